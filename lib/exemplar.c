@@ -16,7 +16,7 @@
 
 struct element {
 	_Atomic bool taken;
-	uint32_t id, cell; /* id of the record; cell within the record */
+	uint32_t id, cell; /* ID of the record; index of the cell within the record */
 	/* number of the latest exemplar; only the thread that claimed the element writes it */
 	uint64_t number;
 };
@@ -52,7 +52,7 @@ int sl__exemplars_make(struct sl__region *r)
 		}
 		r->exemplars = e;
 	}
-	/* A forked child has a region of its own: discard the parent's elements. */
+	/* A forked child has its own region: discard the parent's elements. */
 	e->used = 0;
 	e->max = r->exemplar_elements;
 	e->mask = entries - 1;

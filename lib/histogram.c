@@ -33,7 +33,7 @@ struct sl__buckets {
 	int32_t shift; /* right shift of the biased position, 52 - scale; -1: classic histogram */
 	/* classic: number of bounds; exponential: buckets without the zero and overflow buckets */
 	uint32_t count;
-	double bounds[]; /* of a classic histogram */
+	double bounds[]; /* the bounds of a classic histogram */
 };
 static struct sl__buckets *unused; /* free list, protected by the lock */
 

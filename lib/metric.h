@@ -59,7 +59,7 @@ static inline const char *sl__metric_name(const struct sl__metric *m)
 	return (const char *)sl__metric_text(m, m->name_at);
 }
 
-/* A string of spans has a record, but it is no metric and has a name space of its own. */
+/* A string of spans has a record, but it is not a metric, and has a separate name space. */
 static inline bool sl__is_string(uint32_t kind)
 {
 	return kind == SL_KIND_STRING;

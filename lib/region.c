@@ -351,7 +351,7 @@ static int take_sizes(struct sl__region *r, const struct sl_publisher_opts *o)
 	lines = (cells + SL__BLOCK - 1 + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 	stride = (uint64_t)lines * SL_LINE_SIZE;
 	stride = (stride + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
-	r->stripe_offset = SL_HEADER_SIZE + SL__PAGE; /* the hot line has a page of its own */
+	r->stripe_offset = SL_HEADER_SIZE + SL__PAGE; /* the hot line has its own page */
 	size = r->stripe_offset + stride * (threads + 1);
 	if (o->span_bytes) {
 		lines = SL_SPAN_RING_MIN;

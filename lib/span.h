@@ -30,10 +30,17 @@ struct sl__ring {
 	uint32_t open; /* number of entries in the open index line; 0: no open line */
 	uint64_t *open_line;
 	uint64_t entry; /* the last entry */
-	/* the other cell of the last entry's pair, and the constants of both */
+	/*
+	 * for the check word of the open line: the other cell of the last entry's pair, and the
+	 * constants of both cells
+	 */
 	uint64_t open_other, open_k, open_other_k;
-	uint64_t open_rest;	/* the check word without the entry's pair */
-	uint64_t open_cells[8]; /* all but the last entry, which may still grow */
+	/*
+	 * check word of the open line, without the contribution of the last entry's pair of cells
+	 */
+	uint64_t open_rest;
+	/* cells of the open line, except the last entry, which may still grow */
+	uint64_t open_cells[8];
 };
 
 /* For region.c; caller holds the lock. Return 0 or -errno. */

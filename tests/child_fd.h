@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * child_fd.h - a writable descriptor of a child's memfd, as the agent gets it by SCM_RIGHTS. Not by
- * /proc: a region's memfd has mode 0444, and only root opens such a file for writing.
+ * child_fd.h - a writable descriptor of a child's memfd, as the agent gets it by SCM_RIGHTS.
+ * Opening it in /proc would not do: a region's memfd has mode 0444, so only root can open it for
+ * writing.
  */
 #ifndef SL_TESTS_CHILD_FD_H
 #define SL_TESTS_CHILD_FD_H
@@ -11,7 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* -1 with errno; close-on-exec. */
+/* Returns -1 with errno on failure. The descriptor is close-on-exec. */
 static inline int child_fd(pid_t pid, int fd)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0), got, error;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bridge.c ROUNDS [PEER_NS] | --body FILE - what scraped series and lines of StatsD cost: CPU time
- * of the thread, median of the rounds. Writes the body that is scraped, for the peer. PEER_NS: what
- * a series of that body costs the peer.
+ * bridge.c ROUNDS [PEER_NS] | --body FILE - the cost of scraped series and of StatsD lines: CPU
+ * time of the thread, median of the rounds. With --body, writes the scraped body to a file for the
+ * peer. PEER_NS: the peer's time per series of that body.
  */
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct body {
 	double last; /* value of its last series */
 };
 
-/* A third counts, a third is large as bytes are, a third are seconds. */
+/* One third are counts, one third large numbers like bytes, one third seconds. */
 static double value(int i)
 {
 	double u = bench_uniform();
@@ -59,7 +59,7 @@ static struct body make_body(void)
 	return b;
 }
 
-/* Nanoseconds per series. slowly: the shape of the last body is not used. */
+/* Nanoseconds per series. slowly: without the shape kept from the previous body. */
 static double scrape(int rounds, const struct body *bodies, bool slowly, bool publish)
 {
 	struct bridge_publisher *p = bridge_publish_open(&(struct bridge_publish_opts){
@@ -88,7 +88,9 @@ static double scrape(int rounds, const struct body *bodies, bool slowly, bool pu
 		if (publish && bridge_publish_counts(p).refused)
 			bench_die("series were refused");
 	}
-	/* What was measured was done: the last series has the last body's value. */
+	/*
+	 * Checks that the measured work was done: the last series has the value of the last body.
+	 */
 	{
 		struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .mirror = true, .utf8 = true);
 		char name[64];
@@ -152,7 +154,7 @@ static struct bridge_sink *resource(void *arg, struct bridge_text service,
 	return bridge_publish_sink(arg);
 }
 
-/* Nanoseconds per point: sums with two attributes, in protobuf. */
+/* Nanoseconds per point: sums with two attributes, as protobuf. */
 static double otlp(int rounds)
 {
 	struct bridge_publisher *p = bridge_publish_open(&(struct bridge_publish_opts){

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * floor.c PODS METRICS HZ SECONDS - the floor of collect.shm.256x64: rounds per second of a core's
- * own time that copy the lines which the collector reads of as many pods, from memory that another
- * core keeps updating, and write as many values to history. Nothing is checked, decoded or packed.
- * HZ rounds are made per second, as the lines must have changed in between. Prints the number.
+ * floor.c PODS METRICS HZ SECONDS - the floor of collect.shm.256x64: rounds per second of CPU time
+ * of a loop that only copies the lines that the collector would read of as many pods, while another
+ * core updates them, and writes as many values to history. It checks, decodes and packs nothing. It
+ * makes HZ rounds per second of wall time, so that the lines change between rounds. Prints the
+ * rate.
  */
 #include <pthread.h>
 #include <stdatomic.h>

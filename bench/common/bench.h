@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench.h - what the benchmarks share: clocks, medians, random numbers, memory and lines of
- * results. For C and C++; docs/benchmarks.md defines the fields of a line.
+ * bench.h - code shared by the benchmarks: clocks, medians, random numbers, memory and result
+ * lines. For C and C++; docs/benchmarks.md defines the fields of a line.
  */
 #ifndef SL_BENCH_H
 #define SL_BENCH_H
@@ -16,7 +16,9 @@ extern "C" {
 
 enum { BENCH_ROUNDS_MAX = 101 };
 
-/* The number in argv[1], from 1 to BENCH_ROUNDS_MAX, or the default. Exits if it is another. */
+/*
+ * The number in argv[1], from 1 to BENCH_ROUNDS_MAX, or the default. Exits if it is out of range.
+ */
 int bench_rounds(int argc, char **argv, int by_default);
 void bench_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
@@ -28,18 +30,19 @@ double bench_wall_ns(void);
 double bench_median(double *v, size_t n);
 double bench_quantile(double *v, size_t n, double q);
 
-/* The same numbers in each run: splitmix64, even in (0, 1), normal. */
+/* The same random numbers in each run: splitmix64, uniform in (0, 1), normal. */
 uint64_t bench_random(void);
 double bench_uniform(void);
 double bench_normal(void);
 
-/* Zeros that have been touched, in pages of 2 MiB where the kernel has them. */
+/* Zeroed memory whose pages have been touched, in pages of 2 MiB if the kernel has them. */
 void *bench_memory(uint64_t bytes);
 void bench_memory_free(void *p, uint64_t bytes);
 
 /*
- * The machine's own floor of a detector: nanoseconds per row of scalar products with `directions`
- * vectors and of their subtraction, with nothing learned, normalised or compared.
+ * The floor of a detector on this machine: nanoseconds per row to compute the scalar products with
+ * `directions` vectors and to subtract the projections, without learning, normalising or comparing
+ * anything.
  */
 double bench_projection_ns(uint32_t metrics, uint32_t directions);
 

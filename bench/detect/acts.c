@@ -57,7 +57,7 @@ static uint64_t route_of(uint64_t root, char *pods)
 	return act_trace_route(root, keys, n);
 }
 
-/* As the collector adds them: traces of equal pods are equal to the bit. */
+/* Adds in the collector's order, so that traces of the same pods have bit-identical sums. */
 static double sum_of(char *parts)
 {
 	float sum = 0;
@@ -92,9 +92,8 @@ static void decide(struct act_trace_policy *policy, char *line)
 static int keep_traces(double budget, bool latency)
 {
 	/*
-	 * Half of the budget that verdicts leave is spent at random, and at the end all of it, so
-	 * that verdicts do no harm where they say nothing: twice the share of all ids makes up for
-	 * the half.
+	 * Half of the budget left by verdicts is spent on random traces, and at the end all of it,
+	 * so that useless verdicts do no harm. Twice the share of all ids compensates for the half.
 	 */
 	struct act_trace_policy_opts o = {
 		.budget = budget, .at_start = !latency, .head = latency ? 0 : fmin(2 * budget, 1)};
@@ -160,7 +159,7 @@ static void send_pod(struct sampler *s, struct pod *p, int64_t now_ns)
 		if (span.last && p->next > first)
 			printf("%zu %" PRId64 " baseline\n", p - s->pod, p->t[p->next - 1]);
 		if (p->next == p->rows && now_ns > s->now_ns)
-			break; /* bounds the ticks at the end */
+			break; /* limits the number of ticks at the end */
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * pipeline.c [ROUNDS] - rounds per second in which one core scores 256 pods of 64 metrics, half of
- * them counters, by all that the live collector does after a READ: rates, normalisation, detector,
+ * them counters, with all steps of the live collector after a READ: rates, normalisation, detector,
  * comparison across the fleet, threshold, learning, and packing into history. Every metric changes
  * in every row, which is the worst case.
  */
@@ -17,8 +17,8 @@
 
 #define PODS	 256u
 #define METRICS	 64u
-#define ROUND_NS 1000000ull /* the rows are a millisecond apart */
-#define SHAPES	 1024u	    /* of noise, made beforehand */
+#define ROUND_NS 1000000ull /* rows are one millisecond apart */
+#define SHAPES	 1024u	    /* number of prepared noise rows */
 #define REPEATS	 9
 #define FLOOR	 "256 rows of products with 8 vectors of 64, subtracted; nothing learned"
 

@@ -18,10 +18,10 @@
 #define COLUMNS	 16u
 #define REPLICAS 4u
 #define FANOUT	 3u
-#define SHAPES	 4096u /* of noise, made beforehand */
+#define SHAPES	 4096u /* number of prepared noise rows */
 #define REPEATS	 5
 #define TRAINED	 120u /* rows of a pod */
-#define EVERY	 100u /* steps from an incident to the next */
+#define EVERY	 100u /* steps between incidents */
 #define LASTS	 10u  /* of them */
 
 static const char *const names[COLUMNS] = {"client_duration_p90",

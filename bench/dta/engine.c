@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * engine.c [ROUNDS [PRIMITIVE]] - reports per second of one core in the engine, over mapped memory,
- * beside the simplest honest program that does like work on the same memory. The reports are made
- * beforehand, as they lie in packets of 1,472 bytes, and exceed the caches. Hashes, check words and
- * accounts are included. Ours, the peer and the floor take turns.
+ * engine.c [ROUNDS [PRIMITIVE]] - reports per second that one core processes in the engine with
+ * mapped memory, compared with the simplest honest program that does similar work on the same
+ * memory. The reports are prepared in memory as in packets of 1,472 bytes, and exceed the caches.
+ * Hashes, check words and accounting are included. The engine, the peer and the floor take turns.
  */
 #include <stdio.h>
 #include <string.h>
@@ -97,14 +97,14 @@ static void open_store(struct store *s, struct sl_store_config c)
 	c.rows = c.rows ? c.rows : 1;
 	c.lanes = c.banks = 1;
 	c.seed = SEED;
-	/* The collector's default. */
+	/* the collector's default */
 	s->made = dta_store_object_new(&c, "bench", NULL, DTA_HUGE_AUTO, error, sizeof(error));
 	if (!s->made)
 		bench_die("%s", error);
 	s->v = s->made->view;
 	s->object.bytes = s->v.bytes;
 	s->object.map = s->v.map;
-	/* Pages that are not huge are touched, too. */
+	/* Touches the pages, because not all may be huge pages. */
 	memset(s->v.map + SL_STORE_BANKS_OFFSET, 0, s->v.bytes - SL_STORE_BANKS_OFFSET);
 	snprintf(s->pages, sizeof(s->pages), "%.0f %% of the store in pages of 2 MiB (%s)",
 		 100.0 * (double)s->made->huge_bytes / (double)s->v.bytes, s->made->pages);
@@ -147,7 +147,7 @@ static uint64_t place(uint64_t *k, uint64_t slots)
 	return (uint64_t)((unsigned __int128)*k * slots >> 64);
 }
 
-/* The reports, written to that many random slots of 16 bytes each. */
+/* Writes the reports to this number of random slots of 16 bytes. */
 static double bare_writes(uint8_t *bank, uint64_t slots, const struct reports *r, uint8_t copies)
 {
 	typedef uint64_t pair __attribute__((vector_size(16)));
@@ -180,7 +180,7 @@ static double bare_additions(uint64_t *cells, uint64_t slots, const struct repor
 	return per_second(r->count, start);
 }
 
-/* All reports read, and a path of 32 bytes written to a random slot for every `hops` of them. */
+/* Reads all reports, and writes a path of 32 bytes to a random slot for every `hops` of them. */
 static double bare_paths(uint8_t *table, uint64_t slots, const struct reports *r, uint32_t hops)
 {
 	typedef uint64_t path __attribute__((vector_size(32), aligned(32)));
@@ -431,7 +431,7 @@ static void postcard(void)
 			   .kind = SL_STORE_POSTCARD, .slots = slots, .hops = HOPS, .copies = 1});
 	table = bench_memory(slots * 32);
 	r = reports(DTA_POSTCARD, 1, 8, 8);
-	/* A thousand paths are under way, hop by hop. */
+	/* A thousand paths are interleaved, hop by hop. */
 	for (uint32_t i = 0; i < r.count; i++) {
 		uint64_t flow = (uint64_t)i / (HOPS * FLOWS) * FLOWS + i % FLOWS + 1;
 		uint8_t *item = r.items + (uint64_t)i * 16;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * frames.c [ROUNDS] - RoCEv2 frames built and sealed per second of one core. The peer seals the
- * same frames with zlib's CRC over all of each.
+ * frames.c [ROUNDS] - RoCEv2 frames that one core builds and seals per second. The peer seals the
+ * same frames with zlib's CRC over each whole frame.
  */
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static double with_zlib(uint32_t bytes)
 	return per_second(start);
 }
 
-/* The floor: as many bytes copied to the same places. */
+/* The floor: copies as many bytes to the same places. */
 static double copies(uint32_t bytes)
 {
 	const double start = bench_cpu_ns();

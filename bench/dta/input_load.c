@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * input_load.c HOST PORT FILE COUNT RATE - sends COUNT datagrams of a file around and around, RATE
- * per second in groups of 32, as an exporter would: each with the next number. The file begins with
- * { u16 offset of the number, u16 by how much it grows per datagram }; a datagram is { u16 length,
- * bytes }, and the first one, which has templates, is sent once and counts nothing.
+ * input_load.c HOST PORT FILE COUNT RATE - sends COUNT datagrams of a file repeatedly, at RATE per
+ * second in groups of 32, as an exporter would; each has the next sequence number. The file begins
+ * with { u16 offset of the number, u16 its increment per datagram }; a datagram is { u16 length,
+ * bytes }. The first datagram, which has templates, is sent once and not counted.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 	while (sent < count) {
 		uint32_t group = 0;
 
-		/* In one group no datagram twice: its number is in it. */
+		/* A group has no datagram twice, because the number is stored in the datagram. */
 		for (; group < GROUP && group < n - 1 && sent + group < count; group++) {
 			struct iovec *v = &datagram[1 + (sent + group) % (n - 1)];
 

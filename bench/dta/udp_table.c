@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * udp_table.c table|log|drop - the collector beside which dta.e2e.* and dta.baseline are measured:
- * the same packets by the same input and parser, into memory of its own by its own CPU. It does
- * less than ours: no windows, MACs, copies or check words. Runs until SIGTERM, then prints one line
- * of JSON.
+ * udp_table.c table|log|drop - the peer of dta.e2e.* and dta.baseline: a collector that receives
+ * the same packets through the same input and parser, and stores them in its own memory with its
+ * own CPU. It does less than ours: no windows, MACs, copies or check words. Runs until SIGTERM,
+ * then prints one line of JSON.
  *
  * - `table`: an open-addressed hash table of 2^23 entries, keys and values of 8 bytes.
  * - `log`: one ring of keys and values, without a lock.
@@ -40,7 +40,7 @@ static void insert(const uint8_t *items, uint32_t count)
 		uint64_t at;
 
 		memcpy(&e, items + (size_t)i * sizeof(e), sizeof(e));
-		e.key++; /* 0 marks a free entry */
+		e.key++; /* 0 marks an unused entry */
 		if (kind == LOG) {
 			entries[head++ % ENTRIES] = e;
 			continue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * xdp_load.bpf.c - sends packets of reports without a network stack. The kernel runs this on frames
- * that it makes from a template (BPF_F_TEST_XDP_LIVE_FRAMES); each leaves by an interface with the
- * next sequence number and the next keys.
+ * xdp_load.bpf.c - sends packets of reports without a network stack. The kernel runs this program
+ * on frames that it makes from a template (BPF_F_TEST_XDP_LIVE_FRAMES); each is sent on an
+ * interface with the next sequence number and the next keys.
  */
 #include <stdbool.h>
 
@@ -17,7 +17,7 @@ const volatile __u32 out = 0;  /* the interface */
 const volatile __u64 keys = 1; /* a power of two */
 const volatile __u32 pack = 1; /* reports per packet */
 
-/* A frame of one report: who got it may have changed it, and the kernel uses its page again. */
+/* The frame of one report. Receivers may have modified it, and the kernel reuses its page. */
 const volatile __u64 frame[13] = {};
 
 __u32 sequence = 0; /* of the next report */

@@ -2,8 +2,8 @@
 /*
  * xdp_load.c INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK - sends COUNT packets of PACK
  * key-writes each (8 bytes of key, 8 of value, one copy) from a veth to its peer, as XDP frames
- * that the kernel makes (xdp_load.bpf.c). The sender costs so little that the receiver is what is
- * measured. Prints one line of JSON.
+ * that the kernel makes (xdp_load.bpf.c). The sender costs so little that the receiver is the
+ * bottleneck. Prints one line of JSON.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -98,8 +98,8 @@ int main(int argc, char **argv)
 	count = strtoull(argv[6], NULL, 10);
 	o.data_size_in = (uint32_t)make_frame(f, argv);
 	/*
-	 * Too long by a byte, which the program takes off: only of a frame that it changed does the
-	 * kernel set the length again, which the receiver may have changed.
+	 * One byte too long; the program removes it. The kernel restores the length, which the
+	 * receiver may have changed, only of frames that the program changed.
 	 */
 	o.data_size_in += pack == 1;
 	memcpy((void *)&b->rodata->frame, f, sizeof(b->rodata->frame));

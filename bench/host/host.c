@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * host.c ROUNDS - what a reading of this machine costs: CPU time of the thread, of a round as they
- * follow each other at 10 Hz (their mean over five seconds, in which each file is read once at
- * least), and of one in which everything is due (the median). Prints both, in nanoseconds.
+ * host.c ROUNDS - the cost of reading the state of this machine: CPU time of the thread for a round
+ * at 10 Hz (mean over five seconds, in which each file is read at least once), and for a round in
+ * which everything is due (median). Prints both in nanoseconds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
 
 	if (!h)
 		bench_die("cannot read the host");
-	/* Series are created, and file systems asked. */
+	/* Creates series, and queries file systems. */
 	for (int i = 0; i < 3; i++) {
 		host_round_all(h, now += 10ull * PERIOD_NS);
 		usleep(PAUSE_US * 10);

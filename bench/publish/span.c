@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * span.c [ROUNDS] - nanoseconds per span: started with a parent, given a number and a short string,
- * ended. Its parts are measured beside it.
+ * ended. The parts of a span are also measured separately.
  */
 #include <time.h>
 

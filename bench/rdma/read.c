@@ -68,7 +68,7 @@ static struct fabric *connect_host(uint32_t depth)
 	return f;
 }
 
-/* READs under way: a ring of them, and of places in the landing buffer. */
+/* READs in progress: a ring of them, and of places in the landing buffer. */
 struct window {
 	struct fabric *f;
 	struct fabric_read reads[BATCH];
@@ -76,7 +76,7 @@ struct window {
 	uint64_t page;
 };
 
-/* Posts n READs of pages that are `stride` pages apart; as many as were taken become busy. */
+/* Posts n READs of pages that are `stride` pages apart; those that were accepted become busy. */
 static void post(struct window *w, uint32_t n, uint32_t stride, uint32_t ring)
 {
 	struct fabric_read *r = &w->reads[w->next];
@@ -97,7 +97,10 @@ static void post(struct window *w, uint32_t n, uint32_t stride, uint32_t ring)
 	w->next = (w->next + (uint32_t)taken) % ring;
 }
 
-/* Neighbours: batches of 1 MiB, as of a worker's round; one lands while the other is used. */
+/*
+ * Adjacent pages are posted in batches of 1 MiB, as in a worker's round; one batch is received
+ * while the other is used.
+ */
 static void fill(struct window *w, uint32_t depth, bool neighbours)
 {
 	if (neighbours) {

@@ -19,7 +19,7 @@
 #include "dta/io/output_rdma.h"
 #include "fabric/host.h"
 
-/* As perftest's, operations go round one page, a cache line each. */
+/* As in perftest, operations cycle through one page, one cache line each. */
 enum { BYTES = 4 << 20, PAGE = 4096, LINE = 64, INSTANCE = 42 };
 
 static const char *const where = "/tmp/bench-write.object"; /* address and key, from the host */

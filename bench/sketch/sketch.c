@@ -19,7 +19,7 @@ enum { VALUES = 1 << 16, ROWS = 4096, DIMS = 64, DIRECTIONS = 8, PODS = 256 };
 
 static int rounds;
 
-/* Nanoseconds per operation: the statement runs n times per round. */
+/* Nanoseconds per operation; the statement runs n times per round. */
 #define MEASURE(n, statement)                                        \
 	__extension__({                                              \
 		double took_[BENCH_ROUNDS_MAX];                      \
@@ -35,8 +35,8 @@ static int rounds;
 static uint64_t *places; /* random */
 
 /*
- * Prints an insert, and its floor: one addition at random in each of `additions` tables, at places
- * known before. entries is a power of two. Variants have no floor: additions is 0.
+ * Prints the result of an insert and its floor: one random addition in each of `additions` tables,
+ * at places known in advance. entries is a power of two. Variants have no floor: additions is 0.
  */
 static void print_insert(const char *name, double ns, uint32_t additions, uint32_t entries,
 			 const char *what)
@@ -107,7 +107,7 @@ static double fd_ns(const float *rows, uint32_t sketches, enum vector_level leve
 		sum += sketch_fd_residual(f, DIRECTIONS, row, left);
 		sketch_fd_update(f, row);
 	});
-	/* The sketch has found the four causes; the residual is noise. */
+	/* The sketch has found the four causes, so the residual is only noise. */
 	sum /= 8.0 * ROWS * rounds;
 	if (!(sum > 0.05 && sum < 0.5) || sketch_fd_rank(fd[0]) != DIRECTIONS)
 		bench_die("the residuals do not fit the rows");

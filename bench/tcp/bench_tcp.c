@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bench_tcp.c [FIGURE [BLOCKS]] - what the eBPF programs cost the connections that they watch.
- * turns.c measures time, cost.c events; coverage is here. FIGURE: event, flows, layers, bulk,
- * coverage, hooks; by default all but hooks, which take a minute each.
+ * bench_tcp.c [FIGURE [BLOCKS]] - the cost of the eBPF programs to the connections that they
+ * observe. turns.c measures time, cost.c events; coverage is here. FIGURE: event, flows, layers,
+ * bulk, coverage, hooks; by default all but hooks, which take a minute each.
  */
 #include <errno.h>
 #include <signal.h>

@@ -15,10 +15,10 @@ extern const struct programs {
 	void (*close)(void);
 } flow_programs, layer_programs;
 
-/* Exits, with what cannot be done and the reason. */
+/* Prints what failed and the reason, and exits. */
 void give_up(const char *what) __attribute__((noreturn));
 
-/* Appends to text, which has room for that many bytes and is cut there. */
+/* Appends to text, a buffer of that many bytes; truncates. */
 void append(char *text, size_t bytes, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

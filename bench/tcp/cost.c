@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cost.c - nanoseconds per event: of each program as the kernel counts them, and of the peer. */
+/* cost.c - nanoseconds per event: of each program as measured by the kernel, and of the peer. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -43,7 +43,7 @@ static size_t costs(struct cost *c, size_t most)
 	return n;
 }
 
-/* The floor: an empty program at the same place, which shows what measuring itself takes. */
+/* The floor: an empty program at the same hook, which shows the cost of measuring. */
 static int empty_program(void)
 {
 	const struct bpf_insn program[] = {
@@ -178,7 +178,7 @@ static void *print_all(void *map)
 	return NULL;
 }
 
-/* tcp.bcc. The reader is C and has a CPU of its own; a script's Python takes longer. */
+/* tcp.bcc. This reader is written in C and has its own CPU; a Python script would be slower. */
 static void bench_printing(double ours, int windows)
 {
 	struct print_bpf *skel = print_bpf__open_and_load();

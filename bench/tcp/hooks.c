@@ -28,7 +28,9 @@ static void forget(struct hook *h)
 		close((int)h->attr.link_create.target_fd);
 }
 
-/* libbpf closes what it only tried, so that a descriptor may come back: the last use counts. */
+/*
+ * libbpf closes descriptors of its feature tests, so a number may be reused: the last use counts.
+ */
 static void keep(int fd, int command, const union bpf_attr *attr, unsigned int size)
 {
 	struct hook *h = NULL;
@@ -50,7 +52,7 @@ static void keep(int fd, int command, const union bpf_attr *attr, unsigned int s
 	h->command = command;
 	h->size = size < sizeof(h->attr) ? size : sizeof(h->attr);
 	memcpy(&h->attr, attr, h->size);
-	/* A cgroup, which is closed once the program is attached. */
+	/* Duplicates a cgroup's descriptor, because it is closed after the program is attached. */
 	if (command == BPF_LINK_CREATE && attr->link_create.target_fd)
 		h->attr.link_create.target_fd =
 			(unsigned int)fcntl((int)attr->link_create.target_fd, F_DUPFD_CLOEXEC, 3);
@@ -58,8 +60,8 @@ static void keep(int fd, int command, const union bpf_attr *attr, unsigned int s
 }
 
 /*
- * libbpf calls the kernel by this function of the C library, which this one replaces. So the code
- * that attaches the real programs also attaches empty ones, at the same hooks.
+ * libbpf makes system calls with this function of the C library, which this definition replaces.
+ * The code that attaches the real programs can therefore also attach empty ones at the same hooks.
  */
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
@@ -99,7 +101,7 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
 	return result;
 }
 
-/* False: the descriptor is no link any more. */
+/* Returns false if the descriptor is no longer a link. */
 static bool is_link(int fd)
 {
 	char path[32], to[64] = "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hooks.h - programs that are loaded once, and attached to their hooks and detached within
- * milliseconds, so that windows with and without them lie side by side.
+ * hooks.h - programs that are loaded once, and attached and detached within milliseconds, so that
+ * windows with and without them can alternate.
  */
 #ifndef SL_BENCH_TCP_HOOKS_H
 #define SL_BENCH_TCP_HOOKS_H
@@ -13,7 +13,7 @@
 #define HOOKS_MAX 512
 
 struct hooks {
-	bool empty; /* load programs that return at once instead */
+	bool empty; /* load programs that return immediately instead */
 	size_t n;
 	struct hook {
 		int fd, netns;
@@ -24,12 +24,12 @@ struct hooks {
 };
 
 /*
- * What this process loads and attaches from now on belongs to h; NULL: to no one. Iterators, which
- * set up the timers, are left alone. Not thread-safe.
+ * Programs that this process loads and attaches from now on belong to h; NULL: to none. Iterators,
+ * which set up the timers, stay attached. Not thread-safe.
  */
 void hooks_of(struct hooks *h);
 
-/* Attach and detach the programs of h. 0, or a negative errno. */
+/* Attach and detach the programs of h. Return 0 or a negative errno. */
 int hooks_on(struct hooks *h);
 int hooks_off(struct hooks *h);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * print.bpf.c - the peer of tcp.bcc, which does what a BCC script does: each incoming segment is a
- * record in the perf buffer, from which a process takes and prints it.
+ * print.bpf.c - the peer of tcp.bcc. Like a BCC script, it writes a record to the perf buffer for
+ * each incoming segment, and a process reads and prints the records.
  */
 #include "source/tcp/bpf/common.bpf.h"
 

@@ -36,7 +36,7 @@ static void parse(const uint64_t *slots, uint32_t n, struct count *c)
 	}
 }
 
-/* False: the region cannot be read. */
+/* Returns false if the region cannot be read. */
 static bool read_for(struct cli_remote *r, const struct region_flows_info *info, bool parsed,
 		     struct count *c)
 {
@@ -76,7 +76,7 @@ bool cli_dump_kernel(struct cli_remote *r, bool json)
 	(void)json;
 	if (region_flows_info_parse(r->buffer, r->region.length, &info))
 		return false;
-	/* A connected reader costs the host a probe each 5 s; the host measures that first. */
+	/* A connected reader costs the host one probe every 5 s; the host measures this first. */
 	if (!begun) {
 		puts("connected");
 		fflush(stdout);

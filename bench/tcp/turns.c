@@ -2,7 +2,7 @@
 /*
  * turns.c - how much longer round trips and bulk data take with programs at their hooks. All
  * programs are loaded once. A block is a window without programs, one with each kind, and the same
- * backwards (A B C C B A), 20 ms each, so that a machine that drifts disturbs all kinds alike. A
+ * backwards (A B C C B A), 20 ms each, so that a drift of the machine affects all kinds alike. A
  * block gives one ratio per kind; their median counts. Its 95 % interval comes from order
  * statistics, which assume no distribution.
  */
@@ -30,7 +30,7 @@
 #define WINDOW	  20000000ull
 #define SETTLE	  4000000ull /* after programs are attached or detached */
 
-/* Nanoseconds per unit in a window; 0: nothing happened in it. */
+/* Returns nanoseconds per unit in a window; 0: nothing happened in it. */
 typedef double (*window_fn)(void *context, uint64_t ns);
 
 struct added {
@@ -106,7 +106,7 @@ static double exchange(void *fd, uint64_t ns)
 	return wire_exchange(*(int *)fd, ns, &n);
 }
 
-/* t: both ends on one CPU, and on two; [k]: 1 programs, 2 empty ones. */
+/* t: both ends on one CPU, and on two; [k]: 1: the programs, 2: empty ones. */
 static void print_rr(const char *name, struct added t[2][3], int k, const char *what, size_t blocks)
 {
 	bench_print(
@@ -130,7 +130,7 @@ void bench_rr(const struct programs *p, size_t blocks)
 		int fd;
 
 		wire_pin(apart);
-		/* The programs see the connection begin, so that its sockets have flows. */
+		/* The programs see the start of the connection, so its sockets have flows. */
 		attach(&real, hooks_on);
 		fd = wire_connect(PORT_ONE);
 		if (fd < 0 || exchange(&fd, 10 * WINDOW) <= 0)
@@ -178,7 +178,7 @@ void bench_hooks(const struct programs *p, size_t blocks)
 	fd = wire_connect(PORT_ONE);
 	if (fd < 0)
 		give_up("request/response");
-	/* One hook at a time, so that windows to compare lie side by side. */
+	/* One hook at a time, so that the windows to compare are adjacent. */
 	for (size_t i = 0; i < empty.n; i++) {
 		char name[BPF_OBJ_NAME_LEN], other[BPF_OBJ_NAME_LEN + 2];
 
@@ -213,14 +213,17 @@ void bench_hooks(const struct programs *p, size_t blocks)
 
 /* ---- bulk ---- */
 
-/* A priority, but not SCHED_FIFO: ksoftirqd, which receives the segments, would never run. */
+/*
+ * Raises the priority by niceness: with SCHED_FIFO, ksoftirqd, which receives the segments, would
+ * never run.
+ */
 static void iperf_first(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setpriority(PRIO_PROCESS, 0, -15);
 }
 
-/* In the server's namespace; returns when it listens. */
+/* Runs in the server's namespace; returns when the server listens. */
 static pid_t iperf_server(void)
 {
 	char path[64], line[256];
@@ -269,7 +272,7 @@ static pid_t iperf_client(bool together)
 	_exit(127);
 }
 
-/* Bytes that v0 sent: /proc/net/dev, of the namespace in which it was opened. */
+/* Bytes sent by v0, from the /proc/net/dev of the namespace in which it was opened. */
 static double sent_bytes(const int *file)
 {
 	char text[4096], *line;
@@ -296,7 +299,7 @@ static double bulk(void *context, uint64_t ns)
 
 enum { NOTHING, FLOWS, FLOWS_FLOOR, LAYERS, LAYERS_FLOOR, BULK_KINDS };
 
-/* One iperf3, of which all kinds of programs take windows. */
+/* Measures all kinds of programs during one run of iperf3. */
 static void bulk_turns(struct hooks *const *kind, bool together, size_t blocks, struct added *t)
 {
 	pid_t server = iperf_server(), client;
@@ -307,7 +310,7 @@ static void bulk_turns(struct hooks *const *kind, bool together, size_t blocks, 
 	attach(kind[LAYERS], hooks_on);
 	client = iperf_client(together);
 	sent = open("/proc/thread-self/net/dev", O_RDONLY | O_CLOEXEC);
-	/* Until its TCP windows are as large as they get. */
+	/* Waits until its TCP windows have grown to their maximum. */
 	before = sent_bytes(&sent);
 	for (int i = 0; i < 200 && sent_bytes(&sent) - before < 100e6; i++)
 		bulk(&sent, WINDOW);

@@ -37,7 +37,7 @@ static void pin(int cpu)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* Waiting for a CPU is not what is measured. Without effect where it is not allowed. */
+/* Avoids measuring the wait for a CPU. Has no effect without the privilege. */
 static void first(void)
 {
 	struct sched_param p = {.sched_priority = 1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.h - what the programs are measured on: two network namespaces joined by a veth pair, an echo
- * server of 128-byte messages in the other one, a client here.
+ * wire.h - the measured connections: two network namespaces joined by a veth pair, with an echo
+ * server of 128-byte messages in the other one, and a client here.
  */
 #ifndef SL_BENCH_TCP_WIRE_H
 #define SL_BENCH_TCP_WIRE_H
@@ -15,17 +15,23 @@
 #define PORT_MANY 7101 /* any number, epoll */
 #define SERVER	  "10.97.0.2"
 
-/* Moves this process to a new namespace. NULL, or the reason why not. The server ends with it. */
+/*
+ * Moves this process to a new namespace. Returns NULL, or the reason of the failure. The server
+ * ends with this process.
+ */
 const char *wire_up(void);
 pid_t wire_server(void);
 
 /* Both ends of PORT_ONE run on the first CPU, or each on a CPU of its own. */
 void wire_pin(int apart);
 
-/* A connection to the server with TCP_NODELAY; -1 and errno on failure. */
+/* Connects to the server with TCP_NODELAY. Returns -1 and errno on failure. */
 int wire_connect(uint16_t port);
 
-/* Exchanges messages for ns. The median nanoseconds per exchange, and their number; 0: it broke. */
+/*
+ * Exchanges messages for ns. Returns the median nanoseconds per exchange, and their number; 0: the
+ * connection broke.
+ */
 double wire_exchange(int fd, uint64_t ns, uint64_t *exchanges);
 
 #endif

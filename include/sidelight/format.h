@@ -25,10 +25,10 @@
 	X(SL_REGION_STORE, 7, "store")	       /* reports: store.h */
 
 #define SL_SECTION_TYPES(X)                                                                    \
-	X(SL_SECTION_HOT, 1, "hot") /* a single line; stride 64 */                             \
+	X(SL_SECTION_HOT, 1, "hot") /* one line of 64 bytes */                                 \
 	X(SL_SECTION_STRIPES, 2,                                                               \
 	  "stripes") /* one element per stripe; the stride is a multiple of 4096 */            \
-	X(SL_SECTION_SCHEMA, 3, "schema")   /* records, 8-byte aligned; stride 8 */            \
+	X(SL_SECTION_SCHEMA, 3, "schema")   /* records, aligned to 8 bytes; stride 8 */        \
 	X(SL_SECTION_ENTRIES, 4, "entries") /* directory only; stride 64 */                    \
 	X(SL_SECTION_SPANS, 5, "spans")	    /* optional: see enum sl_span_head_cell */         \
 	X(SL_SECTION_FLOWS, 6, "flows")                                                        \

@@ -27,11 +27,11 @@
 #define SL_NIC_RING_MIN 64u
 #define SL_NIC_RING_MAX (1u << 24)
 
-/* Cells only change by additions, so any CPU may add. All start at 0. */
+/* Cells change only by additions, so any CPU may add to them. All start at 0. */
 enum sl_nic_hot_cell {
 	SL_NIC_HEAD = 0,     /* number of the next record to be written */
 	SL_NIC_HEADLESS = 1, /* packets with an unreadable header */
-	SL_NIC_LATE = 2,     /* records of packets with headers readable after GRO only */
+	SL_NIC_LATE = 2,     /* records of packets whose header could only be read after GRO */
 	/* packets not parsed: IP fragments, and IPv6 with extension headers */
 	SL_NIC_FRAGMENTS = 3,
 	SL_NIC_INTERVAL = 4, /* reserved: 0 */

@@ -81,7 +81,7 @@ struct sl_reporter {
 	int file_fd;
 	uint64_t order; /* order of the next packet in the file */
 	uint32_t backups, head;
-	uint32_t kept;	  /* entries from the oldest unsettled one on */
+	uint32_t kept;	  /* number of entries, counted from the oldest unsettled one */
 	uint32_t unasked; /* essential packets since the last request for an acknowledgement */
 	uint32_t *place;  /* hash table of the keys in one packet, see sl__report_update() */
 	uint32_t place_mask;

@@ -68,7 +68,7 @@ static json_t *make_time(int64_t ns)
 	return json_sprintf("%s.%03dZ", day, (int)(ns % SECOND_NS / 1000000));
 }
 
-/* A truncated name may end within a UTF-8 character, which jansson refuses. */
+/* A truncated name may end in the middle of a UTF-8 character, which jansson refuses. */
 static json_t *make_string(const char *text)
 {
 	size_t n = strlen(text);
@@ -111,7 +111,7 @@ static json_t *link_of(const struct act_alerts *s, const struct act_anomaly *a)
 	return s->link ? make_string(text) : NULL;
 }
 
-/* A string, as all labels must be. */
+/* Returns the process number as a string, because all labels must be strings. */
 static json_t *process_of(const struct act_anomaly *a)
 {
 	return a->name.process ? json_sprintf("%u", a->name.process) : NULL;
@@ -151,7 +151,7 @@ static json_t *alert_json(const struct act_alerts *s, const struct act_anomaly *
 static json_t *make_webhook(const struct act_alerts *s, const struct act_anomaly *a)
 {
 	const char *status = a->end_ns ? "resolved" : "firing";
-	/* Go's zero time means unknown */
+	/* Go's zero time stands for "unknown" */
 	json_t *end = a->end_ns ? make_time(a->end_ns) : json_string("0001-01-01T00:00:00Z");
 	json_t *alert = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "status", status, "labels",
 				  make_labels(a), "annotations", make_annotations(s, a), "startsAt",
@@ -270,7 +270,7 @@ void act_alerts_poll(struct act_alerts *s, int64_t now_ns, const struct act_aler
 			}
 			x->due_ns = now_ns + s->again_ns;
 			if (x->a.end_ns)
-				continue; /* this was its last alert */
+				continue; /* the anomaly has ended, so this was its last alert */
 		}
 		s->alert[kept++] = *x;
 	}

@@ -8,7 +8,7 @@
  * An alert is sent when an anomaly begins, when a trace is kept for it, every `again_ns` while it
  * lasts, and when it ends. Its endsAt is four intervals ahead (as in Prometheus, so that one lost
  * message does not resolve it). Labels identify an alert and stay the same while it lasts; variable
- * data is in annotations. A webhook gets only begin and end.
+ * data is in annotations. A webhook is called only at the beginning and at the end.
  */
 #ifndef SL_ACT_ALERT_H
 #define SL_ACT_ALERT_H
@@ -24,7 +24,7 @@ struct act_alerts_opts {
 };
 
 struct act_alerts_out {
-	/* Receives an anomaly's event; the text is valid during the call. */
+	/* Receives an event of an anomaly; the text is valid during the call. */
 	void (*webhook)(void *arg, const char *json, size_t bytes);
 	/* Receives an array of `count` alerts. */
 	void (*alertmanager)(void *arg, const char *json, size_t bytes, size_t count);
@@ -39,7 +39,10 @@ void act_alerts_take(struct act_alerts *a, const struct act_anomaly *anomaly,
 		     const struct act_alerts_out *out);
 /* Sends alerts that are due. */
 void act_alerts_poll(struct act_alerts *a, int64_t now_ns, const struct act_alerts_out *out);
-/* Returns the number of anomalies not notified: too many at a time, or out of memory. */
+/*
+ * Returns the number of anomalies without notification, because there were too many at a time, or
+ * no memory.
+ */
 uint64_t act_alerts_lost(const struct act_alerts *a);
 
 #endif

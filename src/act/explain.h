@@ -6,14 +6,14 @@
 #include "act/verdict.h"
 
 /*
- * Formats a readable name of a pod: its own name; if it has none, or only that of its host, its
- * container, or else its service with the process number to distinguish it. Truncated to fit;
+ * Formats a readable name of a pod: its own name or, if it has none or only that of its host, the
+ * name of its container, or else the name of its service with the process number. Truncated to fit;
  * returns text.
  */
 const char *act_pod_label(const struct act_pod_name *n, char *text, size_t room);
 /*
- * Writes one sentence: the pod, the begin, the metrics with their old and new values, the callers
- * that show it, the score of the next suspect. Truncated to fit.
+ * Writes one sentence: the pod, the time when the anomaly began, the metrics with their old and new
+ * values, the callers that show it, and the score of the next suspect. Truncated to fit.
  */
 void act_explain(char *text, size_t room, const struct act_pod_name *n, int64_t begin_ns,
 		 const struct act_finding *f);

@@ -102,7 +102,8 @@ int act_selector_parse(const char *s, struct act_selector *out)
 
 	memset(out, 0, offsetof(struct act_selector, text));
 	/*
-	 * Each word needs a NUL after its letters, and each empty word has a delimiter before it.
+	 * Each word needs room for its letters and a NUL. An empty word takes the room of the
+	 * delimiter before it.
 	 */
 	if (strlen(s) >= ACT_SELECTOR_TEXT / 2)
 		return -E2BIG;

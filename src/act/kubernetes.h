@@ -32,7 +32,7 @@ int act_selector_parse(const char *s, struct act_selector *out);
 struct act_selector_label {
 	const char *key, *value;
 };
-/* A missing label belongs to no set, so it matches != and notin. */
+/* A missing label is in no set, so it matches != and notin. */
 bool act_selector_matches(const struct act_selector *s, const struct act_selector_label *labels,
 			  size_t count);
 

@@ -40,7 +40,10 @@ static void add_full(struct act_sample_pod *p, int64_t from, int64_t to)
 		to = BASE_MAX(p->full[n].to_ns, to);
 	}
 	if (n == i && p->fulls == ACT_SAMPLE_FULL_MAX) {
-		/* no free span: extend a neighbour and send more rather than less */
+		/*
+		 * no free span: extend a neighbour, so that too many samples are sent rather than
+		 * too few
+		 */
 		if (i < p->fulls)
 			p->full[i].from_ns = from;
 		else
@@ -74,7 +77,7 @@ void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *
 	if (end_ns)
 		cut_open(p, to);
 	if (from < p->cursor_ns) {
-		/* Time already sent by an open span is not missing. */
+		/* Time that an open span has already sent is not missing. */
 		if (!open)
 			p->clipped_ns += (uint64_t)(BASE_MIN(to, p->cursor_ns) - from);
 		from = p->cursor_ns;
@@ -104,7 +107,7 @@ bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, 
 	if (p->cursor_ns >= horizon)
 		return false;
 	/*
-	 * Within a span at full resolution, or without sampling, all up to the horizon is decided.
+	 * Within a span at full resolution, or without sampling, send everything up to the horizon.
 	 */
 	if (!o->every_ns || (p->fulls && p->full[0].from_ns <= p->cursor_ns)) {
 		to = p->fulls && p->full[0].to_ns < horizon ? p->full[0].to_ns : horizon;
@@ -115,7 +118,7 @@ bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, 
 		advance_tick(p, o, to);
 		return true;
 	}
-	/* There is a tick before the next span: send the newest sample up to it. */
+	/* If there is a tick before the next span, send the newest sample up to the tick. */
 	to = p->fulls ? p->full[0].from_ns : INT64_MAX;
 	if (p->tick_ns <= horizon && p->tick_ns <= to) {
 		*out = (struct act_sample_span){p->cursor_ns, p->tick_ns, true};
@@ -124,7 +127,7 @@ bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, 
 		return true;
 	}
 	if (to > horizon)
-		return false; /* the next tick may take its newest sample from here */
+		return false; /* the next tick may still select a sample from this time */
 	p->cursor_ns = to;
 	return act_sample_next(p, o, now_ns, most_ns, out);
 }

@@ -4,9 +4,10 @@
  * anomaly, including those before it. Pure: it handles neither samples nor receivers, but returns
  * spans of time to take from history.
  *
- * A receiver accepts the samples of a series only in order of time. So a sample waits until no
- * anomaly can request its time any more: for `around + late`, where late is the maximum delay of a
- * verdict. An anomaly that begins earlier than that is clipped, and the missed time is counted.
+ * A receiver accepts the samples of a series only in order of time. A sample is therefore held back
+ * until no anomaly can request it any more, which takes `around + late`; late is the maximum delay
+ * of a verdict. If an anomaly began earlier than that, the samples before the cursor are not sent,
+ * and the time is counted.
  *
  *	time     ----------|-------------- around --|-- late --| now
  *	sent or skipped    ^ cursor: everything before is decided
@@ -36,7 +37,7 @@ struct act_sample_span {
 
 /* State of a pod; initialise with act_sample_init(). */
 struct act_sample_pod {
-	int64_t cursor_ns; /* all time up to here is decided */
+	int64_t cursor_ns; /* samples up to here have been sent or skipped */
 	int64_t tick_ns;   /* time of the next single sample */
 	struct {
 		int64_t from_ns, to_ns; /* INT64_MAX: the anomaly continues */
@@ -46,9 +47,10 @@ struct act_sample_pod {
 };
 
 /*
- * When in each interval a pod's sample is due. seed spreads the pods over every_ns. Long intervals
- * have whole seconds, so that a store that keeps one sample per second, or per period, finds those
- * that two collectors send of a pod in the same one.
+ * Returns the time within each interval at which a pod's sample is due. seed spreads the pods over
+ * every_ns. For long intervals, the time is a whole number of seconds. If two collectors send
+ * samples of the same pod, a store that keeps one sample per second or period thus finds both in
+ * the same period.
  */
 uint64_t act_sample_phase(const struct act_sample_opts *o, uint64_t seed);
 /* Starts at from_ns. */
@@ -66,7 +68,7 @@ void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *
 bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t now_ns,
 		     uint64_t most_ns, struct act_sample_span *out);
 
-/* Skips to to_ns. Returns the skipped time; 0 if it was already decided. */
+/* Skips to to_ns. Returns the skipped time; 0 if the cursor was already there. */
 uint64_t act_sample_skip(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t to_ns);
 
 #endif

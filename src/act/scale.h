@@ -3,9 +3,9 @@
  * scale.h - two signals per workload (the pods of one namespace and service) for autoscalers. One
  * thread writes, any thread reads.
  * - pressure: the current P90 of requests to a pod divided by its usual P90, at most
- *   ACT_PRESSURE_MAX, as a smoothed mean over the pods that have requests. 1 is as planned; above
- *   1, there are too few pods; below 1, too many. Anomalies that do not slow down requests have no
- *   effect. NaN: no pod has requests.
+ *   ACT_PRESSURE_MAX, as a smoothed mean over the pods that have requests. At 1, the number of pods
+ *   is right; above 1, there are too few; below 1, too many. Anomalies that do not slow down
+ *   requests have no effect. NaN: no pod has requests.
  * - anomalous_ratio: share of the pods that are anomalous now.
  *
  * Smoothing: p += (1 - e^(-t / tau)) * (mean - p), so that one bad second adds no pod.

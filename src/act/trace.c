@@ -15,10 +15,10 @@
 #define BINS	   (OCTAVES * STEPS)
 #define HALVE_AT   16384u
 #define KNOWN	   3u  /* number of traces before a median is used */
-#define LEARN_ALL  20u /* below this number of traces, a route learns every duration */
+#define LEARN_ALL  20u /* until it has this number of traces, a route learns every duration */
 #define SLOW_LEARN 0.02
 #define DOUBT	   0.8 /* fraction of slow_factor */
-#define YOUNG_PART 8u  /* at least 1/8 of the routes may be young, however many are known */
+#define YOUNG_PART 8u  /* 1/8 of the routes are reserved for young ones */
 #define RECENT	   1024u
 #define WINDOW	   10000u
 
@@ -31,7 +31,7 @@
 struct act_trace_route {
 	struct base_node node;
 	struct act_trace_route *older, *newer; /* in the list */
-	bool known;			       /* which list it is in */
+	bool known;			       /* which list the route is in */
 	uint64_t key;
 	uint32_t n;
 	uint16_t bins[BINS];
@@ -45,7 +45,7 @@ struct act_trace_list {
 
 struct act_trace_policy {
 	struct act_trace_policy_opts o;
-	uint64_t at_most;	/* upper limit of all kept traces */
+	uint64_t at_most;	/* maximum number of kept traces */
 	double burst, most;	/* limits of overdraft and savings */
 	double balance, income; /* income: at most that of one window */
 	double due;		/* part of the balance reserved for verdicts */
@@ -391,8 +391,8 @@ static enum act_trace_reason reason_of(const struct act_trace_policy *p,
 	double score = score_of(f);
 	bool worst = p->o.at_start && (score >= (double)p->least || p->balance > 0);
 	/*
-	 * The budget that weak reasons must leave to others: all income, or in a recording the
-	 * maximum that the others can still need.
+	 * The budget that weak reasons must leave for stronger ones: all income or, in a recording,
+	 * the maximum that the stronger ones can still need.
 	 */
 	double weak = p->income;
 

@@ -52,7 +52,7 @@ struct act_verdict_pod {
 	struct verdict_state own; /* state as the writer knows it; only the writer accesses it */
 	/* usual time between two findings, for the writer only; 0: not known */
 	int64_t step_ns;
-	bool gone; /* the last write of the writer */
+	bool gone; /* set by the writer as its last access */
 
 	pthread_mutex_t lock;
 	struct verdict_state shown;
@@ -61,7 +61,7 @@ struct act_verdict_pod {
 
 	/* State of the keeper. */
 	uint64_t kept_number, kept_findings; /* number and findings already in the list */
-	int64_t minute;			     /* of the last anomaly, for its event id */
+	int64_t minute;			     /* minute of the last anomaly, for its event ID */
 	/* The current anomaly as last notified; the list may have dropped it. */
 	struct act_anomaly on; /* id 0: no anomaly */
 	bool traced;	       /* the anomaly has a trace not yet notified */
@@ -232,7 +232,7 @@ static void add_score(struct act_verdict_pod *p)
 static void show_state(struct act_verdict_pod *p)
 {
 	if (pthread_mutex_trylock(&p->lock))
-		return; /* the next finding shows it */
+		return; /* the next finding will show it, too */
 	p->shown = p->own;
 	add_score(p);
 	pthread_mutex_unlock(&p->lock);
@@ -279,8 +279,9 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 	s->v.findings++;
 	s->v.shadow_alarms += f->shadow_anomalous;
 	/*
-	 * A gap ends the anomaly, even before the very next finding. A clock set back by more than
-	 * that is a gap, too; otherwise nothing would end until it caught up.
+	 * A gap ends the anomaly, even if the next finding is anomalous again. Setting the clock
+	 * back by more than that also counts as a gap; otherwise nothing would end until the clock
+	 * caught up.
 	 */
 	if (s->v.anomalous && (gap > hold || gap < -hold)) {
 		s->v.anomalous = false;
@@ -314,7 +315,10 @@ static void begin_anomaly(struct act_verdicts *v, struct act_verdict_pod *p,
 
 	v->stats.forgotten += a->id != 0;
 	v->stats.anomalies++;
-	/* Two anomalies within a minute take two numbers, here as at any other collector. */
+	/*
+	 * If two anomalies of a pod begin in the same minute, the second one gets the next number.
+	 * Every collector does this in the same way.
+	 */
 	p->minute = BASE_MAX(s->course.begin_ns / MINUTE_NS, p->minute + 1);
 	p->on = (struct act_anomaly){
 		.id = id, .instance = s->v.instance, .name = s->v.name, .minute = p->minute};
@@ -343,7 +347,7 @@ struct verdict_pass {
 	void *arg;
 };
 
-/* Notifies each begin, change and end, even if the list has dropped the anomaly. */
+/* Reports each beginning, change and end, even if the list has dropped the anomaly. */
 static void notify_change(const struct verdict_pass *k, const struct act_anomaly *on)
 {
 	struct act_anomaly *a = by_id(k->v, on->id);
@@ -353,7 +357,10 @@ static void notify_change(const struct verdict_pass *k, const struct act_anomaly
 	k->changed(on, k->arg);
 }
 
-/* Ends the anomaly, not before its last finding, as the clock may have been set. */
+/*
+ * Ends the anomaly, but not earlier than its last finding, because the clock may have been set
+ * back.
+ */
 static void end_anomaly(const struct verdict_pass *k, struct act_verdict_pod *p, int64_t ns,
 			bool unread)
 {
@@ -369,7 +376,7 @@ static void keep_pod(const struct verdict_pass *k, struct act_verdict_pod *p,
 	const struct verdict_course *c = &s->course;
 	bool unread = gone || k->now_ns - s->v.ns > (int64_t)k->v->o.unread_ns;
 
-	if (p->on.id && p->kept_number != c->number) /* another anomaly has begun since */
+	if (p->on.id && p->kept_number != c->number) /* another anomaly has begun in the meantime */
 		end_anomaly(k, p, c->begin_ns, false);
 	if (c->number > p->kept_number + 1)
 		k->v->stats.missed += c->number - p->kept_number - 1;

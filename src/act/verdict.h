@@ -81,7 +81,10 @@ struct act_anomaly {
 	uint64_t instance;
 	struct act_pod_name name;
 	int64_t begin_ns, last_ns; /* times of the first and the last anomalous finding */
-	/* Minute of the begin, but after that of the pod's earlier anomaly: for its event id. */
+	/*
+	 * For the event ID: minute in which the anomaly began, or later, so that it differs from
+	 * that of the pod's earlier anomaly.
+	 */
 	int64_t minute;
 	int64_t end_ns;		/* time when the end was known; 0: the anomaly continues */
 	bool unread;		/* ended because the pod is no longer read */
@@ -104,7 +107,7 @@ struct act_pod_verdict {
 	bool anomalous; /* true while an anomaly is in progress */
 	bool drift;
 	enum act_state state;
-	double least, slowdown; /* values of the last finding */
+	double least, slowdown; /* from the last finding */
 	bool shadow_anomalous;
 	double shadow_score;
 	int64_t begin_ns; /* begin of the current or last anomaly; 0: none yet */
@@ -119,7 +122,7 @@ struct act_pod_verdict {
 struct act_verdicts_opts {
 	size_t max_pods;      /* maximum number of pods; default (0) 16384 */
 	size_t max_anomalies; /* length of the list; default (0) 1024 */
-	/* time that an anomaly lasts without an anomalous finding; default (0) 1 s */
+	/* time for which an anomaly continues without an anomalous finding; default (0) 1 s */
 	uint64_t hold_ns;
 	uint64_t unread_ns; /* silence of a pod that ends an anomaly; default (0) 10 s */
 	uint64_t step_ns;   /* step of the score history; default (0) 500 ms */
@@ -183,9 +186,9 @@ size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *n
 			   float *threshold);
 
 /*
- * Names an anomaly in what is sent: by the pod and the minute of its begin. Collectors that read
- * the same pod find an anomaly some rows apart, so this is equal at all of them, unless one finds
- * it before a full minute and another after it.
+ * Writes the ID of an anomaly for messages, made of the pod and the minute in which the anomaly
+ * began. Collectors that read the same pod detect an anomaly within a few rows of each other, so
+ * the ID is usually the same at all of them; it differs if a full minute lies in between.
  */
 void act_anomaly_event_id(const struct act_anomaly *a, char out[ACT_EVENT_ID_BYTES]);
 

@@ -111,7 +111,10 @@ static void set_defaults(struct agent_opts *o)
 		o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
 }
 
-/* Sets up everything except sockets, so that tests and fuzzers can call functions directly. */
+/*
+ * Sets up everything except sockets, so that tests and fuzzers can call the agent's functions
+ * directly.
+ */
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes)
 {
 	char host[HOST_NAME_MAX + 1] = "";
@@ -202,7 +205,7 @@ static int add_source(struct agent *a, int fd, struct agent_source *s, enum agen
 
 	s->kind = kind;
 	if (fd < 0)
-		return errno ? -errno : -EBADF; /* errno tells why fd could not be created */
+		return errno ? -errno : -EBADF; /* if fd < 0, errno is the reason */
 	return epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
@@ -293,7 +296,7 @@ void agent_free(struct agent *a)
 {
 	if (!a)
 		return;
-	agent_rest_fini(a); /* first, because its handlers use the rest of the agent */
+	agent_rest_fini(a); /* must come first, because its handlers use the rest of the agent */
 	for (int i = 0; i < LISTENERS; i++)
 		agent_unlisten(&a->listen[i]);
 	agent_fini(a);
@@ -404,7 +407,10 @@ int agent_run(struct agent *a, int stop_fd)
 		agent_bury(a);
 		trim_heap(a);
 		agent_self_sync(a);
-		/* epoll reports ready descriptors in turn; a turn ends when all could be seen. */
+		/*
+		 * epoll reports ready descriptors in rotation, so a turn ends once as many were
+		 * reported as there are.
+		 */
 		seen += (uint64_t)n;
 		if (n < EVENTS_MAX || seen > a->conn_count) {
 			a->turn++;

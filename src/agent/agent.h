@@ -36,8 +36,9 @@ struct agent_opts {
 	size_t consumer_count; /* number of uids in .consumers */
 	const char *host;      /* the directory's label "host"; NULL: gethostname() */
 
-	uint64_t grace_ns;	  /* how long final values stay readable; 0: 30 s */
-	bool grace_zero;	  /* lets grace_ns 0 mean no grace period instead of the default */
+	uint64_t grace_ns; /* how long final values stay readable; 0: 30 s */
+	/* if true, grace_ns 0 means no grace period instead of the default */
+	bool grace_zero;
 	uint64_t lease_ns;	  /* 0: 1 s */
 	uint32_t max_regions;	  /* 0: 4096 */
 	uint64_t max_region_size; /* 0: 16 MiB */

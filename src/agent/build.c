@@ -16,7 +16,7 @@
 
 /*
  * Stores a line that only the agent writes: cells first, the check word last. A concurrent reader
- * finds that the check word does not hold, and reads again (pairs with region_entry_parse()).
+ * finds that the check word is wrong, and reads again (pairs with region_entry_parse()).
  */
 void agent_line_store(uint64_t *to, const uint64_t cells[7])
 {
@@ -28,7 +28,10 @@ void agent_line_store(uint64_t *to, const uint64_t cells[7])
 	__atomic_store_n(&to[7], sl_line_check(line), __ATOMIC_RELEASE);
 }
 
-/* Sets a cell of a line to which others may add at the same time: additions commute. */
+/*
+ * Sets a cell of a line to which others may add at the same time. It does so by adding the
+ * difference, because additions commute.
+ */
 void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v)
 {
 	uint64_t delta = v - __atomic_load_n(&line[cell], __ATOMIC_RELAXED);
@@ -50,7 +53,7 @@ int agent_seal(int fd)
 	return fcntl(fd, F_ADD_SEALS, AGENT_SEAL_FUTURE_WRITE | F_SEAL_SEAL) ? -errno : 0;
 }
 
-/* O_NONBLOCK: do not wait until the owner gives up a lease on the file (F_SETLEASE). */
+/* O_NONBLOCK: do not wait for the holder of a lease on the file (F_SETLEASE). */
 int agent_reopen_read_only(int fd)
 {
 	char path[32];

@@ -334,7 +334,10 @@ void agent_closer_fini(struct agent *a)
 	c->wake_fd = -1;
 	for (l = TAILQ_FIRST(&c->lanes); l; l = next) {
 		next = TAILQ_NEXT(l, link);
-		/* Close memory; leave descriptors that may hang to the process's end. */
+		/*
+		 * Close only memory files. Descriptors whose close() may hang are left to the end
+		 * of the process.
+		 */
 		while (l->count) {
 			int fd = l->jobs[--l->count].fd;
 
@@ -346,5 +349,5 @@ void agent_closer_fini(struct agent *a)
 	pthread_cond_broadcast(&c->work);
 	while (c->threads > 0 && !pthread_cond_timedwait(&c->ended, &c->lock, &until))
 		;
-	release_closer(c); /* a thread that still hangs frees the rest */
+	release_closer(c); /* if a thread still hangs, it frees the rest */
 }

@@ -14,7 +14,10 @@ struct agent_tenant;
  * more from its sockets.
  */
 bool agent_closer_may_take(struct agent *a, const struct agent_tenant *t);
-/* Closes a descriptor that a client sent: immediately if safe, or always in a thread (_later). */
+/*
+ * Closes a descriptor that a client sent: immediately if this is safe, otherwise in a thread.
+ * agent_closer_later() always uses a thread.
+ */
 void agent_closer_close(struct agent *a, const struct agent_tenant *t, int fd);
 void agent_closer_later(struct agent *a, const struct agent_tenant *t, int fd);
 /* Calls agent_seal() on a client's memory in a thread, then closes the descriptor. */

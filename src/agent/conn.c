@@ -131,7 +131,10 @@ static int send_message(int sock, const struct sl_msg *m, const void *payload, i
 
 	if (err >= 0)
 		return 0;
-	/* The peer no longer reads, but its CLOSE may still be unread; a hang-up follows. */
+	/*
+	 * The peer no longer reads, but its CLOSE may still be unread. A hang-up will be reported
+	 * later.
+	 */
 	if (err == -EPIPE || err == -ECONNRESET)
 		return 0;
 	/* ETOOMANYREFS: the kernel limits the number of descriptors in flight. */
@@ -243,7 +246,7 @@ refuse_request(struct agent *a, struct agent_conn *c, uint32_t serial, enum agen
 		a->n.dropped[DROP_MALFORMED]++;
 		c->hang_up = true;
 	} else if (c->role != ROLE_CONSUMER && ++c->refusals >= REFUSALS_PER_CONN) {
-		/* Refusals of a consumer do not count, as publishers may cause them. */
+		/* Refusals do not count against a consumer, because publishers may cause them. */
 		a->n.dropped[DROP_REFUSED]++;
 		c->hang_up = true;
 	}
@@ -415,7 +418,7 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 		struct sl_msg_id id;
 		struct sl_msg_verdict verdict;
 	} payload = {0};
-	/* the tenant outlives the connection because of this reference */
+	/* this reference keeps the tenant until the connection is gone */
 	struct agent_tenant *tenant = c->peer->tenant;
 	struct sl_msg msg = {0};
 	const struct conn_request *request;
@@ -485,7 +488,10 @@ static int receive_packet(struct agent *a, struct agent_conn *c)
 		update_events(a, c);
 		return 0;
 	}
-	/* There is room for all descriptors: the kernel would close others here, and may block. */
+	/*
+	 * There is room for the maximum number of descriptors: the kernel would close any others in
+	 * this call, which may block.
+	 */
 	n = base_receive_fds(c->fd, data, sizeof(data), MSG_DONTWAIT, &fds);
 	/*
 	 * If a peer closes the connection without reading its answer, the connection is reset. The
@@ -498,7 +504,7 @@ static int receive_packet(struct agent *a, struct agent_conn *c)
 		return n == -EAGAIN ? 0 : -1;
 	extra = fds.count > 1 || (fds.truncated && n <= SL_MSG_MAX);
 	a->n.extra_fds += extra;
-	/* An empty packet looks like end of file. */
+	/* An empty packet cannot be told from end of file. */
 	for (unsigned int i = n ? 1 : 0; i < fds.count; i++)
 		agent_closer_later(a, t, fds.fd[i]);
 	if (n == 0)
@@ -510,7 +516,7 @@ static int receive_packet(struct agent *a, struct agent_conn *c)
 /* Receives at least one packet, then continues until the tenant's time in this turn is used up. */
 static void receive_most(struct agent *a, struct agent_conn *c, int packets, uint64_t most_ns)
 {
-	struct agent_tenant *t = c->peer->tenant; /* the tenant may end with the connection */
+	struct agent_tenant *t = c->peer->tenant; /* the tenant may be freed with the connection */
 	uint64_t start = base_now_ns(), spent = t->turn == a->turn ? t->spent_ns : 0, now = start;
 	int got = 1;
 
@@ -529,13 +535,13 @@ static void receive_most(struct agent *a, struct agent_conn *c, int packets, uin
 
 void agent_conn_drain(struct agent *a, struct agent_conn *c)
 {
-	/* The limit stops a flood: a client can refill its socket while it is being read. */
+	/* The limit is needed because a client can refill its socket while it is being read. */
 	receive_most(a, c, 1024, UINT64_MAX);
 }
 
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 {
-	/* A collector must not wait behind publishers of the same user. */
+	/* A collector must not have to wait for publishers of the same user. */
 	const bool consumes = c->role == ROLE_CONSUMER;
 	const struct agent_tenant *t;
 
@@ -586,7 +592,7 @@ static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, con
 
 static const char no_descriptor[] = "no descriptor left: raise LimitNOFILE";
 
-/* A wrong tenant would persist for as long as the connection, so the peer must try again. */
+/* A connection keeps its tenant, so a peer that cannot be attested now must connect again. */
 static void turn_away_unattested(struct agent *a, int fd, const struct agent_peer *p)
 {
 	const bool full = p->unattested == -EMFILE || p->unattested == -ENFILE;
@@ -623,7 +629,10 @@ static bool turn_away_crowd(struct agent *a, int fd, const struct agent_tenant *
 	return true;
 }
 
-/* Accepts with the spare descriptor and closes: otherwise the socket would stay readable. */
+/*
+ * Accepts a connection with the spare descriptor and closes it: otherwise the socket would stay
+ * readable.
+ */
 static int accept_without_room(struct agent *a, int listen_fd)
 {
 	int fd;

@@ -140,7 +140,10 @@ void agent_directory_tenant(struct agent *a, uint32_t slot, const struct region_
 {
 	uint64_t lines[16], names[SL_NAMES_SIZE / 8];
 
-	/* Without names, the lines keep their contents: zeros, or the names of an earlier entry. */
+	/*
+	 * If there are no names, the lines keep their contents: zeros, or the names of an earlier
+	 * entry.
+	 */
 	if (*tenant->names.pod || *tenant->names.container) {
 		region_names_write(names, &tenant->names);
 		for (size_t i = 0; i < SL_NAMES_SIZE / 8; i += 8)

@@ -91,7 +91,7 @@ struct agent {
 	LIST_HEAD(, agent_tenant) tenants[64];
 	/* names of tenants, kept beyond their last connection; NULL: none yet */
 	struct agent_names *names;
-	char cgroup_root[256]; /* root of the hierarchy that tells containers apart; "": none */
+	char cgroup_root[256]; /* root of the cgroup hierarchy that shows containers; "": none */
 	unsigned long cgroup_number;
 	uint64_t own_place; /* hash of the agent's own container; 0: not in a container */
 

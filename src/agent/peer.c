@@ -119,7 +119,10 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 		return NULL;
 	len = sizeof(p->pidfd);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &p->pidfd, &len)) {
-		/* Before Linux 6.5. If the connection exists afterwards, the pid was not reused. */
+		/*
+		 * Before Linux 6.5, the pidfd comes from the pid. If the connection still exists
+		 * afterwards, the pid was not reused.
+		 */
 		struct pollfd still = {.fd = sock, .events = POLLRDHUP};
 
 		p->pidfd = p->pid > 0 ? (int)syscall(SYS_pidfd_open, p->pid, 0) : -1;

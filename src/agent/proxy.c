@@ -339,6 +339,6 @@ void agent_proxy_set(struct agent_region *r, uint32_t cell, double value)
 	uint32_t i = cell % SL_LINE_CELLS;
 	uint64_t old = __atomic_exchange_n(&line[i], now, __ATOMIC_RELAXED);
 
-	/* Stripe 0 uses mixed lines. */
+	/* Stripe 0 consists of mixed lines (sl_cell_mix()). */
 	__atomic_fetch_add(&line[7], sl_cell_mix(now, i) - sl_cell_mix(old, i), __ATOMIC_RELAXED);
 }

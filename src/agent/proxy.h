@@ -37,9 +37,9 @@ struct agent_proxy_metric { /* a metric as requested */
 };
 
 /*
- * Finds or creates the region of the caller's microservice. Returns 0, or -1 with why.
- * Microservices of two users with the same name are different, and neither user can take the name
- * from the other. labels may extend the region's; metrics 0 means PROXY_METRICS.
+ * Finds or creates the region of the caller's microservice. Returns 0, or -1 with the reason in
+ * why. Microservices of two users with the same name are different, and neither user can take the
+ * name from the other. labels may extend the region's; metrics 0 means PROXY_METRICS.
  */
 int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 		     const char *microservice, uint32_t metrics,

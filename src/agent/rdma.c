@@ -141,8 +141,8 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 
 /*
  * Removes a region from its registration. Readers may use the key for one more lease; it stays
- * valid for two. now: the region was retired two leases ago, so only other regions that left
- * recently matter.
+ * valid for two. now: the region was retired two leases ago, so the wait depends only on other
+ * regions that left recently.
  */
 static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 {
@@ -232,7 +232,7 @@ struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_
 
 /* ---- neighbours ---- */
 
-struct rdma_run { /* adjacent blocks of one memory region */
+struct rdma_run { /* a run: adjacent blocks that share a memory region */
 	struct agent_block *first, *last;
 	uint32_t count;
 	uint64_t bytes;
@@ -292,7 +292,10 @@ static bool merge_run(struct rdma_run *run, struct agent_block *next, bool befor
 	return true;
 }
 
-/* Registers blocks first to last together. False: it failed, and old registrations stay valid. */
+/*
+ * Registers blocks first to last together. Returns false on failure; the old registrations then
+ * stay valid.
+ */
 static bool register_run(struct agent *a, struct agent_block *first, struct agent_block *last)
 {
 	struct agent_mr *m;
@@ -430,7 +433,7 @@ void agent_rdma_timer_renew(struct agent *a, struct agent_timer *t)
 	agent_timer_start(a, TIMER_KEY_RENEW, t);
 }
 
-/* A collector that knew all keys left some time ago. */
+/* Called some time after a collector has left, which knew all keys. */
 void agent_rdma_timer_left(struct agent *a, struct agent_timer *t)
 {
 	struct agent_mr *m;

@@ -284,7 +284,7 @@ static int check_header(int fd, const struct sl_msg_publish *say, struct region_
 	return 0;
 }
 
-/* The mapping belongs to the agent, but its contents are checked nevertheless. */
+/* The agent made the mapping itself, but its contents are checked nevertheless. */
 static int check_kernel(const void *map, const struct sl_msg_publish *say, struct region_info *info,
 			struct agent_refused *why)
 {
@@ -531,8 +531,8 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	if (r && r->copied && conn && r->peer->tenant == peer->tenant && r->ino == st.st_ino) {
 		agent_region_retire(a,
 				    /*
-				     * the publisher was thought dead but is alive: use its own
-				     * memory again instead of the copy
+				     * the publisher is alive after all: use its own memory again
+				     * instead of the copy
 				     */
 				    r);
 		r = NULL;

@@ -31,9 +31,9 @@ struct agent_region {
 	bool copied; /* map and fd refer to a repaired copy; the publisher has other memory */
 	dev_t dev;
 	ino_t ino;
-	/* as in the directory; that of the header is in info->instance, see tenant.h */
+	/* as in the directory; the one in the header is info->instance, see tenant.h */
 	uint64_t instance;
-	pid_t pid; /* process id as seen by the agent; that of the header is in info->pid */
+	pid_t pid; /* process ID as seen by the agent; the one in the header is info->pid */
 	uint64_t admitted_ns, changed_ns; /* CLOCK_REALTIME */
 	struct region_info *info;
 	struct agent_conn *conn;
@@ -59,7 +59,10 @@ struct agent_refused {
 int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error, const char *fmt,
 		 ...) __attribute__((format(printf, 4, 5)));
 
-/* Admits a memfd, which the caller keeps. Returns 0, or -1 with why. conn and peer may be NULL. */
+/*
+ * Admits a memfd, which the caller keeps. Returns 0, or -1 with the reason in why. conn and peer
+ * may be NULL.
+ */
 int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say,
 		       struct agent_conn *conn, struct agent_peer *peer, struct agent_region **out,
 		       struct agent_refused *why);

@@ -263,7 +263,7 @@ static void on_request(struct http_request *req, void *arg)
 	};
 	struct agent_rest_reply reply;
 
-	/* Local users publish regions of their own; requests by TCP act as the agent's user. */
+	/* Local users publish their own regions; requests over TCP act as the agent's user. */
 	if (http_uid(req) == (uid_t)-1 && strcmp(q.method, "GET") && strcmp(q.method, "HEAD") &&
 	    http_role(req) < HTTP_ACTOR) {
 		http_reply_error(req, 403, "this needs the role act or admin");

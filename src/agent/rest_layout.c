@@ -57,7 +57,7 @@ static bool copy_region(const struct agent *a, const struct agent_region *r, str
 		c->hot.schema_used = 0;
 	}
 	c->schema = malloc(c->hot.schema_used + 1);
-	/* Read by the descriptor: reading holes by the mapping would charge the agent for them. */
+	/* Use the descriptor: reading holes through the mapping would charge the agent for them. */
 	return c->schema && pread(r->fd, c->schema, c->hot.schema_used, (off_t)r->info->schema) ==
 				    (ssize_t)c->hot.schema_used;
 }
@@ -148,7 +148,7 @@ ssize_t agent_layout_read(void *arg, char *buf, size_t max)
 		size_t part = l->bytes - l->sent;
 
 		if (!part) {
-			if (n + 8 > max) /* leave room for a comma or the closing brackets */
+			if (n + 8 > max) /* leave room for a comma or for the closing brackets */
 				return (ssize_t)n;
 			more = layout_next(l);
 			if (more < 0)

@@ -222,7 +222,7 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 				strerror(errno));
 		goto err;
 	}
-	/* As for any publisher, only memory without holes is registered for RDMA. */
+	/* As with any publisher, only memory without holes is registered for RDMA. */
 	err = -posix_fallocate(fd, 0, (off_t)header.size);
 	if (err) {
 		base_fail(error, bytes, err, "cannot allocate own metrics: %s", strerror(-err));

@@ -24,7 +24,7 @@
 #include "base/text.h"
 #include "fabric/fabric.h"
 
-#define ANSWER_MS 10000 /* a single thread answers, on a host that may be busy */
+#define ANSWER_MS 10000 /* generous, because a single thread answers, and the host may be busy */
 
 static json_t *json_number(uint64_t v)
 {

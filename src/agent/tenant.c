@@ -106,7 +106,10 @@ static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *i
 			continue;
 		path++;
 		path[strcspn(path, "\n")] = 0;
-		/* Any hierarchy shows whether it is contained; one of them, in which container. */
+		/*
+		 * Any hierarchy shows whether the process is in a container; only one of them shows
+		 * in which.
+		 */
 		agent_tenant_container(strtoul(line, NULL, 10) == a->cgroup_number ? a->cgroup_root
 										   : "",
 				       path, id);
@@ -114,7 +117,7 @@ static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *i
 	if (f && read_failed(f))
 		err = -EIO;
 	/*
-	 * The process ended before it was identified, so it could have been anyone's. Without
+	 * The process ended before it was identified, so its owner is unknown. On a kernel without
 	 * cgroups, the file does not exist.
 	 */
 	if (f ? ferror(f) : !access("/proc/self/cgroup", F_OK))
@@ -202,7 +205,10 @@ int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 		id->uid = owner;
 	if (pid > 0)
 		unread = cgroup_of(a, pid, id);
-	/* In the agent's container, a process is trusted like one beside the agent on a host. */
+	/*
+	 * If the agent runs in a container, its processes are trusted like those of a host on which
+	 * the agent runs directly.
+	 */
 	if (id->contained && a->own_place && id->place == a->own_place && !inner)
 		*id = (struct agent_tenant_id){.uid = id->uid};
 	id->contained |= inner;
@@ -255,7 +261,7 @@ uint64_t agent_tenant_key(const struct agent_tenant_id *id)
 
 	memcpy(container, id->container, sizeof(container));
 	if (id->contained && !has_container(id))
-		/* so that it differs from the user's own processes */
+		/* distinguishes it from the user's own processes */
 		memset(container, 0xff, sizeof(container));
 	return hash_parts(&id->uid, sizeof(id->uid), container, sizeof(container));
 }

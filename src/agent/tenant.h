@@ -84,7 +84,7 @@ enum agent_resource {
 	RESOURCE_DESCRIPTORS, /* descriptors of the agent, for regions and connections */
 };
 #define AGENT_FDS_CONNECTION 2u /* socket, pidfd */
-/* read-only descriptor, the publisher's, and a pidfd once disconnected */
+/* per region: a read-only descriptor, the publisher's, and a pidfd after a disconnection */
 #define AGENT_FDS_REGION 3u
 
 /* Usage of a resource by all tenants and by this tenant, and the most that it may hold now. */

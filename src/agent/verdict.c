@@ -24,7 +24,7 @@ static uint64_t time_left(const struct agent_verdict *v, uint64_t now)
 	return v->ns && now - v->ns < v->said.ttl_ns ? v->said.ttl_ns - (now - v->ns) : 0;
 }
 
-/* The reader's place, or else the one whose verdict expires first. */
+/* Returns the place that the reader uses already, or else the one whose verdict expires first. */
 static struct agent_verdict *find_place(struct agent_region *r, uint64_t reader, uint64_t now)
 {
 	struct agent_verdict *v = r->verdict, *first = v;
@@ -77,7 +77,10 @@ void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v)
 	}
 	*place = (struct agent_verdict){.said = *v, .ns = now};
 	agent_verdict_combined(a, r, &told);
-	/* If REST writes the region, or its publisher is gone, only STATUS shows the verdict. */
+	/*
+	 * If the region is written through REST, or its publisher is gone, only STATUS shows the
+	 * verdict.
+	 */
 	told.instance = r->info->instance; /* the publisher only knows this instance */
 	if (!r->conn || agent_conn_notify(r->conn, SL_MSG_VERDICT, &told, sizeof(told)))
 		a->n.verdicts_lost++;

@@ -12,8 +12,8 @@ struct agent_region;
 /* v must be a valid verdict */
 void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v);
 /*
- * What all readers of a region say together: it is anomalous while one of them says so. A verdict
- * that has expired does not count. False: there is none.
+ * Combines the verdicts of all readers: the region is anomalous while one of them says so. Expired
+ * verdicts do not count. Returns false if there is no verdict.
  */
 bool agent_verdict_combined(const struct agent *a, const struct agent_region *r,
 			    struct sl_msg_verdict *out);

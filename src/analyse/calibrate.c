@@ -8,9 +8,12 @@
 #include "sketch/hash.h"
 
 #define ENOUGH 32u
-/* t is chosen with at most this share of the scores above it */
+/* t is chosen so that at most this share of the scores is above it */
 #define PEAK_SHARE 0.2
-/* t is chosen with at most this times the square root of their number above it */
+/*
+ * t is chosen so that the number of scores above it is at most this times the square root of their
+ * number
+ */
 #define PEAK_ROOTS 3
 #define TAIL_SHARE 0.05	  /* in the long run, at most this share of the scores is above t */
 #define REFIT	   16u	  /* refit the tail when the number of peaks has grown by 1/16 */
@@ -142,7 +145,7 @@ static double predicted_probability(const struct belief *b, double y)
 	return p;
 }
 
-/* Returns the excess with predictive probability p, rounded up by at most 2^-25. */
+/* Returns the excess whose predictive probability is p, rounded up by at most 2^-25. */
 static double predicted_excess(const struct belief *b, double p, double mean)
 {
 	double low = 0, high = mean;
@@ -213,8 +216,9 @@ static void sort_scores(const struct analyse_calibration *c, float *sorted)
 }
 
 /*
- * Places t halfway between two distinct scores, near the n-th largest, so that t is never equal to
- * a score of a cluster. A gap wider than the mean of the tail counts as that mean.
+ * Places t halfway between two distinct scores near the n-th largest, so that t never equals the
+ * score that a cluster has in common. If the two are further apart than the mean of the tail, t is
+ * half that mean below the upper one.
  */
 static void choose_t(struct analyse_calibration *c)
 {
@@ -247,8 +251,8 @@ static void choose_t(struct analyse_calibration *c)
 }
 
 /*
- * Raises t so that half of the peaks remain: if there are more peaks than can be kept, a higher t
- * makes better use of them.
+ * Raises t so that half of the peaks remain. Called when there are more peaks than can be kept:
+ * with a higher t, those that are kept describe the tail better.
  */
 static void raise_t(struct analyse_calibration *c)
 {
@@ -346,8 +350,8 @@ static void fit_threshold(struct analyse_calibration *c)
 	sort_scores(c, sorted);
 	c->threshold = sorted_quantile(sorted, c->kept, 1 - c->q);
 	/*
-	 * No score was above t yet. The next one is with probability 1 / (n + 1) (Laplace), and
-	 * then by an excess of scale 1, as scores are -log p.
+	 * No score has been above t yet. The next one will be with probability 1 / (n + 1)
+	 * (Laplace), by an excess of scale 1, as scores are -log p.
 	 */
 	if (!c->excess_n && c->tail != ANALYSE_TAIL_ANY && c->q * (double)(c->n + 1) < 1)
 		c->threshold = c->t - log(c->q * (double)(c->n + 1));
@@ -379,7 +383,7 @@ int analyse_thresholds_init(struct analyse_thresholds *t, const struct analyse_t
 
 void analyse_thresholds_budget(struct analyse_thresholds *t, const struct analyse_thresholds *of)
 {
-	/* With equal budgets, thresholds remain unchanged to the bit. */
+	/* If the budgets are equal, leave the thresholds exactly as they are. */
 	if (t->step.q != of->step.q)
 		analyse_calibration_budget(&t->step, of->step.q);
 	if (t->run.q != of->run.q)
@@ -407,7 +411,7 @@ void analyse_calibration_learn(struct analyse_calibration *c, double score)
 	c->n++;
 	add_sample(c, c->scores, &c->kept, ANALYSE_SCORES, c->n, (float)score);
 	if (c->n <= ANALYSE_SCORES && c->n >= ENOUGH && !(c->n & (c->n - 1))) {
-		/* at each doubling of the number of scores */
+		/* each time the number of scores has doubled */
 		choose_t(c);
 		refit_quantiles(c);
 	} else if (c->n > ENOUGH && score > c->t) {
@@ -474,7 +478,7 @@ double analyse_calibration_prior(const struct analyse_calibration *c)
 	return -log(c->q);
 }
 
-/* Returns the number of own's scores above the t of all. */
+/* Returns how many scores of `own` are above the t of `all`. */
 static uint32_t peaks_among(const struct analyse_calibration *own,
 			    const struct analyse_calibration *all)
 {
@@ -605,7 +609,7 @@ int analyse_calibration_io(struct analyse_calibration *c, struct sketch_blob *b)
 	}
 	/* Limit compare_at: a damaged value must not postpone the comparison forever. */
 	c->compare_at = c->compare_at < c->n + (1u << 20) ? c->compare_at : c->n;
-	/* The budget may differ, and the model may be untrained. */
+	/* The budget may differ from the model's, and the model may be untrained. */
 	c->stale = stale && analyse_calibration_known(c);
 	if (threshold >= 0 && analyse_calibration_known(c)) {
 		c->threshold = threshold;

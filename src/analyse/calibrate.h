@@ -28,16 +28,18 @@
 /* Prior of gamma. */
 enum analyse_tail {
 	/*
-	 * Scores are sums of -log p. If the p are right, their tails are exponential, gamma = 0:
-	 * normal with mean 0.08 and deviation 0.1, close to Martins and Stedinger.
+	 * Scores are sums of -log p. If these p are right, the tails are exponential (gamma = 0).
+	 * The prior of gamma is normal with mean 0.08 and deviation 0.1, close to that of Martins
+	 * and Stedinger.
 	 */
 	ANALYSE_TAIL_LOG_P,
 	/*
-	 * Sums of several such scores: the others dilute one that is far from exponential. Same
-	 * mean, half the deviation.
+	 * Sums of several such scores. A single score that is far from exponential has little
+	 * influence on a sum, so the prior has the same mean and half the deviation.
 	 */
 	ANALYSE_TAIL_SUM,
-	ANALYSE_TAIL_ANY, /* Tails may be heavier, as in services: mean and deviation 0.2. */
+	/* Tails may be heavier, as they are in services: mean and deviation 0.2. */
+	ANALYSE_TAIL_ANY,
 };
 
 struct analyse_calibration {
@@ -47,12 +49,13 @@ struct analyse_calibration {
 	double t, sigma, gamma, threshold;
 	double median, q90;
 	double drift;  /* S of the drift detector */
-	bool stale;    /* threshold, sigma and gamma are older than the scores */
+	bool stale;    /* threshold, sigma and gamma must be computed again from the scores */
 	uint64_t fits; /* number of fits so far */
 	double vary; /* 1/a, the variance between pods; used in the calibration of all pods only */
 	uint64_t compare_at; /* value of n at which vary must be updated */
 	struct {
-		uint64_t n, fits; /* own n, and fits of all, when threshold was computed */
+		/* n of the pod, and fits of the fleet, when the threshold was computed */
+		uint64_t n, fits;
 		double threshold;
 	} pooled; /* not saved */
 	uint64_t random;
@@ -62,8 +65,8 @@ struct analyse_calibration {
 };
 
 /*
- * Kinds of evidence. Each has a tail and a threshold of its own, so that a heavy tail of one kind
- * does not hide evidence of another.
+ * Kinds of evidence. Each has its own tail and threshold, so that a heavy tail of one kind does not
+ * hide evidence of another.
  */
 enum analyse_kind {
 	ANALYSE_KIND_CULPRIT, /* evidence from all pods together: culprit.h */
@@ -75,20 +78,21 @@ enum analyse_kind {
 };
 
 /*
- * Calibration of a pod or a whole fleet: for scores of steps, for sums of runs, and for each kind
- * of evidence in a step. The pods of a fleet share the kinds.
+ * The calibrations of a pod or of a whole fleet: one for the scores of steps, one for the sums of
+ * runs, and one for each kind of evidence in a step. The pods of a fleet share the latter.
  */
 struct analyse_thresholds {
 	struct analyse_calibration step, run;
 	struct analyse_calibration *kind; /* ANALYSE_KINDS calibrations; NULL: none */
-	bool settled; /* true if a pod that learns here has completed its warm-up */
+	bool settled; /* true once a pod that learns here has completed its warm-up */
 };
 
 /*
  * q: share of steps that may raise a false alarm. Half is for steps and half for runs (Bonferroni),
- * or all for steps if there are no runs. Kinds share the half of steps once more: a score above the
- * common threshold is mostly above that of its kind, too. The culprit gets the shares of latencies
- * and resources, which it replaces. The caller sets t->kind. Returns 0 or -EINVAL.
+ * or all for steps if there are no runs. All kinds together get as much as the steps have, because
+ * a score above the common threshold is usually above that of its kind as well. The culprit gets
+ * the shares of latencies and resources, which it replaces. The caller sets t->kind. Returns 0 or
+ * -EINVAL.
  */
 struct analyse_thresholds_opts {
 	double q;
@@ -107,15 +111,16 @@ int analyse_calibration_init(struct analyse_calibration *c, double q, enum analy
 /* Learns the largest score of a step considered normal. */
 void analyse_calibration_learn(struct analyse_calibration *c, double score);
 /*
- * Learns a step of an event that another step represents: it counts in n and the quantiles, but as
- * at most t, and so not as a peak (declustering: S. Coles, An Introduction to Statistical Modeling
- * of Extreme Values, 2001, 5.3.2).
+ * Learns a step of an event that another step already represents. It counts in n and in the
+ * quantiles, but as at most t, so that it is not a peak (declustering: S. Coles, An Introduction to
+ * Statistical Modeling of Extreme Values, 2001, 5.3.2).
  */
 void analyse_calibration_learn_within(struct analyse_calibration *c, double score);
 /*
- * Learns when scores above the threshold are withheld. Their absence would lower the threshold, and
- * so withhold even more. Therefore, with each score and with probability q / (1 - q), also learns a
- * value drawn from the fitted tail beyond the threshold: as often as normal steps exceed it.
+ * Learns a score while scores above the threshold are withheld. Without those, the threshold would
+ * fall and even more scores would be withheld. Therefore, with probability q / (1 - q) per score,
+ * this also learns a value drawn from the fitted tail beyond the threshold, which is as often as
+ * normal steps exceed it.
  */
 void analyse_calibration_learn_gated(struct analyse_calibration *c, double score);
 /* Changes the budget. Returns 0 or -EINVAL. */
@@ -127,20 +132,20 @@ bool analyse_calibration_known(const struct analyse_calibration *c);
 /* Returns the threshold; +INFINITY until it is known. */
 double analyse_calibration_threshold(struct analyse_calibration *c);
 /*
- * Returns the threshold before any score is known, for scores that are -log p by themselves, such
- * as counts: it depends on the budget only.
+ * Returns the threshold to use before any score is known. Only for scores that are -log p by
+ * definition, such as those of counts; it depends only on the budget.
  */
 double analyse_calibration_prior(const struct analyse_calibration *c);
 /*
- * Returns the threshold for a member with its own scores among all (which have learned them, too);
- * see above. +INFINITY until both are known. If own is all, or members do not differ, the threshold
- * of all.
+ * Returns the threshold of a member, from its own scores and those of all members (which include
+ * them); see above. +INFINITY until both are known. The threshold of `all` if own == all, or if the
+ * members do not differ.
  */
 double analyse_calibration_among(struct analyse_calibration *own, struct analyse_calibration *all);
 /*
- * Measures the difference between members: start with {0}, call analyse_calibration_compare() for
- * each member, then analyse_calibration_compared() for all. Due when all->n reaches
- * all->compare_at, after 8 scores per member.
+ * Measures how much members differ: start with {0}, call analyse_calibration_compare() for each
+ * member, and then analyse_calibration_compared(). Call them when all->n has reached
+ * all->compare_at, which is after 8 scores per member.
  */
 struct analyse_calibration_spread {
 	uint32_t n;

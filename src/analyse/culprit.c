@@ -23,10 +23,10 @@
 #define SHARE_MIN   0.002f /* a smaller share of delayed calls moves no quantile */
 #define LATENCY_MIN 1e-3   /* seconds; differences below are rounding */
 #define SLOPE_MIN   0.3f   /* slope of log latency over -log survival below P90 */
-#define DELAYS	    8u	   /* number of delays from DELAY_MIN to DELAY_MAX */
+#define DELAYS	    8u	   /* number of delays to try, from DELAY_MIN to DELAY_MAX */
 #define DELAY_MIN   0.03   /* seconds */
 #define DELAY_MAX   4.0
-/* a caller that can give at most this much evidence is considered quiet */
+/* a caller whose evidence is at most this much is considered quiet */
 #define RAISED	     0.1f
 #define PAST	     4u
 #define EVIDENCE_MAX 600 /* its exponential is still finite */
@@ -41,15 +41,16 @@ struct analyse_suspect {
 	bool known[ANALYSE_LATENCIES], raised;
 	uint8_t recents, past_n;
 	struct analyse_level level[ANALYSE_LATENCIES][ANALYSE_TAILS];
-	float last[ANALYSE_LATENCIES][ANALYSE_TAILS]; /* log latency; kept when it is missing now */
+	float last[ANALYSE_LATENCIES][ANALYSE_TAILS]; /* last known log latency */
 	float past[PAST]; /* weighted evidence of past steps, latest first */
 };
 
 /*
- * The prediction of a caller's quantile: at log survival t, on a segment between usual quantiles.
+ * Where to find the prediction of a caller's quantile: at log survival t, on a segment between two
+ * usual quantiles.
  */
 struct culprit_quantile {
-	bool delayed; /* it is the quantile of a delayed call */
+	bool delayed; /* it is a quantile of the delayed calls */
 	uint8_t segment;
 	float t;
 };
@@ -58,7 +59,7 @@ struct culprit_term { /* a caller, a kind of its latency, and the share of a cal
 	uint32_t caller, callee;
 	enum analyse_latency kind;
 	float share, calls;
-	/* replicas of the callee when quantile[] was computed; 0: not computed */
+	/* number of the callee's replicas when quantile[] was computed; 0: not computed */
 	uint32_t replicas;
 	struct culprit_quantile quantile[ANALYSE_TAILS];
 };
@@ -66,8 +67,8 @@ struct culprit_term { /* a caller, a kind of its latency, and the share of a cal
 struct culprit_service {
 	struct analyse_suspect **pod; /* pods seen in this step */
 	uint32_t pods, room;
-	uint32_t first, terms; /* terms of the callers that show the service's delays */
-	bool raised;	       /* one of its pods is raised */
+	uint32_t first, terms; /* range of the terms in which the service is the callee */
+	bool raised;	       /* the evidence of one of its pods exceeds RAISED */
 	bool judged;
 	float late[DELAYS];
 	/* odds that one of its pods has a fault; odds that one of a service below has */
@@ -139,7 +140,10 @@ static void map_quantiles(const struct analyse_culprit *c, float share, struct c
 	}
 }
 
-/* Returns the usual log latency there: linear in -log survival through the three quantiles. */
+/*
+ * Returns the usual log latency at a point between the quantiles, by linear interpolation in -log
+ * survival.
+ */
 static float usual_at(const struct analyse_culprit *c, const struct analyse_level *l,
 		      const struct culprit_quantile *q)
 {
@@ -163,7 +167,9 @@ static float student_surprise(float deviation, float spread)
 	return 2 * log_of(1 + z * z / 3);
 }
 
-/* Computes the log likelihood ratio of each delay of a call that a request makes `calls` times. */
+/*
+ * Computes the log likelihood ratio of each delay, for a call that a request makes `calls` times.
+ */
 static void delay_evidence(const struct analyse_culprit *c, const struct analyse_suspect *s,
 			   enum analyse_latency kind, const struct culprit_quantile *q, float calls,
 			   float out[DELAYS])
@@ -176,7 +182,7 @@ static void delay_evidence(const struct analyse_culprit *c, const struct analyse
 	for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
 		float at = usual_at(c, l, &q[j]), base = q[j].delayed ? at : l[j].usual;
 		float before = student_surprise(l[j].now - l[j].usual, l[j].spread);
-		/* A call that is not delayed is no slower than the usual one at this quantile. */
+		/* A call that is not delayed is at most as slow as usual at this quantile. */
 		float most = q[j].delayed ? INFINITY : at, usual = l[j].usual, now = l[j].now;
 		float seconds = expf(base), spread = l[j].spread;
 
@@ -287,9 +293,9 @@ static void judge_service(struct analyse_culprit *c, struct culprit_service *cal
 
 /*
  * Returns the evidence that the pod's network is slow: its own calls take longer by the same delay
- * as calls to it. Without this hypothesis, a pod that it calls would explain its client latency as
- * well as its callers' latencies. If no caller shows any of these delays, the cause of slow calls
- * is their destination.
+ * as calls to it. Without this hypothesis, a pod that it calls would explain both its client
+ * latency and its callers' latencies. If no caller shows such a delay, slow calls are caused by
+ * their destination.
  */
 static float slow_network(const struct analyse_culprit *c, const struct analyse_suspect *s,
 			  const float late[DELAYS], uint32_t *best)
@@ -308,9 +314,9 @@ static float slow_network(const struct analyse_culprit *c, const struct analyse_
 }
 
 /*
- * Returns the evidence that the pod itself is slow, which its measured latencies must show like
- * those of its callers, or that its network is. Otherwise a pod whose requests are as fast as ever
- * would explain a slow caller.
+ * Returns the evidence that the pod itself is slow, or that its network is. If its own latencies
+ * are measured, they must show the delay as those of its callers do. Otherwise a pod whose requests
+ * are as fast as usual could explain a slow caller.
  */
 static float slow_or_far(const struct analyse_culprit *c, const struct analyse_suspect *s,
 			 const float calls[DELAYS], uint32_t *best)
@@ -363,7 +369,7 @@ static void judge_pod(struct analyse_culprit *c, const struct analyse_suspect *s
 	v->evidence = o->novelty + fmaxf(late, 0) + o->other;
 }
 
-/* An incident is new for two steps: subtracts the scores of two and three steps ago. */
+/* An incident counts as new for two steps, so subtract the scores of two and three steps ago. */
 static float subtract_old(struct analyse_suspect *s, float weighted)
 {
 	float before = 0;
@@ -397,8 +403,8 @@ static double fault_odds(const struct analyse_suspicion *v, double prior)
 }
 
 /*
- * The odds that a pod's symptoms are its own: the odds of its own fault, or of none, against those
- * of a fault in one of the services below it, or in any other pod.
+ * Computes the odds that a pod's symptoms are its own: the odds of its own fault, or of no fault,
+ * against those of a fault in a service below it, or in any other pod.
  */
 static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			     uint32_t n, double prior, struct analyse_suspicion *out)
@@ -415,7 +421,7 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 	for (uint32_t i = 0; i < c->terms; i++) {
 		const struct culprit_term *t = &c->term[i];
 
-		/* A service has up to two terms for one callee. */
+		/* A caller has up to two terms for the same callee: count it once. */
 		if (i && t[-1].caller == t->caller && t[-1].callee == t->callee)
 			continue;
 		c->service[t->caller].below += c->service[t->callee].odds;
@@ -450,7 +456,7 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 		judge_pod(c, suspects[i], &seen[i], &out[i]);
 		most = fmaxf(most, out[i].evidence);
 	}
-	/* The culprit is one of the pods, or none, with evidence 0. */
+	/* Either one of the pods is the culprit or, with evidence 0, none. */
 	sum = exp(-(double)most);
 	for (uint32_t i = 0; i < n; i++)
 		sum += exp((double)(out[i].evidence - most));
@@ -468,7 +474,7 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 	}
 }
 
-/* Returns the evidence of a caller's pods for the likeliest delay of a callee. */
+/* Returns how strongly a caller's pods support the likeliest delay of a callee. */
 static float delay_shown(const struct analyse_culprit *c, const struct culprit_term *t,
 			 uint32_t delay)
 {
@@ -499,7 +505,10 @@ int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_susp
 		float says = delay_shown(c, t, best);
 		uint32_t k = n;
 
-		/* The server's latencies follow the client's of the same caller. */
+		/*
+		 * The term for the caller's server latencies follows the one for its client
+		 * latencies.
+		 */
 		if (i + 1 < callee->terms && t[1].caller == t->caller) {
 			says += delay_shown(c, t + 1, best);
 			i++;
@@ -547,7 +556,7 @@ static int count_room(struct analyse_culprit *c, uint32_t service)
 	return make_room(&c->service[service], n);
 }
 
-/* Does the same for all services. */
+/* Makes room for the pods of all services, and counts them. */
 static int count_all(struct analyse_culprit *c)
 {
 	int err = 0;

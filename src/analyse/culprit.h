@@ -19,18 +19,21 @@
 enum analyse_latency { ANALYSE_CLIENT, ANALYSE_SERVER, ANALYSE_LATENCIES };
 enum analyse_tail_quantile { ANALYSE_P90, ANALYSE_P95, ANALYSE_P99, ANALYSE_TAILS };
 
-/* Observations of a pod at a step. */
+/* Observations of a pod in one step. */
 struct analyse_observation {
 	double latency[ANALYSE_LATENCIES][ANALYSE_TAILS]; /* seconds; NaN: not known */
-	/* novelty of its resources: sum over groups of the log of the largest move */
+	/*
+	 * novelty of its resources: the sum, over groups of resources, of the log of the largest
+	 * move
+	 */
 	float novelty;
-	float other;   /* other evidence in excess of the usual */
+	float other;   /* amount by which other evidence exceeds the usual */
 	uint64_t step; /* another row of the same step replaces the previous one */
 	bool measured; /* server latencies include all requests, so a slow pod shows in them */
 	bool learn;    /* the step is considered normal: learn the spread of latencies */
 };
 
-/* Conclusions for a pod, as log likelihood ratios. */
+/* Conclusions about a pod, as log likelihood ratios. */
 struct analyse_suspicion {
 	/* new evidence of this step: evidence times posterior, minus the part already scored */
 	float score;
@@ -56,8 +59,8 @@ void analyse_culprit_remove(struct analyse_culprit *c, struct analyse_suspect *s
 int analyse_culprit_paths(struct analyse_culprit *c, const struct analyse_path *paths, uint32_t n);
 
 /*
- * Processes one moment: observations of n suspects, each at most once, and the conclusions for
- * them. prior: probability of a fault in a pod at a step, for suspicion.mine.
+ * Processes one moment: takes the observations of n suspects, each at most once, and computes the
+ * conclusions. prior: probability of a fault in a pod at a step, for suspicion.mine.
  */
 void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			  const struct analyse_observation *seen, uint32_t n, double prior,
@@ -70,13 +73,15 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_suspect *s,
 			    uint32_t *service, uint32_t most);
 /*
- * Returns the smallest factor of its server latencies for which the evidence that it is slow itself
- * is at least `evidence`; INFINITY: its latencies are not known.
+ * Returns the smallest factor by which its server latencies must rise for the evidence that the pod
+ * itself is slow to reach `evidence`; INFINITY: its latencies are not known.
  */
 double analyse_culprit_factor(const struct analyse_suspect *s, double evidence);
-/* Latencies of this kind have another source from now on: discard earlier levels. */
+/*
+ * Call when latencies of this kind come from another source from now on. Discards earlier levels.
+ */
 void analyse_culprit_forget(struct analyse_suspect *s, enum analyse_latency kind);
-/* Time jumped: discards the current level and keeps the usual one. */
+/* Call when the time has jumped. Discards the current level and keeps the usual one. */
 void analyse_culprit_rewind(struct analyse_suspect *s);
 
 #endif

@@ -6,7 +6,7 @@
  * except for the last; initial weights follow X. Glorot, Y. Bengio (AISTATS 2010) from the seed.
  * Training uses Adam (D. Kingma, J. Ba, ICLR 2015), with one step per row plus a replay of earlier
  * rows from a reservoir, so that a few hundred rows are enough. z is clipped to +-5. Missing values
- * enter as 0 and are neither scored nor learned.
+ * are replaced by 0 in the input, and are neither scored nor learned.
  */
 #include <errno.h>
 #include <math.h>
@@ -161,7 +161,10 @@ static float score_row(void *state, const struct analyse_row *row, float *blame)
 		return 0;
 	run_forward(s, row->z);
 	for (uint32_t c = 0; c < s->dims; c++) {
-		/* Compare with the row, not with its clipped input: a far outlier counts as far. */
+		/*
+		 * Compare with the row itself and not with its clipped form, so that far outliers
+		 * get high scores.
+		 */
 		float e = s->mask[c] > 0 ? row->z[c] - s->a[LAYERS][c] : 0;
 
 		blame[c] = e * e;

@@ -23,7 +23,7 @@
 struct combined {
 	uint32_t dims;
 	float n;
-	/* dims each; s: surprises of the row being scored; of: those of one group */
+	/* [dims]; s: surprises of the row being scored; of: those of one group */
 	float *inv_sd, *x, *s, *of;
 	float *cov, *r; /* matrices of dims x dims, symmetric */
 };
@@ -50,7 +50,10 @@ static void derive_correlations(struct combined *s)
 	}
 }
 
-/* Sums r[k] * min(s[k], mine) over k, in a fixed order of lanes: the same bits on every machine. */
+/*
+ * Sums r[k] * min(s[k], mine) over k. The order of lanes is fixed, so that the result is the same
+ * to the bit on every machine.
+ */
 static float shared_surprise(const float *r, const float *s, float mine, uint32_t dims)
 {
 	float lane[ANALYSE_ROW_LANES] = {0}, sum = 0;

@@ -6,10 +6,10 @@
  * matrix sketching", VLDB 2015; sketch/fd.h). A metric's share is its part of r^2; a missing metric
  * counts as its mean.
  *
- * The score is -log(1 - |r|^2): the same order as |r|, but without its limit of 1, beyond which a
- * threshold for rare alarms would lie. For y in a random direction, 1 - |r|^2 has a beta
- * distribution of k/2 and (d - k)/2, which is below e with a probability of order e^(k/2). So the
- * score has the exponential tail that calibrate.h expects.
+ * The score is -log(1 - |r|^2): it has the same order as |r|, but no upper limit. |r| cannot exceed
+ * 1, and a threshold for rare alarms would be above 1. For y in a random direction, 1 - |r|^2 has a
+ * beta distribution of k/2 and (d - k)/2, which is below e with a probability of order e^(k/2). So
+ * the score has the exponential tail that calibrate.h expects.
  */
 #include <errno.h>
 #include <float.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* det_threshold.c - MicroView's threshold: the largest |z| if above 3 deviations, else 0. */
+/*
+ * det_threshold.c - MicroView's threshold detector: the score is the largest |z| if that exceeds 3,
+ * otherwise 0.
+ */
 #include <math.h>
 #include <stdlib.h>
 

@@ -28,13 +28,13 @@ struct analyse_row {
 	const uint8_t *group;
 };
 
-/* Options of a detector. 0 or NULL selects its default. */
+/* Options of a detector; 0 or NULL selects the default. */
 struct analyse_detector_opts {
 	uint32_t dims; /* length of all rows; a multiple of ANALYSE_ROW_LANES */
 	uint64_t seed; /* random seed: equal seeds give equal results */
 	/* fd: rows of the sketch, directions of the basis; default floor(sqrt(dims)) */
 	uint32_t l, k;
-	double limit; /* threshold: |z| above this scores; default 3 */
+	double limit; /* threshold: only |z| above this counts; default 3 */
 };
 
 /*
@@ -69,14 +69,14 @@ struct analyse_detector_ops {
 
 extern const struct analyse_detector_ops analyse_detector_combined, analyse_detector_fd,
 	analyse_detector_threshold, analyse_detector_autoencoder;
-/* All, ended by NULL; the first is the default. */
+/* All detectors, ended by NULL. The first one is the default. */
 extern const struct analyse_detector_ops *const analyse_detectors[];
 
 void analyse_detector_destroy(const struct analyse_detector_ops *ops,
 			      void *state); /* accepts NULL */
 /* Returns NULL for an unknown name. */
 const struct analyse_detector_ops *analyse_detector_find(const char *name);
-/* The same; if the name is unknown, error lists the known ones. */
+/* Like analyse_detector_find(), but if the name is unknown, lists the known names in error. */
 const struct analyse_detector_ops *analyse_detector_named(const char *name, char *error,
 							  size_t bytes);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* detectors.c - the table of detectors, in a file of its own: a program may bring another. */
+/*
+ * detectors.c - the table of detectors. It has its own file, so that a program can link another
+ * table instead.
+ */
 #include "analyse/detector.h"
 
 const struct analyse_detector_ops *const analyse_detectors[] = {

@@ -10,7 +10,7 @@
 
 struct fleet_metric {
 	uint64_t key, round;
-	float sum; /* sum of all pods' shares in this round */
+	float sum; /* sum of the shares of all pods in this round */
 };
 
 struct analyse_fleet {
@@ -202,8 +202,8 @@ static void use_measured(struct analyse_pipeline *p, struct analyse_observation 
 }
 
 /*
- * Fills in an observation: latencies of the row, the novelty of each kind of resource, that is, of
- * its metric that moved most, and the excess of other kinds over their thresholds.
+ * Fills in an observation: the latencies of the row; the novelty of each kind of resource, which is
+ * that of the metric that moved most; and the amount by which other kinds exceed their thresholds.
  */
 static void fill_observation(struct analyse_pipeline *p, bool threshold,
 			     struct analyse_observation *o)
@@ -233,7 +233,7 @@ static void fill_observation(struct analyse_pipeline *p, bool threshold,
 	use_measured(p, o, has[ANALYSE_SERVER]);
 	for (uint32_t k = 0; k < ANALYSE_RESOURCES; k++)
 		o->novelty += most[k] > 1 ? logf(most[k]) : 0;
-	/* Until the joint score has a threshold, use the pod's own metrics. */
+	/* Until the joint score has a threshold, judge the pod by its own metrics. */
 	for (uint32_t k = 0; k < ANALYSE_LATENCIES && threshold; k++)
 		p->joint |= has[k][ANALYSE_P90] && has[k][ANALYSE_P95] && has[k][ANALYSE_P99];
 	analyse_pipeline_weigh(p);
@@ -301,7 +301,8 @@ static void weigh_suspects(struct analyse_fleet *f, struct analyse_pipeline *con
 		if (!is_suspect(p))
 			continue;
 		/*
-		 * If steps are too long for holding baselines, persistent evidence becomes usual.
+		 * If steps are too long for holding baselines, use only new evidence: persistent
+		 * evidence becomes normal.
 		 */
 		p->kind[ANALYSE_KIND_CULPRIT] = analyse_pipeline_has_runs(p) ? f->found[m].weighted
 									     : f->found[m].score;
@@ -348,7 +349,7 @@ static int discount_all(struct analyse_fleet *f, struct analyse_pipeline *const 
 	return err;
 }
 
-/* For each anomalous pod, finds the other pod with the highest score. */
+/* Finds, for each anomalous pod, which other pod has the highest score. */
 static void find_next(struct analyse_verdict *verdicts, uint32_t n)
 {
 	uint32_t first = ANALYSE_NONE, second = ANALYSE_NONE;

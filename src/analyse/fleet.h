@@ -2,10 +2,10 @@
 /*
  * fleet.h - compares all pods at one moment: discounts shared evidence, as pods compete for each
  * metric's surprise (docs/analytics.md, Across the fleet). Metrics are matched by name. Pods whose
- * detector is comparable share one calibration: with n pods the pooled tail has n times as many
- * scores, and a quiet past does not give a pod a threshold that its first busy day exceeds. Scores
- * of other detectors have no common unit: those pods keep their own thresholds and nothing is
- * discounted. A fleet is not thread-safe; a live collector has one per worker.
+ * detector is comparable share one calibration: with n pods, the pooled tail has n times as many
+ * scores, so a pod that has been quiet does not get a threshold that its first busy day would
+ * exceed. Scores of other detectors have no common unit: those pods keep their own thresholds and
+ * nothing is discounted. A fleet is not thread-safe; a live collector has one per worker.
  */
 #ifndef SL_ANALYSE_FLEET_H
 #define SL_ANALYSE_FLEET_H
@@ -22,9 +22,9 @@ struct analyse_fleet;
 struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed);
 void analyse_fleet_free(struct analyse_fleet *f);
 /*
- * Adds a pod, whose scores are then learned into the shared thresholds, too. Call before the pod's
- * first row. service: its name in the call graph, or NULL. -ENOMEM: the pod has joined, but cannot
- * become a suspect.
+ * Adds a pod, whose scores then also count for the shared thresholds. Call before the pod's first
+ * row. service: its name in the call graph, or NULL. -ENOMEM: the pod has joined, but cannot become
+ * a suspect.
  */
 int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service);
 /* Call before analyse_pipeline_free() of a pod that has joined. */
@@ -35,8 +35,8 @@ void analyse_fleet_leave(struct analyse_fleet *f, struct analyse_pipeline *p);
  */
 struct analyse_graph *analyse_fleet_graph(struct analyse_fleet *f);
 /*
- * Completes and settles the verdicts of one moment's scored rows, at most one per pod. -ENOMEM:
- * settled, but without comparing pods.
+ * Completes the verdicts on the scored rows of one moment, at most one per pod. -ENOMEM: the
+ * verdicts are complete, but pods were not compared.
  */
 int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
 			struct analyse_verdict *verdicts, uint32_t n);

@@ -8,7 +8,8 @@
 #include "analyse/table.h"
 #include "sketch/hash.h"
 
-#define DEPTH_MAX 256u /* maximum depth of a trace; deeper spans do not count for its top */
+/* maximum depth; spans deeper than this do not count for the top of the trace */
+#define DEPTH_MAX 256u
 
 struct graph_service {
 	char *name;
@@ -17,11 +18,12 @@ struct graph_service {
 
 struct graph_path {
 	uint32_t caller, callee;
-	uint64_t requests, calls; /* the caller's requests and calls that pass through the callee */
-	uint64_t entries;	  /* entries into the callee in these requests */
+	/* number of the caller's requests, and of its calls, that reach the callee */
+	uint64_t requests, calls;
+	uint64_t entries; /* number of times that these requests enter the callee */
 };
 
-/* Entries of a service that one entry of another service above it reaches. */
+/* How many times a span that enters a service, or a span below it, enters another service. */
 struct graph_reach {
 	uint32_t entry, service, entries;
 };
@@ -128,7 +130,9 @@ static bool enters_service(const struct analyse_span *s, uint32_t n, uint32_t i)
 	       (s[i].parent < n && s[s[i].parent].service != s[i].service);
 }
 
-/* Adds the service of span i to the reach of each span above it that enters a service. */
+/*
+ * Records, for each span above span i that enters a service, that it reaches the service of span i.
+ */
 static int add_reach(struct analyse_graph *g, const struct analyse_span *s, uint32_t n, uint32_t i)
 {
 	uint32_t up = s[i].parent;
@@ -153,7 +157,10 @@ static int by_entry(const void *a, const void *b)
 	return x->service < y->service ? -1 : x->service > y->service;
 }
 
-/* Counts one entry's reach of a service, and the call that led to the entry. */
+/*
+ * Counts that a span that enters a service reaches another service, and that the call leading to
+ * this span does, too.
+ */
 static int count_reach(struct analyse_graph *g, const struct analyse_span *s, uint32_t n,
 		       const struct graph_reach *r)
 {
@@ -173,7 +180,9 @@ static int count_reach(struct analyse_graph *g, const struct analyse_span *s, ui
 	return 0;
 }
 
-/* Counts the request itself, and the call of its service. */
+/*
+ * Counts a span that enters a service: as a request to it, and as a call by its parent's service.
+ */
 static int count_entry(struct analyse_graph *g, const struct analyse_span *s, uint32_t n,
 		       uint32_t i)
 {

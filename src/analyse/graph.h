@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * graph.h - the call graph between services, learned from traces. For each service and each service
- * below it: the share of its requests and of its outgoing calls that pass through the other
- * service, and how often a single request does. Independent of pods, clocks and files. Not
- * thread-safe.
+ * that it calls, directly or indirectly, the graph has the share of its requests and of its
+ * outgoing calls that reach the other service, and the number of times that one request does.
+ * Independent of pods, clocks and files. Not thread-safe.
  */
 #ifndef SL_ANALYSE_GRAPH_H
 #define SL_ANALYSE_GRAPH_H
@@ -27,9 +27,9 @@ struct analyse_span {
 /* A service and another one that its requests reach, directly or indirectly. */
 struct analyse_path {
 	uint32_t caller, callee;
-	float client; /* share of the caller's outgoing calls that pass through the callee */
-	float server; /* share of the requests to the caller that pass through the callee */
-	float calls;  /* calls of the callee per such request; >= 1 */
+	float client; /* share of the caller's outgoing calls that reach the callee */
+	float server; /* share of the requests to the caller that reach the callee */
+	float calls;  /* number of calls of the callee per such request; >= 1 */
 };
 
 struct analyse_graph *analyse_graph_new(void); /* returns NULL if memory is exhausted */
@@ -40,7 +40,10 @@ void analyse_graph_free(struct analyse_graph *g);
 int64_t analyse_graph_service(struct analyse_graph *g, const char *name);
 /* Returns the name of a service; valid until the graph is freed. */
 const char *analyse_graph_name(const struct analyse_graph *g, uint32_t service);
-/* Adds a trace, without cycles and spans with lost parents. -ENOMEM: at most a part was added. */
+/*
+ * Adds a trace. Leaves out cycles, and spans whose parents are lost. -ENOMEM: at most a part was
+ * added.
+ */
 int analyse_graph_add(struct analyse_graph *g, const struct analyse_span *spans, uint32_t n);
 /*
  * Returns all paths, sorted by callee and caller, valid until the graph changes; *n is 0 without

@@ -13,7 +13,7 @@ static float median_of(const float *sorted, uint32_t n)
 	return n % 2 ? sorted[n / 2] : 0.5f * (sorted[n / 2 - 1] + sorted[n / 2]);
 }
 
-/* Replaces the oldest of the usual steps by x; values between their places move by one. */
+/* Replaces the oldest of the usual steps by x. The values between the two places move by one. */
 static void push_usual(struct analyse_level *l, float x)
 {
 	uint32_t n = l->n < ANALYSE_BASE ? l->n : ANALYSE_BASE - 1, from = l->n, to = 0;
@@ -27,7 +27,7 @@ static void push_usual(struct analyse_level *l, float x)
 	}
 	for (uint32_t i = 0; i < l->n; i++)
 		to += sorted[i] < x;
-	to -= to > from; /* the removed value is before x */
+	to -= to > from; /* removing a value before x moves x down by one */
 	if (to < from)
 		memmove(sorted + to + 1, sorted + to, (from - to) * sizeof(float));
 	else

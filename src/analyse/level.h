@@ -18,19 +18,19 @@
 /* All values are logarithms of seconds. */
 struct analyse_level {
 	float recent[ANALYSE_NOW], ring[ANALYSE_BASE], sorted[ANALYSE_BASE];
-	uint16_t bins[ANALYSE_BINS]; /* deviations at steps considered normal */
+	uint16_t bins[ANALYSE_BINS]; /* histogram of the deviations at normal steps */
 	float now, usual, spread;
 	uint8_t n, at;
 };
 
 void analyse_level_init(struct analyse_level *l);
 /*
- * Adds the level of a step; next: it is a new step. recents: number of known steps before it, at
- * most ANALYSE_NOW; fresh: number of steps since time jumped, including this one.
+ * Adds the level of a step. next: it is a new step. recents: number of known steps before it, at
+ * most ANALYSE_NOW. fresh: number of steps since the time jumped, including this one.
  */
 void analyse_level_push(struct analyse_level *l, float x, uint32_t recents, uint32_t fresh,
 			bool next);
-/* The current level is considered normal: its deviation enters the spread. */
+/* Call when the current level is considered normal. Its deviation then counts in the spread. */
 void analyse_level_learn(struct analyse_level *l);
 /* Discards earlier levels; keeps the spread. */
 void analyse_level_forget(struct analyse_level *l);

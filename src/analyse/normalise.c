@@ -13,7 +13,7 @@
 #define BINS_MAX   8192u    /* when counts reach this sum, all are halved */
 #define REL_SPREAD 2e-3f  /* minimum spread relative to the location: less is rounding or jitter */
 #define NORMAL_99  2.576f /* |x| of a standard normal exceeds this with probability 0.01 */
-#define UNSEEN	   5.0f	  /* |z| of the first value that differs */
+#define UNSEEN	   5.0f	  /* |z| of the first value that differs from all before it */
 #define TINY	   1e-30f
 
 int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
@@ -30,7 +30,7 @@ int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 	memset(n->block, 0, floats * sizeof(float));
 	n->dims = dims;
 	at = n->block;
-	/* Used for each row; analyse_normaliser_fetch() prefetches these arrays. */
+	/* These arrays are used for each row; analyse_normaliser_fetch() prefetches them. */
 	n->mean = at, at += d;
 	n->inv_sd = at, at += d;
 	n->inv_move = at, at += d;
@@ -40,7 +40,7 @@ int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 	n->peak = at, at += d;
 	n->sum = at, at += d;
 	n->sum_n = at, at += d;
-	/* Used for each step. */
+	/* These arrays are used only once per step. */
 	n->m2 = at, at += d;
 	n->n = at, at += d;
 	n->still = (uint32_t *)at, at += d;
@@ -153,12 +153,15 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *rest
 		m = m > ANALYSE_MOVE_FAR ? ANALYSE_MOVE_FAR : m;
 		move[c] = m < -ANALYSE_MOVE_FAR ? -ANALYSE_MOVE_FAR : m;
 	}
-	/* A column that never varied has no unit, but leaving its only value still scores. */
+	/*
+	 * A column that never varied has no unit, but it still scores when it leaves its only
+	 * value.
+	 */
 	for (uint32_t c = 0; c < n->dims; c++) {
 		if (inv_sd[c] == 0 && fabsf(x[c] - mean[c]) > smallest_move(n, c) &&
 		    n->n[c] >= FIRST)
 			z[c] = x[c] > mean[c] ? UNSEEN : -UNSEEN;
-		/* Before the first counted step, the resolution is unknown, too. */
+		/* Before the first step is counted, the resolution is not known either. */
 		if (inv_move[c] == 0 && distance[c] > (n->still[c] ? smallest_move(n, c) : TINY)) {
 			float m = NORMAL_99 / 100 * (float)(n->still[c] + 2);
 
@@ -182,7 +185,8 @@ void analyse_normaliser_add(struct analyse_normaliser *n, const float *x)
 }
 
 /*
- * Returns the distance that `most` counts exceed, assuming they are even within a bin; 0: all do.
+ * Returns the distance that `most` of the counts exceed, assuming that values are spread evenly
+ * within a bin; 0 if there are no more counts than that.
  */
 static float tail_of(const struct analyse_normaliser *n, uint32_t c, float most)
 {
@@ -290,7 +294,7 @@ static void fast_baseline(struct analyse_normaliser *n, uint32_t c, float x)
 			insert_sorted(sorted, k++, x);
 		x = before;
 	}
-	/* A single value is no level. */
+	/* A single value is not enough for a level. */
 	if (k >= 2)
 		n->fast[c] = median_of(sorted, k);
 }

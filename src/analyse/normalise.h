@@ -24,8 +24,8 @@
 #define ANALYSE_FAR	 1000.0f /* limit of |z| */
 #define ANALYSE_MOVE_FAR 1e6f	 /* limit of |move|: beyond it, power laws are guesses */
 /*
- * The move of probability p beyond the usual ones is ANALYSE_MOVE_ONCE / p: a power law of index 1
- * through the 99th percentile of a normal distribution.
+ * Beyond the usual moves, the move that has probability p is ANALYSE_MOVE_ONCE / p: a power law of
+ * index 1 through the 99th percentile of a normal distribution.
  */
 #define ANALYSE_MOVE_ONCE 0.02576f
 
@@ -50,9 +50,12 @@ struct analyse_normaliser {
 /* Returns 0, -ENOMEM or -EINVAL. */
 int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims);
 void analyse_normaliser_free(struct analyse_normaliser *n);
-/* Resets column c, which belongs to another series from now on. */
+/* Resets column c, because it belongs to another series from now on. */
 void analyse_normaliser_forget(struct analyse_normaliser *n, uint32_t c);
-/* Time jumped: discards recent levels of all columns and keeps the learned state. */
+/*
+ * Call when the time has jumped. Discards the recent levels of all columns and keeps the learned
+ * state.
+ */
 void analyse_normaliser_jump(struct analyse_normaliser *n);
 /* Prefetches the arrays for the next row (fetch.h). */
 void analyse_normaliser_fetch(const struct analyse_normaliser *n);
@@ -63,7 +66,7 @@ void analyse_normaliser_add(struct analyse_normaliser *n, const float *x);
 enum analyse_count {
 	ANALYSE_COUNT, /* count the step's distances */
 	ANALYSE_COUNT_NOT,
-	/* with later steps, count the largest once; a column's first move at once */
+	/* count only the largest of several steps, later; but a column's first move at once */
 	ANALYSE_COUNT_LATER,
 };
 /*

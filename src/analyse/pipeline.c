@@ -9,14 +9,16 @@
 
 _Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a group of a row");
 
-#define FLOATS	      5	   /* number of float arrays of dims */
-#define LARGE	      1e15 /* squares of larger values overflow a float */
-#define GAP_STEPS     10u  /* gap or setback in steps after which recent levels are stale */
+#define FLOATS 5    /* number of float arrays of dims */
+#define LARGE  1e15 /* squares of larger values overflow a float */
+/* number of steps that the time may jump, forwards or back, before recent levels are stale */
+#define GAP_STEPS     10u
 #define THRESHOLD_MIN 1e-3f
 /* minimum threshold of comparable scores, which are log likelihood ratios */
 #define EVIDENCE_MIN 1.0f
 /*
- * Fraction of the distance from the median: keeps clustered scores at or below their own cluster.
+ * A score must exceed the threshold by this fraction of the threshold's distance from the median.
+ * Otherwise scores of a cluster could exceed a threshold that is within the cluster.
  */
 #define MARGIN	0.02
 #define HOUR_NS 3600000000000.0
@@ -207,7 +209,10 @@ static void find_witnesses(struct analyse_pipeline *p)
 	}
 }
 
-/* Returns a free slot, or that of the series absent for longest; ANALYSE_NONE: all are in use. */
+/*
+ * Returns a free slot, or that of the series that has been absent the longest. ANALYSE_NONE: all
+ * are in use.
+ */
 static uint32_t new_place(const struct analyse_pipeline *p)
 {
 	uint32_t oldest = ANALYSE_NONE;
@@ -353,9 +358,9 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 }
 
 /*
- * Converts the score to multiples of the threshold: linear for comparable scores, otherwise by the
- * logarithm of the tail's probability, 1 at the budget; beyond 1e-12 the raw score only breaks
- * ties.
+ * Converts the score to multiples of the threshold: linearly for comparable scores, otherwise by
+ * the logarithm of the tail's probability, so that 1 is at the budget. Beyond 1e-12, the raw score
+ * only breaks ties.
  */
 static float in_thresholds(struct analyse_calibration *c, double threshold, bool comparable,
 			   float raw)
@@ -380,7 +385,10 @@ static bool kind_explains(enum analyse_kind kind, enum analyse_kind leading)
 	return leading == ANALYSE_KINDS || leading == ANALYSE_KIND_CULPRIT || kind == leading;
 }
 
-/* Weights for a metric's share of the score: if kinds have thresholds, in multiples of these. */
+/*
+ * Computes the weights of metrics' shares by kind. If a kind has a threshold, its shares count in
+ * multiples of it.
+ */
 static void kind_weights(struct analyse_pipeline *p, float of[ANALYSE_KINDS])
 {
 	for (uint32_t k = 0; k < ANALYSE_KINDS; k++) {
@@ -392,7 +400,7 @@ static void kind_weights(struct analyse_pipeline *p, float of[ANALYSE_KINDS])
 	}
 }
 
-/* Sorts shares in descending order; the list is short enough for insertion. */
+/* Sorts shares in descending order, by insertion, as the list is short. */
 static void rank_blame(struct analyse_pipeline *p, struct analyse_verdict *v)
 {
 	float sum = 0, least = 0, weight[ANALYSE_KINDS];
@@ -475,7 +483,7 @@ static void judge_kinds(struct analyse_pipeline *p, struct analyse_verdict *v)
 			v->errors = score;
 		if (score <= v->score)
 			continue;
-		/* If the common score exceeds its threshold as well, all kinds are to blame. */
+		/* If the common score exceeds its threshold as well, blame all kinds. */
 		if (v->score <= 1 || k == ANALYSE_KIND_CULPRIT)
 			v->kind = (uint8_t)k;
 		v->score = score;
@@ -501,7 +509,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 	run = analyse_pipeline_run_sum(p);
 	if (run > 0) {
 		run /= (float)fmax(analyse_pipeline_run_threshold(p), EVIDENCE_MIN);
-		/* A run, however long, adds at most 1 to the score. */
+		/* A run adds at most 1 to the score, however long it is. */
 		v->score = fmaxf(v->score, fminf(run, 1 + v->score));
 	}
 	if (comparable)

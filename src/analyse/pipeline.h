@@ -58,20 +58,21 @@ struct analyse_column {
 struct analyse_verdict {
 	uint64_t t_ns;
 	float raw;     /* score of the detector, in its unit */
-	float common;  /* part of raw that other pods share or explain (fleet.h) */
+	float common;  /* part of raw that is shared or explained by other pods (fleet.h) */
 	float culprit; /* evidence for this pod among all (culprit.h); NaN: no call graph */
 	uint8_t kind;  /* enum analyse_kind with the highest score; ANALYSE_KINDS: all together */
 	float score; /* comparable across pods and detectors: 1 is the threshold of a step or run */
 	/*
-	 * Part of the score from `culprit`, 0 without a call graph. Since pods compete for the same
-	 * evidence, the sum over pods is the evidence for any of them.
+	 * The part of the score that comes from `culprit`; 0 without a call graph. Since pods
+	 * compete for the same evidence, the sum over pods is the evidence that any of them has a
+	 * fault.
 	 */
 	float suspicion;
 	/* threshold of a step, in the detector's unit; INFINITY while nothing is known */
 	float threshold;
 	/* seconds by which calls to the pod take longer, according to its callers; 0: none */
 	float delay;
-	/* index in this moment of the other pod with the highest score; ANALYSE_NONE */
+	/* index, in this moment, of the other pod with the highest score; ANALYSE_NONE: none */
 	uint32_t next;
 	/*
 	 * Part of the score from error counts, which need no learned threshold: 1 is the threshold.
@@ -126,14 +127,15 @@ int analyse_pipeline_push(struct analyse_pipeline *p, uint64_t t_ns, const doubl
 int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
 			   struct analyse_verdict *v);
 /*
- * Call between the halves: external evidence that this pod is the culprit in this row, as a log
- * likelihood ratio, at least 0. Only used in a fleet with a call graph.
+ * Call between the halves to add external evidence that this pod is the culprit in this row, as a
+ * log likelihood ratio, at least 0. Only used in a fleet with a call graph.
  */
 void analyse_pipeline_testify(struct analyse_pipeline *p, float evidence);
 /*
- * Call between the halves, when all rows of the moment are scored: P90, P95 and P99 in s (NaN: not
- * known) of the requests to this pod, as measured by another pod. They replace its own in a fleet
- * with a call graph, and the measuring pod is no suspect: its symptoms are those of this pod.
+ * Call between the halves, when all rows of the moment are scored. The arguments are P90, P95 and
+ * P99, in s (NaN: not known), of the requests to this pod, as measured by another pod. In a fleet
+ * with a call graph, they replace its own, and the measuring pod is not a suspect, because its
+ * symptoms are those of this pod.
  */
 void analyse_pipeline_measured(struct analyse_pipeline *p, struct analyse_pipeline *by,
 			       const double seconds[3]);
@@ -146,7 +148,7 @@ enum analyse_learning {
 	/* learn steps judged normal; others after hold_ns with probability eta */
 	ANALYSE_LEARN_GATED = 0,
 	ANALYSE_LEARN_ALL,    /* learn every step: rows are known to be free of faults */
-	ANALYSE_LEARN_WARM,   /* learn the first steps of a pod, except those improbable so far */
+	ANALYSE_LEARN_WARM,   /* learn the first steps of a pod, except improbable ones */
 	ANALYSE_LEARN_SCORES, /* learn only the threshold: see analyse_pipeline_recalibrate() */
 	ANALYSE_LEARN_NONE,
 };
@@ -156,8 +158,8 @@ void analyse_pipeline_rewind(struct analyse_pipeline *p);
 /* True if the warm-up should continue: the last step was anomalous, and may become usual. */
 bool analyse_pipeline_disturbed(const struct analyse_pipeline *p);
 /*
- * Relearns only the threshold from the following rows: after training, from the same rows, now
- * scored by the complete model.
+ * Learns the threshold again, and nothing else, from the following rows. After training, push the
+ * same rows again: they are now scored by the complete model.
  */
 void analyse_pipeline_recalibrate(struct analyse_pipeline *p);
 void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pipeline_stats *stats);
@@ -170,8 +172,8 @@ void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pip
 enum analyse_state { ANALYSE_LEARNING, ANALYSE_COARSE, ANALYSE_READY };
 enum analyse_state analyse_pipeline_state(struct analyse_pipeline *p, double *least);
 /*
- * Returns the P90 of requests to this pod in the last row divided by its usual P90: 2 is twice as
- * slow. The mean if there are several; 0: not known, as without requests.
+ * Returns the P90 of requests to this pod in the last row, divided by its usual P90: 2 is twice as
+ * slow. If there are several, returns their mean; if there are no requests, 0.
  */
 double analyse_pipeline_slowdown(const struct analyse_pipeline *p);
 /* Returns the budget in false alarms per step. */
@@ -198,7 +200,7 @@ int64_t analyse_pipeline_save_all(struct analyse_pipeline *const *pods, uint32_t
  * over the model's if they have learned nothing.
  */
 int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t bytes);
-/* Returns the number of columns that a pipeline needs to load a model of p. */
+/* Returns the number of columns that a pipeline needs in order to load a model of p. */
 uint32_t analyse_pipeline_width(const struct analyse_pipeline *p);
 /* Describes a model without loading it. Returns 0, or an error of analyse_pipeline_load(). */
 struct analyse_model_info {

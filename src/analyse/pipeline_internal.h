@@ -13,7 +13,7 @@
 #include "analyse/reading.h"
 #include "analyse/role.h"
 
-#define ANALYSE_LATE 10u /* steps without an anomaly before a score is learned */
+#define ANALYSE_LATE 10u /* number of steps without an anomaly before a score is learned */
 
 struct analyse_slot {
 	uint64_t seen; /* layout in which the slot was last used */
@@ -36,7 +36,7 @@ struct analyse_pipeline {
 	double q;
 	bool begun, step_anomalous, step_scored, drift;
 	bool *held;	    /* per column: true if the baseline is held during an anomaly */
-	uint64_t holding;   /* steps held, minus the normal ones since */
+	uint64_t holding;   /* number of steps held, minus the number of normal steps since then */
 	bool was_held;	    /* an anomaly held baselines in the previous step */
 	uint32_t anomalous; /* number of consecutive anomalous steps */
 	struct {
@@ -44,20 +44,20 @@ struct analyse_pipeline {
 		float above[ANALYSE_LATE]; /* ring: excess of each step over the usual score */
 		float sum, peak;	   /* largest sum of excesses so far; largest score */
 		float kind[ANALYSE_KINDS]; /* largest score of each kind */
-		bool found;		   /* the run had an anomaly */
+		bool found;		   /* there was an anomaly in the run */
 	} run;
 	struct {
-		/* number of disturbances in the warm-up so far; number caused by errors */
+		/* number of disturbances in the warm-up so far: all, and those caused by errors */
 		uint32_t times[2];
-		/* length of the disturbances including pauses; step of the last one */
+		/* total length of the disturbances, including pauses; step of the last one */
 		uint64_t steps, last;
-		bool now, errors; /* the step is improbable; only because of its errors */
-		bool odd, out;	  /* the previous step was anomalous; it was left out */
+		bool now, errors; /* the step is improbable; it is so only because of its errors */
+		bool odd, out;	  /* the previous step was anomalous; it was not learned */
 	} warm;
 	float step_verdict; /* score of the step in multiples of the threshold */
 	/* consecutive steps with step_verdict above DOUBT, if there are no runs */
 	uint32_t doubtful;
-	double news; /* anomalies beyond twice the budget: see anomalies_are_usual() */
+	double news; /* number of anomalies beyond twice the budget, see anomalies_are_usual() */
 	enum analyse_learning learning;
 	float step_score, step_shadow, step_kind[ANALYSE_KINDS]; /* step_kind: NAN if not judged */
 	/* State of the row, from the fleet: */
@@ -66,7 +66,7 @@ struct analyse_pipeline {
 	bool joint;		   /* latencies and resources are judged for all pods together */
 	struct analyse_training_sample {
 		float score, run, shadow, kind[ANALYSE_KINDS]; /* NAN: do not learn */
-		bool within;  /* a step of a run that another step represents */
+		bool within;  /* the step belongs to a run that another step represents */
 	} late[ANALYSE_LATE]; /* ring of samples to be learned later */
 	uint32_t late_at, late_n;
 	struct analyse_normaliser normaliser;
@@ -97,12 +97,12 @@ struct analyse_pipeline {
 
 /* ---- pipeline.c ---- */
 
-/* The last row's evidence of each kind, with p->joint known. */
+/* Computes the evidence of each kind for the last row, once p->joint is known. */
 void analyse_pipeline_weigh(struct analyse_pipeline *p);
 
 /*
- * Runs need scores with a unit, and steps short enough to hold baselines for longer than the
- * ANALYSE_FAST - 1 steps in which they follow by themselves.
+ * Runs need scores with a unit. They also need short steps: it must be possible to hold baselines
+ * for longer than the ANALYSE_FAST - 1 steps in which baselines would follow.
  */
 bool analyse_pipeline_has_runs(const struct analyse_pipeline *p);
 int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p,

@@ -6,17 +6,18 @@
 #include "analyse/pipeline_internal.h"
 #include "sketch/hash.h"
 
-#define AWAY 2.576f /* size of a move in a metric's largest hundredth */
+#define AWAY 2.576f /* size of a move that only one in a hundred exceeds */
 #define BACK 1.0f
-/* excess anomalies over twice the budget after which anomalies count as usual */
+/* anomalies count as usual once they exceed twice the budget by this number */
 #define NEWS	16.0
 #define SUSPECT 10u  /* number of last steps in the sum of a run; at most ANALYSE_LATE */
-#define LEFT	0.5f /* fraction of a run's mean: a step below it ends the run */
-/* fraction of the threshold: a step above it may be the beginning of a fault */
+#define LEFT	0.5f /* fraction of a run's mean below which a step ends the run */
+/* fraction of the threshold above which a step may be the beginning of a fault */
 #define DOUBT	  0.25f
 #define INFLUENCE 2.0 /* limit of an anomaly's learned score, in multiples of the threshold */
-#define COUNTED	  10u /* steps with error counts before these are judged */
-#define CHANCE	  2u  /* disturbances of a warm-up that are not learned: more of them are usual */
+#define COUNTED	  10u /* number of steps with error counts before errors are judged */
+/* number of disturbances that a warm-up does not learn; with more of them, they are normal */
+#define CHANCE 2u
 
 typedef void (*learn_fn)(struct analyse_calibration *c, double score);
 
@@ -32,8 +33,8 @@ static void learn_sample(struct analyse_thresholds *t, const struct analyse_trai
 }
 
 /*
- * While a pod warms up among settled pods, its scores above the shared threshold are not learned: a
- * fault in that time, its own or that of a connected pod, must not raise the threshold of all.
+ * While a pod warms up among settled pods, do not learn its scores above the shared threshold: a
+ * fault of the pod itself, or of a connected pod, must not raise the threshold of all.
  */
 static void learn_shared(struct analyse_pipeline *p, const struct analyse_training_sample *l)
 {
@@ -139,9 +140,9 @@ bool analyse_pipeline_is_odd(const struct analyse_pipeline *p, const struct anal
 }
 
 /*
- * True if the warm-up does not learn the finished step. Improbable errors or other metrics are
- * usual if they occur again and again; so is a disturbance that takes half of the time, including
- * its pauses.
+ * True if the warm-up does not learn the finished step. Improbable values are considered normal if
+ * they occur again and again, and so is a disturbance that takes half of the time, including its
+ * pauses.
  */
 static bool leave_out(struct analyse_pipeline *p)
 {
@@ -163,8 +164,8 @@ static bool is_withheld(const struct analyse_pipeline *p)
 }
 
 /*
- * A disturbance that takes half of the time is learned. It is over some steps later, or it is the
- * pod's normal behaviour.
+ * Returns false for a disturbance that takes half of the time. Such a disturbance is learned: it is
+ * over some steps later, or it is the pod's normal behaviour.
  */
 bool analyse_pipeline_disturbed(const struct analyse_pipeline *p)
 {
@@ -242,7 +243,7 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 		memset(&p->run, 0, sizeof(p->run));
 	}
 	if (above > 0) {
-		/* The first step is learned when the run ends, representing all of it. */
+		/* The first step is learned when the run ends; it then represents the whole run. */
 		l.score = p->run.steps ? p->step_score : NAN;
 		l.run = p->run.steps ? 0 : NAN;
 		for (uint32_t k = 0; k < ANALYSE_KINDS; k++) {
@@ -269,7 +270,7 @@ static void end_run(struct analyse_pipeline *p, bool learn)
  *
  * Baselines take ANALYSE_FAST - 1 steps to follow. In a run that is no anomaly yet, baselines are
  * held whenever metrics moved away: a long slight deviation must not hide the fault that it begins.
- * A persistent deviation becomes usual, as distances are counted in every SUSPECT-th step.
+ * A persistent deviation becomes normal, as distances are counted in every SUSPECT-th step.
  */
 static bool hold_baselines(struct analyse_pipeline *p)
 {
@@ -277,7 +278,7 @@ static bool hold_baselines(struct analyse_pipeline *p)
 	bool first = p->anomalous < ANALYSE_FAST || p->run.steps <= ANALYSE_FAST;
 
 	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
-	/* An improbable step that the warm-up learns is the new level. */
+	/* If the warm-up learns an improbable step, the step is the new level. */
 	if (!may_hold(p) || !(anomalous || p->run.steps) || (p->warm.odd && !p->warm.out)) {
 		p->holding -= !p->step_anomalous && p->holding;
 		memset(p->held, 0, p->dims * sizeof(*p->held));
@@ -308,9 +309,9 @@ static bool anomalies_are_usual(struct analyse_pipeline *p)
 }
 
 /*
- * True if distances are counted later: as the largest of SUSPECT steps of a run, or of doubtful
- * steps if steps are too long for runs; and not at all if an anomaly follows. The first row of a
- * fault must not make the next ones usual.
+ * True if distances are counted later, so that the first row of a fault does not make the next ones
+ * normal. Of SUSPECT steps in a run (or of doubtful steps, if steps are too long for runs), only
+ * the largest distance is counted, and none if an anomaly follows.
  */
 static bool count_later(struct analyse_pipeline *p)
 {
@@ -362,22 +363,22 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 
 	if (!p->step_scored)
 		return;
-	/* Once per step, as the rows of a step are high together. */
+	/* Once per step, because the rows of one step depend on each other. */
 	p->drift = analyse_calibration_watch(&p->own.step, p->step_score);
 	p->warm.odd = p->learning == ANALYSE_LEARN_WARM && p->step_anomalous &&
 		      p->opts.detector->comparable;
 	p->warm.out = leave_out(p);
 	if (p->step_anomalous)
 		p->late_n = 0;
-	/* Scores of an untrained detector are irrelevant for its threshold. */
+	/* Scores that a detector gives before it is trained say nothing about its threshold. */
 	taught = p->learning == ANALYSE_LEARN_SCORES ||
 		 (p->learning != ANALYSE_LEARN_NONE && p->stats.learned >= ANALYSE_SLOW);
 	learn = learns_all(p) && !p->warm.out;
 	end_run(p, taught && !is_withheld(p));
 	held = hold_baselines(p);
 	/*
-	 * A step without held baselines right after one with them ends a fault, which does not
-	 * last.
+	 * If baselines were held in the previous step and are not in this one, a fault has ended.
+	 * It does not count as lasting.
 	 */
 	lasts = p->step_anomalous && !held && !p->was_held;
 	p->was_held = held;
@@ -397,7 +398,10 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	later = count_later(p);
 	if (learn || (anomalies_are_usual(p) && p->anomalous == 1))
 		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
-	/* The slow baseline stays during an anomaly, so the return to normal is no move. */
+	/*
+	 * The slow baseline does not follow during an anomaly, so that the return to normal is not
+	 * a move.
+	 */
 	analyse_normaliser_step(&p->normaliser, learn, count, !(is_withheld(p) && may_hold(p)),
 				p->held);
 	p->stats.steps++;

@@ -38,13 +38,16 @@ static int thresholds_io(struct analyse_thresholds *t, bool kinds, struct sketch
 {
 	int err = analyse_calibration_io(&t->step, b) ?: analyse_calibration_io(&t->run, b);
 
-	/* The kinds of a fleet do not belong to a pod. */
+	/* The calibrations by kind belong to the fleet, not to a pod. */
 	for (uint32_t k = 0; kinds && k < ANALYSE_KINDS && !err; k++)
 		err = analyse_calibration_io(&t->kind[k], b);
 	return err;
 }
 
-/* Saves or loads columns, thresholds (first the shared ones, for a fleet without any), detector. */
+/*
+ * Saves or loads the columns, the thresholds (first the shared ones, for a fleet that has none yet)
+ * and the detector.
+ */
 static int learned_io(struct analyse_pipeline *p, struct analyse_thresholds *shared,
 		      struct sketch_blob *b)
 {
@@ -102,7 +105,10 @@ static void reset_detector(struct analyse_pipeline *p)
 {
 	void *fresh = analyse_pipeline_new_detector(p, p->opts.detector);
 
-	/* Without memory, the half-loaded state remains: its fields were checked, so it is safe. */
+	/*
+	 * If out of memory, the partly loaded state remains. It is safe to use, because its fields
+	 * were checked.
+	 */
 	if (!fresh)
 		return;
 	analyse_detector_destroy(p->opts.detector, p->detector);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pipeline_state.c - how well a pod is known, and the smallest fault that it would reveal. */
+/* pipeline_state.c - how well a pod is known, and the smallest fault that would be detected. */
 #include <math.h>
 
 #include "analyse/pipeline_internal.h"
@@ -20,7 +20,8 @@ static double smallest_factor(const struct analyse_normaliser *n, uint32_t s, do
 	if (!(level > 0))
 		return INFINITY;
 	/*
-	 * A metric that never moved has no unit: its first move counts the same, whatever its size.
+	 * A metric that never moved has no unit, so its first move counts the same, whatever its
+	 * size.
 	 */
 	if (n->inv_move[s] <= 0)
 		return (double)ANALYSE_MOVE_ONCE * (n->still[s] + 2.0) >= move ? 1 : INFINITY;

@@ -61,7 +61,7 @@ void analyse_reading_rewind(struct analyse_reading *r)
 
 /* ---- rates ---- */
 
-/* Returns the number of parts covered by a rate: those in the window, or only the last one. */
+/* Returns the number of parts that a rate covers: all in the window, or only the last one. */
 static uint32_t count_covered(const struct analyse_rates *r)
 {
 	float all = 0;
@@ -132,7 +132,7 @@ static void join_part(struct analyse_rates *r, const float *restrict row, float 
 		increase[c] += row[c];
 }
 
-/* Computes rates over the latest part and those before it. */
+/* Computes the rates over the latest part and the parts before it. */
 static void divide_joined(const struct analyse_rates *r, float *restrict row)
 {
 	const float *part = r->increase + (size_t)r->at * r->dims;
@@ -160,7 +160,10 @@ static void push_rates(struct analyse_rates *r, float *row, float seconds)
 		r->summed = true;
 	} else {
 		push_part(r, row, seconds);
-		/* If one part had several rows, so will the next: keep its sum for reuse. */
+		/*
+		 * If one part had several rows, the next probably will, too: keep the sums for
+		 * reuse.
+		 */
 		r->summed = r->shared;
 		sum_up(r, r->summed ? 1 : 0);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reading.h - converts the values of a pod's rows to those that are analysed: rates per second of
- * counters, running medians of gauges. Independent of names, clocks and steps; columns are lanes.
- * Not thread-safe; allocates only in init.
+ * counters, running medians of gauges. Independent of names, clocks and steps. The columns are the
+ * lanes of vectors. Not thread-safe; allocates only in init.
  *
  * The time covered by a rate has up to ANALYSE_WINDOW parts. A row is one part, but several rows
  * share a part if they fit into a sixteenth of that time: a thousand rows per second cost no more
@@ -21,7 +21,7 @@ struct analyse_rates {
 	uint32_t dims;
 	float window;		       /* seconds covered by a rate; 0: only the last row */
 	float seconds[ANALYSE_WINDOW]; /* duration of each part; a ring */
-	uint32_t at, parts;	       /* index of the latest part; number of parts */
+	uint32_t at, parts;	       /* index of the latest part; number of parts in the ring */
 	uint32_t covered;	       /* number of parts covered by a rate */
 	bool shared;		       /* true if the latest part has several rows */
 	bool summed;		       /* earlier[] has the sums of the parts before the latest */
@@ -42,9 +42,9 @@ struct analyse_reading {
 /* Returns 0 or -ENOMEM. window_ns: time covered by rates; 0: one row, and no running medians. */
 int analyse_reading_init(struct analyse_reading *r, uint32_t dims, uint64_t window_ns);
 void analyse_reading_free(struct analyse_reading *r);
-/* Column c belongs to another series from now on. */
+/* Call when column c belongs to another series from now on. */
 void analyse_reading_place(struct analyse_reading *r, uint32_t c, bool counter);
-/* Time was set back: discards all earlier values. */
+/* Call when the time was set back. Discards all earlier values. */
 void analyse_reading_rewind(struct analyse_reading *r);
 /*
  * Adds a row (NaN: missing) that covers `seconds` (0: the first row). x: receives rates and

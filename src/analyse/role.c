@@ -27,7 +27,10 @@ static bool counts_errors(const char *name)
 	return has_word(name, words);
 }
 
-/* A gauge in bytes is the size of something in memory; in OpenMetrics, names end with the unit. */
+/*
+ * True for a gauge in bytes, which is the size of something in memory. In OpenMetrics, names end
+ * with the unit.
+ */
 static bool is_size(const char *name)
 {
 	static const char unit[] = "_bytes";
@@ -46,7 +49,10 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 		[ANALYSE_MEMORY] = {"memory", "_rss", "heap", NULL},
 	};
 	static const char *const elsewhere[] = {"node", "host", "limit", "quota", NULL};
-	/* Metrics that follow the requests of others, or belong to all pods of a node. */
+	/*
+	 * Words in the names of metrics that depend on the requests of others, or belong to all
+	 * pods of a node.
+	 */
 	static const char *const load[] = {"workload", "syscall", "receive",  "transmit",
 					   "_rx_",     "_tx_",	  "requests", "bytes_total",
 					   "network",  NULL};

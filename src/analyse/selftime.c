@@ -18,7 +18,7 @@
 #define QUANTILES  2u	 /* two quantiles: the median and P90 */
 #define PAST	   60u	 /* number of steps whose median is the usual quantile */
 #define SPREAD_MIN 0.3f	 /* minimum deviation of a log quantile between steps, as for latencies */
-#define MISS	   0.05f /* probability that an edge shows no delay although it should */
+#define MISS	   0.05f /* probability that an edge does not show a delay that it should show */
 #define DELAYS	   14u	 /* delays from DELAY_MIN, each twice the previous one, to 4.1 s */
 #define DELAY_MIN  0.0005
 #define TIME_MIN   1e-6 /* seconds; less is rounding */
@@ -48,7 +48,7 @@ struct analyse_selftime {
 	struct selftime_edge *edge;
 	struct analyse_table by_key, edges;
 	uint32_t n, room, n_edges, edge_room, pods;
-	double *own, *gap; /* per pod: sums of this step */
+	double *own, *gap; /* per pod: sums over this step */
 	uint32_t *owns;
 	/* Scratch space for the trace being added. */
 	uint32_t *calls;
@@ -230,7 +230,10 @@ static int measure_span(struct analyse_selftime *t, const struct analyse_timed *
 
 	for (uint32_t k = 0; k < n; k++)
 		if (parent_of(spans, n, &spans[k]) == s && is_sound(&spans[k])) {
-			/* measured by the callee's clock; the position within the call is unused */
+			/*
+			 * by the callee's clock; only the length is used, not the position within
+			 * the call
+			 */
 			t->cut[cuts][0] = spans[k].begin_ns;
 			t->cut[cuts++][1] = spans[k].end_ns;
 		}
@@ -292,7 +295,7 @@ int analyse_selftime_add(struct analyse_selftime *t, const struct analyse_timed 
 
 /* ---- a step ---- */
 
-/* Returns the log time below which this share of the step's spans lies. */
+/* Returns the log of the time below which this share of the step's spans lies. */
 static float log_quantile(const struct selftime_series *s, float share)
 {
 	float rank = share * (float)s->n, below = 0;

@@ -34,9 +34,9 @@ void analyse_selftime_free(struct analyse_selftime *t);
  */
 int analyse_selftime_add(struct analyse_selftime *t, const struct analyse_timed *spans, uint32_t n);
 /*
- * Ends the step: computes for each pod the log likelihood ratio, at least 0, that its operations or
- * calls take longer, and learns the step. Pods from `pods` on only serve as evidence for others.
- * -ENOMEM: there is no result for this step.
+ * Ends the step. Computes for each pod the log likelihood ratio, at least 0, of its operations or
+ * calls taking longer, and learns the step. Pods numbered `pods` and above only serve as evidence
+ * for others. -ENOMEM: there is no result for this step.
  */
 int analyse_selftime_step(struct analyse_selftime *t, float *evidence, uint32_t pods);
 

@@ -19,7 +19,7 @@
 #define OUTSTANDING_MAX ((size_t)64 << 20)
 #define ANSWER_SPARE	((size_t)4096) /* reserved for the end of a truncated response */
 
-/* Memory held by all responses. */
+/* Number of bytes held by all responses. */
 static atomic_size_t outstanding;
 
 /* Responses */
@@ -30,8 +30,8 @@ struct api_answer *api_answer(struct http_request *req)
 	size_t before = atomic_fetch_add(&outstanding, API_ANSWER_MAX);
 
 	/*
-	 * Half of the memory is for clients without a response in flight: others may read theirs
-	 * slowly or never.
+	 * Reserve half of the memory for clients that have no response in flight, because others
+	 * may read theirs slowly or never.
 	 */
 	if (before > OUTSTANDING_MAX - API_ANSWER_MAX ||
 	    (before > OUTSTANDING_MAX / 2 && http_answers(req) > 1)) {

@@ -15,7 +15,9 @@
 
 #define ROWS_DEFAULT 100
 #define ROWS_MAX     1000
-/* a connection without changes for this long is not limited by anything */
+/*
+ * a connection is considered idle, and not limited by anything, if it has not changed for this long
+ */
 #define SILENT_NS 3000000000ll
 
 struct api_flows_row {
@@ -92,7 +94,7 @@ static void find_limit(const struct region_flow *before, const struct region_flo
 {
 	struct region_flow same = *now;
 
-	/* Two equal states mean that nothing was sent or received in between. */
+	/* If both states are equal, nothing was sent or received in between. */
 	if (silent)
 		before = &same;
 	region_why(before, now, out);

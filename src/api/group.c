@@ -59,10 +59,10 @@ struct group_query {
 	uint64_t begun_ns, limit;
 	bool late; /* true if the time for further groups is used up */
 
-	/* Result of the selection; the first series determines the kind. */
+	/* Result of the selection; its kind is that of the first series. */
 	bool found;
 	enum sl_metric_kind kind;
-	bool counted; /* true if the kind is counted */
+	bool counted; /* true if values of this kind are counts, which only grow */
 	char unit[SL_NAME_MAX + 1];
 	uint64_t others; /* number of series of another kind */
 	struct group_series *series;
@@ -316,8 +316,8 @@ static int64_t hold_ns(const struct group_query *g)
 }
 
 /*
- * Tracks the step of points that get older. step is -1 before all steps. Avoids a division per
- * point.
+ * Finds the step of each point, given points from the newest to the oldest, without a division per
+ * point. step is -1 for points before all steps.
  */
 struct group_step {
 	int64_t step, after_ns; /* after_ns: exclusive start of the step */
@@ -332,7 +332,7 @@ static int64_t go_back(const struct group_query *g, struct group_step *at, int64
 	return at->step;
 }
 
-/* Adds the growth of a running total up to a point in this step. */
+/* Adds the growth of a running total to this step. */
 static void take_growth(struct group_query *g, int64_t step, double from, double to)
 {
 	if (step >= 0)

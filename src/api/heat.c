@@ -20,7 +20,7 @@ struct heat_query {
 	int n;
 	struct api_steps steps;
 
-	/* The metric being read. */
+	/* ID of the metric being read. */
 	uint32_t id;
 	struct api_shape *to;
 	enum { HEAT_MISSING, HEAT_OTHER, HEAT_FOUND } found;

@@ -66,13 +66,13 @@ void api_item_end(struct api_list *l);
 /* checks that no parameter but "series" is repeated */
 bool api_params_once(struct http_request *req);
 bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint64_t max,
-		   uint64_t *out); /* *out stays unchanged without the parameter */
+		   uint64_t *out); /* *out is unchanged if the parameter is missing */
 bool api_param_terms(struct http_request *req, struct collect_terms *terms); /* parameter "q" */
 /* Returns NULL if the parameter is missing or empty. */
 const char *api_param_text(struct http_request *req, const char *key);
 /* parameters "limit" (at most max) and "offset" of a list */
 bool api_param_page(struct http_request *req, uint64_t max, struct api_list *list);
-/* Sets *out to one of the names, or NULL without the parameter. */
+/* Sets *out to one of the names, or to NULL if the parameter is missing. */
 bool api_param_choice(struct http_request *req, const char *key, const char *const *names, size_t n,
 		      const char **out);
 /* Returns the number of IDs in "series", which may be 0 only if needed is false. */
@@ -107,7 +107,8 @@ void api_anomaly(struct base_json *j, const struct act_anomaly *a);
 /* Returns true if host matches. host: a hostname or target; NULL matches any. */
 bool api_is_host(const char *host, const char *hostname, const char *target);
 /*
- * The owner of a row in a kernel table: labels and instance, copied so that they outlive the view.
+ * The owner of a row in a kernel table. The labels and instance are copied, so that they outlive
+ * the view.
  */
 #define API_OWNER_LABELS 5
 struct api_owner {

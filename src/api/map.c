@@ -12,7 +12,7 @@
 struct api_map_walk {
 	struct api_list list;
 	struct api_map_calls calls;
-	bool outside; /* true if an edge leads outside */
+	bool outside; /* true if an edge has an end outside the known services */
 	struct collect_service_name culprit;
 };
 
@@ -45,7 +45,7 @@ static void note_outside(const struct collect_service_edge *e, void *arg)
 	w->outside |= !e->from || !e->to;
 }
 
-/* Writes the two ends of an edge. NULL means outside. */
+/* Writes the two ends of an edge. NULL stands for an end outside the known services. */
 static void ends_json(struct base_json *j, const struct collect_service_name *from,
 		      const struct collect_service_name *to)
 {

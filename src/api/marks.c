@@ -145,7 +145,7 @@ static bool add_lives(struct marks *m, struct collect_collector *c)
 	if (!l)
 		return false;
 	n = collect_collector_lives(c, l, COLLECT_LIVES_MAX);
-	/* Sort: a start is recorded late, when the publisher is first read. */
+	/* Sort them, because a start is recorded late, when the publisher is first read. */
 	qsort(l, n, sizeof(*l), by_life);
 	for (size_t i = 0; i < n; i++) {
 		struct marks_mark *mark;

@@ -212,8 +212,8 @@ static bool add_observed(void *arg, int64_t ns, const struct collect_bucket *v, 
 {
 	const struct merge_observed *o = arg;
 	/*
-	 * Use the middle of the second to choose the step, independent of the exact time of the
-	 * read.
+	 * Choose the step by the middle of the second, so that it does not depend on the exact time
+	 * of the read.
 	 */
 	const int64_t step = api_step_of(o->steps, ns - API_OBSERVED_NS / 2);
 

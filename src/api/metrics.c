@@ -165,8 +165,8 @@ static bool wanted_metric(const struct metrics_walk *walk, const struct region_m
 }
 
 /*
- * Returns true if a metric is unchanged. In kernel tables, which have no service, only a metric
- * that is still zero is known to be unchanged.
+ * Returns true if a metric is unchanged. Kernel tables have no service; of their metrics, only
+ * those that are still zero are known to be unchanged.
  */
 static bool is_still(const struct metrics_walk *walk, const struct region_metric *m,
 		     const uint64_t *value)
@@ -256,7 +256,8 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 		if (region->agent != (i >= walk->regions))
 			continue;
 		/*
-		 * Without a filter the number of metrics is known: skip regions outside the page.
+		 * If there is no filter, the number of metrics is known, so skip regions outside
+		 * the page.
 		 */
 		if (all && (l->given >= l->limit || l->truncated ||
 			    l->matching + region->metrics <= l->offset))

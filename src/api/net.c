@@ -52,7 +52,7 @@ static void take_layers(const struct collect_layers_view *v, void *arg)
 		return;
 	if (!s) {
 		if (w->stacks == LAYER_ROWS || !BASE_GROW(w->stack, w->stacks, w->room))
-			return; /* the table is full: this combination has no trip */
+			return; /* the table is full: leave out this combination */
 		s = &w->stack[w->stacks++];
 		memset(s, 0, sizeof(*s));
 		s->target = v->target;

@@ -17,8 +17,8 @@ struct api_pods_walk {
 static const char *const state_names[] = {"live", "dead", "closed", "stale", "dropped", "retired"};
 
 /*
- * Returns a pod's name. A workload in a kernel table may not be a pod; then its container, service
- * or unit.
+ * Returns a pod's name. For a workload in a kernel table that is not a pod, returns its container,
+ * service or unit.
  */
 static const char *name_of(const struct region_info *info)
 {

@@ -39,7 +39,7 @@ static void refuse_errno(struct http_request *req, int err, const char *why)
 /* Parameters */
 
 /*
- * Parses a time. Without the parameter, *ns stays unchanged, unless it is required. Returns false
+ * Parses a time. If the parameter is missing and not required, *ns stays unchanged. Returns false
  * after a 400 response.
  */
 static bool param_time(struct http_request *req, const char *key, bool needed, int64_t *ns)

@@ -44,7 +44,7 @@ static int load_points(struct promql_run *r, const struct api_series *s)
 {
 	const int64_t end = r->steps->end_ns - r->q->offset_ns + 999999;
 	int64_t from = r->steps->start_ns - r->q->offset_ns - window_ns(r->q);
-	/* At a single instant, only the newest point matters. */
+	/* If there is only one step, only the newest point matters. */
 	const bool last = r->steps->n == 1 && r->q->function == API_PROMQL_VALUE;
 
 	r->points.n = 0;

@@ -86,7 +86,9 @@ bool api_param_range(struct http_request *req, uint64_t last_ns, struct api_rang
 
 struct api_steps api_steps(const struct api_range *r, uint64_t most, int64_t least_ns)
 {
-	/* The width leaves room for one extra step, for the alignment. */
+	/*
+	 * Choose the width so that there is room for one more step, which the alignment may need.
+	 */
 	int64_t width = (r->to_ns - r->from_ns) / (int64_t)BASE_MAX(most, 1u) + 1;
 	struct api_steps s;
 

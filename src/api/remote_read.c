@@ -141,7 +141,7 @@ static int take_query(struct read *r, struct base_pb p)
 	return p.bad ? base_fail(r->error, sizeof(r->error), -EINVAL, "a malformed query") : 0;
 }
 
-/* The first response type that is known takes effect. */
+/* Uses the first response type that is known. */
 static bool take_type(struct read *r, uint64_t type, bool chosen)
 {
 	if (!chosen && type == 1)

@@ -195,8 +195,8 @@ size_t api_series_points(struct collect_collector *c, const struct api_selected 
 	ssize_t n;
 
 	/*
-	 * If not all points fit, the history returns the newest ones. Halve the range, keeping the
-	 * older half, until all points fit.
+	 * If not all points fit, the history returns only the newest. So halve the range, keeping
+	 * the older half, until all points fit.
 	 */
 	for (;;) {
 		n = collect_collector_history_known(c, of->instance, of->metric, s->known_ns,

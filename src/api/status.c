@@ -79,7 +79,7 @@ static void rate_base(unsigned int worker, const struct sums *now, uint64_t elap
 		return;
 	pthread_mutex_lock(&api.lock);
 	if (!w->last.at_ns) {
-		/* The first request: rates since the worker's start. */
+		/* On the first request, compute the rates since the worker's start. */
 		w->base = start;
 		w->last = *now;
 	} else if (now->at_ns >= w->last.at_ns + 1000000000ull) {

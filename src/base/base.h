@@ -103,14 +103,16 @@ FILE *base_create_file(const char *path);
 struct base_fds {
 	unsigned int count;
 	/*
-	 * MSG_TRUNC: packet truncated; MSG_CTRUNC: descriptors lost, as the process's table is full
+	 * MSG_TRUNC: packet truncated; MSG_CTRUNC: descriptors lost because the process's table is
+	 * full
 	 */
 	int truncated;
 	int fd[BASE_FDS_MAX];
 };
 /*
- * Sends n parts as one packet (on a stream: as much as the socket takes), with descriptors, which
- * the caller keeps. Never raises SIGPIPE. Returns bytes or -errno; at most 2 GiB.
+ * Sends n parts as one packet (on a stream socket, as much as the socket accepts), with
+ * descriptors, which the caller keeps. Never raises SIGPIPE. Returns bytes or -errno; at most 2
+ * GiB.
  */
 int base_send_fds(int sock, const struct iovec *parts, size_t n, const int *fds, size_t count,
 		  int flags);
@@ -201,7 +203,7 @@ struct base_option {
 	}
 #define BASE_CORE BASE_PART("", NULL, 1)
 
-/* The conditional lets the compiler check the type of the variable. */
+/* The conditional expression lets the compiler check the type of the variable. */
 #define BASE_OPTION(type_, c_type, name_, letter_, to_, min_, max_, argument_, help_) \
 	{                                                                             \
 		.name = (name_), .letter = (letter_), .type = (type_),                \

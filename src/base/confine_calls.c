@@ -48,7 +48,7 @@ static const int common[] = {
 	CALL_CLOSE_RANGE,
 };
 
-/* Calls for roles with sockets and files of their own. */
+/* Calls for roles that open sockets and files themselves. */
 static const int networkers[] = {
 	SYS_socketpair, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_connect,
 	SYS_getsockname, SYS_getpeername, SYS_getsockopt, SYS_setsockopt, SYS_sendmmsg,
@@ -78,7 +78,7 @@ static const int spawner[] = {
 	SYS_seccomp, SYS_set_tid_address,
 };
 
-/* Calls that newer architectures lack; harmless. */
+/* Harmless calls that newer architectures lack. */
 #if defined(__x86_64__)
 static const int common_older[] = {
 	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_dup2, SYS_pipe, SYS_poll,
@@ -131,7 +131,7 @@ static const struct with_argument diagnosis[] = {
 	{SYS_socket, 0, AF_NETLINK, false},
 };
 
-/* Forbidden: injecting input into the terminal that started the process. */
+/* Forbidden because they inject input into the terminal that started the process. */
 static const struct with_argument terminals[] = {
 	{SYS_ioctl, 1, TIOCSTI, false},
 	{SYS_ioctl, 1, TIOCLINUX, false},
@@ -158,7 +158,7 @@ static const struct with_argument tables[] = {
 	{SYS_bpf, 0, BPF_ITER_CREATE, false},	   {SYS_setns, 1, CLONE_NEWNET, false},
 };
 
-/* For a role with its own network interface: AF_XDP needs its own programs and maps. */
+/* For a role that opens AF_XDP sockets, which need programs and maps. */
 static const struct with_argument packets[] = {
 	{SYS_socket, 0, AF_PACKET, false},
 	{SYS_socket, 0, 44 /* AF_XDP */, false},
@@ -177,7 +177,7 @@ static int allow_calls(scmp_filter_ctx f, const int *calls, size_t n)
 	return err;
 }
 
-/* The kernel reads these arguments as 32 bits. */
+/* The kernel uses only the lower 32 bits of these arguments. */
 static int add_with(scmp_filter_ctx f, uint32_t action, const struct with_argument *w, size_t n)
 {
 	int err = 0;
@@ -223,13 +223,15 @@ static int allow_role(scmp_filter_ctx f, enum base_role role, bool with_packets)
 		err = err ?: allow_calls(f, ALL_OF(bridge));
 	if (with_packets)
 		err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(packets));
-	/* Any bpf(2) covers the reads, which may not be added beside it. */
+	/*
+	 * If any bpf(2) is allowed, that includes the reads, and libseccomp refuses rules for them.
+	 */
 	return err
 		       ?: with_packets ? allow_calls(f, (const int[]){SYS_bpf}, 1)
 				       : add_with(f, SCMP_ACT_ALLOW, ALL_OF(reads));
 }
 
-/* Frees the filter. TSYNC: of all threads, or of none. */
+/* Loads the filter unless err is set, and frees it. TSYNC applies it to all threads or to none. */
 static int load_filter(scmp_filter_ctx f, int err)
 {
 	/* no_new_privs is set. */
@@ -238,13 +240,13 @@ static int load_filter(scmp_filter_ctx f, int err)
 	err = err ?: seccomp_attr_set(f, SCMP_FLTATR_API_SYSRAWRC, 1);
 	err = err ?: seccomp_load(f);
 	seccomp_release(f);
-	/* libseccomp's answer where the kernel lacks seccomp(2), as under valgrind. */
+	/* libseccomp returns this if the kernel lacks seccomp(2), or under valgrind. */
 	return err == -EOPNOTSUPP ? -ENOSYS : err;
 }
 
 int base_seccomp_apply(enum base_role role, bool with_packets)
 {
-	/* Refused whatever the other filter allows of ioctl(2). */
+	/* These calls are refused even if the other filter allows ioctl(2). */
 	scmp_filter_ctx refuse = seccomp_init(SCMP_ACT_ALLOW), allow;
 	int err;
 

@@ -7,7 +7,7 @@
 
 int base_program_find(const char *name, char path[PATH_MAX])
 {
-	/* The first three are relative to the folder of the program that runs. */
+	/* The first three are relative to the folder of the running program. */
 	static const char *const folders[] = {"", "../libexec/sidelight/", "../../bin/",
 					      SL_LIBEXECDIR "/", SL_BINDIR "/"};
 	char own[PATH_MAX];

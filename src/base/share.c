@@ -9,7 +9,7 @@ uint64_t base_share_limit(const struct base_share *s, uint64_t held, bool truste
 {
 	uint64_t free = s->capacity > s->used ? s->capacity - s->used : 0;
 	uint64_t open = free > s->reserve ? free - s->reserve : 0;
-	/* If it takes w, the tenant holds held + w, and open - w remain free. */
+	/* If the tenant takes w more, it holds held + w, and open - w remain free. */
 	uint64_t share = open > held ? held + (open - held) / 2 : held;
 	uint64_t first = s->capacity < FIRST ? 1 : s->capacity / FIRST;
 

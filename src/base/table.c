@@ -37,7 +37,10 @@ void *base_table_next(const void *node)
 	return find_same(n->next, n->hash);
 }
 
-/* Moves chains in their order: of nodes with one hash the newest stays first. */
+/*
+ * Keeps the order within chains, so that of several nodes with the same hash the newest stays
+ * first.
+ */
 static void grow_table(struct base_table *h)
 {
 	struct base_table to = {.buckets = h->buckets * 4, .count = h->count};

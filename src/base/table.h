@@ -20,18 +20,24 @@ struct base_table {
 	size_t buckets, count;
 };
 
-/* False: out of memory. */
+/* Returns false if out of memory. */
 bool base_table_init(struct base_table *h);
-/* Frees the table, not what it holds. */
+/* Frees the table, but not its nodes. */
 void base_table_free(struct base_table *h);
-/* The newest node with this hash, and after it the next older one; NULL: no more. */
+/*
+ * base_table_first() returns the newest node with this hash, and base_table_next() the next older
+ * one; NULL: there are no more.
+ */
 void *base_table_first(const struct base_table *h, uint64_t hash);
 void *base_table_next(const void *node);
-/* Never fails: without memory to grow, chains get longer. */
+/* Never fails. If there is no memory for a larger table, the chains become longer. */
 void base_table_add(struct base_table *h, void *node, uint64_t hash);
 void base_table_remove(struct base_table *h, void *node);
 
-/* A loop over all nodes, in no order. Its body may remove the node `at`, and no other one. */
+/*
+ * Loops over all nodes, in no particular order. The body may remove the node `at`, but no other
+ * node.
+ */
 #define BASE_TABLE_EACH(t, at)                                               \
 	for (size_t at##_i = 0; at##_i < (t)->buckets; at##_i++)             \
 		for (struct base_node *at = (t)->bucket[at##_i], *at##_next; \

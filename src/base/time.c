@@ -8,7 +8,7 @@ static uint64_t read_clock(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(clock, &ts); /* cannot fail for these clocks */
+	clock_gettime(clock, &ts); /* does not fail for these clocks */
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 

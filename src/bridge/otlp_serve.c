@@ -117,7 +117,7 @@ static void *on_span_resource(void *arg, struct bridge_text name, struct bridge_
 
 	if (!s)
 		return NULL;
-	/* Spans have a publisher of their own: a service without spans takes no memory for them. */
+	/* Spans have a separate publisher: a service without spans uses no memory for them. */
 	if (!s->spans && room_for_spans(o))
 		s->spans = bridge_spans_open(s->name, s->instance, o->w->o->socket);
 	s->spans_ns = base_now_ns();

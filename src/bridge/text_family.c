@@ -293,7 +293,10 @@ static const struct suffix *role_of(const struct bridge_text_parser *p, struct b
 	return NULL;
 }
 
-/* Text 0.0.4: a family may be continued after others. */
+/*
+ * Returns the type of a family that occurred earlier in the body: text 0.0.4 allows families to
+ * be continued after others.
+ */
 static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_text *name)
 {
 	struct bridge_text_name *n = name_find(p, *name, "");

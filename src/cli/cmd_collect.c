@@ -234,7 +234,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* Waits until every reachable host was read, so that a scrape is complete. */
+/* Waits until every reachable host has been read, so that the first scrape is complete. */
 static bool wait_ready(struct collect_collector *c, int stop)
 {
 	uint64_t start = base_now_ns(), end = start + COLLECT_SETUP_NS;

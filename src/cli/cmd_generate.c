@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_generate.c - 'sidelight generate WHAT': load with a known result. Each kind of load is a
- * subcommand in generate/.
+ * cmd_generate.c - 'sidelight generate WHAT': generates load with a known result. Each kind of load
+ * is a subcommand in generate/.
  */
 #include "cli/commands.h"
 #include "cli/common/common.h"

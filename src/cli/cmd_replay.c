@@ -15,7 +15,8 @@
 #include "collect/judge/models.h"
 
 #define RANGES_MAX 64u
-#define WARM_STEPS 40 /* rows before the scored range, which establish recent levels */
+/* number of rows before the scored range that are used to establish recent levels */
+#define WARM_STEPS 40
 
 struct replay_range {
 	int64_t from, to; /* Unix time in ns */

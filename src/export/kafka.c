@@ -31,7 +31,7 @@ struct kafka_message {
 	struct kafka_message *next;
 	size_t bytes, sent;
 	struct export_kafka_header header;
-	char text[]; /* key and body: right behind the header, as in the stream */
+	char text[]; /* key and body, directly after the header, as in the stream */
 };
 
 struct export_kafka {
@@ -40,13 +40,12 @@ struct export_kafka {
 	char *argv[5];
 	pthread_t thread;
 	bool running, stop;
-	int wake; /* eventfd: the queue is no longer empty, or stop */
+	int wake; /* eventfd: signals that the queue is no longer empty, or that stop is set */
 	pthread_mutex_t lock;
 	struct kafka_message *first, **last; /* under lock */
 	size_t bytes;
 	bool ended; /* under lock: this process ends */
-	uint64_t
-		sent[EXPORT_KAFKA_KINDS]; /* to this stream, without an outcome: the thread's own */
+	uint64_t sent[EXPORT_KAFKA_KINDS];
 	uint64_t delivered[EXPORT_KAFKA_KINDS], failed[EXPORT_KAFKA_KINDS],
 		full[EXPORT_KAFKA_KINDS], waiting[EXPORT_KAFKA_KINDS];
 	uint64_t errors;
@@ -178,7 +177,7 @@ static struct kafka_message *next_message(struct export_kafka *k)
 	return m;
 }
 
-/* False: the stream is broken. *m: the message that is being sent; NULL: none is left. */
+/* Returns false if the stream is broken. *m: the message being sent; NULL: no message is left. */
 static bool send_messages(struct export_kafka *k, int stream, struct kafka_message **m)
 {
 	while (*m || (*m = next_message(k))) {
@@ -197,7 +196,7 @@ static bool send_messages(struct export_kafka *k, int stream, struct kafka_messa
 	return true;
 }
 
-/* Until the stream ends, or stop. */
+/* Serves a stream until it ends, or until stop is set. */
 static void serve_stream(struct export_kafka *k, int stream)
 {
 	struct kafka_message *m = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kafka_wire.h - what a collector and its program sidelight-kafka send each other by a stream. */
+/* kafka_wire.h - messages on a stream between a collector and its program sidelight-kafka. */
 #ifndef SL_EXPORT_KAFKA_WIRE_H
 #define SL_EXPORT_KAFKA_WIRE_H
 
@@ -8,12 +8,14 @@
 #define EXPORT_KAFKA_KEY_MAX  4096u
 #define EXPORT_KAFKA_BODY_MAX (64u << 20)
 
-/* Before a message: key and body follow. */
+/* Header of a message; the key and the body follow. */
 struct export_kafka_header {
 	uint32_t kind, key_bytes, body_bytes;
 };
 
-/* Back: messages that have come to an end since the last time, and errors of brokers. */
+/*
+ * Sent back: how many messages were delivered or failed since the last time, and errors of brokers.
+ */
 struct export_kafka_outcomes {
 	uint32_t delivered[EXPORT_KAFKA_KINDS], failed[EXPORT_KAFKA_KINDS],
 		full[EXPORT_KAFKA_KINDS];

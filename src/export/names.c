@@ -6,7 +6,7 @@
  * name of its samples, "a_total".
  *
  * Families come sorted, so a name can clash only with one that is its prefix or that was
- * lengthened. That is a handful, however many families there are.
+ * lengthened. These are few, however many families there are.
  */
 #include <string.h>
 

@@ -15,7 +15,7 @@
 #include "http/client.h"
 
 #define SECOND_NS	1000000000u
-#define ANSWER_SHOWN	100u /* bytes of an answer that are logged */
+#define ANSWER_SHOWN	100u /* maximum number of bytes of an answer that are logged */
 #define HEADERS_MAX	8u
 #define RETRY_AFTER_MAX 3600u
 

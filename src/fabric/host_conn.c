@@ -43,7 +43,7 @@ static void take_notices(struct fabric_verbs_host *h)
 
 		while (c && c->qp->qp_num != wc.qp_num)
 			c = c->next;
-		/* Its queue pair is gone or failing: a probe or CM reports that. */
+		/* A probe or CM will report that its queue pair is gone or failing. */
 		if (!c || !(c->notifies || c->writes) || wc.status != IBV_WC_SUCCESS)
 			continue;
 		c->taken++;

@@ -37,7 +37,8 @@ struct fabric_verbs_host {
 	struct ibv_pd *pd; /* domain of readers or writers */
 	struct ibv_cq *cq; /* shared by all connections; completes only probes */
 	struct ibv_device_attr device;
-	struct ibv_comp_channel *bell; /* signals notices of notifiers or writers */
+	/* wakes the owner when notices from notifiers or writers arrive */
+	struct ibv_comp_channel *bell;
 	struct ibv_cq *notices;
 	void (*notice)(void *arg, uint32_t entry);
 	void *notice_arg;

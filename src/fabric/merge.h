@@ -23,7 +23,7 @@ struct fabric_merge_limits {
 };
 
 struct fabric_merged {
-	uint64_t addr; /* address at the host; its bytes land in the areas, one after another */
+	uint64_t addr; /* address at the host; the bytes are received into the areas in order */
 	uint64_t bytes;
 	uint32_t rkey;
 	uint32_t reads; /* number of READs in the request, counted from the first */
@@ -33,7 +33,7 @@ struct fabric_merged {
 
 /*
  * Builds a request for the first of count READs and as many of the following ones as fit, in order.
- * count is at least 1. A single READ may exceed any limit: it is a request of its own.
+ * count is at least 1. A single READ may exceed any limit: it is then a separate request.
  */
 void fabric_merge(struct fabric_merged *m, const struct fabric_merge_limits *limits,
 		  const struct fabric_read *reads, uint32_t count);

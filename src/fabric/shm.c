@@ -111,7 +111,7 @@ static void mapping_drop(struct mapping *m)
 	*m = (struct mapping){.fd = -1};
 }
 
-/* Maps memory in which no holes can be made any more. */
+/* Maps memory whose seals no longer allow holes to be made. */
 static int map_memory(struct fabric *f, struct mapping *m)
 {
 	void *memory = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, m->fd, 0);
@@ -480,7 +480,10 @@ static void shm_drive(struct fabric *f, uint64_t now_ns)
 
 /* ---- regions ---- */
 
-/* Waits for the answer to the last request, but not long, as other hosts must be read. */
+/*
+ * Waits for the answer to the last request, but only briefly, because other hosts must be read,
+ * too.
+ */
 static int await_answer(struct fabric_shm *s, struct shm_answer *a)
 {
 	uint64_t deadline = base_now_ns() + s->base.opts.answer_timeout_ms * 1000000ull;

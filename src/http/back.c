@@ -466,7 +466,10 @@ static void end_channels(struct http *h)
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* Waits for the front's report on its start. Returns 0, or -errno with one line in error. */
+/*
+ * Waits until the front reports whether it has started. Returns 0, or -errno with one line in
+ * error.
+ */
 static int await_start(struct http *h, char *error, size_t bytes)
 {
 	struct pollfd p = {.fd = h->control, .events = POLLIN};

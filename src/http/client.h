@@ -64,12 +64,12 @@ struct http_fetch {
 	uint64_t timeout_ns;
 	size_t most; /* bytes of the answer, after decompression */
 	bool cut;    /* truncate a longer answer instead of failing */
-	bool keep;   /* keep the connection for the client's next request: of one thread */
+	bool keep;   /* keep the connection for the client's next request; one thread only */
 	bool gzip;   /* accept a compressed answer */
 	bool direct; /* use no proxy */
 	const char *unix_socket; /* connect to this socket, not to the URL's host; or NULL */
 	const char *numbers[HTTP_FETCH_NUMBERS]; /* headers of the answer that hold numbers */
-	bool (*stop)(void *arg);		 /* true: give up; or NULL */
+	bool (*stop)(void *arg);		 /* returns true to abort the request; or NULL */
 	void *stop_arg;
 };
 
@@ -79,12 +79,12 @@ enum http_fetch_error {
 	HTTP_FETCH_TIMEOUT,
 	HTTP_FETCH_TOO_LONG,
 	HTTP_FETCH_MEMORY,
-	HTTP_FETCH_SECRET, /* a secret could not be read */
+	HTTP_FETCH_SECRET, /* a secret could not be read from its file */
 };
 
 /* An answer; untrusted. Zero before the first request; its memory serves the next one as well. */
 struct http_fetched {
-	char *body; /* with a NUL behind; NULL: none */
+	char *body; /* followed by a NUL; NULL: no body */
 	size_t bytes, room;
 	long status;
 	char type[64]; /* Content-Type */

@@ -137,7 +137,10 @@ int http_relay_start(struct http_server *s);
  */
 struct http_relay *http_relay_enter(struct http_server *s, int fd, int *client);
 void http_relay_leave(struct http_server *s, struct http_relay *r);
-/* Returns what TLS knows about the client, except .peer. *names is valid as long as the relay. */
+/*
+ * Returns what is known about the client from TLS; .peer is not set. *names is valid as long as the
+ * relay.
+ */
 struct http_message_open http_relay_who(const struct http_relay *r, const char **names);
 
 /* ---- peer.c: call these with the lock held ---- */

@@ -178,7 +178,7 @@ int http_message_send_fds(int fd, const void *m, size_t bytes, const int *fds, s
 	do
 		sent = base_send_fds(fd, &part, 1, fds, n, 0);
 	while (sent < 0 && http_message_again(-sent));
-	/* the kernel sends so few bytes on a stream socket at once */
+	/* on a stream socket, the kernel sends this few bytes in one piece */
 	return sent < 0 ? sent : (size_t)sent == bytes ? 0 : -EMSGSIZE;
 }
 

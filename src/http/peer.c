@@ -81,7 +81,7 @@ static uid_t user_of(struct http_server *s, const struct sockaddr_storage *their
 	if (n < (ssize_t)(sizeof(got.head) + sizeof(got.msg)) ||
 	    got.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
 		return (uid_t)-1;
-	/* For a socket without an open descriptor the kernel reports root. */
+	/* If no process has the socket open any more, the kernel reports root. */
 	return got.msg.idiag_state == TCP_ESTABLISHED && got.msg.idiag_inode ? got.msg.idiag_uid
 									     : (uid_t)-1;
 }

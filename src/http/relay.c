@@ -32,7 +32,9 @@
 
 #define PIECE	    8192u
 #define STACK_BYTES (256u * 1024) /* includes the thread-local memory of all libraries */
-/* threads as a multiple of the maximum of connections, because some are being closed */
+/*
+ * maximum number of threads per connection allowed, because some connections are still being closed
+ */
 #define THREADS_PART 4u
 #define SHAKE_NS     10000000000ull /* time limit of a handshake */
 

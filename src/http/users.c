@@ -12,8 +12,8 @@
 
 #define CREDENTIALS_MAX 1024u /* size of the decoded credentials */
 /*
- * Limits per peer that mistypes, and for all peers together. At cost 10 the latter takes a tenth of
- * a CPU.
+ * Limits of guesses: per peer, with room for typing errors, and for all peers together. At bcrypt
+ * cost 10, the latter take a tenth of a CPU.
  */
 #define PEER_GUESSES   10u
 #define PEER_EVERY_NS  5000000000ull

@@ -454,7 +454,7 @@ static void check_role_users(const struct http_web *w, base_yaml_node list)
 	}
 }
 
-/* Reads which proxies may name the user, in X-Remote-User and X-Remote-Group. */
+/* Reads the names of proxies that may set X-Remote-User and X-Remote-Group. */
 static void read_proxy(struct http_web *w, const char *path)
 {
 	static const char *const keys[] = {"client_ca_file", "allowed_names", NULL};

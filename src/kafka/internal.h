@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - of the program sidelight-kafka; kafka.h is its interface. */
+/* internal.h - declarations shared by the files of sidelight-kafka. */
 #ifndef SL_KAFKA_INTERNAL_H
 #define SL_KAFKA_INTERNAL_H
 
@@ -13,7 +13,7 @@ struct kafka_producer {
 	rd_kafka_conf_t *conf;
 	rd_kafka_t *rk; /* of the worker */
 	char *topic[EXPORT_KAFKA_KINDS];
-	char *file[KAFKA_FILES]; /* which librdkafka reads: certificates, keys */
+	char *file[KAFKA_FILES]; /* files that librdkafka reads: certificates, keys */
 	size_t files;
 	bool unconfined;
 	struct export_kafka_outcomes outcomes; /* not yet sent back */
@@ -21,7 +21,7 @@ struct kafka_producer {
 
 /* ---- properties.c ---- */
 
-/* Reads the file into k->conf and k->topic. 0, or -errno with one line in error. */
+/* Reads the file into k->conf and k->topic. Returns 0, or -errno with one line in error. */
 int kafka_properties_read(struct kafka_producer *k, const char *path, char *error,
 			  size_t error_bytes);
 

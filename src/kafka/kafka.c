@@ -52,7 +52,10 @@ static void on_log(const rd_kafka_t *rk, int level, const char *facility, const 
 	base_log_limited(level <= 4 ? BASE_WARN : BASE_DEBUG, LOG, "%s %s", facility, text);
 }
 
-/* False: the collector is gone. */
+/*
+ * Sends the collector the outcomes that it does not know yet. Returns false if the collector is
+ * gone.
+ */
 static bool send_outcomes(struct kafka_producer *k, int sock)
 {
 	static const struct export_kafka_outcomes none;
@@ -90,7 +93,7 @@ static bool receive_bytes(int sock, void *to, size_t bytes)
 	return !bytes || recv(sock, to, bytes, MSG_WAITALL) == (ssize_t)bytes;
 }
 
-/* False: the end of the stream. */
+/* Receives a message and hands it to librdkafka. Returns false at the end of the stream. */
 static bool take_message(struct kafka_producer *k, int sock)
 {
 	struct export_kafka_header h;
@@ -120,7 +123,7 @@ static rd_kafka_t *open_producer(struct kafka_producer *k, char *error, size_t b
 	return rk;
 }
 
-/* Sends the collector the other end of the stream. -errno. */
+/* Sends the collector the other end of a new stream. Returns this worker's end, or -errno. */
 static int offer_stream(int sock)
 {
 	const struct iovec one = {.iov_base = (char[]){0}, .iov_len = 1};
@@ -136,7 +139,7 @@ static int offer_stream(int sock)
 	return err;
 }
 
-/* Threads of librdkafka come later: they block the signals by which others would be confined. */
+/* Call before librdkafka starts its threads: these block the signals that would confine them. */
 static int drop_privileges(const struct kafka_producer *k)
 {
 	struct base_confine_opts c = {.role = BASE_ROLE_COLLECTOR, .single = true};
@@ -204,7 +207,10 @@ struct kafka_producer *kafka_producer_new(const char *path, bool unconfined, cha
 		rd_kafka_conf_set_dr_msg_cb(k->conf, on_delivery);
 		rd_kafka_conf_set_error_cb(k->conf, on_error);
 		rd_kafka_conf_set_log_cb(k->conf, on_log);
-		/* What a worker would fail for is said at the start. */
+		/*
+		 * Try the configuration now, so that an error is reported at the start and not by a
+		 * worker.
+		 */
 		try = open_producer(k, error, error_bytes);
 	}
 	if (try) {

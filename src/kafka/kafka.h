@@ -12,7 +12,7 @@
 
 struct kafka_producer;
 
-/* Reads the file of properties. NULL with one line in error. */
+/* Reads the file of properties. Returns NULL with one line in error. */
 struct kafka_producer *kafka_producer_new(const char *path, bool unconfined, char *error,
 					  size_t error_bytes);
 /* Runs until the collector closes its end of the stream. Returns an exit code. */

@@ -30,7 +30,10 @@ static bool ends_in(const char *name, const char *end)
 	return n > m && !strcmp(name + n - m, end);
 }
 
-/* "ssl.ca.location", "sasl.kerberos.keytab": the worker may read no other folders than theirs. */
+/*
+ * Notes the file that a property such as "ssl.ca.location" names, because the worker may only read
+ * the folders of these files.
+ */
 static int note_file(struct kafka_producer *k, const char *name, const char *value)
 {
 	if ((!ends_in(name, ".location") && !ends_in(name, ".keytab")) || k->files == KAFKA_FILES)
@@ -117,7 +120,10 @@ static int read_properties(struct kafka_producer *k, char *text, char *error, si
 int kafka_properties_read(struct kafka_producer *k, const char *path, char *error,
 			  size_t error_bytes)
 {
-	/* Defaults that the file may override: a bounded queue, and no message sent twice. */
+	/*
+	 * Defaults that the file may override: the queue is bounded, and no message is stored
+	 * twice.
+	 */
 	static const char *const first[][2] = {
 		{"enable.idempotence", "true"},
 		{"acks", "all"},

@@ -63,7 +63,7 @@ struct region_why {
 	uint64_t interval_ns;
 	char sentence[256]; /* ASCII, one line */
 	uint32_t n;
-	struct region_why_number number[REGION_WHY_NUMBERS]; /* evidence for the limit */
+	struct region_why_number number[REGION_WHY_NUMBERS]; /* numbers that explain the limit */
 };
 
 /*

@@ -33,7 +33,7 @@ struct sketch_fd {
 	uint32_t rank;
 	uint64_t count;
 	double shrunk; /* the sum of what factorisations subtracted: the error bound */
-	double energy; /* without fresh rows */
+	double energy; /* sum of the squares of all entries, except those of fresh rows */
 	void (*compress)(struct sketch_fd *fd);
 	double (*residual)(const struct sketch_fd *fd, uint32_t k, const float *row, float *out);
 	double *sigma;	/* 2 l weights; 1 for fresh rows */

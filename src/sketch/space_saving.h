@@ -39,7 +39,7 @@ uint64_t sketch_space_saving_floor(const struct sketch_space_saving *s);
 
 /*
  * Returns the number of items stored: up to k, by descending count, then by key as memcmp()
- * compares. For small k: an item may move k places.
+ * compares. Intended for small k, because each insertion may move up to k items.
  */
 uint32_t sketch_space_saving_top(const struct sketch_space_saving *s,
 				 struct sketch_space_saving_item *out, uint32_t k);

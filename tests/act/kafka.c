@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * kafka.c - kafka TOPIC...: librdkafka's mock cluster of one broker, which speaks Kafka's protocol
- * over loopback. Says "ready bootstrap=HOST:PORT", then each message as {"topic","key","value"} per
- * line. Lines on stdin: "down" and "up" of the broker; the end of stdin ends it.
+ * over loopback. Prints "ready bootstrap=HOST:PORT", and then each message as a line
+ * {"topic","key","value"}. The lines "down" and "up" on stdin stop and start the broker; at the end
+ * of stdin the program ends.
  */
 #include <poll.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * pod.c - pod SOCKET NAME [MS]: a service with steady noise in its metrics, which it makes MS
- * milliseconds after it has attached. A line "fault" on stdin makes it slow and full of errors,
- * "fine" ends that, the end of stdin ends the process. It answers every line with "alarmed 1" or
- * "alarmed 0": the verdict it has received. All its traces look the same, so that only a verdict
- * can single them out.
+ * pod.c - pod SOCKET NAME [MS]: a service whose metrics have steady noise; it creates the metrics
+ * MS milliseconds after attaching. The line "fault" on stdin makes it slow and erroneous, and
+ * "fine" ends that; at the end of stdin the process ends. It answers every line with "alarmed 1" or
+ * "alarmed 0", the verdict that it has received. All its traces look the same, so only a verdict
+ * can distinguish them.
  */
 #include <poll.h>
 #include <stdio.h>

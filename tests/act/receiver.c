@@ -30,7 +30,7 @@ struct receiver {
 	size_t requests;
 };
 
-/* Reads one request. False if the other side hung up, or the test is over. */
+/* Reads one request. Returns false if the client closed the connection or the test is over. */
 static bool read_request(struct receiver *r, int fd, struct request *q)
 {
 	size_t want = 0;
@@ -68,7 +68,7 @@ static void say(int fd, const char *text)
 	(void)n;
 }
 
-/* False: the connection is over. */
+/* Returns false if the connection is over. */
 static bool answer(struct receiver *r, int fd, char what)
 {
 	struct linger now = {.l_onoff = 1};

@@ -107,7 +107,7 @@ static void alertmanager_hears_begin_again_and_end(void **state)
 			    "cart-0 since 03:06:31.2 UTC: latency_p90 rose");
 	labels = json_deep_copy(json_object_get(first, "labels"));
 
-	a.peak = 9; /* more findings are no reason for another message */
+	a.peak = 9; /* further findings cause no message */
 	act_alerts_take(s, &a, &out);
 	act_alerts_poll(s, T + 30 * S, &out);
 	assert_int_equal(h.messages, 1);
@@ -155,7 +155,7 @@ static void expect_version_4(const json_t *e, const char *status)
 		json_object_foreach(json_object_get(e, maps[i]), key, label)
 			assert_true(json_is_string(label));
 	}
-	/* What the group is known by are labels of its alert. */
+	/* The labels that identify the group are labels of its alert. */
 	json_object_foreach(json_object_get(e, "groupLabels"), key, label) assert_true(
 		json_equal(label, json_object_get(json_object_get(alert, "labels"), key)));
 	assert_true(
@@ -190,14 +190,14 @@ static void a_webhook_hears_each_begin_and_end_once(void **state)
 	assert_string_equal(at(h.events[0], NULL, "groupKey"), at(h.events[1], NULL, "groupKey"));
 	assert_true(json_is_true(json_object_get(h.events[1], "unread")));
 	act_alerts_poll(s, T + 601 * S, &out);
-	/* Over before the next look: both events are sent. */
+	/* It ended before the next look: both events are sent. */
 	a.id = 2;
 	act_alerts_take(s, &a, &out);
 	assert_int_equal(h.n, 4);
 	assert_string_equal(at(h.events[2], NULL, "event"), "anomaly.begin");
 	assert_null(at(h.events[2], NULL, "end"));
 	act_alerts_poll(s, T + 602 * S, &out);
-	/* More than there is room for are counted. */
+	/* Alerts that do not fit are counted. */
 	a.end_ns = 0;
 	for (uint64_t id = 10; id < 15; id++) {
 		a.id = id;

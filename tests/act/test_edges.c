@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_edges.c - the kernel's connections tell which service calls which, and how often: a graph
- * that learns from the traces made of them has these shares.
+ * test_edges.c - connections seen by the kernel show which service calls which, and how often: a
+ * graph that learns from traces made of them gets these shares.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ struct side {
 	bool stale;
 };
 
-/* A connection of which both ends are seen, 10.0.0.1:port or 127.0.0.1:port to port 80. */
+/* A connection both of whose ends are seen, from 10.0.0.1:port or 127.0.0.1:port to port 80. */
 static void connection(struct world *w, struct side caller, struct side callee, bool loopback)
 {
 	const struct side *side[2] = {&caller, &callee};
@@ -82,7 +82,7 @@ static void connection(struct world *w, struct side caller, struct side callee, 
 	w->port++;
 }
 
-/* Adds made traces to the graph; their number of spans. */
+/* Adds synthetic traces to the graph; returns the number of their spans. */
 static uint32_t learn(struct world *w, int traces)
 {
 	struct collect_edges_span made[COLLECT_EDGES_SPANS];
@@ -121,7 +121,7 @@ static const struct analyse_path *path(struct world *w, const char *caller, cons
 
 #define SIDE(...) ((struct side){.target = "host", __VA_ARGS__})
 
-/* Of 100 requests to the front 40 ask the cart, which asks the database three times. */
+/* Of 100 requests to the front, 40 call the cart, which calls the database three times each. */
 static void shares_are_those_of_requests(void **state)
 {
 	struct world w = make();
@@ -145,7 +145,7 @@ static void shares_are_those_of_requests(void **state)
 	drop(&w);
 }
 
-/* A client that serves no requests is where requests begin. */
+/* Requests start at a client that serves no requests. */
 static void a_client_is_a_caller_as_well(void **state)
 {
 	struct world w = make();
@@ -158,7 +158,7 @@ static void a_client_is_a_caller_as_well(void **state)
 	drop(&w);
 }
 
-/* Equal loopback addresses of two hosts are two connections. */
+/* Equal loopback addresses on two hosts are two connections. */
 static void loopback_is_of_a_host(void **state)
 {
 	struct world w = make();
@@ -214,7 +214,7 @@ static void circles_and_crowds_end(void **state)
 	drop(&w);
 }
 
-/* More names than there is room for, and services that come after and before them. */
+/* More names than fit, and services that sort before and after them. */
 static void made_up_names_keep_no_service_out(void **state)
 {
 	struct world w = make();

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_explain.c - a finding is told in one sentence with numbers, and pods can be told apart. */
+/*
+ * test_explain.c - a finding is explained in one sentence with numbers, and pods can be
+ * distinguished.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -49,7 +52,7 @@ static void it_says_what_since_when_how_much_and_who_else(void **state)
 			    "no caller shows it; score 5.34, where 1 is the threshold");
 }
 
-/* Calls to it take longer, as its callers say, and it shows nothing itself. */
+/* Callers report that calls to the pod take longer, but its own metrics show nothing. */
 static void what_only_callers_show_is_said(void **state)
 {
 	struct act_finding f = finding();

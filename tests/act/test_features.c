@@ -66,7 +66,7 @@ static struct collect_tap_row first_row(void)
 	_Static_assert(SL_HIST_BUCKETS == 2, "cells of the test");
 	memset(cell, 0, sizeof(cell));
 	cell[0] = 100;
-	cell[4] = 1000; /* observations from before the first row count for nothing */
+	cell[4] = 1000; /* observations from before the first row do not count */
 	set(1, 1500);
 	cell[7] = 2;
 	set(8, 0.25);
@@ -110,7 +110,7 @@ static void features_are_of_the_last_moments(void **state)
 	assert_int_equal(collect_features_make(&f, &r), 0);
 	collect_features_take(&f, &r);
 	cell[0] = 150;
-	cell[5] = 10; /* ten between 2 and 4, of which the mean is 3 */
+	cell[5] = 10; /* ten between 2 and 4, so their mean is 3 */
 	set(1, 1530);
 	r = row(11 * S);
 	collect_features_take(&f, &r);
@@ -119,7 +119,7 @@ static void features_are_of_the_last_moments(void **state)
 	collect_features_take(&f, &r);
 	assert_true(f.value[2] == 3 && fabs(f.value[3] - 3.8) < 1e-9 && f.shown[0] == 0);
 
-	/* What did not settle is not known, and does no harm to what comes after. */
+	/* A line that did not settle gives no value, and does not affect later rows. */
 	r = row(12 * S);
 	value[0] = value[1] = value[2] = NAN;
 	collect_features_take(&f, &r);
@@ -129,14 +129,14 @@ static void features_are_of_the_last_moments(void **state)
 	collect_features_take(&f, &r);
 	assert_true(f.value[0] == 160 && f.shown[0] == 20);
 
-	/* Nothing new for two windows: no mean of nothing. */
+	/* No new observations for two windows: no mean. */
 	for (int i = 13; i < 17; i++) {
 		r = row(i * S);
 		collect_features_take(&f, &r);
 	}
 	assert_true(isnan(f.value[2]) && isnan(f.value[3]) && f.value[1] == 1010);
 
-	/* The clock is set back by 11 s, and the window goes along. */
+	/* The clock is set back by 11 s, and the window moves with it. */
 	for (int i = 5; i < 8; i++) {
 		cell[0] += 30;
 		cell[3] += 4;
@@ -161,7 +161,7 @@ static void features_are_of_the_last_moments(void **state)
 	collect_features_free(&f);
 }
 
-/* At ten rows per second, with ten observations each: of 3, in the first second of 1.5. */
+/* Ten rows per second with ten observations each, of 3, or of 1.5 in the first second. */
 static void a_latency_is_over_within_a_window_and_a_part(void **state)
 {
 	static const int64_t tenth = S / 10;
@@ -202,7 +202,7 @@ static struct collect_layout layer_layout = {
 static uint64_t layer_cell[SL_HIST_BUCKETS + 12];
 static double layer_count;
 
-/* n more, of which every hundredth is long. */
+/* n more observations, one in a hundred of which is long. */
 static void layer_row(struct collect_features *f, int64_t ns, uint64_t n, uint64_t every)
 {
 	struct collect_tap_row r = {.layout = 1,
@@ -231,7 +231,9 @@ static void layer_quantiles_need_enough_observations(void **state)
 	assert_string_equal(f.name[3], "sidelight_tcp_layer_seconds_p50");
 	assert_string_equal(f.name[4], "sidelight_tcp_layer_seconds_p99");
 	assert_true(!f.counter[3] && !f.counter[4]);
-	/* One per second: a median in time, and never the 99th percentile of so few. */
+	/*
+	 * One per second: the median is over a longer time, and the 99th percentile is never known.
+	 */
 	for (int i = 0; i < 4; i++)
 		layer_row(&f, ++at * S, 1, 0);
 	assert_true(isnan(f.value[3]) && isnan(f.value[4]));
@@ -239,8 +241,7 @@ static void layer_quantiles_need_enough_observations(void **state)
 		layer_row(&f, ++at * S, 1, 0);
 	assert_true(f.value[3] > 4 && f.value[3] <= 8);
 	assert_true(isnan(f.value[4]));
-	/* Forty a second: the tail is known, and goes by more than the seconds of the other
-	 * features. */
+	/* Forty per second: the tail is known, over more seconds than the other features. */
 	for (int i = 0; i < 25; i++)
 		layer_row(&f, ++at * S, 40, 0);
 	assert_true(f.value[4] > 4 && f.value[4] <= 8);
@@ -248,7 +249,7 @@ static void layer_quantiles_need_enough_observations(void **state)
 		layer_row(&f, ++at * S, 40, 50);
 	assert_true(f.value[3] > 4 && f.value[3] <= 8);
 	assert_true(f.value[4] > 512 && f.value[4] <= 1024);
-	/* A thousand per second: within three seconds it is of these alone. */
+	/* A thousand per second: within three seconds, only these count. */
 	for (int i = 0; i < 4; i++)
 		layer_row(&f, ++at * S, 1000, 0);
 	assert_true(f.value[4] > 4 && f.value[4] <= 8);

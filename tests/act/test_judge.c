@@ -40,7 +40,7 @@ struct shop {
 	enum analyse_state state[PODS + 2];
 	double least[PODS + 2];
 	uint32_t changes;
-	float score[3]; /* of kinds, as found last */
+	float score[3]; /* of the three kinds, as last found */
 	double factor;	/* of the latency of a pod that is slower */
 };
 
@@ -120,7 +120,9 @@ static void run(struct shop *s, int seconds, uint32_t faulty, const char *kind)
 
 static const char *const kinds[] = {"slow", "cpu", "errors"};
 
-/* How many of three kinds of faults are found within a second; the sum of their scores. */
+/*
+ * Returns how many of three kinds of faults are found within a second, and the sum of their scores.
+ */
 static uint32_t found_within_a_second(struct shop *s, float *scores)
 {
 	uint32_t n = 0;
@@ -148,7 +150,7 @@ static void faults_are_found_as_well_after_a_restart(void **state)
 	open_shop(&s, models, 1);
 	run(&s, 120, PODS + 9, "");
 	assert_int_equal(found_within_a_second(&s, &before), 3);
-	/* As when a collector ends: its pods go. */
+	/* As when a collector ends: its pods disappear. */
 	for (uint32_t i = 0; i < PODS; i++)
 		assert_ptr_equal(collect_judge_gone(s.judge, 100 + i), &s.number[i]);
 	collect_judge_free(s.judge);
@@ -165,7 +167,7 @@ static void faults_are_found_as_well_after_a_restart(void **state)
 	collect_models_free(models);
 }
 
-/* The model of a service is that of its pods together. */
+/* The model of a service is learned from all its pods. */
 static void a_model_has_learned_from_every_pod(void **state)
 {
 	struct collect_models *models = collect_models_new();
@@ -186,7 +188,7 @@ static void a_model_has_learned_from_every_pod(void **state)
 	collect_models_free(models);
 }
 
-/* A fault just before the end is no part of the model: it is found again. */
+/* A fault just before the end is not in the model: it is found again. */
 static void faults_are_left_out_of_models(void **state)
 {
 	struct collect_models *models = collect_models_new();
@@ -228,7 +230,7 @@ static void learn(struct shop *s, struct collect_models *models, uint64_t seed, 
 	collect_judge_free(s->judge);
 }
 
-/* What a restarted collector makes of the model: the same rows, whatever it has learned. */
+/* Judges the same rows as a restarted collector would with this model. */
 static void restart(struct shop *s, struct collect_models *models, uint64_t seed)
 {
 	float scores;
@@ -275,7 +277,7 @@ static void what_is_learned_beside_faults_is_as_good(void **state)
 	}
 }
 
-/* A new pod of a service need not learn what its siblings know. */
+/* A new pod of a service does not have to learn what its siblings know. */
 static void a_new_pod_begins_with_what_its_siblings_know(void **state)
 {
 	struct collect_models *models = collect_models_new();
@@ -295,7 +297,7 @@ static void a_new_pod_begins_with_what_its_siblings_know(void **state)
 	collect_models_free(models);
 }
 
-/* A pod is learned, then coarse, then ready; and finds what it says it finds. */
+/* A pod goes from learning through coarse to ready, and finds faults of the size that it states. */
 static void a_pod_says_how_well_it_is_known_and_what_it_misses(void **state)
 {
 	struct collect_models *models = collect_models_new();
@@ -329,8 +331,8 @@ static void a_pod_says_how_well_it_is_known_and_what_it_misses(void **state)
 }
 
 /*
- * Errors within the first minute are an anomaly of a pod that still learns; they are not learned,
- * so errors after it are one as well. Nothing else is while it learns.
+ * Errors within the first minute are an anomaly, although the pod is still learning. They are not
+ * learned, so later errors are an anomaly too. Nothing else is reported while it learns.
  */
 static void errors_are_evidence_while_a_pod_learns(void **state)
 {

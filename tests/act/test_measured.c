@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_measured.c - what the kernel measures of requests to pods names the slow one among those
- * that call each other, where their applications publish no latency at all.
+ * test_measured.c - the latency of requests as measured by the kernel shows which of several pods
+ * that call each other is slow, even if the applications publish no latency.
  */
 #include <errno.h>
 #include <math.h>
@@ -38,7 +38,7 @@ static const struct analyse_column connections[COLUMNS] = {
 	{"sidelight_tcp_sent_bytes_total{port=\"80\",role=\"server\"}", true},
 	{"sidelight_tcp_layer_seconds_count{layer=\"ip_in\",port=\"80\",role=\"server\"}", true},
 	LAYER("80"),
-	LAYER("9090"), /* few ask there, and they are quick */
+	LAYER("9090"), /* few requests, all of them fast */
 };
 
 struct world {
@@ -224,7 +224,7 @@ static void callers_and_delay_are_those_of_the_kernel(void **state)
 	end(&w);
 }
 
-/* Without the kernel's part nothing speaks for a slow pod, and nothing changes. */
+/* Without data of the kernel, nothing indicates a slow pod, and results do not change. */
 static void without_connections_pods_are_judged_as_before(void **state)
 {
 	struct world w;
@@ -241,7 +241,7 @@ static void without_connections_pods_are_judged_as_before(void **state)
 	end(&w);
 }
 
-/* They come and go with an agent; the change of the source is no fault. */
+/* Connections appear and vanish with an agent; the change of the source is not a fault. */
 static void connections_that_come_and_go_are_no_fault(void **state)
 {
 	struct world w;
@@ -293,7 +293,7 @@ static void columns_are_those_of_requests_to_the_busiest_port(void **state)
 	assert_true(isnan(s[0]));
 }
 
-/* A clock set back by three hours is no fault, and hides none; nor does a caller that is gone. */
+/* A clock set back by three hours is not a fault and hides none; neither does a vanished caller. */
 static void clocks_set_back_and_callers_gone_hide_nothing(void **state)
 {
 	struct world w;

@@ -99,7 +99,8 @@ static void what_may_pass_is_tried_again_and_order_stays(void **state)
 	say(p, "first");
 	say(p, "second");
 	s = settle(p);
-	/* A reset after an answer may also be met on a kept connection, which libcurl tries anew.
+	/*
+	 * A reset after an answer may also hit a kept-alive connection, which libcurl then retries.
 	 */
 	assert_int_equal(s.sent, 2);
 	assert_true(s.errors_status >= 3);
@@ -158,7 +159,7 @@ static void permanent_errors_and_partial_success_are_counted(void **state)
 	struct export_push_stats s;
 
 	(void)state;
-	say(p, "bad"); /* 500, and never again; 429 and 503 are tried again */
+	say(p, "bad"); /* 500 is not retried; 429 and 503 are */
 	say(p, "good");
 	s = settle(p);
 	assert_int_equal(s.dropped_refused, 10);
@@ -207,7 +208,7 @@ static void a_full_queue_drops_counts_and_never_waits(void **state)
 	export_push_stats(p, &s);
 	assert_int_equal(s.dropped_full, 17);
 	assert_int_equal(s.waiting, 4);
-	/* One is on its way to a receiver that hangs: the end does not wait for it. */
+	/* One body is being sent to a receiver that hangs: freeing does not wait for it. */
 	export_push_free(p, 0);
 	receiver_free(r);
 }
@@ -222,7 +223,7 @@ static void what_is_too_old_is_dropped(void **state)
 	(void)state;
 	say(p, "x");
 	s = settle(p);
-	assert_true(s.dropped_old == 10 || s.sent == 1); /* a very slow machine may get through */
+	assert_true(s.dropped_old == 10 || s.sent == 1); /* a very slow machine may send one */
 	export_push_free(p, 0);
 	receiver_free(r);
 }

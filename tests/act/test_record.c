@@ -61,7 +61,7 @@ static void names_are_those_that_replay_knows(void **state)
 	} is[] = {
 		{"a_total", "a_total", true},
 		{"b{x=\"1\",y=\"2\"}", "b{x=\"1\";y=\"2\"}", false},
-		/* A gauge is not taken for a counter by its name, nor a counter for a gauge. */
+		/* The type decides, not the name, whether a metric is a gauge or a counter. */
 		{"c_count", "c_count_value", false},
 		{"d", "d_total", true},
 	};

@@ -129,7 +129,7 @@ static int64_t below(int64_t n)
 	return rand() % n;
 }
 
-/* Random anomalies, and the steps around them; returns their number. */
+/* Makes random anomalies and the steps around them; returns their number. */
 static int plan(const struct act_sample_opts *o, bool dense, struct anomaly *a, int *wanted)
 {
 	int64_t at = T + 10 * S;
@@ -203,15 +203,14 @@ static void play(unsigned int seed, bool dense)
 				sent[newest]++;
 		}
 	}
-	/* A verdict is told in the loop's first turn after it: up to a second later than it came.
-	 */
+	/* The loop reports a verdict in its next turn, up to a second later. */
 	if (!p.clipped_ns)
 		for (int k = 0; k < STEPS; k++)
 			assert_true(sent[k] >= (wanted[k] != 0));
 	assert_true(p.clipped_ns <= (uint64_t)(n * S));
 	for (int k = 0; k < STEPS; k++)
 		assert_true(sent[k] <= 1);
-	/* No longer without a sample than twice the interval. */
+	/* No gap without samples is longer than twice the interval. */
 	for (int k = 1, quiet = 0; k < STEPS - 1; k++) {
 		quiet = sent[k] ? 0 : quiet + 1;
 		assert_true(quiet * STEP <= 2 * (int64_t)o.every_ns);
@@ -220,7 +219,7 @@ static void play(unsigned int seed, bool dense)
 		assert_true(ticks > 0);
 }
 
-/* The second, of thirty, of the rows that are sent for a pod, whose rows are 100 ms apart. */
+/* The second (of thirty) of the rows that are sent for a pod; rows are 100 ms apart. */
 static int64_t second_of_samples(uint64_t pod, int64_t start, int64_t first_row)
 {
 	struct act_sample_pod p;

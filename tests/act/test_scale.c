@@ -44,7 +44,7 @@ static void signals_are_by_workload_smoothed_and_of_fresh_pods(void **state)
 	assert_int_equal(w[0].pods, 2);
 	assert_true(w[0].pressure == 2 && w[0].anomalous_ratio == 0.5);
 	assert_true(w[1].pressure == ACT_PRESSURE_MAX && w[1].anomalous_ratio == 1);
-	/* After tau, 63 % of the way. */
+	/* After tau, the signal has moved by 63 %. */
 	v[0] = pod("cart", 1, false, T + 10 * S);
 	look(s, T + 10 * S, v, 1);
 	assert_int_equal(act_scale_workloads(s, w, 4), 1);
@@ -55,8 +55,9 @@ static void signals_are_by_workload_smoothed_and_of_fresh_pods(void **state)
 }
 
 /*
- * An autoscaler has desired = ceil(pods * pressure / target). What load does to latency has to move
- * it the right way, and what is odd without being slow must not move it.
+ * An autoscaler computes desired = ceil(pods * pressure / target). The effect of load on latency
+ * must move it in the right direction, and anomalies that do not slow down requests must not move
+ * it.
  */
 static void pressure_above_one_adds_pods_below_takes_them(void **state)
 {
@@ -100,7 +101,7 @@ static void pressure_is_unknown_without_requests(void **state)
 	look(s, T + S, &v, 1);
 	assert_int_equal(act_scale_workloads(s, &w, 1), 1);
 	assert_true(isnan(w.pressure) && w.pods == 1 && w.loaded == 0);
-	/* What was before the pause does not count. */
+	/* Data from before the pause does not count. */
 	v = pod("cart", 1, false, T + 2 * S);
 	look(s, T + 2 * S, &v, 1);
 	assert_int_equal(act_scale_workloads(s, &w, 1), 1);

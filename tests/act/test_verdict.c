@@ -76,7 +76,7 @@ static void find_ids(const int64_t *begin, size_t n, char id[][ACT_EVENT_ID_BYTE
 
 static void two_collectors_name_an_anomaly_alike(void **state)
 {
-	/* The third one begins in the minute of the second. */
+	/* The third one begins in the same minute as the second. */
 	const int64_t here[] = {6000 * S, 6300 * S, 6320 * S, 6400 * S};
 	const int64_t there[] = {6001 * S, 6301 * S, 6324 * S, 6400 * S};
 	char id[2][4][ACT_EVENT_ID_BYTES];
@@ -144,7 +144,7 @@ static void a_swinging_score_makes_one_interval(void **state)
 	act_verdicts_free(v);
 }
 
-/* Connections are read once per second, which is longer than an anomaly is held otherwise. */
+/* Its connections are read once per second, less often than anomalies are otherwise held. */
 static void a_pod_that_is_read_seldom_has_one_anomaly(void **state)
 {
 	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = S / 2});
@@ -160,7 +160,7 @@ static void a_pod_that_is_read_seldom_has_one_anomaly(void **state)
 	keep(v, T + 13 * S);
 	assert_int_equal(act_verdicts_anomalies(v, 0, a, 4), 1);
 	assert_int_equal(a[0].findings, 7);
-	/* It ends by the second row without it, and a silence ends it, too. */
+	/* It ends at the second row without a finding; silence ends it, too. */
 	push(p, T + 13 * S, 1, NULL);
 	assert_true(act_verdicts_pod(v, 7, &now) && now.anomalous);
 	push(p, T + 14 * S, 1, NULL);
@@ -196,7 +196,7 @@ static void a_clock_that_is_set_back_ends_what_went_on(void **state)
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.a[0].end_ns, late);
 	assert_false(s.a[0].unread);
-	/* Back again, and this time the next finding is one, too. */
+	/* The pod is back, and now its next finding is an anomaly, too. */
 	push(p, late, 11, NULL);
 	assert_int_equal(keep(v, late).n, 1);
 	push(p, T + S, 13, NULL);
@@ -315,7 +315,7 @@ static void a_forgotten_anomaly_is_still_reported_to_its_end(void **state)
 	push(p, T, 11, NULL);
 	push(q, T, 11, NULL);
 	keep(v, T);
-	act_verdicts_traced(v, 1, T, trace); /* one of them is forgotten: no matter which */
+	act_verdicts_traced(v, 1, T, trace); /* one of them is forgotten, no matter which */
 	act_verdicts_traced(v, 2, T, trace);
 	assert_int_equal(act_verdicts_anomalies(v, 0, &a, 1), 1);
 	assert_true(a.has_trace && a.trace[0] == 1);
@@ -510,7 +510,7 @@ static void the_worst_score_is_that_of_the_time_asked_for(void **state)
 	assert_true(act_verdicts_worst(v, 1, 0) == 0 && act_verdicts_worst(v, 2, 0) == 0);
 	act_verdict_push(p, &learning);
 	assert_true(act_verdicts_worst(v, 1, 0) == 0);
-	/* High, but never an anomaly: it may be learning. */
+	/* High scores that are never an anomaly, as of a pod that is learning. */
 	act_verdict_push(p, &(struct act_finding){.ns = T + S, .score = 90, .threshold = 10});
 	assert_true(act_verdicts_worst(v, 1, 0) == 0);
 	push(p, T + 10 * S, 40, "cpu");
@@ -520,7 +520,7 @@ static void the_worst_score_is_that_of_the_time_asked_for(void **state)
 	assert_true(fabs(act_verdicts_worst(v, 1, T + 15 * S) - 2) < 1e-6);
 	assert_true(fabs(act_verdicts_worst(v, 1, T + 25 * S) - 0.5) < 1e-6);
 	assert_true(act_verdicts_worst(v, 1, T + 35 * S) == 0);
-	/* As far back as scores are kept, and no further. */
+	/* Scores are found as far back as they are kept, and no further. */
 	for (int i = 0; i < 2 * (int)ACT_SCORES_KEPT; i++)
 		push(p, T + 40 * S + i * S, 1, NULL);
 	assert_true(fabs(act_verdicts_worst(v, 1, 0) - 0.1) < 1e-6);

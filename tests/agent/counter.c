@@ -2,7 +2,7 @@
 /*
  * counter SOCKET THREADS [MICROSECONDS] - increments "ticks_total" from THREADS threads, at full
  * speed or with pauses, until a line arrives on stdin; then prints the total per thread, waits for
- * another line and says goodbye.
+ * another line and closes the publisher.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixture.h - an agent without sockets, which gets packets by function calls, and regions
- * made by hand, which may lie.
+ * fixture.h - an agent without sockets, which gets packets by function calls, and hand-made
+ * regions, which may contain lies.
  */
 #ifndef TESTS_AGENT_FIXTURE_H
 #define TESTS_AGENT_FIXTURE_H
@@ -77,7 +77,7 @@ static inline uint64_t *fake_line(struct fake *f, uint64_t offset)
 	return (uint64_t *)((char *)f->map + offset);
 }
 
-/* Writes to the hot line how many lines and stripes are in use. */
+/* Writes the numbers of lines and stripes in use to the hot line. */
 static inline void fake_hot(struct fake *f, uint64_t lines, uint64_t stripes)
 {
 	uint64_t *hot = fake_line(f, 4096);
@@ -105,7 +105,7 @@ static inline void agent_up(struct agent *a, struct agent_opts o)
 	a->clock = 1000 * MS;
 }
 
-/* A uid that the agent does not trust, unlike its own. */
+/* A uid other than the agent's, which it does not trust. */
 static inline uid_t stranger(unsigned int n)
 {
 	return geteuid() + 1000 + n;
@@ -129,7 +129,7 @@ static inline struct agent_conn *conn_up(struct agent *a)
 	return conn_as(a, geteuid());
 }
 
-/* One packet; fd is given as the kernel would, as a new descriptor. */
+/* Delivers one packet; fd is passed as the kernel would, as a new descriptor. */
 static inline void say(struct agent *a, struct agent_conn *c, uint16_t type, const void *payload,
 		       size_t bytes, int fd)
 {
@@ -154,7 +154,7 @@ struct heard {
 	};
 };
 
-/* The oldest answer that waits in the connection. */
+/* Returns the oldest answer that waits in the connection. */
 static inline struct heard hear(struct agent_conn *c)
 {
 	struct heard h = {.fd = -1};
@@ -232,7 +232,7 @@ static inline struct region_directory_hot dir_hot(struct agent *a)
 	return hot;
 }
 
-/* Moves the clock on. */
+/* Advances the clock. */
 static inline void pass(struct agent *a, uint64_t ns)
 {
 	a->clock += ns;

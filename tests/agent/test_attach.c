@@ -156,7 +156,7 @@ static void sizes_that_lie_are_refused(void **state)
 	(void)state;
 	agent_up(&a, (struct agent_opts){.max_region_size = 20480});
 	lie = f;
-	lie.size += 4096; /* the message says more than there is */
+	lie.size += 4096; /* the message states more than the memory has */
 	refused(&a, conn_up(&a), &lie, EBADMSG, REFUSED_SIZE);
 	lie.size = 0;
 	refused(&a, conn_up(&a), &lie, EBADMSG, REFUSED_SIZE);
@@ -166,7 +166,7 @@ static void sizes_that_lie_are_refused(void **state)
 	f.map->size = 1ull << 40;
 	fake_check(&f);
 	refused(&a, conn_up(&a), &f, EBADMSG, REFUSED_HEADER);
-	f.map->size = f.size - 4096; /* smaller than the memory: something is hidden */
+	f.map->size = f.size - 4096; /* smaller than the memory, so that a part would be hidden */
 	f.map->section[2].length = 0;
 	f.map->section[2].offset = 8192 + 4096;
 	fake_check(&f);
@@ -363,7 +363,7 @@ static void a_uid_that_is_named_may_consume(void **state)
 	agent_fini(&a);
 }
 
-/* Killed between its two stores: the line is wrong, until the agent has seen the death. */
+/* Killed between its two stores: the line is wrong until the agent has seen the death. */
 static void last_words_verify_after_a_death_in_mid_update(void **state)
 {
 	struct fake f = fake_make(80, 2, SEALED);
@@ -437,7 +437,7 @@ static void a_slot_is_reused_after_quarantine_as_a_generation(void **state)
 	assert_int_equal(is.state, SL_STATE_RETIRED); /* and not after */
 	assert_int_equal(is.id, was.id);
 	assert_int_equal(is.generation, was.generation + 1);
-	assert_int_equal(a.memory, f.size); /* readers may be under way */
+	assert_int_equal(a.memory, f.size); /* readers may still be reading */
 
 	d = conn_up(&a);
 	admitted(&a, d, &g);
@@ -487,7 +487,7 @@ static void a_publisher_that_comes_back_is_the_same_region(void **state)
 
 	assert_int_equal(admitted(&a, d, &f), id);
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_LIVE);
-	pass(&a, 5000 * MS); /* its grace was called off */
+	pass(&a, 5000 * MS); /* its grace period was cancelled */
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_LIVE);
 	assert_int_equal(a.region_count, 1);
 	assert_int_equal(a.n.reattached, 1);
@@ -634,7 +634,7 @@ static void the_status_is_json(void **state)
 	fake_free(&f);
 }
 
-/* Whatever a publisher writes into its region while we hold it. */
+/* A publisher can write anything into its region while the agent has it. */
 static void a_region_that_turns_hostile_harms_itself_only(void **state)
 {
 	struct fake f = fake_make(140, 1, SEALED), g = fake_make(141, 1, SEALED);

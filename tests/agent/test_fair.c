@@ -59,11 +59,11 @@ static void one_tenant_takes_no_more_than_its_turn(void **state)
 	a.turn++;
 	assert_true(served(&a, one[0]) > 0);
 	one[0]->peer->tenant->spent_ns = UINT32_MAX;
-	/* By none of its connections, until all others have had theirs. */
+	/* None of its connections is served again until all others have been. */
 	assert_int_equal(served(&a, one[0]), 0);
 	assert_int_equal(served(&a, one[1]), 0);
 	assert_true(served(&a, other) > 0);
-	/* But a collector of the same user waits for none of them. */
+	/* But a collector of the same user does not wait for any of them. */
 	one[1]->role = ROLE_CONSUMER;
 	agent_conn_event(&a, one[1], EPOLLIN);
 	assert_true(one[1]->gone); /* a CLOSE is no message of a consumer: it was read */
@@ -93,10 +93,13 @@ static void who_is_refused_costs_others_no_last_values(void **state)
 	c = conn_up(&a);
 	admitted(&a, c, &f[3]);
 	agent_conn_close(&a, c);
-	/* One that has some may have the room of its own only. */
+	/* A tenant that has regions gets only the room reserved for it. */
 	refused(&a, conn_as(&a, stranger(1)), &f[4], ENOSPC, REFUSED_REGIONS);
 	assert_int_equal(a.n.evicted, 0);
-	/* One that has none gets that of who has more, once until it comes free. */
+	/*
+	 * For a tenant without regions, one region of the tenant that has most is evicted, and no
+	 * other until its room is free.
+	 */
 	for (i = 0; i < 3; i++)
 		refused(&a, conn_as(&a, stranger(2)), &f[5], ENOSPC, REFUSED_REGIONS);
 	assert_int_equal(a.n.evicted, 1);

@@ -60,7 +60,7 @@ int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
 		key->mr = &memory[i];
 		if (++registered > most_registered)
 			most_registered = registered;
-		/* As the device does: all of it must be there. */
+		/* Like the device: all of the memory must be there. */
 		for (size_t at = 0; at < bytes; at += 4096)
 			((volatile char *)map)[at];
 		return 0;
@@ -157,7 +157,7 @@ static void look(struct agent *a)
 		if (e.state == SL_STATE_FREE || e.state == SL_STATE_RETIRED || !e.addr)
 			continue;
 		assert_true(seen_count < 65536);
-		/* A lease to notice, and one to finish. */
+		/* One lease to notice, and one to finish. */
 		seen[seen_count++] = (struct seen){e.addr, e.length, now + 2 * LEASE - 1, e.rkey};
 	}
 	for (size_t i = 0; i < seen_count; i++) {
@@ -261,7 +261,7 @@ static void a_group_breaks_up_when_a_member_goes(void **state)
 	assert_int_equal(agent_rdma_mr_count(&a), 1);
 	agent_conn_close(&a, c[3]);
 	look(&a);
-	assert_int_equal(region_of(&a, 4).rkey, rkey); /* last words are read by it */
+	assert_int_equal(region_of(&a, 4).rkey, rkey); /* last words are read with it */
 	pass(&a, 301 * MS);
 	assert_int_equal(region_of(&a, 3).state, SL_STATE_RETIRED);
 	look(&a);
@@ -273,7 +273,8 @@ static void a_group_breaks_up_when_a_member_goes(void **state)
 	for (uint32_t i = 0; i < 8; i++)
 		if (i != 3)
 			assert_int_equal(region_of(&a, i).rkey, i < 3 ? left : right);
-	assert_true(readable(region_of(&a, 3).addr, f[3].size, rkey)); /* readers are under way */
+	/* READs may be in progress */
+	assert_true(readable(region_of(&a, 3).addr, f[3].size, rkey));
 	pass(&a, 150 * MS);
 	look(&a);
 	assert_int_equal(agent_rdma_mr_count(&a), 3);
@@ -314,7 +315,7 @@ static void churn(uint64_t lifetime_ns)
 			fake_free(&f[i]);
 			c[i] = NULL;
 		}
-		/* The device refuses now and then. */
+		/* The device sometimes refuses. */
 		fail_after = rand() % 10 ? UINT32_MAX : (uint32_t)rand() % 3;
 		pass(&a, (uint64_t)(rand() % 40) * MS);
 		look(&a);
@@ -332,7 +333,7 @@ static void churn(uint64_t lifetime_ns)
 		pass(&a, 301 * MS);
 	assert_int_equal(a.region_count, 0);
 	assert_int_equal(agent_rdma_mr_count(&a), 0);
-	/* The directory, and by its old key. */
+	/* Only the directory is left, possibly also with its old key. */
 	assert_in_range(registered, 1, lifetime_ns ? 2 : 1);
 	assert_int_equal(!!a.n.keys_renewed, !!lifetime_ns);
 	agent_fini(&a);
@@ -346,7 +347,7 @@ static void no_key_goes_while_a_reader_may_use_it(void **state)
 	churn(700 * MS);
 }
 
-/* Every key, the directory's too, is another one by then; readers notice nothing. */
+/* By then every key, including the directory's, has been replaced; readers notice nothing. */
 static void assert_renewed(struct agent *a, uint32_t regions, uint64_t within)
 {
 	uint32_t before[32];
@@ -380,7 +381,7 @@ static void keys_change_with_age_and_when_a_collector_leaves(void **state)
 	pass(&a, 501 * MS);
 	for (int age = 0; age < 3; age++)
 		assert_renewed(&a, 20, 2300 * MS);
-	/* What cannot be registered keeps its key, and is tried again. */
+	/* A region that cannot be registered keeps its key, and is tried again. */
 	key = entry_of(&a, 0).rkey;
 	fail_after = 0;
 	pass(&a, 2100 * MS);
@@ -467,7 +468,7 @@ static void hole(const struct fake *f)
 			 0);
 }
 
-/* Registering is allocating, at the charge of the agent. */
+/* Registering allocates the pages, which would be charged to the agent. */
 static void holes_are_not_registered(void **state)
 {
 	struct fake f = fake_make(1, 1, SEALED), g = fake_make(2, 1, SEALED);

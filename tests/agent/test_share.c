@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_share.c - fair shares: what greedy tenants leave to others. */
+/* test_share.c - fair shares: what remains for others when some tenants are greedy. */
 #include "support/test.h"
 
 #include "base/share.h"
@@ -42,7 +42,7 @@ static void each_leaves_as_much_as_it_takes(void **state)
 		if (s.used < CAPACITY)
 			assert_true(held >= 1); /* the first claim, out of the reserve */
 	}
-	/* What some give back is there for those who hold little. */
+	/* What some give back is available to those who have little. */
 	s.used = CAPACITY / 2;
 	assert_true(base_share_may(&s, 1, CAPACITY / 8, false));
 }

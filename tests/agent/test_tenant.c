@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_tenant.c - the tenant that the agent takes a process for, and what a tenant may take. */
+/* test_tenant.c - how the agent identifies the tenant of a process, and the limits of a tenant. */
 #include "fixture.h"
 
 #include <signal.h>
@@ -59,19 +59,19 @@ static void only_roots_cgroups_name_containers(void **state)
 		      "cri-containerd-" ID ".scope");
 	assert_memory_equal(id.container, id_bytes, 16);
 	assert_memory_equal(id.pod, id_bytes, 16);
-	/* A user's own cgroups, and those that any user may make, do not attest a container. */
+	/* A user's own cgroups, and those that any user can make, do not attest a container. */
 	id = of(root, "/users/docker-" ID ".scope");
 	assert_true(id.contained);
 	assert_memory_equal(id.container, none, 16);
 	id = of(root, "/shared/docker-" ID ".scope");
 	assert_true(id.contained);
 	assert_memory_equal(id.container, none, 16);
-	/* A container names those within it. */
+	/* A container chooses the names of the cgroups within it. */
 	id = of(root, "/users/docker-" ID ".scope/system.slice/docker-" ID ".scope");
 	assert_memory_equal(id.container, none, 16);
 	id = of(root, "/system.slice/docker-" ID ".scope/docker-f" ID ".scope");
 	assert_memory_equal(id.container, id_bytes, 16);
-	/* Outside of what the agent sees, and without a hierarchy. */
+	/* Outside of the agent's cgroup namespace, and without a hierarchy. */
 	id = of(root, "/../docker-" ID ".scope");
 	assert_true(id.contained);
 	assert_memory_equal(id.container, none, 16);
@@ -147,11 +147,14 @@ static void names_are_those_of_roots_files(void **state)
 	assert_string_equal(n.kube_namespace, "shop");
 	assert_string_equal(n.pod, "cart-7d4b9c6f5-x2k4z");
 	assert_string_equal(n.container, "app");
-	/* podman's list is not read: beside it lie containers' environments. */
+	/*
+	 * podman's list is not read, because files beside it contain the environments of
+	 * containers.
+	 */
 	n = names_of(root, false);
 	assert_string_equal(n.pod, "");
 	assert_string_equal(n.container, "");
-	/* What others could have written says nothing. */
+	/* Files that others could have written are ignored. */
 	snprintf(path, sizeof(path), "%s/var/log/containers", root);
 	assert_int_equal(chmod(path, 0777), 0);
 	n = names_of(root, true);
@@ -194,7 +197,7 @@ static void names_are_read_seldom_and_kept(void **state)
 	agent_tenant_look(a, root, t);
 	assert_string_equal(t->names.pod, "cart");
 	assert_string_equal(t->names.container, "");
-	/* Kubelet makes its link later; another connection does not look sooner. */
+	/* Kubelet creates its link later; a new connection does not cause an earlier look. */
 	make_file(root, log, "");
 	agent_tenant_put(t);
 	t = agent_tenant_get(a, &id);
@@ -205,7 +208,7 @@ static void names_are_read_seldom_and_kept(void **state)
 	a->clock++;
 	agent_tenant_look(a, root, t);
 	assert_string_equal(t->names.container, "app");
-	/* What is known is not read again. */
+	/* Known names are not read again. */
 	agent_tenant_put(t);
 	snprintf(path, sizeof(path), "%s%s", root, log);
 	assert_int_equal(unlink(path), 0);
@@ -228,7 +231,7 @@ static void names_are_written_and_read(void **state)
 	region_names_write(lines, &in);
 	assert_int_equal(region_names_parse(lines, &out), REGION_FAULT_NONE);
 	assert_memory_equal(&in, &out, sizeof(in));
-	/* A line of another entry, and text that is no name. */
+	/* A line of another entry, and text that is not a name. */
 	lines[24] = 8;
 	lines[31] = sl_line_check(lines + 24);
 	assert_int_equal(region_names_parse(lines, &out), REGION_FAULT_UNSETTLED);
@@ -295,7 +298,7 @@ static void a_containers_root_is_not_trusted(void **state)
 	/* Nor has any of them the key of another. */
 	assert_int_not_equal(agent_tenant_key(&host), agent_tenant_key(&pod));
 	assert_int_not_equal(agent_tenant_key(&pod), agent_tenant_key(&known));
-	/* A tenant goes with its last connection. */
+	/* A tenant is forgotten with its last connection. */
 	t = agent_tenant_get(&a, &known);
 	assert_true(t->refs > 1);
 	agent_tenant_put(t);
@@ -420,7 +423,9 @@ FILE *__wrap_fopen64(const char *name, const char *mode)
 	return before ? __real_fopen64(name, mode) : f;
 }
 
-/* It published, and must not be refused because it was quick: no one would read what it left. */
+/*
+ * It published, and must not be refused because it ended quickly: no one would read its last words.
+ */
 static void who_ends_while_it_is_attested_is_a_stranger(void **state)
 {
 	static const char *const files[] = {"status", "cgroup", "cgroup"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_threads.c - the loop, REST handlers, publishers and a consumer run at once in one process,
- * for the thread sanitizer.
+ * test_threads.c - the loop, REST handlers, publishers and a consumer run concurrently in one
+ * process, for the thread sanitizer.
  */
 #include <pthread.h>
 #include <stdatomic.h>

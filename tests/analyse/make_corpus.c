@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * make_corpus.c write|check DIR - models for fuzz/corpus/model, one per detector and one of a
- * service, merged over two pods of a fleet; before each the byte that chooses the detector in
- * fuzz/fuzz_model.c. check: all are there, and of the version that this program loads.
+ * service, merged over two pods of a fleet; each is preceded by the byte that chooses the detector
+ * in fuzz/fuzz_model.c. check: verifies that all exist and have the version that this program
+ * loads.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +37,7 @@ static struct analyse_pipeline *create(const struct analyse_detector_ops *ops)
 	return p;
 }
 
-/* Rows of n pods at the same moments; without a fleet of one. */
+/* Pushes rows of n pods at the same moments; without a fleet, of one pod. */
 static void teach(struct analyse_fleet *f, struct analyse_pipeline **pod, uint32_t n)
 {
 	double value[2][COLUMNS] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* noise.h - seeded numbers for the tests of analysis. */
+/* noise.h - seeded random numbers for the tests of src/analyse. */
 #ifndef TESTS_ANALYSE_NOISE_H
 #define TESTS_ANALYSE_NOISE_H
 

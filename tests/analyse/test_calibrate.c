@@ -46,7 +46,8 @@ static double beyond(enum shape shape, double x)
 	return 0;
 }
 
-/* What a normal step exceeds the threshold with, made of this many scores; the mean of some seeds.
+/*
+ * The rate at which normal steps exceed a threshold made of this many scores; mean of some seeds.
  */
 static double alarms(enum shape shape, double q, int learned, uint64_t seeds)
 {
@@ -64,7 +65,7 @@ static double alarms(enum shape shape, double q, int learned, uint64_t seeds)
 	return sum / (double)seeds;
 }
 
-/* Of 20 seeds the mean is within a factor of 2 of the budget, if enough was seen to know. */
+/* Over 20 seeds, the mean is within a factor of 2 of the budget, if enough scores were seen. */
 static void the_budget_is_kept(void **state)
 {
 	static const double budgets[] = {0.02, 0.005, 0.001};
@@ -80,9 +81,9 @@ static void the_budget_is_kept(void **state)
 }
 
 /*
- * One alarm an hour, of steps of a second, after half a minute already: the threshold is wide then,
- * as an hour's worst step was never seen. Over all tails the budget holds, and each alone within
- * three times.
+ * One alarm per hour with steps of a second, already after half a minute: the threshold is wide
+ * then, because an hour's worst step was never seen. The mean over all tails keeps the budget, and
+ * each tail keeps it within a factor of three.
  */
 static void of_few_scores_the_budget_is_kept_in_expectation(void **state)
 {
@@ -105,7 +106,7 @@ static void of_few_scores_the_budget_is_kept_in_expectation(void **state)
 	}
 }
 
-/* ... and it is no threshold that nothing passes: it comes down to where the tail is. */
+/* ... and the threshold is not unreachable: it descends to the actual tail. */
 static void the_threshold_comes_down_as_more_is_known(void **state)
 {
 	static const int lengths[] = {40, 150, 600, 5000};
@@ -186,9 +187,9 @@ static struct pooled pool(enum shape shape, double spread, int learned, double q
 }
 
 /*
- * One threshold for all gives the alarms to the pod that is always restless, and hides the faults
- * of the quiet. From a minute on each has one of its own that is lower, keeps the budget, and
- * spares the worst.
+ * One threshold for all pods would give most alarms to the pod that is always restless, and hide
+ * faults of the quiet ones. From one minute on, each pod has its own lower threshold, which keeps
+ * the budget and spares the worst pod.
  */
 static void pods_that_differ_have_their_own_thresholds(void **state)
 {
@@ -204,7 +205,7 @@ static void pods_that_differ_have_their_own_thresholds(void **state)
 	}
 }
 
-/* What differs by chance alone is not taken for a difference. */
+/* Differences that are only due to chance are not taken for differences between pods. */
 static void pods_that_are_alike_share_what_they_know(void **state)
 {
 	(void)state;
@@ -237,7 +238,7 @@ static void who_knows_nothing_of_itself_has_no_threshold(void **state)
 	assert_true(analyse_calibration_among(&own, &own) == analyse_calibration_threshold(&own));
 }
 
-/* What comes in lumps, most of them 0, as scores do: a lump is not its own excess. */
+/* Scores in lumps, most of them 0, as real scores are: a lump does not exceed itself. */
 static void scores_in_lumps_keep_the_budget(void **state)
 {
 	struct analyse_calibration c;
@@ -335,7 +336,7 @@ static void drift_raises_its_own_alarm_and_noise_does_not(void **state)
 	for (int i = 0; i < 20000; i++)
 		drift |= analyse_calibration_watch(&c, draw(NORMAL, &seed));
 	assert_false(drift);
-	/* Far below the threshold, but often above what was usual. */
+	/* Far below the threshold, but often above the usual level. */
 	for (int i = 0; i < 200; i++)
 		drift |= analyse_calibration_watch(&c, 1 + draw(NORMAL, &seed));
 	assert_true(drift);

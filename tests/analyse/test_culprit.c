@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which service calls which is learned from traces, and the pod is found whose calls take longer,
- * or whose resources move, whatever its callers show.
+ * The graph of calls is learned from traces; then the pod is found whose calls take longer or whose
+ * resource metrics change, whatever its callers show.
  */
 #include <errno.h>
 #include <math.h>
@@ -66,7 +66,9 @@ static void shares_are_those_of_the_traces(void **state)
 	assert_float_equal(p->server, 1, 1e-6);
 	assert_null(path(g, CART, FRONT));
 
-	/* The request of a span without its parent is not known; the call below it is. */
+	/*
+	 * Without its parent, the request of a span is unknown; the call below the span is known.
+	 */
 	assert_int_equal(analyse_graph_add(g, lost, 2), 0);
 	assert_float_equal(path(g, CART, DB)->server, 1, 1e-6);
 	assert_float_equal(path(g, FRONT, CART)->server, 0.25, 1e-6);
@@ -118,8 +120,10 @@ struct fleet {
 	bool learn;
 };
 
-/* The front calls the cart in half of its requests, the cart always asks the database; the mail is
- * called by the front in each tenth request. */
+/*
+ * The front calls the cart in half of its requests; the cart always calls the database; the front
+ * calls the mail service in one request of ten.
+ */
 static const struct analyse_path calls[] = {
 	{FRONT, CART, 0.8f, 0.5f, 1},
 	{FRONT, DB, 0.8f, 0.5f, 1},
@@ -149,7 +153,10 @@ static double noise(struct fleet *f)
 	return 0.1 * (random_below(&f->seed, 20001) * 1e-4 - 1);
 }
 
-/* Latency at a survival when a share of the calls takes longer by delay: the mixture's quantile. */
+/*
+ * The latency with a given survival probability if a share of the calls takes longer by delay: a
+ * quantile of the mixture.
+ */
 static double mixed(double usual, double survival, double share, double delay)
 {
 	const double normal = usual * pow(0.1 / survival, 0.4);
@@ -228,7 +235,7 @@ static void a_slow_callee_is_named_and_not_its_callers(void **state)
 		assert_int_equal(most(&f), who);
 		assert_true(f.found[who].posterior > 0.8f);
 		assert_true(f.found[who].score > 1);
-		/* News for two steps, evidence as long as it lasts. */
+		/* New only for two steps, but evidence as long as the fault lasts. */
 		fleet_run(&f, 3);
 		assert_true(f.found[who].score < f.found[who].weighted / 2);
 		assert_true(f.found[who].weighted > 1);
@@ -240,7 +247,7 @@ static void a_slow_callee_is_named_and_not_its_callers(void **state)
 	}
 }
 
-/* The front calls the middle, which calls a pod in each twentieth of its calls. */
+/* The front calls the middle service, which calls a pod in one call of twenty. */
 static void a_slow_network_is_not_blamed_on_callees(void **state)
 {
 	enum { TOP, MIDDLE, BELOW, ALL };
@@ -280,8 +287,10 @@ static void a_slow_network_is_not_blamed_on_callees(void **state)
 	analyse_culprit_free(c);
 }
 
-/* The database's calls go to what publishes nothing, and neither callers nor its requests take
- * longer. */
+/*
+ * The database calls something that publishes nothing, and neither its callers nor its requests
+ * become slower.
+ */
 static void what_no_caller_shows_is_no_slow_network(void **state)
 {
 	struct fleet f = fleet_make();
@@ -348,7 +357,7 @@ static void without_a_graph_only_the_pod_itself_speaks(void **state)
 	fleet_free(&f);
 }
 
-/* Rows of one step replace each other, whatever their number. */
+/* Any number of rows of one step replace each other. */
 static void more_rows_of_a_step_are_one_step(void **state)
 {
 	struct fleet once = fleet_make(), often = fleet_make();

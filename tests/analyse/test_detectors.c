@@ -76,7 +76,7 @@ static void scores_are_finite_and_not_negative_whatever_comes(void **state)
 	}
 }
 
-/* One metric leaves the others: all see it, and blame it. */
+/* One metric departs from the others: all detectors see this, and blame it. */
 static void a_fault_scores_more_than_normal_rows_and_is_blamed(void **state)
 {
 	(void)state;
@@ -102,7 +102,7 @@ static void a_fault_scores_more_than_normal_rows_and_is_blamed(void **state)
 		for (uint32_t c = 1; c < DIMS; c++)
 			if (blame[c] > blame[worst])
 				worst = c;
-		/* fd looks at a row's direction, so how far it goes says little to it. */
+		/* fd judges the direction of a row, so the size of a deviation matters little. */
 		if ((s <= most && ops != &analyse_detector_fd) || worst != 4)
 			fail_msg("%s: %g, normal rows up to %g, blames %u", ops->name, (double)s,
 				 (double)most, worst);
@@ -110,7 +110,7 @@ static void a_fault_scores_more_than_normal_rows_and_is_blamed(void **state)
 	}
 }
 
-/* Within the usual range of each metric, but against how they go together. */
+/* Each metric is within its usual range, but their combination is unusual. */
 static void fd_and_autoencoder_see_what_no_single_metric_shows(void **state)
 {
 	static const char *const names[] = {"fd", "autoencoder"};
@@ -155,13 +155,15 @@ static void the_autoencoder_is_really_trained(void **state)
 		a += (double)ops->score(young, &row, blame);
 		b += (double)ops->score(old, &row, blame);
 	}
-	/* Noise of 0.3 in the rows is what can't be reproduced. */
+	/* Only the noise of 0.3 in the rows cannot be reproduced. */
 	assert_true(b < a / 2);
 	analyse_detector_destroy(ops, young);
 	analyse_detector_destroy(ops, old);
 }
 
-/* Eight metrics that are copies weigh as much as one; if four are another kind of evidence, as two.
+/*
+ * Eight metrics that are copies of each other count as one; if four of them are another kind of
+ * evidence, as two.
  */
 static void combined_counts_copies_once(void **state)
 {
@@ -215,7 +217,7 @@ static void equal_seeds_give_equal_bits(void **state)
 	}
 }
 
-/* A merge of two halves scores about as one that saw it all. */
+/* The merge of two halves scores about like a detector that saw all rows. */
 static void merging_adds_what_the_other_learned(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * test_fleet.c - pipelines of many pods judged together: evidence of all kinds on one scale, with
- * and without a call graph, and whatever input they get.
+ * and without a call graph, and with any input.
  */
 #include <errno.h>
 #include <math.h>
@@ -173,7 +173,7 @@ static void end(struct world *w)
 	analyse_fleet_free(w->fleet);
 }
 
-/* Each pod but this one, or none, was never anomalous. */
+/* Asserts that no pod except this one was ever anomalous. */
 static void only(const struct world *w, uint32_t pod)
 {
 	for (uint32_t i = 0; i < w->pods; i++)
@@ -226,7 +226,9 @@ static void each_kind_of_fault_is_found_with_or_without_graph(void **state)
 		}
 }
 
-/* Latencies without bounds in normal times: other kinds are found as soon as without them. */
+/*
+ * Normal latencies without an upper bound: faults of other kinds are found as soon as without them.
+ */
 static void a_heavy_tail_of_one_kind_hides_nothing_of_another(void **state)
 {
 	struct world quiet = make(1), heavy = make(1);
@@ -287,7 +289,7 @@ static void without_its_caller_a_pod_is_judged_by_itself(void **state)
 	end(&w);
 }
 
-/* As in the data: the rows of one pod are hours off, and its clock is then set. */
+/* As in recorded data: the rows of one pod are hours off, and then its clock is corrected. */
 static void a_pod_with_a_wrong_clock_disturbs_no_other(void **state)
 {
 	struct world w = make(1);
@@ -350,7 +352,7 @@ static void what_is_no_number_says_nothing(void **state)
 	end(&w);
 }
 
-/* One pod alone: nothing to compare with, and no known caller. */
+/* A single pod: there is nothing to compare it with, and no known caller. */
 static void a_service_of_one_pod_is_judged(void **state)
 {
 	struct world w = {.t = 1000 * STEP, .seed = 7};

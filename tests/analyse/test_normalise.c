@@ -42,7 +42,7 @@ static void step(struct fixture *f, float x)
 	analyse_normaliser_step(&f->n, true, ANALYSE_COUNT, true, NULL);
 }
 
-/* The unit is the 99th percentile over 2.576, however heavy the tail is. */
+/* The unit is the 99th percentile divided by 2.576, even with heavy tails. */
 static void one_move_in_a_hundred_is_larger_than_2_576(void **state)
 {
 	unsigned int over = 0, steps = 20000;
@@ -68,14 +68,14 @@ static void the_unit_is_a_quantile_and_no_bound_of_a_bin(void **state)
 	assert_float_equal(f->move[0], 2.576 / 1.3, 0.1);
 }
 
-/* n silent steps: the first move has probability 1 / (n + 2), whatever its size. */
+/* After n silent steps, the first move has probability 1 / (n + 2), whatever its size. */
 static void a_first_event_after_n_silent_steps_counts_by_n(void **state)
 {
 	static const unsigned int silent[] = {10, 100, 1000};
 	struct fixture *f = *state;
 	unsigned int done = 0;
 
-	/* The first two make the baseline, from which there are distances. */
+	/* The first two steps form the baseline; distances are measured from it. */
 	step(f, 0);
 	step(f, 0);
 	for (int k = 0; k < 3; k++) {
@@ -90,7 +90,7 @@ static void a_first_event_after_n_silent_steps_counts_by_n(void **state)
 	}
 }
 
-/* A level that has never moved is its own unit: what is 0.002 of it is rounding. */
+/* A level that has never moved is its own unit: a change by 0.002 of it is rounding. */
 static void rounding_of_a_level_is_no_move(void **state)
 {
 	struct fixture *f = *state;
@@ -103,7 +103,9 @@ static void rounding_of_a_level_is_no_move(void **state)
 	NEAR(f->move[0], 0.02576f * 102);
 }
 
-/* Of the rows of a step the largest distance counts: one row of 180 leaps, which is one step of 20.
+/*
+ * Only the largest distance of the rows of a step counts: one row in 180 leaps, which is one step
+ * in 20.
  */
 static void rows_of_a_step_count_once(void **state)
 {
@@ -128,7 +130,7 @@ static uint32_t counted(const struct fixture *f)
 	return sum;
 }
 
-/* What is put off counts once, by its largest distance, or not at all. */
+/* Postponed steps count once, by their largest distance, or not at all. */
 static void steps_that_count_later_count_once(void **state)
 {
 	static const enum analyse_count how[] = {ANALYSE_COUNT_NOT, ANALYSE_COUNT};

@@ -13,7 +13,7 @@
 #include "analyse/pipeline_internal.h"
 #include "pod.h"
 
-/* Twenty rows in two bad seconds are two scores that were not usual, and no drift. */
+/* Twenty rows in two bad seconds give two unusual scores, which are not drift. */
 static void rows_of_one_step_are_one_sign_of_drift(void **state)
 {
 	struct pod d = trained(NULL, 600);
@@ -79,8 +79,9 @@ static void false_alarms_stay_about_the_budget(void **state)
 }
 
 /*
- * At one per hour, too: what is outside of all that was seen has a score that no budget puts out of
- * reach. What hardly ever moved does: no usual row takes that direction.
+ * At a budget of one per hour, too: a value outside of everything seen so far gets a score above
+ * every threshold. This is the case for a metric that hardly ever moved, as no normal row takes
+ * that direction.
  */
 static void fd_can_alarm_at_a_small_budget(void **state)
 {
@@ -182,8 +183,8 @@ static void a_lasting_change_becomes_normal_without_realarm(void **state)
 }
 
 /*
- * Levels that always wander are not held where they were when another metric broke: they would keep
- * the anomaly going by themselves.
+ * Metrics that always wander are not kept at their old level while another metric is faulty: they
+ * would prolong the anomaly by themselves.
  */
 static void what_wanders_does_not_prolong_a_fault(void **state)
 {
@@ -213,7 +214,7 @@ static void what_wanders_does_not_prolong_a_fault(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* One after the other they are no news: a short rest between them does not begin the hold anew. */
+/* If anomalies follow each other, a short rest between them does not restart the hold. */
 static void anomalies_that_come_again_become_normal_too(void **state)
 {
 	unsigned int alarms = 0;
@@ -235,7 +236,7 @@ static void anomalies_that_come_again_become_normal_too(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* It was still one in this many steps, whatever its size. */
+/* The score follows from the number of steps without a change, whatever the size of the change. */
 static void a_constant_that_changes_counts_once_and_boundedly(void **state)
 {
 	struct pod d = trained(NULL, 300);
@@ -258,7 +259,7 @@ static void a_constant_that_changes_counts_once_and_boundedly(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* Ten times the same fault, some seconds apart: each is one. */
+/* The same fault ten times, some seconds apart: each is an anomaly. */
 static void ten_like_faults_are_all_found(void **state)
 {
 	static const int rhythms[][2] = {{8, 3}, {16, 4}, {40, 15}, {60, 20}};
@@ -294,8 +295,8 @@ static void ten_like_faults_are_all_found(void **state)
 }
 
 /*
- * A job that runs now and then is an anomaly at first, and so are the next sixteen. Were only
- * normal steps counted, it would stay one.
+ * A job that runs now and then is an anomaly at first, and so are its next sixteen runs. If only
+ * normal steps were counted, it would stay one.
  */
 static void what_comes_again_and_again_becomes_usual(void **state)
 {
@@ -320,8 +321,8 @@ static void what_comes_again_and_again_becomes_usual(void **state)
 }
 
 /*
- * Steps of a minute have no runs, and a fault whose first row stays below the threshold: its
- * distances must not be usual at the second, nor later, as it was an anomaly.
+ * Steps of one minute have no runs. The first row of the fault stays below the threshold; its
+ * distances must not count as usual in the second row or later, because the step was anomalous.
  */
 static void the_first_row_of_a_fault_hides_not_the_next(void **state)
 {
@@ -364,7 +365,7 @@ static void the_first_row_of_a_fault_hides_not_the_next(void **state)
 	assert_true(tried > 0);
 }
 
-/* One value that is a thousand times too large, among what was to be normal. */
+/* One value that is a thousand times too large, among rows learned as normal. */
 static void one_outlier_in_training_blinds_no_threshold(void **state)
 {
 	struct pod d = trained(&analyse_detector_threshold, 300);
@@ -447,7 +448,7 @@ static void time_that_does_not_advance_is_refused_and_counted(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* Not until it is again as late as it was: that may be hours. */
+/* It must not wait until the old time is reached again: that may take hours. */
 static void a_clock_that_is_set_back_is_gone_along_with(void **state)
 {
 	struct pod d = trained(NULL, 600);
@@ -479,7 +480,7 @@ static void series_come_and_go_and_are_known_again(void **state)
 	char names[40][16];
 
 	(void)state;
-	/* In another order, without the first: the same values are still normal. */
+	/* In another order, and without the first column: the same values are still normal. */
 	for (uint32_t c = 1; c < N; c++)
 		fewer[N - 1 - c] = columns[c];
 	assert_int_equal(analyse_pipeline_columns(d.p, fewer, N - 1), 0);
@@ -490,7 +491,7 @@ static void series_come_and_go_and_are_known_again(void **state)
 		assert_int_equal(analyse_pipeline_push(d.p, d.t, values, &v), 0);
 		assert_false(v.anomalous);
 	}
-	/* It comes back: no stranger, so a fault in it is seen at once after two steps. */
+	/* The column comes back and is recognised, so a fault in it is seen after two steps. */
 	assert_int_equal(analyse_pipeline_columns(d.p, columns, N), 0);
 	for (int i = 0; i < 3; i++)
 		push(&d);
@@ -498,7 +499,7 @@ static void series_come_and_go_and_are_known_again(void **state)
 	d.values[0] = 400;
 	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 	assert_true(v.anomalous && v.blame[0].column == 0);
-	/* More than there is room for: refused and counted, and nothing breaks. */
+	/* Columns that do not fit are refused and counted, and nothing breaks. */
 	for (int i = 0; i < 40; i++) {
 		snprintf(names[i], sizeof(names[i]), "new%d", i);
 		more[i] = (struct analyse_column){names[i], i % 2};
@@ -604,7 +605,7 @@ static void a_loaded_model_scores_as_the_one_saved(void **state)
 		size_t bytes;
 		void *buf;
 
-		/* Charts are in the midst of something. */
+		/* Sums over consecutive steps are in progress. */
 		move_on(&a);
 		a.values[0] *= 3;
 		assert_int_equal(analyse_pipeline_push(a.p, a.t, a.values, &v), 0);
@@ -702,7 +703,7 @@ static void a_model_of_another_detector_is_refused(void **state)
 	analyse_pipeline_free(b.p);
 }
 
-/* A host that was only ever quiet learns from one that was busy what busy looks like. */
+/* A host that was always quiet learns from a busy one how a busy host looks. */
 static void merged_models_know_both_hosts(void **state)
 {
 	struct pod quiet = {.p = create(NULL), .t = STEP, .seed = 5}, busy = trained(NULL, 600);
@@ -771,8 +772,8 @@ static void what_all_pods_do_is_no_pods_fault(void **state)
 }
 
 /*
- * "rates": those that need tens of thousands of rows, and see no code that the others don't. Apart,
- * so that tools under which a row takes fifty times as long are spared them.
+ * "rates": tests that need tens of thousands of rows and run no code that the others do not. They
+ * are separate so that they can be skipped under tools that make a row fifty times slower.
  */
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_reading.c - rates cover their time whatever the cadence, and say nothing after a reset. */
+/* test_reading.c - rates cover the same time at any cadence, and are unknown after a reset. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ static void push(struct pod *p, double count, double gauge, double seconds)
 	analyse_reading_push(&p->r, p->row, (float)seconds, p->x);
 }
 
-/* From 100 to 1,100 per second at once: what the rate says a given time later. */
+/* The rate jumps from 100 to 1,100 per second: returns the computed rate a given time later. */
 static double after_a_step(double row_seconds, double later)
 {
 	double count = 0, found;
@@ -119,7 +119,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of the last five that are known; of fewer the lower. */
+/* The median of the last five known values; of an even number, the lower one. */
 static void a_gauge_is_the_median_of_its_known_values(void **state)
 {
 	double known[5], sorted[5];

@@ -22,8 +22,7 @@ static struct pod seldom_wrong(void)
 	return d;
 }
 
-/* A fault that no step of shows: what its steps add up to does, and it is one for as long as it
- * lasts. */
+/* No single step shows the fault, but the sum over its steps does, as long as it lasts. */
 static void a_fault_below_the_threshold_is_found_if_it_lasts(void **state)
 {
 	struct analyse_verdict v = {0};
@@ -49,8 +48,7 @@ static void a_fault_below_the_threshold_is_found_if_it_lasts(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* A metric that joins in late is not waited for; the slow median stays where it was all the same.
- */
+/* A metric that deviates late does not delay the end; the slow median still stays at its level. */
 static void what_joined_a_fault_late_makes_none_of_its_end(void **state)
 {
 	struct pod d = trained(NULL, 600);
@@ -96,8 +94,10 @@ static void a_stall_is_one_event_however_many_steps_it_has(void **state)
 		assert_int_equal(analyse_pipeline_push(once.p, once.t, once.values, &v), 0);
 		assert_int_equal(analyse_pipeline_push(longer.p, longer.t, longer.values, &w), 0);
 	}
-	/* Lower: what moved for more steps is more usual. If each of them were learned, it would be
-	 * higher by two thirds. */
+	/*
+	 * Lower, because moves over more steps are more usual. If each of them were learned, it
+	 * would be higher by two thirds.
+	 */
 	if (!(w.threshold < 0.9f * v.threshold))
 		fail_msg("thresholds of one step %g, of five %g", (double)v.threshold,
 			 (double)w.threshold);
@@ -105,7 +105,7 @@ static void a_stall_is_one_event_however_many_steps_it_has(void **state)
 	analyse_pipeline_free(longer.p);
 }
 
-/* What is a little off for long is no fault, and hides none that begins then. */
+/* A long small deviation is not a fault, and hides no fault that begins during it. */
 static void what_is_off_for_long_hides_no_fault(void **state)
 {
 	struct analyse_verdict v = {0};
@@ -118,7 +118,7 @@ static void what_is_off_for_long_hides_no_fault(void **state)
 		move_on(&d);
 		d.values[1] += 2.2e7;
 		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
-		/* As if twenty steps before this one had been just above the usual. */
+		/* As if the twenty steps before had been just above the usual level. */
 		if (i == 0)
 			d.p->run.steps = 20;
 		found += v.anomalous;
@@ -128,7 +128,9 @@ static void what_is_off_for_long_hides_no_fault(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* What a fault leaves for some steps adds up to little, and the fault is over within two steps. */
+/*
+ * The after-effects of a fault over some steps add up to little, and it is over within two steps.
+ */
 static void what_is_left_of_a_fault_does_not_prolong_it(void **state)
 {
 	struct pod d = seldom_wrong();
@@ -152,8 +154,10 @@ static void what_is_left_of_a_fault_does_not_prolong_it(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* The smoothed rate of a counter that rests again gets to 0, or its first event would be news for a
- * hundred steps. */
+/*
+ * The smoothed rate of a counter that rests again falls to 0; otherwise its first event would count
+ * as unusual for a hundred steps.
+ */
 static void an_event_is_over_when_its_counter_rests(void **state)
 {
 	struct analyse_pipeline_opts o = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Times of spans tell which pod is slow, and that they are there, or how many, tells nothing. */
+/* Times of spans show which pod is slow; the existence and the number of spans show nothing. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -33,7 +33,10 @@ static int64_t about(struct world *w, double ms)
 	return (int64_t)(ms * (0.7 + 6e-4 * random_below(&w->seed, 1000)) * MS);
 }
 
-/* A call of `to`, which works for own ms and calls `next`, if that is a pod. Returns its end. */
+/*
+ * A call of `to`, which works for own ms and calls `next` if that is a pod. Returns the end of the
+ * call.
+ */
 static int64_t call(struct world *w, struct analyse_timed *s, uint32_t *n, uint32_t parent,
 		    uint32_t to, double own, uint32_t next, int64_t at)
 {
@@ -132,7 +135,7 @@ static void gaps_around_a_pod_show_that_its_network_is_slow(void **state)
 	analyse_selftime_free(w.t);
 }
 
-/* A host whose clock is an hour ahead: calls and their callees still differ by the same. */
+/* The clock of a host is an hour ahead: differences between calls and callees stay the same. */
 static void clocks_of_hosts_may_differ(void **state)
 {
 	struct analyse_timed s[16];
@@ -158,7 +161,7 @@ static void clocks_of_hosts_may_differ(void **state)
 	analyse_selftime_free(w.t);
 }
 
-/* A job that is taken from a queue after its sender has gone on: the gap is the time it waited. */
+/* A job is taken from a queue after its sender has continued: the gap is its waiting time. */
 static void jobs_that_wait_longer_point_at_their_worker(void **state)
 {
 	struct world w;

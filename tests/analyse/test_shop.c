@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_shop.c ROWS - the demo's rows as they were recorded while all of it had a fifth of one CPU
- * at the lowest priority, played as src/collect/judge/analysis.c plays them: each of its faults
- * is found while it lasts, and is over soon after. What tests/e2e/test_fault.py proves of the
- * whole, and can't without a clock, is held here for the analysis.
+ * test_shop.c ROWS - the rows of the demo, recorded while all of it had a fifth of one CPU at the
+ * lowest priority, are replayed as in src/collect/judge/analysis.c: each fault is found while it
+ * lasts, and is over soon after. tests/e2e/test_fault.py proves this for the whole system, but
+ * needs a clock; this test proves it for the analysis alone.
  *
- * ROWS (gzip): "pod N NAME", "column N NAME" in order, "fault MS KIND", then "MS N V,V,...": of a
- * counter what was added since the row before; an empty field is as in the row before, n is
- * missing. Of the constants there are none, and numbers have three digits. Faults last 3 s.
+ * ROWS (gzip): "pod N NAME", "column N NAME" in order, "fault MS KIND", then "MS N V,V,...": for a
+ * counter, the increase since the previous row; an empty field is as in the previous row, n is a
+ * missing value. Constants are left out, and numbers have three digits. Faults last 3 s.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -25,11 +25,14 @@
 #define COLUMNS 192u
 #define FAULTS	8u
 #define MS	1000000ull
-#define MOMENT	100ull /* ms, as the demo has it */
+#define MOMENT	100ull /* ms, as in the demo */
 #define STEP	200ull
 #define WARM	60000ull
 #define LASTS	3000ull
-/* Per pod and hour. At one, a minute of a starved machine leaves thresholds wide for 3 s. */
+/*
+ * Per pod and hour. With a budget of one, thresholds are wide for 3 s after a minute on a starved
+ * machine.
+ */
 #define BUDGET 30.0
 #define MARGIN 2.2f /* thresholds */
 
@@ -50,11 +53,15 @@ struct fault {
 	float score;
 	char kind[16];
 	char said[ACT_EXPLANATION_BYTES]; /* at its highest score */
-	double before, now;		  /* of the metric it breaks, if that is blamed */
+	/* of the metric that the fault changes, if that is blamed */
+	double before, now;
 	bool rate;
 };
 
-/* The metric that each fault breaks; what it is at most before, and at least then. */
+/*
+ * The metric that each fault changes, its maximum before the fault, and its minimum during the
+ * fault.
+ */
 static const struct breaks {
 	const char *kind, *metric;
 	double before, now;
@@ -85,8 +92,10 @@ static bool counts(const char *name)
 	return end - name > 6 && (!strncmp(end - 6, "_total", 6) || !strncmp(end - 6, "_count", 6));
 }
 
-/* The fault that this time belongs to: a second longer than it lasts, as it is seen by what it
- * left. */
+/*
+ * Returns the fault to which this time belongs, including one second after its end for
+ * after-effects.
+ */
 static struct fault *fault_at(uint64_t ms)
 {
 	for (uint32_t i = 0; i < demo.faults; i++)
@@ -95,7 +104,7 @@ static struct fault *fault_at(uint64_t ms)
 	return NULL;
 }
 
-/* As src/collect/judge/analysis.c does. */
+/* As in src/collect/judge/analysis.c. */
 static void explain(const struct pod *p, struct fault *f, const struct analyse_verdict *v)
 {
 	const struct act_pod_name name = {.pod = "shop-0", .service = "shop"};
@@ -143,7 +152,7 @@ static void take(struct pod *p, const struct analyse_verdict *v)
 		return;
 	if (f && !f->found && !strcmp(p->name, "shop-0"))
 		f->found = ms;
-	/* The connections of the shop show its faults, too. */
+	/* The connections of the shop also show its faults. */
 	if (ms - p->last > 2000 && !f)
 		fprintf(stderr, "X %s %.1f score %.2f begin %.1f\n", p->name, ms / 1e3, v->score,
 			p->begin / 1e3);
@@ -276,14 +285,17 @@ static void all_four_faults_are_found_while_they_last(void **state)
 
 		print_message("%s: %g s, score %.2f\n", f->kind,
 			      f->found ? (double)(f->found - f->at) / 1e3 : NAN, (double)f->score);
-		/* Another machine has more noise: there is to be a margin. */
+		/* Other machines have more noise, so there must be a margin. */
 		if (!f->found || f->found > f->at + LASTS || f->score < MARGIN)
 			fail_msg("%s: score %.2f of 1, not %g", f->kind, (double)f->score,
 				 (double)MARGIN);
 	}
 }
 
-/* By the metric that it breaks, from its usual value to what the fault makes of it. */
+/*
+ * Each fault is explained by the metric that it changes, from its usual value to the value during
+ * the fault.
+ */
 static void each_is_explained_by_what_it_breaks(void **state)
 {
 	(void)state;
@@ -305,7 +317,7 @@ static void each_is_explained_by_what_it_breaks(void **state)
 	}
 }
 
-/* What is smoothed fades away within some moments; what was held is back. */
+/* Smoothed values fade within some rows; held values are back immediately. */
 static void each_is_over_before_the_next(void **state)
 {
 	(void)state;
@@ -315,8 +327,10 @@ static void each_is_over_before_the_next(void **state)
 				 (double)(demo.fault[i].over - demo.fault[i].at - LASTS) / 1e3);
 }
 
-/* Six pods have some 35 s between faults to raise one in, so a budget of 1.8 or so: 7 are too many
- * by any chance. */
+/*
+ * Six pods have some 35 s between faults for other anomalies, so the budget is about 1.8; 7 are
+ * more than chance explains.
+ */
 static void others_are_as_rare_as_the_budget_says(void **state)
 {
 	unsigned int n = 0;

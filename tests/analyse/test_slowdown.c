@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_slowdown.c - how much slower than usual the requests to a pod are: the autoscaler's signal.
+/*
+ * test_slowdown.c - by which factor requests to a pod are slower than usual: the autoscaler's
+ * signal.
  */
 
 #include "support/test.h"
@@ -39,7 +41,7 @@ static double slowdown(struct pod *d)
 	return analyse_pipeline_slowdown(d->p);
 }
 
-/* A pod whose every row was like that. */
+/* Returns a pod all of whose rows were like this one. */
 static struct pod of(const double values[COLUMNS])
 {
 	struct pod d = {.p = analyse_pipeline_create(
@@ -98,7 +100,7 @@ static void several_kinds_of_requests_are_their_mean(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* What the pod waits for, and what else it does, says nothing of the requests to it. */
+/* The time that the pod waits for others, and its other work, do not affect the signal. */
 static void other_metrics_do_not_move_it(void **state)
 {
 	struct pod d = of(usual);

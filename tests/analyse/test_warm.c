@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_warm.c - what a pod's first minutes teach: a fault in them is left out, so that the next one
- * is found as if it were the first; errors are found at once. What always is there, or comes again
- * and again, is usual all the same.
+ * test_warm.c - learning in the first minutes of a pod: a fault in them is left out, so the next
+ * fault is found as if it were the first; errors are found immediately. What is always there, or
+ * comes again and again, still becomes usual.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -36,7 +36,7 @@ struct service {
 	bool warm;
 };
 
-/* What was found in some seconds. */
+/* What was found within some seconds. */
 struct found {
 	unsigned int rows, errors; /* anomalous ones; those by errors alone */
 	float score;
@@ -69,7 +69,7 @@ static void row(struct service *s, struct found *f)
 		s->value[4] += noise_uniform(&s->seed) < s->failing;
 	s->value[5] = 5 + noise_normal(&s->seed);
 	assert_int_equal(analyse_pipeline_push(s->p, s->t, s->value, &v), 0);
-	/* As the judge of a collector does. */
+	/* As in the judge of a collector. */
 	if (!s->warm && v.known && s->t > WARM * STEP && !analyse_pipeline_disturbed(s->p)) {
 		analyse_pipeline_learning(s->p, ANALYSE_LEARN_GATED);
 		s->warm = true;
@@ -111,7 +111,7 @@ static struct found fault(struct service *s, unsigned int from, unsigned int sec
 
 /*
  * A fault in the warm-up is not learned: the next one is found. Returns the logarithm of its score
- * over that without the first.
+ * relative to its score without the first fault.
  */
 static double next_fault(unsigned int at, uint64_t seed, double failing, double slow)
 {
@@ -119,7 +119,7 @@ static double next_fault(unsigned int at, uint64_t seed, double failing, double 
 	struct found first, next, only;
 
 	assert_int_equal(run(&with, at).errors, 0);
-	/* It ends anywhere within a step. */
+	/* It can end anywhere within a step. */
 	run_to(&with, with.t + seed % ROWS * STEP / ROWS);
 	first = fault(&with, at, 8, failing, slow);
 	/* A rate is over a second. */
@@ -135,7 +135,7 @@ static double next_fault(unsigned int at, uint64_t seed, double failing, double 
 	return log((double)(next.score / only.score));
 }
 
-/* The mean over all times within a step, and some within the warm-up. */
+/* Checks the mean over all times within a step and some times within the warm-up. */
 static void no_fault_hides_the_next(const unsigned int *at, uint64_t n, double failing, double slow)
 {
 	double ratio = 0;
@@ -146,7 +146,7 @@ static void no_fault_hides_the_next(const unsigned int *at, uint64_t n, double f
 	assert_true(ratio > log(0.85));
 }
 
-/* They are found in the warm-up, too. */
+/* Errors are found in the warm-up, too. */
 static void errors_are_found_at_once_and_never_learned(void **state)
 {
 	static const unsigned int at[] = {15, 25, 40, 55, 65, 70, 85};
@@ -163,7 +163,9 @@ static void a_slow_time_is_not_learned(void **state)
 	no_fault_hides_the_next(at, sizeof(at) / sizeof(*at), 0, 0.02);
 }
 
-/* From the first request on one in twenty fails: no alarm, and ten times as many are one. */
+/*
+ * From the first request on, one in twenty fails: this is no alarm, but ten times as many are one.
+ */
 static void what_always_fails_is_usual(void **state)
 {
 	unsigned int rows = 0, errors = 0;
@@ -181,12 +183,12 @@ static void what_always_fails_is_usual(void **state)
 		assert_true(f.rows > ROWS / 2);
 		analyse_pipeline_free(s.p);
 	}
-	/* Of a budget of 1 per hour, in 67 minutes. */
+	/* The budget is 1 per hour, for 67 minutes. */
 	print_message("%u rows, %u by errors\n", rows, errors);
 	assert_true(rows <= 6 * ROWS && errors <= ROWS);
 }
 
-/* That a service begins to fail and goes on is one anomaly, that is over with the warm-up. */
+/* If a service begins to fail and continues, this is one anomaly, which ends with the warm-up. */
 static void what_goes_on_to_fail_becomes_usual(void **state)
 {
 	(void)state;
@@ -203,7 +205,10 @@ static void what_goes_on_to_fail_becomes_usual(void **state)
 	}
 }
 
-/* A level that changes before the warm-up ends is no anomaly after it, but prolongs it. */
+/*
+ * A level that changes before the end of the warm-up is no anomaly afterwards, but prolongs the
+ * warm-up.
+ */
 static void what_lasts_is_no_news_after_the_warm_up(void **state)
 {
 	struct service s = begin(1);
@@ -220,7 +225,10 @@ static void what_lasts_is_no_news_after_the_warm_up(void **state)
 	analyse_pipeline_free(s.p);
 }
 
-/* Anomalous rows after the warm-up of a service that breaks for one second in `each`. */
+/*
+ * Returns the number of anomalous rows after the warm-up of a service that breaks for one second in
+ * `each`.
+ */
 static unsigned int again(unsigned int each, double failing, double slow)
 {
 	unsigned int rows = 0;
@@ -238,7 +246,7 @@ static unsigned int again(unsigned int each, double failing, double slow)
 	return rows;
 }
 
-/* What comes again and again is learned after the second time; in close succession at last. */
+/* Recurring faults are learned after the second time; those in close succession eventually. */
 static void what_comes_again_and_again_is_usual(void **state)
 {
 	static const unsigned int each[] = {5, 9, 13, 20};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_relay.c - the agent between collector and publisher: what it passes on, and what it never
- * does.
+ * test_relay.c - the agent between collector and publisher: which verdicts it forwards, and which
+ * it never does.
  */
 #include "../agent/fixture.h"
 #include "agent/verdict.h"
@@ -60,7 +60,7 @@ static void later(struct scene *s)
 	agent_timer_expire(&s->a, agent_now(&s->a));
 }
 
-/* Was the publisher told, and of what? */
+/* Returns whether the publisher received a message, and the message. */
 static bool told(struct scene *s, struct sl_msg_verdict *v)
 {
 	struct {
@@ -180,7 +180,7 @@ static void what_cannot_be_handed_on_is_counted(void **state)
 	assert_int_equal(v.flags, 0);
 	assert_false(told(&s, &v));
 
-	/* A publisher that takes nothing is not dropped for it, nor is anything kept for it. */
+	/* A publisher that reads nothing is not dropped, and nothing is queued for it. */
 	while (s.a.n.verdicts_lost == 1 && sent++ < 100000)
 		send_verdict(&s, VERDICT(.flags = 1));
 	assert_int_equal(s.a.n.verdicts_lost, 2);
@@ -274,7 +274,7 @@ static void verdicts_of_two_readers_at_once_both_count(void **state)
 	down(&s);
 }
 
-/* Readers name themselves, so one that takes many names gets no more messages through. */
+/* Readers choose their names, so a reader with many names gets no more messages through. */
 static void many_names_take_no_more_than_their_places(void **state)
 {
 	struct sl_msg_verdict v;
@@ -291,7 +291,7 @@ static void many_names_take_no_more_than_their_places(void **state)
 	assert_int_equal(s.a.n.verdicts_lost, 1000 - AGENT_VERDICT_READERS);
 	while (told(&s, &v))
 		;
-	/* A new reader takes the place of the verdict that would expire first. */
+	/* A new reader replaces the verdict that would expire first. */
 	send_verdict(&s, VERDICT(.reader = 1, .flags = 1, .ttl_ns = 100 * MS));
 	send_verdict(&s, VERDICT(.reader = 2000));
 	send_verdict(&s, VERDICT(.reader = 1));
@@ -337,7 +337,7 @@ static void a_line_of_the_board_is_believed_only_if_it_holds(void **state)
 	agent_verdict_board_notice(&s.a, 4); /* never written */
 	assert_int_equal(s.a.n.verdicts_refused, 68);
 	assert_false(told(&s, &v));
-	/* A line that is sound, but of another pod's entry. */
+	/* A valid line, but about another pod's entry. */
 	write_board(&s, 3, VERDICT(.flags = 1));
 	agent_verdict_board_notice(&s.a, 3);
 	assert_false(told(&s, &v));

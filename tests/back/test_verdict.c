@@ -91,7 +91,7 @@ static struct sl_publisher_verdict look(const struct sl_publisher *p)
 	return v;
 }
 
-/* The sequence reaches n: how long that takes does not matter here. */
+/* Waits until the sequence reaches n; the time does not matter here. */
 static struct sl_publisher_verdict await(const struct sl_publisher *p, uint64_t n)
 {
 	struct sl_publisher_verdict v;
@@ -122,7 +122,7 @@ static void a_verdict_is_read_back(void **state)
 	v = await(s.p, 2);
 	assert_true(v.known && v.anomalous && v.score == 4);
 	assert_true(sl_publisher_alarmed(s.p));
-	SAY(&s, .flags = 1, .score = 5); /* news, but no change */
+	SAY(&s, .flags = 1, .score = 5); /* a new verdict, but no change */
 	SAY(&s, .flags = 0);
 	v = await(s.p, 3);
 	assert_true(v.known && !v.anomalous);
@@ -227,7 +227,7 @@ static void other_sizes_and_null(void **state)
 	sl_publisher_close(p);
 }
 
-/* Words of one verdict stay together: score and time say the same in each of them. */
+/* Words of one verdict stay together: score and time state the same number in each verdict. */
 static void *reader(void *arg)
 {
 	const struct scene *s = arg;

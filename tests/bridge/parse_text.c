@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* parse_text.c 004|openmetrics FILE - prints what a body says, or why it is refused. */
+/* parse_text.c 004|openmetrics FILE - prints the contents of a body, or why it is refused. */
 #include <string.h>
 
 #include "base/base.h"

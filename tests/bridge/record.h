@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.h - a sink that writes what it gets as text, a line for each point. */
+/* record.h - a sink that writes everything that it gets as text, one line per point. */
 #ifndef BRIDGE_RECORD_H
 #define BRIDGE_RECORD_H
 
@@ -129,7 +129,7 @@ static inline void record_begin(struct record *r)
 	r->to = open_memstream(&r->text, &r->bytes);
 }
 
-/* Ends it: r->text has all; to be freed. */
+/* Ends the recording: r->text has everything; free it. */
 static inline char *record_end(struct record *r)
 {
 	fclose(r->to);

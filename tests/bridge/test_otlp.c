@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_otlp.c - bodies of OTLP/HTTP metrics, as they are read and refused. */
+/* test_otlp.c - how bodies of OTLP/HTTP metrics are read or refused. */
 #include "support/test.h"
 
 #include <errno.h>
@@ -110,7 +110,10 @@ static void exemplars_are_kept_with_their_bucket(void **state)
 	      2, 0);
 }
 
-/* The body is the sender's: exemplars take neither unbounded memory nor the text of labels. */
+/*
+ * The body belongs to the sender: exemplars take neither unbounded memory nor references to its
+ * labels.
+ */
 static void exemplars_beyond_bounds_are_left_out(void **state)
 {
 	enum { MOST = 4096, MORE = 10, LONG = 100 << 10 };
@@ -188,7 +191,7 @@ static void malformed_bodies_are_refused_whole(void **state)
 		free(text);
 	}
 	assert_int_equal(c.points + c.refused, 0);
-	/* Of a good body, any piece: refused, or read, but nothing beyond it. */
+	/* Any piece of a valid body is refused, or read without reading beyond its end. */
 	{
 		const char *body =
 			BODY("{\"name\":\"a\",\"gauge\":{\"dataPoints\":[{\"asInt\":\"5\"}]}}");

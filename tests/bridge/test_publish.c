@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_publish.c - what a sink that publishes keeps, adds up, removes and leaves out. */
+/* test_publish.c - which series a publishing sink keeps, adds up, removes and leaves out. */
 #include "support/test.h"
 
 #include <math.h>
@@ -18,7 +18,10 @@ static struct bridge_publisher *begin(size_t series_max)
 	return p;
 }
 
-/* The last bucket of a coarser or finer scale that lies in one of ours, and the first beyond it. */
+/*
+ * Checks the last bucket of a coarser or finer scale that lies in one of ours, and the first bucket
+ * beyond it.
+ */
 static void check_grid(int grid)
 {
 	static double out[SL_BUCKETS_MAX];
@@ -108,7 +111,7 @@ static void what_does_not_come_again_is_removed(void **state)
 			assert_true(value(p, "a_total", label) == round * 100 + i);
 		}
 	}
-	/* Values alone are those of the last body, whose series have their places. */
+	/* Values without names are those of the last body, whose series have known places. */
 	bridge_publish_begin(p);
 	tell(p, "a_total", BRIDGE_COUNTER, "1", 1, false);
 	tell(p, "a_total", BRIDGE_COUNTER, "59", 1, false);

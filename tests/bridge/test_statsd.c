@@ -74,7 +74,7 @@ static void counters_and_gauges_are_exact(void **state)
 	(void)state;
 	send(&t, "a.b:1|c\na.b:4|c|@0.5\na-b:2|c\r\ng:5|g\ng:+2|g\ng:-3.5|g");
 	send(&t, "tag:1|c|#env:prod,flag,env:test\n9:1|c");
-	/* Names that differ in what Prometheus lacks are one. */
+	/* Names that differ only in characters that Prometheus lacks are one name. */
 	assert_true(counter(&t, "a_b", NULL, 0) == 11);
 	assert_true(gauge(&t, "g") == 3.5);
 	assert_true(counter(&t, "tag", SL_LABELS({"env", "test"}, {"flag", ""})) == 1);
@@ -149,7 +149,7 @@ static void series_are_bounded_and_expire(void **state)
 	bridge_statsd_tick(t.s, 60 * SECOND, 30 * SECOND);
 	assert_int_equal(bridge_statsd_series(t.s), 1);
 	assert_int_equal(bridge_statsd_counts(t.s).expired, 3);
-	/* The one that stayed is found, and others have room again. */
+	/* The remaining one is found, and there is room for others again. */
 	bridge_statsd_packet(t.s, "a:1|c|#n:2\na:1|c|#n:9", 21, 60 * SECOND);
 	assert_int_equal(bridge_statsd_series(t.s), 2);
 	assert_true(counter(&t, "a", SL_LABELS({"n", "2"})) == 3);

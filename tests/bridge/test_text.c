@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_text.c - text 0.0.4 and OpenMetrics, as they are read and refused. */
+/* test_text.c - how text 0.0.4 and OpenMetrics are read or refused. */
 #include "support/test.h"
 
 #include <errno.h>
@@ -103,7 +103,7 @@ static void a_number_is_that_of_strtod(void **state)
 		print_message("SKIP: long double is too short under valgrind\n");
 		skip();
 	}
-	/* Of any bits, with 1 to 21 digits: most are read without strtod(). */
+	/* Random bits with 1 to 21 digits: most numbers are read without strtod(). */
 	for (int i = 0; i < 300000; i++) {
 		double want;
 		char text[64];
@@ -124,7 +124,7 @@ static void a_number_is_that_of_strtod(void **state)
 	}
 }
 
-/* Of random digits, one in 2000 is halfway between two numbers as far as 64 bits can tell. */
+/* With 64 bits, one in 2000 numbers of random digits looks halfway between two doubles. */
 static void numbers_are_rounded_once(void **state)
 {
 	uint64_t x = 88172645463325252ull;
@@ -226,7 +226,10 @@ static void text_keeps_types_help_and_labels(void **state)
 static void text_joins_the_samples_of_a_point(void **state)
 {
 	(void)state;
-	/* Those of two label sets are mixed, and one histogram has no +Inf, as some programs do. */
+	/*
+	 * The samples of two label sets are mixed, and one histogram has no +Inf, as some programs
+	 * write.
+	 */
 	reads(BRIDGE_TEXT_004,
 	      "# TYPE h histogram\n"
 	      "h_bucket{x=\"1\",le=\"0.5\"} 2\n"
@@ -381,18 +384,18 @@ static void a_body_of_the_same_shape_brings_values_alone(void **state)
 	assert_int_equal(o.record.last_count, 6);
 	assert_memory_equal(o.record.last, want, sizeof(want));
 	assert_true(bridge_text_counts(o.parser).same_shape);
-	/* The next number is malformed: nothing is taken, and the line is said. */
+	/* The next number is malformed: nothing is accepted, and the error names the line. */
 	read_shape(&o, "17.2.5", "3", "9");
 	assert_int_equal(o.err, -EINVAL);
 	assert_int_equal(o.error.line, 3);
 	assert_int_equal(o.record.repeats, 0);
 	assert_string_equal(o.text, "");
-	/* After an error, all is said again. */
+	/* After an error, everything is passed on again. */
 	read_shape(&o, "2", "3", "9");
 	assert_int_equal(o.record.points, 3);
 	read_shape(&o, "3", "3", "9");
 	assert_int_equal(o.record.repeats, 1);
-	/* More or less of it is another shape. */
+	/* A body with more or fewer lines has another shape. */
 	read_with(&o, BRIDGE_TEXT_004, less, strlen(less));
 	assert_string_equal(o.text, "gauge a help=Help.\n  {x=1} 8\n");
 	end(&o);
@@ -425,7 +428,7 @@ static void points_of_other_times_are_left_out(void **state)
 	assert_int_equal(o.record.points, 3);
 	assert_int_equal(untimely(&o, BRIDGE_TEXT_004, 100.001, timed), 1); /* a is old */
 	assert_string_equal(o.text, "unknown b\n  {} 2\nunknown c\n  {} 3\n");
-	/* The same bytes later; of several samples the last one counts. */
+	/* The same bytes later; if there are several samples, the last one counts. */
 	assert_int_equal(untimely(&o, BRIDGE_OPENMETRICS, 100, open), 0);
 	assert_int_equal(untimely(&o, BRIDGE_OPENMETRICS, 100, open), 0);
 	assert_int_equal(untimely(&o, BRIDGE_OPENMETRICS, 101, open), 1);
@@ -467,7 +470,7 @@ static void a_shape_keeps_what_openmetrics_demands(void **state)
 	end(&o);
 }
 
-/* One parser reads any bodies in turn as a new one does: what it keeps of one is not in another. */
+/* One parser reads bodies in turn like a new one: nothing kept of one body appears in another. */
 static void a_parser_forgets_the_body_before(void **state)
 {
 	static const char *const bodies[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_confine.c - what a confined process cannot do any more, in the thread that confined it and
- * in one that ran already. Each attempt is in a process of its own.
+ * test_confine.c - what a confined process can no longer do, in the thread that confined it and in
+ * a thread that was already running. Each attempt runs in a separate process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +81,7 @@ static int signals_another(void)
 
 static int types_for_the_terminal(void)
 {
-	/* The kernel looks at the lower half of the command. */
+	/* The kernel only looks at the lower half of the command. */
 	if (syscall(SYS_ioctl, 0, TIOCSTI | 1ull << 32, "x") && errno != ENOSYS)
 		return errno;
 	return ioctl(0, TIOCSTI, "x") ? errno : 0;
@@ -174,7 +174,7 @@ static int has_privileges(void)
 	if (!f)
 		return errno;
 	while (fgets(line, sizeof(line), f)) {
-		/* An ordinary user cannot drop what it could not gain anyway. */
+		/* An ordinary user cannot drop privileges that it could not gain anyway. */
 		bool capabilities = !strncmp(line, "Cap", 3) &&
 				    (!geteuid() || strncmp(line, "CapBnd", 6));
 
@@ -196,7 +196,7 @@ static void *in_another_thread(void *arg)
 	_exit(attempt());
 }
 
-/* The result of an attempt in a confined process. thread: in one that runs before. */
+/* Returns the result of an attempt in a confined process. thread: in a thread that already runs. */
 static int confined_as(const struct base_confine_opts *o, int (*what)(void), bool thread)
 {
 	int status;

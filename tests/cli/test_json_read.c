@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON from elsewhere, also while memory runs out at any moment of it: under --wrap=malloc. */
+/* JSON from untrusted sources, also when memory runs out at any moment; uses --wrap=malloc. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "support/test.h"
 #include "base/json_read.h"
 
-/* The allocations until one fails; and whether all behind it do, or none. */
+/* Number of allocations until one fails, and whether all later ones fail or none. */
 static unsigned until_failure, failures;
 static bool for_good;
 
@@ -25,8 +25,8 @@ void *__wrap_malloc(size_t bytes)
 }
 
 /*
- * Strings for whose last quote libjansson's buffer has to grow: the one that it may not lose. Then
- * more of all that there is.
+ * Strings for whose last quote libjansson's buffer has to grow, so that the quote could be lost;
+ * then more of everything else.
  */
 static char *long_strings(void)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One table serves the command line, the YAML file and --help; what is wrong gets one clear line.
- */
+/* One table serves the command line, the YAML file and --help; each error gets one clear line. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,10 +46,10 @@ static const struct base_option table[] = {
 static const struct base_command cmd = {"test", "[OPTION]... FILE", "Does nothing.", NULL};
 enum { HELP_SHOWN = -1, USAGE_ERROR = -2 };
 
-static char said[8192]; /* what the last call printed on stderr and stdout */
+static char said[8192]; /* the output of the last call on stderr and stdout */
 static char path[] = "/tmp/sl-options-XXXXXX";
 
-/* Runs the parser with the words of line, with stdout and stderr in said. */
+/* Runs the parser with the words of line; its output is stored in said. */
 static int run(const char *line)
 {
 	static char words[1024];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user may write for a duration, a size, a number, an address; and what not. */
+/* Valid and invalid durations, sizes, numbers and addresses. */
 #include <errno.h>
 #include <string.h>
 
@@ -165,11 +165,11 @@ static void near_matches(void **state)
 	(void)state;
 	memset(endless, 'a', sizeof(endless) - 1);
 	endless[sizeof(endless) - 1] = 0;
-	assert_false(base_nearer("help", "demo", &least)); /* three of four letters */
+	assert_false(base_nearer("help", "demo", &least)); /* three of four letters differ */
 	assert_false(base_nearer("zzzzzz", "agent", &least));
 	assert_false(base_nearer(endless, "agent", &least));
 	assert_false(base_nearer("", "agent", &least));
-	assert_false(base_nearer("a", "agent", &least)); /* of one letter much begins */
+	assert_false(base_nearer("a", "agent", &least)); /* many names begin with one letter */
 	assert_int_equal(least, BASE_NOT_NEAR);
 	assert_true(base_nearer("kitten", "sitting", &least));
 	assert_int_equal(least, 3);

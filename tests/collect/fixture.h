@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixture.h - what the tests of the collector share: pods that a test makes, a collector that reads
- * them over mock.c, and what it then shows.
+ * fixture.h - code shared by the tests of the collector: pods made by a test, a collector that
+ * reads them over mock.c, and its output.
  */
 #ifndef SL_TESTS_COLLECT_FIXTURE_H
 #define SL_TESTS_COLLECT_FIXTURE_H
@@ -29,7 +29,7 @@ struct pod {
 
 #define LABELS(s) s, sizeof(s) /* keys and values, each with its NUL */
 
-/* How much longera slow machine that is busy with other things may take. */
+/* How much longer a slow machine that is busy with other things may take. */
 #define PATIENCE 100
 
 #define WITHIN(ms, condition)                                                                \
@@ -54,7 +54,7 @@ uint32_t metric_of(struct pod *p, uint16_t kind, const char *name);
 void put(struct mock_host *h, uint32_t index, uint64_t id, struct pod *p, uint32_t state);
 /* A cell's value. */
 void set(struct mock_host *h, struct pod *p, uint32_t stripe, uint32_t cell, uint64_t v);
-/* A collector that runs; of host "one", unless agents are given. */
+/* Starts a collector; it reads host "one" unless agents are given. */
 struct collect_collector *start(struct collect_collector_opts *o);
 /* With kernel tables, unless tables is NULL. */
 struct collect_collector *start_tables(struct collect_collector_opts *o,
@@ -62,14 +62,14 @@ struct collect_collector *start_tables(struct collect_collector_opts *o,
 /* An exposition, malloc'd. */
 char *scrape(struct collect_collector *c);
 char *scrape_as(struct collect_collector *c, enum export_format format, bool utf8, size_t *bytes);
-/* Is there this line in an exposition? */
+/* Returns whether an exposition has this line. */
 bool has(struct collect_collector *c, const char *line);
 bool mentions(struct collect_collector *c, const char *what);
 /* The sum of a self metric's series, or -1 without one. */
 double self_value(struct collect_collector *c, const char *name, const char *labels);
 /* Faults of regions by this cause. */
 double faults(struct collect_collector *c, const char *cause);
-/* What see_worker() was shown of each worker. */
+/* The views of the workers as last shown to see_worker(). */
 extern __thread struct collect_worker_view seen[16];
 void see_worker(const struct collect_worker_view *v, void *arg);
 uint64_t rounds_of(struct collect_collector *c, unsigned int worker);
@@ -77,7 +77,7 @@ uint64_t rounds_of(struct collect_collector *c, unsigned int worker);
 int reset(void **state);
 /* READs of a region so far. */
 uint64_t reads_of(struct mock_host *h, uint64_t id);
-/* From now on until it is left alone. */
+/* Returns the number of READs from now on until the region is no longer read. */
 uint64_t reads_until_rest(struct mock_host *h, uint64_t id, uint64_t before);
 
 /* The tests of each file, up to one without a name. */

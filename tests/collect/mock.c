@@ -13,17 +13,17 @@
 #include "mock.h"
 
 #define READS 4096u
-#define HOT   4096u /* where make_region.c puts the hot line, which each pass begins with */
+#define HOT   4096u /* where make_region.c puts the hot line, with which each pass begins */
 
 struct fabric {
 	struct mock_host *host;
 	struct fabric_remote directory;
-	uint64_t seen; /* host's epoch that this connection has */
+	uint64_t seen; /* the host's epoch when this connection was made */
 	uint64_t epoch;
 	enum fabric_state state;
 	struct fabric_stats stats;
-	uint64_t asked_ns;		 /* when the directory was, which it has answered */
-	struct fabric_read *read[READS]; /* taken, not completed */
+	uint64_t asked_ns;		 /* the time of the last answered READ of the directory */
+	struct fabric_read *read[READS]; /* accepted, not completed */
 	uint64_t posted_ns[READS];
 	uint32_t count;
 	uint8_t *buffer;
@@ -76,7 +76,7 @@ void mock_put_flows(struct mock_host *h, uint32_t index, uint64_t id, const void
 	mock_put_kind(h, index, id, memory, bytes, state, instance, SL_REGION_FLOWS);
 }
 
-/* A section of this many bytes per entry more in the directory. */
+/* Adds a section of this many bytes per entry to the directory. */
 static void add_section(struct mock_host *h, uint32_t type, uint32_t stride)
 {
 	struct make *m = &h->directory;
@@ -288,7 +288,7 @@ int fabric_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 	return (int)n;
 }
 
-/* Copies words by relaxed loads; some lines come half from before and half from after a change. */
+/* Copies words by relaxed loads; some lines are half from before and half from after a change. */
 static int copy(struct fabric *f, struct fabric_read *r)
 {
 	struct mock_host *h = f->host;
@@ -317,14 +317,16 @@ static int copy(struct fabric *f, struct fabric_read *r)
 	if (r->offset + r->length > bytes || r->offset + r->length > r->remote->length)
 		return -ERANGE;
 	region_copy_words(r->to, (const volatile uint64_t *)(from + r->offset), r->length / 8);
-	/* Headers don't change, so that they can't be torn. */
+	/* Headers do not change, so they cannot be torn. */
 	for (uint32_t at = 0; h->tear && r->offset && at < r->length; at += 64)
 		if (any(h) % 100 < h->tear)
 			((uint64_t *)((uint8_t *)r->to + at))[any(h) % 7] ^= 1ull << any(h) % 64;
 	return 0;
 }
 
-/* What a failed READ leaves behind: sound lines, but of another region. They may not be used. */
+/*
+ * What a failed READ leaves in memory: valid lines, but of another region. They must not be used.
+ */
 static void mislead(struct mock_host *h, struct fabric_read *r)
 {
 	const struct mock_region *other = &h->region[(r->remote->id + 1) % MOCK_REGIONS];
@@ -336,7 +338,7 @@ static void mislead(struct mock_host *h, struct fabric_read *r)
 		memset(r->to, 0xee, r->length);
 }
 
-/* The next READ to come back; f->count: none may. */
+/* The next READ to complete; f->count: none may. */
 static uint32_t choose(const struct fabric *f, bool lost)
 {
 	struct mock_host *h = f->host;
@@ -363,7 +365,7 @@ int fabric_poll(struct fabric *f, struct fabric_read **done, uint32_t max, uint6
 	for (uint32_t i = 0; i < f->count && timeout_ns; i++)
 		lost |= now_ns > f->posted_ns[i] + timeout_ns;
 	if (f->count && h->fail && any(h) % 100 < h->fail) {
-		h->epoch++; /* a timeout resets the connection, with all that is on the way */
+		h->epoch++; /* a timeout resets the connection, with all READs in progress */
 		lost = true;
 	}
 	while (n < max && f->count && (lost || !h->hold)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mock.h - a fabric whose hosts are memory of the test: READs may be held back, come out of order,
- * torn, or not at all. It stands in for src/fabric/fabric.c at link time.
+ * mock.h - a fabric whose hosts are memory of the test: READs can be held back, or arrive out of
+ * order, torn, or not at all. It replaces src/fabric/fabric.c at link time.
  */
 #ifndef TESTS_COLLECT_MOCK_H
 #define TESTS_COLLECT_MOCK_H
@@ -20,8 +20,8 @@ struct mock_region {
 	uint64_t bytes;
 	bool no_map; /* mapping fails */
 	uint64_t reads;
-	uint64_t hot_at, pass; /* reads at the last one of its hot line; how many there were from
-				  one to the next */
+	/* reads at the last READ of its hot line, and the number between the last two */
+	uint64_t hot_at, pass;
 };
 
 struct mock_host {
@@ -32,23 +32,28 @@ struct mock_host {
 	struct mock_region region[MOCK_REGIONS]; /* by id */
 	bool up;
 	uint64_t epoch;
-	bool hold;	  /* READs are taken and do not come back */
-	uint64_t hold_at; /* hold is set at this READ of region 1; 0: not */
-	bool hold_cells;  /* READs of region 1 come back up to one of its hot line, and then none */
-	bool cells_held;  /* that is so now */
-	bool shuffle;	  /* they come back in any order */
+	bool hold;	   /* READs are accepted and do not complete */
+	uint64_t hold_at;  /* hold is set at this READ of region 1; 0: never */
+	bool hold_cells;   /* READs of region 1 complete until one of its hot line, and then none */
+	bool cells_held;   /* that is so now */
+	bool shuffle;	   /* READs complete in any order */
 	unsigned int tear; /* percent of the copies of a line that are torn */
 	unsigned int fail; /* percent of READs that time out, and the connection with them */
 	uint64_t directory_reads, maps, unmaps;
-	/* READs of regions posted more than two leases after the last READ of the directory's hot
-	 * line that was answered had been posted. */
+	/*
+	 * Number of READs of regions that were posted more than two leases after the last answered
+	 * READ of the directory's hot line had been posted.
+	 */
 	uint64_t late_reads;
 	uint64_t rng;
 };
 
-/* Makes a host with a directory of this many entries; it is up. Before the collector starts. */
+/*
+ * Makes a host with a directory of this many entries, which is reachable. Call before the collector
+ * starts.
+ */
 struct mock_host *mock_host(const char *target, uint32_t entries);
-/* Puts a region at entry index with id; the directory's generation moves. */
+/* Puts a region with id at entry index; the directory's generation grows. */
 void mock_put(struct mock_host *h, uint32_t index, uint64_t id, const void *memory, uint64_t bytes,
 	      uint32_t state, uint64_t instance);
 /* The same of a region of any kind. */
@@ -58,13 +63,13 @@ void mock_put_kind(struct mock_host *h, uint32_t index, uint64_t id, const void 
 void mock_put_flows(struct mock_host *h, uint32_t index, uint64_t id, const void *memory,
 		    uint64_t bytes, uint32_t state, uint64_t instance);
 struct region_tenant;
-/* Gives the directory records of tenants. Before the collector starts. */
+/* Adds records of tenants to the directory. Call before the collector starts. */
 void mock_tenants(struct mock_host *h);
 /* Writes the record of an entry's tenant. */
 void mock_tenant(struct mock_host *h, uint32_t index, const struct region_tenant *who);
-/* Before the collector starts: the names of an entry, as of this id. */
+/* Sets the names of an entry, for this id. Call before the collector starts. */
 void mock_names(struct mock_host *h, uint32_t index, uint64_t id, const struct region_names *names);
-/* A new agent: all entries are gone. */
+/* Simulates a new agent: all entries are removed. */
 void mock_restart(struct mock_host *h);
 void mock_set(struct mock_host *h, bool up);
 void mock_reset(void); /* frees all hosts */

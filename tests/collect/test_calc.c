@@ -72,7 +72,7 @@ static void ill_formed_series_ids_are_refused_and_named(void **state)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
 		if (collect_series_ids_parse(wrong[i], out, 4, bad) != -EINVAL)
 			fail_msg("accepted: '%s'", wrong[i]);
-	/* A long one is cut, not overrun. */
+	/* A long one is truncated, without overrunning the buffer. */
 	assert_int_equal(
 		collect_series_ids_parse("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
 					 out, 4, bad),
@@ -124,7 +124,7 @@ static void too_many_or_too_long_search_terms_are_refused(void **state)
 		memset(text, 'x', n);
 		text[n] = '\0';
 		assert_int_equal(collect_terms_parse(text, &t), n < sizeof(t.text) ? 0 : -E2BIG);
-		/* The end lies behind a blank: nothing is written behind the buffer. */
+		/* The end is after a blank: nothing is written beyond the buffer. */
 		strcpy(text + n, " ");
 		assert_int_equal(collect_terms_parse(text, &t), n < sizeof(t.text) ? 0 : -E2BIG);
 	}

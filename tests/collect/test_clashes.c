@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_clashes.c - whatever publishers call their metrics, an exposition stays valid, and what
- * it leaves out is counted.
+ * test_clashes.c - whatever names publishers give their metrics, an exposition stays valid, and
+ * omitted series are counted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "fixture.h"
 
 /*
- * As promtool reads text 0.0.4: a family's TYPE comes once, its samples follow it and no other's,
- * and no series comes twice. Returns the number of samples.
+ * Checks as promtool reads text 0.0.4: a family's TYPE appears once, only its samples follow it,
+ * and no series appears twice. Returns the number of samples.
  */
 static size_t well_formed(struct collect_collector *c)
 {
@@ -46,7 +46,7 @@ static size_t well_formed(struct collect_collector *c)
 	while (families)
 		free(known[--families]);
 	free(text);
-	/* Series: the text once more, line against line of the same beginning. */
+	/* Duplicate series: compares each line with the others that begin like it. */
 	text = rest = scrape(c);
 	while ((line = strsep(&rest, "\n")) && *line) {
 		char *value = strrchr(line, ' '), *again;
@@ -64,7 +64,7 @@ static size_t well_formed(struct collect_collector *c)
 	return samples;
 }
 
-/* Whatever is called alike, of whatever type, in whatever order it comes and goes. */
+/* Equal names of any type, which appear and vanish in any order. */
 static void clash(bool sums)
 {
 	static const char *const names[] = {
@@ -92,7 +92,7 @@ static void clash(bool sums)
 	struct collect_collector *c;
 	struct rng rng = {77};
 
-	/* Each kind of each name, one pod a kind. */
+	/* Each kind with each name, one pod per kind. */
 	for (unsigned int k = 0; k < KINDS; k++) {
 		pod_make(&pod[k], 100 + k, LABELS("pod\0p"));
 		pod[k].m.header->pid = 100 + k;
@@ -130,7 +130,7 @@ static void clash(bool sums)
 		put(h, 10 + k, 200 + k, &pod[k], SL_STATE_LIVE);
 	WITHIN(3000, self_value(c, "sidelight_collector_conflicts", "\"kind\"") > 10);
 	well_formed(c);
-	/* No pod speaks for the collector. */
+	/* No pod can publish the collector's own metrics. */
 	assert_false(mentions(c, "sidelight_collector_rounds_total{pod"));
 	assert_false(mentions(c, "sidelight_collector_read_latency_seconds_count{pod"));
 	assert_false(mentions(c, "sidelight_region_state{sidelight"));
@@ -147,7 +147,7 @@ static void clashing_names_keep_exposition_valid(void **state)
 	clash(true);
 }
 
-/* As Prometheus' Python client has it in text 0.0.4: a gauge for each counter. */
+/* As in text 0.0.4 of Prometheus' Python client: a gauge for each counter. */
 static void created_clashes_where_it_is_shown(void **state)
 {
 	struct mock_host *h;

@@ -30,7 +30,8 @@ static size_t both_ways(const uint64_t *v, unsigned int n, bool f64)
 	size_t bytes = collect_column_pack(packed, v, n, f64);
 
 	assert_true(bytes <= COLLECT_COLUMN_MAX(n));
-	exact = malloc(bytes); /* an allocation of just this size: a read beyond it is seen */
+	/* allocated with exactly this size, so that tools see a read beyond it */
+	exact = malloc(bytes);
 	memcpy(exact, packed, bytes);
 	assert_true(collect_column_unpack(back, n, exact, bytes));
 	assert_memory_equal(v, back, n * sizeof(*v));
@@ -60,7 +61,7 @@ static void integers(void **state)
 				x = any();
 		}
 		both_ways(v, n, false);
-		both_ways(v, n, true); /* the same words, looked at as doubles */
+		both_ways(v, n, true); /* the same words, interpreted as doubles */
 	}
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_exemplars.c - exemplars of hosts: bounded, checked, at their place. */
+/* test_exemplars.c - exemplars of hosts are bounded, checked, and attached to the right series. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static size_t exemplars_of(struct collect_collector *c, const char *family, uint
 	return n;
 }
 
-/* A region may have any number for one series, and a sum has those of all of its members. */
+/* A region may have any number for one series, and a sum has those of all its members. */
 static void exemplars_of_a_series_are_bounded(void **state)
 {
 	enum { EACH_POD = COLLECT_SERIES_EXEMPLARS * 3 / 4 };

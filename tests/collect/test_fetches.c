@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_fetches.c - memory fetched from a region comes once, from that region, or says why not. */
+/*
+ * test_fetches.c - memory fetched from a region arrives once and from that region, or an error says
+ * why not.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -9,7 +12,7 @@
 struct fetched {
 	unsigned int calls, good;
 	int status;			 /* of the last call */
-	uint64_t expect;		 /* every word of what comes */
+	uint64_t expect;		 /* the expected value of every word */
 	struct collect_collector *again; /* fetch once more from the callback */
 };
 
@@ -46,7 +49,10 @@ static int fetch_one(struct collect_collector *c, uint64_t instance, struct fetc
 
 enum { PODS = 8, EACH = 200 }; /* fetched pods, and fetches of each */
 
-/* Pods with a pattern of their own behind the schema in use, which no reader passes; its offset. */
+/*
+ * Makes a pod with its own pattern after the schema in use, which no reader accesses; stores its
+ * offset.
+ */
 static uint64_t make_patterned(struct mock_host *h, struct pod *pod, struct fetched *f)
 {
 	uint64_t offset = 0;
@@ -75,7 +81,7 @@ static void fetch_many(struct collect_collector *c, struct fetched *f, uint64_t 
 		WITHIN(5000, calls(&f[i]) == EACH);
 		assert_int_equal(f[i].good, EACH);
 	}
-	/* The rounds went on, and their values are theirs. */
+	/* The rounds continued, and read their own values. */
 	assert_true(self_value(c, "a_total", NULL) == 0);
 }
 
@@ -102,7 +108,9 @@ static void fetch_out_of_range(struct collect_collector *c, uint64_t size)
 	assert_int_equal(last.status, 0);
 }
 
-/* A host that is away gives nothing; one that hangs, nothing until the end. */
+/*
+ * A fetch from an unreachable host returns nothing; from a host that hangs, nothing until the end.
+ */
 static void fetch_from_a_bad_host(struct collect_collector *c, struct mock_host *h,
 				  struct fetched *held)
 {

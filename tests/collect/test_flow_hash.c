@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_flow_hash.c - ports that a stranger chose put his connections into no bucket together. */
+/*
+ * test_flow_hash.c - an attacker who chooses ports cannot put his connections into the same bucket.
+ */
 #include "support/test.h"
 
 #include "../../src/source/tcp/net_match.c"

@@ -33,7 +33,7 @@ static void put_flows(struct mock_host *h, uint32_t index, uint64_t id, struct m
 	mock_put_flows(h, index, id, m->mem, m->size, SL_STATE_LIVE, m->header->instance);
 }
 
-/* One change of the table, of which a reader sees all or, torn, nothing. */
+/* Changes the table once; a reader sees the complete change or, torn, nothing. */
 static void change(struct mock_host *h, struct make_flows *m, uint32_t slot,
 		   const struct region_flow *f)
 {
@@ -102,7 +102,7 @@ static void count_a_new_flow(struct collect_collector *c, struct mock_host *h, s
 
 	listener.flags = SL_FLOW_LISTENER;
 	listener.remote_port = 0;
-	/* One that comes is counted from nothing on; a listener is no connection. */
+	/* A new one is counted from zero; a listener is not a connection. */
 	f->open_ns = f->changed_ns = 300 * SECOND;
 	f->bytes_received = 70;
 	change(h, m, 1, f);
@@ -132,13 +132,13 @@ static void counts_flows_exactly_once(void **state)
 	make_flows_publish(&m, 1, 200 * SECOND);
 	put_flows(h, 0, 1, &m);
 	c = start_tables(&o, &often);
-	/* What was there before adds nothing but itself. */
+	/* The counts of connections that existed before are not added. */
 	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
 	assert_true(VALUE("sent_bytes_total", "port=\"80\"") == 0);
 	assert_true(VALUE("connections_opened_total", "port=\"80\"") == 0);
 	count_an_old_flow(c, h, &m, old);
 	count_a_new_flow(c, h, &m, &f);
-	/* Its last values, once, though they stay in the slot. */
+	/* Its last values are counted once, although they stay in the slot. */
 	f.bytes_received = 99;
 	f.flags = SL_FLOW_RESET_IN;
 	end(h, &m, 1, &f);
@@ -148,7 +148,7 @@ static void counts_flows_exactly_once(void **state)
 	assert_true(VALUE("resets_total", "direction=\"in\",port=\"443\"") == 1);
 	assert_true(VALUE("connection_duration_seconds_sum", "port=\"443\"") == 1);
 	assert_true(VALUE("connections", "port=\"443\"") == 0);
-	/* Another one in the same slot takes nothing away. */
+	/* Another connection in the same slot takes nothing away. */
 	change(h, &m, 1, NULL);
 	f = flow(4, 443);
 	f.generation = 1;
@@ -180,7 +180,7 @@ static void counts_flows_only_in_the_journal(void **state)
 	change(h, &m, 0, &f);
 	publish(h, &m, 1, 2 * SECOND);
 	WITHIN(3000, VALUE("acked_bytes_total", "port=\"80\"") == 10);
-	/* Its slot is another's, which has ended as well, before the next pass. */
+	/* Its slot is reused by another connection, which also ended before the next pass. */
 	pthread_mutex_lock(&h->lock);
 	f.bytes_acked = 30;
 	f.closed_ns = 3 * SECOND;
@@ -199,7 +199,9 @@ static void counts_flows_only_in_the_journal(void **state)
 	WITHIN(3000, VALUE("acked_bytes_total", "unit=\"(other)\"") == 500);
 	assert_true(VALUE("received_bytes_total", "unit=\"(other)\"") == 7);
 	assert_true(VALUE("connections_closed_total", NULL) == 2);
-	/* More than the journal holds: what was overwritten is missed, and said so. */
+	/*
+	 * More entries than the journal holds: overwritten ones are missed and counted as missed.
+	 */
 	pthread_mutex_lock(&h->lock);
 	for (int i = 0; i < 20; i++) {
 		l.id++;
@@ -237,14 +239,14 @@ static void drops_a_lying_flow_table_by_cause(void **state)
 	put_flows(h, 1, 2, &m);
 	c = start_tables(&o, &often);
 	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
-	/* More slots than it has: and right again. */
+	/* It claims more slots than it has, and then the correct number. */
 	publish(h, &m, 9, 2);
-	WITHIN(3000, faults(c, "hot") >= 1); /* looked at again, it is one more */
+	WITHIN(3000, faults(c, "hot") >= 1); /* after another look, it is one more */
 	publish(h, &m, 1, 2);
 	f.bytes_sent = 5;
 	change(h, &m, 0, &f);
 	WITHIN(5000, VALUE("sent_bytes_total", "port=\"80\"") == 5);
-	/* A slot that verifies and can't be. */
+	/* A slot that verifies, but has impossible contents. */
 	f.family = 5;
 	before = faults(c, "hot");
 	change(h, &m, 0, &f);
@@ -254,7 +256,7 @@ static void drops_a_lying_flow_table_by_cause(void **state)
 	mock_put_flows(h, 3, 4, p.m.mem, p.m.size, SL_STATE_LIVE, 6);
 	WITHIN(3000, faults(c, "section") >= 1);
 	assert_true(mentions(c, "a_total{"));
-	/* A journal that goes back. */
+	/* A journal whose number decreases. */
 	f.family = 4;
 	change(h, &m, 0, &f);
 	collect_collector_free(c);
@@ -315,7 +317,7 @@ static void collectors_name_a_workload_alike(void **state)
 	put_flows(h, 0, 1, &m);
 	c = start_tables(&o, &often);
 	WITHIN(3000, (collect_collector_flows(c, note_instance, &instance), instance));
-	/* The same in every process, as receivers know alerts by it. */
+	/* The same number in every process, because receivers recognise alerts by it. */
 	assert_int_equal(instance, 0x906906120f281a0f);
 	collect_collector_free(c);
 	make_flows_free(&m);
@@ -340,10 +342,10 @@ static void flow_sums_outlive_the_agent(void **state)
 	change(h, &m, 0, &f);
 	publish(h, &m, 1, SECOND);
 	WITHIN(3000, VALUE("sent_bytes_total", "port=\"80\"") == 100);
-	/* It is gone: what it counted is stale and not counted anew. */
+	/* The table is gone: its counts become stale and are not counted again. */
 	mock_set(h, false);
 	WITHIN(3000, !mentions(c, "sidelight_tcp_sent_bytes_total"));
-	/* Another one, with a table of its own: connections opened since count in whole. */
+	/* Another agent with its own table: connections opened since then count completely. */
 	make_flows(&n, 8, 16, 10);
 	f = flow(1, 80);
 	f.bytes_sent = 7;
@@ -382,11 +384,11 @@ static void flows_belong_to_owners_named_late(void **state)
 	make_flows_publish(&m, 1, 200 * SECOND);
 	put_flows(h, 0, 1, &m);
 	c = start_tables(&o, &often);
-	/* Known from the start, and in the labels that its pod has. */
+	/* Named from the start, with the labels of its pod. */
 #define CART "namespace=\"shop\",pod=\"cart-0\",container=\"app\",service=\"cart\",host="
 	WITHIN(3000, VALUE("connections", CART) == 1);
 	assert_false(mentions(c, "(unknown)"));
-	/* What was counted before the name came is its owner's all the same. */
+	/* What was counted before the name was known still belongs to its owner. */
 	late.open_ns = late.changed_ns = 300 * SECOND;
 	late.cgroup = 70;
 	late.bytes_sent = 100;
@@ -398,7 +400,7 @@ static void flows_belong_to_owners_named_late(void **state)
 	make_flows_name(&m, 2, 70, path);
 	pthread_mutex_unlock(&h->lock);
 	WITHIN(3000, VALUE("sent_bytes_total", "unit=\"/user.slice\"") == 100);
-	/* A flow without a name gets an owner once it has ended. */
+	/* A flow without a name gets an owner when it ends. */
 	never.open_ns = never.changed_ns = 300 * SECOND;
 	never.cgroup = 71;
 	never.bytes_sent = 5;
@@ -428,7 +430,7 @@ static void take_passes(const struct collect_flow_table_view *v, void *arg)
 	*(uint64_t *)arg = v->passes;
 }
 
-/* A slot is not used again before a pass that began after its flow's end is over. */
+/* A slot is reused only after a complete pass that began after the end of its flow. */
 static void quarantine(struct collect_collector *c)
 {
 	uint64_t before = 0, now = 0, until = base_now_ns() + 60 * SECOND;
@@ -440,7 +442,7 @@ static void quarantine(struct collect_collector *c)
 	}
 }
 
-/* What others see of a flow is one snapshot, while the worker writes the next. */
+/* What others see of a flow is one snapshot, even while the worker writes the next. */
 static void look_at_flow(const struct collect_flow_view *v, void *arg)
 {
 	struct looker *l = arg;
@@ -519,7 +521,7 @@ static void flow_sums_survive_churn_and_tears(void **state)
 	__atomic_store_n(&looker.stop, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
 	assert_true(looker.seen && !looker.wrong);
-	/* acked: also of those that only the journal saw to the end. */
+	/* acked: includes connections whose end only the journal recorded. */
 	WITHIN(5000, VALUE("acked_bytes_total", NULL) == (double)sent);
 	assert_true(VALUE("connections_opened_total", NULL) == (double)opened);
 	assert_true(VALUE("connections_closed_total", NULL) == (double)closed);

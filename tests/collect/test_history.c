@@ -15,7 +15,7 @@
 
 static bool f64[COLUMNS];
 
-/* Row r of chunk n: all columns tell when they were written. */
+/* Row r of chunk n: the values of all columns show when they were written. */
 static void fill(uint64_t n, int64_t *ns, uint64_t *v, uint32_t columns)
 {
 	for (unsigned int r = 0; r < COLLECT_COLUMN_ROWS; r++) {
@@ -103,7 +103,9 @@ static void *read_on(void *arg)
 		uint64_t v[COLLECT_COLUMN_ROWS];
 
 		for (; at; at = prev)
-			/* Columns in any order: what was read of the chunk serves for all. */
+			/*
+			 * Columns in any order: data read once from the chunk serves all of them.
+			 */
 			for (int k = 0; k < 3; k++) {
 				const uint32_t column = k == 2 ? 5 : 17 + 42 * k;
 				unsigned int n = collect_ring_read(&s->ring, 42, at, column, &c, v,

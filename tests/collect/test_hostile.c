@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_hostile.c - the collector against simulated hosts that answer out of order, torn, with lies
- * or not at all.
+ * test_hostile.c - the collector with simulated hosts that answer out of order, torn, with lies, or
+ * not at all.
  */
 #include <errno.h>
 #include <math.h>
@@ -59,7 +59,7 @@ static void unordered_completions_reach_their_pod(void **state)
 		make_free(&pod[i].m);
 }
 
-/* Defect 3: a READ that times out must not shift what comes after. Defect 5: nor need a restart. */
+/* Defect 3: a READ that times out must not shift later data. Defect 5: it also needs no restart. */
 static void timeout_shifts_no_value(void **state)
 {
 	enum { PODS = 30 };
@@ -123,8 +123,8 @@ static void shows_no_torn_line(void **state)
 	a = counter(&p, "a_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
 	/*
-	 * One in two looks at header or schema meets a torn line. One that comes torn five times is
-	 * left alone for ever longer; a real one never is torn.
+	 * One in two looks at header or schema finds a torn line. A region that is torn five times
+	 * is left alone for increasing times; real regions are never torn five times.
 	 */
 	h->tear = 1;
 	c = start(&(struct collect_collector_opts){.period_ns = MS});
@@ -141,7 +141,8 @@ static void shows_no_torn_line(void **state)
 		set(h, &p, 1, a, n);
 	}
 	pthread_mutex_lock(&h->lock);
-	h->tear = 95; /* hardly a line comes through: kept as they were, and counted */
+	/* hardly any line arrives intact: values stay as they were, and this is counted */
+	h->tear = 95;
 	pthread_mutex_unlock(&h->lock);
 	WITHIN(3000, self_value(c, "sidelight_collector_unsettled_lines_total", NULL) > 10);
 	pthread_mutex_lock(&h->lock);
@@ -193,7 +194,7 @@ static void hostile_region_costs_only_its_owner(void **state)
 	assert_true(self_value(c, "sidelight_collector_region_faults_total", NULL) >= EVIL);
 	assert_true(self_value(c, "sidelight_collector_region_faults_total", "\"magic\"") >= 1);
 	assert_true(self_value(c, "sidelight_collector_region_faults_total", "\"unsettled\"") >= 1);
-	/* Those that were dropped first are being looked at again by now. */
+	/* Those that were dropped first are now being looked at again. */
 	WITHIN(1000, mentions(c, "sidelight_collector_regions{state=\"dropped\"} 6"));
 	pthread_mutex_lock(&h->lock);
 	maps = h->maps;
@@ -201,7 +202,7 @@ static void hostile_region_costs_only_its_owner(void **state)
 	begun = base_now_ns();
 	usleep(500000);
 	pthread_mutex_lock(&h->lock);
-	/* looked at again seldom, not at full rate */
+	/* looked at again rarely, not at full rate */
 	assert_true(h->maps - maps <= EVIL * (1 + (base_now_ns() - begun) / (1000 * MS)));
 	pthread_mutex_unlock(&h->lock);
 	collect_collector_free(c);
@@ -262,8 +263,10 @@ static void retries_a_lying_schema_with_backoff(void **state)
 	c = start(&(struct collect_collector_opts){.period_ns = MS, .dropped_ns = 100 * MS});
 	WITHIN(3000, (collect_collector_totals(c, &t), t.dropped == 1));
 	usleep(2500000);
-	/* At the start, and after 100, 300, 700, 1,500 ms, and so on; never more seldom would be 15
-	 * times. */
+	/*
+	 * Looks at the start, and after 100, 300, 700, 1,500 ms, and so on; without an increasing
+	 * interval there would be 15.
+	 */
 	maps = GET(h->maps);
 	most = 2;
 	for (uint64_t gap = 100 * MS; gap < base_now_ns() - begun; gap *= 2)
@@ -312,7 +315,7 @@ static void hides_a_snapshot_until_its_lines_are_read(void **state)
 	make_cell_set(&p.m, 1, a, 40);
 	make_cell_set(&p.m, 2, a, 2);
 	make_cell_set(&p.m, 1, b, 9);
-	make_line(&p.m, 1, b / SL_LINE_CELLS)[7] ^= 1; /* being written, for long */
+	make_line(&p.m, 1, b / SL_LINE_CELLS)[7] ^= 1; /* being written for a long time */
 	pod_make(&q, 8, LABELS("pod\0q"));
 	counter(&q, "b_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
@@ -327,7 +330,7 @@ static void hides_a_snapshot_until_its_lines_are_read(void **state)
 	WITHIN(3000, mentions(c, "\nmore6_total{"));
 	assert_true(self_value(c, "more6_total", NULL) == 9);
 	assert_true(self_value(c, "a_total", NULL) == 42);
-	/* From then on the last good values stand, and a line that never comes hides nothing. */
+	/* From then on the last good values stay, and a line that never verifies hides no other. */
 	pthread_mutex_lock(&h->lock);
 	make_line(&p.m, 1, b / SL_LINE_CELLS)[7] ^= 1;
 	pthread_mutex_unlock(&h->lock);
@@ -335,7 +338,7 @@ static void hides_a_snapshot_until_its_lines_are_read(void **state)
 	WITHIN(3000, self_value(c, "a_total", NULL) == 43);
 	assert_true(self_value(c, "more6_total", NULL) == 9);
 	collect_collector_free(c);
-	/* Last words are shown as they are. */
+	/* Last words are shown unchanged. */
 	put(h, 0, 1, &p, SL_STATE_DEAD);
 	c = start(&(struct collect_collector_opts){.period_ns = MS});
 	WITHIN(3000, self_value(c, "a_total", NULL) == 43);

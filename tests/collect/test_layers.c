@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_layers.c - layers and scheduler time: each count of a slot is taken once, for the slot's
- * owner.
+ * test_layers.c - layers and scheduler time: each count of a slot is taken once, and assigned to
+ * the slot's owner.
  */
 #include <math.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static uint64_t *line_of(struct table *t, uint32_t slot, uint32_t line)
 	return t->slot + (slot * t->stride + (size_t)line * SL_LINE_SIZE) / 8;
 }
 
-/* Everything is changed under the host's lock: a reader sees all of it, or, torn, nothing. */
+/* Changes are made under the host's lock: a reader sees all of them or, torn, none. */
 #define CHANGE(h, ...)                            \
 	do {                                      \
 		pthread_mutex_lock(&(h)->lock);   \
@@ -110,7 +110,7 @@ static void count(struct table *t, uint32_t slot, enum sl_slot_count what, uint6
 	seal(line);
 }
 
-/* n observations that end up in a cell of a layer's histogram, ns in all. */
+/* Adds n observations to a cell of a layer's histogram, with a sum of ns. */
 static void observe(struct table *t, uint32_t slot, enum sl_layer layer, uint32_t cell, uint64_t n,
 		    uint64_t ns)
 {
@@ -128,7 +128,7 @@ static void put_table(struct mock_host *h, uint32_t index, uint64_t id, struct t
 	mock_put_kind(h, index, id, t->mem, t->size, SL_STATE_LIVE, t->instance, t->kind);
 }
 
-/* A table of connections without one, that tells whose cgroup 7 is. */
+/* A table of connections without entries, which names the owner of cgroup 7. */
 static void put_names(struct mock_host *h, struct make_flows *m)
 {
 	static const char *const cart[SL_CGROUP_TEXTS] = {"shop", "cart-0", "app", "cart", "/k/1"};
@@ -148,7 +148,7 @@ static void two_passes(struct mock_host *h, uint64_t id)
 {
 	uint64_t from = reads_of(h, id), until = base_now_ns() + 60 * SECOND;
 
-	/* Hot line, slots and losses of two, and of the one that is under way. */
+	/* Hot line, slots and losses of two passes, and of the one in progress. */
 	while (reads_of(h, id) < from + 3 * (2 + CPUS) && base_now_ns() < until)
 		usleep(500);
 }
@@ -170,7 +170,7 @@ static void counts_layers_exactly_once(void **state)
 	used(&t, 2);
 	put_table(h, 1, 2, &t);
 	c = start_tables(&o, &often);
-	/* What was there before adds nothing. */
+	/* Earlier counts are not added. */
 	two_passes(h, 2);
 	CHANGE(h, count(&t, 1, SL_COUNT_REQUESTS, 3); count(&t, 1, SL_COUNT_COMPLETE, 2);
 	       count(&t, 1, SL_COUNT_INCOMPLETE, 1); count(&t, 1, SL_COUNT_UNATTRIBUTED, 4);
@@ -192,7 +192,10 @@ static void counts_layers_exactly_once(void **state)
 	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"+Inf") == 3);
 	assert_true(LAYER("count", "layer=\"tcp_in\"") == 0);
 	assert_true(VALUE("tcp_request_seconds_count", NULL) == 2);
-	/* One that comes counts from nothing on; a client's is the port that it asked. */
+	/*
+	 * A new group counts from zero; the port of a client's group is the port that it connected
+	 * to.
+	 */
 	CHANGE(h, group(&t, 2, 1, SL_ROLE_CLIENT, 443, 7); count(&t, 2, SL_COUNT_REQUESTS, 5);
 	       observe(&t, 2, SL_LAYER_MAC_IN, SL_LAYER_ZERO, 5, 100);
 	       group(&t, 3, 1, SL_ROLE_UNKNOWN, 40000, 8); count(&t, 3, SL_COUNT_REQUESTS, 11);
@@ -204,20 +207,22 @@ static void counts_layers_exactly_once(void **state)
 	/* Its owner is not known. */
 	WITHIN(10000, VALUE("tcp_requests_total", "unit=\"(unknown)\"") == 11);
 	assert_true(VALUE("tcp_requests_total", "port=\"other\",role=\"unknown\"") == 28);
-	/* A line that is torn for a while costs nothing but time. */
+	/* A line that is torn for a while only costs time. */
 	CHANGE(h, count(&t, 1, SL_COUNT_REQUESTS, 1); line_of(&t, 1, SL_SLOT_COUNTS / 8)[7]++;
 	       observe(&t, 1, SL_LAYER_APP, SL_LAYER_ZERO, 1, 60));
 	WITHIN(3000, LAYER("count", "layer=\"app\",port=\"80\"") == 4);
 	assert_true(VALUE("tcp_requests_total", "port=\"80\"") == 3);
 	CHANGE(h, count(&t, 1, SL_COUNT_REQUESTS, 1));
 	WITHIN(3000, VALUE("tcp_requests_total", "port=\"80\"") == 5);
-	/* Its slot is another's, whose values are smaller or not: none of them is the first one's.
+	/*
+	 * Its slot now belongs to another group, whose values may be smaller: none of them counts
+	 * for the first.
 	 */
 	CHANGE(h, group(&t, 1, 2, SL_ROLE_SERVER, 81, 7); count(&t, 1, SL_COUNT_REQUESTS, 2000));
 	WITHIN(3000, VALUE("tcp_requests_total", "port=\"81\"") == 2000);
 	assert_true(VALUE("tcp_requests_total", "port=\"80\"") == 5);
 	assert_true(VALUE("collector_tcp_lost_total", "cause=\"slot_reused\"") == 1);
-	/* What the programs could not attribute, of all CPUs. */
+	/* Counts that the programs could not attribute, on all CPUs. */
 	for (uint32_t i = 0; i < CPUS; i++)
 		CHANGE(h, t.loss[i * SL_LAYER_SLOT_SIZE / 8 + SL_CAUSE_RETRANSMIT / 7 * 8 +
 				 SL_CAUSE_RETRANSMIT % 7] = 4;
@@ -265,7 +270,7 @@ static void layer_sums_outlive_the_agent(void **state)
 	assert_true(late_and_all(c) == (6ull << 32 | 6));
 	mock_set(h, false);
 	WITHIN(3000, !mentions(c, "sidelight_tcp_requests_total"));
-	/* Another agent counts from nothing on, and all that it has is news. */
+	/* Another agent counts from zero, so all of its counts are new. */
 	table_make(&n, SL_REGION_LAYERS, 6);
 	group(&n, 1, 1, SL_ROLE_SERVER, 80, 7);
 	count(&n, 1, SL_COUNT_REQUESTS, 3);
@@ -328,10 +333,10 @@ static void task_time_belongs_to_its_cgroup(void **state)
 	assert_true(VALUE("cpu_wait_seconds_total", CART) == 0.5);
 	assert_true(VALUE("cpu_switches_total", "cause=\"involuntary\"") == 2);
 	assert_true(VALUE("cpu_wait_duration_seconds_count", CART) == 2);
-	/* The first bucket ends at 2^-21.5 s, and what is above the last one is above all. */
+	/* The first bucket ends at 2^-21.5 s; values above the last bucket only count in +Inf. */
 	assert_true(VALUE("cpu_wait_duration_seconds_bucket", "le=\"1.52587") == 1);
 	assert_true(VALUE("cpu_wait_duration_seconds_bucket", "le=\"+Inf") == 2);
-	/* It ends, and its slot is another's: its last values are its own, once. */
+	/* The cgroup ends, and another gets its slot: its last values count once, for itself. */
 	CHANGE(h, usage(&t, 1, 0, SECOND, 0, 3); cgroup(&t, 1, 1, SL_CPU_ENDED, 7));
 	WITHIN(3000, VALUE("cpu_seconds_total", CART) == 3);
 	two_passes(h, 2);
@@ -367,7 +372,7 @@ static void drops_a_lying_layer_table_by_cause(void **state)
 	WITHIN(3000, faults(c, "hot") >= 1);
 	CHANGE(h, group(&t, 1, 1, SL_ROLE_SERVER, 80, 7); count(&t, 1, SL_COUNT_REQUESTS, 6));
 	WITHIN(5000, VALUE("tcp_requests_total", "port=\"80\"") == 6);
-	/* More slots than there are is what a full table says; fewer than before is a lie. */
+	/* A full table reports more slots than it has; fewer than before is a lie. */
 	CHANGE(h, used(&t, GROUPS + 7));
 	two_passes(h, 2);
 	assert_true(VALUE("collector_tcp_slots_refused", NULL) == 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_lives.c - the collector against simulated hosts: hosts, pods and leases appear, vanish,
- * move and die.
+ * test_lives.c - the collector with simulated hosts: hosts, pods and leases appear, vanish, move
+ * and die.
  */
 #include <errno.h>
 #include <math.h>
@@ -37,7 +37,9 @@ static void slow_host_delays_no_other(void **state)
 	pthread_mutex_lock(&h->lock);
 	h->hold = true;
 	pthread_mutex_unlock(&h->lock);
-	/* A READ of the held one times out after a minute: a round that waited for it would, too.
+	/*
+	 * A READ of the held host times out after a minute: a round that waited for it would take
+	 * as long.
 	 */
 	before = rounds_of(c, 0);
 	WITHIN(3000, rounds_of(c, 0) > before + 50);
@@ -59,7 +61,9 @@ static void slow_host_delays_no_other(void **state)
 	make_free(&q.m);
 }
 
-/* Rows are shown in turn after the clock was read: none is added to a time that was told as whole.
+/*
+ * Rows are passed on in order, after the clock was read: none is added to a time that was reported
+ * as complete.
  */
 static void no_row_comes_late_into_history(void **state)
 {
@@ -102,7 +106,7 @@ static void no_row_comes_late_into_history(void **state)
 		make_free(&p[i].m);
 }
 
-/* Defect 6, and what a restart of the agent is. */
+/* Defect 6, and the effect of a restart of the agent. */
 static void sees_late_pods_and_metrics(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
@@ -135,7 +139,7 @@ static void sees_late_pods_and_metrics(void **state)
 	for (ssize_t i = 1; i < n; i++)
 		assert_true(points[i].ns > points[i - 1].ns &&
 			    points[i].value >= points[i - 1].value);
-	/* A part of it, however it is packed, is the same points. */
+	/* A part of the history, however it is packed, has the same points. */
 	WITHIN(3000, (n = collect_collector_history(c, 7, 0, 0, INT64_MAX, points, 4000)) > 300);
 	for (int i = 0; i < 20; i++) {
 		static struct collect_point part[4000];
@@ -294,7 +298,9 @@ static void each_death_has_its_own_last_values(void **state)
 	WITHIN(3000, reads_of(h, 1) > before);
 	pass = reads_of(h, 1) - before;
 	for (int death = 0; death < 2; death++) {
-		/* A pass that began before the death was seen is not the last word, so two follow.
+		/*
+		 * A pass that began before the death was noticed is not final, so two passes
+		 * follow.
 		 */
 		before = reads_of(h, 1);
 		pthread_mutex_lock(&h->lock);
@@ -339,13 +345,15 @@ static void lease_counts_from_the_directory_read(void **state)
 		pthread_mutex_unlock(&h->lock);
 		WITHIN(3000, reads_of(h, 1) > reads + 3);
 	}
-	/* By the mock's own clock, and twice the lease as what an agent grants. */
+	/* Measured by the mock's clock, with twice the lease of an agent. */
 	assert_int_equal(GET(h->late_reads), 0);
 	collect_collector_free(c);
 	make_free(&p.m);
 }
 
-/* An instance moves to another entry, and the link that had it gives it up to one that has less. */
+/*
+ * An instance moves to another entry, and the link that had it leaves it to a link that has fewer.
+ */
 static void instance_moving_between_links_is_kept(void **state)
 {
 	enum { PODS = 16 };
@@ -363,10 +371,10 @@ static void instance_moving_between_links_is_kept(void **state)
 
 		for (unsigned int i = 0; i < PODS; i++)
 			put(h, i, i + 1, &pod[i], SL_STATE_LIVE);
-		/* Busy: which of the two looks first is open. */
+		/* Busy: it is open which of the two looks first. */
 		c = start(&(struct collect_collector_opts){.workers = 2, .queues = 2});
 		WITHIN(3000, (collect_collector_totals(c, &t), t.regions == PODS));
-		/* What one link has goes, all that the other one has moves. */
+		/* Removes what one link has, and moves all that the other has. */
 		for (unsigned int i = 1; i < PODS; i += 2)
 			put(h, i, i + 1, &pod[i], SL_STATE_RETIRED);
 		WITHIN(3000, (collect_collector_totals(c, &t), t.regions == PODS / 2));
@@ -390,8 +398,8 @@ static void instance_moving_between_links_is_kept(void **state)
 }
 
 /*
- * A pass that waits for room when the lease ends: that of a round, or one beside the rounds. The
- * landing memory holds less than a pass, and the host falls silent in the middle of it.
+ * A pass that waits for room when the lease ends, in a round or outside of the rounds. The landing
+ * memory is smaller than a pass, and the host falls silent in the middle of it.
  */
 static void pass_without_lease_delays_no_round(void **state)
 {
@@ -423,7 +431,7 @@ static void pass_without_lease_delays_no_round(void **state)
 	pass = GET(h->region[1].pass);
 	assert_in_range(pass, 33, 40);
 	for (uint64_t i = 0; i < 4; i++) {
-		/* After a death the round's pass comes first, then one that is urgent. */
+		/* After a death, the round's pass comes first, then an urgent one. */
 		bool dead = i >= 2;
 
 		pthread_mutex_lock(&h->lock);

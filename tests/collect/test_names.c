@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_names.c - names that a stranger chose to collide cost no more comparisons than others. */
+/* test_names.c - names that an attacker chose to collide cost no more comparisons than others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #define LOW   0xfffffu /* more bits than a table of this many names looks at */
 
 /*
- * Joux's multicollision on the low bits of FNV-1a, whose low bits depend on nothing but the low
- * bits of its state: two blocks of each place lead from one state to the next.
+ * Joux's multicollision on the low bits of FNV-1a, which only depend on the low bits of its state:
+ * at each place there are two blocks that lead from one state to the next.
  */
 static char pair[BITS][2][BLOCK + 1];
 

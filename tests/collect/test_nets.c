@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * test_nets.c - latency between hosts: each segment counts once and within its bound, or under a
- * cause.
+ * cause of failure.
  */
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define SECOND	1000000000ull
 #define RECORDS 64u
 #define BEGIN	(1000 * SECOND)
-#define AHEAD	(7 * SECOND) /* what the clock of "two" shows more */
+#define AHEAD	(7 * SECOND) /* the clock of "two" is ahead by this */
 #define THERE	20000u	     /* ns from "one" to "two" */
 #define BACK	30000u
 
@@ -60,7 +60,7 @@ static void seal_head(struct ring *r)
 	hot[7] = sl_line_check(hot);
 }
 
-/* One segment of a connection of "one", port 40000, with port 80 of "two". */
+/* Adds a segment of a connection of "one", port 40000, with port 80 of "two". */
 static void put_record(struct ring *r, bool out, bool there, uint64_t time_ns, uint32_t seq)
 {
 	uint64_t *w = r->mem + (8192 + r->head % RECORDS * SL_NIC_SIZE) / 8;
@@ -89,7 +89,7 @@ static void record(struct ring *r, bool out, bool there, uint64_t time_ns, uint3
 	pthread_mutex_unlock(&r->host->lock);
 }
 
-/* A segment there and one back; number: from 0 on. */
+/* Exchanges a segment in each direction; number: counted from 0. */
 static void exchange(struct ring r[2], uint32_t number, uint64_t at)
 {
 	record(&r[0], true, true, at, 1000 + 100 * number);
@@ -154,11 +154,11 @@ static void matches_segments_between_hosts_once(void **state)
 	assert_true(NET("segments_total", NULL) < 0); /* no pair yet */
 	for (; n < 10; n++)
 		exchange(r, n, BEGIN + n * 200 * MS);
-	/* One that never comes. */
+	/* One segment never arrives. */
 	record(&r[0], true, true, BEGIN + 1900 * MS, 90000);
 	passes(&r[0], 20);
 	passes(&r[1], 20);
-	/* The windows of before are over. */
+	/* The earlier windows are over. */
 	exchange(r, n++, BEGIN + 20 * SECOND);
 	WITHIN(5000, NET("latency_seconds_count", FROM("one")) == 10);
 	WITHIN(5000, NET("latency_seconds_count", FROM("two")) == 10);
@@ -170,7 +170,7 @@ static void matches_segments_between_hosts_once(void **state)
 	assert_true(NET("negative_total", NULL) == 0);
 	collect_collector_pair_latency(c, look_at, &l);
 	assert_true(l.pair.ports == 1 && l.port.port == 80);
-	/* Right within its bound, and the bound is half of both ways. */
+	/* Correct within its bound, and the bound is half of the round trip. */
 	assert_true(llabs(l.pair.totals.theta - (int64_t)AHEAD) <= l.pair.totals.bound + 1);
 	if (l.pair.totals.bound > (THERE + BACK) / 2 + 100)
 		fail_msg("%lld ns", (long long)l.pair.totals.bound);
@@ -198,19 +198,19 @@ static void overrun_ring_reports_what_is_missing(void **state)
 	exchange(r, 0, BEGIN);
 	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 2);
 	assert_true(NET("records_missed_total", NULL) == 0);
-	/* Three times round between two passes: what was overwritten is counted, to the record. */
+	/* Three wraps between two passes: overwritten records are counted exactly. */
 	pthread_mutex_lock(&h[0]->lock);
 	for (uint32_t i = 0; i < 3 * RECORDS; i++)
 		put_record(&r[0], true, true, BEGIN + i + 1, 2000 + 100 * i);
 	seal_head(&r[0]);
 	pthread_mutex_unlock(&h[0]->lock);
-	/* What was not is taken by the same pass: no sum waits for what is not counted. */
+	/* The others are taken by the same pass: no sum waits for records that are lost. */
 	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 2 + RECORDS);
 	passes(&r[0], 2);
 	assert_true(NET("records_missed_total", HOST("one")) == 2 * RECORDS);
 	assert_true(NET("records_missed_total", HOST("two")) == 0);
 	assert_true(NET("unmatched_total", "cause=\"missed\"") == 2 * RECORDS);
-	/* A record that is being written holds up those behind it, and then all of them come. */
+	/* A record that is being written delays those behind it, and then all of them arrive. */
 	pthread_mutex_lock(&h[1]->lock);
 	put_record(&r[1], true, false, BEGIN + SECOND + AHEAD, 80000);
 	(r[1].mem + (8192 + (r[1].head - 1) % RECORDS * SL_NIC_SIZE) / 8)[7] ^= 1;
@@ -258,8 +258,10 @@ static void assigns_no_address_claimed_by_two_hosts(void **state)
 		passes(&r[i], 3);
 	exchange(r, 0, BEGIN);
 	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 2);
-	/* Another host, too, gets what is for "two": whose segments they are is not told, and
-	 * counted. */
+	/*
+	 * Another host also receives segments for "two": it is unknown whose segments these are, so
+	 * they are counted.
+	 */
 	record(&r[2], false, true, BEGIN, 1000);
 	passes(&r[2], 10);
 	exchange(r, 1, BEGIN + MS);
@@ -287,7 +289,10 @@ static void drops_a_lying_ring_by_cause(void **state)
 	c = start_tables(&o, &often);
 	passes(&r[0], 3);
 	passes(&r[1], 3);
-	/* Its numbers go back; then it is a new ring, of which only what comes is read. */
+	/*
+	 * Its numbers decrease; this means that it is a new ring, of which only new records are
+	 * read.
+	 */
 	pthread_mutex_lock(&h[0]->lock);
 	r[0].head = 3;
 	seal_head(&r[0]);
@@ -296,7 +301,7 @@ static void drops_a_lying_ring_by_cause(void **state)
 	passes(&r[0], 10);
 	exchange(r, 0, BEGIN);
 	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 2);
-	/* More than a tag has room for. */
+	/* More bytes than a tag has room for. */
 	pthread_mutex_lock(&h[0]->lock);
 	r[0].head = 1ull << 60;
 	seal_head(&r[0]);

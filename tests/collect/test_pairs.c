@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_pairs.c - a counter "x_total" and a metric "x" of another kind are both shown as they are.
+/*
+ * test_pairs.c - a counter "x_total" and a metric "x" of another kind are both exposed unchanged.
  */
 #include <string.h>
 
@@ -105,7 +106,7 @@ static void put_tenant(struct mock_host *h, uint32_t index, uint64_t id, struct 
 			.id = id, .instance = p->instance, .key = id, .uid = 1000 + (uint32_t)id});
 }
 
-/* The counters come before the others, or after them, and from another place. */
+/* The counters are created before or after the others, and in several places. */
 static void show(enum place place, bool counters_first, bool sums)
 {
 	struct mock_host *h = mock_host("one", 16);
@@ -165,7 +166,7 @@ static bool openmetrics_says(struct collect_collector *c, const char *what)
 	return found;
 }
 
-/* The sum outlives its processes, whose gauge does not. */
+/* The sum is kept after its processes end, but their gauge is not. */
 static void a_pairs_sum_outlives_its_gauge(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
@@ -199,7 +200,9 @@ static void a_pairs_sum_outlives_its_gauge(void **state)
 		make_free(&p[i].m);
 }
 
-/* Names in UTF-8, to those who take them and to others; one is what another's escape would be. */
+/*
+ * UTF-8 names, for clients that accept them and for others; one equals the escaped form of another.
+ */
 static void pairs_in_utf8_stay_pairs(void **state)
 {
 	static const char *const lines[] = {"\na_x{",	    "\na_x_total{",
@@ -235,7 +238,7 @@ static void pairs_in_utf8_stay_pairs(void **state)
 	make_free(&p.m);
 }
 
-/* A publisher takes each name that another's family could have. */
+/* A publisher takes every name into which another family could be renamed. */
 static void no_family_has_anothers_escaped_name(void **state)
 {
 	static const char *const names[] = {"a.b", "a_b", "U__a_2e_b",

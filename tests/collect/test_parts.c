@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_parts.c - what other rooms attach to a collector is exposed, bounded and freed. */
+/* test_parts.c - series that other rooms attach to a collector are exposed, bounded and freed. */
 #include <errno.h>
 
 #include "fixture.h"
@@ -109,7 +109,7 @@ static void regions_of_no_reader_are_not_read(void **state)
 	pod_make(&p, 7, LABELS("pod\0p"));
 	counter(&p, "a_total", NULL, NULL);
 	mock_put_flows(h, 0, 1, memory, sizeof(memory), SL_STATE_LIVE, 9);
-	/* Kinds that no collector knows, also beyond the bits of collect_reader.kinds. */
+	/* Kinds unknown to the collector, also beyond the bits of collect_reader.kinds. */
 	mock_put_kind(h, 1, 2, memory, sizeof(memory), SL_STATE_LIVE, 10, 31);
 	mock_put_kind(h, 2, 3, memory, sizeof(memory), SL_STATE_LIVE, 11, 32 + SL_REGION_FLOWS);
 	put(h, 3, 4, &p, SL_STATE_LIVE);

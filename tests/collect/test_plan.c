@@ -37,7 +37,7 @@ static void any_plan(void **state)
 
 			assert_true(r->offset >= end && r->length <= COLLECT_PLAN_READ_MAX);
 			assert_int_equal(r->offset % SL_LINE_SIZE, 0);
-			/* Neighbours that could travel together do. */
+			/* Adjacent lines that fit in one READ are in one. */
 			if (i && r->offset - end <= COLLECT_PLAN_GAP)
 				assert_true(p.read[i - 1].length + COLLECT_PLAN_GAP + SL_LINE_SIZE >
 					    COLLECT_PLAN_READ_MAX);

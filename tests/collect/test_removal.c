@@ -63,7 +63,7 @@ static void removed_metrics_are_not_shown(void **state)
 	assert_true(n > 0);
 	for (ssize_t i = 0; i < n; i++)
 		assert_true(points[i].value <= 7);
-	/* The same metric, given back. */
+	/* The same metric again. */
 	LOCKED(make_created_set(&p.m, 0, 0));
 	WITHIN(3000, !mentions(c, "b_total"));
 	LOCKED((make_cell_set(&p.m, 2, 0, 1), make_created_set(&p.m, 0, START + 2)));
@@ -74,8 +74,8 @@ static void removed_metrics_are_not_shown(void **state)
 }
 
 /*
- * The READs of a round stand still for longer than it takes to replace a metric, between those of
- * the hot line and those of the cells.
+ * The READs of a round are held up, between those of the hot line and those of the cells, for
+ * longer than it takes to replace a metric.
  */
 static void no_new_value_under_an_old_name(void **state)
 {
@@ -95,7 +95,7 @@ static void no_new_value_under_an_old_name(void **state)
 	for (int round = 0; round < 2; round++) {
 		const struct make_metric *next = round ? &a : &b;
 
-		/* The hot line of the next pass is answered, and its cells are not. */
+		/* The READ of the next pass's hot line completes, but not those of its cells. */
 		LOCKED(h->hold_cells = true);
 		WITHIN(3000, GET(h->cells_held));
 		LOCKED(make_created_set(&p.m, 0, 0));
@@ -117,7 +117,7 @@ static void no_new_value_under_an_old_name(void **state)
 	make_free(&p.m);
 }
 
-/* A publisher that says each millisecond that something changed has its layout made at its cost. */
+/* If a publisher reports a change every millisecond, its layouts are made at its own cost. */
 static void restless_removal_delays_no_other(void **state)
 {
 	struct mock_host *h = mock_host("one", 4);

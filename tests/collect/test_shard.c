@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_shard.c - which of N collectors read a host: even, R of them, and few moves when N changes.
+/*
+ * test_shard.c - which of N collectors read a host: an even share each, R per host, and few moves
+ * when N changes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +79,7 @@ static void one_more_member_takes_its_share_alone(void **state)
 			if (before == after)
 				continue;
 			moved++;
-			/* One reader is replaced, by the new member. */
+			/* One reader is replaced by the new member. */
 			assert_int_equal(after & ~before, 1u << (MEMBERS - 1));
 			assert_int_equal(count(before & ~after), 1);
 			from[__builtin_ctzll(before & ~after)]++;
@@ -88,7 +90,7 @@ static void one_more_member_takes_its_share_alone(void **state)
 	}
 }
 
-/* Collectors of all versions have to agree: the readers of these hosts never change. */
+/* Collectors of all versions must agree, so the readers of these hosts never change. */
 static void readers_are_those_of_every_version(void **state)
 {
 	(void)state;

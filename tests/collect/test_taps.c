@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_taps.c - a tap is shown each pass of the pods that it wants. */
+/* test_taps.c - a tap receives each pass of the pods that it wants. */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -49,7 +49,9 @@ static bool wants_seven(void *arg, const struct collect_tap_row *row)
 {
 	uint64_t *wrong = arg;
 
-	/* Nothing was made yet, as this tap is the first. Each pod may have its own worker. */
+	/*
+	 * No row was made before, because this is the first tap. Each pod may have its own worker.
+	 */
 	__atomic_fetch_add(wrong, row->value || row->cell, __ATOMIC_RELAXED);
 	return row->instance == 7;
 }
@@ -72,7 +74,7 @@ static void lose_row(void *arg, uint64_t instance, void *own)
 	__atomic_store_n(&mine->gone, mine->gone + 1, __ATOMIC_RELEASE);
 }
 
-/* Pods 7, with values of each kind in two stripes, and 8; returns the cell of the counter of 7. */
+/* Pod 7, with values of each kind in two stripes, and pod 8; returns the cell of 7's counter. */
 static uint32_t two_pods(struct mock_host *h, struct pod *p, struct pod *q)
 {
 	static const double bounds[] = {1, 2};

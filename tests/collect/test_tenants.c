@@ -69,7 +69,7 @@ static void identity_labels_are_attested(void **state)
 		make_free(&p[i].m);
 }
 
-/* Keys that are those of an identity to clients that do not take UTF-8. */
+/* Keys that clients without UTF-8 support would see as those of an identity. */
 static void identity_labels_have_no_lookalikes(void **state)
 {
 	static const char *const keys[] = {"container.id", "pod-uid", "pod\xc3\xa9uid", "process."};
@@ -99,7 +99,7 @@ static void identity_labels_have_no_lookalikes(void **state)
 	make_free(&p.m);
 }
 
-/* What the agent knows of its pod a publisher cannot say itself. */
+/* A publisher cannot set labels that the agent attests. */
 static void names_are_attested(void **state)
 {
 	const struct region_names names = {
@@ -155,8 +155,7 @@ static void sums_keep_an_attested_pod(void **state)
 		make_free(&p[i].m);
 }
 
-/* Gauges that the attacker places before counters and gauges of others; one has a name of its own.
- */
+/* Gauges that the attacker places before counters and gauges of others; one has a unique name. */
 static void no_tenant_removes_an_earlier_ones_series(void **state)
 {
 	struct mock_host *h = host_with_tenants(16);
@@ -179,7 +178,7 @@ static void no_tenant_removes_an_earlier_ones_series(void **state)
 	counter(&good, "http_requests_total", NULL, NULL);
 	metric_of(&good, SL_KIND_GAUGE, "queue_count");
 	counter(&user, "jobs_total", NULL, NULL);
-	/* Places in the directory say nothing about age; its ids do. */
+	/* The order in the directory does not show the age; the ids do. */
 	put_as(h, 0, 2, &evil, SL_STATE_LIVE, &mallory);
 	for (int turn = 0; turn < 2; turn++) { /* and again after a restart */
 		c = start(&(struct collect_collector_opts){.period_ns = MS});
@@ -203,7 +202,7 @@ static void no_tenant_removes_an_earlier_ones_series(void **state)
 	make_free(&user.m);
 }
 
-/* Names that the attacker takes before the pods of others come. */
+/* Names that the attacker takes before the pods of others arrive. */
 static void no_tenant_keeps_names_from_later_ones(void **state)
 {
 	struct mock_host *h = host_with_tenants(16);
@@ -461,7 +460,7 @@ static void fair_parts_of_a_round(void **state)
 	assert_true(!idle[0].part && !idle[1].part);
 	collect_turns_divide(hog, 3, 100); /* gets what the others leave */
 	assert_true(!hog[0].part && hog[1].part == 70 && !hog[2].part);
-	collect_turns_divide(equal, 3, 30); /* overload that no one of them is to blame for */
+	collect_turns_divide(equal, 3, 30); /* overload that is no single tenant's fault */
 	assert_true(!equal[0].part && !equal[1].part && !equal[2].part);
 	collect_turns_divide(trusted, 2, 100);
 	assert_int_equal(trusted[0].part, 0);
@@ -469,7 +468,9 @@ static void fair_parts_of_a_round(void **state)
 	assert_int_equal(alone[0].part, 0);
 }
 
-/* Each asks again when it has had its turn: no region waits for another twice, and the rate is one.
+/*
+ * Each asks again after its turn: no region waits for another twice, and the total rate stays the
+ * same.
  */
 static void exemplars_are_read_by_turns_of_a_tenant(void **state)
 {
@@ -491,7 +492,7 @@ static void exemplars_are_read_by_turns_of_a_tenant(void **state)
 	assert_int_equal(pieces, 100);
 	for (int i = 0; i < REGIONS; i++)
 		assert_int_equal(had[i], 100 / REGIONS);
-	/* One that reads alone after a pause owes nothing, and has saved nothing. */
+	/* A tenant that reads alone after a pause has neither debt nor credit. */
 	assert_int_equal(collect_turn_exemplars(&t, 1000000, PIECE), 1000000);
 	assert_int_equal(collect_turn_exemplars(&t, 1000000, PIECE), 1000000 + PIECE);
 }
@@ -520,11 +521,11 @@ static void costly_tenant_is_read_in_its_turn(void **state)
 	pod_make(&good, 7, LABELS("pod\0good"));
 	a = counter(&good, "a_total", NULL, NULL);
 	put_as(h, HOGS, HOGS + 1, &good, SL_STATE_LIVE, &alice);
-	/* 600,000 lines, 38 MB, are more than fit in half a millisecond on any machine. */
+	/* 600,000 lines, 38 MB, are too much for half a millisecond on any machine. */
 	c = start(&(struct collect_collector_opts){.period_ns = MS});
 	WITHIN(9000, self_value(c, "sidelight_tenant_read_every", "uid=\"666\"") > 1);
 	assert_true(self_value(c, "sidelight_tenant_read_every", "uid=\"1001\"") == 1);
-	/* It is read all the same, to the last line, and so are its last words. */
+	/* It is still read, to the last line, and so are its last words. */
 	for (unsigned int i = 0; i < HOGS; i++)
 		set(h, &evil[i], 1, last[i], 1);
 	set(h, &good, 1, a, 5);
@@ -533,7 +534,7 @@ static void costly_tenant_is_read_in_its_turn(void **state)
 	set(h, &evil[0], 2, last[0], 41);
 	put_as(h, 0, 1, &evil[0], SL_STATE_DEAD, &mallory);
 	WITHIN(30000, self_value(c, "last_total", "evil-00") == 42);
-	/* No longer slow when there is enough for all. */
+	/* No longer slow, because there is enough for all. */
 	for (unsigned int i = 0; i < HOGS; i++)
 		put_as(h, i, i + 1, &evil[i], SL_STATE_RETIRED, &mallory);
 	WITHIN(9000, self_value(c, "last_total", NULL) == -1);
@@ -581,12 +582,12 @@ static void instance_belongs_to_its_tenant(void **state)
 	struct pod p, q;
 
 	(void)state;
-	/* The directory names it by another instance than its header, as the record says. */
+	/* The directory names another instance than its header, as the tenant's record says. */
 	pod_make(&p, 7, LABELS("pod\0p"));
 	counter(&p, "a_total", NULL, NULL);
 	p.instance = 1234;
 	put_as(h, 0, 1, &p, SL_STATE_LIVE, &mallory);
-	/* The record says that the header has another one: this is not its memory. */
+	/* The record says that the header has another instance: this is not its memory. */
 	pod_make(&q, 8, LABELS("pod\0q"));
 	counter(&q, "b_total", NULL, NULL);
 	who.id = 2;

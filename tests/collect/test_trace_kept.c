@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_trace_kept.c - no claim of a publisher about its spans leaves a kept trace inconsistent. */
+/* test_trace_kept.c - whatever a publisher claims about its spans, kept traces stay consistent. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,8 +34,10 @@ static void add(struct collect_tracer *t, struct collect_trace_kept *k, uint64_t
 	t->stats.spans_kept++;
 }
 
-/* Twice the same span, once as the root, and once below another: which stays, the publisher
- * chooses. */
+/*
+ * The same span twice, once as the root and once below another span: the publisher chooses which
+ * one stays.
+ */
 static void a_root_whose_twin_is_none_is_root_no_more(void **state)
 {
 	struct collect_tracer *t = calloc(1, sizeof(*t));
@@ -50,13 +52,13 @@ static void a_root_whose_twin_is_none_is_root_no_more(void **state)
 	collect_trace_kept_tidy(t, &k);
 	assert_int_equal(k.t.spans, 1);
 	assert_int_equal(t->stats.held_bytes, k.t.first->bytes);
-	if (!k.t.first->o.parent_id) { /* that is up to qsort() */
+	if (!k.t.first->o.parent_id) { /* depends on qsort() */
 		assert_ptr_equal(k.t.root, k.t.first->o.name);
 	} else {
 		assert_string_equal(k.t.root, "");
 		assert_string_equal(k.t.service, "");
 	}
-	/* A root that comes after all is one. */
+	/* A root that arrives last is still a root. */
 	add(t, &k, 2, 0, "another");
 	collect_trace_kept_tidy(t, &k);
 	assert_int_equal(strcmp(k.t.root, "another") && strcmp(k.t.root, "the root"), 0);
@@ -70,7 +72,7 @@ static void a_root_whose_twin_is_none_is_root_no_more(void **state)
 	free(t);
 }
 
-/* The two halves of each id are equal, so all have hash 0. */
+/* The two halves of each id are equal, so all hashes are 0. */
 static void traces_of_one_hash_are_bounded(void **state)
 {
 	struct collect_tracer *t = calloc(1, sizeof(*t));

@@ -47,7 +47,9 @@ static void sums_are_exact(void **state)
 	make_free(&p.m);
 }
 
-/* Counters that two publishers of one process have; an earlier process of the same PID is another.
+/*
+ * Counters of two publishers in one process; an earlier process with the same PID is a different
+ * one.
  */
 static void adds_up_counters_of_one_process(void **state)
 {
@@ -114,18 +116,18 @@ static void sums_processes_with_the_expired(void **state)
 		set(h, &p[i], 2, a[i], 100);
 		put(h, i, i + 1, &p[i], SL_STATE_DEAD);
 		WITHIN(1000, self_value(c, "sidelight_collector_regions", "dead") == 1);
-		/* The gauges of the dead count no more, unless no pod is left. */
+		/* Gauges of dead publishers no longer count, unless no pod is left. */
 		if (i < 2)
 			WITHIN(1000, self_value(c, "level", NULL) == 200 - 100.0 * i);
 		put(h, i, i + 1, &p[i], SL_STATE_RETIRED);
 		WITHIN(1000, self_value(c, "sidelight_collector_regions", "dead") == 0);
-		/* At no time does the sum go back. */
+		/* The sum never decreases. */
 		for (int k = 0; k < 50; k++) {
 			assert_true(self_value(c, "a_total", NULL) >= 33 + 100.0 * (i + 1));
 			usleep(4000);
 		}
 	}
-	/* Until the next index an expired region is shown as it was. */
+	/* An expired region is shown until the next index. */
 	WITHIN(3000, !mentions(c, "\nlevel{"));
 	assert_true(has(c, "a_total{pod=\"p\",host=\"node-1\",k=\"v\"} 333"));
 	assert_true(has(c, "h_sum{pod=\"p\",host=\"node-1\"} 4.5"));
@@ -135,7 +137,7 @@ static void sums_processes_with_the_expired(void **state)
 		make_free(&p[i].m);
 }
 
-/* Each gauge says how the processes of a service combine; one that says nothing is added. */
+/* Each gauge states how it is combined over the processes of a service; the default is the sum. */
 static void combines_gauges_as_they_say(void **state)
 {
 	static const struct {
@@ -159,7 +161,7 @@ static void combines_gauges_as_they_say(void **state)
 	struct pod p[3];
 
 	(void)state;
-	/* Pods by default, which tell no more apart than processes. */
+	/* Labels "pod" that are only defaults distinguish no more than processes. */
 	pod_make(&p[0], 7, LABELS("pod\0s-100\0service\0s"));
 	pod_make(&p[1], 8, LABELS("pod\0s-101\0service\0s"));
 	pod_make(&p[2], 9, LABELS("pod\0s-102\0service\0s"));
@@ -226,7 +228,7 @@ static void keeps_and_counts_its_bounds(void **state)
 	WITHIN(1000, self_value(c, "sidelight_collector_refused_total", "max_series") == 1);
 	WITHIN(1000, self_value(c, "sidelight_collector_refused_total", "max_regions") == 1);
 	WITHIN(1000, self_value(c, "sidelight_collector_series", NULL) == 5);
-	/* What was refused comes in as soon as there is room. */
+	/* A refused region is admitted as soon as there is room. */
 	put(h, 0, 1, &p[0], SL_STATE_RETIRED);
 	WITHIN(4000, mentions(c, "\na_total{pod=\"p\",host=\"node-1\",process=\"103\"}"));
 	assert_true(self_value(c, "sidelight_collector_refused_total", "max_regions") == 1);
@@ -281,8 +283,7 @@ static unsigned int lines_like(struct collect_collector *c, const char *begin, c
 	return n;
 }
 
-static bool late; /* control, and workers that are handed a layout, as on a machine that has no CPU
-		     for them */
+static bool late; /* delays control, and workers that receive a layout, as on a busy machine */
 
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
@@ -310,7 +311,7 @@ void __wrap_collect_schema_install(struct collect_link *l, struct collect_region
 	__real_collect_schema_install(l, r, now_ns);
 }
 
-/* Each metric that comes has its region laid out anew; what was seen before is seen meanwhile. */
+/* Each new metric causes a new layout of its region; earlier values are shown meanwhile. */
 static void counters_never_decrease_while_metrics_come(void **state)
 {
 	enum { PODS = 20, METRICS = 40 };

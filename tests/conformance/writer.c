@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* writer.c - the library as a writer that kit.py examines: does what it is told line by line, see
- * README.md. */
+/*
+ * writer.c - the library as a writer that kit.py examines: executes commands line by line, see
+ * README.md.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device_drive.h - builds what devices send, and keeps the records that a decoder makes of it. */
+/*
+ * device_drive.h - builds datagrams of devices, and keeps the records that a decoder makes of them.
+ */
 #ifndef TESTS_DTA_DEVICE_DRIVE_H
 #define TESTS_DTA_DEVICE_DRIVE_H
 
@@ -68,7 +70,7 @@ static inline void put_address(struct built *b, const char *text)
 	put_bytes(b, bytes, family == AF_INET ? 4 : 16);
 }
 
-/* An IPv4 header of 20 bytes, with this many bytes behind it. */
+/* An IPv4 header of 20 bytes, with this many bytes after it. */
 static inline void put_ipv4(struct built *b, uint8_t tos, uint8_t protocol, uint16_t fragment,
 			    const char *from, const char *to, size_t above)
 {
@@ -139,7 +141,10 @@ static inline struct in6_addr drive_address(const char *text)
 	return a;
 }
 
-/* In memory of exactly its size, so that a sanitizer sees a byte too far. Returns the records. */
+/*
+ * Decodes from memory of exactly this size, so that a sanitizer sees reads beyond the end. Returns
+ * the number of records.
+ */
 static inline size_t drive_bytes(struct drive *v, const uint8_t *p, size_t bytes)
 {
 	uint8_t *exact = malloc(bytes ? bytes : 1);
@@ -177,7 +182,7 @@ struct expected {
 	(const struct expected[]){__VA_ARGS__}, \
 		sizeof((const struct expected[]){__VA_ARGS__}) / sizeof(struct expected)
 
-/* These numbers, and no other ones. */
+/* Checks that the record has these numbers and no others. */
 static inline void check_numbers(const struct dta_record *r, const struct expected *e, size_t n)
 {
 	uint64_t left = r->has >> DTA_FIELD_ADDRESSES << DTA_FIELD_ADDRESSES;

@@ -106,7 +106,7 @@ struct operation {
 	enum { SLOT, ADD, LONG, BELL } kind;
 	uint32_t at; /* offset in the object */
 	uint32_t bytes;
-	uint64_t number; /* what is written, or added */
+	uint64_t number; /* the number that is written or added */
 };
 
 static struct operation operation(unsigned run, uint64_t i)
@@ -164,7 +164,10 @@ static void bell(void *arg, uint64_t queue, uint32_t number)
 	bells += number % 8 == 7;
 }
 
-/* All that run did is there, except this many unconfirmed FETCH_ADDs. NULL, or what is wrong. */
+/*
+ * Checks that all operations of the run are done, except this many unconfirmed FETCH_ADDs. Returns
+ * NULL, or the error.
+ */
 static const char *compare(const uint8_t *map, const json_t *about)
 {
 	static uint8_t expected[BYTES];
@@ -290,7 +293,7 @@ static int owner(const char *device)
 		if ((j = get("CHECK", run))) {
 			const char *why;
 
-			/* Immediates may wait behind what we have looked at. */
+			/* Immediates may wait behind data that we have already compared. */
 			for (unsigned i = 0; i < 200 && (why = compare(map, j)); i++) {
 				usleep(10000);
 				fabric_host_dispatch(host);
@@ -313,7 +316,7 @@ static int owner(const char *device)
 
 /* ---- the writer ---- */
 
-/* The frame that is skipped or broken, counted down; after it, when it went wrong. */
+/* The frame to skip or break, counted down; the time when this happened. */
 static enum { HONEST, SKIP, BREAK } wrong;
 static unsigned until_wrong, wrongs;
 static uint64_t wrong_ns;
@@ -323,7 +326,7 @@ int __real_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame 
 int __wrap_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames,
 			     unsigned count);
 
-/* By the linker's --wrap. What the output hears is that all were sent. */
+/* Replaced by the linker's --wrap. The output is told that all frames were sent. */
 int __wrap_dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames,
 			     unsigned count)
 {
@@ -363,7 +366,7 @@ static void negotiate(struct dta_output *o, unsigned run)
 }
 
 static bool is_raw; /* the output */
-static bool silent; /* the owner's machine was, for too long */
+static bool silent; /* whether the owner's machine was silent for too long */
 
 static void go_on(struct dta_output *o, unsigned run)
 {
@@ -466,7 +469,7 @@ static void give_all(struct dta_output *o, struct dta_object *object, unsigned r
 			o->ops->flush(o);
 			put("KILL", run, json_object());
 		}
-		/* However late it was seen: some operations come after it. */
+		/* Even if this is noticed late, some operations follow. */
 		if (kill && i == operations - 64)
 			json_decref(await("KILLED", run, o));
 		/*

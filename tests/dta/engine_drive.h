@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine_drive.h - stores between guard pages, blocks of reports, an output that fails when it is
- * told to, and the engine's account: what its tests share.
+ * engine_drive.h - code shared by the engine's tests: stores between guard pages, blocks of
+ * reports, an output that fails on demand, and checks of the engine's counters.
  */
 #ifndef TESTS_DTA_ENGINE_DRIVE_H
 #define TESTS_DTA_ENGINE_DRIVE_H
@@ -129,7 +129,7 @@ static inline void put_hop(struct feed *f, const void *key, uint8_t hop, uint8_t
 	put(f, key, value);
 }
 
-/* Gives the block, and begins another of that shape. */
+/* Passes the block to the engine, and begins another of the same shape. */
 static inline uint32_t give(struct dta_engine *e, uint32_t reporter, struct feed *f, uint64_t now)
 {
 	uint32_t taken = dta_engine_block(e, 0, reporter, &f->b, now);
@@ -168,7 +168,10 @@ static inline uint64_t next_random(uint64_t *state)
 
 /* ---- an output without a mapping ---- */
 
-/* Writes into mappings, but as an output: the engine does not write to them itself. */
+/*
+ * An output into memory-mapped stores that the engine cannot see, so that it does not write to them
+ * itself.
+ */
 static inline struct dta_output *output_apart(void)
 {
 	static struct dta_output_ops ops;
@@ -184,10 +187,10 @@ struct moody {
 	struct dta_output o;
 	uint8_t *memory; /* of the one object */
 	uint64_t bytes;
-	uint32_t room;	     /* operations that it takes before drive() is called; ~0: any */
+	uint32_t room;	     /* operations accepted before drive() is called; ~0: any */
 	uint32_t gain;	     /* room that each drive() makes */
 	uint64_t until_down; /* operations until it goes down; ~0: never */
-	int refusal;	     /* what it answers instead of taking one, or 0 */
+	int refusal;	     /* the error that it returns instead of accepting one, or 0 */
 	uint64_t ops, wakes, flushes, drives;
 	uint32_t woken_by;
 };
@@ -263,7 +266,7 @@ static inline void moody_close(struct dta_output *o)
 	(void)o;
 }
 
-/* Writes into the fenced object, though the engine sees no mapping. */
+/* An output into the fenced object that does not let the engine see the mapping. */
 static inline void moody_over(struct moody *m, struct fenced *f)
 {
 	static const struct dta_output_ops ops = {.write = moody_write,

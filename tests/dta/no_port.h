@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* no_port.h - a clock that the test moves, and an interface without a peer, for tests of raw
- * outputs. */
+/* no_port.h - a simulated clock and an interface without a peer, for tests of raw outputs. */
 #ifndef SL_TESTS_DTA_NO_PORT_H
 #define SL_TESTS_DTA_NO_PORT_H
 

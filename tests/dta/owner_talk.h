@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owner_talk.h - an owner of stores in a folder of the test's own, and translators that talk to it.
- * After cmocka.h. */
+/*
+ * owner_talk.h - a store server in a temporary folder, and translators that talk to it. Include
+ * after cmocka.h.
+ */
 #ifndef SL_TESTS_DTA_OWNER_TALK_H
 #define SL_TESTS_DTA_OWNER_TALK_H
 
@@ -58,7 +60,10 @@ static inline struct dta_control_line *connect_to(const char *path)
 	return dta_control_line_new(fd);
 }
 
-/* The next message, within 20 s; NULL: the other end has closed. fd: the caller's. */
+/*
+ * Returns the next message, within 20 s; NULL: the other end closed the connection. fd: owned by
+ * the caller.
+ */
 static inline json_t *next(struct dta_control_line *l, int *fd)
 {
 	for (int i = 0; i < 20000; i++) {
@@ -89,7 +94,7 @@ static inline void say(struct dta_control_line *l, json_t *m)
 	assert_int_equal(dta_control_line_write(l, m, -1), 0);
 }
 
-/* Takes messages until one of this type came, which it returns. */
+/* Reads messages until one of this type arrives; returns it. */
 static inline json_t *until(struct translator *t, const char *type)
 {
 	for (;;) {
@@ -107,7 +112,10 @@ static inline json_t *until(struct translator *t, const char *type)
 			o->bytes = (uint64_t)number(m, "bytes");
 			o->map = mmap(NULL, o->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 			assert_true(o->map != MAP_FAILED);
-			/* Of memory: who is given an object can't take it from the others. */
+			/*
+			 * A translator that receives an object cannot take its memory from the
+			 * others.
+			 */
 			assert_true(fcntl(fd, F_GET_SEALS) < 0 || ftruncate(fd, 4096) < 0);
 		} else if (!strcmp(type_of(m), "store")) {
 			json_decref(t->store);

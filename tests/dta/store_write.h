@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_write.h - writes into stores as docs/dta-store.md says, without the engine: what queries
- * are tested against is the format.
+ * store_write.h - writes into stores as specified by docs/dta-store.md, without the engine, so that
+ * queries are tested against the format.
  */
 #ifndef TESTS_DTA_STORE_WRITE_H
 #define TESTS_DTA_STORE_WRITE_H

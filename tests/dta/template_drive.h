@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* template_drive.h - messages of IPFIX and NetFlow 9 made by hand, and a decoder that they go to.
- */
+/* template_drive.h - hand-made messages of IPFIX and NetFlow 9, and a decoder for them. */
 #ifndef TESTS_DTA_TEMPLATE_DRIVE_H
 #define TESTS_DTA_TEMPLATE_DRIVE_H
 
@@ -75,7 +74,7 @@ static inline void run_end(struct drive *x)
 	free(x);
 }
 
-/* Returns how many records it brought. */
+/* Returns the number of decoded records. */
 static inline size_t give(struct drive *x, struct built *m)
 {
 	if (m->at[1] == 10)

@@ -71,7 +71,7 @@ static struct {
 	int listener;
 	struct dta_control_line *line; /* of the session */
 	struct dta_client *client;
-	unsigned hellos, queues; /* heard in this session */
+	unsigned hellos, queues; /* received in this session */
 	bool closed;		 /* by the client */
 } here;
 
@@ -140,7 +140,7 @@ static void pass(uint64_t ns)
 	}
 }
 
-/* Its collector goes, and another connection is there. */
+/* Its collector disconnects, and there is another connection. */
 static void hang_up(void)
 {
 	dta_control_line_free(here.line);
@@ -216,7 +216,7 @@ static struct dta_output_stats stats(void)
 	return a.output;
 }
 
-/* A report without an acknowledgement: its queue pair is given up after a while. */
+/* A report without an acknowledgement: its queue pair is given up after some time. */
 static void write_without_answer(void)
 {
 	static struct feed f;
@@ -234,7 +234,7 @@ static void none_is_asked_for_before_the_welcome(void **state)
 	settle();
 	write_without_answer();
 	hang_up();
-	pass(20 * SECOND); /* it says nothing, and meanwhile the queue pair of before is given up */
+	pass(20 * SECOND); /* it is silent, and meanwhile the previous queue pair is given up */
 	assert_int_equal(stats().disconnects, 1);
 	assert_int_equal(here.queues, 0);
 	welcome();
@@ -246,7 +246,7 @@ static void none_is_asked_for_before_the_welcome(void **state)
 	pass(SECOND / 10);
 	assert_true(dta_client_ready(here.client));
 	assert_int_equal(stats().connects, 2);
-	assert_true(port.sent > 0); /* what was on its way is given again */
+	assert_true(port.sent > 0); /* unacknowledged reports are sent again */
 }
 
 static void an_unanswered_request_is_not_followed_by_another(void **state)
@@ -260,7 +260,7 @@ static void an_unanswered_request_is_not_followed_by_another(void **state)
 	answer();
 	pass(SECOND / 10);
 	assert_true(dta_client_ready(here.client) && !here.closed);
-	/* A second answer would answer no question. */
+	/* A second answer would belong to no request. */
 	answer();
 	pass(SECOND / 10);
 	assert_true(here.closed);

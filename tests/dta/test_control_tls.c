@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_control_tls.c - the control channel over TCP: TLS by which both sides prove the secret, no
- * third party reads or changes a message, and a collector that proves nothing is told nothing.
+ * test_control_tls.c - the control channel over TCP: with TLS, both sides prove knowledge of the
+ * secret, no third party can read or change a message, and a collector that proves nothing learns
+ * nothing.
  */
 #include <netinet/in.h>
 
@@ -14,8 +15,8 @@
 /* ---- two ends, and a third party between them ---- */
 
 static struct dta_control_line *end[2]; /* client, server */
-static int between[2];			/* what the third party holds of each */
-static size_t relayed[2];		/* bytes that went, from each */
+static int between[2];			/* data of each side that the third party holds */
+static size_t relayed[2];		/* bytes relayed from each side */
 static uint8_t seen[2][65536];
 
 static void connect_ends(const char *client, const char *server)
@@ -44,7 +45,7 @@ static void free_ends(void)
 	}
 }
 
-/* Passes on up to that many bytes of one end, of which the last is changed by `change`. */
+/* Relays up to this many bytes from one end, and changes the last one by `change`. */
 static size_t relay(int from, size_t most, uint8_t change)
 {
 	uint8_t *at = seen[from] + relayed[from];
@@ -61,7 +62,7 @@ static size_t relay(int from, size_t most, uint8_t change)
 	return (size_t)n;
 }
 
-/* The number of the next message that an end has, or -errno. */
+/* Returns the number of the next message of an end, or -errno. */
 static int64_t take_n(int at)
 {
 	int passed;
@@ -72,7 +73,7 @@ static int64_t take_n(int at)
 	return n;
 }
 
-/* The same, once something came: a part of a record is none. */
+/* The same, after data has arrived: a part of a record is not a message. */
 static int64_t take_some(int at)
 {
 	int64_t said = -EAGAIN;
@@ -82,7 +83,9 @@ static int64_t take_some(int at)
 	return said;
 }
 
-/* Relays until neither end has more to say, or one fails. What each end's last read said. */
+/*
+ * Relays until neither end has more data, or one fails. Returns the result of each end's last read.
+ */
 static void settle(size_t piece, int64_t said[2])
 {
 	for (int idle = 0; idle < 3; idle++) {
@@ -123,7 +126,7 @@ static void messages_come_whole_and_unreadable_to_others(void **state)
 	(void)state;
 	for (size_t piece = 1; piece < 4096; piece = piece * 7 + 1) {
 		connect_ends(SECRET, SECRET);
-		say_n(0, 5); /* before the handshake: it waits */
+		say_n(0, 5); /* before the handshake: the message waits */
 		settle(piece, said);
 		assert_true(dta_control_line_proved(end[0]) && dta_control_line_proved(end[1]));
 		assert_int_equal(dta_control_line_flush(end[0]), 0);
@@ -225,7 +228,10 @@ static void an_end_is_told_from_a_cut(void **state)
 	}
 }
 
-/* Garbage, a hello that claims 16 MiB, and records of all types: each ends, none hangs or grows. */
+/*
+ * Garbage, a hello that claims 16 MiB, and records of all types: each ends the connection; none
+ * makes it hang or grow.
+ */
 static void a_hostile_hello_is_refused(void **state)
 {
 	static const uint8_t huge[] = {22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff, 3, 3};
@@ -306,7 +312,7 @@ static void the_store_server_admits_who_has_the_secret(void **state)
 		} else {
 			assert_non_null(m);
 			assert_string_equal(type_of(m), "error");
-			/* Who is let in is told why it is of no use here. */
+			/* An admitted client is told why it cannot be used here. */
 			assert_non_null(strstr(json_string_value(json_object_get(m, "why")),
 					       how ? "uses TLS" : "has no RDMA"));
 		}
@@ -414,7 +420,7 @@ static void withdraw_and_require(void)
 
 static void keys_come_from_a_collector_that_proved_the_secret(void **state)
 {
-	/* What the collector has; at last a translator without a secret. */
+	/* The secrets of the collector; the last case is a translator without a secret. */
 	static const char *const has[] = {SECRET, "another secret, as long", NULL, NULL};
 
 	(void)state;

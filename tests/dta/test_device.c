@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_device.c - what devices send by templates, decoded: messages of RFC 7011's Appendix A and
- * others made by hand; what is lost, and what samples.
+ * test_device.c - decoding of template-based datagrams: messages of RFC 7011's Appendix A and
+ * hand-made ones; lost datagrams and sampling.
  */
 #include "dta/device/exporter.h"
 #include "template_drive.h"
@@ -63,7 +63,7 @@ static void rfc7011_examples(void **state)
 	assert_int_equal(x->d->stats.options, 2);
 	assert_int_equal(x->d->stats.templates, 2);
 	assert_int_equal(x->d->stats.exporters, 1);
-	/* Five records came: three flows and two of options. */
+	/* Five records arrived: three flows and two options records. */
 	ipfix(&m, 5, 12345);
 	give(x, &m);
 	assert_int_equal(x->d->stats.lost, 0);
@@ -169,7 +169,7 @@ static void both_versions_and_times(void **state)
 	has_number(&x->got[0], DTA_FIELD_START_NS, UINT64_C(1700000000500000000));
 	has_number(&x->got[0], DTA_FIELD_END_NS, UINT64_C(1700000002250000000));
 	has_number(&x->got[0], DTA_FIELD_DSCP, 46);
-	/* ICMP has no ports, a flow of TCP whose ports are not told is none of port 0. */
+	/* ICMP has no ports; a TCP flow without ports in its record does not have port 0. */
 	has_number(&x->got[0], DTA_FIELD_SOURCE_PORT, 0);
 	assert_false(x->got[1].has >> DTA_FIELD_SOURCE_PORT & 1);
 	run_end(x);
@@ -192,7 +192,7 @@ static void templates_come_and_go(void **state)
 	usual_data(&m, 256, 2);
 	assert_int_equal(give(x, &m), 2);
 	has_number(last(x), DTA_FIELD_PACKETS, 11);
-	/* Another domain, another port and another address know nothing of it. */
+	/* Another domain, port or address has separate templates. */
 	ipfix(&m, 0, 2);
 	usual_data(&m, 256, 1);
 	assert_int_equal(give(x, &m), 0);
@@ -205,7 +205,7 @@ static void templates_come_and_go(void **state)
 	assert_int_equal(give(x, &m), 0);
 	x->sender = "192.0.2.100";
 	assert_int_equal(refused(x, DTA_DEVICE_NO_TEMPLATE), 4);
-	/* The same number with other fields: packets alone. */
+	/* The same template number with other fields: only packets. */
 	ipfix(&m, 2, 1);
 	begin_set(&m, 2);
 	PUT16(&m, 256, 1, 2, 2);
@@ -243,7 +243,7 @@ static void templates_come_and_go(void **state)
 	end_set(&m);
 	give(x, &m);
 	assert_int_equal(x->d->stats.templates, 0);
-	/* One that was not renewed for hours. */
+	/* A template that was not renewed for hours. */
 	ipfix(&m, 4, 1);
 	usual_template(&m, 256);
 	give(x, &m);
@@ -341,7 +341,7 @@ static void lost_records_are_counted(void **state)
 	usual_data(&m, 256, 2);
 	give(x, &m);
 	assert_int_equal(x->d->stats.lost, 7);
-	ipfix(&m, 0, 1); /* a number of 0 is a restart, not a late one */
+	ipfix(&m, 0, 1); /* a number of 0 is a restart, not a late datagram */
 	assert_int_equal(x->d->stats.restarts, 0);
 	give(x, &m);
 	assert_int_equal(x->d->stats.restarts, 1);
@@ -356,12 +356,12 @@ static void lost_records_are_counted(void **state)
 	ipfix(&m, 12, 1);
 	give(x, &m);
 	assert_int_equal(x->d->stats.lost, 11);
-	/* A jump is no loss of a billion. */
+	/* A jump does not count as a loss of a billion. */
 	ipfix(&m, 0x40000000, 1);
 	give(x, &m);
 	assert_int_equal(x->d->stats.lost, 11);
 	assert_int_equal(x->d->stats.restarts, 2);
-	/* Records of an unknown template can't be counted, so that the next number says nothing. */
+	/* Records of an unknown template cannot be counted, so the next number says nothing. */
 	ipfix(&m, 0x40000000, 1);
 	usual_data(&m, 999, 2);
 	give(x, &m);
@@ -386,7 +386,9 @@ static void netflow9_counts_packets_and_starts_again(void **state)
 	usual_data(&m, 256, 2);
 	assert_int_equal(give(x, &m), 2);
 	assert_int_equal(x->d->stats.lost, 2);
-	/* Up for a second, after more than a minute: it has started again and has other templates.
+	/*
+	 * Its uptime drops from more than a minute to a second: it has restarted, and has other
+	 * templates.
 	 */
 	netflow9(&m, 1000, 0, 5);
 	usual_data(&m, 256, 2);
@@ -394,7 +396,7 @@ static void netflow9_counts_packets_and_starts_again(void **state)
 	assert_int_equal(x->d->stats.restarts, 1);
 	assert_int_equal(x->d->stats.lost, 2);
 	assert_int_equal(refused(x, DTA_DEVICE_NO_TEMPLATE), 1);
-	/* Its time wraps after 49 days, which is no restart. */
+	/* Its uptime wraps after 49 days; this is not a restart. */
 	netflow9(&m, UINT32_MAX - 10, 1, 6);
 	usual_template(&m, 256);
 	give(x, &m);
@@ -510,7 +512,7 @@ static void sampled_flows_are_scaled(void **state)
 	assert_int_equal(sampled_bytes(x), 1000);
 	options_of(x, 400, (uint32_t[]){149, 34}, 2, (uint32_t[]){1, 64});
 	assert_int_equal(sampled_bytes(x), 64000);
-	/* One packet, then 99 that are not. */
+	/* One packet is sampled, then 99 are not. */
 	options_of(x, 401, (uint32_t[]){149, 305, 306}, 3, (uint32_t[]){1, 1, 99});
 	assert_int_equal(sampled_bytes(x), 100000);
 	/* 2 of 50; and by a probability, which is a float: 1/128. */
@@ -518,7 +520,7 @@ static void sampled_flows_are_scaled(void **state)
 	assert_int_equal(sampled_bytes(x), 25000);
 	options_of(x, 403, (uint32_t[]){149, 311}, 2, (uint32_t[]){1, 0x3c000000});
 	assert_int_equal(sampled_bytes(x), 128000);
-	/* By selector: what names one has its rate. */
+	/* By selector: records that name one have its rate. */
 	options_of(x, 404, (uint32_t[]){302, 305, 306}, 3, (uint32_t[]){7, 1, 9});
 	options_of(x, 404, (uint32_t[]){302, 305, 306}, 3, (uint32_t[]){8, 1, 19});
 	assert_int_equal(sampled_bytes(x), 128000);
@@ -535,7 +537,7 @@ static void sampled_flows_are_scaled(void **state)
 	assert_int_equal(give(x, &m), 2);
 	has_number(&x->got[x->n - 2], DTA_FIELD_BYTES, 1000);
 	has_number(last(x), DTA_FIELD_BYTES, UINT64_MAX);
-	/* A record that says it itself. */
+	/* A record that states its rate itself. */
 	ipfix(&m, 0, 1);
 	begin_set(&m, 2);
 	PUT16(&m, 258, 2, 34, 4, 2, 4);
@@ -549,7 +551,7 @@ static void sampled_flows_are_scaled(void **state)
 	run_end(x);
 }
 
-/* Scopes come before the options, and of both the bytes are told, not the number. */
+/* Scopes precede the options, and both lengths are in bytes, not in fields. */
 static void netflow9_options_have_scopes(void **state)
 {
 	struct drive *x = run_new("netflow");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_device_bounds.c - which exporters give way, and how much memory templates may take. */
+/* test_device_bounds.c - which exporters are evicted, and how much memory templates may use. */
 #include <stdio.h>
 
 #include "dta/device/exporter.h"
@@ -39,7 +39,7 @@ static void a_flood_displaces_no_live_exporter(void **state)
 	assert_int_equal(taken, 100);
 	assert_int_equal(x->d->stats.exporters, DTA_EXPORTERS);
 	assert_int_equal(x->d->stats.templates, DTA_EXPORTERS);
-	/* A new one gets in among them, and stays as long as it sends. */
+	/* A new exporter is admitted among them, and stays as long as it sends. */
 	forge(x, 1 << 20);
 	give(x, &with);
 	for (uint32_t i = 0; i < 20000; i++) {
@@ -74,7 +74,7 @@ static void an_address_has_a_share(void **state)
 	assert_int_equal(x->d->stats.exporters, DTA_EXPORTERS_SHARE);
 	x->port = 2000;
 	assert_int_equal(give(x, &data), 1);
-	/* All of them live: a further one has no place, until they are silent for long. */
+	/* All of them are active: another one has no place until they have been silent for long. */
 	x->now_ns += DTA_EXPORTER_PROVEN_NS;
 	for (uint16_t port = 6000 - DTA_EXPORTERS_SHARE + 1; port < 6000; port++) {
 		x->port = port;

@@ -91,11 +91,11 @@ static void a_flow_becomes_its_reports(void **state)
 	assert_int_equal(dta_map_stats(b)->reports, 6);
 	dta_map_flush(b);
 	assert_int_equal(out->n, 4);
-	/* Without ports, no rule fits. */
+	/* Without ports, no rule applies. */
 	r.has &= ~(UINT64_C(1) << DTA_FIELD_SOURCE_PORT);
 	dta_map_take(b, &r);
 	assert_int_equal(dta_map_stats(b)->unmapped, 1);
-	/* A full block is given at once. */
+	/* A full block is passed on at once. */
 	r = flow_record(false);
 	for (uint32_t i = 0; i < DTA_MAP_ITEMS; i++)
 		dta_map_take(b, &r);
@@ -141,7 +141,7 @@ static void rules_say_what_a_report_holds(void **state)
 	assert_memory_equal(out->items[0], item, sizeof(item));
 	assert_int_equal(dta_map_stats(b)->saturated, 1);
 	assert_int_equal(out->b[1].store, 6);
-	/* A hop beyond its path makes no report, as no packet with it would be taken. */
+	/* A hop beyond its path makes no report, because a packet with it would be refused. */
 	r = (struct dta_record){.kind = DTA_RECORD_HOP};
 	dta_record_set(&r, DTA_FIELD_SWITCH, 0x0a0b0c0d);
 	for (uint32_t hops = 0; hops < 70; hops++) {

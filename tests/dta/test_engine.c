@@ -267,7 +267,7 @@ static void behind_a_partial_block_are_zeros(void **state)
 					.batch = 4,
 					.lists = 1},
 	       NULL);
-	/* What was staged for the block before must not come along. */
+	/* Data staged for the previous block must not be written with this one. */
 	feed_of(&feed, DTA_APPEND, 0, 4, 4, 0);
 	for (int i = 0; i < 5; i++)
 		put_append(&feed, 0, "abcd");
@@ -325,7 +325,7 @@ static void counters_are_never_low_and_seldom_high(void **state)
 			       &(struct dta_engine_opts){.increment_entries = entries[c]});
 			feed_of(&feed, DTA_INCREMENT, copies, 8, 8, 0);
 			for (uint32_t i = 0; i < REPORTS; i++) {
-				/* Few are many: about 1 / rank. */
+				/* Few keys are frequent: about 1 / rank. */
 				uint64_t key = next_random(&rnd) % (1 + next_random(&rnd) % KEYS);
 				uint64_t n = 1 + next_random(&rnd) % 9;
 
@@ -543,7 +543,7 @@ static void a_tenant_gets_its_rate_and_its_burst(void **state)
 	}
 	/* 2 s at 1000 per second, and the burst. */
 	assert_in_range(taken, 2048, 2051);
-	/* Who was silent for long has a burst to spend, and no more. */
+	/* A tenant that was silent for long can send a burst, and no more. */
 	now += 3600000000000ull;
 	for (int i = 0; i < 60; i++)
 		put(&feed, "key.", "12345678");

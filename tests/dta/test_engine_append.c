@@ -12,7 +12,7 @@ struct list {
 	uint64_t sent, got;
 };
 
-/* Reads all there is of a list; items go up by one, but for overruns. */
+/* Reads all available items of a list; items increase by one, except after overruns. */
 static void read_list(const struct fenced *f, struct list *l)
 {
 	uint64_t items[64];
@@ -22,7 +22,8 @@ static void read_list(const struct fenced *f, struct list *l)
 		if (count == -EOVERFLOW) {
 			count = dta_append_read(&f->v, &l->reader, items, 64);
 			assert_true(count > 0);
-			assert_true(items[0] > l->got); /* something was missed, and it says so */
+			/* some items were missed, and the query reports it */
+			assert_true(items[0] > l->got);
 			l->got = items[0];
 		}
 		assert_true(count > 0);
@@ -35,7 +36,7 @@ static void read_list(const struct fenced *f, struct list *l)
 	}
 }
 
-/* keep_up: reads before a ring has gone round. */
+/* keep_up: reads before the ring wraps. */
 static void run(uint64_t total, bool keep_up)
 {
 	static struct feed feed;

@@ -87,7 +87,7 @@ static void keys_and_values_of_any_length_are_found_with_any_n(void **state)
 		}
 		end(&w);
 	}
-	/* Others may have met with N = 1: two in a thousand at this load. */
+	/* With N = 1, other keys may use the same slot: two in a thousand at this load. */
 	assert_true(found * 1000ull > asked * 995ull);
 }
 
@@ -108,7 +108,7 @@ static void paths_of_1_to_64_hops_name_the_missing_ones(void **state)
 					       .copies = 2,
 					       .seed = i},
 		      i % 2);
-		/* Path m has m hops missing, and the others come in another order for each. */
+		/* Path m lacks m hops; the others arrive in a different order for each path. */
 		feed_of(&w.feed, DTA_POSTCARD, 2, sizeof(key), 8, 0);
 		for (uint32_t m = 0; m < 5 && m < hops; m++) {
 			expect[m] = 0;
@@ -194,7 +194,7 @@ static void batches_of_1_to_64_leave_when_full_or_due(void **state)
 	}
 }
 
-/* Of 64 keys, about half lie beyond: none of them may be lost for that. */
+/* Of 64 keys, about half are beyond 4 GiB: none may be lost for that. */
 static void stores_beyond_4_gib_have_all_their_places(void **state)
 {
 	enum { KEYS = 64 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * test_engine_waits.c - state that waits in the engine (paths, sketches, epochs, key logs) with
- * outputs that are full, down or refuse: nothing reaches a wrong place or epoch, nothing is added
- * twice, every report is in exactly one counter.
+ * outputs that are full, down or refuse: nothing is written to a wrong place or epoch, nothing is
+ * added twice, and every report is in exactly one counter.
  */
 #include "engine_drive.h"
 #include "sketch/cells.h"
@@ -19,15 +19,15 @@ static struct dta_engine *engine_over(struct fenced *f, struct dta_output *o,
 
 /* ---- postcards ---- */
 
-/* What hop h of path number n says. */
+/* The value of hop h of path number n. */
 static uint32_t said(uint64_t n, uint32_t h)
 {
 	return (uint32_t)dta_mix(n * 64 + h);
 }
 
 /*
- * Paths of 5 to 64 hops, interleaved, a tenth of the hops lost, in a cache so small that many are
- * evicted. What is decoded of a key is what was said of that key: hops that came, and no others.
+ * Paths of 5 to 64 hops, interleaved, with a tenth of the hops lost, in a cache so small that many
+ * are evicted. The hops read for a key are only hops that arrived for this key.
  */
 static void every_path_belongs_to_its_key_despite_losses(void **state)
 {
@@ -59,7 +59,7 @@ static void every_path_belongs_to_its_key_despite_losses(void **state)
 				&(struct dta_engine_opts){.path_entries = 64, .path_ns = 50000});
 			memset(sent, 0, sizeof(sent));
 			feed_of(&feed, DTA_POSTCARD, 2, 8, 8, 0);
-			/* 100 at a time are under way, hop by hop. */
+			/* 100 paths at a time are in progress, hop by hop. */
 			for (first = 0; first < PATHS; first += 100)
 				for (uint32_t h = 0; h < hops; h++)
 					for (uint64_t n = first; n < first + 100; n++) {
@@ -93,7 +93,7 @@ static void every_path_belongs_to_its_key_despite_losses(void **state)
 					assert_int_equal(p.value[h],
 							 p.present >> h & 1 ? said(n, h) : 0);
 			}
-			/* Slots of keys that were never reported are as they were. */
+			/* Slots of keys that were never reported are unchanged. */
 			assert_true(s.operations >= 2 * s.paths);
 			dta_engine_free(e);
 			shm->ops->close(shm);
@@ -123,8 +123,8 @@ static void give_mixed_paths(struct dta_engine *e, uint8_t copies, uint32_t a_bl
 }
 
 /*
- * Over a mapping, each hop is written at once; else paths wait to be whole. What is stored is the
- * same, also of paths that are shorter than the store's.
+ * With a mapping, each hop is written immediately; otherwise paths wait until they are complete.
+ * The stored result is the same, also for paths that are shorter than the store's.
  */
 static void a_path_is_stored_exactly_in_any_arrival_order(void **state)
 {
@@ -163,8 +163,8 @@ static void a_path_is_stored_exactly_in_any_arrival_order(void **state)
 }
 
 /*
- * The hops of a path come to two translators, or two workers of one, in turn; some after the others
- * were written. With a mapping and without, the path is whole.
+ * The hops of a path arrive alternately at two translators, or at two workers of one; some arrive
+ * after the others were written. With and without a mapping, the path becomes complete.
  */
 static void hops_written_apart_and_late_add_up(void **state)
 {
@@ -229,8 +229,8 @@ static struct sl_postcard_answer path_of(const struct fenced *f, const char *key
 }
 
 /*
- * Within one block a whole path makes room for another, which becomes whole in its place. In those
- * that follow, a key's path is followed by one of another length, and has a hop that it can't have.
+ * Within one block, a complete path makes room for another, which becomes complete in its place. In
+ * later blocks, a path of a key is followed by one of another length, and has an impossible hop.
  */
 static void a_reused_place_is_written_for_its_new_key(void **state)
 {
@@ -248,7 +248,7 @@ static void a_reused_place_is_written_for_its_new_key(void **state)
 	feed_of(&feed, DTA_POSTCARD, 1, 4, 8, 0);
 	for (uint32_t i = 0; i < 5; i++)
 		put_hop(&feed, keys[i], 0, i == 3 ? 1 : 2,
-			10 + i); /* the last of those as old goes */
+			10 + i); /* the last one is discarded as too old */
 	put_hop(&feed, "five", 1, 2, 20);
 	assert_int_equal(give(e, 0, &feed, 1), 6);
 	put_hop(&feed, "two.", 1, 3, 30); /* of two hops until now */
@@ -264,7 +264,7 @@ static void a_reused_place_is_written_for_its_new_key(void **state)
 		    path_of(&f, "two.").value[0] == 10);
 	assert_true(path_of(&f, "five").present == 3 && path_of(&f, "five").value[1] == 20);
 	dta_engine_flush(e);
-	/* One hop of each of its lengths: neither can be told to be the path. */
+	/* One hop of each length: it is unknown which of them is the path. */
 	assert_int_equal(path_of(&f, "two.").present, 1);
 	assert_int_equal(closed(e).stored, 7);
 	dta_engine_free(e);
@@ -386,8 +386,8 @@ static void end_of(struct dta_engine *e, uint32_t reporter, uint32_t epoch, uint
 }
 
 /*
- * Reporters see parts of a stream, their reports come twice and in any order, in two lanes; a query
- * merges the lanes. What it has is the sketch of the whole stream, bit for bit.
+ * Reporters see parts of a stream, and their reports arrive twice and in any order, in two lanes; a
+ * query merges the lanes. The result is the sketch of the whole stream, bit for bit.
  */
 static void merged_sketches_equal_the_sketch_of_the_union(void **state)
 {
@@ -467,7 +467,9 @@ static void cell(struct feed *f, uint64_t column, uint64_t n)
 	put(f, key, value);
 }
 
-/* What comes while the rows are half given begins them anew: what is in the store is of one moment.
+/*
+ * Reports that arrive while half of the rows are written restart the write: the store has a sketch
+ * of one moment.
  */
 static void a_half_written_sketch_begins_anew_when_more_comes(void **state)
 {
@@ -494,7 +496,7 @@ static void a_half_written_sketch_begins_anew_when_more_comes(void **state)
 	m.room = 1;
 	dta_engine_tick(e, 2000000000);
 	memcpy(&first, m.memory + SL_STORE_BANKS_OFFSET + sizeof(struct sl_store_complete), 8);
-	assert_int_equal(first, 3);		/* the beginning was given, */
+	assert_int_equal(first, 3);		/* the beginning was written */
 	assert_int_equal(closed(e).waiting, 1); /* and no more */
 	cell(&feed, 1, 4);
 	assert_int_equal(give(e, 0, &feed, 2000000001), 1);
@@ -539,7 +541,7 @@ static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 	assert_int_equal(merged.result, SL_QUERY_FOUND);
 	assert_int_equal(merged.ended, 1);
 	assert_false(merged.complete);
-	/* One of the next epoch is there before it begins. */
+	/* A report of the next epoch is there before it begins. */
 	send(e, &f.c, 2, 1, &sent, 1, 1100);
 	end_of(e, 2, 1, n, 1100);
 	assert_int_equal(closed(e).waiting, n + 1);
@@ -554,7 +556,7 @@ static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 	assert_int_equal(merged.ended, 1);
 	assert_int_equal(merged.columns, ROWS * COLUMNS);
 	assert_memory_equal(got.cells, sent.cells, sizeof(got.cells));
-	/* The one before is as it was left. */
+	/* The previous epoch is unchanged. */
 	dta_view_sketch(&f.v, 0, got.cells, &merged);
 	assert_int_equal(merged.ended, 1);
 	assert_int_equal(merged.columns, 2 * ROWS * COLUMNS);
@@ -775,7 +777,7 @@ static void every_report_is_in_one_counter_for_any_output(void **state)
 					&(struct dta_engine_opts){.increment_entries = 64,
 								  .path_entries = 64,
 								  .sketch_ns = 1000});
-			if (mood == 0) { /* slow, but it goes on */
+			if (mood == 0) { /* slow, but it makes progress */
 				m.room = 3;
 				m.gain = 2;
 			}
@@ -797,8 +799,7 @@ static void every_report_is_in_one_counter_for_any_output(void **state)
 				assert_true(s.dropped[why[mood]] > 0);
 			if (mood == 0 || mood == 4)
 				assert_int_equal(s.dropped[DTA_DROP_OUTPUT_FULL], 0);
-			/* What was taken is never dropped because of an output that is full or
-			 * down. */
+			/* Accepted reports are never dropped because an output is full or down. */
 			if (mood != 3)
 				assert_int_equal(taken, s.stored + s.waiting);
 			kept = s.waiting;
@@ -808,7 +809,10 @@ static void every_report_is_in_one_counter_for_any_output(void **state)
 			dta_engine_flush(e);
 			assert_int_equal(closed(e).stored, s.stored + kept);
 			assert_int_equal(closed(e).waiting, 0);
-			/* And what can't be written by the end of its epoch is dropped by cause. */
+			/*
+			 * Reports that cannot be written by the end of their epoch are dropped
+			 * under a cause.
+			 */
 			some_of_kind(&feed, kind, &rnd);
 			give(e, 0, &feed, now);
 			kept = closed(e).waiting;
@@ -823,7 +827,7 @@ static void every_report_is_in_one_counter_for_any_output(void **state)
 		}
 }
 
-/* A list whose blocks could not be written goes on without a gap when the output is back. */
+/* A list whose blocks could not be written has no gap when the output is back. */
 static void a_list_has_no_gap_where_the_output_was_down(void **state)
 {
 	static struct feed feed;
@@ -849,7 +853,7 @@ static void a_list_has_no_gap_where_the_output_was_down(void **state)
 			uint64_t item = next;
 
 			put_append(&feed, 0, &item);
-			/* Sent again until it is taken, as the loss protocol does. */
+			/* Sent again until it is accepted, as in the loss protocol. */
 			next += give(e, 0, &feed, now += 1000);
 		}
 	}

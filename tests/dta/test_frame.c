@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_frame.c - of a packet cut anywhere, each header that is whole gives its fields, and no
- * field is ever made up.
+ * test_frame.c - a packet truncated anywhere gives the fields of each complete header, and no field
+ * is invented.
  */
 #include "device_drive.h"
 #include "dta/device/frame.h"
 
 static struct dta_record r;
 
-/* The length that the packet states. */
+/* Returns the length stated by the packet. */
 static uint32_t read_frame(const struct built *b, size_t bytes)
 {
 	uint8_t *exact = malloc(bytes ? bytes : 1);
@@ -22,7 +22,7 @@ static uint32_t read_frame(const struct built *b, size_t bytes)
 	return length;
 }
 
-/* A shorter piece has a part of the same fields. */
+/* A shorter piece gives a subset of the same fields. */
 static void each_piece_says_less(const struct built *b)
 {
 	struct dta_record whole;
@@ -49,7 +49,7 @@ static void reads_vlan_tags_and_ipv4(void **state)
 
 	(void)state;
 	put_bytes(&b, "\x02\0\0\0\0\x01\x02\0\0\0\0\x02", 12);
-	PUT32(&b, 0x88a8e000 | 100, 0x81000000 | 7); /* a priority is no part of the number */
+	PUT32(&b, 0x88a8e000 | 100, 0x81000000 | 7); /* a priority is not part of the VLAN number */
 	put16(&b, 0x0800);
 	put_ipv4(&b, 46 << 2 | 1, 6, 0x4000, "198.51.100.1", "203.0.113.2", 20);
 	put_tcp(&b, 443, 50000, 0x12);
@@ -61,7 +61,7 @@ static void reads_vlan_tags_and_ipv4(void **state)
 				  {DTA_FIELD_SOURCE_PORT, 443}, {DTA_FIELD_DESTINATION_PORT, 50000},
 				  {DTA_FIELD_TCP_FLAGS, 0x12}));
 	each_piece_says_less(&b);
-	/* Ports came, flags did not. */
+	/* Ports are included, flags are not. */
 	assert_int_equal(read_frame(&b, b.bytes - 12), 40);
 	assert_true(dta_record_has(&r, DTA_FIELD_SOURCE_PORT));
 	assert_false(dta_record_has(&r, DTA_FIELD_TCP_FLAGS));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_guard.c - a mapping whose file is truncated or punched reads as zeros, and the process
- * lives. */
+/*
+ * test_guard.c - a mapping of a file that is truncated or punched reads as zeros, and the process
+ * survives.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -62,7 +64,7 @@ static void what_was_truncated_reads_as_zeros_and_is_counted(void)
 	close(wake);
 }
 
-/* Neighbours, and what is no longer guarded, end the process as before. */
+/* Accesses to adjacent mappings, and to mappings no longer guarded, end the process as before. */
 static void only_what_is_guarded_is_covered(void)
 {
 	for (int how = 0; how < 3; how++) {
@@ -95,7 +97,7 @@ static void only_what_is_guarded_is_covered(void)
 	}
 }
 
-/* In one test, as cmocka handles the signal anew in each. */
+/* In one test, because cmocka installs its signal handler in each test. */
 static void mappings_taken_away_are_survived(void **state)
 {
 	(void)state;

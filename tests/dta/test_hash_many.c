@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_hash_many.c - hashing many keys equals hashing each; a mapped store whose reports are
- * hashed ahead has the same bytes as one written one operation at a time.
+ * test_hash_many.c - hashing many keys gives the same results as hashing each; a mapped store whose
+ * reports are hashed ahead has the same bytes as one written one operation at a time.
  */
 #include "engine_drive.h"
 
@@ -25,7 +25,7 @@ static void many_keys_have_the_words_of_one(void **state)
 			const uint64_t seed = seeds[turn % 5],
 				       slots = 1 + next_random(&rnd) % (1ull << (turn * 7));
 			const uint32_t step = key + value;
-			/* The last byte of the last item is the last that may be read. */
+			/* Nothing beyond the last byte of the last item may be read. */
 			const uint8_t *first = items + sizeof(items) - (size_t)count * step;
 
 			dta_hash_many(first, key, step, seed, count, &h);
@@ -50,7 +50,7 @@ static void many_keys_have_the_words_of_one(void **state)
 		}
 }
 
-/* Few keys into few slots: most reports write over others, of their own block and chunk, too. */
+/* Few keys in few slots: most reports overwrite others, also of their own block and chunk. */
 static void hashed_ahead_is_bit_for_bit_one_after_the_other(void **state)
 {
 	static const uint8_t keys[] = {4, 8, 13, 16, 37};

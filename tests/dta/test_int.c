@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_int.c - telemetry reports of switches become hops in the order that the packet passed them.
- * The packets follow the examples of the specifications (Telemetry Report 2.0, section 4).
+ * test_int.c - telemetry reports of switches become hops in the order in which the packet passed
+ * them. The packets follow the examples of the specifications (Telemetry Report 2.0, section 4).
  */
 #include "device_drive.h"
 
@@ -18,7 +18,7 @@ static void put_group(struct built *b, uint32_t hardware, uint32_t number)
 	PUT32(b, 2u << 28 | hardware << 22 | number, NODE);
 }
 
-/* Begins a report; its length is put in at its end. */
+/* Begins a report; its length is filled in at the end. */
 static size_t begin(struct built *b, uint32_t type, uint32_t inner, uint32_t flags)
 {
 	put32(b, type << 28 | inner << 24 | flags);
@@ -142,7 +142,7 @@ static void a_path_that_is_not_whole_has_no_length(void **state)
 		else
 			assert_int_equal(v.got[2].kind, DTA_RECORD_DROP);
 	}
-	/* Not tracked: nothing is embedded, whatever it looks like. */
+	/* Not tracked: nothing is embedded, whatever the contents look like. */
 	put_group(&b, 0, 4);
 	at = begin(&b, 1, 4, 0);
 	MAIN(&b, 0x1000, 3000);
@@ -154,7 +154,7 @@ static void a_path_that_is_not_whole_has_no_length(void **state)
 	drive_end(&v);
 }
 
-/* A sink may add itself to the stack, to its report, or to both. */
+/* A sink can add itself to the stack, to its report, or to both. */
 static void the_sink_counts_once(void **state)
 {
 	struct built b;
@@ -201,7 +201,7 @@ static void skips_instructions_that_it_does_not_know(void **state)
 	put_ipv4(&b, 0, 17, 0, "10.0.1.1", "10.0.2.2", 8);
 	put_udp(&b, 1, 2, 0);
 	end(&b, at);
-	at = begin(&b, 1, 0, 0); /* times give the latency that it does not say */
+	at = begin(&b, 1, 0, 0); /* the latency is computed from the times */
 	MAIN(&b, 0x0e00, 0, 1000, 0, 3500, 0x10001, 0x10002);
 	end(&b, at);
 	at = begin(&b, 1, 2, 0); /* ones: not available */
@@ -249,7 +249,7 @@ static void a_dropped_packet_has_its_reason(void **state)
 	drive_end(&v);
 }
 
-/* Section 4.2: a packet among other contents; and an INT header behind a port of its own. */
+/* Section 4.2: a packet among other contents; and an INT header after a separate port. */
 static void finds_the_packet_among_contents(void **state)
 {
 	struct built b;
@@ -273,7 +273,7 @@ static void finds_the_packet_among_contents(void **state)
 	check_flow(&v.got[0], 68, 67, 17);
 	check_hop(&v.got[0], 1, 0, 3, 1000);
 	check_hop(&v.got[2], 3, 2, 3, 3000);
-	/* Behind TCP, by DSCP: the original one comes back, and options may be before or behind. */
+	/* After TCP, with DSCP: the original DSCP is restored; options may precede or follow. */
 	for (int options = 0; options < 2; options++) {
 		put_group(&b, 0, 1);
 		at = begin(&b, 1, 4, TRACKED);
@@ -294,7 +294,7 @@ static void finds_the_packet_among_contents(void **state)
 	drive_end(&v);
 }
 
-/* Report 1.0 with INT 1.0: its times are of 4 bytes, its shim counts itself. */
+/* Report 1.0 with INT 1.0: times have 4 bytes, and the length of a shim includes the shim. */
 static void reads_version_1(void **state)
 {
 	struct built b = {.bytes = 0};
@@ -327,7 +327,7 @@ static void reads_version_1(void **state)
 	assert_int_equal(v.got[2].number[DTA_FIELD_HOP], 2);
 	assert_int_equal(v.got[2].number[DTA_FIELD_INGRESS], 11);
 	assert_int_equal(v.got[2].number[DTA_FIELD_LATENCY_NS], 2250);
-	/* Without metadata of its own the sink is in the stack. */
+	/* A sink without its own metadata is in the stack. */
 	dta_put32(b.at, 1u << 28 | 4u << 24 | 1u << 6 | 9);
 	memmove(b.at + 16, b.at + head, b.bytes - head);
 	b.bytes -= head - 16;

@@ -34,15 +34,15 @@ static void the_narrowest_limit_of_all_parents_counts_in_v2(void **state)
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 595);
 	folder_put("a/memory.current", "900\n");
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 100);
-	/* Lowered below what is used. */
+	/* Lowered below the current usage. */
 	folder_put("a/memory.max", "800\n");
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 0);
-	/* Reserved huge pages have a limit of their own. */
+	/* Reserved huge pages have a separate limit. */
 	assert_true(left(DTA_LIMIT_HUGETLB) == UINT64_MAX);
 	folder_put("a/b/hugetlb.2MB.max", "8388608\n");
 	folder_put("a/b/hugetlb.2MB.current", "2097152\n");
 	assert_int_equal(left(DTA_LIMIT_HUGETLB), 6 * MIB);
-	/* In a container with a namespace of its own its cgroup is the root. */
+	/* In a container with a cgroup namespace, its cgroup is the root. */
 	folder_put("cgroup", "0::/\n");
 	assert_true(left(DTA_LIMIT_HUGETLB) == UINT64_MAX);
 	folder_put("hugetlb.2MB.max", "4194304\n");
@@ -59,7 +59,7 @@ static void each_controller_has_its_own_tree_in_version_1(void **state)
 	folder_put("memory/m/n/memory.usage_in_bytes", "4096\n");
 	folder_put("hugetlb/h/hugetlb.2MB.limit_in_bytes", "9223372036854771712\n");
 	folder_put("hugetlb/h/hugetlb.2MB.usage_in_bytes", "0\n");
-	/* What is no limit of this process's. */
+	/* Values that are not limits of this process. */
 	folder_put("memory/x/memory.limit_in_bytes", "1\n");
 	folder_put("memory/x/memory.usage_in_bytes", "0\n");
 	folder_put("m/n/memory.max", "2\n");
@@ -73,7 +73,10 @@ static void each_controller_has_its_own_tree_in_version_1(void **state)
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 5904);
 	folder_put("hugetlb/h/hugetlb.2MB.limit_in_bytes", "2097152\n");
 	assert_int_equal(left(DTA_LIMIT_HUGETLB), 2 * MIB);
-	/* A container's cgroup is the root of what it sees, and its path is that outside. */
+	/*
+	 * The root of what a container sees is its cgroup; the path is that outside of the
+	 * container.
+	 */
 	folder_put("cgroup", "9:memory:/docker/0123\n");
 	folder_put("memory/memory.limit_in_bytes", "777\n");
 	folder_put("memory/memory.usage_in_bytes", "77\n");
@@ -146,7 +149,7 @@ static void a_store_takes_no_more_than_they_leave(void **state)
 	assert_non_null(strstr(error, "(the hugetlb limit of its cgroup)"));
 	if (strcmp(pages(DTA_HUGE_AUTO), "transparent"))
 		print_message("SKIP: this kernel or its memory gives no huge pages when asked\n");
-	/* Half of what is left is for others. */
+	/* Half of the rest is left for others. */
 	memory_left = 6 * MIB;
 	assert_string_equal(pages(DTA_HUGE_AUTO), "small");
 }

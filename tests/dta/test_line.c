@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_line.c - the control channel: messages split anywhere, and descriptors that stay with their
- * message.
+ * test_line.c - the control channel: messages split anywhere, and descriptors that arrive with
+ * their message.
  */
 #include <errno.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static void each_message_comes_whole_in_whatever_pieces(void **state)
 	free_both();
 }
 
-/* More than a socket takes at a time, and a descriptor with every third message. */
+/* More than a socket accepts at a time, with a descriptor in every third message. */
 static void descriptors_come_with_their_message(void **state)
 {
 	enum { N = 300 };
@@ -131,7 +131,7 @@ static void what_is_no_object_or_too_long_is_refused(void **state)
 	free_both();
 }
 
-/* Who does not read costs no more than a bounded queue. */
+/* A peer that does not read costs at most a bounded queue. */
 static void a_peer_that_does_not_read_is_given_up(void **state)
 {
 	static char filler[500000];

@@ -111,7 +111,7 @@ static void a_gap_is_named_with_doubling_until_it_is_lost(void **state)
 		assert_int_equal(at[i], ((4ull << i) - 2) * MS);
 	assert_int_equal(total(l).lost, 5);
 	assert_int_equal(total(l).nacks, 5);
-	/* The window still knows that it never came: it is taken, once. */
+	/* The window still knows that it never arrived: it is accepted once. */
 	assert_int_equal(give(l, 10, 5, 1001 * MS), 5);
 	assert_int_equal(give(l, 10, 5, 1001 * MS), 0);
 	assert_int_equal(total(l).lost, 0);
@@ -137,7 +137,9 @@ static void a_retransmission_fills_exactly_what_is_missing(void **state)
 	assert_int_equal(a.range[1].first, 16);
 	assert_int_equal(a.range[1].count, 15);
 	assert_false(dta_loss_answer(l, 10 * MS, &to, &a));
-	/* A packet with some of it, and some that came already, and some that is new. */
+	/*
+	 * A packet with some of the missing reports, some that already arrived, and some new ones.
+	 */
 	assert_int_equal(give(l, 10, 40, 11 * MS), 5 + 15 + 9);
 	for (uint32_t i = 0; i < 40; i++)
 		assert_int_equal(is_fresh(i), 10 + i != 15 && (10 + i < 31 || 10 + i > 40));
@@ -177,7 +179,10 @@ static void an_acknowledgement_says_what_is_settled(void **state)
 	assert_true(dta_loss_answer(l, 0, &to, &a));
 	assert_int_equal(a.next, 25);
 	assert_int_equal(a.ranges, 0);
-	/* What was given up holds next back, as it may still come; until the window has gone on. */
+	/*
+	 * Reports that were given up hold next back, because they may still arrive, until the
+	 * window has moved on.
+	 */
 	h.sequence = 30;
 	h.reports = 100;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 100);
@@ -201,8 +206,10 @@ static void an_acknowledgement_says_what_is_settled(void **state)
 	dta_loss_free(l);
 }
 
-/* The one before us was killed: what it did not acknowledge is sent again, and what it did is not
- * asked for. */
+/*
+ * The previous translator was killed: unacknowledged reports are sent again, and acknowledged ones
+ * are not requested.
+ */
 static void in_the_middle_what_was_kept_is_taken(void **state)
 {
 	struct dta_loss *l = dta_loss_new(NULL);
@@ -213,7 +220,7 @@ static void in_the_middle_what_was_kept_is_taken(void **state)
 	(void)state;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
 	assert_true(dta_loss_answer(l, 0, &to, &a));
-	assert_int_equal(a.next, 10010 - 4096); /* of what was before, nothing is known */
+	assert_int_equal(a.next, 10010 - 4096); /* nothing is known of earlier reports */
 	assert_int_equal(a.ranges, 1);
 	assert_int_equal(a.range[0].first, 10000);
 	assert_int_equal(a.range[0].count, 10);
@@ -229,8 +236,10 @@ static void in_the_middle_what_was_kept_is_taken(void **state)
 	h.sequence = 10010 - 4096 - 10;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 0); /* behind the window */
 	assert_int_equal(total(l).late, 10);
-	/* A gap behind our beginning is one; and when the window has left the beginning behind, all
-	 * is as ever. */
+	/*
+	 * A gap after our start is an ordinary gap; and after the window has left the start behind,
+	 * nothing is special.
+	 */
 	h.sequence = 10020;
 	h.reports = 5000;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 5000);
@@ -242,7 +251,7 @@ static void in_the_middle_what_was_kept_is_taken(void **state)
 	assert_int_equal(a.type, DTA_ACK);
 	assert_int_equal(a.next, 20020);
 	assert_int_equal(total(l).expected, 20 + 10 + 10000);
-	/* All of the window is taken once more, and no more of it. */
+	/* The whole window is accepted once more, and nothing else. */
 	dta_loss_reset(l);
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 4096);
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 0);
@@ -260,7 +269,7 @@ static void another_incarnation_begins_anew(void **state)
 	for (uint32_t i = 0; i < 10; i++, h.sequence += 20)
 		assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
 	assert_int_equal(total(l).missing, 90);
-	h.incarnation = 50; /* not authenticated: any other one */
+	h.incarnation = 50; /* not authenticated: any other incarnation */
 	h.sequence = 5;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
 	assert_int_equal(total(l).restarts, 1);
@@ -274,8 +283,10 @@ static void another_incarnation_begins_anew(void **state)
 	dta_loss_free(l);
 }
 
-/* What a stranger has recorded and sends again, from elsewhere, is never taken; nor do answers go
- * there. */
+/*
+ * Packets recorded by an attacker and sent again from elsewhere are never accepted, and no answers
+ * go there.
+ */
 static uint32_t collided;
 
 static void note_collision(void *arg, const struct dta_loss_key *key)
@@ -285,7 +296,8 @@ static void note_collision(void *arg, const struct dta_loss_key *key)
 	collided++;
 }
 
-/* A packet of another incarnation: forged, duplicated, or of another host behind the same address.
+/*
+ * A packet of another incarnation: forged, duplicated, or from another host with the same address.
  */
 static void another_incarnation_mutes_nobody_for_long(void **state)
 {
@@ -309,18 +321,20 @@ static void another_incarnation_mutes_nobody_for_long(void **state)
 		assert_true(late <= 1000);
 		assert_int_equal(total(l).collisions, 1);
 		assert_int_equal(collided, 1);
-		/* Each of the two has its window: neither is taken twice, and nothing else is
-		 * missing. */
+		/*
+		 * Each of the two has its window: neither is accepted twice, and nothing else is
+		 * missing.
+		 */
 		assert_int_equal(total(l).missing + total(l).lost, late);
 		assert_int_equal(dta_loss_packet(l, &k, &other, 32, now, fresh), 0);
 		h.sequence -= 10;
 		assert_int_equal(dta_loss_packet(l, &k, &h, 32, now, fresh), 0);
 		h.sequence += 10;
-		/* It was told to be alive: no third one mutes it for a second again. */
+		/* It has proven to be alive: a third one does not mute it for a second again. */
 		other.incarnation = 300;
 		assert_int_equal(dta_loss_packet(l, &k, &other, 32, now, fresh), 10);
 		assert_int_equal(dta_loss_packet(l, &k, &h, 32, now, fresh), 10);
-		/* Many incarnations take the windows of each other, not all that there are. */
+		/* Many incarnations replace each other's windows, but not those of others. */
 		for (other.incarnation = 1000; other.incarnation < 1100; other.incarnation++)
 			assert_int_equal(dta_loss_packet(l, &k, &other, 32, now, fresh), 10);
 		assert_int_equal(total(l).reporters, 1);
@@ -329,7 +343,9 @@ static void another_incarnation_mutes_nobody_for_long(void **state)
 	}
 }
 
-/* Five incarnations a second, forged at once or one by one, mute it for a second, once. */
+/*
+ * Five incarnations per second, forged at once or one by one, mute a reporter for a second, once.
+ */
 static void many_incarnations_mute_nobody_for_good(void **state)
 {
 	(void)state;
@@ -368,7 +384,7 @@ static void what_is_authenticated_is_taken_once(void **state)
 	assert_int_equal(dta_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
 	assert_int_equal(total(l).duplicates, 10);
 	assert_int_equal(total(l).reporters, 1);
-	h.incarnation = 5; /* later, round the end of the numbers */
+	h.incarnation = 5; /* later, and the numbers wrap */
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
 	h.incarnation = 0xfffffff0;
 	h.sequence = 10;
@@ -381,7 +397,7 @@ static void what_is_authenticated_is_taken_once(void **state)
 	assert_int_equal(dta_loss_packet(l, &elsewhere, &h, 32, 0, fresh), 0);
 	assert_true(dta_loss_answer(l, 0, &to, &a));
 	assert_int_equal(to.address.s6_addr[15], 1);
-	/* One of the same number without a MAC is another reporter. */
+	/* A reporter with the same number but without a MAC is another reporter. */
 	h.flags = 0;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 10);
 	assert_int_equal(total(l).reporters, 2);
@@ -415,7 +431,7 @@ static void unknown_reporters_are_bounded_and_counted(void **state)
 	assert_int_equal(refused, 9900);
 	assert_int_equal(total(l).refused, 9900);
 	assert_int_equal(total(l).reporters, 100);
-	/* Reporter 0 is heard again and stays; 1 was silent for longest, and goes. */
+	/* Reporter 0 is active again and stays; 1 has been silent for longest, and is evicted. */
 	k = stranger(0);
 	h.sequence = 5;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 900, fresh), 3);
@@ -427,13 +443,15 @@ static void unknown_reporters_are_bounded_and_counted(void **state)
 	k = stranger(0);
 	h.sequence = 5;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 1010, fresh), 0); /* known: a duplicate */
-	/* One that was forgotten with a gap: it is lost, and the sums stay. */
+	/*
+	 * A reporter that was forgotten with a gap: the gap is lost, and the totals do not change.
+	 */
 	assert_int_equal(total(l).lost, 2);
 	assert_int_equal(total(l).expected, 100 * 5 + 3 + 3);
 	dta_loss_free(l);
 }
 
-/* It is no longer the most silent one, and does not keep the windows of others. */
+/* It is no longer the most silent one, and does not keep others' windows occupied. */
 static void one_that_only_beats_pins_no_silent_ones(void **state)
 {
 	struct dta_loss *l =
@@ -468,7 +486,9 @@ static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
 	forgotten_of[1] = reporter;
 }
 
-/* One address, and one tenant, takes at most as much as it leaves; none takes of the other table.
+/*
+ * One address or tenant can use at most as many windows as it leaves free; none can use those of
+ * the other table.
  */
 static void no_address_and_no_tenant_takes_all_windows(void **state)
 {
@@ -501,7 +521,7 @@ static void no_address_and_no_tenant_takes_all_windows(void **state)
 	assert_true(dta_loss_knows(l, 1, 5));
 	assert_false(dta_loss_knows(l, 1, 1999));
 	assert_int_equal(forgotten_of[0], 0);
-	/* The most silent ones make room until its tenant has a share again. */
+	/* The most silent ones are evicted until its tenant has a share again. */
 	assert_int_equal(
 		dta_loss_packet(l, &(struct dta_loss_key){.tenant = 1, .reporter = 1999},
 				&(struct dta_header){.reports = 1, .flags = DTA_AUTHENTICATED}, 32,
@@ -538,7 +558,7 @@ static int begin_again(struct dta_loss *l, uint16_t tenant, uint32_t bits, uint3
 	return dta_loss_packet(l, &k, &h, bits, now, fresh);
 }
 
-/* Its own window makes room as the most silent of all, and is not enough. */
+/* Its own window is evicted as the most silent of all, which is not sufficient. */
 static void a_restart_without_a_share_is_refused(void **state)
 {
 	struct dta_loss *l =
@@ -552,7 +572,7 @@ static void a_restart_without_a_share_is_refused(void **state)
 	dta_loss_free(l);
 }
 
-/* Its worker keeps a number whose new window takes the place of the old one, on each way there. */
+/* In each case, the number stays with its worker when its new window replaces the old one. */
 static void a_number_that_restarts_is_not_forgotten(void **state)
 {
 	struct dta_loss_opts o = {.reporters = 1000, .forget_ns = 1000};
@@ -577,7 +597,7 @@ static void a_number_that_restarts_is_not_forgotten(void **state)
 	dta_loss_free(l);
 }
 
-/* The first packet behind a jump is taken; the second makes the window follow. */
+/* The first packet after a jump is accepted; the second one makes the window follow. */
 static void a_jump_forward_is_loss_and_costs_nothing(void **state)
 {
 	struct dta_loss *l = dta_loss_new(NULL);
@@ -600,7 +620,7 @@ static void a_jump_forward_is_loss_and_costs_nothing(void **state)
 	assert_int_equal(a.range[0].count, 4096 - 10);
 	assert_int_equal(give(l, 0x70000000 - 1, 1, 0), 1);
 	assert_int_equal(give(l, 0x70000000, 10, 0), 0);
-	/* Reordered, and so far apart that each is beyond a window. */
+	/* Reordered, and each beyond the window of the other. */
 	assert_int_equal(give(l, 0x70010005, 5, 0), 5);
 	assert_int_equal(give(l, 0x70010000, 5, 0), 5);
 	assert_int_equal(give(l, 0x70010000, 10, 0), 0);
@@ -611,7 +631,7 @@ static void a_jump_forward_is_loss_and_costs_nothing(void **state)
 	dta_loss_free(l);
 }
 
-/* The end of a stream that was lost is known by a heartbeat, which names no report of its own. */
+/* The loss of the end of a stream is discovered by a heartbeat, which has no reports of its own. */
 static void a_heartbeat_tells_of_a_lost_end(void **state)
 {
 	struct dta_loss *l = dta_loss_new(NULL);
@@ -662,7 +682,9 @@ static void no_single_packet_moves_a_window(void **state)
 	}
 	assert_int_equal(total(l).lost + total(l).missing, 0);
 	assert_int_equal(total(l).expected, at + 100);
-	/* Two that agree move it; what it counted as lost is taken back, and the reporter is heard.
+	/*
+	 * Two packets that agree move it; the losses that it counted are taken back, and the
+	 * reporter is accepted.
 	 */
 	give(l, at + 0x40000000, 1, now);
 	give(l, at + 0x40000001, 1, now);
@@ -674,7 +696,7 @@ static void no_single_packet_moves_a_window(void **state)
 	for (uint32_t k = 0; k < 10; k++)
 		assert_int_equal(give(l, at += 10, 10, now), 10);
 	assert_true(total(l).lost < 10000);
-	/* A jump that a window reaches later was not one. */
+	/* A jump that the window reaches later was not a jump. */
 	at += 10;
 	assert_int_equal(give(l, at + 5000, 10, now), 10);
 	for (uint32_t k = 0; k < 500; k++, at += 10)
@@ -690,7 +712,7 @@ static void beat(struct dta_loss *l, uint32_t sequence)
 	dta_loss_heartbeat(l, &k, &(struct dta_header){.sequence = sequence}, 0);
 }
 
-/* Whatever passes over a jump that was taken but not followed counts it once. */
+/* If a window passes over a jump that was accepted but not followed, it counts the jump once. */
 static void a_window_that_passes_a_jump_has_taken_it(void **state)
 {
 	struct dta_loss *l = dta_loss_new(NULL);
@@ -705,7 +727,7 @@ static void a_window_that_passes_a_jump_has_taken_it(void **state)
 	give(l, 8400, 20, 0);
 	assert_int_equal(total(l).expected, 4270 + 20);
 	dta_loss_free(l);
-	/* By a heartbeat, and by a packet, that reach beyond where both fit the window. */
+	/* By a heartbeat, or by a packet, that ends beyond both. */
 	for (int packet = 0; packet < 2; packet++) {
 		l = dta_loss_new(NULL);
 		give(l, 0, 90, 0);
@@ -719,7 +741,7 @@ static void a_window_that_passes_a_jump_has_taken_it(void **state)
 		assert_int_equal(give(l, 4190, 20, 0), 0);
 		dta_loss_free(l);
 	}
-	/* It is followed from within reach of the window: nothing is given up twice. */
+	/* It is followed from within the window: nothing is given up twice. */
 	l = dta_loss_new(NULL);
 	give(l, 0, 10, 0);
 	give(l, 20, 80, 0);
@@ -731,7 +753,7 @@ static void a_window_that_passes_a_jump_has_taken_it(void **state)
 	give(l, 4310 - 4480, 20, 2000 * MS);
 	assert_int_equal(total(l).lost + total(l).missing, 10 + 60 + 4050 + 30 + 20);
 	dta_loss_free(l);
-	/* One backward confirms none forward. */
+	/* A packet backward confirms no jump forward. */
 	l = dta_loss_new(NULL);
 	give(l, 0, 8000, 0);
 	give(l, 8000, 8000, 0);
@@ -754,7 +776,10 @@ static void more_gaps_than_are_kept_are_given_up_oldest_first(void **state)
 	for (uint32_t i = 0; i < n; i++)
 		assert_int_equal(give(l, 2 * i, 1, 0), 1);
 	assert_int_equal(total(l).missing + total(l).lost, 0);
-	/* A split when there is no room: the oldest goes, which may be the very one. */
+	/*
+	 * A split when there is no room: the oldest gap is given up, which may be the one that is
+	 * split.
+	 */
 	give(l, 2 * n + 100, 1, 0);
 	for (uint32_t i = 0; i < 2 * DTA_LOSS_GAPS_MAX; i++)
 		give(l, 2 * n + 102 + 2 * i, 1, 0);
@@ -848,7 +873,7 @@ static void network_send(struct network *w, uint32_t end, uint32_t reorder)
 	}
 }
 
-/* One of the packets under way arrives. */
+/* One of the packets in transit arrives. */
 static void network_arrive(struct network *w, struct dta_loss *l, const struct dta_loss_key *k,
 			   uint64_t now)
 {
@@ -879,7 +904,7 @@ static void network_arrive(struct network *w, struct dta_loss *l, const struct d
 static void network_retransmit(struct network *w, const struct dta_answer *a)
 {
 	for (uint32_t r = 0; r < a->ranges; r++) {
-		/* Of the reports that it can mean, the last one sent. */
+		/* The last report sent among those that the number can mean. */
 		uint64_t first = w->sent -
 				 ((uint32_t)(w->start + w->sent - a->range[r].first) & w->mask);
 
@@ -918,7 +943,7 @@ static void network(uint32_t bits, uint32_t start, uint32_t loss_percent, bool r
 				network_retransmit(&w, &a);
 	}
 	s = total(l);
-	/* Whatever was not seen at all at the end is not expected either. */
+	/* Reports at the end that were never seen are not expected either. */
 	assert_true(s.expected <= w.sent && s.expected + 1000 > w.sent);
 	assert_int_equal(s.expected - s.arrived, s.missing + s.lost);
 	if (!loss_percent)

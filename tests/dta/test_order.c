@@ -29,7 +29,7 @@ struct world {
 	struct dta_loss *loss;
 	uint64_t seed, now;
 	uint32_t newest[KEYS],
-		stored[KEYS]; /* numbers of reports, of all that arrived and in the store */
+		stored[KEYS]; /* numbers of reports: of all that arrived, and in the store */
 	struct packet *sent;  /* all of them */
 	struct packet flight[FLIGHT];
 	uint32_t packets, flying;
@@ -40,7 +40,7 @@ struct world {
 static uint64_t fresh[DTA_LOSS_FRESH_WORDS];
 static struct dta_packet parsed;
 
-/* What a translator does with a packet. */
+/* Does what a translator does with a packet. */
 static void deliver(struct world *w, const struct packet *p, uint16_t reporter)
 {
 	const struct dta_loss_key from = {.tenant = 1, .reporter = reporter, .port = 9};
@@ -107,7 +107,10 @@ static void send_packet(struct world *w, uint32_t i, uint32_t lose, uint16_t rep
 			w->flight[w->flying++] = w->sent[i];
 			continue;
 		}
-		/* One that flew for long, or just now, arrives: the network reorders. */
+		/*
+		 * A packet that was in transit for a long or a short time arrives: the network
+		 * reorders.
+		 */
 		deliver(w, &w->flight[at], reporter);
 		w->flight[at] = w->sent[i];
 	}
@@ -197,7 +200,7 @@ static void what_is_resent_after_a_lost_output_keeps_its_order(void **state)
 	run(0, 2000, true, false);
 }
 
-/* The writes of both were lost: the older one, resent first, is no longer superseded. */
+/* The writes of both were lost: the older one, which is resent first, is no longer superseded. */
 static void what_an_output_lost_supersedes_nothing(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
@@ -229,7 +232,9 @@ static void what_an_output_lost_supersedes_nothing(void **state)
 	free(w);
 }
 
-/* Two packets each leave a hole: memory is bounded, and what is not ordered is counted. */
+/*
+ * The two packets of each sender leave a hole: memory is bounded, and unordered writes are counted.
+ */
 static void strangers_with_holes_fill_no_memory(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));

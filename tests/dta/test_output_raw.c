@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_output_raw.c - the output that builds its own frames, against a simulated responder behind
- * a network that loses frames, falls silent and refuses; time is simulated. tests/guest/dta.sh
- * uses a real one.
+ * test_output_raw.c - the output that builds its own frames, with a simulated responder behind a
+ * network that loses frames, falls silent and refuses; time is simulated. tests/guest/dta.sh uses a
+ * real responder.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #define COUNTERS  4096u /* bytes of the memory from its start that only FETCH_ADD touches */
 #define ADDR	  0x7f0000001000ull
 #define RKEY	  77u
-#define REMEMBERS 4u /* answers to FETCH_ADDs, for duplicates */
+#define REMEMBERS 4u /* answers to FETCH_ADDs kept for duplicates */
 #define QUEUE	  4096u
 
 static uint64_t seed;
@@ -47,8 +47,8 @@ static struct {
 	uint8_t answer[QUEUE][128];
 	size_t bytes[QUEUE];
 	unsigned head, tail;
-	unsigned refuse; /* sends to fail with EAGAIN */
-	unsigned mute;	 /* answers to lose, of what was executed */
+	unsigned refuse; /* number of sends that fail with EAGAIN */
+	unsigned mute;	 /* number of answers to lose, although the operation was executed */
 } peer;
 
 static uint64_t get(const uint8_t *from, unsigned bytes)
@@ -256,7 +256,7 @@ static void connect_them(struct dta_output *o)
 	peer.head = peer.tail;
 	memset(peer.remembered, 0xff, sizeof(peer.remembered));
 	assert_int_equal(dta_output_raw_connect(o, &theirs), 0);
-	/* A second answer would be to a question of before. */
+	/* A second answer would belong to an earlier request. */
 	assert_int_equal(dta_output_raw_connect(o, &theirs), -EALREADY);
 }
 
@@ -285,7 +285,7 @@ static void go_on(struct dta_output *o)
 		connect_them(o);
 }
 
-/* What was asked of an output, and what memory then has to hold. */
+/* The operations requested of an output, and the expected contents of memory. */
 struct asked {
 	uint8_t memory[MEMORY];
 	uint64_t adds, bells, denied, steps;
@@ -304,7 +304,7 @@ static void disturb(unsigned round)
 		peer.mute = 40;
 }
 
-/* One operation at random; deny: with a key that the peer does not know. */
+/* Requests one random operation; deny: with a key that the peer does not know. */
 static void operate(struct dta_output *o, struct asked *want, unsigned round, bool deny)
 {
 	uint8_t data[4096];
@@ -352,7 +352,7 @@ static struct dta_output_stats account_closes(struct dta_output *o, const struct
 	assert_int_equal(s.adds, want->adds + want->denied);
 	assert_int_equal(s.failed, want->denied);
 	assert_true(peer.adds <= want->adds && peer.adds + s.unconfirmed >= want->adds);
-	/* An immediate may come twice only if it was under way when the queue pair broke. */
+	/* An immediate may arrive twice only if it was in transit when the queue pair broke. */
 	assert_true(s.disconnects ? peer.bells >= want->bells : peer.bells == want->bells);
 	if (!s.disconnects)
 		assert_int_equal(s.unconfirmed, 0);
@@ -400,9 +400,8 @@ static void memory_is_written_in_order_and_the_account_closes(void **state)
 }
 
 /*
- * Who drives may have looked at the clock before frames were sent. An answer that seems to come
- * before its question says nothing about the round trip, and what is lost later is sent again in
- * time.
+ * The caller may have read the clock before frames were sent. An answer that seems to precede its
+ * request says nothing about the round trip, and later losses are still repaired in time.
  */
 static void an_old_clock_reading_prevents_no_resend(void **state)
 {

@@ -113,7 +113,7 @@ static void a_bank_is_zeroed_after_every_translator_left_it(void **state)
 	wait_epoch(o, 1); /* bank 1 had no translator */
 	assert_int_equal(zero[0], 1);
 	rotated(&a);
-	/* Epoch 2 needs the bank of epoch 0, which b may still write into. */
+	/* Epoch 2 needs the bank of epoch 0, in which b may still write. */
 	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	wait_waiting(o);
 	assert_true(is_epoch(o, 1));
@@ -123,7 +123,9 @@ static void a_bank_is_zeroed_after_every_translator_left_it(void **state)
 	wait_epoch(o, 2);
 	assert_int_equal(zero[0], 0);
 	assert_int_equal(zero[v.bank_stride - 1], 0);
-	/* One whose connection is lost may write as long as its process, which is this one, lives.
+	/*
+	 * A translator whose connection is lost may write as long as its process lives, which is
+	 * this one.
 	 */
 	assert_int_equal(a.epoch, 2);
 	rotated(&a);
@@ -136,7 +138,7 @@ static void a_bank_is_zeroed_after_every_translator_left_it(void **state)
 	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	wait_waiting(o);
 	assert_true(is_epoch(o, 3));
-	/* It comes again, gets its lane, and says it. */
+	/* It reconnects, gets its lane, and reports this. */
 	come(&b, socket_path(), "b");
 	rotated(&b);
 	wait_epoch(o, 4);
@@ -145,15 +147,15 @@ static void a_bank_is_zeroed_after_every_translator_left_it(void **state)
 	dta_store_server_free(o);
 }
 
-/* A translator in a process of its own. */
+/* A translator in a separate process. */
 struct child {
 	int go[2], came[2];
 	pid_t pid;
 };
 
 /*
- * Before there are threads, which may hold a lock of a sanitizer's for ever in the child. It waits
- * for child_go().
+ * Forks before there are threads, which might hold a lock of a sanitizer that the child would wait
+ * for forever. The child waits for child_go().
  */
 static struct child child_new(void (*come_and_say)(void))
 {
@@ -202,7 +204,7 @@ static void come_as_child(void)
 	come(&t, socket_path(), "child");
 }
 
-/* A translator that is killed counts no more. */
+/* A translator that was killed no longer counts. */
 static void a_killed_translator_holds_up_nothing(void **state)
 {
 	struct child c = child_new(come_as_child);
@@ -235,7 +237,7 @@ static void wait_written(struct dta_store_server *o, uint64_t units)
 	assert_int_equal(unit_count(o, "written"), units);
 }
 
-/* Packets of the first translator's last account; -1: it is gone, and may write no more. */
+/* Packets in the last account of the first translator; -1: it is gone, and may no longer write. */
 static int64_t packets_of_first(struct dta_store_server *o)
 {
 	json_t *j = dta_store_server_json(o);
@@ -263,7 +265,7 @@ static void say_two_runs(void)
 	say_units(t.line, 1, 30); /* begun anew */
 }
 
-/* A run that ended, and then its name, of which the lane is another's now. */
+/* A run that ended, then another of the same name, whose lane another translator gets later. */
 static void a_translators_counts_survive_its_successors(void **state)
 {
 	struct child c = child_new(say_two_runs);
@@ -283,7 +285,7 @@ static void a_translators_counts_survive_its_successors(void **state)
 	assert_int_equal(t.lane, 0);
 	say_units(t.line, 1, 7);
 	wait_written(o, 137);
-	/* Of a liar's, what overflows is its own. */
+	/* An overflow caused by a liar affects only its own counts. */
 	for (json_int_t packets = 9; packets; packets--)
 		say_units(t.line, packets, INT64_MAX);
 	say_units(t.line, 10, 0);
@@ -321,7 +323,7 @@ static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 	dta_store_server_free(o);
 }
 
-/* Else its listening socket would wake it for ever, and new connections would wait. */
+/* Otherwise its listening socket would wake it forever, and new connections would wait. */
 static void a_client_without_a_descriptor_left_is_refused(void **state)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -375,7 +377,7 @@ static void a_report_stands_is_overwritten_updated_or_expired(void **state)
 	     slot < end; slot += 2)
 		standing += *slot != 0;
 	assert_in_range(standing, KEYS / 3, KEYS - 1); /* some fell upon others */
-	/* Newer values of their own: they evict no other. */
+	/* Newer values of the same keys evict no others. */
 	for (uint64_t key = KEYS - AGAIN; key < KEYS; key++)
 		put(&t, 0, 0, key);
 	a.engine.units = KEYS + AGAIN;
@@ -435,7 +437,7 @@ static void a_store_resizes_live_and_both_sizes_are_readable(void **state)
 	assert_false(found(o, 13));
 	assert_int_equal(dta_store_server_resize(o, "flows", 0, error, sizeof(error)), -EINVAL);
 	assert_int_equal(dta_store_server_resize(o, "none", 10, error, sizeof(error)), -ENOENT);
-	/* As often as one likes, but never so that memory goes that may still be written. */
+	/* Any number of times, but memory that may still be written to is never freed. */
 	assert_int_equal(dta_store_server_resize(o, "flows", 6000, error, sizeof(error)), 0);
 	assert_int_equal(dta_store_server_resize(o, "flows", 7000, error, sizeof(error)), 0);
 	assert_int_equal(dta_store_server_resize(o, "flows", 8000, error, sizeof(error)), -EBUSY);
@@ -481,7 +483,7 @@ static void who_says_anything_wrong_is_told_and_let_go(void **state)
 		assert_null(next(l, &fd));
 		dta_control_line_free(l);
 	}
-	/* Nonsense from an admitted translator changes nothing. */
+	/* Invalid messages of an admitted translator change nothing. */
 	come(&t, socket_path(), "t");
 	say(t.line,
 	    json_pack("{s:s,s:i,s:i,s:i}", "type", "rotated", "tenant", 7, "store", 7, "epoch", 7));
@@ -497,8 +499,10 @@ static void who_says_anything_wrong_is_told_and_let_go(void **state)
 	dta_store_server_free(o);
 }
 
-/* What a running owner can't do is refused in a line that says what, and nothing else of the file
- * is done. */
+/*
+ * Changes that are impossible for a running server are refused in one line that names them, and
+ * then no other change of the file is made either.
+ */
 static void a_reload_does_what_it_can_and_else_nothing(void **state)
 {
 	static const struct {
@@ -538,7 +542,7 @@ static void a_reload_does_what_it_can_and_else_nothing(void **state)
 	json_decref(j);
 	write_file("s.yaml", yaml("tenants: [{number: 7, rate: 9, burst: 3}, {number: 8}]", FLOWS));
 	assert_int_equal(dta_store_server_reload(o, error, sizeof(error)), 0);
-	/* Nothing was told of those that were refused. */
+	/* Refused changes were not announced. */
 	for (int64_t tenant = 7; tenant < 9; tenant++) {
 		j = until(&t, "tenant");
 		assert_int_equal(number(j, "tenant"), tenant);
@@ -550,7 +554,7 @@ static void a_reload_does_what_it_can_and_else_nothing(void **state)
 	dta_store_server_free(o);
 }
 
-/* Epochs by the clock, with a translator that answers. */
+/* Epochs rotate by the clock, with a translator that answers. */
 static void epochs_rotate_by_themselves(void **state)
 {
 	struct translator t;

@@ -23,8 +23,8 @@ static unsigned long huge_shared_kib(void)
 }
 
 /*
- * What "pages" says of a store of 4 MiB and a few pages, and how much of it is huge; NULL with an
- * error: it can't be had.
+ * The state of "pages" for a store of 4 MiB and a few pages, and how much of it is in huge pages;
+ * NULL with an error: such pages are not available.
  */
 static const char *pages_of(const char *policy, unsigned long *kib, char error[512])
 {
@@ -45,8 +45,10 @@ static const char *pages_of(const char *policy, unsigned long *kib, char error[5
 	snprintf(pages, sizeof(pages), "%s", json_string_value(json_object_get(object, "pages")));
 	huge = (uint64_t)json_integer_value(json_object_get(object, "huge_bytes"));
 	*kib = huge_shared_kib() - before;
-	/* Reserved ones are counted elsewhere; of others as much as is mapped already, which 6.1
-	 * leaves to who touches it. */
+	/*
+	 * Reserved pages are counted elsewhere; of others, only mapped ones count, which Linux 6.1
+	 * maps when they are touched.
+	 */
 	if (!strcmp(pages, "transparent"))
 		assert_true(huge == 4 << 20 && *kib && *kib <= huge >> 10);
 	else if (!strcmp(pages, "small"))
@@ -71,7 +73,7 @@ static bool file_has(const char *path, const char *what)
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
-/* Whether this kernel puts shared memory into huge pages for who asks, and has some now. */
+/* Whether this kernel collapses shared memory into huge pages on request, and has some now. */
 static bool collapses(void)
 {
 	const size_t bytes = 4 << 20;
@@ -168,8 +170,9 @@ static void files_survive_a_restart_and_others_are_left_alone(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* One line that names the file, and the file stays as it is: whichever process owns it, and
- * whatever size it has. */
+/*
+ * One line names the file, and the file stays unchanged, whatever its owner and its size are.
+ */
 static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 {
 	char error[512], path[128], kept[128], rest[128], text[1024];
@@ -196,7 +199,9 @@ static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 		assert_non_null(strstr(error, path));                            \
 		assert_null(strchr(error, '\n'));                                \
 	} while (0)
-	/* Owned by another user: root may do everything, so it becomes another user for a moment.
+	/*
+	 * Owned by another user: root may do everything, so the test becomes another user for a
+	 * moment.
 	 */
 	assert_int_equal(chmod(test_folder, 0755), 0);
 	assert_int_equal(chmod(config, 0644), 0);
@@ -213,13 +218,14 @@ static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 	assert_non_null(strstr(error, "Permission denied"));
 	assert_non_null(strstr(error, path));
 	assert_int_equal(chmod(path, 0600), 0);
-	/* Longer than it says that it is, by no page and by some. */
+	/* Longer than its header states, by one page and by several. */
 	assert_int_equal(truncate(path, st.st_size + 1), 0);
 	REFUSED("too long");
 	assert_int_equal(truncate(path, st.st_size + 8192), 0);
 	REFUSED("too long");
 	assert_int_equal(truncate(path, st.st_size), 0);
-	/* Elsewhere, and a link to it: a directory that others may write into could lead anywhere.
+	/*
+	 * In another folder, through a link: a folder that others can write to could lead anywhere.
 	 */
 	assert_int_equal(rename(path, kept), 0);
 	assert_int_equal(symlink(kept, path), 0);
@@ -235,7 +241,7 @@ static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* More than 4 GiB, of which only what is touched is there. */
+/* More than 4 GiB, of which only touched pages exist. */
 static void a_store_of_more_than_4_gib_is_asked_like_any(void **state)
 {
 	struct sl_store_config c = {.kind = SL_STORE_KEYWRITE,

@@ -63,7 +63,7 @@ static void what_was_written_is_found_and_nothing_else(void **state)
 	free(m.map);
 }
 
-/* A value of zeros is a value: the original can't tell it from none. */
+/* A value of zeros is a value: the original DTA cannot distinguish it from an empty slot. */
 static void a_value_of_zeros_is_found(void **state)
 {
 	uint64_t key = 5;
@@ -226,7 +226,9 @@ static uint32_t crc32_slot(uint64_t key, uint32_t n, uint32_t slots)
 
 #define M 65536u
 
-/* Share of keys that are still in one of their N slots after load * M keys more were written. */
+/*
+ * Share of keys that are still in one of their N slots after load * M more keys have been written.
+ */
 static double measured(struct made *m, double load, uint32_t copies, uint64_t seed)
 {
 	enum { ASKED = 40000 };
@@ -240,14 +242,15 @@ static double measured(struct made *m, double load, uint32_t copies, uint64_t se
 		put_keywrite(m, 0, &key, 8, &key, 0, copies);
 		if (i < later)
 			continue;
-		/* The key that `later` keys came after, the key itself not among them. */
+		/* The key that was followed by `later` keys, not counting itself. */
 		key = dta_mix(seed + i - later);
 		hits += dta_view_keywrite_many(&m->v, 0, copies, &key, 8, 1, value, &found);
 	}
 	return (double)hits / ASKED;
 }
 
-/* Share of load * M keys that can be read when all of them were written: in CRC slots, and in ours.
+/*
+ * Share of keys that can be read after load * M keys were written, in slots with CRC and in ours.
  */
 static void measured_all(struct made *m, double load, uint32_t copies, double *crc, double *ours)
 {
@@ -302,8 +305,10 @@ static void success_is_the_formulas_where_crc_slots_fall_short(void **state)
 				fail_msg("load %.1f, N=%u: %.4f, the formula says %.4f", a, n, got,
 					 want);
 		}
-	/* As the original's: two keys that meet in one slot meet in all, so that copies make it
-	 * worse. */
+	/*
+	 * As in the original: two keys that share one slot share all of them, so copies make it
+	 * worse.
+	 */
 	measured_all(&m, .1, 2, &crc, &ours);
 	assert_true(fabs(crc - .903) < .01);
 	assert_true(fabs(ours - .986) < .005);
@@ -335,7 +340,7 @@ static void load_and_prediction_are_what_was_written(void **state)
 	free(m.map);
 }
 
-/* A log of one lane as the engine writes it, in blocks of 16. */
+/* A log of one lane in blocks of 16, as the engine writes it. */
 struct logged {
 	struct made *m;
 	uint32_t lane, count;
@@ -364,8 +369,8 @@ static void log_item(struct logged *l, uint8_t bytes, const void *data, size_t n
 #define IN_LOG 4096u
 
 /*
- * load * slots keys into the newest epoch, by two translators in turn; of the one before, some too.
- * They have two copies each, or mixed one or three, as the log says.
+ * Writes load * slots keys to the newest epoch, by two translators in turn, and some to the
+ * previous epoch. They have two copies each, or a mix of one and three, as the log states.
  */
 static void fill(struct made *m, struct made *log, uint32_t kind, double load, bool mixed)
 {
@@ -432,7 +437,7 @@ static void success_measured_is_what_was_predicted(void **state)
 			log.view[0] = &keys.v;
 			dta_query_success(&held, &log, &s);
 			assert_int_equal(s.epoch, 5);
-			if (blocks == 16) { /* what the log lacks is not guessed */
+			if (blocks == 16) { /* keys that the log lacks are not guessed */
 				assert_non_null(strstr(s.why_not, "not have all keys"));
 				assert_int_equal(s.asked, 0);
 			} else {
@@ -510,8 +515,10 @@ static void put_items(struct made *m, uint64_t block, uint64_t first, uint32_t c
 	put_block(m, 1, 1, block, items, count);
 }
 
-/* Thousands of wraps, full and partial blocks, readers near and far: nothing lost, nothing twice,
- * in order. */
+/*
+ * Thousands of wraps, full and partial blocks, readers near and far: no item is lost or read twice,
+ * and all are in order.
+ */
 static void a_reader_sees_every_item_once_in_order_over_wraps(void **state)
 {
 	struct sl_query_append_reader r = {.list = 1, .lane = 1};
@@ -589,7 +596,7 @@ static void a_block_that_is_half_written_is_waited_for(void **state)
 	free(m.map);
 }
 
-/* Lap numbers have 24 bits: a ring that has gone round more often goes on. */
+/* Lap numbers have 24 bits: a ring that wraps more often still works. */
 static void lap_numbers_go_round(void **state)
 {
 	struct sl_query_append_reader r = {.list = 1, .lane = 1, .block = 0xffffffull * 7 - 3};
@@ -649,8 +656,10 @@ static void a_path_is_decoded_against_the_known_values(void **state)
 		memset(bank_of(&m, 0), 0, m.v.bank_stride);
 		dta_view_path(&m.v, &q, set, 64, &p);
 		assert_int_equal(p.result, SL_QUERY_EMPTY);
-		/* Hops that are written apart add up; of another path of the key, the whole one
-		 * counts. */
+		/*
+		 * Hops that are written separately add up; of several paths of a key, the complete
+		 * one counts.
+		 */
 		put_path(&m, 0, &key, 8, some, hops, hop, 0, 1);
 		put_path(&m, 0, &key, 8, all ^ some, hops, hop, 1, 2);
 		dta_view_path(&m.v, &q, set, 64, &p);
@@ -663,7 +672,9 @@ static void a_path_is_decoded_against_the_known_values(void **state)
 		assert_int_equal(p.hops, 1);
 		assert_int_equal(p.present, 1);
 		memset(bank_of(&m, 0), 0, m.v.bank_stride);
-		/* A translator that lies: as many hops as the hop's number, or more than there are.
+		/*
+		 * A translator that lies: the number of hops is at most the hop's number, or
+		 * exceeds the maximum.
 		 */
 		for (uint32_t lie = 0; lie <= 65; lie += 65) {
 			uint64_t *unit = (void *)(bank_of(&m, 0) +
@@ -749,12 +760,12 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 			0);
 		assert_true(e.value == sketch_cells_estimate(&whole.s, hash_of(key), &error));
 		assert_true(e.error == error);
-		/* Cells that no stream gives have no estimate; a Count-Sketch may have any. */
+		/* Impossible cells have no estimate; a Count-Sketch may have any cells. */
 		memset(cells, 0xff, 8);
 		assert_int_equal(
 			dta_sketch_estimate(&c, cells, kind == SL_STORE_HLL ? NULL : &key, 8, &e),
 			kind == SL_STORE_COUNT_SKETCH ? 0 : -EINVAL);
-		/* A row that changed after its check word was made is not believed. */
+		/* A row that changed after its check word was computed is refused. */
 		bank_of(&m, 0)[sl_store_lane_bytes(&c) + sizeof(struct sl_store_complete)] ^= 1;
 		dta_view_sketch(&m.v, NEWEST, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_CONFLICT);

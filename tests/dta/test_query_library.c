@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_query_library.c - query.h as an application uses it: every kind of store, and files that
- * are no store.
+ * test_query_library.c - query.h as applications use it: every kind of store, and files that are
+ * not stores.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ void *__wrap_calloc(size_t n, size_t size)
 
 /* ---- stores ---- */
 
-/* A store in sealed memory, mapped for who writes and opened by who asks. */
+/* A store in sealed memory, mapped for the writer and opened by the reader. */
 struct scene {
 	struct made m;
 	struct sl_store *s;
@@ -132,7 +132,7 @@ static void values_are_found_empty_in_conflict_or_unknown(void **state)
 	assert_true(a.agreed == 2 && a.asked == 2 && a.epoch == 0 && a.error_probability > 0);
 	assert_int_equal(RESULT(a, sl_query_keywrite(t.s, &other, 8, NULL, &a)), SL_QUERY_EMPTY);
 	assert_int_equal(a.bytes, 0);
-	/* Of one epoch: that of number 0 is no default. */
+	/* Queries of one epoch: number 0 is not a default. */
 	assert_int_equal(
 		RESULT(a, sl_query_keywrite(t.s, &key, 8,
 					    OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 1), &a)),
@@ -286,12 +286,12 @@ static void *write_soon(void *arg)
 	struct writing *w = arg;
 
 	while (!__atomic_load_n(&w->go, __ATOMIC_ACQUIRE))
-		usleep(1000); /* the reader waits, as a rule: it holds either way */
+		usleep(1000); /* the reader is usually waiting by then; the test holds either way */
 	put_items(w->m, w->block);
 	return NULL;
 }
 
-/* How many items came; the call must succeed. */
+/* Returns the number of items; the call must succeed. */
 static uint32_t read_items(const struct sl_store *s, struct sl_query_append_reader *r,
 			   uint64_t *items, uint32_t max, uint64_t timeout_ns)
 {
@@ -334,7 +334,7 @@ static void a_reader_waits_goes_on_and_sees_what_it_missed(void **state)
 	assert_int_equal(read_items(t.s, &r, items, 32, 0), 32);
 	assert_int_equal(items[31], 399);
 	assert_int_equal(r.items / 4 + r.overrun, 100);
-	/* Kept and set again, a place is where it was. */
+	/* A position can be saved and set again. */
 	assert_int_equal(sl_query_append_begin(t.s, &late, 1, 1, SL_QUERY_APPEND_OLDEST), 0);
 	late.block = 97;
 	assert_int_equal(read_items(t.s, &late, items, 32, 0), 12);
@@ -354,11 +354,11 @@ static void what_is_no_question_is_refused(void **state)
 	struct scene t = scene(&keywrite);
 	struct sl_increment_answer count = SL_OPTS(sl_increment_answer);
 	struct sl_keywrite_answer a = SL_OPTS(sl_keywrite_answer);
-	/* Of an older header: what is behind its end is neither read nor written. */
+	/* Compiled with an older header: fields after its end are neither read nor written. */
 	struct {
 		struct sl_keywrite_answer a;
 	} old = {{.sz = offsetof(struct sl_keywrite_answer, value)}};
-	/* Of a newer header: an option that is set and unknown here must not be ignored. */
+	/* Compiled with a newer header: an unknown option that is set must not be ignored. */
 	struct {
 		struct sl_query_opts o;
 		uint64_t more;
@@ -416,7 +416,7 @@ static void what_is_no_store_is_refused_with_a_line(void **state)
 	assert_null(sl_store_open_fd(loose.fd, why, sizeof(why)));
 	assert_int_equal(errno, EINVAL);
 	assert_non_null(strstr(why, "not sealed"));
-	/* Nor a file that was removed, which has no seals at all. */
+	/* Nor a deleted file, which has no seals at all. */
 	fd = open(tmp ? tmp : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd >= 0) {
 		assert_int_equal(sendfile(fd, t.fd, &from, 1 << 20) > 0, true);
@@ -488,7 +488,7 @@ static void what_was_reported_within_its_reach_is_found(void **state)
 	assert_int_equal(sl_query_reports_until(NULL, 0, .5, &unset), -EINVAL);
 	for (uint64_t key = 0; key < keys; key++)
 		put_keywrite(&t.m, 0, &key, 8, &key, 0, 2);
-	/* 200 keys of about that age: .9 of them, of which the standard deviation is .021. */
+	/* 200 keys of about this age: 0.9 of them, with a standard deviation of 0.021. */
 	for (uint64_t key = keys - reach - 100; key < keys - reach + 100; key++)
 		found += RESULT(a, sl_query_keywrite(t.s, &key, 8, NULL, &a)) == SL_QUERY_FOUND;
 	assert_true(found > 164 && found < 196);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_raw_xdp.c - frames sent by AF_XDP over a veth pair in a network namespace of the test. */
+/* test_raw_xdp.c - frames sent by AF_XDP over a veth pair in a separate network namespace. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -111,7 +111,7 @@ static void each_has_a_queue_and_who_finds_none_is_told(void **state)
 	assert_int_equal(dta_raw_port_open(&p[2], &o, error, sizeof(error)), -EBUSY);
 	assert_non_null(strstr(error, "sl-out, queue 1: another AF_XDP socket uses the queue"));
 	dta_raw_port_close(&p[0]);
-	/* The kernel frees a queue behind our back. */
+	/* The kernel frees a queue asynchronously. */
 	for (int i = 0; i < 100 && dta_raw_port_open(&p[2], &o, error, sizeof(error)); i++)
 		;
 	assert_non_null(p[2].xsk);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_report.c - the reporter library against a simulated translator: reports arrive, and the
- * account closes.
+ * test_report.c - the reporter library with a simulated translator: reports arrive, and the
+ * counters add up.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -114,7 +114,7 @@ static void say(struct translator *t, const struct dta_answer *a)
 	sendto(t->fd, p, n, 0, (struct sockaddr *)&t->from, sizeof(t->from));
 }
 
-/* Takes what is there, loses some of it, counts each report's value, answers. */
+/* Reads the available packets, loses some of them, counts each report's value, and answers. */
 static void step(struct translator *t)
 {
 	static uint64_t fresh[DTA_LOSS_FRESH_WORDS];
@@ -231,7 +231,10 @@ static void each_primitive_arrives_as_it_was_reported(void **state)
 	assert_memory_equal(got.block[3].items, "\7\7\7\7\1\2\3\4\5\6\7\10", 12);
 	assert_memory_equal(got.block[4].items, "\7\7\7\7\x3f\x40\0\0\x0a\x0b\x0c\x0d", 12);
 	assert_false(next_packet(t));
-	/* Settled, or on a slow machine it would be sent again between what follows. */
+	/*
+	 * Acknowledged, so that a slow machine does not send it again between the following
+	 * packets.
+	 */
 	a.incarnation = got.header.incarnation;
 	say(t, &a);
 	assert_int_equal(sl_reporter_poll(r), 0);
@@ -325,10 +328,13 @@ static void only_what_changed_is_reported(void **state)
 			assert_int_equal(sl_report_keywrite(r, &how, &key, 4, &value, 4), 0);
 			assert_int_equal(sl_report_keywrite(r, &other, &key, 4, &key, 4), 0);
 		}
-	/* Once each; those of key % 4 == 0 five times, but for key 0's that began as it was. */
+	/*
+	 * Each once; those of key % 4 == 0 five times, except for key 0's, whose value did not
+	 * change.
+	 */
 	assert_int_equal(stats(r).unchanged, 4000 - 800 - 100 * 4);
 	sl_reporter_close(r);
-	/* More keys than it remembers: they go out again, none is suppressed that changed. */
+	/* More keys than it remembers: they are sent again, and no changed value is suppressed. */
 	r = reporter(t, (struct sl_reporter_opts){.change_entries = 16, .refresh_ns = ~0ull});
 	for (uint32_t i = 0; i < 20000; i++) {
 		uint32_t key = rnd(1000);
@@ -337,7 +343,7 @@ static void only_what_changed_is_reported(void **state)
 	}
 	assert_int_equal(stats(r).unchanged, 0);
 	sl_reporter_close(r);
-	/* An epoch of a store goes by: the value is said again. */
+	/* An epoch of a store has passed: the value is reported again. */
 	r = reporter(t, (struct sl_reporter_opts){.change_entries = 16, .refresh_ns = 1});
 	for (uint64_t sent = 0; sent < 3; sent = stats(r).sent) {
 		assert_int_equal(sl_report_keywrite(r, &how, "same", 4, "same", 4), 0);
@@ -381,7 +387,7 @@ static void a_sample_by_key_is_the_same_at_every_reporter(void **state)
 	translator_free(t);
 }
 
-/* A third of all packets is lost, answers as well. */
+/* A third of all packets is lost, including answers. */
 static void essential_reports_arrive_once_over_a_lossy_network(void **state)
 {
 	struct translator *t = translator_new();
@@ -430,9 +436,11 @@ static void essential_reports_arrive_once_over_a_lossy_network(void **state)
 	translator_free(t);
 }
 
-/* Two translators, of which the first ends or falls silent half way: nothing is lost. */
-/* An answer names 64 ranges, a translator keeps 256 gaps: what is behind them is named, or sent
- * again, later. */
+/* Two translators, the first of which ends or falls silent half way: nothing is lost. */
+/*
+ * An answer names 64 ranges, and a translator remembers 256 gaps: the others are named, or sent
+ * again, later.
+ */
 static void more_holes_than_an_answer_can_name_lose_nothing(void **state)
 {
 	const struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
@@ -515,13 +523,16 @@ static void reports_go_on_at_the_next_translator(bool silent)
 	assert_int_equal(stats(r).sent, 1000);
 	assert_int_equal(stats(r).waiting, 0);
 	for (value = 0; value < 1000; value++) {
-		/* At the first what it took; what it took and could not acknowledge is at both. */
+		/*
+		 * The first one has the reports that it accepted; those that it accepted but could
+		 * not acknowledge are at both.
+		 */
 		assert_true(t[0]->counts[value] + t[1]->counts[value] > 0);
 		assert_true(t[0]->counts[value] < 2 && t[1]->counts[value] < 2);
 		first += t[0]->counts[value];
 	}
 	assert_true(first > 0 && first < 1000);
-	/* At the second it is a reporter that began anew: nothing is missing there. */
+	/* For the second one, it is a reporter that has just started: nothing is missing there. */
 	assert_int_equal(total_of(t[1]).expected, total_of(t[1]).arrived);
 	sl_reporter_close(r);
 	translator_free(t[0]);
@@ -574,7 +585,9 @@ static void answers_of_strangers_are_refused(void **state)
 	translator_free(t);
 }
 
-/* A translator that does not know the newer report, as it was started later, gets its value. */
+/*
+ * A translator that does not know the newer report, because it was started later, gets its value.
+ */
 static void what_is_resent_has_the_newest_value(void **state)
 {
 	const struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
@@ -709,8 +722,8 @@ static void a_stream_that_ends_says_so(void **state)
 }
 
 /*
- * An outage that takes longer than a reporter's patience ever was, and in which more reports are
- * sent than a translator's window holds; the translator comes back, or another one in its place.
+ * An outage that lasts longer than a reporter ever waits, during which more reports are sent than
+ * fit in a translator's window; the translator comes back, or another one replaces it.
  */
 static void essential_reports_outlast_an_outage(void **state)
 {
@@ -779,7 +792,7 @@ static void credits_hold_reports_back(void **state)
 	assert_int_equal(sl_report_append(r, &how, 1, "item", 4), 0);
 	sl_reporter_flush(r);
 	assert_int_equal(stats(r).sent, 1);
-	while (!stats(r).acks) { /* asked for at the latest when it is sent again */
+	while (!stats(r).acks) { /* requested at the latest when it is sent again */
 		assert_true(base_now_ns() < end);
 		step(t);
 		sl_reporter_poll(r);
@@ -788,14 +801,14 @@ static void credits_hold_reports_back(void **state)
 		sl_report_append(r, NULL, 1, "item", 4);
 	dropped = stats(r).dropped_credits;
 	assert_int_equal(dropped, 1);
-	/* 20 and the one that waits; and one each 100 ms may ask for more. */
+	/* 20 and the waiting one; one more packet per 100 ms may request more. */
 	assert_true(i >= 21);
 	assert_int_equal(stats(r).packed, 1);
 	step(t); /* every packet beyond half of the credits asked */
 	assert_int_equal(sl_reporter_poll(r), 0);
 	assert_int_equal(sl_report_append(r, NULL, 1, "item", 4), 0);
 	assert_int_equal(stats(r).dropped_credits, dropped);
-	/* None at all, and a reporter that waits, for as long as it was told to. */
+	/* No credits at all, and a reporter that waits for as long as it was told to. */
 	sl_reporter_close(r);
 	t->credits = 0;
 	r = reporter(t, (struct sl_reporter_opts){.flags = SL_REPORTER_SINGLE | SL_REPORTER_WAIT,
@@ -886,7 +899,7 @@ static void reports_out_of_bounds_are_refused(void **state)
 	uint8_t big[300] = {0};
 
 	(void)state;
-	/* No process listens there, which the network reports later and the reporter counts. */
+	/* No process listens there; the network reports this later, and the reporter counts it. */
 	r = sl_reporter_open(&SL_OPTS(sl_reporter_opts, .target = "127.0.0.1:1",
 				      .packet_bytes = 128, .flags = SL_REPORTER_SINGLE));
 	assert_non_null(r);

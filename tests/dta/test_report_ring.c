@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_report_ring.c - a reporter's ring in a file: a process that is killed at any time loses
- * nothing that was reported, and no file makes the next one send what it did not.
+ * test_report_ring.c - a reporter's ring in a file: if the process is killed at any time, no report
+ * is lost, and no file makes the next process send something that was not reported.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -83,7 +83,7 @@ static struct sl_reporter_stats stats(const struct sl_reporter *r)
 	return s;
 }
 
-/* Takes what has come, counts the values, and with answer acknowledges it. */
+/* Reads all packets, counts the values, and acknowledges them if asked. */
 static void take(bool answer)
 {
 	uint8_t p[2048];
@@ -134,7 +134,7 @@ static void drain(struct sl_reporter *r)
 	}
 }
 
-/* A process that reports from a value on until it is killed; what it reported is in *done. */
+/* Starts a process that reports from a value on until it is killed; *done: what it reported. */
 static pid_t start(uint32_t from, uint32_t *done)
 {
 	const pid_t pid = fork();
@@ -147,7 +147,7 @@ static pid_t start(uint32_t from, uint32_t *done)
 	for (uint32_t v = from; r && v < VALUES;) {
 		v += !append(r, v);
 		sl_reporter_poll(r);
-		/* With a full ring, one waits in the open packet. */
+		/* When the ring is full, one report waits in the open packet. */
 		if (!sl_reporter_flush(r))
 			__atomic_store_n(done, v, __ATOMIC_RELEASE);
 	}
@@ -170,7 +170,7 @@ static void a_killed_process_loses_nothing_that_was_reported(void **state)
 		const uint64_t begun = base_now_ns();
 
 		to.packets = 0;
-		/* Without answers the ring is full at some time, at once if it was. */
+		/* Without answers the ring fills up, or is full from the start. */
 		while (__atomic_load_n(done, __ATOMIC_ACQUIRE) < until) {
 			if (answers)
 				take(true);
@@ -192,7 +192,8 @@ static void a_killed_process_loses_nothing_that_was_reported(void **state)
 		incarnation = to.incarnation;
 	}
 	assert_true(lives > 10);
-	memset(to.counts, 0, from - PACKETS); /* those that can no longer be in it had arrived */
+	/* reports that can no longer be in the ring had arrived */
+	memset(to.counts, 0, from - PACKETS);
 	to.again = 0;
 	r = open_ring((struct sl_reporter_opts){0});
 	assert_non_null(r);
@@ -243,7 +244,9 @@ static void put(const uint8_t *bytes, size_t n)
 	close(fd);
 }
 
-/* Opens what is there. -errno, or how many packets it restored; all of them arrive. */
+/*
+ * Opens the existing ring. Returns -errno, or the number of restored packets; all of them arrive.
+ */
 static int64_t opens(uint64_t *damaged)
 {
 	struct sl_reporter *r = open_ring((struct sl_reporter_opts){0});
@@ -277,19 +280,19 @@ static void a_damaged_packet_is_left_out_and_counted(void **state)
 	assert_int_equal(opens(&damaged), PACKETS);
 	assert_int_equal(damaged, 0);
 	assert_int_equal(to.reporter, 7);
-	/* A byte of the third one's value. */
+	/* Changes a byte in the value of the third one. */
 	memcpy(bytes, whole, sizeof(bytes));
 	bytes[HEAD + 2 * STRIDE + 24 + DTA_HEADER_BYTES + DTA_BLOCK_BYTES + 4] ^= 1;
 	put(bytes, sizeof(bytes));
 	assert_int_equal(opens(&damaged), PACKETS - 1);
 	assert_int_equal(damaged, 1);
 	assert_int_equal(to.counts[2], 0);
-	/* It was being changed: what it was before is in the spare slot. */
+	/* It was being changed: its previous contents are in the spare slot. */
 	memcpy(bytes + HEAD + PACKETS * STRIDE, whole + HEAD + 2 * STRIDE, STRIDE);
 	put(bytes, sizeof(bytes));
 	assert_int_equal(opens(&damaged), PACKETS);
 	assert_int_equal(damaged, 0);
-	/* Anything else; each open ends, and sends packets of the format alone. */
+	/* Other damage: each open ends, and sends only packets of the format. */
 	for (int i = 0; i < 500; i++) {
 		int64_t n;
 
@@ -345,14 +348,14 @@ static void a_foreign_file_is_refused(void **state)
 	assert_int_equal(mkfifo(ring(), 0600), 0);
 	assert_int_equal(opens(&damaged), -EPERM);
 	unlink(ring());
-	/* With a clock that was set back, its incarnation is later all the same. */
+	/* Even if the clock was set back, the new incarnation is later. */
 	later = *(const uint32_t *)(whole + 24) + 1000000000;
 	memcpy(whole + 24, &later, 4);
 	put(whole, sizeof(whole));
 	assert_int_equal(opens(&damaged), PACKETS);
 	assert_int_equal(to.incarnation, later + 1);
 	unlink(ring());
-	/* An empty one is new, and so is one whose head was never written. */
+	/* An empty file is a new ring, and so is one whose head was never written. */
 	put(whole, 0);
 	assert_int_equal(opens(&damaged), 0);
 	memset(whole, 0, sizeof(whole));

@@ -46,7 +46,7 @@ static struct dta_roce_end v6(struct dta_roce_end e)
 	return e;
 }
 
-/* One bit after the other, out of the specification: what the code under test does not do. */
+/* Bit by bit, as in the specification: an independent implementation. */
 static uint32_t slow_icrc(const uint8_t *frame, size_t bytes)
 {
 	uint8_t f[8192];
@@ -119,7 +119,10 @@ static void the_icrc_of_soft_roce_is_ours(void **state)
 	}
 }
 
-/* Rebuilt out of what they say, they are the same but for what each sender may choose. */
+/*
+ * Frames rebuilt from their parsed fields are the same, except for the fields that each sender may
+ * choose.
+ */
 static void frames_of_soft_roce_are_rebuilt_byte_for_byte(void **state)
 {
 	unsigned built = 0;
@@ -159,7 +162,9 @@ static void frames_of_soft_roce_are_rebuilt_byte_for_byte(void **state)
 		p.bytes = (uint32_t)(captured_bytes[i] - 42 - at - 4 - (bth[1] >> 4 & 3));
 		assert_int_equal(dta_roce_builder(&b, &from, &to, (uint16_t)get(f + 34, 2)), 0);
 		assert_int_equal(dta_roce_build(&b, &p, mine), captured_bytes[i]);
-		/* The identification, and with it the checksum of IP; the path's state in the BTH.
+		/*
+		 * The identification, and therefore the IP checksum; and the state of the path in
+		 * the BTH.
 		 */
 		memcpy(f + 18, mine + 18, 2);
 		f[24] = mine[24], f[25] = mine[25];
@@ -217,7 +222,7 @@ static void every_frame_has_right_lengths_and_sums(void **state)
 		assert_int_equal(n, bth + 12 + more[kind] + padded + 4);
 		assert_true(n <= padded + DTA_ROCE_AROUND);
 		dta_roce_seal(&b[six], f, n, !ack);
-		dta_roce_seal(&b[six], f, n, ack); /* it may change its mind */
+		dta_roce_seal(&b[six], f, n, ack); /* the ACK request may change */
 		assert_int_equal(f[n], 0xee);
 		assert_int_equal(last4(f, n), slow_icrc(f, n));
 		assert_int_equal(get(f + bth - 4, 2), n - bth + 8);
@@ -249,7 +254,7 @@ static void every_frame_has_right_lengths_and_sums(void **state)
 
 /* ---- answers ---- */
 
-/* An answer of `two` to `one`, as a responder makes it; returns its bytes. */
+/* An answer of `two` to `one`, as a responder builds it; returns its length. */
 static size_t answer_frame(uint8_t *f, bool six, const struct dta_roce_answer *a)
 {
 	struct dta_roce_end from = six ? v6(two) : two, to = six ? v6(one) : one;
@@ -321,7 +326,7 @@ static void an_answer_is_read_and_a_changed_one_is_not(void **state)
 			fail_msg("none was refused as: %s", dta_roce_refusal_name(r));
 }
 
-/* Its iCRC is right, and so is all but one thing. */
+/* Its iCRC is correct, and so is everything but one field. */
 static void a_lying_answer_is_refused_by_cause(void **state)
 {
 	static const struct {
@@ -434,8 +439,8 @@ static void an_end_survives_json_and_an_invalid_one_is_refused(void **state)
 /* ---- the window ---- */
 
 /*
- * A responder by the book, behind a network that loses, repeats and reorders: each packet has to be
- * executed once, in order, whatever happens.
+ * A responder that follows the specification, behind a network that loses, repeats and reorders:
+ * each packet must be executed once, in order, whatever happens.
  */
 #define PIPE 64
 
@@ -500,7 +505,7 @@ static void each_packet_executes_once_in_order_on_any_network(void **state)
 					rnr_until = now + 100000;
 					a.syndrome = DTA_ROCE_SYNDROME_RNR | 1;
 				} else if (!ahead) {
-					/* What carried this PSN must be the packet itself. */
+					/* The data sent with this PSN must be the packet itself. */
 					assert_true(there.slot[i].n == executed);
 					executed++;
 					nak_sent = false;
@@ -560,7 +565,7 @@ static void what_could_not_be_true_changes_nothing(void **state)
 		assert_int_equal(dta_roce_answered(&w, &a, 2), DTA_ROCE_NOTHING);
 		assert_memory_equal(&w, &before, sizeof(w));
 	}
-	/* An answer to a FETCH_ADD is no NAK, and one kind of syndrome is reserved. */
+	/* An answer to a FETCH_ADD is not a NAK, and one kind of syndrome is reserved. */
 	before = w;
 	for (unsigned s = 0x20; s < 0x100; s++) {
 		struct dta_roce_answer a = told(&w, 3, (uint8_t)s);
@@ -592,11 +597,11 @@ static void going_back_happens_once_and_keeps_what_arrived(void **state)
 	dta_roce_sent(&w, 5, 4);
 	assert_int_equal(dta_roce_answered(&w, &a, 5), DTA_ROCE_NOTHING);
 	assert_int_equal(w.sent, 15);
-	/* What had been sent before did arrive, after all. */
+	/* Earlier packets had arrived after all. */
 	a = told(&w, 29, 0x1f);
 	assert_int_equal(dta_roce_answered(&w, &a, 6), DTA_ROCE_PROGRESS);
 	assert_true(w.acked == 30 && w.sent == 30);
-	/* Silence counts from the first packet behind it. */
+	/* Silence is measured from the first packet after it. */
 	dta_roce_sent(&w, 10, 7);
 	a = told(&w, 39, 0x1f);
 	assert_int_equal(dta_roce_answered(&w, &a, 8), DTA_ROCE_PROGRESS);
@@ -698,7 +703,7 @@ static void a_refusal_says_of_which_packet_and_silence_ends_it(void **state)
 	}
 	assert_int_equal(times, 2);
 	assert_in_range(now, 7001, 8000);
-	/* One that is never ready, as well. */
+	/* A responder that is never ready, too. */
 	dta_roce_window(&w, 5, 64, 1000000, 3);
 	w.queued = 1;
 	for (now = 1; now < 100000000; now += 700000) {
@@ -711,7 +716,7 @@ static void a_refusal_says_of_which_packet_and_silence_ends_it(void **state)
 		assert_int_equal(dta_roce_may_send(&w, now + 639999), 0);
 	}
 	assert_in_range(now, 7000000, 8000000);
-	/* Who sends nothing waits for nothing. */
+	/* A sender that sends nothing waits for nothing. */
 	dta_roce_window(&w, 5, 64, 1000, 3);
 	assert_int_equal(dta_roce_timer(&w, ~0ull), DTA_ROCE_NOTHING);
 	w.queued = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_sflow.c - samples of sFlow version 5 become scaled records, what a device could not send is
- * counted, and a datagram cut or forged anywhere is refused for its cause.
+ * test_sflow.c - samples of sFlow version 5 become scaled records, samples dropped by a device are
+ * counted, and a datagram truncated or forged anywhere is refused with its cause.
  */
 #include "device_drive.h"
 
@@ -225,7 +225,7 @@ static void samples_that_never_came_are_counted(void **state)
 
 	(void)state;
 	drive_begin(&v, &dta_decoder_sflow);
-	assert_int_equal(lost_after(&v, 0, 110, 500, 1, 7), 0); /* what was before is not ours */
+	assert_int_equal(lost_after(&v, 0, 110, 500, 1, 7), 0); /* earlier losses are not counted */
 	assert_int_equal(lost_after(&v, 0, 111, 501, 1, 7), 0);
 	assert_int_equal(lost_after(&v, 0, 114, 505, 1, 7), 3);
 	assert_int_equal(lost_after(&v, 0, 112, 503, 1, 7), 2); /* late */
@@ -239,7 +239,7 @@ static void samples_that_never_came_are_counted(void **state)
 	assert_int_equal(lost_after(&v, 0, 1, 1, 1, 0), 4); /* began anew */
 	assert_int_equal(lost_after(&v, 0, 2, 1, 2, 0), 4);
 	assert_int_equal(v.d->stats.restarts, 1);
-	/* A number from far away is no billion lost. */
+	/* A number far away does not count as a billion lost. */
 	assert_int_equal(lost_after(&v, 0, 0x80000000, 0x80000000, 1, 0), 4);
 	assert_int_equal(lost_after(&v, 0, UINT32_MAX, UINT32_MAX, 1, 0), 4);
 	assert_int_equal(lost_after(&v, 0, 0, 0, 1, 0), 4); /* round the end */
@@ -262,7 +262,7 @@ static void strangers_take_no_place_for_long(void **state)
 	}
 	assert_true(v.d->stats.exporters <= 1024);
 	assert_true(v.d->stats.refused[DTA_DEVICE_NO_ROOM] > 90000);
-	/* A record is as good as before, and what is lost is known again when they are silent. */
+	/* Records are unaffected, and losses are known again once the others have been silent. */
 	v.now_ns += UINT64_C(11000000000);
 	lost_after(&v, 0, 2, 2, 1, 0);
 	assert_int_equal(lost_after(&v, 0, 4, 4, 1, 0), 1);
@@ -272,7 +272,7 @@ static void strangers_take_no_place_for_long(void **state)
 	drive_end(&v);
 }
 
-/* A datagram of all that there is. */
+/* A datagram with all kinds of samples. */
 static void build_all(struct built *b)
 {
 	size_t sample, at;
@@ -359,7 +359,7 @@ static void refuses_for_the_cause(void **state)
 	dta_put32(b.at + 28 + 4, 100000); /* the sample's length */
 	assert_int_equal(drive_take(&v, &b), 0);
 	assert_int_equal(v.d->stats.refused[DTA_DEVICE_BAD_LENGTH], 1);
-	/* A sample that is refused takes none with it. */
+	/* A refused sample does not affect the others. */
 	put_head(&b, 0, 2, 3);
 	sample = begin(&b, 77);
 	put32(&b, 1);

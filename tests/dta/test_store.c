@@ -68,7 +68,7 @@ static void every_kind_is_formatted_and_believed(void **state)
 	}
 }
 
-/* Each number one beyond its bound is refused in a line that names it. */
+/* Each number one beyond its bound is refused in a line that names the bound. */
 static void numbers_out_of_bounds_are_named(void **state)
 {
 	static const struct {
@@ -118,7 +118,9 @@ static void numbers_out_of_bounds_are_named(void **state)
 	REFUSED(5, rows, 2, "rows");
 }
 
-/* Sizes beyond 32 bits, where the original breaks; and the largest product that is let through. */
+/*
+ * Sizes beyond 32 bits, which overflow in the original; and the largest product that is accepted.
+ */
 static void sizes_beyond_4_gib_are_right(void **state)
 {
 	struct sl_store_config c = plain[0];
@@ -185,7 +187,7 @@ static void truncated_and_foreign_objects_are_refused_by_cause(void **state)
 	free(m.map);
 }
 
-/* Whatever bit is turned over in header and configuration is seen. */
+/* A flip of any bit in header and configuration is detected. */
 static void no_bit_of_the_header_can_change_unseen(void **state)
 {
 	struct dta_store_view v;

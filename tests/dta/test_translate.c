@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * test_translate.c - parts of the translator that need no process: capture files, AF_XDP frames,
- * the ring of collectors, the account.
+ * the ring of collectors, and counters.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -156,8 +156,9 @@ static void reports_are_taken_out_of_captures_of_any_kind(void **state)
 	}
 }
 
-/* Raw IP, and both forms of Linux "cooked": what is before the IP header, and where it says which
- * version. */
+/*
+ * Raw IP, and both forms of Linux "cooked": the header before IP, and where it states the version.
+ */
 static void reports_are_taken_out_of_captures_of_any_link(void **state)
 {
 	static const struct {
@@ -237,7 +238,8 @@ static void reports_are_taken_out_of_pcapng(void **state)
 	}
 	assert_int_equal(in->ops->receive(in, d, 16), -ENODATA);
 	in->ops->close(in);
-	f.bytes -= 20; /* cut short: what is whole is taken, and the rest said to be missing */
+	/* truncated: complete packets are read, and the rest is reported as missing */
+	f.bytes -= 20;
 	in = open_file(&f, error, sizeof(error));
 	assert_non_null(in);
 	assert_int_equal(in->ops->receive(in, d, 16), 5);
@@ -267,7 +269,7 @@ static void files_that_are_no_captures_are_refused_by_cause(void **state)
 	assert_non_null(strstr(error, "105"));
 }
 
-/* Every byte of a capture may be wrong: what is handed out lies in the file nevertheless. */
+/* Any byte of a capture may be wrong: returned packets are still within the file. */
 static void damaged_captures_never_lead_out_of_the_packet(void **state)
 {
 	uint32_t random = 1;
@@ -330,7 +332,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
 	return kernel_says < 0 ? -1 : 0;
 }
 
-/* 32 bits are an hour of a socket that overflows. */
+/* 32 bits last an hour for a socket that overflows. */
 static void drops_are_counted_across_wraps_of_the_kernel(void **state)
 {
 	const struct sockaddr_in6 as = {
@@ -381,7 +383,7 @@ static void a_lost_collector_takes_only_its_own_keys(void **state)
 	}
 	for (int i = 0; i < 4; i++) {
 		assert_in_range(share[i], KEYS / 4 * 70 / 100, KEYS / 4 * 130 / 100);
-		assert_true((heirs[i] > 0) == (i != 1)); /* all of the others inherit */
+		assert_true((heirs[i] > 0) == (i != 1)); /* all others inherit some of its keys */
 	}
 	assert_int_equal(place(&r, 5, 0), DTA_HASH_RING_MEMBERS_MAX);
 	assert_int_equal(dta_hash_ring_init(&r, names, 0), -EINVAL);
@@ -419,7 +421,7 @@ static void an_account_is_the_same_behind_the_control_channel(void **state)
 #if HAVE_XDP
 /* ---- frames past the kernel ---- */
 
-/* The checksum of RFC 1071, as slowly as it is written there. */
+/* The checksum of RFC 1071, in the simple form of its text. */
 static uint16_t slow_sum(uint32_t sum, const uint8_t *p, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++)
@@ -437,7 +439,7 @@ static void put_sum(uint8_t *at, uint16_t sum)
 
 enum udp_sum { WHOLE, LEFT_TO_THE_ADAPTER, NONE };
 
-/* frame() with its sums. Returns its bytes. */
+/* frame() with checksums. Returns its length. */
 static uint32_t summed(uint8_t *f, int version, enum udp_sum how)
 {
 	const uint32_t bytes = frame(f, version, 0, 40040, 0x5a);
@@ -454,7 +456,7 @@ static uint32_t summed(uint8_t *f, int version, enum udp_sum how)
 	return bytes;
 }
 
-/* In memory of just that size, so that a byte too far is seen by a sanitizer. */
+/* From memory of exactly this size, so that a sanitizer detects reads beyond it. */
 static bool taken(const uint8_t *f, uint32_t bytes)
 {
 	uint8_t *copy = malloc(bytes ? bytes : 1);
@@ -482,7 +484,8 @@ static void xdp_frames_are_accepted_whole_or_not_at_all(void **state)
 	for (int version = 4; version <= 6; version += 2) {
 		const uint32_t bytes = summed(f, version, NONE);
 
-		assert_int_equal(taken(f, bytes), version == 4); /* RFC 8200: IPv6 has no "none" */
+		/* RFC 8200: UDP over IPv6 must have a checksum */
+		assert_int_equal(taken(f, bytes), version == 4);
 		summed(f, version, LEFT_TO_THE_ADAPTER);
 		assert_true(taken(f, bytes));
 		summed(f, version, WHOLE);
@@ -491,7 +494,10 @@ static void xdp_frames_are_accepted_whole_or_not_at_all(void **state)
 		for (uint32_t more = bytes; more < bytes + 9; more++) /* Ethernet pads */
 			assert_true(taken(f, more));
 		for (uint32_t bit = 14 * 8; bit < bytes * 8; bit++) {
-			/* Of IPv6 these are in no sum: class, flow label, hop limit. */
+			/*
+			 * These IPv6 fields are in no checksum: traffic class, flow label, hop
+			 * limit.
+			 */
 			const uint32_t byte = bit / 8;
 			const bool free_of_sums = version == 6 &&
 						  ((byte == 14 && bit % 8 < 4) ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_units.c - units of stores, counted and sampled, lie within the error that is stated with
- * them as often as a standard error says: over sizes, loads and seeds.
+ * test_units.c - estimated and sampled counts of units in stores are within their stated error as
+ * often as a standard error implies, for several sizes, loads and seeds.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 static uint64_t seed = 1;
 
-/* Trials, and those whose difference is at most one error, or two. */
+/* Number of trials, and of those whose difference is at most one error, or two. */
 struct within {
 	uint32_t trials, one, two;
 };
@@ -92,7 +92,10 @@ static void sampled_units_are_within_their_error(void **state)
 					assert_int_equal(u.standing, occupied);
 				count(&standing, (double)u.standing - (double)occupied, e);
 				count(&overwritten, u.lost - (double)(units - occupied), e);
-				/* The rest of the written counts as updated, though nothing is. */
+				/*
+				 * The rest of the written units counts as updated, although nothing
+				 * is.
+				 */
 				count(&all, (double)u.standing + u.lost - (double)units, e);
 			}
 			check(&standing, "standing", sizes[i], loads[l]);

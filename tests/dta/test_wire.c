@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_wire.c - built reports parse to the values put in; each malformed report is refused for its
- * own reason.
+ * test_wire.c - built reports parse to the same values; each malformed report is refused for a
+ * distinct reason.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static uint32_t rnd(uint32_t below)
 	return random_below(&seed, below);
 }
 
-/* A packet in memory of exactly its size, so that ASan sees a byte too far. */
+/* Parses a packet in memory of exactly its size, so that ASan detects reads beyond it. */
 static enum dta_refusal parse(const uint8_t *packet, size_t bytes)
 {
 	uint8_t *exact = malloc(bytes ? bytes : 1);
@@ -193,7 +193,7 @@ static void what_is_put_comes_out_in_order(void **state)
 	}
 }
 
-/* One field of the shape is another: another block. */
+/* Another value in any field of the shape starts another block. */
 static void only_reports_of_one_shape_share_a_block(void **state)
 {
 	static const struct dta_block shape[] = {
@@ -314,7 +314,7 @@ static void each_field_out_of_bounds_is_refused_by_its_name(void **state)
 		assert_string_not_equal(dta_refusal_name((enum dta_refusal)r), "unknown");
 }
 
-/* Only the last hop of the last item is wrong: all of them are looked at. */
+/* Only the last hop of the last item is invalid: all of them are checked. */
 static void every_hop_of_a_block_is_checked(void **state)
 {
 	uint8_t p[2048];
@@ -634,7 +634,7 @@ static void keys_of_ranges_are_exchanged_one_by_one(void **state)
 		spec_of(10, 19, key[2], 1000000), spec_of(UINT32_MAX, UINT32_MAX, key[0], 0),
 		spec_of(-1, -1, key[3], 0),
 	};
-	/* Reporter, and which keys it may use before and after the third ends. */
+	/* The reporter, and the keys that it may use before and after the third one ends. */
 	static const struct {
 		uint32_t reporter;
 		const char *before, *after;
@@ -650,7 +650,7 @@ static void keys_of_ranges_are_exchanged_one_by_one(void **state)
 	for (int i = 0; i < 4; i++)
 		k[i] = dta_key_new(key[i], 16);
 	assert_int_equal(set_keys(a, 7, all, 5), 0);
-	/* Of neighbours, whose keys are the same; they do not mix. */
+	/* The neighbouring tenants have the same keys; they do not mix. */
 	assert_int_equal(set_keys(a, 6, all, 1), 0);
 	assert_int_equal(set_keys(a, 8, all, 0), 0);
 	for (size_t i = 0; i < sizeof(may) / sizeof(*may); i++)
@@ -673,7 +673,7 @@ static void keys_of_ranges_are_exchanged_one_by_one(void **state)
 				assert_true(dta_mac_fits(dta_auth_find(a, 7, may[i].reporter, used),
 							 p, n));
 			}
-	/* A key of another reporter signs no answer. */
+	/* A key of another reporter does not sign answers. */
 	assert_null(dta_auth_find(a, 7, 5, numbers[0]));
 	assert_null(dta_auth_find(a, 8, 5, numbers[1]));
 	assert_int_equal(set_keys(a, 7, all, 0), 0);
@@ -726,14 +726,14 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 	assert_int_equal(CHECK(&got.header, now + DTA_SKEW_NS), DTA_FINE);
 	assert_int_equal(CHECK(&got.header, now + DTA_SKEW_NS + 1), DTA_REPLAYED);
 	assert_int_equal(CHECK(&got.header, now - DTA_SKEW_NS - 1), DTA_REPLAYED);
-	/* Meant by the address that it was sent to, and by others. */
+	/* Meant by the address to which it was sent, and by other addresses. */
 	for (int i = 0; i < 66; i++) {
 		const uint64_t meant = i == 65 ? by_address : here.name ^ (i == 64 ? 0 : 1ull << i);
 
 		n = dta_proof_put(k, meant, p, n - DTA_PROOF_BYTES);
 		assert_int_equal(CHECK(&got.header, now), i >= 64 ? DTA_FINE : DTA_ELSEWHERE);
 	}
-	/* Its own key goes before the tenant's. */
+	/* Its own key precedes the tenant's. */
 	specs[1] = spec_of(5, 5, other, 0);
 	assert_int_equal(set_keys(a, 3, specs, 2), 0);
 	assert_int_equal(CHECK(&got.header, now), DTA_BAD_MAC);
@@ -741,7 +741,7 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 	assert_int_equal(CHECK(&got.header, now), DTA_FINE);
 	assert_int_equal(set_keys(a, 3, specs, 1), 0);
 	assert_int_equal(CHECK(&got.header, now), DTA_BAD_MAC);
-	/* Without a MAC: taken, unless the tenant is to have one. */
+	/* Without a MAC: accepted, unless the tenant requires one. */
 	h.flags = 0;
 	assert_int_equal(CHECK(&h, now), DTA_FINE);
 	dta_auth_require(a, 3, true);
@@ -811,7 +811,7 @@ static void key_files_are_32_digits(void **state)
 	assert_int_equal(dta_key_read(path, key), -ENOENT);
 }
 
-/* Of one file, whatever wrote it: both ends of a channel read it by this. */
+/* The same secret with any line end: both ends of a channel read the file with this function. */
 static void a_secret_is_a_file_without_trailing_white_space(void **state)
 {
 	static const struct {

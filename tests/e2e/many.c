@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* many SOCKET N - a publisher with default options that makes N series, each of which counts its
- * number. */
+/*
+ * many SOCKET N - a publisher with default options that makes N series; each counts to its own
+ * number.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

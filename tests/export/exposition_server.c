@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * exposition_server [SERIES] - serves fixture_shop at /metrics, in text only at /text, and SERIES
- * (default 100000) gauges at /many, until its input ends.
+ * exposition_server [SERIES] - serves fixture_shop at /metrics, only as text at /text, and SERIES
+ * (default 100000) gauges at /many, until its standard input ends.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -48,7 +48,7 @@ static int next_family(void *walk, struct export_family *out)
 	return 1;
 }
 
-/* As a collector would: labels escaped once, and both forms given. */
+/* As in a collector: labels are escaped once, and both forms are set. */
 static int next_series(void *walk, struct export_series *out)
 {
 	struct walk *w = walk;
@@ -195,7 +195,7 @@ static const struct fixture_family families[] = {
 	FAMILY("build_info", "A gauge", "", EXPORT_FAMILY_GAUGE, plain),
 	FAMILY("cpu_seconds", "CPU time\\spent\nin \"all\"", "seconds", EXPORT_FAMILY_COUNTER,
 	       seconds),
-	/* both keep their names */
+	/* both keep their name */
 	FAMILY("heap_bytes", "In use", "bytes", EXPORT_FAMILY_GAUGE, queue),
 	FAMILY("heap_bytes", "Allocated", "bytes", EXPORT_FAMILY_COUNTER, requests),
 	FAMILY("http_requests", "Requests", "requests", EXPORT_FAMILY_COUNTER, requests),
@@ -235,7 +235,7 @@ static const struct fixture_series shop_load[] = {
 	{.s = {F64(-INFINITY)}, .labels = {{"cpu", "2"}}},
 	{.s = {F64(1e-300)}, .labels = {{"cpu", "3"}}},
 };
-/* Scale 3, from 2^-10 to 2^10: a latency that has two humps, and a few beyond all buckets. */
+/* Scale 3, from 2^-10 to 2^10: a latency with two modes, and a few values beyond all buckets. */
 static const uint64_t shop_exponential[162] = {
 	[0] = 3,   [40] = 10, [41] = 25, [42] = 40, [43] = 20, [44] = 5,
 	[100] = 1, [101] = 7, [102] = 2, [160] = 1, [161] = 4,

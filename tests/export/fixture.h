@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixture.h - a source made of arrays, and the one that the golden files show. */
+/* fixture.h - a source made of arrays, and the source of the golden files. */
 #ifndef TESTS_EXPORT_FIXTURE_H
 #define TESTS_EXPORT_FIXTURE_H
 
@@ -32,9 +32,9 @@ struct fixture {
 
 struct export_source fixture_source(struct fixture *f);
 
-/* Every kind, every escape, numbers at their limits, names that clash. */
+/* Every kind, every escape, numbers at their limits, and clashing names. */
 extern struct fixture fixture_kinds;
-/* Names as promtool likes them, for the real Prometheus. */
+/* Names that promtool accepts, for the real Prometheus. */
 extern struct fixture fixture_shop;
 
 #define FAMILY(name_, help_, unit_, type_, array)                                  \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * minor1 SOCKET - publishes what minor 1 of the region format added, with known values, until its
- * input ends: exemplars, creation times, names in UTF-8, and further kinds.
+ * minor1 SOCKET - publishes features of minor 1 of the region format with known values, until its
+ * standard input ends: exemplars, creation times, UTF-8 names, and further kinds.
  */
 #include <stdio.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * render_kinds FORMAT [MAX] - the golden source on stdout, read by MAX bytes at a time.
- * FORMAT is text, openmetrics or protobuf.
- * render_kinds numbers COUNT - COUNT random doubles, their bits and their text.
+ * render_kinds FORMAT [MAX] - prints the golden source, read by MAX bytes at a time. FORMAT is
+ * text, openmetrics or protobuf. render_kinds numbers COUNT - prints the bits and the text of COUNT
+ * random doubles.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_front.c - the two processes of an HTTP server do not trust each other: what breaks a rule of
- * message.h ends the channel, and nothing else.
+ * test_front.c - the two processes of an HTTP server do not trust each other: a violation of a rule
+ * of message.h ends the channel, and nothing else.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -122,7 +122,7 @@ static struct back *back_new(const char *listen)
 	return b;
 }
 
-/* The result of the channel, which the test may have left open. */
+/* Returns the result of the channel, which the test may have left open. */
 static int back_free(struct back *b)
 {
 	int result;
@@ -148,10 +148,10 @@ static void say(struct back *b, uint32_t type, uint32_t slot, uint32_t arg, cons
 	const struct http_message m = {type, (uint32_t)bytes, slot, arg};
 	int err = http_message_send(b->fd, m, payload, bytes, NULL, 0, NULL, 0);
 
-	assert_true(!err || err == -EPIPE); /* the back may have had enough */
+	assert_true(!err || err == -EPIPE); /* the back may have closed the channel */
 }
 
-/* Of a request without body; more: bytes that do not belong there. */
+/* Packs a request without a body; more: bytes that do not belong there. */
 static size_t pack(char *to, const char *method, const char *path, const char *fields, size_t bytes,
 		   uint32_t count)
 {
@@ -174,7 +174,7 @@ static void ask(struct back *b, uint32_t slot, const char *method, const char *p
 	say(b, HTTP_ASK, slot, 1, payload, pack(payload, method, path, "", 0, 0));
 }
 
-/* The status of the HEAD that comes; 0: none. */
+/* Returns the status of the next HEAD; 0: none. */
 static unsigned int status(struct back *b)
 {
 	char payload[4096];
@@ -311,7 +311,7 @@ static void costly_requests_end_with_client_or_time(void **state)
 	assert_int_equal(back_free(b), 0);
 }
 
-/* The roles are the back's: a front that is taken over asks, and is refused. */
+/* The back decides roles: a compromised front asks for more, and is refused. */
 static void a_front_raises_no_role(void **state)
 {
 	static const char token[] = "hAuthorization\0Bearer 0123456789abcdef";
@@ -340,7 +340,7 @@ static void callers_are_those_the_kernel_names(void **state)
 	assert_non_null(mkdtemp(folder));
 	snprintf(at, sizeof(at), "unix:%s/http", folder);
 	strcpy(to.sun_path, at + 5);
-	/* The connection of this process, which may change: the server's own user. */
+	/* The connection of this process, which may make changes: the server's own user. */
 	b = back_new(at);
 	client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(client, (struct sockaddr *)&to, sizeof(to)), 0);
@@ -353,7 +353,7 @@ static void callers_are_those_the_kernel_names(void **state)
 	assert_int_equal(forgotten, 1);
 	close(server);
 
-	/* Descriptors that the kernel says are this user's, too, without a connection. */
+	/* Descriptors that the kernel attributes to this user, but which are not connections. */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	for (int i = 0; i < 4; i++) {
 		const int which[] = {pair[0], client, -1, -1};
@@ -375,7 +375,7 @@ static void callers_are_those_the_kernel_names(void **state)
 	rmdir(folder);
 }
 
-/* Each ends the channel, and frees what it held. */
+/* Each case ends the channel, and frees everything it held. */
 static void a_back_survives_hostile_fronts(void **state)
 {
 	static const char two[] = "hA\0b\0hC\0d";
@@ -442,7 +442,7 @@ static void a_back_survives_hostile_fronts(void **state)
 			fail_msg("message %zu was taken", i);
 		assert_int_equal(ended, 1);
 	}
-	/* The same without an end, and one that is right. */
+	/* The same request truncated anywhere, and then complete. */
 	for (size_t n = pack(payload, "GET", "/", two, sizeof(two), 2), i = 0; i < n; i++) {
 		char *exact = malloc(i ?: 1);
 
@@ -603,7 +603,9 @@ static void on_endless(struct http_request *req, void *arg)
 	http_reply_stream(req, 200, "text/plain", read_endless, NULL, arg);
 }
 
-/* What it does not take, no process holds: no more is made than sockets have room for. */
+/*
+ * Data that is not read is held in no process: only as much is produced as sockets have room for.
+ */
 static void an_answer_that_is_not_taken_is_not_made(void **state)
 {
 	static const char request[] = "GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_http.c - the promises of http.h, tried through plain sockets. */
+/* test_http.c - the promises of http.h, tested with plain sockets. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
@@ -23,7 +23,7 @@
 
 static char page[20000]; /* the static file */
 
-/* A stream of this many bytes "0123456789...". */
+/* A stream of this many bytes, "0123456789...". */
 struct digits {
 	size_t left, at;
 	bool fails;
@@ -149,8 +149,8 @@ static struct http *serve(const struct http_opts *opts)
 /* ---- a client ---- */
 
 /*
- * Seconds until what does not happen is a failure, and until a server gives up a connection where
- * that is not tried: a machine may let a thread wait for many seconds.
+ * Seconds until a missing event is a failure, and until a server closes a connection where that is
+ * not tested: a machine may let a thread wait for many seconds.
  */
 #define PATIENCE 100
 #define NEVER	 600u
@@ -179,7 +179,7 @@ static int dial(const struct http *h)
 	return fd;
 }
 
-/* A stop and a continuation of this process interrupt it, as it has a time-out (signal(7)). */
+/* Stopping and continuing this process interrupts it, because it has a time-out (signal(7)). */
 static ssize_t take(int fd, void *to, size_t bytes)
 {
 	return TEMP_FAILURE_RETRY(recv(fd, to, bytes, 0));
@@ -191,7 +191,7 @@ static void say(int fd, const char *text, size_t bytes)
 		ssize_t n = TEMP_FAILURE_RETRY(send(fd, text, bytes, MSG_NOSIGNAL));
 
 		if (n <= 0)
-			return; /* the server may have had enough */
+			return; /* the server may have closed the connection */
 		text += n;
 		bytes -= (size_t)n;
 	}
@@ -199,12 +199,12 @@ static void say(int fd, const char *text, size_t bytes)
 
 struct answer {
 	int status;
-	char *raw, *body; /* body: chunks put together, decompressed */
+	char *raw, *body; /* body: chunks joined, decompressed */
 	size_t bytes;
-	bool complete; /* as long as it promised to be */
+	bool complete; /* the length is that of its header */
 };
 
-/* Takes the chunks of a body apart, in place. Returns true if the last one came. */
+/* Joins the chunks of a body, in place. Returns true if the last chunk arrived. */
 static bool unchunk(char *body, size_t *bytes)
 {
 	char *in = body, *end = body + *bytes, *out = body;
@@ -265,7 +265,7 @@ static const char *find_header(const struct answer *a, const char *name)
 	return value;
 }
 
-/* Reads until the server closes, which the request must have asked for. */
+/* Reads until the server closes the connection, as the request must have asked. */
 static struct answer hear(int fd)
 {
 	struct answer a = {0};
@@ -334,7 +334,7 @@ static double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Waits for a condition that other threads bring about. */
+/* Waits for a condition that other threads cause. */
 #define EVENTUALLY(cond)                                                               \
 	do {                                                                           \
 		for (double end_ = seconds() + PATIENCE; !(cond) && seconds() < end_;) \
@@ -420,10 +420,10 @@ static void bodies_are_bounded(void **state)
 		 "POST /echo HTTP/1.1\r\n" CLOSING JSON "Content-Length: 1000\r\n\r\n%.1000s",
 		 filler);
 	expect(ask(h, request), 201, filler + 3000);
-	/* announced: refused before it is sent */
+	/* with a length: refused before it is sent */
 	expect(ask(h, "POST /echo HTTP/1.1\r\n" CLOSING JSON "Content-Length: 1001\r\n\r\n"), 413,
 	       "{\"error\":\"the body is larger than 1000 bytes\"}");
-	/* not announced: refused once it is too much */
+	/* without a length: refused when it is too long */
 	snprintf(request, sizeof(request),
 		 "POST /echo HTTP/1.1\r\n" CLOSING
 		 "Transfer-Encoding: chunked\r\n\r\nfa0\r\n%s\r\n0\r\n\r\n",
@@ -603,7 +603,7 @@ static void done_is_called_once_when_the_client_goes_away(void **state)
 
 		say(fd, request, sizeof(request) - 1);
 		assert_true(take(fd, buf, sizeof(buf)) > 0);
-		close(fd); /* unread data: a reset */
+		close(fd); /* unread data causes a reset */
 	}
 	EVENTUALLY(atomic_load(&streams_done) == 20);
 	EVENTUALLY(http_connections(h) == 0);
@@ -639,7 +639,7 @@ static void a_slow_client_blocks_no_other(void **state)
 	EVENTUALLY(http_connections(h) == 8);
 	for (int i = 0; i < 20; i++)
 		expect(get(h, "/stream?bytes=100000", ""), 200, NULL);
-	assert_true(http_connections(h) >= 8); /* none was cut off for the others */
+	assert_true(http_connections(h) >= 8); /* none was closed for the others */
 	for (int i = 0; i < 8; i++)
 		close(slow[i]);
 	http_free(h);

@@ -18,7 +18,7 @@ static const char *golden_dir;
 static const enum export_format formats[] = {EXPORT_FORMAT_TEXT, EXPORT_FORMAT_OPENMETRICS,
 					     EXPORT_FORMAT_PROTOBUF};
 
-/* Of names in UTF-8, as clients see it that do not take them. */
+/* Compares UTF-8 names as shown to clients that do not accept them. */
 static void check_escaped(const struct fixture_series *series, size_t count,
 			  enum export_family_type type, const char *expected)
 {
@@ -37,7 +37,7 @@ static void check_escaped(const struct fixture_series *series, size_t count,
 	assert_string_equal(out, expected);
 }
 
-/* All of it, read by max bytes at a time (0: by turns 1, 2, 3, ... bytes). */
+/* Renders everything, read by max bytes at a time (0: 1, 2, 3, ... bytes in turn). */
 static char *render_alone(struct fixture *f, enum export_format format, size_t max, size_t *bytes)
 {
 	struct export_source source = fixture_source(f);
@@ -192,7 +192,7 @@ static void a_walk_that_cannot_begin_is_an_error(void **state)
 	export_render_free(NULL);
 }
 
-/* A source without arrays: many series of one family, made when asked for. */
+/* A source without arrays: many series of one family, made on request. */
 struct endless {
 	uint64_t left;
 	bool begun;
@@ -328,7 +328,7 @@ static int by_string(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* No two lines of out begin with the same word behind prefix. */
+/* Checks that no two lines of out begin with the same word after prefix. */
 static void assert_distinct(char *out, const char *prefix)
 {
 	char *lines[4096];
@@ -396,7 +396,7 @@ static void no_two_families_share_a_name_or_a_sample(void **state)
 	}
 }
 
-/* Keys as a hostile publisher chooses them. */
+/* Keys that a hostile publisher might choose. */
 static void no_two_labels_share_a_key(void **state)
 {
 	static const char *const states[] = {"on"};
@@ -437,7 +437,9 @@ static bool has_family(void *walk, const char *name)
 	return false;
 }
 
-/* "x_total" is lengthened, and becomes what two others are escaped to, one before and one after it.
+/*
+ * "x_total" is lengthened, and would equal the escaped forms of two others, one before and one
+ * after it.
  */
 static void escaped_and_lengthened_names_differ(void **state)
 {
@@ -587,7 +589,7 @@ static void numbers_read_well(void **state)
 	assert_string_equal(buf, "-9223372036854775808");
 }
 
-/* v reads back as itself, and no decimal with fewer digits does. */
+/* v can be read back exactly, and no decimal with fewer digits gives v. */
 static void check_double(double v)
 {
 	const char *text = f64(v);
@@ -623,7 +625,7 @@ static void doubles_are_shortest_and_exact(void **state)
 	double v;
 
 	(void)state;
-	for (int e = 0; e < 2047; e++) { /* powers of two and their neighbours: the hard ones */
+	for (int e = 0; e < 2047; e++) { /* powers of two and their neighbours: the hard cases */
 		for (int d = -2; d <= 2; d++) {
 			bits = ((uint64_t)e << 52) + (uint64_t)d;
 			memcpy(&v, &bits, 8);
@@ -646,7 +648,7 @@ static void doubles_are_shortest_and_exact(void **state)
 
 /* ---- histograms ---- */
 
-/* A histogram by itself, as text. */
+/* Renders one histogram as text. */
 static char *one_histogram(const struct export_series *s, enum export_format format)
 {
 	struct fixture_series series = {.s = *s};
@@ -661,7 +663,7 @@ static char *one_histogram(const struct export_series *s, enum export_format for
 	return render(&f, format, 32768, &bytes);
 }
 
-/* The set of "le" must not depend on the observations: pods are added up by it. */
+/* The set of "le" must not depend on the observations, because pods are added up by it. */
 static void bounds_depend_on_parameters_only(void **state)
 {
 	static uint64_t buckets[4098];
@@ -694,7 +696,7 @@ static void bounds_depend_on_parameters_only(void **state)
 				assert_int_equal(same, lines);
 				assert_true(!*a && !*b);
 				assert_true(lines <= EXPORT_TEXT_BOUNDS_MAX + 4);
-				/* the count is what the buckets add up to */
+				/* the count is the sum of the buckets */
 				a = strstr(full, "h_count ");
 				assert_non_null(a);
 				assert_int_equal(strtoull(a + 8, NULL, 10), n);
@@ -705,7 +707,7 @@ static void bounds_depend_on_parameters_only(void **state)
 	}
 }
 
-/* What a hostile publisher may have put there must not hurt, whatever it shows as. */
+/* Values that a hostile publisher may have written do no harm, however they are shown. */
 static void absurd_histograms_do_no_harm(void **state)
 {
 	static const double bounds[] = {NAN, INFINITY, 1, 1, -5, -INFINITY};

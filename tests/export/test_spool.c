@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_spool.c - the queue on disk keeps order, its bound, and what a killed process left. */
+/*
+ * test_spool.c - the queue on disk keeps its order and its limit, and survives the death of its
+ * process.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,7 +45,9 @@ static struct export_spool_stats stats(struct export_spool *s)
 	return st;
 }
 
-/* Body i: its number, repeated; i + 1 items. Returns the items dropped for it. */
+/*
+ * Adds body i: its number, repeated, with i + 1 items. Returns the number of items dropped for it.
+ */
 static uint64_t add(struct export_spool *s, uint32_t i)
 {
 	uint32_t body[BODY / 4];
@@ -54,7 +59,7 @@ static uint64_t add(struct export_spool *s, uint32_t i)
 	return dropped;
 }
 
-/* The number of the first body; it stays. UINT32_MAX: none. */
+/* Returns the number of the first body without removing it. UINT32_MAX: none. */
 static uint32_t peek(struct export_spool *s)
 {
 	uint64_t items;
@@ -99,7 +104,7 @@ static void order_is_kept_over_laps_and_restarts(void **state)
 			if (next < added)
 				assert_int_equal(take(s), next++);
 		if (lap % 3 == 0) {
-			/* Taken and not done: the process died before it was sent. */
+			/* Taken but not completed: the process died before the body was sent. */
 			if (next < added)
 				assert_int_equal(peek(s), next);
 			s = reopen(s);
@@ -135,7 +140,7 @@ static void the_oldest_leave_and_are_counted(void **state)
 	assert_int_equal(stats(s).items, left);
 	first = peek(s);
 	assert_int_equal(first, 1000 - stats(s).bodies);
-	/* The one being sent is not dropped: it is in memory. */
+	/* The body that is being sent is not dropped: it is in memory. */
 	dropped = 0;
 	for (uint32_t i = 1000; i < 1010; i++)
 		dropped += add(s, i);
@@ -164,7 +169,7 @@ static void scribble(off_t at, size_t n)
 #define RECORD (64u + 1000u)
 #define AT(i)  ((off_t)(4096 + (i)*RECORD))
 
-/* Damages `n` bytes at `at` of a queue of ten, and says which are left. */
+/* Damages `n` bytes at `at` of a queue of ten, and checks which bodies are left. */
 static void damaged(off_t at, size_t n, uint32_t lost, uint32_t lost_count, uint64_t corrupt)
 {
 	struct export_spool *s = fresh();
@@ -188,12 +193,12 @@ static void damaged(off_t at, size_t n, uint32_t lost, uint32_t lost_count, uint
 static void damage_is_skipped_and_counted(void **state)
 {
 	(void)state;
-	damaged(AT(3) + 100, 8, 3, 1, 4); /* a body: its items are known */
+	damaged(AT(3) + 100, 8, 3, 1, 4); /* in a body: the number of its items is known */
 	damaged(AT(0) + 100, 8, 0, 1, 1);
-	damaged(AT(4) + 16, 8, 4, 1, 1); /* a head: one, as the numbers say */
+	damaged(AT(4) + 16, 8, 4, 1, 1); /* in a head: one body, by the numbering */
 	damaged(AT(0), 64, 0, 1, 1);
 	damaged(AT(9) + 500, 8, 9, 1, 10); /* the tail's body */
-	damaged(AT(9), 8, 9, 1, 0);	   /* the tail's head: never there */
+	damaged(AT(9), 8, 9, 1, 0);	   /* the tail's head: it was never there */
 	damaged(32 + 8, 8, 0, 0, 1);	   /* the file's own head */
 }
 
@@ -237,10 +242,10 @@ static void what_changed_is_synchronised(void **state)
 
 	(void)state;
 	synced = 0;
-	export_spool_sync(s); /* of the head that was made */
+	export_spool_sync(s); /* of the head that was created */
 	assert_int_equal(synced, 1);
 	s = reopen(s);
-	assert_int_equal(synced, 1); /* nothing was written since */
+	assert_int_equal(synced, 1); /* nothing was written since then */
 	add(s, 0);
 	export_spool_sync(s);
 	assert_int_equal(synced, 2);

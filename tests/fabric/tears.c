@@ -48,7 +48,7 @@ enum phase { OWN_STRIPE = 'o', SHARED_STRIPE = 's', QUIET = 'q' };
 
 struct shared {
 	_Atomic int phase;
-	_Atomic int idle; /* writers that saw QUIET */
+	_Atomic int idle; /* number of writers that saw QUIET */
 	_Atomic uint64_t own_rounds;
 	_Atomic uint64_t shared_rounds[2];
 };
@@ -75,7 +75,7 @@ static struct sl_counter counters[CELLS]; /* [cell] */
 static struct sl_gauge gauges[CELLS];	  /* [cell - CELLS] */
 static struct shared *shared;
 
-/* Owns a stripe, as it counts first. */
+/* Owns a stripe, because it counts first. */
 static void *own_writer(void *arg)
 {
 	(void)arg;
@@ -96,7 +96,7 @@ static void *own_writer(void *arg)
 	return NULL;
 }
 
-/* No stripe is left for these two: they share stripe 0, and set every other gauge each. */
+/* No stripe is left for these two: they share stripe 0, and each sets every other gauge. */
 static void *shared_writer(void *arg)
 {
 	uint32_t mine = (uint32_t)(uintptr_t)arg;
@@ -124,7 +124,7 @@ static void *shared_writer(void *arg)
 	return NULL;
 }
 
-/* The library gives cells in its own order; the writers go through them as they lie in memory. */
+/* The library assigns cells in its own order; the writers use them in the order of memory. */
 static void make_metrics(struct sl_publisher *p, const uint8_t *map, uint64_t bytes)
 {
 	static struct sl_counter counter[CELLS];
@@ -210,8 +210,8 @@ struct tally {
 struct view {
 	enum { COUNTERS, GAUGES } kind;
 	uint64_t offset;      /* of the first line in the region */
-	unsigned int writers; /* that update a line in turn */
-	uint32_t stripe;      /* says what kind of lines these are */
+	unsigned int writers; /* that take turns in updating a line */
+	uint32_t stripe;      /* identifies the kind of these lines */
 	uint64_t last[LINES][SL_LINE_CELLS];
 };
 
@@ -232,7 +232,7 @@ static bool possible(const struct view *v, const uint64_t *n)
 	return true;
 }
 
-/* True if the line verified. Everything that may be said against it is counted. */
+/* Returns true if the line verified. Counts every violation. */
 static bool judge(struct view *v, uint32_t index, const uint64_t *line)
 {
 	uint64_t n[SL_LINE_CELLS];
@@ -298,7 +298,7 @@ static struct slot *poll_one(struct fabric *f)
 	return s;
 }
 
-/* A line that did not verify is read again, by itself, while the pages go on. */
+/* A line that did not verify is read again separately, while the pages go on. */
 static void again(struct fabric *f, struct slot *of, uint32_t line)
 {
 	struct slot *s = of;
@@ -319,8 +319,8 @@ static void again(struct fabric *f, struct slot *of, uint32_t line)
 }
 
 /*
- * Reads the pages of views in turn until this many lines were judged. The READs of a connection are
- * done in the order of posting, and complete in it: what is judged later was read later.
+ * Reads the pages of views in turn until this many lines were judged. READs of a connection execute
+ * in the order of posting, and complete in it: what is judged later was read later.
  */
 static void observe(struct fabric *f, struct view *views, unsigned int count, uint64_t lines)
 {
@@ -364,7 +364,7 @@ static int report(const char *what, const struct tally *before, uint64_t start)
 	return t.undetected || t.back;
 }
 
-/* Where the stripes of the region are, of which the header is read; their stride. */
+/* Finds the stripes and their stride from the header of the region. */
 static uint64_t find_stripes(struct fabric *f, uint64_t *stride)
 {
 	struct slot first = {
@@ -391,7 +391,7 @@ static uint64_t find_stripes(struct fabric *f, uint64_t *stride)
 	return stripes;
 }
 
-/* At rest every line verifies, and not one update is missing. */
+/* At rest every line verifies, and no update is missing. */
 static int consistent_at_rest(struct fabric *f, struct view *own, struct view both[2])
 {
 	struct tally before;
@@ -427,7 +427,8 @@ static uint64_t inverse_of_step(void)
 	uint64_t x = STEP;
 
 	for (int i = 0; i < 6; i++)
-		x *= 2 - STEP * x; /* Newton: each step doubles the bits that are right */
+		/* Newton's method: each step doubles the number of correct bits */
+		x *= 2 - STEP * x;
 	return x;
 }
 

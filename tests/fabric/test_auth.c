@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_auth.c - the proof of a secret, as private data of RDMA-CM: needs no device. */
+/* test_auth.c - the proof of a secret in private data of RDMA-CM; needs no device. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static const uint8_t here[16] = {1}, there[16] = {2};
 #define NOW   (5000 * S)
 #define QUEUE 17u
 
-/* A request as a collector makes it, which has the answer to its challenge. */
+/* Makes a request as a collector does that has received the answer to its challenge. */
 static struct fabric_verbs_proof answer(const struct fabric_auth *a, const char *by, uint8_t nonce)
 {
 	struct fabric_verbs_proof p = {
@@ -55,12 +55,12 @@ static void a_proof_is_of_the_secret_and_its_connection(void **state)
 	assert_int_equal(fabric_auth_check(a, here, &p, QUEUE, NOW), -EKEYREJECTED);
 	p = answer(a, secret, 1);
 	assert_int_equal(fabric_auth_check(a, here, &p, QUEUE + 1, NOW), -EKEYREJECTED);
-	/* A challenge is of one host, address, and time. */
+	/* A challenge is only valid for one host, address and time. */
 	assert_int_equal(fabric_auth_check(b, here, &p, QUEUE, NOW), -EAGAIN);
 	assert_int_equal(fabric_auth_check(a, there, &p, QUEUE, NOW), -EAGAIN);
 	assert_int_equal(fabric_auth_check(a, here, &p, QUEUE, NOW + 11 * S), -EAGAIN);
 	assert_int_equal(fabric_auth_check(a, here, &p, QUEUE, NOW - S), -EAGAIN);
-	/* Its time does not come again while a host is up. */
+	/* Its time never occurs again while a host is up. */
 	for (int bit = 40; bit < 58; bit++)
 		assert_int_equal(fabric_auth_check(a, here, &p, QUEUE, NOW + (1ull << bit)),
 				 -EAGAIN);
@@ -96,7 +96,7 @@ static void a_host_proves_it_for_its_hello(void **state)
 		((uint8_t *)&x)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		assert_false(fabric_auth_welcome_fits(secret, strlen(secret), &p, QUEUE, &x));
 	}
-	/* Its proof is none of a collector's, so it cannot be sent back. */
+	/* It does not prove what a collector would, so it cannot be sent back. */
 	memcpy(p.proof, w.proof, sizeof(p.proof));
 	assert_int_equal(fabric_auth_check(a, here, &p, QUEUE, NOW), -EKEYREJECTED);
 	fabric_auth_free(a);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which READs travel as one request, and that each brings its own bytes then. */
+/* Which READs are merged into one request, and that each still gets its own bytes. */
 
 #include "support/test.h"
 #include "fabric/merge.h"
@@ -109,11 +109,11 @@ static void memory_that_does_not_follow_is_not_merged(void **state)
 	assert_int_equal(merged(&wide, r, 2).reads, 1);
 	r[1] = from(&region, 127, 64, 64); /* over its end */
 	assert_int_equal(merged(&wide, r, 2).reads, 1);
-	r[0] = from(&all, UINT64_MAX - 65, 64, 0); /* addresses end, and do not begin anew */
+	r[0] = from(&all, UINT64_MAX - 65, 64, 0); /* addresses end and do not wrap */
 	r[1] = from(&all, 0, 64, 64);
 	assert_int_equal(merged(&wide, r, 2).reads, 1);
 
-	/* Two regions of one key: their bytes may follow, but nothing between them is readable. */
+	/* Two regions with one key: they may be adjacent, but nothing between them may be read. */
 	r[0] = from(&region, 64, 64, 0);
 	r[1] = from(&next, 64, 64, 64);
 	assert_int_equal(merged(&wide, r, 2).reads, 2);
@@ -135,7 +135,7 @@ static void a_request_keeps_the_limits(void **state)
 		assert_int_equal(m.reads, l.areas);
 		assert_int_equal(m.areas, l.areas);
 	}
-	r[1].offset += 64; /* a gap and what is behind it need two areas */
+	r[1].offset += 64; /* a gap and the data after it need two areas */
 	l.areas = 2;
 	assert_int_equal(merged(&l, r, 2).reads, 1);
 	l.areas = 3;
@@ -151,7 +151,7 @@ static void a_request_keeps_the_limits(void **state)
 	assert_int_equal(merged(&wide, r, 3).reads, 2);
 }
 
-/* Carries out what was merged, as a device does. */
+/* Executes merged requests as a device does. */
 static void execute(const struct fabric_merged *m, const uint8_t *memory)
 {
 	const uint8_t *at = memory + (m->addr - region.addr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The account of work requests in verbs.c, on a device that is made up here: it carries out READs
- * when the test says so, and can fail or lie in any way that real ones rarely do. Needs no RDMA.
+ * Accounting of work requests in verbs.c, on a simulated device that executes READs when the test
+ * says so, and can fail or lie in ways that real devices rarely do. Needs no RDMA.
  */
 
 #include "support/test.h"
@@ -78,7 +78,7 @@ static void complete(uint64_t wr_id, enum ibv_wc_status status)
 	dev.done[dev.done_tail++ % QUEUE] = (struct ibv_wc){.wr_id = wr_id, .status = status};
 }
 
-/* Carries out the oldest count requests; success of an unsignalled one is not told. */
+/* Executes the oldest count requests; an unsignalled one that succeeds has no completion. */
 static void execute(uint32_t count, enum ibv_wc_status status)
 {
 	while (count--) {
@@ -217,7 +217,7 @@ static int free_memory(void **state)
 	return 0;
 }
 
-/* count READs far from each other, so that each is a request of its own. */
+/* Makes count READs far from each other, so that each is a separate request. */
 static void far_apart(struct fabric_read *r, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -259,7 +259,7 @@ static void any_schedule_completes_every_read_once_and_right(void **state)
 
 		begin(depths[d]);
 		v = fabric_verbs_of(fabric);
-		v->head = v->tail = UINT32_MAX - 500; /* numbers run on through 2^32 */
+		v->head = v->tail = UINT32_MAX - 500; /* numbers continue through 2^32 */
 		srand((unsigned int)d);
 		for (int round = 0; round < 400; round++) {
 			uint32_t posted = 0, finished = 0;
@@ -286,7 +286,7 @@ static void any_schedule_completes_every_read_once_and_right(void **state)
 				};
 				offset += r[i].length;
 			}
-			for (uint32_t i = 1; i < READS; i++) /* landings must not overlap */
+			for (uint32_t i = 1; i < READS; i++) /* landing areas must not overlap */
 				if ((uint8_t *)r[i].to < (uint8_t *)r[i - 1].to + r[i - 1].length)
 					r[i].to = (uint8_t *)r[i - 1].to + r[i - 1].length;
 			while (finished < READS) {
@@ -339,7 +339,7 @@ static void one_signal_is_enough_for_a_batch(void **state)
 	end();
 }
 
-/* An unexpected completion never passes for data. */
+/* An unexpected completion never counts as data. */
 static void a_wrong_completion_ends_the_link_without_data(void **state)
 {
 	(void)state;
@@ -357,7 +357,7 @@ static void a_wrong_completion_ends_the_link_without_data(void **state)
 		assert_int_equal(fabric_post(fabric, r + 4, 4), 4);
 		base = (uint64_t)v->generation << 32;
 		switch (lie) {
-		case 0: /* of the connection before */
+		case 0: /* of the previous connection */
 			complete((uint64_t)(v->generation - 1) << 32 | v->head, IBV_WC_SUCCESS);
 			break;
 		case 1: /* not yet posted */
@@ -405,7 +405,7 @@ static void a_failure_names_the_read_that_failed_and_no_other(void **state)
 
 		begin(128);
 		far_apart(r, 10);
-		r[5].offset = r[4].offset + 64; /* these two travel together */
+		r[5].offset = r[4].offset + 64; /* these two are merged */
 		assert_int_equal(fabric_post(fabric, r, 10), 10);
 		assert_int_equal(dev.posted, 9);
 		execute(4, IBV_WC_SUCCESS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shm provider and what all providers share, against an agent made up here: the other end of
- * the socket is driven by the test itself, so that it can lie in any way and at any moment.
+ * The shm provider and the code common to all providers, with a simulated agent: the test itself
+ * drives the other end of the socket, so that it can lie in any way and at any moment.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +97,10 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Accepts if need be, then takes one question. Its type, or 0 if none arrives within 10 s. */
+/*
+ * Accepts a connection if necessary, then reads one question. Returns its type, or 0 if none
+ * arrives within 10 s.
+ */
 static uint16_t agent_hear(struct agent *a, struct sl_msg_id *id)
 {
 	struct {
@@ -193,7 +196,7 @@ static struct fabric *connect_for(struct agent *a, const struct fabric_opts *opt
 	return f;
 }
 
-/* A thread that answers may get no CPU for a while. */
+/* A thread that answers may not get a CPU for some time. */
 static struct fabric *connect_to(struct agent *a)
 {
 	return connect_for(a, &(struct fabric_opts){.gid_index = -1, .answer_timeout_ms = 20000});
@@ -217,7 +220,7 @@ static int count_fds(void)
 	return count;
 }
 
-/* Answers one OPEN in a thread, as fabric_map() waits for it. */
+/* Answers one OPEN in a thread, because fabric_map() waits for it. */
 struct answer {
 	struct agent *agent;
 	struct sl_msg_region region;
@@ -311,7 +314,7 @@ static void a_target_names_its_provider_or_nothing(void **state)
 	assert_null(fabric_open(longest, NULL));
 	assert_int_equal(errno, EINVAL);
 
-	/* A host, where there is no RDMA: said at once. */
+	/* A remote host without RDMA: refused immediately. */
 	f = fabric_open("10.255.255.1", &(struct fabric_opts){.device = "none0"});
 	assert_null(f);
 	assert_true(errno == ENODEV || errno == EOPNOTSUPP);
@@ -349,7 +352,7 @@ static void reads_see_the_memory_as_it_is_now(void **state)
 		for (uint64_t w = 1; w < 512; w++)
 			assert_int_equal(buffer[w], 8 + w);
 	}
-	/* Also what is not made of words. */
+	/* Also lengths that are not multiples of a word. */
 	for (uint32_t length = 1; length < 24; length++) {
 		struct fabric_read r = {.remote = &region,
 					.offset = 801,
@@ -372,7 +375,7 @@ static void reads_see_the_memory_as_it_is_now(void **state)
 	fabric_close(f);
 }
 
-/* Kilobytes that a memfd occupies. */
+/* Kilobytes that a memfd uses. */
 static long occupied(int fd)
 {
 	struct stat st;
@@ -392,7 +395,7 @@ static void read_all(struct fabric *f, const struct fabric_remote *region, uint6
 	}
 }
 
-/* A publisher's holes stay its own affair: a reader that faulted them in would be charged. */
+/* A publisher's holes remain holes: a reader that faulted in pages would be charged for them. */
 static void holes(struct agent *a, unsigned int seals, bool punch)
 {
 	const uint64_t bytes = 16u << 20, value = 77, offset = 5 << 20;
@@ -423,7 +426,7 @@ static void holes(struct agent *a, unsigned int seals, bool punch)
 	assert_int_equal(occupied(fd), 0);
 	for (size_t i = 0; i < 65536 / 8; i++)
 		assert_int_equal(buffer[i], 0);
-	/* What is written later is seen, beside holes. */
+	/* Data written later is seen, also beside holes. */
 	one = (struct fabric_read){
 		.remote = &region, .offset = offset - 4096, .length = 12288, .to = buffer};
 	for (uint64_t n = value; n < value + 3; n++) {
@@ -438,7 +441,7 @@ static void holes(struct agent *a, unsigned int seals, bool punch)
 	assert_int_equal(read_one(f, &one)->status, 0);
 	assert_int_equal(buffer[100], value + 2);
 	assert_true(occupied(fd) <= 64);
-	if (punch) { /* a hole that was data is a hole */
+	if (punch) { /* a hole that was data before */
 		assert_int_equal(madvise(map, bytes, MADV_REMOVE), 0);
 		read_all(f, &region, buffer);
 		assert_int_equal(occupied(fd), 0);
@@ -524,7 +527,7 @@ static void reads_not_collected_are_kept_up_to_a_bound(void **state)
 	taken = fabric_post(f, r, MANY);
 	assert_true(taken > 0 && taken < MANY);
 	assert_int_equal(fabric_post(f, r + taken, MANY - (uint32_t)taken), 0);
-	/* Also when the connection is gone, each comes back once. */
+	/* Also if the connection is lost, each completes once. */
 	agent_gone(a);
 	now += 10 * MS;
 	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_DOWN);
@@ -556,7 +559,7 @@ static void back_off_doubles_to_a_second_and_starts_over(void **state)
 			assert_error(f, "No such file");
 		}
 		for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
-			/* Not tried before its time: the agent is there, and gone again. */
+			/* Not tried early, although the agent came back and disappeared again. */
 			agent_listen(a);
 			now += waits[i] * MS - 1;
 			assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_DOWN);
@@ -680,7 +683,7 @@ struct told {
 	int fds[2], count;
 };
 
-/* Turns an honest welcome into the lie. */
+/* Turns an honest welcome into the given lie. */
 static void twist(struct told *p, struct agent *a, enum lie lie)
 {
 	switch (lie) {
@@ -906,7 +909,7 @@ static void a_hung_agent_stalls_once_and_briefly(void **state)
 	assert_true(took >= 150 * MS && took < 100000 * MS);
 	assert_error(f, "did not answer");
 	assert_null(fabric_directory(f));
-	/* The next ones don't wait at all, though the machine may be elsewhere in between. */
+	/* The next ones do not wait at all, although the machine may be busy in between. */
 	for (int i = 0;; i++) {
 		start = clock_ns(CLOCK_MONOTONIC);
 		assert_int_equal(fabric_map(f, &region), -ENOTCONN);
@@ -927,7 +930,7 @@ static void an_unrequested_message_ends_the_connection(void **state)
 	before = count_fds();
 	f = connect_to(a);
 	agent_say(a, SL_MSG_REGION, NULL, 0, memory(SIZE, F_SEAL_SHRINK));
-	/* Not looked at before 2 ms have gone by: a round costs no system call. */
+	/* No check before 2 ms have passed: a round costs no system call. */
 	assert_int_equal(fabric_drive(f, now + 1, NULL), FABRIC_UP);
 	now += 3 * MS;
 	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_DOWN);

@@ -75,7 +75,7 @@ static void neighbours_travel_as_one_work_request(void **state)
 	come_up(f, NULL);
 	buffer = fabric_buffer(f, NULL);
 
-	/* Adjacent on both sides: one request, one landing. */
+	/* Adjacent on both sides: one request, one landing area. */
 	for (uint32_t i = 0; i < 32; i++)
 		r[i] = (struct fabric_read){.remote = fabric_directory(f),
 					    .offset = i * 4096,
@@ -89,7 +89,10 @@ static void neighbours_travel_as_one_work_request(void **state)
 	assert_int_equal(s.doorbells, 1);
 	assert_int_equal(s.reads, 32);
 
-	/* Adjacent there, apart here: one request scatters, and spares what lies between. */
+	/*
+	 * Adjacent in the host, separate here: one request scatters, and leaves the memory between
+	 * intact.
+	 */
 	memset(buffer, 0xee, 1 << 20);
 	for (uint32_t i = 0; i < 8; i++)
 		r[i] = (struct fabric_read){.remote = fabric_directory(f),
@@ -106,7 +109,7 @@ static void neighbours_travel_as_one_work_request(void **state)
 	fabric_stats(f, &s);
 	assert_int_equal(s.work_requests, 2);
 
-	/* A small gap is read along, and lands nowhere. */
+	/* A small gap is read as well, and discarded. */
 	memset(buffer, 0xee, 1 << 20);
 	for (uint32_t i = 0; i < 4; i++)
 		r[i] = (struct fabric_read){.remote = fabric_directory(f),
@@ -121,7 +124,7 @@ static void neighbours_travel_as_one_work_request(void **state)
 	fabric_stats(f, &s);
 	assert_int_equal(s.work_requests, 3);
 
-	/* A large one is not; nor is going backwards. */
+	/* A large gap is not; neither are READs backward merged. */
 	r[0] = (struct fabric_read){
 		.remote = fabric_directory(f), .offset = 65536, .length = 64, .to = buffer};
 	r[1] = (struct fabric_read){
@@ -290,7 +293,7 @@ static void a_refused_key_ends_the_connection_and_nothing_else(void **state)
 	collect(f, 1);
 	assert_int_equal(r[0].status, 0);
 
-	/* The same, when the host takes a registration away that was good before. */
+	/* The same, when the host removes a registration that was valid before. */
 	right = *fabric_directory(f);
 	assert_int_equal(write(h.control, "u", 1), 1);
 	assert_int_equal(read(h.control, &answer, 1), 1);

@@ -20,7 +20,7 @@ static struct fabric *open_notifier(const struct host *h)
 static const struct sl_msg_verdict verdict = {
 	.instance = 7, .flags = SL_VERDICT_ANOMALOUS, .ttl_ns = 1000000, .score = 3};
 
-/* Says it, waiting for room if need be. */
+/* Sends a verdict, waiting for room if necessary. */
 static void notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *v)
 {
 	uint64_t end = clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;
@@ -62,7 +62,7 @@ void a_verdict_is_written_and_the_host_hears_of_it(void **state)
 	assert_int_equal(r.last_notice, 5);
 	assert_memory_equal(&r.line.verdict, &v, sizeof(v));
 	assert_true(r.line.check == sl_line_check((const uint64_t *)&r.line));
-	/* More than queues and receives hold, each once. */
+	/* More than fit in queues and receives; each arrives once. */
 	for (uint64_t i = 0; i < 1000; i++) {
 		v.instance = 100 + i;
 		notify(f, (uint32_t)(i % BOARD_LINES), &v);
@@ -88,7 +88,7 @@ void a_host_that_does_not_listen_holds_up_verdicts_alone(void **state)
 	f = open_notifier(&h);
 	come_up(f, &epoch);
 	kill(h.pid, SIGSTOP);
-	/* Its receives run out, then our queue. It is noticed, and that ends the connection. */
+	/* Its receives are used up, then our queue. This is noticed, and ends the connection. */
 	end = clock_ns(CLOCK_MONOTONIC) + 2 * TIMEOUT_NS;
 	later = epoch;
 	while (err != -ENOTCONN && clock_ns(CLOCK_MONOTONIC) < end) {
@@ -119,7 +119,7 @@ void a_host_that_does_not_listen_holds_up_verdicts_alone(void **state)
 	host_stop(&h);
 }
 
-/* It is refused by the device: only that connection ends. */
+/* The device refuses it: only that connection ends. */
 static void refused_write(struct fabric *f, uint32_t entry)
 {
 	uint64_t end = clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_verbs_wrong.c - lies, strangers and failing devices around a host; the set-up is
- * test_verbs.c's.
+ * test_verbs_wrong.c - lies, strangers and failing devices of a host; see test_verbs.c for the
+ * set-up.
  */
 #include "verbs_scene.h"
 
 /* ---- a host that lies ---- */
 
-/* Accepts count connections with these bytes as its hello, then ends. */
+/* Accepts count connections with these bytes as its hello, then exits. */
 static pid_t liar(uint16_t port, const void *hello, uint8_t bytes, int count)
 {
 	struct sockaddr_storage to;
@@ -131,7 +131,7 @@ void a_stranger_is_turned_away(void **state)
 	host_stop(&h);
 }
 
-/* Connects with that secret. NULL: it is up, else the reason that it is not. */
+/* Connects with this secret. Returns NULL if the connection is up, otherwise the reason. */
 static const char *enter(const struct host *h, const char *secret, bool notify)
 {
 	static struct fabric_stats s;
@@ -253,7 +253,7 @@ void a_gid_is_chosen_by_its_index(void **state)
 }
 
 /*
- * Needs root in a guest: takes the device away under both sides, and brings it back. A second one
+ * Needs root in a guest: removes the device under both sides, and adds it again. A second device
  * stays, see fabric_rdma_forget_lost().
  */
 void a_device_that_vanishes_is_survived(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_scene.h - a host in a process of its own and a collector that reads it, for the tests of
- * the verbs provider; and the tests, by the files that hold them.
+ * verbs_scene.h - a host in a separate process and a collector that reads it, for the tests of the
+ * verbs provider; and the tests, by their files.
  */
 #ifndef SL_TEST_VERBS_SCENE_H
 #define SL_TEST_VERBS_SCENE_H
@@ -74,7 +74,7 @@ static inline void on_notice(void *arg, uint32_t entry)
 	last_notice = entry;
 }
 
-/* The passive side of a test, in a process of its own. */
+/* The passive side of a test, in a separate process. */
 struct passive {
 	struct fabric_host *h;
 	struct fabric_host_key key, second; /* second: after 'u' */
@@ -265,7 +265,7 @@ static inline void come_up(struct fabric *f, uint64_t *epoch)
 	fail_msg("not connected: %s", s.last_error);
 }
 
-/* Polls until count READs are back; each must be one that was posted, and only once. */
+/* Polls until count READs have completed; each must be one that was posted, and complete once. */
 static inline void collect(struct fabric *f, uint32_t count)
 {
 	uint64_t end = clock_ns(CLOCK_MONOTONIC) + 100000000000ull;

@@ -83,7 +83,7 @@ static struct rdma_cm_id *route(bool bare)
 	return id;
 }
 
-/* Connects like a collector, without a proof. NULL: refused. */
+/* Connects like a collector, without a proof. Returns NULL if refused. */
 static struct rdma_cm_id *dial(uint32_t flags, struct fabric_host_hello *hello)
 {
 	const struct fabric_verbs_request request = {
@@ -121,7 +121,7 @@ static void hang_up(struct rdma_cm_id *id)
 	rdma_destroy_ep(id);
 }
 
-/* One request, and its completion. True: the host obeyed. */
+/* Posts one request and waits for its completion. Returns true if the host obeyed. */
 static bool request(struct rdma_cm_id *id, struct ibv_send_wr *wr, uint32_t length)
 {
 	struct ibv_mr *mr = ibv_reg_mr(id->pd, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE);
@@ -179,7 +179,7 @@ static int scan(uint64_t addr, uint32_t rkey, unsigned int count)
 		struct rdma_cm_id *id = dial(0, &h);
 
 		connected += id != NULL;
-		/* The true key first; then what is near, as keys are an index and 8 bits. */
+		/* The true key first; then nearby keys, which consist of an index and 8 bits. */
 		if (id && read_at(id, addr, rkey + i % 256 + (i / 256 << 8), 64))
 			bytes += 64;
 		hang_up(id);
@@ -205,7 +205,7 @@ static void hold(unsigned int count, uint32_t flags)
 		pause();
 }
 
-/* Without a queue pair at the identifier, librdmacm leaves the last step to its user. */
+/* Without a queue pair on the identifier, librdmacm leaves the last step to its user. */
 static void half(unsigned int count)
 {
 	const struct fabric_verbs_request request = {
@@ -269,7 +269,10 @@ static int verdict(uint32_t entry, uint64_t instance)
 	return 0;
 }
 
-/* The answer to a request; true: it was accepted. qpn 0: that of a queue pair of its own. */
+/*
+ * Sends a request and reads the answer. Returns true if it was accepted. qpn 0: use that of a new
+ * queue pair.
+ */
 static bool ask(const void *data, uint8_t bytes, uint32_t qpn, struct fabric_verbs_refusal *said)
 {
 	struct rdma_conn_param param = {
@@ -315,7 +318,9 @@ static int odd(unsigned int count)
 	return 0;
 }
 
-/* A request that proves the secret for that queue pair. False: no challenge came. */
+/*
+ * Makes a request that proves the secret for this queue pair. Returns false if no challenge came.
+ */
 static bool prove(const uint8_t *secret, size_t bytes, uint8_t nonce, uint32_t qpn,
 		  struct fabric_verbs_proof *p)
 {
@@ -332,7 +337,7 @@ static bool prove(const uint8_t *secret, size_t bytes, uint8_t nonce, uint32_t q
 	return true;
 }
 
-#define QPN 0x4242u /* a recorded request states it; no queue pair needs to be there */
+#define QPN 0x4242u /* stated in a recorded request; the queue pair need not exist */
 
 static int replay(const char *path)
 {
@@ -366,7 +371,7 @@ static void end_of(struct dta_roce_end *e, const char *ip, const uint8_t mac[6])
 	memcpy(e->mac, mac, 6);
 }
 
-/* Builds a frame of that opcode with a guessed number. Returns its length. */
+/* Builds a frame of this opcode with a guessed number. Returns its length. */
 static size_t guess(struct dta_roce_builder *b, uint8_t *frame, int kind, uint64_t addr,
 		    uint32_t rkey)
 {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rdma_insider.c - one that has the secret and goes on using what it learned: rdma_attack.h. */
+/*
+ * rdma_insider.c - an attacker that knows the secret and keeps using what it learned:
+ * rdma_attack.h.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -48,7 +51,7 @@ static struct fabric *enter(const char *host, const char *port, const char *path
 	return to && come_up(to) ? to : NULL;
 }
 
-/* READs into the buffer, by this key. How many bytes came. */
+/* READs into the buffer with this key. Returns the number of bytes read. */
 static uint32_t read_by(struct fabric *by, const struct fabric_remote *remote, uint32_t length)
 {
 	struct fabric_read r = {.remote = remote, .length = length}, *done;
@@ -63,7 +66,7 @@ static uint32_t read_by(struct fabric *by, const struct fabric_remote *remote, u
 	return r.status ? 0 : length;
 }
 
-/* The directory's entries, of which the first is its own. */
+/* Reads the directory's entries, the first of which is its own. */
 static bool look(struct region_entry e[ENTRIES])
 {
 	const uint64_t(*line)[8];
@@ -83,7 +86,7 @@ static bool look(struct region_entry e[ENTRIES])
 	return true;
 }
 
-/* The first region in that state; 0: none. */
+/* Finds the first region in this state; 0: none. */
 static uint32_t find(const struct region_entry e[ENTRIES], uint32_t state)
 {
 	for (uint32_t i = 1; i < ENTRIES; i++)
@@ -116,7 +119,7 @@ int rdma_rotated(const char *host, const char *port, const char *secret)
 		/* A guest that stood still for two leases has lost its connection: look again. */
 		rotated = look(now) && now[i].rkey != old.rkey && now[0].rkey != directory.rkey;
 	}
-	/* Both keys are good for two leases. */
+	/* Both keys are valid for two leases. */
 	overlap = read_by(f, &old, 64);
 	end = base_now_ns() + PATIENCE_NS;
 	do {
@@ -156,7 +159,7 @@ int rdma_revoked(const char *host, const char *port, const char *secret)
 	return 0;
 }
 
-/* Rights are by connection: keys of the one kind open nothing for the other. */
+/* Access rights belong to connections: keys of one kind give no access on the other. */
 int rdma_insider(const char *host, const char *port, const char *secret)
 {
 	struct fabric *notifier = enter(host, port, secret, true);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * host_at ROOT SOCKET [CGROUPS_MAX] - publishes the machine that the files below ROOT describe.
- * Reads everything for each line of its input, and answers "ERRORS REFUSED LEFT_OUT TIME", the time
- * since 1970 before it read.
+ * host_at ROOT SOCKET [CGROUPS_MAX] - publishes the machine that the files below ROOT describe. For
+ * each line of standard input, it reads everything and answers "ERRORS REFUSED LEFT_OUT TIME",
+ * where TIME is the time since 1970 before reading.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 	if (!h)
 		return 1;
 	while (fgets(line, sizeof(line), stdin)) {
-		/* Printing rounds it. */
+		/* The printed time is rounded. */
 		uint64_t before = base_realtime_ns() - 1000;
 		struct host_counts c;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * raw.h - a region word by word, as sidelight-region(5) describes it: for tests of what a publisher
- * writes that shall not depend on how src/region reads it.
+ * raw.h - reads a region word by word as sidelight-region(5) describes it, for tests of the written
+ * bytes that must not depend on src/region.
  */
 #ifndef SL_TEST_RAW_H
 #define SL_TEST_RAW_H
@@ -57,7 +57,7 @@ static inline uint64_t raw_hot(const struct raw *r, enum sl_hot_cell cell)
 	return raw_word(r, SL_HEADER_SIZE + cell * 8u);
 }
 
-/* A cell of a section of mixed lines; false: its line does not verify. */
+/* Reads a cell of a section of mixed lines; returns false if its line does not verify. */
 static inline bool raw_mixed(const struct raw *r, uint64_t offset, uint32_t cell, uint64_t *value)
 {
 	uint64_t line[8], at = offset + cell / SL_LINE_CELLS * SL_LINE_SIZE;
@@ -72,7 +72,7 @@ static inline bool raw_mixed(const struct raw *r, uint64_t offset, uint32_t cell
 	return false;
 }
 
-/* Since when a record counts; 0: it is not there. */
+/* Returns the time since which a record counts; 0: it does not exist. */
 static inline uint64_t raw_created(const struct raw *r, uint32_t id)
 {
 	uint64_t value = 0;
@@ -105,7 +105,7 @@ static inline double raw_f64(const struct raw *r, uint32_t cell)
 	return sum;
 }
 
-/* All lines of the stripes in use verify. */
+/* Returns whether all lines of the stripes in use verify. */
 static inline bool raw_verifies(const struct raw *r)
 {
 	const struct sl_region_section *s = raw_section(r, SL_SECTION_STRIPES);
@@ -122,7 +122,7 @@ static inline bool raw_verifies(const struct raw *r)
 	return true;
 }
 
-/* The record behind this one; NULL starts. NULL: there is none. */
+/* Returns the record after this one; NULL starts. Returns NULL at the end. */
 static inline const struct sl_schema_record *raw_next(const struct raw *r,
 						      const struct sl_schema_record *at)
 {
@@ -145,7 +145,7 @@ static inline const char *raw_labels(const struct sl_schema_record *s)
 	return raw_name(s) + s->name_bytes + s->unit_bytes + s->help_bytes;
 }
 
-/* The record of this name and, unless it is NULL, value of the first label, that is there. */
+/* Finds an existing record by name and, unless value is NULL, the value of its first label. */
 static inline const struct sl_schema_record *raw_find(const struct raw *r, const char *name,
 						      const char *value)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reader.h - a region as a collector on this machine sees it: mapped, copied, decoded by
- * src/region. Every test of the library looks at its work through this, not through the library.
+ * src/region. All tests of the library check its results with this reader, not with the library.
  */
 #ifndef SL_TEST_READER_H
 #define SL_TEST_READER_H
@@ -51,7 +51,7 @@ static inline void reader_close(struct reader *r)
 		munmap(r->map, r->size);
 }
 
-/* One round. UNSETTLED if the hot line never came right; then all is as it was. */
+/* Reads one round. Returns UNSETTLED if the hot line never verified; then nothing changes. */
 static inline enum region_fault reader_round(struct reader *r)
 {
 	enum region_fault fault = REGION_FAULT_UNSETTLED;
@@ -94,7 +94,7 @@ static inline enum region_fault reader_round(struct reader *r)
 	return REGION_FAULT_NONE;
 }
 
-/* By name, and the value of its first label if value is not NULL. */
+/* Finds a metric by name, and by the value of its first label if value is not NULL. */
 static inline const struct region_metric *reader_find(const struct reader *r, const char *name,
 						      const char *value)
 {
@@ -122,7 +122,7 @@ static inline double reader_f64(const struct reader *r, const char *name)
 	return m ? region_values_f64(&r->values, m->cell) : -1;
 }
 
-/* Opens, reads once and returns one u64: for tests that ask for no more. */
+/* Opens, reads once and returns one u64, for tests that need no more. */
 static inline uint64_t read_u64(int fd, const char *name)
 {
 	struct reader r;

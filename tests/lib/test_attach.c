@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_attach.c - attaching to a simulated agent whose every step the test decides; and fork. */
+/* test_attach.c - attaching to a simulated agent whose every step the test controls; and fork. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +81,7 @@ static struct packet agent_receive(int sock)
 	return p;
 }
 
-/* The next PUBLISH, checked; its descriptor. */
+/* Receives and checks the next PUBLISH; returns its descriptor. */
 static int agent_published(int sock, uint32_t *serial)
 {
 	struct packet p = agent_receive(sock);
@@ -157,7 +157,7 @@ static void an_agent_that_comes_later_is_found_within_a_second(void **state)
 	listener = agent_listen();
 	sock = agent_accept(listener, 3000);
 	assert_true(sock >= 0);
-	/* It looks every second at the latest; when it is run, is up to the machine. */
+	/* It looks at least every second; when it runs depends on the machine. */
 	assert_true(now() - start < 10);
 	fd = agent_published(sock, &serial);
 	agent_admit(sock, serial);
@@ -261,7 +261,7 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
 	assert_int_equal(agent_receive(sock).length, 0);
 	close(sock);
-	/* Not in the next 24 s: the next attempt is after 30. */
+	/* Not in the next 24 s: the next attempt is after 30 s. */
 	assert_int_equal(poll(&(struct pollfd){.fd = listener, .events = POLLIN}, 1, 24000), 0);
 	assert_int_equal(__atomic_load_n(&warnings, __ATOMIC_RELAXED), 1);
 	sl_publisher_close(p);
@@ -274,7 +274,7 @@ static bool is_of(int fd, const char *name)
 	return read_u64(fd, name) != ~0ull;
 }
 
-/* A region that is opened later goes over the same connection, and again to the next agent. */
+/* A region that is opened later uses the same connection, and is also handed to the next agent. */
 static void further_regions_share_the_connection(void **state)
 {
 	int listener = agent_listen(), sock, fd;
@@ -361,7 +361,7 @@ static void an_agent_that_takes_no_holes_gets_whole_memory(void **state)
 	assert_true(st.st_blocks * 512 >= st.st_size);
 	close(fd);
 	assert_int_equal(warnings, 0);
-	/* Asked again, it has nothing more to give: a refusal like any other. */
+	/* If asked again, it has nothing more to give: an ordinary refusal. */
 	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
 	assert_int_equal(agent_receive(sock).length, 0);
 	close(sock);
@@ -398,7 +398,7 @@ static void a_hostile_agent_does_no_harm(void **state)
 
 		sock = agent_accept(listener, 2000);
 		if (sock < 0)
-			break; /* it was refused, and waits */
+			break; /* it was refused, and is waiting */
 		close(agent_published(sock, NULL));
 		memset(junk, 0xff, sizeof(junk));
 		memcpy(junk, &head, sizeof(head));
@@ -432,7 +432,7 @@ static long switches_of_thread(void)
 	while ((task = readdir(tasks))) {
 		FILE *f;
 
-		/* The library's thread is the one that is called so. */
+		/* The library's thread is recognised by its name. */
 		snprintf(name, sizeof(name), "/proc/self/task/%s/comm", task->d_name);
 		f = fopen(name, "r");
 		if (!f || !fgets(line, sizeof(line), f))
@@ -465,7 +465,7 @@ static void while_attached_the_thread_sleeps(void **state)
 	close(agent_published(sock, &serial));
 	agent_admit(sock, serial);
 	assert_true(comes_true(is_attached, p, 2000));
-	/* On a busy machine it may still be on its way to sleep. */
+	/* On a busy machine it may not be asleep yet. */
 	for (int i = 0;; i++) {
 		before = switches_of_thread();
 		assert_true(before > 0);
@@ -479,7 +479,7 @@ static void while_attached_the_thread_sleeps(void **state)
 	sl_publisher_close(p);
 }
 
-/* An application that closes all that it does not know, and opens files of its own. */
+/* An application closes all descriptors that it does not know, and opens files. */
 static void descriptors_of_the_application_are_left_alone(void **state)
 {
 	pid_t pid = fork();
@@ -562,7 +562,7 @@ static void a_child_counts_from_zero_in_a_region_of_its_own(void **state)
 		sl_counter_inc(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "m7")));
 		if (sl_counter_value(c) != 1 || sl_gauge_value(g) != 2)
 			_exit(1);
-		if (read(tell[0], &go, 1) < 0) /* until the parent has looked */
+		if (read(tell[0], &go, 1) < 0) /* wait until the parent has looked */
 			_exit(2);
 		sl_publisher_close(p);
 		_exit(0);
@@ -601,7 +601,7 @@ static void a_child_counts_from_zero_in_a_region_of_its_own(void **state)
 	close(fd), close(child_fd), close(parent), close(child), close(listener);
 }
 
-/* The agent must see a parent die although a child that never counted lives on. */
+/* The agent must notice the death of a parent even if a child that never counted is still alive. */
 static void a_child_does_not_keep_the_parents_connection(void **state)
 {
 	int listener = agent_listen(), sock, fd, hold[2];
@@ -617,7 +617,7 @@ static void a_child_does_not_keep_the_parents_connection(void **state)
 
 		sl_counter_inc(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c")));
 		close(hold[1]);
-		if (!fork()) { /* lives until the test lets go */
+		if (!fork()) { /* lives until the test releases it */
 			if (read(hold[0], &byte, 1) < 0)
 				_exit(1);
 			_exit(0);
@@ -662,8 +662,10 @@ static void fork_at_any_moment_never_deadlocks(void **state)
 	int status;
 
 	(void)state;
-	/* ASan of clang 14 does not hold its own allocator's locks over a fork(): a child then
-	 * waits for them in any malloc(), that of pthread_create() included. */
+	/*
+	 * ASan of clang 14 does not hold its allocator's locks over a fork(), so a child can wait
+	 * for them forever in any malloc(), including that of pthread_create().
+	 */
 	if (TEST_SANITIZED) {
 		print_message(
 			"SKIP: a sanitizer's allocator does not hold its locks over fork()\n");
@@ -680,7 +682,7 @@ static void fork_at_any_moment_never_deadlocks(void **state)
 		if (!pid) {
 			struct reader r;
 
-			alarm(TEST_HANGS_S); /* a deadlock ends here, and shows */
+			alarm(TEST_HANGS_S); /* a deadlock ends here and is noticed */
 			sl_counter_add(busy_counter, 3);
 			sl_counter_inc(sl_counter_create(
 				busy_publisher, &SL_OPTS(sl_metric_opts, .name = "child")));
@@ -716,7 +718,7 @@ static void a_forked_childs_child_counts_too(void **state)
 		sl_counter_add(c, 2);
 		pid = fork();
 		if (!pid) {
-			if (!(pid = fork())) { /* one that was orphaned twice */
+			if (!(pid = fork())) { /* an orphan of an orphan */
 				sl_counter_inc(c);
 				_exit(sl_counter_value(c) == 1 ? 0 : 1);
 			}
@@ -736,7 +738,7 @@ static void a_forked_childs_child_counts_too(void **state)
 static void a_program_that_is_started_takes_nothing_along(void **state)
 {
 	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
-	/* The shell's own descriptors: 0, 1, 2 and that of the folder. */
+	/* The shell's descriptors: 0, 1, 2 and that of the folder. */
 	char *argv[] = {"sh", "-c",
 			"for f in /proc/self/fd/*; do readlink $f; done | "
 			"grep -q memfd:sidelight && exit 1; exit 0",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_buckets.c - boundaries of exponential buckets against long double, at every scale. */
+/* test_buckets.c - boundaries of exponential buckets compared with long double, at every scale. */
 #include <math.h>
 
 #include "support/test.h"
 #include "reader.h"
-#include "../../lib/histogram.c" /* its static functions are what is tested */
+#include "../../lib/histogram.c" /* tests its static functions */
 
 /* The largest double that is <= 2^(i / 2^scale). */
 static double boundary(int64_t i, int scale)
@@ -43,7 +43,7 @@ static void every_boundary_is_exact_at_every_scale(void **state)
 	}
 }
 
-/* The formula of OpenTelemetry, which is right away from the boundaries. */
+/* The formula of OpenTelemetry, which is correct except close to the boundaries. */
 static void random_values_fall_where_the_logarithm_says(void **state)
 {
 	uint64_t x = 88172645463325252ull;
@@ -115,7 +115,7 @@ static void the_first_and_the_last_bucket_hold_min_and_max(void **state)
 	}
 }
 
-/* cell_at() is the formula of the format in fewer steps. */
+/* cell_at() computes the formula of the format in fewer steps. */
 static void the_place_of_a_cell_is_that_of_the_format(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_exemplar.c - exemplars that an application sets, as src/region reads them. */
+/* test_exemplar.c - exemplars set by an application, as read by src/region. */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ static uint64_t head(const struct raw *r, enum sl_exemplar_head_cell cell)
 	return raw_word(r, raw_section(r, SL_SECTION_EXEMPLARS)->offset + cell * 8u);
 }
 
-/* Element i; false: it is not whole after some tries. */
+/* Reads element i; returns false if it is not consistent after some tries. */
 static bool element(const struct raw *r, uint32_t i, struct region_exemplar *e)
 {
 	uint64_t at = raw_section(r, SL_SECTION_EXEMPLARS)->offset + i * SL_EXEMPLAR_SIZE;
@@ -166,7 +166,10 @@ static void what_cannot_be_kept_is_counted(void **state)
 	assert_int_equal(head(&r, SL_EXEMPLAR_HEAD_DROPPED), ++dropped);
 	assert_int_equal(head(&r, SL_EXEMPLAR_HEAD_SET), 2);
 
-	/* One of a removed metric has another time of creation than what takes its place. */
+	/*
+	 * An exemplar of a removed metric has another creation time than the metric that replaces
+	 * it.
+	 */
 	assert_int_equal(sl_counter_remove(f, SL_LABELS({"k", "1"})), 0);
 	sl_counter_add_exemplar(c[1], 1, EXEMPLAR(.span_id = 2));
 	assert_int_equal(head(&r, SL_EXEMPLAR_HEAD_DROPPED), ++dropped);

@@ -121,7 +121,7 @@ static void every_kind_has_families(void **state)
 	sl_publisher_close(p);
 }
 
-/* Each line is refused, counted once, and gives a handle that does nothing. */
+/* Each line is refused, counted once, and returns a handle that does nothing. */
 static void a_refused_family_or_label_is_counted_and_harmless(void **state)
 {
 	static const double bounds[] = {1, 2}, others[] = {1, 3};
@@ -144,7 +144,7 @@ static void a_refused_family_or_label_is_counted_and_harmless(void **state)
 	REFUSED(sl_counter_family_create(p, &SL_OPTS(sl_metric_opts, .name = "labelled",
 						     .labels = &(struct sl_label){"k", "v"},
 						     .label_count = 1)));
-	/* The name of another kind, or of other buckets: of a family and of a metric. */
+	/* The name is used by another kind, or with other buckets, of a family or a metric. */
 	REFUSED(sl_gauge_family_create(p, &SL_OPTS(sl_metric_opts, .name = "c_total")));
 	REFUSED(sl_histogram_family_create_classic(
 		p, &SL_OPTS(sl_metric_opts, .name = "h", .bounds = others, .bound_count = 2)));
@@ -154,7 +154,7 @@ static void a_refused_family_or_label_is_counted_and_harmless(void **state)
 	REFUSED(sl_counter_with(f, SL_LABELS({"k", NULL})));
 	REFUSED(sl_counter_with(f, NULL, 1));
 	REFUSED(sl_histogram_with(h, SL_LABELS({"le", "1"})));
-	/* Not a publisher's: nothing to count it in. */
+	/* Without a publisher there is nothing to count it in. */
 	assert_int_equal(sl_counter_family_create(NULL, &SL_OPTS(sl_metric_opts, .name = "c")).bits,
 			 0);
 	assert_int_equal(sl_counter_with((struct sl_counter_family){0}, NULL, 0).bits, 0);

@@ -96,7 +96,9 @@ static void *count_all(void *arg)
 	return NULL;
 }
 
-/* Opens, creates over more than one page of cells and of schema, counts in two threads. */
+/*
+ * Opens, creates metrics on more than one page of cells and of schema, and counts in two threads.
+ */
 static void scenario(int n, bool in_child)
 {
 	struct sl_publisher *p;
@@ -176,7 +178,7 @@ static void all_of_them(bool in_child, int step)
 	static const int errors[] = {ENOMEM, EMFILE, EINTR};
 	int files = open_files(), n, most = 0;
 
-	/* EINTR is tried again where that is right, so that the count of calls differs. */
+	/* EINTR is retried where appropriate, so the number of calls differs. */
 	for (size_t e = 0; e < (in_child ? 1 : 2); e++) {
 		failure_errno = errors[e];
 		for (n = 1;; n += n < 60 ? 1 : step) {
@@ -214,7 +216,9 @@ static void *count_without_a_key(void *arg)
 	return NULL;
 }
 
-/* It has no destructor: nothing may refer to it once it ended. The next thread gets its memory. */
+/*
+ * It has no destructor, so nothing may refer to it after it ended: the next thread gets its memory.
+ */
 static void a_thread_without_a_key_leaves_nothing_behind(void **state)
 {
 	struct sl_publisher *p =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_grow.c - a publisher that has filled its region goes on in further ones. */
+/* test_grow.c - a publisher that has filled its region continues in additional ones. */
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -30,7 +30,7 @@ static struct sl_publisher_stats stats_of(const struct sl_publisher *p)
 	return stats;
 }
 
-/* What all regions hold of a family of counters: their number, and the sum of their values. */
+/* Contents of all regions for a family of counters: their number, and the sum of their values. */
 struct found {
 	uint64_t count, sum, wrong;
 	size_t regions;
@@ -99,7 +99,7 @@ static void a_full_region_is_followed_by_another(void **state)
 		assert_true(sl_counter_valid(c[i]));
 		sl_counter_inc(c[i]);
 	}
-	/* Larger than any region so far, if it were not for the one that it opens. */
+	/* Larger than any region so far, except the one that is opened for it. */
 	h = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "h", .use_scale = true,
 					    .scale = 6, .min = 1e-9, .max = 1e9));
 	sl_histogram_observe(h, 1);
@@ -122,7 +122,7 @@ static void a_full_region_is_followed_by_another(void **state)
 	assert_int_equal(sl_publisher_fds(p, &fd, 1), found.regions);
 	assert_int_equal(fd, sl_publisher_fd(p));
 
-	/* What is removed leaves room, whichever region it is in. */
+	/* Removed metrics leave room in any region. */
 	assert_int_equal(sl_counter_clear(f), 0);
 	assert_int_equal(stats_of(p).metrics, 1);
 	assert_int_equal(look(p, "c_total").regions, found.regions);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_kill.c - writers die anywhere: by SIGKILL at 4,000 random moments, and, by ptrace, at every
- * instruction of the registration of a metric. Each region left behind decodes; after the agent's
- * repair every line verifies, and the last value is exact to one update.
+ * test_kill.c - writers die anywhere: by SIGKILL at 4,000 random moments, and, with ptrace, at
+ * every instruction of the registration of a metric. Each region left behind can be decoded; after
+ * the agent's repair every line verifies, and the last value is exact to one update.
  */
 #include <sidelight/sidelight.h>
 
 #include "support/test.h"
 #include "victim.h"
 
-/* What a writer tells about itself, in memory that it shares with the test. */
+/* Progress of a writer, in memory that it shares with the test. */
 struct progress {
 	int fd; /* in the writer */
 	uint64_t metrics, updates, sums;
@@ -45,7 +45,7 @@ static void write_until_killed(void)
 	}
 }
 
-/* The region of a dead writer: readable as it is, and exact after its repair. */
+/* Checks the region of a dead writer: it is readable, and exact after its repair. */
 static void check_dead(int fd)
 {
 	const struct region_metric *m;
@@ -56,7 +56,7 @@ static void check_dead(int fd)
 	assert_int_equal(reader_open(&r, fd), REGION_FAULT_NONE);
 	switch (reader_round(&r)) {
 	case REGION_FAULT_NONE:
-		assert_true(r.unsettled <= 2); /* one line a stripe, at the most */
+		assert_true(r.unsettled <= 2); /* at most one line per stripe */
 		break;
 	case REGION_FAULT_UNSETTLED:
 		break; /* died in the middle of the hot line */
@@ -101,7 +101,7 @@ static void register_under_trace(int kind)
 	struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
 	char name[16];
 
-	/* 446 of 448 cells of the first page: a histogram needs another in every stripe. */
+	/* 446 of 448 cells of the first page: a histogram needs another page in every stripe. */
 	for (int i = 0; i < 445; i++) {
 		snprintf(name, sizeof(name), "m%d", i);
 		sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name));
@@ -121,10 +121,11 @@ static void register_under_trace(int kind)
 	victim_over();
 }
 
-/* What is seen of a registration, step by step. */
+/* The states seen during a registration, step by step. */
 static struct {
 	struct reader live;
-	uint8_t *copy; /* what an agent would repair, had the writer died here: what is in use */
+	/* the lines in use, which an agent would repair if the writer had died here */
+	uint8_t *copy;
 	uint64_t unsettled, before, after, generation;
 } seen;
 
@@ -163,7 +164,7 @@ static void if_it_had_died_here(const struct reader *live)
 	region_values_free(&dead.values);
 }
 
-/* A live reader: the old layout or the new one, or a line to be read again. */
+/* A live reader sees the old layout, the new one, or a line to read again. */
 static void look(uint64_t step)
 {
 	struct reader *live = &seen.live;

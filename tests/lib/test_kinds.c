@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_kinds.c - the kinds, flags and times of creation that a publisher writes since minor 1. */
+/* test_kinds.c - kinds, flags and creation times that a publisher writes since minor 1. */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -282,7 +282,7 @@ static void each_metric_says_since_when_it_counts(void **state)
 	assert_int_equal(raw_created(&r, COUNT), 0);
 	raw_close(&r);
 
-	/* A forked child counts from 0, and since its own time. */
+	/* A forked child counts from 0, and from its own start. */
 	pid_t pid = fork();
 	if (!pid) {
 		uint64_t since = now_ns(), created;

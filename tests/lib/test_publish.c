@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_publish.c - what a publisher writes into its region, as src/region decodes it. */
+/* test_publish.c - what a publisher writes into its region, as decoded by src/region. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -45,7 +45,7 @@ static void region_is_sealed_private_and_closed_on_exec(void **state)
 	struct stat st;
 
 	(void)state;
-	/* The agent adds F_SEAL_FUTURE_WRITE, once it has mapped the memory. */
+	/* The agent adds F_SEAL_FUTURE_WRITE after it has mapped the memory. */
 	assert_int_equal(seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
 			 F_SEAL_SHRINK | F_SEAL_GROW);
 	assert_int_equal(seals & F_SEAL_WRITE, 0);
@@ -329,7 +329,7 @@ static void the_same_metric_is_the_same_cell(void **state)
 	d = sl_counter_create(
 		p, &SL_OPTS(sl_metric_opts, .name = "c", .labels = ab, .label_count = 1));
 	assert_memory_not_equal(&c, &d, sizeof(c));
-	/* Many, so that the tables grow. */
+	/* Many metrics, so that the tables grow. */
 	for (int round = 0; round < 2; round++)
 		for (int i = 0; i < 1000; i++) {
 			snprintf(name, sizeof(name), "m%d", i);
@@ -343,7 +343,7 @@ static void the_same_metric_is_the_same_cell(void **state)
 	sl_publisher_close(p);
 }
 
-/* Refused metrics so far, and the log lines on them. */
+/* Number of refused metrics so far, and of log lines about them. */
 static uint32_t refused;
 
 static struct sl_publisher *open_small(void)
@@ -358,7 +358,7 @@ static struct sl_publisher *open_small(void)
 	return p;
 }
 
-/* Every refusal is in the region's count. */
+/* Every refusal is counted in the region. */
 static void close_small(struct sl_publisher *p)
 {
 	struct reader r;
@@ -467,7 +467,7 @@ static void metrics_beyond_a_full_region_are_counted(void **state)
 	struct reader r;
 
 	(void)state;
-	for (int i = 0; i < 100; i++) { /* full of schema before it is full of cells, or after */
+	for (int i = 0; i < 100; i++) { /* its schema is full before its cells, or after */
 		char name[16];
 
 		snprintf(name, sizeof(name), "fill%d", i);
@@ -552,7 +552,7 @@ static void every_cell_that_was_asked_for_can_be_used(void **state)
 	}
 }
 
-/* Counters and histograms in any order: also the last cell is there, and in one piece. */
+/* Counters and histograms in any order: the last cell is used too, and no histogram is split. */
 static void no_cell_is_lost_between_metrics_of_different_sizes(void **state)
 {
 	static double bounds[SL_BUCKETS_MAX];
@@ -611,7 +611,7 @@ static void no_cell_is_lost_between_metrics_of_different_sizes(void **state)
 	}
 }
 
-/* What makes updates in turn fast, and what it may cost the reader: four lines. */
+/* This makes alternate updates fast, and costs the reader at most four lines. */
 static void consecutive_metrics_lie_in_different_lines(void **state)
 {
 	struct sl_publisher *p = open_plain();
@@ -625,7 +625,7 @@ static void consecutive_metrics_lie_in_different_lines(void **state)
 		char name[16];
 		uint32_t dense;
 
-		if (i % 90 == 45) { /* what lies between does not matter */
+		if (i % 90 == 45) { /* metrics between them do not matter */
 			snprintf(name, sizeof(name), "h%u", i);
 			sl_histogram_create_classic(p, &SL_OPTS(sl_metric_opts, .name = name,
 								.bounds = (double[]){1},
@@ -699,7 +699,7 @@ static void options_of_another_version_are_told_apart(void **state)
 	newer.more = 1;
 	assert_null(sl_publisher_open(&newer.opts));
 	assert_int_equal(errno, EINVAL);
-	/* An older application: what its structure lacks is at the default. */
+	/* An older application: fields that its structure lacks have their defaults. */
 	newer.opts.sz = offsetof(struct sl_publisher_opts, pod);
 	newer.opts.service = "old";
 	p = sl_publisher_open(&newer.opts);
@@ -746,7 +746,7 @@ static void what_cannot_be_opened_says_why(void **state)
 	sl_publisher_close(p[0]);
 }
 
-/* A thread keeps no stripe of a publisher that was closed, and late updates hit no one. */
+/* A thread keeps no stripe of a closed publisher, and late updates have no effect. */
 static void updates_after_close_go_nowhere(void **state)
 {
 	struct sl_publisher *p = open_plain();
@@ -821,7 +821,7 @@ static void opening_and_closing_leaves_nothing_behind(void **state)
 	assert_int_equal(open_files(), files);
 	if (!TEST_SANITIZED)
 		assert_int_equal(status_of("Threads:"), 1);
-	if (!TEST_SANITIZED && !test_valgrind()) /* these keep what was freed for a while */
+	if (!TEST_SANITIZED && !test_valgrind()) /* these keep freed memory for a while */
 		assert_true(status_of("VmSize:") <= size + 64);
 }
 

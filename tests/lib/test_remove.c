@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_remove.c - metrics are removed, given back, and replaced by others. The clock is the test's:
- * clock_gettime() is wrapped, so that the eleven seconds before a replacement pass at once.
+ * test_remove.c - metrics are removed, created again, and replaced by others. The test controls the
+ * clock: clock_gettime() is wrapped, so the eleven seconds before a replacement pass immediately.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ static void a_removed_metric_is_gone_and_comes_back_from_0(void **state)
 	assert_null(raw_find(&r, "c_total", "a"));
 	assert_int_equal(raw_u64(&r, raw_find(&r, "c_total", "b")->cell), 7);
 
-	/* What one counts who does not know is lost. */
+	/* Counts of a thread that does not know of the removal are lost. */
 	sl_counter_add(a, 1000);
 	a = sl_counter_with(f, SL_LABELS({"k", "a"}));
 	assert_ptr_equal(raw_find(&r, "c_total", "a"), m);
@@ -139,7 +139,7 @@ static void a_record_is_replaced_after_eleven_seconds(void **state)
 	assert_int_equal(raw_u64(&r, m->cell), 0);
 	sl_counter_inc(c);
 	assert_int_equal(sl_counter_value(c), 1);
-	/* The former labels get a place of their own. */
+	/* The old labels get another place. */
 	a = sl_counter_with(f, SL_LABELS({"k", "a"}));
 	assert_true(a.bits != c.bits && a.bits != b.bits);
 	assert_int_equal(sl_counter_value(a), 0);
@@ -185,7 +185,7 @@ static void *count_each_round(void *arg)
 	}
 }
 
-/* By a thread that ended, one that stays, and this one. */
+/* By a thread that ended, one that still runs, and this one. */
 static void each_kind_begins_anew_whoever_counted(void **state)
 {
 	static const double bounds[] = {1, 2, 4};
@@ -222,7 +222,7 @@ static void each_kind_begins_anew_whoever_counted(void **state)
 		struct sl_histogram native;
 		char value[8];
 
-		/* Other labels each time: the places are those of the round before. */
+		/* Different labels each time: the places are those of the previous round. */
 		snprintf(value, sizeof(value), "%d", round);
 #define WITH(type) sl_##type##_with(type##s, SL_LABELS({"k", value}))
 		h.counter = WITH(counter);
@@ -361,7 +361,7 @@ static void a_forked_child_knows_what_was_removed(void **state)
 
 enum { PRESENT = 500, ADDS = 3 };
 
-/* What a reader holds of a record: a copy from when it saw this time of creation. */
+/* A reader's copy of a record, made when it saw this creation time. */
 struct held {
 	uint64_t created, number;
 	uint32_t cell;
@@ -373,7 +373,7 @@ struct reading {
 	uint64_t passes, values, wrong, kept, unsettled;
 };
 
-/* The number in the label of a record; 0: the record is not whole. */
+/* Returns the number in the label of a record; 0: the record is incomplete. */
 static uint64_t number_of(const struct sl_schema_record *s, uint32_t *cell)
 {
 	union {
@@ -394,8 +394,8 @@ static uint64_t number_of(const struct sl_schema_record *s, uint32_t *cell)
 }
 
 /*
- * A reader by the rules of sidelight-region(5), which keeps what it knows of the records: the value
- * of label n is 0 to ADDS times n, as only that is counted there.
+ * A reader that follows sidelight-region(5) and remembers the records: the value of label n is 0 to
+ * ADDS times n, because only n is added there.
  */
 static void *read_on(void *arg)
 {
@@ -506,7 +506,7 @@ static void a_million_come_and_go_each_with_its_own_value(void **state)
 				assert_int_equal(sl_counter_remove(f, SL_LABELS({"k", value})), 0);
 			}
 		}
-		/* Two rounds fit: the places are used again in the second one after this. */
+		/* Two rounds fit: the places are reused in the second round after this. */
 		atomic_fetch_add(&ahead_s, SL_REPLACE_NS / 1000000000u / 2 + 1);
 	}
 	t.end = true;

@@ -54,7 +54,7 @@ static void look(struct reader *r)
 {
 	assert_int_equal(reader_open(r, sl_publisher_fd(publisher)), REGION_FAULT_NONE);
 	assert_int_equal(reader_round(r), REGION_FAULT_NONE);
-	assert_int_equal(r->unsettled, 0); /* every check word came right */
+	assert_int_equal(r->unsettled, 0); /* every check word was correct */
 }
 
 static uint64_t histogram_count(const struct reader *r)
@@ -178,8 +178,8 @@ static void *hold_a_stripe(void *arg)
 {
 	(void)arg;
 	sl_counter_inc(counter);
-	pthread_barrier_wait(&meet); /* both stripes are taken */
-	pthread_barrier_wait(&meet); /* the third has shared */
+	pthread_barrier_wait(&meet); /* both stripes are in use */
+	pthread_barrier_wait(&meet); /* the third has used the shared one */
 	return NULL;
 }
 
@@ -209,7 +209,10 @@ static void a_sharing_thread_takes_a_freed_stripe(void **state)
 	sl_publisher_close(publisher);
 }
 
-/* A base is an address less the slot, and could be 0: that costs time, not a stripe each time. */
+/*
+ * A base is an address minus the slot, and could be 0: this costs time, but not one stripe per
+ * update.
+ */
 static void a_base_of_zero_is_no_other_stripe(void **state)
 {
 	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
@@ -288,7 +291,7 @@ static void *count_and_leave_more_to_do(void *arg)
 	(void)arg;
 	pthread_setspecific(early, (void *)1);
 	sl_counter_inc(counter);
-	/* TSan gives a thread up in the last round, and then knows no more calls from it. */
+	/* TSan forgets a thread in the last round, and then recognises no more calls from it. */
 	pthread_setspecific(late, (void *)(TEST_SANITIZED ? 1ul : 10ul));
 	return NULL;
 }
@@ -307,12 +310,12 @@ static void what_destructors_count_is_not_lost(void **state)
 	for (int i = 0; i < rounds; i++)
 		run(1, count_and_leave_more_to_do, NULL);
 	look(&r);
-	/* early once, late in each of the rounds that the C library makes (4). */
+	/* early once, late in each of the 4 rounds of the C library */
 	expected = reader_u64(&r, "counter");
 	assert_true(expected >= (uint64_t)rounds * (TEST_SANITIZED ? 2 : 3));
 	assert_true(reader_f64(&r, "sum") == (double)(expected - (uint64_t)rounds));
 	sl_publisher_stats(publisher, &stats);
-	assert_true(stats.stripes_used <= 2); /* none was claimed by a thread that was gone */
+	assert_true(stats.stripes_used <= 2); /* none was taken by a thread that had ended */
 	reader_close(&r);
 	pthread_key_delete(early);
 	pthread_key_delete(late);
@@ -469,7 +472,7 @@ static void a_signal_handler_counts_exactly(void **state)
 	counts_in_handlers_are_exact(8, true);
 }
 
-/* Nothing but sums of doubles, so that handlers come between their load and their store. */
+/* Only sums of doubles, so that handlers run between their load and their store. */
 static void a_sum_interrupted_by_the_same_sum_loses_nothing(void **state)
 {
 	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * victim.h - a writer in a process of its own that dies: by SIGKILL at a random moment, many times,
- * or, by ptrace, stopped after each of its instructions, at which it might have died.
+ * victim.h - a writer in a separate process that dies: by SIGKILL at a random moment, many times,
+ * or, with ptrace, stopped after each of its instructions, where it might have died.
  *
- * The writer tells what it did in memory that it shares with the test (victim_memory()). The first
- * word of that is the number of its region's descriptor, -1 until there is one.
+ * The writer records what it did in memory that it shares with the test (victim_memory()). The
+ * first word is the number of its region's descriptor, -1 until there is one.
  */
 #ifndef SL_TEST_VICTIM_H
 #define SL_TEST_VICTIM_H
@@ -23,7 +23,7 @@
 #include "reader.h"
 #include "support/test.h"
 
-/* Of one page; or NULL. */
+/* Allocates one page; returns NULL on failure. */
 static inline void *victim_memory(void)
 {
 	void *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -31,14 +31,16 @@ static inline void *victim_memory(void)
 	return map == MAP_FAILED ? NULL : map;
 }
 
-/* By the writer: from here on it may be killed. */
+/* Called by the writer: from here on it may be killed. */
 static inline void victim_ready(int *at, int fd)
 {
 	alarm(TEST_HANGS_S); /* in case no signal kills us */
 	__atomic_store_n(at, fd, __ATOMIC_RELEASE);
 }
 
-/* Kills this many writers, each within 0.4 ms of its first words; check gets what it left. */
+/*
+ * Kills this many writers, each within 0.4 ms of its start; check receives what each left behind.
+ */
 static inline void victims_killed(int *at, int rounds, void (*reset)(void), void (*write)(void),
 				  void (*check)(int fd))
 {
@@ -67,7 +69,7 @@ static inline void victims_killed(int *at, int rounds, void (*reset)(void), void
 	}
 }
 
-/* By the writer, before and after what is to be looked at. */
+/* Called by the writer before and after the part to be stepped through. */
 static inline void victim_traced(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves no stopped child */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decoding.h - what the tests of the decoder share: each fault that was reached, and allocations
- * that fail on demand.
+ * decoding.h - code shared by the tests of the decoder: records which faults were reached, and
+ * makes allocations fail on demand.
  */
 #ifndef SL_TESTS_REGION_DECODING_H
 #define SL_TESTS_REGION_DECODING_H
@@ -31,8 +31,10 @@ void *__real_malloc(size_t size);
 #define expect(fault, expr) expect_of(#expr, fault, expr)
 
 enum region_fault parse(const struct make *m, struct region_info *info);
-/* What the schema, with the section created if there is one, has beyond what was parsed, in an
- * allocation of its own. */
+/*
+ * Parses the part of the schema that is new, and the section "created" if there is one, from a
+ * separate allocation.
+ */
 enum region_fault append(struct region_schema *s, const struct region_info *info,
 			 const struct make *m);
 

@@ -19,7 +19,7 @@
 		}                                                                          \
 	} while (0)
 
-/* A copy that ends where its allocation ends, so that one byte too far is seen. */
+/* Makes a copy that ends at the end of its allocation, so that reads beyond it are detected. */
 static void *exact_copy(const void *from, size_t bytes)
 {
 	void *copy = malloc(bytes ? bytes : 1);
@@ -99,7 +99,7 @@ static enum region_fault read_schema(const uint8_t *data, const struct region_in
 		schema->created_lines = lines;
 	}
 
-	/* In two pieces that end wherever; what is cut off comes with the second. */
+	/* In two pieces split anywhere; the part that is cut off comes with the second. */
 	for (int piece = 1; piece <= 2; piece++) {
 		uint64_t end = piece == 1 ? hot->schema_used / 16 * 8 : hot->schema_used;
 		void *copy;
@@ -121,7 +121,7 @@ static enum region_fault read_schema(const uint8_t *data, const struct region_in
 	must(schema->cells >= cells && (schema->skipped || schema->cells == cells));
 	schema->created = NULL;
 	free(created);
-	/* Memory held is bounded by what the publisher itself paid. */
+	/* Memory used is bounded by the memory that the publisher used. */
 	must(schema->bytes <= 8 * schema->parsed + schema->cells / 4 + 8192);
 	free(taken);
 	return fault;
@@ -350,7 +350,7 @@ static enum region_fault read_tasks(const uint8_t *data, const struct sl_region_
 	return fault;
 }
 
-/* Kinds that the kernel writes: none of them is one of metrics. */
+/* Kinds that the kernel writes: none of them has metrics. */
 static enum region_fault read_kernel(const uint8_t *data, const struct sl_region_header *header,
 				     size_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exercise.h - does with a region all that readers and agents do, and aborts if the decoder lets
- * through what it promises to hold back. For property tests and fuzzers.
+ * exercise.h - does everything with a region that readers and agents do, and aborts if the decoder
+ * accepts something that it promises to refuse. For property tests and fuzzers.
  */
 #ifndef TESTS_REGION_EXERCISE_H
 #define TESTS_REGION_EXERCISE_H
@@ -11,10 +11,13 @@
 
 #include "region/decode.h"
 
-/* size bytes of anything. Returns the first fault that was met. */
+/* Takes any bytes. Returns the first fault. */
 enum region_fault exercise_region(const uint8_t *data, size_t size);
 
-/* Makes the checksums of header, hot line, records and entries right, so that lies get through. */
+/*
+ * Corrects the checksums of header, hot line, records and entries, so that lies are not refused for
+ * them.
+ */
 void exercise_fix_checks(uint8_t *data, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lines_copy.h - copies of lines that others write to, in any order and any granularity: worse than
- * any READ may be.
+ * lines_copy.h - copies lines while others write to them, in any order and granularity: worse than
+ * any READ can be.
  */
 #ifndef SL_TESTS_LINES_COPY_H
 #define SL_TESTS_LINES_COPY_H
@@ -18,7 +18,7 @@ struct line {
 	const volatile uint8_t *at;
 	unsigned int stripe, number;
 	enum type type;
-	uint64_t last[8]; /* last one that was believed */
+	uint64_t last[8]; /* the last accepted cells */
 };
 
 struct plan {
@@ -27,7 +27,10 @@ struct plan {
 	uint16_t step[LINES_MAX * 64]; /* where, in the block; bits 12-15: bytes, if mixed */
 };
 
-/* Orders: lines one after the other, cells in any order within; or everything in any order. */
+/*
+ * Orders: lines one after the other, with cells in any order within each; or everything in any
+ * order.
+ */
 void make_plan(struct rng *r, struct plan *p, unsigned int lines);
 /* block: 64 bytes per line, aligned to 64. */
 void copy_block(const struct plan *p, const struct line *line, uint8_t *block);

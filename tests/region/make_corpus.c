@@ -25,7 +25,7 @@ static void save(const char *sub, const char *name, const void *data, size_t siz
 	}
 }
 
-/* Moves the sections together, so that the fuzzer has little to carry. */
+/* Moves the sections together, so that the fuzzer's input is short. */
 static void save_small(struct make *m, const char *name)
 {
 	uint64_t stripes = (uint64_t)m->stride * m->max_stripes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_flows.h - a writer of tables of connections in plain memory, for tests: as
- * sidelight-region(5) describes them, sharing no code with the eBPF programs or the decoder but
- * struct region_flow.
+ * make_flows.h - writes tables of connections into plain memory, for tests. It follows
+ * sidelight-region(5), and shares no code with the eBPF programs or the decoder except struct
+ * region_flow.
  */
 #ifndef TESTS_REGION_MAKE_FLOWS_H
 #define TESTS_REGION_MAKE_FLOWS_H
@@ -22,21 +22,21 @@ struct make_flows {
 };
 
 void make_flows(struct make_flows *m, uint32_t slots, uint32_t lines, uint64_t instance);
-/* With a section of this many cgroups. */
+/* Makes a table with a section of this many cgroups. */
 void make_flows_named(struct make_flows *m, uint32_t slots, uint32_t lines, uint32_t cgroups,
 		      uint64_t instance);
-/* Who cgroup id is; slot 1, 2, ... in any order. Slot 0 follows. */
+/* Sets the owner of a cgroup id; slots 1, 2, ... in any order. Slot 0 follows. */
 void make_flows_name(struct make_flows *m, uint32_t slot, uint64_t id,
 		     const char *const name[SL_CGROUP_TEXTS]);
 void make_flows_free(struct make_flows *m);
-void make_flows_check(struct make_flows *m); /* the header's, after a change */
-/* A snapshot, whose number grows; f->generation is the caller's. */
+void make_flows_check(struct make_flows *m); /* the header's check word, after a change */
+/* Writes a snapshot, whose number grows; f->generation is set by the caller. */
 void make_flow(struct make_flows *m, uint32_t slot, const struct region_flow *f);
-/* It is free: the generation grows. */
+/* Frees a slot: its generation grows. */
 void make_flow_free(struct make_flows *m, uint32_t slot);
 void make_flow_event(struct make_flows *m, enum sl_flow_event event, uint32_t slot,
 		     const struct region_flow *f);
-/* The hot line, after all else. */
+/* Writes the hot line, after everything else. */
 void make_flows_publish(struct make_flows *m, uint32_t used, uint64_t changed_ns);
 
 #endif

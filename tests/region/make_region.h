@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_region.h - a writer of regions and directories in plain memory, for tests and corpora. It
- * is written from sidelight-region(5) and shares no code with libsidelight or the decoder.
+ * make_region.h - writes regions and directories into plain memory, for tests and corpora. It
+ * follows sidelight-region(5), and shares no code with libsidelight or the decoder.
  */
 #ifndef TESTS_REGION_MAKE_REGION_H
 #define TESTS_REGION_MAKE_REGION_H
@@ -46,33 +46,33 @@ struct make_metric {
 	double zero_threshold;
 };
 
-/* A region of metrics: live, stripes of lines, labels "key\0value\0...". */
+/* Makes a region of metrics: live, stripes of lines, labels "key\0value\0...". */
 void make_metrics(struct make *m, uint32_t lines, uint32_t stripes, size_t schema_bytes,
 		  const char *labels, size_t label_bytes);
-/* Appends a section created with cells for this many records; all are there, since start_ns. */
+/* Appends a section "created" with cells for this many records; all exist since start_ns. */
 void make_created(struct make *m, uint32_t records);
 /* Appends a section of exemplars. */
 void make_exemplars(struct make *m, uint32_t elements);
 void make_directory(struct make *m, uint32_t entries);
 void make_free(struct make *m);
 
-/* The header's check after a change. */
+/* Updates the header's check word after a change. */
 void make_header_check(struct make *m);
-/* Stores a cell of a line and its check. */
+/* Stores a cell of a line, and updates its check word. */
 void make_set(uint64_t *line, unsigned int cell, uint64_t value);
 void make_check(uint64_t *line);
 /* The same in a line of stripe 0, which is mixed. */
 void make_set_mixed(uint64_t *line, unsigned int cell, uint64_t value);
 
 /*
- * Writes a record to out (room for 128 KiB) and returns its length; the caller may spoil it and
- * then make_record_check() it.
+ * Writes a record to out (room for 128 KiB) and returns its length; the caller may damage it and
+ * then call make_record_check().
  */
 size_t make_record(const struct make *m, const struct make_metric *metric, uint8_t *out);
 void make_record_check(uint8_t *record);
-/* Appends a record to the schema and raises the hot line. */
+/* Appends a record to the schema and updates the hot line. */
 void make_append(struct make *m, const uint8_t *record);
-/* The two together; returns the first cell. */
+/* Does both; returns the first cell. */
 uint32_t make_metric(struct make *m, const struct make_metric *metric);
 
 uint64_t *make_line(const struct make *m, uint32_t stripe, uint32_t line);
@@ -80,20 +80,22 @@ void make_cell_set(struct make *m, uint32_t stripe, uint32_t cell, uint64_t valu
 void make_cell_add(struct make *m, uint32_t stripe, uint32_t cell, uint64_t n);
 uint64_t make_cell(const struct make *m, uint32_t stripe, uint32_t cell);
 
-/* Says since when a record counts, and then that something changed. */
+/* Sets the time since which a record counts, and then reports that something changed. */
 void make_created_set(struct make *m, uint32_t id, uint64_t ns);
-/* Replaces a record by that of another metric, as its writer does: cells are 0, the record is
- * written, and last it is there since ns. at: offset of the record in the schema. */
+/*
+ * Replaces a record by that of another metric, as its writer does: cells become 0, the record is
+ * written, and finally its creation time is set to ns. at: offset of the record in the schema.
+ */
 void make_replace(struct make *m, uint64_t at, const struct make_metric *metric, uint64_t ns);
 /* Sets an exemplar, labels "key\0value\0...", in element 1 to max_exemplars - 1. */
 void make_exemplar(struct make *m, uint32_t element, uint32_t id, uint32_t cell, double value,
 		   uint64_t ns, const char *labels, size_t label_bytes);
 
-/* A directory entry as an agent writes it, and the hot line with it. */
+/* Writes a directory entry as an agent does, and the hot line. */
 void make_entry(struct make *m, uint32_t index, uint64_t id, uint64_t addr, uint64_t length,
 		uint32_t rkey, uint32_t state, uint32_t kind, uint64_t instance);
 
-/* Small, fast and repeatable: xorshift64*. */
+/* A small, fast and reproducible generator: xorshift64*. */
 struct rng {
 	uint64_t s;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * publish_all [SOCKET]: publishes metrics of every kind from several threads, prints "ready FD" and
- * holds still; after a line on standard input it counts at full speed until the next line, then
- * stops, and says "done". For tests that read it from outside.
+ * stops updating; after a line on standard input it counts at full speed until the next line, then
+ * stops, and prints "done". For tests that read it from outside.
  */
 #include <math.h>
 #include <pthread.h>
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 	struct sl_label labels[] = {{"zone", "a\xe2\x82\xac"}};
 	struct sl_publisher_opts o = SL_OPTS(
 		sl_publisher_opts, .service = "shop", .pod = "shop-0", .labels = labels,
-		.label_count = 1, .max_threads = 3, /* one of the four has to share */
+		.label_count = 1, .max_threads = 3, /* one of the four must share a stripe */
 		.socket = argc > 1 ? argv[1] : NULL, .flags = argc > 1 ? 0 : SL_PUBLISHER_DETACHED);
 	struct sl_publisher *p = sl_publisher_open(&o);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_created.c - what minor 1 added: kinds, names in UTF-8, metrics that come and go, exemplars.
- */
+/* test_created.c - features of minor 1: kinds, UTF-8 names, metrics that come and go, exemplars. */
 #include "decoding.h"
 #include "region/exemplars.h"
 
@@ -202,7 +201,7 @@ static void removed_metric_leaves_its_name_to_others(void **state)
 	assert_true(s.metrics[0]->removed && !s.metrics[1]->removed);
 	assert_string_equal(s.metrics[0]->name, "a");
 	end(&m, &s);
-	/* A record without a cell is there. */
+	/* A record without a cell exists. */
 	make_metrics(&m, 64, 1, 16384, NULL, 0);
 	make_created(&m, 1);
 	expect(REGION_FAULT_NONE, parse(&m, &info));
@@ -241,7 +240,7 @@ static void record_being_replaced_is_not_looked_at(void **state)
 	make_metric(&m, &old);
 	second = m.hot[SL_HOT_SCHEMA_USED];
 	make_metric(&m, &fixed);
-	/* Half written: of any content while its cell is 0, and refused once it is there. */
+	/* Half written: any content is allowed while its cell is 0, and refused when it exists. */
 	make_created_set(&m, 0, 0);
 	memset(m.schema + sizeof(struct sl_schema_record), 0x5a, 40);
 	expect(REGION_FAULT_NONE, append(&s, &info, &m));
@@ -311,14 +310,14 @@ static void exemplars_are_believed_when_whole(void **state)
 	assert_false(region_exemplar_fits(&e, s.metrics[1]));
 	e.cell = 5;
 	assert_true(region_exemplar_fits(&e, s.metrics[1]));
-	e.created_ns++; /* of a metric that was there before */
+	e.created_ns++; /* of an earlier metric */
 	assert_false(region_exemplar_fits(&e, s.metrics[1]));
 	for (unsigned int bit = 0; bit < 2048; bit++) {
 		memcpy(words, m.exemplars[1], 256);
 		words[bit / 64] ^= 1ull << bit % 64;
 		expect(REGION_FAULT_UNSETTLED, region_exemplar_parse(words, &e));
 	}
-	/* Half of one and half of the next. */
+	/* Half of one exemplar and half of the next. */
 	memcpy(words, m.exemplars[1], 256);
 	make_exemplar(&m, 1, 1, 3, 0.4, 1235, labels, sizeof(labels));
 	memcpy(words, m.exemplars[1], 128);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_decode.c - what a reader accepts of a region and why it refuses the rest: every fault is
+ * test_decode.c - which regions a reader accepts, and why it refuses the others: every fault is
  * reached.
  */
 #include <unistd.h>
@@ -54,7 +54,9 @@ enum region_fault parse(const struct make *m, struct region_info *info)
 enum region_fault append(struct region_schema *s, const struct region_info *info,
 			 const struct make *m)
 {
-	/* An allocation of its own, so that the sanitizers and valgrind see a read past the end. */
+	/*
+	 * A separate allocation, so that the sanitizers and valgrind detect reads beyond the end.
+	 */
 	size_t n = m->hot[SL_HOT_SCHEMA_USED] - s->parsed;
 	void *copy = __real_malloc(n ? n : 1);
 	enum region_fault fault;
@@ -215,7 +217,7 @@ static void header_says_what_was_written(void **state)
 	X(REGION_FAULT_NONE,                                                                     \
 	  (h->section_count = 4, h->section[3] = (struct sl_region_section){77, 1, 4160, 1}))
 
-/* At the end of the schema, which has room. */
+/* Adds a section at the end of the schema, where there is room. */
 static void add_section(struct sl_region_header *h, uint32_t type, uint32_t stride, uint64_t bytes)
 {
 	uint64_t room = (bytes + 63) / 64 * 64 + 64;
@@ -238,7 +240,7 @@ static void too_many_labels(struct sl_region_header *h)
 	h->label_bytes = (uint32_t)(to - (char *)h->labels);
 }
 
-/* A reader tells a reboot, and so other clocks, by the boot ID. */
+/* A reader recognises a reboot, and therefore other clocks, by the boot ID. */
 static void a_written_header_names_boot_and_process(void **state)
 {
 	struct sl_region_header h = {0};
@@ -284,7 +286,7 @@ static void header_that_lies_is_refused_with_its_cause(void **state)
 	expect(REGION_FAULT_CHECK, parse(&m, &info));
 	make_header_check(&m);
 	m.size -= 4096;
-	expect(REGION_FAULT_SIZE, parse(&m, &info)); /* claims more than there is */
+	expect(REGION_FAULT_SIZE, parse(&m, &info)); /* states more than there is */
 	make_free(&m);
 	make_directory(&m, 4);
 	m.header->section[1].length = 100;
@@ -294,7 +296,7 @@ static void header_that_lies_is_refused_with_its_cause(void **state)
 	make_header_check(&m);
 	expect(REGION_FAULT_SECTION, parse(&m, &info));
 	make_free(&m);
-	/* Metrics alone are created. */
+	/* Only regions of metrics have a section "created". */
 	make_directory(&m, 4);
 	m.header->section[1].length -= 64;
 	m.header->section[m.header->section_count++] = (struct sl_region_section){

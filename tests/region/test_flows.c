@@ -48,7 +48,7 @@ static void seal(uint64_t slot[64], uint64_t tag)
 	}
 }
 
-/* Every cell another number, those that have to be sound but these. */
+/* Sets every cell to a different number, except for those that must be valid. */
 static void make_slot(uint64_t slot[64], uint64_t tag)
 {
 	for (uint64_t i = 0; i < 64; i++)
@@ -71,7 +71,7 @@ static void header_says_where_everything_is(void **state)
 	assert_int_equal(info.journal_lines, LINES);
 	assert_int_equal(info.flows, FLOWS_AT);
 	assert_int_equal(info.journal, JOURNAL_AT);
-	/* Who reads metrics does not take it for any. */
+	/* A reader of metrics does not accept it. */
 	assert_int_equal(region_info_parse(&h, SIZE, &other), REGION_FAULT_VERSION);
 	assert_int_equal(region_flows_info_parse(&h, SIZE - 1, &info), REGION_FAULT_SIZE);
 }
@@ -185,7 +185,7 @@ static void slot_that_says_what_cannot_be_is_refused(void **state)
 	LIE(REGION_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_DEAD, 1, 4, 1, 1));
 	LIE(REGION_FAULT_HOT, slot[SL_FLOW_WORD] = SL_FLOW_WORD_OF(SL_STATE_CLOSED, 1, 4, 1, 1));
 	LIE(REGION_FAULT_HOT, slot[SL_FLOW_CLOSED_NS] = 1);
-	/* A free slot holds nothing that could lie. */
+	/* A free slot contains nothing that could be invalid. */
 	LIE(REGION_FAULT_NONE, slot[SL_FLOW_WORD] = 0);
 	assert_int_equal(f.state, SL_STATE_FREE);
 #undef LIE
@@ -219,7 +219,7 @@ static void hot_line_and_journal_are_held_against_the_header(void **state)
 	assert_int_equal(region_flow_event_parse(line, 70, &r), REGION_FAULT_NONE);
 	assert_int_equal(r.event, SL_FLOW_EVENT_CLOSE);
 	assert_int_equal(r.sent, 11);
-	/* The ring went round: another line is there. */
+	/* The ring has wrapped: another line is there. */
 	assert_int_equal(region_flow_event_parse(line, 70 - LINES, &r), REGION_FAULT_CHECK);
 	line[SL_JOURNAL_TAG] = 70 << 8 | 9;
 	assert_int_equal(region_flow_event_parse(line, 70, &r), REGION_FAULT_UNSETTLED);

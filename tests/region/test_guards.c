@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_guards.c - why lines have this form: with gauges in plain lines, or doubles unfolded, tears
- * pass. Deterministic, unlike test_lines.c, as it needs no threads.
+ * test_guards.c - why lines have this form: with gauges in plain lines, or unfolded doubles, torn
+ * reads are accepted. Deterministic, unlike test_lines.c, because it needs no threads.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +23,9 @@ static uint64_t torn_between(struct rng *r, uint64_t a, uint64_t b)
 	return random & 2 ? (a & mask) | (b & ~mask) : (b & mask) | (a & ~mask);
 }
 
-/* Tears of both cell and check between two values; returns how many pass. */
+/*
+ * Makes torn reads of both cell and check word between two values; returns how many are accepted.
+ */
 static uint64_t tears_that_pass(bool mixed, bool fold, uint64_t (*value)(struct rng *),
 				uint64_t count)
 {

@@ -37,7 +37,7 @@ static void header_end(struct sl_region_header *h)
 	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
 }
 
-/* Every cell of every line another number, and all checks right. */
+/* Sets every cell of every line to a different number, with all check words correct. */
 static void fill(uint64_t *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -46,7 +46,7 @@ static void fill(uint64_t *words, size_t n)
 		words[i + 7] = sl_line_check(words + i);
 }
 
-/* What any bit of a line says is doubted if another one of it was changed. */
+/* Any changed bit of a line must be detected. */
 #define EACH_WORD_IS_CHECKED(words, n, parse)                   \
 	for (size_t i_ = 0; i_ < (n); i_++) {                   \
 		(words)[i_] ^= 1ull << i_ % 64;                 \
@@ -159,7 +159,10 @@ static void layers_of_a_slot_are_read_from_their_places(void **state)
 	slot[SL_SLOT_STATE] = 12ull << 16 | 3 << 8 | SL_SLOT_OPEN;
 	slot[7] = sl_line_check(slot);
 	assert_int_equal(region_layer_parse(slot, false, &v), REGION_FAULT_HOT);
-	/* A free slot does not count, whatever follows; but group 0, which has no key, is one. */
+	/*
+	 * A free slot is not counted, whatever it contains; but group 0, which has no key, is a
+	 * group.
+	 */
 	memset(slot, 0, 64);
 	slot[15]++;
 	assert_int_equal(region_layer_parse(slot, false, &v), REGION_FAULT_NONE);
@@ -181,7 +184,7 @@ static void losses_of_all_copies_are_added(void **state)
 	assert_int_equal(region_losses_add(element, SL_CAUSES, sum), REGION_FAULT_NONE);
 	for (int i = 0; i < SL_CAUSES; i++)
 		assert_int_equal(sum[i], 2 * element[i / 7 * 8 + i % 7]);
-	/* Nothing is taken of an element of which not all settled. */
+	/* Nothing is read from an element unless all of it settled. */
 	element[31]++;
 	assert_int_equal(region_losses_add(element, SL_CAUSES, sum), REGION_FAULT_UNSETTLED);
 	assert_int_equal(sum[0], 2 * element[0]);
@@ -241,7 +244,7 @@ static void tasks_lie_where_the_header_says(void **state)
 	LIE(REGION_FAULT_SECTION, h.section[3].offset -= 64);
 	LIE(REGION_FAULT_SECTION, h.section[1].type = 99);
 	LIE(REGION_FAULT_SECTION, h.section[1].length = 0);
-	/* Two of a type: which one is it? */
+	/* Two sections of one type: it is unclear which one is valid. */
 	LIE(REGION_FAULT_SECTION, section(&h, SL_SECTION_LOSSES, 64, SL_TASKS_LOSSES_AT + 64, 64));
 	LIE(REGION_FAULT_SECTION, h.section[2].type = SL_SECTION_TASK_CGROUPS);
 	LIE(REGION_FAULT_SECTION, h.section[2].type = SL_SECTION_ENTRIES; h.section[2].stride = 64);
@@ -282,7 +285,7 @@ static void tasks_and_cgroups_are_read_from_their_places(void **state)
 	part[0][0] = 9 << 2 | 3;
 	part[0][7] = sl_line_check(part[0]);
 	assert_int_equal(region_task_parse(part[0], &row), REGION_FAULT_HOT);
-	/* Free: nothing else is looked at, but of cgroup 0. */
+	/* Free: nothing else is checked, except for cgroup 0. */
 	part[0][0] = 9 << 2;
 	part[0][7] = sl_line_check(part[0]);
 	assert_int_equal(region_task_parse(part[0], &row), REGION_FAULT_NONE);
@@ -316,7 +319,7 @@ static void names_of_a_cgroup_come_out_as_they_went_in(void **state)
 	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
 		assert_string_equal(c.name[i], name[i] ? name[i] : "");
 	EACH_WORD_IS_CHECKED(slot, 64, region_flow_cgroup_parse(slot, &c));
-	slot[8]++; /* one line of another snapshot, whose check is right */
+	slot[8]++; /* one line of another snapshot, with a correct check word */
 	slot[15] = sl_folded_check(slot + 8);
 	assert_int_equal(region_flow_cgroup_parse(slot, &c), REGION_FAULT_UNSETTLED);
 	region_flow_cgroup_pack(slot, 77, true, 5, name);
@@ -353,7 +356,7 @@ static void long_names_are_cut_and_the_path_keeps_its_end(void **state)
 	}
 	assert_string_equal(c.name[SL_CGROUP_PATH] + strlen(c.name[SL_CGROUP_PATH]) - 8,
 			    "/the-end");
-	/* A single long one has all the room that the others leave. */
+	/* A single long name has all the room that the others leave. */
 	many[250] = 0;
 	region_flow_cgroup_pack(slot, 1, false, 1,
 				(const char *const[]){"a", many, NULL, NULL, "/b"});
@@ -386,7 +389,7 @@ static void names_that_lie_are_refused_or_made_harmless(void **state)
 	} while (0)
 	LIE(REGION_FAULT_HOT, slot[SL_FLOW_CGROUP_STATE] = SL_STATE_RETIRED);
 	LIE(REGION_FAULT_HOT, slot[SL_FLOW_CGROUP_ID] = 0);
-	/* No NUL anywhere: nothing is read beyond the text. */
+	/* Without any NUL: nothing is read beyond the text. */
 	LIE(REGION_FAULT_HOT, for (int l = 1; l < 8; l++) memset(slot + l * 8 + 1, 'x', 48));
 	LIE(REGION_FAULT_HOT, for (int l = 1; l < 8; l++) memset(slot + l * 8 + 1, 'x', 48);
 	    memset(slot + 9, 0, 4));

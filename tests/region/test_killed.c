@@ -48,7 +48,7 @@ static const char *const what_name[] = {"counter",     "counter in the shared st
 					"gauge set",   "gauge_f64",
 					"histogram"};
 
-/* Shared with the child: what it has done for certain. */
+/* Shared with the child: updates that it has certainly made. */
 struct account {
 	atomic_uint done;
 	atomic_int fd;
@@ -57,7 +57,7 @@ struct account {
 static struct sl_counter counter;
 static atomic_bool taken;
 
-/* Takes the one stripe that there is, and keeps it. */
+/* Takes the only stripe, and keeps it. */
 static void *take_stripe(void *arg)
 {
 	sl_counter_add(counter, 0);
@@ -102,7 +102,7 @@ static void child(struct account *a, enum what what)
 			usleep(100);
 	}
 	atomic_store(&a->fd, sl_publisher_fd(p));
-	raise(SIGSTOP); /* from here on it is stepped */
+	raise(SIGSTOP); /* from here on it is single-stepped */
 	for (unsigned int n = 1;; n++) {
 		switch (what) {
 		case COUNTER:
@@ -143,7 +143,7 @@ static uint64_t unsettled(const uint8_t *map, const struct region_info *info,
 	return bad;
 }
 
-/* What a collector says of the one metric that there is; a histogram: its count, and its sum. */
+/* Reads the only metric as a collector does; for a histogram: its count, and its sum. */
 static void read_value(const uint8_t *map, const struct region_info *info, double *value,
 		       double *sum)
 {
@@ -188,7 +188,7 @@ static void read_value(const uint8_t *map, const struct region_info *info, doubl
 	region_schema_free(&schema);
 }
 
-/* Kills the child at the nth moment at which a line does not verify. */
+/* Kills the child at the nth moment when a line does not verify. */
 static void kill_at(enum what what, unsigned int nth)
 {
 	struct account *a = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

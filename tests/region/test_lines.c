@@ -109,7 +109,7 @@ static bool valid(enum type type, uint64_t cell)
 	}
 }
 
-/* Updates that a counter has seen. */
+/* Number of updates that a counter has received. */
 static uint64_t progress(enum type type, uint64_t cell)
 {
 	return type == COUNTER ? (uint32_t)cell : (uint64_t)sl_f64_of_cell(cell);
@@ -117,7 +117,7 @@ static uint64_t progress(enum type type, uint64_t cell)
 
 /* ---- writers ---- */
 
-/* How the lines are written and read: as the format says, or broken in one way. */
+/* The way in which lines are written and read: as in the format, or broken in one way. */
 struct scheme {
 	const char *name;
 	bool library;	   /* through libsidelight, read by the decoder */
@@ -132,7 +132,7 @@ static const uint64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 0};
 struct setup {
 	const struct scheme *scheme;
 	bool shared;	  /* both writers in stripe 0 */
-	uint8_t *stripes; /* as the reader sees them */
+	uint8_t *stripes; /* as seen by the reader */
 	size_t stride;
 	struct sl_counter counter[2 * CELLS];
 	struct sl_counter_f64 counter_f64[CELLS];
@@ -156,7 +156,7 @@ static uint64_t *own_cell(const struct writer *w, bool gauge, unsigned int line,
 	return (uint64_t *)(w->s->stripes + stripe * w->s->stride + line * 64) + cell;
 }
 
-/* A cell of stripe 0, or of a broken scheme's idea of it, was changed. */
+/* A cell of stripe 0, or of a broken scheme's version of it, was changed. */
 static void changed(const struct writer *w, bool stripe0, uint64_t *cell, unsigned int i,
 		    uint64_t old, uint64_t value)
 {
@@ -238,8 +238,9 @@ static void *write_lines(void *arg)
 	struct rng r = {1 + w->number};
 
 	/*
-	 * Reads are what is counted. On two cores the reader has one, and the writers share the
-	 * other; with the same niceness it would wait a third of the time, and prove nothing then.
+	 * Progress is measured in reads. On two cores the reader has one, and the writers share the
+	 * other; with the same niceness the reader would wait a third of the time, and prove
+	 * nothing meanwhile.
 	 */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + 3);
 	atomic_fetch_add(&w->s->running, 1);
@@ -258,11 +259,11 @@ static void *write_lines(void *arg)
 
 struct tally {
 	uint64_t reads[TYPES], unsettled[TYPES], changed[TYPES];
-	uint64_t torn_cells; /* in lines that were refused: what the check kept out */
+	uint64_t torn_cells; /* in refused lines: torn cells that the check word detected */
 	uint64_t undetected, back, apart;
 };
 
-/* What there is to say of a tear that should not have come through. */
+/* Describes a torn read that should have been refused. */
 static void describe(const struct line *l, const uint64_t *now, unsigned int cell)
 {
 	fprintf(stderr, "test_lines: %s line %u of stripe %u, cell %u is torn:\n",
@@ -272,7 +273,7 @@ static void describe(const struct line *l, const uint64_t *now, unsigned int cel
 			(unsigned long long)l->last[i]);
 }
 
-/* What a believed line says is true, as far as can be told without its check. */
+/* Checks, as far as is possible without the check word, that an accepted line is consistent. */
 static void judge(const struct setup *s, struct line *l, const uint64_t *now, struct tally *t)
 {
 	uint64_t low = UINT64_MAX, high = 0;
@@ -283,7 +284,7 @@ static void judge(const struct setup *s, struct line *l, const uint64_t *now, st
 			if (s->scheme->expect_sound)
 				describe(l, now, i);
 			t->undetected++;
-			return; /* not kept: it would be blamed again as going back */
+			return; /* not kept: it would be reported again as going back */
 		}
 		if (l->type <= COUNTER_F64) {
 			uint64_t p = progress(l->type, now[i]);
@@ -354,7 +355,7 @@ static void read_lines(struct setup *s, struct line *line, unsigned int lines, u
 
 /* ---- one run ---- */
 
-/* Finds the cells of its metrics and its stripes as any reader would. */
+/* Finds the cells of its metrics and its stripes like any reader. */
 static uint8_t *map_library(struct sl_publisher *p, struct region_info *info,
 			    unsigned int cell_of[METRICS])
 {
@@ -386,7 +387,10 @@ static uint8_t *map_library(struct sl_publisher *p, struct region_info *info,
 	return map;
 }
 
-/* As many counters as there will be metrics: which cells does it give them, one after the other? */
+/*
+ * Learns which cells the library gives to as many counters, one after the other, as there will be
+ * metrics.
+ */
 static void learn_order(const struct sl_publisher_opts *opts, unsigned int cell_of[METRICS])
 {
 	static struct region_info info;
@@ -452,7 +456,7 @@ static struct sl_publisher *open_library(struct setup *s)
 	if (!p)
 		abort();
 	make_handles(s, p, order);
-	/* The one stripe there is becomes this thread's: the writers have to share. */
+	/* This thread takes the only stripe: the writers must share. */
 	if (s->shared)
 		sl_counter_add(s->counter[0], 0);
 	s->stripes = map_library(p, &info, cell_of) + info.stripes;
@@ -578,8 +582,8 @@ static uint64_t tears(const struct tally *t)
 }
 
 /*
- * In pieces of this many lines: until as many torn cells as wanted were refused (of a broken
- * scheme: until one was accepted), for this many seconds at most.
+ * Runs in pieces of this many lines: until enough torn cells were refused (with a broken scheme:
+ * until one was accepted), or for this many seconds.
  */
 static void prove(const struct scheme *scheme, uint64_t piece, double wanted, double seconds)
 {

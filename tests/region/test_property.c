@@ -59,7 +59,7 @@ static void random_metric(struct rng *r, struct written *w, unsigned int serial)
 		w->m.labels[2 * i] = w->key[i];
 		w->m.labels[2 * i + 1] = w->value[i];
 	}
-	/* The serial number keeps any two apart. */
+	/* The serial number makes any two different. */
 	snprintf(w->key[labels], sizeof(w->key[labels]), "z");
 	snprintf(w->value[labels], sizeof(w->value[labels]), "%u", serial);
 	w->m.labels[2 * labels] = w->key[labels];
@@ -124,7 +124,7 @@ static void same_metric(const struct region_metric *m, const struct written *w, 
 	}
 }
 
-static bool taken[320 * 7]; /* cells of the region that is being made */
+static bool taken[320 * 7]; /* cells of the region that is being built */
 
 static bool are_free(uint32_t first, uint32_t cells)
 {
@@ -133,7 +133,7 @@ static bool are_free(uint32_t first, uint32_t cells)
 	return !cells;
 }
 
-/* Any place that is free, most often right behind the last one. False: no room left. */
+/* Any free place, usually right after the last one. Returns false if there is no room left. */
 static bool random_place(struct rng *r, struct make *m, uint32_t cells)
 {
 	uint32_t all = m->stride / 64 * 7;
@@ -149,7 +149,7 @@ static bool random_place(struct rng *r, struct make *m, uint32_t cells)
 	return false;
 }
 
-/* Fills a region; count metrics of it in written[]. */
+/* Fills a region; written[] has its metrics. */
 static unsigned int random_region(struct rng *r, struct make *m, struct region_schema *schema,
 				  const struct region_info *info)
 {
@@ -206,7 +206,7 @@ static void compare_values(const struct make *m, const struct region_schema *sch
 				sum ^= sum >> 32;
 			else if (f64)
 				memcpy(&sum, &total, 8);
-			/* A NaN may come out as another one. */
+			/* A NaN may be read back as a different NaN. */
 			if (!(f64 && total != total))
 				assert_true(out[cell] == sum);
 		}
@@ -347,7 +347,7 @@ static void spoilt_region_does_no_harm(void **state)
 	for (int i = 0; i < REGION_FAULT_COUNT; i++)
 		print_message("%s %u  ", region_fault_name(i), met[i]);
 	print_message("\n");
-	/* None of the lies may have become too weak to test anything. */
+	/* None of the lies may have become ineffective. */
 	if (scale >= 1)
 		for (int i = 0; i < REGION_FAULT_COUNT; i++)
 			assert_true(met[i] || i == REGION_FAULT_MEMORY);

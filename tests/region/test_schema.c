@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_schema.c - what a reader accepts of a schema, and why it refuses the rest. */
+/* test_schema.c - which schemas a reader accepts, and why it refuses the others. */
 #include "decoding.h"
 
 static void schema_says_what_was_written(void **state)
@@ -16,7 +16,7 @@ static void schema_says_what_was_written(void **state)
 	expect(REGION_FAULT_NONE, append(&s, &info, &m));
 	for (size_t i = 0; i < KINDS; i++) {
 		cell[i] = make_metric(&m, &of_every_kind[i]);
-		if (i % 3 == 0) /* in pieces, as a reader meets them */
+		if (i % 3 == 0) /* in pieces, as a reader receives them */
 			expect(REGION_FAULT_NONE, append(&s, &info, &m));
 	}
 	expect(REGION_FAULT_NONE, append(&s, &info, &m));
@@ -57,7 +57,7 @@ static void schema_says_what_was_written(void **state)
 	make_free(&m);
 }
 
-/* A record spoilt and its checksum made right again. index: of_every_kind. */
+/* A damaged record with a correct checksum. index: of_every_kind. */
 #define EACH_RECORD_LIE(X)                                                                       \
 	X(REGION_FAULT_RECORD, 0, r->id = 1)                                                     \
 	X(REGION_FAULT_RECORD, 0, r->name_bytes += 8)                                            \
@@ -304,7 +304,7 @@ static void cells_of_two_metrics_never_overlap(void **state)
 	}
 }
 
-/* Records of a kind that is not known, too: who knows it would write there. */
+/* Also with records of an unknown kind: a program that knows the kind would write there. */
 static void in_whatever_order_cells_come_an_overlap_is_found(void **state)
 {
 	enum { CELLS = 5 * 64 * 7 };
@@ -377,7 +377,10 @@ static void torn_copy_of_the_schema_is_told_from_a_lie(void **state)
 	make_metric(&m, &of_every_kind[5]);
 	whole = m.hot[SL_HOT_SCHEMA_USED];
 	copy = __real_malloc(whole);
-	/* Any byte of the second record missing or other: the first is taken, the second waits. */
+	/*
+	 * Any byte of the second record is missing or wrong: the first record is accepted, the
+	 * second waits.
+	 */
 	for (uint64_t i = first; i < whole; i++) {
 		region_schema_init(&s);
 		memcpy(copy, m.schema, whole);
@@ -390,12 +393,12 @@ static void torn_copy_of_the_schema_is_told_from_a_lie(void **state)
 		assert_int_equal(s.count, 2);
 		region_schema_free(&s);
 	}
-	/* Likewise if the copy came before the record: zeroes from somewhere on. */
+	/* Likewise if the copy was made before the record was written: zeros from somewhere on. */
 	for (uint64_t i = first; i < whole; i += 8) {
 		region_schema_init(&s);
 		memcpy(copy, m.schema, whole);
 		memset(copy + i, 0, whole - i);
-		/* The last bytes of a record may be padding: then nothing was missing. */
+		/* The last bytes of a record may be padding; then nothing was missing. */
 		if (memcmp(copy, m.schema, whole))
 			expect(REGION_FAULT_CHECK, region_schema_append(&s, &info, copy, whole));
 		region_schema_free(&s);

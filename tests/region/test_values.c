@@ -107,7 +107,7 @@ static void unsettled_line_keeps_the_last_good_one(void **state)
 				 0);
 		assert_int_equal(region_values_u64(&v, 5 * 7), (stripes == 2 ? 2000 : 0) + 2000);
 	}
-	/* Out of bounds is left out. */
+	/* A cell out of bounds is ignored. */
 	assert_int_equal(region_values_update(&v, 2, 0, (const uint64_t(*)[8])lines, 1, NULL), 0);
 	assert_int_equal(region_values_update(&v, 0, 140, (const uint64_t(*)[8])lines, 1, NULL), 0);
 	assert_int_equal(region_values_update(&v, 1, 100, (const uint64_t(*)[8])lines, 130, retry),
@@ -186,7 +186,7 @@ static void repair_makes_every_line_in_use_verify(void **state)
 	assert_true(make_line(&m, 2, 99)[7] == sl_line_check(make_line(&m, 2, 99)));
 	assert_true(make_line(&m, 3, 0)[7] != sl_line_check(make_line(&m, 3, 0)));
 	assert_int_equal(region_repair(m.mem, &info), 0);
-	/* A hot line that lies leads nowhere. */
+	/* An invalid hot line has no effect. */
 	make_set(m.hot, SL_HOT_LINES_USED, UINT64_MAX);
 	make_set(m.hot, SL_HOT_STRIPES_USED, UINT64_MAX);
 	assert_int_equal(region_repair(m.mem, &info), 2);
@@ -211,7 +211,7 @@ static void mixed_lines_are_another_kind(void **state)
 			uint64_t a, b, k = sl_line_k[c], low, one, two;
 
 			line[c] = rng_next(&r) >> rng_below(&r, 64);
-			/* By hand, in halves. */
+			/* Computed by hand, in halves. */
 			a = line[c] >> 32, b = (uint32_t)line[c];
 			low = b * (uint32_t)k;
 			one = a * (uint32_t)k + (low >> 32);

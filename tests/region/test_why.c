@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_why.c - what a sentence of region_why() says is what its numbers say, for any two rows. */
+/* test_why.c - the sentence of region_why() agrees with its numbers, for any two rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static double number(const struct region_why *w, const char *name)
 	return -1;
 }
 
-/* One of the values that matter, or any. */
+/* Returns one of the important values, or any. */
 static uint64_t some(uint64_t most)
 {
 	switch (rand() % 4) {
@@ -54,7 +54,7 @@ static struct region_flow some_row(struct region_flow *before)
 	*before = row();
 	f = *before;
 	f.changed_ns += 1 + some(10000000000);
-	f.busy_us += some(11000000); /* more than the interval, at times */
+	f.busy_us += some(11000000); /* sometimes more than the interval */
 	f.rwnd_us += some(11000000);
 	f.sndbuf_us += some(11000000);
 	f.bytes_acked += some(700000000);
@@ -79,7 +79,7 @@ static struct region_flow some_row(struct region_flow *before)
 	return f;
 }
 
-/* The percentage that a sentence states; below 0: none. */
+/* Returns the percentage stated in a sentence; below 0: none. */
 static double stated(const char *sentence)
 {
 	const char *end = strchr(sentence, '%');
@@ -90,7 +90,7 @@ static double stated(const char *sentence)
 	return -1;
 }
 
-/* The number that a limit is about: by which it wins. */
+/* The share of the limit that w names. */
 static double own_share(const struct region_why *w, double app, double rwnd, double sndbuf,
 			double cwnd)
 {
@@ -128,7 +128,7 @@ static void sentences_agree_with_their_numbers(void **state)
 		seen[w.limit]++;
 		idle = number(&w, "nothing-to-send");
 		waiting = number(&w, "waiting-for-acknowledgement");
-		/* Nothing is acknowledged: then waiting is no choice of the application's. */
+		/* Nothing is acknowledged: then the application does not choose to wait. */
 		app = w.limit == REGION_WHY_LOSS_TIMEOUT ? idle : idle + waiting;
 		rwnd = number(&w, "peer-window-limited");
 		sndbuf = number(&w, "send-buffer-limited");
@@ -153,7 +153,7 @@ static void sentences_agree_with_their_numbers(void **state)
 			fail_msg("no row led to %s", region_why_name((enum region_why_limit)l));
 }
 
-/* Requests of 100 bytes wait for answers that carry their acknowledgements: 69 MB/s of them. */
+/* Requests of 100 bytes wait for answers that carry their acknowledgements, at 69 MB/s. */
 static void a_receiver_of_answers_is_not_limited_here(void **state)
 {
 	struct region_flow f = row();

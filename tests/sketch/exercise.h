@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exercise.h - loads bytes as a saved Frequent Directions and, if they are taken, uses all of it:
- * it saves as the same bytes, and no query or update does harm. For tests and fuzz_sketch.
+ * exercise.h - loads bytes as a saved Frequent Directions sketch; if they are accepted, checks that
+ * it saves as the same bytes, and that no query or update does harm. For tests and fuzz_sketch.
  */
 #ifndef SL_TESTS_SKETCH_EXERCISE_H
 #define SL_TESTS_SKETCH_EXERCISE_H
@@ -24,7 +24,7 @@ static inline void must(bool holds)
 		abort();
 }
 
-/* Makes the checksum right, so that the checks behind it are reached. */
+/* Corrects the checksum, so that later checks are reached. */
 static inline void seal(void *buf, size_t bytes)
 {
 	uint64_t sum;
@@ -35,7 +35,7 @@ static inline void seal(void *buf, size_t bytes)
 	memcpy((uint8_t *)buf + bytes - 8, &sum, 8);
 }
 
-/* Checked against a buffer that is too small. */
+/* Also checked with a buffer that is too small. */
 static inline void *fd_saved(const struct sketch_fd *s, size_t *bytes)
 {
 	void *buf;
@@ -47,7 +47,7 @@ static inline void *fd_saved(const struct sketch_fd *s, size_t *bytes)
 	return buf;
 }
 
-/* NULL, or a sketch that saves as these bytes. */
+/* Returns NULL, or a sketch that saves as these bytes. */
 static inline struct sketch_fd *fd_taken(const void *data, size_t size)
 {
 	struct sketch_fd *s = NULL;
@@ -65,7 +65,7 @@ static inline struct sketch_fd *fd_taken(const void *data, size_t size)
 	return s;
 }
 
-/* Saved and loaded again. */
+/* Saves and loads again. */
 static inline struct sketch_fd *fd_copy(const struct sketch_fd *s)
 {
 	size_t bytes;
@@ -106,8 +106,8 @@ static inline void exercise_fd(const void *data, size_t size)
 }
 
 /*
- * A good frame, cut short at every byte, with every bit turned, and with bytes changed and the
- * checksum made right: the first two are refused, the third does no harm.
+ * Takes a valid frame and truncates it at every byte, flips every bit, and changes bytes with a
+ * corrected checksum: the first two are refused, and the third does no harm.
  */
 static inline void exercise_damage(const uint8_t *good, size_t n, void (*use)(const void *, size_t),
 				   bool (*taken)(const void *, size_t))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inside.h - Frequent Directions with its inside: what tests and benchmarks look at. */
+/* inside.h - internals of Frequent Directions, for tests and benchmarks. */
 #ifndef SL_TESTS_SKETCH_INSIDE_H
 #define SL_TESTS_SKETCH_INSIDE_H
 
 #include "../../src/sketch/fd.c"
 
-/* Factorises now: there are no fresh rows after it. */
+/* Factorises now; afterwards there are no new rows. */
 static inline void fd_compress(struct sketch_fd *fd)
 {
 	fd->compress(fd);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * make_corpus.c write|check DIR - a small sketch, which is in fuzz/corpus/sketch:
- * written anew, or compared with what is there. It is made by arithmetic alone that IEEE 754
- * fixes, so that every machine and compiler has to come to the same bytes, and a change of the
- * format shows.
+ * make_corpus.c write|check DIR - writes the small sketch in fuzz/corpus/sketch, or compares it
+ * with the existing file. It is computed only with arithmetic that IEEE 754 defines exactly, so
+ * every machine and compiler must produce the same bytes, and a change of the format is noticed.
  */
 #include <stdio.h>
 
@@ -44,7 +43,7 @@ static void written(const char *name, void *buf, size_t bytes)
 	free(buf);
 }
 
-/* Of whole numbers and halves: no library function that machines round in their own ways. */
+/* Whole numbers and halves, without library functions that machines round differently. */
 static double any(uint64_t *seed)
 {
 	return (double)(int64_t)(rnd(seed) % 2000001) / 1024 - 976;

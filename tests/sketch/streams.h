@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* streams.h - numbers for the sketches' tests: fixed seeds, several distributions. */
+/* streams.h - random numbers for the tests of sketches: fixed seeds, several distributions. */
 #ifndef SL_TESTS_SKETCH_STREAMS_H
 #define SL_TESTS_SKETCH_STREAMS_H
 

@@ -76,7 +76,7 @@ static void count_min_is_never_low_and_seldom_high(void **state)
 					high += got - (double)exact[key] > error;
 				}
 			}
-			/* Markov's inequality leaves room for what chance does. */
+			/* Markov's inequality leaves enough room for chance. */
 			assert_true(high / SEEDS / KEYS <= exp(-(double)depth));
 		}
 }
@@ -159,9 +159,9 @@ static void space_saving_keeps_its_bounds_and_every_big_key(void **state)
 				uint32_t key = draw(shape % SHAPES, &stream);
 				uint64_t weight = shape & 1 ? 1 : rnd(&stream) % 9;
 
-				if (shape == SHAPES) /* all keys in turn: each evicts another */
+				if (shape == SHAPES) /* all keys in turn: each one evicts another */
 					key = i % KEYS;
-				else if (shape == SHAPES + 1) /* and the big ones come last */
+				else if (shape == SHAPES + 1) /* and the heavy ones come last */
 					key = i < 16000 ? i % KEYS : i % 3;
 				exact[key] += weight;
 				total += weight;
@@ -186,7 +186,7 @@ static void space_saving_keeps_its_bounds_and_every_big_key(void **state)
 				if (!there[key])
 					assert_true(exact[key] <= sketch_space_saving_floor(s));
 			}
-			/* The first of many are those of few. */
+			/* The first of many keys are the same as those of few. */
 			for (uint32_t k = 0; k <= n; k += 1 + n / 5) {
 				struct sketch_space_saving_item few[300];
 

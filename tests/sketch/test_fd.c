@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_fd.c - Frequent Directions against a plain reference: covariances in long double, their
- * eigenvalues by cyclic Jacobi rotations.
+ * test_fd.c - Frequent Directions compared with a simple reference: covariances in long double, and
+ * their eigenvalues by cyclic Jacobi rotations.
  */
 #include <errno.h>
 #include <math.h>
@@ -27,7 +27,7 @@ static void jacobi(real *a, uint32_t n, real *value)
 {
 	real scale = 0;
 
-	/* No square underflows, even where long double is no wider than double (valgrind). */
+	/* No square underflows, even if long double is no wider than double (valgrind). */
 	for (uint32_t i = 0; i < n; i++)
 		scale = fmaxl(scale, fabsl(a[i * n + i]));
 	scale = scale > 0 ? scale : 1;
@@ -146,7 +146,7 @@ static void whole_add(struct whole *w, const float *row, real weight)
 			w->cov[i * w->d + j] += weight * row[i] * row[j];
 }
 
-/* The theorem of fd.h, for a sketch of the rows in w. */
+/* Checks the theorem of fd.h for a sketch of the rows in w. */
 static void bound_holds(struct sketch_fd *fd, const struct whole *w)
 {
 	const uint32_t d = w->d, l = sketch_fd_rows(fd);
@@ -221,7 +221,10 @@ static void error_is_within_the_papers_bound(void **state)
 		}
 }
 
-/* Too large for Jacobi: the bound along random directions, the sketch's own and the rows. */
+/*
+ * Too large for Jacobi: checks the bound along random directions, the sketch's own directions and
+ * the rows.
+ */
 static void large_ones_are_within_the_bound_too(void **state)
 {
 	enum { L = SKETCH_FD_ROWS_MAX, D = 150, N = 500 };
@@ -267,7 +270,7 @@ static void large_ones_are_within_the_bound_too(void **state)
 	sketch_fd_free(fd);
 }
 
-/* In pairs, and those in pairs, as hosts, racks and sites would. */
+/* In pairs, and pairs of pairs, as for hosts, racks and sites. */
 static void merged_trees_are_within_the_bound_of_the_whole(void **state)
 {
 	uint64_t seed = 2;
@@ -522,7 +525,7 @@ static void damaged_bytes_are_refused_and_forged_harmless(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* A forged model whose directions are none would score whatever its maker wants. */
+/* A forged model with invalid directions could produce any score. */
 static void directions_have_to_be_at_right_angles(void **state)
 {
 	struct sketch_fd *fd = sketch_fd_new(2, 4), *got = NULL;
@@ -536,7 +539,7 @@ static void directions_have_to_be_at_right_angles(void **state)
 		sketch_fd_update(fd, rows[i]);
 	buf = fd_saved(fd, &n);
 	assert_int_equal(sketch_fd_rank(fd), 2);
-	/* Behind the last weight: (0, +-1, 0, 0), then the checksum. */
+	/* After the last weight: (0, +-1, 0, 0), then the checksum. */
 	memcpy(buf + n - 8 - 16 + 4, &half, 4); /* not of length 1 */
 	seal(buf, n);
 	assert_int_equal(sketch_fd_load(&got, buf, n), -EINVAL);
@@ -553,7 +556,7 @@ static void directions_have_to_be_at_right_angles(void **state)
 	sketch_fd_free(fd);
 }
 
-/* The largest weights that are taken: forged ones that grow by merging. */
+/* The largest accepted weights: forged ones, which grow by merging. */
 static void the_heaviest_can_be_saved_too(void **state)
 {
 	/* Within the frame: 5 u32, count, shrunk, energy, then the first weight. */
@@ -652,7 +655,7 @@ static void eigenpairs_are_right_to_rounding(void **state)
 				uint32_t r = i / n, c = i % n;
 
 				b[i] = rnd_normal(&seed);
-				if (kind == 1) /* graded over twelve decades, either way */
+				if (kind == 1) /* graded over twelve decades, in either order */
 					b[i] *= pow(10, -12.0 * r / n);
 				else if (kind == 2)
 					b[i] *= pow(10, -12.0 * (n - r) / n);
@@ -660,9 +663,9 @@ static void eigenpairs_are_right_to_rounding(void **state)
 					b[i] = sin(r) * sin(3 * c) + r * (c % 3);
 				else if (kind == 4) /* n equal ones */
 					b[i] = r == c;
-				else if (kind == 5) /* what the sketch has: orthogonal, then rows */
+				else if (kind == 5) /* as in the sketch: orthogonal, then rows */
 					b[i] = r < n / 2 ? (r == c) * (n - r) : b[i];
-				else if (kind == 6) /* tiny, up to where it is taken for 0 */
+				else if (kind == 6) /* tiny, down to where it counts as 0 */
 					b[i] *= 1e-135;
 			}
 			for (uint32_t i = 0; i < n; i++)

@@ -8,8 +8,8 @@
 #include "streams.h"
 
 /*
- * The root mean square over the seeds is the standard error, give or take its own: with 60 seeds
- * 1 / sqrt(120), of which four are allowed. A mean that is off is a bias.
+ * The root mean square over the seeds equals the standard error within four of its own standard
+ * errors, 1 / sqrt(120) with 60 seeds. A deviating mean is a bias.
  */
 static void error_is_as_stated_at_any_number_of_keys(void **state)
 {
@@ -32,7 +32,7 @@ static void error_is_as_stated_at_any_number_of_keys(void **state)
 			for (int c = 0; c < COUNTS; c++) {
 				double off, value;
 
-				/* Dense numbers: the mixer has to spread them. */
+				/* Consecutive numbers: the mixer must spread them. */
 				for (; n < counts[c]; n++) {
 					uint64_t key = n << 8;
 
@@ -63,7 +63,7 @@ static void precision_out_of_range_is_refused(void **state)
 	assert_int_equal(sketch_cells_init(&s, SKETCH_HLL, 32, 2, 0, NULL), -EINVAL);
 }
 
-/* Every register as high as it can be, and one higher. */
+/* Every register at its maximum, and one above it. */
 static void forged_registers_are_refused(void **state)
 {
 	struct sketch_cells s;

@@ -52,8 +52,8 @@ static void set_duration(struct sl_span *s, uint64_t ns)
 }
 
 /*
- * Finds its own region, as only a hostile program would, where the library has it mapped: nothing
- * maps it for writing again once an agent has sealed it.
+ * Finds its own region where the library has mapped it, as only a hostile program would: after an
+ * agent has sealed the region, it cannot be mapped for writing again.
  */
 static int lie(void)
 {
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "burst") && argc > 3) {
 		struct sl_span_key key;
 
-		/* Not before it is being read, and with a key that was not read before. */
+		/* Not before the ring is being read, and with a key that was not read before. */
 		for (int i = 0; i < QUICK; i++) {
 			sl_span_start(&span, name, SL_SPAN_SERVER, NULL);
 			set_duration(&span, 1000000);

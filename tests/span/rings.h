@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rings.h - the rings of a region as a collector on this machine sees them; and spans whose every
- * word follows from one number, so that a torn one that was believed is noticed.
+ * rings.h - the rings of a region as a collector on this machine sees them; and spans all of whose
+ * words follow from one number, so that an accepted torn span is noticed.
  */
 #ifndef SL_TEST_RINGS_H
 #define SL_TEST_RINGS_H
@@ -51,7 +51,7 @@ static inline void make_span(const struct made *m, uint64_t x)
 	sl_span_end(&span);
 }
 
-/* True if every word of it is what make_span() put there. */
+/* Returns true if every word is as written by make_span(). */
 static inline bool span_is_made(const struct region_span_data *d)
 {
 	uint64_t x, text[6] = {0};
@@ -72,7 +72,7 @@ static inline bool span_is_made(const struct region_span_data *d)
 	       !strcmp(d->attrs[d->attr_count - 1].string, (const char *)text);
 }
 
-/* How bytes come from the region: a copy in whatever order. */
+/* Copies bytes from the region in some order. */
 typedef void (*copy_fn)(uint64_t *to, const uint64_t *from, size_t words);
 
 static inline void copy_in_order(uint64_t *to, const uint64_t *from, size_t words)
@@ -80,7 +80,7 @@ static inline void copy_in_order(uint64_t *to, const uint64_t *from, size_t word
 	region_copy_words(to, from, words);
 }
 
-/* What became of the places of a ring. */
+/* The results for the places of a ring. */
 struct ring_tally {
 	struct region_span_head head;
 	bool head_settled;
@@ -103,7 +103,7 @@ static inline bool ring_head(const struct reader *r, uint32_t ring, copy_fn copy
 	return false;
 }
 
-/* Reads what a ring holds, from its oldest line on, and hands on every span that verifies. */
+/* Reads the contents of a ring, from its oldest line on, and passes on every span that verifies. */
 static inline struct ring_tally ring_read(const struct reader *r, uint32_t ring, copy_fn copy,
 					  span_fn fn, void *arg)
 {

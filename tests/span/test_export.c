@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_export.c - a kept trace reaches the sender pod by pod, each span once, with work
+ * test_export.c - a kept trace is passed to the sender pod by pod, each span once, with work
  * proportional to its size.
  */
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "support/test.h"
 #include "collect/trace/export.h"
 
-/* In place of export/otlp.c. */
+/* Replaces export/otlp.c. */
 static struct {
 	struct {
 		char instance[20];
@@ -98,7 +98,7 @@ static void spans_go_out_by_pod_in_their_order_and_each_once(void **state)
 	free(s);
 }
 
-/* With the square of it this would take minutes, and the time limit of the test would end it. */
+/* With quadratic work this would take minutes, and exceed the time limit of the test. */
 static void a_trace_of_many_pods_costs_only_its_spans(void **state)
 {
 	size_t n = 500000;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_policy.c - which traces are kept: reasons, budget, order, start and memory, as act/trace.h
- * promises.
+ * test_policy.c - which traces are kept: reasons, budget, order, start and memory, as documented in
+ * act/trace.h.
  */
 #include <errno.h>
 #include <math.h>
@@ -54,15 +54,20 @@ static void slow_is_held_against_the_median_of_its_route(void **state)
 		assert_int_equal(took(p, 1, i == 1 ? 900000000 : 1000000), ACT_TRACE_NO);
 	for (int i = 0; i < 200; i++)
 		assert_int_equal(took(p, 1, 1000000), ACT_TRACE_NO);
-	/* The median is right to 3 %, so from 5.15 medians on it is slow and below 3.85 it is not.
+	/*
+	 * The median is accurate to 3 %, so a trace is slow from 5.15 medians on, and not below
+	 * 3.85.
 	 */
 	assert_int_equal(took(p, 1, 5150000), ACT_TRACE_SLOW);
 	assert_int_equal(took(p, 1, 3850000), ACT_TRACE_NO);
-	/* What is slow here is not there. */
+	/* A duration that is slow here is not slow there. */
 	for (int i = 0; i < 200; i++)
 		assert_int_equal(took(p, 2, 300000000), i < 3 ? ACT_TRACE_SLOW : ACT_TRACE_NO);
 	assert_int_equal(took(p, 1, 5150000), ACT_TRACE_SLOW);
-	/* It forgets, so that what comes to be usual is so before it was seen more often. */
+	/*
+	 * It forgets, so a new usual duration becomes usual before it has been seen more often than
+	 * the old one.
+	 */
 	for (int i = 0; i < 40000; i++)
 		took(p, 1, 1000000);
 	assert_int_equal(took(p, 1, 9000000), ACT_TRACE_SLOW);
@@ -73,7 +78,7 @@ static void slow_is_held_against_the_median_of_its_route(void **state)
 	for (int i = 0; i < 1000000; i++)
 		took(p, 1, 30000000);
 	assert_int_equal(took(p, 1, 30000000), ACT_TRACE_NO);
-	/* Whatever can be said in 64 bits. */
+	/* Extreme values of 64 bits. */
 	took(p, 3, 0);
 	for (int i = 0; i < 64; i++)
 		took(p, 3, 1ull << i);
@@ -93,7 +98,7 @@ static void slow_has_floors(void **state)
 	assert_int_equal(took(p, 1, 500000), ACT_TRACE_NO);
 	assert_int_equal(took(p, 1, 1000000), ACT_TRACE_SLOW);
 	act_trace_policy_free(p);
-	/* A seventh takes 6 medians: usual here, and 20 are not. */
+	/* A seventh of the traces takes 6 medians, which is usual here; 20 medians are not. */
 	for (int spread = 0; spread <= 2; spread += 2) {
 		unsigned int kept = 0;
 
@@ -147,9 +152,9 @@ static void slow_traces_stay_within_budget_whenever_they_come(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 20000; i++) {
 		uint64_t route = 1 + sketch_random_next(&seed) % 20;
-		/* A fault that lasts, before much is known, and short ones. */
+		/* A long fault before much is known, and short ones. */
 		bool is_slow = i >= 800 && i < 2000 ? i % 10 : i > 2000 && i % 1000 >= 950;
-		/* Routes differ by factors; noise of a third. */
+		/* Routes differ by factors, with noise of a third. */
 		double ns = 1e6 * (double)route * exp(0.3 * noise_normal(&seed));
 		enum act_trace_reason r = took(p, route, (uint64_t)(is_slow ? 12 * ns : ns));
 
@@ -164,7 +169,7 @@ static void slow_traces_stay_within_budget_whenever_they_come(void **state)
 
 /* ---- budget ---- */
 
-/* Whatever wants to be kept, and in whatever order. */
+/* Any reasons to keep traces, in any order. */
 static void no_stretch_of_traces_exceeds_the_budget(void **state)
 {
 	enum { N = 40000, WINDOW = 2000 };
@@ -176,7 +181,7 @@ static void no_stretch_of_traces_exceeds_the_budget(void **state)
 
 	(void)state;
 	for (int i = 0; i < N; i++) {
-		/* Times of quiet, of mixed reasons, and of nothing but errors. */
+		/* Periods of quiet, of mixed reasons, and of errors only. */
 		int kind = i / 3000 % 3;
 		struct act_trace_facts f = {
 			.root = 1,
@@ -202,7 +207,7 @@ static void no_stretch_of_traces_exceeds_the_budget(void **state)
 	assert_true(s.over_budget[ACT_TRACE_ERROR] > 1000 && s.over_budget[ACT_TRACE_HEAD] > 0);
 	assert_int_equal(s.kept[0] + s.over_budget[0], 0);
 	act_trace_policy_free(p);
-	/* What is saved has an end, however long nothing happens. */
+	/* Saved budget is limited, however long nothing happens. */
 	p = policy((struct act_trace_policy_opts){.budget = 0.1, .window = WINDOW});
 	for (int i = 0; i < N; i++)
 		assert_int_equal(took(p, 1, 1000000), ACT_TRACE_NO);
@@ -231,7 +236,7 @@ static void a_flood_of_errors_leaves_some_to_verdicts(void **state)
 		act_trace_decide(p, &f);
 	}
 	act_trace_policy_stats(p, &s);
-	/* A hundredth of what may be kept is theirs; what they do not need errors get. */
+	/* A hundredth of the budget is theirs; errors get what they do not need. */
 	assert_true(s.kept[ACT_TRACE_VERDICT] >= 45);
 	assert_true(s.kept[ACT_TRACE_VERDICT] + s.kept[ACT_TRACE_ERROR] >= 5000);
 	act_trace_policy_free(p);
@@ -260,7 +265,10 @@ static void of_a_recording_no_more_than_its_share_is_kept(void **state)
 	act_trace_policy_free(p);
 }
 
-/* The root's pod looks well: what it calls does not. Half of the budget is for such traces. */
+/*
+ * The root's pod looks normal, but a pod that it calls does not. Half of the budget is for such
+ * traces.
+ */
 static void verdicts_on_others_fill_half_of_the_budget(void **state)
 {
 	struct act_trace_policy *p =
@@ -275,8 +283,8 @@ static void verdicts_on_others_fill_half_of_the_budget(void **state)
 }
 
 /*
- * What speaks for any pod of a trace counts as what its root shows: four suspects with a third of a
- * threshold each, whatever the largest score is.
+ * Evidence against any pod of a trace counts like the score of its root: four suspects with a third
+ * of a threshold each, whatever the largest score is.
  */
 static void suspicion_of_any_pod_weighs_like_the_roots_score(void **state)
 {
@@ -304,9 +312,10 @@ static void suspicion_of_any_pod_weighs_like_the_roots_score(void **state)
 /* ---- start ---- */
 
 /*
- * Of a recording, decided at the start: verdicts that say nothing of the tenth of traces that
- * matter cost nothing against head sampling of the same budget, as all of it is spent: none, on
- * single traces, in bursts early or late, on all the time, on others alone.
+ * For a recording, decided at the start: if verdicts are unrelated to the tenth of traces that
+ * matter, the result is no worse than head sampling with the same budget, because all of it is
+ * spent. Verdicts: none, on single traces, in bursts early or late, on all the time, only on
+ * others.
  */
 static void wrong_verdicts_are_no_worse_than_head_sampling(void **state)
 {
@@ -340,7 +349,7 @@ static void wrong_verdicts_are_no_worse_than_head_sampling(void **state)
 			matter += matters;
 			found += matters && kept_one;
 		}
-		/* Three deviations of 2000 that are drawn. */
+		/* Three standard deviations of 2000 random choices. */
 		if (kept > budget * total || kept < 0.97 * budget * total ||
 		    found < budget * matter - 3 * sqrt(matter * budget * (1 - budget)) ||
 		    (kind == RIGHT && found < 0.95 * matter))
@@ -407,7 +416,7 @@ static void head_sampling_takes_the_same_ids_everywhere(void **state)
 	unsigned int kept = 0;
 
 	(void)state;
-	/* In another order, of other pods, by another collector. */
+	/* In another order, with other pods, in another collector. */
 	for (int turn = 0; turn < 2; turn++) {
 		struct act_trace_policy *p = policy(o);
 
@@ -417,7 +426,7 @@ static void head_sampling_takes_the_same_ids_everywhere(void **state)
 						    .trace_lo = at * 0x9e3779b97f4a7c15ull};
 			bool head = act_trace_decide(p, &f) == ACT_TRACE_HEAD;
 
-			/* Its first ones have brought no budget yet. */
+			/* Its first traces have added no budget yet. */
 			assert_true(!turn || head == in[at] || at < 100 || at >= N - 100);
 			in[at] = head;
 			kept += head;
@@ -427,7 +436,7 @@ static void head_sampling_takes_the_same_ids_everywhere(void **state)
 	assert_true(kept > 2 * 9500 && kept < 2 * 10500);
 }
 
-/* Traces that change places with their neighbours, as they do when pods are read in turn. */
+/* Traces swap places with their neighbours, as happens when pods are read in turn. */
 static void neighbours_may_change_places(void **state)
 {
 	enum { N = 20000, BLOCK = 100 };
@@ -456,12 +465,14 @@ static void neighbours_may_change_places(void **state)
 		}
 		act_trace_policy_free(p);
 	}
-	/* After the first of them, of which medians are made. */
+	/* After the first traces, from which medians are computed. */
 	for (int i = 1000; i < N; i++)
 		assert_true(kept[0][i] == kept[1][i]);
 }
 
-/* As long as the budget lasts: medians know their own traces, and chance their ids. */
+/*
+ * As long as the budget lasts: each median only depends on its own traces, and chance on the ids.
+ */
 static void what_else_there_is_does_not_matter(void **state)
 {
 	enum { N = 20000 };
@@ -471,7 +482,7 @@ static void what_else_there_is_does_not_matter(void **state)
 
 	(void)state;
 	for (int i = 0; i < N; i++) {
-		/* About one in four is where a hair decides. */
+		/* About one in four is close to the limit. */
 		double ns = 1e6 * exp(0.3 * noise_normal(&seed)) *
 			    (sketch_random_next(&seed) % 4 ? 1 : 3 + 3 * noise_uniform(&seed));
 		struct act_trace_facts f = {.root = 1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_span.c - published spans, as src/region decodes them. */
+/* test_span.c - published spans, as decoded by src/region. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -15,7 +15,7 @@
 	sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED, \
 				   .span_bytes = 32u << 10, .max_threads = 2, __VA_ARGS__))
 
-/* The spans of all rings, as they lie there. */
+/* The spans of all rings, in the order of memory. */
 struct seen {
 	struct reader r;
 	struct region_span_data spans[1200];
@@ -100,7 +100,7 @@ static void traceparent_follows_its_specification(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		/* In memory that ends where it ends. */
+		/* In memory that ends with the text. */
 		size_t length = strlen(cases[i].text);
 		char *copy = malloc(length + !length);
 		int error;
@@ -118,7 +118,7 @@ static void traceparent_follows_its_specification(void **state)
 	assert_true(c.span_id == 0xb7ad6b7169203331ull && c.flags == 1 && c.remote);
 	assert_int_equal(sl_traceparent_format(&c, text), SL_TRACEPARENT_LENGTH);
 	assert_string_equal(text, good);
-	c.flags = 0xff; /* a later version's flags are not ours to send */
+	c.flags = 0xff; /* flags of a later version are not forwarded */
 	sl_traceparent_format(&c, text);
 	assert_string_equal(text, good);
 	c.span_id = 0;
@@ -146,7 +146,7 @@ static void a_span_reads_as_written(void **state)
 		key[i] = sl_span_key_create(
 			p, (const char *[]){"int", "real", "yes", "text", "empty", "int"}[i]);
 	assert_true(key[5].bits == key[0].bits);
-	/* A metric of the same name is another thing. */
+	/* A metric of the same name is independent. */
 	sl_counter_inc(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "call")));
 	sl_traceparent_parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", 55,
 			     &remote);
@@ -162,7 +162,7 @@ static void a_span_reads_as_written(void **state)
 	sl_span_set_string(&server, key[3], "twelve bytes");
 	sl_span_set_string(&server, key[4], "");
 	sl_span_set_string(&server, key[4], NULL);
-	sl_span_set_i64(&server, key[0], INT64_MIN); /* the later one holds */
+	sl_span_set_i64(&server, key[0], INT64_MIN); /* the later one counts */
 	sl_span_end(&server);
 	sl_span_end(&server); /* once */
 
@@ -192,7 +192,7 @@ static void a_span_reads_as_written(void **state)
 	assert_true(attr(s, 1, "yes")->type == SL_SPAN_TYPE_BOOL && attr(s, 1, "yes")->boolean);
 	assert_string_equal(attr(s, 1, "text")->string, "twelve bytes");
 	assert_string_equal(attr(s, 1, "empty")->string, "");
-	/* A reader that knows no spans sees one metric. */
+	/* A reader that does not know spans sees one metric. */
 	assert_int_equal(reader_u64(&s->r, "call"), 1);
 	reader_close(&s->r);
 	sl_publisher_close(p);
@@ -216,7 +216,7 @@ static void what_does_not_fit_is_cut_or_dropped_and_counted(void **state)
 	for (int i = 0; i < 30; i++)
 		sl_span_set_i64(&span, key[i], i);
 	sl_span_end(&span);
-	/* 127 bytes, then a character of three: it goes as a whole. */
+	/* 127 bytes, then a character of three: the whole character is cut off. */
 	memset(text, 'x', sizeof(text));
 	memcpy(text + 127, "\xe2\x82\xac", 3);
 	text[255] = 0;
@@ -254,8 +254,7 @@ static void what_may_do_nothing_does_nothing(void **state)
 
 	(void)state;
 	sl_span_end(&span);
-	/* Refused: no room for spans, no publisher, ill-formed. Counted where there is a counter.
-	 */
+	/* Refused: no room for spans, no publisher, invalid text. Counted if there is a counter. */
 	assert_false(sl_span_name_valid(sl_span_name_create(none, "n")));
 	assert_false(sl_span_key_valid(sl_span_key_create(NULL, "n")));
 	memset(name256, 'n', 256);
@@ -272,7 +271,7 @@ static void what_may_do_nothing_does_nothing(void **state)
 	sl_publisher_stats(p, &stats);
 	assert_int_equal(stats.refused, 4);
 	assert_int_equal(stats.metrics, 0);
-	/* A refused one hands the caller's context on. */
+	/* A refused span passes the caller's context on. */
 	sl_traceparent_parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", 55,
 			     &remote);
 	sl_span_start(&span, refused, SL_SPAN_SERVER, &remote);
@@ -299,7 +298,7 @@ static void what_may_do_nothing_does_nothing(void **state)
 	s = see(sl_publisher_fd(none));
 	assert_true(!s->r.info.spans);
 	reader_close(&s->r);
-	/* Open while its publisher closes: it ends in no ring. */
+	/* Open while its publisher closes: it is written to no ring. */
 	sl_span_start(&span, name, SL_SPAN_SERVER, NULL);
 	sl_publisher_close(p);
 	p = OPEN(.service = "a");
@@ -362,7 +361,7 @@ static void roots_are_found_in_their_journal(void **state)
 	}
 }
 
-/* The index of one ring, against the spans that are in it. */
+/* Compares the index of one ring with the spans in it. */
 static void check_index(const struct seen *s, uint32_t ring, uint32_t *entries)
 {
 	const struct region_span_head *head = &s->ring_tally[ring].head;
@@ -417,7 +416,7 @@ static void every_span_is_in_the_index_once(void **state)
 	for (int i = 0; i < 5; i++)
 		trace[i] = (struct sl_trace_context){
 			.trace_hi = 1, .trace_lo = 2 + (uint64_t)i, .span_id = 1};
-	/* Runs of one trace, from one span to more lines than an entry can say. */
+	/* Runs of one trace, from one span to more lines than fit in an entry. */
 	for (uint32_t made = 0; made < 700;) {
 		uint32_t run = made < 300 ? 200 : (uint32_t)rand_r(&seed) % 6 + 1;
 		const struct sl_trace_context *c = &trace[rand_r(&seed) % 5];
@@ -461,7 +460,10 @@ static void the_oldest_go_when_the_ring_has_gone_round(void **state)
 
 /* ---- clock ---- */
 
-/* Before and after the calibration, and across it. The margin is for a machine that is adjusted. */
+/*
+ * Before, after and across the calibration. The margin is for a machine whose clock is being
+ * adjusted.
+ */
 static void times_are_those_of_the_wall_clock(void **state)
 {
 	struct sl_publisher *p = OPEN(.service = "a");
@@ -528,7 +530,7 @@ static void a_span_open_across_a_fork_ends_in_the_parent(void **state)
 	sl_span_end(&open);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
-	/* The child's ids are not those that come next here. */
+	/* The ids of the child are not the next ones of this process. */
 	s = see(sl_publisher_fd(p));
 	assert_int_equal(s->count, 2);
 	assert_true(s->spans[1].span_id == open.context.span_id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_span_kill.c - writers die anywhere: by SIGKILL at random moments, and, by ptrace, at every
- * instruction of writing a span. All spans but the unfinished one are read.
+ * test_span_kill.c - writers die anywhere: by SIGKILL at random moments, and, with ptrace, at every
+ * instruction of writing a span. All spans except the unfinished one can be read.
  */
 
 #include "support/test.h"
@@ -53,10 +53,12 @@ static void check_dead(int fd)
 	assert_true(region_repair(r.map, &r.info) <= 1);
 	t = ring_read(&r, 1, copy_in_order, check, &last);
 	assert_true(t.head_settled && !t.lies && !t.early);
-	/* The head is of the time before the last span; its lines may have gone over the oldest. */
+	/*
+	 * The head is from before the last span, whose lines may have overwritten the oldest ones.
+	 */
 	assert_true(t.unsettled + t.late <= SL_SPAN_LINES_MAX);
 	assert_true(t.head.spans == progress->begun || t.head.spans + 1 == progress->begun);
-	/* Its cells are stored one after the other: the lines, then the count of spans. */
+	/* Its cells are stored one after the other: first the lines, then the count of spans. */
 	assert_true(last + 1 == t.head.spans || last == t.head.spans);
 	head = t.head;
 	for (uint64_t i = head.index > 64 ? head.index - 64 : 0; i < head.index; i++)
@@ -81,8 +83,9 @@ static void a_writer_killed_at_any_time_leaves_its_spans(void **state)
 
 /* ---- every instruction ---- */
 
-#define BEFORE	301u /* spans: the ring of 512 lines has gone round, an index line has one entry */
-#define STEPPED 8u   /* of which one in six opens an index line */
+/* number of spans: the ring of 512 lines has wrapped, and an index line has one entry */
+#define BEFORE	301u
+#define STEPPED 8u /* number of spans, one in six of which begins an index line */
 
 static void write_under_trace(int kind)
 {
@@ -98,7 +101,7 @@ static void write_under_trace(int kind)
 	progress->fd = sl_publisher_fd(p);
 	victim_traced();
 	if (kind) {
-		/* Of one trace: their entry in the index grows. */
+		/* Spans of one trace: their entry in the index grows. */
 		sl_span_start(&root, m.name, SL_SPAN_SERVER, NULL);
 		for (unsigned int i = 1; i < STEPPED; i++) {
 			sl_span_start(&child, m.name, SL_SPAN_INTERNAL, &root.context);
@@ -127,7 +130,7 @@ static void begin(int fd)
 	assert_non_null(seen.copy);
 }
 
-/* Index lines that do not hold, and those that an agent's repair may find: the last one alone. */
+/* Counts index lines that do not verify. An agent's repair would only correct the last one. */
 static uint32_t bad_index_lines(const struct reader *r, const struct region_span_head *head)
 {
 	uint64_t entries[SL_SPAN_ENTRIES];
@@ -148,7 +151,10 @@ static void is_made(const struct region_span_data *d, uint64_t number, uint32_t 
 	++*(uint64_t *)arg;
 }
 
-/* Every span that a reader believes is whole; one alone is in between, and what it goes over. */
+/*
+ * Every span that a reader accepts is complete; only one is unfinished, with the spans that it
+ * overwrites.
+ */
 static void look(uint64_t step)
 {
 	struct reader dead = {.map = seen.copy, .size = seen.live.size, .info = seen.live.info};
@@ -170,7 +176,7 @@ static void look(uint64_t step)
 		return;
 	}
 
-	/* And if it had died here: the head is made to hold. */
+	/* As if it had died here: the head is repaired. */
 	memcpy(dead.map, seen.live.map, seen.live.size);
 	assert_int_equal(region_repair(dead.map, &dead.info), 1);
 	good = 0;
@@ -197,7 +203,7 @@ static void a_span_is_written_safely_at_every_instruction(void **state)
 		print_message("%llu instructions, after %llu of them something did not hold\n",
 			      (unsigned long long)steps, (unsigned long long)seen.torn);
 		assert_true(seen.torn > 10 && seen.spans == BEFORE + STEPPED);
-		/* Nothing stays in between. */
+		/* Nothing stays unfinished. */
 		assert_true(ring_head(&seen.live, 1, copy_in_order, &head));
 		assert_int_equal(bad_index_lines(&seen.live, &head), 0);
 		free(seen.copy);

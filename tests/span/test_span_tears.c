@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_span_tears.c - rings read while writers lap at full speed, by a copier of any order and
+ * test_span_tears.c - rings read while writers wrap at full speed, by a copier of any order and
  * granularity down to single bytes, as an RDMA READ may be: a span with one foreign byte is never
- * accepted. With the argument "broken" the seal is checked wrongly on purpose (lines are resealed
- * after the copy), and the test must notice.
+ * accepted. With the argument "broken" the seal is checked incorrectly on purpose (lines are
+ * resealed after the copy), and the test must notice.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 static struct made names;
 static atomic_bool stop;
 static bool broken;
-static const uint64_t *rings; /* behind the heads, which have no seal */
+static const uint64_t *rings; /* after the heads, which have no seal */
 
 static void *work(void *arg)
 {
@@ -27,7 +27,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Bytes, words of 2, 4 or 8, forwards, backwards or from the middle on. */
+/* Copies bytes, or words of 2, 4 or 8, forward, backward or from the middle. */
 static void copy_anyhow(uint64_t *to, const uint64_t *from, size_t words)
 {
 	static uint32_t state = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_span_threads.c - threads with rings of their own and threads that share ring 0, under a
- * constant reader.
+ * test_span_threads.c - threads with their own rings and threads that share ring 0, while a reader
+ * reads continuously.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -73,7 +73,7 @@ static void no_span_is_torn_or_lost_under_threads(void **state)
 
 		assert_true(tally.head_settled);
 		assert_int_equal(tally.lies, 0);
-		/* Of ring 0, a writer that was overtaken by a whole ring may have been last. */
+		/* In ring 0, a writer that was overtaken by a whole wrap may have been last. */
 		assert_true(!ring || !(tally.unsettled + tally.late + tally.early));
 		spans += tally.head.spans;
 		good += tally.good;
@@ -86,7 +86,7 @@ static void no_span_is_torn_or_lost_under_threads(void **state)
 	sl_publisher_close(p);
 }
 
-/* A ring goes to the next thread with what it holds, and the numbers go on. */
+/* The next thread gets a ring with its contents, and the numbers continue. */
 static void *one(void *arg)
 {
 	make_span(&names, (uint64_t)(uintptr_t)arg);
@@ -133,7 +133,7 @@ static void *churn(void *has_ring)
 	return NULL;
 }
 
-/* A span that is started here ends there; ids of all threads differ. */
+/* A span that is started here ends there; the ids of all threads differ. */
 static struct sl_span passed[64];
 
 static void *end_them(void *arg)
@@ -158,7 +158,7 @@ static void a_span_may_end_in_another_thread(void **state)
 	names = made_names(p);
 	atomic_store(&stop, false);
 	assert_int_equal(pthread_create(&other, NULL, churn, &has_ring), 0);
-	while (!atomic_load(&has_ring)) /* else it may inherit the ring of the 64 */
+	while (!atomic_load(&has_ring)) /* otherwise it might inherit the ring of the 64 */
 		sched_yield();
 	sl_counter_inc(sl_counter_create(
 		p, &SL_OPTS(sl_metric_opts, .name = "mine"))); /* a stripe, and no span */

@@ -30,7 +30,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What a caller sends, as the callee reads it. */
+/* Returns the context that a caller sends, as the callee reads it. */
 static struct sl_trace_context sent(const struct sl_span *caller)
 {
 	char header[SL_TRACEPARENT_LENGTH + 1];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A folder of a test, below TMPDIR: made and removed by cmocka's set-up and tear-down. */
+/*
+ * A temporary folder of a test, below TMPDIR: created and removed by cmocka's set-up and tear-down
+ * functions.
+ */
 #ifndef SUPPORT_FOLDER_H
 #define SUPPORT_FOLDER_H
 
@@ -17,7 +20,7 @@ static inline int folder_make(void **state)
 	const char *tmp = getenv("TMPDIR");
 
 	(void)state;
-	/* The name of a unix socket in it has room for 107 characters. */
+	/* The path of a unix socket in it must fit in 107 characters. */
 	snprintf(test_folder, sizeof(test_folder), "%s/sl-XXXXXX",
 		 tmp && strlen(tmp) < 48 ? tmp : "/tmp");
 	return mkdtemp(test_folder) ? 0 : -1;
@@ -35,7 +38,7 @@ static inline int folder_remove(void **state)
 	return nftw(test_folder, folder_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A file in it, and the folders on the way. */
+/* Creates a file in it, and the folders above it. */
 static inline void folder_put(const char *path, const char *text)
 {
 	char whole[1024];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmocka, with the headers that it needs before it, and whether a test runs under valgrind. */
+/* cmocka, with the headers that must precede it, and whether a test runs under valgrind. */
 #ifndef SUPPORT_TEST_H
 #define SUPPORT_TEST_H
 
@@ -16,7 +16,10 @@
  * machine. */
 #define TEST_HANGS_S 300
 
-/* Valgrind, whose long double is a double and which keeps what was freed for a while. */
+/*
+ * Returns whether valgrind is used, where long double is a double and freed memory is kept for a
+ * while.
+ */
 static inline bool test_valgrind(void)
 {
 	const char *preload = getenv("LD_PRELOAD");

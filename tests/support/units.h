@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* units.h - several programs of unit tests as one, so that an edit of their room links one program.
+/*
+ * units.h - combines several programs of unit tests into one, so that a change links only one
+ * program.
  */
 #ifndef SUPPORT_UNITS_H
 #define SUPPORT_UNITS_H

@@ -36,7 +36,7 @@
 		   its last one */
 #define PAUSE_US 50000
 
-/* Lines of their own: who writes one is alone. */
+/* Separate lines, so that each has one writer. */
 struct shared {
 	uint64_t asked, pad0[7];
 	uint64_t answered, clock, pad1[6];
@@ -110,7 +110,7 @@ static int answer(struct shared *s, long ppm)
 			__atomic_store_n(&s->clock, heard, __ATOMIC_RELAXED);
 			__atomic_store_n(&s->answered, asked, __ATOMIC_RELEASE);
 		} else if (base_now_ns() - heard > ANSWER_NS) {
-			usleep(500); /* it costs the rest of the test little */
+			usleep(500); /* short enough to disturb the rest of the test little */
 		}
 	}
 	return 0;
@@ -139,7 +139,7 @@ static void ask(struct shared *s)
 		printf("%" PRId64 " %" PRId64 " %" PRIu64 "\n", at, theta, best / 2 + 1);
 }
 
-/* Of many looks the one that nothing came between. */
+/* Looks many times, and uses the look with the least delay. */
 static int epoch(void)
 {
 	uint64_t best = UINT64_MAX;

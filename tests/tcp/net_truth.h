@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_truth.h - made-up clocks and delays, the same on every machine. */
+/* net_truth.h - simulated clocks and delays, the same on every machine. */
 #ifndef TESTS_TCP_NET_TRUTH_H
 #define TESTS_TCP_NET_TRUTH_H
 
@@ -25,17 +25,17 @@ static inline double uniform(void)
 	return (double)(random_u64() >> 11) / (double)(1ull << 53);
 }
 
-/* Queueing: some packets find the way free, the others wait, a few for long. */
+/* Queueing: some packets do not wait, the others do, a few for long. */
 static inline int64_t delay(int64_t least, int64_t mean)
 {
 	return least + (int64_t)(-log(1 - uniform()) * (double)mean * (random_u64() % 8 ? 1 : 10));
 }
 
-/* What B's clock shows more than A's: from the start on, of pieces that each have a rate. */
+/* By how much B's clock is ahead of A's since the start, in pieces with a constant rate each. */
 #define PIECES 256
 struct truth {
 	int64_t start, offset;
-	int pieces; /* the last one lasts for ever */
+	int pieces; /* the last one lasts forever */
 	struct {
 		int64_t for_ns, step; /* step: at its beginning */
 		double skew;

@@ -4,7 +4,7 @@
 
 #include "support/test.h"
 
-#define SL_SOURCE_TCP_BPF_KERNEL_H /* programs in the kernel have other types */
+#define SL_SOURCE_TCP_BPF_KERNEL_H /* types in the kernel's programs differ */
 typedef uint32_t u32;
 typedef uint64_t u64;
 #include "source/tcp/bpf/bucket.h"
@@ -13,7 +13,7 @@ static void test_bounds_are_those_of_seconds(void **state)
 {
 	(void)state;
 	for (int i = -54; i <= 12; i++) {
-		/* The last ns in bucket i. */
+		/* The last nanosecond in bucket i. */
 		u64 last = (u64)floorl(exp2l((long double)i / 2) * 1e9l);
 
 		assert_int_equal(bucket_of_seconds(last), i);

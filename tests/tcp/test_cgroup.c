@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_cgroup.c - the path of a cgroup and the files of its runtime name the container; hostile
+ * test_cgroup.c - the path of a cgroup and the files of its runtime identify the container; hostile
  * ones do no harm.
  */
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 enum { HELPER = 1, CLAIMED = 2, CLAIMED_POD = 4 };
 
-/* As each runtime's documentation, or a machine that runs it, has them: see cgroup_path.c. */
+/* From the documentation of each runtime, or from a machine that runs it: see cgroup_path.c. */
 static const struct {
 	const char *path, *runtime, *container_id, *pod_uid, *container, *service;
 	unsigned int is;
@@ -53,10 +53,10 @@ static const struct {
 	{"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" STATIC
 	 ".slice/cri-containerd-" ID ".scope",
 	 "containerd", ID, STATIC, "", "", 0},
-	/* containerd that takes a path of systemd for one of cgroupfs. */
+	/* containerd when it takes a systemd path for a cgroupfs path. */
 	{"/system.slice/containerd.service/kubepods-burstable-pod" UID_ ".slice:cri-containerd:" ID,
 	 "containerd", ID, UID, "", "", 0},
-	/* kind: a node that is a container itself; the innermost counts. */
+	/* kind: a node that is itself a container; the innermost counts. */
 	{"/docker/" OUTER "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
 	 "kubelet-kubepods-besteffort-pod" UID_ ".slice/cri-containerd-" ID ".scope",
 	 "containerd", ID, UID, "", "", CLAIMED | CLAIMED_POD},
@@ -107,7 +107,7 @@ static const struct {
 	{"/user.slice/user-1000.slice/user@1000.service/user.slice/user-libpod_pod_" OUTER
 	 ".slice/libpod-" ID ".scope/container",
 	 "podman", ID, "", "", "", CLAIMED},
-	/* Quadlet: the unit is the service; what is split from a shell is of no unit. */
+	/* Quadlet: the unit is the service; a container split from a shell belongs to no unit. */
 	{"/system.slice/web.service/libpod-payload-" ID, "podman", ID, "", "", "web", 0},
 	{"/system.slice/web.service/runtime", "systemd", "", "", "", "web", 0},
 	{"/user.slice/user-1000.slice/user@1000.service/app.slice/web.service/libpod-payload-" ID,
@@ -141,7 +141,7 @@ static const struct {
 	 "74c13223-5a00-11e9-b385-42010a80018g.redis", 0},
 	{"/nomad.slice/" UID "..scope", "systemd", "", "", "", UID ".", 0},
 	{"/system.slice/" UID ".redis.scope", "systemd", "", "", "", UID ".redis", 0},
-	/* Machines of libvirt, and one of nspawn that is only called so. */
+	/* libvirt machines, and one that is only named like an nspawn machine. */
 	{"/machine.slice/machine-qemu\\x2d12\\x2dvm1.scope/libvirt/emulator", "qemu", "", "", "vm1",
 	 "", 0},
 	{"/machine.slice/machine-lxc\\x2d7\\x2dvm1.scope", "lxc", "", "", "vm1", "", 0},
@@ -151,7 +151,7 @@ static const struct {
 	{"/machine.slice/machine-qemu\\x2d1\\x2d.scope", "nspawn", "", "", "qemu-1-", "", 0},
 	{"/machine.slice/machine-db\\x2d1.scope", "nspawn", "", "", "db-1", "", 0},
 	{"/machine.slice/systemd-nspawn@db.service/payload", "nspawn", "", "", "db", "", 0},
-	/* systemd, and what runs within a container stays that container's. */
+	/* systemd; and a service within a container still belongs to that container. */
 	{"/system.slice/nginx.service", "systemd", "", "", "", "nginx", 0},
 	{"/user.slice/user-1000.slice/session-3.scope", "systemd", "", "", "", "session-3", 0},
 	{"/user.slice/user-1000.slice/user@1000.service/app.slice/foo.service", "systemd", "", "",
@@ -221,7 +221,7 @@ static void a_hostile_path_is_cut_and_made_safe(void **state)
 	assert_string_equal(id.path, "/lxc.payload.a\xc3\xa9\\x9b");
 	tcp_cgroup_parse("/lxc.payload.a\\xc3\\xa9", &id);
 	assert_string_equal(id.container, "a\xc3\xa9");
-	/* Cut between characters, not within. */
+	/* Truncated between characters, not within one. */
 	strcpy(path, "/lxc.payload.");
 	for (int i = 0; i < 300; i++)
 		strcat(path, "\xc3\xa9");
@@ -303,8 +303,10 @@ static void deep(const char *full)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* A tree of folders stands for the hierarchy: none of it is of kernfs, so that nothing is found by
- * id and names are asked for by tcp_cgroup_runtime_names() itself. */
+/*
+ * A tree of folders replaces the hierarchy: it is not a kernfs, so nothing is found by id, and
+ * names are requested from tcp_cgroup_runtime_names() itself.
+ */
 
 static struct tcp_cgroup_identity named(const char *path)
 {
@@ -436,7 +438,9 @@ static void ecs_and_nomad_name_container_and_service(void **state)
 	assert_string_equal(id.service, "cache");
 }
 
-/* Who may make folders below a container's, or a user's own, cgroup calls them what he likes. */
+/*
+ * A user who may create folders below a container's cgroup, or below his own, can choose any name.
+ */
 static void no_container_takes_the_name_of_another(void **state)
 {
 	static const char *const paths_[] = {
@@ -459,7 +463,7 @@ static void no_container_takes_the_name_of_another(void **state)
 		if (id.container[0] || id.pod[0] || id.service[0])
 			fail_msg("%s: '%s' '%s' '%s'", paths_[i], id.container, id.pod, id.service);
 	}
-	/* The pod that a nested container runs in is this host's all the same. */
+	/* The pod in which a nested container runs is still this host's. */
 	id = named("/kubepods/pod" UID "/" OUTER "/docker/" THIRD);
 	assert_string_equal(id.container, "");
 	assert_string_equal(id.pod, "bank-0");
@@ -494,7 +498,7 @@ static void hostile_files_of_runtimes_tell_nothing(void **state)
 		if (id.container[0] || id.service[0])
 			fail_msg("%s: '%s' '%s'", bad[i], id.container, id.service);
 	}
-	/* Longer than fits: whole characters. */
+	/* Longer than fits: only complete characters are kept. */
 	for (int i = 0; i < 500; i++)
 		strcat(long_name, "\xc3\xa9");
 	strcat(long_name, "\\u009b\"}");
@@ -505,7 +509,7 @@ static void hostile_files_of_runtimes_tell_nothing(void **state)
 	folder_put(file, "{\"Name\":\"/a\\u009b2J\"}");
 	id = named("/docker/" THIRD);
 	assert_string_equal(id.container, "a??2J");
-	/* Too deep for a parser that recurses, and too large. */
+	/* Too deep for a recursive parser, and too large. */
 	deep(full);
 	id = named("/docker/" THIRD);
 	assert_string_equal(id.container, "");
@@ -515,7 +519,7 @@ static void hostile_files_of_runtimes_tell_nothing(void **state)
 	blanks(full, 5 << 20);
 	id = named("/docker/" THIRD);
 	assert_string_equal(id.container, "");
-	/* No file at all: a link, a pipe without a writer, a folder. */
+	/* Not files: a link, a pipe without a writer, a folder. */
 	folder_put(file, "{\"Name\":\"/linked\"}");
 	snprintf(target, sizeof(target), "%s/elsewhere", test_folder);
 	assert_int_equal(rename(full, target), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_cpu.c - scheduler time equals the kernel's own accounts: of tasks that sleep to the
- * nanosecond (/proc/PID/task/TID/schedstat, status, sched), of cgroups to the microsecond of
+ * test_cpu.c - scheduler time equals the kernel's own accounts: for sleeping tasks to the
+ * nanosecond (/proc/PID/task/TID/schedstat, status, sched), and for cgroups to the microsecond of
  * cpu.stat.
  */
 #include <errno.h>
@@ -43,7 +43,8 @@ static void pause_ms(int ms)
 
 struct worker {
 	pid_t pid;
-	int go, done; /* a byte into go: each thread works once; one out of done a thread */
+	/* each thread works once per byte written to go, and then writes a byte to done */
+	int go, done;
 };
 
 static void burn(int ms)
@@ -115,7 +116,10 @@ static void hear(const struct worker *w)
 		assert_int_equal(read(w->done, &c, 1), 1);
 }
 
-/* All threads on one CPU, so that they wait for each other; later on another, so that they move. */
+/*
+ * All threads run on one CPU, so that they wait for each other; later on another, so that they
+ * migrate.
+ */
 static struct worker start_worker(void)
 {
 	int go[2], done[2];
@@ -234,13 +238,13 @@ static void read_oracle(pid_t pid, pid_t tid, struct oracle *o)
 	o->migrations = field(path, "se.nr_migrations", &o->migrations_known);
 }
 
-/* Of a thread that sleeps, and slept all the while that its files were read. */
+/* Reads the accounts of a thread that sleeps, and slept all the time while its files were read. */
 static struct oracle oracle_of(pid_t pid, pid_t tid)
 {
 	uint64_t start = base_now_ns();
 	struct oracle a, b;
 
-	memset(&a, 0, sizeof(a)); /* with what lies between its members */
+	memset(&a, 0, sizeof(a)); /* including the padding between its members */
 	memset(&b, 0, sizeof(b));
 	for (;;) {
 		assert_true(base_now_ns() - start < PATIENCE);
@@ -254,7 +258,7 @@ static struct oracle oracle_of(pid_t pid, pid_t tid)
 	}
 }
 
-/* The thread's place in the table, or -1. */
+/* Returns the thread's place in the table, or -1. */
 static int64_t slot_of(struct tcp_cpu *c, pid_t tid, struct region_cpu_row *row)
 {
 	assert_int_equal(tcp_cpu_refresh(c), 0);
@@ -264,7 +268,7 @@ static int64_t slot_of(struct tcp_cpu *c, pid_t tid, struct region_cpu_row *row)
 	return -1;
 }
 
-/* Threads of a process, as /proc lists them: ascending. */
+/* Lists the threads of a process in ascending order, as in /proc. */
 static int threads_of(pid_t pid, pid_t tid[THREADS])
 {
 	int n = 0;
@@ -289,7 +293,10 @@ static void wait_for_threads(pid_t pid, pid_t tid[THREADS])
 	}
 }
 
-/* Each wait is in the bucket of its length: the sum lies between those of the buckets' ends. */
+/*
+ * Each wait is in the right bucket: the sum is between the sums of the buckets' lower and upper
+ * bounds.
+ */
 static void assert_histogram(const struct region_cpu_numbers *n)
 {
 	double low = 0, high = 0;
@@ -350,7 +357,7 @@ static void a_sleeping_task_matches_schedstat_exactly(void **state)
 	wait_for_threads(younger.pid, tid);
 	tell(&older, 'w');
 	tell(&younger, 'w');
-	/* While it is written, what is read is whole: no number ever goes back. */
+	/* Reads during writes are consistent: no number ever decreases. */
 	memset(&last, 0, sizeof(last));
 	for (int i = 0; i < 20000; i++) {
 		int64_t slot = slot_of(c, younger.pid, &r);
@@ -382,14 +389,14 @@ static void a_sleeping_task_matches_schedstat_exactly(void **state)
 		assert_int_equal(r.start_ns, 0);
 		assert_row(&r, &before[i], &now);
 	}
-	/* Three that want one CPU for 20 ms each can't all have it at once. */
+	/* Three threads that need one CPU for 20 ms each must wait for each other. */
 	assert_true(waited > 1000000);
 	end_worker(&older, NULL);
 	end_worker(&younger, NULL);
 	tcp_cpu_close(c);
 }
 
-/* Of real-time priority, so that no other takes its CPU away, it is not switched at all. */
+/* With real-time priority, so that no other task preempts it, it is never switched. */
 static void a_task_that_never_sleeps_is_seen_while_it_runs(void **state)
 {
 	struct sched_param one = {.sched_priority = 1};
@@ -425,8 +432,7 @@ static void a_task_that_never_sleeps_is_seen_while_it_runs(void **state)
 		puts("SKIP: no real-time priority");
 		skip();
 	}
-	/* As long as it is not throttled, which takes most of a second, or runs for the second
-	 * time. */
+	/* Until it is throttled, which takes most of a second, or runs for the second time. */
 	for (bool seen = false; !seen;) {
 		struct region_cpu_row before = r;
 
@@ -475,8 +481,10 @@ static void the_last_values_of_a_task_and_its_name_stay(void **state)
 			assert_string_equal(r.comm, "test_cpu_comm");
 		}
 	}
-	/* A thread's switches go into its process's when it is released, before its very last one;
-	 * and it may be preempted in between. */
+	/*
+	 * A thread's switches are added to its process when it is released, before its very last
+	 * switch; and it may be preempted in between.
+	 */
 	assert_in_range(voluntary, (uint64_t)usage.ru_nvcsw, (uint64_t)usage.ru_nvcsw + THREADS);
 	assert_true(involuntary >= (uint64_t)usage.ru_nivcsw);
 	tcp_cpu_close(c);
@@ -573,7 +581,10 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 	tell(&w, 'w');
 	hear(&w);
 	end_worker(&w, NULL);
-	/* A task is its cgroup's until its last switch, a little after it was waited for. */
+	/*
+	 * A task belongs to its cgroup until its last switch, which is shortly after it was waited
+	 * for.
+	 */
 	start = base_now_ns();
 	do {
 		assert_true(base_now_ns() - start < PATIENCE);
@@ -585,7 +596,7 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 	assert_true(r.n.run_ns >= (uint64_t)THREADS * 20000000);
 	assert_histogram(&r.n);
 	assert_string_equal(tcp_cgroups_find(names, id, 1)->path, folder + strlen(h.root));
-	/* Removed: its numbers stay, and who it was. */
+	/* Removed: its numbers and its identity stay. */
 	assert_int_equal(rmdir(folder), 0);
 	assert_int_equal(tcp_cpu_cgroup(c, (uint32_t)slot, &r), 1);
 	assert_true(r.ended);
@@ -596,7 +607,7 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 			    folder + strlen(h.root));
 	assert_string_equal(tcp_cgroups_find(names, id, 3600000000000)->path, "");
 	assert_string_equal(tcp_cgroups_find(names, 1ull << 60, 2)->path, "");
-	/* One that has no room is counted with others in slot 0, and that is counted. */
+	/* A cgroup without room is counted in slot 0 with others, and that is counted. */
 	tcp_cpu_close(c);
 	c = open_cpu(&(struct tcp_cpu_opts){.cgroups = 1});
 	snprintf(other, sizeof(other), "%s-2", folder);
@@ -618,7 +629,7 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 	tcp_cgroups_close(names);
 }
 
-/* Slots of cgroups that are gone are used again, a second later and not before. */
+/* Slots of removed cgroups are reused, a second later and not before. */
 static void slots_of_cgroups_are_used_again_after_quarantine(void **state)
 {
 	struct tcp_cpu_opts o = {.cgroups = 64};
@@ -652,7 +663,7 @@ static void slots_of_cgroups_are_used_again_after_quarantine(void **state)
 			_exit(0);
 		}
 		waitpid(pid, NULL, 0);
-		/* While all that are free are fresh, there is none for it. */
+		/* While all free slots are too recent, there is none for it. */
 		slot = cgroup_slot(c, id, &r);
 		while (slot >= 0 && r.ended_tasks < 1 && base_now_ns() - start < PATIENCE)
 			slot = cgroup_slot(c, id, &r);
@@ -674,7 +685,7 @@ static void slots_of_cgroups_are_used_again_after_quarantine(void **state)
 
 /* ---- leaving, and not being let in ---- */
 
-/* Ids of the programs of that name, newer than after. */
+/* Returns ids of the programs of this name that are newer than after. */
 static int programs(uint32_t after, uint32_t *ids, int most)
 {
 	uint32_t id = after;
@@ -768,7 +779,7 @@ static void quantiles_are_of_the_buckets(void **state)
 	assert_int_equal(a.wait[3], 4);
 }
 
-/* Cgroups of tests that failed, with the processes left in them. */
+/* Removes cgroups of failed tests, with the processes left in them. */
 static void remove_cgroups(void)
 {
 	struct tcp_cgroup_hierarchy h;

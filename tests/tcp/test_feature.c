@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_feature.c - what this kernel lacks is found by trial, and what one lacks is said in one
- * line. */
+/*
+ * test_feature.c - features missing in this kernel are found by trial, and missing features are
+ * reported in one line.
+ */
 #include <errno.h>
 #include <linux/bpf.h>
 #include <stdio.h>
@@ -10,7 +12,7 @@
 #include "source/tcp/feature.h"
 #include "source/tcp/hook.h"
 
-/* Skips where no trial is possible. */
+/* Skips the test if no trial is possible. */
 static void need_trials(int error[TCP_FEATURES])
 {
 	int err = tcp_features_probe(error);
@@ -31,7 +33,7 @@ static unsigned int version(const char *release)
 	return major << 16 | minor;
 }
 
-/* An older one may have it from its distribution. */
+/* A distribution may have added it to an older kernel. */
 static void each_feature_works_from_its_version_on(void **state)
 {
 	int error[TCP_FEATURES], before = 0;
@@ -62,7 +64,7 @@ static void a_helper_is_known_by_trial(void **state)
 	need_trials(error);
 	assert_int_equal(tcp_feature_helper(BPF_FUNC_ktime_get_ns), 0);
 	assert_int_equal(tcp_feature_helper(BPF_FUNC_map_lookup_elem), 0);
-	/* None that any kernel has, and one that only programs with a packet may call. */
+	/* A helper that no kernel has, and one that only programs with a packet may call. */
 	assert_int_equal(tcp_feature_helper(100000), -ENOTSUP);
 	assert_int_equal(tcp_feature_helper(BPF_FUNC_skb_vlan_push), -ENOTSUP);
 }
@@ -85,7 +87,7 @@ static void what_is_lacking_is_said_in_one_line(void **state)
 			 0);
 	assert_int_equal(tcp_features_lacking(error, TCP_PART_NET, "5.15.0-1", why, sizeof(why)),
 			 0);
-	/* A trial that was not possible proves nothing. */
+	/* A trial that was impossible proves nothing. */
 	error[TCP_FEATURE_FETCH] = -EPERM;
 	assert_int_equal(tcp_features_lacking(error, TCP_PART_REPORT, "5.15", why, sizeof(why)), 0);
 	error[TCP_FEATURE_FRAMES] = -ENOTSUP;
@@ -96,7 +98,7 @@ static void what_is_lacking_is_said_in_one_line(void **state)
 	assert_int_equal(tcp_features_lacking(error, TCP_PART_LAYERS, "5.14", why, sizeof(why)),
 			 -ENOTSUP);
 	assert_string_equal(why, "Linux 5.14 lacks timers (5.15), bpf_loop() (5.17)");
-	/* All that there is fits in what the loader tells, and in less it is cut off. */
+	/* The longest text fits in the loader's message, and is truncated in a smaller buffer. */
 	for (int i = 0; i < TCP_FEATURES; i++)
 		error[i] = -ENOTSUP;
 	tcp_features_lacking(error, TCP_PART_FLOWS, "5.4.0-190-generic", why, sizeof(why));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_layer.c - the time per layer and of requests, against the server's own times, a capture
- * between two network namespaces, and itself: parts and sums, segments and causes.
+ * test_layer.c - the time per layer and of requests, compared with the server's own times, with a
+ * capture between two network namespaces, and with itself: the sum of parts, segments and causes.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 #include "source/tcp/layer.h"
 
 #define PATIENCE 100000000000ull
-#define PORTS	 10 /* from first_port on: one for each test, so that each has groups of its own */
+#define PORTS	 10 /* counted from first_port: one per test, so that each has separate groups */
 #define REQUESTS 40
 
 /* ---- the server, in a network namespace of its own ---- */
@@ -42,14 +42,14 @@ struct job {
 	int requests;	   /* 0: read to the end */
 	int length, reply; /* bytes */
 	int sleep_us, chunk;
-	bool done, hold; /* hold: read only once released */
+	bool done, hold; /* hold: read only when released */
 	bool accepted, release;
 	uint64_t bytes;
 	struct exchange at[REQUESTS];
 };
 
 static struct job *job; /* shared with the server */
-static int first_port;	/* the one that the filter leaves out */
+static int first_port;	/* the port that the filter leaves out */
 static int port;	/* of this test */
 static pid_t server;
 static int to_server, capture = -1;
@@ -155,9 +155,9 @@ static int skip_all(const char *why)
 }
 
 /*
- * The programs see all namespaces, and so the filter by ports has to be this process' own: ports
- * that no other process here has, below those that the kernel gives to clients
- * (ip_local_port_range). They are bound, and held, in the namespace that all tests start in.
+ * The programs see all namespaces, so the filter needs ports that no other process on this host
+ * uses, below those that the kernel gives to clients (ip_local_port_range). They are bound, and
+ * held, in the namespace in which all tests start.
  */
 static int reserve_ports(void)
 {
@@ -231,11 +231,14 @@ static int connect_to(const char *address)
 	for (;;) {
 		int fd = socket(four ? AF_INET : AF_INET6, SOCK_STREAM, 0);
 
-		/* An address may still be on its way up. */
+		/* An address may not be up yet. */
 		if (!connect(fd, four ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6,
 			     four ? sizeof(v4) : sizeof(v6))) {
 			setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-			/* What overtakes the handshake's end passes no tcp_probe. */
+			/*
+			 * Data that arrives before the end of the handshake does not pass
+			 * tcp_probe.
+			 */
 			while (!__atomic_load_n(&job->accepted, __ATOMIC_ACQUIRE)) {
 				assert_true(base_now_ns() < end);
 				pause_us(100);
@@ -248,7 +251,7 @@ static int connect_to(const char *address)
 	}
 }
 
-/* A data segment that the capture saw; out: from here, that is, a request's. */
+/* A data segment in the capture; out: sent from here, that is, a request's. */
 struct seen {
 	bool out;
 	uint32_t seq, ack, length;
@@ -319,7 +322,7 @@ static struct tcp_layers *open_layers(uint32_t flows)
 	return l;
 }
 
-/* Opening takes seconds in the guest: most tests share one, and look at what changed. */
+/* Opening takes seconds in the guest: most tests share one, and check changes. */
 static struct tcp_layers *l;
 static uint64_t causes_before[SL_CAUSES];
 
@@ -365,7 +368,7 @@ static void poll_records(int n)
 	assert_int_equal(record_count, n);
 }
 
-/* Until all that was noted is counted. */
+/* Waits until all recorded data is counted. */
 static void settle(const struct tcp_layers *of)
 {
 	uint64_t end = base_now_ns() + PATIENCE;
@@ -376,7 +379,7 @@ static void settle(const struct tcp_layers *of)
 	}
 }
 
-/* The group of the service, of one end of it. */
+/* Returns the group of one end of the service. */
 static bool group(struct tcp_layers *from, enum sl_role role, struct region_layer_view *v)
 {
 	settle(from);
@@ -416,7 +419,7 @@ static void ask(int fd, int requests, int length, int reply)
 	}
 }
 
-/* Each boundary of a request was seen, and none before the one before it. */
+/* Checks that each boundary of a request was seen, in the right order. */
 static void whole(const struct tcp_layer_record *r)
 {
 	const uint64_t at[] = {r->nic_in, r->ip_in,  r->tcp_in, r->copied,
@@ -456,7 +459,7 @@ static void one_by_one(const char *address)
 		int request = 0, response = 0;
 
 		whole(r);
-		/* The copy and the send call lie within the server's own calls. */
+		/* The copy and the send call are within the server's own calls. */
 		assert_in_range(r->copied, e->before_read, e->after_read);
 		assert_in_range(r->sent, e->before_send, e->after_send);
 		assert_int_equal(r->role, SL_ROLE_SERVER);
@@ -483,7 +486,7 @@ static void one_by_one(const char *address)
 			parts += v.cell[i][SL_LAYER_SUM];
 	}
 	assert_int_equal(v.cell[SL_LAYER_TOTAL][SL_LAYER_SUM], parts);
-	/* A client's time to think is not an application's latency. */
+	/* A client's pause between requests is not an application's latency. */
 	assert_true(group(l, SL_ROLE_CLIENT, &v));
 	assert_int_equal(v.count[SL_COUNT_REQUESTS], 0);
 	assert_int_equal(region_layer_count(v.cell[SL_LAYER_APP]), 0);
@@ -502,7 +505,10 @@ static void test_requests_v6(void **state)
 	one_by_one("fd09::2");
 }
 
-/* Ten requests in one segment, read and answered one by one: nine have the next one behind them. */
+/*
+ * Ten requests in one segment, read and answered one by one: nine of them have another request
+ * behind them.
+ */
 static void test_pipelining(void **state)
 {
 	char buffer[4096] = {0};
@@ -528,11 +534,11 @@ static void test_pipelining(void **state)
 	assert_true(group(l, SL_ROLE_SERVER, &v));
 	assert_int_equal(v.count[SL_COUNT_PIPELINED], 9);
 	assert_int_equal(v.count[SL_COUNT_COMPLETE], 10);
-	/* One segment came in, and its TCP layer ended once, with its last byte. */
+	/* One segment arrived, and its TCP layer ended once, with its last byte. */
 	assert_int_equal(region_layer_count(v.cell[SL_LAYER_TCP_IN]), 1);
 }
 
-/* Every segment is in a histogram or in a cause, whatever happens to it on the way. */
+/* Checks that every segment is in a histogram or counted under a cause, whatever happened to it. */
 static void accounts(bool lossy, uint64_t causes[SL_CAUSES])
 {
 	struct region_layer_view s, c;
@@ -559,7 +565,7 @@ static void accounts(bool lossy, uint64_t causes[SL_CAUSES])
 	assert_int_equal(region_layer_count(s.cell[SL_LAYER_IP_OUT]),
 			 s.count[SL_COUNT_OUT] - causes[SL_CAUSE_RETRANSMIT]);
 	out = s.count[SL_COUNT_OUT] - causes[SL_CAUSE_RETRANSMIT];
-	if (lossy) /* what a queue dropped may still have its place */
+	if (lossy) /* dropped segments may still have places in the ring */
 		assert_true(region_layer_count(s.cell[SL_LAYER_MAC_OUT]) <= out);
 	else
 		assert_int_equal(region_layer_count(s.cell[SL_LAYER_MAC_OUT]) +
@@ -587,7 +593,7 @@ static void bulk(uint64_t bytes, int chunk, bool lossy, uint64_t causes[SL_CAUSE
 	accounts(lossy, causes);
 }
 
-/* Segments of 64 KiB, read in bits of a thousand bytes. */
+/* Segments of 64 KiB, read in pieces of a thousand bytes. */
 static void test_bulk(void **state)
 {
 	uint64_t causes[SL_CAUSES];
@@ -596,7 +602,7 @@ static void test_bulk(void **state)
 	bulk(4 << 20, 1000, false, causes);
 }
 
-/* More segments wait to be read than the ring holds: those are counted, and no other is wrong. */
+/* More segments wait to be read than the ring holds: these are counted, and no other is wrong. */
 static void test_waiting(void **state)
 {
 	uint64_t causes[SL_CAUSES];
@@ -608,7 +614,7 @@ static void test_waiting(void **state)
 	fd = connect_to("10.9.0.2");
 	for (int i = 0; i < 100; i++) {
 		assert_int_equal(write(fd, buffer, sizeof(buffer)), sizeof(buffer));
-		pause_us(200); /* so that it goes alone, as a rule */
+		pause_us(200); /* usually sent separately after this */
 	}
 	__atomic_store_n(&job->release, true, __ATOMIC_RELEASE);
 	end_job(fd);
@@ -631,8 +637,7 @@ static void test_loss(void **state)
 	assert_true(causes[SL_CAUSE_OUT_OF_ORDER] > 0);
 }
 
-/* Without room for more flows, their group still counts them; slots that were freed are given
- * again. */
+/* Without room for more flows, their group still counts them; freed slots are reused. */
 static void test_full(void **state)
 {
 	struct tcp_layers *few = open_layers(3);
@@ -651,7 +656,7 @@ static void test_full(void **state)
 	}
 	assert_true(group(few, SL_ROLE_SERVER, &v));
 	assert_int_equal(v.count[SL_COUNT_COMPLETE], 8);
-	/* The last words of closed flows stay until their slots are needed. */
+	/* The last values of closed flows stay until their slots are needed. */
 	do {
 		assert_true(base_now_ns() < end);
 		generations = closed = 0;
@@ -681,7 +686,7 @@ static void move_to(const char *folder)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* One request out of a cgroup that is gone afterwards. */
+/* Sends one request from a cgroup that is removed afterwards. */
 static void ask_from_a_cgroup(const char *root, const char *home)
 {
 	char folder[4600];
@@ -698,7 +703,7 @@ static void ask_from_a_cgroup(const char *root, const char *home)
 	assert_int_equal(rmdir(folder), 0);
 }
 
-/* Until this many slots of groups were given back. */
+/* Waits until this many slots of groups have been returned. */
 static void give_back(struct tcp_layers *of, uint64_t returned)
 {
 	uint64_t end = base_now_ns() + PATIENCE;
@@ -709,7 +714,7 @@ static void give_back(struct tcp_layers *of, uint64_t returned)
 	}
 }
 
-/* Until no socket is left: a socket is its group's no more before its flow is closed. */
+/* Waits until no socket is left: a socket leaves its group before its flow is closed. */
 static void all_closed(const struct tcp_layers *of)
 {
 	uint64_t end = base_now_ns() + PATIENCE;
@@ -728,10 +733,10 @@ static void all_closed(const struct tcp_layers *of)
 	} while (open);
 }
 
-/* More cgroups over time than there are groups: those of containers that are gone make room. */
+/* More cgroups over time than there are groups: groups of removed containers are reused. */
 static void test_groups(void **state)
 {
-	/* Of the clients' end: no other process has flows there. */
+	/* Only for the clients' end, because no other process has flows there. */
 	struct tcp_layers_opts o = {.flows = 64,
 				    .groups = 3,
 				    .quarantine_ns = 50000000,
@@ -763,7 +768,7 @@ static void test_groups(void **state)
 	all_closed(few);
 	assert_int_equal(tcp_layers_causes(few, causes), 0);
 	assert_int_equal(causes[SL_CAUSE_GROUPS_FULL], 2);
-	/* Closed, with the last values, and then free; no other slot is. */
+	/* Closed, with the last values, and then free; no other slot changes. */
 	assert_int_equal(tcp_layers_groups(few, base_now_ns()), 0);
 	for (uint32_t i = 1; i < tcp_layers_slots(few, TCP_LAYER_GROUPS); i++) {
 		if (tcp_layers_slot(few, TCP_LAYER_GROUPS, i, &v) != 1 || v.role != SL_ROLE_CLIENT)
@@ -772,7 +777,8 @@ static void test_groups(void **state)
 	}
 	assert_int_equal(closed, 3);
 	give_back(few, 3);
-	/* As many again, and more: each has a group of its own, with nothing of who had it before.
+	/*
+	 * As many again, and more: each has a separate group, with no data of the previous owner.
 	 */
 	for (uint64_t i = 0; i < 5; i++) {
 		ask_from_a_cgroup(h.root, home);
@@ -798,8 +804,10 @@ static void filter_ports(int from, int to)
 	assert_int_equal(tcp_layers_filter(l, &w, why, sizeof(why)), 0);
 }
 
-/* What the filter leaves out shows nowhere, until it is changed: then the same connection does, and
- * not after that. */
+/*
+ * A connection that the filter leaves out is not recorded, is recorded after the filter changes,
+ * and no longer after it changes back.
+ */
 static void test_unwanted(void **state)
 {
 	struct region_layer_view v;
@@ -823,7 +831,7 @@ static void test_unwanted(void **state)
 	end = base_now_ns() + PATIENCE;
 	while (record_count < 3 && base_now_ns() < end)
 		assert_true(tcp_layers_poll(l, 50) >= 0);
-	/* What it read before is in none of these. */
+	/* None of these includes earlier reads. */
 	assert_in_range(record_count, 3, 5);
 	for (int i = 0; i < record_count; i++)
 		assert_int_equal(records[i].length, 10);

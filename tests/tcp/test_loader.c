@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_loader.c - messages between the agent and the loader of eBPF programs: what is not valid is
- * refused, of either side.
+ * test_loader.c - messages between the agent and the loader of eBPF programs: each side refuses
+ * invalid ones.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void what_is_too_long_is_not_sent(void **state)
 	assert_int_equal(tcp_message_filter_pack(&f, 1, message), -E2BIG);
 }
 
-/* In memory of exactly that size, so that a sanitizer sees each byte read behind it. */
+/* Unpacks from memory of exactly this size, so that a sanitizer detects reads beyond it. */
 static int unpacked(const char *message, size_t n)
 {
 	static struct tcp_message_filter got;
@@ -119,7 +119,7 @@ static void more_descriptors_than_a_message_has_are_closed(void **state)
 	assert_int_equal(n, LOADER_FDS);
 	while (n)
 		close(got[--n]);
-	/* A packet longer than there is room for is none. */
+	/* A packet longer than the buffer is refused. */
 	assert_int_equal(tcp_message_send(pair[0], "ab", 2, fds, 1), 0);
 	assert_int_equal(tcp_message_receive(pair[1], &byte, 1, 0, got, &n), -EPROTO);
 	assert_int_equal(n, 0);

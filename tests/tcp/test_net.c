@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_net.c - network latency of synthetic records with a known truth: each match is right, each
- * failure counts under its cause, no latency is further from the truth than its bound.
- * test_net_clock.c has the clocks alone.
+ * test_net.c - network latency of synthetic records with known true values: each match is right,
+ * each failure is counted under its cause, and no latency is further from the truth than its bound.
+ * test_net_clock.c tests the clocks alone.
  */
 #include <errno.h>
 #include <math.h>
@@ -100,7 +100,8 @@ static void nothing_else(struct tcp_net_match *m, unsigned int but)
 static void segments_match_across_sequence_wraparound(void **state)
 {
 	struct tcp_net_match *m = matcher();
-	uint32_t first = 0xffffff00u; /* more than are remembered of what is sent again */
+	/* more than the number of retransmissions that are remembered */
+	uint32_t first = 0xffffff00u;
 
 	(void)state;
 	for (uint32_t i = 0; i < 6000; i++) {
@@ -144,7 +145,7 @@ static void split_segments_are_timed_each_and_merged_ones_once(void **state)
 	tcp_net_match_close(m);
 }
 
-/* What tells two transmissions of the same bytes apart. */
+/* What distinguishes two transmissions of the same bytes. */
 enum telling { BY_NOTHING, BY_TIMESTAMP, BY_ID };
 
 static void sent_twice(enum telling by, bool first_comes, bool second_comes)
@@ -235,7 +236,7 @@ static void what_never_came_is_lost_only_where_it_was_watched(void **state)
 	tcp_net_match_close(m);
 }
 
-/* Without timestamps a gap at the sender may hide that the bytes were sent again. */
+/* Without timestamps, a gap at the sender may hide a retransmission. */
 static void a_sender_gap_needs_timestamps_to_be_matched(void **state)
 {
 	(void)state;
@@ -373,8 +374,10 @@ static void result(void *context, const struct tcp_net_result *r)
 	c->wrong += truth < 0;
 }
 
-/* B's clock is an hour ahead, and changes its rate every 2 s; back takes five times as long as
- * there. */
+/*
+ * B's clock is an hour ahead, and changes its rate every 2 s; the way back takes five times as
+ * long.
+ */
 static void latencies_are_within_bound_over_a_bad_network(void **state)
 {
 	enum { N = 20000 };
@@ -401,7 +404,10 @@ static void latencies_are_within_bound_over_a_bad_network(void **state)
 			int tries = 1;
 
 			out.flags |= SL_NIC_HAS_TS;
-			/* 1 of 50 is lost and sent again 3 ms later; of 1 in 50 both come. */
+			/*
+			 * One in 50 is lost and sent again 3 ms later; of another one in 50, both
+			 * transmissions arrive.
+			 */
 			if (!(random_u64() % 25))
 				tries = 2;
 			for (int k = 0; k < tries; k++) {
@@ -424,7 +430,7 @@ static void latencies_are_within_bound_over_a_bad_network(void **state)
 			}
 		}
 	}
-	/* Each side's own order; put in turn by turn, as records are read from two hosts. */
+	/* In each side's order; added in turn, as records are read from two hosts. */
 	qsort(e, n, sizeof(*e), by_time);
 	for (int side = 0; side < 2; side++)
 		for (size_t i = 0; i < n; i++)
@@ -445,15 +451,16 @@ static void latencies_are_within_bound_over_a_bad_network(void **state)
 	assert_int_equal(totals.causes[TCP_NET_AMBIGUOUS] + totals.causes[TCP_NET_NO_CLOCK] +
 				 totals.causes[TCP_NET_NOT_SENT] + totals.stepped,
 			 0);
-	/* Both ways at once need no clock: the quickest is the sum of the quickest. */
+	/* The round trip needs no clock: its minimum is the sum of both minimums. */
 	assert_in_range(tcp_net_stat_row(s, 0)->round.least, 178000, 190000);
 	tcp_net_stat_close(s);
 	free(c.truth);
 	free(e);
 }
 
-/* As a collector reads: what belongs to a window is in part matched when that is over, and history
- * is short. */
+/*
+ * As in a collector: some segments of a window are matched after it is over, and history is short.
+ */
 static void what_is_matched_late_has_its_latency_all_the_same(void **state)
 {
 	enum { N = 1000, STEP = 10 };
@@ -482,8 +489,7 @@ static void what_is_matched_late_has_its_latency_all_the_same(void **state)
 		}
 		if (i % STEP != STEP - 1)
 			continue;
-		/* One window at most, and none of its latencies may be off by more than is said of
-		 * it. */
+		/* At most one window, in which no latency may deviate by more than its bound. */
 		c.bound = 0;
 		assert_int_equal(tcp_net_stat_count(s, (uint64_t)at, false), 0);
 		tcp_net_stat_totals(s, &totals);
@@ -510,7 +516,7 @@ static void trusted_wrong_clocks_give_negative_latencies(void **state)
 	const struct tcp_net_row *r;
 
 	(void)state;
-	/* 50 us each way; B is said to be ahead by 90 us, and is not. */
+	/* 50 us each way; B is wrongly said to be ahead by 90 us. */
 	for (uint32_t i = 0; i < 10; i++) {
 		add(m, 0, segment(0, true, 10 * i, 10, 1000000 * i));
 		add(m, 1, segment(0, false, 10 * i, 10, 1000000 * i + 50000));
@@ -524,7 +530,7 @@ static void trusted_wrong_clocks_give_negative_latencies(void **state)
 	assert_int_equal(r->way[0].negative, 10);
 	assert_int_equal(r->way[0].least, -40000);
 	assert_int_equal(r->way[1].least, 140000);
-	assert_int_equal(r->round.least, 100000); /* right all the same */
+	assert_int_equal(r->round.least, 100000); /* still right */
 	assert_int_equal(r->round.count, 10);
 	tcp_net_stat_close(s);
 }
@@ -570,7 +576,7 @@ static void a_request_is_followed_through_both_hosts(void **state)
 	b[0].key.local_port = 80;
 	b[0].key.remote_port = 1000;
 	a[0].seq = 0;
-	a[0].length = 200; /* sent with what came before */
+	a[0].length = 200; /* sent with earlier data */
 	a[0].sent = 1000;
 	a[0].ip_out = 1010;
 	a[0].queued = 1030;
@@ -594,7 +600,7 @@ static void a_request_is_followed_through_both_hosts(void **state)
 	a[1].ip_in = a[1].nic_in + 120;
 	a[1].tcp_in = a[1].ip_in + 130;
 	a[1].copied = a[1].tcp_in + 140;
-	/* One whose request was not seen, and one that is not complete. */
+	/* One whose request was not seen, and an incomplete one. */
 	b[1] = b[0];
 	b[1].seq = 5000;
 	b[2] = b[0];
@@ -644,7 +650,7 @@ static void records_that_lie_or_are_torn_are_refused(void **state)
 	assert_int_equal(region_nic_record_parse(w, 5, &r), REGION_FAULT_NONE);
 	assert_true(r.seq == 100 && r.end == 200 && r.bytes == 100 && r.number == 5);
 	assert_int_equal(region_nic_record_parse(w, 6, &r), REGION_FAULT_CHECK);
-	for (int i = 0; i < (int)SL_NIC_WORDS * 64; i++) { /* no bit flips unseen */
+	for (int i = 0; i < (int)SL_NIC_WORDS * 64; i++) { /* every flipped bit is detected */
 		memcpy(torn, w, sizeof(w));
 		torn[i / 64] ^= 1ull << i % 64;
 		assert_int_equal(region_nic_record_parse(torn, 5, &r), REGION_FAULT_UNSETTLED);
@@ -675,7 +681,7 @@ static void a_reader_that_is_too_slow_knows_what_it_missed(void **state)
 	assert_int_equal(missed, 136);
 	assert_int_equal(out[0].number, 136);
 	assert_int_equal(region_nic_read(map, &info, &next, &missed, out, NULL, 100), 0);
-	/* A number that was given out, and is not written yet, is waited for. */
+	/* A number that has been assigned, but whose record is not written yet, is waited for. */
 	map->hot[SL_NIC_HEAD] = 202;
 	map->hot[7] = sl_line_check(map->hot);
 	a_place_of_the_ring(map->ring[201 % 64], 201);
@@ -732,7 +738,7 @@ static void files_come_back_and_damaged_ones_are_told(void **state)
 	}
 	fseek(file, 120, SEEK_SET);
 	assert_int_equal(tcp_net_file_next(file, &f, why, sizeof(why)), -EINVAL);
-	/* Cut anywhere behind the head it ends, and that is all. */
+	/* Truncated anywhere after the head, the file just ends there. */
 	for (long at = size - 1; at > size - 38; at--) {
 		assert_int_equal(ftruncate(fileno(file), at), 0);
 		fseek(file, size - 40, SEEK_SET);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_net_clock.c - the offset of two clocks from synthetic packets with a known truth: within
- * its bound while the rates of the clocks keep to the assumption, and unknown where they do not.
+ * test_net_clock.c - the offset of two clocks from synthetic packets with a known true value:
+ * within its bound while the rates of the clocks satisfy the assumption, and unknown when they do
+ * not.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static int by_time(const void *a, const void *b)
 	return p->at < q->at ? -1 : p->at > q->at;
 }
 
-/* p: sorted. As net_stat.c does: window by window, with what is known of the ones around. */
+/* p: sorted. As in net_stat.c: window by window, with what is known of the adjacent ones. */
 static void windows(struct tcp_net_clock *c, const struct tcp_net_point *p, size_t n, int64_t start,
 		    int64_t end)
 {
@@ -56,7 +57,7 @@ static void windows(struct tcp_net_clock *c, const struct tcp_net_point *p, size
 	free(some);
 }
 
-/* Clocks that keep to TCP_NET_SKEW_MAX. */
+/* Clocks whose rates stay within TCP_NET_SKEW_MAX. */
 enum rates { CONSTANT, SWITCHING, WALKING, EXTREME, RATES };
 
 static struct truth clocks(enum rates rates)
@@ -71,12 +72,12 @@ static struct truth clocks(enum rates rates)
 	for (int i = 0; i < t.pieces; i++) {
 		t.piece[i].for_ns = 2 * S;
 		t.piece[i].skew = skew;
-		if (rates == SWITCHING) { /* as the clocks of two emulated machines */
+		if (rates == SWITCHING) { /* like the clocks of two emulated machines */
 			t.piece[i].skew = 80e-6 + (i % 2 ? 300e-6 : -300e-6);
 		} else if (rates == WALKING) {
 			t.piece[i].for_ns = 100 * MS;
 			skew = fmax(-most, fmin(skew + (uniform() - 0.5) * 200e-6, most));
-		} else if (rates == EXTREME) { /* all that is allowed, at any time */
+		} else if (rates == EXTREME) { /* the maximum deviation, at any time */
 			t.piece[i].for_ns = (int64_t)(1 + random_u64() % (200 * MS));
 			t.piece[i].skew = random_u64() & 1 ? most : -most;
 		}
@@ -84,7 +85,7 @@ static struct truth clocks(enum rates rates)
 	return t;
 }
 
-/* What the packets around say at x, all of them one by one. */
+/* Computes the bounds at x from all packets, one by one. */
 static void envelopes(const struct tcp_net_point *p, size_t n, int64_t from, int64_t to, int64_t x,
 		      double *low, double *high)
 {
@@ -111,7 +112,7 @@ static void the_truth_is_within_the_bound_at_any_rates(void **state)
 		struct truth t = clocks(round % RATES);
 		struct tcp_net_clock c = {0};
 		size_t n = 20 + random_u64() % (round % 3 ? 600 : POINTS - 20), known = 0;
-		/* From equal ways to ways of which one is a hundred times the other. */
+		/* From equal delays in both directions to a ratio of a hundred. */
 		int64_t least[2] = {1000 + (int64_t)(random_u64() % 100000),
 				    1000 + (int64_t)(random_u64() % 10000000)};
 		int64_t quickest[2] = {INT64_MAX, INT64_MAX}, end = t.start + 6 * S;
@@ -140,18 +141,20 @@ static void the_truth_is_within_the_bound_at_any_rates(void **state)
 			if (llabs(said - theta(&t, x)) > bound)
 				fail_msg("round %d: off by %lld, and said to be within %lld", round,
 					 (long long)(said - theta(&t, x)), (long long)bound);
-			/* A tighter bound would need the assumption of equal ways. */
+			/* A tighter bound would require equal delays in both directions. */
 			assert_true((double)bound * 2 >=
 				    (double)(quickest[0] + quickest[1]) * (1 - TCP_NET_SKEW_MAX));
-			/* And no more is said than all packets together leave. */
+			/* The bound is no tighter than all packets together imply. */
 			if (i % 16 && n > 1000)
 				continue;
 			envelopes(p, n, window - WINDOW, window + 2 * WINDOW, x, &low, &high);
 			assert_true(fabs((double)(said - p[0].ahead) - (low + high) / 2) <= 3);
 			assert_true(fabs((double)bound - (high - low) / 2) <= 3);
 		}
-		/* Sent at the very end, it may come behind it: a packet outside of a window is not
-		 * asked for. */
+		/*
+		 * A packet sent at the very end may arrive later: packets outside of a window are
+		 * not considered.
+		 */
 		if (known < 1480)
 			fail_msg("round %d: known at %zu of 1500 places", round, known);
 		tcp_net_clock_free(&c);
@@ -175,8 +178,10 @@ static void many_packets_bound_it_by_half_the_fastest_rtt(void **state)
 	assert_int_equal(c.n, 1);
 	assert_true(tcp_net_clock_at(&c, t.start + S, &said, &bound));
 	assert_in_range(bound, 60000, 66000); /* (100 + 20) / 2 us, and a little */
-	/* The estimate itself is off by half of the difference of the ways: that is what the bound
-	 * is for. */
+	/*
+	 * The estimate itself is off by half of the difference of the delays, which the bound
+	 * covers.
+	 */
 	assert_in_range(llabs(said - theta(&t, t.start + S)), 30000, 50000);
 	assert_true(c.v[0]->skew_low <= 80e-6 && c.v[0]->skew_high >= 80e-6);
 	assert_true(c.v[0]->skew_high - c.v[0]->skew_low < 150e-6);
@@ -184,7 +189,7 @@ static void many_packets_bound_it_by_half_the_fastest_rtt(void **state)
 	free(p);
 }
 
-/* One request a second: its own answer bounds it, and nothing of a second ago could. */
+/* One request per second: its answer bounds the offset, and no packet of a second ago can. */
 static void few_packets_are_bounded_by_their_own_rtt(void **state)
 {
 	const struct truth t = clocks(EXTREME);
@@ -252,7 +257,10 @@ static void a_clock_that_steps_is_seen_and_nothing_is_guessed(void **state)
 		struct tcp_net_clock c = {0};
 		size_t known;
 
-		/* The machine slept, or was set: while a packet is on its way, or not. */
+		/*
+		 * The machine was suspended, or its clock was set, while a packet was in transit or
+		 * not.
+		 */
 		t.piece[0].for_ns = 2700 * MS + (int64_t)(random_u64() % (2 * MS));
 		t.piece[0].skew = 20e-6;
 		t.piece[1].step = steps[i % 4];
@@ -265,8 +273,8 @@ static void a_clock_that_steps_is_seen_and_nothing_is_guessed(void **state)
 }
 
 /*
- * A daemon that slews by the tick, 80 ms in a second: more than is assumed, so it has to show, but
- * for what is less than a round trip takes.
+ * A daemon that slews by ticks, 80 ms in a second: this exceeds the assumption and must be noticed,
+ * except for what is less than a round trip.
  */
 static void a_clock_that_is_too_fast_is_not_believed(void **state)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_owners.c - connections that are busy while the programs attach have an owner at both ends.
- * A hook that sees a segment opens the flow before the walk of the descriptors gets to its socket.
+ * test_owners.c - connections that are busy while the programs are attached have an owner at both
+ * ends. A hook that sees a segment opens the flow before the walk over descriptors reaches its
+ * socket.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,7 +31,7 @@
 #define RUNS	 5
 #define PATIENCE 100000000000ull
 
-/* Sends back whatever arrives, at both ends: each connection always has something under way. */
+/* Sends back all data, at both ends: each connection always has data in transit. */
 static void echo_for_ever(const int *fd)
 {
 	struct pollfd p[PAIRS];
@@ -84,7 +85,7 @@ static uint16_t connect_all(int client[PAIRS], int server[PAIRS])
 	return ntohs(a.sin_port);
 }
 
-/* Live flows of the port that have this owner; *all: with any owner. */
+/* Counts live flows of the port that have this owner; *all: with any owner. */
 static unsigned int owned(const void *map, uint16_t port, bool server, pid_t pid, unsigned int *all)
 {
 	struct region_flows_info info;
@@ -129,7 +130,7 @@ static void busy_connections_have_owners(void **state)
 
 		assert_int_equal(tcp_open(&options, &tcp, why, sizeof(why)), 0);
 		assert_int_equal(tcp_attach(tcp, why, sizeof(why)), 0);
-		/* Published within the interval; who is not named then never will be. */
+		/* Published within the interval; a flow without an owner then never gets one. */
 		do {
 			nanosleep(&pause, NULL);
 			clients = owned(tcp_region(tcp)->map, port, false, c, &all[0]);

@@ -13,7 +13,7 @@ static const struct {
 	{HEAD "0: (79) r6 = *(u64 *)(r1 +0)\nR1 invalid mem access 'scalar'\n"
 	      "processed 1 insns (limit 1000000) max_states_per_insn 0 total_states 0\n" TAIL,
 	 "on_packet: R1 invalid mem access 'scalar'"},
-	/* Cut off, or without a summary. */
+	/* Truncated, or without a summary. */
 	{HEAD "unknown func bpf_loop#181", "on_packet: unknown func bpf_loop#181"},
 	{HEAD "R2 is bad\n\n" TAIL "prog: more", "on_packet: R2 is bad"},
 	{HEAD TAIL, ""},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * test_table.c - the table through tcp.h: filters that change at run time, who may map it and how,
- * and no leftovers of a failed open.
+ * and no resources left after a failed open.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -28,8 +28,9 @@
 #include "source/tcp/tcp.h"
 
 #define PATIENCE	 100000000000ull
-#define SHORT_QUARANTINE 50000000	     /* of open_full() */
-#define OURS		 "/proc/self/ns/net" /* not what others do on this machine: it might fill the table */
+#define SHORT_QUARANTINE 50000000 /* of open_full() */
+/* excludes other connections on this machine, which might fill the table */
+#define OURS "/proc/self/ns/net"
 
 static struct tcp *tcp;
 static const void *map;
@@ -41,7 +42,7 @@ static struct tcp_opts defaults(void)
 	return (struct tcp_opts){
 		.flows = 256,
 		.existing = true,
-		.quarantine_ns = 60000000000, /* seen however slow this machine is */
+		.quarantine_ns = 60000000000, /* seen even on a very slow machine */
 		.filter = {.netns = OURS},
 	};
 }
@@ -100,7 +101,7 @@ static uint16_t connection(int fd[2])
 	return ntohs(a.sin_port);
 }
 
-/* The newest flow of that remote port, in that state or in any if it is 0, in this memory. */
+/* Finds the newest flow of this remote port, in this state (0: in any), in this memory. */
 static bool find(const void *at, uint16_t port, uint32_t state, struct region_flow *found)
 {
 	struct region_flows_hot hot;
@@ -116,7 +117,7 @@ static bool find(const void *at, uint16_t port, uint32_t state, struct region_fl
 	return found->id;
 }
 
-/* The same, once there is one whose id is no less. */
+/* Waits for such a flow whose id is not lower. */
 static void await_from(uint64_t id, uint16_t port, uint32_t state, struct region_flow *f)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
@@ -134,7 +135,7 @@ static void await(uint16_t port, uint32_t state, struct region_flow *f)
 	await_from(0, port, state, f);
 }
 
-/* Ends the connection, and waits until that is known. */
+/* Ends the connection, and waits until the table shows it. */
 static void end_of(int fd[2], uint16_t port, struct region_flow *f)
 {
 	close(fd[0]);
@@ -143,8 +144,8 @@ static void end_of(int fd[2], uint16_t port, struct region_flow *f)
 }
 
 /*
- * A connection that is made now is told of: it is no older one. The kernel may leave that call out,
- * and then the next connection does. Returns the port.
+ * A new connection is announced: it is not an older one. The kernel may skip that call, and then
+ * the next connection is announced. Returns the port.
  */
 static uint16_t a_new_one(int fd[2], struct region_flow *f)
 {
@@ -180,12 +181,12 @@ static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 	assert_int_equal(f.id, id);
 	assert_true(f.flags & SL_FLOW_UNWANTED);
 	assert_int_equal(f.tcp_state, 7); /* shown as CLOSE */
-	/* Wanted again: another flow, which was there before. */
+	/* Included again: another flow, marked as older than the filter. */
 	assert_int_equal(tcp_filter(tcp, &all, why, sizeof(why)), 0);
 	await(port, SL_STATE_LIVE, &f);
 	assert_true(f.id > id);
 	assert_true(f.flags & SL_FLOW_OLDER);
-	/* One that is wrong changes nothing. */
+	/* An invalid filter changes nothing. */
 	other = "70000";
 	assert_int_equal(tcp_filter(tcp, &none, why, sizeof(why)), -EINVAL);
 	assert_non_null(strstr(why, "70000"));
@@ -200,9 +201,9 @@ static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 }
 
 /*
- * What is there already is let go and taken again: a connection of this process, which reads
- * nothing meanwhile. One that is made while the filter leaves it out is no flow before that
- * changes, and is an older one then.
+ * Existing connections are released and recorded again, here a connection of this process that
+ * reads nothing meanwhile. A connection that is made while the filter excludes it has no flow until
+ * the filter changes, and then counts as an older one.
  */
 static void each_kind_of_filter_takes_and_lets_go_at_run_time(void **state)
 {
@@ -259,7 +260,10 @@ static void each_kind_of_filter_takes_and_lets_go_at_run_time(void **state)
 	await_from(f.id, port, SL_STATE_CLOSED, &f);
 }
 
-/* Holds a connection in a network namespace of its own; each byte that arrives crosses it. */
+/*
+ * Holds a connection in a separate network namespace; each byte received on the pipe is sent over
+ * it.
+ */
 static void be_elsewhere(int commands, int answers)
 {
 	uint16_t port;
@@ -287,7 +291,10 @@ static void send_a_byte(int commands, int answers)
 	assert_int_equal(read(answers, &byte, 1), 1);
 }
 
-/* Without CAP_SYS_ADMIN no other network namespace can be entered, and its sockets not walked. */
+/*
+ * Without CAP_SYS_ADMIN, no other network namespace can be entered, so its sockets cannot be
+ * walked.
+ */
 static uint64_t set_sys_admin(uint64_t mask)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -365,7 +372,7 @@ static void others_map_the_same_memory_read_only(void **state)
 	await(port, SL_STATE_CLOSED, &ours);
 }
 
-/* Ends the tracing of that tracepoint by this process' programs; the descriptor stays open. */
+/* Stops this process' programs from tracing this tracepoint; the descriptor stays open. */
 static void untrace(const char *name)
 {
 	char path[64], line[256], wanted[64];
@@ -392,7 +399,7 @@ static void untrace(const char *name)
 	assert_int_equal(found, 1);
 }
 
-/* Under load 6.18 passes a tracepoint without a word, now and then. */
+/* Under load, Linux 6.18 sometimes skips a tracepoint silently. */
 static void a_missed_end_is_found(void **state)
 {
 	char byte;
@@ -412,7 +419,7 @@ static void a_missed_end_is_found(void **state)
 		assert_true(base_now_ns() < end);
 		await(port, SL_STATE_LIVE, &f);
 	}
-	/* One is at rest, and on no list; the other waits for its reader. */
+	/* One is idle and on no list; the other waits for its reader. */
 	assert_int_equal(write(unread[0], "abc", 3), 3);
 	untrace("inet_sock_set_state");
 	untrace("tcp_destroy_sock");
@@ -429,7 +436,7 @@ static void a_missed_end_is_found(void **state)
 	assert_true(g.flags & SL_FLOW_UNSEEN);
 }
 
-/* The same of a beginning: the last test's hooks are still cut off. */
+/* The same for the start of a connection: the last test's hooks are still detached. */
 static void a_missed_beginning_is_found_by_its_first_segment(void **state)
 {
 	struct region_flow f;
@@ -438,7 +445,7 @@ static void a_missed_beginning_is_found_by_its_first_segment(void **state)
 
 	(void)state;
 	port = connection(fd);
-	/* Or by the next one, if the kernel passes that one without a word as well. */
+	/* Or by the next one, if the kernel silently skips that one as well. */
 	for (uint64_t end = base_now_ns() + PATIENCE; !find(map, port, SL_STATE_LIVE, &f);) {
 		assert_true(base_now_ns() < end);
 		assert_int_equal(write(fd[0], "abc", 3), 3);
@@ -451,7 +458,7 @@ static void a_missed_beginning_is_found_by_its_first_segment(void **state)
 	await(port, SL_STATE_CLOSED, &f);
 }
 
-/* The queue of free slots of the table with this many slots. */
+/* Returns the queue of free slots of the table with this many slots. */
 static int free_slots(uint32_t slots)
 {
 	for (int fd = 3; fd < 256; fd++) {
@@ -489,8 +496,10 @@ static struct tcp *open_full(int fd[2], struct region_flows_info *two)
 	return small;
 }
 
-/* The kernel may refuse to put a slot back: its queue's lock may not be had at the moment. Here the
- * queue is full. */
+/*
+ * The kernel may refuse to return a slot, if the lock of its queue is not available at the moment.
+ * Here the queue is full.
+ */
 static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
@@ -517,7 +526,7 @@ static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 	do
 		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
 	while (region_flows_hot_read(at, &two, &hot) || hot.open);
-	/* Their time is over, and the timer has been there since. */
+	/* Their time is over, and the timer has run since. */
 	until = base_now_ns() + SHORT_QUARANTINE;
 	do
 		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
@@ -538,7 +547,9 @@ static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 	tcp_close(small);
 }
 
-/* A connection that was refused for want of a slot is counted once, and recorded once one is free.
+/*
+ * A connection that was refused for lack of a slot is counted once, and recorded once a slot is
+ * free.
  */
 static void a_refused_connection_is_taken_when_there_is_room(void **state)
 {
@@ -565,7 +576,7 @@ static void a_refused_connection_is_taken_when_there_is_room(void **state)
 		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
 	while (region_flows_hot_read(at, &info, &hot) || !hot.refused);
 	refused = hot.refused;
-	assert_in_range(refused, 1, 3); /* the listener, and both ends */
+	assert_in_range(refused, 1, 3); /* the listener and both ends */
 	assert_false(find(at, port, SL_STATE_LIVE, &f));
 	close(first[0]);
 	close(first[1]);
@@ -580,7 +591,7 @@ static void a_refused_connection_is_taken_when_there_is_room(void **state)
 	info = usual;
 }
 
-/* What two tables say of a flow is the same: they share nothing. */
+/* Two tables report the same data for a flow, because they share nothing. */
 static void two_tables_do_not_disturb_each_other(void **state)
 {
 	struct tcp_opts options = defaults();
@@ -640,7 +651,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
 		cmocka_unit_test(a_slot_that_cannot_be_freed_now_is_freed_later),
 		cmocka_unit_test(a_refused_connection_is_taken_when_there_is_room),
-		/* The last: the table is not told of ends and beginnings any more. */
+		/* The last tests: from here on, the table is not told of ends and beginnings. */
 		cmocka_unit_test(a_missed_end_is_found),
 		cmocka_unit_test(a_missed_beginning_is_found_by_its_first_segment),
 	};

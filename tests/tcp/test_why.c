@@ -89,7 +89,7 @@ static void assert_why(const struct region_flow *now, enum region_why_limit limi
 	assert_true(w.n > 0 && w.n <= REGION_WHY_NUMBERS);
 }
 
-/* Of a path that is congested: marked, but without a loss. */
+/* On a congested path: marked, but without losses. */
 static struct region_flow congested(void)
 {
 	struct region_flow f = later();
@@ -103,7 +103,7 @@ static struct region_flow congested(void)
 	return f;
 }
 
-/* And with losses, of which one took a timeout. */
+/* And with losses, one of which caused a timeout. */
 static struct region_flow lossy(void)
 {
 	struct region_flow f = congested();
@@ -139,7 +139,7 @@ static void path_and_application_are_told_apart(void **state)
 	f.wmem = 8192;
 	f.sndbuf = 12288;
 	assert_why(&f, REGION_WHY_SEND_BUFFER, 0.9);
-	f.queue = 1449; /* more than is on its way: the device's queue is full, too */
+	f.queue = 1449; /* more than is in flight: the device's queue is full, too */
 	assert_why(&f, REGION_WHY_PATH, 0.9);
 	f.queue = 1447;
 	f.flight = 10;
@@ -219,7 +219,7 @@ static void who_waits_for_whom_is_told(void **state)
 	f.bytes_received += 20000000;
 	f.read_bytes += 20000000;
 	assert_why(&f, REGION_WHY_PEER, 0.9);
-	f.zero_out++; /* but all is read by now */
+	f.zero_out++; /* but everything has been read now */
 	assert_why(&f, REGION_WHY_PEER, 0.9);
 	f.read_bytes -= 100000;
 	assert_why(&f, REGION_WHY_NOT_READING, 1);
@@ -251,14 +251,14 @@ static void snapshots_that_make_no_sense_do_no_harm(void **state)
 	struct region_why w;
 
 	(void)state;
-	assert_why(&f, REGION_WHY_IDLE, 1); /* no time between them */
-	region_why(NULL, &f, &w);	    /* all its life: one second, busy */
+	assert_why(&f, REGION_WHY_IDLE, 1); /* no time passed between them */
+	region_why(NULL, &f, &w);	    /* since it was opened: one second, busy */
 	assert_int_equal(w.limit, REGION_WHY_LOSS_TIMEOUT);
 	assert_true(w.share == 1 && w.interval_ns == 1000000000);
 	memset(&wild, 0xff, sizeof(wild));
 	region_why(&f, &wild, &w);
 	assert_true(w.share >= 0 && w.share <= 1);
-	wild.flags = 0; /* its parts are more than the whole */
+	wild.flags = 0; /* the parts exceed the whole */
 	region_why(&f, &wild, &w);
 	assert_true(w.n > 4);
 	for (uint32_t i = 0; i < w.n; i++)
@@ -287,10 +287,10 @@ static void pause_ms(int ms)
 	nanosleep(&t, NULL);
 }
 
-/* A network namespace of its own, so that no other packets are held up. */
+/* A separate network namespace, so that no other packets are delayed. */
 static int set_up(void **state)
 {
-	/* Not what others do on this machine: it might fill the table. */
+	/* excludes other connections on this machine, which might fill the table */
 	struct tcp_opts o = {
 		.flows = 256, .interval_ns = 2000000, .filter = {.netns = "/proc/self/ns/net"}};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
@@ -344,13 +344,13 @@ static bool find(uint16_t local, uint16_t remote, struct region_flow *f)
 	return false;
 }
 
-/* One connection over loopback, and threads that send and receive as they are told. */
+/* One connection over loopback, and threads that send and receive on request. */
 struct pair {
 	int listener, client, server;
 	uint16_t client_port, server_port;
 	pthread_t sender, receiver;
 	atomic_bool stop;
-	int send_every_ms, receive_every_ms; /* 0: all the time, -1: never */
+	int send_every_ms, receive_every_ms; /* 0: continuously, -1: never */
 };
 
 static uint16_t port_of(int fd)
@@ -362,8 +362,10 @@ static uint16_t port_of(int fd)
 	return ntohs(a.sin_port);
 }
 
-/* It may go on. A call with a time limit ends with EINTR where the end of a child wakes its thread,
- * as system() has the main thread keep that signal for itself. */
+/*
+ * Returns true if the caller may go on. A call with a time limit ends with EINTR if the end of a
+ * child wakes its thread, because system() makes the main thread block that signal.
+ */
 static bool may_go_on(ssize_t n)
 {
 	return n >= 0 || errno == EAGAIN || errno == EINTR;
@@ -405,7 +407,7 @@ static void *receive_all(void *arg)
 static void connect_pair(struct pair *p, int sndbuf, int rcvbuf)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct timeval t = {.tv_usec = 50000}; /* so that threads see that they should stop */
+	struct timeval t = {.tv_usec = 50000}; /* so that threads notice that they should stop */
 	socklen_t n = sizeof(a);
 
 	p->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -442,8 +444,7 @@ static void close_pair(struct pair *p)
 	close(p->listener);
 }
 
-/* Polls every 100 ms and more until the cause is as expected, up to a limit; else w is the last
- * answer. */
+/* Polls every 100 ms or more until the cause is as expected, up to a limit; w: the last answer. */
 static bool comes_to(uint16_t local, uint16_t remote, enum region_why_limit limit,
 		     uint64_t patience, struct region_why *w)
 {
@@ -530,7 +531,10 @@ static void no_sender(void **state)
 	close_pair(&p);
 }
 
-/* Slows loopback of this namespace down, with a queue of this many bytes. False: it can't. */
+/*
+ * Slows down loopback of this namespace, with a queue of this many bytes. Returns false if this is
+ * impossible.
+ */
 static bool slow_down(const char *tbf, const char *netem)
 {
 	char line[256];
@@ -603,9 +607,9 @@ static bool long_way(const char *more)
 }
 
 /*
- * A long way with all the room there is: the window of a new connection grows for some RTTs, and
- * shrinks once the network marks segments; when it marks no more, that window is what there is.
- * Segments as long as an Ethernet's.
+ * A path with a long delay and enough room: the window of a new connection grows for some RTTs, and
+ * shrinks once the network marks segments; when marking stops, the window stays as it is. Segments
+ * are as long as on Ethernet.
  */
 static void a_long_way_that_marks_for_a_while(void **state)
 {
@@ -623,7 +627,7 @@ static void a_long_way_that_marks_for_a_while(void **state)
 	assert_int_equal(system("PATH=$PATH:/usr/sbin:/sbin; ip link set lo mtu 1500 && "
 				"echo 1 > /proc/sys/net/ipv4/tcp_ecn"),
 			 0);
-	/* Who looks late finds another one that begins. */
+	/* A late look finds another one that begins. */
 	for (;;) {
 		connect_pair(&p, 0, 0);
 		told = comes_to(p.client_port, p.server_port, REGION_WHY_SLOW_START, PATIENCE / 10,

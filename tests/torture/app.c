@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * app.c - a small application whose library is tortured: app SOCKET [LATER-SOCKET]
+ * app.c - a small application, in whose library calls fail: app SOCKET [LATER-SOCKET]
  *
  * It publishes, by a second publisher to an agent that comes later, counts in two threads and in a
  * forked child, and prints the descriptor of its region. On a line of input it compares every
@@ -47,7 +47,7 @@ static void say(enum sl_log_level level, const char *line, void *arg)
 	fprintf(stderr, "%s\n", line);
 }
 
-/* The number of refused handles; -1: one does not hold what was counted. */
+/* Returns the number of refused handles; -1: a handle does not have the counted value. */
 static int check(uint64_t times)
 {
 	int refused = 0;
@@ -93,7 +93,7 @@ static void create(struct sl_publisher *p)
 	histogram = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "torture_seconds"));
 }
 
-/* A child counts from 0 in a region of its own, or not at all where it gets none. */
+/* A child counts from 0 in its own region, or not at all if it gets none. */
 static int child(struct sl_publisher *p, struct sl_publisher *second)
 {
 	int status = 0;

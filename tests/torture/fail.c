@@ -54,7 +54,7 @@
 
 #define EXPORT	__attribute__((visibility("default")))
 #define FRAMES	32
-#define NEAREST 3 /* frames of the program that make a point */
+#define NEAREST 3 /* number of the program's frames that identify a point */
 #define POINTS	(1u << 14)
 #define BLOCKS	(1u << 18)
 
@@ -78,10 +78,10 @@ static struct {
 
 #define TRACE_BYTES (16u << 20) /* sparse */
 
-/* The file of a trace. */
+/* The contents of a trace file. */
 struct trace {
 	_Atomic uint64_t used;	  /* bytes of text */
-	_Atomic uint64_t reached; /* calls at the point that fails, of all processes */
+	_Atomic uint64_t reached; /* number of calls at the failing point, in all processes */
 	char text[TRACE_BYTES - 16];
 };
 
@@ -102,7 +102,7 @@ static bool of_program(uintptr_t at)
 	return at >= fail.begin && at < fail.end;
 }
 
-/* The point of this call; 0: none of the program's. */
+/* Returns the point of this call; 0: not called by the program. */
 static uint64_t point_of(const char *name, void **frames, int n, bool *outside)
 {
 	uint64_t h = 1;
@@ -119,7 +119,7 @@ static uint64_t point_of(const char *name, void **frames, int n, bool *outside)
 			h = mix(h, at - fail.begin);
 			own++;
 		} else if (!own && foreign < 2) {
-			/* Modules lie at the same place of a page in every run. */
+			/* Modules have the same offset within a page in every run. */
 			h = mix(h, at & 4095);
 			foreign++;
 		}
@@ -180,7 +180,7 @@ struct block {
 	uint64_t point;
 };
 static struct block *bucket[BUCKETS], *vacant;
-static struct block *blocks; /* [BLOCKS], of which blocks_used were used */
+static struct block *blocks; /* has BLOCKS elements, blocks_used of which are in use */
 static size_t blocks_used;
 static atomic_flag blocks_lock = ATOMIC_FLAG_INIT;
 
@@ -239,7 +239,7 @@ static uint64_t last_point(uint64_t set)
 	return was;
 }
 
-/* Whether this call fails; then errno is set. */
+/* Returns whether this call fails; then errno is set. */
 static __attribute__((noinline)) bool fails(const char *name, int error)
 {
 	void *frames[FRAMES];
@@ -307,7 +307,7 @@ static __attribute__((noinline)) bool fails(const char *name, int error)
 		depth--;                           \
 		return result_;                    \
 	}
-/* One that allocates what it returns. */
+/* A function that allocates its result. */
 #define GIVES(name, parameters, how)                      \
 	EXPORT void *name parameters                      \
 	{                                                 \
@@ -528,7 +528,7 @@ PTHREAD(pthread_cond_init, ENOMEM, (pthread_cond_t * c, const pthread_condattr_t
 PTHREAD(pthread_mutex_init, ENOMEM, (pthread_mutex_t * m, const pthread_mutexattr_t *a), m, a)
 PTHREAD(pthread_setaffinity_np, EINVAL, (pthread_t t, size_t n, const cpu_set_t *s), t, n, s)
 
-/* With one optional argument that fits a register. */
+/* A function with one optional argument that fits in a register. */
 #define VARIADIC(name, error, parameters, last, ...)      \
 	EXPORT int name parameters                        \
 	{                                                 \
@@ -560,7 +560,7 @@ EXPORT long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(ap, long);
 	va_end(ap);
-	/* A futex and a thread's number are not calls that fail. */
+	/* A futex and the thread's number are not calls that fail. */
 	if (number != SYS_futex && number != SYS_gettid && fails("syscall", ENOSYS))
 		return -1;
 	depth++;
@@ -615,7 +615,7 @@ static void in_child(void)
 	atomic_flag_clear(&blocks_lock);
 }
 
-/* A file that this process shares with the test; abort() without it. */
+/* Maps a file that this process shares with the test; calls abort() if it is missing. */
 static void *mapped(const char *path, size_t bytes)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -654,14 +654,14 @@ static __attribute__((constructor)) void begin(void)
 		fail.nth = *end == ':' ? atol(end + 1) : 1;
 	}
 	fail.error = error ? atoi(error) : 0;
-	/* This process alone; but "sidelight" executes the program that is meant. */
+	/* Only this process; but "sidelight" executes the intended program. */
 	if (strcmp(program_invocation_short_name, "sidelight"))
 		unsetenv("LD_PRELOAD");
 	pthread_atfork(NULL, NULL, in_child);
 	fail.on = fail.trace;
 }
 
-/* What is left: blocks by the point that allocated them, and descriptors. */
+/* Writes the remaining blocks, by the point that allocated them, and the remaining descriptors. */
 static __attribute__((destructor)) void end(void)
 {
 	char line[64];

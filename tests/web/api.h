@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - what the tests of the API share: a server on a collector that is made up, with two hosts
- * and five pods (fake_flows.h has its connections), and a client.
+ * api.h - code shared by the tests of the API: a server with a simulated collector of two hosts and
+ * five pods (fake_flows.h has its connections), and a client.
  */
 #ifndef TESTS_WEB_API_H
 #define TESTS_WEB_API_H
@@ -32,7 +32,10 @@ extern struct collect_tracer tracer;
 int setup(void **state);
 int teardown(void **state);
 
-/* Frees it once the server has stopped: its threads may have read it since the last fake_sync(). */
+/*
+ * Calls fn once the server has stopped: its threads may have read the memory since the last
+ * fake_sync().
+ */
 void free_at_the_end(void (*fn)(void *), void *what);
 
 struct reply {
@@ -42,10 +45,10 @@ struct reply {
 	size_t body_bytes;
 };
 int dial(void);
-/* HTTP/1.0: the end of the body is the end of the connection. */
+/* HTTP/1.0: the body ends with the connection. */
 struct reply ask(const char *path, const char *headers);
 json_t *ask_json(const char *path, int status);
-/* Asks, and gives the list called key; *whole is to be freed. */
+/* Sends a request, and returns the list called key; free *whole. */
 json_t *ask_list(const char *path, const char *key, json_t **whole);
 double number(const json_t *json, const char *key);
 const char *string(const json_t *json, const char *key);

@@ -9,12 +9,14 @@
 #include "base/budget.h"
 #include "collect/tables/tables.h"
 
-/* Callbacks under way on this thread: the API must not ask on from inside one. */
+/*
+ * Number of callbacks running in this thread: the API must make no further calls from inside one.
+ */
 static __thread unsigned int depth;
 
 /*
- * A request and its answer order what the test writes and what the server reads. They pass through
- * another process, where the thread sanitizer cannot follow.
+ * A request and its answer order the writes of the test and the reads of the server. They pass
+ * through another process, where the thread sanitizer cannot follow.
  */
 void fake_sync(void)
 {

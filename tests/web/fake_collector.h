@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_collector.h - stands in for the collector at link time: what the introspection of collect.h
- * shows is what a test put in. Not locked: change it only while no request runs.
+ * fake_collector.h - replaces the collector at link time: the introspection of collect.h returns
+ * data set by a test. Not locked: change it only while no request runs.
  */
 #ifndef FAKE_COLLECTOR_H
 #define FAKE_COLLECTOR_H
@@ -26,7 +26,7 @@ struct fake_region {
 	size_t metric_count;
 };
 
-/* What a histogram observed, the oldest first. */
+/* The observations of a histogram, oldest first. */
 struct fake_observed {
 	uint64_t instance;
 	uint32_t metric;
@@ -67,6 +67,7 @@ struct collect_tracer {
 	size_t trace_count;
 };
 
-void fake_sync(void); /* before a request and after its answer, by the thread that changes it */
+/* call it before a request and after its answer, in the thread that makes changes */
+void fake_sync(void);
 
 #endif

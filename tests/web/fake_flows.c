@@ -51,7 +51,7 @@ static struct region_flow flow(uint64_t id, uint16_t local, uint16_t remote)
 	return f;
 }
 
-/* n observations of each layer, in the bucket that ends at 2^(k/2 - 30) s. */
+/* Adds n observations to each layer, in the bucket that ends at 2^(k/2 - 30) s. */
 static void observe(struct region_layer_view *v, uint64_t n, const int k[SL_LAYERS])
 {
 	v->count[SL_COUNT_REQUESTS] += n;
@@ -62,7 +62,9 @@ static void observe(struct region_layer_view *v, uint64_t n, const int k[SL_LAYE
 	}
 }
 
-/* cart-0 serves 100 requests of late, most of whose time is the application's; and asks a database.
+/*
+ * cart-0 serves 100 requests on late, most of whose time is spent in the application, and calls a
+ * database.
  */
 static void fake_layers(struct collect_collector *c)
 {
@@ -95,7 +97,7 @@ static void fake_layers(struct collect_collector *c)
 	c->losses = &losses;
 }
 
-/* node-2 asks cart-0 on node-1: 20 us there, of which two came out negative, 30 us back. */
+/* node-2 calls cart-0 on node-1: 20 us there, two of which are negative, and 30 us back. */
 static void fake_net(struct collect_collector *c)
 {
 	static const char *const names[] = {"node-1", "node-2"}, *const targets[] = {"/run/a.sock",

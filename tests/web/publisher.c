@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * publisher.c - a pod under control of stdin: one word and a number per line (add N, set V, load
- * V, observe X, many N, close), each answered with "ok". It ends with its input.
- *
- * usage: publisher SOCKET SERVICE POD [VERSION]
+ * publisher.c - a pod controlled by stdin: one word and a number per line (add N, set V, load V,
+ * observe X, many N, close), each answered with "ok". It ends at the end of stdin. usage: publisher
+ * SOCKET SERVICE POD [VERSION]
  */
 #include <stdio.h>
 #include <stdlib.h>

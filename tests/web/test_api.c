@@ -162,7 +162,7 @@ void bad_questions_are_answered_400_with_what_is_wrong(void **state)
 	}
 }
 
-/* More than fits: the list ends well-formed, says so, and can be gone on with. */
+/* More than fits: the list ends well-formed, says that it is truncated, and can be continued. */
 void answers_are_bounded_and_can_be_gone_on_with(void **state)
 {
 	enum { N = 10000 };
@@ -240,11 +240,11 @@ void slow_readers_get_503_and_no_more_memory(void **state)
 		assert_int_equal(TEMP_FAILURE_RETRY(recv(fd[i], head, 12, MSG_WAITALL)), 12);
 		refused += !strcmp(head + 9, "503");
 	}
-	/* Half is for other peers. */
+	/* Half is reserved for other peers. */
 	assert_in_range(refused, CLIENTS - 6, CLIENTS - 4);
 	for (int i = 0; i < CLIENTS; i++)
 		close(fd[i]);
-	/* All of it is given back. */
+	/* All of it is released. */
 	for (int i = 0; i < 200; i++) {
 		r = ask("/api/v1/metrics?limit=10000", NULL);
 		if (r.status == 200)

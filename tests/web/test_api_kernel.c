@@ -27,7 +27,7 @@ void layers_are_sorted_by_answers_with_quantiles(void **state)
 	/* In the bucket that ends at 2^-6 s, in the middle of it on the logarithmic scale. */
 	assert_true(fabs(layer(late, "app", "p50") / exp2(-6.25) - 1) < 1e-9);
 	assert_true(layer(late, "app", "p99") > layer(late, "app", "p90"));
-	/* Nothing of late: quantiles of nothing are none. */
+	/* No data of late: quantiles of nothing are absent. */
 	w = json_object_get(json_array_get(list, 2), "late");
 	w = json_object_get(json_object_get(w, "layers"), "app");
 	assert_true(json_is_null(json_object_get(w, "p50")));
@@ -48,7 +48,10 @@ void layers_are_sorted_by_answers_with_quantiles(void **state)
 	json_decref(ask_json("/api/v1/layers?limit=1001", 400));
 }
 
-/* Few enough keys to be exact: each talker has the sum of its flows, and all talkers the total. */
+/*
+ * Few enough keys for exact results: each talker has the sum of its flows, and all talkers the
+ * total.
+ */
 void top_talkers_have_exact_sums_below_the_bound(void **state)
 {
 	static const char *const wrong[] = {"by=x", "limit=0", "limit=101"};
@@ -113,7 +116,7 @@ void flows_are_sorted_by_relevance_with_their_causes(void **state)
 	assert_string_equal(string(f, "role"), "server");
 	assert_null(json_object_get(f, "numbers"));
 	json_decref(all);
-	/* What is asked for, in its order, and no more of it. */
+	/* Only the requested part, in the requested order. */
 	all = ask_json("/api/v1/flows?sort=bytes&limit=3", 200);
 	list = json_object_get(all, "flows");
 	assert_int_equal(json_array_size(list), 3);
@@ -167,15 +170,17 @@ void pair_latency_has_its_bound_and_the_whole_path(void **state)
 	assert_true(number(port, "port") == 8080 && number(port, "late_seconds") == 12);
 	way = json_object_get(port, "back");
 	assert_true(number(way, "count") == 100 && fabs(number(way, "bound") - 4e-6) < 1e-15);
-	/* Negative ones are shown as such, and are in the mean. */
+	/* Negative ones are counted as such, and are part of the mean. */
 	assert_true(number(way, "negative") == 2);
 	assert_true(fabs(number(way, "mean") - (98 * 20e-6 - 2 * 0.5e-6) / 100) < 1e-12);
 	assert_true(number(json_object_get(port, "there"), "reordered_total") == 1);
-	/* Both together bear no bound. */
+	/* For both together there is no bound. */
 	way = json_object_get(port, "both");
 	assert_true(fabs(number(way, "mean") - 50e-6) < 1e-12 && !json_object_get(way, "bound"));
-	/* node-2 asks: its way to node-1 is "back". The parts come in the order of time, and add
-	 * up. */
+	/*
+	 * node-2 calls: the way to node-1 is "back". The parts are in chronological order, and add
+	 * up.
+	 */
 	assert_int_equal(json_array_size(json_object_get(port, "trips")), 1);
 	p = json_array_get(json_object_get(port, "trips"), 0);
 	assert_string_equal(string(p, "client"), "b");

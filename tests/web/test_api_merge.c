@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_api_merge.c - histograms of different buckets together, their record, and steps of time. */
+/*
+ * test_api_merge.c - merging of histograms with different buckets, their recording, and steps of
+ * time.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +21,7 @@ static struct api_shape exponential(int scale, int32_t first, uint32_t buckets)
 				  .zero = collect_exponential_bound(scale, first - 1)};
 }
 
-/* Which bucket an observation is counted in: by the bounds alone, one after the other. */
+/* Finds the bucket of an observation by comparing the bounds one after the other. */
 static uint32_t bucket_of(const struct api_shape *s, double x)
 {
 	for (uint32_t i = 0; i < s->buckets; i++)
@@ -28,7 +31,7 @@ static uint32_t bucket_of(const struct api_shape *s, double x)
 	return 0;
 }
 
-/* Each observation is in the bucket of the merged histogram that it would have been counted in. */
+/* Each observation is in the bucket of the merged histogram in which it would have been counted. */
 static void every_observation_keeps_its_place(void **state)
 {
 	static const struct {
@@ -50,7 +53,7 @@ static void every_observation_keeps_its_place(void **state)
 
 			assert_int_equal(api_shape_merge(&merged, both, 2, &why), 0);
 			assert_int_equal(merged.scale, BASE_MIN(x.scale, y.scale));
-			/* Not on a bound, where a rounded bound decides. */
+			/* Not on a bound, where rounding of the bound decides. */
 			for (double l = -20.013; l < 40; l += 0.0371) {
 				const double v = exp2(l);
 

@@ -156,7 +156,7 @@ void history_of_what_is_gone_says_so(void **state)
 	assert_string_equal(string(json_array_get(list, 1), "error"), "no such series");
 	assert_string_equal(string(json_array_get(list, 2), "error"), "no such series");
 	json_decref(whole);
-	/* Known, but without a point. */
+	/* Known, but without points. */
 	list = ask_list("/api/v1/history?series=" CART_ID "/1", "series", &whole);
 	assert_true(number(json_array_get(list, 0), "points") == 0);
 	json_decref(whole);

@@ -81,11 +81,11 @@ void metrics_that_change_are_told_from_others(void **state)
 	regions[0].metrics[1].value = &more;
 	look();
 	assert_changing("http_requests_total", 8);
-	/* What is 0 is folded away, even if it was something else a second ago. */
+	/* Metrics that are 0 are hidden, even if they were not 0 one second ago. */
 	regions[0].metrics[1].value = &none;
 	look();
 	assert_changing(NULL, 9);
-	/* It changes now, and is the same for a minute. */
+	/* It changes now, and then stays for a minute. */
 	regions[0].metrics[1].value = before;
 	for (unsigned int i = 0; i < COLLECT_SERVICES_WINDOW; i++) {
 		look();
@@ -105,7 +105,7 @@ void the_map_has_each_edge_once(void **state)
 	size_t i, k;
 
 	(void)state;
-	/* That of the made-up connections is listed nowhere. */
+	/* The workload of the simulated connections is in no list. */
 	collector.flows[0].workload = &regions[0].info;
 	look();
 	collector.flows[0].workload = workload;
@@ -128,7 +128,9 @@ void the_map_has_each_edge_once(void **state)
 	json_decref(ask_json("/api/v1/map?window=x", 400));
 }
 
-/* mail-0 asks cart-0 within one trace; what is within one service, unknown or orphaned is no call.
+/*
+ * mail-0 calls cart-0 within one trace; spans within one service, unknown or orphaned ones are not
+ * calls.
  */
 void calls_of_traces_are_edges(void **state)
 {
@@ -151,7 +153,7 @@ void calls_of_traces_are_edges(void **state)
 	(void)state;
 	for (i = 0; i + 1 < sizeof(span) / sizeof(*span); i++)
 		span[i].next = &span[i + 1];
-	/* The other one is too old. */
+	/* The other trace is too old. */
 	traces[0].start_ns = base_realtime_ns();
 	traces[1].start_ns = base_realtime_ns() - 3600000000000;
 	tracer = (struct collect_tracer){traces, 2};

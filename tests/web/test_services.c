@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_services.c - what the collector's last values say of services, on a collector made up. */
+/* test_services.c - what the last values of a simulated collector say about services. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,9 @@ static void names_are_known_by_their_conventions(void **state)
 		{"mail_errors_total", SL_KIND_COUNTER, COLLECT_RULE_ERRORS, 1},
 		{"http_requests", SL_KIND_GAUGE, COLLECT_RULE_NONE, 1},
 		{"http_requests_in_flight", SL_KIND_GAUGE, COLLECT_RULE_NONE, 1},
-		/* Of others: requests that it makes, those of its own scrape, those of the kernel.
+		/*
+		 * Metrics of others: requests that it makes, those of its own scrapes, those of the
+		 * kernel.
 		 */
 		{"http_client_requests_total", SL_KIND_COUNTER, COLLECT_RULE_NONE, 1},
 		{"http.client.request.duration", SL_KIND_HISTOGRAM, COLLECT_RULE_NONE, 1},
@@ -75,7 +77,7 @@ static void names_are_known_by_their_conventions(void **state)
 			fail_msg("%s is %d in %g s, not %d", of[i].name, (int)r.role, r.unit,
 				 (int)of[i].role);
 	}
-	/* Without a unit in the name, that of the metric counts. */
+	/* Without a unit in the name, the unit of the metric counts. */
 	m = named("http.server.duration", SL_KIND_HISTOGRAM);
 	m.unit = "ms";
 	assert_true(collect_rule_of(&m).unit == 1e-3);
@@ -83,7 +85,7 @@ static void names_are_known_by_their_conventions(void **state)
 	strcpy(longest + sizeof(longest) - sizeof("_requests_total"), "_requests_total");
 	m = named(longest, SL_KIND_COUNTER);
 	assert_int_equal(collect_rule_of(&m).role, COLLECT_RULE_NONE);
-	/* The own name of a convention outranks one that merely ends alike. */
+	/* The exact name of a convention precedes a name that only ends alike. */
 	assert_true(collect_rule_of(&(struct region_metric){.name = "http_requests_total",
 							    .kind = SL_KIND_COUNTER,
 							    .unit = ""})
@@ -212,7 +214,7 @@ static struct fake_metric shop_metrics[] = {
 		    .bound_count = 3,
 		    .bucket_count = 4},
 	 .value = buckets},
-	/* Another name of the same rule counts the same requests again. */
+	/* Another metric of the same rule counts the same requests. */
 	{.metric = {.name = "zzz_http_requests_total",
 		    .kind = SL_KIND_COUNTER,
 		    .id = 3,
@@ -270,7 +272,7 @@ static struct fake_metric host_metrics[] = {
 	BOX(3, "container_spec_cpu_quota", SL_KIND_GAUGE, quota, box, 1),
 	BOX(4, "container_spec_cpu_period", SL_KIND_GAUGE, period, box, 1),
 	BOX(5, "container_pressure_io_waiting_seconds_total", SL_KIND_COUNTER, waited, box, 1),
-	/* That of all, which is no container. */
+	/* The root cgroup, which is not a container. */
 	BOX(6, "container_cpu_usage_seconds_total", SL_KIND_COUNTER, served, NULL, 0),
 	BOX(7, "node_pressure_cpu_waiting_seconds_total", SL_KIND_COUNTER, host_waited, NULL, 0),
 };
@@ -380,10 +382,10 @@ static void requests_errors_and_latency_are_those_of_the_window(void **state)
 	assert_true(s.view.p99 > 0.005 && s.view.p99 < 0.011);
 	assert_true(fabs(s.view.spark[59] - 310) < 1e-6 && fabs(s.view.spark[40] - 100) < 1e-6 &&
 		    isnan(s.view.spark[39]));
-	/* A service of which nothing is known has no zeros. */
+	/* A service without data has no zeros. */
 	s = service("db", 10);
 	assert_true(s.found && s.view.requests_from == COLLECT_FROM_NOTHING && !s.view.pods);
-	/* Sidelight's own are none. */
+	/* Sidelight's own services are not shown. */
 	assert_string_equal(s.all, s.n == 3 ? s.all : "three services");
 	assert_null(strstr(s.all, "agent"));
 	assert_null(strstr(s.all, "host"));
@@ -405,7 +407,7 @@ static void a_counter_that_goes_back_makes_no_rate(void **state)
 	look();
 	s = service("shop", 60);
 	assert_true(fabs(s.view.requests - 50) < 1e-6);
-	/* Nor does a new process with a history of its own. */
+	/* Neither does a new process with a new history. */
 	regions[SHOP].info.instance = 77;
 	served += 900000;
 	look();
@@ -449,7 +451,7 @@ static void pods_are_counted_by_their_state(void **state)
 	assert_int_equal(s.view.dead, 1);
 	assert_true(s.view.attention >= 25 && strstr(s.view.attention_why, "died"));
 	assert_true(!strncmp(s.all, "queue ", 6));
-	/* A service without a pod or connections is forgotten. */
+	/* A service without pods or connections is forgotten. */
 	collector.region_count = 1;
 	look();
 	s = service("queue", 10);
@@ -479,7 +481,7 @@ static void more_services_than_fit_are_counted(void **state)
 	assert_true(s.found);
 	assert_int_equal(s.n, COLLECT_SERVICES_MAX);
 	assert_int_equal(s.totals.left_out, 100);
-	/* The memory of those that left serves others. */
+	/* The memory of services that are gone is reused. */
 	collector.regions = regions;
 	collector.region_count = REGIONS;
 	look();
@@ -561,7 +563,7 @@ static void the_culprit_stands_on_top(void **state)
 	assert_true(s.view.attention == 100);
 	s = service("shop", 10);
 	assert_true(!s.view.culprit && s.view.anomaly && s.view.attention >= 80);
-	/* It ends, is told for a minute, and then no more. */
+	/* It ends, is shown for a minute, and then no longer. */
 	for (int i = 0; i < 5; i++) {
 		look();
 		find(v, queue, 0.1);
@@ -665,7 +667,7 @@ static void both_ends_of_a_connection_are_one_edge(void **state)
 	s = service("db", 10);
 	assert_true(s.view.connections.known && s.view.connections.open == 1 &&
 		    fabs(s.view.connections.retransmits - 4) < 1e-6);
-	/* By both of its processes on one host, whose network may be of its own. */
+	/* By both of its processes on one host, which may have a separate network. */
 	for (int i = 0; i < 2; i++) {
 		flows[i].target = "a";
 		now[i].local[12] = now[i].remote[12] = 127;
@@ -693,7 +695,7 @@ static void an_unknown_end_is_outside(void **state)
 	assert_int_equal(edges().n, 2);
 	assert_non_null(strstr(edges().text, "shop>-:1"));
 	assert_non_null(strstr(edges().text, "->shop:1"));
-	/* A process that publishes is known by its number, but not where a container gave it. */
+	/* A publishing process is known by its PID, unless it is in a container. */
 	now[2].pid = 200;
 	look();
 	assert_non_null(strstr(edges().text, "queue>-:1"));
@@ -723,7 +725,7 @@ static void what_holds_connections_back_is_told(void **state)
 	s = service("shop", 10);
 	assert_false(region_why_fine(s.view.connections.limit));
 	assert_true(*s.why && s.view.attention == 45);
-	/* What was long ago holds nothing back. */
+	/* Old limits no longer count. */
 	clock_ns += 10 * SECOND;
 	look();
 	s = service("shop", 10);
@@ -765,7 +767,7 @@ static void without_metrics_the_kernel_tells(void **state)
 	assert_true(s.view.p50 > 0.088 && s.view.p50 < 0.125);
 	assert_true(fabs(s.view.p50 / (region_layer_quantile(late.cell[SL_LAYER_APP], 0.5) * 1e-9) -
 			 1) < 0.1);
-	/* What the application tells counts more. */
+	/* Data of the application takes precedence. */
 	s = service("shop", 10);
 	assert_int_equal(s.view.requests_from, COLLECT_FROM_APPLICATION);
 	assert_true(fabs(s.view.requests - 20) < 1e-9 &&
@@ -795,7 +797,7 @@ static void saturation_is_that_of_the_container(void **state)
 		    fabs(s.view.saturation.cpu_ratio - 0.5) < 1e-6);
 	assert_true(s.view.saturation.bytes == 50 && s.view.saturation.memory_ratio == 0.25);
 	assert_true(s.view.saturation.pressure[2] == 1 && isnan(s.view.saturation.pressure[0]));
-	/* One without a container has the pressure of its host, and no more. */
+	/* A service without a container has the pressure of its host, and nothing else. */
 	s = service("queue", 10);
 	assert_true(isnan(s.view.saturation.cores) && isnan(s.view.saturation.bytes));
 	assert_true(s.view.saturation.pressure[0] == 1 && isnan(s.view.saturation.pressure[2]));
@@ -805,7 +807,7 @@ static void saturation_is_that_of_the_container(void **state)
 	look();
 	s = service("shop", 10);
 	assert_true(isnan(s.view.saturation.cpu_ratio) && isnan(s.view.saturation.memory_ratio));
-	/* Another publisher cannot say so. */
+	/* Another publisher cannot publish this. */
 	regions[HOST].view.tenant.known = true;
 	look();
 	look();

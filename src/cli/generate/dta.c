@@ -41,7 +41,7 @@ static void hops_of(struct answer *a)
 	}
 }
 
-/* Passes the expected answers for key a->n to put, at most `most` per kind. */
+/* Passes the expected answers for key a->n to put(), at most `most` per kind. */
 static void answers_of_key(struct answer *a, uint64_t most, uint64_t shown[3], answer_fn *put,
 			   void *to)
 {
@@ -69,8 +69,8 @@ static void answers_of_key(struct answer *a, uint64_t most, uint64_t shown[3], a
 }
 
 /*
- * Computes the estimate for key a->n; a HyperLogLog has a single estimate, with key "". Returns
- * false after the last one.
+ * Computes the expected estimate for key a->n. A HyperLogLog has only one estimate, whose key is
+ * "". Returns false after the last one.
  */
 static bool estimate_of(struct answer *a)
 {
@@ -85,8 +85,8 @@ static bool estimate_of(struct answer *a)
 }
 
 /*
- * Passes up to `most` expected answers per kind to put; with in_all, only for keys that have all
- * kinds.
+ * Passes up to `most` expected answers per kind to put(). If in_all is set, only passes answers for
+ * keys that have all kinds.
  */
 static void each_answer(const struct cli_dta_load *l, uint64_t most, bool in_all, answer_fn *put,
 			void *to)
@@ -164,7 +164,7 @@ static void print_answer(void *unused, const struct answer *a)
 		printf("  %s %s = %s\n", kind, a->key, a->value);
 }
 
-/* A callback; to is a JSON object with an array per kind. */
+/* Callback. `to` is a JSON object with one array per kind. */
 static void add_answer(void *to, const struct answer *a)
 {
 	json_t *o = json_pack("{s:s}", "key", a->key), *hops;

@@ -30,7 +30,7 @@ int cli_generate_share(const struct cli_generate_settings *s, struct cli_generat
 {
 	size_t list = (cli_generate_processes(s) * sizeof(struct cli_generate_process) + 63) &
 		      ~(size_t)63;
-	const size_t line = 64; /* stop has a cache line of its own */
+	const size_t line = 64; /* stop has its own cache line */
 
 	sh->bytes = line + list +
 		    (size_t)s->pods * s->threads * sizeof(struct cli_generate_thread_total);

@@ -302,7 +302,7 @@ uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *ke
 			   asked);
 }
 
-/* Asks a member for keys[i], whose answer goes to answers[of[i]]. */
+/* Asks a member for the keys; the answer for keys[i] is stored in answers[of[i]]. */
 static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char *store,
 		     char *const *keys, const size_t *of, size_t n, json_t *answers)
 {

@@ -25,7 +25,7 @@ struct collect_discover {
 	bool runs;
 	int stop;
 	struct collect_targets *said; /* last good answer of each source */
-	bool shard_failed;	      /* the last read of the shard's file failed */
+	bool shard_failed;	      /* the shard's file could not be read last time */
 	struct found_host *host;      /* sorted by name */
 	size_t hosts, room;
 	struct collect_discover_stats now; /* updated by the thread only */
@@ -49,7 +49,7 @@ static void use_shard(struct collect_discover *d, const struct collect_shard *s)
 	d->now.replicas = BASE_MIN(d->o.replicas ?: 1u, s->members);
 }
 
-/* Rereads the file of the shard. */
+/* Rereads the shard's file. */
 static void refresh_shard(struct collect_discover *d)
 {
 	struct collect_shard s;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * discover.h - selects the hosts that this collector reads: of all hosts named by the sources,
- * those of its shard (shard.h). One thread asks the sources and rereads the file of the shard at
+ * those of its shard (shard.h). One thread asks the sources and rereads the shard's file at
  * intervals, and then updates the assignment.
  *
- * If a source fails, or names nothing, its hosts stay. If the file of the shard cannot be read, or
- * is malformed, the shard stays.
+ * If a source fails, or names nothing, its hosts stay. If the shard's file cannot be read, or is
+ * malformed, the shard stays as it is.
  */
 #ifndef SL_COLLECT_DISCOVER_DISCOVER_H
 #define SL_COLLECT_DISCOVER_DISCOVER_H
@@ -20,7 +20,9 @@ struct collect_discover;
 struct collect_discover_opts {
 	struct base_strings sources;
 	const char *shard; /* argument of collect_shard_parse(); NULL: read every host */
-	/* number of collectors that read a host; used with shard, at most all members */
+	/*
+	 * number of collectors that read each host, at most the number of members; used with shard
+	 */
 	unsigned int replicas;
 	uint64_t every_ns; /* time between two queries of a source; 0: 5 s */
 	struct collect_source_opts source;
@@ -31,8 +33,8 @@ struct collect_discover_stats {
 	uint64_t known, read;
 	uint64_t refused;	/* hosts of this shard beyond the collector's max_hosts */
 	uint32_t list;		/* hash of the known names, equal for equal lists */
-	uint64_t taken, let_go; /* hosts taken and let go since the start */
-	uint64_t errors;	/* failures of sources and of the file of the shard */
+	uint64_t taken, let_go; /* hosts that began and ceased to be read, since the start */
+	uint64_t errors;	/* failures of sources and of the shard's file */
 	struct collect_shard shard;
 	unsigned int replicas; /* number of collectors that should read each known host */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source_internal.h - shared by source.c and the sources that have files of their own */
+/* source_internal.h - shared by source.c and the sources in separate files */
 #ifndef SL_COLLECT_DISCOVER_SOURCE_INTERNAL_H
 #define SL_COLLECT_DISCOVER_SOURCE_INTERNAL_H
 

@@ -77,12 +77,12 @@ struct collect_analysis {
 	int wake, stop; /* eventfds */
 	/* Used by the judge's thread. */
 	int64_t moment; /* moment judged last */
-	uint64_t asked; /* value of collect_models_asked() at the last answer */
+	uint64_t asked; /* value of collect_models_asked() when the models were last saved */
 	/* Read by any thread. */
 	struct collect_analysis_stats s;
 };
 
-/* Marks a region without a pod: refused, or not analysed. */
+/* Stands for a pod that was refused, or is not analysed. */
 static struct analysis_pod no_pod;
 
 /* ---- the tap ---- */
@@ -342,7 +342,7 @@ static void take_layout(struct collect_analysis *a, int64_t moment,
 	struct collect_judged *p = collect_judge_own(a->judge, e->instance), *made = NULL;
 	struct collect_judge_pod is;
 
-	/* Without columns there is nothing to judge, and nothing for replay to know. */
+	/* Without columns there is nothing to judge or to record. */
 	if (!e->columns) {
 		if (p)
 			p->columns = 0;
@@ -452,10 +452,10 @@ static void judge_moment(struct collect_analysis *a, int64_t moment)
 	const uint8_t *bytes;
 	int64_t now;
 
-	/* After a clock was set back, its moments occur again. */
+	/* After the clock is set back, the same moments occur again. */
 	if (a->moment - moment > BACK_NS / (int64_t)a->o.every_ns)
 		a->moment = moment - 1;
-	/* Late rows are judged, and recorded, after the moment that went without them. */
+	/* The moment of late rows has been judged already, so they form a later one. */
 	now = BASE_MAX(moment, a->moment + 1);
 	take_traces(a, now);
 	for (unsigned int i = 0; i < a->o.workers; i++) {
@@ -520,7 +520,7 @@ static void *judge_main(void *arg)
 		struct pollfd on[] = {{.fd = a->stop, .events = POLLIN},
 				      {.fd = a->wake, .events = POLLIN}};
 
-		/* The timeout is for late workers. */
+		/* The timeout limits the wait for late workers. */
 		if (poll(on, 2, (int)(LATE_NS / 1000000)) < 0 && errno != EINTR)
 			break;
 		if (on[0].revents)

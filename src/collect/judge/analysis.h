@@ -72,17 +72,18 @@ const struct collect_analysis_opts *collect_analysis_opts(const struct collect_a
 struct collect_analysis_stats {
 	uint64_t rows, values;	    /* number of rows and values scored */
 	uint64_t busy_ns, judge_ns; /* CPU time of all workers, and of the judge's thread */
-	/* current features; features ever refused for lack of room */
+	/* number of features now; features refused since the start for lack of room */
 	uint64_t features, refused_features;
-	uint64_t refused_pods; /* pods refused: out of memory, or too many */
-	uint64_t late;	       /* rows that arrived after their moment */
+	uint64_t refused_pods; /* pods refused because there were too many, or no memory */
+	uint64_t late;	       /* rows that arrived after their moment was judged */
 	uint64_t backwards;    /* rows that are not later than the previous one */
 	uint64_t queue_lost;   /* rows dropped for lack of room in the queue to the judge */
 	uint64_t missing;      /* values that are NaN or infinite */
 	uint64_t lost_rows;    /* rows missing from the record */
-	uint64_t models_refused, models_failed; /* models_failed: failed writes of the file */
-	uint64_t warming;			/* pods in their warm-up */
-	uint64_t traces;			/* traces used to learn the call graph */
+	/* models_failed: number of failed writes of the file */
+	uint64_t models_refused, models_failed;
+	uint64_t warming; /* pods that are warming up */
+	uint64_t traces;  /* traces used to learn the call graph */
 };
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out);
 

@@ -12,7 +12,7 @@
 #include "region/flows.h"
 #include "collect/tables/tables.h"
 
-#define EDGES_MAX    4096u /* maximum edges between services; further edges are left out */
+#define EDGES_MAX    4096u /* maximum number of edges; further edges are left out */
 #define SERVICES_MAX 1024u
 #define NEW	     0.1  /* weight of the newest moment in the means */
 #define LEAST	     1e-3 /* requests per moment below which an edge is forgotten */
@@ -43,7 +43,7 @@ struct collect_edges {
 	size_t services, service_room, edges, edge_room;
 	size_t n_initiated, n_accepted, initiated_room, accepted_room;
 	bool full;	/* a service was left out in this moment */
-	uint64_t drawn; /* count of random numbers drawn */
+	uint64_t drawn; /* number of random numbers drawn so far */
 };
 
 struct collect_edges *collect_edges_new(void)
@@ -181,7 +181,10 @@ static int by_ends(const void *a, const void *b)
 	return (x->callee > y->callee) - (x->callee < y->callee);
 }
 
-/* The first `known` edges are sorted; a pair occurs once between two sorts. */
+/*
+ * Adds to the edge of this pair. Only the first `known` edges are sorted and searched; each pair is
+ * new at most once per moment, so it is not searched for among the others.
+ */
 static void count_requests(struct collect_edges *e, size_t known, uint32_t caller, uint32_t callee,
 			   double requests)
 {

@@ -15,14 +15,15 @@
 enum { COUNT, MEAN, P90, P50, P99, P95 };
 
 /*
- * The features of a column start at index first. For histograms: offsets of their cells in
+ * The column of a metric, and the range of its features. For histograms, also offsets into
  * window[].
  */
 struct collect_feature_source {
 	uint32_t column, first, count;
-	size_t marks;	 /* offset of the cells at the marks */
-	size_t old, mid; /* for layers: cells at the start and in the middle of the longer window */
-	int64_t old_ns, mid_ns; /* times of old and mid */
+	size_t marks; /* offset of the cells copied at the marks */
+	/* for layers: offsets of the cells at the start and in the middle of the longer window */
+	size_t old, mid;
+	int64_t old_ns, mid_ns; /* when these cells were copied */
 };
 
 /* Gauge histograms have no rate: their counts go up and down. */

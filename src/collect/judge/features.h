@@ -23,7 +23,7 @@
  */
 #define COLLECT_FEATURE_Q_BEYOND 3
 #define COLLECT_FEATURE_Q_EVENTS (100 * COLLECT_FEATURE_Q_BEYOND)
-#define COLLECT_FEATURE_Q_NS	 10000000000 /* the window lasts one to two times this at most */
+#define COLLECT_FEATURE_Q_NS	 10000000000 /* upper limit; the window lasts up to twice as long */
 
 struct collect_features {
 	uint32_t count;

@@ -20,7 +20,7 @@
 #define FEATURES_MAX 512u /* limited because a detector's memory may grow quadratically */
 #define MERGED_MAX   32u  /* maximum pods of a service merged into its model */
 #define TCP_STEPS    3	  /* rows of connections are usable for this many steps */
-/* a model at most this old includes what a departing pod has learned */
+/* a service's model younger than this is not saved again when a pod departs */
 #define KEPT_NS 5000000000
 
 struct judge_pod {
@@ -207,7 +207,7 @@ static int load_siblings(const struct collect_judge *j, struct judge_pod *p)
 	return err;
 }
 
-/* Loads the model of the pod or of its service, which replaces the warm-up. */
+/* Loads the saved model of the pod or of its service, so that the pod needs no warm-up. */
 static bool load_model(struct collect_judge *j, struct judge_pod *p)
 {
 	bool first = !analyse_fleet_thresholds(j->fleet)->step.n;
@@ -344,8 +344,8 @@ static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, u
 }
 
 /*
- * Keeps the knowledge of a departing pod, merged with its siblings; only once if several go
- * together.
+ * Saves what a departing pod has learned, merged with its siblings' models. If several pods depart
+ * together, this is done once.
  */
 static void keep_last(struct collect_judge *j, const struct judge_pod *p)
 {
@@ -480,7 +480,9 @@ static void take_measured(const struct collect_judge *j, const struct judge_pod 
 	if (!p->tcp)
 		return;
 	age = p->ns - p->tcp->ns;
-	/* Kernel tables are read at their own pace. */
+	/*
+	 * The row may be older than this moment, because kernel tables are read at their own pace.
+	 */
 	if (p->tcp->has_value && llabs(age) <= TCP_STEPS * (int64_t)j->o.step_ns)
 		collect_measured_take(&p->tcp->measured, p->tcp->value, seconds);
 	analyse_pipeline_measured(p->pipeline, p->tcp->pipeline, seconds);
@@ -531,7 +533,7 @@ static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analy
 	return good;
 }
 
-/* Returns "front, cart", or NULL. */
+/* Returns the names of the callers, such as "front, cart", or NULL. */
 static const char *callers_of(const struct collect_judge *j, const struct judge_pod *p, char *text,
 			      size_t room)
 {

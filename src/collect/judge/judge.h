@@ -13,9 +13,11 @@
 
 struct collect_models;
 
-/* A finding: the judged row of a pod, and whether the pod still learns. Valid during the call. */
+/*
+ * A finding: the judged row of a pod, and whether the pod is still learning. Valid during the call.
+ */
 struct collect_judge_finding {
-	void *own; /* own of collect_judge_layout() */
+	void *own; /* pointer that the caller passed to collect_judge_layout() */
 	int64_t ns;
 	const double *value; /* values as passed in, one per column */
 	const struct analyse_verdict *verdict;
@@ -23,11 +25,11 @@ struct collect_judge_finding {
 	bool warming, anomalous;
 	enum analyse_state state;
 	bool changed;	 /* this finding changed the state */
-	double least;	 /* least of analyse_pipeline_state() */
+	double least;	 /* result `least` of analyse_pipeline_state() */
 	double slowdown; /* result of analyse_pipeline_slowdown() */
 	/* callers that also show an anomalous pod's fault; NULL: not known (verdict.h) */
 	const char *callers;
-	void *next; /* the own pointer of verdict->next; NULL: none */
+	void *next; /* the caller's pointer of the pod verdict->next; NULL: none */
 	double next_score;
 };
 
@@ -67,14 +69,14 @@ int collect_judge_layout(struct collect_judge *j, const struct collect_judge_pod
 int collect_judge_row(struct collect_judge *j, uint64_t instance, int64_t ns, const double *value);
 void *collect_judge_own(const struct collect_judge *j, uint64_t instance); /* NULL: no such pod */
 /*
- * Removes the pod and its row of this moment. Returns the pod's own, or NULL if there is no such
- * pod.
+ * Removes the pod and its row of this moment. Returns the caller's pointer, or NULL if there is no
+ * such pod.
  */
 void *collect_judge_gone(struct collect_judge *j, uint64_t instance);
 /* Judges the rows of the moment, calling found() once for each. */
 void collect_judge_moment(struct collect_judge *j);
 
-/* Saves the pods' models by service; pods that are still learning have none. */
+/* Saves the pods' models by service, except those of pods that are still learning. */
 void collect_judge_keep(struct collect_judge *j);
 
 /*
@@ -91,7 +93,7 @@ void collect_judge_line(char *out, size_t bytes, const char *pod,
 
 struct collect_judge_stats {
 	uint64_t rows, values; /* rows and values scored */
-	/* current features; features ever refused for lack of room */
+	/* number of features now; features refused since the start for lack of room */
 	uint64_t features, refused_features;
 	uint64_t late;		/* rows that are not later than the previous one */
 	uint64_t missing;	/* values that are NaN or infinite */

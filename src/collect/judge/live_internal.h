@@ -30,7 +30,7 @@ struct collect_live {
 	struct act_anomaly *change;
 	size_t changes, change_room;
 	uint64_t instance; /* instance of the anomaly being reported */
-	uint64_t said_id;  /* id of the last anomaly logged */
+	uint64_t said_id;  /* ID of the anomaly that was logged last */
 	/* Read by any thread. */
 	uint64_t lost_changes, lost_alerts;
 };

@@ -17,7 +17,7 @@
 #include "base/grow.h"
 
 #define MAGIC	   "SLMODLS1"
-#define MAGIC_ANY  7 /* leading bytes that all versions share */
+#define MAGIC_ANY  7 /* number of leading bytes that are the same in all versions */
 #define MODELS_MAX 4096u
 #define NAME_MAX_  1024u
 #define MODEL_MAX  (64u << 20)

@@ -142,7 +142,7 @@ void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *
 	struct notify_pod *p = find_pod(t, a->instance);
 	struct collect_index *x;
 
-	if (!p || a->unread) /* the next pass will notify of a new pod */
+	if (!p || a->unread) /* the next pass sends the verdict of a new pod */
 		return;
 	p->anomalous = !a->end_ns;
 	if (p->due_ns && p->anomalous == p->sent_anomalous)

@@ -543,7 +543,7 @@ static void count_model(void *arg, const char *name, const void *bytes, size_t l
 	++*(size_t *)arg;
 }
 
-/* Each start has a models file of its own, because one recording may span several starts. */
+/* Each start has its own models file, because one recording may span several starts. */
 static int write_models(struct collect_record *r, struct collect_models *models)
 {
 	unsigned long long now = base_realtime_ns();

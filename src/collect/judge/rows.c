@@ -38,7 +38,7 @@ uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entr
 	return at + sizeof(*e);
 }
 
-/* Adds what from holds to to. False: out of memory, and nothing changed. */
+/* Appends all entries of `from` to `to`. Returns false, with nothing changed, if out of memory. */
 static bool move_rows(struct collect_rows_buffer *to, struct collect_rows_buffer *from)
 {
 	struct collect_rows_buffer swap = *to;
@@ -75,7 +75,7 @@ void collect_rows_take(struct collect_rows *q)
 {
 	struct collect_rows_buffer *t = &q->taken;
 
-	/* Unread entries come first. */
+	/* Keep the unread entries, in front of the new ones. */
 	if (t->read)
 		memmove(t->at, t->at + t->read, t->used - t->read);
 	t->used -= t->read;

@@ -17,7 +17,7 @@ enum collect_rows_kind {
 	 * NUL-terminated. record.h defines the content for records
 	 */
 	COLLECT_ROWS_LAYOUT,
-	COLLECT_ROWS_VALUES, /* a double for each column */
+	COLLECT_ROWS_VALUES, /* one double per column */
 	COLLECT_ROWS_GONE,
 	COLLECT_ROWS_TRACE,   /* `columns` spans: a parent (u32), and a service, NUL-terminated */
 	COLLECT_ROWS_VERDICT, /* only for records: a line of verdicts */
@@ -68,8 +68,8 @@ bool collect_rows_give(struct collect_rows *q, int64_t passed, bool wait);
 
 void collect_rows_take(struct collect_rows *q);
 /*
- * Returns the next entry without removing it; false: none. bytes are valid until the next call of
- * take or next.
+ * Returns the next entry without removing it; false: there is none. bytes are valid until the next
+ * call of collect_rows_take() or collect_rows_next().
  */
 bool collect_rows_peek(const struct collect_rows *q, struct collect_rows_entry *e,
 		       const uint8_t **bytes);

@@ -50,7 +50,7 @@ struct collect_reader {
 	struct collect_layout *(*layout)(struct collect_region *r);
 };
 
-/* What a part adds to the collector. Each member may be 0 or NULL. */
+/* The contributions of a part to the collector. Each member may be 0 or NULL. */
 struct collect_part {
 	/*
 	 * NULL-terminated groups of the part's families among the collector's own series (self.h).

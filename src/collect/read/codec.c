@@ -232,7 +232,7 @@ static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
 			return false;
 		k = (int64_t)d;
 		back = (double)k;
-		if (memcmp(&back, &v[i], 8)) /* v[i] is a fraction or -0.0 */
+		if (memcmp(&back, &v[i], 8)) /* v[i] is not a whole number, or is -0.0 */
 			return false;
 		whole[i] = (uint64_t)k;
 	}

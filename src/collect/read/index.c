@@ -528,7 +528,7 @@ static bool can_add(const struct maker *m, const struct collect_item *head,
 	       same_process(x->region[head->source], x->region[now->source]);
 }
 
-/* Groups items with the same labels into one series, or keeps only the oldest of them. */
+/* Combines items with the same labels into one series, or keeps only the oldest of them. */
 static void group_items(struct maker *m, struct collect_index_family *f)
 {
 	struct collect_index *x = m->x;
@@ -630,7 +630,7 @@ static bool is_nan(const struct region_metric *m, uint64_t a)
 	return is_f64(m) && isnan(x);
 }
 
-/* Returns true if combining two gauges selects the value of from. */
+/* Returns true if combining two gauges selects the value of `from`. */
 static bool takes_other(const struct region_metric *m, const uint64_t *to, const uint64_t *from)
 {
 	if (combine_of(m) == SL_COMBINE_MOST_RECENT)

@@ -25,7 +25,7 @@ struct collect_item {
 	uint32_t column;
 };
 #define ITEM_RETIRED 0x80000000u
-/* flag in column: the item belongs to the same series as the previous item */
+/* flag in `column`: the item belongs to the same series as the previous item */
 #define ITEM_MORE 0x80000000u
 
 struct collect_index_family {

@@ -25,8 +25,9 @@ struct collect_family_name {
 	struct base_node node;
 	unsigned int refs; /* protected by the lock of struct collect_defs */
 	uint64_t build;	   /* the index build for which place is valid */
-	size_t place; /* position of the name's first family in that index; SIZE_MAX: left out */
-	bool clash;   /* the name is reserved, or samples of another family have it */
+	/* position of the first family of this name in that index; SIZE_MAX: left out */
+	size_t place;
+	bool clash; /* the name is reserved, or samples of another family have it */
 	/*
 	 * family of counters: its samples end in _total, so another family may have the bare name
 	 */

@@ -25,9 +25,10 @@
 #include "collect/read/turn.h"
 #include "collect/read/worker.h"
 
-#define DRIVE_NS  5000000u    /* time between two calls of fabric_drive() within a round */
-#define STATS_NS  100000000u  /* time between two copies of the fabric's counters */
-#define SETTLE_NS 2000000000u /* a region that takes longer than this does not delay "settled" */
+#define DRIVE_NS 5000000u   /* time between two calls of fabric_drive() within a round */
+#define STATS_NS 100000000u /* time between two copies of the fabric's counters */
+/* do not wait longer than this for a region before reporting "settled" */
+#define SETTLE_NS 2000000000u
 
 static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 {
@@ -84,7 +85,7 @@ static void poll_beside(struct collect_link *l, uint64_t now_ns)
 void collect_link_free(struct collect_link *l)
 {
 	collect_fetch_free(l);
-	if (!l->fabric) { /* the link of a spare host */
+	if (!l->fabric) { /* only a spare host has a link without a fabric */
 		pthread_mutex_destroy(&l->stats_lock);
 		return;
 	}
@@ -144,7 +145,10 @@ static void advance_round(struct collect_link *l, uint64_t now_ns)
 		if (r->step == STEP_BOUND && !r->gone && !collect_reads_beside(l->c, r->kind) &&
 		    !read_region(l, r))
 			return;
-		/* This includes regions that the urgent list had no memory for. */
+		/*
+		 * This also handles regions that could not be put on the urgent list for lack of
+		 * memory.
+		 */
 		if (!r->gone && !r->synthetic &&
 		    (r->schema_step != SCHEMA_IDLE || r->step == STEP_MAP ||
 		     (r->step == STEP_DROPPED && now_ns >= r->retry_ns)))
@@ -160,7 +164,7 @@ static void finish_round(struct collect_link *l, uint64_t now_ns)
 		return;
 	l->active = false;
 	relaxed_bump(l->rounds, 1);
-	/* Each region found at first has been read, or cannot be read. */
+	/* Every region of the first directory has been read, or cannot be read. */
 	if (l->dir_ok_ns && !l->dir_moved && (!l->urgents || now_ns - l->up_ns > SETTLE_NS))
 		relaxed_store(l->settled, true);
 }

@@ -30,7 +30,7 @@ struct collect_link {
 	uint64_t epoch, drive_ns, up_ns;
 	bool paused;	     /* the host is not wanted, and all its regions are released */
 	bool broken;	     /* the link could not be opened */
-	bool tried, settled; /* settled: all regions found at first were read */
+	bool tried, settled; /* settled: all regions of the first directory were read */
 	bool away;	     /* logged as unreachable */
 
 	/* Directory. */

@@ -17,7 +17,7 @@
 /* a region is dropped if its hot line does not settle for this long */
 #define HOT_MAX_NS   5000000000u
 #define FINAL_PASSES 20u	 /* maximum passes to read all lines of a dead region */
-#define HELD_MAX_NS  5000000000u /* hold back a snapshot for at most this long */
+#define HELD_MAX_NS  5000000000u /* maximum time for which a snapshot is held back */
 #define HELD_URGENT  8u		 /* passes outside the rounds while a snapshot is held back */
 
 /* Returns how many lines a plan for this layout and hot line reads. */
@@ -55,7 +55,7 @@ static void start_marks(struct collect_region *r)
 	r->snapshot_new = false;
 	r->any_unseen = true;
 	r->held = 0;
-	if (r->mark_words) /* a region with only spans has no marks */
+	if (r->mark_words) /* a region that has only spans has no bitmaps */
 		memset(r->unseen, 0xff, r->mark_words * sizeof(*r->unseen));
 }
 

@@ -14,8 +14,7 @@
 
 #define EVERY_NS 1000000000ll
 /*
- * A publisher that started at most this long before its first reading is new, and so are all its
- * counts.
+ * If a publisher started at most this long before it was first read, all its counts are new.
  */
 #define FRESH_NS 2000000000ll
 
@@ -32,7 +31,7 @@ struct past_region {
 	struct base_node node; /* by instance */
 	uint64_t instance;
 	int64_t next_ns;
-	uint64_t layout, life; /* life: number of the publisher's start event */
+	uint64_t layout, life; /* life: number of the event that reports the publisher's start */
 	uint32_t state;
 	struct past_histogram *histogram;
 	size_t histograms;

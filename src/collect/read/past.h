@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * past.h - complements the history of values: the observations of histograms per bucket, about once
- * per second, and the starts and ends of publishers. A tap fills it, and any thread reads it. A
- * worker that finds it locked tries again with its next row, and loses nothing.
+ * past.h - complements the history of values by the observations of histograms per bucket, about
+ * once per second, and by the starts and ends of publishers. A tap fills it, and any thread reads
+ * it. A worker that finds it locked tries again with its next row, and loses nothing.
  */
 #ifndef SL_COLLECT_READ_PAST_H
 #define SL_COLLECT_READ_PAST_H

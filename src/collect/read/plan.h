@@ -13,7 +13,7 @@
 
 /* Reading across a gap of this size costs less than another READ. */
 #define COLLECT_PLAN_GAP 256u
-/* Maximum length of a READ: short READs overlap, while a long one blocks landing memory. */
+/* Maximum length of a READ: short READs overlap, while a long one occupies landing memory. */
 #define COLLECT_PLAN_READ_MAX 65536u
 
 #define COLLECT_PIECE_HOT     UINT32_MAX

@@ -44,8 +44,9 @@ struct collect_op {
 	 * meaning depends on the kind: an entry, a READ of the plan, or a byte offset in the schema
 	 */
 	uint32_t index;
-	uint32_t low, high;	     /* for a pass: range of bytes within the plan's READ */
-	struct collect_fetch *fetch; /* the fetch to answer, owned by fetch.c until then */
+	uint32_t low, high; /* for a pass: range of bytes within the plan's READ */
+	/* the fetch to answer; owned by fetch.c until it is answered */
+	struct collect_fetch *fetch;
 	uint8_t tries;
 };
 

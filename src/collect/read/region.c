@@ -146,8 +146,8 @@ static int make_labels(struct collect_region *r, const char *hostname)
 			own[taken++] = attested[i].key;
 	}
 	/*
-	 * If the host knows the pod but not yet its container, the publisher's container label is
-	 * only an exported one.
+	 * If the host knows the pod but not yet its container, the publisher's own container label
+	 * is renamed to exported_container.
 	 */
 	if (*r->tenant->who.names.pod && !*r->tenant->who.names.container)
 		own[taken++] = "container";
@@ -269,8 +269,8 @@ bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
 	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
 		return false;
 	/*
-	 * Final values never change: they are as current as the directory that lists them, or that
-	 * a restarted agent may list again.
+	 * Final values never change, so they are current as long as the directory lists them, or a
+	 * restarted agent may list them again.
 	 */
 	if (host > fresh && (step == STEP_FINAL ||
 			     (step == STEP_UNBOUND && relaxed_load(r->state) != SL_STATE_LIVE)))

@@ -16,7 +16,9 @@
 struct collect_host;
 struct collect_link;
 
-/* Maximum number of a region's labels: the header's, host, process and the tenant's. */
+/*
+ * Maximum number of a region's labels: those of the header, host, process, and those of the tenant.
+ */
 #define COLLECT_REGION_LABELS (SL_LABELS_MAX + 2 + COLLECT_TENANT_LABELS)
 
 enum collect_step {
@@ -26,7 +28,7 @@ enum collect_step {
 	STEP_BOUND,	/* the region is read in every round */
 	STEP_FINAL,	/* the publisher ended and its final values were read */
 	STEP_DROPPED,	/* the region is hostile or unreadable; try again at retry_ns */
-	STEP_SYNTHETIC, /* an attached part makes the region's values */
+	STEP_SYNTHETIC, /* the values come from an attached part, not from READs */
 	STEP_GONE,
 };
 
@@ -41,7 +43,7 @@ enum collect_event {
 	EVENT_CHANGED = 16, /* the region's step or state changed */
 };
 
-/* Control's result for a schema. */
+/* The layout or fault that control derived from a schema. */
 struct collect_built {
 	struct collect_snapshot *snapshot; /* NULL: see fault, or out of memory */
 	enum region_fault fault;
@@ -57,15 +59,16 @@ struct collect_region {
 	struct collect_link *link;
 	struct collect_worker *worker;
 	uint64_t instance;
-	uint64_t age; /* order of appearance */
+	uint64_t age; /* number in the order in which the link found its regions */
 
 	/* Immutable after EVENT_NEW. */
 	struct region_info *info;
 	struct collect_tenant *tenant;	  /* unknown until the tenant's record has been read */
 	struct collect_label_set *labels; /* labels with host, identity and process */
 	struct collect_label_set *group;  /* labels without process */
-	bool synthetic;			  /* an attached part makes the values (STEP_SYNTHETIC) */
-	uint64_t period_ns;		  /* for a synthetic region: time between two passes */
+	/* the values come from an attached part (STEP_SYNTHETIC) */
+	bool synthetic;
+	uint64_t period_ns; /* for a synthetic region: time between two passes */
 
 	/* Written by the worker, read by any thread. */
 	uint32_t state; /* enum sl_region_state from the directory */
@@ -104,17 +107,17 @@ struct collect_region {
 	struct region_hot hot;
 	uint64_t hot_ok_ns;
 	uint64_t hot_ns; /* when the READ of hot was posted */
-	/* hot_ns of the last hot line with the generation of the current layout */
+	/* hot_ns of the last hot line whose generation was that of the current layout */
 	uint64_t layout_ns;
 	struct collect_snapshot *snapshot;
 	bool snapshot_new; /* no pass has been made for the snapshot yet */
 	bool renamed; /* some cells changed metric: hold the snapshot back until all are read */
-	uint64_t snapshot_ns; /* when the snapshot was installed */
+	uint64_t snapshot_ns; /* time when the snapshot was installed */
 	uint32_t held;	      /* number of passes held back, not published (see unseen) */
 	/*
-	 * Bitmaps of lines. stale: the line was unsettled in some stripe in this pass. unseen: in
-	 * no pass since the snapshot was installed was the line settled in all stripes. The
-	 * snapshot is held back while a line is unseen.
+	 * Bitmaps of lines. stale: the line was unsettled in some stripe in this pass. unseen:
+	 * since the snapshot was installed, there has been no pass in which the line was settled in
+	 * all stripes. The snapshot is held back while a line is unseen.
 	 */
 	uint64_t *stale, *unseen;
 	size_t mark_words;
@@ -132,7 +135,7 @@ struct collect_region {
 	enum collect_schema_step schema_step;
 	/* earliest time of the next schema read; minimum time between two reads */
 	uint64_t schema_at_ns, schema_pause_ns;
-	uint64_t schema_hot_ns; /* hot_ns of the hot line with schema_generation */
+	uint64_t schema_hot_ns; /* hot_ns of the hot line that contained schema_generation */
 	uint32_t schema_posted, schema_got, schema_tries;
 	bool schema_failed;
 	uint64_t schema_seen; /* generation of the current layout */

@@ -33,8 +33,8 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 	fault = collect_region_identify(r, read->to, collect_host_name(l->host));
 	if (fault == REGION_FAULT_COUNT || fault == REGION_FAULT_MEMORY) {
 		/*
-		 * REGION_FAULT_COUNT: another region has taken the place; the directory will list
-		 * it soon.
+		 * REGION_FAULT_COUNT means that another region has taken the place; the directory
+		 * will soon list that one.
 		 */
 		if (fault == REGION_FAULT_COUNT)
 			relaxed_bump(l->worker->wrong_instance, 1);
@@ -128,7 +128,7 @@ static void tenant_over(struct collect_link *l, struct collect_op *op,
 
 static const struct collect_op_kind tenant_read = {.take = take_tenant, .over = tenant_over};
 
-/* Ignores the record if it belongs to another entry: this entry then has no names. */
+/* Ignores a record that belongs to another entry; this entry then has no names. */
 static bool take_names(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 		       uint64_t now_ns)
 {
@@ -308,7 +308,7 @@ void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 		return;
 	l->urgent_ns = now_ns;
 	if (!collect_directory_lease_holds(l, now_ns)) {
-		/* The round must not wait for passes that wait for the directory. */
+		/* A round must not wait for a pass that is itself waiting for the directory. */
 		for (uint32_t i = 0; i < count; i++) {
 			l->urgent[i]->want_pass |= l->urgent[i]->pass;
 			collect_pass_cut_short(l, l->urgent[i]);

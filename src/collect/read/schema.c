@@ -181,7 +181,7 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 							: r->info->schema + at - r->created_bytes;
 		struct collect_op *op = NULL;
 
-		/* Records must be copied later than their cells. */
+		/* A record must be copied later than its cell. */
 		if (at >= r->created_bytes && r->schema_got < r->created_bytes)
 			return;
 		if (!collect_turn_slow(r) || collect_turn_pay(r, n))
@@ -194,8 +194,8 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 }
 
 /*
- * Notes for the history since when each column has had its current metric. Returns true if a column
- * now has another metric, or none.
+ * Records, for the history, the time since which each column has had its current metric. Returns
+ * true if a column now has another metric, or none.
  */
 static bool compare_columns(struct collect_snapshot *now, const struct collect_snapshot *before)
 {

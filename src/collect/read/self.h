@@ -114,7 +114,7 @@ struct collect_self_counter {
 
 bool collect_self_counters(struct collect_self *s, struct export_series *out, const char *key,
 			   const struct collect_self_counter *counters, size_t n);
-/* Returns the value of a counter owned by LINKS or FABRIC for one host. */
+/* Returns one host's value of a counter that LINKS or FABRIC own. */
 uint64_t collect_self_of_host(const struct collect_host *h, const struct collect_self_counter *n);
 uint64_t collect_self_sum(const struct collect_self *s, const struct collect_self_counter *n);
 

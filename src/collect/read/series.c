@@ -44,7 +44,7 @@ static bool add_labels(struct series_labels *l, size_t at, const struct collect_
 	return true;
 }
 
-/* Returns 1 to continue, 0 if the caller has enough, or -ENOMEM. */
+/* Returns 1 to continue, 0 if the caller wants no more, or -ENOMEM. */
 static int show_series(const struct collect_index *x, const struct collect_item *i,
 		       const char *name, struct series_labels *l,
 		       const struct collect_series_walk *walk)

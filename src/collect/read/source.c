@@ -176,7 +176,8 @@ static void *walk_begin(void *ctx)
 		const struct collect_region *r = w->x->region[i];
 
 		/*
-		 * An expired region counts in its sum until the next index includes it as retired.
+		 * An expired region still counts in its sum until the next index replaces it by a
+		 * retired sum.
 		 */
 		w->seen[i] = collect_region_visible(r, now) ||
 					     (w->sums && relaxed_load(r->step) == STEP_GONE)
@@ -329,7 +330,7 @@ static bool more_exemplars(struct source_walk *w)
 }
 
 /*
- * Collects the exemplars of an item. Above the limit, each replaces an older one in turn, so that
+ * Collects the exemplars of an item. Beyond the limit, each new one replaces the oldest, so that
  * the latest remain. Returns false if out of memory.
  */
 static bool gather_exemplars(struct source_walk *w, const struct collect_item *i)

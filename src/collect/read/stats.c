@@ -179,7 +179,10 @@ struct taker {
 	const struct region_metric *metric;
 };
 
-/* Takes points, given oldest first, from their end. Returns true while older points are wanted. */
+/*
+ * Takes points, starting with the newest; the arguments have the oldest first. Returns true if
+ * older points are wanted, too.
+ */
 static bool take_points(struct taker *t, const int64_t *ns, const uint64_t *v, unsigned int n)
 {
 	while (n--) {

@@ -17,7 +17,7 @@ struct collect_region;
 
 #define COLLECT_TENANT_LABELS 6u
 
-/* A tenant's turns in the rounds of one link. Used only by the worker, except where marked. */
+/* The share of a tenant in the rounds of one link. Used only by the worker, except where marked. */
 struct collect_turn {
 	uint64_t lines;	       /* lines of a pass over all regions of the tenant; any thread */
 	uint64_t part;	       /* lines per round while the tenant is slow */
@@ -32,7 +32,8 @@ struct collect_tenant {
 	struct base_node node; /* node of the host's table */
 	struct collect_host *host;
 	unsigned int refs; /* protected by the host's lock */
-	uint64_t idle_ns;  /* since when the tenant has had no region; it is kept, with its debts */
+	/* time since which the tenant has had no region; it is remembered with its debts */
+	uint64_t idle_ns;
 	struct region_tenant who; /* id, pid and instance are those of the tenant's first region */
 	bool known;
 	bool exempt; /* exempt from shares: trusted, or unknown */
@@ -48,7 +49,7 @@ struct collect_tenant {
 	int64_t credit_ns;			   /* CPU time left to make layouts */
 	uint64_t credit_at_ns;
 	bool waits;
-	struct collect_turn turn[]; /* turns by link of the host */
+	struct collect_turn turn[]; /* one element per link of the host */
 };
 
 /*

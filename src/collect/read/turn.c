@@ -10,8 +10,8 @@
 #include "collect/read/link.h"
 #include "collect/read/worker.h"
 
-#define DIVIDE_NS   100000000u /* time between two divisions */
-#define PERIOD_NS   10000000u  /* assumed period if there is none */
+#define DIVIDE_NS   100000000u /* interval at which each tenant's share is recomputed */
+#define PERIOD_NS   10000000u  /* period to assume if none is set */
 #define MEASURABLE  10000u     /* minimum number of lines to measure their cost */
 #define LINE_NS_MAX 1000u
 
@@ -113,7 +113,7 @@ static void sum_up(struct collect_link *l)
 	}
 }
 
-/* Returns the number of lines that can be read in half a period at their recent cost. */
+/* Returns the number of lines that can be read in half a period, at the recent cost per line. */
 static uint64_t get_budget(struct collect_link *l)
 {
 	struct collect_worker *w = l->worker;

@@ -33,7 +33,7 @@ void collect_turns_free(struct collect_link *l);
 bool collect_turn_slow(const struct collect_region *r);
 /* Returns true if a slow region starts a pass in this round. */
 bool collect_turn_due(const struct collect_region *r);
-/* Charges a READ to the tenant's part of this round; returns false if nothing is left. */
+/* Charges a READ to the tenant's part of this round; returns false if nothing is left of it. */
 bool collect_turn_pay(const struct collect_region *r, uint32_t bytes);
 
 /*

@@ -13,11 +13,12 @@
 #include "collect/read/host.h"
 #include "collect/read/worker.h"
 
-#define SPIN_NS	       30000u  /* how long to spin first, as completions take microseconds */
+/* spin for this long before the first sleep, as completions take microseconds */
+#define SPIN_NS	       30000u
 #define NAP_NS	       50000u  /* sleep between two polls after that */
-#define URGENT_NAP_NS  500000u /* sleep while control makes a layout, which takes less */
+#define URGENT_NAP_NS  500000u /* sleep while control makes a layout */
 #define CONNECT_NAP_NS 5000000u
-#define IDLE_NAP_NS    100000000u /* also the maximum delay of a stop */
+#define IDLE_NAP_NS    100000000u /* a stop takes effect within this time */
 #define STALLED_NS     1000000u	  /* a link without a completion for this long is stalled */
 
 /* Bucket i holds values up to 2^(i/4) microseconds. */
@@ -63,7 +64,7 @@ static void prepare_thread(struct collect_worker *w)
 
 	snprintf(name, sizeof(name), "worker-%u", w->number);
 	pthread_setname_np(pthread_self(), name);
-	/* The default timer slack of 50 us would make deadlines late. */
+	/* With the default timer slack of 50 us, rounds would start late. */
 	prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
 	if (w->cpu >= 0) {
 		cpu_set_t set;

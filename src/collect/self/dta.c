@@ -7,7 +7,7 @@
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
 
-/* The part's memory in a walk. */
+/* State of a walk over the stores (collect_part.walk_bytes). */
 struct stores_walk {
 	json_t *status;
 };
@@ -65,7 +65,7 @@ static bool of_objects(struct collect_self *s, struct export_series *out, const 
 	return j && collect_self_label(s, out, "store", name_of(j)) && collect_self_u64(out, bytes);
 }
 
-/* The load of the newest epoch; 0 for a store without an epoch. */
+/* Returns the load of the newest epoch as a value; 0 for a store without an epoch. */
 static bool dta_load(struct collect_self *s, struct export_series *out)
 {
 	const json_t *j = get_store(s);
@@ -156,7 +156,10 @@ static bool dta_reloads(struct collect_self *s, struct export_series *out)
 			  json_object_get(get_status(s), s->at ? "reloads_refused" : "reloads"));
 }
 
-/* Returns the i-th number of an input's counters, including refusals; false after the last one. */
+/*
+ * Finds the i-th number among an input's counters, including refusals. Returns false after the last
+ * one.
+ */
 static bool device_number(const json_t *counts, size_t i, char name[64], json_t **number)
 {
 	json_t *refused = json_object_get(counts, "refused"), *value;
@@ -241,7 +244,10 @@ static bool dta_refused(struct collect_self *s, struct export_series *out)
 	return false;
 }
 
-/* Returns series i in the file of stores, counted over all stores; *of: the store's name. */
+/*
+ * Returns the i-th series that the configuration of the stores lists, over all stores; *of: the
+ * store's name.
+ */
 static const json_t *get_listed(struct collect_self *s, size_t i, const char **of)
 {
 	json_t *j;

@@ -30,7 +30,7 @@
 struct lane {
 	char *store;
 	struct sl_query_append_reader reader;
-	uint64_t saved; /* block number; all earlier blocks are acknowledged */
+	uint64_t saved; /* number of the first block that is not acknowledged */
 	bool begun;
 };
 
@@ -252,7 +252,8 @@ static bool produce_item(struct collect_reports *r, const struct lane *l, uint64
 }
 
 /*
- * Waits until the fate of all produced messages is decided. Returns false if the thread must stop.
+ * Waits until each produced message has been delivered or has failed. Returns false if the thread
+ * must stop.
  */
 static bool wait_settled(struct collect_reports *r, struct export_kafka_stats *st)
 {

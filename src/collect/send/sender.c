@@ -14,7 +14,7 @@
 
 #define POINTS	  16384u	 /* maximum points per series at a time */
 #define LOOK_NS	  500000000u	 /* time between two searches for pods */
-#define BEHIND_NS 600000000000ll /* samples older than this are given up */
+#define BEHIND_NS 600000000000ll /* samples older than this are not sent */
 #define SECOND_NS 1000000000ull
 #define STEP_NS	  1000000000ll /* a clock that moves by less was not set */
 
@@ -313,7 +313,7 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 		export_remote_write_points(s->w, series, s->out, (size_t)n);
 }
 
-/* Gives up older samples; time that the clock skipped does not count as lost. */
+/* Skips samples that are too old. Time that the clock skipped does not count as lost. */
 static void skip_older(struct collect_sender *s, struct sender_pod *p, int64_t oldest)
 {
 	uint64_t skipped = act_sample_skip(&p->plan, &s->o, oldest);
@@ -328,7 +328,10 @@ static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t en
 {
 	/* The current time by the clock as watch_clock() last saw it. */
 	int64_t now = (int64_t)base_now_ns() + s->offset_ns, oldest = now - BEHIND_NS;
-	/* A row read before now may be published later; sampling leaves enough time for this. */
+	/*
+	 * A row that was read before now may not be published yet. Sampling allows for this delay;
+	 * without sampling, stop at the last time for which all rows are published.
+	 */
 	int64_t decided = s->o.every_ns ? now : BASE_MIN(now, collect_collector_shown(s->c));
 
 	for (;;) {

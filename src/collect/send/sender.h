@@ -34,8 +34,8 @@ struct collect_sender_form {
 
 struct collect_sender_stats {
 	uint64_t pods;
-	uint64_t windows;    /* spans sent at full resolution, or parts of them */
-	uint64_t late_ns;    /* total time of spans chosen too late */
+	uint64_t windows;    /* spans, or parts of spans, sent at full resolution */
+	uint64_t late_ns;    /* total time missing in spans that were selected too late */
 	uint64_t skipped_ns; /* total time given up because the receiver was too far behind */
 	/* time until samples are sent again after the clock was set back; 0: not withheld */
 	uint64_t withheld_ns;

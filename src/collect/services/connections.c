@@ -15,7 +15,7 @@
 #include "collect/tables/tables.h"
 
 #define FRESH_NS 3000000000ll /* a connection unchanged for this long is inactive */
-#define WHYS_MAX 4096u	      /* maximum connections per look whose limit is determined */
+#define WHYS_MAX 4096u	      /* maximum number of connections per look whose limit is determined */
 
 /* ---- requests ---- */
 

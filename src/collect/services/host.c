@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * host.c - saturation according to the region of a host (docs/host.md): the resources that
- * containers use, their limits, and the time that tasks wait. A region counts only if its agent
- * attests root or the agent's own user: no other publisher can name a container.
+ * containers use, their limits, and the time that tasks wait. A region counts only if the agent
+ * attests that its publisher is root or the agent's own user, so that no other publisher can make
+ * claims about a container.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -61,8 +62,8 @@ static const char *label_of(const struct region_metric *m, const char *key)
 }
 
 /*
- * Finds or adds the container with this id; the containers of one host are contiguous while its
- * region is walked.
+ * Finds or adds the container with this id; while a host's region is walked, its containers are
+ * contiguous.
  */
 static struct collect_services_container *container_of(struct box_walk *w, const char *id)
 {

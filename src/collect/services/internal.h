@@ -13,7 +13,7 @@
 #define SERVICES_TICKS (COLLECT_SERVICES_WINDOW + 4)
 
 struct collect_services_tick {
-	bool told; /* the values belong to this tick */
+	bool told; /* the values were received in this tick */
 	double requests, errors;
 };
 
@@ -87,7 +87,7 @@ struct collect_services_process {
 	struct collect_services_service *service;
 };
 
-/* A container of a host, or with an empty id the host itself. */
+/* A container of a host or, if the ID is empty, the host itself. */
 #define SERVICES_HOST_VALUES	8
 #define SERVICES_HOST_RATES	4
 #define SERVICES_CONTAINERS_MAX 2048u /* maximum containers per host */

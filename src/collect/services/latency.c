@@ -60,7 +60,7 @@ void collect_latency_add(struct collect_latency *to, const struct region_metric 
 			high = i < m->bound_count ? m->bounds[i] : low;
 		}
 		low = low > 0 ? low : 0;
-		/* The last bucket has no upper bound: count its observations at the lower bound. */
+		/* The last bucket has no upper bound, so use its lower bound as the value. */
 		if (i + 1 == m->bucket_count)
 			high = low;
 		collect_latency_spread(to, low * unit, high * unit, (double)buckets[i]);

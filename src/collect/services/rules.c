@@ -10,7 +10,7 @@
 #define NAME_BYTES 128u
 
 /*
- * Names without "_total" and without a unit at their end; dots are written as '_'. '*' matches any
+ * Metric names, without "_total" or a unit at the end, and with '_' for dots. '*' matches any
  * prefix. The first match is the rule; its index in the table is its rank.
  *
  * Sources: "Metric and label naming" of prometheus.io; the default names of the client libraries

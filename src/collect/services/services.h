@@ -59,7 +59,7 @@ struct collect_service_saturation {
 struct collect_service_view {
 	const char *service, *kube_namespace;
 	uint32_t pods, live, stale, dead; /* dead: ended without closing in order */
-	uint32_t hosts, instances;	  /* number of entries in the lists below */
+	uint32_t hosts, instances;	  /* number of entries in host[] and in instance[] */
 	const char *host[COLLECT_SERVICES_LISTED];
 	uint64_t instance[COLLECT_SERVICES_LISTED];
 	enum collect_service_from requests_from, latency_from;

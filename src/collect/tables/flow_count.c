@@ -28,7 +28,7 @@ static struct region_flow parse_words(const uint64_t *words)
 	struct region_flow f;
 
 	if (region_flow_parse(words, &f))
-		/* never happens: the words were parsed before they were stored */
+		/* cannot happen, because the words were parsed before they were stored */
 		memset(&f, 0, sizeof(f));
 	return f;
 }
@@ -60,7 +60,7 @@ static bool enter_workload(struct collect_link *l, struct collect_flow_table *t,
 
 	service_of(t, f, &role, &port);
 	/*
-	 * A listening port without a connection gets a series of its own only after a refused
+	 * A listening port without a connection gets its own series only after a refused
 	 * connection.
 	 */
 	s->lumped = s->listener && !f->drops;
@@ -94,8 +94,8 @@ static void arrive_flow(struct collect_link *l, struct collect_flow_table *t,
 }
 
 /*
- * Finds the owner, whose name may become known later than the flow. *anew: nothing of the flow has
- * been counted yet. Returns false if out of memory.
+ * Finds the owner, whose name may become known later than the flow. Sets *anew if nothing of the
+ * flow has been counted yet. Returns false if out of memory.
  */
 static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 			 struct collect_flow_seen *s, const struct region_flow *f, uint64_t now_ns,
@@ -173,7 +173,7 @@ static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
 	relaxed_bump(collect_tables_of(l)->flow_stats.from_journal, 1);
 }
 
-/* Called when the slot was reused: the rest of the flow is in the journal. */
+/* Called when the slot was reused. The final values of the flow are in the journal. */
 static bool leave_slot(struct collect_link *l, struct collect_flow_table *t,
 		       struct collect_flow_seen *s, const uint64_t *words, uint64_t now_ns)
 {
@@ -281,7 +281,10 @@ static void take_end(struct collect_link *l, struct collect_flow_table *t,
 			count_unseen(l, &s->end);
 		s->end = *e; /* the final values are in the slot, now or in the next pass */
 	} else if (s && p->pass[i] != t->pass) {
-		/* The slot did not settle: the end belongs to its flow, or to an earlier one. */
+		/*
+		 * The slot did not settle, so the end belongs to the flow in it or to an earlier
+		 * one.
+		 */
 		if (s->end.id && s->end.id != s->id)
 			count_unseen(l, &s->end);
 		else if (s->end.id && !leave_slot(l, t, s, p->now[i], now_ns))
@@ -300,7 +303,7 @@ void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, 
 		qsort(t->orphan, t->orphans, sizeof(*t->orphan), base_by_u64);
 	if (t->events)
 		qsort(t->event, t->events, sizeof(*t->event), base_by_u64);
-	/* A line that was read again with an unsettled neighbour appears twice. */
+	/* A line appears twice if it was read again together with an unsettled neighbour. */
 	for (uint32_t i = 0; i < t->events; i++)
 		if (t->event[i].number < t->journal_end &&
 		    (!i || t->event[i].number != t->event[i - 1].number))

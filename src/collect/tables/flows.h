@@ -26,8 +26,8 @@ struct collect_flow_seen {
 	bool lumped;	   /* a listener whose port is still counted under "other" */
 	uint64_t since_ns; /* since when the flow waits for its owner's name; 0: it does not wait */
 	/*
-	 * The end that the journal reports for this slot: of this flow or, if the slot did not
-	 * settle, of a later flow that may not have been seen yet. id 0: none.
+	 * The last end that the journal reported for this slot. It belongs to this flow or, if the
+	 * slot did not settle, perhaps to a later one that was not seen yet. id 0: none.
 	 */
 	struct region_flow_record end;
 };
@@ -40,10 +40,11 @@ struct collect_flow_page {
 	uint64_t now[FLOW_PAGE][FLOW_WORDS];
 	/* state of the slot at least a second earlier, possibly of another flow */
 	uint64_t before[FLOW_PAGE][FLOW_WORDS];
-	uint64_t middle[FLOW_PAGE][FLOW_WORDS]; /* the next `before`; worker only */
-	int64_t read_ns[FLOW_PAGE];		/* CLOCK_REALTIME when `now` was first read */
-	uint64_t workload[FLOW_PAGE];		/* instance of the flow's workload */
-	uint32_t pass[FLOW_PAGE]; /* pass in which the slot last settled; worker only */
+	/* state that replaces `before` later; worker only */
+	uint64_t middle[FLOW_PAGE][FLOW_WORDS];
+	int64_t read_ns[FLOW_PAGE];   /* CLOCK_REALTIME when `now` was first read */
+	uint64_t workload[FLOW_PAGE]; /* instance of the flow's workload */
+	uint32_t pass[FLOW_PAGE];     /* pass in which the slot last settled; worker only */
 	struct collect_flow_seen seen[FLOW_PAGE]; /* worker only */
 };
 
@@ -52,7 +53,7 @@ struct collect_flow_orphan {
 	uint64_t id;
 	struct collect_flow_seen seen;
 	uint64_t acked, received;
-	bool late; /* one pass went by without the flow's end */
+	bool late; /* a pass has ended without reporting the flow's end */
 };
 
 struct collect_flow_table {
@@ -98,7 +99,7 @@ bool collect_flow_take(struct collect_link *l, struct collect_flow_table *t, uin
 		       const uint64_t *words, const struct region_flow *f, uint64_t now_ns);
 /* Ends a pass: all its slots and journal lines were taken, except unsettled ones. */
 void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, uint64_t now_ns);
-/* Gives the table up: the ends of its open flows will not be seen. */
+/* Called when the table is abandoned: the ends of its open flows will not be seen. */
 void collect_flows_abandon(struct collect_link *l, struct collect_flow_table *t);
 
 /* ---- flow_owner.c ---- */

@@ -21,7 +21,7 @@ enum collect_table { TABLE_FLOWS, TABLE_LAYERS, TABLE_TASKS, TABLE_SEGMENTS, TAB
 /* Totals over all tables of one kind that the host has had. Read by any thread. */
 struct collect_table_stats {
 	uint64_t passes, missed, unsettled;
-	uint64_t refused; /* number of slots beyond the limit now */
+	uint64_t refused; /* current number of slots beyond the limit */
 	uint64_t ignored; /* tables ignored because the host already had one */
 };
 
@@ -52,9 +52,9 @@ struct collect_host_tables {
 		bool had;		       /* the host had such a table before */
 	} table[TABLES];
 	struct collect_workload *workloads;
-	uint64_t workloads_ns;	      /* when to look for idle workloads next */
+	uint64_t workloads_ns;	      /* next time to look for idle workloads */
 	pthread_mutex_t lock;	      /* protects only the pointer below */
-	struct collect_region *flows; /* of table[TABLE_FLOWS], for other threads */
+	struct collect_region *flows; /* region of table[TABLE_FLOWS], for other threads */
 	/* Read by any thread. */
 	struct collect_table_stats table_stats[TABLES];
 	struct collect_flow_stats flow_stats;

@@ -202,7 +202,9 @@ static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t 
 	return p;
 }
 
-/* Matches the pairs whose rings were both read to the end since the pair's last record. */
+/*
+ * Advances each pair for which both rings have been read to the end since the pair's last record.
+ */
 static void go_on(struct collect_pair_latency *n, const struct collect_segment_batch *b)
 {
 	for (size_t i = 0; i < n->pairs; i++) {
@@ -347,7 +349,7 @@ static void take_batch(struct collect_pair_latency *n, const struct collect_segm
 	go_on(n, b);
 }
 
-/* Returns the time, by the host's clock, up to which its records have certainly been read. */
+/* Returns the time, by the host's clock, up to which all of its records have been read. */
 static uint64_t read_up_to(const struct host_state *h)
 {
 	uint64_t since = h->latest ? h->pass_ns - h->heard : 0;

@@ -5,8 +5,8 @@
  * sent by one host with those received by the other. Each ring is READ ten times per second,
  * outside the rounds. Workers hand over batches and do not wait.
  *
- * Two hosts form a pair once one has sent to an address of the other; a host's addresses are the
- * local addresses of its own segments.
+ * Two hosts form a pair once one has sent to an address of the other. A host's addresses are the
+ * local addresses in its own records.
  */
 #ifndef SL_COLLECT_TABLES_PAIR_LATENCY_H
 #define SL_COLLECT_TABLES_PAIR_LATENCY_H

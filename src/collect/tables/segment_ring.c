@@ -94,7 +94,7 @@ static void lose_ring(struct collect_link *l, struct collect_region *r)
 	struct collect_segment_batch *b = batch_new(l, ring_of(r), 0);
 
 	if (!b)
-		return; /* without memory for the message, the host will just become stale */
+		return; /* out of memory: give up; the host will become stale */
 	b->gone = true;
 	collect_pair_latency_push(collect_tables_of(l)->all->pair_latency, b);
 }

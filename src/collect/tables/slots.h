@@ -15,7 +15,7 @@
 struct collect_slot_seen {
 	uint64_t generation;
 	uint64_t since_ns; /* when the owner was first seen */
-	uint64_t *word;	   /* lines as last counted; NULL: not counted yet */
+	uint64_t *word;	   /* the lines as of the last count; NULL: not counted yet */
 	struct collect_workload *workload;
 	uint32_t group;
 	uint32_t pass; /* pass in which the owner was first seen */
@@ -44,7 +44,7 @@ struct collect_slot_table {
 	struct collect_slot_seen *seen;
 };
 
-/* The key in the first line of a slot. */
+/* The owner of a slot, as its first line says. */
 struct collect_slot_key {
 	uint64_t generation, cgroup;
 	bool free, ended;

@@ -31,7 +31,10 @@ struct collect_table_type {
 				  const struct sl_region_header *copy, uint64_t length);
 	/* Frees the memory that the table points to. */
 	void (*clear)(struct collect_table_reader *t, struct collect_tables *all);
-	/* Called when the region becomes the link's table, or ceases to be it. gone may be NULL. */
+	/*
+	 * Called when the region becomes the link's table, and when it ceases to be. gone may be
+	 * NULL.
+	 */
 	void (*found)(struct collect_link *l, struct collect_region *r);
 	void (*gone)(struct collect_link *l, struct collect_region *r);
 	/*
@@ -65,7 +68,7 @@ struct collect_table_reader {
 	bool hot_requested; /* the hot line was requested in this pass */
 	bool first;	    /* no pass is complete yet */
 	bool dropped;	    /* the region was dropped because of its hot line */
-	bool follows;	    /* another table of this host was read before */
+	bool follows;	    /* an earlier table of this host has been read */
 	uint32_t reads;	    /* number of READs in flight */
 	uint64_t hot_at;    /* offset of the hot line */
 	uint64_t due_ns, begun_ns, hot_ok_ns;
@@ -148,7 +151,7 @@ static inline void collect_unsettled_add(struct collect_unsettled *u, uint32_t a
 }
 
 /*
- * Narrows the READ down to the unsettled part. Returns false if all lines settled, or no try is
+ * Narrows the READ down to the unsettled part. Returns false if all lines settled, or no retry is
  * left.
  */
 bool collect_table_again(const struct collect_op *op, struct fabric_read *read,

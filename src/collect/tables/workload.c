@@ -57,8 +57,8 @@ static uint64_t extend_hash(uint64_t h, const char *s)
 }
 
 /*
- * The same at all collectors that read the host, unlike the key; alerts identify the workload by
- * it.
+ * Unlike the key, the instance is the same at all collectors that read the host, because alerts
+ * identify the workload by it.
  */
 static uint64_t make_instance(struct collect_link *l, const struct collect_flow_owner *who)
 {
@@ -164,8 +164,8 @@ static bool find_group(const struct collect_workload *w, const struct collect_wo
 }
 
 /*
- * Returns true if the role and port are already counted against --tcp-groups. *room: another port
- * may be added.
+ * Returns true if the role and port are already counted against --tcp-groups. *room: whether
+ * another port may be added.
  */
 static bool has_place(const struct collect_workload *w, const struct collect_workload_group *like,
 		      bool *room)

@@ -23,7 +23,7 @@ struct collect_workload {
 	struct collect_workload *next; /* next workload of the link */
 	struct collect_region *region; /* a reference is held */
 	uint64_t key;
-	uint32_t flows;	    /* flows that are open, and slots that may still grow */
+	uint32_t flows;	    /* number of open flows, and of slots that may still grow */
 	uint64_t active_ns; /* when flows was last above 0 */
 	struct collect_workload_group *group;
 	bool held; /* the workload counts against --tcp-groups even without a port */
@@ -69,7 +69,7 @@ void collect_workload_add_ns(uint64_t *sum_ns, uint64_t *shown, uint64_t ns);
 /* Adds the difference between two states of a flow. */
 void collect_workload_add(struct collect_workload *w, uint32_t group,
 			  const struct region_flow *before, const struct region_flow *now);
-/* Adds bytes that only the journal reports. */
+/* Adds bytes that are known only from the journal. */
 void collect_workload_add_bytes(struct collect_workload *w, uint32_t group, uint64_t acked,
 				uint64_t received);
 void collect_workload_opened(struct collect_workload *w, uint32_t group,

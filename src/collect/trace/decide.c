@@ -14,7 +14,8 @@
 #define HELD_NS 2000000000u /* a verdict is valid for two steps, as in a replay */
 /* number of spans to read of an incomplete trace, to find its anomalous pods */
 #define FIRST_SPANS 64u
-#define PARTIES	    64u /* maximum pods or services of a trace; with more, the route is unknown */
+/* maximum number of pods or services of a trace; beyond it, the route is unknown */
+#define PARTIES 64u
 
 /* ---- verdicts ---- */
 
@@ -34,7 +35,7 @@ static double worst_within(const struct collect_tracer *t, worst_fn *fn, uint64_
 	return fn(a.verdicts, instance, (int64_t)(base_realtime_ns() - ns));
 }
 
-/* Read once per period and pod, so that writers of verdicts do not wait for readers. */
+/* The verdict is read only once per period and pod, so that its writer seldom waits. */
 static double score_of(const struct collect_tracer *t, struct collect_trace_pod *p)
 {
 	if (!p)
@@ -114,7 +115,7 @@ static void see_run(struct collect_tracer *t, struct collect_trace_run *r, void 
 	if (r->pod)
 		add_pod(t, all, r->pod);
 	else
-		all->whole = false; /* the pod of a run is gone */
+		all->whole = false; /* the pod that a run belongs to is gone */
 }
 
 /* ---- decisions ---- */
@@ -131,7 +132,9 @@ void collect_trace_decide(struct collect_tracer *t, const struct collect_trace_p
 	add_pod(t, &all, p->pod);
 	collect_trace_each_run(t, hash, root->duration_ns, see_run, &all);
 	there = collect_trace_kept_find(t, root->trace_hi,
-					/* non-NULL if the trace is already kept for an error */
+					/*
+					 * not NULL if the trace is already kept because of an error
+					 */
 					root->trace_lo);
 	facts = (struct act_trace_facts){
 		.root = act_trace_key(p->name, strlen(p->name)) ^ p->pod->key << 1,

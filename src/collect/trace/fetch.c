@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fetch.c - the tracer's requests for bytes of regions, which workers answer */
+/* fetch.c - the tracer's requests for parts of regions, answered by workers */
 #include <stdlib.h>
 #include <string.h>
 

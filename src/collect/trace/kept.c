@@ -23,7 +23,9 @@
 #include "export/kafka.h"
 
 #define OPEN_MAX 4096u /* maximum open kept traces */
-/* maximum kept traces of one hash, since each run of the hash is read for all of them */
+/*
+ * maximum number of kept traces with the same hash, since each run with it is read for all of them
+ */
 #define ALIKE_MAX  8u
 #define SPANS_MAX  10000u /* maximum spans per trace */
 #define TAUGHT_MAX 1024u  /* maximum spans of a trace from which the call graph learns */
@@ -134,8 +136,9 @@ static bool is_wanted(const struct collect_trace_kept *k, uint64_t now_ns)
 }
 
 /*
- * Publishers choose trace ids, and 23 bits are few: without a limit, a publisher could make each of
- * its runs be read for each of its traces.
+ * Returns true if too many kept traces have this hash. Publishers choose trace IDs, and the hash
+ * has only 23 bits: without a limit, all runs of a publisher could be read once for each of its
+ * traces.
  */
 static bool too_many_alike(const struct collect_tracer *t, uint32_t hash)
 {
@@ -467,7 +470,7 @@ static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
 		open_trace(t, k);
 	s = span_new(d, r->pod, collect_trace_name(t, r->pod, d->name, TRACE_TRIES));
 	pthread_mutex_lock(&t->lock);
-	/* Open traces cannot be evicted, so they may take as much memory again. */
+	/* Open traces cannot be evicted, so they may take the same amount of memory on top. */
 	room = k->t.spans < SPANS_MAX && t->stats.held_bytes < 2 * t->o.memory;
 	if (s && room)
 		span_add(t, k, s);

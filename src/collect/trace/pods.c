@@ -8,7 +8,7 @@
 #include "collect/trace/internal.h"
 #include "collect/trace/pods.h"
 
-#define RINGS_MAX 1024u /* so that all heads fit in one fetch */
+#define RINGS_MAX 1024u /* all heads fit in one fetch */
 
 _Static_assert(RINGS_MAX *SL_LINE_SIZE <= COLLECT_FETCH_MAX, "the heads are one fetch");
 

@@ -8,10 +8,12 @@
 struct collect_trace_ring {
 	struct region_span_head head;
 	bool known;
-	uint64_t roots;	     /* number of the next root line to take */
-	uint64_t index;	     /* number of the index line to read again */
-	uint32_t entry;	     /* entries of that line taken so far */
-	uint32_t lines;	     /* lines of the last such entry taken so far, as the entry may grow */
+	uint64_t roots; /* number of the next root line to take */
+	uint64_t index; /* number of entries of that line already processed */
+	/* number of lines processed for the last of these entries, which may still grow */
+	uint32_t entry;
+	/* lines of the last of these entries taken so far; the entry may still grow */
+	uint32_t lines;
 	uint64_t lines_seen; /* head.lines when the index was last read */
 	bool roots_busy, index_busy;
 	uint8_t roots_tries, index_tries;

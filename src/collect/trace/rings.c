@@ -11,7 +11,7 @@
 #define BYTES_AHEAD (256u << 10) /* bytes that may be READ beyond the share of published bytes */
 #define ROOTS_UPTO  0.9 /* fraction of the share for roots; index and kept spans need the rest */
 #define FULL_HEADS  10u /* periods between two READs of the heads of unused rings */
-/* More lines than a host can write while it is unreachable. */
+/* More lines than a host can write between two reads, even if it was unreachable in between. */
 #define LINES_AHEAD (1ull << 40)
 
 /* ---- heads ---- */
@@ -232,8 +232,8 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 			    void *arg)
 {
 	/*
-	 * Covers the trace's duration, the periods needed to read the run, and as many for repeated
-	 * reads.
+	 * Covers the trace's duration, the periods needed to read the run, and the same number
+	 * again for repeated reads.
 	 */
 	uint64_t ticks = duration_ns / TRACE_PERIOD_NS + t->o.linger_ns / TRACE_PERIOD_NS +
 			 4 * TRACE_TRIES;

@@ -34,7 +34,7 @@ struct collect_trace {
 	const char *root, *service; /* "" if the root was not seen */
 	uint64_t instance;	    /* instance of the root's region; 0: the root was not seen */
 	uint64_t start_ns, duration_ns;
-	bool error; /* any span has an error */
+	bool error; /* at least one span has an error */
 	uint32_t spans, pods;
 	uint32_t orphans;    /* spans other than the root whose parent is missing */
 	uint32_t lost_lines; /* missing lines of known spans */
@@ -82,8 +82,9 @@ struct collect_tracer_stats {
 	uint64_t spans_kept;
 	/* bytes READ by purpose */
 	uint64_t bytes_heads, bytes_roots, bytes_index, bytes_spans, bytes_schema;
-	uint64_t lost_roots, lost_index; /* lines overrun before they were read */
-	uint64_t lost_bytes; /* roots, or lines of spans, skipped because of the share of bytes */
+	uint64_t lost_roots, lost_index; /* lines overwritten before they were read */
+	/* roots and lines of spans skipped because the share of bytes was used up */
+	uint64_t lost_bytes;
 	/*
 	 * Lines of kept traces that were overwritten before they were read, never settled, or
 	 * belonged to gone pods.

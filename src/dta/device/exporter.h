@@ -19,12 +19,12 @@
 #include "dta/device/device.h"
 
 #define DTA_EXPORTERS	       4096u
-#define DTA_EXPORTERS_SHARE    128u /* exporters per address at most */
+#define DTA_EXPORTERS_SHARE    128u /* maximum number of exporters per address */
 #define DTA_EXPORTER_PROVEN_NS UINT64_C(10000000000)
 #define DTA_EXPORTER_IDLE_NS   UINT64_C(600000000000)
 #define DTA_EXPORTER_LIFETIME_NS \
 	UINT64_C(10800000000000)   /* lifetime of an exporter and its templates unless renewed */
-#define DTA_EXPORTER_SELECTORS 16u /* samplers per exporter */
+#define DTA_EXPORTER_SELECTORS 16u /* maximum number of samplers per exporter */
 #define DTA_EXPORTER_PLACES    16u /* hash buckets for an exporter's templates */
 
 struct dta_template;

@@ -13,7 +13,7 @@
 #include "dta/wire/wire.h"
 
 #define DTA_MAP_RULES 64u
-#define DTA_MAP_ITEMS 256u /* reports per block at most */
+#define DTA_MAP_ITEMS 256u /* maximum number of reports per block */
 
 struct dta_map;
 

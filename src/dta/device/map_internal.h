@@ -5,8 +5,8 @@
 
 #include "dta/device/map.h"
 
-#define DTA_MAP_PUTS  24u /* numbers and addresses per report */
-#define DTA_MAP_TESTS 8u  /* conditions per rule */
+#define DTA_MAP_PUTS  24u /* maximum number of numbers and addresses per report */
+#define DTA_MAP_TESTS 8u  /* maximum number of conditions per rule */
 
 /* One field of a report. */
 struct dta_map_put {

@@ -77,7 +77,7 @@ struct dta_server_conn {
 	enum dta_server_refusal why;
 	bool local;	      /* connected by a unix socket */
 	bool secured;	      /* uses TLS, because the file of stores has a secret */
-	struct in6_addr from; /* IPv4 mapped; for a unix socket the user ID */
+	struct in6_addr from; /* the peer's address, IPv4 mapped; for a unix socket its user ID */
 	pid_t pid;
 	int pidfd;
 	char name[64], output[8], called[160];
@@ -88,7 +88,7 @@ struct dta_server_conn {
 	uint64_t acked[DTA_STORES_MAX];
 };
 
-/* State of a translator's name that outlives connections: lane and account. */
+/* State of a translator, kept under its name after its connection ends: its lane and account. */
 struct dta_server_known {
 	char name[64];
 	uint64_t heard_ns; /* time of the last message, CLOCK_REALTIME; 0: the lane is free */

@@ -101,12 +101,12 @@ struct dta_device_account {
 };
 
 /*
- * A translator's account. It closes:
- *  - packets: received = taken + refused by cause + unread; those of devices are taken, and what is
- *    refused of them is in their own account;
- *  - reports: received = fresh + duplicates + late; fresh = engine.in = stored + waiting + dropped;
- *    With n replicas the worker's own: n * fresh = engine.in + unreplicated, but for superseded
- * ones;
+ * A translator's account. Its counters satisfy: - packets: received = taken + refused by cause +
+ *  unread; packets of devices count as taken, and those refused of them are in the account of their
+ *  input; - reports: received = fresh + duplicates + late; fresh = engine.in = stored + waiting +
+ *  dropped;
+ *    with n replicas, in the worker's own account: n * fresh = engine.in + unreplicated, except for
+ *    superseded reports;
  *  - output: operations = completed + unconfirmed + failed;
  *  - sequence numbers: sent = arrived + missing + lost.
  */

@@ -340,7 +340,7 @@ static void read_seldom(struct host_cgroups *c, struct host_cgroup *g)
 
 /* ---- coming and going ---- */
 
-/* Rows of the group are kept in the order of v, so that each row is found at once. */
+/* Keep the rows of the group in the order of v, so that each row is found at once. */
 static void remove_gone(struct host_cgroups *c)
 {
 	size_t kept = 0;
@@ -393,7 +393,10 @@ static void put_start(struct host_cgroups *c, struct host_cgroup *g)
 		host_put(&c->group, g->row, HOST_START, (double)st.st_mtim.tv_sec);
 }
 
-/* Ids that an ordinary user could have chosen are not published: they could belong to others. */
+/*
+ * IDs that an ordinary user could have chosen are not published, because they could be those of
+ * other containers.
+ */
 static void identify_cgroup(struct tcp_cgroup_identity *i, const char *path, bool claimed)
 {
 	tcp_cgroup_parse(path, i);

@@ -139,7 +139,10 @@ static void push_directory(struct host_walk *w, char *path, bool claimed)
 
 static void publish_cgroup(struct host_walk *w, const char *path, bool claimed)
 {
-	/* At most a quarter of the room, so that users' cgroups do not crowd out the others. */
+	/*
+	 * Users' cgroups get at most a quarter of the room, so that they do not crowd out the
+	 * others.
+	 */
 	bool room = w->n < w->max && (!claimed || w->claimed_out < w->max / 4);
 	char *copy = room ? strdup(path) : NULL;
 
@@ -241,7 +244,9 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct ho
 
 		look_into(&w, root, &f);
 	}
-	/* Breadth first: many directories in one place take no room from those above them. */
+	/*
+	 * Breadth first, so that many directories in one place take no room from those above them.
+	 */
 	for (size_t i = 0; i < w.claimed_count; i++) {
 		struct host_found f = w.claimed[i];
 

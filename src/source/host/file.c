@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * file.c - kernel files that stay open. pread() at offset 0 makes the kernel generate the contents
- * again, and saves looking up the path, opening and closing, which take most of the time of reading
- * a small file.
+ * again, and saves the time for looking up the path, opening and closing, which is most of the time
+ * of reading a small file.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -19,9 +19,10 @@ struct host_opts {
 };
 
 struct host_counts {
-	uint64_t errors;	  /* files that exist but could not be read completely */
-	uint64_t refused;	  /* series that could not be published */
-	uint64_t left_out;	  /* cgroups beyond cgroups_max, counted at each look */
+	uint64_t errors;  /* files that exist but could not be read completely */
+	uint64_t refused; /* series that could not be published */
+	/* cgroups beyond cgroups_max, counted each time the cgroups are listed */
+	uint64_t left_out;
 	uint64_t mounts_left_out; /* mounts beyond the limit, counted each time the mounts change */
 };
 

@@ -117,7 +117,7 @@ void host_arp_parse(struct host_group *g, struct host_text t)
 {
 	struct host_text line, word;
 
-	/* The neighbours of a device need not be adjacent. */
+	/* The ARP entries of a device need not be adjacent. */
 	for (size_t i = 0; i < g->count; i++)
 		g->rows[i]->count = 0;
 	host_line(&t, &line);

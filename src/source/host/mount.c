@@ -100,7 +100,7 @@ static bool is_below(struct host_text point, const char *folder, bool inside)
 
 	if (!host_starts(point, folder))
 		return false;
-	if (inside) /* require something after "FOLDER/" */
+	if (inside) /* "FOLDER/" must be followed by something */
 		return host_length(point) > n + 1 && point.p[n] == '/';
 	return host_length(point) == n || point.p[n] == '/';
 }

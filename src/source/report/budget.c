@@ -8,7 +8,7 @@
 #include "dta/wire/wire.h"
 #include "source/report/shared.h"
 
-/* minimum interval of requested answers, and of packets sent without credit */
+/* minimum interval between requests for an answer, and between packets sent without credit */
 #define EACH_NS 100000000ull
 
 static bool is_after(uint32_t a, uint32_t b)
@@ -67,7 +67,7 @@ struct report_allowed report_budget(struct report_budget *b, uint32_t handed, ui
 		if (is_after(handed, b->floor))
 			b->floor = handed;
 		now.allowed = b->next + b->credits;
-		/* Without credit, send a packet from time to time to ask for more. */
+		/* If there is no credit, send a packet from time to time to ask for more. */
 		if (!is_after(now.allowed, handed) && now_ns - b->let_ns >= EACH_NS) {
 			b->floor = handed + RPT_ITEMS;
 			b->let_ns = now_ns;

@@ -17,7 +17,7 @@ struct report_budget {
 	int fd; /* non-blocking UDP socket connected to the translator; -1: no answers */
 	uint32_t reporter, incarnation;
 	struct dta_key *key; /* key of the answers' MAC; NULL: answers have no MAC */
-	/* credits: reports that may be in flight beyond the newest that arrived */
+	/* credits: number of reports that may be sent beyond the newest one that arrived */
 	uint32_t next, credits;
 	uint32_t floor;	   /* number of reports allowed regardless of answers */
 	uint32_t asked_at; /* number of reports sent when an answer was last requested */

@@ -131,7 +131,7 @@ static __always_inline u32 flow_at(const struct sk_buff *skb, struct report_flow
 		k->source_port = port[0];
 		k->target_port = port[1];
 	}
-	return len - offset; /* independent of the header at which skb->data points */
+	return len - offset; /* does not depend on which header skb->data points to */
 }
 
 SEC("?tp_btf/kfree_skb")

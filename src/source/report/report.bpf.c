@@ -493,7 +493,7 @@ int report_events(struct __sk_buff *skb)
 	return 0;
 }
 
-__u32 queue_interface = 0; /* the loader sets this number and the next two */
+__u32 queue_interface = 0; /* set by the loader, like the next two */
 __u64 queue_packets = 0, queue_bytes = 0;
 
 /* Run by the loader: reports the interface's queue. */
@@ -772,7 +772,7 @@ int send_report(struct __sk_buff *skb)
 	return config.out ? bpf_redirect_neigh(config.out, NULL, 0, 0) : TC_ACT_UNSPEC;
 }
 
-/* The near end accepts XDP frames only if it has a program of its own. */
+/* The near end accepts XDP frames only if it has an XDP program itself. */
 SEC("xdp")
 int pass(struct xdp_md *ctx)
 {

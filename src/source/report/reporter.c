@@ -691,7 +691,7 @@ static void send_heartbeat(struct report_kernel *r, uint64_t now)
 		r->quiet_ns = now;
 }
 
-/* Reports an empty queue once, and from then on every second. */
+/* Reports the queue's backlog if it has changed, and otherwise once per second. */
 static void tell_queue(struct report_kernel *r, uint64_t now)
 {
 	uint64_t packets, bytes;

@@ -100,7 +100,7 @@ struct report_flow_key {
 struct report_flow {
 	__u64 packets, bytes;
 	__u64 reported_ns, reported_bytes;
-	__u64 syn_ns; /* time of the first SYN; 1: it was retransmitted */
+	__u64 syn_ns; /* time of the first SYN; 1: the SYN was retransmitted */
 	__u32 handshake_us, pad;
 };
 

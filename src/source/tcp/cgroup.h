@@ -50,7 +50,7 @@ void tcp_cgroup_parse(const char *path, struct tcp_cgroup_identity *out);
  */
 void tcp_cgroup_workload(const char *pod, char *out, size_t bytes);
 
-/* The cgroup hierarchy in which each container has a cgroup of its own. */
+/* The cgroup hierarchy in which each container has its own cgroup. */
 struct tcp_cgroup_hierarchy {
 	char root[256]; /* mount point of the hierarchy; empty if there is none */
 	/* version 1: the controller's name, such as "memory"; empty: unified hierarchy */

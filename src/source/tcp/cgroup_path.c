@@ -156,7 +156,7 @@ static const struct scope {
 	const char *prefix, *runtime;
 	bool helper;
 } scopes[] = {
-	/* A longer prefix must precede any prefix of it. */
+	/* A prefix must come before any shorter one that it begins with. */
 	{"cri-containerd-", "containerd", false},
 	{"docker-", "docker", false},
 	{"nerdctl-", "containerd", false},
@@ -361,7 +361,7 @@ void tcp_cgroup_workload(const char *pod, char *out, size_t bytes)
 
 	for (size_t i = 0; i < last.n; i++)
 		ordinal = ordinal && isdigit((unsigned char)last.s[i]);
-	if (last.n + 1 >= p.n) { /* the name is a single word */
+	if (last.n + 1 >= p.n) { /* the name has only one part */
 		copy_unescaped(out, bytes, p);
 		return;
 	}

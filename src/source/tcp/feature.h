@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the order of tcp_feature_table, which lists the oldest kernel versions first. */
+/* In the order of tcp_feature_table, which is sorted by kernel version. */
 enum tcp_feature {
 	TCP_FEATURE_RING_BUFFER,
 	TCP_FEATURE_SOCKET_STORAGE,

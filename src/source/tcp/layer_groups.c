@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * layer_groups.c - recycles the slots of groups whose cgroup was removed: containers come and go,
- * and each has groups of its own.
+ * and each has its own groups.
  *
  * The programs count the sockets of each group. A group without sockets whose cgroup was removed is
  * deleted from the programs' index, so that no program finds it, and is closed: its final values

@@ -17,7 +17,7 @@
 
 /* A segment that was sent. Sequence numbers are unwrapped to 64 bits. */
 struct net_match_out {
-	uint64_t seq, end, time, parts; /* parts: bit i is set when part i has arrived */
+	uint64_t seq, end, time, parts; /* parts: bit i is set once part i has arrived */
 	uint32_t tsval;
 	uint32_t gap; /* number of gaps in the sender's records before this segment */
 	uint16_t ip_id, gso_size;

@@ -278,7 +278,7 @@ int tcp_catch_up(struct tcp *t, uint64_t *missed)
 		find_holders(t);
 		err = iterate_sockets(t);
 		t->next_ns = base_now_ns() + 20 * (base_now_ns() - now);
-		/* After a failure, the next call tries again. */
+		/* After a failure, keep the old number, so that the next call tries again. */
 		if (!err)
 			t->missed = sum;
 	}

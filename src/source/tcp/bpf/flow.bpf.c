@@ -59,7 +59,7 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 		open_if_wanted(sk, s, 0);
 		return 0;
 	}
-	/* connect() and listen() run in process context. */
+	/* connect() and listen() run in process context, so the current process is the owner. */
 	s->pid = bpf_get_current_pid_tgid() >> 32;
 	bpf_get_current_comm(s->comm, sizeof(s->comm));
 	s->syn_timeouts = 0;

@@ -127,8 +127,8 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 
 /*
  * Updates how much the application has read from a connection that TCP has finished.
- * tcp_disconnect() resets all counters, as bytes_received shows; then the earlier value is kept.
- * Returns true if some data is unread.
+ * tcp_disconnect() resets all counters, which shows in bytes_received; the earlier value is kept in
+ * that case. Returns true if some data is unread.
  */
 static __always_inline bool read_on(const struct tcp_sock *tp, u64 *cells)
 {

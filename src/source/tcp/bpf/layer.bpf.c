@@ -169,7 +169,7 @@ SEC("?tp_btf/tcp_probe") int BPF_PROG(segment_in, struct sock *sk, struct sk_buf
 		note_cause(&n, SL_CAUSE_OUT_OF_ORDER);
 		goto out;
 	}
-	/* Entries beyond rcv_nxt were not accepted after all. */
+	/* Remove entries beyond rcv_nxt, which TCP did not accept after all. */
 	for (int i = 0; i < 4; i++) {
 		newest = st->read_head - 1;
 		at = &st->read[newest % RING].segment;
@@ -585,7 +585,7 @@ __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 	if (!st || !n || index >= REQUESTS || !__sync_lock_test_and_set(&st->active[index], 0))
 		return 0;
 	q = &st->request[index];
-	if (n->what >> 60) { /* the note already holds a total */
+	if (n->what >> 60) { /* the note already has a total */
 		note_put(n);
 		note_begin(n, st);
 	}

@@ -133,7 +133,7 @@ static __always_inline enum found parse_ip(const void *ip, u32 there, u32 whole,
 		if (there < sizeof(*h) || bpf_probe_read_kernel(h, sizeof(*h), ip))
 			return NO_HEADER;
 		if (h->nexthdr != IPPROTO_TCP) {
-			/* Extension headers that begin with the type of the next header. */
+			/* These extension headers begin with the type of the next header. */
 			if ((h->nexthdr == 0 || h->nexthdr == 43 || h->nexthdr == 44 ||
 			     h->nexthdr == 60) &&
 			    !bpf_probe_read_kernel(&p->t, 1, (const char *)ip + sizeof(*h)) &&
