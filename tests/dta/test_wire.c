@@ -13,6 +13,7 @@
 
 #include "support/test.h"
 #include "support/random.h"
+#include "base/secret.h"
 #include "dta/wire/auth.h"
 #include "dta/wire/wire.h"
 

@@ -33,6 +33,7 @@
 #include <sidelight/region.h>
 
 #include "base/base.h"
+#include "base/secret.h"
 #include "dta/io/roce.h"
 #include "dta/wire/auth.h"
 #include "fabric/auth.h"

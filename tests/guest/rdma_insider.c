@@ -8,6 +8,7 @@
 #include <sidelight/region.h>
 
 #include "base/base.h"
+#include "base/secret.h"
 #include "dta/wire/auth.h"
 #include "fabric/verbs.h"
 #include "rdma_attack.h"
