@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/confine.h"
+#include "base/network.h"
 #include "base/secret.h"
 #include "cli/commands.h"
 #include "cli/common/common.h"
@@ -29,7 +30,8 @@ struct translate {
 	uint32_t workers;
 	uint16_t port;
 	uint64_t buffer;
-	bool json, unconfined, print_map;
+	bool json, unconfined, print_map, insecure;
+	struct base_strings allow_from;
 	/* Derived from the members above. */
 	struct dta_translate_opts opts;
 	uint8_t secret_bytes[BASE_SHARED_MAX];
@@ -40,7 +42,8 @@ struct translate {
 	/* Addresses of the first worker's sockets: those of --listen, then of --input. */
 	struct sockaddr_in6 where[DTA_TRANSLATE_INPUTS];
 	char device_address[DTA_TRANSLATE_INPUTS][280];
-	struct dta_map *devices; /* mapping of --map, or the default mapping */
+	struct base_network *allow; /* of --allow-from */
+	struct dta_map *devices;    /* mapping of --map, or the default mapping */
 	int stop;
 };
 
@@ -95,6 +98,7 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	}
 	print_count("refused: unknown tenant", a->refused_tenant);
 	print_count("refused: no room", a->refused_reporter);
+	print_count("refused: sender not allowed", a->refused_source);
 	print_count("not read at the end", a->unread);
 	print_count("dropped by the kernel", a->socket_drops);
 	print_count("dropped between workers", a->handover_drops);
@@ -178,6 +182,26 @@ static bool open_xdp(struct translate *t, char *error, size_t bytes)
 }
 #endif
 
+/* A packet of a device proves nothing, and a report only where its tenant has a key. */
+static bool may_listen(const struct translate *t, const struct sockaddr_in6 *at,
+		       const char *address, char *error, size_t bytes)
+{
+	if (t->allow || base_is_loopback((const struct sockaddr *)at))
+		return true;
+	if (t->insecure) {
+		base_logf(BASE_WARN, "translate",
+			  "any host may send packets listen=%s: give --allow-from instead of "
+			  "--insecure-listen",
+			  address);
+		return true;
+	}
+	base_fail(error, bytes, -EACCES,
+		  "%s is reachable from other hosts, and senders are not authenticated: give "
+		  "--allow-from with the networks of the senders, or --insecure-listen",
+		  address);
+	return false;
+}
+
 /*
  * Opens the socket of the i-th --listen; further indices select --input. Returns NULL with an
  * error.
@@ -195,9 +219,10 @@ static struct dta_input *open_socket(struct translate *t, uint32_t i, uint32_t i
 	struct dta_input *in = dta_input_udp(&o, error, bytes);
 	const int err = in && !index ? dta_input_udp_where(in, &t->where[i]) : 0;
 
-	if (!err)
+	if (!err && (!in || index || may_listen(t, &t->where[i], o.address, error, bytes)))
 		return in;
-	base_fail(error, bytes, err, "%s: %s", o.address, strerror(-err));
+	if (err)
+		base_fail(error, bytes, err, "%s: %s", o.address, strerror(-err));
 	in->ops->close(in);
 	return NULL;
 }
@@ -412,6 +437,24 @@ static int read_secret(struct translate *t)
 	return BASE_EXIT_OK;
 }
 
+/* Host of the sockets whose address is not given. */
+static const char *own_host(const struct translate *t)
+{
+	return t->allow || t->insecure ? "" : "127.0.0.1";
+}
+
+static int read_allowed(struct translate *t)
+{
+	for (size_t i = 0; i < t->allow_from.n; i++)
+		if (base_networks_parse(t->allow_from.v[i], &t->allow, &t->opts.n_allow))
+			return base_usage(t->cmd,
+					  "--allow-from '%s' is not a list of networks such as "
+					  "10.0.0.0/8,2001:db8::/32",
+					  t->allow_from.v[i]);
+	t->opts.allow = t->allow;
+	return BASE_EXIT_OK;
+}
+
 /* Parses --input KIND[=HOST:PORT] and --map. */
 static int check_devices(struct translate *t)
 {
@@ -435,8 +478,8 @@ static int check_devices(struct translate *t)
 		if (at)
 			snprintf(t->device_address[k], sizeof(*t->device_address), "%s", at + 1);
 		else
-			snprintf(t->device_address[k], sizeof(*t->device_address), ":%u",
-				 dta_decoder_find(kind)->port);
+			snprintf(t->device_address[k], sizeof(*t->device_address), "%s:%u",
+				 own_host(t), dta_decoder_find(kind)->port);
 	}
 	if (t->map && !t->input.n)
 		return base_usage(t->cmd, "--map needs --input");
@@ -451,7 +494,8 @@ static int check_devices(struct translate *t)
 
 static int check_options(struct translate *t)
 {
-	static const char *anywhere[] = {":40040"};
+	static char address[32];
+	static const char *own[] = {address};
 	static const char *const outputs[] = {"shm", "verbs", "raw", NULL};
 	static char host[64];
 	int output, legacy, code;
@@ -471,8 +515,12 @@ static int check_options(struct translate *t)
 	if (legacy < 0)
 		return base_usage(t->cmd, "--legacy: '%s' is neither a nor b", t->legacy);
 	t->opts.legacy = (enum dta_legacy)legacy;
+	code = read_allowed(t);
+	if (code != BASE_EXIT_OK)
+		return code;
+	snprintf(address, sizeof(address), "%s:%u", own_host(t), DTA_PORT);
 	if (!t->listen.n && !t->input.n && !t->pcap.n)
-		t->listen = (struct base_strings){anywhere, 1};
+		t->listen = (struct base_strings){own, 1};
 	if (t->listen.n + t->input.n + t->pcap.n > DTA_TRANSLATE_INPUTS)
 		return base_usage(t->cmd, "more than %u inputs", DTA_TRANSLATE_INPUTS);
 	if (t->xdp.n && t->listen.n != 1)
@@ -520,10 +568,15 @@ static const struct base_option table[] = {
 	BASE_STRING("gaps", 0, &set.gaps, "FILE",
 		    "with --replicas: keep what a collector missed in this file, across restarts"),
 	BASE_LIST("listen", 'l', &set.listen, "HOST:PORT",
-		  "receive reports at this address; repeatable (default :40040, both families)"),
+		  "receive reports at this address; repeatable (default 127.0.0.1:40040, and with "
+		  "--allow-from or --insecure-listen any address)"),
 	BASE_LIST("input", 'i', &set.input, "KIND[=HOST:PORT]",
 		  "receive what devices send: ipfix, netflow (versions 5 and 9), sflow or int; "
 		  "repeatable (default: the kind's own port)"),
+	BASE_LIST("allow-from", 0, &set.allow_from, "CIDR[,CIDR]...",
+		  "take packets from these networks alone, such as 10.0.0.0/8; repeatable"),
+	BASE_FLAG("insecure-listen", 0, &set.insecure,
+		  "let any host that can reach an address of --listen or --input send packets"),
 	BASE_STRING("map", 0, &set.map, "FILE",
 		    "convert the input to reports by the rules in this file (default: those of "
 		    "--print-map)"),
@@ -602,6 +655,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	dta_steer_free(set.opts.steer);
 	dta_rates_free(set.opts.client.engine.rates);
 	dta_map_free(set.devices);
+	free(set.allow);
 #if HAVE_XDP
 	dta_xdp_close(set.at);
 #endif

@@ -102,6 +102,11 @@ static int check_exposure(const struct http *h, char *error, size_t error_bytes)
 				 "cross the network in the clear: give --web-config with a "
 				 "tls_server_config, or --insecure-listen",
 				 h->address);
+	if (!(h->web && h->web->tls))
+		base_logf(BASE_WARN, "http",
+			  "passwords and tokens cross the network in the clear listen=%s: give "
+			  "--web-config with a tls_server_config instead of --insecure-listen",
+			  h->address);
 	return 0;
 }
 

@@ -102,8 +102,8 @@ __attribute__((noreturn)) void http_front_serve(const struct http_front_config *
  */
 int http_front_channel(struct http_server *s);
 /*
- * Suspends a connection until the back has its answer or piece, or the client leaves. Whoever
- * called for it is then called again, with .left set if the client has left.
+ * Suspends a connection until the back has its answer or piece, or the client leaves. Its
+ * caller is then called again, with .left set if the client has left.
  */
 void http_front_await(struct http_server *s, struct http_connection *c);
 void http_front_tell(struct http_server *s, enum http_message_type type, uint32_t slot,

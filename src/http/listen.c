@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "base/passed.h"
 #include "http/internal.h"
 
@@ -30,16 +31,6 @@ static int refuse_address(const char *at, char *error, size_t error_bytes)
 			 "cannot listen on '%s': not an address such as 127.0.0.1:9464 or "
 			 "[::1]:9464, nor unix:/PATH",
 			 at);
-}
-
-static bool is_loopback(const struct sockaddr *a)
-{
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
-
-	if (a->sa_family == AF_INET)
-		return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-	return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
 int http_is_local(const char *listen, char *error, size_t error_bytes)
@@ -115,7 +106,7 @@ static int print_address(struct http *h)
 		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
 		snprintf(h->address, sizeof(h->address), "%s:%u", host, ntohs(v4->sin_port));
 	}
-	h->local = is_loopback((struct sockaddr *)&ss);
+	h->local = base_is_loopback((struct sockaddr *)&ss);
 	return 0;
 }
 

@@ -6,7 +6,7 @@ from support.process import check
 
 
 def refused_packets(a):
-    return sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter'] + a['unread']
+    return sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter'] + a['refused_source'] + a['unread']
 
 
 def account_of(translator):

@@ -517,6 +517,25 @@ def block(opcode, items, store=1, copies=1, key=8, value=8, count=None, flags=0)
 
 
 @case
+def packets_of_other_networks_are_refused():
+    stores = usual()
+    server = StoreServer(f'{D}/s', stores)
+    t = Translator('--allow-from', '10.0.0.0/8,127.0.0.2/31', '--allow-from', '2001:db8::/32')
+    good = header(1, 0, 1, block(1, [bytes(16)]))
+    for n in (1, 4, 3):  # 127.0.0.2/31 is 127.0.0.2 and 127.0.0.3
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.bind((f'127.0.0.{n}', 0))
+        s.connect(('127.0.0.1', t.port))
+        s.send(good)
+    a = t.account()  # the end of a translator takes what its sockets have
+    check((a['packets'], a['refused_source'], a['packets_taken'], a['fresh']) == (3, 2, 1, 1), f'{a}', t)
+    server.close()
+    for wrong in ('10.0.0.0/33', 'x', '10.0.0.0/8,', '::1/129'):
+        p = Part(SIDELIGHT, 'translate', '--collector', f'unix:{D}/s', '--allow-from', wrong)
+        check(p.wait() == 2 and wrong in p.logged(), p)
+
+
+@case
 def refuses_wrong_packets_by_cause():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)

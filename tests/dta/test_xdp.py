@@ -23,7 +23,7 @@ PORT = 40040
 class Translator(Part):
     def __init__(self, server, *options, interface='sl-near', ready=True):
         self.server = server
-        super().__init__(EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', f':{PORT}', '--json', '--name', 't',
+        super().__init__(EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', f':{PORT}', '--insecure-listen', '--json', '--name', 't',
                          '--xdp', interface, *options)
         if ready:
             self.how = self.ready()['xdp']
@@ -190,7 +190,7 @@ def who_can_t_is_told_why_and_nothing_is_left_by_the_killed():
     objects = held(t.pid)
     check({o[0] for o in objects} == {'prog', 'map', 'link'}, f'it holds {objects}', t)
     # Another one listens elsewhere, but has the same interface in mind.
-    other = Part(EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--xdp', 'sl-near:0')
+    other = Part(EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--insecure-listen', '--xdp', 'sl-near:0')
     check(other.wait() == 1 and len(other.err) == 1 and 'has one already' in other.err[0], 'two programs', other)
     t.stop(signal.SIGKILL)
     wait_until(lambda: not programs(), 'the program is gone', seconds=20)
@@ -198,7 +198,7 @@ def who_can_t_is_told_why_and_nothing_is_left_by_the_killed():
     t = Translator(server)  # and nothing is in its way
     t.account()
     check(not programs(), 'the program is left')
-    p = subprocess.run([EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--xdp', 'sl-near'],
+    p = subprocess.run([EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--insecure-listen', '--xdp', 'sl-near'],
                        preexec_fn=without_capabilities, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                        timeout=300)
     check(p.returncode == 1 and p.stderr.count('\n') == 1 and 'CAP_NET_ADMIN' in p.stderr,

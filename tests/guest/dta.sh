@@ -131,7 +131,7 @@ no_netem() { tc qdisc del dev eth0 root 2> /dev/null; }
 # port=, translator=
 translate() { # NAME OUTPUT WHERE [LISTEN]
 	: > /tmp/translate.out
-	sidelight translate --collector "$3" --listen "${4:-127.0.0.1:0}" --name "t-$1" --output "$2" --json \
+	sidelight translate --collector "$3" --listen "${4:-127.0.0.1:0}" --insecure-listen --name "t-$1" --output "$2" --json \
 		--secret /tmp/secret --device "$RDMA_DEVICE" --raw-interface eth0 > /tmp/translate.out 2>> /tmp/translate.err &
 	translator=$!
 	wait_for 30 ready /tmp/translate.out || { tail -n 5 /tmp/translate.err; return 1; }

@@ -35,7 +35,7 @@ kernel_reports() {
 	local here there translator name
 	ip addr add fd77::1/64 dev eth0 nodad
 	ip neigh add fd77::9 lladdr 02:00:00:00:00:09 dev eth0
-	sidelight translate --collector unix:/tmp/absent --listen 0.0.0.0:40040 --json > /tmp/translate.out &
+	sidelight translate --collector unix:/tmp/absent --listen 0.0.0.0:40040 --insecure-listen --json > /tmp/translate.out &
 	translator=$!
 	sidelight report --interface lo --target :40040 --store 1 --sample 1 --json > /tmp/here.out &
 	here=$!

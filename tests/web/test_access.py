@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -15,9 +16,10 @@ from urllib.error import HTTPError
 
 from support.attacker import Attacker
 from support.browser import Browser, NoBrowser
+from support.front import front
 from support.hostile import HostileRegion, schema
-from support.http import request
-from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
+from support.http import request, request_at
+from support.process import SCALE, Part, case, check, run, run_cases, skip, wait_until, workdir
 from support.protocol import Client
 from support.sidelight import EXE, Agent, Collector
 
@@ -428,6 +430,54 @@ def many_addresses_refuse_no_scrape():
                     got = c.raw(b'GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', (scraper, 0))
                     check(got.startswith('HTTP/1.1 200 '), f'{scraper}, {i}: {got[:200]!r}', c)
             p.kill()
+
+
+@case
+def port_scans_leave_nothing():
+    """10,000 connections that are closed, reset, left in the middle of a request, or left open."""
+    def connect(at):
+        s = socket.socket(socket.AF_UNIX if at.startswith('unix:') else socket.AF_INET)
+        s.settimeout(60)
+        host, _, port = at.rpartition(':')
+        s.connect(at.removeprefix('unix:') if at.startswith('unix:') else (host, int(port)))
+        return s
+
+    def scan(at, n):
+        held = []
+        for i in range(n):
+            with contextlib.suppress(OSError):  # refused, as too many are open
+                s = connect(at)
+                if i % 4 == 1:
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+                elif i % 4 == 2:
+                    s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-')
+                elif i % 4 == 3:
+                    held.append(s)
+                    continue
+                s.close()
+            if len(held) > 500:
+                held.pop(0).close()
+
+    def size(pids):
+        """(descriptors, resident bytes)"""
+        total = [0, 0]
+        for pid in pids:
+            total[0] += len(os.listdir(f'/proc/{pid}/fd'))
+            with open(f'/proc/{pid}/statm') as f:
+                total[1] += int(f.read().split()[1]) * 4096
+        return total
+
+    for listen in ('127.0.0.1:0', f'unix:{workdir()}/http'):
+        with Collector([f'{workdir()}/none.sock'], listen=listen) as c:
+            pids = (c.pid, front(c))
+            descriptors = size(pids)[0]
+            scan(c.address, 2000)  # memory for the most connections at a time is kept for good
+            resident = size(pids)[1]
+            scan(c.address, int(10000 * SCALE))
+            wait_until(lambda: size(pids)[0] <= descriptors, lambda: f'{descriptors} descriptors became {size(pids)[0]}', c)
+            check(front(c) == pids[1], 'another front', c)
+            check(size(pids)[1] < resident + (8 << 20), f'{resident} bytes became {size(pids)[1]}', c)
+            check(request_at(c.address, 'GET', '/api/v1/status')[0] == 200, 'it answers', c)
 
 
 @case

@@ -489,8 +489,9 @@ static void read_rdma(struct dta_yaml_reader *r, base_yaml_node node)
 
 static void read_document(struct dta_yaml_reader *r)
 {
-	static const char *const keys[] = {"listen", "directory", "hugepages", "drain", "secret",
-					   "rdma",   "tenants",	  "stores",    "peer",	NULL};
+	static const char *const keys[] = {
+		"listen", "directory", "hugepages", "drain", "secret", "insecure_listen",
+		"rdma",	  "tenants",   "stores",    "peer",  NULL};
 	static const char *const huge[] = {"auto", "always", "never", NULL};
 	struct dta_stores_config *c = r->c;
 	base_yaml_node root = base_yaml_root(r->y), node;
@@ -517,6 +518,8 @@ static void read_document(struct dta_yaml_reader *r)
 	c->hugepages = (enum dta_stores_hugepages)i;
 	base_yaml_duration(r->y, base_yaml_get(r->y, root, "drain"), "drain", &c->drain_ns);
 	read_secret(r, base_yaml_get(r->y, root, "secret"));
+	base_yaml_bool(r->y, base_yaml_get(r->y, root, "insecure_listen"), "insecure_listen",
+		       &c->insecure_listen);
 	read_rdma(r, base_yaml_get(r->y, root, "rdma"));
 	read_peer(r, base_yaml_get(r->y, root, "peer"), base_yaml_get(r->y, root, "secret"));
 	node = base_yaml_get(r->y, root, "tenants");

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "fabric/host.h"
 
 void dta_store_server_wake(struct dta_store_server *o)
@@ -47,7 +48,9 @@ struct dta_server_store *dta_store_server_store_number(struct dta_store_server *
 
 /* ---- listening ---- */
 
-static int listen_tcp(const char *where, char *name, size_t name_bytes, char *error, size_t bytes)
+/* *open: other hosts reach the address */
+static int listen_tcp(const char *where, char *name, size_t name_bytes, bool *open, char *error,
+		      size_t bytes)
 {
 	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
 				 .ai_socktype = SOCK_STREAM};
@@ -85,6 +88,7 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, char *er
 		    NI_NUMERICHOST | NI_NUMERICSERV);
 	snprintf(name, name_bytes, a.ss_family == AF_INET6 ? "[%.64s]:%s" : "%.64s:%s", host,
 		 port_text);
+	*open = !base_is_loopback((struct sockaddr *)&a);
 	return fd;
 }
 
@@ -98,6 +102,7 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 	for (size_t i = 0; i < l->n; i++) {
 		const char *where = l->v[i];
 		size_t n = o->listeners;
+		bool open = false;
 
 		if (!strncmp(where, "unix:", 5))
 			where += 5;
@@ -110,16 +115,22 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 			snprintf(o->listener[n].unlink, sizeof(o->listener[n].unlink), "%s", where);
 		} else {
 			o->listener[n].fd = listen_tcp(where, o->listener[n].address,
-						       sizeof(o->listener[n].address), error,
+						       sizeof(o->listener[n].address), &open, error,
 						       bytes);
 		}
 		if (o->listener[n].fd < 0)
 			return -EINVAL;
+		o->listeners++;
+		if (open && !o->config->secret && !o->config->insecure_listen)
+			return base_fail(
+				error, bytes, -EACCES,
+				"%s: %s is reachable from other hosts, and translators are "
+				"not authenticated: set secret, or insecure_listen: true",
+				o->path, o->listener[n].address);
 		if (!o->listener[n].local && !o->config->secret)
 			base_logf(BASE_WARN, "dta",
 				  "%s accepts any translator: set a secret in the file of stores",
 				  o->listener[n].address);
-		o->listeners++;
 	}
 	return 0;
 }

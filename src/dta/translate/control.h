@@ -113,6 +113,7 @@ struct dta_device_account {
 struct dta_translate_account {
 	uint64_t packets, packets_taken, refused[DTA_REFUSALS], refused_tenant, refused_reporter,
 		socket_drops;
+	uint64_t refused_source; /* the sender is in none of the allowed networks */
 	uint64_t handover_drops; /* packets between workers dropped for lack of room */
 	uint64_t unread;	 /* packets left in sockets at the end for lack of time */
 	uint64_t slowed;	 /* times that credits were cut because sockets overflowed */

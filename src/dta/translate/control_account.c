@@ -37,13 +37,11 @@ struct control_account_field {
 #define M(name) FIELD(dta_map_stats, name)
 
 static const struct control_account_field
-	top[] = {T(packets),	    T(packets_taken),
-		 T(refused_tenant), T(refused_reporter),
-		 T(socket_drops),   T(handover_drops),
-		 T(unread),	    T(slowed),
-		 T(reports),	    T(fresh),
-		 T(maybe_twice),    T(unreplicated),
-		 T(held_back),	    {0}},
+	top[] = {T(packets),	      T(packets_taken),	 T(refused_tenant),
+		 T(refused_reporter), T(refused_source), T(socket_drops),
+		 T(handover_drops),   T(unread),	 T(slowed),
+		 T(reports),	      T(fresh),		 T(maybe_twice),
+		 T(unreplicated),     T(held_back),	 {0}},
 	loss[] = {L(expected), L(arrived),   L(duplicates), L(late),	  L(reordered),
 		  L(missing),  L(lost),	     L(recovered),  L(nacks),	  L(restarts),
 		  L(refused),  L(reporters), L(forgotten),  L(unordered), L(collisions),

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "base/relaxed.h"
 
 #define LOOK_NS	  1000000ull   /* interval of timers, answers and control channels */
@@ -453,7 +454,12 @@ static int take_datagrams(struct dta_worker *w)
 	now = base_now_ns();
 	real = base_realtime_ns();
 	while (w->at < w->came && has_room(w))
-		if (w->source[w->from].decoder) {
+		if (w->opts.n_allow && !base_networks_have(w->opts.allow, w->opts.n_allow,
+							   &w->datagram[w->at].address)) {
+			w->account.packets++;
+			w->account.refused_source++;
+			w->at++;
+		} else if (w->source[w->from].decoder) {
 			dta_worker_device_take(w, w->from, &w->datagram[w->at++], now, real);
 		} else {
 			prefetch_slots(w, w->at + AHEAD);

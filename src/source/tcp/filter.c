@@ -2,7 +2,6 @@
 /* filter.c - resolves the ports, prefixes, cgroups and namespaces of a filter. */
 #include "source/tcp/filter.h"
 
-#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +14,7 @@
 #include "source/tcp/cgroup.h"
 #include "source/tcp/util.h"
 #include "base/base.h"
+#include "base/network.h"
 
 #define SAMPLE_MAX 20
 
@@ -46,27 +46,13 @@ static int add_ports(struct tcp_kernel_filter *f, const char *s)
 
 static int parse_cidr(const char *s, struct tcp_cidr_key *key)
 {
-	char address[INET6_ADDRSTRLEN];
-	const char *slash = strchr(s, '/');
-	size_t length = slash ? (size_t)(slash - s) : strlen(s);
-	uint64_t prefix;
-	bool v4;
+	struct base_network n = {.prefix = 0};
+	int err = base_network_parse(s, strlen(s), &n);
 
-	if (length >= sizeof(address))
-		return -EINVAL;
-	memcpy(address, s, length);
-	address[length] = 0;
 	memset(key, 0, sizeof(*key));
-	v4 = inet_pton(AF_INET, address, key->address + 12) == 1;
-	if (v4)
-		memset(key->address + 10, 0xff, 2);
-	else if (inet_pton(AF_INET6, address, key->address) != 1)
-		return -EINVAL;
-	prefix = v4 ? 32 : 128;
-	if (slash && base_parse_u64(slash + 1, 0, prefix, &prefix))
-		return -EINVAL;
-	key->prefix = (uint32_t)prefix + (v4 ? 96 : 0);
-	return 0;
+	memcpy(key->address, &n.address, sizeof(key->address));
+	key->prefix = n.prefix;
+	return err;
 }
 
 /* A cgroup's id is the inode number of its directory. */

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/network.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+
+int base_network_parse(const char *s, size_t bytes, struct base_network *out)
+{
+	const char *slash = memchr(s, '/', bytes);
+	const size_t length = slash ? (size_t)(slash - s) : bytes;
+	char address[INET6_ADDRSTRLEN], digits[4] = "";
+	uint64_t prefix;
+	bool v4;
+
+	if (length >= sizeof(address) || (slash && bytes - length - 1 >= sizeof(digits)))
+		return -EINVAL;
+	memcpy(address, s, length);
+	address[length] = 0;
+	memset(out, 0, sizeof(*out));
+	v4 = inet_pton(AF_INET, address, &out->address.s6_addr[12]) == 1;
+	if (v4)
+		memset(&out->address.s6_addr[10], 0xff, 2);
+	else if (inet_pton(AF_INET6, address, &out->address) != 1)
+		return -EINVAL;
+	prefix = v4 ? 32 : 128;
+	if (slash) {
+		memcpy(digits, slash + 1, bytes - length - 1);
+		if (base_parse_u64(digits, 0, prefix, &prefix))
+			return -EINVAL;
+	}
+	out->prefix = (uint32_t)prefix + (v4 ? 96 : 0);
+	return 0;
+}
+
+int base_networks_parse(const char *s, struct base_network **list, size_t *n)
+{
+	struct base_network one;
+	size_t room = *n;
+
+	for (;; s++) {
+		const size_t bytes = strcspn(s, ",");
+
+		if (base_network_parse(s, bytes, &one))
+			return -EINVAL;
+		if (!BASE_GROW(*list, *n, room))
+			return -ENOMEM;
+		(*list)[(*n)++] = one;
+		s += bytes;
+		if (!*s)
+			return 0;
+	}
+}
+
+static bool has_prefix(const struct base_network *of, const struct in6_addr *address)
+{
+	const uint32_t whole = of->prefix / 8, rest = of->prefix % 8;
+
+	return !memcmp(&of->address, address, whole) &&
+	       (!rest || !((of->address.s6_addr[whole] ^ address->s6_addr[whole]) >> (8 - rest)));
+}
+
+bool base_networks_have(const struct base_network *list, size_t n, const struct in6_addr *address)
+{
+	for (size_t i = 0; i < n; i++)
+		if (has_prefix(&list[i], address))
+			return true;
+	return false;
+}
+
+bool base_is_loopback(const struct sockaddr *a)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+
+	if (a->sa_family == AF_INET)
+		return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
+	       (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
+}
