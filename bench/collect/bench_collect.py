@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench_collect.py BUILD [FIGURE]... - the collector over shared memory: rate, deadlines, memory, hostcpu, row."""
+"""bench_collect.py BUILD [FIGURE]... - the collector over shared memory: rate, deadlines, memory, hostcpu, row, saturated."""
 import json
 import os
 import re
@@ -280,7 +280,34 @@ def row():
     live_row('analyse.live.row.mixed', 'counters, gauges and histograms', 'counter,gauge,histogram')
 
 
-FIGURES = {f.__name__: f for f in (rate, deadlines, memory, hostcpu, row)}
+# ---- a host whose CPUs are all busy -------------------------------------------------------------------------------
+
+def saturated(seconds=10):
+    """The deadlines of a collector on the host of 256 pods that update without pause on every CPU."""
+    def run(s, *options):
+        p = s.start(bench.CPUS, 'collect', '--agent', s.socket, '--mode', 'read_loop', '--json', '--period', '10ms',
+                    '--history', '64M', '--duration', f'{seconds + 2}s', *options)
+        check(poll(lambda: len(p.out) >= 1, 120, 0.002), 'no rates', p)
+        before = cpu_ns(p.pid)
+        check(poll(lambda: len(p.out) >= seconds + 1, 300, 0.002), 'no rates', p)
+        used = (cpu_ns(p.pid) - before) / 1e9
+        check(p.wait(60) == 0, 'the collector failed', p)
+        lines = [json.loads(line) for line in p.out[1:seconds + 1]]
+        total = {k: sum(line[k] for line in lines) for k in ('rounds', 'missed_deadlines', 'seconds')}
+        missed = total['missed_deadlines'] / (total['rounds'] + total['missed_deadlines'])
+        return 100 * missed, 100 * used / total['seconds']
+
+    with Stage(EXE, PODS, '--updates', '4000000000', '--hold', '10m', '--rate', '100') as s:
+        idle = run(s)
+    with Stage(EXE, PODS, '--updates', '4000000000', '--wait', '60s', cpus=bench.CPUS) as s:
+        auto, off = run(s), run(s, '--realtime', 'off')
+    say('collect.saturated', round(auto[0], 2), '%',
+        f'deadlines missed at a period of 10 ms in {seconds} s, {PODS} pods x {METRICS} counters updated without pause on all '
+        f'{len(bench.CPUS)} CPUs, where the collector runs as well; its CPU {auto[1]:.1f} % of one; with --realtime off '
+        f'{off[0]:.1f} % missed and {off[1]:.1f} % of a CPU; with idle CPUs {idle[0]:.2f} % and {idle[1]:.1f} %')
+
+
+FIGURES = {f.__name__: f for f in (rate, deadlines, memory, hostcpu, row, saturated)}
 if __name__ == '__main__':
     for figure in sys.argv[2:] or FIGURES:
         FIGURES[figure]()

@@ -104,18 +104,18 @@ def stolen_ms(cpu):
 
 
 class Stage:
-    """An agent, and pods that a generator updates; on all CPUs but the first."""
+    """An agent, and pods that a generator updates; by default on all CPUs but the first."""
 
-    def __init__(self, exe, pods, *generate, metrics=64, per_process=15, rest=False, agent=()):
+    def __init__(self, exe, pods, *generate, metrics=64, per_process=15, rest=False, agent=(), cpus=OTHERS):
         self.exe, self.folder = exe, workdir()
         self.socket = self.folder + '/agent.sock'
         self.running = []
-        self.agent = self.start(OTHERS, 'agent', '--socket', self.socket,
+        self.agent = self.start(cpus, 'agent', '--socket', self.socket,
                                 *([] if rest else ['--no-rest']), *agent)
         self.agent.ready()
         self.pods = None
         if pods:
-            self.pods = self.start(OTHERS, 'generate', 'metrics', '--socket', self.socket, '--pods', pods,
+            self.pods = self.start(cpus, 'generate', 'metrics', '--socket', self.socket, '--pods', pods,
                                    '--metrics', metrics, '--pods-per-process', per_process, *generate)
             self.pods.ready()
 

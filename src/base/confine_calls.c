@@ -78,6 +78,11 @@ static const int spawner[] = {
 	SYS_seccomp, SYS_set_tid_address,
 };
 
+/* Real-time priority of workers, within RLIMIT_RTPRIO, and the timer that bounds it. */
+static const int collector[] = {
+	SYS_sched_setscheduler, SYS_timer_create, SYS_timer_settime, SYS_timer_delete,
+};
+
 /* Harmless calls that newer architectures lack. */
 #if defined(__x86_64__)
 static const int common_older[] = {
@@ -221,6 +226,8 @@ static int allow_role(scmp_filter_ctx f, enum base_role role, bool with_packets)
 	}
 	if (role == BASE_ROLE_BRIDGE)
 		err = err ?: allow_calls(f, ALL_OF(bridge));
+	if (role == BASE_ROLE_COLLECTOR)
+		err = err ?: allow_calls(f, ALL_OF(collector));
 	if (with_packets)
 		err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(packets));
 	/*

@@ -21,6 +21,7 @@
 #include "cli/commands.h"
 #include "cli/collect-parts.h"
 #include "collect/read/past.h"
+#include "collect/read/realtime.h"
 #include "collect/self/self.h"
 
 #define WORKERS_MAX 1024u
@@ -33,6 +34,7 @@ static struct cli_collect_settings set = {
 	      .query_timeout_ns = 10000000000,
 	      .query_samples = 50000000},
 	.mode = "prometheus",
+	.realtime = "auto",
 	.ephemeral = "32768-60999", /* Linux's default of net.ipv4.ip_local_port_range */
 	.c = {.workers = 1,
 	      .queues = 1,
@@ -91,6 +93,9 @@ static const struct base_option table[] = {
 		"prometheus: serve; read_loop: print rates; setup: print hosts and regions, and "
 		"exit"),
 	BASE_UINT("workers", 'w', &set.c.workers, 1, WORKERS_MAX, "N", "number of reading threads"),
+	BASE_STRING("realtime", 0, &set.realtime, "auto|off",
+		    "auto: where allowed, workers run with real-time priority for at most a "
+		    "quarter of a CPU each, so that busy CPUs do not delay them"),
 	BASE_FLAG("pin", 0, &set.c.pin, "pin each worker to a CPU"),
 	BASE_STRING("cpus", 0, &set.cpus, "LIST", "pin workers to these CPUs, such as 0,2-5"),
 	BASE_UINT("queues", 'q', &set.c.queues, 1, WORKERS_MAX, "N",
@@ -431,7 +436,9 @@ static int confine_collector(const struct cli_collect_settings *s)
 	struct http_files files = {0};
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
-		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
+		.capabilities = (s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0) |
+				(s->c.realtime && !collect_realtime_permit() ? BASE_CAP(SYS_NICE)
+									     : 0),
 		.paths = {s->csv},
 	};
 	int code;
@@ -593,6 +600,9 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	code = check_options(self, &set);
 	if (code)
 		return code;
+	set.c.realtime = !strcmp(set.realtime, "auto");
+	if (!set.c.realtime && strcmp(set.realtime, "off"))
+		return base_usage(self, "--realtime '%s' is neither auto nor off", set.realtime);
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
 	if (strcmp(set.ephemeral, "none") && parse_ports(set.ephemeral, folded))

@@ -23,7 +23,7 @@
 /* The options. */
 struct cli_collect_settings {
 	struct base_strings agents;
-	const char *mode, *cpus, *csv, *dta, *secret, *ephemeral, *kafka, *kafka_offsets;
+	const char *mode, *cpus, *realtime, *csv, *dta, *secret, *ephemeral, *kafka, *kafka_offsets;
 	uint64_t duration_ns, store_bytes;
 	struct cli_collect_http h;
 	bool as_json, unconfined, analyse;

@@ -23,6 +23,7 @@ struct collect_collector_opts {
 	size_t agent_count;
 	size_t spare_hosts;   /* number of hosts that collect_collector_add_host() may add */
 	unsigned int workers; /* number of worker threads; 0: 1 */
+	bool realtime;	      /* give workers a share of real-time priority, if allowed */
 	bool pin;	      /* pin worker i to the i-th allowed CPU */
 	const int *cpus;      /* CPUs to pin the workers to instead */
 	size_t cpu_count;

@@ -80,6 +80,8 @@ static const struct collect_worker *worker_at(struct collect_self *s, struct exp
 
 OF_WORKER(rounds, collect_self_u64(out, relaxed_load(w->rounds)))
 OF_WORKER(missed, collect_self_u64(out, relaxed_load(w->missed)))
+OF_WORKER(realtime, collect_self_u64(out, relaxed_load(w->realtime.allowed)))
+OF_WORKER(realtime_used_up, collect_self_u64(out, relaxed_load(w->realtime.used_up)))
 OF_WORKER(reads, collect_self_u64(out, relaxed_load(w->reads)))
 OF_WORKER(read_bytes, collect_self_u64(out, relaxed_load(w->bytes)))
 OF_WORKER(lines, collect_self_u64(out, relaxed_load(w->lines)))
@@ -222,6 +224,11 @@ static const struct collect_self_family collector_families[] = {
 	 "Memory held for regions and for history.", memory},
 	{"sidelight_collector_missed_deadlines", COUNTER, "",
 	 "Deadlines that a worker missed because it was still busy or not running.", missed},
+	{"sidelight_collector_realtime", GAUGE, "",
+	 "Whether a worker has real-time priority, for a quarter of a CPU at most.", realtime},
+	{"sidelight_collector_realtime_used_up", COUNTER, "",
+	 "Times that a worker used up its share of real-time priority before 100 ms had passed.",
+	 realtime_used_up},
 	{"sidelight_collector_read_bytes", COUNTER, "bytes", "Bytes read.", read_bytes},
 	{"sidelight_collector_read_errors", COUNTER, "", "Failed READs, by cause.", read_errors},
 	{"sidelight_collector_read_latency_seconds", HISTOGRAM, "seconds",

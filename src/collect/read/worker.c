@@ -5,6 +5,7 @@
  */
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -78,6 +79,20 @@ static void prepare_thread(struct collect_worker *w)
 			relaxed_store(w->cpu, -1);
 		}
 	}
+}
+
+/* Without a period the worker never pauses. */
+static void take_priority(struct collect_worker *w)
+{
+	int err = w->c->opts.realtime && w->c->opts.period_ns ? collect_realtime_begin(&w->realtime)
+							      : 0;
+
+	if (err && !w->number)
+		base_logf(BASE_INFO, "collect",
+			  "workers have no real-time priority and may miss deadlines while the "
+			  "CPUs are busy: %s: set LimitRTPRIO=1, add CAP_SYS_NICE, or give "
+			  "--realtime off",
+			  strerror(-err));
 }
 
 static bool is_stalled(const struct collect_link *l, uint64_t now_ns)
@@ -161,6 +176,7 @@ void *collect_worker_main(void *arg)
 	uint64_t period = w->c->opts.period_ns, deadline, now, worked, wait;
 
 	prepare_thread(w);
+	take_priority(w);
 	deadline = worked = base_now_ns();
 	relaxed_store(w->start_ns, deadline);
 	while (!relaxed_load(w->c->stop)) {
@@ -168,6 +184,7 @@ void *collect_worker_main(void *arg)
 
 		relaxed_bump(w->turns, 1);
 		now = base_now_ns();
+		collect_realtime_turn(&w->realtime, now);
 		if (period ? now >= deadline : all_done(w, now)) {
 			if (period) {
 				uint64_t lost = (now - deadline) / period;
@@ -195,5 +212,6 @@ void *collect_worker_main(void *arg)
 		else
 			sleep_until(now + wait);
 	}
+	collect_realtime_end(&w->realtime);
 	return NULL;
 }

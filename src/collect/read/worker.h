@@ -10,6 +10,7 @@
 
 #include "collect/read/collect.h"
 #include "collect/read/history.h"
+#include "collect/read/realtime.h"
 
 struct collect_link;
 
@@ -19,6 +20,7 @@ struct collect_worker {
 	pthread_t thread;
 	bool started;
 	int cpu;
+	struct collect_realtime realtime;
 	struct collect_link *link;
 	unsigned int links;
 	struct collect_ring ring;

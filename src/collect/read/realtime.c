@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/read/realtime.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/relaxed.h"
+
+#define PRIORITY 1 /* the lowest of SCHED_FIFO, above all ordinary threads */
+#define SIGNAL	 (SIGRTMAX - 2)
+
+static int set_policy(int policy)
+{
+	const struct sched_param p = {policy == SCHED_OTHER ? 0 : PRIORITY};
+
+	/* Of the calling thread, as 0 means in Linux. Async-signal-safe. */
+	return sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &p) ? -errno : 0;
+}
+
+/* Runs in the worker's thread, at the next tick of the clock after its share is used up. */
+static void on_used_up(int signal, siginfo_t *info, void *context)
+{
+	struct collect_realtime *r = info->si_value.sival_ptr;
+	const int saved = errno;
+
+	(void)signal, (void)context;
+	set_policy(SCHED_OTHER);
+	relaxed_store(r->on, false);
+	relaxed_bump(r->used_up, 1);
+	errno = saved;
+}
+
+bool collect_realtime_permit(void)
+{
+	struct rlimit is;
+
+	if (getrlimit(RLIMIT_RTPRIO, &is))
+		return false;
+	is.rlim_max = BASE_MAX(is.rlim_max, (rlim_t)PRIORITY);
+	is.rlim_cur = BASE_MAX(is.rlim_cur, (rlim_t)PRIORITY);
+	return !setrlimit(RLIMIT_RTPRIO, &is);
+}
+
+static void begin_window(struct collect_realtime *r, uint64_t now_ns)
+{
+	const struct itimerspec share = {.it_value.tv_nsec = COLLECT_REALTIME_SHARE_NS};
+
+	/* First the timer: without it there is no priority. */
+	if (!timer_settime(r->timer, 0, &share, NULL) && !relaxed_load(r->on))
+		relaxed_store(r->on, !set_policy(SCHED_FIFO));
+	r->window_ns = now_ns + COLLECT_REALTIME_WINDOW_NS;
+}
+
+int collect_realtime_begin(struct collect_realtime *r)
+{
+	const struct sigaction act = {.sa_sigaction = on_used_up,
+				      .sa_flags = SA_SIGINFO | SA_RESTART};
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
+				 .sigev_signo = SIGNAL,
+				 .sigev_value.sival_ptr = r,
+				 ._sigev_un._tid = gettid()};
+	int err;
+
+	if (sigaction(SIGNAL, &act, NULL) ||
+	    timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &r->timer))
+		return -errno;
+	/* Whether it is allowed. */
+	err = set_policy(SCHED_FIFO);
+	if (err) {
+		timer_delete(r->timer);
+		return err;
+	}
+	relaxed_store(r->on, true);
+	relaxed_store(r->allowed, true);
+	begin_window(r, base_now_ns());
+	return 0;
+}
+
+void collect_realtime_turn(struct collect_realtime *r, uint64_t now_ns)
+{
+	if (r->allowed && now_ns >= r->window_ns)
+		begin_window(r, now_ns);
+}
+
+void collect_realtime_end(struct collect_realtime *r)
+{
+	if (!r->allowed)
+		return;
+	set_policy(SCHED_OTHER);
+	timer_delete(r->timer);
+	relaxed_store(r->allowed, false);
+}
