@@ -81,6 +81,8 @@ enum analyse_kind {
 struct analyse_thresholds {
 	struct analyse_calibration step, run;
 	struct analyse_calibration *kind; /* ANALYSE_KINDS calibrations; NULL: none */
+	/* over the learned runs: the largest excess of each; all excesses */
+	double peaks, sums;
 	bool settled; /* true if a pod that learns here has completed its warm-up */
 };
 

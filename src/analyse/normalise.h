@@ -63,6 +63,7 @@ void analyse_normaliser_add(struct analyse_normaliser *n, const float *x);
 enum analyse_count {
 	ANALYSE_COUNT, /* count the step's distances */
 	ANALYSE_COUNT_NOT,
+	ANALYSE_COUNT_RARE, /* count only columns that rarely move */
 	/* with later steps, count the largest once; a column's first move at once */
 	ANALYSE_COUNT_LATER,
 };

@@ -16,6 +16,9 @@
 #define DOUBT	  0.25f
 #define INFLUENCE 2.0 /* limit of an anomaly's learned score, in multiples of the threshold */
 #define COUNTED	  10u /* steps with error counts before these are judged */
+#define PRIOR	  10.0
+#define ALLOWED	  2.0
+#include <stdlib.h>
 #define CHANCE	  2u  /* disturbances of a warm-up that are not learned: more of them are usual */
 
 typedef void (*learn_fn)(struct analyse_calibration *c, double score);
@@ -29,6 +32,10 @@ static void learn_sample(struct analyse_thresholds *t, const struct analyse_trai
 	for (uint32_t k = 0; t->kind && k < ANALYSE_KINDS; k++)
 		within(&t->kind[k], l->kind[k]);
 	learn(&t->run, l->run);
+	if (l->peak > 0) {
+		t->peaks += (double)l->peak;
+		t->sums += (double)l->run;
+	}
 }
 
 /*
@@ -100,10 +107,19 @@ double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_
 	return analyse_calibration_threshold(c);
 }
 
+static double independent_share(const struct analyse_pipeline *p)
+{
+	const struct analyse_thresholds *own = &p->own, *all = p->thresholds;
+	double usual = (all->peaks + PRIOR * 0.5) / (all->sums + PRIOR);
+
+	if (getenv("NOTHETA")) return 1;
+	return (own->peaks + PRIOR * usual) / (own->sums + PRIOR);
+}
+
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p)
 {
 	return fmax(analyse_calibration_among(&p->own.run, &p->thresholds->run),
-		    ANALYSE_FAST * analyse_pipeline_threshold(p));
+		    ANALYSE_FAST * analyse_pipeline_threshold(p) / independent_share(p));
 }
 
 /*
@@ -234,7 +250,8 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 	memcpy(l.kind, p->step_kind, sizeof(l.kind));
 	if (p->run.steps && !belongs_to_run(p, above)) {
 		struct analyse_training_sample whole = {
-			.score = p->run.peak, .run = p->run.sum, .shadow = NAN};
+			.score = p->run.peak, .run = p->run.sum, .shadow = NAN,
+			.peak = p->run.peak - usual_score(p)};
 
 		memcpy(whole.kind, p->run.kind, sizeof(whole.kind));
 		if (learn && !p->run.found)
@@ -255,7 +272,7 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 		p->run.above[p->run.steps % ANALYSE_LATE] = above;
 		p->run.peak = fmaxf(p->run.peak, p->step_score);
 		p->run.steps++;
-		p->run.found |= p->step_anomalous;
+		p->run.found |= is_withheld(p);
 	}
 	if (learn)
 		learn_scores_late(p, &l);
@@ -338,20 +355,43 @@ static void learn_errors(struct analyse_pipeline *p, bool learn)
 	}
 }
 
-/* Learns the scores of an anomalous step, limited. */
+/* Learns the largest scores of an anomaly as one step, limited. */
 static void learn_anomaly(struct analyse_pipeline *p)
 {
-	struct analyse_training_sample l = {
-		.score = at_most(p->step_score, analyse_pipeline_threshold(p)),
-		.shadow = at_most(p->step_shadow,
-				  analyse_calibration_threshold(&p->shadow_calibration)),
-	};
+	struct analyse_training_sample l = p->worst;
 
+	l.score = at_most(l.score, analyse_pipeline_threshold(p));
+	l.run = at_most(l.run, analyse_pipeline_run_threshold(p));
+	l.shadow = at_most(l.shadow, analyse_calibration_threshold(&p->shadow_calibration));
 	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
-		l.kind[k] = isnan(p->step_kind[k]) ? NAN
-						   : at_most(p->step_kind[k],
-							     analyse_pipeline_kind_threshold(p, k));
+		if (!isnan(l.kind[k]))
+			l.kind[k] = at_most(l.kind[k], analyse_pipeline_kind_threshold(p, k));
 	learn_scores(p, &l);
+}
+
+static void end_anomaly(struct analyse_pipeline *p)
+{
+	struct analyse_training_sample *w = &p->worst;
+
+	if (p->learning != ANALYSE_LEARN_GATED)
+		return;
+	if (p->step_anomalous) {
+		w->score = fmaxf(w->score, p->step_score);
+		w->shadow = fmaxf(w->shadow, p->step_shadow);
+		w->run = fmaxf(w->run, analyse_pipeline_run_sum(p));
+		for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
+			w->kind[k] = p->anomalous ? fmaxf(w->kind[k], p->step_kind[k]) : p->step_kind[k];
+		p->worst_verdict = fmaxf(p->worst_verdict, p->step_verdict);
+		return;
+	}
+	p->doubts = fmax(p->doubts - p->q, 0);
+	if (!(p->worst_verdict > 0))
+		return;
+	p->doubts += p->worst_verdict < (float)INFLUENCE;
+	if (p->doubts > ALLOWED || p->news > NEWS)
+		learn_anomaly(p);
+	memset(w, 0, sizeof(*w));
+	p->worst_verdict = 0;
 }
 
 void analyse_pipeline_end_step(struct analyse_pipeline *p)
@@ -373,6 +413,7 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	taught = p->learning == ANALYSE_LEARN_SCORES ||
 		 (p->learning != ANALYSE_LEARN_NONE && p->stats.learned >= ANALYSE_SLOW);
 	learn = learns_all(p) && !p->warm.out;
+	end_anomaly(p);
 	end_run(p, taught && !is_withheld(p));
 	held = hold_baselines(p);
 	/*
@@ -391,12 +432,12 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 			p->opts.detector->learn(p->detector, &row);
 		if (p->shadow && p->opts.shadow->learn)
 			p->opts.shadow->learn(p->shadow, &row);
-		if (taught && p->learning == ANALYSE_LEARN_GATED && p->step_anomalous)
-			learn_anomaly(p);
 	}
 	later = count_later(p);
 	if (learn || (anomalies_are_usual(p) && p->anomalous == 1))
 		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
+	else if (p->anomalous == 1 && p->learning == ANALYSE_LEARN_GATED)
+		count = ANALYSE_COUNT_RARE;
 	/* The slow baseline stays during an anomaly, so the return to normal is no move. */
 	analyse_normaliser_step(&p->normaliser, learn, count, !(is_withheld(p) && may_hold(p)),
 				p->held);
@@ -415,6 +456,9 @@ void analyse_pipeline_forget(struct analyse_pipeline *p)
 	memset(&p->run, 0, sizeof(p->run));
 	p->news = 0;
 	p->doubtful = 0;
+	p->doubts = 0;
+	memset(&p->worst, 0, sizeof(p->worst));
+	p->worst_verdict = 0;
 	p->late_n = 0;
 	memset(&p->warm, 0, sizeof(p->warm));
 }
