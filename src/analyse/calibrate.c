@@ -68,7 +68,6 @@ static const struct prior {
 	double mean, deviation;
 } priors[] = {
 	[ANALYSE_TAIL_LOG_P] = {0.08, 0.1},
-	[ANALYSE_TAIL_SUM] = {0.08, 0.1},
 	[ANALYSE_TAIL_ANY] = {0.2, 0.2},
 };
 
@@ -368,6 +367,8 @@ int analyse_thresholds_init(struct analyse_thresholds *t, const struct analyse_t
 	int err = analyse_calibration_init(&t->step, part, o->tail, o->seed);
 
 	t->settled = false;
+	t->peaks = t->sums = 0;
+	/* Steps of a run depend on each other, so their sum may have a heavier tail. */
 	err = err ?: analyse_calibration_init(&t->run, part, ANALYSE_TAIL_ANY, o->seed + 1);
 	for (uint32_t k = 0; t->kind && k < ANALYSE_KINDS && !err; k++)
 		err = analyse_calibration_init(&t->kind[k],

@@ -6,8 +6,8 @@
  * pooling between pods.
  *
  * The largest score of a step's rows represents the step: rows of a step depend on each other, and
- * cause one alarm. t is chosen again at each doubling up to 512 scores; then it rises until a
- * twentieth of the scores are above it.
+ * cause one alarm. t is chosen again at each doubling up to 512 scores; then it rises whenever more
+ * than 6 √n of n scores are above it.
  *
  * Drift: a one-sided CUSUM (E. S. Page, Biometrika 41, 1954) over "above the 90th percentile of the
  * learned scores": S = max(0, S + [above] - 0.25), alarm at S > 8. At the normal 10 %, S falls by
@@ -24,6 +24,7 @@
 
 #define ANALYSE_SCORES 512u /* number of scores kept for the quantiles */
 #define ANALYSE_PEAKS  256u
+#define ANALYSE_SUMS_MAX 1e4 /* when sums reaches it, peaks and sums are halved */
 
 /* Prior of gamma. */
 enum analyse_tail {
@@ -32,11 +33,6 @@ enum analyse_tail {
 	 * normal with mean 0.08 and deviation 0.1, close to Martins and Stedinger.
 	 */
 	ANALYSE_TAIL_LOG_P,
-	/*
-	 * Sums of several such scores: the others dilute one that is far from exponential. Same
-	 * mean, half the deviation.
-	 */
-	ANALYSE_TAIL_SUM,
 	ANALYSE_TAIL_ANY, /* Tails may be heavier, as in services: mean and deviation 0.2. */
 };
 
@@ -81,7 +77,7 @@ enum analyse_kind {
 struct analyse_thresholds {
 	struct analyse_calibration step, run;
 	struct analyse_calibration *kind; /* ANALYSE_KINDS calibrations; NULL: none */
-	/* over the learned runs: the largest excess of each; all excesses */
+	/* sum of the largest excesses of the learned runs; sum of all their excesses */
 	double peaks, sums;
 	bool settled; /* true if a pod that learns here has completed its warm-up */
 };

@@ -138,7 +138,8 @@ void analyse_normaliser_fetch(const struct analyse_normaliser *n)
 }
 
 /*
- * Returns the move of a column that moves in less than a hundredth of the steps. 
+ * Returns the move of a column that moves in less than a hundredth of the steps, by how often it
+ * moved as far. Beyond the largest distance so far, the power law goes on.
  */
 static float rare_move(const struct analyse_normaliser *n, uint32_t c, float d)
 {
@@ -342,6 +343,7 @@ void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum anal
 			     bool slow, const bool *held)
 {
 	for (uint32_t c = 0; c < n->dims; c++) {
+		bool rare;
 		float x;
 
 		if (n->sum_n[c] == 0)
@@ -352,8 +354,9 @@ void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum anal
 			continue;
 		if (learn)
 			learn_column(n, c, x);
-		if (count != ANALYSE_COUNT_LATER || n->inv_move[c] == 0) {
-			if ((count == ANALYSE_COUNT_RARE ? n->inv_move[c] == 0 : count != ANALYSE_COUNT_NOT) && n->peak[c] >= 0)
+		rare = n->inv_move[c] == 0;
+		if (rare ? count != ANALYSE_COUNT_RARE : count != ANALYSE_COUNT_LATER) {
+			if (count <= ANALYSE_COUNT_LATER && n->peak[c] >= 0)
 				count_move(n, c, n->peak[c]);
 			n->peak[c] = -1;
 		}

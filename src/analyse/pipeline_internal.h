@@ -70,8 +70,8 @@ struct analyse_pipeline {
 		bool within;  /* a step of a run that another step represents */
 	} late[ANALYSE_LATE]; /* ring of samples to be learned later */
 	struct analyse_training_sample worst; /* largest scores of the current anomaly */
-	float worst_verdict;
-	double doubts;
+	float worst_verdict; /* its largest score in multiples of the threshold; 0: no anomaly */
+	double doubts;	     /* weak anomalies beyond the budget: see keep_budget() */
 	uint32_t late_at, late_n;
 	struct analyse_normaliser normaliser;
 	struct analyse_thresholds own, *thresholds;

@@ -16,10 +16,10 @@
 #define DOUBT	  0.25f
 #define INFLUENCE 2.0 /* limit of an anomaly's learned score, in multiples of the threshold */
 #define COUNTED	  10u /* steps with error counts before these are judged */
-#define PRIOR	  10.0
-#define ALLOWED	  2.0
-#include <stdlib.h>
 #define CHANCE	  2u  /* disturbances of a warm-up that are not learned: more of them are usual */
+/* weak anomalies beyond the budget that are not learned, as they may be faults */
+#define ALLOWED 1.0
+#define PRIOR	1.0 /* excess that the prior of independent_share() stands for */
 
 typedef void (*learn_fn)(struct analyse_calibration *c, double score);
 
@@ -32,9 +32,13 @@ static void learn_sample(struct analyse_thresholds *t, const struct analyse_trai
 	for (uint32_t k = 0; t->kind && k < ANALYSE_KINDS; k++)
 		within(&t->kind[k], l->kind[k]);
 	learn(&t->run, l->run);
-	if (l->peak > 0) {
-		t->peaks += (double)l->peak;
-		t->sums += (double)l->run;
+	if (!(l->peak > 0))
+		return;
+	t->peaks += (double)l->peak;
+	t->sums += (double)l->run;
+	if (t->sums > ANALYSE_SUMS_MAX) {
+		t->peaks /= 2;
+		t->sums /= 2;
 	}
 }
 
@@ -56,6 +60,12 @@ static void learn_shared(struct analyse_pipeline *p, const struct analyse_traini
 		if (!l->within && (double)l->kind[k] > analyse_calibration_threshold(&all->kind[k]))
 			usual.kind[k] = NAN;
 	learn_sample(all, &usual, analyse_calibration_learn_gated);
+}
+
+/* True if the rows are known to be free of faults. */
+static bool has_no_faults(const struct analyse_pipeline *p)
+{
+	return p->learning == ANALYSE_LEARN_ALL || p->learning == ANALYSE_LEARN_SCORES;
 }
 
 static bool learns_all(const struct analyse_pipeline *p)
@@ -107,13 +117,18 @@ double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_
 	return analyse_calibration_threshold(c);
 }
 
+/*
+ * Returns the share of a run's sum that is independent evidence: by how much its largest step
+ * exceeds the usual score, relative to all steps. This is the extremal index, weighted by excess:
+ * the steps of a run of smoothed values repeat one event (Leadbetter 1983; runs estimator: Smith,
+ * Weissman, J. R. Stat. Soc. B 56, 1994).
+ */
 static double independent_share(const struct analyse_pipeline *p)
 {
 	const struct analyse_thresholds *own = &p->own, *all = p->thresholds;
 	double usual = (all->peaks + PRIOR * 0.5) / (all->sums + PRIOR);
 
-	if (getenv("NOTHETA")) return 1;
-	return (own->peaks + PRIOR * usual) / (own->sums + PRIOR);
+	return fmin((own->peaks + PRIOR * usual) / (own->sums + PRIOR), 1);
 }
 
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p)
@@ -272,7 +287,7 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 		p->run.above[p->run.steps % ANALYSE_LATE] = above;
 		p->run.peak = fmaxf(p->run.peak, p->step_score);
 		p->run.steps++;
-		p->run.found |= is_withheld(p);
+		p->run.found |= p->step_anomalous && !has_no_faults(p);
 	}
 	if (learn)
 		learn_scores_late(p, &l);
@@ -355,7 +370,7 @@ static void learn_errors(struct analyse_pipeline *p, bool learn)
 	}
 }
 
-/* Learns the largest scores of an anomaly as one step, limited. */
+/* Learns the largest scores of the finished anomaly as those of one step, limited. */
 static void learn_anomaly(struct analyse_pipeline *p)
 {
 	struct analyse_training_sample l = p->worst;
@@ -369,28 +384,41 @@ static void learn_anomaly(struct analyse_pipeline *p)
 	learn_scores(p, &l);
 }
 
-static void end_anomaly(struct analyse_pipeline *p)
+/* Notes the largest scores of the current anomaly. */
+static void extend_anomaly(struct analyse_pipeline *p)
 {
 	struct analyse_training_sample *w = &p->worst;
+	bool first = !(p->worst_verdict > 0);
 
+	w->score = fmaxf(w->score, p->step_score);
+	w->shadow = fmaxf(w->shadow, p->step_shadow);
+	w->run = fmaxf(w->run, analyse_pipeline_run_sum(p));
+	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
+		w->kind[k] = first ? p->step_kind[k] : fmaxf(w->kind[k], p->step_kind[k]);
+	p->worst_verdict = fmaxf(p->worst_verdict, p->step_verdict);
+}
+
+/*
+ * Keeps the budget: a threshold that is too low would stay so, as scores above it are not learned.
+ * A one-sided CUSUM (Page 1954) counts anomalies whose scores stay below twice the threshold, as
+ * false ones do, and subtracts the budget. Above ALLOWED the largest scores of each anomaly are
+ * learned; so they are while anomalies are usual.
+ */
+static void keep_budget(struct analyse_pipeline *p)
+{
 	if (p->learning != ANALYSE_LEARN_GATED)
 		return;
+	p->doubts = fmax(p->doubts - p->q, 0);
 	if (p->step_anomalous) {
-		w->score = fmaxf(w->score, p->step_score);
-		w->shadow = fmaxf(w->shadow, p->step_shadow);
-		w->run = fmaxf(w->run, analyse_pipeline_run_sum(p));
-		for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
-			w->kind[k] = p->anomalous ? fmaxf(w->kind[k], p->step_kind[k]) : p->step_kind[k];
-		p->worst_verdict = fmaxf(p->worst_verdict, p->step_verdict);
+		extend_anomaly(p);
 		return;
 	}
-	p->doubts = fmax(p->doubts - p->q, 0);
 	if (!(p->worst_verdict > 0))
 		return;
 	p->doubts += p->worst_verdict < (float)INFLUENCE;
 	if (p->doubts > ALLOWED || p->news > NEWS)
 		learn_anomaly(p);
-	memset(w, 0, sizeof(*w));
+	memset(&p->worst, 0, sizeof(p->worst));
 	p->worst_verdict = 0;
 }
 
@@ -413,7 +441,7 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	taught = p->learning == ANALYSE_LEARN_SCORES ||
 		 (p->learning != ANALYSE_LEARN_NONE && p->stats.learned >= ANALYSE_SLOW);
 	learn = learns_all(p) && !p->warm.out;
-	end_anomaly(p);
+	keep_budget(p);
 	end_run(p, taught && !is_withheld(p));
 	held = hold_baselines(p);
 	/*
@@ -436,7 +464,7 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	later = count_later(p);
 	if (learn || (anomalies_are_usual(p) && p->anomalous == 1))
 		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
-	else if (p->anomalous == 1 && p->learning == ANALYSE_LEARN_GATED)
+	else if (p->learning == ANALYSE_LEARN_GATED)
 		count = ANALYSE_COUNT_RARE;
 	/* The slow baseline stays during an anomaly, so the return to normal is no move. */
 	analyse_normaliser_step(&p->normaliser, learn, count, !(is_withheld(p) && may_hold(p)),
