@@ -22,8 +22,8 @@
 
 #include "sketch/blob.h"
 
-#define ANALYSE_SCORES 512u /* number of scores kept for the quantiles */
-#define ANALYSE_PEAKS  256u
+#define ANALYSE_SCORES	 512u /* number of scores kept for the quantiles */
+#define ANALYSE_PEAKS	 256u
 #define ANALYSE_SUMS_MAX 1e4 /* when sums reaches it, peaks and sums are halved */
 
 /* Prior of gamma. */

@@ -232,7 +232,9 @@ static void find_unit(struct analyse_normaliser *n, uint32_t c)
 	float low = NORMAL_99 * smallest_move(n, c);
 
 	/* 0 means that the column moved in less than a hundredth of the steps */
-	n->inv_move[c] = 100 * moved > all ? NORMAL_99 / fmaxf(tail_of(n, c, 0.01f * (float)all), low) : 0;
+	n->inv_move[c] = 100 * moved > all
+				 ? NORMAL_99 / fmaxf(tail_of(n, c, 0.01f * (float)all), low)
+				 : 0;
 }
 
 /* Halves all counts while there are too many. */

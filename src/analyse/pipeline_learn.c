@@ -264,9 +264,10 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 
 	memcpy(l.kind, p->step_kind, sizeof(l.kind));
 	if (p->run.steps && !belongs_to_run(p, above)) {
-		struct analyse_training_sample whole = {
-			.score = p->run.peak, .run = p->run.sum, .shadow = NAN,
-			.peak = p->run.peak - usual_score(p)};
+		struct analyse_training_sample whole = {.score = p->run.peak,
+							.run = p->run.sum,
+							.shadow = NAN,
+							.peak = p->run.peak - usual_score(p)};
 
 		memcpy(whole.kind, p->run.kind, sizeof(whole.kind));
 		if (learn && !p->run.found)

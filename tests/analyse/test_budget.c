@@ -16,9 +16,9 @@
 #define QUIET	 3u  /* rows without an alarm that end it */
 
 static const struct analyse_column column[COLUMNS] = {
-	{"cpu_cores", false},		{"memory_bytes", false}, {"latency_p90", false},
-	{"latency_p99", false},		{"requests", false},	 {"in_flight", false},
-	{"queue_depth", false},		{"sessions", false},
+	{"cpu_cores", false},	{"memory_bytes", false}, {"latency_p90", false},
+	{"latency_p99", false}, {"requests", false},	 {"in_flight", false},
+	{"queue_depth", false}, {"sessions", false},
 };
 
 enum shape { INDEPENDENT, SMOOTH, AUTOREGRESSIVE, BURSTY, RARE, RARE_BURSTS, QUANTISED };
@@ -152,8 +152,8 @@ static double alarms(enum shape shape, uint64_t row_ns, uint32_t learned, uint32
 		assert_non_null(f.pod[i]);
 		assert_int_equal(analyse_pipeline_columns(f.pod[i], column, COLUMNS), 0);
 		assert_int_equal(analyse_fleet_join(f.fleet, f.pod[i], NULL), 0);
-		f.series[i] = (struct series){
-			.shape = shape, .seed = 1000 * (i + 1), .learned = true};
+		f.series[i] =
+			(struct series){.shape = shape, .seed = 1000 * (i + 1), .learned = true};
 		quiet[i] = QUIET;
 	}
 	train(&f, learned, row_ns);
