@@ -8,8 +8,10 @@ import * as net from "./net.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const SHOWN = 200, PERIOD = () => 1000;
-const BAD = ["peer-not-reading", "not-reading", "loss-timeout", "loss-fast", "accept-queue", "reset"];
-const WARN = ["peer-window", "receive-window", "send-buffer", "ecn", "bufferbloat"];
+const BAD = ["peer-not-reading", "not-reading", "unanswered", "nothing-arrives", "loss-timeout", "loss-fast", "accept-queue", "reset",
+	"timed-out"];
+const WARN = ["peer-reads-slowly", "reads-slowly", "peer-window", "receive-window", "send-buffer", "nagle", "cork", "reordering", "ecn",
+	"bufferbloat"];
 
 // The kind of badge for what limits a connection.
 export const limitKind = (limit) => BAD.includes(limit) ? "bad" : WARN.includes(limit) ? "warn" : "good";

@@ -128,12 +128,25 @@ enum sl_flow_cell {
 	SL_FLOW_BUSY_US = SL_FLOW_CELL(6, 3),	/* total time with data to send */
 	SL_FLOW_RWND_US = SL_FLOW_CELL(6, 4),	/* part of busy time limited by the peer's window */
 	SL_FLOW_SNDBUF_US = SL_FLOW_CELL(6, 5), /* part of busy time limited by the send buffer */
-	SL_FLOW_BACKLOG = SL_FLOW_CELL(6, 6),	/* listeners: accept queue length | its limit */
+	/*
+	 * listeners: accept queue length | its limit; connections: turns, the number of times
+	 * that data arrived after data was sent | segments that arrived while less than a segment
+	 * was unsent, as Nagle's algorithm holds it back
+	 */
+	SL_FLOW_BACKLOG = SL_FLOW_CELL(6, 6),
 
-	SL_FLOW_COMM = SL_FLOW_CELL(7, 1),  /* task name in two cells, 16 bytes */
-	SL_FLOW_DROPS = SL_FLOW_CELL(7, 3), /* sk_drops; for a listener, connections refused */
+	SL_FLOW_COMM = SL_FLOW_CELL(7, 1), /* task name in two cells, 16 bytes */
+	/* sk_drops (for a listener: connections refused) | SL_FLOW_TIMERS_OF() */
+	SL_FLOW_DROPS = SL_FLOW_CELL(7, 3),
 	/* receive buffer (sk_rcvbuf) | send buffer (sk_sndbuf), bytes */
 	SL_FLOW_BUFFERS = SL_FLOW_CELL(7, 4),
+	/* largest window that the peer offered, bytes | SL_FLOW_OUT_OF() */
+	SL_FLOW_OFFERED_OUT = SL_FLOW_CELL(7, 5),
+	/*
+	 * ms from data sent to the next data received, and from data received to the next data
+	 * sent: the peer's and this end's part of the time between requests and answers
+	 */
+	SL_FLOW_TURNS = SL_FLOW_CELL(7, 6),
 };
 
 #define SL_FLOW_LOW(cell)  ((uint32_t)(cell))
@@ -146,8 +159,20 @@ enum sl_flow_cell {
 #define SL_FLOW_STATE(word)	  ((uint32_t)(word)&255)
 #define SL_FLOW_TCP_STATE(word)	  ((uint32_t)(word) >> 8 & 255)
 #define SL_FLOW_FAMILY(word)	  ((uint32_t)(word) >> 16 & 255)
+#define SL_FLOW_LAST_STATE(word)  ((uint32_t)(word) >> 24 & 255) /* before CLOSE; 0: unknown */
 #define SL_FLOW_LOCAL_PORT(word)  ((uint32_t)((word) >> 32) & 65535)
 #define SL_FLOW_REMOTE_PORT(word) ((uint32_t)((word) >> 48))
+
+/*
+ * Consecutive retransmission timeouts, as the exponent of the RTO; retransmissions of the first
+ * unacknowledged segment; keepalive and window probes without an answer; the socket's error, an
+ * errno.
+ */
+#define SL_FLOW_TIMERS_OF(backoff, retransmits, probes, error)                           \
+	((uint32_t)(backoff) | (uint32_t)(retransmits) << 8 | (uint32_t)(probes) << 16 | \
+	 (uint32_t)(error) << 24)
+/* Segments considered lost, and retransmitted ones in flight; each at most 65535. */
+#define SL_FLOW_OUT_OF(lost, retrans) ((uint32_t)(lost) | (uint32_t)(retrans) << 16)
 
 enum sl_flow_flag {
 	/*
@@ -164,6 +189,11 @@ enum sl_flow_flag {
 	SL_FLOW_UNWANTED = 1 << 7,  /* closed in the table only, because the filter changed */
 	/* its end was not observed but discovered later: the values are the last ones read */
 	SL_FLOW_UNSEEN = 1 << 8,
+	SL_FLOW_NODELAY = 1 << 9, /* TCP_NODELAY: Nagle's algorithm is off */
+	SL_FLOW_CORK = 1 << 10,	  /* TCP_CORK is set */
+	/* SO_MAX_PACING_RATE, not the congestion control, decides the pacing rate */
+	SL_FLOW_PACED = 1 << 11,
+	SL_FLOW_USER_TIMEOUT = 1 << 12, /* TCP_USER_TIMEOUT is set */
 };
 
 SL_STATIC_ASSERT(SL_FLOW_SIZE == SL_FLOW_LINES * SL_LINE_SIZE, "slot");

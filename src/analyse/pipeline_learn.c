@@ -17,7 +17,7 @@
 #define INFLUENCE 2.0 /* limit of an anomaly's learned score, in multiples of the threshold */
 #define COUNTED	  10u /* number of steps with error counts before errors are judged */
 /* number of disturbances that a warm-up does not learn; with more of them, they are normal */
-#define CHANCE 2u  /* disturbances of a warm-up that are not learned: more of them are usual */
+#define CHANCE 2u /* disturbances of a warm-up that are not learned: more of them are usual */
 /* weak anomalies beyond the budget that are not learned, as they may be faults */
 #define ALLOWED 1.0
 #define PRIOR	1.0 /* excess that the prior of independent_share() stands for */

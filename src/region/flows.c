@@ -67,6 +67,7 @@ static void decode_slot(const uint64_t *c, struct region_flow *f)
 		TWO(number, generation, SL_FLOW_TAG),
 		.state = SL_FLOW_STATE(c[SL_FLOW_WORD]),
 		.tcp_state = SL_FLOW_TCP_STATE(c[SL_FLOW_WORD]),
+		.last_state = SL_FLOW_LAST_STATE(c[SL_FLOW_WORD]),
 		.family = SL_FLOW_FAMILY(c[SL_FLOW_WORD]),
 		.local_port = (uint16_t)SL_FLOW_LOCAL_PORT(c[SL_FLOW_WORD]),
 		.remote_port = (uint16_t)SL_FLOW_REMOTE_PORT(c[SL_FLOW_WORD]),
@@ -104,8 +105,21 @@ static void decode_slot(const uint64_t *c, struct region_flow *f)
 		TWO(backlog, backlog_max, SL_FLOW_BACKLOG),
 		.drops = SL_FLOW_LOW(c[SL_FLOW_DROPS]),
 		TWO(rcvbuf, sndbuf, SL_FLOW_BUFFERS),
+		.backoff = SL_FLOW_HIGH(c[SL_FLOW_DROPS]) & 255,
+		.retransmits = SL_FLOW_HIGH(c[SL_FLOW_DROPS]) >> 8 & 255,
+		.probes = SL_FLOW_HIGH(c[SL_FLOW_DROPS]) >> 16 & 255,
+		.error = SL_FLOW_HIGH(c[SL_FLOW_DROPS]) >> 24,
+		.snd_wnd_max = SL_FLOW_LOW(c[SL_FLOW_OFFERED_OUT]),
+		.lost_out = SL_FLOW_HIGH(c[SL_FLOW_OFFERED_OUT]) & 65535,
+		.retrans_out = SL_FLOW_HIGH(c[SL_FLOW_OFFERED_OUT]) >> 16,
+		TWO(waited_ms, thought_ms, SL_FLOW_TURNS),
 	};
 #undef TWO
+	if (!(f->flags & SL_FLOW_LISTENER)) {
+		f->turns = f->backlog;
+		f->held = f->backlog_max;
+		f->backlog = f->backlog_max = 0;
+	}
 	memcpy(f->local, &c[SL_FLOW_LOCAL], 16);
 	memcpy(f->remote, &c[SL_FLOW_REMOTE], 16);
 	memcpy(f->comm, &c[SL_FLOW_COMM], 16); /* comm is one byte longer, and zeroed */
@@ -176,6 +190,21 @@ uint64_t region_flow_duration(const struct region_flow *f)
 	uint64_t end = f->closed_ns ?: f->changed_ns;
 
 	return end > f->open_ns ? end - f->open_ns : 0;
+}
+
+/* Numbers of include/net/tcp_states.h. */
+enum { TIME_WAIT = 6, CLOSE = 7, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
+
+uint64_t region_flow_unread(const struct region_flow *f)
+{
+	bool reset = f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT);
+	uint32_t s = f->tcp_state;
+	/* bytes_received counts the peer's FIN, read_bytes never does. */
+	bool fin = s == TIME_WAIT || s == CLOSE_WAIT || s == LAST_ACK || s == CLOSING ||
+		   (s == CLOSE && !reset);
+	uint64_t read = f->read_bytes + fin;
+
+	return f->bytes_received > read ? f->bytes_received - read : 0;
 }
 
 const char *region_tcp_state_name(uint32_t state)

@@ -42,7 +42,7 @@ struct region_flow {
 	uint64_t id, cgroup, open_ns, closed_ns, changed_ns;
 	uint32_t generation, number; /* generation of the slot, number of the snapshot */
 	uint32_t state;		     /* enum sl_region_state */
-	uint32_t tcp_state, family, flags, netns, pid;
+	uint32_t tcp_state, last_state, family, flags, netns, pid;
 	uint8_t local[16], remote[16];
 	uint16_t local_port, remote_port;
 	char comm[17];
@@ -59,6 +59,8 @@ struct region_flow {
 	uint32_t segs_out, data_segs_out, segs_in, data_segs_in;
 	uint64_t busy_us, rwnd_us, sndbuf_us;
 	uint32_t backlog, backlog_max, drops, rcvbuf, sndbuf;
+	uint32_t backoff, retransmits, probes, error, lost_out, retrans_out;
+	uint32_t snd_wnd_max, turns, held, waited_ms, thought_ms;
 };
 /*
  * Parses a private copy of a slot. UNSETTLED: lines do not verify, or belong to different
@@ -77,6 +79,8 @@ enum region_fault region_flows_hot_read(const void *map, const struct region_flo
 
 /* Returns the nanoseconds from open_ns to closed_ns, or to changed_ns while open. */
 uint64_t region_flow_duration(const struct region_flow *flow);
+/* Returns the bytes received that the application has not read; a FIN is no byte. */
+uint64_t region_flow_unread(const struct region_flow *flow);
 const char *region_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
 /* Formats as "192.0.2.1" (mapped) or "2001:db8::1". out has INET6_ADDRSTRLEN bytes. */
 const char *region_flow_address(const uint8_t address[16], char *out);

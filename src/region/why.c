@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "region/why.h"
+/* why.c - the table of conditions that decides what limits a connection. docs/tcp.md has it in
+ * words. */
+#include "region/why_internal.h"
 #include "base/base.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <string.h>
 
 #define IDLE_SHARE  0.01 /* below this share of busy time, and without a byte: idle */
@@ -10,225 +12,381 @@
 #define INFLATED_US 1000 /* minimum excess of the mean RTT; less is the host's own jitter */
 /* fraction of the window used per RTT: above this, the window limits */
 #define WINDOW_USED	  0.5
+#define BUFFER_UNREAD	  0.25 /* unread part of the receive buffer: below this, it does not limit */
+#define REORDERED	  0.005 /* reorderings per segment sent: above this, they matter */
+#define PACED_USED	  0.7	/* throughput / pacing rate: above this, pacing limits */
+#define SPURIOUS	  0.8	/* spurious part of the retransmissions: above this, no loss */
+#define UNSENT_SHARE	  0.25	/* share of time with unsent data and nothing in flight: corked */
+#define HELD		  0.25	/* acknowledgements that release data per segment sent */
+#define TURNS_SHARE	  0.5	/* share of time that requests and answers explain */
 #define INFINITE_SSTHRESH 0x7fffffffu /* TCP_INFINITE_SSTHRESH of net/tcp.h */
-
-/* Sets of numbers that explain a limit. */
-enum {
-	SHARES = 1,
-	ZERO_WINDOWS = 2,
-	SEND_BUFFER = 4,
-	WINDOW = 8,
-	MARKS = 16,
-	PATH = 32,
-	LOSSES = 64,
-	RECEIVING = 128,
-	ACCEPTS = 256,
-	ALWAYS = 512,
-};
-
-static const struct {
-	const char *name;
-	unsigned int evidence;
-} limits[REGION_WHY_LIMITS] = {
-	[REGION_WHY_IDLE] = {"idle", 0},
-	/* Losses do not limit this flow, but may hurt it. */
-	[REGION_WHY_APPLICATION] = {"application", SHARES | PATH | LOSSES},
-	[REGION_WHY_PEER] = {"peer", SHARES | RECEIVING},
-	[REGION_WHY_PEER_WINDOW] = {"peer-window", SHARES | WINDOW | PATH},
-	[REGION_WHY_PEER_NOT_READING] = {"peer-not-reading", SHARES | ZERO_WINDOWS | WINDOW | PATH},
-	[REGION_WHY_NOT_READING] = {"not-reading", RECEIVING},
-	[REGION_WHY_RECEIVE_WINDOW] = {"receive-window", SHARES | RECEIVING},
-	[REGION_WHY_SEND_BUFFER] = {"send-buffer", SHARES | SEND_BUFFER | WINDOW | PATH},
-	[REGION_WHY_LOSS_TIMEOUT] = {"loss-timeout", SHARES | PATH | LOSSES},
-	[REGION_WHY_LOSS_FAST] = {"loss-fast", SHARES | PATH | LOSSES},
-	[REGION_WHY_ECN] = {"ecn", SHARES | MARKS | PATH | LOSSES},
-	[REGION_WHY_BUFFERBLOAT] = {"bufferbloat", SHARES | PATH | LOSSES},
-	[REGION_WHY_SLOW_START] = {"slow-start", SHARES | PATH | LOSSES},
-	[REGION_WHY_PATH] = {"path", SHARES | PATH | LOSSES},
-	[REGION_WHY_ACCEPT_QUEUE] = {"accept-queue", ACCEPTS},
-	[REGION_WHY_ACCEPTING] = {"accepting", ACCEPTS},
-	[REGION_WHY_RESET] = {"reset", 0},
-};
-
-const char *region_why_name(enum region_why_limit limit)
-{
-	return limit < REGION_WHY_LIMITS ? limits[limit].name : "unknown";
-}
-
-bool region_why_fine(enum region_why_limit limit)
-{
-	return limit == REGION_WHY_IDLE || limit == REGION_WHY_APPLICATION ||
-	       limit == REGION_WHY_PEER || limit == REGION_WHY_SLOW_START ||
-	       limit == REGION_WHY_PATH || limit == REGION_WHY_ACCEPTING;
-}
 
 static uint64_t increase_of(uint64_t before, uint64_t now)
 {
 	return now > before ? now - before : 0;
 }
 
-/* The change between two snapshots. */
-struct change {
-	const struct region_flow *now;
-	double us; /* length of the interval; at least 1 */
-	/*
-	 * Shares of the interval, with sum 1. waiting: for acknowledgements, with no more to send.
-	 */
-	double idle, waiting, rwnd, sndbuf, cwnd;
-	bool stalled, stuck;
-	uint64_t acked, received, unread;
-	uint64_t retrans, lost, timeouts, fast, zero_in, zero_out, marked, drops;
-	double rtt_us; /* mean of the samples in the interval, or the smoothed RTT */
-};
-
-static void compute_change(const struct region_flow *before, const struct region_flow *now,
-			   struct change *c)
+static void count_changes(const struct region_flow *b, const struct region_flow *now,
+			  struct region_why_change *c)
 {
-	static const struct region_flow nothing;
-	const struct region_flow *b = before ? before : &nothing;
-	uint64_t from = before ? before->changed_ns : now->open_ns, samples, sum, probes, spurious;
-	double busy, rwnd, sndbuf;
+	uint64_t probes = increase_of(b->re_tlp, now->re_tlp);
+	uint64_t segs_out = increase_of(b->segs_out, now->segs_out), samples, sum, spurious;
 
-	memset(c, 0, sizeof(*c));
-	c->now = now;
-	c->us = (double)increase_of(from, now->changed_ns) / 1000;
-	c->us = BASE_MAX(c->us, 1);
-	busy = (double)increase_of(b->busy_us, now->busy_us);
-	/* The chronograph counts in ticks, so its sum may exceed the interval by one. */
-	busy = BASE_MIN(busy, c->us);
-	rwnd = BASE_MIN((double)increase_of(b->rwnd_us, now->rwnd_us), busy);
-	sndbuf = BASE_MIN((double)increase_of(b->sndbuf_us, now->sndbuf_us), busy - rwnd);
-	c->idle = 1 - busy / c->us;
-	c->rwnd = rwnd / c->us;
-	c->sndbuf = sndbuf / c->us;
-	c->cwnd = (busy - rwnd - sndbuf) / c->us; /* corrected by attribute_waiting() */
 	c->acked = increase_of(b->bytes_acked, now->bytes_acked);
 	c->received = increase_of(b->bytes_received, now->bytes_received);
-	c->unread = increase_of(now->read_bytes, now->bytes_received);
+	c->read = increase_of(b->read_bytes, now->read_bytes);
+	c->unread = region_flow_unread(now);
+	c->turns = increase_of(b->turns, now->turns);
+	c->held = increase_of(b->held, now->held);
 	c->retrans = increase_of(b->retrans, now->retrans);
 	/* Tail loss probes and spurious retransmissions indicate no loss. */
-	probes = increase_of(b->re_tlp, now->re_tlp);
-	spurious = increase_of(b->dsack, now->dsack);
-	spurious = BASE_MAX(spurious, probes);
+	c->dsack = increase_of(b->dsack, now->dsack);
+	spurious = BASE_MAX(c->dsack, probes);
 	c->lost = c->retrans > spurious ? c->retrans - spurious : 0;
+	c->reorder = increase_of(b->reorder, now->reorder);
 	c->timeouts = increase_of(b->timeouts, now->timeouts);
 	c->fast = increase_of(b->fast, now->fast);
 	c->zero_in = increase_of(b->zero_in, now->zero_in);
 	c->zero_out = increase_of(b->zero_out, now->zero_out);
 	c->marked = increase_of(b->delivered_ce, now->delivered_ce);
 	c->drops = increase_of(b->drops, now->drops);
+	c->data_out = increase_of(b->data_segs_out, now->data_segs_out);
+	c->data_in = increase_of(b->data_segs_in, now->data_segs_in);
+	c->acks_out = increase_of(c->data_out, segs_out);
 	samples = increase_of(b->rtt_count, now->rtt_count);
 	sum = increase_of(b->rtt_sum_us, now->rtt_sum_us);
 	c->rtt_us = samples ? (double)sum / (double)samples : now->srtt_us;
 }
 
-/* ---- classification ---- */
+/* True if less than a segment is unsent although nothing is in flight. */
+static bool holds_little(const struct region_flow *f)
+{
+	return f && f->queue && f->queue < f->mss && !f->flight;
+}
+
+/* ---- the parts of the interval ---- */
+
+static bool is_silent(const struct region_why_change *c)
+{
+	return c->part[REGION_WHY_PART_NOTHING] > 1 - IDLE_SHARE && !c->acked && !c->received;
+}
 
 /*
- * A limiting window fills and empties repeatedly. If a flow loses a full window, the chronograph
- * keeps blaming the window. So if less than one window was acknowledged, with timeouts or without
- * any progress, losses are the cause.
+ * Nothing comes back. A window probe without an answer counts as well, but a peer that answers and
+ * keeps its window closed is not dead.
  */
-static bool is_stalled(const struct change *c)
+static bool is_unanswered(const struct region_why_change *c, double busy_us)
 {
 	const struct region_flow *f = c->now;
 
-	return f->flight && f->snd_wnd && c->acked < f->snd_wnd && c->idle <= 0.5 &&
-	       (c->timeouts || (!c->acked && c->us > 2.0 * f->srtt_us && c->us > f->rto_us));
-}
-
-static bool is_silent(const struct change *c)
-{
-	return 1 - c->idle < IDLE_SHARE && !c->acked && !c->received;
-}
-
-/*
- * Data waits for a closed window. There are no events and thus no new snapshots, so the statistics
- * may be older than the interval.
- */
-static bool is_stuck(const struct change *c)
-{
-	return is_silent(c) && c->now->queue && c->now->snd_wnd < c->now->mss;
+	if (c->acked || f->state != SL_STATE_LIVE)
+		return false;
+	if (!f->flight)
+		return f->queue && f->probes > 1;
+	return f->backoff || c->timeouts || (busy_us > 2.0 * f->srtt_us && busy_us > f->rto_us);
 }
 
 /*
- * Splits the busy time that the chronograph attributes neither to the peer's window nor to the send
- * buffer. It is the congestion window's if there was more to send. But the chronograph also runs
- * while all written data waits for its acknowledgement (a request, or Nagle's algorithm), and
- * reports a full send buffer only if it holds nothing left to send. If more data waits in the
- * buffer than is in flight, a larger buffer would not help: TCP small queues limit the data passed
- * to the device (tcp_small_queue_check()).
+ * Estimates the time spent waiting for retransmission timeouts, in us. The chronograph attributes
+ * it to the window or the buffer that was full when the segments were lost. Timeouts in a row
+ * double the RTO each time, others do not; less than a window of progress tells that they were in a
+ * row.
  */
-static void attribute_waiting(struct change *c)
+static double timeout_us(const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now;
-	bool open = f->flight < f->cwnd, full = f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
-						f->queue <= (uint64_t)f->flight * f->mss;
+	double rto = (double)(f->rto_us >> BASE_MIN(f->backoff, 31u)), us;
+	bool in_a_row = f->flight && f->snd_wnd && c->acked < f->snd_wnd;
 
-	c->stalled = is_stalled(c);
-	c->stuck = !c->stalled && is_stuck(c);
-	if (c->stalled) {
-		c->waiting = 1 - c->idle;
-		c->rwnd = c->sndbuf = c->cwnd = 0;
-	} else if (c->stuck) {
-		c->rwnd = 1;
-		c->idle = c->sndbuf = c->cwnd = 0;
-	} else if (!open || c->timeouts || c->fast || c->lost) {
+	us = (double)c->timeouts * rto;
+	if (in_a_row && c->timeouts)
+		us = c->us;
+	return f->flight && f->backoff ? BASE_MAX(us, f->rto_us - rto) : us;
+}
+
+static double part_of(double us, double of)
+{
+	return BASE_MIN(us, of) / of;
+}
+
+/*
+ * Finds what a snapshot says of the busy time that the chronograph attributes neither to the peer's
+ * window nor to the send buffer. It is the congestion window's if there was more to send. But the
+ * chronograph also runs while all written data waits for its acknowledgement (a request, or Nagle's
+ * algorithm), and reports a full send buffer only if it holds nothing left to send. If more data
+ * waits in the buffer than is in flight, a larger buffer would not help: TCP small queues limit the
+ * data passed to the device (tcp_small_queue_check()).
+ */
+static enum region_why_part find_rest(const struct region_why_change *c,
+				      const struct region_flow *f)
+{
+	double paced = f->pacing_kib * 1024.0 * c->us / 1e6;
+
+	if (f->flags & SL_FLOW_PACED && (double)c->acked >= PACED_USED * paced)
+		return REGION_WHY_PART_PACING;
+	if (f->flight >= f->cwnd)
+		return REGION_WHY_PART_CWND;
+	if (f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
+	    f->queue <= (uint64_t)f->flight * f->mss)
+		return REGION_WHY_PART_SNDBUF;
+	return f->queue < f->mss ? REGION_WHY_PART_WAITING : REGION_WHY_PART_CWND;
+}
+
+static void split_interval(const struct region_flow *b, struct region_why_change *c)
+{
+	const struct region_flow *f = c->now;
+	double busy, rwnd, sndbuf, stalled, left, *part = c->part;
+
+	/* The chronograph counts in ticks, so its sum may exceed the interval by one. */
+	busy = BASE_MIN((double)increase_of(b->busy_us, f->busy_us), c->us);
+	rwnd = BASE_MIN((double)increase_of(b->rwnd_us, f->rwnd_us), busy);
+	sndbuf = BASE_MIN((double)increase_of(b->sndbuf_us, f->sndbuf_us), busy - rwnd);
+	part[REGION_WHY_PART_NOTHING] = 1 - busy / c->us;
+	if (is_unanswered(c, busy)) {
+		part[REGION_WHY_PART_STALLED] = 1;
+		part[REGION_WHY_PART_NOTHING] = 0;
 		return;
-	} else if (full) {
-		c->sndbuf += c->cwnd;
-		c->cwnd = 0;
-	} else if (f->queue < f->mss) {
-		c->waiting = c->cwnd;
-		c->cwnd = 0;
 	}
+	/*
+	 * Data waits for a closed window. There are no events and thus no new snapshots, so the
+	 * statistics may be older than the interval.
+	 */
+	if (is_silent(c) && f->queue && f->snd_wnd < f->mss) {
+		part[REGION_WHY_PART_RWND] = 1;
+		part[REGION_WHY_PART_NOTHING] = 0;
+		return;
+	}
+	stalled = BASE_MIN(timeout_us(c), busy);
+	left = busy > 0 ? (busy - stalled) / busy / c->us : 0;
+	part[REGION_WHY_PART_STALLED] = stalled / c->us;
+	part[REGION_WHY_PART_RWND] = rwnd * left;
+	part[REGION_WHY_PART_SNDBUF] = sndbuf * left;
+	left *= (busy - rwnd - sndbuf) / 2;
+	part[find_rest(c, c->before ?: f)] += left;
+	part[find_rest(c, f)] += left;
 }
 
-/* Finds the reason for a small congestion window. */
-static enum region_why_limit find_congestion_cause(const struct change *c)
+static void compute_change(const struct region_flow *before, const struct region_flow *now,
+			   struct region_why_change *c)
+{
+	static const struct region_flow nothing;
+	const struct region_flow *b = before ?: &nothing;
+	uint64_t from = before ? before->changed_ns : now->open_ns;
+
+	memset(c, 0, sizeof(*c));
+	c->before = before;
+	c->now = now;
+	c->us = (double)increase_of(from, now->changed_ns) / 1000;
+	c->us = BASE_MAX(c->us, 1);
+	count_changes(b, now, c);
+	split_interval(b, c);
+	c->waited = part_of(1e3 * (double)increase_of(b->waited_ms, now->waited_ms), c->us);
+	c->thought =
+		BASE_MIN(part_of(1e3 * (double)increase_of(b->thought_ms, now->thought_ms), c->us),
+			 1 - c->waited);
+	c->round_trips = BASE_MIN((double)c->turns * now->rtt_min_us / c->us, c->waited);
+}
+
+/* ---- the conditions ---- */
+
+static double application_share(const struct region_why_change *c)
+{
+	return c->part[REGION_WHY_PART_NOTHING] + c->part[REGION_WHY_PART_WAITING];
+}
+
+/* True if a part is the largest one. Equal parts: the earlier condition holds. */
+static bool dominates(const struct region_why_change *c, double share)
+{
+	for (int i = REGION_WHY_PART_STALLED; i < REGION_WHY_PARTS; i++)
+		if (c->part[i] > share)
+			return false;
+	return share > 0 && application_share(c) <= share;
+}
+
+static bool lists(const struct region_why_change *c)
+{
+	return c->now->flags & SL_FLOW_LISTENER;
+}
+
+static bool refuses(const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now;
 
-	if (c->timeouts)
-		return REGION_WHY_LOSS_TIMEOUT;
-	if (c->fast || c->lost)
-		return REGION_WHY_LOSS_FAST;
-	if (c->marked)
-		return REGION_WHY_ECN;
-	if (f->rtt_min_us && c->rtt_us >= INFLATED * f->rtt_min_us &&
-	    c->rtt_us >= f->rtt_min_us + INFLATED_US)
-		return REGION_WHY_BUFFERBLOAT;
-	if (f->ssthresh >= INFINITE_SSTHRESH || f->cwnd < f->ssthresh)
-		return REGION_WHY_SLOW_START;
-	return REGION_WHY_PATH;
+	return lists(c) && (c->drops || (f->backlog_max && f->backlog > f->backlog_max));
+}
+
+static bool timed_out(const struct region_why_change *c)
+{
+	return c->now->state == SL_STATE_CLOSED && c->now->error == ETIMEDOUT;
+}
+
+static bool was_reset(const struct region_why_change *c)
+{
+	return c->now->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT);
 }
 
 /*
- * A small window that closes occasionally, while at least half of it passes per RTT, is read as
- * fast as it can be filled.
+ * True if data waits longer for the application than for the path (Little's law: what waits is the
+ * rate times the waiting time), and fills enough of the buffer to limit the peer. The side
+ * that sends little is mostly explained by the other end.
  */
-static enum region_why_limit find_peer_cause(const struct change *c)
+static bool reads_slowly(const struct region_why_change *c)
 {
+	const struct region_flow *f = c->now, *b = c->before ?: f;
+	double waiting = (double)c->unread + (double)region_flow_unread(b);
+
+	return c->received >= c->acked && c->unread && region_flow_unread(b) &&
+	       waiting >= BUFFER_UNREAD * (waiting + f->rcv_wnd + b->rcv_wnd) &&
+	       waiting / 2 > (double)c->read / c->us * f->rtt_min_us;
+}
+
+static bool reads_nothing(const struct region_why_change *c)
+{
+	return reads_slowly(c) && !c->read;
+}
+
+static bool is_stalled(const struct region_why_change *c)
+{
+	return dominates(c, c->part[REGION_WHY_PART_STALLED]);
+}
+
+static bool is_dead(const struct region_why_change *c)
+{
+	return is_stalled(c) && !c->acked;
+}
+
+static bool peer_limits(const struct region_why_change *c)
+{
+	return dominates(c, c->part[REGION_WHY_PART_RWND]);
+}
+
+static bool peer_reads_nothing(const struct region_why_change *c)
+{
+	return peer_limits(c) && !c->acked && c->now->snd_wnd < c->now->mss;
+}
+
+/*
+ * A window limits only if it is used up once per round trip. The peer once offered a larger one, so
+ * its buffer holds what its application has not read.
+ */
+static bool peer_reads_slowly(const struct region_why_change *c)
+{
+	const struct region_flow *f = c->now;
 	double per_rtt = (double)c->acked / c->us * c->rtt_us;
 
-	if (!c->now->snd_wnd || c->stuck || (c->zero_in && per_rtt < c->now->snd_wnd / 2.0))
-		return REGION_WHY_PEER_NOT_READING;
-	return REGION_WHY_PEER_WINDOW;
+	return peer_limits(c) &&
+	       (!f->snd_wnd || per_rtt < WINDOW_USED * BASE_MAX(f->snd_wnd, f->snd_wnd_max));
 }
 
-/* Data arrives or is about to: the offered window shows whether this end keeps up. */
-static bool closed_to_peer(const struct change *c)
+static bool buffer_limits(const struct region_why_change *c)
+{
+	return dominates(c, c->part[REGION_WHY_PART_SNDBUF]);
+}
+
+static bool pacing_limits(const struct region_why_change *c)
+{
+	return dominates(c, c->part[REGION_WHY_PART_PACING]);
+}
+
+/* A loss costs the time of its timeout, and a smaller congestion window afterwards. */
+static bool path_limits(const struct region_why_change *c)
+{
+	return dominates(c, c->part[REGION_WHY_PART_CWND]);
+}
+
+static bool is_reordered(const struct region_why_change *c)
+{
+	bool often = (double)c->reorder > REORDERED * (double)c->data_out;
+
+	return path_limits(c) && !c->timeouts && (often || (c->fast && c->retrans)) &&
+	       (double)c->lost <= (1 - SPURIOUS) * (double)c->retrans;
+}
+
+static bool is_lossy(const struct region_why_change *c)
+{
+	return path_limits(c) && (c->timeouts || c->fast || c->lost);
+}
+
+static bool is_marked(const struct region_why_change *c)
+{
+	return path_limits(c) && c->marked;
+}
+
+static bool is_queued(const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now;
 
-	return c->unread && (c->zero_out || f->rcv_wnd < (f->mss ? f->mss : 1));
+	return path_limits(c) && f->rtt_min_us && c->rtt_us >= INFLATED * f->rtt_min_us &&
+	       c->rtt_us >= f->rtt_min_us + INFLATED_US;
+}
+
+static bool is_growing(const struct region_why_change *c)
+{
+	const struct region_flow *f = c->now;
+
+	return path_limits(c) && (f->ssthresh >= INFINITE_SSTHRESH || f->cwnd < f->ssthresh);
+}
+
+/*
+ * The rest has nothing more to send. Data that waits with nothing in flight is corked: the time
+ * with unacknowledged data is then longer than its round trips.
+ */
+static bool is_corked(const struct region_why_change *c)
+{
+	double unsent = c->part[REGION_WHY_PART_WAITING] - (double)c->data_out * c->rtt_us / c->us;
+
+	return unsent >= UNSENT_SHARE &&
+	       (c->now->flags & SL_FLOW_CORK || holds_little(c->now) || holds_little(c->before));
+}
+
+/* The part of requests and answers that takes the most time; the rest is data on its way. */
+static bool takes_most(const struct region_why_change *c, double share)
+{
+	double peer = c->waited - c->round_trips, rest = 1 - c->waited - c->thought;
+
+	return share > 0 && share >= c->round_trips && share >= peer && share >= c->thought &&
+	       share >= rest;
+}
+
+static bool holds_by_nagle(const struct region_why_change *c)
+{
+	return c->part[REGION_WHY_PART_WAITING] - c->waited > TURNS_SHARE &&
+	       !(c->now->flags & SL_FLOW_NODELAY) && c->held &&
+	       (double)c->held >= HELD * (double)c->data_out;
+}
+
+/* The peer sends each request in several small segments, and this end acknowledges them alone. */
+static bool receives_pieces(const struct region_why_change *c)
+{
+	return c->turns && c->waited + c->thought < TURNS_SHARE && 2 * c->data_in >= 3 * c->turns &&
+	       2 * c->acks_out >= c->turns && 2 * c->received < c->data_in * c->now->mss;
+}
+
+static bool waits_for_path(const struct region_why_change *c)
+{
+	return takes_most(c, c->round_trips);
+}
+
+static bool waits_for_peer(const struct region_why_change *c)
+{
+	return takes_most(c, c->waited - c->round_trips);
+}
+
+static bool thinks(const struct region_why_change *c)
+{
+	return takes_most(c, c->thought);
+}
+
+static bool sends_most(const struct region_why_change *c)
+{
+	return c->received <= c->acked;
 }
 
 /*
  * A window can be used up at most once per round trip. The minimum RTT is that of the path; if
  * measured with this end's requests, it includes the peer's time to answer.
  */
-static bool fills_window(const struct change *c)
+static bool fills_window(const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now;
 
@@ -236,190 +394,171 @@ static bool fills_window(const struct change *c)
 	       (double)c->received / c->us * f->rtt_min_us >= WINDOW_USED * f->rcv_wnd;
 }
 
-/* This end has nothing more to send, or waits: decides which side is the cause. */
-static enum region_why_limit find_application_cause(const struct change *c)
-{
-	if (is_silent(c))
-		return REGION_WHY_IDLE;
-	if (c->received <= c->acked)
-		return REGION_WHY_APPLICATION;
-	return fills_window(c) ? REGION_WHY_RECEIVE_WINDOW : REGION_WHY_PEER;
-}
-
-static enum region_why_limit find_limit(const struct change *c, double *share)
-{
-	const struct region_flow *f = c->now;
-	double windows = BASE_MAX(c->rwnd, c->cwnd), most = BASE_MAX(windows, c->sndbuf);
+/* The first condition that holds is the answer. */
+static const struct {
+	bool (*holds)(const struct region_why_change *c);
 	enum region_why_limit limit;
+} table[] = {
+	{refuses, REGION_WHY_ACCEPT_QUEUE},
+	{lists, REGION_WHY_ACCEPTING},
+	{timed_out, REGION_WHY_TIMED_OUT},
+	{was_reset, REGION_WHY_RESET},
+	{reads_nothing, REGION_WHY_NOT_READING},
+	{reads_slowly, REGION_WHY_READS_SLOWLY},
+	{is_dead, REGION_WHY_UNANSWERED},
+	{is_stalled, REGION_WHY_LOSS_TIMEOUT},
+	{is_silent, REGION_WHY_IDLE},
+	{peer_reads_nothing, REGION_WHY_PEER_NOT_READING},
+	{peer_reads_slowly, REGION_WHY_PEER_READS_SLOWLY},
+	{peer_limits, REGION_WHY_PEER_WINDOW},
+	{buffer_limits, REGION_WHY_SEND_BUFFER},
+	{pacing_limits, REGION_WHY_PACING},
+	{is_reordered, REGION_WHY_REORDERING},
+	{is_lossy, REGION_WHY_LOSS_FAST},
+	{is_marked, REGION_WHY_ECN},
+	{is_queued, REGION_WHY_BUFFERBLOAT},
+	{is_growing, REGION_WHY_SLOW_START},
+	{path_limits, REGION_WHY_PATH},
+	{is_corked, REGION_WHY_CORK},
+	{holds_by_nagle, REGION_WHY_NAGLE},
+	{receives_pieces, REGION_WHY_PIECES},
+	{waits_for_path, REGION_WHY_ROUND_TRIP},
+	{waits_for_peer, REGION_WHY_PEER_THINKS},
+	{thinks, REGION_WHY_THINKS},
+	{sends_most, REGION_WHY_APPLICATION},
+	{fills_window, REGION_WHY_RECEIVE_WINDOW},
+};
 
-	*share = 1;
-	if (f->flags & SL_FLOW_LISTENER) {
-		bool full = c->drops || (f->backlog_max && f->backlog > f->backlog_max);
-
-		return full ? REGION_WHY_ACCEPT_QUEUE : REGION_WHY_ACCEPTING;
-	}
-	if (f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT))
-		return REGION_WHY_RESET;
-	/* The side that sends little is mostly explained by the other end. */
-	if (closed_to_peer(c) && c->received >= c->acked)
-		return REGION_WHY_NOT_READING;
-	if (c->stalled) {
-		*share = c->waiting;
-		return REGION_WHY_LOSS_TIMEOUT;
-	}
-	if (c->idle + c->waiting > most) {
-		limit = find_application_cause(c);
-		if (limit == REGION_WHY_APPLICATION || limit == REGION_WHY_PEER)
-			*share = c->idle + c->waiting;
-		return limit;
-	}
-	*share = most;
-	return c->rwnd >= most	   ? find_peer_cause(c)
-	       : c->sndbuf >= most ? REGION_WHY_SEND_BUFFER
-				   : find_congestion_cause(c);
+static enum region_why_limit find_limit(const struct region_why_change *c)
+{
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
+		if (table[i].holds(c))
+			return table[i].limit;
+	return REGION_WHY_PEER;
 }
 
-/* ---- wording ---- */
-
-static void add_evidence(struct region_why *w, const struct change *c)
+static double find_share(enum region_why_limit limit, const struct region_why_change *c)
 {
-	const struct region_flow *f = c->now;
-	const struct {
-		unsigned int of;
-		struct region_why_number n;
-	} all[] = {
-		{SHARES, {"nothing-to-send", "percent", 100 * c->idle}},
-		{SHARES, {"waiting-for-acknowledgement", "percent", 100 * c->waiting}},
-		{SHARES, {"peer-window-limited", "percent", 100 * c->rwnd}},
-		{SHARES, {"send-buffer-limited", "percent", 100 * c->sndbuf}},
-		{SHARES, {"congestion-window-limited", "percent", 100 * c->cwnd}},
-		{ZERO_WINDOWS, {"windows-closed-by-peer", "", (double)c->zero_in}},
-		{SEND_BUFFER, {"send-buffer", "bytes", f->sndbuf}},
-		{WINDOW, {"peer-window", "bytes", f->snd_wnd}},
-		{MARKS, {"segments-marked", "", (double)c->marked}},
-		{PATH, {"congestion-window", "bytes", (double)f->cwnd * f->mss}},
-		{PATH, {"in-flight", "bytes", (double)f->flight * f->mss}},
-		{PATH, {"unsent", "bytes", f->queue}},
-		{PATH, {"rtt-mean", "us", c->rtt_us}},
-		{PATH, {"rtt-min", "us", f->rtt_min_us}},
-		{LOSSES, {"segments-sent-again", "", (double)c->retrans}},
-		{LOSSES, {"recoveries", "", (double)c->fast}},
-		{LOSSES, {"timeouts", "", (double)c->timeouts}},
-		{RECEIVING, {"unread", "bytes", (double)c->unread}},
-		{RECEIVING, {"receive-window", "bytes", f->rcv_wnd}},
-		{RECEIVING, {"windows-closed-here", "", (double)c->zero_out}},
-		{RECEIVING, {"receive-buffer", "bytes", f->rcvbuf}},
-		{ACCEPTS, {"refused", "connections", (double)c->drops}},
-		{ACCEPTS, {"accept-queue", "connections", f->backlog}},
-		{ACCEPTS, {"accept-queue-bound", "connections", f->backlog_max}},
-		{ALWAYS, {"throughput", "bytes/s", w->bytes_per_s}},
-	};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && w->n < REGION_WHY_NUMBERS; i++)
-		if (all[i].of & (limits[w->limit].evidence | ALWAYS))
-			w->number[w->n++] = all[i].n;
-}
-
-#define SAY(...) snprintf(w->sentence, sizeof(w->sentence), __VA_ARGS__)
-#define LLU(n)	 ((unsigned long long)(n))
-
-static void write_sentence(struct region_why *w, const struct change *c)
-{
-	const struct region_flow *f = c->now;
-	double percent = 100 * w->share;
-
-	switch (w->limit) {
-	case REGION_WHY_PEER_NOT_READING:
-		SAY("The peer's application does not read: its receive window %s, and held the "
-		    "sender back for %.0f%% of the time.",
-		    f->snd_wnd ? "closed again and again" : "is closed", percent);
-		break;
-	case REGION_WHY_PEER_WINDOW:
-		SAY("The peer's receive window of %u bytes holds the sender back for %.0f%% of the "
-		    "time: a larger receive buffer there would help.",
-		    f->snd_wnd, percent);
-		break;
-	case REGION_WHY_SEND_BUFFER:
-		SAY("The send buffer of %u bytes is full for %.0f%% of the time while the network "
-		    "could take more: a larger SO_SNDBUF would help.",
-		    f->sndbuf, percent);
-		break;
-	case REGION_WHY_LOSS_TIMEOUT:
-		if (c->acked)
-			SAY("Losses that only timeouts repaired, %llu of them, held the sender back for %.0f%% of the time.",
-			    LLU(c->timeouts), percent);
-		else
-			SAY("Nothing is acknowledged: segments are lost on the way, or the peer is gone; %llu timeout%s.",
-			    LLU(c->timeouts), c->timeouts == 1 ? "" : "s");
-		break;
-	case REGION_WHY_LOSS_FAST:
-		SAY("Losses keep the congestion window small: %llu segment%s retransmitted; it held the sender back for %.0f%% of the time.",
-		    LLU(c->retrans), c->retrans == 1 ? "" : "s", percent);
-		break;
-	case REGION_WHY_ECN:
-		SAY("The network marks congestion (ECN): %llu segment%s marked; the congestion window "
-		    "held the sender back for %.0f%% of the time.",
-		    LLU(c->marked), c->marked == 1 ? "" : "s", percent);
-		break;
-	case REGION_WHY_BUFFERBLOAT:
-		SAY("A queue has built up on the path: the RTT is %.3g ms instead of %.3g ms, and the path "
-		    "is full for %.0f%% of the time.",
-		    c->rtt_us / 1000, f->rtt_min_us / 1000.0, percent);
-		break;
-	case REGION_WHY_SLOW_START:
-		SAY("The congestion window is still growing (slow start), and held the sender back "
-		    "for %.0f%% of the time.",
-		    percent);
-		break;
-	case REGION_WHY_PATH:
-		SAY("The path is full for %.0f%% of the time, without loss and without a growing queue.",
-		    percent);
-		break;
-	case REGION_WHY_NOT_READING:
-		SAY("The application here does not read: %llu bytes are unread, and its receive window is %u bytes.",
-		    LLU(c->unread), f->rcv_wnd);
-		break;
-	case REGION_WHY_RECEIVE_WINDOW:
-		SAY("The receive window here, %u bytes, limits the peer: a larger SO_RCVBUF, or larger "
-		    "net.ipv4.tcp_rmem, would help.",
-		    f->rcv_wnd);
-		break;
+	switch (limit) {
+	case REGION_WHY_APPLICATION:
 	case REGION_WHY_PEER:
-		SAY("The peer sends, and this end keeps up: the cause is at the other end.");
-		break;
-	case REGION_WHY_ACCEPT_QUEUE:
-		SAY("The application accepts too slowly: %u connections wait in a queue of %u, and %llu were refused.",
-		    f->backlog, f->backlog_max, LLU(c->drops));
-		break;
-	case REGION_WHY_ACCEPTING:
-		SAY("The application accepts connections as fast as they arrive: %u wait in a queue of %u.",
-		    f->backlog, f->backlog_max);
-		break;
-	case REGION_WHY_RESET:
-		SAY("The connection was reset %s.",
-		    f->flags & SL_FLOW_RESET_IN ? "by the peer" : "from here");
-		break;
-	case REGION_WHY_IDLE:
-		SAY("Nothing was sent or received: both applications are silent.");
-		break;
+		return application_share(c);
+	case REGION_WHY_UNANSWERED:
+	case REGION_WHY_LOSS_TIMEOUT:
+		return c->part[REGION_WHY_PART_STALLED];
+	case REGION_WHY_PEER_NOT_READING:
+	case REGION_WHY_PEER_READS_SLOWLY:
+	case REGION_WHY_PEER_WINDOW:
+		return c->part[REGION_WHY_PART_RWND];
+	case REGION_WHY_SEND_BUFFER:
+		return c->part[REGION_WHY_PART_SNDBUF];
+	case REGION_WHY_PACING:
+		return c->part[REGION_WHY_PART_PACING];
+	case REGION_WHY_REORDERING:
+	case REGION_WHY_LOSS_FAST:
+	case REGION_WHY_ECN:
+	case REGION_WHY_BUFFERBLOAT:
+	case REGION_WHY_SLOW_START:
+	case REGION_WHY_PATH:
+		return c->part[REGION_WHY_PART_CWND];
+	case REGION_WHY_CORK:
+	case REGION_WHY_NAGLE:
+		return c->part[REGION_WHY_PART_WAITING];
+	case REGION_WHY_PIECES:
+		return 1 - c->waited - c->thought;
+	case REGION_WHY_ROUND_TRIP:
+		return c->round_trips;
+	case REGION_WHY_PEER_THINKS:
+		return c->waited - c->round_trips;
+	case REGION_WHY_THINKS:
+		return c->thought;
 	default:
-		SAY("The application here has nothing more to send for %.0f%% of the time; the network could take more.",
-		    percent);
+		return 1;
 	}
+}
+
+/* ---- both ends ---- */
+
+/*
+ * What the other end says where this one has the cause. The heavier answer is believed: first
+ * whether anything is acknowledged, then what the sender counts, then what the reader left unread.
+ * floor: the other answer is at least as heavy, or it is no contradiction: a sender that has
+ * nothing to send is right even if its peer does not read.
+ */
+static const struct {
+	uint8_t weight, floor;
+	enum region_why_limit other;
+} mirrors[REGION_WHY_LIMITS] = {
+	[REGION_WHY_UNANSWERED] = {8, 0, REGION_WHY_NOTHING_ARRIVES},
+	[REGION_WHY_SEND_BUFFER] = {7, 0, REGION_WHY_PEER},
+	[REGION_WHY_PACING] = {7, 0, REGION_WHY_PEER},
+	[REGION_WHY_REORDERING] = {7, 0, REGION_WHY_PEER},
+	[REGION_WHY_LOSS_TIMEOUT] = {7, 0, REGION_WHY_PEER},
+	[REGION_WHY_LOSS_FAST] = {7, 0, REGION_WHY_PEER},
+	[REGION_WHY_ECN] = {7, 0, REGION_WHY_PEER},
+	[REGION_WHY_BUFFERBLOAT] = {7, 0, REGION_WHY_PEER},
+	[REGION_WHY_SLOW_START] = {7, 0, REGION_WHY_PEER},
+	[REGION_WHY_PATH] = {7, 0, REGION_WHY_PEER},
+	[REGION_WHY_CORK] = {7, 0, REGION_WHY_PEER},
+	[REGION_WHY_NAGLE] = {6, 0, REGION_WHY_PIECES},
+	[REGION_WHY_NOT_READING] = {5, 4, REGION_WHY_PEER_NOT_READING},
+	[REGION_WHY_READS_SLOWLY] = {5, 4, REGION_WHY_PEER_READS_SLOWLY},
+	[REGION_WHY_THINKS] = {5, 0, REGION_WHY_PEER_THINKS},
+	[REGION_WHY_PEER_NOT_READING] = {4, 0, REGION_WHY_NOT_READING},
+	[REGION_WHY_PEER_READS_SLOWLY] = {4, 0, REGION_WHY_READS_SLOWLY},
+	[REGION_WHY_PEER_WINDOW] = {4, 0, REGION_WHY_RECEIVE_WINDOW},
+	[REGION_WHY_ROUND_TRIP] = {3, 0, REGION_WHY_ROUND_TRIP},
+	[REGION_WHY_APPLICATION] = {2, 0, REGION_WHY_PEER},
+	[REGION_WHY_PEER_THINKS] = {2, 0, REGION_WHY_THINKS},
+};
+
+static void follow(struct region_why *w, const struct region_why_change *c,
+		   const struct region_why *other)
+{
+	uint8_t own = mirrors[w->limit].weight;
+
+	if (mirrors[other->limit].weight <= own || mirrors[other->limit].floor > own)
+		return;
+	w->share = w->limit == mirrors[other->limit].other ? w->share : other->share;
+	w->limit = mirrors[other->limit].other;
+	/* Small writes without answers are no messages in pieces. */
+	if (w->limit == REGION_WHY_PIECES && !c->turns)
+		w->limit = REGION_WHY_PEER;
+}
+
+static void judge(const struct region_why_change *c, struct region_why *w)
+{
+	memset(w, 0, sizeof(*w));
+	/* Invalid snapshots may contain any time. */
+	w->interval_ns = c->us < 1e15 ? (uint64_t)(c->us * 1000) : UINT64_MAX;
+	w->bytes_per_s = (double)(c->acked + c->received) / c->us * 1e6;
+	w->limit = find_limit(c);
+	w->share = find_share(w->limit, c);
 }
 
 void region_why(const struct region_flow *before, const struct region_flow *now,
 		struct region_why *w)
 {
-	struct change c;
+	struct region_why_change c;
 
-	memset(w, 0, sizeof(*w));
 	compute_change(before, now, &c);
-	attribute_waiting(&c);
-	/* Invalid snapshots may contain any time. */
-	w->interval_ns = c.us < 1e15 ? (uint64_t)(c.us * 1000) : UINT64_MAX;
-	w->bytes_per_s = (double)(c.acked + c.received) / c.us * 1e6;
-	w->limit = find_limit(&c, &w->share);
-	write_sentence(w, &c);
-	add_evidence(w, &c);
+	judge(&c, w);
+	region_why_explain(w, &c);
+}
+
+void region_why_both(const struct region_flow *const before[2],
+		     const struct region_flow *const now[2], struct region_why w[2])
+{
+	struct region_why_change c[2];
+	struct region_why alone[2];
+
+	for (int i = 0; i < 2; i++) {
+		compute_change(before[i], now[i], &c[i]);
+		judge(&c[i], &alone[i]);
+		w[i] = alone[i];
+	}
+	for (int i = 0; i < 2; i++) {
+		follow(&w[i], &c[i], &alone[!i]);
+		region_why_explain(&w[i], &c[i]);
+	}
 }

@@ -3,16 +3,12 @@
  * why.h - determines the limit of a TCP connection from two snapshots of its statistics. Pure
  * functions: no I/O, no clock.
  *
- * The classes are those of SNAP (Yu et al., "Profiling network performance for multi-tier data
+ * The classes refine those of SNAP (Yu et al., "Profiling network performance for multi-tier data
  * center applications", NSDI 2011, section 3): the sender's application, its send buffer, the
  * network, the receiver. The kernel's chronograph measures them (tcp_output.c, tcp_chrono_set();
  * TCP_INFO's tcpi_busy_time, tcpi_rwnd_limited, tcpi_sndbuf_limited). Busy time is the time with
- * unacknowledged data. The part of it that is limited neither by the peer's window nor by the send
- * buffer is attributed to the congestion window if the data in flight fills that window; otherwise
- * the flow waits for acknowledgements with nothing more to send, which is attributed to the
- * application, like the rest of the interval. The shares add up to 1. The largest share wins, and
- * counters of the same interval reveal its cause. If the application has the largest share at the
- * end that receives more than it sends, the cause is the peer, or this end's window.
+ * unacknowledged data. why.c splits it further, so that the shares add up to 1, and decides by an
+ * ordered table of conditions, which docs/tcp.md repeats in words.
  */
 #ifndef SL_REGION_WHY_H
 #define SL_REGION_WHY_H
@@ -27,28 +23,43 @@ enum region_why_limit {
 	REGION_WHY_IDLE = 0,	/* no data flows in either direction */
 	REGION_WHY_APPLICATION, /* the sender here has nothing to send most of the time */
 	REGION_WHY_PEER,	/* the peer sends and this end keeps up: the cause is the peer */
+	REGION_WHY_ROUND_TRIP,	/* requests and answers wait for the path */
+	REGION_WHY_PEER_THINKS, /* this end waits for the peer's application */
+	REGION_WHY_THINKS,	/* the peer waits for the application here */
+	REGION_WHY_NAGLE,	/* small writes wait for the acknowledgement of earlier ones */
+	REGION_WHY_PIECES,	/* messages arrive in pieces: the peer's Nagle's algorithm */
+	REGION_WHY_CORK,	/* TCP_CORK or MSG_MORE holds data back */
 	REGION_WHY_PEER_WINDOW, /* the peer's receive window is smaller than the path needs */
-	REGION_WHY_PEER_NOT_READING, /* the peer's window closed: its application does not read */
-	REGION_WHY_NOT_READING,	     /* the receiving application here does not read */
-	REGION_WHY_RECEIVE_WINDOW,   /* the receive window here is smaller than the path needs */
-	REGION_WHY_SEND_BUFFER,	     /* the send buffer is smaller than the path needs */
-	REGION_WHY_LOSS_TIMEOUT,     /* congestion window: retransmission timeouts */
-	REGION_WHY_LOSS_FAST,	     /* congestion window: losses, repaired without timeouts */
-	REGION_WHY_ECN,		     /* congestion window: the network marks congestion */
-	REGION_WHY_BUFFERBLOAT,	     /* congestion window: a queue on the path raised the RTT */
-	REGION_WHY_SLOW_START,	     /* congestion window: still in slow start */
-	REGION_WHY_PATH, /* congestion window: the path is used fully, without a fault */
+	REGION_WHY_PEER_NOT_READING,  /* the peer's window is closed: its application reads nothing
+				       */
+	REGION_WHY_PEER_READS_SLOWLY, /* the peer's window is mostly full of unread data */
+	REGION_WHY_NOT_READING,	      /* the receiving application here does not read */
+	REGION_WHY_READS_SLOWLY,      /* it leaves most of the receive buffer unread */
+	REGION_WHY_RECEIVE_WINDOW,    /* the receive window here is smaller than the path needs */
+	REGION_WHY_SEND_BUFFER,	      /* the send buffer is smaller than the path needs */
+	REGION_WHY_PACING,	      /* SO_MAX_PACING_RATE */
+	REGION_WHY_UNANSWERED,	      /* nothing is acknowledged */
+	REGION_WHY_NOTHING_ARRIVES,   /* the same, at the other end; only where both are seen */
+	REGION_WHY_LOSS_TIMEOUT,      /* retransmission timeouts */
+	REGION_WHY_LOSS_FAST,	/* congestion window: losses, most repaired without timeouts */
+	REGION_WHY_REORDERING,	/* congestion window: segments overtook each other */
+	REGION_WHY_ECN,		/* congestion window: the network marks congestion */
+	REGION_WHY_BUFFERBLOAT, /* congestion window: a queue on the path raised the RTT */
+	REGION_WHY_SLOW_START,	/* congestion window: still in slow start */
+	REGION_WHY_PATH,	/* congestion window: the path is used fully, without a fault */
 	/* listener that refuses connections: its application is too slow */
 	REGION_WHY_ACCEPT_QUEUE,
 	REGION_WHY_ACCEPTING, /* a listener that keeps up with connections */
 	REGION_WHY_RESET,     /* the connection was reset */
+	REGION_WHY_TIMED_OUT, /* it ended because the peer did not answer */
 	REGION_WHY_LIMITS
 };
 const char *region_why_name(enum region_why_limit limit); /* "peer-window" */
 /* returns true if there is nothing to fix at this end */
 bool region_why_fine(enum region_why_limit limit);
 
-#define REGION_WHY_NUMBERS 20
+#define REGION_WHY_NUMBERS  24
+#define REGION_WHY_SENTENCE 384
 
 struct region_why_number {
 	const char *name; /* "peer-window" */
@@ -61,7 +72,7 @@ struct region_why {
 	double share;	    /* share of the interval, 0 to 1; listeners: share of connections */
 	double bytes_per_s; /* bytes acknowledged or received per second, in both directions */
 	uint64_t interval_ns;
-	char sentence[256]; /* ASCII, one line */
+	char sentence[REGION_WHY_SENTENCE]; /* ASCII, one line, with advice */
 	uint32_t n;
 	struct region_why_number number[REGION_WHY_NUMBERS]; /* numbers that explain the limit */
 };
@@ -72,5 +83,8 @@ struct region_why {
  */
 void region_why(const struct region_flow *before, const struct region_flow *now,
 		struct region_why *out);
+/* The same for both ends of a connection, whose answers do not contradict each other. */
+void region_why_both(const struct region_flow *const before[2],
+		     const struct region_flow *const now[2], struct region_why out[2]);
 
 #endif

@@ -132,9 +132,13 @@ void make_flow(struct make_flows *m, uint32_t slot, const struct region_flow *f)
 	c[SL_FLOW_BUSY_US] = f->busy_us;
 	c[SL_FLOW_RWND_US] = f->rwnd_us;
 	c[SL_FLOW_SNDBUF_US] = f->sndbuf_us;
-	c[SL_FLOW_BACKLOG] = pair(f->backlog, f->backlog_max);
+	c[SL_FLOW_BACKLOG] = f->flags & SL_FLOW_LISTENER ? pair(f->backlog, f->backlog_max)
+							 : pair(f->turns, f->held);
 	memcpy(&c[SL_FLOW_COMM], f->comm, 16);
-	c[SL_FLOW_DROPS] = f->drops;
+	c[SL_FLOW_DROPS] = pair(f->drops,
+				SL_FLOW_TIMERS_OF(f->backoff, f->retransmits, f->probes, f->error));
+	c[SL_FLOW_OFFERED_OUT] = pair(f->snd_wnd_max, SL_FLOW_OUT_OF(f->lost_out, f->retrans_out));
+	c[SL_FLOW_TURNS] = pair(f->waited_ms, f->thought_ms);
 	c[SL_FLOW_BUFFERS] = pair(f->rcvbuf, f->sndbuf);
 	seal(c, pair((uint32_t)number, f->generation));
 }

@@ -74,9 +74,25 @@ static struct region_flow later(void)
 	return f;
 }
 
+/* The first snapshot, in the same state as the second one. */
+static struct region_flow first_like(const struct region_flow *now)
+{
+	struct region_flow f = first();
+
+	f.flight = now->flight;
+	f.cwnd = now->cwnd;
+	f.queue = now->queue;
+	f.wmem = now->wmem;
+	f.sndbuf = now->sndbuf;
+	f.rcv_wnd = now->rcv_wnd;
+	f.flags = now->flags;
+	f.pacing_kib = now->pacing_kib;
+	return f;
+}
+
 static void assert_why(const struct region_flow *now, enum region_why_limit limit, double share)
 {
-	struct region_flow before = first();
+	struct region_flow before = first_like(now);
 	struct region_why w;
 
 	region_why(&before, now, &w);
@@ -134,8 +150,28 @@ static void path_and_application_are_told_apart(void **state)
 	assert_why(&f, REGION_WHY_PATH, 0.9);
 	f.flight = 1; /* a request that waits for its acknowledgement */
 	assert_why(&f, REGION_WHY_APPLICATION, 1);
-	f.queue = 1447; /* Nagle */
+	f.queue = 1447;
 	assert_why(&f, REGION_WHY_APPLICATION, 1);
+	f.data_segs_out = 100;
+	f.held = 25; /* each fourth of them waited for an acknowledgement */
+	assert_why(&f, REGION_WHY_NAGLE, 0.9);
+	f.flags = SL_FLOW_NODELAY;
+	assert_why(&f, REGION_WHY_APPLICATION, 1);
+	f.held = 24;
+	f.flags = 0;
+	assert_why(&f, REGION_WHY_APPLICATION, 1);
+	f.flight = 0; /* unsent, and nothing in flight */
+	assert_why(&f, REGION_WHY_CORK, 0.9);
+	f.queue = 0;
+	assert_why(&f, REGION_WHY_APPLICATION, 1);
+	f.flags = SL_FLOW_CORK;
+	assert_why(&f, REGION_WHY_CORK, 0.9);
+	f.data_segs_out = 7000; /* they explain the time: 1.1 ms each */
+	assert_why(&f, REGION_WHY_APPLICATION, 1);
+	f.flags = 0;
+	f.data_segs_out = 0;
+	f.flight = 1;
+	f.queue = 1447;
 	f.wmem = 8192;
 	f.sndbuf = 12288;
 	assert_why(&f, REGION_WHY_SEND_BUFFER, 0.9);
@@ -144,6 +180,12 @@ static void path_and_application_are_told_apart(void **state)
 	f.queue = 1447;
 	f.flight = 10;
 	assert_why(&f, REGION_WHY_PATH, 0.9);
+	f.pacing_kib = 1024; /* ten seconds of 1 MB each */
+	f.flags = SL_FLOW_PACED;
+	assert_why(&f, REGION_WHY_PACING, 0.9);
+	f.pacing_kib = 2048;
+	assert_why(&f, REGION_WHY_PATH, 0.9);
+	f.flags = 0;
 	f.wmem = f.queue = f.sndbuf = 0;
 	f.cwnd = 4;
 	assert_why(&f, REGION_WHY_SLOW_START, 0.9);
@@ -171,19 +213,57 @@ static void losses_and_windows_are_told_apart(void **state)
 	f.re_tlp++;   /* a probe at the tail, */
 	f.dsack += 2; /* which was not lost, nor was the other */
 	assert_why(&f, REGION_WHY_ECN, 0.9);
-	f.dsack -= 2;
+	f.data_segs_out = 7000;
+	f.reorder = 36; /* more than one in 200 */
+	assert_why(&f, REGION_WHY_REORDERING, 0.9);
+	f.reorder = 35;
+	f.re_tlp--;
+	f.dsack = 1;
 	assert_why(&f, REGION_WHY_LOSS_FAST, 0.9);
-	f.timeouts++;
-	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.9);
+	f.dsack = 2;
+	f.fast++; /* a recovery, but nothing was lost: the retransmissions were spurious */
+	assert_why(&f, REGION_WHY_REORDERING, 0.9);
+	f.reorder = f.dsack = 0;
+	f.fast--;
+	f.timeouts++; /* of 200 ms: less than the window's share */
+	assert_why(&f, REGION_WHY_LOSS_FAST, 0.88);
+	f.timeouts += 22;
+	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.46);
+	f.timeouts -= 22;
 	f.sndbuf_us += 5000000;
-	assert_why(&f, REGION_WHY_SEND_BUFFER, 0.5);
+	assert_why(&f, REGION_WHY_SEND_BUFFER, 5.0 / 9 * 0.88);
 	f.sndbuf_us = 4000000;
 	f.rwnd_us = 4500000;
-	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
+	assert_why(&f, REGION_WHY_PEER_READS_SLOWLY, 4.5 / 9 * 0.88);
 	f.bytes_acked = first().bytes_acked + 65535; /* not even one window, in ten seconds */
 	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.9);
 	f.bytes_acked++;
-	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
+	f.rtt_sum_us = first().rtt_sum_us + 100 * 6000000; /* half of it per RTT */
+	assert_why(&f, REGION_WHY_PEER_WINDOW, 4.5 / 9 * 0.88);
+}
+
+static void what_nobody_answers_is_told(void **state)
+{
+	struct region_flow f = congested();
+
+	(void)state;
+	f.bytes_acked = first().bytes_acked;
+	assert_why(&f, REGION_WHY_UNANSWERED, 1);
+	f.rto_us = 11000000; /* it may still come */
+	assert_why(&f, REGION_WHY_ECN, 0.9);
+	f.backoff = 5; /* but it did not, five times */
+	assert_why(&f, REGION_WHY_UNANSWERED, 1);
+	f.flight = 0; /* a window probe */
+	f.queue = 1;
+	f.probes = 2;
+	assert_why(&f, REGION_WHY_UNANSWERED, 1);
+	f = first();
+	f.changed_ns += 10000000000;
+	f.state = SL_STATE_CLOSED;
+	f.error = ETIMEDOUT;
+	f.probes = 3;
+	f.flags = SL_FLOW_RESET_OUT;
+	assert_why(&f, REGION_WHY_TIMED_OUT, 1);
 }
 
 static void a_peer_that_does_not_read_is_told(void **state)
@@ -191,20 +271,96 @@ static void a_peer_that_does_not_read_is_told(void **state)
 	struct region_flow f = limited();
 
 	(void)state;
+	assert_why(&f, REGION_WHY_PEER_READS_SLOWLY, 0.45);
+	f.bytes_acked = first().bytes_acked +
+			330000000; /* half of the window and more in each RTT */
+	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
+	f.snd_wnd_max = 2 * f.snd_wnd; /* but it was once larger */
+	assert_why(&f, REGION_WHY_PEER_READS_SLOWLY, 0.45);
+	f.snd_wnd = f.snd_wnd_max = 0;
+	assert_why(&f, REGION_WHY_PEER_READS_SLOWLY, 0.45);
 	f.bytes_acked = first().bytes_acked;
-	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.9);
-	f.rto_us = 11000000; /* it may still come */
-	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
-	f.rto_us = 200000;
-	f.bytes_acked = later().bytes_acked;
-	f.zero_in++;
+	f.flight = 0;
 	assert_why(&f, REGION_WHY_PEER_NOT_READING, 0.45);
-	f.bytes_acked = first().bytes_acked + 330000000; /* but half of it and more in each RTT */
-	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
-	f.bytes_acked = later().bytes_acked;
-	f.zero_in--;
-	f.snd_wnd = 0;
-	assert_why(&f, REGION_WHY_PEER_NOT_READING, 0.45);
+}
+
+static void requests_and_answers_are_told_apart(void **state)
+{
+	struct region_flow f = later();
+
+	(void)state;
+	f.flight = 1;
+	f.bytes_received += 10000000;
+	f.read_bytes += 10000000;
+	f.turns = 1000;
+	f.rtt_min_us = 6000;
+	f.waited_ms = 10000;
+	assert_why(&f, REGION_WHY_ROUND_TRIP, 0.6);
+	f.rtt_min_us = 4000;
+	assert_why(&f, REGION_WHY_PEER_THINKS, 0.6);
+	f.waited_ms = 4000;
+	f.thought_ms = 6000;
+	assert_why(&f, REGION_WHY_THINKS, 0.6);
+	f.data_segs_out = 2000;
+	f.held = 1000; /* the time between its own two segments */
+	assert_why(&f, REGION_WHY_THINKS, 0.6);
+	f.waited_ms = 2000;
+	assert_why(&f, REGION_WHY_NAGLE, 0.9);
+	f.held = 0;
+	f.thought_ms = 100;
+	f.bytes_received -= 9600000; /* and from the peer's side */
+	f.read_bytes = f.bytes_received;
+	f.data_segs_in = 2000;
+	f.data_segs_out = 1000;
+	f.segs_out = 2000;
+	assert_why(&f, REGION_WHY_PIECES, 0.79);
+	f.data_segs_in = 10000; /* full segments: a long message */
+	f.bytes_received += 14000000;
+	f.read_bytes = f.bytes_received;
+	assert_why(&f, REGION_WHY_PEER, 1);
+}
+
+static void two_ends_do_not_contradict_each_other(void **state)
+{
+	struct region_flow a = limited(), b = first(), first_a = first_like(&a), first_b;
+	const struct region_flow *before[2] = {&first_a, &first_b}, *now[2] = {&a, &b};
+	struct region_why w[2];
+
+	(void)state;
+	b.changed_ns = a.changed_ns;
+	b.bytes_received = a.bytes_acked;
+	b.read_bytes = b.bytes_received;
+	first_b = first();
+	region_why_both(before, now, w);
+	assert_int_equal(w[0].limit, REGION_WHY_PEER_READS_SLOWLY);
+	assert_int_equal(w[1].limit, REGION_WHY_READS_SLOWLY); /* alone it keeps up */
+	region_why(&first_b, &b, &w[1]);
+	assert_int_equal(w[1].limit, REGION_WHY_PEER);
+	a = congested();
+	a.bytes_acked = first().bytes_acked;
+	b = first();
+	b.changed_ns = a.changed_ns;
+	for (int i = 0; i < 2; i++) { /* in any order */
+		before[i] = &first_a;
+		before[!i] = &first_b;
+		now[i] = &a;
+		now[!i] = &b;
+		region_why_both(before, now, w);
+		assert_int_equal(w[i].limit, REGION_WHY_UNANSWERED);
+		assert_int_equal(w[!i].limit, REGION_WHY_NOTHING_ARRIVES);
+	}
+	/* Who has nothing to send is right, whatever the peer leaves unread. */
+	a = later();
+	a.flight = 0;
+	first_a = first_like(&a);
+	b.bytes_received += 100000;
+	b.rcv_wnd = 0;
+	first_b.read_bytes = 0;
+	b.read_bytes = 0;
+	region_why_both((const struct region_flow *[]){&first_a, &first_b},
+			(const struct region_flow *[]){&a, &b}, w);
+	assert_int_equal(w[0].limit, REGION_WHY_APPLICATION);
+	assert_int_equal(w[1].limit, REGION_WHY_NOT_READING);
 }
 
 static void who_waits_for_whom_is_told(void **state)
@@ -222,7 +378,7 @@ static void who_waits_for_whom_is_told(void **state)
 	f.zero_out++; /* but everything has been read now */
 	assert_why(&f, REGION_WHY_PEER, 0.9);
 	f.read_bytes -= 100000;
-	assert_why(&f, REGION_WHY_NOT_READING, 1);
+	assert_why(&f, REGION_WHY_PEER, 0.9); /* nothing was unread before */
 	f.flags = SL_FLOW_RESET_IN;
 	assert_why(&f, REGION_WHY_RESET, 1);
 }
@@ -674,7 +830,7 @@ static void losses_that_are_repaired_fast_and_late(void **state)
 	drop(p.server, 200);
 	wait_for(p.client_port, p.server_port, REGION_WHY_LOSS_FAST);
 	drop(p.server, 1);
-	wait_for(p.client_port, p.server_port, REGION_WHY_LOSS_TIMEOUT);
+	wait_for(p.client_port, p.server_port, REGION_WHY_UNANSWERED);
 	close_pair(&p);
 }
 
@@ -704,7 +860,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(path_and_application_are_told_apart),
 		cmocka_unit_test(losses_and_windows_are_told_apart),
+		cmocka_unit_test(what_nobody_answers_is_told),
 		cmocka_unit_test(a_peer_that_does_not_read_is_told),
+		cmocka_unit_test(requests_and_answers_are_told_apart),
+		cmocka_unit_test(two_ends_do_not_contradict_each_other),
 		cmocka_unit_test(who_waits_for_whom_is_told),
 		cmocka_unit_test(idle_and_listening_are_told_apart),
 		cmocka_unit_test(snapshots_that_make_no_sense_do_no_harm),

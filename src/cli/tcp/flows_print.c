@@ -19,7 +19,8 @@
 	X(zero_out) X(delivered) X(delivered_ce) X(ce_in) X(pacing_kib) X(reads) \
 	X(writes) X(segs_out) X(data_segs_out) X(segs_in) X(data_segs_in) X(busy_us) \
 	X(rwnd_us) X(sndbuf_us) X(backlog) X(backlog_max) X(drops) X(rcvbuf) \
-	X(sndbuf)
+	X(sndbuf) X(backoff) X(retransmits) X(probes) X(error) X(lost_out) X(retrans_out) \
+	X(snd_wnd_max) X(turns) X(held) X(waited_ms) X(thought_ms)
 /* clang-format on */
 
 static const struct flows_print_number {
@@ -35,11 +36,19 @@ static const struct {
 	const char *name;
 	uint32_t flag;
 } flags[] = {
-	{"older", SL_FLOW_OLDER},	{"active", SL_FLOW_ACTIVE},
-	{"mapped", SL_FLOW_MAPPED},	{"listener", SL_FLOW_LISTENER},
-	{"reset_in", SL_FLOW_RESET_IN}, {"reset_out", SL_FLOW_RESET_OUT},
-	{"ecn", SL_FLOW_ECN},		{"unwanted", SL_FLOW_UNWANTED},
+	{"older", SL_FLOW_OLDER},
+	{"active", SL_FLOW_ACTIVE},
+	{"mapped", SL_FLOW_MAPPED},
+	{"listener", SL_FLOW_LISTENER},
+	{"reset_in", SL_FLOW_RESET_IN},
+	{"reset_out", SL_FLOW_RESET_OUT},
+	{"ecn", SL_FLOW_ECN},
+	{"unwanted", SL_FLOW_UNWANTED},
 	{"unseen", SL_FLOW_UNSEEN},
+	{"nodelay", SL_FLOW_NODELAY},
+	{"cork", SL_FLOW_CORK},
+	{"paced", SL_FLOW_PACED},
+	{"user_timeout", SL_FLOW_USER_TIMEOUT},
 };
 #define FLAGS (sizeof(flags) / sizeof(*flags))
 

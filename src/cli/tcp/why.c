@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "cli/tcp/tcp.h"
 #include "region/listeners.h"
 #include "source/tcp/cgroup.h"
@@ -42,6 +43,8 @@ struct subject {
 
 struct finding {
 	struct region_flow flow;
+	const struct region_flow *before; /* NULL: the flow is new */
+	uint64_t ends;			  /* the same for both ends of a connection */
 	struct region_why why;
 	/* share of the interval that the process waited for a CPU; negative: unknown */
 	double cpu_wait;
@@ -171,6 +174,58 @@ static int first_look(struct look *l)
 	return code;
 }
 
+static uint64_t hash_ends(const struct region_flow *f)
+{
+	int order = memcmp(f->local, f->remote, 16) ?: f->local_port - f->remote_port;
+	const uint8_t *low = order < 0 ? f->local : f->remote,
+		      *high = order < 0 ? f->remote : f->local;
+	uint16_t ports[2] = {order < 0 ? f->local_port : f->remote_port,
+			     order < 0 ? f->remote_port : f->local_port};
+
+	return base_hash(base_hash(base_hash(0, low, 16), high, 16), ports, sizeof(ports));
+}
+
+static bool is_other_end(const struct region_flow *f, const struct region_flow *g)
+{
+	return !memcmp(f->local, g->remote, 16) && !memcmp(f->remote, g->local, 16) &&
+	       f->local_port == g->remote_port && f->remote_port == g->local_port;
+}
+
+static int by_ends(const void *a, const void *b)
+{
+	const struct finding *x = a, *y = b;
+
+	if (x->ends != y->ends)
+		return x->ends < y->ends ? -1 : 1;
+	return (x->flow.id > y->flow.id) - (x->flow.id < y->flow.id);
+}
+
+/*
+ * Explains connections of which both ends are on this host by both. Where more than two flows have
+ * these addresses, as in several network namespaces, it is unknown which belong together.
+ */
+static void join_ends(struct look *l)
+{
+	struct finding *f = l->found;
+	size_t same;
+
+	qsort(f, l->n, sizeof(*f), by_ends);
+	for (size_t i = 0; i < l->n; i += same) {
+		const struct region_flow *before[2] = {f[i].before}, *now[2] = {&f[i].flow};
+		struct region_why why[2];
+
+		for (same = 1; i + same < l->n && f[i].ends == f[i + same].ends;)
+			same++;
+		if (same != 2 || !is_other_end(&f[i].flow, &f[i + 1].flow))
+			continue;
+		before[1] = f[i + 1].before;
+		now[1] = &f[i + 1].flow;
+		region_why_both(before, now, why);
+		f[i].why = why[0];
+		f[i + 1].why = why[1];
+	}
+}
+
 static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 {
 	uint32_t used = 0;
@@ -185,10 +240,13 @@ static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 		region_listeners_name(&l->listeners, &f->flow);
 		if (f->flow.state == SL_STATE_FREE || !matches_subject(l, w, &f->flow))
 			continue;
-		region_why(b->id == f->flow.id ? b : NULL, &f->flow, &f->why);
+		f->before = b->id == f->flow.id ? b : NULL;
+		f->ends = hash_ends(&f->flow);
+		region_why(f->before, &f->flow, &f->why);
 		f->cpu_wait = cpu_wait(l, f->flow.pid, ns);
 		l->n++;
 	}
+	join_ends(l);
 	qsort(l->found, l->n, sizeof(*l->found), worst_first);
 	return code;
 }
@@ -199,7 +257,8 @@ static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 static void format_sentence(const struct finding *f, char *out, size_t bytes)
 {
 	enum region_why_limit l = f->why.limit;
-	bool here = l == REGION_WHY_NOT_READING || l == REGION_WHY_APPLICATION ||
+	bool here = l == REGION_WHY_NOT_READING || l == REGION_WHY_READS_SLOWLY ||
+		    l == REGION_WHY_APPLICATION || l == REGION_WHY_THINKS ||
 		    l == REGION_WHY_ACCEPT_QUEUE;
 
 	snprintf(out, bytes, "%s", f->why.sentence);
@@ -211,7 +270,7 @@ static void format_sentence(const struct finding *f, char *out, size_t bytes)
 
 static void print_json(const struct look *l, FILE *out, const struct finding *f)
 {
-	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], text[320];
+	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], text[REGION_WHY_SENTENCE + 64];
 	json_t *numbers = json_object(), *o;
 
 	for (uint32_t i = 0; i < f->why.n; i++)
@@ -251,7 +310,7 @@ static void print_number(FILE *out, const struct region_why_number *n)
 static void print_text(const struct look *l, FILE *out, const struct finding *f)
 {
 	const struct tcp_cgroup_identity *who = find_identity(l, &f->flow);
-	char comm[17], title[3 * TCP_CGROUP_NAME_BYTES] = "", text[320];
+	char comm[17], title[3 * TCP_CGROUP_NAME_BYTES] = "", text[REGION_WHY_SENTENCE + 64];
 	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT];
 	bool listens = f->flow.flags & SL_FLOW_LISTENER;
 

@@ -20,7 +20,7 @@ struct collect_services_tick {
 /* The total weight of the connections by limit, with the explanation of the heaviest. */
 struct collect_services_limits {
 	double weight[REGION_WHY_LIMITS], heaviest[REGION_WHY_LIMITS];
-	char why[REGION_WHY_LIMITS][256];
+	char why[REGION_WHY_LIMITS][REGION_WHY_SENTENCE];
 };
 
 struct collect_services_service {

@@ -109,6 +109,7 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 	if (!tp)
 		return 0;
 	account(st, tp);
+	account_turn(st, tp, skb);
 	if (tp->ecn_flags & ECN_OK) {
 		const struct tcp_skb_cb *cb = (const struct tcp_skb_cb *)skb->cb;
 

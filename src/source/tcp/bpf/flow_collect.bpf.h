@@ -23,6 +23,11 @@ static __always_inline u64 chrono(const struct tcp_sock *tp, u32 running, u32 ki
 	return (u64)ticks * settings.tick_us;
 }
 
+static __always_inline u32 at_most(u32 n)
+{
+	return n < 65535 ? n : 65535;
+}
+
 /*
  * Wraps the cells so that they can be passed to a non-static function, which the verifier checks
  * only once instead of per caller.
@@ -42,7 +47,8 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	const struct tcp_sock *tp;
 	const struct sock *sk;
 	u64 *cells;
-	u32 state, unsent, unread, snd_nxt, flags, running, fin, cwnd, rcv_nxt;
+	u32 state, unsent, unread, snd_nxt, flags, running, fin, cwnd, rcv_nxt, nonagle;
+	unsigned long most;
 	u64 sent, again, received, busy, rwnd, sndbuf;
 
 	if (!st || !to)
@@ -57,10 +63,22 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	flags = st->flags;
 	if (BPF_CORE_READ(tp, ecn_flags) & ECN_OK)
 		flags |= SL_FLOW_ECN;
+	nonagle = BPF_CORE_READ_BITFIELD_PROBED(tp, nonagle);
+	if (nonagle & NAGLE_OFF)
+		flags |= SL_FLOW_NODELAY;
+	if (nonagle & NAGLE_CORK)
+		flags |= SL_FLOW_CORK;
+	if (BPF_CORE_READ(icsk, icsk_user_timeout))
+		flags |= SL_FLOW_USER_TIMEOUT;
+	most = BPF_CORE_READ(sk, sk_max_pacing_rate);
+	if (~most && BPF_CORE_READ(sk, sk_pacing_rate) >= most)
+		flags |= SL_FLOW_PACED;
 
 	cells[SL_FLOW_ID] = st->id;
 	cells[SL_FLOW_WORD] = SL_FLOW_WORD_OF(st->closed_ns ? SL_STATE_CLOSED : SL_STATE_LIVE,
 					      state, st->family, st->local_port, st->remote_port);
+	if (state == TCP_CLOSE && old != state)
+		cells[SL_FLOW_WORD] |= (u64)old << 24;
 	cells[SL_FLOW_NETNS_PID] = pair(st->netns, st->pid);
 	cells[SL_FLOW_CGROUP] = st->cgroup;
 	cells[SL_FLOW_OPEN_NS] = st->open_ns;
@@ -73,7 +91,11 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	cells[SL_FLOW_HANDSHAKE_FLAGS] = pair(st->handshake_us, flags);
 	cells[SL_FLOW_COMM] = st->comm[0];
 	cells[SL_FLOW_COMM + 1] = st->comm[1];
-	cells[SL_FLOW_DROPS] = (u32)BPF_CORE_READ(sk, sk_drops.counter);
+	cells[SL_FLOW_DROPS] = pair(BPF_CORE_READ(sk, sk_drops.counter),
+				    SL_FLOW_TIMERS_OF(BPF_CORE_READ(icsk, icsk_backoff),
+						      BPF_CORE_READ(icsk, icsk_retransmits),
+						      BPF_CORE_READ(icsk, icsk_probes_out),
+						      BPF_CORE_READ(sk, sk_err)));
 	cells[SL_FLOW_BUFFERS] = pair(BPF_CORE_READ(sk, sk_rcvbuf), BPF_CORE_READ(sk, sk_sndbuf));
 	cells[SL_FLOW_BACKLOG] = pair(BPF_CORE_READ(sk, sk_ack_backlog),
 				      BPF_CORE_READ(sk, sk_max_ack_backlog));
@@ -81,6 +103,7 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 		/* cells may contain values of the previous flow. */
 		for (u32 i = SL_FLOW_BYTES_SENT; i < SL_FLOW_BACKLOG; i++)
 			cells[i] = 0;
+		cells[SL_FLOW_OFFERED_OUT] = cells[SL_FLOW_TURNS] = 0;
 		return 0;
 	}
 
@@ -146,6 +169,12 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	cells[SL_FLOW_BUSY_US] = busy + rwnd + sndbuf;
 	cells[SL_FLOW_RWND_US] = rwnd;
 	cells[SL_FLOW_SNDBUF_US] = sndbuf;
+	cells[SL_FLOW_OFFERED_OUT] = pair(BPF_CORE_READ(tp, max_window),
+					  SL_FLOW_OUT_OF(at_most(BPF_CORE_READ(tp, lost_out)),
+							 at_most(BPF_CORE_READ(tp, retrans_out))));
+	cells[SL_FLOW_BACKLOG] = pair(READ(st->turns), READ(st->held));
+	cells[SL_FLOW_TURNS] = pair((u64)READ(st->waited) * settings.tick_us / 1000,
+				    (u64)READ(st->thought) * settings.tick_us / 1000);
 	/* Settled: an event precedes any further change. */
 	return !unread && !unsent && state == TCP_ESTABLISHED && !(u32)cells[SL_FLOW_FLIGHT_LOST] &&
 	       !(BPF_CORE_READ(icsk, icsk_ack.pending) & ACK_SCHEDULED);
@@ -207,6 +236,29 @@ static __always_inline void account_cause(struct flow_state *st, const struct tc
 		st->re_tlp += more;
 }
 
+/*
+ * Divides the time of requests and answers between the two ends when data arrives. The time from
+ * this end's last data is what the peer and the path took, and the time before that, from the
+ * peer's data to this end's, is what the application here took. Differences of ticks are right on
+ * average, as in the chronograph.
+ */
+static __always_inline void account_turn(struct flow_state *st, const struct tcp_sock *tp,
+					 const struct sk_buff *skb)
+{
+	const struct tcp_skb_cb *cb = (const struct tcp_skb_cb *)skb->cb;
+	u32 out = tp->data_segs_out, sent = tp->lsndtime;
+	u32 first[2]; /* seq, end_seq */
+
+	if (out == st->turn || bpf_probe_read_kernel(first, sizeof(first), &cb->seq) ||
+	    first[0] == first[1])
+		return;
+	st->turn = out;
+	st->turns++;
+	st->waited += (u32)bpf_jiffies64() - sent;
+	if ((s32)(sent - tp->inet_conn.icsk_ack.lrcvtime) > 0)
+		st->thought += sent - tp->inet_conn.icsk_ack.lrcvtime;
+}
+
 static __always_inline void account(struct flow_state *st, const struct tcp_sock *tp)
 {
 	u32 unsent = tp->write_seq - tp->snd_nxt, zero;
@@ -215,6 +267,8 @@ static __always_inline void account(struct flow_state *st, const struct tcp_sock
 	account_cause(st, tp, tp->total_retrans);
 	if ((s32)unsent > 0 && unsent > st->queue_max)
 		st->queue_max = unsent;
+	if (unsent && unsent < tp->mss_cache && tp->packets_out)
+		st->held++;
 	zero = !tp->snd_wnd | (!tp->rcv_wnd) << 1;
 	if (zero != st->zero) {
 		u32 begun = zero & ~st->zero;

@@ -103,7 +103,9 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	st->queue_max = st->fast = st->loss = st->re_syn = 0;
 	st->re_fast = st->re_rto = st->re_tlp = 0;
 	st->zero_in = st->zero_out = st->ce_in = st->zero = 0;
-	st->reads = st->writes = 0;
+	st->reads = st->writes = st->waited = 0;
+	st->thought = st->turns = st->held = 0;
+	st->turn = BPF_CORE_READ(tp, data_segs_out);
 	if (!(flags & (SL_FLOW_OLDER | SL_FLOW_LISTENER))) {
 		/* On the side that received SYN-ACKs, only SYNs can have been retransmitted. */
 		st->re_syn = st->retrans;

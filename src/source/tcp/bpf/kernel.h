@@ -48,6 +48,8 @@ enum {
 #define ACK_SCHEDULED 1 /* ICSK_ACK_SCHED in icsk_ack.pending */
 #define ECN_OK	      1 /* TCP_ECN_OK in ecn_flags */
 #define SOCK_DEAD_BIT 0 /* SOCK_DEAD in enum sock_flags: no process holds the socket */
+#define NAGLE_OFF     1 /* TCP_NAGLE_OFF in nonagle */
+#define NAGLE_CORK    2 /* TCP_NAGLE_CORK in nonagle */
 #define SOCK_DONE_BIT 1 /* SOCK_DONE in enum sock_flags: a FIN arrived */
 #define TH_FIN	      1
 #define TH_SYN	      2
@@ -166,6 +168,8 @@ struct sock {
 	u32 sk_max_ack_backlog;
 	u16 sk_protocol;
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
+	int sk_err;
 	struct sock_cgroup_data sk_cgrp_data;
 };
 
@@ -177,9 +181,12 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	u32 icsk_rto;
 	u8 icsk_ca_state : 5;
+	u8 icsk_retransmits, icsk_backoff, icsk_probes_out;
+	u32 icsk_user_timeout;
 	u8 icsk_pending; /* type of the running timer; 0 if none, as inside the timer's callback */
 	struct {
 		u8 pending;
+		u32 lrcvtime;
 	} icsk_ack;
 };
 
@@ -196,6 +203,8 @@ struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 snd_wnd, mss_cache, snd_cwnd, snd_ssthresh;
 	u32 copied_seq, rcv_nxt, snd_nxt, write_seq;
+	u32 lsndtime, max_window, lost_out, retrans_out;
+	u8 nonagle : 4;
 	u32 lost, packets_out, rcv_wnd, delivered, delivered_ce;
 	u32 segs_out, data_segs_out, segs_in, data_segs_in;
 	u64 bytes_sent, bytes_received, bytes_acked, bytes_retrans;

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* why_internal.h - shared by why.c, which finds the limit, and why_text.c, which explains it. */
+#ifndef SL_REGION_WHY_INTERNAL_H
+#define SL_REGION_WHY_INTERNAL_H
+
+#include "region/why.h"
+
+/* Parts of the interval; their shares add up to 1. */
+enum region_why_part {
+	REGION_WHY_PART_NOTHING, /* all data written is acknowledged, or nothing is written */
+	REGION_WHY_PART_WAITING, /* for acknowledgements, with no more to send */
+	REGION_WHY_PART_STALLED, /* for a retransmission timeout */
+	REGION_WHY_PART_RWND,	 /* limited by the peer's window */
+	REGION_WHY_PART_SNDBUF,	 /* limited by the send buffer */
+	REGION_WHY_PART_PACING,	 /* limited by SO_MAX_PACING_RATE */
+	REGION_WHY_PART_CWND,	 /* limited by the congestion window */
+	REGION_WHY_PARTS
+};
+
+/* The change between two snapshots. */
+struct region_why_change {
+	const struct region_flow *before, *now; /* before: NULL if unknown */
+	double us;				/* length of the interval; at least 1 */
+	double part[REGION_WHY_PARTS];
+	/*
+	 * Shares of the interval for requests and answers: from this end's data to the peer's, of
+	 * that at least the round trips, and from the peer's data to this end's.
+	 */
+	double waited, round_trips, thought;
+	uint64_t acked, received, read, unread, turns, held;
+	uint64_t retrans, lost, dsack, reorder, timeouts, fast, zero_in, zero_out, marked, drops;
+	uint64_t data_out, data_in, acks_out; /* segments */
+	double rtt_us; /* mean of the samples in the interval, or the smoothed RTT */
+};
+
+/* Fills in the sentence and the numbers; limit and share are set. */
+void region_why_explain(struct region_why *w, const struct region_why_change *c);
+
+#endif

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+/* why_text.c - the sentence, the advice and the numbers for each limit. */
+#include "region/why_internal.h"
+#include "base/base.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Sets of numbers that explain a limit. */
+enum {
+	SHARES = 1,
+	ZERO_WINDOWS = 2,
+	SEND_BUFFER = 4,
+	WINDOW = 8,
+	MARKS = 16,
+	PATH = 32,
+	LOSSES = 64,
+	RECEIVING = 128,
+	ACCEPTS = 256,
+	TURNS = 512,
+	PACING = 1024,
+	ALWAYS = 2048,
+};
+
+static const struct {
+	const char *name;
+	bool fine; /* nothing to fix at this end */
+	unsigned int evidence;
+	const char *advice; /* what to do first; NULL: nothing */
+} limits[REGION_WHY_LIMITS] = {
+	[REGION_WHY_IDLE] = {"idle", true, 0, NULL},
+	/* Losses do not limit this flow, but may hurt it. */
+	[REGION_WHY_APPLICATION] = {"application", true, SHARES | PATH | LOSSES, NULL},
+	[REGION_WHY_PEER] = {"peer", true, SHARES | RECEIVING, NULL},
+	[REGION_WHY_ROUND_TRIP] =
+		{"round-trip", true, SHARES | TURNS | PATH,
+		 "Send several messages before waiting, or move the ends closer."},
+	[REGION_WHY_PEER_THINKS] = {"peer-thinks", true, SHARES | TURNS | PATH,
+				    "Look at the application there."},
+	[REGION_WHY_THINKS] = {"thinks", true, SHARES | TURNS | PATH, NULL},
+	[REGION_WHY_NAGLE] = {"nagle", false, SHARES | TURNS | PATH,
+			      "Write a message with one call, or set TCP_NODELAY."},
+	[REGION_WHY_PIECES] =
+		{"pieces", true, SHARES | TURNS | RECEIVING,
+		 "The peer should write a message with one call, or set TCP_NODELAY."},
+	[REGION_WHY_CORK] = {"cork", false, SHARES | PATH,
+			     "Clear TCP_CORK at the end of each message, or send its last part "
+			     "without MSG_MORE."},
+	[REGION_WHY_PEER_WINDOW] = {"peer-window", false, SHARES | WINDOW | PATH,
+				    "A larger SO_RCVBUF, or larger net.ipv4.tcp_rmem, would help "
+				    "there."},
+	[REGION_WHY_PEER_NOT_READING] = {"peer-not-reading", false,
+					 SHARES | ZERO_WINDOWS | WINDOW | PATH,
+					 "Look at the application there."},
+	[REGION_WHY_PEER_READS_SLOWLY] = {"peer-reads-slowly", false,
+					  SHARES | ZERO_WINDOWS | WINDOW | PATH,
+					  "Look at what it does between its reads."},
+	[REGION_WHY_NOT_READING] = {"not-reading", false, RECEIVING,
+				    "Look at what the application waits for."},
+	[REGION_WHY_READS_SLOWLY] = {"reads-slowly", false, SHARES | RECEIVING,
+				     "Look at what it does between its reads."},
+	[REGION_WHY_RECEIVE_WINDOW] = {"receive-window", false, SHARES | RECEIVING,
+				       "A larger SO_RCVBUF, or larger net.ipv4.tcp_rmem, would "
+				       "help."},
+	[REGION_WHY_SEND_BUFFER] = {"send-buffer", false, SHARES | SEND_BUFFER | WINDOW | PATH,
+				    "A larger SO_SNDBUF would help."},
+	[REGION_WHY_PACING] = {"pacing", true, SHARES | PACING | PATH,
+			       "Raise SO_MAX_PACING_RATE if more is wanted."},
+	[REGION_WHY_UNANSWERED] = {"unanswered", false, SHARES | PATH | LOSSES,
+				   "Check whether the peer is up, the route to it, and the path's "
+				   "MTU."},
+	[REGION_WHY_NOTHING_ARRIVES] = {"nothing-arrives", false, RECEIVING,
+					"Check the route from the peer, and the path's MTU."},
+	[REGION_WHY_LOSS_TIMEOUT] = {"loss-timeout", false, SHARES | PATH | LOSSES,
+				     "Find where the path drops segments."},
+	[REGION_WHY_LOSS_FAST] = {"loss-fast", false, SHARES | PATH | LOSSES,
+				  "Find where the path drops segments."},
+	[REGION_WHY_REORDERING] = {"reordering", false, SHARES | PATH | LOSSES,
+				   "Keep the segments of a connection on one way, where the path "
+				   "has several."},
+	[REGION_WHY_ECN] = {"ecn", false, SHARES | MARKS | PATH | LOSSES, NULL},
+	[REGION_WHY_BUFFERBLOAT] = {"bufferbloat", false, SHARES | PATH | LOSSES,
+				    "Limit the queue in front of the slowest link."},
+	[REGION_WHY_SLOW_START] = {"slow-start", true, SHARES | PATH | LOSSES, NULL},
+	[REGION_WHY_PATH] = {"path", true, SHARES | PATH | LOSSES, NULL},
+	[REGION_WHY_ACCEPT_QUEUE] = {"accept-queue", false, ACCEPTS,
+				     "Accept more often, or listen with a longer queue."},
+	[REGION_WHY_ACCEPTING] = {"accepting", true, ACCEPTS, NULL},
+	[REGION_WHY_RESET] = {"reset", false, 0, NULL},
+	[REGION_WHY_TIMED_OUT] = {"timed-out", false, LOSSES,
+				  "Check whether the peer is up, and the route to it."},
+};
+
+const char *region_why_name(enum region_why_limit limit)
+{
+	return limit < REGION_WHY_LIMITS ? limits[limit].name : "unknown";
+}
+
+bool region_why_fine(enum region_why_limit limit)
+{
+	return limit < REGION_WHY_LIMITS && limits[limit].fine;
+}
+
+/* ---- numbers ---- */
+
+static void add_evidence(struct region_why *w, const struct region_why_change *c)
+{
+	const struct region_flow *f = c->now;
+	const struct {
+		unsigned int of;
+		struct region_why_number n;
+	} all[] = {
+		{SHARES, {"nothing-to-send", "percent", 100 * c->part[REGION_WHY_PART_NOTHING]}},
+		{SHARES,
+		 {"waiting-for-acknowledgement", "percent",
+		  100 * c->part[REGION_WHY_PART_WAITING]}},
+		{SHARES,
+		 {"waiting-for-timeout", "percent", 100 * c->part[REGION_WHY_PART_STALLED]}},
+		{SHARES, {"peer-window-limited", "percent", 100 * c->part[REGION_WHY_PART_RWND]}},
+		{SHARES, {"send-buffer-limited", "percent", 100 * c->part[REGION_WHY_PART_SNDBUF]}},
+		{SHARES, {"pacing-limited", "percent", 100 * c->part[REGION_WHY_PART_PACING]}},
+		{SHARES,
+		 {"congestion-window-limited", "percent", 100 * c->part[REGION_WHY_PART_CWND]}},
+		{TURNS, {"waiting-for-peer", "percent", 100 * c->waited}},
+		{TURNS, {"round-trips", "percent", 100 * c->round_trips}},
+		{TURNS, {"application-here", "percent", 100 * c->thought}},
+		{TURNS, {"turns", "", (double)c->turns}},
+		{TURNS, {"held-by-nagle", "times", (double)c->held}},
+		{ZERO_WINDOWS, {"windows-closed-by-peer", "", (double)c->zero_in}},
+		{SEND_BUFFER, {"send-buffer", "bytes", f->sndbuf}},
+		{WINDOW, {"peer-window", "bytes", f->snd_wnd}},
+		{WINDOW, {"peer-window-largest", "bytes", f->snd_wnd_max}},
+		{MARKS, {"segments-marked", "", (double)c->marked}},
+		{PACING, {"pacing-rate", "bytes/s", f->pacing_kib * 1024.0}},
+		{PATH, {"congestion-window", "bytes", (double)f->cwnd * f->mss}},
+		{PATH, {"in-flight", "bytes", (double)f->flight * f->mss}},
+		{PATH, {"unsent", "bytes", f->queue}},
+		{PATH, {"rtt-mean", "us", c->rtt_us}},
+		{PATH, {"rtt-min", "us", f->rtt_min_us}},
+		{LOSSES, {"segments-sent-again", "", (double)c->retrans}},
+		{LOSSES, {"spurious", "", (double)c->dsack}},
+		{LOSSES, {"recoveries", "", (double)c->fast}},
+		{LOSSES, {"timeouts", "", (double)c->timeouts}},
+		{LOSSES, {"backoff", "", f->backoff}},
+		{RECEIVING, {"unread", "bytes", (double)c->unread}},
+		{RECEIVING, {"receive-window", "bytes", f->rcv_wnd}},
+		{RECEIVING, {"windows-closed-here", "", (double)c->zero_out}},
+		{RECEIVING, {"receive-buffer", "bytes", f->rcvbuf}},
+		{ACCEPTS, {"refused", "connections", (double)c->drops}},
+		{ACCEPTS, {"accept-queue", "connections", f->backlog}},
+		{ACCEPTS, {"accept-queue-bound", "connections", f->backlog_max}},
+		{ALWAYS, {"throughput", "bytes/s", w->bytes_per_s}},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && w->n < REGION_WHY_NUMBERS; i++)
+		if (all[i].of & (limits[w->limit].evidence | ALWAYS))
+			w->number[w->n++] = all[i].n;
+}
+
+/* ---- sentences ---- */
+
+#define SAY(...)  snprintf(w->sentence, sizeof(w->sentence), __VA_ARGS__)
+#define LLU(n)	  ((unsigned long long)(n))
+#define PLURAL(n) ((n) == 1 ? "" : "s")
+
+/* What this end waits for: the initiator of a connection sends requests. */
+static const char *awaited(const struct region_flow *f)
+{
+	return f->flags & SL_FLOW_ACTIVE  ? "answer"
+	       : f->flags & SL_FLOW_OLDER ? "next message"
+					  : "next request";
+}
+
+/* Milliseconds per turn of a share of the interval. */
+static double turn_ms(const struct region_why_change *c, double share)
+{
+	return c->turns ? share * c->us / 1000 / (double)c->turns : 0;
+}
+
+static void say_timed_out(struct region_why *w, const struct region_flow *f)
+{
+	const char *after = f->flags & SL_FLOW_USER_TIMEOUT ? " within TCP_USER_TIMEOUT" : "";
+
+	if (f->retransmits)
+		SAY("The connection timed out%s: the peer acknowledged none of %u retransmissions.",
+		    after, f->retransmits);
+	else
+		SAY("The peer is gone: it answered none of %u keepalive probes%s.", f->probes,
+		    after);
+}
+
+static void say_losses(struct region_why *w, const struct region_why_change *c, double percent)
+{
+	switch (w->limit) {
+	case REGION_WHY_UNANSWERED:
+		SAY("Nothing is acknowledged: segments are lost on the way, or the peer is gone; "
+		    "%u timeout%s in a row.",
+		    c->now->backoff, PLURAL(c->now->backoff));
+		break;
+	case REGION_WHY_NOTHING_ARRIVES:
+		SAY("Nothing arrives here of what the peer sends again and again.");
+		break;
+	case REGION_WHY_LOSS_TIMEOUT:
+		SAY("Losses that only timeouts repaired, %llu of them, held the sender back for "
+		    "%.0f%% of the time.",
+		    LLU(c->timeouts), percent);
+		break;
+	case REGION_WHY_REORDERING:
+		SAY("The path reorders segments, seen %llu times; %llu of %llu retransmissions were "
+		    "spurious. The congestion window held the sender back for %.0f%% of the time.",
+		    LLU(c->reorder), LLU(c->retrans - c->lost), LLU(c->retrans), percent);
+		break;
+	default:
+		SAY("Losses keep the congestion window small: %llu segment%s retransmitted; it held "
+		    "the sender back for %.0f%% of the time.",
+		    LLU(c->retrans), PLURAL(c->retrans), percent);
+	}
+}
+
+static void say_path(struct region_why *w, const struct region_why_change *c, double percent)
+{
+	const struct region_flow *f = c->now;
+
+	switch (w->limit) {
+	case REGION_WHY_PACING:
+		SAY("SO_MAX_PACING_RATE holds the sender back for %.0f%% of the time: pacing allows "
+		    "%llu bytes per second.",
+		    percent, LLU(f->pacing_kib) * 1024);
+		break;
+	case REGION_WHY_ECN:
+		SAY("The network marks congestion (ECN): %llu segment%s marked; the congestion "
+		    "window held the sender back for %.0f%% of the time.",
+		    LLU(c->marked), PLURAL(c->marked), percent);
+		break;
+	case REGION_WHY_BUFFERBLOAT:
+		SAY("A queue has built up on the path: the RTT is %.3g ms instead of %.3g ms, and "
+		    "the path is full for %.0f%% of the time.",
+		    c->rtt_us / 1000, f->rtt_min_us / 1000.0, percent);
+		break;
+	case REGION_WHY_SLOW_START:
+		SAY("The congestion window is still growing (slow start), and held the sender back "
+		    "for %.0f%% of the time.",
+		    percent);
+		break;
+	default:
+		SAY("The path is full for %.0f%% of the time, without loss and without a growing "
+		    "queue.",
+		    percent);
+	}
+}
+
+static void say_reading(struct region_why *w, const struct region_why_change *c, double percent)
+{
+	const struct region_flow *f = c->now;
+
+	switch (w->limit) {
+	case REGION_WHY_PEER_NOT_READING:
+		SAY("The peer's application does not read: its receive window is closed, and held "
+		    "the sender back for %.0f%% of the time.",
+		    percent);
+		break;
+	case REGION_WHY_PEER_READS_SLOWLY:
+		SAY("The peer's application reads slowly: it takes %.3g kB per second, and its full "
+		    "receive buffer held the sender back for %.0f%% of the time.",
+		    (double)c->acked / c->us * 1e3, percent);
+		break;
+	case REGION_WHY_PEER_WINDOW:
+		SAY("The peer's receive window of %u bytes holds the sender back for %.0f%% of the "
+		    "time.",
+		    f->snd_wnd, percent);
+		break;
+	case REGION_WHY_NOT_READING:
+		SAY("The application here does not read: %llu bytes are unread, and its receive "
+		    "window is %u bytes.",
+		    LLU(c->unread), f->rcv_wnd);
+		break;
+	case REGION_WHY_READS_SLOWLY:
+		SAY("The application here reads slowly: it takes %.3g kB per second, and %llu bytes "
+		    "are unread.",
+		    (double)c->read / c->us * 1e3, LLU(c->unread));
+		break;
+	default:
+		SAY("The receive window here, %u bytes, limits the peer.", f->rcv_wnd);
+	}
+}
+
+static void say_application(struct region_why *w, const struct region_why_change *c, double percent)
+{
+	const struct region_flow *f = c->now;
+
+	switch (w->limit) {
+	case REGION_WHY_CORK:
+		SAY("%s holds unsent data back although nothing is in flight, for %.0f%% of the "
+		    "time.",
+		    f->flags & SL_FLOW_CORK ? "TCP_CORK" : "TCP_CORK or MSG_MORE", percent);
+		break;
+	case REGION_WHY_NAGLE:
+		SAY("Nagle's algorithm holds small writes back until the peer's delayed "
+		    "acknowledgement, for %.0f%% of the time.",
+		    percent);
+		break;
+	case REGION_WHY_PIECES:
+		SAY("This end waits for the rest of messages that arrive in pieces, for %.0f%% of "
+		    "the time; Nagle's algorithm there may wait for delayed acknowledgements from "
+		    "here.",
+		    percent);
+		break;
+	case REGION_WHY_ROUND_TRIP:
+		SAY("This end waits for the peer's %s, and the network's round trips of %.3g ms "
+		    "take %.0f%% of the time.",
+		    awaited(f), f->rtt_min_us / 1000.0, percent);
+		break;
+	case REGION_WHY_PEER_THINKS:
+		SAY("This end waits for the peer's %s, which takes %.3g ms beyond the round trip, "
+		    "%.0f%% of the time.",
+		    awaited(f), turn_ms(c, percent / 100), percent);
+		break;
+	case REGION_WHY_THINKS:
+		SAY("The application here takes %.3g ms from the peer's message to its own, %.0f%% "
+		    "of the time.",
+		    turn_ms(c, percent / 100), percent);
+		break;
+	case REGION_WHY_PEER:
+		SAY("The peer sends, and this end keeps up: the cause is at the other end.");
+		break;
+	case REGION_WHY_SEND_BUFFER:
+		SAY("The send buffer of %u bytes is full for %.0f%% of the time while the network "
+		    "could take more.",
+		    f->sndbuf, percent);
+		break;
+	default:
+		SAY("The application here has nothing more to send for %.0f%% of the time; the "
+		    "network could take more.",
+		    percent);
+	}
+}
+
+static void write_sentence(struct region_why *w, const struct region_why_change *c)
+{
+	const struct region_flow *f = c->now;
+	double percent = 100 * w->share;
+
+	switch (w->limit) {
+	case REGION_WHY_IDLE:
+		SAY("Nothing was sent or received: both applications are silent.");
+		break;
+	case REGION_WHY_ACCEPT_QUEUE:
+		SAY("The application accepts too slowly: %u connections wait in a queue of %u, and "
+		    "%llu were refused.",
+		    f->backlog, f->backlog_max, LLU(c->drops));
+		break;
+	case REGION_WHY_ACCEPTING:
+		SAY("The application accepts connections as fast as they arrive: %u wait in a queue "
+		    "of %u.",
+		    f->backlog, f->backlog_max);
+		break;
+	case REGION_WHY_RESET:
+		SAY("The connection was reset %s.",
+		    f->flags & SL_FLOW_RESET_IN ? "by the peer" : "from here");
+		break;
+	case REGION_WHY_TIMED_OUT:
+		say_timed_out(w, f);
+		break;
+	case REGION_WHY_PEER_NOT_READING:
+	case REGION_WHY_PEER_READS_SLOWLY:
+	case REGION_WHY_PEER_WINDOW:
+	case REGION_WHY_NOT_READING:
+	case REGION_WHY_READS_SLOWLY:
+	case REGION_WHY_RECEIVE_WINDOW:
+		say_reading(w, c, percent);
+		break;
+	case REGION_WHY_UNANSWERED:
+	case REGION_WHY_NOTHING_ARRIVES:
+	case REGION_WHY_LOSS_TIMEOUT:
+	case REGION_WHY_LOSS_FAST:
+	case REGION_WHY_REORDERING:
+		say_losses(w, c, percent);
+		break;
+	case REGION_WHY_PACING:
+	case REGION_WHY_ECN:
+	case REGION_WHY_BUFFERBLOAT:
+	case REGION_WHY_SLOW_START:
+	case REGION_WHY_PATH:
+		say_path(w, c, percent);
+		break;
+	default:
+		say_application(w, c, percent);
+	}
+}
+
+void region_why_explain(struct region_why *w, const struct region_why_change *c)
+{
+	const char *advice = limits[w->limit].advice;
+	size_t length;
+
+	write_sentence(w, c);
+	length = strlen(w->sentence);
+	if (advice)
+		snprintf(w->sentence + length, sizeof(w->sentence) - length, " %s", advice);
+	add_evidence(w, c);
+}
