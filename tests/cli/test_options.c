@@ -320,7 +320,7 @@ static void help_is_aligned_and_names_the_defaults(void **state)
 	assert_string_equal(said, expect);
 }
 
-static void options_of_an_absent_part_are_refused_and_not_shown(void **state)
+static void options_of_absent_parts_are_refused_and_hidden(void **state)
 {
 	static const char why[] =
 		"feathers: this build has no wings: rebuild with -Dwings=enabled\n";
@@ -363,7 +363,7 @@ int main(void)
 		cmocka_unit_test(bad_files_get_one_line_with_the_place),
 		cmocka_unit_test(a_table_prints_as_its_command_line),
 		cmocka_unit_test(help_is_aligned_and_names_the_defaults),
-		cmocka_unit_test(options_of_an_absent_part_are_refused_and_not_shown),
+		cmocka_unit_test(options_of_absent_parts_are_refused_and_hidden),
 	};
 	int fd = mkstemp(path);
 
