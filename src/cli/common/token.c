@@ -12,8 +12,6 @@
 
 #include "cli/common/token.h"
 
-#define FOLDERS 4u
-
 /*
  * Returns this user's i-th runtime directory in order of preference, or NULL if it does not exist.
  */
