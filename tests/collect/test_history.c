@@ -53,11 +53,12 @@ static void the_oldest_goes_first_and_memory_is_bounded(void **state)
 		found += n > 0;
 	}
 	assert_true(found > 3 && found < 300);
-	assert_true(collect_ring_skip(&r, 42, chunk, 0, 298999, &prev) && prev && prev < chunk);
-	assert_false(collect_ring_skip(&r, 42, chunk, 0, 299000, &prev));
-	assert_true(collect_ring_skip(&r, 42, chunk, 9999, 299000, &prev) && prev < chunk);
-	assert_false(collect_ring_skip(&r, 43, chunk, 0, 0, &prev));
-	assert_false(collect_ring_skip(&r, 42, 1, 0, -1, &prev)); /* gone */
+	assert_true(collect_ring_skip(&r, 42, chunk, COLUMNS - 1, 298999, &prev) && prev &&
+		    prev < chunk);
+	assert_false(collect_ring_skip(&r, 42, chunk, COLUMNS - 1, 299000, &prev));
+	assert_true(collect_ring_skip(&r, 42, chunk, 0, 299000, &prev) && prev < chunk);
+	assert_false(collect_ring_skip(&r, 43, chunk, COLUMNS - 1, 0, &prev));
+	assert_false(collect_ring_skip(&r, 42, 1, COLUMNS - 1, -1, &prev)); /* gone */
 	assert_int_equal(collect_ring_read(&r, 43, chunk, 1200, &c, got, &prev), 0);
 	assert_int_equal(collect_ring_read(&r, 42, 1, 0, &c, got, &prev), 0);
 	collect_ring_free(&r);

@@ -434,7 +434,7 @@ def many_addresses_refuse_no_scrape():
 
 @case
 def port_scans_leave_nothing():
-    """10,000 connections that are closed, reset, left in the middle of a request, or left open."""
+    """10,000 connections, to an address and to a path, that are closed, reset, left in the middle of a request, or left open."""
     def connect(at):
         s = socket.socket(socket.AF_UNIX if at.startswith('unix:') else socket.AF_INET)
         s.settimeout(60)
@@ -473,7 +473,7 @@ def port_scans_leave_nothing():
             descriptors = size(pids)[0]
             scan(c.address, 2000)  # memory for the most connections at a time is kept for good
             resident = size(pids)[1]
-            scan(c.address, int(10000 * SCALE))
+            scan(c.address, int(5000 * SCALE))
             wait_until(lambda: size(pids)[0] <= descriptors, lambda: f'{descriptors} descriptors became {size(pids)[0]}', c)
             check(front(c) == pids[1], 'another front', c)
             check(size(pids)[1] < resident + (8 << 20), f'{resident} bytes became {size(pids)[1]}', c)
