@@ -80,6 +80,15 @@ uint64_t reads_of(struct mock_host *h, uint64_t id);
 /* Returns the number of READs from now on until the region is no longer read. */
 uint64_t reads_until_rest(struct mock_host *h, uint64_t id, uint64_t before);
 
+/* Host "two", with a region of its own, whose good_total is 43. */
+void honest_host(struct pod *p);
+/*
+ * Changes memory of host h at random while c reads it: for 2 s, in 'make soak' for 10 minutes. Half
+ * of the changes have right checks, so that they get through. good_total stays what it is. Then the
+ * memory is as before.
+ */
+void mutate(struct mock_host *h, void *memory, size_t size, struct collect_collector *c);
+
 /* The tests of each file, up to one without a name. */
 extern const struct CMUnitTest values_tests[], clashes_tests[], exemplars_tests[], fetches_tests[],
 	taps_tests[], parts_tests[], hostile_tests[], lives_tests[], flows_tests[], layers_tests[],

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an unprivileged user of the host does to the collector: test_attack.py SIDELIGHT COUNTER CASE"""
 import os
+import random
+import struct
 import sys
+import time
 
 from support.attacker import STRANGER, Attacker
 from support.hostile import GAUGE, HostileRegion, colliding, record, schema
-from support.process import case, check, run_cases, wait_until
-from support.protocol import Client
+from support.process import SCALE, case, check, run_cases, wait_until
+from support.protocol import Client, fnv1a, line_check
 from support.sidelight import Agent, Collector, counter
 
 held = []  # what an attacker keeps
@@ -121,6 +124,37 @@ def colliding_names_delay_no_other():
             wait_until(lambda: c.total('ticks_total') > 0, 'a new pod is seen', c)
             wait_until(lambda: c.total('sidelight_tenant_series', OF_STRANGER) == len(names), 'all names', c)
             p.stop()
+
+
+@case
+def memory_that_changes_delays_no_other():
+    """A region that its owner changes at random while it is read by shm, half of the time with right checks of its lines."""
+    rng = random.Random(0 if SCALE <= 1 else None)
+    odd = (0, 7, 63, 4096, 1 << 20, 1 << 31, (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 1)
+    with Agent() as agent, collector(agent) as c:
+        region = HostileRegion(schema([f'm{i}_total' for i in range(40)]), 8, 2)
+        publish(agent, region)
+        p = counter(agent)
+        wait_until(lambda: c.total('ticks_total') > 0 and c.find('m39_total'), 'both are seen', c)
+        first, end = region.map[:], time.monotonic() + (600 if SCALE > 1 else 3)
+        while time.monotonic() < end:
+            rounds = c.total('sidelight_host_rounds_total')
+            for step in range(2000):
+                if step % 32 == 0:
+                    region.map[:] = first
+                at = rng.randrange(region.size if step & 1 else 8192) & ~7
+                word, = struct.unpack_from('<Q', region.map, at)
+                word = rng.choice((rng.choice(odd), word ^ 1 << rng.randrange(64), word + rng.randrange(-8, 8), rng.getrandbits(64)))
+                struct.pack_into('<Q', region.map, at, word % 2**64)
+                if rng.getrandbits(1):
+                    line = at & ~63
+                    struct.pack_into('<Q', region.map, line + 56, line_check(struct.unpack_from('<7Q', region.map, line)))
+                    struct.pack_into('<Q', region.map, 4088, fnv1a(region.map[:4088]))
+            wait_until(lambda: c.total('sidelight_host_rounds_total') > rounds, 'rounds go on', c, agent)
+        region.map[:] = first
+        ticks = c.total('ticks_total')
+        wait_until(lambda: c.total('ticks_total') > ticks, 'the other goes on', c, agent)
+        p.stop()
 
 
 run_cases(only=sys.argv[3:])

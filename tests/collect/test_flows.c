@@ -532,7 +532,41 @@ static void flow_sums_survive_churn_and_tears(void **state)
 	make_flows_free(&m);
 }
 
+static void a_flow_table_that_changes_harms_no_other(void **state)
+{
+	static const char *const hosts[] = {"one", "two"}, *const cart[SL_CGROUP_TEXTS] = {
+								   "shop", "cart-0", "app", "cart",
+								   "/k/1"};
+	struct collect_collector_opts o = {
+		.agents = hosts, .agent_count = 2, .period_ns = MS, .dropped_ns = 20 * MS};
+	struct mock_host *h = mock_host("one", 8);
+	struct collect_collector *c;
+	struct make_flows m;
+	struct pod good;
+
+	(void)state;
+	honest_host(&good);
+	make_flows_named(&m, 16, 32, 8, 9);
+	make_flows_name(&m, 1, 7, cart);
+	for (uint32_t i = 0; i < 8; i++) {
+		struct region_flow f = flow(1 + i, (uint16_t)(80 + i));
+
+		make_flow(&m, i, &f);
+		make_flow_event(&m, SL_FLOW_EVENT_OPEN, i, &f);
+	}
+	make_flows_publish(&m, 8, 1);
+	put_flows(h, 1, 2, &m);
+	c = start_tables(&o, &often);
+	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
+	WITHIN(3000, self_value(c, "good_total", NULL) == 43);
+	mutate(h, m.mem, m.size, c);
+	collect_collector_free(c);
+	make_flows_free(&m);
+	make_free(&good.m);
+}
+
 const struct CMUnitTest flows_tests[] = {
+	TEST(a_flow_table_that_changes_harms_no_other),
 	TEST(counts_flows_exactly_once),
 	TEST(counts_flows_only_in_the_journal),
 	TEST(drops_a_lying_flow_table_by_cause),

@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../region/exercise.h"
+#include "support/random.h"
+
 #include "fixture.h"
 
 /* Defects 1 and 2 of the original: many pods over one queue, completions in any order. */
@@ -347,6 +350,130 @@ static void hides_a_snapshot_until_its_lines_are_read(void **state)
 	make_free(&q.m);
 }
 
+/* ---- memory that changes while it is read ---- */
+
+void honest_host(struct pod *p)
+{
+	struct mock_host *h = mock_host("two", 4);
+
+	pod_make(p, 43, LABELS("pod\0good"));
+	make_cell_set(&p->m, 1, counter(p, "good_total", NULL, NULL), 43);
+	put(h, 0, 1, p, SL_STATE_LIVE);
+}
+
+/* One change of a word, more often of one near the start, where the structure is. */
+static void change_word(uint64_t *rng, uint64_t *words, size_t count)
+{
+	static const uint64_t odd[] = {0,	 7,	     63,	4096,	   1u << 20,
+				       1u << 31, UINT32_MAX, INT64_MAX, UINT64_MAX};
+	size_t near = random_xorshift(rng) & 1 ? count : BASE_MIN(count, (size_t)1024);
+	uint64_t *w = words + random_xorshift(rng) % near, r = random_xorshift(rng);
+
+	switch (r % 4) {
+	case 0:
+		*w = odd[r / 4 % (sizeof(odd) / sizeof(*odd))];
+		break;
+	case 1:
+		*w ^= 1ull << r / 4 % 64;
+		break;
+	case 2:
+		*w += r / 4 % 16 - 8;
+		break;
+	default:
+		*w = (*w & UINT32_MAX) | random_xorshift(rng) << 32;
+	}
+}
+
+void mutate(struct mock_host *h, void *memory, size_t size, struct collect_collector *c)
+{
+	const char *scale = getenv("SL_TEST_SCALE");
+	bool soak = scale && strtod(scale, NULL) > 1;
+	uint64_t rng = soak ? base_now_ns() : 1, before = rounds_of(c, 0),
+		 end = base_now_ns() + (soak ? 600 : 2) * 1000 * MS;
+	void *first = malloc(size);
+
+	print_message("the first random number is %llu\n", (unsigned long long)rng);
+	memcpy(first, memory, size);
+	for (unsigned int step = 0; base_now_ns() < end; step++) {
+		pthread_mutex_lock(&h->lock);
+		if (step % 32 == 0)
+			memcpy(memory, first, size);
+		for (uint64_t n = random_xorshift(&rng) % 4 + 1; n; n--)
+			change_word(&rng, memory, size / 8);
+		if (random_xorshift(&rng) & 1)
+			exercise_fix_checks(memory, size);
+		pthread_mutex_unlock(&h->lock);
+		usleep(500);
+		if (step % 256 == 0)
+			assert_true(self_value(c, "good_total", NULL) == 43);
+	}
+	pthread_mutex_lock(&h->lock);
+	memcpy(memory, first, size);
+	pthread_mutex_unlock(&h->lock);
+	free(first);
+	assert_true(rounds_of(c, 0) > before);
+	before = rounds_of(c, 0);
+	WITHIN(3000, rounds_of(c, 0) > before + 10);
+	assert_true(self_value(c, "good_total", NULL) == 43);
+}
+
+static const char *const bad_and_good[] = {"one", "two"};
+static const struct collect_collector_opts both = {
+	.agents = bad_and_good, .agent_count = 2, .period_ns = MS, .dropped_ns = 20 * MS};
+
+static void a_region_that_changes_harms_no_other(void **state)
+{
+	struct collect_collector_opts o = both;
+	struct mock_host *h = mock_host("one", 8);
+	struct collect_collector *c;
+	struct pod p, good;
+
+	(void)state;
+	honest_host(&good);
+	pod_make(&p, 5, LABELS("pod\0p"));
+	make_cell_set(&p.m, 1, counter(&p, "a_total", "k", "v"), 3);
+	metric_of(&p, SL_KIND_GAUGE, "b");
+	metric_of(&p, SL_KIND_HISTOGRAM, "c");
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&o);
+	WITHIN(3000, self_value(c, "a_total", NULL) == 3);
+	WITHIN(3000, self_value(c, "good_total", NULL) == 43);
+	mutate(h, p.m.mem, p.m.size, c);
+	/* It is still the same region: it comes back. */
+	WITHIN(3000, self_value(c, "a_total", NULL) == 3);
+	collect_collector_free(c);
+	make_free(&p.m);
+	make_free(&good.m);
+}
+
+static void a_directory_that_changes_harms_no_other(void **state)
+{
+	struct collect_collector_opts o = both;
+	struct mock_host *h = mock_host("one", 64);
+	struct collect_collector *c;
+	struct pod p[8], good;
+
+	(void)state;
+	honest_host(&good);
+	mock_tenants(h);
+	for (uint32_t i = 0; i < 8; i++) {
+		pod_make(&p[i], 5 + i, LABELS("pod\0p"));
+		make_cell_set(&p[i].m, 1, counter(&p[i], "a_total", NULL, NULL), 3);
+		put(h, i, 1 + i, &p[i], SL_STATE_LIVE);
+		mock_tenant(h, i,
+			    &(struct region_tenant){
+				    .id = 1 + i, .key = 1000, .uid = 1000, .instance = 5 + i});
+	}
+	c = start(&o);
+	WITHIN(3000, self_value(c, "a_total", NULL) == 24);
+	WITHIN(3000, self_value(c, "good_total", NULL) == 43);
+	mutate(h, h->directory.mem, h->directory.size, c);
+	collect_collector_free(c);
+	for (uint32_t i = 0; i < 8; i++)
+		make_free(&p[i].m);
+	make_free(&good.m);
+}
+
 const struct CMUnitTest hostile_tests[] = {
 	TEST(unordered_completions_reach_their_pod),
 	TEST(timeout_shifts_no_value),
@@ -356,5 +483,7 @@ const struct CMUnitTest hostile_tests[] = {
 	TEST(retries_a_lying_schema_with_backoff),
 	TEST(bad_directory_delays_no_other),
 	TEST(hides_a_snapshot_until_its_lines_are_read),
+	TEST(a_region_that_changes_harms_no_other),
+	TEST(a_directory_that_changes_harms_no_other),
 	{0},
 };

@@ -434,8 +434,44 @@ static void layer_sums_survive_tears(void **state)
 	free(t.mem);
 }
 
+static void a_layer_table_that_changes_harms_no_other(void **state)
+{
+	static const char *const hosts[] = {"one", "two"};
+	struct collect_collector_opts o = {
+		.agents = hosts, .agent_count = 2, .period_ns = MS, .dropped_ns = 20 * MS};
+	struct mock_host *h = mock_host("one", 4);
+	struct collect_collector *c;
+	struct make_flows m;
+	struct table t[2];
+	struct pod good;
+
+	(void)state;
+	honest_host(&good);
+	put_names(h, &m);
+	for (uint32_t i = 0; i < 2; i++) {
+		table_make(&t[i], i ? SL_REGION_TASKS : SL_REGION_LAYERS, 5 + i);
+		group(&t[i], 1, 1, SL_ROLE_SERVER, 80, 7);
+		used(&t[i], 2);
+		put_table(h, 1 + i, 2 + i, &t[i]);
+	}
+	c = start_tables(&o, &often);
+	two_passes(h, 2);
+	WITHIN(3000, self_value(c, "good_total", NULL) == 43);
+	for (uint32_t i = 0; i < 2; i++)
+		mutate(h, t[i].mem, t[i].size, c);
+	collect_collector_free(c);
+	for (uint32_t i = 0; i < 2; i++)
+		free(t[i].mem);
+	make_flows_free(&m);
+	make_free(&good.m);
+}
+
 const struct CMUnitTest layers_tests[] = {
-	TEST(counts_layers_exactly_once),      TEST(layer_sums_outlive_the_agent),
-	TEST(task_time_belongs_to_its_cgroup), TEST(drops_a_lying_layer_table_by_cause),
-	TEST(layer_sums_survive_tears),	       {0},
+	TEST(a_layer_table_that_changes_harms_no_other),
+	TEST(counts_layers_exactly_once),
+	TEST(layer_sums_outlive_the_agent),
+	TEST(task_time_belongs_to_its_cgroup),
+	TEST(drops_a_lying_layer_table_by_cause),
+	TEST(layer_sums_survive_tears),
+	{0},
 };

@@ -320,10 +320,31 @@ static void drops_a_lying_ring_by_cause(void **state)
 	free(bad.mem);
 }
 
+static void a_ring_that_changes_harms_no_other(void **state)
+{
+	struct collect_collector_opts o = {
+		.agents = agents, .agent_count = 2, .period_ns = MS, .dropped_ns = 20 * MS};
+	struct mock_host *h = mock_host("one", 4);
+	struct collect_collector *c;
+	struct pod good;
+	struct ring r;
+
+	(void)state;
+	honest_host(&good);
+	ring_make(&r, h, 5);
+	r.head = 10;
+	seal_head(&r);
+	c = start_tables(&o, &often);
+	passes(&r, 3);
+	WITHIN(3000, self_value(c, "good_total", NULL) == 43);
+	mutate(h, r.mem, r.size, c);
+	collect_collector_free(c);
+	free(r.mem);
+	make_free(&good.m);
+}
+
 const struct CMUnitTest nets_tests[] = {
-	TEST(matches_segments_between_hosts_once),
-	TEST(overrun_ring_reports_what_is_missing),
-	TEST(assigns_no_address_claimed_by_two_hosts),
-	TEST(drops_a_lying_ring_by_cause),
-	{0},
+	TEST(a_ring_that_changes_harms_no_other),   TEST(matches_segments_between_hosts_once),
+	TEST(overrun_ring_reports_what_is_missing), TEST(assigns_no_address_claimed_by_two_hosts),
+	TEST(drops_a_lying_ring_by_cause),	    {0},
 };

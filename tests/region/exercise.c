@@ -432,7 +432,7 @@ void exercise_fix_checks(uint8_t *data, size_t size)
 				memcpy(data + s->offset + at + 56, &check, 8);
 			}
 		if (s->type == SL_SECTION_FLOWS || s->type == SL_SECTION_JOURNAL ||
-		    s->type == SL_SECTION_CGROUPS ||
+		    s->type == SL_SECTION_CGROUPS || s->type == SL_SECTION_NIC_RING ||
 		    (h.kind == SL_REGION_FLOWS && s->type == SL_SECTION_HOT))
 			for (uint64_t at = 0; at + 64 <= s->length; at += 64) {
 				memcpy(line, data + s->offset + at, 64);

@@ -9,7 +9,8 @@
  *   FAIL_AT=POINT[:N]  the N-th call at this point fails (default 1)
  *   FAIL_ERRNO=NUMBER  with this error instead of the function's usual one
  *   FAIL_MODULE=NAME   the program is this library, not the executable
- *   FAIL_CLOCK=FILE    CLOCK_REALTIME is off by as many seconds as the file's first 8 bytes say
+ *   FAIL_CLOCK=FILE    CLOCK_REALTIME and CLOCK_BOOTTIME are off by as many seconds as the file's
+ * first 8 bytes say
  *
  * Both files are mapped at the start: a process that has confined itself opens none, and a loader
  * of eBPF programs closes what it inherits. A fork shares the trace.
@@ -575,7 +576,7 @@ EXPORT int clock_gettime(clockid_t clock, struct timespec *t)
 {
 	int err = (int)REAL(clock_gettime)(clock, t);
 
-	if (!err && clock == CLOCK_REALTIME && fail.clock)
+	if (!err && (clock == CLOCK_REALTIME || clock == CLOCK_BOOTTIME) && fail.clock)
 		t->tv_sec += atomic_load(fail.clock);
 	return err;
 }

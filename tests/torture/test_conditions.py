@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_conditions.py SIDELIGHT APP FAIL CASE... - parts in bad conditions: one of them stands still, the disk is full,
-descriptors run out, the clock is set. Each loses at most what it says, and works again when the condition is over."""
+descriptors or memory run out, the clock is set. Each loses at most what it says, and works again when the condition is over."""
 import http.server
 import itertools
 import json
@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 
-from support.process import SCALE, Part, case, check, run_cases, skip, wait_until, workdir
+from support.front import children, name
+from support.process import SCALE, Part, alive, case, check, run_cases, skip, wait_until, workdir
 from support.protocol import Client, Region
 from support.sidelight import Agent, Collector, Pod
 
@@ -26,8 +27,8 @@ REPORTS = 200
 class Quick(Agent):
     """An agent that soon forgets the dead."""
 
-    def __init__(self, **more):
-        super().__init__('--grace', '200ms', '--lease', '100ms', **more)
+    def __init__(self, *options, **more):
+        super().__init__('--grace', '200ms', '--lease', '100ms', *options, **more)
 
 
 class App(Pod):
@@ -131,14 +132,54 @@ def a_stopped_publisher_stays_alive():
         other.end()
 
 
+def below(pid):
+    """All processes below it."""
+    return [p for c in children(pid) for p in (c, *below(c))]
+
+
+@case
+def a_stopped_helper_delays_no_other():
+    """Each process of an agent and of a collector but the two themselves, one after the other. Counts, rounds and another
+    collector go on; afterwards HTTP and REST answer."""
+    seconds = STILL / (1 if SCALE > 1 else 3)
+    folder = workdir()
+    with Quick('--statsd', f'unix:{folder}/statsd', rest=True) as a, Collector([a]) as c, Collector([a], '--period', '10ms') as other:
+        app = App(a)
+        wait_until(lambda: shown(c) == shown(other) == [2000], 'it is read', c, other)
+        helpers = [(pid, name(pid)) for part in (a, c) for pid in below(part.pid)]
+        check(len(helpers) >= 6, helpers)
+        for pid, what in helpers:
+            os.kill(pid, signal.SIGSTOP)
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                check(app.exact() and shown(other) == [2000], f'{what} stands still: counts are lost', app, other)
+                check(a.status()['use']['live'] >= 1, f'{what} stands still: the agent answers', a)
+                time.sleep(0.2)
+            rounds = other.total('sidelight_host_rounds_total')
+            wait_until(lambda: other.total('sidelight_host_rounds_total') > rounds, f'{what} stands still: rounds go on', other)
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass  # it was ended, because it did not answer
+
+            def whole():
+                try:
+                    return shown(c) == [2000] and a.ask('GET', '/')[0]
+                except OSError:
+                    return False
+            wait_until(whole, f'{what} goes on: HTTP and REST answer', c, a)
+        app.end()
+    return f'{len(helpers)} processes'
+
+
 class Stores(Part):
     """A collector with stores for reports."""
 
-    def __init__(self, folder=None, directory='', before=()):
+    def __init__(self, folder=None, directory='', before=(), env=None):
         self.folder, self.directory = folder or workdir(), directory
         self.file = f'{self.folder}/stores.yaml'
         self.declare(20000)
-        super().__init__(*before, SIDELIGHT, 'collect', '--dta', self.file, '--listen', '127.0.0.1:0')
+        super().__init__(*before, SIDELIGHT, 'collect', '--dta', self.file, '--listen', '127.0.0.1:0', env=env)
 
 
     def declare(self, slots):
@@ -152,9 +193,9 @@ stores:
 
 
 class Translator(Part):
-    def __init__(self, stores, *options, before=(), name='t'):
+    def __init__(self, stores, *options, before=(), name='t', env=None):
         super().__init__(*before, SIDELIGHT, 'translate', '--collector', f'unix:{stores.folder}/dta.sock', '--listen',
-                         '127.0.0.1:0', '--json', '--name', name, *options)
+                         '127.0.0.1:0', '--json', '--name', name, *options, env=env)
         self.address = self.ready()['listen']
 
     def stored(self):
@@ -299,6 +340,96 @@ def stores_on_a_full_disk_are_refused_not_torn():
         check(t.stored() == 3 * REPORTS, 'a report is lost', t)
 
 
+@case
+def a_full_disk_for_the_log_stops_nothing():
+    """Lines are lost; what they tell of is not."""
+    folder = f'{workdir()}/disk'
+    os.mkdir(folder)
+    with Quick() as a:
+        app = App(a)
+        c = Collector([a, f'{folder}/none.sock'], before=[*on_small_disk(folder, 1024), 'sh', '-c', f'exec "$@" 2>{folder}/log', 'sh'])
+        disk = Disk(c, folder)
+        wait_until(lambda: os.path.getsize(f'{disk.path}/log'), 'a line', c)
+        disk.fill()
+        late = App(a)
+        wait_until(lambda: shown(c) == [2000, 2000], 'both are shown', c)
+        disk.free()
+        app.end()
+        late.end()
+        check(c.stop() == 0, 'it ends', c)
+
+
+@case
+def a_queue_that_finds_no_room_is_refused():
+    """Room for the whole queue is taken at the start, so that a disk that fills up later takes none of it."""
+    folder = f'{workdir()}/disk'
+    os.mkdir(folder)
+    p = Part(*on_small_disk(folder, 1024), SIDELIGHT, 'collect', '--agent', '/none', '--listen', '127.0.0.1:0', '--remote-write',
+             'http://127.0.0.1:9/', '--remote-queue', f'{folder}/queue')
+    check(p.wait() == 1 and any('No space left' in line for line in p.err), 'it says what it lacks', p)
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+@case
+def a_full_dev_shm_stops_nothing():
+    """Regions are memfds: they need no room in /dev/shm."""
+    words = [*on_small_disk('/dev/shm', 4), 'sh', '-c', 'head -c 4096 /dev/zero >/dev/shm/filler; exec "$@"', 'sh']
+    with Quick(before=words) as a, Collector([a], before=words) as c:
+        app = App(a, *words)
+        wait_until(lambda: shown(c) == [2000], 'it is read', c, a, app)
+        app.end()
+
+
+class Cgroup:
+    """A cgroup with a limit of memory, of either version; skips where there can be none."""
+
+    def __init__(self, limit):
+        v2 = os.path.exists('/sys/fs/cgroup/cgroup.controllers')
+        self.path = f'/sys/fs/cgroup/{"" if v2 else "memory/"}sidelight-test-{os.getpid()}'
+        limits = {'memory.max': limit, 'memory.swap.max': 0} if v2 else {'memory.limit_in_bytes': limit}
+        try:
+            os.mkdir(self.path)
+            for file, value in limits.items():
+                if file != 'memory.swap.max' or os.path.exists(f'{self.path}/{file}'):
+                    with open(f'{self.path}/{file}', 'w') as f:
+                        f.write(str(value))
+        except OSError as error:
+            self.__exit__()
+            skip(f'no cgroup with a limit of memory: {error.strerror}')
+
+    def words(self):
+        """Before a command that runs in it."""
+        return ['sh', '-c', f'echo $$ >{self.path}/cgroup.procs && exec "$@"', 'sh']
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if os.path.isdir(self.path):
+            wait_until(lambda: not open(f'{self.path}/cgroup.procs').read(), 'it is empty')
+            os.rmdir(self.path)
+
+
+@case
+def a_collector_out_of_memory_costs_no_count():
+    """The kernel kills one of its processes. What is left of it ends, or makes good; hosts notice nothing."""
+    with Cgroup(48 << 20) as limited, Quick() as a, Collector([a]) as other:
+        app = App(a)
+        load = Part(SIDELIGHT, 'generate', 'metrics', '--socket', a.socket, '--json', '--pods', '100', '--metrics', '1000',
+                    '--updates', '0', '--hold', '300s')
+        c = Collector([a], '--period', '1ms', before=limited.words())
+        helpers = below(c.pid)
+        wait_until(lambda: c.p.poll() is not None, 'it is killed', c, other)
+        check(c.p.returncode == -signal.SIGKILL, 'by the kernel', c)
+        wait_until(lambda: not any(alive(p) for p in helpers), 'its helpers end with it', c)
+        check(app.exact() and shown(other) == [2000], 'counts are lost', app, other)
+        load.kill()
+        with Collector([a]) as again:
+            wait_until(lambda: shown(again) == [2000], 'another one reads all', again)
+        app.end()
+
+
 # ---- descriptors run out ---------------------------------------------------------------------------------------------
 
 def with_descriptors(n):
@@ -413,16 +544,38 @@ class Receiver:
         self.server.server_close()
 
 
+class Clock:
+    """The clock of parts that get its environment. What is suspended sees the same: CLOCK_MONOTONIC stands still meanwhile,
+    CLOCK_REALTIME and CLOCK_BOOTTIME do not."""
+
+    def __init__(self):
+        path = f'{workdir()}/clock'
+        self.told = os.open(path, os.O_WRONLY | os.O_CREAT)
+        self.set(0)
+        self.env = {'LD_PRELOAD': FAIL, 'FAIL_CLOCK': path}
+
+    def set(self, seconds):
+        os.pwrite(self.told, struct.pack('<q', seconds), 0)
+
+
+@case
+def a_clock_that_is_set_costs_no_report():
+    """Of a translator and a store server; reports that carry a time are not among them."""
+    clock = Clock()
+    with Stores(env=clock.env) as s:
+        s.ready()
+        t = Translator(s, env=clock.env)
+        for times, seconds in enumerate((0, -3600, 86400, 0), 1):
+            clock.set(seconds)
+            check(reporter(t).wait() == 0, f'reports are taken at {seconds}', t, s)
+        check(t.stored() == times * REPORTS, 'a report is lost or twice', t)
+
+
 @case
 def a_clock_that_is_set_is_survived_and_said():
     """Remote write says how long it withholds samples; counts, pods and deaths do not depend on the clock."""
-    clock = f'{workdir()}/clock'
-
-    def set_to(seconds):
-        os.pwrite(told, struct.pack('<q', seconds), 0)
-    told = os.open(clock, os.O_WRONLY | os.O_CREAT)
-    set_to(0)
-    env = {'LD_PRELOAD': FAIL, 'FAIL_CLOCK': clock}
+    clock = Clock()
+    set_to, env = clock.set, clock.env
     with Receiver() as to, Quick(env=env) as a:
         app = App(a)
         with Collector([a], '--remote-write', to, '--sample-every', '0', '--analyse', env=env) as c:
