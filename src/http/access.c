@@ -362,7 +362,7 @@ static bool refuse_role(struct http_request *req, const struct proof *p, enum ht
 		if (p->guess == HTTP_GUESS_WRONG) {
 			base_log_limited(BASE_WARN, "http", "a wrong user or password listen=%s",
 					 h->address);
-			return refuse(req, PASSWORD, 401, "the user or the password is wrong");
+			return refuse(req, PASSWORD, 401, "wrong user or password");
 		}
 		return refuse(req, TOKEN, 401, "%s",
 			      h->opts.web_config

@@ -233,7 +233,7 @@ def what_cannot_work_is_one_clear_line():
                         (['--discover', 'a', '--replicas', '2'], '--replicas needs --shard'),
                         (['--discover', 'a', '--shard', '0/2', '--replicas', '3'], '--replicas 3 needs as many shards, not 2'),
                         *((['--discover', 'a', '--shard', bad], 'is not I/N, auto/N or file:PATH') for bad in ('', '1', 'x/2', '/etc')),
-                        (['--discover', 'a', '--shard', '2/2'], 'shard 2 is not below 2')):
+                        (['--discover', 'a', '--shard', '2/2'], 'shards are numbered from 0 to 1')):
         p = run(EXE, 'collect', *words, code=2)
         check(line in p.stderr, words, p.stderr)
 

@@ -183,7 +183,7 @@ static void a_wrong_mapping_is_refused_with_its_line(void **state)
 		{"{kind: flow, primitive: append, store: 1, value: [bites]}", "'bites'"},
 		{"{kind: flow, primitive: append, store: 1, value: [bytes/9]}", "1 to 8 bytes"},
 		{"{kind: flow, primitive: append, store: 1, value: [source/5]}", "4 or 16"},
-		{"{kind: flow, primitive: append, store: 1, value: [protocol]}", "a value of 1"},
+		{"{kind: flow, primitive: append, store: 1, value: [protocol]}", "has 1 bytes"},
 		{"{kind: flow, primitive: append, store: 1, value: [bytes], key: [bytes]}", "key"},
 		{"{kind: flow, primitive: append, store: 70000, value: [bytes]}", "store"},
 		{"{kind: flow, primitive: key-write, store: 1, key: [protocol], value: [bytes]}",

@@ -296,7 +296,7 @@ static int check_settings(const struct base_command *cmd, struct cli_dta_setting
 	if (s->key_bytes < 8 && s->keys - 1 > (1ull << (8 * s->key_bytes)) - 1)
 		return base_usage(cmd, "--keys: too many for keys of %u bytes", s->key_bytes);
 	if (s->hll && s->rows != 1)
-		return base_usage(cmd, "--hll: a HyperLogLog has one row");
+		return base_usage(cmd, "--hll needs --rows 1");
 	if (s->hll && s->count_sketch)
 		return base_usage(cmd, "--hll and --count-sketch exclude each other");
 	if (s->count_sketch && s->rows % 2 == 0)

@@ -141,7 +141,7 @@ int collect_source_kube(const char *what, const struct collect_source_opts *o,
 
 	if (!o->kube_api && !host)
 		return base_fail(error, error_bytes, -EINVAL,
-				 "Kubernetes: this is not a pod: give --kube-api");
+				 "Kubernetes: not running in a pod: give --kube-api");
 	snprintf(base, sizeof(base), "https://%s:%s", host ?: "", port ?: "443");
 	snprintf(token, sizeof(token), "%s/token", account);
 	snprintf(ca, sizeof(ca), "%s/ca.crt", account);

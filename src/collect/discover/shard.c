@@ -82,10 +82,12 @@ static int parse_pair(const char *text, struct collect_shard *out, char *error, 
 				 "'%.100s' is not I/N, auto/N or file:PATH", text);
 	if (!strncmp(text, "auto/", 5))
 		err = find_ordinal(&s.member, error, error_bytes);
-	if (!err && (s.member >= s.members || s.members > COLLECT_SHARDS_MAX))
+	if (!err && s.members > COLLECT_SHARDS_MAX)
+		err = base_fail(error, error_bytes, -EINVAL, "'%.100s': at most %u shards", text,
+				COLLECT_SHARDS_MAX);
+	if (!err && s.member >= s.members)
 		err = base_fail(error, error_bytes, -EINVAL,
-				"'%.100s': shard %u is not below %u, or there are more than %u",
-				text, s.member, s.members, COLLECT_SHARDS_MAX);
+				"'%.100s': shards are numbered from 0 to %u", text, s.members - 1);
 	if (!err)
 		*out = s;
 	return err;

@@ -285,8 +285,8 @@ static void key_and_value(struct map_reader *r, base_yaml_node node)
 		parse_fields(r, base_yaml_need(r->y, node, "value"), "value", false);
 	}
 	if (!base_yaml_error(r->y) && (r->bytes[0] < 4 || r->bytes[0] > SL_STORE_VALUE_MAX))
-		base_yaml_wrong(r->y, node, "a value of %u bytes: must have 4 to %u", r->bytes[0],
-				SL_STORE_VALUE_MAX);
+		base_yaml_wrong(r->y, node, "the value has %u bytes, but must have 4 to %u",
+				r->bytes[0], SL_STORE_VALUE_MAX);
 	rule->value_bytes = (uint16_t)r->bytes[0];
 }
 
