@@ -186,7 +186,7 @@ static int check_spawners(struct base_child *c)
 static int ask_any(struct base_child *c, const struct base_spawner_ask *ask,
 		   const struct base_child_start *with, struct process *out)
 {
-	int err = ask_spawner(c, ask, with, out), status;
+	int err = ask_spawner(c, ask, with, out), status = 0;
 
 	if (err != -EPIPE || relaxed_load(failed))
 		return err;
