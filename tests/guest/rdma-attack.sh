@@ -47,7 +47,8 @@ key_differs() { [ "$(region | cut -d " " -f 2)" != "$1" ]; }
 host() {
 	head -c 32 /dev/urandom | base64 > "$OUT/secret.part" && chmod 600 "$OUT/secret.part" && mv "$OUT/secret.part" "$OUT/secret"
 	head -c 32 /dev/urandom | base64 > "$OUT/secret.wrong" && chmod 600 "$OUT/secret.wrong"
-	# A reader that stands still for two leases loses its connection, so the lease is as long as this machine is slow.
+	# A reader that stands still for two leases loses its connection, and one that comes after the grace finds no dead region,
+	# so both are as long as this machine is slow.
 	lease=$SECONDS
 	check an-open-agent-is-ready agent_start
 	lease=$((SECONDS - lease > 0 ? SECONDS - lease : 1))
@@ -61,7 +62,7 @@ host() {
 	hear open-done > /dev/null
 	agent_stop
 
-	[ "$GUARD" = none ] || rotation=(--lease "${lease}s" --rdma-key-lifetime "$((5 * lease))s")
+	[ "$GUARD" = none ] || rotation=(--lease "${lease}s" --rdma-key-lifetime "$((5 * lease))s" --grace "$((15 + 5 * lease))s")
 	check a-guarded-agent-is-ready agent_start "${secret[@]}" "${rotation[@]}"
 	wait_for 20 region > /dev/null
 	tell guarded "$(region)"

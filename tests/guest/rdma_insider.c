@@ -17,7 +17,7 @@
 #include "rdma_attack.h"
 #include "region/decode.h"
 
-#define PATIENCE_NS 120000000000ull
+#define PATIENCE_NS 240000000000ull
 #define ENTRIES	    64u
 
 static struct fabric *f;
