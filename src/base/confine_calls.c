@@ -79,9 +79,7 @@ static const int spawner[] = {
 };
 
 /* Real-time priority of workers, within RLIMIT_RTPRIO, and the timer that bounds it. */
-static const int collector[] = {
-	SYS_sched_setscheduler, SYS_timer_create, SYS_timer_settime, SYS_timer_delete,
-};
+static const int collector[] = {SYS_timer_create, SYS_timer_settime, SYS_timer_delete};
 
 /* Harmless calls that newer architectures lack. */
 #if defined(__x86_64__)
@@ -135,6 +133,9 @@ static const struct with_argument connections[] = {
 static const struct with_argument diagnosis[] = {
 	{SYS_socket, 0, AF_NETLINK, false},
 };
+
+/* Argument 0 means the calling thread. */
+static const struct with_argument priority[] = {{SYS_sched_setscheduler, 0, 0, false}};
 
 /* Forbidden because they inject input into the terminal that started the process. */
 static const struct with_argument terminals[] = {
@@ -226,8 +227,10 @@ static int allow_role(scmp_filter_ctx f, enum base_role role, bool with_packets)
 	}
 	if (role == BASE_ROLE_BRIDGE)
 		err = err ?: allow_calls(f, ALL_OF(bridge));
-	if (role == BASE_ROLE_COLLECTOR)
+	if (role == BASE_ROLE_COLLECTOR) {
 		err = err ?: allow_calls(f, ALL_OF(collector));
+		err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(priority));
+	}
 	if (with_packets)
 		err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(packets));
 	/*
