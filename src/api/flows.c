@@ -100,6 +100,14 @@ static void find_limit(const struct region_flow *before, const struct region_flo
 	region_why(before, now, out);
 }
 
+/* The host's clock is that of the last snapshot, plus what has passed since it was read. */
+static double duration_seconds(const struct region_flow *f, int64_t read_ns, int64_t now_ns)
+{
+	uint64_t since = now_ns > read_ns ? (uint64_t)(now_ns - read_ns) : 0;
+
+	return (double)region_flow_duration(f, f->changed_ns + since) * 1e-9;
+}
+
 static double key_of(const struct api_flows_walk *w, const struct collect_flow_view *v)
 {
 	const struct region_flow *f = v->now;
@@ -113,7 +121,7 @@ static double key_of(const struct api_flows_walk *w, const struct collect_flow_v
 	case SORT_BYTES:
 		return (double)f->bytes_sent + (double)f->bytes_received;
 	case SORT_AGE:
-		return (double)region_flow_duration(f);
+		return duration_seconds(f, v->read_ns, w->now_ns);
 	case SORT_RATE:
 	case SORT_LIMIT:
 	case SORTS:
@@ -226,7 +234,7 @@ static void flow_json(struct base_json *j, const struct api_flows_row *r,
 		 KV("state", state_of(f)), KV("tcp_state", region_tcp_state_name(f->tcp_state)),
 		 KV_BOOL("older", f->flags & SL_FLOW_OLDER), KV("stale", r->stale),
 		 KV_TIME("last_change", r->read_ns),
-		 KV("duration_seconds", (double)region_flow_duration(f) * 1e-9),
+		 KV("duration_seconds", duration_seconds(f, r->read_ns, w->now_ns)),
 		 KV("bytes_sent", f->bytes_sent), KV("bytes_acked", f->bytes_acked),
 		 KV("bytes_received", f->bytes_received), KV("segments_sent", f->segs_out),
 		 KV("segments_received", f->segs_in), KV("retransmits", f->retrans),

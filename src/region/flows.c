@@ -185,9 +185,9 @@ enum region_fault region_flows_hot_read(const void *map, const struct region_flo
 	return fault;
 }
 
-uint64_t region_flow_duration(const struct region_flow *f)
+uint64_t region_flow_duration(const struct region_flow *f, uint64_t now_ns)
 {
-	uint64_t end = f->closed_ns ?: f->changed_ns;
+	uint64_t end = f->closed_ns ?: BASE_MAX(f->changed_ns, now_ns);
 
 	return end > f->open_ns ? end - f->open_ns : 0;
 }

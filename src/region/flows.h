@@ -77,8 +77,11 @@ enum region_fault region_flow_read(const void *map, const struct region_flows_in
 enum region_fault region_flows_hot_read(const void *map, const struct region_flows_info *info,
 					struct region_flows_hot *hot);
 
-/* Returns the nanoseconds from open_ns to closed_ns, or to changed_ns while open. */
-uint64_t region_flow_duration(const struct region_flow *flow);
+/*
+ * Returns the nanoseconds from open_ns to closed_ns, or while open to now_ns, CLOCK_MONOTONIC of
+ * the flow's host, or to the snapshot if that is later. The snapshot of an idle flow is old.
+ */
+uint64_t region_flow_duration(const struct region_flow *flow, uint64_t now_ns);
 /* Returns the bytes received that the application has not read; a FIN is no byte. */
 uint64_t region_flow_unread(const struct region_flow *flow);
 const char *region_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */

@@ -104,6 +104,15 @@ static double timeout_us(const struct region_why_change *c)
 	return f->flight && f->backoff ? BASE_MAX(us, f->rto_us - rto) : us;
 }
 
+/* True if a queue on the path, and no window or buffer here, sets the pace. */
+static bool is_inflated(const struct region_why_change *c)
+{
+	const struct region_flow *f = c->now;
+
+	return f->rtt_min_us && c->rtt_us >= INFLATED * f->rtt_min_us &&
+	       c->rtt_us >= f->rtt_min_us + INFLATED_US;
+}
+
 static double part_of(double us, double of)
 {
 	return BASE_MIN(us, of) / of;
@@ -126,7 +135,7 @@ static enum region_why_part find_rest(const struct region_why_change *c,
 		return REGION_WHY_PART_PACING;
 	if (f->flight >= f->cwnd)
 		return REGION_WHY_PART_CWND;
-	if (f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
+	if (!is_inflated(c) && f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
 	    f->queue <= (uint64_t)f->flight * f->mss)
 		return REGION_WHY_PART_SNDBUF;
 	return f->queue < f->mss ? REGION_WHY_PART_WAITING : REGION_WHY_PART_CWND;
@@ -314,10 +323,7 @@ static bool is_marked(const struct region_why_change *c)
 
 static bool is_queued(const struct region_why_change *c)
 {
-	const struct region_flow *f = c->now;
-
-	return path_limits(c) && f->rtt_min_us && c->rtt_us >= INFLATED * f->rtt_min_us &&
-	       c->rtt_us >= f->rtt_min_us + INFLATED_US;
+	return path_limits(c) && is_inflated(c);
 }
 
 static bool is_growing(const struct region_why_change *c)

@@ -261,7 +261,7 @@ static enum region_fault read_flows(const uint8_t *data, const struct sl_region_
 			continue;
 		must(f.id && (f.family == 4 || f.family == 6) && strlen(f.comm) <= 16);
 		must(region_flow_address(f.local, text) && region_flow_address(f.remote, text));
-		must(*region_tcp_state_name(f.tcp_state) && (region_flow_duration(&f), true));
+		must(*region_tcp_state_name(f.tcp_state) && (region_flow_duration(&f, 0), true));
 	}
 	for (uint32_t i = 0; i < info.cgroup_slots; i++) {
 		struct region_flow_cgroup who;

@@ -45,6 +45,7 @@ SAME = {
     'delivered_ce': 'delivered_ce', 'segs_out': 'segs_out', 'segs_in': 'segs_in',
     'data_segs_out': 'data_segs_out', 'data_segs_in': 'data_segs_in', 'busy_us': 'busy_time',
     'rwnd_us': 'rwnd_limited', 'sndbuf_us': 'sndbuf_limited', 'timeouts': 'total_rto',
+    'backoff': 'backoff', 'retransmits': 'retransmits', 'probes': 'probes', 'lost_out': 'lost', 'retrans_out': 'retrans',
 }
 
 

@@ -194,6 +194,7 @@ static void print_csv(struct cpu_view *v, const struct region_cpu_row *r,
 	fprintf(v->out, ",%d\n", r->ended);
 }
 
+/* A wait counts when it ends, so that of one task may be longer than the interval. */
 static void print_line(struct cpu_view *v, const struct region_cpu_row *r,
 		       const struct tcp_cgroup_identity *who, uint64_t ns)
 {
@@ -208,7 +209,9 @@ static void print_line(struct cpu_view *v, const struct region_cpu_row *r,
 		cli_tcp_screen_cell(s, "%s", text);
 	}
 	cli_tcp_screen_cell(s, "%.1f", 100.0 * (double)n->run_ns / (double)ns);
-	cli_tcp_screen_cell(s, "%.1f", 100.0 * (double)n->wait_ns / (double)ns);
+	cli_tcp_screen_cell(s, "%.1f",
+			    100.0 * (double)(v->by_task ? BASE_MIN(n->wait_ns, ns) : n->wait_ns) /
+				    (double)ns);
 	cli_tcp_screen_cell(s, "%" PRIu64, n->waits);
 	for (int i = 0; i < 2; i++)
 		cli_tcp_screen_cell(

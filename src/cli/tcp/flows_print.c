@@ -85,7 +85,7 @@ void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_n
 		 KV("remote_port", f->remote_port), KV("family", f->family),
 		 KV("state", region_tcp_state_name(f->tcp_state)),
 		 KV_BOOL("closed", f->state == SL_STATE_CLOSED), KV("comm", safe_comm(f, comm)),
-		 KV("duration_ns", region_flow_duration(f)));
+		 KV("duration_ns", region_flow_duration(f, base_now_ns())));
 	base_json_kbegin(&j, "flags", '[');
 	for (size_t i = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
@@ -116,7 +116,7 @@ void cli_flow_print_csv(FILE *out, const struct region_flow *f, uint64_t time_ns
 		region_flow_address(f->local, local), f->local_port,
 		region_flow_address(f->remote, remote), f->remote_port, f->family,
 		region_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED,
-		safe_comm(f, comm), region_flow_duration(f));
+		safe_comm(f, comm), region_flow_duration(f, base_now_ns()));
 	for (size_t i = 0, n = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			fprintf(out, "%s%s", n++ ? " " : "", flags[i].name);
@@ -153,7 +153,7 @@ void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 		"\n",
 		from, to, "-", "-", region_tcp_state_name(f->tcp_state), "-", f->srtt_us, f->cwnd,
 		f->rcv_wnd, f->retrans, f->fast, f->timeouts, f->bytes_acked, f->bytes_received,
-		f->rtt_sum_us, f->rtt_count, f->flight, region_flow_duration(f),
+		f->rtt_sum_us, f->rtt_count, f->flight, region_flow_duration(f, base_now_ns()),
 		f->flight && data > acked ? data - acked : 0);
 	fprintf(out, "6 %-14s %-5u %-14s %-5u %-8" PRIu64 "KB %-8" PRIu64 "KB\n", local,
 		f->local_port, remote, f->remote_port, f->write_bytes / 1024, f->read_bytes / 1024);

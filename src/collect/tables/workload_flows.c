@@ -32,8 +32,8 @@ static uint32_t get_growth32(uint32_t before, uint32_t now)
 
 static void add_time(uint64_t *cell, const struct region_flow *b, const struct region_flow *f)
 {
-	uint64_t before_ns = b->id ? region_flow_duration(b) : 0;
-	uint64_t whole = collect_grown(before_ns, region_flow_duration(f)) / 1000;
+	uint64_t before_ns = b->id ? region_flow_duration(b, 0) : 0;
+	uint64_t whole = collect_grown(before_ns, region_flow_duration(f, 0)) / 1000;
 	uint64_t busy = collect_grown(b->busy_us, f->busy_us);
 	uint64_t rwnd = collect_grown(b->rwnd_us, f->rwnd_us);
 	uint64_t sndbuf = collect_grown(b->sndbuf_us, f->sndbuf_us);
@@ -119,7 +119,7 @@ void collect_workload_closed(struct collect_workload *w, uint32_t group,
 	cell[COLLECT_CLOSED]++;
 	if (f && !(f->flags & SL_FLOW_OLDER))
 		observe_mean(cell + COLLECT_LIFE, LIFE_SCALE, LIFE_LOW, LIFE_CELLS,
-			     (double)region_flow_duration(f) / 1e9, 1);
+			     (double)region_flow_duration(f, 0) / 1e9, 1);
 }
 
 void collect_workload_left(struct collect_workload *w, uint32_t group)

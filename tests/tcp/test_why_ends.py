@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections whose limit is known, over a path of their own: `tcp why` names it at both ends.
+
+usage: test_why_ends.py SIDELIGHT PATH [NAME...]
+
+Many connections at once, as most of them do little; each has two network namespaces and a path between them. A connects to
+B. A soak repeats them, also with other delays, rates and sizes."""
+import json
+import os
+import signal
+import socket
+import sys
+import time
+
+from support.flows import libc, needs_bpf
+from support.process import PATIENCE, SCALE, Part, fail, poll, run, skip
+
+EXE, PATH, *NAMES = sys.argv[1:]
+COMM = 'sl-why-ends'
+CONNECTED, CUT, LOOK, SECONDS = 0, 2, 5, 9  # the path is cut, and `tcp why` begins, so many seconds after the start
+LIFE = 60
+RCVBUF, SNDBUF, RATE = (socket.SOL_SOCKET, socket.SO_RCVBUF), (socket.SOL_SOCKET, socket.SO_SNDBUF), (socket.SOL_SOCKET, 47)
+TCP = socket.IPPROTO_TCP
+# Its only probes are sent while `tcp why` looks.
+KEEPALIVE = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (TCP, socket.TCP_KEEPIDLE, LOOK + 3), (TCP, socket.TCP_KEEPINTVL, 1),
+             (TCP, socket.TCP_KEEPCNT, 2))
+
+# What the ends do, until they are killed.
+
+
+def send_all(s):
+    while True:
+        s.send(bytes(65536))
+
+
+def read_all(s, most=262144, pause=0):
+    while s.recv(most):
+        time.sleep(pause)
+
+
+def send_some(s, size=1000, pause=.1, flags=0):
+    while True:
+        s.send(bytes(size), flags)
+        time.sleep(pause)
+
+
+def nothing(_):
+    signal.pause()
+
+
+def receive(s, size):
+    while size:
+        size -= len(s.recv(size)) or sys.exit()
+
+
+def ask(s, parts=(200,), answer=200, pause=0):
+    while True:
+        for size in parts:
+            s.sendall(bytes(size))
+        receive(s, answer)
+        time.sleep(pause)
+
+
+def answer(s, request=200, size=200, pause=0):
+    while True:
+        receive(s, request)
+        time.sleep(pause)
+        s.sendall(bytes(size))
+
+
+def does(f, **how):
+    return lambda s: f(s, **how)
+
+
+class Situation:
+    """path: options of both ways, or of each. at_a, at_b: what `tcp why` should say. alone: it takes a CPU."""
+
+    def __init__(self, path, a, b, at_a, at_b, options=((), ()), cut=None, alone=False):
+        self.path, self.does, self.right, self.options, self.cut, self.alone = path, (a, b), (at_a, at_b), options, cut, alone
+
+
+def both(delay, more=''):
+    return f'-A -d {delay} {more} -B -d {delay}'
+
+
+def S(path, *args, **how):
+    return Situation(both(path) if isinstance(path, (int, float)) else path, *args, **how)
+
+
+def of_a(*options):
+    return {'options': (options, ())}
+
+
+def of_b(*options):
+    return {'options': ((), options)}
+
+
+SITUATIONS = {
+    'idle': S(5, nothing, nothing, 'idle', 'idle'),
+    'little-to-send': S(5, send_some, read_all, 'application', 'peer'),
+    'lossy-path': S(both(10, '-l .02'), send_all, read_all, 'loss-fast', 'peer'),
+    'long-queue': S(both(10, '-R 10 -q 2000000'), send_all, read_all, 'bufferbloat', 'peer', alone=True),
+    'reordering': S(both(5, '-r .03 -x 6 -R 50 -q 6000000'), send_all, read_all, 'reordering', 'peer', alone=True),
+    'small-receive-buffer': S(20, send_all, read_all, 'peer-window', 'receive-window', **of_b((*RCVBUF, 4096))),
+    'small-send-buffer': S(20, send_all, read_all, 'send-buffer', 'peer', **of_a((*SNDBUF, 8192))),
+    'small-send-buffer-and-timeouts': S(20, send_all, read_all, 'send-buffer', 'peer', cut='pulse', **of_a((*SNDBUF, 8192))),
+    'pacing': S(5, send_all, read_all, 'pacing', 'peer', **of_a((*RATE, 1000000))),
+    'reads-nothing': S(5, send_all, nothing, 'peer-not-reading', 'not-reading'),
+    'slow-reader': S(5, send_all, does(read_all, most=50000, pause=.1), 'peer-reads-slowly', 'reads-slowly'),
+    'slow-reader-of-little': S(1, send_all, does(read_all, most=2000, pause=.01), 'peer-reads-slowly', 'reads-slowly'),
+    'slow-reader-far-away': S(25, send_all, does(read_all, most=20000, pause=.05), 'peer-reads-slowly', 'reads-slowly',
+                              **of_b((*RCVBUF, 65536))),
+    'slow-client': S(5, does(read_all, most=50000, pause=.1), send_all, 'reads-slowly', 'peer-reads-slowly'),
+    'dead-path': S(5, send_some, read_all, 'unanswered', 'nothing-arrives', cut='once'),
+    'mtu-black-hole': S(both(5, '-m 1000'), send_all, read_all, 'unanswered', 'nothing-arrives'),
+    'keepalive': S(5, nothing, nothing, 'timed-out', 'idle', cut='once', options=(KEEPALIVE, ())),
+    'nagle': S(1, does(ask, parts=(100, 100)), answer, 'nagle', 'pieces'),
+    'cork': S(1, does(send_some, size=300, pause=.25), read_all, 'cork', 'peer', **of_a((TCP, socket.TCP_CORK, 1))),
+    'round-trips': S(50, ask, answer, 'round-trip', 'round-trip'),
+    'slow-answers': S(1, ask, does(answer, pause=.005), 'peer-thinks', 'thinks'),
+}
+OTHERS = {
+    'little-to-send-far-away': S(80, does(send_some, size=300, pause=.4), read_all, 'application', 'peer'),
+    'less-lossy-path': S(both(10, '-l .005'), send_all, read_all, 'loss-fast', 'peer', alone=True),
+    'more-reordering': S(both(20, '-r .1 -x 12 -R 50 -q 6000000'), send_all, read_all, 'reordering', 'peer', alone=True),
+    'small-receive-buffer-far-away': S(50, send_all, read_all, 'peer-window', 'receive-window', **of_b((*RCVBUF, 16384))),
+    'pacing-slowly': S(5, send_all, read_all, 'pacing', 'peer', **of_a((*RATE, 100000))),
+    'reader-of-much': S(1, send_all, does(read_all, most=200000, pause=.3), 'peer-reads-slowly', 'reads-slowly'),
+    'very-slow-reader': S(10, send_all, does(read_all, most=1000, pause=.05), 'peer-reads-slowly', 'reads-slowly'),
+    'dead-path-of-much': S(20, send_all, read_all, 'unanswered', 'nothing-arrives', cut='once'),
+    'mtu-black-hole-of-requests': S(both(10, '-m 600'), does(ask, parts=(3000,)), does(answer, request=3000), 'unanswered',
+                                    'nothing-arrives'),
+    'nagle-far-away': S(10, does(ask, parts=(100, 100)), answer, 'nagle', 'pieces'),
+    'nagle-of-three-parts': S(2, does(ask, parts=(50, 60, 90)), answer, 'nagle', 'pieces'),
+    'parts-without-nagle': S(20, does(ask, parts=(100, 100)), answer, 'round-trip', 'round-trip', **of_a((TCP, socket.TCP_NODELAY, 1))),
+    'msg-more': S(1, does(send_some, size=300, pause=.25, flags=socket.MSG_MORE), read_all, 'cork', 'peer'),
+    'short-round-trips': S(10, ask, answer, 'round-trip', 'round-trip'),
+    'slow-answers-of-30-ms': S(5, ask, does(answer, pause=.03), 'peer-thinks', 'thinks'),
+    'slow-answers-of-700-ms': S(10, ask, does(answer, pause=.7), 'peer-thinks', 'thinks'),
+    'slow-long-answers': S(5, does(ask, answer=100000), does(answer, size=100000, pause=.05), 'peer-thinks', 'thinks'),
+    'slow-client-requests': S(5, does(ask, pause=.1), answer, 'thinks', 'peer-thinks'),
+}
+
+
+def end_of(situation, is_b, port, ready, go):
+    """One end, in a child process."""
+    libc.prctl(1, signal.SIGKILL)
+    libc.prctl(15, COMM.encode())
+    if libc.unshare(0x40000000):
+        os._exit(1)
+    os.write(ready, b'x')
+    os.read(go, 1)  # the path is there
+    s = socket.socket()
+    for option in situation.options[is_b]:
+        s.setsockopt(*option)
+    s.setsockopt(TCP, socket.TCP_CONGESTION, b'cubic')
+    if is_b:
+        s.bind(('10.98.1.2', port))
+        s.listen()
+        os.write(ready, b'x')
+        listener, s = s, s.accept()[0]
+        listener.close()
+    else:
+        s.connect(('10.98.1.2', port))
+    situation.does[is_b](s)
+
+
+def start_end(*args):
+    """The process of an end, and pipes: what it reports, and what it waits for."""
+    ready, go = os.pipe(), os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            end_of(*args, ready[1], go[0])
+        except OSError:
+            pass  # the other end is killed, or the connection timed out
+        os._exit(0)
+    os.close(ready[1])
+    os.close(go[0])
+    return pid, ready[0], go[1]
+
+
+class Connection:
+    def __init__(self, name, situation, port):
+        self.name, self.situation, self.port = name, situation, port
+        self.ends = [start_end(situation, is_b, port) for is_b in (False, True)]
+        for _, ready, _ in self.ends:
+            os.read(ready, 1)
+        self.path = Part(PATH, *(pid for pid, _, _ in self.ends), *situation.path.split())
+        poll(lambda: 'ready' in self.path.out or self.path.p.poll() is not None)
+        if self.path.p.poll() == 77:
+            skip(self.path.logged().strip())
+        self.path.ready()
+        for _, ready, go in reversed(self.ends):  # B listens before A connects
+            os.write(go, b'x')
+            if ready == self.ends[1][1]:
+                os.read(ready, 1)
+
+    def cut(self):
+        self.path.p.send_signal(signal.SIGUSR1)
+
+    def close(self):
+        for pid, ready, go in self.ends:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(ready)
+            os.close(go)
+        self.path.stop()
+
+    def wrong(self, said):
+        """What is wrong in the answers of `tcp why`."""
+        for side, key, right in zip('AB', ('remote_port', 'local_port'), self.situation.right):
+            of_end = [s for s in said if s.get(key) == self.port]
+            if [s['limit'] for s in of_end] != [right]:
+                yield f'{self.name}: {side} is not {right}, but {of_end}'
+
+
+def look(connections):
+    """What `tcp why` says, while paths that lose everything at times do so."""
+    why = Part(EXE, 'tcp', 'why', '--json', '--top', '0', '-d', f'{SECONDS}s', '-p', f'{connections[0].port}-{connections[-1].port}', COMM)
+    pulsing = [c for c in connections if c.situation.cut == 'pulse']
+    while why.p.poll() is None:
+        for pause in (.3, 4):
+            for c in pulsing:
+                c.cut()
+            poll(lambda: why.p.poll() is not None, pause)
+    if why.wait():
+        fail('tcp why failed', why)
+    return [json.loads(line) for line in why.out]
+
+
+def try_all(situations, first_port):
+    """Starts these connections, and returns what is wrong."""
+    connections = []
+    try:
+        for name, situation in situations.items():
+            connections.append(Connection(name, situation, first_port + len(connections)))
+        time.sleep(CUT)
+        for c in connections:
+            if c.situation.cut == 'once':
+                c.cut()
+        time.sleep(LOOK - CUT)
+        said = look(connections)
+        return [w for c in connections for w in c.wrong(said)]
+    finally:
+        for c in connections:
+            c.close()
+
+
+def main():
+    if os.geteuid():
+        skip('not root')
+    if not os.path.exists('/dev/net/tun'):
+        skip('no /dev/net/tun')
+    needs_bpf()
+    situations = {**SITUATIONS, **(OTHERS if SCALE > 1 or NAMES else {})}
+    if NAMES:
+        situations = {name: situations[name] for name in NAMES}
+    batches = [{n: s for n, s in situations.items() if not s.alone}] + [{n: s} for n, s in situations.items() if s.alone]
+    for batch in filter(None, batches):
+        for _ in range(5 if SCALE > 1 else 1):
+            wrong = try_all(batch, 26000)
+            if wrong:
+                fail('\n'.join(wrong))
+        print(f'ok   {", ".join(batch)}', flush=True)
+
+
+main()
