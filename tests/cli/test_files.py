@@ -47,7 +47,7 @@ def all_that_is_made_in_the_code_is_in_the_table():
     """A source file that makes files has a row, and a row names sources that make files."""
     said = {path for _, _, made in table() for path in made}
     found = set()
-    for path in glob.glob(f'{ROOT}/src/**/*.c', recursive=True) + glob.glob(f'{ROOT}/lib/**/*.c', recursive=True):
+    for path in (p for which in ('src/**/*.c', 'lib/**/*.c', 'src/**/*.py') for p in glob.glob(f'{ROOT}/{which}', recursive=True)):
         with open(path) as f:
             if MAKING.search(re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)):
                 found.add(os.path.relpath(path, ROOT))
