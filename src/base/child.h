@@ -30,7 +30,7 @@ struct base_child_opts {
 	const char *name; /* for metrics and log lines, such as "http" */
 	const char *what; /* for log lines, such as "the process that serves clients" */
 	const char *log;  /* component of log lines */
-	/* Runs once per spawner, which ends if it returns false; or NULL. */
+	/* Every spawner runs it once, and ends if it returns false; or NULL. */
 	bool (*confine)(void *arg);
 	/* The helper. It inherits standard error, BASE_CHILD_SOCK and what it is started with. */
 	void (*run)(void *arg, const struct base_child_start *with);
