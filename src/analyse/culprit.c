@@ -74,14 +74,14 @@ struct culprit_rivals {
 struct culprit_service {
 	struct analyse_suspect **pod; /* pods seen in this step */
 	uint32_t pods, room;
-	uint32_t first, terms; /* terms of the callers that show the service's delays */
+	uint32_t first, terms;	      /* terms of the callers that show the service's delays */
 	struct culprit_rivals rivals; /* those of the part with this number */
-	uint32_t part;	       /* services that calls connect, also indirectly, have the same */
-	bool raised;	       /* one of its pods is raised */
+	uint32_t part; /* services that calls connect, also indirectly, have the same */
+	bool raised;   /* one of its pods is raised */
 	bool judged;
 	bool linked; /* calls from it or to it are known */
-	bool apart; /* no calls between it and the culprit, in either direction */
-	bool above; /* its requests reach the culprit */
+	bool apart;  /* no calls between it and the culprit, in either direction */
+	bool above;  /* its requests reach the culprit */
 	float late[DELAYS];
 	/* odds that one of its pods has a fault; that one of a service below, or above, has */
 	double odds, below, above_odds;
@@ -544,12 +544,14 @@ static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *
 			c->service[i].judged &= !c->service[i].apart;
 		for (uint32_t i = 0; i < n; i++) {
 			const struct culprit_service *of = service_of(c, suspects[i]);
-			float weighted = out[i].weighted;
+			struct analyse_suspicion rest;
 
 			if (!of || !of->apart)
 				continue;
-			judge_pod(c, suspects[i], &seen[i], &out[i]);
-			out[i].weighted = weighted;
+			judge_pod(c, suspects[i], &seen[i], &rest);
+			/* Resources of others move with those of the culprit: less load, one node.
+			 */
+			out[i].evidence = rest.late > NETWORK ? rest.evidence : 0;
 		}
 		weigh_parts(c, suspects, n, true, out);
 	}
@@ -572,8 +574,8 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 	for (uint32_t i = 0; i < n; i++)
 		judge_pod(c, suspects[i], &seen[i], &out[i]);
 	weigh_parts(c, suspects, n, false, out);
-	find_more(c, suspects, seen, n, prior, out);
 	explain_symptoms(c, suspects, n, prior, out);
+	find_more(c, suspects, seen, n, prior, out);
 	for (uint32_t i = 0; i < n; i++)
 		out[i].score = subtract_old(suspects[i], out[i].weighted);
 }
