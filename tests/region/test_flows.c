@@ -136,6 +136,42 @@ static void every_cell_is_read_from_its_place(void **state)
 	assert_int_equal(f.re_tlp, (uint32_t)slot[42]);
 	assert_int_equal(f.sndbuf_us, slot[53]);
 	assert_int_equal(f.drops, (uint32_t)slot[59]);
+	assert_int_equal(f.backoff, slot[59] >> 32 & 255);
+	assert_int_equal(f.error, slot[59] >> 56);
+	assert_int_equal(f.snd_wnd_max, (uint32_t)slot[61]);
+	assert_int_equal(f.retrans_out, slot[61] >> 48);
+	assert_int_equal(f.thought_ms, slot[62] >> 32);
+	/* A listener has a queue, a connection turns. */
+	slot[14] = (uint64_t)SL_FLOW_LISTENER << 32;
+	seal(slot, 5ull << 32 | 9);
+	assert_int_equal(region_flow_parse(slot, &f), REGION_FAULT_NONE);
+	assert_true(f.backlog == (uint32_t)slot[54] && f.backlog_max == slot[54] >> 32 && !f.turns);
+	slot[14] = 0;
+	seal(slot, 5ull << 32 | 9);
+	assert_int_equal(region_flow_parse(slot, &f), REGION_FAULT_NONE);
+	assert_true(f.turns == (uint32_t)slot[54] && f.held == slot[54] >> 32 && !f.backlog);
+}
+
+static void an_idle_flow_grows_older_and_a_fin_is_no_byte(void **state)
+{
+	struct region_flow f = {
+		.open_ns = 10, .changed_ns = 15, .bytes_received = 101, .tcp_state = 1};
+
+	(void)state;
+	assert_int_equal(region_flow_duration(&f, 0), 5);
+	assert_int_equal(region_flow_duration(&f, 12), 5);
+	assert_int_equal(region_flow_duration(&f, 30), 20);
+	f.closed_ns = 20;
+	assert_int_equal(region_flow_duration(&f, 30), 10);
+	f.read_bytes = 100;
+	assert_int_equal(region_flow_unread(&f), 1);
+	f.tcp_state = 8; /* CLOSE_WAIT: the last one was a FIN */
+	assert_int_equal(region_flow_unread(&f), 0);
+	f.read_bytes = 40;
+	assert_int_equal(region_flow_unread(&f), 60);
+	f.tcp_state = 7; /* CLOSE, after a reset: no FIN */
+	f.flags = SL_FLOW_RESET_IN;
+	assert_int_equal(region_flow_unread(&f), 61);
 }
 
 static void no_byte_of_a_slot_may_be_another(void **state)
@@ -233,6 +269,7 @@ int main(void)
 		cmocka_unit_test(header_says_where_everything_is),
 		cmocka_unit_test(header_that_lies_is_refused),
 		cmocka_unit_test(every_cell_is_read_from_its_place),
+		cmocka_unit_test(an_idle_flow_grows_older_and_a_fin_is_no_byte),
 		cmocka_unit_test(no_byte_of_a_slot_may_be_another),
 		cmocka_unit_test(lines_of_two_snapshots_are_none),
 		cmocka_unit_test(slot_that_says_what_cannot_be_is_refused),
