@@ -99,7 +99,7 @@ SITUATIONS = {
     'idle': S(5, nothing, nothing, 'idle', 'idle'),
     'little-to-send': S(5, send_some, read_all, 'application', 'peer'),
     'lossy-path': S(both(10, '-l .02'), send_all, read_all, 'loss-fast', 'peer'),
-    'long-queue': S(both(10, '-R 10 -q 2000000'), send_all, read_all, 'bufferbloat', 'peer', alone=True),
+    'long-queue': S(both(10, '-R 10 -q 6000000'), send_all, read_all, 'bufferbloat', 'peer', alone=True),
     'reordering': S(both(5, '-r .03 -x 6 -R 50 -q 6000000'), send_all, read_all, 'reordering', 'peer', alone=True),
     'small-receive-buffer': S(20, send_all, read_all, 'peer-window', 'receive-window', **of_b((*RCVBUF, 4096))),
     'small-send-buffer': S(20, send_all, read_all, 'send-buffer', 'peer', **of_a((*SNDBUF, 8192))),
