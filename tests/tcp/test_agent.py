@@ -279,17 +279,19 @@ def killed_it_leaves_nothing_loaded_and_the_next_one_knows_whose_connections_the
 
 
 @case
-def without_its_loader_the_agent_goes_on_and_says_so():
+def a_killed_loader_is_replaced_and_its_tables_begin_anew():
     agent = Agent('--tcp', 'flows,cpu')
+    client, server = pair()
+    wait_until(lambda: agent.flow(client), 'a flow before the kill', agent, seconds=40)
     loader, = loaders(agent.pid)
     os.kill(loader, signal.SIGKILL)
-    wait_until(lambda: any('the loader of eBPF programs has ended' in line for line in agent.err), 'it says so', agent)
-    states = [r['state'] for r in agent.status()['regions'] if r.get('kind') is not None]
-    if any(state != 'retired' for state in states) or loaders(agent.pid):
-        fail(f'{states}', agent)
-    code, answer = agent.ask('PUT', '/tcp/filter', {'ports': ['80']})
-    if code != 500 or 'has ended' not in answer['error']:
-        fail(f'{code} {answer}', agent)
+    wait_until(lambda: any('ended: starting another helper=tcp' in line for line in agent.err), 'it says so', agent)
+    wait_until(lambda: len(loaders(agent.pid)) == 1 and loaders(agent.pid) != [loader], 'another loader', agent)
+
+    def is_back():
+        exchange(client, server, 1)
+        return agent.flow(client)
+    wait_until(is_back, 'the flow again', agent, seconds=60)
     if agent.stop():
         fail('it failed', agent)
 

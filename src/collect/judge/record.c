@@ -382,6 +382,8 @@ static FILE *open_to_append(const char *path)
 
 	if (fd >= 0 && !f)
 		close(fd);
+	if (f)
+		fseek(f, 0, SEEK_END); /* unlike fopen(), fdopen() leaves the position at 0 */
 	return f;
 }
 
