@@ -41,7 +41,7 @@ def unlisted(times):
     return found
 
 
-RIVALS = ('logsum', 'mad', 'ewma', 'cusum')
+RIVALS = ('mad', 'ewma', 'cusum')
 
 
 class Day:

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * rivals.c - sidelight replay with further detectors, to compare those of the product with. logsum
- * is the sum of the logarithms of the moves, without correlations, kinds or graph. Each of the
- * others is the maximum over the metrics:
+ * rivals.c - sidelight replay with further detectors, to compare those of the product with. Each is
+ * the maximum over the metrics:
  *
  * mad: the distance from the recent medians in usual moves (normalise.h): the "modified z-score"
  * (B. Iglewicz, D. Hoaglin, 1993) with a running centre.
@@ -53,20 +52,6 @@ static float score_mad(void *state, const struct analyse_row *row, float *blame)
 	return most;
 }
 
-static float score_logsum(void *state, const struct analyse_row *row, float *blame)
-{
-	float sum = 0;
-
-	(void)state;
-	for (uint32_t c = 0; c < row->dims; c++) {
-		float m = fabsf(row->move[c]);
-
-		blame[c] = m > 1 ? logf(m) : 0;
-		sum += blame[c];
-	}
-	return sum;
-}
-
 static float score_ewma(void *state, const struct analyse_row *row, float *blame)
 {
 	struct chart *s = state;
@@ -102,14 +87,13 @@ static float score_cusum(void *state, const struct analyse_row *row, float *blam
 }
 
 static const struct analyse_detector_ops
-	logsum = {.name = "logsum", .create = create_chart, .score = score_logsum},
 	mad = {.name = "mad", .create = create_chart, .score = score_mad},
 	ewma = {.name = "ewma", .create = create_chart, .score = score_ewma},
 	cusum = {.name = "cusum", .create = create_chart, .score = score_cusum};
 
 /* The linker takes this table in place of the library's (analyse/detectors.c). */
 const struct analyse_detector_ops *const analyse_detectors[] = {
-	&analyse_detector_combined, &logsum, &mad, &ewma, &cusum, NULL,
+	&analyse_detector_combined, &mad, &ewma, &cusum, NULL,
 };
 
 int main(int argc, char **argv)

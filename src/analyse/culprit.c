@@ -66,23 +66,17 @@ struct culprit_term { /* a caller, a kind of its latency, and the share of a cal
 	struct culprit_quantile quantile[ANALYSE_TAILS];
 };
 
-/* The evidence of rival pods: the largest, and the sum of exp(evidence - largest). */
-struct culprit_rivals {
-	float most;
-	double sum;
-};
-
 struct culprit_service {
 	struct analyse_suspect **pod; /* pods seen in this step */
 	uint32_t pods, room;
-	uint32_t first, terms;	      /* range of the terms in which the service is the callee */
-	struct culprit_rivals rivals; /* those of the part with this number */
-	uint32_t part; /* services that calls connect, also indirectly, have the same */
-	bool raised;   /* the evidence of one of its pods exceeds RAISED */
+	uint32_t first, terms; /* range of the terms in which the service is the callee */
+	float most;	       /* of the part with this number: largest evidence of its pods */
+	double sum;	       /* and the sum of the exponentials of the rest */
+	uint32_t part;	       /* services that calls connect, also indirectly, have the same */
+	bool raised;	       /* the evidence of one of its pods exceeds RAISED */
 	bool judged;
-	bool linked; /* calls from it or to it are known */
-	bool apart;  /* no calls between it and the culprit, in either direction */
-	bool above;  /* its requests reach the culprit */
+	bool apart; /* no calls between it and the culprit, in either direction */
+	bool above; /* its requests reach the culprit */
 	float late[DELAYS];
 	/* odds that one of its pods has a fault; that one of a service below, or above, has */
 	double odds, below, above_odds;
@@ -409,13 +403,11 @@ static void add_to_service(struct analyse_culprit *c, struct analyse_suspect *s)
 	of->raised |= s->raised;
 }
 
-/* Returns the service of a pod; NULL: no calls from or to it are known. */
+/* Returns the service of a pod in the call graph, or NULL. */
 static struct culprit_service *service_of(const struct analyse_culprit *c,
 					  const struct analyse_suspect *s)
 {
-	struct culprit_service *of = s->service < c->services ? &c->service[s->service] : NULL;
-
-	return of && of->linked ? of : NULL;
+	return s->service < c->services ? &c->service[s->service] : NULL;
 }
 
 /* Returns the odds of a fault in this pod against none. */
@@ -456,42 +448,43 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 	}
 }
 
-static void add_rival(struct culprit_rivals *r, float evidence)
-{
-	float most = fmaxf(r->most, evidence);
-
-	r->sum = r->sum * exp((double)(r->most - most)) + exp((double)(evidence - most));
-	r->most = most;
-}
-
 /*
  * Weighs the pods of each part of the call graph against each other, or only those apart from the
- * culprits so far: the culprit is one of them, or none, with evidence 0. A pod whose calls are not
- * known is weighed against all. Keeps the larger of the earlier and the new weighted evidence.
+ * culprits so far: the culprit is one of them, or none, with evidence 0. A pod that no call reaches
+ * is weighed alone. Keeps the larger of the earlier and the new weighted evidence.
  */
 static void weigh_parts(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			uint32_t n, bool apart, struct analyse_suspicion *out)
 {
-	static const struct culprit_rivals none = {0, 1};
-	struct culprit_rivals all = none;
-
-	for (uint32_t i = 0; i < c->services; i++)
-		c->service[i].rivals = none;
-	for (uint32_t i = 0; i < n; i++) {
-		const struct culprit_service *of = service_of(c, suspects[i]);
-
-		add_rival(&all, out[i].evidence);
-		if (of && (of->apart || !apart))
-			add_rival(&c->service[of->part].rivals, out[i].evidence);
+	for (uint32_t i = 0; i < c->services; i++) {
+		c->service[i].most = 0;
+		c->service[i].sum = 0;
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		const struct culprit_service *of = service_of(c, suspects[i]);
-		const struct culprit_rivals *r = of ? &c->service[of->part].rivals : &all;
+
+		if (of && (of->apart || !apart))
+			c->service[of->part].most = fmaxf(c->service[of->part].most,
+							  out[i].evidence);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct culprit_service *of = service_of(c, suspects[i]);
+
+		if (of && (of->apart || !apart))
+			c->service[of->part].sum +=
+				exp((double)(out[i].evidence - c->service[of->part].most));
+	}
+	for (uint32_t i = 0; i < n; i++) {
 		struct analyse_suspicion *v = &out[i];
+		const struct culprit_service *of = service_of(c, suspects[i]), *part;
+		double most, sum;
 
 		if (apart && !(of && of->apart))
 			continue;
-		v->posterior = (float)(exp((double)(v->evidence - r->most)) / r->sum);
+		part = of ? &c->service[of->part] : NULL;
+		most = part ? (double)part->most : fmax((double)v->evidence, 0);
+		sum = exp(-most) + (part ? part->sum : exp((double)v->evidence - most));
+		v->posterior = (float)(exp((double)v->evidence - most) / sum);
 		v->weighted = fmaxf(v->weighted, v->evidence * v->posterior);
 	}
 }
@@ -550,14 +543,12 @@ static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *
 			c->service[i].judged &= !c->service[i].apart;
 		for (uint32_t i = 0; i < n; i++) {
 			const struct culprit_service *of = service_of(c, suspects[i]);
-			struct analyse_suspicion rest;
+			float weighted = out[i].weighted;
 
 			if (!of || !of->apart)
 				continue;
-			judge_pod(c, suspects[i], &seen[i], &rest);
-			/* Resources of others move with those of the culprit: less load, one node.
-			 */
-			out[i].evidence = rest.late > NETWORK ? rest.evidence : 0;
+			judge_pod(c, suspects[i], &seen[i], &out[i]);
+			out[i].weighted = weighted;
 		}
 		weigh_parts(c, suspects, n, true, out);
 	}
@@ -580,8 +571,8 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 	for (uint32_t i = 0; i < n; i++)
 		judge_pod(c, suspects[i], &seen[i], &out[i]);
 	weigh_parts(c, suspects, n, false, out);
-	explain_symptoms(c, suspects, n, prior, out);
 	find_more(c, suspects, seen, n, prior, out);
+	explain_symptoms(c, suspects, n, prior, out);
 	for (uint32_t i = 0; i < n; i++)
 		out[i].score = subtract_old(suspects[i], out[i].weighted);
 }
@@ -748,12 +739,8 @@ static void find_parts(struct analyse_culprit *c)
 {
 	for (uint32_t i = 0; i < c->services; i++)
 		c->service[i].part = i;
-	for (uint32_t i = 0; i < c->terms; i++) {
-		const struct culprit_term *t = &c->term[i];
-
-		c->service[t->caller].linked = c->service[t->callee].linked = true;
-		c->service[part_of(c, t->caller)].part = part_of(c, t->callee);
-	}
+	for (uint32_t i = 0; i < c->terms; i++)
+		c->service[part_of(c, c->term[i].caller)].part = part_of(c, c->term[i].callee);
 	for (uint32_t i = 0; i < c->services; i++)
 		c->service[i].part = part_of(c, i);
 }

@@ -308,7 +308,6 @@ static void weigh_suspects(struct analyse_fleet *f, struct analyse_pipeline *con
 		p->kind[ANALYSE_KIND_CULPRIT] = analyse_pipeline_has_runs(p) ? f->found[m].weighted
 									     : f->found[m].score;
 		verdicts[i].delay = f->found[m].delay;
-		p->delayed = fmaxf(f->found[m].late, 0);
 		p->mine = p->joint ? f->found[m].alone : f->found[m].mine;
 		if (p->by)
 			p->by->mine = p->mine;

@@ -361,9 +361,8 @@ void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum anal
 		if (learn)
 			learn_column(n, c, x);
 		rare = n->inv_move[c] == 0;
-		if (count != (rare ? ANALYSE_COUNT_RARE_LATER : ANALYSE_COUNT_LATER)) {
-			if ((count == ANALYSE_COUNT || (rare && count != ANALYSE_COUNT_NOT)) &&
-			    n->peak[c] >= 0)
+		if (rare ? count != ANALYSE_COUNT_RARE : count != ANALYSE_COUNT_LATER) {
+			if (count <= ANALYSE_COUNT_LATER && n->peak[c] >= 0)
 				count_move(n, c, n->peak[c]);
 			n->peak[c] = -1;
 		}

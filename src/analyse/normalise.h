@@ -65,11 +65,11 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *z, f
 void analyse_normaliser_add(struct analyse_normaliser *n, const float *x);
 enum analyse_count {
 	ANALYSE_COUNT, /* count the step's distances */
-	ANALYSE_COUNT_NOT,
 	/* with later steps, count the largest once; that of a column that rarely moves at once */
 	ANALYSE_COUNT_LATER,
-	ANALYSE_COUNT_RARE,	  /* count those of columns that rarely move */
-	ANALYSE_COUNT_RARE_LATER, /* count those with later steps, the largest once */
+	ANALYSE_COUNT_NOT,
+	/* as NOT, but count those of columns that rarely move with the next counted step */
+	ANALYSE_COUNT_RARE,
 };
 /*
  * Ends the step. Its means enter the fast and, if slow is set, the slow baselines, except for held

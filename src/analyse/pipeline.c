@@ -348,7 +348,6 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 	p->stats.rows++;
 	analyse_normalise(&p->normaliser, p->x, p->z, p->move);
 	p->mine = 1;
-	p->delayed = 0;
 	p->joint = false;
 	judge_errors(p, fmax(seconds, 1e-9 * (double)p->opts.rate_ns));
 	v->raw = p->opts.detector->score(p->detector, &row, p->blame);
@@ -401,50 +400,22 @@ static void kind_weights(struct analyse_pipeline *p, float of[ANALYSE_KINDS])
 	}
 }
 
-static float surprise(float move)
+/* Sorts shares in descending order, by insertion, as the list is short. */
+static void rank_blame(struct analyse_pipeline *p, struct analyse_verdict *v)
 {
-	return fabsf(move) > 1 ? logf(fabsf(move)) : 0;
-}
-
-static bool is_quantile(const struct analyse_pipeline *p, uint32_t s)
-{
-	return p->role[s] == ANALYSE_ROLE_SERVER || p->role[s] == ANALYSE_ROLE_CLIENT;
-}
-
-/*
- * Returns a metric's part of the evidence that made the verdict. Of the culprit's evidence that is
- * the novelty of a resource and, for latencies, the evidence of delayed calls, divided among those
- * that moved. moved: the sum of their surprises.
- */
-static float evidence_of(const struct analyse_pipeline *p, const struct analyse_verdict *v,
-			 uint32_t s, float moved, const float weight[ANALYSE_KINDS])
-{
-	if (p->joint && p->role[s] == ANALYSE_ROLE_LOAD)
-		return 0;
-	if (p->joint && v->kind == ANALYSE_KIND_CULPRIT && p->role[s] == ANALYSE_ROLE_RESOURCE)
-		return surprise(p->move[s]);
-	if (p->joint && v->kind == ANALYSE_KIND_CULPRIT && is_quantile(p, s))
-		return moved > 0 ? p->delayed * surprise(p->move[s]) / moved : 0;
-	return kind_explains(p->group[s], v->kind) ? p->blame[s] * weight[p->group[s]] : 0;
-}
-
-/* Sorts shares in descending order; the list is short enough for insertion. */
-static void rank_blame(struct analyse_pipeline *p, struct analyse_verdict *v, bool any)
-{
-	float sum = 0, least = 0, moved = 0, weight[ANALYSE_KINDS];
+	float sum = 0, least = 0, weight[ANALYSE_KINDS];
 
 	v->blamed = 0;
 	analyse_fetch(p->normaliser.slow, p->dims * sizeof(float));
 	analyse_fetch(p->x, p->dims * sizeof(float));
 	kind_weights(p, weight);
-	for (uint32_t s = 0; s < p->dims; s++)
-		if (p->column_of[s] != ANALYSE_NONE && is_quantile(p, s))
-			moved += surprise(p->move[s]);
 	for (uint32_t s = 0; s < p->dims; s++) {
-		float share = any ? fabsf(p->move[s]) : evidence_of(p, v, s, moved, weight);
+		enum analyse_kind kind = p->group[s];
+		float share = p->blame[s] * weight[kind];
 		uint32_t i;
 
-		if (!(share > 0) || p->column_of[s] == ANALYSE_NONE)
+		if (!(share > 0) || p->column_of[s] == ANALYSE_NONE ||
+		    !kind_explains(kind, v->kind))
 			continue;
 		sum += share;
 		if (v->blamed == ANALYSE_BLAMED && share <= least)
@@ -543,12 +514,9 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 	}
 	if (comparable)
 		judge_kinds(p, v);
+	if (v->raw > 0)
+		rank_blame(p, v);
 	v->anomalous = v->score > 1;
-	if (v->raw > 0 || v->anomalous)
-		rank_blame(p, v, false);
-	/* Its callers alone may show a slow pod: blame what moved most, however little. */
-	if (v->anomalous && !v->blamed)
-		rank_blame(p, v, true);
 	v->drift = p->drift;
 	if (p->shadow) {
 		float raw = v->shadow_score;

@@ -63,7 +63,6 @@ struct analyse_pipeline {
 	/* State of the row, from the fleet: */
 	float kind[ANALYSE_KINDS]; /* evidence of each kind; NAN: not judged */
 	float mine;		   /* probability that no other pod explains the row */
-	float delayed;		   /* evidence that calls to the pod take longer */
 	bool joint;		   /* latencies and resources are judged for all pods together */
 	struct analyse_training_sample {
 		float score, run, shadow, kind[ANALYSE_KINDS]; /* NAN: do not learn */

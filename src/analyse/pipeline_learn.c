@@ -356,17 +356,6 @@ static bool count_later(struct analyse_pipeline *p)
 	return p->doubtful % SUSPECT && !p->step_anomalous;
 }
 
-/*
- * How to count the first move of a column that rarely moves, which makes an anomaly by itself:
- * when the anomaly is over, so that it stays one, or if no baseline stops, at once.
- */
-static enum analyse_count count_rare(const struct analyse_pipeline *p)
-{
-	if (analyse_pipeline_has_runs(p))
-		return ANALYSE_COUNT_RARE_LATER;
-	return p->anomalous == 1 ? ANALYSE_COUNT_RARE : ANALYSE_COUNT_NOT;
-}
-
 /* Learns the errors since the end of the previous step. */
 static void learn_errors(struct analyse_pipeline *p, bool learn)
 {
@@ -478,7 +467,7 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	if (learn || (anomalies_are_usual(p) && p->anomalous == 1))
 		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
 	else if (p->learning == ANALYSE_LEARN_GATED)
-		count = count_rare(p);
+		count = ANALYSE_COUNT_RARE;
 	/*
 	 * The slow baseline does not follow during an anomaly, so that the return to normal is not
 	 * a move.
