@@ -15,6 +15,7 @@
  * number
  */
 #define PEAK_ROOTS 3
+#define TAIL_SHARE 0.05	  /* in the long run, at most this share of the scores is above t */
 #define REFIT	   16u	  /* refit the tail when the number of peaks has grown by 1/16 */
 #define REFIT_MANY 16384u /* scores after which another 64 hardly change the quantiles */
 #define RENEWED	   (8 * ANALYSE_SCORES) /* scores after which the sample has been replaced */
@@ -71,6 +72,7 @@ static const struct prior {
 	double mean, deviation;
 } priors[] = {
 	[ANALYSE_TAIL_LOG_P] = {0.08, 0.1},
+	[ANALYSE_TAIL_SUM] = {0.08, 0.05},
 	[ANALYSE_TAIL_ANY] = {0.2, 0.2},
 };
 
@@ -371,9 +373,7 @@ int analyse_thresholds_init(struct analyse_thresholds *t, const struct analyse_t
 	int err = analyse_calibration_init(&t->step, part, o->tail, o->seed);
 
 	t->settled = false;
-	t->peaks = t->sums = 0;
-	/* Steps of a run depend on each other, so their sum may have a heavier tail. */
-	err = err ?: analyse_calibration_init(&t->run, part, ANALYSE_TAIL_ANY, o->seed + 1);
+	err = err ?: analyse_calibration_init(&t->run, part, o->tail, o->seed + 1);
 	for (uint32_t k = 0; t->kind && k < ANALYSE_KINDS && !err; k++)
 		err = analyse_calibration_init(&t->kind[k],
 					       k == ANALYSE_KIND_CULPRIT ? 2 * each : each,
@@ -417,7 +417,7 @@ void analyse_calibration_learn(struct analyse_calibration *c, double score)
 	} else if (c->n > ENOUGH && score > c->t) {
 		c->peaks++;
 		add_excess(c, (float)(score - c->t));
-		if (c->peaks >= 2 * ANALYSE_PEAKS && c->peaks > 2 * PEAK_ROOTS * sqrt((double)c->n))
+		if (c->peaks >= 2 * ANALYSE_PEAKS && c->peaks > TAIL_SHARE * c->n)
 			raise_t(c);
 		if (c->peaks % (1 + c->peaks / REFIT) == 0)
 			refit_quantiles(c);

@@ -6,8 +6,8 @@
  * pooling between pods.
  *
  * The largest score of a step's rows represents the step: rows of a step depend on each other, and
- * cause one alarm. t is chosen again at each doubling up to 512 scores; then it rises whenever more
- * than 6 √n of n scores are above it.
+ * cause one alarm. t is chosen again at each doubling up to 512 scores; then it rises until a
+ * twentieth of the scores are above it.
  *
  * Drift: a one-sided CUSUM (E. S. Page, Biometrika 41, 1954) over "above the 90th percentile of the
  * learned scores": S = max(0, S + [above] - 0.25), alarm at S > 8. At the normal 10 %, S falls by
@@ -22,9 +22,8 @@
 
 #include "sketch/blob.h"
 
-#define ANALYSE_SCORES	 512u /* number of scores kept for the quantiles */
-#define ANALYSE_PEAKS	 256u
-#define ANALYSE_SUMS_MAX 1e4 /* when sums reaches it, peaks and sums are halved */
+#define ANALYSE_SCORES 512u /* number of scores kept for the quantiles */
+#define ANALYSE_PEAKS  256u
 
 /* Prior of gamma. */
 enum analyse_tail {
@@ -34,6 +33,11 @@ enum analyse_tail {
 	 * and Stedinger.
 	 */
 	ANALYSE_TAIL_LOG_P,
+	/*
+	 * Sums of several such scores. A single score that is far from exponential has little
+	 * influence on a sum, so the prior has the same mean and half the deviation.
+	 */
+	ANALYSE_TAIL_SUM,
 	/* Tails may be heavier, as they are in services: mean and deviation 0.2. */
 	ANALYSE_TAIL_ANY,
 };
@@ -80,8 +84,6 @@ enum analyse_kind {
 struct analyse_thresholds {
 	struct analyse_calibration step, run;
 	struct analyse_calibration *kind; /* ANALYSE_KINDS calibrations; NULL: none */
-	/* sum of the largest excesses of the learned runs; sum of all their excesses */
-	double peaks, sums;
 	bool settled; /* true once a pod that learns here has completed its warm-up */
 };
 

@@ -41,9 +41,8 @@ struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed)
 	f->culprit = analyse_culprit_new();
 	if (f->all.kind && f->graph && f->culprit &&
 	    !analyse_thresholds_init(
-		    &f->all,
-		    &(struct analyse_thresholds_opts){
-			    .q = q, .runs = true, .tail = ANALYSE_TAIL_LOG_P, .seed = seed}))
+		    &f->all, &(struct analyse_thresholds_opts){
+				     .q = q, .runs = true, .tail = ANALYSE_TAIL_SUM, .seed = seed}))
 		return f;
 	errno = f->all.kind && f->graph && f->culprit ? EINVAL : ENOMEM;
 	analyse_fleet_free(f);

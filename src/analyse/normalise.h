@@ -65,11 +65,9 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *z, f
 void analyse_normaliser_add(struct analyse_normaliser *n, const float *x);
 enum analyse_count {
 	ANALYSE_COUNT, /* count the step's distances */
-	/* with later steps, count the largest once; that of a column that rarely moves at once */
-	ANALYSE_COUNT_LATER,
 	ANALYSE_COUNT_NOT,
-	/* as NOT, but count those of columns that rarely move with the next counted step */
-	ANALYSE_COUNT_RARE,
+	/* count only the largest of several steps, later; but a column's first move at once */
+	ANALYSE_COUNT_LATER,
 };
 /*
  * Ends the step. Its means enter the fast and, if slow is set, the slow baselines, except for held

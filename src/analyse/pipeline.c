@@ -56,7 +56,7 @@ void analyse_pipeline_free(struct analyse_pipeline *p)
 
 static enum analyse_tail tail_of(const struct analyse_detector_ops *ops)
 {
-	return ops->comparable ? ANALYSE_TAIL_LOG_P : ANALYSE_TAIL_ANY;
+	return ops->comparable ? ANALYSE_TAIL_SUM : ANALYSE_TAIL_ANY;
 }
 
 bool analyse_pipeline_has_runs(const struct analyse_pipeline *p)

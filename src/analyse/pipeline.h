@@ -184,7 +184,7 @@ double analyse_pipeline_budget(const struct analyse_pipeline *p);
  * with magic, version, length and CRC-32.
  */
 #define ANALYSE_MODEL_MAGIC   0x314c444f4d4c53ull /* "SLMODL1" */
-#define ANALYSE_MODEL_VERSION 9u
+#define ANALYSE_MODEL_VERSION 8u
 
 size_t analyse_pipeline_save_bytes(const struct analyse_pipeline *p);
 /* Returns the bytes written, or -ENOSPC. */

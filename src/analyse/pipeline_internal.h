@@ -66,12 +66,8 @@ struct analyse_pipeline {
 	bool joint;		   /* latencies and resources are judged for all pods together */
 	struct analyse_training_sample {
 		float score, run, shadow, kind[ANALYSE_KINDS]; /* NAN: do not learn */
-		float peak;				       /* largest excess of the run */
 		bool within;  /* the step belongs to a run that another step represents */
 	} late[ANALYSE_LATE]; /* ring of samples to be learned later */
-	struct analyse_training_sample worst; /* largest scores of the current anomaly */
-	float worst_verdict; /* its largest score in multiples of the threshold; 0: no anomaly */
-	double doubts;	     /* weak anomalies beyond the budget: see keep_budget() */
 	uint32_t late_at, late_n;
 	struct analyse_normaliser normaliser;
 	struct analyse_thresholds own, *thresholds;

@@ -17,10 +17,7 @@
 #define INFLUENCE 2.0 /* limit of an anomaly's learned score, in multiples of the threshold */
 #define COUNTED	  10u /* number of steps with error counts before errors are judged */
 /* number of disturbances that a warm-up does not learn; with more of them, they are normal */
-#define CHANCE 2u /* disturbances of a warm-up that are not learned: more of them are usual */
-/* weak anomalies beyond the budget that are not learned, as they may be faults */
-#define ALLOWED 1.0
-#define PRIOR	1.0 /* excess that the prior of independent_share() stands for */
+#define CHANCE 2u
 
 typedef void (*learn_fn)(struct analyse_calibration *c, double score);
 
@@ -33,14 +30,6 @@ static void learn_sample(struct analyse_thresholds *t, const struct analyse_trai
 	for (uint32_t k = 0; t->kind && k < ANALYSE_KINDS; k++)
 		within(&t->kind[k], l->kind[k]);
 	learn(&t->run, l->run);
-	if (!(l->peak > 0))
-		return;
-	t->peaks += (double)l->peak;
-	t->sums += (double)l->run;
-	if (t->sums > ANALYSE_SUMS_MAX) {
-		t->peaks /= 2;
-		t->sums /= 2;
-	}
 }
 
 /*
@@ -61,12 +50,6 @@ static void learn_shared(struct analyse_pipeline *p, const struct analyse_traini
 		if (!l->within && (double)l->kind[k] > analyse_calibration_threshold(&all->kind[k]))
 			usual.kind[k] = NAN;
 	learn_sample(all, &usual, analyse_calibration_learn_gated);
-}
-
-/* True if the rows are known to be free of faults. */
-static bool has_no_faults(const struct analyse_pipeline *p)
-{
-	return p->learning == ANALYSE_LEARN_ALL || p->learning == ANALYSE_LEARN_SCORES;
 }
 
 static bool learns_all(const struct analyse_pipeline *p)
@@ -118,24 +101,10 @@ double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_
 	return analyse_calibration_threshold(c);
 }
 
-/*
- * Returns the share of a run's sum that is independent evidence: by how much its largest step
- * exceeds the usual score, relative to all steps. This is the extremal index, weighted by excess:
- * the steps of a run of smoothed values repeat one event (Leadbetter 1983; runs estimator: Smith,
- * Weissman, J. R. Stat. Soc. B 56, 1994).
- */
-static double independent_share(const struct analyse_pipeline *p)
-{
-	const struct analyse_thresholds *own = &p->own, *all = p->thresholds;
-	double usual = (all->peaks + PRIOR * 0.5) / (all->sums + PRIOR);
-
-	return fmin((own->peaks + PRIOR * usual) / (own->sums + PRIOR), 1);
-}
-
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p)
 {
 	return fmax(analyse_calibration_among(&p->own.run, &p->thresholds->run),
-		    ANALYSE_FAST * analyse_pipeline_threshold(p) / independent_share(p));
+		    ANALYSE_FAST * analyse_pipeline_threshold(p));
 }
 
 /*
@@ -265,10 +234,8 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 
 	memcpy(l.kind, p->step_kind, sizeof(l.kind));
 	if (p->run.steps && !belongs_to_run(p, above)) {
-		struct analyse_training_sample whole = {.score = p->run.peak,
-							.run = p->run.sum,
-							.shadow = NAN,
-							.peak = p->run.peak - usual_score(p)};
+		struct analyse_training_sample whole = {
+			.score = p->run.peak, .run = p->run.sum, .shadow = NAN};
 
 		memcpy(whole.kind, p->run.kind, sizeof(whole.kind));
 		if (learn && !p->run.found)
@@ -289,7 +256,7 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 		p->run.above[p->run.steps % ANALYSE_LATE] = above;
 		p->run.peak = fmaxf(p->run.peak, p->step_score);
 		p->run.steps++;
-		p->run.found |= p->step_anomalous && !has_no_faults(p);
+		p->run.found |= p->step_anomalous;
 	}
 	if (learn)
 		learn_scores_late(p, &l);
@@ -372,56 +339,20 @@ static void learn_errors(struct analyse_pipeline *p, bool learn)
 	}
 }
 
-/* Learns the largest scores of the finished anomaly as those of one step, limited. */
+/* Learns the scores of an anomalous step, limited. */
 static void learn_anomaly(struct analyse_pipeline *p)
 {
-	struct analyse_training_sample l = p->worst;
+	struct analyse_training_sample l = {
+		.score = at_most(p->step_score, analyse_pipeline_threshold(p)),
+		.shadow = at_most(p->step_shadow,
+				  analyse_calibration_threshold(&p->shadow_calibration)),
+	};
 
-	l.score = at_most(l.score, analyse_pipeline_threshold(p));
-	l.run = at_most(l.run, analyse_pipeline_run_threshold(p));
-	l.shadow = at_most(l.shadow, analyse_calibration_threshold(&p->shadow_calibration));
 	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
-		if (!isnan(l.kind[k]))
-			l.kind[k] = at_most(l.kind[k], analyse_pipeline_kind_threshold(p, k));
+		l.kind[k] = isnan(p->step_kind[k]) ? NAN
+						   : at_most(p->step_kind[k],
+							     analyse_pipeline_kind_threshold(p, k));
 	learn_scores(p, &l);
-}
-
-/* Notes the largest scores of the current anomaly. */
-static void extend_anomaly(struct analyse_pipeline *p)
-{
-	struct analyse_training_sample *w = &p->worst;
-	bool first = !(p->worst_verdict > 0);
-
-	w->score = fmaxf(w->score, p->step_score);
-	w->shadow = fmaxf(w->shadow, p->step_shadow);
-	w->run = fmaxf(w->run, analyse_pipeline_run_sum(p));
-	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
-		w->kind[k] = first ? p->step_kind[k] : fmaxf(w->kind[k], p->step_kind[k]);
-	p->worst_verdict = fmaxf(p->worst_verdict, p->step_verdict);
-}
-
-/*
- * Keeps the budget: a threshold that is too low would stay so, as scores above it are not learned.
- * A one-sided CUSUM (Page 1954) counts anomalies whose scores stay below twice the threshold, as
- * false ones do, and subtracts the budget. Above ALLOWED the largest scores of each anomaly are
- * learned; so they are while anomalies are usual.
- */
-static void keep_budget(struct analyse_pipeline *p)
-{
-	if (p->learning != ANALYSE_LEARN_GATED)
-		return;
-	p->doubts = fmax(p->doubts - p->q, 0);
-	if (p->step_anomalous) {
-		extend_anomaly(p);
-		return;
-	}
-	if (!(p->worst_verdict > 0))
-		return;
-	p->doubts += p->worst_verdict < (float)INFLUENCE;
-	if (p->doubts > ALLOWED || p->news > NEWS)
-		learn_anomaly(p);
-	memset(&p->worst, 0, sizeof(p->worst));
-	p->worst_verdict = 0;
 }
 
 void analyse_pipeline_end_step(struct analyse_pipeline *p)
@@ -443,7 +374,6 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	taught = p->learning == ANALYSE_LEARN_SCORES ||
 		 (p->learning != ANALYSE_LEARN_NONE && p->stats.learned >= ANALYSE_SLOW);
 	learn = learns_all(p) && !p->warm.out;
-	keep_budget(p);
 	end_run(p, taught && !is_withheld(p));
 	held = hold_baselines(p);
 	/*
@@ -462,12 +392,12 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 			p->opts.detector->learn(p->detector, &row);
 		if (p->shadow && p->opts.shadow->learn)
 			p->opts.shadow->learn(p->shadow, &row);
+		if (taught && p->learning == ANALYSE_LEARN_GATED && p->step_anomalous)
+			learn_anomaly(p);
 	}
 	later = count_later(p);
 	if (learn || (anomalies_are_usual(p) && p->anomalous == 1))
 		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
-	else if (p->learning == ANALYSE_LEARN_GATED)
-		count = ANALYSE_COUNT_RARE;
 	/*
 	 * The slow baseline does not follow during an anomaly, so that the return to normal is not
 	 * a move.
@@ -489,9 +419,6 @@ void analyse_pipeline_forget(struct analyse_pipeline *p)
 	memset(&p->run, 0, sizeof(p->run));
 	p->news = 0;
 	p->doubtful = 0;
-	p->doubts = 0;
-	memset(&p->worst, 0, sizeof(p->worst));
-	p->worst_verdict = 0;
 	p->late_n = 0;
 	memset(&p->warm, 0, sizeof(p->warm));
 }

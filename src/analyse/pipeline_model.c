@@ -38,9 +38,6 @@ static int thresholds_io(struct analyse_thresholds *t, bool kinds, struct sketch
 {
 	int err = analyse_calibration_io(&t->step, b) ?: analyse_calibration_io(&t->run, b);
 
-	sketch_blob_f64(b, &t->peaks, 0, ANALYSE_SUMS_MAX);
-	sketch_blob_f64(b, &t->sums, 0, ANALYSE_SUMS_MAX);
-
 	/* The calibrations by kind belong to the fleet, not to a pod. */
 	for (uint32_t k = 0; kinds && k < ANALYSE_KINDS && !err; k++)
 		err = analyse_calibration_io(&t->kind[k], b);
@@ -234,8 +231,6 @@ static void merge_thresholds(struct analyse_thresholds *t, const struct analyse_
 {
 	analyse_calibration_merge(&t->step, &from->step);
 	analyse_calibration_merge(&t->run, &from->run);
-	t->peaks = (t->peaks + from->peaks) / 2;
-	t->sums = (t->sums + from->sums) / 2;
 	for (uint32_t k = 0; t->kind && from->kind && k < ANALYSE_KINDS; k++)
 		analyse_calibration_merge(&t->kind[k], &from->kind[k]);
 }

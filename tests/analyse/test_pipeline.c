@@ -295,8 +295,8 @@ static void ten_like_faults_are_all_found(void **state)
 }
 
 /*
- * A job that runs now and then is an anomaly at first. Were only normal steps counted, it would
- * stay one.
+ * A job that runs now and then is an anomaly at first, and so are its next sixteen runs. If only
+ * normal steps were counted, it would stay one.
  */
 static void what_comes_again_and_again_becomes_usual(void **state)
 {
@@ -312,10 +312,10 @@ static void what_comes_again_and_again_becomes_usual(void **state)
 		move_on(&d);
 		d.values[0] = 500;
 		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
-		found += v.anomalous && i <= 3;
+		found += v.anomalous && i <= 10;
 		late += v.anomalous && i > 60;
 	}
-	assert_true(found == 3);
+	assert_true(found >= 9);
 	assert_true(late <= 2);
 	analyse_pipeline_free(d.p);
 }
