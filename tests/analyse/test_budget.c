@@ -12,8 +12,8 @@
 
 #define COLUMNS	 8u
 #define PODS	 3u
-#define SMOOTHED 45u /* rows of a moving mean, as of rate[45s] */
-#define QUIET	 3u  /* rows without an alarm that end it */
+#define SMOOTHED 45u /* number of rows in a moving mean, as in rate[45s] */
+#define QUIET	 3u  /* number of rows without an alarm that end an event */
 
 static const struct analyse_column column[COLUMNS] = {
 	{"cpu_cores", false},	{"memory_bytes", false}, {"latency_p90", false},
@@ -26,13 +26,13 @@ enum shape { INDEPENDENT, SMOOTH, AUTOREGRESSIVE, BURSTY, RARE, RARE_BURSTS, QUA
 struct series {
 	enum shape shape;
 	uint64_t seed;
-	bool learned; /* the rows are learned: what is rare does not occur yet */
+	bool learned; /* true while the rows are learned: rare events do not occur yet */
 	double ring[COLUMNS][SMOOTHED], sum[COLUMNS], last[COLUMNS];
 	uint32_t at, burst;
 	double height;
 };
 
-/* Returns the length of an event that begins in a row with this probability; usually 0. */
+/* Returns the length of an event that begins in a row with probability p; 0: none begins. */
 static uint32_t begin_event(struct series *s, double p, double mean)
 {
 	return noise_uniform(&s->seed) < p ? 1 + (uint32_t)(-mean * log(noise_uniform(&s->seed)))
@@ -195,7 +195,7 @@ static void independent_rows(void **state)
 	hold_budget(INDEPENDENT, MINUTE, 300, 200);
 }
 
-/* Rows of a smoothed series repeat one event: what they add up to is no evidence. */
+/* Rows of a smoothed series repeat one event, so their sum is not evidence. */
 static void smoothed_rows(void **state)
 {
 	(void)state;
@@ -215,7 +215,7 @@ static void bursty_rows(void **state)
 	hold_budget(BURSTY, MINUTE, 300, 200);
 }
 
-/* A gauge that was never 1 while learned is soon known to be so at times. */
+/* A gauge that was never 1 during learning is soon known to be 1 at times. */
 static void rare_values(void **state)
 {
 	(void)state;

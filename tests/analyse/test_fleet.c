@@ -219,8 +219,8 @@ static void add_chains(struct world *w)
 }
 
 /*
- * A fault explains what its callers show, and nothing else: neither another chain of calls, nor
- * another service that the same caller calls.
+ * A fault explains the symptoms of its callers, but not those of another chain of calls, or of
+ * another service with the same caller.
  */
 static void faults_at_once_are_all_found(void **state)
 {

@@ -295,8 +295,8 @@ static void ten_like_faults_are_all_found(void **state)
 }
 
 /*
- * A job that runs now and then is an anomaly at first. Were only normal steps counted, it would
- * stay one.
+ * A job that runs now and then is an anomaly at first. If only normal steps were counted, it would
+ * remain one.
  */
 static void what_comes_again_and_again_becomes_usual(void **state)
 {
