@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * path.c - connects two network namespaces by a path of known delay, losses, order, rate and MTU, on
- * any kernel: each has a TUN device, and this process moves packets between them.
+ * path.c - connects two network namespaces by a path of known delay, losses, order, rate and MTU,
+ * on any kernel: each has a TUN device, and this process moves packets between them.
  *
  *   path PID_A PID_B [-A OPTION...] [-B OPTION...]    options of the direction from A, and from B
  *     -d MS     delay
