@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define ROOM	  8192 /* packets on one way */
-#define OVERTAKEN 64   /* maximum number of packets that overtake a packet */
+#define OVERTAKEN 64   /* maximum number of packets that overtake one */
 #define SECOND	  1000000000ll
 
 struct packet {

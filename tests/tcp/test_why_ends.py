@@ -17,7 +17,7 @@ from support.process import PATIENCE, SCALE, Part, fail, poll, run, skip
 
 EXE, PATH, *NAMES = sys.argv[1:]
 COMM = 'sl-why-ends'
-CONNECTED, CUT, LOOK, SECONDS = 0, 2, 5, 9  # seconds after the start: CUT cuts the path, at LOOK `tcp why` begins
+CONNECTED, CUT, LOOK, SECONDS = 0, 2, 5, 9  # the path is cut, and `tcp why` begins, seconds after the start
 LIFE = 60
 RCVBUF, SNDBUF, RATE = (socket.SOL_SOCKET, socket.SO_RCVBUF), (socket.SOL_SOCKET, socket.SO_SNDBUF), (socket.SOL_SOCKET, 47)
 TCP = socket.IPPROTO_TCP
