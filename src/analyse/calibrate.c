@@ -348,8 +348,8 @@ static void fit_threshold(struct analyse_calibration *c)
 	sort_scores(c, sorted);
 	c->threshold = sorted_quantile(sorted, c->kept, 1 - c->q);
 	/*
-	 * No score has been above t yet. The next one will be with probability 1 / (n + 1)
-	 * (Laplace), by an excess of scale 1, as scores are -log p.
+	 * No score has exceeded t so far. The probability that the next one does is 1 / (n + 1)
+	 * (Laplace). Its excess then has the scale 1, because scores are -log p.
 	 */
 	if (!c->excess_n && c->tail != ANALYSE_TAIL_ANY && c->q * (double)(c->n + 1) < 1)
 		c->threshold = c->t - log(c->q * (double)(c->n + 1));

@@ -417,8 +417,8 @@ static double fault_odds(const struct analyse_suspicion *v, double prior)
 }
 
 /*
- * The odds that a pod's symptoms are its own: the odds of its own fault, or of none, against those
- * of a fault in one of the services below it, or in any other pod between which and it calls run.
+ * The odds that a pod's symptoms are its own: those of its own fault or of no fault, against those
+ * of a fault in a service below it (mine), or in any pod that calls connect with it (alone).
  */
 static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			     uint32_t n, double prior, struct analyse_suspicion *out)
@@ -506,7 +506,10 @@ static uint32_t find_culprit(const struct analyse_culprit *c,
 	return best;
 }
 
-/* The culprit explains what services show whose requests reach it, and those that it calls. */
+/*
+ * The culprit explains what its callers show, direct or indirect, and what the services that it
+ * calls show.
+ */
 static void set_apart(struct analyse_culprit *c, uint32_t culprit)
 {
 	c->service[culprit].apart = false;
@@ -523,8 +526,8 @@ static void set_apart(struct analyse_culprit *c, uint32_t culprit)
 }
 
 /*
- * Several pods may have a fault at once. Weighs those again between which and a culprit no calls
- * run, without the callers that the culprit explains.
+ * Several pods may have a fault at the same time. Weighs the pods again that no calls connect with
+ * a culprit, without the callers whose symptoms the culprit explains.
  */
 static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 		      const struct analyse_observation *seen, uint32_t n, double prior,

@@ -138,8 +138,8 @@ void analyse_normaliser_fetch(const struct analyse_normaliser *n)
 }
 
 /*
- * Returns the move of a column that moves in less than a hundredth of the steps, by how often it
- * moved as far. Beyond the largest distance so far, the power law goes on.
+ * Returns the move of a column that moves in fewer than 1 % of the steps, from the number of times
+ * that it moved as far. Beyond its largest distance so far, the power law continues.
  */
 static float rare_move(const struct analyse_normaliser *n, uint32_t c, float d)
 {

@@ -102,7 +102,7 @@ double analyse_pipeline_threshold(struct analyse_pipeline *p)
 	return analyse_calibration_among(&p->own.step, &p->thresholds->step);
 }
 
-/* The probability of errors is known without any scores, but needs some steps of the pod. */
+/* Errors have a known probability, so they need no scores, but some steps of the pod. */
 static bool counts_errors(const struct analyse_pipeline *p)
 {
 	return (p->learning == ANALYSE_LEARN_WARM || p->learning == ANALYSE_LEARN_GATED) &&
@@ -401,10 +401,10 @@ static void extend_anomaly(struct analyse_pipeline *p)
 }
 
 /*
- * Keeps the budget: a threshold that is too low would stay so, as scores above it are not learned.
- * A one-sided CUSUM (Page 1954) counts anomalies whose scores stay below twice the threshold, as
- * false ones do, and subtracts the budget. Above ALLOWED the largest scores of each anomaly are
- * learned; so they are while anomalies are usual.
+ * Keeps the budget. A threshold that is too low would stay too low, because scores above it are not
+ * learned. A one-sided CUSUM (Page 1954) counts anomalies whose scores stay below twice the
+ * threshold, as those of false ones do, and subtracts the budget. While it exceeds ALLOWED, or
+ * anomalies are usual, the largest scores of each anomaly are learned.
  */
 static void keep_budget(struct analyse_pipeline *p)
 {

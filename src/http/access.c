@@ -301,7 +301,7 @@ static void web_role(struct http_request *req, const char *authorization, struct
 	p->role = BASE_MAX(p->role, role);
 }
 
-/* Whether this server lets local processes read without authentication. */
+/* Returns true if local processes may read without authentication. */
 static bool reads_freely(struct http *h)
 {
 	bool asks;
