@@ -283,7 +283,7 @@ def row():
 # ---- a host whose CPUs are all busy -------------------------------------------------------------------------------
 
 def saturated(seconds=10):
-    """The deadlines of a collector on the host of 256 pods that update without pause on every CPU."""
+    """Deadlines that a collector keeps on a host whose 256 pods update without pause on every CPU."""
     def run(s, *options):
         p = s.start(bench.CPUS, 'collect', '--agent', s.socket, '--mode', 'read_loop', '--json', '--period', '10ms',
                     '--history', '64M', '--duration', f'{seconds + 2}s', *options)

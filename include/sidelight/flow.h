@@ -129,9 +129,9 @@ enum sl_flow_cell {
 	SL_FLOW_RWND_US = SL_FLOW_CELL(6, 4),	/* part of busy time limited by the peer's window */
 	SL_FLOW_SNDBUF_US = SL_FLOW_CELL(6, 5), /* part of busy time limited by the send buffer */
 	/*
-	 * listeners: accept queue length | its limit; connections: turns, the number of times
-	 * that data arrived after data was sent | segments that arrived while less than a segment
-	 * was unsent, as Nagle's algorithm holds it back
+	 * listeners: accept queue length | its limit; connections: turns (times that data arrived
+	 * after data was sent) | segments that arrived while less than a segment was unsent, which
+	 * is how Nagle's algorithm holds data back
 	 */
 	SL_FLOW_BACKLOG = SL_FLOW_CELL(6, 6),
 
@@ -143,8 +143,8 @@ enum sl_flow_cell {
 	/* largest window that the peer offered, bytes | SL_FLOW_OUT_OF() */
 	SL_FLOW_OFFERED_OUT = SL_FLOW_CELL(7, 5),
 	/*
-	 * ms from data sent to the next data received, and from data received to the next data
-	 * sent: the peer's and this end's part of the time between requests and answers
+	 * ms from data sent to data received | ms from data received to data sent: the peer's and
+	 * this end's part of the time of requests and answers
 	 */
 	SL_FLOW_TURNS = SL_FLOW_CELL(7, 6),
 };

@@ -49,7 +49,7 @@ struct sl_store;
  * another version, or inconsistent), ENOMEM, or an errno of open(2) or mmap(2).
  */
 SL_API struct sl_store *sl_store_open(const char *path, char *why, size_t why_bytes);
-/* The same for a descriptor, which remains the caller's and may be closed. */
+/* Like sl_store_open(), for a descriptor, which the caller keeps and may close at once. */
 SL_API struct sl_store *sl_store_open_fd(int fd, char *why, size_t why_bytes);
 SL_API void sl_store_close(struct sl_store *s); /* NULL is ignored */
 

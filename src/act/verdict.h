@@ -107,7 +107,7 @@ struct act_pod_verdict {
 	bool anomalous; /* true while an anomaly is in progress */
 	bool drift;
 	enum act_state state;
-	double least, slowdown; /* from the last finding */
+	double least, slowdown; /* values of the last finding */
 	bool shadow_anomalous;
 	double shadow_score;
 	int64_t begin_ns; /* begin of the current or last anomaly; 0: none yet */

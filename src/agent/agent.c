@@ -334,7 +334,10 @@ static void trim_heap(struct agent *a)
 	a->trimmed = a->n.freed;
 }
 
-/* A helper or a spawner has ended. REST and the tables of eBPF see the ends of theirs. */
+/*
+ * A helper or a spawner has ended. REST and --tcp notice the end of their own helpers by their
+ * sockets.
+ */
 static void check_children(struct agent *a)
 {
 	struct signalfd_siginfo drain;

@@ -76,11 +76,11 @@ struct agent_opts {
 	const struct tcp_filter *tcp_filter; /* selects the connections to record; NULL: all */
 	const char **tcp_devices; /* names of devices for "net"; none: those with hardware */
 	size_t tcp_device_count;
-	struct tcp_loader *tcp_loader; /* agent_tcp_fork(); NULL: agent_new() forks it */
+	struct tcp_loader *tcp_loader; /* from agent_tcp_fork(); NULL: agent_new() forks it */
 	bool unconfined;	       /* let the loader of eBPF programs keep all privileges */
 
 	int children_fd;	    /* base_children_fd(); 0: helpers are not watched */
-	struct base_child *bridges; /* to start again when it ends; or NULL */
+	struct base_child *bridges; /* started again when they end; or NULL */
 };
 
 /*

@@ -504,7 +504,7 @@ static int receive_packet(struct agent *a, struct agent_conn *c)
 		return n == -EAGAIN ? 0 : -1;
 	extra = fds.count > 1 || (fds.truncated && n <= SL_MSG_MAX);
 	a->n.extra_fds += extra;
-	/* An empty packet cannot be told from end of file. */
+	/* An empty packet looks like end of file. */
 	for (unsigned int i = n ? 1 : 0; i < fds.count; i++)
 		agent_closer_later(a, t, fds.fd[i]);
 	if (n == 0)

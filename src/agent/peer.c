@@ -120,8 +120,8 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 	len = sizeof(p->pidfd);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &p->pidfd, &len)) {
 		/*
-		 * Before Linux 6.5, the pidfd comes from the pid. If the connection still exists
-		 * afterwards, the pid was not reused.
+		 * Before Linux 6.5, the pidfd is opened by pid. If the connection still exists
+		 * after that, the pid was not reused.
 		 */
 		struct pollfd still = {.fd = sock, .events = POLLRDHUP};
 

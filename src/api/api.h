@@ -19,7 +19,7 @@ struct dta_store_server;
  */
 int api_register(struct http *http, struct collect_collector *c);
 /*
- * Makes /api/v1/status list a part of this build, by the name of meson's option; a literal. Call it
+ * Adds a part of this build to /api/v1/status. name: a literal, the name of meson's option. Call it
  * after api_register().
  */
 void api_part_add(const char *name);

@@ -91,11 +91,11 @@ char *base_read_file(const char *path, size_t max, size_t *bytes);
  * it belongs to another user, who could change it at any time.
  */
 int base_open_locked(const char *path);
-/* What is wrong with a file that base_open_locked() refused: after "PATH: ". */
+/* Returns why base_open_locked() refused a file, as text to follow "PATH: ". */
 const char *base_open_locked_error(int err);
 /*
- * Creates an empty file of mode 0600 in place of any file or link at path, to be renamed once it is
- * written. Returns NULL with errno.
+ * Creates an empty file of mode 0600 in place of any file or link at path. Write it, then rename
+ * it. Returns NULL with errno.
  */
 FILE *base_create_file(const char *path);
 
@@ -193,9 +193,9 @@ struct base_option {
 };
 
 /*
- * The rows from here to the next such row belong to a part of the program: words name it, option is
- * meson's option, present tells whether this build has it. Without the part, its options are absent
- * from --help and refused in one line that says so. BASE_CORE: the rows belong to every build.
+ * Begins the rows of a part of the program; they end at the next such row. words: its name; option:
+ * meson's option; present: this build has it. If it does not, the part's options are not in --help,
+ * and giving one is an error that says so. BASE_CORE begins rows that every build has.
  */
 #define BASE_PART(words, option, present)                                                      \
 	{                                                                                      \

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/relaxed.h"
 
-#define CALLS_PER_LOOK 64u /* the clock costs more than a step */
+#define CALLS_PER_LOOK 64u /* look at the clock only this often: it costs more than a step */
 
 bool base_budget_spend(struct base_budget *b, uint64_t samples)
 {

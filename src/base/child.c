@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * child.c - this process's side of helpers: starts them through their spawners (spawner.c), and
- * decides what follows when one ends.
+ * child.c - the parent's side of helper processes: starts them through their spawners (spawner.c),
+ * and decides what to do when one ends.
  */
 #include "base/child.h"
 
@@ -26,11 +26,11 @@
 #define STOP_MS	  15000
 #define ANSWER_S  5
 #define KILLED_MS 5000
-#define ENDING_MS 200 /* from the end of a socket to the end of its process */
+#define ENDING_MS 200 /* maximum time from the end of a socket to the end of its process */
 #define DEATHS	  3
 #define DEATHS_NS 60000000000ull
 
-/* A process of this one. */
+/* A child process, and this end of its socket. */
 struct process {
 	pid_t pid; /* 0: none */
 	int sock;
@@ -46,7 +46,7 @@ struct base_child {
 	struct base_child *next;
 	const struct base_child_opts *o;
 	pthread_mutex_t lock;
-	struct process spawner[2]; /* the first one is asked */
+	struct process spawner[2]; /* [1] takes the place of [0] if that ends */
 	struct process helper;
 	struct deaths own, spawners;
 };
@@ -56,14 +56,14 @@ static bool failed;		    /* relaxed */
 
 /* ---- ends ---- */
 
-/* Ends the main thread's loop, as a signal to stop. kill() is forbidden to a confined process. */
+/* Ends the main thread's loop like SIGTERM. A confined process may not call kill(). */
 static void fail_process(void)
 {
 	relaxed_store(failed, true);
 	syscall(SYS_tgkill, getpid(), getpid(), SIGTERM);
 }
 
-/* Returns false if the process has not ended within that time. */
+/* Waits for the process. Returns false if it has not ended within patience_ms. */
 static bool reap(struct process *p, int *status, int patience_ms)
 {
 	pid_t got = 0;
@@ -84,7 +84,7 @@ static bool reap(struct process *p, int *status, int patience_ms)
 	return true;
 }
 
-/* Counts an end and logs it. Returns false if this process ends for it. */
+/* Counts and logs the end of a process. Returns false if this process must end as well. */
 static bool note_end(struct base_child *c, struct deaths *d, const char *what, int status)
 {
 	const bool killed = WIFSIGNALED(status), orderly = !status;
@@ -92,7 +92,7 @@ static bool note_end(struct base_child *c, struct deaths *d, const char *what, i
 	const uint64_t now = base_now_ns();
 	bool often = false;
 
-	/* A helper may end by itself, to start afresh. */
+	/* An orderly end does not count as a death: a helper may end in order to start afresh. */
 	if (!orderly) {
 		often = d->at[0] && now - d->at[0] < DEATHS_NS;
 		memmove(d->at, d->at + 1, sizeof(d->at) - sizeof(*d->at));
@@ -114,7 +114,7 @@ static bool note_end(struct base_child *c, struct deaths *d, const char *what, i
 
 /* ---- spawners ---- */
 
-/* Asks the first spawner. Returns 0, or -errno; -EPIPE: it is gone. */
+/* Sends a request to the first spawner. Returns 0 or -errno; -EPIPE: it is gone. */
 static int ask_spawner(struct base_child *c, const struct base_spawner_ask *ask,
 		       const struct base_child_start *with, struct process *out)
 {
@@ -144,7 +144,10 @@ static int ask_spawner(struct base_child *c, const struct base_spawner_ask *ask,
 	return got < 0 ? (int)got : answer.error;
 }
 
-/* Makes the other spawner the first one, and that one make another. Returns 0 or -EPIPE. */
+/*
+ * If the first spawner is gone, the second takes its place. If there is no second one, forks it.
+ * Returns 0 or -EPIPE.
+ */
 static int replace_spawner(struct base_child *c)
 {
 	const struct base_spawner_ask ask = {.what = BASE_SPAWNER_FORK};
@@ -174,7 +177,10 @@ static int check_spawners(struct base_child *c)
 
 	for (int i = 0; i < 2; i++)
 		if (c->spawner[i].pid && reap(&c->spawner[i], &status, 0)) {
-			/* A spawner never ends by itself. */
+			/*
+			 * A spawner must not end by itself, so even an orderly end counts as a
+			 * death.
+			 */
 			ended = true;
 			if (!note_end(c, &c->spawners, "a spawner", status ?: SIGKILL))
 				return -EPIPE;
@@ -182,7 +188,7 @@ static int check_spawners(struct base_child *c)
 	return ended ? replace_spawner(c) : 0;
 }
 
-/* As ask_spawner(); if the spawner is gone, asks the other one. */
+/* Like ask_spawner(), but if the first spawner is gone, asks the second. */
 static int ask_any(struct base_child *c, const struct base_spawner_ask *ask,
 		   const struct base_child_start *with, struct process *out)
 {
@@ -190,7 +196,7 @@ static int ask_any(struct base_child *c, const struct base_spawner_ask *ask,
 
 	if (err != -EPIPE || relaxed_load(failed))
 		return err;
-	/* One that does not answer counts as ended, too: it does end with its socket. */
+	/* A spawner that does not answer counts as ended: it ends when its socket is closed. */
 	if (c->spawner[0].pid && !reap(&c->spawner[0], &status, ENDING_MS)) {
 		close(c->spawner[0].sock);
 		c->spawner[0] = (struct process){0, -1};
@@ -232,7 +238,7 @@ struct base_child *base_child_fork(const struct base_child_opts *o)
 
 /* ---- the helper ---- */
 
-/* Kills the helper and waits for it. Returns its status. */
+/* Waits for the helper to end, and kills it after patience_ms. Returns its status. */
 static int end_helper(struct base_child *c, int patience_ms)
 {
 	const struct base_spawner_ask ask = {.what = BASE_SPAWNER_KILL, .pid = c->helper.pid};
@@ -254,7 +260,7 @@ int base_child_start(struct base_child *c, const struct base_child_start *with)
 	int status, err = 0;
 
 	pthread_mutex_lock(&c->lock);
-	/* One that was not ready, and is thus still here. */
+	/* A helper that never became ready is still here. */
 	status = c->helper.pid ? end_helper(c, 0) : 0;
 	if (status && !note_end(c, &c->own, c->o->what, status))
 		err = -EPIPE;
@@ -322,7 +328,9 @@ void base_child_stop(struct base_child *c, int patience_ms)
 {
 	pthread_mutex_lock(&c->lock);
 	if (c->helper.pid) {
-		/* Other processes may have copies of the descriptor. */
+		/*
+		 * close() is not enough, because other processes may have copies of the descriptor.
+		 */
 		shutdown(c->helper.sock, SHUT_RDWR);
 		end_helper(c, patience_ms);
 	}

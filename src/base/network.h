@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network.h - networks in CIDR notation (RFC 4632), and which addresses reach other hosts. */
+/* network.h - networks in CIDR notation (RFC 4632), and loopback addresses. */
 #ifndef SL_BASE_NETWORK_H
 #define SL_BASE_NETWORK_H
 
@@ -8,7 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A network, or with a prefix of 128 a single address. IPv4 is mapped: 96 bits longer. */
+/*
+ * A network, or a single address if prefix is 128. IPv4 is mapped to IPv6, so its prefix is 96
+ * longer.
+ */
 struct base_network {
 	struct in6_addr address;
 	uint32_t prefix;
@@ -21,10 +24,10 @@ int base_network_parse(const char *s, size_t bytes, struct base_network *out);
  * 0, -EINVAL or -ENOMEM.
  */
 int base_networks_parse(const char *s, struct base_network **list, size_t *n);
-/* Whether an address, IPv4 mapped, belongs to one of n networks. */
+/* Returns true if one of n networks contains the address. IPv4 addresses are mapped. */
 bool base_networks_have(const struct base_network *list, size_t n, const struct in6_addr *address);
 
-/* Whether an IPv4 or IPv6 address is one that only this host reaches. */
+/* Returns true if only this host can reach the address (IPv4 or IPv6). */
 bool base_is_loopback(const struct sockaddr *a);
 
 #endif

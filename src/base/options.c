@@ -236,14 +236,14 @@ static bool is_present(const struct base_option *o)
 	return !o->part || o->part->max != 0;
 }
 
-/* Formats why an option of an absent part is refused. */
+/* Explains why the option of a missing part is refused. */
 static void explain_absent(const struct base_option *o, char *out, size_t bytes)
 {
 	snprintf(out, bytes, "this build has no %s: rebuild with -D%s=enabled", o->part->name,
 		 o->part->argument);
 }
 
-/* Returns a copy of the table without the rows of parts, which its options refer to instead. */
+/* Returns a copy of the table without the rows that begin parts. Each option points to its part. */
 static struct base_option *copy_table(const struct base_option *table, size_t *count)
 {
 	const struct base_option *part = NULL;
@@ -265,7 +265,7 @@ static struct base_option *copy_table(const struct base_option *table, size_t *c
 	return copy;
 }
 
-/* ---- options that were removed: docs/compatibility.md lists them, too ---- */
+/* ---- removed options, as in docs/compatibility.md ---- */
 
 static const struct removed_option {
 	const char *command, *option, *instead;
@@ -289,7 +289,7 @@ static const struct removed_option {
 	{"replay", "sample-around", "use 'sidelight collect --sample-around'"},
 };
 
-/* Returns what to use instead of an option that the command had once, else NULL. */
+/* Returns what replaces an option that the command had in the past, or NULL. */
 static const char *find_replacement(const struct base_command *cmd, const char *name)
 {
 	for (size_t i = 0; i < sizeof(removed_options) / sizeof(*removed_options); i++) {

@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
-/* FIPS 180-4, 4.2.2 and 5.3.3: fractions of the cube and square roots of the first primes. */
+/* FIPS 180-4, 4.2.2 and 5.3.3: fractional parts of cube and square roots of the first primes. */
 static const uint32_t k[64] = {
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4,
 	0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe,
@@ -28,7 +28,7 @@ static uint32_t rotate_right(uint32_t x, unsigned int n)
 	return x >> n | x << (32 - n);
 }
 
-/* One block is enough for what is hashed here, padding included (5.1.1). */
+/* Inputs are so short that one block holds them with their padding (5.1.1). */
 void base_sha256(const void *data, size_t bytes, uint8_t out[32])
 {
 	const uint64_t bits = htobe64((uint64_t)bytes * 8);

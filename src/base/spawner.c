@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * spawner.c - the process that starts a helper. It is forked before there are threads, secrets and
- * other descriptors, and reads nothing but short messages of its parent: it forks. What it forks
- * are children of its parent, which waits for them, and end with it.
+ * other descriptors. All it does is read short messages from its parent, and fork or kill. The
+ * processes that it forks are its siblings: the parent waits for them, and they end with the
+ * parent.
  */
 #include "base/spawner.h"
 
@@ -35,7 +36,7 @@ static void leave_behind(int sock)
 	close_range(BASE_CHILD_SOCK + 1, ~0u, 0);
 }
 
-/* The kernel kills this process when the thread that forked it, or its spawner, ends. */
+/* The kernel kills this process when the thread that forked it, or forked its spawner, ends. */
 static void die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -43,13 +44,15 @@ static void die_with(pid_t parent)
 		_exit(0);
 }
 
-/* fork(), but the new process becomes a sibling. */
+/* Like fork(), but the new process is a sibling. */
 static pid_t fork_sibling(void)
 {
 	return (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
 }
 
-/* Forks a sibling with a socket to the parent. Returns 1 in it; in the spawner, 0 or -errno. */
+/*
+ * Forks a sibling with a socket to the parent. Returns 1 in the sibling, 0 or -errno in this one.
+ */
 static int make_sibling(pid_t parent, struct base_spawner_answer *answer, int *theirs)
 {
 	int pair[2];
@@ -75,7 +78,7 @@ static int make_sibling(pid_t parent, struct base_spawner_answer *answer, int *t
 	return 1;
 }
 
-/* Serves one message. Returns false at the end. In a new spawner, it returns true as well. */
+/* Handles one message. Returns false when the parent is gone, true also in a new spawner. */
 static bool serve_parent(const struct base_child_opts *o, pid_t parent)
 {
 	static char packet[sizeof(struct base_spawner_ask) + BASE_CHILD_MESSAGE];

@@ -16,7 +16,7 @@ struct base_spawner_ask {
 	pid_t pid;
 };
 
-/* With the parent's end of the new process's socket, if there is one. */
+/* Sent with the parent's end of the new process's socket, if there is a new process. */
 struct base_spawner_answer {
 	int error; /* 0 or -errno */
 	pid_t pid;

@@ -31,8 +31,9 @@ struct bridge_otlp {
 	void *arg;
 	/* sink of the resource; NULL: it is refused, or this is only a check */
 	struct bridge_sink *sink;
-	bool check;		     /* the body is only checked; no points are taken */
-	struct base_budget messages; /* those that may still come, and the time for the check */
+	bool check; /* the body is only checked; no points are taken */
+	/* number of messages that may still follow; deadline of the check */
+	struct base_budget messages;
 	uint32_t resources;
 
 	struct bridge_label labels[LABELS_MAX];

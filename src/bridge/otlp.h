@@ -25,13 +25,13 @@ typedef struct bridge_sink *bridge_otlp_resource(void *arg, struct bridge_text s
 						 struct bridge_text instance);
 
 /*
- * Limits of a body, whose bytes say little about the work that it means: an empty message takes two
- * bytes. Messages are all parts of a body: resources, scopes, metrics, points, attributes,
- * exemplars and so on; of JSON, all values.
+ * Limits of a body. Its size says little about the work that it causes, because an empty message
+ * takes only two bytes. Each part of a body is a message: resources, scopes, metrics, points,
+ * attributes, exemplars and so on; in JSON, each value.
  */
 #define BRIDGE_OTLP_RESOURCES 4096u
 #define BRIDGE_OTLP_MESSAGES  500000u
-#define BRIDGE_OTLP_NS	      5000000000ull /* time to check a body */
+#define BRIDGE_OTLP_NS	      5000000000ull /* time limit of the check */
 
 enum bridge_otlp_cost {
 	OTLP_COST_NONE,
@@ -52,12 +52,12 @@ struct bridge_otlp_counts {
 	uint64_t refused;
 	/* exemplars that exceeded the number per point, or were too long */
 	uint64_t exemplars_left_out;
-	enum bridge_otlp_cost cost; /* limit that refused the body */
+	enum bridge_otlp_cost cost; /* the limit for which the body was refused */
 };
 
 /*
- * Returns 0, or, if nothing was taken, -EINVAL (malformed), -E2BIG (more than a limit) or -ENOMEM.
- * counts are added up.
+ * Returns 0; or, with nothing taken, -EINVAL (malformed), -E2BIG (a limit was exceeded) or -ENOMEM.
+ * Adds to counts.
  */
 int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 		     bridge_otlp_resource *resource, void *arg, struct bridge_otlp_counts *counts,
@@ -109,7 +109,7 @@ int bridge_otlp_read_traces(struct bridge_otlp *o, const void *body, size_t byte
 enum bridge_otlp_signal { OTLP_METRICS, OTLP_TRACES };
 uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, enum bridge_otlp_signal signal,
 			     size_t *out_bytes, struct bridge_error *error);
-/* Whether a text has at most BRIDGE_OTLP_MESSAGES values; counts commas and brackets. */
+/* Returns true if the text has at most BRIDGE_OTLP_MESSAGES values; counts commas and brackets. */
 bool bridge_otlp_json_short(const char *text, size_t bytes);
 
 #endif

@@ -12,16 +12,16 @@ static inline struct bridge_text bridge_otlp_text(struct base_pb p)
 }
 
 /*
- * Counts a message of the body that is being read. Returns false, as for a malformed body, if it is
- * one too many.
+ * Counts a message of the current body. Returns false if there are too many: treat the body as
+ * malformed.
  */
 bool bridge_otlp_message(struct bridge_otlp *o, bool resource);
-/* Begins to read a body, of JSON or not. Returns 0 or -E2BIG with an error. */
+/* Begins to read a body; json: it is JSON. Returns 0, or -E2BIG with an error. */
 int bridge_otlp_begin(struct bridge_otlp *o, const char *body, size_t bytes, bool json,
 		      struct bridge_otlp_counts *counts, struct bridge_error *error);
-/* Why reading failed: returns -E2BIG with an error if a limit did it, otherwise 0. */
+/* Call when reading failed. Returns -E2BIG with an error if a limit was the reason, otherwise 0. */
 int bridge_otlp_refused(const struct bridge_otlp *o, struct bridge_error *error);
-/* Begins to read the body again, which has passed the check: only its messages are limited. */
+/* Begins to read a checked body again. This time, only the number of its messages is limited. */
 void bridge_otlp_again(struct bridge_otlp *o);
 
 /* Gets a Resource's service.name and service.instance.id, empty if absent. False: malformed. */

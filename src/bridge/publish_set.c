@@ -85,7 +85,7 @@ static struct sl_metric_opts opts_of(const struct bridge_publisher *p, enum brid
 	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = p->name, .help = p->help,
 					  .unit = *p->unit ? p->unit : NULL, .mirror = true);
 
-	/* Label names may also be any UTF-8, and are not known yet. */
+	/* The labels follow later, and their names may contain any UTF-8. */
 	o.utf8 = true;
 	if (o.unit && !is_plain(o.unit))
 		o.unit = NULL;

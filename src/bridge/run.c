@@ -190,7 +190,7 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 	return n;
 }
 
-/* Waits for the end, and sees to the spawners of OTLP's server. Returns an exit code. */
+/* Waits for the end, and replaces spawners of OTLP's server. Returns an exit code. */
 static int stay(const struct bridge_worker *w, bool serves)
 {
 	const char *name[2];
@@ -249,7 +249,7 @@ int bridge_run(const struct bridge_opts *o, int sock)
 	if (otlp.server)
 		start_thread(&otlp.part, &w, otlp_main, &otlp);
 	code = stay(&w, otlp.server);
-	if (code) /* with all threads */
+	if (code) /* the process ends without joining its threads */
 		return code;
 	for (size_t i = 0; i < o->scrapes.n; i++) {
 		join_thread(&scrapes[i]);

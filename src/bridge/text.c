@@ -290,7 +290,7 @@ static int read_lines(struct bridge_text_parser *p)
 		next = end ? end + 1 : p->end;
 		end = end ?: p->end;
 		p->line++;
-		/* A value takes a line, and those that describe families are fewer. */
+		/* Values take a line each, and fewer lines describe families. */
 		if (p->line > 2 * p->limits.values)
 			return bridge_fail(p->error, -E2BIG, p->line, "more than %zu lines",
 					   2 * p->limits.values);

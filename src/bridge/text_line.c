@@ -7,7 +7,7 @@
 #include "base/grow.h"
 #include "bridge/text_internal.h"
 
-/* maximum number of labels of a sample: sorting them is not linear */
+/* maximum number of labels per sample, because sorting them takes more than linear time */
 #define LABELS_MAX	    1024u
 #define EXEMPLAR_CHARACTERS 128u /* maximum length of an exemplar's labels in OpenMetrics 1.0 */
 

@@ -280,7 +280,7 @@ void cli_collect_path(struct base_confine_opts *c, const char *path)
 		c->any_path = true; /* more files than entries in paths */
 }
 
-/* Calls a function of each part that has it, until one fails. Evaluates to its exit code. */
+/* Calls this function of each part that has one, until one fails. Evaluates to its exit code. */
 #define EACH_PART(function, ...)                                                          \
 	({                                                                                \
 		int code_ = BASE_EXIT_OK;                                                 \
@@ -430,7 +430,7 @@ static bool any_far(const struct base_strings *agents)
 	return any_of(agents, fabric_is_far);
 }
 
-/* Drops privileges. Memory that a device accesses stays locked. */
+/* Drops privileges that are not needed from now on. */
 static int confine_collector(const struct cli_collect_settings *s)
 {
 	struct http_files files = {0};
@@ -489,7 +489,9 @@ static int run_collector(struct cli_collect_run *r)
 	return code;
 }
 
-/* Forks what starts other processes before there are secrets, threads and open descriptors. */
+/*
+ * Forks everything that starts processes, before there are secrets, threads and open descriptors.
+ */
 static int run_apart(const struct base_command *self, struct cli_collect_settings *s)
 {
 	struct fabric_opts *f = &s->c.fabric;

@@ -83,7 +83,7 @@ static int dump_file(const char *path)
 }
 
 #if !HAVE_DTA
-#define cli_query_export_file(...) BASE_EXIT_USAGE /* --export is refused before */
+#define cli_query_export_file(...) BASE_EXIT_USAGE /* never called: --export was refused before */
 #endif
 
 /* Processes: each memfd of a process that holds a region */

@@ -42,7 +42,7 @@ struct translate {
 	/* Addresses of the first worker's sockets: those of --listen, then of --input. */
 	struct sockaddr_in6 where[DTA_TRANSLATE_INPUTS];
 	char device_address[DTA_TRANSLATE_INPUTS][280];
-	struct base_network *allow; /* of --allow-from */
+	struct base_network *allow; /* networks in --allow-from */
 	struct dta_map *devices;    /* mapping of --map, or the default mapping */
 	int stop;
 };
@@ -182,7 +182,7 @@ static bool open_xdp(struct translate *t, char *error, size_t bytes)
 }
 #endif
 
-/* A packet of a device proves nothing, and a report only where its tenant has a key. */
+/* Packets of devices are not authenticated, and reports only if their tenant has a key. */
 static bool may_listen(const struct translate *t, const struct sockaddr_in6 *at,
 		       const char *address, char *error, size_t bytes)
 {
@@ -437,7 +437,7 @@ static int read_secret(struct translate *t)
 	return BASE_EXIT_OK;
 }
 
-/* Host of the sockets whose address is not given. */
+/* Returns the host for sockets whose address was not given. */
 static const char *own_host(const struct translate *t)
 {
 	return t->allow || t->insecure ? "" : "127.0.0.1";

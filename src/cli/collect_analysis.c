@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * collect_analysis.c - what 'sidelight collect' finds in the values: anomalies and alerts, kept
- * traces, and the state of services.
+ * collect_analysis.c - the analysis of 'sidelight collect': anomalies and alerts, kept traces, and
+ * the state of services.
  */
 #include <errno.h>
 #include <string.h>

@@ -36,7 +36,7 @@ static int add_routes(struct cli_collect_run *r, struct http *http)
 	return r->stores ? api_dta(http, r->stores) : 0;
 }
 
-/* The file of stores may name any path later. */
+/* The file of stores may be reloaded and then name any path. */
 static void add_paths(const struct cli_collect_settings *s, struct base_confine_opts *c,
 		      struct http_files *files)
 {

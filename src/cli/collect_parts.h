@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collect_parts.h - how parts of 'sidelight collect' take part in it. The command knows no part:
- * meson makes the list of those in this build, and each has a file collect_NAME.c.
+ * collect_parts.h - the optional parts of 'sidelight collect'. The command does not know them by
+ * name: meson lists those in this build, and each has a file collect_NAME.c.
  */
 #ifndef SL_CLI_COLLECT_PARTS_H
 #define SL_CLI_COLLECT_PARTS_H
@@ -20,7 +20,7 @@
 #include "collect/trace/trace.h"
 #include "http/files.h"
 
-/* The options. */
+/* Options of the command and its parts. */
 struct cli_collect_settings {
 	struct base_strings agents;
 	const char *mode, *cpus, *realtime, *csv, *dta, *secret, *ephemeral, *kafka, *kafka_offsets;
@@ -37,7 +37,7 @@ struct cli_collect_settings {
 	struct collect_tracer_opts t;
 };
 
-/* A collector that is being made or runs. NULL: not requested, or not in this build. */
+/* A collector, from its creation to its end. NULL: not requested, or not in this build. */
 struct cli_collect_run {
 	struct cli_collect_settings *set;
 	struct collect_collector *c;
@@ -45,8 +45,8 @@ struct cli_collect_run {
 	struct collect_discover *discover;
 	struct cli_collect_server server;
 	struct collect_receivers receivers;
-	int reload; /* descriptor of SIGHUP; -1: none */
-	/* Set by parts. */
+	int reload; /* signalfd of SIGHUP; -1: none */
+	/* Set by parts: */
 	struct collect_live *live;
 	struct collect_services *services;
 	struct collect_tracer *tracer;
@@ -54,18 +54,18 @@ struct cli_collect_run {
 	struct dta_store_server *stores;
 	struct export_kafka *kafka;
 	struct collect_reports *reports;
-	const char *dta_address; /* shown when ready */
+	const char *dta_address; /* for the ready line */
 	/* Called for each anomaly that began or ended, as in collect_live_listen(). */
 	bool (*on_anomaly)(void *arg, const struct act_anomaly *a);
 	void *on_anomaly_arg;
-	/* Of the command. */
+	/* Used by the command only: */
 	uint64_t ready; /* 1 + the number of hosts in the last ready line */
 	uint64_t alive_ns, alive_at;
 };
 
 /*
- * A part, in the order of calls; each function may be NULL. Functions that return an int return an
- * exit code after printing an error. A part does nothing unless its options ask for it.
+ * A part. Its functions are called in this order; each may be NULL. Those that return an int return
+ * an exit code, after printing an error. A part does nothing unless its options request it.
  */
 struct cli_collect_part {
 	/* Checks the options and completes the settings. */
@@ -78,12 +78,15 @@ struct cli_collect_part {
 	void (*paths)(const struct cli_collect_settings *s, struct base_confine_opts *c,
 		      struct http_files *files);
 	/*
-	 * These start threads, which connect to other hosts: with RDMA, only after the change of
-	 * credentials (agent.h). start: before the collector starts; follow: after it.
+	 * Start threads that connect to other hosts. With RDMA, this is possible only after the
+	 * change of credentials (agent.h). start: before the collector starts; follow: after it.
 	 */
 	int (*start)(struct cli_collect_run *r);
 	int (*follow)(struct cli_collect_run *r);
-	/* In reverse order of the list. stop: before the collector is freed; free: after it. */
+	/*
+	 * Called in reverse order of the parts. stop: before the collector is freed; free: after
+	 * it.
+	 */
 	void (*stop)(struct cli_collect_run *r);
 	bool (*free)(struct cli_collect_run *r); /* false: something could not be saved */
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect_reports.c - items of lists to Kafka, in builds with both DTA and Kafka. */
+/* collect_reports.c - sends the items of lists to Kafka, in builds with both DTA and Kafka. */
 #include <string.h>
 
 #include "cli/collect_parts.h"

@@ -13,13 +13,13 @@
 #include "cli/common/common.h"
 
 struct command {
-	/* command of this program; NULL: a separate program in package, or absent */
+	/* NULL: the command is a program of its own, in package, or missing from this build */
 	const struct base_command *own;
 	const char *package, *name, *summary;
-	struct base_option part; /* what the command belongs to */
+	struct base_option part; /* the part that the command belongs to */
 };
 
-/* A command of this program. have: 1 or 0, whether this build has it. */
+/* A command in this program. have: 1 if this build has it, otherwise 0. */
 #define OWN(have, command, its_name, ...) OWN_(have, command, its_name, __VA_ARGS__)
 #define OWN_(have, command, its_name, ...)                                          \
 	{                                                                           \

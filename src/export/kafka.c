@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * kafka.c - the collector's side: a queue, and a thread that empties it into the stream of the
- * program sidelight-kafka. The program opens a stream each time it starts. A message whose
- * stream ends before its outcome came is counted as failed; one that is queued waits for the next.
+ * kafka.c - the collector's side: a queue, and a thread that writes it to a stream to the program
+ * sidelight-kafka. The program opens a new stream each time it starts. When a stream ends, messages
+ * without an outcome count as failed; queued messages wait for the next stream.
  */
 #include "export/kafka.h"
 
@@ -44,7 +44,7 @@ struct export_kafka {
 	pthread_mutex_t lock;
 	struct kafka_message *first, **last; /* under lock */
 	size_t bytes;
-	bool ended; /* under lock: this process ends */
+	bool ended; /* under lock: no stream will follow */
 	uint64_t sent[EXPORT_KAFKA_KINDS];
 	uint64_t delivered[EXPORT_KAFKA_KINDS], failed[EXPORT_KAFKA_KINDS],
 		full[EXPORT_KAFKA_KINDS], waiting[EXPORT_KAFKA_KINDS];
@@ -218,7 +218,10 @@ static void serve_stream(struct export_kafka *k, int stream)
 	fail_sent(k);
 }
 
-/* The stream of the next program; -1: stop, or this process ends because the program can't run. */
+/*
+ * Waits for the stream of the next program. Returns -1 if stopped, or if the program can't run and
+ * this process is therefore ending.
+ */
 static int next_stream(struct export_kafka *k)
 {
 	while (!relaxed_load(k->stop)) {

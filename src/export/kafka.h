@@ -33,14 +33,14 @@ struct export_kafka_stats { /* messages of one kind */
 struct export_kafka;
 
 /*
- * Forks the spawners of sidelight-kafka (base/child.h), which reads this file. Call it before there
- * are threads and secrets. Returns NULL with one line in error.
+ * Forks the spawners of sidelight-kafka (base/child.h), which reads the file at path. Call before
+ * there are threads and secrets. Returns NULL with one line in error.
  */
 struct export_kafka *export_kafka_fork(const char *path, bool unconfined, char *error,
 				       size_t error_bytes);
 /*
- * Starts the program. Returns 0, or -errno with one line in error; the line is empty if the program
- * has logged the reason. export_kafka_start() starts the thread.
+ * Starts the program, but not the thread (export_kafka_start()). Returns 0, or -errno with one line
+ * in error; the line is empty if the program has logged the reason.
  */
 int export_kafka_open(struct export_kafka *k, char *error, size_t error_bytes);
 /* Returns 0, or -errno with one line in error. */

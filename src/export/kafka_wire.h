@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kafka_wire.h - messages on a stream between a collector and its program sidelight-kafka. */
+/* kafka_wire.h - messages on the stream between a collector and its sidelight-kafka. */
 #ifndef SL_EXPORT_KAFKA_WIRE_H
 #define SL_EXPORT_KAFKA_WIRE_H
 
@@ -14,7 +14,7 @@ struct export_kafka_header {
 };
 
 /*
- * Sent back: how many messages were delivered or failed since the last time, and errors of brokers.
+ * Sent back: numbers of messages delivered and failed, and of brokers' errors, since the last time.
  */
 struct export_kafka_outcomes {
 	uint32_t delivered[EXPORT_KAFKA_KINDS], failed[EXPORT_KAFKA_KINDS],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote_label.h - labels as messages of Prometheus' protocols. */
+/* remote_label.h - labels in the protobuf format of Prometheus' protocols. */
 #ifndef SL_EXPORT_REMOTE_LABEL_H
 #define SL_EXPORT_REMOTE_LABEL_H
 
@@ -12,7 +12,7 @@ struct export_label {
 	const char *name, *value, *more; /* the value is the concatenation of value and more */
 };
 
-/* Returns the size of a field with n bytes. */
+/* Returns the size of a field of n bytes, with its header. */
 static inline size_t export_label_field(size_t n)
 {
 	return 1 + export_pb_varint_bytes(n) + n;

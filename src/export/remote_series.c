@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* remote_series.c - series as in Prometheus' protocols: their labels, sorted and as protobuf. */
+/* remote_series.c - series in the format of Prometheus' protocols: labels sorted, as protobuf. */
 #include <stdlib.h>
 #include <string.h>
 

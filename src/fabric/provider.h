@@ -70,7 +70,10 @@ void fabric_went_down(struct fabric *f, uint64_t now_ns);
 
 /* True if a request has waited for timeout_ns or longer (0: no limit). */
 bool fabric_is_late(uint64_t posted_ns, uint64_t now_ns, uint64_t timeout_ns);
-/* The same for the oldest request; also records the failure. The caller ends the connection. */
+/*
+ * Like fabric_is_late() for the oldest request. If it is late, also records the failure; the caller
+ * must then end the connection.
+ */
 bool fabric_got_no_answer(struct fabric *f, uint64_t posted_ns, uint64_t now_ns,
 			  uint64_t timeout_ns);
 

@@ -6,8 +6,9 @@
  * A web page in the operator's browser is an untrusted client that can reach loopback. It can send
  * requests, but it can't omit Origin from a POST. It can't set Content-Type or Authorization
  * without a preflight, which is never granted. It can't read an answer either, unless its own name
- * resolves to loopback (DNS rebinding), which shows in Host. But it can cause work that it gains
- * nothing from: costly routes refuse pages of other sites, which Sec-Fetch-Site or Origin shows.
+ * resolves to loopback (DNS rebinding), which shows in Host. But a request causes work even if its
+ * answer can't be read. Costly routes therefore refuse requests of other sites' pages, which
+ * Sec-Fetch-Site or Origin reveals.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -300,7 +301,7 @@ static void web_role(struct http_request *req, const char *authorization, struct
 	p->role = BASE_MAX(p->role, role);
 }
 
-/* Whether this server lets local processes read without authentication. */
+/* Returns true if local processes may read without authentication. */
 static bool reads_freely(struct http *h)
 {
 	bool asks;

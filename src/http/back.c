@@ -59,7 +59,7 @@ static void end_request(struct http_slot *slot)
 		http_queue_drop(req);
 }
 
-/* Returns true if the request waits for its handler, otherwise it is answered. */
+/* Returns true if the request is queued; otherwise it has been answered. */
 static bool handle_request(struct http_request *req)
 {
 	http_access_headers(req);
@@ -188,7 +188,7 @@ static int on_ask(struct http_channel *ch, const struct http_message *m)
 	return err == -ENOMEM ? drop_request(ch, 0) : err;
 }
 
-/* n: bytes of the piece, or -errno */
+/* n: length of the piece, or -errno */
 static int send_piece(struct http_channel *ch, uint32_t slot, const char *piece, ssize_t n)
 {
 	const struct http_message m = {.type = n < 0 ? HTTP_BROKEN : HTTP_DATA,
@@ -240,7 +240,7 @@ void http_back_wake(struct http *h, uint32_t slot, uint32_t serial)
 
 	pthread_mutex_lock(&h->say);
 	pthread_mutex_lock(&h->lock);
-	/* A front that does not read these few bytes is lost: the keeper starts another. */
+	/* A front that cannot take so few bytes is stuck: end it, and the keeper starts another. */
 	if (h->control >= 0 &&
 	    send(h->control, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(m))
 		http_message_hang_up(h->control);
@@ -604,7 +604,7 @@ static void *keep_front(void *arg)
 			err = launch_front(h, error, sizeof(error));
 			if (!err)
 				break;
-			if (err == -EPIPE) /* its spawners have ended, and so does this process */
+			if (err == -EPIPE) /* its spawners have ended, so this process is ending */
 				return NULL;
 			base_log_limited(BASE_ERROR, "http", "%s", error);
 			if (pause_for(h, PAUSE_NS))

@@ -12,11 +12,11 @@
 
 struct pieces {
 	struct http_server *server;
-	struct http_connection *c; /* only for body_read() */
+	struct http_connection *c; /* used only by body_read() */
 	uint32_t slot, serial;
 	uint64_t left;		/* bytes not passed to the client yet; UINT64_MAX: not known */
 	bool more;		/* the back has more pieces */
-	bool later;		/* the next piece comes later */
+	bool later;		/* the next piece was not ready: TAKE it */
 	struct http_gzip *gzip; /* NULL: the body is sent as it is */
 	size_t bytes, given;	/* size of the current piece, and the part already passed on */
 	unsigned char piece[HTTP_PIECE];
@@ -25,8 +25,8 @@ struct pieces {
 /* ---- pieces ---- */
 
 /*
- * Fetches the next piece into b->piece. Returns its length; 0: end; -EAGAIN: the connection is
- * suspended until there is one; or -EIO.
+ * Fetches the next piece into b->piece. Returns its length; 0 at the end; -EAGAIN if it is not
+ * ready, and the connection is suspended until it is; or -EIO.
  */
 static ssize_t fetch_piece(struct pieces *b)
 {
@@ -70,7 +70,7 @@ static ssize_t read_plain(struct pieces *b, char *buf, size_t max)
 	return n;
 }
 
-/* For http_gzip_read(). */
+/* Callback of http_gzip_read(). */
 static ssize_t next_piece(void *arg, const unsigned char **piece)
 {
 	struct pieces *b = arg;
@@ -91,7 +91,7 @@ static ssize_t body_read(void *arg, uint64_t pos, char *buf, size_t max)
 		max = HTTP_PIECE;
 	n = b->gzip ? http_gzip_read(b->gzip, buf, max, next_piece, b) : read_plain(b, buf, max);
 	if (n == -EAGAIN)
-		return 0; /* called again when the connection is resumed */
+		return 0; /* libmicrohttpd calls again when the connection is resumed */
 	if (n == 0)
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	if (n < 0)

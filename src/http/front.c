@@ -85,7 +85,7 @@ void http_front_refused(struct http_server *s, enum http_refusal cause)
 	pthread_mutex_unlock(&s->shakes);
 }
 
-/* ---- answers that come later ---- */
+/* ---- answers that are not ready yet ---- */
 
 #define OF_CONTROL UINT64_MAX /* data of the control socket's event */
 
@@ -98,14 +98,14 @@ void http_front_await(struct http_server *s, struct http_connection *c)
 	pthread_mutex_lock(&s->lock);
 	c->awaits = true;
 	pthread_mutex_unlock(&s->lock);
-	/* If this fails, the answer comes, but is not given up when the client leaves. */
+	/* If this fails, the answer still arrives, but the work goes on if the client leaves. */
 	epoll_ctl(s->awaited, EPOLL_CTL_ADD, c->fd, &e);
 	http_front_tell(s, HTTP_AWAIT, c->slot, c->serial);
 }
 
 /*
- * Resumes a connection, unless it waits no longer. It cannot end meanwhile, because nothing else
- * resumes it.
+ * Resumes a connection if it is still waiting. c is valid without the lock, because a connection
+ * does not end while it is suspended.
  */
 static void resume_connection(struct http_server *s, uint32_t slot, uint32_t serial, bool left)
 {

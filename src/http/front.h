@@ -39,8 +39,8 @@ struct http_connection {
 	uint64_t deadline_ns, answer_ns; /* answer_ns: start of the current answer */
 	bool shut, answering;
 	/*
-	 * for an answer of the back that comes later: whether libmicrohttpd waits for it, and
-	 * whether the client left meanwhile
+	 * For an answer that the back does not have yet: the suspended connection; whether it is
+	 * suspended; whether its client left meanwhile.
 	 */
 	struct MHD_Connection *connection;
 	bool awaits, left;
@@ -50,7 +50,7 @@ struct http_server {
 	struct http_front_config c;
 	struct MHD_Daemon *daemon;
 	int listen_fd, control;
-	int awaited; /* epoll: the control socket, and the clients of answers that come later */
+	int awaited; /* epoll: the control socket, and clients that wait for answers */
 	int channels[HTTP_THREADS + 1]; /* with TLS, the last one is for handshakes */
 	pthread_mutex_t shakes;		/* protects the channel for handshakes */
 	struct http_tls *tls;		/* protected by lock; or NULL */
@@ -83,7 +83,7 @@ struct http_client_request {
 	bool bad_uri;		   /* the URI contains a NUL */
 	bool too_large;		   /* the request's body exceeds the limit */
 	bool ambiguous;		   /* answered with 400 */
-	bool later;		   /* the back's answer comes later */
+	bool later;		   /* the back does not have the answer yet */
 	bool close;		   /* close the connection after the answer */
 	unsigned char *body;
 	size_t body_bytes, body_room, discarded;
@@ -102,8 +102,9 @@ __attribute__((noreturn)) void http_front_serve(const struct http_front_config *
  */
 int http_front_channel(struct http_server *s);
 /*
- * Suspends a connection until the back has its answer or piece, or the client leaves. Its
- * caller is then called again, with .left set if the client has left.
+ * Suspends a connection until the back has its answer or piece, or until the client leaves.
+ * libmicrohttpd then calls answer_request() or body_read() again; .left tells whether the client
+ * left.
  */
 void http_front_await(struct http_server *s, struct http_connection *c);
 void http_front_tell(struct http_server *s, enum http_message_type type, uint32_t slot,
@@ -122,8 +123,8 @@ void http_front_short_of(const char *what);
 /* ---- body.c ---- */
 
 /*
- * Makes the response from the HEAD on this thread's channel, or suspends the connection if that
- * comes later: then there is no response yet.
+ * Receives the HEAD on this thread's channel and makes the response. If the back has no answer yet,
+ * suspends the connection instead, and makes no response.
  */
 void http_body_answer(struct http_client_request *req);
 
@@ -138,8 +139,7 @@ int http_relay_start(struct http_server *s);
 struct http_relay *http_relay_enter(struct http_server *s, int fd, int *client);
 void http_relay_leave(struct http_server *s, struct http_relay *r);
 /*
- * Returns what is known about the client from TLS; .peer is not set. *names is valid as long as the
- * relay.
+ * Returns what TLS tells about the client; .peer is not set. *names is valid as long as the relay.
  */
 struct http_message_open http_relay_who(const struct http_relay *r, const char **names);
 

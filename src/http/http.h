@@ -35,9 +35,9 @@ struct http_caller {
 
 /*
  * A handler calls exactly one http_reply function and returns. Handlers run on several server
- * threads and must not wait, because other connections share the thread, unless the route is
- * costly. Strings obtained from the request are valid until the handler returns. A handler of GET
- * also answers HEAD.
+ * threads. They must not wait, because other connections share the thread; those of costly routes
+ * may. Strings obtained from the request are valid until the handler returns. A handler of GET also
+ * answers HEAD.
  */
 typedef void (*http_handler)(struct http_request *req, void *arg);
 
@@ -58,9 +58,9 @@ struct http_opts {
 	unsigned int timeout_s;
 	unsigned int threads; /* number of threads; 0: 2 */
 	/*
-	 * Limits of costly requests (http_route_costly()): how many run at a time, 0: 2; the time
-	 * of one, including its wait, 0: 10 s; and the number of samples that one may touch, 0: 50
-	 * million
+	 * limits of costly requests (http_route_costly()): number that run at the same time, 0: 2;
+	 * time of each, including its wait in the queue, 0: 10 s; samples that each may touch, 0:
+	 * 50 million
 	 */
 	unsigned int query_concurrency;
 	uint64_t query_timeout_ns, query_samples;
@@ -98,8 +98,8 @@ struct http_opts {
 	void (*forget)(void *arg, struct http_caller *caller);
 	void *identify_arg;
 	/*
-	 * what starts fronts; the caller frees it after http_free(). NULL: http_new() forks
-	 * processes for it, with a copy of this process's memory
+	 * starts fronts; the caller frees it after http_free(). NULL: http_new() forks the
+	 * spawners, which then have a copy of this process's memory
 	 */
 	struct http_front *front;
 	uint64_t *refused; /* counters of refusals, [HTTP_REFUSALS]; NULL: the server's own */
@@ -108,7 +108,7 @@ struct http_opts {
 /*
  * Forks the spawners of fronts (base/child.h), for one server at a time. Call it before there are
  * threads, secrets or other descriptors: fronts get a copy of all memory, but no descriptor except
- * standard error. Returns NULL with errno. http_front_end() ends them; NULL is ignored.
+ * standard error. Returns NULL with errno. End them with http_front_end(), which ignores NULL.
  */
 struct http_front *http_front_fork(bool unconfined);
 void http_front_end(struct http_front *front);
@@ -133,10 +133,10 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 int http_route(struct http *h, const char *method, const char *path, enum http_role needs,
 	       http_handler fn, void *arg);
 /*
- * As http_route(), for a request that takes long. Its handler runs on a thread of its own kind, so
- * that others never wait for it; a few wait in a queue (queue.c), the rest is answered with 503.
- * Pages of other sites may not cause it. The handler observes http_budget(). Its caller's .of is
- * NULL.
+ * Like http_route(), for requests that take long. Their handlers run on separate threads, so that
+ * other requests never wait for them. A few requests wait in a queue (queue.c); beyond that, they
+ * are answered with 503. Requests of other sites' pages are refused. The handler must observe
+ * http_budget(). The caller's .of is NULL.
  */
 int http_route_costly(struct http *h, const char *method, const char *path, enum http_role needs,
 		      http_handler fn, void *arg);
@@ -192,17 +192,23 @@ void http_reply_stream(struct http_request *req, int status, const char *content
 		       ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
 		       void *arg);
 
-/* As http_reply_stream(), for a costly request: read() is costly, too, and observes the budget. */
+/*
+ * Like http_reply_stream(), but for a costly request: read() may take long, and must observe the
+ * budget.
+ */
 void http_reply_stream_costly(struct http_request *req, int status, const char *content_type,
 			      ssize_t (*read)(void *arg, char *buf, size_t max),
 			      void (*done)(void *arg), void *arg);
 
-/* The budget of a costly request, which ends with done() of its stream; NULL for others. */
+/*
+ * Returns the budget of a costly request, which is valid until done() of its stream; NULL for
+ * others.
+ */
 struct base_budget;
 struct base_budget *http_budget(struct http_request *req);
 /*
- * If the budget is used up, replies and returns true: 503 for time, 422 for samples, with "error"
- * and, as in Prometheus' API, "status" and "errorType".
+ * If the budget is used up, replies and returns true. The status is 503 for time and 422 for
+ * samples. The body has "error" and, as in Prometheus' API, "status" and "errorType".
  */
 bool http_over_budget(struct http_request *req);
 
@@ -232,10 +238,10 @@ enum http_refusal {
 	HTTP_REFUSED_FORWARDED, /* 403: headers of a front proxy without its certificate */
 	/* not a request: web.yml or one of its files changed and is invalid */
 	HTTP_REFUSED_SETTINGS,
-	HTTP_REFUSED_QUEUE,   /* 503: too many costly requests wait */
-	HTTP_REFUSED_TIME,    /* 503: a costly request took too long, or waited too long */
-	HTTP_REFUSED_SAMPLES, /* 422: a costly request touches too many samples */
-	HTTP_REFUSED_LEFT,    /* ended: the client of a costly request left before the answer */
+	HTTP_REFUSED_QUEUE,   /* 503: too many costly requests were waiting */
+	HTTP_REFUSED_TIME,    /* 503: a costly request, with its wait, took too long */
+	HTTP_REFUSED_SAMPLES, /* 422: a costly request touched too many samples */
+	HTTP_REFUSED_LEFT,    /* the client of a costly request left before the answer */
 	HTTP_REFUSALS,
 };
 extern const char *const http_refusal_names[HTTP_REFUSALS];

@@ -55,12 +55,13 @@ struct http_channel {
 	char *piece;		 /* buffer of HTTP_PIECE bytes for a piece of a body */
 };
 
-/* Costly requests (queue.c). The lock also protects .state and .awaited of each of them. */
+/* Costly requests (queue.c). The lock also protects .state and .awaited of each request. */
 struct http_queue {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct http_request *first, **end;
-	unsigned int waiting; /* requests that no thread has taken yet, without pieces of bodies */
+	/* number of requests that no thread has begun; pieces of bodies do not count */
+	unsigned int waiting;
 	pthread_t thread[HTTP_THREADS];
 	unsigned int threads;
 	bool stopping;
@@ -90,7 +91,7 @@ struct http {
 	struct http_users users;
 
 	struct http_channel *channels; /* array of http_channels() entries */
-	pthread_mutex_t say;	       /* one message at a time on control; taken before lock */
+	pthread_mutex_t say;	       /* held while sending on control; taken before lock */
 	pthread_mutex_t lock;	       /* protects control and stopping */
 	pthread_cond_t wake;
 	pthread_t keeper;
@@ -142,17 +143,20 @@ struct http_request {
 	ssize_t (*read)(void *arg, char *buf, size_t max);
 	void (*done)(void *arg);
 	void *arg;
-	bool costly_read; /* read() is costly */
+	bool costly_read; /* read() may take long */
 
-	/* queue.c; of a costly request. While a thread works for it, all else is that thread's. */
+	/*
+	 * For costly requests (queue.c). While a thread works on the request, only that thread uses
+	 * the other members.
+	 */
 	const struct http_route *route;
 	enum { HTTP_IDLE, HTTP_QUEUED, HTTP_WORKING, HTTP_WORKED, HTTP_LEFT } state;
 	struct http_request *next;
-	bool awaited;		  /* the front wants a WAKE */
+	bool awaited;		  /* the front waits for a WAKE */
 	struct http_caller owner; /* copy of the slot's caller */
 	struct base_budget budget;
-	uint64_t unused_ns; /* time that remains for pieces */
-	char *piece;	    /* the piece of a body; NULL: the request has no answer yet */
+	uint64_t unused_ns; /* time left for the other pieces */
+	char *piece;	    /* buffer for a piece of the body; NULL: there is no answer yet */
 	size_t most;
 	ssize_t bytes_read;
 };
@@ -162,24 +166,27 @@ struct http_request {
 /* Serves a channel until it ends or the other side violates the protocol. Returns 0 or -EPROTO. */
 int http_back_serve(struct http_channel *ch);
 
-/* Says on the control socket that a request has an answer. */
+/* Tells the front, by WAKE on the control socket, that a request has an answer. */
 void http_back_wake(struct http *h, uint32_t slot, uint32_t serial);
-/* Frees a request that no thread works for. */
+/* Frees a request on which no thread works. */
 void http_request_free(struct http_request *req);
 
 /* ---- queue.c ---- */
 
 int http_queue_start(struct http *h); /* returns 0 or -errno */
 void http_queue_stop(struct http *h); /* waits for the running handlers */
-/* Queues an admitted request. Returns true, or answers the request and returns false. */
+/* Queues an admitted request and returns true, or answers it and returns false. */
 bool http_queue_add(struct http_request *req);
-/* Queues the next piece of an answer's body. Returns false if there is no memory. */
+/* Queues the reading of the next piece of a body. Returns false if out of memory. */
 bool http_queue_read(struct http_request *req, size_t most);
-/* Whether the answer, or the piece, is there. If it is, the request is the caller's again. */
+/* Returns true if the answer or piece is ready. The request then belongs to the caller again. */
 bool http_queue_take(struct http_request *req);
-/* Causes a WAKE as soon as there is something to take. */
+/* Sends a WAKE as soon as the answer or piece is ready. */
 void http_queue_await(struct http_request *req);
-/* Frees the request, or lets its thread free it: the client has left, or has the whole answer. */
+/*
+ * Call when the client has left or has the whole answer. Frees the request, or has it freed by the
+ * thread that works on it.
+ */
 void http_queue_drop(struct http_request *req);
 
 /* ---- listen.c ---- */

@@ -30,9 +30,10 @@
  * client has not received, and nothing is sent without a request. A body ends with DONE, CLOSE or
  * the next ASK of its slot.
  *
- * LATER: the answer is not ready, because the request is in the queue of costly ones (queue.c). The
- * front serves others meanwhile. It sends AWAIT, is sent WAKE when there is an answer, and fetches
- * it by TAKE. If the client leaves first, the front sends DONE or CLOSE, and the work ends.
+ * LATER: the answer is not ready, because the request is in the queue of costly ones (queue.c).
+ * Meanwhile, the front serves other clients. It sends AWAIT, receives WAKE when the answer is
+ * ready, and fetches it with TAKE. If the client leaves first, the front sends DONE or CLOSE, which
+ * ends the work.
  *
  * The back does not trust the front: it checks lengths, counts, strings, slots and order, and ends
  * the front if one is wrong. The identity of a local caller comes from the kernel, by descriptor.

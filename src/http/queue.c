@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * queue.c - costly requests: a few threads run their handlers, oldest first, and a bounded number
- * waits, so that the channels' threads, which answer everything else, never wait for a query. Each
- * has a budget of time, which its wait uses up as well, and of samples. The time-out is what bounds
- * a wait: every request before this one ends no later than this one must.
+ * queue.c - costly requests. A few threads run their handlers, oldest request first, and a bounded
+ * number of requests waits. The channels' threads, which answer all other requests, therefore never
+ * wait for a query. Each request has a budget of samples and of time. Waiting uses up time as well,
+ * which limits the wait: all earlier requests have earlier deadlines.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -22,7 +22,7 @@ static void count_refusal(struct http_request *req, enum http_refusal cause)
 	relaxed_add(req->http->refused[cause], 1);
 }
 
-/* In the format of Prometheus' API, of which other clients read "error" alone. */
+/* The format of Prometheus' API. Other clients only read "error". */
 static void refuse_query(struct http_request *req, int status, enum http_refusal cause,
 			 const char *type, const char *why)
 {
@@ -50,8 +50,7 @@ bool http_over_budget(struct http_request *req)
 
 	if (!b || !b->err)
 		return false;
-	if (b->err ==
-	    -ECANCELED) { /* counted by http_queue_drop(); there is no client to read the answer */
+	if (b->err == -ECANCELED) { /* counted by http_queue_drop(); no client reads the answer */
 		http_reply_error(req, 503, "the client has left");
 		return true;
 	}
@@ -90,7 +89,7 @@ static void read_piece(struct http_request *req)
 		count_refusal(req, cause_of(&req->budget));
 }
 
-/* Works for the first request, with the lock released meanwhile. */
+/* Works on the first request. Releases the lock meanwhile. */
 static void work_once(struct http_queue *q)
 {
 	struct http_request *req = q->first;
@@ -107,7 +106,7 @@ static void work_once(struct http_queue *q)
 	pthread_mutex_unlock(&q->lock);
 	begun = base_now_ns();
 	if (req->piece) {
-		/* A slow client uses up nothing between the pieces. */
+		/* The time that a slow client takes between pieces does not count. */
 		req->budget.end_ns = begun + req->unused_ns;
 		read_piece(req);
 	} else {
@@ -192,7 +191,7 @@ bool http_queue_add(struct http_request *req)
 	struct http_queue *q = &h->queue;
 	bool room;
 
-	/* The slot may have another client before a handler has ended. */
+	/* Copy the caller, because the slot may have another client when the handler ends. */
 	req->owner = *req->caller;
 	req->owner.of = NULL;
 	req->caller = &req->owner;
@@ -200,7 +199,7 @@ bool http_queue_add(struct http_request *req)
 	req->budget = (struct base_budget){.end_ns = base_now_ns() + h->opts.query_timeout_ns,
 					   .samples = h->opts.query_samples};
 	pthread_mutex_lock(&q->lock);
-	/* Half of the queue is for clients who have no other answer in progress. */
+	/* Half of the queue is reserved for clients that have no other answer in progress. */
 	room = q->waiting < WAITING_MAX && (q->waiting < WAITING_MAX / 2 || http_answers(req) <= 1);
 	if (room)
 		append_request(q, req);

@@ -48,7 +48,7 @@ ssize_t http_tls_recv(struct http_tls_session *c, void *to, size_t bytes);
 ssize_t http_tls_send(struct http_tls_session *c, const void *from, size_t bytes);
 /* Whether received bytes are buffered, for which the socket does not become readable. */
 bool http_tls_pending(const struct http_tls_session *c);
-/* Tells the peer that nothing more is sent. */
+/* Tells the peer that no more data follows. */
 void http_tls_bye(struct http_tls_session *c);
 
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kafka.c - the program's one thread takes messages of the collector and reports of the brokers. */
+/*
+ * kafka.c - the program's only thread: handles messages from the collector and reports from
+ * brokers.
+ */
 #include "kafka/kafka.h"
 
 #include <errno.h>
@@ -52,10 +55,7 @@ static void on_log(const rd_kafka_t *rk, int level, const char *facility, const 
 	base_log_limited(level <= 4 ? BASE_WARN : BASE_DEBUG, LOG, "%s %s", facility, text);
 }
 
-/*
- * Sends the collector the outcomes that it does not know yet. Returns false if the collector is
- * gone.
- */
+/* Tells the collector new outcomes. Returns false if the collector is gone. */
 static bool send_outcomes(struct kafka_producer *k, int sock)
 {
 	static const struct export_kafka_outcomes none;
@@ -139,7 +139,9 @@ static int offer_stream(int sock)
 	return err;
 }
 
-/* Call before librdkafka starts its threads: these block the signals that would confine them. */
+/*
+ * Call before librdkafka starts its threads, because they block the signal that confines threads.
+ */
 static int drop_privileges(const struct kafka_producer *k)
 {
 	struct base_confine_opts c = {.role = BASE_ROLE_COLLECTOR, .single = true};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kafka.h - the program sidelight-kafka, which alone links librdkafka. It receives messages from
- * the collector (export/kafka.h) by a stream, whose end it sends the collector at its start, and
- * sends back what becomes of them. The collector starts it again if it ends.
+ * kafka.h - the program sidelight-kafka, the only one that links librdkafka. At its start, it opens
+ * a stream and sends the collector the other end (export/kafka.h). It receives messages through the
+ * stream and sends back their outcomes. The collector starts it again if it ends.
  */
 #ifndef SL_KAFKA_KAFKA_H
 #define SL_KAFKA_KAFKA_H

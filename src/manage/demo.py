@@ -25,15 +25,15 @@ import urllib.request
 PREFIX = 'sidelight-demo-'
 READY_S = 20  # time for a part to become ready
 STOP_S = 5  # time for a part to stop before SIGKILL
-RESTART_S = 5  # how long a dead service is shown as dead before its restart
+RESTART_S = 5  # time for which a dead service is shown as dead before its restart
 QUICK_DEATHS = 3  # give up after this many deaths soon after a start
 LATE_SHARE = 0.005  # accepted share of missed deadlines; the page says "late" above 0.01
-CONNECTIONS = 4  # of the load generator
+CONNECTIONS = 4  # number of connections of the load generator
 FAULT_WAIT_S = 60  # how long to wait for an anomaly after the end of a fault
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 PR_SET_PDEATHSIG = 1
 
-# Of each flow its packets and bytes so far; a new epoch each ten minutes, two are kept.
+# Packets and bytes of each flow so far. An epoch lasts ten minutes, and two are kept.
 STORES = '''
   - {name: flows, number: 1, kind: key-write, slots: 65536, value: 16, copies: 2, epochs: 2, epoch: 10m, keylog: flow-keys}
   - {name: flow-keys, number: 2, kind: append, lists: 1, items: 16384, value: 40, batch: 1, lanes: 4}
@@ -184,7 +184,7 @@ def make_folder():
     try:
         remove_dead(tmp)
         path = tempfile.mkdtemp(prefix=PREFIX, dir=tmp)
-        # Locked before it gets its final name, so that no other demo takes this one for dead.
+        # Locked before it gets its final name, so that no other demo considers this one dead.
         lock = os.open(f'{path}/lock.new', os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.rename(f'{path}/lock.new', f'{path}/lock')
@@ -456,7 +456,7 @@ class Demo:
         self.part['collect'].stop()
         self.part['collect'].start()
 
-    # ---- what is told ----
+    # ---- messages ----
 
     def samples(self, name):
         """The lines of /metrics of this name with a value other than 0."""
@@ -624,7 +624,7 @@ class Fault:
 
 
 def main(program, *options):
-    # Blocked, and taken by stopped(). nohup ignores SIGHUP.
+    # The signals are blocked, and stopped() takes them. nohup ignores SIGHUP.
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         SIGNALS.discard(signal.SIGHUP)
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)

@@ -199,7 +199,7 @@ uint64_t region_flow_unread(const struct region_flow *f)
 {
 	bool reset = f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT);
 	uint32_t s = f->tcp_state;
-	/* bytes_received counts the peer's FIN, read_bytes never does. */
+	/* bytes_received includes the peer's FIN, but read_bytes does not. */
 	bool fin = s == TIME_WAIT || s == CLOSE_WAIT || s == LAST_ACK || s == CLOSING ||
 		   (s == CLOSE && !reset);
 	uint64_t read = f->read_bytes + fin;

@@ -78,11 +78,12 @@ enum region_fault region_flows_hot_read(const void *map, const struct region_flo
 					struct region_flows_hot *hot);
 
 /*
- * Returns the nanoseconds from open_ns to closed_ns, or while open to now_ns, CLOCK_MONOTONIC of
- * the flow's host, or to the snapshot if that is later. The snapshot of an idle flow is old.
+ * Returns how long the flow has existed, in ns: until closed_ns or, if it is open, until now_ns
+ * (CLOCK_MONOTONIC of its host) or its snapshot, whichever is later. The snapshot of an idle flow
+ * is old.
  */
 uint64_t region_flow_duration(const struct region_flow *flow, uint64_t now_ns);
-/* Returns the bytes received that the application has not read; a FIN is no byte. */
+/* Returns the number of received bytes that the application has not read. A FIN does not count. */
 uint64_t region_flow_unread(const struct region_flow *flow);
 const char *region_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
 /* Formats as "192.0.2.1" (mapped) or "2001:db8::1". out has INET6_ADDRSTRLEN bytes. */

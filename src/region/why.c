@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* why.c - the table of conditions that decides what limits a connection. docs/tcp.md has it in
- * words. */
+/* why.c - decides what limits a connection, by the table of conditions in docs/tcp.md. */
 #include "region/why_internal.h"
 #include "base/base.h"
 
@@ -11,14 +10,16 @@
 #define INFLATED    2.0	 /* mean RTT / minimum RTT: above this, a queue has built up */
 #define INFLATED_US 1000 /* minimum excess of the mean RTT; less is the host's own jitter */
 /* fraction of the window used per RTT: above this, the window limits */
-#define WINDOW_USED	  0.5
-#define BUFFER_UNREAD	  0.25 /* unread part of the receive buffer: below this, it does not limit */
-#define REORDERED	  0.005 /* reorderings per segment sent: above this, they matter */
-#define PACED_USED	  0.7	/* throughput / pacing rate: above this, pacing limits */
-#define SPURIOUS	  0.8	/* spurious part of the retransmissions: above this, no loss */
-#define UNSENT_SHARE	  0.25	/* share of time with unsent data and nothing in flight: corked */
-#define HELD		  0.25	/* acknowledgements that release data per segment sent */
-#define TURNS_SHARE	  0.5	/* share of time that requests and answers explain */
+#define WINDOW_USED   0.5
+#define BUFFER_UNREAD 0.25  /* unread part of the receive buffer: below this, it does not limit */
+#define REORDERED     0.005 /* reorderings per segment sent: above this, they matter */
+#define PACED_USED    0.7   /* throughput / pacing rate: above this, pacing limits */
+#define SPURIOUS      0.8   /* spurious share of the retransmissions: above this, no loss */
+#define UNSENT_SHARE  0.25  /* share of time with unsent data and nothing in flight: corked */
+/* acknowledgements that release data, per segment sent: from this on, Nagle holds data */
+#define HELD 0.25
+/* share of time that requests and answers must take to be the explanation */
+#define TURNS_SHARE	  0.5
 #define INFINITE_SSTHRESH 0x7fffffffu /* TCP_INFINITE_SSTHRESH of net/tcp.h */
 
 static uint64_t increase_of(uint64_t before, uint64_t now)
@@ -72,8 +73,8 @@ static bool is_silent(const struct region_why_change *c)
 }
 
 /*
- * Nothing comes back. A window probe without an answer counts as well, but a peer that answers and
- * keeps its window closed is not dead.
+ * True if nothing comes back. Unanswered window probes count as well; but a peer that answers them
+ * and keeps its window closed is not dead.
  */
 static bool is_unanswered(const struct region_why_change *c, double busy_us)
 {
@@ -88,9 +89,9 @@ static bool is_unanswered(const struct region_why_change *c, double busy_us)
 
 /*
  * Estimates the time spent waiting for retransmission timeouts, in us. The chronograph attributes
- * it to the window or the buffer that was full when the segments were lost. Timeouts in a row
- * double the RTO each time, others do not; less than a window of progress tells that they were in a
- * row.
+ * it to the window or the buffer that was full when the segments were lost. Consecutive timeouts
+ * double the RTO each time. Timeouts were consecutive if less than a window was acknowledged
+ * meanwhile.
  */
 static double timeout_us(const struct region_why_change *c)
 {
@@ -104,7 +105,7 @@ static double timeout_us(const struct region_why_change *c)
 	return f->flight && f->backoff ? BASE_MAX(us, f->rto_us - rto) : us;
 }
 
-/* True if a queue on the path, and no window or buffer here, sets the pace. */
+/* True if a queue on the path sets the pace, and not a window or a buffer here. */
 static bool is_inflated(const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now;
@@ -119,12 +120,13 @@ static double part_of(double us, double of)
 }
 
 /*
- * Finds what a snapshot says of the busy time that the chronograph attributes neither to the peer's
- * window nor to the send buffer. It is the congestion window's if there was more to send. But the
- * chronograph also runs while all written data waits for its acknowledgement (a request, or Nagle's
- * algorithm), and reports a full send buffer only if it holds nothing left to send. If more data
- * waits in the buffer than is in flight, a larger buffer would not help: TCP small queues limit the
- * data passed to the device (tcp_small_queue_check()).
+ * Attributes the rest of the busy time, which the chronograph attributes neither to the peer's
+ * window nor to the send buffer, by what a snapshot shows. If there was more to send, the
+ * congestion window was the limit. But the chronograph also runs while all written data waits for
+ * its acknowledgement (a request, or Nagle's algorithm), and reports a full send buffer only if
+ * nothing in it is left to send. If more data waits in the buffer than is in flight, a larger
+ * buffer would not help: TCP small queues limit the data passed to the device
+ * (tcp_small_queue_check()).
  */
 static enum region_why_part find_rest(const struct region_why_change *c,
 				      const struct region_flow *f)
@@ -203,7 +205,7 @@ static double application_share(const struct region_why_change *c)
 	return c->part[REGION_WHY_PART_NOTHING] + c->part[REGION_WHY_PART_WAITING];
 }
 
-/* True if a part is the largest one. Equal parts: the earlier condition holds. */
+/* True if no part is larger than this one. If two are equal, the earlier condition wins. */
 static bool dominates(const struct region_why_change *c, double share)
 {
 	for (int i = REGION_WHY_PART_STALLED; i < REGION_WHY_PARTS; i++)
@@ -235,9 +237,9 @@ static bool was_reset(const struct region_why_change *c)
 }
 
 /*
- * True if data waits longer for the application than for the path (Little's law: what waits is the
- * rate times the waiting time), and fills enough of the buffer to limit the peer. The side
- * that sends little is mostly explained by the other end.
+ * True if data waits longer for the application than the path takes (Little's law: the amount
+ * waiting is the rate times the waiting time), and fills enough of the buffer to limit the peer.
+ * Only for an end that receives at least as much as it sends: otherwise, the other end knows more.
  */
 static bool reads_slowly(const struct region_why_change *c)
 {
@@ -275,8 +277,8 @@ static bool peer_reads_nothing(const struct region_why_change *c)
 }
 
 /*
- * A window limits only if it is used up once per round trip. The peer once offered a larger one, so
- * its buffer holds what its application has not read.
+ * A window is a limit only if it is used up once per round trip. If less than half of the largest
+ * one is, the peer's buffer contains data that its application has not read.
  */
 static bool peer_reads_slowly(const struct region_why_change *c)
 {
@@ -297,7 +299,7 @@ static bool pacing_limits(const struct region_why_change *c)
 	return dominates(c, c->part[REGION_WHY_PART_PACING]);
 }
 
-/* A loss costs the time of its timeout, and a smaller congestion window afterwards. */
+/* A loss costs the time of its timeout, and then leaves a smaller congestion window. */
 static bool path_limits(const struct region_why_change *c)
 {
 	return dominates(c, c->part[REGION_WHY_PART_CWND]);
@@ -334,8 +336,8 @@ static bool is_growing(const struct region_why_change *c)
 }
 
 /*
- * The rest has nothing more to send. Data that waits with nothing in flight is corked: the time
- * with unacknowledged data is then longer than its round trips.
+ * These conditions apply when there is nothing more to send. Data that waits with nothing in flight
+ * is corked: there is then more busy time than round trips take.
  */
 static bool is_corked(const struct region_why_change *c)
 {
@@ -345,7 +347,10 @@ static bool is_corked(const struct region_why_change *c)
 	       (c->now->flags & SL_FLOW_CORK || holds_little(c->now) || holds_little(c->before));
 }
 
-/* The part of requests and answers that takes the most time; the rest is data on its way. */
+/*
+ * True if this is the largest share among those of requests and answers, and that of data on its
+ * way.
+ */
 static bool takes_most(const struct region_why_change *c, double share)
 {
 	double peer = c->waited - c->round_trips, rest = 1 - c->waited - c->thought;
@@ -361,7 +366,10 @@ static bool holds_by_nagle(const struct region_why_change *c)
 	       (double)c->held >= HELD * (double)c->data_out;
 }
 
-/* The peer sends each request in several small segments, and this end acknowledges them alone. */
+/*
+ * True if the peer sends each request in several small segments, and this end acknowledges them
+ * without answering yet.
+ */
 static bool receives_pieces(const struct region_why_change *c)
 {
 	return c->turns && c->waited + c->thought < TURNS_SHARE && 2 * c->data_in >= 3 * c->turns &&
@@ -486,10 +494,10 @@ static double find_share(enum region_why_limit limit, const struct region_why_ch
 /* ---- both ends ---- */
 
 /*
- * What the other end says where this one has the cause. The heavier answer is believed: first
- * whether anything is acknowledged, then what the sender counts, then what the reader left unread.
- * floor: the other answer is at least as heavy, or it is no contradiction: a sender that has
- * nothing to send is right even if its peer does not read.
+ * What to report if the other end has found the cause. The answer of larger weight is believed:
+ * first whether anything is acknowledged, then what the sender counts, then what the reader left
+ * unread. An answer whose weight is below the other's floor stays, because they do not contradict
+ * each other: a sender with nothing to send is right even if its peer does not read.
  */
 static const struct {
 	uint8_t weight, floor;
@@ -527,7 +535,7 @@ static void follow(struct region_why *w, const struct region_why_change *c,
 		return;
 	w->share = w->limit == mirrors[other->limit].other ? w->share : other->share;
 	w->limit = mirrors[other->limit].other;
-	/* Small writes without answers are no messages in pieces. */
+	/* Without answers, small writes are not pieces of a message. */
 	if (w->limit == REGION_WHY_PIECES && !c->turns)
 		w->limit = REGION_WHY_PEER;
 }

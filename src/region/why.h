@@ -27,11 +27,11 @@ enum region_why_limit {
 	REGION_WHY_PEER_THINKS, /* this end waits for the peer's application */
 	REGION_WHY_THINKS,	/* the peer waits for the application here */
 	REGION_WHY_NAGLE,	/* small writes wait for the acknowledgement of earlier ones */
-	REGION_WHY_PIECES,	/* messages arrive in pieces: the peer's Nagle's algorithm */
-	REGION_WHY_CORK,	/* TCP_CORK or MSG_MORE holds data back */
-	REGION_WHY_PEER_WINDOW, /* the peer's receive window is smaller than the path needs */
-	REGION_WHY_PEER_NOT_READING,  /* the peer's window is closed: its application reads nothing
-				       */
+	/* messages arrive in pieces, because of the peer's Nagle's algorithm */
+	REGION_WHY_PIECES,
+	REGION_WHY_CORK,	      /* TCP_CORK or MSG_MORE holds data back */
+	REGION_WHY_PEER_WINDOW,	      /* the peer's receive window is smaller than the path needs */
+	REGION_WHY_PEER_NOT_READING,  /* the peer's window is closed: it reads nothing */
 	REGION_WHY_PEER_READS_SLOWLY, /* the peer's window is mostly full of unread data */
 	REGION_WHY_NOT_READING,	      /* the receiving application here does not read */
 	REGION_WHY_READS_SLOWLY,      /* it leaves most of the receive buffer unread */
@@ -39,7 +39,7 @@ enum region_why_limit {
 	REGION_WHY_SEND_BUFFER,	      /* the send buffer is smaller than the path needs */
 	REGION_WHY_PACING,	      /* SO_MAX_PACING_RATE */
 	REGION_WHY_UNANSWERED,	      /* nothing is acknowledged */
-	REGION_WHY_NOTHING_ARRIVES,   /* the same, at the other end; only where both are seen */
+	REGION_WHY_NOTHING_ARRIVES,   /* UNANSWERED at the other end; only if both ends are known */
 	REGION_WHY_LOSS_TIMEOUT,      /* retransmission timeouts */
 	REGION_WHY_LOSS_FAST,	/* congestion window: losses, most repaired without timeouts */
 	REGION_WHY_REORDERING,	/* congestion window: segments overtook each other */
@@ -51,7 +51,7 @@ enum region_why_limit {
 	REGION_WHY_ACCEPT_QUEUE,
 	REGION_WHY_ACCEPTING, /* a listener that keeps up with connections */
 	REGION_WHY_RESET,     /* the connection was reset */
-	REGION_WHY_TIMED_OUT, /* it ended because the peer did not answer */
+	REGION_WHY_TIMED_OUT, /* closed because the peer did not answer */
 	REGION_WHY_LIMITS
 };
 const char *region_why_name(enum region_why_limit limit); /* "peer-window" */
@@ -83,7 +83,7 @@ struct region_why {
  */
 void region_why(const struct region_flow *before, const struct region_flow *now,
 		struct region_why *out);
-/* The same for both ends of a connection, whose answers do not contradict each other. */
+/* Like region_why() for both ends of a connection; makes their answers agree. */
 void region_why_both(const struct region_flow *const before[2],
 		     const struct region_flow *const now[2], struct region_why out[2]);
 

@@ -7,9 +7,9 @@
 
 /* Parts of the interval; their shares add up to 1. */
 enum region_why_part {
-	REGION_WHY_PART_NOTHING, /* all data written is acknowledged, or nothing is written */
-	REGION_WHY_PART_WAITING, /* for acknowledgements, with no more to send */
-	REGION_WHY_PART_STALLED, /* for a retransmission timeout */
+	REGION_WHY_PART_NOTHING, /* no unacknowledged data */
+	REGION_WHY_PART_WAITING, /* waits for acknowledgements, with nothing more to send */
+	REGION_WHY_PART_STALLED, /* waits for a retransmission timeout */
 	REGION_WHY_PART_RWND,	 /* limited by the peer's window */
 	REGION_WHY_PART_SNDBUF,	 /* limited by the send buffer */
 	REGION_WHY_PART_PACING,	 /* limited by SO_MAX_PACING_RATE */
@@ -23,8 +23,9 @@ struct region_why_change {
 	double us;				/* length of the interval; at least 1 */
 	double part[REGION_WHY_PARTS];
 	/*
-	 * Shares of the interval for requests and answers: from this end's data to the peer's, of
-	 * that at least the round trips, and from the peer's data to this end's.
+	 * Shares of the interval taken by requests and answers. waited: from data sent to data
+	 * received; round_trips: the part of it that the path takes at least; thought: from data
+	 * received to data sent.
 	 */
 	double waited, round_trips, thought;
 	uint64_t acked, received, read, unread, turns, held;

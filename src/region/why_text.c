@@ -24,7 +24,7 @@ enum {
 
 static const struct {
 	const char *name;
-	bool fine; /* nothing to fix at this end */
+	bool fine; /* there is nothing to fix at this end */
 	unsigned int evidence;
 	const char *advice; /* what to do first; NULL: nothing */
 } limits[REGION_WHY_LIMITS] = {
@@ -163,7 +163,7 @@ static void add_evidence(struct region_why *w, const struct region_why_change *c
 #define LLU(n)	  ((unsigned long long)(n))
 #define PLURAL(n) ((n) == 1 ? "" : "s")
 
-/* What this end waits for: the initiator of a connection sends requests. */
+/* Returns what this end waits for. The end that opened the connection sends requests. */
 static const char *awaited(const struct region_flow *f)
 {
 	return f->flags & SL_FLOW_ACTIVE  ? "answer"
@@ -171,7 +171,7 @@ static const char *awaited(const struct region_flow *f)
 					  : "next request";
 }
 
-/* Milliseconds per turn of a share of the interval. */
+/* Converts a share of the interval to ms per turn. */
 static double turn_ms(const struct region_why_change *c, double share)
 {
 	return c->turns ? share * c->us / 1000 / (double)c->turns : 0;

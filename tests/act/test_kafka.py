@@ -110,7 +110,7 @@ class Kafka(unittest.TestCase):
                 broker.tell('up')
                 self.assertEqual(len({v['block'] for v in values(10)}), 10)
 
-                # A helper that is killed takes with it what Kafka has not acknowledged: counted, and produced again.
+                # Messages that Kafka has not acknowledged are lost with a killed helper: they count, and are produced again.
                 def counts():
                     return self.stats(c.find, 'reports')
                 wait_until(lambda: not counts()['waiting'], 'all have an outcome', c)

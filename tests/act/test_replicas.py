@@ -175,7 +175,7 @@ def both_say_of_an_anomaly_that_it_is_the_same():
         check(alike[0] & alike[1], 'alerts have other labels', alike)
         anomalies = [c.api('anomalies')['anomalies'] for c in (s.collector, other)]
         for a in anomalies[0] + anomalies[1]:
-            # What each counts by itself would be equal by chance.
+            # Numbers that each collector counts by itself could be equal by chance, so look at the parts.
             instance, _, minute = a['event_id'].rpartition('-')
             check(instance == a['instance'] and 0 <= int(minute) - a['begin'] // 60 < 10, 'not of instance and minute', a)
         ids = set.intersection(*({a['event_id'] for a in of} for of in anomalies))

@@ -326,7 +326,7 @@ static void more_than_the_limits_is_refused(void **state)
 	end(&o);
 }
 
-/* Lines that say nothing are work, too. */
+/* Empty lines and descriptions of families cause work as well. */
 static void lines_families_and_labels_are_limited(void **state)
 {
 	const struct bridge_limits limits = {.points = 3, .values = 8};

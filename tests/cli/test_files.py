@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_files.py SIDELIGHT ROOT - every file that Sidelight makes is in the table of docs/security.md, and has its rights. The
-table is read from there; the programs run with umask 0, in a folder in which a stranger planted links."""
+"""test_files.py SIDELIGHT ROOT - every file that Sidelight makes has a row in the table of docs/security.md, and the mode
+that the row states. The programs run with umask 0, in a folder in which a stranger planted links."""
 import glob
 import os
 import re
@@ -32,11 +32,11 @@ def table():
 
 
 def row_of(path):
-    """The mode that the table gives to the file."""
+    """The mode that the table states for the file."""
     base = os.path.basename(path)
     for names, mode, _ in table():
         for pattern in names:
-            # Words in capitals stand for anything.
+            # A word in capitals matches any text.
             if re.fullmatch('[^/]+'.join(re.escape(p) for p in re.split('[A-Z]{2,}', pattern)), base):
                 return int(mode, 8)
     return None
@@ -51,7 +51,7 @@ def all_that_is_made_in_the_code_is_in_the_table():
         with open(path) as f:
             if MAKING.search(re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)):
                 found.add(os.path.relpath(path, ROOT))
-    found -= {'src/base/file.c', 'src/base/unix.c', 'src/base/confine_calls.c'}  # what they make is for others
+    found -= {'src/base/file.c', 'src/base/unix.c', 'src/base/confine_calls.c'}  # they make files for others
     check(found == said, f'without a row: {found - said}; a row for nothing: {said - found}')
 
 
@@ -92,7 +92,7 @@ stores:
         return self
 
     def made(self):
-        """{path: state} of what is there and no part of the test."""
+        """{path: state} of all files except those of the test."""
         found = {}
         for folder, folders, files in os.walk(self.folder):
             for f in folders + files:
@@ -127,7 +127,7 @@ def each_has_the_rights_of_its_row():
 
 
 def refused(file, *words):
-    """The command, given a link in the place of this file, says so and ends; what the link leads to stays as it is."""
+    """With a link in place of this file, the command says so and ends. The target of the link stays unchanged."""
     folder, victim = workdir(), f'{workdir()}/victim'
     os.mkdir(victim) if file.endswith('metrics') else open(victim, 'w').close()
     os.chmod(victim, 0o700)
@@ -168,7 +168,7 @@ def a_planted_link_is_not_followed():
 
 @case
 def a_file_of_another_user_is_refused():
-    """Who owns a file can shorten it under its reader, or read what is kept in it."""
+    """The owner of a file could truncate it while it is read, or read its contents."""
     if os.geteuid():
         skip('no second user')
     for option, *words in (('--remote-queue', 'collect', '--agent', '/nowhere', '--listen', '127.0.0.1:0', '--remote-write',
@@ -189,13 +189,13 @@ def a_file_of_another_user_is_refused():
 
 
 def tree(pid):
-    """The process and all below it."""
+    """The process and its descendants."""
     return [pid, *(p for c in children(pid) for p in tree(c))]
 
 
 @case
 def a_crash_leaves_no_file():
-    """Neither memory, which holds secrets and what tenants publish, nor what a library writes."""
+    """No core file, which would contain secrets and tenants' data, and no file of a library."""
     resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
     before = ['sh', '-c', 'cd "$0" && umask 0 && exec "$@"']
     folder = workdir()
@@ -203,7 +203,7 @@ def a_crash_leaves_no_file():
         e.all_made()
         for part in e.parts:
             check(os.readlink(f'/proc/{part.pid}/cwd') == folder, 'its folder')
-            # Those below it first, as they end with it.
+            # Descendants first, because they end with their parent.
             for pid in reversed(tree(part.pid)):
                 what = name(pid)
                 os.kill(pid, signal.SIGABRT)

@@ -71,7 +71,7 @@ for args, said in (
     expect(code == 2 and not out and err.count('\n') == 1 and said in err,
            f'{args}: {code} {out} {err}')
 
-# An option that was removed names what to use instead, on the command line and in the settings file.
+# For a removed option, the error says what to use instead, on the command line and in a settings file.
 with open(sys.argv[2], encoding='utf-8') as f:
     removed = [(command, option, instead) for command, options, instead in
                re.findall(r'^\| `([a-z ]+)` \| (`--.*`) \| `([^`]+)`.* \|$', f.read(), re.M)

@@ -336,7 +336,7 @@ static void options_of_absent_parts_are_refused_and_hidden(void **state)
 	snprintf(expect, sizeof(expect), "sidelight test: %s:1: %s", path, why);
 	assert_int_equal(run_with_config("", "feathers: red\n"), USAGE_ERROR);
 	assert_string_equal(said, expect);
-	/* Its options are not suggested, either. */
+	/* The part's options are not suggested, either. */
 	assert_int_equal(run("--feather red"), USAGE_ERROR);
 	assert_null(strstr(said, "did you mean"));
 	assert_int_equal(run_with_config("--tyres round", "memory: 1M\n"), 5);

@@ -181,7 +181,7 @@ static void near_matches(void **state)
 	assert_true(base_nearer("agnet", "agent", &least));
 }
 
-/* Examples of NIST, and the longest input. */
+/* NIST's examples, and an input of the maximum length. */
 static void sha256_is_that_of_fips_180_4(void **state)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_parts.py SIDELIGHT PART=0|1... - a part that this build lacks is refused by its name and shown nowhere; what is there
-works without it."""
+"""test_parts.py SIDELIGHT PART=0|1... - using a part that this build lacks is refused with the name of the part, and nothing
+shows it; the rest works without it."""
 import os
 import re
 import sys
@@ -12,7 +12,7 @@ from support.sidelight import Agent, Collector, generate, report
 
 SIDELIGHT = os.path.abspath(sys.argv[1])
 HAVE = dict((name, on == '1') for name, on in (word.split('=') for word in sys.argv[2:]))
-# Of each part: its name in words, options by command, commands.
+# Per part: its name in words, its options by command, its commands.
 PARTS = {
     'dta': ('DTA', {'collect': ['--dta=x', '--max-store-bytes=1M'], 'dump': ['--export=csv']},
             ['query', 'report', 'translate', 'manage']),
@@ -27,7 +27,7 @@ PARTS = {
     'verbs': ('RDMA', {'collect': ['--dev=x', '--gid=0'], 'agent': ['--rdma=x']}, []),
     'libfabric': ('libfabric', {'agent': ['--fabric=tcp::0']}, []),
 }
-# The core needs no other library, apart from glibc's.
+# The only libraries that the core needs besides glibc.
 CORE = {'libjansson.so.4', 'libyaml-0.so.2', 'libmicrohttpd.so.12'}
 
 

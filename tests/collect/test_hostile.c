@@ -361,7 +361,7 @@ void honest_host(struct pod *p)
 	put(h, 0, 1, p, SL_STATE_LIVE);
 }
 
-/* One change of a word, more often of one near the start, where the structure is. */
+/* Changes one word, preferably near the start, where the structure is. */
 static void change_word(uint64_t *rng, uint64_t *words, size_t count)
 {
 	static const uint64_t odd[] = {0,	 7,	     63,	4096,	   1u << 20,
@@ -439,7 +439,7 @@ static void a_region_that_changes_harms_no_other(void **state)
 	WITHIN(3000, self_value(c, "a_total", NULL) == 3);
 	WITHIN(3000, self_value(c, "good_total", NULL) == 43);
 	mutate(h, p.m.mem, p.m.size, c);
-	/* It is still the same region: it comes back. */
+	/* The publisher's region has not changed, so it is read again. */
 	WITHIN(3000, self_value(c, "a_total", NULL) == 3);
 	collect_collector_free(c);
 	make_free(&p.m);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Workers keep their deadlines where the CPUs are busy, and take no CPU: test_realtime.py SIDELIGHT CASE"""
+"""Workers keep their deadlines on busy CPUs, without occupying a CPU: test_realtime.py SIDELIGHT CASE"""
 import os
 import sys
 import time
@@ -67,7 +67,7 @@ def a_worker_takes_no_cpu():
     with Agent() as agent, Collector([agent], '--period', '10us') as collector:
         check(total(collector, 'realtime') == 1, 'it has real-time priority', collector)
         seen = set()
-        # A round every 10 us leaves it no pause.
+        # With a round every 10 us, the worker never pauses.
         wait_until(lambda: seen.add(policy(collector)) or seen == {os.SCHED_FIFO, os.SCHED_OTHER}, lambda: seen, collector,
                    every=0.003)
         wait_until(lambda: total(collector, 'realtime_used_up_total') > 2, 'its share ends', collector)

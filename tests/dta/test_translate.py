@@ -527,7 +527,7 @@ def packets_of_other_networks_are_refused():
         s.bind((f'127.0.0.{n}', 0))
         s.connect(('127.0.0.1', t.port))
         s.send(good)
-    a = t.account()  # the end of a translator takes what its sockets have
+    a = t.account()  # at its end, a translator takes the packets left in its sockets
     check((a['packets'], a['refused_source'], a['packets_taken'], a['fresh']) == (3, 2, 1, 1), f'{a}', t)
     server.close()
     for wrong in ('10.0.0.0/33', 'x', '10.0.0.0/8,', '::1/129'):

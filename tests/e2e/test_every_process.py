@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every process of agent, collector and translator is killed under load, alone and two in each order. What ends with an
-error is started again, as a service manager does; all that they serve is back, and no count is lost.
+"""Kills each process of an agent, a collector and a translator under load: one at a time, and two in each order. Parts that
+end with an error are started again, as by a service manager. Then all services are back, and no count is lost.
 test_every_process.py SIDELIGHT"""
 import itertools
 import json
@@ -27,7 +27,7 @@ with open(f'{folder}/stores.yaml', 'w') as f:
 tcp = json.loads(run(EXE, 'tcp', 'probe', '--json', code=None).stdout or '{}').get('boundaries')
 kafka = ()
 if os.path.exists(f'{os.path.dirname(EXE)}/sidelight-kafka'):
-    kafka = '--kafka-config', f'{folder}/kafka.properties'  # of a broker that does not answer
+    kafka = '--kafka-config', f'{folder}/kafka.properties'  # the broker does not answer
     with open(kafka[1], 'w') as f:
         f.write('bootstrap.servers=127.0.0.1:1\n')
 ARGS = {
@@ -40,7 +40,7 @@ ARGS = {
 
 
 class Service:
-    """A part that is started again when it has ended, as by Restart=always."""
+    """A part that is started again when it ends, as with Restart=always."""
 
     def __init__(self, command):
         self.command, self.starts, self.logs = command, 0, ''
@@ -51,7 +51,7 @@ class Service:
         self.starts += 1
 
     def at(self):
-        """The address that it serves, of the run that is; '-' before it is ready."""
+        """The address that the current run serves; '-' before it is ready."""
         return next((re.search(r'listen=(?:http://)?(\S+)', line)[1] for line in list(self.part.out)
                      if line.startswith('ready')), '-') if self.part.out else '-'
 
@@ -118,7 +118,7 @@ written = 0
 
 
 def takes_reports():
-    """Whether what is reported can be asked for."""
+    """Whether reported values can be queried."""
     global written
     written += 1
     if '-' in (by['translate'].at(), by['collect'].at()):
@@ -139,7 +139,7 @@ PARTS = {
 
 
 def all_back(what):
-    """Waits until all parts work, and says how long that took."""
+    """Waits until all parts work; returns how long that took."""
     begun = time.monotonic()
     for part, works in PARTS.items():
         def works_again():
@@ -154,7 +154,7 @@ def all_back(what):
 
 
 def whole():
-    """All processes that there are when nothing has ended for a while."""
+    """All processes, once none has ended for a while."""
     def all_of_them():
         for s in services:
             s.look()
@@ -174,7 +174,7 @@ labels = sorted(processes())
 print(f'{count} processes: {labels}', flush=True)
 cases = [(p,) for p in labels] + list(itertools.permutations(labels, 2))
 if SCALE <= 1:
-    # One of two equal spawners, and pairs of those who depend on each other.
+    # Only the first of two equal spawners, and only pairs in which one depends on the other.
     singles = [p for p in labels if not ('spawn' in p and int(p[-1]) % 2 == 0)]
     cases = [(p,) for p in singles]
     cases += [(a, b) for a, b in itertools.permutations(singles, 2) if 'spawn' in a and '/1' in a and 'http' in b and

@@ -47,7 +47,7 @@ static void on_change(struct http_request *req, void *arg)
 	http_reply(req, 200, "text/plain", "changed", 7);
 }
 
-/* Works until its budget ends; spent: why it ended. */
+/* "long" works until its budget is used up; spent: the reason. */
 static int spent;
 
 static void on_costly(struct http_request *req, void *arg)
@@ -235,7 +235,7 @@ static uint32_t answer_type(struct back *b)
 	return m.type;
 }
 
-/* Waits for what the back says when a request has its answer, or the next piece of it. */
+/* Waits until the back reports that an answer, or its next piece, is ready, and asks for it. */
 static void await(struct back *b, uint32_t slot)
 {
 	struct http_message m;
@@ -263,10 +263,10 @@ static void costly_requests_delay_no_other(void **state)
 	assert_int_equal(answer_type(b), HTTP_LATER);
 	ask(b, 3, "GET", "/nothing");
 	assert_int_equal(status(b), 404);
-	say(b, HTTP_TAKE, 1, 1, NULL, 0); /* too early */
+	say(b, HTTP_TAKE, 1, 1, NULL, 0); /* not ready yet */
 	assert_int_equal(answer_type(b), HTTP_LATER);
 	say(b, HTTP_AWAIT, 0, 1, NULL, 0);
-	say(b, HTTP_DONE, 0, 1, NULL, 0); /* its client has left */
+	say(b, HTTP_DONE, 0, 1, NULL, 0); /* the client has left */
 	await(b, 1);
 	assert_int_equal(status(b), 200);
 	assert_int_equal(http_refused(b->http, HTTP_REFUSED_LEFT), 1);
@@ -293,7 +293,7 @@ static void costly_requests_end_with_client_or_time(void **state)
 	assert_int_equal(answer_type(b), HTTP_LATER);
 	while (!__atomic_load_n(&begun, __ATOMIC_RELAXED))
 		usleep(1000);
-	ask(b, 1, "GET", "/costly/long"); /* has not begun */
+	ask(b, 1, "GET", "/costly/long"); /* has not begun to run */
 	assert_int_equal(answer_type(b), HTTP_LATER);
 	assert_int_equal(back_free(b), 0);
 	assert_int_equal(spent, -ECANCELED);
@@ -397,9 +397,9 @@ static void a_back_survives_hostile_fronts(void **state)
 		{{HTTP_READ, 0, 1, 0}, {0}, NULL, 0},
 		{{HTTP_READ, 0, 1, HTTP_PIECE + 1}, {0}, NULL, 0},
 		{{HTTP_READ, 0, ~0u, 1}, {0}, NULL, 0},
-		{{HTTP_TAKE, 0, 1, 1}, {0}, NULL, 0}, /* no request */
+		{{HTTP_TAKE, 0, 1, 1}, {0}, NULL, 0}, /* there is no request */
 		{{HTTP_AWAIT, 0, 1, 1}, {0}, NULL, 0},
-		{{HTTP_TAKE, 0, 2, 7}, {0}, NULL, 0}, /* another serial */
+		{{HTTP_TAKE, 0, 2, 7}, {0}, NULL, 0}, /* the serial is of another request */
 		{{HTTP_AWAIT, 0, 2, 7}, {0}, NULL, 0},
 		{{HTTP_AWAIT, 0, ~0u, 1}, {0}, NULL, 0},
 		{{HTTP_LATER, 0, 2, 1}, {0}, NULL, 0},

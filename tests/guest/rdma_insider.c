@@ -117,7 +117,9 @@ int rdma_rotated(const char *host, const char *port, const char *secret)
 	directory = *fabric_directory(f);
 	while (!rotated && base_now_ns() < end) {
 		pause_ms(20);
-		/* A guest that stood still for two leases has lost its connection: look again. */
+		/*
+		 * A guest that was stopped for two leases has lost its connection, so look again.
+		 */
 		rotated = look(now) && now[i].rkey != old.rkey && now[0].rkey != directory.rkey;
 	}
 	/* Both keys are valid for two leases. */

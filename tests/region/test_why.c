@@ -161,7 +161,7 @@ static void sentences_agree_with_their_numbers(void **state)
 		    most > own + 0.01)
 			fail_msg("row %d: app %g rwnd %g sndbuf %g cwnd %g: %s", i, app, rwnd,
 				 sndbuf, cwnd, w.sentence);
-		/* A part of the application's time has a share of its own. */
+		/* Some limits are only a part of the application's time, so w.share is smaller. */
 		if (own != app || w.limit == REGION_WHY_APPLICATION || w.limit == REGION_WHY_PEER)
 			assert_true(fabs(own - 100 * w.share) < 0.01);
 		if (stated(w.sentence) >= 0 && fabs(stated(w.sentence) - 100 * w.share) > 0.51)
@@ -170,7 +170,7 @@ static void sentences_agree_with_their_numbers(void **state)
 			assert_int_not_equal(w.limit, REGION_WHY_APPLICATION);
 	}
 	for (int l = REGION_WHY_APPLICATION; l <= REGION_WHY_PATH; l++)
-		if (!seen[l] && l != REGION_WHY_NOTHING_ARRIVES) /* said only of two ends */
+		if (!seen[l] && l != REGION_WHY_NOTHING_ARRIVES) /* needs both ends */
 			fail_msg("no row led to %s", region_why_name((enum region_why_limit)l));
 }
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies in the memory of processes, for tests that may read it."""
+"""Searches the memory of processes, for tests that may read it."""
 
 
 def held(pid, wanted):
-    """Those of the wanted byte strings that the process holds in its memory, environment or arguments."""
+    """Those of the wanted byte strings that are in the process's memory, environment or arguments."""
     found = set()
 
     def look(data):
@@ -22,6 +22,6 @@ def held(pid, wanted):
             try:
                 memory.seek(begin)
                 look(memory.read(end - begin))
-            except OSError:  # of a device
+            except OSError:  # memory of a device
                 pass
     return found

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A path between two network namespaces whose delay, losses, order, rate and MTU are known, on any
- * kernel: a TUN device in each, and this process between them.
+ * path.c - connects two network namespaces by a path of known delay, losses, order, rate and MTU,
+ * on any kernel: each has a TUN device, and this process moves packets between them.
  *
- *   path PID_A PID_B [-A OPTION...] [-B OPTION...]    of the way from A, and of that from B
+ *   path PID_A PID_B [-A OPTION...] [-B OPTION...]    options of the direction from A, and from B
  *     -d MS     delay
- *     -l SHARE  lost, 0 to 1
- *     -r SHARE  late by -x MS, so that others overtake it
+ *     -l SHARE  share of packets that are lost, 0 to 1
+ *     -r SHARE  share that is late by -x MS, so that others overtake
  *     -R MBIT   rate in Mbit/s, with a queue of -q BYTES
- *     -m BYTES  a longer packet is lost
+ *     -m BYTES  longer packets are lost
  *
  * The namespaces are those of the processes; A has 10.98.1.1, B 10.98.1.2. Prints "ready". SIGUSR1
- * cuts the path, or joins it again; SIGTERM ends it.
+ * cuts the path or restores it; SIGTERM ends the process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,9 +40,9 @@ struct packet {
 	char data[1600];
 };
 
-/* The packets of a way are packet[first % ROOM] to packet[last % ROOM], the latter exclusive. */
+/* One direction. Its packets are packet[i % ROOM] for i from first to last - 1. */
 struct way {
-	int tun; /* where it begins */
+	int tun; /* TUN device where this direction begins */
 	double lost, late, bits_per_ns;
 	int64_t delay, lateness, busy_until;
 	ssize_t queue, queued, mtu;
@@ -100,7 +100,7 @@ static int make_tun(const char *pid, int host)
 	return tun;
 }
 
-/* Takes a packet that has just arrived, unless it is lost. */
+/* Queues a packet that has just arrived, or drops it. */
 static void admit(struct way *w, struct packet *p)
 {
 	int64_t now = now_ns(), begin = w->busy_until > now ? w->busy_until : now;
@@ -132,7 +132,7 @@ static void take_packets(struct way *w)
 	}
 }
 
-/* Delivers packets that are due. Returns when the next one is. */
+/* Delivers packets that are due. Returns the time at which the next one is due. */
 static int64_t deliver(struct way *w, int to)
 {
 	int64_t now = now_ns(), next = now + SECOND;

@@ -74,7 +74,7 @@ static struct region_flow later(void)
 	return f;
 }
 
-/* The first snapshot, in the same state as the second one. */
+/* A first snapshot in the same state as the second. */
 static struct region_flow first_like(const struct region_flow *now)
 {
 	struct region_flow f = first();
@@ -153,20 +153,20 @@ static void path_and_application_are_told_apart(void **state)
 	f.queue = 1447;
 	assert_why(&f, REGION_WHY_APPLICATION, 1);
 	f.data_segs_out = 100;
-	f.held = 25; /* each fourth of them waited for an acknowledgement */
+	f.held = 25; /* a quarter of the segments waited for an acknowledgement */
 	assert_why(&f, REGION_WHY_NAGLE, 0.9);
 	f.flags = SL_FLOW_NODELAY;
 	assert_why(&f, REGION_WHY_APPLICATION, 1);
 	f.held = 24;
 	f.flags = 0;
 	assert_why(&f, REGION_WHY_APPLICATION, 1);
-	f.flight = 0; /* unsent, and nothing in flight */
+	f.flight = 0; /* data waits although nothing is in flight */
 	assert_why(&f, REGION_WHY_CORK, 0.9);
 	f.queue = 0;
 	assert_why(&f, REGION_WHY_APPLICATION, 1);
 	f.flags = SL_FLOW_CORK;
 	assert_why(&f, REGION_WHY_CORK, 0.9);
-	f.data_segs_out = 7000; /* they explain the time: 1.1 ms each */
+	f.data_segs_out = 7000; /* 1.1 ms each: round trips explain the busy time */
 	assert_why(&f, REGION_WHY_APPLICATION, 1);
 	f.flags = 0;
 	f.data_segs_out = 0;
@@ -180,7 +180,7 @@ static void path_and_application_are_told_apart(void **state)
 	f.queue = 1447;
 	f.flight = 10;
 	assert_why(&f, REGION_WHY_PATH, 0.9);
-	f.pacing_kib = 1024; /* ten seconds of 1 MB each */
+	f.pacing_kib = 1024; /* 10 MB in 10 s */
 	f.flags = SL_FLOW_PACED;
 	assert_why(&f, REGION_WHY_PACING, 0.9);
 	f.pacing_kib = 2048;
@@ -214,7 +214,7 @@ static void losses_and_windows_are_told_apart(void **state)
 	f.dsack += 2; /* which was not lost, nor was the other */
 	assert_why(&f, REGION_WHY_ECN, 0.9);
 	f.data_segs_out = 7000;
-	f.reorder = 36; /* more than one in 200 */
+	f.reorder = 36; /* more than 1 in 200 */
 	assert_why(&f, REGION_WHY_REORDERING, 0.9);
 	f.reorder = 35;
 	f.re_tlp--;
@@ -238,7 +238,7 @@ static void losses_and_windows_are_told_apart(void **state)
 	f.bytes_acked = first().bytes_acked + 65535; /* not even one window, in ten seconds */
 	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.9);
 	f.bytes_acked++;
-	f.rtt_sum_us = first().rtt_sum_us + 100 * 6000000; /* half of it per RTT */
+	f.rtt_sum_us = first().rtt_sum_us + 100 * 6000000; /* half of the window per RTT */
 	assert_why(&f, REGION_WHY_PEER_WINDOW, 4.5 / 9 * 0.88);
 }
 
@@ -249,11 +249,11 @@ static void what_nobody_answers_is_told(void **state)
 	(void)state;
 	f.bytes_acked = first().bytes_acked;
 	assert_why(&f, REGION_WHY_UNANSWERED, 1);
-	f.rto_us = 11000000; /* it may still come */
+	f.rto_us = 11000000; /* not expired yet */
 	assert_why(&f, REGION_WHY_ECN, 0.9);
-	f.backoff = 5; /* but it did not, five times */
+	f.backoff = 5; /* five timeouts in a row */
 	assert_why(&f, REGION_WHY_UNANSWERED, 1);
-	f.flight = 0; /* a window probe */
+	f.flight = 0; /* only window probes */
 	f.queue = 1;
 	f.probes = 2;
 	assert_why(&f, REGION_WHY_UNANSWERED, 1);
@@ -272,10 +272,9 @@ static void a_peer_that_does_not_read_is_told(void **state)
 
 	(void)state;
 	assert_why(&f, REGION_WHY_PEER_READS_SLOWLY, 0.45);
-	f.bytes_acked = first().bytes_acked +
-			330000000; /* half of the window and more in each RTT */
+	f.bytes_acked = first().bytes_acked + 330000000; /* at least half of the window per RTT */
 	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
-	f.snd_wnd_max = 2 * f.snd_wnd; /* but it was once larger */
+	f.snd_wnd_max = 2 * f.snd_wnd; /* less than half of the earlier, larger window */
 	assert_why(&f, REGION_WHY_PEER_READS_SLOWLY, 0.45);
 	f.snd_wnd = f.snd_wnd_max = 0;
 	assert_why(&f, REGION_WHY_PEER_READS_SLOWLY, 0.45);
@@ -302,19 +301,19 @@ static void requests_and_answers_are_told_apart(void **state)
 	f.thought_ms = 6000;
 	assert_why(&f, REGION_WHY_THINKS, 0.6);
 	f.data_segs_out = 2000;
-	f.held = 1000; /* the time between its own two segments */
+	f.held = 1000; /* only between the two segments of each answer */
 	assert_why(&f, REGION_WHY_THINKS, 0.6);
 	f.waited_ms = 2000;
 	assert_why(&f, REGION_WHY_NAGLE, 0.9);
 	f.held = 0;
 	f.thought_ms = 100;
-	f.bytes_received -= 9600000; /* and from the peer's side */
+	f.bytes_received -= 9600000; /* now as the receiver of pieces */
 	f.read_bytes = f.bytes_received;
 	f.data_segs_in = 2000;
 	f.data_segs_out = 1000;
 	f.segs_out = 2000;
 	assert_why(&f, REGION_WHY_PIECES, 0.79);
-	f.data_segs_in = 10000; /* full segments: a long message */
+	f.data_segs_in = 10000; /* full segments, so the messages are long */
 	f.bytes_received += 14000000;
 	f.read_bytes = f.bytes_received;
 	assert_why(&f, REGION_WHY_PEER, 1);
@@ -333,7 +332,7 @@ static void two_ends_do_not_contradict_each_other(void **state)
 	first_b = first();
 	region_why_both(before, now, w);
 	assert_int_equal(w[0].limit, REGION_WHY_PEER_READS_SLOWLY);
-	assert_int_equal(w[1].limit, REGION_WHY_READS_SLOWLY); /* alone it keeps up */
+	assert_int_equal(w[1].limit, REGION_WHY_READS_SLOWLY); /* alone, it would be PEER */
 	region_why(&first_b, &b, &w[1]);
 	assert_int_equal(w[1].limit, REGION_WHY_PEER);
 	a = congested();
@@ -349,7 +348,7 @@ static void two_ends_do_not_contradict_each_other(void **state)
 		assert_int_equal(w[i].limit, REGION_WHY_UNANSWERED);
 		assert_int_equal(w[!i].limit, REGION_WHY_NOTHING_ARRIVES);
 	}
-	/* Who has nothing to send is right, whatever the peer leaves unread. */
+	/* A sender with nothing to send is right, even if its peer leaves data unread. */
 	a = later();
 	a.flight = 0;
 	first_a = first_like(&a);
@@ -378,7 +377,7 @@ static void who_waits_for_whom_is_told(void **state)
 	f.zero_out++; /* but everything has been read now */
 	assert_why(&f, REGION_WHY_PEER, 0.9);
 	f.read_bytes -= 100000;
-	assert_why(&f, REGION_WHY_PEER, 0.9); /* nothing was unread before */
+	assert_why(&f, REGION_WHY_PEER, 0.9); /* no data was unread in the first snapshot */
 	f.flags = SL_FLOW_RESET_IN;
 	assert_why(&f, REGION_WHY_RESET, 1);
 }

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections whose limit is known, over a path of their own: `tcp why` names it at both ends.
+"""Connections whose limit is known, each over its own path: `tcp why` names the limit at both ends.
 
 usage: test_why_ends.py SIDELIGHT PATH [NAME...]
 
-Many connections at once, as most of them do little; each has two network namespaces and a path between them. A connects to
-B. A soak repeats them, also with other delays, rates and sizes."""
+Many connections run at once, because most of them do little. Each has two network namespaces and a path between them; A
+connects to B. A soak repeats them, also with other delays, rates and sizes."""
 import json
 import os
 import signal
@@ -21,11 +21,11 @@ CONNECTED, CUT, LOOK, SECONDS = 0, 2, 5, 9  # the path is cut, and `tcp why` beg
 LIFE = 60
 RCVBUF, SNDBUF, RATE = (socket.SOL_SOCKET, socket.SO_RCVBUF), (socket.SOL_SOCKET, socket.SO_SNDBUF), (socket.SOL_SOCKET, 47)
 TCP = socket.IPPROTO_TCP
-# Its only probes are sent while `tcp why` looks.
+# All its probes are sent while `tcp why` looks.
 KEEPALIVE = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (TCP, socket.TCP_KEEPIDLE, LOOK + 3), (TCP, socket.TCP_KEEPINTVL, 1),
              (TCP, socket.TCP_KEEPCNT, 2))
 
-# What the ends do, until they are killed.
+# Behaviours of the ends, until they are killed.
 
 
 def send_all(s):
@@ -73,7 +73,7 @@ def does(f, **how):
 
 
 class Situation:
-    """path: options of both ways, or of each. at_a, at_b: what `tcp why` should say. alone: it takes a CPU."""
+    """path: options of both directions, or of each. at_a, at_b: what `tcp why` should say. alone: it needs a CPU."""
 
     def __init__(self, path, a, b, at_a, at_b, options=((), ()), cut=None, alone=False):
         self.path, self.does, self.right, self.options, self.cut, self.alone = path, (a, b), (at_a, at_b), options, cut, alone
@@ -149,7 +149,7 @@ def end_of(situation, is_b, port, ready, go):
     if libc.unshare(0x40000000):
         os._exit(1)
     os.write(ready, b'x')
-    os.read(go, 1)  # the path is there
+    os.read(go, 1)  # wait for the path
     s = socket.socket()
     for option in situation.options[is_b]:
         s.setsockopt(*option)
@@ -166,7 +166,7 @@ def end_of(situation, is_b, port, ready, go):
 
 
 def start_end(*args):
-    """The process of an end, and pipes: what it reports, and what it waits for."""
+    """The process of an end, and two pipes: one with its reports, and one for which it waits."""
     ready, go = os.pipe(), os.pipe()
     pid = os.fork()
     if not pid:
@@ -216,7 +216,7 @@ class Connection:
 
 
 def look(connections):
-    """What `tcp why` says, while paths that lose everything at times do so."""
+    """What `tcp why` says. Meanwhile, cuts the paths of 'pulse' from time to time."""
     why = Part(EXE, 'tcp', 'why', '--json', '--top', '0', '-d', f'{SECONDS}s', '-p', f'{connections[0].port}-{connections[-1].port}', COMM)
     pulsing = [c for c in connections if c.situation.cut == 'pulse']
     while why.p.poll() is None:

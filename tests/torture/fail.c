@@ -12,8 +12,8 @@
  *   FAIL_CLOCK=FILE    CLOCK_REALTIME and CLOCK_BOOTTIME are off by as many seconds as the file's
  * first 8 bytes say
  *
- * Both files are mapped at the start: a process that has confined itself opens none, and a loader
- * of eBPF programs closes what it inherits. A fork shares the trace.
+ * Both files are mapped at the start, because a confined process can't open them, and a loader of
+ * eBPF programs closes the descriptors that it inherits. A fork shares the trace.
  *
  * Calls of the dynamic linker, and those that libc makes of itself inside a call listed here, do
  * not count. close(), free() and munmap() do not fail on Linux.

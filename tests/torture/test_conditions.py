@@ -133,14 +133,14 @@ def a_stopped_publisher_stays_alive():
 
 
 def below(pid):
-    """All processes below it."""
+    """All its descendants."""
     return [p for c in children(pid) for p in (c, *below(c))]
 
 
 @case
 def a_stopped_helper_delays_no_other():
-    """Each process of an agent and of a collector but the two themselves, one after the other. Counts, rounds and another
-    collector go on; afterwards HTTP and REST answer."""
+    """Stops each helper of an agent and a collector, one after the other. Counts, rounds and another collector go on;
+    afterwards HTTP and REST answer."""
     seconds = STILL / (1 if SCALE > 1 else 3)
     folder = workdir()
     with Quick('--statsd', f'unix:{folder}/statsd', rest=True) as a, Collector([a]) as c, Collector([a], '--period', '10ms') as other:
@@ -160,7 +160,7 @@ def a_stopped_helper_delays_no_other():
             try:
                 os.kill(pid, signal.SIGCONT)
             except ProcessLookupError:
-                pass  # it was ended, because it did not answer
+                pass  # it was killed because it did not answer
 
             def whole():
                 try:

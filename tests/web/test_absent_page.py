@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a collector without analysis, in headless Chromium: it begins with the metrics, shows no view of services, and
-asks for nothing that is absent.
+"""The page of a collector without analysis, in headless Chromium: it starts with the metrics, has no view of services, and
+requests nothing that this build lacks.
 
 usage: test_absent_page.py SIDELIGHT PUBLISHER [SCREENSHOT-FOLDER]
 """

@@ -445,7 +445,7 @@ def port_scans_leave_nothing():
     def scan(at, n):
         held = []
         for i in range(n):
-            with contextlib.suppress(OSError):  # refused, as too many are open
+            with contextlib.suppress(OSError):  # refused because too many are open
                 s = connect(at)
                 if i % 4 == 1:
                     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
@@ -471,7 +471,7 @@ def port_scans_leave_nothing():
         with Collector([f'{workdir()}/none.sock'], listen=listen) as c:
             pids = (c.pid, front(c))
             descriptors = size(pids)[0]
-            scan(c.address, 2000)  # memory for the most connections at a time is kept for good
+            scan(c.address, 2000)  # the process keeps memory for the maximum number of connections
             resident = size(pids)[1]
             scan(c.address, int(5000 * SCALE))
             wait_until(lambda: size(pids)[0] <= descriptors, lambda: f'{descriptors} descriptors became {size(pids)[0]}', c)

@@ -27,7 +27,7 @@ with open(token, 'w') as f:
 agent = ('agent', '--socket', f'{folder}/agent.sock')
 translate = ('translate', '--collector', f'unix:{folder}/none.sock', '--name', 't')
 collect = ('collect', '--listen', '127.0.0.1:0', '--dta')
-# listener: the command that would let other hosts in, and those that say it in words, with what the warning says
+# listener: (command that would admit other hosts, [(further options that permit it, the warning)])
 ROWS = {
     'HTTP of the collector': (('collect', '--agent', f'{folder}/none.sock', '--listen', WIDE), [
         (('--open',), 'anyone who can reach the address'),
@@ -76,7 +76,7 @@ def sockets(pid):
         try:
             inodes.add(os.readlink(f'/proc/{pid}/fd/{fd}'))
         except OSError:
-            pass  # closed meanwhile
+            pass  # closed in the meantime
     found = []
     for family in ('udp', 'udp6'):
         with open(f'/proc/{pid}/net/{family}') as f:
@@ -84,7 +84,7 @@ def sockets(pid):
     return found
 
 
-# Without an address, other hosts reach none.
+# By default, other hosts can reach no socket.
 for words in (translate, (*translate, '--input', 'sflow')):
     with Part(EXE, *words) as part:
         at = wait_until(lambda: sockets(part.pid), 'a socket', part)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What costly queries may do to a collector's HTTP: test_queries.py SIDELIGHT CASE"""
+"""Costly queries do no harm to a collector's HTTP: test_queries.py SIDELIGHT CASE"""
 import contextlib
 import json
 import socket
@@ -19,7 +19,7 @@ LIGHT = '/api/v1/query?' + urlencode({'query': 'sidelight_agent_admitted_total'}
 
 @contextlib.contextmanager
 def collector(*options, metrics=METRICS, rows=800):
-    """One with a history of "rows" values of each of "metrics" series."""
+    """A collector with a history of `metrics` series of `rows` values each."""
     with Agent() as agent, generate(agent.socket, '--pods', '1', '--metrics', str(metrics), '--updates', str(10 * metrics),
                                     '--hold', '1h') as pod, \
             Collector([agent], '--period', '5ms', '--history', '128M', *options) as c:
@@ -38,7 +38,7 @@ def refused(c, cause):
 
 
 def at_once(c, n, path):
-    """Sends n such requests; the list of their statuses, which grows."""
+    """Sends n requests at once; returns the list of their statuses, which grows, and the threads."""
     statuses = []
 
     def query():
@@ -62,7 +62,7 @@ def health_never_waits_for_a_query():
     n = 20
     with collector('--query-timeout', '10m') as c:
         statuses, threads = at_once(c, n, HEAVY)
-        time.sleep(0.2)  # as the queries would be first otherwise
+        time.sleep(0.2)  # otherwise the other requests might come first
         for path in ('/-/healthy', '/-/ready', '/metrics', '/api/v1/status'):
             check(request(c.url + path)[0] == 200, path, c)
             check(len(statuses) < n / 2, f'{path} waited for {len(statuses)} queries', c)
@@ -83,14 +83,14 @@ def queries_end_in_time():
 
 @case
 def queries_end_with_their_clients():
-    """The queue is full of queries whose clients have left: that of another client is answered."""
+    """A queue full of queries whose clients have left does not delay another client."""
     with collector('--query-timeout', '1h', '--query-concurrency', '1') as c:
         clients = [send(c, HEAVY) for _ in range(20)]
         wait_until(lambda: refused(c, 'queue_full'), 'the queue is full', c)
         for s in clients:
             s.close()
         wait_until(lambda: ask(c, LIGHT)[0] == 200, 'another query is answered', c)
-        # Some may have been answered before their clients left.
+        # Some queries may have been answered before their clients left.
         wait_until(lambda: refused(c, 'client_left') >= 5, lambda: f'{refused(c, "client_left")} ended', c)
 
 

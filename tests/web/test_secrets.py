@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every secret that the program can be given is held by the processes that need it alone: test_secrets.py SIDELIGHT CASE"""
+"""Only the processes that need a secret have it in memory, for every secret: test_secrets.py SIDELIGHT CASE"""
 import base64
 import json
 import os
@@ -15,7 +15,7 @@ from support.process import alive, case, check, run, run_cases, skip, wait_until
 from support.sidelight import EXE, Agent, Collector
 
 folder = workdir()
-forms = {}  # of each secret that was written, by its name
+forms = {}  # {name: forms} of the secrets written so far
 
 
 def draw(secret, text=None, mode=0o600):
@@ -40,7 +40,7 @@ def write(file, content):
 
 
 def client(secret):
-    """Settings of a client that shows a secret."""
+    """Settings of a client that presents a secret."""
     return write(f'{secret}.yml', {'basic_auth': {'username': 'u', 'password_file': draw(secret)}})
 
 
@@ -49,7 +49,7 @@ def tree(pid):
 
 
 def apart(part, **needed):
-    """Each process holds no secret but those that it needs, by its name; the part itself is 'itself'."""
+    """Checks that each process holds only the secrets that it needs, by process name; 'itself' is the part itself."""
     for pid in tree(part.pid):
         who = 'itself' if pid == part.pid else name(pid)
         wrong = {s for s in forms if s not in needed.get(who.replace('-', '_'), ()) and held(pid, forms[s])}
@@ -64,7 +64,7 @@ def says_none(*answers):
 
 
 def replace_all(part):
-    """Kills helpers and spawners, and waits for the next ones, which start later, when secrets are there."""
+    """Kills helpers and spawners, and waits for the next ones, which start after the secrets were read."""
     for pid in [p for p in tree(part.pid)[1:] if name(p) in ('sidelight-http', 'sidelight-tcp', 'sidelight-kafka')]:
         what = name(pid)
         os.kill(pid, signal.SIGKILL)

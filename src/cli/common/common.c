@@ -23,7 +23,9 @@ void cli_start(void)
 	 * Make writes beyond RLIMIT_FSIZE fail, as on a full disk, instead of killing the process.
 	 */
 	signal(SIGXFSZ, SIG_IGN);
-	/* Whatever the umask was: no other user can write to a file or folder made from now on. */
+	/*
+	 * Whatever the umask was, other users must not be able to write to new files and folders.
+	 */
 	umask(umask(077) | 022);
 	/*
 	 * libpsm2, which libfabric loads, catches these signals to write a file with a backtrace
@@ -32,8 +34,8 @@ void cli_start(void)
 	for (size_t i = 0; !CONFINE_INSTRUMENTED && i < sizeof(crashes) / sizeof(*crashes); i++)
 		signal(crashes[i], SIG_DFL);
 	/*
-	 * A core file would hold secrets, and what tenants publish. The hard limit stays:
-	 * prlimit(1) allows a core file of one process.
+	 * A core file would contain secrets and tenants' data. The hard limit stays, so that
+	 * prlimit(1) can allow a core file of one process.
 	 */
 	if (!getrlimit(RLIMIT_CORE, &core)) {
 		core.rlim_cur = 0;

@@ -39,8 +39,8 @@ int cli_rdma_secret(const struct base_command *self, const char *path, const voi
 int cli_run_kind(const struct base_command *self, const struct base_command *const *kinds, size_t n,
 		 const char *names, int argc, char **argv);
 /*
- * Becomes Python and runs a script of src/manage with the program's path and these arguments, which
- * end with NULL and number at most 30. Returns an exit code on failure.
+ * Replaces this process by Python, which runs a script of src/manage with the program's path and
+ * these arguments (at most 30, ended by NULL). Returns an exit code on failure.
  */
 int cli_exec_script(const struct base_command *self, const char *name, char *const *args);
 /* Returns the last word of a command's name: "probe" for "tcp probe". */
@@ -92,7 +92,10 @@ bool cli_json_is(const json_t *o, const char *key, const char *text);
 /* Prints a document and a newline. Takes over a reference to j. Returns false if out of memory. */
 bool cli_json_print(FILE *out, json_t *j, size_t flags);
 
-/* Option rows for the authentication and encryption of a server; the next row is of the core. */
+/*
+ * Option rows for authentication and encryption of a server. The rows after them belong to the
+ * core.
+ */
 #define CLI_OPTIONS_WEB(config, roles, insecure_)                                              \
 	BASE_FLAG("insecure-listen", 0, insecure_,                                             \
 		  "listen on other than loopback without TLS: tokens and passwords cross "     \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parts.h - the parts of the programs that a build may lack, for tables of options. The names are
- * those of meson's options; docs/packages.md says what each part is.
+ * parts.h - the parts that a build may lack, for tables of options. Each has the name of its meson
+ * option; docs/packages.md describes them.
  */
 #ifndef SL_CLI_COMMON_PARTS_H
 #define SL_CLI_COMMON_PARTS_H

@@ -194,7 +194,7 @@ static void print_csv(struct cpu_view *v, const struct region_cpu_row *r,
 	fprintf(v->out, ",%d\n", r->ended);
 }
 
-/* A wait counts when it ends, so that of one task may be longer than the interval. */
+/* A wait is counted when it ends, so a task's waits may add up to more than the interval. */
 static void print_line(struct cpu_view *v, const struct region_cpu_row *r,
 		       const struct tcp_cgroup_identity *who, uint64_t ns)
 {

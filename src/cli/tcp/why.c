@@ -201,8 +201,8 @@ static int by_ends(const void *a, const void *b)
 }
 
 /*
- * Explains connections of which both ends are on this host by both. Where more than two flows have
- * these addresses, as in several network namespaces, it is unknown which belong together.
+ * Explains a connection by both of its ends if both are on this host. If more than two flows have
+ * its addresses, as in several network namespaces, it is unknown which belong together.
  */
 static void join_ends(struct look *l)
 {

@@ -17,11 +17,11 @@ static int set_policy(int policy)
 {
 	const struct sched_param p = {policy == SCHED_OTHER ? 0 : PRIORITY};
 
-	/* Of the calling thread, as 0 means in Linux. Async-signal-safe. */
+	/* 0 means the calling thread. Async-signal-safe. */
 	return sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &p) ? -errno : 0;
 }
 
-/* Runs in the worker's thread, at the next tick of the clock after its share is used up. */
+/* Runs in the worker's thread, at the first tick of the clock after the share is used up. */
 static void on_used_up(int signal, siginfo_t *info, void *context)
 {
 	struct collect_realtime *r = info->si_value.sival_ptr;
@@ -49,7 +49,7 @@ static void begin_window(struct collect_realtime *r, uint64_t now_ns)
 {
 	const struct itimerspec share = {.it_value.tv_nsec = COLLECT_REALTIME_SHARE_NS};
 
-	/* First the timer: without it there is no priority. */
+	/* Set the timer first: without it, there must be no priority. */
 	if (!timer_settime(r->timer, 0, &share, NULL) && !relaxed_load(r->on))
 		relaxed_store(r->on, !set_policy(SCHED_FIFO));
 	r->window_ns = now_ns + COLLECT_REALTIME_WINDOW_NS;
@@ -68,7 +68,7 @@ int collect_realtime_begin(struct collect_realtime *r)
 	if (sigaction(SIGNAL, &act, NULL) ||
 	    timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &r->timer))
 		return -errno;
-	/* Whether it is allowed. */
+	/* Find out whether real-time priority is allowed. */
 	err = set_policy(SCHED_FIFO);
 	if (err) {
 		timer_delete(r->timer);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * realtime.h - lets a worker run before other threads for a bounded share of its CPU, so that it
- * keeps its deadlines where the CPUs are busy. A timer of its CPU time ends the share, wherever the
- * worker is then: it goes on as an ordinary thread until the next window begins.
+ * realtime.h - gives a worker priority over ordinary threads for a bounded share of its CPU, so
+ * that it keeps its deadlines on busy CPUs. When a timer of the worker's CPU time expires, whatever
+ * the worker is doing, it becomes an ordinary thread until the next window begins.
  */
 #ifndef SL_COLLECT_READ_REALTIME_H
 #define SL_COLLECT_READ_REALTIME_H
@@ -15,24 +15,24 @@
 #define COLLECT_REALTIME_SHARE_NS  25000000u
 
 struct collect_realtime {
-	bool allowed;	    /* relaxed: the worker has real-time priority while its share lasts */
-	bool on;	    /* relaxed: it has it now */
-	uint64_t used_up;   /* relaxed: windows whose share was used up */
-	uint64_t window_ns; /* when the next window begins */
+	bool allowed;	    /* relaxed: the worker may have real-time priority */
+	bool on;	    /* relaxed: the worker has it now */
+	uint64_t used_up;   /* relaxed: number of windows whose share was used up */
+	uint64_t window_ns; /* time at which the next window begins */
 	timer_t timer;
 };
 
 /*
- * Call before capabilities are dropped: raises RLIMIT_RTPRIO, so that threads may have real-time
- * priority afterwards. Returns false if that is not allowed; then they need CAP_SYS_NICE.
+ * Raises RLIMIT_RTPRIO, so that threads can still get real-time priority after capabilities were
+ * dropped. Returns false if this is not allowed; threads then need CAP_SYS_NICE.
  */
 bool collect_realtime_permit(void);
 /*
  * Gives the calling thread real-time priority for its share of each window. Returns 0 or -errno;
- * -EPERM: it is not allowed to.
+ * -EPERM: this is not allowed.
  */
 int collect_realtime_begin(struct collect_realtime *r);
-/* Begins another window if it is time. */
+/* Begins the next window if its time has come. */
 void collect_realtime_turn(struct collect_realtime *r, uint64_t now_ns);
 void collect_realtime_end(struct collect_realtime *r);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* helpers.c - how often helper processes were started again */
+/* helpers.c - the collector's own series about restarts of helper processes */
 #include "base/child.h"
 #include "collect/read/self.h"
 #include "collect/self/self.h"

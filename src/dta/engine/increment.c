@@ -23,7 +23,7 @@ struct increment_entry {
 struct cache {
 	uint32_t entries; /* a power of two; 0: no cache */
 	uint32_t used;
-	uint64_t since; /* arrival of the oldest entry */
+	uint64_t since; /* time at which the oldest entry arrived */
 	struct increment_entry entry[];
 };
 

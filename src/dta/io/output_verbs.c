@@ -75,7 +75,7 @@ static struct op *op_at(const struct output_verbs_out *v, uint64_t n)
 
 /* ---- the ring ---- */
 
-/* Size of an operation's data; a FETCH_ADD returns the old value there. */
+/* Returns the room for the data of an operation. A FETCH_ADD returns the old value there. */
 static uint64_t room_of(uint32_t bytes)
 {
 	return (bytes + 7u) & ~7ull;

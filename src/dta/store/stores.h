@@ -54,7 +54,7 @@ struct dta_stores_config {
 	uint64_t drain_ns;
 	uint8_t *secret; /* secret of the control channel over TCP, or NULL */
 	size_t secret_bytes;
-	bool insecure_listen; /* other hosts may connect without a secret */
+	bool insecure_listen; /* accept connections from other hosts without a secret */
 	struct {
 		bool enabled;
 		const char *device, *address; /* NULL: any device or address */

@@ -77,7 +77,7 @@ struct dta_server_conn {
 	enum dta_server_refusal why;
 	bool local;	      /* connected by a unix socket */
 	bool secured;	      /* uses TLS, because the file of stores has a secret */
-	struct in6_addr from; /* the peer's address, IPv4 mapped; for a unix socket its user ID */
+	struct in6_addr from; /* address of the peer, IPv4 mapped; on a unix socket, its user ID */
 	pid_t pid;
 	int pidfd;
 	char name[64], output[8], called[160];

@@ -48,7 +48,7 @@ struct dta_server_store *dta_store_server_store_number(struct dta_store_server *
 
 /* ---- listening ---- */
 
-/* *open: other hosts reach the address */
+/* *open: true if other hosts can reach the address */
 static int listen_tcp(const char *where, char *name, size_t name_bytes, bool *open, char *error,
 		      size_t bytes)
 {

@@ -81,7 +81,7 @@ uint64_t dta_worker_members(const struct dta_worker *w, uint64_t hash, uint64_t 
 void dta_worker_missed(struct dta_worker *w, uint64_t hash);
 /* Starts gaps and reports those that ended. Called after w->up changed. */
 void dta_worker_gaps(struct dta_worker *w, uint64_t was_up);
-/* Whether reports may be lost, so that pending acknowledgements must be withdrawn. */
+/* Returns true if reports may be lost, in which case pending acknowledgements must be withdrawn. */
 bool dta_worker_lost(struct dta_worker *w);
 
 /* translate.c, for device.c: passes reports to the collectors of their keys. */

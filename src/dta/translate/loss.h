@@ -128,8 +128,8 @@ void dta_loss_heartbeat(struct dta_loss *l, const struct dta_loss_key *key,
 uint32_t dta_loss_superseded(struct dta_loss *l, const struct dta_packet *packet, uint64_t *fresh);
 /*
  * Returns the next due answer and its recipient. Call it until it returns false, after each batch
- * and about every millisecond. credits is ~0, which the caller may lower. An answer in the
- * original's format names next - 1.
+ * and about every millisecond. The caller may lower the answer's credits, which are ~0. An answer
+ * in the original format contains next - 1.
  */
 bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *to,
 		     struct dta_answer *answer);

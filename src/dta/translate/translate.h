@@ -32,7 +32,7 @@ struct dta_translate_opts {
 	/* Kind of each input; DTA_DEVICES: reports. map: mapping for devices, shared by workers. */
 	enum dta_device device[DTA_TRANSLATE_INPUTS];
 	const struct dta_map *map;
-	/* networks whose packets are taken; none: all */
+	/* accept packets only from these networks; none: from all */
 	const struct base_network *allow;
 	size_t n_allow;
 };

@@ -52,7 +52,7 @@ enum report_count {
 	RPT_NO_ROOM, /* reports for which no slot was free; a later report includes the counts */
 	RPT_NO_FLOW, /* packets of flows for which the table had no room */
 	RPT_NOT_WRITTEN, /* packets that no frame could carry: lost */
-	RPT_IDLE,	 /* frames at the carrier when no packet was waiting */
+	RPT_IDLE,	 /* empty carrier frames: no packet was waiting */
 	RPT_LEFT_OUT,	 /* packets outside the sample */
 	RPT_HELD_BACK,	 /* due reports held back; a later report includes the counts */
 	RPT_BYTES,	 /* bytes of counted packets */

@@ -20,9 +20,10 @@
 struct tcp_loader {
 	struct base_child_opts opts;
 	struct base_child *child;
-	uint64_t missed, missed_before; /* by this loader, and by those before it */
-	uint32_t serial;		/* serial number of the last filter sent */
-	char *filter;			/* message of the last filter set, or NULL */
+	/* number of calls skipped with this loader, and with those before it */
+	uint64_t missed, missed_before;
+	uint32_t serial; /* serial number of the last filter sent */
+	char *filter;	 /* message that set the current filter, or NULL */
 	size_t filter_bytes;
 };
 
@@ -98,7 +99,7 @@ int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_P
 	m.text[sizeof(m.text) - 1] = 0;
 	if (got == sizeof(m) && m.type == LOADER_LOADED && !m.error &&
 	    assign_tables(&m, fds, n, tables)) {
-		/* Its answer comes with the events. */
+		/* tcp_loader_event() receives the answer. */
 		if (l->filter)
 			tcp_message_send(tcp_loader_fd(l), l->filter, l->filter_bytes, NULL, 0);
 		return 0;

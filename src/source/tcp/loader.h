@@ -39,23 +39,23 @@ struct tcp_loader;
  */
 int tcp_loader_fork(const struct tcp_loader_opts *opts, struct tcp_loader **loader);
 /*
- * Starts a loader, which loads the programs; it answers to tcp_loader_loaded(). Returns 0 or
+ * Starts a loader, which then loads the programs: wait with tcp_loader_loaded(). Returns 0 or
  * -errno.
  */
 int tcp_loader_start(struct tcp_loader *l);
 /*
  * Waits until the programs are loaded. The caller owns the descriptors in tables. Returns 0, or
- * -errno with one line in why[], as tcp_open(). The last filter that was set applies again.
+ * -errno with one line in why[], like tcp_open(). Sets the last filter again.
  */
 int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
 		      size_t bytes);
-/* When this descriptor is readable, call tcp_loader_loaded() or then tcp_loader_event(). */
+/* When this is readable, call tcp_loader_loaded() the first time, and then tcp_loader_event(). */
 int tcp_loader_fd(const struct tcp_loader *l);
 /* Returns 0, or -EPIPE if the loader and thus all programs have ended. */
 int tcp_loader_event(struct tcp_loader *l);
 /*
- * The loader has ended: starts another, as tcp_loader_start(). Returns false if this process is
- * about to end instead (base/child.h).
+ * Call when the loader has ended: starts another, like tcp_loader_start(). Returns false if this
+ * process is about to end instead (base/child.h).
  */
 bool tcp_loader_again(struct tcp_loader *l);
 /* Number of flow program calls that the kernel skipped, as of a few seconds ago. */

@@ -18,8 +18,8 @@
  * Xia, INFOCOM 2002): a change of rate that is hidden within the time of the fastest round trip
  * would violate their bounds.
  *
- * Only apexes matter: points whose bound is not implied by another point of the same direction. The
- * nearest apexes on both sides of x determine high(x) and low(x).
+ * An apex is a point whose bound is not implied by another point of the same direction. Only apexes
+ * matter: the nearest ones on both sides of x determine high(x) and low(x).
  *
  * If a forward and a backward point contradict each other, a clock was set, its host slept, or it
  * drifted faster than S. No offset is then reported between the two points, and observations before
@@ -53,18 +53,21 @@ struct tcp_net_apex {
 	int64_t at, ahead;
 };
 
-/* A period without contradictions. */
+/* A period without contradictions, with the apexes that bound theta in it. */
 struct tcp_net_stretch {
 	int64_t from, to;	    /* by A's clock */
 	double skew_low, skew_high; /* bounds of B's mean clock rate relative to A's, minus 1 */
-	size_t n[2]; /* number of forward and backward apexes, at least one of each */
-	struct tcp_net_apex apex[]; /* forward apexes first, each direction sorted by .at */
+	size_t n[2]; /* number of apexes per direction, forward and backward; at least 1 each */
+	/* the forward apexes, then the backward ones, each sorted by .at */
+	struct tcp_net_apex apex[];
 };
 
 struct tcp_net_clock {
 	struct tcp_net_stretch **v; /* stretches sorted by time, without overlap */
 	size_t n, room;
-	/* most: number of apexes above which old stretches are dropped; 0: no limit */
+	/*
+	 * most: if there are more apexes than this, the oldest stretches are dropped; 0: no limit
+	 */
 	size_t apexes, most;
 	uint64_t stepped;    /* number of contradictions so far */
 	int64_t latest_step; /* time of the latest contradiction */

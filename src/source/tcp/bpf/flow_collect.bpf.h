@@ -237,10 +237,10 @@ static __always_inline void account_cause(struct flow_state *st, const struct tc
 }
 
 /*
- * Divides the time of requests and answers between the two ends when data arrives. The time from
- * this end's last data is what the peer and the path took, and the time before that, from the
- * peer's data to this end's, is what the application here took. Differences of ticks are right on
- * average, as in the chronograph.
+ * When data arrives, divides the time of a request and its answer between the two ends. The time
+ * since this end last sent data is that of the peer and the path. The time before, since the peer's
+ * data arrived, is that of the application here. Times are in ticks; as in the chronograph, their
+ * differences are right on average.
  */
 static __always_inline void account_turn(struct flow_state *st, const struct tcp_sock *tp,
 					 const struct sk_buff *skb)

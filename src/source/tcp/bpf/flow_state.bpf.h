@@ -57,7 +57,7 @@ struct flow_state {
 	u32 re_fast, re_rto, re_tlp, re_syn;
 	u32 zero_in, zero_out, ce_in, zero;
 	u32 reads, writes;
-	u32 turn;	     /* data_segs_out when data arrived last */
+	u32 turn;	     /* data_segs_out when data last arrived */
 	u32 waited, thought; /* SL_FLOW_TURNS in ticks */
 	u32 turns, held;     /* as in SL_FLOW_BACKLOG */
 	u64 final[64];
