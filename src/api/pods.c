@@ -67,7 +67,7 @@ static void pod_json(const struct collect_region_view *r, void *arg)
 		 KV_QUANTILE("age_seconds", api_age(r->last_read_ns, walk->now_ns)),
 		 KV("metrics", r->metrics), KV("series", r->series), KV("unsettled", r->unsettled),
 		 KV("refused", r->refused), KV("rounds", r->rounds), KV("bytes", info->size),
-		 KV("fault", r->fault ? r->fault : ""));
+		 KV("fault", r->fault ? r->fault : ""), KV("held", r->held ? r->held : ""));
 	tenant_json(j, &r->tenant);
 	api_pod_verdict(j, walk->collector, info->instance);
 	api_item_end(&walk->list);

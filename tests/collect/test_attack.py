@@ -3,8 +3,10 @@
 """What an unprivileged user of the host does to the collector: test_attack.py SIDELIGHT COUNTER CASE"""
 import os
 import random
+import re
 import struct
 import sys
+import threading
 import time
 
 from support.attacker import STRANGER, Attacker
@@ -155,6 +157,48 @@ def memory_that_changes_delays_no_other():
         ticks = c.total('ticks_total')
         wait_until(lambda: c.total('ticks_total') > ticks, 'the other goes on', c, agent)
         p.stop()
+
+
+def slowest_rate(c, seconds):
+    """Rounds per second in the slowest half second."""
+    def now():
+        status = c.api('status')
+        return status['totals']['rounds'], status['time']
+    last, rates, end = now(), [], time.monotonic() + seconds
+    while time.monotonic() < end or not rates:
+        time.sleep(.5)
+        new = now()
+        rates.append((new[0] - last[0]) / (new[1] - last[1]))
+        last = new
+    return min(rates)
+
+
+@case
+def many_metrics_of_one_user_delay_no_other():
+    """All of its regions come at once. The rest of the machine may slow rounds down, too: three attempts."""
+    records, rates = schema([f'm{i:x}' for i in range(60000)]), []
+
+    def attack():
+        regions = [HostileRegion(records, 60000 // 7 + 1, labels=(('pod', str(i)),)) for i in range(24)]
+        for r in regions:
+            r.map.close()  # the agent cannot seal what is mapped for writing
+        threading.Timer(1, publish, (agent, *regions)).start()
+        return 'soon'
+
+    def innocent():
+        publish(agent, HostileRegion(schema(['good_total']), 1))
+    with public_agent() as agent:
+        while len(rates) < 3 and not any(slow > usual / 2 for usual, slow in rates):
+            with collector(agent) as c:
+                usual = slowest_rate(c, 2)
+                with Attacker(attack):
+                    rates.append((usual, slowest_rate(c, 4)))
+                    with Attacker(innocent, uid=STRANGER - 1):
+                        wait_until(lambda: c.find('good_total'), 'a new pod of another is seen', c)
+                        held = [p['held'] for p in c.api('pods')['pods'] if p['held']]
+                        check(held and re.search(r'part of the time: \d+ of \d+ regions', held[0]), f'before the others: {held}', c)
+                        check(c.total('sidelight_tenant_held_layouts_total', OF_STRANGER) >= len(held), 'which are counted', c)
+        check(any(slow > usual / 2 for usual, slow in rates), f'rounds per second, usual and slowest: {rates}')
 
 
 run_cases(only=sys.argv[3:])

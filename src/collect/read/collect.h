@@ -115,6 +115,7 @@ struct collect_region_view {
 	uint64_t metrics, series, unsettled, refused, rounds;
 	uint64_t last_read_ns;
 	const char *fault; /* region_fault_name() if the region was dropped, otherwise "" */
+	const char *held;  /* why the region has no values yet, if its tenant's part is used up */
 };
 void collect_collector_regions(struct collect_collector *c,
 			       void (*fn)(const struct collect_region_view *, void *), void *arg);

@@ -77,12 +77,24 @@ static void build_layout(struct collect_collector *c, struct collect_region *r)
 	__atomic_store_n(&r->built, built, __ATOMIC_RELEASE);
 }
 
+static int64_t get_credit(struct collect_tenant *t, uint64_t now_ns)
+{
+	uint64_t passed = t->credit_at_ns ? now_ns - t->credit_at_ns : now_ns;
+	uint64_t gained = BASE_MIN(passed / COLLECT_LAYOUT_PART, 2ull * COLLECT_LAYOUT_SAVED_NS);
+
+	t->credit_at_ns = now_ns;
+	t->credit_ns = BASE_MIN(t->credit_ns + (int64_t)gained, COLLECT_LAYOUT_SAVED_NS);
+	return t->credit_ns;
+}
+
 /* Adds the schema to its tenant's queue. */
 static void queue_build(struct collect_collector *c, struct collect_region *r)
 {
 	struct collect_tenant *t = r->tenant;
 	uint64_t least = UINT64_MAX;
 
+	if (!t->exempt && get_credit(t, base_now_ns()) <= 0)
+		collect_region_hold(r);
 	collect_ref_get(&r->refs);
 	r->build_next = NULL;
 	*t->build_end = r;
@@ -100,16 +112,6 @@ static void queue_build(struct collect_collector *c, struct collect_region *r)
 	t->waits = true;
 	t->next = c->tenants;
 	c->tenants = t;
-}
-
-static int64_t get_credit(struct collect_tenant *t, uint64_t now_ns)
-{
-	uint64_t passed = t->credit_at_ns ? now_ns - t->credit_at_ns : now_ns;
-	uint64_t gained = BASE_MIN(passed / COLLECT_LAYOUT_PART, 2ull * COLLECT_LAYOUT_SAVED_NS);
-
-	t->credit_at_ns = now_ns;
-	t->credit_ns = BASE_MIN(t->credit_ns + (int64_t)gained, COLLECT_LAYOUT_SAVED_NS);
-	return t->credit_ns;
 }
 
 /*

@@ -57,6 +57,8 @@ struct collect_link {
 	struct collect_tenant **tenant;
 	uint32_t tenants, tenant_capacity, turn_stamp;
 	uint64_t divide_ns, turn_lines, turn_busy_ns, line_ns;
+	/* Tenants with schemas to read: in this poll so far, and in the poll before. */
+	uint32_t schema_tenants, schema_tenants_before, schema_stamp;
 
 	/* The round. */
 	bool active, gated;

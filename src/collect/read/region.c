@@ -99,6 +99,13 @@ void collect_region_queue(struct collect_region *r, enum collect_event event)
 		collect_control_wake(c);
 }
 
+void collect_region_hold(struct collect_region *r)
+{
+	if (!r->held_layout)
+		relaxed_add(r->tenant->held_layouts, 1);
+	relaxed_store(r->held_layout, true);
+}
+
 /*
  * Labels of the header, then host, the tenant's identity and, unless the region is synthetic,
  * process. A header must not claim these labels, nor instance_id, which distinguishes regions in

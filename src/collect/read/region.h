@@ -79,7 +79,8 @@ struct collect_region {
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint64_t rounds, unsettled, refused, sharing;
 	struct collect_exemplars *exemplars; /* exemplars, set once; NULL: none yet */
-	uint32_t entry;			     /* index of the region's directory entry */
+	bool held_layout;  /* the layout waits for the tenant's part; also written by control */
+	uint32_t entry;	   /* index of the region's directory entry */
 	uint64_t admitted; /* id of the region's current or last entry; ids only grow */
 
 	/* Used only by the worker. */
@@ -162,6 +163,8 @@ struct collect_region *collect_region_new(struct collect_link *l, uint64_t insta
 void collect_region_put(struct collect_region *r);
 /* Queues the region for control. Worker only. */
 void collect_region_queue(struct collect_region *r, enum collect_event event);
+/* Notes that the region's layout waits for its tenant's part. For the owner of the schema. */
+void collect_region_hold(struct collect_region *r);
 /*
  * Takes identity and labels from a copy of the header, or verifies them if they are already known.
  */

@@ -317,6 +317,7 @@ void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 		return;
 	}
 	l->urgent_ns = UINT64_MAX;
+	collect_turns_set_up(l);
 	for (uint32_t i = 0; i < count; i++) {
 		struct collect_region *r = l->urgent[i];
 

@@ -21,6 +21,7 @@
 #define SCHEMA_MAX_NS 1000000000u /* maximum time, reached if the layout keeps changing */
 #define SCHEMA_TRIES  5u
 #define SCHEMA_PIECE  65536u
+#define PIECE_READ_NS 100000u /* assumed cost of posting the READ of a piece, which may copy it */
 
 /*
  * Returns true if some of the region's series were refused, and there is room now for all of them
@@ -101,14 +102,19 @@ static bool take_piece(struct collect_link *l, struct collect_op *op, struct fab
 		       uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
+	uint64_t start = base_now_ns();
+	bool taken = true;
 
-	(void)l, (void)now_ns;
+	(void)l;
 	if (r->schema_failed)
 		return true;
 	if (op->index < r->created_bytes)
-		return take_created(r, op, read);
-	memcpy(r->schema_bytes + op->index, read->to, read->length);
-	return true;
+		taken = take_created(r, op, read);
+	else
+		memcpy(r->schema_bytes + op->index, read->to, read->length);
+	/* Most of this is the first use of the schema's memory. */
+	collect_turn_spend(r, base_now_ns() - start, now_ns);
+	return taken;
 }
 
 static void fail_piece(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
@@ -162,6 +168,7 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 		r->schema_hot_ns = r->hot_ns;
 		r->schema_posted = r->schema_got = 0;
 		r->schema_failed = false;
+		relaxed_store(r->held_layout, false);
 		r->schema_step = SCHEMA_READING;
 		/* The pause grows while the layout keeps changing. */
 		if (now_ns - r->schema_at_ns > SCHEMA_MAX_NS)
@@ -184,10 +191,15 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 		/* A record must be copied later than its cell. */
 		if (at >= r->created_bytes && r->schema_got < r->created_bytes)
 			return;
+		if (!collect_turn_schema(r, now_ns)) {
+			collect_region_hold(r);
+			return;
+		}
 		if (!collect_turn_slow(r) || collect_turn_pay(r, n))
 			op = collect_reads_new(l, &schema_piece, r, &r->remote, offset, n);
 		if (!op)
 			return;
+		collect_turn_spend(r, (uint64_t)PIECE_READ_NS * n / SCHEMA_PIECE, now_ns);
 		op->index = r->schema_posted;
 		r->schema_posted += n;
 	}

@@ -48,6 +48,7 @@ static uint64_t lines_of(const struct collect_tenant *t)
 #define OF_TENANT(name, value) SERIES(name, t, tenant_at(s, out), value)
 
 OF_TENANT(conflicts, collect_self_u64(out, relaxed_load(t->conflicts)))
+OF_TENANT(held, collect_self_u64(out, relaxed_load(t->held_layouts)))
 OF_TENANT(layouts, collect_self_f64(out, (double)relaxed_load(t->layout_ns) * 1e-9))
 OF_TENANT(lines, collect_self_u64(out, lines_of(t)))
 OF_TENANT(every, collect_self_u64(out, collect_tenant_every(t)))
@@ -58,6 +59,9 @@ OF_TENANT(trusted, collect_self_u64(out, t->who.trusted))
 static const struct collect_self_family tenant_families[] = {
 	{"sidelight_tenant_conflicts", GAUGE, "",
 	 "Series of a tenant left out because they contradict those of another.", conflicts},
+	{"sidelight_tenant_held_layouts", COUNTER, "",
+	 "Layouts that waited because the tenant had used up its part of the time for layouts.",
+	 held},
 	{"sidelight_tenant_layout_seconds", COUNTER, "seconds",
 	 "Time spent on making layouts of a tenant's schemas.", layouts},
 	{"sidelight_tenant_lines", GAUGE, "",

@@ -2,6 +2,7 @@
 /* stats.c - the views of collect.h: hosts, regions, metrics, history, workers, totals */
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,11 +88,26 @@ static struct collect_tenant_view tenant_view(const struct collect_tenant *t)
 	};
 }
 
+/* Counts the tenant's regions, from number i on, and those with a layout. */
+static void count_ready(const struct collect_index *x, size_t i, unsigned int *ready,
+			unsigned int *all)
+{
+	const struct collect_tenant *t = x->region[i]->tenant;
+
+	*ready = *all = 0;
+	for (; i < x->regions && x->region[i]->tenant == t; i++) {
+		*all += relaxed_load(x->region[i]->step) != STEP_GONE;
+		*ready += x->snapshot[i] && relaxed_load(x->region[i]->step) != STEP_GONE;
+	}
+}
+
 void collect_collector_regions(struct collect_collector *c,
 			       void (*fn)(const struct collect_region_view *, void *), void *arg)
 {
 	struct collect_index *x = collect_index_get(c);
 	uint64_t now = base_now_ns();
+	unsigned int ready = 0, all = 0;
+	char held[128];
 
 	for (size_t i = 0; x && i < x->regions; i++) {
 		const struct collect_region *r = x->region[i];
@@ -111,10 +127,20 @@ void collect_collector_regions(struct collect_collector *c,
 			.rounds = relaxed_load(r->rounds),
 			.last_read_ns = relaxed_load(r->last_read_ns),
 			.fault = fault == REGION_FAULT_NONE ? "" : region_fault_name(fault),
+			.held = "",
 		};
 
+		if (!i || r->tenant != x->region[i - 1]->tenant)
+			count_ready(x, i, &ready, &all);
 		if (relaxed_load(r->step) == STEP_GONE)
 			continue;
+		if (!b && relaxed_load(r->step) == STEP_BOUND && relaxed_load(r->held_layout)) {
+			snprintf(held, sizeof(held),
+				 "its layout waits for its tenant's part of the time: %u of %u "
+				 "regions of the tenant are ready",
+				 ready, all);
+			v.held = held;
+		}
 		v.stale = !collect_region_visible(r, now);
 		fn(&v, arg);
 	}

@@ -26,6 +26,8 @@ struct collect_turn {
 	uint32_t stamp;	       /* turn_stamp of the last summation of `lines` */
 	uint64_t rows;	       /* bytes of history not packed yet; any thread */
 	uint64_t exemplars_ns; /* when the tenant's next piece of exemplars may be read */
+	uint64_t schema_ns;    /* when the tenant's next piece of a schema may be read */
+	uint32_t schema_stamp; /* schema_stamp of the link when the tenant last read a schema */
 };
 
 struct collect_tenant {
@@ -40,6 +42,8 @@ struct collect_tenant {
 	char uid[12], container[13], pod[37];
 	/* Written by control, read by any thread. */
 	uint64_t series, refused_series, conflicts, layout_ns;
+	uint64_t
+		held_layouts; /* layouts that waited for the tenant's part; written by any thread */
 	/* Used only by control. */
 	uint64_t first;	   /* smallest id of the tenant's entries, used as its age */
 	uint64_t left_out; /* conflicts in the index being made */

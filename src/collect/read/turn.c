@@ -14,6 +14,9 @@
 #define PERIOD_NS   10000000u  /* period to assume if none is set */
 #define MEASURABLE  10000u     /* minimum number of lines to measure their cost */
 #define LINE_NS_MAX 1000u
+/* the part of a worker's time for a tenant's schemas, and the time that it saves up */
+#define SCHEMA_PART	8u
+#define SCHEMA_SAVED_NS 1000000u
 
 static struct collect_turn *turn_of(const struct collect_region *r)
 {
@@ -191,6 +194,35 @@ bool collect_turn_pay(const struct collect_region *r, uint32_t bytes)
 		return false;
 	t->credit -= bytes / SL_LINE_SIZE + 1;
 	return true;
+}
+
+void collect_turns_set_up(struct collect_link *l)
+{
+	l->schema_tenants_before = l->schema_tenants;
+	l->schema_tenants = 0;
+	l->schema_stamp++;
+}
+
+bool collect_turn_schema(const struct collect_region *r, uint64_t now_ns)
+{
+	struct collect_turn *t = turn_of(r);
+
+	if (r->tenant->exempt)
+		return true;
+	if (t->schema_stamp != r->link->schema_stamp) {
+		t->schema_stamp = r->link->schema_stamp;
+		r->link->schema_tenants++;
+	}
+	return now_ns >= t->schema_ns;
+}
+
+void collect_turn_spend(const struct collect_region *r, uint64_t spent_ns, uint64_t now_ns)
+{
+	uint64_t part = BASE_MAX(SCHEMA_PART, r->link->schema_tenants_before);
+	struct collect_turn *t = turn_of(r);
+
+	t->schema_ns = BASE_MAX(t->schema_ns, now_ns - SCHEMA_PART * SCHEMA_SAVED_NS);
+	t->schema_ns += part * spent_ns;
 }
 
 uint64_t collect_turn_exemplars(struct collect_turn *t, uint64_t now_ns, uint64_t piece_ns)

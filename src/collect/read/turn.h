@@ -37,6 +37,17 @@ bool collect_turn_due(const struct collect_region *r);
 bool collect_turn_pay(const struct collect_region *r, uint32_t bytes);
 
 /*
+ * Schemas are read outside the rounds, but by the same worker. Each tenant may spend a fixed part
+ * of the worker's time on this, less if more tenants have schemas to read than there are parts.
+ */
+/* Called before the regions of a link are set up. */
+void collect_turns_set_up(struct collect_link *l);
+/* Returns true if the region may read a piece of its schema now. */
+bool collect_turn_schema(const struct collect_region *r, uint64_t now_ns);
+/* Charges time spent on a piece of a schema to the region's tenant. */
+void collect_turn_spend(const struct collect_region *r, uint64_t spent_ns, uint64_t now_ns);
+
+/*
  * Returns when a region may read its next piece of exemplars: the regions of a tenant take turns,
  * one piece per piece_ns in total.
  */
