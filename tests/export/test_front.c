@@ -266,6 +266,8 @@ static void costly_requests_delay_no_other(void **state)
 	say(b, HTTP_TAKE, 1, 1, NULL, 0); /* not ready yet */
 	assert_int_equal(answer_type(b), HTTP_LATER);
 	say(b, HTTP_AWAIT, 0, 1, NULL, 0);
+	while (!__atomic_load_n(&begun, __ATOMIC_RELAXED))
+		usleep(1000);
 	say(b, HTTP_DONE, 0, 1, NULL, 0); /* the client has left */
 	await(b, 1);
 	assert_int_equal(status(b), 200);
