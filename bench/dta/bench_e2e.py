@@ -96,7 +96,7 @@ class Veth:
 
 def over_veth(veth, count, pack, *how):
     """What arrives of `count` packets of `pack` reports; how: --xdp, or nothing for the UDP socket."""
-    c, t, _ = start_ours('10.77.0.1:40040', *how)
+    c, t, _ = start_ours('10.77.0.1:40040', '--allow-from', '10.77.0.0/24', *how)
     g = Part(*veth.inside, SIDELIGHT, 'generate', 'dta', '--to', '10.77.0.1:40040', '--count', KEYS, '--keys', KEYS,
              '--copies', '1', '--pack', '16', '--essential', '--show', '0')
     check(g.wait() == 0, 'the generator failed', g)
