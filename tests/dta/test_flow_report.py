@@ -366,7 +366,7 @@ stores:
     collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
     address = collector.ready()['listen']
     p, target = reporter('lo', ':40040', '--direction', 'in')
-    translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', target)
+    translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', target, '--insecure-listen')
     translator.ready()
     for family, host, count, size in ((socket.AF_INET, '127.0.0.1', 77, 142), (socket.AF_INET6, '::1', 55, 162)):
         key = datagrams(family, host, count, 100)
@@ -407,7 +407,7 @@ stores:
     for key, meant, good in (('key', (), True), ('key', ('--translator', 'it'), True), ('key', ('--translator', 'no'), False),
                              ('other', (), False)):
         p, target = reporter('lo', ':40040', '--direction', 'in', '--tenant', '3', '--key-file', f'{folder}/{key}', *meant)
-        translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', target, '--json',
+        translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', target, '--insecure-listen', '--json',
                           '--name', 'it')
         translator.ready()
         wanted = {}
