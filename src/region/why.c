@@ -137,8 +137,9 @@ static enum region_why_part find_rest(const struct region_why_change *c,
 		return REGION_WHY_PART_PACING;
 	if (f->flight >= f->cwnd)
 		return REGION_WHY_PART_CWND;
-	if (!is_inflated(c) && f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
-	    f->queue <= (uint64_t)f->flight * f->mss)
+	if (f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
+	    f->queue <= (uint64_t)f->flight * f->mss &&
+	    (!is_inflated(c) || f->flight < f->cwnd / 2))
 		return REGION_WHY_PART_SNDBUF;
 	return f->queue < f->mss ? REGION_WHY_PART_WAITING : REGION_WHY_PART_CWND;
 }
