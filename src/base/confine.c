@@ -38,7 +38,8 @@ static struct {
 static int apply_limits(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3], keep[_LINUX_CAPABILITY_U32S_3];
+	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3] = {0};
+	struct __user_cap_data_struct keep[_LINUX_CAPABILITY_U32S_3];
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capget, &head, own))
 		return -errno;

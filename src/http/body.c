@@ -220,11 +220,13 @@ void http_body_answer(struct http_client_request *req)
 		drop_answer(req, fd, m.bytes);
 		return;
 	}
-	if (http_message_take(fd, payload, m.bytes))
+	err = http_message_take(fd, payload, m.bytes)
+		      ? -EPROTO
+		      : http_message_head_unpack(payload, m.bytes, &a);
+	if (err == -EPROTO) {
+		free(payload);
 		http_front_gone();
-	err = http_message_head_unpack(payload, m.bytes, &a);
-	if (err == -EPROTO)
-		http_front_gone();
+	}
 	if (err)
 		drop_answer(req, fd, 0);
 	else

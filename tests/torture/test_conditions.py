@@ -416,10 +416,10 @@ def a_collector_out_of_memory_costs_no_count():
     """The kernel kills one of its processes. What is left of it ends, or makes good; hosts notice nothing."""
     with Cgroup(48 << 20) as limited, Quick() as a, Collector([a]) as other:
         app = App(a)
-        load = Part(SIDELIGHT, 'generate', 'metrics', '--socket', a.socket, '--json', '--pods', '100', '--metrics', '1000',
-                    '--updates', '0', '--hold', '300s')
         c = Collector([a], '--period', '1ms', before=limited.words())
         helpers = below(c.pid)
+        load = Part(SIDELIGHT, 'generate', 'metrics', '--socket', a.socket, '--json', '--pods', '100', '--metrics', '1000',
+                    '--updates', '0', '--hold', '300s')
         wait_until(lambda: c.p.poll() is not None, 'it is killed', c, other)
         check(c.p.returncode == -signal.SIGKILL, 'by the kernel', c)
         wait_until(lambda: not any(alive(p) for p in helpers), 'its helpers end with it', c)
