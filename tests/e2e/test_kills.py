@@ -16,11 +16,13 @@ d = workdir()
 THREADS, UPDATES = 4, 100_000_000
 WANTED = THREADS * UPDATES
 
+begin = time.monotonic()
 a = Agent(folder=d)
 c = Collector([a], '--period', '1ms')
-# Slow enough to be at it while the others die: about 4 seconds.
+# Slow enough to be at it while the others die: at least 4 seconds, and more where it takes long to start them.
+duration = max(4, 8 * (time.monotonic() - begin))
 g = generate(a.socket, '--metrics', '1', '--threads', str(THREADS), '--updates', str(UPDATES),
-             '--rate', str(UPDATES // 4), '--hold', '1h', '--service', 'kills')
+             '--rate', str(int(UPDATES / duration)), '--hold', '1h', '--service', 'kills')
 g.ready()
 seen, kills = [], {'agent': 0, 'collector': 0}
 
