@@ -68,7 +68,10 @@ void cli_tcp_screen_open(struct cli_tcp_screen *s, const struct base_command *cm
 	s->keys = s->terminal && isatty(STDIN_FILENO) && !tcgetattr(STDIN_FILENO, &s->was);
 	if (s->keys) {
 		terminal_was = s->was;
-		sigaction(SIGWINCH, &(struct sigaction){.sa_handler = handle_resize}, NULL);
+		/* Without SA_RESTART, a frame that is being written would end in an error. */
+		sigaction(SIGWINCH,
+			  &(struct sigaction){.sa_handler = handle_resize, .sa_flags = SA_RESTART},
+			  NULL);
 	}
 	if (s->terminal)
 		fputs("\033[H\033[2J", out);
