@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "region/internal.h"
 #include "region/text.h"
 
@@ -205,6 +206,26 @@ uint64_t region_flow_unread(const struct region_flow *f)
 	uint64_t read = f->read_bytes + fin;
 
 	return f->bytes_received > read ? f->bytes_received - read : 0;
+}
+
+uint64_t region_flow_end_hash(uint64_t start, const struct region_flow *f)
+{
+	int order = memcmp(f->local, f->remote, 16) ?: f->local_port - f->remote_port;
+	const uint8_t *low = order < 0 ? f->local : f->remote,
+		      *high = order < 0 ? f->remote : f->local;
+	uint16_t ports[2] = {order < 0 ? f->local_port : f->remote_port,
+			     order < 0 ? f->remote_port : f->local_port};
+	uint64_t hash = base_hash(base_hash(start, low, 16), high, 16);
+
+	return (base_hash(hash, ports, sizeof(ports)) & ~1ull) | (order < 0);
+}
+
+bool region_is_loopback(const uint8_t address[16])
+{
+	static const uint8_t mapped[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
+	static const uint8_t one[16] = {[15] = 1};
+
+	return !memcmp(address, mapped, sizeof(mapped)) || !memcmp(address, one, sizeof(one));
 }
 
 const char *region_tcp_state_name(uint32_t state)

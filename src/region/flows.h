@@ -85,6 +85,13 @@ enum region_fault region_flows_hot_read(const void *map, const struct region_flo
 uint64_t region_flow_duration(const struct region_flow *flow, uint64_t now_ns);
 /* Returns the number of received bytes that the application has not read. A FIN does not count. */
 uint64_t region_flow_unread(const struct region_flow *flow);
+/*
+ * Returns a hash of the addresses and ports, for this process. That of the connection's other end
+ * differs only in its lowest bit. start: hash of what both ends have in common, or 0.
+ */
+uint64_t region_flow_end_hash(uint64_t start, const struct region_flow *flow);
+/* Loopback addresses are specific to a host and a network namespace. */
+bool region_is_loopback(const uint8_t address[16]);
 const char *region_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
 /* Formats as "192.0.2.1" (mapped) or "2001:db8::1". out has INET6_ADDRSTRLEN bytes. */
 const char *region_flow_address(const uint8_t address[16], char *out);

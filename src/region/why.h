@@ -54,7 +54,8 @@ enum region_why_limit {
 	REGION_WHY_TIMED_OUT, /* closed because the peer did not answer */
 	REGION_WHY_LIMITS
 };
-const char *region_why_name(enum region_why_limit limit); /* "peer-window" */
+const char *region_why_name(enum region_why_limit limit);  /* "peer-window" */
+const char *region_why_label(enum region_why_limit limit); /* "peer's window", for people */
 /* returns true if there is nothing to fix at this end */
 bool region_why_fine(enum region_why_limit limit);
 

@@ -323,6 +323,84 @@ static void collectors_name_a_workload_alike(void **state)
 	make_flows_free(&m);
 }
 
+/* The limits of all connections, by host and slot. */
+struct limits {
+	enum region_why_limit of[2][4];
+};
+
+static void note_limit(const struct collect_flow_view *v, void *arg)
+{
+	struct limits *l = arg;
+	struct region_why y;
+
+	collect_flow_why(v, v->read_ns, &y);
+	l->of[strcmp(v->target, "one") != 0][v->slot] = y.limit;
+}
+
+/* Puts end 0 or 1 of a connection into a slot. Nothing acknowledges what a dead one sends. */
+static void put_end(struct make_flows *m, uint32_t slot, uint8_t address, int end, bool dead)
+{
+	struct region_flow f = flow(slot + 1, end ? 80 : 40000);
+
+	f.remote_port = end ? 40000 : 80;
+	f.open_ns = f.changed_ns - 10 * SECOND;
+	memcpy(f.local, (uint8_t[16]){[10] = 0xff, [11] = 0xff, [12] = address, [15] = 1}, 16);
+	memcpy(f.remote, f.local, 16);
+	(end ? f.local : f.remote)[14] = 1;
+	f.mss = 1000;
+	f.flight = dead ? 5 : 0;
+	f.timeouts = f.backoff = dead ? 3 : 0;
+	make_flow(m, slot, &f);
+}
+
+static bool agree(struct collect_collector *c, const struct limits *right)
+{
+	struct limits l = {0};
+
+	collect_collector_flows(c, note_limit, &l);
+	return !memcmp(&l, right, sizeof(l));
+}
+
+static void both_ends_of_a_connection_have_one_answer(void **state)
+{
+	static const char *const hosts[] = {"one", "two"};
+	const struct limits right = {
+		.of = {{REGION_WHY_UNANSWERED, REGION_WHY_UNANSWERED, REGION_WHY_NOTHING_ARRIVES,
+			REGION_WHY_UNANSWERED},
+		       {REGION_WHY_NOTHING_ARRIVES, REGION_WHY_IDLE, REGION_WHY_IDLE}}};
+	struct collect_collector_opts o = fast;
+	struct mock_host *h[2];
+	struct collect_collector *c;
+	struct make_flows m[2];
+
+	(void)state;
+	o.agents = hosts;
+	o.agent_count = 2;
+	for (int i = 0; i < 2; i++) {
+		h[i] = mock_host(hosts[i], 4);
+		make_flows(&m[i], 8, 16, (uint64_t)(9 + i));
+	}
+	/* A connection between the hosts. */
+	put_end(&m[0], 0, 10, 0, true);
+	put_end(&m[1], 0, 10, 1, false);
+	/* Both ends are on host one; host two has a container with the same address. */
+	put_end(&m[0], 1, 11, 0, true);
+	put_end(&m[0], 2, 11, 1, false);
+	put_end(&m[1], 1, 11, 1, false);
+	/* Loopback of different hosts: not one connection. */
+	put_end(&m[0], 3, 127, 0, true);
+	put_end(&m[1], 2, 127, 1, false);
+	for (int i = 0; i < 2; i++) {
+		make_flows_publish(&m[i], 4, 200 * SECOND);
+		put_flows(h[i], 0, 1, &m[i]);
+	}
+	c = start_tables(&o, &often);
+	WITHIN(3000, agree(c, &right));
+	collect_collector_free(c);
+	for (int i = 0; i < 2; i++)
+		make_flows_free(&m[i]);
+}
+
 static void flow_sums_outlive_the_agent(void **state)
 {
 	struct collect_collector_opts o = fast;
@@ -572,6 +650,7 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(drops_a_lying_flow_table_by_cause),
 	TEST(workloads_beyond_the_bound_are_lumped),
 	TEST(collectors_name_a_workload_alike),
+	TEST(both_ends_of_a_connection_have_one_answer),
 	TEST(flow_sums_outlive_the_agent),
 	TEST(flows_belong_to_owners_named_late),
 	TEST(flow_sums_survive_churn_and_tears),
