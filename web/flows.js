@@ -8,7 +8,7 @@ import * as net from "./net.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const SHOWN = 200, PERIOD = () => 1000;
-const BAD = ["peer-not-reading", "not-reading", "unanswered", "nothing-arrives", "loss-timeout", "loss-fast", "accept-queue", "reset",
+const BAD = ["peer-not-reading", "not-reading", "unanswered", "nothing-arrives", "loss-timeout", "loss-fast", "accept-queue", "refused", "not-established", "reset",
 	"timed-out"];
 const WARN = ["peer-reads-slowly", "reads-slowly", "peer-window", "receive-window", "send-buffer", "nagle", "cork", "reordering", "ecn",
 	"bufferbloat"];

@@ -216,7 +216,9 @@ static void flow_json(struct base_json *j, const struct api_flows_row *r,
 		 KV("rtt_seconds", f->srtt_us / 1e6), KV("rtt_min_seconds", f->rtt_min_us / 1e6),
 		 KV("handshake_seconds", f->handshake_us / 1e6), KV("cwnd", f->cwnd),
 		 KV("mss", f->mss), KV("send_window", f->snd_wnd), KV("receive_window", f->rcv_wnd),
-		 KV("drops", f->drops));
+		 KV("drops", f->drops), KV("unsent_bytes", f->queue), KV("lost", f->lost_out),
+		 KV("retransmits_in_flight", f->retrans_out), KV("backoff", f->backoff),
+		 KV("end", region_flow_end_name(region_flow_end(f))));
 	why_json(j, &r->why, w->id);
 }
 

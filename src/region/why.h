@@ -50,6 +50,8 @@ enum region_why_limit {
 	/* listener that refuses connections: its application is too slow */
 	REGION_WHY_ACCEPT_QUEUE,
 	REGION_WHY_ACCEPTING, /* a listener that keeps up with connections */
+	REGION_WHY_REFUSED,   /* the peer refused the connection */
+	REGION_WHY_NOT_MADE,  /* the connection was not established */
 	REGION_WHY_RESET,     /* the connection was reset */
 	REGION_WHY_TIMED_OUT, /* closed because the peer did not answer */
 	REGION_WHY_LIMITS

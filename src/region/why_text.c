@@ -90,6 +90,10 @@ static const struct {
 	[REGION_WHY_ACCEPT_QUEUE] = {"accept-queue", "accepts too slowly", false, ACCEPTS,
 				     "Accept more often, or listen with a longer queue."},
 	[REGION_WHY_ACCEPTING] = {"accepting", "accepts", true, ACCEPTS, NULL},
+	[REGION_WHY_REFUSED] = {"refused", "refused", false, 0,
+				"Check that the service runs there, and its port."},
+	[REGION_WHY_NOT_MADE] = {"not-established", "not established", false, 0,
+				 "Check the address, the route to it, and firewalls on the way."},
 	[REGION_WHY_RESET] = {"reset", "reset", false, 0, NULL},
 	[REGION_WHY_TIMED_OUT] = {"timed-out", "timed out", false, LOSSES,
 				  "Check whether the peer is up, and the route to it."},
@@ -196,6 +200,26 @@ static void say_timed_out(struct region_why *w, const struct region_flow *f)
 	else
 		SAY("The peer is gone: it answered none of %u keepalive probes%s.", f->probes,
 		    after);
+}
+
+static void say_not_made(struct region_why *w, const struct region_flow *f)
+{
+	double seconds = (double)region_flow_duration(f, 0) * 1e-9;
+	uint32_t again = f->re_syn;
+
+	if (w->limit == REGION_WHY_REFUSED)
+		SAY("The peer refused the connection: nothing listens on its port %u, or a firewall "
+		    "rejects it.",
+		    f->remote_port);
+	else if (region_flow_end(f) == REGION_FLOW_UNANSWERED)
+		SAY("The connection was not established: no answer to %u SYN%s in %.3g s.",
+		    1 + again, PLURAL(1 + again), seconds);
+	else if (f->error)
+		SAY("The connection was not established: %s.", strerrordesc_np((int)f->error));
+	else
+		SAY("The application here gave up the connection after %.3g s, before it was "
+		    "established.",
+		    seconds);
 }
 
 static void say_losses(struct region_why *w, const struct region_why_change *c, double percent)
@@ -362,6 +386,10 @@ static void write_sentence(struct region_why *w, const struct region_why_change 
 		SAY("The application accepts connections as fast as they arrive: %u wait in a queue "
 		    "of %u.",
 		    f->backlog, f->backlog_max);
+		break;
+	case REGION_WHY_REFUSED:
+	case REGION_WHY_NOT_MADE:
+		say_not_made(w, f);
 		break;
 	case REGION_WHY_RESET:
 		SAY("The connection was reset %s.",

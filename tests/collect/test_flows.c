@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_flows.c - tables of connections: each flow is counted once, whatever happens to its slot. */
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -158,6 +159,46 @@ static void counts_flows_exactly_once(void **state)
 	assert_true(VALUE("connections_closed_total", "port=\"443\"") == 1);
 	assert_true(VALUE("connections_opened_total", "port=\"443\"") == 2);
 	assert_true(LOST("journal_gap") == 0 && LOST("unseen") == 0 && LOST("end") == 0);
+	collect_collector_free(c);
+	make_flows_free(&m);
+}
+
+/* A connection that was never established is a failure, and no connection. */
+static void failed_connections_are_only_failures(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct region_flow f = flow(1, 80), g = flow(2, 80);
+	struct collect_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	make_flows(&m, 8, 16, 9);
+	make_flows_publish(&m, 0, 1 * SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start_tables(&o, &often);
+	WITHIN(3000, self_value(c, "sidelight_collector_tcp_passes_total", NULL) > 1);
+	f.last_state = g.last_state = 2; /* SYN_SENT */
+	f.error = ECONNREFUSED;
+	f.retrans = f.re_syn = 1;
+	change(h, &m, 0, &f);
+	end(h, &m, 0, &f);
+	publish(h, &m, 1, 2 * SECOND);
+	WITHIN(3000, VALUE("failures_total", "cause=\"refused\",port=\"80\"") == 1);
+	/* One that only the journal tells of. */
+	pthread_mutex_lock(&h->lock);
+	g.tcp_state = 7;
+	make_flow_event(&m, SL_FLOW_EVENT_CLOSE, 0, &g);
+	pthread_mutex_unlock(&h->lock);
+	publish(h, &m, 1, 3 * SECOND);
+	f = flow(3, 81);
+	change(h, &m, 1, &f);
+	publish(h, &m, 2, 4 * SECOND);
+	WITHIN(3000, VALUE("connections", "port=\"81\"") == 1);
+	assert_true(VALUE("connections_opened_total", NULL) == 1);
+	assert_true(VALUE("connections_closed_total", NULL) == 0);
+	assert_true(VALUE("connections", NULL) == 1);
+	assert_true(VALUE("retransmits_total", "port=\"80\"") == 1 && LOST("unseen") == 0);
 	collect_collector_free(c);
 	make_flows_free(&m);
 }
@@ -647,6 +688,7 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(a_flow_table_that_changes_harms_no_other),
 	TEST(counts_flows_exactly_once),
 	TEST(counts_flows_only_in_the_journal),
+	TEST(failed_connections_are_only_failures),
 	TEST(drops_a_lying_flow_table_by_cause),
 	TEST(workloads_beyond_the_bound_are_lumped),
 	TEST(collectors_name_a_workload_alike),
