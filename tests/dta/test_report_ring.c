@@ -83,15 +83,20 @@ static struct sl_reporter_stats stats(const struct sl_reporter *r)
 	return s;
 }
 
-/* Reads all packets, counts the values, and acknowledges them if asked. */
+/*
+ * Reads the packets that have arrived and counts the values. If answer is set, acknowledges them, and
+ * stops after PACKETS: the reporter may send as fast as this loop answers.
+ */
 static void take(bool answer)
 {
 	uint8_t p[2048];
 	struct sockaddr_in from;
 	socklen_t n = sizeof(from);
+	uint32_t most = answer ? PACKETS : UINT32_MAX;
 	ssize_t bytes;
 
-	while ((bytes = recvfrom(to.fd, p, sizeof(p), 0, (struct sockaddr *)&from, &n)) > 0) {
+	while (most-- &&
+	       (bytes = recvfrom(to.fd, p, sizeof(p), 0, (struct sockaddr *)&from, &n)) > 0) {
 		struct dta_answer a = {.type = DTA_ACK, .credits = ~0u};
 
 		assert_int_equal(dta_parse(p, (size_t)bytes, &to.got), DTA_FINE);
