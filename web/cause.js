@@ -241,15 +241,15 @@ async function drawFlows(a) {
 	const says = groups.map((g) => {
 		const rtt = Math.max(...g.map((x) => x.rtt_seconds || 0));
 		return [g[0].limit, g.length, `${many(g.length, "connection")}, ${rate(g.reduce((n, x) => n + x.bytes_per_second, 0), "bytes")}` +
-			(rtt ? `, RTT up to ${seconds(rtt)}` : "") + (g.some((x) => x.retransmits) ? `, ${grouped(g.reduce((n, x) => n + x.retransmits, 0))} retransmitted` : ""), g[0].why];
+			(rtt ? `, RTT up to ${seconds(rtt)}` : "") + (g.some((x) => x.retransmits) ? `, ${grouped(g.reduce((n, x) => n + x.retransmits, 0))} retransmitted` : ""), g[0].why, g[0].limit_label];
 	});
 	const key = JSON.stringify(says) || "";
 	if (box.dataset.key === key)
 		return;
 	box.dataset.key = key;
-	box.replaceChildren(...says.map(([limit, , what, why]) => {
+	box.replaceChildren(...says.map(([limit, , what, why, label]) => {
 		const row = el("div", "why-row"), head = el("div");
-		head.append(el("span", `badge ${limitKind(limit)}`, limit || "unknown"), el("span", "dim", ` ${what}`));
+		head.append(el("span", `badge ${limitKind(limit)}`, label || "unknown"), el("span", "dim", ` ${what}`));
 		row.append(head, el("p", "", why));
 		return row;
 	}));

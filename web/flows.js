@@ -8,7 +8,7 @@ import * as net from "./net.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const SHOWN = 200, PERIOD = () => 1000;
-const BAD = ["peer-not-reading", "not-reading", "unanswered", "nothing-arrives", "loss-timeout", "loss-fast", "accept-queue", "reset",
+const BAD = ["peer-not-reading", "not-reading", "unanswered", "nothing-arrives", "loss-timeout", "loss-fast", "accept-queue", "refused", "not-established", "reset",
 	"timed-out"];
 const WARN = ["peer-reads-slowly", "reads-slowly", "peer-window", "receive-window", "send-buffer", "nagle", "cork", "reordering", "ecn",
 	"bufferbloat"];
@@ -35,7 +35,7 @@ function draw(a) {
 	const empty = $("flows-empty"), filtered = app.state.fq || app.state.flowState;
 	drawHead();
 	fillTable($("flows"), list.map((f) => [
-		{text: f.limit, badge: f.state === "closed" ? "idle" : limitKind(f.limit), tip: f.why},
+		{text: f.limit_label, badge: f.state === "closed" ? "idle" : limitKind(f.limit), tip: f.why},
 		{text: owner(f), kind: "strong", tip: [f.namespace, f.pod, f.container, f.service, f.unit, f.task,
 			f.pid ? `pid ${f.pid}${f.by_listener ? ", of the listener" : ""}` : ""].filter(Boolean).join(", ")},
 		{text: f.host + (f.stale ? " · stale" : "")},
@@ -44,7 +44,8 @@ function draw(a) {
 		num(f.role === "listener" ? "–" : `${bytes(f.bytes_per_second)}/s`),
 		num(bytes(f.bytes_sent + f.bytes_received),
 		    `${grouped(f.bytes_sent)} sent, ${grouped(f.bytes_received)} received`),
-		num(f.rtt_seconds ? seconds(f.rtt_seconds) : "–", `recent minimum ${seconds(f.rtt_min_seconds)}`),
+		num(f.rtt_seconds ? seconds(f.rtt_seconds) : "–", f.rtt_seconds ? "smoothed; the peer may delay its acknowledgements by up to 40 ms, to send them with an answer" : ""),
+		num(f.rtt_min_seconds ? seconds(f.rtt_min_seconds) : "–", f.rtt_min_seconds ? "of the path, in the last minutes" : ""),
 		num(grouped(f.retransmits), `${f.timeouts} timeouts, ${f.spurious} spurious`),
 		num(age(f.duration_seconds), f.older ? "since it was first seen" : ""),
 		{text: f.why, kind: "why", tip: f.why},

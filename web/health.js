@@ -150,7 +150,8 @@ async function askHosts() {
 			num(bytes(h.bytes)),
 			num(number(h.connects), `${h.disconnects} disconnects`),
 			num(number(errors), Object.entries(h.errors).map(([k, v]) => `${k} ${v}`).join(", ")),
-			{text: h.last_error || "–", kind: "error", tip: h.last_error},
+			{text: h.last_error ? `${age(h.last_error_age_seconds)} ago: ${h.last_error}` : "–", kind: "error",
+			 tip: h.last_error},
 		];
 	}));
 	app.hostsKnown();

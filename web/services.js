@@ -81,10 +81,11 @@ function drawSaturation(c, s) {
 
 function drawConnections(c, s) {
 	const k = s.connections;
-	put(c.limit, k?.limit || "");
+	put(c.limit, k?.limit_label || "");
 	c.limit.hidden = !k?.limit;
 	c.limit.className = `badge ${k?.limit ? limitKind(k.limit) : ""}`;
-	put(c.open, !k ? "–" : [`${grouped(k.open)} open`, known(k.rtt_seconds) && k.rtt_seconds ? `RTT ${seconds(k.rtt_seconds)}` : "",
+	put(c.open, !k ? "–" : [`${grouped(k.open)} open`, known(k.rtt_seconds) && k.rtt_seconds ?
+		`RTT ${seconds(k.rtt_seconds)}${k.rtt_min_seconds ? `, least ${seconds(k.rtt_min_seconds)}` : ""}` : "",
 		k.retransmits_per_second > 0 ? `${rate(k.retransmits_per_second, "")} retransmitted` : ""].filter(Boolean).join(" · "));
 	title(c.connections, k ? k.why || "" : "no connections are known: sidelight agent --tcp observes them");
 }

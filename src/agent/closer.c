@@ -20,7 +20,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/build.h"
@@ -33,6 +32,7 @@
 #define STACK_BYTES (128u * 1024)
 #define DRAIN_MAX   4096       /* maximum number of packets; the kernel limits a queue by bytes */
 #define INLINE_MAX  (1u << 20) /* freeing more memory takes too long for the event loop */
+#define PATIENCE_NS 1000000000u /* at the end, for threads that may hang */
 
 struct closer_job {
 	int fd;
@@ -174,7 +174,7 @@ static bool start_closer(struct agent *a)
 		return false;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->work, NULL);
-	pthread_cond_init(&c->ended, NULL);
+	base_cond_init(&c->ended);
 	TAILQ_INIT(&c->lanes);
 	c->refs = 1;
 	c->wake_fd = a->wake_fd;
@@ -322,13 +322,11 @@ void agent_closer_fini(struct agent *a)
 {
 	struct agent_closer *c = a->closer;
 	struct closer_lane *l, *next;
-	struct timespec until;
+	uint64_t until = base_now_ns() + PATIENCE_NS;
 
 	if (!c)
 		return;
 	a->closer = NULL;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec++;
 	pthread_mutex_lock(&c->lock);
 	c->stop = true;
 	c->wake_fd = -1;
@@ -347,7 +345,7 @@ void agent_closer_fini(struct agent *a)
 		lane_put(c, l);
 	}
 	pthread_cond_broadcast(&c->work);
-	while (c->threads > 0 && !pthread_cond_timedwait(&c->ended, &c->lock, &until))
+	while (c->threads > 0 && base_cond_wait(&c->ended, &c->lock, until))
 		;
 	release_closer(c); /* if a thread still hangs, it frees the rest */
 }

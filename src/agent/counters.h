@@ -48,6 +48,7 @@ struct agent_counters {
 	uint64_t admitted, reattached, restored, dead, closed, expired, evicted, freed;
 	uint64_t refused[REFUSED_COUNT], dropped[DROP_COUNT];
 	uint64_t lines_repaired, lost_connections, extra_fds, closing, closing_lost, paused;
+	uint64_t ends_held;
 	uint64_t subscribed, opened, status;
 	uint64_t rest_requests, rest_errors, rest_updates, rest_expired;
 	/* refused by src/http, as of the last agent_rest_count() */
@@ -64,7 +65,7 @@ struct agent_counter_info {
 	size_t offset; /* offset in struct agent_counters */
 	const char *help;
 };
-#define AGENT_COUNTERS 39
+#define AGENT_COUNTERS 40
 extern const struct agent_counter_info agent_counter_table[AGENT_COUNTERS]; /* self.c */
 
 #endif

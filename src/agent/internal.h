@@ -88,6 +88,7 @@ struct agent {
 	uint64_t fd_max; /* descriptors available to connections and regions */
 	/* number of the loop's turn; in a turn, each ready connection is handled once */
 	uint64_t turn;
+	uint64_t end_turn; /* number of calls of agent_timer_expire() */
 	LIST_HEAD(, agent_tenant) tenants[64];
 	/* names of tenants, kept beyond their last connection; NULL: none yet */
 	struct agent_names *names;

@@ -197,7 +197,7 @@ void agent_peer_event(struct agent *a, struct agent_peer *p)
 		agent_conn_close(a, p->conn);
 	for (r = TAILQ_FIRST(&p->regions); r; r = next) {
 		next = TAILQ_NEXT(r, peer_link);
-		agent_region_dead(a, r);
+		agent_region_died(a, r);
 	}
 	agent_peer_put(a, p);
 }

@@ -617,6 +617,32 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 
 /* ---- the end ---- */
 
+/* maximum time per turn of the loop for the ends of a tenant's regions */
+#define END_NS 1000000u
+
+bool agent_region_end(struct agent *a, struct agent_region *r,
+		      void (*end)(struct agent *a, struct agent_timer *t))
+{
+	struct agent_tenant *t = r->peer->tenant;
+	uint64_t start = base_now_ns();
+
+	if (t->end_turn != a->end_turn) {
+		t->end_turn = a->end_turn;
+		t->end_ns = 0;
+	}
+	if (t->end_ns >= END_NS) {
+		a->n.ends_held += !r->held;
+		r->held = true;
+		return false;
+	}
+	r->held = false;
+	t->refs++;
+	end(a, &r->timer);
+	t->end_ns += base_now_ns() - start;
+	agent_tenant_put(t);
+	return true;
+}
+
 static void leave_conn(struct agent_region *r)
 {
 	if (r->conn)
@@ -631,7 +657,7 @@ void agent_region_lost(struct agent *a, struct agent_region *r)
 		return;
 	a->n.lost_connections++;
 	if (agent_peer_check(a, r->peer))
-		agent_region_dead(a, r);
+		agent_region_died(a, r);
 	else
 		agent_timer_start(a, TIMER_ORPHAN, &r->timer);
 }
@@ -721,6 +747,21 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 			 agent_region_label(r, "pod"), repaired);
 }
 
+static void end_dead(struct agent *a, struct agent_timer *t)
+{
+	agent_region_dead(a, AGENT_TIMER_OWNER(t, struct agent_region, timer));
+}
+
+void agent_region_died(struct agent *a, struct agent_region *r)
+{
+	leave_conn(r);
+	if (r->state != SL_STATE_LIVE && !r->unrepaired)
+		return;
+	/* One that was marked dead before, and is left unrepaired, has a timer already. */
+	if (!agent_region_end(a, r, end_dead) && r->state == SL_STATE_LIVE)
+		agent_timer_start(a, TIMER_ORPHAN, &r->timer);
+}
+
 /* After CLOSE, the publisher no longer writes to the region; see sidelight-attach(7). */
 void agent_region_closed(struct agent *a, struct agent_region *r)
 {
@@ -752,6 +793,7 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 {
 	struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, timer);
 
+	agent_timer_stop(t);
 	if (agent_peer_check(a, r->peer)) {
 		agent_region_dead(a, r);
 		return;
@@ -767,6 +809,7 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t)
 {
+	agent_timer_stop(t);
 	a->n.expired++;
 	agent_region_retire(a, AGENT_TIMER_OWNER(t, struct agent_region, timer));
 }

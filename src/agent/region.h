@@ -21,6 +21,7 @@ struct agent_region {
 	uint32_t slot;
 	enum sl_region_state state;
 	bool unrepaired;  /* the region was marked dead while its process was still alive */
+	bool held;	  /* its death or removal waits for its tenant's time */
 	char stored[192]; /* name of the descriptor in systemd's store, "" if none */
 	int fd;		  /* read-only; consumers get it after agent_region_protect() */
 	int rw_fd;    /* writable descriptor for sealing; -1 once sealed or while being sealed */
@@ -91,6 +92,16 @@ void agent_region_lost(struct agent *a, struct agent_region *r);
 /* called when the region was restored from systemd's store */
 void agent_region_restored(struct agent *a, struct agent_region *r);
 void agent_region_dead(struct agent *a, struct agent_region *r);
+/* Like agent_region_dead(), but a little later if the tenant's time is used up. */
+void agent_region_died(struct agent *a, struct agent_region *r);
+/*
+ * Deaths and removals of large regions take time: the dead memory is repaired, and freed in the
+ * end. Each tenant has a millisecond for them until the next agent_timer_expire(). Calls end(), or
+ * returns false if that is used up. r may be gone afterwards.
+ */
+struct agent_timer;
+bool agent_region_end(struct agent *a, struct agent_region *r,
+		      void (*end)(struct agent *a, struct agent_timer *t));
 /* called when REST posts to a dead region again */
 void agent_region_revive(struct agent *a, struct agent_region *r);
 void agent_region_closed(struct agent *a, struct agent_region *r);

@@ -48,6 +48,8 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	 "Descriptors of clients left open for lack of memory"},
 	{"connections_paused", OFFSET(paused),
 	 "Pauses of connections whose tenant has too many descriptors waiting to be closed"},
+	{"ends_held", OFFSET(ends_held),
+	 "Deaths and removals of regions that waited because their tenant's time was used up"},
 	{"subscribed", OFFSET(subscribed), "Consumers subscribed to the directory"},
 	{"opened", OFFSET(opened), "Regions opened by consumers"},
 	{"status_requests", OFFSET(status), "Status requests"},

@@ -47,7 +47,8 @@ json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 				    json_string(r->info->labels[i].value));
 	snprintf(hex, sizeof(hex), "%016" PRIx64, r->instance);
 	return json_pack(
-		"{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o,s:s,s:b,s:s*,s:o*,s:o*,s:o*,s:o*}",
+		"{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o,s:s,s:b,s:s*,s:s*,s:o*,s:o*,s:o*,"
+		"s:o*}",
 		"id", (json_int_t)r->id, "instance", hex, "state", region_state_name(r->state),
 		"bytes", (json_int_t)r->info->size, "pid", (int)r->pid, "uid",
 		(int)r->peer->tenant->id.uid, "slot", (int)r->slot, "admitted_ns",
@@ -58,7 +59,8 @@ json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 		: r->proxy  ? "rest"
 			    : "publisher",
 		"trusted", r->peer->tenant->trusted, "container", has_container ? container : NULL,
-		"kind", r->kernel ? json_number(r->info->kind) : NULL, "verdict",
+		"held", r->held ? "its end waits for its tenant's part of the time" : NULL, "kind",
+		r->kernel ? json_number(r->info->kind) : NULL, "verdict",
 		agent_verdict_combined(a, r, &v)
 			? json_pack("{s:b,s:f,s:I}", "anomalous",
 				    (int)(v.flags & SL_VERDICT_ANOMALOUS), "score", v.score,

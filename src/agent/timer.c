@@ -29,9 +29,23 @@ void agent_timer_stop(struct agent_timer *t)
 	t->in = NULL;
 }
 
+/* A tenant's timers that exceed its time stay in the queue, and those of others go on. */
+static void expire_regions(struct agent *a, struct agent_timer_queue *q, uint64_t now)
+{
+	struct agent_timer *t, *next;
+
+	for (t = TAILQ_FIRST(&q->head); t && t->due <= now; t = next) {
+		next = TAILQ_NEXT(t, link);
+		agent_region_end(a, AGENT_TIMER_OWNER(t, struct agent_region, timer), q->fn);
+	}
+}
+
 void agent_timer_expire(struct agent *a, uint64_t now)
 {
-	for (int i = 0; i < TIMER_COUNT; i++) {
+	a->end_turn++;
+	for (int i = TIMER_ORPHAN; i <= TIMER_QUARANTINE; i++)
+		expire_regions(a, &a->timers[i], now);
+	for (int i = TIMER_QUARANTINE + 1; i < TIMER_COUNT; i++) {
 		struct agent_timer_queue *q = &a->timers[i];
 		struct agent_timer *t;
 

@@ -22,6 +22,7 @@ struct agent_timer_queue {
 };
 
 enum {
+	/* of regions, up to TIMER_QUARANTINE */
 	TIMER_ORPHAN,	     /* connection lost: check whether the process is dead */
 	TIMER_RESTORED,	     /* restored from systemd's store: waits for the publisher */
 	TIMER_GRACE,	     /* dead or closed: the final values stay readable */
@@ -47,6 +48,10 @@ void agent_timer_init(struct agent *a); /* initialises all queues in a->timers *
 /* starts a timer, or restarts a running one */
 void agent_timer_start(struct agent *a, int queue, struct agent_timer *t);
 void agent_timer_stop(struct agent_timer *t);
+/*
+ * Handles timers that are due. Those of regions may wait for their tenant's time; they are still
+ * due then.
+ */
 void agent_timer_expire(struct agent *a, uint64_t now);
 /* returns UINT64_MAX if no timer is running */
 uint64_t agent_timer_next_due(const struct agent *a);

@@ -204,10 +204,14 @@ static void get_keys(struct http_request *req, void *arg)
 		http_reply_error(req, 400, "store '%.64s' has no key log", name);
 		return;
 	}
+	store.budget = http_budget(req);
 	j = dta_query_keys_json(&log, &store, n, top && strcmp(top, "0"));
 	dta_store_server_release(arg);
 	dta_store_server_release(arg);
-	reply_json(req, j);
+	if (http_over_budget(req))
+		json_decref(j);
+	else
+		reply_json(req, j);
 }
 
 /* Returns all entries of an epoch, in pages: ?store=NAME&epoch=N&slots=1&at=NEXT */
@@ -232,12 +236,15 @@ static void get_export(struct http_request *req, void *arg)
 		http_reply_error(req, 404, "no store '%.64s'", name);
 		return;
 	}
+	store.budget = http_budget(req);
 	logged = *store.keylog && dta_store_server_hold(arg, store.keylog, &log);
 	j = dta_export_page(&store, logged ? &log : NULL, &x, error, sizeof(error));
 	if (logged)
 		dta_store_server_release(arg);
 	dta_store_server_release(arg);
-	if (j)
+	if (http_over_budget(req))
+		json_decref(j);
+	else if (j)
 		http_reply_json(req, 200, j);
 	else
 		http_reply_error(req, 410, "%s", error);

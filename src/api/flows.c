@@ -10,20 +10,16 @@
 #include "base/base.h"
 #include "api/internal.h"
 #include "collect/tables/pair_latency.h"
-#include "region/why.h"
 #include "collect/tables/tables.h"
 
 #define ROWS_DEFAULT 100
 #define ROWS_MAX     1000
-/*
- * a connection is considered idle, and not limited by anything, if it has not changed for this long
- */
-#define SILENT_NS 3000000000ll
 
 struct api_flows_row {
 	double key;
-	struct region_flow now, before;
-	bool has_before, stale;
+	struct region_flow now;
+	struct region_why why;
+	bool stale;
 	int64_t read_ns;
 	struct api_owner owner;
 };
@@ -83,23 +79,6 @@ static bool matches_filters(const struct api_flows_walk *w, const struct collect
 
 /* Sort keys */
 
-static bool is_silent(const struct region_flow *f, int64_t read_ns, int64_t now_ns)
-{
-	return f->state == SL_STATE_LIVE && !(f->flags & SL_FLOW_LISTENER) && !f->flight &&
-	       now_ns - read_ns > SILENT_NS;
-}
-
-static void find_limit(const struct region_flow *before, const struct region_flow *now, bool silent,
-		       struct region_why *out)
-{
-	struct region_flow same = *now;
-
-	/* If both states are equal, nothing was sent or received in between. */
-	if (silent)
-		before = &same;
-	region_why(before, now, out);
-}
-
 /* The host's clock is that of the last snapshot, plus what has passed since it was read. */
 static double duration_seconds(const struct region_flow *f, int64_t read_ns, int64_t now_ns)
 {
@@ -127,7 +106,7 @@ static double key_of(const struct api_flows_walk *w, const struct collect_flow_v
 	case SORTS:
 		break;
 	}
-	find_limit(v->before, f, is_silent(f, v->read_ns, w->now_ns), &y);
+	collect_flow_why(v, w->now_ns, &y);
 	/* Sort by limit: problems first, then by rate. */
 	return w->sort == SORT_LIMIT && !region_why_fine(y.limit) ? 1e18 + y.bytes_per_s
 								  : y.bytes_per_s;
@@ -165,9 +144,7 @@ static void visit_flow(const struct collect_flow_view *v, void *arg)
 	r = w->rows == w->limit ? &w->row[0] : &w->row[w->rows];
 	r->key = key;
 	r->now = *v->now;
-	r->has_before = v->before;
-	if (v->before)
-		r->before = *v->before;
+	collect_flow_why(v, w->now_ns, &r->why);
 	r->stale = v->stale;
 	r->read_ns = v->read_ns;
 	api_owner_set(&r->owner, v->hostname, v->target, v->workload);
@@ -199,22 +176,18 @@ static const char *role_of(const struct region_flow *f)
 	return f->flags & SL_FLOW_OLDER ? "unknown" : "server";
 }
 
-static void why_json(struct base_json *j, const struct api_flows_row *r,
-		     const struct api_flows_walk *w)
+static void why_json(struct base_json *j, const struct region_why *y, bool numbers)
 {
-	bool silent = is_silent(&r->now, r->read_ns, w->now_ns);
-	struct region_why y;
-
-	find_limit(r->has_before ? &r->before : NULL, &r->now, silent, &y);
-	base_put(j, KV("bytes_per_second", y.bytes_per_s), KV("limit", region_why_name(y.limit)),
-		 KV("limit_share", y.share), KV("why", y.sentence));
-	if (!w->id)
+	base_put(j, KV("bytes_per_second", y->bytes_per_s), KV("limit", region_why_name(y->limit)),
+		 KV("limit_label", region_why_label(y->limit)), KV("limit_share", y->share),
+		 KV("why", y->sentence));
+	if (!numbers)
 		return;
-	base_put(j, KV("interval_seconds", (double)y.interval_ns * 1e-9));
+	base_put(j, KV("interval_seconds", (double)y->interval_ns * 1e-9));
 	base_json_kbegin(j, "numbers", '[');
-	for (uint32_t i = 0; i < y.n; i++)
-		base_put_object(j, NULL, KV("name", y.number[i].name), KV("unit", y.number[i].unit),
-				KV("value", y.number[i].value));
+	for (uint32_t i = 0; i < y->n; i++)
+		base_put_object(j, NULL, KV("name", y->number[i].name),
+				KV("unit", y->number[i].unit), KV("value", y->number[i].value));
 	base_json_end(j, ']');
 }
 
@@ -243,8 +216,10 @@ static void flow_json(struct base_json *j, const struct api_flows_row *r,
 		 KV("rtt_seconds", f->srtt_us / 1e6), KV("rtt_min_seconds", f->rtt_min_us / 1e6),
 		 KV("handshake_seconds", f->handshake_us / 1e6), KV("cwnd", f->cwnd),
 		 KV("mss", f->mss), KV("send_window", f->snd_wnd), KV("receive_window", f->rcv_wnd),
-		 KV("drops", f->drops));
-	why_json(j, r, w);
+		 KV("drops", f->drops), KV("unsent_bytes", f->queue), KV("lost", f->lost_out),
+		 KV("retransmits_in_flight", f->retrans_out), KV("backoff", f->backoff),
+		 KV("end", region_flow_end_name(region_flow_end(f))));
+	why_json(j, &r->why, w->id);
 }
 
 void api_get_flows(struct http_request *req, void *arg)

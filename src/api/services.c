@@ -67,10 +67,12 @@ static void connections_json(struct base_json *j, const struct collect_service_c
 		put_null(j, "connections");
 		return;
 	}
-	base_put_object(j, "connections", KV("open", c->open), KV("bytes_per_second", c->bytes),
-			KV("retransmits_per_second", c->retransmits),
-			KV_QUANTILE("rtt_seconds", c->rtt),
-			KV("limit", *c->why ? region_why_name(c->limit) : ""), KV("why", c->why));
+	base_put_object(
+		j, "connections", KV("open", c->open), KV("bytes_per_second", c->bytes),
+		KV("retransmits_per_second", c->retransmits), KV_QUANTILE("rtt_seconds", c->rtt),
+		KV_QUANTILE("rtt_min_seconds", c->rtt_min),
+		KV("limit", *c->why ? region_why_name(c->limit) : ""),
+		KV("limit_label", *c->why ? region_why_label(c->limit) : ""), KV("why", c->why));
 }
 
 static void anomaly_json(struct base_json *j, const struct collect_service_view *v)

@@ -243,7 +243,9 @@ static void host_json(const struct collect_host_view *h, void *arg)
 			KV("access", h->stats.errors_access), KV("other", h->stats.errors_other),
 			KV("wrong_id", h->stats.wrong_id));
 	base_put(j, KV("connects", h->stats.connects), KV("disconnects", h->stats.disconnects),
-		 KV("last_error", h->stats.last_error));
+		 KV("last_error", h->stats.last_error),
+		 KV_QUANTILE("last_error_age_seconds",
+			     api_age(h->stats.last_error_ns, base_now_ns())));
 	api_item_end(&walk->list);
 }
 

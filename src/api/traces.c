@@ -4,16 +4,24 @@
 
 #include "api/api.h"
 #include "api/internal.h"
+#include "base/budget.h"
 #include "collect/trace/json.h"
 #include "collect/trace/trace.h"
+
+/* A list of traces or of spans, and what it may cost. */
+struct traces_answer {
+	struct api_list list;
+	struct base_budget *budget;
+};
 
 /* List of traces */
 
 static bool list_one(const struct collect_trace *t, void *arg)
 {
-	struct api_list *l = arg;
+	struct traces_answer *to = arg;
+	struct api_list *l = &to->list;
 
-	if (!api_item(l))
+	if (!base_budget_spend(to->budget, 1) || !api_item(l))
 		return false;
 	collect_trace_put(l->j, t);
 	api_item_end(l);
@@ -22,24 +30,25 @@ static bool list_one(const struct collect_trace *t, void *arg)
 
 static void get_traces(struct http_request *req, void *arg)
 {
-	struct api_list l = {.limit = API_LIMIT_DEFAULT};
+	struct traces_answer to = {.list.limit = API_LIMIT_DEFAULT, .budget = http_budget(req)};
+	struct api_list *l = &to.list;
 	struct collect_tracer_stats stats;
 	struct api_answer *a;
 
-	if (!api_param_u64(req, "limit", 0, API_LIMIT_MAX, &l.limit))
+	if (!api_param_u64(req, "limit", 0, API_LIMIT_MAX, &l->limit))
 		return;
 	a = api_answer_begin(req);
 	if (!a)
 		return;
 	collect_tracer_stats(arg, &stats);
-	l.j = &a->json;
-	API_EACH(l.j, "traces", collect_tracer_list, arg, list_one, &l);
-	base_put(l.j, KV("held", stats.held), KV("roots", stats.roots),
+	l->j = &a->json;
+	API_EACH(l->j, "traces", collect_tracer_list, arg, list_one, &to);
+	base_put(l->j, KV("held", stats.held), KV("roots", stats.roots),
 		 KV("spans_published", stats.spans_published), KV("spans_read", stats.spans_kept),
 		 KV("published_bytes", stats.lines_published * SL_LINE_SIZE),
 		 KV("read_bytes", stats.bytes_heads + stats.bytes_roots + stats.bytes_index +
 					  stats.bytes_spans + stats.bytes_schema),
-		 KV("truncated", l.truncated));
+		 KV("truncated", l->truncated));
 	api_answer_end(req, a);
 }
 
@@ -47,11 +56,13 @@ static void get_traces(struct http_request *req, void *arg)
 
 static void put_one(const struct collect_trace *t, void *arg)
 {
-	struct api_list *l = arg;
+	struct traces_answer *to = arg;
+	struct api_list *l = &to->list;
 
 	collect_trace_put(l->j, t);
 	base_json_kbegin(l->j, "spans", '[');
-	for (const struct collect_trace_span *s = t->first; s && api_item(l); s = s->next) {
+	for (const struct collect_trace_span *s = t->first;
+	     s && base_budget_spend(to->budget, 1) && api_item(l); s = s->next) {
 		collect_trace_put_span(l->j, s);
 		api_item_end(l);
 	}
@@ -61,7 +72,7 @@ static void put_one(const struct collect_trace *t, void *arg)
 static void get_trace(struct http_request *req, void *arg)
 {
 	const char *id = http_variable(req);
-	struct api_list l = {.limit = UINT64_MAX};
+	struct traces_answer to = {.list.limit = UINT64_MAX, .budget = http_budget(req)};
 	struct api_answer *a;
 	uint64_t hi, lo;
 
@@ -73,13 +84,13 @@ static void get_trace(struct http_request *req, void *arg)
 	a = api_answer(req);
 	if (!a)
 		return;
-	l.j = &a->json;
-	if (!collect_tracer_get(arg, hi, lo, put_one, &l)) {
+	to.list.j = &a->json;
+	if (!collect_tracer_get(arg, hi, lo, put_one, &to)) {
 		api_drop(a);
 		http_reply_error(req, 404, "no such trace: %.40s", id);
 		return;
 	}
-	base_put(l.j, KV("truncated", l.truncated));
+	base_put(to.list.j, KV("truncated", to.list.truncated));
 	api_answer_end(req, a);
 }
 

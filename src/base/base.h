@@ -143,8 +143,13 @@ void base_unlisten_unix(int fd);
 
 uint64_t base_now_ns(void);	 /* CLOCK_MONOTONIC */
 uint64_t base_realtime_ns(void); /* CLOCK_REALTIME */
-/* Initialises a condition variable whose timed waits use the clock of base_now_ns(). */
+/*
+ * A condition variable whose timed waits use the clock of base_now_ns(): setting the time of day
+ * neither shortens nor prolongs them. base_cond_wait() waits until ns by that clock, and returns
+ * false if that time has passed.
+ */
 void base_cond_init(pthread_cond_t *c);
+bool base_cond_wait(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t ns);
 
 /* ---- parsing: return 0, -EINVAL or -ERANGE ---- */
 

@@ -117,10 +117,10 @@ static int await_answers(int answers)
 {
 	struct timespec end;
 
-	clock_gettime(CLOCK_REALTIME, &end);
+	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += PATIENCE_S;
 	while (answers > 0)
-		if (!sem_timedwait(&now.done, &end))
+		if (!sem_clockwait(&now.done, CLOCK_MONOTONIC, &end))
 			answers--;
 		else if (errno != EINTR)
 			return -errno;

@@ -31,3 +31,10 @@ void base_cond_init(pthread_cond_t *c)
 	pthread_cond_init(c, &attr);
 	pthread_condattr_destroy(&attr);
 }
+
+bool base_cond_wait(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t ns)
+{
+	const struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+
+	return !pthread_cond_timedwait(c, lock, &t);
+}

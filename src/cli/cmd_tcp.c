@@ -4,12 +4,12 @@
 
 #include "cli/common/common.h"
 
-extern const struct base_command cli_tcp_cpu, cli_tcp_flows, cli_tcp_layers, cli_tcp_net,
-	cli_tcp_probe, cli_tcp_trace, cli_tcp_why;
+extern const struct base_command cli_tcp_closed, cli_tcp_cpu, cli_tcp_flows, cli_tcp_layers,
+	cli_tcp_net, cli_tcp_probe, cli_tcp_trace, cli_tcp_why;
 
-static const struct base_command *const verbs[] = {&cli_tcp_flows, &cli_tcp_layers, &cli_tcp_trace,
-						   &cli_tcp_net,   &cli_tcp_cpu,    &cli_tcp_why,
-						   &cli_tcp_probe};
+static const struct base_command *const verbs[] = {&cli_tcp_flows, &cli_tcp_closed, &cli_tcp_layers,
+						   &cli_tcp_trace, &cli_tcp_net,    &cli_tcp_cpu,
+						   &cli_tcp_why,   &cli_tcp_probe};
 #define VERBS (sizeof(verbs) / sizeof(*verbs))
 
 static int run(const struct base_command *self, int argc, char **argv)
@@ -25,7 +25,8 @@ static int run(const struct base_command *self, int argc, char **argv)
 			near = cli_kind_name(verbs[i]);
 	if (near)
 		return base_usage(self, "no '%s'; did you mean '%s'?", argv[1], near);
-	return base_usage(self, "no '%s'; expected cpu, flows, layers, net, probe, trace or why",
+	return base_usage(self,
+			  "no '%s'; expected closed, cpu, flows, layers, net, probe, trace or why",
 			  argv[1]);
 }
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "base/base.h"
 #include "export/spool.h"
@@ -244,14 +243,6 @@ static void load_first(struct export_push *p)
 	free(b);
 }
 
-/* Needs the lock. */
-static void wait_until(struct export_push *p, uint64_t ns)
-{
-	struct timespec t = {.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
-
-	pthread_cond_timedwait(&p->wake, &p->lock, &t);
-}
-
 /* Waits for a body. Needs the lock. Returns false when the thread must end. */
 static bool next_body(struct export_push *p)
 {
@@ -298,10 +289,10 @@ static void pause_for(struct export_push *p, uint64_t *pause)
 	until = now + BASE_MIN(until, p->o.pause_max_ns);
 	*pause = BASE_MIN(*pause * 2, p->o.pause_max_ns);
 	while (!p->stop && base_now_ns() < until)
-		wait_until(p, until);
+		base_cond_wait(&p->wake, &p->lock, until);
 	/* When stopping, pauses are short, but tries still don't follow each other immediately. */
 	for (until = now + p->o.pause_min_ns; p->stop && base_now_ns() < until;)
-		wait_until(p, until);
+		base_cond_wait(&p->wake, &p->lock, until);
 }
 
 static void *push_main(void *arg)

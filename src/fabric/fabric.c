@@ -249,6 +249,7 @@ void fabric_failed(struct fabric *f, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(f->stats.last_error, sizeof(f->stats.last_error), fmt, ap);
 	va_end(ap);
+	f->stats.last_error_ns = base_now_ns();
 }
 
 void fabric_went_up(struct fabric *f, const struct fabric_remote *directory)

@@ -57,7 +57,9 @@ struct fabric_stats {
 	uint64_t reads, bytes, work_requests, doorbells;
 	uint64_t errors_timeout, errors_access, errors_other, wrong_id;
 	uint64_t connects, disconnects, notices;
-	char last_error[160]; /* last member; all members above are uint64_t counters */
+	/* All members above are uint64_t counters. */
+	char last_error[160];
+	uint64_t last_error_ns; /* time of last_error by base_now_ns(); 0: there was none */
 };
 
 /*

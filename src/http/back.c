@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -561,13 +560,11 @@ static int launch_front(struct http *h, char *error, size_t bytes)
 static bool pause_for(struct http *h, uint64_t ns)
 {
 	uint64_t until = base_now_ns() + ns;
-	struct timespec t = {.tv_sec = (time_t)(until / 1000000000u),
-			     .tv_nsec = (long)(until % 1000000000u)};
 	bool stopping;
 
 	pthread_mutex_lock(&h->lock);
 	while (!h->stopping && base_now_ns() < until)
-		pthread_cond_timedwait(&h->wake, &h->lock, &t);
+		base_cond_wait(&h->wake, &h->lock, until);
 	stopping = h->stopping;
 	pthread_mutex_unlock(&h->lock);
 	return stopping;

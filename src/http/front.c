@@ -21,7 +21,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -549,16 +548,14 @@ static void *reap_connections(void *arg)
 	prctl(PR_SET_NAME, "sl-http-reaper");
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
-		uint64_t now = base_now_ns(), until = now + REAPER_TICK_MS * 1000000u;
-		struct timespec t = {.tv_sec = (time_t)(until / 1000000000u),
-				     .tv_nsec = (long)(until % 1000000000u)};
+		uint64_t now = base_now_ns();
 
 		for (struct http_connection *c = s->connections; c; c = c->next)
 			if (!c->shut && now > c->deadline_ns)
 				c->shut = !shutdown(c->fd, SHUT_RDWR) || errno == ENOTCONN;
 		/* don't wake up while there are no connections */
 		if (s->connections)
-			pthread_cond_timedwait(&s->wake, &s->lock, &t);
+			base_cond_wait(&s->wake, &s->lock, now + REAPER_TICK_MS * 1000000u);
 		else
 			pthread_cond_wait(&s->wake, &s->lock);
 	}

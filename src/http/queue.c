@@ -50,7 +50,7 @@ bool http_over_budget(struct http_request *req)
 
 	if (!b || !b->err)
 		return false;
-	if (b->err == -ECANCELED) { /* counted by http_queue_drop(); no client reads the answer */
+	if (b->err == -ECANCELED) { /* counted by work_once(); no client reads the answer */
 		http_reply_error(req, 503, "the client has left");
 		return true;
 	}
@@ -119,10 +119,14 @@ static void work_once(struct http_queue *q)
 	awaited = req->awaited;
 	req->state = HTTP_WORKED;
 	pthread_mutex_unlock(&q->lock);
-	if (left)
+	if (left) {
+		/* A query that had already been answered did not end because its client left. */
+		if (req->budget.err == -ECANCELED)
+			count_refusal(req, HTTP_REFUSED_LEFT);
 		http_request_free(req);
-	else if (awaited)
+	} else if (awaited) {
 		http_back_wake(h, number, serial);
+	}
 	pthread_mutex_lock(&q->lock);
 }
 
@@ -268,15 +272,14 @@ static void unlink_request(struct http_queue *q, const struct http_request *req)
 void http_queue_drop(struct http_request *req)
 {
 	struct http_queue *q = &req->http->queue;
-	bool works, unread;
+	bool works;
 
 	pthread_mutex_lock(&q->lock);
 	works = req->state == HTTP_WORKING;
-	unread = works || req->state == HTTP_QUEUED;
-	if (req->state == HTTP_QUEUED)
+	if (req->state == HTTP_QUEUED) {
 		unlink_request(q, req);
-	if (unread)
 		count_refusal(req, HTTP_REFUSED_LEFT);
+	}
 	if (works) {
 		req->state = HTTP_LEFT;
 		relaxed_store(req->budget.left, true);

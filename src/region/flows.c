@@ -3,9 +3,11 @@
 #include "region/flows.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "region/internal.h"
 #include "region/text.h"
 
@@ -193,7 +195,16 @@ uint64_t region_flow_duration(const struct region_flow *f, uint64_t now_ns)
 }
 
 /* Numbers of include/net/tcp_states.h. */
-enum { TIME_WAIT = 6, CLOSE = 7, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
+enum {
+	SYN_SENT = 2,
+	FIN_WAIT1 = 4,
+	FIN_WAIT2 = 5,
+	TIME_WAIT = 6,
+	CLOSE = 7,
+	CLOSE_WAIT = 8,
+	LAST_ACK = 9,
+	CLOSING = 11
+};
 
 uint64_t region_flow_unread(const struct region_flow *f)
 {
@@ -205,6 +216,90 @@ uint64_t region_flow_unread(const struct region_flow *f)
 	uint64_t read = f->read_bytes + fin;
 
 	return f->bytes_received > read ? f->bytes_received - read : 0;
+}
+
+bool region_flow_failed(const struct region_flow *f)
+{
+	return f->tcp_state == SYN_SENT || f->last_state == SYN_SENT;
+}
+
+static enum region_flow_end find_failure(const struct region_flow *f)
+{
+	if (f->error == ECONNREFUSED)
+		return REGION_FLOW_REFUSED;
+	/* An application that loses patience closes its socket before the kernel gives up. */
+	return f->error == ETIMEDOUT || (!f->error && f->retransmits) ? REGION_FLOW_UNANSWERED
+								      : REGION_FLOW_NOT_MADE;
+}
+
+enum region_flow_end region_flow_end(const struct region_flow *f)
+{
+	if (region_flow_failed(f))
+		return find_failure(f);
+	if (f->state != SL_STATE_CLOSED)
+		return REGION_FLOW_OPEN;
+	if (f->flags & SL_FLOW_UNWANTED)
+		return REGION_FLOW_LEFT;
+	/* A connection that times out also sends a reset. */
+	if (f->error == ETIMEDOUT && f->flags & SL_FLOW_USER_TIMEOUT)
+		return REGION_FLOW_USER_TIMEOUT;
+	if (f->error == ETIMEDOUT)
+		return f->retransmits ? REGION_FLOW_RTO : REGION_FLOW_KEEPALIVE;
+	if (f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT))
+		return f->flags & SL_FLOW_RESET_IN ? REGION_FLOW_RESET_PEER : REGION_FLOW_RESET;
+	switch (f->last_state) {
+	case FIN_WAIT1:
+	case FIN_WAIT2:
+	case CLOSING:
+	case TIME_WAIT:
+		return REGION_FLOW_FIN;
+	case CLOSE_WAIT:
+	case LAST_ACK:
+		return REGION_FLOW_FIN_PEER;
+	default:
+		return REGION_FLOW_UNKNOWN;
+	}
+}
+
+const char *region_flow_end_name(enum region_flow_end end)
+{
+	static const char *const names[REGION_FLOW_ENDS] = {
+		[REGION_FLOW_OPEN] = "",
+		[REGION_FLOW_FIN] = "closed-here",
+		[REGION_FLOW_FIN_PEER] = "closed-by-peer",
+		[REGION_FLOW_RESET] = "reset-here",
+		[REGION_FLOW_RESET_PEER] = "reset-by-peer",
+		[REGION_FLOW_KEEPALIVE] = "keepalive",
+		[REGION_FLOW_RTO] = "retransmission-timeout",
+		[REGION_FLOW_USER_TIMEOUT] = "user-timeout",
+		[REGION_FLOW_REFUSED] = "refused",
+		[REGION_FLOW_UNANSWERED] = "unanswered",
+		[REGION_FLOW_NOT_MADE] = "not-established",
+		[REGION_FLOW_LEFT] = "filter",
+		[REGION_FLOW_UNKNOWN] = "unknown",
+	};
+
+	return end < REGION_FLOW_ENDS ? names[end] : "unknown";
+}
+
+uint64_t region_flow_end_hash(uint64_t start, const struct region_flow *f)
+{
+	int order = memcmp(f->local, f->remote, 16) ?: f->local_port - f->remote_port;
+	const uint8_t *low = order < 0 ? f->local : f->remote,
+		      *high = order < 0 ? f->remote : f->local;
+	uint16_t ports[2] = {order < 0 ? f->local_port : f->remote_port,
+			     order < 0 ? f->remote_port : f->local_port};
+	uint64_t hash = base_hash(base_hash(start, low, 16), high, 16);
+
+	return (base_hash(hash, ports, sizeof(ports)) & ~1ull) | (order < 0);
+}
+
+bool region_is_loopback(const uint8_t address[16])
+{
+	static const uint8_t mapped[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
+	static const uint8_t one[16] = {[15] = 1};
+
+	return !memcmp(address, mapped, sizeof(mapped)) || !memcmp(address, one, sizeof(one));
 }
 
 const char *region_tcp_state_name(uint32_t state)
@@ -247,6 +342,7 @@ enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t numbe
 		.family = SL_FLOW_FAMILY(word),
 		.local_port = (uint16_t)SL_FLOW_LOCAL_PORT(word),
 		.remote_port = (uint16_t)SL_FLOW_REMOTE_PORT(word),
+		.failed = SL_FLOW_LAST_STATE(word) == SYN_SENT,
 		.sent = line[SL_JOURNAL_SENT],
 		.received = line[SL_JOURNAL_RECEIVED],
 	};

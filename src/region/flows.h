@@ -85,6 +85,34 @@ enum region_fault region_flows_hot_read(const void *map, const struct region_flo
 uint64_t region_flow_duration(const struct region_flow *flow, uint64_t now_ns);
 /* Returns the number of received bytes that the application has not read. A FIN does not count. */
 uint64_t region_flow_unread(const struct region_flow *flow);
+/* How a connection ended, or why it was never established. */
+enum region_flow_end {
+	REGION_FLOW_OPEN = 0,
+	REGION_FLOW_FIN,	  /* closed by both; this end began */
+	REGION_FLOW_FIN_PEER,	  /* closed by both; the peer began */
+	REGION_FLOW_RESET,	  /* reset by this end */
+	REGION_FLOW_RESET_PEER,	  /* reset by the peer */
+	REGION_FLOW_KEEPALIVE,	  /* the peer answered no keepalive probe */
+	REGION_FLOW_RTO,	  /* the peer acknowledged no retransmission */
+	REGION_FLOW_USER_TIMEOUT, /* the same within TCP_USER_TIMEOUT */
+	REGION_FLOW_REFUSED,	  /* not established: the peer refused it */
+	REGION_FLOW_UNANSWERED,	  /* not established: no answer to any SYN */
+	REGION_FLOW_NOT_MADE,	  /* not established for another reason; error may say which */
+	REGION_FLOW_LEFT,	  /* only the table ended it, because its filter changed */
+	REGION_FLOW_UNKNOWN,
+	REGION_FLOW_ENDS
+};
+enum region_flow_end region_flow_end(const struct region_flow *flow);
+const char *region_flow_end_name(enum region_flow_end end); /* "refused"; "" while open */
+/* Returns true for a connection that this host initiated and that was not established. */
+bool region_flow_failed(const struct region_flow *flow);
+/*
+ * Returns a hash of the addresses and ports, for this process. That of the connection's other end
+ * differs only in its lowest bit. start: hash of what both ends have in common, or 0.
+ */
+uint64_t region_flow_end_hash(uint64_t start, const struct region_flow *flow);
+/* Loopback addresses are specific to a host and a network namespace. */
+bool region_is_loopback(const uint8_t address[16]);
 const char *region_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
 /* Formats as "192.0.2.1" (mapped) or "2001:db8::1". out has INET6_ADDRSTRLEN bytes. */
 const char *region_flow_address(const uint8_t address[16], char *out);
@@ -119,6 +147,7 @@ struct region_flow_record {
 	enum sl_flow_event event;
 	uint32_t slot, generation, tcp_state, family;
 	uint16_t local_port, remote_port;
+	bool failed; /* as region_flow_failed() */
 };
 /*
  * number: that of the expected line. CHECK: another line is there, either newer or not yet

@@ -227,6 +227,16 @@ static bool refuses(const struct region_why_change *c)
 	return lists(c) && (c->drops || (f->backlog_max && f->backlog > f->backlog_max));
 }
 
+static bool was_refused(const struct region_why_change *c)
+{
+	return region_flow_end(c->now) == REGION_FLOW_REFUSED;
+}
+
+static bool has_failed(const struct region_why_change *c)
+{
+	return region_flow_failed(c->now);
+}
+
 static bool timed_out(const struct region_why_change *c)
 {
 	return c->now->state == SL_STATE_CLOSED && c->now->error == ETIMEDOUT;
@@ -416,6 +426,8 @@ static const struct {
 } table[] = {
 	{refuses, REGION_WHY_ACCEPT_QUEUE},
 	{lists, REGION_WHY_ACCEPTING},
+	{was_refused, REGION_WHY_REFUSED},
+	{has_failed, REGION_WHY_NOT_MADE},
 	{timed_out, REGION_WHY_TIMED_OUT},
 	{was_reset, REGION_WHY_RESET},
 	{reads_nothing, REGION_WHY_NOT_READING},

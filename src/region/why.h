@@ -50,11 +50,14 @@ enum region_why_limit {
 	/* listener that refuses connections: its application is too slow */
 	REGION_WHY_ACCEPT_QUEUE,
 	REGION_WHY_ACCEPTING, /* a listener that keeps up with connections */
+	REGION_WHY_REFUSED,   /* the peer refused the connection */
+	REGION_WHY_NOT_MADE,  /* the connection was not established */
 	REGION_WHY_RESET,     /* the connection was reset */
 	REGION_WHY_TIMED_OUT, /* closed because the peer did not answer */
 	REGION_WHY_LIMITS
 };
-const char *region_why_name(enum region_why_limit limit); /* "peer-window" */
+const char *region_why_name(enum region_why_limit limit);  /* "peer-window" */
+const char *region_why_label(enum region_why_limit limit); /* "peer's window", for people */
 /* returns true if there is nothing to fix at this end */
 bool region_why_fine(enum region_why_limit limit);
 

@@ -23,77 +23,90 @@ enum {
 };
 
 static const struct {
-	const char *name;
+	const char *name, *label;
 	bool fine; /* there is nothing to fix at this end */
 	unsigned int evidence;
 	const char *advice; /* what to do first; NULL: nothing */
 } limits[REGION_WHY_LIMITS] = {
-	[REGION_WHY_IDLE] = {"idle", true, 0, NULL},
+	[REGION_WHY_IDLE] = {"idle", "idle", true, 0, NULL},
 	/* Losses do not limit this flow, but may hurt it. */
-	[REGION_WHY_APPLICATION] = {"application", true, SHARES | PATH | LOSSES, NULL},
-	[REGION_WHY_PEER] = {"peer", true, SHARES | RECEIVING, NULL},
+	[REGION_WHY_APPLICATION] = {"application", "nothing to send", true, SHARES | PATH | LOSSES,
+				    NULL},
+	[REGION_WHY_PEER] = {"peer", "keeps up", true, SHARES | RECEIVING, NULL},
 	[REGION_WHY_ROUND_TRIP] =
-		{"round-trip", true, SHARES | TURNS | PATH,
+		{"round-trip", "round trips", true, SHARES | TURNS | PATH,
 		 "Send several messages before waiting, or move the ends closer."},
-	[REGION_WHY_PEER_THINKS] = {"peer-thinks", true, SHARES | TURNS | PATH,
-				    "Look at the application there."},
-	[REGION_WHY_THINKS] = {"thinks", true, SHARES | TURNS | PATH, NULL},
-	[REGION_WHY_NAGLE] = {"nagle", false, SHARES | TURNS | PATH,
+	[REGION_WHY_PEER_THINKS] = {"peer-thinks", "peer answers slowly", true,
+				    SHARES | TURNS | PATH, "Look at the application there."},
+	[REGION_WHY_THINKS] = {"thinks", "answers slowly", true, SHARES | TURNS | PATH, NULL},
+	[REGION_WHY_NAGLE] = {"nagle", "Nagle's algorithm", false, SHARES | TURNS | PATH,
 			      "Write a message with one call, or set TCP_NODELAY."},
 	[REGION_WHY_PIECES] =
-		{"pieces", true, SHARES | TURNS | RECEIVING,
+		{"pieces", "messages in pieces", true, SHARES | TURNS | RECEIVING,
 		 "The peer should write a message with one call, or set TCP_NODELAY."},
-	[REGION_WHY_CORK] = {"cork", false, SHARES | PATH,
+	[REGION_WHY_CORK] = {"cork", "corked", false, SHARES | PATH,
 			     "Clear TCP_CORK at the end of each message, or send its last part "
 			     "without MSG_MORE."},
-	[REGION_WHY_PEER_WINDOW] = {"peer-window", false, SHARES | WINDOW | PATH,
+	[REGION_WHY_PEER_WINDOW] = {"peer-window", "peer's window", false, SHARES | WINDOW | PATH,
 				    "A larger SO_RCVBUF, or larger net.ipv4.tcp_rmem, would help "
 				    "there."},
-	[REGION_WHY_PEER_NOT_READING] = {"peer-not-reading", false,
+	[REGION_WHY_PEER_NOT_READING] = {"peer-not-reading", "peer does not read", false,
 					 SHARES | ZERO_WINDOWS | WINDOW | PATH,
 					 "Look at the application there."},
-	[REGION_WHY_PEER_READS_SLOWLY] = {"peer-reads-slowly", false,
+	[REGION_WHY_PEER_READS_SLOWLY] = {"peer-reads-slowly", "peer reads slowly", false,
 					  SHARES | ZERO_WINDOWS | WINDOW | PATH,
 					  "Look at what it does between its reads."},
-	[REGION_WHY_NOT_READING] = {"not-reading", false, RECEIVING,
+	[REGION_WHY_NOT_READING] = {"not-reading", "does not read", false, RECEIVING,
 				    "Look at what the application waits for."},
-	[REGION_WHY_READS_SLOWLY] = {"reads-slowly", false, SHARES | RECEIVING,
+	[REGION_WHY_READS_SLOWLY] = {"reads-slowly", "reads slowly", false, SHARES | RECEIVING,
 				     "Look at what it does between its reads."},
-	[REGION_WHY_RECEIVE_WINDOW] = {"receive-window", false, SHARES | RECEIVING,
+	[REGION_WHY_RECEIVE_WINDOW] = {"receive-window", "receive window", false,
+				       SHARES | RECEIVING,
 				       "A larger SO_RCVBUF, or larger net.ipv4.tcp_rmem, would "
 				       "help."},
-	[REGION_WHY_SEND_BUFFER] = {"send-buffer", false, SHARES | SEND_BUFFER | WINDOW | PATH,
+	[REGION_WHY_SEND_BUFFER] = {"send-buffer", "send buffer", false,
+				    SHARES | SEND_BUFFER | WINDOW | PATH,
 				    "A larger SO_SNDBUF would help."},
-	[REGION_WHY_PACING] = {"pacing", true, SHARES | PACING | PATH,
+	[REGION_WHY_PACING] = {"pacing", "pacing", true, SHARES | PACING | PATH,
 			       "Raise SO_MAX_PACING_RATE if more is wanted."},
-	[REGION_WHY_UNANSWERED] = {"unanswered", false, SHARES | PATH | LOSSES,
+	[REGION_WHY_UNANSWERED] = {"unanswered", "unanswered", false, SHARES | PATH | LOSSES,
 				   "Check whether the peer is up, the route to it, and the path's "
 				   "MTU."},
-	[REGION_WHY_NOTHING_ARRIVES] = {"nothing-arrives", false, RECEIVING,
+	[REGION_WHY_NOTHING_ARRIVES] = {"nothing-arrives", "nothing arrives", false, RECEIVING,
 					"Check the route from the peer, and the path's MTU."},
-	[REGION_WHY_LOSS_TIMEOUT] = {"loss-timeout", false, SHARES | PATH | LOSSES,
-				     "Find where the path drops segments."},
-	[REGION_WHY_LOSS_FAST] = {"loss-fast", false, SHARES | PATH | LOSSES,
+	[REGION_WHY_LOSS_TIMEOUT] = {"loss-timeout", "losses and timeouts", false,
+				     SHARES | PATH | LOSSES, "Find where the path drops segments."},
+	[REGION_WHY_LOSS_FAST] = {"loss-fast", "losses", false, SHARES | PATH | LOSSES,
 				  "Find where the path drops segments."},
-	[REGION_WHY_REORDERING] = {"reordering", false, SHARES | PATH | LOSSES,
+	[REGION_WHY_REORDERING] = {"reordering", "reordering", false, SHARES | PATH | LOSSES,
 				   "Keep the segments of a connection on one way, where the path "
 				   "has several."},
-	[REGION_WHY_ECN] = {"ecn", false, SHARES | MARKS | PATH | LOSSES, NULL},
-	[REGION_WHY_BUFFERBLOAT] = {"bufferbloat", false, SHARES | PATH | LOSSES,
+	[REGION_WHY_ECN] = {"ecn", "congestion marks", false, SHARES | MARKS | PATH | LOSSES, NULL},
+	[REGION_WHY_BUFFERBLOAT] = {"bufferbloat", "queue on the path", false,
+				    SHARES | PATH | LOSSES,
 				    "Limit the queue in front of the slowest link."},
-	[REGION_WHY_SLOW_START] = {"slow-start", true, SHARES | PATH | LOSSES, NULL},
-	[REGION_WHY_PATH] = {"path", true, SHARES | PATH | LOSSES, NULL},
-	[REGION_WHY_ACCEPT_QUEUE] = {"accept-queue", false, ACCEPTS,
+	[REGION_WHY_SLOW_START] = {"slow-start", "slow start", true, SHARES | PATH | LOSSES, NULL},
+	[REGION_WHY_PATH] = {"path", "path is full", true, SHARES | PATH | LOSSES, NULL},
+	[REGION_WHY_ACCEPT_QUEUE] = {"accept-queue", "accepts too slowly", false, ACCEPTS,
 				     "Accept more often, or listen with a longer queue."},
-	[REGION_WHY_ACCEPTING] = {"accepting", true, ACCEPTS, NULL},
-	[REGION_WHY_RESET] = {"reset", false, 0, NULL},
-	[REGION_WHY_TIMED_OUT] = {"timed-out", false, LOSSES,
+	[REGION_WHY_ACCEPTING] = {"accepting", "accepts", true, ACCEPTS, NULL},
+	[REGION_WHY_REFUSED] = {"refused", "refused", false, 0,
+				"Check that the service runs there, and its port."},
+	[REGION_WHY_NOT_MADE] = {"not-established", "not established", false, 0,
+				 "Check the address, the route to it, and firewalls on the way."},
+	[REGION_WHY_RESET] = {"reset", "reset", false, 0, NULL},
+	[REGION_WHY_TIMED_OUT] = {"timed-out", "timed out", false, LOSSES,
 				  "Check whether the peer is up, and the route to it."},
 };
 
 const char *region_why_name(enum region_why_limit limit)
 {
 	return limit < REGION_WHY_LIMITS ? limits[limit].name : "unknown";
+}
+
+const char *region_why_label(enum region_why_limit limit)
+{
+	return limit < REGION_WHY_LIMITS ? limits[limit].label : "unknown";
 }
 
 bool region_why_fine(enum region_why_limit limit)
@@ -187,6 +200,26 @@ static void say_timed_out(struct region_why *w, const struct region_flow *f)
 	else
 		SAY("The peer is gone: it answered none of %u keepalive probes%s.", f->probes,
 		    after);
+}
+
+static void say_not_made(struct region_why *w, const struct region_flow *f)
+{
+	double seconds = (double)region_flow_duration(f, 0) * 1e-9;
+	uint32_t again = f->re_syn;
+
+	if (w->limit == REGION_WHY_REFUSED)
+		SAY("The peer refused the connection: nothing listens on its port %u, or a firewall "
+		    "rejects it.",
+		    f->remote_port);
+	else if (region_flow_end(f) == REGION_FLOW_UNANSWERED)
+		SAY("The connection was not established: no answer to %u SYN%s in %.3g s.",
+		    1 + again, PLURAL(1 + again), seconds);
+	else if (f->error)
+		SAY("The connection was not established: %s.", strerrordesc_np((int)f->error));
+	else
+		SAY("The application here gave up the connection after %.3g s, before it was "
+		    "established.",
+		    seconds);
 }
 
 static void say_losses(struct region_why *w, const struct region_why_change *c, double percent)
@@ -353,6 +386,10 @@ static void write_sentence(struct region_why *w, const struct region_why_change 
 		SAY("The application accepts connections as fast as they arrive: %u wait in a queue "
 		    "of %u.",
 		    f->backlog, f->backlog_max);
+		break;
+	case REGION_WHY_REFUSED:
+	case REGION_WHY_NOT_MADE:
+		say_not_made(w, f);
 		break;
 	case REGION_WHY_RESET:
 		SAY("The connection was reset %s.",

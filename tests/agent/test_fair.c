@@ -75,6 +75,66 @@ static void one_tenant_takes_no_more_than_its_turn(void **state)
 		close(sock[i]);
 }
 
+/* Deaths and removals of one tenant's regions wait, and those of another do not. */
+static void one_tenants_ends_delay_no_other(void **state)
+{
+	struct agent_conn *one, *other;
+	struct fake f[3];
+	struct agent a;
+
+	(void)state;
+	agent_up(&a, (struct agent_opts){0});
+	one = conn_as(&a, stranger(1));
+	other = conn_as(&a, stranger(2));
+	for (int i = 0; i < 3; i++) {
+		f[i] = fake_make(40 + (uint64_t)i, 1, SEALED);
+		admitted(&a, i < 2 ? one : other, &f[i]);
+	}
+	pass(&a, MS);
+	one->peer->tenant->end_turn = a.end_turn;
+	one->peer->tenant->end_ns = UINT32_MAX; /* as if it had repaired much memory */
+	agent_conn_close(&a, one);
+	agent_conn_close(&a, other);
+	assert_int_equal(a.state_count[SL_STATE_LIVE], 2);
+	assert_int_equal(a.state_count[SL_STATE_DEAD], 1);
+	assert_int_equal(a.n.ends_held, 2);
+	pass(&a, 51 * MS);
+	assert_int_equal(a.state_count[SL_STATE_DEAD], 3);
+	agent_fini(&a);
+	for (int i = 0; i < 3; i++)
+		fake_free(&f[i]);
+}
+
+/* A timer that is due waits, and those behind it do not. */
+static void one_tenants_timers_delay_no_other(void **state)
+{
+	struct agent_region *r[2];
+	struct fake f[2];
+	struct agent a;
+
+	(void)state;
+	agent_up(&a, (struct agent_opts){0});
+	for (int i = 0; i < 2; i++) {
+		struct agent_conn *c = conn_as(&a, stranger(1 + (unsigned int)i));
+
+		f[i] = fake_make(40 + (uint64_t)i, 1, SEALED);
+		r[i] = agent_region_by_id(&a, admitted(&a, c, &f[i]));
+		agent_conn_close(&a, c);
+	}
+	a.clock = r[1]->timer.due;
+	r[0]->peer->tenant->end_turn = a.end_turn + 1;
+	r[0]->peer->tenant->end_ns = UINT32_MAX;
+	agent_timer_expire(&a, agent_now(&a));
+	assert_int_equal(r[0]->state, SL_STATE_DEAD);
+	assert_int_equal(r[1]->state, SL_STATE_RETIRED);
+	assert_true(agent_timer_next_due(&a) <= agent_now(&a)); /* its turn comes at once */
+	agent_timer_expire(&a, agent_now(&a));
+	assert_int_equal(r[0]->state, SL_STATE_RETIRED);
+	agent_fini(&a);
+	for (int i = 0; i < 2; i++)
+		fake_free(&f[i]);
+}
+
 static void who_is_refused_costs_others_no_last_values(void **state)
 {
 	struct fake f[8];
@@ -118,6 +178,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_tenant_takes_no_more_than_its_turn),
+		cmocka_unit_test(one_tenants_ends_delay_no_other),
+		cmocka_unit_test(one_tenants_timers_delay_no_other),
 		cmocka_unit_test(who_is_refused_costs_others_no_last_values),
 	};
 

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "support/test.h"
@@ -301,6 +302,53 @@ static void no_thread_keeps_privileges(void **state)
 	assert_int_equal(confined(has_privileges, true), EPERM);
 }
 
+int __real_clock_gettime(clockid_t clock, struct timespec *t);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+
+/* The time of day is set back by an hour whenever it has been read. */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+	int err = __real_clock_gettime(clock, t);
+
+	if (clock == CLOCK_REALTIME)
+		t->tv_sec += 3600;
+	return err;
+}
+
+static void *answers_no_signal(void *arg)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	sem_post(&go);
+	pause();
+	return arg;
+}
+
+/* The process fails to start after 10 s, rather than to wait for an hour. */
+static void a_clock_that_is_set_delays_no_start(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		const struct base_confine_opts o = {.role = BASE_ROLE_AGENT, .paths = {folder}};
+		char why[256];
+		pthread_t t;
+
+		alarm(60);
+		sem_init(&go, 0, 0);
+		if (pthread_create(&t, NULL, answers_no_signal, NULL))
+			_exit(254);
+		sem_wait(&go);
+		_exit(base_confine(&o, why, sizeof(why)) == -ETIMEDOUT ? 0 : 255);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 static void what_the_role_needs_works(void **state)
 {
 	(void)state;
@@ -333,6 +381,7 @@ int main(void)
 		cmocka_unit_test(paths_outside_of_the_role_are_refused),
 		cmocka_unit_test(no_thread_keeps_privileges),
 		cmocka_unit_test(what_the_role_needs_works),
+		cmocka_unit_test(a_clock_that_is_set_delays_no_start),
 	};
 
 	if (CONFINE_INSTRUMENTED) {

@@ -400,4 +400,10 @@ int fabric_poll(struct fabric *f, struct fabric_read **done, uint32_t max, uint6
 void fabric_stats(const struct fabric *f, struct fabric_stats *out)
 {
 	*out = f->stats;
+	pthread_mutex_lock(&f->host->lock);
+	if (f->host->error) {
+		snprintf(out->last_error, sizeof(out->last_error), "%s", f->host->error);
+		out->last_error_ns = f->host->error_ns;
+	}
+	pthread_mutex_unlock(&f->host->lock);
 }

@@ -46,6 +46,8 @@ struct mock_host {
 	 */
 	uint64_t late_reads;
 	uint64_t rng;
+	const char *error; /* what fabric_stats() says, and since when; NULL: nothing */
+	uint64_t error_ns;
 };
 
 /*

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_flows.c - tables of connections: each flow is counted once, whatever happens to its slot. */
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -158,6 +159,46 @@ static void counts_flows_exactly_once(void **state)
 	assert_true(VALUE("connections_closed_total", "port=\"443\"") == 1);
 	assert_true(VALUE("connections_opened_total", "port=\"443\"") == 2);
 	assert_true(LOST("journal_gap") == 0 && LOST("unseen") == 0 && LOST("end") == 0);
+	collect_collector_free(c);
+	make_flows_free(&m);
+}
+
+/* A connection that was never established is a failure, and no connection. */
+static void failed_connections_are_only_failures(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct region_flow f = flow(1, 80), g = flow(2, 80);
+	struct collect_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	make_flows(&m, 8, 16, 9);
+	make_flows_publish(&m, 0, 1 * SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start_tables(&o, &often);
+	WITHIN(3000, self_value(c, "sidelight_collector_tcp_passes_total", NULL) > 1);
+	f.last_state = g.last_state = 2; /* SYN_SENT */
+	f.error = ECONNREFUSED;
+	f.retrans = f.re_syn = 1;
+	change(h, &m, 0, &f);
+	end(h, &m, 0, &f);
+	publish(h, &m, 1, 2 * SECOND);
+	WITHIN(3000, VALUE("failures_total", "cause=\"refused\",port=\"80\"") == 1);
+	/* One that only the journal tells of. */
+	pthread_mutex_lock(&h->lock);
+	g.tcp_state = 7;
+	make_flow_event(&m, SL_FLOW_EVENT_CLOSE, 0, &g);
+	pthread_mutex_unlock(&h->lock);
+	publish(h, &m, 1, 3 * SECOND);
+	f = flow(3, 81);
+	change(h, &m, 1, &f);
+	publish(h, &m, 2, 4 * SECOND);
+	WITHIN(3000, VALUE("connections", "port=\"81\"") == 1);
+	assert_true(VALUE("connections_opened_total", NULL) == 1);
+	assert_true(VALUE("connections_closed_total", NULL) == 0);
+	assert_true(VALUE("connections", NULL) == 1);
+	assert_true(VALUE("retransmits_total", "port=\"80\"") == 1 && LOST("unseen") == 0);
 	collect_collector_free(c);
 	make_flows_free(&m);
 }
@@ -321,6 +362,84 @@ static void collectors_name_a_workload_alike(void **state)
 	assert_int_equal(instance, 0x906906120f281a0f);
 	collect_collector_free(c);
 	make_flows_free(&m);
+}
+
+/* The limits of all connections, by host and slot. */
+struct limits {
+	enum region_why_limit of[2][4];
+};
+
+static void note_limit(const struct collect_flow_view *v, void *arg)
+{
+	struct limits *l = arg;
+	struct region_why y;
+
+	collect_flow_why(v, v->read_ns, &y);
+	l->of[strcmp(v->target, "one") != 0][v->slot] = y.limit;
+}
+
+/* Puts end 0 or 1 of a connection into a slot. Nothing acknowledges what a dead one sends. */
+static void put_end(struct make_flows *m, uint32_t slot, uint8_t address, int end, bool dead)
+{
+	struct region_flow f = flow(slot + 1, end ? 80 : 40000);
+
+	f.remote_port = end ? 40000 : 80;
+	f.open_ns = f.changed_ns - 10 * SECOND;
+	memcpy(f.local, (uint8_t[16]){[10] = 0xff, [11] = 0xff, [12] = address, [15] = 1}, 16);
+	memcpy(f.remote, f.local, 16);
+	(end ? f.local : f.remote)[14] = 1;
+	f.mss = 1000;
+	f.flight = dead ? 5 : 0;
+	f.timeouts = f.backoff = dead ? 3 : 0;
+	make_flow(m, slot, &f);
+}
+
+static bool agree(struct collect_collector *c, const struct limits *right)
+{
+	struct limits l = {0};
+
+	collect_collector_flows(c, note_limit, &l);
+	return !memcmp(&l, right, sizeof(l));
+}
+
+static void both_ends_of_a_connection_have_one_answer(void **state)
+{
+	static const char *const hosts[] = {"one", "two"};
+	const struct limits right = {
+		.of = {{REGION_WHY_UNANSWERED, REGION_WHY_UNANSWERED, REGION_WHY_NOTHING_ARRIVES,
+			REGION_WHY_UNANSWERED},
+		       {REGION_WHY_NOTHING_ARRIVES, REGION_WHY_IDLE, REGION_WHY_IDLE}}};
+	struct collect_collector_opts o = fast;
+	struct mock_host *h[2];
+	struct collect_collector *c;
+	struct make_flows m[2];
+
+	(void)state;
+	o.agents = hosts;
+	o.agent_count = 2;
+	for (int i = 0; i < 2; i++) {
+		h[i] = mock_host(hosts[i], 4);
+		make_flows(&m[i], 8, 16, (uint64_t)(9 + i));
+	}
+	/* A connection between the hosts. */
+	put_end(&m[0], 0, 10, 0, true);
+	put_end(&m[1], 0, 10, 1, false);
+	/* Both ends are on host one; host two has a container with the same address. */
+	put_end(&m[0], 1, 11, 0, true);
+	put_end(&m[0], 2, 11, 1, false);
+	put_end(&m[1], 1, 11, 1, false);
+	/* Loopback of different hosts: not one connection. */
+	put_end(&m[0], 3, 127, 0, true);
+	put_end(&m[1], 2, 127, 1, false);
+	for (int i = 0; i < 2; i++) {
+		make_flows_publish(&m[i], 4, 200 * SECOND);
+		put_flows(h[i], 0, 1, &m[i]);
+	}
+	c = start_tables(&o, &often);
+	WITHIN(3000, agree(c, &right));
+	collect_collector_free(c);
+	for (int i = 0; i < 2; i++)
+		make_flows_free(&m[i]);
 }
 
 static void flow_sums_outlive_the_agent(void **state)
@@ -569,9 +688,11 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(a_flow_table_that_changes_harms_no_other),
 	TEST(counts_flows_exactly_once),
 	TEST(counts_flows_only_in_the_journal),
+	TEST(failed_connections_are_only_failures),
 	TEST(drops_a_lying_flow_table_by_cause),
 	TEST(workloads_beyond_the_bound_are_lumped),
 	TEST(collectors_name_a_workload_alike),
+	TEST(both_ends_of_a_connection_have_one_answer),
 	TEST(flow_sums_outlive_the_agent),
 	TEST(flows_belong_to_owners_named_late),
 	TEST(flow_sums_survive_churn_and_tears),

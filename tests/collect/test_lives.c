@@ -563,7 +563,41 @@ static void scrapes_and_churn_disturb_no_round(void **state)
 		make_free(&pod[i].m);
 }
 
+static void copy_view(const struct collect_host_view *v, void *arg)
+{
+	*(struct collect_host_view *)arg = *v;
+}
+
+static bool says(struct collect_collector *c, const char *error)
+{
+	struct collect_host_view v;
+
+	collect_collector_hosts(c, copy_view, &v);
+	return !strcmp(v.stats.last_error, error);
+}
+
+static void a_healthy_host_has_no_old_error(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+
+	(void)state;
+	h->error = "region 7: refused";
+	h->error_ns = base_now_ns();
+	c = start(&(struct collect_collector_opts){.period_ns = 5 * MS, .stale_ns = 300 * MS});
+	WITHIN(5000, collect_collector_ready(c));
+	WITHIN(5000, says(c, "region 7: refused"));
+	pthread_mutex_lock(&h->lock);
+	h->error_ns -= 61000 * MS;
+	pthread_mutex_unlock(&h->lock);
+	WITHIN(5000, says(c, ""));
+	mock_set(h, false);
+	WITHIN(5000, says(c, "region 7: refused"));
+	collect_collector_free(c);
+}
+
 const struct CMUnitTest lives_tests[] = {
+	TEST(a_healthy_host_has_no_old_error),
 	TEST(slow_host_delays_no_other),
 	TEST(sees_late_pods_and_metrics),
 	TEST(no_row_comes_late_into_history),

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 
+from support.http import get_json
 from support.process import Part, check, wait_until, workdir
 
 SIDELIGHT = sys.argv[1]
@@ -150,3 +151,11 @@ check(c.poll() is None if hasattr(c, 'poll') else True, 'the collector', c)
 with open(file, 'rb') as whole, open(f'{D}/short.store', 'wb') as short:
     short.write(whole.read(4096))
 run('dump', '--export', 'csv', f'{D}/short.store', code=1)
+
+# A page ends when the budget of its query is used up.
+check(c.stop() == 0, 'it ends', c)
+c = Part(SIDELIGHT, 'collect', '--dta', f'{D}/stores.yaml', '--listen', '127.0.0.1:0', '--query-samples', '1000')
+c.at = c.ready()['listen'].removeprefix('http://')
+for path in ('export?store=bare', 'export?store=bytes', 'export?store=events', 'keys?store=flows', 'keys?store=bytes&top=1'):
+    status, answer = get_json(f'http://{c.at}/api/v1/dta/{path}')
+    check(status == 422 and '1000 samples' in answer['error'], f'{path}: {status} {str(answer)[:200]}', c)

@@ -88,7 +88,8 @@ static void seal(uint64_t slot[64], uint64_t tag)
 
 static uint64_t word_of(const struct region_flow *f)
 {
-	return SL_FLOW_WORD_OF(f->state, f->tcp_state, f->family, f->local_port, f->remote_port);
+	return SL_FLOW_WORD_OF(f->state, f->tcp_state, f->family, f->local_port, f->remote_port) |
+	       (uint64_t)f->last_state << 24;
 }
 
 void make_flow(struct make_flows *m, uint32_t slot, const struct region_flow *f)

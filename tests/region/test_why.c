@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_why.c - the sentence of region_why() agrees with its numbers, for any two rows. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,9 +199,51 @@ static void a_receiver_of_answers_is_not_limited_here(void **state)
 	assert_int_equal(w.limit, REGION_WHY_RECEIVE_WINDOW);
 }
 
+static void assert_end(struct region_flow f, enum region_flow_end end, enum region_why_limit limit,
+		       const char *says)
+{
+	struct region_why w;
+
+	f.state = SL_STATE_CLOSED;
+	f.tcp_state = 7;
+	f.closed_ns = f.changed_ns;
+	assert_int_equal(region_flow_end(&f), end);
+	region_why(NULL, &f, &w);
+	assert_int_equal(w.limit, limit);
+	assert_non_null(strstr(w.sentence, says));
+}
+
+static void failures_are_told_by_their_cause(void **state)
+{
+	struct region_flow f = row();
+
+	(void)state;
+	f.last_state = 2; /* SYN_SENT */
+	f.remote_port = 81;
+	f.error = ECONNREFUSED;
+	assert_end(f, REGION_FLOW_REFUSED, REGION_WHY_REFUSED, "nothing listens on its port 81");
+	f.error = ETIMEDOUT;
+	f.re_syn = 2;
+	assert_end(f, REGION_FLOW_UNANSWERED, REGION_WHY_NOT_MADE, "no answer to 3 SYNs in 1 s");
+	f.error = 0;
+	f.retransmits = 1;
+	assert_end(f, REGION_FLOW_UNANSWERED, REGION_WHY_NOT_MADE, "no answer to");
+	f.error = EHOSTUNREACH;
+	assert_end(f, REGION_FLOW_NOT_MADE, REGION_WHY_NOT_MADE, "No route to host");
+	f.error = f.retransmits = 0;
+	assert_end(f, REGION_FLOW_NOT_MADE, REGION_WHY_NOT_MADE, "gave up");
+	f.last_state = 1; /* a reset follows a timeout, and does not explain it */
+	f.flags = SL_FLOW_RESET_OUT;
+	f.error = ETIMEDOUT;
+	assert_end(f, REGION_FLOW_KEEPALIVE, REGION_WHY_TIMED_OUT, "keepalive");
+	f.flags |= SL_FLOW_USER_TIMEOUT;
+	assert_end(f, REGION_FLOW_USER_TIMEOUT, REGION_WHY_TIMED_OUT, "TCP_USER_TIMEOUT");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(failures_are_told_by_their_cause),
 		cmocka_unit_test(sentences_agree_with_their_numbers),
 		cmocka_unit_test(a_receiver_of_answers_is_not_limited_here),
 	};

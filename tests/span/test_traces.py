@@ -128,6 +128,12 @@ t.stop(signal.SIGKILL)
 c = Collector([a])
 api = c.url + '/api/v1/traces'
 last_slow_is_found()
+
+# A list and a trace end when the query's budget is used up.
+with Collector([a], '--query-samples', '5') as few:
+    api = few.url + '/api/v1/traces'
+    for path in '', f'/{made["slow_id"]}':
+        check(poll(lambda: refused(path) == 422), f'{path} is not limited', few)
 check(c.stop() == 0 and a.stop() == 0, 'exit codes', a, c)
 print(f'{len(found["traces"])} traces kept of {TRACES}, fetched after the fact while '
       f'{len(before)} threads of their services slept')

@@ -16,7 +16,7 @@ from support.flows import libc, needs_bpf
 from support.process import PATIENCE, SCALE, Part, fail, poll, run, skip
 
 EXE, PATH, *NAMES = sys.argv[1:]
-COMM = 'sl-why-ends'
+COMM = f'sl-why-{os.getpid()}'  # the kernel's tables have the connections of other runs of this test, too
 CONNECTED, CUT, LOOK, SECONDS = 0, 2, 5, 9  # the path is cut, and `tcp why` begins, seconds after the start
 LIFE = 60
 RCVBUF, SNDBUF, RATE = (socket.SOL_SOCKET, socket.SO_RCVBUF), (socket.SOL_SOCKET, socket.SO_SNDBUF), (socket.SOL_SOCKET, 47)

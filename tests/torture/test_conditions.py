@@ -14,10 +14,12 @@ import sys
 import threading
 import time
 
+from support.attacker import nested
 from support.front import children, name
 from support.process import SCALE, Part, alive, case, check, run_cases, skip, wait_until, workdir
-from support.protocol import Client, Region
+from support.protocol import MAGIC, PUBLISH, Client, Region
 from support.sidelight import Agent, Collector, Pod
+from support.sockets import opened
 
 SIDELIGHT, APP, FAIL, *CASES = sys.argv[1:]
 STILL = 30 if SCALE > 1 else 3  # seconds
@@ -569,6 +571,23 @@ def a_clock_that_is_set_costs_no_report():
             clock.set(seconds)
             check(reporter(t).wait() == 0, f'reports are taken at {seconds}', t, s)
         check(t.stored() == times * REPORTS, 'a report is lost or twice', t)
+
+
+@case
+def a_clock_that_is_set_delays_no_stop():
+    """Closing a descriptor hangs, and the clock is set back by an hour once the agent has read it to wait for a second."""
+    clock = Clock()
+    clock.set(3600)  # the kernel's clock, by which threads wait, is an hour behind
+    a = Quick(env=clock.env)
+    hangs, peers = nested()
+    link = f'socket:[{os.fstat(hangs.fileno()).st_ino}]'
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.connect(a.socket)
+        socket.send_fds(s, [struct.pack('<IHHIIQQ', MAGIC, PUBLISH, 0, 16, 1, 1, 16384)], [hangs.fileno()])
+        hangs.close()
+        wait_until(lambda: a.status()['counters']['descriptors_set_aside'] and link not in opened(a.pid), 'close() hangs', a)
+        check(a.stop(seconds=60) == 0, 'it ends', a)
+    del peers
 
 
 @case

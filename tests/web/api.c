@@ -128,7 +128,7 @@ static struct collect_host_view hosts[] = {
 	 .fabric = "verbs",
 	 .hostname = NULL,
 	 .condition = COLLECT_HOST_CONNECTING,
-	 .stats = {.last_error = "no route"}},
+	 .stats = {.last_error = "no route", .last_error_ns = 1}},
 };
 
 struct collect_worker_view workers[] = {

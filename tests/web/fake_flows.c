@@ -43,6 +43,7 @@ static struct region_flow flow(uint64_t id, uint16_t local, uint16_t remote)
 		.snd_wnd = 65536,
 		.rcv_wnd = 65536,
 		.srtt_us = 2000,
+		.rtt_min_us = 41,
 	};
 
 	strcpy(f.comm, "cart");

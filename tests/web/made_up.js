@@ -17,7 +17,7 @@
 		requests: {per_second: 60, errors_per_second: 0.6, error_ratio: 0.01, from: "application", metric: "http_requests_total"},
 		latency: {p50_seconds: 0.001, p99_seconds: 0.2, from: "application", metric: "http_request_duration_seconds"},
 		saturation: {cpu_cores: 0.4, cpu_ratio: 0.75, memory_bytes: 1e8, memory_ratio: 0.95, pressure: {cpu: 0.2, memory: 0, io: 0.01}},
-		connections: {open: 4, bytes_per_second: 1000, retransmits_per_second: 2, rtt_seconds: 0.002, limit: "loss-fast", why: "Losses keep it small."},
+		connections: {open: 4, bytes_per_second: 1000, retransmits_per_second: 2, rtt_seconds: 0.002, limit: "loss-fast", limit_label: "losses", why: "Losses keep it small."},
 		anomaly: null, spark: Array.from({length: 60}, (_, i) => i % 9 ? 50 + i : null), changing: 3, unchanged: 4, attention: 0, attention_why: "",
 		...more});
 	const few = () => [service("payments", {anomaly: anomaly(null), attention: 90}), service("stock", {attention: 30, attention_why: "One pod is dead."}),

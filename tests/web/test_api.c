@@ -58,9 +58,11 @@ void hosts_say_why_they_are_not_reached(void **state)
 	assert_string_equal(string(h, "condition"), "up");
 	assert_true(number(h, "age_seconds") > 0.0009 && number(h, "age_seconds") < 60);
 	assert_true(number(json_object_get(h, "errors"), "timeout") == 3);
+	assert_true(json_is_null(json_object_get(h, "last_error_age_seconds")));
 	h = json_array_get(list, 1);
 	assert_string_equal(string(h, "condition"), "connecting");
 	assert_string_equal(string(h, "last_error"), "no route");
+	assert_true(number(h, "last_error_age_seconds") > 0);
 	assert_true(json_is_null(json_object_get(h, "last_read")));
 	json_decref(whole);
 }

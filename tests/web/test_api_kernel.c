@@ -110,6 +110,7 @@ void flows_are_sorted_by_relevance_with_their_causes(void **state)
 	f = json_array_get(list, 0);
 	assert_true(number(f, "id") == 1 && number(f, "bytes_per_second") == 5000000);
 	assert_string_equal(string(f, "limit"), "loss-fast");
+	assert_string_equal(string(f, "limit_label"), "losses");
 	assert_non_null(strstr(string(f, "why"), "9 segments retransmitted"));
 	assert_string_equal(string(f, "pod"), "cart-0");
 	assert_string_equal(string(f, "remote"), "10.0.0.2");

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static struct {
-	bool closed, changed, calls, only_new;
+	bool closed, changed, calls, only_new, lines;
 	const char *format;
 	uint64_t publish_ns, quarantine_ns;
 } settings = {.publish_ns = 10000000, .format = "text"};
@@ -33,6 +33,12 @@ static const struct base_option table[] = {
 		  "greatest age of statistics in the table"),
 	BASE_TIME("quarantine", 0, &settings.quarantine_ns, 0, 3.6e12, "TIME",
 		  "keep the slot of a closed flow this long; 0: 5 s or 3 intervals"),
+	{0},
+};
+
+static const struct base_option closed_table[] = {
+	CLI_TCP_OPTIONS_SHOW,
+	CLI_TCP_OPTIONS_FILTER,
 	{0},
 };
 
@@ -165,6 +171,12 @@ static int show_flows(void *context, bool last)
 		v->named = true;
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_csv(v->out, &v->rows[i].flow, real);
+	} else if (settings.lines) {
+		if (!v->named)
+			cli_flow_print_closed_head(v->out);
+		v->named = true;
+		for (size_t i = 0; i < count; i++)
+			cli_flow_print_closed(v->out, &v->rows[i].flow, real);
 	} else {
 		cli_flow_print_screen(&v->screen, v->rows, count, &hot, now - v->then_ns);
 	}
@@ -190,6 +202,7 @@ static int watch_flows(const struct base_command *self, struct tcp *tcp, FILE *o
 		code = BASE_EXIT_USAGE;
 		goto out;
 	}
+	v.screen.plain = settings.lines;
 	code = cli_tcp_repeat(self, &v.screen, out, v.info.slots, show_flows, &v);
 	if (!code && !v.any)
 		cli_tcp_nothing_seen(self);
@@ -211,15 +224,13 @@ out:
 	return code;
 }
 
-static int flows_main(const struct base_command *self, int argc, char **argv)
+static int run_flows(const struct base_command *self)
 {
 	struct tcp_opts options;
 	struct tcp *tcp;
 	FILE *out;
 	int code;
 
-	if (!base_options_only(self, table, argc, argv, &code))
-		return code;
 	options = cli_tcp_opts();
 	if (!cli_tcp_format(self, settings.format) || !cli_tcp_avoid(self, &options.avoid))
 		return BASE_EXIT_USAGE;
@@ -237,6 +248,30 @@ static int flows_main(const struct base_command *self, int argc, char **argv)
 	tcp_close(tcp);
 	return cli_tcp_output_end(self, out, code);
 }
+
+static int flows_main(const struct base_command *self, int argc, char **argv)
+{
+	int code;
+
+	return base_options_only(self, table, argc, argv, &code) ? run_flows(self) : code;
+}
+
+static int closed_main(const struct base_command *self, int argc, char **argv)
+{
+	int code;
+
+	if (!base_options_only(self, closed_table, argc, argv, &code))
+		return code;
+	settings.closed = settings.lines = settings.calls = true;
+	return run_flows(self);
+}
+
+const struct base_command cli_tcp_closed = {
+	.name = "tcp closed",
+	.synopsis = "[OPTION]...",
+	.summary = "Print a line for each connection that ends or fails",
+	.run = closed_main,
+};
 
 const struct base_command cli_tcp_flows = {
 	.name = "tcp flows",

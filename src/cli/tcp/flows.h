@@ -13,6 +13,10 @@ void cli_flow_print_csv(FILE *out, const struct region_flow *flow, uint64_t time
 /* Prints a flow as two lines in the format of MicroBPF's tools; prints nothing for a listener. */
 void cli_flow_print_microbpf(FILE *out, const struct region_flow *flow);
 
+/* Print a closed connection as one line. */
+void cli_flow_print_closed_head(FILE *out);
+void cli_flow_print_closed(FILE *out, const struct region_flow *flow, uint64_t time_ns);
+
 /* A flow, and its change since the previous snapshot. */
 struct cli_flow_row {
 	struct region_flow flow;

@@ -84,7 +84,9 @@ void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_n
 		 KV("remote", region_flow_address(f->remote, remote)),
 		 KV("remote_port", f->remote_port), KV("family", f->family),
 		 KV("state", region_tcp_state_name(f->tcp_state)),
-		 KV_BOOL("closed", f->state == SL_STATE_CLOSED), KV("comm", safe_comm(f, comm)),
+		 KV_BOOL("closed", f->state == SL_STATE_CLOSED),
+		 KV("end", region_flow_end_name(region_flow_end(f))),
+		 KV("comm", safe_comm(f, comm)),
 		 KV("duration_ns", region_flow_duration(f, base_now_ns())));
 	base_json_kbegin(&j, "flags", '[');
 	for (size_t i = 0; i < FLAGS; i++)
@@ -100,7 +102,8 @@ void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_n
 
 void cli_flow_print_csv_head(FILE *out)
 {
-	fputs("time_ns,local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,"
+	fputs("time_ns,local,local_port,remote,remote_port,family,state,closed,end,comm,"
+	      "duration_ns,"
 	      "flags,by_listener",
 	      out);
 	for (size_t i = 0; i < NUMBERS; i++)
@@ -112,11 +115,12 @@ void cli_flow_print_csv(FILE *out, const struct region_flow *f, uint64_t time_ns
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
 
-	fprintf(out, "%" PRIu64 ",%s,%u,%s,%u,%u,%s,%d,%s,%" PRIu64 ",", time_ns,
+	fprintf(out, "%" PRIu64 ",%s,%u,%s,%u,%u,%s,%d,%s,%s,%" PRIu64 ",", time_ns,
 		region_flow_address(f->local, local), f->local_port,
 		region_flow_address(f->remote, remote), f->remote_port, f->family,
 		region_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED,
-		safe_comm(f, comm), region_flow_duration(f, base_now_ns()));
+		region_flow_end_name(region_flow_end(f)), safe_comm(f, comm),
+		region_flow_duration(f, base_now_ns()));
 	for (size_t i = 0, n = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			fprintf(out, "%s%s", n++ ? " " : "", flags[i].name);
@@ -157,6 +161,32 @@ void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 		f->flight && data > acked ? data - acked : 0);
 	fprintf(out, "6 %-14s %-5u %-14s %-5u %-8" PRIu64 "KB %-8" PRIu64 "KB\n", local,
 		f->local_port, remote, f->remote_port, f->write_bytes / 1024, f->read_bytes / 1024);
+}
+
+void cli_flow_print_closed_head(FILE *out)
+{
+	fputs("TIME     PID     COMMAND          LOCAL                 REMOTE                "
+	      "      SENT   RECEIVED       LIFE END\n",
+	      out);
+}
+
+/* The columns are those of tcplife(8), but bytes are exact and the last one is new. */
+void cli_flow_print_closed(FILE *out, const struct region_flow *f, uint64_t time_ns)
+{
+	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT], comm[17], life[16], clock[16] = "";
+	uint64_t since = base_now_ns() - f->closed_ns;
+	time_t ended = (time_t)((time_ns - BASE_MIN(since, time_ns)) / 1000000000);
+	struct tm tm;
+
+	if (f->flags & SL_FLOW_LISTENER)
+		return;
+	if (localtime_r(&ended, &tm))
+		strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	fprintf(out, "%-8s %-7u %-16s %-21s %-21s %10" PRIu64 " %10" PRIu64 " %10s %s\n", clock,
+		f->pid, safe_comm(f, comm), cli_tcp_endpoint(local, f->local, f->local_port),
+		cli_tcp_endpoint(remote, f->remote, f->remote_port), f->write_bytes, f->read_bytes,
+		cli_tcp_short_time(life, region_flow_duration(f, 0)),
+		region_flow_end_name(region_flow_end(f)));
 }
 
 const char *const cli_flow_orders[] = {"activity", "sent", "received",	  "rtt",

@@ -123,6 +123,7 @@ struct cli_tcp_screen {
 	const struct base_command *cmd;
 	FILE *out;
 	bool terminal, keys;
+	bool plain; /* set before opening: lines scroll, as if the output were no terminal */
 	bool again; /* a key requested a redraw */
 	unsigned int rows, columns, used;
 	/* names of the sort orders, ended by NULL; NULL if there are none */

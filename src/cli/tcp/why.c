@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "cli/tcp/tcp.h"
 #include "region/listeners.h"
 #include "source/tcp/cgroup.h"
@@ -44,7 +43,7 @@ struct subject {
 struct finding {
 	struct region_flow flow;
 	const struct region_flow *before; /* NULL: the flow is new */
-	uint64_t ends;			  /* the same for both ends of a connection */
+	uint64_t end;			  /* region_flow_end_hash() */
 	struct region_why why;
 	/* share of the interval that the process waited for a CPU; negative: unknown */
 	double cpu_wait;
@@ -174,29 +173,12 @@ static int first_look(struct look *l)
 	return code;
 }
 
-static uint64_t hash_ends(const struct region_flow *f)
-{
-	int order = memcmp(f->local, f->remote, 16) ?: f->local_port - f->remote_port;
-	const uint8_t *low = order < 0 ? f->local : f->remote,
-		      *high = order < 0 ? f->remote : f->local;
-	uint16_t ports[2] = {order < 0 ? f->local_port : f->remote_port,
-			     order < 0 ? f->remote_port : f->local_port};
-
-	return base_hash(base_hash(base_hash(0, low, 16), high, 16), ports, sizeof(ports));
-}
-
-static bool is_other_end(const struct region_flow *f, const struct region_flow *g)
-{
-	return !memcmp(f->local, g->remote, 16) && !memcmp(f->remote, g->local, 16) &&
-	       f->local_port == g->remote_port && f->remote_port == g->local_port;
-}
-
-static int by_ends(const void *a, const void *b)
+static int by_end(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;
 
-	if (x->ends != y->ends)
-		return x->ends < y->ends ? -1 : 1;
+	if (x->end != y->end)
+		return x->end < y->end ? -1 : 1;
 	return (x->flow.id > y->flow.id) - (x->flow.id < y->flow.id);
 }
 
@@ -209,14 +191,14 @@ static void join_ends(struct look *l)
 	struct finding *f = l->found;
 	size_t same;
 
-	qsort(f, l->n, sizeof(*f), by_ends);
+	qsort(f, l->n, sizeof(*f), by_end);
 	for (size_t i = 0; i < l->n; i += same) {
 		const struct region_flow *before[2] = {f[i].before}, *now[2] = {&f[i].flow};
 		struct region_why why[2];
 
-		for (same = 1; i + same < l->n && f[i].ends == f[i + same].ends;)
+		for (same = 1; i + same < l->n && f[i].end >> 1 == f[i + same].end >> 1;)
 			same++;
-		if (same != 2 || !is_other_end(&f[i].flow, &f[i + 1].flow))
+		if (same != 2 || f[i].end == f[i + 1].end)
 			continue;
 		before[1] = f[i + 1].before;
 		now[1] = &f[i + 1].flow;
@@ -241,7 +223,7 @@ static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 		if (f->flow.state == SL_STATE_FREE || !matches_subject(l, w, &f->flow))
 			continue;
 		f->before = b->id == f->flow.id ? b : NULL;
-		f->ends = hash_ends(&f->flow);
+		f->end = region_flow_end_hash(0, &f->flow);
 		region_why(f->before, &f->flow, &f->why);
 		f->cpu_wait = cpu_wait(l, f->flow.pid, ns);
 		l->n++;

@@ -55,7 +55,7 @@ static void print_source(struct cli_tcp_screen *screen, const json_t *s, const c
 static void print_figures(struct cli_top *t, const json_t *s)
 {
 	struct cli_tcp_screen *screen = &t->screen;
-	char a[16], b[16], c[16], line[256], told[64];
+	char a[16], b[16], c[16], d[16], line[256], told[64];
 	double high = cli_top_spark(t, s, line, sizeof(line), 60);
 
 	snprintf(told, sizeof(told), "%s/s, %s/s fail",
@@ -76,12 +76,15 @@ static void print_figures(struct cli_top *t, const json_t *s)
 			cli_top_bytes(b, cli_top_number(s, "saturation", "memory_bytes")));
 	if (cli_top_at(s, "connections", NULL))
 		cli_tcp_screen_line(
-			screen, "connections   %lld open, %s B/s, %s retransmissions/s, RTT %s",
+			screen,
+			"connections   %lld open, %s B/s, %s retransmissions/s, RTT %s, "
+			"least %s",
 			cli_json_integer(cli_top_at(s, "connections", NULL), "open"),
 			cli_top_bytes(a, cli_top_number(s, "connections", "bytes_per_second")),
 			cli_top_count(b,
 				      cli_top_number(s, "connections", "retransmits_per_second")),
-			cli_top_time(c, cli_top_number(s, "connections", "rtt_seconds")));
+			cli_top_time(c, cli_top_number(s, "connections", "rtt_seconds")),
+			cli_top_time(d, cli_top_number(s, "connections", "rtt_min_seconds")));
 	print_wrapped(t, "", cli_json_text(cli_top_at(s, "connections", NULL), "why"));
 }
 

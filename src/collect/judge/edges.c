@@ -99,14 +99,6 @@ static int64_t service_of(struct collect_edges *e, const struct region_info *wor
 	return number;
 }
 
-static bool is_loopback(const uint8_t address[16])
-{
-	static const uint8_t mapped[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
-	static const uint8_t one[16] = {[15] = 1};
-
-	return !memcmp(address, mapped, sizeof(mapped)) || !memcmp(address, one, sizeof(one));
-}
-
 uint64_t collect_edges_key(const struct collect_flow_view *v)
 {
 	const struct region_flow *f = v->now;
@@ -118,7 +110,7 @@ uint64_t collect_edges_key(const struct collect_flow_view *v)
 
 	key = base_hash(key, to, 16);
 	key = base_hash(key, port, sizeof(port));
-	if (is_loopback(from)) {
+	if (region_is_loopback(from)) {
 		key = base_hash_text(key, v->target);
 		key = base_hash(key, &f->netns, sizeof(f->netns));
 	}

@@ -89,6 +89,7 @@ struct collect_host_view {
 	enum collect_host_condition condition;
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint32_t regions;
+	/* .last_error is the newest one; none if the host is up and had no error for a minute */
 	struct fabric_stats stats;
 };
 void collect_collector_hosts(struct collect_collector *c,

@@ -15,6 +15,8 @@
 
 /* ---- hosts ---- */
 
+#define ERROR_NS 60000000000ull
+
 enum collect_host_condition collect_host_condition(const struct collect_host *h, uint64_t now_ns)
 {
 	uint64_t fresh = relaxed_load(h->fresh_ns);
@@ -35,8 +37,22 @@ static void add_stats(struct fabric_stats *to, const struct fabric_stats *from)
 
 	for (size_t i = 0; i < offsetof(struct fabric_stats, last_error) / sizeof(*sum); i++)
 		sum[i] += add[i];
-	if (!to->last_error[0])
+	if (from->last_error_ns > to->last_error_ns) {
 		memcpy(to->last_error, from->last_error, sizeof(to->last_error));
+		to->last_error_ns = from->last_error_ns;
+	}
+}
+
+/*
+ * While a host is up, an error does not matter any more after a minute: perhaps a region was
+ * refused that is long gone. While it is not up, each attempt to reach it renews the error.
+ */
+static void forget_old_error(struct collect_host_view *v, uint64_t now_ns)
+{
+	if (v->condition != COLLECT_HOST_UP || now_ns < v->stats.last_error_ns + ERROR_NS)
+		return;
+	v->stats.last_error[0] = 0;
+	v->stats.last_error_ns = 0;
 }
 
 void collect_collector_hosts(struct collect_collector *c,
@@ -62,6 +78,7 @@ void collect_collector_hosts(struct collect_collector *c,
 			add_stats(&v.stats, &l->stats);
 			pthread_mutex_unlock(&l->stats_lock);
 		}
+		forget_old_error(&v, now);
 		if (relaxed_load(h->wanted))
 			fn(&v, arg);
 	}

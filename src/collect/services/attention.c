@@ -44,7 +44,7 @@ void collect_services_attention(struct collect_service_view *v)
 			      "was anomalous in the last minute");
 	else if (c->known && *c->why && !region_why_fine(c->limit))
 		set_attention(v, 45, "its connections are held back: %s",
-			      region_why_name(c->limit));
+			      region_why_label(c->limit));
 	else if (c->known && c->retransmits >= RETRANSMITS_LEAST)
 		set_attention(v, place_between(35, 44, c->retransmits / 10),
 			      "%.3g retransmissions per second", c->retransmits);

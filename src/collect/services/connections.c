@@ -11,7 +11,6 @@
 #include "base/grow.h"
 #include "collect/judge/edges.h"
 #include "collect/services/internal.h"
-#include "region/why.h"
 #include "collect/tables/tables.h"
 
 #define FRESH_NS 3000000000ll /* a connection unchanged for this long is inactive */
@@ -132,11 +131,12 @@ static void take_flow(const struct collect_flow_view *f, void *arg)
 		v->flow_retransmits += end.retransmits;
 		if (now->srtt_us && end.open) {
 			v->rtt_sum += end.rtt * (1 + end.bytes);
+			v->rtt_min_sum += now->rtt_min_us / 1e6 * (1 + end.bytes);
 			v->rtt_weight += 1 + end.bytes;
 		}
 		if (fresh && (end.bytes > 0 || now->flight) && s->whys < WHYS_MAX) {
 			s->whys++;
-			region_why(before, now, &y);
+			collect_flow_why(f, s->now_ns, &y);
 			count_limit(v, &y);
 		}
 	}
@@ -233,7 +233,8 @@ void collect_services_connections(struct collect_services *s)
 	for (struct collect_services_service *v = s->first; v; v = v->next) {
 		v->connected = false;
 		v->open = 0;
-		v->flow_bytes = v->flow_retransmits = v->rtt_sum = v->rtt_weight = 0;
+		v->flow_bytes = v->flow_retransmits = 0;
+		v->rtt_sum = v->rtt_min_sum = v->rtt_weight = 0;
 		if (v->limits)
 			memset(v->limits, 0, sizeof(*v->limits));
 	}

@@ -49,7 +49,7 @@ struct collect_services_service {
 	struct collect_latency kernel_latency;
 	uint32_t open;
 	bool connected;
-	double flow_bytes, flow_retransmits, rtt_sum, rtt_weight;
+	double flow_bytes, flow_retransmits, rtt_sum, rtt_min_sum, rtt_weight;
 	struct collect_services_limits *limits;
 
 	struct act_anomaly *anomaly; /* set only while views are made */

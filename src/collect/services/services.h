@@ -45,7 +45,8 @@ enum collect_service_from {
 struct collect_service_connections {
 	bool known;
 	uint32_t open;
-	double bytes, retransmits, rtt; /* bytes/s, retransmissions/s, seconds (NaN: not known) */
+	double bytes, retransmits; /* per second */
+	double rtt, rtt_min;	   /* smoothed and least RTT, in seconds; NaN: not known */
 	enum region_why_limit limit;
 	const char *why; /* "": nothing limits the connections */
 };

@@ -166,6 +166,7 @@ static void view_connections(const struct collect_services_service *v,
 		.bytes = v->flow_bytes,
 		.retransmits = v->flow_retransmits,
 		.rtt = v->rtt_weight > 0 ? v->rtt_sum / v->rtt_weight : NAN,
+		.rtt_min = v->rtt_weight > 0 ? v->rtt_min_sum / v->rtt_weight : NAN,
 		.why = "",
 	};
 	if (!v->limits)

@@ -89,7 +89,7 @@ static void arrive_flow(struct collect_link *l, struct collect_flow_table *t,
 	};
 	if (s->listener)
 		t->listening[f->local_port / 8] |= (uint8_t)(1u << f->local_port % 8);
-	else if (s->counts)
+	else if (s->counts && !region_flow_failed(f))
 		relaxed_bump(collect_tables_of(l)->flow_stats.opened, 1);
 }
 
@@ -141,7 +141,7 @@ static void end_flow(struct collect_link *l, struct collect_flow_seen *s,
 	s->workload->flows--;
 	s->workload = NULL;
 	s->final = true;
-	if (counts)
+	if (counts && !(f && region_flow_failed(f)))
 		relaxed_bump(collect_tables_of(l)->flow_stats.closed, 1);
 }
 
@@ -151,8 +151,8 @@ static void count_unseen(struct collect_link *l, const struct region_flow_record
 	uint32_t role = e->local_port <= e->remote_port ? FLOW_SERVER : FLOW_CLIENT, group;
 	struct collect_workload *w;
 
-	if (!e->remote_port)
-		return; /* a listener */
+	if (!e->remote_port || e->failed)
+		return; /* a listener, or not a connection */
 	w = collect_workload_other(l, WORKLOAD_FLOWS, role, &group);
 	if (!w)
 		return;

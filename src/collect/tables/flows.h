@@ -122,6 +122,25 @@ bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,
 uint64_t collect_flow_owner_wait(const struct collect_link *l);
 void collect_flow_owners_free(struct collect_flow_table *t, struct collect_collector *c);
 
+/* ---- flow_why.c ---- */
+
+struct collect_flow_end {
+	uint64_t key;
+	size_t host;
+	uint32_t slot;
+};
+
+/* The ends of all connections. */
+struct collect_flow_ends {
+	const struct collect_flow_table **table; /* by number of the host; NULL: none, or stale */
+	struct collect_flow_end *v;
+	size_t n, room;
+	bool sorted;
+};
+
+void collect_flow_ends_add(struct collect_flow_ends *e, size_t host, uint32_t slot,
+			   const struct region_flow *f);
+
 /* ---- any thread ---- */
 
 /*

@@ -9,6 +9,7 @@
 
 #include "collect/read/collect.h"
 #include "region/layers.h"
+#include "region/why.h"
 
 struct collect_tables_opts {
 	uint64_t period_ns;    /* time between two readings; 0: 1 s */
@@ -35,7 +36,15 @@ struct collect_flow_view {
 	const struct region_flow *before;   /* state a second or more earlier, or NULL */
 	int64_t read_ns;		    /* CLOCK_REALTIME when `now` was first read */
 	const struct region_info *workload; /* region info with the owner's labels, or NULL */
+	/* for collect_flow_why(): all connections, and the number of the host; NULL: not known */
+	struct collect_flow_ends *ends;
+	size_t host;
 };
+/*
+ * Explains what limits a connection, by both of its ends if both are read. now_ns: CLOCK_REALTIME.
+ * Call only while the view is valid.
+ */
+void collect_flow_why(const struct collect_flow_view *v, int64_t now_ns, struct region_why *out);
 /* Calls fn for all connections that are open or ended recently. */
 void collect_collector_flows(struct collect_collector *c,
 			     void (*fn)(const struct collect_flow_view *, void *), void *arg);

@@ -30,6 +30,23 @@ static uint32_t get_growth32(uint32_t before, uint32_t now)
 	return by < 1u << 31 ? by : 0;
 }
 
+/* Counts how a flow ended, if it failed. */
+static void count_failure(uint64_t *cell, const struct region_flow *f)
+{
+	static const uint8_t cells[REGION_FLOW_ENDS] = {
+		[REGION_FLOW_REFUSED] = FAILED_REFUSED,
+		[REGION_FLOW_UNANSWERED] = FAILED_UNANSWERED,
+		[REGION_FLOW_NOT_MADE] = FAILED_OTHER,
+		[REGION_FLOW_KEEPALIVE] = FAILED_KEEPALIVE,
+		[REGION_FLOW_RTO] = FAILED_RTO,
+		[REGION_FLOW_USER_TIMEOUT] = FAILED_USER_TIMEOUT,
+	};
+	uint8_t of = cells[region_flow_end(f)];
+
+	if (of)
+		cell[of]++;
+}
+
 static void add_time(uint64_t *cell, const struct region_flow *b, const struct region_flow *f)
 {
 	uint64_t before_ns = b->id ? region_flow_duration(b, 0) : 0;
@@ -75,7 +92,8 @@ void collect_workload_add(struct collect_workload *w, uint32_t group,
 	cell[COLLECT_CE] += get_growth32(b->delivered_ce, f->delivered_ce);
 	cell[RESET_IN] += f->flags & ~b->flags & SL_FLOW_RESET_IN ? 1 : 0;
 	cell[RESET_OUT] += f->flags & ~b->flags & SL_FLOW_RESET_OUT ? 1 : 0;
-	add_time(cell, b, f);
+	if (!region_flow_failed(f))
+		add_time(cell, b, f);
 	samples = collect_grown(b->rtt_count, f->rtt_count);
 	sum = collect_grown(b->rtt_sum_us, f->rtt_sum_us);
 	if (samples)
@@ -97,7 +115,7 @@ void collect_workload_opened(struct collect_workload *w, uint32_t group,
 {
 	uint64_t *cell = collect_workload_cells(w, group);
 
-	if (f && f->flags & SL_FLOW_LISTENER)
+	if (f && (f->flags & SL_FLOW_LISTENER || region_flow_failed(f)))
 		return;
 	cell[COLLECT_OPEN]++;
 	if (!counts)
@@ -113,6 +131,10 @@ void collect_workload_closed(struct collect_workload *w, uint32_t group,
 {
 	uint64_t *cell = collect_workload_cells(w, group);
 
+	if (f)
+		count_failure(cell, f);
+	if (f && region_flow_failed(f))
+		return;
 	cell[COLLECT_OPEN]--;
 	if (!counts)
 		return;

@@ -20,6 +20,9 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 #define CAUSE_HELP  "Segments retransmitted, by cause, of connections whose opening was seen."
 #define WINDOW_HELP "Times that a receive window was closed, by its end."
 #define RESET_HELP  "Connections ended by a reset, by its direction."
+#define FAILURE_HELP                                                                       \
+	"Connections that were not established (refused, unanswered, not_established) or " \
+	"that ended because the peer did not answer."
 #define LIMIT_HELP  "Time of connections, by limiting factor."
 #define SWITCH_HELP "Context switches: voluntary (the task slept) and involuntary (another ran)."
 
@@ -91,6 +94,18 @@ static const struct workload_layout_metric {
 	   "direction", "out"),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_DROPS, "sidelight_tcp_listen_drops_total", "",
 	       "Connections refused because the accept queue was full."),
+	BY(FLOWS, SL_KIND_COUNTER, FAILED_REFUSED, "sidelight_tcp_failures_total", "", FAILURE_HELP,
+	   "cause", "refused"),
+	BY(FLOWS, SL_KIND_COUNTER, FAILED_UNANSWERED, "sidelight_tcp_failures_total", "",
+	   FAILURE_HELP, "cause", "unanswered"),
+	BY(FLOWS, SL_KIND_COUNTER, FAILED_OTHER, "sidelight_tcp_failures_total", "", FAILURE_HELP,
+	   "cause", "not_established"),
+	BY(FLOWS, SL_KIND_COUNTER, FAILED_KEEPALIVE, "sidelight_tcp_failures_total", "",
+	   FAILURE_HELP, "cause", "keepalive"),
+	BY(FLOWS, SL_KIND_COUNTER, FAILED_RTO, "sidelight_tcp_failures_total", "", FAILURE_HELP,
+	   "cause", "retransmission_timeout"),
+	BY(FLOWS, SL_KIND_COUNTER, FAILED_USER_TIMEOUT, "sidelight_tcp_failures_total", "",
+	   FAILURE_HELP, "cause", "user_timeout"),
 	BY(FLOWS, SL_KIND_COUNTER_F64, BY_APPLICATION, "sidelight_tcp_limited_seconds_total",
 	   "seconds", LIMIT_HELP, "limit", "application"),
 	BY(FLOWS, SL_KIND_COUNTER_F64, BY_RECEIVE_WINDOW, "sidelight_tcp_limited_seconds_total",

@@ -90,12 +90,11 @@ static void *tracer_main(void *arg)
 	pthread_setname_np(pthread_self(), "trace");
 	pthread_mutex_lock(&t->queue_lock);
 	while (!t->stop) {
-		struct timespec until = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
 		struct collect_trace_request *r = t->queue;
 
 		t->queue = NULL;
 		if (!r && base_now_ns() < due) {
-			pthread_cond_timedwait(&t->queue_filled, &t->queue_lock, &until);
+			base_cond_wait(&t->queue_filled, &t->queue_lock, due);
 			continue;
 		}
 		pthread_mutex_unlock(&t->queue_lock);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "base/budget.h"
 #include "dta/query/internal.h"
 #include "dta/query/json.h"
 
@@ -42,9 +43,11 @@ static void add_record(struct export_page *p, json_t *row)
 		json_array_append_new(p->records, row);
 }
 
+/* True also if the budget is used up. The caller sees that, and does not use the page. */
 static bool is_full(const struct export_page *p)
 {
-	return json_array_size(p->records) >= PAGE_RECORDS || p->looked >= PAGE_LOOKED;
+	return json_array_size(p->records) >= PAGE_RECORDS || p->looked >= PAGE_LOOKED ||
+	       !base_budget_spend(p->store->budget, 1);
 }
 
 /* ---- raw units: at[0] is the next one ---- */
@@ -154,7 +157,7 @@ static void export_items(struct export_page *p)
 	while (!p->end && !is_full(p)) {
 		int n = next_block(p, p->v, buf, &block);
 
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < n && base_budget_spend(p->store->budget, 1); i++)
 			add_record(p, json_pack("{s:o,s:o,s:o,s:i,s:o}", "list",
 						dta_query_number(p->at[0]), "lane",
 						dta_query_number(p->at[1]), "block",
@@ -215,7 +218,7 @@ static void export_keys(struct export_page *p)
 
 			/* Skip marks of epochs and entries of other formats. */
 			if (entry[0] >= SL_STORE_KEY_MIN && entry[0] <= SL_STORE_KEY_MAX &&
-			    entry[0] < size)
+			    entry[0] < size && base_budget_spend(p->store->budget, 1))
 				add_key(p, entry, &totals);
 		}
 		if (n < 0)

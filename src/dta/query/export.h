@@ -31,7 +31,7 @@ int dta_export_at(const char *text, uint64_t at[4]);
  * from the same moment.
  *
  * log: the key log, or NULL. Returns NULL with one line in error if the epoch does not exist (any
- * more).
+ * more). If store->budget is used up, the page is incomplete and must not be used.
  */
 json_t *dta_export_page(const struct dta_held *store, const struct dta_held *log,
 			const struct dta_export *x, char *error, size_t error_bytes);

@@ -54,7 +54,8 @@ json_t *dta_query_hex(const void *bytes, size_t n);
 /*
  * Returns at most max distinct keys of the store from its list in the key log (an append store),
  * newest last. top: returns the keys with the greatest counts first (increment).
- * overwritten_blocks: number of overwritten blocks of the list. log and store may be the same.
+ * overwritten_blocks: number of overwritten blocks of the list. log and store may be the same. If
+ * store->budget is used up, the list is incomplete and must not be used.
  */
 json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *store, size_t max,
 			    bool top);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* keys.c - keys in a key log: lists them, and measures how many of them a store still finds */
+#include "base/budget.h"
 #include "base/grow.h"
 #include "dta/query/json.h"
 
@@ -51,7 +52,8 @@ struct of_epoch {
  * of blocks lost before or during reading.
  */
 static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t lane,
-			 struct found **keys, size_t *n, struct of_epoch *of)
+			 struct found **keys, size_t *n, struct of_epoch *of,
+			 struct base_budget *budget)
 {
 	const uint32_t size = v->config->value_bytes, max = 1024;
 	struct sl_query_append_reader r = {
@@ -73,12 +75,13 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	 * For one epoch, read the ring only once: later keys count as newer, and after an overrun
 	 * the result would be incomplete.
 	 */
-	while (items && *n < KEYS_READ_MAX && turns-- &&
+	while (items && *n < KEYS_READ_MAX && turns-- && base_budget_spend(budget, 0) &&
 	       (!of || (!r.overrun && r.block < gone + v->config->slots)) &&
 	       ((got = dta_append_read(v, &r, items, max)) > 0 || got == -EOVERFLOW)) {
 		if (got <= 0)
 			continue;
-		if (!base_grow(keys, &room, *n + (size_t)got, sizeof(**keys)))
+		if (!base_budget_spend(budget, (uint64_t)got) ||
+		    !base_grow(keys, &room, *n + (size_t)got, sizeof(**keys)))
 			break;
 		for (int i = 0; i < got; i++) {
 			const uint8_t *item = items + (size_t)i * size;
@@ -203,7 +206,7 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 	if (out->why_not)
 		return;
 	for (uint32_t lane = 0; lane < log->view[0]->config->lanes; lane++)
-		add_ring(log->view[0], c->keylog_list, lane, &keys, &n, &of);
+		add_ring(log->view[0], c->keylog_list, lane, &keys, &n, &of, NULL);
 	n = keep_distinct(keys, n);
 	if (of.partly) {
 		out->why_not = "the key log does not have all keys of the epoch: raise its items";
@@ -234,10 +237,10 @@ json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *s
 
 	for (uint32_t lane = 0; ring->config->kind == SL_STORE_APPEND && lane < ring->config->lanes;
 	     lane++)
-		gone += add_ring(ring, list, lane, &keys, &n, NULL);
+		gone += add_ring(ring, list, lane, &keys, &n, NULL, store->budget);
 	unique = keep_distinct(keys, n);
 	top = top && store->view[0]->config->kind == SL_STORE_INCREMENT;
-	for (size_t i = 0; top && i < unique; i++) {
+	for (size_t i = 0; top && i < unique && base_budget_spend(store->budget, 1); i++) {
 		struct sl_increment_answer a = {.result = SL_QUERY_UNKNOWN};
 		const struct dta_query q = {
 			.key = keys[i].key, .key_bytes = keys[i].bytes, .epoch = ~0ull};

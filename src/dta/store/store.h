@@ -79,6 +79,8 @@ struct dta_held {
 	const char *keylog; /* name of the key log, or "" */
 	/* cache of row sums (query.h) of a caller with many keys, or NULL */
 	struct dta_totals *totals;
+	/* limit on a page of records or keys (base/budget.h), or NULL */
+	struct base_budget *budget;
 };
 
 /* Returns the bank of an epoch. */

@@ -137,6 +137,10 @@ static __always_inline bool flow_key(const struct sock *sk, struct tcp_flow_key 
 		return false;
 	}
 	key->local_port = BPF_CORE_READ(c, skc_num);
+	/* A connection that failed has released its port. */
+	if (!key->local_port)
+		key->local_port =
+			bpf_ntohs(BPF_CORE_READ((const struct inet_sock *)sk, inet_sport));
 	key->remote_port = bpf_ntohs(BPF_CORE_READ(c, skc_dport));
 	key->netns = BPF_CORE_READ(c, skc_net.net, ns.inum);
 	key->cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);

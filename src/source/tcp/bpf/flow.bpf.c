@@ -35,6 +35,12 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 		return 0;
 	if (new != TCP_SYN_SENT &&new != TCP_ESTABLISHED &&new != TCP_LISTEN) {
 		st = state_of(sk, &s);
+		if (!st && old == TCP_SYN_SENT && new == TCP_CLOSE) {
+			s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
+			if (s)
+				flow_fail(sk, s);
+			return 0;
+		}
 		if (!st)
 			st = open_late(sk, old, &s);
 		if (st && new == TCP_CLOSE)

@@ -203,6 +203,29 @@ static __always_inline void open_if_wanted(struct sock *sk, struct tcp_bpf_sock 
 }
 
 /*
+ * Records a connection that was not established as a flow that has ended; its last state is
+ * SYN_SENT. Failures take at most half of the slots.
+ */
+static __always_inline void flow_fail(struct sock *sk, struct tcp_bpf_sock *s)
+{
+	struct flow_state *st;
+
+	if (READ(quarantine_head) - READ(quarantine_tail) >= settings.slots / 2) {
+		__sync_fetch_and_add(&refused, 1);
+		wake();
+		return;
+	}
+	open_if_wanted(sk, s, 0);
+	st = s->id ? state_at(s->slot) : NULL;
+	if (!st)
+		return;
+	if (s->syn_ns)
+		st->open_ns = s->syn_ns;
+	st->handshake_us = 0;
+	flow_close(sk, s, st, TCP_SYN_SENT, 0, true);
+}
+
+/*
  * Opens a flow whose establishment was missed (see tcp_catch_up()). *of: the socket's storage, or
  * NULL. For a connection excluded by the filter, this function is called at each event.
  */
