@@ -131,8 +131,8 @@ int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_sc
 	out->url = strndup(text, s ? (size_t)(s - text) : strlen(text));
 	out->instance = out->url ? instance_of(out->url) : NULL;
 	if (!out->instance)
-		err = base_fail(error, bytes, -EINVAL,
-				"--scrape '%s': must be an http or https URL", text);
+		err = base_fail(error, bytes, -EINVAL, "--scrape '%s': not an http or https URL",
+				text);
 	else if (http_client_url(out->url, why, sizeof(why)))
 		err = base_fail(error, bytes, -EINVAL, "--scrape: %s", why);
 	while (!err && s) {
@@ -141,7 +141,7 @@ int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_sc
 		err = parse_setting(s, n, out);
 		if (err)
 			base_fail(error, bytes, err,
-				  "--scrape '%s': '%.*s' must be job=NAME, interval=TIME, "
+				  "--scrape '%s': '%.*s' is not job=NAME, interval=TIME, "
 				  "timeout=TIME, config=FILE or native",
 				  text, (int)BASE_MIN(n, 64u), s);
 		s = s[n] ? s + n : NULL;

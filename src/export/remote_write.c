@@ -32,9 +32,10 @@
 #include "export/remote_v2.h"
 #include "export/spool.h"
 
-#define REQUEST_MAX (4u << 20) /* maximum size before compression, because receivers have limits \
-				*/
-#define POINTS_MAX 10000u      /* points per message of one series */
+#define REQUEST_MAX                                                                         \
+	(4u << 20)	  /* maximum size before compression, because receivers have limits \
+			   */
+#define POINTS_MAX 10000u /* points per message of one series */
 #define STALE_NAN  0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
 /* interval after which a receiver that uses 1.0 is offered 2.0 again */
 #define AGAIN_NS 3600000000000ull
@@ -241,7 +242,7 @@ static void count_skipped(struct export_remote_write *w, uint64_t n, uint64_t be
 	relaxed_bump(w->before, before);
 	base_log_limited(BASE_WARN, "remote-write",
 			 "samples are not sent, because an earlier process queued later samples: "
-			 "the clock was set back samples=%llu",
+			 "the clock went back samples=%llu",
 			 (unsigned long long)before);
 }
 
@@ -528,10 +529,11 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 	}
 	if (usual == EXPORT_PUSH_DONE) {
 		*rejected = t->items;
-		base_log_limited(BASE_WARN, "remote-write",
-				 "the receiver does not report what it wrote with version 2.0: use "
-				 "--remote-protocol 1.0 status=%ld",
-				 status);
+		base_log_limited(
+			BASE_WARN, "remote-write",
+			"the receiver does not report what it wrote with version 2.0: give "
+			"--remote-protocol 1.0 status=%ld",
+			status);
 	}
 	return usual;
 }

@@ -351,7 +351,7 @@ def no_secret_no_keys_of_a_translator():
                     '--raw-file', f'{D}/{name}.pcap', '--secret', secret, '--listen', '127.0.0.1:0', '--json')
     c = Collector('c', tcp=', 127.0.0.1:0', more=f'secret: {other}')
     honest = int(next(w for w in c.status()['listen'] if w.startswith('127.')).rsplit(':', 1)[1])
-    for how, said in (('plain', 'does not use TLS'), ('mirror', 'has not proved'), ('another', 'has not proved')):
+    for how, said in (('plain', 'does not use TLS'), ('mirror', 'could not authenticate'), ('another', 'could not authenticate')):
         port, heard = (honest, []) if how == 'another' else lie(how)
         t = translate(port, how, secret)
         wait_until(lambda: any(said in line for line in t.err) or any('writing' in line for line in t.err),

@@ -189,7 +189,7 @@ static int attach_program(const struct dta_xdp *x, struct interface *i, char *er
 	if (err)
 		return base_fail(error, error_bytes, err, "%s: cannot attach the program: %s",
 				 i->name,
-				 err == -EBUSY || err == -EEXIST ? "the interface already has one"
+				 err == -EBUSY || err == -EEXIST ? "the interface has one already"
 				 : err == -EPERM		 ? "it needs CAP_NET_ADMIN"
 								 : strerror(-err));
 	return 0;

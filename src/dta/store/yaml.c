@@ -381,7 +381,7 @@ static void read_store(struct dta_yaml_reader *r, base_yaml_node node, struct dt
 	if (s->epoch_ns && c->banks < 2)
 		base_yaml_wrong(
 			r->y, node,
-			"epoch requires epochs to be 2 or more, to keep the last epoch readable");
+			"epoch needs epochs to be 2 or more, to keep the last epoch readable");
 	if (base_yaml_error(r->y))
 		return;
 	if (dta_store_config_check(c, error, sizeof(error))) {
@@ -473,7 +473,7 @@ static void read_peer(struct dta_yaml_reader *r, base_yaml_node node, base_yaml_
 				peer);
 	else if (!r->c->rdma.enabled || !secret_node)
 		base_yaml_wrong(r->y, node,
-				"peer '%.64s' is on another host, which requires rdma and a secret",
+				"peer '%.64s' is on another host: it needs rdma and a secret",
 				peer);
 }
 

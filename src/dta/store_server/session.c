@@ -334,7 +334,7 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	if (!c->local && !dta_control_line_proved(c->line))
-		return refuse_connection(c, "a peer on another host must have the secret");
+		return refuse_connection(c, "a peer on another host needs the secret");
 	if (!c->local && (!o->host || !dta_peer_is_far(o->config->peer)))
 		return refuse_connection(
 			c, "this collector has no remote peer configured, or no RDMA");
