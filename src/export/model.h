@@ -54,10 +54,10 @@ enum export_value_type { EXPORT_VALUE_U64 = 1, EXPORT_VALUE_I64, EXPORT_VALUE_F6
 struct export_series {
 	/*
 	 * The labels, in two forms with the same order. label_text is escaped as it appears between
-	 * the braces, k1="v1",k2="v2", label_bytes long, "" if there are none (text 0.0.4 and
-	 * OpenMetrics share the escapes \\ \"
-	 * ); keys that need UTF-8 are quoted in it. label_keys and label_values are not escaped,
-	 * for protobuf. Valid until the next call for a series.
+	 * the braces (k1="v1",k2="v2"); it is label_bytes long, and "" if there are no labels. Text
+	 * 0.0.4 and OpenMetrics share the escapes for backslash, quote and newline. Keys that
+	 * require UTF-8 are quoted in label_text. label_keys and label_values are not escaped; they
+	 * are for protobuf. Valid until the next call for a series.
 	 */
 	const char *label_text;
 	size_t label_bytes;

@@ -225,7 +225,7 @@ uint32_t http_answers(const struct http_request *req);
 /* Causes of refusals. Each has a counter that starts at 0 with the server. */
 enum http_refusal {
 	HTTP_REFUSED_FRAMING,	 /* 400: the body length or the host is ambiguous */
-	HTTP_REFUSED_HOST,	 /* 403: Host is not a name of this server */
+	HTTP_REFUSED_HOST,	 /* 403: Host does not name this server */
 	HTTP_REFUSED_ORIGIN,	 /* 403: request from a page of another origin */
 	HTTP_REFUSED_TOKEN,	 /* 401: no valid token */
 	HTTP_REFUSED_ROLE,	 /* 403: authenticated, but not allowed */

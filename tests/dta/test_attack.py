@@ -308,7 +308,7 @@ def the_known_get_in_beside_half_open_connections():
     check(b'uses TLS' in old.makefile('rb').readline(), 'an earlier version is not told', c)
     refused = c.status()['refused_by_cause']
     check(refused['proof'] == 2, f'{refused}', c)
-    check(sum('another secret' in line for line in c.err) == 1, 'it is not said once', c)
+    check(sum('different secret' in line for line in c.err) == 1, 'it is not said once', c)
     check(c.stop() == 0, 'the collector failed', c)
 
 
@@ -361,7 +361,7 @@ def no_secret_no_keys_of_a_translator():
         check(all(said in line for line in t.err if 'no collector' in line), 'something else is said, too', t)
         t.kill()
     wait_until(lambda: c.status()['refused_by_cause']['proof'] > 0, 'the proof is not counted', c)
-    check(any('a translator has another secret' in line for line in c.err), 'the collector says nothing of it', c)
+    check(any('a translator has a different secret' in line for line in c.err), 'the collector says nothing of it', c)
     check(c.stop() == 0, 'the collector failed', c)
 
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device.h - decodes datagrams of network devices (INT, IPFIX, NetFlow, sFlow) into records, which
- * a mapping (map.h) turns into reports. A decoder knows nothing of stores, and a mapping nothing of
- * protocols. One worker owns a decoder; nothing here takes a lock or waits.
+ * device.h - decodes datagrams from network devices (INT, IPFIX, NetFlow, sFlow) into records,
+ * which a mapping (map.h) turns into reports. A decoder knows nothing about stores, and a mapping
+ * nothing about protocols. One worker owns a decoder; nothing here takes a lock or waits.
  *
  * Devices do not authenticate themselves. A datagram is therefore charged to its source address
  * alone, and nothing is ever sent back to a device.
@@ -168,7 +168,7 @@ const struct dta_decoder_ops *dta_device_decoder(enum dta_device d);
 /* Returns NULL if no decoder has this name. */
 const struct dta_decoder_ops *dta_decoder_find(const char *name);
 
-/* ---- frame.c: headers of packets that devices send in part ---- */
+/* ---- frame.c: headers of possibly truncated packets ---- */
 
 /*
  * Fills in addresses, ports, protocol, flags, VLAN and DSCP from a possibly truncated frame

@@ -8,7 +8,7 @@
 #include "dta/wire/endian.h"
 
 #define FIELDS	   256u	   /* maximum number of fields per template */
-#define VARIABLE   65535u  /* length of a field of variable length (RFC 7011, section 7) */
+#define VARIABLE   65535u  /* length that marks a variable-length field (RFC 7011, section 7) */
 #define ENTERPRISE 0x8000u /* enterprise bit of an element's number (RFC 7011, section 3.2) */
 #define NTP_EPOCH  UINT64_C(2208988800)
 #define FIRST_DATA 256u /* smallest number of a template */

@@ -103,8 +103,7 @@ static void read_reporters(struct dta_yaml_reader *r, base_yaml_node node, struc
 	snprintf(first, sizeof(first), "%.*s", (int)(dash ? dash - s : 15), s);
 	if (base_parse_u64(first, 0, UINT32_MAX, &from) ||
 	    base_parse_u64(dash ? dash + 1 : first, from, UINT32_MAX, &to)) {
-		base_yaml_wrong(r->y, node, "reporter '%.32s' is neither a number nor FIRST-LAST",
-				s);
+		base_yaml_wrong(r->y, node, "reporter '%.32s' must be a number or FIRST-LAST", s);
 		return;
 	}
 	k->own = true;

@@ -55,7 +55,7 @@ struct dta_server_store {
 /* Reasons why a connection was closed before its welcome. */
 enum dta_server_refusal {
 	DTA_CONN_LEFT = 0, /* closed by the peer */
-	/* too many connections; the address with most of them loses its oldest one */
+	/* too many connections; the address with the most loses its oldest connection */
 	DTA_CONN_CROWDED,
 	DTA_CONN_SILENT, /* no hello within HELLO_NS, with or without TLS */
 	DTA_CONN_LONG,	 /* a message longer than DTA_CONTROL_FIRST_MAX bytes */

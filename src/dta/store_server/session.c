@@ -482,9 +482,10 @@ static bool note_unreadable(struct dta_server_conn *c, int err)
 	case EACCES:
 		c->why = DTA_CONN_PROOF;
 		inet_ntop(AF_INET6, &c->from, from, sizeof(from));
-		base_log_limited(BASE_WARN, "dta",
-				 "a translator has another secret: is it the same file? from=%s",
-				 from);
+		base_log_limited(
+			BASE_WARN, "dta",
+			"a translator has a different secret: do both use the same file? from=%s",
+			from);
 		return false;
 	case EPROTONOSUPPORT:
 		c->why = DTA_CONN_PROOF;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gap_file.c - the file of reports that collectors missed (gap_file.h) */
+/* gap_file.c - the gap file, which counts the reports that collectors missed (gap_file.h) */
 #include "dta/translate/gap_file.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ struct dta_gap_file *dta_gap_file_open(const char *path, uint32_t workers, char 
 		return fail_open(f, path, base_open_locked_error(f->fd), error, error_bytes);
 	bytes = lseek(f->fd, 0, SEEK_END);
 	if (bytes && bytes != (off_t)sizeof(*f->page))
-		return fail_open(f, path, "is not a file of gaps", error, error_bytes);
+		return fail_open(f, path, "is not a gap file", error, error_bytes);
 	/*
 	 * Allocate the whole file, because a write to the mapping would raise SIGBUS on a full
 	 * disk.
@@ -76,7 +76,7 @@ struct dta_gap_file *dta_gap_file_open(const char *path, uint32_t workers, char 
 	if (bytes && f->page->magic != MAGIC) {
 		dta_guard_remove(f->page);
 		munmap(f->page, sizeof(*f->page));
-		return fail_open(f, path, "is not a file of gaps", error, error_bytes);
+		return fail_open(f, path, "is not a gap file", error, error_bytes);
 	}
 	f->page->magic = MAGIC;
 	f->before = *f->page;

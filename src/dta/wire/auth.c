@@ -204,7 +204,7 @@ const char *dta_keys_check(struct dta_key_spec *keys, size_t n)
 		const struct dta_key_spec *k = &keys[i], *before = i ? k - 1 : NULL;
 
 		if (k->own && k->first > k->last)
-			return "a range of reporters ends before it begins";
+			return "a reporter range ends before it begins";
 		if (!before || before->own != k->own)
 			each = 1;
 		else if (!k->own || (before->first == k->first && before->last == k->last))
@@ -212,7 +212,7 @@ const char *dta_keys_check(struct dta_key_spec *keys, size_t n)
 		else if (before->last < k->first)
 			each = 1;
 		else
-			return "ranges of reporters overlap: they must be equal or disjoint";
+			return "reporter ranges overlap: they must be equal or disjoint";
 		if (each > DTA_KEYS_EACH)
 			return "reporters have more than 4 keys at once";
 	}
