@@ -32,11 +32,9 @@
 #include "export/remote_v2.h"
 #include "export/spool.h"
 
-#define REQUEST_MAX                                                                         \
-	(4u << 20)	  /* maximum size before compression, because receivers have limits \
-			   */
-#define POINTS_MAX 10000u /* points per message of one series */
-#define STALE_NAN  0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
+#define REQUEST_MAX (4u << 20) /* size before compression, because receivers have limits */
+#define POINTS_MAX  10000u     /* points per message of one series */
+#define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
 /* interval after which a receiver that uses 1.0 is offered 2.0 again */
 #define AGAIN_NS 3600000000000ull
 

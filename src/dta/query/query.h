@@ -93,8 +93,7 @@ struct dta_merged {
 };
 /* Merges the cells of two sketches of the same configuration by sum or maximum. */
 void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *more);
-#define DTA_QUERY_CELLS_MAX ((uint64_t)64 << 20) /* largest sketch, in bytes, that a query merges \
-						  */
+#define DTA_QUERY_CELLS_MAX ((uint64_t)64 << 20) /* largest sketch in bytes that a query merges */
 /*
  * Merges the lanes of an epoch into cells (rows * slots of 8 bytes, or registers). Returns 0 or
  * -ENOMEM.
