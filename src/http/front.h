@@ -154,8 +154,8 @@ bool http_peer_same(const struct http_peer *a, const struct http_peer *b);
 /* Prints the peer's address for the log. Does not need the lock. */
 void http_peer_print(int fd, char *out, size_t bytes);
 /*
- * Counts a new connection; for its sake another one may be shut down. Returns false if there is no
- * room for it.
+ * Counts a new connection, which may cause another one to be shut down. Returns false if there is
+ * no room for it.
  */
 bool http_peer_enter(struct http_server *s, struct http_connection *c);
 void http_peer_leave(struct http_server *s, struct http_connection *c);

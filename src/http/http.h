@@ -222,7 +222,7 @@ uint32_t http_connections(const struct http *h);
  */
 uint32_t http_answers(const struct http_request *req);
 
-/* Causes of refusals. Each has a counter that starts at 0 with the server. */
+/* Causes of refusals; each has a counter. */
 enum http_refusal {
 	HTTP_REFUSED_FRAMING,	 /* 400: the body length or the host is ambiguous */
 	HTTP_REFUSED_HOST,	 /* 403: Host does not name this server */

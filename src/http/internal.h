@@ -249,8 +249,7 @@ ssize_t http_reply_next(struct http_request *req, char *buf, size_t max);
 /* Parameters of a front. */
 struct http_front_config {
 	uint32_t threads, max_connections, timeout_s, is_unix;
-	uint32_t tls, tells; /* tls: whether it uses TLS; tells: whether it reports which clients
-				connect */
+	uint32_t tls, tells; /* whether it uses TLS; whether it reports its clients */
 	uint64_t max_body;
 	char address[128];
 };

@@ -41,8 +41,8 @@ struct dta_xsk_opts {
 #define DTA_XSK_BUSY_MS 300
 
 /*
- * Returns NULL with errno and one line in error. EBUSY means that the queue has, or just had,
- * another socket.
+ * Returns NULL with errno (such as EPERM) and one line in error. EBUSY means that the queue has, or
+ * just had, another socket.
  */
 struct dta_xsk *dta_xsk_open(const struct dta_xsk_opts *opts, char *error, size_t error_bytes);
 void dta_xsk_close(struct dta_xsk *x);
