@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * query.c - sidelight/query.h: checks options, converts errors, and fills in answers of any
- * version. src/dta implements the queries, which the collector and the command line use as well.
+ * version. The queries are implemented in src/dta, which the collector and the command line use as
+ * well.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "dta/query/query.h"
 #include "dta/store/stores.h"
 
-/* A struct sl_store is a struct dta_store_object. */
+/* A struct sl_store is in fact a struct dta_store_object. */
 static struct dta_store_object *object_of(const struct sl_store *s)
 {
 	return (struct dta_store_object *)(uintptr_t)s;
@@ -88,11 +89,11 @@ static bool opts_valid(const struct sl_query_opts *o)
 	if (o->policy > SL_QUERY_CONSENSUS || o->flags & ~(SL_QUERY_OF_EPOCH | SL_QUERY_NO_ERROR) ||
 	    o->copies > SL_STORE_COPIES_MAX || o->consensus > SL_STORE_COPIES_MAX)
 		return false;
-	/* Internally, ~0 stands for any epoch. */
+	/* Internally, ~0 means any epoch. */
 	return !(o->flags & SL_QUERY_OF_EPOCH) || o->epoch != ~0ull;
 }
 
-/* Fills in the query. Returns -EINVAL if this kind of store does not answer such queries. */
+/* Fills in the query. Returns -EINVAL if this kind of store does not support such queries. */
 static int query_of(const struct sl_store *s, uint32_t kind, const void *key, size_t key_bytes,
 		    const struct sl_query_opts *opts, struct dta_query *q, struct sl_query_opts *o)
 {
@@ -223,7 +224,7 @@ int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
 	now.ended = m.ended;
 	now.complete = m.complete;
 	if (m.result == SL_QUERY_FOUND && (key || c->sketch == SL_STORE_HLL)) {
-		/* Without an estimate, the answer consists of the merged cells alone. */
+		/* Without an estimate, the answer consists only of the merged cells. */
 		if (!dta_sketch_estimate(c, to, key, key_bytes, &e)) {
 			now.estimated = 1;
 			now.value = e.value;
@@ -240,7 +241,7 @@ out:
 
 /* ---- the meaning of SL_QUERY_EMPTY ---- */
 
-/* Number of copies to consider; 0: this kind of store loses no keys. */
+/* Returns the number of copies to consider; 0 means that this kind of store loses no keys. */
 static uint32_t copies_of(const struct sl_store *s, uint32_t copies)
 {
 	const struct sl_store_config *c = s ? view_of(s)->config : NULL;

@@ -33,7 +33,7 @@ static int count_dropped(struct sl_reporter *r, int err)
 	return -EAGAIN;
 }
 
-/* Legacy formats carry one report per packet; no packet is kept. */
+/* Legacy formats carry one report per packet, and no packet is kept. */
 static int send_legacy(struct sl_reporter *r, const struct dta_block *shape, const void *key,
 		       const void *value)
 {
@@ -84,7 +84,7 @@ static int pack_report(struct sl_reporter *r, const struct dta_block *shape, con
 		r->opened_ns = now_ns;
 	}
 	if (r->flags & SL_REPORTER_SINGLE)
-		sl__report_send(r, false); /* if it fails, the next report sends it */
+		sl__report_send(r, false); /* if this fails, the next report sends it */
 	else if (now_ns - r->opened_ns >= r->flush_ns)
 		sl__report_send(r, true);
 	return 0;
@@ -100,7 +100,7 @@ static bool is_sampled(struct sl_reporter *r, const struct sl_report_dest *dest,
 	if (!dest->sample)
 		return true;
 	if (dest->flags & SL_REPORT_SAMPLE_BY_KEY) {
-		/* Unseeded, so that all reporters select the same keys and paths are complete. */
+		/* No seed, so that all reporters select the same keys and paths are complete. */
 		x = XXH3_64bits(key, bytes);
 	} else { /* xorshift64* */
 		r->chance ^= r->chance >> 12;
@@ -112,8 +112,9 @@ static bool is_sampled(struct sl_reporter *r, const struct sl_report_dest *dest,
 }
 
 /*
- * Returns the entry in which to store *now once the value is reported. Sets *same if the value need
- * not be reported. A set has four entries per hash, in order of last use, the most recent first.
+ * Returns the entry in which to store *now once the value has been reported. Sets *same if the
+ * value need not be reported. A set has four entries per hash, ordered by last use, most recent
+ * first.
  */
 static struct sl__change *find_change(struct sl_reporter *r, const struct sl_report_dest *dest,
 				      const void *key, size_t key_bytes, const void *value,
@@ -139,7 +140,9 @@ static struct sl__change *find_change(struct sl_reporter *r, const struct sl_rep
 		*same = was.value == now->value && now_ns - was.time_ns < r->refresh_ns;
 		return set;
 	}
-	/* Replace the least recently used entry by one whose value equals no other. */
+	/*
+	 * Replace the least recently used entry by one whose value differs from every other value.
+	 */
 	set[3] = set[2];
 	set[2] = set[1];
 	set[1] = set[0];
@@ -264,7 +267,7 @@ static int report_cells(struct sl_reporter *r, const struct sl_report_dest *dest
 	s = sketch_of(r, dest->store, epoch);
 	if (!s)
 		return count_refused(r, -ENOSPC);
-	/* The space in an empty packet. */
+	/* The room in an empty packet. */
 	most = r->packet_bytes - DTA_HEADER_BYTES - DTA_BLOCK_BYTES - sizeof(key) -
 	       (r->key ? DTA_PROOF_BYTES : 0);
 	most = (most < sizeof(value) ? most : (uint32_t)sizeof(value)) / size;
@@ -320,7 +323,7 @@ int sl_report_sketch_end(struct sl_reporter *r, const struct sl_report_dest *des
 	return err;
 }
 
-/* ---- the rest ---- */
+/* ---- public functions ---- */
 
 int sl_reporter_flush(struct sl_reporter *r)
 {

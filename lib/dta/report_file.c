@@ -2,11 +2,11 @@
 /*
  * report_file.c - the ring of kept packets in a file, so that it survives the process. Slot i of n
  * holds the packets whose order is i modulo n. The check word of a slot covers the reports of its
- * packet, so a packet that was being written when the process ended is detected and skipped. While
- * a packet is being changed, the spare slot holds the previous state.
+ * packet, so a packet that was being written when the process exited is detected and skipped. While
+ * a packet is being changed, the spare slot holds its previous state.
  *
- * The file is not synced: after a power failure, packets that had not reached the disk are missing
- * or damaged.
+ * The file is not synced, so after a power failure packets that had not reached the disk are
+ * missing or damaged.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -30,18 +30,18 @@
 struct sl__file_head {
 	uint64_t magic;
 	uint32_t packets, packet_bytes, reporter, tenant;
-	uint32_t incarnation; /* incarnation of the last opening or failover */
+	uint32_t incarnation; /* incarnation at the last opening or failover */
 };
 
 struct sl__slot {
-	uint64_t order, check; /* check 0: the slot is empty */
+	uint64_t order, check; /* check: 0 means that the slot is empty */
 	uint64_t bytes;
 	uint8_t packet[];
 };
 
 uint32_t sl__report_stride(uint32_t packet_bytes)
 {
-	/* Leave space for a proof, which a later run may add to the packet. */
+	/* Leave room for a proof, which a later run may add to the packet. */
 	return (uint32_t)(sizeof(struct sl__slot) + packet_bytes + DTA_PROOF_BYTES + 7) & ~7u;
 }
 
@@ -61,7 +61,8 @@ static struct sl__slot *slot_of(const struct sl_reporter *r, const struct sl__ba
 }
 
 /*
- * Compiler barrier: if the process dies, its stores reach the file in order. No thread reads them.
+ * A compiler barrier, so that stores reach the file in order if the process dies. No other thread
+ * reads them.
  */
 static void order_stores(void)
 {
@@ -130,7 +131,7 @@ static bool slot_intact(const struct sl_reporter *r, const struct sl__slot *s)
 	       s->check == check_of(s);
 }
 
-/* Parses the packet in slot i. Returns its number of reports; 0 if it is damaged or foreign. */
+/* Parses the packet in slot i. Returns its number of reports, or 0 if it is damaged or not ours. */
 static uint32_t parse_slot(const struct sl_reporter *r, uint32_t i, struct dta_packet *p)
 {
 	struct sl__slot *s = slot_at(r, i), *spare = slot_at(r, r->backups);
@@ -148,7 +149,7 @@ static uint32_t parse_slot(const struct sl_reporter *r, uint32_t i, struct dta_p
 	return p->header.reports;
 }
 
-/* Fills the ring with the packets that an earlier run left. */
+/* Fills the ring with the packets left by an earlier run. */
 static int restore_ring(struct sl_reporter *r)
 {
 	struct dta_packet *p = malloc(sizeof(*p));
@@ -172,7 +173,7 @@ static int restore_ring(struct sl_reporter *r)
 		struct sl__backup *b = &r->backup[i];
 
 		if (b->bytes && newest - s->order >= r->backups)
-			b->bytes = 0; /* too old to be part of the same ring */
+			b->bytes = 0; /* too old to belong to the same ring */
 		r->s.restored += b->bytes != 0;
 		r->s.damaged += s->check && !b->bytes;
 		if (!b->bytes)
@@ -226,12 +227,12 @@ static int map_file(struct sl_reporter *r, int fd)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
 	if (fstat(fd, &st))
 		return -errno;
-	/* A file that another user can truncate could end this process with SIGBUS. */
+	/* If another user could truncate the file, this process could be killed by SIGBUS. */
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
 		return -EPERM;
 	if (st.st_size && (size_t)st.st_size != bytes)
 		return -EBADMSG;
-	/* Allocate now: a full disk is an error here, and not SIGBUS later. */
+	/* Allocate now, so that a full disk is an error here and not SIGBUS later. */
 	err = posix_fallocate(fd, 0, (off_t)bytes);
 	if (err)
 		return -err;

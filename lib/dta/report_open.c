@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report_open.c - opens and closes a reporter. Allocates all memory that the reporter ever needs.
+ * report_open.c - opens and closes a reporter. Allocates all memory that the reporter will ever
+ * need.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * report_send.c - sends packets and processes answers. A packet with essential reports is kept in a
- * ring until it is acknowledged. It is resent when an answer reports it missing or no answer comes,
- * without a limit on the number of attempts.
+ * ring until it is acknowledged. It is resent when an answer reports it missing or when no answer
+ * arrives, without a limit on the number of attempts.
  */
 #include <errno.h>
 #include <poll.h>
@@ -31,7 +31,7 @@ size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, size_t byte
 	return r->key ? dta_proof_put(r->key, r->meant[r->at], packet, bytes) : bytes;
 }
 
-/* Returns 0, -EAGAIN, or another error of the socket. */
+/* Returns 0, -EAGAIN, or another socket error. */
 static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 {
 	for (int try = 0;; try++) {
@@ -42,7 +42,7 @@ static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 		}
 		if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
 			return -EAGAIN;
-		/* An error caused by an earlier packet: no process listens there. */
+		/* An error caused by an earlier packet: no process is listening there. */
 		r->refused |= errno == ECONNREFUSED;
 		if ((errno != EINTR && errno != ECONNREFUSED) || try == 3)
 			return -errno;
@@ -57,7 +57,7 @@ static bool wait_for(struct sl_reporter *r, short events, uint64_t end_ns)
 
 	if (now >= end_ns)
 		return false;
-	/* Wait 5 ms at most, as answers and timers may be due. */
+	/* Wait at most 5 ms, because answers and timers may be due. */
 	poll(&p, 1, (int)((end_ns - now) / 1000000 < 5 ? (end_ns - now) / 1000000 + 1 : 5));
 	return true;
 }
@@ -83,8 +83,8 @@ struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i)
 }
 
 /*
- * Returns packet i of the n that were kept when the caller's loop began. Releases during the loop
- * move the head only: the packets still end at head + kept.
+ * Returns packet i of the n packets that were kept when the caller's loop started. Releases during
+ * the loop only move the head; the packets still end at head + kept.
  */
 static struct sl__backup *kept_at_start(const struct sl_reporter *r, uint32_t n, uint32_t i)
 {
@@ -148,7 +148,7 @@ static void resend_packet(struct sl_reporter *r, struct sl__backup *b, uint64_t 
 	dta_again(p, sl__realtime_ns());
 	bytes = sl__report_sign(r, p, bytes);
 	if (send_now(r, p, bytes))
-		return; /* the next retry sends it */
+		return; /* the next retry will send it */
 	answer_requested(r, now_ns);
 	r->s.again++;
 	b->sent_ns = now_ns;
@@ -173,7 +173,7 @@ void sl__report_renumber(struct sl_reporter *r, uint64_t now_ns)
 	r->b.header.incarnation = r->incarnation;
 }
 
-/* True if a translator without state for this packet would reject it as too old. */
+/* Whether a translator without state for this packet would reject it as too old. */
 static bool outside_window(const struct sl_reporter *r, const struct sl__backup *b, uint32_t newest)
 {
 	return newest - b->first > r->window;
@@ -184,7 +184,8 @@ void sl__report_retry(struct sl_reporter *r, uint64_t now_ns)
 	const struct sl__backup *oldest = r->kept ? sl__report_backup(r, 0) : NULL;
 
 	/*
-	 * Renumber only after a long silence: a packet that is merely slow would be stored twice.
+	 * Renumber only after a long silence, because a packet that is merely slow would be stored
+	 * twice.
 	 */
 	if (r->outside || (oldest && now_ns - oldest->sent_ns >= SL__REPORT_SILENT_NS &&
 			   outside_window(r, oldest, r->sequence))) {
@@ -201,7 +202,7 @@ void sl__report_retry(struct sl_reporter *r, uint64_t now_ns)
 
 /* ---- sending ---- */
 
-/* True if the translator's credit covers this packet in addition to those in flight. */
+/* Whether the translator's credit covers this packet in addition to the packets in flight. */
 static bool has_credit(struct sl_reporter *r, uint64_t now_ns)
 {
 	uint32_t with = r->sequence + r->b.header.reports - r->next;
@@ -215,7 +216,7 @@ static bool has_credit(struct sl_reporter *r, uint64_t now_ns)
 	return true;
 }
 
-/* Processes pending answers first, as they may grant credit. */
+/* Processes pending answers first, because they may grant credit. */
 static bool wait_for_credit(struct sl_reporter *r)
 {
 	uint64_t now = sl__report_now(), end = now + r->wait_ns;
@@ -238,7 +239,7 @@ static bool wait_for_credit(struct sl_reporter *r)
 	return false;
 }
 
-/* The ring is full of unacknowledged packets: wait for answers if the reporter may wait. */
+/* Waits for answers if the ring is full of unacknowledged packets and the reporter may wait. */
 static void wait_for_ring(struct sl_reporter *r)
 {
 	uint64_t end = sl__report_now() + r->wait_ns;
@@ -280,7 +281,7 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	}
 	if (r->credits != ~0u && r->sequence + reports - r->next > r->credits / 2)
 		r->b.header.flags |= DTA_ACK_WANTED;
-	/* If there is another target, find out whether this one is alive. */
+	/* If there is another target, find out whether this one is still alive. */
 	if (r->targets > 1 && sl__report_now() - r->probed_ns >= SL__REPORT_PROBE_NS) {
 		r->b.header.flags |= DTA_ACK_WANTED;
 		r->probed_ns = sl__report_now();
@@ -322,7 +323,7 @@ stays:
 	return err;
 }
 
-/* Tells the translator the latest sequence number, even if the last packets were lost. */
+/* Sends the translator the latest sequence number, in case the last packets were lost. */
 void sl__report_heartbeat(struct sl_reporter *r)
 {
 	const struct dta_header h = {
@@ -400,7 +401,7 @@ static void process_answer(struct sl_reporter *r, const struct dta_answer *a, ui
 		if (!b->bytes)
 			continue;
 		if (has_arrived(b, a) && outside_window(r, b, newest)) {
-			/* the answer's `next` is beyond this packet, which proves nothing */
+			/* the answer's `next` is beyond this packet, so it proves nothing */
 			r->outside = true;
 		} else if (has_arrived(b, a)) {
 			sl__report_update(r, b);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report_target.c - the translators of a reporter. The reporter starts with the first and moves on
- * to the next when its translator is gone. The next translator has no state for this reporter, so
- * the reporter starts a new incarnation and resends the packets that were not acknowledged.
+ * report_target.c - a reporter's translators. The reporter starts with the first target and moves
+ * on to the next when the translator is gone. The next translator has no state for this reporter,
+ * so the reporter starts a new incarnation and resends the packets that were not acknowledged.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -76,7 +76,7 @@ static int connect_target(const char *target)
 	return fd >= 0 ? fd : err;
 }
 
-/* Returns a number in units of 100 us, which increases for two days (RFC 1982). */
+/* Returns a number in units of 100 us; it increases for two days (RFC 1982). */
 uint32_t sl__report_incarnation(void)
 {
 	return (uint32_t)(sl__realtime_ns() / 100000);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report_update.c - when a packet is settled before older ones, copies its values into them.
+ * report_update.c - when a packet is settled before older packets, copies its values into them.
  * Otherwise, resending an older packet to a translator that does not know the newer one, because it
- * restarted or is another translator, would bring old values back.
+ * restarted or is a different translator, would bring back old values.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -12,7 +12,7 @@
 #include "dta/wire/endian.h"
 #include "report.h"
 
-/* A block within one of our own packets. */
+/* A block in one of our own packets. */
 struct update_block {
 	const uint8_t *header;
 	uint32_t at; /* offset of the block's header; the items follow it */
@@ -46,8 +46,8 @@ static uint8_t *item_of(uint8_t *p, const struct update_block *b, uint32_t i)
 }
 
 /*
- * Finds the hash table entry of a key. An entry holds the offset of the block's header and that of
- * the item, 16 bits each; 0: free.
+ * Finds the hash table entry of a key. An entry holds the offsets of the block's header and of the
+ * item, 16 bits each; 0 means free.
  */
 static uint32_t *place_of(const struct sl_reporter *r, uint8_t *p, const struct update_block *b,
 			  const uint8_t *key)

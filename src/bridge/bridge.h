@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bridge.h - the common model for metrics of programs that do not link libsidelight, independent of
- * the format. Parsers are pure: they take bytes, call a sink, and do no I/O. The sink that
+ * bridge.h - the common, format-independent model for metrics from programs that do not link
+ * libsidelight. Parsers are pure: they take bytes, call a sink, and do no I/O. The sink that
  * publishes is in publish.h.
  */
 #ifndef SL_BRIDGE_BRIDGE_H
@@ -38,8 +38,8 @@ enum bridge_type {
 extern const char *const bridge_type_names[BRIDGE_TYPES]; /* names as in OpenMetrics */
 
 /*
- * The name is as in text format 0.0.4: that of a counter ends in "_total" if its samples' names do,
- * that of an info in "_info".
+ * The name is as in text format 0.0.4: the name of a counter ends in "_total" if the names of its
+ * samples do, and the name of an info ends in "_info".
  */
 struct bridge_family {
 	struct bridge_text name, help, unit;
@@ -50,17 +50,20 @@ struct bridge_exemplar {
 	const struct bridge_label *labels;
 	size_t label_count;
 	double value;
-	uint64_t time_ns; /* time since 1970; 0: unknown */
+	uint64_t time_ns; /* time since 1970; 0 means unknown */
 	/* in a histogram: index of the bucket in .values, starting at BRIDGE_BUCKETS */
 	uint32_t bucket;
 };
 
 /* Indices of a point's values. */
 #define BRIDGE_VALUE	 0u /* index of the only value of a counter, gauge or unknown */
-#define BRIDGE_SUM	 0u /* index of the sum of a summary or histogram; NaN: unknown */
+#define BRIDGE_SUM	 0u /* index of the sum of a summary or histogram; NaN means unknown */
 #define BRIDGE_COUNT	 1u
-#define BRIDGE_QUANTILES 2u /* index of the first quantile of a summary, one per bound */
-/* index of the first bucket of a classic histogram: cumulative, one value per bound, then +Inf */
+#define BRIDGE_QUANTILES 2u /* index of a summary's first quantile; there is one per bound */
+/*
+ * index of the first bucket of a classic histogram; buckets are cumulative, one value per bound,
+ * then +Inf
+ */
 #define BRIDGE_BUCKETS 2u
 
 /* Exponential buckets as in Prometheus' native histograms; see sidelight/region.h. */
@@ -71,17 +74,17 @@ struct bridge_exponential {
 	int32_t first;		 /* index of the first bucket in .buckets */
 	const uint64_t *buckets; /* not cumulative */
 	size_t bucket_count;
-	/* number of observations below -zero_threshold: counted, but not published */
+	/* number of observations below -zero_threshold, which are counted but not published */
 	uint64_t negative;
 };
 
 /* A series, or all series that make up a histogram, summary or state set. */
 struct bridge_point {
-	const struct bridge_label *labels; /* labels sorted by key, without duplicates */
+	const struct bridge_label *labels; /* sorted by key, without duplicates */
 	size_t label_count;
-	const double *values; /* an info has no values, a state set one per state */
+	const double *values; /* an info has no values, a state set has one per state */
 	size_t value_count;
-	/* upper bounds of a classic histogram, without +Inf; or a summary's quantiles */
+	/* upper bounds of a classic histogram, without +Inf; or the quantiles of a summary */
 	const double *bounds;
 	size_t bound_count;
 	const struct bridge_exponential *exponential; /* or NULL */
@@ -89,7 +92,7 @@ struct bridge_point {
 	size_t state_count;
 	const struct bridge_exemplar *exemplars;
 	size_t exemplar_count;
-	uint64_t created_ns; /* time of creation since 1970; 0: unknown */
+	uint64_t created_ns; /* time of creation since 1970; 0 means unknown */
 	bool delta;	     /* add the values to the previous ones instead of replacing them */
 };
 
@@ -98,16 +101,16 @@ struct bridge_sink {
 	bool (*family)(struct bridge_sink *s, const struct bridge_family *f);
 	bool (*point)(struct bridge_sink *s, const struct bridge_point *p);
 	/*
-	 * Called instead of the other two if all families and points are the same as last time,
-	 * with the same labels and in the same order: passes their values one after another. NULL:
-	 * the parser never calls it.
+	 * Called instead of the other two functions if all families and points are the same as last
+	 * time, with the same labels and in the same order; passes their values one after another.
+	 * If it is NULL, the parser never calls it.
 	 */
 	void (*values)(struct bridge_sink *s, const double *values, size_t n);
 };
 
 struct bridge_error {
 	int error;     /* -errno */
-	uint32_t line; /* number of the line, from 1; 0: the error does not concern a line */
+	uint32_t line; /* line number, starting at 1; 0 means the error concerns no line */
 	char text[160];
 };
 
@@ -117,7 +120,7 @@ int bridge_fail(struct bridge_error *e, int error, uint32_t line, const char *fm
 
 /*
  * Points with a timestamp outside this window, in seconds since 1970, are left out. A region holds
- * current values, and readers that honour timestamps, such as Prometheus, do not show older ones.
+ * current values, and readers that honour timestamps, such as Prometheus, do not show older values.
  */
 struct bridge_window {
 	double from, to;
@@ -125,7 +128,7 @@ struct bridge_window {
 
 #define BRIDGE_ALL_TIMES ((struct bridge_window){-INFINITY, INFINITY})
 
-/* time: NaN if there is no timestamp. */
+/* time: NaN means no timestamp. */
 static inline bool bridge_timely(const struct bridge_window *w, double time)
 {
 	return !(time < w->from || time > w->to);
@@ -133,8 +136,8 @@ static inline bool bridge_timely(const struct bridge_window *w, double time)
 
 /* Limits for one body. */
 struct bridge_limits {
-	size_t points; /* maximum number of points; 0: BRIDGE_POINTS_MAX */
-	/* maximum number of values, including buckets and quantiles; 0: BRIDGE_VALUES_MAX */
+	size_t points; /* maximum number of points; 0 means BRIDGE_POINTS_MAX */
+	/* maximum number of values, including buckets and quantiles; 0 means BRIDGE_VALUES_MAX */
 	size_t values;
 };
 #define BRIDGE_POINTS_MAX 500000u
@@ -142,17 +145,20 @@ struct bridge_limits {
 #define BRIDGE_BODY_MAX	  (64u << 20)
 
 /*
- * number.c: parses the decimal number at p, rounded as by strtod(): [+-]digits[.digits][e...], or
- * Inf, Infinity or NaN in any case. Returns its end, or NULL.
+ * number.c: parses the decimal number at p, with the same rounding as strtod():
+ * [+-]digits[.digits][e...], or Inf, Infinity or NaN in any case. Returns its end, or NULL.
  */
 const char *bridge_number(const char *p, const char *end, double *out);
 
-/* number.c: parses unsigned seconds at p and returns ns, rounded down; 0: invalid or too large. */
+/*
+ * number.c: parses unsigned seconds at p and returns ns, rounded down, or 0 if invalid or too
+ * large.
+ */
 uint64_t bridge_seconds_ns(const char *p, const char *end);
 
 /*
- * Returns a NUL-terminated copy that the caller frees. NULL: out of memory. (strndup() might search
- * for a NUL beyond the text.)
+ * Returns a NUL-terminated copy that the caller frees, or NULL if out of memory. (strndup() might
+ * search for a NUL beyond the text.)
  */
 static inline char *bridge_text_copy(struct bridge_text t)
 {

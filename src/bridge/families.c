@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * families.c - decodes Prometheus' protobuf format. Field numbers are those of
+ * families.c - decodes Prometheus' protobuf format. Field numbers are taken from
  * prometheus/client_model, metrics.proto.
  */
 #include "bridge/families.h"
@@ -25,7 +25,7 @@ static const uint32_t of_type[] = {3, 2, 4, 5, 7, 7};
 
 struct bridge_families {
 	struct bridge_limits limits;
-	struct bridge_sink *sink; /* sink for the points; NULL: only check the body */
+	struct bridge_sink *sink; /* sink for the points; NULL means only check the body */
 	struct bridge_error *error;
 	size_t points, numbers, untimely;
 	struct bridge_window window;
@@ -203,7 +203,7 @@ static bool read_pair(struct bridge_families *f, struct base_pb p, bool bucket)
 		return PUSH(f, bounds, bound_count, bound_room, first) &&
 		       PUSH(f, values, value_count, value_room, second);
 	first = count >= 0 ? count : first;
-	if (second == INFINITY) /* the +Inf bucket, which every sink adds */
+	if (second == INFINITY) /* every sink adds the +Inf bucket itself */
 		return true;
 	return PUSH(f, bounds, bound_count, bound_room, second) &&
 	       PUSH(f, values, value_count, value_room, first);
@@ -325,7 +325,7 @@ static bool read_histogram(struct bridge_families *f, struct base_pb p,
 			good = read_deltas(f, &e);
 		else if (e.number == 15 && e.wire == 2)
 			f->created_ns = read_timestamp(e.data);
-		/* exemplars of a native histogram are assigned by their values */
+		/* exemplars of a native histogram are assigned by value */
 		else if (e.number == 16 && e.wire == 2)
 			good = read_exemplar(f, e.data, 0);
 	}

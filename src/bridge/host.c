@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* host.c - the thread of --host: runs rounds at a fixed interval. A missed round is skipped. */
+/* host.c - the thread for --host: reads the host at a fixed interval. A missed round is skipped. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* number.c - parses decimal numbers, exactly and fast. */
+/* number.c - parses decimal numbers exactly and fast. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@ static const long double long_tens[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,
 
 /*
  * Powers of ten up to 10^27 have at most 64 significant bits, so there is only one rounding, to 64
- * bits. A second rounding, to 53 bits, differs from a single one only if the 11 dropped bits are
- * exactly half a unit.
+ * bits. A second rounding, to 53 bits, gives a different result from a single one only if the 11
+ * dropped bits are exactly half a unit.
  */
 static bool multiply_extended(uint64_t m, int e, double *out)
 {
@@ -121,7 +121,7 @@ const char *bridge_number(const char *p, const char *end, double *out)
 		if (d <= 9) {
 			e -= point;
 			digits++;
-			/* If there are too many digits, this wraps and is not used. */
+			/* If there are too many digits, this wraps around and is not used. */
 			m = m * 10 + d;
 		} else if (*p == '.' && !point) {
 			point = true;
@@ -142,7 +142,7 @@ const char *bridge_number(const char *p, const char *end, double *out)
 	return p;
 }
 
-/* Exact, whereas a double of seconds since 1970 is only accurate to 240 ns. */
+/* Exact, unlike a double of seconds since 1970, which is accurate only to 240 ns. */
 uint64_t bridge_seconds_ns(const char *p, const char *end)
 {
 	uint64_t digits = 0;

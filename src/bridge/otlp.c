@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp.c - decodes points of opentelemetry/proto/metrics/v1/metrics.proto, which defines the field
- * numbers used here.
+ * otlp.c - decodes the points of opentelemetry/proto/metrics/v1/metrics.proto, which defines the
+ * field numbers used here.
  */
 #include "bridge/otlp_internal.h"
 
@@ -19,9 +19,9 @@
 #include "export/number.h"
 
 #define LABELS_MAX  64u
-#define TEXT_BYTES  (128u << 10) /* size of the names and labels of a point */
+#define TEXT_BYTES  (128u << 10) /* maximum size of the names and labels of a point */
 #define BUCKETS_MAX 4096u	 /* maximum number of buckets, and of exemplars, per point */
-#define NO_VALUE    1u		 /* flag of a point: DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK */
+#define NO_VALUE    1u		 /* point flag DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK */
 
 enum temporality { UNSPECIFIED, DELTA, CUMULATIVE };
 
@@ -29,10 +29,10 @@ struct bridge_otlp {
 	struct bridge_otlp_counts *counts;
 	bridge_otlp_resource *resource;
 	void *arg;
-	/* sink of the resource; NULL: it is refused, or this is only a check */
+	/* the resource's sink; NULL if the resource is refused or this is only a check */
 	struct bridge_sink *sink;
 	bool check; /* the body is only checked; no points are taken */
-	/* number of messages that may still follow; deadline of the check */
+	/* number of further messages allowed; deadline of the check */
 	struct base_budget messages;
 	uint32_t resources;
 
@@ -46,7 +46,7 @@ struct bridge_otlp {
 	uint64_t *buckets;
 	size_t bucket_count, bucket_room;
 	struct bridge_text total; /* the counter's name with "_total" */
-	/* .labels are set once all exemplars have been read; each has the same number of labels. */
+	/* .labels are set once all exemplars have been read; all have the same number of labels. */
 	struct bridge_exemplar *exemplars;
 	size_t exemplar_count, exemplar_room, exemplar_text;
 	struct bridge_label *exemplar_labels;
@@ -116,7 +116,7 @@ int bridge_otlp_refused(const struct bridge_otlp *o, struct bridge_error *error)
 	case OTLP_COST_NONE:
 		return 0;
 	case OTLP_COST_TIME:
-		return bridge_fail(error, -E2BIG, 0, "the body takes longer to check than %u s",
+		return bridge_fail(error, -E2BIG, 0, "checking the body takes longer than %u s",
 				   (unsigned int)(BRIDGE_OTLP_NS / 1000000000u));
 	default:
 		return bridge_fail(error, -E2BIG, 0,
@@ -143,7 +143,7 @@ static struct bridge_text keep_text(struct bridge_otlp *o, struct bridge_text t)
 	return (struct bridge_text){to, t.n};
 }
 
-/* Converts a name like Prometheus does: replaces characters outside [a-zA-Z0-9_:] by "_". */
+/* Converts a name the way Prometheus does, by replacing characters outside [a-zA-Z0-9_:] by "_". */
 static struct bridge_text plain_name(struct bridge_otlp *o, struct bridge_text t, bool colons)
 {
 	bool digit = t.n && *t.s >= '0' && *t.s <= '9';
@@ -162,7 +162,7 @@ static struct bridge_text plain_name(struct bridge_otlp *o, struct bridge_text t
 	return out;
 }
 
-/* Converts an AnyValue to text; arrays, maps and bytes are left out. */
+/* Converts an AnyValue to text. Arrays, maps and bytes are left out. */
 static struct bridge_text value_text(struct bridge_otlp *o, struct base_pb *p)
 {
 	struct bridge_text out = {"", 0};
@@ -224,7 +224,9 @@ static bool add_label(struct bridge_otlp *o, struct base_pb p)
 	return true;
 }
 
-/* If keys have become equal, keeps the first in the order of the original keys. */
+/*
+ * Sorts the labels. If keys have become equal, keeps the first in the order of the original keys.
+ */
 static void sort_labels(struct bridge_otlp *o)
 {
 	size_t n = 0;
@@ -298,10 +300,10 @@ static bool exponential_buckets(struct bridge_otlp *o, struct base_pb p, int64_t
 
 /* ---- points ---- */
 
-/* Field numbers of a point, which differ between the kinds of points. */
+/* Field numbers of a point, which differ between kinds of points. */
 struct kind {
-	uint32_t message; /* field of Metric */
-	/* field numbers of a point; 0: it has no such field */
+	uint32_t message; /* field number in Metric */
+	/* field numbers in a point; 0 means that it has no such field */
 	uint32_t attributes, start, flags, exemplars;
 };
 static const struct kind kinds[] = {
@@ -384,7 +386,7 @@ static bool take_field(struct bridge_otlp *o, int kind, struct base_pb_field *f,
 	return true;
 }
 
-/* Converts buckets to the sink's values. Returns false if the buckets are ill-formed. */
+/* Converts buckets to the sink's values. Returns false if the buckets are malformed. */
 static bool histogram_values(struct bridge_otlp *o, const struct parsed *t)
 {
 	double sum = 0;
@@ -402,7 +404,7 @@ static bool histogram_values(struct bridge_otlp *o, const struct parsed *t)
 	return good;
 }
 
-/* Ranks must be ascending without duplicates. Puts sum and count before the values. */
+/* Ranks must be ascending, without duplicates. Puts sum and count before the values. */
 static bool summary_values(struct bridge_otlp *o, const struct parsed *t)
 {
 	for (size_t i = 0; i < o->bound_count; i++)
@@ -420,7 +422,7 @@ static bool summary_values(struct bridge_otlp *o, const struct parsed *t)
 
 /* ---- exemplars ---- */
 
-/* Converts an id to hexadecimal. */
+/* Converts an ID to hexadecimal. */
 static struct bridge_text hex_id(struct bridge_otlp *o, struct bridge_text id)
 {
 	struct bridge_text out = {o->text + o->text_used, 2 * id.n};
@@ -450,8 +452,8 @@ static bool exemplar_label(struct bridge_otlp *o, struct bridge_exemplar *e, str
 }
 
 /*
- * Decodes an exemplar: its filtered attributes and the ids of its span and trace. Returns false if
- * it is malformed.
+ * Decodes an exemplar: its filtered attributes and its span and trace IDs. Returns false if it is
+ * malformed.
  */
 static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 {
@@ -486,7 +488,7 @@ static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 	return true;
 }
 
-/* Limits the number and text of exemplars, so that there is room for the point's own labels. */
+/* Limits the number and size of exemplars, so that there is room for the point's own labels. */
 static bool add_exemplar(struct bridge_otlp *o, struct base_pb p)
 {
 	const size_t text = o->text_used, labels = o->exemplar_label_count;
@@ -564,7 +566,10 @@ static bool send_point(struct bridge_otlp *o, int kind, const struct parsed *t, 
 		       t->offset < INT32_MAX / 2;
 		good = good && put_f64(&o->values, &o->value_count, &o->value_room, t->sum) &&
 		       put_f64(&o->values, &o->value_count, &o->value_room, (double)t->count);
-		/* The bucket from base^i on has index i in OpenTelemetry, i + 1 in a region. */
+		/*
+		 * The bucket that starts at base^i has index i in OpenTelemetry and i + 1 in a
+		 * region.
+		 */
 		e = (struct bridge_exponential){
 			(int)t->scale, t->zero_threshold, t->zero_count, (int32_t)t->offset + 1,
 			o->buckets,    o->bucket_count,	  t->negative};
@@ -618,7 +623,9 @@ static bool read_point(struct bridge_otlp *o, int kind, struct base_pb p, bool d
 
 /* ---- metrics ---- */
 
-/* Temporality and monotonicity follow the points; read them first. Returns false if malformed. */
+/*
+ * Temporality and monotonicity follow the points, so read them first. Returns false if malformed.
+ */
 static bool read_points(struct bridge_otlp *o, int kind, struct bridge_family *family,
 			struct base_pb p)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * otlp.h - parses metrics and spans of OpenTelemetry: bodies of POST /v1/metrics and /v1/traces,
- * opentelemetry.proto.metrics.v1 and .trace.v1 in protobuf or JSON. Supports cumulative and delta
+ * otlp.h - parses OpenTelemetry metrics and spans: bodies of POST /v1/metrics and /v1/traces
+ * (opentelemetry.proto.metrics.v1 and .trace.v1) in protobuf or JSON. Supports cumulative and delta
  * temporality, gauges, sums, histograms, exponential histograms and summaries. Characters not
  * allowed in Prometheus names become "_".
  *
- * A body is checked before any of its points is taken. JSON is first converted to protobuf
+ * A body is checked before any of its points are taken. JSON is first converted to protobuf
  * (otlp_json.c), so that there is only one decoder.
  */
 #ifndef SL_BRIDGE_OTLP_H
@@ -18,16 +18,16 @@
 struct bridge_otlp;
 
 /*
- * Returns the sink for the points of a resource, used until the next resource; NULL to refuse them.
- * The texts are empty if the resource lacks these attributes.
+ * Returns the sink for a resource's points, which is used until the next resource, or NULL to
+ * refuse them. The texts are empty if the resource lacks these attributes.
  */
 typedef struct bridge_sink *bridge_otlp_resource(void *arg, struct bridge_text service,
 						 struct bridge_text instance);
 
 /*
- * Limits of a body. Its size says little about the work that it causes, because an empty message
- * takes only two bytes. Each part of a body is a message: resources, scopes, metrics, points,
- * attributes, exemplars and so on; in JSON, each value.
+ * Limits of a body. The size of a body says little about the work that it causes, because an empty
+ * message takes only two bytes. Each part of a body is a message: resources, scopes, metrics,
+ * points, attributes, exemplars and so on; in JSON, each value.
  */
 #define BRIDGE_OTLP_RESOURCES 4096u
 #define BRIDGE_OTLP_MESSAGES  500000u
@@ -44,20 +44,20 @@ enum bridge_otlp_cost {
 extern const char *const bridge_otlp_costs[OTLP_COSTS]; /* "resources", ... */
 
 struct bridge_otlp *bridge_otlp_new(void);
-void bridge_otlp_free(struct bridge_otlp *o); /* NULL is fine */
+void bridge_otlp_free(struct bridge_otlp *o); /* NULL is ignored */
 
 struct bridge_otlp_counts {
-	uint64_t points; /* accepted */
-	/* points of refused resources, without temporality, or with ill-formed buckets */
+	uint64_t points; /* accepted points */
+	/* points from refused resources, without temporality, or with malformed buckets */
 	uint64_t refused;
-	/* exemplars that exceeded the number per point, or were too long */
+	/* exemplars beyond the number allowed per point, or too long */
 	uint64_t exemplars_left_out;
-	enum bridge_otlp_cost cost; /* the limit for which the body was refused */
+	enum bridge_otlp_cost cost; /* the limit because of which the body was refused */
 };
 
 /*
- * Returns 0; or, with nothing taken, -EINVAL (malformed), -E2BIG (a limit was exceeded) or -ENOMEM.
- * Adds to counts.
+ * Returns 0; or, without taking anything, -EINVAL (malformed), -E2BIG (a limit was exceeded) or
+ * -ENOMEM. Adds to counts.
  */
 int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 		     bridge_otlp_resource *resource, void *arg, struct bridge_otlp_counts *counts,
@@ -79,11 +79,11 @@ struct bridge_span_attribute {
 	double f64;
 };
 
-#define BRIDGE_SPAN_ATTRIBUTES_MAX 32u /* maximum in a span of libsidelight */
+#define BRIDGE_SPAN_ATTRIBUTES_MAX 32u /* maximum per span in libsidelight */
 
 struct bridge_span {
 	struct sl_trace_context context;
-	uint64_t parent_id; /* span id of the parent; 0: the span is a root */
+	uint64_t parent_id; /* span ID of the parent; 0 means that this is a root span */
 	bool remote;	    /* the parent is known to be in another process */
 	struct bridge_text name, message;
 	enum sl_span_kind kind;
@@ -94,10 +94,10 @@ struct bridge_span {
 };
 
 struct bridge_span_sink {
-	/* Returns the target for the spans of a resource; NULL to refuse them. */
+	/* Returns the target for a resource's spans, or NULL to refuse them. */
 	void *(*resource)(void *arg, struct bridge_text service, struct bridge_text instance);
 	void *arg;
-	bool (*span)(void *to, const struct bridge_span *s); /* false: refused */
+	bool (*span)(void *to, const struct bridge_span *s); /* returns false if refused */
 };
 
 /* Like bridge_otlp_read(), but for spans, which count as points. Events and links are left out. */

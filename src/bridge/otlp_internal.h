@@ -12,19 +12,24 @@ static inline struct bridge_text bridge_otlp_text(struct base_pb p)
 }
 
 /*
- * Counts a message of the current body. Returns false if there are too many: treat the body as
+ * Counts a message in the current body. Returns false if there are too many; then treat the body as
  * malformed.
  */
 bool bridge_otlp_message(struct bridge_otlp *o, bool resource);
-/* Begins to read a body; json: it is JSON. Returns 0, or -E2BIG with an error. */
+/* Starts to read a body. json: the body is JSON. Returns 0, or -E2BIG with an error. */
 int bridge_otlp_begin(struct bridge_otlp *o, const char *body, size_t bytes, bool json,
 		      struct bridge_otlp_counts *counts, struct bridge_error *error);
-/* Call when reading failed. Returns -E2BIG with an error if a limit was the reason, otherwise 0. */
+/*
+ * Call it when reading failed. Returns -E2BIG with an error if a limit was the reason, otherwise 0.
+ */
 int bridge_otlp_refused(const struct bridge_otlp *o, struct bridge_error *error);
-/* Begins to read a checked body again. This time, only the number of its messages is limited. */
+/* Starts to read a checked body again. This time only the number of messages is limited. */
 void bridge_otlp_again(struct bridge_otlp *o);
 
-/* Gets a Resource's service.name and service.instance.id, empty if absent. False: malformed. */
+/*
+ * Gets a Resource's service.name and service.instance.id, which are empty if absent. Returns false
+ * if malformed.
+ */
 bool bridge_otlp_identity(struct bridge_otlp *o, struct base_pb resource,
 			  struct bridge_text *service, struct bridge_text *instance);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp_json.c - converts OTLP's JSON to protobuf with tables of the messages' fields
+ * otlp_json.c - converts OTLP's JSON to protobuf using tables of the messages' fields
  * (protobuf.dev/programming-guides/json, and opentelemetry.io/docs/specs/otlp, JSON Protobuf
  * Encoding). Skips unknown keys; 64-bit numbers may be strings.
  */
@@ -109,7 +109,7 @@ TABLE(trace_request, {"resourceSpans", 1, MESSAGE, true, &resource_spans});
 struct out {
 	uint8_t *bytes;
 	size_t used, room;
-	const char *bad; /* key whose value is malformed */
+	const char *bad; /* key with a malformed value */
 };
 
 static uint8_t *make_room(struct out *o, size_t n)
@@ -119,7 +119,7 @@ static uint8_t *make_room(struct out *o, size_t n)
 		       : NULL;
 }
 
-/* ---- scalars; false: malformed, or out of memory ---- */
+/* ---- scalars; functions return false if malformed or out of memory ---- */
 
 static bool integer_of(const json_t *v, uint64_t *out)
 {
@@ -156,7 +156,7 @@ static int hex_digit(char c)
 				      : -1;
 }
 
-/* Ids are in hexadecimal, unlike other bytes, which are in base64. */
+/* IDs are hexadecimal, unlike other bytes fields, which are base64. */
 static bool put_hex(struct out *o, const struct field *f, const char *s, size_t n)
 {
 	uint8_t *p = s && n % 2 == 0 ? make_room(o, n) : NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * otlp_serve.c - serves POST /v1/metrics and /v1/traces. Each service instance has its own
- * publisher, which ends if the instance sends nothing for some time.
+ * publisher, which is closed if the instance sends nothing for some time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,20 +22,20 @@
 #define BODY_MAX  (8u << 20) /* maximum size of a body before and after inflation */
 #define EXPIRE_NS (300 * SECOND_NS)
 #define SERVICES  24u
-/* maximum number of services with spans: a process has room for 63 publishers in all */
+/* maximum number of services with spans; a process has room for 63 publishers in total */
 #define SPANS 8u
 
 struct service {
 	char *name, *instance;
-	struct bridge_publisher *publisher; /* NULL: this element is free */
-	struct bridge_spans *spans;	    /* publishes spans; NULL: none received yet */
+	struct bridge_publisher *publisher; /* NULL means that this element is free */
+	struct bridge_spans *spans;	    /* publishes spans; NULL if none were received yet */
 	uint64_t spans_ns;		    /* time of the last spans received */
 };
 
 struct bridge_otlp_server {
 	struct http *http;
 	pthread_mutex_t lock;
-	const struct bridge_worker *w; /* NULL: not running */
+	const struct bridge_worker *w; /* NULL if not running */
 	struct bridge_otlp *otlp;
 	struct service services[SERVICES];
 	char *inflated;
@@ -43,7 +43,7 @@ struct bridge_otlp_server {
 		exemplars, costly[OTLP_COSTS];
 };
 
-/* ---- services; call with the lock held ---- */
+/* ---- services; the caller holds the lock ---- */
 
 static char *label_of(struct bridge_text t, const char *otherwise)
 {
@@ -106,7 +106,7 @@ static bool room_for_spans(const struct bridge_otlp_server *o)
 	if (n < SPANS)
 		return true;
 	base_log_limited(BASE_WARN, LOG,
-			 "spans refused: no room for spans of another service max=%u", SPANS);
+			 "spans refused: no room for another service with spans max=%u", SPANS);
 	return false;
 }
 
@@ -117,7 +117,9 @@ static void *on_span_resource(void *arg, struct bridge_text name, struct bridge_
 
 	if (!s)
 		return NULL;
-	/* Spans have a separate publisher: a service without spans uses no memory for them. */
+	/*
+	 * Spans have a separate publisher, so that a service without spans uses no memory for them.
+	 */
 	if (!s->spans && room_for_spans(o))
 		s->spans = bridge_spans_open(s->name, s->instance, o->w->o->socket);
 	s->spans_ns = base_now_ns();
@@ -157,7 +159,9 @@ static ssize_t inflate_body(struct bridge_otlp_server *o, const void *body, size
 	return err == Z_STREAM_END ? (ssize_t)z.total_out : -1;
 }
 
-/* Sends an empty response: refused points are not reported, as retrying them would not help. */
+/*
+ * Sends an empty response. Refused points are not reported, because retrying them would not help.
+ */
 static void send_empty(struct http_request *req, bool json)
 {
 	if (json)
@@ -166,7 +170,7 @@ static void send_empty(struct http_request *req, bool json)
 		http_reply(req, 200, "application/x-protobuf", "", 0);
 }
 
-/* Number of points for which there was no room, or that cannot be published. */
+/* Returns the number of points for which there was no room or that can't be published. */
 static uint64_t left_out(const struct bridge_otlp_server *o)
 {
 	uint64_t n = 0;
@@ -248,8 +252,7 @@ int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes)
 	if (local < 0)
 		return base_fail(
 			error, bytes, -EINVAL,
-			"--otlp '%s': neither an address such as 127.0.0.1:4318 nor unix:/PATH",
-			at);
+			"--otlp '%s': must be an address such as 127.0.0.1:4318 or unix:/PATH", at);
 	return local || o->web_config
 		       ? 0
 		       : base_fail(error, bytes, -EINVAL,
@@ -332,11 +335,11 @@ void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w
 	o->points = COUNTER("points", "Points taken.");
 	o->refused = COUNTER(
 		"refused",
-		"Points refused or taken in part: no temporality, unsuitable buckets, negative "
+		"Points refused or partly accepted: no temporality, unsuitable buckets, negative "
 		"observations, too many labels, or no room.");
 	o->spans = COUNTER("spans", "Spans taken.");
 	o->refused_spans = COUNTER("refused_spans",
-				   "Spans refused: no ids or times, or no room for "
+				   "Spans refused: no IDs or times, or no room for "
 				   "the service or their names.");
 	o->exemplars = COUNTER("left_out_exemplars",
 			       "Exemplars left out: too many per point, or labels too long.");

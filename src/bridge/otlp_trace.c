@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp_trace.c - decodes spans of opentelemetry/proto/trace/v1/trace.proto, which defines the field
- * numbers used here.
+ * otlp_trace.c - decodes the spans of opentelemetry/proto/trace/v1/trace.proto, which defines the
+ * field numbers used here.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@ struct reader {
 	const struct bridge_span_sink *sink;
 	struct bridge_otlp_counts *counts;
 	bool check; /* the body is only checked; no spans are taken */
-	void *to;   /* target for the spans of the resource; NULL: they are refused */
+	void *to;   /* target for the resource's spans; NULL if they are refused */
 };
 
-/* Converts a big-endian id of n bytes to numbers. Returns false if the length differs. */
+/* Converts a big-endian ID of n bytes to numbers. Returns false if the length is different. */
 static bool id_of(struct base_pb p, size_t n, uint64_t *out)
 {
 	if (p.end - p.at != (ptrdiff_t)n)
@@ -33,7 +33,7 @@ static bool id_of(struct base_pb p, size_t n, uint64_t *out)
 	return true;
 }
 
-/* Decodes a KeyValue, and skips unsupported types of values. Returns false if it is malformed. */
+/* Decodes a KeyValue; skips unsupported value types. Returns false if it is malformed. */
 static bool read_attribute(struct bridge_otlp *o, struct base_pb p, struct bridge_span *s)
 {
 	struct bridge_span_attribute a = {.type = BRIDGE_SPAN_NONE};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* publish.c - manages families and series of a target; publish_set.c creates and sets them. */
+/* publish.c - manages the families and series of a target; publish_set.c creates and sets them. */
 #include "bridge/publish_internal.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static void index_put(struct bridge_publish_index *t, uint64_t hash, uint32_t i)
 	t->used++;
 }
 
-/* Makes room for another entry. Returns false without memory. */
+/* Makes room for another entry. Returns false if out of memory. */
 static bool index_room(struct bridge_publish_index *t,
 		       uint64_t (*hash_of)(const struct bridge_publisher *, uint32_t),
 		       const struct bridge_publisher *p)
@@ -56,7 +56,7 @@ static bool index_room(struct bridge_publish_index *t,
 	return true;
 }
 
-/* Removes the entry at `hole` and moves up entries displaced by it (Knuth, TAOCP 3, 6.4 R). */
+/* Removes the entry at `hole` and moves up the entries displaced by it (Knuth, TAOCP 3, 6.4 R). */
 static void index_take(struct bridge_publish_index *t, size_t hole,
 		       uint64_t (*hash_of)(const struct bridge_publisher *, uint32_t),
 		       const struct bridge_publisher *p)
@@ -84,7 +84,7 @@ static uint64_t family_hash(const struct bridge_publisher *p, uint32_t i)
 
 static char *copy_text(struct bridge_text t, size_t max)
 {
-	/* Cut off a long help text between two characters. */
+	/* Truncate a long help text at a character boundary. */
 	size_t n = t.n;
 
 	if (n > max)
@@ -140,7 +140,7 @@ static bool on_family(struct bridge_sink *s, const struct bridge_family *f)
 	return true;
 }
 
-/* Distinguishes families of the same name by their buckets, quantiles and states. */
+/* Distinguishes families with the same name by their buckets, quantiles and states. */
 static uint64_t hash_of_family(const struct bridge_publisher *p, const struct bridge_point *t)
 {
 	struct base_hash h;
@@ -155,7 +155,10 @@ static uint64_t hash_of_family(const struct bridge_publisher *p, const struct br
 	return base_hash_end(&h);
 }
 
-/* Returns the family of a point; NONE: out of memory. A keyed 64-bit hash identifies it. */
+/*
+ * Returns the family of a point, or NONE if out of memory. A keyed 64-bit hash identifies the
+ * family.
+ */
 static uint32_t find_family(struct bridge_publisher *p, const struct bridge_point *t)
 {
 	uint64_t h = hash_of_family(p, t);
@@ -186,7 +189,7 @@ static uint64_t series_hash(const struct bridge_publisher *p, uint32_t i)
 	return p->series[i].hash;
 }
 
-/* Encodes the labels in the scratch memory as KEY NUL VALUE NUL ..., and makes them point there. */
+/* Encodes the labels in scratch memory as KEY NUL VALUE NUL ..., and makes them point there. */
 static bool encode_labels(struct bridge_publisher *p, const struct bridge_point *t, size_t *bytes)
 {
 	size_t n = 0;
@@ -248,7 +251,7 @@ static void series_remove(struct bridge_publisher *p, uint32_t i)
 	p->counts.removed++;
 }
 
-/* Returns the index for a new series; NONE: out of memory. */
+/* Returns the index for a new series, or NONE if out of memory. */
 static uint32_t series_number(struct bridge_publisher *p)
 {
 	if (p->series_free != NONE)
@@ -266,7 +269,7 @@ static void series_take(struct bridge_publisher *p, uint32_t i)
 		p->series_used++;
 }
 
-/* Finds or creates the series of a point; NONE: refused, or full. */
+/* Finds or creates the series of a point. Returns NONE if it is refused or there is no room. */
 static uint32_t find_series(struct bridge_publisher *p, const struct bridge_point *t, bool *full)
 {
 	struct bridge_publish_series s = {0};
@@ -316,7 +319,7 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 	return i;
 }
 
-/* Deltas are added up here, because a mirrored metric of the library takes whole values. */
+/* Deltas are summed here, because a mirrored library metric takes absolute values. */
 static bool add_up(struct bridge_publish_series *s, const struct bridge_point *t)
 {
 	if (!s->total)
@@ -345,7 +348,7 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 
 	if (t->exponential && good) {
 		good = bridge_publish_expand(&p->grid, t, p->expanded);
-		/* count the negative observations, which are not published */
+		/* count negative observations, which are not published */
 		p->counts.refused += t->exponential->negative > 0;
 		expanded = *t;
 		expanded.values = p->expanded;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * publish.h - a sink that publishes. Each target has its own publisher of libsidelight, so invalid
- * data of a target only affects its own series. A struct must be used by one thread at a time.
+ * publish.h - a sink that publishes. Each target has its own libsidelight publisher, so invalid
+ * data from a target affects only that target's series. A bridge_publisher must be used by only one
+ * thread at a time.
  *
- * Whatever exceeds the limits is left out and counted.
+ * Data that exceeds the limits is left out and counted.
  */
 #ifndef SL_BRIDGE_PUBLISH_H
 #define SL_BRIDGE_PUBLISH_H
@@ -16,14 +17,14 @@
 struct bridge_publish_opts {
 	const char *service, *pod; /* labels of the target; copied */
 	const char *socket;	   /* path of the agent's socket, or NULL */
-	uint64_t bytes_max;	   /* limit for the memory of all series; 0: 64 MiB */
-	size_t series_max;	   /* maximum number of series; 0: BRIDGE_POINTS_MAX */
-	int scale;		   /* scale of exponential histograms, at most 8; 0: BRIDGE_SCALE */
+	uint64_t bytes_max;	   /* memory limit for all series; 0 means 64 MiB */
+	size_t series_max;	   /* maximum number of series; 0 means BRIDGE_POINTS_MAX */
+	int scale;		   /* of exponential histograms, at most 8; 0 means BRIDGE_SCALE */
 	bool detached;
 };
 
 struct bridge_publish_counts {
-	/* points that cannot be published: malformed, too long, or with conflicting types */
+	/* points that can't be published: malformed, too long, or with conflicting types */
 	uint64_t refused;
 	uint64_t full;	  /* points for which there was no room */
 	uint64_t removed; /* series that were no longer present */
@@ -31,19 +32,22 @@ struct bridge_publish_counts {
 
 struct bridge_publisher;
 
-/* NULL with errno */
+/* Returns NULL with errno. */
 struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *opts);
-void bridge_publish_close(struct bridge_publisher *p); /* NULL is fine */
+void bridge_publish_close(struct bridge_publisher *p); /* NULL is ignored */
 struct bridge_sink *bridge_publish_sink(struct bridge_publisher *p);
 struct sl_publisher *bridge_publish_of(struct bridge_publisher *p);
 
-/* Starts a body: it must contain all series until bridge_publish_end(). */
+/* Starts a body, which must contain all series until bridge_publish_end(). */
 void bridge_publish_begin(struct bridge_publisher *p);
-/* Ends a body: removes series that it did not contain. After values(), removes nothing. */
+/* Ends a body and removes series that it did not contain. After values(), removes nothing. */
 void bridge_publish_end(struct bridge_publisher *p);
 /* Removes all series, because the target does not respond. */
 void bridge_publish_clear(struct bridge_publisher *p);
-/* Removes series not updated for age_ns, by CLOCK_MONOTONIC. For targets without whole bodies. */
+/*
+ * Removes series that have not been updated for age_ns (CLOCK_MONOTONIC). For targets that do not
+ * send complete bodies.
+ */
 void bridge_publish_expire(struct bridge_publisher *p, uint64_t now_ns, uint64_t age_ns);
 
 size_t bridge_publish_series(const struct bridge_publisher *p);

@@ -8,10 +8,10 @@
 #define NONE UINT32_MAX
 
 /*
- * All exponential histograms of a target have the same buckets, of factor 2^(2^-scale): a sender's
- * buckets come and go and its scale decreases, while those in a region are fixed. Counts stay
- * exact. The values are sum, count, the zero bucket, the buckets, and the overflow bucket; none is
- * cumulative.
+ * All exponential histograms of a target have the same buckets, with factor 2^(2^-scale). A
+ * sender's buckets come and go and its scale decreases, whereas the buckets in a region are fixed.
+ * Counts stay exact. The values are sum, count, the zero bucket, the buckets and the overflow
+ * bucket; none is cumulative.
  */
 /* in each direction from 1, unless that would exceed EXPONENTIAL_MAX */
 #define EXPONENTIAL_OCTAVES 24
@@ -36,7 +36,7 @@ struct bridge_publish_family {
 	uint64_t hash;
 	enum bridge_type type;
 	bool exponential;
-	char *name, *help; /* name and help of an info, which has no family in the library */
+	char *name, *help; /* name and help of an info, for which the library has no family */
 	union {
 		struct sl_counter_f64_family counter;
 		struct sl_gauge_f64_family gauge;
@@ -50,14 +50,14 @@ struct bridge_publish_family {
 
 struct bridge_publish_series {
 	uint64_t hash;
-	char *labels; /* KEY NUL VALUE NUL ...; NULL: this element is free */
+	char *labels; /* KEY NUL VALUE NUL ...; NULL means that this element is free */
 	uint32_t label_bytes;
-	uint32_t family; /* family of the series; in a free element, index of the next free one */
-	uint32_t bytes;	 /* size of the series's record and cells */
+	uint32_t family; /* the series' family; in a free element, index of the next free one */
+	uint32_t bytes;	 /* size of the series' record and cells */
 	uint64_t round;
 	uint64_t set_ns;
 	double *total;	     /* sum of the deltas; NULL if points are not deltas */
-	uint64_t created_ns; /* creation time given by the point; 0: none */
+	uint64_t created_ns; /* creation time stated in the point; 0 means none */
 	uint64_t exemplars;  /* hash of the previous exemplars */
 	union {
 		struct sl_counter_f64 counter;
@@ -70,13 +70,13 @@ struct bridge_publish_series {
 	};
 };
 
-/* The series of a point, in the order of the body, and its number of values. */
+/* The series of a point, in body order, and its number of values. */
 struct bridge_publish_place {
 	uint32_t series, values;
 };
 
 struct bridge_publish_index {
-	uint32_t *at; /* indices; NONE: empty */
+	uint32_t *at; /* indices; NONE means empty */
 	size_t size, used;
 };
 
@@ -85,7 +85,7 @@ struct bridge_publisher {
 	struct sl_publisher *publisher;
 	char *service, *pod;
 	size_t series_max;
-	uint64_t bytes, bytes_max; /* of all records */
+	uint64_t bytes, bytes_max; /* total size of all records */
 	struct bridge_publish_counts counts;
 
 	struct bridge_publish_family *families;
@@ -100,7 +100,7 @@ struct bridge_publisher {
 
 	/* About the current body. */
 	uint64_t round, now_ns;
-	bool by_values;	  /* this body was passed by its values only */
+	bool by_values;	  /* only the values of this body were passed */
 	bool fresh_order; /* no point of this body has been passed yet */
 
 	/* About the current family. */
@@ -130,7 +130,7 @@ void bridge_publish_family_free(struct bridge_publish_family *f);
 /* Creates the handle of a series. Returns 0 or -EINVAL. */
 int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
 				 struct bridge_publish_series *s, const struct bridge_point *t);
-/* Stores the point's exemplars, unless they are the same as before. */
+/* Stores the point's exemplars unless they are unchanged. */
 void bridge_publish_exemplars(const struct bridge_publisher *p,
 			      const struct bridge_publish_family *f,
 			      struct bridge_publish_series *s, const struct bridge_point *t);
@@ -138,7 +138,10 @@ void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publi
 			   const struct sl_label *labels, size_t n);
 void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			const struct bridge_publish_series *s, const double *values, size_t n);
-/* Computes the values of a point with exponential buckets. Returns false for unsupported scales. */
+/*
+ * Computes the values of a point with exponential buckets. Returns false if the scale is not
+ * supported.
+ */
 bool bridge_publish_expand(const struct bridge_publish_grid *g, const struct bridge_point *t,
 			   double *out);
 /* Returns the size of a series in a region. */

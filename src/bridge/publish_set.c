@@ -14,7 +14,7 @@
 
 /* ---- exponential histograms ---- */
 
-/* Rounds up: the upper bound of a coarse bucket is not below that of the fine bucket. */
+/* Rounds up, because the upper bound of a coarse bucket is not below that of the fine bucket. */
 static int64_t divide_up(int64_t i, int shift)
 {
 	return -(-i >> shift);
@@ -52,7 +52,10 @@ static bool is_info(const struct bridge_publish_family *f)
 	return f->type == BRIDGE_INFO;
 }
 
-/* Copies the states to an array of strings for the library. NULL: out of memory, or malformed. */
+/*
+ * Copies the states to an array of strings for the library. Returns NULL if out of memory or
+ * malformed.
+ */
 static char **states_of(const struct bridge_point *t)
 {
 	char **states = calloc(t->state_count + 1, sizeof(*states));
@@ -263,7 +266,7 @@ static uint64_t count_of(double v)
 	return v >= 0x1p64 ? UINT64_MAX : v > 0 ? (uint64_t)v : 0;
 }
 
-/* Converts cumulative buckets to counts per bucket. NULL: out of memory. */
+/* Converts cumulative buckets to counts per bucket. Returns NULL if out of memory. */
 static const uint64_t *buckets_of(struct bridge_publisher *p, const double *cumulated, size_t n)
 {
 	uint64_t before = 0;
@@ -347,7 +350,9 @@ void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_
 
 /* ---- exemplars ---- */
 
-/* Returns a bucket of an exponential histogram, in the order of sl_histogram_mirror(). */
+/*
+ * Returns the index of a bucket in an exponential histogram, in the order of sl_histogram_mirror().
+ */
 static size_t exponential_bucket(const struct bridge_publish_grid *g, double v)
 {
 	double at = v > 0 ? ceil(log2(v) * (1 << g->scale)) - g->first + 1 : 0;
@@ -360,7 +365,10 @@ static bool is_id(struct bridge_text key)
 	return bridge_text_is(key, "trace_id", 8) || bridge_text_is(key, "span_id", 7);
 }
 
-/* Returns the number of labels; -1: invalid, or too long. only_ids: only trace and span id. */
+/*
+ * Returns the number of labels, or -1 if they are invalid or too long. only_ids: only the trace and
+ * span IDs.
+ */
 static int exemplar_labels(const struct bridge_exemplar *e, struct sl_label *out,
 			   char text[SL_EXEMPLAR_LABELS], bool only_ids)
 {
@@ -447,6 +455,9 @@ size_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struc
 
 	for (size_t i = 0; i < t->state_count; i++)
 		n += t->states[i].n + 1;
-	/* Two stripes of cells, of which an eighth are check words, and one of creation times. */
+	/*
+	 * Two stripes of cells, of which an eighth are check words, and one stripe of creation
+	 * times.
+	 */
 	return n + (t->value_count * 2 + 1) * SL_LINE_SIZE / SL_LINE_CELLS;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* run.c - the worker. It ends with the agent, or when the agent closes its socket. */
+/* run.c - the worker. It exits with the agent, or when the agent closes its socket. */
 #include "bridge/run.h"
 
 #include <curl/curl.h>
@@ -19,7 +19,7 @@
 
 #define LOG	  "bridge"
 #define SECOND_NS 1000000000ull
-/* Each scrape needs a publisher; the other sources need up to five. */
+/* Each scrape needs a publisher, and the other sources need up to five. */
 #define SCRAPES_MAX (SL_PUBLISHER_SLOTS - 5u)
 
 /* ---- options ---- */
@@ -173,7 +173,7 @@ static int drop_privileges(const struct bridge_opts *o)
 	return err;
 }
 
-/* Reports sockets that cannot be opened, and serves the others. */
+/* Logs the sockets that can't be opened and serves the others. */
 static size_t listen_all(const struct bridge_opts *o, int *fds)
 {
 	char error[256];
@@ -190,7 +190,7 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 	return n;
 }
 
-/* Waits for the end, and replaces spawners of OTLP's server. Returns an exit code. */
+/* Waits for the end and replaces helper processes of the OTLP server. Returns an exit code. */
 static int stay(const struct bridge_worker *w, bool serves)
 {
 	const char *name[2];
@@ -200,7 +200,7 @@ static int stay(const struct bridge_worker *w, bool serves)
 	for (size_t i = 0; i < 2 && base_children_restarts(i, &name[i], &n); i++)
 		restarts[i] =
 			bridge_counter(w, "sidelight_bridge_helper_restarts_total",
-				       "Helper processes started again after their end, by helper",
+				       "Helper processes restarted after they exited, by helper",
 				       &(struct sl_label){"helper", name[i]}, 1);
 	while (bridge_sleep(w, serves ? base_now_ns() + SECOND_NS : UINT64_MAX) &&
 	       !base_children_failed()) {
@@ -220,7 +220,7 @@ int bridge_run(const struct bridge_opts *o, int sock)
 		    host = {0};
 	struct statsd_part statsd = {.fds = calloc(o->statsd.n + 1, sizeof(int))};
 	struct otlp_part otlp = {.server = NULL};
-	/* Fork first, so that HTTP processes inherit nothing they should not have. */
+	/* Fork first, so that the HTTP processes inherit nothing that they should not have. */
 	struct http_front *front = o->otlp ? http_front_fork(o->unconfined) : NULL;
 	char error[256];
 	int code;
@@ -249,7 +249,7 @@ int bridge_run(const struct bridge_opts *o, int sock)
 	if (otlp.server)
 		start_thread(&otlp.part, &w, otlp_main, &otlp);
 	code = stay(&w, otlp.server);
-	if (code) /* the process ends without joining its threads */
+	if (code) /* the process exits without joining its threads */
 		return code;
 	for (size_t i = 0; i < o->scrapes.n; i++) {
 		join_thread(&scrapes[i]);

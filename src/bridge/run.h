@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * run.h - the processes of the program sidelight-bridge. The agent starts a supervisor, which
- * starts a worker and restarts it when it ends. The worker reads data of other programs and
+ * starts a worker and restarts it when it exits. The worker reads data from other programs and
  * publishes it like any publisher. It has no privileges, and its only access to the agent is the
  * publishers' socket.
  */
@@ -21,11 +21,11 @@ struct bridge_opts {
 	bool host;	      /* publish metrics of this machine and its containers */
 	uint64_t host_interval_ns;
 	struct base_strings statsd;	     /* addresses to listen on: "HOST:PORT", "unix:/PATH" */
-	const char *web_config, *roles_file; /* access to otlp by TCP, see http.h; or NULL */
+	const char *web_config, *roles_file; /* access to OTLP over TCP, see http.h; or NULL */
 	bool insecure;
 	const char *otlp;   /* address to listen on, "HOST:PORT" or "unix:/PATH"; or NULL */
 	uint64_t scale;	    /* scale of exponential histograms */
-	uint64_t expire_ns; /* age at which a StatsD series that is not updated ends */
+	uint64_t expire_ns; /* time after which a StatsD series that is not updated is removed */
 	const char *socket; /* path of the agent's socket */
 	bool unconfined;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * scrape.c - scrapes a target's /metrics as Prometheus does. The target may be hostile: time, size
+ * scrape.c - scrapes a target's /metrics like Prometheus. The target may be hostile, so time, size
  * before and after inflation, headers and series are limited, and redirects are not followed.
  */
 #include <curl/curl.h>
@@ -19,7 +19,10 @@
 #define LOG	   "scrape"
 #define SECOND_NS  1000000000ull
 #define TIMEOUT_NS (10 * SECOND_NS)
-/* Prometheus' limits for timestamps: how far queries look back, and how far ahead it stores. */
+/*
+ * Prometheus' limits for timestamps: how far back queries look, and how far ahead samples are
+ * stored.
+ */
 #define OLD_SECONDS   300.
 #define AHEAD_SECONDS 600.
 #define ACCEPT_NATIVE                                                         \
@@ -64,7 +67,7 @@ void bridge_scrape_release(struct bridge_scrape_opts *s)
 	*s = (struct bridge_scrape_opts){0};
 }
 
-/* Returns HOST:PORT of an http or https URL; NULL if it is not one. */
+/* Returns the HOST:PORT of an http or https URL, or NULL if it is not such a URL. */
 static char *instance_of(const char *url)
 {
 	CURLU *u = curl_url();
@@ -246,7 +249,7 @@ static int publish_body(struct scrape *s, enum format format)
 	return report_failure(s, err == -E2BIG ? SERIES : err == -EINVAL ? MALFORMED : MEMORY, why);
 }
 
-/* Publishes the series that Prometheus adds for each scrape, as series of the target. */
+/* Publishes the series that Prometheus adds for each scrape as series of the target. */
 static void publish_status(struct scrape *s, bool up, uint64_t took_ns)
 {
 	static const char *const names[] = {"up", "scrape_duration_seconds",
@@ -285,7 +288,7 @@ static void scrape_once(struct scrape *s)
 	if (bridge_stopping(s->w))
 		return;
 	if (err) {
-		/* As in Prometheus, the series of a target end when it does not respond. */
+		/* As in Prometheus, a target's series end when it does not respond. */
 		bridge_publish_clear(s->publisher);
 		bridge_text_forget(s->parser);
 	}
@@ -340,7 +343,7 @@ void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape
 	while (!err && bridge_sleep(w, next)) {
 		scrape_once(&s);
 		next += o->interval_ns;
-		/* the scrape took longer than the interval: skip scrapes */
+		/* the scrape took longer than the interval, so skip scrapes */
 		if (next < base_now_ns())
 			next = base_now_ns() + o->interval_ns / 10;
 	}

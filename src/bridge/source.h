@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * source.h - the sources of the worker, each of which has its own thread, and the worker's
- * counters, which are published as service "sidelight-bridge".
+ * source.h - the worker's sources, each of which has its own thread, and the worker's counters,
+ * which are published as service "sidelight-bridge".
  */
 #ifndef SL_BRIDGE_SOURCE_H
 #define SL_BRIDGE_SOURCE_H
@@ -15,21 +15,21 @@
 struct bridge_worker {
 	const struct bridge_opts *o;
 	struct sl_publisher *own; /* publishes the bridges' own counters */
-	int stop_fd;		  /* descriptor that is readable when the worker must stop */
+	int stop_fd;		  /* readable when the worker must stop */
 };
 
 /* Waits until until_ns, a time of base_now_ns(). Returns false if the worker must stop. */
 bool bridge_sleep(const struct bridge_worker *w, uint64_t until_ns);
 bool bridge_stopping(const struct bridge_worker *w);
 
-/* Returns a counter of the bridges with these labels. */
+/* Returns a counter for the bridges, with these labels. */
 struct sl_counter bridge_counter(const struct bridge_worker *w, const char *name, const char *help,
 				 const struct sl_label *labels, size_t n);
 
 /* ---- scrape.c ---- */
 
 struct bridge_scrape_opts {
-	char *url, *job, *instance, *config; /* config: a file as for http/client.h; or NULL */
+	char *url, *job, *instance, *config; /* config: settings file of http/client.h, or NULL */
 	uint64_t interval_ns, timeout_ns;
 	bool native; /* request protobuf, which can transport native histograms */
 };
@@ -61,10 +61,12 @@ struct bridge_otlp_server;
 struct http_front;
 
 int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes);
-/* Listens, and answers 503 until bridge_otlp_run(). Returns NULL with one line in error. */
+/*
+ * Listens, and answers 503 until bridge_otlp_run() is called. Returns NULL with one line in error.
+ */
 struct bridge_otlp_server *bridge_otlp_listen(const struct bridge_opts *opts,
 					      struct http_front *front, char *error, size_t bytes);
 void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w);
-void bridge_otlp_close(struct bridge_otlp_server *o); /* NULL is fine */
+void bridge_otlp_close(struct bridge_otlp_server *o); /* NULL is ignored */
 
 #endif

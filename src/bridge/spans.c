@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spans.c - publishes spans of another program with libsidelight, keeping their ids and times. */
+/* spans.c - publishes another program's spans with libsidelight, keeping their IDs and times. */
 #include "bridge/spans.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 struct bridge_spans {
 	struct sl_publisher *publisher;
-	struct sl_span_name other; /* used for spans whose name has no room */
+	struct sl_span_name other; /* used for spans for whose name there is no room */
 };
 
 struct bridge_spans *bridge_spans_open(const char *service, const char *pod, const char *socket)
@@ -41,7 +41,10 @@ void bridge_spans_close(struct bridge_spans *s)
 	free(s);
 }
 
-/* Returns up to SL_NAME_MAX bytes of UTF-8, NUL-terminated; empty if the text is not UTF-8. */
+/*
+ * Returns up to SL_NAME_MAX bytes of UTF-8, NUL-terminated, or an empty string if the text is not
+ * UTF-8.
+ */
 static const char *name_of(struct bridge_text t, char to[SL_NAME_MAX + 1])
 {
 	size_t n = t.n < SL_NAME_MAX ? t.n : SL_NAME_MAX;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* statsd.c - parses lines of StatsD and updates the series that they name. */
+/* statsd.c - parses StatsD lines and updates the series that they name. */
 #include "bridge/statsd.h"
 
 #include <math.h>
@@ -35,7 +35,9 @@ static bool take_type(struct bridge_text t, enum bridge_statsd_type *out)
 	return true;
 }
 
-/* Parses a field after the type: @RATE, #TAGS; DogStatsD: c:CONTAINER, TTIMESTAMP, e:ENTITY. */
+/*
+ * Parses a field after the type: @RATE, #TAGS; in DogStatsD also c:CONTAINER, TTIMESTAMP, e:ENTITY.
+ */
 static bool take_field(struct bridge_text f, struct bridge_statsd_line *out)
 {
 	if (!f.n)
@@ -70,7 +72,7 @@ bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out
 	struct bridge_text type;
 
 	*out = (struct bridge_statsd_line){.rate = 1};
-	/* DogStatsD's events and service checks are not metrics. */
+	/* DogStatsD events and service checks are not metrics. */
 	if (!at || at == s || (n > 3 && (!memcmp(s, "_e{", 3) || !memcmp(s, "_sc|", 4))))
 		return false;
 	out->name = (struct bridge_text){s, (size_t)(at - s)};
@@ -91,12 +93,12 @@ bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out
 
 struct series {
 	uint64_t hash;
-	char *key; /* key of a series: type, name, NUL, tags; NULL: this element is free */
+	char *key; /* type, name, NUL, tags; NULL means that this element is free */
 	uint32_t key_bytes;
-	uint32_t family; /* family of the series; in a free element, index of the next free one */
+	uint32_t family; /* the series' family; in a free element, index of the next free one */
 	uint64_t set_ns;
 	uint8_t *set; /* registers of a HyperLogLog */
-	bool valid;   /* false: lines of this series are refused */
+	bool valid;   /* if false, lines of this series are refused */
 	union {
 		struct sl_counter_f64 counter;
 		struct sl_gauge_f64 gauge;
@@ -171,7 +173,7 @@ void bridge_statsd_free(struct bridge_statsd *s)
 
 /*
  * Replaces characters outside [a-zA-Z_][a-zA-Z0-9_]*, the form of metric and label names, by "_".
- * NULL: no room.
+ * Returns NULL if there is no room.
  */
 static char *plain_name(struct bridge_statsd *s, char *to, struct bridge_text t)
 {
@@ -193,8 +195,8 @@ static char *plain_name(struct bridge_statsd *s, char *to, struct bridge_text t)
 }
 
 /*
- * Parses "key:value,key"; for a repeated key, keeps the last. Returns false if there are too many
- * or they are too long.
+ * Parses "key:value,key"; if a key is repeated, keeps the last. Returns false if there are too many
+ * tags or they are too long.
  */
 static bool tags_of(struct bridge_statsd *s, char *to, struct bridge_text tags,
 		    struct sl_label *out, size_t *count)
@@ -232,7 +234,9 @@ static bool tags_of(struct bridge_statsd *s, char *to, struct bridge_text tags,
 	return true;
 }
 
-/* Returns the family of this name and type; NULL if it has another type, or without memory. */
+/*
+ * Returns the family with this name and type, or NULL if it has another type or if out of memory.
+ */
 static struct family *family_of(struct bridge_statsd *s, const char *name,
 				enum bridge_statsd_type type)
 {
@@ -241,7 +245,10 @@ static struct family *family_of(struct bridge_statsd *s, const char *name,
 						.scale = SCALE, .use_scale = true);
 	struct family f = {.type = type};
 
-	/* A linear search is fine: families are only looked up when a series is created. */
+	/*
+	 * A linear search is fast enough, because families are looked up only when a series is
+	 * created.
+	 */
 	for (size_t i = 0; i < s->family_count; i++)
 		if (!strcmp(s->families[i].name, name))
 			return s->families[i].type == type ? &s->families[i] : NULL;
@@ -267,7 +274,7 @@ static struct family *family_of(struct bridge_statsd *s, const char *name,
 	return &s->families[s->family_count++];
 }
 
-/* A refused series stays in the table, so that its further lines are refused quickly. */
+/* A refused series stays in the table, so that subsequent lines are refused quickly. */
 static void create_series(struct bridge_statsd *s, struct series *e,
 			  const struct bridge_statsd_line *l)
 {
@@ -462,7 +469,7 @@ void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, 
 
 /* ---- expiry ---- */
 
-/* Rebuilds the labels of a series from its key, as removals are rare. */
+/* Rebuilds the labels of a series from its key, because removals are rare. */
 static void end_series(struct bridge_statsd *s, uint32_t i)
 {
 	struct series *e = &s->series[i];
@@ -484,7 +491,7 @@ static void end_series(struct bridge_statsd *s, uint32_t i)
 	}
 	while (s->index[hole] != i)
 		hole = (hole + 1) & mask;
-	/* Move up entries that were displaced by the removed one (Knuth, TAOCP 3, 6.4 R). */
+	/* Move up entries that were displaced by the removed entry (Knuth, TAOCP 3, 6.4 R). */
 	for (size_t at = (hole + 1) & mask; s->index[at] != NONE; at = (at + 1) & mask) {
 		size_t home = s->series[s->index[at]].hash & mask;
 

@@ -4,8 +4,8 @@
  * gauges, timers, histograms, distributions and sets, with tags and sample rates. Each line of a
  * packet is either used or counted as malformed.
  *
- * Characters not allowed in Prometheus names become "_". Counters use cells of the library, timers
- * are in seconds, and the value of a set is the number of distinct values in the last interval.
+ * Characters not allowed in Prometheus names become "_". Counters use library cells, timers are in
+ * seconds, and the value of a set is the number of distinct values in the last interval.
  */
 #ifndef SL_BRIDGE_STATSD_H
 #define SL_BRIDGE_STATSD_H
@@ -16,7 +16,7 @@
 
 #define STATSD_TAGS_MAX	  30u
 #define STATSD_SERIES_MAX 65536u
-#define STATSD_SET_NS	  10000000000ull /* interval of sets */
+#define STATSD_SET_NS	  10000000000ull /* counting interval of sets */
 
 enum bridge_statsd_type {
 	STATSD_COUNTER,
@@ -34,7 +34,7 @@ struct bridge_statsd_line {
 	double rate; /* 0 < rate <= 1 */
 };
 
-/* Parses a line. Returns false if it is malformed, or an event or service check of DogStatsD. */
+/* Parses a line. Returns false if it is malformed or is a DogStatsD event or service check. */
 bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out);
 
 struct bridge_statsd_counts {
@@ -46,11 +46,17 @@ struct bridge_statsd_counts {
 
 struct bridge_statsd;
 
-/* Publishes with p, which the caller keeps. series: 0: STATSD_SERIES_MAX. NULL: out of memory. */
+/*
+ * Publishes with p, which the caller keeps. series: 0 means STATSD_SERIES_MAX. Returns NULL if out
+ * of memory.
+ */
 struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p, size_t series);
-void bridge_statsd_free(struct bridge_statsd *s); /* NULL is fine */
+void bridge_statsd_free(struct bridge_statsd *s); /* NULL is ignored */
 void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, uint64_t now_ns);
-/* Ends intervals of sets, and series not updated for expire_ns. Call it about every second. */
+/*
+ * Ends the intervals of sets, and removes series that have not been updated for expire_ns. Call it
+ * about every second.
+ */
 void bridge_statsd_tick(struct bridge_statsd *s, uint64_t now_ns, uint64_t expire_ns);
 struct bridge_statsd_counts bridge_statsd_counts(const struct bridge_statsd *s);
 size_t bridge_statsd_series(const struct bridge_statsd *s);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * statsd_serve.c - receives packets on the StatsD sockets. Packets that the kernel dropped because
- * a buffer was full are counted (SO_RXQ_OVFL, socket(7)); none are dropped on unix sockets, as
+ * a buffer was full are counted (SO_RXQ_OVFL, socket(7)); none are dropped on unix sockets, because
  * their senders wait.
  */
 #include <errno.h>
@@ -37,7 +37,7 @@ int bridge_statsd_check(const char *at, char *error, size_t bytes)
 	if (local < 0)
 		return base_fail(
 			error, bytes, -EINVAL,
-			"--statsd '%s': neither an address such as 127.0.0.1:8125 nor unix:/PATH",
+			"--statsd '%s': must be an address such as 127.0.0.1:8125 or unix:/PATH",
 			at);
 	/* Packets carry no token. */
 	return local ? 0
@@ -93,7 +93,7 @@ struct serve {
 	struct bridge_statsd *statsd;
 	struct bridge_statsd_counts told;
 	struct sl_counter packets, dropped, truncated, lines, malformed, refused, expired;
-	uint32_t *drops; /* last drop count of the kernel for each socket */
+	uint32_t *drops; /* the kernel's previous drop count for each socket */
 	struct mmsghdr m[PACKETS];
 	struct iovec v[PACKETS];
 	char control[PACKETS][CMSG_SPACE(sizeof(uint32_t))];
@@ -108,7 +108,7 @@ static void take_drops(struct serve *s, size_t socket, struct msghdr *h)
 	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SO_RXQ_OVFL)
 		return;
 	memcpy(&now, CMSG_DATA(c), sizeof(now));
-	/* The kernel's counter has 32 bits and wraps. */
+	/* The kernel's counter has 32 bits and wraps around. */
 	sl_counter_add(s->dropped, (uint32_t)(now - s->drops[socket]));
 	s->drops[socket] = now;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text.c - parses bodies line by line, or by comparison with the shape of the previous body. */
+/* text.c - parses bodies line by line, or by comparing them with the shape of the previous body. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -100,7 +100,7 @@ struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits)
 	p->window = BRIDGE_ALL_TIMES;
 	p->limits.points = p->limits.points ?: BRIDGE_POINTS_MAX;
 	p->limits.values = p->limits.values ?: BRIDGE_VALUES_MAX;
-	/* Also needed for lines without labels, which refer to the array. */
+	/* Also needed for lines without labels, because they refer to the array. */
 	if (base_grow(&p->labels, &p->label_room, 1, sizeof(*p->labels)))
 		return p;
 	free(p);
@@ -152,7 +152,10 @@ struct bridge_text_counts bridge_text_counts(const struct bridge_text_parser *p)
 
 /* ---- comparison with the shape ---- */
 
-/* Parses the value at s. Returns the start of the next line; NULL: parse the body in full. */
+/*
+ * Parses the value at s. Returns the start of the next line, or NULL if the body must be parsed in
+ * full.
+ */
 static const char *shaped_value(const struct bridge_text_parser *p,
 				const struct bridge_text_shape *l, const char *s, const char *end)
 {
@@ -177,7 +180,7 @@ static const char *shaped_value(const struct bridge_text_parser *p,
 		if (!(v >= 0))
 			return NULL;
 		break;
-	/* at least the value of the previous bucket, which is stored before it */
+	/* at least the value of the previous bucket, which is stored before this one */
 	case CHECK_RISING:
 		if (!(v >= to[-1]))
 			return NULL;
@@ -223,7 +226,7 @@ static bool by_shape(struct bridge_text_parser *p)
 	return true;
 }
 
-/* Records a line in the shape; its index is the number of the line. */
+/* Records a line in the shape; its index is the line number. */
 static int record_line(struct bridge_text_parser *p, const char *s, size_t bytes)
 {
 	if (!BASE_GROW(p->shape, p->shape_count, p->shape_lines_room) ||
@@ -250,7 +253,7 @@ static int read_sample(struct bridge_text_parser *p, const char *line, const cha
 		return err;
 	p->timed = p->timed || !isnan(l.time);
 	/*
-	 * If the line has parts that the shape cannot represent, they must stay the same, or the
+	 * If the line has parts that the shape can't represent, these must stay the same, or the
 	 * next body is parsed in full.
 	 */
 	constant = l.exemplar != NONE || (!isnan(l.time) && p->format == BRIDGE_OPENMETRICS);
@@ -290,7 +293,7 @@ static int read_lines(struct bridge_text_parser *p)
 		next = end ? end + 1 : p->end;
 		end = end ?: p->end;
 		p->line++;
-		/* Values take a line each, and fewer lines describe families. */
+		/* Each value takes a line, and fewer lines describe families. */
 		if (p->line > 2 * p->limits.values)
 			return bridge_fail(p->error, -E2BIG, p->line, "more than %zu lines",
 					   2 * p->limits.values);

@@ -56,7 +56,7 @@ static uint64_t name_hash(struct bridge_text base, const char *suffix)
 	return base_hash(base_hash(0, base.s, base.n), suffix, strlen(suffix));
 }
 
-/* A name's hash is computed from base and suffix, but equals that of the whole name. */
+/* A name's hash is computed from base and suffix, but equals the hash of the whole name. */
 static bool same_name(const struct bridge_text_name *a, struct bridge_text base, const char *suffix)
 {
 	return bridge_text_equal(a->base, base) && !strcmp(a->suffix, suffix);
@@ -113,7 +113,7 @@ static int name_add(struct bridge_text_parser *p, struct bridge_text base, const
 	return 0;
 }
 
-/* Splits off a suffix. Returns false if the name does not end in it. */
+/* Splits off a suffix. Returns false if the name does not end in this suffix. */
 static bool ends_with(struct bridge_text t, const char *suffix, struct bridge_text *base)
 {
 	size_t n = strlen(suffix);
@@ -124,7 +124,7 @@ static bool ends_with(struct bridge_text t, const char *suffix, struct bridge_te
 	return true;
 }
 
-/* True if this whole name belongs to a family or to one of its samples. */
+/* Whether this whole name belongs to a family or to one of a family's samples. */
 static bool is_taken(struct bridge_text_parser *p, struct bridge_text whole)
 {
 	struct bridge_text base;
@@ -151,7 +151,7 @@ static bool whole_is_taken(struct bridge_text_parser *p, struct bridge_text base
 	return is_taken(p, (struct bridge_text){whole, base.n + n});
 }
 
-/* OpenMetrics: the name of a family must not be that of another family's sample. */
+/* OpenMetrics: a family must not have the same name as another family's sample. */
 static int take_names(struct bridge_text_parser *p)
 {
 	const struct bridge_text_family *f = &p->family;
@@ -278,7 +278,7 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 
 /* ---- samples ---- */
 
-/* Returns the role of a sample of this name in the current family. */
+/* Returns the role of a sample with this name in the current family. */
 static const struct suffix *role_of(const struct bridge_text_parser *p, struct bridge_text name)
 {
 	const struct bridge_text_family *f = &p->family;
@@ -294,8 +294,8 @@ static const struct suffix *role_of(const struct bridge_text_parser *p, struct b
 }
 
 /*
- * Returns the type of a family that occurred earlier in the body: text 0.0.4 allows families to
- * be continued after others.
+ * Returns the type of a family that occurred earlier in the body, because text 0.0.4 allows
+ * families to continue after others.
  */
 static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_text *name)
 {
@@ -348,7 +348,7 @@ static int take_bound(struct bridge_text_parser *p, struct bridge_text_sample *s
 	return 0;
 }
 
-/* Applies OpenMetrics' rules for a single sample. */
+/* Applies the OpenMetrics rules for a single sample. */
 static int check_sample(struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	const enum bridge_type type = p->family.type;
@@ -363,7 +363,7 @@ static int check_sample(struct bridge_text_parser *p, const struct bridge_text_s
 	if (s->role == ROLE_INFO && s->value != 1)
 		return TEXT_BAD(p, "the value of an info is not 1");
 	if (s->role == ROLE_STATE && s->value != 0 && s->value != 1)
-		return TEXT_BAD(p, "a state is neither 0 nor 1");
+		return TEXT_BAD(p, "a state must be 0 or 1");
 	if (s->exemplar != NONE && s->role != ROLE_TOTAL && s->role != ROLE_BUCKET)
 		return TEXT_BAD(p, "an exemplar on a sample that cannot have one");
 	return 0;

@@ -36,30 +36,30 @@ struct bridge_text_sample {
 	uint32_t labels, label_count;
 	uint64_t hash; /* hash of the labels */
 	double value;
-	double bound; /* bound of a bucket, or quantile */
+	double bound; /* bucket bound, or quantile */
 	struct bridge_text state;
-	double time;	     /* timestamp in seconds; NaN: none */
+	double time;	     /* timestamp in seconds; NaN means none */
 	uint64_t created_ns; /* for ROLE_CREATED */
 	uint32_t exemplar;
 	uint32_t next; /* next sample with the same labels */
-	uint32_t line; /* from 1 */
+	uint32_t line; /* line number, starting at 1 */
 	uint32_t shape;
 };
 
-/* A line of the shape, with which the next body is compared. */
+/* A line of the shape, to which the next body is compared. */
 struct bridge_text_shape {
 	uint32_t bytes; /* length up to the value, or of the whole line */
-	uint32_t slot;	/* index of the line's value in .flat or .constants; NONE: no value */
+	uint32_t slot;	/* index of the line's value in .flat or .constants; NONE means no value */
 	uint8_t check;	/* enum bridge_text_check for the value */
 };
 
 enum bridge_text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, CHECK_SAME };
 
-/* A name that a family uses: its own, or that of one of its samples. */
+/* A name used by a family: the family's own name or the name of one of its samples. */
 struct bridge_text_name {
 	struct bridge_text base;
 	const char *suffix;
-	enum bridge_type type; /* type of the family that is named .base */
+	enum bridge_type type; /* type of the family named .base */
 	uint64_t hash;
 };
 
@@ -78,7 +78,7 @@ struct bridge_text_group {
 	uint32_t first, last; /* indices of the first and last sample */
 };
 
-/* An exemplar and the bucket to which it belongs. */
+/* An exemplar and the bucket it belongs to. */
 struct bridge_text_exemplar_of {
 	uint32_t exemplar, bucket;
 };
@@ -106,12 +106,12 @@ struct bridge_text_parser {
 	size_t shape_used, shape_room;
 	struct bridge_text_shape *shape;
 	size_t shape_count, shape_lines_room;
-	/* slots of a histogram's count and last bucket, which must be equal */
+	/* slots of a histogram's count and its last bucket, which must be equal */
 	uint32_t (*equal)[2];
 	size_t equal_count, equal_room;
 	double *constants; /* numbers that are part of the shape */
 	size_t constant_count, constant_room;
-	double oldest, newest; /* timestamps that are part of the shape; NaN: none */
+	double oldest, newest; /* timestamps that are part of the shape; NaN means none */
 	bool no_shape;	       /* this body has no shape that the next one could match */
 	double *flat;	       /* values of all points */
 	size_t flat_count, flat_room;
@@ -147,7 +147,7 @@ struct bridge_text_parser {
 
 	/* About the current family. */
 	struct bridge_text_family family;
-	size_t described; /* families of this body with HELP, TYPE or UNIT, even without samples */
+	size_t described; /* families in this body with HELP, TYPE or UNIT, even without samples */
 	struct bridge_text_sample *samples;
 	size_t sample_count, sample_room;
 	struct bridge_text_group *groups;
@@ -171,7 +171,7 @@ struct bridge_text_parser {
 #define TEXT_BAD(p, ...)  bridge_fail((p)->error, -EINVAL, (p)->line, __VA_ARGS__)
 #define TEXT_NO_MEMORY(p) bridge_fail((p)->error, -ENOMEM, (p)->line, "out of memory")
 
-/* Length of a text that an error message quotes. */
+/* Maximum length of text quoted in an error message. */
 #define TEXT_SHOWN(n) ((int)((n) < 60 ? (n) : 60))
 
 /* ---- text_line.c: parses lines; functions return 0 or -errno ---- */
@@ -188,7 +188,7 @@ const char *bridge_text_time(const struct bridge_text_parser *p, const char *s, 
 			     double *out);
 int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const char *end,
 			    struct bridge_text_line *out);
-/* A line that starts with '#'; known is false for a comment. */
+/* A line that starts with '#'; known is false if it is just a comment. */
 struct bridge_text_meta {
 	bool known;
 	char what; /* 'H', 'T' or 'U' */
@@ -199,7 +199,7 @@ int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const cha
 
 /* ---- text_family.c ---- */
 
-/* Adds a sample to the current family, or to another one, which becomes the current family. */
+/* Adds a sample to the current family, or to another family, which becomes the current one. */
 int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_text_line *l,
 			      uint32_t shape);
 int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_text_meta *m);

@@ -21,7 +21,7 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* Returns the end of [a-zA-Z_][a-zA-Z0-9_]*, where names may also contain colons. */
+/* Returns the end of [a-zA-Z_][a-zA-Z0-9_]*; with colons, names may also contain colons. */
 static const char *word_end(const char *s, const char *end, bool colons)
 {
 	const char *start = s;
@@ -32,7 +32,7 @@ static const char *word_end(const char *s, const char *end, bool colons)
 	return s;
 }
 
-/* Skips blanks: text 0.0.4 allows any number where OpenMetrics requires one space or none. */
+/* Skips blanks. Text 0.0.4 allows any number where OpenMetrics requires one space or none. */
 static const char *skip_blanks(const struct bridge_text_parser *p, const char *s, const char *end)
 {
 	while (p->format == BRIDGE_TEXT_004 && s < end && is_blank(*s))
@@ -40,7 +40,7 @@ static const char *skip_blanks(const struct bridge_text_parser *p, const char *s
 	return s;
 }
 
-/* Skips a required space. Returns NULL if there is none. */
+/* Skips a mandatory space. Returns NULL if there is none. */
 static const char *skip_space(const struct bridge_text_parser *p, const char *s, const char *end)
 {
 	if (s == end || (*s != ' ' && (p->format == BRIDGE_OPENMETRICS || *s != '\t')))
@@ -48,7 +48,7 @@ static const char *skip_space(const struct bridge_text_parser *p, const char *s,
 	return skip_blanks(p, s + 1, end);
 }
 
-/* Copies text and decodes its escapes: a backslash before a backslash, a quote or "n". */
+/* Copies text and decodes its escapes, which are a backslash before a backslash, a quote or "n". */
 static struct bridge_text unescape_text(struct bridge_text_parser *p, const char *s,
 					const char *end, bool quotes)
 {
@@ -127,7 +127,10 @@ static int read_label(struct bridge_text_parser *p, const char **at, const char 
 	return 0;
 }
 
-/* Parses the labels in braces at *at. name: set if given inside the braces; NULL: not allowed. */
+/*
+ * Parses the labels in braces at *at. name: set if the name is inside the braces; if NULL, that is
+ * not allowed.
+ */
 static int read_labels(struct bridge_text_parser *p, const char **at, const char *end,
 		       struct bridge_text *name, uint32_t *first, uint32_t *count)
 {
@@ -173,7 +176,7 @@ static int read_labels(struct bridge_text_parser *p, const char **at, const char
 
 /* ---- samples ---- */
 
-/* Parses a number followed by a blank or the end. Returns NULL if there is none. */
+/* Parses a number followed by a blank or the end. Returns NULL if there is no number. */
 static const char *read_number(const char *s, const char *end, double *out)
 {
 	s = bridge_number(s, end, out);
@@ -266,7 +269,7 @@ int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const c
 	if (!out->name.n)
 		return TEXT_BAD(p, "malformed name");
 	after = skip_space(p, stop, end);
-	/* After braces, text 0.0.4 needs no space. */
+	/* After braces, text 0.0.4 requires no space. */
 	if (!after && p->format == BRIDGE_TEXT_004 && stop[-1] == '}' && stop < end)
 		after = stop;
 	if (!after)
@@ -315,7 +318,8 @@ int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const cha
 		if (stop - word == 4 && !memcmp(word, kinds[i].word, 4))
 			m->what = kinds[i].what;
 	if (!m->what || (m->what == 'U' && !open_metrics) || (stop < end && !is_blank(*stop)))
-		return open_metrics ? TEXT_BAD(p, "neither HELP, TYPE, UNIT nor EOF") : 0;
+		return open_metrics ? TEXT_BAD(p, "the comment must be HELP, TYPE, UNIT or EOF")
+				    : 0;
 	s = skip_space(p, stop, end);
 	if (s && s < end && *s == '"') {
 		s = read_quoted(p, s, end, &m->name);

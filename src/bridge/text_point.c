@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text_point.c - creates points from the samples of a family that have the same labels. */
+/* text_point.c - creates points from the samples in a family that have the same labels. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/grow.h"
 #include "bridge/text_internal.h"
 
-/* Fails to compile if a type is missing. */
+/* The compiler rejects this if a type is missing. */
 static bool is_simple(enum bridge_type type)
 {
 	switch (type) {
@@ -37,7 +37,7 @@ static bool same_labels(const struct bridge_text_parser *p, const struct bridge_
 							 p->labels + b->labels, b->label_count);
 }
 
-/* Returns the place in the index of a sample's group, or the empty place for a new one. */
+/* Returns the position of a sample's group in the index, or the empty position for a new group. */
 static size_t find_group(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	size_t mask = p->group_index_size - 1, at = s->hash & mask;
@@ -48,7 +48,10 @@ static size_t find_group(const struct bridge_text_parser *p, const struct bridge
 	return at;
 }
 
-/* OpenMetrics: in a group, all samples or none have timestamps, which do not decrease. */
+/*
+ * OpenMetrics: either all samples in a group have timestamps or none do, and timestamps do not
+ * decrease.
+ */
 static int check_order(struct bridge_text_parser *p, const struct bridge_text_sample *before,
 		       const struct bridge_text_sample *s)
 {
@@ -101,7 +104,9 @@ static int make_groups(struct bridge_text_parser *p)
 		size *= 2;
 	if (!base_grow(&p->group_index, &p->group_index_room, size, sizeof(*p->group_index)))
 		return TEXT_NO_MEMORY(p);
-	/* Only use the needed part, so that a large family does not slow down later small ones. */
+	/*
+	 * Use only the needed part, so that a large family does not slow down later small families.
+	 */
 	p->group_index_size = size;
 	memset(p->group_index, 0xff, size * sizeof(*p->group_index));
 	p->group_count = 0;
@@ -114,7 +119,7 @@ static int make_groups(struct bridge_text_parser *p)
 
 struct point {
 	bool sum, count;
-	uint32_t buckets; /* number of buckets; or of quantiles, or states */
+	uint32_t buckets; /* number of buckets, quantiles or states */
 	bool negative;	  /* there are bounds below 0 */
 };
 
@@ -134,7 +139,7 @@ static int add_values(struct bridge_text_parser *p, size_t n)
 	return 0;
 }
 
-/* Stores the value of a sample, for this body and for later ones with its shape. */
+/* Stores the value of a sample, for this body and for later bodies with the same shape. */
 static void put_value(struct bridge_text_parser *p, const struct bridge_text_sample *s, size_t slot,
 		      enum bridge_text_check check)
 {
@@ -145,7 +150,7 @@ static void put_value(struct bridge_text_parser *p, const struct bridge_text_sam
 	p->shape[s->shape].check = (uint8_t)check;
 }
 
-/* The number must be the same in the next body; otherwise, the shape differs. */
+/* The number must be the same in the next body; otherwise the shape is different. */
 static int keep_constant(struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	if (s->shape == NONE)
@@ -179,7 +184,7 @@ static int announce_family(struct bridge_text_parser *p)
 	return 0;
 }
 
-/* The time of a point is that of the group's last sample with a timestamp. */
+/* The time of a point is the timestamp of the group's last sample that has one. */
 static bool is_timely(const struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
 	double time = NAN;
@@ -190,7 +195,7 @@ static bool is_timely(const struct bridge_text_parser *p, const struct bridge_te
 	return bridge_timely(&p->window, time);
 }
 
-/* Returns a new point whose ranges start at the current end of the arrays. */
+/* Returns a new point whose ranges start at the current ends of the arrays. */
 static struct bridge_text_point begin_point(const struct bridge_text_parser *p)
 {
 	return (struct bridge_text_point){.values = (uint32_t)p->flat_count,
@@ -227,7 +232,10 @@ static int add_point(struct bridge_text_parser *p, const struct bridge_text_grou
 	return 0;
 }
 
-/* True if the next sample starts another point: samples with the same timestamp form one. */
+/*
+ * Whether the next sample starts another point, because samples with the same timestamp form one
+ * point.
+ */
 static bool is_last_of_time(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	return s->next != NONE && p->samples[s->next].time > s->time;
@@ -301,7 +309,7 @@ static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct br
 	return 0;
 }
 
-/* Checks a histogram by OpenMetrics' rules. */
+/* Checks a histogram against the OpenMetrics rules. */
 static int check_histogram(struct bridge_text_parser *p, const struct point *t,
 			   const struct bridge_text_bucket *b, double count, double sum)
 {
@@ -380,7 +388,10 @@ static int put_summary(struct bridge_text_parser *p, const struct point *t,
 	return 0;
 }
 
-/* Creates a point of a histogram or summary from the samples of one timestamp. last: it counts. */
+/*
+ * Creates a histogram or summary point from the samples with one timestamp. last: this point
+ * counts.
+ */
 static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_group *g,
 			uint32_t first, bool last)
 {
@@ -435,7 +446,7 @@ static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_g
 	return add_point(p, g, &out);
 }
 
-/* Checks all points of a group, which differ in their timestamps; only the last one counts. */
+/* Checks all points in a group, which differ in their timestamps; only the last one counts. */
 static int bucket_points(struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
 	uint32_t first = g->first, i = first;

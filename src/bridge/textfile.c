@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * textfile.c - publishes the *.prom files of a directory, like node_exporter's textfile collector:
- * each file as it is, together with its modification time. A file that cannot be parsed is left out
+ * textfile.c - publishes the *.prom files in a directory, like node_exporter's textfile collector:
+ * each file as it is, together with its modification time. A file that can't be parsed is omitted
  * completely and counted as an error.
  */
 #include <dirent.h>
@@ -45,7 +45,10 @@ static int is_metrics(const struct dirent *e)
 	return *e->d_name != '.' && n > 5 && !strcmp(e->d_name + n - 5, ".prom");
 }
 
-/* Reads a regular file. Returns its size or -errno. Neither waits for pipes nor follows links. */
+/*
+ * Reads a regular file. Returns its size, or -errno. Does not wait for pipes and does not follow
+ * links.
+ */
 static ssize_t read_all(struct textfile *t, int folder, const char *name, struct stat *st)
 {
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -93,7 +96,7 @@ static bool publish_file(struct textfile *t, int folder, const char *name)
 	int err = n < 0 ? (int)n : 0;
 	char path[PATH_MAX];
 
-	/* The previous body was another file's; its shape does not apply. */
+	/* The previous body was another file's, so its shape does not apply. */
 	bridge_text_forget(t->parser);
 	err = err
 		      ?: bridge_text_read(t->parser, BRIDGE_TEXT_004, t->body, (size_t)n,

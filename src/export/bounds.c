@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bounds.c - computes the "le" bounds of a histogram. For an exponential one the set of bounds
- * depends only on the metric's parameters. If it depended on the observations, it would differ
- * between pods and over time, and sum by (le) would add unlike buckets.
+ * bounds.c - computes the "le" bounds of a histogram. For an exponential histogram the set of
+ * bounds depends only on the metric's parameters. If it depended on the observations, it would
+ * differ between pods and over time, and sum by (le) would add buckets that don't match.
  *
- * The set: the zero threshold; every bound of the finest coarser scale that gives at most
- * EXPORT_TEXT_BOUNDS_MAX bounds; the upper end of the last bucket. Each of them is the bound of an
+ * The set contains the zero threshold, every bound of the finest coarser scale that gives at most
+ * EXPORT_TEXT_BOUNDS_MAX bounds, and the upper end of the last bucket. Each is the bound of an
  * actual bucket, and halving the scale merges buckets in pairs, so all counts are exact.
  */
 #include <errno.h>
@@ -92,8 +92,8 @@ static bool make_exponential(struct export_render *r)
 }
 
 /*
- * For a brief histogram: the bounds 2^-22, 2^-16, 2^-10, 2^-4, 2^2, 2^8 ... within its range, which
- * are the same for all such histograms, except those below its first observation.
+ * For a brief histogram: uses the bounds 2^-22, 2^-16, 2^-10, 2^-4, 2^2, 2^8 ... within its range.
+ * These are the same for all such histograms, except for bounds below the first observation.
  */
 static bool make_brief(struct export_render *r)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * escape.c - escapes UTF-8 names for clients that do not accept them, in the two schemes of
- * prometheus/common, model/metric.go: "underscores" and, where that is ambiguous, "values".
+ * escape.c - escapes UTF-8 names for clients that do not accept them, using the two schemes of
+ * prometheus/common, model/metric.go: "underscores" and, where that would be ambiguous, "values".
  */
 #include <stdio.h>
 #include <string.h>

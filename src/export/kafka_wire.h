@@ -14,7 +14,8 @@ struct export_kafka_header {
 };
 
 /*
- * Sent back: numbers of messages delivered and failed, and of brokers' errors, since the last time.
+ * The reply: numbers of delivered and failed messages, and of broker errors, since the previous
+ * reply.
  */
 struct export_kafka_outcomes {
 	uint32_t delivered[EXPORT_KAFKA_KINDS], failed[EXPORT_KAFKA_KINDS],

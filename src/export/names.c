@@ -2,11 +2,11 @@
 /*
  * names.c - keeps family names distinct. A counter "a" has samples "a_total", a histogram
  * "a_bucket"; a family with such a name would clash (OpenMetrics 1.0, "Suffixes"), so its type is
- * appended: "a_total_gauge". If a family or sample "a" precedes the counter, the counter takes the
- * name of its samples, "a_total".
+ * appended: "a_total_gauge". If a family or sample "a" precedes the counter, the counter takes its
+ * sample name, "a_total".
  *
- * Families come sorted, so a name can clash only with one that is its prefix or that was
- * lengthened. These are few, however many families there are.
+ * Families arrive in sorted order, so a name can clash only with a name that is its prefix or that
+ * was lengthened. There are few of these, however many families there are.
  */
 #include <string.h>
 
@@ -72,8 +72,8 @@ static bool has_clash(const struct export_render *r)
 #define LONGER_MAX (sizeof("_gaugehistogram") - 1)
 
 /*
- * Lengthens a name that is already used. A counter gets the suffix of its samples, so that these
- * keep their names; any other family gets its type. Returns a pointer to the NUL.
+ * Lengthens a name that is already used. A counter gets its sample suffix, so that its samples keep
+ * their names; any other family gets its type. Returns a pointer to the NUL.
  */
 static char *lengthen_name(struct export_render *r, char *end)
 {
@@ -85,7 +85,7 @@ static char *lengthen_name(struct export_render *r, char *end)
 
 /* ---- UTF-8 names for clients that do not accept them ---- */
 
-/* Whether the source has a family with this name, or one whose samples look like it. */
+/* Whether the source has a family with this name, or a family whose sample names look like it. */
 static bool is_there(const struct export_render *r, const char *name)
 {
 	char other[EXPORT_SHOWN_NAME_MAX + 16];
@@ -131,8 +131,8 @@ static bool note_escaped(struct export_render *r, uint64_t hash)
 }
 
 /*
- * Uses this name if the name and that of its samples are not used yet. last: the name is in the
- * final form, which is unique unless a publisher chose it for another family.
+ * Uses this name if neither it nor its sample name is used yet. last: the name is in the final
+ * form, which is unique unless a publisher chose it for another family.
  */
 static bool take_escaped(struct export_render *r, const char *name, bool last)
 {
@@ -175,9 +175,7 @@ static bool escape_name(struct export_render *r)
 	return take_escaped(r, name, true);
 }
 
-/*
- * Keeps lengthened and escaped names apart. Returns false if the name is that of an escaped family.
- */
+/* Keeps lengthened and escaped names apart. Returns false if an escaped family has this name. */
 static bool keep_from_escaped(struct export_render *r)
 {
 	char sample[EXPORT_SHOWN_NAME_MAX + 16];
@@ -207,7 +205,7 @@ static bool take_name(struct export_render *r)
 		if (!r->utf8 && r->source.has_family)
 			return escape_name(r);
 	}
-	/* Drop names that are neither a prefix of this one nor sorted after it. */
+	/* Drop names that are neither a prefix of this name nor sorted after it. */
 	for (size_t i = 0; i < r->reserved_count; i++) {
 		const struct export_reserved *other = &r->reserved[i];
 

@@ -26,12 +26,12 @@ static bool reserve_room(struct export_native *n, size_t buckets)
 
 /*
  * Encodes the non-empty buckets in spans. A gap of up to two empty buckets takes less space as
- * zeroes than as a new span. The overflow bucket gets the first index above all others, because its
+ * zeros than as a new span. The overflow bucket gets the first index above all others, because its
  * upper end is unknown.
  */
 bool export_native_make(struct export_native *n, const struct export_native_buckets *b)
 {
-	/* schemas end at 8: merge groups of 2^merge buckets */
+	/* the highest schema is 8: merge groups of 2^merge buckets */
 	int merge = b->scale > 8 ? b->scale - 8 : 0;
 	uint64_t before = 0, count;
 	int64_t next = 0, at;

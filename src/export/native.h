@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * native.h - exponential buckets in the sparse form of Prometheus' native histograms: spans of
- * adjacent buckets and differences of counts. The messages of a scrape
- * (io.prometheus.client.Histogram) and of remote write (prometheus.Histogram) have the same fields
- * with different field numbers.
+ * native.h - exponential buckets in the sparse form used by Prometheus' native histograms: spans of
+ * adjacent buckets and differences between counts. The scrape message
+ * (io.prometheus.client.Histogram) and the remote write message (prometheus.Histogram) have the
+ * same fields with different field numbers.
  */
 #ifndef SL_EXPORT_NATIVE_H
 #define SL_EXPORT_NATIVE_H
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct export_native_span {
-	/* distance from the end of the previous span; for the first span the index itself */
+	/* distance from the end of the previous span; for the first span, the index itself */
 	int64_t offset;
 	uint64_t length;
 };

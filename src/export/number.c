@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * number.c - shortest decimals by R. Giulietti's Schubfach ("The Schubfach way to render doubles",
- * 2020): uses three products with a 126-bit power of ten, without a loop or fallback.
+ * 2020), which uses three products with a 126-bit power of ten, without a loop or a fallback.
  */
 #include "export/number.h"
 
@@ -23,10 +23,10 @@ static const uint64_t pow10_u64[20] = {
 #include "tens.inc"
 };
 
-/* Returns the number of decimal digits of v; 1 for 0. */
+/* Returns the number of decimal digits of v, which is 1 for 0. */
 static inline unsigned int digits_of(uint64_t v)
 {
-	/* 1233 / 4096 approximates log10(2); the guess is exact or one too large */
+	/* 1233 / 4096 approximates log10(2); the guess is exact or one too high */
 	unsigned int bits = 64 - (unsigned int)__builtin_clzll(v | 1);
 	unsigned int guess = bits * 1233 >> 12;
 
@@ -75,8 +75,8 @@ static const struct {
 };
 
 /*
- * floor(log10(2^e)), floor(log10(3/4 * 2^e)), floor(log2(10^e)): exact for every exponent of a
- * double.
+ * floor(log10(2^e)), floor(log10(3/4 * 2^e)) and floor(log2(10^e)) are exact for every exponent of
+ * a double.
  */
 static inline int log10_of_pow2(int e)
 {
@@ -116,7 +116,7 @@ uint64_t export_shortest(double v, int *exponent)
 	c = biased ? fraction | 1ull << 52 : fraction;
 	q = (biased ? biased : 1) - 1075;
 	odd = c & 1; /* the interval of an even significand includes its ends */
-	/* just below a power of 2, doubles are closer together */
+	/* doubles are closer together just below a power of 2 */
 	closer = fraction == 0 && biased > 1;
 
 	/*
@@ -133,7 +133,7 @@ uint64_t export_shortest(double v, int *exponent)
 		upper = round_to_odd(high, low, (4 * c + 2) << h) - odd;
 	}
 	s = vb / 4;
-	if (s >= 10) { /* try with one digit less */
+	if (s >= 10) { /* try with one digit fewer */
 		uint64_t tens = s / 10;
 		bool down = lower <= 40 * tens, up = 40 * tens + 40 <= upper;
 
@@ -188,7 +188,7 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 		*p++ = first < 0 ? '-' : '+';
 		first = first < 0 ? -first : first;
 		if (first < 10)
-			/* the exponent has at least two digits, like in printf and Go */
+			/* the exponent has at least two digits, as in printf and Go */
 			*p++ = '0';
 		return export_print_u64(p, (uint64_t)first);
 	}

@@ -14,18 +14,18 @@
 char *export_print_u64(char *p, uint64_t v);
 char *export_print_i64(char *p, int64_t v);
 
-/* Formats a sample's value: "42", "0.1", "1.5e-09", "1e+300", "NaN", "+Inf", "-Inf". */
+/* Formats a sample value: "42", "0.1", "1.5e-09", "1e+300", "NaN", "+Inf", "-Inf". */
 char *export_print_f64(char *p, double v);
 
 /*
- * Formats a bucket's bound like Go, because readers compare "le" as a string: with an exponent from
- * 1e+06 on and below 0.0001. If point is set, the text has a "." or an exponent, as OpenMetrics
- * requires ("1.0").
+ * Formats a bucket bound like Go, because readers compare "le" as a string: with an exponent at
+ * 1e+06 and above, and below 0.0001. If point is set, the text has a "." or an exponent, as
+ * OpenMetrics requires ("1.0").
  */
 char *export_print_bound(char *p, double v, bool point);
 
 /*
- * Returns the shortest decimal that reads back as v, which must be finite and > 0: v is digits *
+ * Returns the shortest decimal that reads back as v, which must be finite and > 0. v is digits *
  * 10^exponent.
  */
 uint64_t export_shortest(double v, int *exponent);

@@ -2,23 +2,24 @@
 /*
  * The messages (opentelemetry/proto: collector/trace/v1, trace/v1, resource/v1, common/v1):
  *
- *	ExportTraceServiceRequest { repeated ResourceSpans resource_spans = 1; }
- *	ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
- *	Resource { repeated KeyValue attributes = 1; }
- *	ScopeSpans { InstrumentationScope scope = 1; repeated Span spans = 2; }
- *	InstrumentationScope { string name = 1; string version = 2; }
- *	Span { bytes trace_id = 1; bytes span_id = 2; bytes parent_span_id = 4; string name = 5;
- *	       SpanKind kind = 6; fixed64 start_time_unix_nano = 7; fixed64 end_time_unix_nano = 8;
- *	       repeated KeyValue attributes = 9; Status status = 15; fixed32 flags = 16; }
- *	Status { string message = 2; StatusCode code = 3; }
- *	KeyValue { string key = 1; AnyValue value = 2; }
- *	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
- *	           double double_value = 4; }
+ * 	ExportTraceServiceRequest { repeated ResourceSpans resource_spans = 1; }
+ * 	ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
+ * 	Resource { repeated KeyValue attributes = 1; }
+ * 	ScopeSpans { InstrumentationScope scope = 1; repeated Span spans = 2; }
+ * 	InstrumentationScope { string name = 1; string version = 2; }
+ * 	Span { bytes trace_id = 1; bytes span_id = 2; bytes parent_span_id = 4; string name = 5;
+ *                SpanKind kind = 6; fixed64 start_time_unix_nano = 7; fixed64 end_time_unix_nano =
+ *                8;
+ * 	       repeated KeyValue attributes = 9; Status status = 15; fixed32 flags = 16; }
+ * 	Status { string message = 2; StatusCode code = 3; }
+ * 	KeyValue { string key = 1; AnyValue value = 2; }
+ * 	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
+ * 	           double double_value = 4; }
  *
- * Concatenated requests are one request, which is how a batch is made. The answer:
+ * Concatenated requests form one request, which is how a batch is built. The answer:
  *
- *	ExportTraceServiceResponse { ExportTracePartialSuccess partial_success = 1; }
- *	ExportTracePartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
+ * 	ExportTraceServiceResponse { ExportTracePartialSuccess partial_success = 1; }
+ * 	ExportTracePartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
  */
 #include <endian.h>
 #include <errno.h>
@@ -43,7 +44,7 @@ struct export_otlp {
 	uint8_t *batch;
 	size_t bytes, room;
 	uint64_t items;
-	bool plain; /* the receiver does not accept gzip; only used by push's thread */
+	bool plain; /* the receiver does not accept gzip; used only by push's thread */
 	/* Buffer for one message. */
 	uint8_t *buffer;
 	size_t size;
@@ -51,7 +52,7 @@ struct export_otlp {
 	uint64_t spans, dropped_memory, known;
 };
 
-/* ---- protobuf: each function appends at p; export_otlp_spans() has reserved the room ---- */
+/* ---- protobuf: each function appends at p, where export_otlp_spans() has reserved room ---- */
 
 static uint8_t *put_attr(uint8_t *p, unsigned int field, const struct export_otlp_attr *a)
 {
@@ -178,7 +179,7 @@ void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *res
 	o->items += n;
 }
 
-/* ---- answers, and requests that were accepted ---- */
+/* ---- answers, and accepted requests ---- */
 
 struct otlp_read_reader {
 	const uint8_t *at, *end;
@@ -187,7 +188,7 @@ struct otlp_read_reader {
 struct otlp_read_field {
 	uint64_t number, value;
 	enum export_pb_wire wire;
-	struct otlp_read_reader in; /* contents of a field of type PB_LENGTH */
+	struct otlp_read_reader in; /* contents of a PB_LENGTH field */
 };
 
 static bool read_varint(struct otlp_read_reader *r, uint64_t *value)
@@ -202,8 +203,8 @@ static bool read_varint(struct otlp_read_reader *r, uint64_t *value)
 }
 
 /*
- * Reads the next field; a truncated one ends with the data. Returns false at the end, or if it is
- * not protobuf.
+ * Reads the next field; a truncated field ends where the data ends. Returns false at the end, or if
+ * the data is not protobuf.
  */
 static bool read_field(struct otlp_read_reader *r, struct otlp_read_field *f)
 {
@@ -277,7 +278,7 @@ uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_
 	return rejected;
 }
 
-/* Records that the receiver has this trace; the next process can then skip it. */
+/* Records that the receiver has this trace, so that the next process can skip it. */
 static void remember_trace(void *arg, uint64_t trace_hi, uint64_t trace_lo)
 {
 	struct export_otlp *o = arg;
@@ -317,7 +318,7 @@ static const char *const gzip[] = {"Content-Encoding: gzip", NULL};
 static const char *const no_gzip[] = {"Content-Encoding:", NULL};
 
 /*
- * Compresses the body as one gzip member. Leaves it unchanged without memory or if the receiver
+ * Compresses the body as one gzip member. Leaves it unchanged if out of memory or if the receiver
  * does not accept gzip.
  */
 static bool pack_body(void *arg, struct export_push_try *t)
@@ -361,7 +362,7 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 	return EXPORT_PUSH_AGAIN;
 }
 
-/* ---- the whole ---- */
+/* ---- public functions ---- */
 
 struct export_otlp *export_otlp_new(const char *url, const char *config, const char *sent,
 				    char *error, size_t error_bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * otlp.h - sends spans to an OTLP/HTTP 1.x receiver in protobuf
- * (https://opentelemetry.io/docs/specs/otlp/) through push.h: the caller never waits, and spans
+ * (https://opentelemetry.io/docs/specs/otlp/) through push.h. The caller never waits, and spans
  * that the receiver does not accept are counted. Independent of where spans come from.
  */
 #ifndef SL_EXPORT_OTLP_H
@@ -26,16 +26,16 @@ struct export_otlp_attr {
 };
 
 struct export_otlp_span {
-	uint64_t trace_hi, trace_lo, span_id, parent_id; /* parent_id 0: none */
+	uint64_t trace_hi, trace_lo, span_id, parent_id; /* a parent_id of 0 means no parent */
 	uint64_t start_ns, end_ns;
 	uint32_t kind;	 /* values of opentelemetry.proto.trace.v1: 1 internal, 2 server, ... */
-	uint32_t status; /* 0: unset, 1: ok, 2: error */
+	uint32_t status; /* 0 means unset, 1 ok, 2 error */
 	uint32_t flags;	 /* trace flags and EXPORT_OTLP_... */
 	const char *name, *message;
 	const struct export_otlp_attr *attrs;
 	size_t attr_count;
 };
-/* EXPORT_OTLP_IS_REMOTE tells whether the parent is in another process */
+/* EXPORT_OTLP_IS_REMOTE states whether the parent is in another process */
 #define EXPORT_OTLP_HAS_REMOTE 0x100u
 #define EXPORT_OTLP_IS_REMOTE  0x200u
 
@@ -49,20 +49,20 @@ struct export_otlp_stats {
 struct export_otlp;
 
 /*
- * url: /v1/traces is appended if it has no path. config: file of http/client.h, or NULL. sent: file
- * of sent traces (sent.h), or NULL. Returns NULL with errno and one line in error.
+ * url: if it has no path, /v1/traces is appended. config: settings file of http/client.h, or NULL.
+ * sent: file of sent traces (sent.h), or NULL. Returns NULL with errno and one line in error.
  */
 struct export_otlp *export_otlp_new(const char *url, const char *config, const char *sent,
 				    char *error, size_t error_bytes);
 /*
- * Adds spans of one resource with its attributes ("service.name", ...). Only one thread may call
- * this and the functions below, except for statistics. Never waits.
+ * Adds spans of one resource, which has attributes ("service.name", ...). Only one thread may call
+ * this function and the functions below, except for statistics. Never waits.
  */
 void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *resource,
 		       size_t resource_count, const struct export_otlp_span *spans, size_t n);
 /*
- * Returns true, and counts the trace, if the receiver already accepted it from this process or its
- * predecessor, so that it need not be sent again.
+ * Returns true, and counts the trace, if the receiver has already accepted it from this process or
+ * its predecessor, so that it need not be sent again.
  */
 bool export_otlp_known(struct export_otlp *o, uint64_t trace_hi, uint64_t trace_lo);
 /*
@@ -72,20 +72,20 @@ bool export_otlp_known(struct export_otlp *o, uint64_t trace_hi, uint64_t trace_
 bool export_otlp_certain(const struct export_otlp *o);
 /* Sends the current batch. */
 void export_otlp_flush(struct export_otlp *o);
-/* Any thread. */
+/* Any thread may call it. */
 void export_otlp_stats(struct export_otlp *o, struct export_otlp_stats *out);
 /* NULL is ignored. */
 void export_otlp_free(struct export_otlp *o, uint64_t linger_ns);
 
-/* ---- reading OTLP: untrusted answers of receivers, and our own requests ---- */
+/* ---- reading OTLP: untrusted answers from receivers, and our own requests ---- */
 
 /*
- * Returns the number of spans that the receiver rejected from an accepted request; 0 also if the
- * answer is malformed or truncated before that field. why receives the reason or a warning, which
- * may contain any bytes except NUL; unchanged if the answer has none.
+ * Returns the number of spans that the receiver rejected from an accepted request; 0 if the answer
+ * is malformed or truncated before that field. why receives the reason or a warning, which may
+ * contain any bytes except NUL; it is unchanged if the answer has neither.
  */
 uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_t why_bytes);
-/* Calls fn for each trace of a request, once per run of consecutive spans. */
+/* Calls fn for each trace in a request, once per run of consecutive spans. */
 void export_otlp_traces(const void *request, size_t bytes,
 			void (*fn)(void *arg, uint64_t trace_hi, uint64_t trace_lo), void *arg);
 

@@ -30,7 +30,7 @@ static inline uint8_t *export_pb_varint(uint8_t *p, uint64_t v)
 	return p;
 }
 
-/* Encoding of sint32 and sint64. */
+/* Encodes sint32 and sint64. */
 static inline uint64_t export_pb_zigzag(int64_t v)
 {
 	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
@@ -62,7 +62,7 @@ static inline uint8_t *export_pb_f64(uint8_t *p, unsigned int field, double v)
 	return (uint8_t *)mempcpy(export_pb_tag(p, field, PB_FIXED64), &v, 8);
 }
 
-/* Writes the head of a field of n bytes, which the caller appends. */
+/* Writes the head of a field with n bytes, which the caller appends. */
 static inline uint8_t *export_pb_head(uint8_t *p, unsigned int field, size_t n)
 {
 	return export_pb_varint(export_pb_tag(p, field, PB_LENGTH), n);
@@ -79,9 +79,9 @@ static inline uint8_t *export_pb_string(uint8_t *p, unsigned int field, const ch
 }
 
 /*
- * A nested message whose length is not known in advance. export_pb_open() leaves `guess` bytes for
- * the length and returns the start of the body. export_pb_close() writes the length, and moves the
- * body if the guess was wrong. Reserve 9 bytes more than the guess.
+ * Functions for a nested message whose length is not known in advance. export_pb_open() leaves
+ * `guess` bytes for the length and returns the start of the body. export_pb_close() writes the
+ * length, and moves the body if the guess was wrong. Reserve 9 bytes more than the guess.
  */
 static inline uint8_t *export_pb_open(uint8_t *p, unsigned int field, size_t guess)
 {

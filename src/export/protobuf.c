@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * protobuf.c - io.prometheus.client.MetricFamily messages, each preceded by its length. A large
- * family is split into several messages of the same name, which readers accept; otherwise the
- * renderer would have to hold the whole family before it knows the length.
+ * family is split into several messages with the same name, which readers accept; otherwise the
+ * renderer would have to hold the whole family before knowing its length.
  *
- * The schema is tests/support/metrics.proto; field numbers are those of Prometheus' client model.
- * Exponential histograms are sent as native ones.
+ * The schema is tests/support/metrics.proto; field numbers are taken from Prometheus' client model.
+ * Exponential histograms are sent as native histograms.
  */
 #include <errno.h>
 #include <math.h>
@@ -26,8 +26,8 @@ static bool reserve_bytes(struct export_render *r, size_t n)
 }
 
 /*
- * These append a field to the message, in reserved room. The message may move when it grows, so
- * positions in it are offsets.
+ * These functions append a field to the message, in reserved room. The message may move when it
+ * grows, so positions in it are stored as offsets.
  */
 
 static inline uint8_t *message_at(const struct export_render *r)
@@ -173,8 +173,8 @@ static bool classic_bucket(struct export_render *r, uint64_t cumulative, double 
 }
 
 /*
- * Counts are cumulative. Readers derive the last bucket from the count, so it is sent only with an
- * exemplar.
+ * Counts are cumulative. Readers derive the last bucket from the count, so it is sent only if it
+ * has an exemplar.
  */
 static bool classic_histogram(struct export_render *r)
 {
@@ -347,7 +347,7 @@ static void begin_family(struct export_render *r)
 	r->phase = EXPORT_PHASE_SERIES;
 }
 
-/* Emits the message, preceded by its length, and starts another one with the same head. */
+/* Emits the message, preceded by its length, and starts another message with the same head. */
 static void flush_message(struct export_render *r)
 {
 	size_t n = r->message_bytes - HEAD_ROOM, length = export_pb_varint_bytes(n);

@@ -43,8 +43,8 @@ static bool is_taken(const struct export_label *sorted, size_t n, const char *ke
 }
 
 /*
- * Escapes a label's key into the buffer at `to`, which is large enough. The result differs from the
- * keys of the n others. Returns the end.
+ * Escapes a label key into the buffer at `to`, which is large enough. The result differs from the
+ * keys of the n other labels. Returns the end.
  */
 static char *escape_key(char *to, const char *key, const struct export_label *others, size_t n)
 {
@@ -57,7 +57,10 @@ static char *escape_key(char *to, const char *key, const struct export_label *ot
 	return end + 1;
 }
 
-/* Escapes the keys of n labels, the first of which is the metric name. Returns NULL with ENOMEM. */
+/*
+ * Escapes the keys of n labels, the first of which is the metric name. Returns NULL with errno
+ * ENOMEM.
+ */
 static char *escape_keys(struct export_label *l, size_t n)
 {
 	size_t bytes = 1;
@@ -98,8 +101,8 @@ uint8_t *export_labels_put(uint8_t *p, const struct export_label *l, size_t n)
 }
 
 /*
- * Makes a series with its labels in order and, unless longer is NULL, once more with the longer
- * form of the name.
+ * Creates a series with its labels in order. Unless longer is NULL, the labels follow once more
+ * with the longer form of the name.
  */
 static struct export_remote_series *series_of(struct export_label *l, size_t n, const char *longer)
 {

@@ -2,17 +2,17 @@
 /*
  * The messages of version 2.0 (io/prometheus/write/v2/types.proto):
  *
- *	Request    { repeated string symbols = 4; repeated TimeSeries timeseries = 5; }
- *	TimeSeries { repeated uint32 labels_refs = 1; repeated Sample samples = 2;
- *		     repeated Histogram histograms = 3; repeated Exemplar exemplars = 4;
- *		     Metadata metadata = 5; int64 created_timestamp = 6; }
- *	Sample     { double value = 1; int64 timestamp = 2; int64 start_timestamp = 3; }
- *	Exemplar   { repeated uint32 labels_refs = 1; double value = 2; int64 timestamp = 3; }
- *	Metadata   { MetricType type = 1; uint32 help_ref = 3; uint32 unit_ref = 4; }
- *	Histogram  as in 1.0, and int64 start_timestamp = 17
+ * 	Request    { repeated string symbols = 4; repeated TimeSeries timeseries = 5; }
+ * 	TimeSeries { repeated uint32 labels_refs = 1; repeated Sample samples = 2;
+ * 		     repeated Histogram histograms = 3; repeated Exemplar exemplars = 4;
+ * 		     Metadata metadata = 5; int64 created_timestamp = 6; }
+ * 	Sample     { double value = 1; int64 timestamp = 2; int64 start_timestamp = 3; }
+ * 	Exemplar   { repeated uint32 labels_refs = 1; double value = 2; int64 timestamp = 3; }
+ * 	Metadata   { MetricType type = 1; uint32 help_ref = 3; uint32 unit_ref = 4; }
+ * 	Histogram  as in 1.0, and int64 start_timestamp = 17
  *
- * Receivers up to release candidate 3 of the specification read created_timestamp, later ones
- * start_timestamp; each ignores the other.
+ * Receivers up to release candidate 3 of the specification read created_timestamp and later
+ * receivers read start_timestamp; each ignores the other field.
  */
 #include "export/remote_v2.h"
 
@@ -32,10 +32,10 @@ struct buffer {
 	size_t bytes, room;
 };
 
-/* A string of this or an earlier request. */
+/* A string used in this or an earlier request. */
 struct symbol {
 	struct base_node node;
-	uint64_t request; /* last request that contains it, as number `number` */
+	uint64_t request; /* last request that contains the string, as symbol `number` */
 	uint32_t number, bytes;
 	uint8_t text[];
 };

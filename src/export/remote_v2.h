@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * remote_v2.h - builds a request of version 2.0 of remote write
+ * remote_v2.h - builds a remote write request of version 2.0
  * (https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/), series by series. Single-threaded.
  */
 #ifndef SL_EXPORT_REMOTE_V2_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Metadata of a family. type: as in message Metadata (remote_v2.c). */
+/* Metadata of a family. type: value as in the message Metadata (remote_v2.c). */
 struct export_remote_v2_meta {
 	const char *help, *unit;
 	uint8_t type;
@@ -22,13 +22,13 @@ struct export_remote_v2 *export_remote_v2_new(void);	/* returns NULL if out of m
 void export_remote_v2_free(struct export_remote_v2 *v); /* NULL is ignored */
 
 /*
- * Starts a series. labels: Label messages of version 1.0 in field 1, sorted. created_ms 0: not
- * known.
+ * Starts a series. labels: Label messages of version 1.0 in field 1, sorted. created_ms: 0 means
+ * not known.
  */
 void export_remote_v2_begin(struct export_remote_v2 *v, const uint8_t *labels, size_t label_bytes,
 			    int64_t created_ms);
 void export_remote_v2_sample(struct export_remote_v2 *v, int64_t ms, double value);
-/* message: a Histogram of version 1.0. */
+/* message: a Histogram message of version 1.0. */
 void export_remote_v2_histogram(struct export_remote_v2 *v, const uint8_t *message, size_t bytes);
 /* labels: as for export_remote_v2_begin(). */
 void export_remote_v2_exemplar(struct export_remote_v2 *v, const uint8_t *labels,
@@ -39,9 +39,9 @@ void export_remote_v2_end(struct export_remote_v2 *v, const struct export_remote
 /* Returns the size of the request so far. */
 size_t export_remote_v2_bytes(const struct export_remote_v2 *v);
 /*
- * Takes the request, whose series must have ended, and starts the next one. *items: number of
+ * Takes the request, whose series must be complete, and starts the next one. *items: number of
  * samples, histograms and exemplars, which the receiver should report. Free the result with free().
- * NULL: out of memory.
+ * Returns NULL if out of memory.
  */
 uint8_t *export_remote_v2_take(struct export_remote_v2 *v, size_t *bytes, uint64_t *items);
 

@@ -35,7 +35,7 @@
 #define REQUEST_MAX (4u << 20) /* size before compression, because receivers have limits */
 #define POINTS_MAX  10000u     /* points per message of one series */
 #define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
-/* interval after which a receiver of 1.0 is offered 2.0 again */
+/* interval after which a receiver that uses 1.0 is offered 2.0 again */
 #define AGAIN_NS 3600000000000ull
 
 struct export_remote_meta {
@@ -44,15 +44,12 @@ struct export_remote_meta {
 	char text[];
 };
 
-/*
- * Header of a queued body; the request follows in each version that was encoded, in the order of
- * bytes[].
- */
+/* Header of a queued body. The request follows in each encoded version, in the order of bytes[]. */
 #define REQUEST_MAGIC 0x31575253u /* "SRW1" */
 struct queued_request {
 	uint32_t magic;
-	uint32_t bytes[2]; /* compressed sizes of versions 1.0 and 2.0; 0: not encoded */
-	uint32_t items_2;  /* number of items that a receiver of 2.0 should report */
+	uint32_t bytes[2]; /* compressed sizes of versions 1.0 and 2.0; 0 means not encoded */
+	uint32_t items_2;  /* number of items that a 2.0 receiver should report */
 };
 
 struct export_remote_write {
@@ -63,18 +60,18 @@ struct export_remote_write {
 	struct base_table metas;
 	/* Used only by push's thread. */
 	uint64_t again_ns; /* time at which 2.0 is tried again */
-	bool spoke_2;	   /* the receiver has answered in 2.0 */
+	bool spoke_2;	   /* the receiver has answered with version 2.0 */
 	/*
-	 * The request under construction: v2 for version 2.0, or NULL; at and the fields after it
-	 * for 1.0.
+	 * The request under construction. v2: for version 2.0, or NULL; at and the following
+	 * fields: for version 1.0.
 	 */
 	struct export_remote_v2 *v2;
 	const struct export_remote_v2_meta *open_meta; /* metadata of the open series */
 	bool is_open;
-	uint64_t batch, opened; /* numbers of the current request and of the open series */
+	uint64_t batch, opened; /* numbers of the current request and the open series */
 	uint8_t *at;
 	size_t bytes, room;
-	uint64_t samples, items; /* items also includes exemplars */
+	uint64_t samples, items; /* items also counts exemplars */
 	/* Written by the caller's thread, read by any thread. */
 	uint64_t taken, same_ms, clashing, dropped_memory, exemplars, long_exemplars, before;
 	uint64_t fallbacks, version; /* written by push's thread */
@@ -99,7 +96,8 @@ static void end_series(struct export_remote_write *w)
 }
 
 /*
- * Compresses a request to `to`, which must be large enough. Returns the compressed size; 0: failed.
+ * Compresses a request to `to`, which must be large enough. Returns the compressed size, or 0 on
+ * failure.
  */
 static uint32_t pack_request(const uint8_t *from, size_t bytes, uint8_t *to)
 {
@@ -110,7 +108,9 @@ static uint32_t pack_request(const uint8_t *from, size_t bytes, uint8_t *to)
 		       : 0;
 }
 
-/* Builds the body to be queued, with each version that may be sent. NULL: out of memory. */
+/*
+ * Builds the body to be queued, with each version that may be sent. Returns NULL if out of memory.
+ */
 static uint8_t *make_body(struct export_remote_write *w, size_t *bytes)
 {
 	struct queued_request r = {.magic = REQUEST_MAGIC};
@@ -159,9 +159,9 @@ void export_remote_write_flush(struct export_remote_write *w)
 }
 
 /*
- * Starts n bytes of a series in the request. Version 2.0 allows each series only once per
- * request; a series that was already completed therefore starts a new request. Returns false if out
- * of memory.
+ * Reserves n bytes for a series in the request. Version 2.0 allows each series only once per
+ * request, so a series that was already completed starts a new request. Returns false if out of
+ * memory.
  */
 static bool begin_series(struct export_remote_write *w, struct export_remote_series *s, size_t n)
 {
@@ -183,14 +183,14 @@ static bool begin_series(struct export_remote_write *w, struct export_remote_ser
 	return true;
 }
 
-/* Ends a series at `end` in the request of version 1.0, if that version may be sent. */
+/* Ends a series at `end` in the 1.0 request, if version 1.0 may be sent. */
 static void end_v1(struct export_remote_write *w, const uint8_t *end)
 {
 	if (w->protocol != EXPORT_REMOTE_2)
 		w->bytes = (size_t)(end - w->at);
 }
 
-/* ---- metadata, which only 2.0 has ---- */
+/* ---- metadata, which only version 2.0 has ---- */
 
 static const uint8_t types[] = {
 	[EXPORT_FAMILY_COUNTER] = 1, [EXPORT_FAMILY_BARE_COUNTER] = 1,
@@ -223,14 +223,14 @@ const struct export_remote_meta *export_remote_write_meta(struct export_remote_w
 	return m;
 }
 
-/* Returns the time of the last sample of a series that a receiver has, or may have. */
+/* Returns the time of the last sample of a series that the receiver has, or may have. */
 static int64_t last_of(const struct export_remote_write *w, const struct export_remote_series *s)
 {
 	return BASE_MAX(s->last_ms, w->floor_ms);
 }
 
 /*
- * Counts n skipped samples. `before` of them are older than the last sample of an earlier process.
+ * Counts n skipped samples, `before` of which are older than the last sample of an earlier process.
  */
 static void count_skipped(struct export_remote_write *w, uint64_t n, uint64_t before)
 {
@@ -239,7 +239,7 @@ static void count_skipped(struct export_remote_write *w, uint64_t n, uint64_t be
 		return;
 	relaxed_bump(w->before, before);
 	base_log_limited(BASE_WARN, "remote-write",
-			 "samples are not sent, as the queue has later ones of an earlier process: "
+			 "samples are not sent, because an earlier process queued later samples: "
 			 "the clock went back samples=%llu",
 			 (unsigned long long)before);
 }
@@ -256,7 +256,10 @@ static void count_taken(struct export_remote_write *w, struct export_remote_seri
 		export_remote_write_flush(w);
 }
 
-/* Appends at most POINTS_MAX points, skipping those not later than the series' last one. */
+/*
+ * Appends at most POINTS_MAX points, skipping points that are not later than the series' last
+ * point.
+ */
 static void put_points(struct export_remote_write *w, struct export_remote_series *s,
 		       const struct export_remote_point *point, size_t n)
 {
@@ -346,7 +349,7 @@ void export_remote_write_points(struct export_remote_write *w, struct export_rem
 
 /* ---- exemplars ---- */
 
-/* Only exemplars without a time are compared with the previous one by hash. */
+/* Only exemplars without a timestamp are compared with the previous exemplar by hash. */
 static uint64_t hash_of(const struct export_exemplar *e)
 {
 	uint64_t hash = base_hash(1, &e->value, sizeof(e->value));
@@ -370,7 +373,9 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	if (s->clashes || s->last_ms == INT64_MIN || ms <= s->exemplar_ms ||
 	    (hash && hash == s->exemplar))
 		return;
-	/* A histogram is not sent twice; the exemplar is kept and sent with the next one. */
+	/*
+	 * A histogram is not sent twice, so the exemplar is kept and sent with the next histogram.
+	 */
 	if (w->v2 && s->native && s->opened != w->opened)
 		return;
 	for (size_t i = 0; i < n; i++)
@@ -404,7 +409,7 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	relaxed_bump(w->exemplars, 1);
 }
 
-/* ---- ends ---- */
+/* ---- ends of series ---- */
 
 void export_remote_write_end(struct export_remote_write *w, struct export_remote_series *s,
 			     int64_t ns)
@@ -505,8 +510,8 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 		return usual;
 	}
 	/*
-	 * A receiver that supports 2.0 reports errors in the samples with 400; other receivers
-	 * can't parse the request.
+	 * A receiver that supports 2.0 answers 400 to report errors in the samples; other receivers
+	 * answer 400 because they can't parse the request.
 	 */
 	if (w->protocol == EXPORT_REMOTE_AUTO && read_request(t->body, t->bytes, &r) &&
 	    r.bytes[0] &&
@@ -516,15 +521,17 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 		relaxed_bump(w->fallbacks, 1);
 		w->again_ns = base_now_ns() + AGAIN_NS;
 		base_logf(BASE_INFO, "remote-write",
-			  "the receiver does not have version 2.0: sending 1.0 status=%ld", status);
+			  "the receiver does not support version 2.0: sending 1.0 status=%ld",
+			  status);
 		return EXPORT_PUSH_AGAIN;
 	}
 	if (usual == EXPORT_PUSH_DONE) {
 		*rejected = t->items;
-		base_log_limited(BASE_WARN, "remote-write",
-				 "the receiver does not say what it wrote of version 2.0: give "
-				 "--remote-protocol 1.0 status=%ld",
-				 status);
+		base_log_limited(
+			BASE_WARN, "remote-write",
+			"the receiver does not report what it wrote with version 2.0: give "
+			"--remote-protocol 1.0 status=%ld",
+			status);
 	}
 	return usual;
 }

@@ -82,8 +82,8 @@ bool export_render_grow(struct export_render *r, void *p, size_t *room, size_t c
 }
 
 /*
- * Used when the caller's buffer is too small. The spill buffer is always empty when a piece is
- * started.
+ * Called when the caller's buffer is too small. The spill buffer is always empty when a piece
+ * starts.
  */
 char *export_render_room_slow(struct export_render *r, size_t n)
 {
@@ -129,7 +129,7 @@ ssize_t export_render_read(struct export_render *r, char *buf, size_t max)
 			r->error = errno ? -errno : -ENOMEM;
 		r->phase = EXPORT_PHASE_FAMILY;
 	}
-	/* Return an error immediately; output before it is useless. */
+	/* Return an error immediately, because output before it is useless. */
 	while (r->out < r->end && !r->error && r->phase != EXPORT_PHASE_END) {
 		if (r->format == EXPORT_FORMAT_PROTOBUF)
 			export_protobuf_step(r);
@@ -141,7 +141,7 @@ ssize_t export_render_read(struct export_render *r, char *buf, size_t max)
 	return r->out - buf;
 }
 
-/* ---- labels that differ from the source's ---- */
+/* ---- label keys that differ from the source's keys ---- */
 
 char *export_render_escape(char *p, const char *s, bool quotes)
 {
@@ -163,9 +163,10 @@ static bool is_another(const struct export_render *r, size_t i, const char *rese
 }
 
 /*
- * Makes the keys of r->series: label `taken` becomes exported_KEY, and keys that need UTF-8 are
- * escaped for clients that do not accept it. A new key that clashes with another label gets the
- * other form, then underscores: a publisher may choose keys that become equal.
+ * Creates the keys of r->series. Label `taken` becomes exported_KEY, and keys that require UTF-8
+ * are escaped for clients that do not accept UTF-8. A new key that clashes with another label gets
+ * the other escaped form and then underscores, because a publisher may choose keys that become
+ * equal.
  */
 static bool make_keys(struct export_render *r, size_t taken, const char *reserved)
 {

@@ -11,13 +11,13 @@
 /* Maximum number of finite "le" bounds of an exponential histogram in text (docs/exposition.md). */
 #define EXPORT_TEXT_BOUNDS_MAX 64
 /*
- * Maximum number of families whose names are escaped with underscores; further ones get the longer
- * form.
+ * Maximum number of families whose names are escaped with underscores; further families get the
+ * longer form.
  */
 #define EXPORT_ESCAPED_MAX 1024
 /* Size after which a protobuf message ends with the current series. */
 #define EXPORT_PROTOBUF_MESSAGE (64u * 1024)
-/* Maximum length of a displayed family name; families with a longer one are left out. */
+/* Maximum length of a displayed family name; families with a longer name are left out. */
 #define EXPORT_SHOWN_NAME_MAX 383
 
 /* A family whose sample names ("_total", "_bucket", ...) may clash with later names. */
@@ -32,7 +32,7 @@ struct export_bounds { /* the bounds of one histogram and their text */
 	uint32_t *text_at; /* offsets into text; count + 1 entries */
 	char *text;	   /* strings such as le="0.005"} */
 	size_t count, room;
-	struct export_series of; /* copy of the parameters that the bounds were computed from */
+	struct export_series of; /* copy of the parameters from which the bounds were computed */
 	bool valid;
 };
 
@@ -70,8 +70,8 @@ struct export_render {
 	char *key_text;
 
 	/*
-	 * Output is written directly to the caller's buffer, or to the spill buffer if that is too
-	 * small.
+	 * Output goes directly to the caller's buffer, or to the spill buffer if the caller's
+	 * buffer is too small.
 	 */
 	char *out, *end;
 	bool spilling; /* the last reservation was in the spill buffer */
@@ -94,8 +94,8 @@ struct export_render {
 	/* Protobuf: the current message of this family, preceded by room for its length. */
 	uint8_t *message;
 	size_t message_bytes, message_room;
-	size_t message_head; /* end of the message's part before the first metric */
-	/* size of the last metric's length field, as a guess for the next one */
+	size_t message_head; /* end of the part of the message that precedes the first metric */
+	/* size of the last metric's length field, used as a guess for the next metric */
 	size_t length_bytes;
 	struct export_native native;
 };
@@ -111,7 +111,9 @@ static inline char *export_render_room(struct export_render *r, size_t n)
 	return export_render_room_slow(r, n);
 }
 
-/* Queues bytes that stay valid until they are sent. Allowed only while none are pending. */
+/*
+ * Queues bytes that must stay valid until they are sent. Allowed only while no bytes are pending.
+ */
 void export_render_pend(struct export_render *r, const void *bytes, size_t n);
 
 void export_render_took_slow(struct export_render *r, char *to);
@@ -157,21 +159,23 @@ bool export_is_plain(const char *s, bool colons);
 /* Replaces each character that is not plain by "_". Returns a pointer to the NUL. */
 char *export_underscores(char *to, const char *s, bool colons);
 /*
- * Prepends "U__" and replaces such characters by _HEX_, so that different names stay different.
- * Returns a pointer to the NUL.
+ * Prepends "U__" and replaces characters that are not plain by _HEX_, so that different names stay
+ * different. Returns a pointer to the NUL.
  */
 char *export_hex_name(char *to, const char *s);
 
 /*
- * Returns the latest exemplar of the buckets below the given one that was not passed yet; NULL:
- * none.
+ * Returns the latest exemplar in the buckets before this one that has not been passed yet, or NULL
+ * if there is none.
  */
 const struct export_exemplar *export_exemplar_upto(struct export_render *r, size_t bucket);
 
-/* Returns the label that the family's samples have in addition to their own; "": none. */
+/*
+ * Returns the label that the family's samples have in addition to their own labels, or "" if none.
+ */
 const char *export_reserved_label(struct export_render *r, char buf[EXPORT_SHOWN_NAME_MAX + 1]);
 
-/* Returns the label of a state set: the family's name without colons. */
+/* Returns the label of a state set, which is the family name without colons. */
 const char *export_render_state_label(struct export_render *r, char buf[EXPORT_SHOWN_NAME_MAX + 1]);
 
 /* Sets r->name to a name that does not clash with earlier families or their samples. */
@@ -180,7 +184,7 @@ bool export_names_take(struct export_render *r);
 /* Suffixes by type: "_counter" and so on. */
 extern const char *const export_type_names[];
 
-/* Returns the suffix of the samples of scalar families: "_total", "_info" or "". */
+/* Returns the sample suffix of scalar families: "_total", "_info" or "". */
 const char *export_sample_suffix(enum export_family_type type);
 
 /* Computes the classic bounds of the current series in r->bounds. */

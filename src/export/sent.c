@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The file has a header of 64 bytes, then sets of 16 IDs. The low word of an ID, which W3C
- * recommends to be random, selects its set. IDs in a set are in order of arrival, starting at the
- * next position to write. That position is not stored; it is the first free one, or 0 if the set is
- * full.
+ * recommends to be random, selects its set. The IDs in a set are in order of arrival, starting at
+ * the next position to write. That position is not stored; when the file is loaded, it is the first
+ * free position, or 0 if the set is full.
  */
 #include "export/sent.h"
 
@@ -97,7 +97,7 @@ bool export_sent_old(const struct export_sent *s)
 	return s->old;
 }
 
-/* Returns the position of an ID in its set, or WAYS. Needs the lock. */
+/* Returns the position of an ID in its set, or WAYS. The caller holds the lock. */
 static uint32_t place_of(const struct export_sent *s, uint32_t set, uint64_t hi, uint64_t lo)
 {
 	uint32_t i = 0;

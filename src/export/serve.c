@@ -8,13 +8,13 @@
 #include "base/base.h"
 
 /*
- * Chooses the format by the Accept header (RFC 9110, 12.5.1). Prometheus 2.42 sends
+ * Chooses the format from the Accept header (RFC 9110, 12.5.1). Prometheus 2.42 sends
  * "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,
  * text/plain;version=0.0.4;q=0.5,* / *;q=0.1", and with native histograms the protobuf format
  * first.
  */
 
-/* A part of the header. */
+/* A piece of the header. */
 struct negotiate_text {
 	const char *s;
 	size_t bytes;
@@ -108,7 +108,7 @@ enum export_format export_format_negotiate(const char *accept)
 
 		parse_range(accept, bytes, &r);
 		format = format_of(&r);
-		/* of several with equal weight, the first wins */
+		/* of several ranges with equal weight, the first wins */
 		if (format >= 0 && r.q > best_q) {
 			best = (enum export_format)format;
 			best_q = r.q;

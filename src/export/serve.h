@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.h - serves a source as an HTTP route: format by Accept, streamed, compressed on request. */
+/*
+ * serve.h - serves a source as an HTTP route: the Accept header selects the format; the body is
+ * streamed, and compressed on request.
+ */
 #ifndef SL_EXPORT_SERVE_H
 #define SL_EXPORT_SERVE_H
 

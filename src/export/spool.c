@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The file is a page with the head, followed by a ring of records. Positions count all bytes ever
- * written. Each record contains its own position and number, so that leftovers of an earlier lap
- * are not mistaken for records. Numbers have no gaps, so they tell how many records were lost to
- * damage.
+ * The file consists of a page with the head, followed by a ring of records. Positions count all
+ * bytes ever written. Each record contains its position and number, so that remains of an earlier
+ * lap are not mistaken for records. Numbers have no gaps, so they show how many records were lost
+ * through damage.
  */
 #include "export/spool.h"
 
@@ -44,10 +44,10 @@ struct export_spool {
 	uint64_t room; /* size of the ring in bytes */
 	struct spool_head head;
 	uint64_t tail, next; /* position and number of the next record to be written */
-	bool taken, passed;  /* passed: the taken record has been overwritten */
+	bool taken, passed;  /* passed: the taken record has since been overwritten */
 	struct export_spool_stats stats;
 
-	uint64_t synced_ns;   /* used only by export_spool_sync(), like the next field */
+	uint64_t synced_ns;   /* used only by export_spool_sync(), as is the next field */
 	uint64_t sync_errors; /* relaxed */
 	bool dirty;	      /* changed since the last synchronisation; atomic */
 };
@@ -59,7 +59,7 @@ static uint64_t check_of(const void *data, size_t bytes)
 
 /* ---- the ring ---- */
 
-/* Returns the number of bytes, from a position on, before the ring wraps. */
+/* Returns how many of n bytes at a position lie before the wrap of the ring. */
 static size_t part_of(const struct export_spool *s, uint64_t position, size_t n, off_t *at)
 {
 	uint64_t place = position % s->room;
@@ -105,7 +105,7 @@ static bool read_all(struct export_spool *s, void *to, size_t n, uint64_t positi
 }
 
 /*
- * Marks data as changed: everything written so far will be on disk after the next
+ * Marks data as changed. Everything written so far will be on disk after the next
  * export_spool_sync().
  */
 static void mark_changed(struct export_spool *s)
@@ -133,7 +133,7 @@ static bool save_head(struct export_spool *s)
 	return done;
 }
 
-/* Reads the record at a position. Returns false if it is not valid there. */
+/* Reads the record at a position. Returns false if there is no valid record. */
 static bool record_at(struct export_spool *s, uint64_t position, struct record *r)
 {
 	return read_all(s, r, sizeof(*r), position) && r->magic == RECORD_MAGIC &&
@@ -147,7 +147,7 @@ static uint64_t end_of(const struct record *r)
 }
 
 /*
- * Calls fn for each position with the magic of a record, for one lap starting at `from`, until fn
+ * Calls fn for each position with a record's magic number, for one lap starting at `from`, until fn
  * returns true. Returns false if it never does.
  */
 static bool scan_records(struct export_spool *s, uint64_t from,
@@ -180,7 +180,7 @@ static bool is_later(struct export_spool *s, uint64_t position, struct record *r
 }
 
 /*
- * Accepts records of any lap: keeps the oldest one in r, whose number must be UINT64_MAX initially.
+ * Accepts records of any lap and keeps the oldest in r, whose number must initially be UINT64_MAX.
  */
 static bool is_oldest(struct export_spool *s, uint64_t position, struct record *r)
 {
@@ -228,7 +228,8 @@ static void forget_first(struct export_spool *s, const struct record *r)
 }
 
 /*
- * Finds the oldest record, skipping damaged ones. Returns false if all waiting records are damaged.
+ * Finds the oldest record, skipping damaged records. Returns false if all waiting records are
+ * damaged.
  */
 static bool find_first(struct export_spool *s, struct record *r)
 {
@@ -275,7 +276,10 @@ int export_spool_add(struct export_spool *s, const void *body, size_t bytes, uin
 		return -EIO;
 	r.body_check = check_of(body, bytes);
 	r.check = check_of(&r, offsetof(struct record, check));
-	/* Write the record's header last, so that a writer killed in between leaves no record. */
+	/*
+	 * Write the record's header last, so that a writer that is killed before then leaves no
+	 * record.
+	 */
 	if (!write_all(s, body, bytes, s->tail + sizeof(r)) ||
 	    !write_all(s, &r, sizeof(r), s->tail))
 		return -errno;
@@ -338,7 +342,7 @@ void export_spool_stats(const struct export_spool *s, struct export_spool_stats 
 
 static void sync_now(struct export_spool *s)
 {
-	/* Clear the flag first, so that changes during the sync count for the next one. */
+	/* Clear the flag first, so that changes made during the sync count for the next sync. */
 	if (!__atomic_exchange_n(&s->dirty, false, __ATOMIC_ACQUIRE) || !fdatasync(s->fd))
 		return;
 	relaxed_bump(s->sync_errors, 1);
@@ -365,7 +369,7 @@ static int make_file(struct export_spool *s, uint64_t size)
 		return -err;
 	s->room = size - PAGE;
 	s->head.number = 1;
-	/* Write the magic last: a file without it is initialised again. */
+	/* Write the magic last, because a file without it is initialised again. */
 	if (!save_head(s) || pwrite(s->fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic))
 		return errno ? -errno : -EIO;
 	s->next = 1;
@@ -393,7 +397,8 @@ static int load_file(struct export_spool *s, uint64_t size)
 		return -EIO;
 	if (s->head.check != check_of(&s->head, offsetof(struct spool_head, check))) {
 		/*
-		 * A record contains its position; the first one in the file may not be the oldest.
+		 * A record contains its position, because the first record in the file may not be
+		 * the oldest.
 		 */
 		s->head = (struct spool_head){.number = 1};
 		s->stats.corrupt++;

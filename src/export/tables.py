@@ -7,7 +7,7 @@ pow10   10^k for -292 <= k <= 324 as 128-bit significands: g(k) = ceil(10^k * 2^
         render doubles" (2020), section 9.8.3.
 tens    10^k for 0 <= k < 20.
 roots   2^(i/256) for 0 <= i < 256, correctly rounded: the bounds within an octave at scale 8. libm's
-        exp2() may be off by a bit, and by another one on another machine; "le" is a string.
+        exp2() may be off by one bit, and differently on other machines, but "le" is a string.
 """
 import decimal
 import sys

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * text.c - Prometheus text format 0.0.4 and OpenMetrics 1.0. They differ in family names, UNIT,
+ * text.c - Prometheus text format 0.0.4 and OpenMetrics 1.0. These differ in family names, UNIT,
  * escapes in HELP, types and "# EOF".
  */
 #include <string.h>
@@ -25,13 +25,13 @@ static const char *type_word(enum export_family_type type, bool openmetrics)
 		return "untyped";
 	if (!openmetrics && type == EXPORT_FAMILY_GAUGE_HISTOGRAM)
 		return "histogram"; /* 0.0.4 has no other type with buckets */
-	/* In OpenMetrics, samples of a counter must end in "_total"; those of this type do not. */
+	/* In OpenMetrics, counter samples must end in "_total"; samples of this type do not. */
 	if (openmetrics && type == EXPORT_FAMILY_BARE_COUNTER)
 		return "unknown";
 	return export_type_names[type] + 1;
 }
 
-/* Writes the family's name for HELP, TYPE and UNIT. */
+/* Writes the family name for HELP, TYPE and UNIT. */
 static char *put_family(char *p, const struct export_render *r, const char *suffix)
 {
 	if (!r->quoted)
@@ -56,7 +56,7 @@ static void begin_family(struct export_render *r)
 {
 	bool openmetrics = r->format == EXPORT_FORMAT_OPENMETRICS;
 	const char *suffix = export_sample_suffix(r->family.type);
-	/* 0.0.4 describes samples, OpenMetrics families */
+	/* 0.0.4 describes samples, OpenMetrics describes families */
 	const char *shown = openmetrics ? "" : suffix;
 	size_t help = strlen(r->family.help), unit = strlen(r->family.unit);
 	char *p = export_render_room(r, 3 * (sizeof(r->prefix) + 16) + 2 * help + unit);
@@ -105,7 +105,7 @@ static inline char *put_value(char *p, const struct export_series *s)
 	return p;
 }
 
-/* Writes seconds with nine decimals; a double can't hold nanoseconds. */
+/* Writes seconds with nine decimals, because a double can't hold nanoseconds. */
 static char *put_time(char *p, uint64_t ns)
 {
 	uint64_t fraction = ns % 1000000000u;
@@ -163,7 +163,7 @@ static inline char *put_open(char *p, const struct export_render *r, const char 
 	return p;
 }
 
-/* Writes the labels and the blank before the value. */
+/* Writes the labels and the space before the value. */
 static inline char *put_labels(char *p, const struct export_render *r)
 {
 	if (r->quoted) {
@@ -180,7 +180,7 @@ static inline char *put_labels(char *p, const struct export_render *r)
 	return p;
 }
 
-/* Writes prefix, suffix, labels and the blank before the value. */
+/* Writes prefix, suffix, labels and the space before the value. */
 static inline char *put_name(char *p, const struct export_render *r, const char *suffix,
 			     size_t suffix_bytes)
 {
@@ -213,7 +213,7 @@ static char *put_created(char *p, const struct export_render *r)
 	return p;
 }
 
-/* Writes counters, gauges and info: one line each, as many as fit into the buffer. */
+/* Writes counters, gauges and infos: one line each, as many as fit into the buffer. */
 static void put_scalars(struct export_render *r)
 {
 	char *p;
@@ -239,7 +239,7 @@ static void put_scalars(struct export_render *r)
 	} while (r->out < r->end);
 }
 
-/* Writes a line of a histogram: buckets, +Inf, sum, count. */
+/* Writes one line of a histogram: a bucket, +Inf, the sum or the count. */
 static void histogram_line(struct export_render *r)
 {
 	bool gauge = r->family.type == EXPORT_FAMILY_GAUGE_HISTOGRAM &&
@@ -283,7 +283,7 @@ static void histogram_line(struct export_render *r)
 	r->line++;
 }
 
-/* Writes a line of a summary: quantiles, sum, count. */
+/* Writes one line of a summary: a quantile, the sum or the count. */
 static void summary_line(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
@@ -318,7 +318,7 @@ static void summary_line(struct export_render *r)
 	r->line++;
 }
 
-/* Writes a line of a state set: its labels, plus the state in a label named like the family. */
+/* Writes one line of a state set: its labels, plus the state in a label named after the family. */
 static void state_line(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
@@ -335,7 +335,7 @@ static void state_line(struct export_render *r)
 	if (!p)
 		return;
 	p = stpcpy(stpcpy(put_open(p, r, ""), label), "=\"");
-	p = export_render_escape(p, state, true); /* state labels have the same escapes */
+	p = export_render_escape(p, state, true); /* states need the same escapes as label values */
 	p = mempcpy(p, "\"} 0\n", 5);
 	if (s->value.u64 >> r->line & 1)
 		p[-2] = '1';

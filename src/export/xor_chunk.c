@@ -32,7 +32,7 @@ static void put_varint(struct xor_bits *b, uint64_t v)
 	put_bits(b, v, 8);
 }
 
-/* Writes a difference of time differences; a prefix states its number of bits. */
+/* Writes a difference between time differences. A prefix states its number of bits. */
 static void put_time(struct xor_bits *b, int64_t dod)
 {
 	static const struct {
@@ -56,8 +56,8 @@ static void put_time(struct xor_bits *b, int64_t dod)
 	put_bits(b, (uint64_t)dod, 64);
 }
 
-struct xor_window {		    /* the range of bits that differ */
-	unsigned int leading, bits; /* bits == 0: no window yet */
+struct xor_window {		    /* the range of bits that differ from the previous value */
+	unsigned int leading, bits; /* bits == 0 means no window yet */
 };
 
 static void put_value(struct xor_bits *b, uint64_t differ, struct xor_window *w)

@@ -13,7 +13,9 @@
 /* Maximum size of a chunk: a time takes 68 bits, a value 77. */
 #define EXPORT_XOR_BYTES (2u + EXPORT_XOR_SAMPLES * 19u)
 
-/* Writes n (1 to EXPORT_XOR_SAMPLES) samples in order of time. Returns the number of bytes. */
+/*
+ * Writes n samples (1 to EXPORT_XOR_SAMPLES) in chronological order. Returns the number of bytes.
+ */
 size_t export_xor_chunk(uint8_t out[EXPORT_XOR_BYTES], const int64_t *ms, const double *value,
 			size_t n);
 

@@ -6,9 +6,9 @@
  * A web page in the operator's browser is an untrusted client that can reach loopback. It can send
  * requests, but it can't omit Origin from a POST. It can't set Content-Type or Authorization
  * without a preflight, which is never granted. It can't read an answer either, unless its own name
- * resolves to loopback (DNS rebinding), which shows in Host. But a request causes work even if its
- * answer can't be read. Costly routes therefore refuse requests of other sites' pages, which
- * Sec-Fetch-Site or Origin reveals.
+ * resolves to loopback (DNS rebinding), which can be detected by Host. However, a request causes
+ * work even if its answer can't be read. Costly routes therefore refuse requests from pages of
+ * other sites, which are detected by Sec-Fetch-Site or Origin.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -84,7 +84,7 @@ static int read_token(const char *path, char *token, char *error, size_t error_b
 	return err;
 }
 
-/* Whether an address reachable from other hosts may be served. */
+/* Whether an address that other hosts can reach may be served. */
 static int check_exposure(const struct http *h, char *error, size_t error_bytes)
 {
 	const struct http_opts *o = &h->opts;
@@ -94,7 +94,7 @@ static int check_exposure(const struct http *h, char *error, size_t error_bytes)
 	if (!*h->reader_token && !(h->web && http_web_authenticates(h->web)))
 		return base_fail(
 			error, error_bytes, -EACCES,
-			"%s is reachable from other hosts, but readers need no proof: give "
+			"%s is reachable from other hosts, but readers need not authenticate: give "
 			"a token, or a web.yml with basic_auth_users or client certificates",
 			h->address);
 	if (!(h->web && h->web->tls) && !o->insecure)
@@ -127,7 +127,7 @@ int http_access_init(struct http *h, char *error, size_t error_bytes)
 	return err ?: check_exposure(h, error, error_bytes);
 }
 
-/* Compares in time that does not depend on how much of the token is correct. */
+/* Compares in a time that does not depend on how much of the token is correct. */
 static bool token_right(const char *token, const char *authorization)
 {
 	unsigned char wrong = 0;
@@ -153,7 +153,7 @@ static void host_of(const char *authority, char out[256])
 	snprintf(out, 256, "%.*s", n < 256 ? (int)n : 0, authority);
 }
 
-/* Whether the operator configured this name for the server, or for a proxy in front of it. */
+/* Whether the operator configured this name for the server or for a proxy in front of it. */
 static bool is_own_name(const struct http *h, const char *name)
 {
 	for (size_t i = 0; i < h->opts.allow_host_count; i++)
@@ -204,7 +204,7 @@ static bool good_content(const struct http_request *req)
 	       (req->http->opts.protobuf && is_content(type, "application/x-protobuf"));
 }
 
-/* The client's credentials: a page in a browser can't forge a correct token or password. */
+/* A client's credentials. A page in a browser can't forge a correct token or password. */
 struct proof {
 	bool token;   /* a correct token */
 	bool ambient; /* a password or certificate, which a browser sends automatically */
@@ -220,13 +220,13 @@ static enum http_role token_role(const struct http *h, const char *authorization
 							     : HTTP_PUBLIC;
 }
 
-/* ---- headers of the front proxy of Kubernetes API servers ---- */
+/* ---- headers set by the front proxy of Kubernetes API servers ---- */
 
 #define FORWARDED_PREFIX "X-Remote-"
 #define FORWARDED_USER	 FORWARDED_PREFIX "User"
 #define FORWARDED_GROUP	 FORWARDED_PREFIX "Group"
 
-/* Returns the role of the user named by the proxy; without a user there is no role. */
+/* Returns the role of the user named by the proxy. Without a user there is no role. */
 static enum http_role forwarded_role(const struct http_request *req)
 {
 	const struct http_web *w = req->http->web;
@@ -248,8 +248,8 @@ static enum http_role forwarded_role(const struct http_request *req)
 }
 
 /*
- * Whether headers of the proxy came from another client. If no proxy is configured, they are
- * ignored and harmless.
+ * Whether proxy headers came from another client. If no proxy is configured, they are ignored and
+ * harmless.
  */
 static bool is_forged(struct http_request *req)
 {
@@ -273,8 +273,8 @@ static bool is_forged(struct http_request *req)
 }
 
 /*
- * Determines the role according to web.yml. If it has users, a certificate alone grants no access:
- * like exporter-toolkit, it requires both.
+ * Determines the role according to web.yml. If web.yml has users, a certificate alone grants no
+ * access; like exporter-toolkit, both are required.
  */
 static void web_role(struct http_request *req, const char *authorization, struct proof *p)
 {
@@ -314,7 +314,7 @@ static bool reads_freely(struct http *h)
 	return !asks;
 }
 
-/* Determines what the request may do from all its credentials. */
+/* Determines what the request may do, based on all its credentials. */
 static struct proof prove_request(struct http_request *req)
 {
 	struct http *h = req->http;
@@ -342,7 +342,7 @@ void http_access_headers(struct http_request *req)
 	pthread_rwlock_unlock(&h->web_lock);
 }
 
-/* Refuses a request whose role is insufficient, and tells which one is needed. */
+/* Refuses a request whose role is insufficient, and states which role is needed. */
 static bool refuse_role(struct http_request *req, const struct proof *p, enum http_role needs)
 {
 	const struct http *h = req->http;
@@ -351,7 +351,7 @@ static bool refuse_role(struct http_request *req, const struct proof *p, enum ht
 		http_add_header(req, "Retry-After", RETRY_AFTER);
 		base_log_limited(
 			BASE_WARN, "http",
-			"too many passwords were tried: refusing further ones for a while listen=%s",
+			"too many passwords were tried: refusing further passwords for a while listen=%s",
 			h->address);
 		return refuse(req, GUESSES, 429, "too many passwords were tried: try again later");
 	}

@@ -17,7 +17,7 @@
 #define SECRET_MAX 8192u
 #define VALUES_MAX 64u
 
-/* A header line, whose value is in the settings file or in a separate file. */
+/* A header line. Its value is in the settings file or in a separate file. */
 struct header {
 	const char *name, *value; /* value is NULL if it is in the file at path */
 	char *path;
@@ -30,23 +30,23 @@ struct http_client {
 	char *username_file, *password_file, *credentials_file;
 	char *ca_file, *cert_file, *key_file;
 	bool has_settings, skip_verify, proxy_of_environment, http2;
-	int min_version, max_version; /* indices into versions[]; -1: not set */
+	int min_version, max_version; /* indices into versions[]; -1 means not set */
 	struct header *headers;
 	size_t header_count;
-	CURLSH *share; /* connections kept open, or NULL */
+	CURLSH *share; /* connections that are kept open, or NULL */
 };
 
 static const char *const versions[] = {"TLS10", "TLS11", "TLS12", "TLS13", NULL};
 
 /* ---- reading ---- */
 
-/* Refuses a secret in the settings file itself, because such files are displayed and shared. */
+/* Refuses a secret in the settings file itself, because settings files are displayed and shared. */
 static void refuse_inline(struct base_yaml *y, base_yaml_node mapping, const char *key)
 {
 	if (base_yaml_get(y, mapping, key))
 		base_yaml_wrong(y, base_yaml_get(y, mapping, key),
-				"'%s' is not allowed here: put the secret into a separate file and "
-				"name that in '%s_file'",
+				"'%s' is not allowed here: put the secret in a separate file and "
+				"specify that file in '%s_file'",
 				key, key);
 }
 
@@ -75,7 +75,7 @@ static void read_basic(struct http_client *c, base_yaml_node basic)
 	c->username_file = file_of(c, basic, "username_file");
 	c->password_file = file_of(c, basic, "password_file");
 	if (!c->username == !c->username_file)
-		base_yaml_wrong(y, basic, "basic_auth needs one of username and username_file");
+		base_yaml_wrong(y, basic, "basic_auth needs either username or username_file");
 	base_yaml_need(y, basic, "password_file");
 }
 
@@ -136,7 +136,7 @@ static bool add_header(struct http_client *c, base_yaml_node where, const char *
 			base_yaml_wrong(c->yaml, where, "%s is not a header to set here", name);
 	if (!more || name[strcspn(name, ": \t\r\n")] || !*name ||
 	    (value && value[strcspn(value, "\r\n")]) || c->header_count == VALUES_MAX)
-		base_yaml_wrong(c->yaml, where, "not a header, or too many");
+		base_yaml_wrong(c->yaml, where, "not a valid header, or too many headers");
 	if (base_yaml_error(c->yaml)) {
 		free(path);
 		return false;
@@ -158,8 +158,8 @@ static void read_http_headers(struct http_client *c, base_yaml_node list)
 			continue;
 		if (base_yaml_get(y, one, "secrets"))
 			base_yaml_wrong(y, one,
-					"'secrets' is not allowed here: put each secret into a "
-					"separate file and name that in 'files'");
+					"'secrets' is not allowed here: put each secret in a "
+					"separate file and specify that file in 'files'");
 		items = base_yaml_get(y, one, "values");
 		for (size_t k = 0; k < base_yaml_count(y, items); k++) {
 			const char *value = "";
@@ -351,7 +351,7 @@ void http_client_files(struct http_files *f, const char *path)
 
 /* ---- preparing a request ---- */
 
-/* Reads a secret, which must be one line of text. */
+/* Reads a secret, which must be a single line of text. */
 static int read_secret(const char *path, char text[SECRET_MAX + 1], char *error, size_t bytes)
 {
 	ssize_t n = base_secret_read(path, text, SECRET_MAX);
@@ -455,8 +455,8 @@ static void set_tls(const struct http_client *c, CURL *curl)
 }
 
 /*
- * Sets the name that the certificate must have. libcurl takes it from the URL, so put it into the
- * URL and connect to the URL's original host.
+ * Sets the name that the certificate must have. libcurl takes this name from the URL, so put it in
+ * the URL and connect to the URL's original host.
  */
 static int set_server_name(const struct http_client *c, CURL *curl, const char *url,
 			   struct http_outgoing *r)
@@ -536,7 +536,7 @@ void http_client_done(struct http_outgoing *r)
 	*r = (struct http_outgoing){0};
 }
 
-/* In TLS 1.3 a server refuses a client certificate after the handshake, with an alert. */
+/* In TLS 1.3, a server refuses a client certificate after the handshake, by an alert. */
 const char *http_client_tls_error(CURLcode code, const char *detail)
 {
 	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ||
@@ -558,9 +558,10 @@ int http_client_url(const char *url, char *error, size_t bytes)
 		err = base_fail(error, bytes, -EINVAL, "not an http or https URL");
 	else if (!curl_url_get(u, CURLUPART_USER, &user, 0) ||
 		 !curl_url_get(u, CURLUPART_PASSWORD, &password, 0))
-		err = base_fail(error, bytes, -EINVAL,
-				"a URL must not contain a user and password, as others can see it: "
-				"use a settings file with basic_auth");
+		err = base_fail(
+			error, bytes, -EINVAL,
+			"a URL must not contain a user and password, because others can see it: "
+			"use a settings file with basic_auth");
 	curl_free(scheme);
 	curl_free(user);
 	curl_free(password);
@@ -571,9 +572,9 @@ int http_client_url(const char *url, char *error, size_t bytes)
 /* ---- one request ---- */
 
 #define HEADERS_MAX (64u << 10)
-#define CUT_MAX	    (1u << 20) /* a truncated answer is read up to here */
+#define CUT_MAX	    (1u << 20) /* a truncated answer is read up to this size */
 
-/* A request under way. */
+/* A request in progress. */
 struct fetch_state {
 	const struct http_fetch *f;
 	struct http_fetched *to;
@@ -581,7 +582,7 @@ struct fetch_state {
 	bool too_long;
 };
 
-/* Counts bytes after decompression, so that a small body cannot become a large one unnoticed. */
+/* Counts bytes after decompression, so that a small body can't become a large one unnoticed. */
 static size_t take_body(char *data, size_t size, size_t n, void *arg)
 {
 	struct fetch_state *r = arg;
@@ -670,7 +671,7 @@ static void keep_connections(struct http_client *c, CURL *curl)
 	curl_easy_setopt(curl, CURLOPT_SHARE, c->share);
 }
 
-/* Untrusted text: blanks out what could control a terminal. */
+/* Cleans untrusted text by replacing characters that could control a terminal by blanks. */
 static void clean_text(char *text)
 {
 	for (; *text; text++)
@@ -719,9 +720,9 @@ enum http_fetch_error http_fetch(const struct http_fetch *f, struct http_fetched
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	/*
-	 * A new handle per request: libcurl 7.88.1 of Debian 12 would use a freed header of the
-	 * previous answer if the first header of this one begins with a blank (headers.c,
-	 * prevhead).
+	 * Use a new handle for each request, because libcurl 7.88.1 in Debian 12 would use a freed
+	 * header of the previous answer if the first header of this answer begins with a blank
+	 * (headers.c, prevhead).
 	 */
 	CURL *curl = (pthread_once(&once, start_curl), curl_easy_init());
 	struct fetch_state r = {.f = f, .to = to};

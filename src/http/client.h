@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * client.h - settings for outgoing HTTP requests: Prometheus' http_client_config, from one file per
- * receiver, applied to libcurl handles. Secrets are in separate files that are read for each
- * request, so that they may change; secrets are never logged.
+ * receiver, applied to libcurl handles. Secrets are in separate files that are read again for each
+ * request, so they may change. Secrets are never logged.
  */
 #ifndef SL_HTTP_CLIENT_H
 #define SL_HTTP_CLIENT_H
@@ -15,13 +15,13 @@
 struct http_client;
 
 /*
- * Reads and checks the file; path NULL: a client without settings. Returns NULL with errno and one
- * line in error. Any thread may use the client.
+ * Reads and checks the file. If path is NULL, the client has no settings. Returns NULL with errno
+ * and one line in error. Any thread may use the client.
  */
 struct http_client *http_client_open(const char *path, char *error, size_t bytes);
 /*
- * Makes a client as if from a file that names these two files for a bearer token and for
- * certificate authorities. NULL: out of memory.
+ * Creates a client as if its settings file specified these two files for a bearer token and
+ * certificate authorities. Returns NULL if out of memory.
  */
 struct http_client *http_client_of(const char *credentials_file, const char *ca_file);
 void http_client_close(struct http_client *c);
@@ -31,16 +31,17 @@ struct http_outgoing {
 };
 
 /*
- * Prepares a handle for one request: sets the URL, the headers of the caller and of the file, and
- * all other settings of the file. Returns 0, or -errno with one line in error: a secret cannot be
- * read. Call http_client_done() after the request in either case.
+ * Prepares a handle for one request: sets the URL, the headers of the caller and of the settings
+ * file, and all other settings of the file. Returns 0, or -errno with one line in error if a secret
+ * can't be read. Call http_client_done() after the request in either case.
  */
 int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
 		      const struct curl_slist *headers, struct http_outgoing *r, char *error,
 		      size_t bytes);
 void http_client_done(struct http_outgoing *r);
 /*
- * Returns why TLS failed, from the request's untrusted CURLOPT_ERRORBUFFER; NULL: TLS did not fail.
+ * Returns the reason why TLS failed, from the request's untrusted CURLOPT_ERRORBUFFER, or NULL if
+ * TLS did not fail.
  */
 const char *http_client_tls_error(CURLcode code, const char *detail);
 /*
@@ -53,43 +54,46 @@ int http_client_url(const char *url, char *error, size_t bytes);
 
 #define HTTP_FETCH_NUMBERS 3
 
-/* Redirects are not followed: they could take secrets elsewhere. */
+/* Redirects are not followed, because they could send secrets elsewhere. */
 struct http_fetch {
 	struct http_client *client; /* or NULL */
 	const char *url;
-	const char *method;	    /* NULL: GET, or POST with a body */
-	const char *const *headers; /* "Name: value", ended by NULL; or NULL */
+	const char *method;	    /* NULL means GET, or POST with a body */
+	const char *const *headers; /* "Name: value", terminated by NULL; or NULL */
 	const void *body;	    /* or NULL */
 	size_t body_bytes;
 	uint64_t timeout_ns;
-	size_t most; /* bytes of the answer, after decompression */
+	size_t most; /* maximum size of the answer, after decompression */
 	bool cut;    /* truncate a longer answer instead of failing */
-	bool keep;   /* keep the connection for the client's next request; one thread only */
+	bool keep;   /* keep the connection for the client's next request; only for one thread */
 	bool gzip;   /* accept a compressed answer */
-	bool direct; /* use no proxy */
-	const char *unix_socket; /* connect to this socket, not to the URL's host; or NULL */
-	const char *numbers[HTTP_FETCH_NUMBERS]; /* headers of the answer that hold numbers */
+	bool direct; /* do not use a proxy */
+	const char *unix_socket; /* connect to this socket instead of the URL's host; or NULL */
+	const char *numbers[HTTP_FETCH_NUMBERS]; /* headers of the answer that contain numbers */
 	bool (*stop)(void *arg);		 /* returns true to abort the request; or NULL */
 	void *stop_arg;
 };
 
 enum http_fetch_error {
 	HTTP_FETCH_OK,
-	HTTP_FETCH_CONNECT, /* no connection, a broken one, or it was stopped */
+	HTTP_FETCH_CONNECT, /* no connection, a broken connection, or a stopped request */
 	HTTP_FETCH_TIMEOUT,
 	HTTP_FETCH_TOO_LONG,
 	HTTP_FETCH_MEMORY,
 	HTTP_FETCH_SECRET, /* a secret could not be read from its file */
 };
 
-/* An answer; untrusted. Zero before the first request; its memory serves the next one as well. */
+/*
+ * An answer. Its contents are untrusted. Zero it before the first request; further requests reuse
+ * its memory.
+ */
 struct http_fetched {
-	char *body; /* followed by a NUL; NULL: no body */
+	char *body; /* followed by a NUL; NULL means no body */
 	size_t bytes, room;
 	long status;
 	char type[64]; /* Content-Type */
 	uint64_t retry_after_s;
-	int64_t numbers[HTTP_FETCH_NUMBERS]; /* -1: no such header, or no number */
+	int64_t numbers[HTTP_FETCH_NUMBERS]; /* -1 means no such header, or not a number */
 	char why[256];			     /* one line, if there is an error */
 };
 

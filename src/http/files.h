@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.h - the list of files that a settings file refers to, including itself: detects changes,
- * and gives a confined process access to their directories.
+ * files.h - the list of files that a settings file refers to, including the settings file itself.
+ * Detects changes, and gives a confined process access to the files' directories.
  */
 #ifndef SL_HTTP_FILES_H
 #define SL_HTTP_FILES_H
@@ -16,16 +16,16 @@ struct http_files {
 
 /* Adds a copy of path; NULL is ignored. Files beyond the array's capacity are ignored. */
 void http_files_add(struct http_files *f, const char *path);
-/* Adds the file named by a key of a mapping; beside: see web.h and client.h. */
+/* Adds the file specified by a key of a mapping; for beside see web.h and client.h. */
 void http_files_add_key(struct http_files *f, struct base_yaml *y, base_yaml_node mapping,
 			const char *key, const char *beside);
 void http_files_free(struct http_files *f);
 /* Allows the files for base_confine(). f must outlive o. */
 void http_files_allow(const struct http_files *f, struct base_confine_opts *o);
 
-/* Adds web.yml, the file of roles (NULL: none), and the files that web.yml names. */
+/* Adds web.yml, the roles file (NULL if there is none), and the files that web.yml names. */
 void http_web_files(struct http_files *f, const char *path, const char *roles);
-/* Adds a settings file of client.h and the files it names; NULL is ignored. */
+/* Adds a settings file of client.h and the files that it names; NULL is ignored. */
 void http_client_files(struct http_files *f, const char *path);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * front.h - internals of the front's process: front.c runs connections and their limits, relay.c
- * reads connections of unix sockets and of TLS (tls.c), peer.c decides which peers may connect,
- * body.c fetches, compresses and sends the back's answers.
+ * front.h - internals of the front's process: front.c handles connections and their limits, relay.c
+ * reads connections on unix sockets and with TLS (tls.c), peer.c decides which peers may connect,
+ * and body.c fetches, compresses and sends the back's answers.
  */
 #ifndef SL_HTTP_FRONT_H
 #define SL_HTTP_FRONT_H
@@ -18,10 +18,10 @@
 struct http_peer {
 	struct http_peer *next;
 	unsigned char key[HTTP_PEER_KEY];
-	uid_t uid; /* user ID on this host; (uid_t)-1: a remote peer, or not known */
+	uid_t uid; /* user ID on this host; (uid_t)-1 means remote or unknown */
 	bool local;
 	uint32_t open;
-	/* a correct token makes the peer known until this time; 0: never */
+	/* a correct token makes the peer known until this time; 0 means never */
 	uint64_t known_until_ns;
 };
 
@@ -30,17 +30,18 @@ struct http_connection {
 	struct http_connection *next, **link;
 	int fd; /* descriptor of the client's socket */
 	/*
-	 * relay between the client and libmicrohttpd; NULL: libmicrohttpd serves the socket itself
+	 * relay between the client and libmicrohttpd; NULL if libmicrohttpd serves the socket
+	 * itself
 	 */
 	struct http_relay *relay;
 	uint32_t slot, serial;
-	bool told;			 /* the back was told of the connection */
-	struct http_peer *peer;		 /* NULL: shut down, and no longer counted */
+	bool told;			 /* the back was told about the connection */
+	struct http_peer *peer;		 /* NULL if shut down and no longer counted */
 	uint64_t deadline_ns, answer_ns; /* answer_ns: start of the current answer */
 	bool shut, answering;
 	/*
-	 * For an answer that the back does not have yet: the suspended connection; whether it is
-	 * suspended; whether its client left meanwhile.
+	 * For an answer that the back does not have yet: the suspended connection, whether it is
+	 * suspended, and whether its client has left in the meantime.
 	 */
 	struct MHD_Connection *connection;
 	bool awaits, left;
@@ -50,9 +51,9 @@ struct http_server {
 	struct http_front_config c;
 	struct MHD_Daemon *daemon;
 	int listen_fd, control;
-	int awaited; /* epoll: the control socket, and clients that wait for answers */
+	int awaited; /* epoll: the control socket, and the clients waiting for answers */
 	int channels[HTTP_THREADS + 1]; /* with TLS, the last one is for handshakes */
-	pthread_mutex_t shakes;		/* protects the channel for handshakes */
+	pthread_mutex_t shakes;		/* protects the handshake channel */
 	struct http_tls *tls;		/* protected by lock; or NULL */
 	uint32_t threads;		/* number of threads with a channel; relaxed */
 	int diag_fd;			/* netlink socket, protected by lock */
@@ -72,13 +73,13 @@ struct http_server {
 
 	uint32_t open;			 /* number of connections that belong to peers; relaxed */
 	uint32_t sockets;		 /* open, plus sockets that are being closed; relaxed */
-	uint32_t refused[HTTP_REFUSALS]; /* refusals not reported to the back yet; relaxed */
+	uint32_t refused[HTTP_REFUSALS]; /* refusals not yet reported to the back; relaxed */
 };
 
 struct http_client_request {
 	struct http_server *server;
 	struct MHD_Connection *connection;
-	struct http_connection *c; /* NULL: out of memory when the connection opened */
+	struct http_connection *c; /* NULL if out of memory when the connection was opened */
 	bool seen;		   /* set after the first call of answer_request() */
 	bool bad_uri;		   /* the URI contains a NUL */
 	bool too_large;		   /* the request's body exceeds the limit */
@@ -97,14 +98,14 @@ struct http_client_request {
 __attribute__((noreturn)) void http_front_serve(const struct http_front_config *c, const int *fds,
 						size_t n, bool unconfined);
 /*
- * Returns this thread's channel. When the back is gone the front exits, so callers need not handle
- * failures of sending and receiving.
+ * Returns this thread's channel. If the back is gone the front exits, so callers need not handle
+ * failures to send or receive.
  */
 int http_front_channel(struct http_server *s);
 /*
- * Suspends a connection until the back has its answer or piece, or until the client leaves.
- * libmicrohttpd then calls answer_request() or body_read() again; .left tells whether the client
- * left.
+ * Suspends a connection until the back has its answer or the next piece, or until the client
+ * leaves. libmicrohttpd then calls answer_request() or body_read() again; .left states whether the
+ * client left.
  */
 void http_front_await(struct http_server *s, struct http_connection *c);
 void http_front_tell(struct http_server *s, enum http_message_type type, uint32_t slot,
@@ -117,14 +118,14 @@ __attribute__((noreturn)) void http_front_gone(void);
 ssize_t http_front_sign(struct http_server *s, struct http_message ask, const void *data,
 			unsigned char out[HTTP_SIGNATURE]);
 void http_front_refused(struct http_server *s, enum http_refusal cause);
-/* Logs that connections can't be accepted for lack of a resource. */
+/* Logs that connections can't be accepted because a resource is exhausted. */
 void http_front_short_of(const char *what);
 
 /* ---- body.c ---- */
 
 /*
- * Receives the HEAD on this thread's channel and makes the response. If the back has no answer yet,
- * suspends the connection instead, and makes no response.
+ * Receives the HEAD on this thread's channel and creates the response. If the back has no answer
+ * yet, suspends the connection and creates no response.
  */
 void http_body_answer(struct http_client_request *req);
 
@@ -133,22 +134,24 @@ void http_body_answer(struct http_client_request *req);
 /* Accepts connections and relays their data to the daemon. Returns 0 or an errno. */
 int http_relay_start(struct http_server *s);
 /*
- * Finds the relay of the connection that libmicrohttpd knows by fd, with the lock held. *client is
- * the client's descriptor, which stays open until http_relay_leave(). NULL: the client has gone.
+ * Finds the relay of the connection that libmicrohttpd identifies by fd; the caller holds the lock.
+ * *client is the client's descriptor, which stays open until http_relay_leave(). Returns NULL if
+ * the client has left.
  */
 struct http_relay *http_relay_enter(struct http_server *s, int fd, int *client);
 void http_relay_leave(struct http_server *s, struct http_relay *r);
 /*
- * Returns what TLS tells about the client; .peer is not set. *names is valid as long as the relay.
+ * Returns what TLS reveals about the client; .peer is not set. *names is valid as long as the
+ * relay.
  */
 struct http_message_open http_relay_who(const struct http_relay *r, const char **names);
 
-/* ---- peer.c: call these with the lock held ---- */
+/* ---- peer.c: the caller holds the lock ---- */
 
 /* Identifies the peer of a connection. */
 void http_peer_identify(struct http_server *s, int fd, struct http_peer *p);
 bool http_peer_same(const struct http_peer *a, const struct http_peer *b);
-/* Prints the peer's address for the log. Needs no lock. */
+/* Prints the peer's address for the log. Does not need the lock. */
 void http_peer_print(int fd, char *out, size_t bytes);
 /*
  * Counts a new connection, which may cause another one to be shut down. Returns false if there is
@@ -156,7 +159,7 @@ void http_peer_print(int fd, char *out, size_t bytes);
  */
 bool http_peer_enter(struct http_server *s, struct http_connection *c);
 void http_peer_leave(struct http_server *s, struct http_connection *c);
-/* Records that the peer presented a correct token: it may use the reserve. */
+/* Records that the peer presented a correct token and may use the reserve. */
 /* Returns the number of the same peer's connections that are being answered, including this one. */
 uint32_t http_peer_answers(struct http_server *s, const struct http_connection *of);
 void http_peer_known(struct http_connection *c);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * guard.c - reloads web.yml and its files when one of them changes. The front gets everything but
- * the private key, with which this process signs handshakes for it.
+ * guard.c - reloads web.yml and its files when one of them changes. The front receives everything
+ * except the private key; this process signs handshakes for it.
  */
 #include <errno.h>
 #include <gnutls/abstract.h>
@@ -17,7 +17,7 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 {
 	if (!h->opts.web_config) {
 		return h->opts.roles_file ? base_fail(error, error_bytes, -EINVAL,
-						      "a file of roles needs a web.yml with its "
+						      "a roles file needs a web.yml with its "
 						      "users and certificates")
 					  : 0;
 	}
@@ -27,7 +27,7 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 	if (h->web->tls && h->is_unix)
 		return base_fail(
 			error, error_bytes, -EINVAL,
-			"%s: TLS is only for addresses; at a unix socket the kernel identifies the client",
+			"%s: TLS is only possible for addresses; on a unix socket the kernel identifies the client",
 			h->opts.web_config);
 	return 0;
 }
@@ -54,7 +54,7 @@ int http_guard_tell(struct http *h)
 	head.stamp = (uint32_t)w->stamp;
 	head.client_auth = w->client_auth;
 	/*
-	 * Request certificates so that the front proxy can present one; any other client with a
+	 * Request certificates so that the front proxy can present one. Any other client with a
 	 * certificate must be known as well.
 	 */
 	if (w->proxy_ca.data && w->client_auth == HTTP_CLIENT_NONE)
@@ -92,7 +92,8 @@ int http_guard_tell(struct http *h)
 }
 
 /*
- * Returns why a reload is not possible while clients are connected under the old settings; or NULL.
+ * Returns the reason why a reload is not possible while clients are connected with the old
+ * settings, or NULL.
  */
 static const char *why_unfit(const struct http *h, const struct http_web *w)
 {
@@ -123,7 +124,7 @@ void http_guard_poll(struct http *h)
 	}
 	if (!w) {
 		/*
-		 * Files that are being replaced one by one may not match yet; check again next
+		 * Files that are being replaced one by one may not match yet, so check again next
 		 * time.
 		 */
 		if (stamp == h->doubted_stamp) {
@@ -138,12 +139,12 @@ void http_guard_poll(struct http *h)
 	}
 	pthread_rwlock_wrlock(&h->web_lock);
 	http_web_free(h->former);
-	h->former = h->web; /* handshakes that started with the old key complete with it */
+	h->former = h->web; /* handshakes that started with the old key are completed with it */
 	h->web = w;
 	h->failed_stamp = h->doubted_stamp = 0;
 	pthread_rwlock_unlock(&h->web_lock);
 	http_guard_tell(h);
-	base_logf(BASE_INFO, "http", "settings read again path=%s users=%zu listen=%s",
+	base_logf(BASE_INFO, "http", "settings reloaded path=%s users=%zu listen=%s",
 		  h->opts.web_config, w->user_count, h->address);
 }
 

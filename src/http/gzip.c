@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#define GZIP_LEVEL 1 /* for expositions 2 % larger than level 6, and 3 x faster */
+#define GZIP_LEVEL 1 /* for expositions, 2 % larger than level 6 and 3 times as fast */
 
 struct http_gzip {
 	z_stream z;

@@ -2,9 +2,9 @@
 /*
  * http.h - a small HTTP/1.1 server on libmicrohttpd, for the agent's REST interface and the
  * collector's exposition, API and page. Limits on connections, request bodies (64 KiB by default)
- * and time are fixed at start. Compressible answers are gzipped if the client accepts that.
+ * and time are fixed on startup. Compressible answers are gzipped if the client accepts it.
  *
- * Clients talk to another process, the front (message.h); handlers run in this one.
+ * Clients talk to a separate process, the front (message.h); handlers run in this process.
  */
 #ifndef SL_HTTP_HTTP_H
 #define SL_HTTP_HTTP_H
@@ -27,40 +27,40 @@ enum http_role {
 
 /* The process at the other end of a unix socket, as attested by the kernel. */
 struct http_caller {
-	uid_t uid; /* (uid_t)-1: connected by TCP */
-	pid_t pid; /* 0: connected by TCP, or not visible in this PID namespace */
+	uid_t uid; /* (uid_t)-1 means connected by TCP */
+	pid_t pid; /* 0 means connected by TCP, or not visible in this PID namespace */
 	enum http_role role;
 	void *of; /* for handlers: set by identify(), freed by forget() */
 };
 
 /*
  * A handler calls exactly one http_reply function and returns. Handlers run on several server
- * threads. They must not wait, because other connections share the thread; those of costly routes
- * may. Strings obtained from the request are valid until the handler returns. A handler of GET also
- * answers HEAD.
+ * threads. They must not wait, because other connections share the thread; only handlers of costly
+ * routes may wait. Strings obtained from the request are valid until the handler returns. A GET
+ * handler also answers HEAD.
  */
 typedef void (*http_handler)(struct http_request *req, void *arg);
 
 struct http_opts {
 	/*
-	 * "127.0.0.1:9464" or "[::1]:0"; ":9464" means loopback, port 0 any free port; or
-	 * "unix:/PATH"
+	 * "127.0.0.1:9464", "[::1]:0" or "unix:/PATH"; ":9464" means loopback, and port 0 any free
+	 * port
 	 */
 	const char *listen;
-	/* 0: 256; when all are in use, peer.c decides which one is closed */
+	/* 0 means 256; when all are in use, peer.c decides which connection is closed */
 	unsigned int max_connections;
-	size_t max_body; /* 0: 64 KiB; larger bodies are answered with 413 */
+	size_t max_body; /* 0 means 64 KiB; larger bodies are answered with 413 */
 	/*
-	 * timeout of an idle connection, 0: 30. A request must be complete within twice this time,
-	 * and an answer must be received within ten times this time, however active the connection
-	 * is
+	 * Timeout of an idle connection; 0 means 30. A request must be complete within twice this
+	 * time, and an answer must be received within ten times this time, however active the
+	 * connection is.
 	 */
 	unsigned int timeout_s;
-	unsigned int threads; /* number of threads; 0: 2 */
+	unsigned int threads; /* number of threads; 0 means 2 */
 	/*
-	 * limits of costly requests (http_route_costly()): number that run at the same time, 0: 2;
-	 * time of each, including its wait in the queue, 0: 10 s; samples that each may touch, 0:
-	 * 50 million
+	 * Limits of costly requests (http_route_costly()): the number that run at the same time, 0
+	 * means 2; the time of each, including its wait in the queue, 0 means 10 s; the number of
+	 * samples that each may touch, 0 means 50 million.
 	 */
 	unsigned int query_concurrency;
 	uint64_t query_timeout_ns, query_samples;
@@ -68,75 +68,77 @@ struct http_opts {
 	bool protobuf; /* bodies of type application/x-protobuf are accepted as well */
 
 	/*
-	 * Files of bearer tokens (RFC 6750). Without tokens, users and certificates, clients on
-	 * loopback may read. Each role includes the lower ones. Changes of state over TCP always
+	 * Files with bearer tokens (RFC 6750). Without tokens, users and certificates, clients on
+	 * loopback may read. Each role includes the lower roles. Changes of state over TCP always
 	 * require authentication.
 	 */
 	const char *reader_token_file, *actor_token_file, *admin_token_file;
 	/*
-	 * web.yml, and the roles of its users and certificates (web.h); both are read again when a
-	 * file changes. http_new() refuses addresses reachable from other hosts without
-	 * authentication, unless open is set, and without TLS, unless open or insecure is set.
+	 * web.yml, and the roles of its users and certificates (web.h). Both are reloaded when a
+	 * file changes. http_new() refuses addresses that other hosts can reach without
+	 * authentication unless open is set, and without TLS unless open or insecure is set.
 	 */
 	const char *web_config, *roles_file;
 	bool insecure;
-	const char *admin_token; /* the token itself instead of a file */
-	bool open;		 /* allow reading without a token even from other hosts */
+	const char *admin_token; /* the token itself, instead of a file */
+	bool open;		 /* allow reading without a token, even from other hosts */
 	/*
-	 * Names accepted in Host besides localhost and addresses. If empty, any name is accepted
-	 * beyond loopback.
+	 * Names accepted in Host, in addition to localhost and addresses. If the list is empty, any
+	 * name is accepted on addresses other than loopback.
 	 */
 	const char *const *allow_hosts;
 	size_t allow_host_count;
 	/*
-	 * Called when a client connects to a unix socket: sets role and .of of the caller, whose
-	 * uid and pid are already set. NULL: root and the server's own user are HTTP_ADMIN, others
-	 * HTTP_READER.
+	 * Called when a client connects to a unix socket. Sets role and .of of the caller, whose
+	 * uid and pid are already set. If it is NULL, root and the server's own user are
+	 * HTTP_ADMIN, other users HTTP_READER.
 	 */
 	void (*identify)(void *arg, int socket, struct http_caller *caller);
 	/* called when the client disconnects; or NULL */
 	void (*forget)(void *arg, struct http_caller *caller);
 	void *identify_arg;
 	/*
-	 * starts fronts; the caller frees it after http_free(). NULL: http_new() forks the
+	 * starts fronts; the caller frees it after http_free(). If it is NULL, http_new() forks the
 	 * spawners, which then have a copy of this process's memory
 	 */
 	struct http_front *front;
-	uint64_t *refused; /* counters of refusals, [HTTP_REFUSALS]; NULL: the server's own */
+	uint64_t *refused; /* refusal counters, [HTTP_REFUSALS]; NULL means the server's own */
 };
 
 /*
  * Forks the spawners of fronts (base/child.h), for one server at a time. Call it before there are
  * threads, secrets or other descriptors: fronts get a copy of all memory, but no descriptor except
- * standard error. Returns NULL with errno. End them with http_front_end(), which ignores NULL.
+ * standard error. Returns NULL with errno. Stop the spawners with http_front_end(), which ignores
+ * NULL.
  */
 struct http_front *http_front_fork(bool unconfined);
 void http_front_end(struct http_front *front);
 
 /*
- * Tells who can reach a listening address: 1: only this host; 0: other hosts; or -EINVAL with one
- * line in error.
+ * Returns 1 if only this host can reach a listening address, 0 if other hosts can, or -EINVAL with
+ * one line in error.
  */
 int http_is_local(const char *listen, char *error, size_t error_bytes);
 
 /*
- * Makes a server. Returns NULL with errno and one line in error (port in use, bad address, no token
- * where one is needed). Add routes before starting it.
+ * Creates a server. Returns NULL with errno and one line in error (for example if the port is in
+ * use, the address is invalid, or a required token is missing). Add routes before starting it.
  */
 struct http *http_new(const struct http_opts *opts, char *error, size_t error_bytes);
 /*
  * Adds a route. path: exact ("/health"), with one variable segment ("/rdma/qp/{}",
- * "/rdma/qp/{}/connect"), or with the rest as the variable ("/apis/{*}"). Other methods of a known
- * path are answered with 405 and Allow, unknown paths with 404, and requests without the required
- * role with 401 or 403 (access.c). Returns 0, -EINVAL, -ENOSPC, -ENOMEM, or -EBUSY after the start.
+ * "/rdma/qp/{}/connect"), or with the remainder as the variable ("/apis/{*}"). Other methods of a
+ * known path are answered with 405 and Allow, unknown paths with 404, and requests without the
+ * required role with 401 or 403 (access.c). Returns 0, -EINVAL, -ENOSPC, -ENOMEM, or -EBUSY after
+ * the server was started.
  */
 int http_route(struct http *h, const char *method, const char *path, enum http_role needs,
 	       http_handler fn, void *arg);
 /*
  * Like http_route(), for requests that take long. Their handlers run on separate threads, so that
- * other requests never wait for them. A few requests wait in a queue (queue.c); beyond that, they
- * are answered with 503. Requests of other sites' pages are refused. The handler must observe
- * http_budget(). The caller's .of is NULL.
+ * other requests never wait for them. A few requests wait in a queue (queue.c); when it is full,
+ * further requests are answered with 503. Requests from pages of other sites are refused. The
+ * handler must observe http_budget(). The caller's .of is NULL.
  */
 int http_route_costly(struct http *h, const char *method, const char *path, enum http_role needs,
 		      http_handler fn, void *arg);
@@ -154,7 +156,7 @@ const char *http_path(const struct http_request *req);
 const char *http_variable(const struct http_request *req); /* the part matched by {}, or "" */
 /* value of a header, or NULL */
 const char *http_header(const struct http_request *req, const char *name);
-/* Returns the value of a query parameter, the first one if repeated; or NULL. */
+/* Returns the value of a query parameter (the first one if it is repeated), or NULL. */
 const char *http_query(const struct http_request *req, const char *key);
 /* Calls fn for each query parameter in order, until fn returns false. */
 void http_query_each(const struct http_request *req,
@@ -162,9 +164,9 @@ void http_query_each(const struct http_request *req,
 const void *http_body(const struct http_request *req, size_t *bytes);
 
 /*
- * Adds a header (Content-Security-Policy, Cache-Control) to the answer. Call it before the reply.
- * Copies both strings. Returns 0, -ENOMEM, -ENOSPC (more than 16), or -EINVAL for a malformed name
- * or value.
+ * Adds a header to the answer, such as Content-Security-Policy or Cache-Control. Call it before the
+ * reply. Copies both strings. Returns 0, -ENOMEM, -ENOSPC (more than 16), or -EINVAL for a
+ * malformed name or value.
  */
 int http_add_header(struct http_request *req, const char *name, const char *value);
 
@@ -184,16 +186,17 @@ void http_reply_error(struct http_request *req, int status, const char *fmt, ...
 struct json_t;
 void http_reply_json(struct http_request *req, int status, struct json_t *json);
 /*
- * Replies with a stream. read fills in up to max bytes (0: end, < 0: abort the connection); it runs
- * on a server thread and must not wait. done, which may be NULL, is called exactly once, even if
- * the client has gone. Memory per request: 100 KiB, plus 300 KiB if compressed.
+ * Replies with a stream. read fills in up to max bytes and returns their number, 0 at the end, or <
+ * 0 to abort the connection; it runs on a server thread and must not wait. done, which may be NULL,
+ * is called exactly once, even if the client has left. Memory per request: 100 KiB, plus 300 KiB if
+ * compressed.
  */
 void http_reply_stream(struct http_request *req, int status, const char *content_type,
 		       ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
 		       void *arg);
 
 /*
- * Like http_reply_stream(), but for a costly request: read() may take long, and must observe the
+ * Like http_reply_stream(), but for a costly request: read() may take long and must observe the
  * budget.
  */
 void http_reply_stream_costly(struct http_request *req, int status, const char *content_type,
@@ -201,8 +204,8 @@ void http_reply_stream_costly(struct http_request *req, int status, const char *
 			      void (*done)(void *arg), void *arg);
 
 /*
- * Returns the budget of a costly request, which is valid until done() of its stream; NULL for
- * others.
+ * Returns the budget of a costly request, which is valid until done() of its stream is called; NULL
+ * for other requests.
  */
 struct base_budget;
 struct base_budget *http_budget(struct http_request *req);
@@ -219,17 +222,17 @@ uint32_t http_connections(const struct http *h);
  */
 uint32_t http_answers(const struct http_request *req);
 
-/* Causes of refusals; each has a counter since the start. */
+/* Causes of refusals; each has a counter. */
 enum http_refusal {
-	HTTP_REFUSED_FRAMING,	 /* 400: the length of the body, or the host, is ambiguous */
-	HTTP_REFUSED_HOST,	 /* 403: Host is not a name of this server */
+	HTTP_REFUSED_FRAMING,	 /* 400: the body length or the host is ambiguous */
+	HTTP_REFUSED_HOST,	 /* 403: Host does not name this server */
 	HTTP_REFUSED_ORIGIN,	 /* 403: request from a page of another origin */
 	HTTP_REFUSED_TOKEN,	 /* 401: no valid token */
 	HTTP_REFUSED_ROLE,	 /* 403: authenticated, but not allowed */
 	HTTP_REFUSED_TYPE,	 /* 415: the body is not JSON */
 	HTTP_REFUSED_CONNECTION, /* closed immediately: too many connections */
 	HTTP_REFUSED_EVICTED,	 /* closed to make room for another peer's connection */
-	HTTP_REFUSED_FRONT,	 /* closed because the front ended */
+	HTTP_REFUSED_FRONT,	 /* closed because the front exited */
 	HTTP_REFUSED_HANDSHAKE,	 /* closed: not TLS, or the handshake took too long */
 	/* closed: the client's certificate is missing, wrong or expired */
 	HTTP_REFUSED_CERTIFICATE,
@@ -239,7 +242,7 @@ enum http_refusal {
 	/* not a request: web.yml or one of its files changed and is invalid */
 	HTTP_REFUSED_SETTINGS,
 	HTTP_REFUSED_QUEUE,   /* 503: too many costly requests were waiting */
-	HTTP_REFUSED_TIME,    /* 503: a costly request, with its wait, took too long */
+	HTTP_REFUSED_TIME,    /* 503: a costly request took too long, including its wait */
 	HTTP_REFUSED_SAMPLES, /* 422: a costly request touched too many samples */
 	HTTP_REFUSED_LEFT,    /* the client of a costly request left before the answer */
 	HTTP_REFUSALS,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * internal.h - internals of the back: back.c runs it, listen.c binds the socket, access.c checks
- * permissions, route.c finds handlers, queue.c runs the costly ones, reply.c makes answers, spawn.c
- * starts fronts, web.c reads
- * web.yml, users.c checks passwords, guard.c reloads web.yml and signs for TLS.
+ * permissions, route.c finds handlers, queue.c runs costly handlers, reply.c creates answers,
+ * spawn.c starts fronts, web.c reads web.yml, users.c checks passwords, guard.c reloads web.yml and
+ * signs for TLS.
  */
 #ifndef SL_HTTP_INTERNAL_H
 #define SL_HTTP_INTERNAL_H
@@ -24,19 +24,19 @@
 struct http_route {
 	const char *method;
 	char *before; /* path before the variable, or the whole path */
-	char *after;  /* path after the variable; NULL: no variable */
-	bool rest;    /* the variable is the rest of the path */
+	char *after;  /* path after the variable; NULL if there is no variable */
+	bool rest;    /* the variable is the remainder of the path */
 	bool costly;
 	enum http_role needs;
 	http_handler fn;
 	void *arg;
 };
 
-/* State of a connection of the front. */
+/* State of one of the front's connections. */
 struct http_slot {
 	bool open;
 	struct http_caller caller;
-	/* the request whose body is not completely fetched yet; or NULL */
+	/* the request whose body has not been fetched completely, or NULL */
 	struct http_request *req;
 	struct http_message_open from;
 	char *names; /* names in the client's certificate, from.names bytes; or NULL */
@@ -60,7 +60,7 @@ struct http_queue {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct http_request *first, **end;
-	/* number of requests that no thread has begun; pieces of bodies do not count */
+	/* number of requests that no thread has started; pieces of bodies do not count */
 	unsigned int waiting;
 	pthread_t thread[HTTP_THREADS];
 	unsigned int threads;
@@ -83,9 +83,12 @@ struct http {
 
 	struct http_front *front;
 	bool own_front, started;
-	/* guard.c. Only the keeper uses these, except for those protected by web_lock: */
+	/*
+	 * guard.c. Only the keeper thread uses the following fields, except for those protected by
+	 * web_lock.
+	 */
 	pthread_rwlock_t web_lock;
-	/* web is NULL without a web.yml; former is NULL if it never changed */
+	/* web is NULL without a web.yml; former is NULL if web never changed */
 	struct http_web *web, *former;
 	uint64_t failed_stamp, doubted_stamp;
 	struct http_users users;
@@ -95,7 +98,7 @@ struct http {
 	pthread_mutex_t lock;	       /* protects control and stopping */
 	pthread_cond_t wake;
 	pthread_t keeper;
-	int control; /* socket to the front; -1: no front is running */
+	int control; /* socket to the front; -1 if no front is running */
 	bool stopping;
 
 	uint32_t open;				       /* number of open connections; relaxed */
@@ -103,7 +106,7 @@ struct http {
 };
 
 /*
- * Maximum number of connections, including those being closed; each thread may accept one too many.
+ * Maximum number of connections, including those being closed. Each thread may accept one too many.
  */
 static inline uint32_t http_slots(uint32_t max_connections, uint32_t threads)
 {
@@ -138,7 +141,7 @@ struct http_request {
 	char *content_type; /* may be NULL */
 	bool gzip;
 	const char *whole; /* the body; unused if read is set for a stream */
-	char *owned;	   /* same as whole if the body must be freed; or NULL */
+	char *owned;	   /* same as whole if the body must be freed, or NULL */
 	size_t bytes, given;
 	ssize_t (*read)(void *arg, char *buf, size_t max);
 	void (*done)(void *arg);
@@ -152,23 +155,26 @@ struct http_request {
 	const struct http_route *route;
 	enum { HTTP_IDLE, HTTP_QUEUED, HTTP_WORKING, HTTP_WORKED, HTTP_LEFT } state;
 	struct http_request *next;
-	bool awaited;		  /* the front waits for a WAKE */
+	bool awaited;		  /* the front is waiting for a WAKE */
 	struct http_caller owner; /* copy of the slot's caller */
 	struct base_budget budget;
-	uint64_t unused_ns; /* time left for the other pieces */
-	char *piece;	    /* buffer for a piece of the body; NULL: there is no answer yet */
+	uint64_t unused_ns; /* time left for the remaining pieces */
+	char *piece;	    /* buffer for a piece of the body; NULL if there is no answer yet */
 	size_t most;
 	ssize_t bytes_read;
 };
 
 /* ---- back.c; also for tests and fuzzers ---- */
 
-/* Serves a channel until it ends or the other side violates the protocol. Returns 0 or -EPROTO. */
+/*
+ * Serves a channel until it is closed or the other side violates the protocol. Returns 0 or
+ * -EPROTO.
+ */
 int http_back_serve(struct http_channel *ch);
 
-/* Tells the front, by WAKE on the control socket, that a request has an answer. */
+/* Tells the front, by a WAKE on the control socket, that a request has an answer. */
 void http_back_wake(struct http *h, uint32_t slot, uint32_t serial);
-/* Frees a request on which no thread works. */
+/* Frees a request that no thread is working on. */
 void http_request_free(struct http_request *req);
 
 /* ---- queue.c ---- */
@@ -179,13 +185,16 @@ void http_queue_stop(struct http *h); /* waits for the running handlers */
 bool http_queue_add(struct http_request *req);
 /* Queues the reading of the next piece of a body. Returns false if out of memory. */
 bool http_queue_read(struct http_request *req, size_t most);
-/* Returns true if the answer or piece is ready. The request then belongs to the caller again. */
+/*
+ * Returns true if the answer or piece is ready, in which case the request belongs to the caller
+ * again.
+ */
 bool http_queue_take(struct http_request *req);
 /* Sends a WAKE as soon as the answer or piece is ready. */
 void http_queue_await(struct http_request *req);
 /*
- * Call when the client has left or has the whole answer. Frees the request, or has it freed by the
- * thread that works on it.
+ * Call it when the client has left or has the whole answer. Frees the request, or lets the thread
+ * that works on it do so.
  */
 void http_queue_drop(struct http_request *req);
 
@@ -221,7 +230,9 @@ void http_guard_end(struct http *h);
 int http_guard_tell(struct http *h);
 /* Reloads the files if one has changed. */
 void http_guard_poll(struct http *h);
-/* Signs for the front with the key of that stamp. Returns the signature's length or -errno. */
+/*
+ * Signs for the front with the key that has this stamp. Returns the signature's length or -errno.
+ */
 ssize_t http_guard_sign(struct http *h, uint32_t stamp, uint32_t algorithm, const void *data,
 			size_t bytes, unsigned char out[HTTP_SIGNATURE]);
 
@@ -230,7 +241,7 @@ ssize_t http_guard_sign(struct http *h, uint32_t stamp, uint32_t algorithm, cons
 /* Finds the request's route. Returns NULL after answering with 404, 405 or 503. */
 const struct http_route *http_route_find(struct http_request *req);
 void http_routes_free(struct http *h);
-/* Copies the next piece of the answer's body. Returns its length; 0: end; or -errno. */
+/* Copies the next piece of the answer's body. Returns its length, 0 at the end, or -errno. */
 ssize_t http_reply_next(struct http_request *req, char *buf, size_t max);
 
 /* ---- spawn.c ---- */
@@ -238,20 +249,20 @@ ssize_t http_reply_next(struct http_request *req, char *buf, size_t max);
 /* Parameters of a front. */
 struct http_front_config {
 	uint32_t threads, max_connections, timeout_s, is_unix;
-	uint32_t tls, tells; /* tls: whether it uses TLS; tells: whether it reports who connects */
+	uint32_t tls, tells; /* whether it uses TLS; whether it reports its clients */
 	uint64_t max_body;
 	char address[128];
 };
 
 /*
- * Starts a front. fds: the listening socket, the control socket and the channels, one more with
- * TLS. Returns 0 or -errno.
+ * Starts a front. fds: the listening socket, the control socket and the channels, with one more
+ * channel for TLS. Returns 0 or -errno.
  */
 int http_front_spawn(struct http_front *f, const struct http_front_config *c, const int *fds,
 		     size_t n);
-/* Ends, counts and logs a front whose control socket has ended; see base_child_ended(). */
+/* Reaps, counts and logs a front whose control socket has closed; see base_child_ended(). */
 bool http_front_ended(struct http_front *f);
-/* Stops the running front and waits until it has ended. */
+/* Stops the running front and waits until it has exited. */
 void http_front_stop(struct http_front *f);
 
 #endif

@@ -28,8 +28,8 @@ static bool is_unix(const char *at)
 static int refuse_address(const char *at, char *error, size_t error_bytes)
 {
 	return base_fail(error, error_bytes, -EINVAL,
-			 "cannot listen on '%s': not an address such as 127.0.0.1:9464 or "
-			 "[::1]:9464, nor unix:/PATH",
+			 "cannot listen on '%s': must be an address such as 127.0.0.1:9464 or "
+			 "[::1]:9464, or unix:/PATH",
 			 at);
 }
 
@@ -156,8 +156,8 @@ void http_unlisten(struct http *h)
 }
 
 /*
- * Only an accepted connection has the listener's address as its own; a socket pair and the
- * connecting side do not.
+ * Only an accepted connection has the listener's address as its own address; a socket pair and the
+ * connecting end do not.
  */
 bool http_listen_accepted(const struct http *h, int fd)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * message.c - packs, checks, sends and receives messages. Both sides use it, and neither trusts the
- * other.
+ * message.c - packs, checks, sends and receives messages. Both sides use this code, and neither
+ * trusts the other.
  */
 #include "http/message.h"
 
@@ -32,7 +32,7 @@ void http_message_put(struct http_message_text *t, char kind, const char *string
 	t->bytes += n;
 }
 
-/* Returns the string at *at, which must end before end; or NULL. */
+/* Returns the string at *at, which must end before end, or NULL. */
 static const char *take_string(const char **at, const char *end)
 {
 	const char *s = *at, *zero = *at < end ? memchr(s, 0, (size_t)(end - s)) : NULL;

@@ -12,12 +12,12 @@
  *		if clients are local users;
  *		payload if there is a web.yml	-
  *	ASK	slot, arg: serial; payload	HEAD: payload; or LATER
- *	READ	slot, arg: most bytes		DATA (no bytes: the end), or BROKEN; or LATER
+ *	READ	slot, arg: most bytes		DATA (empty at the end), or BROKEN; or LATER
  *	AWAIT	slot, arg: serial		-
- *	TAKE	slot, arg: serial		as to the ASK or READ; or LATER
+ *	TAKE	slot, arg: serial		as for the ASK or READ; or LATER
  *	DONE	slot, arg: serial of the ASK	-
  *	CLOSE	slot				-
- *	REFUSED	slot: cause, arg: how many	-
+ *	REFUSED	slot: cause, arg: number	-
  *	SIGN	slot: algorithm, arg: stamp of
  *		TLS; payload: hash or data	SIGNED: payload, or BROKEN
  *	on the control socket
@@ -26,17 +26,17 @@
  *	WAKE	slot, arg: serial		-
  *
  * A slot is a connection, which stays with its thread and has at most one request. The front
- * fetches a body piece by piece as its client receives it. Neither process buffers what a slow
+ * fetches a body piece by piece as its client receives it. Neither process buffers data that a slow
  * client has not received, and nothing is sent without a request. A body ends with DONE, CLOSE or
- * the next ASK of its slot.
+ * the next ASK for its slot.
  *
- * LATER: the answer is not ready, because the request is in the queue of costly ones (queue.c).
- * Meanwhile, the front serves other clients. It sends AWAIT, receives WAKE when the answer is
- * ready, and fetches it with TAKE. If the client leaves first, the front sends DONE or CLOSE, which
- * ends the work.
+ * LATER means that the answer is not ready, because the request is in the queue of costly requests
+ * (queue.c). In the meantime the front serves other clients. It sends AWAIT, receives WAKE when the
+ * answer is ready, and fetches it with TAKE. If the client leaves first, the front sends DONE or
+ * CLOSE, which ends the work.
  *
- * The back does not trust the front: it checks lengths, counts, strings, slots and order, and ends
- * the front if one is wrong. The identity of a local caller comes from the kernel, by descriptor.
+ * The back does not trust the front: it checks lengths, counts, strings, slots and order, and stops
+ * the front if any of these is wrong. The kernel identifies local callers by their descriptors.
  */
 #ifndef SL_HTTP_MESSAGE_H
 #define SL_HTTP_MESSAGE_H
@@ -91,14 +91,14 @@ struct http_message_open {
 
 enum http_certified {
 	HTTP_CERTIFIED_NOT,
-	HTTP_CERTIFIED_CLIENT, /* signed by client_ca_file of web.yml */
-	HTTP_CERTIFIED_PROXY, /* a front proxy of API servers: requestheader in the file of roles */
+	HTTP_CERTIFIED_CLIENT, /* signed by client_ca_file in web.yml */
+	HTTP_CERTIFIED_PROXY,  /* a front proxy of API servers: requestheader in the roles file */
 };
 
 /*
- * Payload of TLS, followed by .cert, .ca and .proxy_ca bytes of PEM; then .names bytes:
- * NUL-terminated names, one of which a client's certificate must have; then .proxy_names bytes, the
- * same for a front proxy.
+ * Payload of TLS, followed by .cert, .ca and .proxy_ca bytes of PEM; then .names bytes with
+ * NUL-terminated names, one of which a client's certificate must have; then .proxy_names bytes with
+ * the same for a front proxy.
  */
 struct http_message_tls {
 	uint32_t stamp, client_auth, cert, ca, proxy_ca, names, proxy_names;
@@ -106,8 +106,8 @@ struct http_message_tls {
 };
 
 /*
- * Payload of ASK, followed by .text bytes: NUL-terminated method and path, then .fields triples of
- * kind, name and value; then by .body bytes.
+ * Payload of ASK, followed by .text bytes (NUL-terminated method and path, then .fields triples of
+ * kind, name and value), then by .body bytes.
  */
 struct http_message_ask {
 	uint32_t fields, text, body;
@@ -121,13 +121,13 @@ enum http_field_kind {
 };
 
 /*
- * Payload of HEAD, followed by .text bytes: .fields pairs of name and value; then by the start of
+ * Payload of HEAD, followed by .text bytes (.fields pairs of name and value), then by the start of
  * the body.
  */
 struct http_message_head {
-	uint32_t status; /* status code; 0: close the connection */
+	uint32_t status; /* status code; 0 means close the connection */
 	uint32_t fields, text, flags;
-	uint64_t total; /* length of the body; UINT64_MAX: not known */
+	uint64_t total; /* length of the body; UINT64_MAX means unknown */
 };
 
 #define HTTP_HEAD_GZIP	1u /* the body should be compressed */
@@ -168,27 +168,29 @@ struct http_message_text {
 	bool failed; /* out of memory, or longer than HTTP_MESSAGE_TEXT */
 };
 
-/* Appends a string. kind 0: without a kind. */
+/* Appends a string. kind: 0 means without a kind. */
 void http_message_put(struct http_message_text *t, char kind, const char *string);
 
-/* Whether to retry a socket call that was interrupted or lacked memory. */
+/* Whether to retry a socket call that was interrupted or ran out of memory. */
 bool http_message_again(int error);
-/* Sends m and its payload of m.bytes bytes, in the parts head, a and b. Returns 0 or -errno. */
+/*
+ * Sends m and its payload of m.bytes bytes, which consists of head, a and b. Returns 0 or -errno.
+ */
 int http_message_send(int fd, struct http_message m, const void *head, size_t head_bytes,
 		      const void *a, size_t a_bytes, const void *b, size_t b_bytes);
-/* Sends the payload of a message that was already sent. */
+/* Sends the payload of a message whose header was already sent. */
 int http_message_give(int fd, const void *a, size_t a_bytes, const void *b, size_t b_bytes);
 /* Sends a message without payload, with file descriptors. */
 int http_message_send_fds(int fd, const void *m, size_t bytes, const int *fds, size_t n);
 /*
- * Receives a struct http_message, or the same number of bytes. passed: a file descriptor sent
- * along, or -1; NULL: none is allowed. Returns 0, -EPIPE at the end, or -errno.
+ * Receives a struct http_message, or the same number of bytes. passed: receives a file descriptor
+ * sent along, or -1; if NULL, no descriptor is allowed. Returns 0, -EPIPE at the end, or -errno.
  */
 int http_message_receive(int fd, struct http_message *m, int *passed);
 /* Receives exactly the given number of bytes. Returns 0, -EPIPE or -errno. */
 int http_message_take(int fd, void *to, size_t bytes);
 /*
- * Shuts a socket down in both directions. Retries on failure, because a thread waits for its
+ * Shuts a socket down in both directions. Retries on failure, because a thread is waiting for the
  * effect.
  */
 void http_message_hang_up(int fd);

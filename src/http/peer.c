@@ -2,12 +2,12 @@
 /*
  * peer.c - decides which peer may connect, and which connection is closed when all are in use.
  *
- * A peer is a user of this host, an IPv4 address or an IPv6 /64. The policy is that of a fair queue
- * that drops from the longest (RFC 7806, 3.1). As long as there is room, one peer may take
- * everything. When there is none, the peer with the most connections loses its oldest waiting one
- * to a peer with fewer. Slow connections of one peer therefore never lock out another. An eighth of
- * all connections is reserved for users of this host and for addresses that recently presented a
- * correct token.
+ * A peer is a user of this host, an IPv4 address or an IPv6 /64. The policy is the same as in a
+ * fair queue that drops from the longest queue (RFC 7806, 3.1). As long as there is room, one peer
+ * may use everything. When there is no room, the peer with the most connections loses its oldest
+ * waiting connection to a peer with fewer. Slow connections of one peer therefore never lock out
+ * another peer. An eighth of all connections is reserved for users of this host and for addresses
+ * that recently presented a correct token.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 #include "base/relaxed.h"
 #include "http/front.h"
 
-#define KNOWN_NS     600000000000ull /* how long a peer is known after a correct token */
+#define KNOWN_NS     600000000000ull /* time for which a peer is known after a correct token */
 #define RESERVE_PART 8u
 #define SLOW_NS	     5000000000u /* a slower answer may be aborted in favour of another peer */
 
@@ -34,8 +34,9 @@ enum { PEER_UNIX = 1, PEER_LOOPBACK, PEER_V4, PEER_V6 };
 /* ---- identifying a peer ---- */
 
 /*
- * Asks the kernel which user owns the other end of a loopback connection; (uid_t)-1 if that is not
- * possible. Only for sharing connections fairly: the socket may have been passed to another user.
+ * Asks the kernel which user owns the other end of a loopback connection. Returns (uid_t)-1 if that
+ * is not possible. Use it only to share connections fairly, because the socket may have been passed
+ * to another user.
  */
 static uid_t user_of(struct http_server *s, const struct sockaddr_storage *theirs,
 		     const struct sockaddr_storage *ours)
@@ -75,7 +76,7 @@ static uid_t user_of(struct http_server *s, const struct sockaddr_storage *their
 	if (s->diag_fd < 0 || send(s->diag_fd, &ask, sizeof(ask), 0) < 0)
 		return (uid_t)-1;
 	do
-		/* skips the late answer to an earlier question */
+		/* skip the late answer to an earlier question */
 		n = recv(s->diag_fd, &got, sizeof(got), 0);
 	while (n >= (ssize_t)sizeof(got.head) && got.head.nlmsg_seq != s->diag_seq);
 	if (n < (ssize_t)(sizeof(got.head) + sizeof(got.msg)) ||
@@ -125,7 +126,7 @@ void http_peer_identify(struct http_server *s, int fd, struct http_peer *p)
 	}
 	if (getpeername(fd, (struct sockaddr *)&theirs, &n) ||
 	    getsockname(fd, (struct sockaddr *)&ours, &m))
-		return; /* already gone: a peer without a key */
+		return; /* already closed: a peer without a key */
 	unmap_v4(&theirs);
 	unmap_v4(&ours);
 	p->local = theirs.ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
@@ -228,8 +229,8 @@ static void remove_connection(struct http_server *s, struct http_connection *c)
 }
 
 /*
- * Returns the oldest connection of a peer, preferably a waiting one. of == NULL: of any peer
- * without priority over the newcomer, if the connection waits or its answer is slow.
+ * Returns the oldest connection of a peer, preferably a waiting one. If of is NULL, considers any
+ * peer without priority over the newcomer, and only connections that wait or whose answer is slow.
  */
 static struct http_connection *find_oldest(struct http_server *s, const struct http_peer *of,
 					   const struct http_peer *newcomer)
@@ -263,7 +264,7 @@ static struct http_connection *choose_victim(struct http_server *s,
 		return find_oldest(s, most, newcomer);
 	if (!newcomer->open)
 		return find_oldest(s, NULL, newcomer);
-	return NULL; /* no other peer holds enough connections to lose one */
+	return NULL; /* no other peer has enough connections to lose one */
 }
 
 bool http_peer_enter(struct http_server *s, struct http_connection *c)

@@ -3,18 +3,19 @@
  * relay.c - relays data between clients and libmicrohttpd, for unix sockets and for TLS.
  *
  * Data on a unix socket may carry descriptors. The kernel closes descriptors that recv() does not
- * accept, and unread ones when the socket is closed, in the calling thread. Such a close may hang:
- * that of a TCP socket with SO_LINGER waits for its peer. Each connection therefore has its own
- * thread here, which alone reads and closes the client's socket and copies data to and from a
- * socket pair that libmicrohttpd serves. A hanging close blocks only this thread, until the front
- * ends.
+ * accept, and unread descriptors when the socket is closed, in the calling thread. Such a close may
+ * hang; for example, closing a TCP socket with SO_LINGER waits for the peer. Each connection
+ * therefore has its own thread here. Only this thread reads and closes the client's socket; it
+ * copies data to and from a socket pair that libmicrohttpd serves. A hanging close blocks only this
+ * thread, until the front exits.
  *
  * With TLS, the thread performs the handshake and the encryption, so libmicrohttpd is not involved.
- * A handshake has a time limit, whatever the client sends; a failed one costs only its thread.
+ * A handshake has a time limit, whatever the client sends; a failed handshake costs only its
+ * thread.
  *
- * Threads are shared fairly between users or addresses. A connection whose user may have no further
- * thread is shut down immediately, and closed by the user's next thread that ends; with TLS it is
- * closed immediately.
+ * Threads are shared fairly between users or addresses. If a user may have no further thread, its
+ * new connection is shut down immediately, and is closed by the user's next thread that exits; with
+ * TLS it is closed immediately.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -33,7 +34,7 @@
 #define PIECE	    8192u
 #define STACK_BYTES (256u * 1024) /* includes the thread-local memory of all libraries */
 /*
- * maximum number of threads per connection allowed, because some connections are still being closed
+ * maximum number of threads per allowed connection, because some connections are still being closed
  */
 #define THREADS_PART 4u
 #define SHAKE_NS     10000000000ull /* time limit of a handshake */
@@ -41,7 +42,7 @@
 struct http_relay {
 	struct http_relay *next;
 	struct http_server *server;
-	int client, ours, theirs; /* theirs: libmicrohttpd's end; -1: closed */
+	int client, ours, theirs; /* theirs: libmicrohttpd's end; -1 means closed */
 	bool used;		  /* a struct http_connection refers to the client's descriptor */
 	struct http_peer who;
 	struct http_tls_session tls; /* .session is NULL for a unix socket */
@@ -50,8 +51,8 @@ struct http_relay {
 /* One direction of a connection. */
 struct flow {
 	int from, to;
-	struct http_tls_session *received, *sent; /* sessions of the TLS side; or NULL */
-	bool ended, lost; /* ended: no more input; lost: no more output possible */
+	struct http_tls_session *received, *sent; /* sessions of the TLS side, or NULL */
+	bool ended, lost; /* ended: no more input; lost: no more output is possible */
 	size_t at, bytes;
 	char data[PIECE];
 };
@@ -92,8 +93,8 @@ static void move_bytes(struct flow *f)
 }
 
 /*
- * Returns the events to wait for. A descriptor that is not needed is left out: once it is hung up,
- * poll() would return immediately each time.
+ * Returns the events to wait for. A descriptor that is not needed is left out, because poll() would
+ * return immediately each time once it is hung up.
  */
 static struct pollfd wanted_events(int fd, const struct flow *in, const struct flow *out)
 {
@@ -105,8 +106,8 @@ static struct pollfd wanted_events(int fd, const struct flow *in, const struct f
 
 /*
  * Copies data until libmicrohttpd has closed its end and the client has received everything, or the
- * client is gone. Shuts down a client that accepts no byte for the idle timeout, or does not accept
- * the rest within ten times the idle timeout.
+ * client is gone. Shuts down a client that accepts no byte for the idle timeout, or that does not
+ * accept the remainder within ten times the idle timeout.
  */
 static void carry_bytes(struct http_relay *r)
 {
@@ -142,7 +143,9 @@ static void carry_bytes(struct http_relay *r)
 
 /* ---- threads ---- */
 
-/* Reads pending data first, so that closing the last descriptor closes no other descriptors. */
+/*
+ * Reads pending data first, so that closing the last descriptor does not close other descriptors.
+ */
 static void finish_client(int client)
 {
 	char data[256];
@@ -154,7 +157,8 @@ static void finish_client(int client)
 }
 
 /*
- * Returns a connection of this user that was shut down for lack of a thread, or -1. Needs the lock.
+ * Returns a connection of this user that was shut down because no thread was available, or -1. The
+ * caller holds the lock.
  */
 static int take_parked(struct http_server *s, const struct http_peer *who)
 {
@@ -171,7 +175,7 @@ static int take_parked(struct http_server *s, const struct http_peer *who)
 	return -1;
 }
 
-/* Removes the relay from the server's list. Needs the lock. */
+/* Removes the relay from the server's list. The caller holds the lock. */
 static void unlist_relay(struct http_server *s, const struct http_relay *r)
 {
 	struct http_relay **at = &s->relays;
@@ -201,7 +205,7 @@ static bool shake_hands(struct http_relay *r)
 	}
 	http_peer_print(r->client, peer, sizeof(peer));
 	base_log_limited(BASE_WARN, "http", "%s peer=%s error=%s",
-			 r->tls.certificate_refused ? "the client's certificate is refused"
+			 r->tls.certificate_refused ? "the client's certificate was refused"
 						    : "no TLS handshake",
 			 peer, r->tls.why);
 	http_front_refused(s, r->tls.certificate_refused ? HTTP_REFUSED_CERTIFICATE
@@ -309,8 +313,8 @@ static bool count_relay(struct http_server *s, struct http_relay *r)
 }
 
 /*
- * Keeps a connection that is shut down but not closed here, because close() may hang. Too many of
- * them end the front, and a new one starts.
+ * Keeps a connection that has been shut down but is not closed here, because close() may hang. If
+ * there are too many of these, the front exits and a new one starts.
  */
 static void park_relay(struct http_server *s, struct http_relay *r)
 {
@@ -376,7 +380,7 @@ static void *accept_all(void *arg)
 		int fd;
 
 		poll(&p, 1, -1);
-		/* Allocate first: without memory a connection could not even be kept. */
+		/* Allocate first, because without memory a connection could not even be kept. */
 		r = calloc(1, sizeof(*r));
 		fd = r ? accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
 		if (fd < 0) {

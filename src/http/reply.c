@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * reply.c - makes answers: complete, embedded in the program, JSON or streamed. Decides which
- * answers the front compresses: those that the client accepts compressed and that are worth it.
+ * reply.c - creates answers: complete, embedded in the program, JSON or streamed. Decides which
+ * answers the front compresses: those for which it is worthwhile, if the client accepts it.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -30,7 +30,7 @@ static bool is_compressible(const char *type)
 	return false;
 }
 
-/* RFC 9110, 12.5.3: codings by name and "*" with weights; weight 0 refuses. */
+/* RFC 9110, 12.5.3: codings by name and "*", with weights; a weight of 0 refuses a coding. */
 static bool accepts_gzip(const char *accept)
 {
 	double named = -1, any = -1;
@@ -59,7 +59,7 @@ static bool accepts_gzip(const char *accept)
 	return named >= 0 ? named > 0 : any > 0;
 }
 
-/* Whether to compress the answer to req. Adds Vary if that depends on the request. */
+/* Whether to compress the answer to req. Adds Vary if this depends on the request. */
 static bool wants_gzip(struct http_request *req, const char *type)
 {
 	if (req->http->opts.no_gzip || !is_compressible(type))
@@ -97,7 +97,7 @@ static bool has_header(const struct http_request *req, const char *name)
 	return false;
 }
 
-/* Starts the answer. Returns false if the request already has one, or without memory. */
+/* Starts the answer. Returns false if the request already has an answer or if out of memory. */
 static bool begin_answer(struct http_request *req, int status, const char *content_type, bool gzip)
 {
 	char *type = content_type && !req->answered ? strdup(content_type) : NULL;
@@ -209,7 +209,7 @@ void http_reply_error(struct http_request *req, int status, const char *fmt, ...
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	value = json_string(text);
-	if (!value) { /* text is not UTF-8; a path may contain any bytes */
+	if (!value) { /* some text is not UTF-8; a path may contain any bytes */
 		for (char *c = text; *c; c++)
 			if ((unsigned char)*c >= 0x80)
 				*c = '?';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* route.c - finds the handler of a request; accessors of requests */
+/* route.c - finds the handler of a request; accessors for requests */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ int http_route_costly(struct http *h, const char *method, const char *path, enum
 }
 
 /*
- * Whether the route matches path; sets *variable to the matched part or "". {} matches one
+ * Whether the route matches path. Sets *variable to the matched part, or "". {} matches one
  * non-empty segment.
  */
 static bool route_matches(const struct http_route *r, const char *path, const char **variable,

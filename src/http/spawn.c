@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spawn.c - starts fronts through spawners, which can do nothing else (base/child.h). */
+/* spawn.c - starts fronts by means of spawners, which can do nothing else (base/child.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -39,7 +39,7 @@ static void run_front(void *arg, const struct base_child_start *with)
 {
 	const struct http_front *f = arg;
 
-	close(BASE_CHILD_SOCK); /* the front notices the end of the back by the control socket */
+	close(BASE_CHILD_SOCK); /* the front detects the exit of the back by its control socket */
 	if (with->bytes == sizeof(struct http_front_config))
 		http_front_serve(with->message, with->fds, with->fd_count, f->unconfined);
 }

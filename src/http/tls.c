@@ -24,9 +24,9 @@ struct http_tls {
 	gnutls_priority_t priority;
 	int pk; /* algorithm of the certificate's key */
 	unsigned int bits;
-	char *sans; /* NUL-terminated names; a client's certificate must have one of them */
+	char *sans; /* NUL-terminated names, one of which a client's certificate must have */
 	size_t sans_bytes;
-	/* authorities of front proxies; NULL: none are configured */
+	/* authorities of front proxies; NULL if none are configured */
 	gnutls_x509_trust_list_t proxies;
 	char *proxy_names; /* NUL-terminated common names, one of which a proxy must have */
 	size_t proxy_names_bytes;
@@ -104,7 +104,10 @@ static int set_key(struct http_tls *t, const gnutls_datum_t *cert)
 
 /* ---- settings ---- */
 
-/* Copies NUL-terminated strings. NULL: no memory, or the last string is not terminated. */
+/*
+ * Copies NUL-terminated strings. Returns NULL if out of memory or if the last string is not
+ * terminated.
+ */
 static char *copy_strings(const char *from, size_t bytes)
 {
 	char *to = bytes && from[bytes - 1] ? NULL : malloc(bytes + 1);
@@ -204,7 +207,7 @@ static void add_name(struct http_tls_session *c, const char *name, size_t bytes)
 	c->who.names += (uint32_t)bytes + 1;
 }
 
-/* Reads the alternative names; the common name is used only without them. */
+/* Reads the alternative names; the common name is used only if there are none. */
 static void read_names(struct http_tls_session *c, const gnutls_datum_t *der)
 {
 	char name[512], address[INET6_ADDRSTRLEN];
@@ -245,7 +248,7 @@ static bool has_san(const struct http_tls_session *c)
 	return !t->sans_bytes;
 }
 
-/* Whether the common name is that of a front proxy. */
+/* Whether the common name belongs to a front proxy. */
 static bool is_proxy_name(const struct http_tls *t, gnutls_x509_crt_t crt)
 {
 	char name[512];
@@ -261,8 +264,8 @@ static bool is_proxy_name(const struct http_tls *t, gnutls_x509_crt_t crt)
 }
 
 /*
- * Whether a certificate is signed by an authority of front proxies; *named: its name is allowed as
- * well.
+ * Whether a certificate is signed by an authority of front proxies. *named: whether its name is
+ * allowed as well.
  */
 static bool is_proxys(const struct http_tls *t, const gnutls_datum_t *chain, unsigned int n,
 		      gnutls_typed_vdata_st *use, bool *named)
@@ -295,7 +298,7 @@ static int refuse_certificate(struct http_tls_session *c, const char *why)
 	return GNUTLS_E_CERTIFICATE_ERROR;
 }
 
-/* Called during the handshake, so that the client receives an alert. */
+/* Called during the handshake, so that the client receives an alert on failure. */
 static int verify_client(gnutls_session_t session)
 {
 	gnutls_typed_vdata_st use = {GNUTLS_DT_KEY_PURPOSE_OID,
@@ -323,7 +326,8 @@ static int verify_client(gnutls_session_t session)
 		return refuse_certificate(c, gnutls_strerror(err));
 	if (status) {
 		gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &text, 0);
-		err = refuse_certificate(c, text.data ? (char *)text.data : "it is not verified");
+		err = refuse_certificate(c, text.data ? (char *)text.data
+						      : "it could not be verified");
 		gnutls_free(text.data);
 		return err;
 	}
@@ -356,8 +360,8 @@ static int begin_session(struct http_tls_session *c, int fd)
 	gnutls_certificate_server_set_request(c->session, request[c->tls->auth]);
 	gnutls_session_set_verify_function(c->session, verify_client);
 	/*
-	 * GnuTLS would list only the authorities of the credentials, and clients of the other
-	 * authority would not offer their certificate.
+	 * GnuTLS would list only the authorities in the credentials, and clients of the other
+	 * authorities would not offer their certificates.
 	 */
 	if (c->tls->proxies)
 		gnutls_certificate_send_x509_rdn_sequence(c->session, 1);
@@ -368,7 +372,7 @@ static int begin_session(struct http_tls_session *c, int fd)
 						 c->tls->credentials);
 }
 
-/* Returns false when the time is over. */
+/* Returns false if the time is up. */
 static bool wait_for(struct http_tls_session *c, int fd, uint64_t until_ns)
 {
 	struct pollfd p = {.fd = fd,

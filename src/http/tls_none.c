@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tls_none.c - replaces tls.c, web.c, users.c and guard.c in builds without GnuTLS. A server has
- * no web.yml then (http.web is NULL), so most of these are never called.
+ * tls_none.c - replaces tls.c, web.c, users.c and guard.c in builds without GnuTLS. A server then
+ * has no web.yml (http.web is NULL), so most of these functions are never called.
  */
 #include <errno.h>
 
@@ -14,8 +14,9 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 {
 	if (!h->opts.web_config && !h->opts.roles_file)
 		return 0;
-	return base_fail(error, error_bytes, -EOPNOTSUPP,
-			 "this build has no TLS and passwords: rebuild with -Dtls=enabled");
+	return base_fail(
+		error, error_bytes, -EOPNOTSUPP,
+		"this build does not support TLS or passwords: rebuild with -Dtls=enabled");
 }
 
 void http_guard_end(struct http *h)

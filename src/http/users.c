@@ -10,10 +10,10 @@
 
 #include "base/base.h"
 
-#define CREDENTIALS_MAX 1024u /* size of the decoded credentials */
+#define CREDENTIALS_MAX 1024u /* maximum size of the decoded credentials */
 /*
- * Limits of guesses: per peer, with room for typing errors, and for all peers together. At bcrypt
- * cost 10, the latter take a tenth of a CPU.
+ * Limits on guesses: per peer, with room for typing errors, and for all peers together. At bcrypt
+ * cost 10, all peers together take at most a tenth of a CPU.
  */
 #define PEER_GUESSES   10u
 #define PEER_EVERY_NS  5000000000ull
@@ -66,7 +66,7 @@ static struct http_ration *ration_of(struct http_users *u, const unsigned char p
 
 /* ---- passwords known to be correct ---- */
 
-/* Includes the password's hash, so that a changed password is no longer known. */
+/* Includes the password hash, so that a changed password is no longer known. */
 static bool fingerprint_of(struct http_users *u, const struct http_web_user *user,
 			   const char *password, unsigned char mac[32])
 {
@@ -154,7 +154,7 @@ static const struct http_web_user *find_user(const struct http_web *w, const cha
 	return NULL;
 }
 
-/* Needs the lock. */
+/* The caller holds the lock. */
 static enum http_guess check_guess(struct http_users *u, const struct http_web *w,
 				   const unsigned char *peer, const struct http_web_user *user,
 				   const char *password)

@@ -15,7 +15,10 @@
 
 /* ---- files ---- */
 
-/* Returns the path of the file named by a value, to be freed; NULL: there is none. */
+/*
+ * Returns the path of the file that a value names, to be freed by the caller, or NULL if there is
+ * none.
+ */
 static char *path_of(struct base_yaml *y, base_yaml_node mapping, const char *key, const char *file)
 {
 	const char *name = NULL;
@@ -91,8 +94,8 @@ uint64_t http_web_stamp(const char *path, const char *roles)
 /* ---- tls_server_config ---- */
 
 /*
- * Cipher suites of Go's crypto/tls and the GnuTLS names of their parts. Suites that Go considers
- * insecure are left out.
+ * Cipher suites of Go's crypto/tls, with the GnuTLS names of their parts. Suites that Go considers
+ * insecure are omitted.
  */
 static const struct {
 	const char *name, *exchange, *cipher;
@@ -143,7 +146,7 @@ static void read_suites(struct http_web *w, base_yaml_node list)
 			k++;
 		if (k == known) {
 			base_yaml_wrong(y, base_yaml_at(y, list, i),
-					"cipher_suites: '%.64s' is not offered", name);
+					"cipher_suites: '%.64s' is not supported", name);
 			return;
 		}
 		add_priority(w, ":+", suites[k].cipher);
@@ -168,7 +171,7 @@ static void read_curves(struct http_web *w, base_yaml_node list)
 			k++;
 		if (k == known) {
 			base_yaml_wrong(y, base_yaml_at(y, list, i),
-					"curve_preferences: '%.64s' is not offered", name);
+					"curve_preferences: '%.64s' is not supported", name);
 			return;
 		}
 		snprintf(group, sizeof(group), "GROUP-%s", curves[k].group);
@@ -232,7 +235,8 @@ static void read_client_auth(struct http_web *w, base_yaml_node tls, const char 
 				names[w->client_auth]);
 	sans = base_yaml_get(y, tls, "client_allowed_sans");
 	if (base_yaml_count(y, sans) > HTTP_WEB_SANS)
-		base_yaml_wrong(y, sans, "client_allowed_sans: at most %u", HTTP_WEB_SANS);
+		base_yaml_wrong(y, sans, "client_allowed_sans: at most %u names are allowed",
+				HTTP_WEB_SANS);
 	if (sans && w->client_auth < HTTP_CLIENT_VERIFY_IF_GIVEN)
 		base_yaml_wrong(y, sans,
 				"client_allowed_sans needs certificates that are "
@@ -242,7 +246,7 @@ static void read_client_auth(struct http_web *w, base_yaml_node tls, const char 
 				 &w->sans[w->san_count++]);
 }
 
-/* Checks that the certificates are valid and belong to the key. */
+/* Checks that the certificates are valid and match the key. */
 static void check_certificates(struct http_web *w, base_yaml_node tls,
 			       const struct http_web_bytes *key)
 {
@@ -322,7 +326,7 @@ static void read_headers(struct http_web *w, base_yaml_node http)
 
 	if (!http || !base_yaml_mapping(y, http, keys))
 		return;
-	/* HTTP/1.1 is served in either case; clients negotiate the version. */
+	/* HTTP/1.1 is served in either case, because clients negotiate the version. */
 	base_yaml_bool(y, base_yaml_get(y, http, "http2"), "http2", &http2);
 	list = base_yaml_get(y, http, "headers");
 	if (!list || !base_yaml_mapping(y, list, names))
@@ -374,12 +378,12 @@ static void read_users(struct http_web *w, base_yaml_node users)
 		base_yaml_string(y, value, "basic_auth_users", &hash);
 		cost = bcrypt_cost(hash);
 		if (!*name || strchr(name, ':') || i >= HTTP_WEB_USERS)
-			base_yaml_wrong(y, where, "not the name of a user, or too many");
+			base_yaml_wrong(y, where, "not a valid user name, or too many users");
 		else if (!cost)
 			base_yaml_wrong(y, where, "the password of %s is not a bcrypt hash", name);
 		else if (cost > HTTP_WEB_COST_MAX)
-			base_yaml_wrong(y, where, "the hash of %s has cost %u: at most %u", name,
-					cost, HTTP_WEB_COST_MAX);
+			base_yaml_wrong(y, where, "the hash of %s has cost %u: the maximum is %u",
+					name, cost, HTTP_WEB_COST_MAX);
 		for (size_t k = 0; k < w->user_count; k++)
 			if (!strcmp(w->users[k].name, name))
 				base_yaml_wrong(y, where, "%s is given twice", name);
@@ -437,7 +441,7 @@ enum http_role http_web_role(const struct http_web *w, const char *kind, const c
 	return w->readers_named ? HTTP_PUBLIC : HTTP_READER;
 }
 
-/* Refuses a user in the file of roles that web.yml does not have. */
+/* Refuses a user in the roles file that is not in web.yml. */
 static void check_role_users(const struct http_web *w, base_yaml_node list)
 {
 	struct base_yaml *y = w->roles_yaml;
@@ -470,7 +474,8 @@ static void read_proxy(struct http_web *w, const char *path)
 	base_yaml_need(y, proxy, "client_ca_file");
 	names = base_yaml_need(y, proxy, "allowed_names");
 	if (names && (!base_yaml_count(y, names) || base_yaml_count(y, names) > HTTP_WEB_SANS))
-		base_yaml_wrong(y, names, "allowed_names: one to %u", HTTP_WEB_SANS);
+		base_yaml_wrong(y, names, "allowed_names: must have one to %u names",
+				HTTP_WEB_SANS);
 	for (size_t i = 0; i < base_yaml_count(y, names) && !base_yaml_error(y); i++) {
 		w->proxy_names[i] = "";
 		base_yaml_string(y, base_yaml_at(y, names, i), "allowed_names", &w->proxy_names[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * web.h - access control of a server: web.yml in the format of Prometheus' exporter-toolkit (TLS,
- * client certificates, users, headers), and our file of roles for users and certificates. A struct
- * http_web is immutable; a reload makes a new one. Used by the back.
+ * client certificates, users, headers), and Sidelight's own roles file for users and certificates.
+ * A struct http_web is immutable; a reload creates a new one. Used by the back.
  */
 #ifndef SL_HTTP_WEB_H
 #define SL_HTTP_WEB_H
@@ -14,12 +14,12 @@
 #include "base/yaml.h"
 #include "http/http.h"
 
-#define HTTP_WEB_FILE_MAX (256u * 1024) /* maximum size of a file of certificates */
+#define HTTP_WEB_FILE_MAX (256u * 1024) /* maximum size of a certificate file */
 #define HTTP_WEB_PRIORITY 512u
 #define HTTP_WEB_SANS	  64u
 #define HTTP_WEB_USERS	  1024u
 #define HTTP_WEB_HEADERS  5u
-#define HTTP_WEB_COST_MAX 14u /* maximum bcrypt cost, at which a check takes a second */
+#define HTTP_WEB_COST_MAX 14u /* maximum bcrypt cost; a check then takes a second */
 
 /* client_auth_type, in the order of Go's crypto/tls. */
 enum http_client_auth {
@@ -53,30 +53,31 @@ struct http_web {
 	char priority[HTTP_WEB_PRIORITY]; /* priority string for gnutls_priority_init(3) */
 	struct http_web_user *users;
 	size_t user_count;
-	const char *dummy; /* the most expensive hash, for users that do not exist */
+	const char *dummy; /* the most expensive hash, used for users that do not exist */
 	struct {
 		const char *name, *value;
 	} headers[HTTP_WEB_HEADERS];
 	size_t header_count;
-	/* Front proxies of Kubernetes API servers, from the file of roles; .data NULL: none. */
+	/*
+	 * Front proxies of Kubernetes API servers, from the roles file; .data is NULL if there are
+	 * none.
+	 */
 	struct http_web_bytes proxy_ca;
 	const char *proxy_names[HTTP_WEB_SANS]; /* allowed common names */
 	size_t proxy_name_count;
-	bool readers_named; /* the file of roles assigns the reader role */
-	uint64_t stamp;	    /* http_web_stamp() of the files as they were read */
+	bool readers_named; /* the roles file assigns the reader role */
+	uint64_t stamp;	    /* http_web_stamp() of the files when they were read */
 };
 
 /*
- * Reads both files; roles may be NULL. File names in them are relative to their directory. Returns
- * NULL with errno and one line in error.
+ * Reads both files; roles may be NULL. File names in them are relative to the files' directory.
+ * Returns NULL with errno and one line in error.
  */
 struct http_web *http_web_read(const char *path, const char *roles, char *error, size_t bytes);
 void http_web_free(struct http_web *w);
 /* Returns a value that changes whenever one of the files is replaced or modified. */
 uint64_t http_web_stamp(const char *path, const char *roles);
-/*
- * Returns the role of a name under a key of the file of roles: "remote_users" or "remote_groups".
- */
+/* Returns the role of a name under a key in the roles file, "remote_users" or "remote_groups". */
 enum http_role http_web_role(const struct http_web *w, const char *kind, const char *name);
 /* Returns the role of a client whose verified certificate has these NUL-terminated names. */
 enum http_role http_web_certificate_role(const struct http_web *w, const char *names, size_t bytes);

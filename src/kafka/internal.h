@@ -11,9 +11,9 @@
 
 struct kafka_producer {
 	rd_kafka_conf_t *conf;
-	rd_kafka_t *rk; /* of the worker */
+	rd_kafka_t *rk; /* used by the worker */
 	char *topic[EXPORT_KAFKA_KINDS];
-	char *file[KAFKA_FILES]; /* files that librdkafka reads: certificates, keys */
+	char *file[KAFKA_FILES]; /* files read by librdkafka, such as certificates and keys */
 	size_t files;
 	bool unconfined;
 	struct export_kafka_outcomes outcomes; /* not yet sent back */

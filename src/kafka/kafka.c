@@ -21,7 +21,7 @@
 
 #define LOG "kafka"
 
-/* ---- what becomes of messages ---- */
+/* ---- outcomes of messages ---- */
 
 static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *m, void *arg)
 {
@@ -55,7 +55,7 @@ static void on_log(const rd_kafka_t *rk, int level, const char *facility, const 
 	base_log_limited(level <= 4 ? BASE_WARN : BASE_DEBUG, LOG, "%s %s", facility, text);
 }
 
-/* Tells the collector new outcomes. Returns false if the collector is gone. */
+/* Sends the collector new outcomes. Returns false if the collector is gone. */
 static bool send_outcomes(struct kafka_producer *k, int sock)
 {
 	static const struct export_kafka_outcomes none;
@@ -140,7 +140,8 @@ static int offer_stream(int sock)
 }
 
 /*
- * Call before librdkafka starts its threads, because they block the signal that confines threads.
+ * Call it before librdkafka starts its threads, because they block the signal that confines
+ * threads.
  */
 static int drop_privileges(const struct kafka_producer *k)
 {
@@ -210,7 +211,7 @@ struct kafka_producer *kafka_producer_new(const char *path, bool unconfined, cha
 		rd_kafka_conf_set_error_cb(k->conf, on_error);
 		rd_kafka_conf_set_log_cb(k->conf, on_log);
 		/*
-		 * Try the configuration now, so that an error is reported at the start and not by a
+		 * Try the configuration now, so that an error is reported on startup and not by a
 		 * worker.
 		 */
 		try = open_producer(k, error, error_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* properties.c - the file of --kafka-config: properties of librdkafka, and names of topics. */
+/* properties.c - the --kafka-config file, which contains librdkafka properties and topic names. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static bool ends_in(const char *name, const char *end)
 }
 
 /*
- * Notes the file that a property such as "ssl.ca.location" names, because the worker may only read
+ * Records the file named by a property such as "ssl.ca.location", because the worker may read only
  * the folders of these files.
  */
 static int note_file(struct kafka_producer *k, const char *name, const char *value)
@@ -71,7 +71,7 @@ static int set_property(struct kafka_producer *k, const char *name, const char *
 	}
 	if (rd_kafka_conf_set(k->conf, name, value, why, sizeof(why)) == RD_KAFKA_CONF_OK)
 		return note_file(k, name, value);
-	snprintf(error, error_bytes, "property %s is unknown or has a bad value", name);
+	snprintf(error, error_bytes, "property %s is unknown or has an invalid value", name);
 	return -EINVAL;
 }
 

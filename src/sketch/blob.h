@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * blob.h - a bounds-checked cursor over little-endian fields. The same function saves or loads a
- * field, so one list of fields serves both directions. Reading beyond the end or a number out of
- * range sets `failed` permanently: callers check once, at the end.
+ * field, so one list of fields serves both directions. Reading beyond the end, or a number out of
+ * range, sets `failed` permanently, so callers need to check it only once, at the end.
  */
 #ifndef SL_SKETCH_BLOB_H
 #define SL_SKETCH_BLOB_H
@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct sketch_blob {
-	uint8_t *at; /* buffer; NULL: only count bytes */
+	uint8_t *at; /* buffer; NULL means only count bytes */
 	size_t used, bytes;
 	bool load; /* true to load; false to save, which only reads *v */
 	bool failed;
@@ -30,7 +30,7 @@ static inline void *sketch_blob_take(struct sketch_blob *b, size_t n)
 	return b->at ? b->at + b->used - n : NULL;
 }
 
-/* Loads zeroes if the blob has failed. */
+/* Loads zeros if the blob has failed. */
 static inline void sketch_blob_bytes(struct sketch_blob *b, void *v, size_t n)
 {
 	void *p = sketch_blob_take(b, n);

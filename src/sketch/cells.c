@@ -32,7 +32,10 @@ int sketch_cells_check(struct sketch_cells *s)
 	for (uint32_t i = 0; s->kind == SKETCH_HLL && i < s->width; i++)
 		if (reg[i] > s->shift + 1)
 			return -EINVAL;
-	/* Each row of a Count-Min sums to the total. A Count-Sketch may have any cells. */
+	/*
+	 * In Count-Min, the cells of each row add up to the total. In Count-Sketch, cells may have
+	 * any value.
+	 */
 	for (uint32_t i = 0; s->kind == SKETCH_COUNT_MIN && i < s->depth; i++) {
 		uint64_t sum = 0;
 
@@ -119,8 +122,8 @@ static double median_estimate(const struct sketch_cells *s, uint64_t hash)
 }
 
 /*
- * Estimates F2: the tug-of-war estimate (N. Alon, Y. Matias, M. Szegedy, STOC 1996) over the cells
- * of each row (M. Thorup, Y. Zhang, SODA 2004).
+ * Estimates F2 with the tug-of-war estimator (N. Alon, Y. Matias, M. Szegedy, STOC 1996) over the
+ * cells of each row (M. Thorup, Y. Zhang, SODA 2004).
  */
 static double sum_of_squares(const struct sketch_cells *s)
 {
@@ -142,7 +145,7 @@ static double sum_of_squares(const struct sketch_cells *s)
 static inline void add_hll(struct sketch_cells *s, uint64_t hash)
 {
 	const uint32_t p = 64 - s->shift;
-	/* A one after the last bit bounds the count. */
+	/* A one after the last bit limits the count. */
 	const uint64_t rest = hash << p | (uint64_t)1 << (p - 1);
 	const uint8_t rho = (uint8_t)(__builtin_clzll(rest) + 1);
 	uint8_t *reg = (uint8_t *)s->cell + (hash >> s->shift);
@@ -151,7 +154,7 @@ static inline void add_hll(struct sketch_cells *s, uint64_t hash)
 		*reg = rho;
 }
 
-/* Ertl, algorithm 6: sigma for empty registers, tau for saturated ones. */
+/* Ertl, algorithm 6: sigma is for empty registers, tau for saturated registers. */
 static double hll_sigma(double x)
 {
 	double y = 1, z = x, before;
@@ -199,7 +202,7 @@ static double estimate_distinct(const struct sketch_cells *s)
 	return fmin(m * m / (2 * M_LN2 * z), 0x1p64);
 }
 
-/* ---- all ---- */
+/* ---- all kinds ---- */
 
 int sketch_cells_add(struct sketch_cells *s, uint64_t hash, uint64_t n)
 {

@@ -7,7 +7,7 @@
  * imtql2). Vectors are stored as rows, so that a rotation processes two rows, eight lanes at a
  * time.
  *
- * This is a template over vector levels; include lanes.h before.
+ * This is a template over vector levels; include lanes.h first.
  */
 #include <float.h>
 #include <math.h>
@@ -16,14 +16,14 @@
 
 #ifndef SKETCH_EIGEN_STRIDE
 
-/* Doubles per row, and doubles of work space, for a matrix of n rows. */
+/* Doubles per row, and doubles of workspace, for a matrix with n rows. */
 #define SKETCH_EIGEN_STRIDE(n) (((size_t)(n) + SKETCH_LANES - 1) / SKETCH_LANES * SKETCH_LANES)
 #define SKETCH_EIGEN_WORK(n)   (((size_t)(n) + 4) * SKETCH_EIGEN_STRIDE(n))
 #endif
 
 /*
- * a: n rows of SKETCH_EIGEN_STRIDE(n), positive semidefinite, both triangles, zero beyond column n;
- * replaced by the eigenvectors, one per row. w: n eigenvalues, descending. work:
+ * a: n rows of SKETCH_EIGEN_STRIDE(n), positive semidefinite, with both triangles, and zero beyond
+ * column n; replaced by the eigenvectors, one per row. w: n eigenvalues in descending order. work:
  * SKETCH_EIGEN_WORK(n). Results are accurate to a few DBL_EPSILON times the largest eigenvalue. A
  * matrix without a diagonal entry above 1e-280 is treated as zero.
  */
@@ -34,7 +34,7 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 	double norm = 0, most = 0, scale = 0, unscale = 0;
 	int exponent = 0;
 
-	/* Scale entries to at most 1 by a power of two, to prevent overflow of squares. */
+	/* Scale entries to at most 1 by a power of two, so that squares don't overflow. */
 	for (uint32_t i = 0; i < n; i++)
 		most = a[i * s + i] > most ? a[i * s + i] : most;
 	if (most > 1e-280) {

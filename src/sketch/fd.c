@@ -12,8 +12,8 @@
 
 /*
  * The vector instructions of this CPU. Each kernel is written once in C over a fixed number of
- * lanes and compiled per level. The folder is compiled without contraction of a * b + c, so all
- * levels give the same bits.
+ * lanes and compiled for each level. The folder is compiled without contraction of a * b + c, so
+ * all levels give the same bits.
  */
 enum vector_level {
 	VECTOR_PORTABLE, /* the compiler's default target */
@@ -23,23 +23,23 @@ enum vector_level {
 };
 
 /*
- * Rows 0..rank-1 are directions: unit vectors with their weights in sigma[]. Rows l..l+fresh-1 are
- * raw rows since the last factorisation. Rows in between are zero with weight 0.
+ * Rows 0..rank-1 are directions: unit vectors whose weights are in sigma[]. Rows l..l+fresh-1 are
+ * raw rows added since the last factorisation. The rows in between are zero, with weight 0.
  */
 struct sketch_fd {
-	/* floats per row: d rounded up to a multiple of 16, padded with zeroes */
+	/* floats per row: d rounded up to a multiple of 16, padded with zeros */
 	uint32_t l, d, stride;
-	uint32_t fresh; /* raw rows since the last factorisation, at most l */
+	uint32_t fresh; /* number of raw rows since the last factorisation, at most l */
 	uint32_t rank;
 	uint64_t count;
-	double shrunk; /* the sum of what factorisations subtracted: the error bound */
-	double energy; /* sum of the squares of all entries, except those of fresh rows */
+	double shrunk; /* sum of what factorisations subtracted, which is the error bound */
+	double energy; /* sum of the squares of all entries, except in fresh rows */
 	void (*compress)(struct sketch_fd *fd);
 	double (*residual)(const struct sketch_fd *fd, uint32_t k, const float *row, float *out);
 	double *sigma;	/* 2 l weights; 1 for fresh rows */
 	double *gram;	/* 2 l rows of SKETCH_EIGEN_STRIDE(2 l) */
 	double *value;	/* 2 l eigenvalues */
-	double *work;	/* work space of sketch_eigen() */
+	double *work;	/* workspace of sketch_eigen() */
 	double *turned; /* l rows of `stride`: new directions before rounding to f32 */
 	float *row;	/* 2 l rows of `stride` */
 };
@@ -48,8 +48,8 @@ struct sketch_fd {
 #define FLOOR 1e-12
 
 /*
- * Bounds that no real stream reaches, but merges of forged sketches could. Values saturate at them,
- * so that every saved sketch can be loaded.
+ * Bounds that no real stream reaches, but that merges of forged sketches could exceed. Values
+ * saturate at these bounds, so that every saved sketch can be loaded.
  */
 #define WEIGHT_MAX 1e60
 #define ENERGY_MAX (WEIGHT_MAX * WEIGHT_MAX)
@@ -101,7 +101,7 @@ static enum vector_level best_level(void)
 	return VECTOR_PORTABLE;
 }
 
-/* -EINVAL if the CPU lacks the level. */
+/* Returns -EINVAL if the CPU does not support the level. */
 static int set_level(struct sketch_fd *fd, enum vector_level level)
 {
 	if ((int)level < 0 || level > best_level())
@@ -179,7 +179,7 @@ uint32_t sketch_fd_rank(const struct sketch_fd *fd)
 	return fd->rank;
 }
 
-/* |A|_F^2 of all rows. */
+/* Returns |A|_F^2 over all rows. */
 static double sum_energy(const struct sketch_fd *fd)
 {
 	double energy = fd->energy;
@@ -193,7 +193,7 @@ static double sum_energy(const struct sketch_fd *fd)
 	return energy;
 }
 
-/* Adds a row with a weight. */
+/* Appends a row with a weight. */
 static void append_row(struct sketch_fd *fd, const float *row, double weight)
 {
 	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
@@ -207,7 +207,7 @@ int sketch_fd_update(struct sketch_fd *fd, const float *row)
 	const float limit = SKETCH_FD_LIMIT;
 	uint32_t top, bad = 0;
 
-	/* As integers, magnitudes sort like floats, with infinities and NaN last. */
+	/* Compared as integers, magnitudes sort like floats, with infinities and NaNs last. */
 	memcpy(&top, &limit, 4);
 	for (uint32_t i = 0; i < fd->d; i++) {
 		uint32_t bits;
@@ -323,7 +323,7 @@ int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes)
 	return (int64_t)b.used;
 }
 
-/* True if the directions are orthonormal, apart from rounding of the weakest. */
+/* Whether the directions are orthonormal, apart from rounding errors of the weakest directions. */
 static bool is_orthonormal(const struct sketch_fd *fd)
 {
 	double product[SKETCH_FD_ROWS_MAX];
@@ -369,7 +369,7 @@ int sketch_fd_load(struct sketch_fd **out, const void *buf, size_t bytes)
 	if (bytes != sketch_fd_save_bytes(fd))
 		goto refuse;
 	rows_io(fd, &b);
-	/* Weights must descend, apart from rounding. */
+	/* Weights must descend, apart from rounding errors. */
 	for (uint32_t i = 1; i < h.rank; i++)
 		if (fd->sigma[i] > fd->sigma[i - 1] * 1.001 + DBL_MIN)
 			goto refuse;

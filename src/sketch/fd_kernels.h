@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fd_kernels.h - the arithmetic of fd.c, a template over vector levels like lanes.h. */
+/* fd_kernels.h - the arithmetic of fd.c; like lanes.h, a template over vector levels. */
 #include "sketch/lanes.h"
 
 #include "sketch/eigen.h"
 
 /*
- * Dot products of one row with n others of `stride` floats, four at a time to share the loads of
- * `one`. Each is summed over eight lanes, in the same order for any n.
+ * Dot products of one row with n other rows of `stride` floats, four at a time to share the loads
+ * of `one`. Each product is summed over eight lanes, in the same order for any n.
  */
 SKETCH_FN void SKETCH_NAME(dots)(double *out, const float *one, const float *others, uint32_t n,
 				 size_t stride)
@@ -49,7 +49,7 @@ SKETCH_FN void SKETCH_NAME(dots)(double *out, const float *one, const float *oth
 /*
  * Computes B = U S V^T from the small side: B B^T = U S^2 U^T, V^T = S^-1 U^T B. Also computes the
  * products between directions, so that each factorisation corrects the orthogonality lost to
- * rounding in the previous one. Dividing the weight by the length of the rounded vector keeps
+ * rounding in the previous one. Dividing the weight by the length of the rounded vector keeps the
  * rounding errors of lengths from accumulating.
  */
 static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
@@ -62,7 +62,8 @@ static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 	if (!fd->fresh)
 		return;
 	/*
-	 * In reverse order, with the strongest rows last: QL then needs a seventh fewer rotations.
+	 * Use reverse order, with the strongest rows last, because QL then needs a seventh fewer
+	 * rotations.
 	 */
 	for (uint32_t i = 0; i < n; i++) {
 		double *product = fd->value, *g = fd->gram + (n - 1 - i) * s;
@@ -79,7 +80,7 @@ static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 	}
 	SKETCH_NAME(sketch_eigen)(fd->gram, fd->value, n, fd->work);
 
-	delta = fmax(fd->value[fd->l], 0); /* valid as n > l */
+	delta = fmax(fd->value[fd->l], 0); /* valid because n > l */
 	lost = delta;
 	for (; rank < fd->l; rank++) {
 		double value = fd->value[rank], *u = fd->gram + rank * s;
@@ -91,7 +92,10 @@ static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 		for (uint32_t j = 0; j < n; j++)
 			u[j] *= fd->sigma[n - 1 - j];
 	}
-	/* Compute eight columns of all new directions at a time: old rows are widened only once. */
+	/*
+	 * Compute eight columns of all new directions at a time, so that old rows are widened only
+	 * once.
+	 */
 	for (size_t c = 0; c < stride; c += SKETCH_LANES) {
 		uint32_t i = 0;
 

@@ -45,10 +45,10 @@ static inline double sketch_random_uniform(uint64_t *state)
 }
 
 /*
- * Factors to derive one index per row from a single hash: row i takes the top bits of hash * m[i],
- * m[i] odd and drawn from the seed (multiply-shift: M. Dietzfelbinger et al., J. Algorithms 25
- * (1997)). Multiplying by an odd number is a bijection, so keys collide within a row as rarely as
- * their hashes; different factors make different pairs collide in each row.
+ * Computes factors that derive one index per row from a single hash: row i takes the top bits of
+ * hash * m[i], where m[i] is odd and drawn from the seed (multiply-shift: M. Dietzfelbinger et al.,
+ * J. Algorithms 25 (1997)). Multiplying by an odd number is a bijection, so keys collide within a
+ * row as rarely as their hashes; different factors make different pairs collide in each row.
  */
 static inline void sketch_hash_rows(uint64_t *m, uint32_t rows, uint64_t seed)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lanes.h - arithmetic over eight f64 lanes in the registers of a level: one of AVX-512, two of
- * AVX2, four of SSE2 or NEON. Sums over lanes have a fixed order, so all levels give the same
- * bits.
+ * lanes.h - arithmetic over eight f64 lanes in the registers of a level: one AVX-512 register, two
+ * AVX2 registers, or four SSE2 or NEON registers. Sums over lanes have a fixed order, so all levels
+ * give the same bits.
  *
  * This is a template, included once per level after defining
  *
- *	SKETCH_W		f64 per register: 8, 4 or 2
- *	SKETCH_NAME(x)	x with the level's suffix
- *	SKETCH_TARGET	the attribute that enables these registers, or nothing
+ * 	SKETCH_W		f64 per register: 8, 4 or 2
+ * 	SKETCH_NAME(x)	x with the level's suffix
+ * 	SKETCH_TARGET	the attribute that enables these registers, or nothing
  *
  * It uses macros and named members, because functions with vector parameters would have a different
  * ABI at each level, and an array of vectors would be stored in memory.
@@ -26,7 +26,7 @@
 
 typedef double SKETCH_NAME(sketch_f64s) __attribute__((vector_size(SKETCH_W * 8)));
 typedef float SKETCH_NAME(sketch_f32s) __attribute__((vector_size(SKETCH_W * 4)));
-/* Vectors in memory: unaligned, and aliasing any type. */
+/* Vectors in memory, which may be unaligned and may alias any type. */
 typedef double SKETCH_NAME(sketch_f64s_at)
 	__attribute__((vector_size(SKETCH_W * 8), aligned(8), may_alias));
 typedef float SKETCH_NAME(sketch_f32s_at)
@@ -104,7 +104,7 @@ SKETCH_EIGHT
 #endif
 
 #ifndef SKETCH_LOAD_F64
-/* Load eight f64, load eight f32 and widen them, and the stores. */
+/* Load eight f64, load eight f32 and widen them, and store them. */
 #define SKETCH_LOAD_F64_1(m, i, x, p) ((x).m = *(const SKETCH_NAME(sketch_f64s_at) *)((p) + (i)))
 #define SKETCH_LOAD_F32_1(m, i, x, p) \
 	((x).m = SKETCH_WIDENED(*(const SKETCH_NAME(sketch_f32s_at) *)((p) + (i))))
@@ -126,7 +126,7 @@ SKETCH_EIGHT
 #define SKETCH_SCALE(x, f)		   SKETCH_EACH(SKETCH_SCALE_1, x, f)
 #endif
 
-/* Adds f * x to y, for n doubles, n a multiple of SKETCH_LANES. */
+/* Adds f * x to y for n doubles, where n is a multiple of SKETCH_LANES. */
 SKETCH_FN void SKETCH_NAME(sketch_axpy)(double *y, const double *x, double f, size_t n)
 {
 	for (size_t c = 0; c < n; c += SKETCH_LANES) {

@@ -15,8 +15,8 @@ struct space_saving_item {
 };
 
 /*
- * Items 0..used-1 are in use. heap is a min-heap of their indices by count; table, at most half
- * full, holds their indices by hash with linear probing.
+ * Items 0..used-1 are in use. heap is a min-heap of their indices, ordered by count. table holds
+ * their indices by hash, with linear probing, and is at most half full.
  */
 struct sketch_space_saving {
 	uint32_t m, key_bytes, used, mask;
@@ -62,7 +62,7 @@ static uint8_t *key_of(const struct sketch_space_saving *s, uint32_t i)
 	return s->key + (size_t)i * s->key_bytes;
 }
 
-/* Returns the slot of the key, or the free slot where it belongs. */
+/* Returns the key's slot, or the free slot where it belongs. */
 static uint32_t slot_of(const struct sketch_space_saving *s, const void *key, uint64_t hash)
 {
 	uint32_t slot = (uint32_t)hash & s->mask;
@@ -77,7 +77,7 @@ static uint32_t slot_of(const struct sketch_space_saving *s, const void *key, ui
 	return slot;
 }
 
-/* Frees a slot and moves up entries that were probed past it. */
+/* Frees a slot and moves up the entries that were probed past it. */
 static void slot_free(struct sketch_space_saving *s, uint32_t slot)
 {
 	for (uint32_t next = slot;;) {
@@ -164,7 +164,7 @@ int sketch_space_saving_add(struct sketch_space_saving *s, const void *key, uint
 			insert_key(s, key, hash, n);
 			return 0;
 		}
-		/* Reassign the smallest counter: all of its count may belong to the new key. */
+		/* Reassign the smallest counter; its entire count may belong to the new key. */
 		i = s->heap[0];
 		slot_free(s, slot_of(s, key_of(s, i), s->item[i].hash));
 		s->item[i].error = s->item[i].count;

@@ -753,7 +753,7 @@ def wrong_options_are_usage_errors():
                        (('--scrape', 'http://x/,interval=0'), "'interval=0' is not"),
                        (('--scrape', 'http://x/,what=1'), "'what=1' is not"),
                        (('--statsd', '0.0.0.0:8125'), 'only this host may send'),
-                       (('--statsd', 'nonsense'), 'neither an address'),
+                       (('--statsd', 'nonsense'), 'must be an address'),
                        (('--otlp', '0.0.0.0:4318'), 'only this host may send'),
                        (('--scrape', 'http://x/') * 100, 'more than')):
         p = Part(sys.argv[1], 'agent', '--socket', f'{workdir()}/s', '--no-rest', *words)

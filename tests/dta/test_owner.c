@@ -44,7 +44,7 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 		 "f:3: duplicate number 1 of tenant 0"},
 		{"tenants: [{number: 1, keys: [{reporter: 5}]}]\nstores: []\n", "f:1: "},
 		{"tenants: [{number: 1, keys: [{reporter: 9-5, key: k}]}]\nstores: []\n",
-		 "f:1: reporter '9-5' is neither a number nor FIRST-LAST"},
+		 "f:1: reporter '9-5' must be a number or FIRST-LAST"},
 		{"tenants: [{number: 1, keys: [{reporter: 4294967296, key: k}]}]\nstores: []\n",
 		 "f:1: reporter '4294967296'"},
 		{"tenants: [{number: 1, keys: [{key: k, until: tomorrow}]}]\nstores: []\n",
@@ -54,7 +54,7 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 		 "f:1: until"},
 		{"tenants:\n- number: 1\n  keys:\n  - {reporter: 1-5, key: k}\n  - {reporter: 5, key: "
 		 "k}\nstores: []\n",
-		 "f:4: ranges of reporters overlap"},
+		 "f:4: reporter ranges overlap"},
 		{"tenants: [{number: 1, required: true}]\nstores: []\n",
 		 "f:1: required needs a key"},
 	};

@@ -203,7 +203,7 @@ with open(f'{D}/other', 'w') as f:
     f.write('x')
 again = subprocess.run([SIDELIGHT, 'translate', '--collector', '/x', '--collector', '/y', '--replicas', '2', '--gaps', f'{D}/other'],
                        capture_output=True, text=True, timeout=300)
-check(again.returncode == 1 and 'is not a file of gaps' in again.stderr, f'{again}')
+check(again.returncode == 1 and 'is not a gap file' in again.stderr, f'{again}')
 a.stop()
 b.stop()
 

@@ -738,7 +738,7 @@ static void addresses(void **state)
 		h = http_new(&(struct http_opts){.listen = bad[i]}, error, sizeof(error));
 		assert_null(h);
 		assert_int_equal(errno, EINVAL);
-		assert_non_null(strstr(error, "not an address"));
+		assert_non_null(strstr(error, "must be an address"));
 	}
 	assert_null(
 		http_new(&(struct http_opts){.listen = "203.0.113.7:80"}, error, sizeof(error)));

@@ -363,7 +363,7 @@ def listening_widely_needs_tls_and_proof():
             (['--reader-token-file', token], 2, '--insecure-listen'),
             (['--insecure-listen'], 2, 'reachable from other hosts'),
             (['--web-config', with_users], 1, '--insecure-listen'),
-            (['--web-config', with_tls], 1, 'readers need no proof'),
+            (['--web-config', with_tls], 1, 'readers need not authenticate'),
             (['--roles', with_tls], 2, '--web-config'),
             (['--web-config', f'{folder}/none'], 1, 'none')):
         p = run(EXE, 'collect', '--agent', f'{folder}/none.sock', '--listen', '0.0.0.0:0', *what, code=code)

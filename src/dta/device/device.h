@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device.h - decodes datagrams of network devices (INT, IPFIX, NetFlow, sFlow) into records, which
- * a mapping (map.h) turns into reports. A decoder knows nothing of stores, and a mapping nothing of
- * protocols. One worker owns a decoder; nothing here takes a lock or waits.
+ * device.h - decodes datagrams from network devices (INT, IPFIX, NetFlow, sFlow) into records,
+ * which a mapping (map.h) turns into reports. A decoder knows nothing about stores, and a mapping
+ * nothing about protocols. One worker owns a decoder; nothing here takes a lock or waits.
  *
  * Devices do not authenticate themselves. A datagram is therefore charged to its source address
  * alone, and nothing is ever sent back to a device.
@@ -23,16 +23,17 @@ enum dta_record_kind {
 	DTA_RECORD_SAMPLE,   /* a sampled packet */
 	DTA_RECORD_COUNTERS, /* counters of an interface since the device started */
 	DTA_RECORD_HOP,	     /* measurements of a packet by one switch */
-	DTA_RECORD_DROP,     /* a packet that a switch dropped */
+	DTA_RECORD_DROP,     /* a packet that the switch dropped */
 	DTA_RECORD_KINDS
 };
 
 /*
- * Fields of a record, by the names of the mapping's file (device_field_name()). All are numbers
- * except the addresses. Fields that IPFIX has carry the IPFIX name in our spelling.
+ * Fields of a record. device_field_name() returns the name of each field in a mapping file. All
+ * fields are numbers except the addresses. Fields that IPFIX defines have the IPFIX name in our
+ * spelling.
  */
 enum dta_field {
-	/* address of the sender of the datagram, or of the agent that sFlow names */
+	/* address of the datagram's sender, or of the agent that sFlow names */
 	DTA_FIELD_EXPORTER,
 	DTA_FIELD_SOURCE,      /* address */
 	DTA_FIELD_DESTINATION, /* address */
@@ -54,9 +55,9 @@ enum dta_field {
 	DTA_FIELD_DESTINATION_AS,
 	/* number of packets, scaled by the sampling rate if the device states one */
 	DTA_FIELD_PACKETS,
-	/* number of bytes, scaled likewise; counts IP bytes, or whole frames with sFlow */
+	/* number of bytes, scaled in the same way: IP bytes, or with sFlow whole frames */
 	DTA_FIELD_BYTES,
-	DTA_FIELD_SAMPLING, /* one in this many packets is sampled; 1: all are */
+	DTA_FIELD_SAMPLING, /* one in this many packets is sampled; 1 means every packet */
 	DTA_FIELD_START_NS, /* start of the flow, CLOCK_REALTIME */
 	DTA_FIELD_END_NS,
 	DTA_FIELD_IN_BYTES, /* bytes received since the device started (DTA_RECORD_COUNTERS) */
@@ -69,7 +70,7 @@ enum dta_field {
 	DTA_FIELD_OUT_ERRORS,
 	DTA_FIELD_SPEED,       /* link speed in bits per second */
 	DTA_FIELD_SWITCH,      /* INT node ID */
-	DTA_FIELD_HOP,	       /* 0: the first switch of the path */
+	DTA_FIELD_HOP,	       /* 0 means the first switch on the path */
 	DTA_FIELD_HOPS,	       /* number of hops on the path */
 	DTA_FIELD_LATENCY_NS,  /* time that the packet spent in the switch */
 	DTA_FIELD_QUEUE,       /* queue number */
@@ -80,7 +81,7 @@ enum dta_field {
 	DTA_FIELDS
 };
 
-/* Returns the name in a mapping's file: "flow", "sample", "counters", "hop" or "drop". */
+/* Returns the name used in mapping files: "flow", "sample", "counters", "hop" or "drop". */
 const char *dta_record_kind_name(enum dta_record_kind k);
 
 struct dta_record {
@@ -106,20 +107,20 @@ enum dta_device_refusal {
 	DTA_DEVICE_TRUNCATED,
 	DTA_DEVICE_BAD_VERSION,
 	DTA_DEVICE_BAD_LENGTH,	/* bad length of a set, sample, template or field */
-	DTA_DEVICE_NO_TEMPLATE, /* data of a template that is not known (yet) */
+	DTA_DEVICE_NO_TEMPLATE, /* data whose template is not known (yet) */
 	DTA_DEVICE_BAD_TEMPLATE,
-	/* no room for another exporter, or for another template of the exporter */
+	/* no room for another exporter, or for another template of this exporter */
 	DTA_DEVICE_NO_ROOM,
-	DTA_DEVICE_UNSUPPORTED, /* well-formed, but no decoder reads it */
+	DTA_DEVICE_UNSUPPORTED, /* well-formed, but no decoder supports it */
 	DTA_DEVICE_REFUSALS
 };
 const char *dta_device_refusal_name(enum dta_device_refusal r);
 
 struct dta_device_stats {
 	uint64_t datagrams;
-	uint64_t records; /* records given to the caller */
-	uint64_t options; /* option records, which describe the exporter itself */
-	uint64_t lost; /* lost units, by the protocol's own sequence numbers and in its own unit */
+	uint64_t records;  /* records given to the caller */
+	uint64_t options;  /* option records, which describe the exporter itself */
+	uint64_t lost;	   /* units lost, by the protocol's sequence numbers and in its own unit */
 	uint64_t restarts; /* restarts of exporters or of their sequence numbers */
 	uint64_t refused[DTA_DEVICE_REFUSALS]; /* datagrams, sets and samples refused, by cause */
 	uint64_t exporters;		       /* exporters known now (a gauge) */
@@ -150,7 +151,7 @@ struct dta_decoder { /* first member of each protocol's structure */
 extern const struct dta_decoder_ops dta_decoder_int, dta_decoder_ipfix, dta_decoder_netflow,
 	dta_decoder_sflow;
 
-/* Kinds of input, in the order of accounts. */
+/* Kinds of input, in the order used in accounts. */
 enum dta_device {
 	DTA_DEVICE_INT,
 	DTA_DEVICE_IPFIX,
@@ -167,12 +168,12 @@ const struct dta_decoder_ops *dta_device_decoder(enum dta_device d);
 /* Returns NULL if no decoder has this name. */
 const struct dta_decoder_ops *dta_decoder_find(const char *name);
 
-/* ---- frame.c: headers of packets that devices send in part ---- */
+/* ---- frame.c: headers of possibly truncated packets ---- */
 
 /*
  * Fills in addresses, ports, protocol, flags, VLAN and DSCP from a possibly truncated frame
  * (Ethernet, VLAN tags, IPv4, IPv6 with extension headers, TCP, UDP, ICMP). Returns the length of
- * the IP packet as its header states it; 0: no IP packet.
+ * the IP packet according to its header, or 0 if there is no IP packet.
  */
 uint32_t dta_frame_read(struct dta_record *r, const uint8_t *frame, size_t bytes);
 /* Like dta_frame_read(), but starts at the IP header. */

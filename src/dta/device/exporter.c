@@ -10,10 +10,10 @@
 #include "dta/store/hash.h"
 
 #define PLACES	       4096u	     /* buckets of the hash table */
-#define TEMPLATE_BYTES (64ul << 20)  /* bytes of all templates */
-#define TEMPLATE_SHARE (128ul << 10) /* bytes of templates per exporter */
-#define LATE	       65536u /* datagrams up to this many units behind the newest count as late */
-/* a number more than this many units ahead is a restart of the numbering */
+#define TEMPLATE_BYTES (64ul << 20)  /* total size of all templates */
+#define TEMPLATE_SHARE (128ul << 10) /* template bytes per exporter */
+#define LATE	       65536u /* a datagram up to this many units behind the newest is late */
+/* a number more than this many units ahead means that the numbering restarted */
 #define JUMP (1u << 20)
 /* largest backward step in uptime that reordering of datagrams explains */
 #define BACK_MS 60000u
@@ -24,7 +24,7 @@ struct exporter_row { /* ordered by heard_ns, oldest first */
 
 struct dta_exporters {
 	struct dta_device_stats *stats;
-	uint64_t seed; /* random hash seed, so that no sender can aim at one bucket */
+	uint64_t seed; /* random hash seed, so that no sender can fill a chosen bucket */
 	size_t template_bytes;
 	struct exporter_row row[2]; /* unproven, then proven exporters */
 	struct dta_exporter *place[PLACES];
@@ -76,7 +76,7 @@ static bool is_idle(const struct dta_exporter *e, uint64_t now)
 	return now - e->heard_ns > DTA_EXPORTER_IDLE_NS;
 }
 
-/* Returns the exporter to be replaced, other than keep. NULL: none may be. */
+/* Returns the exporter to be replaced, other than keep, or NULL if none may be replaced. */
 static struct dta_exporter *find_weakest(struct dta_exporters *x, const struct dta_exporter *keep,
 					 uint64_t now)
 {
@@ -123,7 +123,7 @@ struct dta_exporter *dta_exporters_find(struct dta_exporters *x, const struct dt
 	return e;
 }
 
-/* Makes room for one more exporter of an address. Returns false if there is none. */
+/* Makes room for one more exporter with this address. Returns false if that is impossible. */
 static bool make_room(struct dta_exporters *x, const struct in6_addr *address, uint64_t now)
 {
 	struct dta_exporter *give = NULL;
@@ -134,7 +134,7 @@ static bool make_room(struct dta_exporters *x, const struct in6_addr *address, u
 			continue;
 		n++;
 		if ((!e->proven || is_idle(e, now)) &&
-		    (!give || e->heard_ns <= give->heard_ns)) /* the chain has the newest first */
+		    (!give || e->heard_ns <= give->heard_ns)) /* chains are newest first */
 			give = e;
 	}
 	if (n < DTA_EXPORTERS_SHARE) {
@@ -199,7 +199,7 @@ struct dta_exporters *dta_exporters_new(struct dta_device_stats *stats)
 	if (!x)
 		return NULL;
 	x->stats = stats;
-	/* The table works without a random seed, but an attacker could then aim at one bucket. */
+	/* The table works without a random seed, but an attacker could then fill one bucket. */
 	if (getrandom(&x->seed, sizeof(x->seed), 0) != sizeof(x->seed))
 		x->seed = (uintptr_t)x;
 	return x;
@@ -245,8 +245,8 @@ bool dta_exporter_restarted(struct dta_exporter *e, uint32_t uptime)
 {
 	const uint32_t back = e->uptime - uptime;
 	/*
-	 * The uptime wraps after 49 days. After a wrap, the difference is large: time went
-	 * forwards.
+	 * The uptime wraps after 49 days. After a wrap the difference is large, which means that
+	 * time moved forwards.
 	 */
 	const bool restarted = e->timed && back > BACK_MS && back < UINT32_MAX / 2;
 
@@ -280,7 +280,7 @@ uint32_t dta_exporter_sampling(const struct dta_exporter *e, bool has_id, uint64
 	uint32_t n = e->sampling;
 
 	for (uint32_t i = 0; i < e->selectors; i++)
-		/* An exporter's only sampler applies to all records that name none. */
+		/* If an exporter has only one sampler, it applies to all records that name none. */
 		if ((has_id && e->selector[i].id == id) || (!has_id && !n && e->selectors == 1))
 			n = e->selector[i].sampling;
 	return n ? n : 1;

@@ -4,14 +4,14 @@
  * an observation domain (RFC 7011, sections 2 and 8.1). Their number is bounded, and anyone can
  * forge an address. An exporter is therefore *proven* once it has been active for
  * DTA_EXPORTER_PROVEN_NS; a sender that forges many addresses and sends one packet from each never
- * gets there. When all places are taken,
+ * becomes proven. When all places are taken:
  *
- * - an address that has used up its share replaces its own unproven exporter that has been silent
- *   longest, or gets no further place;
- * - otherwise the unproven exporter that has been silent longest is replaced;
+ * - an address that has used up its share replaces the exporter that has been silent longest among
+ *   its own unproven ones; if it has none, the new exporter is refused;
+ * - otherwise the longest-silent unproven exporter is replaced;
  * - a proven exporter is replaced only after DTA_EXPORTER_IDLE_NS of silence.
  *
- * A flood of forged exporters therefore displaces only forged ones, and no live one.
+ * A flood of forged exporters therefore displaces only other forged exporters, never a live one.
  */
 #ifndef SL_DTA_DEVICE_EXPORTER_H
 #define SL_DTA_DEVICE_EXPORTER_H
@@ -23,7 +23,7 @@
 #define DTA_EXPORTER_PROVEN_NS UINT64_C(10000000000)
 #define DTA_EXPORTER_IDLE_NS   UINT64_C(600000000000)
 #define DTA_EXPORTER_LIFETIME_NS \
-	UINT64_C(10800000000000)   /* lifetime of an exporter and its templates unless renewed */
+	UINT64_C(10800000000000)   /* lifetime of an exporter and its templates if not renewed */
 #define DTA_EXPORTER_SELECTORS 16u /* maximum number of samplers per exporter */
 #define DTA_EXPORTER_PLACES    16u /* hash buckets for an exporter's templates */
 
@@ -44,13 +44,15 @@ struct dta_exporter {
 	uint32_t missing;  /* units counted as lost that may still arrive late */
 	bool timed;	   /* uptime is valid */
 	uint32_t uptime;   /* uptime in ms in the last NetFlow datagram */
-	/* Sampling rates (one in N packets) of the exporter and of its samplers; 0: not stated. */
+	/*
+	 * Sampling rates (one in N packets) of the exporter and its samplers; 0 means not stated.
+	 */
 	uint32_t sampling, selectors;
 	struct {
 		uint64_t id;
 		uint32_t sampling;
 	} selector[DTA_EXPORTER_SELECTORS];
-	uint64_t boot_ms; /* CLOCK_REALTIME of the exporter's start in ms; 0: not stated */
+	uint64_t boot_ms; /* start of the exporter, CLOCK_REALTIME in ms; 0 means not stated */
 	struct dta_template *templates[DTA_EXPORTER_PLACES];
 	size_t template_bytes;
 };
@@ -58,7 +60,7 @@ struct dta_exporter {
 struct dta_exporters;
 
 /*
- * stats belongs to the decoder; its gauges and refusals are updated. Returns NULL with errno
+ * The decoder owns stats; these functions update its gauges and refusals. Returns NULL with errno
  * ENOMEM.
  */
 struct dta_exporters *dta_exporters_new(struct dta_device_stats *stats);
@@ -67,16 +69,13 @@ void dta_exporters_free(struct dta_exporters *x); /* NULL is ignored */
 /* Finds an exporter and updates the time it was last heard. Returns NULL if it is not known. */
 struct dta_exporter *dta_exporters_find(struct dta_exporters *x, const struct dta_datagram *d,
 					uint32_t domain, uint64_t now_ns);
-/*
- * Adds an exporter that is not known yet. Returns NULL without room or memory, and counts the
- * refusal.
- */
+/* Adds a new exporter. Returns NULL and counts the refusal if there is no room or no memory. */
 struct dta_exporter *dta_exporters_make(struct dta_exporters *x, const struct dta_datagram *d,
 					uint32_t domain, uint64_t now_ns);
 
 /*
- * Reserves bytes for a template of an exporter; other exporters may be replaced. Returns false
- * without room. A negative number returns the bytes.
+ * Reserves memory for an exporter's template; other exporters may be replaced. Returns false if
+ * there is no room. A negative number of bytes releases memory.
  */
 bool dta_exporters_reserve(struct dta_exporters *x, struct dta_exporter *e, ptrdiff_t bytes,
 			   uint64_t now_ns);
@@ -85,17 +84,19 @@ void dta_exporters_forget(struct dta_exporters *x, struct dta_exporter *e);
 
 /*
  * Processes the sequence number of a datagram that carries the given number of units (records,
- * flows or packets), and counts the units missing before it as lost. A late datagram subtracts its
- * units from the loss again. A number far from the expected one is a restart.
+ * flows or packets). Counts the units missing before it as lost; a late datagram subtracts its
+ * units from the loss. A number far from the expected one means that the numbering restarted.
  */
 void dta_exporter_number(struct dta_exporter *e, struct dta_device_stats *stats, uint32_t number,
 			 uint32_t units);
-/* Returns true if the uptime in ms went backwards, which means that the exporter restarted. */
+/* Returns true if the uptime in ms decreased, which means that the exporter restarted. */
 bool dta_exporter_restarted(struct dta_exporter *e, uint32_t uptime);
 
-/* Stores a sampler's rate. Returns false without room. */
+/* Stores a sampler's rate. Returns false if there is no room. */
 bool dta_exporter_sample(struct dta_exporter *e, bool has_id, uint64_t id, uint64_t sampling);
-/* Returns N of one in N packets; 1: all, or not stated. */
+/*
+ * Returns N if one in N packets is sampled; 1 means that all are sampled or that no rate is stated.
+ */
 uint32_t dta_exporter_sampling(const struct dta_exporter *e, bool has_id, uint64_t id);
 
 #endif

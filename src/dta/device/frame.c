@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * frame.c - parses the headers of a packet. A device may truncate the packet anywhere, so each
- * field is set on its own.
+ * field is set independently.
  */
 #include <netinet/in.h>
 
@@ -63,7 +63,7 @@ static void parse_v4(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 	dta_record_set_v4(r, DTA_FIELD_SOURCE, p + 12);
 	dta_record_set_v4(r, DTA_FIELD_DESTINATION, p + 16);
 	if (bytes > length)
-		bytes = length; /* the rest is padding of the frame */
+		bytes = length; /* the rest is frame padding */
 	if (bytes > head && !(dta_get16(p + 6) & 0x1fff)) {
 		out->above = p + head;
 		out->above_bytes = bytes - head;
@@ -96,7 +96,7 @@ static void parse_v6(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 			next = p[at];
 			at += 8 + (size_t)p[at + 1] * 8;
 			continue;
-		case IPPROTO_AH: /* length in words minus two */
+		case IPPROTO_AH: /* length in 32-bit words minus two */
 			if (bytes < at + 2)
 				return;
 			next = p[at];

@@ -6,13 +6,13 @@
 #include "device.h"
 
 struct dta_frame {
-	const uint8_t *above; /* transport header; NULL: not in this piece */
+	const uint8_t *above; /* transport header; NULL if it is not in this piece */
 	size_t above_bytes;   /* bytes from there to the end of the piece or the packet */
-	uint32_t length;      /* length of the IP packet as its header states it; 0: no IP packet */
-	uint8_t protocol;     /* protocol of the header at above */
+	uint32_t length;      /* length of the IP packet by its header; 0 means no IP packet */
+	uint8_t protocol;     /* protocol of the header that above points to */
 };
 
-/* Like dta_frame_read() and dta_frame_read_ip(), which list the fields that are filled in. */
+/* Like dta_frame_read() and dta_frame_read_ip(); see there for the fields that are filled in. */
 void dta_frame_parse(struct dta_record *r, const uint8_t *frame, size_t bytes,
 		     struct dta_frame *out);
 void dta_frame_parse_ip(struct dta_record *r, const uint8_t *packet, size_t bytes,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * int.c - decoder of telemetry reports of switches: P4.org, "Telemetry Report Format Specification"
- * 1.0 (2018) and 2.0 (2020), and the INT-MD stack in the reported packet ("In-band Network
- * Telemetry (INT) Dataplane Specification" 1.0, 2.0 and 2.1). INT-XD and INT-MX report each hop
- * separately and need no stack. A stack follows TCP or UDP. No port and no DSCP value is assigned
- * to INT; a stack is therefore recognised by its form, and only in reports of tracked flows.
+ * int.c - decoder for telemetry reports from switches: P4.org, "Telemetry Report Format
+ * Specification" 1.0 (2018) and 2.0 (2020), and the INT-MD stack in the reported packet ("In-band
+ * Network Telemetry (INT) Dataplane Specification" 1.0, 2.0 and 2.1). INT-XD and INT-MX report each
+ * hop separately and need no stack. A stack follows TCP or UDP. No port and no DSCP value is
+ * assigned to INT; a stack is therefore recognised by its form, and only in reports of tracked
+ * flows.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,7 +15,7 @@
 #include "frame.h"
 #include "streams.h"
 
-#define STREAMS 4096u /* streams of nodes' subsystems */
+#define STREAMS 4096u /* streams, one per subsystem of a node */
 
 enum inner { INNER_NONE, INNER_TLV, INNER_DOMAIN, INNER_ETHERNET, INNER_IPV4, INNER_IPV6 };
 
@@ -33,7 +34,7 @@ enum metadata {
 	MD_DROP
 };
 
-/* The bits of an instruction bitmap, and those of them whose metadata has 8 bytes. */
+/* The bits of an instruction bitmap, and the subset whose metadata has 8 bytes. */
 struct layout {
 	uint8_t meaning[16];
 	uint16_t wide; /* bit i: the metadata of meaning[i] has 8 bytes */
@@ -73,7 +74,7 @@ struct metadata_part { /* the metadata of one switch */
 
 struct int_stack {
 	struct metadata_part first; /* metadata of the last switch that added to the stack */
-	uint32_t hops, here;	    /* hops on the path, and hops in the received piece */
+	uint32_t hops, here;	    /* hops on the path; hops in the received piece */
 	bool gaps;		    /* a switch could not add its metadata */
 };
 
@@ -81,7 +82,7 @@ struct int_report {
 	uint32_t node;
 	bool dropped, tracked, intermediate;
 	struct metadata_part own;
-	uint32_t ingress_time; /* version 1.0 has the ingress time in the report header */
+	uint32_t ingress_time; /* in version 1.0, the report header contains the ingress time */
 	bool timed;
 };
 
@@ -112,7 +113,7 @@ static size_t words_of(const struct metadata_part *m)
 	return words;
 }
 
-/* Sets the values that the switch measured; all ones means that a value is not available. */
+/* Sets the values that the switch measured; all ones means that the value is not available. */
 static void set_metadata(struct dta_record *r, const struct metadata_part *m,
 			 const struct int_report *in)
 {
@@ -181,14 +182,14 @@ static void set_metadata(struct dta_record *r, const struct metadata_part *m,
 	}
 }
 
-/* ---- the stack in a packet ---- */
+/* ---- the INT stack in a packet ---- */
 
 struct int_shim {
 	uint32_t words;	   /* length of the INT header and stack in words */
-	uint8_t next;	   /* 0 and 1: the packet's own payload follows; 2: another header */
+	uint8_t next;	   /* 0 or 1: the packet's own payload follows; 2: another header */
 	uint16_t original; /* original port, protocol or DSCP, depending on next */
-	bool stack;	   /* INT-MD as opposed to INT-MX */
-	uint8_t version;   /* version of the INT header implied by the form of the shim */
+	bool stack;	   /* INT-MD rather than INT-MX */
+	uint8_t version;   /* version of the INT header, implied by the shim's form */
 };
 
 /* INT 2.1, section 5.7.2; INT 1.0, section 4.6.1, where the length includes the shim. */
@@ -248,7 +249,7 @@ static bool read_header(const uint8_t *p, size_t bytes, const struct int_shim *s
 	return true;
 }
 
-/* Finds a stack behind the transport header or before the TCP options. */
+/* Finds a stack after the transport header or before the TCP options. */
 static bool find_stack(struct dta_record *r, const struct dta_frame *f, struct int_stack *out)
 {
 	size_t behind[2] = {8, 8};
@@ -306,15 +307,15 @@ static void give_record(const struct int_datagram *d, enum dta_record_kind kind)
 	d->fn(d->arg, &d->s->record);
 }
 
-/* Whether the node was the last to add to the stack; false if the stack has no node ID. */
+/* Whether this node was the last to add to the stack; false if the stack has no node IDs. */
 static bool last_is(const struct int_stack *stack, uint32_t node)
 {
 	return stack->here && has_bit(&stack->first, 0) && dta_get32(stack->first.at) == node;
 }
 
 /*
- * Emits the hops in path order: those of the stack, which has the last hop first, then the
- * reporting switch unless it is the last one on the stack.
+ * Emits the hops in path order: first the hops in the stack, which starts with the last hop, then
+ * the reporting switch unless it was the last to add to the stack.
  */
 static void give_report(const struct int_datagram *d, const struct int_report *report,
 			const struct int_stack *stack)
@@ -328,7 +329,7 @@ static void give_report(const struct int_datagram *d, const struct int_report *r
 	r->address[DTA_FIELD_EXPORTER] = d->sender;
 	r->has |= UINT64_C(1) << DTA_FIELD_EXPORTER;
 	/*
-	 * The number of hops is unknown while the packet is under way or if switches are missing.
+	 * The number of hops is unknown while the packet is in transit or if switches are missing.
 	 */
 	if (stack->hops && !report->dropped && !report->intermediate && !stack->gaps)
 		dta_record_set(r, DTA_FIELD_HOPS, hops);
@@ -370,7 +371,7 @@ static void read_packet(const struct int_datagram *d, const struct int_report *r
 		d->s->decoder.stats.refused[DTA_DEVICE_TRUNCATED]++;
 }
 
-/* Reads the first packet among the TLVs. */
+/* Reads the first packet in the TLVs. */
 static enum dta_device_refusal read_tlvs(const struct int_datagram *d,
 					 const struct int_report *report, const uint8_t *p,
 					 size_t bytes, struct int_stack *stack)

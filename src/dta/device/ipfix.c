@@ -46,8 +46,8 @@ static void take_datagram(struct dta_decoder *d, const struct dta_datagram *in, 
 	if (!m.exporter)
 		return;
 	/*
-	 * The sequence number counts earlier records. A message with an unknown template has an
-	 * unknown number of records, so that the next sequence number can't be predicted.
+	 * The sequence number is the number of earlier records. A message with an unknown template
+	 * has an unknown number of records, so the next sequence number can't be predicted.
 	 */
 	dta_exporter_number(m.exporter, &d->stats, dta_get32(p + 8), m.records);
 	m.exporter->numbered &= !m.unknown;

@@ -9,8 +9,8 @@
 #include "dta/wire/endian.h"
 
 /*
- * A number is written as a whole word, the rest of which the next field overwrites. This is the
- * room for the last one.
+ * A number is written as a whole word, and the next field overwrites the unused bytes. SLACK is the
+ * room for the last field.
  */
 #define SLACK 16u
 
@@ -21,7 +21,7 @@ struct map_buffer {
 };
 
 /*
- * A rule that applies to the batch's input. Addresses in its keys have 4 bytes if all are IPv4,
+ * A rule that applies to this batch's input. The addresses in a key have 4 bytes if all are IPv4,
  * otherwise 16.
  */
 struct map_part {
@@ -33,7 +33,7 @@ struct dta_map_batch {
 	dta_map_fn *give;
 	void *arg;
 	struct dta_map_stats stats;
-	uint32_t begin[DTA_RECORD_KINDS + 1]; /* first part for each kind of record */
+	uint32_t begin[DTA_RECORD_KINDS + 1]; /* index of the first part for each kind of record */
 	uint32_t parts;
 	struct map_part part[DTA_MAP_RULES];
 };
@@ -62,7 +62,7 @@ static bool is_mapped(const struct in6_addr *a)
 	return !high && middle == htobe32(0xffff);
 }
 
-/* Bit i of the result: address i is set and is not IPv4. */
+/* In the result, bit i means that address i is set and is not IPv4. */
 static uint32_t wide_addresses(const struct dta_record *r)
 {
 	uint32_t wide = 0;
@@ -124,7 +124,7 @@ static uint8_t *put_address(struct dta_map_batch *b, const struct in6_addr *a, u
 		memcpy(to, a, 16);
 	} else if (is_mapped(a)) {
 		memcpy(to, a->s6_addr + 12, 4);
-	} else { /* the address must fit into a value of 4 bytes */
+	} else { /* the address must fit into a 4-byte value */
 		memset(to, 0xff, 4);
 		b->stats.saturated++;
 	}

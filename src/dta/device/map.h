@@ -3,8 +3,8 @@
  * map.h - a mapping: rules (docs/dta-devices.md) that derive the key, value, primitive and store of
  * reports from a device's records, compiled into lists of fields to write in order.
  *
- * A mapping is immutable and shared by workers. A batch belongs to one worker and one kind of
- * input. It collects reports per rule, so that stores get large blocks.
+ * A mapping is immutable and shared by the workers. A batch belongs to one worker and one kind of
+ * input; it collects reports per rule, so that stores get large blocks.
  */
 #ifndef SL_DTA_DEVICE_MAP_H
 #define SL_DTA_DEVICE_MAP_H
@@ -21,20 +21,20 @@ struct dta_map;
 extern const char dta_map_default[];
 
 /*
- * Reads a mapping from a file, or from a text that messages call path. Returns NULL with
- * "FILE:LINE: message" in error.
+ * Reads a mapping from a file, or from a text, for which messages use path as the file name.
+ * Returns NULL with "FILE:LINE: message" in error.
  */
 struct dta_map *dta_map_read(const char *path, char *error, size_t error_bytes);
 struct dta_map *dta_map_text(const char *path, const char *text, size_t bytes, char *error,
 			     size_t error_bytes);
 void dta_map_free(struct dta_map *m); /* NULL is ignored */
-/* Returns the tenant that owns the stores of these reports. */
+/* Returns the tenant that owns the stores these reports go to. */
 uint16_t dta_map_tenant(const struct dta_map *m);
 
 struct dta_map_stats {
 	uint64_t reports;  /* reports produced */
 	uint64_t unmapped; /* records that no rule turned into a report */
-	/* values that are too large for their field and are written as the field's maximum */
+	/* values too large for their field, written as the field's maximum */
 	uint64_t saturated;
 };
 
@@ -46,7 +46,7 @@ struct dta_map_batch;
 struct dta_map_batch *dta_map_batch_new(const struct dta_map *m, enum dta_device input,
 					dta_map_fn *give, void *arg);
 void dta_map_batch_free(struct dta_map_batch *b); /* does not flush; NULL is ignored */
-/* Adds the reports of a record and emits each block that is full. */
+/* Adds the reports made from a record and emits each full block. */
 void dta_map_take(struct dta_map_batch *b, const struct dta_record *r);
 /* Emits all pending blocks. */
 void dta_map_flush(struct dta_map_batch *b);

@@ -10,9 +10,9 @@
 
 /* One field of a report. */
 struct dta_map_put {
-	uint64_t number; /* value of a constant; otherwise the largest value that fits */
-	uint8_t field;	 /* field of the record; DTA_FIELDS: a constant */
-	/* size; 0 for an address in a key: as large as the largest address of the key */
+	uint64_t number; /* value of a constant, or otherwise the largest value that fits */
+	uint8_t field;	 /* field of the record; DTA_FIELDS means a constant */
+	/* size; an address in a key has 0, which means the size of the key's largest address */
 	uint8_t bytes;
 	uint8_t shift; /* left shift that moves the number to the first bytes of its word */
 };
@@ -26,13 +26,13 @@ struct dta_map_test {
 };
 
 struct dta_map_rule {
-	uint64_t need; /* fields that a record must have */
+	uint64_t need; /* fields that a record must contain */
 	enum dta_record_kind kind;
-	enum dta_device input; /* kind of input; DTA_DEVICES: any */
+	enum dta_device input; /* kind of input; DTA_DEVICES means any */
 	uint8_t opcode, copies;
 	uint8_t puts, tests;
 	uint8_t addresses;    /* bit i: the key contains address i */
-	uint8_t key_bytes[2]; /* size of the key with addresses of 4 and of 16 bytes */
+	uint8_t key_bytes[2]; /* key size with 4-byte and with 16-byte addresses */
 	uint16_t value_bytes, store;
 	struct dta_map_put put[DTA_MAP_PUTS]; /* fields of the key, then of the value */
 	struct dta_map_test test[DTA_MAP_TESTS];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* map_yaml.c - compiles the file of a mapping (docs/dta-devices.md). Errors name file and line. */
+/* map_yaml.c - compiles a mapping file (docs/dta-devices.md). Errors name the file and line. */
 #include "dta/device/map_internal.h"
 
 #include <stdio.h>
@@ -12,27 +12,27 @@
 #include "dta/store/store.h"
 
 const char dta_map_default[] =
-	"# Each record is given to every rule whose kind and input fit and whose fields are all there.\n"
-	"# The stores: examples/dta/devices.yaml.\n"
+	"# Each record is given to every rule whose kind and input match and whose fields are all present.\n"
+	"# For the stores see examples/dta/devices.yaml.\n"
 	"reports:\n"
 	"  # Bytes and packets of each flow, added up.\n"
 	"  - {kind: flow, key: [5-tuple], primitive: increment, store: 10, copies: 2, add: bytes}\n"
 	"  - {kind: flow, key: [5-tuple], primitive: increment, store: 11, copies: 2, add: packets}\n"
-	"  # The same estimated from sampled packets.\n"
+	"  # The same, estimated from sampled packets.\n"
 	"  - {kind: sample, key: [5-tuple], primitive: increment, store: 10, copies: 2, add: bytes}\n"
 	"  - {kind: sample, key: [5-tuple], primitive: increment, store: 11, copies: 2, add: packets}\n"
-	"  # The counters of each interface, as the device told them last.\n"
+	"  # The counters of each interface, as last reported by the device.\n"
 	"  - {kind: counters, key: [exporter, interface], primitive: key-write, store: 12, copies: 2,\n"
 	"     value: [in-bytes, in-packets, in-drops, in-errors, out-bytes, out-packets, out-drops, out-errors]}\n"
-	"  # The switches that a flow passed, and what each one measured last.\n"
+	"  # The switches that a flow passed, and the latest measurements of each switch.\n"
 	"  - {kind: hop, key: [5-tuple], primitive: postcard, store: 13, copies: 2, hop: hop, hops: hops, data: switch}\n"
 	"  - {kind: hop, key: [5-tuple, switch], primitive: key-write, store: 14, copies: 2,\n"
 	"     value: [queue-depth, latency-ns]}\n"
-	"  # Packets that each device dropped, by its reason.\n"
+	"  # Packets that each device dropped, by the device's drop reason.\n"
 	"  - {kind: drop, key: [exporter, drop-reason], primitive: increment, store: 15, copies: 2, add: 1}\n"
 	"tenant: 0\n";
 
-/* Default size of a field: that of its IPFIX element or INT metadata. */
+/* Returns the default size of a field, which is the size of its IPFIX element or INT metadata. */
 static uint32_t usual_bytes(enum dta_field f)
 {
 	switch (f) {
@@ -104,7 +104,10 @@ static void append_number(struct map_reader *r, base_yaml_node node, enum dta_fi
 					 .shift = shift});
 }
 
-/* Parses "FIELD" or "FIELD/BYTES". key: an address takes as many bytes as it needs. */
+/*
+ * Parses "FIELD" or "FIELD/BYTES". key: the field is in a key, where an address takes as many bytes
+ * as it needs.
+ */
 static void parse_field(struct map_reader *r, base_yaml_node node, const char *text, bool key)
 {
 	const char *slash = strchr(text, '/');
@@ -115,7 +118,7 @@ static void parse_field(struct map_reader *r, base_yaml_node node, const char *t
 	snprintf(name, sizeof(name), "%.*s", (int)(slash ? slash - text : 31), text);
 	f = dta_field_find(name);
 	if (f == DTA_FIELDS) {
-		base_yaml_wrong(r->y, node, "'%.64s' is no field of a record", text);
+		base_yaml_wrong(r->y, node, "'%.64s' is not a field of a record", text);
 		return;
 	}
 	if (slash && base_parse_u64(slash + 1, 1, f < DTA_FIELD_ADDRESSES ? 16 : 8, &bytes)) {
@@ -128,7 +131,8 @@ static void parse_field(struct map_reader *r, base_yaml_node node, const char *t
 	}
 	if (bytes && (key || (bytes != 4 && bytes != 16)))
 		base_yaml_wrong(r->y, node, "'%.64s': an address has %s", text,
-				key ? "4 or 16 bytes in keys, by itself" : "4 or 16 bytes");
+				key ? "4 or 16 bytes in keys, chosen automatically"
+				    : "4 or 16 bytes");
 	append_put(r, node,
 		   &(struct dta_map_put){.field = (uint8_t)f,
 					 .bytes = key	  ? 0
@@ -138,7 +142,7 @@ static void parse_field(struct map_reader *r, base_yaml_node node, const char *t
 		r->r->addresses |= (uint8_t)(1u << f);
 }
 
-/* Parses the list of fields of a key or a value. */
+/* Parses the field list of a key or a value. */
 static void parse_fields(struct map_reader *r, base_yaml_node node, const char *what, bool key)
 {
 	static const char *const tuple[] = {"source", "destination", "source-port",
@@ -174,8 +178,7 @@ static void parse_operand(struct map_reader *r, base_yaml_node node, const char 
 	}
 	f = dta_field_find(text);
 	if (f < DTA_FIELD_ADDRESSES || f == DTA_FIELDS)
-		base_yaml_wrong(r->y, node,
-				"%s: '%.64s' is neither a number nor a field that is one", what,
+		base_yaml_wrong(r->y, node, "%s: '%.64s' must be a number or a numeric field", what,
 				text);
 	else
 		append_number(r, node, f, bytes, 0);
@@ -199,7 +202,7 @@ static void parse_test(struct map_reader *r, const char *name, base_yaml_node wh
 	size_t i = 0;
 
 	if (f < DTA_FIELD_ADDRESSES || f == DTA_FIELDS) {
-		base_yaml_wrong(r->y, where, "where: '%.64s' is no field that is a number", name);
+		base_yaml_wrong(r->y, where, "where: '%.64s' is not a numeric field", name);
 		return;
 	}
 	if (r->r->tests == DTA_MAP_TESTS) {
@@ -212,7 +215,7 @@ static void parse_test(struct map_reader *r, const char *name, base_yaml_node wh
 	if (base_parse_u64(text + strlen(signs[i].sign), signs[i].more < 0,
 			   UINT64_MAX - (signs[i].more > 0), &n)) {
 		base_yaml_wrong(r->y, where,
-				"%s: '%.64s' is not a number behind =, !=, <, <=, > or >=", name,
+				"%s: '%.64s' is not a number after =, !=, <, <=, > or >=", name,
 				text);
 		return;
 	}
@@ -228,13 +231,14 @@ static void parse_where(struct map_reader *r, base_yaml_node node)
 	const char *name;
 
 	if (node && !base_yaml_is_mapping(r->y, node))
-		base_yaml_wrong(r->y, node, "where is a mapping, as in {queue-depth: \">=1000\"}");
+		base_yaml_wrong(r->y, node,
+				"where must be a mapping, as in {queue-depth: \">=1000\"}");
 	for (size_t i = 0;
 	     !base_yaml_error(r->y) && base_yaml_pair(r->y, node, i, &name, &at, &value); i++)
 		parse_test(r, name, at, value);
 }
 
-/* The keys of a rule, by primitive. */
+/* The keys that a rule may have, by primitive. */
 #define COMMON "kind", "input", "primitive", "store", "where"
 static const char *const *keys_of(uint32_t opcode)
 {
@@ -266,7 +270,8 @@ static void key_and_value(struct map_reader *r, base_yaml_node node)
 	if (base_yaml_error(r->y))
 		return;
 	if (r->bytes[0] < 4 || r->bytes[1] > SL_STORE_KEY_MAX)
-		base_yaml_wrong(r->y, node, "a key of %u bytes, or %u with IPv6: it has 4 to %u",
+		base_yaml_wrong(r->y, node,
+				"a key of %u bytes, or %u with IPv6: it must have 4 to %u",
 				r->bytes[0], r->bytes[1], SL_STORE_KEY_MAX);
 	rule->key_bytes[0] = (uint8_t)r->bytes[0];
 	rule->key_bytes[1] = (uint8_t)r->bytes[1];

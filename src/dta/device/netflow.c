@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * netflow.c - decoder of NetFlow 9 (RFC 3954), which uses the templates of IPFIX, and of NetFlow 5
- * (Cisco, "NetFlow Export Datagram Format"), whose records have a fixed form.
+ * netflow.c - decoder of NetFlow 9 (RFC 3954), which uses IPFIX templates, and of NetFlow 5 (Cisco,
+ * "NetFlow Export Datagram Format"), whose records have a fixed form.
  */
 #include "dta/device/template.h"
 #include "dta/wire/endian.h"
@@ -17,7 +17,7 @@ static struct dta_decoder *make_decoder(void)
 
 /* ---- version 9 ---- */
 
-/* A restarted exporter defines its templates and sampling rates anew. */
+/* An exporter that restarted defines its templates and sampling rates again. */
 static void start_again(struct dta_template_decoder *x, struct dta_exporter *e)
 {
 	dta_exporters_forget(x->exporters, e);
@@ -101,7 +101,7 @@ static void take_version5(struct dta_template_decoder *x, struct dta_template_me
 	}
 	m->uptime = dta_get32(p + 4);
 	m->export_ms = dta_get32(p + 8) * UINT64_C(1000) + dta_get32(p + 12) / 1000000;
-	m->domain = dta_get16(p + 20); /* engine type and number */
+	m->domain = dta_get16(p + 20); /* engine type and engine number */
 	sampling = dta_get16(p + 22) & 0x3fff;
 	sampling = sampling ? sampling : 1;
 	m->exporter = dta_exporters_find(x->exporters, m->in, m->domain, m->now_ns);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * sflow.c - decoder of sFlow version 5 (sflow.org, "sFlow Version 5", 2004, with its errata; "sFlow
- * Dropped Packet Notification Structures", 2020). Each structure states its length, so unknown ones
- * are skipped. A flow sample becomes a DTA_RECORD_SAMPLE scaled by its rate.
+ * Dropped Packet Notification Structures", 2020). Each structure states its length, so unknown
+ * structures are skipped. A flow sample becomes a DTA_RECORD_SAMPLE scaled by its rate.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "frame.h"
 #include "streams.h"
 
-#define EXPORTERS 1024u /* agents and their sub-agents */
-#define STREAMS	  8192u /* sample streams; each port has one of flow and one of counter samples */
+#define EXPORTERS 1024u /* agents and sub-agents */
+#define STREAMS	  8192u /* sample streams; each port has a flow and a counter stream */
 
 enum { SAMPLE_FLOW = 1, SAMPLE_COUNTERS, SAMPLE_FLOW_WIDE, SAMPLE_COUNTERS_WIDE, SAMPLE_DISCARDED };
 
@@ -73,7 +73,7 @@ static bool take_part(struct sflow_part *p, uint32_t bytes, struct sflow_part *o
 	return true;
 }
 
-/* Takes a format, a length and the structure of that length. */
+/* Takes a format, a length and the structure that has that length. */
 static enum dta_device_refusal take_structure(struct sflow_part *p, uint32_t *format,
 					      struct sflow_part *out)
 {
@@ -84,8 +84,8 @@ static enum dta_device_refusal take_structure(struct sflow_part *p, uint32_t *fo
 }
 
 /*
- * Takes an address. *known tells whether its type is known and *out set. Returns false if
- * truncated.
+ * Takes an address. Sets *known if the address type is known and *out is set. Returns false if the
+ * address is truncated.
  */
 static bool take_address(struct sflow_part *p, struct in6_addr *out, bool *known)
 {
@@ -111,7 +111,7 @@ static bool take_address(struct sflow_part *p, struct in6_addr *out, bool *known
 /* ---- flow records ---- */
 
 struct sflow_frame {
-	uint64_t length; /* length of the frame; 0: not known */
+	uint64_t length; /* length of the frame; 0 means not known */
 	bool raw;	 /* the raw header was sent and takes precedence over summaries */
 };
 
@@ -176,7 +176,7 @@ static bool read_next_hop(struct dta_record *r, struct sflow_part *p)
 }
 
 /*
- * "extended_gateway": the last AS of the path is the destination's; an empty path means our own AS.
+ * "extended_gateway": the last AS on the path is the destination's; an empty path means our own AS.
  */
 static bool read_gateway(struct dta_record *r, struct sflow_part p)
 {
@@ -290,7 +290,7 @@ static void count_lost(const struct sflow_datagram *d, uint32_t kind, uint32_t c
 		stats->refused[DTA_DEVICE_NO_ROOM]++;
 }
 
-struct sflow_port { /* an interface, or the reason why there is none */
+struct sflow_port { /* an interface, or the reason why there is no interface */
 	uint32_t format, value;
 };
 
@@ -335,7 +335,7 @@ static enum dta_device_refusal read_flow_sample(const struct sflow_datagram *d, 
 	class = wide ? take32(&p) : p.at[0];
 	index = take32(&p) & (wide ? UINT32_MAX : 0xffffff);
 	rate = take32(&p);
-	take32(&p); /* pool of packets the sample was taken from */
+	take32(&p); /* size of the packet pool that the sample was taken from */
 	drops = take32(&p);
 	if (wide) {
 		in.format = take32(&p);

@@ -8,7 +8,7 @@
 #include "dta/wire/endian.h"
 
 #define FIELDS	   256u	   /* maximum number of fields per template */
-#define VARIABLE   65535u  /* length of a field of variable length (RFC 7011, section 7) */
+#define VARIABLE   65535u  /* length that marks a variable-length field (RFC 7011, section 7) */
 #define ENTERPRISE 0x8000u /* enterprise bit of an element's number (RFC 7011, section 3.2) */
 #define NTP_EPOCH  UINT64_C(2208988800)
 #define FIRST_DATA 256u /* smallest number of a template */
@@ -17,7 +17,7 @@ enum template_how { NUMBER, ADDRESS4, ADDRESS6, SKIP };
 
 /* Copies length bytes at offset of the record to an offset of struct dta_template_work. */
 struct template_op {
-	/* VARIABLE: the record states the length; every field then has an op */
+	/* VARIABLE if the record states the length; in that case every field has an op */
 	uint16_t offset, length;
 	uint16_t to;
 	uint8_t how;
@@ -30,7 +30,7 @@ enum template_step {
 	STEP_VERSION = 2,
 	STEP_TIMES = 4,
 	STEP_SAMPLING = 8, /* the record states a sampling rate or names a sampler */
-	STEP_BOTH = 16,	   /* this and the following steps occur with few exporters */
+	STEP_BOTH = 16,	   /* this step and the following ones are needed by few exporters */
 	STEP_ICMP = 32,
 	STEP_COUNTS = 64,
 	STEP_PORTS = 128,
@@ -44,7 +44,7 @@ struct dta_template {
 	uint32_t extra; /* bit i: enum dta_template_extra i is present */
 	uint16_t id;
 	uint16_t bytes; /* length of a record, or the minimum if it varies */
-	uint16_t ops;	/* numbers, IPv4 addresses, IPv6 addresses; any order if lengths vary */
+	uint16_t ops;	/* numbers, IPv4 addresses, IPv6 addresses; in any order if lengths vary */
 	uint16_t numbers, v4;
 	bool options, varies;
 	uint8_t both; /* bit i: address i may have either version */
@@ -138,13 +138,16 @@ static const struct template_element *find_element(uint16_t id)
 static void copy_address(const struct template_op *op, const uint8_t *from,
 			 struct dta_template_work *w)
 {
-	if (op->how == ADDRESS4) /* the prefix of the v4-mapped address is already there */
+	if (op->how == ADDRESS4) /* the prefix of the v4-mapped address is already present */
 		memcpy((char *)w + op->to + 12, from, 4);
 	else
 		memcpy((char *)w + op->to, from, 16);
 }
 
-/* Copies a field of a record with variable lengths; the caller checked that the set contains it. */
+/*
+ * Copies a field of a record with variable lengths; the caller has checked that the field lies in
+ * the set.
+ */
 static void copy_field(const struct template_op *op, size_t length, const uint8_t *from,
 		       struct dta_template_work *w)
 {
@@ -160,8 +163,8 @@ static void copy_field(const struct template_op *op, size_t length, const uint8_
 }
 
 /*
- * Decodes a record of fixed length. A number is read as the 8 bytes that end with it: the header of
- * the message always precedes the record, so the read stays inside the datagram.
+ * Decodes a fixed-length record. A number is read as the 8 bytes that end with it. The read stays
+ * inside the datagram, because the message header always precedes the record.
  */
 static inline void read_fixed(const struct dta_template *t, const uint8_t *p,
 			      struct dta_template_work *w)
@@ -180,7 +183,9 @@ static inline void read_fixed(const struct dta_template *t, const uint8_t *p,
 		memcpy((char *)w + op->to, p + op->offset, 16);
 }
 
-/* Decodes a record with variable lengths. Returns its length; 0: it exceeds the set. */
+/*
+ * Decodes a record with variable lengths. Returns its length, or 0 if the record exceeds the set.
+ */
 static size_t read_varying(const struct dta_template *t, const uint8_t *p, size_t bytes,
 			   struct dta_template_work *w)
 {
@@ -224,8 +229,8 @@ static bool has_extra(const struct dta_template *t, enum dta_template_extra x)
 }
 
 /*
- * Computes the start or end of the flow from whichever time fields exist. Returns false if none can
- * be converted.
+ * Computes the start or end of the flow from the time fields that are present. Returns false if
+ * none can be converted.
  */
 static bool time_of(const struct dta_template_message *m, const struct dta_template *t,
 		    uint32_t end, uint64_t *ns)
@@ -256,7 +261,7 @@ static bool time_of(const struct dta_template_message *m, const struct dta_templ
 	return true;
 }
 
-/* Returns N if the record itself states a sampling rate of one in N; otherwise 0. */
+/* Returns N if the record itself states a sampling rate of one in N, otherwise 0. */
 static uint64_t sampling_in(const struct dta_template *t, const uint64_t *x)
 {
 	if (has_extra(t, DTA_EXTRA_SAMPLING))
@@ -282,7 +287,7 @@ static uint64_t sampling_in(const struct dta_template *t, const uint64_t *x)
 	return 0;
 }
 
-/* Whether the record names a sampler; number 0 stands for none. */
+/* Whether the record names a sampler; 0 means no sampler. */
 static bool selector_in(const struct dta_template *t, const uint64_t *x)
 {
 	return has_extra(t, DTA_EXTRA_SELECTOR) && x[DTA_EXTRA_SELECTOR];
@@ -297,7 +302,7 @@ static uint64_t multiply_saturating(uint64_t n, uint64_t by)
 
 static const struct in6_addr mapped = {.s6_addr = {[10] = 0xff, 0xff}};
 
-/* If a record has addresses of both versions, one of the two is zero. */
+/* If a record has addresses of both IP versions, one of the two is zero. */
 static void pick_version(const struct dta_template *t, struct dta_template_work *w)
 {
 	for (uint32_t i = 0; i < DTA_FIELD_ADDRESSES; i++)
@@ -313,7 +318,7 @@ static bool has_ports(uint8_t protocol)
 	       protocol == IPPROTO_DCCP || protocol == IPPROTO_UDPLITE;
 }
 
-/* Takes bytes or packets from a less common element if the usual one is missing. */
+/* Takes bytes or packets from a less common element if the common one is missing. */
 static void count_otherwise(struct dta_record *r, enum dta_field f, const struct dta_template *t,
 			    const uint64_t *x, enum dta_template_extra out,
 			    enum dta_template_extra total)
@@ -343,14 +348,14 @@ static void complete_rare(const struct dta_template *t, struct dta_template_work
 		count_otherwise(r, DTA_FIELD_PACKETS, t, x, DTA_EXTRA_OUT_PACKETS,
 				DTA_EXTRA_TOTAL_PACKETS);
 	}
-	/* The 5-tuple of a flow without ports has port 0, as in reports of the kernel's flows. */
+	/* A flow without ports has port 0 in its 5-tuple, as in reports of kernel flows. */
 	if (t->steps & STEP_PORTS && !has_ports((uint8_t)r->number[DTA_FIELD_PROTOCOL])) {
 		dta_record_set(r, DTA_FIELD_SOURCE_PORT, 0);
 		dta_record_set(r, DTA_FIELD_DESTINATION_PORT, 0);
 	}
 }
 
-/* Sets the fields that are computed from others. */
+/* Sets the fields that are computed from other fields. */
 static inline void complete_record(const struct dta_template_message *m,
 				   const struct dta_template *t)
 {
@@ -386,7 +391,7 @@ static inline void complete_record(const struct dta_template_message *m,
 	}
 }
 
-/* Handles an option record, which describes the exporter's samplers and its start. */
+/* Handles an option record, which describes the exporter's samplers and start time. */
 static void take_options(const struct dta_template_message *m, const struct dta_template *t)
 {
 	const uint64_t *x = m->work->extra, rate = sampling_in(t, x);
@@ -451,7 +456,7 @@ static void take_data(struct dta_template_message *m, uint16_t id, const uint8_t
 	prepare_record(m);
 	m->sampling = dta_exporter_sampling(m->exporter, false, 0);
 	if (!t->varies) {
-		/* A rest shorter than a record is padding (RFC 7011, section 3.3.1). */
+		/* A remainder shorter than a record is padding (RFC 7011, section 3.3.1). */
 		for (; bytes >= t->bytes; set += t->bytes, bytes -= t->bytes) {
 			read_fixed(t, set, m->work);
 			give_record(m, t);
@@ -460,8 +465,8 @@ static void take_data(struct dta_template_message *m, uint16_t id, const uint8_t
 	}
 	while (bytes >= t->bytes) {
 		/*
-		 * Lengths differ: clear the previous record, of which a shorter number would leave
-		 * bytes.
+		 * Lengths vary: clear the previous record, because a shorter number would leave
+		 * some of its bytes.
 		 */
 		prepare_record(m);
 		n = read_varying(t, set, bytes, m->work);
@@ -491,7 +496,7 @@ static void withdraw_template(struct dta_template_message *m, uint16_t id)
 	m->stats->templates--;
 }
 
-/* Withdraws all (options) templates of the exporter. */
+/* Withdraws all of the exporter's templates, or all of its options templates. */
 static void withdraw_all(struct dta_template_message *m, bool options)
 {
 	for (uint32_t i = 0; m->exporter && i < DTA_EXPORTER_PLACES; i++)
@@ -539,7 +544,7 @@ static void compile_address(struct dta_template *t, struct template_op *op, uint
 	t->both |= (uint8_t)(v6 << i);
 }
 
-/* Compiles a field at an offset. known: the IANA element, or NULL. */
+/* Compiles the field at an offset. known: the IANA element, or NULL. */
 static void compile_field(struct dta_template *t, struct template_op *op, uint32_t offset,
 			  uint32_t length, const struct template_element *known)
 {
@@ -564,7 +569,7 @@ static uint32_t address_of(const struct template_op *op, size_t base)
 	return (uint32_t)((op->to - base) / sizeof(struct in6_addr));
 }
 
-/* Copies an address with only one possible version directly to its place in the record. */
+/* Copies an address that has only one possible version directly to its place in the record. */
 static void place_addresses(struct dta_template *t, struct template_op *op)
 {
 	const size_t place = offsetof(struct dta_template_work, r.address);
@@ -586,7 +591,7 @@ static void place_addresses(struct dta_template *t, struct template_op *op)
 	}
 }
 
-/* For records of fixed length: drops fields that are not read, and sorts the rest by kind. */
+/* For fixed-length records: drops fields that are not used, and sorts the rest by kind. */
 static void sort_ops(struct dta_template *t, struct template_op *op)
 {
 	struct template_op sorted[FIELDS];
@@ -666,8 +671,8 @@ static bool keep_template(struct dta_template_message *m, const struct template_
 }
 
 /*
- * Reads the fields of a template. Returns their length in the set; 0: they exceed the set, or the
- * template is unusable, in which case *bad is set.
+ * Reads a template's fields. Returns their length in the set. Returns 0 if they exceed the set, or
+ * if the template is unusable, in which case *bad is set.
  */
 static size_t read_fields(const struct dta_template_message *m, struct template_scratch *s,
 			  uint32_t fields, const uint8_t *p, size_t bytes, bool *bad)
@@ -705,7 +710,7 @@ static size_t read_fields(const struct dta_template_message *m, struct template_
 	return at;
 }
 
-/* Reads one template. Returns its length; 0: the rest of the set can't be read. */
+/* Reads one template. Returns its length, or 0 if the rest of the set can't be read. */
 static size_t define_template(struct dta_template_message *m, const uint8_t *p, size_t bytes,
 			      bool options)
 {
@@ -751,7 +756,7 @@ static void define_all(struct dta_template_message *m, const uint8_t *set, size_
 	while (bytes >= 4) {
 		size_t n;
 
-		if (!dta_get16(set)) /* padding: no template has number 0 */
+		if (!dta_get16(set)) /* padding, because no template has number 0 */
 			return;
 		n = define_template(m, set, bytes, options);
 		if (!n) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * template.h - templates of IPFIX (RFC 7011) and NetFlow 9 (RFC 3954). A template is compiled on
- * arrival into the copy operations that extract the known fields of a record.
+ * template.h - templates of IPFIX (RFC 7011) and NetFlow 9 (RFC 3954). When a template arrives, it
+ * is compiled into copy operations that extract the known fields of a record.
  */
 #ifndef SL_DTA_DEVICE_TEMPLATE_H
 #define SL_DTA_DEVICE_TEMPLATE_H
 
 #include "dta/device/exporter.h"
 
-/* Values of a record that have no field in struct dta_record. */
+/* Values in a record that have no field in struct dta_record. */
 enum dta_template_extra {
 	DTA_EXTRA_START_S,
 	DTA_EXTRA_END_S,
@@ -38,15 +38,15 @@ enum dta_template_extra {
 	DTA_EXTRAS
 };
 
-/* A record that is being decoded. */
+/* The record that is being decoded. */
 struct dta_template_work {
 	struct dta_record r;
 	uint64_t extra[DTA_EXTRAS];
-	/* IPv6 addresses of records that may have either version */
+	/* IPv6 addresses in records that may have either version */
 	struct in6_addr v6[DTA_FIELD_ADDRESSES];
 };
 
-/* A decoder of a protocol that has templates. */
+/* The decoder of a protocol with templates. */
 struct dta_template_decoder {
 	struct dta_decoder d;
 	struct dta_exporters *exporters;
@@ -56,19 +56,19 @@ struct dta_template_decoder {
 struct dta_decoder *dta_template_decoder_make(const struct dta_decoder_ops *ops);
 void dta_template_decoder_end(struct dta_decoder *d); /* NULL is ignored */
 
-/* A message; the times and sampling rates of its records refer to it. */
+/* A message. The times and sampling rates in its records are relative to it. */
 struct dta_template_message {
 	struct dta_exporters *exporters;
-	struct dta_exporter *exporter; /* NULL: not known yet */
+	struct dta_exporter *exporter; /* NULL if it is not known yet */
 	struct dta_device_stats *stats;
 	const struct dta_datagram *in;
 	uint32_t domain;
 	uint64_t now_ns;
 	uint64_t export_ms; /* CLOCK_REALTIME in ms when the message was sent */
 	uint32_t uptime;   /* NetFlow: ms from the exporter's start to the sending of the message */
-	uint32_t sampling; /* sampling rate of records that state none */
+	uint32_t sampling; /* sampling rate of records that do not state one */
 	bool netflow;
-	/* a template was not known, so that the number of records is not known either */
+	/* a template was unknown, so the number of records is unknown too */
 	bool unknown;
 	uint32_t records; /* number of records, including options */
 	dta_record_fn *fn;

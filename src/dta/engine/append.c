@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * append.c - Append: collects items of a list into blocks of `batch` items and writes each block to
- * this lane's ring with one WRITE. A partial block is written after flush_ns, and the next item
- * starts a new block: no block is written twice.
+ * append.c - Append: collects the items of a list in blocks of `batch` items and writes each block
+ * to this lane's ring with one WRITE. A partial block is written after flush_ns; the next item then
+ * starts a new block, so no block is written twice.
  */
 #include "dta/engine/impl.h"
 
@@ -13,7 +13,7 @@ struct append_ring {
 	struct dta_engine_link link; /* must be first; queued while count > 0 */
 	uint64_t block;		     /* number of the next block */
 	uint32_t count;	 /* staged items; equal to batch if the block could not be written yet */
-	uint32_t logged; /* staged items that are logged keys rather than reports */
+	uint32_t logged; /* staged items that are logged keys, not reports */
 };
 
 struct append {
@@ -60,8 +60,8 @@ static void clear_ring(struct append *a, struct append_ring *r)
 }
 
 /*
- * Writes a list's staged items. Returns 0 or the cause; unless that is FAILED, the items keep
- * waiting.
+ * Writes a list's staged items. Returns 0 or the cause of failure. The items keep waiting unless
+ * the cause is FAILED.
  */
 static inline __attribute__((always_inline)) int emit_block(struct dta_engine *e,
 							    struct dta_engine_store *s,
@@ -105,14 +105,14 @@ static inline __attribute__((always_inline)) int emit_block(struct dta_engine *e
 	return cause;
 }
 
-/* A version of emit_block() that is not inlined. */
+/* A non-inlined version of emit_block(). */
 static __attribute__((noinline)) int emit_any(struct dta_engine *e, struct dta_engine_store *s,
 					      uint32_t list, bool immediate)
 {
 	return emit_block(e, s, s->state, list, s->c.value_bytes, immediate);
 }
 
-/* Stages items and writes blocks that become full. Returns the number of items accepted. */
+/* Stages items and writes blocks as they become full. Returns the number of accepted items. */
 static inline __attribute__((always_inline)) uint32_t take_items(struct dta_engine *e,
 								 struct dta_engine_store *s,
 								 const struct dta_block *b,
@@ -190,7 +190,7 @@ static uint32_t block_append(struct dta_engine *e, struct dta_engine_store *s,
 		}
 		if (taken && s->stats.immediates == woken)
 			/*
-			 * the last item completed a block, so no later WRITE can wake the
+			 * the last item completed a block, so no later WRITE will wake the
 			 * application
 			 */
 			dta_engine_wake(e, s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* engine.c - stores, tenants' rates, accounts, and retries while the output is full */
+/* engine.c - stores, tenant rates, accounts, and retries while the output is full */
 #include "dta/engine/impl.h"
 
 #include <errno.h>
@@ -154,7 +154,7 @@ static void set_epoch(struct dta_engine_store *s, uint64_t epoch)
 	s->bank = SL_STORE_BANKS_OFFSET + epoch % s->c.banks * sl_store_bank_stride(&s->c);
 }
 
-/* Checks what the engine relies on, whatever the caller has checked. */
+/* Checks everything the engine relies on, even if the caller has already checked it. */
 static bool config_fits(const struct sl_store_config *c, const struct dta_object *object,
 			uint32_t lane)
 {
@@ -265,7 +265,7 @@ void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 	free_store(s);
 	*at = NULL;
 	e->stores--;
-	/* The removed entry may have displaced those after it: insert them again. */
+	/* The removed entry may have displaced the entries after it, so insert them again. */
 	for (uint32_t i = (uint32_t)(at - e->table) + 1; (s = e->table[i & e->mask]); i++) {
 		e->table[i & e->mask] = NULL;
 		*find_slot(e, s->c.tenant, s->c.id) = s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * impl.h - internals shared by engine.c (stores, rates, accounts) and the file of each primitive,
- * which implements struct dta_engine_kind.
+ * impl.h - internals shared by engine.c (stores, rates, accounts) and the primitives' files, each
+ * of which implements a struct dta_engine_kind.
  */
 #ifndef SL_DTA_ENGINE_IMPL_H
 #define SL_DTA_ENGINE_IMPL_H
@@ -30,45 +30,48 @@ struct dta_engine_store {
 	uint64_t unit;	 /* bytes per slot, block or path */
 	uint64_t age_ns; /* age at which waiting reports are written */
 	uint32_t lane;
-	bool direct; /* the engine writes to the mapping without the output */
+	bool direct; /* the engine writes to the mapping without using the output */
 };
 
 struct dta_engine {
 	struct dta_engine_opts opts;
 	struct dta_output *output;
-	uint64_t now;	   /* time of the caller's last call */
+	uint64_t now;	   /* time passed in the caller's last call */
 	uint32_t reporter; /* reporter of the current block */
-	/* the output stayed full for ENGINE_TRIES attempts; not retried in this call */
+	/* the output was still full after ENGINE_TRIES attempts; no more retries in this call */
 	bool stalled;
 	/* hash table with open addressing, by tenant and store number; size is a power of two */
 	struct dta_engine_store **table;
 	uint32_t mask, stores;
-	/* rate limits from the options, or private ones; NULL: no limits */
+	/* rate limits from the options, or private ones; NULL means no limits */
 	struct dta_rates *rates;
-	/* counts of removed stores, and of reports for no known store */
+	/* counts for removed stores and for reports to unknown stores */
 	struct dta_engine_stats gone;
 };
 
 /*
- * The functions of a primitive. Functions that write return 0, or the cause why they stopped (an
- * enum dta_engine_drop of the output, never 0). All except open and block may be NULL.
+ * The functions of a primitive. Functions that write return 0, or the reason why they stopped (the
+ * output's enum dta_engine_drop, never 0). All except open and block may be NULL.
  */
 struct dta_engine_kind {
 	int (*open)(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next);
 	void (*close)(struct dta_engine_store *s);
-	/* The caller checked the opcode. Counts all reports; returns the number not dropped. */
+	/* The caller has checked the opcode. Counts all reports; returns the number not dropped. */
 	uint32_t (*block)(struct dta_engine *e, struct dta_engine_store *s,
 			  const struct dta_block *b);
-	/* Writes reports that have waited for age. NULL: this primitive never delays reports. */
+	/*
+	 * Writes reports that have waited for age. NULL means that this primitive never delays
+	 * reports.
+	 */
 	int (*flush)(struct dta_engine *e, struct dta_engine_store *s, uint64_t age);
 	/*
-	 * Returns the arrival time of the oldest report delayed by flush_ns or path_ns; UINT64_MAX:
-	 * none.
+	 * Returns the arrival time of the oldest report delayed by flush_ns or path_ns; UINT64_MAX
+	 * if there is none.
 	 */
 	uint64_t (*oldest)(const struct dta_engine_store *s);
 	/* Drops and counts waiting reports. */
 	void (*drop)(struct dta_engine_store *s, int cause);
-	/* Called after s->epoch changed; NULL: drop() is called. cause: why flush() stopped. */
+	/* Called after s->epoch changed; if NULL, drop() is called. cause: why flush() stopped. */
 	void (*rotated)(struct dta_engine_store *s, int cause);
 	bool no_epochs; /* waiting reports survive a rotation */
 };
@@ -83,15 +86,18 @@ int dta_engine_add(struct dta_engine *e, struct dta_engine_store *s, uint64_t of
 /* Wakes the application with an empty WRITE. */
 int dta_engine_wake(struct dta_engine *e, struct dta_engine_store *s);
 
-/* Appends a logged key, of at most the list's value size. Returns false if the list is full. */
+/*
+ * Appends a logged key, which must not exceed the list's value size. Returns false if the list is
+ * full.
+ */
 bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log, uint32_t list,
 			      const void *value, uint32_t bytes);
 #define ENGINE_KEYLOG_PLACES 65536u
 struct dta_engine_keylog {
-	bool marked; /* the log has the mark of the current epoch */
+	bool marked; /* the log contains the mark of the current epoch */
 	uint64_t seen[ENGINE_KEYLOG_PLACES];
 };
-/* Logs the keys of a block that were not seen recently. */
+/* Logs the keys in a block that were not seen recently. */
 void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 			     const struct dta_block *b);
 struct dta_engine_store *dta_engine_find(const struct dta_engine *e, uint16_t tenant,
@@ -106,9 +112,9 @@ static inline uint32_t dta_engine_refuse(struct dta_engine_store *s, enum dta_en
 }
 
 /*
- * Prefetches for reading a line that is about to be written. On Zen 4, prefetchw blocks until the
- * line arrives (16 instead of 50 million reports/s); a line that no other core holds is writable
- * immediately.
+ * Prefetches a line for reading although it is about to be written. On Zen 4, prefetchw blocks
+ * until the line arrives (16 instead of 50 million reports/s); a line that no other core holds is
+ * writable immediately.
  */
 static inline void dta_engine_prefetch_line(const void *p)
 {
@@ -116,14 +122,14 @@ static inline void dta_engine_prefetch_line(const void *p)
 }
 
 /*
- * Prefetches into L2 a unit that is in no cache. L1 allows 24 outstanding misses, L2 more (202
- * instead of 125 million lines/s over 1 GiB on Zen 4). Call it in a separate loop: a prefetch
+ * Prefetches a unit that is in no cache into L2. L1 allows 24 outstanding misses, L2 allows more
+ * (202 instead of 125 million lines/s over 1 GiB on Zen 4). Call it in a separate loop: a prefetch
  * retires only after its address is translated, and a short loop overlaps many translations.
  */
 static inline void dta_engine_prefetch_far(const uint8_t *p, uint64_t bytes)
 {
 	__builtin_prefetch(p, 0, 2);
-	/* A unit of 16 bytes never crosses a line. */
+	/* A 16-byte unit never crosses a line. */
 	for (uint64_t line = 64 - ((uintptr_t)p & 63); bytes > 16 && line < bytes; line += 64)
 		__builtin_prefetch(p + line, 0, 2);
 }

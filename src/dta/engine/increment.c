@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * increment.c - Key-Increment: adds to N counters selected by the key, one per row: a count-min
- * sketch in memory (docs/sketches.md gives the error bound).
+ * increment.c - Key-Increment: adds to N counters selected by the key, one per row. This is a
+ * count-min sketch in memory; docs/sketches.md gives the error bound.
  *
- * On an RDMA adapter each addition is one operation, and adapters perform few of these per second,
- * so a cache sums increments per key first. On a mapping an addition to a cached line is as cheap
- * as the cache itself.
+ * On an RDMA adapter each addition is one operation, and adapters perform few atomic operations per
+ * second, so a cache first sums increments per key. On a mapping, adding to a cached line is as
+ * cheap as using the cache.
  */
 #include "dta/engine/impl.h"
 
@@ -15,15 +15,15 @@
 struct increment_entry {
 	struct dta_hash key;
 	uint64_t sum;
-	uint32_t reports; /* 0: free */
+	uint32_t reports; /* 0 means free */
 	uint8_t copies;
 	uint8_t done; /* copies already added before the output became full */
 };
 
 struct cache {
-	uint32_t entries; /* a power of two; 0: no cache */
+	uint32_t entries; /* a power of two; 0 means no cache */
 	uint32_t used;
-	uint64_t since; /* time at which the oldest entry arrived */
+	uint64_t since; /* arrival time of the oldest entry */
 	struct increment_entry entry[];
 };
 
@@ -106,8 +106,8 @@ static int add_copies(struct dta_engine *e, struct dta_engine_store *s, struct i
 }
 
 /*
- * Performs an entry's additions. Returns 0 and frees the entry; or the cause, and the entry keeps
- * waiting.
+ * Performs an entry's additions. Returns 0 and frees the entry, or returns the cause of failure and
+ * the entry keeps waiting.
  */
 static int emit_entry(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
 		      struct increment_entry *n)
@@ -128,7 +128,7 @@ static int emit_entry(struct dta_engine *e, struct dta_engine_store *s, struct c
 	return 0;
 }
 
-/* Adds to the cache. Returns 0, or the cause why the report was dropped. */
+/* Adds to the cache. Returns 0, or the reason why the report was dropped. */
 static int add_to_cache(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
 			struct increment_entry *new)
 {

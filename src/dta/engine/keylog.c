@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * keylog.c - log of keys, because a store of hashes cannot list its keys: keys not seen recently
- * are appended to an append store, which queries read. The filter keeps the latest hash per place.
- * It may log a key twice, and misses a key of the epoch only on a 64-bit collision.
+ * keylog.c - the key log. A store of hashes can't list its keys, so keys not seen recently are
+ * appended to an append store, which queries read. The filter keeps the latest hash per place. It
+ * may log a key twice, and misses a key of the epoch only on a 64-bit collision.
  */
 #include "dta/engine/impl.h"
 
@@ -16,7 +16,7 @@ void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 	    s->c.keylog_list >= log->c.lists)
 		return;
 	if (!s->keylog->marked) {
-		/* A mark, which has length 0, states the epoch of the keys that follow. */
+		/* A mark has length 0 and states the epoch of the keys that follow. */
 		const uint8_t value[SL_STORE_KEYLOG_MARK_BYTES] = {
 			0, (uint8_t)s->epoch, (uint8_t)(s->epoch >> 8), (uint8_t)(s->epoch >> 16),
 			(uint8_t)(s->epoch >> 24)};
@@ -24,7 +24,7 @@ void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 		s->keylog->marked = dta_engine_append_logged(e, log, s->c.keylog_list, value,
 							     sizeof(value));
 		if (!s->keylog->marked)
-			return; /* the log is full: a key is logged when it is next reported */
+			return; /* the log is full; the key is logged when it is next reported */
 	}
 	for (uint32_t i = 0; i < b->count; i++, key += b->key_bytes + b->value_bytes) {
 		struct dta_hash h = dta_hash(key, b->key_bytes, s->c.seed);

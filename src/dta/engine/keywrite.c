@@ -2,9 +2,9 @@
 /*
  * keywrite.c - Key-Write: writes { check word, value } to N slots selected by the key.
  *
- * Random slots of a large store miss the cache and the TLB. Each chunk of reports is therefore
- * hashed and prefetched as a whole and then written in order, so that memory bandwidth is the limit
- * and not latency.
+ * Accesses to random slots of a large store miss the cache and the TLB. Each chunk of reports is
+ * therefore hashed and prefetched as a whole and then written in order, so that the limit is memory
+ * bandwidth rather than latency.
  */
 #include "dta/engine/impl.h"
 #include "dta/store/hash_many.h"
@@ -19,7 +19,10 @@ static int open_keywrite(struct dta_engine *e, struct dta_engine_store *s, const
 
 typedef uint64_t pair __attribute__((vector_size(16), may_alias));
 
-/* Specialised for 8-byte values, whose slot is written by one store and never crosses a line. */
+/*
+ * Specialised for 8-byte values. Their slot is written with one store instruction and never crosses
+ * a line.
+ */
 static inline __attribute__((always_inline)) void write_direct(struct dta_engine_store *s,
 							       const struct dta_block *b,
 							       uint32_t count, uint32_t value_bytes)
@@ -62,7 +65,7 @@ static inline __attribute__((always_inline)) void write_direct(struct dta_engine
 	}
 }
 
-/* For a packet with a single report, where prefetching can't overlap with other work. */
+/* For a packet with a single report, where there is no other work to overlap with prefetching. */
 static void write_direct_one(struct dta_engine_store *s, const struct dta_block *b)
 {
 	const uint8_t *value = b->items + b->key_bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output.h - the translator's access to the memory of stores. Providers: shm (a mapping), verbs (RC
- * WRITE, WRITE with immediate, FETCH_ADD), raw (RoCEv2 frames built here). Single-threaded.
- * Operations on one object take effect in the order given.
+ * output.h - the translator's access to store memory. Providers: shm (a mapping), verbs (RC WRITE,
+ * WRITE with immediate, FETCH_ADD), raw (RoCEv2 frames built here). Single-threaded. Operations on
+ * one object take effect in the order given.
  */
 #ifndef SL_DTA_ENGINE_OUTPUT_H
 #define SL_DTA_ENGINE_OUTPUT_H
@@ -17,9 +17,9 @@ struct dta_output;
 struct dta_object {
 	uint32_t number; /* unique per store server */
 	uint32_t rkey;
-	uint64_t addr; /* address of the first byte, for verbs and raw */
+	uint64_t addr; /* address of the first byte, used by verbs and raw */
 	uint64_t bytes;
-	uint8_t *map; /* the mapping, for shm; otherwise NULL */
+	uint8_t *map; /* the mapping, used by shm; otherwise NULL */
 };
 
 enum dta_output_state {
@@ -32,11 +32,11 @@ struct dta_output_stats {
 	uint64_t writes, adds, immediates, bytes; /* accepted operations and bytes */
 	uint64_t completed;			  /* operations that took effect */
 	/*
-	 * FETCH_ADDs in flight when the connection was lost, which may have taken effect; WRITEs
-	 * are repeated instead
+	 * FETCH_ADDs that were in flight when the connection was lost and may have taken effect;
+	 * WRITEs are repeated instead
 	 */
 	uint64_t unconfirmed;
-	uint64_t failed; /* operations that the peer refused */
+	uint64_t failed; /* operations refused by the peer */
 	uint64_t again;	 /* retransmissions after a NAK or a loss */
 	uint64_t naks, resyncs, connects, disconnects;
 	char last_error[160];
@@ -44,15 +44,15 @@ struct dta_output_stats {
 
 struct dta_output_ops {
 	/*
-	 * Copies data. Returns 0; -EAGAIN: full, call drive() and retry; -ENOTCONN; -ERANGE:
-	 * outside the object. immediate: number that wakes the store server, or NULL.
+	 * Copies data. Returns 0; -EAGAIN if full (call drive() and retry); -ENOTCONN; or -ERANGE
+	 * if outside the object. immediate: number that wakes the store server, or NULL.
 	 */
 	int (*write)(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		     const void *data, uint32_t bytes, const uint32_t *immediate);
 	int (*add)(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		   uint64_t addend);
 	/*
-	 * Sends queued operations with one doorbell or system call. Called after each batch of
+	 * Sends queued operations with one doorbell or system call. Call it after each batch of
 	 * packets.
 	 */
 	void (*flush)(struct dta_output *o);
@@ -71,7 +71,7 @@ struct dta_output { /* first member of each provider's structure */
 #define DTA_OUTPUT_FAILED(o, ...) \
 	base_fail((o)->stats.last_error, sizeof((o)->stats.last_error), 0, __VA_ARGS__)
 
-/* Adds up counters: structures that contain only uint64_t. */
+/* Adds counters. The structures contain only uint64_t. */
 static inline void dta_add_counters(void *to, const void *from, size_t bytes)
 {
 	const uint64_t *n = from;
@@ -81,7 +81,7 @@ static inline void dta_add_counters(void *to, const void *from, size_t bytes)
 		sum[i] += n[i];
 }
 
-/* The output for mappings; operations complete before they return. */
+/* The output for mappings. Operations complete before they return. */
 struct dta_output *dta_output_shm(void (*immediate)(void *arg, uint32_t number), void *arg);
 bool dta_output_is_shm(const struct dta_output *o);
 /* Counts operations that the engine performed directly on mappings. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* output_shm.c - output for stores on this machine, which are mapped */
+/* output_shm.c - output for stores on this machine, which are mapped into memory */
 #include "dta/engine/output.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static int shm_write(struct dta_output *o, const struct dta_object *to, uint64_t
 
 	if (!is_within(to, offset, bytes))
 		return -ERANGE;
-	/* Write the end last, as an adapter does: readers poll the tail. */
+	/* Write the end last, like an adapter, because readers poll the tail. */
 	if (front)
 		memcpy(to->map + offset, data, front);
 	__atomic_thread_fence(__ATOMIC_RELEASE);

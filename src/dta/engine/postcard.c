@@ -2,7 +2,7 @@
 /*
  * postcard.c - Postcarding: writes one word per hop into the slots of the path's key. Over RDMA,
  * hops wait in a cache until the path is complete, too old or evicted; each run of consecutive hops
- * then takes one WRITE per copy. Over a mapping each hop is written immediately, since the CPU
+ * then takes one WRITE per copy. On a mapping each hop is written immediately, because the CPU
  * caches have the same effect.
  */
 #include "dta/engine/impl.h"
@@ -14,11 +14,11 @@
 #define WAYS 4u
 
 /*
- * Tags of four paths in one line, so that a lookup touches a single line. The line of a path itself
+ * Tags of four paths in one cache line, so that a lookup touches a single line. A path's own line
  * is touched only by its own reports.
  */
 struct set {
-	uint32_t tag[WAYS]; /* tag from the hash, never 0; 0: free */
+	uint32_t tag[WAYS]; /* tag from the hash, never 0; 0 means free */
 	uint32_t at[WAYS];  /* indices of the paths */
 };
 
@@ -27,8 +27,8 @@ struct path {
 	uint64_t lo, hi;	     /* hash of the key */
 	uint64_t present;
 	/*
-	 * Bit fields: HOPS (0: free), COPIES, copies DONE before the output became full, WAY in the
-	 * set, IMMEDIATE.
+	 * Bit fields: HOPS (0 means free), COPIES, DONE (copies written before the output became
+	 * full), WAY in the set, IMMEDIATE.
 	 */
 	uint32_t word;
 	uint32_t value[];
@@ -46,7 +46,7 @@ struct paths {
 	uint8_t *paths;
 	uint64_t stride;
 	uint64_t sets; /* a power of two */
-	/* a stack, so that the most recently used place, still cached, is reused first */
+	/* a stack, so that the most recently used place, which is still cached, is reused first */
 	uint32_t *free;
 	uint32_t n_free;
 	struct dta_engine_queue waiting;
@@ -77,10 +77,7 @@ static uint32_t done_of(const struct path *x)
 	return x->word >> DONE & 0xff;
 }
 
-/*
- * Returns the index of the path with this tag, which is unique, or any index if there is none.
- * Branch-free.
- */
+/* Returns the index of the only path with this tag, or any index if there is none. Branch-free. */
 static uint32_t candidate_at(const struct set *set, uint32_t tag)
 {
 	typedef uint32_t four __attribute__((vector_size(16)));
@@ -109,7 +106,7 @@ static int open_postcard(struct dta_engine *e, struct dta_engine_store *s, const
 	p->sets = 1;
 	while (p->sets * WAYS < e->opts.path_entries && p->sets < 1u << 22)
 		p->sets *= 2;
-	/* Sets and paths are aligned to lines. */
+	/* Sets and paths are aligned to cache lines. */
 	p->set = aligned_alloc(64, (p->sets * sizeof(*p->set) + 63) & ~63ull);
 	p->paths = aligned_alloc(64, p->sets * WAYS * p->stride);
 	p->free = malloc(p->sets * WAYS * sizeof(*p->free));
@@ -166,7 +163,7 @@ static void count_written(struct dta_engine_store *s, const struct path *x, uint
 
 /*
  * Writes the known hops to one copy, with one WRITE per run of consecutive hops. Returns 0 or the
- * cause.
+ * cause of failure.
  */
 static int emit_copy(struct dta_engine *e, struct dta_engine_store *s, const struct path *x,
 		     uint32_t copy, bool immediate)
@@ -192,7 +189,10 @@ static int emit_copy(struct dta_engine *e, struct dta_engine_store *s, const str
 	return 0;
 }
 
-/* Writes a path. Returns 0 and frees the path; or the cause, and the path keeps waiting. */
+/*
+ * Writes a path. Returns 0 and frees the path, or returns the cause of failure and the path keeps
+ * waiting.
+ */
 static int emit_path(struct dta_engine *e, struct dta_engine_store *s, struct paths *p,
 		     struct path *x)
 {
@@ -245,7 +245,8 @@ static __attribute__((noinline)) struct path *place_path(struct dta_engine *e,
 		if (x->hi == hi && x->lo == lo && (x->word & FIT) == fit)
 			return x;
 		/*
-		 * The hops or copies of the key changed; or two tags collided, once in 2^31 paths.
+		 * The key's hops or copies changed, or two tags collided, which happens once in
+		 * 2^31 paths.
 		 */
 	} else {
 		for (way = 0; way < WAYS - 1 && set->tag[way]; way++)
@@ -299,7 +300,7 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 		const uint32_t hop = item[key_bytes], hops = item[key_bytes + 1];
 		const uint32_t fit = hops | copies << COPIES;
 		struct path *x = path[i];
-		/* A single branch that is rarely taken. */
+		/* A single branch, which is rarely taken. */
 		const uint64_t misfit = (x->lo ^ h.lo[i]) | (x->hi ^ h.hi[i]) |
 					((x->word & FIT) ^ fit) | (hop >= hops);
 
@@ -323,7 +324,7 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 		path[done++] = x; /* reuses the entry of a report that is already handled */
 	}
 	s->stats.waiting += taken;
-	/* A path may have been evicted meanwhile and its place reused. */
+	/* A path may have been evicted in the meantime and its place reused. */
 	for (uint32_t i = 0; i < done; i++)
 		if (is_complete(path[i]))
 			emit_path(e, s, p, path[i]);
@@ -407,7 +408,7 @@ static int flush_postcard(struct dta_engine *e, struct dta_engine_store *s, uint
 {
 	struct paths *p = s->state;
 
-	/* Complete paths that did not fit into the output are among the oldest. */
+	/* Complete paths that did not fit into the output are among the oldest paths. */
 	while (p && dta_engine_queue_due(&p->waiting, e->now, age)) {
 		int cause = emit_path(e, s, p, path_at(p, p->waiting.head));
 

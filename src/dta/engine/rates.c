@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rates.c - a token bucket per tenant; each lock protects a part of the buckets */
+/* rates.c - a token bucket per tenant; each lock protects some of the buckets */
 #include "dta/engine/rates.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #define LOCKS	64u
 
 struct rates_bucket {
-	_Atomic uint64_t rate; /* reports per second; 0: unlimited, which needs no lock */
+	_Atomic uint64_t rate; /* reports per second; 0 means unlimited, which needs no lock */
 	uint64_t burst;
 	uint64_t at;
 	double tokens;
@@ -60,7 +60,7 @@ uint32_t dta_rates_take(struct dta_rates *r, uint16_t tenant, uint32_t count, ui
 		return count;
 	pthread_mutex_lock(&r->lock[tenant % LOCKS]);
 	rate = atomic_load_explicit(&b->rate, memory_order_relaxed);
-	if (now_ns > b->at) { /* time may go backwards, as engines take their time independently */
+	if (now_ns > b->at) { /* time may go backwards, because each engine reads its own time */
 		b->tokens += (double)(now_ns - b->at) * 1e-9 * (double)rate;
 		if (b->tokens > (double)b->burst)
 			b->tokens = (double)b->burst;

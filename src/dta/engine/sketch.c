@@ -2,12 +2,12 @@
 /*
  * sketch.c - Sketch-Merge: merges the cells that reporters send in an epoch by sum or maximum.
  * Writes whole rows once all known reporters have ended the epoch, and every sketch_ns before that.
- * A write always contains the sum so far, and updates completeness last.
+ * Each write contains the sum so far and updates the completeness last.
  *
  * A bitmap per reporter records the cells it has sent, so that packets duplicated by the network
  * are not added twice.
  *
- * Epochs have 32 bits on the wire, and each reporter starts them by its own clock: cells of the
+ * Epochs have 32 bits on the wire. Each reporter starts epochs by its own clock, so cells of the
  * next epoch wait until the store reaches it.
  */
 #include "dta/engine/impl.h"
@@ -31,11 +31,11 @@ struct dta_sketch_part { /* one epoch of a sketch */
 	struct sl_store_complete complete;
 	uint64_t waiting; /* reports that are not written yet */
 	uint64_t merged;  /* waiting reports that carry cells */
-	uint64_t since;	  /* arrival of the oldest waiting report */
-	uint64_t given;	  /* bytes of rows already written when the output became full */
+	uint64_t since;	  /* arrival time of the oldest waiting report */
+	uint64_t given;	  /* bytes of rows that were already written when the output became full */
 	uint32_t begun;	  /* number of reporters that have sent anything */
 	bool immediate, dirty;
-	bool due; /* a reporter ended since the last write */
+	bool due; /* a reporter has ended the epoch since the last write */
 };
 
 struct sketch {
@@ -100,8 +100,8 @@ static void close_sketch(struct dta_engine_store *s)
 }
 
 /*
- * Writes the sum so far. Returns 0 or the cause. On FAILED, waiting reports are dropped but the sum
- * stays.
+ * Writes the sum so far. Returns 0 or the cause of failure. On FAILED, waiting reports are dropped
+ * but the sum remains.
  */
 static int emit_rows(struct dta_engine *e, struct dta_engine_store *s)
 {
@@ -147,8 +147,8 @@ static int emit_rows(struct dta_engine *e, struct dta_engine_store *s)
 }
 
 /*
- * Returns the part for an epoch on the wire. NULL: too late or too early, or, with errno set, no
- * memory.
+ * Returns the part for an epoch on the wire. Returns NULL if it is too late or too early, or with
+ * errno set if out of memory.
  */
 static struct dta_sketch_part *part_of(struct dta_engine_store *s, uint32_t epoch)
 {
@@ -173,7 +173,7 @@ static void count_report(struct dta_engine *e, struct dta_engine_store *s,
 	if (!p->dirty)
 		p->since = e->now;
 	p->dirty = true;
-	p->given = 0; /* write the rows from the start again */
+	p->given = 0; /* write the rows from the beginning again */
 	p->immediate |= immediate;
 	p->waiting++;
 	s->stats.waiting++;
@@ -184,7 +184,7 @@ static void count_report(struct dta_engine *e, struct dta_engine_store *s,
 	p->due = true;
 }
 
-/* Merges n cells. Returns false if none is new. */
+/* Merges n cells. Returns false if none of them is new. */
 static bool merge_cells(const struct dta_engine_store *s, struct dta_sketch_part *p,
 			struct dta_sketch_reporter *from, uint64_t first, const uint8_t *value,
 			uint32_t n)
@@ -209,7 +209,7 @@ static bool merge_cells(const struct dta_engine_store *s, struct dta_sketch_part
 	return p->complete.columns != before;
 }
 
-/* Processes one report. Returns 0, or 1 + the cause of a drop. */
+/* Processes one report. Returns 0, or 1 + the drop cause. */
 static uint32_t take_report(struct dta_engine *e, struct dta_engine_store *s, uint32_t r,
 			    const struct dta_block *b, const uint8_t *item)
 {
@@ -283,7 +283,7 @@ static uint32_t block_sketch(struct dta_engine *e, struct dta_engine_store *s,
 static int flush_sketch(struct dta_engine *e, struct dta_engine_store *s, uint64_t age)
 {
 	const struct dta_sketch_part *p = ((const struct sketch *)s->state)->now;
-	/* All reporters that began have ended; others may still begin. */
+	/* All reporters that sent anything have ended the epoch; others may still begin. */
 	const bool ended = p->due && p->complete.ended >= p->begun;
 
 	return ended || e->now - p->since >= age ? emit_rows(e, s) : 0;

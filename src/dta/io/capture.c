@@ -82,7 +82,7 @@ struct dta_capture *dta_capture_open(const char *path, char *error, size_t error
 	c->link = pcap_datalink(c->file);
 	if (is_known(c->link))
 		return c;
-	snprintf(error, error_bytes, "%s: captured from a link of type %d: neither Ethernet nor IP",
+	snprintf(error, error_bytes, "%s: link type %d is not supported: it must be Ethernet or IP",
 		 path, c->link);
 fail:
 	dta_capture_close(c);

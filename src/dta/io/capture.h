@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * capture.h - reads packets from capture files: pcap and pcapng of any byte order and resolution,
- * from Ethernet (with VLAN tags), raw IP or Linux "cooked" links. The content is untrusted and
+ * from Ethernet (with VLAN tags), raw IP or Linux "cooked" links. The content is untrusted and is
  * fully checked. Single-threaded.
  */
 #ifndef SL_DTA_IO_CAPTURE_H
@@ -16,16 +16,16 @@
 struct dta_capture;
 
 struct dta_captured {
-	const uint8_t *ip; /* the IP packet in the buffer; NULL: not IP */
+	const uint8_t *ip; /* the IP packet in the buffer; NULL if this is not IP */
 	size_t bytes;	   /* captured bytes */
 };
 
 struct dta_captured_flow {
-	uint8_t version, protocol; /* version 4 or 6; protocol of IPv6: the first next header */
+	uint8_t version, protocol; /* version: 4 or 6; protocol: for IPv6 the first next header */
 	bool fragment, whole;	   /* whole: not truncated by the capture */
-	uint32_t length;	   /* length of the IP packet as its header states it */
+	uint32_t length;	   /* length of the IP packet according to its header */
 	const uint8_t *from, *to;  /* 4 or 16 bytes */
-	const uint8_t *above;	   /* after the IP header, above_bytes long */
+	const uint8_t *above;	   /* data after the IP header, above_bytes long */
 	size_t above_bytes;
 };
 
@@ -34,16 +34,16 @@ struct dta_capture *dta_capture_open(const char *path, char *error, size_t error
 void dta_capture_close(struct dta_capture *c);
 /*
  * Reads the next packet into a buffer of DTA_CAPTURE_PACKET_MAX bytes. Returns 0; -ENODATA at the
- * end; -EINVAL: truncated or invalid file.
+ * end; -EINVAL if the file is truncated or invalid.
  */
 int dta_capture_next(struct dta_capture *c, uint8_t *buffer, struct dta_captured *out);
-/* The reason for -EINVAL. */
+/* Returns the reason for -EINVAL. */
 const char *dta_capture_error(const struct dta_capture *c);
-/* Returns false if this is not an IP packet, or it is shorter than its header. */
+/* Returns false if this is not an IP packet or if it is shorter than its header. */
 bool dta_captured_flow(const struct dta_captured *p, struct dta_captured_flow *out);
 /*
- * Extracts the payload of a complete, unfragmented UDP packet to this port. Returns false for any
- * other packet.
+ * Extracts the payload of a complete, unfragmented UDP packet to this port. Returns false for other
+ * packets.
  */
 struct dta_datagram;
 bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
@@ -51,8 +51,8 @@ bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
 /*
  * Splits a datagram. A packet captured at a driver may contain several datagrams that a local
  * sender passed in one call (UDP_SEGMENT). Packets of format 2 state their length. Moves up to max
- * (not 0) of them from rest to out and returns their number; rest->bytes remain. Any other content
- * is one datagram.
+ * datagrams (max must not be 0) from rest to out and returns their number; the remaining bytes stay
+ * in rest. Any other content is one datagram.
  */
 uint32_t dta_datagrams_cut(struct dta_datagram *rest, struct dta_datagram *out, uint32_t max);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * checksum.h - the Internet checksum (RFC 1071) in host byte order, as its section 2(B) allows. The
- * field is the complement of dta_sum_fold(); the sum over correct data folds to 0xffff.
+ * checksum field is the complement of dta_sum_fold(); the sum over correct data folds to 0xffff.
  */
 #ifndef SL_DTA_IO_CHECKSUM_H
 #define SL_DTA_IO_CHECKSUM_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Returns an unfolded sum, so that sums can be added. */
+/* Returns an unfolded sum, so that several sums can be added. */
 static inline uint64_t dta_sum_of(const uint8_t *p, size_t bytes)
 {
 	uint64_t sum = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * input_udp.c - reads reports from a UDP socket: many messages per call (recvmmsg), and many
- * packets per message when the kernel coalesces them (UDP_GRO)
+ * packets per message if the kernel coalesces them (UDP_GRO)
  */
 #include "dta/io/input.h"
 
@@ -38,11 +38,11 @@ struct udp {
 		char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))];
 		struct cmsghdr align;
 	} control[MESSAGES];
-	/* Received messages that are not completely handed out. */
+	/* Received messages that have not been handed out completely. */
 	uint32_t have, at, offset;
 	uint64_t drops;
 	struct sockaddr_in6 where; /* local address; IPv4 mapped */
-	/* destination of each message; only used when listening on any address */
+	/* destination of each message; used only when listening on any address */
 	struct in6_addr to[MESSAGES];
 };
 
@@ -53,8 +53,8 @@ static void map_v4(struct in6_addr *to, const struct in_addr *from)
 }
 
 /*
- * Returns the size of each datagram in a message; 0: the message is one datagram. Also returns the
- * destination address if the socket asks for it.
+ * Returns the size of each datagram in a message, or 0 if the message is one datagram. Also returns
+ * the destination address if the socket requests it.
  */
 static uint32_t segment_of(struct msghdr *h, struct in6_addr *sent_to)
 {
@@ -104,7 +104,7 @@ static int fetch_messages(struct udp *u)
 	while (n < 0 && errno == EINTR);
 	u->at = u->offset = 0;
 	u->have = n > 0 ? (uint32_t)n : 0;
-	/* ECONNREFUSED: a reporter no longer listened when an answer arrived. */
+	/* ECONNREFUSED means that a reporter was no longer listening when an answer arrived. */
 	return n < 0 && errno != EAGAIN && errno != ECONNREFUSED ? -errno : 0;
 }
 
@@ -152,7 +152,8 @@ static void answer_udp(struct dta_input *in, const struct in6_addr *address, uin
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
 
 	memcpy(&v4.sin_addr, &address->s6_addr[12], 4);
-	/* An IPv4 socket accepts only IPv4 addresses; a dual-stack socket accepts mapped ones. */
+	/* An IPv4 socket accepts only IPv4 addresses; a dual-stack socket accepts mapped addresses.
+	 */
 	if (u->from[0].sin6_family == AF_INET)
 		sendto(u->in.fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&v4, sizeof(v4));
 	else
@@ -160,8 +161,8 @@ static void answer_udp(struct dta_input *in, const struct in6_addr *address, uin
 }
 
 /*
- * Attaches a filter that accepts nothing (socket(7), SO_ATTACH_FILTER): later packets count as the
- * socket's drops, earlier ones stay readable.
+ * Attaches a filter that accepts nothing (socket(7), SO_ATTACH_FILTER). Later packets count as
+ * drops of the socket; earlier packets stay readable.
  */
 static void stop_udp(struct dta_input *in)
 {
@@ -171,7 +172,7 @@ static void stop_udp(struct dta_input *in)
 	(void)setsockopt(in->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-/* Reads the same counter that SO_RXQ_OVFL reports, but also after the last packet. */
+/* Reads the counter that SO_RXQ_OVFL also reports, but works even after the last packet. */
 static uint64_t count_drops(struct dta_input *in)
 {
 	struct udp *u = (struct udp *)in;
@@ -282,7 +283,7 @@ static int resolve_address(const char *address, struct addrinfo **found, char *e
 		return base_fail(error, error_bytes, -EINVAL, "'%s' is not HOST:PORT", address);
 	snprintf(service, sizeof(service), "%u", port);
 	err = getaddrinfo(*host ? host : "::", service, &hints, found);
-	if (err && !*host) /* no IPv6 on this machine */
+	if (err && !*host) /* this machine has no IPv6 */
 		err = getaddrinfo("0.0.0.0", service, &hints, found);
 	if (err)
 		return base_fail(error, error_bytes, -EINVAL, "%s: %s", address, gai_strerror(err));

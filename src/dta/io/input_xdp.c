@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * input_xdp.c - reads reports from the rings of AF_XDP sockets, and from the UDP socket that
- * receives packets passed to the kernel. Frames in the rings bypass the kernel's checks and are
+ * receives the packets passed to the kernel. Frames in the rings bypass the kernel's checks and are
  * checked here.
  */
 #include "dta/io/xdp.h"
@@ -27,7 +27,7 @@
 struct xdp {
 	struct dta_input in, *udp;
 	struct dta_xsk *xsk[DTA_XDP_QUEUES];
-	uint32_t n, next; /* next: the queue polled first, which rotates so that no queue starves */
+	uint32_t n, next; /* next: the queue to poll first; it rotates so that no queue starves */
 	uint32_t turn;
 	uint16_t port;
 	bool generic;
@@ -47,7 +47,7 @@ static bool sums_are_right(const struct dta_captured *p, const struct dta_captur
 	if (f->version == 4 && dta_sum_fold(dta_sum_of(p->ip, (size_t)(udp - p->ip))) != 0xffff)
 		return false;
 	memcpy(&have, udp + 6, 2);
-	if (!have) /* no checksum: only valid with IPv4 (RFC 8200, 8.1) */
+	if (!have) /* no checksum, which is valid only with IPv4 (RFC 8200, 8.1) */
 		return f->version == 4;
 	sum = dta_sum_of(f->from, address) + dta_sum_of(f->to, address) +
 	      (uint64_t)__builtin_bswap16(IPPROTO_UDP);
@@ -91,7 +91,7 @@ static uint32_t take_frames(struct xdp *x, struct dta_xsk *from, struct dta_data
 			struct dta_datagram rest = *to;
 
 			n += dta_datagrams_cut(&rest, to, PIECES);
-			/* more pieces than fit: the rest becomes one datagram, which is refused */
+			/* more pieces than fit; the rest becomes one datagram, which is refused */
 			out[n - 1].bytes += rest.bytes;
 		} else {
 			n++;
@@ -126,8 +126,8 @@ static void answer_xdp(struct dta_input *in, const struct in6_addr *address, uin
 }
 
 /*
- * The rings keep receiving until they are closed: under a constant flood they would never run
- * empty, so stop reading them.
+ * Under a constant flood the rings would never become empty, because they keep receiving until they
+ * are closed. Therefore stop reading them.
  */
 static void stop_xdp(struct dta_input *in)
 {
@@ -151,7 +151,7 @@ static void sum_stats(const struct xdp *x, struct dta_xsk_stats *out)
 	}
 }
 
-/* In zero-copy mode, no other counter includes frames lost for lack of a buffer. */
+/* In zero-copy mode no other counter includes frames that were lost because no buffer was free. */
 static uint64_t count_drops(struct dta_input *in)
 {
 	const struct xdp *x = (const struct xdp *)in;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * output_raw.c - the output that builds RoCEv2 frames itself, as a DTA switch does. Frames stay in
- * a ring until their operation is acknowledged: for go-back-N, and to be rebuilt for the next queue
- * pair.
+ * output_raw.c - the output that builds RoCEv2 frames itself, like a DTA switch. Frames stay in a
+ * ring until their operation is acknowledged, so that they can be sent again (go-back-N) or rebuilt
+ * for the next queue pair.
  *
- * Packets are numbered across all queue pairs; [freed, queued) are in the ring. freed is always at
- * the start of an operation, so that an operation of several packets can be restarted.
+ * Packets are numbered across all queue pairs; [freed, queued) are in the ring. freed is always the
+ * first packet of an operation, so that an operation with several packets can be restarted.
  */
 #include "dta/io/output_raw.h"
 
@@ -23,15 +23,15 @@
 #define TRIES_DEFAULT	8u
 #define TRIES_MAX	20u
 #define ACK_EVERY	32u
-#define PORT_FIRST	0xc000u /* UDP source ports: annex A17 requires this range */
-#define ANSWERS_A_DRIVE 4u	/* batches of answers per drive() */
+#define PORT_FIRST	0xc000u /* UDP source ports; annex A17 requires this range */
+#define ANSWERS_A_DRIVE 4u	/* batches of answers processed per drive() */
 
 struct output_raw_slot {
 	struct dta_roce_packet packet; /* the payload is stored in the frame */
 	uint32_t frame_bytes;
 	bool last; /* last packet of the operation */
 	bool add;
-	uint64_t adds; /* number of earlier FETCH_ADDs on this queue pair */
+	uint64_t adds; /* number of FETCH_ADDs before this one on this queue pair */
 };
 
 struct raw {
@@ -39,14 +39,14 @@ struct raw {
 	struct dta_raw_port port;
 	enum dta_output_state state;
 	uint32_t depth, tries;
-	uint64_t now_ns; /* the latest time seen */
+	uint64_t now_ns; /* the latest time seen so far */
 
 	struct dta_roce_end ours, theirs;
 	struct dta_roce_builder builder;
 	struct dta_roce_window window;
 	uint64_t freed, scanned, adds;
 	uint32_t mtu;
-	uint32_t slots, frame_room; /* slots is a power of two; 0: no queue pair yet */
+	uint32_t slots, frame_room; /* slots is a power of two; 0 means no queue pair yet */
 	struct output_raw_slot *slot;
 	uint8_t *frames;
 };
@@ -69,8 +69,8 @@ static uint8_t *frame_of(const struct raw *r, uint64_t n)
 /* ---- disconnecting and connecting ---- */
 
 /*
- * Keeps pending operations for the next queue pair, except FETCH_ADDs that were sent (they may have
- * been executed) and, after a refusal, all operations with that rkey.
+ * Keeps pending operations for the next queue pair. Discards FETCH_ADDs that were sent, because
+ * they may have been executed, and after a refusal all operations with that rkey.
  */
 static void keep_pending(struct raw *r, bool refused, uint32_t rkey)
 {
@@ -266,7 +266,7 @@ static int raw_write(struct dta_output *o, const struct dta_object *to, uint64_t
 		};
 
 		if (last && immediate) {
-			s.packet.opcode++; /* the same opcode with immediate */
+			s.packet.opcode++; /* the same opcode, with immediate */
 			s.packet.immediate = *immediate;
 			s.packet.solicited = true;
 		}
@@ -306,7 +306,7 @@ static int raw_add(struct dta_output *o, const struct dta_object *to, uint64_t o
 }
 
 /*
- * Keeps time monotonic: the caller may have read its clock before flush() read it again. A negative
+ * Keeps time monotonic, because flush() may have read the clock after the caller did. A negative
  * round trip would disable retransmission.
  */
 static uint64_t advance_time(struct raw *r, uint64_t now_ns)
@@ -348,7 +348,8 @@ static void send_frames(struct raw *r, uint64_t now)
 
 		for (; count < DTA_RAW_BATCH && count < may; count++, n++) {
 			/*
-			 * The responder remembers only this many atomic answers for retransmission.
+			 * The responder remembers only this many atomic responses for
+			 * retransmission.
 			 */
 			if (slot_of(r, n)->add &&
 			    slot_of(r, n)->adds - answered >= r->theirs.atomics)
@@ -363,7 +364,7 @@ static void send_frames(struct raw *r, uint64_t now)
 			return;
 		sent = dta_raw_port_send(&r->port, frame, count);
 		if (sent < 0) {
-			/* A full queue is treated as a loss; a link that is down may recover. */
+			/* A full queue is treated as a loss. A link that is down may recover. */
 			if (sent != -EAGAIN && sent != -ENOBUFS && sent != -ENETDOWN)
 				DTA_OUTPUT_FAILED(&r->o, "sending: %s", strerror(-sent));
 			return;
@@ -371,7 +372,7 @@ static void send_frames(struct raw *r, uint64_t now)
 		for (uint64_t i = r->window.sent; i < r->window.sent + (unsigned)sent; i++)
 			r->o.stats.again += i < r->window.highest;
 		dta_roce_sent(&r->window, (unsigned)sent, now);
-		if (r->port.file) { /* a file never answers */
+		if (r->port.file) { /* a file never sends answers */
 			r->window.acked = r->window.sent;
 			complete_acked(r);
 		}
@@ -461,7 +462,8 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 	int err;
 
 	if (!opts->file == !opts->interface || opts->depth > DEPTH_MAX || opts->tries > TRIES_MAX) {
-		snprintf(error, error_bytes, "raw: an interface or a file, and bounds");
+		snprintf(error, error_bytes,
+			 "raw: give an interface or a file, and values within bounds");
 		errno = EINVAL;
 		return NULL;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output_raw.h - between output_raw.c, which knows operations and the window, and
- * output_raw_port.c, which sends and receives frames. Included by these and raw_answers.c
- * only.
+ * output_raw.h - interface between output_raw.c, which handles operations and the window, and
+ * output_raw_port.c, which sends and receives frames. Only these files and raw_answers.c include
+ * it.
  */
 #ifndef SL_DTA_IO_OUTPUT_RAW_H
 #define SL_DTA_IO_OUTPUT_RAW_H
@@ -19,12 +19,12 @@ struct dta_raw_frame {
 
 struct dta_xsk;
 
-/* A file, or a packet socket with optional AF_XDP for sending. */
+/* A file, or a packet socket that may send through AF_XDP. */
 struct dta_raw_port {
 	int fd;		     /* the packet socket, or -1 */
 	struct dta_xsk *xsk; /* or NULL */
 	int ifindex;
-	int silencer;		 /* a UDP socket that suppresses the kernel's ICMP errors; or -1 */
+	int silencer;		 /* a UDP socket that suppresses the kernel's ICMP errors, or -1 */
 	void *file;		 /* FILE * */
 	struct dta_roce_end end; /* MAC, GID and MTU of the interface */
 };
@@ -33,13 +33,13 @@ struct dta_raw_port {
 int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
 		      size_t error_bytes);
 void dta_raw_port_close(struct dta_raw_port *p);
-/* Receives frames for this queue pair only. Returns 0 or -errno. */
+/* Starts to receive the frames of this queue pair, and no others. Returns 0 or -errno. */
 int dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours);
 /* Sends up to DTA_RAW_BATCH frames without waiting. Returns the number sent, or -errno. */
 int dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames, unsigned count);
 /*
- * Receives up to DTA_RAW_BATCH frames without waiting. frames[].bytes is the room before the call
- * and the length after it.
+ * Receives up to DTA_RAW_BATCH frames without waiting. frames[].bytes is the available room before
+ * the call and the length after it.
  */
 int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, unsigned count);
 
@@ -47,7 +47,7 @@ int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, u
 typedef bool dta_raw_take(struct dta_output *o, const struct dta_roce_answer *a, uint64_t now);
 /*
  * Receives answers without waiting, in at most the given number of batches. Counts NAKs and records
- * refused answers as the output's last error.
+ * a refusal as the output's last error.
  */
 void dta_raw_answers(struct dta_output *o, struct dta_raw_port *port,
 		     const struct dta_roce_end *ours, const struct dta_roce_end *theirs,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * output_raw_port.c - sends and receives raw frames: on a packet socket of one interface
- * (packet(7)), or to a pcap file (draft-ietf-opsawg-pcap). Frames may be sent by AF_XDP. Answers
- * are few and still arrive on the packet socket, so the interface needs no XDP program.
+ * (packet(7)), or to a pcap file (draft-ietf-opsawg-pcap). Frames may be sent through AF_XDP.
+ * Answers are few and always arrive on the packet socket, so the interface needs no XDP program.
  */
 #include "base/base.h"
 #include "dta/io/output_raw.h"
@@ -43,7 +43,7 @@ static int file_open(struct dta_raw_port *p, const struct dta_output_raw_opts *o
 	p->file = fopen(opts->file, "wbe");
 	if (!p->file || fwrite(&head, sizeof(head), 1, p->file) != 1)
 		return base_fail(error, bytes, -errno, "%s: %s", opts->file, strerror(errno));
-	/* An address for documentation (RFC 5737) and a locally administered MAC. */
+	/* A documentation address (RFC 5737) and a locally administered MAC address. */
 	p->end = (struct dta_roce_end){
 		.gid = {[10] = 0xff, 0xff, 192, 0, 2, 1},
 		.mac = {2, 0, 0, 0, 0, 1},
@@ -157,7 +157,9 @@ static int silencing_socket(void)
 
 	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ||
 			bind(fd, (struct sockaddr *)&any, sizeof(any)))) {
-		/* soft-RoCE or another translator is bound to the port and has the same effect */
+		/*
+		 * soft-RoCE or another translator is bound to the port, which has the same effect
+		 */
 		close(fd);
 		fd = -1;
 	}
@@ -165,7 +167,7 @@ static int silencing_socket(void)
 }
 
 #if HAVE_XDP
-/* Uses the first free queue, because each worker needs its own. */
+/* Uses the first free queue, because each worker needs its own queue. */
 static int open_xsk(struct dta_raw_port *p, const char *interface, char *error, size_t bytes)
 {
 	struct dta_xsk_opts o = {.interface = interface,
@@ -302,7 +304,7 @@ int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, u
 	if (p->file)
 		return 0;
 #if HAVE_XDP
-	if (p->xsk) /* send frames left over from the last call */
+	if (p->xsk) /* send frames left over from the previous call */
 		dta_xsk_send(p->xsk, NULL, 0);
 #endif
 	for (unsigned i = 0; i < count; i++) {

@@ -2,11 +2,11 @@
 /*
  * output_verbs.c - the output on an RDMA device: RC WRITE, WRITE with immediate, FETCH_ADD.
  *
- * Operations are numbered consecutively. Operations [head, tail) are in a ring, and [head, posted)
- * of them in the send queue. A send queue completes in order, and an unsignalled request generates
- * a completion only on failure (ibv_post_send(3)): one signalled request per chain confirms all
- * before it. Data stays in registered memory until then, because WRITEs are posted again after a
- * lost connection.
+ * Operations are numbered consecutively. Operations [head, tail) are in a ring; of these, [head,
+ * posted) are in the send queue. A send queue completes in order, and an unsignalled request
+ * generates a completion only on failure (ibv_post_send(3)), so one signalled request per chain
+ * confirms all requests before it. Data stays in registered memory until then, because WRITEs are
+ * posted again after a lost connection.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ struct op {
 	enum ibv_wr_opcode opcode;
 	uint32_t rkey, bytes, immediate;
 	uint64_t addr, add;
-	uint64_t data; /* position of the operation's data */
+	uint64_t data; /* position of the operation's data in the buffer */
 	bool gone;     /* already counted; skip it */
 };
 
@@ -75,7 +75,7 @@ static struct op *op_at(const struct output_verbs_out *v, uint64_t n)
 
 /* ---- the ring ---- */
 
-/* Returns the room for the data of an operation. A FETCH_ADD returns the old value there. */
+/* Returns the room needed for an operation's data. A FETCH_ADD returns the old value there. */
 static uint64_t room_of(uint32_t bytes)
 {
 	return (bytes + 7u) & ~7ull;
@@ -149,7 +149,7 @@ static void fail_with_errno(struct output_verbs_out *v, uint64_t now_ns, const c
 	go_down(v, now_ns, NULL);
 }
 
-/* Makes a queue pair and connects, once the route is resolved. */
+/* Creates a queue pair and connects, once the route is resolved. */
 static void connect_queue(struct output_verbs_out *v, uint64_t now_ns)
 {
 	struct ibv_device_attr device;
@@ -260,7 +260,7 @@ static struct op *allocate_op(struct output_verbs_out *v, const struct dta_objec
 	*err = -EMSGSIZE;
 	if (bytes > DTA_OUTPUT_WRITE_MAX)
 		return NULL;
-	if (room > rest) /* data of an operation never wraps */
+	if (room > rest) /* an operation's data never wraps */
 		at += rest;
 	*err = -EAGAIN;
 	if (v->tail - v->head > v->mask || at + room - v->data_head > DATA_BYTES)
@@ -343,7 +343,7 @@ static void post_chains(struct output_verbs_out *v, uint64_t now_ns)
 {
 	struct ibv_send_wr wr[CHAIN], *bad;
 	struct ibv_sge sge[CHAIN];
-	/* Chains of a quarter of the queue keep it from running empty. */
+	/* Chains of a quarter of the queue keep the queue from running empty. */
 	uint32_t most = v->depth / 4 < CHAIN ? v->depth / 4 + 1 : CHAIN;
 
 	while (!v->broken && v->posted < v->tail) {
@@ -361,7 +361,7 @@ static void post_chains(struct output_verbs_out *v, uint64_t now_ns)
 			count++;
 			end = n + 1;
 		}
-		if (!count) { /* the queue is full, or only skipped operations are left */
+		if (!count) { /* the queue is full, or only operations to be skipped are left */
 			if (v->head == v->posted)
 				for (v->posted = n; v->head < n;)
 					retire_oldest(v);
@@ -373,7 +373,7 @@ static void post_chains(struct output_verbs_out *v, uint64_t now_ns)
 		err = ibv_post_send(v->dial.id->qp, wr, &bad);
 		if (err) {
 			/*
-			 * Requests of the chain that were accepted end with the queue pair and
+			 * Requests in the chain that were accepted end with the queue pair and
 			 * count as posted.
 			 */
 			DTA_OUTPUT_FAILED(&v->o, "%s: ibv_post_send: %s", v->dial.host,
@@ -384,19 +384,19 @@ static void post_chains(struct output_verbs_out *v, uint64_t now_ns)
 	}
 }
 
-/* Whether the peer refused the operation, as opposed to a loss in transit. */
+/* Whether the peer refused the operation, as opposed to losing it in transit. */
 static bool is_refusal(enum ibv_wc_status s)
 {
 	return s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_INV_REQ_ERR || s == IBV_WC_REM_OP_ERR;
 }
 
-/* Processes a completion. Returns false if the connection ended. */
+/* Processes a completion. Returns false if the connection is lost. */
 static bool handle_completion(struct output_verbs_out *v, const struct ibv_wc *wc, uint64_t now_ns)
 {
 	uint32_t ahead = (uint32_t)wc->wr_id - (uint32_t)v->head;
 
 	if (wc->wr_id >> 32 != v->generation || ahead >= v->posted - v->head) {
-		DTA_OUTPUT_FAILED(&v->o, "%s: a completion of nothing that is outstanding",
+		DTA_OUTPUT_FAILED(&v->o, "%s: a completion without an outstanding operation",
 				  v->dial.host);
 		go_down(v, now_ns, NULL);
 		return false;

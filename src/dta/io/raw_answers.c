@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* raw_answers.c - receives and checks the responder's answers to frames built here */
+/* raw_answers.c - receives and checks the responder's answers to the frames built here */
 #include "base/base.h"
 #include "dta/io/output_raw.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* raw_queue.c - the store server's end of a queue pair for output raw, set up without the CM */
+/* raw_queue.c - the store server's end of a queue pair for the raw output, set up without the CM */
 #include "dta/io/output_rdma.h"
 
 #include <errno.h>
@@ -40,7 +40,9 @@ static int mac_of(struct ibv_context *verbs, uint32_t ib_port, uint32_t index, u
 	return err;
 }
 
-/* Describes our end of the queue pair. It sends no requests, so its PSN can have any value. */
+/*
+ * Describes our end of the queue pair. This end sends no requests, so its PSN can have any value.
+ */
 static int our_end(struct ibv_qp *qp, const struct fabric_host_stats *s, struct dta_roce_end *ours)
 {
 	struct ibv_port_attr port;

@@ -105,7 +105,7 @@ int dta_roce_end_of_json(const json_t *message, struct dta_roce_end *e)
 
 /* ---- building ---- */
 
-/* Returns the unfolded RFC 1071 sum over the header without length and checksum. */
+/* Returns the unfolded RFC 1071 sum over the header, excluding length and checksum. */
 static uint32_t sum_v4(const uint8_t *ip)
 {
 	uint32_t sum = 0;
@@ -133,7 +133,7 @@ int dta_roce_builder(struct dta_roce_builder *b, const struct dta_roce_end *ours
 	ip = b->head + ETHERNET;
 	if (v4) {
 		ip[0] = 0x45;
-		ip[6] = 0x40; /* don't fragment, which allows identification 0 (RFC 6864) */
+		ip[6] = 0x40; /* don't fragment, which permits identification 0 (RFC 6864) */
 		ip[8] = 64;
 		ip[9] = 17;
 		memcpy(ip + 12, ours->gid + 12, 4);
@@ -146,7 +146,7 @@ int dta_roce_builder(struct dta_roce_builder *b, const struct dta_roce_end *ours
 		memcpy(ip + 8, ours->gid, 16);
 		memcpy(ip + 24, theirs->gid, 16);
 	}
-	/* The UDP checksum is 0, even with IPv6 (annex A17.4.5.1): the iCRC protects more. */
+	/* The UDP checksum is 0 even with IPv6 (annex A17.4.5.1), because the iCRC covers more. */
 	dta_put16(b->head + b->bth - UDP, port);
 	dta_put16(b->head + b->bth - UDP + 2, DTA_ROCE_PORT);
 	bth = b->head + b->bth;
@@ -218,7 +218,8 @@ size_t dta_roce_build(const struct dta_roce_builder *b, const struct dta_roce_pa
 
 /*
  * Computes the CRC over 8 bytes of ones (in place of InfiniBand's header) and the packet from the
- * IP header to the BTH's destination. Mutable fields count as ones (annex A17.3.4; IBTA 7.8.1).
+ * IP header to the BTH's destination. Mutable fields are replaced by ones (annex A17.3.4; IBTA
+ * 7.8.1).
  */
 static uint32_t crc_head(const uint8_t *frame, uint32_t bth)
 {
@@ -278,7 +279,7 @@ const char *dta_roce_refusal_name(enum dta_roce_refusal r)
 }
 
 /*
- * Finds the BTH of a frame to us and checks that the lengths of Ethernet, IP and UDP are
+ * Finds the BTH of a frame addressed to us and checks that the Ethernet, IP and UDP lengths are
  * consistent.
  */
 static enum dta_roce_refusal find_bth(const uint8_t *f, size_t *bytes,
@@ -389,7 +390,7 @@ void dta_roce_sent(struct dta_roce_window *w, uint64_t count, uint64_t now_ns)
 		w->progress_ns = now_ns;
 	if (!w->deadline_ns)
 		w->deadline_ns = now_ns + (timeout_of(w) << w->tries);
-	/* Karn's algorithm: time only first transmissions. */
+	/* Karn's algorithm: time only packets sent for the first time. */
 	if (!w->timed && w->sent == w->highest && !w->back) {
 		w->timed = w->sent;
 		w->timed_ns = now_ns;
@@ -413,7 +414,7 @@ static void grow_limit(struct dta_roce_window *w, uint64_t acknowledged)
 		w->limit = w->limit_max;
 }
 
-/* Reduces the limit after a loss, which most likely happened in a full queue. */
+/* Reduces the limit after a loss, which most likely occurred in a full queue. */
 static void shrink_limit(struct dta_roce_window *w)
 {
 	uint32_t least = w->limit_max < DTA_ROCE_LIMIT_MIN ? w->limit_max : DTA_ROCE_LIMIT_MIN;
@@ -496,7 +497,7 @@ enum dta_roce_event dta_roce_answered(struct dta_roce_window *w, const struct dt
 		moved = advance_acked(w, n, now_ns);
 		if (a->syndrome != DTA_ROCE_NAK_SEQUENCE)
 			return DTA_ROCE_REFUSED;
-		/* A duplicate NAK for packets that were in flight before going back. */
+		/* A duplicate NAK for packets that were in flight before the go-back. */
 		if (!moved && w->back)
 			return DTA_ROCE_NOTHING;
 		shrink_limit(w);

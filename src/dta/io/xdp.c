@@ -68,7 +68,9 @@ static void add_six(struct dta_xdp_config *c, const void *address)
 		memcpy(&c->six[c->n6++], address, 16);
 }
 
-/* Adds the current addresses. Packets to addresses assigned later go through the kernel. */
+/*
+ * Adds the current addresses. Packets to addresses that are assigned later go through the kernel.
+ */
 static int add_addresses(const struct dta_xdp *x, const struct interface *i,
 			 struct dta_xdp_config *c)
 {
@@ -171,7 +173,10 @@ static int link_to(struct interface *i, uint32_t mode)
 	return i->link < 0 ? i->link : 0;
 }
 
-/* Attaches in driver mode, with fallback to generic mode; never alongside another program. */
+/*
+ * Attaches the program in driver mode, with a fallback to generic mode; never replaces or joins
+ * another program.
+ */
 static int attach_program(const struct dta_xdp *x, struct interface *i, char *error,
 			  size_t error_bytes)
 {
@@ -232,7 +237,7 @@ static int add_interface(struct dta_xdp *x, const char *what, char *error, size_
 	char name[IF_NAMESIZE] = "", *end;
 	const size_t bytes_of = colon ? (size_t)(colon - what) : strlen(what);
 
-	/* A name that does not fit can't be an interface. */
+	/* A name that does not fit can't be the name of an interface. */
 	memcpy(name, what, bytes_of < sizeof(name) ? bytes_of : 0);
 	i = interface_of(x, name, what, error, bytes);
 	if (!i)

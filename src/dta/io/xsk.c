@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * xsk.c - AF_XDP sockets. Memory is divided into chunks of one frame each. For receiving, a chunk
- * cycles through the fill ring (owned by the kernel), the receive ring, the caller, and back; the
- * fill ring has a place for every chunk. For sending, free chunks form a stack, so that the most
- * recently freed chunk, still cached, is used first.
+ * xsk.c - AF_XDP sockets. Memory is divided into chunks, each of which holds one frame. For
+ * receiving, a chunk cycles through the fill ring (owned by the kernel), the receive ring, the
+ * caller, and back; the fill ring has a place for every chunk. For sending, free chunks form a
+ * stack, so that the most recently freed chunk, which is still cached, is used first.
  */
 #include "dta/io/xsk.h"
 
@@ -25,7 +25,7 @@
 #define FRAMES_MIN    64u
 #define FRAMES_MAX    65536u
 #define HEADROOM      256u /* XDP_PACKET_HEADROOM */
-#define KICK	      32u  /* frames per call when the driver copies (TX_BATCH_SIZE) */
+#define KICK	      32u  /* frames per call if the driver copies (TX_BATCH_SIZE) */
 
 struct dta_xsk {
 	struct xsk_socket *socket;
@@ -63,7 +63,7 @@ uint32_t dta_xsk_queues(const char *interface)
 		errno = ENODEV;
 		return 0;
 	}
-	/* A driver without channels has one queue, or leaves the others to the kernel. */
+	/* A driver without channels has one queue, or leaves its other queues to the kernel. */
 	if (call_ethtool(interface, &c))
 		return 1;
 	n = c.combined_count + c.rx_count;
@@ -173,7 +173,7 @@ int dta_xsk_fd(const struct dta_xsk *x)
 
 /* ---- receiving ---- */
 
-/* Returns frames handed out earlier to the kernel. */
+/* Gives frames that were handed out earlier back to the kernel. */
 static void refill_ring(struct dta_xsk *x)
 {
 	uint32_t to = 0, from = x->rx.cached_cons - x->held;
@@ -218,7 +218,10 @@ static void reclaim_sent(struct dta_xsk *x)
 		xsk_ring_cons__release(&x->sent, n);
 }
 
-/* Makes the kernel send the frames in the ring; the next call retries those it can't accept now. */
+/*
+ * Makes the kernel send the frames in the ring. The next call retries frames that it can't accept
+ * now.
+ */
 static int kick_kernel(struct dta_xsk *x)
 {
 	int err = 0;
@@ -230,7 +233,7 @@ static int kick_kernel(struct dta_xsk *x)
 		if (sendto(dta_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0)
 			continue;
 		err = errno;
-		if (err != EAGAIN) /* EAGAIN: the kernel sent some of the frames */
+		if (err != EAGAIN) /* EAGAIN means that the kernel sent some of the frames */
 			break;
 	}
 	return err == EAGAIN || err == EBUSY || err == ENOBUFS ? 0 : -err;

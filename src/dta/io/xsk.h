@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * xsk.h - an AF_XDP socket: frames of one queue of an interface in memory shared with the kernel
+ * xsk.h - an AF_XDP socket: the frames of one interface queue, in memory shared with the kernel
  * (Documentation/networking/af_xdp.rst). Uses libxdp's rings but not its programs. Single-threaded.
  */
 #ifndef SL_DTA_IO_XSK_H
@@ -19,8 +19,8 @@ struct dta_xsk_frame {
 
 /* Counters of the socket (struct xdp_statistics). */
 struct dta_xsk_stats {
-	uint64_t dropped;   /* dropped before the ring: no buffer, too long, refused */
-	uint64_t ring_full; /* the reader was too slow */
+	uint64_t dropped;   /* dropped before reaching the ring: no buffer, too long, refused */
+	uint64_t ring_full; /* dropped because the reader was too slow */
 	uint64_t no_buffer; /* no buffer was free; in copy mode also included in dropped */
 	uint64_t invalid;   /* invalid descriptors; always 0 */
 	bool zero_copy;	    /* the device writes directly to our memory */
@@ -29,10 +29,10 @@ struct dta_xsk_stats {
 struct dta_xsk_opts {
 	const char *interface;
 	uint32_t queue;
-	bool send;	  /* true: sends; false: receives */
+	bool send;	  /* true to send, false to receive */
 	bool copy;	  /* never use zero copy */
 	uint32_t longest; /* size of the largest frame, at most DTA_XSK_LONGEST */
-	uint64_t bytes;	  /* memory, rounded to a power of two; 0: 16 MiB */
+	uint64_t bytes;	  /* size of the memory, rounded to a power of two; 0 means 16 MiB */
 };
 
 #define DTA_XSK_LONGEST 3840u /* a page minus XDP_PACKET_HEADROOM */
@@ -41,8 +41,8 @@ struct dta_xsk_opts {
 #define DTA_XSK_BUSY_MS 300
 
 /*
- * Returns NULL with errno (EPERM; EBUSY: the queue has, or just had, a socket) and one line in
- * error.
+ * Returns NULL with errno (such as EPERM) and one line in error. EBUSY means that the queue has, or
+ * just had, another socket.
  */
 struct dta_xsk *dta_xsk_open(const struct dta_xsk_opts *opts, char *error, size_t error_bytes);
 void dta_xsk_close(struct dta_xsk *x);
@@ -54,7 +54,8 @@ int dta_xsk_send(struct dta_xsk *x, const struct dta_xsk_frame *frames, uint32_t
 void dta_xsk_stats(const struct dta_xsk *x, struct dta_xsk_stats *out);
 
 /*
- * Returns the number of configured receive queues of an interface; 0 with errno: no such interface.
+ * Returns the number of configured receive queues of an interface, or 0 with errno if there is no
+ * such interface.
  */
 uint32_t dta_xsk_queues(const char *interface);
 

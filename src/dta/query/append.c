@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 
-#define LAPS	    0xffffffu /* lap numbers wrap to 1 after this many; lap 0: never written */
+#define LAPS	    0xffffffu /* lap numbers wrap to 1 after this many; lap 0 means never written */
 #define BLOCK_WORDS (SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX / 8 + 1)
 #define TRIES	    64 /* attempts to copy a block before the next call retries */
 
@@ -35,7 +35,7 @@ static uint32_t lap_of(const struct append_list *r, uint64_t block)
 	return (uint32_t)(block / r->c->slots % LAPS) + 1;
 }
 
-/* Returns the lap in the tail of slot s; 0: never written. */
+/* Returns the lap in the tail of slot s; 0 means never written. */
 static uint32_t lap_at(const struct append_list *r, uint64_t s)
 {
 	const void *tail = r->at + (s + 1) * r->unit - 8;
@@ -44,8 +44,8 @@ static uint32_t lap_at(const struct append_list *r, uint64_t s)
 }
 
 /*
- * Returns the signed distance between laps, which are less than half the cycle apart. A slot that
- * was never written is older than any other.
+ * Returns the signed distance between two laps, which are less than half the cycle apart. A slot
+ * that was never written is older than any other.
  */
 static int64_t laps_ahead(uint32_t lap, uint32_t than)
 {
@@ -57,8 +57,8 @@ static int64_t laps_ahead(uint32_t lap, uint32_t than)
 }
 
 /*
- * Returns the number of items in the block; 0: the slot's content does not verify as this block.
- * words: BLOCK_WORDS.
+ * Returns the number of items in the block, or 0 if the slot's content does not verify as this
+ * block. words: BLOCK_WORDS.
  */
 static uint32_t verify_block(const struct append_list *r, uint64_t block, uint64_t *words)
 {
@@ -108,8 +108,8 @@ uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t
 	if (!ring_of(v, list, lane, &r))
 		return 0;
 	/*
-	 * Any slot may have lost its WRITE. Compare tails to find the newest block, and fall back
-	 * to a scan of all slots if it does not verify.
+	 * Any slot may have lost its WRITE. Compare the tails to find the newest block, and fall
+	 * back to a scan of all slots if that block does not verify.
 	 */
 	best = 0;
 	any = false;
@@ -143,7 +143,7 @@ static bool has_reached(const struct append_list *r, uint64_t x)
 }
 
 /*
- * Returns the oldest block in the ring after an overrun, by binary search over the tails, starting
+ * Returns the oldest block in the ring after an overrun. Searches the tails by bisection, starting
  * from a block that was seen.
  */
 static uint64_t find_oldest(const struct append_list *r, uint64_t seen)
@@ -189,7 +189,7 @@ int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reade
 			reader->block++;
 			continue;
 		}
-		if (ahead <= 0 || got) /* return the items read so far first */
+		if (ahead <= 0 || got) /* first return the items read so far */
 			break;
 		to = find_oldest(&r, reader->block + (uint64_t)ahead * r.c->slots);
 		reader->overrun += to - reader->block;

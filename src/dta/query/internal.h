@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - helpers shared by queries of all kinds */
+/* internal.h - helpers shared by all kinds of queries */
 #ifndef SL_DTA_QUERY_INTERNAL_H
 #define SL_DTA_QUERY_INTERNAL_H
 
@@ -9,7 +9,7 @@
 #include "dta/query/query.h"
 #include "region/decode.h"
 
-/* Copies whole words without tearing them; check words detect tearing between words. */
+/* Copies whole words without tearing them; check words detect tears between words. */
 static inline void dta_query_copy(void *to, const uint8_t *from, uint64_t bytes)
 {
 	region_copy_words(to, (const volatile uint64_t *)(const void *)from, bytes / 8);
@@ -19,8 +19,8 @@ static inline void dta_query_copy(void *to, const uint8_t *from, uint64_t bytes)
 
 enum dta_query_settled { DTA_QUERY_UNIT_EMPTY, DTA_QUERY_UNIT_SETTLED, DTA_QUERY_UNIT_TORN };
 /*
- * Reads a unit of at most DTA_QUERY_SETTLE_WORDS until two reads agree, since the check word can't
- * be verified without the key. Torn: the unit keeps changing.
+ * Reads a unit of at most DTA_QUERY_SETTLE_WORDS until two reads agree, because the check word
+ * can't be verified without the key. Torn means that the unit keeps changing.
  */
 static inline enum dta_query_settled dta_query_settle(uint64_t *unit, const uint8_t *from,
 						      uint64_t bytes)
@@ -42,8 +42,8 @@ static inline enum dta_query_settled dta_query_settle(uint64_t *unit, const uint
 }
 
 /*
- * Computes the epochs to search, from *newest down to *oldest; asked == ~0: all. Returns false if
- * the epoch does not exist.
+ * Computes the epochs to search, from *newest down to *oldest. asked: ~0 means all epochs. Returns
+ * false if the epoch does not exist.
  */
 static inline bool dta_query_epochs(const struct dta_store_view *v, uint64_t asked,
 				    uint64_t *newest, uint64_t *oldest)
@@ -70,8 +70,8 @@ static inline bool dta_query_valid(const struct dta_store_view *v, uint64_t epoc
 }
 
 /*
- * Returns true if the search ends with epoch e. A result is void if the epoch was retired
- * meanwhile; then no older epochs are left either, unless the query named one.
+ * Returns true if the search ends with epoch e. A result is void if the epoch was retired in the
+ * meantime; unless the query named an epoch, there are then no older epochs left either.
  */
 static inline bool dta_query_done(const struct dta_store_view *v, const struct dta_query *q,
 				  uint64_t e, uint64_t oldest, enum sl_query_result *result)
@@ -88,16 +88,14 @@ static inline bool dta_query_key_fits(const struct dta_query *q)
 	return q->key && q->key_bytes >= SL_STORE_KEY_MIN && q->key_bytes <= SL_STORE_KEY_MAX;
 }
 
-/* Parameters of a search for a key: epochs, hash, and copies to read. */
+/* Parameters of a key search: epochs, hash, and number of copies to read. */
 struct dta_query_search {
 	uint64_t newest, oldest;
 	struct dta_hash h;
 	uint32_t copies;
 };
 
-/*
- * Returns false if the store is of another kind, the key is invalid, or the epoch does not exist.
- */
+/* Returns false if the store is of another kind, the key is invalid or the epoch does not exist. */
 static inline bool dta_query_begin(const struct dta_store_view *v, const struct dta_query *q,
 				   uint32_t kind, struct dta_query_search *s)
 {
@@ -120,8 +118,9 @@ struct dta_query_candidates {
 	uint32_t asked, occupied, verified; /* numbers of distinct slots */
 };
 /*
- * Chooses among n candidates, in the order they were found, according to the policy. agreed: number
- * of copies per candidate. Returns the index, or -1 with the reason in *result.
+ * Chooses one of n candidates, given in the order in which they were found, according to the
+ * policy. agreed: number of copies per candidate. Returns the index, or -1 with the reason in
+ * *result.
  */
 int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy policy,
 		     uint32_t consensus, enum sl_query_result *result);

@@ -102,12 +102,12 @@ static struct dta_query query_of(const struct dta_ask *a)
 				  .consensus = a->consensus};
 }
 
-/* ---- by kind ---- */
+/* ---- one function per kind ---- */
 
 /*
- * States the meaning of an empty answer: a reported key followed by `within` other keys in its
- * epoch would have been found with this probability. If `within` is not given, it is the number of
- * keys for which the probability is EMPTY_SURE.
+ * States what an empty answer means: a reported key followed by `within` other keys in its epoch
+ * would have been found with this probability. If `within` is not given, the answer uses the number
+ * of keys for which the probability is EMPTY_SURE.
  */
 #define EMPTY_SURE 0.99
 
@@ -155,7 +155,7 @@ static void answer_increment(json_t *j, const struct dta_held *held, const struc
 		return;
 	dta_query_set(j, "value", dta_query_number(a.value));
 	dta_query_set(j, "epoch", dta_query_number(a.epoch));
-	/* the value exceeds the true count by at most error, with this probability */
+	/* with this probability, the value exceeds the true count by at most error */
 	dta_query_set(j, "error", json_real(a.error));
 	dta_query_set(j, "error_probability", json_real(a.probability));
 }

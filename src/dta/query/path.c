@@ -12,7 +12,10 @@
 struct path_copies {
 	uint32_t n; /* number of distinct slots */
 	uint8_t of[SL_STORE_COPIES_MAX]
-		  /* length of the path that the hop belongs to; 0: not a hop of this key */
+		  /*
+		   * length of the path that the hop belongs to; 0 means that it is not a hop of
+		   * this key
+		   */
 		  [SL_STORE_HOPS_MAX];
 	uint32_t value[SL_STORE_COPIES_MAX][SL_STORE_HOPS_MAX];
 };
@@ -55,8 +58,9 @@ static void read_copies(const struct dta_store_view *v, uint64_t epoch, struct d
 }
 
 /*
- * Returns the length of the path. If the key had several paths, a path with all hops wins,
- * otherwise the one with the most hops. 0: no hop was found. *tie: ambiguous.
+ * Returns the length of the path, or 0 if no hop was found. If the key had several paths, a path
+ * with all its hops wins, otherwise the path with the most hops. Sets *tie if the choice is
+ * ambiguous.
  */
 static uint32_t length_of(const struct path_copies *p, uint32_t most, bool *tie)
 {

@@ -32,7 +32,7 @@ int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy po
 	return (int)best;
 }
 
-/* unit: bytes per unit; data: bytes after the check word, which covers them. */
+/* unit: size of a unit in bytes; data: number of bytes after the check word, which covers them. */
 static void read_copies(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
 			uint32_t copies, uint64_t unit, uint64_t data,
 			struct dta_query_candidates *out)
@@ -281,7 +281,7 @@ void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
 	estimate_count(v, q, false, out);
 }
 
-/* ---- success ---- */
+/* ---- success probability ---- */
 
 /*
  * Each newer copy overwrites one of M random slots, so a copy survives U of them with probability

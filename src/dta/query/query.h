@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query.h - queries on a mapped store; <sidelight/query.h> is their public form. Pure functions for
- * any thread: they read a bank while it is written and detect torn units.
+ * query.h - queries on a mapped store; <sidelight/query.h> is the public interface. Any thread may
+ * call these pure functions: they read a bank while it is written and detect torn units.
  */
 #ifndef SL_DTA_QUERY_QUERY_H
 #define SL_DTA_QUERY_QUERY_H
@@ -13,11 +13,11 @@
 struct dta_query {
 	const void *key;
 	size_t key_bytes;
-	uint64_t epoch;	 /* ~0: the newest epoch with an answer */
-	uint32_t copies; /* number of copies that the reporter wrote; 0: the store's maximum */
+	uint64_t epoch;	 /* ~0 means the newest epoch with an answer */
+	uint32_t copies; /* number of copies that the reporter wrote; 0 means the store's maximum */
 	enum sl_query_policy policy;
 	uint32_t consensus;	   /* threshold of SL_QUERY_CONSENSUS */
-	struct dta_totals *totals; /* increment, for many keys: cache of row sums; or NULL */
+	struct dta_totals *totals; /* increment queries for many keys: cache of row sums, or NULL */
 };
 
 /*
@@ -37,28 +37,29 @@ struct dta_totals {
 void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q,
 		       struct sl_keywrite_answer *out);
 /*
- * Looks up count consecutive keys of equal length, with policy "first". values: count *
- * value_bytes; found: count entries of enum sl_query_result. Returns the number found.
+ * Looks up count consecutive keys of equal length with policy "first". values: count * value_bytes;
+ * found: count entries of enum sl_query_result. Returns the number of keys found.
  */
 size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, uint32_t copies,
 			      const void *keys, size_t key_bytes, size_t count, void *values,
 			      uint8_t *found);
 
 /*
- * Estimates a counter as the minimum over q->copies rows (0: the store's copies), which is never
- * below the true count. error: count-min's bound e / columns * total, which holds with probability
- * 1 - exp(-copies).
+ * Estimates a counter as the minimum over q->copies rows (0 means the store's copies). The estimate
+ * is never below the true count. error: count-min's bound e / columns * total, which holds with
+ * probability 1 - exp(-copies).
  */
 void dta_view_increment(const struct dta_store_view *v, const struct dta_query *q,
 			struct sl_increment_answer *out);
 /*
- * Like dta_view_increment(), but without error and probability, which require summing a whole row.
+ * Like dta_view_increment(), but without error and probability, which require the sum of a whole
+ * row.
  */
 void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
 		    struct sl_increment_answer *out);
 
 /*
- * values: the sorted values that a hop may report; NULL: any. A path with another value is a
+ * values: the sorted values that a hop may report; NULL means any. A path with another value is a
  * conflict.
  */
 void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
@@ -66,19 +67,19 @@ void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
 
 /*
  * Reads up to max items in whole blocks, oldest first; max must be at least the store's batch.
- * Returns their number; 0: none yet; -EINVAL: max, list or lane; -EOVERFLOW: the writer overran the
- * reader. After an overrun, overrun counts the lost blocks and the reader continues at the oldest
- * block.
+ * Returns the number of items, 0 if there are none yet, -EINVAL for an invalid max, list or lane,
+ * or -EOVERFLOW if the writer overran the reader. After an overrun, overrun counts the lost blocks
+ * and the reader continues at the oldest block.
  */
 int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reader *r, void *items,
 		    uint32_t max);
 /*
  * Like dta_append_read(), but polls at least every 5 ms until there are items, for up to timeout_ns
- * (~0: without limit).
+ * (~0 means without limit).
  */
 int dta_append_wait(const struct dta_store_view *v, struct sl_query_append_reader *r, void *items,
 		    uint32_t max, uint64_t timeout_ns);
-/* Scans this ring for the number of its next block, where a restarted translator continues. */
+/* Scans this ring for its next block number, where a restarted translator continues. */
 uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane);
 /* Returns the oldest block, where a reader starts. */
 uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32_t lane);
@@ -88,7 +89,7 @@ struct dta_merged {
 	uint64_t epoch, columns;
 	uint32_t expected, ended; /* number of reporters */
 	bool complete;
-	uint64_t map[SL_STORE_REPORTERS_MAX / 64]; /* reporters that ended the epoch */
+	uint64_t map[SL_STORE_REPORTERS_MAX / 64]; /* reporters that have ended the epoch */
 };
 /* Merges the cells of two sketches of the same configuration by sum or maximum. */
 void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *more);
@@ -101,10 +102,10 @@ int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, void *cells,
 		    struct dta_merged *out);
 
 /*
- * Estimates from merged cells a key's count (count-min, count-sketch), or the number of keys
- * (HyperLogLog, key NULL). The cells must be those of src/sketch with the store's seed
- * (docs/sketches.md): columns are a power of two, rows of a count-sketch odd. error: as in
- * sketch/cells.h. Returns 0 or -EINVAL.
+ * Estimates a key's count (count-min, count-sketch) or the number of keys (HyperLogLog, with key
+ * NULL) from merged cells. The cells must be those of src/sketch with the store's seed
+ * (docs/sketches.md): the number of columns is a power of two, and a count-sketch has an odd number
+ * of rows. error: see sketch/cells.h. Returns 0 or -EINVAL.
  */
 struct dta_sketch_estimate {
 	double value, error;
@@ -114,7 +115,7 @@ int dta_sketch_estimate(const struct sl_store_config *c, const void *cells, cons
 
 /*
  * Builds a sketch with the cells of this configuration, for reporters and tests. Returns NULL with
- * errno: EINVAL, ENOMEM. cells: rows * slots, each a uint64_t.
+ * errno EINVAL or ENOMEM. cells: rows * slots, each a uint64_t.
  */
 struct dta_sketch_maker;
 struct dta_sketch_maker *dta_sketch_maker_new(const struct sl_store_config *c);
@@ -124,9 +125,9 @@ int dta_sketch_maker_add(struct dta_sketch_maker *m, const void *key, size_t key
 void dta_sketch_maker_cells(const struct dta_sketch_maker *m, uint64_t *cells);
 
 /*
- * For key-write and postcard: the probability that a key with `copies` copies is found after
- * `newer` other keys followed it in its epoch; dta_success_reach() returns how many keys may follow
- * for a given probability in (0, 1).
+ * For key-write and postcard: returns the probability that a key with `copies` copies is found
+ * after `newer` other keys have followed it in its epoch. dta_success_reach() returns how many keys
+ * may follow for a given probability in (0, 1).
  */
 double dta_success_after(const struct sl_store_config *c, uint32_t copies, double newer);
 /* Like dta_success_after(), but takes the total number of copies of all newer keys. */
@@ -134,17 +135,17 @@ double dta_success_behind(const struct sl_store_config *c, uint32_t copies, doub
 double dta_success_reach(const struct sl_store_config *c, uint32_t copies, double probability);
 
 /*
- * Counts the occupied units of a bank among `sample` to 2 * sample evenly spaced units (0: all).
- * Returns false for a store of another kind.
+ * Counts the occupied units of a bank among `sample` to 2 * sample evenly spaced units (0 means all
+ * units). Returns false for a store of another kind.
  */
 bool dta_store_count_occupied(const struct sl_store_config *c, const uint8_t *bank, uint64_t sample,
 			      uint64_t *looked, uint64_t *occupied);
 
-/* Load of a key-write or postcard bank, from about `sample` units (0: all). */
+/* Load of a key-write or postcard bank, estimated from about `sample` units (0 means all units). */
 struct dta_store_load {
 	uint64_t looked, occupied;
 	double load; /* keys / slots, estimated from the share of occupied units */
-	/* success probability of a query, by N: 1 - (1 - e^-aN)^N */
+	/* success probability of a query with N copies: 1 - (1 - e^-aN)^N */
 	double predicted[SL_STORE_COPIES_MAX];
 };
 void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sketch.c - merges the lanes of a sketch and estimates from the result */
+/* sketch.c - merges the lanes of a sketch and computes estimates from the result */
 #include "dta/query/internal.h"
 
 #include <errno.h>
@@ -29,8 +29,8 @@ void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *
 }
 
 /*
- * Copies a consistent lane into `complete` and `rows`. Returns 1; 0: the epoch has no data; -1: the
- * lane did not settle.
+ * Copies a consistent lane into `complete` and `rows`. Returns 1 on success, 0 if the epoch has no
+ * data, or -1 if the lane did not settle.
  */
 static int lane_copy(const struct dta_store_view *v, const uint8_t *at, uint32_t lane,
 		     uint64_t epoch, struct sl_store_complete *complete, uint64_t *rows,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * guard.c - a SIGBUS handler that maps private memory over pages that have disappeared. It finds
+ * guard.c - a SIGBUS handler that maps private memory over pages that have disappeared. It looks up
  * mappings in an array of atomics and calls only mmap(2) and write(2).
  */
 #include "dta/store/guard.h"
@@ -18,14 +18,14 @@
 #define GUARDS_MAX 8192u
 
 struct guard {
-	_Atomic uintptr_t from; /* 0: unused. Set last and cleared first */
+	_Atomic uintptr_t from; /* 0 means unused. Set last and cleared first */
 	_Atomic uintptr_t to, page;
 	_Atomic int wake;
 	_Atomic uint64_t faults;
 };
 
 static struct guard guards[GUARDS_MAX];
-static atomic_uint used; /* the number of entries that may be in use */
+static atomic_uint used; /* number of entries that may be in use */
 static _Atomic uint64_t total;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* serialises additions */
 static struct sigaction before;
@@ -36,7 +36,9 @@ static struct guard *guard_of(uintptr_t at)
 	const unsigned n = atomic_load_explicit(&used, memory_order_acquire);
 
 	for (unsigned i = 0; i < n; i++) {
-		/* Pairs with the release in dta_guard_add(): the other fields are set. */
+		/*
+		 * Pairs with the release in dta_guard_add(), after which the other fields are set.
+		 */
 		const uintptr_t from = atomic_load_explicit(&guards[i].from, memory_order_acquire);
 
 		if (from && at >= from && at < atomic_load(&guards[i].to))
@@ -46,8 +48,8 @@ static struct guard *guard_of(uintptr_t at)
 }
 
 /*
- * Covers everything from the faulting page on with one mapping, since a truncated file is gone to
- * its end.
+ * Covers everything from the faulting page onwards with one mapping, because a truncated file is
+ * lost up to its end.
  */
 static bool cover_pages(struct guard *g, uintptr_t at)
 {
@@ -72,7 +74,7 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
 	} else if (before.sa_flags & SA_SIGINFO) {
 		before.sa_sigaction(signal, info, context);
 	} else {
-		sigaction(signal, &before, NULL); /* return and let the fault happen again */
+		sigaction(signal, &before, NULL); /* return and let the fault occur again */
 	}
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * hash.h - computes the place of a key in a store and the check words of units. These functions
- * define the format (docs/dta-store.md), shared by engine and queries: no constant may change.
+ * define the format (docs/dta-store.md) and are shared by the engine and queries; no constant may
+ * change.
  *
- * CRC32(key, n), the choice of the original DTA, is affine: two keys that collide in one copy
- * collide in all copies, which makes further copies useless.
+ * The original DTA uses CRC32(key, n), which is affine: two keys that collide in one copy collide
+ * in all copies, which makes further copies useless.
  */
 #ifndef SL_DTA_STORE_HASH_H
 #define SL_DTA_STORE_HASH_H
@@ -18,7 +19,7 @@ struct dta_hash {
 	uint64_t lo, hi;
 };
 
-/* XXH3_128 of the key, with the store's seed. */
+/* Returns XXH3_128 of the key, with the store's seed. */
 static inline struct dta_hash dta_hash(const void *key, size_t bytes, uint64_t seed)
 {
 	XXH128_hash_t h = XXH3_128bits_withSeed(key, bytes, seed);
@@ -36,7 +37,7 @@ static inline uint64_t dta_mix(uint64_t x)
 
 /*
  * Returns the slot of copy n. Before mixing, copies differ by an odd multiple of a second 64-bit
- * hash, so that keys that collide in one copy are no more likely to collide in another.
+ * hash. Keys that collide in one copy are therefore no more likely to collide in another.
  */
 static inline uint64_t dta_slot(struct dta_hash h, uint32_t n, uint64_t slots)
 {
@@ -46,8 +47,8 @@ static inline uint64_t dta_slot(struct dta_hash h, uint32_t n, uint64_t slots)
 }
 
 /*
- * Returns the check word of a key's data; never 0. For key-write it covers the value without
- * padding.
+ * Returns the check word of a key's data, which is never 0. For key-write it covers the value
+ * without padding.
  */
 static inline uint64_t dta_check(struct dta_hash h, const void *data, size_t bytes)
 {
@@ -61,7 +62,9 @@ static inline uint32_t dta_hop_code(struct dta_hash h, uint32_t hop, uint32_t va
 {
 	const uint64_t key = h.hi ^ (h.lo << 32 | h.lo >> 32);
 
-	/* The argument differs for each hop and value of a key, and dta_mix() is a bijection. */
+	/*
+	 * The argument is different for each hop and value of a key, and dta_mix() is a bijection.
+	 */
 	return (uint32_t)(dta_mix(key + ((uint64_t)value << 8 | hop) * 0x9e3779b97f4a7c15ull) >>
 			  32);
 }
@@ -72,7 +75,10 @@ static inline uint64_t dta_hop_word(struct dta_hash h, uint32_t hop, uint32_t ho
 	return (uint64_t)(dta_hop_code(h, hop, value) + hops) << 32 | value;
 }
 
-/* The tail of an append block. data: the block without its tail; count: items in use. */
+/*
+ * Returns the tail of an append block. data: the block without its tail; count: number of items in
+ * use.
+ */
 static inline uint64_t dta_tail(const struct sl_store_config *c, uint32_t list, uint32_t lane,
 				uint64_t block, const void *data, size_t bytes, uint32_t count)
 {
@@ -82,7 +88,7 @@ static inline uint64_t dta_tail(const struct sl_store_config *c, uint32_t list, 
 	return lap << 40 | (uint64_t)count << 32 | XXH3_64bits_withSeed(data, bytes, of) >> 32;
 }
 
-/* Returns a check word of a sketch. what: 0 for the completeness, 1 for the rows. */
+/* Returns a check word of a sketch. what: 0 selects the completeness, 1 the rows. */
 static inline uint64_t dta_sketch_check(const struct sl_store_config *c, uint32_t lane,
 					uint32_t what, const void *data, size_t bytes)
 {

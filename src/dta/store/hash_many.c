@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * hash_many.c - XXH3 (doc/xxhash_spec.md of xxHash) over eight short keys at a time. Each key's
+ * hash_many.c - XXH3 (doc/xxhash_spec.md in xxHash) over eight short keys at a time. Each key's
  * check word has its own seed, so different keys can share only the vector instructions.
  */
 #include "dta/store/hash_many.h"
@@ -22,7 +22,7 @@ static inline __attribute__((always_inline)) void hash_each(const uint8_t *key, 
 	}
 }
 
-/* Specialises common lengths; 5-tuples have 13 bytes with IPv4 and 37 with IPv6. */
+/* Specialised for common lengths; 5-tuples have 13 bytes with IPv4 and 37 with IPv6. */
 static void hash_some(const uint8_t *key, size_t key_bytes, size_t step, uint64_t seed,
 		      uint32_t count, struct dta_hashes *out)
 {
@@ -115,7 +115,7 @@ WIDE_PART __m512i mul(__m512i a, __m512i b)
 	return _mm512_mullo_epi64(a, b);
 }
 
-/* Returns the upper halves of the 128-bit products, composed of four 32-bit products each. */
+/* Returns the upper halves of the 128-bit products, each composed of four 32-bit products. */
 WIDE_PART __m512i mul_high(__m512i a, __m512i b)
 {
 	__m512i ah = _mm512_srli_epi64(a, 32), bh = _mm512_srli_epi64(b, 32);
@@ -153,8 +153,8 @@ WIDE_PART __m512i swap(__m512i x)
 
 /*
  * Loads words of up to eight keys through scalar registers. A vector load from an array that was
- * just written would stall until the writes, queued behind all outstanding writes to slots, reach
- * the cache. A gather takes twice as long.
+ * just written would stall until the writes reach the cache, behind all outstanding writes to
+ * slots. A gather takes twice as long.
  */
 static inline __attribute__((always_inline)) long long word(const uint8_t *at)
 {
@@ -193,8 +193,8 @@ WIDE_PART __m512i word_ends(const uint8_t *from, size_t bytes, size_t step, uint
 }
 
 /*
- * Stores two halves, because a 512-bit store can't be forwarded to the scalar loads that soon
- * follow.
+ * Stores two halves, because a 512-bit store can't be forwarded to the scalar loads that follow
+ * soon after.
  */
 WIDE_PART void save(uint64_t *to, __m512i x)
 {
@@ -264,7 +264,7 @@ WIDE_PART __m512i check_eight(struct hashes h, __m512i value_ends, size_t bytes)
 
 	/* Xor the byte-swapped lower half of the seed into its upper half. */
 	seed = vxor(seed, _mm512_and_si512(swap(seed), all(0xffffffff00000000ull)));
-	/* Rotate: XXH3 has the last four bytes in the lower half of the word. */
+	/* Rotate, because XXH3 has the last four bytes in the lower half of the word. */
 	x = _mm512_rol_epi64(value_ends, 32);
 	x = vxor(x, _mm512_sub_epi64(flip, seed));
 	x = vxor(x, vxor(_mm512_rol_epi64(x, 49), _mm512_rol_epi64(x, 24)));
@@ -344,7 +344,7 @@ WIDE_PART void put_wide(uint8_t *bank, const struct dta_shape *s, const uint8_t 
 					_mm_cvtsi64_si128((long long)value_bytes * 8 - 32)));
 		even = _mm512_unpacklo_epi64(check, value);
 		odd = _mm512_unpackhi_epi64(check, value);
-/* In order, so that the last report of a key wins. */
+/* Write in order, so that the last report of a key wins. */
 #define PUT(i)                                                                       \
 	if (left > (i)) {                                                            \
 		__m128i pair = (i) % 2 ? PAIR_OF(odd, i) : PAIR_OF(even, i);         \
@@ -357,7 +357,7 @@ WIDE_PART void put_wide(uint8_t *bank, const struct dta_shape *s, const uint8_t 
 	}
 }
 
-/* Specialises common shapes. */
+/* Specialised for common shapes. */
 WIDE static void put_some(uint8_t *bank, const struct dta_shape *s, const uint8_t *items,
 			  uint32_t count)
 {
@@ -377,8 +377,8 @@ WIDE static void put_some(uint8_t *bank, const struct dta_shape *s, const uint8_
 #else
 
 /*
- * NEON has no multiplication of 64-bit lanes: two products take six vector instructions, while
- * scalar code needs one instruction per half product. One key at a time is fastest there.
+ * NEON has no multiplication of 64-bit lanes. Two products take six vector instructions, while
+ * scalar code needs one instruction per half product, so hashing one key at a time is fastest.
  */
 #define has_avx512()			    false
 #define hash_wide			    hash_some

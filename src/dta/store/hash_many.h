@@ -15,8 +15,8 @@
 #define DTA_MANY 128u /* capacity of each array; entries beyond count are scratch */
 
 /*
- * Alignment of arrays that vector code writes and scalar code reads soon after. A vector that
- * crosses cache lines can't be forwarded from store to load; the load then waits for all earlier
+ * Alignment of arrays that vector code writes and scalar code reads soon afterwards. Store
+ * forwarding fails for a vector that crosses cache lines, and the load then waits for all earlier
  * writes to slots.
  */
 #define DTA_LINES _Alignas(64)
@@ -32,7 +32,7 @@ static inline struct dta_hash dta_hash_of(const struct dta_hashes *h, uint32_t i
 }
 
 /*
- * Hashes count keys (up to DTA_MANY) of key_bytes bytes each (4 to 64), which start step bytes
+ * Hashes count keys (at most DTA_MANY) of key_bytes bytes each (4 to 64). The keys start step bytes
  * apart.
  */
 void dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64_t seed,
@@ -41,8 +41,8 @@ void dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64_t 
 void dta_slot_many(const struct dta_hashes *h, uint32_t n, uint64_t slots, uint32_t count,
 		   uint64_t slot[DTA_MANY]);
 /*
- * Computes the check words of values of value_bytes bytes each (4 to 256), which start step bytes
- * apart.
+ * Computes the check words of values of value_bytes bytes each (4 to 256). The values start step
+ * bytes apart.
  */
 void dta_check_many(const struct dta_hashes *h, const uint8_t *values, size_t value_bytes,
 		    size_t step, uint32_t count, uint64_t check[DTA_MANY]);
@@ -54,13 +54,13 @@ struct dta_shape {
 };
 
 /*
- * Prefetches the slots of count (up to DTA_MANY) reports, then writes them in order. Requires
+ * Prefetches the slots of count reports (at most DTA_MANY), then writes them in order. Requires
  * AVX-512, keys of up to 16 bytes, values of 4 to 8 bytes and up to two copies; otherwise returns
  * false and writes nothing.
  *
- * Hashes stay in registers and are computed twice, for prefetching and for writing: stores reach
- * the cache in order, so results saved on the stack would wait behind all outstanding writes to
- * slots.
+ * Hashes stay in registers and are computed twice, once for prefetching and once for writing.
+ * Stores reach the cache in order, so results saved on the stack would wait behind all outstanding
+ * writes to slots.
  */
 bool dta_put_many(uint8_t *bank, const struct dta_shape *shape, const uint8_t *items,
 		  uint32_t count);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * limits.c - the memory that cgroup limits leave to this process. A machine may have some
- * controllers in version 1 and others in version 2: Documentation/admin-guide/cgroup-v2.rst,
- * cgroup-v1/memory.rst, cgroup-v1/hugetlb.rst.
+ * limits.c - computes how much memory the cgroup limits leave to this process. A machine may have
+ * some controllers in version 1 and others in version 2; see
+ * Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and cgroup-v1/hugetlb.rst.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 
 #include "dta/store/stores.h"
 
-/* unlimited from here on: version 1 reports LONG_MAX rounded down to a page */
+/* limits this high count as unlimited; version 1 reports LONG_MAX rounded down to a page */
 #define NO_LIMIT ((uint64_t)1 << 62)
 
 static const struct {
-	const char *controller; /* name of the controller, and of its directory in version 1 */
+	const char *controller; /* name of the controller; in version 1, also of its directory */
 	const char *most[2], *used[2]; /* file names in versions 1 and 2 */
 } files[] = {
 	[DTA_LIMIT_MEMORY] = {"memory",
@@ -54,7 +54,7 @@ static bool is_listed(const char *list, const char *name)
 }
 
 /*
- * Returns the minimum over a cgroup and its ancestors, up to the root of the mount. In a container
+ * Returns the minimum over a cgroup and its ancestors, up to the root of the mount. In a container,
  * that root may be the container's own cgroup.
  */
 static uint64_t least_of(const char *folder, char *path, const char *most_name,
@@ -83,7 +83,7 @@ uint64_t dta_limits_left_in(enum dta_limit what, const char *cgroups, const char
 	uint64_t least = UINT64_MAX;
 	char line[PATH_MAX], folder[PATH_MAX];
 
-	/* format NUMBER:CONTROLLERS:PATH; version 2: 0::PATH */
+	/* format NUMBER:CONTROLLERS:PATH, in version 2 0::PATH */
 	while (f && fgets(line, sizeof(line), f)) {
 		char *list = strchr(line, ':'), *path = list ? strchr(++list, ':') : NULL;
 		uint64_t left;

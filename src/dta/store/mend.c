@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * mend.c - repairs objects of a store server. Translators can write anything to an object, so its
+ * mend.c - repairs a store server's objects. Translators can write anything to an object, so its
  * size, header and epoch line are restored whenever they differ from the store server's copy.
  */
 #include <errno.h>
@@ -75,8 +75,8 @@ const char *dta_store_object_mend(struct dta_store_object *o, bool *moved)
 		err = restore_memory(o);
 		o->faults = faults;
 		*moved = true;
-		what = err ? "its memory was taken away, and cannot be restored"
-			   : "its memory was taken away";
+		what = err ? "its memory was removed by another process and cannot be restored"
+			   : "its memory was removed by another process";
 		if (err)
 			base_log_limited(BASE_ERROR, "dta", "%s: %s",
 					 o->path ? o->path : o->view.name, strerror(-err));

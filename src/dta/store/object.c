@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * object.c - the memory of stores: a memfd of sealed size, or a file NAME.TENANT.EPOCH.store that
- * survives a restart. A file that does not match is refused and left unchanged.
+ * object.c - the memory of stores: a sealed memfd of fixed size, or a file NAME.TENANT.EPOCH.store
+ * that survives a restart. A file that does not match the configuration is refused and left
+ * unchanged.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +21,7 @@
 #include "base/base.h"
 
 #define HUGE_PAGE   ((uint64_t)2 << 20)
-#define COLLAPSE    (32 * HUGE_PAGE) /* bytes per call; each call synchronises all CPUs */
+#define COLLAPSE    (32 * HUGE_PAGE) /* bytes per call, because each call synchronises all CPUs */
 #define COLLAPSE_NS ((uint64_t)10 * 1000000000) /* time limit per object */
 
 #ifndef MADV_COLLAPSE
@@ -111,7 +112,10 @@ static int make_memfd(const char *name, uint64_t bytes, bool huge)
 
 	if (fd < 0)
 		return -errno;
-	/* Sealed, so that no translator can truncate memory that other processes have mapped. */
+	/*
+	 * Seal the size, so that no translator can truncate memory that other processes have
+	 * mapped.
+	 */
 	if (!ftruncate(fd, (off_t)bytes) &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;
@@ -120,7 +124,7 @@ static int make_memfd(const char *name, uint64_t bytes, bool huge)
 	return err;
 }
 
-/* Whether bytes is at most half of the available memory; the rest is left to other processes. */
+/* Whether bytes is at most half of the available memory; the rest is left for other processes. */
 static bool leaves_half(uint64_t bytes)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
@@ -137,9 +141,9 @@ static bool leaves_half(uint64_t bytes)
 }
 
 /*
- * Collapses a memfd, or a file on tmpfs, into huge pages (Linux 6.1), whatever shmem_enabled says
- * ("never" by default). This allocates the whole object. Small pages stay if the kernel does not
- * support this or memory is fragmented.
+ * Collapses a memfd, or a file on tmpfs, into huge pages (Linux 6.1), regardless of shmem_enabled
+ * ("never" by default). This allocates the whole object. Small pages remain if the kernel does not
+ * support this or if memory is fragmented.
  */
 void dta_store_object_collapse(struct dta_store_object *o)
 {
@@ -150,10 +154,10 @@ void dta_store_object_collapse(struct dta_store_object *o)
 		return;
 	for (uint64_t at = 0, n; at < whole && base_now_ns() - began < COLLAPSE_NS; at += n) {
 		n = whole - at < COLLAPSE ? whole - at : COLLAPSE;
-		/* The kernel skips ranges without any page, so touch each one. */
+		/* The kernel skips ranges without any page, so touch each range. */
 		for (uint64_t page = at; page < at + n; page += HUGE_PAGE)
 			(void)*(const volatile uint8_t *)(map + page);
-		/* Retry once: a page may have been under migration. */
+		/* Retry once, because a page may have been under migration. */
 		if (madvise(map + at, n, MADV_COLLAPSE) && madvise(map + at, n, MADV_COLLAPSE))
 			break;
 		o->huge_bytes += n;
@@ -162,9 +166,9 @@ void dta_store_object_collapse(struct dta_store_object *o)
 }
 
 /*
- * Maps o->map_bytes of reserved huge pages. Returns NULL, or the reason for failure. The kernel
- * enforces a cgroup's limit only when a page is touched, with SIGBUS; under a limit, all pages are
- * therefore touched now.
+ * Maps o->map_bytes of reserved huge pages. Returns NULL on success, or the reason for failure. The
+ * kernel enforces a cgroup limit only when a page is touched, by sending SIGBUS, so all pages are
+ * touched now if there is a limit.
  */
 static const char *in_reserved(struct dta_store_object *o, const char *name, char *error,
 			       size_t bytes)
@@ -179,7 +183,7 @@ static const char *in_reserved(struct dta_store_object *o, const char *name, cha
 	if (o->fd < 0)
 		return strerror(-o->fd);
 	if (map_object(o, true, error, bytes)) {
-		/* EINVAL: the kernel is older than 5.14 */
+		/* EINVAL means that the kernel is older than 5.14 */
 		if (left == UINT64_MAX ||
 		    !madvise(o->view.map, o->map_bytes, MADV_POPULATE_WRITE) || errno == EINVAL) {
 			o->pages = "huge";
@@ -200,9 +204,7 @@ static const char *in_reserved(struct dta_store_object *o, const char *name, cha
 static bool in_memory(struct dta_store_object *o, uint64_t need, const char *name,
 		      enum dta_stores_hugepages huge, char *error, size_t bytes)
 {
-	/*
-	 * mmap() reserves the huge pages, so that a shortage fails here and not at a later write.
-	 */
+	/* mmap() reserves the huge pages, so a shortage fails here and not in a later write. */
 	if (huge != DTA_HUGE_NEVER && (huge == DTA_HUGE_ALWAYS || need >= HUGE_PAGE)) {
 		const char *why;
 
@@ -245,7 +247,7 @@ static bool in_file(struct dta_store_object *o, uint64_t need, const char *name,
 	o->fd = open(*temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (o->fd < 0)
 		return base_fail(error, bytes, false, "%s: %s", *temporary, strerror(errno));
-	/* Allocate now: otherwise a full disk would raise SIGBUS at a later write. */
+	/* Allocate now, because otherwise a full disk would raise SIGBUS in a later write. */
 	err = posix_fallocate(o->fd, 0, (off_t)need);
 	if (err)
 		return base_fail(error, bytes, false, "%s: no room for %llu bytes: %s", *temporary,
@@ -281,7 +283,7 @@ struct dta_store_object *dta_store_object_new(const struct sl_store_config *conf
 		if (!ok)
 			snprintf(error, error_bytes, "store '%s': %s", name, why);
 	}
-	/* The rename makes the file appear only once it is complete. */
+	/* The file appears under its name only once it is complete. */
 	if (ok && temporary && rename(temporary, o->path)) {
 		snprintf(error, error_bytes, "%s: %s", o->path, strerror(errno));
 		ok = false;
@@ -297,7 +299,7 @@ struct dta_store_object *dta_store_object_new(const struct sl_store_config *conf
 }
 
 /*
- * Opens a store's file at path. If fd >= 0, that descriptor is used and path is only a name for
+ * Opens a store's file at path. If fd >= 0, uses that descriptor, and path is only a name for
  * messages.
  */
 static struct dta_store_object *open_file(const char *path, int fd, bool writable, char *error,
@@ -327,11 +329,13 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 		snprintf(error, bytes, "%s: in use by another collector", path);
 		goto fail;
 	}
-	/* A file is as trustworthy as its directory; unnamed memory may come from any process. */
+	/*
+	 * A file is as trustworthy as its directory, but unnamed memory may come from any process.
+	 */
 	memory = !st.st_nlink;
-	seals = fcntl(o->fd, F_GET_SEALS); /* -1: not a memfd but a deleted file */
+	seals = fcntl(o->fd, F_GET_SEALS); /* -1 means a deleted file, not a memfd */
 	if (memory && (seals < 0 || !(seals & F_SEAL_SHRINK))) {
-		snprintf(error, bytes, "%s: not sealed: it could be truncated while it is read",
+		snprintf(error, bytes, "%s: not sealed: it could be truncated while being read",
 			 path);
 		goto fail;
 	}
@@ -347,10 +351,10 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 		snprintf(error, bytes, "%s: %s", path, why);
 		goto fail;
 	}
-	/* Memory is rounded up to huge pages. */
+	/* The size of a memfd is rounded up to huge pages. */
 	if (o->map_bytes != o->view.bytes && !memory) {
-		snprintf(error, bytes, "%s: too long: %llu bytes, and its store has %llu", path,
-			 (unsigned long long)o->map_bytes, (unsigned long long)o->view.bytes);
+		snprintf(error, bytes, "%s: too long: the file has %llu bytes, but its store %llu",
+			 path, (unsigned long long)o->map_bytes, (unsigned long long)o->view.bytes);
 		goto fail;
 	}
 	return o;
@@ -377,7 +381,7 @@ struct object_number {
 	uint64_t file, wanted;
 };
 
-/* The file must have the configured geometry; with any other it would be misread. */
+/* The file must have the configured geometry; otherwise it would be misinterpreted. */
 static bool same_geometry(const struct dta_store_object *o, const struct sl_store_config *w,
 			  bool seeded, char *error, size_t bytes)
 {
@@ -397,7 +401,7 @@ static bool same_geometry(const struct dta_store_object *o, const struct sl_stor
 		{"epochs", f->banks, w->banks},
 		{"copies", f->copies, w->copies},
 		{"seed", f->seed, seeded ? w->seed : f->seed},
-		/* Translators use the object's settings, so they must match too. */
+		/* Translators use the settings in the object, so they must match too. */
 		{"key log, 1 + its number", f->keylog, w->keylog},
 		{"list of the key log", f->keylog_list, w->keylog_list},
 	};

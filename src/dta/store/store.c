@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store.c - objects of stores: bounds of the configuration, the header, and validation of both */
+/* store.c - store objects: bounds of the configuration, the header, and validation of both */
 #include "dta/store/store.h"
 
 #include <errno.h>
@@ -64,8 +64,8 @@ struct dta_store_bound {
 };
 
 /*
- * Fields that a kind does not use must be 0 (1 for rows and lanes), so that equal geometries have
- * equal configurations.
+ * Fields that a kind does not use must be 0 (rows and lanes must be 1), so that equal geometries
+ * have equal configurations.
  */
 int dta_store_config_check(const struct sl_store_config *c, char *error, size_t error_bytes)
 {
@@ -112,7 +112,7 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 	for (size_t i = 0; i < COUNT(c->reserved); i++)
 		if (c->reserved[i])
 			return base_fail(error, error_bytes, -EINVAL, "reserved words must be 0");
-	/* Each factor is below 2^46 and each unit below 2^19: no product overflows 128 bits. */
+	/* Each factor is below 2^46 and each unit below 2^19, so no product overflows 128 bits. */
 	if (kw)
 		bytes = (unsigned __int128)c->slots * sl_store_slot_bytes(c);
 	else if (ap)
@@ -169,7 +169,7 @@ void dta_store_epochs_set(void *map, const struct dta_store_epochs *e)
 	const uint64_t next[8] = {e->epoch, e->oldest, e->since_ns, e->state};
 
 	/*
-	 * Zeroing of the bank must be visible before its epoch: pairs with the acquire fence in
+	 * The zeroed bank must be visible before its epoch. Pairs with the acquire fence in
 	 * dta_query_valid().
 	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);

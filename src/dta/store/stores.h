@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stores.h - the file of stores (yaml.c) and the memory of a store's objects (object.c), both for
+ * stores.h - the stores file (yaml.c) and the memory of a store's objects (object.c), both used by
  * the store server (store_server/).
  */
 #ifndef SL_DTA_STORE_STORES_H
@@ -17,28 +17,28 @@ enum dta_stores_hugepages { DTA_HUGE_AUTO = 0, DTA_HUGE_ALWAYS, DTA_HUGE_NEVER }
 struct dta_tenant_spec {
 	uint16_t number;
 	char name[64];
-	uint64_t rate, burst; /* reports per second; 0: unlimited */
+	uint64_t rate, burst; /* reports per second; 0 means unlimited */
 	bool required;
 	struct dta_key_spec *keys;
 	size_t key_count;
 };
 
-/* A key whose value is exported as a series of the collector. */
+/* A key whose value the collector exports as a series. */
 struct dta_series_spec {
 	char name[64];
 	uint8_t key[SL_STORE_KEY_MAX];
 	uint32_t key_bytes;
-	/* key-write: position and size of the big-endian number within the value */
+	/* key-write: position and size of the big-endian number in the value */
 	uint32_t at, bytes;
 };
 
 struct dta_store_spec {
 	char name[64];
-	struct sl_store_config config; /* first_epoch is not set; seed is as given, or random */
-	bool seeded;		       /* the seed is from the file */
-	uint64_t epoch_ns;	       /* 0: rotate only on request */
+	struct sl_store_config config; /* first_epoch is not set; seed is as specified, or random */
+	bool seeded;		       /* the stores file specifies the seed */
+	uint64_t epoch_ns;	       /* 0 means rotate only on request */
 	char keylog[64];
-	uint32_t *values; /* postcard: the sorted values that a hop may report; NULL: any */
+	uint32_t *values; /* postcard: the sorted values that a hop may report; NULL means any */
 	size_t value_count;
 	struct dta_series_spec *series;
 	size_t series_count;
@@ -46,19 +46,19 @@ struct dta_store_spec {
 
 struct dta_stores_config {
 	struct base_strings listen;
-	const char *directory; /* directory of the files; NULL: in memory */
-	/* a collector with the same keys: path of its socket, or HOST:PORT; or NULL */
+	const char *directory; /* directory of the files; NULL means in memory */
+	/* a collector with the same keys: the path of its socket, HOST:PORT, or NULL */
 	const char *peer;
 	enum dta_stores_hugepages hugepages;
 	/* time after which a translator that has not answered "rotated" is dropped */
 	uint64_t drain_ns;
-	uint8_t *secret; /* secret of the control channel over TCP, or NULL */
+	uint8_t *secret; /* control channel secret for TCP, or NULL */
 	size_t secret_bytes;
 	bool insecure_listen; /* accept connections from other hosts without a secret */
 	struct {
 		bool enabled;
-		const char *device, *address; /* NULL: any device or address */
-		uint16_t port;		      /* 0: the default port */
+		const char *device, *address; /* NULL means any device or address */
+		uint16_t port;		      /* 0 means the default port */
 		int gid_index, ib_port;
 	} rdma;
 	struct dta_tenant_spec *tenants;
@@ -72,8 +72,8 @@ struct dta_stores_config {
 #define DTA_SERIES_MAX	1024u /* maximum number of series per file */
 
 /*
- * Reads a file, or a text that messages call path. Returns NULL with "FILE:LINE: message" in error.
- * dta_stores_text() opens no other file (keys, values, secret).
+ * Reads a file, or a text, for which messages use path as the file name. Returns NULL with
+ * "FILE:LINE: message" in error. dta_stores_text() opens no other files (keys, values, secret).
  */
 struct dta_stores_config *dta_stores_read(const char *path, char *error, size_t error_bytes);
 struct dta_stores_config *dta_stores_text(const char *path, const char *text, size_t bytes,
@@ -87,18 +87,18 @@ struct dta_store_object {
 	struct dta_store_view view;
 	uint32_t number;
 	int fd;
-	uint64_t map_bytes;  /* size of the mapping: the object's size rounded up to pages */
+	uint64_t map_bytes;  /* mapping size: the object's size rounded up to pages */
 	const char *pages;   /* "huge", "transparent", "mixed" or "small" */
 	uint64_t huge_bytes; /* bytes in pages of 2 MiB */
-	char *path;	     /* path of the file; NULL: in memory */
+	char *path;	     /* path of the file; NULL means in memory */
 	/*
-	 * The store server's copy (mend.c) of the first SL_STORE_EPOCHS_OFFSET bytes and of the
-	 * epoch line.
+	 * The store server's copy (mend.c) of the epoch line and of the first
+	 * SL_STORE_EPOCHS_OFFSET bytes.
 	 */
 	uint8_t *head;
 	struct dta_store_epochs epochs;
-	uint64_t faults; /* faults of lost pages that were repaired */
-	/* With RDMA, the store server fills these in: */
+	uint64_t faults; /* number of faults on lost pages that were repaired */
+	/* The store server sets the following fields if it uses RDMA. */
 	bool registered;
 	uint64_t addr; /* address of the first byte */
 	uint32_t rkey;
@@ -111,7 +111,7 @@ struct dta_store_object {
 };
 
 /*
- * Makes an object, in memory if directory is NULL. config includes first_epoch and seed. Returns
+ * Creates an object, in memory if directory is NULL. config includes first_epoch and seed. Returns
  * NULL with one line in error.
  */
 struct dta_store_object *dta_store_object_new(const struct sl_store_config *config,
@@ -119,8 +119,8 @@ struct dta_store_object *dta_store_object_new(const struct sl_store_config *conf
 					      enum dta_stores_hugepages huge, char *error,
 					      size_t error_bytes);
 /*
- * Opens the objects of a store in directory, newest first. Returns NULL with an empty error if
- * there are none, and with an error if the files cannot be used; they are then left unchanged.
+ * Opens a store's objects in directory, newest first. Returns NULL with an empty error if there are
+ * none. Returns NULL with an error if the files can't be used; they are then left unchanged.
  */
 struct dta_store_object *dta_store_object_find(const struct sl_store_config *config, bool seeded,
 					       const char *name, const char *directory, char *error,
@@ -142,8 +142,8 @@ void dta_store_object_free(struct dta_store_object *o, bool unlink_file);
 /* ---- mend.c: repairs objects that translators have damaged ---- */
 
 /*
- * Saves the object's header and epoch line, and guards its pages (guard.h, also for wake). Returns
- * 0 or -errno.
+ * Saves the object's header and epoch line, and guards its pages (guard.h, which also explains
+ * wake). Returns 0 or -errno.
  */
 int dta_store_object_keep(struct dta_store_object *o, int wake);
 /* Undoes dta_store_object_keep(). Call it before dta_store_object_free(). */
@@ -151,8 +151,8 @@ void dta_store_object_let_go(struct dta_store_object *o);
 /* Sets the epoch line in the object and in the saved copy. */
 void dta_store_object_epochs(struct dta_store_object *o, const struct dta_store_epochs *e);
 /*
- * Repairs the object. Returns NULL, or a description of the damage. moved: the object was mapped
- * again, so that it must be registered with the device again.
+ * Repairs the object. Returns NULL if there was nothing to repair, or a description of the damage.
+ * moved: the object was mapped again and must be registered with the device again.
  */
 const char *dta_store_object_mend(struct dta_store_object *o, bool *moved);
 
@@ -160,8 +160,9 @@ const char *dta_store_object_mend(struct dta_store_object *o, bool *moved);
 
 enum dta_limit { DTA_LIMIT_MEMORY = 0, DTA_LIMIT_HUGETLB /* reserved pages of 2 MiB */ };
 /*
- * Returns the bytes that the limits of this process's cgroup and its ancestors leave; UINT64_MAX:
- * no limit. The kernel kills a process that exceeds a limit; for huge pages it sends SIGBUS.
+ * Returns the number of bytes that the limits of this process's cgroup and its ancestors leave;
+ * UINT64_MAX means no limit. The kernel kills a process that exceeds a memory limit; for huge pages
+ * it sends SIGBUS.
  */
 uint64_t dta_limits_left(enum dta_limit what);
 /* Like dta_limits_left(), with other paths for tests. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * yaml.c - parses the file of stores (docs/dta-store.md). Every error is one line with file and
- * line number.
+ * yaml.c - parses the stores file (docs/dta-store.md). Every error is one line with the file name
+ * and line number.
  */
 #include "base/yaml.h"
 
@@ -58,7 +58,7 @@ static uint32_t read_number(struct dta_yaml_reader *r, base_yaml_node mapping, c
 	return (uint32_t)v;
 }
 
-/* Returns a copy of a string; NULL without a node. */
+/* Returns a copy of a string, or NULL if there is no node. */
 static char *copy_text(struct dta_yaml_reader *r, base_yaml_node node, const char *what)
 {
 	const char *s = NULL;
@@ -103,8 +103,7 @@ static void read_reporters(struct dta_yaml_reader *r, base_yaml_node node, struc
 	snprintf(first, sizeof(first), "%.*s", (int)(dash ? dash - s : 15), s);
 	if (base_parse_u64(first, 0, UINT32_MAX, &from) ||
 	    base_parse_u64(dash ? dash + 1 : first, from, UINT32_MAX, &to)) {
-		base_yaml_wrong(r->y, node, "reporter '%.32s' is neither a number nor FIRST-LAST",
-				s);
+		base_yaml_wrong(r->y, node, "reporter '%.32s' must be a number or FIRST-LAST", s);
 		return;
 	}
 	k->own = true;
@@ -122,13 +121,16 @@ static void read_until(struct dta_yaml_reader *r, base_yaml_node node, struct dt
 		return;
 	end = strptime(s, "%Y-%m-%dT%H:%M:%SZ", &tm);
 	if (!end || *end || timegm(&tm) <= 0)
-		base_yaml_wrong(r->y, node, "until '%.32s' is not a time as 2026-12-31T23:59:59Z",
+		base_yaml_wrong(r->y, node, "until '%.32s' is not a time like 2026-12-31T23:59:59Z",
 				s);
 	else
 		k->until_ns = (uint64_t)timegm(&tm) * 1000000000;
 }
 
-/* `key` is the tenant's key; `keys` are those of reporters, and those of a key exchange. */
+/*
+ * `key` is the key of the tenant. `keys` lists keys of individual reporters, and keys used in a key
+ * exchange.
+ */
 static void tenant_keys(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
 {
 	static const char *const names[] = {"reporter", "key", "until", NULL};
@@ -193,7 +195,7 @@ static int compare_values(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Reads one value per line that a hop may report; '#' starts a comment. */
+/* Reads the values that a hop may report, one per line; '#' starts a comment. */
 static void read_values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
 	const char *path = NULL;
@@ -262,7 +264,8 @@ static void one_series(struct dta_yaml_reader *r, base_yaml_node node,
 	to->bytes = read_number(r, node, "bytes", 8, value < 8 ? value : 8);
 	if (counts ? to->at || base_yaml_get(r->y, node, "bytes")
 		   : !to->bytes || to->at + to->bytes > value)
-		base_yaml_wrong(r->y, node, "at and bytes: 1 to 8 bytes of a value of %u", value);
+		base_yaml_wrong(r->y, node,
+				"at and bytes must select 1 to 8 bytes of a value of %u", value);
 	for (size_t i = 0; &s->series[i] < to; i++)
 		if (!strcmp(s->series[i].name, to->name))
 			base_yaml_wrong(r->y, node, "duplicate series '%s'", to->name);
@@ -286,7 +289,7 @@ static void read_series(struct dta_yaml_reader *r, base_yaml_node node, struct d
 		one_series(r, base_yaml_at(r->y, node, i), s, &s->series[s->series_count++]);
 }
 
-/* The keys of a store, by kind. */
+/* The YAML keys of a store, by kind. */
 #define COMMON "name", "tenant", "number", "kind", "seed"
 static const char *const *keys_of(uint32_t kind)
 {
@@ -372,10 +375,12 @@ static void read_store(struct dta_yaml_reader *r, base_yaml_node node, struct dt
 		c->seed = base_now_ns();
 	base_yaml_duration(r->y, base_yaml_get(r->y, node, "epoch"), "epoch", &s->epoch_ns);
 	if (s->epoch_ns && s->epoch_ns < 10000000)
-		base_yaml_wrong(r->y, node, "epoch is at least 10ms, or 0: rotate only on request");
-	if (s->epoch_ns && c->banks < 2)
 		base_yaml_wrong(r->y, node,
-				"epoch needs epochs: 2 or more, to keep the last one readable");
+				"epoch must be at least 10ms, or 0 to rotate only on request");
+	if (s->epoch_ns && c->banks < 2)
+		base_yaml_wrong(
+			r->y, node,
+			"epoch needs epochs to be 2 or more, to keep the last epoch readable");
 	if (base_yaml_error(r->y))
 		return;
 	if (dta_store_config_check(c, error, sizeof(error))) {
@@ -394,8 +399,8 @@ static void read_store(struct dta_yaml_reader *r, base_yaml_node node, struct dt
 }
 
 /*
- * Stores that share a key log use its lists in the order of the file, so that the keys of two
- * stores are never mixed.
+ * Stores that share a key log use its lists in the order of the stores file, so that each list
+ * contains the keys of only one store.
  */
 static uint32_t list_of_log(const struct dta_yaml_reader *r, const struct dta_store_spec *s)
 {
@@ -425,15 +430,15 @@ static void read_keylog(struct dta_yaml_reader *r, base_yaml_node node, struct d
 			base_yaml_wrong(
 				r->y, node,
 				"keylog '%s' has %u list%s, and each store that logs keys to "
-				"it needs its own: give it lists: %u at least",
+				"it needs its own list: set lists to at least %u",
 				s->keylog, c->lists, c->lists == 1 ? "" : "s",
 				s->config.keylog_list + 1);
 		return;
 	}
-	base_yaml_wrong(r->y, node, "keylog '%s' is not a store of this file", s->keylog);
+	base_yaml_wrong(r->y, node, "keylog '%s' is not a store in this file", s->keylog);
 }
 
-/* ---- the file ---- */
+/* ---- the stores file ---- */
 
 static void read_secret(struct dta_yaml_reader *r, base_yaml_node node)
 {
@@ -453,7 +458,7 @@ static void read_secret(struct dta_yaml_reader *r, base_yaml_node node)
 		r->c->secret_bytes = (size_t)n;
 }
 
-/* Called after rdma and secret are parsed, because a peer on another host needs them. */
+/* Called after rdma and secret are parsed, because a peer on another host requires them. */
 static void read_peer(struct dta_yaml_reader *r, base_yaml_node node, base_yaml_node secret_node)
 {
 	const char *peer = r->c->peer = copy_text(r, node, "peer");
@@ -463,8 +468,8 @@ static void read_peer(struct dta_yaml_reader *r, base_yaml_node node, base_yaml_
 	if (!peer || strchr(peer, '/'))
 		return;
 	if (base_parse_address(peer, host, sizeof(host), &port) || !*host || !port)
-		base_yaml_wrong(r->y, node,
-				"peer '%.64s' is neither the path of a socket nor HOST:PORT", peer);
+		base_yaml_wrong(r->y, node, "peer '%.64s' must be a socket path or HOST:PORT",
+				peer);
 	else if (!r->c->rdma.enabled || !secret_node)
 		base_yaml_wrong(r->y, node,
 				"peer '%.64s' is on another host: it needs rdma and a secret",

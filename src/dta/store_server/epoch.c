@@ -17,7 +17,7 @@
 #include "dta/query/query.h"
 
 #define RETRY_NS    20000000ull
-#define OBJECTS_MAX 4u /* objects per store: the newest one, and older ones from before resizes */
+#define OBJECTS_MAX 4u /* objects per store: the newest one, and older ones left by resizes */
 
 static size_t index_of(const struct dta_store_server *o, const struct dta_server_store *s)
 {
@@ -38,7 +38,7 @@ static uint8_t *bank_of(struct dta_store_object *at, uint64_t epoch)
 	       epoch % at->view.config->banks * at->view.bank_stride;
 }
 
-/* Returns the oldest epoch that remains when `next` takes its bank. */
+/* Returns the oldest epoch that remains when `next` takes over its bank. */
 static uint64_t oldest_with(const struct dta_server_store *s, uint64_t next)
 {
 	uint64_t banks = s->spec->config.banks, floor = next + 1 >= banks ? next + 1 - banks : 0;
@@ -48,12 +48,12 @@ static uint64_t oldest_with(const struct dta_server_store *s, uint64_t next)
 
 /*
  * Estimates the number of units ever written to a bank of M places from the share e of free places:
- * M ln(1/e). With load t = ln(1/e) the variance is M (e^t - t - 1) (K.-Y. Whang, B. Vander-Zanden,
+ * M ln(1/e). With load t = ln(1/e), the variance is M (e^t - t - 1) (K.-Y. Whang, B. Vander-Zanden,
  * H. Taylor, "A linear-time probabilistic counting algorithm for database applications", ACM TODS
- * 15(2), 1990). Sampling n places adds to it: e has the variance e (1 - e) (1 - n/M) / n, and the
- * derivative is M / e. The sum is also an upper bound for the variance of M (1 - e), the number of
- * standing units, and for that of the overwritten ones. A full bank counts as half a place free,
- * which gives a lower bound.
+ * 15(2), 1990). Sampling n places adds to the variance: e has the variance e (1 - e) (1 - n/M) / n,
+ * and the derivative is M / e. The sum is also an upper bound for the variance of M (1 - e), the
+ * number of standing units, and for the variance of the number of overwritten units. A full bank
+ * counts as if half a place were free, which gives a lower bound.
  */
 static void units_of_bank(const struct sl_store_config *c, const uint8_t *in, uint64_t sample,
 			  struct dta_store_server_units *u)
@@ -120,7 +120,7 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 		s->epoch = e.epoch;
 		s->oldest = e.oldest;
 		/*
-		 * Writers of the previous collector knew of no newer epoch, so a new epoch has no
+		 * Writers to the previous collector knew of no newer epoch, so a new epoch has no
 		 * old writers. The rings of append stores continue.
 		 */
 		if (spec->config.banks > 1) {
@@ -140,7 +140,7 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 			return base_fail(error, error_bytes, -EINVAL, "store '%s': %s", spec->name,
 					 err ? strerror(-err) : "epoch line damaged");
 
-		/* Collapse an existing file; a new object is already collapsed. */
+		/* Collapse an existing file; a new object has already been collapsed. */
 		if (o->config->hugepages == DTA_HUGE_AUTO && !at->huge_bytes)
 			dta_store_object_collapse(at);
 		err = dta_store_server_object_register(o, at);
@@ -178,7 +178,7 @@ static uint64_t least_acked(const struct dta_store_server *o, const struct dta_s
 	return least;
 }
 
-/* Frees old objects that have expired and that no translator writes to. */
+/* Frees old objects that have expired and to which no translator writes. */
 static void drop_old(struct dta_store_server *o, struct dta_server_store *s, size_t most)
 {
 	struct dta_store_object **at = &s->objects, *younger;
@@ -211,7 +211,9 @@ static void drop_old(struct dta_store_server *o, struct dta_server_store *s, siz
 	}
 }
 
-/* Starts the next epoch. Returns false if a translator may still write to the bank it needs. */
+/*
+ * Starts the next epoch. Returns false if a translator may still write to the bank that it needs.
+ */
 static bool rotate_store(struct dta_store_server *o, struct dta_server_store *s, uint64_t now)
 {
 	struct dta_store_object *at = s->objects;
@@ -266,8 +268,8 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 
 			if (now >= end && who->line && strcmp(who->output, "shm")) {
 				/*
-				 * Its queue pairs end with its session; the translator may
-				 * reconnect.
+				 * Its queue pairs are destroyed with its session; the translator
+				 * may reconnect.
 				 */
 				dta_store_server_disconnect(o, who,
 							    "it did not confirm the new epoch");
@@ -276,7 +278,7 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 				s->overdue = true;
 				base_logf(
 					BASE_WARN, "dta",
-					"translator '%s' has not left epoch %llu of store '%s', and the "
+					"translator '%s' is still in epoch %llu of store '%s', so the "
 					"next epoch must wait: kill its process if it hangs",
 					who->name, (unsigned long long)who->acked[i],
 					s->spec->name);
@@ -298,8 +300,8 @@ void dta_store_server_bound(struct dta_store_server *o, uint64_t max_bytes)
 }
 
 /*
- * Checks the limit in advance. Sparse memory takes no space until it is written or zeroed, and then
- * it is too late to refuse the resize.
+ * Checks the limit in advance. Sparse memory takes no space until it is written or zeroed, when it
+ * is too late to refuse the resize.
  */
 static int within_bound(const struct dta_store_server *o, uint64_t need, char *error, size_t bytes)
 {
@@ -340,9 +342,10 @@ static int resize_store(struct dta_store_server *o, struct dta_server_store *s, 
 	for (at = s->objects; at; at = at->older)
 		n++;
 	if (n >= OBJECTS_MAX || s->zeroing)
-		return base_fail(error, bytes, -EBUSY,
-				 "store '%s': translators still write to the oldest memory",
-				 s->spec->name);
+		return base_fail(
+			error, bytes, -EBUSY,
+			"store '%s': translators still write to memory from an earlier resize; try again later",
+			s->spec->name);
 	err = within_bound(o, dta_store_object_bytes(&c), error, bytes);
 	if (err)
 		return err;
@@ -483,7 +486,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		b = old_;               \
 	} while (0)
 
-/* Applies settings that may change at runtime. The replaced settings end up in `now`. */
+/* Applies the settings that may change at runtime. The replaced settings end up in `now`. */
 static int apply_config(struct dta_store_server *o, struct dta_stores_config *now, char *error,
 			size_t bytes)
 {

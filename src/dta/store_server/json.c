@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* json.c - the status of stores and translators as JSON */
+/* json.c - reports the status of stores and translators as JSON */
 #include "dta/store_server/internal.h"
 
 #include <math.h>
@@ -135,10 +135,10 @@ static void add_units(struct dta_store_server_units *to, const struct dta_store_
 }
 
 /*
- * Units written (slots of key-write, paths) = standing + overwritten + updated + expired. Standing
- * units are counted by scanning, so that reports cost the collector no CPU time; this includes
+ * Units written (key-write slots or paths) = standing + overwritten + updated + expired. Standing
+ * units are counted by scanning, so that reports cost the collector no CPU time; the count includes
  * units written since a translator's last account. Units overwritten by other keys are estimated
- * (epoch.c). The remainder was updated by its own key.
+ * (epoch.c). The remainder were updated by their own key.
  */
 static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 {
@@ -171,7 +171,7 @@ static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 
 /*
  * Invariant: sent = stored + waiting + duplicates + late + dropped + lost + missing. sent is known
- * for reporters that number their reports (loss.h); refused packets contain no reports.
+ * only for reporters that number their reports (loss.h); refused packets contain no reports.
  */
 static json_t *account_json(const struct dta_store_server *o)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mend.c - repairs stores that a translator damaged, counts and announces the repair */
+/* mend.c - repairs stores that a translator damaged; counts and announces each repair */
 #include "dta/store_server/internal.h"
 
 #include "base/base.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * peer.c - catches up with another collector that holds the same keys, by reading its stores'
- * memory (peer.h). Missed reports are copied into the epoch before the current one, which no
- * translator writes to any more; new reports go into the current one. So old data never hides new
- * data, and no word has two writers. Lists continue at the end of the peer's lists and are
- * therefore read before the first translator is admitted.
+ * memory (peer.h). Missed reports are copied into the epoch before the current one, to which no
+ * translator writes any more; new reports go into the current epoch. Old data therefore never hides
+ * new data, and no word has two writers. Lists continue where the peer's lists end, so they are
+ * read before the first translator is admitted.
  */
 #include "dta/store_server/internal.h"
 
@@ -16,7 +16,7 @@
 /* delay after a gap, in which translators deliver waiting reports; also the retry interval */
 #define AGAIN_NS 1000000000ull
 
-/* Finds the peer's store of the same name and shape. Returns NULL after logging the reason. */
+/* Finds the peer's store with the same name and shape. Returns NULL after logging the reason. */
 static struct dta_peer_store *find_like(const struct dta_peer *p, const struct dta_server_store *s)
 {
 	const struct sl_store_config *c = s->objects->view.config;
@@ -48,7 +48,7 @@ static void put_word(uint64_t *to, uint64_t word)
 }
 
 /*
- * The first word verifies the rest (in a block of a list, the last word does) and is written last.
+ * The first word verifies the rest and is written last. In a list's block, the last word does so.
  */
 static void put_unit(uint64_t *to, const uint64_t *unit, uint64_t bytes, uint64_t check)
 {
@@ -60,8 +60,8 @@ static void put_unit(uint64_t *to, const uint64_t *unit, uint64_t bytes, uint64_
 }
 
 /*
- * Copies one epoch of the peer. wins: overwrites units that exist here; otherwise fills only empty
- * ones. Returns the number of empty units filled.
+ * Copies one of the peer's epochs. wins: overwrite units that exist here; otherwise only empty
+ * units are filled. Returns the number of empty units filled.
  */
 static uint64_t copy_epoch(const struct sl_store_config *c, uint8_t *to, struct dta_peer *p,
 			   struct dta_peer_store *from, uint64_t epoch, bool wins)
@@ -81,13 +81,13 @@ static uint64_t copy_epoch(const struct sl_store_config *c, uint8_t *to, struct 
 		filled += !*at;
 		if (c->kind == SL_STORE_KEYWRITE)
 			put_unit(at, unit, bytes, 0);
-		else if (c->kind == SL_STORE_POSTCARD || *unit > *at) /* counters only grow */
+		else if (c->kind == SL_STORE_POSTCARD || *unit > *at) /* counters only increase */
 			put_word(at, *unit);
 	}
 	return filled;
 }
 
-/* Copies all epochs of the peer, newest first. Returns the number of empty units filled. */
+/* Copies all of the peer's epochs, newest first. Returns the number of empty units filled. */
 static uint64_t catch_up(const struct dta_server_store *s, struct dta_peer *p,
 			 struct dta_peer_store *from)
 {
@@ -101,13 +101,13 @@ static uint64_t catch_up(const struct dta_server_store *s, struct dta_peer *p,
 		return 0;
 	for (uint64_t epoch = e.epoch + 1; epoch-- > e.oldest;) {
 		if (c->kind == SL_STORE_INCREMENT && epoch != e.epoch)
-			break; /* the larger of two epochs' counts is not a count of either */
+			break; /* the larger of two epochs' counts is the count of neither */
 		filled += copy_epoch(c, to, p, from, epoch, p->complete && epoch == e.epoch);
 	}
 	return filled;
 }
 
-/* Copies blocks of lists that are missing or older here. */
+/* Copies list blocks that are missing or older here. */
 static void copy_lists(const struct dta_server_store *s, struct dta_peer *p,
 		       struct dta_peer_store *from)
 {
@@ -175,7 +175,7 @@ void dta_store_server_peer_wanted(struct dta_store_server *o)
 		}
 }
 
-/* Whether no translator writes to the epoch of the gap, or an earlier one, any more. */
+/* Whether translators no longer write to the epoch of the gap or to an earlier one. */
 static bool is_over(const struct dta_store_server *o, const struct dta_server_store *s)
 {
 	if (s->epoch < s->behind)
@@ -187,8 +187,8 @@ static bool is_over(const struct dta_store_server *o, const struct dta_server_st
 }
 
 /*
- * Schedules another attempt. The delay varies, so that two collectors waiting for each other do not
- * retry at the same time.
+ * Schedules another attempt. The delay varies, so that two collectors that wait for each other do
+ * not retry at the same time.
  */
 static uint64_t retry_later(struct dta_store_server *o, const char *why)
 {
@@ -221,7 +221,7 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 		struct dta_peer_store *from = s->behind ? find_like(&p, s) : NULL;
 
 		if (from) {
-			s->zeroing = true; /* prevents a resize meanwhile */
+			s->zeroing = true; /* prevents a resize while the lock is released */
 			pthread_mutex_unlock(&o->lock);
 			filled = catch_up(s, &p, from);
 			pthread_mutex_lock(&o->lock);
@@ -243,7 +243,7 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 	base_logf(BASE_INFO, "dta", "caught up peer=%s stores=%u torn=%llu seconds=%.2f%s",
 		  o->config->peer, done, (unsigned long long)p.torn,
 		  (double)(base_now_ns() - began) * 1e-9,
-		  p.complete ? "" : ", but the peer was away as well");
+		  p.complete ? "" : ", but the peer itself missed reports");
 	dta_peer_close(&p);
 	return UINT64_MAX;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * peer_link.c - the control channel to a peer, in the role of a reader of its stores: over its unix
- * socket with file descriptors, or over TCP and TLS with the addresses of registered memory.
+ * peer_link.c - the control channel to a peer whose stores this collector reads: through the peer's
+ * unix socket with file descriptors, or over TCP and TLS with the addresses of registered memory.
  */
 #include "dta/store_server/peer.h"
 
@@ -75,7 +75,7 @@ static const char *why_unreadable(int err)
 {
 	switch (err) {
 	case EACCES:
-		return "it has another secret";
+		return "it has a different secret";
 	case EPROTONOSUPPORT:
 		return "it does not use TLS: set its secret";
 	case EPIPE:
@@ -85,7 +85,7 @@ static const char *why_unreadable(int err)
 	}
 }
 
-/* Reads messages until the peer is ready. Returns NULL or an error message. */
+/* Reads messages until the peer is ready. Returns NULL on success, or an error message. */
 static const char *listen_to(struct dta_peer *p, bool far, uint16_t *port)
 {
 	const uint64_t end = base_now_ns() + DTA_PEER_NS;
@@ -163,7 +163,7 @@ static int connect_mapped(const char *where)
 	return connect_within((struct sockaddr *)&a, sizeof(a));
 }
 
-/* host is returned for the RDMA connection. */
+/* Returns the host as well, for the RDMA connection. */
 static int connect_far(const char *where, char *host, size_t bytes)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * peer_read.c - reads units of a peer's stores. Remote stores are read by RDMA READ, one window at
- * a time and twice; units that differ because another writer changed them are read again.
+ * a time, and each window twice. Units that differ because another writer changed them are read
+ * again.
  */
 #include "dta/store_server/peer.h"
 
@@ -91,7 +92,7 @@ enum dta_query_settled dta_peer_unit(struct dta_peer *p, struct dta_peer_store *
 	return is;
 }
 
-/* Reads header and epoch line of a remote store. A store that can't be used is ignored. */
+/* Reads the header and epoch line of a remote store. A store that can't be used is ignored. */
 static void look_at(struct dta_peer *p, struct dta_peer_store *s)
 {
 	char error[160];
@@ -131,7 +132,7 @@ const char *dta_peer_connect(struct dta_peer *p, const struct dta_stores_config 
 		if (base_now_ns() > end) {
 			fabric_stats(p->fabric, &stats);
 			snprintf(p->why, sizeof(p->why), "%s",
-				 *stats.last_error ? stats.last_error : "no connection by RDMA");
+				 *stats.last_error ? stats.last_error : "no RDMA connection");
 			return p->why;
 		}
 		poll(NULL, 0, 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * rdma.c - translators that write by RDMA: registers objects and tracks queue pairs by name. A
- * translator's queue pairs end with its control connection, so that the server knows when it can no
- * longer write.
+ * translator's queue pairs are destroyed when its control connection closes, so that the server
+ * knows when the translator can no longer write.
  */
 #include "dta/store_server/internal.h"
 
@@ -30,7 +30,7 @@ static bool add_queue(struct dta_store_server *o, uint64_t queue, const char *na
 	return true;
 }
 
-/* Accepts queue pairs only for a name that is welcomed on the control channel. */
+/* Accepts queue pairs only for names that are welcomed on the control channel. */
 static bool admit_queue(void *arg, uint64_t queue, const char *name)
 {
 	struct dta_store_server *o = arg;
@@ -230,9 +230,9 @@ uint16_t dta_store_server_rdma_port(const struct dta_store_server *o)
 }
 
 /*
- * Registers memory for a peer on another host, which must prove the secret. The fabric's hello
- * names the memory where a reader normally starts; a peer learns addresses from the control channel
- * instead.
+ * Registers memory for a peer on another host, which must authenticate with the secret. The
+ * fabric's hello names the memory where a reader normally starts, but a peer learns the addresses
+ * from the control channel.
  */
 static int let_read(struct dta_store_server *o, struct dta_store_object *at)
 {
@@ -281,8 +281,8 @@ json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_serv
 	int err;
 
 	*why = !o->host					? "the RDMA device is gone"
-	       : strcmp(c->output, "raw")		? "a queue pair, but not for output raw"
-	       : dta_roce_end_of_json(message, &theirs) ? "a queue pair that is not sound"
+	       : strcmp(c->output, "raw")		? "a queue pair, but the output is not raw"
+	       : dta_roce_end_of_json(message, &theirs) ? "an invalid queue pair"
 							: NULL;
 	if (*why)
 		return NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* server.c - the store server's lifetime, listeners and loop, and stores held for queries */
+/* server.c - the store server's lifetime, listeners and loop, and stores held by queries */
 #include "dta/store_server/internal.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ struct dta_server_store *dta_store_server_store_number(struct dta_store_server *
 
 /* ---- listening ---- */
 
-/* *open: true if other hosts can reach the address */
+/* *open: set to true if other hosts can reach the address */
 static int listen_tcp(const char *where, char *name, size_t name_bytes, bool *open, char *error,
 		      size_t bytes)
 {
@@ -62,7 +62,7 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, bool *op
 	int fd, on = 1, receive = 65536, err;
 
 	if (base_parse_address(where, host, sizeof(host), &port))
-		return base_fail(error, bytes, -1, "listen '%s' is neither a path nor HOST:PORT",
+		return base_fail(error, bytes, -1, "listen '%s' must be a path or HOST:PORT",
 				 where);
 	snprintf(port_text, sizeof(port_text), "%u", port);
 	err = getaddrinfo(*host ? host : "127.0.0.1", port_text, &hints, &info);
@@ -71,7 +71,7 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, bool *op
 	fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0) {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-		/* Inherited by connections: limits what an unknown peer can queue. */
+		/* Connections inherit this setting; it limits what an unknown peer can queue. */
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
 	}
 	if (fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) || listen(fd, 64) ||
@@ -129,7 +129,7 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 				o->path, o->listener[n].address);
 		if (!o->listener[n].local && !o->config->secret)
 			base_logf(BASE_WARN, "dta",
-				  "%s accepts any translator: set a secret in the file of stores",
+				  "%s accepts any translator: set a secret in the stores file",
 				  o->listener[n].address);
 	}
 	return 0;
@@ -141,7 +141,7 @@ const char *dta_store_server_address(const struct dta_store_server *o, size_t i)
 }
 
 /*
- * Accepts a connection, or returns -1. Without a free descriptor the connection is rejected,
+ * Accepts a connection, or returns -1. If no descriptor is free, the connection is rejected,
  * because a pending connection would wake the loop again and again.
  */
 static int accept_one(struct dta_store_server *o, int listener)
@@ -179,8 +179,9 @@ static uint32_t strangers_of(const struct dta_store_server *o, const struct in6_
 }
 
 /*
- * Makes room for one more stranger by dropping the oldest one of the address with most strangers.
- * An address with few connections keeps them, and among those of one address the fast ones get in.
+ * Makes room for one more stranger by dropping the oldest stranger of the address that has the
+ * most. An address with few connections keeps them, and of an address with many, fast connections
+ * are still admitted.
  */
 static void crowd_out(struct dta_store_server *o)
 {
@@ -203,7 +204,7 @@ static void crowd_out(struct dta_store_server *o)
 	dta_store_server_reap(o);
 }
 
-/* Records the peer's address, or its process and user. */
+/* Records the peer's address, or its process and user ID. */
 static void identify_peer(struct dta_server_conn *c, int fd)
 {
 	struct sockaddr_in6 at = {0};
@@ -345,7 +346,7 @@ static void *run_loop(void *arg)
 	return NULL;
 }
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 void dta_store_server_instance(struct dta_store_server *o)
 {

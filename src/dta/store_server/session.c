@@ -17,7 +17,7 @@
 #include "dta/query/query.h"
 #include "dta/store_server/peer.h"
 
-#define MESSAGE_MAX 65536u /* longest message of a translator; an account has about 2 KiB */
+#define MESSAGE_MAX 65536u /* longest message from a translator; an account has about 2 KiB */
 
 static const char *text_of(const json_t *m, const char *key)
 {
@@ -38,7 +38,7 @@ static bool send_to(struct dta_server_conn *c, json_t *message, int fd)
 	return c->line && message && !dta_control_line_write(c->line, message, fd);
 }
 
-/* Like json_pack() for format and arguments; sends the result. */
+/* Builds a message from format and arguments, like json_pack(), and sends it. */
 static bool send_packed(struct dta_server_conn *c, int fd, const char *format, ...)
 {
 	json_t *message;
@@ -58,7 +58,7 @@ static bool refuse_connection(struct dta_server_conn *c, const char *why)
 	return false;
 }
 
-/* ---- goodbye ---- */
+/* ---- end of a session ---- */
 
 void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_conn *c,
 				 const char *why)
@@ -126,8 +126,8 @@ static bool send_object(struct dta_server_conn *c, const struct dta_store_object
 	bool sent;
 
 	/*
-	 * Hand over a separate open file description: a shared one would keep our lock alive in the
-	 * translator's mapping and lock out our successor.
+	 * Hand over a separate open file description. A shared one would keep our lock alive in the
+	 * translator's mapping and lock out the next collector.
 	 */
 	if (shm && at->path) {
 		own = open(at->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -213,7 +213,7 @@ static bool send_tenants(const struct dta_store_server *o, struct dta_server_con
 {
 	for (size_t i = 0; i < o->config->tenant_count; i++) {
 		const struct dta_tenant_spec *t = &o->config->tenants[i];
-		/* Send keys to authenticated translators only. */
+		/* Send keys only to authenticated translators. */
 		json_t *keys = c->local || dta_control_line_proved(c->line) ? keys_json(t) : NULL;
 
 		if (!send_packed(c, -1, "{s:s,s:I,s:I,s:I,s:o*,s:b}", "type", "tenant", "tenant",
@@ -234,7 +234,10 @@ void dta_store_server_notify_tenants(struct dta_store_server *o)
 
 /* ---- admission ---- */
 
-/* Returns the name's previous lane, a free one, or that of the name absent for longest; or -1. */
+/*
+ * Returns the name's previous lane, a free lane, or the lane of the name that has been absent
+ * longest; -1 if there is none.
+ */
 static int lane_for(struct dta_store_server *o, const char *name)
 {
 	int best = -1;
@@ -266,7 +269,7 @@ static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 			continue;
 		if (old->line && !strcmp(old->name, c->name))
 			dta_store_server_disconnect(
-				o, old, "another translator connected by the same name");
+				o, old, "another translator connected with the same name");
 		if (old->line || !c->local || !old->local || old->pid != c->pid ||
 		    !may_write(o, old) || strcmp(old->name, c->name))
 			continue;
@@ -283,12 +286,12 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 	struct dta_server_known *k;
 
 	if (!strcmp(c->output, "shm") && (!c->local || c->pidfd < 0))
-		return refuse_connection(c, "output shm needs the collector's unix socket");
+		return refuse_connection(c, "output shm requires the collector's unix socket");
 	if (strcmp(c->output, "shm") && !o->host)
 		return refuse_connection(
 			c, o->config->rdma.enabled
 				   ? "the RDMA device is gone"
-				   : "this collector has no RDMA: set rdma in the file of stores");
+				   : "this collector has no RDMA: set rdma in the stores file");
 	if (lane < 0)
 		return refuse_connection(
 			c, "no free lane: there are more translators than the stores have lanes");
@@ -326,7 +329,7 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 /*
  * Admits a collector that reads our stores: through a local socket, or by RDMA if it is also
  * configured as our peer. It is not a translator: it has no lane and delays no epoch. It has 5
- * seconds to read the announcements; rkeys of memory freed later become invalid.
+ * seconds to read the announcements; the rkeys of memory freed later become invalid.
  */
 static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
 {
@@ -364,14 +367,14 @@ static bool handle_hello(struct dta_store_server *o, struct dta_server_conn *c, 
 	if (c->state != CONN_NEW)
 		return refuse_connection(c, "duplicate hello");
 	if (number_of(m, "version") != DTA_CONTROL_VERSION)
-		return refuse_connection(c,
-					 "this collector speaks version 3 of the control channel");
+		return refuse_connection(c, "this collector uses version 3 of the control channel");
 	if (json_is_true(json_object_get(m, "reads")))
 		return admit_reader(o, c);
 	if (!dta_name_fits(name))
-		return refuse_connection(c, "a name is 1 to 63 of letters, digits, '_', '.', '-'");
+		return refuse_connection(c,
+					 "a name must have 1 to 63 letters, digits, '_', '.', '-'");
 	if (strcmp(output, "shm") && strcmp(output, "verbs") && strcmp(output, "raw"))
-		return refuse_connection(c, "output is not shm, verbs or raw");
+		return refuse_connection(c, "output must be shm, verbs or raw");
 	strcpy(c->name, name);
 	strcpy(c->output, output);
 	c->replicas = (uint32_t)BASE_MIN(number_of(m, "replicas"), REPLICAS_MAX);
@@ -394,7 +397,7 @@ static void handle_rotated(struct dta_store_server *o, struct dta_server_conn *c
 		*acked = epoch;
 }
 
-/* shm: counts immediates, whose number is from dta_engine_immediate(). */
+/* shm: counts immediates, whose numbers come from dta_engine_immediate(). */
 static void handle_immediate(struct dta_store_server *o, const json_t *m)
 {
 	uint64_t n = number_of(m, "number");
@@ -421,7 +424,7 @@ static void handle_account(struct dta_store_server *o, struct dta_server_conn *c
 	/* Keep only the fields of an account. */
 	dta_account_of_json(m, &a);
 	kept = dta_account_json(&a);
-	/* Smaller than before: the translator restarted, so add the account of the previous run. */
+	/* If a counter decreased, the translator restarted: add the account of the previous run. */
 	if (k->last && (number_of(m, "packets") < number_of(k->last, "packets") ||
 			number_of(m, "reports") < number_of(k->last, "reports")))
 		dta_store_server_account_take(&k->past, k->last);
@@ -429,7 +432,7 @@ static void handle_account(struct dta_store_server *o, struct dta_server_conn *c
 	k->last = kept;
 }
 
-/* Beyond GAPS_MAX, merges the two oldest gaps. */
+/* Beyond GAPS_MAX, the two oldest gaps are merged. */
 static void handle_gap(struct dta_store_server *o, const struct dta_server_conn *c, const json_t *m)
 {
 	struct dta_server_gap g = {.from_ns = number_of(m, "from"),
@@ -450,7 +453,7 @@ static void handle_gap(struct dta_store_server *o, const struct dta_server_conn 
 		dta_store_server_peer_wanted(o);
 	base_logf(
 		BASE_WARN, "dta",
-		"reports are missing here that a replica has translator=%s seconds=%.1f reports=%llu",
+		"this collector missed reports; a replica has them translator=%s seconds=%.1f reports=%llu",
 		c->name, (double)(g.to_ns - g.from_ns) * 1e-9, (unsigned long long)g.reports);
 }
 
@@ -464,7 +467,7 @@ static void handle_reporters(struct dta_store_server *o, struct dta_server_conn 
 	k->told_ns = base_realtime_ns();
 }
 
-/* Derives the reason why a connection ends from the errno of the read. Returns false. */
+/* Derives the reason for closing a connection from the errno of reading. Returns false. */
 static bool note_unreadable(struct dta_server_conn *c, int err)
 {
 	char from[INET6_ADDRSTRLEN] = "";
@@ -479,9 +482,10 @@ static bool note_unreadable(struct dta_server_conn *c, int err)
 	case EACCES:
 		c->why = DTA_CONN_PROOF;
 		inet_ntop(AF_INET6, &c->from, from, sizeof(from));
-		base_log_limited(BASE_WARN, "dta",
-				 "a translator has another secret: is it the same file? from=%s",
-				 from);
+		base_log_limited(
+			BASE_WARN, "dta",
+			"a translator has a different secret: do both use the same file? from=%s",
+			from);
 		return false;
 	case EPROTONOSUPPORT:
 		c->why = DTA_CONN_PROOF;
@@ -489,7 +493,7 @@ static bool note_unreadable(struct dta_server_conn *c, int err)
 			c, c->secured ? "this collector uses TLS: give the translator "
 					"--secret FILE, or update it"
 				      : "this collector does not use TLS: set a secret "
-					"in its file of stores");
+					"in its stores file");
 	default:
 		c->why = DTA_CONN_LEFT;
 		return false;
@@ -498,7 +502,7 @@ static bool note_unreadable(struct dta_server_conn *c, int err)
 
 bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *c)
 {
-	for (int i = 0; i < 64; i++) { /* limit, for fairness to other connections */
+	for (int i = 0; i < 64; i++) { /* limited, for fairness to other connections */
 		const char *type;
 		bool fine = true;
 		json_t *m;
@@ -513,7 +517,7 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 		if (!strcmp(type, "hello"))
 			fine = handle_hello(o, c, m);
 		else if (c->state != CONN_WELCOMED)
-			fine = refuse_connection(c, "hello comes first");
+			fine = refuse_connection(c, "the first message must be hello");
 		else if (!strcmp(type, "rotated"))
 			handle_rotated(o, c, m);
 		else if (!strcmp(type, "account"))

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * account.c - a worker's account: its own counters plus those of its windows, engines and outputs
- */
+/* account.c - a worker's account: its own counters and those of its windows, engines and outputs */
 #include "base/base.h"
 #include "dta/translate/internal.h"
 
@@ -46,7 +44,10 @@ static void count_own(const struct dta_worker *w, struct dta_translate_account *
 	dta_worker_device_account(w, a);
 }
 
-/* Returns the collector that gets the counts of packets and windows: the first one that is up. */
+/*
+ * Returns the collector that receives the counts of packets and windows: the first collector that
+ * is up.
+ */
 static uint32_t home_of(const struct dta_worker *w)
 {
 	return w->up ? (uint32_t)__builtin_ctzll(w->up) : 0;
@@ -69,8 +70,9 @@ static void tell_reporters(struct dta_worker *w, struct dta_client *to, uint64_t
 }
 
 /*
- * Each collector gets the account of its own reports. Only one of them also gets the packets, and
- * reports that reached no collector. Each account balances, and their sum counts nothing twice.
+ * Each collector receives the account of its own reports. Only one of them also receives the counts
+ * of packets and of reports that reached no collector. Each account balances, and the sum of all
+ * accounts counts nothing twice.
  */
 void dta_worker_notify(struct dta_worker *w)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.c - the translator's side of the control channel. Messages are checked before use: a
- * faulty store server loses its own reports but harms nothing else.
+ * client.c - the translator's side of the control channel. Messages are checked before use, so a
+ * faulty store server loses its own reports but can do no other harm.
  *
- * A connection is a session. At "ready", stores and objects that the session did not announce are
- * removed. Until then those of the previous session stay, so that reports can wait for a store that
- * is announced again.
+ * Each connection is a session. At "ready", stores and objects that the session did not announce
+ * are removed. Until then, stores and objects of the previous session stay, so that reports can
+ * wait for a store that is announced again.
  */
 #include "dta/translate/client.h"
 
@@ -41,7 +41,7 @@ static void end_session(struct dta_client *c, uint64_t now, const char *why)
 	c->welcome = c->ready = false;
 	c->rotations = 0;
 	c->up = false;
-	/* The queue pair ends with the session: the next welcome names another. */
+	/* The queue pair ends with the session; the next welcome will name another. */
 	if (c->opts.output == DTA_CLIENT_VERBS)
 		dta_client_output_close(c);
 	c->retry_ns = now + c->backoff_ns;
@@ -143,7 +143,7 @@ static const char *on_welcome(struct dta_client *c, const json_t *m)
 	if (json_integer_value(json_object_get(m, "version")) != DTA_CONTROL_VERSION)
 		return "unsupported version of the control channel";
 	if (lane < 0 || lane >= SL_STORE_LANES_MAX || port < 0 || port > UINT16_MAX)
-		return "a welcome with an invalid lane or port";
+		return "welcome with an invalid lane or port";
 	c->lane = (uint32_t)lane;
 	c->port = (uint16_t)port;
 	c->instance = (uint64_t)json_integer_value(json_object_get(m, "instance"));
@@ -152,7 +152,7 @@ static const char *on_welcome(struct dta_client *c, const json_t *m)
 	return dta_client_output_open(c);
 }
 
-/* Reads a key from the control channel. Returns false if it is not valid. */
+/* Reads a key from the control channel. Returns false if it is invalid. */
 static bool read_key(const json_t *m, struct dta_key_spec *k)
 {
 	const char *hex = json_string_value(json_object_get(m, "key"));
@@ -179,7 +179,7 @@ static void on_keys(struct dta_client *c, uint16_t tenant, const json_t *keys)
 
 	for (size_t i = 0; i < n && !wrong; i++)
 		if (!read_key(json_array_get(keys, i), &all[i]))
-			wrong = "one is not a key";
+			wrong = "a key is invalid";
 	if (!wrong)
 		wrong = dta_keys_check(all, n);
 	if (wrong)
@@ -202,7 +202,7 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	const json_t *keys = json_object_get(m, "keys");
 
 	if (tenant < 0 || tenant > UINT16_MAX || rate < 0 || burst < 0)
-		return "a tenant with an invalid number or rate";
+		return "tenant with an invalid number or rate";
 	c->tenant[tenant / 64] |= 1ull << tenant % 64;
 	if (dta_engine_limit(c->engine, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst))
 		return "too many tenants";
@@ -213,13 +213,13 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	return NULL;
 }
 
-/* Handles a message. Returns NULL, or why the session must end. */
+/* Handles a message. Returns NULL, or the reason why the session must end. */
 static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 {
 	const char *type = json_string_value(json_object_get(m, "type"));
 
 	if (!type)
-		return "a message without a type";
+		return "message without a type";
 	if (!strcmp(type, "welcome"))
 		return on_welcome(c, m);
 	if (!strcmp(type, "bye") || !strcmp(type, "error")) {
@@ -244,16 +244,16 @@ static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 	return NULL;
 }
 
-/* Returns why a connection ended, from the errno of reading. */
+/* Returns the reason why a connection closed, given the errno of reading. */
 static const char *why_unreadable(int err)
 {
 	switch (err) {
 	case EPIPE:
 		return "closed by the collector";
 	case EACCES:
-		return "the collector has not proved that it has the secret; is it the same file?";
+		return "the collector could not authenticate: do both use the same secret file?";
 	case EPROTONOSUPPORT:
-		return "the collector does not use TLS: set a secret in its file of stores, or update it";
+		return "the collector does not use TLS: set a secret in its stores file, or update it";
 	default:
 		return strerror(err);
 	}
@@ -297,22 +297,22 @@ static int find_collector(struct dta_client *c, char *error, size_t error_bytes)
 		at += *at == '/' ? 0 : 5;
 		if (!*at || strlen(at) >= sizeof(un->sun_path))
 			return base_fail(error, error_bytes, -EINVAL,
-					 "'%s': a socket's path must have 1 to %zu bytes", at,
+					 "'%s': the socket path must have 1 to %zu bytes", at,
 					 sizeof(un->sun_path) - 1);
 		un->sun_family = AF_UNIX;
 		strcpy(un->sun_path, at);
 		c->address_bytes = sizeof(*un);
 		if (c->opts.output == DTA_CLIENT_VERBS && !c->opts.verbs.host)
 			return base_fail(error, error_bytes, -EINVAL,
-					 "'%s': RDMA needs a host: give --rdma-host", at);
+					 "'%s': RDMA needs a host name: specify --rdma-host", at);
 		return 0;
 	}
 	if (c->opts.output == DTA_CLIENT_SHM)
 		return base_fail(error, error_bytes, -EINVAL, "'%s': output shm needs unix:PATH",
 				 at);
 	if (base_parse_address(at, host, sizeof(host), &port) || !port)
-		return base_fail(error, error_bytes, -EINVAL,
-				 "'%s' is neither unix:PATH nor HOST:PORT", at);
+		return base_fail(error, error_bytes, -EINVAL, "'%s' must be unix:PATH or HOST:PORT",
+				 at);
 	snprintf(c->host, sizeof(c->host), "%s", *host ? host : "localhost");
 	snprintf(service, sizeof(service), "%u", port);
 	err = getaddrinfo(c->host, service, &hints, &found);
@@ -343,7 +343,7 @@ struct dta_client *dta_client_new(const struct dta_client_opts *opts, char *erro
 	err = -ENOMEM;
 	if (opts->output == DTA_CLIENT_SHM && !(c->out = dta_client_output_shm(c)))
 		goto fail;
-	/* The engine outlives outputs, so that waiting reports survive a reconnect. */
+	/* The engine outlives its outputs, so that waiting reports survive a reconnect. */
 	c->engine = dta_engine_new(&opts->engine, c->out);
 	if (c->engine)
 		return c;
@@ -382,9 +382,9 @@ void dta_client_drive(struct dta_client *c, uint64_t now)
 		return;
 	read_messages(c, now);
 	if (c->line && c->opts.secret && !is_trusted(c) && now - c->begun_ns > PROOF_NS)
-		end_session(c, now, "no proof of the secret within 20 s");
+		end_session(c, now, "the collector did not authenticate within 20 s");
 	if (c->line && dta_client_taken_away(c))
-		end_session(c, now, "memory of its stores was taken away");
+		end_session(c, now, "another process removed memory of its stores");
 	if (c->line && c->out) {
 		dta_client_output_drive(c, now);
 		dta_client_confirm_rotations(c);

@@ -2,8 +2,8 @@
 /*
  * client.h - a translator's connection to one store server: the control channel (control.h), the
  * objects and stores announced on it, and the engine and output that write to them. It reconnects
- * automatically, with a back-off between attempts; reports that arrive meanwhile are dropped as
- * DTA_DROP_OUTPUT_DOWN.
+ * automatically, with a back-off between attempts. Reports that arrive while it is not connected
+ * are dropped as DTA_DROP_OUTPUT_DOWN.
  *
  * Single-threaded and non-blocking.
  */
@@ -20,23 +20,23 @@ enum dta_client_output { DTA_CLIENT_SHM = 0, DTA_CLIENT_VERBS, DTA_CLIENT_RAW };
 
 struct dta_client_opts {
 	const char *collector; /* "unix:PATH" or HOST:PORT */
-	const char *name;      /* name of this translator in "hello" */
+	const char *name;      /* this translator's name in "hello" */
 	enum dta_client_output output;
-	uint32_t replicas; /* number of collectors per report, for queries */
+	uint32_t replicas; /* number of collectors per report; queries need it */
 	/* if host is NULL, the collector's host is used; port, name and instance are filled in */
 	struct dta_output_verbs_opts verbs;
 	struct dta_output_raw_opts raw;
 	/*
-	 * Secret of the control channel over TCP, or NULL. A collector that does not prove it is
-	 * refused.
+	 * Control channel secret for TCP, or NULL. A collector that does not authenticate with the
+	 * secret is refused.
 	 */
 	const void *secret;
 	size_t secret_bytes;
 	struct dta_engine_opts engine;
 	/*
-	 * Called with a valid "tenant" message, for authentication: tells whether packets must
-	 * carry a MAC, and replaces all keys. Only a unix socket, or a peer that proved the secret,
-	 * may relax the requirement and set keys. May be NULL.
+	 * Called with a valid "tenant" message, for authentication: states whether packets must
+	 * carry a MAC, and replaces all keys. Only a unix socket, or a peer that authenticated with
+	 * the secret, may relax the requirement and set keys. May be NULL.
 	 */
 	void (*tenant)(void *arg, uint16_t tenant, bool required);
 	void (*keys)(void *arg, uint16_t tenant, const struct dta_key_spec *keys, size_t n);
@@ -44,8 +44,8 @@ struct dta_client_opts {
 };
 
 /*
- * Returns NULL with errno and one line in error if the options can never work. An absent collector
- * is not an error.
+ * Returns NULL with errno and one line in error if the options can never work. It is not an error
+ * if the collector is absent.
  */
 struct dta_client *dta_client_new(const struct dta_client_opts *opts, char *error,
 				  size_t error_bytes);
@@ -57,13 +57,13 @@ void dta_client_free(struct dta_client *c);
  * whenever the descriptor is ready.
  */
 void dta_client_drive(struct dta_client *c, uint64_t now_ns);
-/* Returns the descriptor for poll(2); -1 without a connection. write: also wait for POLLOUT. */
+/* Returns the descriptor for poll(2), or -1 without a connection. write: also wait for POLLOUT. */
 int dta_client_fd(const struct dta_client *c, bool *write);
 /* Whether all stores are announced and the output is up. */
 bool dta_client_ready(const struct dta_client *c);
 /* Whether reports wait for a timer. */
 bool dta_client_waiting(const struct dta_client *c);
-/* Whether the tenant has stores; true while the tenants are not known yet. */
+/* Whether the tenant has stores; true until the tenants are known. */
 bool dta_client_tenant(const struct dta_client *c, uint16_t tenant);
 
 /* Like dta_engine_block(). */
@@ -76,10 +76,10 @@ void dta_client_tick(struct dta_client *c, uint64_t now_ns);
 /*
  * Whether every report accepted before since_ns (set by the caller) has taken effect, or has been
  * counted as failed, unconfirmed or dropped. Poll until it returns true. Reports in an unfinished
- * epoch of a sketch are exempt.
+ * sketch epoch are exempt.
  */
 struct dta_client_mark {
-	/* number of operations that must settle, once all reports have left the engine */
+	/* number of operations that must settle once all reports have left the engine */
 	uint64_t since_ns, target;
 	bool given;
 };
@@ -90,18 +90,24 @@ uint64_t dta_client_lost(const struct dta_client *c);
 /* Whether the output has so little room that a block of reports may be dropped. */
 bool dta_client_congested(const struct dta_client *c);
 
-/* Flushes everything. Call it until it returns true: nothing waits and all writes are complete. */
+/*
+ * Flushes everything. Call it until it returns true, which means that nothing waits and all writes
+ * are complete.
+ */
 bool dta_client_finish(struct dta_client *c, uint64_t now_ns);
 /*
  * Drops all waiting reports as DTA_DROP_OUTPUT_DOWN and counts operations in flight as unconfirmed.
  */
 void dta_client_abandon(struct dta_client *c);
 
-/* Fills in only the parts of engine and output. */
+/* Fills in only the parts for the engine and the output. */
 void dta_client_account(const struct dta_client *c, struct dta_translate_account *a);
 /* Sends the account to the store server. */
 void dta_client_notify(struct dta_client *c, const struct dta_translate_account *a);
-/* Whether the session is open; and sending of a message in it, which takes over the reference. */
+/*
+ * Whether the session is open. dta_client_tell() sends a message in it and takes over the
+ * reference.
+ */
 bool dta_client_welcomed(const struct dta_client *c);
 void dta_client_tell(struct dta_client *c, json_t *message);
 

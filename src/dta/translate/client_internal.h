@@ -10,7 +10,7 @@
 #define CLIENT_OBJECTS_MAX    4096u
 #define CLIENT_STORES_MAX     1024u
 #define CLIENT_BACKOFF_MIN_NS 50000000ull
-/* stores with pending immediates; those of further stores are sent immediately */
+/* number of stores with pending immediates; further stores send theirs immediately */
 #define CLIENT_IMMEDIATES 64u
 
 struct dta_client_object {
@@ -35,19 +35,19 @@ struct dta_client {
 	struct sockaddr_storage address;
 	socklen_t address_bytes;
 	char host[256];
-	/* the connection */
+	/* connection */
 	int fd; /* socket while connecting */
 	bool connecting, welcome, ready, up;
 	struct dta_control_line *line;
 	uint64_t backoff_ns, retry_ns, begun_ns, offered_ns;
 	uint32_t session, lane;
 	uint16_t port;
-	/* the store server's instance; the instance that `out` connects to */
+	/* instance of the store server; instance that `out` connects to */
 	uint64_t instance, out_instance;
 	char said[160];
 	/* stores and output */
 	struct dta_engine *engine;
-	/* the output, also used by the engine; NULL without a session, except for shm */
+	/* the output, which the engine uses as well; NULL without a session, except for shm */
 	struct dta_output *out;
 	struct dta_output_stats before; /* sum of the statistics of earlier outputs */
 	struct dta_client_object *object[CLIENT_OBJECTS_MAX];
@@ -56,7 +56,7 @@ struct dta_client {
 	uint32_t objects, stores, rotations;
 	uint64_t tenant[UINT16_MAX / 64 + 1]; /* bitmap of the tenants announced in this session */
 	uint64_t down;			      /* number of reports that arrived while not ready */
-	/* shm: immediates not sent yet */
+	/* shm: immediates not yet sent */
 	struct {
 		uint32_t number;
 		uint64_t count;
@@ -64,9 +64,12 @@ struct dta_client {
 	uint32_t immediates;
 };
 
-/* Opens the output for mappings if it is not open yet. */
+/* Opens the output for mappings if it is not open. */
 struct dta_output *dta_client_output_shm(struct dta_client *c);
-/* Opens the output of a session, using its welcome. Returns NULL or the reason for failure. */
+/*
+ * Opens a session's output, using its welcome message. Returns NULL on success, or the reason for
+ * failure.
+ */
 const char *dta_client_output_open(struct dta_client *c);
 void dta_client_output_close(struct dta_client *c);
 void dta_client_output_drive(struct dta_client *c, uint64_t now_ns);
@@ -80,19 +83,19 @@ void dta_client_output_stats(const struct dta_client *c, struct dta_output_stats
 void dta_client_send(struct dta_client *c, json_t *message);
 
 /*
- * client_stores.c: process messages of the store server. They return NULL, or why the session must
- * end.
+ * client_stores.c: process messages from the store server. Return NULL, or the reason why the
+ * session must end.
  */
 const char *dta_client_add_object(struct dta_client *c, const json_t *message, int fd);
 const char *dta_client_add_store(struct dta_client *c, const json_t *message);
 const char *dta_client_rotate(struct dta_client *c, const json_t *message);
-/* Called when all stores are announced: removes those left from the previous session. */
+/* Called when all stores are announced; removes stores left from the previous session. */
 void dta_client_stores_ready(struct dta_client *c);
-/* Sends "rotated" for rotations for which all earlier operations are complete. */
+/* Sends "rotated" for each rotation whose preceding operations are all complete. */
 void dta_client_confirm_rotations(struct dta_client *c);
 /* Whether pages of an object are lost because another process truncated its file. */
 bool dta_client_taken_away(const struct dta_client *c);
-/* Frees objects without a store. */
+/* Frees objects that no store uses. */
 void dta_client_sweep(struct dta_client *c);
 
 #endif

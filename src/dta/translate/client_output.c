@@ -22,7 +22,10 @@ static void send_immediate(struct dta_client *c, uint32_t i)
 				       -1);
 }
 
-/* shm has no completions: sends the number over the control channel; repeated ones are merged. */
+/*
+ * shm has no completions, so this sends the number over the control channel. Repeated numbers are
+ * merged.
+ */
 static void note_immediate(void *arg, uint32_t number)
 {
 	struct dta_client *c = arg;
@@ -48,7 +51,7 @@ struct dta_output *dta_client_output_shm(struct dta_client *c)
 
 /*
  * raw: offers a new queue pair to the store server. Only one offer may be open, because answers
- * don't name the offer.
+ * don't identify the offer.
  */
 static void offer_queue(struct dta_client *c)
 {
@@ -59,7 +62,9 @@ static void offer_queue(struct dta_client *c)
 		dta_control_line_write(c->line, dta_roce_end_json(&ours), -1);
 }
 
-/* Connects to the port of the welcome; the instance is the proof of admission. */
+/*
+ * Connects to the port given in the welcome. The instance proves that this translator was admitted.
+ */
 static struct dta_output *open_verbs(struct dta_client *c)
 {
 	struct dta_output_verbs_opts o = c->opts.verbs;
@@ -76,8 +81,8 @@ const char *dta_client_output_open(struct dta_client *c)
 	if (c->opts.output == DTA_CLIENT_SHM)
 		return NULL;
 	/*
-	 * A raw output stays open and repeats operations over the next queue pair; but not with
-	 * another store server, where addresses and rkeys may refer to other memory.
+	 * A raw output stays open and repeats operations over the next queue pair. This is not
+	 * possible with another store server, where addresses and rkeys may refer to other memory.
 	 */
 	if (c->out && c->out_instance != c->instance && !c->opts.raw.file)
 		dta_client_output_close(c);
@@ -99,7 +104,7 @@ void dta_client_output_drive(struct dta_client *c, uint64_t now)
 	const enum dta_output_state state = c->out->ops->drive(c->out, now);
 
 	c->up = state == DTA_OUTPUT_UP;
-	/* Not before the welcome, which makes an offer as well. */
+	/* Not before the welcome, because handling it makes an offer as well. */
 	if (state == DTA_OUTPUT_DOWN && c->opts.output == DTA_CLIENT_RAW && c->line && c->welcome &&
 	    now > c->offered_ns + OFFER_NS)
 		offer_queue(c);

@@ -34,7 +34,7 @@ static void drop_object(struct dta_client *c, uint32_t i)
 	c->object[i] = c->object[--c->objects];
 }
 
-/* Frees objects without a store, except objects of this session that no store has used yet. */
+/* Frees objects that no store uses, except objects of this session that no store has used yet. */
 void dta_client_sweep(struct dta_client *c)
 {
 	for (uint32_t i = c->objects; i-- > 0;) {
@@ -65,7 +65,7 @@ const char *dta_client_add_object(struct dta_client *c, const json_t *m, int fd)
 
 	if (number < 0 || number > UINT32_MAX || bytes < 4096 ||
 	    (uint64_t)bytes > SL_STORE_SIZE_MAX)
-		return "an object with an invalid number or size";
+		return "object with an invalid number or size";
 	if (find_object(c, (uint32_t)number))
 		return "a duplicate object number";
 	if (c->objects == CLIENT_OBJECTS_MAX)
@@ -81,21 +81,21 @@ const char *dta_client_add_object(struct dta_client *c, const json_t *m, int fd)
 	if (c->opts.output == DTA_CLIENT_SHM) {
 		if (fd < 0 || fstat(fd, &st) || st.st_size < bytes) {
 			free(o);
-			return "an object without a descriptor, or shorter than announced";
+			return "object without a descriptor, or shorter than announced";
 		}
 		o->o.map = dta_store_map(fd, (uint64_t)bytes, true);
 		if (o->o.map == MAP_FAILED || dta_guard_add(o->o.map, o->o.bytes, fd, -1)) {
 			if (o->o.map != MAP_FAILED)
 				munmap(o->o.map, o->o.bytes);
 			free(o);
-			return "an object that cannot be mapped";
+			return "object that cannot be mapped";
 		}
 	}
 	c->object[c->objects++] = o;
 	return NULL;
 }
 
-/* Returns the next block of each list. NULL with *why NULL if the message has none. */
+/* Returns the next block of each list. Returns NULL, with *why NULL, if the message has none. */
 static uint64_t *next_blocks(const json_t *m, uint32_t lists, const char **why)
 {
 	const json_t *all = json_object_get(m, "next");
@@ -105,7 +105,7 @@ static uint64_t *next_blocks(const json_t *m, uint32_t lists, const char **why)
 	if (!all)
 		return NULL;
 	if (json_array_size(all) != lists) {
-		*why = "a store whose next blocks do not match its lists";
+		*why = "store whose next blocks do not match its lists";
 		return NULL;
 	}
 	next = calloc(lists, sizeof(*next));
@@ -144,21 +144,21 @@ const char *dta_client_add_store(struct dta_client *c, const json_t *m)
 	if (number >= 0 && number <= UINT32_MAX)
 		o = find_object(c, (uint32_t)number);
 	if (!o)
-		return "a store in an unknown object";
+		return "store in an unknown object";
 	if (!hex || base_unhex(&config, hex, sizeof(config)) || epoch < 0)
-		return "a store without configuration";
+		return "store without configuration";
 	if (dta_store_config_check(&config, c->said, sizeof(c->said)))
 		return c->said;
 	if (dta_store_object_bytes(&config) > o->o.bytes)
-		return "a store that is larger than its object";
+		return "store that is larger than its object";
 	/*
-	 * Lanes matter only to these kinds; in other stores all translators write to the same
+	 * Lanes matter only to these kinds. In other stores all translators write to the same
 	 * units.
 	 */
 	if (config.kind == SL_STORE_APPEND || config.kind == SL_STORE_SKETCH)
 		lane = c->lane;
 	if (lane >= config.lanes)
-		return "a lane beyond the store's lanes";
+		return "lane beyond the store's lanes";
 	s = known_store(c, config.tenant, config.id);
 	if (!s && c->stores == CLIENT_STORES_MAX)
 		return "too many stores";
@@ -168,8 +168,8 @@ const char *dta_client_add_store(struct dta_client *c, const json_t *m)
 	err = dta_engine_store(c->engine, &config, &o->o, lane, (uint64_t)epoch, next);
 	free(next);
 	if (err)
-		return err == -ENOMEM ? "no memory for a store"
-				      : "a store that does not fit its object";
+		return err == -ENOMEM ? "out of memory for a store"
+				      : "store that does not fit its object";
 	if (!s) {
 		s = &c->store[c->stores++];
 		s->tenant = config.tenant;
@@ -197,7 +197,7 @@ void dta_client_stores_ready(struct dta_client *c)
 		  c->opts.collector, c->stores, c->lane);
 }
 
-/* ---- rotation: earlier operations must complete before it is confirmed ---- */
+/* ---- rotation: confirmed only after earlier operations are complete ---- */
 
 static uint64_t settled_operations(const struct dta_client *c)
 {
@@ -217,7 +217,10 @@ const char *dta_client_rotate(struct dta_client *c, const json_t *m)
 		return "an invalid rotation";
 	if (c->rotations == CLIENT_STORES_MAX)
 		return "too many rotations at once";
-	/* An unknown store has no pending operations, so its rotation is confirmed as well. */
+	/*
+	 * A store that is not known has no pending operations, so its rotation is confirmed as
+	 * well.
+	 */
 	dta_engine_rotate(c->engine, (uint16_t)tenant, (uint16_t)store, (uint64_t)epoch);
 	c->out->ops->flush(c->out);
 	r = &c->rotation[c->rotations++];

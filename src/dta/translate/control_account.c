@@ -133,7 +133,10 @@ json_t *dta_account_json(const struct dta_translate_account *a)
 				     strnlen(a->output.last_error, sizeof(a->output.last_error))));
 	whole &= !json_object_set_new(all, "refused", refused);
 	whole &= !json_object_set_new(all, "loss", part_json(loss, &a->loss));
-	/* Only kinds with a datagram, since most translators have no such input. */
+	/*
+	 * Include only kinds with at least one datagram, because most translators have no such
+	 * input.
+	 */
 	for (int d = 0; d < DTA_DEVICES; d++)
 		if (a->device[d].decoder.datagrams)
 			whole &= !json_object_set_new(devices, dta_device_name((enum dta_device)d),
@@ -170,7 +173,10 @@ void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
 			       &a->device[d]);
 	if (error)
 		strncpy(a->output.last_error, error, sizeof(a->output.last_error) - 1);
-	/* Untrusted text, possibly truncated within a character: keep only printable ASCII. */
+	/*
+	 * The text is untrusted and possibly truncated within a character, so keep only printable
+	 * ASCII.
+	 */
 	for (char *s = a->output.last_error; *s; s++)
 		*s = *s < ' ' || *s > '~' ? '?' : *s;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * control_line.c - messages of the control channel, one per line of a stream socket, with file
- * descriptors or over TLS.
+ * control_line.c - control channel messages, one per line of a stream socket, with file descriptors
+ * or over TLS.
  */
 #include "dta/translate/control.h"
 
@@ -18,11 +18,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define QUEUE_MAX  (8u << 20) /* unread bytes that a peer may accumulate */
-#define FDS_MAX	   16	      /* descriptors of incomplete messages */
-#define TLS_RECORD 0x16	      /* first byte of a TLS record; never that of a JSON object */
+#define QUEUE_MAX  (8u << 20) /* maximum number of queued bytes that a peer has not read */
+#define FDS_MAX	   16	      /* maximum number of descriptors of incomplete messages */
+#define TLS_RECORD 0x16	      /* first byte of a TLS record; a JSON object never starts with it */
 
-/* A queued message; a descriptor, if any, is sent with its first byte. */
+/* A queued message; its descriptor, if any, is sent with its first byte. */
 struct waiting {
 	struct waiting *next;
 	size_t bytes, sent;
@@ -33,10 +33,10 @@ struct waiting {
 struct dta_control_line {
 	int fd;
 	size_t limit;
-	struct dta_control_tls *tls; /* NULL: no TLS */
-	bool begun;		     /* the first byte has arrived, without TLS */
+	struct dta_control_tls *tls; /* NULL means no TLS */
+	bool begun;		     /* the first byte has arrived, and it is not TLS */
 	char *in;
-	size_t used, room, looked; /* looked: the bytes before it contain no newline */
+	size_t used, room, looked; /* looked: the bytes before this position contain no newline */
 	uint64_t offset;	   /* position of in[0] in the stream */
 	struct {
 		uint64_t at;
@@ -130,7 +130,7 @@ void dta_control_why(const json_t *message, char *to, size_t bytes)
 /*
  * The kernel may join data with a descriptor to earlier data, but not to later data
  * (unix_stream_read_generic()). Each message is sent separately, so the descriptor belongs to the
- * message of the last byte.
+ * message that contains the last byte.
  */
 static void take_fds(struct dta_control_line *l, const struct base_fds *fds)
 {
@@ -161,7 +161,7 @@ static ssize_t receive_tls(struct dta_control_line *l)
 
 	if (err != -EPROTONOSUPPORT)
 		return err ? err : dta_control_tls_read(l->tls, l->in + l->used, l->room - l->used);
-	dta_control_tls_free(l->tls); /* continue without TLS to send the peer an error */
+	dta_control_tls_free(l->tls); /* continue without TLS to send an error to the peer */
 	l->tls = NULL;
 	return err;
 }
@@ -191,7 +191,10 @@ static bool fill_buffer(struct dta_control_line *l)
 	return n > 0;
 }
 
-/* Returns the length of the first message including its newline; 0: incomplete; or -EMSGSIZE. */
+/*
+ * Returns the length of the first message including its newline, 0 if it is incomplete, or
+ * -EMSGSIZE.
+ */
 static ssize_t first_message(struct dta_control_line *l)
 {
 	const char *end = l->used > l->looked ? memchr(l->in + l->looked, '\n', l->used - l->looked)
@@ -203,7 +206,7 @@ static ssize_t first_message(struct dta_control_line *l)
 	return l->used >= l->limit ? -EMSGSIZE : 0;
 }
 
-/* Removes the first message, of that many bytes, from the buffer and parses it. */
+/* Removes the first message, which has this length, from the buffer and parses it. */
 static json_t *take_message(struct dta_control_line *l, size_t bytes, int *passed)
 {
 	json_t *j = base_json_read(l->in, bytes - 1, NULL);

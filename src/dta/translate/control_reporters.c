@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* control_reporters.c - converts the inventory of reporters to JSON, and checks one from a peer */
+/*
+ * control_reporters.c - converts the list of reporters to JSON, and checks a list received from a
+ * peer
+ */
 #include <arpa/inet.h>
 #include <math.h>
 

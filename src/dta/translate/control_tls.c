@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* control_tls.c - TLS 1.3 with a pre-shared key for a control channel, by GnuTLS */
+/* control_tls.c - TLS 1.3 with a pre-shared key for a control channel, using GnuTLS */
 #include "dta/translate/control_tls.h"
 
 #include <errno.h>
@@ -15,14 +15,15 @@
 #define PURPOSE	 "sidelight dta control 3"
 #define KEY	 32u
 /*
- * Pre-shared key with ephemeral key exchange, and only ciphers with SHA-256, the hash of the key.
+ * Pre-shared key with ephemeral key exchange, and only ciphers with SHA-256, the hash used for the
+ * key.
  */
 #define PRIORITY                                                                                 \
 	"NONE:+VERS-TLS1.3:+AES-128-GCM:+CHACHA20-POLY1305:+AEAD:+MAC-ALL:+SIGN-ALL:+COMP-NULL:" \
 	"+ECDHE-PSK:+GROUP-X25519:+GROUP-SECP256R1"
 /*
  * Larger than any handshake with the allowed ciphers and groups. GnuTLS checks its own limit only
- * after a message is complete, and a stranger's hello may claim to have 16 MiB.
+ * after a message is complete, and a hello from a stranger may claim to have 16 MiB.
  */
 #define HANDSHAKE_MAX 4096u
 
@@ -34,7 +35,7 @@ struct dta_control_tls {
 	uint8_t key[KEY];
 	size_t pulled; /* bytes read during the handshake */
 	bool done;
-	/* reason why no more data will come, or 0; GnuTLS forgets an end within a record */
+	/* reason why no more data will come, or 0; GnuTLS forgets an end of file within a record */
 	int over;
 };
 
@@ -137,7 +138,10 @@ void dta_control_tls_free(struct dta_control_tls *t)
 	free(t);
 }
 
-/* Handles errors that don't depend on the peer's identity: socket errors and non-fatal alerts. */
+/*
+ * Handles errors that don't depend on the peer's identity, such as socket errors and non-fatal
+ * alerts.
+ */
 static int general_error(const struct dta_control_tls *t, ssize_t err)
 {
 	if (t->over)
@@ -170,8 +174,8 @@ int dta_control_tls_handshake(struct dta_control_tls *t)
 		return general_error(t, err);
 	gnutls_alert_send_appropriate(t->session, err);
 	/*
-	 * A server detects a wrong binder. A client receives an alert, or no key is selected at
-	 * all.
+	 * A server detects a wrong binder. A client receives an alert, or the server selects no
+	 * key.
 	 */
 	return t->client || err == GNUTLS_E_RECEIVED_ILLEGAL_PARAMETER ? -EACCES : -EPROTO;
 }

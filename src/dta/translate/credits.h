@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * credits.h - the number of reports that a reporter may have in flight: unlimited until a worker's
- * sockets overflow, then halved on each overflow down to DTA_CREDITS_MIN, and doubled after each
- * 0.1 s without overflow. Pure; single-threaded.
+ * credits.h - the number of reports that a reporter may have in flight. It is unlimited until a
+ * worker's sockets overflow; then it is halved on each overflow, down to DTA_CREDITS_MIN, and
+ * doubled after each 0.1 s without overflow. Pure functions; single-threaded.
  */
 #ifndef SL_DTA_TRANSLATE_CREDITS_H
 #define SL_DTA_TRANSLATE_CREDITS_H
@@ -13,13 +13,13 @@
 #define DTA_CREDITS_ANY	  ~0u
 #define DTA_CREDITS_FIRST 2048u /* half of the window, so that reports in flight can't be late */
 #define DTA_CREDITS_MIN	  64u
-/* Minimum time between cuts, so that reporters can react. */
+/* Minimum time between cuts, so that reporters have time to react. */
 #define DTA_CREDITS_LESS_NS 10000000ull
 #define DTA_CREDITS_MORE_NS 100000000ull
 
 struct dta_credits { /* initially zero */
 	uint64_t drops, changed_ns;
-	uint32_t limit; /* 0: unlimited */
+	uint32_t limit; /* 0 means unlimited */
 };
 
 /* drops: total drops of the sockets. Returns true if credits were cut. */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* device.c - inputs of devices: a decoder and a batch of reports per input */
+/* device.c - device inputs: a decoder and a batch of reports per input */
 #include "dta/translate/internal.h"
 
 #include <errno.h>
 
 /*
- * Reports of devices have no reporter number. It only serves to distinguish the reporters of a
- * sketch, and mappings write no sketches. The field "exporter" names a device.
+ * Reports from devices have no reporter number. It would only serve to distinguish the reporters of
+ * a sketch, and mappings don't write sketches. The field "exporter" identifies a device.
  */
 static void give_block(void *arg, const struct dta_block *b)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gap_file.c - the file of reports that collectors missed (gap_file.h) */
+/* gap_file.c - the gap file, which counts the reports that collectors missed (gap_file.h) */
 #include "dta/translate/gap_file.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct dta_gap_file {
 	uint32_t workers;
 	struct gap_page *page;
 	/*
-	 * Gaps of workers that no longer exist and of collectors that moved; merged by
+	 * Gaps of workers that no longer exist and of collectors whose position changed; merged by
 	 * dta_gap_file_take().
 	 */
 	struct gap_page before;
@@ -61,10 +61,10 @@ struct dta_gap_file *dta_gap_file_open(const char *path, uint32_t workers, char 
 		return fail_open(f, path, base_open_locked_error(f->fd), error, error_bytes);
 	bytes = lseek(f->fd, 0, SEEK_END);
 	if (bytes && bytes != (off_t)sizeof(*f->page))
-		return fail_open(f, path, "is not a file of gaps", error, error_bytes);
+		return fail_open(f, path, "is not a gap file", error, error_bytes);
 	/*
-	 * Allocate the whole file, because on a full disk a write to the mapping would raise
-	 * SIGBUS.
+	 * Allocate the whole file, because a write to the mapping would raise SIGBUS on a full
+	 * disk.
 	 */
 	err = posix_fallocate(f->fd, 0, sizeof(*f->page));
 	if (err)
@@ -76,7 +76,7 @@ struct dta_gap_file *dta_gap_file_open(const char *path, uint32_t workers, char 
 	if (bytes && f->page->magic != MAGIC) {
 		dta_guard_remove(f->page);
 		munmap(f->page, sizeof(*f->page));
-		return fail_open(f, path, "is not a file of gaps", error, error_bytes);
+		return fail_open(f, path, "is not a gap file", error, error_bytes);
 	}
 	f->page->magic = MAGIC;
 	f->before = *f->page;
@@ -87,7 +87,7 @@ static void merge_gap(struct dta_translate_gap *to, const struct dta_translate_g
 		      uint64_t now)
 {
 	/*
-	 * The clock was set back or the file is from another machine: a gap can't start in the
+	 * The clock was set back, or the file is from another machine: a gap can't start in the
 	 * future.
 	 */
 	const uint64_t began = BASE_MIN(from->from_ns, now);
@@ -103,7 +103,7 @@ struct dta_translate_gap *dta_gap_file_take(struct dta_gap_file *f, uint32_t wor
 	const uint64_t now = base_realtime_ns();
 	uint32_t i;
 
-	/* The remaining workers take over the gaps of those that no longer exist. */
+	/* The remaining workers take over the gaps of workers that no longer exist. */
 	for (uint32_t w = worker; w < WORKERS_MAX; w += f->workers)
 		memset(f->page->gap[w], 0, sizeof(f->page->gap[w]));
 	for (i = 0; i < n; i++)
@@ -120,7 +120,7 @@ struct dta_translate_gap *dta_gap_file_take(struct dta_gap_file *f, uint32_t wor
 			else
 				base_logf(BASE_WARN, "translate",
 					  "a collector that missed %llu reports is no longer "
-					  "listed and will not be told",
+					  "listed and will not be notified",
 					  (unsigned long long)old->reports);
 		}
 	return mine;

@@ -14,8 +14,8 @@
 #define HELD_MAX  1024u /* pending acknowledgements; beyond that, reporters must ask again */
 
 /*
- * An input; answers are sent through the input that received the packet. decoder: for packets of
- * devices; otherwise NULL.
+ * An input. Answers are sent through the input that received the packet. decoder: for device
+ * packets, otherwise NULL.
  */
 struct dta_source {
 	struct dta_input *in;
@@ -28,8 +28,8 @@ struct dta_source {
 };
 
 /*
- * Acknowledgements held back until their reports are in memory, so that killing the translator
- * loses no report that its reporter has already released.
+ * Acknowledgements held back until their reports are in memory, so that no report is lost if the
+ * translator is killed after its reporter released it.
  */
 struct dta_translate_held {
 	uint32_t count;
@@ -44,7 +44,7 @@ struct dta_worker {
 	char name[64];
 	struct dta_source source[DTA_TRANSLATE_INPUTS];
 	uint32_t sources;
-	/* reporters of all inputs; legacy: those that use form B, or NULL */
+	/* reporters of all inputs; legacy: reporters that use form B, or NULL */
 	struct dta_loss *loss, *legacy;
 	uint64_t translator; /* hash of the translator's name, as used in packets */
 	uint32_t signer; /* number of the key that signed the current packet (dta_auth_check()) */
@@ -56,7 +56,7 @@ struct dta_worker {
 	struct dta_translate_account account; /* excludes engines, outputs and windows */
 	uint64_t looked_ns, told_ns, busy_ns;
 	atomic_bool ready;
-	uint64_t turns; /* iterations of the worker's loop; relaxed */
+	uint64_t turns; /* number of iterations of the worker's loop; relaxed */
 	uint64_t up;	/* bit i: collector i is ready */
 	/* received datagrams; those in [at, came) are not processed yet */
 	struct dta_datagram datagram[DTA_BATCH];
@@ -64,10 +64,10 @@ struct dta_worker {
 	struct dta_packet packet;
 	uint64_t fresh[DTA_LOSS_FRESH_WORDS];
 	uint8_t *gathered; /* buffer for items of the same collector */
-	/* acknowledgements that wait for marks, and those collected since then */
+	/* acknowledgements waiting for marks, and those collected since */
 	struct dta_translate_held *held[2];
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
-	uint64_t lost[DTA_HASH_RING_MEMBERS_MAX]; /* last values of dta_client_lost() */
+	uint64_t lost[DTA_HASH_RING_MEMBERS_MAX]; /* previous values of dta_client_lost() */
 	uint64_t losers; /* bitmap of collectors that lost writes recently */
 	/* one gap per collector; points into the gap file, or to own_gap */
 	struct dta_translate_gap *gap;
@@ -75,11 +75,11 @@ struct dta_worker {
 	uint64_t now; /* arrival time of the datagrams that device.c processes */
 };
 
-/* replicas.c: returns the first members on the ring among those in up. */
+/* replicas.c: returns the first members on the ring that are in up. */
 uint64_t dta_worker_members(const struct dta_worker *w, uint64_t hash, uint64_t up);
 /* Counts a report for each of its members that is down. */
 void dta_worker_missed(struct dta_worker *w, uint64_t hash);
-/* Starts gaps and reports those that ended. Called after w->up changed. */
+/* Starts gaps, and announces gaps that have ended. Called after w->up changed. */
 void dta_worker_gaps(struct dta_worker *w, uint64_t was_up);
 /* Returns true if reports may be lost, in which case pending acknowledgements must be withdrawn. */
 bool dta_worker_lost(struct dta_worker *w);
@@ -90,7 +90,7 @@ void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
 
 /* ---- device.c: datagrams of devices ---- */
 
-/* Sets up a source for the kind of input that the worker's options give. Returns 0 or -ENOMEM. */
+/* Sets up a source for the kind of input given in the worker's options. Returns 0 or -ENOMEM. */
 int dta_worker_device_open(struct dta_worker *w, uint32_t source);
 void dta_worker_device_close(struct dta_source *s);
 void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct dta_datagram *d,
@@ -99,7 +99,10 @@ void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct 
 void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now);
 void dta_worker_device_account(const struct dta_worker *w, struct dta_translate_account *a);
 
-/* Packets dropped for lack of room: by the kernel, at all inputs; and between workers. */
+/*
+ * Returns the number of packets dropped for lack of room, by the kernel at all inputs and between
+ * workers.
+ */
 uint64_t dta_worker_drops(const struct dta_worker *w);
 /* Sends each collector its account. */
 void dta_worker_notify(struct dta_worker *w);

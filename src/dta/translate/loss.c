@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * loss.c - a table of reporters, each with its newest sequence number, a bitmap of the window
- * behind it, and a sorted list of gaps. A report in the window has arrived (its bit is set), is
- * missing (in a gap), or is neither: then it is lost or was never expected.
+ * behind that number, and a sorted list of gaps. A report in the window has arrived (its bit is
+ * set) or is missing (it is in a gap). If neither is true, it is lost or was never expected.
  */
 #include "dta/translate/loss_internal.h"
 
@@ -16,8 +16,8 @@
 #include "dta/engine/output.h"
 #include "dta/store/hash.h"
 
-#define INCARNATIONS_MAX 4u /* incarnations of one number that have a window */
-/* how long packets of an earlier incarnation may still arrive */
+#define INCARNATIONS_MAX 4u /* maximum number of incarnations with a window per reporter number */
+/* time during which packets of an earlier incarnation may still arrive */
 #define STRAGGLE_NS 1000000000ull
 #define FAR_NS	    5000000000ull /* maximum time between two packets that confirm a jump */
 /* maximum number of reports between the two packets that confirm a jump */
@@ -30,7 +30,7 @@ static struct dta_loss_table *table_of(struct dta_loss *l, const struct dta_loss
 	return &l->table[r->authenticated];
 }
 
-/* Returns the link to the key's group, or to the end of its chain. */
+/* Returns the link to the key's group, or to the end of its hash chain. */
 static struct dta_loss_group **find_group(const struct dta_loss *l, const struct dta_loss_key *key,
 					  bool authenticated, struct in6_addr *id, uint64_t *hash)
 {
@@ -46,7 +46,7 @@ static struct dta_loss_group **find_group(const struct dta_loss *l, const struct
 	return at;
 }
 
-/* Counts one more reporter in the key's group. Returns NULL if the group has no share left. */
+/* Adds a reporter to the key's group. Returns NULL if the group has used up its share. */
 static struct dta_loss_group *join_group(struct dta_loss *l, const struct dta_loss_key *key,
 					 bool authenticated)
 {
@@ -114,7 +114,7 @@ struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 		l->table[i].group = calloc(l->buckets, sizeof(struct dta_loss_group *));
 	if (!l->bucket || !l->table[0].group || !l->table[1].group)
 		goto fail;
-	/* A known seed would allow an attacker to choose colliding numbers. */
+	/* If an attacker knew the seed, it could choose colliding numbers. */
 	if (getrandom(&l->seed, sizeof(l->seed), GRND_NONBLOCK) != sizeof(l->seed))
 		l->seed = (uintptr_t)l * 0x9e3779b97f4a7c15ull;
 	return l;
@@ -190,8 +190,8 @@ static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
 /* ---- reporters ---- */
 
 /*
- * Sets up the window for the first packet of an incarnation. Reports before it are missing if they
- * are fewer than a window. Otherwise another translator received them; any that the reporter sends
+ * Sets up the window for the first packet of an incarnation. Reports before that packet are missing
+ * if they fit in a window. Otherwise another translator received them; any that the reporter sends
  * again are accepted.
  */
 static void begin_incarnation(struct dta_loss *l, struct dta_loss_reporter *r,
@@ -226,7 +226,7 @@ static uint64_t hash_of(const struct dta_loss *l, const struct dta_loss_key *key
 	return XXH3_64bits_withSeed(&id, sizeof(id), l->seed);
 }
 
-/* Returns the first reporter in the chain, from r on, with this number and any incarnation. */
+/* Returns the first reporter in the chain, starting at r, with this number and any incarnation. */
 static struct dta_loss_reporter *same_number(struct dta_loss_reporter *r, uint64_t hash,
 					     const struct dta_loss_key *key, bool authenticated)
 {
@@ -252,7 +252,8 @@ static struct dta_loss_reporter *next_of_number(const struct dta_loss_reporter *
 }
 
 /*
- * Whether the reporter's last window is only being replaced, so that its worker keeps the reporter.
+ * Whether the reporter's last window is only being replaced, so that the reporter stays with its
+ * worker.
  */
 static bool is_restarting(const struct dta_loss *l, const struct dta_loss_reporter *r)
 {
@@ -298,7 +299,7 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	struct dta_loss_group *group = join_group(l, key, authenticated);
 	struct dta_loss_reporter *r;
 
-	/* Remove silent reporters to free a share, whichever group they belong to. */
+	/* Remove silent reporters to free a share, regardless of their group. */
 	while (!group && t->oldest && now_ns - t->oldest->seen_ns >= l->o.forget_ns) {
 		remove_reporter(l, t->oldest);
 		group = join_group(l, key, authenticated);
@@ -327,9 +328,9 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 }
 
 /*
- * Whether a is replaced before b. Incarnations that live are replaced last. Otherwise the one that
- * has been silent for longer is replaced if the silence is long enough, else the youngest, so that
- * many simultaneous new incarnations replace each other and not the original one.
+ * Whether a is replaced before b. Live incarnations are replaced last. Among the others, the one
+ * that has been silent longest is replaced if its silence is long enough, otherwise the youngest,
+ * so that many simultaneous new incarnations replace each other and not the original.
  */
 static bool goes_before(const struct dta_loss_reporter *a, const struct dta_loss_reporter *b,
 			uint64_t now_ns)
@@ -341,7 +342,7 @@ static bool goes_before(const struct dta_loss_reporter *a, const struct dta_loss
 	return a->birth > b->birth;
 }
 
-/* Returns the incarnation of this number to be replaced. NULL: the number has none. */
+/* Returns the incarnation of this number to be replaced, or NULL if the number has none. */
 static struct dta_loss_reporter *to_replace(const struct dta_loss *l,
 					    const struct dta_loss_key *key, bool authenticated,
 					    uint64_t hash, uint64_t now_ns)
@@ -369,8 +370,8 @@ static struct dta_loss_reporter *restart_reporter(struct dta_loss *l,
 	*late = false;
 	for (o = first_of_number(l, key, authenticated, hash); o; o = next_of_number(o)) {
 		/*
-		 * Incarnations more than forget_ns apart can't be compared; auth.h then checks the
-		 * time.
+		 * Incarnations more than forget_ns apart can't be compared; auth.h checks their
+		 * time instead.
 		 */
 		if (authenticated && now_ns - o->seen_ns < l->o.forget_ns &&
 		    (int32_t)(h->incarnation - o->incarnation) < 0) {
@@ -383,7 +384,7 @@ static struct dta_loss_reporter *restart_reporter(struct dta_loss *l,
 	if (others == INCARNATIONS_MAX)
 		remove_reporter(l, to_replace(l, key, authenticated, hash, now_ns));
 	r = add_reporter(l, key, h, bits, hash, now_ns);
-	/* Without a free share, replace an incarnation of the same number. */
+	/* If no share is free, replace an incarnation of the same number. */
 	old = !r && others < INCARNATIONS_MAX ? to_replace(l, key, authenticated, hash, now_ns)
 					      : NULL;
 	if (old) {
@@ -408,12 +409,12 @@ static struct dta_loss_reporter *restart_reporter(struct dta_loss *l,
 	return r;
 }
 
-/* Whether a packet is a straggler of an incarnation that a later one has succeeded. */
+/* Whether a packet is a straggler from an incarnation that a later one has replaced. */
 static bool is_straggler(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
 {
 	if (!r->contested || r->lives)
 		return false;
-	/* Count from the first contest, so that further incarnations don't prolong the time. */
+	/* Count from the first contest, so that further incarnations don't extend the time. */
 	if (now_ns - r->contested_ns < STRAGGLE_NS)
 		return true;
 	r->lives = true;
@@ -432,7 +433,7 @@ static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
 	r->acknowledge = false;
 	memset(r->map, 0, l->o.window / 8);
 	dta_loss_order_free(l, r); /* recorded reports may be lost */
-	dta_loss_hole(r);	   /* reports sent again keep their order */
+	dta_loss_hole(r);	   /* reports that are sent again keep their order */
 }
 
 void dta_loss_reset(struct dta_loss *l)
@@ -460,8 +461,8 @@ static uint32_t old_reports(struct dta_loss *l, struct dta_loss_reporter *r, uin
 		} else {
 			if (dta_loss_behind(r, at) > r->reach)
 				/*
-				 * older than the reports expected so far, so expected only from now
-				 * on
+				 * older than the reports expected so far, so it becomes expected
+				 * only now
 				 */
 				r->s.expected++;
 			else
@@ -477,7 +478,7 @@ static uint32_t old_reports(struct dta_loss *l, struct dta_loss_reporter *r, uin
 }
 
 /*
- * Records n reports from sequence on, which is at or ahead of top. counted: they are already
+ * Records n reports starting at sequence, which is at or ahead of top. counted: they are already
  * included in arrived.
  */
 static void new_reports(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t sequence,
@@ -495,7 +496,9 @@ static void new_reports(struct dta_loss *l, struct dta_loss_reporter *r, uint32_
 
 enum loss_place { NEAR, FAR_TAKEN, FAR_LATE };
 
-/* Moves the window to a confirmed jump. The first packet of a jump forward was already accepted. */
+/*
+ * Moves the window to a confirmed jump. The first packet after a jump forward was already accepted.
+ */
 static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool forward,
 			const struct dta_header *h, uint64_t now_ns)
 {
@@ -524,8 +527,8 @@ static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool fo
 }
 
 /*
- * Merges an accepted jump into the window when the window, about to advance to `end`, comes near
- * it.
+ * Merges an accepted jump into the window when the window, which is about to advance to `end`,
+ * comes near it.
  */
 static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t end,
 		      uint64_t now_ns)
@@ -541,10 +544,7 @@ static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t 
 	r->far.count = 0;
 }
 
-/*
- * Checks a packet without authentication against jumps, so that no single packet can move the
- * window.
- */
+/* Checks an unauthenticated packet for jumps, so that no single packet can move the window. */
 static enum loss_place check_jump(struct dta_loss *l, struct dta_loss_reporter *r,
 				  const struct dta_header *h, uint64_t now_ns)
 {
@@ -662,7 +662,7 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		place = check_jump(l, r, h, now_ns);
 	if (place == FAR_TAKEN)
 		dta_loss_set_bits(fresh, 0, n, true);
-	if (place != NEAR) /* don't answer before the window follows */
+	if (place != NEAR) /* don't answer before the window has followed */
 		return place == FAR_TAKEN ? (int)n : 0;
 	ahead = dta_loss_modulo(r, h->sequence - r->top);
 	if (ahead >= half) { /* the packet begins behind top */
@@ -683,7 +683,7 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		r->key.port = key->port;
 		r->key.input = key->input;
 	}
-	/* A retransmission may use a newer key; a replayed packet must not redirect answers. */
+	/* A retransmission may use a newer key. A replayed packet must not redirect answers. */
 	if (taken || (r->key.port == key->port &&
 		      !memcmp(&r->key.address, &key->address, sizeof(key->address))))
 		r->key.signer = key->signer;
@@ -694,8 +694,8 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 /* ---- answers ---- */
 
 /*
- * Returns the length, up to limit, of the run of reports from sequence on that have all arrived
- * (there), or are all absent.
+ * Returns the length, up to limit, of the run of reports starting at sequence that have all arrived
+ * (if there is set) or are all absent.
  */
 static uint32_t run_length(const struct dta_loss *l, const struct dta_loss_reporter *r,
 			   uint32_t sequence, uint32_t limit, bool there)
@@ -715,7 +715,9 @@ static uint32_t run_length(const struct dta_loss *l, const struct dta_loss_repor
 	return limit;
 }
 
-/* Returns the first report that has not arrived and is still acceptable, even if given up. */
+/*
+ * Returns the first report that has not arrived and is still acceptable, even if it was given up.
+ */
 static uint32_t first_absent(const struct dta_loss *l, const struct dta_loss_reporter *r)
 {
 	uint32_t far = r->joined ? dta_loss_window_of(l, r) : r->reach,
@@ -744,7 +746,7 @@ static bool fill_nack(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t 
 {
 	uint32_t keep = 0;
 
-	for (uint32_t i = 0; i < r->gaps; i++) { /* give up gaps that were requested often enough */
+	for (uint32_t i = 0; i < r->gaps; i++) { /* give up gaps that were requested too often */
 		struct dta_loss_gap *g = &r->gap[i];
 
 		if (g->named >= l->o.nacks && g->due_ns <= now_ns)
@@ -771,7 +773,7 @@ static bool fill_nack(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t 
 	return a->ranges;
 }
 
-/* Lists the ranges that arrived after a->next. */
+/* Lists the ranges after a->next that have arrived. */
 static void ranges_behind(const struct dta_loss *l, const struct dta_loss_reporter *r,
 			  struct dta_answer *a)
 {

@@ -17,7 +17,7 @@ struct dta_loss_gap {
 };
 
 /*
- * Reporters with a common share: those of a tenant (with authentication) or of an address
+ * Reporters that share a quota: all reporters of a tenant (with authentication) or of an address
  * (without).
  */
 struct dta_loss_group {
@@ -27,7 +27,7 @@ struct dta_loss_group {
 	uint32_t held;
 };
 
-/* The table of reporters with authentication, or of those without. */
+/* The table of the reporters with authentication, or of those without. */
 struct dta_loss_table {
 	struct dta_loss_reporter *oldest, *youngest;
 	struct dta_loss_group **group; /* hash table with l->buckets entries */
@@ -38,11 +38,11 @@ struct dta_loss_table {
 struct dta_loss_far {
 	uint64_t since_ns;
 	uint64_t given_up;     /* reports given up by the last jump forward, in case it is undone */
-	uint32_t first, count; /* count 0: none */
+	uint32_t first, count; /* count 0 means none */
 };
 
 struct dta_loss_reporter {
-	/* address, port and input are those of the last packet with new reports */
+	/* address, port and input are taken from the last packet with new reports */
 	struct dta_loss_key key;
 	struct dta_loss_group *group;
 	struct dta_loss_reporter *chain;	   /* next reporter in the hash bucket */
@@ -56,9 +56,12 @@ struct dta_loss_reporter {
 	uint32_t top;	/* sequence number after the newest report */
 	uint32_t reach; /* number of expected reports behind top, at most the window */
 	uint32_t incarnation;
-	uint64_t birth;	   /* creation order, a serial number */
+	uint64_t birth;	   /* serial number in order of creation */
 	uint64_t since_ns; /* time of the first packet */
-	/* time of the last list that included it, and reports arrived by then */
+	/*
+	 * time of the last dta_loss_list() that included the reporter, and number of reports that
+	 * had arrived by then
+	 */
 	uint64_t listed_ns, listed;
 	uint64_t contested_ns; /* time at which contested was set */
 	uint64_t news_ns;      /* time of the last packet within the window */
@@ -69,11 +72,11 @@ struct dta_loss_reporter {
 	 */
 	bool joined;
 	bool authenticated, acknowledge;
-	bool contested; /* the reporter number also has, or had, a later incarnation */
+	bool contested; /* a later incarnation of this reporter number exists or existed */
 	bool lives;	/* the incarnation was active long after a later one began */
-	bool holed;    /* reports before hole may still arrive, and are older than those after it */
-	uint32_t hole; /* a sequence number */
-	struct dta_loss_order *order; /* NULL: not needed so far */
+	bool holed;	/* reports before hole may still arrive; they precede those after it */
+	uint32_t hole;	/* a sequence number */
+	struct dta_loss_order *order; /* NULL if not needed so far */
 	uint8_t bits;
 	struct dta_loss_stats s;
 	uint64_t map[]; /* indexed by sequence % window */
@@ -83,16 +86,16 @@ struct dta_loss {
 	struct dta_loss_opts o;
 	struct dta_loss_reporter **bucket;
 	struct dta_loss_table table[2];		    /* indexed by `authenticated` */
-	struct dta_loss_reporter *wanting, *cursor; /* position where dta_loss_answer() continues */
+	struct dta_loss_reporter *wanting, *cursor; /* cursor: where dta_loss_answer() continues */
 	uint64_t seed, births;
-	uint32_t numbers; /* number of reporters, counting all incarnations of one as one */
+	uint32_t numbers; /* number of reporters; all incarnations of a reporter count as one */
 	uint32_t buckets;
-	/* reporter that is getting a new window; NULL: none */
+	/* reporter that is getting a new window; NULL means none */
 	const struct dta_loss_key *restarting;
 	struct dta_loss_stats gone; /* sums over forgotten reporters, and totals */
-	/* reporter of the last packet; NULL: none of its reports was fresh */
+	/* reporter of the last packet; NULL if none of its reports was fresh */
 	struct dta_loss_reporter *last;
-	uint32_t last_old; /* number of reports of the last packet behind top */
+	uint32_t last_old; /* number of reports in the last packet that were behind top */
 };
 
 static inline uint32_t dta_loss_modulo(const struct dta_loss_reporter *r, uint32_t sequence)
@@ -101,8 +104,8 @@ static inline uint32_t dta_loss_modulo(const struct dta_loss_reporter *r, uint32
 }
 
 /*
- * Returns the distance behind top: 1 is the newest report; a value above half the number space
- * means ahead of top.
+ * Returns the distance behind top, where 1 is the newest report. A value above half the number
+ * space means that sequence is ahead of top.
  */
 static inline uint32_t dta_loss_behind(const struct dta_loss_reporter *r, uint32_t sequence)
 {
@@ -121,7 +124,7 @@ static inline void dta_loss_give_up(struct dta_loss_reporter *r, uint64_t report
 	r->s.lost += reports;
 }
 
-/* Adds the reporter to the list of those that need an answer. */
+/* Adds the reporter to the list of reporters that need an answer. */
 void dta_loss_want(struct dta_loss *l, struct dta_loss_reporter *r);
 /* Records the arrival of a missing or lost report. */
 void dta_loss_fill(struct dta_loss_reporter *r, uint32_t sequence);
@@ -134,7 +137,7 @@ void dta_loss_skip(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t ahe
 void dta_loss_hole(struct dta_loss_reporter *r);
 void dta_loss_order_free(struct dta_loss *l, struct dta_loss_reporter *r);
 void dta_loss_set_bits(uint64_t *map, uint32_t at, uint32_t count, bool value);
-/* Sets or clears count bits from sequence on, modulo the window. */
+/* Sets or clears count bits starting at sequence, modulo the window. */
 void dta_loss_map_range(struct dta_loss_reporter *r, uint32_t window, uint32_t sequence,
 			uint32_t count, bool value);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loss_list.c - lists the reporters for the inventory */
+/* loss_list.c - lists the reporters */
 #include "dta/translate/loss_internal.h"
 
 #define RATE_NS 500000000ull /* minimum interval over which a rate is computed */

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * loss_order.c - tracks which report of a key is the newest of its reporter. A report that was
- * overtaken, by reordering in the network or because it was sent again, must not overwrite newer
- * data.
+ * loss_order.c - tracks which report of a key is its reporter's newest. A report that was
+ * overtaken, either through reordering in the network or because it was sent again, must not
+ * overwrite newer data.
  *
- * Tracking is active only while a window has holes, because only late reports that fill them can be
- * outdated. Each key-write, and each hop of a path, is then entered by its sequence number, in hash
- * chains by key, newest first. A link out of the window ends its chain, so entries are never
- * removed.
+ * Tracking is active only while a window has holes, because only late reports that fill holes can
+ * be outdated. Each key-write, and each hop of a path, is then entered by its sequence number into
+ * the hash chain of its key, newest first. A link that leads out of the window ends its chain, so
+ * entries never need to be removed.
  */
 #include "dta/translate/loss_internal.h"
 
@@ -19,13 +19,15 @@
 #define ORDERS_MAX 1024u /* reporters per table; a stranger can request one with two packets */
 
 struct order_place {
-	uint32_t tag;	/* tag of the key, never 0; 0: none */
+	uint32_t tag;	/* tag of the key, never 0; 0 means no entry */
 	uint32_t older; /* sequence number of the next entry in the chain */
 };
 
 struct dta_loss_order {
 	struct order_place *place; /* indexed by sequence % window */
-	/* sequence numbers of the first entries; as many chains as the window has reports */
+	/*
+	 * sequence numbers of the first entries; there are as many chains as the window has reports
+	 */
 	uint32_t head[];
 };
 
@@ -60,7 +62,7 @@ static struct dta_loss_order *order_of(struct dta_loss *l, struct dta_loss_repor
 	return o;
 }
 
-/* Whether a link leads to a valid entry: inside the window and further down in the chain. */
+/* Whether a link leads to a valid entry, which is inside the window and further down the chain. */
 static bool leads_on(const struct dta_loss_reporter *r, const struct dta_loss_order *o,
 		     uint32_t window, uint32_t link, uint32_t after)
 {
@@ -69,7 +71,7 @@ static bool leads_on(const struct dta_loss_reporter *r, const struct dta_loss_or
 	return behind > after && behind <= window && o->place[link & (window - 1)].tag;
 }
 
-/* Enters a report. Returns false if its key has a newer one. */
+/* Enters a report. Returns false if its key has a newer report. */
 static bool enter_report(const struct dta_loss_reporter *r, struct dta_loss_order *o,
 			 uint32_t window, uint32_t sequence, uint64_t hash)
 {
@@ -113,8 +115,8 @@ uint32_t dta_loss_superseded(struct dta_loss *l, const struct dta_packet *packet
 		const struct dta_block *b = &packet->block[k];
 		const uint64_t step = (uint64_t)b->key_bytes + b->value_bytes;
 		/*
-		 * The bytes that identify what is overwritten; for a postcard the hop number after
-		 * the key as well.
+		 * The bytes that identify what is overwritten. For a postcard, the hop number after
+		 * the key is included.
 		 */
 		const uint32_t bytes = b->key_bytes + (b->opcode == DTA_POSTCARD);
 

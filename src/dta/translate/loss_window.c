@@ -26,7 +26,7 @@ static void gap_remove(struct dta_loss_reporter *r, uint32_t i)
 
 /*
  * Makes room at index i. If the list is full, gives up the oldest gap; returns false if that would
- * be the new one.
+ * be the new gap.
  */
 static bool gap_insert(struct dta_loss_reporter *r, uint32_t i)
 {
@@ -51,7 +51,7 @@ static bool gap_insert(struct dta_loss_reporter *r, uint32_t i)
 	return true;
 }
 
-/* Appends a gap of reports that are already counted as missing. */
+/* Appends a gap whose reports are already counted as missing. */
 static void gap_append(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t first,
 		       uint32_t count, uint64_t now_ns)
 {
@@ -179,7 +179,7 @@ void dta_loss_skip(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t ahe
 
 	r->s.expected += ahead;
 	r->s.missing += ahead;
-	if (ahead > window) { /* more than a window: the first ones can no longer be accepted */
+	if (ahead > window) { /* more than a window: the first reports can no longer be accepted */
 		dta_loss_give_up(r, r->s.missing - window);
 		r->gaps = 0;
 		keep = window;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reflect.h - limits the bytes that a worker sends to unauthenticated addresses, which may be
- * forged: no more than arrived from there, and DTA_REFLECT_RATE per second. Addresses that hash to
- * the same place replace each other and start at zero. Pure; single-threaded.
+ * forged: no more than arrived from the address, and no more than DTA_REFLECT_RATE per second.
+ * Addresses that hash to the same place replace each other and start at zero. Pure functions;
+ * single-threaded.
  */
 #ifndef SL_DTA_TRANSLATE_REFLECT_H
 #define SL_DTA_TRANSLATE_REFLECT_H
@@ -25,7 +26,7 @@ struct dta_reflect { /* initially zero except for the seed */
 	} place[DTA_REFLECT_PLACES];
 };
 
-/* Finds the place of an address; for IPv6, of its 64-bit network. */
+/* Finds the place of an address; IPv6 addresses in the same 64-bit network share a place. */
 static inline struct dta_reflect_place *
 dta_reflect_find(struct dta_reflect *r, const struct in6_addr *address, uint64_t now_ns)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * replicas.c - replicas of reports: selects the collectors that hold a key, and counts the reports
- * that absent ones missed. A report goes to the first of its members on the ring that are up. A
- * member that was down is told the start and end of the gap and the number of reports it missed.
+ * that absent collectors missed. A report goes to the first of its members on the ring that are up.
+ * A member that was down is told when its gap started and ended and how many reports it missed.
  */
 #include "base/base.h"
 #include "dta/translate/internal.h"
@@ -32,7 +32,7 @@ void dta_worker_missed(struct dta_worker *w, uint64_t hash)
 
 /*
  * Starts and ends gaps. Writes in the last moments of a connection may also be lost, so a gap
- * starts GAP_EARLY_NS before the connection's end was noticed.
+ * starts GAP_EARLY_NS before the loss of the connection was noticed.
  */
 #define GAP_EARLY_NS 1000000000ull
 
@@ -57,9 +57,9 @@ void dta_worker_gaps(struct dta_worker *w, uint64_t was_up)
 }
 
 /*
- * A report is lost if all collectors that received it lost it. Which collectors those were is not
- * recorded. Reports may therefore be lost only if at least as many collectors as there are replicas
- * have lost something since acknowledgements were last held.
+ * A report is lost if all collectors that received it lost it. It is not recorded which collectors
+ * received it. Reports may therefore be lost only if the number of collectors that have lost
+ * something since acknowledgements were last held is at least the number of replicas.
  */
 bool dta_worker_lost(struct dta_worker *w)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * steer.c - assigns authenticated reporters to workers: a hash table in parts, each with a lock.
- * Packets are handed over in two buffers per worker: the others fill one while the worker empties
- * the other.
+ * steer.c - assigns authenticated reporters to workers: a hash table in parts, each with its own
+ * lock. Packets are handed over in two buffers per worker: the other workers fill one buffer while
+ * the worker empties the other.
  */
 #include "dta/translate/steer.h"
 
@@ -49,7 +49,7 @@ struct steer_queue {
 	bool ended;
 	uint64_t drops;
 	int wake;
-	struct steer_buffer out; /* only used by the worker itself */
+	struct steer_buffer out; /* used only by the worker itself */
 	size_t taken;
 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * steer.h - one window per authenticated reporter, across all workers and inputs of a translator.
- * The worker that hears a reporter first owns its window until it forgets the reporter, and the
- * other workers hand the reporter's packets over to it. The kernel steers all packets of a reporter
- * to one worker, so this only happens for reporters that changed their address and for packets
- * replayed by another sender.
+ * The worker that first receives a reporter's packets owns its window until it forgets the
+ * reporter. Other workers hand the reporter's packets over to the owner. The kernel steers all
+ * packets of a reporter to one worker, so this only happens for reporters that changed their
+ * address and for packets replayed by another sender.
  *
- * Any thread may call these functions, except dta_steer_take() and dta_steer_end(), which are for
- * worker `self`.
+ * Any thread may call these functions, except dta_steer_take() and dta_steer_end(), which only
+ * worker `self` may call.
  */
 #ifndef SL_DTA_TRANSLATE_STEER_H
 #define SL_DTA_TRANSLATE_STEER_H
@@ -25,20 +25,22 @@ void dta_steer_free(struct dta_steer *s);
 
 #define DTA_STEER_NONE UINT32_MAX
 /*
- * Returns the worker that owns a reporter's window. Without an owner, `self` becomes the owner if
- * claim is set and memory suffices; otherwise returns DTA_STEER_NONE.
+ * Returns the worker that owns a reporter's window. If there is no owner, `self` becomes the owner
+ * if claim is set and memory suffices; otherwise returns DTA_STEER_NONE.
  */
 uint32_t dta_steer_owner(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self,
 			 bool claim);
-/* `self` gives up ownership of the reporter's window, or declines it. */
+/* Makes `self` give up, or decline, ownership of the reporter's window. */
 void dta_steer_release(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self);
 
 /*
- * Hands a copy of a packet over to a worker, or counts it as dropped if the worker has no room or
- * has ended.
+ * Hands a copy of a packet over to a worker. Counts it as dropped if the worker has no room or has
+ * stopped.
  */
 void dta_steer_hand(struct dta_steer *s, uint32_t to, const struct dta_datagram *d, uint32_t input);
-/* Returns the next packet handed over, valid until the next call. False: none is waiting. */
+/*
+ * Returns the next packet handed over, valid until the next call. Returns false if none is waiting.
+ */
 bool dta_steer_take(struct dta_steer *s, uint32_t self, struct dta_datagram *d, uint32_t *input);
 /* Returns a descriptor for poll(2) that is readable while packets are waiting. */
 int dta_steer_fd(const struct dta_steer *s, uint32_t self);

@@ -18,7 +18,7 @@
 #define IDLE_NS	  100000000ull /* idle time after which a worker polls less often */
 #define TELL_NS	  1000000000ull
 #define FINISH_NS 2000000000ull
-/* time to drain sockets at the end; the same again to count the rest */
+/* time to drain sockets at the end, and as long again to count the remaining packets */
 #define DRAIN_NS 1000000000ull
 #define START_NS 2000000000ull
 #define AHEAD	 8u	     /* prefetch distance in datagrams */
@@ -48,7 +48,7 @@ static uint64_t collectors_of(struct dta_worker *w, const struct dta_header *h,
 		w->account.unreplicated += w->opts.replicas -
 					   (uint32_t)__builtin_popcountll(members ?: 1);
 	}
-	return members ?: 1; /* none is up: the first one drops and counts the report */
+	return members ?: 1; /* if none is up, the first member drops and counts the report */
 }
 
 static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
@@ -84,7 +84,7 @@ void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
 		dispatch_by_key(w, h, b, now);
 }
 
-/* Passes on the fresh reports of a packet, run by run. */
+/* Passes on a packet's fresh reports, one run of reports at a time. */
 static void dispatch_fresh(struct dta_worker *w, uint64_t now)
 {
 	const struct dta_header *h = &w->packet.header;
@@ -130,12 +130,12 @@ static enum dta_refusal parse_datagram(struct dta_worker *w, const struct dta_da
 	return dta_parse(d->data, d->bytes, &w->packet);
 }
 
-/* Where the window of a packet's reporter is: in this worker, in another one, or nowhere. */
+/* Where the window of a packet's reporter is: in this worker, in another worker, or nowhere. */
 enum translate_place { HERE, HANDED_OVER, REFUSED };
 
 /*
- * Without a collector, reports are not stored and no window is created: another worker may own one
- * already.
+ * Without a collector, reports are not stored and no window is created, because another worker may
+ * already own one.
  */
 static enum translate_place place_of(struct dta_worker *w, const struct dta_datagram *d,
 				     uint32_t input)
@@ -156,8 +156,8 @@ static enum translate_place place_of(struct dta_worker *w, const struct dta_data
 }
 
 /*
- * Returns the number of fresh reports in a packet, and sets w->fresh if not all are fresh; -ENOSPC:
- * none.
+ * Returns the number of fresh reports in a packet, or -ENOSPC if there are none. Sets w->fresh if
+ * not all reports are fresh.
  */
 static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uint32_t input,
 			 bool legacy, uint64_t now)
@@ -173,9 +173,9 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 	int fresh;
 
 	/*
-	 * Form A has no sequence numbers, and in form B only retransmittable reports are numbered.
-	 * Without a collector, packets are not recorded as arrived; their reports are missing and
-	 * will be requested once a collector is back.
+	 * Form A has no sequence numbers, and form B numbers only retransmittable reports. Without
+	 * a collector, packets are not recorded as arrived; their reports are missing and will be
+	 * requested once a collector is back.
 	 */
 	if ((legacy && !(h->flags & DTA_ACK_WANTED)) || !w->up)
 		return (int)h->reports;
@@ -280,8 +280,8 @@ static void put_answer(struct dta_worker *w, const struct dta_loss_key *to, cons
 }
 
 /*
- * Both types of answer name the end of the complete prefix, like the original's translator. Reports
- * that a reporter repeats beyond it are recognised as duplicates.
+ * Both types of answer contain the end of the complete prefix, like the answers of the original
+ * translator. Reports after the prefix that a reporter repeats are recognised as duplicates.
  */
 static void answer_legacy(struct dta_worker *w, const struct dta_loss_key *to,
 			  const struct dta_answer *a)
@@ -297,7 +297,7 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 {
 	uint8_t packet[DTA_ANSWER_BYTES + DTA_RANGES_MAX * 8 + DTA_MAC_BYTES];
 	/*
-	 * An unauthenticated sender that uses a reporter's number must not get an answer signed
+	 * An unauthenticated sender that uses a reporter's number must not receive an answer signed
 	 * with the reporter's key.
 	 */
 	const struct dta_key *key = to->authenticated ? dta_auth_find(w->auth, to->tenant,
@@ -339,8 +339,8 @@ static bool send_held(struct dta_worker *w)
 }
 
 /*
- * The individual reports lost by an output are not known: withdraw all pending acknowledgements,
- * and accept again what reporters repeat.
+ * It is not known which reports an output lost, so withdraw all pending acknowledgements and accept
+ * reports that reporters repeat.
  */
 static void withdraw_lost(struct dta_worker *w)
 {
@@ -422,9 +422,9 @@ static void poll_timers(struct dta_worker *w, uint64_t now)
 }
 
 /*
- * Whether to process received datagrams: the collector must have room; the rest waits in the
- * socket. With several collectors none may delay the others, so excess is dropped; but replicas
- * must stay equal, so with replicas wait.
+ * Whether to process received datagrams. The collector must have room; until then, packets wait in
+ * the socket. If there are several collectors, none may delay the others, so excess packets are
+ * dropped. With replicas, however, all must stay equal, so wait.
  */
 static bool has_room(const struct dta_worker *w)
 {
@@ -484,7 +484,7 @@ static int take_handed(struct dta_worker *w)
 	return (int)n;
 }
 
-/* Returns the number of datagrams processed; -1: all inputs have ended. */
+/* Returns the number of datagrams processed, or -1 if all inputs have ended. */
 static int receive_packets(struct dta_worker *w)
 {
 	int taken = take_datagrams(w) + (w->opts.steer ? take_handed(w) : 0);
@@ -605,7 +605,7 @@ static void finish_worker(struct dta_worker *w)
 		if (!done)
 			poll(NULL, 0, 1);
 	} while (!done && base_now_ns() < end);
-	/* Nothing is in flight any more: drop and count the rest. */
+	/* Nothing is in flight any more, so drop and count the remaining reports. */
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_abandon(w->client[i]);
 	answer_reporters(w, base_now_ns());
@@ -642,7 +642,7 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 		if (!taken || now - w->looked_ns >= LOOK_NS) {
 			relaxed_bump(w->turns, 1);
 			poll_timers(w, now);
-			/* Check for signals even under a flood. */
+			/* Check for signals even during a flood. */
 			if (taken ? base_stop_wait(stop_fd, 0) : wait_for_work(w, stop_fd, now))
 				break;
 			for (uint32_t i = 0; !taken && i < w->opts.n_collectors; i++)
@@ -748,7 +748,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 	w->translator = dta_translator_of_name(opts->name, strlen(opts->name));
 	err = dta_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors);
 	if (err) {
-		snprintf(error, error_bytes, "collectors: 1 to %u different ones",
+		snprintf(error, error_bytes, "give 1 to %u different collectors",
 			 DTA_HASH_RING_MEMBERS_MAX);
 		goto fail;
 	}

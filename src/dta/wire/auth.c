@@ -124,7 +124,7 @@ int dta_key_read(const char *path, uint8_t key[DTA_KEY_BYTES])
 	return err;
 }
 
-/* ---- the table of keys, sorted by ID because lookups far outnumber changes ---- */
+/* ---- the key table, sorted by ID because lookups far outnumber changes ---- */
 
 struct auth_entry {
 	uint64_t id; /* ID of the first reporter */
@@ -141,12 +141,14 @@ struct dta_auth {
 		struct in6_addr address;
 		uint16_t port;
 		uint64_t translator;
-		/* identity of the last destination address: computing it takes as long as one AES
-		 * block */
+		/*
+		 * identity of the last destination address; computing it takes as long as one AES
+		 * block
+		 */
 	} last;
 };
 
-/* The ID is tenant << 33 | own << 32 | reporter, so that keys of the whole tenant sort first. */
+/* The ID is tenant << 33 | own << 32 | reporter, so that keys for the whole tenant sort first. */
 static uint64_t id_of(uint16_t tenant, bool own, uint32_t reporter)
 {
 	return (uint64_t)tenant << 33 | (uint64_t)own << 32 | (own ? reporter : 0);
@@ -202,7 +204,7 @@ const char *dta_keys_check(struct dta_key_spec *keys, size_t n)
 		const struct dta_key_spec *k = &keys[i], *before = i ? k - 1 : NULL;
 
 		if (k->own && k->first > k->last)
-			return "a range of reporters ends before it begins";
+			return "a reporter range ends before it begins";
 		if (!before || before->own != k->own)
 			each = 1;
 		else if (!k->own || (before->first == k->first && before->last == k->last))
@@ -210,9 +212,9 @@ const char *dta_keys_check(struct dta_key_spec *keys, size_t n)
 		else if (before->last < k->first)
 			each = 1;
 		else
-			return "ranges of reporters overlap: they must be equal or disjoint";
+			return "reporter ranges overlap: they must be equal or disjoint";
 		if (each > DTA_KEYS_EACH)
-			return "reporters have more than 4 keys at a time";
+			return "reporters have more than 4 keys at once";
 	}
 	return NULL;
 }
@@ -274,10 +276,7 @@ void dta_auth_require(struct dta_auth *a, uint16_t tenant, bool required)
 		a->required[tenant / 64] &= ~bit;
 }
 
-/*
- * Returns the keys of a reporter: its own keys, expired or not, if it has any; otherwise the
- * tenant's.
- */
+/* Returns the reporter's own keys, expired or not, if it has any; otherwise the tenant's keys. */
 static const struct auth_entry *keys_of(const struct dta_auth *a, uint16_t tenant,
 					uint32_t reporter, size_t *n)
 {

@@ -34,7 +34,7 @@ static int parse_digits(const char *s, uint8_t *out, size_t room)
 	return base_unhex(out, s, n / 2) ? -EINVAL : (int)(n / 2);
 }
 
-/* Parses one endpoint of a flow, up to the comma. Returns the length of its address or -EINVAL. */
+/* Parses one endpoint of a flow, up to the comma. Returns the length of its address, or -EINVAL. */
 static int end_of_flow(const char **s, uint8_t address[16], uint8_t port[2])
 {
 	const char *comma = strchr(*s, ',');

@@ -17,7 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the number of bytes, at least 1; -EINVAL: none of these forms; -ENOSPC. */
+/*
+ * Returns the number of bytes, at least 1; -EINVAL if the text has none of these forms; or -ENOSPC.
+ */
 int dta_text(const char *text, uint8_t *out, size_t room);
 
 #define DTA_FLOW_TEXT 128u

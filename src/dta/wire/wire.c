@@ -151,7 +151,7 @@ enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *
 	return reports == h->reports ? DTA_FINE : DTA_BAD_COUNT;
 }
 
-/* ---- the original's formats ---- */
+/* ---- the original formats ---- */
 
 enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_legacy form,
 				  uint8_t hops, struct dta_packet *out)
@@ -190,7 +190,7 @@ enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_leg
 		b->flags |= DTA_ESSENTIAL;
 		out->header.flags = DTA_ACK_WANTED;
 	}
-	/* Precedes the data: redundancy and key, list, or key and hop. */
+	/* The header before the data contains redundancy and key, list, or key and hop. */
 	redundancy = b->opcode == DTA_KEYWRITE || b->opcode == DTA_INCREMENT;
 	fixed = base + (redundancy || b->opcode == DTA_POSTCARD ? 5 : 4);
 	if (bytes < fixed + 4)

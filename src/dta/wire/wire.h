@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.h - packets of reports: format 2 and both formats of the original. docs/dta-wire.md is
- * normative. Pure functions; numbers are big-endian on the wire.
+ * wire.h - report packets: format 2 and both formats of the original DTA implementation.
+ * docs/dta-wire.md is normative. Pure functions; numbers are big-endian on the wire.
  *
- * A packet of format 2 is a header of 32 bytes, blocks and, if it is authenticated, a proof of 24
- * bytes: the translator it is addressed to, and a MAC. A block is a header of 12 bytes and count
- * items of one shape, key and value without padding. Sequence numbers count reports, not packets,
- * so that a gap tells how many are missing. An incarnation begins at sequence 0. A packet without
- * blocks is a heartbeat that only announces its sequence number.
+ * A packet of format 2 consists of a header of 32 bytes, blocks and, if it is authenticated, a
+ * trailer ("proof") of 24 bytes: the translator it is addressed to, and a MAC. A block consists of
+ * a header of 12 bytes and count items of one shape, each a key and a value without padding.
+ * Sequence numbers count reports, not packets, so a gap reveals how many reports are missing. An
+ * incarnation begins at sequence 0. A packet without blocks is a heartbeat that only announces its
+ * sequence number.
  */
 #ifndef SL_DTA_WIRE_WIRE_H
 #define SL_DTA_WIRE_WIRE_H
@@ -16,13 +17,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DTA_PORT	40040 /* UDP port of reports */
+#define DTA_PORT	40040 /* UDP port for reports */
 #define DTA_PORT_ANSWER 40044 /* port of ACK and NACK; format 2 answers to the sender's port */
-#define DTA_MAGIC	0xd7  /* first byte; packets of the original begin with an opcode, 1 to 4 */
+#define DTA_MAGIC	0xd7  /* first byte; original packets begin with an opcode, 1 to 4 */
 #define DTA_VERSION	2
 #define DTA_PACKET_MAX	65507u /* payload of the largest UDP datagram */
 #define DTA_MAC_BYTES	16u    /* AES-CMAC-128 over all bytes before it */
-/* follows the blocks: u64 identity of the addressed translator, MAC */
+/* size of the trailer after the blocks: u64 identity of the addressed translator, MAC */
 #define DTA_PROOF_BYTES 24u
 
 enum dta_opcode {
@@ -31,7 +32,7 @@ enum dta_opcode {
 	DTA_INCREMENT = 3,  /* key of 4..64 bytes; value: u64 addend */
 	DTA_POSTCARD = 4,   /* key of 4..64 bytes; value: u8 hop, u8 hops, u16 0, u32 data */
 	DTA_SKETCH = 5,	    /* key: u32 epoch, u32 row, u32 column; value: cells or registers */
-	DTA_SKETCH_END = 6, /* key: u32 epoch; value: u32 items sent in it */
+	DTA_SKETCH_END = 6, /* key: u32 epoch; value: u32 number of items sent in the epoch */
 	DTA_OPCODE_END
 };
 
@@ -40,7 +41,7 @@ enum dta_opcode {
 #define DTA_ITEM_MAX	     (12u + DTA_SKETCH_VALUE_MAX)
 
 enum dta_packet_flag {
-	DTA_AUTHENTICATED = 1, /* a proof follows the blocks */
+	DTA_AUTHENTICATED = 1, /* the blocks are followed by the translator's identity and a MAC */
 	DTA_AGAIN = 2,	       /* a retransmission */
 	DTA_ACK_WANTED = 4,
 };
@@ -50,27 +51,27 @@ enum dta_block_flag {
 	DTA_ESSENTIAL = 2, /* the reporter keeps it until it is acknowledged */
 };
 
-struct dta_header {	      /* in host order; numbers below are offsets on the wire */
+struct dta_header {	      /* in host order; the numbers below are offsets on the wire */
 	uint8_t flags;	      /* offset 2; the magic is at 0, the version at 1 */
-	uint8_t blocks;	      /* 3 */
-	uint16_t tenant;      /* 4 */
-	uint16_t length;      /* offset 6: length of header and blocks, without the proof */
-	uint32_t reporter;    /* 8 */
+	uint8_t blocks;	      /* offset 3 */
+	uint16_t tenant;      /* offset 4 */
+	uint16_t length;      /* offset 6: length of the header and the blocks, without the proof */
+	uint32_t reporter;    /* offset 8 */
 	uint32_t sequence;    /* offset 12: sequence number of the first report in the packet */
-	uint64_t time_ns;     /* offset 16: CLOCK_REALTIME; 0: none */
+	uint64_t time_ns;     /* offset 16: CLOCK_REALTIME; 0 means none */
 	uint32_t incarnation; /* offset 24: changes when the reporter restarts */
 	uint32_t reports;     /* offset 28: number of reports in all blocks */
 };
 #define DTA_HEADER_BYTES 32u
 
-/* in host order, pointing into the packet; numbers below are offsets on the wire */
+/* in host order, pointing into the packet; the numbers below are offsets on the wire */
 struct dta_block {
-	uint8_t opcode; /* 0 */
-	uint8_t flags;	/* 1 */
+	uint8_t opcode; /* offset 0 */
+	uint8_t flags;	/* offset 1 */
 	uint16_t count; /* offset 2: number of items */
 	uint8_t copies; /* offset 4: N of key-write, increment and postcard, 1 to 8; otherwise 0 */
-	uint8_t key_bytes;    /* 5 */
-	uint16_t value_bytes; /* 6 */
+	uint8_t key_bytes;    /* offset 5 */
+	uint16_t value_bytes; /* offset 6 */
 	uint16_t store;	      /* offset 8; bytes 10 and 11 are 0 */
 	const uint8_t *items; /* offset 12: count * (key_bytes + value_bytes) bytes */
 };
@@ -84,9 +85,9 @@ enum dta_refusal {
 	DTA_BAD_VERSION,
 	DTA_BAD_OPCODE,
 	DTA_BAD_COPIES,
-	DTA_BAD_KEY,   /* bad length of the key */
-	DTA_BAD_VALUE, /* bad length of the value, or bad content (hop beyond the path) */
-	/* a block without items, or a header whose count of reports is not their sum */
+	DTA_BAD_KEY,   /* invalid key length */
+	DTA_BAD_VALUE, /* invalid value length, or invalid content (hop beyond the path) */
+	/* a block without items, or a header whose report count is not the sum of the blocks */
 	DTA_BAD_COUNT,
 	DTA_BAD_FLAGS, /* an unknown flag, or a reserved field that is not 0 */
 	DTA_BAD_MAC,   /* forged, or missing although required */
@@ -98,7 +99,7 @@ const char *dta_refusal_name(enum dta_refusal r); /* name used in metrics */
 
 #define DTA_BLOCKS_MAX 255u
 
-/* A checked packet: every block and item lies within it and has a permitted shape. */
+/* A checked packet. Every block and item lies within it and has a permitted shape. */
 struct dta_packet {
 	struct dta_header header;
 	struct dta_block block[DTA_BLOCKS_MAX]; /* only the first header.blocks entries are used */
@@ -106,27 +107,30 @@ struct dta_packet {
 };
 
 /*
- * Checks everything except the MAC (auth.h). No part of a refused packet may be used. out points
- * into the packet.
+ * Checks everything except the MAC (auth.h). If a packet is refused, no part of it may be used. out
+ * points into the packet.
  */
 enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *out);
 
-/* The original's formats. Packets do not identify their format; it is configured. */
+/*
+ * Packet formats of the original DTA implementation. Packets don't identify their format; it must
+ * be configured.
+ */
 enum dta_legacy {
 	DTA_LEGACY_NONE = 0,
 	DTA_LEGACY_A, /* base header of 2 bytes */
 	DTA_LEGACY_B, /* base header of 3 bytes, with a sequence number of 8 bits */
 };
 /*
- * Parses one report of the original as a packet of one block with one item. Tenant and reporter are
- * 0 (the caller knows the address); the store's number is the opcode; sequence has form B's 8 bits.
- * Bits that the original leaves unset are ignored. Values keep their 4, 12 or 28 bytes. Hops 1 to 5
- * become 0 to 4 of `hops`, with one copy. Form B's "retransmitable" becomes DTA_ESSENTIAL and
- * DTA_ACK_WANTED.
+ * Parses one report in an original format as a packet with one block and one item. Tenant and
+ * reporter are 0 (the caller knows the address); the store number is the opcode; sequence has form
+ * B's 8 bits. Bits that the original leaves unset are ignored. Values keep their 4, 12 or 28 bytes.
+ * Hops 1 to 5 become 0 to 4 of `hops`, with one copy. Form B's "retransmitable" becomes
+ * DTA_ESSENTIAL and DTA_ACK_WANTED.
  */
 enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_legacy form,
 				  uint8_t hops, struct dta_packet *out);
-/* The original's ACK or NACK: 2 bytes. */
+/* Builds an ACK or NACK in the original format, which has 2 bytes. */
 void dta_legacy_answer(uint8_t sequence, bool nack, uint8_t out[2]);
 
 /* ---- building ---- */
@@ -134,30 +138,30 @@ void dta_legacy_answer(uint8_t sequence, bool nack, uint8_t out[2]);
 struct dta_builder {
 	uint8_t *packet;
 	size_t room, bytes; /* bytes used excluding the proof, for which room is reserved */
-	size_t block;	    /* offset of the open block; 0: none */
+	size_t block;	    /* offset of the open block; 0 means none */
 	struct dta_header header;
 };
 
 /*
- * Starts a packet in a buffer of room bytes, at least 64. header supplies flags, tenant, reporter,
+ * Starts a packet in a buffer of room bytes, at least 64. header provides flags, tenant, reporter,
  * sequence, incarnation and time.
  */
 void dta_begin(struct dta_builder *b, void *packet, size_t room, const struct dta_header *header);
 /*
- * Adds a report, to the open block if the shape is the same. shape: a struct dta_block without
- * count and items. Returns 0; -ENOSPC: end this packet and start another; -EMSGSIZE: would not fit
- * into an empty packet; -EINVAL: dta_parse() would refuse it.
+ * Adds a report to the open block if the shape is the same, otherwise to a new block. shape: a
+ * struct dta_block without count and items. Returns 0; -ENOSPC: end this packet and start another;
+ * -EMSGSIZE: would not fit even into an empty packet; -EINVAL: dta_parse() would refuse it.
  */
 int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *key,
 	    const void *value);
 /*
- * Completes the header, and sets the counts of blocks and reports in b->header. Returns the length
- * without the proof, which dta_proof_put() appends; 0: the packet is empty.
+ * Completes the header, and sets the block and report counts in b->header. Returns the length
+ * without the proof, which dta_proof_put() appends, or 0 if the packet is empty.
  */
 size_t dta_end(struct dta_builder *b);
 
 /*
- * Builds a packet without reports, in at least 64 bytes of room, which announces that all reports
+ * Builds a packet without reports in a buffer of at least 64 bytes. It announces that all reports
  * before its sequence number were sent. Returns the length without the proof.
  */
 size_t dta_heartbeat(void *packet, size_t room, const struct dta_header *header);
@@ -169,10 +173,10 @@ void dta_again(void *packet, uint64_t time_ns);
 /* Moves a packet to another incarnation. The caller must renew the proof. */
 void dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation);
 /*
- * Builds one report in a format of the original. shape is as for dta_put(), with a key of 4 bytes
- * and a value of 4, 12 or 28 bytes (key-write), 4 bytes (append) or 8 bytes. The format has no
- * store number, and form A no sequence number. Returns the length, at most 40; 0: not
- * representable, or no room.
+ * Builds one report in an original format. shape is as for dta_put(), with a key of 4 bytes and a
+ * value of 4, 12 or 28 bytes (key-write), 4 bytes (append) or 8 bytes. The format has no store
+ * number, and form A no sequence number. Returns the length, at most 40, or 0 if the report can't
+ * be represented or there is no room.
  */
 size_t dta_build_legacy(enum dta_legacy form, uint8_t sequence, const struct dta_block *shape,
 			const void *key, const void *value, void *out, size_t room);
@@ -182,12 +186,12 @@ size_t dta_build_legacy(enum dta_legacy form, uint8_t sequence, const struct dta
 /*
  * A translator's answer: { u8 magic, u8 version, u8 type, u8 ranges, u32 reporter, u32 incarnation,
  * u32 next (every report before it arrived or is no longer accepted), u32 credits (reports that may
- * be in flight beyond the newest one known to have arrived; ~0: unlimited), u32 window (reports
- * behind the newest that are still accepted; 0: unknown) }, ranges of { u32 first, u32 count }, and
- * a MAC if the reporter's packets have one.
+ * be in flight beyond the newest one known to have arrived; ~0 means unlimited), u32 window (how
+ * far behind the newest report a report may be and still be accepted; 0 means unknown) }, ranges of
+ * { u32 first, u32 count }, and a MAC if the reporter's packets have one.
  */
 enum dta_answer_type {
-	DTA_ACK = 1,  /* the ranges, and everything before next, arrived */
+	DTA_ACK = 1,  /* the ranges, and all reports before next, have arrived */
 	DTA_NACK = 2, /* the ranges are missing */
 };
 #define DTA_ANSWER_BYTES 24u
@@ -199,9 +203,9 @@ struct dta_answer {
 		uint32_t first, count;
 	} range[DTA_RANGES_MAX];
 };
-/* Returns the length without a MAC; 0: too many ranges, or no room. */
+/* Returns the length without a MAC, or 0 if there are too many ranges or no room. */
 size_t dta_answer_build(const struct dta_answer *a, void *out, size_t room);
-/* Ignores a MAC after the answer. */
+/* Ignores a MAC that follows the answer. */
 enum dta_refusal dta_answer_parse(const void *packet, size_t bytes, struct dta_answer *out);
 
 #endif
