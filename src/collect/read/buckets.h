@@ -30,8 +30,8 @@ void collect_buckets_free(struct collect_buckets *b);
 
 /*
  * Adds a record of n buckets at ns; prev is the position + 1 of the same histogram's previous
- * record (0: none). Returns the new record's position + 1, or prev if n is 0 or the record is too
- * large for the ring.
+ * record (0 means none). Returns the new record's position + 1, or prev if n is 0 or the record is
+ * too large for the ring.
  */
 uint64_t collect_buckets_add(struct collect_buckets *b, uint64_t prev, int64_t ns,
 			     const struct collect_bucket *v, size_t n);

@@ -38,7 +38,7 @@ struct collect_op_kind {
 
 struct collect_op {
 	const struct collect_op_kind *kind;
-	struct collect_region *region; /* or NULL */
+	struct collect_region *region; /* the region, or NULL */
 	uint64_t posted_ns, epoch;
 	/*
 	 * meaning depends on the kind: an entry, a READ of the plan, or a byte offset in the schema

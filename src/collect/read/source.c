@@ -26,7 +26,7 @@ struct source_walk {
 	size_t at, end; /* current and last item of the family */
 	bool sums;
 	uint8_t *seen;	   /* for each region, whether it is exposed */
-	uint32_t *columns; /* number of columns exposed per region; NULL: all */
+	uint32_t *columns; /* number of columns exposed per region; NULL means all */
 	/* Label text of the last series: the region's labels, then the metric's. */
 	const struct collect_label_set *prefix; /* label set at the start of text, or NULL */
 	char *text;
@@ -103,8 +103,8 @@ static int by_size(const void *a, const void *b)
 
 /*
  * Returns the maximum number of series per tenant that keeps the total within the limit: a tenant
- * that needs less than an equal share leaves the rest to others. SIZE_MAX: no tenant has too many.
- * 0 with errno: out of memory.
+ * that needs less than an equal share leaves the rest to others. SIZE_MAX means no tenant has too
+ * many. Returns 0 with errno set if out of memory.
  */
 static size_t fair_share(const struct source_walk *w, size_t limit)
 {

@@ -37,7 +37,7 @@
 
 struct address {
 	uint8_t a[16];
-	uint32_t owner, rival; /* number of the host + 1; 0: none */
+	uint32_t owner, rival; /* number of the host + 1; 0 means none */
 	uint64_t owner_ns, rival_ns;
 };
 
@@ -59,7 +59,7 @@ struct undecided {
 	uint64_t since_ns;
 };
 
-struct port { /* earlier counts of one row */
+struct port { /* earlier counts of one port's row */
 	struct tcp_net_row old, middle;
 };
 

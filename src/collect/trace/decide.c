@@ -22,8 +22,8 @@
 typedef double worst_fn(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
 
 /*
- * Returns the largest score or suspicion of a pod within the last ns, in units of the threshold; 0:
- * no verdict.
+ * Returns the largest score or suspicion of a pod within the last ns, in units of the threshold; 0
+ * if there is no verdict.
  */
 static double worst_within(const struct collect_tracer *t, worst_fn *fn, uint64_t instance,
 			   uint64_t ns)

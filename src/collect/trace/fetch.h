@@ -19,7 +19,7 @@ struct collect_trace_request {
 	struct collect_trace_request *next;
 	struct collect_tracer *t;
 	struct collect_trace_pod *pod;
-	/* trace that the spans belong to; NULL: find the trace of an error */
+	/* trace that the spans belong to; NULL means find the trace of an error */
 	struct collect_trace_kept *kept;
 	collect_trace_take_fn *take; /* handles the answer; may set `again` to repeat the request */
 	bool again;		     /* repeat the request in the next period */

@@ -39,7 +39,7 @@ struct collect_tracer {
 	struct act_trace_policy *policy;
 	uint64_t policy_lost;	  /* the policy's lost counter, as last added to stats */
 	struct export_otlp *otlp; /* OTLP exporter, or NULL */
-	uint64_t since_ns;	  /* CLOCK_REALTIME of the tracer's start */
+	uint64_t since_ns;	  /* CLOCK_REALTIME when the tracer started */
 	pthread_t thread;
 	bool running;
 	bool judged; /* an analysis with verdicts is attached */
