@@ -178,7 +178,10 @@ static void cpu_max(struct host_container_values *c, struct host_text t)
 		put_value(c, HOST_SPEC_QUOTA, quota);
 }
 
-/* Parses "8:0" and finds or adds the device's element. NULL: no device, or no room. */
+/*
+ * Parses "8:0" and finds or adds the device's element. Returns NULL if there is no device, or no
+ * room.
+ */
 static struct host_io *io_of(struct host_container_values *c, struct host_text *line)
 {
 	uint64_t major, minor;

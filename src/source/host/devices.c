@@ -124,7 +124,7 @@ static void take_link(struct host_devices *d, int folder, struct host_text name)
 	double n;
 
 	for (size_t i = 0; r && i < HOST_LEN(link_files); i++) {
-		/* As with its other statistics, those of the loopback device are left out. */
+		/* Leave out the loopback device, as for its other statistics. */
 		if (i == LINK_NOHANDLER && host_is(name, "lo"))
 			continue;
 		/* Some files cannot be read while the interface is down. */

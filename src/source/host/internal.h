@@ -29,7 +29,7 @@
 #define HOST_FILE_MAX (4u << 20)
 
 struct host_file {
-	int fd;	   /* -1: not open */
+	int fd;	   /* -1 means not open */
 	bool same; /* the file's contents are the same as last time */
 	char *now, *before;
 	size_t bytes, before_bytes, room, before_room;
@@ -58,7 +58,7 @@ union host_handle {
 	struct sl_counter_f64 counter;
 	struct sl_gauge_f64 gauge;
 	struct sl_unknown unknown;
-	uint64_t bits; /* 0: no series */
+	uint64_t bits; /* 0 means no series */
 };
 
 struct host_cell {
@@ -73,7 +73,7 @@ struct host_desc {
 	enum host_type type;
 	const char *key[2], *value[2];
 };
-/* Without labels of its own. */
+/* A descriptor without labels of its own. */
 #define HOST_DESC(name_, help_, type_)                            \
 	{                                                         \
 		.name = (name_), .help = (help_), .type = (type_) \
@@ -106,8 +106,8 @@ void host_group_init(struct host *h, struct host_group *g, const struct host_des
 		     const char *const *keys, size_t key_count);
 void host_group_free(struct host_group *g);
 /*
- * Finds or creates the row with these labels and marks it as seen. Returns NULL, which is counted,
- * without room or memory.
+ * Finds or creates the row with these labels and marks it as seen. Returns NULL, and counts it, if
+ * there is no room or memory.
  */
 struct host_row *host_row(struct host_group *g, const struct host_text *values);
 bool host_row_exists(const struct host_group *g, const struct host_text *values);
@@ -148,7 +148,9 @@ struct host_fields {
 void host_fields_init(struct host *h, struct host_fields *f, enum host_type type,
 		      bool (*describe)(const char *, size_t, char *, char *));
 void host_fields_free(struct host_fields *f);
-/* Returns NULL if the key is not wanted or without room. The next call invalidates the result. */
+/*
+ * Returns NULL if the key is not wanted or there is no room. The next call invalidates the result.
+ */
 struct host_field *host_field(struct host_fields *f, const char *key, size_t n);
 static inline void host_field_set(const struct host_fields *f, struct host_field *field, double v)
 {
@@ -182,7 +184,7 @@ void host_vmstat_parse(struct host_fields *f, struct host_text t);
 void host_loadavg_init(struct host *h, struct host_group *g);
 void host_loadavg_parse(struct host_group *g, struct host_text t);
 
-/* A file of /proc/pressure or of a cgroup, in microseconds. */
+/* The contents of a file in /proc/pressure or of a cgroup's pressure file, in microseconds. */
 struct host_pressure {
 	uint64_t some, full;
 	bool has_some, has_full;
@@ -324,7 +326,7 @@ struct host_container_values {
 enum host_cgroup_tier { HOST_TIER_FAST, HOST_TIER_SECOND, HOST_TIER_SLOW };
 
 struct host_cgroup_file {
-	const char *controller; /* controller of version 1; NULL: version 2 */
+	const char *controller; /* controller of version 1; NULL means version 2 */
 	const char *name;
 	enum host_cgroup_tier tier;
 	void (*parse)(struct host_container_values *c, struct host_text t);

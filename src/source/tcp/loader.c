@@ -95,7 +95,7 @@ int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_P
 	got = tcp_message_receive(tcp_loader_fd(l), &m, sizeof(m), 0, fds, &n);
 	if (got <= 0)
 		return base_fail(why, bytes, got ? (int)got : -EPIPE,
-				 "the loader of eBPF programs ended before it was ready");
+				 "the loader of eBPF programs exited before it was ready");
 	m.text[sizeof(m.text) - 1] = 0;
 	if (got == sizeof(m) && m.type == LOADER_LOADED && !m.error &&
 	    assign_tables(&m, fds, n, tables)) {
