@@ -14,13 +14,13 @@ static const char *by = "all";
 
 static const struct base_option table[] = {
 	BASE_STRING("record", 'r', &cli_tcp_net_settings.record, "FILE",
-		    "write this host's records to FILE; '-': standard output"),
+		    "write this host's records to FILE; '-' means standard output"),
 	BASE_FLAG("requests", 0, &cli_tcp_net_settings.requests,
 		  "with --record: add the layers of each request; else: show whole round trips"),
 	BASE_LIST("dev", 0, &cli_tcp_net_settings.devices, "NAME",
 		  "record at this device; repeatable (default: all hardware devices)"),
 	BASE_UINT("ring", 0, &cli_tcp_net_settings.ring, 0, SL_NIC_RING_MAX, "N",
-		  "hold at most N records of 128 bytes in the kernel; 0: 65536"),
+		  "hold at most N records of 128 bytes in the kernel; 0 means 65536"),
 	BASE_STRING("by", 'b', &by, "WHAT", "print one line for all, or per flow, remote or port"),
 	BASE_FLAG("segments", 's', &cli_tcp_net_settings.segments,
 		  "print one line per segment as well"),

@@ -386,7 +386,7 @@ static int attach_all(struct report_kernel *r, const struct report_kernel_opts *
 		err = r->feed < 0 ? -errno : 0;
 	}
 	if (err)
-		return base_fail(error, bytes, err, "the carrier: %s", strerror(-err));
+		return base_fail(error, bytes, err, "the veth pair: %s", strerror(-err));
 	if (o->ingress)
 		err = attach_hook(&r->hook[1], r->skel->progs.see, index, BPF_TC_INGRESS);
 	if (!err && o->egress)
