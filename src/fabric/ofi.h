@@ -38,7 +38,8 @@ union fabric_ofi_event {
 };
 
 /*
- * Returns the description of an endpoint, to free with fi_freeinfo(). NULL with one line in error.
+ * Returns the description of an endpoint, to be freed with fi_freeinfo(). Returns NULL with one
+ * line in error.
  */
 struct fi_info *fabric_ofi_info(const char *provider, const struct sockaddr_storage *at,
 				bool passive, char *error, size_t bytes);

@@ -60,7 +60,7 @@ static void take_completions(struct fabric_ofi_host *h)
 			s->queued = true;
 			h->ready[(h->ready_head + h->ready_count++) % READY_MAX] = s;
 		}
-		if (n == -FI_EAVAIL) { /* the connection is ending: an event reports that */
+		if (n == -FI_EAVAIL) { /* the connection is closing: an event reports that */
 			failed = (struct fi_cq_err_entry){0};
 			fi_cq_readerr(h->cq, &failed, 0);
 		}
