@@ -56,7 +56,7 @@ struct agent_mr {
 
 struct agent_rdma {
 	struct agent_source source;
-	struct fabric_host *host; /* the RDMA device; NULL: it is gone */
+	struct fabric_host *host; /* the RDMA device; NULL if it is gone */
 	struct fabric_host_opts opts;
 	struct agent_mr *directory;
 	uint64_t directory_id;
