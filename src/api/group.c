@@ -410,7 +410,7 @@ static inline void fold_value(struct group_query *g, size_t step, double v)
 static void fold_series(struct group_query *g)
 {
 	const int64_t hold = hold_ns(g);
-	/* index of the last step with a point, plus 1; 0: a point before all steps */
+	/* index of the last step with a point, plus 1; 0 means a point before all steps */
 	size_t last = 0;
 
 	for (size_t i = 0; i < g->steps.n; i++) {
