@@ -83,7 +83,7 @@ enum analyse_kind {
  */
 struct analyse_thresholds {
 	struct analyse_calibration step, run;
-	struct analyse_calibration *kind; /* ANALYSE_KINDS calibrations; NULL: none */
+	struct analyse_calibration *kind; /* ANALYSE_KINDS calibrations; NULL means none */
 	bool settled; /* true once a pod that learns here has completed its warm-up */
 };
 
