@@ -18,7 +18,7 @@
 struct span_thread {
 	/* each is valid while sl__thread.base[] is set */
 	struct sl__ring *ring[SL_PUBLISHER_SLOTS];
-	uint64_t id, id_step; /* next id and distance between ids; id_step 0: not yet seeded */
+	uint64_t id, id_step; /* next id and distance between ids; id_step is 0 until seeded */
 	volatile bool busy;
 };
 static __thread struct span_thread self __attribute__((tls_model("initial-exec")));
@@ -516,7 +516,7 @@ static void write_shared(struct sl__ring *r, const struct sl_span *s, uint32_t l
 		put_root(r, s, take_numbers(&r->roots, 1), start, duration);
 }
 
-/* Finds the ring for a thread's first span of a publisher; NULL: use ring 0. */
+/* Finds the ring for a thread's first span of a publisher; NULL means use ring 0. */
 static __attribute__((noinline, cold)) struct sl__ring *claim_ring(unsigned int slot)
 {
 	struct sl__ring *ring = NULL;
