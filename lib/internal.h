@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - interfaces between the parts of libsidelight. They know the region format and the
- * attach protocol, but not the internals of agent and collector.
+ * internal.h - interfaces between the parts of libsidelight. They depend on the region format and
+ * the attach protocol, but not on the internals of agent and collector.
  * - publisher.c: open, close, fork; the lock
  * - region.c: layout, memory and hot line of regions; additional regions
  * - thread.c: assigns stripes to threads
@@ -166,7 +166,7 @@ struct sl_publisher {
 	uint32_t string_count; /* string records among metric_count */
 	uint32_t removed_count;
 	_Atomic uint32_t refused;
-	uint32_t logged; /* reasons already logged: bits of enum sl__refusal, and those below */
+	uint32_t logged; /* reasons already logged: bits of enum sl__refusal, and the bits below */
 #define SL__LOGGED_AGENT (1u << 18)
 
 	struct sl__metric **metrics; /* hash table with chaining */
@@ -188,7 +188,7 @@ struct sl_publisher {
 	_Atomic uint32_t attaches;
 };
 
-/* State of a region needed for an update. Static memory: a late update after close finds zeroes. */
+/* State of a region needed for an update. Static memory: a late update after close finds zeros. */
 struct sl__slot {
 	/* address of stripe 0; 0 means closed, or not yet recreated after fork() */
 	_Atomic uintptr_t shared;
@@ -306,7 +306,10 @@ SL__HIDDEN bool sl__name_valid(const char *s, bool colon); /* colon: allow colon
 SL__HIDDEN bool sl__label_key_valid(const char *key, const char *reserved, bool utf8);
 SL__HIDDEN bool sl__unit_valid(const char *s, size_t *length);
 SL__HIDDEN bool sl__utf8(const char *s, size_t max, size_t *length);
-/* Sets the label "pod" to that of this process, unless it was given. Caller holds the lock. */
+/*
+ * Sets the label "pod" to the value for this process, unless the caller gave one. Caller holds the
+ * lock.
+ */
 SL__HIDDEN void sl__labels_renew(struct sl_publisher *p);
 #define SL__CONTAINER_ID 12u /* hexadecimal digits, as container runtimes print them */
 /*

@@ -55,7 +55,10 @@ static __attribute__((noinline, cold)) void seed_ids(void)
 	__atomic_store_n(&self.id_step, step, __ATOMIC_RELAXED);
 }
 
-/* Adds to a word of this thread with one instruction, so it is atomic towards signal handlers. */
+/*
+ * Adds to a word of this thread with one instruction, so it is atomic with respect to signal
+ * handlers.
+ */
 static inline uint64_t fetch_add_own(uint64_t *word, uint64_t n)
 {
 #if defined(__x86_64__)

@@ -140,7 +140,7 @@ enum sl_directory_hot_cell {
 	SL_DIR_GENERATION = 0,	 /* incremented by each change of an entry */
 	SL_DIR_ENTRIES_USED = 1, /* entries ever used; read entries [0, used) */
 	SL_DIR_LIVE = 2,	 /* number of entries in state live */
-	SL_DIR_REFUSED = 3,	 /* number of publishers refused since the start */
+	SL_DIR_REFUSED = 3,	 /* number of publishers refused since the agent started */
 	SL_DIR_STATE = 4,	 /* enum sl_region_state of the agent */
 	SL_DIR_CHANGED_NS = 5,
 	/*
@@ -239,7 +239,7 @@ enum sl_metric_kind {
 
 /*
  * Set in the kind of a record, 1 to 13, since minor 1: the record may be replaced once it is
- * removed, it may end with any number of zeroes, and its name and label keys are UTF-8. Readers of
+ * removed, it may end with any number of zeros, and its name and label keys are UTF-8. Readers of
  * minor 0 skip it like any unknown kind.
  */
 #define SL_KIND_REPLACEABLE 32u

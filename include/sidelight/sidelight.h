@@ -13,7 +13,7 @@
  *  - An update takes no lock, makes no system call and allocates nothing (a thread's first update
  *    of a publisher claims a stripe and may do all three). Any thread may update and, unless a
  *    function says otherwise, any signal handler.
- *  - A handle is a small value. A refused handle, like one of all zeroes, does nothing. A
+ *  - A handle is a small value. A refused handle, like one of all zeros, does nothing. A
  *    refusal is counted, logged once per reason through the callback and visible to the collector,
  *    so an application need not check for it; if it wants to, there is sl_..._valid().
  *  - Creating a metric twice with the same name, labels and kind returns the same metric.

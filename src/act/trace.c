@@ -47,7 +47,7 @@ struct act_trace_policy {
 	struct act_trace_policy_opts o;
 	uint64_t at_most;	/* maximum number of kept traces */
 	double burst, most;	/* limits of overdraft and savings */
-	double balance, income; /* income: at most that of one window */
+	double balance, income; /* income is at most the income of one window */
 	double due;		/* part of the balance reserved for verdicts */
 	struct base_table routes;
 	struct act_trace_list young, known;

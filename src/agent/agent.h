@@ -2,7 +2,7 @@
 /*
  * agent.h - the agent of a host: admits publishers over a unix socket, owns the directory, detects
  * the death of publishers, keeps their final values, and registers memory for remote reading. It
- * knows no metrics except its own and no analysis, and it never waits for a client.
+ * has no metrics except its own, does no analysis, and never waits for a client.
  */
 #ifndef SL_AGENT_AGENT_H
 #define SL_AGENT_AGENT_H

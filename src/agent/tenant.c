@@ -211,8 +211,8 @@ int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 	if (pid > 0)
 		unread = cgroup_of(a, pid, id);
 	/*
-	 * If the agent runs in a container, its processes are trusted like those of a host on which
-	 * the agent runs directly.
+	 * If the agent runs in a container, its processes are trusted like the processes of a host
+	 * on which the agent runs directly.
 	 */
 	if (id->contained && a->own_place && id->place == a->own_place && !inner)
 		*id = (struct agent_tenant_id){.uid = id->uid};

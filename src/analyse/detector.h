@@ -2,8 +2,8 @@
 /*
  * detector.h - the interface of a detector: a row of normalised metrics in, a score and each
  * metric's share of it out. A new detector is one file and one line of the table in detectors.c.
- * Detectors know no sockets, clocks, files, pods or thresholds: calibrate.h turns scores into
- * decisions.
+ * Detectors do not depend on sockets, clocks, files, pods or thresholds: calibrate.h turns scores
+ * into decisions.
  */
 #ifndef SL_ANALYSE_DETECTOR_H
 #define SL_ANALYSE_DETECTOR_H

@@ -42,7 +42,7 @@ int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const 
 			struct analyse_verdict *verdicts, uint32_t n);
 /*
  * Finds the services that call this pod and whose latencies at the last judged moment show that
- * calls to it take longer, those with most evidence first. Returns their number, or -ENOENT if no
+ * calls to it take longer, in descending order of evidence. Returns their number, or -ENOENT if no
  * caller is known. Names are valid until the graph is freed.
  */
 #define ANALYSE_CALLERS 3

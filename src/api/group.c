@@ -59,7 +59,7 @@ struct group_query {
 	uint64_t begun_ns, limit;
 	bool late; /* true if the time for further groups is used up */
 
-	/* Result of the selection; its kind is that of the first series. */
+	/* Result of the selection; its kind is the kind of the first series. */
 	bool found;
 	enum sl_metric_kind kind;
 	bool counted; /* true if values of this kind are counts, which only grow */

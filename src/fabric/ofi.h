@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ofi.h - code common to both sides of libfabric: connected endpoints (FI_EP_MSG) of the provider
- * named by a target or --fabric. Only with HAVE_LIBFABRIC. The private data of connecting is that
- * of RDMA-CM (gate.h).
+ * named by a target or --fabric. Only with HAVE_LIBFABRIC. The private data of a connection request
+ * is the same as for RDMA-CM (gate.h).
  *
  * Addresses: a provider with FI_MR_VIRT_ADDR reads at the host's addresses. Others read at offsets
  * within a registration; these are published with OFI_BIAS added, as no address may be 0.

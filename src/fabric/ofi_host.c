@@ -5,9 +5,9 @@
  * and takes notices.
  *
  * Memory is registered for FI_REMOTE_READ only; verdicts arrive as messages, so nothing can be
- * written remotely. Requests, challenges and proofs are those of RDMA-CM (gate.h); an endpoint is
- * created only for an admitted peer. libfabric does not claim to validate the data that such a peer
- * sends: docs/security.md.
+ * written remotely. Requests, challenges and proofs are the same as for RDMA-CM (gate.h); an
+ * endpoint is created only for an admitted peer. libfabric does not claim to validate the data that
+ * such a peer sends: docs/security.md.
  */
 #include <errno.h>
 #include <netinet/in.h>

@@ -245,7 +245,7 @@ struct region_schema {
 	bool strings_only; /* may be set after init to skip records of metrics */
 	/*
 	 * Set after init if the region has a section created: verified copies of its lines, older
-	 * than those of the records. NULL means all metrics are present. Used by
+	 * than the copies of the records. NULL means all metrics are present. Used by
 	 * region_schema_append().
 	 */
 	const uint64_t (*created)[8];

@@ -62,7 +62,7 @@ enum region_fault region_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool ke
 /* Returns the generation of the owner in a slot's first line; UNSETTLED as above. Pure. */
 enum region_fault region_layer_generation(const uint64_t line[8], uint64_t *generation);
 
-/* Adds the counts of `from` to those of `to`, whose key is kept. */
+/* Adds the counts of `from` to `to`, which keeps its key. */
 void region_layer_add(struct region_layer_view *to, const struct region_layer_view *from);
 
 /*

@@ -341,7 +341,10 @@ static void print_line(struct cli_layers_view *view, const struct region_layer_v
 	time_cell(s, v->cell[SL_LAYER_TOTAL], 0.99);
 }
 
-/* Prints the difference over the interval on a terminal, and totals since the start elsewhere. */
+/*
+ * On a terminal, prints the difference over the interval; elsewhere, prints totals since the
+ * command started.
+ */
 static int draw_screen(struct cli_layers_view *view, const uint64_t *causes, double seconds)
 {
 	const struct cli_tcp_column columns[] = {

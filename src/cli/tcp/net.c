@@ -164,7 +164,8 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 			goto out;
 		}
 		/*
-		 * The initial offset of the monotonic clocks, from both wall clocks at the start.
+		 * The initial offset of the monotonic clocks, from both wall clocks at the start of
+		 * recording.
 		 */
 		o.theta = (int64_t)(h[0].head.start_real_ns - h[0].head.start_ns) -
 			  (int64_t)(h[1].head.start_real_ns - h[1].head.start_ns);

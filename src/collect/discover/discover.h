@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * discover.h - selects the hosts that this collector reads: of all hosts named by the sources,
- * those of its shard (shard.h). One thread asks the sources and rereads the shard's file at
+ * discover.h - selects the hosts that this collector reads: of all hosts named by the sources, the
+ * hosts of its shard (shard.h). One thread asks the sources and rereads the shard's file at
  * intervals, and then updates the assignment.
  *
  * If a source fails, or names nothing, its hosts stay. If the shard's file cannot be read, or is

@@ -46,8 +46,8 @@ int collect_models_put(struct collect_models *m, const char *name, const void *b
 		       size_t length);
 
 /*
- * Adds the models of a file. Returns 0; -ENOENT: no file; -EINVAL: not a file of models, truncated
- * or damaged; -EPROTONOSUPPORT: another version; or a read error. After -EINVAL and
+ * Adds the models of a file. Returns 0, -ENOENT (no file), -EINVAL (not a file of models, truncated
+ * or damaged), -EPROTONOSUPPORT (another version) or a read error. After -EINVAL and
  * -EPROTONOSUPPORT, m is empty and has counted the refusal. On failure, error holds a one-line
  * message.
  */

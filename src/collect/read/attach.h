@@ -44,7 +44,7 @@ struct collect_reader {
 	/* Frees collect_region.beside. Thread-safe. */
 	void (*free_region)(struct collect_region *r);
 	/*
-	 * Makes the layout of a region made by collect_region_synthesize() from its schema_bytes.
+	 * Makes a synthetic region's layout from its schema_bytes, see collect_region_synthesize().
 	 * Called by the control thread. Returns NULL if out of memory.
 	 */
 	struct collect_layout *(*layout)(struct collect_region *r);

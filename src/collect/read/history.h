@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * history.h - packed columns in one ring per worker, of fixed size, where the newest chunk
- * overwrites the oldest. This file knows neither regions nor metrics.
+ * overwrites the oldest. This file does not depend on regions or metrics.
  *
  * One writer, any number of readers, no locks. A reader may read a chunk that is being overwritten;
  * it detects this afterwards and discards the data.
@@ -21,7 +21,7 @@
 struct collect_ring {
 	uint64_t *word;
 	uint64_t words;
-	/* Positions count words since the start; the index is position % words. */
+	/* Positions count the words written so far; the index is position % words. */
 	uint64_t head; /* position of the next chunk; changed by the writer only */
 	uint64_t tail; /* chunks from tail to head are complete */
 	/* memory before this position was returned to the system; control thread only */
@@ -91,7 +91,7 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 
 /*
  * Returns true if the whole chunk at position chunk - 1 is later than to_ns, or does not have the
- * column; cheaper than reading the chunk. Sets *prev as collect_ring_read() does.
+ * column; cheaper than reading the chunk. Sets *prev like collect_ring_read().
  */
 bool collect_ring_skip(const struct collect_ring *r, uint64_t owner, uint64_t chunk,
 		       uint32_t column, int64_t to_ns, uint64_t *prev);

@@ -85,7 +85,7 @@ static int by_tenant_and_age(const void *a, const void *b)
 	return x->age < y->age ? -1 : x->age > y->age;
 }
 
-/* Sets the age of each tenant to that of its oldest region. */
+/* Sets the age of each tenant to the age of its oldest region. */
 static void age_tenants(struct collect_index *x)
 {
 	for (size_t i = 0; i < x->regions; i++) {

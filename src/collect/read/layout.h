@@ -37,8 +37,8 @@ struct collect_family_name {
 };
 
 /*
- * Flag in region_metric.flags beside those of the format: the text exposition shows only a few of
- * the buckets. A publisher that sets it gets less detail.
+ * Flag in region_metric.flags in addition to the flags of the format: the text exposition shows
+ * only a few of the buckets. A publisher that sets it gets less detail.
  */
 #define COLLECT_FLAG_BRIEF 0x8000u
 

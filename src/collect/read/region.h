@@ -17,16 +17,17 @@ struct collect_host;
 struct collect_link;
 
 /*
- * Maximum number of a region's labels: those of the header, host, process, and those of the tenant.
+ * Maximum number of a region's labels: the header's labels, host, process, and the tenant's labels.
  */
 #define COLLECT_REGION_LABELS (SL_LABELS_MAX + 2 + COLLECT_TENANT_LABELS)
 
 enum collect_step {
-	STEP_UNBOUND,	/* no directory entry names the region (the agent restarted): wait */
-	STEP_MAP,	/* the region must be mapped */
-	STEP_HEADER,	/* the header has been requested */
-	STEP_BOUND,	/* the region is read in every round */
-	STEP_FINAL,	/* the publisher ended and its final values were read */
+	STEP_UNBOUND, /* no directory entry names the region (the agent restarted): wait */
+	STEP_MAP,     /* the region must be mapped */
+	STEP_HEADER,  /* the header has been requested */
+	STEP_BOUND,   /* the region is read in every round */
+	/* the publisher is dead or has closed the region, and its final values were read */
+	STEP_FINAL,
 	STEP_DROPPED,	/* the region is hostile or unreadable; try again at retry_ns */
 	STEP_SYNTHETIC, /* the values come from an attached part, not from READs */
 	STEP_GONE,
@@ -110,7 +111,7 @@ struct collect_region {
 	struct region_hot hot;
 	uint64_t hot_ok_ns;
 	uint64_t hot_ns; /* when the READ of hot was posted */
-	/* hot_ns of the last hot line whose generation was that of the current layout */
+	/* hot_ns of the last hot line with the generation of the current layout */
 	uint64_t layout_ns;
 	struct collect_snapshot *snapshot;
 	bool snapshot_new; /* no pass has been made for the snapshot yet */

@@ -200,7 +200,7 @@ static bool is_shown(const struct source_walk *w, const struct collect_item *i)
 		return false;
 	if (w->seen[i->source] == SHOWN)
 		return true;
-	/* In a sum, some values of ended processes must not count (SL_FLAG_LIVE). */
+	/* In a sum, some values of exited processes must not count (SL_FLAG_LIVE). */
 	return w->seen[i->source] == SHOWN_DEAD &&
 	       !(w->sums && collect_index_def(w->x, i)->metric.flags & SL_FLAG_LIVE);
 }
@@ -427,7 +427,7 @@ static void f64_of_u64(uint64_t *cell)
 	memcpy(cell, &v, sizeof(v));
 }
 
-/* Quantiles of several processes cannot be combined, and ended processes have none. */
+/* Quantiles of several processes cannot be combined, and exited processes have none. */
 static void combine_quantiles(const struct source_walk *w, const struct region_metric *m, bool only)
 {
 	double unknown = NAN;

@@ -298,7 +298,7 @@ static void route_undecided(struct collect_pair_latency *n, uint64_t now_ns)
 
 /* ---- batches ---- */
 
-/* Forgets the host's pairs after a reboot, because its clock started anew. */
+/* Forgets the host's pairs after a reboot, because its clock has restarted. */
 static void forget_host(struct collect_pair_latency *n, size_t host)
 {
 	for (size_t i = n->pairs; i--;)

@@ -35,7 +35,7 @@ static double worst_within(const struct collect_tracer *t, worst_fn *fn, uint64_
 	return fn(a.verdicts, instance, (int64_t)(base_realtime_ns() - ns));
 }
 
-/* The verdict is read only once per period and pod, so that its writer seldom waits. */
+/* The verdict is read only once per period and pod, so that its writer rarely waits. */
 static double score_of(const struct collect_tracer *t, struct collect_trace_pod *p)
 {
 	if (!p)

@@ -74,7 +74,7 @@ void collect_tracer_list(struct collect_tracer *t, bool (*fn)(const struct colle
 bool collect_tracer_get(struct collect_tracer *t, uint64_t trace_hi, uint64_t trace_lo,
 			void (*fn)(const struct collect_trace *, void *), void *arg);
 
-/* Counters since the start, except where marked. */
+/* Counters since startup, except where marked. */
 struct collect_tracer_stats {
 	uint64_t roots;		  /* number of roots read */
 	uint64_t spans_published; /* spans published, as counted by the pods */

@@ -95,7 +95,7 @@ static void memory_stat(struct host_container_values *c, struct host_text t)
 	take_keys(c, t, keys, HOST_LEN(keys));
 	if (c->has >> HOST_MEM_WORKING_SET & 1)
 		c->inactive = (uint64_t)c->v[HOST_MEM_WORKING_SET];
-	/* In version 2, the counters of a cgroup include those of its descendants. */
+	/* In version 2, the counters of a cgroup include the counters of its descendants. */
 	if (c->has >> HOST_MEM_FAULTS & 1)
 		put_value(c, HOST_MEM_FAULTS_BELOW, c->v[HOST_MEM_FAULTS]);
 	if (c->has >> HOST_MEM_MAJOR & 1)

@@ -2,7 +2,7 @@
 /*
  * devices.c - reads attributes of interfaces, disks, processors and temperature sensors from /sys,
  * one value per file (Linux, Documentation/ABI). They change slowly and are expensive to read, so
- * they are read seldom.
+ * they are read rarely.
  */
 #include <dirent.h>
 #include <fcntl.h>

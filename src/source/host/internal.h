@@ -44,7 +44,10 @@ void host_file_close(struct host_file *f);
 bool host_file_read(struct host *h, struct host_file *f);
 /* Reads a file into a buffer. Returns the number of bytes or -errno. */
 ssize_t host_read_at(int folder, const char *path, char *to, size_t bytes);
-/* Reads an open file from its start. Returns the number of bytes or -errno; -EFBIG: too large. */
+/*
+ * Reads an open file from its start. Returns the number of bytes or -errno (-EFBIG if the file is
+ * too large).
+ */
 ssize_t host_pread(int fd, char *to, size_t bytes);
 /* Reads the first line of a file and strips blanks at both ends; empty if it cannot be read. */
 struct host_text host_value_at(int folder, const char *path, char *buffer, size_t bytes);
@@ -67,7 +70,7 @@ struct host_cell {
 	bool tried;
 };
 
-/* A series in each row: its metric, and labels in addition to those of the row. */
+/* A series in each row: its metric, and labels in addition to the row's labels. */
 struct host_desc {
 	const char *name, *help;
 	enum host_type type;
@@ -264,7 +267,7 @@ void host_mounts_parse(struct host_mounts *m, struct host_text t);
 
 /* ---- cgroup_parse.c: the files of both versions ---- */
 
-/* Series of a cgroup; those of its devices are in a separate group. */
+/* Series of a cgroup; the series of its devices are in a separate group. */
 enum host_container {
 	HOST_CPU_USAGE,
 	HOST_CPU_USER,

@@ -128,7 +128,7 @@ struct item {
 
 /*
  * Linux 6.1's verifier loses the bounds of a 32-bit number that is spilled to the stack, but not
- * those of a pointer, so the pointer is computed as soon as the bounds are known. Bytes copied
+ * the bounds of a pointer, so the pointer is computed as soon as the bounds are known. Bytes copied
  * beyond the item are overwritten by the next one.
  */
 static __always_inline void put_item(struct report_slot *s, __u64 at, const struct item *item)

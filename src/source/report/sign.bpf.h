@@ -25,7 +25,7 @@ static __always_inline __u32 sign_column(__u32 a, __u32 b, __u32 c, __u32 d, __u
 	       sign.table[3][d & 255] ^ key;
 }
 
-/* Omits MixColumns: bytes 1 and 2 of the first table's words are those of the S-box. */
+/* Omits MixColumns: bytes 1 and 2 of the first table's words are the bytes of the S-box. */
 static __always_inline __u32 sign_last_column(__u32 a, __u32 b, __u32 c, __u32 d, __u32 key)
 {
 	return ((sign.table[0][a >> 24] << 8 & 0xff000000) |

@@ -4,8 +4,8 @@
  * the format is defined in sidelight/task.h). Names of containers come from cgroup.h.
  *
  * Counting starts at tcp_cpu_open(), or when a task is created later. The values of a sleeping task
- * are exact, as in /proc/PID/task/TID/schedstat; those of a running task lag by at most 1 ms of run
- * time plus one tick.
+ * are exact, as in /proc/PID/task/TID/schedstat; the values of a running task lag by at most 1 ms
+ * of run time plus one tick.
  *
  * A struct tcp_cpu must be used by one thread at a time. Its programs are unloaded when it is
  * closed or when the process exits.

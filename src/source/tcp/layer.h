@@ -79,7 +79,7 @@ int tcp_layers_slot(const struct tcp_layers *layers, enum tcp_layer_table table,
  */
 bool tcp_layers_settled(const struct tcp_layers *layers);
 
-/* Copies how often each cause occurred since the start. Returns 0 or -errno. */
+/* Copies how often each cause has occurred since tcp_layers_open(). Returns 0 or -errno. */
 int tcp_layers_causes(const struct tcp_layers *layers, uint64_t out[SL_CAUSES]);
 
 /* Returns the region, of kind SL_REGION_LAYERS. Valid until tcp_layers_close(). */

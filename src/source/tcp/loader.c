@@ -20,7 +20,7 @@
 struct tcp_loader {
 	struct base_child_opts opts;
 	struct base_child *child;
-	/* number of calls skipped with this loader, and with those before it */
+	/* number of calls skipped with this loader, and with earlier loaders */
 	uint64_t missed, missed_before;
 	uint32_t serial; /* serial number of the last filter sent */
 	char *filter;	 /* message that set the current filter, or NULL */

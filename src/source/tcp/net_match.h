@@ -89,7 +89,7 @@ void tcp_net_match_run(struct tcp_net_match *m);
 void tcp_net_match_expire(struct tcp_net_match *m, int side, uint64_t before_ns, bool offset_known,
 			  int64_t offset);
 
-/* Counts since the start, except TCP_NET_NO_CLOCK, which the caller counts. */
+/* Counts since tcp_net_match_open(), except TCP_NET_NO_CLOCK, which the caller counts. */
 const uint64_t *tcp_net_match_causes(const struct tcp_net_match *m);
 /* Number of segments sent by each side, without pure acknowledgements. */
 void tcp_net_match_sent(const struct tcp_net_match *m, uint64_t sent[2]);

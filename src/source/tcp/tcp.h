@@ -64,7 +64,8 @@ int tcp_attach(struct tcp *tcp, char *why, size_t bytes);
  * connections per second on Linux 6.18. A missed connection is found at its next change of state,
  * or by this function, which runs the iterator if calls were skipped since the last time; the
  * connection is then marked as older. Call it every few seconds. missed (may be NULL) receives the
- * number of skipped calls since the start, including those for flow events. Returns 0 or -errno.
+ * number of calls skipped since the programs were attached, including those for flow events.
+ * Returns 0 or -errno.
  */
 int tcp_catch_up(struct tcp *tcp, uint64_t *missed);
 

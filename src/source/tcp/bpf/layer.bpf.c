@@ -73,8 +73,8 @@ static __always_inline int ip_tcp(const void *skb)
 }
 
 /*
- * skb->list is the first member, so the address of a list element is that of its skb. trusted: the
- * verifier trusts the pointer, which is not the case in a kprobe.
+ * skb->list is the first member, so the address of a list element is the address of its skb.
+ * trusted: the verifier trusts the pointer, which is not the case in a kprobe.
  */
 static __always_inline int mac_ip_list(const struct list_head *head, bool trusted)
 {
