@@ -122,7 +122,7 @@ struct sl__region {
 	uint32_t exemplar_elements;
 	struct sl__exemplars *exemplars;
 	uint32_t span_lines;	/* lines per ring; 0 means no spans */
-	uint64_t span_offset;	/* offset of the section of spans */
+	uint64_t span_offset;	/* offset of the span section */
 	struct sl__ring *rings; /* array of stripe_count rings */
 
 	uint32_t cells_used;	    /* cells used by metrics */

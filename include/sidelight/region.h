@@ -119,7 +119,7 @@ struct sl_region_header {
 };
 
 /*
- * The hot line of a region of metrics. The writer appends the schema record and zeroes the cells
+ * The hot line of a metrics region. The writer appends the schema record and zeroes the cells
  * before it updates this line. A reader may see some cells updated and others not, but none torn.
  */
 enum sl_hot_cell {

@@ -36,7 +36,7 @@
 namespace sidelight
 {
 
-/* Returns a structure that begins with sz (options, statistics, verdicts); all other members are 0. */
+/* Returns a structure that begins with sz (options, statistics, verdicts); the rest is 0. */
 template <class T> T opts() noexcept
 {
 	T t{};

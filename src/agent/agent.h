@@ -83,15 +83,15 @@ struct agent_opts {
 	const char **tcp_devices;
 	size_t tcp_device_count;
 	struct tcp_loader *tcp_loader; /* from agent_tcp_fork(); NULL means agent_new() forks it */
-	bool unconfined;	       /* let the loader of eBPF programs keep all privileges */
+	bool unconfined;	       /* let the eBPF loader keep all privileges */
 
 	int children_fd;	    /* base_children_fd(); 0 means helpers are not watched */
 	struct base_child *bridges; /* restarted when they exit; or NULL */
 };
 
 /*
- * Forks the spawners of the loader of eBPF programs, for .tcp, and sets .tcp_loader. Call it before
- * there are secrets, threads and other descriptors. Returns 0, or -errno with one line in error.
+ * Forks the spawners of the eBPF loader, for .tcp, and sets .tcp_loader. Call it before there are
+ * secrets, threads and other descriptors. Returns 0, or -errno with one line in error.
  */
 int agent_tcp_fork(struct agent_opts *o, char *error, size_t bytes);
 

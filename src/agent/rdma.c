@@ -63,7 +63,7 @@ struct agent_rdma {
 	struct fabric_host_stats counted;
 	struct agent_arena arena;
 	TAILQ_HEAD(, agent_mr) mrs;
-	uint32_t mr_count; /* number of registrations of regions */
+	uint32_t mr_count; /* number of region registrations */
 	struct agent_timer reopen, left, renew;
 	char where[160];
 };

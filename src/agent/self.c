@@ -100,7 +100,7 @@ static const struct {
 };
 #define GAUGES (sizeof(gauge_table) / sizeof(*gauge_table))
 
-/* REST, the loader of eBPF programs, the bridges, and a spawner for each. */
+/* REST, the eBPF loader, the bridges, and a spawner for each. */
 #define HELPERS 6
 #define WORDS	(sizeof(struct agent_counters) / sizeof(uint64_t))
 

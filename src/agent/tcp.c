@@ -50,7 +50,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #include "source/tcp/filter.h"
 #include "source/tcp/loader.h"
 
-#define CGROUPS 1024u /* slots for names of cgroups, 512 bytes each */
+#define CGROUPS 1024u /* slots for cgroup names, 512 bytes each */
 
 struct agent_tcp {
 	struct agent_source source;

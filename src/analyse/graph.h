@@ -29,7 +29,7 @@ struct analyse_path {
 	uint32_t caller, callee;
 	float client; /* share of the caller's outgoing calls that reach the callee */
 	float server; /* share of the requests to the caller that reach the callee */
-	float calls;  /* number of calls of the callee per such request; >= 1 */
+	float calls;  /* number of calls to the callee per such request; >= 1 */
 };
 
 struct analyse_graph *analyse_graph_new(void); /* returns NULL if memory is exhausted */

@@ -83,7 +83,7 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 
 double api_age(uint64_t then_ns, uint64_t now_ns); /* age in seconds; NaN if then_ns is 0 */
 void api_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count);
-/* Calls api_item() and writes the first members of an object in a list of hosts. */
+/* Calls api_item() and writes the first members of an object in a host list. */
 bool api_host_item(struct api_list *l, const char *hostname, const char *target, bool present);
 /* Count, mean and quantiles of a histogram. NaN becomes null. */
 struct api_summary {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exemplars.h - parses the section of exemplars of a region of metrics, for readers. Pure. */
+/* exemplars.h - parses the exemplar section of a metrics region, for readers. Pure. */
 #ifndef SL_REGION_EXEMPLARS_H
 #define SL_REGION_EXEMPLARS_H
 

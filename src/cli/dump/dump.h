@@ -25,7 +25,7 @@ struct cli_dump {
 	int error;		 /* errno of a failed read */
 
 	uint64_t hot_line[8];
-	struct region_hot hot; /* hot line of a region of metrics */
+	struct region_hot hot; /* hot line of a metrics region */
 	struct region_schema schema;
 	struct region_values values;
 	uint64_t *flat;	    /* values of the metrics; schema.cells elements */
@@ -34,7 +34,7 @@ struct cli_dump {
 	uint64_t unsettled; /* number of lines whose check word never matched */
 	uint64_t retries;   /* number of repeated reads because a check word did not match */
 
-	struct cli_dump_ring *ring; /* one ring of spans per stripe in use; NULL means no spans */
+	struct cli_dump_ring *ring; /* one span ring per stripe in use; NULL means no spans */
 	uint32_t rings;
 
 	struct region_directory_hot directory;
@@ -43,7 +43,7 @@ struct cli_dump {
 	enum region_fault *entry_faults;
 };
 
-/* A copy of a ring of spans. */
+/* A copy of a span ring. */
 struct cli_dump_ring {
 	struct region_span_head head;
 	bool settled;	/* true if the check word of the ring's head matched */

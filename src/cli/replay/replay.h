@@ -92,7 +92,7 @@ int cli_replay_traces_until(struct cli_replay_traces *t, struct analyse_selftime
 struct cli_replay_live_opts {
 	const char *detector, *shadow; /* names of detectors; NULL means as recorded */
 	double false_alarms;	       /* target rate of false alarms; 0 means as recorded */
-	/* file of models to use instead of the collector's initial models, or NULL */
+	/* model file to use instead of the collector's initial models, or NULL */
 	const char *model;
 	FILE *verdicts; /* output for the verdicts, or NULL */
 };

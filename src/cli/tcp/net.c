@@ -36,7 +36,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* A file of records of one host. */
+/* A file with the records of one host. */
 struct cli_net_host {
 	const char *path;
 	FILE *from;

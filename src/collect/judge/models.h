@@ -46,10 +46,9 @@ int collect_models_put(struct collect_models *m, const char *name, const void *b
 		       size_t length);
 
 /*
- * Adds the models of a file. Returns 0, -ENOENT (no file), -EINVAL (not a file of models, truncated
- * or damaged), -EPROTONOSUPPORT (another version) or a read error. After -EINVAL and
- * -EPROTONOSUPPORT, m is empty and has counted the refusal. On failure, error holds a one-line
- * message.
+ * Adds the models of a file. Returns 0, -ENOENT (no file), -EINVAL (not a model file, truncated or
+ * damaged), -EPROTONOSUPPORT (another version) or a read error. After -EINVAL and -EPROTONOSUPPORT,
+ * m is empty and has counted the refusal. On failure, error holds a one-line message.
  */
 int collect_models_read(struct collect_models *m, const char *path, char *error,
 			size_t error_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * past.h - adds to the history of values the observations of histograms per bucket, about once per
+ * past.h - adds to the value history the observations of histograms per bucket, about once per
  * second, and the starts and ends of publishers. A tap fills it, and any thread reads it. A worker
  * that finds it locked tries again with its next row, and loses nothing.
  */

@@ -29,7 +29,7 @@
 #define STALE_NS	 5000000000u  /* a pair is stale if one host had no pass for this long */
 #define MOVE_NS		 10000000000u /* an address unused for this long may change its owner */
 #define WAITING_MAX	 (1u << 18)   /* maximum records queued for this thread */
-#define PAIR_FLOWS	 16384u	      /* maximum concurrent directions of connections per pair */
+#define PAIR_FLOWS	 16384u	      /* maximum concurrent connection directions per pair */
 #define PAIR_RECORDS	 (1u << 18)
 #define ADDRESSES_A_HOST 256u
 #define UNDECIDED_MAX	 4096u	     /* maximum records per host whose peer is not known yet */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * segment_ring.h - batches of records that segment_ring.c reads from a host's ring of TCP segments
- * and hands to pair_latency.c, which matches the records of two hosts
+ * segment_ring.h - batches of records that segment_ring.c reads from a host's TCP segment ring and
+ * hands to pair_latency.c, which matches the records of two hosts
  */
 #ifndef SL_COLLECT_TABLES_SEGMENT_RING_H
 #define SL_COLLECT_TABLES_SEGMENT_RING_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * slots.c - a host's tables of layers and of tasks: reads the slots in use and the host's loss
+ * slots.c - a host's layer tables and task tables: reads the slots in use and the host's loss
  * counters
  *
  * The lines of a slot grow and are taken individually; the next pass makes up for a line that did

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slots.h - tables of layers and of tasks; the collector reads only their slots of groups and of
+ * slots.h - layer tables and task tables; the collector reads only their slots of groups and of
  * cgroups. All state belongs to the link's worker.
  */
 #ifndef SL_COLLECT_TABLES_SLOTS_H

@@ -25,7 +25,7 @@ struct collect_trace_request {
 	bool again;		     /* repeat the request in the next period */
 	uint32_t ring, count, tries;
 	uint64_t number, end;
-	uint64_t done[4]; /* bitmap of the lines of spans (at most 255) that are done */
+	uint64_t done[4]; /* bitmap of the span lines (at most 255) that are done */
 	int status;
 	unsigned int parts_left;
 	struct collect_trace_part part[2];

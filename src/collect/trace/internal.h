@@ -28,7 +28,7 @@ extern const struct collect_part collect_tracer_part; /* families.c */
 size_t collect_tracer_links(void *tracer, struct collect_trace_link *out);
 
 #define TRACE_PERIOD_NS 100000000u
-#define TRACE_RUNS	262144u /* number of runs of spans remembered */
+#define TRACE_RUNS	262144u /* number of span runs remembered */
 #define TRACE_TRIES	4u	/* periods in which unsettled lines are read again */
 #define TRACE_BUCKETS	65536u
 #define TRACE_PENDING	65536u

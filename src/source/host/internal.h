@@ -209,7 +209,7 @@ struct host_column {
 	uint32_t column, field; /* index of a wanted column, and of its field */
 };
 struct host_pair {
-	char *names; /* copy of the line of names for which .wanted was computed */
+	char *names; /* copy of the name line for which .wanted was computed */
 	size_t bytes;
 	struct host_column *wanted;
 	size_t count, room;

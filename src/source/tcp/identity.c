@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * identity.c - writes the names of cgroups next to the connections in their region, for readers
- * that cannot resolve cgroup ids.
+ * identity.c - writes the cgroup names next to the connections in their region, for readers that
+ * cannot resolve cgroup ids.
  *
  * A program reports the first connection of a cgroup (see flow_life.bpf.h); the agent reports
  * cgroups that have tasks but no connections (tcp_identity_want()). A cgroup is looked up when it

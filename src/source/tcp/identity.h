@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* identity.h - writes the names of cgroups into the region of connections. */
+/* identity.h - writes the cgroup names into the region of connections. */
 #ifndef SL_SOURCE_TCP_IDENTITY_H
 #define SL_SOURCE_TCP_IDENTITY_H
 

@@ -56,7 +56,7 @@ struct tcp_net_sample {
 struct tcp_net_match;
 
 struct tcp_net_match_opts {
-	uint32_t flows; /* maximum number of directions of connections; 0 means 65536 */
+	uint32_t flows; /* maximum number of connection directions; 0 means 65536 */
 	/* maximum number of records remembered, about 64 bytes each; 0 means 2^20 */
 	uint32_t records;
 	void (*sample)(void *context, const struct tcp_net_sample *sample);

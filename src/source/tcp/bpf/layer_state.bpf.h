@@ -11,12 +11,12 @@
 #include "layer_shared.h"
 #include "line.h"
 
-#define IN_BITS		 14 /* log2 of the size of the table of incoming skbs */
-#define OUT_BITS	 14 /* log2 of the size of the table of outgoing segments */
+#define IN_BITS		 14 /* log2 of the size of the incoming-skb table */
+#define OUT_BITS	 14 /* log2 of the size of the outgoing-segment table */
 #define OUT_STRETCH_BITS 6  /* log2 of the number of places in layer_out per socket */
 #define OUT_WAYS	 4  /* number of places in layer_out per segment */
 #define OUT_NOTHING	 0xffffffffu
-#define IP_BITS		 12 /* log2 of the size of the table of sending sockets */
+#define IP_BITS		 12 /* log2 of the size of the sending-socket table */
 #define NEAR_BITS	 12 /* log2 of the size of the table of sockets by address */
 /* maximum number of unread segments, and of unsent send calls, per socket */
 #define RING	 16

@@ -59,7 +59,7 @@ struct tcp_flow_settings {
 	__u32 journal_first; /* first element of the journal */
 	__u32 tick_us;	     /* length of a jiffy in microseconds: 1e6 / HZ */
 	__u32 near_shift;    /* shift that converts a 32-bit hash to an index of tcp_near */
-	__u32 cgroups;	     /* number of slots for names of cgroups; 0 means no names */
+	__u32 cgroups;	     /* number of slots for cgroup names; 0 means no names */
 };
 
 /* ---- net.bpf.c and net.c ---- */
