@@ -220,7 +220,9 @@ static inline uint64_t *reserve_attribute(struct sl_span *span, uint32_t n)
 	return at;
 }
 
-/* True if the key belongs to the span's publisher: another one's ids mean other strings. */
+/*
+ * True if the key belongs to the span's publisher: the ids of another publisher mean other strings.
+ */
 static inline bool key_usable(const struct sl_span *span, struct sl_span_key key)
 {
 	return likely(span->slot && span->slot == key.bits >> 32);

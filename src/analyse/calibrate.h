@@ -79,7 +79,8 @@ enum analyse_kind {
 
 /*
  * The calibrations of a pod or of a whole fleet: one for the scores of steps, one for the sums of
- * runs, and one for each kind of evidence in a step. The pods of a fleet share the latter.
+ * runs, and one for each kind of evidence in a step. The pods of a fleet share the calibrations by
+ * kind.
  */
 struct analyse_thresholds {
 	struct analyse_calibration step, run;

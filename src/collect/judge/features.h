@@ -19,7 +19,7 @@
 /*
  * The median and 99th percentile of layers use a longer window: it lasts until Q_BEYOND
  * observations lie above the 99th percentile, but at most Q_NS. With fewer observations beyond it
- * on either side, a quantile would follow single extremes, so it is treated as unknown.
+ * on either side, a quantile would follow individual outliers, so it is treated as unknown.
  */
 #define COLLECT_FEATURE_Q_BEYOND 3
 #define COLLECT_FEATURE_Q_EVENTS (100 * COLLECT_FEATURE_Q_BEYOND)

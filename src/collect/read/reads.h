@@ -24,8 +24,8 @@ struct collect_op_kind {
 	bool (*take)(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 		     uint64_t now_ns);
 	/*
-	 * The READ failed, or its connection was lost: in the latter case op->epoch differs from
-	 * l->epoch.
+	 * The READ failed, or its connection was lost; if the connection was lost, op->epoch
+	 * differs from l->epoch.
 	 */
 	void (*failed)(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns);
 	/*
