@@ -307,8 +307,8 @@ SL__HIDDEN bool sl__label_key_valid(const char *key, const char *reserved, bool 
 SL__HIDDEN bool sl__unit_valid(const char *s, size_t *length);
 SL__HIDDEN bool sl__utf8(const char *s, size_t max, size_t *length);
 /*
- * Sets the label "pod" to the value for this process, unless the caller gave one. Caller holds the
- * lock.
+ * Sets the label "pod" to the value for this process, unless the caller or the environment gave
+ * one. Caller holds the lock.
  */
 SL__HIDDEN void sl__labels_renew(struct sl_publisher *p);
 #define SL__CONTAINER_ID 12u /* hexadecimal digits, as container runtimes print them */

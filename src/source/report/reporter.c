@@ -42,10 +42,7 @@
 #define FEED_MOST   256
 #define SWEEP_NS    1000000000ull
 #define LOOK_NS	    20000000ull
-/*
- * delay from the last report to the first heartbeat; the next ones follow after 8, 64 and 512 times
- * this delay
- */
+/* time from the last report to the first heartbeat; further ones after 8, 64 and 512 times this */
 #define BEAT_NS	   20000000ull
 #define BEATS	   3
 #define LAST_BEATS 2
