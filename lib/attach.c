@@ -124,7 +124,7 @@ static int earlier_timeout(int ms, int other)
 	return other >= 0 && (ms < 0 || other < ms) ? other : ms;
 }
 
-/* Time until the next timer in ms; -1: no timer is set. */
+/* Time until the next timer in ms; -1 means no timer is set. */
 static int timer_left_ms(const struct sl_publisher *p)
 {
 	uint64_t now = sl__monotonic_ns();
@@ -208,7 +208,8 @@ static int handle_refused(struct sl_publisher *p, uint32_t serial, const struct 
 }
 
 /*
- * Reads one message, or notices a hang-up. Returns ms until the next attempt; -1: stay connected.
+ * Reads one message, or notices a hang-up. Returns ms until the next attempt; -1 means stay
+ * connected.
  */
 static int receive_message(struct sl_publisher *p, int sock)
 {
@@ -281,7 +282,7 @@ static void *attach_thread(void *arg)
 		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
 			break;
 		if (n > 0 && fds[0].revents)
-			break; /* asked to end, or the application closed the pipe */
+			break; /* asked to exit, or the application closed the pipe */
 		if (n > 0 && fds[1].revents) {
 			if (sl__fd_ours(&p->sock))
 				delay = receive_message(p, fds[1].fd);
@@ -344,7 +345,7 @@ int sl__attach_start(struct sl_publisher *p)
 }
 
 /*
- * Ends the thread, then sends CLOSE. Returns false if the thread cannot be woken because the
+ * Stops the thread, then sends CLOSE. Returns false if the thread cannot be woken because the
  * application closed the pipe: the thread then sleeps on, and the publisher must stay in memory.
  */
 bool sl__attach_stop(struct sl_publisher *p)

@@ -25,7 +25,7 @@ struct sl__exemplars {
 	uint32_t used, max;	 /* elements including the head; protected by the lock */
 	uint32_t mask;		 /* size of the table - 1 */
 	_Atomic bool ready;	 /* true once the section is allocated */
-	_Atomic uint64_t *table; /* cell + 1 in bits 32-63, element in bits 0-31; 0: empty */
+	_Atomic uint64_t *table; /* cell + 1 in bits 32-63, element in bits 0-31; 0 means empty */
 	struct element element[];
 };
 

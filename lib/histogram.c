@@ -30,7 +30,8 @@ struct sl__buckets {
 	/* values up to here take the slow path (zero bucket, classic histogram) */
 	double threshold;
 	uint64_t bias; /* added to bucket_position() so that the first bucket becomes 0 */
-	int32_t shift; /* right shift of the biased position, 52 - scale; -1: classic histogram */
+	/* right shift of the biased position, 52 - scale; -1 means classic histogram */
+	int32_t shift;
 	/* classic: number of bounds; exponential: buckets without the zero and overflow buckets */
 	uint32_t count;
 	double bounds[]; /* the bounds of a classic histogram */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - interfaces between the parts of libsidelight. They know the region format and the
- * attach protocol, but not the internals of agent and collector.
+ * internal.h - interfaces between the parts of libsidelight. They depend on the region format and
+ * the attach protocol, but not on the internals of agent and collector.
  * - publisher.c: open, close, fork; the lock
  * - region.c: layout, memory and hot line of regions; additional regions
  * - thread.c: assigns stripes to threads
@@ -77,7 +77,7 @@ struct sl__ring;
  * same number later.
  */
 struct sl__fd {
-	int fd; /* -1: closed */
+	int fd; /* -1 means closed */
 	dev_t dev;
 	ino_t ino;
 };
@@ -121,8 +121,8 @@ struct sl__region {
 	uint64_t exemplars_offset;
 	uint32_t exemplar_elements;
 	struct sl__exemplars *exemplars;
-	uint32_t span_lines;	/* lines per ring; 0: no spans */
-	uint64_t span_offset;	/* offset of the section of spans */
+	uint32_t span_lines;	/* lines per ring; 0 means no spans */
+	uint64_t span_offset;	/* offset of the span section */
 	struct sl__ring *rings; /* array of stripe_count rings */
 
 	uint32_t cells_used;	    /* cells used by metrics */
@@ -134,7 +134,7 @@ struct sl__region {
 	uint32_t created_pages; /* pages allocated for the section created */
 	bool dense;		/* the whole region is allocated, as an agent requested */
 	_Atomic uint32_t stripes_used;
-	uint32_t *free_stripes; /* stack of stripes whose threads ended */
+	uint32_t *free_stripes; /* stack of stripes whose threads have exited */
 	uint32_t free_count;
 	_Atomic uint32_t sharing;
 	bool orphan;		  /* after fork(): the region at base is the parent's */
@@ -144,7 +144,7 @@ struct sl__region {
 	struct sl__metric *first, **last; /* list of metrics, in the order of their records */
 
 	/* State of the last PUBLISH message for this region. */
-	uint32_t serial; /* its serial number; 0: not sent on this connection, or refused */
+	uint32_t serial; /* its serial number; 0 means not sent on this connection, or refused */
 	bool admitted;
 };
 
@@ -166,7 +166,7 @@ struct sl_publisher {
 	uint32_t string_count; /* string records among metric_count */
 	uint32_t removed_count;
 	_Atomic uint32_t refused;
-	uint32_t logged; /* reasons already logged: bits of enum sl__refusal, and those below */
+	uint32_t logged; /* reasons already logged: bits of enum sl__refusal, and the bits below */
 #define SL__LOGGED_AGENT (1u << 18)
 
 	struct sl__metric **metrics; /* hash table with chaining */
@@ -178,24 +178,24 @@ struct sl_publisher {
 	/* Connection to the agent. The descriptors change under the lock only. */
 	char *socket;
 	struct sl__fd sock;
-	struct sl__fd wake[2]; /* a pipe: the thread ends when the write end [1] is closed */
+	struct sl__fd wake[2]; /* a pipe: the thread exits when the write end [1] is closed */
 	pthread_t thread;
 	bool have_thread;
-	/* time to offer refused regions again; 0: none; used by the thread only */
+	/* time to offer refused regions again; 0 means none; used by the thread only */
 	uint64_t offer_ns;
 	uint32_t serial;
 	_Atomic bool attached;
 	_Atomic uint32_t attaches;
 };
 
-/* State of a region needed for an update. Static memory: a late update after close finds zeroes. */
+/* State of a region needed for an update. Static memory: a late update after close finds zeros. */
 struct sl__slot {
-	/* address of stripe 0; 0: closed, or not yet recreated after fork() */
+	/* address of stripe 0; 0 means closed, or not yet recreated after fork() */
 	_Atomic uintptr_t shared;
 	_Atomic uint32_t free;	/* number of stripes without an owner */
 	_Atomic uint32_t epoch; /* changes at fork and close: spans open across it are discarded */
 	_Atomic bool edge;	/* SL_PUBLISHER_EDGE */
-	_Atomic(struct sl__ring *) rings;    /* NULL: no spans */
+	_Atomic(struct sl__ring *) rings;    /* NULL means no spans */
 	_Atomic(struct sl__region *) region; /* changes under the lock only */
 };
 extern SL__HIDDEN struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
@@ -209,7 +209,7 @@ SL__HIDDEN void sl__lock(struct sl__guard *guard);
 SL__HIDDEN void sl__unlock(const struct sl__guard *guard);
 
 /* identity.c */
-SL__HIDDEN uint64_t sl__start_ticks(void); /* 0: unknown */
+SL__HIDDEN uint64_t sl__start_ticks(void); /* returns 0 if unknown */
 SL__HIDDEN void sl__boot_id(uint8_t id[16]);
 SL__HIDDEN uint64_t sl__random_instance(void); /* never 0 */
 
@@ -232,14 +232,14 @@ SL__HIDDEN void sl__hot_change(struct sl__region *r);
 /* Runs in a forked child: replaces each of the parent's regions. Returns 0 or -errno for r. */
 SL__HIDDEN int sl__revive(struct sl__region *r);
 
-/* Adds n to a cell of the hot line. Any thread, without the lock. */
+/* Adds n to a cell of the hot line. May be called by any thread, without the lock. */
 SL__HIDDEN void sl__hot_add(struct sl__region *r, enum sl_hot_cell cell, uint64_t n);
 
 /* thread.c */
 SL__HIDDEN int sl__thread_key(void);
 SL__HIDDEN uintptr_t sl__stripe_claim(unsigned int slot); /* takes the lock */
 SL__HIDDEN void sl__stripes_forget(unsigned int slot);	  /* caller holds the lock */
-SL__HIDDEN uint32_t sl__stripe_index(unsigned int slot);  /* stripe of this thread; 0: none */
+SL__HIDDEN uint32_t sl__stripe_index(unsigned int slot);  /* stripe of this thread; 0 means none */
 SL__HIDDEN void sl__threads_forked(void);
 
 /* Extracts the slot of a handle. */
@@ -248,7 +248,7 @@ static inline unsigned int sl__slot_of(uint64_t bits)
 	return bits >> 32 < SL_PUBLISHER_SLOTS ? (unsigned int)(bits >> 32) : SL__SLOT_NONE;
 }
 
-/* Returns the address of this thread's stripe; 0: call sl__stripe_claim(). */
+/* Returns the address of this thread's stripe; 0 means call sl__stripe_claim(). */
 static inline uintptr_t sl__own_stripe(unsigned int slot)
 {
 	uintptr_t base = sl__thread.base[slot];
@@ -283,7 +283,8 @@ SL__HIDDEN void sl__attach_forked(struct sl_publisher *p);
 
 /* verdict.c; called by the attach thread, or when there is no such thread */
 SL__HIDDEN void sl__verdict_take(struct sl_publisher *p, const struct sl_msg_verdict *said);
-SL__HIDDEN int sl__verdict_left_ms(const struct sl_publisher *p); /* -1: no verdict */
+/* returns -1 if there is no verdict */
+SL__HIDDEN int sl__verdict_left_ms(const struct sl_publisher *p);
 SL__HIDDEN void sl__verdict_expire(struct sl_publisher *p);
 SL__HIDDEN void sl__verdict_forget(struct sl_publisher *p);
 
@@ -305,7 +306,10 @@ SL__HIDDEN bool sl__name_valid(const char *s, bool colon); /* colon: allow colon
 SL__HIDDEN bool sl__label_key_valid(const char *key, const char *reserved, bool utf8);
 SL__HIDDEN bool sl__unit_valid(const char *s, size_t *length);
 SL__HIDDEN bool sl__utf8(const char *s, size_t max, size_t *length);
-/* Sets the label "pod" to that of this process, unless it was given. Caller holds the lock. */
+/*
+ * Sets the label "pod" to the value for this process, unless the caller or the environment gave
+ * one. Caller holds the lock.
+ */
 SL__HIDDEN void sl__labels_renew(struct sl_publisher *p);
 #define SL__CONTAINER_ID 12u /* hexadecimal digits, as container runtimes print them */
 /*
@@ -341,14 +345,17 @@ SL__HIDDEN struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t 
 /* Returns the name or key of spans as slot << 32 | record id; 0 if refused. */
 SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
 
-/* Counts a refused observation. Any thread, without the lock. */
+/* Counts a refused observation. May be called by any thread, without the lock. */
 SL__HIDDEN void sl__refuse_observation(unsigned int slot);
 
 /* exemplar.c; the caller of the first three holds the lock */
 SL__HIDDEN int sl__exemplars_make(struct sl__region *r); /* returns 0 or -errno */
 SL__HIDDEN void sl__exemplars_free(struct sl__region *r);
 SL__HIDDEN uint64_t sl__exemplars_bytes(uint32_t elements);
-/* Any thread. Takes the lock for the first exemplar of a cell only. exemplar NULL: no effect. */
+/*
+ * May be called by any thread. Takes the lock for the first exemplar of a cell only. Has no effect
+ * if exemplar is NULL.
+ */
 SL__HIDDEN void sl__exemplar_set(unsigned int slot, uint32_t cell, double value, bool mirror,
 				 const struct sl_exemplar *exemplar);
 

@@ -36,9 +36,9 @@ struct sl__metric {
 	uint64_t hash;
 	const struct sl__buckets *buckets;
 	struct sl__region *region;
-	/* creation time given by the options, ns since 1970; 0: use the current time */
+	/* creation time given by the options, ns since 1970; 0 means use the current time */
 	uint64_t created;
-	uint64_t removed_ns;	     /* CLOCK_MONOTONIC; 0: not removed */
+	uint64_t removed_ns;	     /* CLOCK_MONOTONIC; 0 means not removed */
 	uint32_t uses;		     /* number of times the record was created */
 	uint32_t schema_at;	     /* offset of the record in the schema */
 	struct sl__vacancy *vacancy; /* queue of a removed, replaceable record; NULL otherwise */
@@ -81,7 +81,10 @@ static inline uint32_t sl__metric_kind(const struct sl__metric *m)
 SL__HIDDEN bool sl__metric_same(const struct sl__metric *a, const struct sl__metric *b);
 SL__HIDDEN void sl__metric_link(struct sl_publisher *p, struct sl__metric *m);
 SL__HIDDEN void sl__metric_write(struct sl__metric *m);
-/* Returns the model of a family, and its publisher. NULL: refused, or a handle of another kind. */
+/*
+ * Returns the model of a family, and its publisher. Returns NULL if the family is refused, or the
+ * handle is of another kind.
+ */
 SL__HIDDEN const struct sl__metric *sl__family_model(uint64_t bits, uint32_t kind,
 						     struct sl_publisher **p);
 

@@ -88,7 +88,7 @@ static struct sl__metric *metric_alloc(size_t record_bytes, size_t *length)
 	return calloc(1, offsetof(struct sl__metric, record) + *length);
 }
 
-/* Creates the model of a checked metric; NULL: no memory. */
+/* Creates the model of a checked metric. Returns NULL if out of memory. */
 static struct sl__metric *model_make(uint32_t kind, const struct sl_metric_opts *o,
 				     const struct sl__shape *shape, size_t unit, size_t help,
 				     uint16_t flags)

@@ -183,7 +183,7 @@ static int region_make(struct sl__region *r)
 	 * Mode 0444: the holder of a descriptor may reopen the file through /proc according to its
 	 * mode. An agent of another user must be able to do so for reading, and no process for
 	 * writing. The agent adds F_SEAL_FUTURE_WRITE and F_SEAL_SEAL before it lets others read:
-	 * it must map the memory writable before.
+	 * it must map the memory writable before that.
 	 */
 	if (fchmod(fd, 0444) || ftruncate(fd, (off_t)r->size) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)) {

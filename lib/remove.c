@@ -12,7 +12,7 @@ static void created_set(const struct sl__metric *m, uint64_t ns)
 {
 	const struct sl__region *r = m->region;
 
-	/* Lines of this section are mixed, like those of stripe 0. */
+	/* Lines of this section are mixed, like the lines of stripe 0. */
 	sl__shared_set((uintptr_t)r->base + r->created_offset + sl_cell_offset(m->record.id), ns);
 }
 

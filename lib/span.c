@@ -18,7 +18,7 @@
 struct span_thread {
 	/* each is valid while sl__thread.base[] is set */
 	struct sl__ring *ring[SL_PUBLISHER_SLOTS];
-	uint64_t id, id_step; /* next id and distance between ids; id_step 0: not yet seeded */
+	uint64_t id, id_step; /* next id and distance between ids; id_step is 0 until seeded */
 	volatile bool busy;
 };
 static __thread struct span_thread self __attribute__((tls_model("initial-exec")));
@@ -55,7 +55,10 @@ static __attribute__((noinline, cold)) void seed_ids(void)
 	__atomic_store_n(&self.id_step, step, __ATOMIC_RELAXED);
 }
 
-/* Adds to a word of this thread with one instruction, so it is atomic towards signal handlers. */
+/*
+ * Adds to a word of this thread with one instruction, so it is atomic with respect to signal
+ * handlers.
+ */
 static inline uint64_t fetch_add_own(uint64_t *word, uint64_t n)
 {
 #if defined(__x86_64__)
@@ -217,7 +220,9 @@ static inline uint64_t *reserve_attribute(struct sl_span *span, uint32_t n)
 	return at;
 }
 
-/* True if the key belongs to the span's publisher: another one's ids mean other strings. */
+/*
+ * True if the key belongs to the span's publisher: the ids of another publisher mean other strings.
+ */
 static inline bool key_usable(const struct sl_span *span, struct sl_span_key key)
 {
 	return likely(span->slot && span->slot == key.bits >> 32);
@@ -516,7 +521,7 @@ static void write_shared(struct sl__ring *r, const struct sl_span *s, uint32_t l
 		put_root(r, s, take_numbers(&r->roots, 1), start, duration);
 }
 
-/* Finds the ring for a thread's first span of a publisher; NULL: use ring 0. */
+/* Finds the ring for a thread's first span of a publisher; NULL means use ring 0. */
 static __attribute__((noinline, cold)) struct sl__ring *claim_ring(unsigned int slot)
 {
 	struct sl__ring *ring = NULL;

@@ -15,7 +15,7 @@
 /* ---- rings ---- */
 
 /*
- * The writer's state of a ring, as the region is never read back. Rings from 1 on belong to the
+ * The writer's state of a ring, as the region is never read back. Rings starting at 1 belong to the
  * owner of the stripe, and `busy` excludes its signal handlers. Any thread may write to ring 0: its
  * first three members are atomic, and the others unused.
  */
@@ -27,7 +27,7 @@ struct sl__ring {
 	uint32_t mask; /* number of span lines - 1 */
 	bool ready;    /* memory is allocated */
 	bool own;      /* true for the ring of a stripe, false for ring 0 */
-	uint32_t open; /* number of entries in the open index line; 0: no open line */
+	uint32_t open; /* number of entries in the open index line; 0 means no open line */
 	uint64_t *open_line;
 	uint64_t entry; /* the last entry */
 	/*

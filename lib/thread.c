@@ -16,7 +16,7 @@ __thread volatile uint32_t sl__f64_busy __attribute__((tls_model("initial-exec")
 struct stripe_owner {
 	struct stripe_owner *next, **previous;
 	struct sl__thread *public;
-	uint16_t stripe[SL_PUBLISHER_SLOTS]; /* index of the thread's stripe; 0: none */
+	uint16_t stripe[SL_PUBLISHER_SLOTS]; /* index of the thread's stripe; 0 means none */
 	_Atomic uint64_t sharing; /* one bit per slot: the thread is counted as sharing stripe 0 */
 	bool listed;
 	bool ended; /* the destructor has run: later updates use the shared stripe */
@@ -111,7 +111,7 @@ static uint32_t take_stripe(struct sl__region *r)
 	return index;
 }
 
-/* Returns this thread's stripe, claiming a free one if necessary; 0: use the shared stripe. */
+/* Returns this thread's stripe, claiming a free one if necessary; 0 means use the shared stripe. */
 uintptr_t sl__stripe_claim(unsigned int slot)
 {
 	uint64_t bit = 1ull << slot;
@@ -124,7 +124,7 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 	if (self.ended)
 		return 0;
 	/*
-	 * A thread without a stripe retries after another thread has ended. A hint, hence relaxed.
+	 * A thread without a stripe retries after another thread has exited. A hint, hence relaxed.
 	 */
 	if ((atomic_load_explicit(&self.sharing, memory_order_relaxed) & bit) &&
 	    !atomic_load_explicit(&sl__slots[slot].free, memory_order_relaxed))

@@ -74,9 +74,10 @@ enum sl_flow_event { SL_FLOW_EVENT_OPEN = 1, SL_FLOW_EVENT_CLOSE = 2 };
 #define SL_FLOW_CELL(line, cell) ((line)*8u + (cell))
 enum sl_flow_cell {
 	SL_FLOW_TAG = SL_FLOW_CELL(0, 0),
-	SL_FLOW_ID = SL_FLOW_CELL(0, 1),	/* a table never assigns an id twice */
-	SL_FLOW_WORD = SL_FLOW_CELL(0, 2),	/* SL_FLOW_WORD_OF() */
-	SL_FLOW_NETNS_PID = SL_FLOW_CELL(0, 3), /* network namespace | thread group (0: unknown) */
+	SL_FLOW_ID = SL_FLOW_CELL(0, 1),   /* a table never assigns an id twice */
+	SL_FLOW_WORD = SL_FLOW_CELL(0, 2), /* SL_FLOW_WORD_OF() */
+	/* network namespace | thread group (0 means unknown) */
+	SL_FLOW_NETNS_PID = SL_FLOW_CELL(0, 3),
 	SL_FLOW_CGROUP = SL_FLOW_CELL(0, 4),
 	SL_FLOW_OPEN_NS = SL_FLOW_CELL(0, 5), /* time established, or first seen if SL_FLOW_OLDER */
 	SL_FLOW_CHANGED_NS = SL_FLOW_CELL(0, 6), /* time of this snapshot */
@@ -84,7 +85,7 @@ enum sl_flow_cell {
 	SL_FLOW_LOCAL = SL_FLOW_CELL(1, 1), /* address in two cells: 16 bytes in network order */
 	SL_FLOW_REMOTE = SL_FLOW_CELL(1, 3),
 	SL_FLOW_CLOSED_NS = SL_FLOW_CELL(1, 5), /* 0 while open */
-	/* duration of the handshake in us (0: unknown) | enum sl_flow_flag */
+	/* duration of the handshake in us (0 means unknown) | enum sl_flow_flag */
 	SL_FLOW_HANDSHAKE_FLAGS = SL_FLOW_CELL(1, 6),
 
 	SL_FLOW_BYTES_SENT = SL_FLOW_CELL(2, 1), /* including retransmissions */
@@ -159,7 +160,7 @@ enum sl_flow_cell {
 #define SL_FLOW_STATE(word)	  ((uint32_t)(word)&255)
 #define SL_FLOW_TCP_STATE(word)	  ((uint32_t)(word) >> 8 & 255)
 #define SL_FLOW_FAMILY(word)	  ((uint32_t)(word) >> 16 & 255)
-#define SL_FLOW_LAST_STATE(word)  ((uint32_t)(word) >> 24 & 255) /* before CLOSE; 0: unknown */
+#define SL_FLOW_LAST_STATE(word)  ((uint32_t)(word) >> 24 & 255) /* before CLOSE; 0 if unknown */
 #define SL_FLOW_LOCAL_PORT(word)  ((uint32_t)((word) >> 32) & 65535)
 #define SL_FLOW_REMOTE_PORT(word) ((uint32_t)((word) >> 48))
 

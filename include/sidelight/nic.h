@@ -61,7 +61,7 @@ enum sl_nic_flag {
 	SL_NIC_RST = 1 << 3,
 	SL_NIC_HAS_TS = 1 << 4,
 	SL_NIC_V6 = 1 << 5,
-	/* incoming: read after GRO; the time is that of the first segment */
+	/* incoming: read after GRO; the time belongs to the first segment */
 	SL_NIC_MERGED = 1 << 6,
 };
 

@@ -65,7 +65,7 @@ struct sl_store_time {
 	uint32_t state;	   /* enum sl_region_state: LIVE, or CLOSED after a shutdown */
 	uint32_t reserved;
 };
-/* Returns 0; -EINVAL; or -EAGAIN: change in progress, or the collector died during a change. */
+/* Returns 0, -EINVAL, or -EAGAIN if a change is in progress or the collector died during one. */
 SL_API int sl_store_now(const struct sl_store *s, struct sl_store_time *out);
 
 /* ---- queries ---- */
@@ -111,7 +111,7 @@ struct sl_query_opts {
 };
 
 /*
- * All queries return 0 and an answer, or -EINVAL: s or out is NULL, the store is of another kind,
+ * All queries return 0 and an answer, or -EINVAL if s or out is NULL, the store is of another kind,
  * the key is not SL_STORE_KEY_MIN to SL_STORE_KEY_MAX bytes long, or the options are invalid.
  */
 
@@ -183,7 +183,7 @@ struct sl_sketch_answer {
 	uint64_t cells_merged; /* number of cells merged, over all reporters */
 	uint32_t expected;     /* number of reporters in a complete epoch */
 	uint32_t ended;	       /* number of reporters that sent their whole sketch */
-	/* 1: as many reporters ended as expected, and every lane could be read */
+	/* 1 if as many reporters ended as expected, and every lane could be read */
 	uint32_t complete;
 	uint32_t reserved;
 	/* count-min, count-sketch: estimate for the key; HyperLogLog: number of keys */
@@ -204,10 +204,10 @@ SL_API int sl_query_sketch(const struct sl_store *s, const void *key, size_t key
 
 /*
  * Key-Write and Postcarding: the probability that a key is still found after `reports` other keys
- * of its epoch, 1 - (1 - e^-aN)^N, where a = reports / slots and N = copies (0: the store's). The
- * second function is the inverse: the number of other keys after which the key is still found with
- * this probability, which is above 0 and below 1. Both return 0, or -EINVAL: NULL, another kind of
- * store, or a probability out of range.
+ * of its epoch, 1 - (1 - e^-aN)^N, where a = reports / slots and N = copies (0 means the store's).
+ * The second function is the inverse: the number of other keys after which the key is still found
+ * with this probability, which is above 0 and below 1. Both return 0, or -EINVAL for NULL, another
+ * kind of store, or a probability out of range.
  */
 SL_API int sl_query_found_probability(const struct sl_store *s, uint32_t copies, uint64_t reports,
 				      double *probability);
@@ -231,15 +231,15 @@ enum sl_query_append_from {
 	SL_QUERY_APPEND_OLDEST = 0, /* start with the oldest item in the ring */
 	SL_QUERY_APPEND_NEWEST,	    /* start with the next item to be written */
 };
-/* Returns 0, or -EINVAL: no such list or lane. Searches the whole ring for its end. */
+/* Returns 0, or -EINVAL if there is no such list or lane. Searches the whole ring for its end. */
 SL_API int sl_query_append_begin(const struct sl_store *s, struct sl_query_append_reader *r,
 				 uint32_t list, uint32_t lane, enum sl_query_append_from from);
 /*
  * Reads the next items, the oldest first, each once, in whole blocks: max is at least the store's
  * batch. items: space for max values of value_bytes. count: number of items read, 0 if none arrived
- * within timeout_ns (0: do not wait; ~0: no limit). Waiting polls at least every 5 ms, as one-sided
- * writes wake no reader. Returns 0; -EINVAL; or -EOVERFLOW: the writer has lapped the reader,
- * overrun has grown by the loss, and the next call continues with the oldest item.
+ * within timeout_ns (0 means do not wait, ~0 no limit). Waiting polls at least every 5 ms, as
+ * one-sided writes wake no reader. Returns 0; -EINVAL; or -EOVERFLOW if the writer has lapped the
+ * reader: overrun has grown by the loss, and the next call continues with the oldest item.
  */
 SL_API int sl_query_append(const struct sl_store *s, struct sl_query_append_reader *r, void *items,
 			   uint32_t max, uint64_t timeout_ns, uint32_t *count);

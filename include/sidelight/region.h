@@ -42,7 +42,7 @@ extern "C" {
 
 #define SL_REGION_MAGIC	  "SIDELGHT" /* 8 bytes, no terminating NUL */
 #define SL_REGION_VERSION 1
-/* minor 1 adds: kinds from 9 on, flags of records, created, exemplars */
+/* minor 1 adds kinds 9 and up, flags of records, created, exemplars */
 #define SL_REGION_MINOR	     1
 #define SL_HEADER_SIZE	     4096u
 #define SL_HEADER_LABELS     512u /* offset of the label bytes in the header */
@@ -111,7 +111,7 @@ struct sl_region_header {
 	uint64_t start_ticks;
 	uint8_t boot_id[16]; /* contents of /proc/sys/kernel/random/boot_id in binary */
 	uint32_t section_count;
-	uint32_t label_bytes; /* bytes in use from SL_HEADER_LABELS on: key NUL value NUL ... */
+	uint32_t label_bytes; /* bytes in use starting at SL_HEADER_LABELS: key NUL value NUL ... */
 	struct sl_region_section section[SL_SECTIONS_MAX];
 	uint8_t reserved[SL_HEADER_LABELS - 464];
 	uint8_t labels[SL_HEADER_LABELS_MAX];
@@ -119,11 +119,11 @@ struct sl_region_header {
 };
 
 /*
- * The hot line of a region of metrics. The writer appends the schema record and zeroes the cells
+ * The hot line of a metrics region. The writer appends the schema record and zeroes the cells
  * before it updates this line. A reader may see some cells updated and others not, but none torn.
  */
 enum sl_hot_cell {
-	SL_HOT_GENERATION = 0,	 /* incremented by each change of the layout; 0: empty */
+	SL_HOT_GENERATION = 0,	 /* incremented by each change of the layout; 0 means empty */
 	SL_HOT_SCHEMA_USED = 1,	 /* bytes of the schema in use */
 	SL_HOT_LINES_USED = 2,	 /* lines in use in each stripe */
 	SL_HOT_STRIPES_USED = 3, /* stripes ever used, including the shared stripe 0: at least 1 */
@@ -140,7 +140,7 @@ enum sl_directory_hot_cell {
 	SL_DIR_GENERATION = 0,	 /* incremented by each change of an entry */
 	SL_DIR_ENTRIES_USED = 1, /* entries ever used; read entries [0, used) */
 	SL_DIR_LIVE = 2,	 /* number of entries in state live */
-	SL_DIR_REFUSED = 3,	 /* number of publishers refused since the start */
+	SL_DIR_REFUSED = 3,	 /* number of publishers refused since the agent started */
 	SL_DIR_STATE = 4,	 /* enum sl_region_state of the agent */
 	SL_DIR_CHANGED_NS = 5,
 	/*
@@ -195,12 +195,12 @@ enum sl_tenant_cell {
 	SL_TENANT_ID = 0,  /* SL_ENTRY_ID of the described entry */
 	SL_TENANT_KEY = 1, /* hash of uid and container: equal for all regions of a tenant */
 	SL_TENANT_UID = 2, /* bits 0-31 uid, bits 32-63 SL_TENANT_ flags */
-	SL_TENANT_PID = 3, /* PID as seen by the agent; 0: not visible */
+	SL_TENANT_PID = 3, /* PID as seen by the agent; 0 means not visible */
 	/* first 16 hexadecimal digits of the container's id, big-endian */
 	SL_TENANT_CONTAINER0 = 4,
-	/* next 16 digits of the container's id, big-endian; 0: none, or not attested */
+	/* next 16 digits of the container's id, big-endian; 0 means none, or not attested */
 	SL_TENANT_CONTAINER1 = 5,
-	SL_TENANT_POD0 = 6, /* first half of the Kubernetes pod's UID, big-endian; 0: none */
+	SL_TENANT_POD0 = 6, /* first half of the Kubernetes pod's UID, big-endian; 0 means none */
 };
 
 /* Cells of the second line of a tenant. */
@@ -215,7 +215,7 @@ enum sl_tenant_more_cell {
  * SL_SECTION_NAMES: eight plain lines per directory entry with the names by which the host's files
  * know the container that SL_SECTION_TENANTS attests. They are stored in the same way. Cell 0 of
  * each line is SL_ENTRY_ID; cells 1 to 6 of all lines form one text: namespace, pod, container,
- * each of [a-zA-Z0-9_.-] and terminated by NUL; empty: unknown.
+ * each of [a-zA-Z0-9_.-] and terminated by NUL; empty means unknown.
  */
 #define SL_NAMES_SIZE 512u
 #define SL_NAMES_TEXT 384u
@@ -239,7 +239,7 @@ enum sl_metric_kind {
 
 /*
  * Set in the kind of a record, 1 to 13, since minor 1: the record may be replaced once it is
- * removed, it may end with any number of zeroes, and its name and label keys are UTF-8. Readers of
+ * removed, it may end with any number of zeros, and its name and label keys are UTF-8. Readers of
  * minor 0 skip it like any unknown kind.
  */
 #define SL_KIND_REPLACEABLE 32u
@@ -259,8 +259,8 @@ enum sl_combine {
 
 /*
  * Cells of a summary: 0 the sum (f64) and 1 the count (u64) of the observations, each summed over
- * the stripes; from 2 on the quantiles (f64, stripe 0 only). The bounds of the record are the ranks
- * of the quantiles, 0 to 1, ascending.
+ * the stripes; starting at 2 the quantiles (f64, stripe 0 only). The bounds of the record are the
+ * ranks of the quantiles, 0 to 1, ascending.
  */
 #define SL_SUMMARY_SUM	     0u
 #define SL_SUMMARY_COUNT     1u
@@ -269,8 +269,8 @@ enum sl_combine {
 
 /*
  * SL_SECTION_CREATED: mixed lines. The cell at the index given by a record's id holds the time from
- * which the record counts, ns since 1970; 0: the record was removed. Records without such a cell
- * are present.
+ * which the record counts, ns since 1970; 0 means the record was removed. Records without such a
+ * cell are present.
  *
  * A removed record may be replaced after SL_REPLACE_NS; a reader uses no cells that it copied more
  * than SL_LAYOUT_LEASE_NS after the hot line.
@@ -301,11 +301,12 @@ enum sl_exemplar_head_cell {
 enum sl_exemplar_cell {
 	SL_EXEMPLAR_TAG = 0, /* tag made by SL_EXEMPLAR_TAG_OF() */
 	SL_EXEMPLAR_OF = 1,  /* bits 0-31 id of the record, bits 32-63 the cell within the record */
-	SL_EXEMPLAR_CREATED = 2, /* value of the record's cell in SL_SECTION_CREATED; 0: none */
-	SL_EXEMPLAR_VALUE = 3,	 /* plain IEEE 754 */
-	SL_EXEMPLAR_TIME = 4,	 /* ns since 1970 */
-	SL_EXEMPLAR_BYTES = 5,	 /* bytes of labels: key NUL value NUL ... */
-	SL_EXEMPLAR_TEXT = 6,	 /* first 8 bytes of the labels */
+	/* value of the record's cell in SL_SECTION_CREATED; 0 means none */
+	SL_EXEMPLAR_CREATED = 2,
+	SL_EXEMPLAR_VALUE = 3, /* plain IEEE 754 */
+	SL_EXEMPLAR_TIME = 4,  /* ns since 1970 */
+	SL_EXEMPLAR_BYTES = 5, /* bytes of labels: key NUL value NUL ... */
+	SL_EXEMPLAR_TEXT = 6,  /* first 8 bytes of the labels */
 };
 #define SL_EXEMPLAR_TAG_OF(number, line) ((uint64_t)(number) << 16 | (line))
 
@@ -487,7 +488,7 @@ enum sl_span_status {
 };
 
 /*
- * An index line: the tag, and up to six entries; 0: unused. Bits 0-31 number of the first line
+ * An index line: the tag, and up to six entries; 0 means unused. Bits 0-31 number of the first line
  * modulo 2^32, 32-39 number of lines (1-255), 40 set if a span has status error, 41-63
  * sl_span_hash().
  */
@@ -555,7 +556,8 @@ static const uint64_t sl_line_k[8] = {
 };
 
 /*
- * Returns the offset of a cell from the start of its stripe; below, that of its line's check word.
+ * Returns the offset of a cell from the start of its stripe; the function below returns the offset
+ * of its line's check word.
  */
 static inline uint64_t sl_cell_offset(uint32_t cell)
 {

@@ -76,7 +76,7 @@ struct sl_reporter_opts {
 	 * up to a power of two; default: none
 	 */
 	uint32_t change_entries;
-	/* age at which an unchanged value is reported again; default 10 s, ~0: never */
+	/* age at which an unchanged value is reported again; default 10 s, ~0 means never */
 	uint64_t refresh_ns;
 	/*
 	 * with key_file: names of the targets' translators ('sidelight translate --name'), in the
@@ -87,7 +87,7 @@ struct sl_reporter_opts {
 	const char *translator;
 	/*
 	 * keep the ring of backup_packets in this file, which is created with access for its owner
-	 * only. When the process ends or is killed, the next one that opens the file resends the
+	 * only. When the process exits or is killed, the next one that opens the file resends the
 	 * unacknowledged packets. A report is therefore safe once sl_reporter_flush() returned 0,
 	 * or a later packet was sent. The file belongs to one reporter, tenant and size; with it,
 	 * reporter defaults to the number in the file. Not available with the LEGACY forms
@@ -120,17 +120,18 @@ SL_API void sl_reporter_close(struct sl_reporter *r);
 /* The destination of a report. Small; may be static. */
 struct sl_report_dest {
 	uint16_t store; /* number of the store */
-	/* number of slots or rows to write, 1 to 8; 0: 1. Not for append and sketches */
+	/* number of slots or rows to write, 1 to 8; 0 means 1. Not for append and sketches */
 	uint8_t copies;
-	uint8_t sample; /* send 1 of 2^sample reports, up to 63; 0: all. Not for sketches */
+	uint8_t sample; /* send 1 of 2^sample reports, up to 63; 0 means all. Not for sketches */
 	uint32_t flags; /* SL_REPORT_... */
 };
 
 /*
  * Functions that report. dest: NULL means store 0 and all defaults. All return 0 if the report was
- * packed, or skipped as dest requests; -EAGAIN: dropped and counted, because the socket is full,
- * the translator's credits are used up, or the ring of backup_packets is full; -EINVAL: a length or
- * number out of range, or r is NULL; -EMSGSIZE: the report does not fit into a packet.
+ * packed, or skipped as dest requests; -EAGAIN if it was dropped and counted, because the socket is
+ * full, the translator's credits are used up, or the ring of backup_packets is full; -EINVAL if a
+ * length or number is out of range, or r is NULL; -EMSGSIZE if the report does not fit into a
+ * packet.
  */
 
 /* Reports a value of 4 to 256 bytes for a key of 4 to 64 bytes. */
@@ -148,9 +149,10 @@ SL_API int sl_report_postcard(struct sl_reporter *r, const struct sl_report_dest
 			      const void *key, size_t key_bytes, uint32_t hop, uint32_t hops,
 			      uint32_t data);
 /*
- * Reports `count` cells of a sketch's row, from `column` on, in as many reports as needed. After
- * all cells of an epoch, sl_report_sketch_end() states the number of reports. Up to 16 stores may
- * be in progress (-ENOSPC). Use SL_REPORT_ESSENTIAL: a sketch with a lost report never completes.
+ * Reports `count` cells of a sketch's row, starting at `column`, in as many reports as needed.
+ * After all cells of an epoch, sl_report_sketch_end() states the number of reports. Up to 16 stores
+ * may be in progress (-ENOSPC). Use SL_REPORT_ESSENTIAL: a sketch with a lost report never
+ * completes.
  */
 SL_API int sl_report_sketch(struct sl_reporter *r, const struct sl_report_dest *dest,
 			    uint32_t epoch, uint32_t row, uint32_t column, const uint64_t *cells,
@@ -162,7 +164,9 @@ SL_API int sl_report_registers(struct sl_reporter *r, const struct sl_report_des
 SL_API int sl_report_sketch_end(struct sl_reporter *r, const struct sl_report_dest *dest,
 				uint32_t epoch);
 
-/* Sends the open packet. Returns 0, or -EAGAIN: the packet stays open, as the socket is full. */
+/*
+ * Sends the open packet. Returns 0, or -EAGAIN if the socket is full; the packet then stays open.
+ */
 SL_API int sl_reporter_flush(struct sl_reporter *r);
 /*
  * Sends a packet older than flush_ns, processes answers, resends missing packets, and tells the
@@ -209,7 +213,7 @@ struct sl_reporter_stats {
 	uint64_t restored; /* packets recovered from an earlier process's backup_file */
 	uint64_t damaged;  /* packets in backup_file that could not be read, and are lost */
 };
-/* Returns 0, or -EINVAL: NULL, or sz is too small. */
+/* Returns 0, or -EINVAL for NULL, or if sz is too small. */
 SL_API int sl_reporter_stats(const struct sl_reporter *r, struct sl_reporter_stats *stats);
 
 #ifdef __cplusplus

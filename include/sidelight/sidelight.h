@@ -13,7 +13,7 @@
  *  - An update takes no lock, makes no system call and allocates nothing (a thread's first update
  *    of a publisher claims a stripe and may do all three). Any thread may update and, unless a
  *    function says otherwise, any signal handler.
- *  - A handle is a small value. A refused handle, like one of all zeroes, does nothing. A
+ *  - A handle is a small value. A refused handle, like one of all zeros, does nothing. A
  *    refusal is counted, logged once per reason through the callback and visible to the collector,
  *    so an application need not check for it; if it wants to, there is sl_..._valid().
  *  - Creating a metric twice with the same name, labels and kind returns the same metric.
@@ -93,7 +93,8 @@ struct sl_publisher_opts {
 	uint32_t flags;	       /* SL_PUBLISHER_... */
 	/*
 	 * space for the spans of one thread, see span.h: SL_SPAN_BYTES or more, rounded up to a
-	 * power of two, 32 KiB to 256 MiB; a region takes 1.4 times as much per thread. 0: no spans
+	 * power of two, 32 KiB to 256 MiB; a region takes 1.4 times as much per thread. 0 means no
+	 * spans
 	 */
 	uint32_t span_bytes;
 	/*
@@ -141,7 +142,7 @@ struct sl_publisher_stats {
 	uint32_t regions;  /* number of regions, see sl_publisher_fds() */
 };
 
-/* Returns 0, or -EINVAL: NULL, or sz is too small. Thread-safe. */
+/* Returns 0, or -EINVAL for NULL, or if sz is too small. Thread-safe. */
 SL_API int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *stats);
 
 /* ---- verdicts ---- */
@@ -162,13 +163,13 @@ struct sl_publisher_verdict {
 };
 
 /*
- * Returns 0, or -EINVAL: NULL, or sz is too small. Thread-safe, async-signal-safe, no system call.
- * In the child of fork() nothing is known until its own region is analysed.
+ * Returns 0, or -EINVAL for NULL, or if sz is too small. Thread-safe, async-signal-safe, no system
+ * call. In the child of fork() nothing is known until its own region is analysed.
  */
 SL_API int sl_publisher_verdict(const struct sl_publisher *p, struct sl_publisher_verdict *verdict);
 
 /*
- * True while the process is anomalous; false for NULL. Any thread, async-signal-safe, a single
+ * True while the process is anomalous; false for NULL. Thread-safe, async-signal-safe, a single
  * load: cheap enough for every request. (It reads the first word of a publisher; the rest is
  * private to the library.)
  */
@@ -211,7 +212,7 @@ struct sl_metric_opts {
 
 	/* How a collector combines the values when it shows a service's processes as one. */
 	enum sl_combine combine; /* SL_COMBINE_MOST_RECENT: timed gauges only */
-	bool live;		 /* exclude values of processes that have ended */
+	bool live;		 /* exclude values of processes that have exited */
 
 	bool mirror; /* the value is set as a whole by sl_..._mirror(), and may decrease */
 	bool utf8;   /* allow any UTF-8 in the name and label keys; keys do not start with "__" */
@@ -394,8 +395,8 @@ SL_API struct sl_gauge_histogram sl_gauge_histogram_with(struct sl_gauge_histogr
  * the memory is reused for a metric of the same or a similar family after 11 s at the earliest.
  * Creating the same labels again restores the metric, counting from 0. A handle of a removed metric
  * must not be used any more: its updates are lost, and later count in another metric. Thread-safe;
- * not for signal handlers. Returns 0; -ENOENT: no such metric; -EINVAL: a refused family, or
- * malformed labels; -ENOMEM.
+ * not for signal handlers. Returns 0, -ENOENT (no such metric), -EINVAL (a refused family, or
+ * malformed labels) or -ENOMEM.
  */
 SL_API int sl_counter_remove(struct sl_counter_family f, const struct sl_label *labels,
 			     size_t count);
@@ -487,8 +488,8 @@ static inline bool sl_gauge_histogram_valid(struct sl_gauge_histogram h)
 
 /*
  * Private. Per thread and slot: the address of this thread's stripe minus (slot << 32), so that
- * adding the bits of a handle gives the address of its cell. 0: the thread owns no stripe, and the
- * slow path decides whether it gets one.
+ * adding the bits of a handle gives the address of its cell. 0 means the thread owns no stripe, and
+ * the slow path decides whether it gets one.
  */
 struct sl__thread {
 	uintptr_t base[SL_PUBLISHER_SLOTS];
@@ -569,7 +570,7 @@ SL_API void sl_counter_add_batch(const struct sl_counter *counters, const uint64
  */
 SL_API void sl_counter_f64_add(struct sl_counter_f64 c, double v);
 
-/* Gauges: the last set wins, additions are exact. Any thread; async-signal-safe. */
+/* Gauges: the last set wins, additions are exact. Thread-safe; async-signal-safe. */
 SL_API void sl_gauge_set(struct sl_gauge g, int64_t v);
 SL_API void sl_gauge_add(struct sl_gauge g, int64_t v);
 SL_API void sl_gauge_set_batch(const struct sl_gauge *gauges, const int64_t *v, size_t count);
@@ -580,13 +581,13 @@ SL_API void sl_gauge_f64_set_batch(const struct sl_gauge_f64 *gauges, const doub
 
 /*
  * Observes v, in the metric's unit. NaN, and in an exponential histogram a value below -min, is
- * refused and counted in a cell of the metric. Any thread; async-signal-safe like counters.
+ * refused and counted in a cell of the metric. Thread-safe; async-signal-safe like counters.
  */
 SL_API void sl_histogram_observe(struct sl_histogram h, double v);
 /*
  * Adds many observations: the number in each of the n buckets, in the order of
  * sl_gauge_histogram_set(), and their sum. Returns 0, or -EINVAL if n is wrong. If the sum is
- * infinite or NaN, all of the observations are refused. Any thread; async-signal-safe like
+ * infinite or NaN, all of the observations are refused. Thread-safe; async-signal-safe like
  * counters.
  */
 SL_API int sl_histogram_add(struct sl_histogram h, const uint64_t *buckets, size_t n, double sum);
@@ -607,9 +608,9 @@ struct sl_exemplar {
 };
 
 /*
- * Like the functions without exemplar, but also keep the exemplar; NULL: none. An exemplar is
+ * Like the functions without exemplar, but also keep the exemplar; NULL means none. An exemplar is
  * dropped and counted if it is malformed, if there is no space for it, or if another thread is
- * setting one for the same counter or bucket. Any thread; async-signal-safe after the first
+ * setting one for the same counter or bucket. Thread-safe; async-signal-safe after the first
  * exemplar of a counter or bucket, which takes a lock.
  */
 SL_API void sl_counter_add_exemplar(struct sl_counter c, uint64_t n,
@@ -622,7 +623,7 @@ SL_API void sl_histogram_observe_exemplar(struct sl_histogram h, double v,
 /* Switches the state with this index on or off; ignored if out of range. */
 SL_API void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on);
 
-/* Sets the value and its time: now, or ns since 1970. Any thread; async-signal-safe. */
+/* Sets the value and its time: now, or ns since 1970. Thread-safe; async-signal-safe. */
 SL_API void sl_gauge_timed_set(struct sl_gauge_timed g, double v);
 SL_API void sl_gauge_timed_set_at(struct sl_gauge_timed g, double v, uint64_t time_ns);
 
@@ -630,12 +631,12 @@ SL_API void sl_unknown_set(struct sl_unknown u, double v);
 
 /*
  * Adds an observation, or `count` observations and their sum. A sum that is infinite or NaN is
- * dropped and counted as refused. Any thread; async-signal-safe like counters.
+ * dropped and counted as refused. Thread-safe; async-signal-safe like counters.
  */
 SL_API void sl_summary_observe(struct sl_summary s, double v);
 SL_API void sl_summary_add(struct sl_summary s, double sum, uint64_t count);
 /*
- * Sets the values of all quantiles, in the order of their ranks; NaN: unknown. Returns 0, or
+ * Sets the values of all quantiles, in the order of their ranks; NaN means unknown. Returns 0, or
  * -EINVAL if n is wrong.
  */
 SL_API int sl_summary_set_quantiles(struct sl_summary s, const double *values, size_t n);
@@ -648,14 +649,14 @@ SL_API int sl_summary_set_quantiles(struct sl_summary s, const double *values, s
  */
 SL_API int sl_gauge_histogram_set(struct sl_gauge_histogram h, const uint64_t *buckets, size_t n,
 				  double sum);
-SL_API size_t sl_gauge_histogram_size(struct sl_gauge_histogram h); /* 0 if h was refused */
+SL_API size_t sl_gauge_histogram_size(struct sl_gauge_histogram h); /* returns 0 if h was refused */
 
 /* ---- mirrors ---- */
 
 /*
  * For bridges: sets the value of a metric created with .mirror to a value counted elsewhere, which
  * may restart from 0. Additions to such a metric are ignored. Histograms are set as by
- * sl_gauge_histogram_set(). Any thread; async-signal-safe.
+ * sl_gauge_histogram_set(). Thread-safe; async-signal-safe.
  */
 SL_API void sl_counter_mirror(struct sl_counter c, uint64_t value);
 SL_API void sl_counter_f64_mirror(struct sl_counter_f64 c, double value);
@@ -675,7 +676,8 @@ SL_API void sl_histogram_mirror_exemplar(struct sl_histogram h, size_t bucket, d
 /* ---- reading back ---- */
 
 /*
- * Sums over all stripes, as a collector shows them. Slow: takes a lock. Thread-safe. 0 if refused.
+ * Sums over all stripes, as a collector shows them. Slow: takes a lock. Thread-safe. Returns 0 if
+ * refused.
  */
 SL_API uint64_t sl_counter_value(struct sl_counter c);
 SL_API double sl_counter_f64_value(struct sl_counter_f64 c);

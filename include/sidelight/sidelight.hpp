@@ -36,7 +36,7 @@
 namespace sidelight
 {
 
-/* Returns a structure that begins with sz (options, statistics, verdicts): sz set, the rest 0. */
+/* Returns a structure that begins with sz (options, statistics, verdicts); the rest is 0. */
 template <class T> T opts() noexcept
 {
 	T t{};
@@ -308,7 +308,7 @@ class span
 	{
 		sl_span_start(&s_, name, kind, nullptr);
 	}
-	/* Starts a child of the parent: of another span's context(), or of a caller's. */
+	/* Starts a child span; parent is another span's context(), or the caller's. */
 	span(sl_span_name name, sl_span_kind kind, const sl_trace_context &parent) noexcept
 	{
 		sl_span_start(&s_, name, kind, &parent);
@@ -318,7 +318,7 @@ class span
 	~span() { sl_span_end(&s_); }
 
 	const sl_trace_context &context() const noexcept { return s_.context; }
-	void end() noexcept /* ends the span before the end of its scope */ { sl_span_end(&s_); }
+	void end() noexcept /* ends the span before its scope ends */ { sl_span_end(&s_); }
 	void status(sl_span_status status, const char *message = nullptr) noexcept
 	{
 		sl_span_set_status(&s_, status, message);

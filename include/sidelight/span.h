@@ -85,7 +85,7 @@ SL_API size_t sl_traceparent_format(const struct sl_trace_context *context,
 
 /* ---- names and keys ---- */
 
-/* Handles, like those of metrics: small values with private contents. */
+/* Handles, like metric handles: small values with private contents. */
 struct sl_span_name {
 	uint64_t bits;
 };
@@ -161,7 +161,7 @@ SL_API void sl_span_set_status(struct sl_span *span, enum sl_span_status status,
 SL_API void sl_span_set_start(struct sl_span *span, uint64_t ns);
 SL_API void sl_span_set_end(struct sl_span *span, uint64_t ns);
 
-/* Ends and writes the span. Ending a span twice, or a span of all zeroes, does nothing. */
+/* Ends and writes the span. Ending a span twice, or a span of all zeros, does nothing. */
 SL_API void sl_span_end(struct sl_span *span);
 
 #ifdef __cplusplus

@@ -95,7 +95,7 @@ struct sl_store_config { /* 256 bytes */
 	/*
 	 * key-write, increment, postcard: 1 + the number of an append store of the same tenant.
 	 * That store logs keys not seen recently, as { u8 bytes; key; zeros } after a mark per
-	 * epoch, unless they exceed its value size. 0: no log
+	 * epoch, unless they exceed its value size. 0 means no log
 	 */
 	uint32_t keylog;
 	uint32_t keylog_list; /* number of the list in that store, used by this store alone */
@@ -131,8 +131,8 @@ static inline uint64_t sl_store_slot_bytes(const struct sl_store_config *c)
  * append: a ring of blocks per list and lane, list-major. Block number b (0, 1, 2, ...) is at b %
  * slots: { batch * value; zeros up to a multiple of 8; u64 tail }. The writer stores the tail last:
  *
- *   bits 63-40  lap + 1 mod 2^24, lap = b / slots (skipping 0: 2^24 - 1 is followed by 1). 0: never
- *               written
+ *   bits 63-40  lap + 1 mod 2^24, lap = b / slots (skipping 0: 2^24 - 1 is followed by 1). 0 means
+ *               never written
  *   bits 39-32  items in the block, 1 .. batch; the rest are zeros
  *   bits 31-0   upper half of XXH3_64 over the block without its tail, seeded by list, lane, block
  */
@@ -170,9 +170,9 @@ static inline uint64_t sl_store_path_bytes(const struct sl_store_config *c)
  * last.
  */
 struct sl_store_complete { /* 192 bytes */
-	uint64_t check;	   /* seeded XXH3_64 of the following bytes; 0: never written */
+	uint64_t check;	   /* seeded XXH3_64 of the following bytes; 0 means never written */
 	uint64_t epoch;
-	uint32_t expected;   /* number of reporters this lane waits for; 0: as configured */
+	uint32_t expected;   /* number of reporters this lane waits for; 0 means as configured */
 	uint32_t ended;	     /* number of bits set in the map */
 	uint64_t columns;    /* number of cells merged, over all reporters */
 	uint64_t rows_check; /* seeded XXH3_64 of the rows */
@@ -193,7 +193,7 @@ static inline uint64_t sl_store_lane_bytes(const struct sl_store_config *c)
 	       (((uint64_t)c->rows * c->slots * sl_store_cell_bytes(c) + 63) & ~63ull);
 }
 
-/* Returns the bytes of one bank, before rounding up to pages. 0 for an unknown kind. */
+/* Returns the bytes of one bank, before rounding up to pages. Returns 0 for an unknown kind. */
 static inline uint64_t sl_store_bank_bytes(const struct sl_store_config *c)
 {
 	switch (c->kind) {

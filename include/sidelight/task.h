@@ -38,7 +38,7 @@
 enum sl_cpu_slot_state {
 	SL_CPU_FREE = 0, /* free, or being assigned: its contents are undefined */
 	SL_CPU_LIVE = 1,
-	SL_CPU_ENDED = 2, /* ended; the values are the last ones */
+	SL_CPU_ENDED = 2, /* exited; the values are the last ones */
 };
 
 enum sl_cpu_cell {
@@ -55,7 +55,7 @@ enum sl_cpu_task_cell {
 	SL_CPU_TASK_GENERATION = 0,
 	/* bits 0-31: thread, bits 32-63: process; in the initial PID namespace */
 	SL_CPU_TASK_PIDS = 1,
-	SL_CPU_TASK_START_NS = 2, /* CLOCK_BOOTTIME; 0: started before the table */
+	SL_CPU_TASK_START_NS = 2, /* CLOCK_BOOTTIME; 0 means started before the table */
 	SL_CPU_TASK_CGROUP = 3,	  /* id of the cgroup */
 	SL_CPU_TASK_COMM = 4,	  /* this cell and the next: 16 bytes, NUL-padded */
 	SL_CPU_TASK_ENDED_NS = 6, /* CLOCK_MONOTONIC; 0 while the task lives */
@@ -67,7 +67,7 @@ enum sl_cpu_cgroup_cell {
 	SL_CPU_CGROUP_ID = 1,
 	SL_CPU_CGROUP_SEEN_NS = 2, /* CLOCK_MONOTONIC of the cgroup's first task */
 	SL_CPU_CGROUP_GONE_NS = 3, /* CLOCK_MONOTONIC of the cgroup's removal; 0 until then */
-	SL_CPU_CGROUP_ENDED = 4,   /* number of tasks that ended in the cgroup */
+	SL_CPU_CGROUP_ENDED = 4,   /* number of tasks that exited in the cgroup */
 };
 
 #ifdef __bpf__

@@ -24,7 +24,7 @@
 #define ACT_SAMPLE_FULL_MAX 8u /* maximum pending spans at full resolution per pod */
 
 struct act_sample_opts {
-	uint64_t every_ns;  /* interval of one sample; 0: all samples */
+	uint64_t every_ns;  /* interval of one sample; 0 means all samples */
 	uint64_t around_ns; /* time at full resolution before and after an anomaly */
 	uint64_t late_ns;   /* maximum delay of a verdict */
 };
@@ -40,7 +40,7 @@ struct act_sample_pod {
 	int64_t cursor_ns; /* samples up to here have been sent or skipped */
 	int64_t tick_ns;   /* time of the next single sample */
 	struct {
-		int64_t from_ns, to_ns; /* INT64_MAX: the anomaly continues */
+		int64_t from_ns, to_ns; /* to_ns is INT64_MAX while the anomaly continues */
 	} full[ACT_SAMPLE_FULL_MAX];	/* sorted, disjoint */
 	uint32_t fulls;
 	uint64_t clipped_ns; /* total time of spans that were requested too late */
@@ -64,11 +64,14 @@ void act_sample_init(struct act_sample_pod *p, const struct act_sample_opts *o, 
 void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t begin_ns,
 			int64_t end_ns);
 
-/* Returns the next decided span, at most most_ns long, and counts it as sent. False: none now. */
+/*
+ * Returns the next decided span, at most most_ns long, and counts it as sent. Returns false if
+ * there is none now.
+ */
 bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t now_ns,
 		     uint64_t most_ns, struct act_sample_span *out);
 
-/* Skips to to_ns. Returns the skipped time; 0 if the cursor was already there. */
+/* Skips to to_ns. Returns the skipped time, or 0 if the cursor was already there. */
 uint64_t act_sample_skip(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t to_ns);
 
 #endif

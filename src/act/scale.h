@@ -5,7 +5,7 @@
  * - pressure: the current P90 of requests to a pod divided by its usual P90, at most
  *   ACT_PRESSURE_MAX, as a smoothed mean over the pods that have requests. At 1, the number of pods
  *   is right; above 1, there are too few; below 1, too many. Anomalies that do not slow down
- *   requests have no effect. NaN: no pod has requests.
+ *   requests have no effect. NaN means no pod has requests.
  * - anomalous_ratio: share of the pods that are anomalous now.
  *
  * Smoothing: p += (1 - e^(-t / tau)) * (mean - p), so that one bad second adds no pod.
@@ -28,8 +28,8 @@ struct act_workload {
 struct act_scale;
 
 /*
- * tau_ns: default (0) 10 s. max: maximum number of workloads, default (0) 1024; others are ignored.
- * Returns NULL with errno ENOMEM on failure.
+ * tau_ns: 0 means 10 s. max: maximum number of workloads, 0 means 1024; others are ignored. Returns
+ * NULL with errno ENOMEM on failure.
  */
 struct act_scale *act_scale_new(uint64_t tau_ns, size_t max);
 void act_scale_free(struct act_scale *s);
@@ -39,7 +39,7 @@ void act_scale_begin(struct act_scale *s, int64_t now_ns);
 void act_scale_pod(struct act_scale *s, const struct act_pod_verdict *v);
 void act_scale_end(struct act_scale *s);
 
-/* Copies at most max workloads of the last pass. Returns their number. Any thread. */
+/* Copies at most max workloads of the last pass. Returns their number. Thread-safe. */
 size_t act_scale_workloads(struct act_scale *s, struct act_workload *out, size_t max);
 
 #endif

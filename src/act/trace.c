@@ -30,7 +30,7 @@
 
 struct act_trace_route {
 	struct base_node node;
-	struct act_trace_route *older, *newer; /* in the list */
+	struct act_trace_route *older, *newer; /* neighbours in the list */
 	bool known;			       /* which list the route is in */
 	uint64_t key;
 	uint32_t n;
@@ -47,7 +47,7 @@ struct act_trace_policy {
 	struct act_trace_policy_opts o;
 	uint64_t at_most;	/* maximum number of kept traces */
 	double burst, most;	/* limits of overdraft and savings */
-	double balance, income; /* income: at most that of one window */
+	double balance, income; /* income is at most the income of one window */
 	double due;		/* part of the balance reserved for verdicts */
 	struct base_table routes;
 	struct act_trace_list young, known;
@@ -288,8 +288,8 @@ static bool is_above_floor(const struct act_trace_policy *p, const struct act_tr
 }
 
 /*
- * Returns the trace's duration divided by the route's median, or at most 1 below the minimum; 0:
- * unknown. Then learns the duration.
+ * Returns the trace's duration divided by the route's median, or at most 1 below the minimum; 0
+ * means unknown. Then learns the duration.
  */
 static double learn_slowness(struct act_trace_policy *p, uint64_t key,
 			     const struct act_trace_facts *f)
@@ -383,7 +383,10 @@ bool act_trace_afford(struct act_trace_policy *p, enum act_trace_reason reason)
 	return true;
 }
 
-/* Returns the strongest reason with budget left; *wanted: the strongest reason. */
+/*
+ * Returns the strongest reason with budget left, and sets *wanted to the strongest reason
+ * regardless of the budget.
+ */
 static enum act_trace_reason reason_of(const struct act_trace_policy *p,
 				       const struct act_trace_facts *f, double slow,
 				       enum act_trace_reason *wanted)

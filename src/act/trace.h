@@ -5,15 +5,15 @@
  * Pure: no clock, no I/O, no lock; not thread-safe.
  *
  * Medians are learned online, from logarithmic histograms with 16 steps per octave whose counts are
- * halved at 16384. They are accurate to 2 % at best, so traces from 4/5 of slow_factor on are
+ * halved at 16384. They are accurate to 2 % at best, so traces starting at 4/5 of slow_factor are
  * doubtful.
  *
- * The account starts empty: errors are kept at once, slow traces from the fourth trace of a root
- * on, others once traces have earned their share. From the start, at most budget * (n + window / 2)
- * traces are kept, and never more than budget * total if total is known. A decision depends only on
- * earlier traces, through the account and the medians. Reordering within a few hundred traces
- * changes medians by less than a step of the histogram, so while the budget lasts, the same traces
- * are kept.
+ * The account starts empty: errors are kept at once, slow traces starting with the fourth trace of
+ * a root, others once traces have earned their share. From the start, at most budget * (n + window
+ * / 2) traces are kept, and never more than budget * total if total is known. A decision depends
+ * only on earlier traces, through the account and the medians. Reordering within a few hundred
+ * traces changes medians by less than a step of the histogram, so while the budget lasts, the same
+ * traces are kept.
  *
  * Memory: max_routes histograms of 1.2 KiB. A new route replaces the least recently used young one
  * (with fewer than 20 traces), or a known one if less than an eighth are young: names that occur
@@ -35,20 +35,21 @@ enum act_trace_reason {
 	ACT_TRACE_REASONS,
 };
 const char *
-act_trace_reason_name(enum act_trace_reason reason); /* "", "error", ...; static storage */
+act_trace_reason_name(enum act_trace_reason reason); /* returns "", "error", ...; static storage */
 
 struct act_trace_policy_opts {
 	double budget;	    /* share of traces that may be kept, 0 to 1 */
-	double slow_factor; /* multiple of the median that is slow; default (0) 5 */
+	double slow_factor; /* multiple of the median that counts as slow; 0 means 5 */
 	/*
 	 * A slow trace must also take at least slow_floor_ns, and exceed the median by slow_spread
-	 * times the amount by which the route's 90th percentile does. 0: no minimum.
+	 * times the amount by which the route's 90th percentile does. 0 means no minimum.
 	 */
 	uint64_t slow_floor_ns;
 	double slow_spread;
-	double head;	 /* share of traces to keep regardless of reason, 0 to 1 */
-	uint64_t window; /* window of the account, in traces; default (0) total, or 10,000 */
-	uint64_t total;	 /* number of traces in a recording; 0: unknown */
+	double head; /* share of traces to keep regardless of reason, 0 to 1 */
+	/* window of the account, in traces; 0 means total, or 10,000 if that is unknown */
+	uint64_t window;
+	uint64_t total; /* number of traces in a recording; 0 means unknown */
 	/*
 	 * Traces are decided when they start, in that order, without durations and errors. Verdicts
 	 * may then overdraw the account for traces among the worst `budget` of the last 1024. In a
@@ -57,7 +58,7 @@ struct act_trace_policy_opts {
 	 * end: verdicts without information keep as many traces as head sampling alone.
 	 */
 	bool at_start;
-	size_t max_routes; /* maximum number of routes; default (0) 4096 */
+	size_t max_routes; /* maximum number of routes; 0 means 4096 */
 };
 
 struct act_trace_policy;
@@ -73,12 +74,12 @@ uint64_t act_trace_route(uint64_t root, uint64_t *keys, size_t n);
 
 struct act_trace_facts {
 	uint64_t root;	/* key of the root's service and name */
-	uint64_t route; /* key of root and participants; 0: participants unknown */
+	uint64_t route; /* key of root and participants; 0 if the participants are unknown */
 	/* lower half of the trace id, which is random (W3C trace context, level 2) */
 	uint64_t trace_lo;
 	uint64_t duration_ns;
 	bool error;
-	/* In multiples of the threshold, as known at the decision; 0: no verdict. */
+	/* In multiples of the threshold, as known at the decision; 0 means no verdict. */
 	double score;	  /* score of the root's pod during the trace */
 	double others;	  /* highest score of all participating pods */
 	double suspicion; /* sum of the suspicions of all participating pods */
@@ -88,9 +89,12 @@ struct act_trace_facts {
 /* Learns from a trace and decides whether to keep it. Counts traces beyond the budget. */
 enum act_trace_reason act_trace_decide(struct act_trace_policy *p, const struct act_trace_facts *f);
 
-/* Spends budget on a trace known only by an error within it. False: no budget left. */
+/* Spends budget on a trace known only by an error within it. Returns false if no budget is left. */
 bool act_trace_afford(struct act_trace_policy *p, enum act_trace_reason reason);
-/* True if act_trace_afford() would succeed, before the trace is looked up. False is counted. */
+/*
+ * True if act_trace_afford() would succeed, before the trace is looked up. A result of false is
+ * counted.
+ */
 bool act_trace_could_afford(struct act_trace_policy *p, enum act_trace_reason reason);
 
 struct act_trace_policy_stats {

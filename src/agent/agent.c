@@ -335,8 +335,8 @@ static void trim_heap(struct agent *a)
 }
 
 /*
- * A helper or a spawner has ended. REST and --tcp notice the end of their own helpers by their
- * sockets.
+ * A helper or a spawner has exited. REST and --tcp notice from their sockets that their own helpers
+ * have exited.
  */
 static void check_children(struct agent *a)
 {

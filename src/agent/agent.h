@@ -2,7 +2,7 @@
 /*
  * agent.h - the agent of a host: admits publishers over a unix socket, owns the directory, detects
  * the death of publishers, keeps their final values, and registers memory for remote reading. It
- * knows no metrics except its own and no analysis, and it never waits for a client.
+ * has no metrics except its own, does no analysis, and never waits for a client.
  */
 #ifndef SL_AGENT_AGENT_H
 #define SL_AGENT_AGENT_H
@@ -21,71 +21,77 @@ struct tcp_filter;
 struct tcp_loader;
 
 struct agent_opts {
-	/* path of the publishers' socket; NULL: $SIDELIGHT_SOCKET or SL_SOCKET_DEFAULT */
+	/* path of the publishers' socket; NULL means $SIDELIGHT_SOCKET or SL_SOCKET_DEFAULT */
 	const char *socket;
-	/* second socket for publishers, in another directory; NULL: none */
+	/* second socket for publishers, in another directory; NULL means none */
 	const char *publish_socket;
-	const char
-		/* path of the consumers' socket; NULL: .socket with SL_SOCKET_CONSUME appended */
-		*consume_socket;
-	uint32_t socket_mode; /* permission bits of the publishers' sockets; 0: 0666 */
-	/* permission bits of the consumers' socket; 0: 0600, or 0666 if there are consumers */
+	/* path of the consumers' socket; NULL means .socket with SL_SOCKET_CONSUME appended */
+	const char *consume_socket;
+	uint32_t socket_mode; /* permission bits of the publishers' sockets; 0 means 0666 */
+	/* permission bits of the consumers' socket; 0 means 0600, or 0666 if there are consumers */
 	uint32_t consume_mode;
 	/* uids, besides root and the agent's own, that may SUBSCRIBE and request STATUS */
 	const uint32_t *consumers;
 	size_t consumer_count; /* number of uids in .consumers */
-	const char *host;      /* the directory's label "host"; NULL: gethostname() */
+	const char *host;      /* the directory's label "host"; NULL means gethostname() */
 
-	uint64_t grace_ns; /* how long final values stay readable; 0: 30 s */
+	uint64_t grace_ns; /* how long final values stay readable; 0 means 30 s */
 	/* if true, grace_ns 0 means no grace period instead of the default */
 	bool grace_zero;
-	uint64_t lease_ns;	  /* 0: 1 s */
-	uint32_t max_regions;	  /* 0: 4096 */
-	uint64_t max_region_size; /* 0: 16 MiB */
-	/* limit for the memory of all regions until they are freed; 0: 1 GiB */
+	uint64_t lease_ns;	  /* 0 means 1 s */
+	uint32_t max_regions;	  /* 0 means 4096 */
+	uint64_t max_region_size; /* 0 means 16 MiB */
+	/* limit for the memory of all regions until they are freed; 0 means 1 GiB */
 	uint64_t max_memory;
-	/* limit of regions per uid, except root and the agent's; 0: half of max_regions */
+	/* limit of regions per uid, except root and the agent's; 0 means half of max_regions */
 	uint32_t max_regions_per_uid;
 
-	const char *rest;   /* REST address "unix:/PATH" or "HOST:PORT"; NULL: no REST */
+	const char *rest;   /* REST address "unix:/PATH" or "HOST:PORT"; NULL means no REST */
 	bool rest_optional; /* only warn if the REST address is in use */
 	/* access to REST by TCP, see http.h */
 	const char *rest_token_file, *web_config, *roles_file;
 	bool insecure;
 	struct http_front *rest_front; /* http_opts.front */
-	/* time after which a microservice that no longer posts is closed; 0: 5 min */
+	/*
+	 * time after which the region of a REST client that has stopped posting is closed; 0 means
+	 * 5 min
+	 */
 	uint64_t rest_idle_ns;
 
 	bool rdma;
-	const char *fabric_provider; /* libfabric provider to use at rdma_address; NULL: use RDMA */
-	const char *rdma_device;     /* name of the device; NULL or "": determined by the address */
+	/* libfabric provider to use at rdma_address; NULL means use RDMA */
+	const char *fabric_provider;
+	/* name of the device; NULL or "" means determined by the address */
+	const char *rdma_device;
 	const char *rdma_address;
 	uint16_t rdma_port;
-	int rdma_gid; /* GID index; -1: determined by the address */
+	int rdma_gid; /* GID index; -1 means determined by the address */
 	int rdma_ib_port;
 	uint32_t rdma_queues;
-	uint64_t rdma_settle_ns; /* age at which regions are registered together; 0: 2 s */
-	const void *rdma_secret; /* secret that remote collectors must prove to know; NULL: none */
+	uint64_t rdma_settle_ns; /* age at which regions are registered together; 0 means 2 s */
+	/* secret with which remote collectors must authenticate; NULL means none */
+	const void *rdma_secret;
 	size_t rdma_secret_bytes;
-	uint64_t rdma_key_lifetime_ns; /* maximum age of an RDMA key; 0: unlimited */
+	uint64_t rdma_key_lifetime_ns; /* maximum age of an RDMA key; 0 means unlimited */
 
-	/* Kernel tables: "flows", "layers", "cpu", "net", separated by commas; NULL: none. */
+	/* Kernel tables: "flows", "layers", "cpu", "net", separated by commas; NULL means none. */
 	const char *tcp;
-	uint32_t tcp_flows;	    /* maximum number of connections; 0: 16384 */
-	uint64_t tcp_quarantine_ns; /* how long a closed connection stays readable; 0: 5 s */
-	const struct tcp_filter *tcp_filter; /* selects the connections to record; NULL: all */
-	const char **tcp_devices; /* names of devices for "net"; none: those with hardware */
+	uint32_t tcp_flows;	    /* maximum number of connections; 0 means 16384 */
+	uint64_t tcp_quarantine_ns; /* how long a closed connection stays readable; 0 means 5 s */
+	const struct tcp_filter *tcp_filter; /* selects the connections to record; NULL means all */
+	/* names of devices for "net"; if there are none, all hardware devices */
+	const char **tcp_devices;
 	size_t tcp_device_count;
-	struct tcp_loader *tcp_loader; /* from agent_tcp_fork(); NULL: agent_new() forks it */
-	bool unconfined;	       /* let the loader of eBPF programs keep all privileges */
+	struct tcp_loader *tcp_loader; /* from agent_tcp_fork(); NULL means agent_new() forks it */
+	bool unconfined;	       /* let the eBPF loader keep all privileges */
 
-	int children_fd;	    /* base_children_fd(); 0: helpers are not watched */
-	struct base_child *bridges; /* started again when they end; or NULL */
+	int children_fd;	    /* base_children_fd(); 0 means helpers are not watched */
+	struct base_child *bridges; /* restarted when they exit; or NULL */
 };
 
 /*
- * Forks the spawners of the loader of eBPF programs, for .tcp, and sets .tcp_loader. Call it before
- * there are secrets, threads and other descriptors. Returns 0, or -errno with one line in error.
+ * Forks the spawners of the eBPF loader, for .tcp, and sets .tcp_loader. Call it before there are
+ * secrets, threads and other descriptors. Returns 0, or -errno with one line in error.
  */
 int agent_tcp_fork(struct agent_opts *o, char *error, size_t bytes);
 

@@ -26,7 +26,7 @@ struct agent_arena {
 	TAILQ_HEAD(agent_block_list, agent_block) blocks;
 };
 
-int agent_arena_init(struct agent_arena *a, uint64_t bytes); /* 0 or -errno */
+int agent_arena_init(struct agent_arena *a, uint64_t bytes); /* returns 0 or -errno */
 void agent_arena_fini(struct agent_arena *a);
 /* Reserves room for `bytes` bytes, to be mapped with MAP_FIXED. Returns NULL if there is none. */
 struct agent_block *agent_arena_take(struct agent_arena *a, uint64_t bytes);

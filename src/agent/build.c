@@ -77,7 +77,10 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	/* Allocate now, so that a host without memory fails here instead of by SIGBUS later. */
+	/*
+	 * Allocate now, so that a host that is out of memory fails here instead of with SIGBUS
+	 * later.
+	 */
 	err = -posix_fallocate(fd, 0, (off_t)b->size);
 	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		err = -errno;

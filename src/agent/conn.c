@@ -123,7 +123,10 @@ void agent_conn_timer(struct agent *a, struct agent_timer *t)
 
 /* ---- sending ---- */
 
-/* Returns 0 if sent, -EAGAIN if the socket is full, or -errno. The caller keeps fd; -1: none. */
+/*
+ * Returns 0 if sent, -EAGAIN if the socket is full, or -errno. The caller keeps fd, which is -1 if
+ * there is none.
+ */
 static int send_message(int sock, const struct sl_msg *m, const void *payload, int fd)
 {
 	const struct iovec parts[] = {{(void *)m, sizeof(*m)}, {(void *)payload, m->length}};
@@ -365,8 +368,9 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 }
 
 static const struct conn_request {
-	enum agent_role role; /* role that may send this request; ROLE_NEW: not a request */
-	/* whether the request is allowed first on a connection, and later */
+	/* role that may send this request; ROLE_NEW if this is not a request */
+	enum agent_role role;
+	/* whether the request is allowed as the first one on a connection, and as a later one */
 	bool first, later;
 	uint32_t bytes; /* size of the request's payload */
 } requests[] = {

@@ -19,7 +19,7 @@ enum agent_role { ROLE_NEW, ROLE_PUBLISHER, ROLE_CONSUMER, ROLE_STATUS };
 
 struct agent_conn {
 	struct agent_source source;
-	int fd; /* descriptor of the socket; -1: closed, or created by a test */
+	int fd; /* descriptor of the socket; -1 means closed, or created by a test */
 	enum agent_role role;
 	bool publish_only; /* the connection was accepted on a socket for publishers only */
 	bool gone;	   /* the struct is freed at the end of the batch of events */
@@ -43,7 +43,10 @@ void agent_conn_timer(struct agent *a, struct agent_timer *t);
 void agent_conn_resume(struct agent *a); /* resumes reading from paused connections */
 /* Reads all packets waiting in the socket; closes the connection if the peer has hung up. */
 void agent_conn_drain(struct agent *a, struct agent_conn *c);
-/* Handles one packet and takes ownership of fd (-1: none). extra: more than one descriptor came. */
+/*
+ * Handles one packet and takes ownership of fd (-1 means none). extra: more than one descriptor
+ * came.
+ */
 void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, size_t bytes,
 		       int fd, bool extra);
 /* Sends an unsolicited message. Returns 0, or -errno if it cannot be sent immediately. */

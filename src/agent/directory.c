@@ -92,7 +92,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	return 0;
 }
 
-/* Collectors keep the directory mapped; its state tells them that the agent has ended. */
+/* Collectors keep the directory mapped; its state tells them that the agent has exited. */
 void agent_directory_fini(struct agent *a)
 {
 	struct agent_directory *d = &a->dir;

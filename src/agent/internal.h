@@ -48,7 +48,7 @@ struct agent_source { /* the target of epoll's data pointer */
 /* A unix socket that the agent listens on. */
 struct agent_listener {
 	struct agent_source source;
-	char *path; /* NULL: not used */
+	char *path; /* NULL means not used */
 	int fd;
 	dev_t dev;
 	ino_t ino;
@@ -77,7 +77,7 @@ struct agent {
 	struct agent_source timer_source, wake_source, stop_source, children_source;
 	int epoll_fd, timer_fd, wake_fd, spare_fd;
 	uint64_t timer_due;
-	uint64_t clock; /* current time in tests; 0: use CLOCK_MONOTONIC */
+	uint64_t clock; /* current time in tests; 0 means use CLOCK_MONOTONIC */
 	uint64_t started_ns;
 
 	struct agent_timer_queue timers[TIMER_COUNT];
@@ -90,11 +90,12 @@ struct agent {
 	uint64_t turn;
 	uint64_t end_turn; /* number of calls of agent_timer_expire() */
 	LIST_HEAD(, agent_tenant) tenants[64];
-	/* names of tenants, kept beyond their last connection; NULL: none yet */
+	/* names of tenants, kept beyond their last connection; NULL means none yet */
 	struct agent_names *names;
-	char cgroup_root[256]; /* root of the cgroup hierarchy that shows containers; "": none */
+	/* root of the cgroup hierarchy that shows containers; "" means none */
+	char cgroup_root[256];
 	unsigned long cgroup_number;
-	uint64_t own_place; /* hash of the agent's own container; 0: not in a container */
+	uint64_t own_place; /* hash of the agent's own container; 0 means not in a container */
 
 	struct agent_directory dir;
 	struct agent_region **slots; /* array of regions with slot_count elements */

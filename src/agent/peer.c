@@ -91,7 +91,7 @@ static struct agent_peer *peer_make(pid_t pid)
 	return p;
 }
 
-/* Sets p's tenant. Frees p and returns NULL without memory. */
+/* Sets p's tenant. Frees p and returns NULL if out of memory. */
 static struct agent_peer *set_tenant(struct agent *a, struct agent_peer *p,
 				     const struct agent_tenant_id *id)
 {

@@ -269,7 +269,9 @@ static int append_record(struct agent_region *r, const struct agent_proxy_metric
 	memcpy(s, key->labels, key->label_bytes);
 	rec->check = sl_fnv1a(SL_FNV_BASIS, rec, length); /* computed while the check field is 0 */
 
-	/* Store the record before the hot line: pairs with readers, which read the latter first. */
+	/*
+	 * Store the record before the hot line: pairs with readers, which read the hot line first.
+	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	p->known[p->count] = (struct proxy_known){h, (uint32_t)p->schema_used};
 	*cell = p->count++;

@@ -18,7 +18,7 @@
 #define PROXY_ID_MAX	  255u
 /* maximum number of microservices; or half of --max-regions, if less */
 #define PROXIES_MAX  1024u
-#define PROXIES_PART 8u /* maximum number of microservices of a user that is not trusted */
+#define PROXIES_PART 8u /* maximum number of microservices per untrusted user */
 
 /* The caller: the process at the other end of the unix socket. */
 struct agent_rest_caller {

@@ -56,14 +56,14 @@ struct agent_mr {
 
 struct agent_rdma {
 	struct agent_source source;
-	struct fabric_host *host; /* the RDMA device; NULL: it is gone */
+	struct fabric_host *host; /* the RDMA device; NULL if it is gone */
 	struct fabric_host_opts opts;
 	struct agent_mr *directory;
 	uint64_t directory_id;
 	struct fabric_host_stats counted;
 	struct agent_arena arena;
 	TAILQ_HEAD(, agent_mr) mrs;
-	uint32_t mr_count; /* number of registrations of regions */
+	uint32_t mr_count; /* number of region registrations */
 	struct agent_timer reopen, left, renew;
 	char where[160];
 };

@@ -12,7 +12,7 @@
 
 struct agent_verdict {
 	struct sl_msg_verdict said;
-	uint64_t ns; /* when it arrived; 0: unused */
+	uint64_t ns; /* when it arrived; 0 means unused */
 };
 
 struct agent_region {
@@ -70,8 +70,8 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 /*
  * Admits an eBPF array in region format. fd: the map, which is mapped writable because RDMA
  * registration requires it. read_only: descriptor for consumers, owned by this function even on
- * failure; -1: local consumers are refused. The region is live until agent_region_retire(); the
- * caller may close fd earlier, as the mapping holds the memory.
+ * failure; -1 means local consumers are refused. The region is live until agent_region_retire();
+ * the caller may close fd earlier, as the mapping holds the memory.
  */
 int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t size,
 			      struct agent_region **out, struct agent_refused *why);

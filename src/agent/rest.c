@@ -118,8 +118,9 @@ static json_t *get_mrs(struct agent *a)
 static const struct rest_route {
 	const char *method, *path;
 	enum http_role needs;
-	bool readers;			 /* the route shows regions of other users */
-	json_t *(*get)(struct agent *a); /* handler called with the lock held; NULL: fn is called */
+	bool readers; /* the route shows regions of other users */
+	/* handler called with the lock held; NULL means fn is called */
+	json_t *(*get)(struct agent *a);
 	void (*fn)(struct agent *a, const struct agent_rest_request *q,
 		   struct agent_rest_reply *reply);
 } routes[ROUTES] = {
@@ -284,7 +285,7 @@ int agent_rest_check(const char *listen, bool proves, char *error, size_t bytes)
 
 	if (local < 0)
 		return base_fail(error, bytes, -EINVAL,
-				 "--rest '%s' is neither unix:/PATH nor ADDRESS:PORT", listen);
+				 "--rest must be unix:/PATH or ADDRESS:PORT, not '%s'", listen);
 	if (proves || !strncmp(listen, "unix:", 5))
 		return local;
 	return base_fail(

@@ -10,7 +10,7 @@
 struct agent_rest_request {
 	const char *method, *path;
 	const char *variable; /* the part of the path that matches {} in the route */
-	/* the process that sent the request; NULL: the agent's own user */
+	/* the process that sent the request; NULL means the agent's own user */
 	const struct agent_rest_caller *caller;
 	const void *body;
 	size_t bytes;
@@ -60,7 +60,7 @@ void agent_rest_fail_refused(struct agent *a, struct agent_rest_reply *reply,
  * false.
  */
 json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_reply *reply);
-/* Refuses unknown fields, which may be misspelled. known ends with NULL. */
+/* Refuses unknown fields, which may be misspelled. known is NULL-terminated. */
 bool agent_rest_fields_known(json_t *j, const char *const *known, struct agent_rest_reply *reply);
 /* Returns a string field; "" if it is absent and not needed. */
 const char *agent_rest_text(const json_t *j, const char *key, size_t max, bool need,

@@ -32,7 +32,7 @@ struct copied {
 	const char *fault;
 };
 
-/* Must be called with the lock held. Returns false without memory. */
+/* Must be called with the lock held. Returns false if out of memory. */
 static bool copy_region(const struct agent *a, const struct agent_region *r, struct copied *c)
 {
 	enum region_fault fault;

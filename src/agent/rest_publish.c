@@ -156,7 +156,7 @@ void agent_rest_post_mrs(struct agent *a, const struct agent_rest_request *q,
 	const char *microservice;
 	struct agent_refused why;
 	struct agent_region *r;
-	uint32_t count; /* number of metrics; 0: use the default */
+	uint32_t count; /* number of metrics; 0 means use the default */
 	size_t label_count;
 	bool created;
 

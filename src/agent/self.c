@@ -62,7 +62,7 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"breakups", OFFSET(breakups), "Joint registrations split up"},
 	{"registration_failures", OFFSET(registration_failures), "Failed memory registrations"},
 	{"rdma_challenged", OFFSET(rdma_challenged),
-	 "RDMA connections that were asked to prove the secret"},
+	 "RDMA connections that were asked to authenticate with the secret"},
 	{"rdma_half_open", OFFSET(rdma_half_open),
 	 "Queue pairs freed because the peer did not finish connecting"},
 	{"fabric_sent_bytes", OFFSET(fabric_sent_bytes), "Bytes sent to collectors by --fabric"},
@@ -102,7 +102,7 @@ static const struct {
 };
 #define GAUGES (sizeof(gauge_table) / sizeof(*gauge_table))
 
-/* REST, the loader of eBPF programs, the bridges, and a spawner for each. */
+/* REST, the eBPF loader, the bridges, and a spawner for each. */
 #define HELPERS 6
 #define WORDS	(sizeof(struct agent_counters) / sizeof(uint64_t))
 
@@ -152,8 +152,8 @@ static void make_restarts(struct agent_self *s)
 		s->restarts[i] = sl_counter_create(
 			s->publisher,
 			&SL_OPTS(sl_metric_opts, .name = PREFIX "helper_restarts_total",
-				 .help = "Helper processes started again after their "
-					 "end, by helper",
+				 .help = "Helper processes restarted after they "
+					 "exited, by helper",
 				 .labels = &label, .label_count = 1));
 	}
 }

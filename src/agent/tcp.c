@@ -50,7 +50,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #include "source/tcp/filter.h"
 #include "source/tcp/loader.h"
 
-#define CGROUPS 1024u /* slots for names of cgroups, 512 bytes each */
+#define CGROUPS 1024u /* slots for cgroup names, 512 bytes each */
 
 struct agent_tcp {
 	struct agent_source source;
@@ -218,7 +218,7 @@ void agent_tcp_event(struct agent *a)
 	}
 	if (*why)
 		base_logf(BASE_ERROR, AGENT_LOG, "--tcp: %s", why);
-	/* The tables ended with their loader; the next loader brings new ones. */
+	/* The tables disappeared with their loader; the next loader creates new ones. */
 	for (int i = 0; i < TCP_PARTS; i++)
 		if (t->region[i])
 			agent_region_retire(a, t->region[i]);

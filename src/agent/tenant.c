@@ -73,7 +73,10 @@ void agent_tenant_container(const char *root, const char *path, struct agent_ten
 	}
 }
 
-/* Opens a file of /proc or /etc. NULL: it does not exist, or *err tells why it cannot be read. */
+/*
+ * Opens a file in /proc or /etc. Returns NULL if it does not exist, or if it cannot be read; *err
+ * then has the reason.
+ */
 static FILE *open_to_read(const char *name, int *err)
 {
 	FILE *f = fopen(name, "re");
@@ -83,7 +86,9 @@ static FILE *open_to_read(const char *name, int *err)
 	return f;
 }
 
-/* True if reading failed, unless the process has ended. errno must be that of the read. */
+/*
+ * True if reading failed, unless the process has exited. errno must still be that of the read call.
+ */
 static bool read_failed(FILE *f)
 {
 	return ferror(f) && errno != ESRCH;
@@ -117,7 +122,7 @@ static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *i
 	if (f && read_failed(f))
 		err = -EIO;
 	/*
-	 * The process ended before it was identified, so its owner is unknown. On a kernel without
+	 * The process exited before it was identified, so its owner is unknown. On a kernel without
 	 * cgroups, the file does not exist.
 	 */
 	if (f ? ferror(f) : !access("/proc/self/cgroup", F_OK))
@@ -206,13 +211,13 @@ int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 	if (pid > 0)
 		unread = cgroup_of(a, pid, id);
 	/*
-	 * If the agent runs in a container, its processes are trusted like those of a host on which
-	 * the agent runs directly.
+	 * If the agent runs in a container, its processes are trusted like the processes of a host
+	 * on which the agent runs directly.
 	 */
 	if (id->contained && a->own_place && id->place == a->own_place && !inner)
 		*id = (struct agent_tenant_id){.uid = id->uid};
 	id->contained |= inner;
-	/* If the process has ended, the data may belong to another process. */
+	/* If the process has exited, the data may belong to another process. */
 	if (pidfd >= 0 && poll(&ended, 1, 0) > 0)
 		*id = (struct agent_tenant_id){.uid = id->uid, .contained = id->contained};
 	err = unread ?: err;
@@ -302,7 +307,9 @@ struct agent_names {
 	struct region_names names;
 };
 
-/* Returns the tenant's names, or reuses those that were read first. NULL: out of memory. */
+/*
+ * Returns the tenant's names, or reuses those that were read first. Returns NULL if out of memory.
+ */
 static struct agent_names *kept_names(struct agent *a, uint64_t key)
 {
 	struct agent_names *oldest;

@@ -18,8 +18,8 @@ struct agent_tenant_id {
 	uid_t uid;
 	/* the process is in a container, or not visible: uid 0 is not this host's root */
 	bool contained;
-	uint64_t place; /* hash of the container's cgroup; 0: none */
-	/* attested ids of container and pod; zeros: none, or not attested */
+	uint64_t place; /* hash of the container's cgroup; 0 means none */
+	/* attested ids of container and pod; zeros mean none, or not attested */
 	uint8_t container[16], pod[16];
 	char container_text[72], pod_text[40]; /* the same ids as written in the host's files */
 };
@@ -28,7 +28,8 @@ struct agent_tenant {
 	struct agent_tenant_id id;
 	uint64_t key;
 	bool trusted; /* the tenant is root or the agent's user, outside of containers */
-	struct region_names names; /* names of pod and container, known from its first region on */
+	/* names of pod and container, known once the tenant has published a region */
+	struct region_names names;
 	unsigned int refs;
 	uint32_t regions, conns;
 	uint64_t bytes;		 /* total size of its regions */
@@ -40,8 +41,8 @@ struct agent_tenant {
 void agent_tenant_init(struct agent *a); /* finds the agent's own container */
 
 /*
- * Attests a process. pid 0: not visible to the agent. pidfd: -1 if unavailable. Returns 0, or
- * -errno if the required files cannot be read; the id is then untrusted.
+ * Attests a process. A pid of 0 means not visible to the agent. pidfd is -1 if unavailable. Returns
+ * 0, or -errno if the required files cannot be read; the id is then untrusted.
  */
 int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 			struct agent_tenant_id *id);
@@ -66,7 +67,7 @@ void agent_tenant_names(const char *host, const struct agent_tenant_id *id,
  */
 void agent_tenant_look(struct agent *a, const char *host, struct agent_tenant *t);
 
-/* Finds or creates a tenant and takes a reference. NULL: out of memory. */
+/* Finds or creates a tenant and takes a reference. Returns NULL if out of memory. */
 struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant_id *id);
 void agent_tenant_put(struct agent_tenant *t); /* NULL is fine */
 

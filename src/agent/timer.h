@@ -11,7 +11,7 @@ struct agent;
 
 struct agent_timer {
 	uint64_t due;
-	struct agent_timer_queue *in; /* NULL: not running */
+	struct agent_timer_queue *in; /* NULL means not running */
 	TAILQ_ENTRY(agent_timer) link;
 };
 

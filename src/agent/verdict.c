@@ -18,7 +18,7 @@
 
 #define GAP_NS 10000000u /* minimum time between two messages to a publisher */
 
-/* Nanoseconds until the verdict expires; 0: it has, or there is none. */
+/* Returns the nanoseconds until the verdict expires; 0 if it has expired, or if there is none. */
 static uint64_t time_left(const struct agent_verdict *v, uint64_t now)
 {
 	return v->ns && now - v->ns < v->said.ttl_ns ? v->said.ttl_ns - (now - v->ns) : 0;

@@ -79,20 +79,21 @@ enum analyse_kind {
 
 /*
  * The calibrations of a pod or of a whole fleet: one for the scores of steps, one for the sums of
- * runs, and one for each kind of evidence in a step. The pods of a fleet share the latter.
+ * runs, and one for each kind of evidence in a step. The pods of a fleet share the calibrations by
+ * kind.
  */
 struct analyse_thresholds {
 	struct analyse_calibration step, run;
-	struct analyse_calibration *kind; /* ANALYSE_KINDS calibrations; NULL: none */
+	struct analyse_calibration *kind; /* ANALYSE_KINDS calibrations; NULL means none */
 	bool settled; /* true once a pod that learns here has completed its warm-up */
 };
 
 /*
  * q: share of steps that may raise a false alarm. Half is for steps and half for runs (Bonferroni),
  * or all for steps if there are no runs. All kinds together get as much as the steps have, because
- * a score above the common threshold is usually above that of its kind as well. The culprit gets
- * the shares of latencies and resources, which it replaces. The caller sets t->kind. Returns 0 or
- * -EINVAL.
+ * a score above the common threshold is usually above the threshold of its kind as well. The
+ * culprit gets the shares of latencies and resources, which it replaces. The caller sets t->kind.
+ * Returns 0 or -EINVAL.
  */
 struct analyse_thresholds_opts {
 	double q;
@@ -102,7 +103,7 @@ struct analyse_thresholds_opts {
 };
 int analyse_thresholds_init(struct analyse_thresholds *t,
 			    const struct analyse_thresholds_opts *opts);
-/* Changes the budgets of t to those of `of`. */
+/* Sets the budgets of t to the budgets of `of`. */
 void analyse_thresholds_budget(struct analyse_thresholds *t, const struct analyse_thresholds *of);
 
 /* q in (0, 0.5]: share of steps that may raise a false alarm. Returns 0 or -EINVAL. */
@@ -137,9 +138,9 @@ double analyse_calibration_threshold(struct analyse_calibration *c);
  */
 double analyse_calibration_prior(const struct analyse_calibration *c);
 /*
- * Returns the threshold of a member, from its own scores and those of all members (which include
- * them); see above. +INFINITY until both are known. The threshold of `all` if own == all, or if the
- * members do not differ.
+ * Returns the threshold of a member, from its own scores and the scores of all members (which
+ * include them); see above. +INFINITY until both are known. Returns the threshold of `all` if own
+ * == all, or if the members do not differ.
  */
 double analyse_calibration_among(struct analyse_calibration *own, struct analyse_calibration *all);
 /*

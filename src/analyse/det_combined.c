@@ -23,7 +23,7 @@
 struct combined {
 	uint32_t dims;
 	float n;
-	/* [dims]; s: surprises of the row being scored; of: those of one group */
+	/* [dims]; s: surprises of the row being scored; of: surprises of one group */
 	float *inv_sd, *x, *s, *of;
 	float *cov, *r; /* matrices of dims x dims, symmetric */
 };

@@ -2,8 +2,8 @@
 /*
  * detector.h - the interface of a detector: a row of normalised metrics in, a score and each
  * metric's share of it out. A new detector is one file and one line of the table in detectors.c.
- * Detectors know no sockets, clocks, files, pods or thresholds: calibrate.h turns scores into
- * decisions.
+ * Detectors do not depend on sockets, clocks, files, pods or thresholds: calibrate.h turns scores
+ * into decisions.
  */
 #ifndef SL_ANALYSE_DETECTOR_H
 #define SL_ANALYSE_DETECTOR_H
@@ -21,10 +21,10 @@
 
 struct analyse_row {
 	uint32_t dims;	/* length of the row, a multiple of ANALYSE_ROW_LANES */
-	const float *z; /* (value - mean) / deviation, long-term; NaN: missing */
-	/* distance from the recent baselines in units of usual moves; NaN: missing */
+	const float *z; /* (value - mean) / deviation, long-term; NaN means missing */
+	/* distance from the recent baselines in units of usual moves; NaN means missing */
 	const float *move;
-	/* Kind of evidence of each metric, below ANALYSE_GROUPS. NULL: all of one kind. */
+	/* Kind of evidence of each metric, below ANALYSE_GROUPS. NULL means all of one kind. */
 	const uint8_t *group;
 };
 
@@ -53,23 +53,23 @@ struct analyse_detector_ops {
 	bool comparable;
 	/* Returns NULL with errno EINVAL or ENOMEM on failure. */
 	void *(*create)(const struct analyse_detector_opts *opts);
-	void (*destroy)(void *state); /* NULL: use free() */
+	void (*destroy)(void *state); /* NULL means use free() */
 	/* Scores a row. blame[dims] receives each metric's share, >= 0, in any unit. */
 	float (*score)(void *state, const struct analyse_row *row, float *blame);
-	/* Learns a row considered normal. NULL: the detector does not learn. */
+	/* Learns a row considered normal. NULL means the detector does not learn. */
 	void (*learn)(void *state, const struct analyse_row *row);
 	/*
-	 * Saves or loads the learned state; NULL: none. Sets b->failed, or returns -errno, for
+	 * Saves or loads the learned state; NULL means none. Sets b->failed, or returns -errno, for
 	 * input that cannot have been saved.
 	 */
 	int (*io)(void *state, struct sketch_blob *b);
-	/* Adds the learned state of another detector. -EINVAL: different shape. */
+	/* Adds the learned state of another detector. Returns -EINVAL if the shapes differ. */
 	int (*merge)(void *state, const void *other);
 };
 
 extern const struct analyse_detector_ops analyse_detector_combined, analyse_detector_fd,
 	analyse_detector_threshold, analyse_detector_autoencoder;
-/* All detectors, ended by NULL. The first one is the default. */
+/* All detectors, NULL-terminated. The first one is the default. */
 extern const struct analyse_detector_ops *const analyse_detectors[];
 
 void analyse_detector_destroy(const struct analyse_detector_ops *ops,

@@ -23,8 +23,8 @@ struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed);
 void analyse_fleet_free(struct analyse_fleet *f);
 /*
  * Adds a pod, whose scores then also count for the shared thresholds. Call before the pod's first
- * row. service: its name in the call graph, or NULL. -ENOMEM: the pod has joined, but cannot become
- * a suspect.
+ * row. service: its name in the call graph, or NULL. -ENOMEM means the pod has joined, but cannot
+ * become a suspect.
  */
 int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service);
 /* Call before analyse_pipeline_free() of a pod that has joined. */
@@ -35,14 +35,14 @@ void analyse_fleet_leave(struct analyse_fleet *f, struct analyse_pipeline *p);
  */
 struct analyse_graph *analyse_fleet_graph(struct analyse_fleet *f);
 /*
- * Completes the verdicts on the scored rows of one moment, at most one per pod. -ENOMEM: the
+ * Completes the verdicts on the scored rows of one moment, at most one per pod. -ENOMEM means the
  * verdicts are complete, but pods were not compared.
  */
 int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
 			struct analyse_verdict *verdicts, uint32_t n);
 /*
  * Finds the services that call this pod and whose latencies at the last judged moment show that
- * calls to it take longer, those with most evidence first. Returns their number, or -ENOENT if no
+ * calls to it take longer, in descending order of evidence. Returns their number, or -ENOENT if no
  * caller is known. Names are valid until the graph is freed.
  */
 #define ANALYSE_CALLERS 3

@@ -29,25 +29,26 @@ struct analyse_path {
 	uint32_t caller, callee;
 	float client; /* share of the caller's outgoing calls that reach the callee */
 	float server; /* share of the requests to the caller that reach the callee */
-	float calls;  /* number of calls of the callee per such request; >= 1 */
+	float calls;  /* number of calls to the callee per such request; >= 1 */
 };
 
 struct analyse_graph *analyse_graph_new(void); /* returns NULL if memory is exhausted */
 void analyse_graph_free(struct analyse_graph *g);
 /*
- * Returns the number of a service and adds it if new. -ENOMEM; -ENOSPC beyond ANALYSE_SERVICES_MAX.
+ * Returns the number of a service, which is added if new; -ENOMEM; or -ENOSPC beyond
+ * ANALYSE_SERVICES_MAX.
  */
 int64_t analyse_graph_service(struct analyse_graph *g, const char *name);
 /* Returns the name of a service; valid until the graph is freed. */
 const char *analyse_graph_name(const struct analyse_graph *g, uint32_t service);
 /*
- * Adds a trace. Leaves out cycles, and spans whose parents are lost. -ENOMEM: at most a part was
- * added.
+ * Adds a trace. Leaves out cycles, and spans whose parents are lost. -ENOMEM means at most a part
+ * was added.
  */
 int analyse_graph_add(struct analyse_graph *g, const struct analyse_span *spans, uint32_t n);
 /*
  * Returns all paths, sorted by callee and caller, valid until the graph changes; *n is 0 without
- * traces. NULL with *n 0: out of memory.
+ * traces. Returns NULL with *n 0 if out of memory.
  */
 const struct analyse_path *analyse_graph_paths(struct analyse_graph *g, uint32_t *n);
 

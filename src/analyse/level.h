@@ -25,8 +25,9 @@ struct analyse_level {
 
 void analyse_level_init(struct analyse_level *l);
 /*
- * Adds the level of a step. next: it is a new step. recents: number of known steps before it, at
- * most ANALYSE_NOW. fresh: number of steps since the time jumped, including this one.
+ * Adds the level of a step. next is true for a new step. recents is the number of known steps
+ * before it, at most ANALYSE_NOW. fresh is the number of steps since the time jumped, including
+ * this one.
  */
 void analyse_level_push(struct analyse_level *l, float x, uint32_t recents, uint32_t fresh,
 			bool next);

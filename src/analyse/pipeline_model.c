@@ -163,7 +163,7 @@ int analyse_pipeline_model_info(const void *buf, size_t bytes, struct analyse_mo
 	return err;
 }
 
-/* Allocates thresholds for loading those of a fleet. Returns false if memory is exhausted. */
+/* Allocates space for loading a fleet's thresholds. Returns false if memory is exhausted. */
 static bool make_shared(const struct analyse_pipeline *p, struct analyse_thresholds *all)
 {
 	size_t bytes = ANALYSE_KINDS * sizeof(*all->kind);

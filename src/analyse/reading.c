@@ -78,7 +78,7 @@ static uint32_t count_covered(const struct analyse_rates *r)
 	return i;
 }
 
-/* Sums the covered parts from `from` on, counted from the latest. */
+/* Sums the covered parts starting at `from`, counted from the latest. */
 static void sum_up(struct analyse_rates *r, uint32_t from)
 {
 	float *restrict sum = r->earlier, *restrict seconds = r->earlier_seconds;

@@ -19,13 +19,13 @@
 
 struct analyse_rates {
 	uint32_t dims;
-	float window;		       /* seconds covered by a rate; 0: only the last row */
+	float window;		       /* seconds covered by a rate; 0 means only the last row */
 	float seconds[ANALYSE_WINDOW]; /* duration of each part; a ring */
 	uint32_t at, parts;	       /* index of the latest part; number of parts in the ring */
 	uint32_t covered;	       /* number of parts covered by a rate */
 	bool shared;		       /* true if the latest part has several rows */
 	bool summed;		       /* earlier[] has the sums of the parts before the latest */
-	float *increase; /* ANALYSE_WINDOW rows of increases, one per part; NaN: unknown */
+	float *increase; /* ANALYSE_WINDOW rows of increases, one per part; NaN means unknown */
 	float *earlier, *earlier_seconds; /* per column, sums over the covered parts */
 };
 
@@ -39,7 +39,9 @@ struct analyse_reading {
 	uint64_t resets;  /* number of counter resets */
 };
 
-/* Returns 0 or -ENOMEM. window_ns: time covered by rates; 0: one row, and no running medians. */
+/*
+ * Returns 0 or -ENOMEM. window_ns: time covered by rates; 0 means one row, and no running medians.
+ */
 int analyse_reading_init(struct analyse_reading *r, uint32_t dims, uint64_t window_ns);
 void analyse_reading_free(struct analyse_reading *r);
 /* Call when column c belongs to another series from now on. */
@@ -47,8 +49,8 @@ void analyse_reading_place(struct analyse_reading *r, uint32_t c, bool counter);
 /* Call when the time was set back. Discards all earlier values. */
 void analyse_reading_rewind(struct analyse_reading *r);
 /*
- * Adds a row (NaN: missing) that covers `seconds` (0: the first row). x: receives rates and
- * medians; NaN: unknown.
+ * Adds a row (NaN means missing) that covers `seconds` (0 means the first row). x: receives rates
+ * and medians; NaN means unknown.
  */
 void analyse_reading_push(struct analyse_reading *r, const double *row, float seconds, float *x);
 

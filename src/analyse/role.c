@@ -14,7 +14,7 @@ static bool has_word(const char *name, const char *const *words)
 	return false;
 }
 
-/* True for HTTP statuses from 500 on, log levels, and names that mean an error. */
+/* True for HTTP statuses of 500 and above, log levels, and names that mean an error. */
 static bool counts_errors(const char *name)
 {
 	static const char *const words[] = {"error",	       "exception",   "fail",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * role.h - infers from a metric's name its role for the pod: the conventions of Prometheus and
- * OpenTelemetry, and those of the recorded days.
+ * OpenTelemetry, and the names used on the recorded days.
  */
 #ifndef SL_ANALYSE_ROLE_H
 #define SL_ANALYSE_ROLE_H

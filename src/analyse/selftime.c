@@ -323,7 +323,7 @@ static float student_surprise(float deviation, float spread)
 
 /*
  * Returns the deviation of a quantile at this step: the deviation between steps, as far as known,
- * combined with that of n spans within a step.
+ * combined with the deviation of n spans within a step.
  */
 static float spread_of(const struct selftime_series *s, const float *sorted, uint32_t past)
 {

@@ -29,14 +29,14 @@ struct analyse_selftime;
 struct analyse_selftime *analyse_selftime_new(void); /* returns NULL if memory is exhausted */
 void analyse_selftime_free(struct analyse_selftime *t);
 /*
- * Adds a trace to the current step. Skips spans that end before they begin. -E2BIG: too large;
- * -ENOMEM: not added, or only in part.
+ * Adds a trace to the current step. Skips spans that end before they begin. -E2BIG means too large;
+ * -ENOMEM means not added, or only in part.
  */
 int analyse_selftime_add(struct analyse_selftime *t, const struct analyse_timed *spans, uint32_t n);
 /*
  * Ends the step. Computes for each pod the log likelihood ratio, at least 0, of its operations or
  * calls taking longer, and learns the step. Pods numbered `pods` and above only serve as evidence
- * for others. -ENOMEM: there is no result for this step.
+ * for others. -ENOMEM means there is no result for this step.
  */
 int analyse_selftime_step(struct analyse_selftime *t, float *evidence, uint32_t pods);
 

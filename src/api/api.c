@@ -92,7 +92,7 @@ void api_answer_end(struct http_request *req, struct api_answer *a)
 	answer_settle(a);
 	http_add_header(req, "Cache-Control", "no-store");
 	if (http_over_budget(req)) {
-		/* answered: a part of the result could be taken for all of it */
+		/* already answered: a partial result could be mistaken for the whole */
 	} else if (a->json.overflow) {
 		http_reply_error(req, 503, "the response exceeds %zu bytes", API_ANSWER_MAX);
 	} else if (a->json.len > 32768) {
@@ -359,7 +359,7 @@ static const struct {
 struct api_parameters {
 	const char *key[PARAMETERS_MAX];
 	size_t n;
-	const char *twice; /* a repeated parameter; NULL: none */
+	const char *twice; /* a repeated parameter; NULL means none */
 };
 
 static bool add_parameter(void *arg, const char *key, const char *value)

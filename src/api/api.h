@@ -19,8 +19,8 @@ struct dta_store_server;
  */
 int api_register(struct http *http, struct collect_collector *c);
 /*
- * Adds a part of this build to /api/v1/status. name: a literal, the name of meson's option. Call it
- * after api_register().
+ * Adds a part of this build to /api/v1/status. name: a string literal, the name of the Meson
+ * option. Call it after api_register().
  */
 void api_part_add(const char *name);
 /* Adds the routes of the analysis: verdicts and Kubernetes' external metrics. */

@@ -59,7 +59,7 @@ struct group_query {
 	uint64_t begun_ns, limit;
 	bool late; /* true if the time for further groups is used up */
 
-	/* Result of the selection; its kind is that of the first series. */
+	/* Result of the selection; its kind is the kind of the first series. */
 	bool found;
 	enum sl_metric_kind kind;
 	bool counted; /* true if values of this kind are counts, which only grow */
@@ -410,7 +410,7 @@ static inline void fold_value(struct group_query *g, size_t step, double v)
 static void fold_series(struct group_query *g)
 {
 	const int64_t hold = hold_ns(g);
-	/* index of the last step with a point, plus 1; 0: a point before all steps */
+	/* index of the last step with a point, plus 1; 0 means a point before all steps */
 	size_t last = 0;
 
 	for (size_t i = 0; i < g->steps.n; i++) {

@@ -24,11 +24,11 @@ struct api_answer {
 
 /* Begins a response with a JSON object. Returns NULL after a 503 response. */
 struct api_answer *api_answer(struct http_request *req);
-/* As api_answer(), but the object begins with "time". */
+/* Like api_answer(), but the object begins with "time". */
 struct api_answer *api_answer_begin(struct http_request *req);
 /*
- * As api_answer_begin(), for figures of services over a window of seconds; the object includes the
- * window.
+ * Like api_answer_begin(), for figures of services over a window of seconds; the object includes
+ * the window.
  */
 struct api_answer *api_window_begin(struct http_request *req, uint64_t *window);
 /*
@@ -37,7 +37,7 @@ struct api_answer *api_window_begin(struct http_request *req, uint64_t *window);
  */
 void api_answer_end(struct http_request *req, struct api_answer *a);
 void api_drop(struct api_answer *a);
-/* As malloc(), but returns NULL after a 503 response. */
+/* Like malloc(), but returns NULL after a 503 response. */
 void *api_alloc(struct http_request *req, size_t bytes);
 
 /* A list of objects in a response. */
@@ -83,7 +83,7 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 
 double api_age(uint64_t then_ns, uint64_t now_ns); /* age in seconds; NaN if then_ns is 0 */
 void api_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count);
-/* Calls api_item() and writes the first members of an object in a list of hosts. */
+/* Calls api_item() and writes the first members of an object in a host list. */
 bool api_host_item(struct api_list *l, const char *hostname, const char *target, bool present);
 /* Count, mean and quantiles of a histogram. NaN becomes null. */
 struct api_summary {
@@ -95,7 +95,7 @@ struct api_summary api_layer_summary(const uint64_t *cell); /* summary of a laye
 void api_summary(struct base_json *j, const struct api_summary *s, bool p90);
 /* writes "verdict": {...} */
 void api_verdict(struct base_json *j, const struct act_pod_verdict *v);
-/* as api_verdict(), for a pod; writes nothing without a verdict */
+/* like api_verdict(), for a pod; writes nothing without a verdict */
 void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance);
 /* Gets at most max anomalies with IDs above `after`, newest first. Returns their number. */
 size_t api_anomalies(void *collector, uint64_t after, struct act_anomaly *out, size_t max);
@@ -113,10 +113,10 @@ bool api_is_host(const char *host, const char *hostname, const char *target);
 #define API_OWNER_LABELS 5
 struct api_owner {
 	const char *target, *hostname; /* valid until the collector is freed */
-	uint64_t instance;	       /* instance of the region; 0: unknown */
+	uint64_t instance;	       /* instance of the region; 0 means unknown */
 	char label[API_OWNER_LABELS][ACT_POD_LABEL_BYTES];
 };
-/* Fills *o. info: NULL if unknown. */
+/* Fills in *o. info is NULL if unknown. */
 void api_owner_set(struct api_owner *o, const char *hostname, const char *target,
 		   const struct region_info *info);
 /* Writes "host", "target", the labels, and "instance" if known. */
@@ -137,7 +137,7 @@ struct api_services {
 };
 
 void api_status_begin(void);	   /* starts the clock and resets the rates */
-int64_t api_status_begun_ns(void); /* CLOCK_REALTIME of api_status_begin() */
+int64_t api_status_begun_ns(void); /* CLOCK_REALTIME when api_status_begin() was called */
 void api_status_dta(void);	   /* makes the status report that /api/v1/dta exists */
 void api_get_status(struct http_request *req, void *arg);
 void api_get_hosts(struct http_request *req, void *arg);

@@ -36,7 +36,7 @@ static bool take_id(const struct collect_trace *t, void *arg)
 	return w->ids < TRACES_MAX;
 }
 
-/* Runs under the tracer's lock, so only copy the spans. */
+/* Runs under the tracer's lock, so it only copies the spans. */
 static void take_spans(const struct collect_trace *t, void *arg)
 {
 	struct map_walk *w = arg;

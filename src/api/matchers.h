@@ -23,7 +23,7 @@ struct api_matchers {
 	struct api_matcher {
 		enum api_match type;
 		char *name, *value;
-		struct api_regex *regex; /* NULL: equality */
+		struct api_regex *regex; /* NULL means equality */
 	} m[API_MATCHERS_MAX];
 };
 
@@ -53,7 +53,7 @@ bool api_matchers_labels(struct api_matchers *m, const struct collect_series_vie
 char *api_copy_text(const char *s, size_t bytes);
 /* Skips white space and comments of PromQL. */
 const char *api_promql_space(const char *s);
-/* Returns the length of the metric or label name at s; 0: no name. */
+/* Returns the length of the metric or label name at s; 0 if there is no name. */
 size_t api_promql_name(const char *s, bool colons);
 
 #endif

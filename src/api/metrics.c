@@ -104,7 +104,7 @@ struct metrics_walk {
 	int id_count;
 	bool no_memory;
 	bool changing; /* list only metrics that changed in the last minute */
-	/* per metric of the current region: true if unchanged; NULL: all count as changed */
+	/* per metric of the current region: true if unchanged; NULL means all count as changed */
 	bool *still;
 	size_t stills;
 	uint64_t unchanged; /* number of metrics left out because they are unchanged */

@@ -24,7 +24,7 @@ struct stack {
 
 struct api_net_walk {
 	const char *host;
-	uint64_t port; /* port to select; 0: any */
+	uint64_t port; /* port to select; 0 means any */
 	struct api_list list;
 	struct stack *stack;
 	size_t stacks, room;

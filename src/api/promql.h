@@ -40,7 +40,7 @@ enum api_promql_operator {
 
 struct api_promql {
 	struct api_matchers matchers;
-	int64_t range_ns; /* range of the selector; 0: an instant selector */
+	int64_t range_ns; /* range of the selector; 0 means an instant selector */
 	int64_t offset_ns;
 	enum api_promql_function function;
 	struct api_promql_aggregate { /* aggregations, innermost first */

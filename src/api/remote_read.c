@@ -41,7 +41,7 @@
 
 #define REQUEST_MAX ((size_t)256 << 10) /* size of the uncompressed request */
 #define QUERIES_MAX 16u
-#define POINTS_MAX  16384u /* maximum number of points of a series in memory */
+#define POINTS_MAX  16384u /* maximum number of points per series in memory */
 /* maximum size of a samples response; a stream is unlimited */
 #define ANSWER_MAX ((size_t)32 << 20)
 #define READS_MAX  4 /* maximum number of concurrent reads */

@@ -22,7 +22,8 @@ struct api_selected {	      /* initially zero */
 	int64_t known_ns; /* CLOCK_REALTIME of the selection */
 	int err;
 	struct api_matchers *matchers; /* only valid during the selection */
-	struct base_budget *budget; /* of the request; NULL: no limit; set before the selection */
+	/* of the request; NULL means no limit; set before the selection */
+	struct base_budget *budget;
 };
 
 /*

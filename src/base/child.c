@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * child.c - the parent's side of helper processes: starts them through their spawners (spawner.c),
- * and decides what to do when one ends.
+ * and decides what to do when one exits.
  */
 #include "base/child.h"
 
@@ -26,13 +26,13 @@
 #define STOP_MS	  15000
 #define ANSWER_S  5
 #define KILLED_MS 5000
-#define ENDING_MS 200 /* maximum time from the end of a socket to the end of its process */
+#define ENDING_MS 200 /* maximum time between the closing of a process's socket and its exit */
 #define DEATHS	  3
 #define DEATHS_NS 60000000000ull
 
 /* A child process, and this end of its socket. */
 struct process {
-	pid_t pid; /* 0: none */
+	pid_t pid; /* 0 means none */
 	int sock;
 };
 
@@ -46,7 +46,7 @@ struct base_child {
 	struct base_child *next;
 	const struct base_child_opts *o;
 	pthread_mutex_t lock;
-	struct process spawner[2]; /* [1] takes the place of [0] if that ends */
+	struct process spawner[2]; /* [1] replaces [0] if [0] exits */
 	struct process helper;
 	struct deaths own, spawners;
 };
@@ -54,16 +54,16 @@ struct base_child {
 static struct base_child *children; /* changes only while there is one thread */
 static bool failed;		    /* relaxed */
 
-/* ---- ends ---- */
+/* ---- exits ---- */
 
-/* Ends the main thread's loop like SIGTERM. A confined process may not call kill(). */
+/* Stops the main thread's loop, like SIGTERM. A confined process may not call kill(). */
 static void fail_process(void)
 {
 	relaxed_store(failed, true);
 	syscall(SYS_tgkill, getpid(), getpid(), SIGTERM);
 }
 
-/* Waits for the process. Returns false if it has not ended within patience_ms. */
+/* Waits for the process. Returns false if it has not exited within patience_ms. */
 static bool reap(struct process *p, int *status, int patience_ms)
 {
 	pid_t got = 0;
@@ -84,7 +84,7 @@ static bool reap(struct process *p, int *status, int patience_ms)
 	return true;
 }
 
-/* Counts and logs the end of a process. Returns false if this process must end as well. */
+/* Counts and logs the exit of a process. Returns false if this process must exit as well. */
 static bool note_end(struct base_child *c, struct deaths *d, const char *what, int status)
 {
 	const bool killed = WIFSIGNALED(status), orderly = !status;
@@ -92,17 +92,18 @@ static bool note_end(struct base_child *c, struct deaths *d, const char *what, i
 	const uint64_t now = base_now_ns();
 	bool often = false;
 
-	/* An orderly end does not count as a death: a helper may end in order to start afresh. */
+	/* An orderly exit does not count as a death: a helper may exit in order to be restarted. */
 	if (!orderly) {
 		often = d->at[0] && now - d->at[0] < DEATHS_NS;
 		memmove(d->at, d->at + 1, sizeof(d->at) - sizeof(*d->at));
 		d->at[DEATHS - 2] = now;
 	}
 	if (often) {
-		base_logf(BASE_ERROR, c->o->log,
-			  "%s ended three times within a minute: ending with an error, so that the "
-			  "service manager starts everything again helper=%s %s=%d",
-			  what, d->name, killed ? "signal" : "status", value);
+		base_logf(
+			BASE_ERROR, c->o->log,
+			"%s ended three times within a minute: exiting with an error, so that the "
+			"service manager starts everything again helper=%s %s=%d",
+			what, d->name, killed ? "signal" : "status", value);
 		fail_process();
 		return false;
 	}
@@ -114,7 +115,7 @@ static bool note_end(struct base_child *c, struct deaths *d, const char *what, i
 
 /* ---- spawners ---- */
 
-/* Sends a request to the first spawner. Returns 0 or -errno; -EPIPE: it is gone. */
+/* Sends a request to the first spawner. Returns 0 or -errno; -EPIPE means it is gone. */
 static int ask_spawner(struct base_child *c, const struct base_spawner_ask *ask,
 		       const struct base_child_start *with, struct process *out)
 {
@@ -163,7 +164,7 @@ static int replace_spawner(struct base_child *c)
 	if (!err)
 		return 0;
 	base_logf(BASE_ERROR, c->o->log,
-		  "cannot start %s again: its spawners have ended: ending with an error, so that "
+		  "cannot start %s again: its spawners have ended: exiting with an error, so that "
 		  "the service manager starts everything again helper=%s",
 		  c->o->what, c->o->name);
 	fail_process();
@@ -178,7 +179,7 @@ static int check_spawners(struct base_child *c)
 	for (int i = 0; i < 2; i++)
 		if (c->spawner[i].pid && reap(&c->spawner[i], &status, 0)) {
 			/*
-			 * A spawner must not end by itself, so even an orderly end counts as a
+			 * A spawner must not exit by itself, so even an orderly exit counts as a
 			 * death.
 			 */
 			ended = true;
@@ -196,7 +197,7 @@ static int ask_any(struct base_child *c, const struct base_spawner_ask *ask,
 
 	if (err != -EPIPE || relaxed_load(failed))
 		return err;
-	/* A spawner that does not answer counts as ended: it ends when its socket is closed. */
+	/* A spawner that does not answer counts as dead: it exits when its socket is closed. */
 	if (c->spawner[0].pid && !reap(&c->spawner[0], &status, ENDING_MS)) {
 		close(c->spawner[0].sock);
 		c->spawner[0] = (struct process){0, -1};
@@ -238,7 +239,7 @@ struct base_child *base_child_fork(const struct base_child_opts *o)
 
 /* ---- the helper ---- */
 
-/* Waits for the helper to end, and kills it after patience_ms. Returns its status. */
+/* Waits for the helper to exit, and kills it after patience_ms. Returns its status. */
 static int end_helper(struct base_child *c, int patience_ms)
 {
 	const struct base_spawner_ask ask = {.what = BASE_SPAWNER_KILL, .pid = c->helper.pid};
@@ -316,7 +317,7 @@ bool base_child_again(struct base_child *c)
 
 	if (err && !relaxed_load(failed)) {
 		base_logf(BASE_ERROR, c->o->log,
-			  "cannot start %s again: %s: ending with an error, so that the service "
+			  "cannot start %s again: %s: exiting with an error, so that the service "
 			  "manager starts everything again helper=%s",
 			  c->o->what, strerror(-err), c->o->name);
 		fail_process();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * child.h - helper processes. A helper that ends is started again, with a log line and a count. If
- * it ends three times within a minute, this process ends with an error, so that the service manager
- * starts everything again.
+ * child.h - helper processes. A helper that exits is restarted, with a log line and a count. If it
+ * exits three times within a minute, this process exits with an error, so that the service manager
+ * restarts everything.
  *
  * A helper is started by a spawner: a process that is forked before there are threads, secrets and
  * other descriptors, keeps the privileges of that moment, and only forks. There are two: if the
- * first one ends, the second one takes its place and forks another.
+ * first one exits, the second one takes its place and forks another.
  */
 #ifndef SL_BASE_CHILD_H
 #define SL_BASE_CHILD_H
@@ -16,9 +16,9 @@
 #include <sys/types.h>
 
 #define BASE_CHILD_SOCK	   3	/* the helper's end of the socket to its parent */
-#define BASE_CHILD_MESSAGE 512u /* maximum number of bytes passed to a helper at its start */
+#define BASE_CHILD_MESSAGE 512u /* maximum number of bytes passed to a helper on startup */
 
-/* What a helper receives at its start. */
+/* Data that a helper receives on startup. */
 struct base_child_start {
 	const void *message;
 	size_t bytes;
@@ -30,7 +30,7 @@ struct base_child_opts {
 	const char *name; /* for metrics and log lines, such as "http" */
 	const char *what; /* for log lines, such as "the process that serves clients" */
 	const char *log;  /* component of log lines */
-	/* Each spawner calls this once, and ends if it returns false; or NULL. */
+	/* Called once by each spawner, which exits if it returns false. May be NULL. */
 	bool (*confine)(void *arg);
 	/* Runs in the helper. Only standard error, BASE_CHILD_SOCK and with->fds are open. */
 	void (*run)(void *arg, const struct base_child_start *with);
@@ -46,39 +46,39 @@ struct base_child;
 struct base_child *base_child_fork(const struct base_child_opts *o);
 /* Starts the helper, and kills a running one first. with may be NULL. Returns 0 or -errno. */
 int base_child_start(struct base_child *c, const struct base_child_start *with);
-/* Returns this end of the running helper's SOCK_SEQPACKET socket; -1: no helper runs. */
+/* Returns this end of the running helper's SOCK_SEQPACKET socket, or -1 if no helper is running. */
 int base_child_sock(const struct base_child *c);
 /*
- * For a helper that runs a program: waits until it calls base_child_started(). Returns 0; or, if
- * the program ends instead, its exit code. The program has then logged the reason.
+ * For a helper that runs a program: waits until it calls base_child_started(). Returns 0, or the
+ * program's exit code if it exits instead. The program has then logged the reason.
  */
 int base_child_await(struct base_child *c);
 /*
- * Call when the helper has ended or must end: ends it, counts it and logs it. Returns false if this
- * process is about to end as well.
+ * Call when the helper has exited or must exit: stops it if necessary, and counts and logs its
+ * exit. Returns false if this process is about to exit as well.
  */
 bool base_child_ended(struct base_child *c);
 /*
  * Like base_child_ended(), and then starts the helper again, without a message. If that fails, this
- * process ends.
+ * process exits.
  */
 bool base_child_again(struct base_child *c);
-/* Returns true if the helper has ended. */
+/* Returns true if the helper has exited. */
 bool base_child_has_ended(struct base_child *c);
-/* Shuts down the helper's socket, waits for the helper to end, and kills it after patience_ms. */
+/* Shuts down the helper's socket, waits for the helper to exit, and kills it after patience_ms. */
 void base_child_stop(struct base_child *c, int patience_ms);
 /* Stops the helper, waiting for up to 15 s, and its spawners; frees c. c may be NULL. */
 void base_child_free(struct base_child *c);
 
-/* Replaces spawners that have ended. Call every second, or when a child has ended. */
+/* Replaces spawners that have exited. Call every second, or when a child has exited. */
 void base_children_check(void);
-/* Returns a descriptor that becomes readable when a child ends. Call before there are threads. */
+/* Returns a descriptor that becomes readable when a child exits. Call before there are threads. */
 int base_children_fd(void);
-/* Returns true if this process is ending because a helper cannot be started again. */
+/* Returns true if this process is exiting because a helper cannot be restarted. */
 bool base_children_failed(void);
 /*
- * Tells how often the i-th helper was started again. Spawners count as helpers of their own.
- * Returns false if there are fewer.
+ * Reports how often the i-th helper was restarted. Spawners count as separate helpers. Returns
+ * false if there are fewer.
  */
 bool base_children_restarts(size_t i, const char **name, uint64_t *restarts);
 

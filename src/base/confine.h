@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * confine.h - drops capabilities, system calls and files that a process does not need after its
- * start. docs/security.md lists what a compromised process can still do.
+ * confine.h - drops capabilities, system calls and files that a process does not need after
+ * startup. docs/security.md lists what a compromised process can still do.
  */
 #ifndef SL_BASE_CONFINE_H
 #define SL_BASE_CONFINE_H

@@ -5,7 +5,7 @@
 
 #include "base/confine.h"
 
-/* Creates a ruleset of Landlock; -1: not available. */
+/* Creates a Landlock ruleset. Returns -1 if Landlock is not available. */
 int base_landlock_rules(const struct base_confine_opts *opts);
 /* Restricts this thread; no_new_privs is already set. Returns 0 or -errno. */
 int base_landlock_apply(int ruleset);

@@ -73,7 +73,7 @@ static const struct {
 	{ROLE(BRIDGE), READ, "/run/udev/data"},
 	/* File names give the names of pods and containers. No log and no environment is read. */
 	{ROLE(AGENT), READ_DIR, "/var/log"}, /* the kubelet may start later */
-	/* Files of container runtimes give the names of cgroups. */
+	/* Files of container runtimes give the cgroup names. */
 	{ROLE(LOADER), READ, "/run/containerd"},
 	{ROLE(LOADER), READ, "/run/containers"},
 	{ROLE(LOADER), READ, "/run/k3s/containerd"},

@@ -12,7 +12,7 @@
  * knowing it do not collide. A multiplicative hash (FNV-1a) cannot guarantee this, seeded or not:
  * the low bits of its state depend on the low bits of its input alone. XXH3 is not designed to
  * resist multicollisions that are independent of the seed. start: 0, or the hash of the preceding
- * data. Values differ between processes, so do not store them. Any thread.
+ * data. Values differ between processes, so do not store them. Thread-safe.
  */
 uint64_t base_hash(uint64_t start, const void *data, size_t bytes);
 

@@ -19,7 +19,7 @@ struct base_json {
 	size_t max;    /* maximum size of the buffer */
 	bool comma;    /* the next value needs a comma before it */
 	bool overflow; /* something did not fit or memory ran out: the text is not well-formed */
-	FILE *stream;  /* stream to write to; NULL: write to buf */
+	FILE *stream;  /* stream to write to; NULL means write to buf */
 };
 
 struct base_json_mark {

@@ -19,7 +19,7 @@ void base_json_guard(void);
 
 /*
  * Parses the whole text as one value and refuses duplicate keys. Returns NULL with the reason in
- * *error (may be NULL): not JSON, or out of memory. text: NULL if bytes is 0. Any thread.
+ * *error (may be NULL): not JSON, or out of memory. text may be NULL if bytes is 0. Thread-safe.
  */
 json_t *base_json_read(const char *text, size_t bytes, json_error_t *error);
 

@@ -10,12 +10,16 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* Returns a non-blocking socket of this type that listens on this address; -1: none was passed. */
+/*
+ * Returns a non-blocking socket of this type that listens on this address, or -1 if none was
+ * passed.
+ */
 int base_passed_socket(int type, const struct sockaddr *at);
 /* True if the service manager owns the address: do not remove the file or shut down the socket. */
 bool base_is_passed(int fd);
 /*
- * Returns a file, which the caller closes, and its name, valid as long as the process; -1: no more.
+ * Returns a file, which the caller closes, and its name, which is valid for the lifetime of the
+ * process. Returns -1 if there are no more.
  */
 int base_passed_file(const char **name);
 /* Returns 0, or -EINVAL with one line in error if a passed socket was not used. */

@@ -22,7 +22,8 @@ ssize_t base_secret_read(const char *path, void *to, size_t room);
 #define BASE_SHARED_MAX 4096u
 /*
  * Reads a secret that both ends of a channel know: the whole file without trailing white space.
- * Returns its length or -errno; -EINVAL: it is not BASE_SHARED_MIN to BASE_SHARED_MAX bytes long.
+ * Returns its length or -errno; -EINVAL means it is not BASE_SHARED_MIN to BASE_SHARED_MAX bytes
+ * long.
  */
 ssize_t base_secret_shared(const char *path, uint8_t secret[BASE_SHARED_MAX]);
 /* Logs a warning if any user can read the file, or anyone but its owner can change it. */

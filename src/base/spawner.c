@@ -2,8 +2,8 @@
 /*
  * spawner.c - the process that starts a helper. It is forked before there are threads, secrets and
  * other descriptors. All it does is read short messages from its parent, and fork or kill. The
- * processes that it forks are its siblings: the parent waits for them, and they end with the
- * parent.
+ * processes that it forks are its siblings: the parent waits for them, and they exit when the
+ * parent does.
  */
 #include "base/spawner.h"
 
@@ -36,11 +36,11 @@ static void leave_behind(int sock)
 	close_range(BASE_CHILD_SOCK + 1, ~0u, 0);
 }
 
-/* The kernel kills this process when the thread that forked it, or forked its spawner, ends. */
+/* The kernel kills this process when the thread that forked it, or forked its spawner, exits. */
 static void die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* the parent ended before prctl() */
+	if (getppid() != parent) /* the parent exited before prctl() */
 		_exit(0);
 }
 
@@ -78,7 +78,7 @@ static int make_sibling(pid_t parent, struct base_spawner_answer *answer, int *t
 	return 1;
 }
 
-/* Handles one message. Returns false when the parent is gone, true also in a new spawner. */
+/* Handles one message. Returns false when the parent is gone, and true in a new spawner as well. */
 static bool serve_parent(const struct base_child_opts *o, pid_t parent)
 {
 	static char packet[sizeof(struct base_spawner_ask) + BASE_CHILD_MESSAGE];

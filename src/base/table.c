@@ -38,7 +38,7 @@ void *base_table_next(const void *node)
 }
 
 /*
- * Keeps the order within chains, so that of several nodes with the same hash the newest stays
+ * Keeps the order within chains, so that the newest of several nodes with the same hash stays
  * first.
  */
 static void grow_table(struct base_table *h)

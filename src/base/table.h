@@ -26,7 +26,7 @@ bool base_table_init(struct base_table *h);
 void base_table_free(struct base_table *h);
 /*
  * base_table_first() returns the newest node with this hash, and base_table_next() the next older
- * one; NULL: there are no more.
+ * one; both return NULL if there are no more.
  */
 void *base_table_first(const struct base_table *h, uint64_t hash);
 void *base_table_next(const void *node);

@@ -17,7 +17,7 @@ struct base_yaml {
 	size_t bytes;
 	yaml_document_t doc;
 	bool loaded;
-	char error[512]; /* "": no error */
+	char error[512]; /* "" if there is no error */
 };
 
 void base_yaml_wrong_at(struct base_yaml *y, size_t line, const char *fmt, ...)
@@ -202,7 +202,7 @@ const char *base_yaml_kind(const struct base_yaml *y, base_yaml_node node)
 					       : "a single value";
 }
 
-/* Returns the text of a key or single value; NULL with an error. */
+/* Returns the text of a key or single value, or NULL with an error set. */
 static const char *text_of(struct base_yaml *y, base_yaml_node node, const char *what)
 {
 	const yaml_node_t *n = node_at(y, node);

@@ -15,7 +15,7 @@
 #define BASE_YAML_BYTES_MAX (1u << 20)
 
 struct base_yaml;
-typedef int base_yaml_node; /* 0: no node */
+typedef int base_yaml_node; /* 0 means no node */
 
 /* Read a file, or text in memory. Return NULL only if memory is exhausted. */
 struct base_yaml *base_yaml_open(const char *path);
@@ -24,13 +24,13 @@ void base_yaml_close(struct base_yaml *y);
 
 /* Returns "FILE:LINE: message", or NULL. */
 const char *base_yaml_error(const struct base_yaml *y);
-/* Sets the error for a line (0: none) or node, unless there already is one. */
+/* Sets the error for a line (0 means none) or node, unless there already is one. */
 void base_yaml_wrong_at(struct base_yaml *y, size_t line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 #define base_yaml_wrong(y, node, ...) base_yaml_wrong_at(y, base_yaml_line(y, node), __VA_ARGS__)
 
 base_yaml_node base_yaml_root(const struct base_yaml *y); /* returns 0 if the file is empty */
-/* returns a line counted from 1; 0: no node */
+/* returns a line counted from 1; 0 means no node */
 size_t base_yaml_line(const struct base_yaml *y, base_yaml_node node);
 
 /* True if node is a mapping whose keys are all in `keys` (NULL ends the list) and distinct. */
@@ -39,12 +39,15 @@ bool base_yaml_mapping(struct base_yaml *y, base_yaml_node node, const char *con
 base_yaml_node base_yaml_get(struct base_yaml *y, base_yaml_node mapping, const char *key);
 /*
  * Returns the i-th pair of a mapping with user-defined keys: the key, its node (for errors), and
- * the node of the value, or 0. False after the last pair.
+ * the node of the value, or 0. Returns false after the last pair.
  */
 bool base_yaml_pair(struct base_yaml *y, base_yaml_node mapping, size_t i, const char **key,
 		    base_yaml_node *where, base_yaml_node *value);
 
-/* Number of elements of a list; a single value counts as a list of one. 0: no node. */
+/*
+ * Returns the number of elements of a list; a single value counts as a list of one. 0 means no
+ * node.
+ */
 size_t base_yaml_count(const struct base_yaml *y, base_yaml_node node);
 base_yaml_node base_yaml_at(const struct base_yaml *y, base_yaml_node node, size_t i);
 bool base_yaml_is_list(const struct base_yaml *y, base_yaml_node node);

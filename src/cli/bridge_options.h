@@ -28,7 +28,7 @@
 		BASE_LIST("statsd", 0, &(o)->statsd, "unix:PATH|ADDR:PORT",                             \
 			  "receive StatsD and DogStatsD; ADDR defaults to loopback; repeatable"),       \
 		BASE_TIME("statsd-expire", 0, &(o)->expire_ns, 0, 0, "DURATION",                        \
-			  "end a series of StatsD that is not updated for this long; 0: never"),        \
+			  "end a StatsD series that is not updated for this long; 0 means never"),      \
 		BASE_STRING(                                                                            \
 			"otlp", 0, &(o)->otlp, "unix:PATH|ADDR:PORT",                                   \
 			"receive OpenTelemetry metrics at /v1/metrics; ADDR defaults to loopback"),     \
@@ -37,10 +37,9 @@
 			"bucket factor of exponential histograms of --otlp and --scrape: 2^(2^-N)")
 
 /* Option rows for the agent, which sets them when it starts sidelight-bridge. */
-#define CLI_OPTIONS_BRIDGE_OF_AGENT(o)                                       \
-	CLI_OPTIONS_WEB(&(o)->web_config, &(o)->roles_file, &(o)->insecure), \
-		BASE_STRING("socket", 0, &(o)->socket, "PATH",               \
-			    "the agent's socket of publishers"),             \
+#define CLI_OPTIONS_BRIDGE_OF_AGENT(o)                                                          \
+	CLI_OPTIONS_WEB(&(o)->web_config, &(o)->roles_file, &(o)->insecure),                    \
+		BASE_STRING("socket", 0, &(o)->socket, "PATH", "the agent's publisher socket"), \
 		CLI_OPTION_UNCONFINED(&(o)->unconfined)
 
 #endif

@@ -291,9 +291,10 @@ static const struct base_option table[] = {
 		  "admit regions of at most this size"),
 	BASE_SIZE("max-memory", 0, &set.o.max_memory, 0, 0, "BYTES",
 		  "limit the total size of admitted regions"),
-	BASE_UINT("max-regions-per-uid", 0, &set.o.max_regions_per_uid, 0, 1 << 20, "N",
-		  "admit at most this many regions per user; 0: half of max-regions, and no limit "
-		  "for root and the agent's own user"),
+	BASE_UINT(
+		"max-regions-per-uid", 0, &set.o.max_regions_per_uid, 0, 1 << 20, "N",
+		"admit at most this many regions per user; 0 means half of max-regions, and no limit "
+		"for root and the agent's own user"),
 	BASE_STRING("rest", 0, &set.rest, "unix:PATH|ADDR:PORT",
 		    "serve REST at this socket, or at this address to clients with the token; ADDR "
 		    "defaults to loopback (default: " AGENT_REST_DEFAULT
@@ -314,10 +315,11 @@ static const struct base_option table[] = {
 		  "port of the RDMA connection manager"),
 	CLI_OPTIONS_RDMA_PORT(&set.o.rdma_gid, &set.o.rdma_ib_port, "by address"),
 	CLI_PART_LIBFABRIC,
-	BASE_STRING("fabric", 0, &set.fabric, "NAME:ADDR:PORT",
-		    "without RDMA: let collectors read over this provider of libfabric, such as "
-		    "tcp:10.0.0.1:7475; no ADDR is loopback. A thread of the agent answers each "
-		    "READ, nothing is encrypted"),
+	BASE_STRING(
+		"fabric", 0, &set.fabric, "NAME:ADDR:PORT",
+		"without RDMA: let collectors read over this libfabric provider, such as "
+		"tcp:10.0.0.1:7475; ADDR defaults to loopback. A thread of the agent answers each "
+		"READ, nothing is encrypted"),
 	BASE_CORE,
 	BASE_UINT("queues", 0, &set.o.rdma_queues, 1, 4096, "N",
 		  "accept at most this many queue pairs"),
@@ -326,7 +328,7 @@ static const struct base_option table[] = {
 	CLI_OPTION_RDMA_SECRET(&set.secret, "every peer reads every region"),
 	BASE_TIME("rdma-key-lifetime", 0, &set.o.rdma_key_lifetime_ns, 0, 0, "DURATION",
 		  "register memory again, with a new key, when a key is this old and after a "
-		  "collector leaves; 0: never"),
+		  "collector leaves; 0 means never"),
 	CLI_PART_TCP,
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
 		  "publish kernel tables: flows, layers, cpu, net, separated by commas (default "
@@ -360,7 +362,7 @@ static int check_options(const struct base_command *self, const struct agent_opt
 	if (rdma_for_nothing(o, set.secret))
 		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o, set.secret));
 	if (o->fabric_provider && o->rdma_device)
-		return base_usage(self, "--fabric and --rdma exclude each other");
+		return base_usage(self, "--fabric and --rdma are mutually exclusive");
 	if (o->fabric_provider && !set.secret && !o->insecure)
 		return base_usage(
 			self,
@@ -374,7 +376,7 @@ static int check_options(const struct base_command *self, const struct agent_opt
 			cli_tcp_filter_selects(&set.filter)))
 		return base_usage(self, "filters and --tcp-... need --tcp");
 	if (set.no_rest && set.rest)
-		return base_usage(self, "--rest and --no-rest exclude each other");
+		return base_usage(self, "--rest and --no-rest are mutually exclusive");
 	return BASE_EXIT_OK;
 }
 

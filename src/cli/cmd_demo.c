@@ -20,9 +20,9 @@ static const struct base_option table[] = {
 		  "time between two rounds (default: the shortest of 1, 2, 5 and 10 ms that this "
 		  "machine can keep)"),
 	BASE_UINT("load", 0, &set.load, 0, 4000, "N",
-		  "requests per second to the shop; 0: no load"),
+		  "requests per second to the shop; 0 means no load"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "DURATION",
-		  "end after this time; 0: when interrupted (default)"),
+		  "exit after this time; 0 means when interrupted (default)"),
 	BASE_TIME("warm-up", 0, &set.warm_up, 1e9, 3600e9, "DURATION",
 		  "learn normal behaviour for this long"),
 	BASE_STRING("fault", 0, &set.fault, "KIND[@SECONDS]",

@@ -83,7 +83,8 @@ static int dump_file(const char *path)
 }
 
 #if !HAVE_DTA
-#define cli_query_export_file(...) BASE_EXIT_USAGE /* never called: --export was refused before */
+/* never called: --export was rejected earlier */
+#define cli_query_export_file(...) BASE_EXIT_USAGE
 #endif
 
 /* Processes: each memfd of a process that holds a region */
@@ -191,7 +192,8 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 	}
 	if (n < (ssize_t)sizeof(packet.msg) || packet.msg.magic != SL_MSG_MAGIC ||
 	    (size_t)n != sizeof(packet.msg) + packet.msg.length || packet.msg.serial != serial) {
-		snprintf(why, why_bytes, n ? "the response is malformed" : "it hung up");
+		snprintf(why, why_bytes,
+			 n ? "the response is malformed" : "it closed the connection");
 	} else if (packet.msg.type == SL_MSG_REFUSED &&
 		   packet.msg.length == sizeof(struct sl_msg_refused)) {
 		struct sl_msg_refused *r = (struct sl_msg_refused *)packet.payload;
@@ -344,16 +346,17 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	if (settings.kind || settings.remote.device || settings.secret)
 		return base_usage(self, "--kind, --dev and --rdma-secret need --agent");
 	if (settings.id && settings.all)
-		return base_usage(self, "--id and --all exclude each other");
+		return base_usage(self, "--id and --all are mutually exclusive");
 	if (settings.check && (settings.json || settings.raw_lines))
-		return base_usage(self, "--check excludes --json and --raw-lines");
+		return base_usage(self, "--check cannot be combined with --json or --raw-lines");
 	if (agent && operand)
-		return base_usage(self, "a file or process and an agent exclude each other");
+		return base_usage(self, "a file or process and an agent are mutually exclusive");
 	if (!agent && !operand)
 		return base_usage(self, "give one FILE, one PID or --socket PATH");
 	if (settings.export &&
 	    (agent || all_digits(operand) || settings.check || settings.json || settings.raw_lines))
-		return base_usage(self, "--export needs a FILE and excludes other options");
+		return base_usage(
+			self, "--export needs a FILE and cannot be combined with other options");
 	if (settings.export)
 		return cli_query_export_file(self, operand, !strcmp(settings.export, "json"));
 	if (agent)

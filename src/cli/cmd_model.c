@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmd_model.c - sidelight model: lists files of models, and merges those of several hosts, so that
+ * cmd_model.c - sidelight model: lists model files, and merges the models of several hosts, so that
  * each host knows what all have learned about a service.
  */
 #include <errno.h>

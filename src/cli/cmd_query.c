@@ -373,7 +373,7 @@ static void show_status(const json_t *j)
 	       cli_json_integer(a, "waiting"), cli_json_integer(a, "duplicates"),
 	       cli_json_integer(a, "late"), cli_json_integer(a, "dropped"),
 	       cli_json_integer(a, "lost"), cli_json_integer(a, "missing"),
-	       cli_json_true(a, "closes") ? "" : " (does not close)");
+	       cli_json_true(a, "closes") ? "" : " (does not add up)");
 }
 
 static int query_status(void)
@@ -511,7 +511,7 @@ static const struct base_option table[] = {
 	BASE_UINT("list", 'l', &set.list, 0, SL_STORE_LISTS_MAX - 1, "N",
 		  "number of the append list (default 0)"),
 	BASE_INT("lane", 0, &set.lane, -1, SL_STORE_LANES_MAX - 1, "N",
-		 "show only the lane of this translator; -1: all"),
+		 "show only the lane of this translator; -1 means all"),
 	BASE_STRING("from", 0, &text.from, "BLOCK", "begin with this block (default: the oldest)"),
 	BASE_UINT("max", 'm', &set.max, 0, 10000, "N",
 		  "show at most N items per lane, 64 to 4096, or N keys, 1 to 10000 (default 100)"),

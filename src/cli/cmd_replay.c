@@ -42,7 +42,7 @@ static const struct base_option table[] = {
 	BASE_LIST("score", 0, &settings.score, "FROM:TO",
 		  "score these unix seconds (default: all)"),
 	BASE_STRING("verdicts", 0, &settings.verdicts, "FILE",
-		    "write a verdict per row, as CSV; -: standard output"),
+		    "write a verdict per row, as CSV; - means standard output"),
 	BASE_FLAG("trace-evidence", 0, &settings.trace_evidence,
 		  "also judge pods by the times of the recorded spans"),
 	BASE_STRING("model", 0, &settings.model, "FILE",
@@ -73,9 +73,9 @@ struct replay {
 	struct analyse_selftime *selftime; /* self times of spans, with --trace-evidence */
 	float *evidence; /* evidence per pod, from spans that end at the current time */
 	struct replay_pod {
-		struct analyse_pipeline *pipeline; /* NULL: the file has no values */
+		struct analyse_pipeline *pipeline; /* NULL means the file has no values */
 		uint64_t at;			   /* index of the next row */
-		int64_t drift_at; /* time of the first drift in the scored range; 0: never */
+		int64_t drift_at; /* time of the first drift in the scored range; 0 means never */
 	} * pods;
 	/* The current time step. */
 	struct analyse_pipeline **moving;

@@ -35,7 +35,7 @@ static const struct primitive {
 	const char *name, *words;
 	int least, most;
 	bool copies, key; /* key: the first word is a key */
-	int value;	  /* index of the value's word; 0: no value */
+	int value;	  /* index of the value's word; 0 means no value */
 	size_t value_most;
 	int first, numbers; /* range of the words that are 32-bit numbers */
 	const char *not_numbers;
@@ -358,7 +358,7 @@ static const struct base_option table[] = {
 	BASE_UINT("tenant", 0, &set.o.tenant, 0, 65535, "N",
 		  "number of the tenant that has the store"),
 	BASE_UINT("reporter", 0, &set.o.reporter, 0, UINT32_MAX, "N",
-		  "number of this reporter; 0: at random"),
+		  "number of this reporter; 0 means random"),
 	BASE_STRING("key-file", 'k', &set.o.key_file, "FILE",
 		    "sign packets with the key in this file, of 32 hexadecimal digits"),
 	BASE_STRING(
@@ -404,7 +404,7 @@ static const struct base_option table[] = {
 	BASE_FLAG("inner", 0, &set.inner,
 		  "with --interface: report the inner flows of VXLAN and Geneve"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "TIME",
-		  "with --interface: end after this time; 0: when interrupted (default)"),
+		  "with --interface: exit after this time; 0 means when interrupted (default)"),
 	BASE_FLAG("json", 'j', &set.json, "print the counters as JSON"),
 	{0},
 };
@@ -542,8 +542,8 @@ static int print_kernel(const struct report_kernel *r, const struct report_kerne
 		       "lost here: %" PRIu64 " packets not written, %" PRIu64
 		       " packets of flows without room, %" PRIu64 " bytes of %" PRIu64
 		       " flows that left the table (--flows), %" PRIu64
-		       " sums of drops or retransmissions that left theirs, %" PRIu64
-		       " bytes not said at the end\n",
+		       " drop or retransmission counts that left their table, %" PRIu64
+		       " bytes not reported at the end\n",
 		       c->n[RPT_PACKETS], c->n[RPT_NEW], c->n[RPT_OTHERS], c->n[RPT_LEFT_OUT],
 		       c->n[RPT_SENT_REPORTS], c->n[RPT_SENT], c->n[RPT_HELD_BACK], c->answers,
 		       c->n[RPT_NOT_WRITTEN], c->n[RPT_NO_FLOW], c->evicted_bytes, c->evicted,
@@ -553,7 +553,7 @@ static int print_kernel(const struct report_kernel *r, const struct report_kerne
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-/* Runs until stopped or for the duration (0: unlimited). */
+/* Runs until stopped or for the duration (0 means unlimited). */
 static int let_kernel_report(const struct base_command *self, const struct report_kernel_opts *o,
 			     uint64_t duration_ns, bool json)
 {
@@ -661,8 +661,9 @@ static int from_interface(const struct base_command *self, const struct report_s
 		return base_usage(self, "--sample must be at most 31 with --interface");
 	if (s->legacy || s->immediate || s->essential || s->changes || s->o.wait_ns || s->single)
 		return base_usage(
-			self, "--interface excludes --legacy, --immediate, --essential, --changes, "
-			      "--wait and --single: the kernel sends plain reports only");
+			self,
+			"--interface cannot be combined with --legacy, --immediate, --essential, --changes, "
+			"--wait or --single: the kernel sends plain reports only");
 #if HAVE_TCP
 	if (!parse_subjects(s->subjects, &o))
 		return base_usage(self,
@@ -684,7 +685,7 @@ static int report_main(const struct base_command *self, int argc, char **argv)
 	if (first < 0)
 		return code;
 	if (cli_legacy(set.legacy) < 0)
-		return base_usage(self, "--legacy: '%s' is neither a nor b", set.legacy);
+		return base_usage(self, "--legacy must be 'a' or 'b', not '%s'", set.legacy);
 	if (set.legacy && (set.o.tenant || set.o.key_file || set.essential))
 		return base_usage(self, "--legacy supports no tenants, keys or acknowledgements");
 	if (set.interface)

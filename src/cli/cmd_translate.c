@@ -39,7 +39,10 @@ struct translate {
 	pthread_t thread[WORKERS_MAX];
 	struct dta_xdp *at; /* interfaces of --xdp */
 	uint32_t made, started;
-	/* Addresses of the first worker's sockets: those of --listen, then of --input. */
+	/*
+	 * Addresses of the first worker's sockets: first those for --listen, then those for
+	 * --input.
+	 */
 	struct sockaddr_in6 where[DTA_TRANSLATE_INPUTS];
 	char device_address[DTA_TRANSLATE_INPUTS][280];
 	struct base_network *allow; /* networks in --allow-from */
@@ -315,7 +318,7 @@ static void say_ready(const struct translate *t)
 
 /*
  * Notifies the service manager, at the interval it requests, while all workers make progress.
- * Returns at the end.
+ * Returns on shutdown.
  */
 static void stay_alive(const struct translate *t)
 {
@@ -374,7 +377,7 @@ static int confine_translator(const struct translate *t)
 	return cli_confine("translate", &c);
 }
 
-/* Uses kill(), because signalfd in other threads does not receive a signal of raise(). */
+/* Uses kill(), because signalfd in other threads does not receive a signal sent by raise(). */
 static void stop_threads(void)
 {
 	kill(getpid(), SIGTERM);
@@ -513,7 +516,7 @@ static int check_options(struct translate *t)
 	t->opts.client.output = (enum dta_client_output)output;
 	legacy = cli_legacy(t->legacy);
 	if (legacy < 0)
-		return base_usage(t->cmd, "--legacy: '%s' is neither a nor b", t->legacy);
+		return base_usage(t->cmd, "--legacy must be 'a' or 'b', not '%s'", t->legacy);
 	t->opts.legacy = (enum dta_legacy)legacy;
 	code = read_allowed(t);
 	if (code != BASE_EXIT_OK)
@@ -527,7 +530,7 @@ static int check_options(struct translate *t)
 		return base_usage(t->cmd, "--xdp needs exactly one --listen, but %zu are given",
 				  t->listen.n);
 	if (t->xdp_mode && strcmp(t->xdp_mode, "native") && strcmp(t->xdp_mode, "generic"))
-		return base_usage(t->cmd, "--xdp-mode: '%s' is neither native nor generic",
+		return base_usage(t->cmd, "--xdp-mode must be 'native' or 'generic', not '%s'",
 				  t->xdp_mode);
 	if (t->pcap.n && !t->listen.n && !t->input.n && t->workers > 1)
 		return base_usage(t->cmd, "--workers: files are read by a single worker");
@@ -574,7 +577,7 @@ static const struct base_option table[] = {
 		  "receive what devices send: ipfix, netflow (versions 5 and 9), sflow or int; "
 		  "repeatable (default: the kind's own port)"),
 	BASE_LIST("allow-from", 0, &set.allow_from, "CIDR[,CIDR]...",
-		  "take packets from these networks alone, such as 10.0.0.0/8; repeatable"),
+		  "take packets only from these networks, such as 10.0.0.0/8; repeatable"),
 	BASE_FLAG("insecure-listen", 0, &set.insecure,
 		  "let any host that can reach an address of --listen or --input send packets"),
 	BASE_STRING("map", 0, &set.map, "FILE",

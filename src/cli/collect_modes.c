@@ -154,7 +154,7 @@ static void csv_rows(FILE *f, const struct sample *now, const struct sample *bef
 
 /* Mode setup */
 
-#define ABSENT_BYTES 1536u /* maximum length of the list of hosts in a log line */
+#define ABSENT_BYTES 1536u /* maximum length of the host list in a log line */
 
 static void collect_host(const struct collect_host_view *v, void *arg)
 {

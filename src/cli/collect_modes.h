@@ -13,7 +13,7 @@
 
 struct cli_collect_mode {
 	unsigned int workers;
-	uint64_t duration_ns; /* duration; 0: until a signal */
+	uint64_t duration_ns; /* duration; 0 means until a signal */
 	const char *csv;      /* file of --stats-csv, or NULL */
 	bool as_json;
 	void (*every_second)(void *arg); /* called by cli_collect_until() */

@@ -37,7 +37,10 @@ struct cli_collect_settings {
 	struct collect_tracer_opts t;
 };
 
-/* A collector, from its creation to its end. NULL: not requested, or not in this build. */
+/*
+ * A collector, from its creation to its end. A NULL member means not requested, or not in this
+ * build.
+ */
 struct cli_collect_run {
 	struct cli_collect_settings *set;
 	struct collect_collector *c;
@@ -45,7 +48,7 @@ struct cli_collect_run {
 	struct collect_discover *discover;
 	struct cli_collect_server server;
 	struct collect_receivers receivers;
-	int reload; /* signalfd of SIGHUP; -1: none */
+	int reload; /* signalfd of SIGHUP; -1 means none */
 	/* Set by parts: */
 	struct collect_live *live;
 	struct collect_services *services;
@@ -70,10 +73,10 @@ struct cli_collect_run {
 struct cli_collect_part {
 	/* Checks the options and completes the settings. */
 	int (*check)(const struct base_command *self, struct cli_collect_settings *s);
-	int (*fork)(struct cli_collect_run *r);	  /* before there are secrets and threads */
-	int (*before)(struct cli_collect_run *r); /* before there is a collector */
-	int (*attach)(struct cli_collect_run *r); /* before the collector starts */
-	int (*routes)(struct cli_collect_run *r, struct http *http); /* 0 or -errno */
+	int (*fork)(struct cli_collect_run *r);	  /* called before there are secrets and threads */
+	int (*before)(struct cli_collect_run *r); /* called before there is a collector */
+	int (*attach)(struct cli_collect_run *r); /* called before the collector starts */
+	int (*routes)(struct cli_collect_run *r, struct http *http); /* returns 0 or -errno */
 	/* Adds the files that a confined process needs. */
 	void (*paths)(const struct cli_collect_settings *s, struct base_confine_opts *c,
 		      struct http_files *files);
@@ -88,10 +91,10 @@ struct cli_collect_part {
 	 * it.
 	 */
 	void (*stop)(struct cli_collect_run *r);
-	bool (*free)(struct cli_collect_run *r); /* false: something could not be saved */
+	bool (*free)(struct cli_collect_run *r); /* returns false if something could not be saved */
 };
 
-/* Ends with NULL. */
+/* NULL-terminated. */
 extern const struct cli_collect_part *const cli_collect_parts[];
 
 /* Adds a path that a confined process may use; does nothing if path is NULL. */

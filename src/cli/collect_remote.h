@@ -23,7 +23,7 @@ struct cli_collect_remote {
 #define CLI_COLLECT_REMOTE_OPTIONS(to)                                                          \
 	BASE_STRING("remote-protocol", 0, &(to).protocol, "VERSION",                            \
 		    "send this version of remote write: 1.0, 2.0 or auto, which is 2.0 if the " \
-		    "receiver has it"),                                                         \
+		    "receiver supports it"),                                                    \
 		BASE_LIST("remote-label", 0, &(to).labels, "NAME=VALUE",                        \
 			  "send every series by remote write with this label; repeatable"),     \
 		BASE_STRING("remote-queue", 0, &(to).queue, "FILE",                             \

@@ -42,9 +42,9 @@ int cli_collect_http_check(const struct base_command *self, const struct cli_col
 	if (local < 0)
 		return base_usage(self, "--listen '%s' is not ADDR:PORT or unix:/PATH", o->listen);
 	if (o->open && o->reader_token_file)
-		return base_usage(self, "--open and --reader-token-file exclude each other");
+		return base_usage(self, "--open and --reader-token-file are mutually exclusive");
 	if (o->open && o->web_config)
-		return base_usage(self, "--open and --web-config exclude each other");
+		return base_usage(self, "--open and --web-config are mutually exclusive");
 	if (o->roles_file && !o->web_config)
 		return base_usage(self, "--roles needs --web-config");
 	if (!local && !o->open && !o->reader_token_file && !o->web_config)
@@ -79,7 +79,7 @@ static int add_routes(struct cli_collect_run *r)
 	return err;
 }
 
-/* Leaves the admin token for this user; only stores can be changed. */
+/* Leaves the admin token in a file for this user; it only allows changes to stores. */
 static void leave_token(struct cli_collect_server *s, const char *token)
 {
 	s->token_path = cli_token_leave(http_address(s->http), token);

@@ -22,7 +22,7 @@ struct cli_collect_http {
 /* A running server. */
 struct cli_collect_server {
 	struct http *http;
-	char *token_path;	     /* file with the token for this user; NULL: none */
+	char *token_path;	     /* file with the token for this user; NULL means none */
 	struct export_source source; /* data source of /metrics */
 	uint64_t refused[HTTP_REFUSALS];
 };

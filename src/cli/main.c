@@ -13,7 +13,7 @@
 #include "cli/common/common.h"
 
 struct command {
-	/* NULL: the command is a program of its own, in package, or missing from this build */
+	/* NULL if the command is a separate program, in `package`, or missing from this build */
 	const struct base_command *own;
 	const char *package, *name, *summary;
 	struct base_option part; /* the part that the command belongs to */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * auth.h - mutual proof of a shared secret in the private data of RDMA-CM, before a queue pair is
- * created: an unauthenticated peer costs the host one message and no state.
+ * auth.h - mutual authentication by a shared secret, in the private data of RDMA-CM, before a queue
+ * pair is created: an unauthenticated peer costs the host one message and no state.
  *
  *   collector -> host   REQ  nonce                         "I know the secret"
  *   host -> collector   REJ  cookie                        a challenge, not stored
@@ -30,12 +30,12 @@
 #define FABRIC_COOKIE_NS     10000000000ull /* time limit for answering a challenge */
 #define FABRIC_PROOFS_RECENT 1024u	    /* proofs remembered within that time; more must wait */
 
-/* Private data of a request with a proof, instead of fabric_verbs_request. */
+/* Private data of a request that carries a proof; used in place of fabric_verbs_request. */
 struct fabric_verbs_proof {
 	uint32_t magic, version, flags; /* same fields as in fabric_verbs_request */
 	uint32_t reserved;
 	uint8_t nonce[FABRIC_NONCE_BYTES];
-	uint8_t cookie[FABRIC_COOKIE_BYTES]; /* zero: requests a cookie */
+	uint8_t cookie[FABRIC_COOKIE_BYTES]; /* zeros request a cookie */
 	uint8_t proof[FABRIC_PROOF_BYTES];
 };
 _Static_assert(sizeof(struct fabric_verbs_proof) == 56, "proof");
@@ -43,12 +43,15 @@ _Static_assert(sizeof(struct fabric_verbs_proof) == 56, "proof");
 /* Private data of an accepted request. */
 struct fabric_verbs_welcome {
 	struct fabric_host_hello hello;
-	uint8_t proof[FABRIC_PROOF_BYTES]; /* proof of the host; zero if it has no secret */
+	uint8_t proof[FABRIC_PROOF_BYTES]; /* the host's proof; zeros if it has no secret */
 };
 
 /* ---- the collector ---- */
 
-/* Fills in the proof of a request whose other fields are set; queue: number of its queue pair. */
+/*
+ * Fills in the proof of a request whose other fields are set; queue is the number of its queue
+ * pair.
+ */
 void fabric_auth_prove(const void *secret, size_t bytes, struct fabric_verbs_proof *p,
 		       uint32_t queue);
 /* True if the host that answered the request knows the secret. */
@@ -66,8 +69,9 @@ void fabric_auth_challenge(const struct fabric_auth *a, const uint8_t address[16
 			   const struct fabric_verbs_proof *p, uint64_t now_ns,
 			   uint8_t cookie[FABRIC_COOKIE_BYTES]);
 /*
- * Returns 0; -EAGAIN: not an answer to a fresh challenge of ours, so challenge it; -EKEYREJECTED:
- * the proof is wrong or was already used; -EBUSY: too many proofs at a time.
+ * Returns 0; -EAGAIN if this is not an answer to a recent challenge of this host, and must be
+ * challenged; -EKEYREJECTED if the proof is wrong or was already used; or -EBUSY if there are too
+ * many proofs at a time.
  */
 int fabric_auth_check(struct fabric_auth *a, const uint8_t address[16],
 		      const struct fabric_verbs_proof *p, uint32_t queue, uint64_t now_ns);

@@ -18,8 +18,9 @@ struct fabric_bpf_array {
 };
 
 /*
- * fd: from the agent; it is duplicated, and remains the caller's. Returns 0, or -errno: -EINVAL:
- * not an array, or one of another size; -EPERM: the kernel does not let this process read maps.
+ * fd comes from the agent; it is duplicated, and the caller keeps it. Returns 0 or -errno: -EINVAL
+ * if it is not an array, or has another size; -EPERM if the kernel does not let this process read
+ * maps.
  */
 int fabric_bpf_array_open(struct fabric_bpf_array *a, int fd, uint64_t size);
 void fabric_bpf_array_close(struct fabric_bpf_array *a);

@@ -27,19 +27,20 @@ enum fabric_dial_phase {
 struct fabric_dial {
 	/* Fields set by the owner before the first start. */
 	char host[256], service[8];
-	const char *device; /* name of the ibv device; NULL: chosen by route */
-	int gid_index;	    /* index of the GID; -1: chosen by route */
+	const char *device; /* name of the ibv device; NULL means chosen by route */
+	int gid_index;	    /* index of the GID; -1 means chosen by route */
 	int ib_port;
 	uint32_t timeout_ms; /* time limit for connecting */
 
 	/* Fields read by the owner. */
-	struct rdma_cm_id *id; /* .verbs and .port_num are valid from FABRIC_DIAL_ROUTED on */
-	char error[200];       /* one line on the last failure */
-	struct fabric_verbs_refusal refusal; /* the peer's refusal; magic 0: none */
+	/* .verbs and .port_num are valid once FABRIC_DIAL_ROUTED has been returned */
+	struct rdma_cm_id *id;
+	char error[200];		     /* one line on the last failure */
+	struct fabric_verbs_refusal refusal; /* the peer's refusal; a magic of 0 means none */
 
 	struct rdma_event_channel *channel;
 	enum fabric_dial_phase phase;
-	struct sockaddr_storage to, from; /* from.ss_family AF_UNSPEC: chosen by route */
+	struct sockaddr_storage to, from; /* a from.ss_family of AF_UNSPEC means chosen by route */
 	struct fabric_lookup *lookup;
 	uint64_t deadline_ns, check_ns;
 	bool lost; /* the device was removed */

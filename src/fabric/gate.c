@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gate.c - admits connection requests by proof and by the share of each address. */
+/* gate.c - admits connection requests by authentication and by the share of each address. */
 #include "fabric/gate.h"
 
 #include <arpa/inet.h>

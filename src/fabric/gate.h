@@ -21,7 +21,8 @@
 struct fabric_verbs_request {
 	uint32_t magic;
 	uint32_t version;
-	uint32_t flags; /* FABRIC_VERBS_ flags; 0: a reader, as CM pads private data with zeros */
+	/* FABRIC_VERBS_ flags; 0 means a reader, as CM pads private data with zeros */
+	uint32_t flags;
 	uint32_t reserved;
 	uint64_t instance; /* instance and name are used only with FABRIC_VERBS_STORE */
 	char name[32];
@@ -61,10 +62,10 @@ struct fabric_host_request {
 };
 
 struct fabric_gate {
-	struct fabric_auth *auth; /* NULL: no secret */
+	struct fabric_auth *auth; /* NULL means no secret */
 	bool shares;
 	uint32_t queues, queues_max, notifiers; /* number of connections, including notifiers */
-	/* magic is 0 before there is a directory: readers are refused */
+	/* magic is 0 until there is a directory: readers are refused until then */
 	struct fabric_host_hello hello;
 	struct fabric_host_stats stats;
 };

@@ -45,7 +45,7 @@ static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_s
 	if (opts->address) {
 		if (opts->gid_index >= 0)
 			return base_fail(error, bytes, -EINVAL,
-					 "a listening address and a GID exclude each other");
+					 "a listening address and a GID are mutually exclusive");
 		err = fabric_rdma_find(opts->device, error, bytes);
 		err = err ?: resolve_address(opts->address, to, error, bytes);
 	} else {
@@ -118,7 +118,7 @@ static int bind_listener(struct fabric_verbs_host *h, const char *device, struct
 				 strerror(errno));
 	if (rdma_create_id(h->channel, &h->listener, h, RDMA_PS_TCP))
 		return base_fail(error, bytes, -errno, "rdma_create_id: %s", strerror(errno));
-	/* As with TCP: a restart need not wait for old connections to time out. */
+	/* As with TCP, a restart need not wait for old connections to time out. */
 	rdma_set_option(h->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes));
 	if (rdma_bind_addr(h->listener, address)) {
 		if (errno == EADDRINUSE)

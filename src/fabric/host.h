@@ -12,11 +12,10 @@
  * There are three kinds of connections. Readers may READ and nothing else. Notifiers may WRITE, and
  * only the verdict board is registered for that: one WRITE with immediate data per notice, so that
  * this side sleeps until one arrives. Each notifier has a protection domain of its own, which holds
- * only the board; its key ends with the connection. Writers belong to a store server
+ * only the board; its key is invalidated with the connection. Writers belong to a store server
  * (src/dta/store_server/rdma.c): they WRITE and FETCH_ADD into registered stores, and READ nothing.
  *
- * With a secret, readers and notifiers must prove that they know it before they get a queue pair:
- * auth.h.
+ * With a secret, readers and notifiers must authenticate before they get a queue pair (auth.h).
  */
 #ifndef SL_FABRIC_HOST_H
 #define SL_FABRIC_HOST_H
@@ -30,19 +29,20 @@
 struct fabric_host;
 
 struct fabric_host_opts {
-	const char *provider; /* libfabric provider, "tcp"; NULL: verbs, by librdmacm */
-	const char *device;   /* name of the ibv device; NULL: chosen by the route of the address */
-	const char *address;  /* address to listen on; NULL: that of the device */
-	uint16_t port;	      /* port to listen on; default (0) FABRIC_VERBS_PORT */
-	int gid_index;	      /* index of the GID; -1: chosen by the address */
-	int ib_port;	      /* port of the device; default (0) 1 */
-	/* maximum number of queue pairs; default (0) 64. More are rejected and counted */
+	const char *provider; /* libfabric provider, "tcp"; NULL means verbs, by librdmacm */
+	/* name of the ibv device; NULL means chosen by the route of the address */
+	const char *device;
+	const char *address; /* address to listen on; NULL means the device's address */
+	uint16_t port;	     /* port to listen on; 0 means FABRIC_VERBS_PORT */
+	int gid_index;	     /* index of the GID; -1 means chosen by the address */
+	int ib_port;	     /* port of the device; 0 means 1 */
+	/* maximum number of queue pairs; 0 means 64. More are rejected and counted */
 	uint32_t max_queues;
-	uint32_t keepalive_ms; /* interval between probes in ms; default (0) 5000 */
+	uint32_t keepalive_ms; /* interval between probes in ms; 0 means 5000 */
 	bool shares; /* limit each address to a fair share of the queue pairs: base/share.h */
-	const void *secret; /* secret of readers and notifiers; NULL: not required */
+	const void *secret; /* secret of readers and notifiers; NULL means not required */
 	size_t secret_bytes;
-	/* age at which a notifier is disconnected to get another key; 0: never */
+	/* age at which a notifier is disconnected to get another key; 0 means never */
 	uint64_t notifier_ns;
 };
 
@@ -54,7 +54,7 @@ struct fabric_host_hello {
 	uint64_t directory_addr;
 	uint64_t directory_length;
 	uint32_t directory_rkey;
-	uint32_t board_rkey; /* key for this connection; 0: no verdict board */
+	uint32_t board_rkey; /* key for this connection; 0 means no verdict board */
 	uint64_t board_addr; /* address of one struct sl_board_line per directory entry */
 };
 
@@ -65,7 +65,7 @@ struct fabric_host_key {
 };
 
 #define FABRIC_PROVIDER_MAX 16u /* maximum length of a provider's name, including the NUL */
-/* Parses "NAME:ADDR:PORT", "NAME::PORT" for loopback; port 0: any. Returns 0 or -EINVAL. */
+/* Parses "NAME:ADDR:PORT", "NAME::PORT" for loopback; port 0 means any. Returns 0 or -EINVAL. */
 int fabric_host_parse(const char *text, char provider[FABRIC_PROVIDER_MAX], char address[256],
 		      uint16_t *port);
 
@@ -74,7 +74,7 @@ int fabric_host_parse(const char *text, char provider[FABRIC_PROVIDER_MAX], char
  */
 struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
 				     size_t error_bytes);
-/* Ends all connections. Unregister all memory before. Accepts NULL. */
+/* Closes all connections. Unregister all memory first. Accepts NULL. */
 void fabric_host_close(struct fabric_host *h);
 
 /*
@@ -114,7 +114,8 @@ struct fabric_host_writers {
 };
 
 /*
- * Starts accepting writers; call once, and not together with a verdict board. 0, or -errno: close.
+ * Starts accepting writers; call once, and not together with a verdict board. Returns 0, or -errno;
+ * then close the host.
  */
 int fabric_host_let_write(struct fabric_host *h, const struct fabric_host_writers *writers);
 /* Like fabric_host_register(), for REMOTE_WRITE and REMOTE_ATOMIC. */
@@ -122,7 +123,8 @@ int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes
 				  struct fabric_host_key *key);
 /*
  * Creates a writer's queue pair without CM: in state INIT, for the caller to bring up; came() is
- * not called. On failure NULL with errno, such as ENOSPC: max_queues. RDMA only.
+ * not called. Returns NULL with errno on failure, such as ENOSPC if max_queues is reached. RDMA
+ * only.
  */
 struct ibv_qp *fabric_host_queue_new(struct fabric_host *h, const char *name, uint64_t *queue);
 /* Destroys a queue pair of any kind; calls gone() for a writer. Returns 0 or -ENOENT. */
@@ -141,7 +143,7 @@ size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue 
 
 enum fabric_refusal {
 	FABRIC_REFUSED_MALFORMED,
-	FABRIC_REFUSED_PROOF,  /* no proof of the secret, or a wrong or reused one */
+	FABRIC_REFUSED_PROOF,  /* authentication missing, wrong or reused */
 	FABRIC_REFUSED_SHARE,  /* the share of the address is used up */
 	FABRIC_REFUSED_FULL,   /* no free queue pair */
 	FABRIC_REFUSED_SYSTEM, /* not ready, no verdict board, or out of memory */

@@ -96,7 +96,7 @@ void fabric_host_drop(struct fabric_verbs_host *h, struct fabric_conn *c)
 	free(c);
 }
 
-/* say NULL: reject without telling the peer. */
+/* If say is NULL, rejects without telling the peer. */
 static void reject_request(struct fabric_verbs_host *h, struct rdma_cm_id *id,
 			   enum fabric_refusal cause, struct fabric_verbs_refusal *say)
 {

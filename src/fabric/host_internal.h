@@ -13,7 +13,8 @@
 
 struct fabric_conn {
 	struct fabric_conn *next;
-	struct rdma_cm_id *id; /* connection of CM; NULL: the queue pair was not created by CM */
+	/* connection of CM; NULL means the queue pair was not created by CM */
+	struct rdma_cm_id *id;
 	struct ibv_qp *qp;
 	/* a notifier's own domain, with the board registered in it; otherwise NULL */
 	struct ibv_pd *pd;
@@ -45,7 +46,7 @@ struct fabric_verbs_host {
 	void *board;
 	size_t board_bytes;
 	uint64_t notifier_ns;
-	struct fabric_host_writers writers; /* came NULL: no writers are accepted */
+	struct fabric_host_writers writers; /* if came is NULL, no writers are accepted */
 	int epoll, timer;
 	struct fabric_conn *conns;
 	uint32_t keepalive_ms;
@@ -65,7 +66,7 @@ bool fabric_host_admits(struct fabric_verbs_host *h, const struct rdma_cm_id *id
 			const struct fabric_host_request *r, enum fabric_refusal *cause,
 			struct fabric_verbs_refusal *say);
 
-/* host_conn.c. Frees a connection and its queue pair. Acknowledge all events of its id before. */
+/* host_conn.c. Frees a connection and its queue pair. Acknowledge all events of its id first. */
 void fabric_host_drop(struct fabric_verbs_host *h, struct fabric_conn *c);
 
 /* host_conn.c. Implements struct fabric_host_ops. */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ofi.c - the provider for hosts without RDMA: a connected endpoint of libfabric, NAME://HOST; the
- * provider tcp works on any host. ofi_host.c is the other side.
+ * ofi.c - the fabric provider for hosts without RDMA: a connected libfabric endpoint, with a target
+ * of the form NAME://HOST. libfabric's provider tcp works on any host. ofi_host.c is the other
+ * side.
  *
  * A request is fi_readmsg() of READs with adjacent memory. Its context is its position in the queue
- * of outstanding requests: a completion with any other context is counted and ends the connection.
- * After a failure the endpoint is closed, which ends all use of the landing memory, and a new one
- * is created after a back-off.
+ * of outstanding requests: a completion with any other context is counted and closes the
+ * connection. After a failure the endpoint is closed, which ends all use of the landing memory, and
+ * a new one is created after a back-off.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -66,7 +67,7 @@ struct fabric_ofi {
 	struct sockaddr_storage to;
 	uint64_t deadline_ns, check_ns;
 
-	struct fi_info *info; /* description of the endpoint; NULL: no connection */
+	struct fi_info *info; /* description of the endpoint; NULL means no connection */
 	struct fid_fabric *fabric;
 	struct fid_eq *eq;
 	struct fid_domain *domain;
@@ -357,7 +358,7 @@ static uint32_t ofi_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 		};
 		err = fi_readmsg(o->ep, &m, FI_COMPLETION);
 		if (err) {
-			if (err != -FI_EAGAIN) { /* the next drive or poll ends the connection */
+			if (err != -FI_EAGAIN) { /* the next drive or poll closes the connection */
 				fabric_failed(f, "%s: fi_readmsg: %s", f->target,
 					      fi_strerror((int)-err));
 				o->broken = true;
@@ -415,7 +416,7 @@ static int status_of(int err)
 	}
 }
 
-/* Returns false if the connection must end. */
+/* Returns false if the connection must be closed. */
 static bool finish_request(struct fabric_ofi *o, const void *context, int err)
 {
 	struct fabric *f = &o->base;

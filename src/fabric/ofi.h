@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ofi.h - code common to both sides of libfabric: connected endpoints (FI_EP_MSG) of the provider
- * named by a target or --fabric. Only with HAVE_LIBFABRIC. The private data of connecting is that
- * of RDMA-CM (gate.h).
+ * named by a target or --fabric. Only with HAVE_LIBFABRIC. The private data of a connection request
+ * is the same as for RDMA-CM (gate.h).
  *
  * Addresses: a provider with FI_MR_VIRT_ADDR reads at the host's addresses. Others read at offsets
  * within a registration; these are published with OFI_BIAS added, as no address may be 0.
@@ -38,7 +38,8 @@ union fabric_ofi_event {
 };
 
 /*
- * Returns the description of an endpoint, to free with fi_freeinfo(). NULL with one line in error.
+ * Returns the description of an endpoint, to be freed with fi_freeinfo(). Returns NULL with one
+ * line in error.
  */
 struct fi_info *fabric_ofi_info(const char *provider, const struct sockaddr_storage *at,
 				bool passive, char *error, size_t bytes);

@@ -5,9 +5,9 @@
  * and takes notices.
  *
  * Memory is registered for FI_REMOTE_READ only; verdicts arrive as messages, so nothing can be
- * written remotely. Requests, challenges and proofs are those of RDMA-CM (gate.h); an endpoint is
- * created only for an admitted peer. libfabric does not claim to validate the data that such a peer
- * sends: docs/security.md.
+ * written remotely. Requests, challenges and proofs are the same as for RDMA-CM (gate.h); an
+ * endpoint is created only for an admitted peer. libfabric does not claim to validate the data that
+ * such a peer sends: docs/security.md.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -60,7 +60,7 @@ static void take_completions(struct fabric_ofi_host *h)
 			s->queued = true;
 			h->ready[(h->ready_head + h->ready_count++) % READY_MAX] = s;
 		}
-		if (n == -FI_EAVAIL) { /* the connection is ending: an event reports that */
+		if (n == -FI_EAVAIL) { /* the connection is closing: an event reports that */
 			failed = (struct fi_cq_err_entry){0};
 			fi_cq_readerr(h->cq, &failed, 0);
 		}

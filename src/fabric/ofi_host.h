@@ -25,7 +25,7 @@ struct fabric_ofi_conn {
 	/* connected_ns is 0 until the connection is established */
 	uint64_t accepted_ns, connected_ns;
 	struct fabric_ofi_notices *notices; /* messages of a notifier; NULL for a reader */
-	int fd;				    /* socket of the connection; -1: not found yet */
+	int fd;				    /* socket of the connection; -1 means not found yet */
 	uint64_t sent;			    /* bytes sent on the socket when last counted */
 };
 
@@ -36,13 +36,13 @@ struct fabric_ofi_slot {
 	bool queued;
 };
 struct fabric_ofi_notices {
-	struct fabric_ofi_conn *conn; /* connection of the notifier; NULL: unused */
+	struct fabric_ofi_conn *conn; /* connection of the notifier; NULL means unused */
 	struct fabric_ofi_slot slot[NOTICES_OUT];
 };
 
 struct fabric_ofi_suspect {
 	struct sockaddr_storage peer;
-	uint64_t since_ns; /* time when the socket was first seen; 0: unused */
+	uint64_t since_ns; /* time when the socket was first seen; 0 means unused */
 	bool seen;
 };
 
@@ -70,7 +70,7 @@ struct fabric_ofi_host {
 	struct fabric_ofi_slot *ready[READY_MAX]; /* ring of messages ready for the caller */
 	uint32_t ready_head, ready_count;
 
-	DIR *descriptors; /* /proc/self/fd; NULL: sockets are not monitored */
+	DIR *descriptors; /* /proc/self/fd; NULL means sockets are not monitored */
 	uint16_t port;
 	uint64_t swept_ns;
 	struct fabric_ofi_suspect suspect[SUSPECTS_MAX];

@@ -39,7 +39,7 @@ struct fabric_ops {
 	 * READs taken.
 	 */
 	uint32_t (*post)(struct fabric *f, struct fabric_read *reads, uint32_t count);
-	/* Finishes READs that completed or exceeded timeout_ns. NULL: post finishes all. */
+	/* Finishes READs that completed or exceeded timeout_ns. NULL means post finishes all. */
 	void (*poll)(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns);
 	/* Called while up, with opts.notify. See fabric_notify(). */
 	int (*notify)(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict);
@@ -61,18 +61,21 @@ struct fabric {
 	struct fabric_stats stats;
 };
 
-/* Sets one line on a failure, shown by fabric_stats(), or by fabric_error() while opening. */
+/*
+ * Sets the one-line description of a failure, shown by fabric_stats(), or by fabric_error() while
+ * opening.
+ */
 void fabric_failed(struct fabric *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 void fabric_went_up(struct fabric *f, const struct fabric_remote *directory);
 /* Schedules the next attempt after the back-off, which doubles until the next success. */
 void fabric_went_down(struct fabric *f, uint64_t now_ns);
 
-/* True if a request has waited for timeout_ns or longer (0: no limit). */
+/* True if a request has waited for timeout_ns or longer (0 means no limit). */
 bool fabric_is_late(uint64_t posted_ns, uint64_t now_ns, uint64_t timeout_ns);
 /*
  * Like fabric_is_late() for the oldest request. If it is late, also records the failure; the caller
- * must then end the connection.
+ * must then close the connection.
  */
 bool fabric_got_no_answer(struct fabric *f, uint64_t posted_ns, uint64_t now_ns,
 			  uint64_t timeout_ns);

@@ -80,7 +80,7 @@ static void gid_to_address(const struct ibv_gid_entry *e, struct sockaddr_storag
 		v6->sin6_scope_id = e->ndev_ifindex;
 }
 
-/* Ranks a GID if none was requested; 0: unusable. */
+/* Ranks a GID if none was requested; 0 means unusable. */
 static int rank_gid(const struct ibv_gid_entry *e, int family)
 {
 	if (e->gid_type != IBV_GID_TYPE_ROCE_V2)

@@ -25,13 +25,16 @@
 #define FABRIC_VERBS_ACK_TIMEOUT 13
 #define FABRIC_VERBS_RETRIES	 7
 
-/* Returns 0 if the device (name NULL: any) exists, otherwise -errno and one line in error. */
+/*
+ * Returns 0 if the device (any device if name is NULL) exists, otherwise -errno and one line in
+ * error.
+ */
 int fabric_rdma_find(const char *name, char *error, size_t error_bytes);
 
 /*
- * Returns the address of a device's GID. gid_index -1: the first RoCEv2 one, IPv4 before IPv6
- * before link-local; family AF_UNSPEC: any. name NULL: the first device. Returns 0, or -errno and
- * one line in error.
+ * Returns the address of a device's GID. A gid_index of -1 means the first RoCEv2 GID, IPv4 before
+ * IPv6 before link-local; a family of AF_UNSPEC means any; a NULL name means the first device.
+ * Returns 0, or -errno and one line in error.
  */
 int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int family,
 			    struct sockaddr_storage *address, char *error, size_t error_bytes);

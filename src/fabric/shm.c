@@ -39,7 +39,7 @@
 /* The mapping of a region; fabric_remote.local points to it. */
 struct mapping {
 	int fd;			       /* descriptor of the region's memory; -1 for an eBPF array */
-	const uint64_t *memory;	       /* mapped memory; NULL: read with pread() */
+	const uint64_t *memory;	       /* mapped memory; NULL means read with pread() */
 	uint64_t *known;	       /* bit i is set if page i of memory holds data */
 	struct fabric_bpf_array array; /* scratch is NULL if the region is not an eBPF array */
 	size_t bytes;
@@ -310,8 +310,8 @@ static int send_request(struct fabric_shm *s, enum sl_msg_type type, const void 
 }
 
 /*
- * Receives one packet without waiting. Returns 0; -EAGAIN: no packet; -ENOTCONN: hung up; -EPROTO:
- * not an answer to the last request; -EMFILE: no free descriptor. On 0 the caller owns a->fd.
+ * Receives one packet without waiting. Returns 0, -EAGAIN (no packet), -ENOTCONN (hung up), -EPROTO
+ * (not an answer to the last request) or -EMFILE (no free descriptor). On 0 the caller owns a->fd.
  */
 static int receive_answer(struct fabric_shm *s, struct shm_answer *a)
 {
@@ -443,7 +443,7 @@ static void handle_welcome(struct fabric_shm *s, uint64_t now_ns)
 		f, &(struct fabric_remote){.length = s->directory.bytes, .local = &s->directory});
 }
 
-/* Nothing was requested, so any packet ends the connection. */
+/* Nothing was requested, so any packet closes the connection. */
 static void look_for_hangup(struct fabric_shm *s, uint64_t now_ns)
 {
 	struct shm_answer a;
@@ -504,7 +504,7 @@ static int await_answer(struct fabric_shm *s, struct shm_answer *a)
 
 /*
  * Synchronous, as an agent answers within microseconds. If it does not, the connection is closed,
- * so that a late answer is not mistaken for that to another request.
+ * so that a late answer is not mistaken for the answer to another request.
  */
 static int shm_map(struct fabric *f, struct fabric_remote *remote)
 {

@@ -7,11 +7,11 @@
  * without IBV_SEND_SIGNALED produces no completion (ibv_post_send(3), ibv_create_qp(3) on
  * sq_sig_all). So requests form a queue; a completion reports the success of all requests before
  * its own, and the result of its own. A failure always produces a completion. A completion must
- * carry the number of this connection and of an outstanding request: any other is counted and ends
- * the connection, and is never taken for data.
+ * carry the number of this connection and of an outstanding request: any other is counted and
+ * closes the connection, and is never taken for data.
  *
  * After the first failure a queue pair is unusable (IBTA 10.3.1): it is destroyed, outstanding
- * READs end, and a new connection is made after a back-off. The landing memory may be reused only
+ * READs fail, and a new connection is made after a back-off. The landing memory may be reused only
  * after the queue pair is destroyed, hence this order.
  */
 #include <errno.h>
@@ -118,7 +118,7 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 	if (!err)
 		return taken;
 
-	/* The requests before bad were posted; the next drive or poll ends the connection. */
+	/* The requests before bad were posted; the next drive or poll closes the connection. */
 	fabric_failed(f, "%s: ibv_post_send: %s", f->target, strerror(err));
 	v->broken = true;
 	posted = bad ? (uint32_t)(bad - v->chain) : 0;
@@ -192,7 +192,7 @@ static int status_of(enum ibv_wc_status status)
 	}
 }
 
-/* Returns false if the connection must end. */
+/* Returns false if the connection must be closed. */
 static bool finish_requests(struct fabric_verbs *v, const struct ibv_wc *wc)
 {
 	struct fabric *f = &v->base;

@@ -13,7 +13,7 @@
 
 struct fabric_request {
 	struct fabric_read *first; /* pointer into the posted array */
-	uint32_t reads;		   /* number of READs; 0: the request is a notice */
+	uint32_t reads;		   /* number of READs; 0 means the request is a notice */
 	uint64_t posted_ns;
 };
 
@@ -55,7 +55,7 @@ void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns);
 /* Destroys all objects in reverse order of creation; NULL members are skipped. */
 void fabric_verbs_tear_down(struct fabric_verbs *v);
 /*
- * Destroys the connection and ends all requests: READs older than timeout_ns (0: none) with a
+ * Destroys the connection and ends all requests: READs older than timeout_ns (0 means none) with a
  * timeout, others with the loss of the connection.
  */
 void fabric_verbs_reset(struct fabric_verbs *v, uint64_t now_ns, uint64_t timeout_ns);

@@ -36,7 +36,7 @@ enum region_fault {
 	REGION_FAULT_MEMORY,	/* no memory in this process: try again later */
 	REGION_FAULT_COUNT
 };
-const char *region_fault_name(enum region_fault fault); /* static storage */
+const char *region_fault_name(enum region_fault fault); /* returns static storage */
 const char *
 region_state_name(uint32_t state); /* name of an enum sl_region_state: "live", ... or "unknown" */
 const char *region_kind_name(enum sl_metric_kind kind); /* "counter" for both u64 and f64, ... */
@@ -64,16 +64,17 @@ struct region_info {
 	uint64_t schema_bytes;
 	uint64_t entries; /* directory only: offset of the entries */
 	uint32_t max_entries;
-	uint64_t tenants; /* directory only: offset, SL_TENANT_SIZE per entry; 0: no section */
+	uint64_t tenants; /* directory only: offset, SL_TENANT_SIZE per entry; 0 means no section */
 	uint32_t max_tenants;
-	uint64_t names; /* directory only: offset, SL_NAMES_SIZE per entry; 0: no section */
+	uint64_t names; /* directory only: offset, SL_NAMES_SIZE per entry; 0 means no section */
 	uint32_t max_names;
-	uint64_t spans; /* offset of the spans; 0: no section. See spans.h */
+	uint64_t spans; /* offset of the spans; 0 means no section. See spans.h */
 	uint64_t span_bytes;
 	uint32_t span_lines; /* lines per ring; there are max_stripes rings */
-	uint64_t created;    /* metrics only: offset, SL_LINE_CELLS cells per line; 0: no section */
+	/* metrics only: offset, SL_LINE_CELLS cells per line; 0 means no section */
+	uint64_t created;
 	uint64_t created_lines;	 /* number of mixed lines in it */
-	uint64_t exemplars;	 /* offset of the exemplars; 0: no section. See exemplars.h */
+	uint64_t exemplars;	 /* offset of the exemplars; 0 means no section. See exemplars.h */
 	uint32_t max_exemplars;	 /* maximum number of elements, including the head */
 	uint64_t flows, journal; /* flows only (flows.h): offsets */
 	uint32_t max_flows, journal_lines;
@@ -109,7 +110,10 @@ bool region_section_find(const struct sl_region_header *copy, uint32_t type, uin
 /* Finds SL_SECTION_LOSSES (layer.h) with space for n counters per element. */
 bool region_losses_find(const struct sl_region_header *copy, uint32_t n,
 			struct region_section *section);
-/* Adds the n counters in a copy of an element to sum[]. UNSETTLED: copy again; sum is unchanged. */
+/*
+ * Adds the n counters in a copy of an element to sum[]. UNSETTLED means copy again; sum is then
+ * unchanged.
+ */
 enum region_fault region_losses_add(const uint64_t *element, uint32_t n, uint64_t *sum);
 
 struct region_hot {
@@ -122,7 +126,7 @@ struct region_hot {
 	uint64_t changed_ns;
 	uint64_t refused;
 };
-/* UNSETTLED: read the line again. HOT: impossible values; drop the region. Pure. */
+/* UNSETTLED means read the line again; HOT means impossible values, so drop the region. Pure. */
 enum region_fault region_hot_parse(const uint64_t line[8], const struct region_info *info,
 				   struct region_hot *hot);
 
@@ -153,7 +157,7 @@ enum region_fault region_entry_parse(const uint64_t line[8], struct region_entry
 /* Identity of the publisher of an entry's region. */
 #define REGION_NAME_BYTES 128u
 
-/* Names from SL_SECTION_NAMES; empty: unknown. */
+/* Names from SL_SECTION_NAMES; empty if unknown. */
 struct region_names {
 	uint64_t id; /* id of the directory entry */
 	char kube_namespace[REGION_NAME_BYTES], pod[REGION_NAME_BYTES],
@@ -171,7 +175,7 @@ struct region_tenant {
 	uint64_t id, key, instance;
 	uint32_t uid, pid;
 	bool trusted, contained;
-	uint8_t container[16], pod[16]; /* zeroes: not known */
+	uint8_t container[16], pod[16]; /* zeros if not known */
 	struct region_names names;	/* names from SL_SECTION_NAMES */
 };
 /* Also returns UNSETTLED if the lines belong to different entries. Pure. */
@@ -194,7 +198,7 @@ struct region_metric {
 	bool replaceable;
 	/* the metric is not present; if replaceable, only kind, id and cells are valid */
 	bool removed;
-	uint64_t created_ns; /* creation time by the publisher's CLOCK_REALTIME; 0: unknown */
+	uint64_t created_ns; /* creation time by the publisher's CLOCK_REALTIME; 0 if unknown */
 	uint32_t cell, cells;
 	const char *name, *unit, *help; /* NUL-terminated, "" if absent; the name is valid */
 	uint32_t label_count;
@@ -241,7 +245,8 @@ struct region_schema {
 	bool strings_only; /* may be set after init to skip records of metrics */
 	/*
 	 * Set after init if the region has a section created: verified copies of its lines, older
-	 * than those of the records. NULL: all metrics are present. Used by region_schema_append().
+	 * than the copies of the records. NULL means all metrics are present. Used by
+	 * region_schema_append().
 	 */
 	const uint64_t (*created)[8];
 	uint64_t created_lines;

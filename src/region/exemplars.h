@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exemplars.h - parses the section of exemplars of a region of metrics, for readers. Pure. */
+/* exemplars.h - parses the exemplar section of a metrics region, for readers. Pure. */
 #ifndef SL_REGION_EXEMPLARS_H
 #define SL_REGION_EXEMPLARS_H
 
@@ -8,10 +8,10 @@
 #define REGION_EXEMPLAR_WORDS (SL_EXEMPLAR_SIZE / 8)
 
 struct region_exemplars_head {
-	uint32_t used; /* elements ever used, including the head; 0: none yet */
+	uint32_t used; /* elements ever used, including the head; 0 means none yet */
 	uint64_t set, dropped;
 };
-/* UNSETTLED: read the line again. HOT: impossible values. */
+/* UNSETTLED means read the line again; HOT means impossible values. */
 enum region_fault region_exemplars_head_parse(const uint64_t line[8],
 					      const struct region_info *info,
 					      struct region_exemplars_head *head);
@@ -26,8 +26,8 @@ struct region_exemplar {
 	char text[SL_EXEMPLAR_LABELS];
 };
 /*
- * Parses a private copy of an element, not of the head. UNSETTLED: the element is being written, or
- * never was. SIZE, LABEL: it is complete but malformed.
+ * Parses a private copy of an element, not of the head. UNSETTLED means the element is being
+ * written, or was never written; SIZE and LABEL mean it is complete but malformed.
  */
 enum region_fault region_exemplar_parse(const uint64_t words[REGION_EXEMPLAR_WORDS],
 					struct region_exemplar *e);

@@ -92,7 +92,7 @@ uint64_t region_repair_within(void *map, const struct region_info *info, uint64_
 	repaired = repair_lines(map, info->hot, 1, false, from, to);
 	if (info->kind != SL_REGION_METRICS)
 		return repaired;
-	/* Limit the hot line's numbers by those of the header. */
+	/* Limit the hot line's numbers by the header's numbers. */
 	region_copy_words(used, (uint64_t *)((char *)map + info->hot), 8);
 	lines = BASE_MIN(used[SL_HOT_LINES_USED], (uint64_t)info->max_lines);
 	stripes = BASE_MIN(used[SL_HOT_STRIPES_USED], (uint64_t)info->max_stripes);

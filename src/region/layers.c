@@ -104,7 +104,7 @@ uint64_t region_layer_count(const uint64_t cell[SL_LAYER_CELLS])
 
 /*
  * Interpolates within a bucket on the logarithmic scale, like Prometheus' histogram_quantile() for
- * native histograms; in the zero bucket linearly from 0.
+ * native histograms, and linearly from 0 in the zero bucket.
  */
 double region_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q)
 {

@@ -30,7 +30,7 @@ struct region_layers_hot {
 	uint32_t flows_used, groups_used;
 	uint64_t opened, closed;
 };
-/* UNSETTLED: read the line again. HOT: impossible values. Pure. */
+/* UNSETTLED means read the line again; HOT means impossible values. Pure. */
 enum region_fault region_layers_hot_parse(const uint64_t line[8],
 					  const struct region_layers_info *info,
 					  struct region_layers_hot *hot);
@@ -42,37 +42,39 @@ struct region_layer_view {
 	enum sl_role role;
 	/* addresses in network order, IPv4 mapped; a group has only remote */
 	uint8_t local[16], remote[16];
-	/* ports; a group has only local_port, that of the service */
+	/* ports; a group has only local_port, the port of the service */
 	uint16_t local_port, remote_port;
 	uint8_t family;
 	uint32_t netns;
 	uint64_t cgroup;
-	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end_ns 0: still open */
+	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; an end_ns of 0 means still open */
 	uint64_t count[7];	   /* enum sl_slot_count */
 	uint64_t cell[SL_LAYERS][SL_LAYER_CELLS];
 };
 
 /*
  * Parses a private copy of a slot. keyless: for group 0, which has no key and is always in use. Of
- * a free slot, only the first line is read. UNSETTLED: a line does not verify. HOT: impossible
- * values. Pure.
+ * a free slot, only the first line is read. UNSETTLED means a line does not verify; HOT means
+ * impossible values. Pure.
  */
 enum region_fault region_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
 				     struct region_layer_view *view);
 /* Returns the generation of the owner in a slot's first line; UNSETTLED as above. Pure. */
 enum region_fault region_layer_generation(const uint64_t line[8], uint64_t *generation);
 
-/* Adds the counts of `from` to those of `to`, whose key is kept. */
+/* Adds the counts of `from` to `to`, which keeps its key. */
 void region_layer_add(struct region_layer_view *to, const struct region_layer_view *from);
 
 /*
- * Number of observations in a histogram; quantile q (0 to 1) in ns: NAN if empty, INFINITY above.
+ * Return the number of observations in a histogram, and its quantile q (0 to 1) in ns, which is NAN
+ * if empty and INFINITY above the last bound.
  */
 uint64_t region_layer_count(const uint64_t cell[SL_LAYER_CELLS]);
 double region_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q);
 
-const char *region_layer_name(int layer);	/* "mac_in" */
-const char *region_layer_cause_name(int cause); /* "no_nic" */
-const char *region_layer_cause_text(int cause); /* "in: driver timestamp missing" */
+const char *region_layer_name(int layer);	/* returns a name such as "mac_in" */
+const char *region_layer_cause_name(int cause); /* returns a name such as "no_nic" */
+/* returns a text such as "in: driver timestamp missing" */
+const char *region_layer_cause_text(int cause);
 
 #endif

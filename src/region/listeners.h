@@ -16,7 +16,7 @@ struct region_listener {
 	char comm[17];
 };
 
-/* Initialise with zeroes. One thread at a time. */
+/* Initialise with zeros. Must be used by one thread at a time. */
 struct region_listeners {
 	struct region_listener *v;
 	size_t n, room;

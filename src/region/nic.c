@@ -68,7 +68,7 @@ enum region_fault region_nic_record_parse(const uint64_t w[SL_NIC_WORDS], uint64
 	};
 	memcpy(r->source, &w[SL_NIC_SOURCE], 16);
 	memcpy(r->destination, &w[SL_NIC_DESTINATION], 16);
-	/* Time 0: the record was never written, whatever its number. */
+	/* A time of 0 means the record was never written, whatever its number. */
 	if (!r->time_ns)
 		r->number = 0;
 	if (r->number != number || !r->time_ns)

@@ -23,7 +23,7 @@ enum region_fault region_nic_info_parse(const struct sl_region_header *copy, uin
 struct region_nic_hot {
 	uint64_t head, headless, late, fragments;
 };
-/* UNSETTLED: read the line again. Pure. */
+/* UNSETTLED means read the line again. Pure. */
 enum region_fault region_nic_hot_parse(const uint64_t line[8], struct region_nic_hot *hot);
 
 /* A segment at a device. Sequence numbers are as on the wire. */
@@ -37,9 +37,9 @@ struct region_nic_record {
 	uint16_t window, ip_id, gso_size, gso_segs;
 };
 /*
- * Parses a private copy of the ring's slot for this record number. CHECK: another record is there,
- * newer if record->number is higher, not yet overwritten if it is lower. UNSETTLED: read it again.
- * RECORD: impossible values. Pure.
+ * Parses a private copy of the ring's slot for this record number. CHECK means another record is
+ * there: a newer one if record->number is higher, one not yet overwritten if it is lower. UNSETTLED
+ * means read it again; RECORD means impossible values. Pure.
  */
 enum region_fault region_nic_record_parse(const uint64_t place[SL_NIC_WORDS], uint64_t number,
 					  struct region_nic_record *record);
@@ -52,9 +52,9 @@ bool region_nic_comes(enum region_fault fault, const struct region_nic_record *r
 		      uint64_t head, const struct region_nic_info *info);
 
 /*
- * Reads at most `room` records of a ring in shared memory from *next on. Advances *next, and adds
- * overwritten or invalid records to *missed. map has info->size bytes. places (may be NULL)
- * receives the raw records. Returns the number of records, in order of their numbers, or -EAGAIN:
+ * Reads at most `room` records of a ring in shared memory, starting at *next. Advances *next, and
+ * adds overwritten or invalid records to *missed. map has info->size bytes. places (may be NULL)
+ * receives the raw records. Returns the number of records, in order of their numbers, or -EAGAIN if
  * the hot line never settled.
  */
 int region_nic_read(const void *map, const struct region_nic_info *info, uint64_t *next,

@@ -26,7 +26,7 @@ struct region_schema_string {
 
 struct region_schema_slot {
 	uint64_t hash;
-	size_t metric; /* position + 1; 0: free slot */
+	size_t metric; /* position + 1; 0 means free slot */
 };
 
 /* A decoded record; points into the caller's copy. */
@@ -476,7 +476,7 @@ const char *region_schema_string(const struct region_schema *schema, uint32_t id
 								       : NULL;
 }
 
-/* Returns the kind of a metric without SL_KIND_REPLACEABLE; 0: unknown. */
+/* Returns the kind of a metric without SL_KIND_REPLACEABLE; 0 if unknown. */
 static uint32_t known_kind(const struct sl_schema_record *r)
 {
 	uint32_t kind = r->kind;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spans.c - parses rings of spans. A line is valid only if it verifies and has the right number. */
+/* spans.c - parses span rings. A line is valid only if it verifies and has the right number. */
 #include <string.h>
 
 #include "region/spans.h"

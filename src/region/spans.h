@@ -31,7 +31,7 @@ struct region_span_head {
 	uint64_t dropped;	      /* number of attributes dropped */
 	uint64_t cut;		      /* number of strings truncated */
 };
-/* UNSETTLED: read the line again. HOT: impossible values. Pure. */
+/* UNSETTLED means read the line again; HOT means impossible values. Pure. */
 enum region_fault region_span_head_parse(const uint64_t line[8], struct region_span_head *head);
 /* Returns HOT if a number decreased. Pure. */
 enum region_fault region_span_head_follows(const struct region_span_head *before,
@@ -66,7 +66,7 @@ enum region_span_line region_span_index_parse(const uint64_t line[8], uint64_t n
 
 /*
  * Extends the low 32 bits in an entry to the number of its first line: the last such number below
- * head_lines; UINT64_MAX: none.
+ * head_lines; UINT64_MAX if there is none.
  */
 uint64_t region_span_entry_number(uint64_t entry, uint64_t head_lines);
 

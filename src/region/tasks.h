@@ -25,7 +25,7 @@ enum region_fault region_tasks_info_parse(const struct sl_region_header *copy, u
 struct region_tasks_hot {
 	uint32_t tasks_used, cgroups_used; /* limited to the number of slots */
 };
-/* UNSETTLED: read the line again. Pure. */
+/* UNSETTLED means read the line again. Pure. */
 enum region_fault region_tasks_hot_parse(const uint64_t line[8],
 					 const struct region_tasks_info *info,
 					 struct region_tasks_hot *hot);
@@ -38,11 +38,11 @@ struct region_cpu_numbers {
 
 struct region_cpu_row {
 	uint64_t generation; /* identifies the owner, together with the slot */
-	uint64_t cgroup;     /* id; 0: unknown, or all cgroups without a slot in slot 0 */
+	uint64_t cgroup;     /* id; 0 means unknown, or all cgroups without a slot in slot 0 */
 	uint32_t state;	     /* enum sl_cpu_slot_state */
 	bool ended;
 	uint32_t pid, tgid;   /* tasks only: in the initial PID namespace */
-	uint64_t start_ns;    /* tasks only: CLOCK_BOOTTIME; 0: started before the table */
+	uint64_t start_ns;    /* tasks only: CLOCK_BOOTTIME; 0 means started before the table */
 	uint64_t ended_tasks; /* cgroups only */
 	char comm[17];	      /* tasks only: untrusted text */
 	struct region_cpu_numbers n;
@@ -51,7 +51,7 @@ struct region_cpu_row {
 #define REGION_TASK_WORDS (SL_TASK_SIZE / 8u)
 /*
  * Parse a private copy of a slot; of a cgroup, with the parts of all CPUs. Of a free slot, only the
- * first line is read. UNSETTLED: a line does not verify. HOT: impossible values. Pure.
+ * first line is read. UNSETTLED means a line does not verify; HOT means impossible values. Pure.
  */
 enum region_fault region_task_parse(const uint64_t slot[REGION_TASK_WORDS],
 				    struct region_cpu_row *row);
@@ -62,7 +62,7 @@ enum region_fault region_task_cgroup_parse(const uint64_t *slot, uint32_t cpus, 
 void region_cpu_numbers_sub(struct region_cpu_numbers *a, const struct region_cpu_numbers *b);
 /*
  * Returns quantile q of the waits in ns: the middle of its bucket, off by a factor of at most
- * 2^(1/4). 0 without waits.
+ * 2^(1/4). Returns 0 if there are no waits.
  */
 uint64_t region_cpu_wait_quantile(const struct region_cpu_numbers *n, double q);
 

@@ -9,7 +9,7 @@
 #include "region/decode.h"
 
 bool region_text_metric_name(const char *s, size_t bytes); /* accepts [a-zA-Z_:][a-zA-Z0-9_:]* */
-/* accepts any UTF-8, for kinds from SL_KIND_SUMMARY on */
+/* accepts any UTF-8, for SL_KIND_SUMMARY and later kinds */
 bool region_text_name_utf8(const char *s, size_t bytes);
 bool region_text_unit(const char *s, size_t bytes); /* accepts [a-zA-Z0-9_:]* */
 /* accepts [a-zA-Z_][a-zA-Z0-9_]*, but not "__..." */
@@ -23,7 +23,7 @@ bool region_text_label_key(const char *s, size_t bytes);
 bool region_text_labels(const char *text, size_t bytes, bool sorted,
 			struct region_text_label labels[SL_LABELS_MAX], uint32_t *count);
 
-/* The same with UTF-8 keys, for kinds from SL_KIND_SUMMARY on. */
+/* The same with UTF-8 keys, for SL_KIND_SUMMARY and later kinds. */
 bool region_text_labels_utf8(const char *text, size_t bytes, bool sorted,
 			     struct region_text_label labels[SL_LABELS_MAX], uint32_t *count);
 

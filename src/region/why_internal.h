@@ -19,7 +19,7 @@ enum region_why_part {
 
 /* The change between two snapshots. */
 struct region_why_change {
-	const struct region_flow *before, *now; /* before: NULL if unknown */
+	const struct region_flow *before, *now; /* before is NULL if unknown */
 	double us;				/* length of the interval; at least 1 */
 	double part[REGION_WHY_PARTS];
 	/*

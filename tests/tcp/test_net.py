@@ -386,7 +386,7 @@ def case_wrong():
     says([], 2, 'two files')
     says([good], 2, 'two files')
     says(['--by', 'colour', good, good], 2, '--by')
-    says(['--json', '--csv', good, good], 2, 'exclude each other')
+    says(['--json', '--csv', good, good], 2, 'are mutually exclusive')
     says(['--record', bad, '--pid', '1'], 2, 'neither processes')
     says(['--record', bad, '--dev', 'x' * 20], 2, 'is not a device name')
     says(['--record', '/nonexistent/x'], 1, 'No such file')

@@ -28,8 +28,9 @@ void cli_start(void)
 	 */
 	umask(umask(077) | 022);
 	/*
-	 * libpsm2, which libfabric loads, catches these signals to write a file with a backtrace
-	 * into the current folder, and then ends the process as if it had ended by itself.
+	 * libpsm2, which libfabric loads, installs handlers for these signals that write a file
+	 * with a backtrace into the current folder, and then exit the process as if it had exited
+	 * normally.
 	 */
 	for (size_t i = 0; !CONFINE_INSTRUMENTED && i < sizeof(crashes) / sizeof(*crashes); i++)
 		signal(crashes[i], SIG_DFL);

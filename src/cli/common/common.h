@@ -24,23 +24,24 @@ extern const struct base_command cli_cmd_agent, cli_cmd_bridge, cli_cmd_collect,
 #define CLI_OPTION_RDMA_SECRET(to, whom)      \
 	BASE_STRING(                          \
 		"rdma-secret", 0, to, "FILE", \
-		"over RDMA, both sides prove to know the secret in this file; without it, " whom)
+		"over RDMA, authenticate both sides with the secret in this file; without it, " whom)
 /*
- * Reads the file of --rdma-secret into static storage. path NULL: no secret. Returns an exit code;
- * prints an error on failure.
+ * Reads the file of --rdma-secret into static storage. A NULL path means no secret. Returns an exit
+ * code; prints an error on failure.
  */
 int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
 		    size_t *bytes);
 
 /*
- * Runs the command among n whose name is self's name and argv[1], or shows the help of self. names:
- * examples for the error message if argv[1] is missing. Returns -1 if there is no such command.
+ * Runs the one of n commands whose name is self's name followed by argv[1], or shows self's help.
+ * names: examples for the error message if argv[1] is missing. Returns -1 if there is no such
+ * command.
  */
 int cli_run_kind(const struct base_command *self, const struct base_command *const *kinds, size_t n,
 		 const char *names, int argc, char **argv);
 /*
- * Replaces this process by Python, which runs a script of src/manage with the program's path and
- * these arguments (at most 30, ended by NULL). Returns an exit code on failure.
+ * Replaces this process with Python, which runs a script in src/manage with the program's path and
+ * these arguments (at most 30, NULL-terminated). Returns an exit code on failure.
  */
 int cli_exec_script(const struct base_command *self, const char *name, char *const *args);
 /* Returns the last word of a command's name: "probe" for "tcp probe". */
@@ -63,7 +64,7 @@ int cli_confine(const char *component, const struct base_confine_opts *opts);
 /* Converts an integer for format 'I' of json_pack(). */
 #define CLI_INT(v) ((json_int_t)(v))
 
-/* Returns the index of word among names, which end with NULL, or -1. */
+/* Returns the index of word in names, which is NULL-terminated, or -1. */
 int cli_choice(const char *word, const char *const *names);
 /*
  * Parses --legacy: "a" is 1 and "b" is 2, as in enum dta_legacy; NULL is 0. Returns -1 if invalid.
@@ -119,15 +120,15 @@ bool cli_json_print(FILE *out, json_t *j, size_t flags);
 
 struct cli_request {
 	const char *at;		 /* address: HOST:PORT, https://HOST:PORT, or unix:/PATH */
-	const char *method;	 /* HTTP method; NULL: GET, or POST if there is a body */
+	const char *method;	 /* HTTP method; NULL means GET, or POST if there is a body */
 	const char *path, *body; /* body: JSON, or NULL */
 	const char *token;	 /* bearer token, or NULL */
-	const char *config;	 /* configuration file, as in http/client.h; or NULL */
+	const char *config;	 /* configuration file, as in http/client.h, or NULL */
 	long timeout_ms;
 };
 /*
- * Sends a request. Returns the response status, or 0 with a one-line error in why. *answer: the
- * response body of at most 64 MiB, NUL-terminated; the caller frees it.
+ * Sends a request. Returns the response status, or 0 with a one-line error in why. *answer receives
+ * the response body of at most 64 MiB, NUL-terminated; the caller frees it.
  */
 long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *why,
 	      size_t why_bytes);

@@ -13,12 +13,12 @@
 
 struct cli_dump_remote_opts {
 	const char *target; /* target of fabric_open() */
-	const char *device; /* RDMA device; NULL: chosen by route */
+	const char *device; /* RDMA device; NULL means chosen by route */
 	int gid, ib_port;
 	const void *secret;
 	size_t secret_bytes;
-	uint32_t kind; /* kind of table: SL_REGION_FLOWS, ...; 0: all kinds */
-	uint64_t id;   /* ID of the region; 0: all regions of the kind */
+	uint32_t kind; /* kind of table: SL_REGION_FLOWS, ...; 0 means all kinds */
+	uint64_t id;   /* ID of the region; 0 means all regions of the kind */
 	bool json;
 };
 

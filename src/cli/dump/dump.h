@@ -25,7 +25,7 @@ struct cli_dump {
 	int error;		 /* errno of a failed read */
 
 	uint64_t hot_line[8];
-	struct region_hot hot; /* hot line of a region of metrics */
+	struct region_hot hot; /* hot line of a metrics region */
 	struct region_schema schema;
 	struct region_values values;
 	uint64_t *flat;	    /* values of the metrics; schema.cells elements */
@@ -34,7 +34,7 @@ struct cli_dump {
 	uint64_t unsettled; /* number of lines whose check word never matched */
 	uint64_t retries;   /* number of repeated reads because a check word did not match */
 
-	struct cli_dump_ring *ring; /* one ring of spans per stripe in use; NULL: no spans */
+	struct cli_dump_ring *ring; /* one span ring per stripe in use; NULL means no spans */
 	uint32_t rings;
 
 	struct region_directory_hot directory;
@@ -43,7 +43,7 @@ struct cli_dump {
 	enum region_fault *entry_faults;
 };
 
-/* A copy of a ring of spans. */
+/* A copy of a span ring. */
 struct cli_dump_ring {
 	struct region_span_head head;
 	bool settled;	/* true if the check word of the ring's head matched */
@@ -62,7 +62,7 @@ void cli_dump_spans_json(struct base_json *j, const struct cli_dump *d);
 /* Reads exactly this many bytes. Returns false and sets d->error on failure. Defined in read.c. */
 bool cli_dump_read_at(struct cli_dump *d, void *to, uint64_t bytes, uint64_t at);
 
-/* Reads a whole region. Returns false on failure, which fault or error describes. */
+/* Reads a whole region. Returns false on failure; fault or error then describes it. */
 bool cli_dump_read(struct cli_dump *d, const char *source, int fd);
 void cli_dump_free(struct cli_dump *d);
 

@@ -161,7 +161,7 @@ static bool print_flows(struct cli_remote *r, bool json)
 						 "changed_ns", CLI_INT(hot.changed_ns),
 						 "quarantine_ns", CLI_INT(hot.quarantine_ns)));
 	else
-		printf("region %" PRIu64 ": connections, %u open, %u closed of late, room for %u, "
+		printf("region %" PRIu64 ": connections, %u open, %u recently closed, room for %u, "
 		       "%" PRIu64 " refused\n",
 		       r->region.id, hot.open, hot.quarantined, info.slots, hot.refused);
 	return flows_slots(r, &info, hot.used, json) && flows_cgroups(r, &info, json);

@@ -310,7 +310,7 @@ static void text_metrics(const struct cli_dump *d, bool raw_lines)
 	       d->retries);
 	printf("metrics     %zu", d->schema.count);
 	if (d->schema.skipped)
-		printf(", and %zu of a kind not known", d->schema.skipped);
+		printf(", and %zu of an unknown kind", d->schema.skipped);
 	putchar('\n');
 	for (size_t i = 0; d->flat && i < d->schema.count; i++)
 		text_metric(d, d->schema.metrics[i]);

@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include "cli/dump/dump.h"
 
-/* Attempts before a part counts as unsettled; the pause is 50 us from the third attempt on. */
+/* Attempts before a part counts as unsettled; the pause is 50 us starting at the third attempt. */
 #define TRIES		   2000
 #define TRIES_OF_ALL_LINES 20000 /* limits the time for a file of invalid lines to one second */
 

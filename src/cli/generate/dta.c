@@ -286,7 +286,7 @@ static int check_settings(const struct base_command *cmd, struct cli_dta_setting
 		return base_usage(cmd, "missing --to HOST:PORT");
 	legacy = cli_legacy(s->legacy_name);
 	if (legacy < 0)
-		return base_usage(cmd, "--legacy: '%s' is neither a nor b", s->legacy_name);
+		return base_usage(cmd, "--legacy must be 'a' or 'b', not '%s'", s->legacy_name);
 	s->legacy = (enum dta_legacy)legacy;
 	err = parse_kinds(cmd, s);
 	if (err)
@@ -298,7 +298,7 @@ static int check_settings(const struct base_command *cmd, struct cli_dta_setting
 	if (s->hll && s->rows != 1)
 		return base_usage(cmd, "--hll needs --rows 1");
 	if (s->hll && s->count_sketch)
-		return base_usage(cmd, "--hll and --count-sketch exclude each other");
+		return base_usage(cmd, "--hll and --count-sketch are mutually exclusive");
 	if (s->count_sketch && s->rows % 2 == 0)
 		return base_usage(
 			cmd, "--count-sketch needs an odd number of --rows, to take the median");
@@ -328,7 +328,7 @@ static int check_settings(const struct base_command *cmd, struct cli_dta_setting
 	if (s->legacy && s->hops > 5)
 		return base_usage(cmd, "--legacy supports at most 5 hops");
 	if (s->legacy && s->key_file)
-		return base_usage(cmd, "--legacy and --key exclude each other");
+		return base_usage(cmd, "--legacy and --key are mutually exclusive");
 	if (s->essential && s->pack > 1024)
 		return base_usage(cmd, "--essential allows at most 1024 reports per packet");
 	return BASE_EXIT_OK;
@@ -380,7 +380,7 @@ static const struct base_option table[] = {
 	BASE_UINT("count", 'n', &set.count, 1, 1e15, "N",
 		  "number of reports per kind; for sketches, one per reporter"),
 	BASE_UINT("rate", 'r', &set.rate, 0, 1e12, "N",
-		  "reports per second; 0: as fast as possible (default)"),
+		  "reports per second; 0 means as fast as possible (default)"),
 	BASE_UINT("pack", 'p', &set.pack, 1, 8000, "N", "reports per packet"),
 	BASE_UINT("mtu", 0, &set.mtu, 256, DTA_PACKET_MAX, "BYTES", "greatest payload of a packet"),
 	BASE_UINT("keys", 0, &set.keys, 1, 1u << 28, "N", "number of distinct keys"),
@@ -410,7 +410,7 @@ static const struct base_option table[] = {
 		  "number of reporters, which take turns"),
 	BASE_UINT("reporter", 0, &set.reporter, 0, 0xfff00000, "N", "number of the first reporter"),
 	BASE_UINT("incarnation", 0, &set.incarnation, 0, UINT32_MAX, "N",
-		  "incarnation of the reporters; 0: by the clock (default)"),
+		  "incarnation of the reporters; 0 means derived from the clock (default)"),
 	BASE_UINT("sequence", 0, &set.sequence, 0, UINT32_MAX, "N",
 		  "sequence number of the first report"),
 	BASE_F64("loss", 0, &set.loss, 0, 0.9, "P", "share of packets that are not sent"),

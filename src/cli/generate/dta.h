@@ -30,14 +30,14 @@ struct cli_dta_settings {
 	/* Derived from the members above. */
 	uint32_t kind[CLI_GENERATE_KINDS], n_kinds; /* opcodes of the kinds to send */
 	enum dta_legacy legacy;
-	/* key that authenticates packets; NULL: packets are not authenticated */
+	/* key that authenticates packets; NULL means packets are not authenticated */
 	struct dta_key *mac;
 };
 
 /* Load */
 
 struct cli_dta_list {
-	uint64_t items, delivered, sum; /* sum: of the numbers of the delivered items */
+	uint64_t items, delivered, sum; /* sum: the sum of the delivered items' numbers */
 };
 
 /*
@@ -73,8 +73,8 @@ struct cli_dta_report {
 int cli_dta_load_open(struct cli_dta_load *l, const struct cli_dta_settings *s);
 void cli_dta_load_close(struct cli_dta_load *l);
 /*
- * Generates the next report of this reporter. delivered: the report will not be lost. Returns false
- * if no reporter has reports left.
+ * Generates the next report of this reporter. delivered is true if the report will not be lost.
+ * Returns false if no reporter has reports left.
  */
 bool cli_dta_load_next(struct cli_dta_load *l, uint32_t reporter, bool delivered,
 		       struct cli_dta_report *r);
@@ -83,7 +83,7 @@ void cli_dta_key(const struct cli_dta_settings *s, uint64_t number, uint8_t *key
 void cli_dta_value(const struct cli_dta_settings *s, uint64_t number, uint8_t *value);
 uint32_t cli_dta_hop(const struct cli_dta_settings *s, uint64_t number, uint32_t hop);
 bool cli_dta_has_kind(const struct cli_dta_settings *s, uint32_t opcode);
-extern const char *const cli_dta_kind_name[GD_KINDS + 1]; /* names of the kinds, ended by NULL */
+extern const char *const cli_dta_kind_name[GD_KINDS + 1]; /* names of the kinds, NULL-terminated */
 
 /*
  * Returns the sketch fields of struct sl_store_config. Estimates require a store with the same
@@ -91,7 +91,7 @@ extern const char *const cli_dta_kind_name[GD_KINDS + 1]; /* names of the kinds,
  */
 struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s);
 /*
- * Computes the answer that a query of the merged sketch must give for a key. key NULL: a
+ * Computes the answer that a query of the merged sketch must give for a key. A NULL key means a
  * HyperLogLog. Returns 0, -EINVAL or -ENOMEM.
  */
 int cli_dta_sketch_estimate(const struct cli_dta_load *l, const void *key,

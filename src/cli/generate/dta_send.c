@@ -329,7 +329,8 @@ static uint32_t reports_in_flight(const struct dta_send_reporter *rep)
 
 /*
  * Waits until at most this many reports and packets of a reporter are in flight, and resends the
- * oldest packet if it gets no answer. Returns false on a signal, or without progress for --wait.
+ * oldest packet if it gets no answer. Returns false on a signal, or if there is no progress for
+ * --wait.
  */
 static bool settle_reporter(struct dta_send_sender *x, uint32_t index, uint32_t reports,
 			    uint64_t packets, int stop)

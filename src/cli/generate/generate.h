@@ -12,7 +12,8 @@ extern const struct base_command cli_generate_dta, cli_generate_metrics;
 
 /*
  * Parses --kinds, a list of names separated by commas. Stores first + the index of each name into
- * list. names: ended by NULL. all: the valid names, for the error message. Returns an exit code.
+ * list. names is NULL-terminated. all lists the valid names, for the error message. Returns an exit
+ * code.
  */
 int cli_generate_kinds(const struct base_command *cmd, const char *text, const char *const *names,
 		       const char *all, uint32_t first, uint32_t list[CLI_GENERATE_KINDS],

@@ -337,9 +337,9 @@ static const struct base_option table[] = {
 	BASE_UINT("metrics", 'm', &set.metrics, 1, 1000000, "N", "metrics per pod"),
 	BASE_UINT("threads", 't', &set.threads, 1, 1024, "N", "threads per pod"),
 	BASE_UINT("updates", 'u', &set.updates, 0, 1e15, "N",
-		  "updates of each metric by each thread; 0: pods stay idle (--hold)"),
+		  "updates of each metric by each thread; 0 means pods stay idle (--hold)"),
 	BASE_UINT("rate", 'r', &set.rate, 0, 1e9, "N",
-		  "updates per second and thread; 0: as fast as possible (default)"),
+		  "updates per second and thread; 0 means as fast as possible (default)"),
 	BASE_STRING(
 		"socket", 's', &set.socket, "PATH",
 		"socket of the agent (default $SIDELIGHT_SOCKET, or /run/sidelight/agent.sock)"),
@@ -349,11 +349,13 @@ static const struct base_option table[] = {
 	BASE_STRING("namespace", 0, &set.kube_namespace, "NAME", "label namespace"),
 	BASE_UINT("pods-per-process", 0, &set.pods_per_process, 1, PODS_A_PROCESS_MAX, "N",
 		  "pods that share a process"),
-	BASE_TIME("wait", 0, &set.wait, 0, 0, "DURATION",
-		  "fail if the agent has not admitted all pods after this time; 0: update at once, "
-		  "attached or not"),
-	BASE_TIME("hold", 0, &set.hold, 0, 0, "DURATION",
-		  "keep the pods alive this long after the last update; 0: exit at once (default)"),
+	BASE_TIME(
+		"wait", 0, &set.wait, 0, 0, "DURATION",
+		"fail if the agent has not admitted all pods after this time; 0 means update at once, "
+		"attached or not"),
+	BASE_TIME(
+		"hold", 0, &set.hold, 0, 0, "DURATION",
+		"keep the pods alive this long after the last update; 0 means exit at once (default)"),
 	BASE_UINT("seed", 0, &set.seed, 0, 0, "N", "seed of the sizes that histograms observe"),
 	BASE_FLAG("json", 'j', &set.json, "print the totals as JSON"),
 	{0},

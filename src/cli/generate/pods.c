@@ -337,8 +337,8 @@ static void keep_message(enum sl_log_level level, const char *line, void *arg)
 }
 
 /*
- * Never returns. Does not call sl_publisher_close(): the agent must see that the pod ends, and keep
- * its last values.
+ * Never returns. Does not call sl_publisher_close(): the agent must see that the pod exits, and
+ * keep its last values.
  */
 void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 {

@@ -19,10 +19,10 @@ struct cli_query_settings {
 	struct base_strings collectors;
 	const char *policy;
 	uint32_t copies, consensus, list, max;
-	int32_t lane; /* lane of a list; -1: all lanes */
+	int32_t lane; /* lane of a list; -1 means all lanes */
 	uint64_t epoch_at, from_at, within;
 	bool has_epoch, has_from;
-	/* token of --token-file; NULL: the token file in the user's runtime directory */
+	/* token of --token-file; NULL means the token file in the user's runtime directory */
 	char *token;
 	const char *config; /* file of --http-config, or NULL */
 };
@@ -31,11 +31,12 @@ struct cli_query_settings {
 struct cli_query_collectors {
 	const struct cli_query_settings *set;
 	struct {
-		const char *at;	  /* address, HOST:PORT */
-		char called[160]; /* name by which translators know the collector; "": not named */
+		const char *at; /* address, HOST:PORT */
+		/* name by which translators know the collector; "" means not named */
+		char called[160];
 		bool up;
-		char *token; /* bearer token; NULL: none */
-		/* periods in which a replica received this collector's reports; or NULL */
+		char *token; /* bearer token; NULL means none */
+		/* periods in which a replica received this collector's reports, or NULL */
 		json_t *gaps;
 	} member[DTA_HASH_RING_MEMBERS_MAX];
 	uint32_t n;
@@ -51,7 +52,7 @@ void cli_query_parameters(const struct cli_query_settings *set,
 			  void *context);
 /*
  * Prepares c for queries. Returns false after printing an error if no reachable collector has the
- * store. store NULL: any store.
+ * store. A NULL store means any store.
  */
 bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_settings *set,
 		    const char *store);
@@ -61,7 +62,7 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
  */
 json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *const *keys,
 		      size_t n);
-/* As cli_query_ask(), but queries one collector. */
+/* Like cli_query_ask(), but queries one collector. */
 json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const char *store,
 			  char *const *keys, size_t n);
 /* Returns the combined responses of GET /api/v1/dta/keys, or NULL after printing an error. */
@@ -78,8 +79,8 @@ bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char
 /* Returns the rank of a result, ascending: unknown, empty, conflict, found. */
 int cli_query_weight(const json_t *answer);
 /*
- * Lists the members to query for a key, in the order of the ring. key NULL: a sketch or list.
- * Returns their number.
+ * Lists the members to query for a key, in the order of the ring. A NULL key means a sketch or
+ * list. Returns their number.
  */
 uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *key,
 			    uint32_t asked[DTA_HASH_RING_MEMBERS_MAX]);
@@ -87,8 +88,8 @@ uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *ke
 /* replicas.c */
 
 /*
- * As cli_query_ask(), for collectors that store the same keys. Returns one answer per key with
- * "replicas": {"wanted","asked","agree","missing":[...],"differ":[...],"may_be_old"}, and the
+ * Like cli_query_ask(), but for collectors that store the same keys. Returns one answer per key
+ * with "replicas": {"wanted","asked","agree","missing":[...],"differ":[...],"may_be_old"}, and the
  * "gaps" of the collector whose answer was chosen.
  */
 json_t *cli_query_ask_replicas(struct cli_query_collectors *c, const char *store, char *const *keys,

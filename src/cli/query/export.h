@@ -13,7 +13,7 @@ struct cli_query_export {
 	const struct base_command *self;
 	bool json, slots;
 	bool disagree; /* export only keys on which replicas disagree; the exit code is then 1 */
-	/* file with one key per line: export the answers for these keys; or NULL */
+	/* file with one key per line: export the answers for these keys, or NULL */
 	const char *keys;
 	/* Queries keys, for the options keys and disagree. Returns NULL after printing an error. */
 	json_t *(*ask)(char *const *keys, size_t n);

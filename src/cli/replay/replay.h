@@ -14,13 +14,13 @@
 
 struct cli_replay_pod {
 	char *name;
-	const char *service; /* service of the pod; NULL: unknown */
+	const char *service; /* service of the pod; NULL means unknown */
 	char *text;	     /* contents of the file; the names of columns point into it */
 	struct analyse_column *columns;
 	uint32_t n_columns;
 	uint64_t rows;
 	int64_t *t;	/* times of the rows in Unix ns, ascending */
-	double *values; /* rows x n_columns; NaN: missing */
+	double *values; /* rows x n_columns; NaN means missing */
 };
 
 struct cli_replay_losses {
@@ -90,9 +90,9 @@ int cli_replay_traces_until(struct cli_replay_traces *t, struct analyse_selftime
  * the recorded ones.
  */
 struct cli_replay_live_opts {
-	const char *detector, *shadow; /* names of detectors; NULL: as recorded */
-	double false_alarms;	       /* target rate of false alarms; 0: as recorded */
-	/* file of models to use instead of the collector's initial models, or NULL */
+	const char *detector, *shadow; /* names of detectors; NULL means as recorded */
+	double false_alarms;	       /* target rate of false alarms; 0 means as recorded */
+	/* model file to use instead of the collector's initial models, or NULL */
 	const char *model;
 	FILE *verdicts; /* output for the verdicts, or NULL */
 };

@@ -28,7 +28,7 @@ struct cli_replay_traces {
 	size_t spans, span_room, traces, trace_room, timed, next;
 };
 
-/* Parses "POD:OPERATION:BEGIN_NS:END_NS". A span without times ends before its begin. */
+/* Parses "POD:OPERATION:BEGIN_NS:END_NS". A span without times ends before its start. */
 static int parse_times(struct cli_replay_traces *t, char *text, struct analyse_timed *s)
 {
 	char *pod = strsep(&text, ":"), *operation = strsep(&text, ":"),

@@ -58,7 +58,7 @@ bool cli_tcp_format(const struct base_command *cmd, const char *format)
 	if (format && !c->microbpf && strcmp(format, "text"))
 		return !base_usage(cmd, "--format '%s' is not text or microbpf", format);
 	if (c->json + c->csv + c->microbpf > 1)
-		return !base_usage(cmd, "%s exclude each other",
+		return !base_usage(cmd, "%s are mutually exclusive",
 				   format ? "--json, --csv and --format microbpf"
 					  : "--json and --csv");
 	return true;

@@ -28,9 +28,9 @@ static const struct base_option table[] = {
 	BASE_FLAG("total", 't', &settings.total,
 		  "show totals since the start instead of the interval"),
 	BASE_UINT("tasks", 0, &settings.tasks, 0, 1 << 20, "N",
-		  "track at most this many tasks; 0: 8192"),
+		  "track at most this many tasks; 0 means 8192"),
 	BASE_UINT("cgroups", 0, &settings.cgroups, 0, 1 << 16, "N",
-		  "track at most this many cgroups; 0: 512"),
+		  "track at most this many cgroups; 0 means 512"),
 	BASE_STRING("hierarchy", 0, &settings.hierarchy, "unified|CONTROLLER",
 		    "take containers from this hierarchy of cgroups"),
 	{0},
@@ -243,7 +243,7 @@ static void say_losses(struct cpu_view *v)
 	uint64_t l[SL_TASK_LOSSES];
 
 	tcp_cpu_losses(v->cpu, l);
-	/* The next update adds untracked time, unless the task ends before then. */
+	/* The next update adds untracked time, unless the task exits before then. */
 	if (l[SL_TASK_LOSS_TASKS] != v->said[SL_TASK_LOSS_TASKS] ||
 	    l[SL_TASK_LOSS_CGROUPS] != v->said[SL_TASK_LOSS_CGROUPS])
 		base_logf(BASE_WARN, "cpu",

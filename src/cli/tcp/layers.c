@@ -19,8 +19,9 @@ static const struct base_option table[] = {
 	CLI_TCP_OPTIONS_SHOW,
 	BASE_STRING("by", 'b', &settings.by, "WHAT",
 		    "print one line per flow, remote, port, container or role"),
-	BASE_UINT("groups", 0, &settings.groups, 0, 1 << 16, "N",
-		  "track at most this many combinations of remote, port and container; 0: 1024"),
+	BASE_UINT(
+		"groups", 0, &settings.groups, 0, 1 << 16, "N",
+		"track at most this many combinations of remote, port and container; 0 means 1024"),
 	CLI_TCP_OPTION_SORT("requests, segments, app, total or p99"),
 	CLI_TCP_OPTIONS_FILTER,
 	CLI_TCP_OPTION_AVOID,
@@ -340,7 +341,10 @@ static void print_line(struct cli_layers_view *view, const struct region_layer_v
 	time_cell(s, v->cell[SL_LAYER_TOTAL], 0.99);
 }
 
-/* Prints the difference over the interval on a terminal, and totals since the start elsewhere. */
+/*
+ * On a terminal, prints the difference over the interval; elsewhere, prints totals since the
+ * command started.
+ */
 static int draw_screen(struct cli_layers_view *view, const uint64_t *causes, double seconds)
 {
 	const struct cli_tcp_column columns[] = {

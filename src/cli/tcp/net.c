@@ -14,13 +14,13 @@ static const char *by = "all";
 
 static const struct base_option table[] = {
 	BASE_STRING("record", 'r', &cli_tcp_net_settings.record, "FILE",
-		    "write this host's records to FILE; '-': standard output"),
+		    "write this host's records to FILE; '-' means standard output"),
 	BASE_FLAG("requests", 0, &cli_tcp_net_settings.requests,
 		  "with --record: add the layers of each request; else: show whole round trips"),
 	BASE_LIST("dev", 0, &cli_tcp_net_settings.devices, "NAME",
 		  "record at this device; repeatable (default: all hardware devices)"),
 	BASE_UINT("ring", 0, &cli_tcp_net_settings.ring, 0, SL_NIC_RING_MAX, "N",
-		  "hold at most N records of 128 bytes in the kernel; 0: 65536"),
+		  "hold at most N records of 128 bytes in the kernel; 0 means 65536"),
 	BASE_STRING("by", 'b', &by, "WHAT", "print one line for all, or per flow, remote or port"),
 	BASE_FLAG("segments", 's', &cli_tcp_net_settings.segments,
 		  "print one line per segment as well"),
@@ -36,7 +36,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* A file of records of one host. */
+/* A file with the records of one host. */
 struct cli_net_host {
 	const char *path;
 	FILE *from;
@@ -164,7 +164,8 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 			goto out;
 		}
 		/*
-		 * The initial offset of the monotonic clocks, from both wall clocks at the start.
+		 * The initial offset of the monotonic clocks, from both wall clocks at the start of
+		 * recording.
 		 */
 		o.theta = (int64_t)(h[0].head.start_real_ns - h[0].head.start_ns) -
 			  (int64_t)(h[1].head.start_real_ns - h[1].head.start_ns);

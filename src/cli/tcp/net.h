@@ -15,7 +15,7 @@ struct cli_tcp_net_settings {
 	uint32_t ring;
 	bool requests, segments;
 	uint64_t window_ns;
-	/* TIME of --trust-clocks; NULL: estimate the clock offset */
+	/* TIME of --trust-clocks; NULL means estimate the clock offset */
 	const char *trust;
 };
 extern struct cli_tcp_net_settings cli_tcp_net_settings;
@@ -37,7 +37,7 @@ struct cli_tcp_net_view {
 /* Runs 'tcp net --agent A --agent B' until the duration is over. Returns an exit code. */
 int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *view);
 
-extern const char *const cli_tcp_net_by[]; /* names of enum tcp_net_by, ended by NULL */
+extern const char *const cli_tcp_net_by[]; /* names of enum tcp_net_by, NULL-terminated */
 /* Prints all rows and the counts of unmatched records. */
 void cli_tcp_net_show(struct cli_tcp_net_view *view);
 /* Prints a segment. A callback of struct tcp_net_stat_opts; view is its context. */

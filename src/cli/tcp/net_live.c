@@ -16,7 +16,7 @@
 #define LINGER_NS   1000000000	/* a missing arrival counts as lost this long after two windows */
 #define MARGIN_NS   200000000	/* greatest delay between a record and its match */
 #define MAX_RECORDS 4096u	/* maximum number of records in one READ */
-#define OUTAGE_NS   30000000000 /* the command ends if a connection stays lost for longer */
+#define OUTAGE_NS   30000000000 /* the command exits if a connection stays lost for longer */
 #define AGAIN_MS    200		/* time between two attempts to reconnect */
 
 struct net_live_host {
@@ -26,7 +26,7 @@ struct net_live_host {
 	uint64_t instance;     /* instance number of the ring */
 	uint64_t next, latest; /* number of the next record, and time of the latest record */
 	uint64_t heard;	       /* local time of the READ that fetched the latest record */
-	uint64_t lost_ns;      /* time since which the ring is unreadable; 0: readable */
+	uint64_t lost_ns;      /* when the ring became unreadable; 0 means readable */
 	bool begun;
 };
 
@@ -116,7 +116,7 @@ static bool read_new_records(struct net_live_host *h, struct tcp_net_match *m, i
 	struct region_nic_hot line;
 	uint64_t missed = 0;
 
-	/* Shared memory of an agent that has ended stays readable, so check the link first. */
+	/* Shared memory of an agent that has exited stays readable, so check the link first. */
 	if (fabric_drive(h->remote.fabric, base_now_ns(), NULL) != FABRIC_UP) {
 		h->remote.error = ENOTCONN;
 		return false;

@@ -29,7 +29,7 @@ struct cli_trace {
 	uint64_t epoch_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
 	/* endpoints of the current record */
 	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT];
-	int64_t ns[SL_LAYERS]; /* time per layer of the current record; -1: not measured */
+	int64_t ns[SL_LAYERS]; /* time per layer of the current record; -1 means not measured */
 };
 
 static void split_time(const struct tcp_layer_record *r, int64_t ns[SL_LAYERS])
@@ -171,7 +171,7 @@ static void print_record(void *context, const struct tcp_layer_record *r)
 		print_text(t, r);
 }
 
-/* Prints the header, from which point on records are complete. */
+/* Prints the header. All records after it are complete. */
 static void print_head(const struct cli_trace *t)
 {
 	if (cli_tcp_common.microbpf) {

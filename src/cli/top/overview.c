@@ -84,7 +84,7 @@ void cli_top_overview(struct cli_top *t)
 
 	cli_top_safe(filter, sizeof(filter), t->filter);
 	if (t->typing)
-		cli_tcp_screen_line(screen, "filter: %s_   (Enter ends, Esc clears)", filter);
+		cli_tcp_screen_line(screen, "filter: %s_   (Enter finishes, Esc clears)", filter);
 	else
 		cli_tcp_screen_line(screen,
 				    "%s%s  services %zu of %zu, series changing %lld, unchanged "

@@ -20,17 +20,17 @@ struct cli_top {
 	struct cli_tcp_screen screen;
 	FILE *out;
 
-	json_t *services, *map; /* most recent responses; NULL: none yet */
+	json_t *services, *map; /* most recent responses; NULL means none yet */
 	json_t **row;		/* services that pass the filter, sorted; pointers into services */
 	size_t rows, room;
-	char why[320]; /* error message of the last request; "": success */
+	char why[320]; /* error message of the last request; "" means success */
 
 	/* State of the user interface. */
 	/* details: one service is shown; typing: the filter is being edited */
 	bool details, typing;
 	bool utf8, colours;
 	char filter[CLI_TOP_FILTER];
-	/* selected service; "": the first one */
+	/* selected service; "" means the first one */
 	char service[CLI_TOP_NAME], kube_namespace[CLI_TOP_NAME];
 	size_t selected; /* row of the selected service */
 };
@@ -38,8 +38,8 @@ struct cli_top {
 extern const char *const cli_top_orders[];
 
 /*
- * Queries the collector. Returns false on failure: why then has the error, and the previous
- * responses stay.
+ * Queries the collector. Returns false on failure: why then holds the error, and the previous
+ * responses are kept.
  */
 bool cli_top_fetch(struct cli_top *t);
 /* Selects and sorts the rows. Returns false if out of memory. */

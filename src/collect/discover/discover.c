@@ -14,8 +14,8 @@
 
 struct found_host {
 	char *name;
-	int slot;	  /* slot of the host in the collector; < 0: none */
-	bool known, read; /* known: a source names the host */
+	int slot;	  /* slot of the host in the collector; < 0 means none */
+	bool known, read; /* known: named by a source */
 };
 
 struct collect_discover {
@@ -24,7 +24,7 @@ struct collect_discover {
 	pthread_t thread;
 	bool runs;
 	int stop;
-	struct collect_targets *said; /* last good answer of each source */
+	struct collect_targets *said; /* last valid answer of each source */
 	bool shard_failed;	      /* the shard's file could not be read last time */
 	struct found_host *host;      /* sorted by name */
 	size_t hosts, room;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * discover.h - selects the hosts that this collector reads: of all hosts named by the sources,
- * those of its shard (shard.h). One thread asks the sources and rereads the shard's file at
+ * discover.h - selects the hosts that this collector reads: of all hosts named by the sources, the
+ * hosts of its shard (shard.h). One thread asks the sources and rereads the shard's file at
  * intervals, and then updates the assignment.
  *
  * If a source fails, or names nothing, its hosts stay. If the shard's file cannot be read, or is
@@ -19,22 +19,23 @@ struct collect_discover;
 
 struct collect_discover_opts {
 	struct base_strings sources;
-	const char *shard; /* argument of collect_shard_parse(); NULL: read every host */
+	const char *shard; /* argument to collect_shard_parse(); NULL means read every host */
 	/*
 	 * number of collectors that read each host, at most the number of members; used with shard
 	 */
 	unsigned int replicas;
-	uint64_t every_ns; /* time between two queries of a source; 0: 5 s */
+	uint64_t every_ns; /* time between two queries of a source; 0 means 5 s */
 	struct collect_source_opts source;
 };
 
 struct collect_discover_stats {
-	/* hosts that sources name, and how many of these this collector reads */
+	/* number of hosts named by the sources, and number of these that this collector reads */
 	uint64_t known, read;
-	uint64_t refused;	/* hosts of this shard beyond the collector's max_hosts */
-	uint32_t list;		/* hash of the known names, equal for equal lists */
-	uint64_t taken, let_go; /* hosts that began and ceased to be read, since the start */
-	uint64_t errors;	/* failures of sources and of the shard's file */
+	uint64_t refused; /* hosts of this shard beyond the collector's max_hosts */
+	uint32_t list;	  /* hash of the known names, equal for equal lists */
+	/* number of hosts that this collector has started and stopped reading so far */
+	uint64_t taken, let_go;
+	uint64_t errors; /* failures of sources and of the shard's file */
 	struct collect_shard shard;
 	unsigned int replicas; /* number of collectors that should read each known host */
 };

@@ -117,7 +117,7 @@ static int add_page(struct discovered_api *api, char **next, const char *port,
 	return err;
 }
 
-/* Returns the URL of a list of pods, for NAMESPACE/SELECTOR:PORT. NULL: out of memory. */
+/* Returns the URL of a list of pods, for NAMESPACE/SELECTOR:PORT, or NULL if out of memory. */
 static char *make_url(const char *api, const char *what)
 {
 	const char *slash = strchr(what, '/'), *colon = strrchr(what, ':');

@@ -17,7 +17,8 @@
 
 /*
  * FNV-1a alone gives similar names similar hashes: the finalizer of splitmix64 (G. L. Steele et
- * al., OOPSLA 2014) spreads each bit over all others. Equal in all builds and on all machines.
+ * al., OOPSLA 2014) spreads each bit over all others. The result is the same in all builds and on
+ * all machines.
  */
 uint64_t collect_shard_hash(unsigned int member, const char *host)
 {

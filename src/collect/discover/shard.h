@@ -17,7 +17,7 @@
 
 struct collect_shard {
 	unsigned int member; /* number of this member, below members */
-	/* number of members; 0: hosts are not shared, and every host is read */
+	/* number of members; 0 means no division: every host is read */
 	unsigned int members;
 };
 

@@ -23,9 +23,9 @@ struct collect_targets {
 };
 
 struct collect_source_opts {
-	const char *kube_api;	  /* URL; NULL: API of the pod's own cluster */
-	const char *kube_account; /* folder with token and ca.crt; NULL: the pod's own */
-	const char *dns_server;	  /* ADDRESS:PORT; NULL: servers of resolv.conf */
+	const char *kube_api;	  /* URL; NULL means the API of the pod's own cluster */
+	const char *kube_account; /* folder with token and ca.crt; NULL means the pod's own */
+	const char *dns_server;	  /* ADDRESS:PORT; NULL means the servers in resolv.conf */
 };
 
 /*

@@ -16,14 +16,14 @@
 
 struct collect_edges;
 
-struct collect_edges *collect_edges_new(void); /* NULL: out of memory */
+struct collect_edges *collect_edges_new(void); /* returns NULL if out of memory */
 void collect_edges_free(struct collect_edges *e);
 /*
- * Adds one of the connections of a moment. Services of the same name on two hosts are one service.
- * A connection without an owner, or beyond the memory limit, is left out.
+ * Adds one of the connections that are open at one point in time. Services of the same name on two
+ * hosts are one service. A connection without an owner, or beyond the memory limit, is left out.
  */
 void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v);
-/* Ends the moment: all its connections have been added. */
+/* Called when all connections of this point in time have been added. */
 void collect_edges_settle(struct collect_edges *e);
 
 /*
@@ -38,7 +38,7 @@ struct collect_edges_span {
 	const char *service;
 	uint32_t parent; /* ANALYSE_SPAN_ROOT, or the index of an earlier span */
 };
-/* Draws a synthetic trace. Returns its number of spans; 0: no service calls another. */
+/* Draws a synthetic trace. Returns its number of spans; 0 if no service calls another. */
 uint32_t collect_edges_trace(struct collect_edges *e,
 			     struct collect_edges_span span[COLLECT_EDGES_SPANS]);
 

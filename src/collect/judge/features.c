@@ -194,7 +194,10 @@ static uint64_t *at_mark(const struct collect_features *f, const struct collect_
 	return f->window + s->marks + i % COLLECT_FEATURE_MARKS * (size_t)m->cells;
 }
 
-/* Computes the mean and 90th percentile since mark `from`; UINT32_MAX: no mark is old enough. */
+/*
+ * Computes the mean and 90th percentile since mark `from`, which is UINT32_MAX if no mark is
+ * old enough.
+ */
 static void take_brief(const struct collect_features *f, const struct collect_feature_source *s,
 		       const struct region_metric *m, const uint64_t *cell, uint32_t from)
 {
@@ -256,7 +259,7 @@ static void take_histogram(struct collect_features *f, struct collect_feature_so
 		take_longer(f, s, m, cell, row->ns, slide);
 }
 
-/* Returns the latest mark that is at least a window old; UINT32_MAX: none. */
+/* Returns the latest mark that is at least a window old; UINT32_MAX means none. */
 static uint32_t window_begin(struct collect_features *f, int64_t ns)
 {
 	if (ns < f->mark_ns[f->mark]) /* the clock was set back */

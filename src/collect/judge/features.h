@@ -19,7 +19,7 @@
 /*
  * The median and 99th percentile of layers use a longer window: it lasts until Q_BEYOND
  * observations lie above the 99th percentile, but at most Q_NS. With fewer observations beyond it
- * on either side, a quantile would follow single extremes, so it is treated as unknown.
+ * on either side, a quantile would follow individual outliers, so it is treated as unknown.
  */
 #define COLLECT_FEATURE_Q_BEYOND 3
 #define COLLECT_FEATURE_Q_EVENTS (100 * COLLECT_FEATURE_Q_BEYOND)
@@ -29,7 +29,7 @@ struct collect_features {
 	uint32_t count;
 	const char **name; /* "requests_total{code=\"200\"}", "latency_seconds_p90" */
 	bool *counter;	   /* the feature is the counter's rate */
-	double *value;	   /* raw values after collect_features_take(); NaN: not known */
+	double *value;	   /* raw values after collect_features_take(); NaN means unknown */
 	double *shown;	   /* values with counters as rates since the previous row */
 	/* Private members. */
 	struct collect_feature_source *source;
@@ -38,7 +38,7 @@ struct collect_features {
 	int64_t last_ns;
 	uint64_t *window; /* cells of histograms at the marks, and of layers' longer windows */
 	size_t window_cells;
-	int64_t mark_ns[COLLECT_FEATURE_MARKS]; /* time of each mark; 0: not set yet */
+	int64_t mark_ns[COLLECT_FEATURE_MARKS]; /* time of each mark; 0 means not set yet */
 	uint32_t mark;				/* index of the mark set last */
 	uint64_t *scratch;
 	void *text;

@@ -15,8 +15,8 @@
 #include "analyse/pipeline.h"
 
 /*
- * Suffix of the service that stands for a workload's connections; the pod's own service is without
- * it.
+ * Suffix of the service that stands for a workload's connections; the pod's own service does not
+ * have it.
  */
 #define COLLECT_MEASURED_SERVICE " (tcp)"
 #define COLLECT_MEASURED_PORTS	 8u /* maximum number of ports; further ports are ignored */
@@ -32,7 +32,7 @@ struct collect_measured {
 /* Finds the request columns of a layout. */
 void collect_measured_find(struct collect_measured *m, const struct analyse_column *columns,
 			   uint32_t n);
-/* Returns P90, P95 and P99 in seconds at the port that served most requests; NaN: not known. */
+/* Returns P90, P95 and P99 in seconds at the port that served most requests; NaN means unknown. */
 void collect_measured_take(const struct collect_measured *m, const double *value,
 			   double seconds[ANALYSE_TAILS]);
 

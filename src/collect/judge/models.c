@@ -28,7 +28,7 @@ struct model {
 	char *name;
 	void *bytes;
 	size_t length;
-	uint64_t learned; /* steps learned; 0: loaded from a file */
+	uint64_t learned; /* steps learned; 0 means loaded from a file */
 };
 
 struct collect_models {
@@ -240,7 +240,7 @@ struct models_in {
 	size_t left;
 };
 
-/* Returns the next n bytes; NULL: fewer are left. */
+/* Returns the next n bytes; NULL means fewer are left. */
 static const uint8_t *read_bytes(struct models_in *in, size_t n)
 {
 	const uint8_t *p = in->at;

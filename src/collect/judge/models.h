@@ -15,7 +15,7 @@
 
 struct collect_models;
 
-struct collect_models *collect_models_new(void);    /* NULL: out of memory */
+struct collect_models *collect_models_new(void);    /* returns NULL if out of memory */
 void collect_models_free(struct collect_models *m); /* m may be NULL; does not write the file */
 
 /*
@@ -40,16 +40,15 @@ void collect_models_each(struct collect_models *m,
 			 void (*fn)(void *arg, const char *name, const void *bytes, size_t length),
 			 void *arg);
 /*
- * Copies and saves the bytes of a model. Returns 0, or -ENOMEM (also if there are too many models).
+ * Copies and saves the bytes of a model. Returns 0, or -ENOMEM (or if there are too many models).
  */
 int collect_models_put(struct collect_models *m, const char *name, const void *bytes,
 		       size_t length);
 
 /*
- * Adds the models of a file. Returns 0; -ENOENT: no file; -EINVAL: not a file of models, truncated
- * or damaged; -EPROTONOSUPPORT: another version; or a read error. After -EINVAL and
- * -EPROTONOSUPPORT, m is empty and has counted the refusal. On failure, error holds a one-line
- * message.
+ * Adds the models of a file. Returns 0, -ENOENT (no file), -EINVAL (not a model file, truncated or
+ * damaged), -EPROTONOSUPPORT (another version) or a read error. After -EINVAL and -EPROTONOSUPPORT,
+ * m is empty and has counted the refusal. On failure, error holds a one-line message.
  */
 int collect_models_read(struct collect_models *m, const char *path, char *error,
 			size_t error_bytes);
@@ -58,8 +57,8 @@ int collect_models_write(struct collect_models *m, const char *path);
 
 /*
  * Starts a thread that writes the file every every_ns (> 0); path must stay valid. Before each
- * write it changes collect_models_asked(), which prompts the owners of pipelines to call
- * collect_models_keep(). Returns 0 or -errno.
+ * write it changes the value of collect_models_asked(), which prompts the owners of pipelines to
+ * call collect_models_keep(). Returns 0 or -errno.
  */
 int collect_models_start(struct collect_models *m, const char *path, uint64_t every_ns);
 void collect_models_stop(struct collect_models *m); /* stops the thread */

@@ -6,7 +6,7 @@
 
 #include "base/grow.h"
 
-#define BUFFER_MAX ((size_t)64 << 20) /* maximum bytes queued while the judge is late */
+#define BUFFER_MAX ((size_t)64 << 20) /* maximum bytes queued while the judge is behind */
 
 void collect_rows_init(struct collect_rows *q)
 {

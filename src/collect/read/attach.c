@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attach.c - registers the parts that other rooms attach to a collector */
+/* attach.c - registers the parts that other folders attach to a collector */
 #include "collect/read/attach.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attach.h - how other rooms extend a collector. read/ knows none of the rooms: a room describes
- * its part in a struct collect_part, and read/ calls the part's functions. All parts must be
- * attached before collect_collector_start().
+ * attach.h - how other folders extend a collector. read/ does not depend on them: a folder
+ * describes its part in a struct collect_part, and read/ calls the part's functions. All parts must
+ * be attached before collect_collector_start().
  */
 #ifndef SL_COLLECT_READ_ATTACH_H
 #define SL_COLLECT_READ_ATTACH_H
@@ -37,15 +37,15 @@ struct collect_reader {
 	/* Called when the region is removed. */
 	void (*gone)(struct collect_link *l, struct collect_region *r);
 	void (*poll)(struct collect_link *l, uint64_t now_ns);
-	/* Returns the time at which poll is next due; UINT64_MAX: never. */
+	/* Returns the time at which poll is next due; UINT64_MAX means never. */
 	uint64_t (*due)(const struct collect_link *l);
-	/* Called when the link is closed, after the workers have ended. */
+	/* Called when the link is closed, after the workers have exited. */
 	void (*end)(struct collect_link *l);
 	/* Frees collect_region.beside. Thread-safe. */
 	void (*free_region)(struct collect_region *r);
 	/*
-	 * Makes the layout of a region of collect_region_synthesize() from its schema_bytes. Called
-	 * by the control thread. Returns NULL if out of memory.
+	 * Makes a synthetic region's layout from its schema_bytes, see collect_region_synthesize().
+	 * Called by the control thread. Returns NULL if out of memory.
 	 */
 	struct collect_layout *(*layout)(struct collect_region *r);
 };
@@ -72,7 +72,7 @@ struct collect_part {
 	 * to it.
 	 */
 	const struct collect_reader *reader;
-	/* Called by collect_collector_free() after the workers have ended. */
+	/* Called by collect_collector_free() after the workers have exited. */
 	void (*free)(void *arg);
 };
 
@@ -128,11 +128,11 @@ struct collect_tap {
 	void (*row)(void *arg, const struct collect_tap_row *row);
 	/*
 	 * Called before row, possibly with value and cell NULL; returns false to skip the row. A
-	 * row that no tap wants is not built. NULL: every row is wanted.
+	 * row that no tap wants is not built. NULL means every row is wanted.
 	 */
 	bool (*wants)(void *arg, const struct collect_tap_row *row);
 	/*
-	 * Called with a non-NULL own when the region has expired or the collector ends. May be
+	 * Called with a non-NULL own when the region has expired or the collector is freed. May be
 	 * NULL.
 	 */
 	void (*gone)(void *arg, uint64_t instance, void *own);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * buckets.h - a history of histogram buckets, about one record per second. The records share a ring
- * of fixed size, where the newest overwrites the oldest. This file knows neither regions nor
+ * of fixed size, where the newest overwrites the oldest. This file does not depend on regions or
  * metrics. The caller must serialize all calls.
  */
 #ifndef SL_COLLECT_READ_BUCKETS_H
@@ -14,7 +14,7 @@
 struct collect_buckets {
 	uint64_t *word;
 	uint64_t words;
-	/* positions count words since the start; the index is position % words */
+	/* positions count the words written so far; the index is position % words */
 	uint64_t head, tail;
 };
 
@@ -30,8 +30,8 @@ void collect_buckets_free(struct collect_buckets *b);
 
 /*
  * Adds a record of n buckets at ns; prev is the position + 1 of the same histogram's previous
- * record (0: none). Returns the new record's position + 1, or prev if n is 0 or the record is too
- * large for the ring.
+ * record (0 means none). Returns the new record's position + 1, or prev if n is 0 or the record is
+ * too large for the ring.
  */
 uint64_t collect_buckets_add(struct collect_buckets *b, uint64_t prev, int64_t ns,
 			     const struct collect_bucket *v, size_t n);

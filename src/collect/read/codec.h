@@ -9,7 +9,7 @@
  * Doubles: packed as integers if all are whole numbers, otherwise by XOR with the previous value,
  * as in T. Pelkonen et al., "Gorilla: a fast, scalable, in-memory time series database", VLDB 8
  * (2015), section 4.1.2. Packing is lossless bit for bit, including NaN payloads and negative
- * zeroes.
+ * zeros.
  */
 #ifndef SL_COLLECT_READ_CODEC_H
 #define SL_COLLECT_READ_CODEC_H

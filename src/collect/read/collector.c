@@ -163,8 +163,8 @@ void collect_collector_free(struct collect_collector *c)
 		if (c->worker[i].started)
 			pthread_join(c->worker[i].thread, NULL);
 	/*
-	 * Control ends after the workers: their last queue entries hold regions that control must
-	 * release.
+	 * Control exits after the workers, because their last queue entries hold regions that
+	 * control must release.
 	 */
 	relaxed_store(c->over, true);
 	if (c->running) {

@@ -37,9 +37,9 @@ struct collect_collector {
 	unsigned int workers;
 	uint64_t seed; /* seed of the hash tables */
 	bool stop, running;
-	bool over; /* no worker runs any more: control drains its queue and ends */
+	bool over; /* all workers have exited: control drains its queue and exits */
 	/* Set before the threads start. */
-	struct collect_past *past; /* NULL: not used */
+	struct collect_past *past; /* NULL means not used */
 	struct collect_attached part[COLLECT_PARTS_MAX];
 	unsigned int parts;
 	const struct collect_reader *reader; /* reader of the part that has one, or NULL */

@@ -116,7 +116,7 @@ static void queue_build(struct collect_collector *c, struct collect_region *r)
 
 /*
  * Makes one layout, for the tenant that has spent the least time on layouts among those with credit
- * left. Returns the time at which the next layout is due; UINT64_MAX: none waits.
+ * left. Returns the time at which the next layout is due; UINT64_MAX means none waits.
  */
 static uint64_t build_one(struct collect_collector *c, uint64_t now_ns)
 {
@@ -224,7 +224,7 @@ static void drain_queue(struct collect_collector *c)
 	}
 }
 
-/* Also called at the start, so that the collector's own series are exposed. */
+/* Also called on startup, so that the collector's own series are exposed. */
 static void renew_index(struct collect_collector *c)
 {
 	struct collect_index *x = collect_index_new(c), *old;

@@ -14,9 +14,9 @@
 #include "collect/read/table.h"
 #include "collect/read/worker.h"
 
-#define RETRY_NS	1000000u    /* delay after a hot line that did not settle or is not valid */
+#define RETRY_NS	1000000u    /* delay after a hot line that did not settle or was invalid */
 #define HEADER_RETRY_NS 100000000u  /* delay after a header that could not be read */
-#define INVALID_NS	1000000000u /* delay after a header that is not valid */
+#define INVALID_NS	1000000000u /* delay after a header that was invalid */
 /* delay before entries that exceeded a limit are tried again */
 #define AGAIN_NS	 1000000000u
 #define ORPHAN_NS	 10000000000u /* regions unlisted this long after an agent's restart expire */

@@ -14,7 +14,10 @@ void collect_directory_read(struct collect_link *l, uint64_t now_ns);
 /* Reads the entries if they changed. */
 void collect_directory_read_entries(struct collect_link *l, uint64_t now_ns);
 void collect_directory_forget(struct collect_link *l);
-/* Removes regions that a restarted agent does not list: their publishers ended in the meantime. */
+/*
+ * Removes regions that a restarted agent does not list: their publishers have exited in the
+ * meantime.
+ */
 void collect_directory_expire_orphans(struct collect_link *l, uint64_t now_ns);
 
 #endif

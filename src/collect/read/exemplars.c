@@ -12,7 +12,7 @@
 struct collect_exemplars {
 	uint32_t elements, mask;
 	size_t bytes;
-	uint32_t *first; /* first element of each bucket (id & mask); 0: none */
+	uint32_t *first; /* first element of each bucket (id & mask); 0 means none */
 	uint32_t *next;	 /* next element of the same bucket, by element */
 	uint32_t *id;	 /* record ID by element; set before the element is linked */
 	uint64_t (*words)[REGION_EXEMPLAR_WORDS];

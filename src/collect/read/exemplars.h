@@ -15,7 +15,7 @@
  */
 #define COLLECT_SERIES_EXEMPLARS 1024u
 
-/* Stores a copy of element i (from 1 on); the first call allocates the memory. Worker only. */
+/* Stores a copy of element i (starting at 1); the first call allocates the memory. Worker only. */
 void collect_exemplars_take(struct collect_region *r, uint32_t i,
 			    const uint64_t words[REGION_EXEMPLAR_WORDS]);
 void collect_exemplars_free(struct collect_region *r);
@@ -28,8 +28,8 @@ bool collect_exemplars_next(const struct collect_region *r, const struct collect
 			    uint32_t *at, struct region_exemplar *out);
 
 /*
- * Root span of a recently kept trace. An exemplar of a latency histogram made from it names a trace
- * that the page and a receiver of traces have.
+ * Root span of a recently kept trace. A latency histogram's exemplar made from it names a trace
+ * that the web page and the receiver of traces also have.
  */
 struct collect_trace_link {
 	uint64_t instance; /* instance of the root span's region */

@@ -13,7 +13,7 @@ struct collect_part;
 struct collect_self;
 struct collect_self_group;
 
-/* The families of read/ itself. */
+/* Groups of the families defined in read/, as opposed to the families of attached parts. */
 extern const struct collect_self_group collect_self_tenant;
 extern const struct collect_part collect_self_own_part;
 
@@ -26,7 +26,7 @@ bool collect_self_add(struct collect_collector *c, const struct collect_part *pa
 bool collect_self_has(const struct collect_collector *c, const char *name);
 /* Starts a walk over the series. Returns NULL if out of memory. */
 struct collect_self *collect_self_begin(struct collect_collector *c, struct collect_index *x);
-/* Returns the next family, by name, whose feature is in use; NULL: no more. */
+/* Returns the next family, by name, whose feature is in use; NULL if there are no more. */
 const struct export_family *collect_self_peek(struct collect_self *s);
 /* Moves on to the series of that family. */
 void collect_self_enter(struct collect_self *s);

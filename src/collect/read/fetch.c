@@ -3,8 +3,8 @@
  * fetch.c - single READs of a region's memory for other threads: they push a request onto the
  * worker's stack; the worker queues the request and posts a READ outside the rounds.
  *
- * The conditions are those of a round: the region is bound to an entry, and the directory was read
- * within its lease. Each request is answered exactly once.
+ * The conditions are the same as for a round: the region is bound to an entry, and the directory
+ * was read within its lease. Each request is answered exactly once.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * history.h - packed columns in one ring per worker, of fixed size, where the newest chunk
- * overwrites the oldest. This file knows neither regions nor metrics.
+ * overwrites the oldest. This file does not depend on regions or metrics.
  *
  * One writer, any number of readers, no locks. A reader may read a chunk that is being overwritten;
  * it detects this afterwards and discards the data.
@@ -21,7 +21,7 @@
 struct collect_ring {
 	uint64_t *word;
 	uint64_t words;
-	/* Positions count words since the start; the index is position % words. */
+	/* Positions count the words written so far; the index is position % words. */
 	uint64_t head; /* position of the next chunk; changed by the writer only */
 	uint64_t tail; /* chunks from tail to head are complete */
 	/* memory before this position was returned to the system; control thread only */
@@ -31,16 +31,16 @@ struct collect_ring {
 	uint64_t points; /* points kept now */
 	/* Members used only by the writer. */
 	uint64_t *scratch;
-	uint64_t max_ns; /* maximum age of chunks; 0: unlimited */
+	uint64_t max_ns; /* maximum age of chunks; 0 means unlimited */
 };
 
 /* The start of a chunk. */
 struct collect_chunk_head {
-	uint32_t words; /* of the chunk */
+	uint32_t words; /* length of the chunk */
 	uint32_t rows;
 	uint32_t first;	  /* the region's column that is the first in this chunk */
 	uint32_t columns; /* number of columns, without the column of times */
-	uint64_t prev;	  /* position + 1 of the region's previous chunk; 0: none */
+	uint64_t prev;	  /* position + 1 of the region's previous chunk; 0 means none */
 	uint64_t owner;	  /* instance of the region */
 	int64_t from_ns, to_ns;
 };
@@ -48,7 +48,7 @@ struct collect_chunk_head {
 /* Returns 0, -ENOMEM, or -EINVAL if bytes is too small. Chunks older than max_ns are dropped. */
 int collect_ring_init(struct collect_ring *r, size_t bytes, uint64_t max_ns);
 void collect_ring_free(struct collect_ring *r);
-uint64_t collect_ring_bytes(const struct collect_ring *r); /* kept now */
+uint64_t collect_ring_bytes(const struct collect_ring *r); /* number of bytes kept now */
 
 /*
  * Packs rows x columns values, v[row * stride + column], and their times. f64[c] is true for
@@ -71,7 +71,7 @@ void collect_ring_trim(struct collect_ring *r);
  */
 struct collect_chunk {
 	const struct collect_ring *ring;
-	uint64_t chunk; /* position + 1 of the open chunk; 0: none */
+	uint64_t chunk; /* position + 1 of the open chunk; 0 means none */
 	struct collect_chunk_head head;
 	int64_t ns[COLLECT_COLUMN_ROWS];
 	/* length in bytes of the times and of each column */
@@ -91,7 +91,7 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 
 /*
  * Returns true if the whole chunk at position chunk - 1 is later than to_ns, or does not have the
- * column; cheaper than reading the chunk. Sets *prev as collect_ring_read() does.
+ * column; cheaper than reading the chunk. Sets *prev like collect_ring_read().
  */
 bool collect_ring_skip(const struct collect_ring *r, uint64_t owner, uint64_t chunk,
 		       uint32_t column, int64_t to_ns, uint64_t *prev);

@@ -12,7 +12,7 @@
 
 /* The link that reads an instance; kept across reconnects. */
 struct collect_home {
-	uint64_t instance; /* 0: free */
+	uint64_t instance; /* 0 means free */
 	uint64_t since_ns;
 	uint32_t link;
 	bool taken; /* the link has read the region's entry */

@@ -20,7 +20,7 @@ struct collect_host {
 	const char *target, *fabric;
 	char own_target[256]; /* buffer for the target of a spare host */
 	bool wanted;	      /* the host is read */
-	void *beside;	      /* set by the attached collect_reader before the start */
+	void *beside;	      /* set by the attached collect_reader before startup */
 	struct collect_link **link;
 	unsigned int links;
 	char *hostname; /* current host name, the last of name[]; replaced by an atomic store */

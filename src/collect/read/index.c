@@ -85,7 +85,7 @@ static int by_tenant_and_age(const void *a, const void *b)
 	return x->age < y->age ? -1 : x->age > y->age;
 }
 
-/* Sets the age of each tenant to that of its oldest region. */
+/* Sets the age of each tenant to the age of its oldest region. */
 static void age_tenants(struct collect_index *x)
 {
 	for (size_t i = 0; i < x->regions; i++) {
@@ -166,7 +166,8 @@ static void leave_out(struct maker *m, const struct collect_item *i, uint64_t *c
 }
 
 /*
- * Returns the family with the item's name and type; NULL: the name is reserved, or out of memory.
+ * Returns the family with the item's name and type; NULL means the name is reserved, or out of
+ * memory.
  */
 static struct collect_index_family *family_of(struct maker *m, struct collect_def *def,
 					      const struct collect_item *i)
@@ -353,7 +354,7 @@ static int by_claim(const void *a, const void *b)
 	return n != o ? (n < o ? -1 : 1) : by_name(p, q);
 }
 
-/* Returns an array that says for each family whether it is exposed; NULL: out of memory. */
+/* Returns an array that says for each family whether it is exposed, or NULL if out of memory. */
 static bool *choose_families(struct collect_index *x)
 {
 	struct collect_index_family **order = malloc((x->families + 1) * sizeof(*order));
@@ -580,7 +581,7 @@ static bool any_twins(const struct collect_index *x)
 	return any;
 }
 
-/* ---- sums of ended processes ---- */
+/* ---- sums of exited processes ---- */
 
 #define RETIRED_CELLS_MAX (4u << 20)
 

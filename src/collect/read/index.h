@@ -83,7 +83,7 @@ const char *collect_history_suffix(enum export_family_type type);
 /* Adds the counters of an expired region to the sums that outlive it. Control only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);
 void collect_retired_free(struct collect_collector *c);
-/* Returns true for types whose values stay in a sum after the process has ended. */
+/* Returns true for types whose values stay in a sum after the process has exited. */
 static inline bool collect_counts(enum export_family_type type)
 {
 	return type == EXPORT_FAMILY_COUNTER || type == EXPORT_FAMILY_BARE_COUNTER ||

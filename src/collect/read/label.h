@@ -17,11 +17,11 @@ struct collect_label_set {
 	uint32_t count;
 	uint32_t text_bytes;
 	bool utf8;		 /* a key needs UTF-8 and is quoted */
-	uint64_t hash;		 /* of text */
+	uint64_t hash;		 /* hash of text */
 	const char *text;	 /* NUL-terminated; "" if there are no labels */
 	const char *const *keys; /* unescaped, in the same order as in text */
 	const char *const *values;
-	size_t bytes; /* of the allocation */
+	size_t bytes; /* size of the allocation */
 };
 
 /*

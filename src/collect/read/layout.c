@@ -350,7 +350,8 @@ static bool find_twins(struct collect_layout *l)
 }
 
 /*
- * Lists the keys that metrics' labels must not use: the region's own keys and those of an identity.
+ * Lists the keys that metrics' labels must not use: the region's own keys and the keys of an
+ * identity.
  */
 static uint32_t taken_keys(const struct collect_region *r, const char **keys)
 {

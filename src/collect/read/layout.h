@@ -25,9 +25,9 @@ struct collect_family_name {
 	struct base_node node;
 	unsigned int refs; /* protected by the lock of struct collect_defs */
 	uint64_t build;	   /* the index build for which place is valid */
-	/* position of the first family of this name in that index; SIZE_MAX: left out */
+	/* position of the first family of this name in that index; SIZE_MAX means left out */
 	size_t place;
-	bool clash; /* the name is reserved, or samples of another family have it */
+	bool clash; /* the name is reserved, or samples of another family use it */
 	/*
 	 * family of counters: its samples end in _total, so another family may have the bare name
 	 */
@@ -37,8 +37,8 @@ struct collect_family_name {
 };
 
 /*
- * Flag in region_metric.flags beside those of the format: the text exposition shows only a few of
- * the buckets. A publisher that sets it gets less detail.
+ * Flag in region_metric.flags in addition to the flags of the format: the text exposition shows
+ * only a few of the buckets. A publisher that sets it gets less detail.
  */
 #define COLLECT_FLAG_BRIEF 0x8000u
 
@@ -69,12 +69,12 @@ struct collect_column {
 	uint32_t cell, id;
 	bool twin;	     /* exposed as the same series as an earlier column, so left out */
 	bool removed;	     /* placeholder of a removed metric: def has no name */
-	uint64_t created_ns; /* when the metric was created; 0: with the region */
+	uint64_t created_ns; /* when the metric was created; 0 means together with the region */
 };
 
 /*
- * Returns the time (CLOCK_REALTIME) since when a column counts, or 0 if unknown. *known: the column
- * has a creation time of its own.
+ * Returns the time (CLOCK_REALTIME) at which a column started counting, or 0 if unknown. *known is
+ * set to whether the column has a creation time of its own.
  */
 uint64_t collect_column_created(const struct collect_column *c, const struct region_info *info,
 				bool *known);
@@ -89,7 +89,7 @@ struct collect_layout {
 	bool scalar;	  /* each column has exactly one cell */
 	struct collect_column *column;
 	bool *f64; /* whether the column's values are doubles, for the history */
-	struct region_special *special; /* NULL: the cells are published as they are */
+	struct region_special *special; /* NULL means the cells are published as they are */
 	size_t specials;
 	size_t bytes;
 };

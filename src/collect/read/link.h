@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * link.h - one connection of a worker to a host. The worker owns the link; other threads read only
- * the fields marked so.
+ * link.h - one connection of a worker to a host. The worker owns the link; other threads may read
+ * only the marked fields.
  */
 #ifndef SL_COLLECT_READ_LINK_H
 #define SL_COLLECT_READ_LINK_H
@@ -38,7 +38,7 @@ struct collect_link {
 	bool dir_known, dir_busy, dir_moved;
 	uint64_t dir_retry_ns, dir_ok_ns, dir_lease_ns, dir_generation, dir_wanted;
 	uint64_t entries_generation, again_ns, orphans_ns;
-	uint64_t releases; /* the host's releases when foreign entries were last checked */
+	uint64_t releases; /* the host's release count when foreign entries were last checked */
 	uint32_t dir_used, entries_next, entries_end, entries_out, entries_unsettled;
 	uint64_t entries_at_ns, entries_start_ns;
 	bool entries_active;
@@ -57,7 +57,7 @@ struct collect_link {
 	struct collect_tenant **tenant;
 	uint32_t tenants, tenant_capacity, turn_stamp;
 	uint64_t divide_ns, turn_lines, turn_busy_ns, line_ns;
-	/* Tenants with schemas to read: in this poll so far, and in the poll before. */
+	/* Number of tenants with schemas to read: in this poll so far, and in the previous poll. */
 	uint32_t schema_tenants, schema_tenants_before, schema_stamp;
 
 	/* The round. */
@@ -99,7 +99,7 @@ void collect_link_free(struct collect_link *l);
  * do.
  */
 bool collect_link_poll(struct collect_link *l, uint64_t now_ns);
-/* Returns when the attached reader is next due on this link; UINT64_MAX: never. */
+/* Returns when the attached reader is next due on this link; UINT64_MAX means never. */
 uint64_t collect_link_due_beside(const struct collect_link *l);
 void collect_link_start_round(struct collect_link *l, uint64_t now_ns);
 

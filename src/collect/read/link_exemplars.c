@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * link_exemplars.c - READs exemplars outside the passes: the head once per second and, if it counts
+ * link_exemplars.c - READs exemplars outside of passes: the head once per second and, if it counts
  * new exemplars, all elements in use, in pieces. A publisher may count as many as it likes, so the
  * regions of a tenant share one rate, and a slow tenant pays for the READs from its part of the
  * rounds.

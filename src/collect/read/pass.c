@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pass.c - one reading of a region: the READs of its plan, their lines, the values */
+/* pass.c - one pass over a region: the READs of its plan, their lines, and the values */
 #include <stdlib.h>
 #include <string.h>
 

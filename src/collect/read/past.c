@@ -22,13 +22,13 @@ struct past_histogram {
 	/* before: index of the histogram's first bucket in past_region.before */
 	uint32_t column, before, buckets;
 	const struct collect_def *def;
-	uint64_t last; /* position + 1 of its newest record */
+	uint64_t last; /* position + 1 of the histogram's newest record */
 	double count;  /* count in that record */
 	bool known;
 };
 
 struct past_region {
-	struct base_node node; /* by instance */
+	struct base_node node; /* node in the table by instance */
 	uint64_t instance;
 	int64_t next_ns;
 	uint64_t layout, life; /* life: number of the event that reports the publisher's start */
@@ -262,7 +262,7 @@ static void on_row(void *arg, const struct collect_tap_row *row)
 	if (r && r->layout != row->layout) {
 		struct collect_life *l = &p->life[r->life % COLLECT_LIVES_MAX];
 
-		/* A program may create its info metric some time after its start. */
+		/* A program may create its info metric some time after startup. */
 		if (l->instance == row->instance && !*l->version)
 			copy_text(l->version, version_of(row));
 		if (!make_histograms(p, r, row, true))

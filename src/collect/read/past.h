@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * past.h - complements the history of values by the observations of histograms per bucket, about
- * once per second, and by the starts and ends of publishers. A tap fills it, and any thread reads
- * it. A worker that finds it locked tries again with its next row, and loses nothing.
+ * past.h - adds to the value history the observations of histograms per bucket, about once per
+ * second, and the starts and ends of publishers. A tap fills it, and any thread reads it. A worker
+ * that finds it locked tries again with its next row, and loses nothing.
  */
 #ifndef SL_COLLECT_READ_PAST_H
 #define SL_COLLECT_READ_PAST_H
@@ -13,9 +13,9 @@
 struct collect_past;
 
 /*
- * Taps c, which must not have been started; call collect_past_free() after c has been freed. bytes:
- * memory for the buckets. Returns NULL with errno ENOMEM, EINVAL (too few bytes), or an error of
- * collect_collector_tap().
+ * Taps c, which must not have been started yet; call collect_past_free() after c has been freed.
+ * bytes: memory for the buckets. Returns NULL with errno ENOMEM, EINVAL (too few bytes), or an
+ * error of collect_collector_tap().
  */
 struct collect_past *collect_past_new(struct collect_collector *c, size_t bytes);
 void collect_past_free(struct collect_past *p); /* p may be NULL */

@@ -21,7 +21,7 @@
 /* The lines of one stripe in a READ. */
 struct collect_piece {
 	uint32_t at;	 /* offset in bytes from the start of the READ */
-	uint32_t stripe; /* number of the stripe, or COLLECT_PIECE_HOT: the hot line */
+	uint32_t stripe; /* number of the stripe, or COLLECT_PIECE_HOT for the hot line */
 	uint32_t first;	 /* first line within the stripe */
 	uint32_t count;	 /* number of lines */
 };
@@ -36,7 +36,7 @@ struct collect_plan {
 	struct collect_plan_read *read;
 	struct collect_piece *piece;
 	uint32_t reads, pieces;
-	uint32_t lines, stripes; /* planned lines per stripe, and stripes */
+	uint32_t lines, stripes; /* planned number of lines per stripe, and of stripes */
 	uint64_t bytes;		 /* bytes READ per round */
 };
 

@@ -24,8 +24,8 @@ struct collect_op_kind {
 	bool (*take)(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 		     uint64_t now_ns);
 	/*
-	 * The READ failed, or its connection was lost: in the latter case op->epoch differs from
-	 * l->epoch.
+	 * The READ failed, or its connection was lost; if the connection was lost, op->epoch
+	 * differs from l->epoch.
 	 */
 	void (*failed)(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns);
 	/*
@@ -38,7 +38,7 @@ struct collect_op_kind {
 
 struct collect_op {
 	const struct collect_op_kind *kind;
-	struct collect_region *region; /* or NULL */
+	struct collect_region *region; /* the region, or NULL */
 	uint64_t posted_ns, epoch;
 	/*
 	 * meaning depends on the kind: an entry, a READ of the plan, or a byte offset in the schema

@@ -28,8 +28,8 @@ struct collect_realtime {
  */
 bool collect_realtime_permit(void);
 /*
- * Gives the calling thread real-time priority for its share of each window. Returns 0 or -errno;
- * -EPERM: this is not allowed.
+ * Gives the calling thread real-time priority for its share of each window. Returns 0 or -errno
+ * (-EPERM if this is not allowed).
  */
 int collect_realtime_begin(struct collect_realtime *r);
 /* Begins the next window if its time has come. */

@@ -22,7 +22,7 @@ static bool begin_walk(struct collect_self *s)
 }
 
 /*
- * Makes one series per receiver and counter of its export_push_stats. key NULL: there is one
+ * Makes one series per receiver and counter of its export_push_stats. If key is NULL, there is one
  * counter.
  */
 static bool by_receiver(struct collect_self *s, struct export_series *out, const char *key,

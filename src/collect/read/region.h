@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * region.h - a region in the collector, from its first directory entry until it is gone. It belongs
- * to one worker; control takes its schema and publishes its snapshot; other threads read only the
- * fields marked so.
+ * to one worker; control takes its schema and publishes its snapshot; other threads may read only
+ * the marked fields.
  */
 #ifndef SL_COLLECT_READ_REGION_H
 #define SL_COLLECT_READ_REGION_H
@@ -17,16 +17,17 @@ struct collect_host;
 struct collect_link;
 
 /*
- * Maximum number of a region's labels: those of the header, host, process, and those of the tenant.
+ * Maximum number of a region's labels: the header's labels, host, process, and the tenant's labels.
  */
 #define COLLECT_REGION_LABELS (SL_LABELS_MAX + 2 + COLLECT_TENANT_LABELS)
 
 enum collect_step {
-	STEP_UNBOUND,	/* no directory entry names the region (the agent restarted): wait */
-	STEP_MAP,	/* the region must be mapped */
-	STEP_HEADER,	/* the header has been requested */
-	STEP_BOUND,	/* the region is read in every round */
-	STEP_FINAL,	/* the publisher ended and its final values were read */
+	STEP_UNBOUND, /* no directory entry names the region (the agent restarted): wait */
+	STEP_MAP,     /* the region must be mapped */
+	STEP_HEADER,  /* the header has been requested */
+	STEP_BOUND,   /* the region is read in every round */
+	/* the publisher is dead or has closed the region, and its final values were read */
+	STEP_FINAL,
 	STEP_DROPPED,	/* the region is hostile or unreadable; try again at retry_ns */
 	STEP_SYNTHETIC, /* the values come from an attached part, not from READs */
 	STEP_GONE,
@@ -45,7 +46,8 @@ enum collect_event {
 
 /* The layout or fault that control derived from a schema. */
 struct collect_built {
-	struct collect_snapshot *snapshot; /* NULL: see fault, or out of memory */
+	/* NULL if there is a fault (see fault) or if out of memory */
+	struct collect_snapshot *snapshot;
 	enum region_fault fault;
 };
 
@@ -78,8 +80,9 @@ struct collect_region {
 	uint64_t fresh_ns;     /* CLOCK_MONOTONIC when the values were last known to be current */
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint64_t rounds, unsettled, refused, sharing;
-	struct collect_exemplars *exemplars; /* exemplars, set once; NULL: none yet */
-	bool held_layout;  /* the layout waits for the tenant's part; also written by control */
+	struct collect_exemplars *exemplars; /* exemplars, set once; NULL means none yet */
+	/* the layout waits for its tenant's share of CPU time; also written by control */
+	bool held_layout;
 	uint32_t entry;	   /* index of the region's directory entry */
 	uint64_t admitted; /* id of the region's current or last entry; ids only grow */
 
@@ -89,7 +92,7 @@ struct collect_region {
 	uint64_t attested;	    /* entry_id whose record in SL_SECTION_TENANTS was read */
 	uint64_t header_instance;   /* instance according to that record */
 	uint64_t named;		    /* entry_id whose record in SL_SECTION_NAMES was read */
-	struct region_names *names; /* NULL: the region has no names */
+	struct region_names *names; /* NULL means the region has no names */
 	struct fabric_remote remote;
 	bool mapped, urgent, gone;
 	uint32_t ops, plan_ops; /* READs in flight, and how many of these belong to the pass */
@@ -108,7 +111,7 @@ struct collect_region {
 	struct region_hot hot;
 	uint64_t hot_ok_ns;
 	uint64_t hot_ns; /* when the READ of hot was posted */
-	/* hot_ns of the last hot line whose generation was that of the current layout */
+	/* hot_ns of the last hot line with the generation of the current layout */
 	uint64_t layout_ns;
 	struct collect_snapshot *snapshot;
 	bool snapshot_new; /* no pass has been made for the snapshot yet */
@@ -127,9 +130,13 @@ struct collect_region {
 	void *beside; /* data of the attached collect_reader, or NULL */
 	/* Used by link_exemplars.c. */
 	uint64_t exemplars_at_ns, exemplars_set;
-	/* when this region may read its tenant's next piece; 0: not requested */
+	/*
+	 * earliest time at which this region may read a piece of exemplars, in turn with the
+	 * tenant's other regions; 0 means not requested
+	 */
 	uint64_t exemplars_turn_ns;
-	uint64_t exemplars_dropped;		/* exemplars dropped by the publisher; any thread */
+	/* exemplars dropped by the publisher; may be accessed by any thread */
+	uint64_t exemplars_dropped;
 	uint32_t exemplars_next, exemplars_end; /* range of elements to read; equal: none */
 	bool exemplars_busy;
 	uint64_t since_ns, retry_ns, backoff_ns;
@@ -145,7 +152,7 @@ struct collect_region {
 	uint8_t *schema_bytes; /* created_bytes of the section created, then the schema */
 	uint32_t schema_length, created_bytes;
 	uint64_t schema_generation;
-	struct collect_built reply, *built; /* built: NULL or &reply */
+	struct collect_built reply, *built; /* built is NULL or &reply */
 
 	/* Links of control's queues: events, and the schemas of the region's tenant. */
 	unsigned int events;
@@ -163,7 +170,10 @@ struct collect_region *collect_region_new(struct collect_link *l, uint64_t insta
 void collect_region_put(struct collect_region *r);
 /* Queues the region for control. Worker only. */
 void collect_region_queue(struct collect_region *r, enum collect_event event);
-/* Notes that the region's layout waits for its tenant's part. For the owner of the schema. */
+/*
+ * Notes that the region's layout has to wait until its tenant may spend more time on layouts.
+ * Called by the owner of the schema.
+ */
 void collect_region_hold(struct collect_region *r);
 /*
  * Takes identity and labels from a copy of the header, or verifies them if they are already known.

@@ -10,15 +10,16 @@
 #include "collect/read/attach.h"
 #include "collect/read/collector_internal.h"
 
-#define BUCKETS_SHOWN 24u /* buckets of READ latency: one per octave, 1 us to 8 s */
+/* number of READ latency buckets exposed: one per octave, from 1 us to 8 s */
+#define BUCKETS_SHOWN 24u
 
 /* A walk over the collector's own series. Statistics are as of the start of the walk. */
 struct collect_self {
 	struct collect_collector *c;
 	const struct collect_index *x;
 	/* Set for the part that owns the current family. */
-	void *arg; /* the part's argument of collect_collector_attach() */
-	void *own; /* the part's collect_part.walk_bytes of memory */
+	void *arg; /* the argument that the part passed to collect_collector_attach() */
+	void *own; /* the part's memory, of collect_part.walk_bytes bytes */
 	size_t at;
 	uint64_t now_ns;
 	struct collect_label_set *labels; /* labels of the last series */
@@ -44,7 +45,7 @@ struct collect_self_family {
 struct collect_self_group {
 	const struct collect_self_family *family;
 	size_t families;
-	bool (*exposed)(const struct collect_self *s); /* NULL: always exposed */
+	bool (*exposed)(const struct collect_self *s); /* NULL means always exposed */
 };
 
 /* Defines the group of NAME_families[]. */
@@ -96,7 +97,7 @@ struct collect_self_counter {
 
 /*
  * Defines a family with one series for each var; find returns the next var and sets the labels;
- * NULL: no more.
+ * returns NULL when there are no more.
  */
 #define SERIES(name, var, find, value)                                      \
 	static bool name(struct collect_self *s, struct export_series *out) \

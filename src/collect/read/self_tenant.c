@@ -58,7 +58,8 @@ OF_TENANT(trusted, collect_self_u64(out, t->who.trusted))
 
 static const struct collect_self_family tenant_families[] = {
 	{"sidelight_tenant_conflicts", GAUGE, "",
-	 "Series of a tenant left out because they contradict those of another.", conflicts},
+	 "Series of a tenant left out because they contradict the series of another tenant.",
+	 conflicts},
 	{"sidelight_tenant_held_layouts", COUNTER, "",
 	 "Layouts that waited because the tenant had used up its part of the time for layouts.",
 	 held},

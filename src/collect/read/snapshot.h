@@ -18,16 +18,16 @@ struct collect_worker;
 struct collect_snapshot {
 	unsigned int refs;
 	struct collect_layout *layout;
-	uint64_t seq;	  /* odd while the worker writes; 0: never written */
+	uint64_t seq;	  /* odd while the worker writes; 0 means never written */
 	uint32_t rows;	  /* rows in the open chunk */
 	uint64_t chunk;	  /* last packed chunk, as returned by collect_ring_append() */
 	uint32_t target;  /* number of rows at which the open chunk is packed; worker only */
-	int64_t *row_ns;  /* times of the rows; NULL: no history */
+	int64_t *row_ns;  /* times of the rows; NULL means no history */
 	uint64_t *row;	  /* values of the rows, [COLLECT_COLUMN_ROWS][columns] */
 	size_t row_bytes; /* bytes of row_ns and row */
 	/*
-	 * By column: older points of its history belong to another metric. CLOCK_REALTIME; NULL:
-	 * the region's metrics never change. Set before the snapshot is published.
+	 * Per column, CLOCK_REALTIME: history points older than this belong to another metric. NULL
+	 * if the region's metrics never change. Set before the snapshot is published.
 	 */
 	int64_t *since_ns;
 	struct collect_worker *worker; /* worker whose memory limit is charged for row_bytes */

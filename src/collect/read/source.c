@@ -26,7 +26,7 @@ struct source_walk {
 	size_t at, end; /* current and last item of the family */
 	bool sums;
 	uint8_t *seen;	   /* for each region, whether it is exposed */
-	uint32_t *columns; /* number of columns exposed per region; NULL: all */
+	uint32_t *columns; /* number of columns exposed per region; NULL means all */
 	/* Label text of the last series: the region's labels, then the metric's. */
 	const struct collect_label_set *prefix; /* label set at the start of text, or NULL */
 	char *text;
@@ -103,8 +103,8 @@ static int by_size(const void *a, const void *b)
 
 /*
  * Returns the maximum number of series per tenant that keeps the total within the limit: a tenant
- * that needs less than an equal share leaves the rest to others. SIZE_MAX: no tenant has too many.
- * 0 with errno: out of memory.
+ * that needs less than an equal share leaves the rest to others. SIZE_MAX means no tenant has too
+ * many. Returns 0 with errno set if out of memory.
  */
 static size_t fair_share(const struct source_walk *w, size_t limit)
 {
@@ -200,7 +200,7 @@ static bool is_shown(const struct source_walk *w, const struct collect_item *i)
 		return false;
 	if (w->seen[i->source] == SHOWN)
 		return true;
-	/* In a sum, some values of ended processes must not count (SL_FLAG_LIVE). */
+	/* In a sum, some values of exited processes must not count (SL_FLAG_LIVE). */
 	return w->seen[i->source] == SHOWN_DEAD &&
 	       !(w->sums && collect_index_def(w->x, i)->metric.flags & SL_FLAG_LIVE);
 }
@@ -427,7 +427,7 @@ static void f64_of_u64(uint64_t *cell)
 	memcpy(cell, &v, sizeof(v));
 }
 
-/* Quantiles of several processes cannot be combined, and ended processes have none. */
+/* Quantiles of several processes cannot be combined, and exited processes have none. */
 static void combine_quantiles(const struct source_walk *w, const struct region_metric *m, bool only)
 {
 	double unknown = NAN;

@@ -19,12 +19,14 @@ struct collect_region;
 
 /* The share of a tenant in the rounds of one link. Used only by the worker, except where marked. */
 struct collect_turn {
-	uint64_t lines;	       /* lines of a pass over all regions of the tenant; any thread */
-	uint64_t part;	       /* lines per round while the tenant is slow */
-	int64_t credit;	       /* lines left in this round */
-	uint32_t every;	       /* the tenant is read once in this many rounds (>= 1); any thread */
+	/* lines in one pass over all of the tenant's regions; may be accessed by any thread */
+	uint64_t lines;
+	uint64_t part;	/* lines per round while the tenant is slow */
+	int64_t credit; /* lines left in this round */
+	/* the tenant is read once in this many rounds (>= 1); may be accessed by any thread */
+	uint32_t every;
 	uint32_t stamp;	       /* turn_stamp of the last summation of `lines` */
-	uint64_t rows;	       /* bytes of history not packed yet; any thread */
+	uint64_t rows;	       /* bytes of history not packed yet; may be accessed by any thread */
 	uint64_t exemplars_ns; /* when the tenant's next piece of exemplars may be read */
 	uint64_t schema_ns;    /* when the tenant's next piece of a schema may be read */
 	uint32_t schema_stamp; /* schema_stamp of the link when the tenant last read a schema */
@@ -34,7 +36,7 @@ struct collect_tenant {
 	struct base_node node; /* node of the host's table */
 	struct collect_host *host;
 	unsigned int refs; /* protected by the host's lock */
-	/* time since which the tenant has had no region; it is remembered with its debts */
+	/* when the tenant's last region went away; the tenant is remembered with its debts */
 	uint64_t idle_ns;
 	struct region_tenant who; /* id, pid and instance are those of the tenant's first region */
 	bool known;
@@ -42,8 +44,8 @@ struct collect_tenant {
 	char uid[12], container[13], pod[37];
 	/* Written by control, read by any thread. */
 	uint64_t series, refused_series, conflicts, layout_ns;
-	uint64_t
-		held_layouts; /* layouts that waited for the tenant's part; written by any thread */
+	/* layouts that waited because the tenant had used up its CPU time; written by any thread */
+	uint64_t held_layouts;
 	/* Used only by control. */
 	uint64_t first;	   /* smallest id of the tenant's entries, used as its age */
 	uint64_t left_out; /* conflicts in the index being made */
@@ -57,8 +59,8 @@ struct collect_tenant {
 };
 
 /*
- * Returns a reference to the tenant of a record; who NULL: the unknown tenant. Returns NULL if out
- * of memory. Thread-safe.
+ * Returns a reference to the tenant of a record, or to the unknown tenant if who is NULL. Returns
+ * NULL if out of memory. Thread-safe.
  */
 struct collect_tenant *collect_tenant_get(struct collect_host *h, const struct region_tenant *who);
 void collect_tenants_free(struct collect_host *h);
@@ -77,7 +79,7 @@ int collect_tenant_order(const struct collect_tenant *a, const struct collect_te
 uint32_t collect_tenant_labels(const struct collect_tenant *t,
 			       struct region_text_label out[COLLECT_TENANT_LABELS]);
 
-/* Returns how much more of a resource the tenant may take; held: how much it holds already. */
+/* Returns how much more of a resource the tenant may take; held is how much it already holds. */
 uint64_t collect_tenant_room(const struct collect_tenant *t, uint64_t capacity, uint64_t used,
 			     uint64_t held);
 /* Returns the number of rounds per reading, for the slowest of the tenant's links. */

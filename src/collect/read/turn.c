@@ -14,7 +14,7 @@
 #define PERIOD_NS   10000000u  /* period to assume if none is set */
 #define MEASURABLE  10000u     /* minimum number of lines to measure their cost */
 #define LINE_NS_MAX 1000u
-/* the part of a worker's time for a tenant's schemas, and the time that it saves up */
+/* a tenant may spend 1 / SCHEMA_PART of a worker's time on schemas, and save up SCHEMA_SAVED_NS */
 #define SCHEMA_PART	8u
 #define SCHEMA_SAVED_NS 1000000u
 

@@ -15,7 +15,9 @@ struct collect_link;
 struct collect_region;
 struct collect_turn;
 
-/* A tenant's demand (lines) and allotment (part) in lines per round; part 0: unlimited. */
+/*
+ * A tenant's demand (lines) and allotment (part) in lines per round; a part of 0 means unlimited.
+ */
 struct collect_claim {
 	uint64_t lines, part;
 	bool exempt;

@@ -81,7 +81,7 @@ static void prepare_thread(struct collect_worker *w)
 	}
 }
 
-/* Not without a period, because the worker would then never pause. */
+/* Not taken without a period, because the worker would then never pause. */
 static void take_priority(struct collect_worker *w)
 {
 	int err = w->c->opts.realtime && w->c->opts.period_ns ? collect_realtime_begin(&w->realtime)

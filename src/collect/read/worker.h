@@ -34,8 +34,8 @@ struct collect_worker {
 	uint64_t rounds, missed, reads, bytes, lines, unsettled, samples, busy_ns, start_ns;
 	uint64_t turns; /* number of turns of the worker's loop */
 	/*
-	 * CLOCK_REALTIME of the rows being published; 0: the clock is being read; INT64_MAX: no
-	 * rows are being published. See collect_collector_shown().
+	 * CLOCK_REALTIME of the rows being published; 0 means the clock is being read; INT64_MAX
+	 * means no rows are being published. See collect_collector_shown().
 	 */
 	int64_t showing_ns;
 	uint64_t wrong_instance, map_errors, rows_lost;

@@ -72,7 +72,8 @@ static const struct collect_self_family discovered_families[] = {
 	 "Hosts named by the sources, read by this collector, and beyond --max-hosts.", make_hosts},
 	{"sidelight_discover_list_hash", GAUGE, "",
 	 "Hash of the hosts named by the sources, equal for equal lists.", make_list},
-	{"sidelight_discover_moves", COUNTER, "", "Hosts taken, and let go.", make_moves},
+	{"sidelight_discover_moves", COUNTER, "",
+	 "Hosts that the collector started and stopped reading.", make_moves},
 	{"sidelight_discover_replicas", GAUGE, "", "Collectors that should read each host.",
 	 make_replicas},
 };

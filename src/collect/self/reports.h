@@ -16,14 +16,14 @@ struct dta_store_server;
 struct export_kafka;
 
 /*
- * offsets: path of the file; NULL: start at the oldest item. Returns NULL with a one-line message
- * in error.
+ * offsets: path of the file; NULL means start at the oldest item. Returns NULL with a one-line
+ * message in error.
  */
 struct collect_reports *collect_reports_new(struct dta_store_server *stores,
 					    struct export_kafka *kafka, const char *offsets,
 					    char *error, size_t error_bytes);
-int collect_reports_start(struct collect_reports *r); /* 0 or -errno */
-/* Returns the number of blocks overwritten before they were read; r NULL: 0. Thread-safe. */
+int collect_reports_start(struct collect_reports *r); /* returns 0 or -errno */
+/* Returns the number of blocks overwritten before they were read; 0 if r is NULL. Thread-safe. */
 uint64_t collect_reports_overrun(const struct collect_reports *r);
 /* Must be called before the stores and Kafka are freed. r may be NULL. */
 void collect_reports_free(struct collect_reports *r);

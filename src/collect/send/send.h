@@ -19,7 +19,7 @@ struct collect_send_opts {
 	struct export_remote_opts remote; /* further options of remote write; its url is ignored */
 	struct collect_sender_form form;
 	uint64_t period_ns;	  /* period of the collector's rounds */
-	uint64_t sample_every_ns; /* sampling interval; 0: send all samples */
+	uint64_t sample_every_ns; /* sampling interval; 0 means send all samples */
 	uint64_t sample_around_ns;
 };
 
@@ -31,10 +31,11 @@ struct collect_send *collect_send_new(const struct collect_send_opts *opts, char
 /* Adds the series, and the receiver to the list. Returns 0 or -errno. */
 int collect_send_attach(struct collect_send *s, struct collect_collector *c,
 			struct collect_receivers *to);
-int collect_send_start(struct collect_send *s); /* 0 or -errno */
+int collect_send_start(struct collect_send *s); /* returns 0 or -errno */
 /*
- * For collect_live_listen(): samples around this anomaly are sent. send: struct collect_send. Any
- * thread, any time until collect_send_free(). Returns false if out of memory.
+ * Callback for collect_live_listen(): sends the samples around this anomaly. send is a struct
+ * collect_send. May be called by any thread, at any time until collect_send_free(). Returns false
+ * if out of memory.
  */
 bool collect_send_anomaly(void *send, const struct act_anomaly *a);
 void collect_send_stop(struct collect_send *s);

@@ -25,7 +25,7 @@ struct sender_pod {
 	uint64_t layout;
 	int64_t known_ns; /* the columns are as of this time */
 	uint32_t columns;
-	/* remote series of each of [columns]; NULL: not sent */
+	/* remote series of each of [columns]; NULL means not sent */
 	struct export_remote_series **series;
 	struct collect_sender_hists *hists;
 	struct export_remote_series **all; /* series of columns and histograms, sorted by labels */
@@ -48,7 +48,8 @@ struct collect_sender {
 	struct base_table pods;
 	size_t next; /* next bucket to visit */
 	uint64_t look_ns, looks;
-	int64_t offset_ns; /* offset of the clock to the monotonic one at the last search */
+	/* offset of the real-time clock from the monotonic clock at the last search */
+	int64_t offset_ns;
 	struct collect_point *point;
 	struct export_remote_point *out;
 	struct collect_sender_stats s;
@@ -84,7 +85,9 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 
 /* ---- series ---- */
 
-/* Returns all series of a pod, sorted; *n: their number. NULL: out of memory. */
+/*
+ * Returns all series of a pod, sorted, and sets *n to their number. Returns NULL if out of memory.
+ */
 static struct export_remote_series **settle_series(struct export_remote_series **series,
 						   uint32_t columns,
 						   const struct collect_sender_hists *hists,
@@ -175,7 +178,10 @@ static bool is_counter(const struct collect_def *d)
 	return d->metric.kind == SL_KIND_COUNTER || d->metric.kind == SL_KIND_COUNTER_F64;
 }
 
-/* Sends histograms spread over every_ns by pod; at once during an anomaly. */
+/*
+ * Sends histograms at a time within every_ns that depends on the pod, to spread the load. During an
+ * anomaly, sends them at once.
+ */
 static void send_hists(struct collect_sender *s, struct sender_pod *p,
 		       const struct collect_region *r, const struct collect_snapshot *b,
 		       int64_t now)

@@ -37,7 +37,7 @@ struct collect_sender_stats {
 	uint64_t windows;    /* spans, or parts of spans, sent at full resolution */
 	uint64_t late_ns;    /* total time missing in spans that were selected too late */
 	uint64_t skipped_ns; /* total time given up because the receiver was too far behind */
-	/* time until samples are sent again after the clock was set back; 0: not withheld */
+	/* time until samples are sent again after the clock was set back; 0 means not withheld */
 	uint64_t withheld_ns;
 	uint64_t back_ns; /* total time whose samples were withheld after the clock was set back */
 	uint64_t truncated;    /* spans with more points than fit; the oldest points were dropped */
@@ -57,7 +57,7 @@ void collect_sender_anomaly(struct collect_sender *s, const struct act_anomaly *
 /* Works for at most slice_ns. Returns true if there is more to do now. */
 bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns);
 void collect_sender_stats(const struct collect_sender *s,
-			  struct collect_sender_stats *out); /* any thread */
+			  struct collect_sender_stats *out); /* may be called by any thread */
 void collect_sender_free(struct collect_sender *s);
 
 #endif

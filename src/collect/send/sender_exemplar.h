@@ -11,7 +11,7 @@
 
 /*
  * Sends the new exemplars of a column. With a single series, of a counter or a native histogram,
- * all exemplars belong to it; otherwise series[i] is that of bucket i.
+ * all exemplars belong to it; otherwise series[i] belongs to bucket i.
  */
 void collect_sender_exemplars(struct export_remote_write *w, const struct collect_region *r,
 			      const struct collect_column *column,

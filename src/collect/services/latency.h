@@ -32,7 +32,7 @@ void collect_latency_grown(struct collect_latency_tick *to, const struct collect
 			   const struct collect_latency *b);
 void collect_latency_sum(struct collect_latency *to, const struct collect_latency_tick *from);
 double collect_latency_count(const struct collect_latency *l);
-/* in seconds; NaN if empty */
+/* returns seconds; NaN if empty */
 double collect_latency_quantile(const struct collect_latency *l, double q);
 
 #endif

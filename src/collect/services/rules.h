@@ -31,7 +31,7 @@ struct collect_rule {
 
 struct collect_rule collect_rule_of(const struct region_metric *m);
 
-/* The memoised rule of a metric; all zero: empty. */
+/* The memoised rule of a metric; all zeros if empty. */
 #define COLLECT_RULE_MEMO 128u
 struct collect_rule_memo {
 	char name[COLLECT_RULE_MEMO], unit[24];

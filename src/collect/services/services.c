@@ -307,7 +307,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 		collect_latency_add(&t->latency, m, value + SL_HIST_BUCKETS, rule.unit);
 }
 
-/* Returns the growth of a sum since the last look; NaN: the metric has changed. */
+/* Returns the growth of a sum since the last look; NaN if the metric has changed. */
 static double get_growth(struct services_sums *t, enum collect_rule_role role)
 {
 	struct collect_services_region *r = t->r;

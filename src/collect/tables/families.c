@@ -27,7 +27,7 @@ static bool tcp_lost(struct collect_self *s, struct export_series *out)
 {
 	static const struct {
 		const char *cause;
-		size_t offset[3]; /* 0: none */
+		size_t offset[3]; /* 0 means none */
 	} causes[] = {
 		{"end", {OF_FLOWS(lost)}},
 		{"final_values", {OF_FLOWS(from_journal)}},

@@ -32,7 +32,7 @@ struct collect_self_net {
 	bool failed;
 };
 
-bool collect_self_net_begin(struct collect_self *s); /* false: out of memory */
+bool collect_self_net_begin(struct collect_self *s); /* returns false if out of memory */
 void collect_self_net_end(struct collect_self *s);
 
 #endif

@@ -64,7 +64,7 @@ struct collect_host_tables {
 struct collect_tables {
 	struct collect_collector *c;
 	struct collect_tables_opts o;
-	struct collect_host_tables *host; /* by number of the host */
+	struct collect_host_tables *host; /* indexed by host number */
 	struct collect_pair_latency *pair_latency;
 	uint64_t groups, flow_slots; /* groups and flow slots in use by all workers */
 };

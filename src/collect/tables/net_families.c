@@ -65,7 +65,10 @@ void collect_self_net_end(struct collect_self *s)
 	free(net_of(s)->host);
 }
 
-/* Sets the labels of a pair plus the given one, sorted by key; key NULL: no extra label. */
+/*
+ * Sets the labels of a pair plus the given one, sorted by key; if key is NULL, there is no extra
+ * label.
+ */
 static bool of_pair(struct collect_self *s, struct export_series *out,
 		    const struct collect_net_pair *p, const char *key, const char *value)
 {
@@ -93,7 +96,7 @@ static bool of_way(struct collect_self *s, struct export_series *out,
 		5);
 }
 
-/* Returns port number s->at / each, counted over all pairs. NULL: there are no more. */
+/* Returns port number s->at / each, counted over all pairs, or NULL if there are no more. */
 static const struct collect_net_port *port_at(const struct collect_self *s, size_t each,
 					      const struct collect_net_pair **p)
 {
@@ -130,7 +133,7 @@ static bool fill_histogram(struct collect_self *s, struct export_series *out,
 	return true;
 }
 
-/* Returns histogram number s->at: one per port and direction. NULL: there are no more. */
+/* Returns histogram number s->at, one per port and direction, or NULL if there are no more. */
 static const struct tcp_net_hist *way_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_net_pair *p;

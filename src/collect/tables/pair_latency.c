@@ -29,7 +29,7 @@
 #define STALE_NS	 5000000000u  /* a pair is stale if one host had no pass for this long */
 #define MOVE_NS		 10000000000u /* an address unused for this long may change its owner */
 #define WAITING_MAX	 (1u << 18)   /* maximum records queued for this thread */
-#define PAIR_FLOWS	 16384u	      /* maximum concurrent directions of connections per pair */
+#define PAIR_FLOWS	 16384u	      /* maximum concurrent connection directions per pair */
 #define PAIR_RECORDS	 (1u << 18)
 #define ADDRESSES_A_HOST 256u
 #define UNDECIDED_MAX	 4096u	     /* maximum records per host whose peer is not known yet */
@@ -37,7 +37,7 @@
 
 struct address {
 	uint8_t a[16];
-	uint32_t owner, rival; /* number of the host + 1; 0: none */
+	uint32_t owner, rival; /* number of the host + 1; 0 means none */
 	uint64_t owner_ns, rival_ns;
 };
 
@@ -59,7 +59,7 @@ struct undecided {
 	uint64_t since_ns;
 };
 
-struct port { /* earlier counts of one row */
+struct port { /* earlier counts of one port's row */
 	struct tcp_net_row old, middle;
 };
 
@@ -298,7 +298,7 @@ static void route_undecided(struct collect_pair_latency *n, uint64_t now_ns)
 
 /* ---- batches ---- */
 
-/* Forgets the host's pairs after a reboot, because its clock started anew. */
+/* Forgets the host's pairs after a reboot, because its clock has restarted. */
 static void forget_host(struct collect_pair_latency *n, size_t host)
 {
 	for (size_t i = n->pairs; i--;)

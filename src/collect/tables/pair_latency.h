@@ -20,7 +20,7 @@
 enum collect_net_way { COLLECT_NET_THERE, COLLECT_NET_BACK, COLLECT_NET_BOTH, COLLECT_NET_WAYS };
 
 struct collect_net_port_view {
-	uint16_t port; /* port of the service; 0: all others */
+	uint16_t port; /* port of the service; 0 means all others */
 	/*
 	 * By enum collect_net_way. all: since the pair was first seen; late: over the last 10 to 20
 	 * s.
@@ -28,12 +28,12 @@ struct collect_net_port_view {
 	const struct tcp_net_hist *all[COLLECT_NET_WAYS];
 	struct tcp_net_hist late[COLLECT_NET_WAYS];
 	int64_t late_ns; /* exact duration of the `late` window */
-	double bound[2]; /* error bound in ns, mean over late; NaN: none */
+	double bound[2]; /* mean error bound over the `late` window, in ns; NaN if unknown */
 	uint64_t reordered[2];
 };
 
 struct collect_net_pair_view {
-	const char *target[2], *hostname[2]; /* of hosts A and B */
+	const char *target[2], *hostname[2]; /* names of hosts A and B */
 	bool stale;			     /* one of the rings was not read recently */
 	struct tcp_net_totals totals;
 	size_t ports;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * segment_ring.c - a host's ring of TCP segments: reads the records written since the last pass. A
- * pass ends at a record that is being written; an overwritten record shows as a missing number.
+ * segment_ring.c - a host's TCP segment ring: reads the records written since the last pass. A pass
+ * ends at a record that is being written; an overwritten record shows as a missing number.
  */
 #include "collect/tables/segment_ring.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * segment_ring.h - batches of records that segment_ring.c reads from a host's ring of TCP segments
- * and hands to pair_latency.c, which matches the records of two hosts
+ * segment_ring.h - batches of records that segment_ring.c reads from a host's TCP segment ring and
+ * hands to pair_latency.c, which matches the records of two hosts
  */
 #ifndef SL_COLLECT_TABLES_SEGMENT_RING_H
 #define SL_COLLECT_TABLES_SEGMENT_RING_H
@@ -28,7 +28,7 @@ struct collect_segment_batch {
 
 /* Returns NULL if out of memory. */
 struct collect_pair_latency *collect_pair_latency_new(struct collect_collector *c);
-/* Must be called after the workers have ended. n may be NULL. */
+/* Must be called after the workers have exited. n may be NULL. */
 void collect_pair_latency_free(struct collect_pair_latency *n);
 /* Takes ownership of the batch. Called by any worker. */
 void collect_pair_latency_push(struct collect_pair_latency *n, struct collect_segment_batch *b);

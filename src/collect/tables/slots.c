@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * slots.c - a host's tables of layers and of tasks: reads the slots in use and the host's loss
+ * slots.c - a host's layer tables and task tables: reads the slots in use and the host's loss
  * counters
  *
  * The lines of a slot grow and are taken individually; the next pass makes up for a line that did
@@ -207,7 +207,7 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 		s->since_ns = now_ns;
 		s->pass = t->passes;
 		s->counts = t->passes || t->reader.follows;
-		/* all lines belong to this owner only from the next pass on */
+		/* only from the next pass do all lines belong to this owner */
 		return REGION_FAULT_NONE;
 	}
 	if (s->final || s->pass == t->passes)

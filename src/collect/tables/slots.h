@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slots.h - tables of layers and of tasks; the collector reads only their slots of groups and of
+ * slots.h - layer tables and task tables; the collector reads only their slots of groups and of
  * cgroups. All state belongs to the link's worker.
  */
 #ifndef SL_COLLECT_TABLES_SLOTS_H
@@ -15,12 +15,12 @@
 struct collect_slot_seen {
 	uint64_t generation;
 	uint64_t since_ns; /* when the owner was first seen */
-	uint64_t *word;	   /* the lines as of the last count; NULL: not counted yet */
+	uint64_t *word;	   /* the lines as of the last count; NULL means not counted yet */
 	struct collect_workload *workload;
 	uint32_t group;
 	uint32_t pass; /* pass in which the owner was first seen */
 	bool known;
-	bool counts;  /* values are counted from word[] on */
+	bool counts;  /* values are counted relative to word[] */
 	bool unknown; /* the owner's name is not known */
 	bool final;   /* the final values are counted */
 };

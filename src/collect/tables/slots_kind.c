@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * slots_kind.c - differences between tables of layers and of tasks: the place of their slots, the
+ * slots_kind.c - differences between layer tables and task tables: the place of their slots, the
  * owner of a slot, and how its lines add to a workload
  */
 #include "collect/tables/slots.h"

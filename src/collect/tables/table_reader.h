@@ -25,7 +25,7 @@ struct collect_table_type {
 	size_t size; /* bytes of the table structure, which begins with the reader */
 	/*
 	 * Fills in a zeroed table for a region with a valid header. On failure, frees everything it
-	 * allocated; REGION_FAULT_MEMORY: try again later.
+	 * allocated; REGION_FAULT_MEMORY means try again later.
 	 */
 	enum region_fault (*fill)(struct collect_table_reader *t, struct collect_tables *all,
 				  const struct sl_region_header *copy, uint64_t length);
@@ -52,7 +52,8 @@ struct collect_table_type {
 	 * next one.
 	 */
 	bool (*done)(struct collect_link *l, struct collect_region *r, uint64_t now_ns);
-	uint64_t period_max_ns; /* maximum period; 0: collect_tables_opts.period_ns is the period */
+	/* maximum period; 0 means collect_tables_opts.period_ns is the period */
+	uint64_t period_max_ns;
 	/* maximum READs in flight, since most of the landing memory is for the rounds */
 	uint32_t reads_max;
 };
@@ -99,7 +100,7 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 /* Called when the region is removed. */
 void collect_tables_gone(struct collect_link *l, struct collect_region *r);
 void collect_tables_poll(struct collect_link *l, uint64_t now_ns);
-/* Returns when collect_tables_poll() is next due; UINT64_MAX: never. */
+/* Returns when collect_tables_poll() is next due; UINT64_MAX means never. */
 uint64_t collect_tables_due(const struct collect_link *l);
 void collect_table_reader_free(struct collect_region *r);
 
@@ -113,7 +114,8 @@ bool collect_table_bound(const struct collect_link *l, enum collect_table table)
  */
 bool collect_table_usable(const struct collect_region *r);
 /*
- * Requests part of the body; kind is one of the table type's. Returns NULL if there is no room now.
+ * Requests part of the body; kind is one of the table type's kinds of READ. Returns NULL if there
+ * is no room now.
  */
 struct collect_op *collect_table_request(struct collect_link *l, struct collect_region *r,
 					 const struct collect_op_kind *kind, uint64_t offset,
@@ -125,7 +127,10 @@ struct collect_op *collect_table_request(struct collect_link *l, struct collect_
 bool collect_table_request_run(struct collect_link *l, struct collect_region *r,
 			       const struct collect_op_kind *kind, uint64_t offset, uint32_t stride,
 			       uint32_t *next, uint32_t end);
-/* Defines a kind of READ of a body; take_fn is the table type's. */
+/*
+ * Defines a kind of READ for a table's body; take_fn is the table type's function that takes the
+ * bytes read.
+ */
 #define COLLECT_TABLE_READ(take_fn)                                     \
 	{                                                               \
 		.take = (take_fn), .failed = collect_table_read_failed, \

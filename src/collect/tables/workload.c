@@ -164,7 +164,7 @@ static bool find_group(const struct collect_workload *w, const struct collect_wo
 }
 
 /*
- * Returns true if the role and port are already counted against --tcp-groups. *room: whether
+ * Returns true if the role and port are already counted against --tcp-groups. Sets *room to whether
  * another port may be added.
  */
 static bool has_place(const struct collect_workload *w, const struct collect_workload_group *like,

@@ -11,8 +11,8 @@
 #include "region/flows.h"
 
 /*
- * The owner of a flow as SL_CGROUP_... texts, with a unit in place of the path. NULL or "": not
- * known.
+ * The owner of a flow as SL_CGROUP_... texts, with a unit in place of the path. NULL or "" means
+ * unknown.
  */
 struct collect_flow_owner {
 	const char *name[SL_CGROUP_TEXTS];
@@ -33,8 +33,8 @@ struct collect_workload {
 };
 
 /*
- * Returns the owner's workload, or "(other)" beyond --tcp-groups. NULL: out of memory. *group: the
- * workload's group of this part, role and port, or of the other ports.
+ * Returns the owner's workload, or "(other)" beyond --tcp-groups, or NULL if out of memory. Sets
+ * *group to the workload's group of this part, role and port, or to its group of other ports.
  */
 struct collect_workload *collect_workload_of(struct collect_link *l,
 					     const struct collect_flow_owner *who,
@@ -48,7 +48,7 @@ static inline uint64_t *collect_workload_cells(const struct collect_workload *w,
 {
 	return w->cell + w->group[group].at;
 }
-/* Returns the growth of a counter; 0 if it decreased. */
+/* Returns the growth of a counter, or 0 if it decreased. */
 static inline uint64_t collect_grown(uint64_t before, uint64_t now)
 {
 	return now > before ? now - before : 0;
@@ -74,7 +74,7 @@ void collect_workload_add_bytes(struct collect_workload *w, uint32_t group, uint
 				uint64_t received);
 void collect_workload_opened(struct collect_workload *w, uint32_t group,
 			     const struct region_flow *f, bool counts);
-/* f: final values of the flow; NULL: they were not seen. */
+/* f holds the final values of the flow, or is NULL if they were not seen. */
 void collect_workload_closed(struct collect_workload *w, uint32_t group,
 			     const struct region_flow *f, bool counts);
 /* Called when an open flow moves to another workload, or is no longer seen. */

@@ -22,8 +22,8 @@
 typedef double worst_fn(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
 
 /*
- * Returns the largest score or suspicion of a pod within the last ns, in units of the threshold; 0:
- * no verdict.
+ * Returns the largest score or suspicion of a pod within the last ns, in units of the threshold; 0
+ * if there is no verdict.
  */
 static double worst_within(const struct collect_tracer *t, worst_fn *fn, uint64_t instance,
 			   uint64_t ns)
@@ -35,7 +35,7 @@ static double worst_within(const struct collect_tracer *t, worst_fn *fn, uint64_
 	return fn(a.verdicts, instance, (int64_t)(base_realtime_ns() - ns));
 }
 
-/* The verdict is read only once per period and pod, so that its writer seldom waits. */
+/* The verdict is read only once per period and pod, so that its writer rarely waits. */
 static double score_of(const struct collect_tracer *t, struct collect_trace_pod *p)
 {
 	if (!p)

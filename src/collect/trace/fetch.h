@@ -19,13 +19,13 @@ struct collect_trace_request {
 	struct collect_trace_request *next;
 	struct collect_tracer *t;
 	struct collect_trace_pod *pod;
-	/* trace that the spans belong to; NULL: find the trace of an error */
+	/* trace that the spans belong to; NULL means find the trace of an error */
 	struct collect_trace_kept *kept;
 	collect_trace_take_fn *take; /* handles the answer; may set `again` to repeat the request */
 	bool again;		     /* repeat the request in the next period */
 	uint32_t ring, count, tries;
 	uint64_t number, end;
-	uint64_t done[4]; /* bitmap of the lines of spans (at most 255) that are done */
+	uint64_t done[4]; /* bitmap of the span lines (at most 255) that are done */
 	int status;
 	unsigned int parts_left;
 	struct collect_trace_part part[2];

@@ -28,7 +28,7 @@ extern const struct collect_part collect_tracer_part; /* families.c */
 size_t collect_tracer_links(void *tracer, struct collect_trace_link *out);
 
 #define TRACE_PERIOD_NS 100000000u
-#define TRACE_RUNS	262144u /* number of runs of spans remembered */
+#define TRACE_RUNS	262144u /* number of span runs remembered */
 #define TRACE_TRIES	4u	/* periods in which unsettled lines are read again */
 #define TRACE_BUCKETS	65536u
 #define TRACE_PENDING	65536u
@@ -39,7 +39,7 @@ struct collect_tracer {
 	struct act_trace_policy *policy;
 	uint64_t policy_lost;	  /* the policy's lost counter, as last added to stats */
 	struct export_otlp *otlp; /* OTLP exporter, or NULL */
-	uint64_t since_ns;	  /* CLOCK_REALTIME of the tracer's start */
+	uint64_t since_ns;	  /* CLOCK_REALTIME when the tracer started */
 	pthread_t thread;
 	bool running;
 	bool judged; /* an analysis with verdicts is attached */

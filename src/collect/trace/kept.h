@@ -27,7 +27,7 @@ struct collect_trace_kept {
 
 struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *t, uint64_t hi,
 						   uint64_t lo);
-/* root: NULL if the root was not seen. */
+/* root is NULL if the root was not seen. */
 void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 			enum act_trace_reason reason, const struct collect_trace_pending *root);
 /* Adds the root of a kept trace that arrived later. */

@@ -45,8 +45,8 @@ void collect_trace_pods_look(struct collect_tracer *t);
 /* Requests the schema again because names are missing. */
 void collect_trace_schema_ask(struct collect_tracer *t, struct collect_trace_pod *p);
 /*
- * Returns the name with this id; NULL: not known yet, try again; "?" after several tries. The name
- * is valid as long as the pod.
+ * Returns the name with this id, NULL if it is not known yet (try again), or "?" after several
+ * tries. The name is valid as long as the pod.
  */
 const char *collect_trace_name(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t id,
 			       uint32_t tries);

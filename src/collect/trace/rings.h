@@ -8,8 +8,8 @@
 struct collect_trace_run {
 	/* sequence number of the run's insertion, which shows whether a link to the run is valid */
 	uint64_t sequence;
-	uint64_t next; /* sequence of the previous run in the bucket; 0: none */
-	/* a reference is held; NULL: the pod is gone with its spans */
+	uint64_t next; /* sequence of the previous run in the bucket; 0 means none */
+	/* a reference is held; NULL means the pod is gone with its spans */
 	struct collect_trace_pod *pod;
 	uint64_t number;
 	uint32_t ring, hash;

@@ -32,7 +32,7 @@ struct collect_trace {
 	uint64_t trace_hi, trace_lo;
 	enum act_trace_reason reason;
 	const char *root, *service; /* "" if the root was not seen */
-	uint64_t instance;	    /* instance of the root's region; 0: the root was not seen */
+	uint64_t instance;	    /* instance of the root's region; 0 if the root was not seen */
 	uint64_t start_ns, duration_ns;
 	bool error; /* at least one span has an error */
 	uint32_t spans, pods;
@@ -42,10 +42,11 @@ struct collect_trace {
 };
 
 struct collect_tracer_opts {
-	/* delay before a trace is sent, for spans that end after the root; 0: 1 s */
+	/* delay before a trace is sent, for spans that end after the root; 0 means 1 s */
 	uint64_t linger_ns;
-	size_t memory; /* maximum memory of kept traces; the oldest are evicted first; 0: 16 MiB */
-	double bytes;  /* maximum share of the published bytes to READ; 0: no limit */
+	/* maximum memory of kept traces; the oldest are evicted first; 0 means 16 MiB */
+	size_t memory;
+	double bytes; /* maximum share of the published bytes to READ; 0 means no limit */
 	struct act_trace_policy_opts policy;
 	const char *otlp;	    /* URL to send kept traces to, or NULL */
 	const char *otlp_config;    /* connection options as in http/client.h, or NULL */
@@ -60,7 +61,7 @@ struct collect_tracer_opts {
 struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 					  const struct collect_tracer_opts *opts, char *error,
 					  size_t error_bytes);
-int collect_tracer_start(struct collect_tracer *t); /* 0 or -errno */
+int collect_tracer_start(struct collect_tracer *t); /* returns 0 or -errno */
 /* Stops fetching. Must be called before collect_collector_free(). */
 void collect_tracer_stop(struct collect_tracer *t);
 /* Must be called after collect_collector_free(), which answers the last fetches. t may be NULL. */
@@ -73,7 +74,7 @@ void collect_tracer_list(struct collect_tracer *t, bool (*fn)(const struct colle
 bool collect_tracer_get(struct collect_tracer *t, uint64_t trace_hi, uint64_t trace_lo,
 			void (*fn)(const struct collect_trace *, void *), void *arg);
 
-/* Counters since the start, except where marked. */
+/* Counters since startup, except where marked. */
 struct collect_tracer_stats {
 	uint64_t roots;		  /* number of roots read */
 	uint64_t spans_published; /* spans published, as counted by the pods */

@@ -394,7 +394,7 @@ static void put_start(struct host_cgroups *c, struct host_cgroup *g)
 }
 
 /*
- * IDs that an ordinary user could have chosen are not published, because they could be those of
+ * IDs that an ordinary user could have chosen are not published, because they could be the IDs of
  * other containers.
  */
 static void identify_cgroup(struct tcp_cgroup_identity *i, const char *path, bool claimed)

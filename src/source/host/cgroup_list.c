@@ -2,7 +2,7 @@
 /*
  * cgroup_list.c - lists cgroups: containers, pods, and systemd units. Cgroups inside a container
  * are not listed. Directories that ordinary users may create, below user@.service or in a directory
- * they own, come last, so that they take no room from those of the system.
+ * they own, come last, so that they take no room from the system's directories.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -245,7 +245,8 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct ho
 		look_into(&w, root, &f);
 	}
 	/*
-	 * Breadth first, so that many directories in one place take no room from those above them.
+	 * Breadth first, so that many directories in one place take no room from the directories
+	 * above them.
 	 */
 	for (size_t i = 0; i < w.claimed_count; i++) {
 		struct host_found f = w.claimed[i];

@@ -95,7 +95,7 @@ static void memory_stat(struct host_container_values *c, struct host_text t)
 	take_keys(c, t, keys, HOST_LEN(keys));
 	if (c->has >> HOST_MEM_WORKING_SET & 1)
 		c->inactive = (uint64_t)c->v[HOST_MEM_WORKING_SET];
-	/* In version 2, the counters of a cgroup include those of its descendants. */
+	/* In version 2, the counters of a cgroup include the counters of its descendants. */
 	if (c->has >> HOST_MEM_FAULTS & 1)
 		put_value(c, HOST_MEM_FAULTS_BELOW, c->v[HOST_MEM_FAULTS]);
 	if (c->has >> HOST_MEM_MAJOR & 1)
@@ -178,7 +178,10 @@ static void cpu_max(struct host_container_values *c, struct host_text t)
 		put_value(c, HOST_SPEC_QUOTA, quota);
 }
 
-/* Parses "8:0" and finds or adds the device's element. NULL: no device, or no room. */
+/*
+ * Parses "8:0" and finds or adds the device's element. Returns NULL if there is no device, or no
+ * room.
+ */
 static struct host_io *io_of(struct host_container_values *c, struct host_text *line)
 {
 	uint64_t major, minor;

@@ -2,7 +2,7 @@
 /*
  * devices.c - reads attributes of interfaces, disks, processors and temperature sensors from /sys,
  * one value per file (Linux, Documentation/ABI). They change slowly and are expensive to read, so
- * they are read seldom.
+ * they are read rarely.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -124,7 +124,7 @@ static void take_link(struct host_devices *d, int folder, struct host_text name)
 	double n;
 
 	for (size_t i = 0; r && i < HOST_LEN(link_files); i++) {
-		/* As with its other statistics, those of the loopback device are left out. */
+		/* Leave out the loopback device, as for its other statistics. */
 		if (i == LINK_NOHANDLER && host_is(name, "lo"))
 			continue;
 		/* Some files cannot be read while the interface is down. */

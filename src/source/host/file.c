@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * file.c - kernel files that stay open. pread() at offset 0 makes the kernel generate the contents
- * again, and saves the time for looking up the path, opening and closing, which is most of the time
+ * again, and saves the time for looking up the path, opening and closing, which is most of the cost
  * of reading a small file.
  */
 #include <errno.h>

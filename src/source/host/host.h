@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 struct host_opts {
-	const char *root;   /* prefix of /proc, /sys and /etc; NULL: none */
+	const char *root;   /* prefix of /proc, /sys and /etc; NULL means none */
 	const char *socket; /* path of the agent's socket, or NULL */
 	uint64_t interval_ns;
-	uint32_t cgroups_max; /* maximum number of cgroups; 0: 1024 */
+	uint32_t cgroups_max; /* maximum number of cgroups; 0 means 1024 */
 	bool detached;
 };
 
@@ -29,7 +29,7 @@ struct host_counts {
 struct host;
 struct sl_publisher;
 
-struct host *host_open(const struct host_opts *opts); /* NULL: errno */
+struct host *host_open(const struct host_opts *opts); /* returns NULL with errno set on failure */
 void host_close(struct host *h);		      /* NULL is fine */
 
 /* Reads everything that is due at now_ns, a time of base_now_ns(). */

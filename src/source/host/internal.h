@@ -29,7 +29,7 @@
 #define HOST_FILE_MAX (4u << 20)
 
 struct host_file {
-	int fd;	   /* -1: not open */
+	int fd;	   /* -1 means not open */
 	bool same; /* the file's contents are the same as last time */
 	char *now, *before;
 	size_t bytes, before_bytes, room, before_room;
@@ -44,7 +44,10 @@ void host_file_close(struct host_file *f);
 bool host_file_read(struct host *h, struct host_file *f);
 /* Reads a file into a buffer. Returns the number of bytes or -errno. */
 ssize_t host_read_at(int folder, const char *path, char *to, size_t bytes);
-/* Reads an open file from its start. Returns the number of bytes or -errno; -EFBIG: too large. */
+/*
+ * Reads an open file from its start. Returns the number of bytes or -errno (-EFBIG if the file is
+ * too large).
+ */
 ssize_t host_pread(int fd, char *to, size_t bytes);
 /* Reads the first line of a file and strips blanks at both ends; empty if it cannot be read. */
 struct host_text host_value_at(int folder, const char *path, char *buffer, size_t bytes);
@@ -58,7 +61,7 @@ union host_handle {
 	struct sl_counter_f64 counter;
 	struct sl_gauge_f64 gauge;
 	struct sl_unknown unknown;
-	uint64_t bits; /* 0: no series */
+	uint64_t bits; /* 0 means no series */
 };
 
 struct host_cell {
@@ -67,13 +70,13 @@ struct host_cell {
 	bool tried;
 };
 
-/* A series in each row: its metric, and labels in addition to those of the row. */
+/* A series in each row: its metric, and labels in addition to the row's labels. */
 struct host_desc {
 	const char *name, *help;
 	enum host_type type;
 	const char *key[2], *value[2];
 };
-/* Without labels of its own. */
+/* A descriptor without labels of its own. */
 #define HOST_DESC(name_, help_, type_)                            \
 	{                                                         \
 		.name = (name_), .help = (help_), .type = (type_) \
@@ -106,8 +109,8 @@ void host_group_init(struct host *h, struct host_group *g, const struct host_des
 		     const char *const *keys, size_t key_count);
 void host_group_free(struct host_group *g);
 /*
- * Finds or creates the row with these labels and marks it as seen. Returns NULL, which is counted,
- * without room or memory.
+ * Finds or creates the row with these labels and marks it as seen. Returns NULL, and counts it, if
+ * there is no room or memory.
  */
 struct host_row *host_row(struct host_group *g, const struct host_text *values);
 bool host_row_exists(const struct host_group *g, const struct host_text *values);
@@ -148,7 +151,9 @@ struct host_fields {
 void host_fields_init(struct host *h, struct host_fields *f, enum host_type type,
 		      bool (*describe)(const char *, size_t, char *, char *));
 void host_fields_free(struct host_fields *f);
-/* Returns NULL if the key is not wanted or without room. The next call invalidates the result. */
+/*
+ * Returns NULL if the key is not wanted or there is no room. The next call invalidates the result.
+ */
 struct host_field *host_field(struct host_fields *f, const char *key, size_t n);
 static inline void host_field_set(const struct host_fields *f, struct host_field *field, double v)
 {
@@ -182,7 +187,7 @@ void host_vmstat_parse(struct host_fields *f, struct host_text t);
 void host_loadavg_init(struct host *h, struct host_group *g);
 void host_loadavg_parse(struct host_group *g, struct host_text t);
 
-/* A file of /proc/pressure or of a cgroup, in microseconds. */
+/* The contents of a file in /proc/pressure or of a cgroup's pressure file, in microseconds. */
 struct host_pressure {
 	uint64_t some, full;
 	bool has_some, has_full;
@@ -204,7 +209,7 @@ struct host_column {
 	uint32_t column, field; /* index of a wanted column, and of its field */
 };
 struct host_pair {
-	char *names; /* copy of the line of names for which .wanted was computed */
+	char *names; /* copy of the name line for which .wanted was computed */
 	size_t bytes;
 	struct host_column *wanted;
 	size_t count, room;
@@ -262,7 +267,7 @@ void host_mounts_parse(struct host_mounts *m, struct host_text t);
 
 /* ---- cgroup_parse.c: the files of both versions ---- */
 
-/* Series of a cgroup; those of its devices are in a separate group. */
+/* Series of a cgroup; the series of its devices are in a separate group. */
 enum host_container {
 	HOST_CPU_USAGE,
 	HOST_CPU_USER,
@@ -324,7 +329,7 @@ struct host_container_values {
 enum host_cgroup_tier { HOST_TIER_FAST, HOST_TIER_SECOND, HOST_TIER_SLOW };
 
 struct host_cgroup_file {
-	const char *controller; /* controller of version 1; NULL: version 2 */
+	const char *controller; /* controller of version 1; NULL means version 2 */
 	const char *name;
 	enum host_cgroup_tier tier;
 	void (*parse)(struct host_container_values *c, struct host_text t);

@@ -50,7 +50,7 @@ struct host_mount {
 
 	/* Protected by the lock. */
 	unsigned int refs;
-	uint64_t asked_ns; /* start of a thread's current call; 0: no call */
+	uint64_t asked_ns; /* start of a thread's current call; 0 if there is none */
 	bool known, failed, marked;
 	struct statvfs vfs;
 };

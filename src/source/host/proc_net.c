@@ -150,7 +150,7 @@ static struct host_field *field_of(struct host_netstat *n, struct host_text prot
 	return host_field(&n->fields, key, bytes);
 }
 
-/* Determines the wanted columns. Returns false without memory. */
+/* Determines the wanted columns. Returns false if out of memory. */
 static bool learn_columns(struct host_netstat *n, struct host_pair *p, struct host_text protocol,
 			  struct host_text names, struct host_text line)
 {

@@ -14,9 +14,9 @@
 struct dta_key;
 
 struct report_budget {
-	int fd; /* non-blocking UDP socket connected to the translator; -1: no answers */
+	int fd; /* non-blocking UDP socket connected to the translator; -1 means no answers */
 	uint32_t reporter, incarnation;
-	struct dta_key *key; /* key of the answers' MAC; NULL: answers have no MAC */
+	struct dta_key *key; /* key of the answers' MAC; NULL means answers have no MAC */
 	/* credits: number of reports that may be sent beyond the newest one that arrived */
 	uint32_t next, credits;
 	uint32_t floor;	   /* number of reports allowed regardless of answers */

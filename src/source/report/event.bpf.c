@@ -88,8 +88,8 @@ static __always_inline struct report_event *event_of(const struct report_event_k
 /* ---- drops ---- */
 
 /*
- * Extracts the flow of the IP header at `at`. Returns the number of bytes from there on, or 0 if it
- * is not a flow.
+ * Extracts the flow of the IP header at `at`. Returns the number of bytes starting there, or 0 if
+ * this is not a flow.
  */
 static __always_inline u32 flow_at(const struct sk_buff *skb, struct report_flow_key *k)
 {

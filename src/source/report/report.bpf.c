@@ -44,7 +44,7 @@ const volatile struct report_config config = {};
 __u32 sequence = 0; /* sequence number of the next report */
 __s64 debt = 0;	    /* approximate number of packets that wait for a carrier */
 __u32 handed = 0;   /* number of reports put into packets, including packets being filled */
-/* Set by the loader: if limited, reports from number `allowed` on are held back. */
+/* Set by the loader: if limited, reports starting at number `allowed` are held back. */
 __u32 limited = 0, allowed = 0;
 __u32 ask = 0;	    /* set by the loader to request an answer with the next packet */
 __u64 realtime = 0; /* CLOCK_REALTIME - CLOCK_MONOTONIC, updated by the loader */
@@ -128,7 +128,7 @@ struct item {
 
 /*
  * Linux 6.1's verifier loses the bounds of a 32-bit number that is spilled to the stack, but not
- * those of a pointer, so the pointer is computed as soon as the bounds are known. Bytes copied
+ * the bounds of a pointer, so the pointer is computed as soon as the bounds are known. Bytes copied
  * beyond the item are overwritten by the next one.
  */
 static __always_inline void put_item(struct report_slot *s, __u64 at, const struct item *item)
@@ -451,7 +451,7 @@ static long sweep_one(void *map, const struct report_flow_key *k, struct report_
 
 /*
  * Run by the loader: reports flows that became idle with unreported packets, and counts the table.
- * A nonzero mark stands for the final sweep, regardless of age.
+ * A nonzero mark means the final sweep, which ignores age.
  */
 SEC("tc")
 int sweep(struct __sk_buff *skb)
@@ -581,7 +581,10 @@ _Static_assert(sizeof(struct headers6) == RPT_HEADERS6, "as on the wire");
 
 static __always_inline void fill_eth(struct ethhdr *eth, __u16 type)
 {
-	/* Copy by element: otherwise, the compiler assumes the zeros of config's initialiser. */
+	/*
+	 * Copy element by element: otherwise, the compiler assumes the zeros of config's
+	 * initialiser.
+	 */
 	for (int i = 0; i < 6; i++)
 		eth->h_dest[i] = eth->h_source[i] = config.mac[i];
 	eth->h_source[0] |= 2; /* make the source differ from the carrier's address */
@@ -655,7 +658,7 @@ static __always_inline bool write4(struct xdp_md *ctx, struct report_slot *s, __
 	h.ip.protocol = IPPROTO_UDP;
 	h.ip.saddr = config.source;
 	h.ip.daddr = config.target;
-	/* Summed up by word, because the addresses are not aligned here. */
+	/* Sum word by word, because the addresses are not aligned here. */
 	h.ip.check = fold_checksum(bpf_htons(0x4500) + h.ip.tot_len + h.ip.frag_off +
 				   bpf_htons(64 << 8 | IPPROTO_UDP) + (config.source & 0xffff) +
 				   (config.source >> 16) + (config.target & 0xffff) +

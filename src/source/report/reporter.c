@@ -42,7 +42,7 @@
 #define FEED_MOST   256
 #define SWEEP_NS    1000000000ull
 #define LOOK_NS	    20000000ull
-/* delay after the last report; then 8, 64 and 512 times this delay */
+/* time from the last report to the first heartbeat; further ones after 8, 64 and 512 times this */
 #define BEAT_NS	   20000000ull
 #define BEATS	   3
 #define LAST_BEATS 2
@@ -86,7 +86,7 @@ static int attach_hook(struct hook *h, const struct bpf_program *prog, unsigned 
 		    .priority = h->filter & 0xfff, .flags = BPF_TC_F_REPLACE);
 	int err;
 
-	/* A TCX link ends with this process, even if the process is killed. */
+	/* A TCX link is removed when this process exits, even if it is killed. */
 	h->link = bpf_link_create(
 		opts.prog_fd, (int)index,
 		(enum bpf_attach_type)(point == BPF_TC_INGRESS ? TCX_INGRESS : TCX_EGRESS), NULL);
@@ -229,7 +229,7 @@ static int address_here(struct report_kernel *r, struct report_config *c, unsign
 	int fd = report_veth_addresses(r->veth, near, far, 30, SOURCE_PORT, ntohs(c->port));
 
 	if (fd < 0)
-		return base_fail(error, bytes, fd, "cannot assign addresses to the carrier: %s",
+		return base_fail(error, bytes, fd, "cannot assign addresses to the veth pair: %s",
 				 strerror(-fd));
 	r->budget.fd = fd;
 	c->target = near.s_addr;
@@ -383,7 +383,7 @@ static int attach_all(struct report_kernel *r, const struct report_kernel_opts *
 		err = r->feed < 0 ? -errno : 0;
 	}
 	if (err)
-		return base_fail(error, bytes, err, "the carrier: %s", strerror(-err));
+		return base_fail(error, bytes, err, "the veth pair: %s", strerror(-err));
 	if (o->ingress)
 		err = attach_hook(&r->hook[1], r->skel->progs.see, index, BPF_TC_INGRESS);
 	if (!err && o->egress)
@@ -405,9 +405,9 @@ static int make_carrier(struct report_kernel *r, const char *interface, unsigned
 		return 0;
 	if (errno == EEXIST)
 		return base_fail(error, bytes, -EEXIST,
-				 "%s has %u reporters already (carriers slr%u...)", interface, EACH,
-				 index);
-	return base_fail(error, bytes, -errno, "cannot create the carrier: %s%s", strerror(errno),
+				 "%s has %u reporters already (veth pairs slr%u...)", interface,
+				 EACH, index);
+	return base_fail(error, bytes, -errno, "cannot create the veth pair: %s%s", strerror(errno),
 			 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
 }
 
@@ -531,8 +531,8 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		.sign = o->key_file != NULL,
 		.inner = o->inner,
 		/*
-		 * The incarnation of an authenticated reporter must grow; like libsidelight's, it
-		 * counts units of 100 us.
+		 * The incarnation of an authenticated reporter must increase; like libsidelight's,
+		 * it counts units of 100 us.
 		 */
 		.incarnation = (uint32_t)(base_realtime_ns() / 100000),
 	};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reporter.h - reports the flows of an interface from within the kernel, as packets of
+ * reporter.h - reports the flows of an interface from within the kernel, as packets specified in
  * docs/dta-wire.md. The process loads and attaches the programs (report.bpf.c), and flushes while
  * there is no traffic; no report passes through it.
  *
  * The reporter creates a veth pair, slrN for interface number N, whose far end is in a network
- * namespace that ends with this process. If the kernel has TCX links (Linux 6.6 and later), the
- * programs end with the process, too. Otherwise, a killed reporter leaves two filters behind;
- * without their carrier they have no effect, and the next reporter replaces them.
+ * namespace that disappears when this process exits. If the kernel has TCX links (Linux 6.6 and
+ * later), the programs are removed at exit, too. Otherwise, a killed reporter leaves two filters
+ * behind; without their carrier they have no effect, and the next reporter replaces them.
  */
 #ifndef SL_SOURCE_REPORT_REPORTER_H
 #define SL_SOURCE_REPORT_REPORTER_H
@@ -30,19 +30,23 @@ struct report_kernel_opts {
 	bool ingress, egress;
 	uint32_t reporter;
 	uint16_t tenant, store; /* tenant and store of Key-Writes with values of 16 bytes */
-	uint8_t copies;		/* number of copies per Key-Write; 0: 2 */
+	uint8_t copies;		/* number of copies per Key-Write; 0 means 2 */
 	uint8_t sample;		/* count one in 2^sample flows, selected by key; at most 31 */
-	uint64_t every_ns;	/* minimum interval between a flow's reports; 0: 100 ms */
-	uint64_t bytes;		/* report a flow earlier after this number of bytes; 0: 1 MiB */
-	uint64_t flush_ns; /* maximum time that a report waits for others in its packet; 0: 10 ms */
-	uint32_t flows;	   /* size of the flow table (LRU); 0: 65536 */
-	/* File with the key that signs packets (dta_key_read()); NULL: packets are not signed. */
+	uint64_t every_ns;	/* minimum interval between a flow's reports; 0 means 100 ms */
+	uint64_t bytes; /* report a flow earlier after this number of bytes; 0 means 1 MiB */
+	/* maximum time that a report waits for others in its packet; 0 means 10 ms */
+	uint64_t flush_ns;
+	uint32_t flows; /* size of the flow table (LRU); 0 means 65536 */
+	/*
+	 * File with the key that signs packets (dta_key_read()); NULL means packets are not signed.
+	 */
 	const char *key_file;
 	/* What to report besides flows (bit i: enum report_subject i), and the store of each. */
 	uint32_t subjects;
 	uint16_t subject_store[RPT_SUBJECTS];
-	bool inner;		/* report the flows inside VXLAN and Geneve tunnels */
-	const char *translator; /* name of the translator; NULL: it is identified by its address */
+	bool inner; /* report the flows inside VXLAN and Geneve tunnels */
+	/* name of the translator; NULL means it is identified by its address */
+	const char *translator;
 };
 
 struct report_kernel_counts {

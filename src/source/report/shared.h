@@ -6,12 +6,12 @@
 #include <linux/types.h>
 
 /*
- * The kinds of reports, sent as Key-Writes of docs/dta-wire.md. Keys begin with one direction of a
+ * The kinds of reports, sent as Key-Writes (docs/dta-wire.md). Keys begin with one direction of a
  * flow: source address (4 or 16 bytes), destination address, source port, destination port,
  * protocol. Values have 16 bytes. All numbers are big-endian.
  */
 enum report_subject {
-	RPT_FLOWS,	     /* value: u64 packets, u64 bytes since the flow is known */
+	RPT_FLOWS,	     /* value: u64 packets, u64 bytes since the flow was first seen */
 	RPT_DROPS,	     /* key: flow and u32 reason; value: u64 packets, u64 IP bytes */
 	RPT_RETRANSMISSIONS, /* value: u64 segments, u64 bytes of data */
 	RPT_LATENCY,	     /* value: u32 smoothed, u32 minimum, u32 handshake RTT, u32 0; in us */
@@ -51,7 +51,7 @@ enum report_count {
 	RPT_SENT_REPORTS,
 	RPT_NO_ROOM, /* reports for which no slot was free; a later report includes the counts */
 	RPT_NO_FLOW, /* packets of flows for which the table had no room */
-	RPT_NOT_WRITTEN, /* packets that no frame could carry: lost */
+	RPT_NOT_WRITTEN, /* packets lost because no frame could carry them */
 	RPT_IDLE,	 /* empty carrier frames: no packet was waiting */
 	RPT_LEFT_OUT,	 /* packets outside the sample */
 	RPT_HELD_BACK,	 /* due reports held back; a later report includes the counts */
@@ -63,7 +63,7 @@ enum report_count {
 
 struct report_config {
 	__u32 carrier; /* interface index of the carrier */
-	__u32 out;     /* index of the interface for reports; 0: they stay on this host */
+	__u32 out;     /* index of the interface for reports; 0 means they stay on this host */
 	__u32 reporter, incarnation;
 	__u16 tenant;
 	__u16 store[RPT_SUBJECTS];
@@ -73,7 +73,7 @@ struct report_config {
 	__u8 copies; /* number of copies of the Key-Writes */
 	__u8 mac[6]; /* hardware address of the carrier */
 	__u8 sample; /* count one in 2^sample flows */
-	__u8 v6;     /* 1: send by IPv6, from source6 to target6 */
+	__u8 v6;     /* 1 means send by IPv6, from source6 to target6 */
 	__u8 sign;
 	__u8 inner; /* report the flows inside tunnels instead of the tunnels */
 	__u32 source6[4], target6[4];
@@ -100,7 +100,7 @@ struct report_flow_key {
 struct report_flow {
 	__u64 packets, bytes;
 	__u64 reported_ns, reported_bytes;
-	__u64 syn_ns; /* time of the first SYN; 1: the SYN was retransmitted */
+	__u64 syn_ns; /* time of the first SYN; 1 means the SYN was retransmitted */
 	__u32 handshake_us, pad;
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * sign.bpf.h - appends a proof to a message: the identity of the translator, and AES-CMAC-128 (RFC
- * 4493). The loader computes the tables (sign.h). Include it only once, after the map `slots`.
+ * sign.bpf.h - appends an authentication trailer to a message: the identity of the translator, and
+ * AES-CMAC-128 (RFC 4493). The loader computes the tables (sign.h). Include it only once, after the
+ * map `slots`.
  *
  * A round of AES (FIPS 197) takes four lookups per column in tables that combine SubBytes and
  * MixColumns. Cache effects make their time depend on the data: a process that shares a cache with
@@ -24,7 +25,7 @@ static __always_inline __u32 sign_column(__u32 a, __u32 b, __u32 c, __u32 d, __u
 	       sign.table[3][d & 255] ^ key;
 }
 
-/* Omits MixColumns: bytes 1 and 2 of the first table's words are those of the S-box. */
+/* Omits MixColumns: bytes 1 and 2 of the first table's words are the bytes of the S-box. */
 static __always_inline __u32 sign_last_column(__u32 a, __u32 b, __u32 c, __u32 d, __u32 key)
 {
 	return ((sign.table[0][a >> 24] << 8 & 0xff000000) |
@@ -64,7 +65,10 @@ static long sign_block(__u32 i, struct cmac *c)
 	return 0;
 }
 
-/* Appends the proof to a message of `bytes` bytes, which must have room. Returns the new length. */
+/*
+ * Appends the authentication trailer to a message of `bytes` bytes, which must have room for it.
+ * Returns the new length.
+ */
 static __always_inline __u64 sign_message(struct report_slot *s, __u32 slot, __u64 bytes)
 {
 	const __u64 signed_bytes = bytes + 8;

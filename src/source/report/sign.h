@@ -5,7 +5,7 @@
 
 #include "source/report/shared.h"
 
-/* translator: its identity, see docs/dta-wire.md. */
+/* translator is the translator's identity, see docs/dta-wire.md. */
 void report_sign_prepare(struct report_sign *s, const __u8 key[16], __u64 translator);
 
 #endif

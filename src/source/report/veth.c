@@ -24,7 +24,10 @@
 #define FAR "slr-far" /* no other interface shares its namespace, so the name is fixed */
 
 struct report_veth {
-	/* this namespace and the far end's, which ends when its descriptor is closed */
+	/*
+	 * descriptors of this namespace and of the far end's, which disappears when its descriptor
+	 * is closed
+	 */
 	int home, there;
 	int xdp;		/* link of the far end's XDP program */
 	unsigned int near, far; /* interface indices of both ends */

@@ -9,9 +9,9 @@
 struct report_veth;
 
 /*
- * Creates the pair and brings it up. near: name of the end in this namespace. The pair ends with
- * the process. Returns NULL with errno on failure (EEXIST: the name is taken, EPERM). The same
- * thread must make all calls.
+ * Creates the pair and brings it up. near: name of the end in this namespace. The pair is removed
+ * when the process exits. Returns NULL with errno on failure (EEXIST: the name is taken, EPERM).
+ * The same thread must make all calls.
  */
 struct report_veth *report_veth_open(const char *near);
 void report_veth_close(struct report_veth *v);

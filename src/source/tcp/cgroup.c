@@ -132,7 +132,10 @@ static struct cgroup_known *find_known(struct tcp_cgroups *c, uint64_t id)
 	return NULL;
 }
 
-/* Returns a new entry, or reuses that of a cgroup removed long ago or least recently used. */
+/*
+ * Returns a new entry, or reuses the entry of a cgroup that was removed long ago or used least
+ * recently.
+ */
 static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 {
 	struct cgroup_known *oldest = c->known;
@@ -159,7 +162,9 @@ static void learn_cgroup(struct tcp_cgroups *c, uint64_t id, const char *path, u
 		memset(k, 0, sizeof(*k));
 		k->asked_ns = now;
 	}
-	/* Read only missing names again: runtimes write some files after the container's start. */
+	/*
+	 * Read only missing names again: runtimes write some files after the container has started.
+	 */
 	tcp_cgroup_parse(path, &k->i);
 	k->i.id = id;
 	tcp_cgroup_runtime_names("", &k->i);

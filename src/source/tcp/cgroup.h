@@ -23,8 +23,8 @@ struct tcp_cgroup_identity {
 	/* below the root, which is "/"; a long path loses its beginning */
 	char path[TCP_CGROUP_PATH_BYTES];
 	char runtime[16]; /* "docker", "containerd", "podman", "systemd", ...; empty if unknown */
-	char container_id[72]; /* id of the container, usually 64 hexadecimal digits; or empty */
-	char pod_uid[40];      /* UID of the pod, with dashes as Kubernetes prints it; or empty */
+	char container_id[72]; /* id of the container, usually 64 hexadecimal digits, or empty */
+	char pod_uid[40];      /* UID of the pod, with dashes as Kubernetes prints it, or empty */
 	char container[TCP_CGROUP_NAME_BYTES]; /* the container's name; empty if unknown */
 	char pod[TCP_CGROUP_NAME_BYTES];
 	char kube_namespace[TCP_CGROUP_NAME_BYTES];
@@ -53,9 +53,12 @@ void tcp_cgroup_workload(const char *pod, char *out, size_t bytes);
 /* The cgroup hierarchy in which each container has its own cgroup. */
 struct tcp_cgroup_hierarchy {
 	char root[256]; /* mount point of the hierarchy; empty if there is none */
-	/* version 1: the controller's name, such as "memory"; empty: unified hierarchy */
+	/*
+	 * for version 1, the controller's name, such as "memory"; empty for the unified hierarchy
+	 */
 	char controller[32];
-	uint32_t number; /* the hierarchy's number in /proc/PID/cgroup; 0: unified hierarchy */
+	/* the hierarchy's number in /proc/PID/cgroup; 0 for the unified hierarchy */
+	uint32_t number;
 };
 
 /*
@@ -73,16 +76,17 @@ int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controlle
 int tcp_cgroup2_open(void);
 
 struct tcp_cgroups_opts {
-	/* NULL: use the result of tcp_cgroup_hierarchy() */
+	/* NULL means use the result of tcp_cgroup_hierarchy() */
 	const struct tcp_cgroup_hierarchy *hierarchy;
-	uint32_t max;	   /* number of identities kept (LRU); 0: 4096 */
-	uint64_t fresh_ns; /* age at which an identity is looked up again; 0: 10 s */
+	uint32_t max;	   /* number of identities kept (LRU); 0 means 4096 */
+	uint64_t fresh_ns; /* age at which an identity is looked up again; 0 means 10 s */
 };
 
 struct tcp_cgroups;
 
-struct tcp_cgroups *tcp_cgroups_open(const struct tcp_cgroups_opts *opts); /* NULL: errno */
-void tcp_cgroups_close(struct tcp_cgroups *c);				   /* NULL is fine */
+/* returns NULL with errno set on failure */
+struct tcp_cgroups *tcp_cgroups_open(const struct tcp_cgroups_opts *opts);
+void tcp_cgroups_close(struct tcp_cgroups *c); /* NULL is fine */
 const struct tcp_cgroup_hierarchy *tcp_cgroups_hierarchy(const struct tcp_cgroups *c);
 
 /*

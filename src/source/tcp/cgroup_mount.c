@@ -56,7 +56,7 @@ static bool find_mount(const char *mounts, const char *controller, char *root, s
 
 /*
  * Mounts the unified hierarchy for this process only, without a path; the mount lasts until the
- * process ends. Returns a descriptor or -errno.
+ * process exits. Returns a descriptor or -errno.
  */
 static int mount_privately(void)
 {
@@ -110,7 +110,10 @@ static bool find_unified(struct tcp_cgroup_hierarchy *out, const char *mounts)
 	       (!mounts && use_private_mount(out->root, sizeof(out->root)));
 }
 
-/* Returns the number in a line such as "4:memory:/path", see cgroups(7); 0: controller absent. */
+/*
+ * Returns the number in a line such as "4:memory:/path", see cgroups(7); 0 if the controller is
+ * absent.
+ */
 static uint32_t number_of(const char *cgroup, const char *controller)
 {
 	FILE *f = fopen(cgroup, "re");

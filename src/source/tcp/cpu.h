@@ -4,11 +4,11 @@
  * the format is defined in sidelight/task.h). Names of containers come from cgroup.h.
  *
  * Counting starts at tcp_cpu_open(), or when a task is created later. The values of a sleeping task
- * are exact, as in /proc/PID/task/TID/schedstat; those of a running task lag by at most 1 ms of run
- * time plus one tick.
+ * are exact, as in /proc/PID/task/TID/schedstat; the values of a running task lag by at most 1 ms
+ * of run time plus one tick.
  *
  * A struct tcp_cpu must be used by one thread at a time. Its programs are unloaded when it is
- * closed or when the process ends.
+ * closed or when the process exits.
  */
 #ifndef SL_SOURCE_TCP_CPU_H
 #define SL_SOURCE_TCP_CPU_H
@@ -21,11 +21,16 @@
 #include "source/tcp/region.h"
 
 struct tcp_cpu_opts {
-	/* number of task slots; 0: 8192. Tasks without a slot are only counted in their cgroup */
+	/*
+	 * number of task slots; 0 means 8192. Tasks without a slot are only counted in their cgroup
+	 */
 	uint32_t tasks;
-	/* number of cgroup slots; 0: 512. Cgroups without a slot are counted together in slot 0 */
+	/*
+	 * number of cgroup slots; 0 means 512. Cgroups without a slot are counted together in slot
+	 * 0
+	 */
 	uint32_t cgroups;
-	uint32_t hierarchy;	/* number of the cgroup hierarchy; 0: unified hierarchy */
+	uint32_t hierarchy;	/* number of the cgroup hierarchy; 0 for the unified hierarchy */
 	const char *controller; /* controller of a version 1 hierarchy, such as "memory" */
 };
 

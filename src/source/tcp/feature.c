@@ -170,7 +170,7 @@ int tcp_features_probe(int error[TCP_FEATURES])
 	return err;
 }
 
-/* ---- in words ---- */
+/* ---- messages ---- */
 
 int tcp_features_lacking(const int error[TCP_FEATURES], enum tcp_part part, const char *kernel,
 			 char *why, size_t bytes)

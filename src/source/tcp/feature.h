@@ -45,19 +45,19 @@ struct tcp_feature_info {
 extern const struct tcp_feature_info tcp_feature_table[TCP_FEATURES];
 
 /*
- * Checks whether tracepoint programs can call a helper. Returns 0, -ENOTSUP if not, or an error as
- * from tcp_features_probe().
+ * Checks whether tracepoint programs can call a helper. Returns 0, -ENOTSUP if not, or an error
+ * like tcp_features_probe().
  */
 int tcp_feature_helper(int helper);
 /*
  * Tries each feature and sets its error[] to 0 if it works, otherwise to -errno. Returns 0, or
- * -errno if trials are impossible, as for tcp_hooks_probe(). Leaves no programs loaded. Not
+ * -errno if trials are impossible, like tcp_hooks_probe(). Leaves no programs loaded. Not
  * thread-safe.
  */
 int tcp_features_probe(int error[TCP_FEATURES]);
 /*
  * Returns 0 if this kernel has all features that the part needs; -ENOTSUP, with one line in why[]
- * that names the kernel and the missing features; or an error as from tcp_features_probe(). A trial
+ * that names the kernel and the missing features; or an error like tcp_features_probe(). A trial
  * that fails for any other reason counts as success: loading the real programs will report the
  * cause. The reporter needs no BTF and, at this point, no privileges.
  */

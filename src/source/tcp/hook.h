@@ -99,7 +99,7 @@ int tcp_hooks_probe(struct tcp_hooks *hooks, uint32_t boundaries, bool all);
 
 /*
  * Prepares for trials of any kind: silences libbpf and loads the kernel's types, which hook.c owns.
- * Returns 0 or -errno, as tcp_hooks_probe().
+ * Returns 0 or -errno, like tcp_hooks_probe().
  */
 struct btf;
 int tcp_hooks_begin(const struct btf **btf);

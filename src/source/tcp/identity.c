@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * identity.c - writes the names of cgroups next to the connections in their region, for readers
- * that cannot resolve cgroup ids.
+ * identity.c - writes the cgroup names next to the connections in their region, for readers that
+ * cannot resolve cgroup ids.
  *
  * A program reports the first connection of a cgroup (see flow_life.bpf.h); the agent reports
  * cgroups that have tasks but no connections (tcp_identity_want()). A cgroup is looked up when it
@@ -28,7 +28,7 @@ static const uint64_t delay_ns[] = {2 * SECOND, 10 * SECOND};
 #define LOOKS (sizeof(delay_ns) / sizeof(*delay_ns))
 
 struct identity_slot {
-	uint64_t id; /* 0: free */
+	uint64_t id; /* 0 means free */
 	uint64_t due;
 	uint32_t generation, number, looks;
 	uint64_t cells[64]; /* cells of the slot as last written to the region */
@@ -103,7 +103,10 @@ static bool look_up(struct tcp_identity *i, uint32_t at)
 	return (cells[SL_FLOW_CGROUP_STATE] & 255) == SL_STATE_LIVE;
 }
 
-/* Frees slots of removed cgroups, at most once per second. Returns one of them; 0: none. */
+/*
+ * Frees slots of removed cgroups, at most once per second. Returns one of them, or 0 if there are
+ * none.
+ */
 static uint32_t sweep_slots(struct tcp_identity *i)
 {
 	uint32_t found = 0;

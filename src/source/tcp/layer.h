@@ -4,7 +4,7 @@
  * the network stack, and the time from the arrival of a request at the driver to the departure of
  * its response. The histograms are in kernel memory, per flow and per group (remote address,
  * service port, cgroup); coarser views are sums over groups. Nothing is pinned: all programs and
- * maps end with the process.
+ * maps are removed when the process exits.
  *
  * A struct tcp_layers must be used by one thread at a time.
  */
@@ -22,9 +22,10 @@
 struct tcp_layers;
 
 struct tcp_layers_opts {
-	uint32_t flows;	 /* flows with histograms of their own, 4.2 KiB each; 0: 4096 */
-	uint32_t groups; /* number of groups; 0: 1024 */
-	/* time before the slot of a removed cgroup's group is reused; 0: 30 s */
+	/* maximum number of flows with histograms of their own, 4.2 KiB each; 0 means 4096 */
+	uint32_t flows;
+	uint32_t groups; /* maximum number of groups; 0 means 1024 */
+	/* time before the slot of a removed cgroup's group is reused; 0 means 30 s */
 	uint64_t quarantine_ns;
 	struct tcp_filter filter;
 	uint32_t avoid; /* bit i: avoid hooks of type enum tcp_hook_type i; for tests */
@@ -32,7 +33,7 @@ struct tcp_layers_opts {
 
 /*
  * Chooses hooks, then loads and attaches the programs. Returns 0, or -errno with one line in why[],
- * as tcp_open(). tcp_layers_causes() reports boundaries without a hook.
+ * like tcp_open(). tcp_layers_causes() reports boundaries without a hook.
  */
 int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **layers, char *why,
 		    size_t bytes);
@@ -46,9 +47,9 @@ int tcp_layers_filter(struct tcp_layers *layers, const struct tcp_filter *filter
 		      size_t bytes);
 
 /*
- * Attaches to new network namespaces and detaches from those that have ended, if the hook between
- * TCP and IP is a netfilter hook, which is per namespace. Walks /proc. Call it about once per
- * second. Returns 0 or -errno.
+ * Attaches to new network namespaces and detaches from those that are gone, if the hook between TCP
+ * and IP is a netfilter hook, which is per namespace. Walks /proc. Call it about once per second.
+ * Returns 0 or -errno.
  */
 int tcp_layers_namespaces(struct tcp_layers *layers);
 
@@ -78,7 +79,7 @@ int tcp_layers_slot(const struct tcp_layers *layers, enum tcp_layer_table table,
  */
 bool tcp_layers_settled(const struct tcp_layers *layers);
 
-/* Copies how often each cause occurred since the start. Returns 0 or -errno. */
+/* Copies how often each cause has occurred since tcp_layers_open(). Returns 0 or -errno. */
 int tcp_layers_causes(const struct tcp_layers *layers, uint64_t out[SL_CAUSES]);
 
 /* Returns the region, of kind SL_REGION_LAYERS. Valid until tcp_layers_close(). */

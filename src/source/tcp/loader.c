@@ -20,7 +20,7 @@
 struct tcp_loader {
 	struct base_child_opts opts;
 	struct base_child *child;
-	/* number of calls skipped with this loader, and with those before it */
+	/* number of calls skipped with this loader, and with earlier loaders */
 	uint64_t missed, missed_before;
 	uint32_t serial; /* serial number of the last filter sent */
 	char *filter;	 /* message that set the current filter, or NULL */
@@ -95,7 +95,7 @@ int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_P
 	got = tcp_message_receive(tcp_loader_fd(l), &m, sizeof(m), 0, fds, &n);
 	if (got <= 0)
 		return base_fail(why, bytes, got ? (int)got : -EPIPE,
-				 "the loader of eBPF programs ended before it was ready");
+				 "the loader of eBPF programs exited before it was ready");
 	m.text[sizeof(m.text) - 1] = 0;
 	if (got == sizeof(m) && m.type == LOADER_LOADED && !m.error &&
 	    assign_tables(&m, fds, n, tables)) {

@@ -3,8 +3,8 @@
  * loader.h - runs the eBPF programs in a separate process, so that this process can drop its
  * privileges. The loader opens, loads and attaches the programs, passes descriptors of their
  * tables, and drops the privileges it no longer needs. Afterwards it changes filters, catches up
- * with missed connections and names cgroups. When its socket is closed, the loader ends, and
- * everything that it loaded ends with it.
+ * with missed connections and names cgroups. When its socket is closed, the loader exits, and
+ * everything that it loaded is removed.
  *
  * A struct tcp_loader must be used by one thread at a time.
  */
@@ -26,7 +26,7 @@ struct tcp_loader_opts {
 
 struct tcp_loader_table {
 	int fd; /* an eBPF array to map; -1 if this part was left out (a log line says why) */
-	int read_only; /* descriptor for consumers; or -errno, see tcp_region_read_only() */
+	int read_only; /* descriptor for consumers, or -errno (see tcp_region_read_only()) */
 	uint64_t bytes;
 };
 
@@ -51,11 +51,11 @@ int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_P
 		      size_t bytes);
 /* When this is readable, call tcp_loader_loaded() the first time, and then tcp_loader_event(). */
 int tcp_loader_fd(const struct tcp_loader *l);
-/* Returns 0, or -EPIPE if the loader and thus all programs have ended. */
+/* Returns 0, or -EPIPE if the loader has exited, which removes all programs. */
 int tcp_loader_event(struct tcp_loader *l);
 /*
- * Call when the loader has ended: starts another, like tcp_loader_start(). Returns false if this
- * process is about to end instead (base/child.h).
+ * Call when the loader has exited: starts another, like tcp_loader_start(). Returns false if this
+ * process is about to exit instead (base/child.h).
  */
 bool tcp_loader_again(struct tcp_loader *l);
 /* Number of flow program calls that the kernel skipped, as of a few seconds ago. */
@@ -63,7 +63,7 @@ uint64_t tcp_loader_missed(const struct tcp_loader *l);
 /* Changes the filter of all parts. Returns 0, or -errno with one line in why[]. */
 int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, char *why,
 		      size_t bytes);
-/* Stops the loader and waits for it to end. l may be NULL. */
+/* Stops the loader and waits for it to exit. l may be NULL. */
 void tcp_loader_stop(struct tcp_loader *l);
 
 #endif

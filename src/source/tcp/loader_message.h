@@ -27,7 +27,9 @@ struct tcp_message_loaded {
 	int32_t error;
 	struct {
 		uint64_t bytes; /* size of the part's table; 0 if the part was left out */
-		/* 0: a read-only descriptor follows the table's descriptor; otherwise -errno */
+		/*
+		 * 0 means a read-only descriptor follows the table's descriptor; otherwise -errno
+		 */
 		int32_t read_only;
 		uint32_t pad;
 	} part[TCP_PARTS];

@@ -2,7 +2,7 @@
 /*
  * net.h - records TCP segments at the network devices of this host with eBPF (bpf/net.bpf.c), in a
  * ring in a region of kind SL_REGION_NIC (sidelight/nic.h). Nothing is pinned: all programs and
- * maps end with the process.
+ * maps are removed when the process exits.
  *
  * A struct tcp_net must be used by one thread at a time. Any number of readers may map the region.
  */
@@ -15,18 +15,18 @@
 struct tcp_net;
 
 struct tcp_net_opts {
-	/* ring size in records of 128 bytes; rounded up to a power of two; 0: 65536 */
+	/* ring size in records of 128 bytes; rounded up to a power of two; 0 means 65536 */
 	uint32_t records;
 	/*
-	 * Names of at most 8 devices. Empty: devices of the hardware or hypervisor. A segment that
-	 * crosses two devices is recorded twice and becomes ambiguous.
+	 * Names of at most 8 devices. Empty means the devices of the hardware or hypervisor. A
+	 * segment that crosses two devices is recorded twice and becomes ambiguous.
 	 */
 	struct base_strings devices;
 	/* must not select cgroups or a pid, as sockets are unknown at a device */
 	struct tcp_filter filter;
 };
 
-/* Loads and attaches the programs. Returns 0, or -errno with one line in why[], as tcp_open(). */
+/* Loads and attaches the programs. Returns 0, or -errno with one line in why[], like tcp_open(). */
 int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **net, char *why, size_t bytes);
 void tcp_net_close(struct tcp_net *net); /* NULL is fine */
 

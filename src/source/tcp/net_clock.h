@@ -66,7 +66,8 @@ struct tcp_net_clock {
 	struct tcp_net_stretch **v; /* stretches sorted by time, without overlap */
 	size_t n, room;
 	/*
-	 * most: if there are more apexes than this, the oldest stretches are dropped; 0: no limit
+	 * most: if there are more apexes than this, the oldest stretches are dropped; 0 means no
+	 * limit
 	 */
 	size_t apexes, most;
 	uint64_t stepped;    /* number of contradictions so far */

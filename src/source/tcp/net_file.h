@@ -55,7 +55,8 @@ struct tcp_net_frame {
 
 /* Writes the header. Returns 0 or -errno. Some errors only appear when the file is closed. */
 int tcp_net_file_begin(FILE *to, const uint8_t boot_id[16]);
-int tcp_net_file_put(FILE *to, enum tcp_net_frame_type type, const void *data); /* same results */
+/* returns the same */
+int tcp_net_file_put(FILE *to, enum tcp_net_frame_type type, const void *data);
 
 /*
  * Reads the header. Returns 0; -EINVAL, with one line in why[], for another kind of file; or -errno

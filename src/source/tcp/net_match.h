@@ -25,7 +25,7 @@ enum tcp_net_cause {
 	TCP_NET_AMBIGUOUS,     /* segment arrived, but several sent segments match */
 	TCP_NET_DUPLICATE,     /* segment arrived again, although it was sent only once */
 	TCP_NET_MERGED,	       /* segment merged into an earlier one on arrival: not timed */
-	TCP_NET_ACK_UNMATCHED, /* acknowledgement arrived, but matches none that was sent */
+	TCP_NET_ACK_UNMATCHED, /* acknowledgement arrived, but matches no acknowledgement sent */
 	TCP_NET_FULL,	       /* no room to remember a segment */
 	TCP_NET_MISSED,	       /* records overwritten before they were read */
 	TCP_NET_NO_CLOCK,      /* segment matched, but the clock offset at that time is unknown */
@@ -56,12 +56,13 @@ struct tcp_net_sample {
 struct tcp_net_match;
 
 struct tcp_net_match_opts {
-	uint32_t flows;	  /* maximum number of directions of connections; 0: 65536 */
-	uint32_t records; /* maximum number of records remembered, about 64 bytes each; 0: 2^20 */
+	uint32_t flows; /* maximum number of connection directions; 0 means 65536 */
+	/* maximum number of records remembered, about 64 bytes each; 0 means 2^20 */
+	uint32_t records;
 	void (*sample)(void *context, const struct tcp_net_sample *sample);
 	void *context;
 };
-/* NULL with errno. */
+/* Returns NULL with errno set on failure. */
 struct tcp_net_match *tcp_net_match_open(const struct tcp_net_match_opts *options);
 void tcp_net_match_close(struct tcp_net_match *m); /* NULL is fine */
 
@@ -88,7 +89,7 @@ void tcp_net_match_run(struct tcp_net_match *m);
 void tcp_net_match_expire(struct tcp_net_match *m, int side, uint64_t before_ns, bool offset_known,
 			  int64_t offset);
 
-/* Counts since the start, except TCP_NET_NO_CLOCK, which the caller counts. */
+/* Counts since tcp_net_match_open(), except TCP_NET_NO_CLOCK, which the caller counts. */
 const uint64_t *tcp_net_match_causes(const struct tcp_net_match *m);
 /* Number of segments sent by each side, without pure acknowledgements. */
 void tcp_net_match_sent(const struct tcp_net_match *m, uint64_t sent[2]);

@@ -36,8 +36,8 @@ struct tcp_net_stat {
 	struct tcp_net_stat_opts options;
 	struct tcp_net_match *match;
 	/*
-	 * Samples of the open window, preceded by those of the previous window, which only the
-	 * offset estimate uses.
+	 * Samples of the open window, preceded by the samples of the previous window, which only
+	 * the offset estimate uses.
 	 */
 	struct net_stat_kept *kept;
 	size_t n, room, before;

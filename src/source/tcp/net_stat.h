@@ -44,7 +44,7 @@ enum tcp_net_by { TCP_NET_BY_ALL, TCP_NET_BY_FLOW, TCP_NET_BY_REMOTE, TCP_NET_BY
  */
 struct tcp_net_row {
 	uint8_t address[2][16];
-	uint16_t port[2]; /* ports; when grouped by port, [0] is the service's */
+	uint16_t port[2]; /* ports; when grouped by port, [0] is the port of the service */
 	uint8_t v6;
 	bool rest;		    /* collects flows that have no row of their own */
 	struct tcp_net_hist way[2]; /* latencies from A to B [0] and from B to A [1] */
@@ -66,12 +66,13 @@ struct tcp_net_stat;
 
 struct tcp_net_stat_opts {
 	enum tcp_net_by by;
-	uint64_t window_ns; /* length of a window for the offset estimate, by A's clock; 0: 2 s */
-	uint32_t rows;	    /* maximum number of rows; 0: 4096 */
+	/* length of a window for the offset estimate, by A's clock; 0 means 2 s */
+	uint64_t window_ns;
+	uint32_t rows;		 /* maximum number of rows; 0 means 4096 */
 	uint32_t flows, records; /* limits as in struct tcp_net_match_opts */
 	/*
-	 * Maximum number of apexes, 16 bytes each, kept for tcp_net_stat_theta(); 0: 2^22. Those of
-	 * the last two windows are always kept.
+	 * Maximum number of apexes, 16 bytes each, kept for tcp_net_stat_theta(); 0 means 2^22.
+	 * Those of the last two windows are always kept.
 	 */
 	uint32_t history;
 	/* The clocks are synchronised: B's is ahead by .theta; the error is at most .trust_ns. */
@@ -81,7 +82,7 @@ struct tcp_net_stat_opts {
 	void (*result)(void *context, const struct tcp_net_result *result); /* may be NULL */
 	void *context;
 };
-/* NULL with errno. */
+/* Returns NULL with errno set on failure. */
 struct tcp_net_stat *tcp_net_stat_open(const struct tcp_net_stat_opts *options);
 void tcp_net_stat_close(struct tcp_net_stat *s); /* NULL is fine */
 

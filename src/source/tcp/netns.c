@@ -44,7 +44,7 @@ static int visit_namespace(struct netns_walk *w, const char *path, int own)
 	int fd, err;
 
 	if (stat(path, &st))
-		return 0; /* the process has ended in the meantime */
+		return 0; /* the process has exited in the meantime */
 	err = first_time(w, st.st_ino);
 	if (err <= 0 || !w->enter(w->context, st.st_ino))
 		return err < 0 ? err : 0;

@@ -35,9 +35,10 @@ struct tcp {
 	struct bpf_link *iterator, *holders;
 	struct tcp_identity *identity; /* set if options.cgroups is not 0 */
 	bool attached;
-	uint64_t netns_before; /* network namespace filter at the last walk over sockets; 0: all */
-	uint64_t missed;       /* number of skipped calls at the last walk */
-	uint64_t next_ns;      /* earliest time of the next walk, to limit the time spent walking */
+	/* network namespace filter at the last walk over sockets; 0 means all */
+	uint64_t netns_before;
+	uint64_t missed;  /* number of skipped calls at the last walk */
+	uint64_t next_ns; /* earliest time of the next walk, to limit the time spent walking */
 };
 
 /*

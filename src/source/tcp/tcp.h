@@ -2,7 +2,7 @@
 /*
  * tcp.h - keeps statistics of TCP connections, by eBPF programs, in memory that readers map or READ
  * by RDMA. tcp_open() chooses hooks and loads the programs, and tcp_attach() starts counting.
- * tcp_close() or the end of the process removes everything from the kernel: nothing is pinned.
+ * tcp_close() or the exit of the process removes everything from the kernel: nothing is pinned.
  * Independent of collectors.
  *
  * A struct tcp must be used by one thread at a time. Any number of readers may map the memory.
@@ -20,23 +20,26 @@
 
 struct tcp;
 
-/* Selects the flows to record. All fields that are set must match; without any, all flows match. */
+/*
+ * Selects the flows to record. All fields that are set must match; if none is set, all flows match.
+ */
 struct tcp_filter {
 	struct base_strings ports;   /* local or remote ports: "80", "8000-8080" */
 	struct base_strings cidrs;   /* remote addresses: "10.0.0.0/8", "2001:db8::/32" */
 	struct base_strings cgroups; /* paths below the unified hierarchy, or ids */
-	const char *netns;	     /* path or inode number of a network namespace; NULL: all */
-	uint32_t pid;		     /* thread group id of the process; 0: all processes */
-	uint32_t sample; /* 0 to 20: record one flow in 2^sample, the same flows at both ends */
+	const char *netns; /* path or inode number of a network namespace; NULL means all */
+	uint32_t pid;	   /* thread group id of the process; 0 means all processes */
+	uint32_t sample;   /* 0 to 20: record one flow in 2^sample, the same flows at both ends */
 };
 
 struct tcp_opts {
-	uint32_t flows;		/* maximum number of concurrent connections; 0: 16384 */
-	uint64_t interval_ns;	/* maximum age of published statistics; 0: 10 ms */
-	uint64_t quarantine_ns; /* how long the final values of a closed flow are kept; 0: 5 s */
+	uint32_t flows;	      /* maximum number of concurrent connections; 0 means 16384 */
+	uint64_t interval_ns; /* maximum age of published statistics; 0 means 10 ms */
+	/* how long the final values of a closed flow are kept; 0 means 5 s */
+	uint64_t quarantine_ns;
 	bool calls;    /* count read and write calls, at the cost of one more event per call */
-	bool existing; /* include connections established before the start */
-	/* number of cgroups with names, at most SL_FLOW_CGROUPS_MAX - 1; 0: no names */
+	bool existing; /* include connections established before counting started */
+	/* number of cgroups with names, at most SL_FLOW_CGROUPS_MAX - 1; 0 means no names */
 	uint32_t cgroups;
 	struct tcp_filter filter;
 	uint32_t avoid; /* bit i: avoid hooks of type enum tcp_hook_type i; for tests */
@@ -61,7 +64,8 @@ int tcp_attach(struct tcp *tcp, char *why, size_t bytes);
  * connections per second on Linux 6.18. A missed connection is found at its next change of state,
  * or by this function, which runs the iterator if calls were skipped since the last time; the
  * connection is then marked as older. Call it every few seconds. missed (may be NULL) receives the
- * number of skipped calls since the start, including those for flow events. Returns 0 or -errno.
+ * number of calls skipped since the programs were attached, including those for flow events.
+ * Returns 0 or -errno.
  */
 int tcp_catch_up(struct tcp *tcp, uint64_t *missed);
 

@@ -72,7 +72,10 @@ void tcp_libbpf_log(void)
 	libbpf_set_print(log_libbpf);
 }
 
-/* True if lockdown forbids eBPF to read kernel memory: the highest level of kernel_lockdown(7). */
+/*
+ * True if lockdown forbids eBPF from reading kernel memory: the highest level of
+ * kernel_lockdown(7).
+ */
 static bool reading_is_locked_down(void)
 {
 	FILE *f = fopen("/sys/kernel/security/lockdown", "re");

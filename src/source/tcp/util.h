@@ -22,7 +22,7 @@ const char *tcp_capabilities_missing(char *out, size_t bytes);
  * after calling tcp_libbpf_log(). Returns -EPERM, -ENOTSUP, or err.
  */
 int tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
-/* Loads a skeleton. Returns 0 or an error as tcp_load_refused(). */
+/* Loads a skeleton. Returns 0 or an error like tcp_load_refused(). */
 int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *why, size_t bytes);
 
 /*
@@ -41,7 +41,9 @@ int tcp_maps_size(const struct tcp_map_size *sizes);
 /* Missing in the headers of some distributions. The numbers are part of the kernel's ABI. */
 #define TCP_PROG_NETFILTER   32
 #define TCP_ATTACH_NETFILTER 45
-/* Attaches a program to a netfilter hook in this network namespace. A descriptor or -errno. */
+/*
+ * Attaches a program to a netfilter hook in this network namespace. Returns a descriptor or -errno.
+ */
 int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook);
 
 /* Runs an iterator once. Returns 0 or -errno. */

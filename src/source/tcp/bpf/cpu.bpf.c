@@ -32,16 +32,18 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define TASK_DEAD  0x80 /* include/linux/sched.h */
 #define PF_EXITING 0x4
 /* account for a task that keeps its CPU each time it has run this long */
-#define TICK_NS	      1000000
-#define QUARANTINE_NS 1000000000ull /* longer than a task takes from cgroup_exit() to its end */
+#define TICK_NS 1000000
+/* longer than a task takes from cgroup_exit() until it is gone */
+#define QUARANTINE_NS 1000000000ull
 #define MAX_CPUS      1024
 
 /* Set before loading. The types are spelled out because the skeleton uses them, too. */
 const volatile __u32 cpus = 1, max_tasks = 1, max_cgroups = 1;
 /* CLOCK_BOOTTIME; tasks created later are counted from their creation */
 const volatile __u64 opened_ns;
-const volatile __u32 hierarchy_id; /* hierarchy of the cgroups; 0: unified, otherwise version 1 */
-const volatile __u32 subsystem;	   /* index in css_set.subsys of the hierarchy's controller */
+/* hierarchy of the cgroups; 0 means unified, otherwise version 1 */
+const volatile __u32 hierarchy_id;
+const volatile __u32 subsystem; /* index in css_set.subsys of the hierarchy's controller */
 
 enum { NEW = 0, CLAIMED, READY, OVER };
 
@@ -72,7 +74,10 @@ QUEUE(free_cgroups, 1, u32);
 
 /* ---- arithmetic ---- */
 
-/* Forces the compiler to check a bound that the verifier cannot derive, as that of a quotient. */
+/*
+ * Forces the compiler to check a bound that the verifier cannot derive, such as the bound of a
+ * quotient.
+ */
 #define bound(v) asm volatile("" : "+r"(v))
 
 /* Returns the element with the end of the header, the hot line and the loss counters. */
@@ -395,7 +400,7 @@ static __always_inline void admit_task(struct task_struct *t)
 	__sync_lock_test_and_set(&st->state, READY);
 }
 
-/* Returns NULL if the task is unknown, not yet added, or has ended. */
+/* Returns NULL if the task is unknown, not yet added, or has exited. */
 static __always_inline struct state *state_of(struct task_struct *t)
 {
 	struct state *st = bpf_task_storage_get(&states, t, NULL, 0);

@@ -238,9 +238,9 @@ static __always_inline void account_cause(struct flow_state *st, const struct tc
 
 /*
  * When data arrives, divides the time of a request and its answer between the two ends. The time
- * since this end last sent data is that of the peer and the path. The time before, since the peer's
- * data arrived, is that of the application here. Times are in ticks; as in the chronograph, their
- * differences are right on average.
+ * since this end last sent data was spent by the peer and the path. The time before that, since the
+ * peer's data arrived, was spent by the application at this end. Times are in ticks; as in the
+ * chronograph, their differences are right on average.
  */
 static __always_inline void account_turn(struct flow_state *st, const struct tcp_sock *tp,
 					 const struct sk_buff *skb)

@@ -161,7 +161,7 @@ static __always_inline void list_put(u32 slot)
 	u32 *place = bpf_map_lookup_elem(&tcp_dirty, &at);
 
 	if (place)
-		/* 0: reserved but not yet written; the timer waits for the value */
+		/* 0 means reserved but not yet written; the timer waits for the value */
 		WRITE(*place, slot + 1);
 }
 

@@ -68,7 +68,7 @@ static __always_inline bool locked(const struct tcp_sock *tp)
 
 /*
  * True if the socket ended without any program being called; its memory is free or reused. On Linux
- * 6.18 this occasionally happens under load, for all programs during some milliseconds, and is not
+ * 6.18 this occasionally happens under load, for all programs for a few milliseconds, and is not
  * counted in recursion_misses. Read .closed afterwards: it shows whether the end was seen after
  * all.
  */

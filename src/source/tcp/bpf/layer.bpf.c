@@ -38,7 +38,9 @@ static __always_inline struct in_stamp *in_place(const void *skb)
 	return bpf_map_lookup_elem(&layer_in, &i);
 }
 
-/* The driver hands over a packet. An earlier stamp of the same address is another packet's. */
+/*
+ * The driver hands over a packet. An earlier stamp for the same address belongs to another packet.
+ */
 static __always_inline int nic_in(const void *skb)
 {
 	struct in_stamp *e = in_place(skb);
@@ -71,8 +73,8 @@ static __always_inline int ip_tcp(const void *skb)
 }
 
 /*
- * skb->list is the first member, so the address of a list element is that of its skb. trusted: the
- * verifier trusts the pointer, which is not the case in a kprobe.
+ * skb->list is the first member, so the address of a list element is the address of its skb.
+ * trusted: the verifier trusts the pointer, which is not the case in a kprobe.
  */
 static __always_inline int mac_ip_list(const struct list_head *head, bool trusted)
 {
@@ -396,7 +398,10 @@ static __always_inline u32 out_find(const void *sk, u32 seq)
 	return OUT_NOTHING;
 }
 
-/* Returns a place for a new segment: a free one, or that of the segment that has waited longest. */
+/*
+ * Returns a place for a new segment: a free one, or the place of the segment that has waited
+ * longest.
+ */
 static __always_inline u32 out_take(const void *sk, u32 seq)
 {
 	u32 first = out_first(sk, seq), to = first;

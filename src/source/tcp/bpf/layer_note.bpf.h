@@ -99,7 +99,7 @@ __noinline int count_in(struct slot *s, u64 what, u32 a, u32 b, const struct not
 struct round {
 	struct notes *of; /* notes of the current CPU */
 	u64 until;
-	u32 left;    /* number of notes that this round may still count; 0: it was cut short */
+	u32 left;    /* number of notes that this round may still count; 0 means it was cut short */
 	u32 more;    /* this round did some work, or more is left */
 	u32 partial; /* notes older than the round are left */
 };

@@ -17,7 +17,10 @@
 #define TCP_LAYERS_HOT_WORD	 (SL_HEADER_SIZE / 8)
 #define TCP_LAYERS_FIRST_ELEMENT 1
 
-/* A record for tracing (tcp trace). Times are CLOCK_MONOTONIC in ns; 0: boundary not seen. */
+/*
+ * A record for tracing (tcp trace). Times are CLOCK_MONOTONIC in ns; 0 means that the boundary was
+ * not seen.
+ */
 enum tcp_record_kind { TCP_RECORD_REQUEST = 0, TCP_RECORD_IN = 1, TCP_RECORD_OUT = 2 };
 
 struct tcp_layer_record {

@@ -11,12 +11,12 @@
 #include "layer_shared.h"
 #include "line.h"
 
-#define IN_BITS		 14 /* log2 of the size of the table of incoming skbs */
-#define OUT_BITS	 14 /* log2 of the size of the table of outgoing segments */
+#define IN_BITS		 14 /* log2 of the size of the incoming-skb table */
+#define OUT_BITS	 14 /* log2 of the size of the outgoing-segment table */
 #define OUT_STRETCH_BITS 6  /* log2 of the number of places in layer_out per socket */
 #define OUT_WAYS	 4  /* number of places in layer_out per segment */
 #define OUT_NOTHING	 0xffffffffu
-#define IP_BITS		 12 /* log2 of the size of the table of sending sockets */
+#define IP_BITS		 12 /* log2 of the size of the sending-socket table */
 #define NEAR_BITS	 12 /* log2 of the size of the table of sockets by address */
 /* maximum number of unread segments, and of unsent send calls, per socket */
 #define RING	 16
@@ -47,7 +47,7 @@ struct bpf_nf_ctx {
 };
 #pragma clang attribute pop
 
-/* An incoming segment. Times are ktime in ns; 0: unknown. */
+/* An incoming segment. Times are ktime in ns; 0 means unknown. */
 struct segment {
 	u64 nic, ip, tcp;
 	u32 end, length, ack;
@@ -85,7 +85,7 @@ struct layer_sock {
 		u64 pad[3];
 	} read[RING];
 	/* Written by the application's side. */
-	u32 active[REQUESTS]; /* 1: this response waits for the driver */
+	u32 active[REQUESTS]; /* 1 if this response waits for the driver */
 	u32 read_tail, send_head, send_tail, request_head;
 	u32 base;   /* end of the bytes that belong to answered requests */
 	u32 copied; /* end of the bytes that the application has read */
@@ -105,14 +105,14 @@ struct in_stamp {
 /* The last segment that a socket handed to IP, and its place in layer_out once queued. */
 struct ip_stamp {
 	u64 sk, skb, ns;
-	u32 out; /* place in layer_out; OUT_NOTHING: not queued, or without data */
+	u32 out; /* place in layer_out; OUT_NOTHING if not queued, or without data */
 	u32 pad;
 };
 
 struct out_stamp {
 	u64 sk;
 	u32 seq;
-	u32 request; /* index of the request + 1; 0: none */
+	u32 request; /* index of the request + 1; 0 means none */
 	u64 sent, ip, queued;
 	u32 length, ack;
 	u32 done;
