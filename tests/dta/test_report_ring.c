@@ -84,8 +84,8 @@ static struct sl_reporter_stats stats(const struct sl_reporter *r)
 }
 
 /*
- * Reads the packets that have arrived and counts the values. If answer is set, acknowledges them, and
- * stops after PACKETS: the reporter may send as fast as this loop answers.
+ * Reads the packets that have arrived and counts the values. If answer is set, acknowledges them,
+ * and stops after PACKETS: the reporter may send as fast as this loop answers.
  */
 static void take(bool answer)
 {
