@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -474,7 +475,13 @@ def port_scans_leave_nothing():
         with Collector([f'{workdir()}/none.sock'], listen=listen, env=env) as c:
             pids = (c.pid, front(c))
             descriptors = size(pids)[0]
-            scan(c.address, 2000)  # the process keeps memory for the maximum number of connections
+            # One thread of the front waits for an answer meanwhile, and has hundreds of connections to serve afterwards.
+            os.kill(c.pid, signal.SIGSTOP)
+            with connect(c.address) as waits:
+                waits.sendall(b'GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n')
+                scan(c.address, 3000)  # the process keeps memory for the maximum number of connections
+                os.kill(c.pid, signal.SIGCONT)
+                check(waits.recv(15) == b'HTTP/1.1 200 OK', 'it is answered', c)
             resident = size(pids)[1]
             scan(c.address, int(5000 * SCALE))
             wait_until(lambda: size(pids)[0] <= descriptors, lambda: f'{descriptors} descriptors became {size(pids)[0]}', c)
