@@ -386,7 +386,7 @@ function fillPod(row, index) {
 		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(p.changed)}`);
 	put(c.name, podName(p) + (p.source === "tcp" ? " · TCP" : ""));
 	title(c.name, `${p.service} ${p.pod}, instance ${p.instance}: show its metrics`);
-	const labels = p.fault ? `fault: ${p.fault}` : found ? anomalies.blameText(found.blame) : labelText(p.labels, ["service", "pod"]);
+	const labels = p.fault ? `fault: ${p.fault}` : p.held ? `held: ${p.held}` : found ? anomalies.blameText(found.blame) : labelText(p.labels, ["service", "pod"]);
 	put(c.labels, labels);
 	title(c.labels, labelText(p.labels));
 	put(c.host, p.host || p.target);

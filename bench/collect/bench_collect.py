@@ -301,10 +301,12 @@ def saturated(seconds=10):
         idle = run(s)
     with Stage(EXE, PODS, '--updates', '4000000000', '--wait', '60s', cpus=bench.CPUS) as s:
         auto, off = run(s), run(s, '--realtime', 'off')
+    how = (f'period of 10 ms, {seconds} s, {PODS} pods x {METRICS} counters updated without pause on all {len(bench.CPUS)} CPUs, where '
+           'the collector runs as well')
     say('collect.saturated', round(auto[0], 2), '%',
-        f'deadlines missed at a period of 10 ms in {seconds} s, {PODS} pods x {METRICS} counters updated without pause on all '
-        f'{len(bench.CPUS)} CPUs, where the collector runs as well; its CPU {auto[1]:.1f} % of one; with --realtime off '
-        f'{off[0]:.1f} % missed and {off[1]:.1f} % of a CPU; with idle CPUs {idle[0]:.2f} % and {idle[1]:.1f} %')
+        f'deadlines missed, {how}; with --realtime off {off[0]:.1f} %, with idle CPUs {idle[0]:.2f} %')
+    say('collect.saturated.cpu', round(auto[1] / idle[1], 2), 'of idle',
+        f'CPU of the collector, {how}: {auto[1]:.1f} % of one, with --realtime off {off[1]:.1f} %, with idle CPUs {idle[1]:.1f} %')
 
 
 FIGURES = {f.__name__: f for f in (rate, deadlines, memory, hostcpu, row, saturated)}

@@ -82,6 +82,34 @@ def collisions(socket):
     return go
 
 
+def starts(socket):
+    """24 regions of 160,000 metrics, which are published, die and are published again."""
+    records = schema([f's{i:x}' for i in range(160000)])
+
+    def again():
+        while True:
+            conns, regions = [], []
+            for k in range(24):
+                r = HostileRegion(records, 160000 // 7 + 1, 1, labels=(('pod', f'start-{k}'),))
+                r.map.close()  # the agent cannot seal what is mapped for writing
+                c = Client(socket)
+                conns.append(c)
+                regions.append(r)
+                try:
+                    c.publish(r)
+                except Refused:
+                    break
+            time.sleep(3)
+            for c in conns:
+                c.close()
+            del regions
+            time.sleep(1.5)  # the agent forgets the dead after 1 s
+
+    def go():
+        threading.Thread(target=again, daemon=True).start()
+    return go
+
+
 # ---- figures ----------------------------------------------------------------------------------------------------
 
 def innocent_rounds(address):
@@ -140,8 +168,9 @@ def run(names):
         for turn in range(TURNS):
             time.sleep(2)
             calm.append(measure(s, address))
-            with Attacker(lambda: [f() for f in go]):
-                time.sleep(8)  # its layouts are made
+            with Attacker(lambda: [f() for f in go] and 'all'):
+                if names != ['starts']:
+                    time.sleep(8)  # its layouts are made
                 attacked.append(measure(s, address))
                 found = of_stranger(address)
             print(turn, *calm[-1], *attacked[-1], file=sys.stderr, flush=True)
@@ -149,7 +178,19 @@ def run(names):
     return calm, attacked, found
 
 
-ATTACKS = {f.__name__: f for f in (collisions, generations, series, holes)}
+def report(names, suffix=''):
+    calm, attacked, found = run(names)
+    undisturbed, disturbed = ([median(c) for c in zip(*turns)] for turns in (calm, attacked))
+    each = f'median of {TURNS} turns; another user does at once: {", ".join(names)}'
+    say(f'fair.rounds{suffix}', round(disturbed[0] / undisturbed[0], 3), 'of undisturbed',
+        f'{PODS} pods of one user, read every {PERIOD_MS} ms, {each}; rounds/s of a pod (of the slowest): '
+        f'{undisturbed[0]:.1f} ({undisturbed[1]:.1f}), attacked {disturbed[0]:.1f} ({disturbed[1]:.1f}); the attacker has '
+        f'{found.get("sidelight_tenant_series")} series and is read every {found.get("sidelight_tenant_read_every")} rounds')
+    say(f'fair.publish{suffix}', round(disturbed[2] / undisturbed[2], 2), 'of undisturbed',
+        f'p99 of {ATTACHES} attaches, {each}; {undisturbed[2] * 1e3:.1f} ms, attacked {disturbed[2] * 1e3:.1f} ms')
+
+
+ATTACKS = {f.__name__: f for f in (collisions, generations, series, holes, starts)}
 if __name__ == '__main__':
     if os.geteuid() or subprocess.run(['setpriv', '--version'], capture_output=True).returncode:
         print('SKIP: needs root and setpriv (util-linux) to be three users')
@@ -161,13 +202,9 @@ if __name__ == '__main__':
             f.write('-20')
     except OSError:
         pass
-    chosen = sys.argv[2:] or list(ATTACKS)
-    calm, attacked, found = run(chosen)
-    undisturbed, disturbed = ([median(c) for c in zip(*turns)] for turns in (calm, attacked))
-    each = f'median of {TURNS} turns; another user does at once: {", ".join(chosen)}'
-    say('fair.rounds', round(disturbed[0] / undisturbed[0], 3), 'of undisturbed',
-        f'{PODS} pods of one user, read every {PERIOD_MS} ms, {each}; rounds/s of a pod (of the slowest): '
-        f'{undisturbed[0]:.1f} ({undisturbed[1]:.1f}), attacked {disturbed[0]:.1f} ({disturbed[1]:.1f}); the attacker has '
-        f'{found.get("sidelight_tenant_series")} series and is read every {found.get("sidelight_tenant_read_every")} rounds')
-    say('fair.publish', round(disturbed[2] / undisturbed[2], 2), 'of undisturbed',
-        f'p99 of {ATTACHES} attaches, {each}; {undisturbed[2] * 1e3:.1f} ms, attacked {disturbed[2] * 1e3:.1f} ms')
+    # What others have taken of the attacker's share would leave no room for regions that start.
+    if sys.argv[2:]:
+        report(sys.argv[2:])
+    else:
+        report([n for n in ATTACKS if n != 'starts'])
+        report(['starts'], '.starts')

@@ -258,7 +258,7 @@ int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes)
 		       : base_fail(error, bytes, -EINVAL,
 				   "--otlp '%s': senders are not authenticated, so only this host "
 				   "may send: listen on loopback or a unix socket, or set "
-				   "--web-config",
+				   "--web-config, and --insecure-listen if that has no TLS",
 				   at);
 }
 

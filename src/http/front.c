@@ -616,7 +616,9 @@ static void start_daemon(struct http_server *s)
 		fail_start(s, "no thread", e);
 	/*
 	 * admit_connection() limits connections, because libmicrohttpd would divide the limit among
-	 * its threads and leave connections beyond it waiting.
+	 * its threads and leave connections beyond it waiting. No thread may even reach its limit:
+	 * libmicrohttpd 0.9.75 then keeps a lock, and the thread stops for ever. All relays at once
+	 * may wait for the same thread, beside connections that it is about to forget.
 	 */
 	errno = 0;
 	s->daemon = MHD_start_daemon(
@@ -625,7 +627,7 @@ static void start_daemon(struct http_server *s)
 		0, admit_connection, s, answer_request, s, MHD_OPTION_EXTERNAL_LOGGER, log_line,
 		NULL, MHD_OPTION_ARRAY, listen, MHD_OPTION_THREAD_POOL_SIZE,
 		threads > 1 ? threads : 0, MHD_OPTION_CONNECTION_LIMIT,
-		(2 * s->c.max_connections + 1) * threads, MHD_OPTION_CONNECTION_TIMEOUT,
+		(2 * HTTP_RELAYS_PART * s->c.max_connections + 1) * threads, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned int)s->c.timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL,
 		MHD_OPTION_NOTIFY_CONNECTION, connection_event, s, MHD_OPTION_URI_LOG_CALLBACK,

@@ -47,6 +47,12 @@ struct http_connection {
 	bool awaits, left;
 };
 
+/*
+ * Maximum number of relays (relay.c) per connection allowed, because some connections are still
+ * being closed.
+ */
+#define HTTP_RELAYS_PART 4u
+
 struct http_server {
 	struct http_front_config c;
 	struct MHD_Daemon *daemon;

@@ -33,11 +33,7 @@
 
 #define PIECE	    8192u
 #define STACK_BYTES (256u * 1024) /* includes the thread-local memory of all libraries */
-/*
- * maximum number of threads per allowed connection, because some connections are still being closed
- */
-#define THREADS_PART 4u
-#define SHAKE_NS     10000000000ull /* time limit of a handshake */
+#define SHAKE_NS    10000000000ull /* time limit of a handshake */
 
 struct http_relay {
 	struct http_relay *next;
@@ -292,7 +288,7 @@ static bool own_or_root(const struct http_server *s, const struct http_relay *r)
 /* Counts the connection if its user may have another thread. */
 static bool count_relay(struct http_server *s, struct http_relay *r)
 {
-	struct base_share all = {.capacity = (uint64_t)THREADS_PART * s->c.max_connections};
+	struct base_share all = {.capacity = (uint64_t)HTTP_RELAYS_PART * s->c.max_connections};
 	uint64_t held = 0;
 	bool may;
 

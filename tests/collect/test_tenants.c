@@ -6,6 +6,8 @@
 #include <sidelight/flow.h>
 
 #include "collect/read/collector_internal.h"
+#include "collect/read/link.h"
+#include "collect/read/pass.h"
 #include "collect/read/turn.h"
 #include "fixture.h"
 
@@ -605,7 +607,79 @@ static void instance_belongs_to_its_tenant(void **state)
 	make_free(&q.m);
 }
 
+static uint64_t index_us; /* duration of the next index */
+
+struct collect_index *__real_collect_index_new(struct collect_collector *c);
+struct collect_index *__wrap_collect_index_new(struct collect_collector *c);
+struct collect_index *__wrap_collect_index_new(struct collect_collector *c)
+{
+	usleep((useconds_t)__atomic_exchange_n(&index_us, 0, __ATOMIC_RELAXED));
+	return __real_collect_index_new(c);
+}
+
+/* An index that took 2 s would keep every new pod waiting for 18 s. */
+static void a_large_index_delays_no_other_tenant(void **state)
+{
+	struct mock_host *h = host_with_tenants(16);
+	struct collect_collector *c;
+	struct pod p[4];
+	uint64_t put_ns;
+
+	(void)state;
+	for (uint64_t i = 0; i < 4; i++) {
+		char name[] = "a_total";
+
+		name[0] = (char)('a' + i);
+		pod_make(&p[i], 7 + i, LABELS("pod\0p"));
+		counter(&p[i], name, NULL, NULL);
+	}
+	put_as(h, 0, 1, &p[0], SL_STATE_LIVE, &mallory);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, mentions(c, "\na_total{"));
+	__atomic_store_n(&index_us, 2000000, __ATOMIC_RELAXED);
+	put_as(h, 1, 2, &p[1], SL_STATE_LIVE, &mallory);
+	WITHIN(5000, mentions(c, "\nb_total{"));
+	put_ns = base_now_ns();
+	put_as(h, 2, 3, &p[2], SL_STATE_LIVE, &mallory);
+	WITHIN(3000, self_value(c, "sidelight_tenant_held_layouts_total", "uid=\"666\"") > 0);
+	put_as(h, 3, 4, &p[3], SL_STATE_LIVE, &alice);
+	while (!mentions(c, "\nd_total{") && base_now_ns() - put_ns < 15000 * MS)
+		usleep(10000);
+	assert_true(base_now_ns() - put_ns < 15000 * MS);
+	WITHIN(3000, mentions(c, "\nc_total{"));
+	collect_collector_free(c);
+	for (int i = 0; i < 4; i++)
+		make_free(&p[i].m);
+}
+
+static void first_and_final_values_take_turns(void **state)
+{
+	struct collect_tenant *t = calloc(1, sizeof(*t) + sizeof(t->turn[0]));
+	struct collect_snapshot b = {0};
+	struct collect_link l = {0};
+	struct collect_region r = {
+		.tenant = t, .link = &l, .snapshot = &b, .state = SL_STATE_LIVE};
+
+	(void)state;
+	t->turn[0].schema_ns = 100;
+	assert_true(collect_pass_may_start(&r, 50));
+	r.snapshot_new = true;
+	assert_false(collect_pass_may_start(&r, 50));
+	assert_true(r.held_layout);
+	assert_int_equal(t->held_layouts, 1);
+	assert_true(collect_pass_may_start(&r, 100));
+	r.snapshot_new = r.held_layout = false;
+	r.state = SL_STATE_DEAD;
+	assert_false(collect_pass_may_start(&r, 50));
+	assert_int_equal(t->held_layouts, 2);
+	t->exempt = true;
+	assert_true(collect_pass_may_start(&r, 50));
+	free(t);
+}
+
 const struct CMUnitTest tenants_tests[] = {
+	TEST(a_large_index_delays_no_other_tenant),
+	TEST(first_and_final_values_take_turns),
 	TEST(identity_labels_are_attested),
 	TEST(identity_labels_have_no_lookalikes),
 	TEST(names_are_attested),

@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -433,6 +434,57 @@ def many_addresses_refuse_no_scrape():
 
 
 @case
+def two_hundred_scrapes_at_once_are_whole():
+    with Agent() as agent, Collector([agent]) as c:
+        wait_until(lambda: c.find('sidelight_host_up'), 'a host', c)
+        together, answers = threading.Barrier(200), []
+
+        def scrape():
+            together.wait()
+            answers.append(request(c.url + '/metrics', seconds=300))
+        threads = [threading.Thread(target=scrape, daemon=True) for _ in range(200)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        check([status for status, *_ in answers] == [200] * 200, [status for status, *_ in answers], c)
+        check(all(b'\nsidelight_host_up{' in body and body.endswith(b'\n') for *_, body in answers), 'one is not whole', c)
+
+
+@case
+def odd_requests_get_plain_answers():
+    """10,000 headers, a thousand ranges, upgrades to HTTP/2 and to WebSocket, and HTTP/2 without asking."""
+    def raw(c, data):
+        host, port = c.address.rsplit(':', 1)
+        with socket.create_connection((host, int(port)), 60) as s:
+            answer = b''
+            with contextlib.suppress(ConnectionError):
+                s.sendall(data)
+            with contextlib.suppress(ConnectionError):
+                while piece := s.recv(65536):
+                    answer += piece
+        return answer
+
+    def scrape(*lines):
+        return '\r\n'.join(('GET /metrics HTTP/1.1', 'Host: localhost', 'Connection: close', *lines, '', '')).encode()
+    ranges = ','.join(f'{i}-{i}' for i in range(0, 2000, 2))
+    with Agent() as agent, Collector([agent]) as c:
+        serves = front(c)
+        for lines in ((f'Range: bytes={ranges}',),
+                      ('Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAAP__'),
+                      ('Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==')):
+            answer = raw(c, scrape(*lines))
+            check(answer.startswith(b'HTTP/1.1 200 ') and b'\nsidelight_collector_rounds_total' in answer, lines, answer[:300], c)
+            check(b'multipart' not in answer.split(b'\r\n\r\n')[0] and b'Upgrade:' not in answer.split(b'\r\n\r\n')[0], answer[:300], c)
+        for data in (scrape(*(f'X-{i}: {i}' for i in range(10000))),
+                     b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + bytes(9) * 1000):
+            answer = raw(c, data)
+            check(not answer or answer.startswith((b'HTTP/1.1 4', b'HTTP/1.0 4', b'HTTP/1.1 505', b'HTTP/1.0 505')), answer[:300], c)
+            check(request(c.url + '/metrics')[0] == 200, 'the next one', c)
+        check(front(c) == serves, 'another front', c)
+
+
+@case
 def port_scans_leave_nothing():
     """10,000 connections, to an address and to a path, that are closed, reset, left in the middle of a request, or left open."""
     def connect(at):
@@ -458,6 +510,14 @@ def port_scans_leave_nothing():
             if len(held) > 500:
                 held.pop(0).close()
 
+    def crowd(at):
+        """More connections at once than it takes: it keeps the memory that it needs for the maximum."""
+        with contextlib.ExitStack() as all_of_them:
+            for _ in range(700):
+                s = all_of_them.enter_context(connect(at))
+                with contextlib.suppress(OSError):
+                    s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-')
+
     def size(pids):
         """(descriptors, resident bytes)"""
         total = [0, 0]
@@ -474,7 +534,14 @@ def port_scans_leave_nothing():
         with Collector([f'{workdir()}/none.sock'], listen=listen, env=env) as c:
             pids = (c.pid, front(c))
             descriptors = size(pids)[0]
-            scan(c.address, 2000)  # the process keeps memory for the maximum number of connections
+            # One thread of the front waits for an answer meanwhile, and has hundreds of connections to serve afterwards.
+            os.kill(c.pid, signal.SIGSTOP)
+            with connect(c.address) as waits:
+                waits.sendall(b'GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n')
+                scan(c.address, 3000)
+                os.kill(c.pid, signal.SIGCONT)
+                check(waits.recv(15) == b'HTTP/1.1 200 OK', 'it is answered', c)
+            crowd(c.address)
             resident = size(pids)[1]
             scan(c.address, int(5000 * SCALE))
             wait_until(lambda: size(pids)[0] <= descriptors, lambda: f'{descriptors} descriptors became {size(pids)[0]}', c)

@@ -5,6 +5,7 @@ import contextlib
 import re
 import sys
 
+from support.pki import bcrypt
 from support.process import Part, check, poll, wait_until, workdir
 from support.sidelight import EXE
 from support.sockets import opened
@@ -25,6 +26,9 @@ def stores(name, *more):
 token = f'{folder}/token'
 with open(token, 'w') as f:
     f.write('0123456789abcdef')
+users = f'{folder}/web.yml'
+with open(users, 'w') as f:
+    f.write(f'basic_auth_users: {{otlp: "{bcrypt("a-password-of-senders")}"}}')
 agent = ('agent', '--socket', f'{folder}/agent.sock')
 translate = ('translate', '--collector', f'unix:{folder}/none.sock', '--name', 't')
 collect = ('collect', '--listen', '127.0.0.1:0', '--dta')
@@ -34,7 +38,7 @@ ROWS = {
         (('--open',), 'anyone who can reach the address'),
         (('--reader-token-file', token, '--insecure-listen'), 'in the clear')]),
     'REST of the agent': ((*agent, '--rest', WIDE, '--rest-token-file', token), [(('--insecure-listen',), 'in the clear')]),
-    'OTLP': ((*agent, '--no-rest', '--otlp', WIDE), []),
+    'OTLP': ((*agent, '--no-rest', '--otlp', WIDE), [(('--web-config', users, '--insecure-listen'), 'in the clear')]),
     'StatsD': ((*agent, '--no-rest', '--statsd', WIDE), []),
     'reports': ((*translate, '--listen', WIDE), [(('--insecure-listen',), 'any host may send packets')]),
     'packets of devices': ((*translate, '--input', f'sflow={WIDE}'), [(('--insecure-listen',), 'any host may send packets')]),

@@ -179,6 +179,19 @@ static void remove_region(struct collect_collector *c, struct collect_region *r)
 		unlist_region(c, r);
 }
 
+/*
+ * The index must be made again. A tenant that caused the last one waits nine times as long as that
+ * took, so that it costs a tenth of a core at most; another tenant does not wait for it.
+ */
+static void mark_index(struct collect_collector *c, struct collect_tenant *t)
+{
+	relaxed_store(c->dirty, true);
+	c->index_due_ns = BASE_MIN(c->index_due_ns, t->index_ns);
+	if (!t->indexes && base_now_ns() < t->index_ns)
+		relaxed_add(t->held_layouts, 1);
+	t->indexes = true;
+}
+
 static void handle_events(struct collect_collector *c, struct collect_region *r)
 {
 	unsigned int events = __atomic_exchange_n(&r->events, 0, __ATOMIC_ACQ_REL);
@@ -199,7 +212,7 @@ static void handle_events(struct collect_collector *c, struct collect_region *r)
 	if (events & EVENT_GONE)
 		remove_region(c, r);
 	if (events & ~(unsigned int)EVENT_SCHEMA)
-		relaxed_store(c->dirty, true);
+		mark_index(c, r->tenant);
 }
 
 static void drain_queue(struct collect_collector *c)
@@ -224,15 +237,28 @@ static void drain_queue(struct collect_collector *c)
 	}
 }
 
-/* Also called on startup, so that the collector's own series are exposed. */
-static void renew_index(struct collect_collector *c)
+/*
+ * Also called on startup, so that the collector's own series are exposed. Returns the earliest time
+ * of the next index, whoever needs it.
+ */
+static uint64_t renew_index(struct collect_collector *c)
 {
+	uint64_t start = base_now_ns(), end;
 	struct collect_index *x = collect_index_new(c), *old;
 
+	end = base_now_ns();
+	for (size_t i = 0; i < c->regions; i++) {
+		struct collect_tenant *t = c->region[i]->tenant;
+
+		if (t->indexes)
+			t->index_ns = end + BASE_MAX(INDEX_NS, 9 * (end - start));
+		t->indexes = false;
+	}
 	if (!x) {
 		base_log_limited(BASE_ERROR, "collect", "out of memory: index not updated");
-		return;
+		return end + BASE_MAX(INDEX_NS, end - start);
 	}
+	c->index_due_ns = UINT64_MAX;
 	pthread_mutex_lock(&c->index_lock);
 	old = c->index;
 	c->index = x;
@@ -240,12 +266,13 @@ static void renew_index(struct collect_collector *c)
 	relaxed_store(c->index_builds, c->index_builds + 1);
 	relaxed_store(c->dirty, false);
 	collect_index_put(old);
+	return end + BASE_MAX(INDEX_NS, end - start);
 }
 
 void *collect_control_main(void *arg)
 {
 	struct collect_collector *c = arg;
-	uint64_t next_ns = 0, trim_ns = 0, build_ns;
+	uint64_t next_ns = 0, trim_ns = 0, build_ns, due;
 	eventfd_t count;
 
 	pthread_setname_np(pthread_self(), "control");
@@ -258,12 +285,8 @@ void *collect_control_main(void *arg)
 		drain_queue(c);
 		build_ns = build_one(c, now);
 		now = base_now_ns();
-		if (c->dirty && now >= next_ns) {
-			renew_index(c);
-			/* Limits indexing to a tenth of a core when the index is large. */
-			next_ns = base_now_ns();
-			next_ns += BASE_MAX(INDEX_NS, 9 * (next_ns - now));
-		}
+		if (c->dirty && now >= BASE_MAX(next_ns, c->index_due_ns))
+			next_ns = renew_index(c);
 		if (now >= trim_ns) {
 			for (unsigned int i = 0; i < c->workers; i++)
 				if (c->worker[i].ring.word)
@@ -274,8 +297,9 @@ void *collect_control_main(void *arg)
 			}
 			trim_ns = now + TRIM_NS;
 		}
+		due = BASE_MAX(next_ns, c->index_due_ns);
 		if (c->dirty)
-			wait = now < next_ns ? (int)((next_ns - now) / 1000000u) + 1 : 1;
+			wait = now < due ? (int)BASE_MIN((due - now) / 1000000u, 999u) + 1 : 1;
 		if (build_ns < now + (uint64_t)wait * 1000000u)
 			wait = build_ns > now ? (int)((build_ns - now) / 1000000u) + 1 : 0;
 		if (poll(&(struct pollfd){.fd = c->wake_fd, .events = POLLIN}, 1, wait) > 0)

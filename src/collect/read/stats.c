@@ -151,10 +151,13 @@ void collect_collector_regions(struct collect_collector *c,
 			count_ready(x, i, &ready, &all);
 		if (relaxed_load(r->step) == STEP_GONE)
 			continue;
-		if (!b && relaxed_load(r->step) == STEP_BOUND && relaxed_load(r->held_layout)) {
+		if (relaxed_load(r->step) == STEP_BOUND && relaxed_load(r->held_layout)) {
 			snprintf(held, sizeof(held),
-				 "its layout waits for its tenant's part of the time: %u of %u "
-				 "regions of the tenant are ready",
+				 "%s for its tenant's part of the time: %u of %u regions of the "
+				 "tenant are ready",
+				 !b			      ? "its layout waits"
+				 : v.state != SL_STATE_LIVE ? "its final values wait"
+							      : "its new layout waits",
 				 ready, all);
 			v.held = held;
 		}

@@ -44,11 +44,16 @@ struct collect_tenant {
 	char uid[12], container[13], pod[37];
 	/* Written by control, read by any thread. */
 	uint64_t series, refused_series, conflicts, layout_ns;
-	/* layouts that waited because the tenant had used up its CPU time; written by any thread */
+	/*
+	 * layouts, first and final values, and lists of series that waited because the tenant had
+	 * used up its CPU time; written by any thread
+	 */
 	uint64_t held_layouts;
 	/* Used only by control. */
 	uint64_t first;	   /* smallest id of the tenant's entries, used as its age */
 	uint64_t left_out; /* conflicts in the index being made */
+	uint64_t index_ns; /* when the tenant may cause the next index */
+	bool indexes;	   /* the tenant needs another index */
 	struct collect_region *build, **build_end; /* regions whose schemas wait for a layout */
 	struct collect_tenant *next;		   /* next tenant with waiting schemas */
 	uint64_t spent_ns;			   /* virtual time spent on the tenant's layouts */

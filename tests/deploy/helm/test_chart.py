@@ -99,8 +99,9 @@ def documents_are_as_kubernetes_schemas_say():
 @case
 def no_container_has_more_than_it_needs():
     helm = installed()
-    for values, wanted in ((None, set()), (RDMA, {'IPC_LOCK'}), ({'agent': {'tcp': ['flows']}}, {'BPF', 'PERFMON', 'NET_ADMIN'}),
-                           (EVERYTHING, {'IPC_LOCK', 'BPF', 'PERFMON', 'NET_ADMIN'})):
+    for values, wanted, nice in ((None, set(), set()), (RDMA, {'IPC_LOCK'}, set()), ({'collector': {'realtime': True}}, set(), {'SYS_NICE'}),
+                                 ({'agent': {'tcp': ['flows']}}, {'BPF', 'PERFMON', 'NET_ADMIN'}, set()),
+                                 (EVERYTHING, {'IPC_LOCK', 'BPF', 'PERFMON', 'NET_ADMIN'}, {'SYS_NICE'})):
         documents = helm.template(values)
         bound = {a['name'] for d in documents if d['kind'].endswith('RoleBinding') for a in d['subjects']}
         for component, spec in pods(documents).items():
@@ -111,8 +112,9 @@ def no_container_has_more_than_it_needs():
                 check(s['readOnlyRootFilesystem'] and not s['allowPrivilegeEscalation'] and 'privileged' not in s, c)
                 check(s['capabilities']['drop'] == ['ALL'], c)
                 added = set(s['capabilities'].get('add', []))
-                check(added == (wanted if is_agent else {'CHOWN'} if c['name'] == 'folder' else set()), f'{component}: {added}')
-                if c['name'] == 'collector' or (is_agent and not wanted):
+                is_reader = c['name'] == 'collector' and component != 'scaling'
+                check(added == (wanted if is_agent else {'CHOWN'} if c['name'] == 'folder' else nice if is_reader else set()), f'{component}: {added}')
+                if not added:
                     check(s['runAsNonRoot'] is True and s['runAsUser'] > 0, c)
                 # Capabilities of another user would be of no effect.
                 check(not added or s['runAsUser'] == 0, c)
@@ -128,7 +130,7 @@ def no_container_has_more_than_it_needs():
 @case
 def parts_of_the_chart_fit_each_other():
     helm = installed()
-    for values in None, RDMA, EVERYTHING:
+    for values in None, RDMA, {'collector': {'realtime': True}}, EVERYTHING:
         documents = helm.template(values)
         found = pods(documents)
         accounts = {d['metadata']['name'] for d in documents if d['kind'] == 'ServiceAccount'}
@@ -162,12 +164,12 @@ def parts_of_the_chart_fit_each_other():
         mounted = {m['mountPath']: volumes[m['name']] for m in agent['volumeMounts']}
         check('hostPath' in mounted[os.path.dirname(socket)] and 'emptyDir' in mounted[os.path.dirname(consume)], mounted)
         readers = [a for c in found['agent']['containers'] for a in values_of(c['args'], 'agent')]
-        check(readers == ([] if values else [consume]), readers)
+        check(readers == ([] if 'collector' in found else [consume]), readers)
         asked = values_of(agent['livenessProbe']['exec']['command'], 'consume-socket')
         check(asked == [consume], f'it lives if {asked} answers')
         beside = [str(c['securityContext']['runAsUser']) for c in found['agent']['containers'] if c['name'] == 'collector']
         check(values_of(agent['args'], 'consumer-uid') == beside, agent['args'])
-        if values:
+        if 'collector' in found:
             n = 3 if values == EVERYTHING else 2
             check(of(documents, 'StatefulSet')['spec']['replicas'] == n, 'replicas')
             check(of(documents, 'ConfigMap', 'collector')['data'] == {'shards': f'auto/{n}'}, 'shards')

@@ -40,6 +40,11 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{/* Capabilities are effective for root alone, who has none but these. */}}
+{{- define "sidelight.collectorUser" -}}
+{{- ternary 0 (int64 .Values.user) .Values.collector.realtime }}
+{{- end }}
+
 {{/* Options that all collectors have; a list of YAML. */}}
 {{- define "sidelight.collectorArgs" -}}
 - --period={{ .Values.collector.period }}
@@ -163,10 +168,13 @@ env:
 ports:
   - {name: metrics, containerPort: {{ $v.collector.port }}, protocol: TCP}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: {{ $v.user }}
+  runAsNonRoot: {{ not $v.collector.realtime }}
+  runAsUser: {{ include "sidelight.collectorUser" $ }}
   runAsGroup: {{ $v.user }}
   {{- include "sidelight.unprivileged" $ | nindent 2 }}
+  {{- if $v.collector.realtime }}
+    add: [SYS_NICE]
+  {{- end }}
 {{ include "sidelight.probes" (list "metrics" "HTTP") }}
 resources:
   {{- include "sidelight.collectorResources" $ | nindent 2 }}
