@@ -52,36 +52,19 @@ static void choose_row(struct cli_top *t, size_t row)
 		 cli_json_text(t->row[row], "namespace"));
 }
 
-static void edit_filter(struct cli_top *t, int key)
-{
-	size_t n = strlen(t->filter);
-
-	if (key == '\n' || key == '\r' || key == '\033') {
-		t->typing = false;
-		if (key == '\033')
-			*t->filter = '\0';
-	} else if (key == '\b' || key == 0x7f) {
-		while (n && (t->filter[--n] & 0xc0) == 0x80)
-			;
-		t->filter[n] = '\0';
-	} else if (key < 0x100 && !iscntrl(key) && n + 1 < sizeof(t->filter)) {
-		t->filter[n] = (char)key;
-		t->filter[n + 1] = '\0';
-	}
-}
+static const char *const help[] = {
+	"up, down      here: select a service; also k and j",
+	"Enter         all of the selected service; again, or Esc: back",
+	NULL,
+};
 
 static bool handle_key(void *context, int key)
 {
 	struct cli_top *t = context;
 
-	if (t->typing) {
-		edit_filter(t, key);
-		return true;
-	}
 	switch (key) {
 	case '/':
-		t->typing = !t->details;
-		return true;
+		return t->details; /* there is nothing to filter */
 	case CLI_TCP_KEY_UP:
 	case 'k':
 		choose_row(t, t->selected ? t->selected - 1 : 0);
@@ -98,7 +81,7 @@ static bool handle_key(void *context, int key)
 		return true;
 	case '\033':
 		if (!t->details)
-			*t->filter = '\0';
+			*t->screen.filter = '\0';
 		t->details = false;
 		return true;
 	default:
@@ -163,7 +146,9 @@ static int watch_services(struct cli_top *t)
 					next > now ? (int)((next - now + 999999) / 1000000) : 0))
 			break;
 		now = base_now_ns();
-		if (now >= next || (t->details && !details)) {
+		if (t->screen.paused && !t->screen.again)
+			next = now + set.interval_ns;
+		if ((now >= next && !t->screen.paused) || (t->details && !details)) {
 			next = now + set.interval_ns;
 			code = show_screen(t, true);
 		} else if (t->screen.again) {
@@ -219,10 +204,11 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 				  argv[first]);
 	if (!cli_tcp_screen_sort(&t.screen, self, set.sort, cli_top_orders))
 		return BASE_EXIT_USAGE;
-	if (set.filter && strlen(set.filter) >= sizeof(t.filter))
-		return base_usage(self, "--filter: at most %zu characters", sizeof(t.filter) - 1);
+	if (set.filter && strlen(set.filter) >= sizeof(t.screen.filter))
+		return base_usage(self, "--filter: at most %zu characters",
+				  sizeof(t.screen.filter) - 1);
 	if (set.filter)
-		snprintf(t.filter, sizeof(t.filter), "%s", set.filter);
+		snprintf(t.screen.filter, sizeof(t.screen.filter), "%s", set.filter);
 	token = set.token ? cli_token_read(self, set.token) : cli_token_find(t.at);
 	if (set.token && !token)
 		return BASE_EXIT_FAILURE;
@@ -238,6 +224,8 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 	t.colours = !getenv("NO_COLOR") || !*getenv("NO_COLOR");
 	t.screen.typed = handle_key;
 	t.screen.context = &t;
+	t.screen.selects = true;
+	t.screen.help = help;
 	code = set.once ? show_once(&t) : watch_services(&t);
 	json_decref(t.services);
 	json_decref(t.map);

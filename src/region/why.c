@@ -15,7 +15,8 @@
 #define REORDERED     0.005 /* reorderings per segment sent: above this, they matter */
 #define PACED_USED    0.7   /* throughput / pacing rate: above this, pacing limits */
 #define SPURIOUS      0.8   /* spurious share of the retransmissions: above this, no loss */
-#define UNSENT_SHARE  0.25  /* share of time with unsent data and nothing in flight: corked */
+#define IN_FLIGHT     8ull /* bytes in flight / unsent bytes: above this, nearly all is in flight */
+#define UNSENT_SHARE  0.25 /* share of time with unsent data and nothing in flight: corked */
 /* acknowledgements that release data, per segment sent: from this on, Nagle holds data */
 #define HELD 0.25
 /* share of time that requests and answers must take to be the explanation */
@@ -126,20 +127,26 @@ static double part_of(double us, double of)
  * its acknowledgement (a request, or Nagle's algorithm), and reports a full send buffer only if
  * nothing in it is left to send. If more data waits in the buffer than is in flight, a larger
  * buffer would not help: TCP small queues limit the data passed to the device
- * (tcp_small_queue_check()).
+ * (tcp_small_queue_check()). If nearly all of a full buffer is in flight, a larger congestion
+ * window would hardly send more, even if this one is full: the kernel lets it grow only while it is
+ * used.
  */
 static enum region_why_part find_rest(const struct region_why_change *c,
 				      const struct region_flow *f)
 {
 	double paced = f->pacing_kib * 1024.0 * c->us / 1e6;
+	uint64_t flight = (uint64_t)f->flight * f->mss;
+	/* Where a queue on the path sets the pace, most of the congestion window is in flight. */
+	bool paces = is_inflated(c) && f->flight >= f->cwnd / 2;
+	bool full = !paces && f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf;
 
 	if (f->flags & SL_FLOW_PACED && (double)c->acked >= PACED_USED * paced)
 		return REGION_WHY_PART_PACING;
+	if (full && f->queue * IN_FLIGHT <= flight)
+		return REGION_WHY_PART_SNDBUF;
 	if (f->flight >= f->cwnd)
 		return REGION_WHY_PART_CWND;
-	if (f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
-	    f->queue <= (uint64_t)f->flight * f->mss &&
-	    (!is_inflated(c) || f->flight < f->cwnd / 2))
+	if (full && f->queue <= flight)
 		return REGION_WHY_PART_SNDBUF;
 	return f->queue < f->mss ? REGION_WHY_PART_WAITING : REGION_WHY_PART_CWND;
 }

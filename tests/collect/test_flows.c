@@ -336,6 +336,110 @@ static void workloads_beyond_the_bound_are_lumped(void **state)
 	make_flows_free(&m);
 }
 
+/* Puts connections to 20 remote ports into the slots: the higher the port, the more bytes. */
+static void put_ports(struct make_flows *m, uint64_t factor)
+{
+	for (uint32_t i = 0; i < 20; i++) {
+		struct region_flow f = flow(i + 1, (uint16_t)(33000 + i));
+
+		f.flags = SL_FLOW_ACTIVE;
+		f.remote_port = (uint16_t)(100 + i);
+		f.bytes_received = 1000 * (i + 1) * factor;
+		f.changed_ns += factor;
+		make_flow(m, i, &f);
+	}
+}
+
+/* Returns whether exactly these ports have names: the busiest 16 of 100 to 119. */
+static bool names_are(struct collect_collector *c, uint16_t without_first, uint16_t without_last)
+{
+	char labels[64];
+
+	for (uint16_t port = 100; port < 120; port++) {
+		bool named = port < without_first || port > without_last;
+
+		snprintf(labels, sizeof(labels), "port=\"%u\",role=\"client\"", port);
+		if ((VALUE("connections", labels) == 1) != named)
+			return false;
+	}
+	return VALUE("connections", "port=\"other\"") == 4 && VALUE("connections", NULL) == 20;
+}
+
+static void the_busiest_ports_have_names(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct collect_collector *c;
+	struct region_flow f;
+	struct make_flows m;
+
+	(void)state;
+	make_flows(&m, 64, 16, 9);
+	put_ports(&m, 1);
+	make_flows_publish(&m, 20, 200 * SECOND);
+	put_flows(h, 0, 1, &m);
+	/* The ports in the first slots are the idlest. The same have names after a restart. */
+	for (int i = 0; i < 2; i++) {
+		c = start_tables(&o, &often);
+		WITHIN(3000, names_are(c, 100, 103));
+		if (!i)
+			collect_collector_free(c);
+	}
+	/* A port that becomes the busiest for long takes the name of the idlest one. */
+	f = flow(1, 33000);
+	f.flags = SL_FLOW_ACTIVE;
+	f.remote_port = 100;
+	f.bytes_received = 1000;
+	for (uint64_t end = base_now_ns() + 60 * SECOND;
+	     base_now_ns() < end && !names_are(c, 101, 104);) {
+		f.bytes_received += 1000000;
+		f.changed_ns += MS;
+		change(h, &m, 0, &f);
+		usleep(2000);
+	}
+	assert_true(names_are(c, 101, 104));
+	assert_true(VALUE("received_bytes_total", "port=\"100\"") > 0);
+	collect_collector_free(c);
+	make_flows_free(&m);
+}
+
+/* Twelve services of a host, and their clients on the same host, as a first installation has them.
+ */
+static void twelve_services_take_few_lines(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct collect_collector *c;
+	struct make_flows m;
+	unsigned int lines = 0;
+	char *text;
+
+	(void)state;
+	make_flows(&m, 64, 16, 9);
+	for (uint32_t i = 0; i < 24; i++) {
+		struct region_flow f = flow(i + 1, (uint16_t)(i % 2 ? 33000 + i : 8000 + i / 2));
+
+		f.flags = i % 2 ? SL_FLOW_ACTIVE : 0;
+		f.remote_port = (uint16_t)(i % 2 ? 8000 + i / 2 : 33001 + i);
+		f.open_ns = f.changed_ns = 300 * SECOND; /* its opening is counted */
+		f.srtt_us = f.rtt_sum_us = 100;
+		f.rtt_count = 1;
+		make_flow(&m, i, &f);
+	}
+	make_flows_publish(&m, 24, 200 * SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start_tables(&o, &often);
+	WITHIN(3000, VALUE("connections", NULL) == 24 && VALUE("rtt_seconds_count", NULL) == 24);
+	text = scrape(c);
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		lines++;
+	free(text);
+	if (lines >= 2000)
+		fail_msg("%u lines", lines);
+	collect_collector_free(c);
+	make_flows_free(&m);
+}
+
 static void note_instance(const struct collect_flow_view *v, void *arg)
 {
 	if (v->workload)
@@ -691,6 +795,8 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(failed_connections_are_only_failures),
 	TEST(drops_a_lying_flow_table_by_cause),
 	TEST(workloads_beyond_the_bound_are_lumped),
+	TEST(the_busiest_ports_have_names),
+	TEST(twelve_services_take_few_lines),
 	TEST(collectors_name_a_workload_alike),
 	TEST(both_ends_of_a_connection_have_one_answer),
 	TEST(flow_sums_outlive_the_agent),

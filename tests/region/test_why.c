@@ -199,6 +199,35 @@ static void a_receiver_of_answers_is_not_limited_here(void **state)
 	assert_int_equal(w.limit, REGION_WHY_RECEIVE_WINDOW);
 }
 
+/*
+ * One buffer of 64 KiB is in flight, which a socket takes beyond its limit. The congestion window
+ * was just as large, because the kernel only lets it grow while it is used.
+ */
+static void a_buffer_in_flight_is_the_limit_whatever_the_window(void **state)
+{
+	struct region_flow before = row(), f;
+	struct region_why w;
+
+	(void)state;
+	before.cwnd = before.flight = 44;
+	before.queue = 1448;
+	before.sndbuf = 16384;
+	before.wmem = 70000;
+	before.srtt_us = before.rtt_min_us = 40000;
+	f = before;
+	f.changed_ns += 9000000000;
+	f.busy_us += 9000000;
+	f.bytes_acked += 11000000;
+	f.timeouts += 2;
+	f.retrans += 109;
+	region_why(&before, &f, &w);
+	assert_int_equal(w.limit, REGION_WHY_SEND_BUFFER);
+	/* If much more is written than is in flight, the window is the limit. */
+	before.queue = f.queue = 30000;
+	region_why(&before, &f, &w);
+	assert_int_equal(w.limit, REGION_WHY_LOSS_FAST);
+}
+
 static void assert_end(struct region_flow f, enum region_flow_end end, enum region_why_limit limit,
 		       const char *says)
 {
@@ -243,6 +272,7 @@ static void failures_are_told_by_their_cause(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_buffer_in_flight_is_the_limit_whatever_the_window),
 		cmocka_unit_test(failures_are_told_by_their_cause),
 		cmocka_unit_test(sentences_agree_with_their_numbers),
 		cmocka_unit_test(a_receiver_of_answers_is_not_limited_here),

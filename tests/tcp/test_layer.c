@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -845,6 +846,59 @@ static void test_unwanted(void **state)
 	assert_int_equal(v.count[SL_COUNT_REQUESTS], requests);
 }
 
+/* Detaches the hook of the driver: closes the descriptors of its links. */
+static void miss_driver(void)
+{
+	char name[64], text[1024];
+	int detached = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		FILE *f;
+		size_t n;
+
+		snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
+		f = fopen(name, "r");
+		n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+		text[n] = '\0';
+		if (f)
+			fclose(f);
+		if (strstr(text, "net_dev_start_xmit")) {
+			int null = open("/dev/null", O_RDONLY);
+
+			assert_int_equal(dup2(null, fd), fd);
+			close(null);
+			detached++;
+		}
+	}
+	assert_true(detached > 0);
+}
+
+/* Responses that the client has received do not wait for the driver, even if its hook is missed. */
+static void test_missed_driver(void **state)
+{
+	struct region_layer_view v;
+	uint64_t causes[SL_CAUSES], end = base_now_ns() + PATIENCE;
+	int fd;
+
+	(void)state;
+	miss_driver();
+	begin_job(&(struct job){.requests = REQUESTS, .length = 100, .reply = 300});
+	fd = connect_to("10.9.0.2");
+	ask(fd, REQUESTS, 100, 300);
+	end_job(fd);
+	do {
+		assert_true(base_now_ns() < end);
+		pause_us(1000);
+		causes_since(causes);
+	} while (causes[SL_CAUSE_REQ_OUT] + causes[SL_CAUSE_REQ_PENDING] +
+			 causes[SL_CAUSE_REQ_CLOSED] <
+		 REQUESTS);
+	assert_int_equal(causes[SL_CAUSE_REQ_PENDING], 0);
+	assert_int_equal(causes[SL_CAUSE_REQ_CLOSED], 0);
+	assert_true(group(l, SL_ROLE_SERVER, &v));
+	assert_int_equal(v.count[SL_COUNT_INCOMPLETE], REQUESTS);
+}
+
 static void test_quantiles(void **state)
 {
 	uint64_t cell[SL_LAYER_CELLS] = {0};
@@ -873,6 +927,7 @@ int main(void)
 		cmocka_unit_test_setup(test_full, next_port),
 		cmocka_unit_test_setup(test_groups, next_port),
 		cmocka_unit_test(test_unwanted),
+		cmocka_unit_test_setup(test_missed_driver, next_port), /* the last one */
 	};
 	struct tcp_hooks hooks;
 	char why[256];

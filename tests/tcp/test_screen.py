@@ -9,7 +9,7 @@ import time
 
 from support import flows
 from support.flows import needs_bpf, pair
-from support.process import case, fail, run, run_cases
+from support.process import case, fail, run, run_cases, wait_until
 from support.screen import Screen
 
 EXE = sys.argv[1]
@@ -18,7 +18,7 @@ EXE = sys.argv[1]
 @case
 def the_screen_fits_its_terminal_and_obeys_its_keys(port):
     for verb, orders, column, needed in (
-            ('flows', ('activity', 'sent', 'received'), 'REMOTE', 'RECV/s'),
+            ('flows', ('activity', 'sent', 'received'), 'REMOTE', 'COMMAND'),
             ('layers', ('requests', 'segments', 'app'), 'tcp_in', 'total'),
             ('cpu', ('both', 'cpu', 'wait'), 'TID', 'WAIT%')):
         filtered = ('-p', port) if verb != 'cpu' else ()
@@ -44,6 +44,43 @@ def the_screen_fits_its_terminal_and_obeys_its_keys(port):
         else:
             s.key(b'xq')
         s.end()
+
+
+@case
+def keys_help_filter_scroll_and_pause(port):
+    more = [pair() for _ in range(20)]
+    ports = sorted(s.getsockname()[1] for ends in more for s in ends)
+
+    def shown(frame):
+        """The local ports of the rows."""
+        return [int(m[1]) for m in (re.match(r'127\.0\.0\.1:(\d+) ', line) for line in frame) if m]
+    s = Screen(24, 80, EXE, 'tcp', 'flows', '-i', '100ms', '--netns', '/proc/self/ns/net')
+
+    def after(key, condition, what):
+        """A frame of which that is true, drawn after the key: in a pause there is no other."""
+        seen = len(s.frames())
+        s.key(key)
+        wait_until(lambda: any(condition(f) for f in s.frames()[seen:]), lambda: f'{what}: {s.raw[-3000:]}')
+    frame = s.wait(lambda f: len(shown(f)) == 20, 'the first rows')
+    if 'COMMAND' not in frame[2] or not any('python' in line for line in frame):
+        fail(f'no command at 80 columns: {frame}')
+    first = shown(frame)
+    after(b'\033[6~', lambda f: len(shown(f)) == 20 and not set(shown(f)) & set(first[:10]) and 'COMMAND' in f[2], 'other rows')
+    after(b'\033[H', lambda f: shown(f)[:2] == first[:2], 'the first rows again')
+    after(b'?', lambda f: any(line.startswith('p or space') for line in f) and not shown(f), 'the help')
+    after(b'x', lambda f: len(shown(f)) == 20, 'the rows again')
+    after(b'/:%d\r' % ports[0], lambda f: len(shown(f)) == 2 and f'filter :{ports[0]}' in f[0] and 'COMMAND' in f[2], 'two rows')
+    after(b'\033', lambda f: len(shown(f)) == 20, 'no filter')
+    after(b' ', lambda f: 'PAUSED' in f[0], 'a pause')
+    for ends in more:
+        for end in ends:
+            end.close()
+    time.sleep(.5)  # several intervals
+    after(b'h', lambda f: not shown(f), 'the help in a pause')
+    after(b'x', lambda f: len(shown(f)) == 20 and 'PAUSED' in f[0], 'the same rows in the pause')
+    after(b'p', lambda f: 'PAUSED' not in f[0] and ' 2 open' in f' {f[1]}', 'new values')
+    s.key(b'q')
+    s.end()
 
 
 @case

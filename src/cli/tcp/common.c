@@ -192,8 +192,10 @@ int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen
 					   next > now ? (int)((next - now + 999999) / 1000000) : 0);
 		now = base_now_ns();
 		last |= now >= end;
-		if (!last && !screen->again && now < next)
-			continue; /* The key needs no redraw. */
+		if (screen->paused && !screen->again)
+			next = now + cli_tcp_common.interval_ns;
+		if (!last && !screen->again && (now < next || screen->paused))
+			continue; /* The key needs no new values. */
 		code = show(context, last);
 		next = (screen->again ? now : next) + cli_tcp_common.interval_ns;
 	}

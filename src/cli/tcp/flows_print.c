@@ -245,7 +245,9 @@ static const char *state_name(const struct region_flow *f, bool narrow)
 static uint8_t address_width(const struct cli_tcp_screen *s, const struct cli_flow_row *rows,
 			     size_t count)
 {
-	size_t most = 21, room = s->columns > 78 ? (s->columns - 36) / 2 : 21;
+	/* The other columns take 48 or, all of them, 70. */
+	size_t rest = s->columns < 112 ? 48 : 70, most = 21;
+	size_t room = s->columns > rest + 32 ? (s->columns - rest) / 2 : 16;
 	char end[CLI_TCP_ENDPOINT];
 
 	for (size_t i = 0; i < count; i++) {
@@ -271,8 +273,8 @@ void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, 
 	struct cli_tcp_column columns[] = {
 		{"LOCAL", 0, true, 0},	  {"REMOTE", 0, true, 0},  {"STATE", 6, true, 0},
 		{"SENT/s", 6, false, 0},  {"RECV/s", 6, false, 0}, {"RTT", 6, false, 0},
-		{"RETR", 5, false, 0},	  {"QUEUE", 6, false, 3},  {"CWND", 5, false, 4},
-		{"COMMAND", 15, true, 5},
+		{"RETR", 5, false, 2},	  {"QUEUE", 6, false, 3},  {"CWND", 5, false, 4},
+		{"COMMAND", 12, true, 1},
 	};
 	double seconds = (double)ns / 1e9;
 	bool narrow;

@@ -4,10 +4,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "cli/tcp/tcp.h"
 
 /* Signals */
@@ -38,6 +40,16 @@ static void restore_and_raise(int signal)
 static void handle_resize(int signal)
 {
 	(void)signal; /* the signal only interrupts poll() */
+}
+
+static void find_size(struct cli_tcp_screen *s)
+{
+	struct winsize size;
+
+	if (ioctl(fileno(s->out), TIOCGWINSZ, &size))
+		return;
+	s->rows = size.ws_row;
+	s->columns = size.ws_col;
 }
 
 /* Input */
@@ -77,6 +89,12 @@ void cli_tcp_screen_open(struct cli_tcp_screen *s, const struct base_command *cm
 		fputs("\033[H\033[2J", out);
 }
 
+static void clear_frame(struct cli_tcp_screen *s)
+{
+	while (s->lines)
+		free(s->frame[--s->lines].text);
+}
+
 void cli_tcp_screen_close(struct cli_tcp_screen *s)
 {
 	if (s->keys && tcgetpgrp(STDIN_FILENO) == getpgrp())
@@ -84,6 +102,10 @@ void cli_tcp_screen_close(struct cli_tcp_screen *s)
 	if (s->keys)
 		set_handlers(SIG_DFL);
 	s->keys = false;
+	clear_frame(s);
+	free(s->frame);
+	s->frame = NULL;
+	s->room = 0;
 }
 
 bool cli_tcp_screen_sort(struct cli_tcp_screen *s, const struct base_command *cmd, const char *by,
@@ -101,37 +123,11 @@ bool cli_tcp_screen_sort(struct cli_tcp_screen *s, const struct base_command *cm
 	return !base_usage(cmd, "--sort: expected %s, not '%s'", all, by);
 }
 
-/* Returns the key that begins at c[*i], and moves *i to its last character. */
-static int key_at(const char *c, ssize_t n, ssize_t *i)
-{
-	ssize_t at = *i;
-
-	if (c[at] != '\033' || at + 2 >= n || (c[at + 1] != '[' && c[at + 1] != 'O'))
-		return (unsigned char)c[at];
-	/* ECMA-48, 5.4: the final byte of a sequence is in the range '@' to '~'. */
-	for (at += 2; at + 1 < n && (c[at] < '@' || c[at] > '~'); at++)
-		;
-	*i = at;
-	return c[at] == 'A' ? CLI_TCP_KEY_UP : c[at] == 'B' ? CLI_TCP_KEY_DOWN : CLI_TCP_KEY_OTHER;
-}
-
-static bool handle_key(struct cli_tcp_screen *s, int c)
-{
-	unsigned int n = 0;
-
-	while (s->orders && s->orders[n])
-		n++;
-	if (n && (c == '<' || c == '>')) {
-		s->order = (s->order + (c == '>' ? 1 : n - 1)) % n;
-		s->again = true;
-	}
-	return c == 'q' || c == 'Q';
-}
-
 bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 {
 	struct pollfd p[2] = {{.fd = stop, .events = POLLIN},
 			      {.fd = STDIN_FILENO, .events = POLLIN}};
+	enum cli_tcp_todo todo = CLI_TCP_NOTHING;
 	char c[16];
 	ssize_t n;
 
@@ -140,7 +136,9 @@ bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 		return base_stop_wait(stop, ms);
 	n = poll(p, 2, ms);
 	if (n <= 0) {
-		s->again = n < 0; /* EINTR: resumed after a stop, or resized */
+		s->again = n < 0 && !s->paused; /* EINTR: resumed after a stop, or resized */
+		if (n < 0 && s->paused)
+			cli_tcp_screen_draw(s);
 		return false;
 	}
 	if (p[0].revents)
@@ -148,36 +146,25 @@ bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 	n = read(STDIN_FILENO, c, sizeof(c));
 	if (n <= 0)
 		s->keys = false; /* the terminal has been closed */
-	for (ssize_t i = 0; i < n; i++) {
-		int k = key_at(c, n, &i);
-
-		if (s->typed && s->typed(s->context, k))
-			s->again = true;
-		else if (handle_key(s, k))
-			return true;
-	}
-	return false;
+	for (ssize_t i = 0; i < n && todo != CLI_TCP_QUIT; i++)
+		todo = BASE_MAX(todo, cli_tcp_key_typed(s, cli_tcp_key_at(c, n, &i)));
+	s->again = todo == CLI_TCP_AGAIN;
+	if (todo == CLI_TCP_DRAW)
+		cli_tcp_screen_draw(s);
+	return todo == CLI_TCP_QUIT;
 }
 
 void cli_tcp_screen_begin(struct cli_tcp_screen *s)
 {
-	struct winsize size;
-
 	s->used = 0;
 	s->rows = s->columns = 0;
+	s->columned = false;
+	clear_frame(s);
 	if (!s->terminal)
 		return;
 	keys_on(s);
-	if (!ioctl(fileno(s->out), TIOCGWINSZ, &size)) {
-		s->rows = size.ws_row;
-		s->columns = size.ws_col;
-	}
-	fputs("\033[H", s->out); /* move the cursor home without clearing, to avoid flicker */
-	if (s->keys && s->orders)
-		cli_tcp_screen_line(s, "sidelight %s, by %s; < and > sort by another, q ends",
-				    s->cmd->name, s->orders[s->order]);
-	else if (s->keys)
-		cli_tcp_screen_line(s, "sidelight %s; q ends", s->cmd->name);
+	find_size(s);
+	s->used = s->keys;
 }
 
 /* Returns the width of UTF-8 text, at one column per character. */
@@ -201,31 +188,104 @@ static size_t cut_at(const char *text, size_t columns)
 	return i;
 }
 
+static void add_line(struct cli_tcp_screen *s, char *text, bool head, bool row)
+{
+	struct cli_tcp_line line = {.style = s->style, .head = head, .row = row};
+
+	s->style = NULL;
+	s->used++;
+	if (!s->terminal) {
+		fprintf(s->out, "%s\n", text);
+		return;
+	}
+	line.text = strdup(text);
+	/* if out of memory, the line is left out */
+	if (line.text && BASE_GROW(s->frame, s->lines, s->room))
+		s->frame[s->lines++] = line;
+	else
+		free(line.text);
+}
+
 void cli_tcp_screen_line(struct cli_tcp_screen *s, const char *fmt, ...)
 {
-	const char *style = s->terminal ? s->style : NULL;
 	char line[1024];
 	va_list ap;
 
-	s->style = NULL;
-	if (s->rows && s->used + 1 >= s->rows)
-		return;
-	s->used++;
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	if (s->columns)
-		line[cut_at(line, s->columns)] = 0;
+	add_line(s, line, !s->columned, false);
+}
+
+/* Drawing */
+
+/* Returns whether there is room for another line. */
+static bool draw_line(struct cli_tcp_screen *s, unsigned int *used, const char *text,
+		      const char *style)
+{
+	int length = (int)(s->columns ? cut_at(text, s->columns) : strlen(text));
+
+	if (s->rows && *used + 1 >= s->rows)
+		return false;
+	(*used)++;
 	if (style)
-		fprintf(s->out, "\033[%sm%s\033[0m\033[K\n", style, line);
+		fprintf(s->out, "\033[%sm%.*s\033[0m\033[K\n", style, length, text);
 	else
-		fprintf(s->out, "%s%s\n", line, s->terminal ? "\033[K" : "");
+		fprintf(s->out, "%.*s\033[K\n", length, text);
+	return true;
+}
+
+static bool passes(const struct cli_tcp_screen *s, const struct cli_tcp_line *l)
+{
+	return s->selects || !l->row || !*s->filter || strcasestr(l->text, s->filter);
+}
+
+static void draw_frame(struct cli_tcp_screen *s, unsigned int used)
+{
+	size_t moving = 0, room, first = 0;
+
+	/* Without columns, all lines move. */
+	for (size_t i = 0; i < s->lines; i++)
+		if (s->columned && s->frame[i].head)
+			draw_line(s, &used, s->frame[i].text, s->frame[i].style);
+		else
+			moving += passes(s, &s->frame[i]);
+	room = s->rows > used + 1 ? s->rows - used - 1 : s->rows ? 1 : moving;
+	s->scroll = BASE_MIN(s->scroll, moving > room ? moving - room : 0);
+	for (size_t i = 0; i < s->lines; i++) {
+		const struct cli_tcp_line *l = &s->frame[i];
+
+		if ((s->columned && l->head) || !passes(s, l) || first++ < s->scroll)
+			continue;
+		if (!draw_line(s, &used, l->text, l->style))
+			return;
+	}
+}
+
+void cli_tcp_screen_draw(struct cli_tcp_screen *s)
+{
+	const char *help;
+	char title[256];
+	unsigned int used = 0;
+
+	find_size(s);
+	fputs("\033[H", s->out); /* move the cursor home without clearing, to avoid flicker */
+	if (s->keys) {
+		cli_tcp_key_title(s, title, sizeof(title));
+		draw_line(s, &used, title, NULL);
+	}
+	for (size_t i = 0; s->helping && (help = cli_tcp_key_help(s, i)); i++)
+		draw_line(s, &used, help, NULL);
+	if (!s->helping)
+		draw_frame(s, used);
+	fputs("\033[J", s->out);
+	fflush(s->out);
 }
 
 void cli_tcp_screen_end(struct cli_tcp_screen *s)
 {
 	if (s->terminal)
-		fputs("\033[J", s->out);
+		cli_tcp_screen_draw(s);
 	fflush(s->out);
 }
 
@@ -255,6 +315,7 @@ void cli_tcp_screen_columns(struct cli_tcp_screen *s, const struct cli_tcp_colum
 	}
 	for (size_t i = 0; i < s->n; i++)
 		cli_tcp_screen_cell(s, "%s", columns[i].name);
+	s->columned = true;
 }
 
 void cli_tcp_screen_cell(struct cli_tcp_screen *s, const char *fmt, ...)
@@ -284,7 +345,7 @@ void cli_tcp_screen_cell(struct cli_tcp_screen *s, const char *fmt, ...)
 			 c->left ? 0 : blanks, "", text, c->left ? blanks : 0, "");
 	if (!last)
 		return;
-	cli_tcp_screen_line(s, "%s", s->line);
+	add_line(s, s->line, !s->columned, s->columned);
 	s->next = 0;
 	*s->line = 0;
 }

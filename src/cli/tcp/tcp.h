@@ -111,13 +111,31 @@ struct cli_tcp_column {
 };
 
 /* Codes of keys that are not characters. */
-enum cli_tcp_key { CLI_TCP_KEY_UP = 0x100, CLI_TCP_KEY_DOWN, CLI_TCP_KEY_OTHER };
+enum cli_tcp_key {
+	CLI_TCP_KEY_UP = 0x100,
+	CLI_TCP_KEY_DOWN,
+	CLI_TCP_KEY_PAGE_UP,
+	CLI_TCP_KEY_PAGE_DOWN,
+	CLI_TCP_KEY_HOME,
+	CLI_TCP_KEY_END,
+	CLI_TCP_KEY_OTHER
+};
+
+/* A line of a frame. */
+struct cli_tcp_line {
+	char *text;
+	const char *style;
+	/* head: it stays in place; row: it must pass the filter */
+	bool head, row;
+};
+
+#define CLI_TCP_FILTER 64u
 
 /*
  * A text table. On a terminal it is redrawn in place and cut to the terminal's size; otherwise each
  * table is printed below the previous one. Between begin and end, print lines with
- * cli_tcp_screen_line() or cells column by column. If input is a terminal too, q quits, and < and >
- * change the sort order.
+ * cli_tcp_screen_line() or cells column by column. If input is a terminal too, keys sort, filter,
+ * scroll and pause; see keys.c.
  */
 struct cli_tcp_screen {
 	const struct base_command *cmd;
@@ -133,10 +151,23 @@ struct cli_tcp_screen {
 	size_t n, next;	 /* number of columns, and index of the next cell's column */
 	uint32_t shown;	 /* bit mask of the visible columns */
 	char line[1024]; /* text of the current line so far */
+	/* The frame is kept, so that keys show another part of it without new values. */
+	struct cli_tcp_line *frame;
+	size_t lines, room, scroll;
+	bool columned; /* the frame has had its column names */
+	/* state of the keys: typing: the filter is being edited */
+	bool helping, typing, paused;
+	char filter[CLI_TCP_FILTER];
+	/*
+	 * Set by the owner. selects: it applies the filter itself, so its keys cause a redraw.
+	 * help: its keys, one per line, ended by NULL; NULL: none.
+	 */
+	bool selects;
+	const char *const *help;
 	struct termios was;
 	/*
-	 * Receives each key first. Returns true if it handled the key, which causes a redraw. May
-	 * be NULL.
+	 * Receives each key first, unless the filter is being edited. Returns true if it handled
+	 * the key, which causes a redraw. May be NULL.
 	 */
 	bool (*typed)(void *context, int key);
 	void *context;
@@ -173,6 +204,18 @@ void cli_tcp_screen_columns(struct cli_tcp_screen *screen, const struct cli_tcp_
 void cli_tcp_screen_cell(struct cli_tcp_screen *screen, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void cli_tcp_screen_end(struct cli_tcp_screen *screen);
+/* Draws the kept frame again. */
+void cli_tcp_screen_draw(struct cli_tcp_screen *screen);
+
+/* What a key requires. */
+enum cli_tcp_todo { CLI_TCP_NOTHING, CLI_TCP_DRAW, CLI_TCP_AGAIN, CLI_TCP_QUIT };
+/* keys.c: handles a key. */
+enum cli_tcp_todo cli_tcp_key_typed(struct cli_tcp_screen *screen, int key);
+/* Returns the key that begins at c[*i] of n bytes, and moves *i to its last byte. */
+int cli_tcp_key_at(const char *c, ssize_t n, ssize_t *i);
+/* Writes the first line of the screen, and the lines of the help. */
+void cli_tcp_key_title(const struct cli_tcp_screen *screen, char *out, size_t bytes);
+const char *cli_tcp_key_help(const struct cli_tcp_screen *screen, size_t line);
 
 /*
  * Prints "ready KEY=VALUE ..." to stderr, because stdout carries the rows. Blocks the termination

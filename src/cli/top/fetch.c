@@ -122,8 +122,9 @@ static int in_order(const void *a, const void *b)
 static bool passes_filter(const struct cli_top *t, const json_t *service)
 {
 	return json_is_object(service) &&
-	       (!*t->filter || strcasestr(cli_json_text(service, "service"), t->filter) ||
-		strcasestr(cli_json_text(service, "namespace"), t->filter));
+	       (!*t->screen.filter ||
+		strcasestr(cli_json_text(service, "service"), t->screen.filter) ||
+		strcasestr(cli_json_text(service, "namespace"), t->screen.filter));
 }
 
 bool cli_top_arrange(struct cli_top *t)

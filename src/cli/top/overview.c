@@ -80,20 +80,13 @@ void cli_top_overview(struct cli_top *t)
 {
 	struct cli_tcp_screen *screen = &t->screen;
 	size_t room = SIZE_MAX, first = 0;
-	char filter[CLI_TOP_FILTER];
 
-	cli_top_safe(filter, sizeof(filter), t->filter);
-	if (t->typing)
-		cli_tcp_screen_line(screen, "filter: %s_   (Enter finishes, Esc clears)", filter);
-	else
-		cli_tcp_screen_line(screen,
-				    "%s%s  services %zu of %zu, series changing %lld, unchanged "
-				    "%lld%s%s",
-				    t->at, *t->why ? " (lost)" : "", t->rows,
-				    json_array_size(json_object_get(t->services, "services")),
-				    cli_json_integer(t->services, "changing"),
-				    cli_json_integer(t->services, "unchanged"),
-				    *filter ? ", filter " : "", filter);
+	cli_tcp_screen_line(screen,
+			    "%s%s  services %zu of %zu, series changing %lld, unchanged %lld",
+			    t->at, *t->why ? " (lost)" : "", t->rows,
+			    json_array_size(json_object_get(t->services, "services")),
+			    cli_json_integer(t->services, "changing"),
+			    cli_json_integer(t->services, "unchanged"));
 	if (*t->why)
 		cli_tcp_screen_line(screen, "trying again: %s", t->why);
 	else if (screen->keys)

@@ -8,8 +8,7 @@
 #include "cli/common/common.h"
 #include "cli/tcp/tcp.h"
 
-#define CLI_TOP_NAME   96u
-#define CLI_TOP_FILTER 64u
+#define CLI_TOP_NAME 96u
 
 struct cli_top {
 	const struct base_command *cmd;
@@ -26,10 +25,8 @@ struct cli_top {
 	char why[320]; /* error message of the last request; "" means success */
 
 	/* State of the user interface. */
-	/* details: one service is shown; typing: the filter is being edited */
-	bool details, typing;
+	bool details; /* one service is shown */
 	bool utf8, colours;
-	char filter[CLI_TOP_FILTER];
 	/* selected service; "" means the first one */
 	char service[CLI_TOP_NAME], kube_namespace[CLI_TOP_NAME];
 	size_t selected; /* row of the selected service */

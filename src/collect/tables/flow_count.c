@@ -66,7 +66,7 @@ static bool enter_workload(struct collect_link *l, struct collect_flow_table *t,
 	s->lumped = s->listener && !f->drops;
 	if (s->lumped)
 		port = 0;
-	s->workload = collect_workload_of(l, who, WORKLOAD_FLOWS, role, port, &s->group);
+	s->workload = collect_workload_of(l, who, WORKLOAD_FLOWS, role, port, s->counts, &s->group);
 	if (!s->workload)
 		return false;
 	s->since_ns = 0;

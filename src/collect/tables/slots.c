@@ -124,7 +124,8 @@ static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 		if (!found && (s->workload || now_ns - s->since_ns < collect_flow_owner_wait(l)))
 			return s->workload;
 		s->unknown = !found;
-		w = collect_workload_of(l, &who, t->kind->part, key->role, key->port, &group);
+		w = collect_workload_of(l, &who, t->kind->part, key->role, key->port,
+					!flows || collect_flow_table_of(flows)->pass > 1, &group);
 	}
 	if (!w)
 		return s->workload;

@@ -4,8 +4,8 @@
  * and the API treat it like any other region.
  *
  * --tcp-groups bounds the workloads with a role and a port; the rest goes to port "other" of its
- * workload, or to the workload "(other)" of its host. Groups are only appended, so that a column
- * keeps its meaning.
+ * workload, or to the workload "(other)" of its host. Cells are only appended, so that a column
+ * keeps its meaning: that of a port that lost its name is removed, and comes back with it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +21,15 @@
 #include "collect/read/table.h"
 #include "collect/read/ref.h"
 
-/* maximum ports per workload and role; more ports are unlikely to be services */
-#define PORTS_MAX 16u
-#define IDLE_NS	  600000000000u /* a workload without a connection expires after this long */
-#define EXPIRE_NS 1000000000u	/* time between two searches for idle workloads */
+/* maximum named ports per workload and role; more ports are unlikely to be services */
+#define PORTS_MAX   16u
+#define KNOWN_MAX   256u /* maximum ports per workload that are counted in order to be ranked */
+#define COLUMN_MAX  128u /* maximum ports per workload that ever had a name */
+#define RANK_PASSES 60u	 /* passes between two rankings */
+#define FORGET	    8u	 /* share of the traffic that each ranking forgets, as 1 / FORGET */
+#define AHEAD	    2u	 /* how much busier a port must be to take another one's name */
+#define IDLE_NS	    600000000000u /* a workload without a connection expires after this long */
+#define EXPIRE_NS   1000000000u	  /* time between two searches for idle workloads */
 
 /* ---- workloads ---- */
 
@@ -118,6 +123,7 @@ static struct collect_workload *make_workload(struct collect_link *l,
 	collect_ref_get(&r->refs);
 	w->region = r;
 	w->key = key;
+	w->rank_period_ns = RANK_PASSES * h->all->o.period_ns;
 	w->next = h->workloads;
 	h->workloads = w;
 	relaxed_add(l->c->memory, sizeof(*w));
@@ -136,18 +142,48 @@ static bool grow_array(struct collect_collector *c, void *array, uint32_t *room,
 	return true;
 }
 
-static bool add_group(struct collect_link *l, struct collect_workload *w,
-		      const struct collect_workload_group *like)
+/* Gives a group cells of its own. */
+static bool own_cells(struct collect_link *l, struct collect_workload *w, uint32_t group)
 {
-	uint32_t n = collect_workload_part_cells[like->part];
+	struct collect_workload_group *g = &w->group[group];
+	uint32_t n = collect_workload_part_cells[g->part];
 
-	if (!grow_array(l->c, &w->group, &w->group_room, w->groups + 1, sizeof(*w->group)) ||
-	    !grow_array(l->c, &w->cell, &w->cell_room, w->cells + n, sizeof(*w->cell)))
+	if (g->own)
+		return true;
+	if (!grow_array(l->c, &w->cell, &w->cell_room, w->cells + n, sizeof(*w->cell)))
 		return false;
 	memset(w->cell + w->cells, 0, n * sizeof(*w->cell));
-	w->group[w->groups] = *like;
-	w->group[w->groups++].at = w->cells;
+	g->own = w->cells + 1;
 	w->cells += n;
+	return true;
+}
+
+/* From now on a group counts in the cells from at on; its open connections move there. */
+static void move_group(struct collect_workload *w, struct collect_workload_group *g, uint32_t at)
+{
+	if (g->part == WORKLOAD_FLOWS) {
+		w->cell[g->at + COLLECT_OPEN] -= g->open;
+		w->cell[at + COLLECT_OPEN] += g->open;
+	}
+	g->at = at;
+	w->named++;
+}
+
+/* at: where the group counts if it is not named. */
+static bool add_group(struct collect_link *l, struct collect_workload *w,
+		      const struct collect_workload_group *like, uint32_t at)
+{
+	if (!grow_array(l->c, &w->group, &w->group_room, w->groups + 1, sizeof(*w->group)))
+		return false;
+	w->group[w->groups] = *like;
+	w->group[w->groups].at = at;
+	if (like->named || !like->port) {
+		if (!own_cells(l, w, w->groups))
+			return false;
+		w->group[w->groups].at = w->group[w->groups].own - 1;
+		w->named++;
+	}
+	w->groups++;
 	return true;
 }
 
@@ -163,50 +199,183 @@ static bool find_group(const struct collect_workload *w, const struct collect_wo
 	return false;
 }
 
-/*
- * Returns true if the role and port are already counted against --tcp-groups. Sets *room to whether
- * another port may be added.
- */
-static bool has_place(const struct collect_workload *w, const struct collect_workload_group *like,
-		      bool *room)
-{
-	uint32_t ports = 0;
+/* ---- names of ports ---- */
 
-	for (uint32_t i = 0; i < w->groups; i++) {
-		if (w->group[i].role != like->role || !w->group[i].held)
-			continue;
-		if (w->group[i].port == like->port)
-			return true;
-		ports++;
-	}
-	*room = ports < PORTS_MAX;
-	return false;
+static bool is_of(const struct collect_workload_group *g, uint8_t role, uint16_t port)
+{
+	return g->role == role && g->port == port;
 }
 
-/* Finds or adds the group of a port, or the group of all other ports, which always has room. */
+/* Returns whether the role and port have a name by another part. *held: ports of the role. */
+static bool has_name(const struct collect_workload *w, uint8_t role, uint16_t port, uint32_t *held)
+{
+	bool named = false;
+
+	*held = 0;
+	for (uint32_t i = 0; i < w->groups; i++) {
+		*held += w->group[i].role == role && w->group[i].held;
+		named |= is_of(&w->group[i], role, port) && w->group[i].named;
+	}
+	return named;
+}
+
+/* Takes one of the places of the workload and of --tcp-groups. */
+static bool take_place(struct collect_link *l, struct collect_workload *w, uint8_t role)
+{
+	uint32_t held;
+
+	has_name(w, role, 0, &held);
+	if (held >= PORTS_MAX)
+		return false;
+	if (!w->held)
+		return take_group(collect_tables_of(l)->all);
+	w->held = false; /* the place of the workload becomes that of its port */
+	return true;
+}
+
+/* Gives a role and port its name, or takes it away, in each part. */
+static void set_name(struct collect_link *l, struct collect_workload *w, uint8_t role,
+		     uint16_t port, bool named)
+{
+	for (uint32_t i = 0; i < w->groups; i++) {
+		struct collect_workload_group like = w->group[i];
+		uint32_t other;
+
+		if (!is_of(&like, role, port) || like.named == named)
+			continue;
+		like.port = 0;
+		if (!find_group(w, &like, &other) || (named && !own_cells(l, w, i)))
+			continue; /* out of memory: it counts under "other" */
+		w->group[i].named = named;
+		move_group(w, &w->group[i], named ? w->group[i].own - 1 : w->group[other].at);
+	}
+}
+
+/*
+ * Finds or adds the group of all other ports, which always has room. Its series are shown once it
+ * is used.
+ */
+static bool find_rest(struct collect_link *l, struct collect_workload *w,
+		      struct collect_workload_group like, bool used, uint32_t *group)
+{
+	like.port = 0;
+	like.named = false;
+	if (!find_group(w, &like, group)) {
+		if (!add_group(l, w, &like, 0))
+			return false;
+		*group = w->groups - 1;
+	}
+	w->named += used && !w->group[*group].named;
+	w->group[*group].named |= used;
+	return true;
+}
+
 static struct collect_workload *in_group(struct collect_link *l, struct collect_workload *w,
-					 struct collect_workload_group like, bool taken,
+					 struct collect_workload_group like, bool now,
 					 uint32_t *group)
 {
-	bool room;
+	uint32_t held;
 
-	if (find_group(w, &like, group))
+	if (like.port && find_group(w, &like, group))
 		return w;
-	if (like.port && !has_place(w, &like, &room)) {
-		like.held = taken || (room && take_group(collect_tables_of(l)->all));
-		if (!like.held) {
+	if (like.port) {
+		like.named = has_name(w, like.role, like.port, &held);
+		if (!like.named)
+			like.held = like.named = now && take_place(l, w, like.role);
+		w->waiting |= !like.named && !now;
+		if (now && !like.named)
 			relaxed_bump(collect_tables_of(l)->flow_stats.other, 1);
-			like.port = 0;
-			if (find_group(w, &like, group))
-				return w;
-		}
 	}
-	if (!add_group(l, w, &like)) {
+	if (!find_rest(l, w, like, !like.port || (now && !like.named), group) ||
+	    (like.port && (like.named || w->groups < KNOWN_MAX) &&
+	     !add_group(l, w, &like, w->group[*group].at))) {
 		relaxed_sub(collect_tables_of(l)->all->groups, like.held);
 		return NULL;
 	}
-	*group = w->groups - 1;
+	if (like.port)
+		find_group(w, &like, group);
 	return w;
+}
+
+/* A busier port comes first; of equals, the lower one. */
+static bool is_ahead(const struct collect_workload_group *g, const struct collect_workload_group *h)
+{
+	return g->traffic != h->traffic ? g->traffic > h->traffic : g->port < h->port;
+}
+
+/*
+ * Finds the busiest port without a name and the idlest with one; -1: none. Returns the number of
+ * groups that have cells.
+ */
+static uint32_t find_extremes(const struct collect_workload *w, uint8_t role, int *best, int *worst)
+{
+	uint32_t columns = 0;
+
+	*best = *worst = -1;
+	for (uint32_t i = 0; i < w->groups; i++) {
+		const struct collect_workload_group *g = &w->group[i];
+
+		columns += g->own > 0;
+		if (g->part != WORKLOAD_FLOWS || g->role != role || !g->port)
+			continue;
+		if (!g->named && (g->open || g->traffic) &&
+		    (*best < 0 || is_ahead(g, &w->group[*best])))
+			*best = (int)i;
+		if (g->named && g->held && (*worst < 0 || is_ahead(&w->group[*worst], g)))
+			*worst = (int)i;
+	}
+	return columns;
+}
+
+/*
+ * Gives free names to the busiest ports. swap: a port that was ahead of a named one at two rankings
+ * in a row takes its place, so that names follow the traffic but not its fluctuations.
+ */
+static void rank_ports(struct collect_link *l, struct collect_workload *w, uint8_t role, bool swap)
+{
+	int best, worst;
+
+	while (find_extremes(w, role, &best, &worst) < COLUMN_MAX && best >= 0) {
+		struct collect_workload_group *g = &w->group[best];
+
+		if (take_place(l, w, role)) {
+			g->held = true;
+			set_name(l, w, role, g->port, true);
+			continue;
+		}
+		if (!swap || worst < 0 || g->traffic / AHEAD <= w->group[worst].traffic) {
+			g->led &= !swap;
+			return;
+		}
+		if (!g->led) {
+			g->led = true;
+			return;
+		}
+		w->group[worst].held = false;
+		g->held = true;
+		set_name(l, w, role, w->group[worst].port, false);
+		set_name(l, w, role, g->port, true);
+	}
+}
+
+static void rank_workload(struct collect_link *l, struct collect_workload *w, uint64_t now_ns)
+{
+	bool first = !w->ranked_ns, swap = !first && now_ns - w->ranked_ns >= w->rank_period_ns;
+	uint32_t rest;
+
+	if (!first && !swap && !w->waiting)
+		return;
+	for (uint8_t role = FLOW_SERVER; role <= FLOW_CLIENT; role++)
+		rank_ports(l, w, role, swap);
+	w->waiting = false;
+	for (uint32_t i = 0; i < w->groups; i++)
+		if (!w->group[i].named && w->group[i].port)
+			find_rest(l, w, w->group[i], true, &rest);
+	if (!first && !swap)
+		return;
+	w->ranked_ns = now_ns;
+	for (uint32_t i = 0; swap && i < w->groups; i++)
+		w->group[i].traffic -= w->group[i].traffic / FORGET;
 }
 
 static struct collect_workload *find_workload(struct collect_link *l, uint64_t key)
@@ -228,13 +397,13 @@ struct collect_workload *collect_workload_other(struct collect_link *l,
 
 	if (!w)
 		w = make_workload(l, &other, key);
-	return w ? in_group(l, w, like, false, group) : NULL;
+	return w ? in_group(l, w, like, true, group) : NULL;
 }
 
 struct collect_workload *collect_workload_of(struct collect_link *l,
 					     const struct collect_flow_owner *who,
 					     enum collect_workload_part part, uint32_t role,
-					     uint16_t port, uint32_t *group)
+					     uint16_t port, bool now, uint32_t *group)
 {
 	const uint8_t *folded = collect_tables_of(l)->all->o.folded;
 	struct collect_workload_group like = {
@@ -255,9 +424,9 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 			relaxed_sub(collect_tables_of(l)->all->groups, 1);
 			return collect_workload_other(l, part, role, group);
 		}
-		w->held = !like.port;
+		w->held = true; /* until a port has it */
 	}
-	return in_group(l, w, like, taken, group);
+	return in_group(l, w, like, now, group);
 }
 
 static void workload_free(struct collect_link *l, struct collect_workload *w)
@@ -309,23 +478,35 @@ void collect_workloads_free(struct collect_link *l)
 
 /* ---- publishing ---- */
 
+static int by_cells(const void *a, const void *b)
+{
+	const struct collect_workload_group *g = a, *h = b;
+
+	return (g->own > h->own) - (g->own < h->own);
+}
+
 /* Lets control make the layout, as for regions that are read. */
 static void request_layout(struct collect_workload *w)
 {
 	struct collect_region *r = w->region;
-	size_t bytes = w->groups * sizeof(*w->group);
+	struct collect_workload_group *groups;
+	uint32_t n = 0;
 
 	if (r->schema_step != SCHEMA_IDLE ||
-	    (w->requested == w->groups && r->schema_seen == r->schema_generation))
+	    (w->requested == w->named && r->schema_seen == r->schema_generation))
 		return;
-	r->schema_bytes = malloc(bytes);
-	if (!r->schema_bytes)
+	groups = malloc(w->groups * sizeof(*groups));
+	if (!groups)
 		return;
-	memcpy(r->schema_bytes, w->group, bytes);
-	r->schema_length = (uint32_t)bytes;
+	for (uint32_t i = 0; i < w->groups; i++)
+		if (w->group[i].own)
+			groups[n++] = w->group[i];
+	qsort(groups, n, sizeof(*groups), by_cells);
+	r->schema_bytes = (uint8_t *)groups;
+	r->schema_length = (uint32_t)(n * sizeof(*groups));
 	r->schema_generation++;
 	r->hot.lines_used = UINT32_MAX; /* all cells exist */
-	w->requested = w->groups;
+	w->requested = w->named;
 	r->schema_step = SCHEMA_BUILDING;
 	collect_region_queue(r, EVENT_SCHEMA);
 }
@@ -343,8 +524,10 @@ static void show_workload(struct collect_link *l, struct collect_workload *w, ui
 
 void collect_workloads_show(struct collect_link *l, uint64_t now_ns)
 {
-	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next)
+	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next) {
+		rank_workload(l, w, now_ns);
 		show_workload(l, w, now_ns);
+	}
 }
 
 void collect_workload_add_f64(uint64_t *cell, double v)

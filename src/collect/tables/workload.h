@@ -28,18 +28,23 @@ struct collect_workload {
 	struct collect_workload_group *group;
 	bool held; /* the workload counts against --tcp-groups even without a port */
 	uint32_t groups, group_room, cells, cell_room;
-	uint32_t requested; /* number of groups in the last layout requested from control */
+	uint32_t named, requested; /* version of the names; that of the last layout requested */
+	bool waiting;		   /* a port waits for a name */
+	uint64_t ranked_ns;	   /* when the ports were last ranked; 0: never */
+	uint64_t rank_period_ns;   /* time between two rankings */
 	uint64_t *cell;
 };
 
 /*
  * Returns the owner's workload, or "(other)" beyond --tcp-groups, or NULL if out of memory. Sets
- * *group to the workload's group of this part, role and port, or to its group of other ports.
+ * *group to the workload's group of this part, role and port, or to its group of other ports. If
+ * now is set and there is room, the port gets its name at once; otherwise it competes by traffic
+ * with the others of this pass.
  */
 struct collect_workload *collect_workload_of(struct collect_link *l,
 					     const struct collect_flow_owner *who,
 					     enum collect_workload_part part, uint32_t role,
-					     uint16_t port, uint32_t *group);
+					     uint16_t port, bool now, uint32_t *group);
 /* Returns the workload "(other)". */
 struct collect_workload *collect_workload_other(struct collect_link *l,
 						enum collect_workload_part part, uint32_t role,
@@ -69,6 +74,11 @@ void collect_workload_add_ns(uint64_t *sum_ns, uint64_t *shown, uint64_t ns);
 /* Adds the difference between two states of a flow. */
 void collect_workload_add(struct collect_workload *w, uint32_t group,
 			  const struct region_flow *before, const struct region_flow *now);
+/* Adds to the traffic by which ports are ranked. */
+static inline void collect_workload_busy(struct collect_workload *w, uint32_t group, uint64_t bytes)
+{
+	w->group[group].traffic += bytes;
+}
 /* Adds bytes that are known only from the journal. */
 void collect_workload_add_bytes(struct collect_workload *w, uint32_t group, uint64_t acked,
 				uint64_t received);

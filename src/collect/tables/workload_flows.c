@@ -75,6 +75,9 @@ void collect_workload_add(struct collect_workload *w, uint32_t group,
 	cell[COLLECT_SENT] += collect_grown(b->bytes_sent, f->bytes_sent);
 	cell[COLLECT_ACKED] += collect_grown(b->bytes_acked, f->bytes_acked);
 	cell[COLLECT_RECEIVED] += collect_grown(b->bytes_received, f->bytes_received);
+	collect_workload_busy(w, group,
+			      collect_grown(b->bytes_sent, f->bytes_sent) +
+				      collect_grown(b->bytes_received, f->bytes_received));
 	cell[COLLECT_RESENT] += collect_grown(b->bytes_retrans, f->bytes_retrans);
 	cell[SEGMENTS_OUT] += get_growth32(b->segs_out, f->segs_out);
 	cell[SEGMENTS_IN] += get_growth32(b->segs_in, f->segs_in);
@@ -110,6 +113,16 @@ void collect_workload_add_bytes(struct collect_workload *w, uint32_t group, uint
 	cell[COLLECT_RECEIVED] += received;
 }
 
+/* Adds the traffic of a connection that was there before, as if it were that of one period. */
+static void rank_by_history(struct collect_workload *w, uint32_t group, const struct region_flow *f)
+{
+	uint64_t ns = region_flow_duration(f, 0), period_ns = w->rank_period_ns;
+	double bytes = (double)f->bytes_sent + (double)f->bytes_received;
+
+	bytes *= (double)period_ns / (double)BASE_MAX(ns, period_ns);
+	collect_workload_busy(w, group, bytes < 1e18 ? (uint64_t)bytes : 0);
+}
+
 void collect_workload_opened(struct collect_workload *w, uint32_t group,
 			     const struct region_flow *f, bool counts)
 {
@@ -118,6 +131,9 @@ void collect_workload_opened(struct collect_workload *w, uint32_t group,
 	if (f && (f->flags & SL_FLOW_LISTENER || region_flow_failed(f)))
 		return;
 	cell[COLLECT_OPEN]++;
+	w->group[group].open++;
+	if (f && !counts)
+		rank_by_history(w, group, f);
 	if (!counts)
 		return;
 	cell[COLLECT_OPENED]++;
@@ -135,7 +151,7 @@ void collect_workload_closed(struct collect_workload *w, uint32_t group,
 		count_failure(cell, f);
 	if (f && region_flow_failed(f))
 		return;
-	cell[COLLECT_OPEN]--;
+	collect_workload_left(w, group);
 	if (!counts)
 		return;
 	cell[COLLECT_CLOSED]++;
@@ -147,4 +163,5 @@ void collect_workload_closed(struct collect_workload *w, uint32_t group,
 void collect_workload_left(struct collect_workload *w, uint32_t group)
 {
 	collect_workload_cells(w, group)[COLLECT_OPEN]--;
+	w->group[group].open--;
 }

@@ -236,9 +236,10 @@ struct collect_layout *collect_workload_layout(struct collect_region *r)
 			continue;
 		describe_metric(&s[n], d, g);
 		s[n].m.id = n;
-		s[n].m.cell = g->at + d->cell;
+		s[n].m.cell = g->own - 1 + d->cell;
+		s[n].m.removed = !g->named;
 		m[n] = &s[n].m;
-		cells = g->at + collect_workload_part_cells[g->part];
+		cells = g->own - 1 + collect_workload_part_cells[g->part];
 		n++;
 	}
 	if (s && m)

@@ -20,12 +20,19 @@ struct collect_workload_group {
 	uint8_t role;  /* enum collect_flow_role */
 	uint8_t part;  /* enum collect_workload_part */
 	bool held;     /* the group counts against --tcp-groups */
-	uint32_t at;   /* index of the first cell */
+	/* true if the group has series of its own; otherwise it counts in those of port 0 */
+	bool named;
+	bool led;	  /* at the last ranking, the port was ahead of one that is named */
+	uint32_t at;	  /* index of the first cell that counts */
+	uint32_t own;	  /* index of its own first cell + 1; 0: it never had any */
+	uint32_t open;	  /* number of open connections */
+	uint64_t traffic; /* bytes of late */
 };
 
 /*
- * Makes the layout of a workload's region, whose schema_bytes are its groups. Returns NULL if out
- * of memory.
+ * Makes the layout of a workload's region, whose schema_bytes are the groups that have cells of
+ * their own, in the order of these. Those of a group that is not named are removed. Returns NULL if
+ * out of memory.
  */
 struct collect_layout *collect_workload_layout(struct collect_region *r);
 

@@ -203,7 +203,7 @@ struct minmax {
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 snd_wnd, mss_cache, snd_cwnd, snd_ssthresh;
-	u32 copied_seq, rcv_nxt, snd_nxt, write_seq;
+	u32 copied_seq, rcv_nxt, snd_una, snd_nxt, write_seq;
 	u32 lsndtime, max_window, lost_out, retrans_out;
 	u8 nonagle : 4;
 	u32 lost, packets_out, rcv_wnd, delivered, delivered_ce;

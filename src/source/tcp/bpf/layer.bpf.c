@@ -272,6 +272,16 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 
 /* ---- output ---- */
 
+/*
+ * Returns why a response is not complete. One that the peer has acknowledged does not wait any
+ * more: the driver's hook was missed.
+ */
+static __always_inline u32 pending_cause(const void *sk, const struct request *r, u32 waits)
+{
+	return (s32)(BPF_CORE_READ(tcp_of(sk), snd_una) - r->response) > 0 ? SL_CAUSE_REQ_OUT
+									   : waits;
+}
+
 /* The application writes a response; the data read since its last response is the request. */
 static __always_inline int sending(struct sock *sk, u32 bytes)
 {
@@ -310,7 +320,7 @@ static __always_inline int sending(struct sock *sk, u32 bytes)
 		note_begin(&n, st);
 		note_count(&n, SL_COUNT_REQUESTS);
 		if (st->active[at] && __sync_lock_test_and_set(&st->active[at], 0)) {
-			cause_only(SL_CAUSE_REQ_PENDING);
+			cause_only(pending_cause(sk, r, SL_CAUSE_REQ_PENDING));
 			note_count(&n, SL_COUNT_INCOMPLETE);
 		}
 		__builtin_memcpy(&r->in, &st->last, sizeof(r->in));
@@ -667,7 +677,7 @@ int BPF_PROG(state_changed, struct sock *sk, int old, int now)
 	return 0;
 }
 
-static __always_inline void state_end(struct layer_sock *st)
+static __always_inline void state_end(const struct sock *sk, struct layer_sock *st)
 {
 	u32 flow = st->flow;
 	struct note n;
@@ -676,7 +686,7 @@ static __always_inline void state_end(struct layer_sock *st)
 	note_begin(&n, st);
 	for (u32 i = 0; i < REQUESTS; i++) {
 		if (__sync_lock_test_and_set(&st->active[i], 0)) {
-			cause_only(SL_CAUSE_REQ_CLOSED);
+			cause_only(pending_cause(sk, &st->request[i], SL_CAUSE_REQ_CLOSED));
 			note_count(&n, SL_COUNT_INCOMPLETE);
 		}
 	}
@@ -692,13 +702,13 @@ SEC("?tp_btf/tcp_destroy_sock") int BPF_PROG(closed, struct sock *sk)
 
 	if (st && st->sk == (u64)sk) {
 		if (!st->closed)
-			state_end(st);
+			state_end(sk, st);
 		/* Release the state once everything above is written. */
 		__sync_lock_test_and_set(&st->sk, 0);
 		return 0;
 	}
 	st = bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
 	if (st && !st->closed)
-		state_end(st);
+		state_end(sk, st);
 	return 0;
 }
