@@ -269,7 +269,8 @@ static void hosts_and_connections_join_and_are_no_glue(void **state)
 {
 	struct act_anomaly host = begin("host", 0, 6), own = begin("(host) (tcp)", 0.1, 6),
 			   cart = begin("cart", 0.2, 5), tcp = begin("cart (tcp)", 0.3, 8),
-			   mail = begin("mail", 0.4, 4), far = begin("host", 0.5, 4);
+			   mails = begin("mail (tcp)", 0.35, 4), mail = begin("mail", 0.4, 4),
+			   far = begin("host", 0.5, 4);
 
 	(void)state;
 	take_at(&host, 0);
@@ -280,6 +281,8 @@ static void hosts_and_connections_join_and_are_no_glue(void **state)
 	assert_int_equal(listed[0].members, 4);
 	assert_string_equal(listed[0].cause.name.service, "cart");
 	/* An unconnected service of the same host has a fault of its own. */
+	take_at(&mails, 0.35);
+	assert_int_equal(list(), 1);
 	take_at(&mail, 0.4);
 	assert_int_equal(list(), 2);
 	far.instance++;
