@@ -108,13 +108,13 @@ static json_t *make_annotations(const struct act_alerts *s, const struct act_inc
 {
 	const struct act_anomaly *a = &i->cause;
 
-	return json_pack("{s:o, s:o, s:o, s:o*, s:o*, s:o*, s:i, s:o*, s:o*}", "summary",
+	return json_pack("{s:o, s:o, s:o, s:o*, s:o*, s:o*, s:o, s:o*, s:o*}", "summary",
 			 make_string(i->sentence), "score", json_sprintf("%.6g", a->peak), "service",
 			 make_string(a->name.service), "pod", make_nonempty(a->name.pod), "host",
 			 make_nonempty(a->name.host), "blame",
 			 a->blames ? make_string(a->blame[0].metric) : NULL, "members",
-			 (int)(i->members + i->left_out), "trace_id", trace_of(i), "page",
-			 link_of(s, i));
+			 json_sprintf("%u", i->members + i->left_out), "trace_id", trace_of(i),
+			 "page", link_of(s, i));
 }
 
 static json_t *make_alert(const struct act_alerts *s, const struct act_incident *i, int64_t now_ns)
@@ -181,10 +181,11 @@ static json_t *make_event(const struct act_alerts *s, const struct act_incident 
 	for (uint32_t k = 0; k < i->members; k++)
 		json_array_append_new(members,
 				      make_pod(&i->member[k].name, i->member[k].instance));
-	o = json_pack("{s:s, s:s, s:o, s:o, s:o*, s:o, s:o, s:o, s:o, s:i, s:o, s:o*, s:o*}", "event",
+	o = json_pack("{s:s, s:s, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o, s:i, s:o, s:o*, s:o*}", "event",
 		      ended ? "incident.end" : "incident.begin", "id", i->id, "labels",
 		      make_labels(i), "begin", make_time(i->begin_ns), "end",
-		      ended ? make_time(i->end_ns) : NULL, "cause",
+		      ended ? make_time(i->end_ns) : NULL, "unread",
+		      ended ? json_boolean(i->cause.unread) : NULL, "cause",
 		      make_pod(&i->cause.name, i->cause.instance), "score",
 		      make_number(i->cause.peak), "blame", make_blame(&i->cause), "members", members,
 		      "members_left_out", (int)i->left_out, "sentence", make_string(i->sentence),

@@ -191,7 +191,10 @@ static void add_pod(struct explain_text *t, const struct act_pod_name *n)
 		append_text(t, "%s", act_pod_label(n, label, sizeof(label)));
 }
 
-/* Returns what is wrong, as the metric with the largest share shows it. */
+/*
+ * Returns what is wrong, as the metric with the largest share shows it. Of connections it is only
+ * said that they are unusual: their metrics tell more than that.
+ */
 static const char *find_fault(const struct act_anomaly *a)
 {
 	static const char *const says[][2] = {
@@ -206,6 +209,8 @@ static const char *find_fault(const struct act_anomaly *a)
 					 "has more work waiting than usual"},
 	};
 
+	if (is_connections(&a->name))
+		return "behave unusually";
 	if (a->delay > 0 || !a->blames)
 		return a->delay > 0 ? "is slow" : says[ACT_MEASURE_OTHER][0];
 	return says[a->blame[0].measure][has_risen(&a->blame[0])];
@@ -345,5 +350,7 @@ void act_explain_incident(char *text, size_t room, const struct act_incident *i)
 	add_evidence(&t, &i->cause);
 	add_callers(&t, &i->cause);
 	add_members(&t, i);
+	if (i->end_ns && i->cause.unread)
+		append_text(&t, ". It ended because the pod is no longer read");
 	add_advice(&t, i);
 }

@@ -107,14 +107,15 @@ static struct fault *fault_at(uint64_t ms)
 /* As in src/collect/judge/analysis.c. */
 static void explain(const struct pod *p, struct fault *f, const struct analyse_verdict *v)
 {
-	const struct act_pod_name name = {.pod = "shop-0", .service = "shop"};
-	struct act_finding is = {.score = (double)v->score};
+	struct act_anomaly is = {.name = {.pod = "shop-0", .service = "shop"},
+				 .begin_ns = (int64_t)v->t_ns,
+				 .peak = (double)v->score};
 
 	f->now = f->before = NAN;
 	for (uint32_t i = 0; i < v->blamed && i < ACT_BLAMES; i++) {
 		const struct analyse_column *c = &p->column[v->blame[i].column];
 
-		is.blame[is.blames].metric = c->name;
+		snprintf(is.blame[is.blames].metric, ACT_BLAME_BYTES, "%s", c->name);
 		is.blame[is.blames].share = (double)v->blame[i].share;
 		is.blame[is.blames].value = (double)v->blame[i].now;
 		is.blame[is.blames].before = (double)v->blame[i].before;
@@ -127,11 +128,7 @@ static void explain(const struct pod *p, struct fault *f, const struct analyse_v
 				f->before = (double)v->blame[i].before;
 			}
 	}
-	if (v->next != ANALYSE_NONE) {
-		is.next = demo.who[v->next]->name;
-		is.next_score = (double)demo.verdict[v->next].score;
-	}
-	act_explain(f->said, sizeof(f->said), &name, (int64_t)v->t_ns, &is);
+	act_explain(f->said, sizeof(f->said), &is);
 }
 
 static void take(struct pod *p, const struct analyse_verdict *v)
