@@ -216,10 +216,43 @@ static const char *find_fault(const struct act_anomaly *a)
 	return says[a->blame[0].measure][has_risen(&a->blame[0])];
 }
 
+static bool is_same_metric(const struct act_blame *a, const struct act_blame *b)
+{
+	struct metric_name x = parse_name(a->metric), y = parse_name(b->metric);
+
+	return x.bytes == y.bytes && !strncmp(a->metric, b->metric, (size_t)x.bytes);
+}
+
+/* Two statistics of one metric, or two of its series, say the same: one of them is enough. */
+/* Adds what is wrong, or what was. */
+static void add_fault(struct explain_text *t, const char *says, bool over)
+{
+	static const char *const verb[][2] = {{"is", "was"},	   {"has", "had"},
+					      {"uses", "used"},	   {"keeps", "kept"},
+					      {"gets", "got"},	   {"behaves", "behaved"},
+					      {"behave", "behaved"}};
+	size_t n = strcspn(says, " ");
+
+	for (size_t i = 0; over && i < sizeof(verb) / sizeof(*verb); i++)
+		if (n == strlen(verb[i][0]) && !strncmp(says, verb[i][0], n)) {
+			append_text(t, " %s%s from ", verb[i][1], says + n);
+			return;
+		}
+	append_text(t, " %s since ", says);
+}
+
 static void add_evidence(struct explain_text *t, const struct act_anomaly *a)
 {
-	for (uint32_t i = 0; i < a->blames && i < SAID; i++) {
-		append_text(t, i ? ", and " : ": ");
+	uint32_t said = 0;
+
+	for (uint32_t i = 0; i < a->blames && said < SAID; i++) {
+		bool again = false;
+
+		for (uint32_t k = 0; k < i; k++)
+			again |= is_same_metric(&a->blame[i], &a->blame[k]);
+		if (again)
+			continue;
+		append_text(t, said++ ? ", and " : ": ");
 		add_metric(t, &a->blame[i]);
 	}
 }
@@ -229,7 +262,7 @@ void act_explain(char *text, size_t room, const struct act_anomaly *a)
 	struct explain_text t = {text, room};
 
 	add_pod(&t, &a->name);
-	append_text(&t, " %s since ", find_fault(a));
+	add_fault(&t, find_fault(a), false);
 	add_time(&t, a->begin_ns);
 	add_evidence(&t, a);
 	append_text(&t, "; score %.3g, where 1 is the threshold", a->peak);
@@ -237,17 +270,16 @@ void act_explain(char *text, size_t room, const struct act_anomaly *a)
 
 /* ---- incidents ---- */
 
-static void add_callers(struct explain_text *t, const struct act_anomaly *a)
+static void add_callers(struct explain_text *t, const struct act_anomaly *a, bool over)
 {
 	char delay[32];
 
 	put_seconds(delay, sizeof(delay), a->delay);
-	if (*a->callers && a->delay > 0)
-		append_text(t, ". Calls to it take %s longer, as seen by %s", delay, a->callers);
+	if (a->delay > 0)
+		append_text(t, ". Calls to it %s %s longer%s%s", over ? "took" : "take", delay,
+			    *a->callers ? ", as seen by " : "", a->callers);
 	else if (*a->callers)
 		append_text(t, ". Its callers %s see it, too", a->callers);
-	else if (a->delay > 0)
-		append_text(t, ". Calls to it take %s longer", delay);
 }
 
 /* Returns the strength of a member's evidence, on the scale of the cause's. */
@@ -329,15 +361,13 @@ void act_explain_incident(char *text, size_t room, const struct act_incident *i)
 {
 	struct explain_text t = {text, room};
 	const struct act_pod_name *n = &i->cause.name;
+	char load[64];
 
 	add_pod(&t, n);
 	if (*n->host && (is_connections(n) || !act_is_host(n)))
 		append_text(&t, " on %s", n->host);
-	if (i->kind == ACT_INCIDENT_LOAD)
-		append_text(&t, " gets %.2g times its usual requests", i->load);
-	else
-		append_text(&t, " %s", find_fault(&i->cause));
-	append_text(&t, i->end_ns ? ", from " : " since ");
+	snprintf(load, sizeof(load), "gets %.2g times its usual requests", i->load);
+	add_fault(&t, i->kind == ACT_INCIDENT_LOAD ? load : find_fault(&i->cause), i->end_ns);
 	add_time(&t, i->begin_ns);
 	if (i->end_ns) {
 		append_text(&t, " to ");
@@ -348,7 +378,7 @@ void act_explain_incident(char *text, size_t room, const struct act_incident *i)
 		return;
 	}
 	add_evidence(&t, &i->cause);
-	add_callers(&t, &i->cause);
+	add_callers(&t, &i->cause, i->end_ns);
 	add_members(&t, i);
 	if (i->end_ns && i->cause.unread)
 		append_text(&t, ". It ended because the pod is no longer read");

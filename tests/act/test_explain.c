@@ -94,8 +94,7 @@ static void an_incident_says_what_broke_how_we_know_and_what_to_do(void **state)
 	i.members = 1;
 	i.cause.blame[0] = i.cause.blame[1];
 	act_explain_incident(text, sizeof(text), &i);
-	assert_string_equal(text, "cart-0 on node-1 has errors, from 04:06:31 CET to 04:07:36 CET: "
-				  "errors_total rose from 0 per second to 58 per second, and "
+	assert_string_equal(text, "cart-0 on node-1 had errors from 04:06:31 CET to 04:07:36 CET: "
 				  "errors_total rose from 0 per second to 58 per second. Its score is "
 				  "5.34, where 1 is the threshold. First, look at trace "
 				  "00000000000000000000000000000000.");
