@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// anomalies.js - the view of anomalies, and what the page says of one. The tab is shown only if the collector runs
-// analysis.
+// anomalies.js - the view of incidents, and what the page says of one and of its pods' anomalies. The tab is shown only
+// if the collector runs analysis.
 import {$, emptyState, fillTable, num, pickRows, put} from "./dom.js";
-import {age, clock, dateTime, number, rate, seconds, unitOf, withUnit} from "./format.js";
+import {age, clock, dateTime, grouped, number, rate, seconds, unitOf, withUnit} from "./format.js";
 import {Poller, get, link} from "./server.js";
 
 const LISTS = () => analysis ? 500 : 5000; // a restart may enable analysis
@@ -60,32 +60,44 @@ export function nameOf(a) {
 	return !bare || !a.pid ? app.podName(a) : `${a.container || a.service || app.podName(a)}[${a.pid}]`;
 }
 
+// An incident that became part of an older one is shown as that one.
+export const shown = (incidents) => incidents.filter((i) => !i.part_of);
+
+// How an incident looks: [text, class of its badge, what it means].
+export function stateOf(i) {
+	if (i.end)
+		return ["over", "idle", `ended ${dateTime(i.end)}`];
+	return i.kind === "load" ? ["load", "info", "more or fewer requests than usually, and no fault"] : ["open", "bad", "not over yet"];
+}
+
 function drawTab() {
+	const open = list.filter((i) => !i.end && i.kind !== "load").length;
 	$("tab-anomalies").hidden = !analysis;
 	if (!analysis)
 		return;
-	put($("n-anomalies"), analysis.anomalous ? `${analysis.anomalous} now` : "");
-	$("n-anomalies").classList.toggle("bad", analysis.anomalous > 0);
+	put($("n-anomalies"), open ? `${open} now` : "");
+	$("n-anomalies").classList.toggle("bad", open > 0);
 }
 
 function drawList(now) {
 	const empty = $("anomalies-empty");
-	fillTable($("anomalies"), list.map((a) => [
-		a.end ? {text: a.unread ? "unread" : "over", badge: "idle",
-		         tip: a.unread ? "the pod is no longer read" : `ended ${dateTime(a.end)}`} :
-			{text: "anomalous", badge: "bad", tip: "not over yet"},
-		{text: nameOf(a), kind: "strong", tip: `${a.service} ${a.pod}, ` + (a.container ? `container ${a.container}, ` : "") +
-			(a.pid ? `process ${a.pid}, ` : "") + `instance ${a.instance}`},
-		{text: a.host},
-		num(clock(a.begin, false), dateTime(a.begin)),
-		num(age((a.end ? a.last : now) - a.begin), `${a.findings} anomalous rows`),
-		num(a.peak === null ? "–" : number(a.peak), "highest score; 1 is the threshold"),
-		{text: a.explanation || blameText(a.blame), kind: "blame", tip: blameText(a.blame)},
-		{text: a.trace ? a.trace.slice(0, 8) : "", kind: "mono", tip: a.trace || ""},
-	]));
-	[...$("anomalies").tBodies[0].rows].forEach((row, i) => {
-		row.dataset.instance = list[i].instance;
-		row.dataset.anomaly = addressOf(list[i]);
+	fillTable($("anomalies"), list.map((i) => {
+		const a = i.cause, [text, badge, tip] = stateOf(i);
+		return [
+			{text, badge, tip},
+			{text: nameOf(a), kind: "strong", tip: `${a.service} ${a.pod}, ` + (a.container ? `container ${a.container}, ` : "") +
+				(a.pid ? `process ${a.pid}, ` : "") + `instance ${a.instance}`},
+			{text: a.host},
+			num(clock(i.begin, false), dateTime(i.begin)),
+			num(age((i.end || now) - i.begin)),
+			num(a.peak === null ? "–" : number(a.peak), "highest score of the cause; 1 is the threshold"),
+			{text: i.sentence, kind: "blame", tip: blameText(a.blame)},
+			num(grouped(i.members.length + i.members_left_out), i.members.map(nameOf).join(", ")),
+			{text: i.trace ? i.trace.slice(0, 8) : "", kind: "mono", tip: i.trace || ""},
+		];
+	}));
+	[...$("anomalies").tBodies[0].rows].forEach((row, k) => {
+		row.dataset.incident = list[k].id;
 	});
 	$("anomalies").hidden = !list.length;
 	empty.hidden = list.length > 0;
@@ -98,24 +110,24 @@ function drawList(now) {
 		emptyState(empty, "Learning", `${analysis.learning} of ${analysis.pods} pods are in their warm-up: ` +
 			"normal behaviour is learned first.");
 	else
-		emptyState(empty, "No anomalies", `None of ${analysis.pods} pods is anomalous ` +
+		emptyState(empty, "No incidents", `None of ${analysis.pods} pods is anomalous ` +
 			`(detector ${analysis.detector}, ` +
 			`${number(analysis.false_alarms_per_hour)} accepted false alarms per pod and hour).`);
 }
 
 async function askAnomalies() {
-	const a = await get("anomalies", {limit: 200});
+	const [i, a] = await Promise.all([get("incidents", {limit: 100}), get("anomalies", {limit: 200})]);
 	link.ok();
-	analysis = a.analysis;
-	list = a.anomalies;
+	analysis = i.analysis;
+	list = shown(i.incidents);
 	anomalous.clear();
-	for (const x of list)
+	for (const x of a.anomalies)
 		if (!x.end)
 			anomalous.set(x.instance, x);
 	drawTab();
 	app.changed();
 	if (app.state.tab === "anomalies")
-		drawList(a.time);
+		drawList(i.time);
 }
 
 const poller = new Poller(askAnomalies, LISTS, "analysis");
@@ -123,6 +135,6 @@ export const soon = () => poller.soon();
 
 export function start(hooks) {
 	app = hooks;
-	pickRows($("anomalies"), (row) => app.openCause(row.dataset.anomaly));
+	pickRows($("anomalies"), (row) => app.openCause(row.dataset.incident));
 	soon();
 }

@@ -505,7 +505,7 @@ function openTab(tab) {
 const views = () => TABS.filter((tab) => !$(`tab-${tab}`).hidden);
 
 function openCause(address) {
-	state.anomaly = address;
+	state.incident = address;
 	openTab("cause");
 	$("view-cause").querySelector(".scroll").scrollTop = 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cause.js - one anomaly: its sentence, the metrics to blame as plots, the suspects, its kept traces, its connections
-// and its host. The address names it, and works after it has ended for as long as the collector keeps it.
+// cause.js - one incident: its sentence, the metrics to blame as plots, its members, its kept traces, and the connections
+// and the host of its cause. The address names it, and works after it has ended for as long as the collector keeps it.
 import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, put, title} from "./dom.js";
 import {limitKind} from "./flows.js";
@@ -13,10 +13,10 @@ import {REASONS, WHY} from "./traces.js";
 import {waterfall} from "./waterfall.js";
 
 const BEFORE = 30, AFTER = 15; // seconds that are shown around an anomaly
-const BLAMED = 4, SUSPECTS = 6, TRACES = 5, FLOWS = 4;
+const BLAMED = 4, MEMBERS = 12, TRACES = 5, FLOWS = 4;
 
 let app = null; // {podName, showMetrics, showTrace}
-let found = null;     // the anomaly
+let found = null;     // the incident
 let shown = "";       // the address that is drawn
 let plots = [];       // {root, plot, name, blame, ids}
 let picked = "";      // the trace that is drawn
@@ -28,25 +28,23 @@ const missing = (e) => {
 };
 const ask = (path, params) => get(path, params).catch(missing);
 
-// The first that the address fits: of its instance, and the one that began then, or the latest.
+// By its id, or by a member of this instance that began then, or the latest.
 function find(list) {
-	const [instance, begin] = state.anomaly.split("@");
-	return list.find((a) => a.instance === instance && (!begin || Math.abs(a.begin - begin) < 0.01)) || null;
+	const [instance, begin] = state.incident.split("@");
+	const is = (m) => m.instance === instance && (!begin || Math.abs(m.begin - begin) < 0.01);
+	return list.find((i) => i.id === state.incident) || list.find((i) => i.members.some(is)) || null;
 }
 
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
-// The mean and the 90th percentile of one histogram say the same.
-const distinct = (blame) => blame.filter((b, i) => !blame.slice(0, i).some((x) => anomalies.blamed(x.metric).name === anomalies.blamed(b.metric).name));
-
-function drawHead(a, now) {
-	put($("cause-title"), anomalies.nameOf(a) + (a.service && a.service !== a.pod && !anomalies.nameOf(a).startsWith(a.service) ? ` of ${a.service}` : ""));
-	put($("cause-state"), a.end ? (a.unread ? "no longer read" : "over") : "anomalous now");
-	$("cause-state").className = `badge ${a.end ? "idle" : "bad"}`;
-	put($("cause-when"), `since ${dateTime(a.begin)} on ${a.host || "an unknown host"}, ` +
-		(a.end ? `for ${age(a.last - a.begin)}` : `for ${age(now - a.begin)} so far`));
-	put($("cause-sentence"), a.blame.length ? distinct(a.blame).slice(0, 2).map((b) => capital(anomalies.blameChange(b))).join(". ") + "." :
-		anomalies.sentence(a, true));
-	put($("cause-explanation"), a.explanation || "");
+function drawHead(i, now) {
+	const a = i.cause, name = anomalies.nameOf(a), [text, badge, tip] = anomalies.stateOf(i);
+	put($("cause-title"), name + (a.service && a.service !== a.pod && !name.startsWith(a.service) ? ` of ${a.service}` : ""));
+	put($("cause-state"), text);
+	title($("cause-state"), tip);
+	$("cause-state").className = `badge ${badge}`;
+	put($("cause-when"), `since ${dateTime(i.begin)} on ${a.host || "an unknown host"}, ` +
+		(i.end ? `for ${age(i.end - i.begin)}` : `for ${age(now - i.begin)} so far`));
+	put($("cause-sentence"), i.sentence);
+	$("cause-sentence").classList.toggle("load", i.kind === "load");
 }
 
 // ---- metrics to blame ------------------------------------------------------------------------------
@@ -58,7 +56,7 @@ function makePlots(a) {
 		p.plot.destroy();
 	plots = a.blame.slice(0, BLAMED).map((b) => {
 		const box = el("figure"), root = el("div", "plot small"), m = anomalies.blamed(b.metric), cap = el("figcaption");
-		cap.append(el("b", "", anomalies.blameChange(b)), el("span", "dim", ` ${Math.round(100 * b.share)}\u202f% of the blame`));
+		cap.append(el("b", "", anomalies.blameChange(b)), el("span", "dim", ` ${Math.round(100 * b.share)}\u202f% of the evidence`));
 		root.setAttribute("role", "img");
 		root.setAttribute("aria-label", `${b.metric} over time`);
 		const note = el("p", "plot-note dim");
@@ -106,7 +104,7 @@ async function drawPlots(a, now) {
 	const from = a.begin - BEFORE, to = a.end ? a.last + AFTER : now;
 	await Promise.all(plots.map(async (p) => {
 		const line = await lineOfGroup(a, p, from, to) || await lineOfHistory(a, p, from, now);
-		if (a !== found && found?.id !== a.id)
+		if (found?.cause.id !== a.id)
 			return;
 		const inside = line?.t.some((t) => t >= from && t <= to);
 		p.note.hidden = !!inside;
@@ -122,7 +120,7 @@ async function drawPlots(a, now) {
 	}));
 }
 
-// ---- score and suspects ------------------------------------------------------------------------------------
+// ---- score and members ------------------------------------------------------------------------------------
 
 const scorePlot = new TimePlot($("scores"), {onZoom: () => {}, onCursor: () => {}});
 
@@ -143,47 +141,24 @@ async function drawScore(a, now) {
 	$("scores").dataset.highest = Math.max(0, ...s.score);
 }
 
-function drawSuspects(rows) {
-	const top = Math.max(1, ...rows.map((r) => r.score)) * 1.05, box = $("suspects");
-	while (box.children.length > rows.length)
-		box.lastChild.remove();
-	rows.forEach((r, i) => {
-		let row = box.children[i];
-		if (!row) {
-			row = box.appendChild(el("div", "suspect"));
-			row.parts = [el("span", "name"), el("span", "track"), el("span", "num")];
-			row.parts[1].append(el("i"), el("b"));
-			row.append(...row.parts);
-		}
-		const [name, track, value] = row.parts;
-		put(name, r.name);
-		title(name, r.tip);
-		track.firstChild.style.width = `${100 * r.score / top}%`;
-		track.lastChild.style.left = `${100 / top}%`;
-		put(value, number(Number(r.score.toPrecision(3))));
-		row.classList.toggle("over", r.score > 1);
-		row.classList.toggle("self", r.self);
-	});
-}
-
-// Each pod's highest score while it lasted; what the pods were then is as they are now.
-async function askSuspects(a) {
-	const p = await ask("pods", {limit: 2000});
-	if (!p)
-		return;
-	const pods = p.pods.filter((x) => x.verdict && x.instance !== a.instance)
-		.sort((x, y) => y.verdict.score - x.verdict.score || x.instance.localeCompare(y.instance)).slice(0, 3 * SUSPECTS);
-	const rows = await Promise.all(pods.map(async (x) => {
-		const s = await ask("scores", {instance: x.instance});
-		let score = 0;
-		(s?.t || []).forEach((t, i) => {
-			if (t >= a.begin - 2 && t <= a.last + 2)
-				score = Math.max(score, toNumber(s.score[i]) || 0);
-		});
-		return {name: app.podName(x), tip: `${x.service} ${x.pod} on ${x.host}`, score, self: false};
+// The members by their evidence, on the scale of the cause's: suspicion where callers are known.
+function drawMembers(i) {
+	const of = (m) => (i.cause.suspicion >= 1 ? m.suspicion : m.peak) || 0, box = $("suspects");
+	const rows = [...i.members].sort((x, y) => (y.anomaly === i.cause.id) - (x.anomaly === i.cause.id) || of(y) - of(x)).slice(0, MEMBERS);
+	const top = Math.max(1, ...rows.map(of)) * 1.05, left = i.members.length + i.members_left_out - rows.length;
+	box.replaceChildren(...rows.map((m) => {
+		const row = el("div", "suspect"), name = el("span", "name", anomalies.nameOf(m)), track = el("span", "track"), bar = el("i"), mark = el("b");
+		title(name, `${m.service} ${m.pod} on ${m.host}, ${clock(m.begin, false)} to ${m.end ? clock(m.last, false) : "now"}`);
+		bar.style.width = `${100 * of(m) / top}%`;
+		mark.style.left = `${100 / top}%`;
+		track.append(bar, mark);
+		row.append(name, track, el("span", "num", number(Number(of(m).toPrecision(3)))));
+		row.classList.toggle("over", of(m) > 1);
+		row.classList.toggle("self", m.anomaly === i.cause.id);
+		return row;
 	}));
-	rows.push({name: anomalies.nameOf(a), tip: "this anomaly", score: a.peak || 0, self: true});
-	drawSuspects(rows.sort((x, y) => y.self - x.self || y.score - x.score || x.name.localeCompare(y.name)).slice(0, SUSPECTS));
+	if (left)
+		box.append(el("p", "dim", `and ${grouped(left)} more`));
 }
 
 // ---- traces --------------------------------------------------------------------------------------------------
@@ -280,39 +255,43 @@ function drawHost(a) {
 // ---- all of it -----------------------------------------------------------------------------------------------------
 
 async function draw() {
-	$("tab-cause").hidden = !state.anomaly;
+	$("tab-cause").hidden = !state.incident;
 	if (state.tab !== "cause")
 		return;
 	const empty = $("cause-empty");
-	if (!state.anomaly) {
+	if (!state.incident) {
 		$("cause").hidden = true;
 		empty.hidden = false;
-		return emptyState(empty, "No anomaly is selected", "Open one from the services or the anomalies.");
+		return emptyState(empty, "No incident is selected", "Open one from the services or the incidents.");
 	}
-	const list = await get("anomalies", {limit: 1000}), address = state.anomaly;
+	const address = state.incident;
+	let list = await get("incidents", {limit: 20});
+	if (!find(list.incidents))
+		list = await get("incidents", {limit: 256});
 	link.ok();
-	const a = find(list.anomalies);
-	$("cause").hidden = !a;
-	empty.hidden = !!a;
-	if (!a) {
+	// The plots and traces are of the time of the incident.
+	const i = find(anomalies.shown(list.incidents)), a = i && {...i.cause, begin: i.begin, last: i.last, end: i.end, trace: i.trace};
+	$("cause").hidden = !i;
+	empty.hidden = !!i;
+	if (!i) {
 		found = null;
 		shown = "";
-		const instance = address.split("@")[0];
-		return emptyState(empty, "This anomaly is not known any more", "The collector keeps the last 1024, and forgets them when it starts again.",
+		const instance = address.split(/[@-]/)[0];
+		return emptyState(empty, "This incident is not known any more", "The collector keeps the last 256, and forgets them when it starts again.",
 		                  ["Show the metrics of its pod", () => app.showMetrics(instance)]);
 	}
-	found = a;
+	found = i;
 	if (shown !== addressKey(a)) {
 		shown = addressKey(a);
 		picked = "";
 		delete $("cause-waterfall").dataset.trace;
 		$("cause-waterfall").replaceChildren();
-		$("suspects").replaceChildren();
 		makePlots(a);
 	}
-	drawHead(a, list.time);
+	drawHead(i, list.time);
+	drawMembers(i);
 	drawHost(a);
-	await Promise.all([drawPlots(a, list.time), drawScore(a, list.time), drawTraces(a, list.time), drawFlows(a), askSuspects(a)]);
+	await Promise.all([drawPlots(a, list.time), drawScore(a, list.time), drawTraces(a, list.time), drawFlows(a)]);
 }
 
 // What is to blame may change while it lasts.
@@ -324,7 +303,7 @@ export const soon = () => poller.soon();
 
 export function start(hooks) {
 	app = hooks;
-	$("cause-metrics").addEventListener("click", () => app.showMetrics(state.anomaly.split("@")[0]));
+	$("cause-metrics").addEventListener("click", () => app.showMetrics(found?.cause.instance || state.incident.split(/[@-]/)[0]));
 	$("cause-link").addEventListener("click", () => {
 		navigator.clipboard?.writeText(location.href).then(() => app.notice("The link is copied."), () => app.notice(location.href));
 	});

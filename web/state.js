@@ -13,7 +13,7 @@ export const state = {
 	tab: "services", sq: "", q: "", kind: "", pod: "", pq: "", podState: "",
 	series: [],         // ids on the plot, at most COLORS
 	window: 10, mode: "rate", histogram: "quantiles", paused: false,
-	anomaly: "",        // the one whose cause is shown: INSTANCE@BEGIN, or INSTANCE for its pod's latest
+	incident: "",       // the one whose cause is shown: its id; or INSTANCE@BEGIN of a member, or INSTANCE for its pod's latest
 	fq: "", flowState: "", sort: "rate", // connections
 	trace: "",          // id of the trace whose spans are shown
 	all: false,         // metrics without a change, too
@@ -31,8 +31,9 @@ export function readHash() {
 	state.pod = /^[0-9a-f]{1,16}$/i.test(p.get("pod") || "") ? p.get("pod") : "";
 	state.pq = (p.get("pq") || "").slice(0, 200);
 	state.podState = one("state", ["live", "dead", "closed", "stale", "dropped"], "");
-	state.anomaly = /^[0-9a-f]{16}(@\d{1,12}(\.\d{1,6})?)?$/.test(p.get("anomaly") || "") ? p.get("anomaly") : "";
-	if (state.tab === "anomalies" && state.anomaly) // as alerts link to it
+	const incident = p.get("incident") || p.get("anomaly") || "";
+	state.incident = /^[0-9a-f]{16}(-\d{1,12}|@\d{1,12}(\.\d{1,6})?)?$/.test(incident) ? incident : "";
+	if (state.tab === "anomalies" && state.incident) // an older address
 		state.tab = "cause";
 	state.all = p.get("all") === "1";
 	state.trace = /^[0-9a-f]{32}$/.test(p.get("trace") || "") ? p.get("trace") : "";
@@ -67,7 +68,7 @@ export function writeHash() {
 	add("pod", state.pod, "");
 	add("pq", state.pq, "");
 	add("state", state.podState, "");
-	add("anomaly", state.tab === "cause" ? state.anomaly : "", "");
+	add("incident", state.tab === "cause" ? state.incident : "", "");
 	add("all", state.all ? "1" : "", "");
 	add("trace", state.trace, "");
 	add("fq", state.fq, "");

@@ -30,10 +30,10 @@ struct verdict_course {
 	uint64_t number; /* number of the anomaly within its pod; 0: none yet */
 	int64_t begin_ns, last_ns, end_ns;
 	uint64_t findings;
-	double peak, threshold;
+	double peak, threshold, suspicion, load, delay;
 	uint32_t blames;
 	struct act_blame blame[ACT_BLAMES];
-	char explanation[ACT_EXPLANATION_BYTES];
+	char callers[ACT_CALLERS_BYTES];
 };
 
 struct verdict_score {
@@ -183,8 +183,16 @@ static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_fin
 		to[i].share = f->blame[i].share;
 		to[i].value = f->blame[i].value;
 		to[i].before = f->blame[i].before;
+		to[i].rate = f->blame[i].rate;
+		to[i].measure = f->blame[i].measure;
 	}
 	return n;
+}
+
+/* True if a is farther from 1 than b; 0 is no factor. */
+static bool is_farther(double a, double b)
+{
+	return a > 0 && (!(b > 0) || fabs(log(a)) > fabs(log(b)));
 }
 
 static void alarm_at(struct verdict_state *s, const struct act_finding *f)
@@ -202,13 +210,16 @@ static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 	s->v.blames = take_blame(s->v.blame, f);
 	c->last_ns = BASE_MAX(f->ns, c->last_ns);
 	c->findings++;
+	c->suspicion = fmax(c->suspicion, f->suspicion);
+	c->load = is_farther(f->load, c->load) ? f->load : c->load;
 	if (f->score <= c->peak)
 		return;
 	c->peak = f->score;
 	c->threshold = f->threshold;
 	c->blames = s->v.blames;
 	memcpy(c->blame, s->v.blame, sizeof(c->blame));
-	act_explain(c->explanation, sizeof(c->explanation), &s->v.name, c->begin_ns, f);
+	c->delay = f->delay;
+	snprintf(c->callers, sizeof(c->callers), "%s", f->callers ? f->callers : "");
 }
 
 /* Caller holds the pod's lock. */
@@ -334,9 +345,13 @@ static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 	a->findings = c->findings;
 	a->peak = c->peak;
 	a->threshold = c->threshold;
+	a->suspicion = c->suspicion;
+	a->load = c->load;
 	a->blames = c->blames;
 	memcpy(a->blame, c->blame, sizeof(a->blame));
-	memcpy(a->explanation, c->explanation, sizeof(a->explanation));
+	a->delay = c->delay;
+	memcpy(a->callers, c->callers, sizeof(a->callers));
+	act_explain(a->explanation, sizeof(a->explanation), a);
 }
 
 /* State of one call of act_verdicts_keep(). */
@@ -366,6 +381,7 @@ static void end_anomaly(const struct verdict_pass *k, struct act_verdict_pod *p,
 {
 	p->on.end_ns = BASE_MAX(ns, p->on.last_ns);
 	p->on.unread = unread;
+	act_explain(p->on.explanation, sizeof(p->on.explanation), &p->on);
 	notify_change(k, &p->on);
 	p->on.id = 0;
 }

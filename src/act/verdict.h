@@ -21,13 +21,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ACT_BLAMES	      3u
+#define ACT_BLAMES	      8u
 #define ACT_BLAME_BYTES	      96u /* longer metric names are truncated */
 #define ACT_POD_LABEL_BYTES   64u /* longer pod labels are truncated */
 #define ACT_SCORES_KEPT	      600u
 #define ACT_EXPLANATION_BYTES 512u
 #define ACT_TRACE_ID_BYTES    16u
 #define ACT_EVENT_ID_BYTES    40u
+#define ACT_CALLERS_BYTES     128u /* longer lists of callers are truncated */
+
+/* What a metric measures, as far as it tells load from faults. */
+enum act_measure {
+	ACT_MEASURE_OTHER,
+	ACT_MEASURE_LOAD, /* work given to the pod */
+	ACT_MEASURE_LATENCY,
+	ACT_MEASURE_ERRORS,
+	ACT_MEASURE_CPU,
+	ACT_MEASURE_MEMORY,
+	ACT_MEASURE_WAITING, /* requests in flight, lengths of queues */
+};
 
 /* A metric that explains a finding. */
 struct act_blame {
@@ -35,6 +47,8 @@ struct act_blame {
 	double share;  /* share of the score, 0 to 1 */
 	double value;  /* the metric's value; NaN: unknown */
 	double before; /* the metric's usual value; NaN: unknown */
+	bool rate;     /* both are per second */
+	enum act_measure measure;
 };
 
 /* How well a pod is known. Coarse: its thresholds are still wide. */
@@ -59,13 +73,12 @@ struct act_finding {
 		const char *metric;
 		double share, value, before;
 		bool rate; /* the value and the usual value are per second */
+		enum act_measure measure;
 	} blame[ACT_BLAMES];
-	/* Data for the explanation: */
+	double load;  /* requests to the pod divided by the usual requests; 0: not known */
 	double delay; /* seconds by which calls to the pod take longer; 0: not known */
-	/* callers that show the delay; "": none; NULL: the callers are not known */
+	/* callers that show the delay; "" or NULL: none is known */
 	const char *callers;
-	const char *next; /* the other pod with the highest score; NULL: none */
-	double next_score;
 };
 
 /* Names are truncated to fit. */
@@ -90,10 +103,13 @@ struct act_anomaly {
 	bool unread;		/* ended because the pod is no longer read */
 	uint64_t findings;	/* number of anomalous findings */
 	double peak, threshold; /* highest score, and its threshold */
+	double suspicion;	/* highest suspicion, in the same unit */
+	double load;		/* farthest from 1 of all anomalous findings; 0: not known */
 	uint32_t blames;	/* metrics blamed for the highest score */
 	struct act_blame blame[ACT_BLAMES];
-	/* explanation of the highest score; see explain.h */
-	char explanation[ACT_EXPLANATION_BYTES];
+	double delay; /* as in struct act_finding, for the highest score */
+	char callers[ACT_CALLERS_BYTES];
+	char explanation[ACT_EXPLANATION_BYTES]; /* see explain.h */
 	bool has_trace;
 	uint8_t trace[ACT_TRACE_ID_BYTES]; /* id of a trace kept because of the anomaly */
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * anomalies.c - results of the analysis: verdicts on pods, anomalies, and a pod's scores over time.
+ * anomalies.c - results of the analysis: verdicts on pods, anomalies, incidents, and a pod's scores
+ * over time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -8,10 +9,12 @@
 
 #include "base/text.h"
 #include "api/api.h"
+#include "act/incident.h"
 #include "api/internal.h"
 #include "collect/judge/live.h"
 
 #define ANOMALIES_MAX 1000u
+#define INCIDENTS_MAX 256u
 
 static void put_blame(struct base_json *j, const struct act_blame *b, uint32_t n)
 {
@@ -53,7 +56,8 @@ void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 		 KV("container", a->name.container), KV("pid", a->name.process),
 		 KV_TIME("begin", a->begin_ns), KV_TIME("last", a->last_ns),
 		 KV_TIME("end", a->end_ns), KV("unread", a->unread), KV("findings", a->findings),
-		 KV_FINITE("peak", a->peak), KV("explanation", a->explanation));
+		 KV_FINITE("peak", a->peak), KV_FINITE("suspicion", a->suspicion),
+		 KV("explanation", a->explanation));
 	put_blame(j, a->blame, a->blames);
 	if (!a->has_trace)
 		return;
@@ -71,13 +75,12 @@ void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance)
 		api_verdict(j, &verdict);
 }
 
-size_t api_anomalies(void *collector, uint64_t after, struct act_anomaly *out, size_t max)
+void api_incidents(void *collector, bool (*fn)(const struct act_incident *i, void *arg), void *arg)
 {
 	struct collect_analysis_view view;
 
-	return collect_collector_analysis(collector, &view)
-		       ? act_verdicts_anomalies(view.verdicts, after, out, max)
-		       : 0;
+	if (collect_collector_analysis(collector, &view))
+		act_incidents_each(view.incidents, 0, fn, arg);
 }
 
 static void put_analysis(struct base_json *j, const struct collect_analysis_view *view)
@@ -90,6 +93,18 @@ static void put_analysis(struct base_json *j, const struct collect_analysis_view
 			KV("false_alarms_per_hour", view->false_alarms), KV("pods", s.pods),
 			KV("learning", view->warming), KV("anomalous", s.anomalous),
 			KV("drifting", s.drifting), KV("anomalies", s.anomalies));
+}
+
+static void put_incident_of(struct base_json *j, struct act_incidents *incidents, uint64_t anomaly)
+{
+	char id[ACT_EVENT_ID_BYTES];
+
+	if (act_incidents_id(incidents, anomaly, id)) {
+		base_put(j, KV("incident", id));
+	} else {
+		base_json_key(j, "incident");
+		base_json_null(j);
+	}
 }
 
 static void get_anomalies(struct http_request *req, void *arg)
@@ -121,6 +136,7 @@ static void get_anomalies(struct http_request *req, void *arg)
 	base_json_kbegin(l.j, "anomalies", '[');
 	for (size_t i = 0; i < n && api_item(&l); i++) {
 		api_anomaly(l.j, &found[i]);
+		put_incident_of(l.j, view.incidents, found[i].id);
 		api_item_end(&l);
 	}
 	base_json_end(l.j, ']');
@@ -128,6 +144,81 @@ static void get_anomalies(struct http_request *req, void *arg)
 	api_answer_end(req, a);
 out:
 	free(found);
+}
+
+static void put_member(struct base_json *j, const struct act_member *m)
+{
+	base_put_object(j, NULL, KV("anomaly", m->anomaly), KV_ID("instance", m->instance),
+			KV("pod", m->name.pod), KV("service", m->name.service),
+			KV("namespace", m->name.kube_namespace), KV("host", m->name.host),
+			KV("container", m->name.container), KV("pid", m->name.process),
+			KV_TIME("begin", m->begin_ns), KV_TIME("last", m->last_ns),
+			KV_TIME("end", m->end_ns), KV_FINITE("peak", m->peak),
+			KV_FINITE("suspicion", m->suspicion));
+}
+
+static void put_incident(struct base_json *j, const struct act_incident *i)
+{
+	char trace[2 * ACT_TRACE_ID_BYTES + 1];
+
+	base_put(j, KV("number", i->number), KV("id", i->id),
+		 KV("kind", act_incident_kinds[i->kind]), KV("state", i->end_ns ? "ended" : "open"),
+		 KV_TIME("begin", i->begin_ns), KV_TIME("last", i->last_ns),
+		 KV_TIME("end", i->end_ns), KV("sentence", i->sentence),
+		 KV_FINITE("load", i->load > 0 ? i->load : INFINITY), KV("part_of", i->joined));
+	base_json_kbegin(j, "cause", '{');
+	api_anomaly(j, &i->cause);
+	base_json_end(j, '}');
+	base_json_kbegin(j, "members", '[');
+	for (uint32_t k = 0; k < i->members; k++)
+		put_member(j, &i->member[k]);
+	base_json_end(j, ']');
+	base_put(j, KV("members_left_out", i->left_out));
+	if (!i->has_trace)
+		return;
+	base_hex(trace, i->trace, ACT_TRACE_ID_BYTES);
+	base_put(j, KV("trace", trace));
+}
+
+static bool put_listed(const struct act_incident *i, void *arg)
+{
+	struct api_list *l = arg;
+
+	if (!api_item(l))
+		return false;
+	put_incident(l->j, i);
+	api_item_end(l);
+	return true;
+}
+
+static void get_incidents(struct http_request *req, void *arg)
+{
+	struct api_list l = {.limit = 50};
+	struct collect_analysis_view view;
+	struct api_answer *a;
+	uint64_t after = 0;
+	bool is;
+
+	if (!api_params_once(req) || !api_param_u64(req, "limit", 0, INCIDENTS_MAX, &l.limit) ||
+	    !api_param_u64(req, "after", 0, UINT64_MAX, &after))
+		return;
+	a = api_answer_begin(req);
+	if (!a)
+		return;
+	l.j = &a->json;
+	is = collect_collector_analysis(arg, &view);
+	if (is) {
+		put_analysis(l.j, &view);
+	} else {
+		base_json_key(l.j, "analysis");
+		base_json_null(l.j);
+	}
+	base_json_kbegin(l.j, "incidents", '[');
+	if (is)
+		act_incidents_each(view.incidents, after, put_listed, &l);
+	base_json_end(l.j, ']');
+	base_put(l.j, KV("truncated", l.truncated));
+	api_answer_end(req, a);
 }
 
 struct api_anomalies_course {
@@ -201,6 +292,7 @@ int api_analysis(struct http *http, struct collect_collector *c)
 		http_handler handler;
 	} routes[] = {
 		{"/api/v1/anomalies", get_anomalies},
+		{"/api/v1/incidents", get_incidents},
 		{"/api/v1/scores", get_scores},
 		{"/apis", api_get_apis},
 		{"/openapi/v2", api_get_openapi},

@@ -25,7 +25,7 @@
 #define PROGRAM	    "sidelight-kafka"
 #define QUEUE_BYTES ((size_t)64 << 20)
 
-const char *const export_kafka_names[] = {"anomalies", "traces", "reports"};
+const char *const export_kafka_names[] = {"incidents", "traces", "reports"};
 
 struct kafka_message {
 	struct kafka_message *next;

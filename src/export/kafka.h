@@ -16,12 +16,12 @@
 #include <stdint.h>
 
 enum export_kafka_kind {
-	EXPORT_KAFKA_ANOMALIES, /* topic "sidelight-anomalies", keyed by instance */
+	EXPORT_KAFKA_INCIDENTS, /* topic "sidelight-incidents", keyed by ID */
 	EXPORT_KAFKA_TRACES,	/* topic "sidelight-traces", keyed by trace ID */
 	EXPORT_KAFKA_REPORTS,	/* topic "sidelight-reports", keyed by STORE/LIST/LANE */
 	EXPORT_KAFKA_KINDS
 };
-extern const char *const export_kafka_names[EXPORT_KAFKA_KINDS]; /* "anomalies", ... */
+extern const char *const export_kafka_names[EXPORT_KAFKA_KINDS]; /* "incidents", ... */
 
 struct export_kafka_stats { /* messages of one kind */
 	uint64_t delivered;

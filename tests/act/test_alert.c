@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_alert.c - a receiver of alerts sees an anomaly begin, continue and end. */
+/* test_alert.c - a receiver of alerts sees an incident begin, continue and end. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +38,13 @@ static void on_alerts(void *arg, const char *json, size_t bytes, size_t count)
 	assert_int_equal(json_array_size(h->alerts), count);
 }
 
-static void on_event(void *arg, const char *json, size_t bytes)
+static void on_event(void *arg, const char *id, const char *json, size_t bytes)
 {
 	struct heard *h = arg;
 
 	assert_true(h->n < 16);
-	h->events[h->n++] = parse(json, bytes);
+	h->events[h->n] = parse(json, bytes);
+	assert_string_equal(id, json_string_value(json_object_get(h->events[h->n++], "id")));
 }
 
 static void forget(struct heard *h)
@@ -59,72 +60,82 @@ static const char *at(const json_t *j, const char *object, const char *key)
 		json_object_get(object ? json_object_get(j, object) : (json_t *)j, key));
 }
 
-static struct act_anomaly anomaly(void)
+static struct act_incident incident(void)
 {
-	return (struct act_anomaly){
-		.id = 1,
-		.instance = 0xabc,
-		.name = {.pod = "cart-0", .service = "cart", .kube_namespace = "shop"},
+	return (struct act_incident){
+		.number = 1,
+		.id = "0000000000000abc-29394906",
+		.cause = {.id = 1,
+			  .instance = 0xabc,
+			  .name = {.pod = "cart-0", .service = "cart", .kube_namespace = "shop"},
+			  .peak = 3.5,
+			  .blames = 2,
+			  .blame = {{"latency_p90{path=\"/\"}", 0.75, 0.168, 0.02, false, 0},
+				    {"errors_total", 0.25, NAN, NAN, false, 0}}},
+		.told_cause = {.pod = "cart-0", .service = "cart", .kube_namespace = "shop"},
 		.begin_ns = T + 250000000,
-		.minute = T / (60 * S),
 		.last_ns = T + 250000000,
-		.findings = 1,
-		.peak = 3.5,
-		.threshold = 1,
-		.blames = 2,
-		.blame = {{"latency_p90{path=\"/\"}", 0.75, 0.168, 0.02},
-			  {"errors_total", 0.25, NAN, NAN}},
-		.explanation = "cart-0 since 03:06:31.2 UTC: latency_p90 rose",
+		.sentence = "cart-0 is slow since 03:06:31 UTC",
+		.members = 2,
+		.member = {{.instance = 0xabc, .name = {.pod = "cart-0", .service = "cart"}},
+			   {.instance = 0xdef,
+			    .name = {.service = "web", .container = "web", .process = 12}}},
 	};
+}
+
+static void take(struct act_alerts *s, const struct act_incident *i, unsigned int news,
+		 int64_t now_ns, const struct act_alerts_out *out)
+{
+	act_alerts_take(s, i, news, now_ns, out);
+	act_alerts_send(s, out);
 }
 
 static void alertmanager_hears_begin_again_and_end(void **state)
 {
 	struct heard h = {.n = 0};
 	struct act_alerts_out out = {.alertmanager = on_alerts, .arg = &h};
-	struct act_alerts *s = act_alerts_new(
-		&(struct act_alerts_opts){.link = "http://here:1", .again_ns = 60 * S});
-	struct act_anomaly a = anomaly();
+	struct act_alerts *s = act_alerts_new("http://here:1", 60 * S);
+	struct act_incident i = incident();
 	json_t *first, *labels;
 
 	(void)state;
-	act_alerts_poll(s, T, &out);
+	act_alerts_send(s, &out);
 	assert_int_equal(h.messages, 0);
-	act_alerts_take(s, &a, &out);
-	act_alerts_poll(s, T + S, &out);
+	act_alerts_take(s, &i, ACT_NEWS_BEGAN, T + S, &out);
+	take(s, &i, ACT_NEWS_BEGAN, T + S, &out);
 	assert_int_equal(h.messages, 1);
+	assert_int_equal(h.count, 2);
 	first = json_array_get(h.alerts, 0);
-	assert_string_equal(at(first, "labels", "alertname"), "PodAnomalous");
-	assert_string_equal(at(first, "labels", "pod"), "cart-0");
+	assert_string_equal(at(first, "labels", "alertname"), "Incident");
+	assert_string_equal(at(first, "labels", "incident"), i.id);
+	assert_string_equal(at(first, "labels", "service"), "cart");
 	assert_string_equal(at(first, "labels", "namespace"), "shop");
-	assert_null(at(first, "labels", "host")); /* an empty label is left out */
 	assert_string_equal(at(first, NULL, "startsAt"), "2025-11-21T03:06:31.250Z");
 	assert_string_equal(at(first, NULL, "endsAt"), "2025-11-21T03:10:32.000Z");
 	assert_string_equal(at(first, NULL, "generatorURL"),
-			    "http://here:1/#tab=anomalies&anomaly=0000000000000abc");
+			    "http://here:1/#tab=cause&incident=0000000000000abc-29394906");
 	assert_string_equal(at(first, "annotations", "blame"), "latency_p90{path=\"/\"}");
-	assert_string_equal(at(first, "annotations", "summary"),
-			    "cart-0 since 03:06:31.2 UTC: latency_p90 rose");
+	assert_string_equal(at(first, "annotations", "summary"), i.sentence);
+	assert_string_equal(at(first, "annotations", "pod"), "cart-0");
+	assert_null(at(first, "annotations", "host")); /* what is empty is left out */
 	labels = json_deep_copy(json_object_get(first, "labels"));
 
-	a.peak = 9; /* further findings cause no message */
-	act_alerts_take(s, &a, &out);
-	act_alerts_poll(s, T + 30 * S, &out);
-	assert_int_equal(h.messages, 1);
-	act_alerts_poll(s, T + 61 * S, &out);
-	assert_int_equal(h.messages, 2);
+	/* Another cause: annotations have it, and labels remain. */
+	strcpy(i.cause.name.service, "db");
+	i.cause.peak = 9;
+	take(s, &i, ACT_NEWS_CHANGED, T + 61 * S, &out);
 	first = json_array_get(h.alerts, 0);
 	assert_string_equal(at(first, "annotations", "score"), "9");
+	assert_string_equal(at(first, "annotations", "service"), "db");
 	assert_true(json_equal(labels, json_object_get(first, "labels")));
 
-	a.end_ns = T + 70 * S;
-	act_alerts_take(s, &a, &out);
-	act_alerts_poll(s, T + 71 * S, &out);
+	i.end_ns = T + 70 * S;
+	take(s, &i, ACT_NEWS_ENDED, T + 80 * S, &out);
 	assert_int_equal(h.messages, 3);
 	first = json_array_get(h.alerts, 0);
 	assert_string_equal(at(first, NULL, "endsAt"), "2025-11-21T03:07:41.000Z");
 	assert_true(json_equal(labels, json_object_get(first, "labels")));
-	act_alerts_poll(s, T + 1000 * S, &out);
+	act_alerts_send(s, &out);
 	assert_int_equal(h.messages, 3);
 	json_decref(labels);
 	forget(&h);
@@ -167,69 +178,78 @@ static void a_webhook_hears_each_begin_and_end_once(void **state)
 {
 	struct heard h = {.n = 0};
 	struct act_alerts_out out = {.webhook = on_event, .arg = &h};
-	struct act_alerts *s = act_alerts_new(&(struct act_alerts_opts){.max = 2});
-	struct act_anomaly a = anomaly();
+	struct act_alerts *s = act_alerts_new(NULL, 60 * S);
+	struct act_incident i = incident();
+	json_t *member;
 
 	(void)state;
-	act_alerts_take(s, &a, &out);
-	act_alerts_take(s, &a, &out);
-	act_alerts_poll(s, T + 500 * S, &out);
+	take(s, &i, ACT_NEWS_BEGAN, T, &out);
+	take(s, &i, ACT_NEWS_AGAIN, T, &out);
+	take(s, &i, ACT_NEWS_CHANGED, T, &out);
 	assert_int_equal(h.n, 1);
-	assert_string_equal(at(h.events[0], NULL, "event"), "anomaly.begin");
+	assert_string_equal(at(h.events[0], NULL, "event"), "incident.begin");
 	assert_string_equal(at(h.events[0], NULL, "id"), "0000000000000abc-29394906");
+	assert_string_equal(at(h.events[0], NULL, "sentence"), i.sentence);
+	assert_string_equal(at(h.events[0], "cause", "pod"), "cart-0");
 	assert_true(json_is_null(json_object_get(
 		json_array_get(json_object_get(h.events[0], "blame"), 1), "value")));
-	a.end_ns = T + 600 * S;
-	a.unread = true;
-	act_alerts_take(s, &a, &out);
+	/* Processes of a service on a host without an orchestrator can be told apart. */
+	member = json_array_get(json_object_get(h.events[0], "members"), 1);
+	assert_null(at(member, NULL, "pod"));
+	assert_string_equal(at(member, NULL, "container"), "web");
+	assert_string_equal(at(member, NULL, "process"), "12");
+	assert_string_equal(at(member, NULL, "instance_id"), "0000000000000def");
+	i.end_ns = T + 600 * S;
+	i.cause.unread = true;
+	take(s, &i, ACT_NEWS_ENDED, T + 600 * S, &out);
 	assert_int_equal(h.n, 2);
-	assert_string_equal(at(h.events[1], NULL, "event"), "anomaly.end");
+	assert_string_equal(at(h.events[1], NULL, "event"), "incident.end");
 	assert_string_equal(at(h.events[1], NULL, "id"), "0000000000000abc-29394906");
 	expect_version_4(h.events[0], "firing");
 	expect_version_4(h.events[1], "resolved");
 	assert_string_equal(at(h.events[0], NULL, "groupKey"), at(h.events[1], NULL, "groupKey"));
 	assert_true(json_is_true(json_object_get(h.events[1], "unread")));
-	act_alerts_poll(s, T + 601 * S, &out);
-	/* It ended before the next look: both events are sent. */
-	a.id = 2;
-	act_alerts_take(s, &a, &out);
+	/* It ended before it was told of: both events are sent. */
+	take(s, &i, ACT_NEWS_BEGAN | ACT_NEWS_ENDED, T + 601 * S, &out);
 	assert_int_equal(h.n, 4);
-	assert_string_equal(at(h.events[2], NULL, "event"), "anomaly.begin");
+	assert_string_equal(at(h.events[2], NULL, "event"), "incident.begin");
 	assert_null(at(h.events[2], NULL, "end"));
-	act_alerts_poll(s, T + 602 * S, &out);
-	/* Alerts that do not fit are counted. */
-	a.end_ns = 0;
-	for (uint64_t id = 10; id < 15; id++) {
-		a.id = id;
-		act_alerts_take(s, &a, &out);
-	}
-	assert_int_equal(h.n, 6);
-	assert_int_equal(act_alerts_lost(s), 3);
+	assert_int_equal(act_alerts_lost(s), 0);
 	forget(&h);
 	act_alerts_free(s);
 }
 
-static void a_kept_trace_is_told_at_once_and_stays(void **state)
+static void load_notifies_no_receiver(void **state)
 {
 	struct heard h = {.n = 0};
 	struct act_alerts_out out = {.alertmanager = on_alerts, .webhook = on_event, .arg = &h};
-	struct act_alerts *s = act_alerts_new(&(struct act_alerts_opts){.max = 0});
-	uint8_t trace[ACT_TRACE_ID_BYTES] = {0x0a, 0xff};
-	struct act_anomaly a = anomaly();
+	struct act_alerts *s = act_alerts_new(NULL, 60 * S);
+	struct act_incident i = incident();
 
 	(void)state;
-	act_alerts_take(s, &a, &out);
-	act_alerts_poll(s, T + S, &out);
-	a.has_trace = true;
-	memcpy(a.trace, trace, sizeof(trace));
-	act_alerts_take(s, &a, &out);
-	act_alerts_poll(s, T + 2 * S, &out);
-	assert_int_equal(h.messages, 2);
+	i.kind = ACT_INCIDENT_LOAD;
+	i.end_ns = T + 9 * S;
+	take(s, &i, ACT_NEWS_BEGAN | ACT_NEWS_ENDED, T, &out);
+	assert_int_equal(h.n, 0);
+	assert_int_equal(h.messages, 0);
+	act_alerts_free(s);
+}
+
+static void a_kept_trace_is_told(void **state)
+{
+	struct heard h = {.n = 0};
+	struct act_alerts_out out = {.alertmanager = on_alerts, .webhook = on_event, .arg = &h};
+	struct act_alerts *s = act_alerts_new(NULL, 60 * S);
+	uint8_t trace[ACT_TRACE_ID_BYTES] = {0x0a, 0xff};
+	struct act_incident i = incident();
+
+	(void)state;
+	i.has_trace = true;
+	memcpy(i.trace, trace, sizeof(trace));
+	take(s, &i, ACT_NEWS_BEGAN, T, &out);
 	assert_string_equal(at(json_array_get(h.alerts, 0), "annotations", "trace_id"),
 			    "0aff0000000000000000000000000000");
-	a.end_ns = T + 3 * S;
-	act_alerts_take(s, &a, &out);
-	assert_string_equal(at(h.events[1], NULL, "trace_id"), "0aff0000000000000000000000000000");
+	assert_string_equal(at(h.events[0], NULL, "trace_id"), "0aff0000000000000000000000000000");
 	forget(&h);
 	act_alerts_free(s);
 }
@@ -238,37 +258,19 @@ static void labels_cut_within_a_character_are_still_text(void **state)
 {
 	struct heard h = {.n = 0};
 	struct act_alerts_out out = {.alertmanager = on_alerts, .webhook = on_event, .arg = &h};
-	struct act_alerts *s = act_alerts_new(&(struct act_alerts_opts){.max = 0});
-	struct act_anomaly a = anomaly();
+	struct act_alerts *s = act_alerts_new(NULL, 60 * S);
+	struct act_incident i = incident();
+	char *service = i.told_cause.service;
 
 	(void)state;
-	memset(a.name.pod, 'x', sizeof(a.name.pod) - 1);
-	a.name.pod[sizeof(a.name.pod) - 2] = '\xe2';
-	memset(a.blame[0].metric, '\xff', sizeof(a.blame[0].metric) - 1);
-	a.peak = INFINITY;
-	act_alerts_take(s, &a, &out);
-	act_alerts_poll(s, T, &out);
-	assert_int_equal(strlen(at(json_array_get(h.alerts, 0), "labels", "pod")),
-			 sizeof(a.name.pod) - 2);
-	forget(&h);
-	act_alerts_free(s);
-}
-
-/* Two processes of a service on a host without an orchestrator. */
-static void labels_tell_pods_of_a_bare_host_apart(void **state)
-{
-	struct heard h = {.n = 0};
-	struct act_alerts_out out = {.webhook = on_event, .arg = &h};
-	struct act_alerts *s = act_alerts_new(&(struct act_alerts_opts){.max = 0});
-	struct act_anomaly a = anomaly();
-
-	(void)state;
-	a.name = (struct act_pod_name){.service = "cart", .container = "web", .process = 12};
-	act_alerts_take(s, &a, &out);
-	assert_null(at(h.events[0], "labels", "pod"));
-	assert_string_equal(at(h.events[0], "labels", "container"), "web");
-	assert_string_equal(at(h.events[0], "labels", "process"), "12");
-	assert_string_equal(at(h.events[0], NULL, "explanation"), a.explanation);
+	memset(service, 'x', sizeof(i.told_cause.service) - 1);
+	service[sizeof(i.told_cause.service) - 2] = '\xe2';
+	memset(i.cause.blame[0].metric, '\xff', sizeof(i.cause.blame[0].metric) - 1);
+	i.cause.peak = INFINITY;
+	take(s, &i, ACT_NEWS_BEGAN, T, &out);
+	assert_int_equal(strlen(at(json_array_get(h.alerts, 0), "labels", "service")),
+			 sizeof(i.told_cause.service) - 2);
+	assert_int_equal(h.n, 1);
 	forget(&h);
 	act_alerts_free(s);
 }
@@ -278,8 +280,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(alertmanager_hears_begin_again_and_end),
 		cmocka_unit_test(a_webhook_hears_each_begin_and_end_once),
-		cmocka_unit_test(a_kept_trace_is_told_at_once_and_stays),
-		cmocka_unit_test(labels_tell_pods_of_a_bare_host_apart),
+		cmocka_unit_test(load_notifies_no_receiver),
+		cmocka_unit_test(a_kept_trace_is_told),
 		cmocka_unit_test(labels_cut_within_a_character_are_still_text),
 	};
 

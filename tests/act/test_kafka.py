@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_kafka.py SIDELIGHT POD KAFKA - anomalies, traces and items of lists as messages at librdkafka's mock cluster, which
+"""test_kafka.py SIDELIGHT POD KAFKA - incidents, traces and items of lists as messages at librdkafka's mock cluster, which
 speaks the protocol over loopback but keeps no data; no broker is packaged by Debian 12."""
 import json
 import os
@@ -55,14 +55,16 @@ class Kafka(unittest.TestCase):
             found[name] = sum(v for k, v in get(f'sidelight_kafka_{name}').items() if f'kind="{kind}"' in k)
         return found
 
-    def test_anomalies_and_traces_arrive_by_their_keys(self):
-        with Broker('sidelight-anomalies', 'kept') as broker, System(POD) as s:
+    def test_incidents_and_traces_arrive_by_their_keys(self):
+        with Broker('sidelight-incidents', 'kept') as broker, System(POD) as s:
             s.collect('--kafka-config', config(broker.bootstrap, 'sidelight.topic.traces=kept'))
             s.learned()
             a = s.fault(1)
-            got = wait_until(lambda: [m for m in broker.messages('sidelight-anomalies') if m['key'] == a['instance']][:2],
-                             'the anomaly', s.collector)
-            self.assertEqual(got[0]['value']['alerts'][0]['labels']['pod'], 'shop-0')
+            got = wait_until(lambda: [m for m in broker.messages('sidelight-incidents')
+                                      if a['instance'] in [x['instance_id'] for x in m['value']['members']]][:1],
+                             'its incident', s.collector)
+            self.assertEqual(got[0]['key'], got[0]['value']['id'])
+            self.assertEqual(got[0]['value']['alerts'][0]['labels']['incident'], got[0]['key'])
             trace = wait_until(lambda: broker.messages('kept'), 'a trace', s.collector)[0]
             self.assertEqual(trace['key'], trace['value']['trace_id'])
             self.assertTrue(trace['value']['spans'])
@@ -131,7 +133,7 @@ class Kafka(unittest.TestCase):
             s.fault(1)
 
             def lost():
-                return sum(self.stats(s.collector.find, k)['dropped_total'] for k in ('anomalies', 'traces'))
+                return sum(self.stats(s.collector.find, k)['dropped_total'] for k in ('incidents', 'traces'))
             wait_until(lambda: lost() >= 2, 'losses are counted', s.collector)
             self.assertGreater(s.collector.total('sidelight_kafka_errors_total'), 0)
             self.assertIn('WARN kafka', s.collector.logged())

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_live.py SIDELIGHT POD [SCREENSHOT-FOLDER] - an anomalous pod reaches the page, the API, an
+"""test_live.py SIDELIGHT POD [SCREENSHOT-FOLDER] - an anomalous pod and its incident reach the page, the API, an
 Alertmanager, a webhook, Prometheus' series and the external metrics API. Models outlive the
 collector. The steps build on one another; the first that fails ends the test."""
 import base64
@@ -130,9 +130,13 @@ class Test:
         check(a['pod'] == 'shop-0' and a['service'] == 'shop' and a['host'] == 'node-1', a)
         check(a['blame'] and a['blame'][0]['metric'].startswith('shop_'), a)
         check(a['peak'] > 1, a)
-        check(a['explanation'].startswith('shop-0 since ') and a['blame'][0]['metric'] in a['explanation'], a)
+        check(a['explanation'].startswith('shop-0 ') and 'shop_' in a['explanation'], a)
         check(a['pid'] > 0, a)
         self.instance = a['instance']
+        incident = next(i for i in self.s.api('incidents')['incidents'] if i['id'] == a['incident'])
+        check(incident['kind'] == 'fault' and incident['state'] == 'open' and incident['end'] is None, incident)
+        check(a['id'] in [m['anomaly'] for m in incident['members']], incident)
+        check(incident['cause']['service'] in ('shop', 'shop (tcp)') and ' First, ' in incident['sentence'], incident)
 
     def its_trace_and_the_time_before_are_there(self):
         a = wait_until(lambda: [x for x in self.s.api('anomalies')['anomalies'] if x.get('trace')],
@@ -150,15 +154,16 @@ class Test:
 
     def receivers_hear_of_it(self):
         alerts = wait_until(lambda: self.r.got.get('/api/v2/alerts'), 'an alert')[0]
-        check(alerts[0]['labels']['pod'] == 'shop-0' and
+        check(alerts[0]['labels']['alertname'] == 'Incident' and alerts[0]['labels']['service'] == 'shop' and
               alerts[0]['labels']['namespace'] == 'default' and
-              alerts[0]['labels']['instance_id'] == self.instance, alerts)
+              alerts[0]['labels']['incident'].startswith(self.instance), alerts)
+        check(alerts[0]['annotations']['pod'] == 'shop-0', alerts)
         check(alerts[0]['startsAt'] < alerts[0]['endsAt'], alerts)
         check(alerts[0]['annotations']['blame'].startswith('shop_'), alerts)
-        check(alerts[0]['annotations']['summary'].startswith('shop-0 since '), alerts)
+        check(alerts[0]['annotations']['summary'].startswith('shop-0 on node-1 '), alerts)
         check(alerts[0]['generatorURL'].startswith('http://page.example/#'), alerts)
         event = wait_until(lambda: self.r.got.get('/hook'), 'an event')[0]
-        check(event['event'] == 'anomaly.begin' and event['labels'] == alerts[0]['labels'], event)
+        check(event['event'] == 'incident.begin' and event['labels'] == alerts[0]['labels'], event)
         self.r.rotate('another-token')  # for its end
 
     def series_and_signals_tell_of_it(self):
@@ -178,7 +183,10 @@ class Test:
     def the_end_is_told_too(self):
         self.s.pod.tell('fine')
         wait_until(lambda: all(a['end'] for a in self.s.api('anomalies')['anomalies']), 'the end', seconds=HOLD)
-        wait_until(lambda: self.r.got['/hook'][-1]['event'] == 'anomaly.end', 'its event')
+        wait_until(lambda: all(i['end'] for i in self.s.api('incidents')['incidents']), 'the end of the incident')
+        wait_until(lambda: self.r.got['/hook'][-1]['event'] == 'incident.end', 'its event')
+        ids = [e['id'] for e in self.r.got['/hook']]
+        check(sorted(ids[::2]) == sorted(ids[1::2]) and len(set(ids)) == len(ids) // 2, 'one begin and one end each', ids)
         if not self.page:
             return
         self.page.run("document.querySelector('#tab-anomalies').click()")
@@ -188,7 +196,7 @@ class Test:
                        "Number(document.querySelector('#scores').dataset.highest) > 1")
         self.page.wait("document.querySelectorAll('#scores canvas').length > 0")
         self.shot('anomalies')
-        check(f'anomaly={self.instance}' in self.page.run('location.hash'))
+        check(f'incident={self.instance}' in self.page.run('location.hash'))
         self.page.run("document.querySelector('#cause-metrics').click()")
         self.page.wait("!document.querySelector('#view-metrics').hidden && "
                        "!document.querySelector('#pod-filter').hidden")

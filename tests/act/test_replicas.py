@@ -152,7 +152,7 @@ class Webhook:
 
 
 @case
-def both_say_of_an_anomaly_that_it_is_the_same():
+def both_say_of_an_incident_that_it_is_the_same():
     with Webhook() as hook, System(POD) as s, contextlib.ExitStack() as stack:
         def options(i):
             return ['--webhook', f'{hook.url}/hook{i}', '--alert', f'{hook.url}/alert{i}', '--trace-head', 1]
@@ -178,7 +178,8 @@ def both_say_of_an_anomaly_that_it_is_the_same():
             # Numbers that each collector counts by itself could be equal by chance, so look at the parts.
             instance, _, minute = a['event_id'].rpartition('-')
             check(instance == a['instance'] and 0 <= int(minute) - a['begin'] // 60 < 10, 'not of instance and minute', a)
-        ids = set.intersection(*({a['event_id'] for a in of} for of in anomalies))
+        ids = set.intersection(*({i['id'] for i in c.api('incidents')['incidents']} for c in (s.collector, other)))
+        check(ids <= {a['event_id'] for a in anomalies[0]}, 'an incident has another identifier than its first anomaly', ids)
         check(ids & {x for x, _ in begun()[0] & begun()[1]}, 'the API has other identifiers', ids, begun())
         kept = [{t['trace_id'] for t in c.api('traces?limit=1000')['traces']} for c in (s.collector, other)]
         check(kept[0] & kept[1], 'no trace is kept by both', [len(k) for k in kept])

@@ -280,6 +280,7 @@ bool collect_collector_analysis(struct collect_collector *c, struct collect_anal
 {
 	FAKE_REQUEST;
 	*out = (struct collect_analysis_view){.verdicts = c->verdicts,
+					      .incidents = c->incidents,
 					      .detector = "combined",
 					      .false_alarms = 1,
 					      .warming = 2,

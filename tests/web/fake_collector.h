@@ -59,6 +59,7 @@ struct collect_collector {
 	const struct collect_life *lives;
 	size_t life_count;
 	struct act_verdicts *verdicts;
+	struct act_incidents *incidents;
 	struct act_scale *scale;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// made_up.js - before a page's own scripts: answers of services, their map, an anomaly with all there is about it, and
+// made_up.js - before a page's own scripts: answers of services, their map, an incident with all there is about it, and
 // more services than any collector has, with the most hostile names that JSON carries. The rest is the collector's.
 // window.madeUp: {many, shift} change what it says.
 (() => {
@@ -13,6 +13,8 @@
 	const anomaly = (end) => ({id: 1, instance, pod: "payments-0", service: "payments", namespace: "shop", host: "node-1", container: "", pid: 77,
 		begin: began, last: end || now(), end, unread: false, findings: 9, peak: 4.2, explanation: `payments-0 since then: ${MARKUP}`,
 		sentence: "payments-0 is slow", blame, trace});
+	const member = (name, id, peak) => ({anomaly: peak > 2 ? 1 : 2, instance: id, pod: `${name}-0`, service: name, namespace: "shop", host: "node-1",
+		container: "", pid: 77, begin: began, last: now(), end: null, peak, suspicion: 0});
 	const service = (name, more) => ({service: name, namespace: "shop", pods: 2, pods_live: 2, hosts: ["node-1"], instances: [instance],
 		requests: {per_second: 60, errors_per_second: 0.6, error_ratio: 0.01, from: "application", metric: "http_requests_total"},
 		latency: {p50_seconds: 0.001, p99_seconds: 0.2, from: "application", metric: "http_request_duration_seconds"},
@@ -37,6 +39,10 @@
 				node("stock", {anomaly: true}), node(LONG), node(RTL)],
 			edges: [edge("outside", "web"), edge("web", "payments", {culprit: true, errors_per_second: 2, retransmits_per_second: 1}), edge("web", "stock"),
 				edge("stock", LONG), edge("payments", LONG), edge(LONG, "stock"), edge(RTL, RTL)]}),
+		incidents: () => ({time: now(), truncated: false, incidents: [{number: 1, id: `${instance}-29394906`, kind: "fault", state: "open", begin: began, last: now(),
+				end: null, sentence: `payments-0 is slow: ${MARKUP}`, load: null, part_of: 0, cause: anomaly(null), members_left_out: 0, trace,
+				members: [member("payments", instance, 4.2), member("stock", "00000000000000cc", 1.5)]}],
+			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),
 		anomalies: () => ({time: now(), truncated: false, anomalies: [anomaly(null)],
 			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),
 		scores: () => ({time: now(), instance, verdict: {score: 3, learning: false, state: "ready", anomalous: true, drift: false, blame},

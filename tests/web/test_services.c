@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/incident.h"
 #include "collect/read/calc.h"
 #include "collect/services/internal.h"
 #include "fake_collector.h"
@@ -524,24 +525,66 @@ static void attention_has_its_order(void **state)
 
 /* ---- anomalies ---- */
 
-static void nothing(const struct act_anomaly *a, void *arg)
+static void take_anomaly(const struct act_anomaly *a, void *arg)
 {
-	(void)a;
 	(void)arg;
+	act_incidents_take(collector.incidents, a, a->last_ns);
+}
+
+static void no_news(const struct act_incident *i, unsigned int news, void *arg)
+{
+	(void)i;
+	(void)news;
+	(void)arg;
+}
+
+/* blame: what a metric measures that rose to load times the usual. */
+static void find_with(struct act_verdicts *v, struct act_verdict_pod *p, double score, double load,
+		      enum act_measure blame)
+{
+	struct act_finding f = {
+		.ns = (int64_t)(1700000000 * SECOND + clock_ns),
+		.score = score,
+		.threshold = 1,
+		.anomalous = score > 1,
+		.state = ACT_READY,
+		.shadow_score = NAN,
+		.load = load,
+		.blames = 1,
+		.blame = {
+			{.metric = "x", .share = 1, .value = load, .before = 1, .measure = blame}}};
+
+	f.suspicion = load > 0 ? 0 : score;
+	act_verdict_push(p, &f);
+	act_verdicts_keep(v, f.ns, take_anomaly, NULL);
 }
 
 static void find(struct act_verdicts *v, struct act_verdict_pod *p, double score)
 {
-	struct act_finding f = {.ns = (int64_t)(1700000000 * SECOND + clock_ns),
-				.score = score,
-				.suspicion = score,
-				.threshold = 1,
-				.anomalous = score > 1,
-				.state = ACT_READY,
-				.shadow_score = NAN};
+	find_with(v, p, score, 0, ACT_MEASURE_OTHER);
+}
 
-	act_verdict_push(p, &f);
-	act_verdicts_keep(v, f.ns, nothing, NULL);
+static void load_needs_no_attention(void **state)
+{
+	static const struct act_pod_name name = {.pod = "x", .service = "x"};
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = SECOND});
+	struct act_verdict_pod *shop = act_verdicts_add(v, 1, &name);
+
+	(void)state;
+	collector.verdicts = v;
+	collector.incidents = act_incidents_new(&(struct act_incidents_opts){0});
+	look();
+	find_with(v, shop, 2, 3, ACT_MEASURE_CPU);
+	assert_null(service("shop", 10).view.anomaly);
+	find_with(v, shop, 3, 3, ACT_MEASURE_LATENCY);
+	/* It is a fault, as is decided after a few seconds. */
+	act_incidents_poll(collector.incidents, (int64_t)(1700000003 * SECOND + clock_ns), no_news,
+			   NULL);
+	assert_non_null(service("shop", 10).view.anomaly);
+	act_incidents_free(collector.incidents);
+	collector.incidents = NULL;
+	collector.verdicts = NULL;
+	act_verdicts_free(v);
 }
 
 static void the_culprit_stands_on_top(void **state)
@@ -554,6 +597,7 @@ static void the_culprit_stands_on_top(void **state)
 
 	(void)state;
 	collector.verdicts = v;
+	collector.incidents = act_incidents_new(&(struct act_incidents_opts){0});
 	look();
 	find(v, shop, 2);
 	find(v, queue, 5);
@@ -575,6 +619,8 @@ static void the_culprit_stands_on_top(void **state)
 		look();
 	s = service("queue", 10);
 	assert_null(s.view.anomaly);
+	act_incidents_free(collector.incidents);
+	collector.incidents = NULL;
 	collector.verdicts = NULL;
 	act_verdicts_free(v);
 }
@@ -835,6 +881,7 @@ int main(void)
 		TEST(pods_are_counted_by_their_state),
 		TEST(more_services_than_fit_are_counted),
 		cmocka_unit_test(attention_has_its_order),
+		TEST(load_needs_no_attention),
 		TEST(the_culprit_stands_on_top),
 		TEST(both_ends_of_a_connection_are_one_edge),
 		TEST(an_unknown_end_is_outside),

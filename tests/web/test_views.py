@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The views of services, their map, an anomaly's cause and Sidelight's health in headless Chromium.
+"""The views of services, their map, an incident's cause and Sidelight's health in headless Chromium.
 
 usage: test_views.py SIDELIGHT PUBLISHER [SCREENSHOT-FOLDER]
 
-An agent, a collector and publishers are real. What they have not at once - an anomaly with all there is about it, the
+An agent, a collector and publishers are real. What they have not at once - an incident with all there is about it, the
 most hostile names, 10,000 services, a clock that jumps - is made up in the page, by made_up.js.
 The steps build on one another; the first that fails ends the test.
 """
@@ -94,7 +94,7 @@ class Test(Walk):
         self.problems = [p for p in page.problems if 'ERR_CONNECTION' not in p and 'Failed to load' not in p]
         check(not self.problems, self.problems)
 
-    def an_anomaly_leads_to_its_cause_by_one_click(self):
+    def an_incident_leads_to_its_cause_by_one_click(self):
         page = self.page
         self._made_up(page)
         page.problems.clear()
@@ -109,7 +109,8 @@ class Test(Walk):
         check(page.run("document.querySelector('#cause-waterfall .span-time').textContent").replace('\u202f', ' ') == '250 ms self 50.0 ms',
               page.run("document.querySelector('#cause-waterfall .span-time').textContent"))
         self.address = page.run('location.hash')
-        check('anomaly=00000000000000aa@' in self.address, self.address)
+        check('incident=00000000000000aa@' in self.address, self.address)
+        check(page.run("document.querySelectorAll('#suspects .suspect').length") == 2, 'its members')
         self.shot(page, 'cause')
         page.key('Escape')
         page.wait("!document.querySelector('#view-services').hidden")
@@ -118,7 +119,7 @@ class Test(Walk):
         page = self.page
         page.run(f"location.hash = {json.dumps(self.address)}")
         page.wait("!document.querySelector('#view-cause').hidden && document.querySelector('#cause-title').textContent.includes('payments-0')")
-        page.run("location.hash = '#tab=cause&anomaly=00000000000000bb@5'")
+        page.run("location.hash = '#tab=cause&incident=00000000000000bb-5'")
         page.wait("document.querySelector('#cause-empty').textContent.includes('not known any more')")
         page.run(f"location.hash = {json.dumps(self.address)}")  # as a reminder for the tab
 

@@ -17,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "act/incident.h"
 #include "base/base.h"
 #include "collect/judge/edges.h"
 #include "collect/judge/features.h"
@@ -37,6 +38,7 @@
 #define TRACE_NS  100000000u   /* minimum time between two traces for the call graph */
 #define SILENT_NS 60000000000u /* after this long without a trace, connections make the graph */
 #define MADE	  10u	       /* traces synthesized from connections at a time */
+#define CALLS	  1024u	       /* calls noted in a second; the graph repeats itself */
 /* a moment earlier than the last by this much means that the clock was set back */
 #define BACK_NS 10000000000
 
@@ -71,6 +73,10 @@ struct collect_analysis {
 	pthread_mutex_t trace_lock;
 	struct collect_rows traces; /* rows of traces; their writer holds trace_lock */
 	uint64_t trace_ns;
+	struct {
+		uint64_t caller, callee; /* keys of their names */
+	} call[CALLS];			 /* calls of the traces since the last poll */
+	uint32_t calls;
 	struct collect_edges *edges; /* used only by the polling thread */
 	pthread_t thread;
 	bool running;
@@ -258,6 +264,15 @@ bool collect_analysis_wants_trace(struct collect_analysis *a)
 	return wants;
 }
 
+/* Called with trace_lock held. */
+static void note_call(struct collect_analysis *a, const struct collect_edges_span *span, uint32_t i)
+{
+	if (span[i].parent >= i || a->calls == CALLS) /* also without a known parent */
+		return;
+	a->call[a->calls].caller = act_service_key(span[span[i].parent].service);
+	a->call[a->calls++].callee = act_service_key(span[i].service);
+}
+
 /* Called with trace_lock held. Returns false if there is no room. */
 static bool put_trace(struct collect_analysis *a, const struct collect_edges_span *span, uint32_t n)
 {
@@ -268,6 +283,7 @@ static bool put_trace(struct collect_analysis *a, const struct collect_edges_spa
 		e.bytes += sizeof(uint32_t) + strlen(span[i].service) + 1;
 	at = n ? collect_rows_put(&a->traces, &e) : NULL;
 	for (uint32_t i = 0; at && i < n; i++) {
+		note_call(a, span, i);
 		memcpy(at, &span[i].parent, sizeof(uint32_t));
 		at = (uint8_t *)stpcpy((char *)at + sizeof(uint32_t), span[i].service) + 1;
 	}
@@ -298,6 +314,16 @@ static bool make_trace(struct collect_analysis *a)
 	return put_trace(a, span, collect_edges_trace(a->edges, span));
 }
 
+void collect_analysis_calls(struct collect_analysis *a,
+			    void (*fn)(uint64_t caller, uint64_t callee, void *arg), void *arg)
+{
+	pthread_mutex_lock(&a->trace_lock);
+	for (uint32_t i = 0; i < a->calls; i++)
+		fn(a->call[i].caller, a->call[i].callee, arg);
+	a->calls = 0;
+	pthread_mutex_unlock(&a->trace_lock);
+}
+
 void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c)
 {
 	uint32_t made = 0;
@@ -323,7 +349,7 @@ void collect_analysis_connections(struct collect_analysis *a, struct collect_col
 static void take_finding(void *arg, const struct collect_judge_finding *is)
 {
 	struct collect_analysis *a = arg;
-	const struct collect_judged *p = is->own;
+	struct collect_judged *p = is->own;
 
 	if (a->record) {
 		char line[1024];

@@ -57,6 +57,12 @@ void collect_analysis_trace(struct collect_analysis *a, const struct collect_edg
  * about once per second by the thread of collect_analysis_poll().
  */
 void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c);
+/*
+ * Passes the pairs of services that called each other in traces since the last call, as keys of
+ * act_service_key(). Called by the same thread.
+ */
+void collect_analysis_calls(struct collect_analysis *a,
+			    void (*fn)(uint64_t caller, uint64_t callee, void *arg), void *arg);
 /* Writes recorded rows. Called about once per second by one thread. */
 void collect_analysis_poll(struct collect_analysis *a);
 /*

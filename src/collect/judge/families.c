@@ -17,6 +17,7 @@ struct live_walk {
 	struct collect_analysis_stats analysis;
 	struct act_verdicts_stats verdicts;
 	struct collect_notify_stats notify;
+	struct act_incidents_stats incidents;
 	uint64_t lost_changes, lost_alerts;
 	struct act_workload *workload;
 	size_t workloads;
@@ -48,6 +49,7 @@ static bool begin_walk(struct collect_self *s)
 
 	collect_analysis_stats(l->analysis, &w->analysis);
 	act_verdicts_stats(verdicts_of(s), &w->verdicts);
+	act_incidents_stats(l->incidents, &w->incidents);
 	if (l->notify)
 		collect_notify_stats(l->notify, &w->notify);
 	w->lost_changes = relaxed_load(l->lost_changes);
@@ -72,12 +74,18 @@ BY_LABEL(analysis_lost, "cause", OF_LIVE("pods", analysis.refused_pods),
 	 OF_LIVE("features", analysis.refused_features), OF_LIVE("late_rows", analysis.late),
 	 OF_LIVE("backward_rows", analysis.backwards), OF_LIVE("queue", analysis.queue_lost),
 	 OF_LIVE("missing_values", analysis.missing), OF_LIVE("models", analysis.models_refused),
-	 OF_LIVE("anomalies", verdicts.missed), OF_LIVE("changes", lost_changes),
-	 OF_LIVE("alerts", lost_alerts), OF_LIVE("recorded_rows", analysis.lost_rows),
-	 OF_LIVE("told", notify.untold), OF_LIVE("saved_models", analysis.models_failed))
+	 OF_LIVE("anomalies", verdicts.missed), OF_LIVE("incidents", incidents.refused),
+	 OF_LIVE("members", incidents.left_out), OF_LIVE("calls", incidents.calls_left_out),
+	 OF_LIVE("changes", lost_changes), OF_LIVE("alerts", lost_alerts),
+	 OF_LIVE("recorded_rows", analysis.lost_rows), OF_LIVE("told", notify.untold),
+	 OF_LIVE("saved_models", analysis.models_failed))
 BY_LABEL(analysis_pods, "state", OF_LIVE("all", verdicts.pods),
 	 OF_LIVE("warming_up", analysis.warming), OF_LIVE("anomalous", verdicts.anomalous),
 	 OF_LIVE("drifting", verdicts.drifting))
+
+BY_LABEL(incidents, "kind", OF_LIVE("fault", incidents.faults), OF_LIVE("load", incidents.loads))
+BY_LABEL(incidents_open, "kind", OF_LIVE("fault", incidents.open_faults),
+	 OF_LIVE("load", incidents.open_loads))
 
 static bool analysis_busy(struct collect_self *s, struct export_series *out)
 {
@@ -189,6 +197,9 @@ static const struct collect_self_family analysis_families[] = {
 	 score},
 	{"sidelight_anomaly_shadow_alarms", COUNTER, "",
 	 "Rows that the detector of --shadow would have called anomalous.", shadow_alarms},
+	{"sidelight_incidents", COUNTER, "", "Incidents, by kind.", incidents},
+	{"sidelight_incidents_open", GAUGE, "", "Incidents that have not ended, by kind.",
+	 incidents_open},
 	{"sidelight_scaling_anomalous_ratio", GAUGE, "ratio",
 	 "Share of a workload's pods that are anomalous.", scaling_anomalous},
 	{"sidelight_scaling_pressure", GAUGE, "",

@@ -19,7 +19,15 @@ struct collect_judged {
 	struct analyse_column *column;
 	const char **metric;
 	char *text;
-	bool recorded; /* the record has the pod's columns */
+	enum act_measure *measure; /* of each column */
+	bool *requests;		   /* the column counts requests to the pod */
+	bool recorded;		   /* the record has the pod's columns */
+	/* Requests per second, now and usually. Anomalous rows do not change the usual. */
+	struct {
+		int64_t first_ns, ns; /* first row with these columns, and last row; 0: none */
+		double sum;	      /* of the columns that count requests */
+		double now, usual;
+	} load;
 };
 
 /*
@@ -36,7 +44,7 @@ void collect_judged_free(struct collect_judged *p);
 bool collect_judged_columns(struct collect_judged *p, const struct collect_rows_entry *e,
 			    const uint8_t *entry);
 /* Publishes a finding of the pod, and logs a change of the pod's learning state. */
-void collect_judged_show(const struct collect_judged *p, const struct collect_judge_finding *is,
+void collect_judged_show(struct collect_judged *p, const struct collect_judge_finding *is,
 			 bool shadow);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -18,8 +19,9 @@
 #define POLL_MS	  100	      /* time between two polls of findings */
 #define SECOND_NS 1000000000u /* maximum age of signals */
 #define LINGER_NS 1000000000u
+#define AGAIN_NS  60000000000u /* interval between alerts of an incident */
 
-/* ---- anomalies that changed ---- */
+/* ---- anomalies and incidents that changed ---- */
 
 /* Called with the verdicts' lock held, so only queues the change. */
 static void note_change(const struct act_anomaly *a, void *arg)
@@ -42,16 +44,14 @@ static void push_copy(struct export_push *to, const char *json, size_t bytes, si
 	export_push_send(to, body, body ? bytes : SIZE_MAX, count);
 }
 
-static void on_webhook(void *arg, const char *json, size_t bytes)
+static void on_webhook(void *arg, const char *id, const char *json, size_t bytes)
 {
 	struct collect_live *l = arg;
-	char key[17];
 
 	if (l->webhook)
 		push_copy(l->webhook, json, bytes, 1);
-	snprintf(key, sizeof(key), "%016llx", (unsigned long long)l->instance);
 	if (l->o.kafka)
-		export_kafka_send(l->o.kafka, EXPORT_KAFKA_ANOMALIES, key, json, bytes);
+		export_kafka_send(l->o.kafka, EXPORT_KAFKA_INCIDENTS, id, json, bytes);
 }
 
 static void on_alerts(void *arg, const char *json, size_t bytes, size_t count)
@@ -61,61 +61,79 @@ static void on_alerts(void *arg, const char *json, size_t bytes, size_t count)
 	push_copy(l->alert, json, bytes, count);
 }
 
-/* Logs anomalies, at most one line per second and kind. */
-static void log_anomaly(struct collect_live *l, const struct act_anomaly *a)
+/* Logs incidents, at most one line per second and kind. */
+static void log_incident(const struct act_incident *i, unsigned int news)
 {
-	const struct act_pod_name *n = &a->name;
+	const struct act_pod_name *n = &i->cause.name;
 
-	if (a->id > l->said_id) {
-		l->said_id = a->id;
+	if (news & ACT_NEWS_BEGAN)
 		base_log_limited(BASE_INFO, "analysis",
-				 "pod anomalous pod=%s service=%s container=%s process=%u host=%s "
-				 "score=%.3g explanation=\"%s\"",
-				 n->pod, n->service, n->container, n->process, n->host, a->peak,
-				 a->explanation);
-	}
-	if (a->end_ns)
+				 "incident began id=%s kind=%s service=%s pod=%s host=%s "
+				 "score=%.3g sentence=\"%s\"",
+				 i->id, act_incident_kinds[i->kind], n->service, n->pod, n->host,
+				 i->cause.peak, i->sentence);
+	if (news & ACT_NEWS_ENDED)
 		base_log_limited(BASE_INFO, "analysis",
-				 "anomaly ended cause=%s pod=%s service=%s container=%s process=%u "
-				 "host=%s seconds=%.1f peak=%.3g explanation=\"%s\"",
-				 a->unread ? "unread" : "normal", n->pod, n->service, n->container,
-				 n->process, n->host, (double)(a->last_ns - a->begin_ns) * 1e-9,
-				 a->peak, a->explanation);
+				 "incident ended id=%s kind=%s service=%s pod=%s host=%s "
+				 "seconds=%.1f members=%u sentence=\"%s\"",
+				 i->id, act_incident_kinds[i->kind], n->service, n->pod, n->host,
+				 (double)(i->end_ns - i->begin_ns) * 1e-9, i->members + i->left_out,
+				 i->sentence);
 }
 
-static void keep_anomalies(struct collect_live *l)
+/* Called with the incidents' lock held, so only queues. */
+static void tell_incident(const struct act_incident *i, unsigned int news, void *arg)
 {
+	struct collect_live *l = arg;
 	struct act_alerts_out out = {.webhook = l->webhook || l->o.kafka ? on_webhook : NULL,
 				     .alertmanager = l->alert ? on_alerts : NULL,
 				     .arg = l};
 
+	log_incident(i, news);
+	act_alerts_take(l->alerts, i, news, (int64_t)base_realtime_ns(), &out);
+}
+
+static void keep_anomalies(struct collect_live *l)
+{
+	struct act_alerts_out out = {.alertmanager = on_alerts, .arg = l};
+	int64_t now = (int64_t)base_realtime_ns();
+
 	l->changes = 0;
-	act_verdicts_keep(collect_analysis_verdicts(l->analysis), (int64_t)base_realtime_ns(),
-			  note_change, l);
+	act_verdicts_keep(collect_analysis_verdicts(l->analysis), now, note_change, l);
 	for (size_t i = 0; i < l->changes; i++) {
 		const struct act_anomaly *a = &l->change[i];
 
-		log_anomaly(l, a);
 		if (l->listener && !l->listener(l->listener_arg, a))
 			relaxed_bump(l->lost_changes, 1);
-		l->instance = a->instance;
-		act_alerts_take(l->alerts, a, &out);
-		if (l->notify)
-			collect_notify_anomaly(l->notify, a);
+		act_incidents_take(l->incidents, a, now);
 	}
-	act_alerts_poll(l->alerts, (int64_t)base_realtime_ns(), &out);
+	for (size_t i = 0; l->notify && i < l->changes; i++)
+		collect_notify_anomaly(l->notify, &l->change[i], l->incidents);
+	act_incidents_poll(l->incidents, now, tell_incident, l);
+	act_alerts_send(l->alerts, &out);
 	relaxed_store(l->lost_alerts, act_alerts_lost(l->alerts));
+}
+
+static void note_call(uint64_t caller, uint64_t callee, void *arg)
+{
+	struct collect_live *l = arg;
+
+	act_incidents_call(l->incidents, caller, callee, (int64_t)base_realtime_ns());
 }
 
 static void scale_pod(const struct act_pod_verdict *v, void *arg)
 {
-	act_scale_pod(arg, v);
+	struct collect_live *l = arg;
+	struct act_pod_verdict pod = *v;
+
+	pod.anomalous = v->anomalous && !act_incidents_is_load(l->incidents, v->instance);
+	act_scale_pod(l->scale, &pod);
 }
 
 static void scale_workloads(struct collect_live *l)
 {
 	act_scale_begin(l->scale, (int64_t)base_realtime_ns());
-	act_verdicts_pods(collect_analysis_verdicts(l->analysis), scale_pod, l->scale);
+	act_verdicts_pods(collect_analysis_verdicts(l->analysis), scale_pod, l);
 	act_scale_end(l->scale);
 }
 
@@ -134,11 +152,12 @@ static void *live_main(void *arg)
 		if (base_now_ns() >= second) {
 			scale_workloads(l);
 			collect_analysis_connections(l->analysis, l->collector);
+			collect_analysis_calls(l->analysis, note_call, l);
 			collect_analysis_poll(l->analysis);
 			if (l->notify)
 				collect_notify_pods(l->notify,
 						    collect_analysis_verdicts(l->analysis),
-						    base_now_ns());
+						    l->incidents, base_now_ns());
 			second = base_now_ns() + SECOND_NS;
 		}
 	}
@@ -179,10 +198,12 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 	}
 	l->o = *opts;
 	l->analysis = collect_analysis_new(&opts->analysis, error, error_bytes);
-	l->alerts = act_alerts_new(&(struct act_alerts_opts){.link = opts->link});
+	l->incidents = act_incidents_new(&(struct act_incidents_opts){.again_ns = AGAIN_NS});
+	l->alerts = act_alerts_new(opts->link, AGAIN_NS);
 	l->scale = act_scale_new(0, 0);
-	if (!l->analysis || !l->alerts || !l->scale)
+	if (!l->analysis || !l->incidents || !l->alerts || !l->scale)
 		goto fail;
+	tzset(); /* for sentences; reads a file that is out of reach later */
 	if (opts->alert)
 		l->alert = open_pusher("alert", opts->alert, opts->alert_config, error,
 				       error_bytes);
@@ -257,6 +278,7 @@ int collect_live_free(struct collect_live *l)
 	export_push_free(l->webhook, LINGER_NS);
 	export_push_free(l->alert, LINGER_NS);
 	act_alerts_free(l->alerts);
+	act_incidents_free(l->incidents);
 	act_scale_free(l->scale);
 	err = collect_analysis_free(l->analysis);
 	if (l->stop >= 0)
@@ -284,6 +306,7 @@ bool collect_collector_analysis(struct collect_collector *c, struct collect_anal
 		.false_alarms = o->false_alarms,
 		.warming = s.warming,
 		.scale = l->scale,
+		.incidents = l->incidents,
 	};
 	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * live.h - analysis in the workers, and a thread that keeps the anomalies and acts on them.
- * Receivers of alerts have threads of their own, so that they delay neither a round nor this
+ * live.h - analysis in the workers, and a thread that keeps anomalies and incidents and acts on
+ * them. Receivers of alerts have threads of their own, so that they delay neither a round nor this
  * thread.
  *
  * Order of calls:
@@ -55,6 +55,7 @@ void collect_live_stop(struct collect_live *l);
 /* Returns 0, or -errno of the last write, which is logged. l may be NULL. */
 int collect_live_free(struct collect_live *l);
 
+struct act_incidents;
 struct act_scale;
 struct act_verdicts;
 
@@ -65,6 +66,7 @@ struct collect_analysis_view {
 	double false_alarms;	       /* accepted false alarms per pod and hour */
 	uint64_t warming;	       /* number of pods in their warm-up */
 	struct act_scale *scale;
+	struct act_incidents *incidents;
 };
 /* Returns false if no analysis is attached. */
 bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "act/alert.h"
+#include "act/incident.h"
 #include "act/scale.h"
 #include "collect/judge/live.h"
 #include "collect/read/attach.h"
@@ -15,6 +16,7 @@ struct collect_live {
 	struct collect_live_opts o;
 	struct collect_collector *collector;
 	struct collect_analysis *analysis;
+	struct act_incidents *incidents;
 	struct act_alerts *alerts;
 	struct export_push *alert, *webhook; /* NULL: none */
 	struct act_scale *scale;
@@ -29,8 +31,6 @@ struct collect_live {
 	/* Used only by the thread. */
 	struct act_anomaly *change;
 	size_t changes, change_room;
-	uint64_t instance; /* instance of the anomaly being reported */
-	uint64_t said_id;  /* ID of the anomaly that was logged last */
 	/* Read by any thread. */
 	uint64_t lost_changes, lost_alerts;
 };

@@ -47,6 +47,7 @@ struct collect_notify {
 	struct notify_pod *pod;
 	size_t pods, sorted, room;
 	uint64_t pass;
+	struct act_incidents *incidents; /* during a pass */
 	/* Read by any thread. */
 	struct collect_notify_stats s;
 };
@@ -137,14 +138,15 @@ static void send_verdict(struct collect_notify *t, struct collect_index *x, stru
 	relaxed_add(t->s.notified, 1);
 }
 
-void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *a)
+void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *a,
+			    struct act_incidents *incidents)
 {
 	struct notify_pod *p = find_pod(t, a->instance);
 	struct collect_index *x;
 
 	if (!p || a->unread) /* the next pass sends the verdict of a new pod */
 		return;
-	p->anomalous = !a->end_ns;
+	p->anomalous = !a->end_ns && !act_incidents_is_load(incidents, a->instance);
 	if (p->due_ns && p->anomalous == p->sent_anomalous)
 		return;
 	p->time_ns = a->last_ns;
@@ -209,18 +211,20 @@ static void copy_verdict(const struct act_pod_verdict *v, void *arg)
 	}
 	p->seen = t->pass;
 	p->time_ns = v->ns;
-	p->anomalous = v->anomalous;
+	p->anomalous = v->anomalous && !act_incidents_is_load(t->incidents, v->instance);
 	/* Scores are sent in units of the threshold. */
 	p->score = v->threshold > 0 && isfinite(v->score) ? v->score / v->threshold : 0;
 }
 
-void collect_notify_pods(struct collect_notify *t, struct act_verdicts *verdicts, uint64_t now_ns)
+void collect_notify_pods(struct collect_notify *t, struct act_verdicts *verdicts,
+			 struct act_incidents *incidents, uint64_t now_ns)
 {
 	int64_t old_ns = (int64_t)(base_realtime_ns() - t->ttl_ns);
 	struct collect_index *x;
 	size_t n = 0;
 
 	t->pass++;
+	t->incidents = incidents;
 	act_verdicts_pods(verdicts, copy_verdict, t);
 	for (size_t i = 0; i < t->pods; i++)
 		if (t->pod[i].seen == t->pass)

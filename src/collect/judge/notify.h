@@ -7,7 +7,7 @@
 #ifndef SL_COLLECT_JUDGE_NOTIFY_H
 #define SL_COLLECT_JUDGE_NOTIFY_H
 
-#include "act/verdict.h"
+#include "act/incident.h"
 #include "collect/read/collect.h"
 
 struct collect_notify;
@@ -18,13 +18,15 @@ void collect_notify_free(struct collect_notify *t);
 
 /*
  * Called when an anomaly began, continues or ended: notifies at once if this changes the pod's
- * verdict.
+ * verdict. A pod is not told of load.
  */
-void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *a);
+void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *a,
+			    struct act_incidents *incidents);
 /* Drives the connections. Called several times per second. */
 void collect_notify_poll(struct collect_notify *t, uint64_t now_ns);
 /* Sends all verdicts that are new or due for renewal. */
-void collect_notify_pods(struct collect_notify *t, struct act_verdicts *v, uint64_t now_ns);
+void collect_notify_pods(struct collect_notify *t, struct act_verdicts *v,
+			 struct act_incidents *incidents, uint64_t now_ns);
 
 /* Any thread. */
 struct collect_notify_stats {

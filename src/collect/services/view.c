@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/incident.h"
 #include "base/base.h"
 #include "collect/judge/live.h"
 #include "collect/services/internal.h"
@@ -54,6 +55,9 @@ static struct collect_services_service *take_anomalies(struct collect_services *
 		double suspicion;
 
 		if (!v || (found[i].end_ns && now_ns - found[i].last_ns > RECENT_NS))
+			continue;
+		/* More or fewer requests are no reason for attention. */
+		if (!found[i].end_ns && act_incidents_is_load(view.incidents, found[i].instance))
 			continue;
 		suspicion = act_verdicts_suspicion(view.verdicts, found[i].instance,
 						   now_ns - RECENT_NS);

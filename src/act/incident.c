@@ -1,0 +1,626 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "act/incident.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "act/explain.h"
+#include "base/base.h"
+#include "base/hash.h"
+
+#define SECOND_NS 1000000000ll
+#define CALLS_MAX 4096u
+#define CALL_NS	  (600 * SECOND_NS)
+#define SILENT_NS (60 * SECOND_NS) /* a member without findings for this long has ended */
+
+/* Requests that changed by less are usual; by more than STOPPED down, they have stopped. */
+#define LOAD_MOVED   1.5
+#define LOAD_STOPPED 0.1
+/* what load explains: this factor beyond the requests', and this one of latencies */
+#define BEYOND	    2.0
+#define SLOWER	    1.5
+#define SHARE_LEAST 0.05 /* metrics with a smaller share of the score do not count */
+/* A fault of a service shows in its host, its container and its connections, too. */
+#define BESIDE_WEIGHT 0.5
+
+const char *const act_incident_kinds[] = {"fault", "load"};
+
+/* What decides whether load explains a member. */
+struct incident_moves {
+	double moved; /* largest |ln(now / usual)| of its metrics */
+	bool slow;    /* latencies or errors beyond, or a delay that callers show */
+	bool waiting; /* more work waits than usually */
+	bool by_host; /* joined because of its host alone: does not stand for its service */
+};
+
+struct incident {
+	struct act_incident i; /* number 0: unused */
+	struct incident_moves moves[ACT_MEMBERS];
+	int64_t opened_ns, told_ns;
+	unsigned int news; /* not reported yet */
+	bool told, changed;
+	enum act_incident_kind told_kind;
+};
+
+struct incident_call {
+	uint64_t caller, callee;
+	int64_t ns;
+};
+
+struct act_incidents {
+	struct act_incidents_opts o;
+	pthread_mutex_t lock;
+	struct incident *list; /* max_listed */
+	uint64_t last_number;
+	uint64_t newest;	    /* highest id of an anomaly so far */
+	struct incident_call *call; /* sorted */
+	size_t calls;
+	struct act_incidents_stats stats;
+};
+
+struct act_incidents *act_incidents_new(const struct act_incidents_opts *opts)
+{
+	struct act_incidents *s = calloc(1, sizeof(*s));
+	struct act_incidents_opts *o;
+
+	if (!s)
+		return NULL;
+	s->o = *opts;
+	o = &s->o;
+	o->settle_ns = o->settle_ns ? o->settle_ns : 10 * SECOND_NS;
+	o->confirm_ns = o->confirm_ns ? o->confirm_ns : 3 * SECOND_NS;
+	o->again_ns = o->again_ns ? o->again_ns : 60 * SECOND_NS;
+	o->max_open = o->max_open ? o->max_open : 64;
+	o->max_listed = o->max_listed ? o->max_listed : 256;
+	pthread_mutex_init(&s->lock, NULL);
+	s->list = calloc(o->max_listed, sizeof(*s->list));
+	s->call = calloc(CALLS_MAX, sizeof(*s->call));
+	if (s->list && s->call)
+		return s;
+	act_incidents_free(s);
+	errno = ENOMEM;
+	return NULL;
+}
+
+void act_incidents_free(struct act_incidents *s)
+{
+	if (!s)
+		return;
+	pthread_mutex_destroy(&s->lock);
+	free(s->list);
+	free(s->call);
+	free(s);
+}
+
+/* Returns the listed incident after x in memory, the first one for NULL; NULL: there is none. */
+static struct incident *get_next(const struct act_incidents *s, struct incident *x)
+{
+	for (x = x ? x + 1 : s->list; x < s->list + s->o.max_listed; x++)
+		if (x->i.number)
+			return x;
+	return NULL;
+}
+
+static bool is_open(const struct incident *x)
+{
+	return !x->i.end_ns;
+}
+
+/* ---- calls between services ---- */
+
+uint64_t act_service_key(const char *service)
+{
+	return base_hash(0, service, act_service_length(service));
+}
+
+static int by_services(const void *a, const void *b)
+{
+	const struct incident_call *x = a, *y = b;
+
+	if (x->caller != y->caller)
+		return x->caller < y->caller ? -1 : 1;
+	return (x->callee > y->callee) - (x->callee < y->callee);
+}
+
+static struct incident_call *find_call(const struct act_incidents *s, uint64_t caller,
+				       uint64_t callee)
+{
+	const struct incident_call key = {.caller = caller, .callee = callee};
+
+	return bsearch(&key, s->call, s->calls, sizeof(key), by_services);
+}
+
+static void forget_calls(struct act_incidents *s, int64_t now_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->calls; i++)
+		if (llabs(now_ns - s->call[i].ns) < CALL_NS)
+			s->call[kept++] = s->call[i];
+	s->calls = kept;
+}
+
+void act_incidents_call(struct act_incidents *s, uint64_t caller, uint64_t callee, int64_t now_ns)
+{
+	struct incident_call *at;
+
+	if (caller == callee)
+		return;
+	pthread_mutex_lock(&s->lock);
+	at = find_call(s, caller, callee);
+	if (!at && s->calls == CALLS_MAX)
+		forget_calls(s, now_ns);
+	if (at) {
+		at->ns = now_ns;
+	} else if (s->calls == CALLS_MAX) {
+		s->stats.calls_left_out++;
+	} else {
+		s->call[s->calls++] = (struct incident_call){caller, callee, now_ns};
+		qsort(s->call, s->calls, sizeof(*s->call), by_services);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+static bool is_connected(const struct act_incidents *s, const char *a, const char *b,
+			 int64_t now_ns)
+{
+	uint64_t x = act_service_key(a), y = act_service_key(b);
+	const struct incident_call *there = find_call(s, x, y), *back = find_call(s, y, x);
+
+	return (there && llabs(now_ns - there->ns) < CALL_NS) ||
+	       (back && llabs(now_ns - back->ns) < CALL_NS);
+}
+
+/* ---- relations ---- */
+
+/* True for what describes the surroundings of pods: hosts, containers and connections. */
+static bool is_beside(const struct act_pod_name *n)
+{
+	return act_is_host(n) || n->service[act_service_length(n->service)] ||
+	       (!*n->service && *n->container);
+}
+
+static bool is_same_host(const struct act_pod_name *a, const struct act_pod_name *b)
+{
+	return *a->host && !strcmp(a->host, b->host);
+}
+
+static bool is_same_service(const struct act_pod_name *a, const struct act_pod_name *b)
+{
+	size_t n = act_service_length(a->service);
+
+	if (!n || n != act_service_length(b->service) || strncmp(a->service, b->service, n) != 0)
+		return false;
+	if (act_is_host(a))
+		return is_same_host(a, b);
+	/* Connections are not always known with the namespace of their workload. */
+	return !strcmp(a->kube_namespace, b->kube_namespace) || !*a->kube_namespace ||
+	       !*b->kube_namespace;
+}
+
+enum relation { UNRELATED, BY_HOST, BY_SERVICE };
+
+static bool is_related(const struct act_incidents *s, const struct act_pod_name *a,
+		       const struct act_pod_name *b, int64_t now_ns)
+{
+	return is_same_service(a, b) ||
+	       (*a->service && *b->service && !act_is_host(a) && !act_is_host(b) &&
+		is_connected(s, a->service, b->service, now_ns));
+}
+
+static enum relation relate(const struct act_incidents *s, const struct incident *x,
+			    const struct act_anomaly *a, int64_t now_ns)
+{
+	bool host = false, alone = true;
+
+	for (uint32_t k = 0; k < x->i.members; k++) {
+		const struct act_member *m = &x->i.member[k];
+
+		if (!x->moves[k].by_host &&
+		    (m->instance == a->instance || is_related(s, &m->name, &a->name, now_ns)))
+			return BY_SERVICE;
+		host |= is_same_host(&m->name, &a->name);
+		alone &= is_beside(&m->name);
+	}
+	alone |= act_is_host(&x->i.cause.name) && is_same_host(&x->i.cause.name, &a->name);
+	/* A host that has been unusual for long explains no fault that begins now. */
+	alone &= llabs(a->begin_ns - x->i.begin_ns) <= (int64_t)s->o.settle_ns;
+	return host && (is_beside(&a->name) ? is_open(x) : alone) ? BY_HOST : UNRELATED;
+}
+
+/* True if the anomaly overlaps the incident in time, or comes at most settle_ns before or after. */
+static bool is_touching(const struct act_incidents *s, const struct incident *x,
+			const struct act_anomaly *a)
+{
+	const int64_t settle = (int64_t)s->o.settle_ns;
+	bool going = false;
+
+	for (uint32_t k = 0; k < x->i.members; k++)
+		going |= is_open(x) && !x->i.member[k].end_ns && !x->moves[k].by_host;
+	return a->last_ns + settle >= x->i.begin_ns &&
+	       (going || a->begin_ns <= x->i.last_ns + settle);
+}
+
+/* ---- load or fault ---- */
+
+static void note_moves(struct incident_moves *m, const struct act_anomaly *a)
+{
+	m->moved = 0;
+	m->slow = *a->callers;
+	m->waiting = false;
+	for (uint32_t i = 0; i < a->blames; i++) {
+		const struct act_blame *b = &a->blame[i];
+
+		if (b->share < SHARE_LEAST || !isfinite(b->value) || !isfinite(b->before))
+			continue;
+		switch (b->measure) {
+		case ACT_MEASURE_LATENCY:
+			m->slow |= b->value > SLOWER * b->before;
+			break;
+		case ACT_MEASURE_WAITING:
+			m->waiting |= b->value > b->before;
+			break;
+		case ACT_MEASURE_ERRORS:
+			m->slow |= b->value > 0 && !(b->before > 0);
+			/* fall through */
+		default:
+			/* A metric that is usually 0, or is now, has no factor. */
+			if (b->value > 0 && b->before > 0)
+				m->moved = fmax(m->moved, fabs(log(b->value / b->before)));
+			else if (b->before > 0 && b->measure == ACT_MEASURE_LOAD)
+				m->moved = INFINITY; /* traffic that has stopped */
+		}
+	}
+}
+
+static bool has_load_moved(const struct act_incident *i)
+{
+	return i->load > 0 && fabs(log(i->load)) >= log(LOAD_MOVED);
+}
+
+static enum act_incident_kind find_kind(const struct incident *x)
+{
+	double most = fabs(log(x->i.load)) + log(BEYOND);
+
+	if (!has_load_moved(&x->i) || x->i.load < LOAD_STOPPED)
+		return ACT_INCIDENT_FAULT;
+	for (uint32_t k = 0; k < x->i.members; k++) {
+		const struct incident_moves *m = &x->moves[k];
+
+		if (m->slow || m->moved > most || (m->waiting && x->i.load < 1))
+			return ACT_INCIDENT_FAULT;
+	}
+	return ACT_INCIDENT_LOAD;
+}
+
+/* ---- members ---- */
+
+static bool is_stronger(const struct act_anomaly *a, const struct act_anomaly *b)
+{
+	double x = a->peak * (is_beside(&a->name) ? BESIDE_WEIGHT : 1);
+	double y = b->peak * (is_beside(&b->name) ? BESIDE_WEIGHT : 1);
+
+	/* Suspicion is evidence for one pod among all, where callers are known. */
+	if (fmax(a->suspicion, b->suspicion) >= 1 && a->suspicion != b->suspicion)
+		return a->suspicion > b->suspicion;
+	return x > y;
+}
+
+static void take_cause(struct incident *x, const struct act_anomaly *a)
+{
+	bool same = x->i.cause.id == a->id;
+
+	if (!same && x->i.cause.id && !is_stronger(a, &x->i.cause))
+		return;
+	if (!same && x->i.cause.id)
+		x->news |= ACT_NEWS_CHANGED;
+	x->i.cause = *a;
+}
+
+static void take_trace(struct incident *x, const struct act_anomaly *a)
+{
+	if (!a->has_trace || (x->i.has_trace && x->i.cause.id != a->id))
+		return;
+	if (!x->i.has_trace)
+		x->news |= ACT_NEWS_CHANGED;
+	x->i.has_trace = true;
+	memcpy(x->i.trace, a->trace, sizeof(x->i.trace));
+}
+
+static void update_member(struct incident *x, uint32_t k, const struct act_anomaly *a)
+{
+	struct act_member *m = &x->i.member[k];
+
+	m->begin_ns = a->begin_ns;
+	m->last_ns = a->last_ns;
+	m->end_ns = a->end_ns;
+	m->peak = a->peak;
+	m->suspicion = a->suspicion;
+	note_moves(&x->moves[k], a);
+	/* A host may be unusual for longer than the fault that shows in it. */
+	if (!x->moves[k].by_host) {
+		x->i.begin_ns = BASE_MIN(x->i.begin_ns, a->begin_ns);
+		x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
+	}
+	if (a->load > 0 && (!(x->i.load > 0) || fabs(log(a->load)) > fabs(log(x->i.load))))
+		x->i.load = a->load;
+	take_cause(x, a);
+	take_trace(x, a);
+	if (!x->told || x->told_kind != ACT_INCIDENT_FAULT)
+		x->i.kind = find_kind(x);
+	x->changed = true;
+}
+
+/* Finds the incident of this state of which the anomaly is the member *k. */
+static struct incident *find_member(struct act_incidents *s, uint64_t anomaly, bool open,
+				    uint32_t *k)
+{
+	for (struct incident *x = NULL; (x = get_next(s, x));)
+		for (*k = 0; is_open(x) == open && !x->i.joined && *k < x->i.members; ++*k)
+			if (x->i.member[*k].anomaly == anomaly)
+				return x;
+	return NULL;
+}
+
+static void add_member(struct act_incidents *s, struct incident *x, const struct act_anomaly *a,
+		       enum relation how, int64_t now_ns)
+{
+	uint32_t k = x->i.members;
+
+	/* What was there only for the host's sake does not stand for its service any more. */
+	for (uint32_t e = 0; how == BY_HOST && !is_beside(&a->name) && e < k; e++)
+		x->moves[e].by_host = !is_related(s, &x->i.member[e].name, &a->name, now_ns);
+	if (!is_open(x)) { /* it goes on */
+		x->i.end_ns = 0;
+		x->told = false;
+		x->opened_ns = now_ns;
+	}
+	if (k == ACT_MEMBERS) {
+		x->i.left_out++;
+		s->stats.left_out++;
+		x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
+		return;
+	}
+	x->i.member[k] =
+		(struct act_member){.anomaly = a->id, .instance = a->instance, .name = a->name};
+	x->moves[k] = (struct incident_moves){.by_host = how == BY_HOST && is_beside(&a->name)};
+	x->i.members++;
+	update_member(x, k, a);
+}
+
+/* NULL: too many are open. */
+static struct incident *open_incident(struct act_incidents *s, const struct act_anomaly *a,
+				      int64_t now_ns)
+{
+	struct incident *free_at = NULL, *oldest = NULL;
+	size_t open = 0;
+
+	for (struct incident *x = s->list; x < s->list + s->o.max_listed; x++) {
+		if (!x->i.number)
+			free_at = x;
+		else if (is_open(x))
+			open++;
+		else if (!oldest || x->i.number < oldest->i.number)
+			oldest = x;
+	}
+	s->stats.forgotten += !free_at && oldest && open < s->o.max_open;
+	free_at = free_at ? free_at : oldest;
+	if (!free_at || open >= s->o.max_open) {
+		s->stats.refused++;
+		return NULL;
+	}
+	memset(free_at, 0, sizeof(*free_at));
+	free_at->i.number = ++s->last_number;
+	free_at->i.begin_ns = a->begin_ns;
+	free_at->opened_ns = now_ns;
+	act_anomaly_event_id(a, free_at->i.id);
+	return free_at;
+}
+
+/* Moves the members of an incident to an older one. */
+static void join_incidents(struct act_incidents *s, struct incident *to, struct incident *from)
+{
+	struct act_incident *i = &to->i, *f = &from->i;
+
+	for (uint32_t k = 0; k < f->members; k++) {
+		if (i->members == ACT_MEMBERS) {
+			i->left_out++;
+			s->stats.left_out++;
+			continue;
+		}
+		to->moves[i->members] = from->moves[k];
+		i->member[i->members++] = f->member[k];
+	}
+	i->left_out += f->left_out;
+	i->begin_ns = BASE_MIN(i->begin_ns, f->begin_ns);
+	i->last_ns = BASE_MAX(i->last_ns, f->last_ns);
+	if (f->load > 0 && (!(i->load > 0) || fabs(log(f->load)) > fabs(log(i->load))))
+		i->load = f->load;
+	take_cause(to, &f->cause);
+	take_trace(to, &f->cause);
+	to->changed = true;
+	f->joined = i->number;
+	f->end_ns = f->last_ns;
+	from->news |= ACT_NEWS_ENDED;
+	from->changed = true;
+	if (!from->told) /* no receiver has heard of it */
+		f->number = 0;
+}
+
+/* Finds or opens the incident of a new anomaly. */
+static void place_anomaly(struct act_incidents *s, const struct act_anomaly *a, int64_t now_ns)
+{
+	enum relation best = UNRELATED, how;
+	struct incident *to = NULL;
+
+	for (struct incident *x = NULL; (x = get_next(s, x));) {
+		if (x->i.joined || !is_touching(s, x, a))
+			continue;
+		how = relate(s, x, a, now_ns);
+		if (how < best || how == UNRELATED)
+			continue;
+		/* Of equal relations, an open incident, and then the oldest. */
+		if (how > best || is_open(x) > is_open(to) ||
+		    (is_open(x) == is_open(to) && x->i.number < to->i.number))
+			to = x;
+		best = how;
+	}
+	for (struct incident *x = NULL; (x = get_next(s, x));)
+		if (best == BY_SERVICE && x != to && is_open(x) && is_open(to) &&
+		    is_touching(s, x, a) && relate(s, x, a, now_ns) == BY_SERVICE)
+			join_incidents(s, to, x);
+	to = to ? to : open_incident(s, a, now_ns);
+	if (to)
+		add_member(s, to, a, best, now_ns);
+}
+
+void act_incidents_take(struct act_incidents *s, const struct act_anomaly *a, int64_t now_ns)
+{
+	struct incident *x;
+	uint32_t k;
+
+	pthread_mutex_lock(&s->lock);
+	x = find_member(s, a->id, true, &k);
+	if (x) {
+		update_member(x, k, a);
+	} else if (a->id > s->newest || (!a->end_ns && find_member(s, a->id, false, &k))) {
+		/* new, or it goes on after the end of an incident on its host */
+		place_anomaly(s, a, now_ns);
+	} else { /* left out: its incident lasts as long as it does */
+		for (struct incident *y = NULL; (y = get_next(s, y));)
+			if (is_open(y) && y->i.left_out && relate(s, y, a, now_ns) == BY_SERVICE)
+				y->i.last_ns = BASE_MAX(y->i.last_ns, a->last_ns);
+	}
+	s->newest = BASE_MAX(s->newest, a->id);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- news ---- */
+
+/* The clock may have been set back. */
+static bool has_passed(int64_t since_ns, int64_t now_ns, uint64_t ns)
+{
+	return llabs(now_ns - since_ns) >= (int64_t)ns;
+}
+
+static bool is_over(const struct act_incidents *s, const struct incident *x, int64_t now_ns)
+{
+	for (uint32_t k = 0; k < x->i.members; k++)
+		if (!x->i.member[k].end_ns && !x->moves[k].by_host &&
+		    !has_passed(x->i.member[k].last_ns, now_ns, SILENT_NS))
+			return false;
+	return has_passed(x->i.last_ns, now_ns, s->o.settle_ns);
+}
+
+static void tell_begin(struct act_incidents *s, struct incident *x, int64_t now_ns)
+{
+	enum act_incident_kind kind = x->i.kind;
+
+	if (x->told ? x->told_kind == kind : !has_passed(x->opened_ns, now_ns, s->o.confirm_ns))
+		return;
+	if (kind == ACT_INCIDENT_FAULT) {
+		s->stats.faults += !*x->i.told_cause.service && !*x->i.told_cause.pod;
+		x->i.told_cause = x->i.cause.name;
+	} else {
+		s->stats.loads++;
+	}
+	x->told = true;
+	x->told_kind = kind;
+	x->news |= ACT_NEWS_BEGAN;
+}
+
+void act_incidents_poll(struct act_incidents *s, int64_t now_ns,
+			void (*tell)(const struct act_incident *i, unsigned int news, void *arg),
+			void *arg)
+{
+	pthread_mutex_lock(&s->lock);
+	for (struct incident *x = NULL; (x = get_next(s, x));) {
+		if (is_open(x)) {
+			tell_begin(s, x, now_ns);
+			if (is_over(s, x, now_ns)) {
+				x->i.end_ns = x->i.last_ns;
+				x->news |= ACT_NEWS_ENDED;
+				x->changed = true;
+			} else if (!x->news && x->told &&
+				   has_passed(x->told_ns, now_ns, s->o.again_ns)) {
+				x->news |= ACT_NEWS_AGAIN;
+			}
+		}
+		if (x->changed)
+			act_explain_incident(x->i.sentence, sizeof(x->i.sentence), &x->i);
+		x->changed = false;
+		if (!x->news || !x->told)
+			continue;
+		tell(&x->i, x->news, arg);
+		x->news = 0;
+		x->told_ns = now_ns;
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- readers ---- */
+
+/* Returns the listed incident with the highest number below `below`. */
+static const struct incident *find_before(const struct act_incidents *s, uint64_t below)
+{
+	const struct incident *found = NULL;
+
+	for (struct incident *x = NULL; (x = get_next(s, x));)
+		if (x->i.number < below && (!found || x->i.number > found->i.number))
+			found = x;
+	return found;
+}
+
+void act_incidents_each(struct act_incidents *s, uint64_t after,
+			bool (*fn)(const struct act_incident *i, void *arg), void *arg)
+{
+	const struct incident *x;
+	uint64_t below = UINT64_MAX;
+
+	pthread_mutex_lock(&s->lock);
+	while ((x = find_before(s, below)) && x->i.number > after && fn(&x->i, arg))
+		below = x->i.number;
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool act_incidents_id(struct act_incidents *s, uint64_t anomaly, char id[ACT_EVENT_ID_BYTES])
+{
+	const struct incident *found;
+	uint32_t k;
+
+	pthread_mutex_lock(&s->lock);
+	found = find_member(s, anomaly, true, &k) ?: find_member(s, anomaly, false, &k);
+	if (found)
+		memcpy(id, found->i.id, ACT_EVENT_ID_BYTES);
+	pthread_mutex_unlock(&s->lock);
+	return found;
+}
+
+bool act_incidents_is_load(struct act_incidents *s, uint64_t instance)
+{
+	bool load = false;
+
+	pthread_mutex_lock(&s->lock);
+	for (struct incident *x = NULL; (x = get_next(s, x));)
+		for (uint32_t k = 0; is_open(x) && k < x->i.members; k++)
+			load |= x->i.member[k].instance == instance && !x->i.member[k].end_ns &&
+				(x->i.kind == ACT_INCIDENT_LOAD ||
+				 (!x->told && has_load_moved(&x->i)));
+	pthread_mutex_unlock(&s->lock);
+	return load;
+}
+
+void act_incidents_stats(struct act_incidents *s, struct act_incidents_stats *out)
+{
+	pthread_mutex_lock(&s->lock);
+	*out = s->stats;
+	for (struct incident *x = NULL; (x = get_next(s, x));) {
+		out->open_faults += is_open(x) && x->i.kind == ACT_INCIDENT_FAULT;
+		out->open_loads += is_open(x) && x->i.kind == ACT_INCIDENT_LOAD;
+	}
+	pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_incident.c - anomalies that share a cause are one incident, and others are not. */
+#include <stdio.h>
+#include <string.h>
+
+#include "support/test.h"
+#include "act/incident.h"
+
+#define S 1000000000ll
+#define T (1763694391 * S)
+
+static struct act_incidents *incidents;
+static uint64_t last_id;
+static struct {
+	unsigned int began, changed, again, ended;
+	struct act_incident last;
+} news;
+
+static void note(const struct act_incident *i, unsigned int what, void *arg)
+{
+	(void)arg;
+	news.began += !!(what & ACT_NEWS_BEGAN);
+	news.changed += !!(what & ACT_NEWS_CHANGED);
+	news.again += !!(what & ACT_NEWS_AGAIN);
+	news.ended += !!(what & ACT_NEWS_ENDED);
+	news.last = *i;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&news, 0, sizeof(news));
+	last_id = 0;
+	incidents = act_incidents_new(&(struct act_incidents_opts){
+		.settle_ns = 5 * S, .confirm_ns = S, .again_ns = 60 * S});
+	return incidents ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	act_incidents_free(incidents);
+	return 0;
+}
+
+/* An anomaly of a service's pod that began at `from` s. */
+static struct act_anomaly begin(const char *service, double from, double peak)
+{
+	struct act_anomaly a = {
+		.id = ++last_id,
+		.instance = act_service_key(service) ^ (service[strlen(service) - 1] == ')'),
+		.begin_ns = T + (int64_t)(from * 1e9),
+		.last_ns = T + (int64_t)(from * 1e9),
+		.minute = T / (60 * S),
+		.findings = 1,
+		.peak = peak,
+		.threshold = 1,
+		.blames = 1,
+		.blame = {{.metric = "latency_seconds_p90",
+			   .share = 0.9,
+			   .value = 0.2,
+			   .before = 0.02,
+			   .measure = ACT_MEASURE_LATENCY}},
+	};
+
+	snprintf(a.name.service, sizeof(a.name.service), "%s", service);
+	snprintf(a.name.pod, sizeof(a.name.pod), "%s-0", service);
+	strcpy(a.name.host, "node-1");
+	return a;
+}
+
+static void poll_at(double at)
+{
+	act_incidents_poll(incidents, T + (int64_t)(at * 1e9), note, NULL);
+}
+
+static void take_at(struct act_anomaly *a, double at)
+{
+	a->last_ns = T + (int64_t)(at * 1e9);
+	act_incidents_take(incidents, a, a->last_ns);
+	poll_at(at);
+}
+
+static void end_at(struct act_anomaly *a, double at)
+{
+	a->end_ns = T + (int64_t)(at * 1e9);
+	act_incidents_take(incidents, a, a->end_ns);
+	poll_at(at);
+}
+
+static void call(const char *caller, const char *callee)
+{
+	act_incidents_call(incidents, act_service_key(caller), act_service_key(callee), T);
+}
+
+static struct act_incident listed[16];
+
+static bool copy_incident(const struct act_incident *i, void *arg)
+{
+	size_t *n = arg;
+
+	listed[(*n)++] = *i;
+	return *n < 16;
+}
+
+static size_t list(void)
+{
+	size_t n = 0;
+
+	act_incidents_each(incidents, 0, copy_incident, &n);
+	return n;
+}
+
+static void a_fault_and_its_callers_are_one(void **state)
+{
+	struct act_anomaly front = begin("front", 0, 2), cart = begin("cart", 0.2, 5), other;
+
+	(void)state;
+	call("front", "cart");
+	take_at(&front, 0);
+	take_at(&cart, 0.2);
+	assert_int_equal(list(), 1);
+	assert_int_equal(listed[0].members, 2);
+	assert_string_equal(listed[0].cause.name.service, "cart");
+	assert_int_equal(listed[0].begin_ns, T);
+	other = begin("mail", 0.5, 9); /* it is not called */
+	take_at(&other, 0.5);
+	assert_int_equal(list(), 2);
+	assert_string_equal(listed[0].cause.name.service, "mail");
+	assert_int_equal(listed[0].members, 1);
+	assert_int_equal(listed[1].members, 2);
+}
+
+/* Through members: front calls cart, and cart calls db. */
+static void a_chain_is_one_and_two_chains_are_two(void **state)
+{
+	struct act_anomaly a[] = {begin("db", 0, 5), begin("cart", 0.1, 3), begin("front", 0.2, 2),
+				  begin("web", 0.3, 2), begin("search", 0.4, 4)};
+
+	(void)state;
+	call("front", "cart");
+	call("cart", "db");
+	call("web", "search");
+	for (size_t i = 0; i < sizeof(a) / sizeof(*a); i++)
+		take_at(&a[i], 0.1 * (double)i);
+	assert_int_equal(list(), 2);
+	assert_int_equal(listed[1].members, 3);
+	assert_string_equal(listed[1].cause.name.service, "db");
+	assert_int_equal(listed[0].members, 2);
+	assert_string_equal(listed[0].cause.name.service, "search");
+}
+
+/* Two callers are seen before the service that both call. */
+static void an_anomaly_between_two_incidents_makes_them_one(void **state)
+{
+	struct act_anomaly a = begin("front", 0, 2), b = begin("api", 0.1, 2), c;
+
+	(void)state;
+	call("front", "cart");
+	call("api", "cart");
+	take_at(&a, 0);
+	take_at(&b, 0.1);
+	assert_int_equal(list(), 2);
+	c = begin("cart", 0.3, 6);
+	take_at(&c, 0.3);
+	assert_int_equal(list(), 1);
+	assert_int_equal(listed[0].members, 3);
+	assert_int_equal(listed[0].number, 1);
+	poll_at(2);
+	assert_int_equal(news.began, 1);
+	assert_int_equal(news.ended, 0);
+	assert_string_equal(news.last.told_cause.service, "cart");
+}
+
+/* Receivers of both have been told: that of the younger hears of its end. */
+static void two_incidents_that_were_told_join(void **state)
+{
+	struct act_anomaly a = begin("front", 0, 2), b = begin("api", 0.1, 2), c;
+
+	(void)state;
+	call("front", "cart");
+	call("api", "cart");
+	take_at(&a, 0);
+	take_at(&b, 0.1);
+	poll_at(3);
+	assert_int_equal(news.began, 2);
+	c = begin("cart", 4, 6);
+	take_at(&c, 4);
+	assert_int_equal(news.ended, 1);
+	assert_int_equal(list(), 2);
+	assert_int_equal(listed[0].joined, 1);
+	assert_true(listed[0].end_ns != 0);
+	assert_int_equal(listed[1].members, 3);
+	end_at(&a, 6), end_at(&b, 6), end_at(&c, 6);
+	poll_at(20);
+	assert_int_equal(news.ended, 2);
+}
+
+static void it_ends_once_when_all_have_settled(void **state)
+{
+	struct act_anomaly a = begin("cart", 0, 5), b = begin("cart", 12, 3);
+
+	(void)state;
+	b.instance++; /* another pod of the service */
+	take_at(&a, 8);
+	end_at(&a, 8.5);
+	poll_at(12.5);
+	assert_int_equal(news.ended, 0);
+	take_at(&b, 12.9); /* it began 4 s after the other was last seen */
+	assert_int_equal(list(), 1);
+	assert_int_equal(listed[0].members, 2);
+	end_at(&b, 13.5);
+	poll_at(17.8);
+	assert_int_equal(news.ended, 0);
+	assert_int_equal(listed[0].end_ns, 0);
+	poll_at(18);
+	assert_int_equal(news.ended, 1);
+	assert_int_equal(news.began, 1);
+	assert_int_equal(news.last.begin_ns, T);
+	assert_int_equal(news.last.end_ns, T + 129 * S / 10);
+	poll_at(100);
+	assert_int_equal(news.ended, 1);
+	/* The next one is another. */
+	a = begin("cart", 60, 5);
+	take_at(&a, 60);
+	assert_int_equal(list(), 2);
+}
+
+/* What began before the end, and was found after it. */
+static void what_touches_an_ended_one_goes_on_with_it(void **state)
+{
+	struct act_anomaly a = begin("cart", 0, 5), b = begin("cart", 6, 5);
+
+	(void)state;
+	take_at(&a, 2);
+	end_at(&a, 2.5);
+	poll_at(7.1);
+	assert_int_equal(news.ended, 1);
+	take_at(&b, 7.2);
+	poll_at(9);
+	assert_int_equal(list(), 1);
+	assert_int_equal(listed[0].end_ns, 0);
+	assert_int_equal(news.began, 2);
+}
+
+static void the_cause_may_change_but_not_what_identifies_it(void **state)
+{
+	struct act_anomaly front = begin("front", 0, 3), cart;
+	char id[ACT_EVENT_ID_BYTES];
+
+	(void)state;
+	call("front", "cart");
+	take_at(&front, 0);
+	poll_at(1.5);
+	assert_int_equal(news.began, 1);
+	strcpy(id, news.last.id);
+	cart = begin("cart", 2, 2);
+	cart.suspicion = 1.5; /* its callers' evidence comes before a higher score */
+	take_at(&cart, 2);
+	assert_int_equal(news.changed, 1);
+	assert_string_equal(news.last.cause.name.service, "cart");
+	assert_string_equal(news.last.told_cause.service, "front");
+	assert_string_equal(news.last.id, id);
+	front.peak = 9;
+	take_at(&front, 3);
+	assert_int_equal(news.changed, 1);
+	front.has_trace = true;
+	take_at(&front, 4);
+	assert_int_equal(news.changed, 2);
+	assert_true(news.last.has_trace);
+	take_at(&front, 63);
+	assert_int_equal(news.again, 0);
+	poll_at(64.1);
+	assert_int_equal(news.again, 1);
+}
+
+/* A fault of a service shows in its host and in connections, whichever is seen first. */
+static void hosts_and_connections_join_and_are_no_glue(void **state)
+{
+	struct act_anomaly host = begin("host", 0, 6), own = begin("(host) (tcp)", 0.1, 6),
+			   cart = begin("cart", 0.2, 5), tcp = begin("cart (tcp)", 0.3, 8),
+			   mails = begin("mail (tcp)", 0.35, 4), mail = begin("mail", 0.4, 4),
+			   far = begin("host", 0.5, 4);
+
+	(void)state;
+	take_at(&host, 0);
+	take_at(&own, 0.1);
+	take_at(&cart, 0.2);
+	take_at(&tcp, 0.3);
+	assert_int_equal(list(), 1);
+	assert_int_equal(listed[0].members, 4);
+	assert_string_equal(listed[0].cause.name.service, "cart");
+	/* An unconnected service of the same host has a fault of its own. */
+	take_at(&mails, 0.35);
+	assert_int_equal(list(), 1);
+	take_at(&mail, 0.4);
+	assert_int_equal(list(), 2);
+	far.instance++;
+	strcpy(far.name.host, "node-2");
+	take_at(&far, 0.5);
+	assert_int_equal(list(), 3);
+}
+
+/* The host is the cause: all its pods suffer from it. */
+static void a_host_that_is_the_cause_takes_its_pods(void **state)
+{
+	struct act_anomaly host = begin("host", 0, 60), cart = begin("cart", 0.2, 5),
+			   mail = begin("mail", 0.4, 4);
+
+	(void)state;
+	take_at(&host, 0);
+	take_at(&cart, 0.2);
+	take_at(&mail, 0.4);
+	assert_int_equal(list(), 1);
+	assert_string_equal(listed[0].cause.name.service, "host");
+	assert_int_equal(listed[0].members, 3);
+}
+
+/* The host is unusual for longer than cart, and not because of mail, which comes later. */
+static void a_host_holds_no_incident_open(void **state)
+{
+	struct act_anomaly cart = begin("cart", 0, 5), host = begin("host", 0.5, 4), mail;
+
+	(void)state;
+	take_at(&cart, 0);
+	take_at(&host, 0.5);
+	take_at(&cart, 9.5);
+	end_at(&cart, 10);
+	take_at(&host, 14);
+	assert_int_equal(news.ended, 0);
+	take_at(&host, 15);
+	assert_int_equal(news.ended, 1);
+	assert_int_equal(news.last.end_ns, T + 95 * S / 10);
+	/* What goes on is an incident of its own. */
+	take_at(&host, 16);
+	assert_int_equal(list(), 2);
+	assert_string_equal(listed[0].cause.name.service, "host");
+	mail = begin("mail", 17, 4);
+	take_at(&mail, 17);
+	assert_int_equal(list(), 3);
+}
+
+static struct act_anomaly surge(const char *service, double load)
+{
+	struct act_anomaly a = begin(service, 0, 4);
+
+	a.load = load;
+	a.blames = 2;
+	a.blame[0] = (struct act_blame){.metric = "cpu_seconds_total",
+					.share = 0.5,
+					.value = 0.3 * load,
+					.before = 0.3,
+					.rate = true,
+					.measure = ACT_MEASURE_CPU};
+	a.blame[1] = (struct act_blame){.metric = "requests_in_flight",
+					.share = 0.4,
+					.value = load > 1,
+					.before = 0,
+					.measure = ACT_MEASURE_WAITING};
+	return a;
+}
+
+static void more_requests_are_information(void **state)
+{
+	struct act_anomaly a = surge("cart", 3), host = begin("host", 0.1, 3);
+
+	(void)state;
+	host.blames = 1;
+	host.blame[0] = a.blame[0];
+	take_at(&a, 0);
+	assert_true(act_incidents_is_load(incidents, a.instance));
+	take_at(&host, 0.1);
+	poll_at(0.9);
+	assert_int_equal(news.began, 0);
+	poll_at(1);
+	assert_int_equal(news.began, 1);
+	assert_int_equal(news.last.kind, ACT_INCIDENT_LOAD);
+	assert_non_null(strstr(news.last.sentence, "3 times its usual requests"));
+	assert_true(act_incidents_is_load(incidents, a.instance));
+	/* Latency rises as well: now it is a fault. */
+	a.blame[1] = (struct act_blame){.metric = "latency_seconds_p90",
+					.share = 0.5,
+					.value = 0.2,
+					.before = 0.02,
+					.measure = ACT_MEASURE_LATENCY};
+	take_at(&a, 10);
+	assert_int_equal(news.began, 2);
+	assert_int_equal(news.last.kind, ACT_INCIDENT_FAULT);
+	assert_false(act_incidents_is_load(incidents, a.instance));
+	a.blames = 1;
+	take_at(&a, 11);
+	assert_int_equal(news.last.kind, ACT_INCIDENT_FAULT); /* and remains one */
+}
+
+static void what_load_does_not_explain_is_a_fault(void **state)
+{
+	const enum act_measure other[] = {ACT_MEASURE_CPU, ACT_MEASURE_ERRORS};
+	struct act_anomaly a;
+	size_t k;
+
+	(void)state;
+	for (k = 0; k < 2; k++) { /* eight times the CPU or the errors, for twice the requests */
+		a = surge(k ? "a" : "b", 2);
+		a.blame[0].value = 2.4;
+		a.blame[0].measure = other[k];
+		take_at(&a, 0);
+		assert_int_equal(list(), k + 1);
+		assert_int_equal(listed[0].kind, ACT_INCIDENT_FAULT);
+	}
+	a = surge("c", 1.1); /* the usual requests */
+	take_at(&a, 0);
+	assert_int_equal((list(), listed[0].kind), ACT_INCIDENT_FAULT);
+	assert_false(act_incidents_is_load(incidents, a.instance));
+	a = surge("d", 0.3); /* fewer requests */
+	take_at(&a, 0);
+	assert_int_equal((list(), listed[0].kind), ACT_INCIDENT_LOAD);
+	a = surge("e", 0.3); /* fewer requests, while more of them wait */
+	a.blame[1].value = 9;
+	take_at(&a, 0);
+	assert_int_equal((list(), listed[0].kind), ACT_INCIDENT_FAULT);
+	a = surge("g", 3); /* more requests, and its callers wait for it */
+	strcpy(a.callers, "front");
+	take_at(&a, 0);
+	assert_int_equal((list(), listed[0].kind), ACT_INCIDENT_FAULT);
+	a = surge("f", 0.05); /* none */
+	take_at(&a, 0);
+	assert_int_equal((list(), listed[0].kind), ACT_INCIDENT_FAULT);
+}
+
+static void bounds_hold_and_are_counted(void **state)
+{
+	struct act_incidents_stats stats;
+	struct act_anomaly a = begin("cart", 0, 5);
+	char id[ACT_EVENT_ID_BYTES];
+
+	(void)state;
+	act_incidents_free(incidents);
+	incidents = act_incidents_new(
+		&(struct act_incidents_opts){.settle_ns = 5 * S, .max_open = 2, .max_listed = 3});
+	for (uint32_t i = 0; i < ACT_MEMBERS + 2; i++) {
+		a.id = ++last_id;
+		a.instance++;
+		take_at(&a, 0);
+		take_at(&a, 0.1);
+	}
+	assert_int_equal(list(), 1);
+	assert_int_equal(listed[0].members, ACT_MEMBERS);
+	assert_int_equal(listed[0].left_out, 2);
+	for (int i = 0; i < 6; i++) {
+		char service[] = "a";
+		struct act_anomaly b;
+
+		service[0] = (char)('a' + i);
+		b = begin(service, 10 * i, 5);
+		take_at(&b, 10 * i);
+		if (i == 2)
+			assert_true(act_incidents_id(incidents, b.id, id));
+		if (i < 5)
+			end_at(&b, 10 * i + 1);
+		poll_at(10 * i + 9);
+	}
+	a = begin("z", 59, 5);
+	take_at(&a, 59);
+	take_at(&a, 59.1);
+	act_incidents_stats(incidents, &stats);
+	assert_int_equal(stats.left_out, 2);
+	assert_int_equal(stats.refused, 1);
+	assert_int_equal(stats.open_faults, 2);
+	assert_int_equal(stats.forgotten, 4);
+	assert_int_equal(list(), 3);
+	assert_false(act_incidents_id(incidents, 1000, id));
+	for (uint64_t i = 0; i < 5000; i++)
+		act_incidents_call(incidents, i, i + 1, T);
+	act_incidents_stats(incidents, &stats);
+	assert_int_equal(stats.calls_left_out, 5000 - 4096);
+}
+
+/* A member that is no longer heard of does not hold an incident open, nor does a clock set back. */
+static void it_ends_without_a_last_word(void **state)
+{
+	struct act_anomaly a = begin("cart", 0, 5), b;
+
+	(void)state;
+	take_at(&a, 1);
+	poll_at(30);
+	assert_int_equal(news.ended, 0);
+	poll_at(62);
+	assert_int_equal(news.ended, 1);
+	b = begin("cart", 100, 5);
+	take_at(&b, 100);
+	end_at(&b, 101);
+	poll_at(-3600);
+	assert_int_equal(news.ended, 2);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(a_fault_and_its_callers_are_one),
+		CASE(a_chain_is_one_and_two_chains_are_two),
+		CASE(an_anomaly_between_two_incidents_makes_them_one),
+		CASE(two_incidents_that_were_told_join),
+		CASE(it_ends_once_when_all_have_settled),
+		CASE(what_touches_an_ended_one_goes_on_with_it),
+		CASE(the_cause_may_change_but_not_what_identifies_it),
+		CASE(hosts_and_connections_join_and_are_no_glue),
+		CASE(a_host_that_is_the_cause_takes_its_pods),
+		CASE(a_host_holds_no_incident_open),
+		CASE(more_requests_are_information),
+		CASE(what_load_does_not_explain_is_a_fault),
+		CASE(bounds_hold_and_are_counted),
+		CASE(it_ends_without_a_last_word),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
