@@ -30,12 +30,14 @@
 #define RAISED	     0.1f
 #define PAST	     4u
 #define SURE	     0.9f /* posterior of a culprit whose part is subtracted */
+#define CLEAR	     4.0f /* log odds of delayed calls that show a fault beside a culprit */
 #define CULPRITS     8u	  /* maximum number of faults at once */
 #define EVIDENCE_MAX 600  /* its exponential is still finite */
 
 static const float survival[ANALYSE_TAILS] = {0.10f, 0.05f, 0.01f};
 
 struct analyse_suspect {
+	const struct analyse_culprit *among;
 	uint64_t step;
 	/* fresh: number of steps since time jumped, at most ANALYSE_NOW */
 	uint32_t index, service, fresh;
@@ -81,11 +83,15 @@ struct culprit_service {
 	bool raised;		      /* the evidence of one of its pods exceeds RAISED */
 	bool judged;
 	bool linked; /* calls from it or to it are known */
+	bool open;   /* a pod of the part with this number has an open anomaly */
 	bool apart;  /* no calls between it and the culprit, in either direction */
 	bool above;  /* its requests reach the culprit */
 	float late[DELAYS];
-	/* odds that one of its pods has a fault; that one of a service below, or above, has */
-	double odds, below, above_odds;
+	/*
+	 * odds that one of its pods has a fault; that one of a service below has; that one of the
+	 * part with this number has
+	 */
+	double odds, below, part_odds;
 };
 
 struct analyse_culprit {
@@ -229,7 +235,9 @@ static bool may_give_evidence(const struct analyse_level level[ANALYSE_TAILS])
 	return most > RAISED;
 }
 
-static void observe_latencies(struct analyse_suspect *s, const struct analyse_observation *o)
+/* open: an anomaly of this pod, or of one that calls connect with it */
+static void observe_latencies(struct analyse_suspect *s, const struct analyse_observation *o,
+			      bool open)
 {
 	bool next = !s->recents || o->step != s->step;
 
@@ -249,7 +257,8 @@ static void observe_latencies(struct analyse_suspect *s, const struct analyse_ob
 				s->last[k][j] = logf((float)fmax(x, LATENCY_MIN));
 			else
 				s->known[k] = false;
-			analyse_level_push(l, s->last[k][j], next ? s->recents : 0, s->fresh, next);
+			analyse_level_push(l, s->last[k][j], next && !open ? s->recents : 0,
+					   s->fresh, next);
 			if (o->learn && next)
 				analyse_level_learn(l);
 		}
@@ -418,6 +427,24 @@ static struct culprit_service *service_of(const struct analyse_culprit *c,
 	return of && of->linked ? of : NULL;
 }
 
+static void observe_all(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
+			const struct analyse_observation *seen, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct culprit_service *of = service_of(c, suspects[i]);
+
+		if (of && seen[i].open)
+			c->service[of->part].open = true;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct culprit_service *of = service_of(c, suspects[i]);
+
+		observe_latencies(suspects[i], &seen[i],
+				  seen[i].open || (of && c->service[of->part].open));
+		add_to_service(c, suspects[i]);
+	}
+}
+
 /* Returns the odds of a fault in this pod against none. */
 static double fault_odds(const struct analyse_suspicion *v, double prior)
 {
@@ -426,17 +453,24 @@ static double fault_odds(const struct analyse_suspicion *v, double prior)
 
 /*
  * Computes the odds that a pod's symptoms are its own: the odds of its own fault, or of no fault,
- * against those of a fault in a service below it, or in any other pod that it calls or that calls
- * it.
+ * against those of a fault in a service below it, or in any other pod of its part of the graph.
  */
 static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			     uint32_t n, double prior, struct analyse_suspicion *out)
 {
+	double all = 0;
+
 	for (uint32_t i = 0; i < c->services; i++)
-		c->service[i].odds = c->service[i].below = c->service[i].above_odds = 0;
+		c->service[i].odds = c->service[i].below = c->service[i].part_odds = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		if (suspects[i]->service < c->services)
-			c->service[suspects[i]->service].odds += fault_odds(&out[i], prior);
+		struct culprit_service *of = service_of(c, suspects[i]);
+		double own = fault_odds(&out[i], prior);
+
+		all += own;
+		if (!of)
+			continue;
+		of->odds += own;
+		c->service[of->part].part_odds += own;
 	}
 	for (uint32_t i = 0; i < c->terms; i++) {
 		const struct culprit_term *t = &c->term[i];
@@ -445,15 +479,14 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 		if (i && t[-1].caller == t->caller && t[-1].callee == t->callee)
 			continue;
 		c->service[t->caller].below += c->service[t->callee].odds;
-		c->service[t->callee].above_odds += c->service[t->caller].odds;
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		const struct culprit_service *of = service_of(c, suspects[i]);
-		double own = fault_odds(&out[i], prior), below = of ? of->below : 0;
-		double others = of ? below + of->above_odds + of->odds - own : 0;
+		double own = fault_odds(&out[i], prior);
+		double part = of ? c->service[of->part].part_odds : all;
 
-		out[i].mine = (float)((1 + own) / (1 + own + below));
-		out[i].alone = (float)((1 + own) / (1 + own + fmax(others, 0)));
+		out[i].mine = (float)((1 + own) / (1 + own + (of ? of->below : 0)));
+		out[i].alone = (float)((1 + own) / (1 + fmax(part, own)));
 	}
 }
 
@@ -557,7 +590,7 @@ static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *
 				continue;
 			judge_pod(c, suspects[i], &seen[i], &rest);
 			/* Resources move with the culprit's: less load, one node. */
-			out[i].evidence = rest.late > NETWORK ? rest.evidence : 0;
+			out[i].evidence = rest.late > CLEAR ? rest.evidence : 0;
 		}
 		weigh_parts(c, suspects, n, true, out);
 	}
@@ -571,12 +604,9 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 {
 	for (uint32_t i = 0; i < c->services; i++) {
 		c->service[i].pods = 0;
-		c->service[i].raised = c->service[i].judged = false;
+		c->service[i].raised = c->service[i].judged = c->service[i].open = false;
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		observe_latencies(suspects[i], &seen[i]);
-		add_to_service(c, suspects[i]);
-	}
+	observe_all(c, suspects, seen, n);
 	for (uint32_t i = 0; i < n; i++)
 		judge_pod(c, suspects[i], &seen[i], &out[i]);
 	weigh_parts(c, suspects, n, false, out);
@@ -691,6 +721,7 @@ struct analyse_suspect *analyse_culprit_add(struct analyse_culprit *c, uint32_t 
 
 	if (!s)
 		return NULL;
+	s->among = c;
 	s->service = service;
 	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
 		for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
@@ -856,6 +887,25 @@ void analyse_culprit_forget(struct analyse_suspect *s, enum analyse_latency kind
 	}
 	s->recents = 0;
 	s->fresh = 0;
+}
+
+static void forget_levels(struct analyse_suspect *s)
+{
+	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
+		analyse_culprit_forget(s, k);
+}
+
+void analyse_culprit_accept(struct analyse_suspect *s)
+{
+	const struct analyse_culprit *c = s->among;
+	const struct culprit_service *of = s->service < c->services ? &c->service[s->service]
+								    : NULL;
+
+	forget_levels(s);
+	for (uint32_t i = 0; of && i < of->terms; i++)
+		for (uint32_t k = 0; k < c->suspects; k++)
+			if (c->suspect[k]->service == c->term[of->first + i].caller)
+				forget_levels(c->suspect[k]);
 }
 
 void analyse_culprit_rewind(struct analyse_suspect *s)

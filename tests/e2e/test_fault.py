@@ -70,7 +70,7 @@ def logged(text):
 
 def quiet():
     """Waits until nothing is wrong and the shop knows: what breaks during an anomaly joins it. If the
-    machine itself is no longer as it was when the demo learned, that becomes normal after two minutes."""
+    machine itself is no longer as it was when the demo learned, that becomes normal after five minutes."""
     def over():
         return all(a['end'] for a in anomalies()) and logged('level is now info') == logged('level is now debug')
     wait_until(over, lambda: f'does not end: {json.dumps(anomalies()[:1])[:250]}', seconds=400)
