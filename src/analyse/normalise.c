@@ -167,6 +167,33 @@ void analyse_normaliser_fetch(const struct analyse_normaliser *n)
 	analyse_fetch(n->block, 9 * (size_t)n->dims * sizeof(float));
 }
 
+static int nearest_bin(int i)
+{
+	return i < 0 ? 0 : i >= (int)ANALYSE_BINS ? (int)ANALYSE_BINS - 1 : i;
+}
+
+/*
+ * Returns the move of a column that moves in less than a hundredth of the steps, by how often it
+ * moved as far. Beyond the largest distance so far, the power law goes on.
+ */
+static float rare_move(const struct analyse_normaliser *n, uint32_t c, float d)
+{
+	const uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
+	uint32_t all = n->still[c], above = 0, top = 0;
+	float m;
+
+	for (uint32_t i = 0; i < ANALYSE_BINS; i++) {
+		all += bins[i];
+		top = bins[i] ? i : top;
+		if ((int)i >= nearest_bin(bin_of(d) - n->base[c]))
+			above += bins[i];
+	}
+	m = ANALYSE_MOVE_ONCE * (float)(all + 2) / (float)(above + 1);
+	if (all > n->still[c] && !above)
+		m *= d / begin_of(n->base[c] + (int)top + 1);
+	return fminf(m, ANALYSE_MOVE_FAR);
+}
+
 void analyse_normalise(struct analyse_normaliser *n, const float *x, float *restrict z,
 		       float *restrict move)
 {
@@ -198,7 +225,7 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *rest
 			z[c] = x[c] > mean[c] ? UNSEEN : -UNSEEN;
 		/* Before the first step is counted, the resolution is not known either. */
 		if (inv_move[c] == 0 && distance[c] > (n->still[c] ? smallest_move(n, c) : TINY)) {
-			float m = NORMAL_99 / 100 * (float)(n->still[c] + 2);
+			float m = rare_move(n, c, distance[c]);
 
 			move[c] = x[c] > fast[c] ? m : -m;
 		}
@@ -242,11 +269,10 @@ static void find_unit(struct analyse_normaliser *n, uint32_t c)
 {
 	uint32_t moved = in_bins(n, c), all = moved + n->still[c];
 	float low = NORMAL_99 * smallest_move(n, c);
+	bool known = moved && !n->wait[c] && (!n->rare || 100 * moved > all);
 
-	/* 0 means that the column never moved, or that its usual move is not known yet */
-	n->inv_move[c] = moved && !n->wait[c]
-				 ? NORMAL_99 / fmaxf(tail_of(n, c, 0.01f * (float)all), low)
-				 : 0;
+	/* 0 means that the column rarely moved, or that its usual move is not known yet */
+	n->inv_move[c] = known ? NORMAL_99 / fmaxf(tail_of(n, c, 0.01f * (float)all), low) : 0;
 }
 
 /* Halves all counts while there are too many. */
@@ -259,11 +285,6 @@ static void forget_half(struct analyse_normaliser *n, uint32_t c)
 			bins[k] /= 2;
 		n->still[c] /= 2;
 	}
-}
-
-static int nearest_bin(int i)
-{
-	return i < 0 ? 0 : i >= (int)ANALYSE_BINS ? (int)ANALYSE_BINS - 1 : i;
 }
 
 static void count_move(struct analyse_normaliser *n, uint32_t c, float d)
@@ -376,7 +397,8 @@ void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum anal
 		if (learn && !isnan(n->before[c]))
 			n->trend[c] += (x - n->before[c] - n->trend[c]) / fminf(n->n[c], TREND);
 		n->before[c] = learn ? x : NAN;
-		if (count != ANALYSE_COUNT_LATER || n->inv_move[c] == 0) {
+		if (n->inv_move[c] == 0 ? !n->rare || count != ANALYSE_COUNT_NOT
+					: count != ANALYSE_COUNT_LATER) {
 			if (count != ANALYSE_COUNT_NOT && n->peak[c] >= 0)
 				count_move(n, c, n->peak[c]);
 			n->peak[c] = -1;

@@ -30,7 +30,9 @@
 #define ANALYSE_MOVE_ONCE 0.02576f
 
 struct analyse_normaliser {
-	uint32_t dims;	      /* number of columns, a multiple of ANALYSE_ROW_LANES */
+	uint32_t dims; /* number of columns, a multiple of ANALYSE_ROW_LANES */
+	/* judge columns that move in less than a hundredth of the steps by how often they do */
+	bool rare;
 	float *mean, *m2, *n; /* Welford's algorithm; n is capped, so old values fade */
 	/* distance of the last row from the baselines; largest distance in the step */
 	float *distance, *peak;
@@ -76,8 +78,9 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *z, f
 void analyse_normaliser_add(struct analyse_normaliser *n, const float *x);
 enum analyse_count {
 	ANALYSE_COUNT, /* count the step's distances */
+	/* do not count them; if `rare`, count that of a column that rarely moves with the next */
 	ANALYSE_COUNT_NOT,
-	/* count only the largest of several steps, later; but a column's first move at once */
+	/* count only the largest of several steps, later; but at once if a column rarely moves */
 	ANALYSE_COUNT_LATER,
 };
 /*

@@ -114,6 +114,7 @@ static bool alloc_slots(struct analyse_pipeline *p)
 	    analyse_normaliser_init(&p->normaliser, p->dims) ||
 	    analyse_reading_init(&p->reading, p->dims, p->opts.rate_ns))
 		return false;
+	p->normaliser.rare = analyse_pipeline_has_runs(p);
 	p->x = p->floats;
 	p->z = p->x + p->dims;
 	p->move = p->z + p->dims;

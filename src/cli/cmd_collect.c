@@ -156,7 +156,7 @@ static const struct base_option table[] = {
 		  "time from one verdict on a pod to the next"),
 	BASE_TIME("analyse-step", 0, &set.l.analysis.step_ns, 0, 0, "DURATION",
 		  "length of a training sample"),
-	BASE_TIME("analyse-hold", 0, &set.l.analysis.hold_ns, 60e9, 0, "DURATION",
+	BASE_TIME("analyse-hold", 0, &set.l.analysis.hold_ns, 60e9, 31536000e9, "DURATION",
 		  "take an anomaly that lasts longer for the new normal behaviour"),
 	BASE_STRING("model", 0, &set.l.analysis.model, "FILE",
 		    "load learned models from this file, and save them there"),
