@@ -41,7 +41,7 @@ def unlisted(times):
     return found
 
 
-RIVALS = ('mad', 'ewma', 'cusum')
+RIVALS = ('logsum', 'pca', 'mad', 'ewma', 'cusum')
 
 
 class Day:

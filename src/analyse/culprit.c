@@ -29,11 +29,15 @@
 /* a caller whose evidence is at most this much is considered quiet */
 #define RAISED	     0.1f
 #define PAST	     4u
-#define EVIDENCE_MAX 600 /* its exponential is still finite */
+#define SURE	     0.9f /* posterior of a culprit whose part is subtracted */
+#define CLEAR	     4.0f /* log odds of delayed calls that show a fault beside a culprit */
+#define CULPRITS     8u	  /* maximum number of faults at once */
+#define EVIDENCE_MAX 600  /* its exponential is still finite */
 
 static const float survival[ANALYSE_TAILS] = {0.10f, 0.05f, 0.01f};
 
 struct analyse_suspect {
+	const struct analyse_culprit *among;
 	uint64_t step;
 	/* fresh: number of steps since time jumped, at most ANALYSE_NOW */
 	uint32_t index, service, fresh;
@@ -64,15 +68,30 @@ struct culprit_term { /* a caller, a kind of its latency, and the share of a cal
 	struct culprit_quantile quantile[ANALYSE_TAILS];
 };
 
+/* The evidence of rival pods: the largest, and the sum of exp(evidence - largest). */
+struct culprit_rivals {
+	float most;
+	double sum;
+};
+
 struct culprit_service {
 	struct analyse_suspect **pod; /* pods seen in this step */
 	uint32_t pods, room;
-	uint32_t first, terms; /* range of the terms in which the service is the callee */
-	bool raised;	       /* the evidence of one of its pods exceeds RAISED */
+	uint32_t first, terms;	      /* range of the terms in which the service is the callee */
+	uint32_t part;		      /* equal for services that calls connect, also indirectly */
+	struct culprit_rivals rivals; /* the pods of the part with this number */
+	bool raised;		      /* the evidence of one of its pods exceeds RAISED */
 	bool judged;
+	bool linked; /* calls from it or to it are known */
+	bool open;   /* a pod of the part with this number has an open anomaly */
+	bool apart;  /* no calls between it and the culprit, in either direction */
+	bool above;  /* its requests reach the culprit */
 	float late[DELAYS];
-	/* odds that one of its pods has a fault; odds that one of a service below has */
-	double odds, below;
+	/*
+	 * odds that one of its pods has a fault; that one of a service below has; that one of the
+	 * part with this number has
+	 */
+	double odds, below, part_odds;
 };
 
 struct analyse_culprit {
@@ -216,7 +235,9 @@ static bool may_give_evidence(const struct analyse_level level[ANALYSE_TAILS])
 	return most > RAISED;
 }
 
-static void observe_latencies(struct analyse_suspect *s, const struct analyse_observation *o)
+/* open: an anomaly of this pod, or of one that calls connect with it */
+static void observe_latencies(struct analyse_suspect *s, const struct analyse_observation *o,
+			      bool open)
 {
 	bool next = !s->recents || o->step != s->step;
 
@@ -236,7 +257,8 @@ static void observe_latencies(struct analyse_suspect *s, const struct analyse_ob
 				s->last[k][j] = logf((float)fmax(x, LATENCY_MIN));
 			else
 				s->known[k] = false;
-			analyse_level_push(l, s->last[k][j], next ? s->recents : 0, s->fresh, next);
+			analyse_level_push(l, s->last[k][j], next && !open ? s->recents : 0,
+					   s->fresh, next);
 			if (o->learn && next)
 				analyse_level_learn(l);
 		}
@@ -276,7 +298,7 @@ static void judge_service(struct analyse_culprit *c, struct culprit_service *cal
 		const struct culprit_service *caller = &c->service[t->caller];
 		float share = t->share / (float)callee->pods, l[DELAYS];
 
-		if (share < SHARE_MIN)
+		if (share < SHARE_MIN || caller->above)
 			continue;
 		if (t->replicas != callee->pods)
 			map_quantiles(c, share, t->quantile);
@@ -396,6 +418,33 @@ static void add_to_service(struct analyse_culprit *c, struct analyse_suspect *s)
 	of->raised |= s->raised;
 }
 
+/* Returns the service of a pod; NULL: no calls from or to it are known. */
+static struct culprit_service *service_of(const struct analyse_culprit *c,
+					  const struct analyse_suspect *s)
+{
+	struct culprit_service *of = s->service < c->services ? &c->service[s->service] : NULL;
+
+	return of && of->linked ? of : NULL;
+}
+
+static void observe_all(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
+			const struct analyse_observation *seen, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct culprit_service *of = service_of(c, suspects[i]);
+
+		if (of && seen[i].open)
+			c->service[of->part].open = true;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct culprit_service *of = service_of(c, suspects[i]);
+
+		observe_latencies(suspects[i], &seen[i],
+				  seen[i].open || (of && c->service[of->part].open));
+		add_to_service(c, suspects[i]);
+	}
+}
+
 /* Returns the odds of a fault in this pod against none. */
 static double fault_odds(const struct analyse_suspicion *v, double prior)
 {
@@ -404,7 +453,7 @@ static double fault_odds(const struct analyse_suspicion *v, double prior)
 
 /*
  * Computes the odds that a pod's symptoms are its own: the odds of its own fault, or of no fault,
- * against those of a fault in a service below it, or in any other pod.
+ * against those of a fault in a service below it, or in any other pod of its part of the graph.
  */
 static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			     uint32_t n, double prior, struct analyse_suspicion *out)
@@ -412,11 +461,16 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 	double all = 0;
 
 	for (uint32_t i = 0; i < c->services; i++)
-		c->service[i].odds = c->service[i].below = 0;
+		c->service[i].odds = c->service[i].below = c->service[i].part_odds = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		all += fault_odds(&out[i], prior);
-		if (suspects[i]->service < c->services)
-			c->service[suspects[i]->service].odds += fault_odds(&out[i], prior);
+		struct culprit_service *of = service_of(c, suspects[i]);
+		double own = fault_odds(&out[i], prior);
+
+		all += own;
+		if (!of)
+			continue;
+		of->odds += own;
+		c->service[of->part].part_odds += own;
 	}
 	for (uint32_t i = 0; i < c->terms; i++) {
 		const struct culprit_term *t = &c->term[i];
@@ -427,51 +481,139 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 		c->service[t->caller].below += c->service[t->callee].odds;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		double below = suspects[i]->service < c->services
-				       ? c->service[suspects[i]->service].below
-				       : 0;
+		const struct culprit_service *of = service_of(c, suspects[i]);
 		double own = fault_odds(&out[i], prior);
+		double part = of ? c->service[of->part].part_odds : all;
 
-		out[i].mine = (float)((1 + own) / (1 + own + below));
-		out[i].alone = (float)((1 + own) / (1 + fmax(all, own)));
+		out[i].mine = (float)((1 + own) / (1 + own + (of ? of->below : 0)));
+		out[i].alone = (float)((1 + own) / (1 + fmax(part, own)));
 	}
+}
+
+static void add_rival(struct culprit_rivals *r, float evidence)
+{
+	float most = fmaxf(r->most, evidence);
+
+	r->sum = r->sum * exp((double)(r->most - most)) + exp((double)(evidence - most));
+	r->most = most;
+}
+
+/*
+ * Weighs the pods of each part of the call graph against each other, or only those apart from the
+ * culprits so far: the culprit is one of them, or none, with evidence 0. A pod whose calls are not
+ * known is weighed against all. Keeps the larger of the earlier and the new weighted evidence.
+ */
+static void weigh_parts(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
+			uint32_t n, bool apart, struct analyse_suspicion *out)
+{
+	static const struct culprit_rivals none = {0, 1};
+	struct culprit_rivals all = none;
+
+	for (uint32_t i = 0; i < c->services; i++)
+		c->service[i].rivals = none;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct culprit_service *of = service_of(c, suspects[i]);
+
+		add_rival(&all, out[i].evidence);
+		if (of && (of->apart || !apart))
+			add_rival(&c->service[of->part].rivals, out[i].evidence);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct culprit_service *of = service_of(c, suspects[i]);
+		const struct culprit_rivals *r = of ? &c->service[of->part].rivals : &all;
+		struct analyse_suspicion *v = &out[i];
+
+		if (apart && !(of && of->apart))
+			continue;
+		v->posterior = (float)(exp((double)(v->evidence - r->most)) / r->sum);
+		v->weighted = fmaxf(v->weighted, v->evidence * v->posterior);
+	}
+}
+
+/* Returns the index of the likeliest culprit, if a fault of it is likelier than none; or n. */
+static uint32_t find_culprit(const struct analyse_culprit *c,
+			     struct analyse_suspect *const *suspects, uint32_t n, double prior,
+			     const struct analyse_suspicion *out)
+{
+	uint32_t best = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct culprit_service *of = service_of(c, suspects[i]);
+
+		if (of && of->apart && out[i].posterior > SURE && fault_odds(&out[i], prior) > 1 &&
+		    (best == n || out[i].weighted > out[best].weighted))
+			best = i;
+	}
+	return best;
+}
+
+/* The culprit explains what its direct and indirect callers and callees show. */
+static void set_apart(struct analyse_culprit *c, uint32_t culprit)
+{
+	c->service[culprit].apart = false;
+	for (uint32_t i = 0; i < c->terms; i++) {
+		const struct culprit_term *t = &c->term[i];
+
+		if (t->callee == culprit) {
+			c->service[t->caller].apart = false;
+			c->service[t->caller].above = true;
+		} else if (t->caller == culprit) {
+			c->service[t->callee].apart = false;
+		}
+	}
+}
+
+/*
+ * Several pods may have a fault at once. Judges the pods again that neither call a culprit nor are
+ * called by one, without the callers that the culprits explain.
+ */
+static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
+		      const struct analyse_observation *seen, uint32_t n, double prior,
+		      struct analyse_suspicion *out)
+{
+	uint32_t culprit;
+
+	for (uint32_t i = 0; i < c->services; i++)
+		c->service[i].apart = true;
+	for (uint32_t k = 0; k < CULPRITS; k++) {
+		culprit = find_culprit(c, suspects, n, prior, out);
+		if (culprit == n)
+			break;
+		set_apart(c, suspects[culprit]->service);
+		for (uint32_t i = 0; i < c->services; i++)
+			c->service[i].judged &= !c->service[i].apart;
+		for (uint32_t i = 0; i < n; i++) {
+			const struct culprit_service *of = service_of(c, suspects[i]);
+			struct analyse_suspicion rest;
+
+			if (!of || !of->apart)
+				continue;
+			judge_pod(c, suspects[i], &seen[i], &rest);
+			/* Resources move with the culprit's: less load, one node. */
+			out[i].evidence = rest.late > CLEAR ? rest.evidence : 0;
+		}
+		weigh_parts(c, suspects, n, true, out);
+	}
+	for (uint32_t i = 0; i < c->services; i++)
+		c->service[i].above = false;
 }
 
 void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			  const struct analyse_observation *seen, uint32_t n, double prior,
 			  struct analyse_suspicion *out)
 {
-	float most = 0;
-	double sum;
-
 	for (uint32_t i = 0; i < c->services; i++) {
 		c->service[i].pods = 0;
-		c->service[i].raised = c->service[i].judged = false;
+		c->service[i].raised = c->service[i].judged = c->service[i].open = false;
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		observe_latencies(suspects[i], &seen[i]);
-		add_to_service(c, suspects[i]);
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		judge_pod(c, suspects[i], &seen[i], &out[i]);
-		most = fmaxf(most, out[i].evidence);
-	}
-	/* Either one of the pods is the culprit or, with evidence 0, none. */
-	sum = exp(-(double)most);
+	observe_all(c, suspects, seen, n);
 	for (uint32_t i = 0; i < n; i++)
-		sum += exp((double)(out[i].evidence - most));
-	for (uint32_t i = 0; i < n; i++) {
-		struct analyse_suspicion *v = &out[i];
-
-		v->posterior = (float)(exp((double)(v->evidence - most)) / sum);
-	}
+		judge_pod(c, suspects[i], &seen[i], &out[i]);
+	weigh_parts(c, suspects, n, false, out);
 	explain_symptoms(c, suspects, n, prior, out);
-	for (uint32_t i = 0; i < n; i++) {
-		struct analyse_suspicion *v = &out[i];
-
-		v->weighted = v->evidence * v->posterior;
-		v->score = subtract_old(suspects[i], v->weighted);
-	}
+	find_more(c, suspects, seen, n, prior, out);
+	for (uint32_t i = 0; i < n; i++)
+		out[i].score = subtract_old(suspects[i], out[i].weighted);
 }
 
 /* Returns how strongly a caller's pods support the likeliest delay of a callee. */
@@ -579,6 +721,7 @@ struct analyse_suspect *analyse_culprit_add(struct analyse_culprit *c, uint32_t 
 
 	if (!s)
 		return NULL;
+	s->among = c;
 	s->service = service;
 	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
 		for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
@@ -624,6 +767,28 @@ static void free_paths(struct analyse_culprit *c)
 	c->services = c->terms = 0;
 }
 
+static uint32_t part_of(struct analyse_culprit *c, uint32_t service)
+{
+	while (c->service[service].part != service)
+		service = c->service[service].part = c->service[c->service[service].part].part;
+	return service;
+}
+
+/* Joins the services of each path (union-find: Tarjan, J. ACM 22, 1975). */
+static void find_parts(struct analyse_culprit *c)
+{
+	for (uint32_t i = 0; i < c->services; i++)
+		c->service[i].part = i;
+	for (uint32_t i = 0; i < c->terms; i++) {
+		const struct culprit_term *t = &c->term[i];
+
+		c->service[t->caller].linked = c->service[t->callee].linked = true;
+		c->service[part_of(c, t->caller)].part = part_of(c, t->callee);
+	}
+	for (uint32_t i = 0; i < c->services; i++)
+		c->service[i].part = part_of(c, i);
+}
+
 int analyse_culprit_paths(struct analyse_culprit *c, const struct analyse_path *paths, uint32_t n)
 {
 	uint32_t services = 0;
@@ -660,6 +825,7 @@ int analyse_culprit_paths(struct analyse_culprit *c, const struct analyse_path *
 			callee->terms++;
 		}
 	}
+	find_parts(c);
 	if (!count_all(c))
 		return 0;
 fail:
@@ -721,6 +887,25 @@ void analyse_culprit_forget(struct analyse_suspect *s, enum analyse_latency kind
 	}
 	s->recents = 0;
 	s->fresh = 0;
+}
+
+static void forget_levels(struct analyse_suspect *s)
+{
+	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
+		analyse_culprit_forget(s, k);
+}
+
+void analyse_culprit_accept(struct analyse_suspect *s)
+{
+	const struct analyse_culprit *c = s->among;
+	const struct culprit_service *of = s->service < c->services ? &c->service[s->service]
+								    : NULL;
+
+	forget_levels(s);
+	for (uint32_t i = 0; of && i < of->terms; i++)
+		for (uint32_t k = 0; k < c->suspects; k++)
+			if (c->suspect[k]->service == c->term[of->first + i].caller)
+				forget_levels(c->suspect[k]);
 }
 
 void analyse_culprit_rewind(struct analyse_suspect *s)

@@ -31,6 +31,11 @@ struct analyse_observation {
 	uint64_t step; /* another row of the same step replaces the previous one */
 	bool measured; /* server latencies include all requests, so a slow pod shows in them */
 	bool learn;    /* the step is considered normal: learn the spread of latencies */
+	/*
+	 * The pod has an open anomaly. Usual latencies stay as they are, also those of the pods
+	 * that calls connect with it, as they show its fault.
+	 */
+	bool open;
 };
 
 /* Conclusions about a pod, as log likelihood ratios. */
@@ -81,6 +86,8 @@ double analyse_culprit_factor(const struct analyse_suspect *s, double evidence);
  * Call when latencies of this kind come from another source from now on. Discards earlier levels.
  */
 void analyse_culprit_forget(struct analyse_suspect *s, enum analyse_latency kind);
+/* Call when the pod's behaviour is the new normal: discards its levels and those of its callers. */
+void analyse_culprit_accept(struct analyse_suspect *s);
 /* Call when the time has jumped. Discards the current level and keeps the usual one. */
 void analyse_culprit_rewind(struct analyse_suspect *s);
 

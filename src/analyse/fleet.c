@@ -213,6 +213,7 @@ static void fill_observation(struct analyse_pipeline *p, bool threshold,
 
 	*o = (struct analyse_observation){
 		.step = p->step,
+		.open = p->open && analyse_pipeline_has_runs(p),
 		.learn = p->learning == ANALYSE_LEARN_ALL ||
 			 (p->learning == ANALYSE_LEARN_WARM && !p->warm.out)};
 	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
@@ -300,10 +301,7 @@ static void weigh_suspects(struct analyse_fleet *f, struct analyse_pipeline *con
 
 		if (!is_suspect(p))
 			continue;
-		/*
-		 * If steps are too long for holding baselines, use only new evidence: persistent
-		 * evidence becomes normal.
-		 */
+		/* With long steps, only new evidence opens an anomaly. */
 		p->kind[ANALYSE_KIND_CULPRIT] = analyse_pipeline_has_runs(p) ? f->found[m].weighted
 									     : f->found[m].score;
 		verdicts[i].delay = f->found[m].delay;

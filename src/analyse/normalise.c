@@ -15,10 +15,13 @@
 #define NORMAL_99  2.576f /* |x| of a standard normal exceeds this with probability 0.01 */
 #define UNSEEN	   5.0f	  /* |z| of the first value that differs from all before it */
 #define TINY	   1e-30f
+#define TREND	   1000.0f /* number of steps that a trend averages over */
+#define STEADY	   0.5f	   /* in usual moves per step: a smaller trend is not followed while held */
+#define ACCEPTED   16u	   /* number of steps in which an accepted level shows its usual move */
 
 int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 {
-	size_t d = dims, floats = d * (12 + ANALYSE_FAST + 2 * ANALYSE_SLOW + ANALYSE_BINS / 2 + 1);
+	size_t d = dims, floats = d * (14 + ANALYSE_FAST + 2 * ANALYSE_SLOW + ANALYSE_BINS / 2 + 2);
 	float *at;
 
 	memset(n, 0, sizeof(*n));
@@ -43,6 +46,8 @@ int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 	/* These arrays are used only once per step. */
 	n->m2 = at, at += d;
 	n->n = at, at += d;
+	n->trend = at, at += d;
+	n->before = at, at += d;
 	n->still = (uint32_t *)at, at += d;
 	n->bins = (uint16_t *)at, at += d * ANALYSE_BINS / 2;
 	n->last = at, at += d * ANALYSE_FAST;
@@ -51,6 +56,7 @@ int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 	n->base = (int16_t *)at;
 	n->ring_n = (uint8_t *)(n->base + d);
 	n->ring_at = n->ring_n + d;
+	n->wait = n->ring_at + d;
 	for (uint32_t c = 0; c < dims; c++)
 		analyse_normaliser_forget(n, c);
 	return 0;
@@ -68,7 +74,7 @@ static void forget_level(struct analyse_normaliser *n, uint32_t c)
 	n->sum[c] = n->sum_n[c] = 0;
 	n->distance[c] = NAN;
 	n->peak[c] = -1; /* no peak yet */
-	n->fast[c] = n->slow[c] = NAN;
+	n->fast[c] = n->slow[c] = n->before[c] = NAN;
 	for (uint32_t i = 0; i < ANALYSE_FAST; i++)
 		n->last[(size_t)i * n->dims + c] = NAN;
 	n->ring_n[c] = n->ring_at[c] = 0;
@@ -77,8 +83,8 @@ static void forget_level(struct analyse_normaliser *n, uint32_t c)
 void analyse_normaliser_forget(struct analyse_normaliser *n, uint32_t c)
 {
 	forget_level(n, c);
-	n->mean[c] = n->m2[c] = n->n[c] = 0;
-	n->still[c] = 0;
+	n->mean[c] = n->m2[c] = n->n[c] = n->trend[c] = 0;
+	n->still[c] = n->wait[c] = 0;
 	n->base[c] = 0;
 	memset(n->bins + (size_t)c * ANALYSE_BINS, 0, ANALYSE_BINS * sizeof(*n->bins));
 	n->inv_sd[c] = n->inv_move[c] = 0;
@@ -88,6 +94,35 @@ void analyse_normaliser_jump(struct analyse_normaliser *n)
 {
 	for (uint32_t c = 0; c < n->dims; c++)
 		forget_level(n, c);
+}
+
+void analyse_normaliser_follow(struct analyse_normaliser *n, uint32_t c, float x)
+{
+	n->fast[c] = x;
+	for (uint32_t i = 0; i < ANALYSE_FAST; i++)
+		n->last[(size_t)i * n->dims + c] = x;
+}
+
+void analyse_normaliser_drift(struct analyse_normaliser *n, uint32_t c)
+{
+	if (fabsf(n->trend[c]) * n->inv_move[c] < STEADY)
+		return;
+	n->fast[c] += n->trend[c];
+	n->slow[c] += n->trend[c];
+}
+
+void analyse_normaliser_accept(struct analyse_normaliser *n, uint32_t c, float x)
+{
+	memset(n->bins + (size_t)c * ANALYSE_BINS, 0, ANALYSE_BINS * sizeof(*n->bins));
+	n->still[c] = 0;
+	n->wait[c] = ACCEPTED;
+	n->base[c] = 0;
+	n->inv_move[c] = 0;
+	n->sum[c] = n->sum_n[c] = 0;
+	n->distance[c] = NAN;
+	n->peak[c] = -1;
+	n->before[c] = NAN;
+	analyse_normaliser_follow(n, c, x);
 }
 
 /*
@@ -132,6 +167,33 @@ void analyse_normaliser_fetch(const struct analyse_normaliser *n)
 	analyse_fetch(n->block, 9 * (size_t)n->dims * sizeof(float));
 }
 
+static int nearest_bin(int i)
+{
+	return i < 0 ? 0 : i >= (int)ANALYSE_BINS ? (int)ANALYSE_BINS - 1 : i;
+}
+
+/*
+ * Returns the move of a column that moves in less than a hundredth of the steps, by how often it
+ * moved as far. Beyond the largest distance so far, the power law goes on.
+ */
+static float rare_move(const struct analyse_normaliser *n, uint32_t c, float d)
+{
+	const uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
+	uint32_t all = n->still[c], above = 0, top = 0;
+	float m;
+
+	for (uint32_t i = 0; i < ANALYSE_BINS; i++) {
+		all += bins[i];
+		top = bins[i] ? i : top;
+		if ((int)i >= nearest_bin(bin_of(d) - n->base[c]))
+			above += bins[i];
+	}
+	m = ANALYSE_MOVE_ONCE * (float)(all + 2) / (float)(above + 1);
+	if (all > n->still[c] && !above)
+		m *= d / begin_of(n->base[c] + (int)top + 1);
+	return fminf(m, ANALYSE_MOVE_FAR);
+}
+
 void analyse_normalise(struct analyse_normaliser *n, const float *x, float *restrict z,
 		       float *restrict move)
 {
@@ -163,7 +225,7 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *rest
 			z[c] = x[c] > mean[c] ? UNSEEN : -UNSEEN;
 		/* Before the first step is counted, the resolution is not known either. */
 		if (inv_move[c] == 0 && distance[c] > (n->still[c] ? smallest_move(n, c) : TINY)) {
-			float m = NORMAL_99 / 100 * (float)(n->still[c] + 2);
+			float m = rare_move(n, c, distance[c]);
 
 			move[c] = x[c] > fast[c] ? m : -m;
 		}
@@ -207,9 +269,10 @@ static void find_unit(struct analyse_normaliser *n, uint32_t c)
 {
 	uint32_t moved = in_bins(n, c), all = moved + n->still[c];
 	float low = NORMAL_99 * smallest_move(n, c);
+	bool known = moved && !n->wait[c] && (!n->rare || 100 * moved > all);
 
-	/* 0 means that the column never moved */
-	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, 0.01f * (float)all), low) : 0;
+	/* 0 means that the column rarely moved, or that its usual move is not known yet */
+	n->inv_move[c] = known ? NORMAL_99 / fmaxf(tail_of(n, c, 0.01f * (float)all), low) : 0;
 }
 
 /* Halves all counts while there are too many. */
@@ -224,11 +287,6 @@ static void forget_half(struct analyse_normaliser *n, uint32_t c)
 	}
 }
 
-static int nearest_bin(int i)
-{
-	return i < 0 ? 0 : i >= (int)ANALYSE_BINS ? (int)ANALYSE_BINS - 1 : i;
-}
-
 static void count_move(struct analyse_normaliser *n, uint32_t c, float d)
 {
 	if (d <= smallest_move(n, c)) {
@@ -238,6 +296,7 @@ static void count_move(struct analyse_normaliser *n, uint32_t c, float d)
 			n->base[c] = (int16_t)(bin_of(d) - (int)ANALYSE_BINS / 2);
 		n->bins[(size_t)c * ANALYSE_BINS + (size_t)nearest_bin(bin_of(d) - n->base[c])]++;
 	}
+	n->wait[c] -= n->wait[c] > 0;
 	forget_half(n, c);
 	find_unit(n, c);
 }
@@ -335,7 +394,11 @@ void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum anal
 			continue;
 		if (learn)
 			learn_column(n, c, x);
-		if (count != ANALYSE_COUNT_LATER || n->inv_move[c] == 0) {
+		if (learn && !isnan(n->before[c]))
+			n->trend[c] += (x - n->before[c] - n->trend[c]) / fminf(n->n[c], TREND);
+		n->before[c] = learn ? x : NAN;
+		if (n->inv_move[c] == 0 ? !n->rare || count != ANALYSE_COUNT_NOT
+					: count != ANALYSE_COUNT_LATER) {
 			if (count != ANALYSE_COUNT_NOT && n->peak[c] >= 0)
 				count_move(n, c, n->peak[c]);
 			n->peak[c] = -1;

@@ -30,19 +30,23 @@
 #define ANALYSE_MOVE_ONCE 0.02576f
 
 struct analyse_normaliser {
-	uint32_t dims;	      /* number of columns, a multiple of ANALYSE_ROW_LANES */
+	uint32_t dims; /* number of columns, a multiple of ANALYSE_ROW_LANES */
+	/* judge columns that move in less than a hundredth of the steps by how often they do */
+	bool rare;
 	float *mean, *m2, *n; /* Welford's algorithm; n is capped, so old values fade */
 	/* distance of the last row from the baselines; largest distance in the step */
 	float *distance, *peak;
-	uint16_t *bins;	    /* per column, ANALYSE_BINS counts of distances */
-	uint32_t *still;    /* counts of distances too small for a bin */
-	int16_t *base;	    /* index of the first bin; undefined while all bins are empty */
-	float *sum, *sum_n; /* sum and number of values in the current step */
-	float *fast, *slow; /* baselines; NaN: unknown */
-	float *last;	    /* ANALYSE_FAST rows: the last steps, latest first; NaN: missing */
-	float *ring;	    /* ANALYSE_SLOW rows: the steps of the slow baseline */
-	float *sorted;	    /* per column, the ANALYSE_SLOW values of ring in sorted order */
+	uint16_t *bins;	       /* per column, ANALYSE_BINS counts of distances */
+	uint32_t *still;       /* counts of distances too small for a bin */
+	int16_t *base;	       /* index of the first bin; undefined while all bins are empty */
+	float *trend, *before; /* mean change per step; value of the last step, if learned */
+	float *sum, *sum_n;    /* sum and number of values in the current step */
+	float *fast, *slow;    /* baselines; NaN: unknown */
+	float *last;	       /* ANALYSE_FAST rows: the last steps, latest first; NaN: missing */
+	float *ring;	       /* ANALYSE_SLOW rows: the steps of the slow baseline */
+	float *sorted;	       /* per column, the ANALYSE_SLOW values of ring in sorted order */
 	uint8_t *ring_n, *ring_at;
+	uint8_t *wait;		  /* number of counts until a usual move is known */
 	float *inv_sd, *inv_move; /* derived from the arrays above */
 	float *block;		  /* allocation for all arrays */
 };
@@ -57,6 +61,15 @@ void analyse_normaliser_forget(struct analyse_normaliser *n, uint32_t c);
  * state.
  */
 void analyse_normaliser_jump(struct analyse_normaliser *n);
+/* Lets the fast baseline of column c begin at x again. */
+void analyse_normaliser_follow(struct analyse_normaliser *n, uint32_t c, float x);
+/* Moves the baselines of a held column by its trend, if it has one, as a disk that fills. */
+void analyse_normaliser_drift(struct analyse_normaliser *n, uint32_t c);
+/*
+ * Makes x the present level of column c, and discards its usual move, which is learned again; the
+ * slow baseline still knows the level before.
+ */
+void analyse_normaliser_accept(struct analyse_normaliser *n, uint32_t c, float x);
 /* Prefetches the arrays for the next row (fetch.h). */
 void analyse_normaliser_fetch(const struct analyse_normaliser *n);
 /* x, z, move: dims each. A NaN input gives NaN outputs. */
@@ -65,8 +78,9 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *z, f
 void analyse_normaliser_add(struct analyse_normaliser *n, const float *x);
 enum analyse_count {
 	ANALYSE_COUNT, /* count the step's distances */
+	/* do not count them; if `rare`, count that of a column that rarely moves with the next */
 	ANALYSE_COUNT_NOT,
-	/* count only the largest of several steps, later; but a column's first move at once */
+	/* count only the largest of several steps, later; but at once if a column rarely moves */
 	ANALYSE_COUNT_LATER,
 };
 /*

@@ -9,7 +9,7 @@
 
 _Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a group of a row");
 
-#define FLOATS 5    /* number of float arrays of dims */
+#define FLOATS 6    /* number of float arrays of dims */
 #define LARGE  1e15 /* squares of larger values overflow a float */
 /* number of steps that the time may jump, forwards or back, before recent levels are stale */
 #define GAP_STEPS     10u
@@ -22,6 +22,8 @@ _Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a gr
  */
 #define MARGIN	0.02
 #define HOUR_NS 3600000000000.0
+#define RUNS_NS 60000000000u /* steps of this length have no runs */
+#define MINE	0.5f	     /* probability above which a pod's symptoms are taken for its own */
 
 /* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). Never returns 0. */
 static uint64_t key_of(const char *name)
@@ -43,6 +45,7 @@ void analyse_pipeline_free(struct analyse_pipeline *p)
 	analyse_reading_free(&p->reading);
 	free(p->own.kind);
 	free(p->held);
+	free(p->back);
 	free(p->witness);
 	free(p->role);
 	free(p->group);
@@ -61,8 +64,7 @@ static enum analyse_tail tail_of(const struct analyse_detector_ops *ops)
 
 bool analyse_pipeline_has_runs(const struct analyse_pipeline *p)
 {
-	return p->opts.detector->comparable &&
-	       (ANALYSE_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
+	return p->opts.detector->comparable && p->opts.step_ns < RUNS_NS;
 }
 
 int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p, struct analyse_thresholds *t)
@@ -94,6 +96,38 @@ void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
 	return ops->create(&o);
 }
 
+/* Returns false if out of memory. */
+static bool alloc_slots(struct analyse_pipeline *p)
+{
+	p->floats = aligned_alloc(64, FLOATS * (size_t)p->dims * sizeof(float));
+	p->slot_of = calloc(p->dims, sizeof(*p->slot_of));
+	p->column_of = calloc(p->dims, sizeof(*p->column_of));
+	p->slots = calloc(p->dims, sizeof(*p->slots));
+	p->keys = calloc(p->dims, sizeof(*p->keys));
+	p->role = calloc(p->dims, sizeof(*p->role));
+	p->group = calloc(p->dims, sizeof(*p->group));
+	p->held = calloc(p->dims, sizeof(*p->held));
+	p->back = calloc(p->dims, sizeof(*p->back));
+	p->witness = calloc(p->dims, sizeof(*p->witness));
+	if (!p->held || !p->back || !p->witness || !p->role || !p->group || !p->floats ||
+	    !p->slot_of || !p->column_of || !p->slots || !p->keys ||
+	    analyse_normaliser_init(&p->normaliser, p->dims) ||
+	    analyse_reading_init(&p->reading, p->dims, p->opts.rate_ns))
+		return false;
+	p->normaliser.rare = analyse_pipeline_has_runs(p);
+	p->x = p->floats;
+	p->z = p->x + p->dims;
+	p->move = p->z + p->dims;
+	p->blame = p->move + p->dims;
+	p->scratch = p->blame + p->dims;
+	p->away = p->scratch + p->dims;
+	for (uint32_t i = 0; i < FLOATS * p->dims; i++)
+		p->floats[i] = NAN;
+	for (uint32_t i = 0; i < p->dims; i++)
+		p->slot_of[i] = p->column_of[i] = ANALYSE_NONE;
+	return true;
+}
+
 struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_opts *opts)
 {
 	struct analyse_pipeline *p = calloc(1, sizeof(*p));
@@ -108,7 +142,7 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 		*o = *opts;
 	o->columns = o->columns ?: 64;
 	o->step_ns = o->step_ns ?: 1000000000;
-	o->hold_ns = o->hold_ns ?: 120000000000;
+	o->hold_ns = o->hold_ns ?: ANALYSE_HOLD_NS;
 	o->false_alarms = o->false_alarms ?: 1;
 	o->eta = o->eta ?: 0.05;
 	o->detector = o->detector ?: &analyse_detector_combined;
@@ -125,29 +159,8 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
 		p->step_kind[k] = NAN;
 	err = ENOMEM;
-	p->floats = aligned_alloc(64, FLOATS * (size_t)p->dims * sizeof(float));
-	p->slot_of = calloc(p->dims, sizeof(*p->slot_of));
-	p->column_of = calloc(p->dims, sizeof(*p->column_of));
-	p->slots = calloc(p->dims, sizeof(*p->slots));
-	p->keys = calloc(p->dims, sizeof(*p->keys));
-	p->role = calloc(p->dims, sizeof(*p->role));
-	p->group = calloc(p->dims, sizeof(*p->group));
-	p->held = calloc(p->dims, sizeof(*p->held));
-	p->witness = calloc(p->dims, sizeof(*p->witness));
-	if (!p->held || !p->witness || !p->role || !p->group || !p->floats || !p->slot_of ||
-	    !p->column_of || !p->slots || !p->keys ||
-	    analyse_normaliser_init(&p->normaliser, p->dims) ||
-	    analyse_reading_init(&p->reading, p->dims, o->rate_ns))
+	if (!alloc_slots(p))
 		goto fail;
-	p->x = p->floats;
-	p->z = p->x + p->dims;
-	p->move = p->z + p->dims;
-	p->blame = p->move + p->dims;
-	p->scratch = p->blame + p->dims;
-	for (uint32_t i = 0; i < FLOATS * p->dims; i++)
-		p->floats[i] = NAN;
-	for (uint32_t i = 0; i < p->dims; i++)
-		p->slot_of[i] = p->column_of[i] = ANALYSE_NONE;
 	p->detector = analyse_pipeline_new_detector(p, o->detector);
 	if (p->detector && o->shadow)
 		p->shadow = analyse_pipeline_new_detector(p, o->shadow);
@@ -334,6 +347,7 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 		if (step - p->step > GAP_STEPS) {
 			p->stats.jumps++;
 			analyse_normaliser_jump(&p->normaliser);
+			analyse_pipeline_release(p);
 		}
 	}
 	seconds = p->begun ? (double)(t_ns - p->last_ns) * 1e-9 : 0;
@@ -494,6 +508,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 {
 	bool comparable = p->opts.detector->comparable;
 	float excess = fmaxf(v->raw - v->common, 0), run;
+	bool away, lasts;
 
 	if (comparable) {
 		excess = sum_up(p);
@@ -516,7 +531,11 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 		judge_kinds(p, v);
 	if (v->raw > 0)
 		rank_blame(p, v);
-	v->anomalous = v->score > 1;
+	away = analyse_pipeline_lasts(p, v->score);
+	lasts = away || analyse_pipeline_pauses(p);
+	v->anomalous = v->score > 1 || (lasts && p->mine > MINE);
+	p->step_away |= away || v->score > 1;
+	p->step_lasts |= lasts;
 	v->drift = p->drift;
 	if (p->shadow) {
 		float raw = v->shadow_score;
@@ -576,6 +595,13 @@ void analyse_pipeline_rewind(struct analyse_pipeline *p)
 	if (p->suspect)
 		analyse_culprit_rewind(p->suspect);
 	p->begun = false;
+	analyse_pipeline_forget(p);
+}
+
+void analyse_pipeline_accept(struct analyse_pipeline *p)
+{
+	analyse_pipeline_end_step(p);
+	analyse_pipeline_take_level(p);
 	analyse_pipeline_forget(p);
 }
 

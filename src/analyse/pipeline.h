@@ -31,8 +31,9 @@
 #include "analyse/calibrate.h"
 #include "analyse/detector.h"
 
-#define ANALYSE_BLAMED 8u
-#define ANALYSE_NONE   UINT32_MAX
+#define ANALYSE_BLAMED	8u
+#define ANALYSE_NONE	UINT32_MAX
+#define ANALYSE_HOLD_NS 21600000000000u /* 6 h */
 
 struct analyse_pipeline_opts {
 	/* maximum number; rounded up to a multiple of ANALYSE_ROW_LANES; default 64 */
@@ -40,7 +41,7 @@ struct analyse_pipeline_opts {
 	uint64_t step_ns; /* default 1 s */
 	uint64_t rate_ns; /* time covered by rates of counters; default 0: since the previous row */
 	double false_alarms; /* accepted false alarms per hour; default 1 */
-	uint64_t hold_ns;    /* anomalies that last longer become normal; default 2 min */
+	uint64_t hold_ns;    /* anomalies that last longer become normal; default ANALYSE_HOLD_NS */
 	double eta;	     /* probability of learning an anomalous step; default 0.05 */
 	uint64_t seed;
 	const struct analyse_detector_ops *detector; /* default: combined */
@@ -78,9 +79,10 @@ struct analyse_verdict {
 	 * Part of the score from error counts, which need no learned threshold: 1 is the threshold.
 	 */
 	float errors;
-	bool anomalous; /* score > 1 */
-	bool drift;	/* the model no longer fits as of the previous step: retrain it */
-	bool known;	/* false if nothing is learned yet; the score is then 0 */
+	/* score > 1; while an anomaly is open, half of that if its metrics are still away */
+	bool anomalous;
+	bool drift; /* the model no longer fits as of the previous step: retrain it */
+	bool known; /* false if nothing is learned yet; the score is then 0 */
 	bool shadow_anomalous;
 	float shadow_score;
 	uint32_t blamed;
@@ -155,6 +157,11 @@ enum analyse_learning {
 void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning how);
 /* Restarts time: discards recent levels and rates, and keeps the learned state. */
 void analyse_pipeline_rewind(struct analyse_pipeline *p);
+/*
+ * Declares the pod's present behaviour normal, as when an anomaly has lasted for hold_ns: ends its
+ * anomaly. Metrics that are away learn their usual moves, or rates of errors, again.
+ */
+void analyse_pipeline_accept(struct analyse_pipeline *p);
 /* True if the warm-up should continue: the last step was anomalous, and may become usual. */
 bool analyse_pipeline_disturbed(const struct analyse_pipeline *p);
 /*

@@ -35,8 +35,15 @@ struct analyse_pipeline {
 	uint64_t layout, step, last_ns, random;
 	double q;
 	bool begun, step_anomalous, step_scored, drift;
-	bool *held;	    /* per column: true if the baseline is held during an anomaly */
-	uint64_t holding;   /* number of steps held, minus the number of normal steps since then */
+	bool *held;	  /* per column: true if the baseline is held during an anomaly */
+	uint8_t *back;	  /* per held column, number of consecutive steps back */
+	float *away;	  /* per held column, its usual |move| during the anomaly */
+	uint64_t holding; /* number of steps held, minus the number of normal steps since then */
+	bool open;	  /* an anomaly is open, and baselines are held */
+	/* calm: number of last steps of the open anomaly without evidence; pause: most so far */
+	uint32_t calm, pause;
+	bool step_lasts;    /* the step belongs to the open anomaly */
+	bool step_away;	    /* the step has evidence for a new or the open anomaly */
 	bool was_held;	    /* an anomaly held baselines in the previous step */
 	uint32_t anomalous; /* number of consecutive anomalous steps */
 	struct {
@@ -100,10 +107,7 @@ struct analyse_pipeline {
 /* Computes the evidence of each kind for the last row, once p->joint is known. */
 void analyse_pipeline_weigh(struct analyse_pipeline *p);
 
-/*
- * Runs need scores with a unit. They also need short steps: it must be possible to hold baselines
- * for longer than the ANALYSE_FAST - 1 steps in which baselines would follow.
- */
+/* Runs need scores with a unit, and steps shorter than a minute. */
 bool analyse_pipeline_has_runs(const struct analyse_pipeline *p);
 int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p,
 				     struct analyse_thresholds *t);
@@ -121,6 +125,14 @@ double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p);
 /* Returns the sum of the run's last steps and the current one; 0: no run. */
 float analyse_pipeline_run_sum(const struct analyse_pipeline *p);
+/* True if the row belongs to the open anomaly: a metric that it holds is away. */
+bool analyse_pipeline_lasts(const struct analyse_pipeline *p, float score);
+/* Makes the last row the normal level of the metrics that are away. */
+void analyse_pipeline_take_level(struct analyse_pipeline *p);
+/* True if the row may be in a pause of the open anomaly, which had longer ones before. */
+bool analyse_pipeline_pauses(const struct analyse_pipeline *p);
+/* Ends the open anomaly: its baselines follow again. */
+void analyse_pipeline_release(struct analyse_pipeline *p);
 /* True if a row of the warm-up is too improbable to be learned. */
 bool analyse_pipeline_is_odd(const struct analyse_pipeline *p, const struct analyse_verdict *v);
 /* Learns from the finished step, if there is one. */

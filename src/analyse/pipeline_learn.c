@@ -7,7 +7,12 @@
 #include "sketch/hash.h"
 
 #define AWAY 2.576f /* size of a move that only one in a hundred exceeds */
-#define BACK 1.0f
+/* fraction of its usual move during an anomaly above which a metric is still away */
+#define STILL	 0.25f
+#define CLEAR	 8.0f /* usual move of an anomaly that cannot be the usual wandering of a metric */
+#define USUAL	 2.0f /* |z| of a usual level */
+#define SHORT_NS 120000000000u /* maximum hold of detectors without comparable scores */
+#define LASTS	 0.5f /* score above which an open anomaly lasts while its metrics are away */
 /* anomalies count as usual once they exceed twice the budget by this number */
 #define NEWS	16.0
 #define SUSPECT 10u  /* number of last steps in the sum of a run; at most ANALYSE_LATE */
@@ -160,7 +165,9 @@ static bool leave_out(struct analyse_pipeline *p)
 /* True if the finished step is withheld from learning, except for a random few. */
 static bool is_withheld(const struct analyse_pipeline *p)
 {
-	return (p->learning == ANALYSE_LEARN_GATED && p->step_anomalous) || p->warm.out;
+	bool anomalous = p->step_anomalous || p->step_lasts;
+
+	return (p->learning == ANALYSE_LEARN_GATED && anomalous) || p->warm.out;
 }
 
 /*
@@ -174,10 +181,18 @@ bool analyse_pipeline_disturbed(const struct analyse_pipeline *p)
 
 /* ---- runs ---- */
 
-/* True while baselines may be held; otherwise there is no run. */
+/*
+ * True while baselines may be held; otherwise there is no run. With long steps and a call graph
+ * they are never held, as the evidence of latencies is news for two steps (culprit.h). Without
+ * comparable scores nothing shows that an anomaly lasts, so the time is short.
+ */
 static bool may_hold(const struct analyse_pipeline *p)
 {
-	return (p->holding + ANALYSE_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
+	const uint64_t step = p->opts.step_ns, hold = p->opts.hold_ns;
+
+	if (!p->opts.detector->comparable)
+		return (p->holding + ANALYSE_FAST - 1) * step < (hold < SHORT_NS ? hold : SHORT_NS);
+	return (!p->joint || analyse_pipeline_has_runs(p)) && p->holding * step < hold;
 }
 
 /* Returns the score that the pod exceeds in one step of ten; higher scores belong to a run. */
@@ -262,11 +277,119 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 		learn_scores_late(p, &l);
 }
 
+/* ---- the open anomaly ---- */
+
+void analyse_pipeline_release(struct analyse_pipeline *p)
+{
+	memset(p->held, 0, p->dims * sizeof(*p->held));
+	p->open = false;
+	p->calm = p->pause = 0;
+}
+
 /*
- * Holds baselines, so that a fault does not look normal after two steps. During an anomaly, holds
- * those of the metrics that caused it, while they stay away and for a limited time. The others
- * follow, because a drifting metric would soon be far from a held baseline and keep the anomaly
- * going. Anomalies close to each other share that time.
+ * True if the metric is not back yet. Its usual level may have wandered while it was held: small
+ * moves count as back if those of the anomaly are large, and so does a usual level if the anomaly
+ * is small.
+ */
+static bool is_away(const struct analyse_pipeline *p, uint32_t s)
+{
+	float move = fabsf(p->move[s]);
+
+	if (!p->held[s])
+		return move > AWAY;
+	return move > fmaxf(AWAY, STILL * p->away[s]) &&
+	       (p->away[s] > CLEAR || fabsf(p->z[s]) > USUAL);
+}
+
+bool analyse_pipeline_pauses(const struct analyse_pipeline *p)
+{
+	return p->open && p->calm < p->pause;
+}
+
+bool analyse_pipeline_lasts(const struct analyse_pipeline *p, float score)
+{
+	for (uint32_t s = 0; p->open && score > LASTS && s < p->dims; s++)
+		if (p->held[s] && is_away(p, s))
+			return true;
+	return false;
+}
+
+void analyse_pipeline_take_level(struct analyse_pipeline *p)
+{
+	for (uint32_t s = 0; s < p->dims; s++) {
+		if (!p->held[s] && !is_away(p, s))
+			continue;
+		if (p->role[s] == ANALYSE_ROLE_ERRORS)
+			memset(&p->slots[s].errors, 0, sizeof(p->slots[s].errors));
+		analyse_normaliser_accept(&p->normaliser, s, p->x[s]);
+	}
+	if (p->suspect)
+		analyse_culprit_accept(p->suspect);
+	analyse_pipeline_release(p);
+	p->holding = 0;
+}
+
+/* True if the metric alone would be an anomaly. */
+static bool suffices(struct analyse_pipeline *p, uint32_t s)
+{
+	return p->opts.detector->comparable &&
+	       (double)p->blame[s] > analyse_pipeline_kind_threshold(p, p->group[s]);
+}
+
+/*
+ * Returns the number of calm steps that end the anomaly, or the hold of a metric. An anomaly with
+ * pauses may go on after a longer one.
+ */
+static uint32_t calm_steps(const struct analyse_pipeline *p)
+{
+	return ANALYSE_FAST + 2 * p->pause;
+}
+
+/* Holds the baseline of a metric that moved away, until it has been back for some steps. */
+static void hold_metric(struct analyse_pipeline *p, uint32_t s, bool begins)
+{
+	bool away = is_away(p, s);
+	float size = fabsf(p->move[s]);
+
+	if (!p->held[s]) {
+		p->held[s] = away && (begins || suffices(p, s));
+		p->away[s] = size;
+		p->back[s] = 0;
+	} else if (away) {
+		/* The mean of logarithms over about eight steps. */
+		p->away[s] *= sqrtf(sqrtf(sqrtf(size / p->away[s])));
+		p->back[s] = 0;
+	} else if (++p->back[s] >= calm_steps(p)) {
+		p->held[s] = false;
+		if (fabsf(p->move[s]) > AWAY)
+			analyse_normaliser_follow(&p->normaliser, s, p->x[s]);
+	}
+	if (p->held[s])
+		analyse_normaliser_drift(&p->normaliser, s);
+}
+
+/*
+ * Opens an anomaly, or ends it after some calm steps. Half a threshold means something for
+ * comparable scores only.
+ */
+static void keep_open(struct analyse_pipeline *p)
+{
+	if (p->learning != ANALYSE_LEARN_GATED || !p->opts.detector->comparable ||
+	    (!p->open && !may_hold(p)))
+		return;
+	if (p->step_away && p->calm > p->pause && p->open)
+		p->pause = p->calm;
+	p->open |= p->step_away;
+	p->calm = p->step_away ? 0 : p->calm + 1;
+	if (p->open && p->calm >= calm_steps(p))
+		analyse_pipeline_release(p);
+}
+
+/*
+ * Holds baselines, so that a fault does not look normal after two steps. An anomaly holds those of
+ * the metrics that moved in its first steps, or that alone would be an anomaly, until they are
+ * back, for at most hold_ns. The others follow, because a drifting metric would soon be far from a
+ * held baseline and keep the anomaly going. Anomalies close to each other share that time.
  *
  * Baselines take ANALYSE_FAST - 1 steps to follow. In a run that is no anomaly yet, baselines are
  * held whenever metrics moved away: a long slight deviation must not hide the fault that it begins.
@@ -274,24 +397,28 @@ static void end_run(struct analyse_pipeline *p, bool learn)
  */
 static bool hold_baselines(struct analyse_pipeline *p)
 {
-	bool anomalous = is_withheld(p), any = false;
-	bool first = p->anomalous < ANALYSE_FAST || p->run.steps <= ANALYSE_FAST;
+	bool withheld = is_withheld(p), any = false;
+	bool begins = p->anomalous < ANALYSE_FAST || p->run.steps <= ANALYSE_FAST;
 
+	begins &= withheld || p->run.steps;
 	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
+	keep_open(p);
 	/* If the warm-up learns an improbable step, the step is the new level. */
-	if (!may_hold(p) || !(anomalous || p->run.steps) || (p->warm.odd && !p->warm.out)) {
-		p->holding -= !p->step_anomalous && p->holding;
-		memset(p->held, 0, p->dims * sizeof(*p->held));
+	if (!may_hold(p) || !(withheld || p->open || p->run.steps) ||
+	    (p->warm.odd && !p->warm.out)) {
+		p->holding -= !withheld && p->holding;
+		analyse_pipeline_release(p);
 		return false;
 	}
-	p->holding += anomalous;
-	p->holding -= !p->step_anomalous && p->holding;
-	for (uint32_t i = 0; i < p->dims; i++) {
-		p->held[i] = fabsf(p->move[i]) > (p->held[i] ? BACK : AWAY) &&
-			     (p->held[i] || first);
-		any |= p->held[i];
+	p->holding += withheld;
+	p->holding -= !withheld && p->holding;
+	for (uint32_t s = 0; s < p->dims; s++) {
+		hold_metric(p, s, begins);
+		any |= p->held[s];
 	}
-	return any && anomalous;
+	if (p->open && !may_hold(p))
+		analyse_pipeline_take_level(p);
+	return any && (withheld || p->open);
 }
 
 /*
@@ -358,7 +485,7 @@ static void learn_anomaly(struct analyse_pipeline *p)
 void analyse_pipeline_end_step(struct analyse_pipeline *p)
 {
 	struct analyse_row row = {p->dims, p->z, p->move, p->group};
-	bool learn, held, lasts, taught, later;
+	bool learn, held, lasts, taught, later, slow;
 	enum analyse_count count = ANALYSE_COUNT_NOT;
 
 	if (!p->step_scored)
@@ -383,7 +510,7 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	lasts = p->step_anomalous && !held && !p->was_held;
 	p->was_held = held;
 	if (p->learning == ANALYSE_LEARN_GATED)
-		learn = !p->step_anomalous ||
+		learn = !is_withheld(p) ||
 			(lasts && sketch_random_uniform(&p->random) < p->opts.eta);
 	learn_errors(p, learn);
 	if (learn) {
@@ -399,13 +526,14 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	if (learn || (anomalies_are_usual(p) && p->anomalous == 1))
 		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
 	/*
-	 * The slow baseline does not follow during an anomaly, so that the return to normal is not
-	 * a move.
+	 * With short steps, no slow baseline follows during an anomaly, so that the return of
+	 * metrics that are not held is not a move. With long steps, it is one of many.
 	 */
-	analyse_normaliser_step(&p->normaliser, learn, count, !(is_withheld(p) && may_hold(p)),
-				p->held);
+	slow = !(is_withheld(p) && may_hold(p) && analyse_pipeline_has_runs(p));
+	analyse_normaliser_step(&p->normaliser, learn, count, slow, p->held);
 	p->stats.steps++;
-	p->step_scored = p->step_anomalous = p->warm.now = p->warm.errors = false;
+	p->step_scored = p->step_anomalous = p->step_lasts = p->step_away = false;
+	p->warm.now = p->warm.errors = false;
 	p->step_score = p->step_shadow = p->step_verdict = 0;
 	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
 		p->step_kind[k] = NAN;
@@ -413,7 +541,7 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 
 void analyse_pipeline_forget(struct analyse_pipeline *p)
 {
-	memset(p->held, 0, p->dims * sizeof(*p->held));
+	analyse_pipeline_release(p);
 	p->holding = p->anomalous = 0;
 	p->was_held = false;
 	memset(&p->run, 0, sizeof(p->run));

@@ -390,7 +390,8 @@ class Demo:
         self.period = period
         self.part['collect'].command = (
             self.program, 'collect', '--agent', f'{self.folder}/agent.sock', '--listen', self.listen, '--period', period, '--analyse',
-            '--warm-up', self.set['warm-up'], '--verdict-ttl', '10s', *self.collect_options)
+            # Where learning takes a minute, what lasts for five is normal, such as a machine that does something else.
+            '--warm-up', self.set['warm-up'], '--analyse-hold', '5m', '--verdict-ttl', '10s', *self.collect_options)
 
     def start_all(self, late):
         for p in self.part.values():

@@ -3,6 +3,7 @@
  * test_judge.c - the judge of all workers' pods: models of a service are those of its pods
  * together, without faults, and are as good after a restart as before.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -361,6 +362,27 @@ static void errors_are_evidence_while_a_pod_learns(void **state)
 	collect_models_free(models);
 }
 
+/* A person declares the present level of a pod normal: the anomaly is over. */
+static void an_accepted_level_is_normal(void **state)
+{
+	struct collect_models *models = collect_models_new();
+	struct shop s;
+
+	(void)state;
+	open_shop(&s, models, 9);
+	run(&s, 120, PODS + 9, "");
+	clear(&s);
+	run(&s, 300, 0, "slow");
+	assert_true(s.anomalous[0] >= 2980 && !s.anomalous[1]);
+	assert_int_equal(collect_judge_accept(s.judge, 100), 0);
+	assert_int_equal(collect_judge_accept(s.judge, 99), -ENOENT);
+	clear(&s);
+	run(&s, 60, 0, "slow");
+	assert_int_equal(s.anomalous[0], 0);
+	collect_judge_free(s.judge);
+	collect_models_free(models);
+}
+
 int act_test_judge(void);
 int act_test_judge(void)
 {
@@ -372,6 +394,7 @@ int act_test_judge(void)
 		cmocka_unit_test(errors_are_evidence_while_a_pod_learns),
 		cmocka_unit_test(a_pod_says_how_well_it_is_known_and_what_it_misses),
 		cmocka_unit_test(a_new_pod_begins_with_what_its_siblings_know),
+		cmocka_unit_test(an_accepted_level_is_normal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,7 @@ static void tables_are_whole_also_when_columns_come_later(void **state)
 	collect_record_row(r, 7, 2000000000, value, 4);
 	collect_record_row(r, 8, 2000000000, value, 4); /* its name is not known */
 	collect_record_verdict(r, "1.5,cart-0,2,1\n");
+	collect_record_accept(r, 6, 7);
 	collect_record_gone(r, 6, 7);
 	assert_int_equal(collect_record_free(r), -EIO);
 	expect("metrics/cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"},c_count_value,d_total\n"
@@ -98,6 +99,7 @@ static void tables_are_whole_also_when_columns_come_later(void **state)
 	expect("events.csv", "start,fd,,1,2,3,4\n"
 			     "layout,5,9,0000000000000007,2,cart-0.csv,cart-0,shop,cart-0\n"
 			     "layout,5,9,0000000000000007,4,cart-0.csv,cart-0,shop,cart-0\n"
+			     "accept,6,0000000000000007\n"
 			     "gone,6,0000000000000007\n");
 	expect("verdicts.csv", COLLECT_JUDGE_HEAD "1.5,cart-0,2,1\n");
 }

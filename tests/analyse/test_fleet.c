@@ -46,6 +46,7 @@ struct world {
 	double delay[SERVICES];	      /* of calls to it, s */
 	int64_t shift[PODS];	      /* of its clock */
 	bool silent[PODS], nan[PODS]; /* no rows; nothing but NaN */
+	bool chains;		      /* two chains: the front doesn't call the cart */
 	double heavy;		      /* share of steps whose latencies have no bounds */
 	double cpu[PODS], errors[PODS], queue[PODS];
 	uint64_t t, seed;
@@ -109,8 +110,9 @@ static void fill(struct world *w, uint32_t i)
 	if (noise_uniform(&w->seed) < w->heavy)
 		stall = pow(noise_uniform(&w->seed), -1.5);
 	for (uint32_t k = 0; k < SERVICES; k++)
-		client += caller_of[k] == me ? 0.01 + w->delay[k] : 0;
-	client += me == FRONT ? w->delay[DB] : 0; /* through the cart */
+		if (caller_of[k] == me && !(w->chains && k == CART))
+			client += 0.01 + w->delay[k];
+	client += me == FRONT && !w->chains ? w->delay[DB] : 0; /* through the cart */
 	for (uint32_t j = 0; j < 3; j++) {
 		v[j] = client > 0 ? client * tail[j] * jitter(w) * stall : NAN;
 		v[3 + j] = (0.02 + client + w->delay[me]) * tail[j] * jitter(w) * stall;
@@ -200,6 +202,47 @@ static void a_slow_service_is_named_and_not_its_callers(void **state)
 		    (!strcmp(name[1], "cart") && !strcmp(name[0], "front")));
 	assert_int_equal(analyse_fleet_callers(w.fleet, w.pod[FRONT], name), -ENOENT);
 	end(&w);
+}
+
+/* Two chains of calls, front -> mail and cart -> db. */
+static void add_chains(struct world *w)
+{
+	struct analyse_graph *g = analyse_fleet_graph(w->fleet);
+	struct analyse_span spans[2] = {{0, ANALYSE_SPAN_ROOT}, {0, 0}};
+
+	for (uint32_t i = 0; i < SERVICES; i += 2) {
+		spans[0].service = (uint32_t)analyse_graph_service(g, service[i ? CART : FRONT]);
+		spans[1].service = (uint32_t)analyse_graph_service(g, service[i ? DB : MAIL]);
+		assert_int_equal(analyse_graph_add(g, spans, 2), 0);
+	}
+	w->chains = true;
+}
+
+/*
+ * A fault explains what its callers show, and nothing else: neither another chain of calls, nor
+ * another service that the same caller calls.
+ */
+static void faults_at_once_are_all_found(void **state)
+{
+	(void)state;
+	for (int chains = 0; chains < 2; chains++) {
+		struct world w = make(1);
+
+		if (chains)
+			add_chains(&w);
+		else
+			add_traces(&w, false);
+		learn(&w);
+		w.delay[DB] = 1;
+		w.delay[MAIL] = 0.2;
+		run(&w, 5);
+		print_message("%s: alarms of front %u, cart %u, db %u, mail %u\n",
+			      chains ? "chains" : "tree", w.alarms[FRONT], w.alarms[CART],
+			      w.alarms[DB], w.alarms[MAIL]);
+		assert_true(w.alarms[DB] >= 3 && w.alarms[MAIL] >= 3);
+		assert_true(!w.alarms[FRONT] && !w.alarms[CART]);
+		end(&w);
+	}
 }
 
 /* Errors and other metrics still count when there is a call graph, each by its own threshold. */
@@ -439,6 +482,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_says_which_kind_of_evidence),
 		cmocka_unit_test(a_slow_service_is_named_and_not_its_callers),
+		cmocka_unit_test(faults_at_once_are_all_found),
 		cmocka_unit_test(each_kind_of_fault_is_found_with_or_without_graph),
 		cmocka_unit_test(a_heavy_tail_of_one_kind_hides_nothing_of_another),
 		cmocka_unit_test(calls_in_a_circle_end_and_have_a_culprit),

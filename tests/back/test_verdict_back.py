@@ -20,7 +20,7 @@ p = subprocess.Popen([pod, f'{d}/agent.sock', 'shop-0'], stdin=subprocess.PIPE,
                      stdout=subprocess.PIPE, text=True)
 c = Collector([a], '--period', '20ms', '--analyse', '--analyse-step', '200ms',
                    # At one false alarm per hour the threshold would stay wide for long after so short a warm-up.
-                   '--warm-up', '5s', '--false-alarms', '60', '--trace-head', '0.05')
+                   '--warm-up', '5s', '--false-alarms', '60', '--analyse-hold', '2m', '--trace-head', '0.05')
 api = c.url + '/api/v1/'
 
 

@@ -70,7 +70,7 @@ def logged(text):
 
 def quiet():
     """Waits until nothing is wrong and the shop knows: what breaks during an incident joins it. If the
-    machine itself is no longer as it was when the demo learned, that becomes normal after two minutes."""
+    machine itself is no longer as it was when the demo learned, that becomes normal after five minutes."""
     def over():
         return (all(a['end'] for a in anomalies()) and all(i['end'] for i in api('incidents')['incidents']) and
                 logged('level is now info') == logged('level is now debug'))

@@ -6,7 +6,7 @@ from support.process import check, poll, wait_until
 from support.sidelight import Agent, Collector, Pod
 
 LIMIT = 60
-HOLD = 300  # on a machine that has changed for good, an anomaly ends after two minutes
+HOLD = 300  # on a machine that has changed for good, an anomaly ends after two minutes (--analyse-hold)
 
 
 class System:
@@ -28,7 +28,7 @@ class System:
         self.collector = Collector(
             [self.agent], '--period', '10ms', '--analyse', '--analyse-step', '200ms', '--warm-up', '10s',
             # The warm-up is short: at one false alarm per hour the threshold would stay wide for long.
-            '--false-alarms', '60', *options, env=env)
+            '--false-alarms', '60', '--analyse-hold', '2m', *options, env=env)
 
     def stop_collector(self):
         if self.collector:

@@ -19,8 +19,9 @@ struct live_event {
 	uint64_t instance;
 	uint32_t columns; /* number of columns; 0: the pod is gone */
 	char *file, *name, *service, *label;
-	char *trace; /* text of a trace, or NULL */
-	bool kept;   /* true if the event only records that models were kept */
+	char *trace;   /* text of a trace, or NULL */
+	bool kept;     /* true if the event only records that models were kept */
+	bool accepted; /* true if the pod's behaviour was declared normal */
 };
 
 /* A pod with rows left to replay. */
@@ -38,7 +39,8 @@ struct live {
 	const char *began_with; /* file of models loaded at the start of this run, or NULL */
 	struct cli_replay_data data;
 	char *text;
-	char *recorded[6]; /* options recorded from this run of the collector */
+	char *recorded[7]; /* options recorded from this run of the collector; the last may be NULL
+			    */
 	struct live_event *event;
 	size_t events, event_room;
 	struct live_pod **pod;
@@ -66,8 +68,9 @@ static void write_finding(void *arg, const struct collect_judge_finding *f)
 
 static int take_event(struct live *l, char **f, size_t n)
 {
-	bool gone = !strcmp(f[0], "gone"), trace = !strcmp(f[0], "trace");
-	struct live_event e = {.kept = n == 2 && !strcmp(f[0], "kept")};
+	bool accepted = !strcmp(f[0], "accept"), trace = !strcmp(f[0], "trace");
+	bool gone = !strcmp(f[0], "gone") || accepted;
+	struct live_event e = {.kept = n == 2 && !strcmp(f[0], "kept"), .accepted = accepted};
 
 	if (e.kept) {
 		e.moment = strtoll(f[1], NULL, 10);
@@ -123,6 +126,7 @@ static int begin_run(struct live *l)
 		.false_alarms = o->false_alarms > 0 ? o->false_alarms : strtod(r[2], NULL),
 		.warm_up_ns = strtoull(r[3], NULL, 10),
 		.step_ns = strtoull(r[5], NULL, 10),
+		.hold_ns = r[6] ? strtoull(r[6], NULL, 10) : 0,
 		.found = write_finding,
 		.arg = l,
 	};
@@ -197,6 +201,10 @@ static int apply_event(struct live *l, const struct live_event *e)
 		return add_trace(l, e->trace);
 	if (e->kept) {
 		collect_judge_keep(l->judge);
+		return 0;
+	}
+	if (e->accepted) {
+		collect_judge_accept(l->judge, e->instance);
 		return 0;
 	}
 	if (!e->columns) {
@@ -277,9 +285,10 @@ static int run_all(struct live *l, size_t bytes)
 
 		if (!n || !*line)
 			continue;
-		if (!strcmp(field[0], "start") && n == 7) {
+		if (!strcmp(field[0], "start") && (n == 7 || n == 8)) {
 			err = started ? replay_run(l) : 0;
 			end_run(l);
+			field[7] = n == 8 ? field[7] : NULL;
 			memcpy(l->recorded, field + 1, sizeof(l->recorded));
 			l->began_with = NULL;
 			started = true;

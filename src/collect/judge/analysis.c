@@ -301,6 +301,17 @@ void collect_analysis_trace(struct collect_analysis *a, const struct collect_edg
 	pthread_mutex_unlock(&a->trace_lock);
 }
 
+int collect_analysis_accept(struct collect_analysis *a, uint64_t instance)
+{
+	const struct collect_rows_entry e = {.kind = COLLECT_ROWS_ACCEPT, .instance = instance};
+	bool done;
+
+	pthread_mutex_lock(&a->trace_lock);
+	done = collect_rows_put(&a->traces, &e) && collect_rows_give(&a->traces, 0, true);
+	pthread_mutex_unlock(&a->trace_lock);
+	return done ? 0 : -ENOMEM;
+}
+
 static void add_flow(const struct collect_flow_view *v, void *arg)
 {
 	collect_edges_flow(arg, v);
@@ -425,7 +436,20 @@ static void take_gone(struct collect_analysis *a, int64_t moment,
 		collect_judged_free(p);
 }
 
-static void take_traces(struct collect_analysis *a, int64_t moment)
+static void take_accept(struct collect_analysis *a, const struct collect_rows_entry *e)
+{
+	const struct collect_judged *p = collect_judge_own(a->judge, e->instance);
+
+	if (collect_judge_accept(a->judge, e->instance))
+		return;
+	base_logf(BASE_INFO, "analysis", "behaviour accepted as normal pod=%s service=%s", p->label,
+		  p->name.service);
+	if (p->recorded)
+		collect_record_accept(a->record, e->moment, e->instance);
+}
+
+/* Takes traces, and what users accept, before the rows of the moment. */
+static void take_requests(struct collect_analysis *a, int64_t moment)
 {
 	struct collect_rows_entry e;
 	const uint8_t *bytes;
@@ -433,6 +457,10 @@ static void take_traces(struct collect_analysis *a, int64_t moment)
 	collect_rows_take(&a->traces);
 	for (; collect_rows_peek(&a->traces, &e, &bytes); collect_rows_next(&a->traces)) {
 		e.moment = moment;
+		if (e.kind == COLLECT_ROWS_ACCEPT) {
+			take_accept(a, &e);
+			continue;
+		}
 		if (collect_judge_trace(a->judge, bytes, e.columns))
 			continue; /* out of memory: skip this trace, as others will follow */
 		relaxed_bump(a->s.traces, 1);
@@ -483,7 +511,7 @@ static void judge_moment(struct collect_analysis *a, int64_t moment)
 		a->moment = moment - 1;
 	/* The moment of late rows has been judged already, so they form a later one. */
 	now = BASE_MAX(moment, a->moment + 1);
-	take_traces(a, now);
+	take_requests(a, now);
 	for (unsigned int i = 0; i < a->o.workers; i++) {
 		struct collect_rows *q = &a->worker[i].queue;
 
@@ -620,9 +648,10 @@ static int start_record(struct collect_analysis *a, char *error, size_t error_by
 
 	if (!o->record)
 		return 0;
-	snprintf(options, sizeof(options), "%s,%s,%.17g,%" PRIu64 ",%" PRIu64 ",%" PRIu64,
-		 o->detector, o->shadow ?: "", o->false_alarms, o->warm_up_ns, o->every_ns,
-		 o->step_ns);
+	snprintf(options, sizeof(options),
+		 "%s,%s,%.17g,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, o->detector,
+		 o->shadow ?: "", o->false_alarms, o->warm_up_ns, o->every_ns, o->step_ns,
+		 o->hold_ns);
 	a->record = collect_record_new(o->record, options, a->models, error, error_bytes);
 	return a->record ? 0 : -1;
 }
@@ -635,6 +664,7 @@ static int set_options(struct collect_analysis *a, const struct collect_analysis
 
 	a->o = *opts;
 	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
+	o->hold_ns = o->hold_ns ? o->hold_ns : ANALYSE_HOLD_NS;
 	o->detector = o->detector ? o->detector : "combined";
 	/*
 	 * Short enough to notice the end of a fault soon, and long enough for three rows to confirm
@@ -646,6 +676,7 @@ static int set_options(struct collect_analysis *a, const struct collect_analysis
 		.false_alarms = o->false_alarms,
 		.warm_up_ns = o->warm_up_ns,
 		.step_ns = o->step_ns,
+		.hold_ns = o->hold_ns,
 		.found = take_finding,
 		.arg = a,
 	};

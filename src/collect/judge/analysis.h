@@ -25,6 +25,7 @@ struct collect_analysis_opts {
 	uint64_t warm_up_ns;	 /* minimum warm-up of a pod without a model; 0: 60 s */
 	uint64_t every_ns;	 /* interval between a pod's rows */
 	uint64_t step_ns;	 /* time resolution of the pipelines' memory */
+	uint64_t hold_ns;	 /* an anomaly that lasts longer becomes normal; 0: 6 h */
 	const char *model;	 /* path of the model's file, or NULL */
 	uint64_t model_every_ns; /* interval of writing the model; 0: only at the end */
 	const char *record;	 /* folder to write rows to, or NULL */
@@ -63,6 +64,11 @@ void collect_analysis_connections(struct collect_analysis *a, struct collect_col
  */
 void collect_analysis_calls(struct collect_analysis *a,
 			    void (*fn)(uint64_t caller, uint64_t callee, void *arg), void *arg);
+/*
+ * Declares the present behaviour of a pod (collect_tap_row.instance) normal as of its next row: its
+ * anomaly is over. Returns 0, or -ENOMEM. An unknown pod is ignored. Thread-safe.
+ */
+int collect_analysis_accept(struct collect_analysis *a, uint64_t instance);
 /* Writes recorded rows. Called about once per second by one thread. */
 void collect_analysis_poll(struct collect_analysis *a);
 /*

@@ -163,6 +163,7 @@ static int make_pipeline(struct collect_judge *j, struct judge_pod *p, uint32_t 
 	struct analyse_pipeline_opts o = {
 		.step_ns = j->o.step_ns,
 		.rate_ns = j->o.step_ns,
+		.hold_ns = j->o.hold_ns,
 		.false_alarms = j->o.false_alarms,
 		.seed = p->instance,
 		.detector = j->o.detector,
@@ -383,6 +384,16 @@ void *collect_judge_gone(struct collect_judge *j, uint64_t instance)
 	own = p->own;
 	pod_free(j, p);
 	return own;
+}
+
+int collect_judge_accept(struct collect_judge *j, uint64_t instance)
+{
+	struct judge_pod *p = find_pod(j, instance);
+
+	if (!p)
+		return -ENOENT;
+	analyse_pipeline_accept(p->pipeline);
+	return 0;
 }
 
 static int by_model(const void *a, const void *b)

@@ -38,6 +38,7 @@ struct collect_judge_opts {
 	double false_alarms; /* accepted false alarms per pod and hour */
 	uint64_t warm_up_ns; /* minimum warm-up of a pod without a model */
 	uint64_t step_ns;    /* time resolution of the pipelines' memory */
+	uint64_t hold_ns;    /* an anomaly that lasts longer becomes normal; 0: the default */
 	struct collect_models *models;
 	void (*found)(void *arg, const struct collect_judge_finding *f);
 	void *arg;
@@ -73,6 +74,11 @@ void *collect_judge_own(const struct collect_judge *j, uint64_t instance); /* NU
  * such pod.
  */
 void *collect_judge_gone(struct collect_judge *j, uint64_t instance);
+/*
+ * Declares the pod's present behaviour normal: see analyse_pipeline_accept(). Returns 0, or -ENOENT
+ * if there is no such pod.
+ */
+int collect_judge_accept(struct collect_judge *j, uint64_t instance);
 /* Judges the rows of the moment, calling found() once for each. */
 void collect_judge_moment(struct collect_judge *j);
 

@@ -151,6 +151,14 @@ void collect_record_gone(struct collect_record *r, int64_t moment, uint64_t inst
 	put_entry(r, &e, NULL);
 }
 
+void collect_record_accept(struct collect_record *r, int64_t moment, uint64_t instance)
+{
+	const struct collect_rows_entry e = {
+		.instance = instance, .moment = moment, .kind = COLLECT_ROWS_ACCEPT};
+
+	put_entry(r, &e, NULL);
+}
+
 void collect_record_trace(struct collect_record *r, const struct collect_rows_entry *e,
 			  const uint8_t *bytes)
 {
@@ -468,6 +476,9 @@ static void take_entry(struct collect_record *r, const struct collect_rows_entry
 		return;
 	case COLLECT_ROWS_GONE:
 		fprintf(r->events, "gone,%" PRId64 ",%016" PRIx64 "\n", e->moment, e->instance);
+		return;
+	case COLLECT_ROWS_ACCEPT:
+		fprintf(r->events, "accept,%" PRId64 ",%016" PRIx64 "\n", e->moment, e->instance);
 		return;
 	case COLLECT_ROWS_TRACE:
 		write_trace(r, e, bytes);

@@ -3,10 +3,12 @@
  * record.h - records the input of the judge for sidelight-replay(1):
  *
  *	DIR/metrics/POD.csv  Unix time in seconds, then one column per feature
- *	DIR/events.csv       "start,DETECTOR,SHADOW,FALSE_ALARMS,WARM_UP_NS,EVERY_NS,STEP_NS";
+ *	DIR/events.csv       "start,DETECTOR,SHADOW,FALSE_ALARMS,WARM_UP_NS,EVERY_NS,STEP_NS,
+ *			     HOLD_NS"; HOLD_NS is missing in recordings of earlier versions;
  *			     "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,POD,SERVICE,LABEL" before the
  *			     rows of these columns; LABEL distinguishes pods of one name, and is
  *			     missing in recordings of earlier versions; "gone,MOMENT,INSTANCE";
+ *			     "accept,MOMENT,INSTANCE": the pod's behaviour was declared normal;
  *			     "models,FILE" after a start: the initial models; "kept,MOMENT":
  *			     the pods' models were kept for future pods
  *	DIR/models-NS	     models of a start, in the format of models.h
@@ -54,6 +56,7 @@ bool collect_record_layout(struct collect_record *r, int64_t moment,
 void collect_record_row(struct collect_record *r, uint64_t instance, int64_t ns,
 			const double *value, uint32_t n);
 void collect_record_gone(struct collect_record *r, int64_t moment, uint64_t instance);
+void collect_record_accept(struct collect_record *r, int64_t moment, uint64_t instance);
 /* Records a trace, an entry of kind COLLECT_ROWS_TRACE. */
 struct collect_rows_entry;
 void collect_record_trace(struct collect_record *r, const struct collect_rows_entry *e,

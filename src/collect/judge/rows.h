@@ -19,6 +19,7 @@ enum collect_rows_kind {
 	COLLECT_ROWS_LAYOUT,
 	COLLECT_ROWS_VALUES, /* one double per column */
 	COLLECT_ROWS_GONE,
+	COLLECT_ROWS_ACCEPT,  /* the pod's present behaviour is normal */
 	COLLECT_ROWS_TRACE,   /* `columns` spans: a parent (u32), and a service, NUL-terminated */
 	COLLECT_ROWS_VERDICT, /* only for records: a line of verdicts */
 	COLLECT_ROWS_KEPT,    /* only for records: models were kept for future pods */

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * test_open.c - an anomaly is judged against the level before it until it is over, whatever its
+ * length, with short and with long steps (docs/analytics.md, The open anomaly).
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "support/test.h"
+#include "analyse/fleet.h"
+#include "noise.h"
+
+#define COLUMNS 7u
+#define PODS	3u
+#define SECOND	1000000000ull
+#define MINUTE	(60 * SECOND)
+#define DAY	1440u /* minutes */
+
+static const struct analyse_column column[COLUMNS] = {
+	{"requests_per_second", false}, {"cpu_cores", false},	{"latency_p50", false},
+	{"latency_p90", false},		{"latency_p99", false}, {"memory_bytes", false},
+	{"queue_depth", false},
+};
+
+struct service {
+	struct analyse_fleet *fleet;
+	struct analyse_pipeline *pod[PODS];
+	uint64_t seed, t, every, rows;
+	double factor[COLUMNS]; /* of the first pod */
+	bool daily;
+	struct analyse_verdict v[PODS];
+};
+
+static struct service make(uint64_t every, uint64_t step, uint64_t hold)
+{
+	struct service s = {.seed = 7, .t = 1000 * MINUTE, .every = every};
+
+	for (uint32_t c = 0; c < COLUMNS; c++)
+		s.factor[c] = 1;
+	s.fleet = analyse_fleet_create((double)step / 3600e9, 1);
+	assert_non_null(s.fleet);
+	for (uint32_t i = 0; i < PODS; i++) {
+		s.pod[i] = analyse_pipeline_create(&(struct analyse_pipeline_opts){
+			.columns = 16, .step_ns = step, .hold_ns = hold, .seed = 1 + i});
+		assert_non_null(s.pod[i]);
+		assert_int_equal(analyse_pipeline_columns(s.pod[i], column, COLUMNS), 0);
+		assert_int_equal(analyse_fleet_join(s.fleet, s.pod[i], NULL), 0);
+		analyse_pipeline_learning(s.pod[i], ANALYSE_LEARN_ALL);
+	}
+	return s;
+}
+
+static void end(struct service *s)
+{
+	for (uint32_t i = 0; i < PODS; i++)
+		analyse_pipeline_free(s->pod[i]);
+	analyse_fleet_free(s->fleet);
+}
+
+static double jitter(struct service *s, double by)
+{
+	return exp(by * noise_normal(&s->seed));
+}
+
+static double events(struct service *s, double mean)
+{
+	double n = -1;
+
+	for (double p = 1; p > exp(-mean); n++)
+		p *= noise_uniform(&s->seed);
+	return n;
+}
+
+/* A row of each pod; true if the first pod's is anomalous. */
+static bool row(struct service *s)
+{
+	double load = 100;
+
+	if (s->daily)
+		load *= 1.2 + sin(2 * M_PI * (double)(s->rows % DAY) / DAY - 1.5);
+	for (uint32_t i = 0; i < PODS; i++) {
+		double requests = load * jitter(s, 0.02), p90 = 0.03 * (1 + load / 400);
+		double v[COLUMNS] = {
+			requests,
+			requests * 4e-3 * jitter(s, 0.05) + 0.02,
+			0.01 * (1 + load / 500) * jitter(s, 0.05),
+			p90 * jitter(s, 0.1),
+			p90 * 2.5 * jitter(s, 0.2),
+			3e8 + 1e5 * load + 2e6 * noise_normal(&s->seed),
+			events(s, 2),
+		};
+
+		for (uint32_t c = 0; c < COLUMNS && !i; c++)
+			v[c] *= s->factor[c];
+		assert_int_equal(analyse_pipeline_score(s->pod[i], s->t, v, &s->v[i]), 0);
+	}
+	assert_int_equal(analyse_fleet_judge(s->fleet, s->pod, s->v, PODS), 0);
+	s->t += s->every;
+	s->rows++;
+	return s->v[0].anomalous;
+}
+
+struct found {
+	unsigned int rows, anomalies; /* anomalies: rows apart by less than half a second are one */
+	uint64_t last;		      /* number of rows up to the last anomalous one */
+};
+
+static struct found run(struct service *s, uint64_t rows)
+{
+	uint64_t quiet = 3 + SECOND / 2 / s->every, calm = quiet;
+	struct found f = {0};
+
+	for (uint64_t i = 1; i <= rows; i++) {
+		bool anomalous = row(s);
+
+		f.rows += anomalous;
+		f.anomalies += anomalous && calm >= quiet;
+		f.last = anomalous ? i : f.last;
+		calm = anomalous ? 0 : calm + 1;
+	}
+	return f;
+}
+
+static void learn(struct service *s, uint64_t rows)
+{
+	run(s, rows);
+	for (uint32_t i = 0; i < PODS; i++)
+		analyse_pipeline_learning(s->pod[i], ANALYSE_LEARN_GATED);
+}
+
+static void slow(struct service *s, double factor)
+{
+	for (uint32_t c = 2; c <= 4; c++)
+		s->factor[c] = factor;
+}
+
+/* Rows of 100 ms: 200 s of a fault are one anomaly, and its end is none. */
+static void an_outage_is_one_anomaly_from_beginning_to_end(void **state)
+{
+	struct service s = make(SECOND / 10, SECOND, 0);
+	struct found f;
+
+	(void)state;
+	learn(&s, 3000);
+	assert_int_equal(run(&s, 300).rows, 0);
+	slow(&s, 20);
+	f = run(&s, 2000);
+	print_message("%u of 2000 rows, %u anomalies\n", f.rows, f.anomalies);
+	assert_true(f.rows >= 1980 && f.anomalies == 1);
+	slow(&s, 1);
+	f = run(&s, 1200);
+	print_message("after it: %u rows, the last is row %u\n", f.rows, (unsigned int)f.last);
+	assert_true(f.last <= 20);
+	/* The pod is judged as before. */
+	slow(&s, 20);
+	assert_true(run(&s, 20).rows >= 10);
+	end(&s);
+}
+
+/* A metric falls towards its usual level, but is not there yet. */
+static void half_a_recovery_is_no_end(void **state)
+{
+	struct service s = make(SECOND / 10, SECOND, 0);
+	struct found f;
+
+	(void)state;
+	learn(&s, 3000);
+	slow(&s, 20);
+	run(&s, 600);
+	slow(&s, 10);
+	f = run(&s, 600);
+	assert_true(f.rows >= 590);
+	end(&s);
+}
+
+/* Rows a minute apart, over a daily pattern: a fault that lasts six hours. */
+static void a_fault_lasts_for_hours(void **state)
+{
+	static const struct {
+		const char *what;
+		uint32_t first, last;
+		double factor, least;
+	} faults[] = {
+		{"latency x3", 2, 4, 3, 0.9},
+		{"requests to a tenth", 0, 1, 0.1, 0.9},
+		{"memory x2", 5, 5, 2, 0.9},
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(faults) / sizeof(*faults); k++) {
+		struct service s = make(MINUTE, MINUTE, 0);
+		unsigned int other;
+		struct found f, after;
+
+		s.daily = true;
+		learn(&s, 2 * DAY);
+		other = run(&s, 560).rows;
+		for (uint32_t c = faults[k].first; c <= faults[k].last; c++)
+			s.factor[c] = faults[k].factor;
+		f = run(&s, 350);
+		for (uint32_t c = 0; c < COLUMNS; c++)
+			s.factor[c] = 1;
+		after = run(&s, 600);
+		other += after.rows;
+		print_message("%s: %u of 350 rows; %u of 1160 without a fault\n", faults[k].what,
+			      f.rows, other);
+		assert_true(f.rows >= faults[k].least * 350);
+		assert_true(other <= 1160 / 60);
+		end(&s);
+	}
+}
+
+/* A new level becomes normal when the anomaly has lasted for hold_ns. */
+static void a_new_level_becomes_normal_in_the_end(void **state)
+{
+	struct service s = make(SECOND / 10, SECOND, 600 * SECOND);
+	struct found f;
+
+	(void)state;
+	learn(&s, 3000);
+	slow(&s, 20);
+	f = run(&s, 7000);
+	print_message("%u rows, the last is row %u\n", f.rows, (unsigned int)f.last);
+	assert_true(f.rows >= 5900 && f.last <= 6050);
+	end(&s);
+}
+
+/* A person says that the level is normal: the anomaly is over, and a return is a new one. */
+static void what_a_person_accepts_is_normal(void **state)
+{
+	struct service s = make(SECOND / 10, SECOND, 0);
+	struct found f;
+
+	(void)state;
+	learn(&s, 3000);
+	slow(&s, 20);
+	assert_true(run(&s, 300).rows >= 290);
+	analyse_pipeline_accept(s.pod[0]);
+	f = run(&s, 600);
+	assert_int_equal(f.rows, 0);
+	slow(&s, 400);
+	assert_true(run(&s, 30).rows >= 20);
+	end(&s);
+}
+
+/* A single outlier holds nothing: the next level is learned as before. */
+static void an_outlier_holds_nothing(void **state)
+{
+	struct service s = make(SECOND / 10, SECOND, 0);
+	struct analyse_pipeline_stats before, after;
+
+	(void)state;
+	learn(&s, 3000);
+	slow(&s, 20);
+	run(&s, 5);
+	slow(&s, 1);
+	run(&s, 50);
+	analyse_pipeline_stats(s.pod[0], &before);
+	run(&s, 600);
+	analyse_pipeline_stats(s.pod[0], &after);
+	assert_true(after.learned - before.learned >= 58);
+	end(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_outage_is_one_anomaly_from_beginning_to_end),
+		cmocka_unit_test(half_a_recovery_is_no_end),
+		cmocka_unit_test(a_fault_lasts_for_hours),
+		cmocka_unit_test(a_new_level_becomes_normal_in_the_end),
+		cmocka_unit_test(what_a_person_accepts_is_normal),
+		cmocka_unit_test(an_outlier_holds_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
