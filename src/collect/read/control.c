@@ -239,7 +239,7 @@ static void drain_queue(struct collect_collector *c)
 
 /*
  * Also called on startup, so that the collector's own series are exposed. Returns the earliest time
- * of the next index, whoever needs it.
+ * at which the index may be renewed again.
  */
 static uint64_t renew_index(struct collect_collector *c)
 {
