@@ -30,8 +30,8 @@
 
 #define THREADS_MAX 64u
 #define STACK_BYTES (128u * 1024)
-#define DRAIN_MAX   4096       /* maximum number of packets; the kernel limits a queue by bytes */
-#define INLINE_MAX  (1u << 20) /* freeing more memory takes too long for the event loop */
+#define DRAIN_MAX   4096	/* maximum number of packets; the kernel limits a queue by bytes */
+#define INLINE_MAX  (1u << 20)	/* freeing more memory takes too long for the event loop */
 #define PATIENCE_NS 1000000000u /* at the end, for threads that may hang */
 
 struct closer_job {

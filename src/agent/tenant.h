@@ -31,8 +31,8 @@ struct agent_tenant {
 	struct region_names names; /* names of pod and container, known from its first region on */
 	unsigned int refs;
 	uint32_t regions, conns;
-	uint64_t bytes;		 /* total size of its regions */
-	uint64_t turn, spent_ns; /* turn of the loop, and time used in this turn */
+	uint64_t bytes;		   /* total size of its regions */
+	uint64_t turn, spent_ns;   /* turn of the loop, and time used in this turn */
 	uint64_t end_turn, end_ns; /* the same of the ends of its regions (region.h) */
 	LIST_ENTRY(agent_tenant) link;
 };

@@ -627,11 +627,12 @@ static void start_daemon(struct http_server *s)
 		0, admit_connection, s, answer_request, s, MHD_OPTION_EXTERNAL_LOGGER, log_line,
 		NULL, MHD_OPTION_ARRAY, listen, MHD_OPTION_THREAD_POOL_SIZE,
 		threads > 1 ? threads : 0, MHD_OPTION_CONNECTION_LIMIT,
-		(2 * HTTP_RELAYS_PART * s->c.max_connections + 1) * threads, MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned int)s->c.timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL,
-		MHD_OPTION_NOTIFY_CONNECTION, connection_event, s, MHD_OPTION_URI_LOG_CALLBACK,
-		request_line, s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+		(2 * HTTP_RELAYS_PART * s->c.max_connections + 1) * threads,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)s->c.timeout_s,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+		MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+		connection_event, s, MHD_OPTION_URI_LOG_CALLBACK, request_line, s,
+		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 	if (!s->daemon)
 		fail_start(s, "libmicrohttpd", errno ? errno : EIO);
 	e = is_relayed(s) ? http_relay_start(s) : 0;

@@ -31,7 +31,7 @@
 #include "http/front.h"
 
 #define PIECE	    8192u
-#define STACK_BYTES (256u * 1024) /* includes the thread-local memory of all libraries */
+#define STACK_BYTES (256u * 1024)  /* includes the thread-local memory of all libraries */
 #define SHAKE_NS    10000000000ull /* time limit of a handshake */
 
 struct http_relay {

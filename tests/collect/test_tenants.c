@@ -657,8 +657,7 @@ static void first_and_final_values_take_turns(void **state)
 	struct collect_tenant *t = calloc(1, sizeof(*t) + sizeof(t->turn[0]));
 	struct collect_snapshot b = {0};
 	struct collect_link l = {0};
-	struct collect_region r = {
-		.tenant = t, .link = &l, .snapshot = &b, .state = SL_STATE_LIVE};
+	struct collect_region r = {.tenant = t, .link = &l, .snapshot = &b, .state = SL_STATE_LIVE};
 
 	(void)state;
 	t->turn[0].schema_ns = 100;

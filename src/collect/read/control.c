@@ -239,7 +239,7 @@ static void drain_queue(struct collect_collector *c)
 
 /*
  * Also called at the start, so that the collector's own series are exposed. Returns the time before
- * which there is no other index, whoever needs it.
+ * which there is no other index for any tenant.
  */
 static uint64_t renew_index(struct collect_collector *c)
 {

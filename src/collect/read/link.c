@@ -126,8 +126,8 @@ static bool read_region(struct collect_link *l, struct collect_region *r, uint64
 
 	if (!r->pass && slow && !collect_turn_due(r))
 		return true;
-	if (!r->pass && (!collect_pass_may_start(r, now_ns) ||
-			 !collect_pass_start(l, r, slow, now_ns)))
+	if (!r->pass &&
+	    (!collect_pass_may_start(r, now_ns) || !collect_pass_start(l, r, slow, now_ns)))
 		return true;
 	return collect_pass_issue(l, r) || slow;
 }

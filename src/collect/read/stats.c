@@ -155,9 +155,9 @@ void collect_collector_regions(struct collect_collector *c,
 			snprintf(held, sizeof(held),
 				 "%s for its tenant's part of the time: %u of %u regions of the "
 				 "tenant are ready",
-				 !b			      ? "its layout waits"
+				 !b			    ? "its layout waits"
 				 : v.state != SL_STATE_LIVE ? "its final values wait"
-							      : "its new layout waits",
+							    : "its new layout waits",
 				 ready, all);
 			v.held = held;
 		}
