@@ -624,7 +624,7 @@ bool agent_region_end(struct agent *a, struct agent_region *r,
 		      void (*end)(struct agent *a, struct agent_timer *t))
 {
 	struct agent_tenant *t = r->peer->tenant;
-	uint64_t start = base_now_ns();
+	uint64_t start = agent_now(a);
 
 	if (t->end_turn != a->end_turn) {
 		t->end_turn = a->end_turn;
@@ -638,7 +638,7 @@ bool agent_region_end(struct agent *a, struct agent_region *r,
 	r->held = false;
 	t->refs++;
 	end(a, &r->timer);
-	t->end_ns += base_now_ns() - start;
+	t->end_ns += agent_now(a) - start;
 	agent_tenant_put(t);
 	return true;
 }

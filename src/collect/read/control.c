@@ -239,7 +239,7 @@ static void drain_queue(struct collect_collector *c)
 
 /*
  * Also called on startup, so that the collector's own series are exposed. Returns the earliest time
- * at which the index may be renewed again.
+ * of the next index for any tenant.
  */
 static uint64_t renew_index(struct collect_collector *c)
 {
