@@ -203,7 +203,7 @@ static void a_receiver_of_answers_is_not_limited_here(void **state)
  * One buffer of 64 KiB is in flight, which a socket takes beyond its limit. The congestion window
  * was just as large, because the kernel only lets it grow while it is used.
  */
-static void a_buffer_in_flight_limits_at_any_window(void **state)
+static void a_full_buffer_limits_whatever_the_window(void **state)
 {
 	struct region_flow before = row(), f;
 	struct region_why w;
@@ -272,7 +272,7 @@ static void failures_are_told_by_their_cause(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_buffer_in_flight_limits_at_any_window),
+		cmocka_unit_test(a_full_buffer_limits_whatever_the_window),
 		cmocka_unit_test(failures_are_told_by_their_cause),
 		cmocka_unit_test(sentences_agree_with_their_numbers),
 		cmocka_unit_test(a_receiver_of_answers_is_not_limited_here),

@@ -11,7 +11,8 @@
  *     -m BYTES  longer packets are lost
  *
  * The namespaces are those of the processes; A has 10.98.1.1, B 10.98.1.2. Prints "ready". SIGUSR1
- * cuts the path or restores it; SIGTERM ends the process.
+ * cuts the path or restores it; SIGTERM ends the process, which then prints "late MS": how much
+ * later than it should it delivered packets, at most. Without enough CPU time it is another path.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,6 +52,7 @@ struct way {
 };
 
 static volatile sig_atomic_t cut, stopped;
+static int64_t latest; /* maximum lateness of a packet, ns */
 
 static void on_signal(int number)
 {
@@ -146,6 +148,8 @@ static int64_t deliver(struct way *w, int to)
 			waiting++;
 			continue;
 		}
+		if (!p->sent && now - p->due > latest)
+			latest = now - p->due;
 		if (!p->sent && write(to, p->data, (size_t)p->bytes) < 0)
 			fprintf(stderr, "path: a packet is lost: %s\n", strerror(errno));
 		w->queued -= !p->sent && w->bits_per_ns > 0 ? p->bytes : 0;
@@ -226,5 +230,6 @@ int main(int argc, char **argv)
 		next = next > 0 ? next : 0;
 		ppoll(p, 2, &(struct timespec){next / SECOND, next % SECOND}, NULL);
 	}
+	printf("late %.1f\n", (double)latest / 1e6);
 	return 0;
 }
