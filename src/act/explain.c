@@ -326,11 +326,8 @@ static void add_members(struct explain_text *t, const struct act_incident *i)
 	}
 	for (uint32_t k = 0; k < i->members && said < NAMED; k++) {
 		const struct act_member *m = &i->member[k];
-		bool seen = m->instance == i->cause.instance;
 
-		for (uint32_t e = 0; e < k && !seen; e++)
-			seen = i->member[e].instance == m->instance;
-		if (seen)
+		if (m->instance == i->cause.instance)
 			continue;
 		append_text(t, said++ ? ", " : ". Also affected: ");
 		add_pod(t, &m->name);
@@ -361,7 +358,7 @@ static void add_advice(struct explain_text *t, const struct act_incident *i)
 		append_text(t, "ask what holds them back: sidelight tcp why");
 	else if (act_is_host(&a->name))
 		append_text(t, "look at what runs there: sidelight top");
-	else if (i->has_trace)
+	else if (i->has_trace && what != ACT_MEASURE_CPU && what != ACT_MEASURE_MEMORY)
 		append_text(t, "look at trace %s", trace);
 	else if (what == ACT_MEASURE_CPU && a->name.process && has_risen(&a->blame[0]))
 		append_text(t, "look at where it uses CPU: perf top -p %u", a->name.process);
