@@ -71,10 +71,10 @@ function followCursor(from, u) {
 	following = false;
 }
 
-const MARK_COLOR = {anomaly: "--bad", death: "--bad", deployment: "--accent", start: "--good", end: "--muted",
+const MARK_COLOR = {incident: "--bad", death: "--bad", deployment: "--accent", start: "--good", end: "--muted",
                     collector: "--warn"};
-const MARK_SIGN = {anomaly: "!", death: "\u2715", deployment: "\u2191", start: "+", end: "\u2713", collector: "C"};
-const MARK_WEIGHT = ["end", "start", "collector", "deployment", "death", "anomaly"];
+const MARK_SIGN = {incident: "!", death: "\u2715", deployment: "\u2191", start: "+", end: "\u2713", collector: "C"};
+const MARK_WEIGHT = ["end", "start", "collector", "deployment", "death", "incident"];
 const MARK_APART = 24; // pixels between buttons
 
 export class TimePlot {

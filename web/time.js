@@ -88,7 +88,7 @@ export const before = (mark) => go(mark.at - BEFORE, mark.at + AFTER);
 
 // The last thing that went wrong, in what is shown or before it.
 function beforeLastFault() {
-	const faults = marks.filter((m) => ["anomaly", "death"].includes(m.kind));
+	const faults = marks.filter((m) => ["incident", "death"].includes(m.kind));
 	const mark = faults[faults.length - 1] || marks[marks.length - 1];
 	if (mark)
 		before(mark);
@@ -190,7 +190,7 @@ const marksPoller = new Poller(async () => {
 	}
 	link.ok();
 	marks = a.marks;
-	$("before-fault").hidden = !marks.some((m) => ["anomaly", "death"].includes(m.kind));
+	$("before-fault").hidden = !marks.some((m) => ["incident", "death"].includes(m.kind));
 	setMarks(marks);
 }, () => 2000);
 

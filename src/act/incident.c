@@ -572,18 +572,16 @@ static const struct incident *find_before(const struct act_incidents *s, uint64_
 	return found;
 }
 
-size_t act_incidents_list(struct act_incidents *s, uint64_t after, struct act_incident *out,
-			  size_t max)
+void act_incidents_each(struct act_incidents *s, uint64_t after,
+			bool (*fn)(const struct act_incident *i, void *arg), void *arg)
 {
 	const struct incident *x;
 	uint64_t below = UINT64_MAX;
-	size_t n = 0;
 
 	pthread_mutex_lock(&s->lock);
-	for (; n < max && (x = find_before(s, below)) && x->i.number > after; below = x->i.number)
-		out[n++] = x->i;
+	while ((x = find_before(s, below)) && x->i.number > after && fn(&x->i, arg))
+		below = x->i.number;
 	pthread_mutex_unlock(&s->lock);
-	return n;
 }
 
 bool act_incidents_id(struct act_incidents *s, uint64_t anomaly, char id[ACT_EVENT_ID_BYTES])

@@ -102,9 +102,12 @@ void act_incidents_poll(struct act_incidents *s, int64_t now_ns,
 
 /* ---- readers ---- */
 
-/* Copies at most max incidents with numbers above `after`, newest first; returns their number. */
-size_t act_incidents_list(struct act_incidents *s, uint64_t after, struct act_incident *out,
-			  size_t max);
+/*
+ * Visits the incidents with numbers above `after`, newest first, until fn returns false. fn must be
+ * short and must not call into s.
+ */
+void act_incidents_each(struct act_incidents *s, uint64_t after,
+			bool (*fn)(const struct act_incident *i, void *arg), void *arg);
 /* Finds the incident of an anomaly; false if there is none, or it is no longer listed. */
 bool act_incidents_id(struct act_incidents *s, uint64_t anomaly, char id[ACT_EVENT_ID_BYTES]);
 /*

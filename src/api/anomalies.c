@@ -75,13 +75,12 @@ void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance)
 		api_verdict(j, &verdict);
 }
 
-size_t api_anomalies(void *collector, uint64_t after, struct act_anomaly *out, size_t max)
+void api_incidents(void *collector, bool (*fn)(const struct act_incident *i, void *arg), void *arg)
 {
 	struct collect_analysis_view view;
 
-	return collect_collector_analysis(collector, &view)
-		       ? act_verdicts_anomalies(view.verdicts, after, out, max)
-		       : 0;
+	if (collect_collector_analysis(collector, &view))
+		act_incidents_each(view.incidents, 0, fn, arg);
 }
 
 static void put_analysis(struct base_json *j, const struct collect_analysis_view *view)
@@ -181,42 +180,45 @@ static void put_incident(struct base_json *j, const struct act_incident *i)
 	base_put(j, KV("trace", trace));
 }
 
+static bool put_listed(const struct act_incident *i, void *arg)
+{
+	struct api_list *l = arg;
+
+	if (!api_item(l))
+		return false;
+	put_incident(l->j, i);
+	api_item_end(l);
+	return true;
+}
+
 static void get_incidents(struct http_request *req, void *arg)
 {
 	struct api_list l = {.limit = 50};
 	struct collect_analysis_view view;
-	struct act_incident *found;
 	struct api_answer *a;
 	uint64_t after = 0;
-	size_t n = 0;
+	bool is;
 
 	if (!api_params_once(req) || !api_param_u64(req, "limit", 0, INCIDENTS_MAX, &l.limit) ||
 	    !api_param_u64(req, "after", 0, UINT64_MAX, &after))
 		return;
-	found = api_alloc(req, (l.limit + 1) * sizeof(*found));
-	if (!found)
-		return;
 	a = api_answer_begin(req);
 	if (!a)
-		goto out;
+		return;
 	l.j = &a->json;
-	if (collect_collector_analysis(arg, &view)) {
-		n = act_incidents_list(view.incidents, after, found, l.limit);
+	is = collect_collector_analysis(arg, &view);
+	if (is) {
 		put_analysis(l.j, &view);
 	} else {
 		base_json_key(l.j, "analysis");
 		base_json_null(l.j);
 	}
 	base_json_kbegin(l.j, "incidents", '[');
-	for (size_t i = 0; i < n && api_item(&l); i++) {
-		put_incident(l.j, &found[i]);
-		api_item_end(&l);
-	}
+	if (is)
+		act_incidents_each(view.incidents, after, put_listed, &l);
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("truncated", l.truncated));
 	api_answer_end(req, a);
-out:
-	free(found);
 }
 
 struct api_anomalies_course {

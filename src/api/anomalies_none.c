@@ -7,10 +7,9 @@ void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance)
 	(void)j, (void)collector, (void)instance;
 }
 
-size_t api_anomalies(void *collector, uint64_t after, struct act_anomaly *out, size_t max)
+void api_incidents(void *collector, bool (*fn)(const struct act_incident *i, void *arg), void *arg)
 {
-	(void)collector, (void)after, (void)out, (void)max;
-	return 0;
+	(void)collector, (void)fn, (void)arg;
 }
 
 bool *api_still(uint64_t instance, size_t metrics)

@@ -3,7 +3,7 @@
 #ifndef SL_API_INTERNAL_H
 #define SL_API_INTERNAL_H
 
-#include "act/verdict.h"
+#include "act/incident.h"
 #include "collect/read/calc.h"
 #include "collect/read/collect.h"
 #include "base/json.h"
@@ -97,8 +97,8 @@ void api_summary(struct base_json *j, const struct api_summary *s, bool p90);
 void api_verdict(struct base_json *j, const struct act_pod_verdict *v);
 /* as api_verdict(), for a pod; writes nothing without a verdict */
 void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance);
-/* Gets at most max anomalies with IDs above `after`, newest first. Returns their number. */
-size_t api_anomalies(void *collector, uint64_t after, struct act_anomaly *out, size_t max);
+/* Visits the incidents, newest first, as act_incidents_each() does. */
+void api_incidents(void *collector, bool (*fn)(const struct act_incident *i, void *arg), void *arg);
 /* writes the members of an anomaly */
 void api_anomaly(struct base_json *j, const struct act_anomaly *a);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * marks.c - events on the time axis: starts and ends of anomalies; starts, deaths and deployments
+ * marks.c - events on the time axis: starts and ends of incidents; starts, deaths and deployments
  * of publishers; and the start of the collector.
  */
 #include <stdio.h>
@@ -13,7 +13,6 @@
 #include "collect/read/past.h"
 
 #define MARKS_MAX     1000u
-#define ANOMALIES_MAX 1024u
 /*
  * Publishers of a service belong to one deployment if they start within this time of each other, or
  * of the closing of an earlier one.
@@ -21,12 +20,12 @@
 #define DEPLOYMENT_NS 60000000000ll
 #define TEXT_BYTES    320u
 
-static const char *const kinds[] = {"start", "death", "deployment", "anomaly", "end", "collector"};
+static const char *const kinds[] = {"start", "death", "deployment", "incident", "end", "collector"};
 enum marks_kind {
 	MARKS_START,
 	MARKS_DEATH,
 	MARKS_DEPLOYMENT,
-	MARKS_ANOMALY,
+	MARKS_INCIDENT,
 	MARKS_END,
 	MARKS_COLLECTOR
 };
@@ -163,31 +162,24 @@ static bool add_lives(struct marks *m, struct collect_collector *c)
 	return true;
 }
 
-/* Anomalies */
+/* Incidents */
 
-static bool add_anomalies(struct marks *m, struct collect_collector *c)
+static bool add_incident(const struct act_incident *i, void *arg)
 {
-	struct act_anomaly *a = malloc(ANOMALIES_MAX * sizeof(*a));
-	size_t n;
+	struct marks *m = arg;
+	const struct act_anomaly *a = &i->cause;
+	const char *pod = *a->name.pod ? a->name.pod : a->name.service;
+	struct marks_mark *mark = NULL;
 
-	if (!a)
-		return false;
-	n = api_anomalies(c, 0, a, ANOMALIES_MAX);
-	for (size_t i = n; i-- > 0;) {
-		const char *pod = *a[i].name.pod ? a[i].name.pod : a[i].name.service;
-		struct marks_mark *mark = add_mark(m, a[i].begin_ns, MARKS_ANOMALY, a[i].instance,
-						   a[i].name.service);
-
-		if (mark)
-			snprintf(mark->text, sizeof(mark->text), "%.*s", (int)TEXT_BYTES - 1,
-				 *a[i].explanation ? a[i].explanation : pod);
-		mark = a[i].end_ns ? add_mark(m, a[i].last_ns, MARKS_END, a[i].instance,
-					      a[i].name.service)
-				   : NULL;
-		if (mark)
-			snprintf(mark->text, sizeof(mark->text), "%s is back to normal", pod);
-	}
-	free(a);
+	if (i->joined)
+		return true;
+	mark = add_mark(m, i->begin_ns, MARKS_INCIDENT, a->instance, a->name.service);
+	if (mark)
+		snprintf(mark->text, sizeof(mark->text), "%.*s", (int)TEXT_BYTES - 1, i->sentence);
+	if (i->end_ns)
+		mark = add_mark(m, i->end_ns, MARKS_END, a->instance, a->name.service);
+	if (mark && i->end_ns)
+		snprintf(mark->text, sizeof(mark->text), "%s is back to normal", pod);
 	return true;
 }
 
@@ -233,10 +225,11 @@ void api_get_marks(struct http_request *req, void *arg)
 	mark = add_mark(&m, api_status_begun_ns(), MARKS_COLLECTOR, 0, "");
 	if (mark)
 		snprintf(mark->text, sizeof(mark->text), "the collector started");
-	if (!add_lives(&m, arg) || !add_anomalies(&m, arg)) {
+	if (!add_lives(&m, arg)) {
 		http_reply_error(req, 503, "out of memory");
 		goto out;
 	}
+	api_incidents(arg, add_incident, &m);
 	a = api_answer_begin(req);
 	if (!a)
 		goto out;

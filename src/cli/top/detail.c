@@ -103,11 +103,11 @@ static void print_anomaly(struct cli_top *t, const json_t *s)
 	print_wrapped(t, "", cli_json_text(a, "sentence"));
 	blame = json_object_get(a, "blame");
 	json_array_foreach(blame, i, b)
-		cli_tcp_screen_line(&t->screen, "  %3.0f %%       %s: %s, usually %s",
-				    cli_json_number(b, "share") * 100,
+		cli_tcp_screen_line(&t->screen, "              %s: %s, usually %s (%.0f %% of the evidence)",
 				    cli_top_safe(name, sizeof(name), cli_json_text(b, "metric")),
 				    cli_top_count(now, cli_top_number(b, NULL, "value")),
-				    cli_top_count(before, cli_top_number(b, NULL, "before")));
+				    cli_top_count(before, cli_top_number(b, NULL, "before")),
+				    cli_json_number(b, "share") * 100);
 }
 
 static void print_edges(struct cli_top *t, const json_t *s)

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_incident.py SIDELIGHT PYTHON PACKAGES - front calls cart. A fault of cart shows in both, and in their host and connections:
+it is one incident, with cart as its cause, one alert and one end. Three times as many requests cause no alert.
+
+On a machine that has no CPU to spare, more than the fault is unusual; so each may be tried TRIES times."""
+import http.server
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from support.process import check, poll, wait_until
+from support.sidelight import EXE, Agent, Collector, Pod
+
+PYTHON, PACKAGES = sys.argv[2:4]
+SERVICE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'service.py')
+TRIES, FAULT_S, SURGE_S, SETTLE_S = 3, 12, 40, 10
+
+
+class Receiver:
+    """An Alertmanager, which keeps what is POSTed with its time, and a webhook."""
+
+    def __init__(self):
+        self.got = {'/api/v2/alerts': [], '/hook': []}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(handler):
+                body = json.loads(handler.rfile.read(int(handler.headers['Content-Length'])))
+                self.got[handler.path] += [(time.time(), x) for x in (body if isinstance(body, list) else [body])]
+                handler.send_response(200)
+                handler.send_header('Content-Length', '0')
+                handler.end_headers()
+
+            def log_message(self, *_):
+                pass
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f'http://127.0.0.1:{self.server.server_port}'
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def alerts(self, incidents):
+        """{incident: [ended]} of the alerts about these."""
+        found = {}
+        for at, a in self.got['/api/v2/alerts']:
+            if a['labels']['incident'] in incidents:
+                ended = a['endsAt'] <= time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(at))
+                found.setdefault(json.dumps(a['labels'], sort_keys=True), []).append(ended)
+        return found
+
+
+def free_port():
+    with socket.create_server(('127.0.0.1', 0)) as s:
+        return s.getsockname()[1]
+
+
+def service(name, agent, *ports):
+    env = {'PYTHONPATH': PACKAGES, 'PYTHONDONTWRITEBYTECODE': '1', 'SIDELIGHT_SERVICE': name, 'POD_NAME': f'{name}-0',
+           'SIDELIGHT_SOCKET': agent.socket}
+    p = Pod(PYTHON, SERVICE, *ports, env=env)
+    p.ready()
+    return p
+
+
+def observes_tcp():
+    return not subprocess.run([EXE, 'tcp', 'probe', '--json'], capture_output=True, timeout=300, check=False).returncode
+
+
+class System:
+    def __init__(self):
+        self.receiver, port = Receiver(), free_port()
+        self.agent = Agent('--hostname', 'node-1', '--host', *(['--tcp', 'flows,layers', '--port', port] if observes_tcp() else []))
+        self.cart = service('cart', self.agent, port)
+        self.front = service('front', self.agent, 0, port)
+        self.c = Collector([self.agent], '--period', '10ms', '--analyse', '--warm-up', '20s', '--trace-head', '0.05',
+                           '--alert', self.receiver.url + '/api/v2/alerts', '--webhook', self.receiver.url + '/hook')
+        wait_until(lambda: all(self.verdict(s) and not self.verdict(s)['learning'] for s in ('cart', 'front')), 'both are known',
+                   self.c, seconds=400)
+        wait_until(lambda: self.c.api('traces?limit=1')['traces'], 'their calls are known', self.c)
+
+    def verdict(self, name):
+        return next((p['verdict'] for p in self.c.api(f'pods?q={name}-0')['pods'] if p.get('verdict')), None)
+
+    def quiet(self):
+        """Waits until what was before is over."""
+        wait_until(lambda: all(i['end'] for i in self.incidents(0)), lambda: self.incidents(0)[:1], self.c, seconds=400)
+
+    def incidents(self, since):
+        """Those of the two services since then."""
+        return [i for i in self.c.api('incidents?limit=256')['incidents']
+                if i['last'] >= since and {'cart', 'front'} & {m['service'] for m in i['members']}]
+
+    def fault(self):
+        """Returns why it is not one incident with one alert and one end, or ''."""
+        self.quiet()
+        since = time.time()
+        self.cart.tell('slow', 0.1)
+        poll(lambda: time.time() > since + FAULT_S)
+        self.cart.tell('slow', 0)
+        poll(lambda: all(i['end'] for i in self.incidents(since)), 120)
+        found = self.incidents(since)
+        ids = {i['id'] for i in found}
+        poll(lambda: any(True in ended for ended in self.receiver.alerts(ids).values()), 30)
+        alerts = self.receiver.alerts(ids)
+        events = [e['event'] for _, e in self.receiver.got['/hook'] if e['id'] in ids]
+        said = f"{[(i['sentence'], [m['service'] for m in i['members']]) for i in found]}, {alerts}, {events}"
+        print(said, flush=True)
+        if len(found) != 1 or len(alerts) != 1 or events != ['incident.begin', 'incident.end']:
+            return said
+        one = found[0]
+        check(one['kind'] == 'fault' and one['state'] == 'ended', one)
+        check(sum(next(iter(alerts.values()))) == 1, 'one end', alerts)
+        right = (one['cause']['service'].startswith('cart') and {'cart', 'front'} <= {m['service'] for m in one['members']} and
+                 since - 1 <= one['begin'] <= since + 5 and one['end'] >= since + FAULT_S - 3)
+        return '' if right else said
+
+    def surge(self):
+        """Returns what was alerted of three times as many requests, or ''."""
+        self.quiet()
+        since = time.time()
+        self.front.tell('rate', 60)
+        poll(lambda: time.time() > since + SURGE_S, SURGE_S + 1, every=0.5)
+        poll(lambda: False, 4, every=1)  # what begins late is told after 3 s
+        found = self.incidents(since)
+        alerts = self.receiver.alerts({i['id'] for i in found})
+        self.front.tell('rate', 20)
+        said = f"{[(i['kind'], i['sentence']) for i in found]}, {alerts}"
+        print('surge:', said, flush=True)
+        return said if alerts or any(i['kind'] != 'load' for i in found) else ''
+
+
+def tried(what):
+    said = []
+    for _ in range(TRIES):
+        said.append(what())
+        if not said[-1]:
+            return
+    check(False, f'{what.__name__}, load {os.getloadavg()[0]:.0f}:', *said)
+
+
+system = System()
+tried(system.fault)
+tried(system.surge)
