@@ -92,8 +92,8 @@ static json_t *link_of(const struct act_alerts *s, const struct act_incident *i)
 }
 
 /*
- * Service and namespace are those of the cause when receivers were told first: the cause may change,
- * but labels identify an alert.
+ * Service and namespace are those of the cause when receivers were told first: the cause may
+ * change, but labels identify an alert.
  */
 static json_t *make_labels(const struct act_incident *i)
 {
@@ -109,9 +109,9 @@ static json_t *make_annotations(const struct act_alerts *s, const struct act_inc
 	const struct act_anomaly *a = &i->cause;
 
 	return json_pack("{s:o, s:o, s:o, s:o*, s:o*, s:o*, s:o, s:o*, s:o*}", "summary",
-			 make_string(i->sentence), "score", json_sprintf("%.6g", a->peak), "service",
-			 make_string(a->name.service), "pod", make_nonempty(a->name.pod), "host",
-			 make_nonempty(a->name.host), "blame",
+			 make_string(i->sentence), "score", json_sprintf("%.6g", a->peak),
+			 "service", make_string(a->name.service), "pod", make_nonempty(a->name.pod),
+			 "host", make_nonempty(a->name.host), "blame",
 			 a->blames ? make_string(a->blame[0].metric) : NULL, "members",
 			 json_sprintf("%u", i->members + i->left_out), "trace_id", trace_of(i),
 			 "page", link_of(s, i));
@@ -121,8 +121,8 @@ static json_t *make_alert(const struct act_alerts *s, const struct act_incident 
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o*}", "labels", make_labels(i), "annotations",
 			 make_annotations(s, i), "startsAt", make_time(i->begin_ns), "endsAt",
-			 make_time(i->end_ns ? i->end_ns : now_ns + 4 * s->again_ns), "generatorURL",
-			 link_of(s, i));
+			 make_time(i->end_ns ? i->end_ns : now_ns + 4 * s->again_ns),
+			 "generatorURL", link_of(s, i));
 }
 
 /*
@@ -179,17 +179,16 @@ static json_t *make_event(const struct act_alerts *s, const struct act_incident 
 	json_t *members = json_array(), *o;
 
 	for (uint32_t k = 0; k < i->members; k++)
-		json_array_append_new(members,
-				      make_pod(&i->member[k].name, i->member[k].instance));
-	o = json_pack("{s:s, s:s, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o, s:i, s:o, s:o*, s:o*}", "event",
-		      ended ? "incident.end" : "incident.begin", "id", i->id, "labels",
+		json_array_append_new(members, make_pod(&i->member[k].name, i->member[k].instance));
+	o = json_pack("{s:s, s:s, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o, s:i, s:o, s:o*, s:o*}",
+		      "event", ended ? "incident.end" : "incident.begin", "id", i->id, "labels",
 		      make_labels(i), "begin", make_time(i->begin_ns), "end",
 		      ended ? make_time(i->end_ns) : NULL, "unread",
 		      ended ? json_boolean(i->cause.unread) : NULL, "cause",
 		      make_pod(&i->cause.name, i->cause.instance), "score",
-		      make_number(i->cause.peak), "blame", make_blame(&i->cause), "members", members,
-		      "members_left_out", (int)i->left_out, "sentence", make_string(i->sentence),
-		      "trace_id", trace_of(i), "page", link_of(s, i));
+		      make_number(i->cause.peak), "blame", make_blame(&i->cause), "members",
+		      members, "members_left_out", (int)i->left_out, "sentence",
+		      make_string(i->sentence), "trace_id", trace_of(i), "page", link_of(s, i));
 	json_object_update_new(o, make_webhook(s, i, ended));
 	return o;
 }

@@ -4,11 +4,11 @@
  * /api/v2/alerts), and one JSON object per event for a webhook, which also has the form of
  * Alertmanager's own webhooks. Pure: produces text; the callbacks send it.
  *
- * An alert is sent with all news of an incident (incident.h): when it begins, when its cause changes
- * or a trace is kept, every `again_ns` while it lasts, and when it ends. Its endsAt is four intervals
- * ahead (as in Prometheus, so that one lost message does not resolve it). Labels identify an alert
- * and stay the same while it lasts; variable data is in annotations. A webhook is called only at the
- * beginning and at the end. Nobody is notified of an incident that is load.
+ * An alert is sent with all news of an incident (incident.h): when it begins, when its cause
+ * changes or a trace is kept, every `again_ns` while it lasts, and when it ends. Its endsAt is four
+ * intervals ahead (as in Prometheus, so that one lost message does not resolve it). Labels identify
+ * an alert and stay the same while it lasts; variable data is in annotations. A webhook is called
+ * only at the beginning and at the end. No receiver is notified of load.
  */
 #ifndef SL_ACT_ALERT_H
 #define SL_ACT_ALERT_H

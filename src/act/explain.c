@@ -96,7 +96,7 @@ static struct metric_name parse_name(const char *metric)
 {
 	static const struct {
 		const char *end, *says;
-	} part[] = {{"_p50", "median of "}, {"_p90", "p90 of "},	{"_p95", "p95 of "},
+	} part[] = {{"_p50", "median of "}, {"_p90", "p90 of "},   {"_p95", "p95 of "},
 		    {"_p99", "p99 of "},    {"_mean", "mean of "}, {"_count", "number of "}};
 	struct metric_name n = {.statistic = "", .bytes = (int)strcspn(metric, "{")};
 
@@ -227,10 +227,9 @@ static bool is_same_metric(const struct act_blame *a, const struct act_blame *b)
 /* Adds what is wrong, or what was. */
 static void add_fault(struct explain_text *t, const char *says, bool over)
 {
-	static const char *const verb[][2] = {{"is", "was"},	   {"has", "had"},
-					      {"uses", "used"},	   {"keeps", "kept"},
-					      {"gets", "got"},	   {"behaves", "behaved"},
-					      {"behave", "behaved"}};
+	static const char *const verb[][2] = {
+		{"is", "was"},	 {"has", "had"},	 {"uses", "used"},     {"keeps", "kept"},
+		{"gets", "got"}, {"behaves", "behaved"}, {"behave", "behaved"}};
 	size_t n = strcspn(says, " ");
 
 	for (size_t i = 0; over && i < sizeof(verb) / sizeof(*verb); i++)
@@ -331,7 +330,8 @@ static void add_advice(struct explain_text *t, const struct act_incident *i)
 	static const char *const says[] = {
 		[ACT_MEASURE_OTHER] = "look at this metric over time",
 		[ACT_MEASURE_LOAD] = "see who calls it: sidelight tcp flows",
-		[ACT_MEASURE_LATENCY] = "compare its latency with that of the services that it calls",
+		[ACT_MEASURE_LATENCY] =
+			"compare its latency with that of the services that it calls",
 		[ACT_MEASURE_ERRORS] = "read its log",
 		[ACT_MEASURE_MEMORY] = "look at what it keeps in memory",
 		[ACT_MEASURE_WAITING] = "look at what its requests wait for",

@@ -32,10 +32,10 @@ const char *const act_incident_kinds[] = {"fault", "load"};
 
 /* What decides whether load explains a member. */
 struct incident_moves {
-	double moved;  /* largest |ln(now / usual)| of its metrics */
-	bool slow;     /* latencies or errors beyond, or callers that wait */
-	bool waiting;  /* more work waits than usually */
-	bool by_host;  /* joined because of its host alone: does not stand for its service */
+	double moved; /* largest |ln(now / usual)| of its metrics */
+	bool slow;    /* latencies or errors beyond, or callers that wait */
+	bool waiting; /* more work waits than usually */
+	bool by_host; /* joined because of its host alone: does not stand for its service */
 };
 
 struct incident {
@@ -57,7 +57,7 @@ struct act_incidents {
 	pthread_mutex_t lock;
 	struct incident *list; /* max_listed */
 	uint64_t last_number;
-	uint64_t newest; /* highest id of an anomaly so far */
+	uint64_t newest;	    /* highest id of an anomaly so far */
 	struct incident_call *call; /* sorted */
 	size_t calls;
 	struct act_incidents_stats stats;
@@ -97,9 +97,14 @@ void act_incidents_free(struct act_incidents *s)
 	free(s);
 }
 
-#define EACH_LISTED(s, x) \
-	for (struct incident *x = (s)->list; x < (s)->list + (s)->o.max_listed; x++) \
+/* Returns the listed incident after x in memory, the first one for NULL; NULL: there is none. */
+static struct incident *get_next(const struct act_incidents *s, struct incident *x)
+{
+	for (x = x ? x + 1 : s->list; x < s->list + s->o.max_listed; x++)
 		if (x->i.number)
+			return x;
+	return NULL;
+}
 
 static bool is_open(const struct incident *x)
 {
@@ -211,8 +216,9 @@ enum relation { UNRELATED, BY_HOST, BY_SERVICE };
 static bool is_related(const struct act_incidents *s, const struct act_pod_name *a,
 		       const struct act_pod_name *b, int64_t now_ns)
 {
-	return is_same_service(a, b) || (*a->service && *b->service && !act_is_host(a) && !act_is_host(b) &&
-					 is_connected(s, a->service, b->service, now_ns));
+	return is_same_service(a, b) ||
+	       (*a->service && *b->service && !act_is_host(a) && !act_is_host(b) &&
+		is_connected(s, a->service, b->service, now_ns));
 }
 
 static enum relation relate(const struct act_incidents *s, const struct incident *x,
@@ -356,7 +362,7 @@ static void update_member(struct incident *x, uint32_t k, const struct act_anoma
 /* Finds the open incident of which the anomaly is the member *k. */
 static struct incident *find_member(struct act_incidents *s, uint64_t anomaly, uint32_t *k)
 {
-	EACH_LISTED(s, x)
+	for (struct incident *x = NULL; (x = get_next(s, x));)
 		for (*k = 0; is_open(x) && *k < x->i.members; ++*k)
 			if (x->i.member[*k].anomaly == anomaly)
 				return x;
@@ -382,8 +388,8 @@ static void add_member(struct act_incidents *s, struct incident *x, const struct
 		x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
 		return;
 	}
-	x->i.member[k] = (struct act_member){
-		.anomaly = a->id, .instance = a->instance, .name = a->name};
+	x->i.member[k] =
+		(struct act_member){.anomaly = a->id, .instance = a->instance, .name = a->name};
 	x->moves[k] = (struct incident_moves){.by_host = how == BY_HOST && is_beside(&a->name)};
 	x->i.members++;
 	update_member(x, k, a);
@@ -444,7 +450,7 @@ static void join_incidents(struct act_incidents *s, struct incident *to, struct 
 	f->end_ns = f->last_ns;
 	from->news |= ACT_NEWS_ENDED;
 	from->changed = true;
-	if (!from->told) /* nobody has heard of it */
+	if (!from->told) /* no receiver has heard of it */
 		f->number = 0;
 }
 
@@ -454,7 +460,7 @@ static void place_anomaly(struct act_incidents *s, const struct act_anomaly *a, 
 	enum relation best = UNRELATED, how;
 	struct incident *to = NULL;
 
-	EACH_LISTED(s, x) {
+	for (struct incident *x = NULL; (x = get_next(s, x));) {
 		if (x->i.joined || !is_touching(s, x, a))
 			continue;
 		how = relate(s, x, a, now_ns);
@@ -466,7 +472,7 @@ static void place_anomaly(struct act_incidents *s, const struct act_anomaly *a, 
 			to = x;
 		best = how;
 	}
-	EACH_LISTED(s, x)
+	for (struct incident *x = NULL; (x = get_next(s, x));)
 		if (best == BY_SERVICE && x != to && is_open(x) && is_open(to) &&
 		    is_touching(s, x, a) && relate(s, x, a, now_ns) == BY_SERVICE)
 			join_incidents(s, to, x);
@@ -487,7 +493,7 @@ void act_incidents_take(struct act_incidents *s, const struct act_anomaly *a, in
 	} else if (a->id > s->newest) {
 		place_anomaly(s, a, now_ns);
 	} else { /* left out: its incident lasts as long as it does */
-		EACH_LISTED(s, y)
+		for (struct incident *y = NULL; (y = get_next(s, y));)
 			if (is_open(y) && y->i.left_out && relate(s, y, a, now_ns) == BY_SERVICE)
 				y->i.last_ns = BASE_MAX(y->i.last_ns, a->last_ns);
 	}
@@ -535,7 +541,7 @@ void act_incidents_poll(struct act_incidents *s, int64_t now_ns,
 			void *arg)
 {
 	pthread_mutex_lock(&s->lock);
-	EACH_LISTED(s, x) {
+	for (struct incident *x = NULL; (x = get_next(s, x));) {
 		if (is_open(x)) {
 			tell_begin(s, x, now_ns);
 			if (is_over(s, x, now_ns)) {
@@ -566,7 +572,7 @@ static const struct incident *find_before(const struct act_incidents *s, uint64_
 {
 	const struct incident *found = NULL;
 
-	EACH_LISTED(s, x)
+	for (struct incident *x = NULL; (x = get_next(s, x));)
 		if (x->i.number < below && (!found || x->i.number > found->i.number))
 			found = x;
 	return found;
@@ -589,7 +595,7 @@ bool act_incidents_id(struct act_incidents *s, uint64_t anomaly, char id[ACT_EVE
 	bool found = false;
 
 	pthread_mutex_lock(&s->lock);
-	EACH_LISTED(s, x)
+	for (struct incident *x = NULL; (x = get_next(s, x));)
 		for (uint32_t k = 0; !x->i.joined && k < x->i.members && !found; k++)
 			if (x->i.member[k].anomaly == anomaly) {
 				memcpy(id, x->i.id, ACT_EVENT_ID_BYTES);
@@ -604,7 +610,7 @@ bool act_incidents_is_load(struct act_incidents *s, uint64_t instance)
 	bool load = false;
 
 	pthread_mutex_lock(&s->lock);
-	EACH_LISTED(s, x)
+	for (struct incident *x = NULL; (x = get_next(s, x));)
 		for (uint32_t k = 0; is_open(x) && k < x->i.members; k++)
 			load |= x->i.member[k].instance == instance && !x->i.member[k].end_ns &&
 				(x->i.kind == ACT_INCIDENT_LOAD ||
@@ -618,7 +624,7 @@ void act_incidents_stats(struct act_incidents *s, struct act_incidents_stats *ou
 	pthread_mutex_lock(&s->lock);
 	*out = s->stats;
 	out->open = 0;
-	EACH_LISTED(s, x)
+	for (struct incident *x = NULL; (x = get_next(s, x));)
 		out->open += is_open(x);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -52,7 +52,7 @@ struct act_incident {
 	int64_t begin_ns, last_ns; /* first and last anomalous finding of all members */
 	int64_t end_ns;		   /* last_ns once the incident has ended; 0: it is open */
 	uint64_t joined;	   /* it ended because it is part of incident `joined`; 0: no */
-	double load; /* requests now divided by the usual requests; 0: not known */
+	double load;		   /* requests now divided by the usual requests; 0: not known */
 	bool has_trace;
 	uint8_t trace[ACT_TRACE_ID_BYTES]; /* trace kept because of the cause, or of a member */
 	char sentence[ACT_SENTENCE_BYTES]; /* see explain.h */

@@ -161,11 +161,11 @@ static void put_incident(struct base_json *j, const struct act_incident *i)
 {
 	char trace[2 * ACT_TRACE_ID_BYTES + 1];
 
-	base_put(j, KV("number", i->number), KV("id", i->id), KV("kind", act_incident_kinds[i->kind]),
-		 KV("state", i->end_ns ? "ended" : "open"), KV_TIME("begin", i->begin_ns),
-		 KV_TIME("last", i->last_ns), KV_TIME("end", i->end_ns),
-		 KV("sentence", i->sentence), KV_FINITE("load", i->load > 0 ? i->load : INFINITY),
-		 KV("part_of", i->joined));
+	base_put(j, KV("number", i->number), KV("id", i->id),
+		 KV("kind", act_incident_kinds[i->kind]), KV("state", i->end_ns ? "ended" : "open"),
+		 KV_TIME("begin", i->begin_ns), KV_TIME("last", i->last_ns),
+		 KV_TIME("end", i->end_ns), KV("sentence", i->sentence),
+		 KV_FINITE("load", i->load > 0 ? i->load : INFINITY), KV("part_of", i->joined));
 	base_json_kbegin(j, "cause", '{');
 	api_anomaly(j, &i->cause);
 	base_json_end(j, '}');

@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include "collect/read/past.h"
 
-#define MARKS_MAX     1000u
+#define MARKS_MAX 1000u
 /*
  * Publishers of a service belong to one deployment if they start within this time of each other, or
  * of the closing of an earlier one.

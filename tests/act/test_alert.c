@@ -83,8 +83,8 @@ static struct act_incident incident(void)
 	};
 }
 
-static void take(struct act_alerts *s, const struct act_incident *i, unsigned int news, int64_t now_ns,
-		 const struct act_alerts_out *out)
+static void take(struct act_alerts *s, const struct act_incident *i, unsigned int news,
+		 int64_t now_ns, const struct act_alerts_out *out)
 {
 	act_alerts_take(s, i, news, now_ns, out);
 	act_alerts_send(s, out);
@@ -219,7 +219,7 @@ static void a_webhook_hears_each_begin_and_end_once(void **state)
 	act_alerts_free(s);
 }
 
-static void load_notifies_nobody(void **state)
+static void load_notifies_no_receiver(void **state)
 {
 	struct heard h = {.n = 0};
 	struct act_alerts_out out = {.alertmanager = on_alerts, .webhook = on_event, .arg = &h};
@@ -280,7 +280,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(alertmanager_hears_begin_again_and_end),
 		cmocka_unit_test(a_webhook_hears_each_begin_and_end_once),
-		cmocka_unit_test(load_notifies_nobody),
+		cmocka_unit_test(load_notifies_no_receiver),
 		cmocka_unit_test(a_kept_trace_is_told),
 		cmocka_unit_test(labels_cut_within_a_character_are_still_text),
 	};

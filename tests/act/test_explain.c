@@ -38,13 +38,15 @@ static void a_pods_anomaly_says_what_since_when_and_how_much(void **state)
 
 	(void)state;
 	act_explain(text, sizeof(text), &a);
-	assert_string_equal(text, "cart-0 is slow since 04:06:31 CET: p90 of db_seconds{path=\"/\"} rose "
-				  "from 240 ns to 20.1 ms, and errors_total rose from 0 per second "
-				  "to 58 per second; score 5.34, where 1 is the threshold");
+	assert_string_equal(text,
+			    "cart-0 is slow since 04:06:31 CET: p90 of db_seconds{path=\"/\"} rose "
+			    "from 240 ns to 20.1 ms, and errors_total rose from 0 per second "
+			    "to 58 per second; score 5.34, where 1 is the threshold");
 	a.blames = 0;
 	act_explain(text, sizeof(text), &a);
-	assert_string_equal(text, "cart-0 behaves unusually since 04:06:31 CET; score 5.34, where 1 "
-				  "is the threshold");
+	assert_string_equal(text,
+			    "cart-0 behaves unusually since 04:06:31 CET; score 5.34, where 1 "
+			    "is the threshold");
 	a.blames = 1;
 	a.blame[0].before = NAN;
 	act_explain(text, sizeof(text), &a);
@@ -61,9 +63,12 @@ static struct act_incident incident(void)
 		.begin_ns = T,
 		.members = 3,
 		.member = {{.instance = 1, .name = cart, .peak = 5.34, .suspicion = 2},
-			   {.instance = 2, .name = {.pod = "front-0", .service = "front"}, .peak = 9,
+			   {.instance = 2,
+			    .name = {.pod = "front-0", .service = "front"},
+			    .peak = 9,
 			    .suspicion = 0.4},
-			   {.instance = 3, .name = {.pod = "node-1", .host = "node-1", .service = "host"},
+			   {.instance = 3,
+			    .name = {.pod = "node-1", .host = "node-1", .service = "host"},
 			    .peak = 2}},
 	};
 
@@ -94,10 +99,11 @@ static void an_incident_says_what_broke_how_we_know_and_what_to_do(void **state)
 	i.members = 1;
 	i.cause.blame[0] = i.cause.blame[1];
 	act_explain_incident(text, sizeof(text), &i);
-	assert_string_equal(text, "cart-0 on node-1 had errors from 04:06:31 CET to 04:07:36 CET: "
-				  "errors_total rose from 0 per second to 58 per second. Its score is "
-				  "5.34, where 1 is the threshold. First, look at trace "
-				  "00000000000000000000000000000000.");
+	assert_string_equal(text,
+			    "cart-0 on node-1 had errors from 04:06:31 CET to 04:07:36 CET: "
+			    "errors_total rose from 0 per second to 58 per second. Its score is "
+			    "5.34, where 1 is the threshold. First, look at trace "
+			    "00000000000000000000000000000000.");
 }
 
 static void advice_fits_the_cause(void **state)
@@ -109,15 +115,20 @@ static void advice_fits_the_cause(void **state)
 	} is[] = {
 		{cart, ACT_MEASURE_CPU, "cart-0 on node-1 uses more CPU than usual since ",
 		 " First, look at where it uses CPU: perf top -p 12."},
-		{cart, ACT_MEASURE_ERRORS, "cart-0 on node-1 has errors since ", " First, read its log."},
-		{cart, ACT_MEASURE_MEMORY, "cart-0 on node-1 keeps more in memory than usual since ",
+		{cart, ACT_MEASURE_ERRORS, "cart-0 on node-1 has errors since ",
+		 " First, read its log."},
+		{cart, ACT_MEASURE_MEMORY,
+		 "cart-0 on node-1 keeps more in memory than usual since ",
 		 " First, look at what it keeps in memory."},
-		{cart, ACT_MEASURE_WAITING, "cart-0 on node-1 has more work waiting than usual since ",
+		{cart, ACT_MEASURE_WAITING,
+		 "cart-0 on node-1 has more work waiting than usual since ",
 		 " First, look at what its requests wait for."},
-		{{.service = "cart (tcp)", .host = "node-1"}, ACT_MEASURE_OTHER,
+		{{.service = "cart (tcp)", .host = "node-1"},
+		 ACT_MEASURE_OTHER,
 		 "the connections of cart on node-1 behave unusually since ",
 		 " First, ask what holds them back: sidelight tcp why."},
-		{{.service = "host", .pod = "node-1", .host = "node-1"}, ACT_MEASURE_CPU,
+		{{.service = "host", .pod = "node-1", .host = "node-1"},
+		 ACT_MEASURE_CPU,
 		 "the host node-1 uses more CPU than usual since ",
 		 " First, look at what runs there: sidelight top."},
 	};
@@ -137,13 +148,15 @@ static void advice_fits_the_cause(void **state)
 
 static void load_is_said_to_be_no_fault(void **state)
 {
-	struct act_incident i = {.kind = ACT_INCIDENT_LOAD, .cause = anomaly(), .load = 3.04, .begin_ns = T};
+	struct act_incident i = {
+		.kind = ACT_INCIDENT_LOAD, .cause = anomaly(), .load = 3.04, .begin_ns = T};
 	char text[ACT_SENTENCE_BYTES];
 
 	(void)state;
 	act_explain_incident(text, sizeof(text), &i);
-	assert_string_equal(text, "cart-0 on node-1 gets 3 times its usual requests since 04:06:31 CET. All "
-				  "that changed follows from this: no fault, nothing to do.");
+	assert_string_equal(
+		text, "cart-0 on node-1 gets 3 times its usual requests since 04:06:31 CET. All "
+		      "that changed follows from this: no fault, nothing to do.");
 }
 
 static void values_have_the_unit_of_their_name(void **state)
@@ -154,11 +167,14 @@ static void values_have_the_unit_of_their_name(void **state)
 		const char *text;
 	} is[] = {
 		{{.metric = "heap_bytes"}, 3.2e6, "3.05 MiB"},
-		{{.metric = "sent_bytes_total{a=\"_seconds\"}", .rate = true}, 2048, "2 KiB per second"},
+		{{.metric = "sent_bytes_total{a=\"_seconds\"}", .rate = true},
+		 2048,
+		 "2 KiB per second"},
 		{{.metric = "latency_seconds_mean"}, 0, "0 s"},
 		{{.metric = "latency_nanoseconds_p99"}, 1500, "1.5 µs"},
 		{{.metric = "latency_seconds_count", .rate = true}, 12.345, "12.3 per second"},
-		{{.metric = "cpu_seconds_total", .rate = true, .measure = ACT_MEASURE_CPU}, 1.4,
+		{{.metric = "cpu_seconds_total", .rate = true, .measure = ACT_MEASURE_CPU},
+		 1.4,
 		 "140 % of a CPU"},
 		{{.metric = "hit_ratio"}, 0.25, "25 %"},
 		{{.metric = "queue"}, 1234567, "1234567"},

@@ -123,7 +123,7 @@ static void a_fault_and_its_callers_are_one(void **state)
 	assert_int_equal(listed[0].members, 2);
 	assert_string_equal(listed[0].cause.name.service, "cart");
 	assert_int_equal(listed[0].begin_ns, T);
-	other = begin("mail", 0.5, 9); /* nobody calls it */
+	other = begin("mail", 0.5, 9); /* it is not called */
 	take_at(&other, 0.5);
 	assert_int_equal(list(), 2);
 	assert_string_equal(listed[0].cause.name.service, "mail");
@@ -134,9 +134,8 @@ static void a_fault_and_its_callers_are_one(void **state)
 /* Through members: front calls cart, and cart calls db. */
 static void a_chain_is_one_and_two_chains_are_two(void **state)
 {
-	struct act_anomaly a[] = {begin("db", 0, 5),	 begin("cart", 0.1, 3),
-				  begin("front", 0.2, 2), begin("web", 0.3, 2),
-				  begin("search", 0.4, 4)};
+	struct act_anomaly a[] = {begin("db", 0, 5), begin("cart", 0.1, 3), begin("front", 0.2, 2),
+				  begin("web", 0.3, 2), begin("search", 0.4, 4)};
 
 	(void)state;
 	call("front", "cart");
@@ -408,8 +407,8 @@ static void bounds_hold_and_are_counted(void **state)
 
 	(void)state;
 	act_incidents_free(incidents);
-	incidents = act_incidents_new(&(struct act_incidents_opts){
-		.settle_ns = 5 * S, .max_open = 2, .max_listed = 3});
+	incidents = act_incidents_new(
+		&(struct act_incidents_opts){.settle_ns = 5 * S, .max_open = 2, .max_listed = 3});
 	for (uint32_t i = 0; i < ACT_MEMBERS + 2; i++) {
 		a.id = ++last_id;
 		a.instance++;

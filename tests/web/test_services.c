@@ -542,19 +542,17 @@ static void no_news(const struct act_incident *i, unsigned int news, void *arg)
 static void find_with(struct act_verdicts *v, struct act_verdict_pod *p, double score, double load,
 		      enum act_measure blame)
 {
-	struct act_finding f = {.ns = (int64_t)(1700000000 * SECOND + clock_ns),
-				.score = score,
-				.threshold = 1,
-				.anomalous = score > 1,
-				.state = ACT_READY,
-				.shadow_score = NAN,
-				.load = load,
-				.blames = 1,
-				.blame = {{.metric = "x",
-					   .share = 1,
-					   .value = load,
-					   .before = 1,
-					   .measure = blame}}};
+	struct act_finding f = {
+		.ns = (int64_t)(1700000000 * SECOND + clock_ns),
+		.score = score,
+		.threshold = 1,
+		.anomalous = score > 1,
+		.state = ACT_READY,
+		.shadow_score = NAN,
+		.load = load,
+		.blames = 1,
+		.blame = {
+			{.metric = "x", .share = 1, .value = load, .before = 1, .measure = blame}}};
 
 	f.suspicion = load > 0 ? 0 : score;
 	act_verdict_push(p, &f);

@@ -102,12 +102,12 @@ static void print_anomaly(struct cli_top *t, const json_t *s)
 			    json_is_null(json_object_get(a, "end")) ? "" : ", which is over");
 	print_wrapped(t, "", cli_json_text(a, "sentence"));
 	blame = json_object_get(a, "blame");
-	json_array_foreach(blame, i, b)
-		cli_tcp_screen_line(&t->screen, "              %s: %s, usually %s (%.0f %% of the evidence)",
-				    cli_top_safe(name, sizeof(name), cli_json_text(b, "metric")),
-				    cli_top_count(now, cli_top_number(b, NULL, "value")),
-				    cli_top_count(before, cli_top_number(b, NULL, "before")),
-				    cli_json_number(b, "share") * 100);
+	json_array_foreach(blame, i, b) cli_tcp_screen_line(
+		&t->screen, "              %s: %s, usually %s (%.0f %% of the evidence)",
+		cli_top_safe(name, sizeof(name), cli_json_text(b, "metric")),
+		cli_top_count(now, cli_top_number(b, NULL, "value")),
+		cli_top_count(before, cli_top_number(b, NULL, "before")),
+		cli_json_number(b, "share") * 100);
 }
 
 static void print_edges(struct cli_top *t, const json_t *s)

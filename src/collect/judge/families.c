@@ -75,11 +75,11 @@ BY_LABEL(analysis_lost, "cause", OF_LIVE("pods", analysis.refused_pods),
 	 OF_LIVE("features", analysis.refused_features), OF_LIVE("late_rows", analysis.late),
 	 OF_LIVE("backward_rows", analysis.backwards), OF_LIVE("queue", analysis.queue_lost),
 	 OF_LIVE("missing_values", analysis.missing), OF_LIVE("models", analysis.models_refused),
-	 OF_LIVE("anomalies", verdicts.missed),
-	 OF_LIVE("incidents", incidents.refused), OF_LIVE("members", incidents.left_out),
-	 OF_LIVE("calls", incidents.calls_left_out), OF_LIVE("changes", lost_changes),
-	 OF_LIVE("alerts", lost_alerts), OF_LIVE("recorded_rows", analysis.lost_rows),
-	 OF_LIVE("told", notify.untold), OF_LIVE("saved_models", analysis.models_failed))
+	 OF_LIVE("anomalies", verdicts.missed), OF_LIVE("incidents", incidents.refused),
+	 OF_LIVE("members", incidents.left_out), OF_LIVE("calls", incidents.calls_left_out),
+	 OF_LIVE("changes", lost_changes), OF_LIVE("alerts", lost_alerts),
+	 OF_LIVE("recorded_rows", analysis.lost_rows), OF_LIVE("told", notify.untold),
+	 OF_LIVE("saved_models", analysis.models_failed))
 BY_LABEL(analysis_pods, "state", OF_LIVE("all", verdicts.pods),
 	 OF_LIVE("warming_up", analysis.warming), OF_LIVE("anomalous", verdicts.anomalous),
 	 OF_LIVE("drifting", verdicts.drifting))

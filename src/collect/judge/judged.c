@@ -80,7 +80,8 @@ static void follow_rate(double *to, double rate, double seconds, double tau)
 
 /*
  * Takes a row, and returns the requests per second over the usual ones; 1 if the difference may be
- * chance: the mean rate r over a time constant t varies by sqrt(r / 2t) if requests are independent.
+ * chance: the mean rate r over a time constant t varies by sqrt(r / 2t) if requests are
+ * independent.
  */
 static double take_load(struct collect_judged *p, const struct collect_judge_finding *is)
 {

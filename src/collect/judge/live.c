@@ -77,8 +77,8 @@ static void log_incident(const struct act_incident *i, unsigned int news)
 				 "incident ended id=%s kind=%s service=%s pod=%s host=%s "
 				 "seconds=%.1f members=%u sentence=\"%s\"",
 				 i->id, act_incident_kinds[i->kind], n->service, n->pod, n->host,
-				 (double)(i->end_ns - i->begin_ns) * 1e-9,
-				 i->members + i->left_out, i->sentence);
+				 (double)(i->end_ns - i->begin_ns) * 1e-9, i->members + i->left_out,
+				 i->sentence);
 }
 
 /* Called with the incidents' lock held, so only queues. */
