@@ -192,28 +192,47 @@ static void add_pod(struct explain_text *t, const struct act_pod_name *n)
 }
 
 /*
- * Returns what is wrong, as the metric with the largest share shows it. Of connections it is only
- * said that they are unusual: their metrics tell more than that.
+ * Returns what a pod has done since the begin, as the metric with the largest share shows it. Of
+ * connections it is only said that they are unusual: their metrics tell more than that.
  */
 static const char *find_fault(const struct act_anomaly *a)
 {
 	static const char *const says[][2] = {
-		[ACT_MEASURE_OTHER] = {"behaves unusually", "behaves unusually"},
-		[ACT_MEASURE_LOAD] = {"has less traffic than usual", "has more traffic than usual"},
-		[ACT_MEASURE_LATENCY] = {"is faster than usual", "is slow"},
-		[ACT_MEASURE_ERRORS] = {"has fewer errors than usual", "has errors"},
-		[ACT_MEASURE_CPU] = {"uses less CPU than usual", "uses more CPU than usual"},
-		[ACT_MEASURE_MEMORY] = {"keeps less in memory than usual",
-					"keeps more in memory than usual"},
-		[ACT_MEASURE_WAITING] = {"has less work waiting than usual",
-					 "has more work waiting than usual"},
+		[ACT_MEASURE_OTHER] = {"behaved unusually", "behaved unusually"},
+		[ACT_MEASURE_LOAD] = {"had less traffic than usual", "had more traffic than usual"},
+		[ACT_MEASURE_LATENCY] = {"been faster than usual", "been slow"},
+		[ACT_MEASURE_ERRORS] = {"had fewer errors than usual", "had errors"},
+		[ACT_MEASURE_CPU] = {"used less CPU than usual", "used more CPU than usual"},
+		[ACT_MEASURE_MEMORY] = {"kept less in memory than usual",
+					"kept more in memory than usual"},
+		[ACT_MEASURE_WAITING] = {"had less work waiting than usual",
+					 "had more work waiting than usual"},
 	};
 
-	if (is_connections(&a->name))
-		return "behave unusually";
-	if (a->delay > 0 || !a->blames)
-		return a->delay > 0 ? "is slow" : says[ACT_MEASURE_OTHER][0];
+	if (a->delay > 0 && !is_connections(&a->name))
+		return "been slow";
+	if (!a->blames || is_connections(&a->name))
+		return says[ACT_MEASURE_OTHER][0];
 	return says[a->blame[0].measure][has_risen(&a->blame[0])];
+}
+
+/* Adds "has been slow since 10:23:41 CET" or, with an end, "was slow from ... to ...". */
+static void add_fault(struct explain_text *t, const struct act_anomaly *a, const char *says,
+		      int64_t begin_ns, int64_t end_ns)
+{
+	bool was = end_ns && !strncmp(says, "been ", 5);
+
+	append_text(t, " %s%s %s ",
+		    was			       ? "was "
+		    : end_ns		       ? ""
+		    : is_connections(&a->name) ? "have "
+					       : "has ",
+		    was ? says + 5 : says, end_ns ? "from" : "since");
+	add_time(t, begin_ns);
+	if (!end_ns)
+		return;
+	append_text(t, " to ");
+	add_time(t, end_ns);
 }
 
 static bool is_same_metric(const struct act_blame *a, const struct act_blame *b)
@@ -224,22 +243,6 @@ static bool is_same_metric(const struct act_blame *a, const struct act_blame *b)
 }
 
 /* Two statistics of one metric, or two of its series, say the same: one of them is enough. */
-/* Adds what is wrong, or what was. */
-static void add_fault(struct explain_text *t, const char *says, bool over)
-{
-	static const char *const verb[][2] = {
-		{"is", "was"},	 {"has", "had"},	 {"uses", "used"},     {"keeps", "kept"},
-		{"gets", "got"}, {"behaves", "behaved"}, {"behave", "behaved"}};
-	size_t n = strcspn(says, " ");
-
-	for (size_t i = 0; over && i < sizeof(verb) / sizeof(*verb); i++)
-		if (n == strlen(verb[i][0]) && !strncmp(says, verb[i][0], n)) {
-			append_text(t, " %s%s from ", verb[i][1], says + n);
-			return;
-		}
-	append_text(t, " %s since ", says);
-}
-
 static void add_evidence(struct explain_text *t, const struct act_anomaly *a)
 {
 	uint32_t said = 0;
@@ -261,8 +264,7 @@ void act_explain(char *text, size_t room, const struct act_anomaly *a)
 	struct explain_text t = {text, room};
 
 	add_pod(&t, &a->name);
-	add_fault(&t, find_fault(a), false);
-	add_time(&t, a->begin_ns);
+	add_fault(&t, a, find_fault(a), a->begin_ns, 0);
 	add_evidence(&t, a);
 	append_text(&t, "; score %.3g, where 1 is the threshold", a->peak);
 }
@@ -366,13 +368,9 @@ void act_explain_incident(char *text, size_t room, const struct act_incident *i)
 	add_pod(&t, n);
 	if (*n->host && (is_connections(n) || !act_is_host(n)))
 		append_text(&t, " on %s", n->host);
-	snprintf(load, sizeof(load), "gets %.2g times its usual requests", i->load);
-	add_fault(&t, i->kind == ACT_INCIDENT_LOAD ? load : find_fault(&i->cause), i->end_ns);
-	add_time(&t, i->begin_ns);
-	if (i->end_ns) {
-		append_text(&t, " to ");
-		add_time(&t, i->end_ns);
-	}
+	snprintf(load, sizeof(load), "had %.2g times its usual requests", i->load);
+	add_fault(&t, &i->cause, i->kind == ACT_INCIDENT_LOAD ? load : find_fault(&i->cause),
+		  i->begin_ns, i->end_ns);
 	if (i->kind == ACT_INCIDENT_LOAD) {
 		append_text(&t, ". All that changed follows from this: no fault, nothing to do.");
 		return;

@@ -73,7 +73,7 @@ struct act_incidents *act_incidents_new(const struct act_incidents_opts *opts)
 	s->o = *opts;
 	o = &s->o;
 	o->settle_ns = o->settle_ns ? o->settle_ns : 10 * SECOND_NS;
-	o->confirm_ns = o->confirm_ns ? o->confirm_ns : SECOND_NS;
+	o->confirm_ns = o->confirm_ns ? o->confirm_ns : 3 * SECOND_NS;
 	o->again_ns = o->again_ns ? o->again_ns : 60 * SECOND_NS;
 	o->max_open = o->max_open ? o->max_open : 64;
 	o->max_listed = o->max_listed ? o->max_listed : 256;
@@ -229,14 +229,16 @@ static enum relation relate(const struct act_incidents *s, const struct incident
 	for (uint32_t k = 0; k < x->i.members; k++) {
 		const struct act_member *m = &x->i.member[k];
 
-		if (m->instance == a->instance ||
-		    (!x->moves[k].by_host && is_related(s, &m->name, &a->name, now_ns)))
+		if (!x->moves[k].by_host &&
+		    (m->instance == a->instance || is_related(s, &m->name, &a->name, now_ns)))
 			return BY_SERVICE;
 		host |= is_same_host(&m->name, &a->name);
 		alone &= is_beside(&m->name);
 	}
 	alone |= act_is_host(&x->i.cause.name) && is_same_host(&x->i.cause.name, &a->name);
-	return host && (alone || is_beside(&a->name)) ? BY_HOST : UNRELATED;
+	/* A host that has been unusual for long explains no fault that begins now. */
+	alone &= llabs(a->begin_ns - x->i.begin_ns) <= (int64_t)s->o.settle_ns;
+	return host && (is_beside(&a->name) ? is_open(x) : alone) ? BY_HOST : UNRELATED;
 }
 
 /* True if the anomaly overlaps the incident in time, or comes at most settle_ns before or after. */
@@ -247,7 +249,7 @@ static bool is_touching(const struct act_incidents *s, const struct incident *x,
 	bool going = false;
 
 	for (uint32_t k = 0; k < x->i.members; k++)
-		going |= is_open(x) && !x->i.member[k].end_ns;
+		going |= is_open(x) && !x->i.member[k].end_ns && !x->moves[k].by_host;
 	return a->last_ns + settle >= x->i.begin_ns &&
 	       (going || a->begin_ns <= x->i.last_ns + settle);
 }
@@ -348,8 +350,11 @@ static void update_member(struct incident *x, uint32_t k, const struct act_anoma
 	m->peak = a->peak;
 	m->suspicion = a->suspicion;
 	note_moves(&x->moves[k], a);
-	x->i.begin_ns = BASE_MIN(x->i.begin_ns, a->begin_ns);
-	x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
+	/* A host may be unusual for longer than the fault that shows in it. */
+	if (!x->moves[k].by_host) {
+		x->i.begin_ns = BASE_MIN(x->i.begin_ns, a->begin_ns);
+		x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
+	}
 	if (a->load > 0 && (!(x->i.load > 0) || fabs(log(a->load)) > fabs(log(x->i.load))))
 		x->i.load = a->load;
 	take_cause(x, a);
@@ -359,11 +364,12 @@ static void update_member(struct incident *x, uint32_t k, const struct act_anoma
 	x->changed = true;
 }
 
-/* Finds the open incident of which the anomaly is the member *k. */
-static struct incident *find_member(struct act_incidents *s, uint64_t anomaly, uint32_t *k)
+/* Finds the incident, open or ended, of which the anomaly is the member *k. */
+static struct incident *find_member(struct act_incidents *s, uint64_t anomaly, bool open,
+				    uint32_t *k)
 {
 	for (struct incident *x = NULL; (x = get_next(s, x));)
-		for (*k = 0; is_open(x) && *k < x->i.members; ++*k)
+		for (*k = 0; is_open(x) == open && *k < x->i.members; ++*k)
 			if (x->i.member[*k].anomaly == anomaly)
 				return x;
 	return NULL;
@@ -487,10 +493,11 @@ void act_incidents_take(struct act_incidents *s, const struct act_anomaly *a, in
 	uint32_t k;
 
 	pthread_mutex_lock(&s->lock);
-	x = find_member(s, a->id, &k);
+	x = find_member(s, a->id, true, &k);
 	if (x) {
 		update_member(x, k, a);
-	} else if (a->id > s->newest) {
+	} else if (a->id > s->newest || (!a->end_ns && find_member(s, a->id, false, &k))) {
+		/* new, or it goes on after the end of an incident on its host */
 		place_anomaly(s, a, now_ns);
 	} else { /* left out: its incident lasts as long as it does */
 		for (struct incident *y = NULL; (y = get_next(s, y));)
@@ -512,7 +519,7 @@ static bool has_passed(int64_t since_ns, int64_t now_ns, uint64_t ns)
 static bool is_over(const struct act_incidents *s, const struct incident *x, int64_t now_ns)
 {
 	for (uint32_t k = 0; k < x->i.members; k++)
-		if (!x->i.member[k].end_ns &&
+		if (!x->i.member[k].end_ns && !x->moves[k].by_host &&
 		    !has_passed(x->i.member[k].last_ns, now_ns, SILENT_NS))
 			return false;
 	return has_passed(x->i.last_ns, now_ns, s->o.settle_ns);
@@ -520,10 +527,9 @@ static bool is_over(const struct act_incidents *s, const struct incident *x, int
 
 static void tell_begin(struct act_incidents *s, struct incident *x, int64_t now_ns)
 {
-	uint64_t wait = s->o.confirm_ns * (has_load_moved(&x->i) ? 3 : 1);
 	enum act_incident_kind kind = x->i.kind;
 
-	if (x->told ? x->told_kind == kind : !has_passed(x->opened_ns, now_ns, wait))
+	if (x->told ? x->told_kind == kind : !has_passed(x->opened_ns, now_ns, s->o.confirm_ns))
 		return;
 	if (kind == ACT_INCIDENT_FAULT) {
 		s->stats.faults += !*x->i.told_cause.service && !*x->i.told_cause.pod;
@@ -623,8 +629,9 @@ void act_incidents_stats(struct act_incidents *s, struct act_incidents_stats *ou
 {
 	pthread_mutex_lock(&s->lock);
 	*out = s->stats;
-	out->open = 0;
-	for (struct incident *x = NULL; (x = get_next(s, x));)
-		out->open += is_open(x);
+	for (struct incident *x = NULL; (x = get_next(s, x));) {
+		out->open_faults += is_open(x) && x->i.kind == ACT_INCIDENT_FAULT;
+		out->open_loads += is_open(x) && x->i.kind == ACT_INCIDENT_LOAD;
+	}
 	pthread_mutex_unlock(&s->lock);
 }

@@ -9,10 +9,10 @@
  * - one of the two services calls the other (act_incidents_call()). If an anomaly relates two
  *   incidents, they become one: the older;
  * - the host, its containers and the connections of its workloads join an incident on their host.
- *   Other pods join because of the host only if the host is the cause, or all there is: otherwise
- *   all faults of a host would be one.
- * Otherwise it opens an incident. An incident ends when all its members have ended and settle_ns
- * has passed.
+ *   Other pods join because of the host only if the host is the cause, or all there is, and if they
+ *   begin within settle_ns of the incident: otherwise all faults of a host would be one.
+ * Otherwise it opens an incident. An incident ends when all its members have ended, except those
+ * that joined because of their host, and settle_ns has passed.
  *
  * Its cause is the member with the strongest evidence, and may change while it is open.
  *
@@ -63,8 +63,8 @@ struct act_incident {
 struct act_incidents_opts {
 	uint64_t settle_ns; /* default (0) 10 s */
 	/*
-	 * Time from the opening until receivers are told, in which the cause may become clear;
-	 * three times as long if the number of requests changed. Default (0) 1 s.
+	 * Time from the opening until receivers are told, in which cause and kind become clear.
+	 * Default (0) 3 s.
 	 */
 	uint64_t confirm_ns;
 	uint64_t again_ns; /* interval of ACT_NEWS_AGAIN; default (0) 60 s */
@@ -117,11 +117,12 @@ bool act_incidents_id(struct act_incidents *s, uint64_t anomaly, char id[ACT_EVE
 bool act_incidents_is_load(struct act_incidents *s, uint64_t instance);
 
 struct act_incidents_stats {
-	uint64_t open, faults, loads; /* now; total number told of by kind */
-	uint64_t refused;	      /* anomalies without an incident: too many were open */
-	uint64_t left_out;	      /* anomalies that are not listed as members */
-	uint64_t forgotten;	      /* incidents dropped from the list for newer ones */
-	uint64_t calls_left_out;      /* pairs of services beyond the limit */
+	uint64_t open_faults, open_loads; /* now */
+	uint64_t faults, loads;		  /* total number told of */
+	uint64_t refused;		  /* anomalies without an incident: too many were open */
+	uint64_t left_out;		  /* anomalies that are not listed as members */
+	uint64_t forgotten;		  /* incidents dropped from the list for newer ones */
+	uint64_t calls_left_out;	  /* pairs of services beyond the limit */
 };
 void act_incidents_stats(struct act_incidents *s, struct act_incidents_stats *out);
 

@@ -38,14 +38,14 @@ static void a_pods_anomaly_says_what_since_when_and_how_much(void **state)
 
 	(void)state;
 	act_explain(text, sizeof(text), &a);
-	assert_string_equal(text,
-			    "cart-0 is slow since 04:06:31 CET: p90 of db_seconds{path=\"/\"} rose "
-			    "from 240 ns to 20.1 ms, and errors_total rose from 0 per second "
-			    "to 58 per second; score 5.34, where 1 is the threshold");
+	assert_string_equal(
+		text, "cart-0 has been slow since 04:06:31 CET: p90 of db_seconds{path=\"/\"} rose "
+		      "from 240 ns to 20.1 ms, and errors_total rose from 0 per second "
+		      "to 58 per second; score 5.34, where 1 is the threshold");
 	a.blames = 0;
 	act_explain(text, sizeof(text), &a);
 	assert_string_equal(text,
-			    "cart-0 behaves unusually since 04:06:31 CET; score 5.34, where 1 "
+			    "cart-0 has behaved unusually since 04:06:31 CET; score 5.34, where 1 "
 			    "is the threshold");
 	a.blames = 1;
 	a.blame[0].before = NAN;
@@ -87,7 +87,7 @@ static void an_incident_says_what_broke_how_we_know_and_what_to_do(void **state)
 	act_explain_incident(text, sizeof(text), &i);
 	assert_string_equal(
 		text,
-		"cart-0 on node-1 is slow since 04:06:31 CET: p90 of db_seconds{path=\"/\"} rose from "
+		"cart-0 on node-1 has been slow since 04:06:31 CET: p90 of db_seconds{path=\"/\"} rose from "
 		"240 ns to 20.1 ms, and errors_total rose from 0 per second to 58 per second. Calls to it "
 		"take 250 ms longer, as seen by front. Its score is 2, where 1 is the threshold; the next "
 		"suspect, front-0, has 0.4. Also affected: front-0, the host node-1. First, compare its "
@@ -108,28 +108,28 @@ static void an_incident_says_what_broke_how_we_know_and_what_to_do(void **state)
 
 static void advice_fits_the_cause(void **state)
 {
+	static const struct act_pod_name tcp = {.service = "cart (tcp)", .host = "node-1"};
+	static const struct act_pod_name host = {
+		.service = "host", .pod = "node-1", .host = "node-1"};
 	static const struct {
-		struct act_pod_name name;
+		const struct act_pod_name *name;
 		enum act_measure measure;
 		const char *begin, *end;
 	} is[] = {
-		{cart, ACT_MEASURE_CPU, "cart-0 on node-1 uses more CPU than usual since ",
+		{&cart, ACT_MEASURE_CPU, "cart-0 on node-1 has used more CPU than usual since ",
 		 " First, look at where it uses CPU: perf top -p 12."},
-		{cart, ACT_MEASURE_ERRORS, "cart-0 on node-1 has errors since ",
+		{&cart, ACT_MEASURE_ERRORS, "cart-0 on node-1 has had errors since ",
 		 " First, read its log."},
-		{cart, ACT_MEASURE_MEMORY,
-		 "cart-0 on node-1 keeps more in memory than usual since ",
+		{&cart, ACT_MEASURE_MEMORY,
+		 "cart-0 on node-1 has kept more in memory than usual since ",
 		 " First, look at what it keeps in memory."},
-		{cart, ACT_MEASURE_WAITING,
-		 "cart-0 on node-1 has more work waiting than usual since ",
+		{&cart, ACT_MEASURE_WAITING,
+		 "cart-0 on node-1 has had more work waiting than usual since ",
 		 " First, look at what its requests wait for."},
-		{{.service = "cart (tcp)", .host = "node-1"},
-		 ACT_MEASURE_OTHER,
-		 "the connections of cart on node-1 behave unusually since ",
+		{&tcp, ACT_MEASURE_OTHER,
+		 "the connections of cart on node-1 have behaved unusually since ",
 		 " First, ask what holds them back: sidelight tcp why."},
-		{{.service = "host", .pod = "node-1", .host = "node-1"},
-		 ACT_MEASURE_CPU,
-		 "the host node-1 uses more CPU than usual since ",
+		{&host, ACT_MEASURE_CPU, "the host node-1 has used more CPU than usual since ",
 		 " First, look at what runs there: sidelight top."},
 	};
 	char text[ACT_SENTENCE_BYTES];
@@ -138,7 +138,7 @@ static void advice_fits_the_cause(void **state)
 	for (size_t k = 0; k < sizeof(is) / sizeof(*is); k++) {
 		struct act_incident i = {.cause = anomaly(), .members = 1};
 
-		i.cause.name = is[k].name;
+		i.cause.name = *is[k].name;
 		i.cause.blame[0].measure = is[k].measure;
 		act_explain_incident(text, sizeof(text), &i);
 		assert_memory_equal(text, is[k].begin, strlen(is[k].begin));
@@ -155,7 +155,7 @@ static void load_is_said_to_be_no_fault(void **state)
 	(void)state;
 	act_explain_incident(text, sizeof(text), &i);
 	assert_string_equal(
-		text, "cart-0 on node-1 gets 3 times its usual requests since 04:06:31 CET. All "
+		text, "cart-0 on node-1 has had 3 times its usual requests since 04:06:31 CET. All "
 		      "that changed follows from this: no fault, nothing to do.");
 }
 

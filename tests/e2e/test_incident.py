@@ -1,24 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_incident.py SIDELIGHT PYTHON PACKAGES - front calls cart. A fault of cart shows in both, and in their host and connections:
-it is one incident, with cart as its cause, one alert and one end. Three times as many requests cause no alert.
+"""test_incident.py SIDELIGHT CHAIN - front calls cart. A fault of cart shows in both: it is one incident, with cart as its cause, one
+alert and one end, beside whatever their host does. Three times as many requests cause no alert.
 
 On a machine that has no CPU to spare, more than the fault is unusual; so each may be tried TRIES times."""
 import http.server
 import json
 import os
-import socket
-import subprocess
 import sys
 import threading
 import time
 
 from support.process import check, poll, wait_until
-from support.sidelight import EXE, Agent, Collector, Pod
+from support.sidelight import Agent, Collector, Pod
 
-PYTHON, PACKAGES = sys.argv[2:4]
-SERVICE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'service.py')
-TRIES, FAULT_S, SURGE_S, SETTLE_S = 3, 12, 40, 10
+TRIES, FAULT_S, SURGE_S = 3, 12, 40
 
 
 class Receiver:
@@ -52,31 +48,15 @@ class Receiver:
         return found
 
 
-def free_port():
-    with socket.create_server(('127.0.0.1', 0)) as s:
-        return s.getsockname()[1]
-
-
-def service(name, agent, *ports):
-    env = {'PYTHONPATH': PACKAGES, 'PYTHONDONTWRITEBYTECODE': '1', 'SIDELIGHT_SERVICE': name, 'POD_NAME': f'{name}-0',
-           'SIDELIGHT_SOCKET': agent.socket}
-    p = Pod(PYTHON, SERVICE, *ports, env=env)
-    p.ready()
-    return p
-
-
-def observes_tcp():
-    return not subprocess.run([EXE, 'tcp', 'probe', '--json'], capture_output=True, timeout=300, check=False).returncode
-
-
 class System:
     def __init__(self):
-        self.receiver, port = Receiver(), free_port()
-        self.agent = Agent('--hostname', 'node-1', '--host', *(['--tcp', 'flows,layers', '--port', port] if observes_tcp() else []))
-        self.cart = service('cart', self.agent, port)
-        self.front = service('front', self.agent, 0, port)
-        self.c = Collector([self.agent], '--period', '10ms', '--analyse', '--warm-up', '20s', '--trace-head', '0.05',
-                           '--alert', self.receiver.url + '/api/v2/alerts', '--webhook', self.receiver.url + '/hook')
+        self.receiver = Receiver()
+        self.agent = Agent('--hostname', 'node-1', '--host')
+        self.chain = Pod(sys.argv[2], self.agent.socket)
+        self.chain.ready()
+        self.c = Collector([self.agent], '--period', '10ms', '--analyse', '--analyse-step', '200ms', '--warm-up', '10s',
+                           '--false-alarms', '6', '--trace-head', '0.05', '--alert', self.receiver.url + '/api/v2/alerts',
+                           '--webhook', self.receiver.url + '/hook')
         wait_until(lambda: all(self.verdict(s) and not self.verdict(s)['learning'] for s in ('cart', 'front')), 'both are known',
                    self.c, seconds=400)
         wait_until(lambda: self.c.api('traces?limit=1')['traces'], 'their calls are known', self.c)
@@ -97,9 +77,9 @@ class System:
         """Returns why it is not one incident with one alert and one end, or ''."""
         self.quiet()
         since = time.time()
-        self.cart.tell('slow', 0.1)
+        self.chain.tell('fault')
         poll(lambda: time.time() > since + FAULT_S)
-        self.cart.tell('slow', 0)
+        self.chain.tell('usual')
         poll(lambda: all(i['end'] for i in self.incidents(since)), 120)
         found = self.incidents(since)
         ids = {i['id'] for i in found}
@@ -121,12 +101,12 @@ class System:
         """Returns what was alerted of three times as many requests, or ''."""
         self.quiet()
         since = time.time()
-        self.front.tell('rate', 60)
+        self.chain.tell('surge')
         poll(lambda: time.time() > since + SURGE_S, SURGE_S + 1, every=0.5)
         poll(lambda: False, 4, every=1)  # what begins late is told after 3 s
         found = self.incidents(since)
         alerts = self.receiver.alerts({i['id'] for i in found})
-        self.front.tell('rate', 20)
+        self.chain.tell('usual')
         said = f"{[(i['kind'], i['sentence']) for i in found]}, {alerts}"
         print('surge:', said, flush=True)
         return said if alerts or any(i['kind'] != 'load' for i in found) else ''

@@ -68,7 +68,6 @@ static void end_walk(struct collect_self *s)
 
 SINGLE(analysis_rows, walk_of(s)->analysis.rows)
 SINGLE(analysis_told, walk_of(s)->notify.notified)
-SINGLE(incidents_open, walk_of(s)->incidents.open)
 SINGLE(shadow_alarms, walk_of(s)->verdicts.shadow_alarms)
 
 BY_LABEL(analysis_lost, "cause", OF_LIVE("pods", analysis.refused_pods),
@@ -85,6 +84,8 @@ BY_LABEL(analysis_pods, "state", OF_LIVE("all", verdicts.pods),
 	 OF_LIVE("drifting", verdicts.drifting))
 
 BY_LABEL(incidents, "kind", OF_LIVE("fault", incidents.faults), OF_LIVE("load", incidents.loads))
+BY_LABEL(incidents_open, "kind", OF_LIVE("fault", incidents.open_faults),
+	 OF_LIVE("load", incidents.open_loads))
 
 static bool analysis_busy(struct collect_self *s, struct export_series *out)
 {
@@ -197,7 +198,8 @@ static const struct collect_self_family analysis_families[] = {
 	{"sidelight_anomaly_shadow_alarms", COUNTER, "",
 	 "Rows that the detector of --shadow would have called anomalous.", shadow_alarms},
 	{"sidelight_incidents", COUNTER, "", "Incidents, by kind.", incidents},
-	{"sidelight_incidents_open", GAUGE, "", "Incidents that have not ended.", incidents_open},
+	{"sidelight_incidents_open", GAUGE, "", "Incidents that have not ended, by kind.",
+	 incidents_open},
 	{"sidelight_scaling_anomalous_ratio", GAUGE, "ratio",
 	 "Share of a workload's pods that are anomalous.", scaling_anomalous},
 	{"sidelight_scaling_pressure", GAUGE, "",

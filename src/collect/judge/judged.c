@@ -36,8 +36,9 @@ static bool counts_requests(const char *name, bool counter)
 {
 	static const char *const many[] = {"requests", "_jobs", "messages", "handled", NULL};
 	static const char *const times[] = {"duration", "latency", "response_time", NULL};
-	static const char *const not_these[] = {"error", "fail",     "client", "timeout",
-						"retr",	 "database", NULL};
+	static const char *const not_these[] = {"error",   "fail",	 "client",
+						"timeout", "retr",	 "database",
+						"node_",   "container_", NULL};
 	size_t n = strcspn(name, "{");
 	bool count = n > 6 && !memcmp(name + n - 6, "_count", 6);
 
