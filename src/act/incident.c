@@ -41,7 +41,7 @@ struct incident_moves {
 struct incident {
 	struct act_incident i; /* number 0: unused */
 	struct incident_moves moves[ACT_MEMBERS];
-	int64_t opened_ns, due_ns;
+	int64_t opened_ns, told_ns;
 	unsigned int news; /* not reported yet */
 	bool told, changed;
 	enum act_incident_kind told_kind;
@@ -555,7 +555,7 @@ void act_incidents_poll(struct act_incidents *s, int64_t now_ns,
 				x->news |= ACT_NEWS_ENDED;
 				x->changed = true;
 			} else if (!x->news && x->told &&
-				   has_passed(x->due_ns, now_ns, s->o.again_ns)) {
+				   has_passed(x->told_ns, now_ns, s->o.again_ns)) {
 				x->news |= ACT_NEWS_AGAIN;
 			}
 		}
@@ -566,7 +566,7 @@ void act_incidents_poll(struct act_incidents *s, int64_t now_ns,
 			continue;
 		tell(&x->i, x->news, arg);
 		x->news = 0;
-		x->due_ns = now_ns;
+		x->told_ns = now_ns;
 	}
 	pthread_mutex_unlock(&s->lock);
 }

@@ -77,7 +77,7 @@ static struct act_incident incident(void)
 	return i;
 }
 
-static void an_incident_says_what_broke_how_we_know_and_what_to_do(void **state)
+static void an_incident_says_what_broke_and_what_to_do_first(void **state)
 {
 	struct act_incident i = incident();
 	char text[ACT_SENTENCE_BYTES];
@@ -230,7 +230,7 @@ int main(void)
 
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pods_anomaly_says_what_since_when_and_how_much),
-		cmocka_unit_test(an_incident_says_what_broke_how_we_know_and_what_to_do),
+		cmocka_unit_test(an_incident_says_what_broke_and_what_to_do_first),
 		cmocka_unit_test(advice_fits_the_cause),
 		cmocka_unit_test(load_is_said_to_be_no_fault),
 		cmocka_unit_test(values_have_the_unit_of_their_name),

@@ -2,8 +2,9 @@
 /*
  * chain.c - chain SOCKET: the services front and cart, of which front calls cart, and mail, which
  * neither calls; each a publisher with steady noise. Lines on stdin: "fault" makes cart slow and
- * erroneous, which front waits for; "surge" triples the requests of front and cart, with all that
- * follows from that; "usual" ends both. It answers every line, and ends at the end of stdin.
+ * erroneous, and front, which waits for it, asks again; "surge" triples the requests of front and
+ * cart, with all that follows from that; "usual" ends both. It answers every line, and ends at the
+ * end of stdin.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -52,13 +53,16 @@ static int open_service(struct service *s, const char *name, const char *pod, co
 	return 0;
 }
 
-/* Answers n requests; slow: seconds that each takes longer. Returns the time of the last one. */
-static double answer(struct service *s, int n, double slow, double errors)
+/*
+ * Answers n requests. slow: seconds that each takes longer; errors: share of them that fail; cpu:
+ * microseconds each. Returns the time of the last one.
+ */
+static double answer(struct service *s, int n, double slow, double errors, int cpu)
 {
 	double seconds = 0;
 
 	sl_counter_add(s->requests, (uint64_t)n);
-	sl_counter_add(s->cpu, (uint64_t)(n * 100 * (0.8 + 0.4 * chance())));
+	sl_counter_add(s->cpu, (uint64_t)(n * cpu * (0.8 + 0.4 * chance())));
 	for (int i = 0; i < n; i++) {
 		seconds = 0.01 * (0.5 + chance()) + slow * (0.5 + chance());
 		sl_histogram_observe(s->latency, seconds);
@@ -112,9 +116,11 @@ int main(int argc, char **argv)
 			puts("done");
 			fflush(stdout);
 		}
-		inner = answer(&cart, n, slow, fault ? 0.5 : 0.02);
-		trace(&front, &cart, inner + answer(&front, n, slow, 0.02), inner);
-		answer(&mail, 5 + (int)(6 * chance()), 0, 0.02);
+		inner = answer(&cart, n, slow, fault ? 0.5 : 0.02, 100);
+		trace(&front, &cart,
+		      inner + answer(&front, n, slow, fault ? 0.15 : 0.02, fault ? 400 : 100),
+		      inner);
+		answer(&mail, 5 + (int)(6 * chance()), 0, 0.02, 100);
 	}
 	sl_publisher_close(front.p);
 	sl_publisher_close(cart.p);
