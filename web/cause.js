@@ -264,7 +264,10 @@ async function draw() {
 		empty.hidden = false;
 		return emptyState(empty, "No incident is selected", "Open one from the services or the incidents.");
 	}
-	const list = await get("incidents", {limit: 256}), address = state.incident;
+	const address = state.incident;
+	let list = await get("incidents", {limit: 20});
+	if (!find(list.incidents))
+		list = await get("incidents", {limit: 256});
 	link.ok();
 	// The plots and traces are of the time of the incident.
 	const i = find(anomalies.shown(list.incidents)), a = i && {...i.cause, begin: i.begin, last: i.last, end: i.end, trace: i.trace};

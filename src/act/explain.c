@@ -10,9 +10,10 @@
 #include "base/base.h"
 #include "base/text.h"
 
-#define SECOND_NS 1000000000ll
-#define SAID	  2u /* metrics in a sentence; the lists of blames have all */
-#define NAMED	  3u /* other pods in a sentence */
+#define SECOND_NS   1000000000ll
+#define CONNECTIONS " (tcp)" /* end of the service of a workload's connections */
+#define SAID	    2u	     /* metrics in a sentence; the lists of blames have all */
+#define NAMED	    3u	     /* other pods in a sentence */
 
 struct explain_text {
 	char *at;
@@ -171,20 +172,25 @@ static void add_time(struct explain_text *t, int64_t ns)
 	append_text(t, "%s", text);
 }
 
+size_t act_service_length(const char *service)
+{
+	size_t n = strlen(service), end = strlen(CONNECTIONS);
+
+	return n > end && !strcmp(service + n - end, CONNECTIONS) ? n - end : n;
+}
+
 static bool is_connections(const struct act_pod_name *n)
 {
-	size_t length = strlen(n->service);
-
-	return length > 6 && !strcmp(n->service + length - 6, " (tcp)");
+	return n->service[act_service_length(n->service)];
 }
 
 static void add_pod(struct explain_text *t, const struct act_pod_name *n)
 {
 	char label[ACT_LABEL_BYTES];
-	size_t length = strlen(n->service);
 
 	if (is_connections(n))
-		append_text(t, "the connections of %.*s", (int)length - 6, n->service);
+		append_text(t, "the connections of %.*s", (int)act_service_length(n->service),
+			    n->service);
 	else if (act_is_host(n))
 		append_text(t, "the host %s", n->host);
 	else
@@ -264,7 +270,7 @@ void act_explain(char *text, size_t room, const struct act_anomaly *a)
 	struct explain_text t = {text, room};
 
 	add_pod(&t, &a->name);
-	add_fault(&t, a, find_fault(a), a->begin_ns, 0);
+	add_fault(&t, a, find_fault(a), a->begin_ns, a->end_ns ? a->last_ns : 0);
 	add_evidence(&t, a);
 	append_text(&t, "; score %.3g, where 1 is the threshold", a->peak);
 }
@@ -292,6 +298,7 @@ static double get_evidence(const struct act_incident *i, double suspicion, doubl
 static void add_members(struct explain_text *t, const struct act_incident *i)
 {
 	const struct act_member *next = NULL;
+	const double own = get_evidence(i, i->cause.suspicion, i->cause.peak);
 	uint32_t others = i->members + i->left_out - 1, said = 0;
 	double most = 0;
 
@@ -299,13 +306,13 @@ static void add_members(struct explain_text *t, const struct act_incident *i)
 		const struct act_member *m = &i->member[k];
 		double evidence = get_evidence(i, m->suspicion, m->peak);
 
-		if (m->instance == i->cause.instance || evidence < most)
+		/* A host's score may be higher than that of the cause, as it counts half. */
+		if (m->instance == i->cause.instance || evidence < most || evidence > own)
 			continue;
 		next = m;
 		most = evidence;
 	}
-	append_text(t, ". Its score is %.3g, where 1 is the threshold",
-		    get_evidence(i, i->cause.suspicion, i->cause.peak));
+	append_text(t, ". Its score is %.3g, where 1 is the threshold", own);
 	if (next && most > 0) {
 		append_text(t, "; the next suspect, ");
 		add_pod(t, &next->name);

@@ -15,6 +15,9 @@
 const char *act_pod_label(const struct act_pod_name *n, char *text, size_t room);
 /* True for the metrics of a host ("host"), and for what is named after it, as "(host) (tcp)". */
 bool act_is_host(const struct act_pod_name *n);
+/* Returns the length of a service's name without the suffix of its connections, as in "cart (tcp)".
+ */
+size_t act_service_length(const char *service);
 /*
  * Formats a value of a metric with the unit that its name ends with: "57.6 ms", "1.5 MiB", "12
  * per second", "140 % of a CPU".

@@ -12,11 +12,10 @@
 #include "base/base.h"
 #include "base/hash.h"
 
-#define SECOND_NS   1000000000ll
-#define CALLS_MAX   4096u
-#define CALL_NS	    (600 * SECOND_NS)
-#define SILENT_NS   (60 * SECOND_NS) /* a member without findings for this long has ended */
-#define CONNECTIONS " (tcp)"	     /* end of the service of a workload's connections */
+#define SECOND_NS 1000000000ll
+#define CALLS_MAX 4096u
+#define CALL_NS	  (600 * SECOND_NS)
+#define SILENT_NS (60 * SECOND_NS) /* a member without findings for this long has ended */
 
 /* Requests that changed by less are usual; by more than STOPPED down, they have stopped. */
 #define LOAD_MOVED   1.5
@@ -33,7 +32,7 @@ const char *const act_incident_kinds[] = {"fault", "load"};
 /* What decides whether load explains a member. */
 struct incident_moves {
 	double moved; /* largest |ln(now / usual)| of its metrics */
-	bool slow;    /* latencies or errors beyond, or callers that wait */
+	bool slow;    /* latencies or errors beyond, or a delay that callers show */
 	bool waiting; /* more work waits than usually */
 	bool by_host; /* joined because of its host alone: does not stand for its service */
 };
@@ -113,17 +112,9 @@ static bool is_open(const struct incident *x)
 
 /* ---- calls between services ---- */
 
-/* Returns the length of a service's name without the suffix of its connections. */
-static size_t base_length(const char *service)
-{
-	size_t n = strlen(service), end = strlen(CONNECTIONS);
-
-	return n > end && !strcmp(service + n - end, CONNECTIONS) ? n - end : n;
-}
-
 uint64_t act_service_key(const char *service)
 {
-	return base_hash(0, service, base_length(service));
+	return base_hash(0, service, act_service_length(service));
 }
 
 static int by_services(const void *a, const void *b)
@@ -189,7 +180,7 @@ static bool is_connected(const struct act_incidents *s, const char *a, const cha
 /* True for what describes the surroundings of pods: hosts, containers and connections. */
 static bool is_beside(const struct act_pod_name *n)
 {
-	return act_is_host(n) || n->service[base_length(n->service)] ||
+	return act_is_host(n) || n->service[act_service_length(n->service)] ||
 	       (!*n->service && *n->container);
 }
 
@@ -200,9 +191,9 @@ static bool is_same_host(const struct act_pod_name *a, const struct act_pod_name
 
 static bool is_same_service(const struct act_pod_name *a, const struct act_pod_name *b)
 {
-	size_t n = base_length(a->service);
+	size_t n = act_service_length(a->service);
 
-	if (!n || n != base_length(b->service) || strncmp(a->service, b->service, n) != 0)
+	if (!n || n != act_service_length(b->service) || strncmp(a->service, b->service, n) != 0)
 		return false;
 	if (act_is_host(a))
 		return is_same_host(a, b);
@@ -259,7 +250,7 @@ static bool is_touching(const struct act_incidents *s, const struct incident *x,
 static void note_moves(struct incident_moves *m, const struct act_anomaly *a)
 {
 	m->moved = 0;
-	m->slow = a->suspicion >= 1;
+	m->slow = *a->callers;
 	m->waiting = false;
 	for (uint32_t i = 0; i < a->blames; i++) {
 		const struct act_blame *b = &a->blame[i];
@@ -364,12 +355,12 @@ static void update_member(struct incident *x, uint32_t k, const struct act_anoma
 	x->changed = true;
 }
 
-/* Finds the incident, open or ended, of which the anomaly is the member *k. */
+/* Finds the incident of this state of which the anomaly is the member *k. */
 static struct incident *find_member(struct act_incidents *s, uint64_t anomaly, bool open,
 				    uint32_t *k)
 {
 	for (struct incident *x = NULL; (x = get_next(s, x));)
-		for (*k = 0; is_open(x) == open && *k < x->i.members; ++*k)
+		for (*k = 0; is_open(x) == open && !x->i.joined && *k < x->i.members; ++*k)
 			if (x->i.member[*k].anomaly == anomaly)
 				return x;
 	return NULL;
@@ -598,15 +589,13 @@ void act_incidents_each(struct act_incidents *s, uint64_t after,
 
 bool act_incidents_id(struct act_incidents *s, uint64_t anomaly, char id[ACT_EVENT_ID_BYTES])
 {
-	bool found = false;
+	const struct incident *found;
+	uint32_t k;
 
 	pthread_mutex_lock(&s->lock);
-	for (struct incident *x = NULL; (x = get_next(s, x));)
-		for (uint32_t k = 0; !x->i.joined && k < x->i.members && !found; k++)
-			if (x->i.member[k].anomaly == anomaly) {
-				memcpy(id, x->i.id, ACT_EVENT_ID_BYTES);
-				found = true;
-			}
+	found = find_member(s, anomaly, true, &k) ?: find_member(s, anomaly, false, &k);
+	if (found)
+		memcpy(id, found->i.id, ACT_EVENT_ID_BYTES);
 	pthread_mutex_unlock(&s->lock);
 	return found;
 }

@@ -381,6 +381,7 @@ static void end_anomaly(const struct verdict_pass *k, struct act_verdict_pod *p,
 {
 	p->on.end_ns = BASE_MAX(ns, p->on.last_ns);
 	p->on.unread = unread;
+	act_explain(p->on.explanation, sizeof(p->on.explanation), &p->on);
 	notify_change(k, &p->on);
 	p->on.id = 0;
 }

@@ -178,10 +178,10 @@ static const struct base_option table[] = {
 		  "send all samples this long before and after an anomaly"),
 	CLI_PART_ANALYSIS,
 	BASE_STRING("alert", 0, &set.l.alert, "URL",
-		    "send anomalies to an Alertmanager: http://HOST:9093/api/v2/alerts"),
+		    "send incidents to an Alertmanager: http://HOST:9093/api/v2/alerts"),
 	CLI_OPTION_CLIENT("alert-config", &set.l.alert_config, "--alert"),
 	BASE_STRING("webhook", 0, &set.l.webhook, "URL",
-		    "POST a JSON object to URL when an anomaly begins and when it ends"),
+		    "POST a JSON object to URL when an incident begins and when it ends"),
 	CLI_OPTION_CLIENT("webhook-config", &set.l.webhook_config, "--webhook"),
 	BASE_STRING("link", 0, &set.l.link, "URL",
 		    "address of this collector's page, for links in alerts"),
@@ -189,7 +189,7 @@ static const struct base_option table[] = {
 		  "write verdicts back to pods, valid for this long; 0: write none"),
 	CLI_PART_KAFKA,
 	BASE_STRING("kafka-config", 0, &set.kafka, "FILE",
-		    "produce anomalies, kept traces and items of lists to Kafka, with the "
+		    "produce incidents, kept traces and items of lists to Kafka, with the "
 		    "properties of librdkafka in this file"),
 	BASE_STRING(
 		"kafka-offsets", 0, &set.kafka_offsets, "FILE",

@@ -47,6 +47,12 @@ static void a_pods_anomaly_says_what_since_when_and_how_much(void **state)
 	assert_string_equal(text,
 			    "cart-0 has behaved unusually since 04:06:31 CET; score 5.34, where 1 "
 			    "is the threshold");
+	a.last_ns = a.begin_ns + 3000000000;
+	a.end_ns = a.last_ns + 1;
+	act_explain(text, sizeof(text), &a);
+	assert_string_equal(text, "cart-0 behaved unusually from 04:06:31 CET to 04:06:34 CET; "
+				  "score 5.34, where 1 is the threshold");
+	a.end_ns = 0;
 	a.blames = 1;
 	a.blame[0].before = NAN;
 	act_explain(text, sizeof(text), &a);
@@ -83,7 +89,8 @@ static void an_incident_says_what_broke_and_what_to_do_first(void **state)
 	char text[ACT_SENTENCE_BYTES];
 
 	(void)state;
-	i.cause.suspicion = 2; /* compared by suspicion, by which it is the cause */
+	i.member[2].suspicion = 9; /* a host counts half */
+	i.cause.suspicion = 2;	   /* compared by suspicion, by which it is the cause */
 	act_explain_incident(text, sizeof(text), &i);
 	assert_string_equal(
 		text,

@@ -418,6 +418,10 @@ static void what_load_does_not_explain_is_a_fault(void **state)
 	a.blame[1].value = 9;
 	take_at(&a, 0);
 	assert_int_equal((list(), listed[0].kind), ACT_INCIDENT_FAULT);
+	a = surge("g", 3); /* more requests, and its callers wait for it */
+	strcpy(a.callers, "front");
+	take_at(&a, 0);
+	assert_int_equal((list(), listed[0].kind), ACT_INCIDENT_FAULT);
 	a = surge("f", 0.05); /* none */
 	take_at(&a, 0);
 	assert_int_equal((list(), listed[0].kind), ACT_INCIDENT_FAULT);
