@@ -13,6 +13,7 @@
 #define SECOND_NS   1000000000ll
 #define CONNECTIONS " (tcp)" /* end of the service of a workload's connections */
 #define SAID	    2u	     /* metrics in a sentence; the lists of blames have all */
+#define SHARE_LEAST 0.1	     /* further metrics in a sentence have at least this share */
 #define NAMED	    3u	     /* other pods in a sentence */
 
 struct explain_text {
@@ -188,7 +189,9 @@ static void add_pod(struct explain_text *t, const struct act_pod_name *n)
 {
 	char label[ACT_LABEL_BYTES];
 
-	if (is_connections(n))
+	if (is_connections(n) && act_is_host(n))
+		append_text(t, "the connections of the host %s itself", n->host);
+	else if (is_connections(n))
 		append_text(t, "the connections of %.*s", (int)act_service_length(n->service),
 			    n->service);
 	else if (act_is_host(n))
@@ -248,13 +251,16 @@ static bool is_same_metric(const struct act_blame *a, const struct act_blame *b)
 	return x.bytes == y.bytes && !strncmp(a->metric, b->metric, (size_t)x.bytes);
 }
 
-/* Two statistics of one metric, or two of its series, say the same: one of them is enough. */
+/*
+ * Two statistics or two series of one metric say the same, so one of them is enough; a metric with
+ * a small share says little.
+ */
 static void add_evidence(struct explain_text *t, const struct act_anomaly *a)
 {
 	uint32_t said = 0;
 
 	for (uint32_t i = 0; i < a->blames && said < SAID; i++) {
-		bool again = false;
+		bool again = said && a->blame[i].share < SHARE_LEAST;
 
 		for (uint32_t k = 0; k < i; k++)
 			again |= is_same_metric(&a->blame[i], &a->blame[k]);
@@ -373,7 +379,7 @@ void act_explain_incident(char *text, size_t room, const struct act_incident *i)
 	char load[64];
 
 	add_pod(&t, n);
-	if (*n->host && (is_connections(n) || !act_is_host(n)))
+	if (*n->host && !act_is_host(n))
 		append_text(&t, " on %s", n->host);
 	snprintf(load, sizeof(load), "had %.2g times its usual requests", i->load);
 	add_fault(&t, &i->cause, i->kind == ACT_INCIDENT_LOAD ? load : find_fault(&i->cause),

@@ -42,6 +42,9 @@ static void a_pods_anomaly_says_what_since_when_and_how_much(void **state)
 		text, "cart-0 has been slow since 04:06:31 CET: p90 of db_seconds{path=\"/\"} rose "
 		      "from 240 ns to 20.1 ms, and errors_total rose from 0 per second "
 		      "to 58 per second; score 5.34, where 1 is the threshold");
+	a.blame[1].share = 0.09;
+	act_explain(text, sizeof(text), &a);
+	assert_non_null(strstr(text, " to 20.1 ms; score")); /* a small share is left out */
 	a.blames = 0;
 	act_explain(text, sizeof(text), &a);
 	assert_string_equal(text,
@@ -116,6 +119,7 @@ static void an_incident_says_what_broke_and_what_to_do_first(void **state)
 static void advice_fits_the_cause(void **state)
 {
 	static const struct act_pod_name tcp = {.service = "cart (tcp)", .host = "node-1"};
+	static const struct act_pod_name own = {.service = "(host) (tcp)", .host = "node-1"};
 	static const struct act_pod_name host = {
 		.service = "host", .pod = "node-1", .host = "node-1"};
 	static const struct {
@@ -135,6 +139,9 @@ static void advice_fits_the_cause(void **state)
 		 " First, look at what its requests wait for."},
 		{&tcp, ACT_MEASURE_OTHER,
 		 "the connections of cart on node-1 have behaved unusually since ",
+		 " First, ask what holds them back: sidelight tcp why."},
+		{&own, ACT_MEASURE_OTHER,
+		 "the connections of the host node-1 itself have behaved unusually since ",
 		 " First, ask what holds them back: sidelight tcp why."},
 		{&host, ACT_MEASURE_CPU, "the host node-1 has used more CPU than usual since ",
 		 " First, look at what runs there: sidelight top."},
