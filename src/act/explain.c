@@ -361,7 +361,7 @@ static void add_advice(struct explain_text *t, const struct act_incident *i)
 		append_text(t, "ask what holds them back: sidelight tcp why");
 	else if (act_is_host(&a->name))
 		append_text(t, "look at what runs there: sidelight top");
-	else if (i->has_trace)
+	else if (i->has_trace && what != ACT_MEASURE_CPU && what != ACT_MEASURE_MEMORY)
 		append_text(t, "look at trace %s", trace);
 	else if (what == ACT_MEASURE_CPU && a->name.process && has_risen(&a->blame[0]))
 		append_text(t, "look at where it uses CPU: perf top -p %u", a->name.process);

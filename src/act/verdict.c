@@ -421,12 +421,18 @@ void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns,
 		struct act_verdict_pod *p = (struct act_verdict_pod *)n;
 		bool gone = __atomic_load_n(&p->gone, __ATOMIC_ACQUIRE);
 		struct verdict_state s;
+		bool idle;
 
 		if (gone)
 			p->shown = p->own; /* findings that the writer could not show */
 		pthread_mutex_lock(&p->lock);
-		s = p->shown;
+		idle = !gone && !p->on.id && p->shown.course.number == p->kept_number &&
+		       p->shown.course.findings == p->kept_findings;
+		if (!idle)
+			s = p->shown;
 		pthread_mutex_unlock(&p->lock);
+		if (idle) /* most pods: nothing to copy */
+			continue;
 		keep_pod(&pass, p, &s, gone);
 		if (!gone)
 			continue;

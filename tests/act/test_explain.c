@@ -152,6 +152,7 @@ static void advice_fits_the_cause(void **state)
 	for (size_t k = 0; k < sizeof(is) / sizeof(*is); k++) {
 		struct act_incident i = {.cause = anomaly(), .members = 1};
 
+		i.has_trace = is[k].measure == ACT_MEASURE_CPU; /* shows no use of CPU */
 		i.cause.name = *is[k].name;
 		i.cause.blame[0].measure = is[k].measure;
 		act_explain_incident(text, sizeof(text), &i);
