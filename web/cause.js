@@ -28,10 +28,10 @@ const missing = (e) => {
 };
 const ask = (path, params) => get(path, params).catch(missing);
 
-// By its id, or by a member of this instance that began then, or the latest.
+// By its id, or by a member of this instance that had an anomaly then, or the latest.
 function find(list) {
 	const [instance, begin] = state.incident.split("@");
-	const is = (m) => m.instance === instance && (!begin || Math.abs(m.begin - begin) < 0.01);
+	const is = (m) => m.instance === instance && (!begin || begin > m.begin - 0.01 && !(m.end && begin > m.last + 0.01));
 	return list.find((i) => i.id === state.incident) || list.find((i) => i.members.some(is)) || null;
 }
 
@@ -144,7 +144,7 @@ async function drawScore(a, now) {
 // The members by their evidence, on the scale of the cause's: suspicion where callers are known.
 function drawMembers(i) {
 	const of = (m) => (i.cause.suspicion >= 1 ? m.suspicion : m.peak) || 0, box = $("suspects");
-	const rows = [...i.members].sort((x, y) => (y.anomaly === i.cause.id) - (x.anomaly === i.cause.id) || of(y) - of(x)).slice(0, MEMBERS);
+	const rows = [...i.members].sort((x, y) => (y.instance === i.cause.instance) - (x.instance === i.cause.instance) || of(y) - of(x)).slice(0, MEMBERS);
 	const top = Math.max(1, ...rows.map(of)) * 1.05, left = i.members.length + i.members_left_out - rows.length;
 	box.replaceChildren(...rows.map((m) => {
 		const row = el("div", "suspect"), name = el("span", "name", anomalies.nameOf(m)), track = el("span", "track"), bar = el("i"), mark = el("b");
@@ -154,7 +154,7 @@ function drawMembers(i) {
 		track.append(bar, mark);
 		row.append(name, track, el("span", "num", number(Number(of(m).toPrecision(3)))));
 		row.classList.toggle("over", of(m) > 1);
-		row.classList.toggle("self", m.anomaly === i.cause.id);
+		row.classList.toggle("self", m.instance === i.cause.instance);
 		return row;
 	}));
 	if (left)

@@ -326,11 +326,8 @@ static void add_members(struct explain_text *t, const struct act_incident *i)
 	}
 	for (uint32_t k = 0; k < i->members && said < NAMED; k++) {
 		const struct act_member *m = &i->member[k];
-		bool seen = m->instance == i->cause.instance;
 
-		for (uint32_t e = 0; e < k && !seen; e++)
-			seen = i->member[e].instance == m->instance;
-		if (seen)
+		if (m->instance == i->cause.instance)
 			continue;
 		append_text(t, said++ ? ", " : ". Also affected: ");
 		add_pod(t, &m->name);

@@ -29,17 +29,21 @@
 
 const char *const act_incident_kinds[] = {"fault", "load"};
 
-/* What decides whether load explains a member. */
+/* What decides whether load explains an anomaly. */
 struct incident_moves {
 	double moved; /* largest |ln(now / usual)| of its metrics */
 	bool slow;    /* latencies or errors beyond, or a delay that callers show */
 	bool waiting; /* more work waits than usually */
+};
+
+struct incident_own {
+	struct incident_moves now, before; /* of the newest anomaly, and of all before it */
 	bool by_host; /* joined because of its host alone: does not stand for its service */
 };
 
 struct incident {
 	struct act_incident i; /* number 0: unused */
-	struct incident_moves moves[ACT_MEMBERS];
+	struct incident_own own[ACT_MEMBERS];
 	int64_t opened_ns, told_ns;
 	unsigned int news; /* not reported yet */
 	bool told, changed;
@@ -220,7 +224,7 @@ static enum relation relate(const struct act_incidents *s, const struct incident
 	for (uint32_t k = 0; k < x->i.members; k++) {
 		const struct act_member *m = &x->i.member[k];
 
-		if (!x->moves[k].by_host &&
+		if (!x->own[k].by_host &&
 		    (m->instance == a->instance || is_related(s, &m->name, &a->name, now_ns)))
 			return BY_SERVICE;
 		host |= is_same_host(&m->name, &a->name);
@@ -240,7 +244,7 @@ static bool is_touching(const struct act_incidents *s, const struct incident *x,
 	bool going = false;
 
 	for (uint32_t k = 0; k < x->i.members; k++)
-		going |= is_open(x) && !x->i.member[k].end_ns && !x->moves[k].by_host;
+		going |= is_open(x) && !x->i.member[k].end_ns && !x->own[k].by_host;
 	return a->last_ns + settle >= x->i.begin_ns &&
 	       (going || a->begin_ns <= x->i.last_ns + settle);
 }
@@ -277,6 +281,13 @@ static void note_moves(struct incident_moves *m, const struct act_anomaly *a)
 	}
 }
 
+static void add_moves(struct incident_moves *to, const struct incident_moves *more)
+{
+	to->moved = fmax(to->moved, more->moved);
+	to->slow |= more->slow;
+	to->waiting |= more->waiting;
+}
+
 static bool has_load_moved(const struct act_incident *i)
 {
 	return i->load > 0 && fabs(log(i->load)) >= log(LOAD_MOVED);
@@ -289,9 +300,10 @@ static enum act_incident_kind find_kind(const struct incident *x)
 	if (!has_load_moved(&x->i) || x->i.load < LOAD_STOPPED)
 		return ACT_INCIDENT_FAULT;
 	for (uint32_t k = 0; k < x->i.members; k++) {
-		const struct incident_moves *m = &x->moves[k];
+		struct incident_moves m = x->own[k].now;
 
-		if (m->slow || m->moved > most || (m->waiting && x->i.load < 1))
+		add_moves(&m, &x->own[k].before);
+		if (m.slow || m.moved > most || (m.waiting && x->i.load < 1))
 			return ACT_INCIDENT_FAULT;
 	}
 	return ACT_INCIDENT_LOAD;
@@ -312,11 +324,9 @@ static bool is_stronger(const struct act_anomaly *a, const struct act_anomaly *b
 
 static void take_cause(struct incident *x, const struct act_anomaly *a)
 {
-	bool same = x->i.cause.id == a->id;
-
-	if (!same && x->i.cause.id && !is_stronger(a, &x->i.cause))
+	if (x->i.cause.id && x->i.cause.id != a->id && !is_stronger(a, &x->i.cause))
 		return;
-	if (!same && x->i.cause.id)
+	if (x->i.cause.id && x->i.cause.instance != a->instance)
 		x->news |= ACT_NEWS_CHANGED;
 	x->i.cause = *a;
 }
@@ -335,14 +345,13 @@ static void update_member(struct incident *x, uint32_t k, const struct act_anoma
 {
 	struct act_member *m = &x->i.member[k];
 
-	m->begin_ns = a->begin_ns;
 	m->last_ns = a->last_ns;
 	m->end_ns = a->end_ns;
-	m->peak = a->peak;
-	m->suspicion = a->suspicion;
-	note_moves(&x->moves[k], a);
+	m->peak = fmax(m->peak, a->peak);
+	m->suspicion = fmax(m->suspicion, a->suspicion);
+	note_moves(&x->own[k].now, a);
 	/* A host may be unusual for longer than the fault that shows in it. */
-	if (!x->moves[k].by_host) {
+	if (!x->own[k].by_host) {
 		x->i.begin_ns = BASE_MIN(x->i.begin_ns, a->begin_ns);
 		x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
 	}
@@ -369,26 +378,36 @@ static struct incident *find_member(struct act_incidents *s, uint64_t anomaly, b
 static void add_member(struct act_incidents *s, struct incident *x, const struct act_anomaly *a,
 		       enum relation how, int64_t now_ns)
 {
-	uint32_t k = x->i.members;
+	uint32_t k = 0;
 
 	/* What was there only for the host's sake does not stand for its service any more. */
-	for (uint32_t e = 0; how == BY_HOST && !is_beside(&a->name) && e < k; e++)
-		x->moves[e].by_host = !is_related(s, &x->i.member[e].name, &a->name, now_ns);
+	for (uint32_t e = 0; how == BY_HOST && !is_beside(&a->name) && e < x->i.members; e++)
+		x->own[e].by_host = !is_related(s, &x->i.member[e].name, &a->name, now_ns);
 	if (!is_open(x)) { /* it goes on */
 		x->i.end_ns = 0;
 		x->told = false;
 		x->opened_ns = now_ns;
 	}
+	while (k < x->i.members && x->i.member[k].instance != a->instance)
+		k++;
 	if (k == ACT_MEMBERS) {
 		x->i.left_out++;
 		s->stats.left_out++;
 		x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
 		return;
 	}
-	x->i.member[k] =
-		(struct act_member){.anomaly = a->id, .instance = a->instance, .name = a->name};
-	x->moves[k] = (struct incident_moves){.by_host = how == BY_HOST && is_beside(&a->name)};
-	x->i.members++;
+	if (k == x->i.members) {
+		x->i.member[k] = (struct act_member){.instance = a->instance,
+						     .name = a->name,
+						     .first = a->id,
+						     .begin_ns = a->begin_ns};
+		x->own[k] = (struct incident_own){.by_host = how == BY_HOST && is_beside(&a->name)};
+		x->i.members++;
+	}
+	x->own[k].by_host &= how == BY_HOST;
+	add_moves(&x->own[k].before, &x->own[k].now);
+	x->i.member[k].anomaly = a->id;
+	x->i.member[k].anomalies++;
 	update_member(x, k, a);
 }
 
@@ -432,7 +451,7 @@ static void join_incidents(struct act_incidents *s, struct incident *to, struct 
 			s->stats.left_out++;
 			continue;
 		}
-		to->moves[i->members] = from->moves[k];
+		to->own[i->members] = from->own[k];
 		i->member[i->members++] = f->member[k];
 	}
 	i->left_out += f->left_out;
@@ -510,7 +529,7 @@ static bool has_passed(int64_t since_ns, int64_t now_ns, uint64_t ns)
 static bool is_over(const struct act_incidents *s, const struct incident *x, int64_t now_ns)
 {
 	for (uint32_t k = 0; k < x->i.members; k++)
-		if (!x->i.member[k].end_ns && !x->moves[k].by_host &&
+		if (!x->i.member[k].end_ns && !x->own[k].by_host &&
 		    !has_passed(x->i.member[k].last_ns, now_ns, SILENT_NS))
 			return false;
 	return has_passed(x->i.last_ns, now_ns, s->o.settle_ns);
@@ -587,13 +606,21 @@ void act_incidents_each(struct act_incidents *s, uint64_t after,
 	pthread_mutex_unlock(&s->lock);
 }
 
-bool act_incidents_id(struct act_incidents *s, uint64_t anomaly, char id[ACT_EVENT_ID_BYTES])
+bool act_incidents_id(struct act_incidents *s, const struct act_anomaly *a,
+		      char id[ACT_EVENT_ID_BYTES])
 {
-	const struct incident *found;
-	uint32_t k;
+	const struct incident *found = NULL;
 
 	pthread_mutex_lock(&s->lock);
-	found = find_member(s, anomaly, true, &k) ?: find_member(s, anomaly, false, &k);
+	for (struct incident *x = NULL; (x = get_next(s, x));)
+		for (uint32_t k = 0; !x->i.joined && k < x->i.members; k++) {
+			const struct act_member *m = &x->i.member[k];
+
+			/* The newest incident: a host's anomaly may go on from one to the next. */
+			if (m->instance == a->instance && m->first <= a->id &&
+			    a->id <= m->anomaly && (!found || x->i.number > found->i.number))
+				found = x;
+		}
 	if (found)
 		memcpy(id, found->i.id, ACT_EVENT_ID_BYTES);
 	pthread_mutex_unlock(&s->lock);

@@ -32,13 +32,15 @@
 enum act_incident_kind { ACT_INCIDENT_FAULT, ACT_INCIDENT_LOAD };
 extern const char *const act_incident_kinds[]; /* "fault", "load" */
 
+/* A pod, with all of its anomalies in the incident. */
 struct act_member {
-	uint64_t anomaly; /* id */
 	uint64_t instance;
 	struct act_pod_name name;
-	int64_t begin_ns, last_ns;
-	int64_t end_ns; /* 0: the anomaly continues */
-	double peak, suspicion;
+	uint64_t first, anomaly; /* ids of the first and of the newest one */
+	uint32_t anomalies;
+	int64_t begin_ns, last_ns; /* of the first, and of the newest one */
+	int64_t end_ns;		   /* 0: the newest one continues */
+	double peak, suspicion;	   /* highest of all */
 };
 
 struct act_incident {
@@ -109,7 +111,8 @@ void act_incidents_poll(struct act_incidents *s, int64_t now_ns,
 void act_incidents_each(struct act_incidents *s, uint64_t after,
 			bool (*fn)(const struct act_incident *i, void *arg), void *arg);
 /* Finds the incident of an anomaly; false if there is none, or it is no longer listed. */
-bool act_incidents_id(struct act_incidents *s, uint64_t anomaly, char id[ACT_EVENT_ID_BYTES]);
+bool act_incidents_id(struct act_incidents *s, const struct act_anomaly *a,
+		      char id[ACT_EVENT_ID_BYTES]);
 /*
  * Returns true if the anomaly of a pod is due to load, or may be and is not decided yet: then the
  * pod is not told, and scaling does not count it.

@@ -95,11 +95,12 @@ static void put_analysis(struct base_json *j, const struct collect_analysis_view
 			KV("drifting", s.drifting), KV("anomalies", s.anomalies));
 }
 
-static void put_incident_of(struct base_json *j, struct act_incidents *incidents, uint64_t anomaly)
+static void put_incident_of(struct base_json *j, struct act_incidents *incidents,
+			    const struct act_anomaly *a)
 {
 	char id[ACT_EVENT_ID_BYTES];
 
-	if (act_incidents_id(incidents, anomaly, id)) {
+	if (act_incidents_id(incidents, a, id)) {
 		base_put(j, KV("incident", id));
 	} else {
 		base_json_key(j, "incident");
@@ -136,7 +137,7 @@ static void get_anomalies(struct http_request *req, void *arg)
 	base_json_kbegin(l.j, "anomalies", '[');
 	for (size_t i = 0; i < n && api_item(&l); i++) {
 		api_anomaly(l.j, &found[i]);
-		put_incident_of(l.j, view.incidents, found[i].id);
+		put_incident_of(l.j, view.incidents, &found[i]);
 		api_item_end(&l);
 	}
 	base_json_end(l.j, ']');
@@ -148,13 +149,13 @@ out:
 
 static void put_member(struct base_json *j, const struct act_member *m)
 {
-	base_put_object(j, NULL, KV("anomaly", m->anomaly), KV_ID("instance", m->instance),
-			KV("pod", m->name.pod), KV("service", m->name.service),
-			KV("namespace", m->name.kube_namespace), KV("host", m->name.host),
-			KV("container", m->name.container), KV("pid", m->name.process),
-			KV_TIME("begin", m->begin_ns), KV_TIME("last", m->last_ns),
-			KV_TIME("end", m->end_ns), KV_FINITE("peak", m->peak),
-			KV_FINITE("suspicion", m->suspicion));
+	base_put_object(j, NULL, KV("anomaly", m->anomaly), KV("anomalies", m->anomalies),
+			KV_ID("instance", m->instance), KV("pod", m->name.pod),
+			KV("service", m->name.service), KV("namespace", m->name.kube_namespace),
+			KV("host", m->name.host), KV("container", m->name.container),
+			KV("pid", m->name.process), KV_TIME("begin", m->begin_ns),
+			KV_TIME("last", m->last_ns), KV_TIME("end", m->end_ns),
+			KV_FINITE("peak", m->peak), KV_FINITE("suspicion", m->suspicion));
 }
 
 static void put_incident(struct base_json *j, const struct act_incident *i)

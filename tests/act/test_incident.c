@@ -230,6 +230,7 @@ static void it_ends_once_when_all_have_settled(void **state)
 static void what_touches_an_ended_one_goes_on_with_it(void **state)
 {
 	struct act_anomaly a = begin("cart", 0, 5), b = begin("cart", 6, 5);
+	char id[ACT_EVENT_ID_BYTES];
 
 	(void)state;
 	take_at(&a, 2);
@@ -241,6 +242,12 @@ static void what_touches_an_ended_one_goes_on_with_it(void **state)
 	assert_int_equal(list(), 1);
 	assert_int_equal(listed[0].end_ns, 0);
 	assert_int_equal(news.began, 2);
+	/* A pod is one member, with all of its anomalies. */
+	assert_int_equal(listed[0].members, 1);
+	assert_int_equal(listed[0].member[0].anomalies, 2);
+	assert_int_equal(listed[0].member[0].begin_ns, T);
+	assert_int_equal(listed[0].member[0].end_ns, 0);
+	assert_true(act_incidents_id(incidents, &a, id) && act_incidents_id(incidents, &b, id));
 }
 
 static void the_cause_may_change_but_not_what_identifies_it(void **state)
@@ -454,7 +461,7 @@ static void bounds_hold_and_are_counted(void **state)
 		b = begin(service, 10 * i, 5);
 		take_at(&b, 10 * i);
 		if (i == 2)
-			assert_true(act_incidents_id(incidents, b.id, id));
+			assert_true(act_incidents_id(incidents, &b, id));
 		if (i < 5)
 			end_at(&b, 10 * i + 1);
 		poll_at(10 * i + 9);
@@ -468,7 +475,8 @@ static void bounds_hold_and_are_counted(void **state)
 	assert_int_equal(stats.open_faults, 2);
 	assert_int_equal(stats.forgotten, 4);
 	assert_int_equal(list(), 3);
-	assert_false(act_incidents_id(incidents, 1000, id));
+	a.id = 1000;
+	assert_false(act_incidents_id(incidents, &a, id));
 	for (uint64_t i = 0; i < 5000; i++)
 		act_incidents_call(incidents, i, i + 1, T);
 	act_incidents_stats(incidents, &stats);

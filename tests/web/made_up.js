@@ -13,7 +13,7 @@
 	const anomaly = (end) => ({id: 1, instance, pod: "payments-0", service: "payments", namespace: "shop", host: "node-1", container: "", pid: 77,
 		begin: began, last: end || now(), end, unread: false, findings: 9, peak: 4.2, explanation: `payments-0 since then: ${MARKUP}`,
 		sentence: "payments-0 is slow", blame, trace});
-	const member = (name, id, peak) => ({anomaly: peak > 2 ? 1 : 2, instance: id, pod: `${name}-0`, service: name, namespace: "shop", host: "node-1",
+	const member = (name, id, peak) => ({anomaly: peak > 2 ? 1 : 2, anomalies: 1, instance: id, pod: `${name}-0`, service: name, namespace: "shop", host: "node-1",
 		container: "", pid: 77, begin: began, last: now(), end: null, peak, suspicion: 0});
 	const service = (name, more) => ({service: name, namespace: "shop", pods: 2, pods_live: 2, hosts: ["node-1"], instances: [instance],
 		requests: {per_second: 60, errors_per_second: 0.6, error_ratio: 0.01, from: "application", metric: "http_requests_total"},
