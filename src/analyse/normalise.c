@@ -17,7 +17,7 @@
 #define TINY	   1e-30f
 #define TREND	   1000.0f /* number of steps that a trend averages over */
 #define STEADY	   0.5f	   /* in usual moves per step: a smaller trend is not followed while held */
-#define ACCEPTED   16u	   /* number of steps in which an accepted level shows its usual move */
+#define ACCEPTED   64u	   /* number of steps in which an accepted level shows its usual move */
 
 int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 {
@@ -224,7 +224,8 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *rest
 		    n->n[c] >= FIRST)
 			z[c] = x[c] > mean[c] ? UNSEEN : -UNSEEN;
 		/* Before the first step is counted, the resolution is not known either. */
-		if (inv_move[c] == 0 && distance[c] > (n->still[c] ? smallest_move(n, c) : TINY)) {
+		if (inv_move[c] == 0 && !n->wait[c] &&
+		    distance[c] > (n->still[c] ? smallest_move(n, c) : TINY)) {
 			float m = rare_move(n, c, distance[c]);
 
 			move[c] = x[c] > fast[c] ? m : -m;

@@ -14,8 +14,6 @@ _Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a gr
 /* number of steps that the time may jump, forwards or back, before recent levels are stale */
 #define GAP_STEPS     10u
 #define THRESHOLD_MIN 1e-3f
-/* minimum threshold of comparable scores, which are log likelihood ratios */
-#define EVIDENCE_MIN 1.0f
 /*
  * A score must exceed the threshold by this fraction of the threshold's distance from the median.
  * Otherwise scores of a cluster could exceed a threshold that is within the cluster.
@@ -383,7 +381,7 @@ static float in_thresholds(struct analyse_calibration *c, double threshold, bool
 
 	if (isinf(threshold))
 		return 0;
-	threshold = fmax(threshold, comparable ? EVIDENCE_MIN : THRESHOLD_MIN);
+	threshold = fmax(threshold, comparable ? ANALYSE_EVIDENCE_MIN : THRESHOLD_MIN);
 	raw = (float)fmax(raw - MARGIN * fmax(threshold - c->median, 0), 0);
 	if (comparable)
 		return (float)(raw / threshold);
@@ -410,7 +408,7 @@ static void kind_weights(struct analyse_pipeline *p, float of[ANALYSE_KINDS])
 					   ? analyse_pipeline_kind_threshold(p, k)
 					   : INFINITY;
 
-		of[k] = isinf(threshold) ? 1 : (float)(1 / fmax(threshold, EVIDENCE_MIN));
+		of[k] = isinf(threshold) ? 1 : (float)(1 / fmax(threshold, ANALYSE_EVIDENCE_MIN));
 	}
 }
 
@@ -523,7 +521,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 	p->step_score = fmaxf(p->step_score, excess);
 	run = analyse_pipeline_run_sum(p);
 	if (run > 0) {
-		run /= (float)fmax(analyse_pipeline_run_threshold(p), EVIDENCE_MIN);
+		run /= (float)fmax(analyse_pipeline_run_threshold(p), ANALYSE_EVIDENCE_MIN);
 		/* A run adds at most 1 to the score, however long it is. */
 		v->score = fmaxf(v->score, fminf(run, 1 + v->score));
 	}

@@ -13,7 +13,9 @@
 #include "analyse/reading.h"
 #include "analyse/role.h"
 
-#define ANALYSE_LATE 10u /* number of steps without an anomaly before a score is learned */
+/* minimum threshold of comparable scores, which are log likelihood ratios */
+#define ANALYSE_EVIDENCE_MIN 1.0f
+#define ANALYSE_LATE	     10u /* number of steps without an anomaly before a score is learned */
 
 struct analyse_slot {
 	uint64_t seen; /* layout in which the slot was last used */

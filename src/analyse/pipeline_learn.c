@@ -10,8 +10,9 @@
 /* fraction of its usual move during an anomaly above which a metric is still away */
 #define STILL	 0.25f
 #define CLEAR	 8.0f /* usual move of an anomaly that cannot be the usual wandering of a metric */
-#define USUAL	 2.0f /* |z| of a usual level */
+#define USUAL	 3.0f /* |z| of a usual level */
 #define SHORT_NS 120000000000u /* maximum hold of detectors without comparable scores */
+#define PAUSE	 4u	       /* number of steps up to which a pause prolongs an anomaly */
 #define LASTS	 0.5f /* score above which an open anomaly lasts while its metrics are away */
 /* anomalies count as usual once they exceed twice the budget by this number */
 #define NEWS	16.0
@@ -317,7 +318,7 @@ bool analyse_pipeline_lasts(const struct analyse_pipeline *p, float score)
 void analyse_pipeline_take_level(struct analyse_pipeline *p)
 {
 	for (uint32_t s = 0; s < p->dims; s++) {
-		if (!p->held[s] && !is_away(p, s))
+		if (p->open ? !p->held[s] : !is_away(p, s))
 			continue;
 		if (p->role[s] == ANALYSE_ROLE_ERRORS)
 			memset(&p->slots[s].errors, 0, sizeof(p->slots[s].errors));
@@ -333,7 +334,8 @@ void analyse_pipeline_take_level(struct analyse_pipeline *p)
 static bool suffices(struct analyse_pipeline *p, uint32_t s)
 {
 	return p->opts.detector->comparable &&
-	       (double)p->blame[s] > analyse_pipeline_kind_threshold(p, p->group[s]);
+	       (double)p->blame[s] > fmax(analyse_pipeline_kind_threshold(p, p->group[s]),
+					  (double)ANALYSE_EVIDENCE_MIN);
 }
 
 /*
@@ -378,7 +380,7 @@ static void keep_open(struct analyse_pipeline *p)
 	    (!p->open && !may_hold(p)))
 		return;
 	if (p->step_away && p->calm > p->pause && p->open)
-		p->pause = p->calm;
+		p->pause = p->calm < PAUSE ? p->calm : PAUSE;
 	p->open |= p->step_away;
 	p->calm = p->step_away ? 0 : p->calm + 1;
 	if (p->open && p->calm >= calm_steps(p))

@@ -204,6 +204,27 @@ static void a_slow_service_is_named_and_not_its_callers(void **state)
 	end(&w);
 }
 
+/* Usual latencies stay those before the fault, also those of the callers that show it. */
+static void a_slow_service_is_named_until_it_is_over(void **state)
+{
+	struct world w = make(1);
+
+	(void)state;
+	add_traces(&w, false);
+	learn(&w);
+	w.delay[DB] = 0.4;
+	run(&w, 200);
+	print_message("%u of 200 steps\n", w.alarms[DB]);
+	assert_true(w.alarms[DB] >= 195);
+	only(&w, DB);
+	w.delay[DB] = 0;
+	run(&w, 3);
+	memset(w.alarms, 0, sizeof(w.alarms));
+	run(&w, 60);
+	only(&w, SERVICES);
+	end(&w);
+}
+
 /* Two chains of calls, front -> mail and cart -> db. */
 static void add_chains(struct world *w)
 {
@@ -482,6 +503,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_says_which_kind_of_evidence),
 		cmocka_unit_test(a_slow_service_is_named_and_not_its_callers),
+		cmocka_unit_test(a_slow_service_is_named_until_it_is_over),
 		cmocka_unit_test(faults_at_once_are_all_found),
 		cmocka_unit_test(each_kind_of_fault_is_found_with_or_without_graph),
 		cmocka_unit_test(a_heavy_tail_of_one_kind_hides_nothing_of_another),

@@ -225,7 +225,7 @@ static void a_new_level_becomes_normal_in_the_end(void **state)
 	end(&s);
 }
 
-/* A person says that the level is normal: the anomaly is over, and a return is a new one. */
+/* A person says that the level is normal: the anomaly is over, and what follows is judged by it. */
 static void what_a_person_accepts_is_normal(void **state)
 {
 	struct service s = make(SECOND / 10, SECOND, 0);
@@ -236,7 +236,7 @@ static void what_a_person_accepts_is_normal(void **state)
 	slow(&s, 20);
 	assert_true(run(&s, 300).rows >= 290);
 	analyse_pipeline_accept(s.pod[0]);
-	f = run(&s, 600);
+	f = run(&s, 700);
 	assert_int_equal(f.rows, 0);
 	slow(&s, 400);
 	assert_true(run(&s, 30).rows >= 20);

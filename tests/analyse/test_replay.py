@@ -361,6 +361,32 @@ def without_ranges_it_judges_as_a_collector_does(day):
     expect('pod4' in flagged, flagged)
 
 
+def what_a_person_accepted_is_accepted_again():
+    """A level that lasts, and that a user of the collector declared normal 50 rows later."""
+    def higher(pod, lines):
+        if pod == 3:
+            for r in range(400, ROWS):
+                fields = lines[r + 1].split(',')
+                fields[2] = repr(2 * float(fields[2]))
+                lines[r + 1] = ','.join(fields)
+        return lines
+    rec = make('level', higher) + '.recording'
+    recording.convert(rec[:-len('.recording')], rec, say=str)
+
+    def flagged():
+        p = subprocess.run([EXE, 'replay', rec, '--verdicts', '-'], capture_output=True, text=True, timeout=300)
+        expect(p.returncode == 0, p.stderr)
+        return [(float(r['unix_s']) - T0) // STEP for r in csv.DictReader(p.stdout.splitlines())
+                if r['pod'] == 'pod3' and r['anomalous'] == '1']
+    before = flagged()
+    expect(sum(450 <= row < 650 for row in before) > 190, before)
+    with open(os.path.join(rec, 'events.csv'), 'a') as f:
+        f.write(f'accept,{T0 // STEP + 450},{4:016x}\n')
+    after = flagged()
+    expect([r for r in after if r < 450] == [r for r in before if r < 450] and
+           sum(451 <= row < 650 for row in after) < 5, after)
+
+
 def main():
     rows_of_a_tenth_of_a_second_and_counters_are_read()
     day = make('day')
@@ -375,6 +401,7 @@ def main():
     spans_are_evidence_only_if_asked_for(day)
     without_train_it_says_so_once(day)
     without_ranges_it_judges_as_a_collector_does(day)
+    what_a_person_accepted_is_accepted_again()
     what_was_learned_can_be_kept_and_merged(day)
 
 
