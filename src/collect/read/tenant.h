@@ -43,8 +43,7 @@ struct collect_tenant {
 	/* Written by control, read by any thread. */
 	uint64_t series, refused_series, conflicts, layout_ns;
 	/*
-	 * layouts, first and final values, and lists of series that waited for the tenant's part;
-	 * written by any thread
+	 * layouts and lists of series that waited for the tenant's part; written by any thread
 	 */
 	uint64_t held_layouts;
 	/* Used only by control. */
