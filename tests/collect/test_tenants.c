@@ -6,8 +6,6 @@
 #include <sidelight/flow.h>
 
 #include "collect/read/collector_internal.h"
-#include "collect/read/link.h"
-#include "collect/read/pass.h"
 #include "collect/read/turn.h"
 #include "fixture.h"
 
@@ -652,33 +650,8 @@ static void a_large_index_delays_no_other_tenant(void **state)
 		make_free(&p[i].m);
 }
 
-static void first_and_final_values_take_turns(void **state)
-{
-	struct collect_tenant *t = calloc(1, sizeof(*t) + sizeof(t->turn[0]));
-	struct collect_snapshot b = {0};
-	struct collect_link l = {0};
-	struct collect_region r = {.tenant = t, .link = &l, .snapshot = &b, .state = SL_STATE_LIVE};
-
-	(void)state;
-	t->turn[0].schema_ns = 100;
-	assert_true(collect_pass_may_start(&r, 50));
-	r.snapshot_new = true;
-	assert_false(collect_pass_may_start(&r, 50));
-	assert_true(r.held_layout);
-	assert_int_equal(t->held_layouts, 1);
-	assert_true(collect_pass_may_start(&r, 100));
-	r.snapshot_new = r.held_layout = false;
-	r.state = SL_STATE_DEAD;
-	assert_false(collect_pass_may_start(&r, 50));
-	assert_int_equal(t->held_layouts, 2);
-	t->exempt = true;
-	assert_true(collect_pass_may_start(&r, 50));
-	free(t);
-}
-
 const struct CMUnitTest tenants_tests[] = {
 	TEST(a_large_index_delays_no_other_tenant),
-	TEST(first_and_final_values_take_turns),
 	TEST(identity_labels_are_attested),
 	TEST(identity_labels_have_no_lookalikes),
 	TEST(names_are_attested),

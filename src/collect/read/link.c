@@ -120,14 +120,13 @@ void collect_link_start_round(struct collect_link *l, uint64_t now_ns)
 }
 
 /* Returns false if there is no room for the region's READs now. */
-static bool read_region(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+static bool read_region(struct collect_link *l, struct collect_region *r)
 {
 	bool slow = r->pass ? r->slow : collect_turn_slow(r);
 
 	if (!r->pass && slow && !collect_turn_due(r))
 		return true;
-	if (!r->pass &&
-	    (!collect_pass_may_start(r, now_ns) || !collect_pass_start(l, r, slow, now_ns)))
+	if (!r->pass && !collect_pass_start(l, r, slow))
 		return true;
 	return collect_pass_issue(l, r) || slow;
 }
@@ -144,7 +143,7 @@ static void advance_round(struct collect_link *l, uint64_t now_ns)
 		struct collect_region *r = l->region[l->cursor];
 
 		if (r->step == STEP_BOUND && !r->gone && !collect_reads_beside(l->c, r->kind) &&
-		    !read_region(l, r, now_ns))
+		    !read_region(l, r))
 			return;
 		/*
 		 * This also handles regions that could not be put on the urgent list for lack of

@@ -103,35 +103,13 @@ static bool plan_again(struct collect_region *r)
 	return !collect_plan_make(&r->plan, r->info, lines, stripes);
 }
 
-static bool is_extra(const struct collect_region *r)
+bool collect_pass_start(struct collect_link *l, struct collect_region *r, bool slow)
 {
-	return r->snapshot && (r->snapshot_new || r->any_unseen || r->state != SL_STATE_LIVE);
-}
-
-bool collect_pass_may_start(struct collect_region *r, uint64_t now_ns)
-{
-	if (!is_extra(r) || collect_turn_schema(r, now_ns))
-		return true;
-	collect_region_hold(r);
-	return false;
-}
-
-bool collect_pass_start(struct collect_link *l, struct collect_region *r, bool slow,
-			uint64_t now_ns)
-{
-	uint64_t start = base_now_ns();
-
 	if (!plan_again(r)) {
 		base_log_limited(BASE_ERROR, "collect",
 				 "out of memory for a region instance=%016llx",
 				 (unsigned long long)r->instance);
 		return false;
-	}
-	if (is_extra(r)) {
-		relaxed_store(r->held_layout, false);
-		/* The READs are charged as those of a schema. */
-		collect_turn_spend(r, base_now_ns() - start + collect_turn_cost(r->plan.bytes),
-				   now_ns);
 	}
 	r->pass = true;
 	r->slow = slow;
@@ -338,14 +316,7 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 		collect_schema_want(l, r, now_ns);
 		return;
 	}
-	if (r->snapshot && (!r->snapshot->seq || r->state != SL_STATE_LIVE)) {
-		uint64_t start = base_now_ns();
-
-		publish_values(l, r, now_ns);
-		collect_turn_spend(r, base_now_ns() - start, now_ns);
-	} else {
-		publish_values(l, r, now_ns);
-	}
+	publish_values(l, r, now_ns);
 	relaxed_bump(r->rounds, 1);
 	if (r->hot_seen)
 		relaxed_store(r->fresh_ns, now_ns);

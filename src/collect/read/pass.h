@@ -12,14 +12,7 @@ struct collect_region;
  * slow: no round waits for the pass, and its tenant's turn pays for it. Returns false if out of
  * memory.
  */
-bool collect_pass_start(struct collect_link *l, struct collect_region *r, bool slow,
-			uint64_t now_ns);
-/*
- * The first values of a layout and the final ones of a dead region cost more than others: memory is
- * used for the first time, and passes are repeated. Returns false if such a pass must wait for the
- * tenant's part of the time for schemas.
- */
-bool collect_pass_may_start(struct collect_region *r, uint64_t now_ns);
+bool collect_pass_start(struct collect_link *l, struct collect_region *r, bool slow);
 /*
  * Posts as many READs as there is room for, possibly part of a READ. Returns true if the whole pass
  * is in flight.

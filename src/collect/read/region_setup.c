@@ -219,20 +219,6 @@ static void renew_region(struct collect_link *l, struct collect_region *old)
 	collect_table_urgent(l, r);
 }
 
-/* Packs the rows of the layout before, so it costs the tenant's part of the time, too. */
-static bool install_layout(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
-{
-	uint64_t start = base_now_ns();
-
-	if (!collect_turn_schema(r, now_ns)) {
-		collect_region_hold(r);
-		return false;
-	}
-	collect_schema_install(l, r, now_ns);
-	collect_turn_spend(r, base_now_ns() - start, now_ns);
-	return true;
-}
-
 /* Advances one region by a step. Returns true while the region waits for something. */
 static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64_t now_ns,
 			unsigned int *maps)
@@ -295,8 +281,8 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 	if (r->schema_step == SCHEMA_BUILDING) {
 		if (!__atomic_load_n(&r->built, __ATOMIC_RELAXED))
 			return true;
-		if (!r->pass && !install_layout(l, r, now_ns))
-			return true;
+		if (!r->pass)
+			collect_schema_install(l, r, now_ns);
 		if (r->step != STEP_BOUND)
 			return false;
 	}
@@ -307,8 +293,7 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 	/* First values, values of a new layout and final values do not wait for the next round. */
 	if (r->pass)
 		collect_pass_issue(l, r);
-	else if (r->want_pass && collect_pass_may_start(r, now_ns) &&
-		 collect_pass_start(l, r, false, now_ns))
+	else if (r->want_pass && collect_pass_start(l, r, false))
 		collect_pass_issue(l, r);
 	return r->want_pass || r->pass || r->schema_step != SCHEMA_IDLE;
 }

@@ -21,6 +21,7 @@
 #define SCHEMA_MAX_NS 1000000000u /* maximum time, reached if the layout keeps changing */
 #define SCHEMA_TRIES  5u
 #define SCHEMA_PIECE  65536u
+#define PIECE_READ_NS 100000u /* assumed cost of posting the READ of a piece, which may copy it */
 
 /*
  * Returns true if some of the region's series were refused, and there is room now for all of them
@@ -198,7 +199,7 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 			op = collect_reads_new(l, &schema_piece, r, &r->remote, offset, n);
 		if (!op)
 			return;
-		collect_turn_spend(r, collect_turn_cost(n), now_ns);
+		collect_turn_spend(r, (uint64_t)PIECE_READ_NS * n / SCHEMA_PIECE, now_ns);
 		op->index = r->schema_posted;
 		r->schema_posted += n;
 	}

@@ -61,8 +61,8 @@ static const struct collect_self_family tenant_families[] = {
 	 "Series of a tenant left out because they contradict the series of another tenant.",
 	 conflicts},
 	{"sidelight_tenant_held_layouts", COUNTER, "",
-	 "Layouts, first and final values, and lists of series that waited because the tenant had "
-	 "used up its part of the time for them.",
+	 "Layouts and lists of series that waited because the tenant had used up its part of the "
+	 "time for them.",
 	 held},
 	{"sidelight_tenant_layout_seconds", COUNTER, "seconds",
 	 "Time spent on making layouts of a tenant's schemas.", layouts},

@@ -151,13 +151,10 @@ void collect_collector_regions(struct collect_collector *c,
 			count_ready(x, i, &ready, &all);
 		if (relaxed_load(r->step) == STEP_GONE)
 			continue;
-		if (relaxed_load(r->step) == STEP_BOUND && relaxed_load(r->held_layout)) {
+		if (!b && relaxed_load(r->step) == STEP_BOUND && relaxed_load(r->held_layout)) {
 			snprintf(held, sizeof(held),
-				 "%s for its tenant's part of the time: %u of %u regions of the "
-				 "tenant are ready",
-				 !b			    ? "its layout waits"
-				 : v.state != SL_STATE_LIVE ? "its final values wait"
-							    : "its new layout waits",
+				 "its layout waits for its tenant's part of the time: %u of %u "
+				 "regions of the tenant are ready",
 				 ready, all);
 			v.held = held;
 		}

@@ -45,8 +45,8 @@ struct collect_tenant {
 	/* Written by control, read by any thread. */
 	uint64_t series, refused_series, conflicts, layout_ns;
 	/*
-	 * layouts, first and final values, and lists of series that waited because the tenant had
-	 * used up its CPU time; written by any thread
+	 * layouts and lists of series that waited because the tenant had used up its CPU time;
+	 * written by any thread
 	 */
 	uint64_t held_layouts;
 	/* Used only by control. */

@@ -216,11 +216,6 @@ bool collect_turn_schema(const struct collect_region *r, uint64_t now_ns)
 	return now_ns >= t->schema_ns;
 }
 
-uint64_t collect_turn_cost(uint64_t bytes)
-{
-	return bytes * 100000u / 65536;
-}
-
 void collect_turn_spend(const struct collect_region *r, uint64_t spent_ns, uint64_t now_ns)
 {
 	uint64_t part = BASE_MAX(SCHEMA_PART, r->link->schema_tenants_before);

@@ -46,8 +46,6 @@ bool collect_turn_pay(const struct collect_region *r, uint32_t bytes);
 void collect_turns_set_up(struct collect_link *l);
 /* Returns true if the region may read a piece of its schema now. */
 bool collect_turn_schema(const struct collect_region *r, uint64_t now_ns);
-/* Returns the assumed time in ns to post READs of this many bytes, which may copy them. */
-uint64_t collect_turn_cost(uint64_t bytes);
 /* Charges time spent on a piece of a schema to the region's tenant. */
 void collect_turn_spend(const struct collect_region *r, uint64_t spent_ns, uint64_t now_ns);
 
