@@ -15,7 +15,7 @@
 #define REORDERED     0.005 /* reorderings per segment sent: above this, they matter */
 #define PACED_USED    0.7   /* throughput / pacing rate: above this, pacing limits */
 #define SPURIOUS      0.8   /* spurious share of the retransmissions: above this, no loss */
-#define IN_FLIGHT     8ull /* bytes in flight / unsent bytes: above this, nearly all is in flight */
+#define IN_FLIGHT     16ull /* bytes in flight / unsent bytes: above this, nearly all is in flight */
 #define UNSENT_SHARE  0.25 /* share of time with unsent data and nothing in flight: corked */
 /* acknowledgements that release data, per segment sent: from this on, Nagle holds data */
 #define HELD 0.25
