@@ -4,6 +4,7 @@ is restored. Also its messages when there is nothing to show, or nowhere to writ
 import json
 import re
 import signal
+import socket
 import sys
 import time
 
@@ -112,8 +113,11 @@ def the_first_output_has_no_rates_of_older_connections(port):
 
 @case
 def an_empty_table_is_no_answer(_):
+    with socket.socket() as unused:  # other tests try to connect to port 1
+        unused.bind(('127.0.0.1', 0))
+        port = str(unused.getsockname()[1])
     for verb, *args in (('flows', '--json'), ('layers',), ('trace', '--csv')):
-        said = tcp(verb, '-d', '50ms', '-p', '1', *args, code=0).stderr
+        said = tcp(verb, '-d', '50ms', '-p', port, *args, code=0).stderr
         if 'filter' not in said:
             fail(f'{verb} {args}: nothing passes the filter, and it says {said}')
     said = tcp('cpu', '-d', '50ms', '--of', 'nobody', code=0).stderr
