@@ -86,7 +86,7 @@ struct http_client_request {
 	struct http_server *server;
 	struct MHD_Connection *connection;
 	struct http_connection *c; /* NULL if out of memory when the connection was opened */
-	bool seen;		   /* set after the first call of answer_request() */
+	bool seen;		   /* set after the first call to answer_request() */
 	bool bad_uri;		   /* the URI contains a NUL */
 	bool too_large;		   /* the request's body exceeds the limit */
 	bool ambiguous;		   /* answered with 400 */
@@ -100,7 +100,7 @@ struct http_client_request {
 
 /* ---- front.c ---- */
 
-/* Runs the front's process; does not return. fds: as for http_front_spawn(). */
+/* Runs the front's process; does not return. fds: see http_front_spawn(). */
 __attribute__((noreturn)) void http_front_serve(const struct http_front_config *c, const int *fds,
 						size_t n, bool unconfined);
 /*
