@@ -273,8 +273,8 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 /* ---- output ---- */
 
 /*
- * Returns why a response is not complete. One that the peer has acknowledged does not wait any
- * more: the driver's hook was missed.
+ * Returns why a response is not complete. A response that the peer has acknowledged no longer
+ * waits: the driver's hook was missed.
  */
 static __always_inline u32 pending_cause(const void *sk, const struct request *r, u32 waits)
 {
