@@ -30,7 +30,8 @@
 
 #define THREADS_MAX 64u
 #define STACK_BYTES (128u * 1024)
-#define DRAIN_MAX   4096	/* maximum number of packets; the kernel limits a queue by bytes */
+/* maximum number of packets; the kernel limits a queue only by bytes */
+#define DRAIN_MAX   4096
 #define INLINE_MAX  (1u << 20)	/* freeing more memory takes too long for the event loop */
 #define PATIENCE_NS 1000000000u /* time allowed at exit for threads that may hang */
 
