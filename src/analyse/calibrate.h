@@ -29,8 +29,8 @@
 enum analyse_tail {
 	/*
 	 * Scores are sums of -log p. If these p are right, the tails are exponential (gamma = 0).
-	 * The prior of gamma is normal with mean 0.08 and deviation 0.1, close to that of Martins
-	 * and Stedinger.
+	 * The prior of gamma is normal with mean 0.08 and deviation 0.1, close to the prior of
+	 * Martins and Stedinger.
 	 */
 	ANALYSE_TAIL_LOG_P,
 	/*

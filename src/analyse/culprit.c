@@ -454,7 +454,7 @@ static double fault_odds(const struct analyse_suspicion *v, double prior)
 
 /*
  * Computes the odds that a pod's symptoms are its own: the odds of its own fault, or of no fault,
- * against those of a fault in a service below it, or in any other pod of its part of the graph.
+ * against the odds of a fault in a service below it, or in any other pod of its part of the graph.
  */
 static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			     uint32_t n, double prior, struct analyse_suspicion *out)

@@ -513,7 +513,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 		v->common = fmaxf(v->raw - excess, 0);
 	}
 	v->culprit = p->kind[ANALYSE_KIND_CULPRIT];
-	/* A pod without any history cannot be judged by the thresholds of the others. */
+	/* A pod without any history cannot be judged by other pods' thresholds. */
 	v->threshold = (float)analyse_pipeline_threshold(p);
 	v->known = !isinf(v->threshold);
 	v->score = in_thresholds(&p->own.step, v->threshold, comparable, excess);

@@ -200,8 +200,9 @@ size_t analyse_pipeline_save_bytes(const struct analyse_pipeline *p);
 /* Returns the number of bytes written, or -ENOSPC. */
 int64_t analyse_pipeline_save(const struct analyse_pipeline *p, void *buf, size_t bytes);
 /*
- * Saves the model of n >= 1 pods: the learned state of the first, merged with that of the others
- * that have the same columns. Returns its size and *buf, which the caller frees, or -errno.
+ * Saves the model of n >= 1 pods: the learned state of the first pod, merged with the state of the
+ * other pods that have the same columns. Returns its size and *buf, which the caller frees, or
+ * -errno.
  */
 int64_t analyse_pipeline_save_all(struct analyse_pipeline *const *pods, uint32_t n, void **buf);
 /*

@@ -59,7 +59,10 @@ struct analyse_pipeline {
 		bool found;		   /* there was an anomaly in the run */
 	} run;
 	struct {
-		/* number of disturbances in the warm-up so far: all, and those caused by errors */
+		/*
+		 * number of disturbances in the warm-up so far: all disturbances, and disturbances
+		 * caused by errors
+		 */
 		uint32_t times[2];
 		/* total length of the disturbances, including pauses; step of the last one */
 		uint64_t steps, last;
@@ -127,8 +130,8 @@ void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
 double analyse_pipeline_threshold(struct analyse_pipeline *p);
 double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_kind kind);
 /*
- * Returns the threshold of a run. While few runs are known, it is at least that of ANALYSE_FAST
- * steps: a shorter run is a single event and has been judged as one.
+ * Returns the threshold of a run. While few runs are known, it is at least the threshold of
+ * ANALYSE_FAST steps: a shorter run is a single event and has been judged as one.
  */
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p);
 /* Returns the sum of the run's last steps and the current one; 0 if there is no run. */

@@ -15,7 +15,7 @@
 
 #include "analyse/graph.h"
 
-#define ANALYSE_TRACE_MAX 4096u /* maximum number of spans per trace; larger ones are ignored */
+#define ANALYSE_TRACE_MAX 4096u /* maximum spans per trace; larger traces are ignored */
 
 /* A span of one trace, by the clock of its host. */
 struct analyse_timed {
