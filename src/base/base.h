@@ -269,7 +269,7 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
  * out of memory.
  */
 char **base_options_print(const struct base_option *table);
-/* For a command without operands. If it returns false, the command returns *code. */
+/* For commands without operands. If this returns false, the command must return *code. */
 bool base_options_only(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);
 /* Prints one line to stderr, "sidelight NAME: ...", and returns code. */

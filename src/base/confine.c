@@ -86,7 +86,7 @@ static bool is_known(const struct threads *t, pid_t id)
 }
 
 /*
- * Signals threads that were not asked before. Returns the number of answers to expect, or -errno.
+ * Signals threads that have not been asked yet. Returns the number of answers to expect, or -errno.
  */
 static int ask_others(struct threads *t, int signal)
 {
