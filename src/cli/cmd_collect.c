@@ -496,7 +496,7 @@ static int run_collector(struct cli_collect_run *r)
 }
 
 /*
- * Forks everything that starts processes, before there are secrets, threads and open descriptors.
+ * Forks all helpers that start processes, before there are secrets, threads and open descriptors.
  */
 static int run_apart(const struct base_command *self, struct cli_collect_settings *s)
 {
@@ -524,7 +524,8 @@ struct collect_range {
 };
 
 /*
- * Parses the next range of a list such as 0,2-5, below limit. Returns 1, 0 at the end, or -EINVAL.
+ * Parses the next range in a list such as 0,2-5, whose numbers must be below limit. Returns 1, 0 at
+ * the end, or -EINVAL.
  */
 static int next_range(const char **s, unsigned long limit, struct collect_range *r)
 {
