@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * analysis.h - a tap that turns each pod's rows into features, and a thread that judges the pods of
- * all workers together and stores the findings in act/verdict.h. Neither knows the internals of a
- * detector nor the consequences of a finding.
+ * all workers together and stores the findings in act/verdict.h. Neither depends on the internals
+ * of a detector or on the consequences of a finding.
  *
  * The tap runs in the workers and delays their rounds by its time, which is measured. It uses one
  * row per pod per every_ns: more frequent rows would only add noise to rates.

@@ -219,9 +219,8 @@ static void match_ends(struct collect_edges *e)
 }
 
 /*
- * Makes room for names by removing services that neither serve nor call any more, because a
- * publisher may invent any number of names. The remaining services, and thus the edges, keep their
- * order.
+ * Makes room for names by removing services that no longer serve or call, because a publisher may
+ * invent any number of names. The remaining services, and thus the edges, keep their order.
  */
 static void forget_unused(struct collect_edges *e)
 {

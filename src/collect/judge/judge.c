@@ -326,8 +326,8 @@ void *collect_judge_own(const struct collect_judge *j, uint64_t instance)
 }
 
 /*
- * Keeps a merged model of these pods, all of one service: at most MERGED_MAX of them, evenly
- * chosen.
+ * Keeps a model merged from these pods, which all belong to one service. Uses at most MERGED_MAX of
+ * them, evenly chosen.
  */
 static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, uint32_t n)
 {
@@ -427,10 +427,7 @@ void collect_judge_keep(struct collect_judge *j)
 
 /* ---- pods and their connections ---- */
 
-/*
- * Sorts by pod and service. A pod on a bare host has no name of its own, so its service's name is
- * used.
- */
+/* Sorts by pod and service. A pod on a bare host has no pod name, so its service's name is used. */
 static int by_workload(const void *a, const void *b)
 {
 	const struct judge_pod *pod[2] = {*(struct judge_pod *const *)a,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * live.h - analysis in the workers, and a thread that keeps anomalies and incidents and acts on
- * them. Receivers of alerts have threads of their own, so that they delay neither a round nor this
- * thread.
+ * them. Alert receivers have separate threads, so that they delay neither a round nor this thread.
  *
  * Order of calls:
  * - collect_live_new()

@@ -17,7 +17,7 @@ struct collect_region;
 
 #define COLLECT_TENANT_LABELS 6u
 
-/* The share of a tenant in the rounds of one link. Used only by the worker, except where marked. */
+/* A tenant's share in the rounds of one link. Used only by the worker, except where marked. */
 struct collect_turn {
 	/* lines in one pass over all of the tenant's regions; may be accessed by any thread */
 	uint64_t lines;

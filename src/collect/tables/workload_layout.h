@@ -9,7 +9,7 @@
 #include "collect/read/layout.h"
 #include "region/layers.h"
 
-enum collect_flow_role { FLOW_SERVER = 0, FLOW_CLIENT, FLOW_UNKNOWN, FLOW_NEITHER /* of tasks */ };
+enum collect_flow_role { FLOW_SERVER = 0, FLOW_CLIENT, FLOW_UNKNOWN, FLOW_NEITHER /* for tasks */ };
 
 /* The kernel table that a group's values come from. */
 enum collect_workload_part { WORKLOAD_FLOWS, WORKLOAD_LAYERS, WORKLOAD_TASKS, WORKLOAD_PARTS };
