@@ -30,8 +30,8 @@ int dta_export_at(const char *text, uint64_t at[4]);
  * A sketch has "cells" in hexadecimal instead of records, like its query with cells (json.h), all
  * from the same moment.
  *
- * log: the key log, or NULL. Returns NULL with one line in error if the epoch does not exist (any
- * more). If store->budget is used up, the page is incomplete and must not be used.
+ * log: the key log, or NULL. Returns NULL with one line in error if the epoch does not exist, or no
+ * longer exists. If store->budget is used up, the page is incomplete and must not be used.
  */
 json_t *dta_export_page(const struct dta_held *store, const struct dta_held *log,
 			const struct dta_export *x, char *error, size_t error_bytes);

@@ -127,7 +127,7 @@ static size_t keep_distinct(struct found *keys, size_t n)
 	return unique;
 }
 
-/* The report's number of copies if logged; otherwise the store's. */
+/* Returns the report's number of copies if logged; otherwise the store's. */
 static uint32_t copies_of(const struct sl_store_config *c, const struct found *f)
 {
 	return f->copies && f->copies < c->copies ? f->copies : c->copies;
