@@ -147,8 +147,8 @@ int http_relay_start(struct http_server *s);
 struct http_relay *http_relay_enter(struct http_server *s, int fd, int *client);
 void http_relay_leave(struct http_server *s, struct http_relay *r);
 /*
- * Returns what TLS reveals about the client; .peer is not set. *names is valid as long as the
- * relay.
+ * Returns what TLS reveals about the client; .peer is not set. *names is valid as long as the relay
+ * exists.
  */
 struct http_message_open http_relay_who(const struct http_relay *r, const char **names);
 
