@@ -24,7 +24,7 @@ struct region_flows_info {
 	uint32_t cgroup_slots; /* including slot 0, which holds the section's counters */
 	uint8_t boot_id[16];
 };
-/* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
+/* Parses a private copy of a header; actual_size: see region_info_parse(). Pure. */
 enum region_fault region_flows_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
 					  struct region_flows_info *info);
 
@@ -32,7 +32,7 @@ struct region_flows_hot {
 	uint64_t round, refused, journal, changed_ns, quarantine_ns;
 	uint32_t used, open, quarantined;
 };
-/* UNSETTLED: read the line again. HOT: impossible values. Pure. */
+/* Returns UNSETTLED if the line must be read again, or HOT if values are impossible. Pure. */
 enum region_fault region_flows_hot_parse(const uint64_t line[8],
 					 const struct region_flows_info *info,
 					 struct region_flows_hot *hot);
@@ -63,8 +63,9 @@ struct region_flow {
 	uint32_t snd_wnd_max, turns, held, waited_ms, thought_ms;
 };
 /*
- * Parses a private copy of a slot. UNSETTLED: lines do not verify, or belong to different
- * snapshots: copy the slot again. HOT: impossible values. State FREE: an empty slot. Pure.
+ * Parses a private copy of a slot. Returns UNSETTLED if lines do not verify or belong to different
+ * snapshots (copy the slot again), or HOT if values are impossible. An empty slot has state FREE.
+ * Pure.
  */
 enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow *flow);
 
@@ -152,8 +153,8 @@ struct region_flow_record {
 	bool failed; /* like region_flow_failed() */
 };
 /*
- * number: number of the expected line. CHECK: another line is there, either newer or not yet
- * overwritten. UNSETTLED: read it again. Pure.
+ * number: number of the expected line. Returns CHECK if another line is there, either newer or not
+ * yet overwritten, or UNSETTLED if the line must be read again. Pure.
  */
 enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t number,
 					  struct region_flow_record *record);
