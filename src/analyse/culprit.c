@@ -593,7 +593,10 @@ static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *
 			if (!of || !of->apart)
 				continue;
 			judge_pod(c, suspects[i], &seen[i], &rest);
-			/* Resources move with the culprit's: less load, one node. */
+			/*
+			 * Resources move together with the culprit's resources: lower load, shared
+			 * node.
+			 */
 			out[i].evidence = rest.late > CLEAR ? rest.evidence : 0;
 		}
 		weigh_parts(c, suspects, n, true, out);

@@ -14,7 +14,7 @@
 #define SHORT_NS 120000000000u /* maximum hold of detectors without comparable scores */
 #define PAUSE	 4u	       /* maximum number of steps in a pause that prolongs an anomaly */
 #define LASTS	 0.5f /* score above which an open anomaly lasts while its metrics are away */
-/* anomalies count as usual once they exceed twice the budget by this number */
+/* anomalies count as usual once their number exceeds twice the budget by this much */
 #define NEWS	16.0
 #define SUSPECT 10u  /* number of last steps in the sum of a run; at most ANALYSE_LATE */
 #define LEFT	0.5f /* fraction of a run's mean below which a step ends the run */
