@@ -17,7 +17,7 @@ struct collect_services_tick {
 	double requests, errors;
 };
 
-/* The total weight of the connections by limit, with the explanation of the heaviest. */
+/* The total weight of the connections by limit, with the explanation of the heaviest connection. */
 struct collect_services_limits {
 	double weight[REGION_WHY_LIMITS], heaviest[REGION_WHY_LIMITS];
 	char why[REGION_WHY_LIMITS][REGION_WHY_SENTENCE];

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "collect/tables/flows.h"
 
-/* A connection that did not change for this long is idle, and not limited by anything. */
+/* A connection that has not changed for this long is idle, and not limited by anything. */
 #define SILENT_NS 3000000000ll
 
 static uint64_t key_of(size_t host, const struct region_flow *f)
