@@ -95,7 +95,7 @@ json_t *dta_query_load_json(const struct dta_held *held, const struct dta_succes
 
 /* ---- for json.c and keys.c ---- */
 
-/* jansson's integers are signed; numbers beyond them become strings. */
+/* jansson's integers are signed; larger numbers become strings. */
 static inline json_t *dta_query_number(uint64_t v)
 {
 	return v <= INT64_MAX ? json_integer((json_int_t)v)
