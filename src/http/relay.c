@@ -376,9 +376,7 @@ static void *accept_all(void *arg)
 		int fd;
 
 		poll(&p, 1, -1);
-		/*
-		 * Allocate first, because if out of memory, the connection could not even be kept.
-		 */
+		/* Allocate first: if out of memory, the connection could not even be kept. */
 		r = calloc(1, sizeof(*r));
 		fd = r ? accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
 		if (fd < 0) {
