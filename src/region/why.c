@@ -41,7 +41,7 @@ static void count_changes(const struct region_flow *b, const struct region_flow 
 	c->turns = increase_of(b->turns, now->turns);
 	c->held = increase_of(b->held, now->held);
 	c->retrans = increase_of(b->retrans, now->retrans);
-	/* Tail loss probes and spurious retransmissions indicate no loss. */
+	/* Tail loss probes and spurious retransmissions do not indicate loss. */
 	c->dsack = increase_of(b->dsack, now->dsack);
 	spurious = BASE_MAX(c->dsack, probes);
 	c->lost = c->retrans > spurious ? c->retrans - spurious : 0;
