@@ -225,7 +225,9 @@ __noinline int read_one(struct layer_sock *st, u32 upto, u64 now)
 	if (g->number != st->read_tail + 1)
 		return 1;
 	if ((s32)(g->end - upto) > 0) {
-		/* A partly read segment contains the last byte read if it begins before it. */
+		/*
+		 * A partly read segment contains the last byte read if it begins before that byte.
+		 */
 		if ((s32)(g->end - g->length - upto) < 0)
 			__builtin_memcpy(&st->last, g, sizeof(*g));
 		return 1;
