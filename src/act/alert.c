@@ -16,7 +16,7 @@
 struct act_alerts {
 	char *link;
 	int64_t again_ns;
-	json_t *due; /* alerts to send; NULL: none */
+	json_t *due; /* alerts to send; NULL if there are none */
 	uint64_t lost;
 };
 
@@ -92,8 +92,8 @@ static json_t *link_of(const struct act_alerts *s, const struct act_incident *i)
 }
 
 /*
- * Service and namespace are those of the cause when receivers were told first: the cause may
- * change, but labels identify an alert.
+ * The service and namespace come from the cause that receivers were first told. The cause may
+ * change later, but labels identify an alert and must not.
  */
 static json_t *make_labels(const struct act_incident *i)
 {
@@ -126,7 +126,7 @@ static json_t *make_alert(const struct act_alerts *s, const struct act_incident 
 }
 
 /*
- * Makes the fields of Alertmanager's webhooks, version 4
+ * Builds the fields of an Alertmanager webhook, version 4
  * (prometheus.io/docs/alerting/latest/configuration/#webhook_config): a group with one alert, so
  * that existing receivers accept it.
  */
@@ -195,7 +195,9 @@ static json_t *make_event(const struct act_alerts *s, const struct act_incident 
 
 /* ---- notifications ---- */
 
-/* Serialises and frees o. NULL: out of memory, and `count` notifications are lost. */
+/*
+ * Serialises and frees o. If out of memory, returns NULL and counts `count` notifications as lost.
+ */
 static char *text_of(struct act_alerts *s, json_t *o, size_t count)
 {
 	char *text = json_dumps(o, JSON_COMPACT);

@@ -4,11 +4,11 @@
  * /api/v2/alerts), and one JSON object per event for a webhook, which also has the form of
  * Alertmanager's own webhooks. Pure: produces text; the callbacks send it.
  *
- * An alert is sent with all news of an incident (incident.h): when it begins, when its cause
- * changes or a trace is kept, every `again_ns` while it lasts, and when it ends. Its endsAt is four
- * intervals ahead (as in Prometheus, so that one lost message does not resolve it). Labels identify
- * an alert and stay the same while it lasts; variable data is in annotations. A webhook is called
- * only at the beginning and at the end. No receiver is notified of load.
+ * An alert is sent whenever there is news of an incident (incident.h): when it begins, when its
+ * cause changes or a trace is kept, every `again_ns` while it lasts, and when it ends. Its endsAt
+ * is four intervals ahead (as in Prometheus, so that one lost message does not resolve it). Labels
+ * identify an alert and stay the same while it lasts; variable data is in annotations. A webhook is
+ * called only at the beginning and at the end. Receivers are not notified of load.
  */
 #ifndef SL_ACT_ALERT_H
 #define SL_ACT_ALERT_H
@@ -26,8 +26,8 @@ struct act_alerts_out {
 };
 
 /*
- * link: URL of the page without a final '/', copied; NULL: none. again_ns: the interval between
- * alerts. Returns NULL with errno ENOMEM on failure. Not thread-safe.
+ * link: URL of the page without a final '/', copied; NULL means none. again_ns: the interval
+ * between alerts. Returns NULL with errno ENOMEM on failure. Not thread-safe.
  */
 struct act_alerts *act_alerts_new(const char *link, uint64_t again_ns);
 void act_alerts_free(struct act_alerts *s);
@@ -36,7 +36,7 @@ void act_alerts_take(struct act_alerts *s, const struct act_incident *i, unsigne
 		     int64_t now_ns, const struct act_alerts_out *out);
 /* Sends the alerts taken since the last call. */
 void act_alerts_send(struct act_alerts *s, const struct act_alerts_out *out);
-/* Returns the number of notifications lost because there was no memory. */
+/* Returns the number of notifications lost for lack of memory. */
 uint64_t act_alerts_lost(const struct act_alerts *s);
 
 #endif

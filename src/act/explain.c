@@ -11,10 +11,10 @@
 #include "base/text.h"
 
 #define SECOND_NS   1000000000ll
-#define CONNECTIONS " (tcp)" /* end of the service of a workload's connections */
-#define SAID	    2u	     /* metrics in a sentence; the lists of blames have all */
-#define SHARE_LEAST 0.1	     /* further metrics in a sentence have at least this share */
-#define NAMED	    3u	     /* other pods in a sentence */
+#define CONNECTIONS " (tcp)" /* suffix of the service name of a workload's connections */
+#define SAID	    2u	     /* metrics named in a sentence; the blame list has all of them */
+#define SHARE_LEAST 0.1	     /* minimum share of each further metric in a sentence */
+#define NAMED	    3u	     /* maximum number of other pods in a sentence */
 
 struct explain_text {
 	char *at;
@@ -55,7 +55,7 @@ bool act_is_host(const struct act_pod_name *n)
 
 /* ---- values ---- */
 
-/* Scales v down to the largest of n units that it reaches; the first unit is the smallest. */
+/* Appends v in the largest of n units that it reaches; the first unit is the smallest. */
 static void put_scaled(char *text, size_t room, double v, double step, const char *const *unit,
 		       size_t n)
 {
@@ -76,11 +76,11 @@ static void put_seconds(char *text, size_t room, double seconds)
 		put_scaled(text, room, seconds * 1e9, 1000, unit, 4);
 }
 
-/* The parts of a metric's name: what it says without its labels and without its statistic. */
+/* The parts of a metric's name: its statistic, the name proper, and its labels. */
 struct metric_name {
 	const char *statistic; /* "p90 of ", or "" */
-	int bytes;	       /* length of the name without labels and statistic */
-	int total;	       /* length of the same without _total */
+	int bytes;	       /* length of the name proper */
+	int total;	       /* length of the name proper without _total */
 	const char *labels;    /* "" or "{...}" */
 };
 
@@ -201,8 +201,8 @@ static void add_pod(struct explain_text *t, const struct act_pod_name *n)
 }
 
 /*
- * Returns what a pod has done since the begin, as the metric with the largest share shows it. Of
- * connections it is only said that they are unusual: their metrics tell more than that.
+ * Describes a pod's fault by the metric with the largest share. Connections are only said to be
+ * unusual: their metrics are more specific than any phrase here.
  */
 static const char *find_fault(const struct act_anomaly *a)
 {
@@ -252,8 +252,8 @@ static bool is_same_metric(const struct act_blame *a, const struct act_blame *b)
 }
 
 /*
- * Two statistics or two series of one metric say the same, so one of them is enough; a metric with
- * a small share says little.
+ * Names only one of several statistics or series of the same metric, because they show the same
+ * thing, and leaves out metrics with a small share, which show little.
  */
 static void add_evidence(struct explain_text *t, const struct act_anomaly *a)
 {
@@ -295,7 +295,7 @@ static void add_callers(struct explain_text *t, const struct act_anomaly *a, boo
 		append_text(t, ". Its callers %s see it, too", a->callers);
 }
 
-/* Returns the strength of a member's evidence, on the scale of the cause's. */
+/* Returns the strength of a member's evidence, on the same scale as the cause's evidence. */
 static double get_evidence(const struct act_incident *i, double suspicion, double peak)
 {
 	return i->cause.suspicion >= 1 ? suspicion : peak;
@@ -312,7 +312,9 @@ static void add_members(struct explain_text *t, const struct act_incident *i)
 		const struct act_member *m = &i->member[k];
 		double evidence = get_evidence(i, m->suspicion, m->peak);
 
-		/* A host's score may be higher than that of the cause, as it counts half. */
+		/*
+		 * A host's score may be higher than the cause's score, because it only counts half.
+		 */
 		if (m->instance == i->cause.instance || evidence < most || evidence > own)
 			continue;
 		next = m;
@@ -336,7 +338,7 @@ static void add_members(struct explain_text *t, const struct act_incident *i)
 		append_text(t, " and others");
 }
 
-/* Says what to do first, by what is known and by the metric with the largest share. */
+/* Recommends a first step, depending on what is known and on the metric with the largest share. */
 static void add_advice(struct explain_text *t, const struct act_incident *i)
 {
 	static const char *const says[] = {

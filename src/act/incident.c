@@ -17,32 +17,38 @@
 #define CALL_NS	  (600 * SECOND_NS)
 #define SILENT_NS (60 * SECOND_NS) /* a member without findings for this long has ended */
 
-/* Requests that changed by less are usual; by more than STOPPED down, they have stopped. */
+/*
+ * Requests that change by a smaller factor than LOAD_MOVED are usual. Requests that fall below
+ * LOAD_STOPPED times the usual number have stopped.
+ */
 #define LOAD_MOVED   1.5
 #define LOAD_STOPPED 0.1
-/* what load explains: this factor beyond the requests', and this one of latencies */
+/*
+ * changes that load can explain: BEYOND times the factor of the requests, and latencies up to
+ * SLOWER times the usual ones
+ */
 #define BEYOND	    2.0
 #define SLOWER	    1.5
 #define SHARE_LEAST 0.05 /* metrics with a smaller share of the score do not count */
-/* A fault of a service shows in its host, its container and its connections, too. */
+/* A service's fault also shows in its host, container and connections, so they count less. */
 #define BESIDE_WEIGHT 0.5
 
 const char *const act_incident_kinds[] = {"fault", "load"};
 
-/* What decides whether load explains an anomaly. */
+/* The properties of an anomaly that decide whether load explains it. */
 struct incident_moves {
 	double moved; /* largest |ln(now / usual)| of its metrics */
-	bool slow;    /* latencies or errors beyond, or a delay that callers show */
-	bool waiting; /* more work waits than usually */
+	bool slow;    /* slower than load explains, new errors, or a delay that callers show */
+	bool waiting; /* more work is waiting than usual */
 };
 
 struct incident_own {
 	struct incident_moves now, before; /* of the newest anomaly, and of all before it */
-	bool by_host; /* joined because of its host alone: does not stand for its service */
+	bool by_host; /* joined only because of its host, so it does not represent its service */
 };
 
 struct incident {
-	struct act_incident i; /* number 0: unused */
+	struct act_incident i; /* number 0 means unused */
 	struct incident_own own[ACT_MEMBERS];
 	int64_t opened_ns, told_ns;
 	unsigned int news; /* not reported yet */
@@ -100,7 +106,10 @@ void act_incidents_free(struct act_incidents *s)
 	free(s);
 }
 
-/* Returns the listed incident after x in memory, the first one for NULL; NULL: there is none. */
+/*
+ * Returns the listed incident after x in memory, or the first one if x is NULL. Returns NULL if
+ * there is none.
+ */
 static struct incident *get_next(const struct act_incidents *s, struct incident *x)
 {
 	for (x = x ? x + 1 : s->list; x < s->list + s->o.max_listed; x++)
@@ -181,7 +190,7 @@ static bool is_connected(const struct act_incidents *s, const char *a, const cha
 
 /* ---- relations ---- */
 
-/* True for what describes the surroundings of pods: hosts, containers and connections. */
+/* True for entries that describe a pod's surroundings: hosts, containers and connections. */
 static bool is_beside(const struct act_pod_name *n)
 {
 	return act_is_host(n) || n->service[act_service_length(n->service)] ||
@@ -201,7 +210,7 @@ static bool is_same_service(const struct act_pod_name *a, const struct act_pod_n
 		return false;
 	if (act_is_host(a))
 		return is_same_host(a, b);
-	/* Connections are not always known with the namespace of their workload. */
+	/* The namespace of a workload's connections is not always known. */
 	return !strcmp(a->kube_namespace, b->kube_namespace) || !*a->kube_namespace ||
 	       !*b->kube_namespace;
 }
@@ -231,12 +240,12 @@ static enum relation relate(const struct act_incidents *s, const struct incident
 		alone &= is_beside(&m->name);
 	}
 	alone |= act_is_host(&x->i.cause.name) && is_same_host(&x->i.cause.name, &a->name);
-	/* A host that has been unusual for long explains no fault that begins now. */
+	/* A host that has long been unusual does not explain a fault that begins now. */
 	alone &= llabs(a->begin_ns - x->i.begin_ns) <= (int64_t)s->o.settle_ns;
 	return host && (is_beside(&a->name) ? is_open(x) : alone) ? BY_HOST : UNRELATED;
 }
 
-/* True if the anomaly overlaps the incident in time, or comes at most settle_ns before or after. */
+/* True if the anomaly overlaps the incident in time, or is at most settle_ns away from it. */
 static bool is_touching(const struct act_incidents *s, const struct incident *x,
 			const struct act_anomaly *a)
 {
@@ -272,7 +281,7 @@ static void note_moves(struct incident_moves *m, const struct act_anomaly *a)
 			m->slow |= b->value > 0 && !(b->before > 0);
 			/* fall through */
 		default:
-			/* A metric that is usually 0, or is now, has no factor. */
+			/* There is no factor if the usual or the present value is 0. */
 			if (b->value > 0 && b->before > 0)
 				m->moved = fmax(m->moved, fabs(log(b->value / b->before)));
 			else if (b->before > 0 && b->measure == ACT_MEASURE_LOAD)
@@ -316,7 +325,7 @@ static bool is_stronger(const struct act_anomaly *a, const struct act_anomaly *b
 	double x = a->peak * (is_beside(&a->name) ? BESIDE_WEIGHT : 1);
 	double y = b->peak * (is_beside(&b->name) ? BESIDE_WEIGHT : 1);
 
-	/* Suspicion is evidence for one pod among all, where callers are known. */
+	/* Where callers are known, suspicion is evidence for one pod against all others. */
 	if (fmax(a->suspicion, b->suspicion) >= 1 && a->suspicion != b->suspicion)
 		return a->suspicion > b->suspicion;
 	return x > y;
@@ -364,7 +373,10 @@ static void update_member(struct incident *x, uint32_t k, const struct act_anoma
 	x->changed = true;
 }
 
-/* Finds the incident of this state of which the anomaly is the member *k. */
+/*
+ * Finds the incident, open or ended as requested, in which the anomaly is the newest one of member
+ * *k.
+ */
 static struct incident *find_member(struct act_incidents *s, uint64_t anomaly, bool open,
 				    uint32_t *k)
 {
@@ -380,10 +392,13 @@ static void add_member(struct act_incidents *s, struct incident *x, const struct
 {
 	uint32_t k = 0;
 
-	/* What was there only for the host's sake does not stand for its service any more. */
+	/*
+	 * If a pod joins because of the host, members that are not related to it no longer
+	 * represent their services.
+	 */
 	for (uint32_t e = 0; how == BY_HOST && !is_beside(&a->name) && e < x->i.members; e++)
 		x->own[e].by_host = !is_related(s, &x->i.member[e].name, &a->name, now_ns);
-	if (!is_open(x)) { /* it goes on */
+	if (!is_open(x)) { /* it continues */
 		x->i.end_ns = 0;
 		x->told = false;
 		x->opened_ns = now_ns;
@@ -411,7 +426,7 @@ static void add_member(struct act_incidents *s, struct incident *x, const struct
 	update_member(x, k, a);
 }
 
-/* NULL: too many are open. */
+/* Returns NULL if too many incidents are open. */
 static struct incident *open_incident(struct act_incidents *s, const struct act_anomaly *a,
 				      int64_t now_ns)
 {
@@ -466,7 +481,7 @@ static void join_incidents(struct act_incidents *s, struct incident *to, struct 
 	f->end_ns = f->last_ns;
 	from->news |= ACT_NEWS_ENDED;
 	from->changed = true;
-	if (!from->told) /* no receiver has heard of it */
+	if (!from->told) /* no receiver was told */
 		f->number = 0;
 }
 
@@ -482,7 +497,7 @@ static void place_anomaly(struct act_incidents *s, const struct act_anomaly *a, 
 		how = relate(s, x, a, now_ns);
 		if (how < best || how == UNRELATED)
 			continue;
-		/* Of equal relations, an open incident, and then the oldest. */
+		/* Among equal relations, prefer an open incident, then the oldest one. */
 		if (how > best || is_open(x) > is_open(to) ||
 		    (is_open(x) == is_open(to) && x->i.number < to->i.number))
 			to = x;
@@ -507,9 +522,9 @@ void act_incidents_take(struct act_incidents *s, const struct act_anomaly *a, in
 	if (x) {
 		update_member(x, k, a);
 	} else if (a->id > s->newest || (!a->end_ns && find_member(s, a->id, false, &k))) {
-		/* new, or it goes on after the end of an incident on its host */
+		/* new, or it outlasts an incident on its host that has ended */
 		place_anomaly(s, a, now_ns);
-	} else { /* left out: its incident lasts as long as it does */
+	} else { /* not listed as a member, but it still prolongs its incident */
 		for (struct incident *y = NULL; (y = get_next(s, y));)
 			if (is_open(y) && y->i.left_out && relate(s, y, a, now_ns) == BY_SERVICE)
 				y->i.last_ns = BASE_MAX(y->i.last_ns, a->last_ns);
@@ -616,7 +631,10 @@ bool act_incidents_id(struct act_incidents *s, const struct act_anomaly *a,
 		for (uint32_t k = 0; !x->i.joined && k < x->i.members; k++) {
 			const struct act_member *m = &x->i.member[k];
 
-			/* The newest incident: a host's anomaly may go on from one to the next. */
+			/*
+			 * Take the newest incident: a host's anomaly may last from one incident to
+			 * the next.
+			 */
 			if (m->instance == a->instance && m->first <= a->id &&
 			    a->id <= m->anomaly && (!found || x->i.number > found->i.number))
 				found = x;

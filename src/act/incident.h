@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * incident.h - joins anomalies that share a cause into incidents. People and receivers hear of
- * incidents: one cause, one begin, one end. Pure: callers pass the time.
+ * incident.h - joins anomalies that share a cause into incidents. People and receivers are told of
+ * incidents: one cause, one start, one end. Pure: callers pass the time.
  *
- * An anomaly joins an open incident if it overlaps it in time, or comes at most settle_ns after it,
- * and is related to one of its members:
+ * An anomaly joins an open incident if it overlaps it in time, or begins at most settle_ns after
+ * it, and is related to one of its members:
  * - the same pod, or the same service;
  * - one of the two services calls the other (act_incidents_call()). If an anomaly relates two
  *   incidents, they become one: the older;
  * - the host, its containers and the connections of its workloads join an incident on their host.
- *   Other pods join because of the host only if the host is the cause, or all there is, and if they
- *   begin within settle_ns of the incident: otherwise all faults of a host would be one.
+ *   Other pods join because of their host only if the host is the cause, or if the incident has
+ *   only such members so far, and only if their anomalies begin within settle_ns of the incident's
+ *   start: otherwise all faults on a host would be merged.
  * Otherwise it opens an incident. An incident ends when all its members have ended, except those
  * that joined because of their host, and settle_ns has passed.
  *
  * Its cause is the member with the strongest evidence, and may change while it is open.
  *
- * An incident is load if the metrics to blame of all members moved no more than the requests did.
- * This is information and no fault. Once told of as a fault, an incident remains one.
+ * An incident is load if the blamed metrics of all members moved no more than the requests did.
+ * Load is information, not a fault. An incident that has been reported as a fault remains a fault.
  *
- * Threads: one thread, the keeper, feeds and polls; any thread reads.
+ * Threads: one thread, the keeper, feeds and polls; any thread may read.
  */
 #ifndef SL_ACT_INCIDENT_H
 #define SL_ACT_INCIDENT_H
@@ -36,11 +37,11 @@ extern const char *const act_incident_kinds[]; /* "fault", "load" */
 struct act_member {
 	uint64_t instance;
 	struct act_pod_name name;
-	uint64_t first, anomaly; /* ids of the first and of the newest one */
+	uint64_t first, anomaly; /* IDs of its first and its newest anomaly */
 	uint32_t anomalies;
-	int64_t begin_ns, last_ns; /* of the first, and of the newest one */
-	int64_t end_ns;		   /* 0: the newest one continues */
-	double peak, suspicion;	   /* highest of all */
+	int64_t begin_ns, last_ns; /* start of the first anomaly; last finding of the newest one */
+	int64_t end_ns;		   /* 0 while the newest anomaly continues */
+	double peak, suspicion;	   /* maxima over all anomalies */
 };
 
 struct act_incident {
@@ -49,48 +50,55 @@ struct act_incident {
 	char id[ACT_EVENT_ID_BYTES];
 	enum act_incident_kind kind;
 	struct act_anomaly cause; /* the member with the strongest evidence */
-	/* the cause when receivers were told first: labels of alerts, which must not change */
+	/*
+	 * the cause that receivers were first told, for the labels of alerts, which must not change
+	 */
 	struct act_pod_name told_cause;
 	int64_t begin_ns, last_ns; /* first and last anomalous finding of all members */
-	int64_t end_ns;		   /* last_ns once the incident has ended; 0: it is open */
-	uint64_t joined;	   /* it ended because it is part of incident `joined`; 0: no */
-	double load;		   /* requests now divided by the usual requests; 0: not known */
+	int64_t end_ns;		   /* last_ns once the incident has ended; 0 while it is open */
+	/* number of the incident that it was merged into; 0 if it was not merged */
+	uint64_t joined;
+	double load; /* requests now divided by the usual requests; 0 if not known */
 	bool has_trace;
-	uint8_t trace[ACT_TRACE_ID_BYTES]; /* trace kept because of the cause, or of a member */
+	/* trace kept because of the cause, or of another member */
+	uint8_t trace[ACT_TRACE_ID_BYTES];
 	char sentence[ACT_SENTENCE_BYTES]; /* see explain.h */
-	uint32_t members, left_out;	   /* listed members, and further ones */
+	uint32_t members, left_out;	   /* number of listed members, and of members left out */
 	struct act_member member[ACT_MEMBERS];
 };
 
 struct act_incidents_opts {
-	uint64_t settle_ns; /* default (0) 10 s */
+	uint64_t settle_ns; /* 0 means 10 s */
 	/*
-	 * Time from the opening until receivers are told, in which cause and kind become clear.
-	 * Default (0) 3 s.
+	 * Time from the opening of an incident until receivers are told, in which its cause and
+	 * kind become clear. 0 means 3 s.
 	 */
 	uint64_t confirm_ns;
-	uint64_t again_ns; /* interval of ACT_NEWS_AGAIN; default (0) 60 s */
-	size_t max_open;   /* maximum number of open incidents; default (0) 64 */
-	size_t max_listed; /* length of the list, more than max_open; default (0) 256 */
+	uint64_t again_ns; /* interval between reports of ACT_NEWS_AGAIN; 0 means 60 s */
+	size_t max_open;   /* maximum number of open incidents; 0 means 64 */
+	size_t max_listed; /* length of the list; must exceed max_open; 0 means 256 */
 };
 
 struct act_incidents;
 
-struct act_incidents *act_incidents_new(const struct act_incidents_opts *opts); /* NULL: ENOMEM */
+/* Returns NULL with errno ENOMEM on failure. */
+struct act_incidents *act_incidents_new(const struct act_incidents_opts *opts);
 void act_incidents_free(struct act_incidents *s);
 
 /* ---- the keeper ---- */
 
-/* Returns the key of a service's name for act_incidents_call(). */
+/* Returns the key of a service's name, to be passed to act_incidents_call(). */
 uint64_t act_service_key(const char *service);
-/* Notes that one service calls another; forgotten after ten minutes without another call. */
+/*
+ * Notes that one service calls another. This is forgotten after ten minutes without another call.
+ */
 void act_incidents_call(struct act_incidents *s, uint64_t caller, uint64_t callee, int64_t now_ns);
-/* Takes each change that act_verdicts_keep() reports. */
+/* Call for each change that act_verdicts_keep() reports. */
 void act_incidents_take(struct act_incidents *s, const struct act_anomaly *a, int64_t now_ns);
 
 enum act_news {
-	ACT_NEWS_BEGAN = 1,   /* told for the first time, as this kind */
-	ACT_NEWS_CHANGED = 2, /* another cause, or a first trace */
+	ACT_NEWS_BEGAN = 1,   /* reported for the first time with this kind */
+	ACT_NEWS_CHANGED = 2, /* the cause changed, or a first trace was kept */
 	ACT_NEWS_AGAIN = 4,   /* again_ns have passed since the last news */
 	ACT_NEWS_ENDED = 8,
 };
@@ -110,22 +118,23 @@ void act_incidents_poll(struct act_incidents *s, int64_t now_ns,
  */
 void act_incidents_each(struct act_incidents *s, uint64_t after,
 			bool (*fn)(const struct act_incident *i, void *arg), void *arg);
-/* Finds the incident of an anomaly; false if there is none, or it is no longer listed. */
+/* Finds the incident of an anomaly. Returns false if there is none, or it is no longer listed. */
 bool act_incidents_id(struct act_incidents *s, const struct act_anomaly *a,
 		      char id[ACT_EVENT_ID_BYTES]);
 /*
- * Returns true if the anomaly of a pod is due to load, or may be and is not decided yet: then the
- * pod is not told, and scaling does not count it.
+ * Returns true if a pod's anomaly is due to load, or may be and is not decided yet. Then the pod is
+ * not notified, and scaling ignores the anomaly.
  */
 bool act_incidents_is_load(struct act_incidents *s, uint64_t instance);
 
 struct act_incidents_stats {
 	uint64_t open_faults, open_loads; /* now */
-	uint64_t faults, loads;		  /* total number told of */
-	uint64_t refused;		  /* anomalies without an incident: too many were open */
-	uint64_t left_out;		  /* anomalies that are not listed as members */
-	uint64_t forgotten;		  /* incidents dropped from the list for newer ones */
-	uint64_t calls_left_out;	  /* pairs of services beyond the limit */
+	uint64_t faults, loads;		  /* total number reported */
+	/* anomalies without an incident, because too many were open */
+	uint64_t refused;
+	uint64_t left_out;	 /* anomalies that are not listed as members */
+	uint64_t forgotten;	 /* incidents dropped from the list for newer ones */
+	uint64_t calls_left_out; /* pairs of services beyond the limit */
 };
 void act_incidents_stats(struct act_incidents *s, struct act_incidents_stats *out);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Lock order: the store's lock (table of pods, list of anomalies), then a pod's (its shown state).
- * Writers only try to take locks.
+ * Lock order: the store's lock (pod table, anomaly list), then a pod's lock (its shown state).
+ * Writers only use trylock.
  */
 #include "act/verdict.h"
 #include "act/explain.h"
@@ -21,13 +21,13 @@
 #define SECOND_NS     1000000000ull
 #define MINUTE_NS     60000000000ll
 #define RECENT	      3		   /* number of steps in the recent score */
-#define STEPS_HELD_NS 4000000000ll /* maximum distance of rows that belong together */
+#define STEPS_HELD_NS 4000000000ll /* maximum interval between rows that prolongs an anomaly */
 
 const char *const act_state_names[] = {"learning", "coarse", "ready"};
 
 /* The current or last anomaly of a pod. */
 struct verdict_course {
-	uint64_t number; /* number of the anomaly within its pod; 0: none yet */
+	uint64_t number; /* number of the anomaly within its pod; 0 if none yet */
 	int64_t begin_ns, last_ns, end_ns;
 	uint64_t findings;
 	double peak, threshold, suspicion, load, delay;
@@ -50,7 +50,7 @@ struct act_verdict_pod {
 	struct base_node node;
 	struct act_verdicts *store;
 	struct verdict_state own; /* state as the writer knows it; only the writer accesses it */
-	/* usual time between two findings, for the writer only; 0: not known */
+	/* usual time between two findings, used by the writer only; 0 if not known */
 	int64_t step_ns;
 	bool gone; /* set by the writer as its last access */
 
@@ -62,9 +62,9 @@ struct act_verdict_pod {
 	/* State of the keeper. */
 	uint64_t kept_number, kept_findings; /* number and findings already in the list */
 	int64_t minute;			     /* minute of the last anomaly, for its event ID */
-	/* The current anomaly as last notified; the list may have dropped it. */
-	struct act_anomaly on; /* id 0: no anomaly */
-	bool traced;	       /* the anomaly has a trace not yet notified */
+	/* The current anomaly as last reported; the list may have dropped it. */
+	struct act_anomaly on; /* id 0 means no anomaly */
+	bool traced;	       /* the anomaly has a trace that is not reported yet */
 	int64_t trace_ns;
 	uint8_t trace[ACT_TRACE_ID_BYTES];
 };
@@ -189,7 +189,7 @@ static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_fin
 	return n;
 }
 
-/* True if a is farther from 1 than b; 0 is no factor. */
+/* True if factor a is farther from 1 than factor b; 0 means that there is no factor. */
 static bool is_farther(double a, double b)
 {
 	return a > 0 && (!(b > 0) || fabs(log(a)) > fabs(log(b)));
@@ -250,8 +250,8 @@ static void show_state(struct act_verdict_pod *p)
 }
 
 /*
- * Returns how long an anomaly lasts without an anomalous finding: a pod that is read rarely, like
- * connections, has a row or two without one. If a pod misses a row, the usual time applies.
+ * Returns how long an anomaly lasts without an anomalous finding: a pod that is read rarely, such
+ * as connections, may have a row or two without one. If a pod misses a row, the usual time applies.
  */
 static int64_t hold_of(const struct act_verdict_pod *p, bool anomalous)
 {
@@ -354,7 +354,7 @@ static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 	act_explain(a->explanation, sizeof(a->explanation), a);
 }
 
-/* State of one call of act_verdicts_keep(). */
+/* State of one call to act_verdicts_keep(). */
 struct verdict_pass {
 	struct act_verdicts *v;
 	int64_t now_ns;

@@ -4,14 +4,14 @@
  * history of its score, and anomalies as intervals. Independent of detectors and of actions.
  *
  * Threads:
- * - writers, at most one per pod at a time (the judge). A finding never waits: if a reader holds
- *   the lock, the next finding shows it, too.
+ * - writers, at most one per pod at a time (the judge). Reporting a finding never blocks: if a
+ *   reader holds the lock, the finding is shown together with the next one.
  * - the keeper, one thread that calls act_verdicts_keep() several times per second. This turns
  *   findings into the list of anomalies and frees removed pods.
  * - readers, any number; they get copies.
  *
  * An anomaly begins with the first anomalous finding and ends after hold_ns without one, or after
- * two of the pod's rows if these take longer. This hysteresis turns a score that oscillates around
+ * two rows of the pod if that takes longer. This hysteresis turns a score that oscillates around
  * its threshold into one interval.
  */
 #ifndef SL_ACT_VERDICT_H
@@ -30,7 +30,7 @@
 #define ACT_EVENT_ID_BYTES    40u
 #define ACT_CALLERS_BYTES     128u /* longer lists of callers are truncated */
 
-/* What a metric measures, as far as it tells load from faults. */
+/* What a metric measures, in the categories needed to tell load from faults. */
 enum act_measure {
 	ACT_MEASURE_OTHER,
 	ACT_MEASURE_LOAD, /* work given to the pod */
@@ -45,9 +45,9 @@ enum act_measure {
 struct act_blame {
 	char metric[ACT_BLAME_BYTES];
 	double share;  /* share of the score, 0 to 1 */
-	double value;  /* the metric's value; NaN: unknown */
-	double before; /* the metric's usual value; NaN: unknown */
-	bool rate;     /* both are per second */
+	double value;  /* the metric's value; NaN if unknown */
+	double before; /* the metric's usual value; NaN if unknown */
+	bool rate;     /* value and before are per second */
 	enum act_measure measure;
 };
 
@@ -63,8 +63,8 @@ struct act_finding {
 	double threshold; /* threshold of the score; +Inf while the model is learning */
 	bool anomalous, drift;
 	enum act_state state;
-	double slowdown; /* P90 of requests to the pod divided by its usual P90; 0: not known */
-	/* smallest factor of a P90 latency that is an anomaly; 0, INFINITY: not known */
+	double slowdown; /* P90 of requests to the pod divided by its usual P90; 0 if not known */
+	/* smallest factor of a P90 latency that would be an anomaly; 0 or INFINITY if not known */
 	double least;
 	bool shadow_anomalous; /* verdict of the shadow detector */
 	double shadow_score;   /* score of the shadow detector; NaN if there is none */
@@ -75,9 +75,9 @@ struct act_finding {
 		bool rate; /* the value and the usual value are per second */
 		enum act_measure measure;
 	} blame[ACT_BLAMES];
-	double load;  /* requests to the pod divided by the usual requests; 0: not known */
-	double delay; /* seconds by which calls to the pod take longer; 0: not known */
-	/* callers that show the delay; "" or NULL: none is known */
+	double load;  /* requests to the pod divided by the usual requests; 0 if not known */
+	double delay; /* seconds by which calls to the pod take longer; 0 if not known */
+	/* callers that show the delay; "" or NULL if none is known */
 	const char *callers;
 };
 
@@ -86,7 +86,7 @@ struct act_pod_name {
 	char pod[ACT_POD_LABEL_BYTES], service[ACT_POD_LABEL_BYTES];
 	char kube_namespace[ACT_POD_LABEL_BYTES], host[ACT_POD_LABEL_BYTES];
 	char container[ACT_POD_LABEL_BYTES];
-	uint32_t process; /* PID on its host; 0: not known */
+	uint32_t process; /* PID on its host; 0 if not known */
 };
 
 struct act_anomaly {
@@ -95,19 +95,20 @@ struct act_anomaly {
 	struct act_pod_name name;
 	int64_t begin_ns, last_ns; /* times of the first and the last anomalous finding */
 	/*
-	 * For the event ID: minute in which the anomaly began, or later, so that it differs from
-	 * that of the pod's earlier anomaly.
+	 * Minute used in the event ID: the minute in which the anomaly began, or a later one if the
+	 * pod's previous anomaly has that minute.
 	 */
 	int64_t minute;
-	int64_t end_ns;		/* time when the end was known; 0: the anomaly continues */
+	int64_t end_ns;		/* time when the end was detected; 0 while the anomaly continues */
 	bool unread;		/* ended because the pod is no longer read */
 	uint64_t findings;	/* number of anomalous findings */
 	double peak, threshold; /* highest score, and its threshold */
 	double suspicion;	/* highest suspicion, in the same unit */
-	double load;		/* farthest from 1 of all anomalous findings; 0: not known */
-	uint32_t blames;	/* metrics blamed for the highest score */
+	/* the load farthest from 1 among all anomalous findings; 0 if not known */
+	double load;
+	uint32_t blames; /* metrics blamed for the highest score */
 	struct act_blame blame[ACT_BLAMES];
-	double delay; /* as in struct act_finding, for the highest score */
+	double delay; /* delay of the finding with the highest score */
 	char callers[ACT_CALLERS_BYTES];
 	char explanation[ACT_EXPLANATION_BYTES]; /* see explain.h */
 	bool has_trace;
@@ -117,7 +118,7 @@ struct act_anomaly {
 struct act_pod_verdict {
 	uint64_t instance;
 	struct act_pod_name name;
-	int64_t ns; /* time of the last finding; 0: none yet */
+	int64_t ns; /* time of the last finding; 0 if none yet */
 	double score, suspicion, threshold;
 	double recent;	/* highest score of the last two to three steps */
 	bool anomalous; /* true while an anomaly is in progress */
@@ -126,34 +127,38 @@ struct act_pod_verdict {
 	double least, slowdown; /* values of the last finding */
 	bool shadow_anomalous;
 	double shadow_score;
-	int64_t begin_ns; /* begin of the current or last anomaly; 0: none yet */
+	int64_t begin_ns; /* start of the current or last anomaly; 0 if none yet */
 	uint32_t blames;
 	struct act_blame blame[ACT_BLAMES];   /* metrics blamed for the last anomalous finding */
 	uint64_t findings, anomalies, alarms; /* alarms: number of anomalous findings */
 	uint64_t shadow_alarms;
-	int64_t trace_ns; /* time when a trace was last kept because of the pod; 0: never */
+	int64_t trace_ns; /* time when a trace was last kept because of the pod; 0 means never */
 	uint8_t trace[ACT_TRACE_ID_BYTES];
 };
 
 struct act_verdicts_opts {
-	size_t max_pods;      /* maximum number of pods; default (0) 16384 */
-	size_t max_anomalies; /* length of the list; default (0) 1024 */
-	/* time for which an anomaly continues without an anomalous finding; default (0) 1 s */
+	size_t max_pods;      /* maximum number of pods; 0 means 16384 */
+	size_t max_anomalies; /* length of the list; 0 means 1024 */
+	/* time for which an anomaly continues without an anomalous finding; 0 means 1 s */
 	uint64_t hold_ns;
-	uint64_t unread_ns; /* silence of a pod that ends an anomaly; default (0) 10 s */
-	uint64_t step_ns;   /* step of the score history; default (0) 500 ms */
+	uint64_t unread_ns; /* an anomaly ends when its pod is silent for this long; 0 means 10 s */
+	uint64_t step_ns;   /* step of the score history; 0 means 500 ms */
 };
 
 struct act_verdicts;
 struct act_verdict_pod;
 
-struct act_verdicts *act_verdicts_new(const struct act_verdicts_opts *opts); /* NULL: ENOMEM */
-/* call after all writers have ended; frees the pods */
+/* Returns NULL with errno ENOMEM on failure. */
+struct act_verdicts *act_verdicts_new(const struct act_verdicts_opts *opts);
+/* call after all writers have finished; frees the pods */
 void act_verdicts_free(struct act_verdicts *v);
 
 /* ---- writers ---- */
 
-/* Adds a pod. NULL with errno ENOSPC (max_pods; each call is counted) or ENOMEM. */
+/*
+ * Adds a pod. Returns NULL with errno ENOSPC (max_pods reached; each such call is counted) or
+ * ENOMEM.
+ */
 struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instance,
 					 const struct act_pod_name *name);
 void act_verdict_push(struct act_verdict_pod *pod, const struct act_finding *f);
@@ -184,7 +189,9 @@ bool act_verdicts_pod(struct act_verdicts *v, uint64_t instance, struct act_pod_
  * no such pod or it never had an anomaly, for example while it is learning.
  */
 double act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
-/* The same for the pod's suspicion; includes pods that never had an anomaly. */
+/*
+ * Like act_verdicts_worst(), but for the pod's suspicion; includes pods that never had an anomaly.
+ */
 double act_verdicts_suspicion(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
 /* fn must be short and must not call into v. */
 void act_verdicts_pods(struct act_verdicts *v, void (*fn)(const struct act_pod_verdict *, void *),
@@ -195,8 +202,8 @@ size_t act_verdicts_anomalies(struct act_verdicts *v, uint64_t after, struct act
 /* Returns the number of listed anomalies that began at since_ns or later. */
 uint64_t act_verdicts_begun(struct act_verdicts *v, int64_t since_ns);
 /*
- * Copies the history of a pod's score, oldest first: the highest of each step with findings. The
- * arrays have ACT_SCORES_KEPT entries. Returns the number of steps; 0 if there is no such pod.
+ * Copies the history of a pod's score, oldest first: the highest score of each step with findings.
+ * The arrays have ACT_SCORES_KEPT entries. Returns the number of steps; 0 if there is no such pod.
  */
 size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *ns, float *score,
 			   float *threshold);
@@ -209,7 +216,7 @@ size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *n
 void act_anomaly_event_id(const struct act_anomaly *a, char out[ACT_EVENT_ID_BYTES]);
 
 struct act_verdicts_stats {
-	uint64_t pods, anomalous, drifting, shadow_anomalous; /* current numbers */
+	uint64_t pods, anomalous, drifting, shadow_anomalous; /* current counts */
 	uint64_t refused_pods, findings, alarms, shadow_alarms;
 	uint64_t anomalies; /* number listed so far */
 	uint64_t missed; /* number that began and ended between two calls of act_verdicts_keep() */

@@ -30,9 +30,10 @@
 
 #define THREADS_MAX 64u
 #define STACK_BYTES (128u * 1024)
-#define DRAIN_MAX   4096	/* maximum number of packets; the kernel limits a queue by bytes */
+/* maximum number of packets; the kernel limits a queue only by bytes */
+#define DRAIN_MAX   4096
 #define INLINE_MAX  (1u << 20)	/* freeing more memory takes too long for the event loop */
-#define PATIENCE_NS 1000000000u /* at the end, for threads that may hang */
+#define PATIENCE_NS 1000000000u /* time allowed at exit for threads that may hang */
 
 struct closer_job {
 	int fd;
@@ -50,11 +51,11 @@ struct closer_lane {
 struct agent_closer {
 	pthread_mutex_t lock;
 	pthread_cond_t work, ended;
-	/* lanes that have jobs or are busy; the longest waiting comes first */
+	/* lanes that have jobs or are busy; the lane that has waited longest comes first */
 	TAILQ_HEAD(, closer_lane) lanes;
 	unsigned int threads, idle, refs;
 	uint64_t waiting, capacity;
-	int wake_fd; /* wakes the event loop to resume reading; -1: the agent has ended */
+	int wake_fd; /* wakes the event loop to resume reading; -1 once the agent has stopped */
 	bool stop;
 };
 
@@ -243,7 +244,7 @@ static void put_job(struct agent *a, const struct agent_tenant *t, struct closer
 			TAILQ_INSERT_TAIL(&c->lanes, l, link);
 		}
 	}
-	/* Without memory, leave the descriptor open: a leak is better than a loop that hangs. */
+	/* If out of memory, leave the descriptor open: a leak is better than a loop that hangs. */
 	if (l && base_grow(&l->jobs, &l->room, l->count + 1, sizeof(*l->jobs))) {
 		l->jobs[l->count++] = job;
 		c->waiting++;
@@ -317,7 +318,7 @@ uint64_t agent_closer_waiting(const struct agent *a)
 	return n;
 }
 
-/* Descriptors that are still waiting are closed at the end of the process. */
+/* Descriptors that are still waiting are closed when the process exits. */
 void agent_closer_fini(struct agent *a)
 {
 	struct agent_closer *c = a->closer;
@@ -333,8 +334,8 @@ void agent_closer_fini(struct agent *a)
 	for (l = TAILQ_FIRST(&c->lanes); l; l = next) {
 		next = TAILQ_NEXT(l, link);
 		/*
-		 * Close only memory files. Descriptors whose close() may hang are left to the end
-		 * of the process.
+		 * Close only memory files. Descriptors whose close() may hang stay open until the
+		 * process exits.
 		 */
 		while (l->count) {
 			int fd = l->jobs[--l->count].fd;

@@ -88,7 +88,7 @@ struct agent {
 	uint64_t fd_max; /* descriptors available to connections and regions */
 	/* number of the loop's turn; in a turn, each ready connection is handled once */
 	uint64_t turn;
-	uint64_t end_turn; /* number of calls of agent_timer_expire() */
+	uint64_t end_turn; /* number of calls to agent_timer_expire() */
 	LIST_HEAD(, agent_tenant) tenants[64];
 	/* names of tenants, kept beyond their last connection; NULL means none yet */
 	struct agent_names *names;
@@ -122,7 +122,7 @@ struct agent {
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes);
 void agent_fini(struct agent *a);
 void agent_wake(struct agent *a); /* called after another thread has changed a deadline */
-/* Whether the tenant may read all regions. */
+/* Returns true if the tenant may read all regions. */
 bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t);
 void agent_bury(struct agent *a); /* frees structs that the last batch of events could refer to */
 static inline uint64_t agent_now(const struct agent *a)

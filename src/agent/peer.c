@@ -183,7 +183,7 @@ bool agent_peer_check(struct agent *a, struct agent_peer *p)
 	return p->dead;
 }
 
-/* The process is dead. Its last packets, such as a CLOSE, may still wait in the socket. */
+/* The process is dead. Its last packets, such as a CLOSE, may still be waiting in the socket. */
 void agent_peer_event(struct agent *a, struct agent_peer *p)
 {
 	struct agent_region *r, *next;

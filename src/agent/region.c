@@ -324,8 +324,8 @@ static int check_share(const struct agent *a, const struct agent_tenant *t,
 
 /*
  * Chooses a region to retire early to make room: the tenant's own region that has been in grace the
- * longest. If there is no room at all for a tenant's first region, chooses one of a tenant that has
- * several, one at a time.
+ * longest. If there is no room at all for a tenant's first region, chooses a region of a tenant
+ * that has several, one at a time.
  */
 static struct agent_region *find_evictable(struct agent *a, const struct agent_tenant *tenant,
 					   uint64_t size, bool full)
@@ -757,7 +757,7 @@ void agent_region_died(struct agent *a, struct agent_region *r)
 	leave_conn(r);
 	if (r->state != SL_STATE_LIVE && !r->unrepaired)
 		return;
-	/* One that was marked dead before, and is left unrepaired, has a timer already. */
+	/* A region that was marked dead earlier and left unrepaired already has a timer. */
 	if (!agent_region_end(a, r, end_dead) && r->state == SL_STATE_LIVE)
 		agent_timer_start(a, TIMER_ORPHAN, &r->timer);
 }

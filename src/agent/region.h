@@ -12,7 +12,7 @@
 
 struct agent_verdict {
 	struct sl_msg_verdict said;
-	uint64_t ns; /* when it arrived; 0 means unused */
+	uint64_t ns; /* arrival time; 0 means unused */
 };
 
 struct agent_region {
@@ -32,9 +32,9 @@ struct agent_region {
 	bool copied; /* map and fd refer to a repaired copy; the publisher has other memory */
 	dev_t dev;
 	ino_t ino;
-	/* as in the directory; the one in the header is info->instance, see tenant.h */
+	/* instance in the directory; the instance in the header is info->instance, see tenant.h */
 	uint64_t instance;
-	pid_t pid; /* process ID as seen by the agent; the one in the header is info->pid */
+	pid_t pid; /* process ID as seen by the agent; the ID in the header is info->pid */
 	uint64_t admitted_ns, changed_ns; /* CLOCK_REALTIME */
 	struct region_info *info;
 	struct agent_conn *conn;
@@ -95,9 +95,9 @@ void agent_region_dead(struct agent *a, struct agent_region *r);
 /* Like agent_region_dead(), but a little later if the tenant's time is used up. */
 void agent_region_died(struct agent *a, struct agent_region *r);
 /*
- * Deaths and removals of large regions take time: the dead memory is repaired, and freed in the
- * end. Each tenant has a millisecond for them until the next agent_timer_expire(). Calls end(), or
- * returns false if that is used up. r may be gone afterwards.
+ * The death or removal of a large region takes time: the dead memory is repaired, and finally
+ * freed. Each tenant has a millisecond for this until the next agent_timer_expire(). Calls end(),
+ * or returns false if the millisecond is used up. r may be gone afterwards.
  */
 struct agent_timer;
 bool agent_region_end(struct agent *a, struct agent_region *r,

@@ -34,26 +34,26 @@ struct agent_tenant {
 	uint32_t regions, conns;
 	uint64_t bytes;		   /* total size of its regions */
 	uint64_t turn, spent_ns;   /* turn of the loop, and time used in this turn */
-	uint64_t end_turn, end_ns; /* the same of the ends of its regions (region.h) */
+	uint64_t end_turn, end_ns; /* the same for the ends of its regions (region.h) */
 	LIST_ENTRY(agent_tenant) link;
 };
 
 void agent_tenant_init(struct agent *a); /* finds the agent's own container */
 
 /*
- * Attests a process. A pid of 0 means not visible to the agent. pidfd is -1 if unavailable. Returns
- * 0, or -errno if the required files cannot be read; the id is then untrusted.
+ * Attests a process. A pid of 0 means that the process is not visible to the agent. pidfd is -1 if
+ * unavailable. Returns 0, or -errno if the required files cannot be read; the id is then untrusted.
  */
 int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 			struct agent_tenant_id *id);
 /*
- * Finds the container in a cgroup's path from /proc/PID/cgroup, below the hierarchy's root. Sets
+ * Finds the container in a cgroup path from /proc/PID/cgroup, below the root of the hierarchy. Sets
  * contained, and the ids if they are attested.
  */
 void agent_tenant_container(const char *root, const char *path, struct agent_tenant_id *id);
 /*
- * Returns the owner of a subordinate uid according to a file like /etc/subuid, or uid itself if
- * there is none. If this is unknown, *err is set to -errno.
+ * Returns the owner of a subordinate uid according to a file like /etc/subuid, or uid itself if it
+ * has no owner. If the owner cannot be determined, *err is set to -errno.
  */
 uid_t agent_tenant_owner(const char *subuid, uid_t uid, int *err);
 
@@ -89,7 +89,10 @@ enum agent_resource {
 /* per region: a read-only descriptor, the publisher's, and a pidfd after a disconnection */
 #define AGENT_FDS_REGION 3u
 
-/* Usage of a resource by all tenants and by this tenant, and the most that it may hold now. */
+/*
+ * Usage of a resource by all tenants and by this tenant, and the maximum that this tenant may hold
+ * now.
+ */
 struct agent_use {
 	struct base_share all;
 	uint64_t held, limit;

@@ -29,7 +29,7 @@ void agent_timer_stop(struct agent_timer *t)
 	t->in = NULL;
 }
 
-/* A tenant's timers that exceed its time stay in the queue, and those of others go on. */
+/* Timers that exceed their tenant's time stay in the queue; timers of other tenants still run. */
 static void expire_regions(struct agent *a, struct agent_timer_queue *q, uint64_t now)
 {
 	struct agent_timer *t, *next;

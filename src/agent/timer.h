@@ -22,7 +22,7 @@ struct agent_timer_queue {
 };
 
 enum {
-	/* of regions, up to TIMER_QUARANTINE */
+	/* timers of regions, up to TIMER_QUARANTINE */
 	TIMER_ORPHAN,	     /* connection lost: check whether the process is dead */
 	TIMER_RESTORED,	     /* restored from systemd's store: waits for the publisher */
 	TIMER_GRACE,	     /* dead or closed: the final values stay readable */
@@ -49,8 +49,8 @@ void agent_timer_init(struct agent *a); /* initialises all queues in a->timers *
 void agent_timer_start(struct agent *a, int queue, struct agent_timer *t);
 void agent_timer_stop(struct agent_timer *t);
 /*
- * Handles timers that are due. Those of regions may wait for their tenant's time; they are still
- * due then.
+ * Handles timers that are due. Timers of regions may have to wait for their tenant's time; until
+ * then, they remain due.
  */
 void agent_timer_expire(struct agent *a, uint64_t now);
 /* returns UINT64_MAX if no timer is running */

@@ -11,8 +11,8 @@
 /* t is chosen so that at most this share of the scores is above it */
 #define PEAK_SHARE 0.2
 /*
- * t is chosen so that the number of scores above it is at most this times the square root of their
- * number
+ * t is chosen so that the number of scores above it is at most this times the square root of the
+ * total number
  */
 #define PEAK_ROOTS 3
 #define TAIL_SHARE 0.05	  /* in the long run, at most this share of the scores is above t */
@@ -383,7 +383,7 @@ int analyse_thresholds_init(struct analyse_thresholds *t, const struct analyse_t
 
 void analyse_thresholds_budget(struct analyse_thresholds *t, const struct analyse_thresholds *of)
 {
-	/* If the budgets are equal, leave the thresholds exactly as they are. */
+	/* Equal budgets must leave the thresholds exactly as they are. */
 	if (t->step.q != of->step.q)
 		analyse_calibration_budget(&t->step, of->step.q);
 	if (t->run.q != of->run.q)
@@ -411,7 +411,7 @@ void analyse_calibration_learn(struct analyse_calibration *c, double score)
 	c->n++;
 	add_sample(c, c->scores, &c->kept, ANALYSE_SCORES, c->n, (float)score);
 	if (c->n <= ANALYSE_SCORES && c->n >= ENOUGH && !(c->n & (c->n - 1))) {
-		/* each time the number of scores has doubled */
+		/* whenever the number of scores has doubled */
 		choose_t(c);
 		refit_quantiles(c);
 	} else if (c->n > ENOUGH && score > c->t) {
@@ -619,7 +619,7 @@ int analyse_calibration_io(struct analyse_calibration *c, struct sketch_blob *b)
 	return 0;
 }
 
-/* Learns the other's sample, weighted by the number of values that each has kept. */
+/* Learns the other sample, weighted by the number of values that each sample has kept. */
 void analyse_calibration_merge(struct analyse_calibration *c,
 			       const struct analyse_calibration *from)
 {

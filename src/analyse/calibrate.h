@@ -29,8 +29,8 @@
 enum analyse_tail {
 	/*
 	 * Scores are sums of -log p. If these p are right, the tails are exponential (gamma = 0).
-	 * The prior of gamma is normal with mean 0.08 and deviation 0.1, close to that of Martins
-	 * and Stedinger.
+	 * The prior of gamma is normal with mean 0.08 and deviation 0.1, close to the prior of
+	 * Martins and Stedinger.
 	 */
 	ANALYSE_TAIL_LOG_P,
 	/*
@@ -79,8 +79,8 @@ enum analyse_kind {
 
 /*
  * The calibrations of a pod or of a whole fleet: one for the scores of steps, one for the sums of
- * runs, and one for each kind of evidence in a step. The pods of a fleet share the calibrations by
- * kind.
+ * runs, and one for each kind of evidence in a step. The pods of a fleet share the calibrations of
+ * kinds.
  */
 struct analyse_thresholds {
 	struct analyse_calibration step, run;
@@ -90,10 +90,10 @@ struct analyse_thresholds {
 
 /*
  * q: share of steps that may raise a false alarm. Half is for steps and half for runs (Bonferroni),
- * or all for steps if there are no runs. All kinds together get as much as the steps have, because
- * a score above the common threshold is usually above the threshold of its kind as well. The
- * culprit gets the shares of latencies and resources, which it replaces. The caller sets t->kind.
- * Returns 0 or -EINVAL.
+ * or all for steps if there are no runs. All kinds together get the same share as the steps,
+ * because a score above the common threshold is usually above the threshold of its kind as well.
+ * The culprit gets the shares of latencies and resources, which it replaces. The caller sets
+ * t->kind. Returns 0 or -EINVAL.
  */
 struct analyse_thresholds_opts {
 	double q;
@@ -103,7 +103,7 @@ struct analyse_thresholds_opts {
 };
 int analyse_thresholds_init(struct analyse_thresholds *t,
 			    const struct analyse_thresholds_opts *opts);
-/* Sets the budgets of t to the budgets of `of`. */
+/* Copies the budgets from `of` to t. */
 void analyse_thresholds_budget(struct analyse_thresholds *t, const struct analyse_thresholds *of);
 
 /* q in (0, 0.5]: share of steps that may raise a false alarm. Returns 0 or -EINVAL. */
@@ -118,10 +118,10 @@ void analyse_calibration_learn(struct analyse_calibration *c, double score);
  */
 void analyse_calibration_learn_within(struct analyse_calibration *c, double score);
 /*
- * Learns a score while scores above the threshold are withheld. Without those, the threshold would
- * fall and even more scores would be withheld. Therefore, with probability q / (1 - q) per score,
- * this also learns a value drawn from the fitted tail beyond the threshold, which is as often as
- * normal steps exceed it.
+ * Learns a score while scores above the threshold are withheld. Without the withheld scores, the
+ * threshold would fall and even more scores would be withheld. Therefore, with probability q / (1 -
+ * q) per score, this also learns a value drawn from the fitted tail beyond the threshold: normal
+ * steps exceed it this often.
  */
 void analyse_calibration_learn_gated(struct analyse_calibration *c, double score);
 /* Changes the budget. Returns 0 or -EINVAL. */

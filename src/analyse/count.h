@@ -4,7 +4,7 @@
  * Poisson(lambda w) of them. lambda is learned from seconds considered normal, with Jeffreys' prior
  * Gamma(1/2, 0): after n errors in T seconds, the number in the next w seconds has a negative
  * binomial distribution (J. M. Bernardo, A. F. M. Smith, Bayesian Theory, 1994, 5.2). So an error
- * counter that leaves 0 after a minute is evidence at once, and one that always counts is not.
+ * counter that leaves 0 after a minute is evidence at once, but one that always counts is not.
  */
 #ifndef SL_ANALYSE_COUNT_H
 #define SL_ANALYSE_COUNT_H

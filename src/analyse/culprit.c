@@ -26,13 +26,14 @@
 #define DELAYS	    8u	   /* number of delays to try, from DELAY_MIN to DELAY_MAX */
 #define DELAY_MIN   0.03   /* seconds */
 #define DELAY_MAX   4.0
-/* a caller whose evidence is at most this much is considered quiet */
-#define RAISED	     0.1f
-#define PAST	     4u
-#define SURE	     0.9f /* posterior of a culprit whose part is subtracted */
-#define CLEAR	     4.0f /* log odds of delayed calls that show a fault beside a culprit */
-#define CULPRITS     8u	  /* maximum number of faults at once */
-#define EVIDENCE_MAX 600  /* its exponential is still finite */
+/* a caller whose evidence does not exceed this is considered quiet */
+#define RAISED 0.1f
+#define PAST   4u
+#define SURE   0.9f /* minimum posterior of a culprit whose part is subtracted */
+/* minimum log odds of delayed calls that show another fault besides a culprit */
+#define CLEAR	     4.0f
+#define CULPRITS     8u	 /* maximum number of faults at once */
+#define EVIDENCE_MAX 600 /* the exponential of this is still finite */
 
 static const float survival[ANALYSE_TAILS] = {0.10f, 0.05f, 0.01f};
 
@@ -63,7 +64,7 @@ struct culprit_term { /* a caller, a kind of its latency, and the share of a cal
 	uint32_t caller, callee;
 	enum analyse_latency kind;
 	float share, calls;
-	/* number of the callee's replicas when quantile[] was computed; 0: not computed */
+	/* number of the callee's replicas when quantile[] was computed; 0 if it was not computed */
 	uint32_t replicas;
 	struct culprit_quantile quantile[ANALYSE_TAILS];
 };
@@ -78,7 +79,7 @@ struct culprit_service {
 	struct analyse_suspect **pod; /* pods seen in this step */
 	uint32_t pods, room;
 	uint32_t first, terms;	      /* range of the terms in which the service is the callee */
-	uint32_t part;		      /* equal for services that calls connect, also indirectly */
+	uint32_t part;		      /* equal for services connected by calls, even indirectly */
 	struct culprit_rivals rivals; /* the pods of the part with this number */
 	bool raised;		      /* the evidence of one of its pods exceeds RAISED */
 	bool judged;
@@ -88,8 +89,8 @@ struct culprit_service {
 	bool above;  /* its requests reach the culprit */
 	float late[DELAYS];
 	/*
-	 * odds that one of its pods has a fault; that one of a service below has; that one of the
-	 * part with this number has
+	 * odds of a fault in one of its pods; in a pod of a service below; in a pod of the part
+	 * with this number
 	 */
 	double odds, below, part_odds;
 };
@@ -110,8 +111,8 @@ struct analyse_culprit {
 
 /*
  * Returns the logarithm of a positive number, accurate to 2^-22 absolute or relative: the
- * polynomial of Cephes (Moshier) on [sqrt 1/2, sqrt 2]. Without branches or calls, so that loops
- * over delays are vectorised, and with the same bits on every machine.
+ * polynomial of Cephes (Moshier) on [sqrt 1/2, sqrt 2]. It has no branches or calls, so that loops
+ * over delays are vectorised, and gives the same bits on every machine.
  */
 static inline float log_of(float x)
 {
@@ -226,7 +227,7 @@ static bool may_give_evidence(const struct analyse_level level[ANALYSE_TAILS])
 		z[j] = fmaxf(level[j].now - level[j].usual, 0) / level[j].spread;
 		most += 2 * z[j] * z[j] / (3 * ANALYSE_TAILS);
 	}
-	/* log(1 + x) is at most x; this cheap test mostly suffices. */
+	/* log(1 + x) is at most x; this cheap test usually suffices. */
 	if (!(most > RAISED))
 		return false;
 	most = 0;
@@ -235,7 +236,7 @@ static bool may_give_evidence(const struct analyse_level level[ANALYSE_TAILS])
 	return most > RAISED;
 }
 
-/* open: an anomaly of this pod, or of one that calls connect with it */
+/* open: this pod, or a pod connected to it by calls, has an open anomaly */
 static void observe_latencies(struct analyse_suspect *s, const struct analyse_observation *o,
 			      bool open)
 {
@@ -337,8 +338,8 @@ static float slow_network(const struct analyse_culprit *c, const struct analyse_
 
 /*
  * Returns the evidence that the pod itself is slow, or that its network is. If its own latencies
- * are measured, they must show the delay as those of its callers do. Otherwise a pod whose requests
- * are as fast as usual could explain a slow caller.
+ * are measured, they must show the delay like the latencies of its callers. Otherwise a pod whose
+ * requests are as fast as usual could explain a slow caller.
  */
 static float slow_or_far(const struct analyse_culprit *c, const struct analyse_suspect *s,
 			 const float calls[DELAYS], uint32_t *best)
@@ -418,7 +419,7 @@ static void add_to_service(struct analyse_culprit *c, struct analyse_suspect *s)
 	of->raised |= s->raised;
 }
 
-/* Returns the service of a pod; NULL: no calls from or to it are known. */
+/* Returns the service of a pod, or NULL if no calls from or to it are known. */
 static struct culprit_service *service_of(const struct analyse_culprit *c,
 					  const struct analyse_suspect *s)
 {
@@ -445,7 +446,7 @@ static void observe_all(struct analyse_culprit *c, struct analyse_suspect *const
 	}
 }
 
-/* Returns the odds of a fault in this pod against none. */
+/* Returns the odds of a fault in this pod against no fault. */
 static double fault_odds(const struct analyse_suspicion *v, double prior)
 {
 	return prior * expm1(fmin((double)v->evidence, EVIDENCE_MAX));
@@ -453,7 +454,7 @@ static double fault_odds(const struct analyse_suspicion *v, double prior)
 
 /*
  * Computes the odds that a pod's symptoms are its own: the odds of its own fault, or of no fault,
- * against those of a fault in a service below it, or in any other pod of its part of the graph.
+ * against the odds of a fault in a service below it, or in any other pod of its part of the graph.
  */
 static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			     uint32_t n, double prior, struct analyse_suspicion *out)
@@ -500,8 +501,8 @@ static void add_rival(struct culprit_rivals *r, float evidence)
 
 /*
  * Weighs the pods of each part of the call graph against each other, or only those apart from the
- * culprits so far: the culprit is one of them, or none, with evidence 0. A pod whose calls are not
- * known is weighed against all. Keeps the larger of the earlier and the new weighted evidence.
+ * culprits so far: the culprit is one of them, or there is none (evidence 0). A pod whose calls are
+ * not known is weighed against all. Keeps the larger of the earlier and the new weighted evidence.
  */
 static void weigh_parts(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			uint32_t n, bool apart, struct analyse_suspicion *out)
@@ -530,7 +531,10 @@ static void weigh_parts(struct analyse_culprit *c, struct analyse_suspect *const
 	}
 }
 
-/* Returns the index of the likeliest culprit, if a fault of it is likelier than none; or n. */
+/*
+ * Returns the index of the likeliest culprit, if a fault in it is likelier than no fault; otherwise
+ * n.
+ */
 static uint32_t find_culprit(const struct analyse_culprit *c,
 			     struct analyse_suspect *const *suspects, uint32_t n, double prior,
 			     const struct analyse_suspicion *out)
@@ -564,8 +568,8 @@ static void set_apart(struct analyse_culprit *c, uint32_t culprit)
 }
 
 /*
- * Several pods may have a fault at once. Judges the pods again that neither call a culprit nor are
- * called by one, without the callers that the culprits explain.
+ * Several pods may have faults at once. Judges again the pods that neither call a culprit nor are
+ * called by one, leaving out the callers that the culprits explain.
  */
 static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 		      const struct analyse_observation *seen, uint32_t n, double prior,
@@ -589,7 +593,10 @@ static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *
 			if (!of || !of->apart)
 				continue;
 			judge_pod(c, suspects[i], &seen[i], &rest);
-			/* Resources move with the culprit's: less load, one node. */
+			/*
+			 * Resources move together with the culprit's resources: lower load, shared
+			 * node.
+			 */
 			out[i].evidence = rest.late > CLEAR ? rest.evidence : 0;
 		}
 		weigh_parts(c, suspects, n, true, out);
@@ -672,7 +679,7 @@ int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_susp
 
 /* ---- suspects and services ---- */
 
-/* Makes space for this many pods of a service. */
+/* Makes room for this many pods of a service. */
 static int make_room(struct culprit_service *s, uint32_t pods)
 {
 	struct analyse_suspect **pod;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * culprit.h - finds the one pod of a fleet, if any, that explains the observations of all pods at a
- * step. It combines two kinds of evidence: how unusual the pod's resources move, and how likely
- * calls to it take longer, given the latencies of all its direct and indirect callers.
- * docs/analytics.md, The culprit, derives it. Independent of metrics, files and clocks: a step is a
- * call. Equal calls give equal bits. Not thread-safe; allocates only when suspects, services or
- * paths are added.
+ * step. It combines two kinds of evidence: how unusual the moves of the pod's resources are, and
+ * how likely it is that calls to it take longer, given the latencies of all its direct and indirect
+ * callers. docs/analytics.md, The culprit, derives it. Independent of metrics, files and clocks: a
+ * step is a call. Equal calls give equal bits. Not thread-safe; allocates only when suspects,
+ * services or paths are added.
  */
 #ifndef SL_ANALYSE_CULPRIT_H
 #define SL_ANALYSE_CULPRIT_H
@@ -21,19 +21,19 @@ enum analyse_tail_quantile { ANALYSE_P90, ANALYSE_P95, ANALYSE_P99, ANALYSE_TAIL
 
 /* Observations of a pod in one step. */
 struct analyse_observation {
-	double latency[ANALYSE_LATENCIES][ANALYSE_TAILS]; /* seconds; NaN: not known */
+	double latency[ANALYSE_LATENCIES][ANALYSE_TAILS]; /* seconds; NaN if not known */
 	/*
-	 * novelty of its resources: the sum, over groups of resources, of the log of the largest
+	 * novelty of the pod's resources: the sum over resource groups of the log of the largest
 	 * move
 	 */
 	float novelty;
-	float other;   /* amount by which other evidence exceeds the usual */
+	float other;   /* amount by which other evidence exceeds the usual amount */
 	uint64_t step; /* another row of the same step replaces the previous one */
 	bool measured; /* server latencies include all requests, so a slow pod shows in them */
 	bool learn;    /* the step is considered normal: learn the spread of latencies */
 	/*
-	 * The pod has an open anomaly. Usual latencies stay as they are, also those of the pods
-	 * that calls connect with it, as they show its fault.
+	 * The pod has an open anomaly. Its usual latencies stay as they are, and so do those of the
+	 * pods connected to it by calls, because they show its fault.
 	 */
 	bool open;
 };
@@ -56,11 +56,13 @@ struct analyse_suspect;
 
 struct analyse_culprit *analyse_culprit_new(void); /* returns NULL if memory is exhausted */
 void analyse_culprit_free(struct analyse_culprit *c);
-/* Adds a pod. service: number in the graph, or ANALYSE_NO_SERVICE. NULL: out of memory. */
+/*
+ * Adds a pod. service: number in the graph, or ANALYSE_NO_SERVICE. Returns NULL if out of memory.
+ */
 struct analyse_suspect *analyse_culprit_add(struct analyse_culprit *c, uint32_t service);
 void analyse_culprit_remove(struct analyse_culprit *c, struct analyse_suspect *s);
 #define ANALYSE_NO_SERVICE UINT32_MAX
-/* Replaces the call graph and copies the paths. -ENOMEM: there is no graph from now on. */
+/* Replaces the call graph and copies the paths. After -ENOMEM, there is no call graph. */
 int analyse_culprit_paths(struct analyse_culprit *c, const struct analyse_path *paths, uint32_t n);
 
 /*
@@ -72,21 +74,22 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 			  struct analyse_suspicion *out);
 /*
  * Finds the services that call s and whose latencies at the last step show that calls to it take
- * longer, those with most evidence first. Returns their number, at most `most`; -ENOENT: it has no
- * callers.
+ * longer, in descending order of evidence. Returns their number, at most `most`, or -ENOENT if it
+ * has no callers.
  */
 int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_suspect *s,
 			    uint32_t *service, uint32_t most);
 /*
- * Returns the smallest factor by which its server latencies must rise for the evidence that the pod
- * itself is slow to reach `evidence`; INFINITY: its latencies are not known.
+ * Returns the smallest factor by which the pod's server latencies must rise before the evidence
+ * that the pod itself is slow reaches `evidence`; INFINITY if its latencies are not known.
  */
 double analyse_culprit_factor(const struct analyse_suspect *s, double evidence);
-/*
- * Call when latencies of this kind come from another source from now on. Discards earlier levels.
- */
+/* Call when latencies of this kind start to come from another source. Discards earlier levels. */
 void analyse_culprit_forget(struct analyse_suspect *s, enum analyse_latency kind);
-/* Call when the pod's behaviour is the new normal: discards its levels and those of its callers. */
+/*
+ * Call when the pod's behaviour becomes the new normal. Discards its levels and those of its
+ * callers.
+ */
 void analyse_culprit_accept(struct analyse_suspect *s);
 /* Call when the time has jumped. Discards the current level and keeps the usual one. */
 void analyse_culprit_rewind(struct analyse_suspect *s);

@@ -24,7 +24,10 @@ struct analyse_row {
 	const float *z; /* (value - mean) / deviation, long-term; NaN means missing */
 	/* distance from the recent baselines in units of usual moves; NaN means missing */
 	const float *move;
-	/* Kind of evidence of each metric, below ANALYSE_GROUPS. NULL means all of one kind. */
+	/*
+	 * Kind of evidence of each metric, below ANALYSE_GROUPS. NULL means that all are of one
+	 * kind.
+	 */
 	const uint8_t *group;
 };
 

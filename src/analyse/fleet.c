@@ -188,7 +188,7 @@ static void measure_differences(struct analyse_fleet *f, struct analyse_pipeline
 
 /* ---- the culprit ---- */
 
-/* Replaces the pod's own latencies by those that another pod measured. */
+/* Replaces the pod's own latencies with latencies measured by another pod. */
 static void use_measured(struct analyse_pipeline *p, struct analyse_observation *o,
 			 bool has[ANALYSE_TAILS])
 {
@@ -202,8 +202,8 @@ static void use_measured(struct analyse_pipeline *p, struct analyse_observation 
 }
 
 /*
- * Fills in an observation: the latencies of the row; the novelty of each kind of resource, which is
- * that of the metric that moved most; and the amount by which other kinds exceed their thresholds.
+ * Fills in an observation: the latencies of the row; the novelty of each kind of resource, given by
+ * the metric that moved most; and the amount by which other kinds exceed their thresholds.
  */
 static void fill_observation(struct analyse_pipeline *p, bool threshold,
 			     struct analyse_observation *o)

@@ -42,8 +42,8 @@ int64_t analyse_graph_service(struct analyse_graph *g, const char *name);
 /* Returns the name of a service; valid until the graph is freed. */
 const char *analyse_graph_name(const struct analyse_graph *g, uint32_t service);
 /*
- * Adds a trace. Leaves out cycles, and spans whose parents are lost. -ENOMEM means at most a part
- * was added.
+ * Adds a trace. Leaves out cycles, and spans whose parents are lost. After -ENOMEM, part of the
+ * trace may have been added.
  */
 int analyse_graph_add(struct analyse_graph *g, const struct analyse_span *spans, uint32_t n);
 /*

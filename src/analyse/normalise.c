@@ -8,7 +8,7 @@
 #include "analyse/normalise.h"
 
 #define WINSOR	   4.0f	    /* deviations beyond which a value is clipped */
-#define FIRST	   16.0f    /* number of first values taken unclipped, as no spread is known yet */
+#define FIRST	   16.0f    /* number of initial values not clipped, as no spread is known yet */
 #define N_MAX	   20000.0f /* number of values that location and spread average over */
 #define BINS_MAX   8192u    /* when counts reach this sum, all are halved */
 #define REL_SPREAD 2e-3f  /* minimum spread relative to the location: less is rounding or jitter */
@@ -173,8 +173,8 @@ static int nearest_bin(int i)
 }
 
 /*
- * Returns the move of a column that moves in less than a hundredth of the steps, by how often it
- * moved as far. Beyond the largest distance so far, the power law goes on.
+ * Returns the move of a column that moves in less than a hundredth of the steps, based on how often
+ * it moved this far. Beyond the largest distance so far, the power law applies.
  */
 static float rare_move(const struct analyse_normaliser *n, uint32_t c, float d)
 {
@@ -364,7 +364,7 @@ static void slow_baseline(struct analyse_normaliser *n, uint32_t c, float x)
 	float *sorted = n->sorted + (size_t)c * ANALYSE_SLOW;
 	uint32_t count = n->ring_n[c], at = n->ring_at[c], i;
 
-	/* Keep the array sorted by one removal and one insertion. */
+	/* One removal and one insertion keep the array sorted. */
 	if (count == ANALYSE_SLOW) {
 		float old = n->ring[(size_t)at * n->dims + c];
 
@@ -455,7 +455,7 @@ void analyse_normaliser_io(struct analyse_normaliser *n, uint32_t c, struct sket
 	derive_units(n, c);
 }
 
-/* Merges mean and m2 as in Chan, Golub, LeVeque 1983; counts are added. */
+/* Merges mean and m2 as in Chan, Golub, LeVeque 1983, and adds the counts. */
 void analyse_normaliser_merge_column(struct analyse_normaliser *n, uint32_t c,
 				     const struct analyse_normaliser *m, uint32_t d)
 {

@@ -31,7 +31,7 @@
 
 struct analyse_normaliser {
 	uint32_t dims; /* number of columns, a multiple of ANALYSE_ROW_LANES */
-	/* judge columns that move in less than a hundredth of the steps by how often they do */
+	/* judge a column that moves in less than a hundredth of the steps by how often it moves */
 	bool rare;
 	float *mean, *m2, *n; /* Welford's algorithm; n is capped, so old values fade */
 	/* distance of the last row from the baselines; largest distance in the step */
@@ -41,8 +41,8 @@ struct analyse_normaliser {
 	int16_t *base;	       /* index of the first bin; undefined while all bins are empty */
 	float *trend, *before; /* mean change per step; value of the last step, if learned */
 	float *sum, *sum_n;    /* sum and number of values in the current step */
-	float *fast, *slow;    /* baselines; NaN: unknown */
-	float *last;	       /* ANALYSE_FAST rows: the last steps, latest first; NaN: missing */
+	float *fast, *slow;    /* baselines; NaN if unknown */
+	float *last;	       /* ANALYSE_FAST rows: the last steps, latest first; NaN if missing */
 	float *ring;	       /* ANALYSE_SLOW rows: the steps of the slow baseline */
 	float *sorted;	       /* per column, the ANALYSE_SLOW values of ring in sorted order */
 	uint8_t *ring_n, *ring_at;
@@ -54,16 +54,19 @@ struct analyse_normaliser {
 /* Returns 0, -ENOMEM or -EINVAL. */
 int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims);
 void analyse_normaliser_free(struct analyse_normaliser *n);
-/* Resets column c, because it belongs to another series from now on. */
+/* Resets column c, which is about to hold another series. */
 void analyse_normaliser_forget(struct analyse_normaliser *n, uint32_t c);
 /*
  * Call when the time has jumped. Discards the recent levels of all columns and keeps the learned
  * state.
  */
 void analyse_normaliser_jump(struct analyse_normaliser *n);
-/* Lets the fast baseline of column c begin at x again. */
+/* Restarts the fast baseline of column c at x. */
 void analyse_normaliser_follow(struct analyse_normaliser *n, uint32_t c, float x);
-/* Moves the baselines of a held column by its trend, if it has one, as a disk that fills. */
+/*
+ * Moves the baselines of a held column by its trend, if it has one (for example, a disk that fills
+ * up).
+ */
 void analyse_normaliser_drift(struct analyse_normaliser *n, uint32_t c);
 /*
  * Makes x the present level of column c, and discards its usual move, which is learned again; the
@@ -78,15 +81,18 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *z, f
 void analyse_normaliser_add(struct analyse_normaliser *n, const float *x);
 enum analyse_count {
 	ANALYSE_COUNT, /* count the step's distances */
-	/* do not count them; if `rare`, count that of a column that rarely moves with the next */
+	/*
+	 * do not count them; if `rare` is set, count the distance of a rarely moving column with
+	 * the next step
+	 */
 	ANALYSE_COUNT_NOT,
-	/* count only the largest of several steps, later; but at once if a column rarely moves */
+	/* count only the largest of several steps, later; count a rarely moving column at once */
 	ANALYSE_COUNT_LATER,
 };
 /*
  * Ends the step. Its means enter the fast and, if slow is set, the slow baselines, except for held
- * columns (held[dims]; NULL: none). learn: learn location and spread. count: how to count its
- * distances.
+ * columns (held[dims]; NULL means none). learn: learn location and spread. count: how to count the
+ * step's distances.
  */
 void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum analyse_count count,
 			     bool slow, const bool *held);

@@ -21,7 +21,7 @@ _Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a gr
 #define MARGIN	0.02
 #define HOUR_NS 3600000000000.0
 #define RUNS_NS 60000000000u /* steps of this length have no runs */
-#define MINE	0.5f	     /* probability above which a pod's symptoms are taken for its own */
+#define MINE	0.5f	     /* probability above which a pod's symptoms are considered its own */
 
 /* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). Never returns 0. */
 static uint64_t key_of(const char *name)
@@ -221,8 +221,8 @@ static void find_witnesses(struct analyse_pipeline *p)
 }
 
 /*
- * Returns a free slot, or that of the series that has been absent the longest. ANALYSE_NONE: all
- * are in use.
+ * Returns a free slot, or the slot of the series that has been absent the longest, or ANALYSE_NONE
+ * if all are in use.
  */
 static uint32_t new_place(const struct analyse_pipeline *p)
 {
@@ -371,8 +371,8 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 
 /*
  * Converts the score to multiples of the threshold: linearly for comparable scores, otherwise by
- * the logarithm of the tail's probability, so that 1 is at the budget. Beyond 1e-12, the raw score
- * only breaks ties.
+ * the logarithm of the tail's probability, so that the budget corresponds to 1. Beyond 1e-12, the
+ * raw score only breaks ties.
  */
 static float in_thresholds(struct analyse_calibration *c, double threshold, bool comparable,
 			   float raw)
@@ -461,8 +461,8 @@ void analyse_pipeline_weigh(struct analyse_pipeline *p)
 }
 
 /*
- * Subtracts evidence that other pods explain; returns the rest of all kinds together. A callee's
- * fault shows in its callers' metrics, but not in their resources.
+ * Subtracts evidence that other pods explain, and returns the sum of the rest over all kinds. A
+ * callee's fault shows in its callers' metrics, but not in their resources.
  */
 static float sum_up(struct analyse_pipeline *p)
 {
@@ -513,7 +513,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 		v->common = fmaxf(v->raw - excess, 0);
 	}
 	v->culprit = p->kind[ANALYSE_KIND_CULPRIT];
-	/* A pod without any history cannot be judged by the thresholds of the others. */
+	/* A pod without any history cannot be judged by other pods' thresholds. */
 	v->threshold = (float)analyse_pipeline_threshold(p);
 	v->known = !isinf(v->threshold);
 	v->score = in_thresholds(&p->own.step, v->threshold, comparable, excess);

@@ -39,7 +39,8 @@ struct analyse_pipeline_opts {
 	/* maximum number; rounded up to a multiple of ANALYSE_ROW_LANES; default 64 */
 	uint32_t columns;
 	uint64_t step_ns; /* default 1 s */
-	uint64_t rate_ns; /* time covered by rates of counters; default 0: since the previous row */
+	/* time covered by rates of counters; default 0, the time since the previous row */
+	uint64_t rate_ns;
 	double false_alarms; /* accepted false alarms per hour; default 1 */
 	uint64_t hold_ns;    /* anomalies that last longer become normal; default ANALYSE_HOLD_NS */
 	double eta;	     /* probability of learning an anomalous step; default 0.05 */
@@ -60,8 +61,9 @@ struct analyse_verdict {
 	uint64_t t_ns;
 	float raw;     /* score of the detector, in its unit */
 	float common;  /* part of raw that is shared or explained by other pods (fleet.h) */
-	float culprit; /* evidence for this pod among all (culprit.h); NaN: no call graph */
-	uint8_t kind;  /* enum analyse_kind with the highest score; ANALYSE_KINDS: all together */
+	float culprit; /* evidence for this pod among all (culprit.h); NaN without a call graph */
+	/* enum analyse_kind with the highest score; ANALYSE_KINDS means all kinds together */
+	uint8_t kind;
 	float score; /* comparable across pods and detectors: 1 is the threshold of a step or run */
 	/*
 	 * The part of the score that comes from `culprit`; 0 without a call graph. Since pods
@@ -71,7 +73,7 @@ struct analyse_verdict {
 	float suspicion;
 	/* threshold of a step, in the detector's unit; INFINITY while nothing is known */
 	float threshold;
-	/* seconds by which calls to the pod take longer, according to its callers; 0: none */
+	/* seconds by which calls to the pod take longer, according to its callers; 0 if none */
 	float delay;
 	/* index, in this moment, of the other pod with the highest score; ANALYSE_NONE: none */
 	uint32_t next;
@@ -89,13 +91,14 @@ struct analyse_verdict {
 	struct {
 		uint32_t column;   /* index in the columns of analyse_pipeline_columns() */
 		float share;	   /* share of the raw score, 0 to 1 */
-		float before, now; /* usual value and value of the row; counters: per second */
+		float before, now; /* usual value and value of the row; per second for counters */
 	} blame[ANALYSE_BLAMED];
 };
 
 struct analyse_pipeline_stats {
 	uint64_t rows, steps, learned, anomalous;
-	uint64_t backwards; /* rows refused because their time is not later than the last one */
+	/* rows refused because their time is not later than that of the last row */
+	uint64_t backwards;
 	uint64_t jumps;	    /* gaps and clocks set back, after which recent levels were discarded */
 	uint64_t missing;   /* values that were NaN, infinite or beyond 1e15 */
 	uint64_t resets;    /* counter resets */
@@ -118,9 +121,9 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 				  uint32_t n);
 
 /*
- * Scores the row values[n] (NaN: missing) at t_ns, judges it by the pod's own threshold and settles
- * it. Returns 0, or -EINVAL (counted) with an empty verdict unless t_ns is later than the previous
- * row. A time more than ten steps back means that the clock was set, and acts like
+ * Scores the row values[n] (NaN if missing) at t_ns, judges it by the pod's own threshold and
+ * settles it. Returns 0, or -EINVAL (counted) with an empty verdict unless t_ns is later than the
+ * previous row. A time more than ten steps back means that the clock was set, and acts like
  * analyse_pipeline_rewind().
  */
 int analyse_pipeline_push(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
@@ -135,7 +138,7 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 void analyse_pipeline_testify(struct analyse_pipeline *p, float evidence);
 /*
  * Call between the halves, when all rows of the moment are scored. The arguments are P90, P95 and
- * P99, in s (NaN: not known), of the requests to this pod, as measured by another pod. In a fleet
+ * P99, in s (NaN if not known), of the requests to this pod, as measured by another pod. In a fleet
  * with a call graph, they replace its own, and the measuring pod is not a suspect, because its
  * symptoms are those of this pod.
  */
@@ -158,8 +161,8 @@ void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning
 /* Restarts time: discards recent levels and rates, and keeps the learned state. */
 void analyse_pipeline_rewind(struct analyse_pipeline *p);
 /*
- * Declares the pod's present behaviour normal, as when an anomaly has lasted for hold_ns: ends its
- * anomaly. Metrics that are away learn their usual moves, or rates of errors, again.
+ * Declares the pod's present behaviour normal and ends its anomaly, as if the anomaly had lasted
+ * for hold_ns. Metrics that are away learn their usual moves, or rates of errors, again.
  */
 void analyse_pipeline_accept(struct analyse_pipeline *p);
 /* True if the warm-up should continue: the last step was anomalous, and may become usual. */
@@ -171,16 +174,16 @@ bool analyse_pipeline_disturbed(const struct analyse_pipeline *p);
 void analyse_pipeline_recalibrate(struct analyse_pipeline *p);
 void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pipeline_stats *stats);
 /*
- * How well a pod is known. Coarse: it is judged, but with wide thresholds for lack of steps
- * (docs/analytics.md, Thresholds). least: the smallest factor by which a 90th percentile of its
- * latencies must rise, if nothing else moves, to be an anomaly; INFINITY: no factor is enough, or
- * it has no latencies.
+ * How well a pod is known. Coarse: it is judged, but with wide thresholds because it has too few
+ * steps (docs/analytics.md, Thresholds). least: the smallest factor by which a 90th percentile of
+ * its latencies must rise, if nothing else moves, to be an anomaly; INFINITY if no factor is
+ * enough, or it has no latencies.
  */
 enum analyse_state { ANALYSE_LEARNING, ANALYSE_COARSE, ANALYSE_READY };
 enum analyse_state analyse_pipeline_state(struct analyse_pipeline *p, double *least);
 /*
  * Returns the P90 of requests to this pod in the last row, divided by its usual P90: 2 is twice as
- * slow. If there are several, returns their mean; if there are no requests, 0.
+ * slow. If it has several P90s, returns the mean; if it has no requests, 0.
  */
 double analyse_pipeline_slowdown(const struct analyse_pipeline *p);
 /* Returns the budget in false alarms per step. */
@@ -194,17 +197,19 @@ double analyse_pipeline_budget(const struct analyse_pipeline *p);
 #define ANALYSE_MODEL_VERSION 8u
 
 size_t analyse_pipeline_save_bytes(const struct analyse_pipeline *p);
-/* Returns the bytes written, or -ENOSPC. */
+/* Returns the number of bytes written, or -ENOSPC. */
 int64_t analyse_pipeline_save(const struct analyse_pipeline *p, void *buf, size_t bytes);
 /*
- * Saves the model of n >= 1 pods: the learned state of the first, merged with that of the others
- * that have the same columns. Returns its size and *buf, which the caller frees, or -errno.
+ * Saves the model of n >= 1 pods: the learned state of the first pod, merged with the state of the
+ * other pods that have the same columns. Returns its size and *buf, which the caller frees, or
+ * -errno.
  */
 int64_t analyse_pipeline_save_all(struct analyse_pipeline *const *pods, uint32_t n, void **buf);
 /*
- * Replaces the learned state of p. -EPROTONOSUPPORT: another version; -EINVAL: truncated, damaged,
- * another detector or number of columns; p is then reset. Shared thresholds remain shared, and take
- * over the model's if they have learned nothing.
+ * Replaces the learned state of p. Returns 0; -EPROTONOSUPPORT for another version; or -EINVAL for
+ * a truncated or damaged model, another detector, or another number of columns; p is then reset.
+ * Shared thresholds remain shared; if they have learned nothing yet, they are replaced by the
+ * model's.
  */
 int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t bytes);
 /* Returns the number of columns that a pipeline needs in order to load a model of p. */
@@ -218,7 +223,7 @@ struct analyse_model_info {
 int analyse_pipeline_model_info(const void *buf, size_t bytes, struct analyse_model_info *info);
 /*
  * Adds the learned state of another pipeline with the same columns and detector, for example from
- * another host. -EINVAL without a change if they differ.
+ * another host. Returns -EINVAL, without changing p, if they differ.
  */
 int analyse_pipeline_merge(struct analyse_pipeline *p, const struct analyse_pipeline *other);
 

@@ -22,7 +22,7 @@ struct analyse_slot {
 	bool counter;
 	struct analyse_role role;
 	struct analyse_count_past errors; /* history of a counter of errors */
-	double counted;			  /* value of the counter when last learned; NaN: none */
+	double counted;			  /* value of the counter when last learned; NaN if none */
 };
 
 /* A column used for finding the culprit: a latency quantile, or a resource. */
@@ -38,11 +38,14 @@ struct analyse_pipeline {
 	double q;
 	bool begun, step_anomalous, step_scored, drift;
 	bool *held;	  /* per column: true if the baseline is held during an anomaly */
-	uint8_t *back;	  /* per held column, number of consecutive steps back */
+	uint8_t *back;	  /* per held column, number of consecutive steps at its usual level */
 	float *away;	  /* per held column, its usual |move| during the anomaly */
 	uint64_t holding; /* number of steps held, minus the number of normal steps since then */
 	bool open;	  /* an anomaly is open, and baselines are held */
-	/* calm: number of last steps of the open anomaly without evidence; pause: most so far */
+	/*
+	 * calm: number of steps since the open anomaly last had evidence; pause: largest value so
+	 * far
+	 */
 	uint32_t calm, pause;
 	bool step_lasts;    /* the step belongs to the open anomaly */
 	bool step_away;	    /* the step has evidence for a new or the open anomaly */
@@ -56,12 +59,16 @@ struct analyse_pipeline {
 		bool found;		   /* there was an anomaly in the run */
 	} run;
 	struct {
-		/* number of disturbances in the warm-up so far: all, and those caused by errors */
+		/*
+		 * number of disturbances in the warm-up so far: all disturbances, and disturbances
+		 * caused by errors
+		 */
 		uint32_t times[2];
 		/* total length of the disturbances, including pauses; step of the last one */
 		uint64_t steps, last;
-		bool now, errors; /* the step is improbable; it is so only because of its errors */
-		bool odd, out;	  /* the previous step was anomalous; it was not learned */
+		/* the step is improbable; it is improbable only because of its errors */
+		bool now, errors;
+		bool odd, out; /* the previous step was anomalous; it was not learned */
 	} warm;
 	float step_verdict; /* score of the step in multiples of the threshold */
 	/* consecutive steps with step_verdict above DOUBT, if there are no runs */
@@ -70,11 +77,11 @@ struct analyse_pipeline {
 	enum analyse_learning learning;
 	float step_score, step_shadow, step_kind[ANALYSE_KINDS]; /* step_kind: NAN if not judged */
 	/* State of the row, from the fleet: */
-	float kind[ANALYSE_KINDS]; /* evidence of each kind; NAN: not judged */
+	float kind[ANALYSE_KINDS]; /* evidence of each kind; NAN if not judged */
 	float mine;		   /* probability that no other pod explains the row */
 	bool joint;		   /* latencies and resources are judged for all pods together */
 	struct analyse_training_sample {
-		float score, run, shadow, kind[ANALYSE_KINDS]; /* NAN: do not learn */
+		float score, run, shadow, kind[ANALYSE_KINDS]; /* NAN means do not learn */
 		bool within;  /* the step belongs to a run that another step represents */
 	} late[ANALYSE_LATE]; /* ring of samples to be learned later */
 	uint32_t late_at, late_n;
@@ -83,12 +90,13 @@ struct analyse_pipeline {
 	struct analyse_calibration shadow_calibration;
 	void *detector, *shadow;
 	struct analyse_reading reading;
-	struct analyse_witness *witness;       /* the first `witnesses` entries are in use */
-	uint32_t witnesses;		       /* number of witnesses in the layout */
-	uint8_t *role;			       /* per slot, enum analyse_role_kind */
-	uint8_t *group;			       /* per slot, enum analyse_kind */
-	struct analyse_slot *slots;	       /* the slots, as many as dims */
-	uint64_t *keys;			       /* per slot, the hash of the name; 0: free slot */
+	struct analyse_witness *witness; /* the first `witnesses` entries are in use */
+	uint32_t witnesses;		 /* number of witnesses in the layout */
+	uint8_t *role;			 /* per slot, enum analyse_role_kind */
+	uint8_t *group;			 /* per slot, enum analyse_kind */
+	struct analyse_slot *slots;	 /* the slots, as many as dims */
+	/* per slot, the hash of the name; 0 means a free slot */
+	uint64_t *keys;
 	uint32_t *slot_of;		       /* slot of each column, or ANALYSE_NONE */
 	uint32_t *column_of;		       /* column of each slot, or ANALYSE_NONE */
 	float *x, *z, *move, *blame, *scratch; /* values of the last row, dims each */
@@ -96,8 +104,9 @@ struct analyse_pipeline {
 	float testimony; /* evidence given by analyse_pipeline_testify() for this row */
 	/* latencies given by analyse_pipeline_measured() for this row */
 	double measured[ANALYSE_TAILS];
-	struct analyse_pipeline *by; /* pod that measured them for this row; NULL: the pod itself */
-	bool measures;		     /* the pod measures another one's latencies in this row */
+	/* pod that measured them for this row; NULL means the pod itself */
+	struct analyse_pipeline *by;
+	bool measures; /* the pod measures another one's latencies in this row */
 	/* the latencies were measured by another pod in the previously judged row */
 	bool was_measured;
 	struct analyse_suspect *suspect; /* suspect in a fleet with a call graph; otherwise NULL */
@@ -109,7 +118,7 @@ struct analyse_pipeline {
 /* Computes the evidence of each kind for the last row, once p->joint is known. */
 void analyse_pipeline_weigh(struct analyse_pipeline *p);
 
-/* Runs need scores with a unit, and steps shorter than a minute. */
+/* Runs need comparable scores and steps shorter than a minute. */
 bool analyse_pipeline_has_runs(const struct analyse_pipeline *p);
 int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p,
 				     struct analyse_thresholds *t);
@@ -121,17 +130,17 @@ void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
 double analyse_pipeline_threshold(struct analyse_pipeline *p);
 double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_kind kind);
 /*
- * Returns the threshold of a run. While few runs are known, it is at least that of ANALYSE_FAST
- * steps: a shorter run is a single event and was judged as one.
+ * Returns the threshold of a run. While few runs are known, it is at least the threshold of
+ * ANALYSE_FAST steps: a shorter run is a single event and has been judged as one.
  */
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p);
-/* Returns the sum of the run's last steps and the current one; 0: no run. */
+/* Returns the sum of the run's last steps and the current one; 0 if there is no run. */
 float analyse_pipeline_run_sum(const struct analyse_pipeline *p);
-/* True if the row belongs to the open anomaly: a metric that it holds is away. */
+/* True if the row belongs to the open anomaly: one of the anomaly's held metrics is still away. */
 bool analyse_pipeline_lasts(const struct analyse_pipeline *p, float score);
 /* Makes the last row the normal level of the metrics that are away. */
 void analyse_pipeline_take_level(struct analyse_pipeline *p);
-/* True if the row may be in a pause of the open anomaly, which had longer ones before. */
+/* True if the row may be in a pause of the open anomaly, which has had longer pauses before. */
 bool analyse_pipeline_pauses(const struct analyse_pipeline *p);
 /* Ends the open anomaly: its baselines follow again. */
 void analyse_pipeline_release(struct analyse_pipeline *p);

@@ -6,15 +6,15 @@
 #include "analyse/pipeline_internal.h"
 #include "sketch/hash.h"
 
-#define AWAY 2.576f /* size of a move that only one in a hundred exceeds */
+#define AWAY 2.576f /* move size that only one move in a hundred exceeds */
 /* fraction of its usual move during an anomaly above which a metric is still away */
 #define STILL	 0.25f
 #define CLEAR	 8.0f /* usual move of an anomaly that cannot be the usual wandering of a metric */
 #define USUAL	 3.0f /* |z| of a usual level */
 #define SHORT_NS 120000000000u /* maximum hold of detectors without comparable scores */
-#define PAUSE	 4u	       /* number of steps up to which a pause prolongs an anomaly */
+#define PAUSE	 4u	       /* maximum number of steps in a pause that prolongs an anomaly */
 #define LASTS	 0.5f /* score above which an open anomaly lasts while its metrics are away */
-/* anomalies count as usual once they exceed twice the budget by this number */
+/* anomalies count as usual once their number exceeds twice the budget by this much */
 #define NEWS	16.0
 #define SUSPECT 10u  /* number of last steps in the sum of a run; at most ANALYSE_LATE */
 #define LEFT	0.5f /* fraction of a run's mean below which a step ends the run */
@@ -22,7 +22,7 @@
 #define DOUBT	  0.25f
 #define INFLUENCE 2.0 /* limit of an anomaly's learned score, in multiples of the threshold */
 #define COUNTED	  10u /* number of steps with error counts before errors are judged */
-/* number of disturbances that a warm-up does not learn; with more of them, they are normal */
+/* number of disturbances that a warm-up does not learn; if there are more, they are normal */
 #define CHANCE 2u
 
 typedef void (*learn_fn)(struct analyse_calibration *c, double score);
@@ -172,8 +172,8 @@ static bool is_withheld(const struct analyse_pipeline *p)
 }
 
 /*
- * Returns false for a disturbance that takes half of the time. Such a disturbance is learned: it is
- * over some steps later, or it is the pod's normal behaviour.
+ * Returns false for a disturbance that takes half of the time. Such a disturbance is learned:
+ * either it ends some steps later, or it is the pod's normal behaviour.
  */
 bool analyse_pipeline_disturbed(const struct analyse_pipeline *p)
 {
@@ -184,8 +184,8 @@ bool analyse_pipeline_disturbed(const struct analyse_pipeline *p)
 
 /*
  * True while baselines may be held; otherwise there is no run. With long steps and a call graph
- * they are never held, as the evidence of latencies is news for two steps (culprit.h). Without
- * comparable scores nothing shows that an anomaly lasts, so the time is short.
+ * they are never held, because evidence from latencies counts as new for two steps (culprit.h).
+ * Without comparable scores nothing shows that an anomaly lasts, so the hold is short.
  */
 static bool may_hold(const struct analyse_pipeline *p)
 {
@@ -288,9 +288,9 @@ void analyse_pipeline_release(struct analyse_pipeline *p)
 }
 
 /*
- * True if the metric is not back yet. Its usual level may have wandered while it was held: small
- * moves count as back if those of the anomaly are large, and so does a usual level if the anomaly
- * is small.
+ * True if the metric is not back at its usual level yet. Its usual level may have wandered while it
+ * was held: small moves count as back if the anomaly's moves are large, and so does a usual level
+ * if the anomaly's moves are small.
  */
 static bool is_away(const struct analyse_pipeline *p, uint32_t s)
 {
@@ -339,8 +339,8 @@ static bool suffices(struct analyse_pipeline *p, uint32_t s)
 }
 
 /*
- * Returns the number of calm steps that end the anomaly, or the hold of a metric. An anomaly with
- * pauses may go on after a longer one.
+ * Returns the number of calm steps that end the anomaly, or the hold of a metric. An anomaly that
+ * has had pauses may resume after a longer one.
  */
 static uint32_t calm_steps(const struct analyse_pipeline *p)
 {
@@ -371,8 +371,8 @@ static void hold_metric(struct analyse_pipeline *p, uint32_t s, bool begins)
 }
 
 /*
- * Opens an anomaly, or ends it after some calm steps. Half a threshold means something for
- * comparable scores only.
+ * Opens an anomaly, or ends it after some calm steps. Half a threshold is only meaningful for
+ * comparable scores.
  */
 static void keep_open(struct analyse_pipeline *p)
 {
@@ -388,14 +388,16 @@ static void keep_open(struct analyse_pipeline *p)
 }
 
 /*
- * Holds baselines, so that a fault does not look normal after two steps. An anomaly holds those of
- * the metrics that moved in its first steps, or that alone would be an anomaly, until they are
- * back, for at most hold_ns. The others follow, because a drifting metric would soon be far from a
- * held baseline and keep the anomaly going. Anomalies close to each other share that time.
+ * Holds baselines, so that a fault does not look normal after two steps. An anomaly holds the
+ * baselines of metrics that moved in its first steps, or that alone would be an anomaly, until the
+ * metrics are back, for at most hold_ns. Other baselines follow, because a drifting metric would
+ * soon be far from a held baseline and keep the anomaly going. Anomalies close to each other share
+ * the hold time.
  *
- * Baselines take ANALYSE_FAST - 1 steps to follow. In a run that is no anomaly yet, baselines are
- * held whenever metrics moved away: a long slight deviation must not hide the fault that it begins.
- * A persistent deviation becomes normal, as distances are counted in every SUSPECT-th step.
+ * Baselines take ANALYSE_FAST - 1 steps to follow. In a run that is not an anomaly yet, baselines
+ * are held whenever metrics move away: a long slight deviation must not hide the fault that
+ * follows. A persistent deviation becomes normal, as distances are counted in every SUSPECT-th
+ * step.
  */
 static bool hold_baselines(struct analyse_pipeline *p)
 {
@@ -426,8 +428,8 @@ static bool hold_baselines(struct analyse_pipeline *p)
 /*
  * True while anomalies are so frequent that they are the pod's normal behaviour: a one-sided CUSUM
  * (Page 1954) of anomalies over twice the budget. Above NEWS, the distances in the first step of
- * each anomaly are counted, too; not those in later ones, as steps of one anomaly depend on each
- * other (declustering: Coles 2001, 5.3.2).
+ * each anomaly are counted, too, but not the distances in later steps, as steps of one anomaly
+ * depend on each other (declustering: Coles 2001, 5.3.2).
  */
 static bool anomalies_are_usual(struct analyse_pipeline *p)
 {
@@ -468,7 +470,7 @@ static void learn_errors(struct analyse_pipeline *p, bool learn)
 	}
 }
 
-/* Learns the scores of an anomalous step, limited. */
+/* Learns the scores of an anomalous step, up to a limit. */
 static void learn_anomaly(struct analyse_pipeline *p)
 {
 	struct analyse_training_sample l = {
@@ -506,8 +508,8 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	end_run(p, taught && !is_withheld(p));
 	held = hold_baselines(p);
 	/*
-	 * If baselines were held in the previous step and are not in this one, a fault has ended.
-	 * It does not count as lasting.
+	 * If baselines were held in the previous step but not in this one, a fault has ended. It
+	 * does not count as lasting.
 	 */
 	lasts = p->step_anomalous && !held && !p->was_held;
 	p->was_held = held;
@@ -529,7 +531,8 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
 	/*
 	 * With short steps, no slow baseline follows during an anomaly, so that the return of
-	 * metrics that are not held is not a move. With long steps, it is one of many.
+	 * metrics that are not held does not count as a move. With long steps, there are many such
+	 * moves anyway.
 	 */
 	slow = !(is_withheld(p) && may_hold(p) && analyse_pipeline_has_runs(p));
 	analyse_normaliser_step(&p->normaliser, learn, count, slow, p->held);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reading.h - converts the values of a pod's rows to those that are analysed: rates per second of
- * counters, running medians of gauges. Independent of names, clocks and steps. The columns are the
- * lanes of vectors. Not thread-safe; allocates only in init.
+ * reading.h - converts the values of a pod's rows to the values that are analysed: rates per second
+ * for counters, running medians for gauges. Independent of names, clocks and steps. Columns are
+ * vector lanes. Not thread-safe; allocates only in init.
  *
  * The time covered by a rate has up to ANALYSE_WINDOW parts. A row is one part, but several rows
  * share a part if they fit into a sixteenth of that time: a thousand rows per second cost no more
@@ -44,7 +44,7 @@ struct analyse_reading {
  */
 int analyse_reading_init(struct analyse_reading *r, uint32_t dims, uint64_t window_ns);
 void analyse_reading_free(struct analyse_reading *r);
-/* Call when column c belongs to another series from now on. */
+/* Call when column c is about to hold another series. */
 void analyse_reading_place(struct analyse_reading *r, uint32_t c, bool counter);
 /* Call when the time was set back. Discards all earlier values. */
 void analyse_reading_rewind(struct analyse_reading *r);

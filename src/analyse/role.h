@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * role.h - infers from a metric's name its role for the pod: the conventions of Prometheus and
- * OpenTelemetry, and the names used on the recorded days.
+ * role.h - infers a metric's role for the pod from its name, using the conventions of Prometheus
+ * and OpenTelemetry, and the names in the recordings.
  */
 #ifndef SL_ANALYSE_ROLE_H
 #define SL_ANALYSE_ROLE_H

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * selftime.c - compares the times of an operation with its history. The times of a step form a
- * histogram. Its median and P90 are compared with the medians of those of earlier steps by the
- * likelihoods of culprit.c: a Student t with 3 degrees of freedom around the usual quantile, or
- * around the usual quantile plus a delay with a log-uniform prior.
+ * histogram. Its median and P90 are compared with the medians of the same quantiles in earlier
+ * steps, using the likelihoods of culprit.c: a Student t with 3 degrees of freedom around the usual
+ * quantile, or around the usual quantile plus a delay with a log-uniform prior.
  */
 #include "analyse/selftime.h"
 
@@ -200,8 +200,8 @@ static const struct analyse_timed *parent_of(const struct analyse_timed *spans, 
 
 /*
  * Returns the time that a call takes longer than the callee, whose clock may differ. If the callee
- * works longer than the call takes, the caller does not wait: then returns the time until the work
- * begins.
+ * works longer than the call takes, the caller does not wait for it; then the result is the time
+ * until the work begins.
  */
 static int64_t gap_of(const struct analyse_timed *call, const struct analyse_timed *child,
 		      int64_t alone)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * selftime.h - evidence on pods from the times of spans. A span's own time is the part in which
- * neither a child nor a call to another pod runs. The gap of a call is its duration in excess of
- * the callee's span. Both are compared with earlier steps, per operation and step
- * (docs/analytics.md, Spans). The mere presence or number of spans is no evidence. Independent of
- * files, clocks and metrics. Equal calls give equal bits. Not thread-safe; allocates for a new
- * operation, or a trace larger than all before.
+ * selftime.h - evidence about pods from span times. A span's own time is the part in which neither
+ * a child nor a call to another pod runs. The gap of a call is its duration in excess of the
+ * callee's span. Both are compared with earlier steps, per operation and step (docs/analytics.md,
+ * Spans). The mere presence or number of spans is no evidence. Independent of files, clocks and
+ * metrics. Equal calls give equal bits. Not thread-safe; allocates only for a new operation or for
+ * a trace larger than any before.
  */
 #ifndef SL_ANALYSE_SELFTIME_H
 #define SL_ANALYSE_SELFTIME_H
@@ -15,7 +15,7 @@
 
 #include "analyse/graph.h"
 
-#define ANALYSE_TRACE_MAX 4096u /* maximum spans of a trace; larger traces are ignored */
+#define ANALYSE_TRACE_MAX 4096u /* maximum spans per trace; larger traces are ignored */
 
 /* A span of one trace, by the clock of its host. */
 struct analyse_timed {

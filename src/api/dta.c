@@ -110,8 +110,9 @@ static void get_query(struct http_request *req, void *arg)
 }
 
 /*
- * Handles a query {"store": NAME, "keys": [KEY, ...], ...}, which may have any parameter of a
- * query. The response is {"answers": [...]}, in the order of the keys.
+ * Queries a store for several keys. The body is {"store": NAME, "keys": [KEY, ...]}, plus any
+ * parameters that a GET query accepts, which then apply to all keys. The response is {"answers":
+ * [...]}, in the order of the keys.
  */
 static void post_query(struct http_request *req, void *arg)
 {
@@ -136,7 +137,7 @@ static void post_query(struct http_request *req, void *arg)
 				 (long long)json_integer_value(value));
 			text = digits;
 		}
-		/* The store's name must be text; other values may be numbers. */
+		/* The store name must be a string; other values may be numbers. */
 		if (!strcmp(key, "keys") || p.wrong[0] ||
 		    (!strcmp(key, "store") && !json_is_string(value)))
 			continue;

@@ -79,7 +79,7 @@ static bool matches_filters(const struct api_flows_walk *w, const struct collect
 
 /* Sort keys */
 
-/* The host's clock is that of the last snapshot, plus what has passed since it was read. */
+/* The host's current time is the time of the last snapshot plus the time since it was read. */
 static double duration_seconds(const struct region_flow *f, int64_t read_ns, int64_t now_ns)
 {
 	uint64_t since = now_ns > read_ns ? (uint64_t)(now_ns - read_ns) : 0;

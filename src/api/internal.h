@@ -27,8 +27,8 @@ struct api_answer *api_answer(struct http_request *req);
 /* Like api_answer(), but the object begins with "time". */
 struct api_answer *api_answer_begin(struct http_request *req);
 /*
- * Like api_answer_begin(), for figures of services over a window of seconds; the object includes
- * the window.
+ * Like api_answer_begin(), but for figures of services over a window in seconds, which the object
+ * includes.
  */
 struct api_answer *api_window_begin(struct http_request *req, uint64_t *window);
 /*
@@ -95,9 +95,9 @@ struct api_summary api_layer_summary(const uint64_t *cell); /* summary of a laye
 void api_summary(struct base_json *j, const struct api_summary *s, bool p90);
 /* writes "verdict": {...} */
 void api_verdict(struct base_json *j, const struct act_pod_verdict *v);
-/* like api_verdict(), for a pod; writes nothing without a verdict */
+/* like api_verdict(), but looks up the pod; writes nothing if there is no verdict */
 void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance);
-/* Visits the incidents, newest first, as act_incidents_each() does. */
+/* Visits the incidents, newest first, like act_incidents_each(). */
 void api_incidents(void *collector, bool (*fn)(const struct act_incident *i, void *arg), void *arg);
 /* writes the members of an anomaly */
 void api_anomaly(struct base_json *j, const struct act_anomaly *a);

@@ -15,7 +15,7 @@
 #define MARKS_MAX 1000u
 /*
  * Publishers of a service belong to one deployment if they start within this time of each other, or
- * of the closing of an earlier one.
+ * of the time when an earlier one closed.
  */
 #define DEPLOYMENT_NS 60000000000ll
 #define TEXT_BYTES    320u

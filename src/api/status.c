@@ -16,7 +16,7 @@
 enum { ROUNDS, MISSED, READS, BYTES, SAMPLES, BUSY_NS, RATES };
 
 struct sums {
-	uint64_t at_ns; /* time of the sums by CLOCK_MONOTONIC; 0: not set yet */
+	uint64_t at_ns; /* time of the sums by CLOCK_MONOTONIC; 0 if not set yet */
 	uint64_t n[RATES];
 };
 
@@ -26,7 +26,7 @@ struct worker_sums {
 };
 
 #define PARTS_MAX   16
-#define WORKERS_MAX 256 /* rates of further workers are averages since the start */
+#define WORKERS_MAX 256 /* rates of further workers are averages since startup */
 
 static struct {
 	pthread_mutex_t lock;
@@ -37,7 +37,7 @@ static struct {
 	struct worker_sums worker[WORKERS_MAX];
 } api = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Call before the server starts; the same applies to api_status_dta(). */
+/* Call this and api_status_dta() before the server starts. */
 void api_status_begin(void)
 {
 	api.start_ns = base_now_ns();
@@ -161,7 +161,7 @@ static void status_worker(const struct collect_worker_view *w, void *arg)
 		walk->all.errors[i] += w->errors[i];
 }
 
-/* Returns the resident memory of this process (proc(5), statm); 0: unknown. */
+/* Returns the resident memory of this process (proc(5), statm); 0 if unknown. */
 static uint64_t resident_bytes(void)
 {
 	unsigned long long pages = 0;

@@ -8,7 +8,7 @@
 #include "collect/trace/json.h"
 #include "collect/trace/trace.h"
 
-/* A list of traces or of spans, and what it may cost. */
+/* A list of traces or spans, and its budget. */
 struct traces_answer {
 	struct api_list list;
 	struct base_budget *budget;

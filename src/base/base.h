@@ -81,21 +81,21 @@ int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
 /* ---- files ---- */
 
 /*
- * Reads a regular file of at most max bytes and appends a NUL. The caller frees the result. NULL
- * with errno: EINVAL if it is not a regular file, EFBIG if it is larger.
+ * Reads a regular file of at most max bytes and appends a NUL. The caller frees the result. On
+ * failure returns NULL with errno: EINVAL if it is not a regular file, EFBIG if it is larger.
  */
 char *base_read_file(const char *path, size_t max, size_t *bytes);
 /*
  * Opens a regular file of this user for exclusive use by one process, creating it if necessary, and
- * makes its mode 0600. Returns a descriptor or -errno; -EBUSY: another process has it open; -EPERM:
- * it belongs to another user, who could change it at any time.
+ * makes its mode 0600. Returns a descriptor or -errno: -EBUSY if another process has it open;
+ * -EPERM if it belongs to another user, who could change it at any time.
  */
 int base_open_locked(const char *path);
 /* Returns why base_open_locked() refused a file, as text to follow "PATH: ". */
 const char *base_open_locked_error(int err);
 /*
  * Creates an empty file of mode 0600 in place of any file or link at path. Write it, then rename
- * it. Returns NULL with errno.
+ * it. Returns NULL with errno set on failure.
  */
 FILE *base_create_file(const char *path);
 
@@ -103,8 +103,8 @@ FILE *base_create_file(const char *path);
 struct base_fds {
 	unsigned int count;
 	/*
-	 * MSG_TRUNC: packet truncated; MSG_CTRUNC: descriptors lost because the process's table is
-	 * full
+	 * MSG_TRUNC if the packet was truncated; MSG_CTRUNC if descriptors were lost because the
+	 * process's table is full
 	 */
 	int truncated;
 	int fd[BASE_FDS_MAX];
@@ -120,8 +120,8 @@ int base_send_fds(int sock, const struct iovec *parts, size_t n, const int *fds,
 ssize_t base_receive_fds(int sock, void *to, size_t bytes, int flags, struct base_fds *fds);
 
 /*
- * Receives one packet, and in *fd its descriptor, or -1. Returns bytes or -errno; -EPROTO:
- * truncated; -EMFILE: the process has no free descriptor.
+ * Receives one packet, and stores its descriptor, or -1, in *fd. Returns bytes or -errno: -EPROTO
+ * if the packet was truncated; -EMFILE if the process has no free descriptor.
  */
 ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd);
 
@@ -133,9 +133,9 @@ ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd);
 int base_listen_unix(const char *path, int type, unsigned int mode, char *error, size_t bytes);
 /*
  * Removes a listening socket that untrusted processes may connect to. The descriptor stays open
- * until the process ends: closing it would also close descriptors in pending connections, which may
- * block (SO_LINGER); at process exit the kernel does not wait. A socket passed by the service
- * manager keeps listening there.
+ * until the process exits: closing it would also close descriptors in pending connections, which
+ * may block (SO_LINGER); at process exit the kernel does not wait. If the service manager passed
+ * the socket, the service manager keeps it listening.
  */
 void base_unlisten_unix(int fd);
 
@@ -154,7 +154,7 @@ bool base_cond_wait(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t ns);
 /* ---- parsing: return 0, -EINVAL or -ERANGE ---- */
 
 void base_print_duration(char *out, size_t bytes,
-			 uint64_t ns); /* example: "500us", in the largest unit that divides it */
+			 uint64_t ns); /* such as "500us", in the largest unit that divides it */
 /* examples: "250us" "1ms" "1.5s" "2m" "1h", "0" */
 int base_parse_duration(const char *s, uint64_t *ns);
 /* examples: "4096" "64K" "16M" "1G", with binary prefixes */
@@ -183,7 +183,7 @@ struct base_strings {
 	size_t n;
 };
 
-/* Use the macros below to define one; a table ends with {0}. */
+/* Use the macros below to define an option; a table ends with {0}. */
 struct base_option {
 	const char *name; /* long option, also the key in YAML */
 	char letter;	  /* short option, or 0 */
@@ -192,15 +192,19 @@ struct base_option {
 	size_t bytes;
 	const char *argument; /* placeholder of the value in --help: "PATH" */
 	const char *help;
-	double min, max; /* range of the value; both 0: unchecked */
-	/* set by base_options_parse(): the part that the option belongs to; NULL: every build */
+	double min, max; /* range of the value; both 0 means unchecked */
+	/*
+	 * set by base_options_parse(): the part that the option belongs to; NULL if every build has
+	 * it
+	 */
 	const struct base_option *part;
 };
 
 /*
- * Begins the rows of a part of the program; they end at the next such row. words: its name; option:
- * meson's option; present: this build has it. If it does not, the part's options are not in --help,
- * and giving one is an error that says so. BASE_CORE begins rows that every build has.
+ * Begins the option rows of a part of the program; they end at the next such row. words: the part's
+ * name; option: its meson option; present: whether this build has it. If not, --help omits the
+ * part's options, and using one is an error that explains this. BASE_CORE begins rows that every
+ * build has.
  */
 #define BASE_PART(words, option, present)                                                      \
 	{                                                                                      \
@@ -223,7 +227,7 @@ struct base_option {
 	BASE_OPTION(BASE_OPT_STRING, const char *, name, letter, to, 0, 0, argument, help)
 /*
  * A string that is "" if the option has no value. The next word is the value unless it is an
- * option: only for commands without operands.
+ * option, so use this only in commands without operands.
  */
 #define BASE_WORD(name, letter, to, argument, help) \
 	BASE_OPTION(BASE_OPT_WORD, const char *, name, letter, to, 0, 0, argument, help)
@@ -260,11 +264,12 @@ struct base_command {
 int base_options_parse(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);
 /*
- * Returns the arguments that give the options their current values: argv[0] is NULL, for the caller
- * to set, and NULL ends the array. They are never freed. Returns NULL if memory runs out.
+ * Returns the arguments that give the options their current values. The array is NULL-terminated
+ * and argv[0] is left NULL for the caller to set. The arguments are never freed. Returns NULL if
+ * out of memory.
  */
 char **base_options_print(const struct base_option *table);
-/* For a command without operands. If it returns false, the command returns *code. */
+/* For commands without operands. If this returns false, the command must return *code. */
 bool base_options_only(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);
 /* Prints one line to stderr, "sidelight NAME: ...", and returns code. */
@@ -292,13 +297,14 @@ int base_stop_fd(void);
  * non-blocking signalfd, or -errno.
  */
 int base_reload_fd(void);
-/* Waits at most timeout_ms for a signal (-1: no limit). Returns true if asked to stop. */
+/* Waits at most timeout_ms for a signal (-1 means no limit). Returns true if asked to stop. */
 bool base_stop_wait(int fd, int timeout_ms);
 /* Prints one line "ready KEY=VALUE ..." to stdout, and calls sd_notify(READY=1). */
 void base_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /*
  * The service manager's watchdog (WatchdogSec=). The thread that knows that work makes progress
- * must call base_alive() at this interval, half of the watchdog's. 0: no watchdog.
+ * must call base_alive() at this interval, which is half the watchdog's interval. 0 means that
+ * there is no watchdog.
  */
 uint64_t base_alive_ns(void);
 void base_alive(void);

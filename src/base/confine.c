@@ -27,7 +27,7 @@
 /* Limits that each thread applies to itself. */
 static struct {
 	uint64_t capabilities;
-	int ruleset; /* ruleset of Landlock; -1: none */
+	int ruleset; /* Landlock ruleset; -1 if none */
 	sem_t done;
 	int error; /* first error of any thread */
 } now;
@@ -86,7 +86,7 @@ static bool is_known(const struct threads *t, pid_t id)
 }
 
 /*
- * Signals threads that were not asked before. Returns the number of answers to expect, or -errno.
+ * Signals threads that have not been asked yet. Returns the number of answers to expect, or -errno.
  */
 static int ask_others(struct threads *t, int signal)
 {
@@ -103,7 +103,7 @@ static int ask_others(struct threads *t, int signal)
 			err = -E2BIG;
 		else if (!tgkill(getpid(), id, signal))
 			asked++;
-		else if (errno != ESRCH) /* the thread has ended */
+		else if (errno != ESRCH) /* the thread has exited */
 			err = -errno;
 		if (!err)
 			t->id[t->n++] = id;
@@ -128,7 +128,8 @@ static int await_answers(int answers)
 }
 
 /*
- * Repeat the search until no new thread is found: a thread that was not yet asked may start others.
+ * Repeats the search until no new thread is found, because a thread that has not been asked yet may
+ * start others.
  */
 static int apply_everywhere(bool single)
 {

@@ -29,7 +29,7 @@ struct service {
 	char *name, *instance;
 	struct bridge_publisher *publisher; /* NULL means that this element is free */
 	struct bridge_spans *spans;	    /* publishes spans; NULL if none were received yet */
-	uint64_t spans_ns;		    /* time of the last spans received */
+	uint64_t spans_ns;		    /* time when spans were last received */
 };
 
 struct bridge_otlp_server {

@@ -35,7 +35,7 @@ static struct cli_collect_settings set = {
 	      .query_samples = 50000000},
 	.mode = "prometheus",
 	.realtime = "auto",
-	.ephemeral = "32768-60999", /* Linux's default of net.ipv4.ip_local_port_range */
+	.ephemeral = "32768-60999", /* Linux's default for net.ipv4.ip_local_port_range */
 	.c = {.workers = 1,
 	      .queues = 1,
 	      .period_ns = 10000000,
@@ -283,7 +283,10 @@ void cli_collect_path(struct base_confine_opts *c, const char *path)
 		c->any_path = true; /* more files than entries in paths */
 }
 
-/* Calls this function of each part that has one, until one fails. Evaluates to its exit code. */
+/*
+ * Calls the given function in each part that has it, until one call fails. Evaluates to the exit
+ * code.
+ */
 #define EACH_PART(function, ...)                                                          \
 	({                                                                                \
 		int code_ = BASE_EXIT_OK;                                                 \
@@ -303,7 +306,7 @@ static int make_collector(struct cli_collect_run *r)
 	s->c.history_bytes -= past_bytes;
 	r->c = collect_collector_new(&s->c, error, sizeof(error));
 	if (!r->c) {
-		err = errno; /* EINVAL: a malformed target */
+		err = errno; /* EINVAL means a malformed target */
 		base_logf(BASE_ERROR, "collect", "%s", error);
 		return err == EINVAL ? BASE_EXIT_USAGE : BASE_EXIT_FAILURE;
 	}
@@ -323,8 +326,8 @@ static int make_collector(struct cli_collect_run *r)
 }
 
 /*
- * Makes the collector and its parts. Returns an exit code after printing an error. Call free_run()
- * in either case.
+ * Creates the collector and its parts. If this fails, prints an error and returns an exit code.
+ * Call free_run() in either case.
  */
 static int make_run(struct cli_collect_run *r)
 {
@@ -433,7 +436,7 @@ static bool any_far(const struct base_strings *agents)
 	return any_of(agents, fabric_is_far);
 }
 
-/* Drops privileges that are not needed from now on. */
+/* Drops privileges that are no longer needed. */
 static int confine_collector(const struct cli_collect_settings *s)
 {
 	struct http_files files = {0};
@@ -493,7 +496,7 @@ static int run_collector(struct cli_collect_run *r)
 }
 
 /*
- * Forks everything that starts processes, before there are secrets, threads and open descriptors.
+ * Forks all helpers that start processes, before there are secrets, threads and open descriptors.
  */
 static int run_apart(const struct base_command *self, struct cli_collect_settings *s)
 {
@@ -521,7 +524,8 @@ struct collect_range {
 };
 
 /*
- * Parses the next range of a list such as 0,2-5, below limit. Returns 1, 0 at the end, or -EINVAL.
+ * Parses the next range in a list such as 0,2-5, whose numbers must be below limit. Returns 1, 0 at
+ * the end, or -EINVAL.
  */
 static int next_range(const char **s, unsigned long limit, struct collect_range *r)
 {

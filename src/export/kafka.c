@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * kafka.c - the collector's side: a queue, and a thread that writes it to a stream to the program
- * sidelight-kafka. The program opens a new stream each time it starts. When a stream ends, messages
- * without an outcome count as failed; queued messages wait for the next stream.
+ * sidelight-kafka. The program opens a new stream each time it starts. When a stream closes,
+ * messages without an outcome count as failed; queued messages wait for the next stream.
  */
 #include "export/kafka.h"
 
@@ -177,7 +177,9 @@ static struct kafka_message *next_message(struct export_kafka *k)
 	return m;
 }
 
-/* Returns false if the stream is broken. *m: the message being sent; NULL: no message is left. */
+/*
+ * Returns false if the stream is broken. *m: the message being sent, or NULL if no message is left.
+ */
 static bool send_messages(struct export_kafka *k, int stream, struct kafka_message **m)
 {
 	while (*m || (*m = next_message(k))) {
@@ -220,7 +222,7 @@ static void serve_stream(struct export_kafka *k, int stream)
 
 /*
  * Waits for the stream of the next program. Returns -1 if stopped, or if the program can't run and
- * this process is therefore ending.
+ * this process is therefore exiting.
  */
 static int next_stream(struct export_kafka *k)
 {

@@ -2,7 +2,7 @@
 /*
  * kafka.h - produces JSON messages to Kafka: idempotent, acknowledged by all replicas, from bounded
  * queues in memory. The program sidelight-kafka (src/kafka) talks to the brokers. Callers never
- * wait. The broker's delivery report decides which counter a message ends in. Independent of the
+ * wait. The broker's delivery report decides which counter counts a message. Independent of the
  * messages' contents.
  *
  * The file has properties of librdkafka, one `name=value` per line. `name.file=PATH` reads a value
@@ -46,15 +46,15 @@ int export_kafka_open(struct export_kafka *k, char *error, size_t error_bytes);
 /* Returns 0, or -errno with one line in error. */
 int export_kafka_start(struct export_kafka *k, char *error, size_t error_bytes);
 /*
- * Queues copies of key and body. Returns 0; or -errno, after counting the message as dropped. Any
- * thread.
+ * Queues copies of key and body. Returns 0; or -errno, after counting the message as dropped. May
+ * be called by any thread.
  */
 int export_kafka_send(struct export_kafka *k, enum export_kafka_kind kind, const char *key,
 		      const void *body, size_t bytes);
-/* Any thread; for NULL all counts are 0. */
+/* May be called by any thread. If k is NULL, all counts are 0. */
 void export_kafka_stats(struct export_kafka *k, enum export_kafka_kind kind,
 			struct export_kafka_stats *out);
-/* errors reported by brokers: unreachable, refused */
+/* returns the number of errors reported by brokers: unreachable, refused */
 uint64_t export_kafka_errors(struct export_kafka *k);
 /* Waits up to linger_ns for queued messages to be sent; the rest is dropped. NULL is ignored. */
 void export_kafka_free(struct export_kafka *k, uint64_t linger_ns);

@@ -23,7 +23,7 @@ struct body {
 	void *data;
 	size_t bytes;
 	uint64_t items, since_ns;
-	bool spooled; /* a copy of the first body on disk */
+	bool spooled; /* true if this is a copy of the first body on disk */
 };
 
 struct export_push {
@@ -74,7 +74,7 @@ static bool is_over(void *arg)
 	return over;
 }
 
-/* Whether a retry of the same body may succeed. */
+/* Returns true if a retry of the same body may succeed. */
 static bool may_pass(const struct export_push *p, long status)
 {
 	if (p->o.unavailable_only)
@@ -108,7 +108,10 @@ static enum export_push_outcome usual_outcome(const struct export_push *p, long 
 	return may_pass(p, status) ? EXPORT_PUSH_AGAIN : EXPORT_PUSH_NEVER;
 }
 
-/* Asks the hooks what the answer means. *at_once: retry in another form without a pause. */
+/*
+ * Asks the hooks what the answer means. *at_once is set if the body should be retried in another
+ * form without a pause.
+ */
 static enum export_push_outcome judge_answer(struct export_push *p, const struct export_push_try *t,
 					     uint64_t *rejected, bool *at_once)
 {
@@ -243,7 +246,7 @@ static void load_first(struct export_push *p)
 	free(b);
 }
 
-/* Waits for a body. Needs the lock. Returns false when the thread must end. */
+/* Waits for a body. Needs the lock. Returns false when the thread must exit. */
 static bool next_body(struct export_push *p)
 {
 	for (;;) {
@@ -430,7 +433,9 @@ static int prepare_headers(struct export_push *p)
 
 	snprintf(p->content_type, sizeof(p->content_type), "Content-Type: %s", p->o.content_type);
 	p->headers[n++] = p->content_type;
-	/* An empty "Expect:", as a receiver that ignores it would cost a second per body. */
+	/*
+	 * Send an empty "Expect:", because a receiver that ignores it would cost a second per body.
+	 */
 	p->headers[n++] = "Expect:";
 	for (const char *const *h = p->o.headers; h && *h; h++) {
 		if (n == HEADERS_MAX)

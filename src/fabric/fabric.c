@@ -166,7 +166,7 @@ void *fabric_buffer(struct fabric *f, size_t *bytes)
 	return f->buffer;
 }
 
-/* True if the READ is within its remote memory and lands within the buffer. */
+/* True if the READ is within its remote memory and its destination is within the buffer. */
 static bool in_bounds(const struct fabric *f, const struct fabric_read *r)
 {
 	const struct fabric_remote *m = r->remote;

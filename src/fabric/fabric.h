@@ -25,15 +25,18 @@ struct fabric_remote {
 };
 
 struct fabric_opts {
-	const char *device;	     /* verbs: name of the ibv device; NULL: chosen by route */
-	int gid_index;		     /* verbs: index of the GID; -1: chosen by route */
-	int ib_port;		     /* verbs: port of the device; default (0) 1 */
-	uint32_t queue_depth;	     /* maximum outstanding work requests; default (0) 128 */
-	uint32_t connect_timeout_ms; /* time limit for connecting; default (0) 2000 */
-	uint32_t answer_timeout_ms;  /* shm: maximum wait of fabric_map(); default (0) 200 */
-	size_t buffer_bytes;	     /* size of the registered landing memory; default (0) 4 MiB */
-	bool notify;		     /* connection for fabric_notify() instead of READs */
-	/* except for shm: both sides prove knowledge of it; NULL: no proof. Must outlive f */
+	const char *device;	     /* verbs: name of the ibv device; NULL means chosen by route */
+	int gid_index;		     /* verbs: index of the GID; -1 means chosen by route */
+	int ib_port;		     /* verbs: port of the device; 0 means 1 */
+	uint32_t queue_depth;	     /* maximum number of outstanding work requests; 0 means 128 */
+	uint32_t connect_timeout_ms; /* time limit for connecting; 0 means 2000 */
+	uint32_t answer_timeout_ms;  /* shm: maximum wait in fabric_map(); 0 means 200 */
+	size_t buffer_bytes;	     /* size of the registered landing memory; 0 means 4 MiB */
+	bool notify;		     /* the connection is for fabric_notify() instead of READs */
+	/*
+	 * shared secret with which both sides authenticate each other; NULL means no
+	 * authentication; not used by shm. Must outlive f.
+	 */
 	const void *secret;
 	size_t secret_bytes;
 };
@@ -57,22 +60,22 @@ struct fabric_stats {
 	uint64_t reads, bytes, work_requests, doorbells;
 	uint64_t errors_timeout, errors_access, errors_other, wrong_id;
 	uint64_t connects, disconnects, notices;
-	/* All members above are uint64_t counters. */
+	/* All members above this one are uint64_t counters. */
 	char last_error[160];
-	uint64_t last_error_ns; /* time of last_error by base_now_ns(); 0: there was none */
+	uint64_t last_error_ns; /* time of last_error by base_now_ns(); 0 if there was none */
 };
 
 /*
- * target: a path ("/..." or "unix:...") for shm, NAME://HOST[:PORT] for a provider of libfabric,
- * usually tcp, HOST[:PORT] for verbs. Neither blocks nor connects. On failure returns NULL with
- * errno set (EINVAL: target; ENODEV: device; ENOMEM; EOPNOTSUPP: built without verbs).
+ * target: a path ("/..." or "unix:...") for shm; NAME://HOST[:PORT] for a libfabric provider,
+ * usually tcp; HOST[:PORT] for verbs. Does not block and does not connect yet. On failure returns
+ * NULL with errno set (EINVAL: target; ENODEV: device; ENOMEM; EOPNOTSUPP: built without verbs).
  */
 struct fabric *fabric_open(const char *target, const struct fabric_opts *opts);
 /* Reason for the last failure of fabric_open() in this thread: one line, static storage. */
 const char *fabric_error(void);
 void fabric_close(struct fabric *f);
-bool fabric_is_far(const char *target);	  /* returns true for a host's address, false for a path */
-bool fabric_is_verbs(const char *target); /* returns true for a host's address over RDMA */
+bool fabric_is_far(const char *target);	  /* returns true for a host address, false for a path */
+bool fabric_is_verbs(const char *target); /* returns true for a host address over RDMA */
 const char *fabric_name(const struct fabric *f); /* returns "shm", "ofi" or "verbs" */
 
 /*
@@ -90,7 +93,7 @@ void fabric_directory_moved(struct fabric *f, uint64_t addr, uint32_t rkey);
 
 /*
  * Makes a region readable (shm: requests its memfd and maps it read-only; verbs: no effect).
- * Returns 0, or -errno: -ENOENT: unknown id; -ENOTCONN; -EMFILE; -EINVAL: size mismatch.
+ * Returns 0 or -errno: -ENOENT (unknown id), -ENOTCONN, -EMFILE or -EINVAL (size mismatch).
  */
 int fabric_map(struct fabric *f, struct fabric_remote *remote);
 void fabric_unmap(struct fabric *f, struct fabric_remote *remote);
@@ -111,18 +114,18 @@ int fabric_post(struct fabric *f, struct fabric_read *reads, uint32_t count);
 
 /*
  * Collects completions without blocking: fills done[] with up to max finished READs and sets their
- * status. A READ older than timeout_ns (0: never) completes with -ETIMEDOUT, and the connection is
- * reset, as after any other failure; the other READs then complete with -ENOTCONN. Returns the
- * number of READs, >= 0.
+ * status. A READ older than timeout_ns (0 means no limit) completes with -ETIMEDOUT, and the
+ * connection is reset, as after any other failure; the other READs then complete with -ENOTCONN.
+ * Returns the number of READs, >= 0.
  */
 int fabric_poll(struct fabric *f, struct fabric_read **done, uint32_t max, uint64_t now_ns,
 		uint64_t timeout_ns);
 /*
  * Sends a verdict on a region to its host; entry is the region's index in the directory. Over verbs
- * this is a WRITE into the host's verdict board, on a connection of its own (opts.notify), so that
- * a host that does not respond delays no READ. Delivery is not confirmed: repeat important
- * verdicts. Returns 0, or -errno: -ENOTCONN; -EAGAIN: too many in flight (a host that stops
- * responding is reconnected); -EOPNOTSUPP.
+ * this is a WRITE into the host's verdict board, on a separate connection (opts.notify), so that a
+ * host that does not respond delays no READ. Delivery is not confirmed: repeat important verdicts.
+ * Returns 0 or -errno: -ENOTCONN, -EAGAIN (too many in flight; a host that stops responding is
+ * reconnected) or -EOPNOTSUPP.
  */
 struct sl_msg_verdict;
 int fabric_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict);

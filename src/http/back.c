@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * back.c - the part of the server with the state: one thread per channel answers the front's
- * requests, and the keeper thread starts a new front when one has ended.
+ * requests, and the keeper thread starts a new front when one has exited.
  */
 #include <errno.h>
 #include <poll.h>
@@ -120,7 +120,7 @@ static struct http_slot *slot_of(struct http_channel *ch, uint32_t slot)
 		       : NULL;
 }
 
-/* Out of memory: closes the connection. */
+/* Closes the connection because memory is exhausted. */
 static int drop_request(struct http_channel *ch, size_t bytes)
 {
 	const struct http_message m = {.type = HTTP_HEAD,
@@ -239,7 +239,9 @@ void http_back_wake(struct http *h, uint32_t slot, uint32_t serial)
 
 	pthread_mutex_lock(&h->say);
 	pthread_mutex_lock(&h->lock);
-	/* A front that cannot take so few bytes is stuck: end it, and the keeper starts another. */
+	/*
+	 * A front that cannot take so few bytes is stuck: stop it, and the keeper starts another.
+	 */
 	if (h->control >= 0 &&
 	    send(h->control, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(m))
 		http_message_hang_up(h->control);
@@ -306,7 +308,7 @@ static int on_open(struct http_channel *ch, const struct http_message *m, int fd
 
 	/*
 	 * The next connection of a slot may be announced on another channel before this channel
-	 * announces the end of the previous one.
+	 * announces that the previous one has closed.
 	 */
 	slot = m->slot < most ? &ch->slots[m->slot] : NULL;
 	if (!slot || slot->open || relaxed_load(h->open) >= 2 * most)
@@ -532,7 +534,7 @@ static int launch_front(struct http *h, char *error, size_t bytes)
 	while (n > 1)
 		close(fds[--n]);
 	told = err ? 0 : http_guard_tell(h);
-	err = err ?: told == -EPIPE ? 0 : told; /* a front that ended reports the reason */
+	err = err ?: told == -EPIPE ? 0 : told; /* a front that exited has reported the reason */
 	if (err)
 		base_fail(error, bytes, err, "cannot start the HTTP server on %s: %s", h->address,
 			  strerror(-err));
@@ -570,7 +572,7 @@ static bool pause_for(struct http *h, uint64_t ns)
 	return stopping;
 }
 
-/* Waits until the front ends or is stopped. */
+/* Waits until the front exits or is stopped. */
 static void watch_front(struct http *h)
 {
 	struct pollfd p = {.fd = h->control, .events = POLLIN};
@@ -601,7 +603,8 @@ static void *keep_front(void *arg)
 			err = launch_front(h, error, sizeof(error));
 			if (!err)
 				break;
-			if (err == -EPIPE) /* its spawners have ended, so this process is ending */
+			/* its spawners have exited, so this process is exiting */
+			if (err == -EPIPE)
 				return NULL;
 			base_log_limited(BASE_ERROR, "http", "%s", error);
 			if (pause_for(h, PAUSE_NS))

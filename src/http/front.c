@@ -97,14 +97,17 @@ void http_front_await(struct http_server *s, struct http_connection *c)
 	pthread_mutex_lock(&s->lock);
 	c->awaits = true;
 	pthread_mutex_unlock(&s->lock);
-	/* If this fails, the answer still arrives, but the work goes on if the client leaves. */
+	/*
+	 * If this fails, the answer still arrives, but the work continues even if the client
+	 * leaves.
+	 */
 	epoll_ctl(s->awaited, EPOLL_CTL_ADD, c->fd, &e);
 	http_front_tell(s, HTTP_AWAIT, c->slot, c->serial);
 }
 
 /*
- * Resumes a connection if it is still waiting. c is valid without the lock, because a connection
- * does not end while it is suspended.
+ * Resumes a connection if it is still waiting. c is valid without the lock, because a connection is
+ * not closed while it is suspended.
  */
 static void resume_connection(struct http_server *s, uint32_t slot, uint32_t serial, bool left)
 {
@@ -210,7 +213,7 @@ struct framing {
 	bool wrong;
 };
 
-/* Whether s is a token (RFC 9110, 5.6.2). */
+/* Returns true if s is a token (RFC 9110, 5.6.2). */
 static bool is_token(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -404,7 +407,7 @@ static void request_done(void *arg, struct MHD_Connection *connection, void **co
 	free(req);
 }
 
-/* Limits the number of sockets; those closed by peer.c may still exist. */
+/* Limits the number of sockets; sockets that peer.c has shut down may still exist. */
 static enum MHD_Result admit_connection(void *arg, const struct sockaddr *addr, socklen_t bytes)
 {
 	struct http_server *s = arg;
@@ -617,8 +620,8 @@ static void start_daemon(struct http_server *s)
 	/*
 	 * admit_connection() limits connections, because libmicrohttpd would divide the limit among
 	 * its threads and leave connections beyond it waiting. No thread may even reach its limit:
-	 * libmicrohttpd 0.9.75 then keeps a lock, and the thread stops for ever. All relays at once
-	 * may wait for the same thread, beside connections that it is about to forget.
+	 * libmicrohttpd 0.9.75 then keeps a lock, and the thread stops forever. All relays may wait
+	 * for the same thread at once, in addition to connections that it is about to forget.
 	 */
 	errno = 0;
 	s->daemon = MHD_start_daemon(
@@ -665,7 +668,7 @@ static bool take_tls(struct http_server *s, size_t bytes)
 	return true;
 }
 
-/* Receives a message of the back. Returns false at the end. */
+/* Receives a message from the back. Returns false at the end. */
 static bool take_message(struct http_server *s)
 {
 	struct http_message m;

@@ -86,7 +86,7 @@ struct http_client_request {
 	struct http_server *server;
 	struct MHD_Connection *connection;
 	struct http_connection *c; /* NULL if out of memory when the connection was opened */
-	bool seen;		   /* set after the first call of answer_request() */
+	bool seen;		   /* set after the first call to answer_request() */
 	bool bad_uri;		   /* the URI contains a NUL */
 	bool too_large;		   /* the request's body exceeds the limit */
 	bool ambiguous;		   /* answered with 400 */
@@ -100,7 +100,7 @@ struct http_client_request {
 
 /* ---- front.c ---- */
 
-/* Runs the front's process; does not return. fds: as for http_front_spawn(). */
+/* Runs the front's process; does not return. fds: see http_front_spawn(). */
 __attribute__((noreturn)) void http_front_serve(const struct http_front_config *c, const int *fds,
 						size_t n, bool unconfined);
 /*
@@ -147,8 +147,8 @@ int http_relay_start(struct http_server *s);
 struct http_relay *http_relay_enter(struct http_server *s, int fd, int *client);
 void http_relay_leave(struct http_server *s, struct http_relay *r);
 /*
- * Returns what TLS reveals about the client; .peer is not set. *names is valid as long as the
- * relay.
+ * Returns what TLS reveals about the client; .peer is not set. *names is valid as long as the relay
+ * exists.
  */
 struct http_message_open http_relay_who(const struct http_relay *r, const char **names);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * queue.c - costly requests. A few threads run their handlers, oldest request first, and a bounded
- * number of requests waits. The channels' threads, which answer all other requests, therefore never
- * wait for a query. Each request has a budget of samples and of time. Waiting uses up time as well,
- * which limits the wait: all earlier requests have earlier deadlines.
+ * number of requests may wait. The channels' threads, which answer all other requests, therefore
+ * never wait for a query. Each request has a budget of samples and of time. Waiting uses up time as
+ * well, which limits the wait: all earlier requests have earlier deadlines.
  */
 #include <errno.h>
 #include <jansson.h>

@@ -310,7 +310,7 @@ static bool count_relay(struct http_server *s, struct http_relay *r)
 
 /*
  * Keeps a connection that has been shut down but is not closed here, because close() may hang. If
- * there are too many of these, the front exits and a new one starts.
+ * there are too many such connections, the front exits and a new one starts.
  */
 static void park_relay(struct http_server *s, struct http_relay *r)
 {
@@ -376,7 +376,7 @@ static void *accept_all(void *arg)
 		int fd;
 
 		poll(&p, 1, -1);
-		/* Allocate first, because without memory a connection could not even be kept. */
+		/* Allocate first: if out of memory, the connection could not even be kept. */
 		r = calloc(1, sizeof(*r));
 		fd = r ? accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
 		if (fd < 0) {

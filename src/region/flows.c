@@ -128,7 +128,8 @@ static void decode_slot(const uint64_t *c, struct region_flow *f)
 }
 
 /*
- * Sets *empty if the slot was never used. UNSETTLED: its lines do not form one verified snapshot.
+ * Sets *empty if the slot was never used. Returns UNSETTLED if its lines do not form one verified
+ * snapshot.
  */
 static enum region_fault slot_check(const uint64_t slot[64], bool *empty)
 {

@@ -6,7 +6,7 @@
  * A reader calls:
  * - region_flows_info_parse() once, on a copy of the header
  * - region_flows_hot_parse() each round, on a copy of the hot line
- * - region_flow_parse() on a copy of each slot in use; UNSETTLED: copy it again
+ * - region_flow_parse() on a copy of each slot in use; copy it again if it is UNSETTLED
  * - region_flow_event_parse() on copies of journal lines, to learn of opened and closed flows
  */
 #ifndef SL_REGION_FLOWS_H
@@ -20,11 +20,11 @@ struct region_flows_info {
 	uint64_t size, instance, start_ns;
 	uint64_t hot, flows, journal; /* offsets */
 	uint32_t slots, journal_lines;
-	uint64_t cgroups;      /* offset of the cgroups; 0: no such section */
+	uint64_t cgroups;      /* offset of the cgroups; 0 if there is no such section */
 	uint32_t cgroup_slots; /* including slot 0, which holds the section's counters */
 	uint8_t boot_id[16];
 };
-/* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
+/* Parses a private copy of a header; actual_size: see region_info_parse(). Pure. */
 enum region_fault region_flows_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
 					  struct region_flows_info *info);
 
@@ -32,7 +32,7 @@ struct region_flows_hot {
 	uint64_t round, refused, journal, changed_ns, quarantine_ns;
 	uint32_t used, open, quarantined;
 };
-/* UNSETTLED: read the line again. HOT: impossible values. Pure. */
+/* Returns UNSETTLED if the line must be read again, or HOT if values are impossible. Pure. */
 enum region_fault region_flows_hot_parse(const uint64_t line[8],
 					 const struct region_flows_info *info,
 					 struct region_flows_hot *hot);
@@ -63,8 +63,9 @@ struct region_flow {
 	uint32_t snd_wnd_max, turns, held, waited_ms, thought_ms;
 };
 /*
- * Parses a private copy of a slot. UNSETTLED: lines do not verify, or belong to different
- * snapshots: copy the slot again. HOT: impossible values. State FREE: an empty slot. Pure.
+ * Parses a private copy of a slot. Returns UNSETTLED if lines do not verify or belong to different
+ * snapshots (copy the slot again), or HOT if values are impossible. An empty slot has state FREE.
+ * Pure.
  */
 enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow *flow);
 
@@ -88,17 +89,18 @@ uint64_t region_flow_unread(const struct region_flow *flow);
 /* How a connection ended, or why it was never established. */
 enum region_flow_end {
 	REGION_FLOW_OPEN = 0,
-	REGION_FLOW_FIN,	  /* closed by both; this end began */
-	REGION_FLOW_FIN_PEER,	  /* closed by both; the peer began */
+	REGION_FLOW_FIN,	  /* closed by both ends, first by this end */
+	REGION_FLOW_FIN_PEER,	  /* closed by both ends, first by the peer */
 	REGION_FLOW_RESET,	  /* reset by this end */
 	REGION_FLOW_RESET_PEER,	  /* reset by the peer */
 	REGION_FLOW_KEEPALIVE,	  /* the peer answered no keepalive probe */
 	REGION_FLOW_RTO,	  /* the peer acknowledged no retransmission */
-	REGION_FLOW_USER_TIMEOUT, /* the same within TCP_USER_TIMEOUT */
+	REGION_FLOW_USER_TIMEOUT, /* the peer acknowledged nothing within TCP_USER_TIMEOUT */
 	REGION_FLOW_REFUSED,	  /* not established: the peer refused it */
 	REGION_FLOW_UNANSWERED,	  /* not established: no answer to any SYN */
 	REGION_FLOW_NOT_MADE,	  /* not established for another reason; error may say which */
-	REGION_FLOW_LEFT,	  /* only the table ended it, because its filter changed */
+	/* only its record in the table ended, because the filter changed */
+	REGION_FLOW_LEFT,
 	REGION_FLOW_UNKNOWN,
 	REGION_FLOW_ENDS
 };
@@ -107,8 +109,8 @@ const char *region_flow_end_name(enum region_flow_end end); /* "refused"; "" whi
 /* Returns true for a connection that this host initiated and that was not established. */
 bool region_flow_failed(const struct region_flow *flow);
 /*
- * Returns a hash of the addresses and ports, for this process. That of the connection's other end
- * differs only in its lowest bit. start: hash of what both ends have in common, or 0.
+ * Returns a hash of the addresses and ports, for this process. The hash of the connection's other
+ * end differs only in its lowest bit. start: hash of what both ends have in common, or 0.
  */
 uint64_t region_flow_end_hash(uint64_t start, const struct region_flow *flow);
 /* Loopback addresses are specific to a host and a network namespace. */
@@ -129,7 +131,8 @@ struct region_flow_cgroup {
 	const char *name[SL_CGROUP_TEXTS];
 };
 /*
- * Parses a private copy of a slot of SL_SECTION_CGROUPS. Same faults as region_flow_parse(). Pure.
+ * Parses a private copy of a slot of SL_SECTION_CGROUPS. Returns the same faults as
+ * region_flow_parse(). Pure.
  */
 enum region_fault region_flow_cgroup_parse(const uint64_t slot[64],
 					   struct region_flow_cgroup *cgroup);
@@ -147,11 +150,11 @@ struct region_flow_record {
 	enum sl_flow_event event;
 	uint32_t slot, generation, tcp_state, family;
 	uint16_t local_port, remote_port;
-	bool failed; /* as region_flow_failed() */
+	bool failed; /* like region_flow_failed() */
 };
 /*
- * number: that of the expected line. CHECK: another line is there, either newer or not yet
- * overwritten. UNSETTLED: read it again. Pure.
+ * number: number of the expected line. Returns CHECK if another line is there, either newer or not
+ * yet overwritten, or UNSETTLED if the line must be read again. Pure.
  */
 enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t number,
 					  struct region_flow_record *record);

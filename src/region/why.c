@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* why.c - decides what limits a connection, by the table of conditions in docs/tcp.md. */
+/* why.c - decides what limits a connection, using the table of conditions in docs/tcp.md. */
 #include "region/why_internal.h"
 #include "base/base.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define IDLE_SHARE  0.01 /* below this share of busy time, and without a byte: idle */
+#define IDLE_SHARE  0.01 /* a flow with less busy time than this, and without a byte, is idle */
 #define INFLATED    2.0	 /* mean RTT / minimum RTT: above this, a queue has built up */
 #define INFLATED_US 1000 /* minimum excess of the mean RTT; less is the host's own jitter */
 /* fraction of the window used per RTT: above this, the window limits */
@@ -17,7 +17,7 @@
 #define SPURIOUS      0.8   /* spurious share of the retransmissions: above this, no loss */
 #define IN_FLIGHT     16ull /* bytes in flight / unsent bytes: above this, nearly all is in flight */
 #define UNSENT_SHARE  0.25 /* share of time with unsent data and nothing in flight: corked */
-/* acknowledgements that release data, per segment sent: from this on, Nagle holds data */
+/* acknowledgements that release data, per segment sent: at or above this, Nagle holds data */
 #define HELD 0.25
 /* share of time that requests and answers must take to be the explanation */
 #define TURNS_SHARE	  0.5
@@ -41,7 +41,7 @@ static void count_changes(const struct region_flow *b, const struct region_flow 
 	c->turns = increase_of(b->turns, now->turns);
 	c->held = increase_of(b->held, now->held);
 	c->retrans = increase_of(b->retrans, now->retrans);
-	/* Tail loss probes and spurious retransmissions indicate no loss. */
+	/* Tail loss probes and spurious retransmissions do not indicate loss. */
 	c->dsack = increase_of(b->dsack, now->dsack);
 	spurious = BASE_MAX(c->dsack, probes);
 	c->lost = c->retrans > spurious ? c->retrans - spurious : 0;
@@ -91,7 +91,7 @@ static bool is_unanswered(const struct region_why_change *c, double busy_us)
 /*
  * Estimates the time spent waiting for retransmission timeouts, in us. The chronograph attributes
  * it to the window or the buffer that was full when the segments were lost. Consecutive timeouts
- * double the RTO each time. Timeouts were consecutive if less than a window was acknowledged
+ * double the RTO each time. Timeouts count as consecutive if less than a window was acknowledged
  * meanwhile.
  */
 static double timeout_us(const struct region_why_change *c)
@@ -106,7 +106,7 @@ static double timeout_us(const struct region_why_change *c)
 	return f->flight && f->backoff ? BASE_MAX(us, f->rto_us - rto) : us;
 }
 
-/* True if a queue on the path sets the pace, and not a window or a buffer here. */
+/* True if a queue on the path sets the pace, rather than a window or a buffer here. */
 static bool is_inflated(const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now;
@@ -121,15 +121,14 @@ static double part_of(double us, double of)
 }
 
 /*
- * Attributes the rest of the busy time, which the chronograph attributes neither to the peer's
- * window nor to the send buffer, by what a snapshot shows. If there was more to send, the
- * congestion window was the limit. But the chronograph also runs while all written data waits for
- * its acknowledgement (a request, or Nagle's algorithm), and reports a full send buffer only if
- * nothing in it is left to send. If more data waits in the buffer than is in flight, a larger
- * buffer would not help: TCP small queues limit the data passed to the device
- * (tcp_small_queue_check()). If nearly all of a full buffer is in flight, a larger congestion
- * window would hardly send more, even if this one is full: the kernel lets it grow only while it is
- * used.
+ * Uses the snapshot to attribute the rest of the busy time, which the chronograph attributes
+ * neither to the peer's window nor to the send buffer. If there was more to send, the congestion
+ * window was the limit. But the chronograph also runs while all written data waits for its
+ * acknowledgement (a request, or Nagle's algorithm), and reports a full send buffer only if nothing
+ * in it is left to send. If more data waits in the buffer than is in flight, a larger buffer would
+ * not help: TCP small queues limit the data passed to the device (tcp_small_queue_check()). If
+ * nearly all of a full buffer is in flight, a larger congestion window would hardly send more, even
+ * if this one is full: the kernel lets it grow only while it is used.
  */
 static enum region_why_part find_rest(const struct region_why_change *c,
 				      const struct region_flow *f)
@@ -257,7 +256,8 @@ static bool was_reset(const struct region_why_change *c)
 /*
  * True if data waits longer for the application than the path takes (Little's law: the amount
  * waiting is the rate times the waiting time), and fills enough of the buffer to limit the peer.
- * Only for an end that receives at least as much as it sends: otherwise, the other end knows more.
+ * Applies only to an end that receives at least as much as it sends; otherwise, the other end knows
+ * more.
  */
 static bool reads_slowly(const struct region_why_change *c)
 {
@@ -296,7 +296,7 @@ static bool peer_reads_nothing(const struct region_why_change *c)
 
 /*
  * A window is a limit only if it is used up once per round trip. If less than half of the largest
- * one is, the peer's buffer contains data that its application has not read.
+ * window is used, the peer's buffer contains data that its application has not read.
  */
 static bool peer_reads_slowly(const struct region_why_change *c)
 {
@@ -355,7 +355,7 @@ static bool is_growing(const struct region_why_change *c)
 
 /*
  * These conditions apply when there is nothing more to send. Data that waits with nothing in flight
- * is corked: there is then more busy time than round trips take.
+ * is corked: busy time then exceeds the time taken by round trips.
  */
 static bool is_corked(const struct region_why_change *c)
 {
@@ -366,8 +366,8 @@ static bool is_corked(const struct region_why_change *c)
 }
 
 /*
- * True if this is the largest share among those of requests and answers, and that of data on its
- * way.
+ * True if no share of requests and answers, nor the share of data on its way, is larger than this
+ * share.
  */
 static bool takes_most(const struct region_why_change *c, double share)
 {
@@ -415,7 +415,7 @@ static bool sends_most(const struct region_why_change *c)
 }
 
 /*
- * A window can be used up at most once per round trip. The minimum RTT is that of the path; if
+ * A window can be used up at most once per round trip. The minimum RTT is the path's RTT; if it was
  * measured with this end's requests, it includes the peer's time to answer.
  */
 static bool fills_window(const struct region_why_change *c)
@@ -514,10 +514,11 @@ static double find_share(enum region_why_limit limit, const struct region_why_ch
 /* ---- both ends ---- */
 
 /*
- * What to report if the other end has found the cause. The answer of larger weight is believed:
- * first whether anything is acknowledged, then what the sender counts, then what the reader left
- * unread. An answer whose weight is below the other's floor stays, because they do not contradict
- * each other: a sender with nothing to send is right even if its peer does not read.
+ * What to report if the other end has found the cause. The answer with the larger weight wins:
+ * evidence that nothing is acknowledged weighs most, then what the sender counts, then what the
+ * reader left unread. An answer whose weight is below the other answer's floor is kept, because the
+ * two do not contradict each other: a sender with nothing to send is right even if its peer does
+ * not read.
  */
 static const struct {
 	uint8_t weight, floor;

@@ -5,7 +5,7 @@
  *
  * The classes refine those of SNAP (Yu et al., "Profiling network performance for multi-tier data
  * center applications", NSDI 2011, section 3): the sender's application, its send buffer, the
- * network, the receiver. The kernel's chronograph measures them (tcp_output.c, tcp_chrono_set();
+ * network and the receiver. The kernel's chronograph measures them (tcp_output.c, tcp_chrono_set();
  * TCP_INFO's tcpi_busy_time, tcpi_rwnd_limited, tcpi_sndbuf_limited). Busy time is the time with
  * unacknowledged data. why.c splits it further, so that the shares add up to 1, and decides by an
  * ordered table of conditions, which docs/tcp.md repeats in words.
@@ -34,19 +34,20 @@ enum region_why_limit {
 	REGION_WHY_PEER_NOT_READING,  /* the peer's window is closed: it reads nothing */
 	REGION_WHY_PEER_READS_SLOWLY, /* the peer's window is mostly full of unread data */
 	REGION_WHY_NOT_READING,	      /* the receiving application here does not read */
-	REGION_WHY_READS_SLOWLY,      /* it leaves most of the receive buffer unread */
-	REGION_WHY_RECEIVE_WINDOW,    /* the receive window here is smaller than the path needs */
-	REGION_WHY_SEND_BUFFER,	      /* the send buffer is smaller than the path needs */
-	REGION_WHY_PACING,	      /* SO_MAX_PACING_RATE */
-	REGION_WHY_UNANSWERED,	      /* nothing is acknowledged */
-	REGION_WHY_NOTHING_ARRIVES,   /* UNANSWERED at the other end; only if both ends are known */
-	REGION_WHY_LOSS_TIMEOUT,      /* retransmission timeouts */
-	REGION_WHY_LOSS_FAST,	/* congestion window: losses, most repaired without timeouts */
-	REGION_WHY_REORDERING,	/* congestion window: segments overtook each other */
-	REGION_WHY_ECN,		/* congestion window: the network marks congestion */
-	REGION_WHY_BUFFERBLOAT, /* congestion window: a queue on the path raised the RTT */
-	REGION_WHY_SLOW_START,	/* congestion window: still in slow start */
-	REGION_WHY_PATH,	/* congestion window: the path is used fully, without a fault */
+	/* the application here leaves most of the receive buffer unread */
+	REGION_WHY_READS_SLOWLY,
+	REGION_WHY_RECEIVE_WINDOW,  /* the receive window here is smaller than the path needs */
+	REGION_WHY_SEND_BUFFER,	    /* the send buffer is smaller than the path needs */
+	REGION_WHY_PACING,	    /* SO_MAX_PACING_RATE */
+	REGION_WHY_UNANSWERED,	    /* nothing is acknowledged */
+	REGION_WHY_NOTHING_ARRIVES, /* UNANSWERED at the other end; only if both ends are known */
+	REGION_WHY_LOSS_TIMEOUT,    /* retransmission timeouts */
+	REGION_WHY_LOSS_FAST,	    /* congestion window: losses, most repaired without timeouts */
+	REGION_WHY_REORDERING,	    /* congestion window: segments overtook each other */
+	REGION_WHY_ECN,		    /* congestion window: the network marks congestion */
+	REGION_WHY_BUFFERBLOAT,	    /* congestion window: a queue on the path raised the RTT */
+	REGION_WHY_SLOW_START,	    /* congestion window: still in slow start */
+	REGION_WHY_PATH,	    /* congestion window: the path is used fully, without a fault */
 	/* listener that refuses connections: its application is too slow */
 	REGION_WHY_ACCEPT_QUEUE,
 	REGION_WHY_ACCEPTING, /* a listener that keeps up with connections */

@@ -26,7 +26,7 @@ static const struct {
 	const char *name, *label;
 	bool fine; /* there is nothing to fix at this end */
 	unsigned int evidence;
-	const char *advice; /* what to do first; NULL: nothing */
+	const char *advice; /* what to do first; NULL if there is nothing to do */
 } limits[REGION_WHY_LIMITS] = {
 	[REGION_WHY_IDLE] = {"idle", "idle", true, 0, NULL},
 	/* Losses do not limit this flow, but may hurt it. */

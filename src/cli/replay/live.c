@@ -17,7 +17,7 @@
 struct live_event {
 	int64_t moment, ns;
 	uint64_t instance;
-	uint32_t columns; /* number of columns; 0: the pod is gone */
+	uint32_t columns; /* number of columns; 0 means that the pod is gone */
 	char *file, *name, *service, *label;
 	char *trace;   /* text of a trace, or NULL */
 	bool kept;     /* true if the event only records that models were kept */
@@ -27,7 +27,7 @@ struct live_event {
 /* A pod with rows left to replay. */
 struct live_pod {
 	uint64_t instance;
-	const struct cli_replay_pod *rows; /* rows of the pod; NULL: the pod is gone */
+	const struct cli_replay_pod *rows; /* rows of the pod; NULL if the pod is gone */
 	uint64_t at;
 	uint32_t columns;
 	const char *label;
@@ -39,8 +39,8 @@ struct live {
 	const char *began_with; /* file of models loaded at the start of this run, or NULL */
 	struct cli_replay_data data;
 	char *text;
-	char *recorded[7]; /* options recorded from this run of the collector; the last may be NULL
-			    */
+	/* options recorded by this run of the collector; the last may be NULL */
+	char *recorded[7];
 	struct live_event *event;
 	size_t events, event_room;
 	struct live_pod **pod;

@@ -75,8 +75,8 @@ static const char *output_name(void)
 }
 
 /*
- * The write function of a stdio stream that keeps the errno of a failed write: stdio itself flushes
- * a full buffer and loses the error. cookie: points to the file descriptor.
+ * The write function of a stdio stream. It keeps the errno of a failed write, which stdio loses
+ * when it flushes a full buffer. cookie: points to the file descriptor.
  */
 static ssize_t write_cookie(void *cookie, const char *data, size_t bytes)
 {
@@ -152,7 +152,7 @@ bool cli_tcp_is_filtered(void)
 
 void cli_tcp_ready(const char *fmt, ...)
 {
-	int stop = base_stop_fd(); /* blocks the signals; one that arrives now stays pending */
+	int stop = base_stop_fd(); /* blocks the signals; a signal that arrives now stays pending */
 	char text[128];
 	va_list args;
 

@@ -95,7 +95,7 @@ static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 	struct region_cpu_numbers all;
 	int e = v->by_task ? tcp_cpu_task(v->cpu, slot, &r) : tcp_cpu_cgroup(v->cpu, slot, &r);
 
-	if (e <= 0) /* a free slot, or one that is being written */
+	if (e <= 0) /* a free slot, or a slot being written */
 		return 0;
 	all = r.n;
 	if (b->generation != r.generation)

@@ -116,7 +116,9 @@ static size_t collect_rows(struct cli_flows_view *v, const struct region_flows_h
 		compute_change(&f, l, &v->rows[count++]);
 		v->ended += l->shown;
 	}
-	/* The journal has an entry for each opening and each end, including flows that are gone. */
+	/*
+	 * The journal has an entry for each opening and each close, including flows that are gone.
+	 */
 	known = v->ended + v->unseen + v->unsettled - unsettled;
 	if (ends > known)
 		v->unseen += ends - known;
@@ -149,7 +151,7 @@ static int show_flows(void *context, bool last)
 
 	if (err)
 		return base_failure(v->cmd, "%s", strerror(-err));
-	if (last) /* let the kernel publish recent events */
+	if (last) /* give the kernel time to publish recent events */
 		usleep((useconds_t)(2 * settings.publish_ns / 1000));
 	now = base_now_ns();
 	if (region_flows_hot_read(v->map, &v->info, &hot))

@@ -27,7 +27,7 @@ struct cli_flow_row {
 	 */
 	bool first;
 };
-/* Names of the screen's sort orders, ended by NULL. */
+/* Names of the screen's sort orders, NULL-terminated. */
 extern const char *const cli_flow_orders[];
 /* Draws the screen. Sorts rows in place. */
 void cli_flow_print_screen(struct cli_tcp_screen *screen, struct cli_flow_row *rows, size_t count,

@@ -170,7 +170,7 @@ void cli_flow_print_closed_head(FILE *out)
 	      out);
 }
 
-/* The columns are those of tcplife(8), but bytes are exact and the last one is new. */
+/* The columns are those of tcplife(8), but byte counts are exact and the last column is new. */
 void cli_flow_print_closed(FILE *out, const struct region_flow *f, uint64_t time_ns)
 {
 	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT], comm[17], life[16], clock[16] = "";
@@ -245,7 +245,7 @@ static const char *state_name(const struct region_flow *f, bool narrow)
 static uint8_t address_width(const struct cli_tcp_screen *s, const struct cli_flow_row *rows,
 			     size_t count)
 {
-	/* The other columns take 48 or, all of them, 70. */
+	/* The other columns take 48 characters, or 70 if all are shown. */
 	size_t rest = s->columns < 112 ? 48 : 70, most = 21;
 	size_t room = s->columns > rest + 32 ? (s->columns - rest) / 2 : 16;
 	char end[CLI_TCP_ENDPOINT];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* keys.c - the keys that all live tables have in common: help, filter, sort, scroll, pause. */
+/* keys.c - the keys that all live tables have in common: help, filter, sort, scroll and pause. */
 #include <ctype.h>
 #include <string.h>
 

@@ -29,7 +29,7 @@ struct cli_tcp_net_view {
 	struct cli_tcp_screen screen;
 	struct tcp_net_stat *stat;
 	const char *name[2]; /* names of the two hosts */
-	/* counts of records that the trailers of the files report */
+	/* record counts reported by the files' trailers */
 	uint64_t headless, fragments, left_out;
 	bool cut;   /* true if a file is truncated */
 	bool named; /* true once the CSV header has been printed */

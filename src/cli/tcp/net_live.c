@@ -12,9 +12,10 @@
 #include "cli/common/remote.h"
 #include "cli/tcp/net.h"
 
-#define LOOK_MS	    10		/* time between two READs of the rings */
-#define LINGER_NS   1000000000	/* a missing arrival counts as lost this long after two windows */
-#define MARGIN_NS   200000000	/* greatest delay between a record and its match */
+#define LOOK_MS 10 /* time between two READs of the rings */
+/* a missing arrival counts as lost after two windows plus this time */
+#define LINGER_NS   1000000000
+#define MARGIN_NS   200000000	/* maximum delay between a record and its match */
 #define MAX_RECORDS 4096u	/* maximum number of records in one READ */
 #define OUTAGE_NS   30000000000 /* the command exits if a connection stays lost for longer */
 #define AGAIN_MS    200		/* time between two attempts to reconnect */
@@ -26,7 +27,7 @@ struct net_live_host {
 	uint64_t instance;     /* instance number of the ring */
 	uint64_t next, latest; /* number of the next record, and time of the latest record */
 	uint64_t heard;	       /* local time of the READ that fetched the latest record */
-	uint64_t lost_ns;      /* when the ring became unreadable; 0 means readable */
+	uint64_t lost_ns;      /* time when the ring became unreadable; 0 means it is readable */
 	bool begun;
 };
 
@@ -74,7 +75,7 @@ static bool read_hot_line(struct net_live_host *h, struct region_nic_hot *line)
 
 /*
  * READs records [next, to), which are contiguous. Returns false if a record is unfinished, or on an
- * error, which is then in h->remote.error.
+ * error; the error is then in h->remote.error.
  */
 static bool read_piece(struct net_live_host *h, uint64_t to, uint64_t head, uint64_t *missed,
 		       struct tcp_net_match *m, int side)
@@ -110,7 +111,9 @@ static bool read_piece(struct net_live_host *h, uint64_t to, uint64_t head, uint
 	return true;
 }
 
-/* READs all new records of a host. Returns false on an error, which is then in h->remote.error. */
+/*
+ * READs all new records of a host. Returns false on an error; the error is then in h->remote.error.
+ */
 static bool read_new_records(struct net_live_host *h, struct tcp_net_match *m, int side)
 {
 	struct region_nic_hot line;

@@ -199,7 +199,7 @@ static void add_line(struct cli_tcp_screen *s, char *text, bool head, bool row)
 		return;
 	}
 	line.text = strdup(text);
-	/* if out of memory, the line is left out */
+	/* if out of memory, drop the line */
 	if (line.text && BASE_GROW(s->frame, s->lines, s->room))
 		s->frame[s->lines++] = line;
 	else
@@ -244,7 +244,7 @@ static void draw_frame(struct cli_tcp_screen *s, unsigned int used)
 {
 	size_t moving = 0, room, first = 0;
 
-	/* Without columns, all lines move. */
+	/* If there are no columns, all lines scroll. */
 	for (size_t i = 0; i < s->lines; i++)
 		if (s->columned && s->frame[i].head)
 			draw_line(s, &used, s->frame[i].text, s->frame[i].style);

@@ -18,11 +18,11 @@
 extern struct cli_tcp_common {
 	bool json, csv, microbpf;
 	uint64_t interval_ns; /* time between two outputs */
-	uint64_t duration_ns; /* time to run; 0: run until interrupted */
-	const char *output;   /* name of the output file; NULL: standard output */
-	/* initial sort order of the screen; NULL: the default of the subcommand */
+	uint64_t duration_ns; /* time to run; 0 means run until interrupted */
+	const char *output;   /* name of the output file; NULL means standard output */
+	/* initial sort order of the screen; NULL means the subcommand's default */
 	const char *sort;
-	int output_error; /* errno of a failed write; 0: none */
+	int output_error; /* errno of a failed write; 0 if none */
 	uint32_t flows;	  /* capacity of the flow table */
 	struct tcp_filter filter;
 	struct base_strings avoid; /* names of the hook types of --avoid */
@@ -64,10 +64,10 @@ struct tcp_opts cli_tcp_opts(void);
 
 /*
  * Checks that at most one of --json, --csv and --format microbpf is given. format: the value of
- * --format; NULL if the subcommand has no such option. Returns false after printing an error.
+ * --format, or NULL if the subcommand has no such option. Returns false after printing an error.
  */
 bool cli_tcp_format(const struct base_command *cmd, const char *format);
-/* Returns the time by base_now_ns() at which --duration is over. */
+/* Returns the time, on the clock of base_now_ns(), at which --duration is over. */
 uint64_t cli_tcp_end_ns(void);
 /* Reports a failure of tcp_open(). An invalid filter is a usage error. Returns an exit code. */
 int cli_tcp_not_opened(const struct base_command *cmd, int err, const char *why);
@@ -107,7 +107,8 @@ struct cli_tcp_column {
 	/* width in characters; the last left-aligned column takes the remaining space */
 	uint8_t width;
 	bool left;
-	uint8_t drop; /* order of removal on a narrow terminal, highest first; 0: never removed */
+	/* order of removal on a narrow terminal, highest first; 0 means never removed */
+	uint8_t drop;
 };
 
 /* Codes of keys that are not characters. */
@@ -125,7 +126,7 @@ enum cli_tcp_key {
 struct cli_tcp_line {
 	char *text;
 	const char *style;
-	/* head: it stays in place; row: it must pass the filter */
+	/* head: the line stays in place; row: the line must pass the filter */
 	bool head, row;
 };
 
@@ -141,26 +142,27 @@ struct cli_tcp_screen {
 	const struct base_command *cmd;
 	FILE *out;
 	bool terminal, keys;
-	bool plain; /* set before opening: lines scroll, as if the output were no terminal */
+	bool plain; /* set before opening: lines scroll, as if the output were not a terminal */
 	bool again; /* a key requested a redraw */
 	unsigned int rows, columns, used;
-	/* names of the sort orders, ended by NULL; NULL if there are none */
+	/* names of the sort orders, NULL-terminated; NULL if there are none */
 	const char *const *orders;
 	unsigned int order;
 	const struct cli_tcp_column *column;
 	size_t n, next;	 /* number of columns, and index of the next cell's column */
 	uint32_t shown;	 /* bit mask of the visible columns */
 	char line[1024]; /* text of the current line so far */
-	/* The frame is kept, so that keys show another part of it without new values. */
+	/* The frame is kept, so that keys can show another part of it without new values. */
 	struct cli_tcp_line *frame;
 	size_t lines, room, scroll;
-	bool columned; /* the frame has had its column names */
-	/* state of the keys: typing: the filter is being edited */
+	bool columned; /* the frame already has its column names */
+	/* state of the keys; typing means that the filter is being edited */
 	bool helping, typing, paused;
 	char filter[CLI_TCP_FILTER];
 	/*
-	 * Set by the owner. selects: it applies the filter itself, so its keys cause a redraw.
-	 * help: its keys, one per line, ended by NULL; NULL: none.
+	 * Set by the owner. selects: the owner applies the filter itself, so keys that change it
+	 * cause a redraw. help: the owner's keys, one per line, NULL-terminated; NULL if it has
+	 * none.
 	 */
 	bool selects;
 	const char *const *help;
@@ -171,7 +173,7 @@ struct cli_tcp_screen {
 	 */
 	bool (*typed)(void *context, int key);
 	void *context;
-	/* style of the next line as SGR parameters, such as "1;31"; NULL: plain */
+	/* style of the next line as SGR parameters, such as "1;31"; NULL means plain */
 	const char *style;
 };
 /* Selects the sort order that by names. Returns false after printing an error. */

@@ -92,8 +92,8 @@ static void print_us(FILE *out, int64_t ns, const char *end)
 
 /*
  * Prints the lines of MicroBPF's tools: number of the tool, addresses, sequence number,
- * acknowledgement, times in us. MicroBPF gives both app and tcp the number 5; app has 4 here to
- * distinguish them.
+ * acknowledgement, times in us. MicroBPF gives both app and tcp the number 5; here, app has the
+ * number 4 to distinguish them.
  *   1 tcpout: SRC -> NAT -> DST SEQ ACK ABS TOTAL QDISC IP TCP
  *   2 tcpin:  SRC -> DST SEQ ACK ABS TOTAL MAC IP TCP
  *   4 app:    SRC -> DST SEQ ACK APP

@@ -12,7 +12,7 @@
 #include "source/tcp/cpu.h"
 #include "region/why.h"
 
-#define WAITING 0.2 /* least share of time in the run queue to report */
+#define WAITING 0.2 /* minimum share of time in the run queue that is reported */
 
 static struct {
 	uint64_t duration_ns;
@@ -33,7 +33,7 @@ static const struct base_option table[] = {
 /* Selects the connections to explain; parsed from the operand. */
 struct subject {
 	const char *text;
-	uint64_t id;   /* ID of a flow; 0: not given */
+	uint64_t id;   /* ID of a flow; 0 if not given */
 	bool endpoint; /* true for an address, a port, or both */
 	bool any_address;
 	uint8_t address[16];
@@ -42,10 +42,10 @@ struct subject {
 
 struct finding {
 	struct region_flow flow;
-	const struct region_flow *before; /* NULL: the flow is new */
+	const struct region_flow *before; /* NULL if the flow is new */
 	uint64_t end;			  /* region_flow_end_hash() */
 	struct region_why why;
-	/* share of the interval that the process waited for a CPU; negative: unknown */
+	/* share of the interval in which the process waited for a CPU; negative if unknown */
 	double cpu_wait;
 };
 
@@ -54,7 +54,7 @@ struct look {
 	const void *map;
 	struct region_flows_info info;
 	struct tcp_cgroups *who;
-	/* names of version 1 cgroups if containers use them, else NULL */
+	/* names of version 1 cgroups if containers use them; otherwise NULL */
 	struct tcp_cgroups *first;
 	struct tcp_cpu *cpu;	    /* scheduler statistics; NULL if unavailable */
 	struct region_flow *before; /* first snapshot of the flows; one entry per slot */
@@ -184,7 +184,8 @@ static int by_end(const void *a, const void *b)
 
 /*
  * Explains a connection by both of its ends if both are on this host. If more than two flows have
- * its addresses, as in several network namespaces, it is unknown which belong together.
+ * the same addresses, for example in several network namespaces, it is not known which ones belong
+ * together.
  */
 static void join_ends(struct look *l)
 {

@@ -5,7 +5,7 @@
 
 #include "cli/top/top.h"
 
-/* Prints text wrapped at blanks. */
+/* Prints text, wrapped at spaces. */
 static void print_wrapped(struct cli_top *t, const char *head, const char *text)
 {
 	char safe[600];
@@ -40,7 +40,7 @@ static void print_list(struct cli_top *t, const char *head, const json_t *all)
 	print_wrapped(t, head, text);
 }
 
-/* Prints the source of a figure: the metric of the service, if it has one. */
+/* Prints the source of a figure: the service's metric, if it has one. */
 static void print_source(struct cli_tcp_screen *screen, const json_t *s, const char *object,
 			 const char *told)
 {

@@ -59,7 +59,7 @@ const char *cli_top_safe(char *out, size_t bytes, const char *text);
 const char *cli_top_count(char out[16], double v);
 const char *cli_top_time(char out[16], double seconds);
 const char *cli_top_bytes(char out[16], double bytes);
-/* Plots the last width values of a service's sparkline. Returns the greatest of them, or NaN. */
+/* Plots the last `width` values of a service's sparkline. Returns the largest of them, or NaN. */
 double cli_top_spark(const struct cli_top *t, const json_t *service, char *out, size_t bytes,
 		     size_t width);
 

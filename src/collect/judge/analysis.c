@@ -33,13 +33,15 @@
 
 #define AGENT	  "sidelight-agent" /* service of the agent's own region, which is not analysed */
 #define LATE_NS	  1000000000
-#define HOLD_NS	  500000000u   /* an anomaly ends this long after the last anomalous row, */
-#define HOLD_ROWS 3u	       /* but not before this many rows */
-#define TRACE_NS  100000000u   /* minimum time between two traces for the call graph */
-#define SILENT_NS 60000000000u /* after this long without a trace, connections make the graph */
-#define MADE	  10u	       /* traces synthesized from connections at a time */
-#define CALLS	  1024u	       /* calls noted in a second; the graph repeats itself */
-/* a moment earlier than the last by this much means that the clock was set back */
+#define HOLD_NS	  500000000u /* an anomaly ends this long after the last anomalous row, ... */
+#define HOLD_ROWS 3u	     /* ... but not before this many rows */
+#define TRACE_NS  100000000u /* minimum time between two traces for the call graph */
+/* after this long without a trace, the call graph is derived from connections */
+#define SILENT_NS 60000000000u
+#define MADE	  10u /* number of traces synthesized from connections at a time */
+/* maximum number of calls noted per second; the same calls recur anyway */
+#define CALLS 1024u
+/* a moment that is earlier than the previous one by this much means that the clock was set back */
 #define BACK_NS 10000000000
 
 /* ---- per worker ---- */
@@ -67,22 +69,22 @@ struct collect_analysis {
 	struct collect_analysis_opts o;
 	struct act_verdicts *verdicts;
 	struct collect_models *models;
-	struct collect_record *record; /* NULL: nothing is recorded */
+	struct collect_record *record; /* NULL if nothing is recorded */
 	struct collect_judge *judge;
 	struct analysis_worker *worker;
 	pthread_mutex_t trace_lock;
 	struct collect_rows traces; /* rows of traces; their writer holds trace_lock */
 	uint64_t trace_ns;
 	struct {
-		uint64_t caller, callee; /* keys of their names */
-	} call[CALLS];			 /* calls of the traces since the last poll */
+		uint64_t caller, callee; /* keys of the services' names */
+	} call[CALLS];			 /* calls seen in traces since the last poll */
 	uint32_t calls;
 	struct collect_edges *edges; /* used only by the polling thread */
 	pthread_t thread;
 	bool running;
 	int wake, stop; /* eventfds */
 	/* Used by the judge's thread. */
-	int64_t moment; /* moment judged last */
+	int64_t moment; /* last judged moment */
 	uint64_t asked; /* value of collect_models_asked() when the models were last saved */
 	/* Read by any thread. */
 	struct collect_analysis_stats s;
@@ -267,7 +269,8 @@ bool collect_analysis_wants_trace(struct collect_analysis *a)
 /* Called with trace_lock held. */
 static void note_call(struct collect_analysis *a, const struct collect_edges_span *span, uint32_t i)
 {
-	if (span[i].parent >= i || a->calls == CALLS) /* also without a known parent */
+	/* this also skips spans without a known parent */
+	if (span[i].parent >= i || a->calls == CALLS)
 		return;
 	a->call[a->calls].caller = act_service_key(span[span[i].parent].service);
 	a->call[a->calls++].callee = act_service_key(span[i].service);
@@ -448,7 +451,7 @@ static void take_accept(struct collect_analysis *a, const struct collect_rows_en
 		collect_record_accept(a->record, e->moment, e->instance);
 }
 
-/* Takes traces, and what users accept, before the rows of the moment. */
+/* Handles traces and users' acceptances before the rows of the moment. */
 static void take_requests(struct collect_analysis *a, int64_t moment)
 {
 	struct collect_rows_entry e;
@@ -485,8 +488,8 @@ static bool find_earliest(struct collect_analysis *a, int64_t *moment)
 }
 
 /*
- * Returns true if no worker that reads pods can still add to the moment, or the wait has been too
- * long.
+ * Returns true if no worker that reads pods can still add rows to the moment, or if the wait has
+ * been too long.
  */
 static bool is_complete(struct collect_analysis *a, int64_t moment)
 {
@@ -509,7 +512,7 @@ static void judge_moment(struct collect_analysis *a, int64_t moment)
 	/* After the clock is set back, the same moments occur again. */
 	if (a->moment - moment > BACK_NS / (int64_t)a->o.every_ns)
 		a->moment = moment - 1;
-	/* The moment of late rows has been judged already, so they form a later one. */
+	/* The moment of late rows has been judged already, so they form a new, later moment. */
 	now = BASE_MAX(moment, a->moment + 1);
 	take_requests(a, now);
 	for (unsigned int i = 0; i < a->o.workers; i++) {
@@ -588,7 +591,7 @@ static void *judge_main(void *arg)
 
 /* ---- start and end ---- */
 
-/* Checks at the start that the model can be saved. */
+/* Checks on startup that the model can be saved. */
 static int look_at_folder(const char *path, char *error, size_t error_bytes)
 {
 	char *copy = strdup(path);
@@ -749,7 +752,10 @@ int collect_analysis_attach(struct collect_analysis *a, struct collect_collector
 	return err;
 }
 
-/* Called after the workers have ended: judges the rest, so that the models learn it. */
+/*
+ * Called after the workers have exited: judges the remaining rows, so that the models learn from
+ * them.
+ */
 static void judge_rest(struct collect_analysis *a)
 {
 	eventfd_write(a->stop, 1);

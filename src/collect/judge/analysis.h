@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * analysis.h - a tap that turns each pod's rows into features, and a thread that judges the pods of
- * all workers together and stores the findings in act/verdict.h. Neither knows the internals of a
- * detector nor the consequences of a finding.
+ * all workers together and stores the findings in act/verdict.h. Neither depends on the internals
+ * of a detector or on the consequences of a finding.
  *
  * The tap runs in the workers and delays their rounds by its time, which is measured. It uses one
- * row per pod and every_ns: faster rows only add noise to rates.
+ * row per pod per every_ns: more frequent rows would only add noise to rates.
  *
  * Features: the rate of a counter; the value of a gauge; for a histogram, the rate of observations,
  * and the mean and 90th percentile of the last one to two seconds; each state of a state set.
@@ -19,15 +19,15 @@
 
 struct collect_analysis_opts {
 	unsigned int workers;	 /* number of the collector's workers */
-	const char *detector;	 /* name of the detector; NULL: the default */
-	const char *shadow;	 /* name of the shadow detector; NULL: none */
+	const char *detector;	 /* name of the detector; NULL means the default */
+	const char *shadow;	 /* name of the shadow detector; NULL means none */
 	double false_alarms;	 /* accepted false alarms per pod and hour */
-	uint64_t warm_up_ns;	 /* minimum warm-up of a pod without a model; 0: 60 s */
+	uint64_t warm_up_ns;	 /* minimum warm-up of a pod without a model; 0 means 60 s */
 	uint64_t every_ns;	 /* interval between a pod's rows */
 	uint64_t step_ns;	 /* time resolution of the pipelines' memory */
-	uint64_t hold_ns;	 /* an anomaly that lasts longer becomes normal; 0: 6 h */
-	const char *model;	 /* path of the model's file, or NULL */
-	uint64_t model_every_ns; /* interval of writing the model; 0: only at the end */
+	uint64_t hold_ns;	 /* an anomaly that lasts longer becomes normal; 0 means 6 h */
+	const char *model;	 /* path of the model file, or NULL */
+	uint64_t model_every_ns; /* interval between writes of the model; 0 means only on exit */
 	const char *record;	 /* folder to write rows to, or NULL */
 	struct act_verdicts_opts verdicts;
 };
@@ -35,7 +35,7 @@ struct collect_analysis_opts {
 struct collect_analysis;
 
 /*
- * Reads the model's file, if it exists. A damaged file or a file of another version is renamed to
+ * Reads the model file, if it exists. A damaged file or a file of another version is renamed to
  * FILE.refused, logged and counted, so that the collector starts anyway. Returns NULL with a
  * one-line message in error.
  */
@@ -54,13 +54,13 @@ bool collect_analysis_wants_trace(struct collect_analysis *a);
 void collect_analysis_trace(struct collect_analysis *a, const struct collect_edges_span *span,
 			    uint32_t n);
 /*
- * Learns the same from the kernel's connections, unless a trace was kept in the last minute. Called
- * about once per second by the thread of collect_analysis_poll().
+ * Learns the same thing from the kernel's connections, unless a trace was kept in the last minute.
+ * Called about once per second by the thread of collect_analysis_poll().
  */
 void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c);
 /*
- * Passes the pairs of services that called each other in traces since the last call, as keys of
- * act_service_key(). Called by the same thread.
+ * Reports the pairs of services that called each other in traces since the last call of this
+ * function, as keys from act_service_key(). Called by the same thread.
  */
 void collect_analysis_calls(struct collect_analysis *a,
 			    void (*fn)(uint64_t caller, uint64_t callee, void *arg), void *arg);
@@ -92,7 +92,7 @@ struct collect_analysis_stats {
 	uint64_t queue_lost;   /* rows dropped for lack of room in the queue to the judge */
 	uint64_t missing;      /* values that are NaN or infinite */
 	uint64_t lost_rows;    /* rows missing from the record */
-	/* models_failed: number of failed writes of the file */
+	/* models_failed: number of failed writes of the model file */
 	uint64_t models_refused, models_failed;
 	uint64_t warming; /* pods that are warming up */
 	uint64_t traces;  /* traces used to learn the call graph */

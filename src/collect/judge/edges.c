@@ -16,7 +16,8 @@
 #define SERVICES_MAX 1024u
 #define NEW	     0.1  /* weight of the newest moment in the means */
 #define LEAST	     1e-3 /* requests per moment below which an edge is forgotten */
-#define CALLS_MAX    4u	  /* maximum calls of one service per request in a synthetic trace */
+/* maximum number of calls to one service per request in a synthetic trace */
+#define CALLS_MAX 4u
 
 struct edges_end {
 	uint64_t key; /* hash of both addresses and ports */
@@ -73,7 +74,10 @@ void collect_edges_free(struct collect_edges *e)
 
 /* ---- connections ---- */
 
-/* Returns the service of a workload, without the suffix of its connections; -1: none. */
+/*
+ * Returns the service of a workload, without the suffix that marks its connections, or -1 if it has
+ * none.
+ */
 static int64_t service_of(struct collect_edges *e, const struct region_info *workload)
 {
 	const char *name = workload ? region_label(workload, "service") : "";
@@ -123,9 +127,9 @@ static uint32_t get_growth(uint32_t before, uint32_t now)
 }
 
 /*
- * Requests since the previous state; for a connection without one, since its start. Counts segments
- * with data in the direction that has fewer: a long response takes many segments, a short request
- * only one.
+ * Returns the number of requests since the previous state or, if there is none, since the
+ * connection started. Counts segments with data in the direction that has fewer: a long response
+ * takes many segments, a short request only one.
  */
 double collect_edges_requests(const struct collect_flow_view *v)
 {
@@ -174,8 +178,8 @@ static int by_ends(const void *a, const void *b)
 }
 
 /*
- * Adds to the edge of this pair. Only the first `known` edges are sorted and searched; each pair is
- * new at most once per moment, so it is not searched for among the others.
+ * Adds to the edge of this pair. Only the first `known` edges are sorted and searched. The other
+ * edges need no search, because a pair is new at most once per moment.
  */
 static void count_requests(struct collect_edges *e, size_t known, uint32_t caller, uint32_t callee,
 			   double requests)
@@ -191,7 +195,7 @@ static void count_requests(struct collect_edges *e, size_t known, uint32_t calle
 }
 
 /*
- * Keeps the initiated ends whose other end is known, and replaces their addresses by caller and
+ * Keeps the initiating ends whose other end is known, and replaces their addresses by caller and
  * callee. The server's count of requests is used.
  */
 static void match_ends(struct collect_edges *e)
@@ -215,9 +219,8 @@ static void match_ends(struct collect_edges *e)
 }
 
 /*
- * Makes room for names by removing services that neither serve nor call any more, because a
- * publisher may invent any number of names. The remaining services, and thus the edges, keep their
- * order.
+ * Makes room for names by removing services that no longer serve or call, because a publisher may
+ * invent any number of names. The remaining services, and thus the edges, keep their order.
  */
 static void forget_unused(struct collect_edges *e)
 {
@@ -313,7 +316,7 @@ static double get_arrivals(const struct edges_service *s)
 	return s->mean > LEAST ? served : s->calls;
 }
 
-/* Draws a service that calls others, weighted by its arrivals; -1: there is none. */
+/* Draws a service that calls others, weighted by its arrivals, or -1 if there is none. */
 static int64_t draw_first(struct collect_edges *e)
 {
 	double sum = 0, at;
@@ -333,7 +336,7 @@ static int64_t draw_first(struct collect_edges *e)
 	return last;
 }
 
-/* Draws the number of calls of one request, with this mean. */
+/* Draws the number of calls per request from a distribution with this mean. */
 static uint32_t draw_calls(struct collect_edges *e, double mean)
 {
 	double most = mean < CALLS_MAX ? mean : CALLS_MAX;

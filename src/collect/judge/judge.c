@@ -18,7 +18,7 @@
 #define HOUR_NS	     3600000000000.0
 #define FEATURES_MIN 64u
 #define FEATURES_MAX 512u /* limited because a detector's memory may grow quadratically */
-#define MERGED_MAX   32u  /* maximum pods of a service merged into its model */
+#define MERGED_MAX   32u  /* maximum number of pods merged into their service's model */
 #define TCP_STEPS    3	  /* rows of connections are usable for this many steps */
 /* a service's model younger than this is not saved again when a pod departs */
 #define KEPT_NS 5000000000
@@ -42,7 +42,7 @@ struct judge_pod {
 	uint64_t late, missing;		  /* the pipeline's counters as last added to the totals */
 	bool is_tcp;			  /* the pod stands for a workload's connections */
 	struct collect_measured measured; /* request columns of the connections */
-	struct judge_pod *tcp;		  /* connections of this pod; NULL: not known */
+	struct judge_pod *tcp;		  /* connections of this pod; NULL if not known */
 };
 
 struct collect_judge {
@@ -242,7 +242,7 @@ static bool load_model(struct collect_judge *j, struct judge_pod *p)
 	return !err;
 }
 
-/* Returns the length of the service's name, without the suffix of connections. */
+/* Returns the length of the service's name without the suffix that marks connections. */
 static size_t own_service(const struct judge_pod *p)
 {
 	size_t n = strlen(p->service), end = strlen(COLLECT_MEASURED_SERVICE);
@@ -326,8 +326,8 @@ void *collect_judge_own(const struct collect_judge *j, uint64_t instance)
 }
 
 /*
- * Keeps a merged model of these pods, all of one service: at most MERGED_MAX of them, evenly
- * chosen.
+ * Keeps a model merged from these pods, which all belong to one service. Uses at most MERGED_MAX of
+ * them, evenly chosen.
  */
 static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, uint32_t n)
 {
@@ -339,7 +339,7 @@ static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, u
 	for (uint32_t i = 0; i < m; i++)
 		some[i] = pods[(uint64_t)i * n / m];
 	if (save_all(some, m, &bytes, &length))
-		return; /* try again the next time */
+		return; /* try again next time */
 	collect_models_put(j->o.models, model_name(pods[0]), bytes, (size_t)length);
 	free(bytes);
 }
@@ -411,7 +411,7 @@ void collect_judge_keep(struct collect_judge *j)
 	size_t n = 0;
 
 	if (!all)
-		return; /* try again the next time */
+		return; /* try again next time */
 	BASE_TABLE_EACH(&j->pods, at)
 
 		if (!((struct judge_pod *)at)->warming)
@@ -427,10 +427,7 @@ void collect_judge_keep(struct collect_judge *j)
 
 /* ---- pods and their connections ---- */
 
-/*
- * Sorts by pod and service. A pod on a bare host has no name of its own, so its service's name is
- * used.
- */
+/* Sorts by pod and service. A pod on a bare host has no pod name, so its service's name is used. */
 static int by_workload(const void *a, const void *b)
 {
 	const struct judge_pod *pod[2] = {*(struct judge_pod *const *)a,

@@ -27,9 +27,9 @@ struct collect_judge_finding {
 	bool changed;	 /* this finding changed the state */
 	double least;	 /* result `least` of analyse_pipeline_state() */
 	double slowdown; /* result of analyse_pipeline_slowdown() */
-	/* callers that also show an anomalous pod's fault; NULL: not known (verdict.h) */
+	/* callers that also show an anomalous pod's fault; NULL if not known (verdict.h) */
 	const char *callers;
-	void *next; /* the caller's pointer of the pod verdict->next; NULL: none */
+	void *next; /* the caller's pointer for the pod verdict->next; NULL if none */
 	double next_score;
 };
 
@@ -38,23 +38,24 @@ struct collect_judge_opts {
 	double false_alarms; /* accepted false alarms per pod and hour */
 	uint64_t warm_up_ns; /* minimum warm-up of a pod without a model */
 	uint64_t step_ns;    /* time resolution of the pipelines' memory */
-	uint64_t hold_ns;    /* an anomaly that lasts longer becomes normal; 0: the default */
+	uint64_t hold_ns;    /* an anomaly that lasts longer becomes normal; 0 means the default */
 	struct collect_models *models;
 	void (*found)(void *arg, const struct collect_judge_finding *f);
 	void *arg;
 };
 
-/* NULL: out of memory */
+/* returns NULL if out of memory */
 struct collect_judge *collect_judge_new(const struct collect_judge_opts *opts);
 void collect_judge_free(struct collect_judge *j); /* j may be NULL */
 
 struct collect_judge_pod {
 	uint64_t instance;
 	int64_t ns; /* time of the pod's first row with these columns */
-	/* service names the pod's model and its place in the call graph */
+	/* `service` selects the pod's model and its place in the call graph */
 	const char *name, *service;
-	const char *label; /* name in recordings, unique among pods of one name; NULL: use name */
-	void *own;	   /* pointer passed to findings; set by the pod's first layout */
+	/* name in recordings, unique among pods of the same name; NULL means use `name` */
+	const char *label;
+	void *own; /* pointer passed to findings; set by the pod's first layout */
 };
 
 /*
@@ -68,7 +69,8 @@ int collect_judge_layout(struct collect_judge *j, const struct collect_judge_pod
  * are copied.
  */
 int collect_judge_row(struct collect_judge *j, uint64_t instance, int64_t ns, const double *value);
-void *collect_judge_own(const struct collect_judge *j, uint64_t instance); /* NULL: no such pod */
+/* Returns the pointer that the caller passed for the pod, or NULL if there is no such pod. */
+void *collect_judge_own(const struct collect_judge *j, uint64_t instance);
 /*
  * Removes the pod and its row of this moment. Returns the caller's pointer, or NULL if there is no
  * such pod.

@@ -14,9 +14,9 @@ _Static_assert((int)ANALYSE_LEARNING == ACT_LEARNING && (int)ANALYSE_COARSE == A
 		       (int)ANALYSE_READY == ACT_READY,
 	       "the same states");
 
-#define NOW_S	0.5  /* time constants of the rates of requests, now */
-#define USUAL_S 60.0 /* and usually */
-#define CLEAR	3.0  /* standard deviations by which they must differ */
+#define NOW_S	0.5  /* time constants of the request rates: the present rate ... */
+#define USUAL_S 60.0 /* ... and the usual rate */
+#define CLEAR	3.0  /* number of standard deviations by which the two rates must differ */
 
 /* ---- what metrics measure ---- */
 
@@ -29,8 +29,8 @@ static bool has_word(const char *name, size_t bytes, const char *const *words)
 }
 
 /*
- * True for counters of requests, of which histograms of latencies have one, too. Labels do not
- * count: a failed request is one.
+ * True for counters of requests, including the counts of latency histograms. Labels do not matter:
+ * a failed request is also a request.
  */
 static bool counts_requests(const char *name, bool counter)
 {
@@ -80,9 +80,9 @@ static void follow_rate(double *to, double rate, double seconds, double tau)
 }
 
 /*
- * Takes a row, and returns the requests per second over the usual ones; 1 if the difference may be
- * chance: the mean rate r over a time constant t varies by sqrt(r / 2t) if requests are
- * independent.
+ * Takes a row, and returns the requests per second divided by the usual requests per second, or 1
+ * if the difference may be chance: if requests are independent, the mean rate r over a time
+ * constant t has standard deviation sqrt(r / 2t).
  */
 static double take_load(struct collect_judged *p, const struct collect_judge_finding *is)
 {

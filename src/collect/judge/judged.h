@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * judged.h - the display data of a judged pod: its names and those of its columns. Not thread-safe.
+ * judged.h - the display data of a judged pod: its names and the names of its columns. Not
+ * thread-safe.
  */
 #ifndef SL_COLLECT_JUDGE_JUDGED_H
 #define SL_COLLECT_JUDGE_JUDGED_H
@@ -15,17 +16,19 @@ struct collect_judged {
 	struct act_pod_name name;
 	char label[ACT_POD_LABEL_BYTES + 16]; /* set by act_pod_label() */
 	uint32_t columns;
-	/* columns by replay name; these and the displayed names are stored in text */
+	/*
+	 * columns with their replay names; these names and the displayed names are stored in `text`
+	 */
 	struct analyse_column *column;
 	const char **metric;
 	char *text;
-	enum act_measure *measure; /* of each column */
-	bool *requests;		   /* the column counts requests to the pod */
+	enum act_measure *measure; /* per column, what its metric measures */
+	bool *requests;		   /* per column, true if it counts requests to the pod */
 	bool recorded;		   /* the record has the pod's columns */
-	/* Requests per second, now and usually. Anomalous rows do not change the usual. */
+	/* Present and usual requests per second. Anomalous rows do not change the usual rate. */
 	struct {
-		int64_t first_ns, ns; /* first row with these columns, and last row; 0: none */
-		double sum;	      /* of the columns that count requests */
+		int64_t first_ns, ns; /* first row with these columns, and last row; 0 if none */
+		double sum;	      /* sum of the columns that count requests */
 		double now, usual;
 	} load;
 };
@@ -38,8 +41,8 @@ struct collect_judged *collect_judged_new(struct act_verdicts *verdicts,
 					  const struct collect_rows_entry *e, const uint8_t *entry);
 void collect_judged_free(struct collect_judged *p);
 /*
- * Sets the column names for display and for replay from such an entry. Returns false if out of
- * memory, and the pod then has no columns.
+ * Sets the column names for display and for replay from such an entry. If out of memory, returns
+ * false, and the pod has no columns.
  */
 bool collect_judged_columns(struct collect_judged *p, const struct collect_rows_entry *e,
 			    const uint8_t *entry);

@@ -19,7 +19,7 @@
 #define POLL_MS	  100	      /* time between two polls of findings */
 #define SECOND_NS 1000000000u /* maximum age of signals */
 #define LINGER_NS 1000000000u
-#define AGAIN_NS  60000000000u /* interval between alerts of an incident */
+#define AGAIN_NS  60000000000u /* interval between alerts about the same incident */
 
 /* ---- anomalies and incidents that changed ---- */
 
@@ -81,7 +81,7 @@ static void log_incident(const struct act_incident *i, unsigned int news)
 				 i->sentence);
 }
 
-/* Called with the incidents' lock held, so only queues. */
+/* Called with the incidents' lock held, so only queues the news. */
 static void tell_incident(const struct act_incident *i, unsigned int news, void *arg)
 {
 	struct collect_live *l = arg;
@@ -203,7 +203,7 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 	l->scale = act_scale_new(0, 0);
 	if (!l->analysis || !l->incidents || !l->alerts || !l->scale)
 		goto fail;
-	tzset(); /* for sentences; reads a file that is out of reach later */
+	tzset(); /* for times in sentences; the file that it reads cannot be accessed later */
 	if (opts->alert)
 		l->alert = open_pusher("alert", opts->alert, opts->alert_config, error,
 				       error_bytes);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * live.h - analysis in the workers, and a thread that keeps anomalies and incidents and acts on
- * them. Receivers of alerts have threads of their own, so that they delay neither a round nor this
- * thread.
+ * them. Alert receivers have separate threads, so that they delay neither a round nor this thread.
  *
  * Order of calls:
  * - collect_live_new()
@@ -25,7 +24,9 @@ struct collect_live_opts {
 	const char *alert_config, *webhook_config;
 	const char *alert, *webhook; /* URLs, or NULL */
 	struct export_kafka *kafka;  /* owned by the caller; or NULL */
-	/* how long a verdict written to a pod's host is valid; 0: no verdicts are written */
+	/*
+	 * how long a verdict written to a pod's host is valid; 0 means that no verdicts are written
+	 */
 	uint64_t verdict_ttl_ns;
 	const char *link; /* URL of the page, for alerts; or NULL */
 };
@@ -35,11 +36,11 @@ struct collect_live;
 /* Returns NULL with a one-line message in error. */
 struct collect_live *collect_live_new(const struct collect_live_opts *opts, char *error,
 				      size_t error_bytes);
-/* 0 or -errno. */
+/* Returns 0 or -errno. */
 int collect_live_attach(struct collect_live *l, struct collect_collector *c);
 /*
- * Call before the start: fn is called by the thread for each anomaly that began or ended. It
- * returns false if it has lost the change, which is counted.
+ * Call before collect_live_start(). The thread calls fn for each anomaly that began or ended. fn
+ * returns false if it had to drop the change; dropped changes are counted.
  */
 void collect_live_listen(struct collect_live *l, bool (*fn)(void *arg, const struct act_anomaly *a),
 			 void *arg);

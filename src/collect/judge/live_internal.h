@@ -18,10 +18,10 @@ struct collect_live {
 	struct collect_analysis *analysis;
 	struct act_incidents *incidents;
 	struct act_alerts *alerts;
-	struct export_push *alert, *webhook; /* NULL: none */
+	struct export_push *alert, *webhook; /* NULL if none */
 	struct act_scale *scale;
-	struct collect_notify *notify; /* NULL: verdicts are not written to hosts */
-	bool (*listener)(void *arg, const struct act_anomaly *a); /* NULL: none */
+	struct collect_notify *notify; /* NULL if verdicts are not written to hosts */
+	bool (*listener)(void *arg, const struct act_anomaly *a); /* NULL if none */
 	void *listener_arg;
 
 	pthread_t thread;

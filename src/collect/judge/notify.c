@@ -17,12 +17,12 @@
 #define RENEWALS 3u /* how often a verdict is renewed during its validity */
 /* minimum time between two full repeats to a host that reconnects */
 #define AGAIN_NS     5000000000u
-#define QUEUE	     32u /* maximum verdicts in flight to a host */
+#define QUEUE	     32u /* maximum number of verdicts in flight to a host */
 #define BUFFER_BYTES 4096u
 
 struct notify_pod {
 	uint64_t instance;
-	uint64_t due_ns; /* when to send again; 0: now */
+	uint64_t due_ns; /* when to send again; 0 means now */
 	uint64_t seen;	 /* last pass that included the pod */
 	int64_t time_ns; /* time of the last finding */
 	double score;
@@ -31,7 +31,7 @@ struct notify_pod {
 };
 
 struct peer {
-	struct fabric *fabric; /* NULL: not needed yet, or refused */
+	struct fabric *fabric; /* NULL if not needed yet, or refused */
 	bool refused;	       /* the connection could not be opened */
 	bool anew;	       /* reconnected: earlier verdicts may be lost */
 	bool away;	       /* logged that no verdict can be written */

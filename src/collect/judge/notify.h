@@ -17,8 +17,8 @@ struct collect_notify *collect_notify_new(struct collect_collector *c, uint64_t 
 void collect_notify_free(struct collect_notify *t);
 
 /*
- * Called when an anomaly began, continues or ended: notifies at once if this changes the pod's
- * verdict. A pod is not told of load.
+ * Called when an anomaly begins, continues or ends: sends a verdict at once if this changes the
+ * pod's verdict. A pod is not notified of load.
  */
 void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *a,
 			    struct act_incidents *incidents);
@@ -28,7 +28,7 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns);
 void collect_notify_pods(struct collect_notify *t, struct act_verdicts *v,
 			 struct act_incidents *incidents, uint64_t now_ns);
 
-/* Any thread. */
+/* May be called by any thread. */
 struct collect_notify_stats {
 	uint64_t notified, untold; /* verdicts written, and failed attempts */
 };

@@ -24,7 +24,7 @@ struct record_pod {
 	struct base_node node;
 	uint64_t instance;
 	char *label;
-	char *path; /* path of the file; NULL: no file */
+	char *path; /* path of the file; NULL if there is no file */
 	char *head; /* first line, without newline */
 	uint32_t columns;
 };
@@ -265,7 +265,7 @@ static bool widen_rows(struct record_pod *p, const char *head, uint32_t columns)
 
 	if (!from || asprintf(&temporary, "%s.new", p->path) < 0)
 		goto out;
-	unlink(temporary); /* left by a killed process */
+	unlink(temporary); /* may have been left by a killed process */
 	to = fopen(temporary, "wxe");
 	if (!to || getline(&line, &room, from) < 0)
 		goto out;
@@ -376,7 +376,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 
 /* The open file shared by consecutive rows of a pod. */
 struct record_file {
-	FILE *f; /* NULL: none */
+	FILE *f; /* NULL if none */
 	struct record_pod *of;
 	off_t before; /* size without these rows */
 	uint64_t rows;

@@ -26,7 +26,7 @@
 struct collect_record;
 
 /*
- * Makes DIR and DIR/metrics if needed, and appends to existing files. models: the models that the
+ * Creates DIR and DIR/metrics if needed, and appends to existing files. models: the models that the
  * judge begins with, or NULL. Returns NULL with a one-line message in error.
  */
 struct collect_models;
@@ -73,8 +73,8 @@ void collect_record_write(struct collect_record *r);
 /* Returns the number of rows and lines lost because memory or disk space ran out. Thread-safe. */
 uint64_t collect_record_lost(const struct collect_record *r);
 /*
- * Called after the judge has ended: writes the rest. Returns 0, or -EIO if rows were lost. r may be
- * NULL.
+ * Called after the judge has finished: writes the remaining data. Returns 0, or -EIO if rows were
+ * lost. r may be NULL.
  */
 int collect_record_free(struct collect_record *r);
 

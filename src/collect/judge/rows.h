@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rows.h - a queue of rows, from a worker to the judge, or from the judge to the record. The writer
- * never waits: rows without room are lost, and counted by the caller. One writer, one reader.
+ * never waits: rows for which there is no room are lost, and the caller counts them. One writer,
+ * one reader.
  */
 #ifndef SL_COLLECT_JUDGE_ROWS_H
 #define SL_COLLECT_JUDGE_ROWS_H
@@ -13,8 +14,8 @@
 
 enum collect_rows_kind {
 	/*
-	 * a struct act_pod_name; for each column '0' or '1' (a counter) and its name,
-	 * NUL-terminated. record.h defines the content for records
+	 * a struct act_pod_name; then, for each column, '0' or '1' (a counter) and its name,
+	 * NUL-terminated; record.h defines the content for records
 	 */
 	COLLECT_ROWS_LAYOUT,
 	COLLECT_ROWS_VALUES, /* one double per column */
@@ -54,14 +55,14 @@ void collect_rows_fini(struct collect_rows *q);
 
 /*
  * Returns room for an entry's bytes, which must be filled in at once and may be shortened by
- * collect_rows_cut(). NULL: the reader is far behind, or out of memory. An entry without bytes is
- * refused only if out of memory.
+ * collect_rows_cut(). Returns NULL if the reader is far behind, or if out of memory. An entry
+ * without bytes is refused only if out of memory.
  */
 uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entry *e);
 /*
- * Hands all entries to the reader and tells it that moments before this one are complete. False:
- * try again soon, as the reader is far behind, memory is short or, without wait, the reader holds
- * the lock.
+ * Hands all entries to the reader and tells it that moments before this one are complete. If it
+ * returns false, try again soon: the reader is far behind, memory is short or, unless wait is set,
+ * the reader holds the lock.
  */
 bool collect_rows_give(struct collect_rows *q, int64_t passed, bool wait);
 
@@ -69,8 +70,8 @@ bool collect_rows_give(struct collect_rows *q, int64_t passed, bool wait);
 
 void collect_rows_take(struct collect_rows *q);
 /*
- * Returns the next entry without removing it; false: there is none. bytes are valid until the next
- * call of collect_rows_take() or collect_rows_next().
+ * Returns the next entry without removing it, or false if there is none. Its bytes are valid until
+ * the next call to collect_rows_take() or collect_rows_next().
  */
 bool collect_rows_peek(const struct collect_rows *q, struct collect_rows_entry *e,
 		       const uint8_t **bytes);

@@ -2,7 +2,7 @@
 /*
  * collect.h - the collector: workers that READ regions at absolute deadlines and keep the last
  * values and a bounded history, which any thread can read without slowing a round down. The
- * collector knows the fabric only through fabric.h, and no exposition format.
+ * collector knows the fabric only through fabric.h, and does not know any exposition format.
  */
 #ifndef SL_COLLECT_READ_COLLECT_H
 #define SL_COLLECT_READ_COLLECT_H
@@ -22,24 +22,29 @@ struct collect_collector_opts {
 	const char *const *agents; /* targets as in fabric_open() */
 	size_t agent_count;
 	size_t spare_hosts;   /* number of hosts that collect_collector_add_host() may add */
-	unsigned int workers; /* number of worker threads; 0: 1 */
+	unsigned int workers; /* number of worker threads; 0 means 1 */
 	bool realtime;	      /* give workers a share of real-time priority, if allowed */
 	bool pin;	      /* pin worker i to the i-th allowed CPU */
 	const int *cpus;      /* CPUs to pin the workers to instead */
 	size_t cpu_count;
-	uint64_t period_ns;  /* time between rounds; 0: poll without pause */
-	unsigned int queues; /* connections per host, at most one per worker; 0: 1 */
-	uint64_t stale_ns;   /* a host not read for this long is stale; 0: max(5 periods, 2 s) */
-	uint64_t read_timeout_ns;  /* 0: 500 ms */
-	uint64_t dropped_ns;	   /* delay before a dropped region is retried, doubling; 0: 5 s */
-	size_t history_bytes;	   /* memory for the history of all workers; 0: no history */
-	uint64_t history_ns;	   /* maximum age of history; 0: limited only by history_bytes */
-	size_t max_regions;	   /* 0: 65536 */
-	size_t max_series;	   /* 0: 4194304 */
-	size_t max_exposed_series; /* maximum number of regions' series in one exposition; 0: all */
-	bool created;		   /* expose "_created" samples in OpenMetrics */
-	bool region_series;	   /* expose sidelight_region_* series for each region */
-	bool sum_processes;	   /* sum series with the same labels over processes */
+	uint64_t period_ns;  /* time between rounds; 0 means poll without pause */
+	unsigned int queues; /* connections per host, at most one per worker; 0 means 1 */
+	/* a host not read for this long is stale; 0 means max(5 periods, 2 s) */
+	uint64_t stale_ns;
+	uint64_t read_timeout_ns; /* 0 means 500 ms */
+	/* delay before a dropped region is retried, doubling each time; 0 means 5 s */
+	uint64_t dropped_ns;
+	/* memory for the history of all workers; 0 means no history */
+	size_t history_bytes;
+	/* maximum age of history; 0 means limited only by history_bytes */
+	uint64_t history_ns;
+	size_t max_regions; /* 0 means 65536 */
+	size_t max_series;  /* 0 means 4194304 */
+	/* maximum number of regions' series in one exposition; 0 means all */
+	size_t max_exposed_series;
+	bool created;	    /* expose "_created" samples in OpenMetrics */
+	bool region_series; /* expose sidelight_region_* series for each region */
+	bool sum_processes; /* sum series with the same labels over processes */
 	struct fabric_opts fabric;
 };
 
@@ -52,12 +57,12 @@ void collect_collector_free(struct collect_collector *c); /* stops the workers f
 bool collect_collector_ready(const struct collect_collector *c);
 /*
  * Returns a time (CLOCK_REALTIME) up to which the history is complete: later rows are still being
- * read and published. 0: not known at the moment. Thread-safe.
+ * read and published. Returns 0 if not known at the moment. Thread-safe.
  */
 int64_t collect_collector_shown(const struct collect_collector *c);
 /*
- * Returns true once each thread has begun another turn since the last call that returned true. For
- * one caller only.
+ * Returns true once each thread has begun another turn since this function last returned true. Only
+ * one thread may call it.
  */
 bool collect_collector_turned(struct collect_collector *c);
 
@@ -66,7 +71,7 @@ bool collect_collector_turned(struct collect_collector *c);
  * number, -ENOSPC or -EINVAL. One thread at a time.
  */
 int collect_collector_add_host(struct collect_collector *c, const char *target);
-/* Starts or stops reading the host, from the next round on. */
+/* Starts or stops reading the host, starting with the next round. */
 void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted);
 
 /*
@@ -89,7 +94,10 @@ struct collect_host_view {
 	enum collect_host_condition condition;
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint32_t regions;
-	/* .last_error is the newest one; none if the host is up and had no error for a minute */
+	/*
+	 * .last_error is the newest error, or "" if the host is up and has had no error for a
+	 * minute
+	 */
 	struct fabric_stats stats;
 };
 void collect_collector_hosts(struct collect_collector *c,
@@ -97,11 +105,11 @@ void collect_collector_hosts(struct collect_collector *c,
 
 /* The publisher of a region, as attested by its host. */
 struct collect_tenant_view {
-	/* false: the directory does not name the tenant, and the other fields are empty */
+	/* false if the directory does not name the tenant; the other fields are then empty */
 	bool known;
 	bool trusted;
 	uint64_t key;
-	const char *uid, *container, *pod; /* container: its first 12 digits; "": none */
+	const char *uid, *container, *pod; /* container: its first 12 digits; "" if none */
 	uint32_t every; /* the tenant's regions are read once in this many rounds */
 	uint64_t series, refused, conflicts;
 };
@@ -134,7 +142,7 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 
 struct collect_point {
 	int64_t ns;   /* CLOCK_REALTIME of the READ */
-	double value; /* histograms: their count */
+	double value; /* for a histogram, its count */
 };
 /*
  * Returns the newest max points of a metric between from_ns and to_ns, inclusive, oldest first. The
@@ -153,9 +161,9 @@ ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t in
 					uint32_t metric, int64_t known_ns, int64_t from_ns,
 					int64_t to_ns, struct collect_point *out, size_t max,
 					struct base_budget *budget);
-/* Cache of chunks of one region, reused for the region's other metrics. Not thread-safe. */
+/* Chunk cache of one region, reused for the region's other metrics. Not thread-safe. */
 struct collect_chunks;
-struct collect_chunks *collect_chunks_new(void); /* NULL: no memory */
+struct collect_chunks *collect_chunks_new(void); /* returns NULL if out of memory */
 void collect_chunks_free(struct collect_chunks *ch);
 /*
  * Like collect_collector_history(), but cheaper if the previous call was for the same region, and
@@ -177,7 +185,8 @@ struct collect_series_view {
 };
 struct collect_series_walk {
 	/*
-	 * Returns false to skip the family whose samples have this name. NULL: walk all families.
+	 * Returns false to skip the family whose samples have this name. NULL means walk all
+	 * families.
 	 */
 	bool (*family)(void *arg, const char *name, const struct region_metric *m);
 	bool (*series)(void *arg, const struct collect_series_view *s); /* false ends the walk */
@@ -200,9 +209,9 @@ int collect_collector_series(struct collect_collector *c, const struct collect_s
  * (CLOCK_REALTIME) in any order and granularity; they are valid during the call, and hostile until
  * their check words are verified. Otherwise bytes is NULL and status is -ENOENT (the region is
  * gone), -EAGAIN (the host is unreachable, or the region was dropped), -ERANGE (outside the
- * region), -ETIMEDOUT, -ENOTCONN, -EACCES, -EIO (the READ failed) or -ECANCELED (the collector
- * ends). Called by the region's worker, or by collect_collector_free(). The function must not block
- * or call collect_collector_free(); it may fetch again.
+ * region), -ETIMEDOUT, -ENOTCONN, -EACCES, -EIO (the READ failed) or -ECANCELED (the collector is
+ * stopping). Called by the region's worker, or by collect_collector_free(). The function must not
+ * block or call collect_collector_free(); it may fetch again.
  */
 typedef void collect_fetch_fn(void *arg, int status, const void *bytes, uint32_t length,
 			      int64_t ns);
@@ -220,7 +229,7 @@ int collect_collector_fetch(struct collect_collector *c, uint64_t instance, uint
 #define COLLECT_LATENCY_BUCKETS 96
 struct collect_worker_view {
 	unsigned int worker;
-	int cpu; /* -1: not pinned */
+	int cpu; /* -1 if not pinned */
 	uint64_t rounds, missed_deadlines, reads, bytes, lines, unsettled;
 	uint64_t samples; /* number of values decoded */
 	uint64_t busy_ns, elapsed_ns;

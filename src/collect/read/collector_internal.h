@@ -55,7 +55,7 @@ struct collect_collector {
 	struct collect_region **region;
 	size_t regions, region_capacity, departed;
 	bool dirty;
-	uint64_t index_due_ns;		/* when the next index is due; 0: at the start */
+	uint64_t index_due_ns;		/* when the next index is due; 0 means on startup */
 	struct collect_tenant *tenants; /* tenants whose schemas wait for a layout */
 	uint64_t build;
 	struct base_table retired;

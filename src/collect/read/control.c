@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * control.c - the control thread: drains the workers' queue, makes layouts of schemas, lists
+ * control.c - the control thread: drains the workers' queue, turns schemas into layouts, lists
  * regions and, at most ten times per second, makes a new index if something changed
  */
 #include <malloc.h>
@@ -102,8 +102,8 @@ static void queue_build(struct collect_collector *c, struct collect_region *r)
 	if (t->waits)
 		return;
 	/*
-	 * An idle tenant must not save up time: it starts level with the busy tenant that spent
-	 * least.
+	 * An idle tenant must not save up time: it starts level with the busy tenant that has spent
+	 * the least.
 	 */
 	for (const struct collect_tenant *o = c->tenants; o; o = o->next)
 		least = BASE_MIN(least, o->spent_ns);
@@ -180,8 +180,9 @@ static void remove_region(struct collect_collector *c, struct collect_region *r)
 }
 
 /*
- * The index must be made again. A tenant that caused the last one waits nine times as long as that
- * took, so that it costs a tenth of a core at most; another tenant does not wait for it.
+ * The index must be made again. A tenant that caused the last index waits nine times as long as
+ * making it took, so that the tenant costs a tenth of a core at most; other tenants do not wait for
+ * it.
  */
 static void mark_index(struct collect_collector *c, struct collect_tenant *t)
 {

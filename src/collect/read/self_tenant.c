@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* self_tenant.c - the collector's own series about tenants: resources held and denied */
+/* self_tenant.c - the collector's own series about tenants: resources held and refused */
 #include <stdio.h>
 
 #include "base/base.h"

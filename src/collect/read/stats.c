@@ -44,8 +44,8 @@ static void add_stats(struct fabric_stats *to, const struct fabric_stats *from)
 }
 
 /*
- * While a host is up, an error does not matter any more after a minute: perhaps a region was
- * refused that is long gone. While it is not up, each attempt to reach it renews the error.
+ * While a host is up, an error no longer matters after a minute: perhaps it concerned a region that
+ * is long gone. While it is not up, each attempt to reach it renews the error.
  */
 static void forget_old_error(struct collect_host_view *v, uint64_t now_ns)
 {
@@ -105,7 +105,7 @@ static struct collect_tenant_view tenant_view(const struct collect_tenant *t)
 	};
 }
 
-/* Counts the tenant's regions, from number i on, and those with a layout. */
+/* Counts the tenant's regions, starting at number i, and how many of them have a layout. */
 static void count_ready(const struct collect_index *x, size_t i, unsigned int *ready,
 			unsigned int *all)
 {

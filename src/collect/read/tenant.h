@@ -17,7 +17,7 @@ struct collect_region;
 
 #define COLLECT_TENANT_LABELS 6u
 
-/* The share of a tenant in the rounds of one link. Used only by the worker, except where marked. */
+/* A tenant's share in the rounds of one link. Used only by the worker, except where marked. */
 struct collect_turn {
 	/* lines in one pass over all of the tenant's regions; may be accessed by any thread */
 	uint64_t lines;
@@ -36,7 +36,10 @@ struct collect_tenant {
 	struct base_node node; /* node of the host's table */
 	struct collect_host *host;
 	unsigned int refs; /* protected by the host's lock */
-	/* when the tenant's last region went away; the tenant is remembered with its debts */
+	/*
+	 * when the tenant's last region disappeared; the tenant's record, including its debts, is
+	 * kept
+	 */
 	uint64_t idle_ns;
 	struct region_tenant who; /* id, pid and instance are those of the tenant's first region */
 	bool known;

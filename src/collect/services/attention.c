@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention.c - computes how much attention a service needs, and says why. Pure functions. */
+/*
+ * attention.c - computes how much attention a service needs, and gives the reason. Pure functions.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 

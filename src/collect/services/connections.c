@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * connections.c - the kernel's view of services: their connections, the limits of these, the calls
+ * connections.c - the kernel's view of services: their connections and what limits them, the calls
  * between services, and the number and latency of requests if the application does not publish them
  */
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "collect/tables/tables.h"
 
 #define FRESH_NS 3000000000ll /* a connection unchanged for this long is inactive */
-#define WHYS_MAX 4096u	      /* maximum number of connections per look whose limit is determined */
+#define WHYS_MAX 4096u	      /* maximum number of connections whose limit is determined per look */
 
 /* ---- requests ---- */
 
@@ -76,7 +76,7 @@ static void note_end(struct collect_services *s, const struct collect_services_e
 		s->accepted[s->n_accepted++] = *end;
 }
 
-/* Finds the service by the connection's workload, or else by the publishing process. */
+/* Finds the service by the connection's workload or, failing that, by the publishing process. */
 static struct collect_services_service *find_owner(struct collect_services *s,
 						   const struct collect_flow_view *f)
 {

@@ -17,7 +17,7 @@ struct collect_services_tick {
 	double requests, errors;
 };
 
-/* The total weight of the connections by limit, with the explanation of the heaviest. */
+/* The total weight of the connections by limit, with the explanation of the heaviest connection. */
 struct collect_services_limits {
 	double weight[REGION_WHY_LIMITS], heaviest[REGION_WHY_LIMITS];
 	char why[REGION_WHY_LIMITS][REGION_WHY_SENTENCE];
@@ -35,17 +35,17 @@ struct collect_services_service {
 	uint64_t instance[COLLECT_SERVICES_LISTED];
 	uint64_t changing, unchanged;
 	char requests_metric[SL_NAME_MAX + 1], latency_metric[SL_NAME_MAX + 1];
-	double cores, bytes; /* NaN: not known */
+	double cores, bytes; /* NaN if not known */
 	/* values of the service's containers */
 	double box_cores, box_bytes, cpu_ratio, memory_ratio, pressure[3];
 
 	/* Results by tick. */
 	struct collect_services_tick tick[SERVICES_TICKS];
-	/* array of SERVICES_TICKS histograms; NULL: none yet */
+	/* array of SERVICES_TICKS histograms; NULL if none yet */
 	struct collect_latency_tick *latency;
 
 	/* The kernel's figures of the last look. */
-	double kernel_requests; /* requests per second; NaN: not known */
+	double kernel_requests; /* requests per second; NaN if not known */
 	struct collect_latency kernel_latency;
 	uint32_t open;
 	bool connected;
@@ -58,12 +58,13 @@ struct collect_services_service {
 
 struct collect_services_series {
 	uint64_t word;
-	uint32_t changed; /* tick of the last change + 1; 0: no change seen yet */
+	uint32_t changed; /* tick of the last change + 1; 0 if no change has been seen yet */
 };
 
 struct collect_services_region {
 	uint64_t instance;
-	struct collect_services_service *service; /* NULL: no service, or left out */
+	/* NULL if there is no service, or if it was left out */
+	struct collect_services_service *service;
 	const char *target;
 	char container[13];
 	bool kernel, live;
@@ -74,12 +75,12 @@ struct collect_services_region {
 	/* rank of the chosen metric at the last look; UINT32_MAX: none */
 	uint32_t chosen[COLLECT_RULE_ROLES];
 	double failed;			 /* number of failed requests, by their labels */
-	struct collect_latency *latency; /* cumulative latency at the last look; NULL: none */
+	struct collect_latency *latency; /* cumulative latency at the last look; NULL if none */
 };
 
 /*
  * The service that owns the connections of a process, for workloads whose names do not say so. A
- * container numbers its processes itself: its pids are not those of the host.
+ * container numbers its processes itself, so its pids differ from the host's.
  */
 struct collect_services_process {
 	uint64_t pid;
@@ -94,21 +95,21 @@ struct collect_services_process {
 struct collect_services_container {
 	const char *target;
 	char id[13];
-	double value[SERVICES_HOST_VALUES], rate[SERVICES_HOST_RATES]; /* NaN: not known */
-	struct collect_services_service *user; /* last service that was assigned the container */
+	double value[SERVICES_HOST_VALUES], rate[SERVICES_HOST_RATES]; /* NaN if not known */
+	struct collect_services_service *user; /* service that the container was last assigned to */
 };
 
 /* One end of a connection. */
 struct collect_services_end {
 	uint64_t key;
-	struct collect_services_service *service; /* NULL: not known */
+	struct collect_services_service *service; /* NULL if not known */
 	uint32_t open;
 	double requests, bytes, retransmits, rtt;
 	bool matched;
 };
 
 struct collect_services_edge {
-	struct collect_services_service *from, *to; /* NULL: not a known service */
+	struct collect_services_service *from, *to; /* NULL if not a known service */
 	uint32_t connections;
 	double requests, bytes, retransmits, rtt_sum, rtt_weight;
 };
@@ -116,7 +117,7 @@ struct collect_services_edge {
 #define SERVICES_RULES 512u
 struct collect_services {
 	struct collect_collector *c;
-	pthread_mutex_t lock; /* protects all fields below except for the thread's */
+	pthread_mutex_t lock; /* protects all fields below, except for the thread's fields */
 	struct collect_services_service *first;
 	struct base_table by_name;
 	/* memoised rules by hash of the metric's name */
@@ -126,7 +127,7 @@ struct collect_services {
 	struct collect_services_region *region, *next;
 	size_t regions, next_count, region_room, next_room;
 	uint64_t series, left_out;
-	uint32_t tick;			/* number of the last look; 0: none */
+	uint32_t tick;			/* number of the last look; 0 if none */
 	double seconds[SERVICES_TICKS]; /* duration of each tick */
 	uint64_t looked_ns;		/* CLOCK_MONOTONIC of the last look */
 	int64_t now_ns;			/* CLOCK_REALTIME of the last look */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * services.h - the state of each service: requests, errors and latency of the last minute, the
- * limits of its connections, its anomaly, and its calls of other services. A separate thread looks
+ * limits of its connections, its anomaly, and its calls to other services. A separate thread looks
  * at the collector's last values once per second, through collect.h; views only read the results.
  */
 #ifndef SL_COLLECT_SERVICES_SERVICES_H
@@ -11,9 +11,11 @@
 #include "collect/read/collect.h"
 #include "region/why.h"
 
-#define COLLECT_SERVICES_MAX	1024u /* maximum services; further ones are left out and counted */
-#define COLLECT_SERVICES_WINDOW 60u   /* length of the window in seconds */
-#define COLLECT_SERVICES_LISTED 16u   /* maximum hosts and instances listed per service in a view */
+/* maximum number of services; further services are left out and counted */
+#define COLLECT_SERVICES_MAX	1024u
+#define COLLECT_SERVICES_WINDOW 60u /* length of the window in seconds */
+/* maximum number of hosts and instances listed per service in a view */
+#define COLLECT_SERVICES_LISTED 16u
 
 struct collect_services;
 
@@ -23,7 +25,7 @@ struct collect_service_name {
 	char service[COLLECT_SERVICE_NAME_BYTES], kube_namespace[COLLECT_SERVICE_NAME_BYTES];
 };
 
-/* NULL: out of memory */
+/* returns NULL if out of memory */
 struct collect_services *collect_services_new(struct collect_collector *c);
 /* Starts a thread that looks once per second. Returns 0 or -errno. */
 int collect_services_start(struct collect_services *s);
@@ -46,32 +48,32 @@ struct collect_service_connections {
 	bool known;
 	uint32_t open;
 	double bytes, retransmits; /* per second */
-	double rtt, rtt_min;	   /* smoothed and least RTT, in seconds; NaN: not known */
+	double rtt, rtt_min;	   /* smoothed and minimum RTT, in seconds; NaN if not known */
 	enum region_why_limit limit;
-	const char *why; /* "": nothing limits the connections */
+	const char *why; /* "" if nothing limits the connections */
 };
 
 struct collect_service_saturation {
-	double cores, cpu_ratio, bytes, memory_ratio; /* NaN: not known */
-	double pressure[3];			      /* cpu, memory, io; NaN: not known */
+	double cores, cpu_ratio, bytes, memory_ratio; /* NaN if not known */
+	double pressure[3];			      /* cpu, memory, io; NaN if not known */
 };
 
 /* A service with its figures. Valid during the call. */
 struct collect_service_view {
 	const char *service, *kube_namespace;
-	uint32_t pods, live, stale, dead; /* dead: ended without closing in order */
+	uint32_t pods, live, stale, dead; /* dead: exited without closing its region */
 	uint32_t hosts, instances;	  /* number of entries in host[] and in instance[] */
 	const char *host[COLLECT_SERVICES_LISTED];
 	uint64_t instance[COLLECT_SERVICES_LISTED];
 	enum collect_service_from requests_from, latency_from;
 	const char *requests_metric, *latency_metric;
-	/* requests/s, errors/s, latency quantiles in seconds; NaN: not known */
+	/* requests/s, errors/s, latency quantiles in seconds; NaN if not known */
 	double requests, errors, p50, p99;
 	struct collect_service_saturation saturation;
 	struct collect_service_connections connections;
-	const struct act_anomaly *anomaly; /* NULL: no anomaly in the last minute */
+	const struct act_anomaly *anomaly; /* NULL if there was no anomaly in the last minute */
 	bool culprit;
-	/* requests per second, oldest first; NaN: not known */
+	/* requests per second, oldest first; NaN if not known */
 	double spark[COLLECT_SERVICES_WINDOW];
 	/* number of series by whether they changed in the last minute */
 	uint64_t changing, unchanged;
@@ -93,7 +95,7 @@ void collect_services_each(struct collect_services *s, unsigned int window,
 			   struct collect_services_totals *totals);
 
 /*
- * Sets still[i] for each of the n metrics of a region that is known not to have changed in the last
+ * Sets still[i] for each of a region's n metrics that is known not to have changed in the last
  * minute. Thread-safe.
  */
 void collect_services_still(struct collect_services *s, uint64_t instance, bool *still, size_t n);
@@ -107,7 +109,7 @@ bool collect_services_name(struct collect_services *s, uint64_t instance,
 struct collect_service_edge {
 	const struct collect_service_name *from, *to;
 	uint32_t connections;
-	double requests, bytes, retransmits, rtt; /* per second; rtt in seconds; NaN: not known */
+	double requests, bytes, retransmits, rtt; /* per second; rtt in seconds; NaN if not known */
 };
 /* Visits the edges that connections show. A connection listed by both of its ends counts once. */
 void collect_services_edges(struct collect_services *s,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * view.c - makes the views: the results of the looks over a window, with the current anomalies,
+ * view.c - makes the views: the results of the looks in a window, with the current anomalies,
  * sorted by attention
  */
 #include <math.h>

@@ -4,8 +4,8 @@
  * between two states with the same id, up to the final values that a closed flow leaves in its
  * slot. The journal reports flows whose slot was reused between two passes.
  *
- * Activity of a flow before it was first seen is not counted: otherwise the sums would jump at each
- * start of a collector.
+ * A flow's activity before it was first seen is not counted; otherwise the sums would jump whenever
+ * a collector starts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "base/grow.h"
 #include "collect/tables/flows.h"
 
-/* minimum distance of the two states that show what limits a flow */
+/* minimum time between the two states that show what limits a flow */
 #define BEFORE_NS 1000000000u
 
 static void store_words(uint64_t *to, const uint64_t *from)
@@ -37,7 +37,7 @@ static struct region_flow parse_words(const uint64_t *words)
 
 /*
  * The opener of a flow older than the table is unknown: the flow is the server's if the host
- * listens on its port; otherwise the lower port is assumed to be the service's.
+ * listens on its port; otherwise the lower port is assumed to be the service's port.
  */
 static void service_of(const struct collect_flow_table *t, const struct region_flow *f,
 		       uint32_t *role, uint16_t *port)
@@ -145,7 +145,7 @@ static void end_flow(struct collect_link *l, struct collect_flow_seen *s,
 		relaxed_bump(collect_tables_of(l)->flow_stats.closed, 1);
 }
 
-/* Counts a flow of which only the end was read. */
+/* Counts a flow of which only the journal's end record was read. */
 static void count_unseen(struct collect_link *l, const struct region_flow_record *e)
 {
 	uint32_t role = e->local_port <= e->remote_port ? FLOW_SERVER : FLOW_CLIENT, group;
@@ -181,7 +181,7 @@ static bool leave_slot(struct collect_link *l, struct collect_flow_table *t,
 	bool anew;
 
 	if (!s->final && !s->workload) {
-		/* use the owner known by now instead of waiting */
+		/* use the owner known so far instead of waiting */
 		s->since_ns = now_ns - collect_flow_owner_wait(l);
 		if (!settle_owner(l, t, s, &f, now_ns, &anew))
 			return false;

@@ -17,13 +17,13 @@ static bool is_stale(const struct collect_tables *t, const struct collect_region
 	       now_ns >= relaxed_load(r->fresh_ns) + BASE_MAX(slow, stale);
 }
 
-/* A host's table while its connections are viewed. */
+/* A host's table while its connections are being viewed. */
 struct view_host {
-	struct collect_region *region; /* NULL: no table */
+	struct collect_region *region; /* NULL if there is no table */
 	struct region_listeners listeners;
 };
 
-/* Notes what concerns several connections: listeners, and the ends of each connection. */
+/* Collects what is shared by several connections: listeners, and the ends of each connection. */
 static void list_table(struct view_host *h, struct collect_flow_ends *ends, size_t host)
 {
 	const struct collect_flow_table *t = collect_flow_table_of(h->region);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * flow_why.c - what limits a connection, by both of its ends if both are read, on one host or two:
- * then their answers agree.
+ * flow_why.c - determines what limits a connection. If both of its ends are read, on one host or
+ * two, it uses both ends, so that their answers agree.
  */
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "collect/tables/flows.h"
 
-/* A connection that did not change for this long is idle, and not limited by anything. */
+/* A connection that has not changed for this long is idle, and not limited by anything. */
 #define SILENT_NS 3000000000ll
 
 static uint64_t key_of(size_t host, const struct region_flow *f)
@@ -28,7 +28,7 @@ void collect_flow_ends_add(struct collect_flow_ends *e, size_t host, uint32_t sl
 			   const struct region_flow *f)
 {
 	if (f->flags & SL_FLOW_LISTENER || !BASE_GROW(e->v, e->n, e->room))
-		return; /* if out of memory, the connection is explained by one end */
+		return; /* if out of memory, use only one end to explain the connection */
 	e->v[e->n++] = (struct collect_flow_end){key_of(host, f), host, slot};
 	e->sorted = false;
 }
@@ -43,8 +43,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /*
- * Returns the only end with this key, on this host if there is one there, or NULL. Containers of
- * two hosts may have the same addresses.
+ * Returns the only end with this key on this host or, if this host has none, the only one on any
+ * host; otherwise NULL. Containers on two hosts may have the same addresses.
  */
 static const struct collect_flow_end *find_only(const struct collect_flow_ends *e, uint64_t key,
 						size_t host)

@@ -17,17 +17,18 @@
 
 /* State of the flow in a slot. */
 struct collect_flow_seen {
-	uint64_t id; /* id of the flow; 0: none */
+	uint64_t id; /* id of the flow; 0 if none */
 	struct collect_workload *workload;
 	uint32_t group;
 	bool counts; /* the opening was seen: count from zero */
 	bool final;  /* the final values are counted */
 	bool listener, unknown;
-	bool lumped;	   /* a listener whose port is still counted under "other" */
-	uint64_t since_ns; /* since when the flow waits for its owner's name; 0: it does not wait */
+	bool lumped; /* a listener whose port is still counted under "other" */
+	/* when the flow started to wait for its owner's name; 0 if it does not wait */
+	uint64_t since_ns;
 	/*
-	 * The last end that the journal reported for this slot. It belongs to this flow or, if the
-	 * slot did not settle, perhaps to a later one that was not seen yet. id 0: none.
+	 * The last end of a flow that the journal reported for this slot. It belongs to this flow
+	 * or, if the slot did not settle, perhaps to a later flow not seen yet. id 0 means none.
 	 */
 	struct region_flow_record end;
 };
@@ -104,7 +105,7 @@ void collect_flows_abandon(struct collect_link *l, struct collect_flow_table *t)
 
 /* ---- flow_owner.c ---- */
 
-/* Returns the number of owner slots to read in this pass, from slot 0 on. */
+/* Returns the number of owner slots to read in this pass, starting at slot 0. */
 uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_ns);
 /*
  * Takes an owner slot. Returns REGION_FAULT_UNSETTLED to have the slot read again; other faults
@@ -113,8 +114,8 @@ uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_n
 enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect_flow_table *t,
 					  uint32_t slot, const uint64_t *words);
 /*
- * Finds the owner of a cgroup. Returns false with "(unknown)" in *out if there is none, perhaps not
- * yet. The strings are valid until the next call. t may be NULL.
+ * Finds the owner of a cgroup. If there is none, or none yet, returns false with "(unknown)" in
+ * *out. The strings are valid until the next call. t may be NULL.
  */
 bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,
 			     struct collect_flow_owner *out);
@@ -132,7 +133,8 @@ struct collect_flow_end {
 
 /* The ends of all connections. */
 struct collect_flow_ends {
-	const struct collect_flow_table **table; /* by number of the host; NULL: none, or stale */
+	/* by host number; NULL if the host has no table or the table is stale */
+	const struct collect_flow_table **table;
 	struct collect_flow_end *v;
 	size_t n, room;
 	bool sorted;
@@ -144,8 +146,8 @@ void collect_flow_ends_add(struct collect_flow_ends *e, size_t host, uint32_t sl
 /* ---- any thread ---- */
 
 /*
- * Returns the region of a host's flow table with a reference, to be released by
- * collect_region_put(); NULL: there is none.
+ * Returns a reference to the region of a host's flow table, to be released with
+ * collect_region_put(), or NULL if there is none.
  */
 struct collect_region *collect_flows_of(struct collect_host_tables *h);
 /*

@@ -4,11 +4,11 @@
  * counters
  *
  * The lines of a slot grow and are taken individually; the next pass makes up for a line that did
- * not settle. A slot's content is attributed to its owner only if the slot's first line named that
- * owner in the previous pass already (region/layers.h): the host does not reuse a slot for a
+ * not settle. A slot's content is attributed to its owner only if the slot's first line already
+ * named that owner in the previous pass (region/layers.h): the host does not reuse a slot for a
  * second, which is longer than any READ.
  *
- * Counts from before the first look at the table are ignored, as with connections.
+ * Counts from before the table was first read are ignored, as for connections.
  */
 #include "collect/tables/slots.h"
 
@@ -20,8 +20,8 @@
 #include "collect/read/region_state.h"
 #include "collect/read/worker.h"
 
-#define SLOT_MAX  (1u << 18)  /* maximum bytes of a slot, enough for a cgroup on 409 CPUs */
-#define TABLE_MAX (32u << 20) /* maximum bytes of slots read per table */
+#define SLOT_MAX  (1u << 18)  /* maximum size of a slot in bytes, enough for a cgroup on 409 CPUs */
+#define TABLE_MAX (32u << 20) /* maximum size of the slots read per table, in bytes */
 
 /* Returns NULL if the link has no such table. */
 static struct collect_slot_table *table_of(const struct collect_region *r)
@@ -166,7 +166,7 @@ static uint32_t count_growth(struct collect_slot_table *t, struct collect_slot_s
 	return torn;
 }
 
-/* Takes the lines as the base to count from, if all of them settled. Returns 1 if not. */
+/* Takes the lines as the base to count from if all of them settled; otherwise returns 1. */
 static uint32_t set_base(struct collect_slot_table *t, struct collect_slot_seen *s,
 			 const uint64_t *words)
 {
@@ -208,7 +208,7 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 		s->since_ns = now_ns;
 		s->pass = t->passes;
 		s->counts = t->passes || t->reader.follows;
-		/* only from the next pass do all lines belong to this owner */
+		/* all lines are known to belong to this owner only in the next pass */
 		return REGION_FAULT_NONE;
 	}
 	if (s->final || s->pass == t->passes)

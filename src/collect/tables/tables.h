@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tables.h - reads the tables that agents keep of their kernels, and sums them by workload. Views
- * are valid during the call, and block no worker. There are no views unless the tables are
- * attached.
+ * tables.h - reads the tables in which agents publish statistics of their hosts' kernels
+ * (connections, layers of the network stack, tasks), and sums the statistics by workload. The
+ * arguments of callbacks are valid only during the call. A callback never blocks a worker. Unless
+ * collect_tables_attach() was called, there is nothing to visit, and no callback is called.
  */
 #ifndef SL_COLLECT_TABLES_TABLES_H
 #define SL_COLLECT_TABLES_TABLES_H
@@ -12,10 +13,11 @@
 #include "region/why.h"
 
 struct collect_tables_opts {
-	uint64_t period_ns;    /* time between two readings; 0: 1 s */
-	size_t groups;	       /* maximum workloads with a role and a port; 0: 512 */
-	const uint8_t *folded; /* bit p % 8 of [p / 8]: port p is counted as "other"; NULL: none */
-	size_t flows;	       /* maximum connections of all hosts; 0: 65536 */
+	uint64_t period_ns; /* time between two readings; 0 means 1 s */
+	size_t groups;	    /* maximum number of workloads with a role and a port; 0 means 512 */
+	/* port p is counted as "other" if bit p % 8 of folded[p / 8] is set; NULL means none */
+	const uint8_t *folded;
+	size_t flows; /* maximum number of connections on all hosts; 0 means 65536 */
 };
 
 /*
@@ -36,16 +38,16 @@ struct collect_flow_view {
 	const struct region_flow *before;   /* state a second or more earlier, or NULL */
 	int64_t read_ns;		    /* CLOCK_REALTIME when `now` was first read */
 	const struct region_info *workload; /* region info with the owner's labels, or NULL */
-	/* for collect_flow_why(): all connections, and the number of the host; NULL: not known */
+	/* for collect_flow_why(): all connections, and the host's number; NULL if not known */
 	struct collect_flow_ends *ends;
 	size_t host;
 };
 /*
- * Explains what limits a connection, by both of its ends if both are read. now_ns: CLOCK_REALTIME.
- * Call only while the view is valid.
+ * Explains what limits a connection, using both of its ends if both are read. now_ns:
+ * CLOCK_REALTIME. Call only while the view is valid.
  */
 void collect_flow_why(const struct collect_flow_view *v, int64_t now_ns, struct region_why *out);
-/* Calls fn for all connections that are open or ended recently. */
+/* Calls fn for all connections that are open or were closed recently. */
 void collect_collector_flows(struct collect_collector *c,
 			     void (*fn)(const struct collect_flow_view *, void *), void *arg);
 
@@ -68,7 +70,8 @@ void collect_collector_flow_tables(struct collect_collector *c,
 struct collect_layers_view {
 	const char *target, *hostname;
 	const struct region_info *workload; /* region info with the owner's labels */
-	const char *role, *port; /* role and port of the service: "server", "80" or "other" */
+	/* role and port of the service, such as "server" and "80"; the port may be "other" */
+	const char *role, *port;
 	bool stale;
 	const struct region_layer_view *all;  /* counts since the collector first read the table */
 	const struct region_layer_view *late; /* counts of the last 10 to 20 s */

@@ -3,9 +3,10 @@
  * workload.c - the synthetic region of a workload. Snapshots, history, index, exposition, analysis
  * and the API treat it like any other region.
  *
- * --tcp-groups bounds the workloads with a role and a port; the rest goes to port "other" of its
- * workload, or to the workload "(other)" of its host. Cells are only appended, so that a column
- * keeps its meaning: that of a port that lost its name is removed, and comes back with it.
+ * --tcp-groups bounds the workloads with a role and a port; the rest is counted under port "other"
+ * of its workload, or under the workload "(other)" of its host. Cells are only appended, so that a
+ * column keeps its meaning: the column of a port that loses its name is removed, and returns
+ * together with the name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +22,14 @@
 #include "collect/read/table.h"
 #include "collect/read/ref.h"
 
-/* maximum named ports per workload and role; more ports are unlikely to be services */
-#define PORTS_MAX   16u
-#define KNOWN_MAX   256u /* maximum ports per workload that are counted in order to be ranked */
-#define COLUMN_MAX  128u /* maximum ports per workload that ever had a name */
+/* maximum number of named ports per workload and role; more ports are unlikely to be services */
+#define PORTS_MAX 16u
+/* maximum number of ports per workload whose traffic is counted for the ranking */
+#define KNOWN_MAX   256u
+#define COLUMN_MAX  128u /* maximum number of ports per workload that have ever had a name */
 #define RANK_PASSES 60u	 /* passes between two rankings */
-#define FORGET	    8u	 /* share of the traffic that each ranking forgets, as 1 / FORGET */
-#define AHEAD	    2u	 /* how much busier a port must be to take another one's name */
+#define FORGET	    8u	 /* each ranking forgets 1 / FORGET of the earlier traffic */
+#define AHEAD	    2u	 /* factor by which a port must be busier to take another port's name */
 #define IDLE_NS	    600000000000u /* a workload without a connection expires after this long */
 #define EXPIRE_NS   1000000000u	  /* time between two searches for idle workloads */
 
@@ -142,7 +144,7 @@ static bool grow_array(struct collect_collector *c, void *array, uint32_t *room,
 	return true;
 }
 
-/* Gives a group cells of its own. */
+/* Gives a group its own cells. */
 static bool own_cells(struct collect_link *l, struct collect_workload *w, uint32_t group)
 {
 	struct collect_workload_group *g = &w->group[group];
@@ -158,7 +160,7 @@ static bool own_cells(struct collect_link *l, struct collect_workload *w, uint32
 	return true;
 }
 
-/* From now on a group counts in the cells from at on; its open connections move there. */
+/* Makes a group count in the cells starting at `at`, and moves its open connections there. */
 static void move_group(struct collect_workload *w, struct collect_workload_group *g, uint32_t at)
 {
 	if (g->part == WORKLOAD_FLOWS) {
@@ -169,7 +171,7 @@ static void move_group(struct collect_workload *w, struct collect_workload_group
 	w->named++;
 }
 
-/* at: where the group counts if it is not named. */
+/* at: first of the cells in which the group counts if it is not named. */
 static bool add_group(struct collect_link *l, struct collect_workload *w,
 		      const struct collect_workload_group *like, uint32_t at)
 {
@@ -206,7 +208,10 @@ static bool is_of(const struct collect_workload_group *g, uint8_t role, uint16_t
 	return g->role == role && g->port == port;
 }
 
-/* Returns whether the role and port have a name by another part. *held: ports of the role. */
+/*
+ * Returns true if this role and port already have a name in some part. *held: number of the role's
+ * groups that hold a place.
+ */
 static bool has_name(const struct collect_workload *w, uint8_t role, uint16_t port, uint32_t *held)
 {
 	bool named = false;
@@ -219,7 +224,10 @@ static bool has_name(const struct collect_workload *w, uint8_t role, uint16_t po
 	return named;
 }
 
-/* Takes one of the places of the workload and of --tcp-groups. */
+/*
+ * Takes a place for a port, which counts against PORTS_MAX and --tcp-groups. Returns false if there
+ * is none.
+ */
 static bool take_place(struct collect_link *l, struct collect_workload *w, uint8_t role)
 {
 	uint32_t held;
@@ -229,11 +237,11 @@ static bool take_place(struct collect_link *l, struct collect_workload *w, uint8
 		return false;
 	if (!w->held)
 		return take_group(collect_tables_of(l)->all);
-	w->held = false; /* the place of the workload becomes that of its port */
+	w->held = false; /* the port takes over the workload's place */
 	return true;
 }
 
-/* Gives a role and port its name, or takes it away, in each part. */
+/* Gives a role and port its name in each part, or takes the name away. */
 static void set_name(struct collect_link *l, struct collect_workload *w, uint8_t role,
 		     uint16_t port, bool named)
 {
@@ -252,8 +260,8 @@ static void set_name(struct collect_link *l, struct collect_workload *w, uint8_t
 }
 
 /*
- * Finds or adds the group of all other ports, which always has room. Its series are shown once it
- * is used.
+ * Finds or adds the group of all other ports, for which there is always room. Its series are shown
+ * once it is used.
  */
 static bool find_rest(struct collect_link *l, struct collect_workload *w,
 		      struct collect_workload_group like, bool used, uint32_t *group)
@@ -297,15 +305,15 @@ static struct collect_workload *in_group(struct collect_link *l, struct collect_
 	return w;
 }
 
-/* A busier port comes first; of equals, the lower one. */
+/* A busier port comes first; among equally busy ports, the lower one. */
 static bool is_ahead(const struct collect_workload_group *g, const struct collect_workload_group *h)
 {
 	return g->traffic != h->traffic ? g->traffic > h->traffic : g->port < h->port;
 }
 
 /*
- * Finds the busiest port without a name and the idlest with one; -1: none. Returns the number of
- * groups that have cells.
+ * Finds the busiest port without a name and the least busy port with a name; -1 if there is none.
+ * Returns the number of groups that have their own cells.
  */
 static uint32_t find_extremes(const struct collect_workload *w, uint8_t role, int *best, int *worst)
 {
@@ -328,8 +336,9 @@ static uint32_t find_extremes(const struct collect_workload *w, uint8_t role, in
 }
 
 /*
- * Gives free names to the busiest ports. swap: a port that was ahead of a named one at two rankings
- * in a row takes its place, so that names follow the traffic but not its fluctuations.
+ * Gives free names to the busiest ports. swap: a port that was ahead of a named port at two
+ * rankings in a row takes over its place, so that names follow the traffic but not its
+ * fluctuations.
  */
 static void rank_ports(struct collect_link *l, struct collect_workload *w, uint8_t role, bool swap)
 {
@@ -424,7 +433,7 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 			relaxed_sub(collect_tables_of(l)->all->groups, 1);
 			return collect_workload_other(l, part, role, group);
 		}
-		w->held = true; /* until a port has it */
+		w->held = true; /* until a port takes over the place */
 	}
 	return in_group(l, w, like, now, group);
 }
@@ -485,7 +494,7 @@ static int by_cells(const void *a, const void *b)
 	return (g->own > h->own) - (g->own < h->own);
 }
 
-/* Lets control make the layout, as for regions that are read. */
+/* Asks control to make the layout, as for regions that are read. */
 static void request_layout(struct collect_workload *w)
 {
 	struct collect_region *r = w->region;

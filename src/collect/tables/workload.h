@@ -24,22 +24,23 @@ struct collect_workload {
 	struct collect_region *region; /* a reference is held */
 	uint64_t key;
 	uint32_t flows;	    /* number of open flows, and of slots that may still grow */
-	uint64_t active_ns; /* when flows was last above 0 */
+	uint64_t active_ns; /* when `flows` was last above 0 */
 	struct collect_workload_group *group;
 	bool held; /* the workload counts against --tcp-groups even without a port */
 	uint32_t groups, group_room, cells, cell_room;
-	uint32_t named, requested; /* version of the names; that of the last layout requested */
-	bool waiting;		   /* a port waits for a name */
-	uint64_t ranked_ns;	   /* when the ports were last ranked; 0: never */
-	uint64_t rank_period_ns;   /* time between two rankings */
+	/* version of the names, and the version in the last requested layout */
+	uint32_t named, requested;
+	bool waiting;		 /* a port waits for a name */
+	uint64_t ranked_ns;	 /* when the ports were last ranked; 0 means never */
+	uint64_t rank_period_ns; /* time between two rankings */
 	uint64_t *cell;
 };
 
 /*
  * Returns the owner's workload, or "(other)" beyond --tcp-groups, or NULL if out of memory. Sets
  * *group to the workload's group of this part, role and port, or to its group of other ports. If
- * now is set and there is room, the port gets its name at once; otherwise it competes by traffic
- * with the others of this pass.
+ * `now` is set and there is room, the port gets its name at once; otherwise it competes with the
+ * other ports of this pass by traffic.
  */
 struct collect_workload *collect_workload_of(struct collect_link *l,
 					     const struct collect_flow_owner *who,

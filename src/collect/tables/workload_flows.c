@@ -113,7 +113,7 @@ void collect_workload_add_bytes(struct collect_workload *w, uint32_t group, uint
 	cell[COLLECT_RECEIVED] += received;
 }
 
-/* Adds the traffic of a connection that was there before, as if it were that of one period. */
+/* Adds the past traffic of an existing connection as if it had occurred in one period. */
 static void rank_by_history(struct collect_workload *w, uint32_t group, const struct region_flow *f)
 {
 	uint64_t ns = region_flow_duration(f, 0), period_ns = w->rank_period_ns;

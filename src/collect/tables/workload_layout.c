@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * workload_layout.c - the metrics of a workload's groups and the layout of their cells, which
- * control makes as it does for regions that are read
+ * workload_layout.c - defines the metrics of a workload's groups, and makes the layout that maps
+ * metrics to cells. The control thread calls it, as it does to lay out regions that are read from
+ * hosts.
  */
 #include <math.h>
 #include <stdio.h>

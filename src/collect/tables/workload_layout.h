@@ -9,35 +9,36 @@
 #include "collect/read/layout.h"
 #include "region/layers.h"
 
-enum collect_flow_role { FLOW_SERVER = 0, FLOW_CLIENT, FLOW_UNKNOWN, FLOW_NEITHER /* of tasks */ };
+enum collect_flow_role { FLOW_SERVER = 0, FLOW_CLIENT, FLOW_UNKNOWN, FLOW_NEITHER /* for tasks */ };
 
 /* The kernel table that a group's values come from. */
 enum collect_workload_part { WORKLOAD_FLOWS, WORKLOAD_LAYERS, WORKLOAD_TASKS, WORKLOAD_PARTS };
 
 /* A block of a workload's cells: one part, and the role and port of the service. */
 struct collect_workload_group {
-	uint16_t port; /* port of the service; 0: any other */
+	uint16_t port; /* port of the service; 0 means any other port */
 	uint8_t role;  /* enum collect_flow_role */
 	uint8_t part;  /* enum collect_workload_part */
 	bool held;     /* the group counts against --tcp-groups */
-	/* true if the group has series of its own; otherwise it counts in those of port 0 */
+	/* true if the group has its own series; otherwise it counts in the series of port 0 */
 	bool named;
-	bool led;	  /* at the last ranking, the port was ahead of one that is named */
-	uint32_t at;	  /* index of the first cell that counts */
-	uint32_t own;	  /* index of its own first cell + 1; 0: it never had any */
+	bool led;    /* the port was ahead of a named port at the last ranking */
+	uint32_t at; /* index of the first cell that counts */
+	/* index of the group's own first cell + 1; 0 if it never had its own cells */
+	uint32_t own;
 	uint32_t open;	  /* number of open connections */
-	uint64_t traffic; /* bytes of late */
+	uint64_t traffic; /* recent traffic in bytes */
 };
 
 /*
- * Makes the layout of a workload's region, whose schema_bytes are the groups that have cells of
- * their own, in the order of these. Those of a group that is not named are removed. Returns NULL if
- * out of memory.
+ * Makes the layout of a workload's region. Its schema_bytes are the groups that have their own
+ * cells, in the order of those cells. The cells of a group without a name are marked as removed.
+ * Returns NULL if out of memory.
  */
 struct collect_layout *collect_workload_layout(struct collect_region *r);
 
 /*
- * Number of cells of an exponential histogram from 2^low to 2^high units, with 2^scale buckets per
+ * Number of cells in an exponential histogram from 2^low to 2^high units, with 2^scale buckets per
  * octave.
  */
 #define SHAPE_CELLS(scale, low, high) (SL_HIST_BUCKETS + 2 + (((high) - (low)) << (scale)))
@@ -117,7 +118,7 @@ enum collect_layer_cell {
 	 */
 	LAYER_OLD = LAYER_SHOWN,
 	LAYER_MIDDLE = 2 * LAYER_SHOWN,
-	LAYER_OLD_NS = 3 * LAYER_SHOWN, /* CLOCK_REALTIME; 0: no earlier counts yet */
+	LAYER_OLD_NS = 3 * LAYER_SHOWN, /* CLOCK_REALTIME; 0 if there are no earlier counts yet */
 	LAYER_MIDDLE_NS,
 	LAYER_CELLS,
 };

@@ -188,7 +188,7 @@ void collect_tracer_free(struct collect_tracer *t)
 	collect_tracer_stop(t);
 	free_requests(t->queue);
 	free_requests(t->again);
-	/* The collector has ended, so open traces will not become more complete. */
+	/* The collector has stopped, so open traces will not become more complete. */
 	t->judged = false;
 	collect_trace_kept_free_all(t);
 	export_otlp_free(t->otlp, EXPORT_LINGER_NS);

@@ -43,7 +43,7 @@ static void add_record(struct export_page *p, json_t *row)
 		json_array_append_new(p->records, row);
 }
 
-/* True also if the budget is used up. The caller sees that, and does not use the page. */
+/* Also true if the budget is used up; the caller checks for that and does not use the page. */
 static bool is_full(const struct export_page *p)
 {
 	return json_array_size(p->records) >= PAGE_RECORDS || p->looked >= PAGE_LOOKED ||
@@ -108,11 +108,11 @@ static void export_slots(struct export_page *p)
 	p->end = p->at[0] >= n;
 }
 
-/* ---- rings: at = { list, lane, block, the block after the last one } ---- */
+/* ---- rings: at = { list, lane, block, end block } ---- */
 
 /*
- * Reads the next block of a ring into items. Returns the number of items; 0: the block is lost; -1:
- * end of the ring.
+ * Reads the next block of a ring into items. Returns the number of items, 0 if the block is lost,
+ * or -1 at the end of the ring.
  */
 static int next_block(struct export_page *p, const struct dta_store_view *ring, uint8_t *items,
 		      uint64_t *block)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * json.h - queries in text form and answers as JSON, shared by the API, the command and the page.
- * Any thread.
+ * May be called by any thread.
  */
 #ifndef SL_DTA_QUERY_JSON_H
 #define SL_DTA_QUERY_JSON_H
@@ -22,28 +22,31 @@ bool dta_query_policy_of(const char *name,
 
 struct dta_ask {
 	uint8_t key[SL_STORE_KEY_MAX];
-	size_t key_bytes; /* 0: no key */
-	uint64_t epoch;	  /* ~0: the newest epoch with an answer */
+	size_t key_bytes; /* 0 means no key */
+	uint64_t epoch;	  /* ~0 means the newest epoch with an answer */
 	uint32_t copies, consensus;
 	enum sl_query_policy policy;
-	uint64_t within; /* number of newer keys for judging an empty answer; 0: computed */
+	uint64_t within; /* number of newer keys for judging an empty answer; 0 means compute it */
 	bool cells;	 /* include the cells of a sketch, up to DTA_ASK_CELLS_MAX */
 	/* for queries of append stores: */
 	uint32_t list;
-	uint32_t lane; /* ~0: all lanes */
-	uint64_t from; /* first block; ~0: the oldest */
+	uint32_t lane; /* ~0 means all lanes */
+	uint64_t from; /* first block; ~0 means the oldest */
 	uint32_t max;  /* maximum number of items per lane */
 };
 #define DTA_ASK_ITEMS_MAX 4096u
 #define DTA_ASK_CELLS_MAX (16u << 20) /* maximum size of a sketch's cells in bytes */
 
-/* Sets a field by its parameter's name. Returns 0, -EINVAL, or -ENOENT: no such parameter. */
+/*
+ * Sets a field by its parameter's name. Returns 0, -EINVAL, or -ENOENT if there is no such
+ * parameter.
+ */
 int dta_ask_set(struct dta_ask *a, const char *name, const char *value);
 void dta_ask_init(struct dta_ask *a);
 
 /*
- * Queries a store: {"store","kind","result",...}. Returns NULL with one line in error: the kind
- * needs a key, or out of memory.
+ * Queries a store: {"store","kind","result",...}. Returns NULL with one line in error if the kind
+ * needs a key, or if out of memory.
  */
 json_t *dta_query_json(const struct dta_held *held, const struct dta_ask *ask, char *error,
 		       size_t error_bytes);
@@ -86,13 +89,13 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 /*
  * Returns the load of each epoch: [{"epoch","load","occupied","predicted_success":[..]}], with
  * "measured": {...} in the measured epoch; otherwise the newest has null and "why_not_measured".
- * NULL: a store of another kind.
+ * Returns NULL for a store of another kind.
  */
 json_t *dta_query_load_json(const struct dta_held *held, const struct dta_success *measured);
 
 /* ---- for json.c and keys.c ---- */
 
-/* jansson's integers are signed; numbers beyond them become strings. */
+/* jansson's integers are signed; larger numbers become strings. */
 static inline json_t *dta_query_number(uint64_t v)
 {
 	return v <= INT64_MAX ? json_integer((json_int_t)v)

@@ -41,15 +41,15 @@ static int by_order(const void *x, const void *y)
 #define KEYS_READ_MAX 1000000u
 #define OVERRUNS_MAX  16u
 
-/* The epoch whose keys are collected. */
+/* The epoch whose keys are being collected. */
 struct of_epoch {
 	uint64_t epoch, ends; /* ends: sum over all rings of the block after the last one read */
 	bool partly;	      /* the log lost keys of the epoch, or may have */
 };
 
 /*
- * Adds the keys of one ring that belong to an epoch; of == NULL: to any epoch. Returns the number
- * of blocks lost before or during reading.
+ * Adds the keys of one ring that belong to an epoch, or to any epoch if of is NULL. Returns the
+ * number of blocks lost before or during reading.
  */
 static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t lane,
 			 struct found **keys, size_t *n, struct of_epoch *of,
@@ -113,7 +113,7 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	return gone + r.overrun;
 }
 
-/* Keeps each key once, at its last position. Returns the number left. */
+/* Keeps each key once, at its last position. Returns the number of remaining keys. */
 static size_t keep_distinct(struct found *keys, size_t n)
 {
 	size_t unique = 0;
@@ -127,7 +127,7 @@ static size_t keep_distinct(struct found *keys, size_t n)
 	return unique;
 }
 
-/* The report's number of copies if logged; otherwise the store's. */
+/* Returns the report's number of copies if logged; otherwise the store's. */
 static uint32_t copies_of(const struct sl_store_config *c, const struct found *f)
 {
 	return f->copies && f->copies < c->copies ? f->copies : c->copies;

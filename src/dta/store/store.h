@@ -41,7 +41,8 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 /* Returns the size of an object. */
 uint64_t dta_store_object_bytes(const struct sl_store_config *c);
 /*
- * Whether a name of a store, tenant or translator is valid: 1 to 63 characters of [a-zA-Z0-9_.-].
+ * Returns true if the name of a store, tenant or translator is valid: 1 to 63 characters of
+ * [a-zA-Z0-9_.-].
  */
 bool dta_name_fits(const char *name);
 /*
@@ -77,7 +78,7 @@ struct dta_held {
 	const uint32_t *values; /* postcard: the sorted values that a hop may report; or NULL */
 	size_t value_count;
 	const char *keylog; /* name of the key log, or "" */
-	/* cache of row sums (query.h) of a caller with many keys, or NULL */
+	/* row sum cache (query.h) for a caller with many keys, or NULL */
 	struct dta_totals *totals;
 	/* limit on a page of records or keys (base/budget.h), or NULL */
 	struct base_budget *budget;

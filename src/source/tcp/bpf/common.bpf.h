@@ -24,20 +24,25 @@ MAP(tcp_cgroups, HASH, 0, 4096, u64, u8);
  * that is connecting has this state, but no id yet.
  */
 struct tcp_bpf_sock {
-	u64 id;		  /* id of the flow, never reused; 0: not recorded */
-	u32 slot;	  /* the flow's slot; less than settings.slots, so it may index arrays */
-	u32 pid;	  /* id of the thread group that connected; 0: unknown */
-	u64 syn_ns;	  /* time when connect() started; 0: the socket was not connected by it */
+	u64 id;	  /* id of the flow, never reused; 0 if the flow is not recorded */
+	u32 slot; /* the flow's slot; less than settings.slots, so it may index arrays */
+	u32 pid;  /* id of the thread group that connected; 0 if unknown */
+	/* time when connect() started; 0 if the socket was not connected by connect() */
+	u64 syn_ns;
 	u32 syn_timeouts; /* timeouts of the SYN before the connection was established */
-	u32 judged;	  /* generation of the last filter applied to the socket, plus 1; 0: none */
+	/* generation of the last filter applied to the socket, plus 1; 0 if none */
+	u32 judged;
 	char comm[16];
 	u64 ended; /* id of the socket's previous flow */
-	/* number of slots released when none was free, plus 1; 0: a slot was free */
+	/* number of slots released when none was free, plus 1; 0 if a slot was free */
 	u64 without_room;
 };
 MAP(tcp_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct tcp_bpf_sock);
 
-/* Defines a program that is attached to section, has these arguments and returns call's value. */
+/*
+ * Defines a program that is attached to `section`, has these arguments and returns the value of
+ * `call`.
+ */
 #define HOOK(section, name, call, args...)    \
 	SEC(section) int BPF_PROG(name, args) \
 	{                                     \

@@ -9,7 +9,7 @@
  * unread or unacknowledged, the socket is unlocked, and no segment arrived in the meantime: the
  * table is then up to date. Without events, nothing runs.
  *
- * Each memory has these writers:
+ * The writers of each memory area are:
  * - tcp_states[slot], events: programs of the hooks, under the socket's lock
  * - tcp_flows (table, hot line, journal): only the timer. A timer callback never runs concurrently
  *   with itself, so lines need no atomics

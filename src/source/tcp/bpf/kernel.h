@@ -100,7 +100,7 @@ struct kernfs_node {
 };
 
 struct cgroup_root {
-	int hierarchy_id; /* number of the hierarchy; 0: unified hierarchy */
+	int hierarchy_id; /* number of the hierarchy; 0 means the unified hierarchy */
 };
 
 struct cgroup {

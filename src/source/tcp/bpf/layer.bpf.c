@@ -225,7 +225,9 @@ __noinline int read_one(struct layer_sock *st, u32 upto, u64 now)
 	if (g->number != st->read_tail + 1)
 		return 1;
 	if ((s32)(g->end - upto) > 0) {
-		/* A partly read segment contains the last byte read if it begins before it. */
+		/*
+		 * A partly read segment contains the last byte read if it begins before that byte.
+		 */
 		if ((s32)(g->end - g->length - upto) < 0)
 			__builtin_memcpy(&st->last, g, sizeof(*g));
 		return 1;
@@ -273,8 +275,8 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 /* ---- output ---- */
 
 /*
- * Returns why a response is not complete. One that the peer has acknowledged does not wait any
- * more: the driver's hook was missed.
+ * Returns why a response is not complete. A response that the peer has acknowledged no longer
+ * waits: the driver's hook was missed.
  */
 static __always_inline u32 pending_cause(const void *sk, const struct request *r, u32 waits)
 {
