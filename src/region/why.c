@@ -16,7 +16,7 @@
 #define PACED_USED    0.7   /* throughput / pacing rate: above this, pacing limits */
 #define SPURIOUS      0.8   /* spurious share of the retransmissions: above this, no loss */
 #define IN_FLIGHT     16ull /* bytes in flight / unsent bytes: above this, nearly all is in flight */
-#define UNSENT_SHARE  0.25 /* share of time with unsent data and nothing in flight: corked */
+#define UNSENT_SHARE  0.25  /* share of time with unsent data and nothing in flight: corked */
 /* acknowledgements that release data, per segment sent: at or above this, Nagle holds data */
 #define HELD 0.25
 /* share of time that requests and answers must take to be the explanation */

@@ -176,8 +176,8 @@ def on_top(kind, found):
 
 for i, kind in enumerate(kinds):
     t, found = find(kind, not i)
+    on_top(kind, found)  # until then, the page leads to the fault before
     page.look(kind, FAULTS[kind][0])
-    on_top(kind, found)
     # The service hears of it, and acts.
     wait_until(lambda: logged('level is now debug') > t.told, lambda: f'{kind}: the shop was not told')
     wait_until(lambda: logged('shop: debug '), lambda: f'{kind}: nothing was logged')

@@ -55,7 +55,7 @@ class System:
         self.chain = Pod(sys.argv[2], self.agent.socket)
         self.chain.ready()
         self.c = Collector([self.agent], '--period', '10ms', '--analyse', '--analyse-step', '200ms', '--warm-up', '10s',
-                           '--false-alarms', '6', '--trace-head', '0.05', '--alert', self.receiver.url + '/api/v2/alerts',
+                           '--false-alarms', '6', '--analyse-hold', '1m', '--trace-head', '0.05', '--alert', self.receiver.url + '/api/v2/alerts',
                            '--webhook', self.receiver.url + '/hook')
         wait_until(lambda: all(self.verdict(s) and not self.verdict(s)['learning'] for s in ('cart', 'front')), 'both are known',
                    self.c, seconds=400)
