@@ -3,6 +3,7 @@
  * anomalies.c - results of the analysis: verdicts on pods, anomalies, incidents, and a pod's scores
  * over time.
  */
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,51 @@ static void get_incidents(struct http_request *req, void *arg)
 	api_answer_end(req, a);
 }
 
+struct api_anomalies_accepted {
+	const char *id;
+	bool found;
+	uint32_t n;
+	uint64_t instance[ACT_MEMBERS]; /* members whose anomaly continues */
+};
+
+static bool find_open_members(const struct act_incident *i, void *arg)
+{
+	struct api_anomalies_accepted *to = arg;
+
+	if (strcmp(i->id, to->id))
+		return true;
+	to->found = true;
+	for (uint32_t k = 0; k < i->members; k++)
+		if (!i->member[k].end_ns)
+			to->instance[to->n++] = i->member[k].instance;
+	return false;
+}
+
+/* Declares the present behaviour of an incident's members normal, which ends the incident. */
+static void post_accept(struct http_request *req, void *arg)
+{
+	struct api_anomalies_accepted members = {.id = http_variable(req)};
+	struct collect_analysis_view view;
+	int err = 0;
+
+	if (collect_collector_analysis(arg, &view))
+		act_incidents_each(view.incidents, 0, find_open_members, &members);
+	if (!members.found) {
+		http_reply_error(req, 404, "no such incident");
+		return;
+	}
+	if (!members.n) {
+		http_reply_error(req, 409, "this incident is over");
+		return;
+	}
+	for (uint32_t i = 0; i < members.n && !err; i++)
+		err = collect_analysis_accept(view.analysis, members.instance[i]);
+	if (err)
+		http_reply_error(req, 503, "%s", strerror(-err));
+	else
+		http_reply_json(req, 200, json_pack("{s:i}", "accepted", (int)members.n));
+}
+
 struct api_anomalies_course {
 	int64_t ns[ACT_SCORES_KEPT];
 	float score[ACT_SCORES_KEPT], threshold[ACT_SCORES_KEPT];
@@ -305,5 +351,6 @@ int api_analysis(struct http *http, struct collect_collector *c)
 
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
 		err = http_route(http, "GET", routes[i].path, HTTP_READER, routes[i].handler, c);
-	return err;
+	return err ?: http_route(http, "POST", "/api/v1/incidents/{}/accept", HTTP_ACTOR,
+				 post_accept, c);
 }

@@ -11,10 +11,12 @@ import sys
 import threading
 import time
 
-from support.process import check, poll, wait_until
+from support import http as client
+from support.process import check, poll, wait_until, workdir
 from support.sidelight import Agent, Collector, Pod
 
 TRIES, FAULT_S, SURGE_S = 3, 12, 40
+TOKEN = 'of-who-may-accept-what-is-new-0123456789'
 
 
 class Receiver:
@@ -54,9 +56,12 @@ class System:
         self.agent = Agent('--hostname', 'node-1', '--host')
         self.chain = Pod(sys.argv[2], self.agent.socket)
         self.chain.ready()
+        token = f'{workdir()}/token'
+        with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), 'w') as f:
+            f.write(TOKEN + '\n')
         self.c = Collector([self.agent], '--period', '10ms', '--analyse', '--analyse-step', '200ms', '--warm-up', '10s',
                            '--false-alarms', '6', '--analyse-hold', '1m', '--trace-head', '0.05', '--alert', self.receiver.url + '/api/v2/alerts',
-                           '--webhook', self.receiver.url + '/hook')
+                           '--webhook', self.receiver.url + '/hook', '--admin-token-file', token)
         wait_until(lambda: all(self.verdict(s) and not self.verdict(s)['learning'] for s in ('cart', 'front')), 'both are known',
                    self.c, seconds=400)
         wait_until(lambda: self.c.api('traces?limit=1')['traces'], 'their calls are known', self.c)
@@ -111,6 +116,23 @@ class System:
         return said if alerts or any(i['kind'] != 'load' for i in found) else ''
 
 
+    def accept(self):
+        """A person says that a fault is the new normal: the incident is over while the fault lasts. Without a token, nobody can."""
+        self.quiet()
+        since = time.time()
+        self.chain.tell('fault')
+        def is_open():
+            return next((i for i in self.incidents(since) if not i['end']), None)
+        one = wait_until(is_open, 'an incident', self.c)
+        path = f'{self.c.url}/api/v1/incidents/{one["id"]}/accept'
+        check(client.request(path, 'POST', b'')[0] in (401, 403), 'a stranger accepts', self.c)
+        status, _, answer = client.request(path, 'POST', b'', {'Authorization': 'Bearer ' + TOKEN})
+        check(status == 200 and json.loads(answer)['accepted'] > 0, f'{status} {answer}', self.c)
+        wait_until(lambda: not is_open(), lambda: is_open(), self.c, seconds=30)
+        self.chain.tell('usual')
+        check(client.request(path.replace(one['id'], 'none'), 'POST', b'', {'Authorization': 'Bearer ' + TOKEN})[0] == 404, 'none')
+
+
 def tried(what):
     said = []
     for _ in range(TRIES):
@@ -123,3 +145,4 @@ def tried(what):
 system = System()
 tried(system.fault)
 tried(system.surge)
+system.accept()
