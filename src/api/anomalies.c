@@ -351,6 +351,7 @@ int api_analysis(struct http *http, struct collect_collector *c)
 
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
 		err = http_route(http, "GET", routes[i].path, HTTP_READER, routes[i].handler, c);
-	return err ?: http_route(http, "POST", "/api/v1/incidents/{}/accept", HTTP_ACTOR,
-				 post_accept, c);
+	return err
+		       ?: http_route(http, "POST", "/api/v1/incidents/{}/accept", HTTP_ACTOR,
+				     post_accept, c);
 }

@@ -117,7 +117,7 @@ class System:
 
 
     def accept(self):
-        """A person says that a fault is the new normal: the incident is over while the fault lasts. Without a token, nobody can."""
+        """A person says that a fault is the new normal: the incident is over while the fault lasts. A caller without a token is refused."""
         self.quiet()
         since = time.time()
         self.chain.tell('fault')
