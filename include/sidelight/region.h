@@ -162,7 +162,7 @@ enum sl_region_state {
 enum sl_entry_cell {
 	SL_ENTRY_ID = 0,	 /* id assigned by the agent; never reused by the same agent */
 	SL_ENTRY_ADDR = 1,	 /* address of the region for READs (0 without RDMA) */
-	SL_ENTRY_LENGTH = 2,	 /* bytes of the region */
+	SL_ENTRY_LENGTH = 2,	 /* size of the region in bytes */
 	SL_ENTRY_KEY = 3,	 /* bits 0-31 rkey, 32-39 state, 40-47 region kind */
 	SL_ENTRY_GENERATION = 4, /* incremented by each change of this entry */
 	SL_ENTRY_CHANGED_NS = 5, /* CLOCK_REALTIME of the last change of this entry */

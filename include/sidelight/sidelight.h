@@ -664,8 +664,8 @@ SL_API void sl_summary_mirror(struct sl_summary s, double sum, uint64_t count);
 SL_API int sl_histogram_mirror(struct sl_histogram h, const uint64_t *buckets, size_t n,
 			       double sum);
 /*
- * Keeps an exemplar with the value, or with the bucket of this index among the n of
- * sl_histogram_mirror(). time_ns 0 means an unknown time. Otherwise like
+ * Attaches an exemplar to the value, or to the bucket with this index in the array that was passed
+ * to sl_histogram_mirror(). A time_ns of 0 means that the time is unknown. Otherwise like
  * sl_counter_f64_add_exemplar().
  */
 SL_API void sl_counter_f64_mirror_exemplar(struct sl_counter_f64 c, double value,

@@ -158,8 +158,8 @@ static int by_entry(const void *a, const void *b)
 }
 
 /*
- * Counts that a span that enters a service reaches another service, and that the call leading to
- * this span does, too.
+ * Counts one request from the entered service to a service that it reaches, and one from its
+ * caller's service, which reaches it, too.
  */
 static int count_reach(struct analyse_graph *g, const struct analyse_span *s, uint32_t n,
 		       const struct graph_reach *r)

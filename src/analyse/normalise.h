@@ -86,7 +86,7 @@ enum analyse_count {
 	 * the next step
 	 */
 	ANALYSE_COUNT_NOT,
-	/* count only the largest of several steps, later; count a rarely moving column at once */
+	/* count only the largest of several steps, once they are over; a rare move at once */
 	ANALYSE_COUNT_LATER,
 };
 /*

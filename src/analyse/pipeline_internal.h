@@ -136,9 +136,12 @@ double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p);
 /* Returns the sum of the run's last steps and the current one; 0 if there is no run. */
 float analyse_pipeline_run_sum(const struct analyse_pipeline *p);
-/* True if the row belongs to the open anomaly: one of the anomaly's held metrics is still away. */
+/*
+ * True if the row belongs to the open anomaly: one of the metrics that the anomaly holds is still
+ * outside its normal range.
+ */
 bool analyse_pipeline_lasts(const struct analyse_pipeline *p, float score);
-/* Makes the last row the normal level of the metrics that are away. */
+/* Makes the last row the normal level of the metrics that are outside their normal range. */
 void analyse_pipeline_take_level(struct analyse_pipeline *p);
 /* True if the row may be in a pause of the open anomaly, which has had longer pauses before. */
 bool analyse_pipeline_pauses(const struct analyse_pipeline *p);

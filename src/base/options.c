@@ -289,7 +289,7 @@ static const struct removed_option {
 	{"replay", "sample-around", "use 'sidelight collect --sample-around'"},
 };
 
-/* Returns what replaces an option that the command had in the past, or NULL. */
+/* Returns the replacement for an option that the command used to have, or NULL. */
 static const char *find_replacement(const struct base_command *cmd, const char *name)
 {
 	for (size_t i = 0; i < sizeof(removed_options) / sizeof(*removed_options); i++) {

@@ -109,7 +109,8 @@ static uint32_t pack_request(const uint8_t *from, size_t bytes, uint8_t *to)
 }
 
 /*
- * Builds the body to be queued, with each version that may be sent. Returns NULL if out of memory.
+ * Builds the body to queue, which holds the request in each protocol version that might be sent.
+ * Returns NULL if out of memory.
  */
 static uint8_t *make_body(struct export_remote_write *w, size_t *bytes)
 {

@@ -14,7 +14,7 @@
 
 #define NOTICES_OUT  8u /* maximum notices in flight per notifier */
 #define READY_MAX    (FABRIC_NOTIFIERS_MAX * NOTICES_OUT)
-#define SUSPECTS_MAX 64u /* maximum sockets without a request to connect */
+#define SUSPECTS_MAX 64u /* maximum number of sockets without a connection request yet */
 
 struct fabric_ofi_conn {
 	struct fabric_ofi_conn *next;

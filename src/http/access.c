@@ -162,7 +162,7 @@ static bool is_own_name(const struct http *h, const char *name)
 	return false;
 }
 
-/* Whether Host is a name that only this server's users can choose. */
+/* True if Host can't be the result of DNS rebinding: no attacker controls the name. */
 static bool host_allowed(const struct http *h, const char *host)
 {
 	unsigned char addr[16];

@@ -84,7 +84,7 @@ enum http_fetch_error {
 };
 
 /*
- * An answer. Its contents are untrusted. Zero it before the first request; further requests reuse
+ * A response. Its contents are untrusted. Zero it before the first request; later requests reuse
  * its memory.
  */
 struct http_fetched {

@@ -359,9 +359,9 @@ void region_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words
 	} while (0)
 
 /*
- * Copies lines from shared memory, each about a thousand times at most until it verifies. Returns
- * false if a line did not. Copies line by line, because the lines of a busy slot never verify all
- * at once.
+ * Copies lines from shared memory, and retries each up to about a thousand times until it verifies.
+ * Returns false if one never does. Works line by line, because the lines of a busy slot never all
+ * verify at once.
  */
 bool region_copy_lines(uint64_t *to, const volatile uint64_t *from, size_t lines);
 

@@ -104,7 +104,7 @@ SKETCH_EIGHT
 #endif
 
 #ifndef SKETCH_LOAD_F64
-/* Load eight f64, load eight f32 and widen them, and store them. */
+/* Load eight doubles, load eight floats widened to double, and the matching stores. */
 #define SKETCH_LOAD_F64_1(m, i, x, p) ((x).m = *(const SKETCH_NAME(sketch_f64s_at) *)((p) + (i)))
 #define SKETCH_LOAD_F32_1(m, i, x, p) \
 	((x).m = SKETCH_WIDENED(*(const SKETCH_NAME(sketch_f32s_at) *)((p) + (i))))

@@ -42,7 +42,7 @@ struct collect_collector {
 	struct collect_past *past; /* NULL means not used */
 	struct collect_attached part[COLLECT_PARTS_MAX];
 	unsigned int parts;
-	const struct collect_reader *reader; /* reader of the part that has one, or NULL */
+	const struct collect_reader *reader; /* supplied by one of the parts, or NULL */
 	struct collect_self_entry *family;   /* families of all parts, sorted by name */
 	size_t families, family_room;
 	struct collect_tap tap[COLLECT_TAPS_MAX];

@@ -65,7 +65,7 @@ static bool of_objects(struct collect_self *s, struct export_series *out, const 
 	return j && collect_self_label(s, out, "store", name_of(j)) && collect_self_u64(out, bytes);
 }
 
-/* Returns the load of the newest epoch as a value; 0 for a store without an epoch. */
+/* Outputs the load of the newest epoch, or 0 for a store without an epoch. */
 static bool dta_load(struct collect_self *s, struct export_series *out)
 {
 	const json_t *j = get_store(s);

@@ -179,8 +179,8 @@ static bool is_counter(const struct collect_def *d)
 }
 
 /*
- * Sends histograms at a time within every_ns that depends on the pod, to spread the load. During an
- * anomaly, sends them at once.
+ * Sends histograms once per every_ns, at an offset that depends on the pod, to spread the load.
+ * During an anomaly, sends them immediately.
  */
 static void send_hists(struct collect_sender *s, struct sender_pod *p,
 		       const struct collect_region *r, const struct collect_snapshot *b,

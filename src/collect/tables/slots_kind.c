@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * slots_kind.c - differences between layer tables and task tables: the place of their slots, the
- * owner of a slot, and how its lines add to a workload
+ * slots_kind.c - differences between layer tables and task tables: where their slots are, who owns
+ * a slot, and how its lines are added to a workload
  */
 #include "collect/tables/slots.h"
 

@@ -467,7 +467,7 @@ static void handle_reporters(struct dta_store_server *o, struct dta_server_conn 
 	k->told_ns = base_realtime_ns();
 }
 
-/* Derives the reason for closing a connection from the errno of reading. Returns false. */
+/* Sets the reason for closing from the errno of a failed read. Always returns false. */
 static bool note_unreadable(struct dta_server_conn *c, int err)
 {
 	char from[INET6_ADDRSTRLEN] = "";

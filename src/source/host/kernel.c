@@ -82,7 +82,7 @@ static void put_number(struct host *h, struct host_group *g, size_t i, struct ho
 		host_put(g, host_row(g, NULL), i, v);
 }
 
-/* Sums up hexadecimal columns over one line per processor. */
+/* Sums hexadecimal columns over all lines; there is one line per processor. */
 void host_conntrack_parse(struct host_group *g, struct host_text t)
 {
 	static const uint8_t columns[TRACKS] = {2, 4, 5, 8, 9, 10, 11, 16};

@@ -31,7 +31,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define TASK_DEAD  0x80 /* include/linux/sched.h */
 #define PF_EXITING 0x4
-/* account for a task that keeps its CPU each time it has run this long */
+/* how often the time of a task that keeps its CPU is added up */
 #define TICK_NS 1000000
 /* longer than a task takes from cgroup_exit() until it is gone */
 #define QUARANTINE_NS 1000000000ull
