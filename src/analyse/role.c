@@ -58,6 +58,11 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 					   "network",  NULL};
 	struct analyse_role role = {ANALYSE_ROLE_OTHER, 0};
 
+	/* cAdvisor's name for page faults, which every new process causes. */
+	if (strstr(name, "memory_failures")) {
+		role.kind = ANALYSE_ROLE_LOAD;
+		return role;
+	}
 	if (counter && counts_errors(name)) {
 		role.kind = ANALYSE_ROLE_ERRORS;
 		return role;

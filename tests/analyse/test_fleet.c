@@ -489,6 +489,8 @@ static void a_name_says_which_kind_of_evidence(void **state)
 		{"http_response_bytes_mean", false, ANALYSE_ROLE_OTHER},
 		{"jobs{unit=\"_bytes\"}", false, ANALYSE_ROLE_OTHER},
 		{"_bytes", false, ANALYSE_ROLE_OTHER},
+		{"container_memory_failures_total{failure_type=\"pgfault\"}", true,
+		 ANALYSE_ROLE_LOAD},
 		{"http_requests_total{code=\"503\"}", true, ANALYSE_ROLE_ERRORS},
 	};
 

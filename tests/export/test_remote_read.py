@@ -198,7 +198,7 @@ class RemoteRead(unittest.TestCase):
         check(pods.wait() == 0, 'the pods', pods)
         wait_until(lambda: len(cls.metrics()) == 9, 'the metrics', cls.collector)
         # What has ended changes no more, so that everybody is asked about the same points.
-        wait_until(lambda: all(p['state'] == 'closed' for p in cls.collector.api('pods?limit=1000')['pods'] if p['service'] == 'shop'),
+        wait_until(lambda: not any(p['state'] in ('live', 'stale') for p in cls.collector.api('pods?limit=1000')['pods'] if p['service'] == 'shop'),
                    'they have ended', cls.collector)
         cls.history = {}
         for m in cls.metrics():
