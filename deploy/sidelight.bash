@@ -15,7 +15,7 @@ _sidelight()
 		help=$(sidelight "$command" --help 2>/dev/null | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 		mapfile -t COMPREPLY < <(compgen -W "$help" -- "$current")
 	elif [[ $current == -* ]]; then
-		[[ $command =~ ^(generate|tcp)$ ]] && command="$command ${COMP_WORDS[2]-}"
+		[[ $command =~ ^(generate|tcp)$ || "$command ${COMP_WORDS[2]-}" == 'model train' ]] && command="$command ${COMP_WORDS[2]-}"
 		# The command is one word or two on purpose.
 		help=$(sidelight $command --help 2>/dev/null | grep -o -- '^ *\(-.,\)\? *--[a-z0-9-]*' |
 			grep -o -- '--[a-z0-9-]*')

@@ -22,7 +22,6 @@
 #include "agent/conn.h"
 #include "agent/peer.h"
 #include "agent/region.h"
-#include "agent/verdict.h"
 
 #define CLIENTS 4
 #define SIZE	16384u

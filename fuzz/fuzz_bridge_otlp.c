@@ -11,17 +11,20 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-static struct bridge_sink *resource(void *arg, struct bridge_text service,
-				    struct bridge_text instance)
+static struct base_table known;
+
+static struct bridge_sink *resource(void *arg, const struct bridge_otlp_identity *id,
+				    struct base_table **names)
 {
-	(void)service, (void)instance;
+	(void)id;
+	*names = &known;
 	bridge_publish_begin(arg);
 	return bridge_publish_sink(arg);
 }
 
-static void *span_resource(void *arg, struct bridge_text service, struct bridge_text instance)
+static void *span_resource(void *arg, const struct bridge_otlp_identity *id)
 {
-	(void)service, (void)instance;
+	(void)id;
 	return arg;
 }
 
@@ -36,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	static struct bridge_spans *spans;
 	struct bridge_span_sink to = {span_resource, NULL, span};
 	int err;
-	struct bridge_otlp *o = bridge_otlp_new();
+	struct bridge_otlp *o = bridge_otlp_new(NULL);
 	struct bridge_otlp_counts c = {0};
 	struct bridge_error e = {.text = ""};
 	char *body = malloc(bytes ? bytes : 1);
@@ -56,8 +59,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 							&e)
 			      : bridge_otlp_read(o, body, bytes - 1, data[0] == '{', resource, p,
 						 &c, &e);
-		if (err && (c.points || c.refused || !*e.text))
+		if (err && (c.points || !*e.text))
 			abort();
+		for (int i = 0; err && i < OTLP_CAUSES; i++)
+			if (c.refused[i])
+				abort();
 		bridge_publish_clear(p);
 	}
 	free(body);

@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct sl_publisher *p = sl_publisher_open(
 		&SL_OPTS(sl_publisher_opts, .service = "fuzz", .pod = "fuzz",
 			 .flags = SL_PUBLISHER_DETACHED, .max_cells = 2048, .max_threads = 1));
-	struct bridge_statsd *s = bridge_statsd_new(p, 16);
+	struct bridge_statsd *s = bridge_statsd_new(
+		p, &(struct bridge_statsd_opts){.series = 16, .dogstatsd = bytes % 2});
 	char *packet = malloc(bytes ? bytes : 1);
 
 	if (!p || !s || !packet)

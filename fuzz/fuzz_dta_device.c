@@ -60,7 +60,8 @@ static void take_record(void *arg, const struct dta_record *r)
 /* A record that has everything. */
 static void take_whole(struct seen *s, const uint8_t *data, size_t size)
 {
-	struct dta_record r = {.has = (UINT64_C(1) << DTA_FIELDS) - 1};
+	struct dta_record r = {.has = DTA_FIELD_BIT(DTA_FIELDS) - 1,
+			       .text = {{data, size < 300 ? size : 300}}};
 
 	for (size_t i = 0; i < sizeof(r.number) && size; i++)
 		((uint8_t *)r.number)[i] = data[i % size];
@@ -105,7 +106,7 @@ static void datagrams(const struct dta_decoder_ops *ops, enum dta_device kind, c
 					 DTA_EXPORTER_LIFETIME_NS};
 	static const uint8_t to[16];
 	static struct dta_map *m;
-	struct dta_decoder *d = ops->make();
+	struct dta_decoder *d = ops->make(NULL);
 	struct seen s = {0};
 	uint64_t now = 1;
 
@@ -134,6 +135,9 @@ static void datagrams(const struct dta_decoder_ops *ops, enum dta_device kind, c
 		p += 3 + bytes;
 		size -= 3 + bytes;
 	}
+	dta_map_flush(s.batch);
+	if (ops->flush)
+		ops->flush(d, UINT64_MAX, take_record, &s);
 	dta_map_flush(s.batch);
 	must(d->stats.records == s.records && dta_map_stats(s.batch)->reports == s.reports);
 	must(d->stats.exporters <= DTA_EXPORTERS && d->stats.templates < UINT32_MAX);

@@ -3,6 +3,7 @@
  * fuzz_host.c - files of the kernel with any content, published. The first byte chooses the parser;
  * each reads the rest, then the first half of it, then the rest again.
  */
+#include <linux/ethtool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,18 @@ static struct host_mounts *open_mounts(struct host *h)
 	if (!m)
 		abort();
 	return m;
+}
+
+/* Takes the input as names of a driver's counters. */
+static void parse_counters(struct host_group *g, struct host_text t)
+{
+	size_t n = host_length(t) / ETH_GSTRING_LEN;
+	uint64_t *values = calloc(n ? n : 1, sizeof(*values));
+
+	if (!values)
+		abort();
+	host_nic_parse(g, host_text_of("eth0"), t.p, values, n);
+	free(values);
 }
 
 /* False: there is no such parser. */
@@ -86,6 +99,12 @@ static bool parse(struct fuzz_scene *s, uint8_t which, struct host_text t)
 		/* Of files that are not there: nothing is opened that the input names. */
 		host_hierarchies_parse(h, t, found);
 		break;
+	case 254:
+		parse_counters(&h->devices.rdma.nic, t);
+		break;
+	case 255:
+		host_rdma_resources_parse(&h->devices.rdma.resources, t);
+		break;
 	default:
 		if (which - 17u >= host_cgroup_file_count)
 			return false;
@@ -118,6 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		abort();
 	host_parsers_init(h);
 	host_kernel_open(h, &h->kernel);
+	host_rdma_open(h, &h->devices.rdma);
 	h->mounts = open_mounts(h);
 	/* A copy of exactly this size, so that reading beyond it is seen. */
 	memcpy(text, data + 1, bytes - 1);
@@ -131,9 +151,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		free(half);
 		parse(s, data[0], host_text(text, bytes - 1));
 	}
-	host_mounts_close(h->mounts);
-	host_kernel_close(&h->kernel);
 	host_parsers_free(h);
+	host_mounts_close(h->mounts);
 	sl_publisher_close(h->publisher);
 out:
 	free(text);

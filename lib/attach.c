@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -132,7 +131,7 @@ static int timer_left_ms(const struct sl_publisher *p)
 
 	if (p->offer_ns)
 		left = p->offer_ns <= now ? 0 : (int)((p->offer_ns - now) / 1000000 + 1);
-	/* the verdict's expiry is the other timer */
+	/* the other timer is the expiry of the verdict */
 	return earlier_timeout(left, sl__verdict_left_ms(p));
 }
 
@@ -250,7 +249,9 @@ static int receive_message(struct sl_publisher *p, int sock)
 	close_socket(p);
 	sl__unlock(&guard);
 	if (was)
-		sl__log(SL_LOG_INFO, "sidelight: the agent went away, counting continues socket=%s",
+		sl__log(SL_LOG_INFO,
+			"sidelight: lost the connection to the agent, counting "
+			"continues socket=%s",
 			p->socket);
 	return RETRY_MIN_MS;
 }

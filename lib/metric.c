@@ -9,19 +9,26 @@ static const struct {
 	const char *text;
 	int error;
 } refusals[SL__REFUSED_COUNT] = {
-	[SL__REFUSED_OPTS] = {"no options, or options of a newer version", EINVAL},
-	[SL__REFUSED_NAME] = {"malformed or missing name", EINVAL},
-	[SL__REFUSED_LABEL] = {"malformed, reserved or duplicate label, or too many labels",
+	[SL__REFUSED_OPTS] = {"the options are missing, or belong to a newer version of the "
+			      "library",
+			      EINVAL},
+	[SL__REFUSED_NAME] = {"the name is missing or malformed", EINVAL},
+	[SL__REFUSED_LABEL] = {"a label is malformed, reserved or duplicate, or there are too "
+			       "many labels",
 			       EINVAL},
-	[SL__REFUSED_TEXT] = {"malformed or overlong help, unit or state", EINVAL},
-	[SL__REFUSED_SHAPE] = {"buckets or states out of range", EINVAL},
-	[SL__REFUSED_FLAGS] = {"unknown combination, or not supported by this kind", EINVAL},
-	[SL__REFUSED_CONFLICT] = {"the name is taken by a metric of another kind, shape or flags",
+	[SL__REFUSED_TEXT] = {"the help text, the unit or a state is malformed or too long",
+			      EINVAL},
+	[SL__REFUSED_SHAPE] = {"the number or values of buckets or states are out of range",
+			       EINVAL},
+	[SL__REFUSED_FLAGS] = {"the options cannot be combined, or this kind of metric does not "
+			       "support them",
+			       EINVAL},
+	[SL__REFUSED_CONFLICT] = {"a metric of another kind, shape or flags already has this name",
 				  EEXIST},
-	[SL__REFUSED_CELLS] = {"no cells left, raise max_cells", ENOSPC},
-	[SL__REFUSED_SCHEMA] = {"no space left for names, raise schema_bytes", ENOSPC},
+	[SL__REFUSED_CELLS] = {"no cells are left: raise max_cells", ENOSPC},
+	[SL__REFUSED_SCHEMA] = {"no space is left for names: raise schema_bytes", ENOSPC},
 	[SL__REFUSED_MEMORY] = {"no memory", ENOMEM},
-	[SL__REFUSED_SPANS] = {"the publisher has no space for spans, set span_bytes", EINVAL},
+	[SL__REFUSED_SPANS] = {"the publisher has no space for spans: set span_bytes", EINVAL},
 };
 
 /* ---- tables ---- */

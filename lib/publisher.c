@@ -303,8 +303,8 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 		goto err_free;
 	if (unattended)
 		sl__log(SL_LOG_WARN,
-			"sidelight: cannot start the attach thread: an agent that starts later does "
-			"not see this region socket=%s error=\"%s\"",
+			"sidelight: cannot start the attach thread: an agent that starts later "
+			"will not see this region socket=%s error=\"%s\"",
 			path, strerror(-unattended));
 	return p;
 

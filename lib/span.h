@@ -15,9 +15,10 @@
 /* ---- rings ---- */
 
 /*
- * The writer's state of a ring, as the region is never read back. Rings starting at 1 belong to the
- * owner of the stripe, and `busy` excludes its signal handlers. Any thread may write to ring 0: its
- * first three members are atomic, and the others unused.
+ * The writer's own state of a ring, because it never reads the region. Each ring except ring 0
+ * belongs to the owner of its stripe; `busy` keeps that thread's signal handlers from writing to
+ * it. Any thread may write to ring 0, so its first three members are atomic, and the others are
+ * unused.
  */
 struct sl__ring {
 	uint64_t lines, roots, index; /* numbers of the next line, root and index line */

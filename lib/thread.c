@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* thread.c - assigns a stripe to each thread. */
-#include <errno.h>
 #include <string.h>
 
 #include "internal.h"

@@ -2,8 +2,8 @@
 // anomalies.js - the view of incidents, and what the page says of one and of its pods' anomalies. The tab is shown only
 // if the collector runs analysis.
 import {$, emptyState, fillTable, num, pickRows, put} from "./dom.js";
-import {age, clock, dateTime, grouped, number, rate, seconds, unitOf, withUnit} from "./format.js";
-import {Poller, get, link} from "./server.js";
+import {age, clock, dateTime, grouped, number, rate, retimed, seconds, unitOf, withUnit} from "./format.js";
+import {HIDDEN_MS, Poller, get, link} from "./server.js";
 
 const LISTS = () => analysis ? 500 : 5000; // a restart may enable analysis
 
@@ -43,19 +43,28 @@ export function blameChange(b, short = false) {
 	const of = PARTS[m.part] + name + (m.labels.length ? ` (${m.labels.map(([, v]) => v).join(", ")})` : "");
 	if (!known)
 		return `${of} is unusual`;
+	if (b.siblings)
+		return `${of} is ${blameValue(m, b.value)} (median of its ${b.siblings} siblings: ${blameValue(m, b.before)})`;
 	return typeof b.before !== "number" ? `${of} is ${blameValue(m, b.value)}` :
-		`${of} ${b.value < b.before ? "fell" : "rose"} from ${blameValue(m, b.before)} to ${blameValue(m, b.value)}`;
+		`${of} ${b.value < b.before ? "fell" : "rose"} to ${blameValue(m, b.value)} (usually ${blameValue(m, b.before)})`;
 }
 
 // One sentence: the pod, if it is not known, and what changed most.
 export const sentence = (a, pod, short) => a.blame.length ? (pod ? `${nameOf(a)}: ` : "") + blameChange(a.blame[0], short) :
-	a.sentence || a.explanation || `${nameOf(a)} behaves unusually`;
+	retimed(a.sentence || a.explanation || `${nameOf(a)} behaves unusually`, a.begin);
+
+// What an incident says, in the zone of the page.
+export const incidentText = (i) => retimed(i.sentence, i.begin, i.cause.begin);
 
 // How an address names it.
 export const addressOf = (a) => `${a.instance}@${a.begin}`;
 
-// Pods of a host without an orchestrator have no names, or its own: their processes tell them apart.
+// Pods of a host without an orchestrator have no names, or its own: their processes tell them apart. Hosts and connections
+// are named as in sentences.
 export function nameOf(a) {
+	const [, of, tcp] = /^(.*?)( \(tcp\))?$/s.exec(a.service || ""), host = of === "(host)";
+	if (tcp || host)
+		return (tcp ? "connections of " : "") + (host ? `the host ${a.host}` : of);
 	const bare = !a.pod || a.pod === a.host;
 	return !bare || !a.pid ? app.podName(a) : `${a.container || a.service || app.podName(a)}[${a.pid}]`;
 }
@@ -70,8 +79,11 @@ export function stateOf(i) {
 	return i.kind === "load" ? ["load", "info", "more or fewer requests than usually, and no fault"] : ["open", "bad", "not over yet"];
 }
 
+// The number of open incidents, without those of mere load.
+export const openNow = () => list.filter((i) => !i.end && i.kind !== "load").length;
+
 function drawTab() {
-	const open = list.filter((i) => !i.end && i.kind !== "load").length;
+	const open = openNow();
 	$("tab-anomalies").hidden = !analysis;
 	if (!analysis)
 		return;
@@ -91,7 +103,7 @@ function drawList(now) {
 			num(clock(i.begin, false), dateTime(i.begin)),
 			num(age((i.end || now) - i.begin)),
 			num(a.peak === null ? "–" : number(a.peak), "highest score of the cause; 1 is the threshold"),
-			{text: i.sentence, kind: "blame", tip: blameText(a.blame)},
+			{text: incidentText(i), kind: "blame", tip: blameText(a.blame)},
 			num(grouped(i.members.length + i.members_left_out), i.members.map(nameOf).join(", ")),
 			{text: i.trace ? i.trace.slice(0, 8) : "", kind: "mono", tip: i.trace || ""},
 		];
@@ -112,7 +124,7 @@ function drawList(now) {
 	else
 		emptyState(empty, "No incidents", `None of ${analysis.pods} pods is anomalous ` +
 			`(detector ${analysis.detector}, ` +
-			`${number(analysis.false_alarms_per_hour)} accepted false alarms per pod and hour).`);
+			`${number(analysis.false_alarms_per_hour)} acceptable number of false alarms per pod and hour).`);
 }
 
 async function askAnomalies() {
@@ -130,7 +142,7 @@ async function askAnomalies() {
 		drawList(i.time);
 }
 
-const poller = new Poller(askAnomalies, LISTS, "analysis");
+const poller = new Poller(askAnomalies, LISTS, "analysis", HIDDEN_MS);
 export const soon = () => poller.soon();
 
 export function start(hooks) {

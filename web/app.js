@@ -2,19 +2,20 @@
 // app.js - the page: its state is in the fragment of the address, its data comes by polling.
 import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, label, put, title} from "./dom.js";
-import {Poller, Problem, get, link, parts, token} from "./server.js";
+import {HIDDEN_MS, Poller, Problem, get, link, parts, token} from "./server.js";
 import {List} from "./list.js";
 import {color, rates, sparkline} from "./plot.js";
 import {age, bytes, clock, dateTime, grouped, labelText, number, rate, toNumber, unitOf,
-        withUnit} from "./format.js";
+        withUnit, zone} from "./format.js";
 import * as cause from "./cause.js";
 import * as flows from "./flows.js";
 import * as health from "./health.js";
 import * as map from "./map.js";
+import * as network from "./network.js";
 import * as reports from "./reports.js";
 import * as services from "./services.js";
 import * as series from "./series.js";
-import {ANALYSIS_TABS, TABS, readHash, state, writeHash} from "./state.js";
+import {ANALYSIS_TABS, TABS, navigate, readHash, state, writeHash} from "./state.js";
 import * as traces from "./traces.js";
 
 // ---- header ------------------------------------------------------------------------------------
@@ -47,7 +48,7 @@ function drawAway() {
 
 // ---- metrics -------------------------------------------------------------------------------------
 
-const metrics = {items: [], matching: 0, loaded: false, error: "", stamp: 0, pods: {}, unchanged: 0};
+const metrics = {items: [], matching: 0, loaded: false, error: "", stamp: 0, pods: {}, unchanged: 0, own: 0};
 const known = new Map(); // id -> rate and values of the last 60 s
 const SPARK = 60;
 
@@ -234,7 +235,7 @@ const metricList = new List($("metrics"), {
 	moved: () => metricPoller.soon(),
 });
 
-// Without a search, series that do not change are folded away.
+// Without a search, series that do not change are folded away, and those of Sidelight, hosts and runtimes.
 const folds = () => !state.all && !state.q && !state.kind && !state.pod;
 
 async function askMetrics() {
@@ -243,7 +244,7 @@ async function askMetrics() {
 	const {first, count} = metricList.range(), stamp = metrics.stamp;
 	let a;
 	try {
-		a = await get("metrics", {q: state.q, kind: state.kind, pod: state.pod, changing: folds() ? 1 : "", offset: first,
+		a = await get("metrics", {q: state.q, kind: state.kind, pod: state.pod, changing: folds() ? 1 : "", applications: folds() ? 1 : "", offset: first,
 		                          limit: Math.max(40, Math.min(count, 300))});
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
@@ -266,6 +267,7 @@ async function askMetrics() {
 	});
 	metrics.matching = a.matching;
 	metrics.unchanged = a.unchanged ?? metrics.unchanged;
+	metrics.own = a.own ?? metrics.own;
 	if (!a.offset)
 		metrics.onlyAgents = a.metrics.length > 0 && isAgent(a.pods[a.metrics[0].id.split("/")[0]]);
 	forget(a.time);
@@ -293,9 +295,11 @@ function drawMetricsNote() {
 		`${number(metrics.matching)} match` : metrics.matching >= MANY ? `${number(metrics.matching)} series: search, rather than scroll` :
 			state.series.length ? "" : "Select a metric to plot it");
 	const fold = $("fold"), still = metrics.unchanged;
-	fold.hidden = !!filtered || !still && !state.all;
+	fold.hidden = !!filtered || !still && !metrics.own && !state.all;
 	fold.setAttribute("aria-pressed", state.all);
-	put(fold, `${state.all ? "Hide" : "Show"} ${still ? `${grouped(still)} ` : ""}series without a change`);
+	put(fold, `${state.all ? "Hide" : "Show"} ` + [still && `${grouped(still)} series without a change`,
+		metrics.own && `${grouped(metrics.own)} of hosts, runtimes and Sidelight`].filter(Boolean).join(", ") || "series without a change");
+	title(fold, "node_*, go_*, process_* and sidelight_* are of hosts, runtimes and Sidelight");
 	const chip = $("pod-filter");
 	chip.hidden = !state.pod;
 	if (state.pod) {
@@ -417,6 +421,7 @@ function showMetricsOf(instance) {
 	state.q = state.kind = "";
 	state.tab = "metrics";
 	showState();
+	navigate();
 	askMetricsAnew();
 }
 
@@ -473,9 +478,11 @@ function showState() {
 		$(`view-${tab}`).hidden = !on;
 	}
 	for (const [id, value] of [["q", state.q], ["kind", state.kind], ["pq", state.pq], ["state", state.podState],
-		["fq", state.fq], ["sq", state.sq], ["flow-state", state.flowState]])
+		["fq", state.fq], ["sq", state.sq], ["flow-state", state.flowState], ["flow-service", state.flowService],
+		["flow-port", state.flowPort], ["flow-limit", state.flowLimit]])
 		if ($(id).value !== value)
 			$(id).value = value;
+	traces.showSearch();
 	for (const b of document.querySelectorAll("[data-window]"))
 		b.setAttribute("aria-pressed", Number(b.dataset.window) === state.window);
 	for (const b of document.querySelectorAll("[data-mode]"))
@@ -487,14 +494,14 @@ function showState() {
 
 // The open view may have been polled rarely before.
 function askSoon() {
-	for (const p of [services, map, cause, metricPoller, podPoller, health, anomalies, flows, reports, traces])
+	for (const p of [services, map, cause, metricPoller, podPoller, health, anomalies, flows, reports, network, traces])
 		p.soon();
 }
 
-function openTab(tab) {
+function openTab(tab, write = navigate) {
 	state.tab = tab;
 	showState();
-	writeHash();
+	write();
 	services.draw();
 	metricList.draw();
 	podList.draw();
@@ -506,6 +513,7 @@ const views = () => TABS.filter((tab) => !$(`tab-${tab}`).hidden);
 
 function openCause(address) {
 	state.incident = address;
+	state.trace = "";
 	openTab("cause");
 	$("view-cause").querySelector(".scroll").scrollTop = 0;
 }
@@ -553,8 +561,9 @@ function typed(id, key, then) {
 		}, 150);
 	});
 	$(id).addEventListener("keydown", (e) => {
-		if (e.key === "ArrowDown") {
-			$({q: "metrics", pq: "pods", fq: "flows", sq: "services"}[id]).focus();
+		const list = {q: "metrics", pq: "pods", fq: "flows", sq: "services"}[id];
+		if (e.key === "ArrowDown" && list) {
+			$(list).focus();
 			e.preventDefault();
 		}
 	});
@@ -563,6 +572,8 @@ function typed(id, key, then) {
 typed("q", "q", askMetricsAnew);
 typed("pq", "pq", () => podPoller.soon());
 typed("fq", "fq", flows.soon);
+typed("flow-service", "flowService", flows.soon);
+typed("flow-port", "flowPort", flows.soon);
 $("kind").addEventListener("change", () => {
 	state.kind = $("kind").value;
 	askMetricsAnew();
@@ -575,11 +586,13 @@ $("state").addEventListener("change", () => {
 $("pod-filter").addEventListener("click", () => {
 	state.pod = "";
 	showState();
+	navigate();
 	askMetricsAnew();
 });
 $("away-retry").addEventListener("click", () => link.retryNow());
 token.listeners.push(() => {
 	$("token").hidden = !token.asked;
+	put($("token-why"), token.why);
 });
 $("token").addEventListener("submit", (e) => {
 	e.preventDefault();
@@ -602,7 +615,7 @@ function control(root, key, name, then) {
 		series.timePlot.unzoom();
 		series.setPaused(false);
 		showState();
-		writeHash();
+		(key === "window" ? navigate : writeHash)();
 		then();
 	});
 }
@@ -628,7 +641,7 @@ document.addEventListener("keydown", (e) => {
 			e.target.blur();
 		return;
 	}
-	if ($("help").open)
+	if (document.querySelector("dialog[open]"))
 		return;
 	if (e.key === "/")
 		search();
@@ -646,6 +659,20 @@ document.addEventListener("keydown", (e) => {
 });
 $("help-open").addEventListener("click", () => $("help").showModal());
 
+function drawZone() {
+	put($("zone"), zone.utc ? "UTC" : "Local time");
+	title($("zone"), `Times are ${zone.utc ? "in UTC: show local time" : "local: show UTC"}`);
+}
+
+$("zone").addEventListener("click", () => zone.set(!zone.utc));
+zone.listeners.push(() => {
+	drawZone();
+	podList.draw();
+	health.draw();
+	askSoon();
+});
+drawZone();
+
 // ---- start ----------------------------------------------------------------------------------------------------------
 
 // A collector without analysis knows no services: the first view is that of its metrics.
@@ -658,15 +685,16 @@ function hideAbsent() {
 		$(`tab-${tab}`).hidden = true;
 	$("v-services").parentElement.hidden = true;
 	if (ANALYSIS_TABS.includes(state.tab))
-		openTab(firstTab());
+		openTab(firstTab(), writeHash);
 }
 
 async function askStatus() {
+	const sent = performance.now();
 	status = await get("status");
 	parts.set(status.parts);
 	hideAbsent();
 	link.ok();
-	health.observe(status, notice);
+	health.observe(status, sent, notice);
 	health.draw();
 	health.drawVitals();
 	put($("n-metrics"), number(status.totals.series));
@@ -675,13 +703,15 @@ async function askStatus() {
 }
 
 const SECOND = () => 1000;
-const statusPoller = new Poller(askStatus, SECOND);
+const statusPoller = new Poller(askStatus, SECOND, "", HIDDEN_MS);
 const metricPoller = new Poller(askMetrics, SECOND);
 const podPoller = new Poller(askPods, SECOND);
 
 function applyHash() {
 	readHash();
 	showState();
+	series.timePlot.unzoom();
+	series.heatPlot.unzoom();
 	series.plotChanged();
 	metrics.stamp++;
 	askSoon();
@@ -697,16 +727,23 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 	series.drawLegend();
 });
 
-traces.start({state, picked: writeHash});
+traces.start({state, picked: navigate, changed: writeHash});
 reports.start({state, get status() { return status; }});
+network.start({get status() { return status; }});
 flows.start({state, showMetrics: showMetricsOf, picked: () => {
 	showState();
 	writeHash();
 }, get status() { return status; }});
-anomalies.start({state, podName, changed: () => podList.draw(), openCause});
+anomalies.start({state, podName, changed: () => {
+	podList.draw();
+	health.draw();
+}, openCause});
 services.start({openCause, showService, nothingYet});
 map.start({openService});
-cause.start({podName, showMetrics: showMetricsOf, notice});
+cause.start({podName, showMetrics: showMetricsOf, notice, showTrace: (id) => {
+	state.trace = id;
+	openTab("traces");
+}, get role() { return status?.role; }});
 series.start({known, observe, podName, drawMetrics: () => metricList.draw()});
 health.start({openTab, get status() { return status; },
 	hostsNeeded: () => !$("services-empty").hidden || !$("metrics-empty").hidden || !$("pods-empty").hidden,

@@ -4,22 +4,22 @@
 import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, put, title} from "./dom.js";
 import {limitKind} from "./flows.js";
-import {age, bytes, clock, dateTime, grouped, many, number, rate, seconds, toNumber, unitOf} from "./format.js";
-import {TimePlot, rates} from "./plot.js";
-import {Poller, Problem, get, link} from "./server.js";
-import * as services from "./services.js";
-import {state} from "./state.js";
+import {age, clock, dateTime, grouped, many, number, rate, seconds, toNumber, unitOf, zone} from "./format.js";
+import {MARKS, TimePlot, marksIn, rates} from "./plot.js";
+import {Poller, Problem, failed, get, link, send, token} from "./server.js";
+import {navigate, state} from "./state.js";
 import {REASONS, WHY} from "./traces.js";
 import {waterfall} from "./waterfall.js";
 
 const BEFORE = 30, AFTER = 15; // seconds that are shown around an anomaly
 const BLAMED = 4, MEMBERS = 12, TRACES = 5, FLOWS = 4;
 
-let app = null; // {podName, showMetrics, showTrace}
+let app = null; // {podName, showMetrics, showTrace, notice, role}
 let found = null;     // the incident
 let shown = "";       // the address that is drawn
 let plots = [];       // {root, plot, name, blame, ids}
-let picked = "";      // the trace that is drawn
+let hostSeries = {host: "", ids: []}; // series of the pressure on a host: of CPU, memory, I/O
+const asking = new Map(); // panel that waits for an answer -> whether it is wanted again
 
 const missing = (e) => {
 	if (!(e instanceof Problem) || !e.status)
@@ -43,8 +43,57 @@ function drawHead(i, now) {
 	$("cause-state").className = `badge ${badge}`;
 	put($("cause-when"), `since ${dateTime(i.begin)} on ${a.host || "an unknown host"}, ` +
 		(i.end ? `for ${age(i.end - i.begin)}` : `for ${age(now - i.begin)} so far`));
-	put($("cause-sentence"), i.sentence);
+	drawSentence(anomalies.incidentText(i));
 	$("cause-sentence").classList.toggle("load", i.kind === "load");
+	drawAccept(i);
+}
+
+// The trace that it advises to look at is a button, which shows it.
+function drawSentence(text) {
+	const root = $("cause-sentence");
+	if (root.textContent === text)
+		return;
+	root.replaceChildren(...text.split(/(trace [0-9a-f]{32})/).map((part, k) => {
+		const b = k % 2 ? el("button", "", part) : part;
+		if (k % 2) {
+			b.type = "button";
+			b.addEventListener("click", () => app.showTrace(part.slice(-32)));
+		}
+		return b;
+	}));
+}
+
+// ---- accepting it as normal ---------------------------------------------------------------------------
+
+function drawAccept(i) {
+	const may = app.role === "act" || app.role === "admin";
+	$("cause-accept").hidden = !!i.end || !app.role;
+	$("cause-accept").disabled = !may;
+	$("cause-accept-why").hidden = $("cause-token").hidden = $("cause-accept").hidden || may;
+	put($("cause-accept-why"), token.value ? "Your token does not give the right to accept it." : "Only a token with the right to act can accept it.");
+}
+
+// Asks first, because there is no further alarm for a fault that was accepted.
+function askToAccept() {
+	const others = found.members.length + found.members_left_out - 1;
+	put($("accept-text"), `What ${anomalies.nameOf(found.cause)}${others ? ` and ${many(others, "other")}` : ""} ` +
+		`${others ? "do" : "does"} now becomes normal, and the incident ends. If this is a fault, there will be no further alarm for it. This cannot be undone.`);
+	$("accept").dataset.incident = found.id;
+	$("accept").returnValue = "";
+	$("accept").showModal();
+}
+
+async function accept(id) {
+	let answer, body;
+	try {
+		answer = await send(`incidents/${id}/accept`, {method: "POST"});
+		body = await answer.json();
+	} catch {
+		return app.notice("The collector does not answer. Nothing was accepted.");
+	}
+	app.notice(answer.ok ? `The present behaviour of ${many(body.accepted, "pod")} is normal from now on. The incident ends.` :
+		`Nothing was accepted: ${body.error}.`);
+	poller.soon();
 }
 
 // ---- metrics to blame ------------------------------------------------------------------------------
@@ -100,11 +149,27 @@ async function lineOfHistory(a, p, from, now) {
 	return {t, v: y, unit: s.kind === "histogram" ? "" : unitOf(s), rate: running};
 }
 
+// What the dashed line and the dotted ones are.
+function drawKeys(kinds) {
+	const root = $("blamed-keys"), key = kinds.join();
+	root.hidden = !plots.length;
+	if (root.dataset.key === key)
+		return;
+	root.dataset.key = key;
+	root.replaceChildren(...["", ...kinds].map((kind) => {
+		const span = el("span", `key ${kind ? "dotted" : "dashed"}`), i = el("i");
+		i.style.color = `var(${kind ? MARKS[kind].color : "--s3"})`;
+		span.append(i, kind ? MARKS[kind].text : "while it is anomalous");
+		return span;
+	}));
+}
+
 async function drawPlots(a, now) {
 	const from = a.begin - BEFORE, to = a.end ? a.last + AFTER : now;
+	drawKeys(marksIn(from, to));
 	await Promise.all(plots.map(async (p) => {
 		const line = await lineOfGroup(a, p, from, to) || await lineOfHistory(a, p, from, now);
-		if (found?.cause.id !== a.id)
+		if (isGone(a))
 			return;
 		const inside = line?.t.some((t) => t >= from && t <= to);
 		p.note.hidden = !!inside;
@@ -113,7 +178,7 @@ async function drawPlots(a, now) {
 		if (!inside)
 			return p.plot.destroy();
 		const top = Math.max(...line.v.filter((v) => v !== null && Number.isFinite(v)), 0);
-		p.plot.draw([{key: p.name, slot: 1, floor: true, ...line},
+		p.plot.draw([{key: p.name, label: p.name, slot: 1, floor: true, ...line},
 		             // When it was anomalous, below the line.
 		             {key: "anomalous", slot: 3, floor: true, unit: line.unit, rate: line.rate, dash: [2, 2],
 		              t: [a.begin, a.begin + 1e-3, a.end ? a.last : now], v: [0, 0.02 * top, 0.02 * top]}], from, to);
@@ -126,16 +191,19 @@ const scorePlot = new TimePlot($("scores"), {onZoom: () => {}, onCursor: () => {
 
 async function drawScore(a, now) {
 	const s = await ask("scores", {instance: a.instance});
+	if (isGone(a))
+		return;
+	$("score-keys").hidden = !s?.t.length;
 	if (!s?.t.length) {
 		put($("score-title"), "Its score is no longer kept");
 		$("scores").hidden = true;
 		return scorePlot.destroy();
 	}
-	put($("score-title"), `Its score${s.verdict.learning ? ", still learning" : s.verdict.drift ? ", drifting: train a new model" : ""}`);
+	put($("score-title"), `Its score${s.verdict.learning ? ", still learning" : s.verdict.drift && !s.verdict.anomalous ? ", drifting: train a new model" : ""}`);
 	$("scores").hidden = false;
 	scorePlot.draw([
-		{key: "score", slot: 0, unit: "", rate: false, floor: true, t: s.t, v: s.score},
-		{key: "threshold", slot: 7, unit: "", rate: false, floor: true, dash: [4, 4], t: s.t, v: s.threshold},
+		{key: "score", label: "score", slot: 0, unit: "", rate: false, floor: true, t: s.t, v: s.score},
+		{key: "threshold", label: "threshold", slot: 7, unit: "", rate: false, floor: true, dash: [4, 4], t: s.t, v: s.threshold},
 	], Math.max(s.t[0], a.begin - BEFORE), a.end ? Math.max(a.last + AFTER, s.t[0] + 1) : now);
 	$("scores").dataset.points = s.t.length;
 	$("scores").dataset.highest = Math.max(0, ...s.score);
@@ -164,17 +232,20 @@ function drawMembers(i) {
 // ---- traces --------------------------------------------------------------------------------------------------
 
 async function drawTraces(a, now) {
-	const t = await ask("traces", {limit: 500}), box = $("cause-traces"), end = a.end ? a.last : now;
-	const of = (t?.traces || []).filter((x) => x.trace_id === a.trace ||
-		(!a.service || x.service === a.service) && x.start + x.duration_seconds >= a.begin - 1 && x.start <= end + 1);
-	const worth = (x) => (x.trace_id === a.trace ? 8 : 0) + (x.error ? 4 : 0) + ({error: 3, slow: 2, verdict: 1}[x.reason] || 0);
-	const best = of.sort((x, y) => worth(y) - worth(x) || y.duration_seconds - x.duration_seconds).slice(0, TRACES);
+	const box = $("cause-traces"), end = a.end ? a.last : now, service = (a.service || "").replace(/ \(tcp\)$/, "");
+	const t = await ask("traces", {service: service === "(host)" ? "" : service, start: a.begin - 1, end: end + 1, sort: "duration", limit: 500});
+	const named = t && a.trace && !t.traces.some((x) => x.trace_id === a.trace) ? await ask(`traces/${a.trace}`) : null;
+	if (isGone(a))
+		return;
+	// A failed one first, then the slowest. Those that the sentence and the address name are always there.
+	const worth = (x) => x.error ? 3 : {error: 3, slow: 2, verdict: 1}[x.reason] || 0;
+	const of = [...t?.traces || [], named].filter(Boolean).sort((x, y) => worth(y) - worth(x) || y.duration_seconds - x.duration_seconds);
+	const best = of.filter((x, i) => i < TRACES || [a.trace, state.trace].includes(x.trace_id));
+	const picked = best.some((x) => x.trace_id === state.trace) ? state.trace : best[0]?.trace_id || "";
 	put($("cause-traces-note"), !t ? "The collector knows no traces." : !best.length ?
 		(t.roots ? "No trace of this time was slow or failed: this fault does not show in requests." : "No pod publishes spans.") :
 		of.length > best.length ? `${grouped(best.length)} of ${grouped(of.length)} that were kept in this time.` : "");
-	if (!best.some((x) => x.trace_id === picked))
-		picked = best[0]?.trace_id || "";
-	const key = best.map((x) => x.trace_id).join() + picked;
+	const key = best.map((x) => x.trace_id).join() + picked + zone.utc;
 	if (box.dataset.key !== key) {
 		const focused = document.activeElement?.dataset?.trace;
 		box.dataset.key = key;
@@ -196,7 +267,7 @@ async function drawTraces(a, now) {
 	if (root.dataset.trace === picked)
 		return;
 	const one = await ask(`traces/${picked}`);
-	if (!one?.spans.length)
+	if (!one?.spans.length || isGone(a))
 		return;
 	root.dataset.trace = picked;
 	waterfall(root, one);
@@ -206,6 +277,8 @@ async function drawTraces(a, now) {
 
 async function drawFlows(a) {
 	const f = await ask("flows", {limit: 1000, sort: "limit"}), box = $("cause-flows");
+	if (isGone(a))
+		return;
 	const of = (f?.flows || []).filter((x) => x.role !== "listener" && (x.instance === a.instance || a.pid && x.pid === a.pid && x.host === a.host ||
 		a.pod && x.pod === a.pod && x.namespace === (a.namespace || "")));
 	const by = new Map();
@@ -232,14 +305,29 @@ async function drawFlows(a) {
 		box.append(el("p", "dim", f ? "None of its connections is open now." : "No connections are known: sidelight agent --tcp observes them."));
 }
 
-function drawHost(a) {
-	const s = services.ofInstance(a.instance) || services.named(a.service), at = s?.saturation, p = at?.pressure, box = $("cause-pressure");
-	const ratio = (v) => (100 * v).toFixed(1) + "\u202f%";
-	const facts = [["CPU", typeof at?.cpu_ratio === "number" ? ratio(at.cpu_ratio) : typeof at?.cpu_cores === "number" ? `${number(Number(at.cpu_cores.toPrecision(3)))} cores` : ""],
-	               ["Memory", typeof at?.memory_ratio === "number" ? ratio(at.memory_ratio) : typeof at?.memory_bytes === "number" ? bytes(at.memory_bytes) : ""],
-	               ...["cpu", "memory", "io"].map((k) => [`Waiting for ${k === "io" ? "I/O" : k === "cpu" ? "CPU" : k}`, typeof p?.[k] === "number" ? ratio(p[k]) : ""])].filter(([, v]) => v);
-	put($("cause-pressure-title"), `Pressure on ${a.host || "its host"}, now`);
-	const key = JSON.stringify(facts);
+// The share of the time for which something waited (PSI), if the host publishes it.
+const PRESSURES = [["cpu", "CPU"], ["memory", "memory"], ["io", "I/O"]];
+
+async function drawHost(a) {
+	if (hostSeries.host !== a.host || !hostSeries.ids.length) {
+		const m = a.host ? await ask("metrics", {q: `node_pressure waiting ${a.host}`, limit: 100}) : null;
+		const of = (kind) => m?.metrics.find((x) => x.name === `node_pressure_${kind}_waiting_seconds_total` &&
+			m.pods[x.id.split("/")[0]]?.host === a.host)?.id;
+		hostSeries = {host: a.host, ids: PRESSURES.map(([kind]) => of(kind)).filter(Boolean)};
+	}
+	const h = hostSeries.ids.length ? await ask("history", {series: hostSeries.ids.join(), last: "10s", points: 16}) : null;
+	if (isGone(a))
+		return;
+	const facts = PRESSURES.map(([kind, text]) => {
+		const s = h?.series.find((x) => x.name === `node_pressure_${kind}_waiting_seconds_total` && x.t?.length > 1), n = s?.t.length - 1;
+		const share = s ? (toNumber(s.v[n]) - toNumber(s.v[0])) / (s.t[n] - s.t[0]) : NaN;
+		return share >= 0 ? [`Waiting for ${text}`, (100 * Math.min(1, share)).toFixed(1) + "\u202f%"] : null;
+	}).filter(Boolean);
+	const heading = $("cause-pressure-title"), box = $("cause-pressure"), key = JSON.stringify(facts);
+	if (!facts.length)
+		hostSeries.ids = []; // its host may have started again
+	put(heading, `Pressure on ${a.host}, now`);
+	heading.hidden = box.hidden = !facts.length;
 	if (box.dataset.key === key)
 		return;
 	box.dataset.key = key;
@@ -249,10 +337,25 @@ function drawHost(a) {
 		one.append(el("dt", "", k), el("dd", "", v));
 		list.append(one);
 	}
-	box.replaceChildren(facts.length ? list : el("p", "dim", "It is not known: sidelight agent --host measures it."));
+	box.replaceChildren(list);
 }
 
 // ---- all of it -----------------------------------------------------------------------------------------------------
+
+const isGone = (a) => found?.cause.id !== a.id;
+
+// Each panel waits for its own answer.
+function apart(panel, drawPanel, a, now) {
+	if (asking.has(panel))
+		return asking.set(panel, true);
+	asking.set(panel, false);
+	drawPanel(a, now).catch(failed).finally(() => {
+		const again = asking.get(panel) && isGone(a);
+		asking.delete(panel);
+		if (again)
+			poller.soon();
+	});
+}
 
 async function draw() {
 	$("tab-cause").hidden = !state.incident;
@@ -283,15 +386,14 @@ async function draw() {
 	found = i;
 	if (shown !== addressKey(a)) {
 		shown = addressKey(a);
-		picked = "";
 		delete $("cause-waterfall").dataset.trace;
 		$("cause-waterfall").replaceChildren();
 		makePlots(a);
 	}
 	drawHead(i, list.time);
 	drawMembers(i);
-	drawHost(a);
-	await Promise.all([drawPlots(a, list.time), drawScore(a, list.time), drawTraces(a, list.time), drawFlows(a)]);
+	for (const [panel, drawPanel] of Object.entries({plots: drawPlots, score: drawScore, traces: drawTraces, flows: drawFlows, host: drawHost}))
+		apart(panel, drawPanel, a, list.time);
 }
 
 // What is to blame may change while it lasts.
@@ -304,6 +406,15 @@ export const soon = () => poller.soon();
 export function start(hooks) {
 	app = hooks;
 	$("cause-metrics").addEventListener("click", () => app.showMetrics(found?.cause.instance || state.incident.split(/[@-]/)[0]));
+	$("cause-token").addEventListener("click", () => {
+		token.ask("A token with the right to act (--actor-token-file):");
+		$("token-value").focus();
+	});
+	$("cause-accept").addEventListener("click", askToAccept);
+	$("accept").addEventListener("close", () => {
+		if ($("accept").returnValue === "accept")
+			accept($("accept").dataset.incident);
+	});
 	$("cause-link").addEventListener("click", () => {
 		navigator.clipboard?.writeText(location.href).then(() => app.notice("The link is copied."), () => app.notice(location.href));
 	});
@@ -311,7 +422,8 @@ export function start(hooks) {
 		const trace = e.target.closest("[data-trace]")?.dataset.trace;
 		if (!trace)
 			return;
-		picked = trace;
+		state.trace = trace;
+		navigate();
 		poller.soon();
 	});
 	soon();

@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // flows.js - the view of connections, from the kernels of the hosts: the first ones in the selected
 // order, each with its limit. The tab is shown once a host has a table of connections.
-import {$, emptyState, fillTable, num, pickRows, put, title} from "./dom.js";
+import {$, el, emptyState, fillTable, num, pickRows, put, title} from "./dom.js";
 import {age, bytes, grouped, number, seconds} from "./format.js";
 import * as layers from "./layers.js";
 import * as net from "./net.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const SHOWN = 200, PERIOD = () => 1000;
-const BAD = ["peer-not-reading", "not-reading", "unanswered", "nothing-arrives", "loss-timeout", "loss-fast", "accept-queue", "refused", "not-established", "reset",
-	"timed-out"];
-const WARN = ["peer-reads-slowly", "reads-slowly", "peer-window", "receive-window", "send-buffer", "nagle", "cork", "reordering", "ecn",
-	"bufferbloat"];
+const SEARCH = ["fq", "flowState", "flowService", "flowPort", "flowLimit"];
+// What limits a connection: its name in the API and in words, by the kind of its badge.
+const LIMITS = {
+	bad: {"peer-not-reading": "peer does not read", "not-reading": "does not read", unanswered: "unanswered", "nothing-arrives": "nothing arrives",
+	      "loss-timeout": "losses and timeouts", "loss-fast": "losses", "accept-queue": "accepts too slowly", refused: "refused",
+	      "not-established": "not established", reset: "reset", "timed-out": "timed out"},
+	warn: {"peer-reads-slowly": "peer reads slowly", "reads-slowly": "reads slowly", "peer-window": "peer's window", "receive-window": "receive window",
+	       "send-buffer": "send buffer", nagle: "Nagle's algorithm", cork: "corked", reordering: "reordering", ecn: "congestion marks",
+	       bufferbloat: "queue on the path"},
+	good: {path: "path is full", "round-trip": "round trips", "slow-start": "slow start", pieces: "messages in pieces", pacing: "pacing",
+	       application: "nothing to send", peer: "keeps up", "peer-thinks": "peer answers slowly", thinks: "answers slowly", accepting: "accepts",
+	       idle: "idle"},
+};
 
 // The kind of badge for what limits a connection.
-export const limitKind = (limit) => BAD.includes(limit) ? "bad" : WARN.includes(limit) ? "warn" : "good";
+export const limitKind = (limit) => ["bad", "warn"].find((kind) => limit in LIMITS[kind]) || "good";
 
 let app = null; // {state, picked, showMetrics, status}
 let list = [], error = "";
@@ -32,7 +41,7 @@ function drawHead() {
 }
 
 function draw(a) {
-	const empty = $("flows-empty"), filtered = app.state.fq || app.state.flowState;
+	const empty = $("flows-empty"), filtered = SEARCH.some((key) => app.state[key]);
 	drawHead();
 	fillTable($("flows"), list.map((f) => [
 		{text: f.limit_label, badge: f.state === "closed" ? "idle" : limitKind(f.limit), tip: f.why},
@@ -65,7 +74,8 @@ function draw(a) {
 		emptyState(empty, "Invalid search", error);
 	else if (filtered)
 		emptyState(empty, "Nothing matches", "No connection matches.", ["Clear the search", () => {
-			app.state.fq = app.state.flowState = "";
+			for (const key of SEARCH)
+				app.state[key] = "";
 			app.picked();
 			soon();
 		}]);
@@ -84,8 +94,9 @@ async function ask() {
 	let a = {flows: [], matching: 0};
 	error = "";
 	try {
-		a = await get("flows", {q: app.state.fq, state: app.state.flowState, sort: app.state.sort,
-		                        limit: SHOWN});
+		const {fq, flowState, flowService, flowPort, flowLimit, sort} = app.state;
+		a = await get("flows", {q: [fq, flowService && `service=${flowService}`].filter(Boolean).join(" "), state: flowState, port: flowPort,
+		                        limited_by: flowLimit, sort, limit: SHOWN});
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
 			throw e;
@@ -117,10 +128,17 @@ export function start(hooks) {
 		soon();
 	});
 	pickRows($("flows"), (row) => row.dataset.instance && app.showMetrics(row.dataset.instance));
-	$("flow-state").addEventListener("change", () => {
-		app.state.flowState = $("flow-state").value;
-		app.picked();
-		soon();
-	});
+	for (const limits of Object.values(LIMITS)) {
+		const group = el("optgroup");
+		group.label = limits === LIMITS.bad ? "To be fixed" : limits === LIMITS.warn ? "Worth a look" : "As it should be";
+		group.append(...Object.entries(limits).map(([name, text]) => new Option(text, name)));
+		$("flow-limit").append(group);
+	}
+	for (const [id, key] of [["flow-state", "flowState"], ["flow-limit", "flowLimit"]])
+		$(id).addEventListener("change", () => {
+			app.state[key] = $(id).value;
+			app.picked();
+			soon();
+		});
 	soon();
 }

@@ -131,21 +131,36 @@ export function rate(v, unit) {
 // Without trailing zeros, for axes.
 export const trimmed = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 
-const pad = (n, width = 2) => String(n).padStart(width, "0");
+// The zone of all times on the page: local or UTC, as this browser keeps it.
+export const zone = {
+	utc: localStorage.getItem("zone") === "utc", listeners: [],
 
-// Local time of day, with or without ms.
-export function clock(epoch, ms = true) {
-	const d = new Date(epoch * 1000);
-	return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}` +
-		(ms ? "." + pad(d.getMilliseconds(), 3) : "");
+	set(utc) {
+		localStorage.setItem("zone", utc ? "utc" : "local");
+		this.utc = utc;
+		this.listeners.forEach((fn) => fn());
+	},
+};
+
+// 2025-11-21T03:06:28.123: as text, and as an input of type datetime-local has it.
+export function isoTime(epoch) {
+	const ms = epoch * 1000, offset = zone.utc ? 0 : new Date(ms).getTimezoneOffset() * 60000;
+	return Number.isFinite(ms) ? new Date(ms - offset).toISOString().slice(0, 23) : "";
 }
 
-export function dateTime(epoch) {
-	if (!epoch)
-		return "–";
-	const d = new Date(epoch * 1000);
-	return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock(epoch, false)}`;
-}
+export const parseTime = (iso) => Date.parse(iso + (zone.utc ? "Z" : "")) / 1000;
+
+// Time of day, with or without ms.
+export const clock = (epoch, ms = true) => isoTime(epoch).slice(11, ms ? 23 : 19) || "–";
+
+export const dateTime = (epoch) => epoch ? isoTime(epoch).slice(0, 19).replace("T", " ") : "–";
+
+// A sentence of the collector with its times in the zone of the page. The collector writes them in its own zone, so they
+// are recognised by the moments that they may be; zones differ by quarters of an hour.
+export const retimed = (text, ...moments) => text.replace(/\b(\d\d):(\d\d):(\d\d) [A-Z+-][\w+-]{1,5}/g, (all, h, m, s) => {
+	const at = moments.find((t) => (Math.floor(t) - h * 3600 - m * 60 - s) % 900 === 0);
+	return at === undefined ? all : clock(at, false);
+});
 
 export function labelText(labels, without = []) {
 	return Object.entries(labels).filter(([k]) => !without.includes(k))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // health.js - how Sidelight itself is, in words: the badge in the header, and the view that has its reasons, hosts,
-// workers and the duration of READs.
+// workers and the duration of READs. The title of the page says this and how the services are.
+import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, fillTable, num, put, title} from "./dom.js";
 import {age, bytes, dateTime, grouped, many, number, rate} from "./format.js";
 import * as reads from "./reads.js";
-import {Poller, get, link} from "./server.js";
+import {Poller, get, lateParts, link} from "./server.js";
 import {state} from "./state.js";
 
 const JUMP = 2; // seconds by which a clock may differ from what it was
@@ -12,23 +13,31 @@ const JUMP = 2; // seconds by which a clock may differ from what it was
 let app = null; // {status, hostsNeeded, hostsKnown}
 export let hosts = [];
 
-const clocks = {began: 0, shift: NaN, jumped: 0, jump: 0, restarted: 0};
+const clocks = {began: 0, shift: NaN, slack: 0, jumped: 0, jump: 0, restarted: 0, skew: 0};
 
-// A collector that started again, and clocks that jump: both are said, and nothing else need be done.
-export function observe(status, notice) {
-	const shift = status.time - performance.now() / 1000, jump = shift - clocks.shift;
-	if (clocks.began && status.start !== clocks.began && status.uptime_seconds < 60 && Math.abs(jump || 0) < JUMP) {
+// A collector that started again, and clocks that jump: both are said, and nothing else need be done. sent: performance.now()
+// when the status was asked for. The collector took its time somewhere in the round trip: the middle is off by half of it
+// at most.
+export function observe(status, sent, notice) {
+	const slack = (performance.now() - sent) / 2000, middle = sent / 1000 + slack;
+	const shift = status.time - middle, past = slack + clocks.slack;
+	let jump = shift - clocks.shift;
+	if (Math.abs(jump) <= JUMP + past)
+		jump = 0;
+	const skew = status.time - (Date.now() / 1000 - slack);
+	clocks.skew = Math.abs(skew) > JUMP + slack ? skew : 0;
+	if (clocks.began && status.start !== clocks.began && status.uptime_seconds < 60 && !jump) {
 		clocks.restarted = status.start;
 		notice("The collector started again. What it reads from memory is complete; its history and what it learned begin anew " +
 		       "unless it keeps them in files.");
-	} else if (Math.abs(jump) > JUMP) {
+	} else if (jump) {
 		clocks.jumped = status.time;
 		clocks.jump = jump;
 		notice(`The collector's clock jumped ${jump > 0 ? "ahead" : "back"} by ${age(Math.abs(jump))}: plots go on at its new time.`);
 	}
 	clocks.began = status.start;
 	clocks.shift = shift;
-	return Math.abs(jump) > JUMP;
+	clocks.slack = slack;
 }
 
 // The state in one word for the badge, and the sentences behind it, the worst first.
@@ -65,9 +74,10 @@ function judge(status) {
 			say("warn", `The connections of ${k.host} are not read: ${k.fault}.`);
 	if (clocks.jumped)
 		say("warn", `The collector's clock jumped ${clocks.jump > 0 ? "ahead" : "back"} by ${age(Math.abs(clocks.jump))}, to ${dateTime(clocks.jumped)}.`);
-	const off = status.time - Date.now() / 1000;
-	if (Math.abs(off) > JUMP)
-		say("warn", `This computer's clock and the collector's differ by ${age(Math.abs(off))}.`, "Times on this page are the collector's.");
+	if (clocks.skew)
+		say("warn", `This computer's clock and the collector's differ by ${age(Math.abs(clocks.skew))}.`, "Times on this page are the collector's.");
+	for (const part of lateParts())
+		say("warn", `Answers of /api/v1/${part} take longer than 4 s.`, "What the page shows of them is older; the rest is not delayed.");
 	if (clocks.restarted)
 		say("idle", `The collector started again at ${dateTime(clocks.restarted)}.`);
 	const m = status.memory;
@@ -77,8 +87,15 @@ function judge(status) {
 	const rank = {bad: 0, warn: 1, idle: 2, good: 3};
 	const order = says.map((s, i) => [s, i]).sort(([x, i], [y, k]) => rank[x.kind] - rank[y.kind] || i - k).map(([s]) => s);
 	const word = !t.hosts && status.dta ? "reports only" : !t.hosts_up ? (status.ready ? "no agent" : "starting") :
-		t.hosts_stale || t.hosts_up < t.hosts ? "degraded" : late ? "late" : "healthy";
+		t.hosts_stale || t.hosts_up < t.hosts ? "degraded" : late ? "late" : "collecting";
 	return {word, kind: {"no agent": "bad", starting: "idle", degraded: "warn", late: "warn"}[word] || "good", says: order};
+}
+
+// The worst first. "collecting" says nothing of the services, so it need not be said beside them.
+function titleOf(word, kind) {
+	const open = anomalies.openNow(), known = link.up && anomalies.analysis;
+	const says = [known && open ? many(open, "incident") : "", kind === "good" && known ? "" : word].filter(Boolean);
+	return `${says.join(", ") || (known.pods && known.learning === known.pods ? "learning" : "no incidents")} · Sidelight`;
 }
 
 export function draw() {
@@ -94,7 +111,7 @@ export function draw() {
 	put(badge, word);
 	title(badge, says.length ? `${says[0].what}\nOpens the view of Sidelight's health` : "");
 	badge.className = `badge ${kind}`;
-	document.title = kind === "good" || kind === "idle" ? "Sidelight" : `${word} · Sidelight`;
+	document.title = titleOf(word, kind);
 	if (state.tab !== "health")
 		return;
 	const list = $("health-says"), key = says.map((s) => s.kind + s.what + s.advice).join("\n");

@@ -3,7 +3,7 @@
 // after its last caller; within a layer nodes stand close to their neighbours.
 import {sentence} from "./anomalies.js";
 import {$, emptyState, fillTable, label, num, put, svg} from "./dom.js";
-import {bytes, grouped, many, rate, seconds} from "./format.js";
+import {bytes, grouped, many, rate, retimed, seconds} from "./format.js";
 import {Poller, Problem, get, link} from "./server.js";
 import * as services from "./services.js";
 import {state} from "./state.js";
@@ -226,6 +226,8 @@ async function ask() {
 		return emptyState(empty, "No map yet", a.error || "Services appear with their first pod; their calls are known from traces, and from " +
 		                  "connections if both ends are observed.", null, "sidelight agent --tcp");
 	}
+	for (const n of a.nodes)
+		n.sentence = retimed(n.sentence || "", services.named(n.service, n.namespace)?.anomaly?.begin);
 	const culprit = a.nodes.find((n) => n.culprit), of = culprit && services.named(culprit.service)?.anomaly;
 	const why = of ? sentence(of, false) : culprit?.sentence;
 	put($("map-note"), culprit ? `${culprit.service} is the likely cause${why ? `: ${why}` : ""}` :

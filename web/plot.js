@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plot.js - lines over time, and bars of a histogram, drawn by uPlot (the global of that name).
-import {clock, number, rate, seconds, trimmed, withUnit} from "./format.js";
+import {clock, number, rate, retimed, seconds, trimmed, withUnit, zone} from "./format.js";
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const FONT = "11px system-ui, sans-serif";
@@ -55,6 +55,14 @@ export function setMarks(list) {
 			plots.delete(p);
 }
 
+// The kinds of the marks in a range of time.
+export const marksIn = (from, to) => Object.keys(MARKS).filter((kind) => marks.some((m) => m.kind === kind && m.at >= from && m.at <= to));
+
+zone.listeners.push(() => {
+	for (const p of plots)
+		p.rebuild();
+});
+
 function followCursor(from, u) {
 	const {left, event} = u.cursor;
 	if (following || !event && left >= 0)
@@ -71,11 +79,17 @@ function followCursor(from, u) {
 	following = false;
 }
 
-const MARK_COLOR = {incident: "--bad", death: "--bad", deployment: "--accent", start: "--good", end: "--muted",
-                    collector: "--warn"};
+export const MARKS = {
+	incident: {color: "--bad", text: "an incident begins"}, death: {color: "--bad", text: "a pod dies"},
+	deployment: {color: "--accent", text: "a deployment"}, start: {color: "--good", text: "a pod starts"},
+	end: {color: "--muted", text: "an incident ends"}, collector: {color: "--warn", text: "the collector starts"},
+};
 const MARK_SIGN = {incident: "!", death: "\u2715", deployment: "\u2191", start: "+", end: "\u2713", collector: "C"};
 const MARK_WEIGHT = ["end", "start", "collector", "deployment", "death", "incident"];
 const MARK_APART = 24; // pixels between buttons
+const TIP_LINES = 12;
+
+export const valueText = (l, v) => v === null ? "–" : l.rate ? rate(v, l.unit) : withUnit(v, l.unit);
 
 export class TimePlot {
 	// onZoom(from, to): the user drew a range. onMark(mark): chose a mark; without it, marks are lines only.
@@ -94,12 +108,18 @@ export class TimePlot {
 			this.strip.className = "plot-marks";
 			root.append(this.strip);
 		}
+		this.tip = document.createElement("div");
+		this.tip.className = "plot-tip";
+		this.tip.hidden = true;
+		this.tip.setAttribute("aria-hidden", "true"); // the legend says the same
+		root.append(this.tip);
 		plots.add(this);
 		new ResizeObserver(() => this.resize()).observe(root);
 		dark.addEventListener("change", () => this.rebuild());
 	}
 
-	// lines: {key, slot, unit, rate, dash, floor, weight, t, v}; from, to: the range to show, in seconds.
+	// lines: {key, slot, unit, rate, dash, floor, weight, t, v, label}; from, to: the range to show, in seconds.
+	// label: its name beside the cursor; without one it is not there.
 	// weight: "thin" is of those in the background, "bold" of the one that matters.
 	draw(lines, from, to) {
 		const key = lines.map((l) => [l.key, l.slot, l.unit, l.rate, l.weight].join()).join(";");
@@ -139,7 +159,29 @@ export class TimePlot {
 		this.key = "";
 		this.lines = [];
 		this.zoomed = false;
+		this.tip.hidden = true;
 		this.strip?.replaceChildren();
+	}
+
+	// The moment under the mouse, and the value of each line at it. A cursor that follows another plot's has no event.
+	drawTip(u) {
+		const {left, idx, event} = u.cursor, at = this.data[0]?.[idx], lines = this.lines.map((l, n) => [l, n]).filter(([l]) => l.label);
+		this.tip.hidden = !event || left < 0 || at === undefined || !lines.length;
+		if (this.tip.hidden)
+			return;
+		const head = document.createElement("b");
+		head.textContent = clock(at);
+		this.tip.replaceChildren(head, ...lines.slice(0, TIP_LINES).map(([l, n]) => {
+			const row = document.createElement("div"), mark = document.createElement("i"), name = document.createElement("span"), value = document.createElement("span");
+			mark.style.background = l.weight === "thin" ? css("--s7") : color(l.slot);
+			name.textContent = l.label;
+			value.textContent = valueText(l, this.valueAt(n, idx));
+			row.append(mark, name, value);
+			return row;
+		}));
+		const x = left + u.bbox.left / devicePixelRatio, right = x > this.root.clientWidth / 2;
+		this.tip.style.left = right ? "" : `${x + 14}px`;
+		this.tip.style.right = right ? `${this.root.clientWidth - x + 14}px` : "";
 	}
 
 	// Vertical lines at the marks, and a button for each that does not hide another.
@@ -151,7 +193,7 @@ export class TimePlot {
 		c.setLineDash([2 * ratio, 3 * ratio]);
 		for (const m of shown) {
 			const x = Math.round(u.valToPos(m.at, "x", true)) + 0.5;
-			c.strokeStyle = css(MARK_COLOR[m.kind] || "--muted");
+			c.strokeStyle = css(MARKS[m.kind]?.color || "--muted");
 			c.globalAlpha = 0.8;
 			c.beginPath();
 			c.moveTo(x, top);
@@ -186,7 +228,7 @@ export class TimePlot {
 			// The worst of those that are close together stands for all.
 			b.mark = g.marks.reduce((a, m) => MARK_WEIGHT.indexOf(m.kind) > MARK_WEIGHT.indexOf(a.kind) ? m : a);
 			b.dataset.kind = b.mark.kind;
-			const text = g.marks.slice(0, 8).map((m) => `${clock(m.at, false)} ${m.text}`).join("\n") +
+			const text = g.marks.slice(0, 8).map((m) => `${clock(m.at, false)} ${retimed(m.text, m.at)}`).join("\n") +
 				(g.marks.length > 8 ? `\n and ${g.marks.length - 8} more` : "");
 			if (b.title !== text) {
 				b.title = text;
@@ -230,6 +272,7 @@ export class TimePlot {
 			...this.size(),
 			padding: [this.strip ? 24 : 10, scales.length > 1 ? 0 : 32, 0, 0],
 			ms: 1e-3,
+			tzDate: (t) => zone.utc ? uPlot.tzDate(new Date(t * 1e3), "UTC") : new Date(t * 1e3),
 			legend: {show: false},
 			cursor: {
 				y: false, drag: {x: true, y: false, setScale: false},
@@ -246,6 +289,7 @@ export class TimePlot {
 				draw: [(u) => this.drawMarks(u)],
 				setCursor: [(u) => {
 					this.onCursor(u.cursor.idx, u.cursor.idxs);
+					this.drawTip(u);
 					followCursor(this, u);
 				}],
 				setSelect: [(u) => {

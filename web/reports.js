@@ -9,7 +9,7 @@ const SHOWN = 100, PERIOD = () => 1000;
 // Every report sent is in exactly one of these.
 const PARTS = [["stored", "good"], ["waiting", "idle"], ["duplicates", "idle"], ["late", "warn"], ["dropped", "bad"],
                ["lost", "bad"], ["missing", "warn"]];
-const PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"};
+export const PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"};
 
 let app = null; // {state, status}
 let there = null, store = "", answer = null;
@@ -215,6 +215,8 @@ function drawInputs() {
 	$("dta-inputs").hidden = !inputs.length;
 }
 
+export const hasStore = (name) => Boolean(there?.stores.some((s) => s.name === name));
+
 // Recent keys of the store, with their values.
 async function drawKeys() {
 	const s = there.stores.find((one) => one.name === store), table = $("dta-keys");
@@ -235,7 +237,7 @@ async function drawKeys() {
 	table.hidden = !rows.length;
 }
 
-async function post(path, body) {
+export async function post(path, body) {
 	const r = await send(path, {method: "POST", body: JSON.stringify(body),
 	                            headers: {"Content-Type": "application/json"}});
 	const j = await r.json();

@@ -92,17 +92,20 @@ function exposed(meta) {
 }
 
 // The query of one entry: {meta, pairs, fn, by} with fn "" for a series by itself.
-export function promql({meta, pairs, fn, by}) {
+export function promql({meta, pairs, fn, by}, range = RANGE) {
 	const counted = ["counter", "histogram"].includes(meta.kind), by_ = by?.length ? ` by (${by.join(", ")})` : "";
 	if (fn?.startsWith("p")) {
 		// Native ones need no buckets; the collector exposes classic ones by request.
 		const q = Number("0." + fn.slice(1));
-		return `histogram_quantile(${q}, sum${by_} (rate(${selector(meta.name, pairs)}[${RANGE}])))`;
+		return `histogram_quantile(${q}, sum${by_} (rate(${selector(meta.name, pairs)}[${range}])))`;
 	}
-	const inner = counted && (fn || state.mode === "rate") ? `rate(${selector(exposed(meta), pairs)}[${RANGE}])` :
+	const inner = counted && (fn || state.mode === "rate") ? `rate(${selector(exposed(meta), pairs)}[${range}])` :
 		selector(exposed(meta), pairs);
 	return fn ? `${fn === "rate" ? "sum" : fn}${by_} (${inner})` : inner;
 }
+
+// A line for each. Only Grafana knows an interval of its own.
+export const queries = () => shown().questions.map((q) => promql(q, "1m")).join("\n");
 
 const UNITS = {seconds: "s", bytes: "bytes", ratio: "percentunit", celsius: "celsius", hertz: "hertz", volts: "volt"};
 
@@ -156,6 +159,7 @@ const stamp = () => new Date(time.range()[1] * 1000).toISOString().slice(0, 19).
 
 const ACTIONS = {
 	link: () => copy(link(), "The link"),
+	promql: () => copy(queries(), "The query"),
 	panel: () => copy(JSON.stringify(panel(), null, 1), "The panel"),
 	csv: () => {
 		download(`sidelight-${stamp()}.csv`, new Blob([csv()], {type: "text/csv"}));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // series.js - the plot of the selected series, or of what group.js and heat.js make of the last of them, and its legend.
 import {$, el, put, title} from "./dom.js";
-import {clock, labelText, number, rate, seconds, toNumber, trimmed, unitOf, withUnit} from "./format.js";
+import {clock, labelText, number, seconds, toNumber, trimmed, unitOf} from "./format.js";
 import * as group from "./group.js";
 import {HeatPlot} from "./heat.js";
-import {COLORS, TimePlot, color, rates} from "./plot.js";
+import {COLORS, TimePlot, color, rates, valueText} from "./plot.js";
 import * as save from "./save.js";
 import {Poller, Problem, get, link} from "./server.js";
 import {state, writeHash} from "./state.js";
@@ -15,6 +15,8 @@ let app; // hooks of app.js: {known, observe, podName, drawMetrics}
 const slots = new Map(); // id -> colour
 const histograms = new Map(); // id -> {snapshots, points} of quantiles
 let lastHistory = null, lastGroup = null, lastHeat = null, asked = "";
+let lines = [];             // of the last answers, also those that are hidden
+const hidden = new Set();   // ids of lines that are not drawn
 const QUANTILES = [["p50", 0.5, undefined], ["p90", 0.9, [6, 3]], ["p99", 0.99, [2, 3]]];
 
 export const slotOf = (id) => state.series.includes(id) ? slots.get(id) ?? -1 : -1;
@@ -47,6 +49,7 @@ export function togglePlot(id) {
 
 export function plotChanged() {
 	giveSlots();
+	hidden.clear();
 	writeHash();
 	$("plots").hidden = !state.series.length;
 	if (!state.series.length) {
@@ -54,7 +57,7 @@ export function plotChanged() {
 		heatPlot.destroy();
 		lastHistory = lastGroup = lastHeat = null;
 		asked = "";
-		setPaused(false);
+		setPaused(false, writeHash);
 	}
 	drawView();
 	drawLegend();
@@ -71,12 +74,12 @@ const onPlot = {
 export const timePlot = new TimePlot($("plot"), onPlot);
 export const heatPlot = new HeatPlot($("heat"), onPlot);
 
-export function setPaused(on) {
+export function setPaused(on, write) {
 	if (on) {
 		time.pause();
 		asked = question(); // what is shown is all that is wanted
 	} else if (state.paused)
-		time.live();
+		time.live(write);
 }
 
 // The range is another one: what is there is shown until the answer comes.
@@ -113,6 +116,7 @@ $("plot-views").addEventListener("click", (e) => {
 	if (!view)
 		return;
 	state.view = view;
+	hidden.clear();
 	writeHash();
 	timePlot.unzoom();
 	drawView();
@@ -297,9 +301,10 @@ function rateStep(s) {
 }
 
 export function drawPlot() {
-	const a = lastHistory, lines = [];
+	const a = lastHistory;
 	if (!a)
 		return;
+	lines = [];
 	let recorded = 0, drawn = 0, decimated = false;
 	const steps = new Set();
 	for (const s of a.series) {
@@ -337,7 +342,10 @@ export function drawPlot() {
 		put(note, a.missing || a.series.every((s) => s.error) ? "These series no longer exist: their pods have expired." :
 			recorded ? "Waiting for a second point …" : whyNoHistory());
 	const first = Math.min(...a.series.map((s) => s.t?.[0] ?? Infinity));
-	timePlot.draw(lines.filter((l) => l.t.length), ...time.show(a.to || Date.now() / 1000, Number.isFinite(first) ? first : 0));
+	for (const l of lines)
+		l.label = [app.known.get(l.id)?.meta?.name || l.id, l.part, app.podName(app.known.get(l.id)?.pod)].filter(Boolean).join(" ");
+	lines = lines.filter((l) => l.t.length);
+	timePlot.draw(lines.filter((l) => !hidden.has(l.id)), ...time.show(a.to || Date.now() / 1000, Number.isFinite(first) ? first : 0));
 	$("plot").dataset.points = lines.reduce((n, l) => n + l.t.length, 0);
 	put($("plot-status"), any ? `${number(recorded)} values recorded` +
 	    (decimated ? `, ${number(drawn)} used: lowest and highest per step` : ", all used") +
@@ -358,8 +366,8 @@ function drawGroup() {
 	const a = lastGroup, note = $("plot-empty");
 	if (!a || a.waiting)
 		return;
-	const lines = a.missing ? [] : group.lines(a).filter((l) => l.v.some((v) => v !== null));
-	timePlot.draw(lines, ...time.show(a.time || Date.now() / 1000, 0));
+	lines = a.missing ? [] : group.lines(a).filter((l) => l.v.some((v) => v !== null)).map((l) => ({...l, label: l.name}));
+	timePlot.draw(lines.filter((l) => !hidden.has(l.id)), ...time.show(a.time || Date.now() / 1000, 0));
 	$("plot").dataset.points = lines.reduce((n, l) => n + l.t.length, 0);
 	note.hidden = lines.length > 0;
 	put(note, a.missing || a.groups.find((g) => g.error)?.error || "No values in this time.");
@@ -383,7 +391,7 @@ function drawHeat() {
 function entries() {
 	const view = viewOf();
 	if (view === "group" || view === "siblings")
-		return [...timePlot.lines].reverse().map((l) => ({
+		return [...lines].reverse().map((l) => ({
 			id: l.id, slot: l.slot, name: l.name || l.id, second: l.series === 1 ? "" : `${l.series} series together`,
 			state: "", weight: l.weight, removable: false,
 			title: Object.entries(l.labels || {}).map(([k, v]) => `${k}="${v}"`).join(" ") || "all series",
@@ -405,39 +413,84 @@ function makeEntry() {
 	              value: el("span", "num"), remove: el("button", "remove", "✕")};
 	item.parts.remove.type = "button";
 	item.parts.remove.addEventListener("click", () => togglePlot(item.dataset.id));
-	const text = el("span", "what"), second = el("span", "second");
+	const text = item.parts.show = el("button", "what"), second = el("span", "second");
 	second.append(item.parts.labels, item.parts.pod);
 	text.append(item.parts.name, second);
+	text.type = "button";
+	text.addEventListener("click", (e) => showOrHide(item.dataset.id, e.ctrlKey || e.metaKey || e.shiftKey));
 	item.append(item.parts.mark, text, item.parts.value, item.parts.remove);
 	return item;
 }
 
-function valueText(id, cursor) {
-	return timePlot.lines.map((l, n) => [l, n]).filter(([l]) => l.id === id).map(([l, n]) => {
-		const v = cursor === null || cursor === undefined ? lastOf(l.v) : timePlot.valueAt(n, cursor);
-		const text = v === null ? "–" : l.rate ? rate(v, l.unit) : withUnit(v, l.unit);
-		return l.part ? `${l.part} ${text}` : text;
+// Alone, or with all others again; with a key held down, it is hidden or shown by itself.
+function showOrHide(id, single) {
+	const others = [...new Set(lines.map((l) => l.id))].filter((x) => x !== id);
+	if (single && !hidden.delete(id)) {
+		hidden.add(id);
+	} else if (!single) {
+		const alone = !hidden.has(id) && others.every((x) => hidden.has(x));
+		hidden.clear();
+		for (const x of alone ? [] : others)
+			hidden.add(x);
+	}
+	redraw();
+}
+
+// What the legend says of a line where the mouse is not on the plot.
+const OF_LINE = {
+	min: (v) => v.reduce((a, x) => x !== null && !(x >= a) ? x : a, null),
+	max: (v) => v.reduce((a, x) => x !== null && !(x <= a) ? x : a, null),
+};
+
+function inRange(l) {
+	const [from, to] = timePlot.range;
+	return l.v.filter((v, i) => l.t[i] >= from && l.t[i] <= to);
+}
+
+function statOf(l) {
+	const of = $("legend-sort").value;
+	return of === "min" || of === "max" ? OF_LINE[of](inRange(l)) : lastOf(l.v);
+}
+
+function valuesOf(id, cursor) {
+	return lines.filter((l) => l.id === id).map((l) => {
+		const n = timePlot.lines.indexOf(l);
+		const v = cursor === null || cursor === undefined || n < 0 ? statOf(l) : timePlot.valueAt(n, cursor);
+		return l.part ? `${l.part} ${valueText(l, v)}` : valueText(l, v);
 	}).join("\n");
 }
 
+// The highest first, if it is to be sorted.
+function sorted(list) {
+	if (!$("legend-sort").value)
+		return list;
+	const of = new Map();
+	for (const l of lines)
+		of.set(l.id, Math.max(of.get(l.id) ?? -Infinity, statOf(l) ?? -Infinity));
+	return list.sort((x, y) => (of.get(y.id) ?? -Infinity) - (of.get(x.id) ?? -Infinity));
+}
+
 export function drawLegend(cursor) {
-	const root = $("legend"), list = entries(), heat = viewOf() === "heat";
+	const root = $("legend"), list = sorted(entries()), heat = viewOf() === "heat";
+	$("legend-sort").hidden = heat || list.length < 2;
 	while (root.children.length > list.length)
 		root.lastChild.remove();
 	list.forEach((e, i) => {
 		const item = root.children[i] || root.appendChild(makeEntry()), p = item.parts;
 		item.dataset.id = e.id;
-		item.className = [e.weight, e.removable ? "" : "plain", heat ? "bare" : ""].join(" ").trim();
+		item.className = [e.weight, e.removable ? "" : "plain", heat ? "bare" : "", hidden.has(e.id) ? "hidden-line" : ""].join(" ").trim();
+		p.show.disabled = heat;
+		p.show.setAttribute("aria-pressed", !hidden.has(e.id));
 		p.mark.style.background = e.weight === "thin" ? "var(--s7)" : color(e.slot);
 		p.mark.hidden = heat;
 		put(p.name, e.name);
 		put(p.labels, e.labels || "");
 		put(p.pod, e.second);
 		p.pod.dataset.state = e.state;
-		title(item, [e.title, e.help].filter(Boolean).join("\n"));
+		title(item, [e.title, e.help, heat ? "" : "click: only this one, or all again; with Ctrl: hide or show it"].filter(Boolean).join("\n"));
 		p.remove.hidden = !e.removable;
 		p.remove.setAttribute("aria-label", `Remove ${e.name} from the plot`);
-		put(p.value, heat ? "" : valueText(e.id, cursor));
+		put(p.value, heat ? "" : valuesOf(e.id, cursor));
 	});
 	if (heat)
 		put($("plot-status"), heatPlot.map ? heatPlot.under()?.text || `steps of ${heatPlot.map.step_seconds} s; point at a cell for its values` : "");
@@ -468,6 +521,8 @@ function whatIsShown() {
 			({meta: k.meta, pairs: pairsOf(k), fn, by: []})) : [{meta: k.meta, pairs: pairsOf(k), fn: "", by: []}]),
 	};
 }
+
+$("legend-sort").addEventListener("change", () => drawLegend());
 
 const selectedPoller = new Poller(askSelected, () => 1000);
 // A long range moves slowly.

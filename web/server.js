@@ -1,20 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // server.js - requests to the collector: one at a time per poller, periodic, and retried after a
-// failure. A hidden page sends none.
+// failure. A hidden page sends only what its title shows, and rarely.
 
 const TIMEOUT_MS = 4000;
+export const HIDDEN_MS = 10000; // between two requests for what the title shows, while the page is hidden
 const RETRY_MS = [500, 1000, 2000, 4000, 5000];
 
 export class Problem extends Error {
-	constructor(message, status) {
+	constructor(message, status, slow = false) {
 		super(message);
 		this.status = status; // of HTTP; 0: the server is unreachable
+		this.slow = slow;     // only this answer was late: others came in the meantime
 	}
 }
 
-// The token of a collector with --reader-token-file, kept as long as the tab. The page itself needs none.
+const late = new Map(); // part of the API -> when its answer was late
+let heard = 0;          // when the last answer came
+
+// The parts of the API whose answers are late at present.
+export const lateParts = () => [...late].filter(([, at]) => performance.now() - at < 3 * TIMEOUT_MS).map(([part]) => part);
+
+// The token of a collector with --reader-token-file or --actor-token-file, kept as long as the tab. The page itself needs
+// none. why: what the token is asked for.
 export const token = {
-	value: sessionStorage.getItem("token") || "", asked: false, listeners: [],
+	value: sessionStorage.getItem("token") || "", asked: false, why: "", listeners: [],
+
+	ask(why) {
+		this.asked = true;
+		this.why = why;
+		this.listeners.forEach((fn) => fn(this));
+	},
 
 	set(value) {
 		sessionStorage.setItem("token", value);
@@ -26,8 +41,7 @@ export const token = {
 	wrong(used) {
 		if (used !== this.value || this.asked)
 			return;
-		this.asked = true;
-		this.listeners.forEach((fn) => fn(this));
+		this.ask("This collector requires a token (--reader-token-file):");
 	},
 };
 
@@ -41,24 +55,35 @@ export async function send(path, options) {
 	return response;
 }
 
+function lost(e, part, sent) {
+	if (e.name !== "TimeoutError")
+		return new Problem("no connection", 0);
+	late.set(part, performance.now());
+	return new Problem("no answer within 4 s", 0, heard > sent);
+}
+
 export async function get(path, params = {}) {
 	const query = new URLSearchParams(
 		Object.entries(params).filter(([, v]) => v !== "" && v !== undefined && v !== null));
+	const part = path.split("?")[0].split("/")[0], sent = performance.now();
 	let response;
 	try {
 		response = await send(`${path}${query.size ? "?" + query : ""}`, {
 			signal: AbortSignal.timeout(TIMEOUT_MS), cache: "no-store",
 		});
 	} catch (e) {
-		throw new Problem(e.name === "TimeoutError" ? "no answer within 4 s" :
-		                  "no connection", 0);
+		throw lost(e, part, sent);
 	}
 	let body;
 	try {
 		body = await response.json();
-	} catch {
+	} catch (e) {
+		if (e.name === "TimeoutError")
+			throw lost(e, part, sent);
 		throw new Problem(`HTTP ${response.status} without JSON`, response.ok ? 0 : response.status);
 	}
+	heard = performance.now();
+	late.delete(part);
 	if (!response.ok)
 		throw new Problem(body.error || `HTTP ${response.status}`, response.status);
 	return body;
@@ -97,6 +122,14 @@ export const link = {
 	},
 };
 
+// What a poller does with an error. An answer that is late delays what is drawn from it, and nothing else.
+export function failed(e) {
+	if (!(e instanceof Problem))
+		console.error(e);
+	else if (!e.status && !e.slow)
+		link.failed(e.message);
+}
+
 const pollers = [];
 
 // The parts that the collector's build has, by the names of /api/v1/status; null: not known yet.
@@ -115,11 +148,12 @@ export const parts = {
 };
 
 // Calls ask() every period() ms, counted from the start of the previous call; calls do not overlap. Asks nothing while
-// the collector is not known to have the part.
+// the collector is not known to have the part. hidden: its period in ms while the page is hidden; 0: it asks nothing then.
 export class Poller {
-	constructor(ask, period, part = "") {
+	constructor(ask, period, part = "", hidden = 0) {
 		this.ask = ask;
-		this.period = period;
+		this.period = () => document.hidden ? hidden : period();
+		this.hidden = hidden;
 		this.part = part;
 		this.timer = 0;
 		this.busy = false;
@@ -136,7 +170,7 @@ export class Poller {
 
 	schedule(ms) {
 		clearTimeout(this.timer);
-		if (!document.hidden && parts.has(this.part))
+		if ((!document.hidden || this.hidden) && parts.has(this.part))
 			this.timer = setTimeout(() => this.run(), ms);
 	}
 
@@ -152,10 +186,7 @@ export class Poller {
 		try {
 			await this.ask();
 		} catch (e) {
-			if (!(e instanceof Problem))
-				console.error(e);
-			else if (!e.status)
-				link.failed(e.message);
+			failed(e);
 		}
 		this.busy = false;
 		const again = this.again;
@@ -167,9 +198,9 @@ export class Poller {
 
 document.addEventListener("visibilitychange", () => {
 	for (const p of pollers) {
-		if (document.hidden)
-			clearTimeout(p.timer);
-		else
+		if (!document.hidden)
 			p.soon();
+		else
+			p.schedule(p.hidden);
 	}
 });

@@ -26,7 +26,6 @@ function haystack(s) {
 	return text;
 }
 
-export const ofInstance = (instance) => all.find((s) => s.instances?.includes(instance));
 export const named = (name, namespace) => all.find((s) => s.service === name && (namespace === undefined || s.namespace === namespace));
 
 function makeRow() {
@@ -157,12 +156,12 @@ function filter() {
 	const words = state.sq.toLowerCase().split(/\s+/).filter(Boolean);
 	shown = words.length ? all.filter((s) => words.every((w) => haystack(s).includes(w))) : all;
 	list.resize(shown.length);
-	const now = all.filter((s) => s.anomaly && !s.anomaly.end).length;
+	const now = all.filter((s) => s.anomaly && !s.anomaly.end).length, need = all.filter((s) => saying(s)[0] !== "good").length;
 	put($("n-services"), answer ? grouped(all.length) : "");
 	put($("v-services"), answer ? grouped(all.length) + (now ? ` · ${now} anomalous` : "") : "–");
 	$("v-services").className = now ? "bad" : "";
 	put($("services-note"), !answer || !all.length ? "" : state.sq ? `${grouped(shown.length)} match` :
-		`${now ? `${now} ${now === 1 ? "needs" : "need"} attention; ` : ""}those that need it most come first` +
+		`${need ? `${need} ${need === 1 ? "needs" : "need"} attention; ` : ""}those that need it most come first` +
 		(analysis?.learning ? `; ${analysis.learning} of ${many(analysis.pods, "pod")} in warm-up` : "") +
 		(answer.truncated ? `; the first ${grouped(all.length)} only` : ""));
 	const empty = $("services-empty");

@@ -3,7 +3,7 @@
 import {COLORS} from "./plot.js";
 
 // In the order of the page.
-export const TABS = ["services", "map", "metrics", "pods", "flows", "anomalies", "cause", "traces", "reports", "health"];
+export const TABS = ["services", "map", "metrics", "pods", "flows", "anomalies", "cause", "traces", "reports", "network", "health"];
 export const ANALYSIS_TABS = ["services", "map", "anomalies", "cause", "traces"]; // of the part "analysis"
 export const WINDOWS = [1, 10, 60, 300, 900, 3600, 86400]; // the last: all that there is
 export const VIEWS = ["lines", "group", "siblings", "heat"];
@@ -14,12 +14,18 @@ export const state = {
 	series: [],         // ids on the plot, at most COLORS
 	window: 10, mode: "rate", histogram: "quantiles", paused: false,
 	incident: "",       // the one whose cause is shown: its id; or INSTANCE@BEGIN of a member, or INSTANCE for its pod's latest
-	fq: "", flowState: "", sort: "rate", // connections
+	fq: "", flowState: "", flowService: "", flowPort: "", flowLimit: "", sort: "rate", // connections
+	device: "",         // address or number of the network device that is shown
 	trace: "",          // id of the trace whose spans are shown
+	traces: {service: "", root: "", status: "", least: "", attribute: "", from: "", to: "", sort: ""}, // which are listed
 	all: false,         // metrics without a change, too
 	from: 0, to: 0,     // range of the plots in seconds; 0: the last window, live
 	view: "lines", by: ["pod"], fn: "", // fn: "" is what suits the metric
 };
+
+// What each part of a search for traces may be: a duration in ms, times in seconds.
+const NUMBER = /^\d{1,12}(\.\d{1,6})?$/, TEXT = /^.{1,200}$/;
+const TRACES = {service: TEXT, root: TEXT, status: /^(ok|failed)$/, least: NUMBER, attribute: TEXT, from: NUMBER, to: NUMBER, sort: /^duration$/};
 
 export function readHash() {
 	const p = new URLSearchParams(location.hash.slice(1));
@@ -37,8 +43,14 @@ export function readHash() {
 		state.tab = "cause";
 	state.all = p.get("all") === "1";
 	state.trace = /^[0-9a-f]{32}$/.test(p.get("trace") || "") ? p.get("trace") : "";
+	state.device = /^[\w.:]{1,45}$/.test(p.get("device") || "") ? p.get("device") : "";
 	state.fq = (p.get("fq") || "").slice(0, 200);
+	for (const [key, allowed] of Object.entries(TRACES))
+		state.traces[key] = allowed.test(p.get(`trace-${key}`) || "") ? p.get(`trace-${key}`) : "";
 	state.flowState = one("flow", ["open", "closed", "listen"], "");
+	state.flowService = (p.get("flow-service") || "").slice(0, 100);
+	state.flowPort = /^\d{1,5}$/.test(p.get("port") || "") ? p.get("port") : "";
+	state.flowLimit = /^[a-z-]{1,30}$/.test(p.get("limit") || "") ? p.get("limit") : "";
 	state.sort = one("sort", ["rate", "retransmits", "rtt", "bytes", "age", "limit"], "rate");
 	state.window = Number(one("window", WINDOWS.map(String), "10"));
 	state.mode = one("mode", ["rate", "raw"], "rate");
@@ -55,7 +67,12 @@ export function readHash() {
 		.filter((id) => /^[0-9a-f]{16}\/\d{1,10}$/.test(id)))].slice(0, COLORS);
 }
 
-export function writeHash() {
+// The address of what the page changes by itself, or of what is typed.
+export const writeHash = () => write("replaceState");
+// The address of where a person goes: the one before stays, so that Back leads to it.
+export const navigate = () => write("pushState");
+
+function write(how) {
 	const p = new URLSearchParams();
 	const add = (key, value, otherwise) => {
 		if (value !== otherwise)
@@ -71,8 +88,14 @@ export function writeHash() {
 	add("incident", state.tab === "cause" ? state.incident : "", "");
 	add("all", state.all ? "1" : "", "");
 	add("trace", state.trace, "");
+	add("device", state.device, "");
 	add("fq", state.fq, "");
+	for (const key of Object.keys(TRACES))
+		add(`trace-${key}`, state.traces[key], "");
 	add("flow", state.flowState, "");
+	add("flow-service", state.flowService, "");
+	add("port", state.flowPort, "");
+	add("limit", state.flowLimit, "");
 	add("sort", state.sort, "rate");
 	add("window", state.window, 10);
 	add("mode", state.mode, "rate");
@@ -85,5 +108,5 @@ export function writeHash() {
 	add("fn", state.fn, "");
 	const hash = p.toString().replaceAll("%2F", "/").replaceAll("%2C", ",").replaceAll("%40", "@");
 	if (location.hash.slice(1) !== hash)
-		history.replaceState(null, "", hash ? "#" + hash : location.pathname + location.search);
+		history[how](null, "", hash ? "#" + hash : location.pathname + location.search);
 }

@@ -2,10 +2,10 @@
 // time.js - the range of time that all plots show: the last seconds, live, or from one moment to another. It knows the
 // ranges before it, so that a zoom can be undone, and what happened in it.
 import {$, put} from "./dom.js";
-import {clock, dateTime} from "./format.js";
+import {clock, dateTime, isoTime, parseTime, zone} from "./format.js";
 import {setMarks} from "./plot.js";
 import {Poller, Problem, get, link} from "./server.js";
-import {WINDOWS, state, writeHash} from "./state.js";
+import {WINDOWS, navigate, state} from "./state.js";
 
 const BEFORE = 20, AFTER = 10; // seconds around a mark
 const SHORTEST = 0.02, LONGEST = 86400;
@@ -45,11 +45,11 @@ export function forgetOldest() {
 	oldest = 0;
 }
 
-function set(from, to) {
+function set(from, to, write = navigate) {
 	state.from = from;
 	state.to = to;
 	state.paused = from > 0;
-	writeHash();
+	write();
 	drawRange();
 	marksPoller.soon();
 	changed();
@@ -73,9 +73,9 @@ export function back() {
 	set(before.from, before.to);
 }
 
-export function live() {
+export function live(write) {
 	past.length = 0;
-	set(0, 0);
+	set(0, 0, write);
 }
 
 export function pause() {
@@ -108,36 +108,32 @@ function move(by) {
 
 // ---- controls
 
-function local(t) {
-	const d = new Date(t * 1000);
-	return new Date(d.getTime() - d.getTimezoneOffset() * 60000).toISOString().slice(0, 23);
-}
-
 function drawRange() {
 	const [from, to] = range();
 	$("back").disabled = !past.length && !state.from;
 	$("pause").setAttribute("aria-pressed", state.paused);
 	put($("pause"), state.paused ? "Resume" : "Pause");
 	$("live").hidden = state.paused;
-	const day = new Date(from * 1000).toDateString() === new Date().toDateString();
+	const day = isoTime(from).slice(0, 10) === isoTime(Date.now() / 1000).slice(0, 10);
 	put($("range"), state.from ? `${day ? clock(from, to - from < 60) : dateTime(from)} – ${clock(to, to - from < 60)}` : "");
 	for (const b of document.querySelectorAll("[data-window]"))
 		b.setAttribute("aria-pressed", !state.from && Number(b.dataset.window) === state.window);
 }
 
+zone.listeners.push(drawRange);
 $("back").addEventListener("click", back);
 $("before-fault").addEventListener("click", beforeLastFault);
 $("when").addEventListener("toggle", () => {
 	if (!$("when").open)
 		return;
 	const [from, to] = range();
-	$("from").value = local(from || Date.now() / 1000 - 60);
-	$("to").value = local(to || Date.now() / 1000);
+	$("from").value = isoTime(from || Date.now() / 1000 - 60);
+	$("to").value = isoTime(to || Date.now() / 1000);
 	$("from").focus();
 });
 $("when-form").addEventListener("submit", (e) => {
 	e.preventDefault();
-	const from = Date.parse($("from").value) / 1000, to = Date.parse($("to").value) / 1000;
+	const from = parseTime($("from").value), to = parseTime($("to").value);
 	const good = to > from && to - from <= LONGEST;
 	$("when-note").hidden = good;
 	if (!good)

@@ -117,7 +117,7 @@ static double statsd(int rounds)
 	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "bench",
 							    .flags = SL_PUBLISHER_DETACHED,
 							    .max_cells = 65536));
-	struct bridge_statsd *s = bridge_statsd_new(p, 0);
+	struct bridge_statsd *s = bridge_statsd_new(p, NULL);
 	static char packets[PACKETS][2048];
 	static size_t bytes[PACKETS];
 	double took[BENCH_ROUNDS_MAX];
@@ -146,10 +146,10 @@ static double statsd(int rounds)
 	return bench_median(took, (size_t)rounds);
 }
 
-static struct bridge_sink *resource(void *arg, struct bridge_text service,
-				    struct bridge_text instance)
+static struct bridge_sink *resource(void *arg, const struct bridge_otlp_identity *id,
+				    struct base_table **names)
 {
-	(void)service, (void)instance;
+	(void)id, (void)names;
 	bridge_publish_begin(arg);
 	return bridge_publish_sink(arg);
 }
@@ -159,7 +159,7 @@ static double otlp(int rounds)
 {
 	struct bridge_publisher *p = bridge_publish_open(&(struct bridge_publish_opts){
 		.service = "bench", .pod = "bench", .detached = true});
-	struct bridge_otlp *o = bridge_otlp_new();
+	struct bridge_otlp *o = bridge_otlp_new(NULL);
 	struct bridge_otlp_counts n = {0};
 	double took[BENCH_ROUNDS_MAX];
 	struct bridge_error e;

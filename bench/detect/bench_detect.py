@@ -32,7 +32,7 @@ SENT = 0.0185           # share of rows sent at which sample.found counts faults
 # A little below what is reached: a change for the worse fails. On Train Ticket 24 of 28 faults leave no trace in metrics or
 # spans: what is found of them, and which of its 87 symptomatic traces verdicts keep, is chance around 0.3, 0.14 and 0.2
 # (docs/accuracy.md); of 87 traces at 0.2 two deviations below chance are 0.12.
-FLOORS = {'detect.culprit.2pct': 0.9, 'detect.top1': 0.9, 'detect.reference': 0, 'detect.reference.trainticket': 0,
+FLOORS = {'detect.blame.cpu': 0.72, 'detect.blame.network': 0.8, 'detect.culprit.2pct': 0.9, 'detect.top1': 0.9, 'detect.reference': 0, 'detect.reference.trainticket': 0,
           'detect.trainticket.culprit.5pct': 0.28,
           'detect.trainticket.top3': 0.14, 'detect.fused.made.top1': 0.94, 'detect.fused.made.top3': 0.94,
           'detect.synthetic.shops.2pct': 0.76, 'detect.synthetic.shops.top1': 0.67,
@@ -42,7 +42,7 @@ FLOORS = {'detect.culprit.2pct': 0.9, 'detect.top1': 0.9, 'detect.reference': 0,
           'sample.found': 0.6}
 # What is sent grows with the faults that are found (0.020 for all of them, without a false alarm): so rows per fault that
 # is found, and sample.found, are held as well.
-CEILINGS = {'trace.retro.bytes': 0.17, 'sample.volume': 0.0225, 'sample.volume.rows': 18.5, 'sample.volume.left_out': 0,
+CEILINGS = {'detect.blame.none': 0, 'trace.retro.bytes': 0.17, 'sample.volume': 0.0225, 'sample.volume.rows': 18.5, 'sample.volume.left_out': 0,
             'sample.volume.trainticket.left_out': 0}
 seen = {}
 PEER = 'MicroView FD in numpy'
@@ -104,6 +104,21 @@ def figures(short, day, rows, peer):
     return all_
 
 
+def blame(day):
+    """How often the first metric to blame, at the highest score of an injected pod, is what was injected; and alarms without one."""
+    rows = [r for r in day.replay() if r['anomalous'] == '1']
+    for name, kinds, words in (('cpu', ('cpu_contention', 'cpu_consumed'), 'CpuUsage'), ('network', ('network_delay',), 'Latency')):
+        first = []
+        for at, pod, kind in day.faults:
+            alarms = [r for r in rows if kind in kinds and r['pod'] == pod and at <= int(r['unix_s']) <= at + WINDOW]
+            if alarms:
+                first.append(max(alarms, key=lambda r: float(r['score']))['blame1'])
+        right = [f.startswith(words) or f.split('Latency')[0] in ('PodClient', 'PodServer') and words == 'Latency' for f in first]
+        say(f'detect.blame.{name}', statistics.mean(right), 'share',
+            f'{sum(right)} of {len(right)} faults with an alarm of the injected pod, {NAMES["ob"]} {DAYS["ob"]}')
+    say('detect.blame.none', sum(not r['blame1'] for r in rows), 'count', f'of {len(rows)} alarms', less_is_better=True)
+
+
 def against_reference(short, day, ours):
     """The least difference to the formulas in numpy; nothing without numpy."""
     missing = bench.numpy_missing()
@@ -157,6 +172,8 @@ def detection(days):
     for short, day in days.items():
         ours = figures(short, day, day.verdicts('combined'), theirs.get(short))
         against_reference(short, day, ours)
+        if short == 'ob':
+            blame(day)
         all_fused(short, day)
     for detector in () if CHECK else DETECTORS:
         for short, day in days.items():

@@ -168,7 +168,7 @@ def convert(folder, to, spans=None, say=say):
             losses['files without values'] += 1
     pods = [p for p in pods if p.rows]
     if not pods:
-        sys.exit(f'recording: {folder}: no pod with values in metrics/*.csv')
+        sys.exit(f'recording: {folder}: no pod has values in metrics/*.csv')
     steps = [b - a for p in pods for a, b in zip(p.times, p.times[1:])]
     step = max(10**9, sorted(steps)[len(steps) // 2] if steps else 60 * 10**9)
     os.makedirs(os.path.join(to, 'metrics'))

@@ -5,9 +5,10 @@
 One sender (input_load.c) sends the same datagrams in turns to the translator and to its peer; what counts is what arrived,
 per CPU second, in the kernel and outside. The peer of flows, nfcapd, decodes and appends the records to a file,
 uncompressed. Ours decodes and appends a report with flow, counts and times of each record to a list in a collector's memory;
-for .flows it makes two reports of each, bytes and packets by 5-tuple, and adds them to counters, as the default mapping does.
+for .flows it makes two reports of each, bytes and packets by 5-tuple, and adds them to counters; .default is the default mapping
+with the stores and key logs of examples/dta/devices.yaml: the same two counters, and bytes by exporter and interfaces.
 The peer of samples, pmacct's sfacctd, adds them up in a table of its memory plugin, as ours does in counters. No collector of
-INT is in Debian; ours writes each hop into its path and what it measured into a store. The stores have no key logs. .floor is a
+INT is in Debian; ours writes each hop into its path and what it measured into a store. The other stores have no key logs. .floor is a
 program that receives the datagrams and reads none, .decode the decoder alone, in one process (decode.c). No query is answered
 meanwhile."""
 import json
@@ -144,9 +145,20 @@ reports:
 '''
 
 
-def ours(kind, path, *how):
-    with open(f'{D}/stores.yaml', 'w') as f:
-        f.write(STORES)
+COUNT = '''
+reports:
+  - {kind: flow, key: [5-tuple], primitive: increment, store: 10, copies: 2, add: bytes}
+  - {kind: flow, key: [5-tuple], primitive: increment, store: 11, copies: 2, add: packets}
+  - {kind: sample, key: [5-tuple], primitive: increment, store: 10, copies: 2, add: bytes}
+  - {kind: sample, key: [5-tuple], primitive: increment, store: 11, copies: 2, add: packets}
+  - {kind: hop, key: [5-tuple], primitive: postcard, store: 13, copies: 2, hop: hop, hops: hops, data: switch}
+  - {kind: hop, key: [5-tuple, switch], primitive: key-write, store: 14, copies: 2, value: [queue-depth, latency-ns]}
+'''
+
+
+def ours(kind, path, reports, *how):
+    with open(f'{D}/stores.yaml', 'w') as f, open(f'{ROOT}/examples/dta/devices.yaml') as example:
+        f.write(STORES if how else example.read().replace('/tmp/sidelight-dta', D))
     c = on(CPUS[-1:], SIDELIGHT, 'collect', '--dta', f'{D}/stores.yaml', '--listen', '127.0.0.1:0')
     c.ready()
     t = on(CPUS[:1], SIDELIGHT, 'translate', '--collector', f'unix:{D}/dta.sock', '--input', f'{kind}=127.0.0.1:0', '--json',
@@ -160,7 +172,7 @@ def ours(kind, path, *how):
     a = json.loads(t.out[-1])
     d = a['devices'][kind]
     e = a['engine']  # a hop of a path that is known already is dropped
-    check(d['reports'] == d['records'] * (1 if how else 2) == e['stored'] + e['dropped']['duplicate_hop'] and
+    check(d['reports'] == d['records'] * reports == e['stored'] + e['dropped']['duplicate_hop'] and
           not any(d['refused'].values()), f'{a}', t)
     return {'records': d['records'], 'rate': d['records'] * 1e9 / cpu, 'ns': cpu / d['records']}
 
@@ -219,14 +231,17 @@ def floor(path, per):
     return {'rate': json.loads(p.out[-1])['packets'] * per * 1e9 / cpu}
 
 
-FLOW_WAYS = (('', ('--map', f'{D}/append.yaml'), 'appended to a list in memory'),
-             ('.flows', (), 'added to two counters of its flow'))
-# KIND: (what is sent, peer, its Debian package, what the peer does, what ours does: suffix, options, text).
+COUNTED = ('--map', f'{D}/count.yaml')
+FLOW_WAYS = (('', (1, '--map', f'{D}/append.yaml'), 'appended to a list in memory'),
+             ('.flows', (2, *COUNTED), 'added to two counters of its flow'),
+             ('.default', (3,), 'added to three counters with key logs'))
+# KIND: (what is sent, peer, its Debian package, what the peer does, what ours does: suffix, reports and options, text).
 KINDS = {
     'ipfix': (ipfix, nfcapd, 'nfdump', 'appends to a file', FLOW_WAYS),
     'netflow': (netflow, nfcapd, 'nfdump', 'appends to a file', FLOW_WAYS),
-    'sflow': (sflow, sfacctd, 'pmacct', 'adds up in its memory plugin', (('', (), 'added to two counters of its flow'),)),
-    'int': (telemetry, None, '', '', (('', (), 'written into its path and into a store of measurements'),)),
+    'sflow': (sflow, sfacctd, 'pmacct', 'adds up in its memory plugin', (('', (2, *COUNTED), 'added to two counters of its flow'), ('.default', (3,), 'added to three counters with key logs'))),
+    'int': (telemetry, None, '', '', (('', (2, *COUNTED), 'written into its path and into a store of measurements'),
+                                      ('.default', (3,), 'the same, and a counter with a key log'))),
 }
 
 
@@ -245,6 +260,8 @@ for kind in sys.argv[3:] or KINDS:
         f.write(struct.pack('>HH', at, step) + b''.join(struct.pack('>H', len(d)) + d for d in datagrams))
     with open(f'{D}/append.yaml', 'w') as f:
         f.write(APPEND)
+    with open(f'{D}/count.yaml', 'w') as f:
+        f.write(COUNT)
     runs, peers, floors = {suffix: [] for suffix, _, _ in ways}, [], []
     for _ in range(RUNS):
         for suffix, options, _ in ways:

@@ -2,7 +2,8 @@
 /*
  * bench_tcp.c [FIGURE [BLOCKS]] - the cost of the eBPF programs to the connections that they
  * observe. turns.c measures time, cost.c events; coverage is here. FIGURE: event, flows, layers,
- * bulk, coverage, hooks; by default all but hooks, which take a minute each.
+ * agent (--tcp flows,layers,cpu), bulk, coverage, hooks; by default all but hooks, which take a
+ * minute each.
  */
 #include <errno.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 
 #include "bench.h"
 #include "bench_tcp.h"
+#include "source/tcp/cpu.h"
 #include "source/tcp/layer.h"
 #include "source/tcp/tcp.h"
 #include "wire.h"
@@ -42,6 +44,7 @@ void give_up(const char *what)
 /* Up to two of each: those that are measured, and empty ones at the same hooks. */
 static struct tcp *tcp[2];
 static struct tcp_layers *layers[2];
+static struct tcp_cpu *cpu[2];
 static struct base_strings only; /* ports whose layers are measured; empty: all */
 
 static void flows_open(void)
@@ -78,8 +81,29 @@ static void layers_close(void)
 	layers[0] = layers[1] = NULL;
 }
 
+static void agent_open(void)
+{
+	struct tcp_cpu **c = cpu[0] ? &cpu[1] : &cpu[0];
+
+	flows_open();
+	layers_open();
+	*c = tcp_cpu_open(&(struct tcp_cpu_opts){0}, why, sizeof(why));
+	if (!*c)
+		give_up("cpu");
+}
+
+static void agent_close(void)
+{
+	tcp_cpu_close(cpu[1]);
+	tcp_cpu_close(cpu[0]);
+	cpu[0] = cpu[1] = NULL;
+	layers_close();
+	flows_close();
+}
+
 const struct programs flow_programs = {"flows", flows_open, flows_close},
-		      layer_programs = {"layers", layers_open, layers_close};
+		      layer_programs = {"layers", layers_open, layers_close},
+		      agent_programs = {"agent", agent_open, agent_close};
 
 /* ---- coverage ---- */
 
@@ -188,6 +212,10 @@ int main(int argc, char **argv)
 		bench_rr(&flow_programs, n ? n : 100);
 	if (all || !strcmp(what, "layers"))
 		bench_rr(&layer_programs, n ? n : 100);
+	if (all || !strcmp(what, "agent")) {
+		bench_rr(&agent_programs, n ? n : 100);
+		bench_connect(&agent_programs, n ? n : 100);
+	}
 	if (!strcmp(what, "hooks")) {
 		bench_hooks(&flow_programs, n ? n : 50);
 		bench_hooks(&layer_programs, n ? n : 50);

@@ -13,7 +13,7 @@ extern const struct programs {
 	const char *name;
 	void (*open)(void); /* loads and attaches them */
 	void (*close)(void);
-} flow_programs, layer_programs;
+} flow_programs, layer_programs, agent_programs;
 
 /* Prints what failed and the reason, and exits. */
 void give_up(const char *what) __attribute__((noreturn));
@@ -24,6 +24,8 @@ void append(char *text, size_t bytes, const char *format, ...)
 
 /* turns.c: tcp.rr.NAME, tcp.rr.hooks, tcp.bulk. */
 void bench_rr(const struct programs *p, size_t blocks);
+/* tcp.connect.NAME: the same for short connections */
+void bench_connect(const struct programs *p, size_t blocks);
 void bench_hooks(const struct programs *p, size_t blocks);
 void bench_bulk(size_t blocks);
 

@@ -106,48 +106,78 @@ static double exchange(void *fd, uint64_t ns)
 	return wire_exchange(*(int *)fd, ns, &n);
 }
 
-/* t: both ends on one CPU, and on two; [k]: 1: the programs, 2: empty ones. */
-static void print_rr(const char *name, struct added t[2][3], int k, const char *what, size_t blocks)
+static double connections(void *unused, uint64_t ns)
 {
-	bench_print(
-		&(struct bench_row){.name = name, .unit = "%", .value = t[1][k].percent},
-		"%s: 95 %% interval %.2f to %.2f, of %.0f ns; both ends on one CPU: %.2f %% (%.2f "
-		"to %.2f) of %.0f ns; %zu blocks",
-		what, t[1][k].low, t[1][k].high, t[1][0].alone, t[0][k].percent, t[0][k].low,
-		t[0][k].high, t[0][0].alone, blocks);
+	uint64_t n;
+
+	(void)unused;
+	return wire_connections(ns, &n);
 }
 
-void bench_rr(const struct programs *p, size_t blocks)
+/* t: both ends on one CPU, and on two; [k]: 1: the programs, 2: empty ones. */
+static void print_both(const char *kind, const struct programs *p, struct added t[2][3],
+		       const char *what, size_t blocks)
+{
+	for (int k = 1; k < 3; k++) {
+		char name[48];
+
+		snprintf(name, sizeof(name), "tcp.%s.%s%s", kind, p->name, k == 2 ? ".floor" : "");
+		bench_print(
+			&(struct bench_row){.name = name, .unit = "%", .value = t[1][k].percent},
+			"%s: 95 %% interval %.2f to %.2f, of %.0f ns; both ends on one CPU: "
+			"%.2f %% (%.2f to %.2f) of %.0f ns; %zu blocks",
+			k == 1 ? what : "programs that return at once, at the same hooks",
+			t[1][k].low, t[1][k].high, t[1][0].alone, t[0][k].percent, t[0][k].low,
+			t[0][k].high, t[0][0].alone, blocks);
+	}
+}
+
+/* Compares no programs, the programs and empty ones. connected: fn works on one connection. */
+static void bench_added(const struct programs *p, const char *name, bool connected,
+			double (*fn)(void *fd, uint64_t ns), const char *what, size_t blocks)
 {
 	static struct hooks real, empty;
 	struct hooks *const kind[] = {NULL, &real, &empty};
 	struct added t[2][3];
-	char name[32];
 
 	load(&real, p, false);
 	load(&empty, p, true);
 	for (int apart = 0; apart < 2; apart++) {
-		int fd;
+		int fd = -1;
 
 		wire_pin(apart);
-		/* The programs see the start of the connection, so its sockets have flows. */
-		attach(&real, hooks_on);
-		fd = wire_connect(PORT_ONE);
-		if (fd < 0 || exchange(&fd, 10 * WINDOW) <= 0)
-			give_up("request/response");
-		attach(&real, hooks_off);
-		turns(kind, 3, blocks, exchange, &fd, t[apart]);
-		close(fd);
+		if (connected) {
+			/* The programs see the start of the connection, so its sockets have flows.
+			 */
+			attach(&real, hooks_on);
+			fd = wire_connect(PORT_ONE);
+			if (fd < 0 || fn(&fd, 10 * WINDOW) <= 0)
+				give_up("request/response");
+			attach(&real, hooks_off);
+		}
+		turns(kind, 3, blocks, fn, &fd, t[apart]);
+		if (connected)
+			close(fd);
 	}
 	p->close();
 	real.n = empty.n = 0;
-	snprintf(name, sizeof(name), "tcp.rr.%s", p->name);
-	print_rr(name, t, 1,
-		 "added to the median round trip of 128 bytes each way on veth, both ends "
-		 "observed, each on a CPU of its own",
-		 blocks);
-	snprintf(name, sizeof(name), "tcp.rr.%s.floor", p->name);
-	print_rr(name, t, 2, "programs that return at once, at the same hooks", blocks);
+	print_both(name, p, t, what, blocks);
+}
+
+void bench_rr(const struct programs *p, size_t blocks)
+{
+	bench_added(p, "rr", true, exchange,
+		    "added to the median round trip of 128 bytes each way on veth, both ends "
+		    "observed, each on a CPU of its own",
+		    blocks);
+}
+
+void bench_connect(const struct programs *p, size_t blocks)
+{
+	bench_added(p, "connect", false, connections,
+		    "added to a connection with one message each way on veth, both ends observed, "
+		    "each on a CPU of its own",
+		    blocks);
 }
 
 /* Name of the program that is attached there. */

@@ -33,5 +33,7 @@ int wire_connect(uint16_t port);
  * connection broke.
  */
 double wire_exchange(int fd, uint64_t ns, uint64_t *exchanges);
+/* The same with a connection for each exchange, from the connect to the close. */
+double wire_connections(uint64_t ns, uint64_t *exchanges);
 
 #endif

@@ -8,6 +8,8 @@ import sys
 SOURCE = {'type': 'prometheus', 'uid': '${datasource}'}
 RATE = '[$__rate_interval]'
 SHOP = 'service=~"$service"'
+# Grafana matches parts of names. Metrics of the infrastructure are not those of an application.
+APPLICATIONS = '/^(?!sidelight_|node_|scrape_|prometheus_|go_)(.+?)(?:_bucket)?$/'
 PORTS = ('host', 'port', 'role')
 OF_PORT = '{{role}} :{{port}} on {{host}}'
 
@@ -51,8 +53,9 @@ def row(title):
     return {'title': title, 'type': 'row', 'collapsed': False, 'panels': [], 'gridPos': {'w': 24, 'h': 1}}
 
 
-def variable(name, label, query, several=False):
-    return {'name': name, 'label': label, 'type': 'query', 'datasource': SOURCE, 'query': query, 'refresh': 2,
+def variable(name, label, query, several=False, regex=''):
+    """regex: what of each value is used, and of which values."""
+    return {'name': name, 'label': label, 'type': 'query', 'datasource': SOURCE, 'query': query, 'regex': regex, 'refresh': 2,
             **({'includeAll': True, 'allValue': '.*', 'multi': True, 'current': {'text': 'All', 'value': '$__all'}}
                if several else {})}
 
@@ -111,9 +114,10 @@ def services():
         panel('Anomaly score', 'short', (f'max by (service) (sidelight_anomaly_score{{{SHOP}}})', '{{service}}'),
               about='1 is the threshold of every pod.'),
     ], variable('service', 'Service', 'label_values(sidelight_anomaly_score, service)', several=True),
-        variable('requests', 'Requests', 'metrics(.+_requests_total)'),
-        variable('errors', 'Errors', 'metrics(.+_errors_total)'),
-        variable('latency', 'Duration', 'metrics(.+_(latency|duration)_seconds)'))
+        variable('requests', 'Requests', 'metrics(_requests_total$)', regex=APPLICATIONS),
+        variable('errors', 'Errors', 'metrics(_errors_total$)', regex=APPLICATIONS),
+        # A histogram that is not native has buckets of that name only.
+        variable('latency', 'Duration', 'metrics(_(latency|duration)_seconds(_bucket)?$)', regex=APPLICATIONS))
 
 
 def host():
@@ -197,6 +201,27 @@ def reports():
     ])
 
 
+def devices():
+    def most(title, unit, count, **more):
+        """Of the 20 exporters with most."""
+        counted = rate('sidelight_dta_exporters', f'count="{count}", exporter=~"$exporter"', ['input', 'exporter'])
+        return panel(title, unit, (f'topk(20, {counted})', '{{exporter}}, {{input}}'), **more)
+    return dashboard('devices', 'network devices', [
+        row('What devices send'),
+        panel('Exporters', 'short', ('count by (input) (sidelight_dta_exporters{count="datagrams", exporter=~"$exporter"})', '{{input}}')),
+        most('Datagrams', 'pps', 'datagrams'),
+        most('Records', 'rps', 'records'),
+        row('What is lost, by exporter'),
+        most('Lost on the way', 'ops', 'lost', about='By the devices\' own numbers: records of IPFIX, datagrams of NetFlow 9 and INT, '
+             'flows of NetFlow 5, samples of sFlow.'),
+        most('Without a template', 'ops', 'no_template'),
+        most('Not read', 'ops', 'refused'),
+        most('Without a rule', 'rps', 'unmapped', about='Records of which no rule of the mapping makes a report.'),
+        most('Restarts', 'ops', 'restarts'),
+        panel('Not read, by cause', 'ops', (rate('sidelight_dta_devices', 'count=~"refused_.*"', ['input', 'count']), '{{count}}, {{input}}')),
+    ], variable('exporter', 'Exporter', 'label_values(sidelight_dta_exporters, exporter)', several=True))
+
+
 def detection():
     return dashboard('detection', 'detection', [
         row('Pods'),
@@ -263,6 +288,6 @@ def itself():
 
 if __name__ == '__main__':
     os.makedirs(sys.argv[1], exist_ok=True)
-    for name, board in (f() for f in (services, host, tcp, reports, detection, itself)):
+    for name, board in (f() for f in (services, host, tcp, reports, devices, detection, itself)):
         with open(os.path.join(sys.argv[1], f'{name}.json'), 'w') as f:
             json.dump(board, f, indent=1, ensure_ascii=False)

@@ -109,7 +109,8 @@ struct sl_msg_verdict {
 	uint64_t ttl_ns;   /* time until it expires: 1 to SL_VERDICT_TTL_MAX */
 	int64_t time_ns;   /* time of the verdict, by the collector's CLOCK_REALTIME */
 	double score;	   /* a number >= 0, where 1 is the threshold */
-	uint64_t reader;   /* the consumer's number, drawn when it starts; 0 to a publisher */
+	/* the consumer's number, chosen when it starts; 0 in messages to a publisher */
+	uint64_t reader;
 	uint64_t reserved; /* set to 0; ignored by the receiver */
 };
 

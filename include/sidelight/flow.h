@@ -11,6 +11,8 @@
  *   ...    cgroups           SL_SECTION_CGROUPS, optional: names of cgroup ids, slots of
  *                            SL_FLOW_CGROUP_SIZE bytes, eight folded lines each; written by the
  *                            programs' loader in user space for the first connection of a cgroup
+ *   ...    drops             SL_SECTION_DROPS, optional: dropped segments, a line per slot
+ *   ...    drop reasons      SL_SECTION_DROP_REASONS, optional: the same, a line per reason
  *
  * A reader reads slots [0, SL_FLOWS_USED). A slot is a consistent snapshot if its eight lines
  * verify and have the same tag. A slot belongs to one flow until the end of its quarantine: a flow
@@ -195,9 +197,26 @@ enum sl_flow_flag {
 	/* SO_MAX_PACING_RATE, not the congestion control, decides the pacing rate */
 	SL_FLOW_PACED = 1 << 11,
 	SL_FLOW_USER_TIMEOUT = 1 << 12, /* TCP_USER_TIMEOUT is set */
+	SL_FLOW_DROPPED = 1 << 13,	/* the host dropped segments: see SL_SECTION_DROPS */
 };
 
 SL_STATIC_ASSERT(SL_FLOW_SIZE == SL_FLOW_LINES * SL_LINE_SIZE, "slot");
+
+/*
+ * SL_SECTION_DROPS has one folded line per flow slot, which counts the segments of the flow that
+ * the host dropped, by reason. Cell 0 holds the slot's tag at the time when the line was written;
+ * the line belongs to the flow with the same generation. Cells 1 to 6 hold reason | segments. If a
+ * flow has more reasons than cells, cell 6 has reason 0 and counts all that have no cell. Unused
+ * cells are 0.
+ *
+ * SL_SECTION_DROP_REASONS has one plain line per reason, in the order of the kernel's enum
+ * skb_drop_reason: cell 0 counts all TCP segments that the host dropped, including those that
+ * belong to no flow; cells 1 to 6 hold the reason's name, 48 bytes padded with NUL, empty if
+ * unknown. Line 0 counts reasons beyond the last line.
+ */
+#define SL_DROPS_PER_FLOW 6u
+#define SL_DROP_REASONS	  256u
+#define SL_DROP_NAME	  48u
 
 /*
  * A slot of SL_SECTION_CGROUPS. Cell 0 of each line is the tag, as in a flow: generation of the

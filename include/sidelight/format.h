@@ -50,7 +50,9 @@
 	  "created") /* optional: one cell per record, in lines of 64 bytes */                 \
 	X(SL_SECTION_EXEMPLARS, 20,                                                            \
 	  "exemplars")			 /* optional; one element of 256 bytes per exemplar */ \
-	X(SL_SECTION_NAMES, 21, "names") /* directory only: names of tenants; stride 512 */
+	X(SL_SECTION_NAMES, 21, "names") /* directory only: names of tenants; stride 512 */    \
+	X(SL_SECTION_DROPS, 22, "drops") /* optional: dropped segments, by flow */             \
+	X(SL_SECTION_DROP_REASONS, 23, "drop_reasons") /* optional: dropped segments, by reason */
 
 #define SL__ENUMERATOR(enumerator, number, name) enumerator = number,
 enum sl_region_kind { SL_REGION_KINDS(SL__ENUMERATOR) };

@@ -85,8 +85,12 @@ enum sl_query_result {
 
 enum sl_query_policy {
 	SL_QUERY_FIRST = 0, /* take the first copy that verifies */
-	SL_QUERY_PLURALITY, /* take the value that most copies have; a tie is a conflict */
-	/* take a value that at least `consensus` copies have; otherwise a conflict, or empty */
+	/*
+	 * A value in earlier copies is newer than one in later copies, however many these are. Only
+	 * if copies of two values are mixed (a b a), take the value of most; a tie is a conflict
+	 */
+	SL_QUERY_PLURALITY,
+	/* the same, if at least `consensus` copies have the value; else a conflict, or empty */
 	SL_QUERY_CONSENSUS,
 };
 

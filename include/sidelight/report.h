@@ -186,7 +186,8 @@ struct sl_reporter_stats {
 	uint64_t reports; /* reports requested, excluding refused ones */
 	uint64_t refused; /* reports refused with -EINVAL or -EMSGSIZE */
 	uint64_t sent;	  /* reports sent, each counted once */
-	uint64_t packed;  /* reports in the packet that is not yet sent */
+	/* reports in packets not sent yet: the open one, and those that await room in the window */
+	uint64_t packed;
 	uint64_t unchanged, sampled_out;
 	uint64_t dropped_full;	  /* reports dropped because the socket's buffer was full */
 	uint64_t dropped_credits; /* reports dropped because the translator granted no credit */

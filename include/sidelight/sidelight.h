@@ -283,7 +283,8 @@ SL_API struct sl_gauge_timed sl_gauge_timed_create(struct sl_publisher *p,
 /* A number of unknown type, copied from elsewhere. */
 SL_API struct sl_unknown sl_unknown_create(struct sl_publisher *p, const struct sl_metric_opts *o);
 /*
- * Sum and number of observations, and quantiles computed elsewhere. A label "quantile" is refused.
+ * A summary: the sum and number of observations, and quantiles computed elsewhere. The label
+ * "quantile" is not allowed.
  */
 SL_API struct sl_summary sl_summary_create(struct sl_publisher *p, const struct sl_metric_opts *o);
 /* Histograms of a current state, whose buckets may decrease: queue lengths, ages. */

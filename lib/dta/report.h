@@ -82,6 +82,7 @@ struct sl_reporter {
 	uint64_t order; /* order of the next packet in the file */
 	uint32_t backups, head;
 	uint32_t kept;	  /* number of entries, starting with the oldest unsettled one */
+	uint32_t unsent;  /* the last ones of these, which await room in the window */
 	uint32_t unasked; /* essential packets since the last request for an acknowledgement */
 	uint32_t *place;  /* hash table of the keys in one packet; see sl__report_update() */
 	uint32_t place_mask;
@@ -153,7 +154,7 @@ SL__HIDDEN void sl__report_file_incarnation(const struct sl_reporter *r);
  * packets.
  */
 SL__HIDDEN void sl__report_update(const struct sl_reporter *r, const struct sl__backup *newer);
-/* report_send.c. Gives all kept packets new sequence numbers, in order. */
+/* report_send.c. Gives all packets that were sent and kept new sequence numbers, in order. */
 SL__HIDDEN void sl__report_renumber(struct sl_reporter *r, uint64_t now_ns);
 SL__HIDDEN void sl__report_begin(struct sl_reporter *r);
 /* Returns 0, or -EAGAIN or -EDQUOT if the packet stays open. */

@@ -180,14 +180,13 @@ static int restore_ring(struct sl_reporter *r)
 			s->check = 0;
 		else if (s->order < oldest)
 			oldest = s->order;
-		b->tries = 1;
 	}
 	free(p);
 	slot_at(r, r->backups)->check = 0;
 	if (!r->s.restored)
 		return 0;
 	r->head = (uint32_t)(oldest % r->backups);
-	r->kept = (uint32_t)(newest - oldest + 1);
+	r->kept = r->unsent = (uint32_t)(newest - oldest + 1);
 	r->order = newest + 1;
 	return 0;
 }

@@ -143,7 +143,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	if (err)
 		goto fail;
 	sl__report_begin(r);
-	sl__report_renumber(r, sl__report_now());
+	sl__report_retry(r, sl__report_now());
 	return r;
 fail:
 	free_reporter(r);
@@ -156,6 +156,8 @@ void sl_reporter_close(struct sl_reporter *r)
 	if (!r)
 		return;
 	sl_reporter_flush(r);
+	r->window = r->credits = ~0u; /* the last chance of what awaits room */
+	sl__report_retry(r, sl__report_now());
 	if (r->beats < 2)
 		sl__report_heartbeat(r);
 	free_reporter(r);

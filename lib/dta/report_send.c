@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * report_send.c - sends packets and processes answers. A packet with essential reports is kept in a
- * ring until it is acknowledged. It is resent when an answer reports it missing or when no answer
- * arrives, without a limit on the number of attempts.
+ * ring until it is acknowledged. It is sent when the translator's window has room for it, and gets
+ * its sequence numbers then. It is resent when an answer reports it missing or when no answer
+ * arrives, without a limit on the number of attempts. The ring begins with the packets that were
+ * sent; the last `unsent` ones were not.
  */
 #include <errno.h>
 #include <poll.h>
@@ -96,42 +98,30 @@ uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup 
 	return r->backup_packet + (size_t)(b - r->backup) * r->stride;
 }
 
-static void release_backup(struct sl_reporter *r, struct sl__backup *b)
+/* Makes the ring begin with a packet that was sent and is kept, or else with the unsent ones. */
+static void trim_ring(struct sl_reporter *r)
 {
-	b->bytes = 0;
-	sl__report_file_freed(r, b);
-	r->s.settled++;
-	while (r->kept && !r->backup[r->head].bytes) {
+	while (r->kept > r->unsent && !r->backup[r->head].bytes) {
 		r->head = (r->head + 1) % r->backups;
 		r->kept--;
 	}
 }
 
-static void keep_packet(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
+static void release_backup(struct sl_reporter *r, struct sl__backup *b)
 {
-	struct sl__backup *b;
-
-	b = sl__report_backup(r, r->kept++);
-	*b = (struct sl__backup){
-		.first = r->sequence,
-		.reports = r->b.header.reports,
-		.bytes = (uint32_t)bytes,
-		.tries = 1,
-		.sent_ns = now_ns,
-		.retry_ns = now_ns + SL__REPORT_RETRY_NS,
-	};
-	memcpy(sl__report_packet(r, b), r->packet, bytes);
-	sl__report_file_kept(r, b);
-}
-
-/* Removes the newest packet, which could not be sent. */
-static void remove_newest(struct sl_reporter *r)
-{
-	struct sl__backup *b = sl__report_backup(r, --r->kept);
-
 	b->bytes = 0;
 	sl__report_file_freed(r, b);
-	r->order--;
+	trim_ring(r);
+}
+
+static void keep_packet(struct sl_reporter *r, size_t bytes)
+{
+	struct sl__backup *b = sl__report_backup(r, r->kept++);
+
+	*b = (struct sl__backup){.reports = r->b.header.reports, .bytes = (uint32_t)bytes};
+	memcpy(sl__report_packet(r, b), r->packet, bytes);
+	sl__report_file_kept(r, b);
+	r->unsent++;
 }
 
 static void answer_requested(struct sl_reporter *r, uint64_t now_ns)
@@ -159,17 +149,18 @@ static void resend_packet(struct sl_reporter *r, struct sl__backup *b, uint64_t 
 void sl__report_renumber(struct sl_reporter *r, uint64_t now_ns)
 {
 	r->outside = false;
-	for (uint32_t i = 0; i < r->kept; i++) {
+	for (uint32_t i = 0; i < r->kept - r->unsent; i++) {
 		struct sl__backup *b = sl__report_backup(r, i);
 
 		if (!b->bytes)
 			continue;
-		dta_renumber(sl__report_packet(r, b), r->sequence, r->incarnation);
+		dta_renumber(sl__report_packet(r, b), r->sequence, r->incarnation,
+			     sl__realtime_ns());
 		b->first = r->sequence;
 		b->sent_ns = b->retry_ns = now_ns;
 		r->sequence += b->reports;
 	}
-	r->b.header.sequence = r->sequence; /* the open packet follows */
+	r->b.header.sequence = r->sequence; /* the open packet is sent next */
 	r->b.header.incarnation = r->incarnation;
 }
 
@@ -179,33 +170,10 @@ static bool outside_window(const struct sl_reporter *r, const struct sl__backup 
 	return newest - b->first > r->window;
 }
 
-void sl__report_retry(struct sl_reporter *r, uint64_t now_ns)
+/* Whether the translator's credit covers more reports in addition to those in flight. */
+static bool has_credit(struct sl_reporter *r, uint32_t reports, uint64_t now_ns)
 {
-	const struct sl__backup *oldest = r->kept ? sl__report_backup(r, 0) : NULL;
-
-	/*
-	 * Renumber only after a long silence, because a packet that is merely slow would be stored
-	 * twice.
-	 */
-	if (r->outside || (oldest && now_ns - oldest->sent_ns >= SL__REPORT_SILENT_NS &&
-			   outside_window(r, oldest, r->sequence))) {
-		r->next = r->sequence;
-		sl__report_renumber(r, now_ns);
-	}
-	for (uint32_t i = 0, n = r->kept; i < n && r->kept; i++) {
-		struct sl__backup *b = kept_at_start(r, n, i);
-
-		if (b->bytes && b->retry_ns <= now_ns)
-			resend_packet(r, b, now_ns);
-	}
-}
-
-/* ---- sending ---- */
-
-/* Whether the translator's credit covers this packet in addition to the packets in flight. */
-static bool has_credit(struct sl_reporter *r, uint64_t now_ns)
-{
-	uint32_t with = r->sequence + r->b.header.reports - r->next;
+	uint32_t with = r->sequence + reports - r->next;
 
 	if (r->credits == ~0u || with <= r->credits || (r->credits && r->sequence == r->next))
 		return true;
@@ -216,15 +184,111 @@ static bool has_credit(struct sl_reporter *r, uint64_t now_ns)
 	return true;
 }
 
+/* Returns the oldest packet that was sent and not acknowledged, or NULL. */
+static const struct sl__backup *oldest_sent(const struct sl_reporter *r)
+{
+	return r->kept > r->unsent ? sl__report_backup(r, 0) : NULL;
+}
+
+/*
+ * Whether all unacknowledged packets stay within the translator's window if more reports follow.
+ * This bounds what is sent again, and may be stored twice, when a translator is replaced.
+ */
+static bool window_has_room(const struct sl_reporter *r, uint32_t reports)
+{
+	const struct sl__backup *oldest = oldest_sent(r);
+
+	return !oldest || r->sequence + reports - oldest->first <= r->window;
+}
+
+static void note_sent(struct sl_reporter *r, bool asks, uint64_t now_ns)
+{
+	if (asks)
+		answer_requested(r, now_ns);
+	r->sent_ns = now_ns;
+	r->beats = 0;
+}
+
+/* Sends the first unsent packet of the ring. Returns 0, or -EAGAIN if it stays unsent. */
+static int send_first(struct sl_reporter *r, uint64_t now_ns)
+{
+	struct sl__backup *b = sl__report_backup(r, r->kept - r->unsent);
+	uint8_t *p = sl__report_packet(r, b);
+	const bool restored = p[2] & DTA_AGAIN; /* a previous run may have sent it */
+	const uint32_t reports = b->reports;
+	int err;
+
+	if (b->bytes) { /* not a gap that a previous run left in the file */
+		if (restored || ++r->unasked >= SL__REPORT_ACK_EVERY ||
+		    !window_has_room(r, 2 * reports))
+			p[2] |= DTA_ACK_WANTED;
+		dta_renumber(p, r->sequence, r->incarnation, sl__realtime_ns());
+		err = send_now(r, p, sl__report_sign(r, p, b->bytes));
+		if (err == -EAGAIN)
+			return err;
+		r->s.again += restored;
+		r->s.packed -= restored ? 0 : reports;
+		if (err == -EMSGSIZE) { /* the next packet uses the sequence numbers */
+			r->s.dropped_error += reports;
+			r->unsent--;
+			release_backup(r, b);
+			return 0;
+		}
+		r->s.sent += restored ? 0 : reports;
+		r->unasked = p[2] & DTA_ACK_WANTED ? 0 : r->unasked;
+		note_sent(r, p[2] & DTA_ACK_WANTED, now_ns);
+		b->first = r->sequence;
+		b->tries = 1;
+		b->sent_ns = now_ns;
+		b->retry_ns = now_ns + SL__REPORT_RETRY_NS;
+		r->sequence += reports;
+		r->b.header.sequence = r->sequence; /* the open packet is sent next */
+	}
+	r->unsent--;
+	trim_ring(r);
+	return 0;
+}
+
+void sl__report_retry(struct sl_reporter *r, uint64_t now_ns)
+{
+	const struct sl__backup *oldest = oldest_sent(r);
+
+	/*
+	 * Renumber only after a long silence, because a packet that is merely slow would be stored
+	 * twice.
+	 */
+	if (r->outside || (oldest && now_ns - oldest->sent_ns >= SL__REPORT_SILENT_NS &&
+			   outside_window(r, oldest, r->sequence))) {
+		r->next = r->sequence;
+		sl__report_renumber(r, now_ns);
+	}
+	for (uint32_t i = 0; i < r->kept - r->unsent; i++) {
+		struct sl__backup *b = sl__report_backup(r, i);
+
+		if (b->bytes && b->retry_ns <= now_ns)
+			resend_packet(r, b, now_ns);
+	}
+	while (r->unsent) {
+		const uint32_t next = sl__report_backup(r, r->kept - r->unsent)->reports;
+
+		if (!window_has_room(r, next) || !has_credit(r, next, now_ns) ||
+		    send_first(r, now_ns))
+			return;
+	}
+}
+
+/* ---- sending ---- */
+
 /* Processes pending answers first, because they may grant credit. */
 static bool wait_for_credit(struct sl_reporter *r)
 {
+	const uint32_t reports = r->b.header.reports;
 	uint64_t now = sl__report_now(), end = now + r->wait_ns;
 
-	if (has_credit(r, now))
+	if (has_credit(r, reports, now))
 		return true;
 	sl__report_answers(r);
-	if (has_credit(r, now))
+	if (has_credit(r, reports, now))
 		return true;
 	if (!(r->flags & SL_REPORTER_WAIT))
 		return false;
@@ -233,7 +297,7 @@ static bool wait_for_credit(struct sl_reporter *r)
 		sl__report_answers(r);
 		now = sl__report_now();
 		sl__report_retry(r, now);
-		if (has_credit(r, now))
+		if (has_credit(r, reports, now))
 			return true;
 	}
 	return false;
@@ -274,11 +338,8 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 			goto stays;
 		}
 	}
-	if (r->essential &&
-	    (ask || ++r->unasked >= SL__REPORT_ACK_EVERY || r->kept + 2 >= r->backups)) {
+	if (r->essential && (ask || r->kept + 2 >= r->backups))
 		r->b.header.flags |= DTA_ACK_WANTED;
-		r->unasked = 0;
-	}
 	if (r->credits != ~0u && r->sequence + reports - r->next > r->credits / 2)
 		r->b.header.flags |= DTA_ACK_WANTED;
 	/* If there is another target, find out whether this one is still alive. */
@@ -289,27 +350,22 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	r->b.header.time_ns = sl__realtime_ns();
 	bytes = dta_end(&r->b);
 	now = sl__report_now();
-	if (r->essential) /* keep it before sending, in case the process is killed in between */
-		keep_packet(r, bytes, now);
-	err = sl__report_send_raw(r, r->packet, sl__report_sign(r, r->packet, bytes));
-	if (r->essential && (err == -EAGAIN || err == -EMSGSIZE))
-		remove_newest(r);
-	if (err == -EAGAIN)
-		goto stays;
-	if (err &&
-	    (!r->essential || err == -EMSGSIZE)) { /* the next packet reuses its sequence numbers */
-		r->s.dropped_error += reports;
+	if (r->essential) {
+		keep_packet(r, bytes);
+	} else {
+		err = sl__report_send_raw(r, r->packet, sl__report_sign(r, r->packet, bytes));
+		if (err == -EAGAIN)
+			goto stays;
 		r->s.packed -= reports;
-		sl__report_begin(r);
-		return 0;
+		if (err) { /* the next packet reuses its sequence numbers */
+			r->s.dropped_error += reports;
+			sl__report_begin(r);
+			return 0;
+		}
+		note_sent(r, r->b.header.flags & DTA_ACK_WANTED, now);
+		r->s.sent += reports;
+		r->sequence += reports;
 	}
-	if (r->b.header.flags & DTA_ACK_WANTED)
-		answer_requested(r, now);
-	r->sent_ns = now;
-	r->beats = 0;
-	r->s.sent += reports;
-	r->s.packed -= reports;
-	r->sequence += reports;
 	if (r->credits == ~0u && !r->kept) /* credits granted later count from here */
 		r->next = r->sequence;
 	sl__report_begin(r);
@@ -375,7 +431,8 @@ static bool is_missing(const struct sl__backup *b, const struct dta_answer *a)
 
 static void process_answer(struct sl_reporter *r, const struct dta_answer *a, uint64_t now_ns)
 {
-	uint32_t n = r->kept, newest = a->next;
+	const uint32_t n = r->kept, sent = n - r->unsent;
+	uint32_t newest = a->next;
 
 	for (uint32_t i = 0; a->type == DTA_ACK && i < a->ranges; i++)
 		if (sl__report_after(a->range[i].first + a->range[i].count, newest))
@@ -395,7 +452,7 @@ static void process_answer(struct sl_reporter *r, const struct dta_answer *a, ui
 	r->window = a->window ? a->window : SL__REPORT_WINDOW;
 	r->answered_ns = now_ns;
 	r->asks = 0;
-	for (uint32_t i = 0; i < n && r->kept; i++) {
+	for (uint32_t i = 0; i < sent && r->kept; i++) {
 		struct sl__backup *b = kept_at_start(r, n, i);
 
 		if (!b->bytes)
@@ -406,6 +463,7 @@ static void process_answer(struct sl_reporter *r, const struct dta_answer *a, ui
 		} else if (has_arrived(b, a)) {
 			sl__report_update(r, b);
 			release_backup(r, b);
+			r->s.settled++;
 		} else if (is_missing(b, a)) {
 			resend_packet(r, b, now_ns);
 		}

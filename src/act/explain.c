@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,8 +14,10 @@
 #define SECOND_NS   1000000000ll
 #define CONNECTIONS " (tcp)" /* suffix of the service name of a workload's connections */
 #define SAID	    2u	     /* metrics named in a sentence; the blame list has all of them */
-#define SHARE_LEAST 0.1	     /* minimum share of each further metric in a sentence */
 #define NAMED	    3u	     /* maximum number of other pods in a sentence */
+#define LIMITED	    "sidelight_tcp_limited_seconds_total{"
+#define LAYERS	    "sidelight_tcp_layer_seconds"
+#define REFUSED	    "sidelight_tcp_failures_total{cause=\"refused\""
 
 struct explain_text {
 	char *at;
@@ -55,7 +58,7 @@ bool act_is_host(const struct act_pod_name *n)
 
 /* ---- values ---- */
 
-/* Appends v in the largest of n units that it reaches; the first unit is the smallest. */
+/* Appends v in the largest of n units in which it is at least 1. Units are in ascending order. */
 static void put_scaled(char *text, size_t room, double v, double step, const char *const *unit,
 		       size_t n)
 {
@@ -144,16 +147,78 @@ static bool has_risen(const struct act_blame *b)
 	return !(b->value < b->before);
 }
 
+/* ---- metrics of connections ---- */
+
+static bool is_metric(const struct act_blame *b, const char *name)
+{
+	return !strncmp(b->metric, name, strlen(name));
+}
+
+/* key includes the opening quote, as in "port=\"". Copies "" if there is no such label. */
+static const char *copy_label(const struct act_blame *b, const char *key, char *text, size_t room)
+{
+	const char *at = strstr(b->metric, key);
+
+	at = at ? at + strlen(key) : "";
+	snprintf(text, room, "%.*s", (int)strcspn(at, "\""), at);
+	return text;
+}
+
+static bool is_refused(const struct act_blame *b)
+{
+	return is_metric(b, REFUSED) && b->value > b->before;
+}
+
+/* Returns what limits connections more often than usual, or NULL. */
+static const char *find_limit(const struct act_blame *b)
+{
+	static const char *const limit[][2] = {{"receive_window", "the receiver's window"},
+					       {"congestion_window", "the congestion window"},
+					       {"send_buffer", "the send buffer"}};
+	char label[32];
+
+	if (!is_metric(b, LIMITED) || !(b->value > b->before))
+		return NULL;
+	copy_label(b, "limit=\"", label, sizeof(label));
+	for (size_t i = 0; i < sizeof(limit) / sizeof(*limit); i++)
+		if (!strcmp(label, limit[i][0]))
+			return limit[i][1];
+	return NULL;
+}
+
+/* The rate of limited seconds is the mean number of connections that are limited. */
+static void add_limit(struct explain_text *t, const struct act_blame *b, const char *limit)
+{
+	if (b->value <= 1)
+		append_text(t, "limited by %s for %.2g %% of the time (usually %.2g %%)", limit,
+			    b->value * 100, b->before * 100);
+	else
+		append_text(t, "%.3g connections at a time limited by %s (usually %.2g)", b->value,
+			    limit, b->before);
+}
+
 static void add_metric(struct explain_text *t, const struct act_blame *b)
 {
 	struct metric_name n = parse_name(b->metric);
-	char now[64], before[64];
+	char now[64], before[64], port[16], layer[16];
 
+	if (find_limit(b)) {
+		add_limit(t, b, find_limit(b));
+		return;
+	}
 	act_value(now, sizeof(now), b, b->value);
 	act_value(before, sizeof(before), b, b->before);
-	append_text(t, "%s%.*s%s", n.statistic, n.bytes, b->metric, n.labels);
-	if (isfinite(b->value) && isfinite(b->before))
-		append_text(t, " %s from %s to %s", has_risen(b) ? "rose" : "fell", before, now);
+	copy_label(b, "port=\"", port, sizeof(port));
+	copy_label(b, "layer=\"", layer, sizeof(layer));
+	if (is_metric(b, LAYERS) && *port && *layer)
+		append_text(t, "%sthe time in layer %s on port %s", n.statistic, layer, port);
+	else
+		append_text(t, "%s%.*s%s", n.statistic, n.bytes, b->metric, n.labels);
+	if (b->siblings)
+		append_text(t, " is %s (median of its %u siblings: %s)", now, b->siblings, before);
+	else if (isfinite(b->value) && isfinite(b->before))
+		append_text(t, " %s to %s (usually %s)%s", has_risen(b) ? "rose" : "fell", now,
+			    before, b->grows ? ", growing all the time" : "");
 	else if (isfinite(b->value))
 		append_text(t, " is %s", now);
 	else
@@ -180,7 +245,7 @@ size_t act_service_length(const char *service)
 	return n > end && !strcmp(service + n - end, CONNECTIONS) ? n - end : n;
 }
 
-static bool is_connections(const struct act_pod_name *n)
+bool act_is_connections(const struct act_pod_name *n)
 {
 	return n->service[act_service_length(n->service)];
 }
@@ -189,9 +254,9 @@ static void add_pod(struct explain_text *t, const struct act_pod_name *n)
 {
 	char label[ACT_LABEL_BYTES];
 
-	if (is_connections(n) && act_is_host(n))
+	if (act_is_connections(n) && act_is_host(n))
 		append_text(t, "the connections of the host %s itself", n->host);
-	else if (is_connections(n))
+	else if (act_is_connections(n))
 		append_text(t, "the connections of %.*s", (int)act_service_length(n->service),
 			    n->service);
 	else if (act_is_host(n))
@@ -200,11 +265,39 @@ static void add_pod(struct explain_text *t, const struct act_pod_name *n)
 		append_text(t, "%s", act_pod_label(n, label, sizeof(label)));
 }
 
-/*
- * Describes a pod's fault by the metric with the largest share. Connections are only said to be
- * unusual: their metrics are more specific than any phrase here.
- */
-static const char *find_fault(const struct act_anomaly *a)
+/* Returns how strongly a blamed metric points to a fault. An improvement does not point to any. */
+static int rank_blame(const struct act_blame *b)
+{
+	if (b->measure == ACT_MEASURE_STOPPED || is_refused(b))
+		return 3;
+	if (find_limit(b))
+		return 2;
+	return !act_is_improvement(b->measure, b->value, b->before);
+}
+
+const struct act_blame *act_find_lead(const struct act_blame *blame, uint32_t n)
+{
+	const struct act_blame *lead = n ? blame : NULL;
+
+	for (uint32_t i = 1; i < n; i++)
+		if (blame[i].share >= ACT_SHARE_SAID && rank_blame(&blame[i]) > rank_blame(lead))
+			lead = &blame[i];
+	return lead;
+}
+
+uint16_t act_find_port(const struct act_anomaly *a)
+{
+	const struct act_blame *lead = act_find_lead(a->blame, a->blames);
+	char port[16];
+
+	if (!lead || !act_is_connections(&a->name) || !act_is_host(&a->name) || is_refused(lead) ||
+	    !strstr(lead->metric, "role=\"server\""))
+		return 0;
+	return (uint16_t)strtoul(copy_label(lead, "port=\"", port, sizeof(port)), NULL, 10);
+}
+
+/* Returns a phrase for a kind of fault. Metrics of connections give more specific phrases. */
+static const char *describe_fault(enum act_measure measure, bool risen)
 {
 	static const char *const says[][2] = {
 		[ACT_MEASURE_OTHER] = {"behaved unusually", "behaved unusually"},
@@ -212,31 +305,63 @@ static const char *find_fault(const struct act_anomaly *a)
 		[ACT_MEASURE_LATENCY] = {"been faster than usual", "been slow"},
 		[ACT_MEASURE_ERRORS] = {"had fewer errors than usual", "had errors"},
 		[ACT_MEASURE_CPU] = {"used less CPU than usual", "used more CPU than usual"},
-		[ACT_MEASURE_MEMORY] = {"kept less in memory than usual",
-					"kept more in memory than usual"},
-		[ACT_MEASURE_WAITING] = {"had less work waiting than usual",
-					 "had more work waiting than usual"},
+		[ACT_MEASURE_MEMORY] = {"used less memory than usual",
+					"used more memory than usual"},
+		[ACT_MEASURE_WAITING] = {"had less work queued than usual",
+					 "had more work queued than usual"},
+		[ACT_MEASURE_STOPPED] = {"finished no work", "finished no work"},
 	};
 
-	if (a->delay > 0 && !is_connections(&a->name))
-		return "been slow";
-	if (!a->blames || is_connections(&a->name))
-		return says[ACT_MEASURE_OTHER][0];
-	return says[a->blame[0].measure][has_risen(&a->blame[0])];
+	return says[measure][risen];
 }
 
-/* Adds "has been slow since 10:23:41 CET" or, with an end, "was slow from ... to ...". */
-static void add_fault(struct explain_text *t, const struct act_anomaly *a, const char *says,
-		      int64_t begin_ns, int64_t end_ns)
+static bool has_stopped(const struct act_anomaly *a)
 {
-	bool was = end_ns && !strncmp(says, "been ", 5);
+	return a->blames && act_find_lead(a->blame, a->blames)->measure == ACT_MEASURE_STOPPED;
+}
 
-	append_text(t, " %s%s %s ",
-		    was			       ? "was "
-		    : end_ns		       ? ""
-		    : is_connections(&a->name) ? "have "
-					       : "has ",
-		    was ? says + 5 : says, end_ns ? "from" : "since");
+/* True if the pod finishes no work because it gets none. */
+static bool is_given_none(const struct act_anomaly *a)
+{
+	return has_stopped(a) && *a->queue && a->waiting == 0;
+}
+
+static const char *find_fault(const struct act_anomaly *a)
+{
+	const struct act_blame *lead = act_find_lead(a->blame, a->blames);
+	bool connections = act_is_connections(&a->name);
+
+	if (is_given_none(a))
+		return "been given no work";
+	if (lead && lead->grows && !(a->delay > 0))
+		return "been given more work than it finishes";
+
+	if (connections && lead && find_limit(lead))
+		return "been held back";
+	if (a->delay > 0 && !connections && !has_stopped(a))
+		return describe_fault(ACT_MEASURE_LATENCY, true);
+	if (connections || !lead)
+		return describe_fault(ACT_MEASURE_OTHER, true);
+	return describe_fault(lead->measure, has_risen(lead));
+}
+
+/* Adds "has" and the phrase, as in "has been slow"; or "was slow" if the fault is over. */
+static void add_verb(struct explain_text *t, const struct act_anomaly *a, const char *says,
+		     bool over)
+{
+	bool many = act_is_connections(&a->name);
+
+	if (over && !strncmp(says, "been ", 5))
+		append_text(t, " %s %s", many ? "were" : "was", says + 5);
+	else
+		append_text(t, "%s %s", over ? "" : many ? " have" : " has", says);
+}
+
+/* born: the fault came with a new version of the pod, or with its restart. */
+static void add_interval(struct explain_text *t, int64_t begin_ns, int64_t end_ns, bool born)
+{
+	append_text(t, " %s%s ", end_ns ? "from" : "since",
+		    born ? " the new version or restart at" : "");
 	add_time(t, begin_ns);
 	if (!end_ns)
 		return;
@@ -253,32 +378,179 @@ static bool is_same_metric(const struct act_blame *a, const struct act_blame *b)
 
 /*
  * Names only one of several statistics or series of the same metric, because they show the same
- * thing, and leaves out metrics with a small share, which show little.
+ * fault. Leaves out metrics with a small share, and improvements.
  */
 static void add_evidence(struct explain_text *t, const struct act_anomaly *a)
 {
-	uint32_t said = 0;
+	const struct act_blame *lead = act_find_lead(a->blame, a->blames);
+	uint32_t said = 1;
 
+	if (!lead)
+		return;
+	append_text(t, ": ");
+	add_metric(t, lead);
 	for (uint32_t i = 0; i < a->blames && said < SAID; i++) {
-		bool again = said && a->blame[i].share < SHARE_LEAST;
+		const struct act_blame *b = &a->blame[i];
+		bool again = is_same_metric(b, lead);
 
 		for (uint32_t k = 0; k < i; k++)
-			again |= is_same_metric(&a->blame[i], &a->blame[k]);
-		if (again)
+			again |= is_same_metric(b, &a->blame[k]);
+		if (again || b->share < ACT_SHARE_SAID || !rank_blame(b))
 			continue;
-		append_text(t, said++ ? ", and " : ": ");
-		add_metric(t, &a->blame[i]);
+		append_text(t, ", and ");
+		add_metric(t, b);
+		said++;
 	}
+}
+
+/* Names the service that stopped listening if its process ended on this host. i may be NULL. */
+static void add_refused(struct explain_text *t, const struct act_anomaly *a,
+			const struct act_incident *i, int64_t begin_ns, int64_t end_ns)
+{
+	const struct act_blame *b = act_find_lead(a->blame, a->blames);
+	const struct act_pod_name *n = NULL;
+	char port[16], now[64];
+
+	for (uint32_t k = 0; i && k < i->members; k++)
+		if (i->member[k].died && !strcmp(i->member[k].name.host, a->name.host))
+			n = &i->member[k].name;
+	copy_label(b, "port=\"", port, sizeof(port));
+	act_value(now, sizeof(now), b, b->value);
+	append_text(t, "Connections%s%s%s%s%s %s refused", *port ? " to port " : "", port,
+		    n ? " (" : "", n ? n->service : "", n ? ")" : "",
+		    end_ns ? "were" : "have been");
+	add_interval(t, begin_ns, end_ns, false);
+	append_text(t, ": nothing %s there, and %s failed", end_ns ? "listened" : "listens", now);
+}
+
+/* Returns begin_ns, unless the current fault began after the incident or another fault. */
+static int64_t find_begin(const struct act_anomaly *a, int64_t begin_ns)
+{
+	int64_t own = a->fault[a->now].begin_ns;
+	bool later = own - begin_ns > ACT_FAULT_OVER_NS;
+
+	for (uint32_t m = 0; m < ACT_MEASURES; m++)
+		later |= a->fault[m].led && own > a->fault[m].begin_ns;
+	return later ? own : begin_ns;
+}
+
+/* Lists the earlier faults that were over before the last one ended, oldest first. */
+static void add_past(struct explain_text *t, const struct act_anomaly *a)
+{
+	int64_t after = 0;
+	uint32_t said = 0;
+
+	for (;;) {
+		const struct act_fault *next = NULL;
+
+		for (uint32_t m = 0; m < ACT_MEASURES; m++) {
+			const struct act_fault *x = &a->fault[m];
+
+			if (x->led && m != a->now && x->begin_ns > after &&
+			    a->last_ns - x->last_ns > ACT_FAULT_OVER_NS &&
+			    (!next || x->begin_ns < next->begin_ns))
+				next = x;
+		}
+		if (!next)
+			return;
+		append_text(t, said++ ? ", and it" : ". Before, it");
+		add_verb(t, a, describe_fault((enum act_measure)(next - a->fault), next->risen),
+			 true);
+		add_interval(t, next->begin_ns, next->last_ns, false);
+		after = next->begin_ns;
+	}
+}
+
+/* States the pod, its fault, since when, and the evidence. i may be NULL. */
+static void add_fault(struct explain_text *t, const struct act_anomaly *a,
+		      const struct act_incident *i, int64_t begin_ns, int64_t end_ns)
+{
+	const struct act_blame *lead = act_find_lead(a->blame, a->blames);
+	const char *fault = find_fault(a);
+	bool loaded = a->load >= ACT_LOAD_MOVED;
+	bool born = a->born_ns && find_begin(a, begin_ns) == begin_ns;
+	char says[64];
+
+	begin_ns = born ? a->born_ns : find_begin(a, begin_ns);
+	if (lead && is_refused(lead)) {
+		add_refused(t, a, i, begin_ns, end_ns);
+		return;
+	}
+	add_pod(t, &a->name);
+	if (i && *a->name.host && !act_is_host(&a->name))
+		append_text(t, " on %s", a->name.host);
+	snprintf(says, sizeof(says), "had %.2g times its usual number of requests", a->load);
+	add_verb(t, a, loaded ? says : fault, end_ns);
+	if (loaded && !(lead && lead->measure == ACT_MEASURE_LOAD)) {
+		append_text(t, ", and");
+		add_verb(t, a, fault, end_ns);
+	}
+	if (*a->server && act_find_port(a))
+		append_text(t, " at port %u, where %s listens,", act_find_port(a), a->server);
+	add_interval(t, begin_ns, end_ns, born);
+	if (has_stopped(a) && *a->queue && a->waiting > 0)
+		append_text(t, ", while work waits for it (%s is %.3g)", a->queue, a->waiting);
+	add_evidence(t, a);
+}
+
+/* Recommends a first step for this fault. */
+static void add_advice(struct explain_text *t, const struct act_anomaly *a, const uint8_t *trace,
+		       bool called)
+{
+	static const char *const says[] = {
+		[ACT_MEASURE_OTHER] = "look at this metric over time",
+		[ACT_MEASURE_LATENCY] =
+			"compare its latency with that of the services that it calls",
+		[ACT_MEASURE_ERRORS] = "read its log",
+		[ACT_MEASURE_MEMORY] = "look at what uses its memory",
+		[ACT_MEASURE_WAITING] = "find out what its requests wait for",
+	};
+	const struct act_blame *lead = act_find_lead(a->blame, a->blames);
+	enum act_measure what = lead ? lead->measure : ACT_MEASURE_LATENCY;
+	char id[2 * ACT_TRACE_ID_BYTES + 1];
+
+	append_text(t, ". First, ");
+	if (lead && is_refused(lead))
+		append_text(t, "see which connections fail: sidelight tcp closed");
+	else if (act_is_connections(&a->name))
+		append_text(t, "find out what slows them down: sidelight tcp why");
+	else if (act_is_host(&a->name))
+		append_text(t, "look at what runs there: sidelight top");
+	else if (a->died)
+		append_text(t, "read its log to see why it ended");
+	else if (is_given_none(a))
+		append_text(t, "see why its callers have stopped");
+	else if (what == ACT_MEASURE_STOPPED && a->name.process)
+		append_text(t, "see whether its process is stopped%s: ps -p %u",
+			    *a->queue ? "" : ", or its callers are", a->name.process);
+	else if (what == ACT_MEASURE_STOPPED)
+		append_text(t, "see whether it still runs");
+	else if (trace && what != ACT_MEASURE_CPU && what != ACT_MEASURE_MEMORY)
+		append_text(t, "look at trace %s", (base_hex(id, trace, ACT_TRACE_ID_BYTES), id));
+	else if (what == ACT_MEASURE_CPU && a->name.process && has_risen(lead))
+		append_text(t, "look at where it uses CPU: perf top -p %u", a->name.process);
+	else if (what == ACT_MEASURE_CPU)
+		append_text(t, "check its log and its threads");
+	else if (what == ACT_MEASURE_LOAD && called)
+		append_text(t, "see which services call it: sidelight tcp flows");
+	else if (what == ACT_MEASURE_LOAD)
+		append_text(t, "find out where its work comes from");
+	else
+		append_text(t, "%s", says[what]);
+	append_text(t, ".");
 }
 
 void act_explain(char *text, size_t room, const struct act_anomaly *a)
 {
 	struct explain_text t = {text, room};
 
-	add_pod(&t, &a->name);
-	add_fault(&t, a, find_fault(a), a->begin_ns, a->end_ns ? a->last_ns : 0);
-	add_evidence(&t, a);
-	append_text(&t, "; score %.3g, where 1 is the threshold", a->peak);
+	add_fault(&t, a, NULL, a->begin_ns, a->end_ns ? a->last_ns : 0);
+	if (!act_is_connections(&a->name))
+		add_past(&t, a);
+	if (a->end_ns)
+		append_text(&t, ".");
+	else
+		add_advice(&t, a, a->has_trace ? a->trace : NULL, *a->callers);
 }
 
 /* ---- incidents ---- */
@@ -290,7 +562,7 @@ static void add_callers(struct explain_text *t, const struct act_anomaly *a, boo
 	put_seconds(delay, sizeof(delay), a->delay);
 	if (a->delay > 0)
 		append_text(t, ". Calls to it %s %s longer%s%s", over ? "took" : "take", delay,
-			    *a->callers ? ", as seen by " : "", a->callers);
+			    *a->callers ? ", as measured by " : "", a->callers);
 	else if (*a->callers)
 		append_text(t, ". Its callers %s see it, too", a->callers);
 }
@@ -301,96 +573,97 @@ static double get_evidence(const struct act_incident *i, double suspicion, doubl
 	return i->cause.suspicion >= 1 ? suspicion : peak;
 }
 
-static void add_members(struct explain_text *t, const struct act_incident *i)
+/* True for connections of the cause's own ports, which show the same fault. */
+static bool is_own(const struct act_incident *i, const struct act_pod_name *n)
 {
-	const struct act_member *next = NULL;
+	size_t length = act_service_length(n->service);
+
+	if (!act_is_connections(n) || strcmp(n->host, i->cause.name.host) != 0)
+		return false;
+	return act_is_host(n) || (length == act_service_length(i->cause.name.service) &&
+				  !strncmp(n->service, i->cause.name.service, length));
+}
+
+/*
+ * Returns the pod with the most evidence after the cause, or NULL. Skips hosts and connections,
+ * because they also show the faults of services.
+ */
+static const struct act_member *find_suspect(const struct act_incident *i)
+{
 	const double own = get_evidence(i, i->cause.suspicion, i->cause.peak);
-	uint32_t others = i->members + i->left_out - 1, said = 0;
+	const struct act_member *next = NULL;
 	double most = 0;
 
 	for (uint32_t k = 0; k < i->members; k++) {
 		const struct act_member *m = &i->member[k];
 		double evidence = get_evidence(i, m->suspicion, m->peak);
 
-		/*
-		 * A host's score may be higher than the cause's score, because it only counts half.
-		 */
-		if (m->instance == i->cause.instance || evidence < most || evidence > own)
+		if (m->instance == i->cause.instance || act_is_host(&m->name) ||
+		    act_is_connections(&m->name) || evidence <= most || evidence > own)
 			continue;
 		next = m;
 		most = evidence;
 	}
-	append_text(t, ". Its score is %.3g, where 1 is the threshold", own);
-	if (next && most > 0) {
-		append_text(t, "; the next suspect, ");
+	return next;
+}
+
+static void add_members(struct explain_text *t, const struct act_incident *i)
+{
+	const struct act_member *next = find_suspect(i);
+	uint32_t others = i->left_out, said = 0;
+
+	if (next) {
+		append_text(t, ". The next suspect %s ", i->end_ns ? "was" : "is");
 		add_pod(t, &next->name);
-		append_text(t, ", has %.3g", most);
 	}
-	for (uint32_t k = 0; k < i->members && said < NAMED; k++) {
+	for (uint32_t k = 0; k < i->members; k++) {
 		const struct act_member *m = &i->member[k];
 
-		if (m->instance == i->cause.instance)
+		if (m == next || m->instance == i->cause.instance || is_own(i, &m->name))
 			continue;
+		if (said == NAMED) {
+			others++;
+			continue;
+		}
 		append_text(t, said++ ? ", " : ". Also affected: ");
 		add_pod(t, &m->name);
 	}
-	if (said == NAMED && others > said)
+	if (said && others)
 		append_text(t, " and others");
 }
 
-/* Recommends a first step, depending on what is known and on the metric with the largest share. */
-static void add_advice(struct explain_text *t, const struct act_incident *i)
+static void add_load(struct explain_text *t, const struct act_incident *i)
 {
-	static const char *const says[] = {
-		[ACT_MEASURE_OTHER] = "look at this metric over time",
-		[ACT_MEASURE_LOAD] = "see who calls it: sidelight tcp flows",
-		[ACT_MEASURE_LATENCY] =
-			"compare its latency with that of the services that it calls",
-		[ACT_MEASURE_ERRORS] = "read its log",
-		[ACT_MEASURE_MEMORY] = "look at what it keeps in memory",
-		[ACT_MEASURE_WAITING] = "look at what its requests wait for",
-	};
-	const struct act_anomaly *a = &i->cause;
-	enum act_measure what = a->blames ? a->blame[0].measure : ACT_MEASURE_LATENCY;
-	char trace[2 * ACT_TRACE_ID_BYTES + 1];
-
-	append_text(t, ". First, ");
-	base_hex(trace, i->trace, sizeof(i->trace));
-	if (is_connections(&a->name))
-		append_text(t, "ask what holds them back: sidelight tcp why");
-	else if (act_is_host(&a->name))
-		append_text(t, "look at what runs there: sidelight top");
-	else if (i->has_trace && what != ACT_MEASURE_CPU && what != ACT_MEASURE_MEMORY)
-		append_text(t, "look at trace %s", trace);
-	else if (what == ACT_MEASURE_CPU && a->name.process && has_risen(&a->blame[0]))
-		append_text(t, "look at where it uses CPU: perf top -p %u", a->name.process);
-	else if (what == ACT_MEASURE_CPU)
-		append_text(t, "look at what it does: its log, and its threads");
-	else
-		append_text(t, "%s", says[what]);
-	append_text(t, ".");
+	add_pod(t, &i->cause.name);
+	if (*i->cause.name.host && !act_is_host(&i->cause.name))
+		append_text(t, " on %s", i->cause.name.host);
+	append_text(t, "%s had %.2g times its usual number of requests", i->end_ns ? "" : " has",
+		    i->load);
+	add_interval(t, i->begin_ns, i->end_ns, false);
+	append_text(t, ". This explains everything that changed: there is no fault, and nothing to "
+		       "do.");
 }
 
 void act_explain_incident(char *text, size_t room, const struct act_incident *i)
 {
 	struct explain_text t = {text, room};
-	const struct act_pod_name *n = &i->cause.name;
-	char load[64];
+	const struct act_anomaly *a = &i->cause;
 
-	add_pod(&t, n);
-	if (*n->host && !act_is_host(n))
-		append_text(&t, " on %s", n->host);
-	snprintf(load, sizeof(load), "had %.2g times its usual requests", i->load);
-	add_fault(&t, &i->cause, i->kind == ACT_INCIDENT_LOAD ? load : find_fault(&i->cause),
-		  i->begin_ns, i->end_ns);
 	if (i->kind == ACT_INCIDENT_LOAD) {
-		append_text(&t, ". All that changed follows from this: no fault, nothing to do.");
+		add_load(&t, i);
 		return;
 	}
-	add_evidence(&t, &i->cause);
-	add_callers(&t, &i->cause, i->end_ns);
+	add_fault(&t, a, i, i->begin_ns, i->end_ns);
+	add_callers(&t, a, i->end_ns);
+	if (!act_is_connections(&a->name))
+		add_past(&t, a);
 	add_members(&t, i);
-	if (i->end_ns && i->cause.unread)
-		append_text(&t, ". It ended because the pod is no longer read");
-	add_advice(&t, i);
+	if (a->died)
+		append_text(&t, ". Its process has ended");
+	else if (i->end_ns && a->unread)
+		append_text(&t, ". It ended because the collector no longer reads the pod");
+	if (i->end_ns)
+		append_text(&t, ".");
+	else
+		add_advice(&t, a, i->has_trace ? i->trace : NULL, i->called);
 }

@@ -6,6 +6,7 @@
 #include "act/incident.h"
 
 #define ACT_LABEL_BYTES (ACT_POD_LABEL_BYTES + 16)
+#define ACT_SHARE_SAID	0.1 /* minimum share of each further metric in a sentence */
 
 /*
  * Formats a readable name for a pod: the pod's name; if it has none, or just the host name, the
@@ -18,6 +19,15 @@ const char *act_pod_label(const struct act_pod_name *n, char *text, size_t room)
  * (tcp)".
  */
 bool act_is_host(const struct act_pod_name *n);
+/* True for the connections of a workload or host. */
+bool act_is_connections(const struct act_pod_name *n);
+/* Returns the blamed metric that describes the fault best; NULL if n is 0. */
+const struct act_blame *act_find_lead(const struct act_blame *blame, uint32_t n);
+/*
+ * Returns the port of a host's own connections that an anomaly is about, if a process of this host
+ * serves it; otherwise 0.
+ */
+uint16_t act_find_port(const struct act_anomaly *a);
 /*
  * Returns the length of a service's name without the suffix that marks its connections: "cart" in
  * "cart (tcp)".
@@ -29,14 +39,14 @@ size_t act_service_length(const char *service);
  */
 void act_value(char *text, size_t room, const struct act_blame *b, double value);
 /*
- * Writes a sentence about one pod: what is wrong, when it started, and which metrics show it, with
- * their usual values and their values at the highest score. Times are local. The sentence is
- * truncated to fit.
+ * Writes sentences about one pod: what is wrong and since when; which metrics show it, with their
+ * values at the highest score and their usual values; and what to do first. Times are local.
+ * Truncates the text to fit.
  */
 void act_explain(char *text, size_t room, const struct act_anomaly *a);
 /*
- * Does the same for an incident, and adds what the callers see, the other pods, the next suspect,
- * and what to do first.
+ * Does the same for an incident, and adds the effect on callers, the next suspect and the other
+ * pods.
  */
 void act_explain_incident(char *text, size_t room, const struct act_incident *i);
 

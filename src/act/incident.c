@@ -18,12 +18,6 @@
 #define SILENT_NS (60 * SECOND_NS) /* a member without findings for this long has ended */
 
 /*
- * Requests that change by a smaller factor than LOAD_MOVED are usual. Requests that fall below
- * LOAD_STOPPED times the usual number have stopped.
- */
-#define LOAD_MOVED   1.5
-#define LOAD_STOPPED 0.1
-/*
  * changes that load can explain: BEYOND times the factor of the requests, and latencies up to
  * SLOWER times the usual ones
  */
@@ -43,7 +37,8 @@ struct incident_moves {
 };
 
 struct incident_own {
-	struct incident_moves now, before; /* of the newest anomaly, and of all before it */
+	/* moves in the newest anomaly, and in all earlier ones */
+	struct incident_moves now, before;
 	bool by_host; /* joined only because of its host, so it does not represent its service */
 };
 
@@ -178,6 +173,16 @@ void act_incidents_call(struct act_incidents *s, uint64_t caller, uint64_t calle
 	pthread_mutex_unlock(&s->lock);
 }
 
+static bool is_called(const struct act_incidents *s, const char *service, int64_t now_ns)
+{
+	uint64_t key = act_service_key(service);
+	bool called = false;
+
+	for (size_t i = 0; i < s->calls; i++)
+		called |= s->call[i].callee == key && llabs(now_ns - s->call[i].ns) < CALL_NS;
+	return called;
+}
+
 static bool is_connected(const struct act_incidents *s, const char *a, const char *b,
 			 int64_t now_ns)
 {
@@ -193,8 +198,7 @@ static bool is_connected(const struct act_incidents *s, const char *a, const cha
 /* True for entries that describe a pod's surroundings: hosts, containers and connections. */
 static bool is_beside(const struct act_pod_name *n)
 {
-	return act_is_host(n) || n->service[act_service_length(n->service)] ||
-	       (!*n->service && *n->container);
+	return act_is_host(n) || act_is_connections(n) || (!*n->service && *n->container);
 }
 
 static bool is_same_host(const struct act_pod_name *a, const struct act_pod_name *b)
@@ -284,7 +288,8 @@ static void note_moves(struct incident_moves *m, const struct act_anomaly *a)
 			/* There is no factor if the usual or the present value is 0. */
 			if (b->value > 0 && b->before > 0)
 				m->moved = fmax(m->moved, fabs(log(b->value / b->before)));
-			else if (b->before > 0 && b->measure == ACT_MEASURE_LOAD)
+			else if (b->measure == ACT_MEASURE_STOPPED ||
+				 (b->before > 0 && b->measure == ACT_MEASURE_LOAD))
 				m->moved = INFINITY; /* traffic that has stopped */
 		}
 	}
@@ -299,14 +304,14 @@ static void add_moves(struct incident_moves *to, const struct incident_moves *mo
 
 static bool has_load_moved(const struct act_incident *i)
 {
-	return i->load > 0 && fabs(log(i->load)) >= log(LOAD_MOVED);
+	return i->load > 0 && fabs(log(i->load)) >= log(ACT_LOAD_MOVED);
 }
 
 static enum act_incident_kind find_kind(const struct incident *x)
 {
 	double most = fabs(log(x->i.load)) + log(BEYOND);
 
-	if (!has_load_moved(&x->i) || x->i.load < LOAD_STOPPED)
+	if (!has_load_moved(&x->i) || x->i.load < ACT_LOAD_STOPPED)
 		return ACT_INCIDENT_FAULT;
 	for (uint32_t k = 0; k < x->i.members; k++) {
 		struct incident_moves m = x->own[k].now;
@@ -331,9 +336,45 @@ static bool is_stronger(const struct act_anomaly *a, const struct act_anomaly *b
 	return x > y;
 }
 
+/* Adds faults that were recorded for the same pod earlier, in this anomaly or in one before it. */
+static void inherit_faults(struct act_anomaly *to, const struct act_anomaly *from)
+{
+	for (uint32_t m = 0; m < ACT_MEASURES; m++) {
+		const struct act_fault *f = &from->fault[m];
+		struct act_fault *t = &to->fault[m];
+
+		if (f->last_ns && !t->last_ns)
+			*t = *f;
+		else if (t->begin_ns - f->last_ns <= ACT_FAULT_OVER_NS && f->last_ns)
+			t->begin_ns = BASE_MIN(t->begin_ns, f->begin_ns);
+		else
+			continue;
+		t->led |= f->led || (m == from->now && m != to->now);
+	}
+	if (from->now == to->now && from->peak > to->peak) {
+		to->blames = from->blames;
+		memcpy(to->blame, from->blame, sizeof(to->blame));
+		to->delay = from->delay;
+		memcpy(to->callers, from->callers, sizeof(to->callers));
+	}
+	if (from->now == to->now && from->born_ns)
+		to->born_ns = from->born_ns;
+	to->peak = fmax(to->peak, from->peak);
+	to->suspicion = fmax(to->suspicion, from->suspicion);
+}
+
 static void take_cause(struct incident *x, const struct act_anomaly *a)
 {
-	if (x->i.cause.id && x->i.cause.id != a->id && !is_stronger(a, &x->i.cause))
+	if (x->i.cause.id && x->i.cause.instance == a->instance) {
+		struct act_anomaly before = x->i.cause;
+
+		if (a->id < before.id)
+			return;
+		x->i.cause = *a;
+		inherit_faults(&x->i.cause, &before);
+		return;
+	}
+	if (x->i.cause.id && !is_stronger(a, &x->i.cause))
 		return;
 	if (x->i.cause.id && x->i.cause.instance != a->instance)
 		x->news |= ACT_NEWS_CHANGED;
@@ -356,6 +397,7 @@ static void update_member(struct incident *x, uint32_t k, const struct act_anoma
 
 	m->last_ns = a->last_ns;
 	m->end_ns = a->end_ns;
+	m->died = a->died;
 	m->peak = fmax(m->peak, a->peak);
 	m->suspicion = fmax(m->suspicion, a->suspicion);
 	note_moves(&x->own[k].now, a);
@@ -584,8 +626,10 @@ void act_incidents_poll(struct act_incidents *s, int64_t now_ns,
 				x->news |= ACT_NEWS_AGAIN;
 			}
 		}
-		if (x->changed)
+		if (x->changed) {
+			x->i.called = is_called(s, x->i.cause.name.service, now_ns);
 			act_explain_incident(x->i.sentence, sizeof(x->i.sentence), &x->i);
+		}
 		x->changed = false;
 		if (!x->news || !x->told)
 			continue;
@@ -654,7 +698,7 @@ bool act_incidents_is_load(struct act_incidents *s, uint64_t instance)
 		for (uint32_t k = 0; is_open(x) && k < x->i.members; k++)
 			load |= x->i.member[k].instance == instance && !x->i.member[k].end_ns &&
 				(x->i.kind == ACT_INCIDENT_LOAD ||
-				 (!x->told && has_load_moved(&x->i)));
+				 (!x->told && x->i.load >= ACT_LOAD_MOVED));
 	pthread_mutex_unlock(&s->lock);
 	return load;
 }

@@ -29,6 +29,7 @@
 
 #define ACT_MEMBERS	   64u /* maximum number of listed members per incident */
 #define ACT_SENTENCE_BYTES 1024u
+#define ACT_LOAD_MOVED	   1.5 /* a smaller change in the number of requests is normal */
 
 enum act_incident_kind { ACT_INCIDENT_FAULT, ACT_INCIDENT_LOAD };
 extern const char *const act_incident_kinds[]; /* "fault", "load" */
@@ -42,6 +43,7 @@ struct act_member {
 	int64_t begin_ns, last_ns; /* start of the first anomaly; last finding of the newest one */
 	int64_t end_ns;		   /* 0 while the newest anomaly continues */
 	double peak, suspicion;	   /* maxima over all anomalies */
+	bool died;		   /* its process has ended */
 };
 
 struct act_incident {
@@ -59,6 +61,7 @@ struct act_incident {
 	/* number of the incident that it was merged into; 0 if it was not merged */
 	uint64_t joined;
 	double load; /* requests now divided by the usual requests; 0 if not known */
+	bool called; /* another service is known to call the cause */
 	bool has_trace;
 	/* trace kept because of the cause, or of another member */
 	uint8_t trace[ACT_TRACE_ID_BYTES];

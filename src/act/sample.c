@@ -56,7 +56,7 @@ static void add_full(struct act_sample_pod *p, int64_t from, int64_t to)
 	p->full[i].to_ns = to;
 }
 
-/* Ends the open span, which is the last one, if there is one. */
+/* Ends the last span if it is still open. */
 static void cut_open(struct act_sample_pod *p, int64_t to)
 {
 	if (p->fulls && p->full[p->fulls - 1].to_ns == INT64_MAX)

@@ -31,7 +31,7 @@
 struct act_trace_route {
 	struct base_node node;
 	struct act_trace_route *older, *newer; /* neighbours in the list */
-	bool known;			       /* which list the route is in */
+	bool known;			       /* in the list .known, not in .young */
 	uint64_t key;
 	uint32_t n;
 	uint16_t bins[BINS];

@@ -22,6 +22,10 @@
 #define MINUTE_NS     60000000000ll
 #define RECENT	      3		   /* number of steps in the recent score */
 #define STEPS_HELD_NS 4000000000ll /* maximum interval between rows that prolongs an anomaly */
+/* metrics with a smaller share of the score do not decide whether a pod is better than usual */
+#define SHARE_LEAST 0.05
+/* below this fraction of the usual requests, less CPU and waiting is not an improvement */
+#define LOAD_FELL 0.67
 
 const char *const act_state_names[] = {"learning", "coarse", "ready"};
 
@@ -31,9 +35,15 @@ struct verdict_course {
 	int64_t begin_ns, last_ns, end_ns;
 	uint64_t findings;
 	double peak, threshold, suspicion, load, delay;
+	double worst; /* highest score while `now` was the current fault */
+	enum act_measure now;
+	struct act_fault fault[ACT_MEASURES];
 	uint32_t blames;
 	struct act_blame blame[ACT_BLAMES];
 	char callers[ACT_CALLERS_BYTES];
+	int64_t born_ns;
+	char queue[ACT_BLAME_BYTES];
+	double waiting;
 };
 
 struct verdict_score {
@@ -184,7 +194,16 @@ static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_fin
 		to[i].value = f->blame[i].value;
 		to[i].before = f->blame[i].before;
 		to[i].rate = f->blame[i].rate;
+		to[i].siblings = f->blame[i].siblings;
+		to[i].grows = f->blame[i].grows;
 		to[i].measure = f->blame[i].measure;
+		/*
+		 * A rare kind of work may be absent for a while, so require that nearly all
+		 * requests have stopped.
+		 */
+		if (to[i].measure == ACT_MEASURE_LOAD && to[i].value == 0 && to[i].before > 0 &&
+		    (!i || (f->load > 0 && f->load < ACT_LOAD_STOPPED)))
+			to[i].measure = ACT_MEASURE_STOPPED;
 	}
 	return n;
 }
@@ -195,13 +214,62 @@ static bool is_farther(double a, double b)
 	return a > 0 && (!(b > 0) || fabs(log(a)) > fabs(log(b)));
 }
 
+static void note_fault(struct verdict_course *c, enum act_measure measure, bool risen, int64_t ns)
+{
+	struct act_fault *x = &c->fault[measure];
+
+	if (!x->last_ns || ns - x->last_ns > ACT_FAULT_OVER_NS)
+		*x = (struct act_fault){.begin_ns = ns};
+	x->last_ns = BASE_MAX(x->last_ns, ns);
+	x->risen = risen;
+}
+
+/* Records the faults that a finding shows. Returns the main one. */
+static enum act_measure note_faults(struct verdict_course *c, const struct act_finding *f,
+				    const struct act_blame *blame, uint32_t n)
+{
+	const struct act_blame *lead = act_find_lead(blame, n);
+	enum act_measure shows = lead ? lead->measure : ACT_MEASURE_OTHER;
+
+	if (f->delay > 0 && shows != ACT_MEASURE_STOPPED)
+		shows = ACT_MEASURE_LATENCY;
+	note_fault(c, shows, !lead || shows != lead->measure || !(lead->value < lead->before),
+		   f->ns);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct act_blame *b = &blame[i];
+
+		if (b != lead && b->share >= ACT_SHARE_SAID &&
+		    !act_is_improvement(b->measure, b->value, b->before))
+			note_fault(c, b->measure, !(b->value < b->before), f->ns);
+	}
+	return shows;
+}
+
+/*
+ * True if the finding describes the current fault better than earlier findings did, or shows that
+ * another fault is now the current one.
+ */
+static bool is_present(const struct verdict_course *c, const struct act_finding *f,
+		       enum act_measure shows)
+{
+	if (f->ns - c->fault[c->now].last_ns > ACT_FAULT_OVER_NS)
+		return true;
+	if ((shows == ACT_MEASURE_STOPPED) != (c->now == ACT_MEASURE_STOPPED))
+		return shows == ACT_MEASURE_STOPPED;
+	return f->score > c->worst;
+}
+
 static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 {
 	struct verdict_course *c = &s->course;
+	enum act_measure shows;
 
 	if (!s->v.anomalous) {
-		*c = (struct verdict_course){
-			.number = c->number + 1, .begin_ns = f->ns, .peak = -1};
+		*c = (struct verdict_course){.number = c->number + 1,
+					     .begin_ns = f->ns,
+					     .peak = -1,
+					     .worst = -1,
+					     .born_ns = f->born_ns};
 		s->v.anomalous = true;
 		s->v.begin_ns = f->ns;
 		s->v.anomalies++;
@@ -212,10 +280,20 @@ static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 	c->findings++;
 	c->suspicion = fmax(c->suspicion, f->suspicion);
 	c->load = is_farther(f->load, c->load) ? f->load : c->load;
-	if (f->score <= c->peak)
+	if (f->score > c->peak) {
+		c->peak = f->score;
+		c->threshold = f->threshold;
+	}
+	shows = note_faults(c, f, s->v.blame, s->v.blames);
+	if (shows == ACT_MEASURE_STOPPED) {
+		snprintf(c->queue, sizeof(c->queue), "%s", f->queue ? f->queue : "");
+		c->waiting = f->waiting;
+	}
+	if (c->findings > 1 && !is_present(c, f, shows))
 		return;
-	c->peak = f->score;
-	c->threshold = f->threshold;
+	c->fault[c->now].led |= c->findings > 1 && c->now != shows;
+	c->now = shows;
+	c->worst = f->score;
 	c->blames = s->v.blames;
 	memcpy(c->blame, s->v.blame, sizeof(c->blame));
 	c->delay = f->delay;
@@ -271,10 +349,34 @@ static void learn_step(struct act_verdict_pod *p, int64_t since_ns)
 			     : p->step_ns + (since_ns - p->step_ns) / 8;
 }
 
+/*
+ * True if everything unusual is an improvement: lower latency, fewer errors, or less CPU and less
+ * waiting for the same number of requests.
+ */
+static bool is_better(const struct act_finding *f)
+{
+	bool busy = f->load >= LOAD_FELL, better = false;
+
+	if (f->delay > 0)
+		return false;
+	for (uint32_t i = 0; i < f->blames; i++) {
+		if (f->blame[i].share < SHARE_LEAST)
+			continue;
+		if (!act_is_improvement(f->blame[i].measure, f->blame[i].value, f->blame[i].before))
+			return false;
+		if (!busy && (f->blame[i].measure == ACT_MEASURE_CPU ||
+			      f->blame[i].measure == ACT_MEASURE_WAITING))
+			return false;
+		better = true;
+	}
+	return better;
+}
+
 void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 {
 	struct verdict_state *s = &p->own;
-	const int64_t gap = f->ns - s->course.last_ns, hold = hold_of(p, f->anomalous);
+	const bool anomalous = f->anomalous && !is_better(f);
+	const int64_t gap = f->ns - s->course.last_ns, hold = hold_of(p, anomalous);
 
 	learn_step(p, f->ns - s->v.ns);
 	s->v.ns = f->ns;
@@ -298,7 +400,7 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 		s->v.anomalous = false;
 		s->course.end_ns = gap > 0 ? f->ns : s->course.last_ns;
 	}
-	if (f->anomalous)
+	if (anomalous)
 		alarm_at(s, f);
 	show_state(p);
 }
@@ -347,10 +449,15 @@ static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 	a->threshold = c->threshold;
 	a->suspicion = c->suspicion;
 	a->load = c->load;
+	a->now = c->now;
+	memcpy(a->fault, c->fault, sizeof(a->fault));
 	a->blames = c->blames;
 	memcpy(a->blame, c->blame, sizeof(a->blame));
 	a->delay = c->delay;
 	memcpy(a->callers, c->callers, sizeof(a->callers));
+	a->born_ns = c->born_ns;
+	memcpy(a->queue, c->queue, sizeof(a->queue));
+	a->waiting = c->waiting;
 	act_explain(a->explanation, sizeof(a->explanation), a);
 }
 

@@ -25,7 +25,7 @@
 #define ACT_BLAME_BYTES	      96u /* longer metric names are truncated */
 #define ACT_POD_LABEL_BYTES   64u /* longer pod labels are truncated */
 #define ACT_SCORES_KEPT	      600u
-#define ACT_EXPLANATION_BYTES 512u
+#define ACT_EXPLANATION_BYTES 768u
 #define ACT_TRACE_ID_BYTES    16u
 #define ACT_EVENT_ID_BYTES    40u
 #define ACT_CALLERS_BYTES     128u /* longer lists of callers are truncated */
@@ -39,7 +39,17 @@ enum act_measure {
 	ACT_MEASURE_CPU,
 	ACT_MEASURE_MEMORY,
 	ACT_MEASURE_WAITING, /* requests in flight, lengths of queues */
+	ACT_MEASURE_STOPPED, /* the pod used to finish work, and now finishes none */
 };
+#define ACT_MEASURES	 8u
+#define ACT_LOAD_STOPPED 0.1 /* below this fraction of the usual number, requests have stopped */
+
+/* True if a lower value of what was measured is an improvement. */
+static inline bool act_is_improvement(enum act_measure measure, double value, double before)
+{
+	return value < before && (measure == ACT_MEASURE_LATENCY || measure == ACT_MEASURE_ERRORS ||
+				  measure == ACT_MEASURE_CPU || measure == ACT_MEASURE_WAITING);
+}
 
 /* A metric that explains a finding. */
 struct act_blame {
@@ -49,6 +59,12 @@ struct act_blame {
 	double before; /* the metric's usual value; NaN if unknown */
 	bool rate;     /* value and before are per second */
 	enum act_measure measure;
+	/*
+	 * number of replicas of the pod whose median is `before`; 0 if it is the pod's own usual
+	 * value
+	 */
+	uint32_t siblings;
+	bool grows; /* a queue that has only grown for some time */
 };
 
 /* How well a pod is known. Coarse: its thresholds are still wide. */
@@ -74,11 +90,17 @@ struct act_finding {
 		double share, value, before;
 		bool rate; /* the value and the usual value are per second */
 		enum act_measure measure;
+		uint32_t siblings; /* see act_blame */
+		bool grows;
 	} blame[ACT_BLAMES];
 	double load;  /* requests to the pod divided by the usual requests; 0 if not known */
 	double delay; /* seconds by which calls to the pod take longer; 0 if not known */
 	/* callers that show the delay; "" or NULL if none is known */
 	const char *callers;
+	int64_t born_ns; /* see act_anomaly */
+	/* the longest queue of the pod, or its requests in flight; NULL if not known */
+	const char *queue;
+	double waiting; /* its length */
 };
 
 /* Names are truncated to fit. */
@@ -87,6 +109,18 @@ struct act_pod_name {
 	char kube_namespace[ACT_POD_LABEL_BYTES], host[ACT_POD_LABEL_BYTES];
 	char container[ACT_POD_LABEL_BYTES];
 	uint32_t process; /* PID on its host; 0 if not known */
+};
+
+#define ACT_FAULT_OVER_NS 10000000000ll /* a fault that does not show for this long is over */
+
+/*
+ * A fault of a pod; act_anomaly.fault[] has one per measure. A pod may have several faults, at once
+ * or one after another.
+ */
+struct act_fault {
+	int64_t begin_ns, last_ns; /* 0 if the pod has not had this fault */
+	bool risen;
+	bool led; /* this was the current fault before another one replaced it */
 };
 
 struct act_anomaly {
@@ -101,15 +135,32 @@ struct act_anomaly {
 	int64_t minute;
 	int64_t end_ns;		/* time when the end was detected; 0 while the anomaly continues */
 	bool unread;		/* ended because the pod is no longer read */
+	bool died;		/* its process has ended */
 	uint64_t findings;	/* number of anomalous findings */
 	double peak, threshold; /* highest score, and its threshold */
 	double suspicion;	/* highest suspicion, in the same unit */
 	/* the load farthest from 1 among all anomalous findings; 0 if not known */
 	double load;
-	uint32_t blames; /* metrics blamed for the highest score */
+	/*
+	 * now: the current fault; fault[]: all faults, by measure. The blamed metrics, delay and
+	 * callers come from the finding with the highest score while `now` was the current fault.
+	 */
+	enum act_measure now;
+	struct act_fault fault[ACT_MEASURES];
+	uint32_t blames;
 	struct act_blame blame[ACT_BLAMES];
-	double delay; /* delay of the finding with the highest score */
+	double delay;
 	char callers[ACT_CALLERS_BYTES];
+	/* first row of the pod if the anomaly came with it, unlike its predecessors; otherwise 0 */
+	int64_t born_ns;
+	char queue[ACT_BLAME_BYTES]; /* while it finishes no work, as in act_finding; "": not known
+				      */
+	double waiting;
+	/*
+	 * process that listens on act_find_port(), such as "shop[4711]"; "" if unknown; set by the
+	 * keeper
+	 */
+	char server[ACT_POD_LABEL_BYTES];
 	char explanation[ACT_EXPLANATION_BYTES]; /* see explain.h */
 	bool has_trace;
 	uint8_t trace[ACT_TRACE_ID_BYTES]; /* id of a trace kept because of the anomaly */
@@ -161,6 +212,10 @@ void act_verdicts_free(struct act_verdicts *v);
  */
 struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instance,
 					 const struct act_pod_name *name);
+/*
+ * Publishes a finding. A finding is not anomalous if everything unusual in it is an improvement,
+ * such as lower latency.
+ */
 void act_verdict_push(struct act_verdict_pod *pod, const struct act_finding *f);
 /* Removes a pod and ends its anomaly. The caller must not use the pointer again. */
 void act_verdict_gone(struct act_verdict_pod *pod);

@@ -8,25 +8,18 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "agent/closer.h"
 #include "agent/conn.h"
 #include "agent/directory.h"
 #include "agent/internal.h"
-#include "agent/listen.h"
 #include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/rest.h"
-#include "agent/self.h"
-#include "agent/store.h"
-#include "agent/tcp.h"
 #include "agent/tenant.h"
 #include "base/child.h"
 #include "base/passed.h"
@@ -107,7 +100,7 @@ static void set_defaults(struct agent_opts *o)
 	o->max_memory = o->max_memory ?: 1u << 30;
 	o->rest_idle_ns = o->rest_idle_ns ?: 300000 * MS;
 	o->rdma_settle_ns = o->rdma_settle_ns ?: 2000 * MS;
-	if (!o->fabric_provider)
+	if (!o->fabric_tcp)
 		o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
 }
 

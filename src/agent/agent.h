@@ -59,8 +59,7 @@ struct agent_opts {
 	uint64_t rest_idle_ns;
 
 	bool rdma;
-	/* libfabric provider to use at rdma_address; NULL means use RDMA */
-	const char *fabric_provider;
+	bool fabric_tcp; /* READs over TCP instead of RDMA, at rdma_address */
 	/* name of the device; NULL or "" means determined by the address */
 	const char *rdma_device;
 	const char *rdma_address;
@@ -128,11 +127,5 @@ const char *agent_rdma(const struct agent *a); /* returns "DEVICE:PORT", or NULL
  * in error.
  */
 int agent_rdma_start(struct agent *a, char *error, size_t error_bytes);
-
-/*
- * Asks the agent at a socket for its STATUS. Returns JSON text, which the caller frees, or NULL
- * with errno and one line in error.
- */
-char *agent_ask_status(const char *socket, char *error, size_t error_bytes);
 
 #endif

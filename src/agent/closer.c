@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "agent/build.h"
-#include "agent/closer.h"
 #include "agent/internal.h"
 #include "agent/tenant.h"
 #include "base/grow.h"

@@ -8,22 +8,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/closer.h"
 #include "agent/conn.h"
 #include "agent/peer.h"
 #include "agent/region.h"
-#include "agent/status.h"
-#include "agent/verdict.h"
 
 /* limit per connection and event, so that other connections are served */
 #define PACKETS_PER_EVENT 16
@@ -268,7 +263,7 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 
 	if (fd < 0) {
 		refuse_request(a, c, serial, REFUSED_MALFORMED, EBADMSG,
-			       "PUBLISH came without a descriptor");
+			       "the PUBLISH message carries no file descriptor");
 	} else if (c->regions >= REGIONS_PER_CONN) {
 		refuse_request(a, c, serial, REFUSED_QUOTA, EDQUOT,
 			       "at most %d regions per connection", REGIONS_PER_CONN);
@@ -330,7 +325,7 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 		refuse_request(
 			a, c, serial, REFUSED_SYSTEM, EPERM,
 			"region %llu has no read-only descriptor: the agent lacks CAP_SYS_ADMIN "
-			"(not needed for RDMA)",
+			"(RDMA does not need it)",
 			(unsigned long long)say->id);
 	} else if ((err = agent_region_protect(a, r)) == -EAGAIN) {
 		refuse_request(a, c, serial, REFUSED_SEALS, EAGAIN,
@@ -404,10 +399,12 @@ static const struct conn_request *check_packet(struct agent *a, struct agent_con
 	else if (extra && fd < 0 && msg->type == SL_MSG_PUBLISH)
 		ok = refuse_request(
 			a, c, msg->serial, REFUSED_SYSTEM, EMFILE,
-			"the agent has no descriptor left: raise LimitNOFILE, or try again later");
+			"the agent has run out of file descriptors: raise LimitNOFILE, or try "
+			"again later");
 	else if (extra || (fd >= 0 && msg->type != SL_MSG_PUBLISH))
 		ok = refuse_request(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
-				    "PUBLISH needs exactly one descriptor, other messages none");
+				    "PUBLISH must carry exactly one descriptor, other messages "
+				    "none");
 	else if (c->role == ROLE_NEW ? !r->first : r->role != c->role || !r->later)
 		ok = refuse_request(a, c, msg->serial, REFUSED_MALFORMED, EPROTO,
 				    "message type %u is not allowed on this connection", msg->type);
@@ -590,11 +587,11 @@ static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, con
 	agent_closer_hang_up(a, t, fd);
 	a->n.connections++;
 	a->n.dropped[DROP_CROWD]++;
-	base_log_limited(BASE_WARN, AGENT_LOG, "connection turned away uid=%d: %s", (int)t->id.uid,
+	base_log_limited(BASE_WARN, AGENT_LOG, "connection refused uid=%d: %s", (int)t->id.uid,
 			 why);
 }
 
-static const char no_descriptor[] = "no descriptor left: raise LimitNOFILE";
+static const char no_descriptor[] = "out of file descriptors: raise LimitNOFILE";
 
 /* A connection keeps its tenant, so a peer that cannot be attested now must connect again. */
 static void turn_away_unattested(struct agent *a, int fd, const struct agent_peer *p)
@@ -602,8 +599,8 @@ static void turn_away_unattested(struct agent *a, int fd, const struct agent_pee
 	const bool full = p->unattested == -EMFILE || p->unattested == -ENFILE;
 	char why[160];
 
-	snprintf(why, sizeof(why), "pid %d cannot be attested, try again: %s", (int)p->pid,
-		 strerror(-p->unattested));
+	snprintf(why, sizeof(why), "cannot verify the identity of pid %d, try again: %s",
+		 (int)p->pid, strerror(-p->unattested));
 	turn_away(a, fd, p->tenant, full ? no_descriptor : why);
 }
 

@@ -9,7 +9,6 @@
  * between finds the previous generation, and reads again when the generation changes.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

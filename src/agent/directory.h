@@ -20,7 +20,7 @@ struct agent_directory {
 	uint64_t instance;
 	uint64_t hot[8];	/* copy of the hot line in the map */
 	uint64_t (*entry)[8];	/* array of entries in the map */
-	uint64_t (*tenant)[16]; /* array of the entries' tenants in the map */
+	uint64_t (*tenant)[16]; /* tenant of each entry, in the map */
 	uint64_t (*names)[SL_NAMES_SIZE / 8];
 	struct fabric_host_key key;
 };

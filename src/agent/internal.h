@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - struct agent, and the functions of agent.c that other files use.
+ * internal.h - struct agent, and functions that other files of this folder use.
  *
  * A single thread, the event loop, owns the sockets. The lock protects everything in struct agent:
  * the loop holds the lock while it handles a batch of events, but not while it waits; REST handlers
@@ -12,6 +12,7 @@
 #ifndef SL_AGENT_INTERNAL_H
 #define SL_AGENT_INTERNAL_H
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +20,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include <sidelight/attach.h>
 #include <sidelight/region.h>
 
 #include "agent/agent.h"
@@ -66,6 +68,7 @@ struct agent_rest;
 struct agent_self;
 struct agent_tcp;
 struct agent_tenant;
+struct tcp_filter;
 
 struct agent {
 	pthread_mutex_t lock;
@@ -129,5 +132,86 @@ static inline uint64_t agent_now(const struct agent *a)
 {
 	return a->clock ? a->clock : base_now_ns();
 }
+
+/* ---- listen.c ---- */
+
+/* Binds l->path and fills in the rest of l. Returns 0, or -errno with one line in error. */
+int agent_listen(struct agent_listener *l, unsigned int mode, char *error, size_t error_bytes);
+void agent_unlisten(struct agent_listener *l);
+
+/* ---- closer.c: closes descriptors whose close() may block, separately for each tenant ---- */
+
+/*
+ * Returns false while too many of the tenant's descriptors wait to be closed. Until then, do not
+ * receive more from its sockets.
+ */
+bool agent_closer_may_take(struct agent *a, const struct agent_tenant *t);
+/*
+ * Closes a descriptor that a client sent: immediately if this is safe, otherwise in a thread.
+ * agent_closer_later() always uses a thread.
+ */
+void agent_closer_close(struct agent *a, const struct agent_tenant *t, int fd);
+void agent_closer_later(struct agent *a, const struct agent_tenant *t, int fd);
+/* Calls agent_seal() on a client's memory in a thread, then closes the descriptor. */
+void agent_closer_seal(struct agent *a, const struct agent_tenant *t, int fd);
+/* Closes a connection, which may have unread descriptors. The peer sees end of file at once. */
+void agent_closer_hang_up(struct agent *a, const struct agent_tenant *t, int sock);
+/* number of waiting descriptors of all tenants */
+uint64_t agent_closer_waiting(const struct agent *a);
+void agent_closer_fini(struct agent *a);
+
+/* ---- store.c ---- */
+
+void agent_store_add(struct agent *a, struct agent_region *r, int fd);
+void agent_store_remove(struct agent_region *r);
+void agent_store_restore(struct agent *a);
+
+/* ---- self.c: the agent's own metrics; call all functions with the lock held ---- */
+
+int agent_self_init(struct agent *a, char *error, size_t bytes);
+void agent_self_sync(struct agent *a);
+void agent_self_fini(struct agent *a);
+
+/* ---- status.c: the agent's state as JSON; call all functions with the lock held ---- */
+
+json_t *agent_region_json(const struct agent *a, const struct agent_region *r);
+/* Returns the status in a sealed read-only memfd, or -errno. */
+int agent_status_memfd(struct agent *a, size_t *bytes);
+
+/* ---- tcp.c ---- */
+
+struct agent_tcp_use {
+	uint64_t open, closed, identities;
+};
+
+/* Starts the loader. Returns 0 or -errno. */
+int agent_tcp_start(struct agent *a, char *error, size_t bytes);
+/* Waits until the loader has loaded its programs, and admits its tables. Returns 0 or -errno. */
+int agent_tcp_init(struct agent *a, char *error, size_t bytes);
+void agent_tcp_fini(struct agent *a);
+void agent_tcp_event(struct agent *a);
+void agent_tcp_use(struct agent *a, struct agent_tcp_use *use); /* also updates a->n */
+json_t *agent_tcp_json(struct agent *a);			/* reply of GET /tcp */
+/* Returns 0, or -errno with one line in why. */
+int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes);
+
+/* ---- verdict.c ---- */
+
+/* v must be a valid verdict */
+void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v);
+/*
+ * Combines the verdicts of all readers: the region is anomalous while one of them says so. Expired
+ * verdicts do not count. Returns false if there is no verdict.
+ */
+bool agent_verdict_combined(const struct agent *a, const struct agent_region *r,
+			    struct sl_msg_verdict *out);
+
+/* ---- the verdict board: one line per directory slot, writable by RDMA ---- */
+
+size_t agent_verdict_board_bytes(const struct agent *a);
+int agent_verdict_board_init(struct agent *a);
+void agent_verdict_board_fini(struct agent *a);
+/* called when a collector has written this line */
+void agent_verdict_board_notice(void *arg, uint32_t entry);
 
 #endif

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "agent/internal.h"
-#include "agent/listen.h"
 #include "base/passed.h"
 
 /* Returns 1 if a server answers, 0 if not or if there is no socket, or -errno. */

@@ -153,7 +153,7 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 				    (uint32_t)a->proxies.count);
 	if (!caller->trusted && count_of(a, caller->key) >= (most / PROXIES_PART ?: 1))
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
-				    "uid %d has reached its share of microservices: %u of %u",
+				    "uid %d has reached its limit of microservices: %u of %u",
 				    (int)caller->id.uid, most / PROXIES_PART ?: 1, most);
 	metrics = metrics ?: PROXY_METRICS;
 	p = calloc(1, sizeof(*p));

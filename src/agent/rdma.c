@@ -18,7 +18,6 @@
  * key.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,6 @@
 #include "agent/memory.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
-#include "agent/verdict.h"
 
 #define GROUP_REGIONS 16u
 #define GROUP_BYTES   (8u << 20)
@@ -497,7 +495,7 @@ static int device_open(struct agent *a, char *error, size_t bytes)
 		goto err;
 	}
 	fabric_host_stats(d->host, &s);
-	snprintf(d->where, sizeof(d->where), "%s%s%s", s.device, d->opts.provider ? "://" : "/",
+	snprintf(d->where, sizeof(d->where), "%s%s%s", s.device, d->opts.tcp ? "://" : "/",
 		 s.address);
 	return 0;
 err:
@@ -536,15 +534,15 @@ int agent_rdma_start(struct agent *a, char *error, size_t bytes)
 {
 	int err = a->rdma ? return_to_device(a, error, bytes) : 0;
 
-	if (!err && a->rdma && a->o.fabric_provider)
-		base_logf(BASE_WARN, AGENT_LOG,
-			  "traffic over %s is not encrypted, and each READ costs CPU time on this "
-			  "host: see sidelight_agent_fabric_cpu_seconds_total",
+	if (!err && a->rdma && a->o.fabric_tcp)
+		base_logf(BASE_INFO, AGENT_LOG,
+			  "each READ over %s costs CPU time on this host: see "
+			  "sidelight_agent_fabric_cpu_seconds_total",
 			  a->rdma->where);
 	if (!err && a->rdma && !a->o.rdma_secret)
 		base_logf(BASE_WARN, AGENT_LOG,
-			  "any peer that can reach %s can read every region: set --rdma-secret",
-			  a->rdma->where);
+			  "any peer that can reach %s can read every region%s: set --rdma-secret",
+			  a->rdma->where, a->o.fabric_tcp ? ", and nothing is encrypted" : "");
 	return err;
 }
 
@@ -615,7 +613,7 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 		return base_fail(error, bytes, -ENOMEM, "out of memory");
 	d->source.kind = SOURCE_HOST;
 	d->opts = (struct fabric_host_opts){
-		.provider = a->o.fabric_provider,
+		.tcp = a->o.fabric_tcp,
 		.device = a->o.rdma_device && *a->o.rdma_device ? a->o.rdma_device : NULL,
 		.address = a->o.rdma_address,
 		.port = a->o.rdma_port,

@@ -27,7 +27,6 @@
 #include <unistd.h>
 
 #include "agent/build.h"
-#include "agent/closer.h"
 #include "agent/conn.h"
 #include "agent/directory.h"
 #include "agent/memory.h"
@@ -35,7 +34,6 @@
 #include "agent/proxy.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
-#include "agent/store.h"
 #include "base/hash.h"
 
 #define TMPFS_MAGIC_ 0x01021994
@@ -248,12 +246,12 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 				    (long long)st->st_size, say->size);
 	if (say->size > a->o.max_region_size && !own)
 		return agent_refuse(why, REFUSED_SIZE, E2BIG,
-				    "%" PRIu64 " bytes: at most %" PRIu64
-				    " per region (--max-region-size)",
+				    "the region has %" PRIu64 " bytes, but at most %" PRIu64 " "
+				    "are allowed (--max-region-size)",
 				    say->size, a->o.max_region_size);
 	if (say->size < SL_HEADER_SIZE + SL_LINE_SIZE)
 		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
-				    "%" PRIu64 " bytes are too few for a region", say->size);
+				    "%" PRIu64 " bytes is too small for a region", say->size);
 	*read_only = seals & AGENT_SEAL_FUTURE_WRITE;
 	return 0;
 }
@@ -316,8 +314,8 @@ static int check_share(const struct agent *a, const struct agent_tenant *t,
 	if (t->trusted || u.held + want <= u.limit)
 		return 0;
 	return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
-			    "%s has %" PRIu64 " of %" PRIu64 " %s and wants %" PRIu64
-			    " more, but its share is %" PRIu64 ": publish less, or raise %s",
+			    "%s has %" PRIu64 " of %" PRIu64 " %s and requests %" PRIu64 " more, "
+			    "but its share is %" PRIu64 ": publish less, or raise %s",
 			    agent_tenant_name(t, name), u.held, u.all.capacity, is[resource].unit,
 			    want, u.limit, is[resource].raise);
 }
@@ -355,7 +353,7 @@ static int check_room(struct agent *a, uint64_t size, const struct agent_tenant 
 
 	if (!own && most && tenant->regions >= most)
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
-				    "uid %d has %u regions already (--max-regions-per-uid)",
+				    "uid %d already has %u regions: raise --max-regions-per-uid",
 				    (int)tenant->id.uid, tenant->regions);
 	if (!full && !check_share(a, tenant, RESOURCE_REGIONS, 1, why) &&
 	    !check_share(a, tenant, RESOURCE_MEMORY, size, why) &&
@@ -403,7 +401,7 @@ static int reattach_region(struct agent *a, struct agent_region *r, const struct
 	if (!same || r->proxy || r->self || r->kernel)
 		return agent_refuse(
 			why, REFUSED_INSTANCE, EEXIST,
-			"another region uses this instance: choose instances at random");
+			"another region already uses this instance number: choose it at random");
 	if (r->conn == conn)
 		return 0; /* repeated request */
 	if (r->conn)
@@ -473,11 +471,11 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	err = agent_rdma_add(a, r);
 	if (err && r->read_only && err != -ENODATA) {
 		/* Before Linux 6.2, only writable memory can be registered. */
-		base_log_limited(
-			BASE_WARN, AGENT_LOG,
-			"no remote reading of id=%" PRIu64
-			", which was sealed for a local reader before the agent restarted: %s",
-			r->id, strerror(-err));
+		base_log_limited(BASE_WARN, AGENT_LOG,
+				 "region cannot be read remotely id=%" PRIu64
+				 ": it was sealed for a local "
+				 "reader before the agent restarted: %s",
+				 r->id, strerror(-err));
 	} else if (err == -ENODATA) {
 		agent_refuse(why, REFUSED_SPARSE, ENODATA,
 			     "the memfd has holes, which RDMA cannot skip: allocate all of it with "
@@ -558,7 +556,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		free(r);
 		if (err == EMFILE || err == ENFILE)
 			return agent_refuse(why, REFUSED_SYSTEM, err,
-					    "no descriptor left: raise LimitNOFILE");
+					    "out of file descriptors: raise LimitNOFILE");
 		return agent_refuse(
 			why, REFUSED_DESCRIPTOR, err,
 			"cannot reopen the memfd read-only: %s (its mode must allow reading)",
@@ -594,7 +592,9 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 	int err = -1;
 
 	if (!r || !peer || a->region_count >= a->slot_count) {
-		agent_refuse(why, REFUSED_SYSTEM, r && peer ? ENOSPC : ENOMEM, "no slot is free");
+		agent_refuse(why, REFUSED_SYSTEM, r && peer ? ENOSPC : ENOMEM,
+			     "the directory has "
+			     "no free slot");
 		if (read_only >= 0)
 			close(read_only);
 		free(r);
@@ -702,7 +702,8 @@ static void copy_memory(struct agent *a, struct agent_region *r)
 		ro = agent_reopen_read_only(fd);
 	if (ro < 0) {
 		base_log_limited(BASE_WARN, AGENT_LOG,
-				 "last values not repaired id=%" PRIu64 ": no memory for a copy",
+				 "last values not repaired id=%" PRIu64 ": not enough memory for "
+				 "a copy",
 				 r->id);
 		if (map != MAP_FAILED)
 			agent_rdma_unmap(a, map, r->info->size);

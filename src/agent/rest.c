@@ -11,7 +11,6 @@
 #include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/rest.h"
-#include "agent/tcp.h"
 #include "base/relaxed.h"
 #include "http/http.h"
 
@@ -86,7 +85,7 @@ static void post_connect(struct agent *a, const struct agent_rest_request *q,
 	pthread_mutex_lock(&a->lock);
 	reply->json =
 		json_pack("{s:s,s:o}", "error",
-			  a->rdma ? "queue pairs are not connected by REST: connect by RDMA-CM "
+			  a->rdma ? "queue pairs cannot be connected over REST: use RDMA-CM "
 				    "(rdma_resolve_addr, rdma_connect), as sidelight collect does"
 				  : "this agent has no RDMA device: start it with --rdma DEVICE",
 			  "connect", agent_rdma_connect_json(a));
@@ -267,7 +266,7 @@ static void on_request(struct http_request *req, void *arg)
 	/* Local users publish their own regions; requests over TCP act as the agent's user. */
 	if (http_uid(req) == (uid_t)-1 && strcmp(q.method, "GET") && strcmp(q.method, "HEAD") &&
 	    http_role(req) < HTTP_ACTOR) {
-		http_reply_error(req, 403, "this needs the role act or admin");
+		http_reply_error(req, 403, "this requires the role act or admin");
 		return;
 	}
 	q.body = http_body(req, &q.bytes);
@@ -326,7 +325,8 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 		err = -errno;
 		if (a->o.rest_optional) {
 			base_logf(BASE_WARN, AGENT_LOG,
-				  "REST is not available: %s; choose another address with --rest",
+				  "cannot start the REST server: %s; choose another address with "
+				  "--rest",
 				  error);
 			err = 0;
 		}

@@ -103,8 +103,8 @@ bool agent_rest_labels(const json_t *j, struct region_text_label out[SL_LABELS_M
 		if (!region_text_label_key(key, strlen(key)))
 			return agent_rest_fail(
 				reply, 400,
-				"label key \"%.64s\" is not [a-zA-Z_][a-zA-Z0-9_]*, at most %u bytes, "
-				"not \"__...\"",
+				"label key \"%.64s\" must match [a-zA-Z_][a-zA-Z0-9_]*, have at "
+				"most %u bytes, and not begin with \"__\"",
 				key, SL_NAME_MAX);
 		if (!json_is_string(v) || json_string_length(v) > SL_LABEL_VALUE_MAX)
 			return agent_rest_fail(

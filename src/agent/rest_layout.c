@@ -8,7 +8,6 @@
 
 #include "agent/memory.h"
 #include "agent/rest.h"
-#include "agent/status.h"
 #include "region/decode.h"
 
 /* A stream of regions: the lock is held only while a region is copied; the copy is then decoded. */
@@ -44,7 +43,7 @@ static bool copy_region(const struct agent *a, const struct agent_region *r, str
 		json_object_set_new(c->json, "microservice_id",
 				    json_string(agent_proxy_microservice(r)));
 	if (!agent_memory_held(r->fd, r->info->hot)) {
-		c->fault = "its hot line is empty";
+		c->fault = "its hot line (sidelight-region(5)) has no memory behind it";
 		return true;
 	}
 	REGION_READ_SETTLED(fault, line, (const char *)r->map + r->info->hot, 8,
@@ -53,7 +52,7 @@ static bool copy_region(const struct agent *a, const struct agent_region *r, str
 		c->fault = region_fault_name(fault);
 		c->hot = (struct region_hot){0};
 	} else if (c->hot.schema_used > SCHEMA_MAX) {
-		c->fault = "its schema is too long to be shown";
+		c->fault = "its schema is too long to show";
 		c->hot.schema_used = 0;
 	}
 	c->schema = malloc(c->hot.schema_used + 1);

@@ -11,7 +11,6 @@
 #include <strings.h>
 
 #include "agent/rest.h"
-#include "agent/status.h"
 #include "region/text.h"
 
 /* ---- POST /metrics ---- */
@@ -38,7 +37,8 @@ static bool update_parse(json_t *j, struct update *u, struct agent_rest_reply *r
 		return false;
 	if (!region_text_metric_name(m->name, strlen(m->name)))
 		return agent_rest_fail(
-			reply, 400, "\"name\" is not [a-zA-Z_:][a-zA-Z0-9_:]*: \"%.64s\"", m->name);
+			reply, 400, "\"name\" must match [a-zA-Z_:][a-zA-Z0-9_:]*, not \"%.64s\"",
+			m->name);
 	type = agent_rest_text(j, "type", 64, true, reply);
 	if (!type)
 		return false;
@@ -56,7 +56,7 @@ static bool update_parse(json_t *j, struct update *u, struct agent_rest_reply *r
 	    !(m->unit = agent_rest_text(j, "unit", SL_NAME_MAX, false, reply)))
 		return false;
 	if (!region_text_unit(m->unit, strlen(m->unit)))
-		return agent_rest_fail(reply, 400, "\"unit\" is not [a-zA-Z0-9_:]*");
+		return agent_rest_fail(reply, 400, "\"unit\" must match [a-zA-Z0-9_:]*");
 	if (!agent_rest_labels(j, u->labels, &m->label_count, reply))
 		return false;
 	m->labels = u->labels;
@@ -70,7 +70,7 @@ static bool update_parse(json_t *j, struct update *u, struct agent_rest_reply *r
 				       u->add ? "add" : "value");
 	u->value = json_number_value(u->add ? add : value);
 	if (m->kind == SL_KIND_COUNTER_F64 && u->value < 0)
-		return agent_rest_fail(reply, 400, "a counter never goes below 0");
+		return agent_rest_fail(reply, 400, "a counter cannot be negative");
 	return true;
 }
 
@@ -114,13 +114,15 @@ void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q
 	}
 	err = agent_proxy_metric(r, &u.metric, &cell, &created);
 	if (err == -EEXIST)
-		agent_rest_fail(reply, 409, "\"%s\" with these labels exists with another type",
+		agent_rest_fail(reply, 409,
+				"\"%s\" with these labels already exists with another "
+				"type",
 				u.metric.name);
 	else if (err)
 		agent_rest_fail(
 			reply, 507,
-			"no room for another metric of \"%.64s\": first create its region with "
-			"POST /rdma/mrs/create and a larger \"metrics\"",
+			"the region of \"%.64s\" has no room for another metric: first create it "
+			"with POST /rdma/mrs/create and a larger \"metrics\"",
 			u.microservice);
 	if (err)
 		goto out_lock;

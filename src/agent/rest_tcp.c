@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "agent/rest.h"
-#include "agent/tcp.h"
 #include "source/tcp/tcp.h"
 
 #define LIST_MOST 256u

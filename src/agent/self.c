@@ -13,13 +13,10 @@
 
 #include <sidelight/sidelight.h>
 
-#include "agent/closer.h"
 #include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/rest.h"
-#include "agent/self.h"
-#include "agent/tcp.h"
 #include "base/child.h"
 
 #define PREFIX	      "sidelight_agent_"
@@ -35,21 +32,23 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"closed", OFFSET(closed), "Regions closed by their publisher"},
 	{"expired", OFFSET(expired), "Regions whose grace period ended"},
 	{"evicted", OFFSET(evicted),
-	 "Regions retired before the end of their grace period for lack of room"},
+	 "Regions retired before the end of their grace period to make room"},
 	{"freed", OFFSET(freed), "Regions whose memory was freed"},
 	{"lines_repaired", OFFSET(lines_repaired),
 	 "Half-written lines of dead publishers that were repaired"},
 	{"lost_connections", OFFSET(lost_connections), "Lost connections of publishers"},
 	{"extra_descriptor_packets", OFFSET(extra_fds),
-	 "Packets with descriptors beyond the one expected, or beyond the agent's limit"},
+	 "Packets with more file descriptors than expected, or than the agent could accept"},
 	{"descriptors_set_aside", OFFSET(closing),
-	 "Descriptors of clients that a separate thread closes, as closing them may block"},
+	 "Client descriptors handed to a separate thread, because closing them may block"},
 	{"descriptors_leaked", OFFSET(closing_lost),
-	 "Descriptors of clients left open for lack of memory"},
+	 "Client descriptors left open because memory ran out"},
 	{"connections_paused", OFFSET(paused),
-	 "Pauses of connections whose tenant has too many descriptors waiting to be closed"},
+	 "Times a connection was paused because its tenant had too many descriptors waiting to be "
+	 "closed"},
 	{"ends_held", OFFSET(ends_held),
-	 "Deaths and removals of regions that waited because their tenant's time was used up"},
+	 "Region deaths and removals postponed because their tenant had used up its share of CPU "
+	 "time"},
 	{"subscribed", OFFSET(subscribed), "Consumers subscribed to the directory"},
 	{"opened", OFFSET(opened), "Regions opened by consumers"},
 	{"status_requests", OFFSET(status), "Status requests"},
@@ -57,12 +56,16 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"rest_errors", OFFSET(rest_errors), "REST requests answered with an error"},
 	{"rest_updates", OFFSET(rest_updates), "Values posted by REST"},
 	{"rest_expired", OFFSET(rest_expired), "Microservices that stopped posting"},
-	{"promotions", OFFSET(promotions), "Joint registrations of neighbouring regions"},
-	{"promoted_regions", OFFSET(promoted_regions), "Regions registered jointly"},
-	{"breakups", OFFSET(breakups), "Joint registrations split up"},
+	{"promotions", OFFSET(promotions),
+	 "Memory registrations that cover several adjacent "
+	 "regions"},
+	{"promoted_regions", OFFSET(promoted_regions),
+	 "Regions that share a memory registration "
+	 "with adjacent regions"},
+	{"breakups", OFFSET(breakups), "Shared memory registrations that were split up again"},
 	{"registration_failures", OFFSET(registration_failures), "Failed memory registrations"},
 	{"rdma_challenged", OFFSET(rdma_challenged),
-	 "RDMA connections that were asked to authenticate with the secret"},
+	 "RDMA connections challenged to prove that they know the secret"},
 	{"rdma_half_open", OFFSET(rdma_half_open),
 	 "Queue pairs freed because the peer did not finish connecting"},
 	{"fabric_sent_bytes", OFFSET(fabric_sent_bytes), "Bytes sent to collectors by --fabric"},
@@ -71,14 +74,16 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"keys_renewed", OFFSET(keys_renewed), "Memory registrations replaced to change their key"},
 	{"verdicts", OFFSET(verdicts), "Verdicts relayed to publishers"},
 	{"verdicts_unknown", OFFSET(verdicts_unknown), "Verdicts on unknown regions"},
-	{"verdicts_refused", OFFSET(verdicts_refused),
-	 "Verdicts written by RDMA with an invalid line"},
+	{"verdicts_refused", OFFSET(verdicts_refused), "Invalid verdicts written by RDMA"},
 	{"verdicts_lost", OFFSET(verdicts_lost),
 	 "Verdicts not relayed: publisher absent, socket full, or notified shortly before"},
-	{"tcp_refused", OFFSET(tcp_refused), "TCP connections without a slot in the table"},
-	{"tcp_missed", OFFSET(tcp_missed), "Calls of the flow programs that the kernel skipped"},
+	{"tcp_refused", OFFSET(tcp_refused),
+	 "TCP connections not recorded because the table was "
+	 "full"},
+	{"tcp_missed", OFFSET(tcp_missed),
+	 "Runs of the flow eBPF programs that the kernel skipped"},
 	{"tcp_cgroups_refused", OFFSET(tcp_cgroups_refused),
-	 "Cgroups without a slot for their names"},
+	 "Cgroups whose names did not fit in the table"},
 };
 
 static const struct {
@@ -91,7 +96,7 @@ static const struct {
 	{"regions_max", "Maximum number of regions", NULL, NULL},
 	{"memory_bytes", "Memory of all regions", "bytes", NULL},
 	{"memory_max_bytes", "Maximum memory of all regions", "bytes", NULL},
-	{"descriptors_closing", "Descriptors of clients that wait to be closed", NULL, NULL},
+	{"descriptors_closing", "Client descriptors waiting to be closed", NULL, NULL},
 	{"open_connections", "Connections to the unix socket", NULL, NULL},
 	{"consumers", "Local collectors connected", NULL, NULL},
 	{"queue_pairs", "Queue pairs of remote collectors", NULL, NULL},
@@ -220,20 +225,23 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	s->publisher = sl_publisher_open(&o);
 	fd = sl_publisher_fd(s->publisher);
 	if (fd < 0 || pread(fd, &header, sizeof(header), 0) != sizeof(header)) {
-		err = base_fail(error, bytes, -errno, "cannot publish own metrics: %s",
+		err = base_fail(error, bytes, -errno, "cannot publish the agent's own metrics: %s",
 				strerror(errno));
 		goto err;
 	}
 	/* As with any publisher, only memory without holes is registered for RDMA. */
 	err = -posix_fallocate(fd, 0, (off_t)header.size);
 	if (err) {
-		base_fail(error, bytes, err, "cannot allocate own metrics: %s", strerror(-err));
+		base_fail(error, bytes, err, "cannot allocate the agent's own metrics: %s",
+			  strerror(-err));
 		goto err;
 	}
 	say.instance = header.instance;
 	say.size = header.size;
 	if (agent_region_admit(a, fd, &say, NULL, peer, &s->region, &why)) {
-		err = base_fail(error, bytes, -why.error, "cannot admit own metrics: %s",
+		err = base_fail(error, bytes, -why.error,
+				"cannot register the agent's own "
+				"metrics: %s",
 				why.reason);
 		goto err;
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* status.c - the agent's state as JSON, and a client that requests it. */
+/* status.c - the agent's state as JSON. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,12 +19,8 @@
 #include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/rest.h"
-#include "agent/status.h"
-#include "agent/verdict.h"
 #include "base/text.h"
 #include "fabric/fabric.h"
-
-#define ANSWER_MS 10000 /* generous, because a single thread answers, and the host may be busy */
 
 static json_t *json_number(uint64_t v)
 {
@@ -59,8 +55,11 @@ json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 		: r->proxy  ? "rest"
 			    : "publisher",
 		"trusted", r->peer->tenant->trusted, "container", has_container ? container : NULL,
-		"held", r->held ? "its end waits for its tenant's part of the time" : NULL, "kind",
-		r->kernel ? json_number(r->info->kind) : NULL, "verdict",
+		"held",
+		r->held ? "its removal waits because its tenant has used up its share of "
+			  "CPU time"
+			: NULL,
+		"kind", r->kernel ? json_number(r->info->kind) : NULL, "verdict",
 		agent_verdict_combined(a, r, &v)
 			? json_pack("{s:b,s:f,s:I}", "anomalous",
 				    (int)(v.flags & SL_VERDICT_ANOMALOUS), "score", v.score,
@@ -70,30 +69,33 @@ json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 		a->rdma ? json_number(key.rkey) : NULL);
 }
 
+static json_t *causes_json(const char *const *names, const uint64_t *counts, int n)
+{
+	json_t *j = json_object();
+
+	for (int i = 0; i < n; i++)
+		json_object_set_new(j, names[i], json_number(counts[i]));
+	return j;
+}
+
 static json_t *counters_json(const struct agent *a)
 {
 	const struct agent_counters *n = &a->n;
-	json_t *refused = json_object(), *dropped = json_object(), *j = json_object();
-	json_t *rest = json_object(), *rdma = json_object();
+	json_t *j = json_object();
 
 	for (int i = 0; i < AGENT_COUNTERS; i++)
 		json_object_set_new(
 			j, agent_counter_table[i].name,
 			json_number(*(const uint64_t *)((const char *)n +
 							agent_counter_table[i].offset)));
-	for (int i = 0; i < REFUSED_COUNT; i++)
-		json_object_set_new(refused, agent_refusal_names[i], json_number(n->refused[i]));
-	for (int i = 0; i < DROP_COUNT; i++)
-		json_object_set_new(dropped, agent_drop_names[i], json_number(n->dropped[i]));
-	for (int i = 0; i < HTTP_REFUSALS; i++)
-		json_object_set_new(rest, http_refusal_names[i], json_number(n->rest_refused[i]));
-	json_object_set_new(j, "rest_refused", rest);
-	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
-		json_object_set_new(rdma, agent_rdma_refusal_names[i],
-				    json_number(n->rdma_refused[i]));
-	json_object_set_new(j, "rdma_refused", rdma);
-	json_object_set_new(j, "refused", refused);
-	json_object_set_new(j, "dropped", dropped);
+	json_object_set_new(j, "rest_refused",
+			    causes_json(http_refusal_names, n->rest_refused, HTTP_REFUSALS));
+	json_object_set_new(
+		j, "rdma_refused",
+		causes_json(agent_rdma_refusal_names, n->rdma_refused, FABRIC_REFUSED_COUNT));
+	json_object_set_new(j, "refused",
+			    causes_json(agent_refusal_names, n->refused, REFUSED_COUNT));
+	json_object_set_new(j, "dropped", causes_json(agent_drop_names, n->dropped, DROP_COUNT));
 	return j;
 }
 
@@ -150,76 +152,4 @@ int agent_status_memfd(struct agent *a, size_t *bytes)
 	if (fd >= 0)
 		close(fd);
 	return ro;
-}
-
-/* ---- the client ---- */
-
-/* Receives a packet; *fd is the descriptor that came with it, or -1. Returns its size or -errno. */
-static ssize_t receive_answer(int sock, void *buf, size_t bytes, int *fd)
-{
-	struct pollfd p = {.fd = sock, .events = POLLIN};
-	int n = poll(&p, 1, ANSWER_MS);
-
-	*fd = -1;
-	if (n <= 0)
-		return n ? -errno : -ETIMEDOUT;
-	return base_receive_fd(sock, buf, bytes, 0, fd);
-}
-
-char *agent_ask_status(const char *path, char *error, size_t bytes)
-{
-	struct {
-		struct sl_msg msg;
-		union {
-			struct sl_msg_status is;
-			struct sl_msg_refused no;
-		};
-	} packet = {.msg = {.magic = SL_MSG_MAGIC, .type = SL_MSG_STATUS, .serial = 1}};
-	struct sockaddr_un addr;
-	char *text = NULL;
-	int sock, fd = -1, err;
-	ssize_t n;
-
-	if (fabric_agent_address(path, &addr)) {
-		snprintf(error, bytes, "socket path too long: %s", path);
-		errno = ENAMETOOLONG;
-		return NULL;
-	}
-	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (sock < 0 || connect(sock, (struct sockaddr *)&addr, sizeof(addr)) ||
-	    send(sock, &packet.msg, sizeof(packet.msg), MSG_NOSIGNAL) < 0) {
-		err = errno;
-		snprintf(error, bytes, "no agent answers on %s: %s", path, strerror(err));
-		goto out;
-	}
-	memset(&packet, 0, sizeof(packet));
-	n = receive_answer(sock, &packet, sizeof(packet), &fd);
-	err = n < 0 ? (int)-n : EBADMSG;
-	if (n >= (ssize_t)sizeof(packet.msg) && packet.msg.type == SL_MSG_REFUSED) {
-		err = packet.no.error;
-		packet.no.reason[sizeof(packet.no.reason) - 1] = 0;
-		snprintf(error, bytes, "%s refused: %s", path, packet.no.reason);
-		goto out;
-	}
-	if (n < (ssize_t)(sizeof(packet.msg) + sizeof(packet.is)) ||
-	    packet.msg.magic != SL_MSG_MAGIC || packet.msg.type != SL_MSG_STATUS_IS || fd < 0 ||
-	    packet.is.bytes > 1u << 30) {
-		snprintf(error, bytes, "%s does not answer like an agent: %s", path, strerror(err));
-		goto out;
-	}
-	err = ENOMEM;
-	text = malloc(packet.is.bytes + 1);
-	if (text) {
-		n = pread(fd, text, packet.is.bytes, 0);
-		text[n > 0 ? n : 0] = 0;
-	} else {
-		snprintf(error, bytes, "out of memory");
-	}
-out:
-	if (fd >= 0)
-		close(fd);
-	if (sock >= 0)
-		close(sock);
-	errno = err;
-	return text;
 }

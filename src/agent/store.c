@@ -14,7 +14,6 @@
 
 #include "agent/peer.h"
 #include "agent/region.h"
-#include "agent/store.h"
 #include "base/passed.h"
 #include "base/text.h"
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "agent/region.h"
-#include "agent/tcp.h"
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
 
@@ -42,7 +41,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 	}
 	if (!parts)
 		snprintf(error, bytes,
-			 "--tcp needs flows, layers, cpu or net, separated by commas");
+			 "--tcp expects a comma-separated list of flows, layers, cpu and net");
 	return parts;
 }
 
@@ -127,7 +126,7 @@ static int admit_table(struct agent *a, enum tcp_part part, struct tcp_loader_ta
 	if (table->read_only < 0)
 		base_logf(
 			BASE_WARN, AGENT_LOG,
-			"--tcp %s: no descriptor for local readers: %s (needs CAP_SYS_ADMIN); RDMA is not affected",
+			"--tcp %s: local readers cannot open the table: %s (the agent needs CAP_SYS_ADMIN); RDMA is not affected",
 			part_names[part], strerror(-table->read_only));
 	err = agent_region_admit_kernel(a, table->fd, table->read_only, table->bytes,
 					&a->tcp->region[part], &why);
@@ -165,7 +164,9 @@ static int take_tables(struct agent *a, char *error, size_t bytes)
 	if (!err && t->region[TCP_PART_FLOWS] &&
 	    region_flows_info_parse(t->region[TCP_PART_FLOWS]->map,
 				    t->region[TCP_PART_FLOWS]->info->size, &t->info))
-		err = base_fail(error, bytes, -EIO, "invalid table of connections");
+		err = base_fail(error, bytes, -EIO,
+				"the eBPF loader sent an invalid connection "
+				"table");
 	t->loading = err;
 	return err;
 }
@@ -199,8 +200,8 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 	}
 	if (!err && !has_region(t))
 		base_logf(BASE_WARN, AGENT_LOG,
-			  "--tcp: this kernel supports none of the tables; the rest of the agent "
-			  "works");
+			  "--tcp: this kernel supports none of the tables; the agent continues "
+			  "without them");
 	if (err || !has_region(t))
 		agent_tcp_fini(a);
 	return err;
@@ -315,8 +316,7 @@ int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why
 				 "this agent records no connections: start it with --tcp");
 	if (t->loading)
 		return base_fail(why, bytes, -EAGAIN,
-				 "the loader of eBPF programs is starting again: try again in a "
-				 "few seconds");
+				 "the eBPF loader is restarting: try again in a few seconds");
 	err = tcp_loader_filter(t->loader, filter, why, bytes);
 	t->missed = tcp_loader_missed(t->loader);
 	return err;
@@ -331,7 +331,8 @@ int agent_tcp_fork(struct agent_opts *o, char *error, size_t bytes)
 {
 	(void)o;
 	return base_fail(error, bytes, -ENOTSUP,
-			 "--tcp: built without eBPF (libbpf, clang and bpftool)");
+			 "--tcp: this build has no eBPF support (it needs libbpf, clang and "
+			 "bpftool)");
 }
 
 int agent_tcp_start(struct agent *a, char *error, size_t bytes)
@@ -370,6 +371,6 @@ json_t *agent_tcp_json(struct agent *a)
 int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes)
 {
 	(void)a, (void)filter;
-	return base_fail(why, bytes, -ENOENT, "built without eBPF");
+	return base_fail(why, bytes, -ENOENT, "this build has no eBPF support");
 }
 #endif

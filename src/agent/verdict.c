@@ -14,7 +14,6 @@
 
 #include "agent/conn.h"
 #include "agent/region.h"
-#include "agent/verdict.h"
 
 #define GAP_NS 10000000u /* minimum time between two messages to a publisher */
 

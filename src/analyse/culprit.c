@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * culprit.c - the two kinds of evidence, and the posterior over pods.
+ * culprit.c - the two kinds of evidence, and the posterior over pods. culprit_paths.c keeps the
+ * pods and the calls between their services.
  *
  * A hypothesis is a pod whose calls take longer by a delay with a log-uniform prior. For each
  * caller it predicts the latency quantiles, from the caller's usual quantiles and the share of its
@@ -15,20 +16,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/level.h"
+#include "analyse/culprit_internal.h"
 
-#define MISS	    0.05f  /* probability that a caller shows no delay although it should */
-#define OWN_SHARE   0.7f   /* share of a pod's own requests that its fault delays */
-#define SHARE_MAX   0.98f  /* upper limit of the share of delayed calls */
-#define SHARE_MIN   0.002f /* a smaller share of delayed calls moves no quantile */
-#define LATENCY_MIN 1e-3   /* seconds; differences below are rounding */
-#define SLOPE_MIN   0.3f   /* slope of log latency over -log survival below P90 */
-#define DELAYS	    8u	   /* number of delays to try, from DELAY_MIN to DELAY_MAX */
-#define DELAY_MIN   0.03   /* seconds */
-#define DELAY_MAX   4.0
+#define MISS	  0.05f	 /* probability that a caller shows no delay although the pod delays it */
+#define OWN_SHARE 0.7f	 /* share of a pod's own requests that its fault delays */
+#define SHARE_MAX 0.98f	 /* upper limit of the share of delayed calls */
+#define SHARE_MIN 0.002f /* a smaller share of delayed calls shifts no quantile */
+#define SLOPE_MIN 0.3f	 /* slope of log latency over -log survival below P90 */
+#define DELAY_MIN 0.03	 /* seconds */
+#define DELAY_MAX 4.0
 /* a caller whose evidence does not exceed this is considered quiet */
 #define RAISED 0.1f
-#define PAST   4u
 #define SURE   0.9f /* minimum posterior of a culprit whose part is subtracted */
 /* minimum log odds of delayed calls that show another fault besides a culprit */
 #define CLEAR	     4.0f
@@ -36,76 +34,6 @@
 #define EVIDENCE_MAX 600 /* the exponential of this is still finite */
 
 static const float survival[ANALYSE_TAILS] = {0.10f, 0.05f, 0.01f};
-
-struct analyse_suspect {
-	const struct analyse_culprit *among;
-	uint64_t step;
-	/* fresh: number of steps since time jumped, at most ANALYSE_NOW */
-	uint32_t index, service, fresh;
-	bool next; /* the current observation belongs to a new step */
-	bool known[ANALYSE_LATENCIES], raised;
-	uint8_t recents, past_n;
-	struct analyse_level level[ANALYSE_LATENCIES][ANALYSE_TAILS];
-	float last[ANALYSE_LATENCIES][ANALYSE_TAILS]; /* last known log latency */
-	float past[PAST]; /* weighted evidence of past steps, latest first */
-};
-
-/*
- * Where to find the prediction of a caller's quantile: at log survival t, on a segment between two
- * usual quantiles.
- */
-struct culprit_quantile {
-	bool delayed; /* it is a quantile of the delayed calls */
-	uint8_t segment;
-	float t;
-};
-
-struct culprit_term { /* a caller, a kind of its latency, and the share of a callee in it */
-	uint32_t caller, callee;
-	enum analyse_latency kind;
-	float share, calls;
-	/* number of the callee's replicas when quantile[] was computed; 0 if it was not computed */
-	uint32_t replicas;
-	struct culprit_quantile quantile[ANALYSE_TAILS];
-};
-
-/* The evidence of rival pods: the largest, and the sum of exp(evidence - largest). */
-struct culprit_rivals {
-	float most;
-	double sum;
-};
-
-struct culprit_service {
-	struct analyse_suspect **pod; /* pods seen in this step */
-	uint32_t pods, room;
-	uint32_t first, terms;	      /* range of the terms in which the service is the callee */
-	uint32_t part;		      /* equal for services connected by calls, even indirectly */
-	struct culprit_rivals rivals; /* the pods of the part with this number */
-	bool raised;		      /* the evidence of one of its pods exceeds RAISED */
-	bool judged;
-	bool linked; /* calls from it or to it are known */
-	bool open;   /* a pod of the part with this number has an open anomaly */
-	bool apart;  /* no calls between it and the culprit, in either direction */
-	bool above;  /* its requests reach the culprit */
-	float late[DELAYS];
-	/*
-	 * odds of a fault in one of its pods; in a pod of a service below; in a pod of the part
-	 * with this number
-	 */
-	double odds, below, part_odds;
-};
-
-struct analyse_culprit {
-	struct analyse_suspect **suspect;
-	uint32_t suspects, suspect_room;
-	struct culprit_service *service;
-	uint32_t services;
-	struct culprit_term *term;
-	uint32_t terms;
-	/* delays to try; tail: -log survival of each quantile */
-	float delay[DELAYS], tail[ANALYSE_TAILS];
-	struct culprit_quantile own[ANALYSE_TAILS], all[ANALYSE_TAILS];
-};
 
 /* ---- logarithms ---- */
 
@@ -139,16 +67,17 @@ static inline float log_of(float x)
 
 /* ---- quantiles under a hypothesis ---- */
 
-static struct culprit_quantile at_survival(const struct analyse_culprit *c, float s)
+static struct analyse_culprit_quantile at_survival(const struct analyse_culprit *c, float s)
 {
-	struct culprit_quantile q = {.t = -logf(fmaxf(fminf(s, 1), 1e-4f))};
+	struct analyse_culprit_quantile q = {.t = -logf(fmaxf(fminf(s, 1), 1e-4f))};
 
 	q.segment = q.t < c->tail[ANALYSE_P90] ? 0 : q.t < c->tail[ANALYSE_P95] ? 1 : 2;
 	return q;
 }
 
 /* Determines which usual quantiles matter if this share of the calls is delayed. */
-static void map_quantiles(const struct analyse_culprit *c, float share, struct culprit_quantile *to)
+static void map_quantiles(const struct analyse_culprit *c, float share,
+			  struct analyse_culprit_quantile *to)
 {
 	share = fminf(share, SHARE_MAX);
 	for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
@@ -165,7 +94,7 @@ static void map_quantiles(const struct analyse_culprit *c, float share, struct c
  * survival.
  */
 static float usual_at(const struct analyse_culprit *c, const struct analyse_level *l,
-		      const struct culprit_quantile *q)
+		      const struct analyse_culprit_quantile *q)
 {
 	const float *t = c->tail;
 	uint32_t k = q->segment - 1u;
@@ -191,22 +120,22 @@ static float student_surprise(float deviation, float spread)
  * Computes the log likelihood ratio of each delay, for a call that a request makes `calls` times.
  */
 static void delay_evidence(const struct analyse_culprit *c, const struct analyse_suspect *s,
-			   enum analyse_latency kind, const struct culprit_quantile *q, float calls,
-			   float out[DELAYS])
+			   enum analyse_latency kind, const struct analyse_culprit_quantile *q,
+			   float calls, float out[CULPRIT_DELAYS])
 {
 	const struct analyse_level *l = s->level[kind];
 
-	memset(out, 0, DELAYS * sizeof(*out));
+	memset(out, 0, CULPRIT_DELAYS * sizeof(*out));
 	if (!s->known[kind])
 		return;
 	for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
 		float at = usual_at(c, l, &q[j]), base = q[j].delayed ? at : l[j].usual;
 		float before = student_surprise(l[j].now - l[j].usual, l[j].spread);
-		/* A call that is not delayed is at most as slow as usual at this quantile. */
+		/* Calls that are not delayed are no slower than usual at this quantile. */
 		float most = q[j].delayed ? INFINITY : at, usual = l[j].usual, now = l[j].now;
 		float seconds = expf(base), spread = l[j].spread;
 
-		for (uint32_t d = 0; d < DELAYS; d++) {
+		for (uint32_t d = 0; d < CULPRIT_DELAYS; d++) {
 			float x = log_of(c->delay[d] * calls + seconds);
 
 			x = x < most ? x : most;
@@ -255,7 +184,7 @@ static void observe_latencies(struct analyse_suspect *s, const struct analyse_ob
 			double x = o->latency[k][j];
 
 			if (x >= 0 && isfinite(x))
-				s->last[k][j] = logf((float)fmax(x, LATENCY_MIN));
+				s->last[k][j] = logf((float)fmax(x, CULPRIT_LATENCY_MIN));
 			else
 				s->known[k] = false;
 			analyse_level_push(l, s->last[k][j], next && !open ? s->recents : 0,
@@ -270,23 +199,23 @@ static void observe_latencies(struct analyse_suspect *s, const struct analyse_ob
 
 /* ---- a step ---- */
 
-static float log_mean_exp(const float v[DELAYS], uint32_t *best)
+static float log_mean_exp(const float v[CULPRIT_DELAYS], uint32_t *best)
 {
 	float most = v[0], sum = 0;
 
 	*best = 0;
-	for (uint32_t d = 1; d < DELAYS; d++)
+	for (uint32_t d = 1; d < CULPRIT_DELAYS; d++)
 		if (v[d] > most) {
 			most = v[d];
 			*best = d;
 		}
-	for (uint32_t d = 0; d < DELAYS; d++)
+	for (uint32_t d = 0; d < CULPRIT_DELAYS; d++)
 		sum += expf(v[d] - most);
-	return most + logf(sum / DELAYS);
+	return most + logf(sum / CULPRIT_DELAYS);
 }
 
 /* Combines the evidence of all callers on calls to one of the service's pods. */
-static void judge_service(struct analyse_culprit *c, struct culprit_service *callee)
+static void judge_service(struct analyse_culprit *c, struct analyse_culprit_service *callee)
 {
 	bool raised = false;
 
@@ -295,9 +224,9 @@ static void judge_service(struct analyse_culprit *c, struct culprit_service *cal
 	for (uint32_t i = 0; i < callee->terms; i++)
 		raised |= c->service[c->term[callee->first + i].caller].raised;
 	for (uint32_t i = 0; raised && i < callee->terms; i++) {
-		struct culprit_term *t = &c->term[callee->first + i];
-		const struct culprit_service *caller = &c->service[t->caller];
-		float share = t->share / (float)callee->pods, l[DELAYS];
+		struct analyse_culprit_term *t = &c->term[callee->first + i];
+		const struct analyse_culprit_service *caller = &c->service[t->caller];
+		float share = t->share / (float)callee->pods, l[CULPRIT_DELAYS];
 
 		if (share < SHARE_MIN || caller->above)
 			continue;
@@ -306,7 +235,7 @@ static void judge_service(struct analyse_culprit *c, struct culprit_service *cal
 		t->replicas = callee->pods;
 		for (uint32_t p = 0; p < caller->pods; p++) {
 			delay_evidence(c, caller->pod[p], t->kind, t->quantile, t->calls, l);
-			for (uint32_t d = 0; d < DELAYS; d++)
+			for (uint32_t d = 0; d < CULPRIT_DELAYS; d++)
 				callee->late[d] += logf(MISS + (1 - MISS) * expf(l[d]));
 		}
 	}
@@ -321,17 +250,17 @@ static void judge_service(struct analyse_culprit *c, struct culprit_service *cal
  * their destination.
  */
 static float slow_network(const struct analyse_culprit *c, const struct analyse_suspect *s,
-			  const float late[DELAYS], uint32_t *best)
+			  const float late[CULPRIT_DELAYS], uint32_t *best)
 {
-	float l[DELAYS], shown = 0;
+	float l[CULPRIT_DELAYS], shown = 0;
 
-	for (uint32_t d = 0; d < DELAYS; d++)
+	for (uint32_t d = 0; d < CULPRIT_DELAYS; d++)
 		shown = fmaxf(shown, late[d]);
 	if (!s->raised || !(shown > 0) ||
-	    s->level[ANALYSE_CLIENT][ANALYSE_P90].usual <= logf((float)LATENCY_MIN))
+	    s->level[ANALYSE_CLIENT][ANALYSE_P90].usual <= logf((float)CULPRIT_LATENCY_MIN))
 		return -INFINITY; /* it makes no calls */
 	delay_evidence(c, s, ANALYSE_CLIENT, c->all, 1, l);
-	for (uint32_t d = 0; d < DELAYS; d++)
+	for (uint32_t d = 0; d < CULPRIT_DELAYS; d++)
 		l[d] = late[d] + logf(MISS + (1 - MISS) * expf(l[d]));
 	return log_mean_exp(l, best) - NETWORK;
 }
@@ -342,13 +271,13 @@ static float slow_network(const struct analyse_culprit *c, const struct analyse_
  * requests are as fast as usual could explain a slow caller.
  */
 static float slow_or_far(const struct analyse_culprit *c, const struct analyse_suspect *s,
-			 const float calls[DELAYS], uint32_t *best)
+			 const float calls[CULPRIT_DELAYS], uint32_t *best)
 {
-	float l[DELAYS], slow, far;
+	float l[CULPRIT_DELAYS], slow, far;
 	uint32_t other;
 
 	delay_evidence(c, s, ANALYSE_SERVER, c->own, 1, l);
-	for (uint32_t d = 0; d < DELAYS; d++)
+	for (uint32_t d = 0; d < CULPRIT_DELAYS; d++)
 		l[d] = calls[d] + logf(MISS + (1 - MISS) * expf(l[d]));
 	slow = log_mean_exp(l, best);
 	far = log_mean_exp(calls, &other) - NETWORK;
@@ -361,15 +290,15 @@ static float slow_or_far(const struct analyse_culprit *c, const struct analyse_s
 static void judge_pod(struct analyse_culprit *c, const struct analyse_suspect *s,
 		      const struct analyse_observation *o, struct analyse_suspicion *v)
 {
-	static const float none[DELAYS];
+	static const float none[CULPRIT_DELAYS];
 	const float *calls = none;
 	bool measured = o->measured && s->known[ANALYSE_SERVER];
 	uint32_t best = 0, other;
-	float own[DELAYS], late = 0, network;
+	float own[CULPRIT_DELAYS], late = 0, network;
 
 	*v = (struct analyse_suspicion){0};
 	if (s->service < c->services) {
-		struct culprit_service *callee = &c->service[s->service];
+		struct analyse_culprit_service *callee = &c->service[s->service];
 
 		if (!callee->judged)
 			judge_service(c, callee);
@@ -398,9 +327,9 @@ static float subtract_old(struct analyse_suspect *s, float weighted)
 	float before = 0;
 
 	if (s->next) {
-		memmove(s->past + 1, s->past, (PAST - 1) * sizeof(float));
+		memmove(s->past + 1, s->past, (CULPRIT_PAST - 1) * sizeof(float));
 		s->past[0] = 0;
-		s->past_n = (uint8_t)(s->past_n + (s->past_n < PAST));
+		s->past_n = (uint8_t)(s->past_n + (s->past_n < CULPRIT_PAST));
 	}
 	s->past[0] = fmaxf(s->past[0], weighted);
 	for (uint32_t k = 2; k < s->past_n; k++)
@@ -410,7 +339,8 @@ static float subtract_old(struct analyse_suspect *s, float weighted)
 
 static void add_to_service(struct analyse_culprit *c, struct analyse_suspect *s)
 {
-	struct culprit_service *of = s->service < c->services ? &c->service[s->service] : NULL;
+	struct analyse_culprit_service *of = s->service < c->services ? &c->service[s->service]
+								      : NULL;
 
 	if (!of)
 		return;
@@ -420,10 +350,11 @@ static void add_to_service(struct analyse_culprit *c, struct analyse_suspect *s)
 }
 
 /* Returns the service of a pod, or NULL if no calls from or to it are known. */
-static struct culprit_service *service_of(const struct analyse_culprit *c,
-					  const struct analyse_suspect *s)
+static struct analyse_culprit_service *service_of(const struct analyse_culprit *c,
+						  const struct analyse_suspect *s)
 {
-	struct culprit_service *of = s->service < c->services ? &c->service[s->service] : NULL;
+	struct analyse_culprit_service *of = s->service < c->services ? &c->service[s->service]
+								      : NULL;
 
 	return of && of->linked ? of : NULL;
 }
@@ -432,13 +363,13 @@ static void observe_all(struct analyse_culprit *c, struct analyse_suspect *const
 			const struct analyse_observation *seen, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		const struct culprit_service *of = service_of(c, suspects[i]);
+		const struct analyse_culprit_service *of = service_of(c, suspects[i]);
 
 		if (of && seen[i].open)
 			c->service[of->part].open = true;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		const struct culprit_service *of = service_of(c, suspects[i]);
+		const struct analyse_culprit_service *of = service_of(c, suspects[i]);
 
 		observe_latencies(suspects[i], &seen[i],
 				  seen[i].open || (of && c->service[of->part].open));
@@ -464,7 +395,7 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 	for (uint32_t i = 0; i < c->services; i++)
 		c->service[i].odds = c->service[i].below = c->service[i].part_odds = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		struct culprit_service *of = service_of(c, suspects[i]);
+		struct analyse_culprit_service *of = service_of(c, suspects[i]);
 		double own = fault_odds(&out[i], prior);
 
 		all += own;
@@ -474,7 +405,7 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 		c->service[of->part].part_odds += own;
 	}
 	for (uint32_t i = 0; i < c->terms; i++) {
-		const struct culprit_term *t = &c->term[i];
+		const struct analyse_culprit_term *t = &c->term[i];
 
 		/* A caller has up to two terms for the same callee: count it once. */
 		if (i && t[-1].caller == t->caller && t[-1].callee == t->callee)
@@ -482,7 +413,7 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 		c->service[t->caller].below += c->service[t->callee].odds;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		const struct culprit_service *of = service_of(c, suspects[i]);
+		const struct analyse_culprit_service *of = service_of(c, suspects[i]);
 		double own = fault_odds(&out[i], prior);
 		double part = of ? c->service[of->part].part_odds : all;
 
@@ -491,7 +422,7 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 	}
 }
 
-static void add_rival(struct culprit_rivals *r, float evidence)
+static void add_rival(struct analyse_culprit_rivals *r, float evidence)
 {
 	float most = fmaxf(r->most, evidence);
 
@@ -507,21 +438,21 @@ static void add_rival(struct culprit_rivals *r, float evidence)
 static void weigh_parts(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 			uint32_t n, bool apart, struct analyse_suspicion *out)
 {
-	static const struct culprit_rivals none = {0, 1};
-	struct culprit_rivals all = none;
+	static const struct analyse_culprit_rivals none = {0, 1};
+	struct analyse_culprit_rivals all = none;
 
 	for (uint32_t i = 0; i < c->services; i++)
 		c->service[i].rivals = none;
 	for (uint32_t i = 0; i < n; i++) {
-		const struct culprit_service *of = service_of(c, suspects[i]);
+		const struct analyse_culprit_service *of = service_of(c, suspects[i]);
 
 		add_rival(&all, out[i].evidence);
 		if (of && (of->apart || !apart))
 			add_rival(&c->service[of->part].rivals, out[i].evidence);
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		const struct culprit_service *of = service_of(c, suspects[i]);
-		const struct culprit_rivals *r = of ? &c->service[of->part].rivals : &all;
+		const struct analyse_culprit_service *of = service_of(c, suspects[i]);
+		const struct analyse_culprit_rivals *r = of ? &c->service[of->part].rivals : &all;
 		struct analyse_suspicion *v = &out[i];
 
 		if (apart && !(of && of->apart))
@@ -542,7 +473,7 @@ static uint32_t find_culprit(const struct analyse_culprit *c,
 	uint32_t best = n;
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct culprit_service *of = service_of(c, suspects[i]);
+		const struct analyse_culprit_service *of = service_of(c, suspects[i]);
 
 		if (of && of->apart && out[i].posterior > SURE && fault_odds(&out[i], prior) > 1 &&
 		    (best == n || out[i].weighted > out[best].weighted))
@@ -556,7 +487,7 @@ static void set_apart(struct analyse_culprit *c, uint32_t culprit)
 {
 	c->service[culprit].apart = false;
 	for (uint32_t i = 0; i < c->terms; i++) {
-		const struct culprit_term *t = &c->term[i];
+		const struct analyse_culprit_term *t = &c->term[i];
 
 		if (t->callee == culprit) {
 			c->service[t->caller].apart = false;
@@ -587,15 +518,15 @@ static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *
 		for (uint32_t i = 0; i < c->services; i++)
 			c->service[i].judged &= !c->service[i].apart;
 		for (uint32_t i = 0; i < n; i++) {
-			const struct culprit_service *of = service_of(c, suspects[i]);
+			const struct analyse_culprit_service *of = service_of(c, suspects[i]);
 			struct analyse_suspicion rest;
 
 			if (!of || !of->apart)
 				continue;
 			judge_pod(c, suspects[i], &seen[i], &rest);
 			/*
-			 * Resources move together with the culprit's resources: lower load, shared
-			 * node.
+			 * Count only delays, because resources change together with the culprit's:
+			 * through lower load or a shared node.
 			 */
 			out[i].evidence = rest.late > CLEAR ? rest.evidence : 0;
 		}
@@ -624,11 +555,11 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 }
 
 /* Returns how strongly a caller's pods support the likeliest delay of a callee. */
-static float delay_shown(const struct analyse_culprit *c, const struct culprit_term *t,
+static float delay_shown(const struct analyse_culprit *c, const struct analyse_culprit_term *t,
 			 uint32_t delay)
 {
-	const struct culprit_service *caller = &c->service[t->caller];
-	float l[DELAYS], sum = 0;
+	const struct analyse_culprit_service *caller = &c->service[t->caller];
+	float l[CULPRIT_DELAYS], sum = 0;
 
 	for (uint32_t p = 0; p < caller->pods && t->replicas; p++) {
 		delay_evidence(c, caller->pod[p], t->kind, t->quantile, t->calls, l);
@@ -640,7 +571,7 @@ static float delay_shown(const struct analyse_culprit *c, const struct culprit_t
 int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_suspect *s,
 			    uint32_t *service, uint32_t most)
 {
-	const struct culprit_service *callee;
+	const struct analyse_culprit_service *callee;
 	float by[8] = {0};
 	uint32_t best, n = 0;
 
@@ -650,7 +581,7 @@ int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_susp
 	most = most < 8 ? most : 8;
 	log_mean_exp(callee->late, &best);
 	for (uint32_t i = 0; callee->judged && i < callee->terms; i++) {
-		const struct culprit_term *t = &c->term[callee->first + i];
+		const struct analyse_culprit_term *t = &c->term[callee->first + i];
 		float says = delay_shown(c, t, best);
 		uint32_t k = n;
 
@@ -677,169 +608,6 @@ int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_susp
 	return (int)n;
 }
 
-/* ---- suspects and services ---- */
-
-/* Makes room for this many pods of a service. */
-static int make_room(struct culprit_service *s, uint32_t pods)
-{
-	struct analyse_suspect **pod;
-
-	if (pods <= s->room)
-		return 0;
-	pod = reallocarray(s->pod, 2 * (size_t)pods, sizeof(*pod));
-	if (!pod)
-		return -ENOMEM;
-	s->pod = pod;
-	s->room = 2 * pods;
-	return 0;
-}
-
-static int count_room(struct analyse_culprit *c, uint32_t service)
-{
-	uint32_t n = 0;
-
-	if (service >= c->services)
-		return 0;
-	for (uint32_t i = 0; i < c->suspects; i++)
-		n += c->suspect[i]->service == service;
-	return make_room(&c->service[service], n);
-}
-
-/* Makes room for the pods of all services, and counts them. */
-static int count_all(struct analyse_culprit *c)
-{
-	int err = 0;
-
-	for (uint32_t i = 0; i < c->services; i++)
-		c->service[i].pods = 0;
-	for (uint32_t i = 0; i < c->suspects; i++)
-		if (c->suspect[i]->service < c->services)
-			c->service[c->suspect[i]->service].pods++;
-	for (uint32_t i = 0; i < c->services && !err; i++) {
-		err = make_room(&c->service[i], c->service[i].pods);
-		c->service[i].pods = 0;
-	}
-	return err;
-}
-
-struct analyse_suspect *analyse_culprit_add(struct analyse_culprit *c, uint32_t service)
-{
-	struct analyse_suspect *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return NULL;
-	s->among = c;
-	s->service = service;
-	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
-		for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
-			s->last[k][j] = logf((float)LATENCY_MIN);
-			analyse_level_init(&s->level[k][j]);
-		}
-	if (c->suspects == c->suspect_room) {
-		uint32_t room = c->suspect_room ? 2 * c->suspect_room : 32;
-		struct analyse_suspect **more = reallocarray(c->suspect, room, sizeof(*more));
-
-		if (!more)
-			goto fail;
-		c->suspect = more;
-		c->suspect_room = room;
-	}
-	s->index = c->suspects;
-	c->suspect[c->suspects++] = s;
-	if (!count_room(c, service))
-		return s;
-	c->suspects--;
-fail:
-	free(s);
-	return NULL;
-}
-
-void analyse_culprit_remove(struct analyse_culprit *c, struct analyse_suspect *s)
-{
-	if (!s)
-		return;
-	c->suspect[s->index] = c->suspect[--c->suspects];
-	c->suspect[s->index]->index = s->index;
-	free(s);
-}
-
-static void free_paths(struct analyse_culprit *c)
-{
-	for (uint32_t i = 0; i < c->services; i++)
-		free(c->service[i].pod);
-	free(c->service);
-	free(c->term);
-	c->service = NULL;
-	c->term = NULL;
-	c->services = c->terms = 0;
-}
-
-static uint32_t part_of(struct analyse_culprit *c, uint32_t service)
-{
-	while (c->service[service].part != service)
-		service = c->service[service].part = c->service[c->service[service].part].part;
-	return service;
-}
-
-/* Joins the services of each path (union-find: Tarjan, J. ACM 22, 1975). */
-static void find_parts(struct analyse_culprit *c)
-{
-	for (uint32_t i = 0; i < c->services; i++)
-		c->service[i].part = i;
-	for (uint32_t i = 0; i < c->terms; i++) {
-		const struct culprit_term *t = &c->term[i];
-
-		c->service[t->caller].linked = c->service[t->callee].linked = true;
-		c->service[part_of(c, t->caller)].part = part_of(c, t->callee);
-	}
-	for (uint32_t i = 0; i < c->services; i++)
-		c->service[i].part = part_of(c, i);
-}
-
-int analyse_culprit_paths(struct analyse_culprit *c, const struct analyse_path *paths, uint32_t n)
-{
-	uint32_t services = 0;
-
-	free_paths(c);
-	for (uint32_t i = 0; i < n; i++) {
-		services = paths[i].caller >= services ? paths[i].caller + 1 : services;
-		services = paths[i].callee >= services ? paths[i].callee + 1 : services;
-	}
-	c->service = calloc(services + 1u, sizeof(*c->service));
-	c->term = calloc(2 * (size_t)n + 1, sizeof(*c->term));
-	if (!c->service || !c->term)
-		goto fail;
-	c->services = services;
-	for (uint32_t i = 0; i < n; i++) {
-		const struct analyse_path *p = &paths[i];
-		struct culprit_service *callee = &c->service[p->callee];
-		const float share[ANALYSE_LATENCIES] = {p->client, p->server};
-
-		if (p->caller == p->callee)
-			continue;
-		if (!callee->terms)
-			callee->first = c->terms;
-		for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++) {
-			if (!(share[k] > 0))
-				continue;
-			c->term[c->terms++] = (struct culprit_term){
-				.caller = p->caller,
-				.callee = p->callee,
-				.kind = k,
-				.share = share[k],
-				.calls = k == ANALYSE_SERVER ? fmaxf(p->calls, 1) : 1,
-			};
-			callee->terms++;
-		}
-	}
-	find_parts(c);
-	if (!count_all(c))
-		return 0;
-fail:
-	free_paths(c);
-	return -ENOMEM;
-}
-
 struct analyse_culprit *analyse_culprit_new(void)
 {
 	struct analyse_culprit *c = calloc(1, sizeof(*c));
@@ -848,9 +616,9 @@ struct analyse_culprit *analyse_culprit_new(void)
 		return NULL;
 	for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
 		c->tail[j] = -logf(survival[j]);
-	for (uint32_t d = 0; d < DELAYS; d++)
-		c->delay[d] =
-			(float)(DELAY_MIN * pow(DELAY_MAX / DELAY_MIN, (double)d / (DELAYS - 1)));
+	for (uint32_t d = 0; d < CULPRIT_DELAYS; d++)
+		c->delay[d] = (float)(DELAY_MIN *
+				      pow(DELAY_MAX / DELAY_MIN, (double)d / (CULPRIT_DELAYS - 1)));
 	map_quantiles(c, OWN_SHARE, c->own);
 	map_quantiles(c, 1, c->all);
 	return c;
@@ -860,7 +628,7 @@ void analyse_culprit_free(struct analyse_culprit *c)
 {
 	if (!c)
 		return;
-	free_paths(c);
+	analyse_culprit_free_paths(c);
 	for (uint32_t i = 0; i < c->suspects; i++)
 		free(c->suspect[i]);
 	free(c->suspect);
@@ -868,8 +636,8 @@ void analyse_culprit_free(struct analyse_culprit *c)
 }
 
 /*
- * Returns the factor at which student_surprise() of a latency equals the evidence, assuming that a
- * delay then explains the latency fully.
+ * Returns the smallest factor of a latency that would give this much evidence, assuming that a
+ * delay explains the latency fully. Inverts student_surprise().
  */
 double analyse_culprit_factor(const struct analyse_suspect *s, double evidence)
 {
@@ -886,11 +654,20 @@ double analyse_culprit_factor(const struct analyse_suspect *s, double evidence)
 	return least;
 }
 
+float analyse_culprit_rise(const struct analyse_suspect *s, const struct analyse_role *of)
+{
+	const struct analyse_level *l =
+		&s->level[of->kind == ANALYSE_ROLE_SERVER ? ANALYSE_SERVER : ANALYSE_CLIENT]
+			 [of->part];
+
+	return fmaxf(l->now - l->usual, 0);
+}
+
 void analyse_culprit_forget(struct analyse_suspect *s, enum analyse_latency kind)
 {
 	for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
 		analyse_level_forget(&s->level[kind][j]);
-		s->last[kind][j] = logf((float)LATENCY_MIN);
+		s->last[kind][j] = logf((float)CULPRIT_LATENCY_MIN);
 	}
 	s->recents = 0;
 	s->fresh = 0;
@@ -905,8 +682,9 @@ static void forget_levels(struct analyse_suspect *s)
 void analyse_culprit_accept(struct analyse_suspect *s)
 {
 	const struct analyse_culprit *c = s->among;
-	const struct culprit_service *of = s->service < c->services ? &c->service[s->service]
-								    : NULL;
+	const struct analyse_culprit_service *of = s->service < c->services
+							   ? &c->service[s->service]
+							   : NULL;
 
 	forget_levels(s);
 	for (uint32_t i = 0; of && i < of->terms; i++)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "analyse/graph.h"
+#include "analyse/role.h"
 #include "sketch/blob.h"
 
 enum analyse_latency { ANALYSE_CLIENT, ANALYSE_SERVER, ANALYSE_LATENCIES };
@@ -84,6 +85,11 @@ int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_susp
  * that the pod itself is slow reaches `evidence`; INFINITY if its latencies are not known.
  */
 double analyse_culprit_factor(const struct analyse_suspect *s, double evidence);
+/*
+ * Returns how far a latency (role ANALYSE_ROLE_CLIENT or ANALYSE_ROLE_SERVER) is above its usual
+ * level, as a difference of logarithms; 0 if it is not above.
+ */
+float analyse_culprit_rise(const struct analyse_suspect *s, const struct analyse_role *of);
 /* Call when latencies of this kind start to come from another source. Discards earlier levels. */
 void analyse_culprit_forget(struct analyse_suspect *s, enum analyse_latency kind);
 /*

@@ -28,7 +28,7 @@ struct combined {
 	float *cov, *r; /* matrices of dims x dims, symmetric */
 };
 
-/* Computes |r|. Metrics that never moved have the same history and count as one. */
+/* Computes |r|; it is 1 between metrics that never changed, because their histories are equal. */
 static void derive_correlations(struct combined *s)
 {
 	uint32_t d = s->dims;
@@ -192,7 +192,7 @@ static int merge_combined(void *state, const void *other)
 
 const struct analyse_detector_ops analyse_detector_combined = {
 	.name = "combined",
-	.summary = "surprise of all metrics' moves together; the default",
+	.summary = "how unusual the changes of all metrics are together (default)",
 	.comparable = true,
 	.create = create_combined,
 	.score = score_row,

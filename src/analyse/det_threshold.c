@@ -33,7 +33,7 @@ static float score_row(void *state, const struct analyse_row *row, float *blame)
 
 const struct analyse_detector_ops analyse_detector_threshold = {
 	.name = "threshold",
-	.summary = "the largest |z|, if above 3 deviations",
+	.summary = "the largest |z| of all metrics, if it exceeds 3 standard deviations",
 	.create = create_threshold,
 	.score = score_row,
 };

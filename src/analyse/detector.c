@@ -29,7 +29,7 @@ const struct analyse_detector_ops *analyse_detector_named(const char *name, char
 
 	if (d)
 		return d;
-	n = (size_t)snprintf(error, bytes, "unknown detector '%.40s', available:", name);
+	n = (size_t)snprintf(error, bytes, "unknown detector '%.40s'; available:", name);
 	for (unsigned int i = 0; analyse_detectors[i] && n < bytes; i++)
 		n += (size_t)snprintf(error + n, bytes - n, "%s %s", i ? "," : "",
 				      analyse_detectors[i]->name);

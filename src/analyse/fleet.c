@@ -6,6 +6,7 @@
 
 #include "analyse/fetch.h"
 #include "analyse/fleet.h"
+#include "analyse/odd.h"
 #include "analyse/pipeline_internal.h"
 
 struct fleet_metric {
@@ -23,11 +24,14 @@ struct analyse_fleet {
 	struct analyse_culprit *culprit;
 	const struct analyse_path *paths; /* paths last given to the culprit */
 	uint32_t n_paths;
-	/* Arrays over the suspects of this moment. */
+	/* Arrays with one element per current suspect. */
 	struct analyse_suspect **suspect;
 	struct analyse_observation *seen;
 	struct analyse_suspicion *found;
 	uint32_t suspect_room;
+	/* by number of the service in the graph; NULL if its pods are not compared */
+	struct analyse_replicas **replicas;
+	uint32_t replicas_room;
 };
 
 struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed)
@@ -55,6 +59,9 @@ void analyse_fleet_free(struct analyse_fleet *f)
 		return;
 	analyse_graph_free(f->graph);
 	analyse_culprit_free(f->culprit);
+	for (uint32_t i = 0; i < f->replicas_room; i++)
+		analyse_replicas_free(f->replicas[i]);
+	free(f->replicas);
 	free(f->all.kind);
 	free(f->suspect);
 	free(f->seen);
@@ -85,8 +92,28 @@ int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, cons
 	return p->suspect && number != -ENOMEM ? 0 : -ENOMEM;
 }
 
+int analyse_fleet_replica(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service)
+{
+	int64_t number = analyse_graph_service(f->graph, service);
+	uint32_t room = number < f->replicas_room ? f->replicas_room : 2 * (uint32_t)number + 16;
+	struct analyse_replicas **more;
+
+	if (number < 0)
+		return (int)number;
+	more = reallocarray(f->replicas, room, sizeof(struct analyse_replicas *));
+	if (!more)
+		return -ENOMEM;
+	f->replicas = more;
+	while (f->replicas_room < room)
+		f->replicas[f->replicas_room++] = NULL;
+	more += number;
+	*more = *more ?: analyse_replicas_new();
+	return *more ? analyse_replicas_join(*more, p) : -ENOMEM;
+}
+
 void analyse_fleet_leave(struct analyse_fleet *f, struct analyse_pipeline *p)
 {
+	analyse_replicas_leave(p);
 	analyse_culprit_remove(f->culprit, p->suspect);
 	p->suspect = NULL;
 }
@@ -209,7 +236,7 @@ static void fill_observation(struct analyse_pipeline *p, bool threshold,
 			     struct analyse_observation *o)
 {
 	bool has[ANALYSE_LATENCIES][ANALYSE_TAILS] = {0};
-	float most[ANALYSE_RESOURCES] = {0};
+	uint32_t most[ANALYSE_RESOURCES];
 
 	*o = (struct analyse_observation){
 		.step = p->step,
@@ -224,16 +251,15 @@ static void fill_observation(struct analyse_pipeline *p, bool threshold,
 		struct analyse_role role = p->witness[i].role;
 		uint32_t s = p->witness[i].slot;
 
-		if (role.kind == ANALYSE_ROLE_RESOURCE) {
-			most[role.part] = fmaxf(most[role.part], fabsf(p->move[s]));
+		if (role.kind == ANALYSE_ROLE_RESOURCE)
 			continue;
-		}
 		o->latency[role.kind == ANALYSE_ROLE_SERVER][role.part] = (double)p->x[s];
 		has[role.kind == ANALYSE_ROLE_SERVER][role.part] = true;
 	}
 	use_measured(p, o, has[ANALYSE_SERVER]);
+	analyse_pipeline_novelty(p, most);
 	for (uint32_t k = 0; k < ANALYSE_RESOURCES; k++)
-		o->novelty += most[k] > 1 ? logf(most[k]) : 0;
+		o->novelty += most[k] != ANALYSE_NONE ? logf(fabsf(p->move[most[k]])) : 0;
 	/* Until the joint score has a threshold, judge the pod by its own metrics. */
 	for (uint32_t k = 0; k < ANALYSE_LATENCIES && threshold; k++)
 		p->joint |= has[k][ANALYSE_P90] && has[k][ANALYSE_P95] && has[k][ANALYSE_P99];
@@ -304,6 +330,7 @@ static void weigh_suspects(struct analyse_fleet *f, struct analyse_pipeline *con
 		/* With long steps, only new evidence opens an anomaly. */
 		p->kind[ANALYSE_KIND_CULPRIT] = analyse_pipeline_has_runs(p) ? f->found[m].weighted
 									     : f->found[m].score;
+		p->delayed = fmaxf(f->found[m].late, 0);
 		verdicts[i].delay = f->found[m].delay;
 		p->mine = p->joint ? f->found[m].alone : f->found[m].mine;
 		if (p->by)
@@ -347,36 +374,24 @@ static int discount_all(struct analyse_fleet *f, struct analyse_pipeline *const 
 	return err;
 }
 
-/* Finds, for each anomalous pod, which other pod has the highest score. */
-static void find_next(struct analyse_verdict *verdicts, uint32_t n)
-{
-	uint32_t first = ANALYSE_NONE, second = ANALYSE_NONE;
-
-	for (uint32_t i = 0; i < n; i++)
-		if (first == ANALYSE_NONE || verdicts[i].score > verdicts[first].score) {
-			second = first;
-			first = i;
-		} else if (second == ANALYSE_NONE || verdicts[i].score > verdicts[second].score) {
-			second = i;
-		}
-	for (uint32_t i = 0; i < n; i++)
-		if (verdicts[i].anomalous)
-			verdicts[i].next = i == first ? second : first;
-}
-
 int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
 			struct analyse_verdict *verdicts, uint32_t n)
 {
 	int err;
 
 	f->round++;
+	for (uint32_t i = 0; i < n; i++)
+		analyse_odd_take(pods[i]);
+	for (uint32_t i = 0; i < n; i++)
+		analyse_odd_compare(pods[i]);
 	err = discount_all(f, pods, verdicts, n);
 	weigh_suspects(f, pods, verdicts, n);
 	if (f->all.step.n >= f->all.step.compare_at)
 		measure_differences(f, pods, n);
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		analyse_pipeline_settle(pods[i], &verdicts[i]);
-	find_next(verdicts, n);
+		analyse_odd_settle(pods[i], &verdicts[i]);
+	}
 	return err;
 }
 

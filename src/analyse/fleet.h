@@ -27,6 +27,11 @@ void analyse_fleet_free(struct analyse_fleet *f);
  * become a suspect.
  */
 int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service);
+/*
+ * From now on, compares a pod that has joined with its replicas: the other pods passed with the
+ * same service. Returns 0, -ENOMEM or -ENOSPC; after an error, the pod is not compared.
+ */
+int analyse_fleet_replica(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service);
 /* Call before analyse_pipeline_free() of a pod that has joined. */
 void analyse_fleet_leave(struct analyse_fleet *f, struct analyse_pipeline *p);
 /*

@@ -16,8 +16,9 @@
 #define UNSEEN	   5.0f	  /* |z| of the first value that differs from all before it */
 #define TINY	   1e-30f
 #define TREND	   1000.0f /* number of steps that a trend averages over */
-#define STEADY	   0.5f	   /* in usual moves per step: a smaller trend is not followed while held */
-#define ACCEPTED   64u	   /* number of steps in which an accepted level shows its usual move */
+#define STEADY	   0.5f	   /* minimum trend to follow while held, in usual changes per step */
+/* number of steps in which the usual change at an accepted level is learned */
+#define ACCEPTED 64u
 
 int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 {

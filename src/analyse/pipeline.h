@@ -75,8 +75,6 @@ struct analyse_verdict {
 	float threshold;
 	/* seconds by which calls to the pod take longer, according to its callers; 0 if none */
 	float delay;
-	/* index, in this moment, of the other pod with the highest score; ANALYSE_NONE: none */
-	uint32_t next;
 	/*
 	 * Part of the score from error counts, which need no learned threshold: 1 is the threshold.
 	 */
@@ -87,11 +85,23 @@ struct analyse_verdict {
 	bool known; /* false if nothing is learned yet; the score is then 0 */
 	bool shadow_anomalous;
 	float shadow_score;
+	/*
+	 * Result of the comparison with the siblings (fleet.h), which needs no learned model. All 0
+	 * if the pod does not differ from them.
+	 */
+	struct {
+		float score;	     /* 1 is the threshold */
+		uint32_t siblings;   /* number of siblings in the comparison */
+		uint32_t column;     /* the worst metric, ... */
+		float value, median; /* ... its present level, and the median of all siblings */
+	} odd;
 	uint32_t blamed;
 	struct {
 		uint32_t column;   /* index in the columns of analyse_pipeline_columns() */
 		float share;	   /* share of the raw score, 0 to 1 */
 		float before, now; /* usual value and value of the row; per second for counters */
+		bool load;  /* requests, or what follows from them: CPU and work that waits */
+		bool grows; /* a queue that has only grown for some time */
 	} blame[ANALYSE_BLAMED];
 };
 

@@ -15,6 +15,7 @@
 
 /* minimum threshold of comparable scores, which are log likelihood ratios */
 #define ANALYSE_EVIDENCE_MIN 1.0f
+#define ANALYSE_GROWTH	     4u	 /* a queue has grown if it is longer than this many steps ago */
 #define ANALYSE_LATE	     10u /* number of steps without an anomaly before a score is learned */
 
 struct analyse_slot {
@@ -23,6 +24,13 @@ struct analyse_slot {
 	struct analyse_role role;
 	struct analyse_count_past errors; /* history of a counter of errors */
 	double counted;			  /* value of the counter when last learned; NaN if none */
+	struct {
+		bool judged;		    /* the series is a gauge of work that waits */
+		float step[ANALYSE_GROWTH]; /* the last steps, latest first; NaN if missing */
+		uint32_t steps;		    /* number of consecutive steps in which it grew */
+		/* number of learned steps after such a step, and of those in which it grew again */
+		float after, more;
+	} growth;
 };
 
 /* A column used for finding the culprit: a latency quantile, or a resource. */
@@ -73,13 +81,23 @@ struct analyse_pipeline {
 	float step_verdict; /* score of the step in multiples of the threshold */
 	/* consecutive steps with step_verdict above DOUBT, if there are no runs */
 	uint32_t doubtful;
+	double excess;	    /* number of anomalies beyond the budget, see count_excess() */
+	uint64_t excess_at; /* step in which the last anomaly counted in .excess began */
 	double news; /* number of anomalies beyond twice the budget, see anomalies_are_usual() */
 	enum analyse_learning learning;
 	float step_score, step_shadow, step_kind[ANALYSE_KINDS]; /* step_kind: NAN if not judged */
 	/* State of the row, from the fleet: */
 	float kind[ANALYSE_KINDS]; /* evidence of each kind; NAN if not judged */
-	float mine;		   /* probability that no other pod explains the row */
-	bool joint;		   /* latencies and resources are judged for all pods together */
+	bool inherits;		   /* the pod is in its first minute, and has inherited a model */
+	/* time of its first row, or of the first row after the clock jumped back */
+	uint64_t born_ns;
+	uint64_t worked_ns; /* last row with finished work */
+	uint32_t stopped;   /* slot of the work counter that has stopped, or ANALYSE_NONE */
+	uint32_t grows;	    /* slot of the queue that only grows, or ANALYSE_NONE */
+	uint32_t queues;    /* number of slots with growth.judged */
+	float mine;	    /* probability that the pod itself caused what the row shows */
+	float delayed;	    /* evidence that calls to the pod take longer */
+	bool joint;	    /* latencies and resources are judged jointly for all pods */
 	struct analyse_training_sample {
 		float score, run, shadow, kind[ANALYSE_KINDS]; /* NAN means do not learn */
 		bool within;  /* the step belongs to a run that another step represents */
@@ -109,6 +127,7 @@ struct analyse_pipeline {
 	bool measures; /* the pod measures another one's latencies in this row */
 	/* the latencies were measured by another pod in the previously judged row */
 	bool was_measured;
+	struct analyse_odd *odd; /* comparison with its siblings; NULL if it is not compared */
 	struct analyse_suspect *suspect; /* suspect in a fleet with a call graph; otherwise NULL */
 	struct analyse_pipeline_stats stats;
 };
@@ -117,6 +136,12 @@ struct analyse_pipeline {
 
 /* Computes the evidence of each kind for the last row, once p->joint is known. */
 void analyse_pipeline_weigh(struct analyse_pipeline *p);
+
+/*
+ * Finds, for each resource, the slot of the metric that changed most in the last row; ANALYSE_NONE
+ * means that none changed.
+ */
+void analyse_pipeline_novelty(const struct analyse_pipeline *p, uint32_t most[ANALYSE_RESOURCES]);
 
 /* Runs need comparable scores and steps shorter than a minute. */
 bool analyse_pipeline_has_runs(const struct analyse_pipeline *p);
@@ -145,6 +170,12 @@ bool analyse_pipeline_lasts(const struct analyse_pipeline *p, float score);
 void analyse_pipeline_take_level(struct analyse_pipeline *p);
 /* True if the row may be in a pause of the open anomaly, which has had longer pauses before. */
 bool analyse_pipeline_pauses(const struct analyse_pipeline *p);
+/*
+ * Returns the factor by which a pod's thresholds are raised because its anomalies exceed the
+ * budget; at least 1. This bounds false alarms on series with heavier tails than the thresholds
+ * assume.
+ */
+float analyse_pipeline_strictness(const struct analyse_pipeline *p);
 /* Ends the open anomaly: its baselines follow again. */
 void analyse_pipeline_release(struct analyse_pipeline *p);
 /* True if a row of the warm-up is too improbable to be learned. */

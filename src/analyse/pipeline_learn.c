@@ -9,15 +9,24 @@
 #define AWAY 2.576f /* move size that only one move in a hundred exceeds */
 /* fraction of its usual move during an anomaly above which a metric is still away */
 #define STILL	 0.25f
+#define BEYOND	 2.0f /* a rise of more than this times the rise of load is not due to load */
 #define CLEAR	 8.0f /* usual move of an anomaly that cannot be the usual wandering of a metric */
 #define USUAL	 3.0f /* |z| of a usual level */
 #define SHORT_NS 120000000000u /* maximum hold of detectors without comparable scores */
 #define PAUSE	 4u	       /* maximum number of steps in a pause that prolongs an anomaly */
 #define LASTS	 0.5f /* score above which an open anomaly lasts while its metrics are away */
 /* anomalies count as usual once their number exceeds twice the budget by this much */
-#define NEWS	16.0
-#define SUSPECT 10u  /* number of last steps in the sum of a run; at most ANALYSE_LATE */
-#define LEFT	0.5f /* fraction of a run's mean below which a step ends the run */
+#define NEWS 16.0
+/*
+ * Each anomaly beyond the first FEW, and beyond QUARTER of the budget, raises the thresholds by
+ * RISE. Anomalies within APART_NS count as one.
+ */
+#define FEW	 2.0
+#define RISE	 0.4f
+#define QUARTER	 0.25
+#define APART_NS 120000000000u
+#define SUSPECT	 10u  /* number of last steps in the sum of a run; at most ANALYSE_LATE */
+#define LEFT	 0.5f /* a step below this fraction of the run's mean ends the run */
 /* fraction of the threshold above which a step may be the beginning of a fault */
 #define DOUBT	  0.25f
 #define INFLUENCE 2.0 /* limit of an anomaly's learned score, in multiples of the threshold */
@@ -315,6 +324,11 @@ bool analyse_pipeline_lasts(const struct analyse_pipeline *p, float score)
 	return false;
 }
 
+float analyse_pipeline_strictness(const struct analyse_pipeline *p)
+{
+	return 1 + RISE * (float)fmax(p->excess - FEW, 0);
+}
+
 void analyse_pipeline_take_level(struct analyse_pipeline *p)
 {
 	for (uint32_t s = 0; s < p->dims; s++) {
@@ -347,14 +361,41 @@ static uint32_t calm_steps(const struct analyse_pipeline *p)
 	return ANALYSE_FAST + 2 * p->pause;
 }
 
+/* Returns the largest factor by which a metric of load has risen; 1 if none has. */
+static float load_factor(const struct analyse_pipeline *p)
+{
+	float most = 1;
+
+	for (uint32_t s = 0; s < p->dims; s++)
+		if (p->role[s] == ANALYSE_ROLE_LOAD && p->move[s] > AWAY &&
+		    p->normaliser.slow[s] > 0)
+			most = fmaxf(most, p->x[s] / p->normaliser.slow[s]);
+	return most;
+}
+
+/*
+ * True for load that rises over minutes, and for CPU that rises with it. Such a rise follows the
+ * time of day, and is not a fault.
+ */
+static bool follows_load(const struct analyse_pipeline *p, uint32_t s, float load)
+{
+	const struct analyse_slot *slot = &p->slots[s];
+
+	if (analyse_pipeline_has_runs(p) || !(p->move[s] > 0))
+		return false;
+	return slot->role.kind == ANALYSE_ROLE_LOAD ||
+	       (slot->role.kind == ANALYSE_ROLE_RESOURCE && slot->role.part == ANALYSE_CPU &&
+		load > 1 && p->x[s] < BEYOND * load * p->normaliser.slow[s]);
+}
+
 /* Holds the baseline of a metric that moved away, until it has been back for some steps. */
-static void hold_metric(struct analyse_pipeline *p, uint32_t s, bool begins)
+static void hold_metric(struct analyse_pipeline *p, uint32_t s, bool begins, float load)
 {
 	bool away = is_away(p, s);
 	float size = fabsf(p->move[s]);
 
 	if (!p->held[s]) {
-		p->held[s] = away && (begins || suffices(p, s));
+		p->held[s] = away && (begins || suffices(p, s)) && !follows_load(p, s, load);
 		p->away[s] = size;
 		p->back[s] = 0;
 	} else if (away) {
@@ -404,6 +445,8 @@ static bool hold_baselines(struct analyse_pipeline *p)
 	bool withheld = is_withheld(p), any = false;
 	bool begins = p->anomalous < ANALYSE_FAST || p->run.steps <= ANALYSE_FAST;
 
+	float load = load_factor(p);
+
 	begins &= withheld || p->run.steps;
 	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
 	keep_open(p);
@@ -417,7 +460,7 @@ static bool hold_baselines(struct analyse_pipeline *p)
 	p->holding += withheld;
 	p->holding -= !withheld && p->holding;
 	for (uint32_t s = 0; s < p->dims; s++) {
-		hold_metric(p, s, begins);
+		hold_metric(p, s, begins, load);
 		any |= p->held[s];
 	}
 	if (p->open && !may_hold(p))
@@ -452,6 +495,38 @@ static bool count_later(struct analyse_pipeline *p)
 		return false;
 	p->doubtful = p->step_verdict > DOUBT ? p->doubtful + 1 : 0;
 	return p->doubtful % SUSPECT && !p->step_anomalous;
+}
+
+/* Counts the anomalies that exceed a fraction of the budget, like anomalies_are_usual(). */
+static void count_excess(struct analyse_pipeline *p)
+{
+	bool begins = p->anomalous == 1 && p->learning == ANALYSE_LEARN_GATED &&
+		      analyse_pipeline_has_runs(p) &&
+		      (p->step - p->excess_at) * p->opts.step_ns > APART_NS;
+
+	p->excess = fmin(fmax(p->excess + begins - QUARTER * p->q, 0), 2 * NEWS);
+	if (begins)
+		p->excess_at = p->step;
+}
+
+/* Notes which queues have grown in the step. learn: learn how often they do. */
+static void note_growth(struct analyse_pipeline *p, bool learn)
+{
+	for (uint32_t s = 0; p->queues && s < p->dims; s++) {
+		struct analyse_slot *slot = &p->slots[s];
+		float *step = slot->growth.step, x = p->normaliser.sum[s] / p->normaliser.sum_n[s];
+		bool grew = x > step[ANALYSE_GROWTH - 1];
+
+		if (!slot->growth.judged)
+			continue;
+		memmove(step + 1, step, (ANALYSE_GROWTH - 1) * sizeof(*step));
+		step[0] = x;
+		if (learn && slot->growth.steps) {
+			slot->growth.after++;
+			slot->growth.more += grew;
+		}
+		slot->growth.steps = grew ? slot->growth.steps + 1 : 0;
+	}
 }
 
 /* Learns the errors since the end of the previous step. */
@@ -517,6 +592,7 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 		learn = !is_withheld(p) ||
 			(lasts && sketch_random_uniform(&p->random) < p->opts.eta);
 	learn_errors(p, learn);
+	note_growth(p, learn);
 	if (learn) {
 		p->stats.learned++;
 		if (p->opts.detector->learn)
@@ -527,12 +603,12 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 			learn_anomaly(p);
 	}
 	later = count_later(p);
+	count_excess(p);
 	if (learn || (anomalies_are_usual(p) && p->anomalous == 1))
 		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
 	/*
-	 * With short steps, no slow baseline follows during an anomaly, so that the return of
-	 * metrics that are not held does not count as a move. With long steps, there are many such
-	 * moves anyway.
+	 * During an anomaly, freeze the slow baselines, so that metrics that return to normal do
+	 * not seem to move. Not with long steps, where metrics move often anyway.
 	 */
 	slow = !(is_withheld(p) && may_hold(p) && analyse_pipeline_has_runs(p));
 	analyse_normaliser_step(&p->normaliser, learn, count, slow, p->held);
@@ -550,7 +626,8 @@ void analyse_pipeline_forget(struct analyse_pipeline *p)
 	p->holding = p->anomalous = 0;
 	p->was_held = false;
 	memset(&p->run, 0, sizeof(p->run));
-	p->news = 0;
+	p->news = p->excess = 0;
+	p->worked_ns = 0;
 	p->doubtful = 0;
 	p->late_n = 0;
 	memset(&p->warm, 0, sizeof(p->warm));

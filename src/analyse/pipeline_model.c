@@ -45,8 +45,8 @@ static int thresholds_io(struct analyse_thresholds *t, bool kinds, struct sketch
 }
 
 /*
- * Saves or loads the columns, the thresholds (first the shared ones, for a fleet that has none yet)
- * and the detector.
+ * Saves or loads the columns, the fleet's thresholds, the pod's own thresholds and the detector. A
+ * fleet that has no thresholds yet adopts the loaded ones.
  */
 static int learned_io(struct analyse_pipeline *p, struct analyse_thresholds *shared,
 		      struct sketch_blob *b)
@@ -222,6 +222,7 @@ int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t by
 	if (!make_shared(p, &all))
 		return -ENOMEM;
 	err = load_learned(p, &all, &b, &m);
+	p->inherits = !err && !p->begun;
 	if (all.kind != p->own.kind)
 		free(all.kind);
 	return err;

@@ -207,8 +207,8 @@ static float median_of_five(float a, float b, float c, float d, float e)
 {
 	sort_pair(&a, &b);
 	sort_pair(&d, &e);
-	sort_pair(&a, &d); /* a is now below three others */
-	sort_pair(&b, &e); /* e is now above three others */
+	sort_pair(&a, &d); /* a <= three others: not the median */
+	sort_pair(&b, &e); /* e >= three others: not the median */
 	sort_pair(&b, &c);
 	sort_pair(&c, &d);
 	sort_pair(&b, &c);

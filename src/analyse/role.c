@@ -39,9 +39,46 @@ static bool is_size(const char *name)
 	return length > n && !strncmp(name + length - n, unit, n);
 }
 
+/*
+ * True for counters of finished work, including the counts of latency histograms. Labels do not
+ * matter, because a failed request is finished, too.
+ */
+static bool counts_work(const char *labelled)
+{
+	static const char *const many[] = {"requests", "_jobs", "messages", "handled", NULL};
+	static const char *const times[] = {"duration", "latency", "response_time", NULL};
+	static const char *const not_these[] = {"error",   "fail",	 "client",
+						"timeout", "retr",	 "database",
+						"node_",   "container_", NULL};
+	size_t n = strcspn(labelled, "{");
+	char name[128];
+
+	if (n >= sizeof(name))
+		return false;
+	memcpy(name, labelled, n);
+	name[n] = '\0';
+	return !has_word(name, not_these) &&
+	       (has_word(name, many) ||
+		(n > 6 && !strcmp(name + n - 6, "_count") && has_word(name, times)));
+}
+
+bool analyse_role_waits(const char *name, bool counter)
+{
+	static const char *const words[] = {"in_flight", "inflight", "queue",  "pending",
+					    "backlog",	 "waiting",  "active", NULL};
+	size_t n = strcspn(name, "{");
+
+	for (size_t i = 0; !counter && words[i]; i++)
+		if (memmem(name, n, words[i], strlen(words[i])) &&
+		    !memmem(name, n, "_seconds", 8) && !memmem(name, n, "_bytes", 6))
+			return true;
+	return false;
+}
+
 struct analyse_role analyse_role_of(const char *name, bool counter)
 {
-	static const char *const latency[] = {"latency", "duration", "response_time", NULL};
+	static const char *const latency[] = {"latency", "duration", "response_time", "mpi_step",
+					      NULL};
 	static const char *const client[] = {"client", "upstream", "outgoing", "outbound", NULL};
 	static const char *const quantile[ANALYSE_TAILS] = {"p90", "p95", "p99"};
 	static const char *const resource[ANALYSE_RESOURCES][5] = {
@@ -55,7 +92,7 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 	 */
 	static const char *const load[] = {"workload", "syscall", "receive",  "transmit",
 					   "_rx_",     "_tx_",	  "requests", "bytes_total",
-					   "network",  NULL};
+					   "network",  "mpi_",	  NULL};
 	struct analyse_role role = {ANALYSE_ROLE_OTHER, 0};
 
 	/* cAdvisor's name for page faults, which every new process causes. */
@@ -76,6 +113,10 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 								   : ANALYSE_ROLE_SERVER;
 				role.part = j;
 			}
+		return role;
+	}
+	if (counter && counts_work(name)) {
+		role.kind = ANALYSE_ROLE_WORK;
 		return role;
 	}
 	if (has_word(name, latency) || has_word(name, load) || has_word(name, elsewhere))

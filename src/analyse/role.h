@@ -17,6 +17,7 @@ enum analyse_role_kind {
 	ANALYSE_ROLE_SERVER,  /* a latency quantile of requests to the pod */
 	ANALYSE_ROLE_RESOURCE,
 	ANALYSE_ROLE_ERRORS, /* a counter of errors */
+	ANALYSE_ROLE_WORK,   /* a counter of finished work: requests, jobs, messages */
 };
 enum analyse_resource { ANALYSE_CPU, ANALYSE_MEMORY, ANALYSE_RESOURCES };
 
@@ -28,5 +29,7 @@ struct analyse_role {
 
 /* name: of a column, with labels. counter: analyse its rate. */
 struct analyse_role analyse_role_of(const char *name, bool counter);
+/* True for gauges of work that waits: requests in flight, lengths of queues. */
+bool analyse_role_waits(const char *name, bool counter);
 
 #endif

@@ -29,7 +29,10 @@
 static const float quantile[QUANTILES] = {0.5f, 0.9f};
 
 struct selftime_series {
-	/* OWN: the pod's own time; otherwise the gap of its calls to this pod */
+	/*
+	 * peer: OWN for the pod's own time; otherwise the called pod, for the gap between both ends
+	 * of its calls
+	 */
 	uint32_t pod, peer;
 	uint32_t n, bins[BINS];
 	uint32_t past; /* number of steps in ring */

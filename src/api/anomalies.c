@@ -21,13 +21,20 @@ static void put_blame(struct base_json *j, const struct act_blame *b, uint32_t n
 {
 	base_json_kbegin(j, "blame", '[');
 	/* JSON has no infinity: an unknown threshold or score becomes null. */
-	for (uint32_t i = 0; i < n; i++)
-		base_put_object(j, NULL, KV("metric", b[i].metric), KV_FINITE("share", b[i].share),
-				KV_FINITE("value", b[i].value), KV_FINITE("before", b[i].before));
+	for (uint32_t i = 0; i < n; i++) {
+		base_json_begin(j, '{');
+		base_put(j, KV("metric", b[i].metric), KV_FINITE("share", b[i].share),
+			 KV_FINITE("value", b[i].value), KV_FINITE("before", b[i].before));
+		if (b[i].siblings)
+			base_put(j, KV("siblings", b[i].siblings));
+		if (b[i].grows)
+			base_put(j, KV("grows", b[i].grows));
+		base_json_end(j, '}');
+	}
 	base_json_end(j, ']');
 }
 
-void api_verdict(struct base_json *j, const struct act_pod_verdict *v)
+static void put_verdict(struct base_json *j, const struct act_pod_verdict *v)
 {
 	const enum act_state state = isinf(v->threshold) ? ACT_LEARNING : v->state;
 
@@ -57,8 +64,8 @@ void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 		 KV("container", a->name.container), KV("pid", a->name.process),
 		 KV_TIME("begin", a->begin_ns), KV_TIME("last", a->last_ns),
 		 KV_TIME("end", a->end_ns), KV("unread", a->unread), KV("findings", a->findings),
-		 KV_FINITE("peak", a->peak), KV_FINITE("suspicion", a->suspicion),
-		 KV("explanation", a->explanation));
+		 KV_BOOL("from_start", a->born_ns != 0), KV_FINITE("peak", a->peak),
+		 KV_FINITE("suspicion", a->suspicion), KV("explanation", a->explanation));
 	put_blame(j, a->blame, a->blames);
 	if (!a->has_trace)
 		return;
@@ -73,7 +80,7 @@ void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance)
 
 	if (collect_collector_analysis(collector, &view) &&
 	    act_verdicts_pod(view.verdicts, instance, &verdict))
-		api_verdict(j, &verdict);
+		put_verdict(j, &verdict);
 }
 
 void api_incidents(void *collector, bool (*fn)(const struct act_incident *i, void *arg), void *arg)
@@ -257,7 +264,7 @@ static void post_accept(struct http_request *req, void *arg)
 		return;
 	}
 	if (!members.n) {
-		http_reply_error(req, 409, "this incident is over");
+		http_reply_error(req, 409, "this incident has already ended");
 		return;
 	}
 	for (uint32_t i = 0; i < members.n && !err; i++)
@@ -287,7 +294,9 @@ static void get_scores(struct http_request *req, void *arg)
 	if (!api_params_once(req))
 		return;
 	if (!text || collect_instance_parse(text, strlen(text), &instance)) {
-		http_reply_error(req, 400, "instance=%.40s: not an instance of /api/v1/pods",
+		http_reply_error(req, 400,
+				 "instance=%.40s: no such instance; /api/v1/pods lists "
+				 "them",
 				 text ? text : "");
 		return;
 	}
@@ -296,7 +305,7 @@ static void get_scores(struct http_request *req, void *arg)
 		return;
 	}
 	if (!act_verdicts_pod(view.verdicts, instance, &pod)) {
-		http_reply_error(req, 404, "this pod is not analysed: %.40s", text);
+		http_reply_error(req, 404, "the collector does not analyse this pod: %.40s", text);
 		return;
 	}
 	course = api_alloc(req, sizeof(*course));
@@ -309,7 +318,7 @@ static void get_scores(struct http_request *req, void *arg)
 				course->threshold);
 	j = &a->json;
 	base_put(j, KV_ID("instance", instance));
-	api_verdict(j, &pod);
+	put_verdict(j, &pod);
 	base_json_kbegin(j, "t", '[');
 	for (size_t i = 0; i < n; i++)
 		base_json_time(j, course->ns[i]);

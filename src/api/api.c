@@ -37,7 +37,7 @@ struct api_answer *api_answer(struct http_request *req)
 	    (before > OUTSTANDING_MAX / 2 && http_answers(req) > 1)) {
 		atomic_fetch_sub(&outstanding, API_ANSWER_MAX);
 		http_add_header(req, "Retry-After", "1");
-		http_reply_error(req, 503, "too many responses in progress: try again");
+		http_reply_error(req, 503, "too many responses are in progress: try again later");
 		return NULL;
 	}
 	a = calloc(1, sizeof(*a));
@@ -186,7 +186,7 @@ bool api_param_choice(struct http_request *req, const char *key, const char *con
 			used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s",
 						 i ? ", " : "", names[i]);
 	}
-	http_reply_error(req, 400, "%s=%.40s: not one of %s", key, s, all);
+	http_reply_error(req, 400, "%s=%.40s: expected one of %s", key, s, all);
 	return false;
 }
 
@@ -197,8 +197,8 @@ bool api_param_terms(struct http_request *req, struct collect_terms *terms)
 	terms->count = 0;
 	if (!q || !collect_terms_parse(q, terms))
 		return true;
-	http_reply_error(req, 400, "q: at most %d terms and %zu characters", COLLECT_TERMS_MAX,
-			 sizeof(terms->text) - 1);
+	http_reply_error(req, 400, "q: at most %d terms and %zu characters are allowed",
+			 COLLECT_TERMS_MAX, sizeof(terms->text) - 1);
 	return false;
 }
 
@@ -232,7 +232,8 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 			"missing parameter series=INSTANCE/METRIC[,INSTANCE/METRIC]..., with IDs "
 			"as in /api/v1/metrics");
 	else if (l.n == -E2BIG)
-		http_reply_error(req, 400, "series: at most %d per request", API_SERIES_MAX);
+		http_reply_error(req, 400, "series: at most %d are allowed per request",
+				 API_SERIES_MAX);
 	else if (l.n < 0)
 		http_reply_error(req, 400, "series=%s: expected INSTANCE/METRIC", l.bad);
 	return l.n < 0 || (!l.n && needed) ? -1 : l.n;

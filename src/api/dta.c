@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/dta_seen.h"
 #include "api/internal.h"
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/json_read.h"
 #include "dta/query/export.h"
 #include "dta/query/json.h"
+#include "dta/query/layout.h"
 #include "dta/store_server/server.h"
 
 #define KEYS_MAX 1000u /* maximum number of keys per POST */
@@ -102,6 +104,7 @@ static void get_query(struct http_request *req, void *arg)
 	if (!check_parameters(req, &p, arg, &held))
 		return;
 	j = dta_query_json(&held, &p.ask, error, sizeof(error));
+	dta_layout_answer(j, &held);
 	dta_store_server_release(arg);
 	if (j)
 		http_reply_json(req, 200, j);
@@ -127,7 +130,7 @@ static void post_query(struct http_request *req, void *arg)
 
 	dta_ask_init(&p.ask);
 	if (!json_is_array(keys) || json_array_size(keys) > KEYS_MAX)
-		snprintf(p.wrong, sizeof(p.wrong), "keys must be a list of at most %u keys",
+		snprintf(p.wrong, sizeof(p.wrong), "keys must be an array of at most %u keys",
 			 KEYS_MAX);
 	json_object_foreach(body, key, value)
 	{
@@ -142,7 +145,8 @@ static void post_query(struct http_request *req, void *arg)
 		    (!strcmp(key, "store") && !json_is_string(value)))
 			continue;
 		if (!text)
-			snprintf(p.wrong, sizeof(p.wrong), "%.40s must be text or a number", key);
+			snprintf(p.wrong, sizeof(p.wrong), "%.40s must be a string or a number",
+				 key);
 		else
 			set_parameter(&p, key, text);
 	}
@@ -167,6 +171,7 @@ static void post_query(struct http_request *req, void *arg)
 			      : NULL;
 		if (!one)
 			break;
+		dta_layout_answer(one, &held);
 		json_array_append_new(answers, one);
 	}
 	dta_store_server_release(arg);
@@ -215,6 +220,20 @@ static void get_keys(struct http_request *req, void *arg)
 		reply_json(req, j);
 }
 
+/* Replaces the columns of keys and values by those of the store's layout. */
+static void add_fields(json_t *page, const struct dta_held *held)
+{
+	json_t *record;
+	size_t i;
+
+	if (!held->layout[0] && !held->layout[1])
+		return;
+	json_object_set_new(page, "fields",
+			    dta_layout_columns(json_object_get(page, "fields"), held));
+	json_array_foreach(json_object_get(page, "records"), i, record)
+		dta_layout_add(record, held);
+}
+
 /* Returns all entries of an epoch, in pages: ?store=NAME&epoch=N&slots=1&at=NEXT */
 static void get_export(struct http_request *req, void *arg)
 {
@@ -230,7 +249,8 @@ static void get_export(struct http_request *req, void *arg)
 	    (epoch && base_parse_u64(epoch, 0, UINT64_MAX - 1, &x.epoch))) {
 		http_reply_error(
 			req, 400,
-			"expected store=NAME, a number as epoch, and at from the previous page");
+			"expected store=NAME, epoch=NUMBER, and at=POSITION as returned with the "
+			"previous page");
 		return;
 	}
 	if (!dta_store_server_hold(arg, name, &store)) {
@@ -240,6 +260,7 @@ static void get_export(struct http_request *req, void *arg)
 	store.budget = http_budget(req);
 	logged = *store.keylog && dta_store_server_hold(arg, store.keylog, &log);
 	j = dta_export_page(&store, logged ? &log : NULL, &x, error, sizeof(error));
+	add_fields(j, &store);
 	if (logged)
 		dta_store_server_release(arg);
 	dta_store_server_release(arg);
@@ -254,6 +275,11 @@ static void get_export(struct http_request *req, void *arg)
 static void get_reporters(struct http_request *req, void *arg)
 {
 	reply_json(req, dta_store_server_reporters(arg));
+}
+
+static void get_exporters(struct http_request *req, void *arg)
+{
+	reply_json(req, dta_store_server_exporters(arg));
 }
 
 static void answer_order(struct http_request *req, int err, const char *error)
@@ -318,6 +344,10 @@ int api_dta(struct http *http, struct dta_store_server *o)
 		{"POST", "/api/v1/dta/query", HTTP_READER, post_query, true},
 		{"GET", "/api/v1/dta/keys", HTTP_READER, get_keys, true},
 		{"GET", "/api/v1/dta/export", HTTP_READER, get_export, true},
+		{"GET", "/api/v1/dta/paths", HTTP_READER, api_get_dta_paths, true},
+		{"GET", "/api/v1/dta/drops", HTTP_READER, api_get_dta_drops, true},
+		{"GET", "/api/v1/dta/top", HTTP_READER, api_get_dta_top, true},
+		{"GET", "/api/v1/dta/exporters", HTTP_READER, get_exporters, false},
 		{"GET", "/api/v1/dta/reporters", HTTP_READER, get_reporters, false},
 		{"PUT", "/api/v1/dta/stores/{}", HTTP_ADMIN, put_store, false},
 		{"POST", "/api/v1/dta/stores/{}/rotate", HTTP_ACTOR, post_rotate, false},

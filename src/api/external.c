@@ -10,11 +10,14 @@
 #include <string.h>
 #include <time.h>
 
+#include <jansson.h>
+
 #include "act/kubernetes.h"
 #include "act/scale.h"
 #include "base/base.h"
 #include "api/internal.h"
 #include "collect/judge/live.h"
+#include "region/text.h"
 
 #define GROUP	      "external.metrics.k8s.io"
 #define VERSION	      GROUP "/v1beta1"
@@ -33,96 +36,49 @@ static const struct {
 static void reply_status(struct http_request *req, int code, const char *reason,
 			 const char *message)
 {
-	struct base_json j;
-
-	base_json_init(&j, 4096);
-	base_json_begin(&j, '{');
-	base_put(&j, KV("kind", "Status"), KV("apiVersion", "v1"));
-	base_json_kbegin(&j, "metadata", '{');
-	base_json_end(&j, '}');
-	base_put(&j, KV("status", "Failure"), KV("message", message), KV("reason", reason),
-		 KV("code", (uint64_t)code));
-	base_json_end(&j, '}');
-	if (j.overflow)
-		http_reply(req, 500, "application/json", "{}", 2);
-	else
-		http_reply(req, code, "application/json", j.buf, j.len);
-	base_json_free(&j);
+	http_reply_json(req, code,
+			json_pack("{s:s,s:s,s:{},s:s,s:s,s:s,s:i}", "kind", "Status", "apiVersion",
+				  "v1", "metadata", "status", "Failure", "message", message,
+				  "reason", reason, "code", code));
 }
 
 /* Discovery */
 
-/* Begins a response object of this kind. */
-static void begin_object(struct base_json *j, size_t max, const char *kind, const char *version)
-{
-	base_json_init(j, max);
-	base_json_begin(j, '{');
-	base_put(j, KV("kind", kind), KV("apiVersion", version));
-}
-
-static void end_object(struct http_request *req, struct base_json *j)
-{
-	base_json_end(j, '}');
-	if (j->overflow)
-		reply_status(req, 503, "ServiceUnavailable", "the response is too large");
-	else
-		http_reply(req, 200, "application/json", j->buf, j->len);
-	base_json_free(j);
-}
-
-static void put_group(struct base_json *j)
-{
-	base_put(j, KV("name", GROUP));
-	base_json_kbegin(j, "versions", '[');
-	base_put_object(j, NULL, KV("groupVersion", VERSION), KV("version", "v1beta1"));
-	base_json_end(j, ']');
-	base_put_object(j, "preferredVersion", KV("groupVersion", VERSION),
-			KV("version", "v1beta1"));
-}
+/* json_pack() format of an APIGroup's members. */
+#define GROUP_FORMAT "s:s,s:[{s:s,s:s}],s:{s:s,s:s}"
+#define GROUP_VALUES                                                              \
+	"name", GROUP, "versions", "groupVersion", VERSION, "version", "v1beta1", \
+		"preferredVersion", "groupVersion", VERSION, "version", "v1beta1"
 
 void api_get_apis(struct http_request *req, void *arg)
 {
-	struct base_json j;
-
 	(void)arg;
-	begin_object(&j, 4096, "APIGroupList", "v1");
-	base_json_kbegin(&j, "groups", '[');
-	base_json_begin(&j, '{');
-	put_group(&j);
-	base_json_end(&j, '}');
-	base_json_end(&j, ']');
-	end_object(req, &j);
+	http_reply_json(req, 200,
+			json_pack("{s:s,s:s,s:[{" GROUP_FORMAT "}]}", "kind", "APIGroupList",
+				  "apiVersion", "v1", "groups", GROUP_VALUES));
 }
 
 void api_get_external_group(struct http_request *req, void *arg)
 {
-	struct base_json j;
-
 	(void)arg;
-	begin_object(&j, 4096, "APIGroup", "v1");
-	put_group(&j);
-	end_object(req, &j);
+	http_reply_json(req, 200,
+			json_pack("{s:s,s:s," GROUP_FORMAT "}", "kind", "APIGroup", "apiVersion",
+				  "v1", GROUP_VALUES));
 }
 
 void api_get_external(struct http_request *req, void *arg)
 {
-	struct base_json j;
+	json_t *resources = json_array();
 
 	(void)arg;
-	begin_object(&j, 4096, "APIResourceList", "v1");
-	base_put(&j, KV("groupVersion", VERSION));
-	base_json_kbegin(&j, "resources", '[');
-	for (size_t i = 0; i < METRICS; i++) {
-		base_json_begin(&j, '{');
-		base_put(&j, KV("name", metrics[i].name), KV("singularName", ""),
-			 KV_BOOL("namespaced", true), KV("kind", "ExternalMetricValueList"));
-		base_json_kbegin(&j, "verbs", '[');
-		base_json_string(&j, "get");
-		base_json_end(&j, ']');
-		base_json_end(&j, '}');
-	}
-	base_json_end(&j, ']');
-	end_object(req, &j);
+	for (size_t i = 0; i < METRICS; i++)
+		json_array_append_new(resources,
+				      json_pack("{s:s,s:s,s:b,s:s,s:[s]}", "name", metrics[i].name,
+						"singularName", "", "namespaced", 1, "kind",
+						"ExternalMetricValueList", "verbs", "get"));
+	http_reply_json(req, 200,
+			json_pack("{s:s,s:s,s:s,s:o}", "kind", "APIResourceList", "apiVersion",
+				  "v1", "groupVersion", VERSION, "resources", resources));
 }
 
 /*
@@ -132,16 +88,10 @@ void api_get_external(struct http_request *req, void *arg)
  */
 void api_get_openapi(struct http_request *req, void *arg)
 {
-	struct base_json j;
-
 	(void)arg;
-	base_json_init(&j, 4096);
-	base_json_begin(&j, '{');
-	base_put(&j, KV("swagger", "2.0"));
-	base_put_object(&j, "info", KV("title", "Sidelight"), KV("version", "v1beta1"));
-	base_json_kbegin(&j, "paths", '{');
-	base_json_end(&j, '}');
-	end_object(req, &j);
+	http_reply_json(req, 200,
+			json_pack("{s:s,s:{s:s,s:s},s:{}}", "swagger", "2.0", "info", "title",
+				  "Sidelight", "version", "v1beta1", "paths"));
 }
 
 /* Values */
@@ -155,8 +105,7 @@ static bool has_value(const struct act_workload *w, size_t metric)
 	return !isnan(v);
 }
 
-static void put_value(struct base_json *j, const struct act_workload *w, const char *ns,
-		      size_t metric)
+static json_t *value_json(const struct act_workload *w, const char *ns, size_t metric)
 {
 	time_t s = (time_t)(w->ns / 1000000000);
 	char quantity[32], time[32];
@@ -167,11 +116,9 @@ static void put_value(struct base_json *j, const struct act_workload *w, const c
 	act_quantity(v, quantity);
 	gmtime_r(&s, &tm);
 	strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	base_json_begin(j, '{');
-	base_put(j, KV("metricName", metrics[metric].name));
-	base_put_object(j, "metricLabels", KV("namespace", ns), KV("service", w->service));
-	base_put(j, KV("timestamp", time), KV("value", quantity));
-	base_json_end(j, '}');
+	return json_pack("{s:s,s:{s:s,s:s},s:s,s:s}", "metricName", metrics[metric].name,
+			 "metricLabels", "namespace", ns, "service", w->service, "timestamp", time,
+			 "value", quantity);
 }
 
 /* Serves namespaces/NAMESPACE/METRIC. The route's variable is the part after "namespaces/". */
@@ -181,7 +128,7 @@ void api_get_external_values(struct http_request *req, void *arg)
 	struct act_selector selector;
 	struct collect_analysis_view view;
 	struct act_workload *w;
-	struct base_json j;
+	json_t *items;
 	char ns[256], message[400];
 	size_t metric = 0, n;
 
@@ -197,6 +144,7 @@ void api_get_external_values(struct http_request *req, void *arg)
 		metric++;
 	if (metric == METRICS) {
 		snprintf(message, sizeof(message), "no such metric: %.200s", name);
+		region_text_harmless(message);
 		reply_status(req, 404, "NotFound", message);
 		return;
 	}
@@ -204,6 +152,7 @@ void api_get_external_values(struct http_request *req, void *arg)
 	if (act_selector_parse(selector_text ? selector_text : "", &selector)) {
 		snprintf(message, sizeof(message), "unable to parse labelSelector %.200s",
 			 selector_text);
+		region_text_harmless(message);
 		reply_status(req, 400, "BadRequest", message);
 		return;
 	}
@@ -218,10 +167,7 @@ void api_get_external_values(struct http_request *req, void *arg)
 		return;
 	}
 	n = act_scale_workloads(view.scale, w, WORKLOADS_MAX);
-	begin_object(&j, (size_t)1 << 20, "ExternalMetricValueList", VERSION);
-	base_json_kbegin(&j, "metadata", '{');
-	base_json_end(&j, '}');
-	base_json_kbegin(&j, "items", '[');
+	items = json_array();
 	for (size_t i = 0; i < BASE_MIN(n, WORKLOADS_MAX); i++) {
 		const char *own = *w[i].kube_namespace ? w[i].kube_namespace : "default";
 		struct act_selector_label labels[] = {{"namespace", own},
@@ -229,9 +175,10 @@ void api_get_external_values(struct http_request *req, void *arg)
 
 		if (has_value(&w[i], metric) && !strcmp(own, ns) &&
 		    act_selector_matches(&selector, labels, 2))
-			put_value(&j, &w[i], own, metric);
+			json_array_append_new(items, value_json(&w[i], own, metric));
 	}
-	base_json_end(&j, ']');
 	free(w);
-	end_object(req, &j);
+	http_reply_json(req, 200,
+			json_pack("{s:s,s:s,s:{},s:o}", "kind", "ExternalMetricValueList",
+				  "apiVersion", VERSION, "metadata", "items", items));
 }

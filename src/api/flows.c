@@ -29,7 +29,7 @@ static const char *const sort_names[SORTS] = {"rate",  "retransmits", "rtt",
 					      "bytes", "age",	      "limit"};
 
 struct api_flows_walk {
-	const char *host, *pod, *remote, *state;
+	const char *host, *pod, *remote, *state, *limited_by;
 	struct collect_terms terms;
 	uint64_t port, id, limit;
 	enum sort sort;
@@ -64,6 +64,16 @@ static bool matches_text(const struct api_flows_walk *w, const struct collect_fl
 	return found == (1u << w->terms.count) - 1;
 }
 
+static bool is_limited_by(const struct api_flows_walk *w, const struct collect_flow_view *v)
+{
+	struct region_why y;
+
+	if (!w->limited_by)
+		return true;
+	collect_flow_why(v, w->now_ns, &y);
+	return !strcmp(w->limited_by, region_why_name(y.limit));
+}
+
 static bool matches_filters(const struct api_flows_walk *w, const struct collect_flow_view *v)
 {
 	const struct region_flow *f = v->now;
@@ -74,7 +84,7 @@ static bool matches_filters(const struct api_flows_walk *w, const struct collect
 	       (!w->state || !strcmp(w->state, state_of(f))) &&
 	       (!w->remote || !strcmp(w->remote, region_flow_address(f->remote, remote))) &&
 	       (!w->pod || (v->workload && !strcmp(w->pod, region_label(v->workload, "pod")))) &&
-	       matches_text(w, v);
+	       matches_text(w, v) && is_limited_by(w, v);
 }
 
 /* Sort keys */
@@ -225,6 +235,7 @@ static void flow_json(struct base_json *j, const struct api_flows_row *r,
 void api_get_flows(struct http_request *req, void *arg)
 {
 	static const char *const states[] = {"open", "closed", "listen"};
+	const char *limits[REGION_WHY_LIMITS];
 	struct api_flows_walk w = {
 		.host = api_param_text(req, "host"),
 		.pod = api_param_text(req, "pod"),
@@ -236,10 +247,13 @@ void api_get_flows(struct http_request *req, void *arg)
 	struct api_answer *a;
 	const char *sort;
 
+	for (int i = 0; i < REGION_WHY_LIMITS; i++)
+		limits[i] = region_why_name(i);
 	if (!api_param_u64(req, "limit", 0, ROWS_MAX, &w.limit) ||
 	    !api_param_u64(req, "port", 1, 65535, &w.port) ||
 	    !api_param_u64(req, "id", 1, UINT64_MAX, &w.id) || !api_param_terms(req, &w.terms) ||
 	    !api_param_choice(req, "state", states, 3, &w.state) ||
+	    !api_param_choice(req, "limited_by", limits, REGION_WHY_LIMITS, &w.limited_by) ||
 	    !api_param_choice(req, "sort", sort_names, SORTS, &sort))
 		return;
 	while (sort && sort != sort_names[w.sort])

@@ -39,8 +39,8 @@ static const double quantiles[] = {0.5, 0.75, 0.9, 0.95, 0.99};
 struct group_series {
 	char *key; /* values of the labels, each NUL-terminated */
 	size_t key_bytes;
-	uint64_t instance;
-	uint32_t metric, shape;
+	struct collect_series_ref of;
+	uint32_t shape;
 };
 
 struct group_query {
@@ -117,7 +117,7 @@ static bool parse_by(struct http_request *req, struct group_query *g)
 	if (!by)
 		return true;
 	if (strlen(by) >= sizeof(g->by_text)) {
-		http_reply_error(req, 400, "by: longer than %zu characters",
+		http_reply_error(req, 400, "by: at most %zu characters are allowed",
 				 sizeof(g->by_text) - 1);
 		return false;
 	}
@@ -210,11 +210,13 @@ static bool is_counted(enum sl_metric_kind kind)
 static bool add_series(void *arg, const struct collect_series_view *v)
 {
 	struct group_query *g = arg;
-	struct group_series s = {.instance = v->instance, .metric = v->metric};
+	struct group_series s = {.of = v->of};
 	char *at;
 
 	if (!base_budget_spend(g->budget, 0))
 		return false;
+	if (v->of.ended_ns && v->read_ns < g->steps.first_ns - g->steps.width_ns)
+		return true; /* it ended before all steps */
 	if (!api_matchers_labels(&g->matchers, v))
 		return !g->matchers.too_costly;
 	if (!g->found) {
@@ -263,9 +265,9 @@ static int by_key_and_region(const void *a, const void *b)
 
 	if (order)
 		return order;
-	if (x->instance != y->instance)
-		return x->instance < y->instance ? -1 : 1;
-	return (x->metric > y->metric) - (x->metric < y->metric);
+	if (x->of.instance != y->of.instance)
+		return x->of.instance < y->of.instance ? -1 : 1;
+	return (x->of.metric > y->of.metric) - (x->of.metric < y->of.metric);
 }
 
 static bool is_bucketed(enum sl_metric_kind kind)
@@ -276,7 +278,9 @@ static bool is_bucketed(enum sl_metric_kind kind)
 /* Returns false after an error response. */
 static bool select_series(struct http_request *req, struct group_query *g)
 {
-	const struct collect_series_walk walk = {wants_family, add_series, g};
+	const struct collect_series_walk walk = {wants_family, add_series, g,
+						 g->steps.first_ns - g->steps.width_ns,
+						 COLLECT_PARTS_NONE};
 	const int err = collect_collector_series(g->c, &walk);
 
 	g->err = g->err ? g->err : err;
@@ -289,8 +293,8 @@ static bool select_series(struct http_request *req, struct group_query *g)
 			http_reply_error(
 				req, 400,
 				g->err ? "more than %u series: narrow the selection with match"
-				       : "match: a regular expression takes too "
-					 "many steps",
+				       : "match: the regular expression is too expensive to "
+					 "evaluate",
 				SERIES_MAX);
 	} else if (!g->found) {
 		http_reply_error(req, 404, "no such metric: %.200s", g->metric);
@@ -373,8 +377,8 @@ static bool read_series(struct group_query *g, const struct group_series *s)
 	do {
 		if (api_is_late(g->begun_ns) || !base_budget_spend(g->budget, 0))
 			return false;
-		n = collect_collector_history_again(g->c, g->chunks, s->instance, s->metric, from,
-						    to, g->point, READ_POINTS, g->budget);
+		n = collect_collector_history_again(g->c, g->chunks, &s->of, from, to, g->point,
+						    READ_POINTS, g->budget);
 		for (ssize_t i = n; i-- > 0;) {
 			const struct collect_point *p = &g->point[i];
 			const int64_t step = go_back(g, &at, p->ns);
@@ -495,7 +499,7 @@ static int quantiles_of(struct group_query *g, const struct group_series *s, siz
 		err = count ? 0 : -ENOMEM;
 	}
 	for (size_t i = 0; !err && i < n; i++) {
-		api_shape_observed(g->c, s[i].instance, s[i].metric, &g->steps, &merged,
+		api_shape_observed(g->c, s[i].of.instance, s[i].of.metric, &g->steps, &merged,
 				   &g->shape[s[i].shape], count, g->budget);
 		err = api_is_late(g->begun_ns) || !base_budget_spend(g->budget, 0) ? -ETIME : 0;
 	}
@@ -590,7 +594,7 @@ void api_get_group(struct http_request *req, void *arg)
 
 	if (parse_query(req, &g) && select_series(req, &g)) {
 		if (!g.steps.n)
-			http_reply_error(req, 400, "the time range is shorter than a step");
+			http_reply_error(req, 400, "the time range is shorter than one step");
 		else if (!make_room(&g))
 			http_reply_error(req, 503, "out of memory");
 		else

@@ -150,7 +150,7 @@ void api_get_heat(struct http_request *req, void *arg)
 	h.steps = api_steps(&range, columns, API_OBSERVED_NS);
 	if (!h.steps.n) {
 		http_reply_error(req, 400,
-				 "the time range is shorter than a step, which is at least 1 s");
+				 "the time range is shorter than one step, which is at least 1 s");
 		return;
 	}
 	if (find_shapes(req, &h, arg)) {

@@ -93,9 +93,7 @@ struct api_summary {
 struct api_summary api_layer_summary(const uint64_t *cell); /* summary of a layer */
 /* Writes "count", "mean", "p50", "p90" (optional) and "p99". */
 void api_summary(struct base_json *j, const struct api_summary *s, bool p90);
-/* writes "verdict": {...} */
-void api_verdict(struct base_json *j, const struct act_pod_verdict *v);
-/* like api_verdict(), but looks up the pod; writes nothing if there is no verdict */
+/* writes "verdict": {...}, or nothing if the pod has no verdict */
 void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance);
 /* Visits the incidents, newest first, like act_incidents_each(). */
 void api_incidents(void *collector, bool (*fn)(const struct act_incident *i, void *arg), void *arg);

@@ -120,7 +120,7 @@ static void add_start(struct marks *m, const struct collect_life *l, size_t at)
 		mark = add_mark(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service);
 		if (mark)
 			snprintf(mark->text, sizeof(mark->text),
-				 "%s: %s replaced a pod that closed", life->service,
+				 "%s: pod %s replaced one that closed", life->service,
 				 pod_name(life));
 	} else {
 		mark = add_mark(m, life->ns, MARKS_START, life->instance, life->service);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/regex.h"
 #include "base/base.h"
+#include "base/regex.h"
 
 char *api_copy_text(const char *s, size_t bytes)
 {
@@ -32,7 +32,7 @@ static bool matcher_passes(struct api_matchers *ms, const struct api_matcher *m,
 	case API_MATCH_NOT_EQUAL:
 		return strcmp(value, m->value);
 	default:
-		n = api_regex_matches(m->regex, value);
+		n = base_regex_matches(m->regex, value);
 		ms->too_costly |= n < 0;
 		return (n > 0) == (m->type == API_MATCH_RE);
 	}
@@ -48,7 +48,7 @@ int api_matchers_add(struct api_matchers *ms, enum api_match type, const char *n
 		return base_fail(error, error_bytes, -EINVAL, "more than %u matchers",
 				 API_MATCHERS_MAX);
 	if (memchr(name, 0, name_bytes) || memchr(value, 0, value_bytes))
-		return base_fail(error, error_bytes, -EINVAL, "a matcher contains a NUL");
+		return base_fail(error, error_bytes, -EINVAL, "a matcher contains a NUL character");
 	ms->n++;
 	*m = (struct api_matcher){.type = type,
 				  .name = api_copy_text(name, name_bytes),
@@ -56,7 +56,7 @@ int api_matchers_add(struct api_matchers *ms, enum api_match type, const char *n
 	if (!m->name || !m->value)
 		return -ENOMEM;
 	return type == API_MATCH_RE || type == API_MATCH_NOT_RE
-		       ? api_regex_new(&m->regex, m->value, error, error_bytes)
+		       ? base_regex_new(&m->regex, m->value, error, error_bytes)
 		       : 0;
 }
 
@@ -65,7 +65,7 @@ void api_matchers_free(struct api_matchers *ms)
 	for (size_t i = 0; i < ms->n; i++) {
 		free(ms->m[i].name);
 		free(ms->m[i].value);
-		api_regex_free(ms->m[i].regex);
+		base_regex_free(ms->m[i].regex);
 	}
 	*ms = (struct api_matchers){.n = 0};
 }
@@ -182,6 +182,18 @@ static const char *read_string(const char *s, char *out, size_t *n)
 	return s && *s ? s + 1 : NULL;
 }
 
+const char *api_promql_text(const char *s, char **out)
+{
+	/* The decoded string is never longer. */
+	size_t n = 0;
+
+	*out = malloc(strlen(s) + 1);
+	s = *out ? read_string(s, *out, &n) : NULL;
+	if (*out)
+		(*out)[n] = 0;
+	return s;
+}
+
 static const char *read_operator(const char *s, enum api_match *type)
 {
 	static const char *const text[] = {[API_MATCH_RE] = "=~",
@@ -227,7 +239,7 @@ static const char *read_matcher(struct api_matchers *ms, const char *s, char *ro
 	s = s ? read_string(api_promql_space(s), value, &bytes) : NULL;
 	if (!s) {
 		base_fail(error, error_bytes, 0,
-			  "expected a matcher such as LABEL=\"VALUE\", or with !=, =~ or !~");
+			  "expected a matcher such as LABEL=\"VALUE\" (or !=, =~, !~)");
 		return NULL;
 	}
 	return api_matchers_add(ms, type, name, n, value, bytes, error, error_bytes) ? NULL : s;
@@ -267,7 +279,7 @@ const char *api_matchers_parse(struct api_matchers *ms, const char *text, char *
 {
 	const char *s = api_promql_space(text);
 	const size_t n = api_promql_name(s, true);
-	/* Decoding only shortens strings. */
+	/* Decoded strings are never longer. */
 	char *room = malloc(3 * strlen(text) + 1);
 
 	*error = 0;
@@ -279,7 +291,8 @@ const char *api_matchers_parse(struct api_matchers *ms, const char *text, char *
 		s = read_matchers(ms, s, room, error, error_bytes);
 	if (s && !has_selective(ms)) {
 		base_fail(error, error_bytes, 0,
-			  "a selector needs a name, or a matcher that rejects the empty string");
+			  "a selector must contain a name, or a matcher that does not match the "
+			  "empty string");
 		s = NULL;
 	}
 	if (!s)

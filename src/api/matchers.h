@@ -23,7 +23,7 @@ struct api_matchers {
 	struct api_matcher {
 		enum api_match type;
 		char *name, *value;
-		struct api_regex *regex; /* NULL means equality */
+		struct base_regex *regex; /* NULL means equality */
 	} m[API_MATCHERS_MAX];
 };
 
@@ -51,6 +51,10 @@ bool api_matchers_labels(struct api_matchers *m, const struct collect_series_vie
 
 /* Returns a NUL-terminated copy of the bytes, or NULL if out of memory. */
 char *api_copy_text(const char *s, size_t bytes);
+/*
+ * Decodes a quoted string of PromQL into *out, which the caller frees. Returns its end, or NULL.
+ */
+const char *api_promql_text(const char *s, char **out);
 /* Skips white space and comments of PromQL. */
 const char *api_promql_space(const char *s);
 /* Returns the length of the metric or label name at s; 0 if there is no name. */

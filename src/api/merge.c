@@ -86,8 +86,8 @@ static int64_t ceil_at(int64_t i, int down)
 static int merge_exponential(struct api_shape *out, const struct api_shape *const *of, size_t n,
 			     const char **why)
 {
-	int64_t below = INT64_MIN,
-		above = INT64_MAX; /* ends of the zero bucket and of the last bucket but one */
+	/* end of the zero bucket, and start of the last bucket */
+	int64_t below = INT64_MIN, above = INT64_MAX;
 	bool same = true;
 
 	*out = *of[0];
@@ -116,7 +116,7 @@ static int merge_exponential(struct api_shape *out, const struct api_shape *cons
 		out->zero = end;
 	}
 	if (above <= below) {
-		*why = "the histograms have no range in common";
+		*why = "the ranges of the histograms do not overlap";
 		return -EDOM;
 	}
 	out->first = (int32_t)(below + 1);
@@ -156,7 +156,7 @@ static int merge_classic(struct api_shape *out, const struct api_shape *const *o
 	if (out->bound_count || !of[0]->bound_count)
 		return 0;
 	api_shape_free(out);
-	*why = "the histograms have no bound in common";
+	*why = "the histograms have no bucket bound in common";
 	return -EDOM;
 }
 

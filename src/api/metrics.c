@@ -16,6 +16,7 @@
 #define POINTS_MAX	10000
 #define RAW_POINTS_MAX	262144 /* points read at once, before decimation: 4 MiB */
 #define LAST_DEFAULT_NS 10000000000ull
+#define HOST_SERVICE	"host" /* label "service" of what sidelight agent --host publishes */
 
 /* Metrics */
 
@@ -103,7 +104,9 @@ struct metrics_walk {
 	struct collect_series_id ids[API_SERIES_MAX];
 	int id_count;
 	bool no_memory;
-	bool changing; /* list only metrics that changed in the last minute */
+	bool changing;	   /* list only metrics that changed in the last minute */
+	bool applications; /* leave out the metrics of Sidelight, of hosts and of runtimes */
+	uint64_t own;	   /* number of metrics left out because of that */
 	/* per metric of the current region: true if unchanged; NULL means all count as changed */
 	bool *still;
 	size_t stills;
@@ -112,7 +115,7 @@ struct metrics_walk {
 	struct noted {
 		uint64_t instance, metrics;
 		uint32_t found; /* bit mask of the terms that match the region's labels */
-		bool agent;	/* true for an agent's own region, which is listed last */
+		bool last;	/* an agent's own region, or that of a host */
 		bool used;	/* true if one of its metrics is in the response */
 	} * region;
 	size_t regions, capacity, at;
@@ -145,7 +148,8 @@ static void note_region(const struct collect_region_view *r, void *arg)
 		.instance = r->info->instance,
 		.metrics = r->metrics,
 		.found = api_region_terms(&walk->terms, r),
-		.agent = !strcmp(region_label(r->info, "service"), API_AGENT_SERVICE),
+		.last = !strcmp(region_label(r->info, "service"), API_AGENT_SERVICE) ||
+			!strcmp(region_label(r->info, "service"), HOST_SERVICE),
 	};
 }
 
@@ -177,6 +181,17 @@ static bool is_still(const struct metrics_walk *walk, const struct region_metric
 	       !(region_is_histogram(m) ? bucket_count(m, value + SL_HIST_BUCKETS) : value[0]);
 }
 
+/* Returns true for a metric that says nothing about what an application does. */
+static bool is_own(const char *name)
+{
+	static const char *const prefixes[] = {"sidelight_", "node_", "go_", "process_"};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
 static void metric_json(const struct region_metric *m, const uint64_t *value, void *arg)
 {
 	struct metrics_walk *walk = arg;
@@ -186,6 +201,10 @@ static void metric_json(const struct region_metric *m, const uint64_t *value, vo
 
 	if (!wanted_metric(walk, m))
 		return;
+	if (walk->applications && is_own(m->name)) {
+		walk->own++;
+		return;
+	}
 	if (walk->changing && is_still(walk, m, value)) {
 		walk->unchanged++;
 		return;
@@ -241,7 +260,8 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 {
 	struct api_answer *a = api_answer_begin(req);
 	struct api_list *l = &walk->list;
-	bool all = !walk->terms.count && !walk->kind && !walk->id_count && !walk->changing;
+	bool all = !walk->terms.count && !walk->kind && !walk->id_count && !walk->changing &&
+		   !walk->applications;
 
 	if (!a)
 		return;
@@ -253,7 +273,7 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 
 		if (!base_budget_spend(http_budget(req), 0))
 			break;
-		if (region->agent != (i >= walk->regions))
+		if (region->last != (i >= walk->regions))
 			continue;
 		/*
 		 * If there is no filter, the number of metrics is known, so skip regions outside
@@ -276,6 +296,8 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 		 KV("truncated", l->truncated));
 	if (walk->changing)
 		base_put(l->j, KV("unchanged", walk->unchanged));
+	if (walk->applications)
+		base_put(l->j, KV("own", walk->own));
 	if (walk->no_memory) {
 		l->j->overflow = true;
 		base_log_limited(BASE_ERROR, "api", "out of memory endpoint=metrics regions=%zu",
@@ -287,7 +309,7 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 void api_get_metrics(struct http_request *req, void *arg)
 {
 	static const char *const kinds[] = {"counter", "gauge", "histogram", "info", "stateset"};
-	uint64_t changing = 0;
+	uint64_t changing = 0, applications = 0;
 	struct metrics_walk walk = {
 		.list.limit = API_LIMIT_DEFAULT,
 		.pod = api_param_text(req, "pod"),
@@ -295,9 +317,11 @@ void api_get_metrics(struct http_request *req, void *arg)
 
 	if (!api_param_page(req, API_LIMIT_MAX, &walk.list) || !api_param_terms(req, &walk.terms))
 		return;
-	if (!api_param_u64(req, "changing", 0, 1, &changing))
+	if (!api_param_u64(req, "changing", 0, 1, &changing) ||
+	    !api_param_u64(req, "applications", 0, 1, &applications))
 		return;
 	walk.changing = changing;
+	walk.applications = applications;
 	walk.id_count = api_param_series(req, walk.ids, false);
 	if (walk.id_count < 0 || !api_param_choice(req, "kind", kinds, 5, &walk.kind))
 		return;
@@ -438,6 +462,7 @@ struct history_query {
 static ssize_t read_range(struct collect_collector *c, struct collect_series_id id,
 			  struct history_query *q)
 {
+	const struct collect_series_ref of = {.instance = id.instance, .metric = id.metric};
 	struct collect_point *points = q->points, *kept = q->kept;
 	int64_t to_ns = q->range.to_ns;
 	size_t held = 0;
@@ -448,9 +473,8 @@ static ssize_t read_range(struct collect_collector *c, struct collect_series_id 
 	for (;;) {
 		size_t n;
 
-		raw = collect_collector_history_known(c, id.instance, id.metric, INT64_MAX,
-						      q->range.from_ns, to_ns, points,
-						      RAW_POINTS_MAX, q->budget);
+		raw = collect_collector_points(c, &of, INT64_MAX, q->range.from_ns, to_ns, points,
+					       RAW_POINTS_MAX, q->budget);
 		if (raw < 0)
 			return raw;
 		for (n = (size_t)raw; n && points[n - 1].ns > to_ns;)

@@ -14,7 +14,7 @@
 
 #define LAYER_ROWS 4096u /* maximum number of (host, role, port) combinations with trips */
 
-/* Layers of one host, over all workloads that serve a port or are its clients. */
+/* Sums over one host's workloads that serve a port, or that are its clients. */
 struct stack {
 	const char *target;
 	char port[8];

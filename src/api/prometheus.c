@@ -5,6 +5,7 @@
  * Prometheus' format.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,22 +19,17 @@
 #include "base/grow.h"
 #include "export/number.h"
 
-static void refuse_request(struct http_request *req, int status, const char *type, const char *why)
-{
-	json_t *j = json_pack("{s:s, s:s, s:s}", "status", "error", "errorType", type, "error",
-			      why);
-
-	http_reply_json(req, status, j);
-}
+/* The version of Prometheus with which the tests compare this file's responses. */
+#define PROMETHEUS_VERSION "2.42.0"
 
 static void refuse_errno(struct http_request *req, int err, const char *why)
 {
 	if (err == -ENOMEM)
-		refuse_request(req, 503, "unavailable", "out of memory");
+		http_reply_refused(req, 503, "unavailable", "out of memory");
 	else if (err == -EINVAL)
-		refuse_request(req, 400, "bad_data", why);
+		http_reply_refused(req, 400, "bad_data", why);
 	else
-		refuse_request(req, 422, "execution", *why ? why : api_select_failure(err));
+		http_reply_refused(req, 422, "execution", *why ? why : api_select_failure(err));
 }
 
 /* Parameters */
@@ -49,9 +45,11 @@ static bool param_time(struct http_request *req, const char *key, bool needed, i
 
 	if (s ? api_parse_time(s, ns) : !needed)
 		return true;
-	snprintf(why, sizeof(why), "%s=%.40s: expected a time in seconds or as in RFC 3339", key,
-		 s ? s : "");
-	refuse_request(req, 400, "bad_data", why);
+	snprintf(why, sizeof(why),
+		 "%s=%.40s: expected a time in Unix seconds or in RFC 3339 "
+		 "format",
+		 key, s ? s : "");
+	http_reply_refused(req, 400, "bad_data", why);
 	return false;
 }
 
@@ -93,24 +91,30 @@ static bool has_points(const struct prom_select *p, const struct api_series *s)
 
 	if (p->from_ns == INT64_MIN && p->to_ns == INT64_MAX)
 		return true;
-	return collect_collector_history_known(p->c, s->instance, s->metric, p->all.known_ns,
-					       p->from_ns, p->to_ns, &point, 1, p->all.budget) > 0;
+	return api_series_last(p->c, &p->all, s, p->from_ns, p->to_ns, &point) > 0;
 }
 
 /* Selects the series of a request. Returns false after an error response. */
 static bool select_series(struct http_request *req, struct prom_select *p, bool needed)
 {
+	const int64_t now = (int64_t)base_realtime_ns();
+
 	p->from_ns = INT64_MIN;
 	p->to_ns = INT64_MAX;
 	p->all.budget = http_budget(req);
 	if (!param_time(req, "start", false, &p->from_ns) ||
 	    !param_time(req, "end", false, &p->to_ns))
 		return false;
+	p->all.from_ns = p->from_ns == INT64_MIN ? now : p->from_ns;
 	http_query_each(req, add_match, p);
-	if (!p->given && !needed && !p->err)
+	/* Grafana asks so for all names and labels: buckets and ended pods would be too many. */
+	if (!p->given && !needed && !p->err) {
+		p->all.few_buckets = true;
+		p->all.from_ns = now;
 		add_match(p, "match[]", "{__name__=~\".+\"}");
+	}
 	if (!p->given)
-		refuse_request(req, 400, "bad_data", "no match[] parameter provided");
+		http_reply_refused(req, 400, "bad_data", "no match[] parameter provided");
 	else if (http_over_budget(req))
 		; /* answered */
 	else if (p->err)
@@ -143,12 +147,11 @@ static void put_text(struct base_json *j, const char *s, size_t n)
 
 static void put_labels(struct base_json *j, const struct export_remote_series *of)
 {
-	const struct api_series s = {.of = (struct export_remote_series *)(uintptr_t)of};
 	struct api_label label;
 	char name[SL_NAME_MAX + 1];
 
 	base_json_begin(j, '{');
-	for (size_t at = 0; api_series_label(&s, &at, &label) && !j->overflow;) {
+	for (size_t at = 0; api_series_label(of, &at, &label) && !j->overflow;) {
 		snprintf(name, sizeof(name), "%.*s", (int)label.name_bytes, label.name);
 		base_json_key(j, name);
 		put_text(j, label.value, label.value_bytes);
@@ -215,7 +218,7 @@ static bool gather_texts(const struct prom_select *p, const char *of, struct pro
 
 		if (!has_points(p, s))
 			continue;
-		for (size_t at = 0; api_series_label(s, &at, &label);) {
+		for (size_t at = 0; api_series_label(s->of, &at, &label);) {
 			if (of && (label.name_bytes != strlen(of) ||
 				   memcmp(label.name, of, label.name_bytes)))
 				continue;
@@ -273,8 +276,66 @@ static void get_label_values(struct http_request *req, void *arg)
 		snprintf(label, sizeof(label), "%.*s", (int)(n - 7), name);
 		answer_texts(req, arg, label);
 	} else {
-		refuse_request(req, 404, "not_found", "expected /api/v1/label/NAME/values");
+		http_reply_refused(req, 404, "not_found", "expected /api/v1/label/NAME/values");
 	}
+}
+
+/* Metadata */
+
+struct prom_metadata {
+	struct base_json *j;
+	const char *only; /* name of the only metric that the client wants, or NULL */
+	uint64_t left;
+};
+
+/* Writes the metadata of a family. Returns false, so that none of its series is visited. */
+static bool put_metadata(void *arg, const char *name, const struct region_metric *m)
+{
+	struct prom_metadata *p = arg;
+	const bool is_count = region_is_histogram(m) || m->kind == SL_KIND_SUMMARY;
+	char text[SL_NAME_MAX + 16];
+
+	snprintf(text, sizeof(text), "%.*s", (int)(strlen(name) - (is_count ? 6 : 0)), name);
+	if (!p->left || (p->only && strcmp(p->only, text)))
+		return false;
+	p->left--;
+	base_json_kbegin(p->j, text, '[');
+	base_put_object(p->j, NULL, KV("type", region_kind_name(m->kind)), KV("help", m->help),
+			KV("unit", m->unit));
+	base_json_end(p->j, ']');
+	return false;
+}
+
+static void get_metadata(struct http_request *req, void *arg)
+{
+	struct prom_metadata p = {.only = api_param_text(req, "metric"), .left = UINT64_MAX};
+	const struct collect_series_walk walk = {put_metadata, NULL, &p, 0, COLLECT_PARTS_NONE};
+	struct api_answer *a;
+
+	if (!api_param_u64(req, "limit", 0, UINT64_MAX, &p.left))
+		return;
+	a = begin_success(req);
+	if (!a)
+		return;
+	p.j = &a->json;
+	base_json_kbegin(p.j, "data", '{');
+	collect_collector_series(arg, &walk);
+	base_json_end(p.j, '}');
+	api_answer_end(req, a);
+}
+
+/* Grafana uses the version to decide which requests it may send. */
+static void get_buildinfo(struct http_request *req, void *arg)
+{
+	struct api_answer *a = begin_success(req);
+
+	(void)arg;
+	if (!a)
+		return;
+	base_put_object(&a->json, "data", KV("version", PROMETHEUS_VERSION),
+			KV("revision", SL_VERSION_STRING), KV("branch", "sidelight"),
+			KV("buildUser", ""), KV("buildDate", ""), KV("goVersion", ""));
+	api_answer_end(req, a);
 }
 
 /* Queries */
@@ -288,6 +349,26 @@ static void put_point(struct base_json *j, int64_t ns, double v)
 	base_json_f64(j, (double)(ns / 1000000) / 1000);
 	base_json_string(j, text);
 	base_json_end(j, ']');
+}
+
+/* Writes a number or a string, with the time of the query. */
+static void put_scalar(struct base_json *j, const struct api_promql *q,
+		       const struct api_promql_result *r, const struct api_promql_steps *steps)
+{
+	const bool is_text = q->root->type == API_PROMQL_TEXT;
+
+	base_json_kbegin(j, "data", '{');
+	base_put(j, KV("resultType", is_text ? "string" : "scalar"));
+	base_json_key(j, "result");
+	if (is_text) {
+		base_json_begin(j, '[');
+		base_json_f64(j, (double)(steps->start_ns / 1000000) / 1000);
+		base_json_string(j, q->root->text);
+		base_json_end(j, ']');
+	} else {
+		put_point(j, steps->start_ns, r->row->value[0]);
+	}
+	base_json_end(j, '}');
 }
 
 static void put_result(struct base_json *j, const struct api_promql_result *r,
@@ -317,28 +398,76 @@ static void put_result(struct base_json *j, const struct api_promql_result *r,
 	base_json_end(j, '}');
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const struct api_promql_row *x = a, *y = b;
+
+	if (isnan(*x->value) || isnan(*y->value))
+		return isnan(*x->value) - isnan(*y->value);
+	return (*x->value > *y->value) - (*x->value < *y->value);
+}
+
+static int by_value_down(const void *a, const void *b)
+{
+	const struct api_promql_row *x = a, *y = b;
+
+	return isnan(*x->value) || isnan(*y->value) ? by_value(a, b) : by_value(b, a);
+}
+
+/* sort(), sort_desc() and topk() order the rows of an instant query. */
+static void sort_rows(const struct api_promql_node *n, struct api_promql_result *r)
+{
+	const bool is_down = n->kind == API_PROMQL_AGGREGATE
+				     ? n->aggregation == API_PROMQL_BY_TOPK
+				     : n->kind == API_PROMQL_CALL &&
+					       api_promql_is_sort(n->function, true);
+	const bool is_up = n->kind == API_PROMQL_AGGREGATE
+				   ? n->aggregation == API_PROMQL_BY_BOTTOMK
+				   : n->kind == API_PROMQL_CALL &&
+					     api_promql_is_sort(n->function, false);
+
+	if (r->n && (is_up || is_down))
+		qsort(r->row, r->n, sizeof(*r->row), is_down ? by_value_down : by_value);
+}
+
+static int check_result(const struct api_promql *q, bool matrix, char *error, size_t error_bytes)
+{
+	if (q->root->type == API_PROMQL_MATRIX)
+		return base_fail(
+			error, error_bytes, -EINVAL,
+			"a range selector must be the argument of a function, as in rate(x[1s]); "
+			"/api/v1/history returns the raw points");
+	if (q->root->type == API_PROMQL_TEXT && matrix)
+		return base_fail(error, error_bytes, -EINVAL,
+				 "a range query needs a vector or a scalar, not a string");
+	return 0;
+}
+
 static void answer_query(struct http_request *req, struct collect_collector *c,
 			 const struct api_promql_steps *steps, bool matrix)
 {
 	const char *text = api_param_text(req, "query");
 	struct api_promql_result r = {.n = 0};
-	struct api_promql q = {.range_ns = 0};
+	struct api_promql q = {.n = 0};
 	struct api_answer *a = NULL;
 	char error[256] = "";
 	int err = api_promql_parse(&q, text ? text : "", error, sizeof(error));
 
-	if (!err && q.range_ns && q.function == API_PROMQL_VALUE)
-		err = base_fail(
-			error, sizeof(error), -EINVAL,
-			"a range selector needs a function, as in rate(x[1s]); /api/v1/history "
-			"returns the points");
-	err = err ? err : api_promql_evaluate(&q, c, steps, http_budget(req), &r);
-	if (err && !http_over_budget(req))
+	err = err ? err : check_result(&q, matrix, error, sizeof(error));
+	if (!err && q.root->type != API_PROMQL_TEXT)
+		err = api_promql_evaluate(&q, c, steps, http_budget(req), &r, error, sizeof(error));
+	if (err && !http_over_budget(req)) {
 		refuse_errno(req, err, error);
-	else if (!err)
+	} else if (!err) {
+		if (!matrix)
+			sort_rows(q.root, &r);
 		a = begin_success(req);
+	}
 	if (a) {
-		put_result(&a->json, &r, steps, matrix);
+		if (matrix || q.root->type == API_PROMQL_VECTOR)
+			put_result(&a->json, &r, steps, matrix);
+		else
+			put_scalar(&a->json, &q, &r, steps);
 		api_answer_end(req, a);
 	}
 	api_promql_result_free(&r);
@@ -364,12 +493,13 @@ static void get_query_range(struct http_request *req, void *arg)
 	    !param_time(req, "end", true, &s.end_ns))
 		return;
 	if (!step || api_promql_duration(step, &s.step_ns)) {
-		refuse_request(req, 400, "bad_data",
-			       "step: expected a duration of at least 1ms, such as 10ms");
+		http_reply_refused(req, 400, "bad_data",
+				   "step: expected a duration of at least 1ms, such as 10ms");
 	} else if (s.end_ns < s.start_ns) {
-		refuse_request(req, 400, "bad_data", "end is before start");
+		http_reply_refused(req, 400, "bad_data", "end is before start");
 	} else if ((s.end_ns - s.start_ns) / s.step_ns >= API_PROMQL_STEPS) {
-		refuse_request(req, 400, "bad_data", "more than 11000 steps: use a longer step");
+		http_reply_refused(req, 400, "bad_data",
+				   "more than 11000 steps: use a longer step");
 	} else {
 		s.n = (size_t)((s.end_ns - s.start_ns) / s.step_ns) + 1;
 		answer_query(req, arg, &s, true);
@@ -382,14 +512,17 @@ int api_prometheus_register(struct http *http, struct collect_collector *c)
 		const char *path;
 		http_handler handler;
 	} paths[] = {
-		{"/api/v1/series", get_series},		  {"/api/v1/labels", get_labels},
-		{"/api/v1/label/{*}", get_label_values},  {"/api/v1/query", get_query},
+		{"/api/v1/series", get_series},
+		{"/api/v1/labels", get_labels},
+		{"/api/v1/label/{*}", get_label_values},
+		{"/api/v1/query", get_query},
 		{"/api/v1/query_range", get_query_range},
+		{"/api/v1/metadata", get_metadata},
+		{"/api/v1/status/buildinfo", get_buildinfo},
 	};
 	int err = 0;
 
 	for (size_t i = 0; !err && i < sizeof(paths) / sizeof(*paths); i++)
-		err = http_route_costly(http, "GET", paths[i].path, HTTP_READER, paths[i].handler,
-					c);
+		err = http_route_query(http, paths[i].path, HTTP_READER, paths[i].handler, c);
 	return err;
 }

@@ -1,275 +1,278 @@
 // SPDX-License-Identifier: Apache-2.0
-/* promql.c - parses the supported subset of PromQL. */
-#include "api/promql.h"
+/*
+ * promql.c - parses the supported part of PromQL: recursive descent, with the precedence of
+ * operators from a table. promql_operand.c parses what operators combine.
+ */
+#include "api/promql_parser.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/base.h"
 
-#define DURATION_MAX 3.2e16 /* a year in ns */
+/* Text */
 
-struct promql_parser {
-	struct api_promql *q;
-	const char *at;
-	size_t depth; /* nesting depth of aggregations */
-	char *error;
-	size_t error_bytes;
-};
-
-static int fail_parse(const struct promql_parser *p, const char *what)
+int api_promql_fail_parse(const struct api_promql_parser *p, const char *what)
 {
 	if (!*p->at)
 		return base_fail(p->error, p->error_bytes, -EINVAL, "%s, not the end", what);
 	return base_fail(p->error, p->error_bytes, -EINVAL, "%s, not \"%.20s\"", what, p->at);
 }
 
-static void skip_space(struct promql_parser *p)
+void api_promql_skip_bytes(struct api_promql_parser *p, size_t n)
 {
-	p->at = api_promql_space(p->at);
+	p->at = api_promql_space(p->at + n);
 }
 
-static bool is_next(const struct promql_parser *p, char c)
+bool api_promql_take_char(struct api_promql_parser *p, char c)
 {
-	return *p->at == c;
-}
-
-static bool take_char(struct promql_parser *p, char c)
-{
-	if (!is_next(p, c))
+	if (*p->at != c)
 		return false;
-	p->at++;
-	skip_space(p);
+	api_promql_skip_bytes(p, 1);
 	return true;
 }
 
-static bool took_word(struct promql_parser *p, const char *word)
+bool api_promql_is_word(const struct api_promql_parser *p, const char *word)
 {
 	const size_t n = strlen(word);
 
-	if (api_promql_name(p->at, true) != n || memcmp(p->at, word, n))
+	return api_promql_name(p->at, true) == n && !strncasecmp(p->at, word, n);
+}
+
+bool api_promql_take_word(struct api_promql_parser *p, const char *word)
+{
+	if (!api_promql_is_word(p, word))
 		return false;
-	p->at += n;
-	skip_space(p);
+	api_promql_skip_bytes(p, strlen(word));
 	return true;
 }
 
-/* Durations */
-
-/* Parses "1h30m" or a number of seconds. Returns the end of the text, or NULL. */
-static const char *read_duration(const char *s, int64_t *ns)
+int api_promql_expect_char(struct api_promql_parser *p, char c)
 {
-	static const struct {
-		const char *name;
-		double ns;
-	} units[] = {{"ms", 1e6},    {"s", 1e9},      {"m", 60e9},	{"h", 3600e9},
-		     {"d", 86400e9}, {"w", 604800e9}, {"y", 31536000e9}};
-	double sum = 0;
-	bool any = false;
+	const char what[] = {'e', 'x', 'p', 'e', 'c', 't', 'e', 'd', ' ', c, 0};
 
-	while (isdigit((unsigned char)*s)) {
-		char *end;
-		const double n = strtod(s, &end);
-		double unit = 0;
+	return api_promql_take_char(p, c) ? 0 : api_promql_fail_parse(p, what);
+}
 
-		for (size_t i = 0; i < sizeof(units) / sizeof(*units) && !unit; i++)
-			if (!strncmp(end, units[i].name, strlen(units[i].name))) {
-				unit = units[i].ns;
-				end += strlen(units[i].name);
-			}
-		if (!unit && any)
-			return NULL;
-		sum += n * (unit ? unit : 1e9);
-		any = true;
-		s = end;
-		if (!unit)
-			break;
-	}
-	if (!any || !(sum >= 1e6) || sum > DURATION_MAX)
+/* Nodes */
+
+struct api_promql_node *api_promql_new_node(struct api_promql_parser *p, enum api_promql_kind kind,
+					    enum api_promql_type type, int *err)
+{
+	struct api_promql_node *n;
+
+	*err = 0;
+	if (p->q->n == API_PROMQL_NODES) {
+		*err = base_fail(p->error, p->error_bytes, -EINVAL,
+				 "the query has more than %u operands", API_PROMQL_NODES);
 		return NULL;
-	*ns = (int64_t)(sum / 1e6) * 1000000;
-	return s;
-}
-
-int api_promql_duration(const char *text, int64_t *ns)
-{
-	const char *end = read_duration(text, ns);
-
-	return end && !*end ? 0 : -EINVAL;
-}
-
-/* Expressions */
-
-static int parse_selector(struct promql_parser *p)
-{
-	const char *end = api_matchers_parse(&p->q->matchers, p->at, p->error, p->error_bytes);
-
-	if (!end)
-		return -EINVAL;
-	p->at = end;
-	skip_space(p);
-	if (take_char(p, '[')) {
-		end = read_duration(p->at, &p->q->range_ns);
-		if (!end)
-			return fail_parse(p, "expected a duration, as in [5m]");
-		p->at = end;
-		skip_space(p);
-		if (!take_char(p, ']'))
-			return fail_parse(p, "expected ]; subqueries are not supported");
 	}
-	if (took_word(p, "offset")) {
-		end = read_duration(p->at, &p->q->offset_ns);
-		if (!end)
-			return fail_parse(p, "expected a duration as offset");
-		p->at = end;
-		skip_space(p);
+	n = calloc(1, sizeof(*n));
+	if (!n) {
+		*err = -ENOMEM;
+		return NULL;
 	}
-	return 0;
+	n->kind = kind;
+	n->type = type;
+	n->next = p->q->nodes;
+	p->q->nodes = n;
+	p->q->n++;
+	return n;
 }
 
-static int parse_grouping(struct promql_parser *p, struct api_promql_aggregate *a)
+static const char *type_name(enum api_promql_type type)
 {
-	a->without = took_word(p, "without");
-	if (!a->without && !took_word(p, "by"))
+	return type == API_PROMQL_SCALAR   ? "a scalar"
+	       : type == API_PROMQL_TEXT   ? "a string"
+	       : type == API_PROMQL_VECTOR ? "an instant vector"
+					   : "a range vector, as in x[5m]";
+}
+
+int api_promql_check_type(const struct api_promql_parser *p, const struct api_promql_node *n,
+			  enum api_promql_type type, const char *of)
+{
+	if (n->type == type)
 		return 0;
-	if (!take_char(p, '('))
-		return fail_parse(p, "expected (");
-	while (!take_char(p, ')')) {
-		const size_t n = api_promql_name(p->at, false);
-
-		if (!n)
-			return fail_parse(p, "expected a label name");
-		if (a->labels == API_PROMQL_LABELS)
-			return fail_parse(p, "too many labels");
-		a->label[a->labels] = strndup(p->at, n);
-		if (!a->label[a->labels])
-			return -ENOMEM;
-		a->labels++;
-		p->at += n;
-		skip_space(p);
-		if (!take_char(p, ',') && !is_next(p, ')'))
-			return fail_parse(p, "expected , or )");
-	}
-	return 0;
+	return base_fail(p->error, p->error_bytes, -EINVAL, "%s expects %s, not %s", of,
+			 type_name(type), type_name(n->type));
 }
 
-static const char *const functions[] = {
-	[API_PROMQL_RATE] = "rate",
-	[API_PROMQL_INCREASE] = "increase",
-	[API_PROMQL_DELTA] = "delta",
-	[API_PROMQL_IRATE] = "irate",
-	[API_PROMQL_AVG] = "avg_over_time",
-	[API_PROMQL_MIN] = "min_over_time",
-	[API_PROMQL_MAX] = "max_over_time",
-	[API_PROMQL_SUM] = "sum_over_time",
-	[API_PROMQL_COUNT] = "count_over_time",
-	[API_PROMQL_LAST] = "last_over_time",
+/* Operators */
+
+static const struct promql_operator {
+	const char *text;
+	int precedence;
+} operators[] = {
+	[API_PROMQL_OR] = {"or", 1},	     [API_PROMQL_AND] = {"and", 2},
+	[API_PROMQL_UNLESS] = {"unless", 2}, [API_PROMQL_EQ] = {"==", 3},
+	[API_PROMQL_NE] = {"!=", 3},	     [API_PROMQL_LE] = {"<=", 3},
+	[API_PROMQL_GE] = {">=", 3},	     [API_PROMQL_LT] = {"<", 3},
+	[API_PROMQL_GT] = {">", 3},	     [API_PROMQL_ADD] = {"+", 4},
+	[API_PROMQL_SUB] = {"-", 4},	     [API_PROMQL_MUL] = {"*", 5},
+	[API_PROMQL_DIV] = {"/", 5},	     [API_PROMQL_MOD] = {"%", 5},
+	[API_PROMQL_ATAN2] = {"atan2", 5},   [API_PROMQL_POW] = {"^", 6},
 };
 
-static const char *const operators[] = {[API_PROMQL_BY_SUM] = "sum",
-					[API_PROMQL_BY_AVG] = "avg",
-					[API_PROMQL_BY_MIN] = "min",
-					[API_PROMQL_BY_MAX] = "max",
-					[API_PROMQL_BY_COUNT] = "count"};
-
-/* Returns true if a function name with "(" follows. A name alone could be a metric. */
-static bool is_call(const struct promql_parser *p, const char *name)
+static bool is_operator(const struct api_promql_parser *p, int i)
 {
-	const size_t n = strlen(name);
+	const char *text = operators[i].text;
 
-	return api_promql_name(p->at, true) == n && !memcmp(p->at, name, n) &&
-	       *api_promql_space(p->at + n) == '(';
+	return isalpha((unsigned char)*text) ? api_promql_is_word(p, text)
+					     : !strncmp(p->at, text, strlen(text));
 }
 
-static int parse_call(struct promql_parser *p)
+/* A minus binds less tightly than ^, and more tightly than all other operators. */
+static int parse_unary(struct api_promql_parser *p, struct api_promql_node **out)
 {
-	for (int f = API_PROMQL_RATE; f < API_PROMQL_FUNCTIONS; f++) {
-		int err;
-
-		if (!is_call(p, functions[f]))
-			continue;
-		p->q->function = (enum api_promql_function)f;
-		p->at += strlen(functions[f]);
-		skip_space(p);
-		take_char(p, '(');
-		err = parse_selector(p);
-		if (err)
-			return err;
-		if (!p->q->range_ns)
-			return fail_parse(p, "the function needs a range, as in x[5m]");
-		return take_char(p, ')') ? 0 : fail_parse(p, "expected )");
-	}
-	if (api_promql_name(p->at, true) &&
-	    *api_promql_space(p->at + api_promql_name(p->at, true)) == '(')
-		return fail_parse(p, "expected a supported function (rate, increase, delta, "
-				     "irate, *_over_time; sum, avg, min, max, count)");
-	return parse_selector(p);
-}
-
-/* Parses aggregations from the outermost inwards; the resulting list begins with the innermost. */
-static int parse_expression(struct promql_parser *p)
-{
-	struct api_promql_aggregate a = {.labels = 0};
-	const char *const begin = p->at;
-	size_t op, n;
+	const bool is_minus = *p->at == '-';
+	struct api_promql_node *n;
 	int err;
 
-	for (op = 0; op < API_PROMQL_OPERATORS; op++) {
-		n = strlen(operators[op]);
-		if (api_promql_name(p->at, true) == n && !memcmp(p->at, operators[op], n))
-			break;
+	if (!api_promql_take_char(p, '-') && !api_promql_take_char(p, '+'))
+		return api_promql_parse_modified(p, out);
+	err = api_promql_parse_expression(p, operators[API_PROMQL_POW].precedence, out);
+	if (err || !is_minus)
+		return err;
+	if ((*out)->type != API_PROMQL_SCALAR) {
+		err = api_promql_check_type(p, *out, API_PROMQL_VECTOR, "-");
+		if (err)
+			return err;
 	}
-	if (op < API_PROMQL_OPERATORS) {
-		p->at = api_promql_space(p->at + strlen(operators[op]));
-		if (!is_next(p, '(') && strncmp(p->at, "by", 2) && strncmp(p->at, "without", 7)) {
-			op = API_PROMQL_OPERATORS; /* a metric of this name */
-			p->at = begin;
+	n = api_promql_new_node(p, API_PROMQL_NEGATIVE, (*out)->type, &err);
+	if (!n)
+		return err;
+	n->arg[n->args++] = *out;
+	*out = n;
+	return 0;
+}
+
+static int parse_matching(struct api_promql_parser *p, struct api_promql_node *n)
+{
+	int err = 0;
+
+	n->is_bool = api_promql_take_word(p, "bool");
+	n->by.without = true;
+	if (api_promql_is_word(p, "on") || api_promql_is_word(p, "ignoring")) {
+		n->by.without = api_promql_is_word(p, "ignoring");
+		api_promql_skip_bytes(p, n->by.without ? 8 : 2);
+		err = api_promql_parse_labels(p, &n->by);
+		n->many = api_promql_is_word(p, "group_left")	 ? API_PROMQL_LEFT
+			  : api_promql_is_word(p, "group_right") ? API_PROMQL_RIGHT
+								 : API_PROMQL_ONE;
+		if (!err && n->many) {
+			api_promql_skip_bytes(p, n->many == API_PROMQL_LEFT ? 10 : 11);
+			err = *p->at == '(' ? api_promql_parse_labels(p, &n->include) : 0;
 		}
 	}
-	if (op == API_PROMQL_OPERATORS)
-		return parse_call(p);
-	if (p->depth++ == API_PROMQL_AGGREGATES)
-		return fail_parse(p, "expected at most 4 aggregations");
-	a.op = (enum api_promql_operator)op;
-	err = parse_grouping(p, &a);
-	if (!err && !take_char(p, '('))
-		err = fail_parse(p, "expected (");
-	err = err ? err : parse_expression(p);
-	if (!err && !take_char(p, ')'))
-		err = fail_parse(p, "expected )");
-	if (!err && !a.labels)
-		err = parse_grouping(p, &a);
-	if (!err) {
-		p->q->aggregate[p->q->aggregates++] = a;
-		return 0;
+	return err;
+}
+
+static int check_operands(const struct api_promql_parser *p, struct api_promql_node *n)
+{
+	const bool is_compare = n->op >= API_PROMQL_EQ && n->op <= API_PROMQL_GT;
+	const char *op = operators[n->op].text;
+	size_t vectors = 0;
+
+	for (size_t i = 0; i < 2; i++)
+		if (n->arg[i]->type != API_PROMQL_SCALAR || n->op <= API_PROMQL_UNLESS) {
+			const int err = api_promql_check_type(p, n->arg[i], API_PROMQL_VECTOR, op);
+
+			if (err)
+				return err;
+			vectors++;
+		}
+	n->type = vectors ? API_PROMQL_VECTOR : API_PROMQL_SCALAR;
+	if (n->is_bool && !is_compare)
+		return base_fail(p->error, p->error_bytes, -EINVAL,
+				 "bool can only follow a comparison, not %s", op);
+	if (is_compare && !n->is_bool && !vectors)
+		return base_fail(p->error, p->error_bytes, -EINVAL,
+				 "a comparison of scalars needs bool, as in 1 %s bool 2", op);
+	if (vectors < 2 && (n->by.n || !n->by.without || n->many))
+		return base_fail(p->error, p->error_bytes, -EINVAL,
+				 "on, ignoring and group_... need vectors on both sides of %s", op);
+	if (n->many && n->op <= API_PROMQL_UNLESS)
+		return base_fail(p->error, p->error_bytes, -EINVAL,
+				 "group_... cannot be used with %s", op);
+	return 0;
+}
+
+static int parse_binary(struct api_promql_parser *p, int op, struct api_promql_node **out)
+{
+	int err;
+	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_BINARY, API_PROMQL_VECTOR,
+							&err);
+
+	if (!n)
+		return err;
+	n->op = (enum api_promql_operator)op;
+	api_promql_skip_bytes(p, strlen(operators[op].text));
+	err = parse_matching(p, n);
+	n->arg[0] = *out;
+	n->args = 2;
+	*out = n;
+	/* ^ is the only operator that is right-associative. */
+	err = err ? err
+		  : api_promql_parse_expression(
+			    p, operators[op].precedence + (op != API_PROMQL_POW), &n->arg[1]);
+	return err ? err : check_operands(p, n);
+}
+
+int api_promql_parse_expression(struct api_promql_parser *p, int least,
+				struct api_promql_node **out)
+{
+	int err, op;
+
+	if (++p->depth > API_PROMQL_DEPTH)
+		return api_promql_fail_parse(p, "the query is nested too deeply");
+	err = parse_unary(p, out);
+	while (!err) {
+		for (op = 0; op < API_PROMQL_OPERATORS && !is_operator(p, op);)
+			op++;
+		if (op == API_PROMQL_OPERATORS || operators[op].precedence < least)
+			break;
+		err = parse_binary(p, op, out);
 	}
-	for (size_t i = 0; i < a.labels; i++)
-		free(a.label[i]);
+	p->depth--;
 	return err;
 }
 
 int api_promql_parse(struct api_promql *q, const char *text, char *error, size_t error_bytes)
 {
-	struct promql_parser p = {.q = q, .at = text, .error = error, .error_bytes = error_bytes};
+	struct api_promql_parser p = {
+		.q = q, .at = text, .error = error, .error_bytes = error_bytes};
 	int err;
 
 	*error = 0;
-	skip_space(&p);
-	err = parse_expression(&p);
+	api_promql_skip_bytes(&p, 0);
+	err = api_promql_parse_expression(&p, API_PROMQL_ANY, &q->root);
 	if (!err && *p.at)
-		err = fail_parse(&p, "expected the end; operators are not supported");
+		err = api_promql_fail_parse(&p, "expected an operator or the end of the query");
 	if (err && !*error)
 		base_fail(error, error_bytes, err, "out of memory");
 	return err;
 }
 
+static void free_labels(struct api_promql_labels *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i]);
+}
+
 void api_promql_free(struct api_promql *q)
 {
-	api_matchers_free(&q->matchers);
-	for (size_t i = 0; i < q->aggregates; i++)
-		for (size_t k = 0; k < q->aggregate[i].labels; k++)
-			free(q->aggregate[i].label[k]);
-	q->aggregates = 0;
+	struct api_promql_node *next;
+
+	for (struct api_promql_node *n = q->nodes; n; n = next) {
+		next = n->next;
+		free(n->text);
+		api_matchers_free(&n->matchers);
+		free_labels(&n->by);
+		free_labels(&n->include);
+		free(n);
+	}
+	*q = (struct api_promql){.n = 0};
 }

@@ -1,353 +1,470 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * promql_eval.c - evaluates parsed expressions with the semantics of Prometheus 2: ranges include
- * both ends, and rate() extrapolates to them
- * (prometheus.io/docs/prometheus/latest/querying/functions).
+ * promql_eval.c - evaluates the nodes of an expression, each over all steps, with the semantics of
+ * Prometheus 2.
  */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/promql.h"
+#include "api/promql_internal.h"
 #include "base/base.h"
-#include "base/budget.h"
 #include "base/grow.h"
 
 #define POINTS_AT_ONCE 16384u
-#define SERIES_POINTS  4000000u	 /* maximum number of points per series */
-#define VALUES_MAX     8000000u	 /* maximum number of values in a result: rows times steps */
-#define WORK_MAX       100000000 /* maximum number of points that functions process */
+#define SERIES_POINTS  4000000u	     /* maximum number of points per series */
+#define SUBQUERY_NS    60000000000ll /* default step of a subquery, as in Prometheus */
 
-struct promql_points {
-	struct collect_point *v;
-	size_t n, room;
-};
+/* Times */
 
-struct promql_run {
-	const struct api_promql *q;
-	struct collect_collector *c;
-	const struct api_promql_steps *steps;
-	struct api_selected selected;
-	struct promql_points points;
-	uint64_t work;
-};
+/* Returns the time of a step after "offset" and "@". */
+static int64_t time_of(const struct api_promql_run *r, const struct api_promql_node *n,
+		       const struct api_promql_steps *steps, size_t step)
+{
+	int64_t at = steps->start_ns + (int64_t)step * steps->step_ns;
+
+	if (n->at == API_PROMQL_TIME)
+		at = n->at_ns;
+	else if (n->at)
+		at = n->at == API_PROMQL_START ? r->query->start_ns : r->query->end_ns;
+	return at - n->offset_ns;
+}
+
+static int64_t window_ns(const struct api_promql_node *n)
+{
+	return n->range_ns ? n->range_ns : API_PROMQL_LOOKBACK - 1000000;
+}
 
 /* Points */
 
-static int64_t window_ns(const struct api_promql *q)
+/* Windows do not have the markers of the ends of series. */
+static void drop_stale(struct api_promql_run *r)
 {
-	return q->range_ns ? q->range_ns : API_PROMQL_LOOKBACK - 1000000;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->points; i++)
+		if (!api_is_stale(r->point[i].value))
+			r->point[kept++] = r->point[i];
+	r->points = kept;
 }
 
-static int load_points(struct promql_run *r, const struct api_series *s)
+static int load_points(struct api_promql_run *r, const struct api_selected *selected,
+		       const struct api_series *s, const struct api_promql_node *n,
+		       const struct api_promql_steps *steps)
 {
-	const int64_t end = r->steps->end_ns - r->q->offset_ns + 999999;
-	int64_t from = r->steps->start_ns - r->q->offset_ns - window_ns(r->q);
-	/* If there is only one step, only the newest point matters. */
-	const bool last = r->steps->n == 1 && r->q->function == API_PROMQL_VALUE;
+	const int64_t last = time_of(r, n, steps, steps->n - 1), end = last + 999999;
+	int64_t from = time_of(r, n, steps, 0) - window_ns(n);
+	/* If all steps have the same time, only the newest point of an instant vector matters. */
+	const bool is_single = !n->range_ns && time_of(r, n, steps, 0) == last;
 
-	r->points.n = 0;
+	r->points = 0;
 	while (from <= end) {
-		const size_t room = last ? 1 : POINTS_AT_ONCE;
-
-		if (r->points.n > SERIES_POINTS)
+		if (r->points > SERIES_POINTS)
 			return -ERANGE;
-		if (!base_grow(&r->points.v, &r->points.room, r->points.n + room,
-			       sizeof(*r->points.v)))
+		if (!base_grow(&r->point, &r->point_room, r->points + POINTS_AT_ONCE,
+			       sizeof(*r->point)))
 			return -ENOMEM;
-		if (last) {
-			const ssize_t n = collect_collector_history_known(
-				r->c, s->instance, s->metric, r->selected.known_ns, from, end,
-				r->points.v, 1, r->selected.budget);
-
-			r->points.n = n > 0;
+		if (is_single) {
+			r->points = api_series_last(r->c, selected, s, from, end, r->point);
 			break;
 		}
-		r->points.n += api_series_points(r->c, &r->selected, s, &from, end,
-						 r->points.v + r->points.n, room);
+		r->points += api_series_points(r->c, selected, s, &from, end, r->point + r->points,
+					       POINTS_AT_ONCE);
 	}
-	return r->selected.budget ? r->selected.budget->err : 0;
+	if (n->range_ns)
+		drop_stale(r);
+	return r->budget ? r->budget->err : 0;
 }
 
-/* Functions of n points, from start to end in ms */
+/* Windows */
 
-static double to_ms(int64_t ns)
+/* A function applied to windows of series. of: the matrix; or a vector, if function is NULL. */
+struct promql_windows {
+	const struct api_promql_node *of;
+	const struct api_promql_function *function; /* NULL means the last value */
+	const double *param;
+	const struct api_promql_steps *steps;
+	struct api_promql_result *out;
+};
+
+static int compute_windows(struct api_promql_run *r, const struct promql_windows *w,
+			   const struct export_remote_series *of)
 {
-	return (double)(ns / 1000000);
-}
-
-static bool is_counter_function(enum api_promql_function f)
-{
-	return f == API_PROMQL_RATE || f == API_PROMQL_INCREASE || f == API_PROMQL_IRATE;
-}
-
-static bool extrapolate_change(enum api_promql_function f, const struct collect_point *p, size_t n,
-			       double start, double end, double *out)
-{
-	const bool counter = is_counter_function(f);
-	double grown, before, after, span, mean, whole;
-
-	if (n < 2)
-		return false;
-	grown = p[n - 1].value - p[0].value;
-	for (size_t i = 1; counter && i < n; i++)
-		if (p[i].value < p[i - 1].value)
-			grown += p[i - 1].value;
-	before = (to_ms(p[0].ns) - start) / 1000;
-	after = (end - to_ms(p[n - 1].ns)) / 1000;
-	span = (to_ms(p[n - 1].ns) - to_ms(p[0].ns)) / 1000;
-	mean = span / (double)(n - 1);
-	/* A counter cannot have been below 0. */
-	if (counter && grown > 0 && p[0].value >= 0)
-		before = fmin(before, span * (p[0].value / grown));
-	whole = span + (before < mean * 1.1 ? before : mean / 2) +
-		(after < mean * 1.1 ? after : mean / 2);
-	*out = grown * (whole / span);
-	if (f == API_PROMQL_RATE)
-		*out /= (end - start) / 1000;
-	return true;
-}
-
-static bool instant_rate(const struct collect_point *p, size_t n, double *out)
-{
-	if (n < 2)
-		return false;
-	*out = p[n - 1].value - (p[n - 1].value < p[n - 2].value ? 0 : p[n - 2].value);
-	*out /= (to_ms(p[n - 1].ns) - to_ms(p[n - 2].ns)) / 1000;
-	return true;
-}
-
-static double over_time(enum api_promql_function f, const struct collect_point *p, size_t n)
-{
-	double sum = 0, least = p[0].value, most = p[0].value;
-
-	if (f == API_PROMQL_COUNT)
-		return (double)n;
-	for (size_t i = 0; i < n; i++) {
-		sum += p[i].value;
-		/* The result is NaN only if all values are. */
-		if (p[i].value < least || isnan(least))
-			least = p[i].value;
-		if (p[i].value > most || isnan(most))
-			most = p[i].value;
-	}
-	return f == API_PROMQL_MIN   ? least
-	       : f == API_PROMQL_MAX ? most
-	       : f == API_PROMQL_SUM ? sum
-				     : sum / (double)n;
-}
-
-static bool compute_value(enum api_promql_function f, const struct collect_point *p, size_t n,
-			  double start, double end, double *out)
-{
-	switch (f) {
-	case API_PROMQL_RATE:
-	case API_PROMQL_INCREASE:
-	case API_PROMQL_DELTA:
-		return extrapolate_change(f, p, n, start, end, out);
-	case API_PROMQL_IRATE:
-		return instant_rate(p, n, out);
-	case API_PROMQL_VALUE:
-	case API_PROMQL_LAST:
-		if (n)
-			*out = p[n - 1].value;
-		return n;
-	default:
-		if (n)
-			*out = over_time(f, p, n);
-		return n;
-	}
-}
-
-/* Rows */
-
-static void row_free(struct api_promql_row *row)
-{
-	free(row->of);
-	free(row->value);
-	free(row->has);
-}
-
-void api_promql_result_free(struct api_promql_result *r)
-{
-	for (size_t i = 0; i < r->n; i++)
-		row_free(&r->row[i]);
-	free(r->row);
-	*r = (struct api_promql_result){.n = 0};
-}
-
-/* Copies the labels that an aggregation keeps. Returns NULL if out of memory. */
-static struct export_remote_series *copy_labels(struct export_remote_series *from,
-						const struct api_promql_aggregate *a)
-{
-	const struct api_series s = {.of = from};
-	struct export_remote_series *to = malloc(sizeof(*to) + from->label_bytes);
-	struct api_label label;
-	size_t at = 0, before = 0;
-
-	if (!to)
-		return NULL;
-	*to = (struct export_remote_series){.last_ms = INT64_MIN};
-	for (; api_series_label(&s, &at, &label); before = at) {
-		bool named = false;
-
-		for (size_t i = 0; a && i < a->labels; i++)
-			named |= strlen(a->label[i]) == label.name_bytes &&
-				 !memcmp(a->label[i], label.name, label.name_bytes);
-		/* Without an aggregation, only the name is removed. */
-		if (label.name_bytes == 8 && !memcmp(label.name, "__name__", 8)
-			    ? !(a && !a->without && named)
-			    : a && named == a->without)
-			continue;
-		memcpy(to->labels + to->label_bytes, from->labels + before, at - before);
-		to->label_bytes += (uint32_t)(at - before);
-	}
-	return to;
-}
-
-static int by_labels(const void *a, const void *b)
-{
-	const struct api_series x = {.of = ((const struct api_promql_row *)a)->of};
-	const struct api_series y = {.of = ((const struct api_promql_row *)b)->of};
-
-	return api_series_order(&x, &y);
-}
-
-static int evaluate_series(struct promql_run *r, const struct api_series *s,
-			   struct api_promql_result *out)
-{
-	const struct api_promql *q = r->q;
-	const size_t steps = r->steps->n;
-	struct api_promql_row row = {.value = malloc(steps * sizeof(*row.value)),
-				     .has = calloc(steps, sizeof(*row.has))};
+	const bool keeps_name = !w->function || w->function->keeps_name;
 	size_t first = 0, end = 0;
-	bool any = false;
-	int err = row.value && row.has ? load_points(r, s) : -ENOMEM;
+	int err;
+	struct api_promql_row *row =
+		api_promql_row_add(r, w->out,
+				   keeps_name ? export_remote_series_copy(of)
+					      : api_promql_labels_keep(of, &api_promql_all),
+				   w->steps->n, &err);
 
-	for (size_t i = 0; !err && i < steps; i++) {
-		const int64_t at = r->steps->start_ns + (int64_t)i * r->steps->step_ns -
-				   q->offset_ns;
-		const int64_t from = at - window_ns(q);
+	for (size_t i = 0; i < w->steps->n && !err; i++) {
+		const int64_t at = time_of(r, w->of, w->steps, i), from = at - window_ns(w->of);
+		struct api_promql_window window = {.start = (double)(from / 1000000),
+						   .end = (double)(at / 1000000)};
 
-		while (end < r->points.n && r->points.v[end].ns / 1000000 <= at / 1000000)
+		while (end < r->points && r->point[end].ns / 1000000 <= at / 1000000)
 			end++;
-		while (first < end && r->points.v[first].ns / 1000000 < from / 1000000)
+		while (first < end && r->point[first].ns / 1000000 < from / 1000000)
 			first++;
-		r->work += end - first + 1;
-		if (r->work > WORK_MAX)
-			err = -ERANGE;
-		else if (!base_budget_spend(r->selected.budget, 0))
-			err = r->selected.budget->err;
-		row.has[i] = compute_value(q->function, r->points.v + first, end - first,
-					   to_ms(from), to_ms(at), &row.value[i]);
-		any |= row.has[i];
-	}
-	if (!err && any) {
-		row.of = q->function == API_PROMQL_VALUE || q->function == API_PROMQL_LAST
-				 ? export_remote_series_copy(s->of)
-				 : copy_labels(s->of, NULL);
-		if (row.of && BASE_GROW(out->row, out->n, out->room)) {
-			out->row[out->n++] = row;
-			return out->n * steps > VALUES_MAX ? -ERANGE : 0;
+		window.p = r->point + first;
+		window.n = end - first;
+		err = api_promql_work(r, w->function ? window.n + 1 : 1);
+		if (w->function)
+			row->has[i] = w->function->window(&window, w->param ? w->param[i] : 0,
+							  &row->value[i]);
+		else if (window.n && !api_is_stale(window.p[window.n - 1].value)) {
+			row->has[i] = true;
+			row->value[i] = window.p[window.n - 1].value;
 		}
-		err = -ENOMEM;
 	}
-	row_free(&row);
 	return err;
 }
 
-/* Aggregations */
-
-static void combine_values(enum api_promql_operator op, double *to, double v)
+static int select_windows(struct api_promql_run *r, const struct promql_windows *w)
 {
-	switch (op) {
-	case API_PROMQL_BY_MIN:
-		*to = v < *to || isnan(*to) ? v : *to;
-		break;
-	case API_PROMQL_BY_MAX:
-		*to = v > *to || isnan(*to) ? v : *to;
-		break;
-	default:
-		*to += v;
+	struct api_selected selected = {
+		.budget = r->budget, .from_ns = time_of(r, w->of, w->steps, 0) - window_ns(w->of)};
+	/* a copy, because matching counts its cost there */
+	struct api_matchers matchers = w->of->matchers;
+	int err = api_select(&selected, r->c, &matchers);
+
+	for (size_t i = 0; !err && i < selected.n; i++) {
+		err = load_points(r, &selected, &selected.v[i], w->of, w->steps);
+		err = err ? err : compute_windows(r, w, selected.v[i].of);
+		if (!err)
+			api_promql_row_drop_empty(r, w->out, w->steps->n);
 	}
+	api_selected_free(&selected);
+	return err;
 }
 
-/* Combines rows with equal labels into the first row. */
-static int fold_rows(struct api_promql_row *row, size_t rows, size_t steps,
-		     enum api_promql_operator op)
+/* The times of a subquery are multiples of its step, counted from the Unix epoch. */
+static int subquery_steps(const struct api_promql_run *r, const struct api_promql_node *n,
+			  const struct api_promql_steps *steps, struct api_promql_steps *out)
 {
-	uint32_t *count = calloc(steps, sizeof(*count));
+	const int64_t step = n->step_ns ? n->step_ns : SUBQUERY_NS;
+	const int64_t from = time_of(r, n, steps, 0) - n->range_ns;
+	int64_t start = from / step * step;
 
-	if (!count)
-		return -ENOMEM;
-	for (size_t k = 0; k < rows; k++)
-		for (size_t i = 0; i < steps; i++) {
-			if (!row[k].has[i])
-				continue;
-			if (count[i]++)
-				combine_values(op, &row->value[i], row[k].value[i]);
-			else
-				row->value[i] = row[k].value[i];
-		}
-	for (size_t i = 0; i < steps; i++) {
-		row->has[i] = count[i];
-		if (op == API_PROMQL_BY_COUNT)
-			row->value[i] = count[i];
-		else if (op == API_PROMQL_BY_AVG && count[i])
-			row->value[i] /= count[i];
+	start += start < from ? step : 0;
+	out->step_ns = step;
+	out->start_ns = start;
+	out->end_ns = time_of(r, n, steps, steps->n - 1);
+	if (out->end_ns < start) {
+		out->n = 0;
+		return 0;
 	}
-	free(count);
+	if ((out->end_ns - start) / step >= SERIES_POINTS)
+		return -ERANGE;
+	out->n = (size_t)((out->end_ns - start) / step) + 1;
 	return 0;
 }
 
-static int aggregate_rows(struct api_promql_result *r, const struct api_promql_aggregate *a,
-			  size_t steps)
+static int subquery_windows(struct api_promql_run *r, const struct promql_windows *w)
 {
-	size_t kept = 0, end;
+	struct api_promql_result in = {.n = 0};
+	struct api_promql_steps steps;
+	int err = subquery_steps(r, w->of, w->steps, &steps);
+
+	if (err || !steps.n)
+		return err;
+	err = api_promql_eval(r, w->of->arg[0], &steps, &in);
+	if (!err && !base_grow(&r->point, &r->point_room, steps.n, sizeof(*r->point)))
+		err = -ENOMEM;
+	for (size_t i = 0; i < in.n && !err; i++) {
+		r->points = 0;
+		for (size_t k = 0; k < steps.n; k++)
+			if (in.row[i].has[k])
+				r->point[r->points++] = (struct collect_point){
+					steps.start_ns + (int64_t)k * steps.step_ns,
+					in.row[i].value[k]};
+		err = compute_windows(r, w, in.row[i].of);
+	}
+	api_promql_rows_free(r, &in, steps.n);
+	return err;
+}
+
+/* Scalars */
+
+static int eval_constant(struct api_promql_run *r, double v, size_t steps,
+			 struct api_promql_result *out)
+{
+	int err;
+	struct api_promql_row *row = api_promql_row_add(r, out, api_promql_labels_empty(), steps,
+							&err);
+
+	for (size_t i = 0; i < steps && !err; i++) {
+		row->has[i] = true;
+		row->value[i] = v;
+	}
+	return err;
+}
+
+/* The result of a step is its value if there is exactly one, else NaN. */
+static int eval_scalar(struct api_promql_run *r, const struct api_promql_result *v, size_t steps,
+		       struct api_promql_result *out)
+{
+	int err = eval_constant(r, NAN, steps, out);
+
+	for (size_t i = 0; i < steps && !err; i++) {
+		size_t n = 0;
+
+		for (size_t k = 0; k < v->n; k++)
+			if (v->row[k].has[i] && ++n)
+				out->row[0].value[i] = v->row[k].value[i];
+		if (n != 1)
+			out->row[0].value[i] = NAN;
+	}
+	return err;
+}
+
+/* absent() */
+
+/* Returns the labels for which the selector requires one value. Leaves out contradictory ones. */
+static struct export_remote_series *absent_labels(const struct api_promql_node *n)
+{
+	const struct api_matchers *m = &n->matchers;
+	struct export_remote_series *of = api_promql_labels_empty();
+
+	for (size_t i = 0; n->kind == API_PROMQL_SELECTOR && of && i < m->n; i++) {
+		struct export_remote_series *more;
+		bool is_single = m->m[i].type == API_MATCH_EQUAL;
+
+		for (size_t k = 0; k < m->n && is_single; k++)
+			is_single = k == i || strcmp(m->m[k].name, m->m[i].name);
+		if (!is_single || !strcmp(m->m[i].name, "__name__"))
+			continue;
+		more = api_promql_labels_set(of, m->m[i].name, strlen(m->m[i].name), m->m[i].value,
+					     strlen(m->m[i].value));
+		free(of);
+		of = more;
+	}
+	return of;
+}
+
+static int eval_absent(struct api_promql_run *r, const struct api_promql_node *n,
+		       const struct api_promql_result *v, size_t steps,
+		       struct api_promql_result *out)
+{
+	int err;
+	struct api_promql_row *row = api_promql_row_add(r, out, absent_labels(n), steps, &err);
+
+	for (size_t i = 0; i < steps && !err; i++) {
+		row->value[i] = 1;
+		row->has[i] = true;
+		for (size_t k = 0; k < v->n; k++)
+			row->has[i] &= !v->row[k].has[i];
+	}
+	api_promql_rows_trim(r, out, steps);
+	return err;
+}
+
+/* Calls */
+
+/* Applies a function to each value. */
+static int map_values(struct api_promql_run *r, const struct api_promql_function *f,
+		      const double *const scalar[2], size_t steps, struct api_promql_result *v)
+{
 	int err = 0;
 
-	for (size_t i = 0; i < r->n; i++) {
-		struct export_remote_series *of = copy_labels(r->row[i].of, a);
+	for (size_t i = 0; i < v->n && !err; i++) {
+		struct export_remote_series *of = api_promql_labels_keep(v->row[i].of,
+									 &api_promql_all);
 
+		err = of ? api_promql_work(r, steps) : -ENOMEM;
 		if (!of)
-			return -ENOMEM;
-		free(r->row[i].of);
-		r->row[i].of = of;
+			break;
+		free(v->row[i].of);
+		v->row[i].of = of;
+		for (size_t k = 0; k < steps; k++) {
+			const double s[2] = {scalar[0] ? scalar[0][k] : 1,
+					     scalar[1] ? scalar[1][k] : 0};
+			double *x = &v->row[i].value[k];
+
+			/* clamp() has no result if its bounds are in the wrong order. */
+			if (scalar[1] && s[0] > s[1])
+				v->row[i].has[k] = false;
+			*x = f->math1 ? f->math1(*x) : f->math(*x, s);
+		}
 	}
-	if (r->n)
-		qsort(r->row, r->n, sizeof(*r->row), by_labels);
-	for (size_t i = 0; i < r->n; i = end) {
-		for (end = i + 1; end < r->n && !by_labels(&r->row[i], &r->row[end]);)
-			end++;
-		err = err ? err : fold_rows(&r->row[i], end - i, steps, a->op);
-		for (size_t k = i + 1; k < end; k++)
-			row_free(&r->row[k]);
-		r->row[kept++] = r->row[i];
+	api_promql_rows_trim(r, v, steps);
+	return err ? err : api_promql_rows_merge(r, v, steps, false);
+}
+
+static int eval_windows(struct api_promql_run *r, const struct api_promql_function *f,
+			const struct api_promql_node *of, const double *param,
+			const struct api_promql_steps *steps, struct api_promql_result *out)
+{
+	const struct promql_windows w = {of, f, param, steps, out};
+	int err = of->kind == API_PROMQL_SUBQUERY ? subquery_windows(r, &w) : select_windows(r, &w);
+
+	api_promql_rows_trim(r, out, steps->n);
+	return err ? err : api_promql_rows_merge(r, out, steps->n, true);
+}
+
+/*
+ * Evaluates functions that apply neither to windows nor to single values. v: the vector argument,
+ * if any.
+ */
+static int eval_special(struct api_promql_run *r, const struct api_promql_node *n,
+			const double *scalar, const struct api_promql_steps *steps,
+			struct api_promql_result *v, struct api_promql_result *out)
+{
+	int err = 0;
+
+	switch (n->function->special) {
+	case API_PROMQL_DOES_TIME:
+		err = eval_constant(r, 0, steps->n, out);
+		for (size_t i = 0; i < steps->n && !err; i++)
+			out->row[0].value[i] =
+				(double)((steps->start_ns + (int64_t)i * steps->step_ns) /
+					 1000000) /
+				1000;
+		return err;
+	case API_PROMQL_DOES_VECTOR:
+		err = eval_constant(r, 0, steps->n, out);
+		for (size_t i = 0; i < steps->n && !err; i++)
+			out->row[0].value[i] = scalar[i];
+		return err;
+	case API_PROMQL_DOES_SCALAR:
+		return eval_scalar(r, v, steps->n, out);
+	case API_PROMQL_DOES_ABSENT_OVER_TIME:
+		err = eval_windows(r, api_promql_function("count_over_time", 15), n->arg[0], NULL,
+				   steps, v);
+		return err ? err : eval_absent(r, n->arg[0], v, steps->n, out);
+	case API_PROMQL_DOES_ABSENT:
+		return eval_absent(r, n->arg[0], v, steps->n, out);
+	case API_PROMQL_DOES_LABEL_REPLACE:
+	case API_PROMQL_DOES_LABEL_JOIN:
+		err = api_promql_relabel(r, n, steps->n, v);
+		break;
+	case API_PROMQL_DOES_QUANTILE:
+		err = api_promql_histogram(r, scalar, steps->n, v);
+		break;
+	default: /* sort() and sort_desc(): prometheus.c sorts the response */
+		break;
 	}
-	r->n = kept;
+	*out = *v;
+	*v = (struct api_promql_result){.n = 0};
 	return err;
+}
+
+static int eval_call(struct api_promql_run *r, const struct api_promql_node *n,
+		     const struct api_promql_steps *steps, struct api_promql_result *out)
+{
+	struct api_promql_result v = {.n = 0}, scalar[2] = {{.n = 0}};
+	const double *value[2] = {NULL, NULL};
+	const struct api_promql_node *matrix = NULL;
+	size_t scalars = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < n->args && !err; i++) {
+		if (n->arg[i]->type == API_PROMQL_MATRIX) {
+			matrix = n->arg[i];
+		} else if (n->arg[i]->type == API_PROMQL_VECTOR) {
+			err = api_promql_eval(r, n->arg[i], steps, &v);
+		} else if (n->arg[i]->type == API_PROMQL_SCALAR) {
+			err = api_promql_eval(r, n->arg[i], steps, &scalar[scalars]);
+			value[scalars] = err ? NULL : scalar[scalars].row->value;
+			scalars++;
+		}
+	}
+	if (!err && n->function->window) {
+		err = eval_windows(r, n->function, matrix, value[0], steps, out);
+	} else if (!err && n->function->special) {
+		err = eval_special(r, n, value[0], steps, &v, out);
+	} else if (!err) {
+		err = map_values(r, n->function, value, steps->n, &v);
+		*out = v;
+		v = (struct api_promql_result){.n = 0};
+	}
+	api_promql_rows_free(r, &v, steps->n);
+	api_promql_rows_free(r, &scalar[0], steps->n);
+	api_promql_rows_free(r, &scalar[1], steps->n);
+	return err;
+}
+
+/* Nodes */
+
+static int eval_aggregate(struct api_promql_run *r, const struct api_promql_node *n,
+			  const struct api_promql_steps *steps, struct api_promql_result *out)
+{
+	struct api_promql_result param = {.n = 0};
+	int err = api_promql_eval(r, n->arg[0], steps, out);
+
+	if (!err && n->args > 1 && n->arg[1]->type == API_PROMQL_SCALAR)
+		err = api_promql_eval(r, n->arg[1], steps, &param);
+	err = err ? err
+		  : api_promql_aggregate(r, n, param.n ? param.row->value : NULL, steps->n, out);
+	api_promql_rows_free(r, &param, steps->n);
+	return err;
+}
+
+static int eval_binary(struct api_promql_run *r, const struct api_promql_node *n,
+		       const struct api_promql_steps *steps, struct api_promql_result *out)
+{
+	struct api_promql_result a = {.n = 0}, b = {.n = 0};
+	int err = api_promql_eval(r, n->arg[0], steps, &a);
+
+	err = err ? err : api_promql_eval(r, n->arg[1], steps, &b);
+	err = err ? err : api_promql_binary(r, n, steps->n, &a, &b, out);
+	api_promql_rows_free(r, &a, steps->n);
+	api_promql_rows_free(r, &b, steps->n);
+	return err;
+}
+
+static double negate_value(double v)
+{
+	return -v;
+}
+
+static int eval_negative(struct api_promql_run *r, const struct api_promql_node *n,
+			 const struct api_promql_steps *steps, struct api_promql_result *out)
+{
+	static const struct api_promql_function negate = {.math1 = negate_value};
+	const double *const none[2] = {NULL, NULL};
+	int err = api_promql_eval(r, n->arg[0], steps, out);
+
+	return err ? err : map_values(r, &negate, none, steps->n, out);
+}
+
+int api_promql_eval(struct api_promql_run *r, const struct api_promql_node *n,
+		    const struct api_promql_steps *steps, struct api_promql_result *out)
+{
+	switch (n->kind) {
+	case API_PROMQL_NUMBER:
+		return eval_constant(r, n->number, steps->n, out);
+	case API_PROMQL_SELECTOR:
+		return select_windows(r, &(struct promql_windows){n, NULL, NULL, steps, out});
+	case API_PROMQL_CALL:
+		return eval_call(r, n, steps, out);
+	case API_PROMQL_AGGREGATE:
+		return eval_aggregate(r, n, steps, out);
+	case API_PROMQL_BINARY:
+		return eval_binary(r, n, steps, out);
+	case API_PROMQL_NEGATIVE:
+		return eval_negative(r, n, steps, out);
+	default: /* strings and subqueries occur only as arguments of functions */
+		return -EDOM;
+	}
 }
 
 int api_promql_evaluate(const struct api_promql *q, struct collect_collector *c,
 			const struct api_promql_steps *steps, struct base_budget *budget,
-			struct api_promql_result *out)
+			struct api_promql_result *out, char *error, size_t error_bytes)
 {
-	struct promql_run r = {.q = q, .c = c, .steps = steps, .selected.budget = budget};
-	/* a copy, because matching records its cost in it */
-	struct api_matchers matchers = q->matchers;
-	int err = api_select(&r.selected, c, &matchers);
+	struct api_promql_run r = {.c = c,
+				   .budget = budget,
+				   .query = steps,
+				   .error = error,
+				   .error_bytes = error_bytes};
+	int err;
 
-	for (size_t i = 0; !err && i < r.selected.n; i++)
-		err = evaluate_series(&r, &r.selected.v[i], out);
-	if (!err && out->n)
-		qsort(out->row, out->n, sizeof(*out->row), by_labels);
-	for (size_t i = 1; !err && !q->aggregates && i < out->n; i++)
-		if (!by_labels(&out->row[i - 1], &out->row[i]))
-			err = -EEXIST;
-	for (size_t i = 0; !err && i < q->aggregates; i++)
-		err = aggregate_rows(out, &q->aggregate[i], steps->n);
-	api_selected_free(&r.selected);
-	free(r.points.v);
+	*error = 0;
+	err = api_promql_eval(&r, q->root, steps, out);
+	free(r.point);
 	return err;
 }

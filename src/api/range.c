@@ -45,14 +45,16 @@ bool api_parse_time(const char *s, int64_t *ns)
 	return true;
 }
 
-static bool param_time(struct http_request *req, const char *key, int64_t *ns)
+bool api_param_time(struct http_request *req, const char *key, int64_t *ns)
 {
 	const char *s = api_param_text(req, key);
 
 	if (!s || api_parse_time(s, ns))
 		return true;
-	http_reply_error(req, 400, "%s=%.40s: expected a time in seconds or as in RFC 3339", key,
-			 s);
+	http_reply_error(req, 400,
+			 "%s=%.40s: expected a time in Unix seconds or in RFC 3339 "
+			 "format",
+			 key, s);
 	return false;
 }
 
@@ -69,18 +71,18 @@ bool api_param_range(struct http_request *req, uint64_t last_ns, struct api_rang
 		return false;
 	}
 	if (last && (api_param_text(req, "start") || api_param_text(req, "end"))) {
-		http_reply_error(req, 400, "give either last, or start and end");
+		http_reply_error(req, 400, "specify either last, or start and end");
 		return false;
 	}
-	if (!param_time(req, "end", &out->to_ns))
+	if (!api_param_time(req, "end", &out->to_ns))
 		return false;
 	out->from_ns = out->to_ns - (int64_t)last_ns;
-	if (!param_time(req, "start", &out->from_ns))
+	if (!api_param_time(req, "start", &out->from_ns))
 		return false;
 	if (out->from_ns > 0 && out->from_ns < out->to_ns &&
 	    out->to_ns - out->from_ns <= RANGE_MAX_NS)
 		return true;
-	http_reply_error(req, 400, "start must be before end, by at most 24h");
+	http_reply_error(req, 400, "start must be before end, and at most 24h earlier");
 	return false;
 }
 

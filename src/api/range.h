@@ -17,6 +17,8 @@ struct api_range {
  * Parses seconds since the epoch, or RFC 3339 in UTC or with an offset, with millisecond precision.
  */
 bool api_parse_time(const char *s, int64_t *ns);
+/* Returns false after a 400 response. *ns is unchanged if the parameter is missing. */
+bool api_param_time(struct http_request *req, const char *key, int64_t *ns);
 /*
  * Parses start and end, or last, a duration that ends now (default last_ns). The range is at most
  * 24 h. Returns false after a 400 response.

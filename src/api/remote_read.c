@@ -9,7 +9,9 @@
  *   ReadRequest  { repeated Query queries = 1;
  *                  repeated ResponseType accepted_response_types = 2; }
  *   Query        { int64 start_timestamp_ms = 1; int64 end_timestamp_ms = 2;
- *                  repeated LabelMatcher matchers = 3; }
+ *                  repeated LabelMatcher matchers = 3; ReadHints hints = 4; }
+ *   ReadHints    { int64 step_ms = 1; string func = 2; int64 start_ms = 3; int64 end_ms = 4;
+ *                  repeated string grouping = 5; bool by = 6; int64 range_ms = 7; }
  *   LabelMatcher { Type type = 1; string name = 2; string value = 3; }
  *   ReadResponse { repeated QueryResult results = 1; }
  *   QueryResult  { repeated TimeSeries timeseries = 1; }
@@ -31,7 +33,7 @@
 
 #include "api/api.h"
 #include "api/internal.h"
-#include "api/selected.h"
+#include "api/read_hints.h"
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/grow.h"
@@ -41,7 +43,8 @@
 
 #define REQUEST_MAX ((size_t)256 << 10) /* size of the uncompressed request */
 #define QUERIES_MAX 16u
-#define POINTS_MAX  16384u /* maximum number of points per series in memory */
+#define POINTS_MAX  16384u  /* maximum number of points per series in memory, unless thinned */
+#define THIN_MAX    524288u /* series with more points in the window are not thinned */
 /* maximum size of a samples response; a stream is unlimited */
 #define ANSWER_MAX ((size_t)32 << 20)
 #define READS_MAX  4 /* maximum number of concurrent reads */
@@ -50,6 +53,7 @@ static atomic_int reads;
 
 struct read_query {
 	int64_t from_ns, to_ns;
+	struct api_read_hints hints;
 	struct api_matchers matchers;
 	struct api_selected selected;
 };
@@ -64,10 +68,11 @@ struct read {
 	/* Position of the stream: query, series, and time. */
 	size_t at_query, at_series;
 	int64_t from_ns;
-	bool begun;		     /* true if from_ns belongs to the current series */
-	struct collect_point *point; /* [POINTS_MAX] */
+	bool begun; /* true if from_ns belongs to the current series */
+	struct collect_point *point;
 	int64_t *ms;
 	double *value;
+	size_t point_room, ms_room, value_room; /* at least POINTS_MAX */
 	uint8_t *out;
 	size_t bytes, sent, room;
 };
@@ -132,7 +137,13 @@ static int take_query(struct read *r, struct base_pb p)
 			err = take_matcher(r, &q->matchers, f.data);
 			if (err)
 				return err;
+		} else if (f.number == 4 && f.wire == PB_LENGTH) {
+			p.bad |= !api_read_hints_take(&q->hints, f.data);
 		}
+	}
+	if (q->hints.thin) {
+		q->from_ns = BASE_MAX(q->from_ns, api_ms_to_ns(q->hints.start_ms));
+		end = BASE_MIN(end, q->hints.end_ms);
 	}
 	/* A timestamp covers its whole millisecond, so include the end of the last one. */
 	q->to_ns = api_ms_to_ns(end);
@@ -199,15 +210,49 @@ static int take_body(struct read *r, const char *body, size_t bytes)
 
 /* Points */
 
+/*
+ * Reads all points of a series, which the hints thin. Returns 0 with from_ns at the start if that
+ * takes too much memory, or if there are none.
+ */
+static size_t thinned_points(struct read *r, const struct read_query *q, const struct api_series *s)
+{
+	size_t n = 0;
+
+	if (q->hints.thin == API_THIN_LAST && !q->hints.range_ms) {
+		r->from_ns = INT64_MAX;
+		return api_series_last(r->c, &q->selected, s, q->from_ns, q->to_ns, r->point);
+	}
+	while (r->from_ns <= q->to_ns && r->from_ns != INT64_MAX) {
+		if (n > THIN_MAX ||
+		    !base_grow(&r->point, &r->point_room, n + POINTS_MAX, sizeof(*r->point))) {
+			r->from_ns = q->from_ns;
+			return 0;
+		}
+		n += api_series_points(r->c, &q->selected, s, &r->from_ns, q->to_ns, r->point + n,
+				       POINTS_MAX);
+	}
+	n = api_read_hints_thin(&q->hints, r->point, n);
+	if (base_grow(&r->ms, &r->ms_room, n, sizeof(*r->ms)) &&
+	    base_grow(&r->value, &r->value_room, n, sizeof(*r->value)))
+		return n;
+	r->from_ns = q->from_ns;
+	return 0;
+}
+
 static size_t next_points(struct read *r, struct read_query *q)
 {
 	const struct api_series *s = &q->selected.v[r->at_series];
-	size_t n;
+	const bool begins = !r->begun;
+	size_t n = 0;
 
-	if (!r->begun)
+	if (begins)
 		r->from_ns = q->from_ns;
 	r->begun = true;
-	n = api_series_points(r->c, &q->selected, s, &r->from_ns, q->to_ns, r->point, POINTS_MAX);
+	if (begins && q->hints.thin)
+		n = thinned_points(r, q, s);
+	if (!n && r->from_ns <= q->to_ns && r->from_ns != INT64_MAX)
+		n = api_series_points(r->c, &q->selected, s, &r->from_ns, q->to_ns, r->point,
+				      POINTS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		r->ms[i] = r->point[i].ns / 1000000;
 		r->value[i] = r->point[i].value;
@@ -447,10 +492,9 @@ static struct read *read_new(struct collect_collector *c)
 	if (!r)
 		return NULL;
 	r->c = c;
-	r->point = malloc(POINTS_MAX * sizeof(*r->point));
-	r->ms = malloc(POINTS_MAX * sizeof(*r->ms));
-	r->value = malloc(POINTS_MAX * sizeof(*r->value));
-	if (r->point && r->ms && r->value)
+	if (base_grow(&r->point, &r->point_room, POINTS_MAX, sizeof(*r->point)) &&
+	    base_grow(&r->ms, &r->ms_room, POINTS_MAX, sizeof(*r->ms)) &&
+	    base_grow(&r->value, &r->value_room, POINTS_MAX, sizeof(*r->value)))
 		return r;
 	free(r->point);
 	free(r->ms);
@@ -472,13 +516,15 @@ static void post_read(struct http_request *req, void *arg)
 	if (!r) {
 		atomic_fetch_sub(&reads, 1);
 		http_add_header(req, "Retry-After", "1");
-		http_reply_error(req, 503, "too many reads in progress: try again");
+		http_reply_error(req, 503,
+				 "too many remote reads are in progress: try again later");
 		return;
 	}
 	r->budget = http_budget(req);
 	err = take_body(r, body ? body : "", bytes);
 	for (size_t i = 0; i < r->queries && !err; i++) {
 		r->query[i].selected.budget = r->budget;
+		r->query[i].selected.from_ns = r->query[i].from_ns;
 		err = api_select(&r->query[i].selected, r->c, &r->query[i].matchers);
 		if (err)
 			base_fail(r->error, sizeof(r->error), err, "%s", api_select_failure(err));

@@ -11,9 +11,10 @@
 
 struct api_series {
 	struct export_remote_series *of; /* sorted labels, including __name__ */
-	uint64_t instance;
-	uint32_t metric;
-	bool counts; /* true for a counter, whose values only grow */
+	struct collect_series_ref ref;
+	int64_t found_ns, read_ns; /* as in struct collect_series_view */
+	bool counts;		   /* true for a counter, whose values only grow */
+	struct api_series *before; /* its points before found_ns, from a region that is gone */
 };
 
 struct api_selected {	      /* initially zero */
@@ -22,8 +23,11 @@ struct api_selected {	      /* initially zero */
 	int64_t known_ns; /* CLOCK_REALTIME of the selection */
 	int err;
 	struct api_matchers *matchers; /* only valid during the selection */
-	/* of the request; NULL means no limit; set before the selection */
+	/* budget of the request, set before the selection; NULL means no limit */
 	struct base_budget *budget;
+	/* select also series that ended since then; set before the selection */
+	int64_t from_ns;
+	bool few_buckets; /* select only the bucket +Inf of histograms; set before the selection */
 };
 
 /*
@@ -36,8 +40,8 @@ int api_select(struct api_selected *s, struct collect_collector *c, struct api_m
 const char *api_select_failure(int err);
 void api_selected_free(struct api_selected *s);
 
-/* Compares series by their labels, as Prometheus does. Also a callback for qsort(). */
-int api_series_order(const void *a, const void *b);
+/* Compares series by their labels, as Prometheus does. */
+int api_series_order(const struct export_remote_series *a, const struct export_remote_series *b);
 
 /*
  * A label of a series. api_series_label() reads the next one; *at is initially 0. It returns false
@@ -47,16 +51,24 @@ struct api_label {
 	const char *name, *value;
 	size_t name_bytes, value_bytes;
 };
-bool api_series_label(const struct api_series *s, size_t *at, struct api_label *out);
+bool api_series_label(const struct export_remote_series *s, size_t *at, struct api_label *out);
 
 /*
  * Reads points from *from_ns to to_ns, oldest first, at most max (>= 2). Of several points in one
  * millisecond, only the last is kept. Sets *from_ns to the start of the next call's range; it
- * exceeds to_ns if there is no more. A series that is gone has no points.
+ * exceeds to_ns if there is no more. A point that api_is_stale() says when the series ended.
  */
 size_t api_series_points(struct collect_collector *c, const struct api_selected *s,
 			 const struct api_series *of, int64_t *from_ns, int64_t to_ns,
 			 struct collect_point *out, size_t max);
+
+/* True for the value with which Prometheus marks the end of a series. */
+bool api_is_stale(double value);
+
+/* Reads the newest point of a range. Returns the number of points, 0 or 1. */
+size_t api_series_last(struct collect_collector *c, const struct api_selected *s,
+		       const struct api_series *of, int64_t from_ns, int64_t to_ns,
+		       struct collect_point *out);
 
 /* Converts a client's milliseconds to nanoseconds. Out-of-range times are clamped. */
 static inline int64_t api_ms_to_ns(int64_t ms)

@@ -177,6 +177,11 @@ static uint64_t resident_bytes(void)
 
 void api_get_status(struct http_request *req, void *arg)
 {
+	/* as in the roles file (sidelight-web(5)) */
+	static const char *const roles[] = {[HTTP_PUBLIC] = "none",
+					    [HTTP_READER] = "read",
+					    [HTTP_ACTOR] = "act",
+					    [HTTP_ADMIN] = "admin"};
 	struct collect_collector *c = arg;
 	struct collect_collector_totals t = {0};
 	struct api_answer *a = api_answer(req);
@@ -188,8 +193,8 @@ void api_get_status(struct http_request *req, void *arg)
 	j = walk.j = &a->json;
 	collect_collector_totals(c, &t);
 
-	base_put(j, KV("version", SL_VERSION_STRING), KV_TIME("time", base_realtime_ns()),
-		 KV_TIME("start", api.start_realtime_ns),
+	base_put(j, KV("role", roles[http_role(req)]), KV("version", SL_VERSION_STRING),
+		 KV_TIME("time", base_realtime_ns()), KV_TIME("start", api.start_realtime_ns),
 		 KV("uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3),
 		 KV("ready", collect_collector_ready(c)), KV("dta", api.dta));
 	base_json_kbegin(j, "parts", '[');

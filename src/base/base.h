@@ -47,11 +47,31 @@ void base_logf(enum base_level level, const char *component, const char *fmt, ..
 		if (base_log_allow(&limit_))                      \
 			base_logf(level, component, __VA_ARGS__); \
 	} while (0)
+/*
+ * Logs at most one line per second about each subject, a string such as a file or a host. Use it
+ * for lines that name their subject, so that lines about one do not suppress those about another.
+ */
+#define base_log_each(level, component, subject, ...)             \
+	do {                                                      \
+		static struct base_log_limits limits_;            \
+		if (base_log_allow_each(&limits_, subject))       \
+			base_logf(level, component, __VA_ARGS__); \
+	} while (0)
 struct base_log_limit {
 	uint64_t last_ns;
 	uint64_t suppressed;
 };
+/* maximum number of subjects; a new one is not logged until another has been silent for a second */
+#define BASE_LOG_SUBJECTS 1024u
+struct base_log_limits {
+	uint32_t used;
+	struct base_log_subject {
+		uint64_t hash;
+		struct base_log_limit limit;
+	} of[BASE_LOG_SUBJECTS];
+};
 bool base_log_allow(struct base_log_limit *limit);
+bool base_log_allow_each(struct base_log_limits *limits, const char *subject);
 
 /* ---- arithmetic ---- */
 

@@ -6,8 +6,6 @@
 #include "base/child.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -99,16 +97,15 @@ static bool note_end(struct base_child *c, struct deaths *d, const char *what, i
 		d->at[DEATHS - 2] = now;
 	}
 	if (often) {
-		base_logf(
-			BASE_ERROR, c->o->log,
-			"%s ended three times within a minute: exiting with an error, so that the "
-			"service manager starts everything again helper=%s %s=%d",
-			what, d->name, killed ? "signal" : "status", value);
+		base_logf(BASE_ERROR, c->o->log,
+			  "%s exited three times within a minute: exiting too, so that the service "
+			  "manager restarts everything helper=%s %s=%d",
+			  what, d->name, killed ? "signal" : "status", value);
 		fail_process();
 		return false;
 	}
 	relaxed_add(d->restarts, 1);
-	base_logf(BASE_WARN, c->o->log, "%s ended: starting another helper=%s %s=%d", what, d->name,
+	base_logf(BASE_WARN, c->o->log, "%s exited: restarting it helper=%s %s=%d", what, d->name,
 		  killed ? "signal" : "status", value);
 	return true;
 }
@@ -164,8 +161,8 @@ static int replace_spawner(struct base_child *c)
 	if (!err)
 		return 0;
 	base_logf(BASE_ERROR, c->o->log,
-		  "cannot start %s again: its spawners have ended: exiting with an error, so that "
-		  "the service manager starts everything again helper=%s",
+		  "cannot restart %s: the processes that start it have exited: exiting too, so "
+		  "that the service manager restarts everything helper=%s",
 		  c->o->what, c->o->name);
 	fail_process();
 	return -EPIPE;
@@ -317,8 +314,8 @@ bool base_child_again(struct base_child *c)
 
 	if (err && !relaxed_load(failed)) {
 		base_logf(BASE_ERROR, c->o->log,
-			  "cannot start %s again: %s: exiting with an error, so that the service "
-			  "manager starts everything again helper=%s",
+			  "cannot restart %s: %s: exiting, so that the service manager restarts "
+			  "everything helper=%s",
 			  c->o->what, strerror(-err), c->o->name);
 		fail_process();
 	}

@@ -167,7 +167,7 @@ int base_confine(const struct base_confine_opts *o, char *why, size_t bytes)
 	if (now.ruleset >= 0)
 		close(now.ruleset);
 	if (err)
-		return base_fail(why, bytes, err, "cannot give up privileges: %s", strerror(-err));
+		return base_fail(why, bytes, err, "cannot drop privileges: %s", strerror(-err));
 	if (!instrumented) {
 		err = base_seccomp_apply(o->role, o->packets);
 		calls = !err;

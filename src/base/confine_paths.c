@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,7 +25,7 @@
 /* Creating and removing folders, files and sockets, but no devices or links. */
 #define CHANGE                                                                                \
 	(READ | WRITE_FILE | 1u << 4 /* REMOVE_DIR */ | 1u << 5 /* REMOVE_FILE */ | 1u << 7 | \
-	 1u << 8 | 1u << 9 /* MAKE_DIR, MAKE_REG, MAKE_SOCK */)
+	 1u << 8 | 1u << 9 /* bits 7 to 9: MAKE_DIR, MAKE_REG, MAKE_SOCK */)
 #define ONLY_FILES (WRITE_FILE | READ_FILE)
 
 #define ROLE(name) (1u << BASE_ROLE_##name)

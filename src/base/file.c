@@ -84,11 +84,11 @@ const char *base_open_locked_error(int err)
 {
 	switch (err) {
 	case -EBUSY:
-		return "another process uses it";
+		return "another process is using it";
 	case -EPERM:
 		return "it belongs to another user; remove it, or choose another file";
 	case -ELOOP:
-		return "it is a symbolic link; remove it, or name the file that it leads to";
+		return "it is a symbolic link; remove it, or specify the file that it points to";
 	default:
 		return strerror(-err);
 	}
@@ -114,6 +114,6 @@ void base_secret_warn(const char *component, const char *path)
 	if (!stat(path, &st) && st.st_mode & (S_IRWXO | S_IWGRP))
 		base_logf(
 			BASE_WARN, component,
-			"other users can read or change this secret, run chmod 600 path=%s mode=%04o",
+			"other users can read or change this secret: run chmod 600 path=%s mode=%04o",
 			path, st.st_mode & 07777u);
 }

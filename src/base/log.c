@@ -10,6 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+
+#define SECOND_NS 1000000000u
+
 enum base_level base_log_level = BASE_INFO;
 
 /* Set by base_log_allow() for the next line on the same thread. */
@@ -69,7 +73,7 @@ bool base_log_allow(struct base_log_limit *limit)
 	 * The thread that advances last_ns writes; the others are counted. No ordering is needed: a
 	 * late count appears in the next second's line.
 	 */
-	if ((last && now - last < 1000000000u) ||
+	if ((last && now - last < SECOND_NS) ||
 	    !__atomic_compare_exchange_n(&limit->last_ns, &last, now, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED)) {
 		__atomic_add_fetch(&limit->suppressed, 1, __ATOMIC_RELAXED);
@@ -77,4 +81,35 @@ bool base_log_allow(struct base_log_limit *limit)
 	}
 	left_out = __atomic_exchange_n(&limit->suppressed, 0, __ATOMIC_RELAXED);
 	return true;
+}
+
+/* Finds or adds a subject's entry. If the table is full, reuses the least recently used entry. */
+static struct base_log_subject *find_subject(struct base_log_limits *l, uint64_t hash)
+{
+	struct base_log_subject *oldest = &l->of[0];
+
+	for (uint32_t i = 0; i < l->used; i++) {
+		if (l->of[i].hash == hash)
+			return &l->of[i];
+		if (l->of[i].limit.last_ns < oldest->limit.last_ns)
+			oldest = &l->of[i];
+	}
+	if (l->used < BASE_LOG_SUBJECTS)
+		oldest = &l->of[l->used++];
+	else if (base_now_ns() - oldest->limit.last_ns < SECOND_NS)
+		return oldest;
+	*oldest = (struct base_log_subject){.hash = hash};
+	return oldest;
+}
+
+bool base_log_allow_each(struct base_log_limits *limits, const char *subject)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	uint64_t hash = base_hash_text(0, subject);
+	bool allowed;
+
+	pthread_mutex_lock(&lock);
+	allowed = base_log_allow(&find_subject(limits, hash)->limit);
+	pthread_mutex_unlock(&lock);
+	return allowed;
 }

@@ -216,7 +216,8 @@ static int set_option(const struct options_parser *p, const struct base_option *
 			return WRONG(p, "%s: '%s' is too large", p->where, s);
 		print_number(min, sizeof(min), o, o->min);
 		print_number(max, sizeof(max), o, o->max);
-		return WRONG(p, "%s: '%s' is not within %s to %s", p->where, s, min, max);
+		return WRONG(p, "%s: '%s' is out of range: expected %s to %s", p->where, s, min,
+			     max);
 	}
 	if (o->type == BASE_OPT_FLAG)
 		*(bool *)o->to = b;
@@ -272,16 +273,20 @@ static const struct removed_option {
 } removed_options[] = {
 	{"collect", "peers", "use --shard I/N"},
 	{"collect", "self", "use --shard I/N"},
-	{"collect", "peers-config", "use --shard I/N: collectors no longer ask each other"},
-	{"generate dta", "xdp", "use tcpreplay(1) where sockets are too slow"},
+	{"collect", "peers-config",
+	 "use --shard I/N: collectors no longer communicate with each "
+	 "other"},
+	{"generate dta", "xdp", "use tcpreplay(1) if sockets are too slow"},
 	{"generate dta", "replay", "use 'sidelight report --interface' and tcpreplay(1)"},
-	{"generate dta", "distribution", "use --keys, which are taken in turn"},
-	{"generate dta", "zipf", "use --keys, which are taken in turn"},
-	{"translate", "in-kernel", "use --xdp without it"},
+	{"generate dta", "distribution", "use --keys, which cycles through the keys"},
+	{"generate dta", "zipf", "use --keys, which cycles through the keys"},
+	{"translate", "in-kernel", "use --xdp alone"},
 	{"replay", "traces",
-	 "use a recording of 'sidelight collect --record', which has the traces"},
-	{"replay", "spans", "use a recording of 'sidelight collect --record', which has the calls"},
-	{"replay", "keep", "use 'sidelight collect --otlp', which sends the traces to keep"},
+	 "use a recording of 'sidelight collect --record', which contains the traces"},
+	{"replay", "spans",
+	 "use a recording of 'sidelight collect --record', which contains the "
+	 "calls"},
+	{"replay", "keep", "use 'sidelight collect --otlp', which sends the kept traces"},
 	{"replay", "budget", "use 'sidelight collect --trace-budget'"},
 	{"replay", "no-latency", "use 'sidelight collect --trace-slow'"},
 	{"replay", "sample", "use 'sidelight collect --remote-write', which sends the samples"},
@@ -335,7 +340,7 @@ bool base_nearer(const char *word, const char *candidate, unsigned *least)
 
 	if (n >= 2 && !strncmp(word, candidate, n))
 		d = 0;
-	/* Two swapped letters count as two changes; with more than that it is a different word. */
+	/* Two swapped letters count as two changes. A word with more changes is not suggested. */
 	if (d > (n < 5 ? n / 2 : 3) || d >= *least)
 		return false;
 	*least = d;
@@ -425,8 +430,8 @@ static void print_help(const struct options_parser *p)
 	static const struct base_option own[] = {
 		BASE_STRING(
 			"config", 0, (const char **)NULL, "FILE",
-			"read settings from this YAML file, whose keys are the names above; the "
-			"command line overrides it"),
+			"read settings from this YAML file, with the option names above as keys; "
+			"the command line takes precedence"),
 		BASE_FLAG("help", 'h', (bool *)NULL, "show this"),
 	};
 	char left[128], text[1024], value[256];
@@ -462,7 +467,8 @@ static void print_help(const struct options_parser *p)
 		print_wrapped(text, column);
 	}
 	/* "generate metrics" shares the manual page of generate. */
-	printf("\nThe manual: man sidelight-%.*s\n", (int)strcspn(p->cmd->name, " "), p->cmd->name);
+	printf("\nFor the manual: man sidelight-%.*s\n", (int)strcspn(p->cmd->name, " "),
+	       p->cmd->name);
 	fflush(stdout);
 }
 
@@ -529,12 +535,12 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 		base_yaml_wrong(y, key, "%s: expected %s, found a list", name,
 				kinds_of_value[o->type]);
 	else if (!n)
-		base_yaml_wrong(y, key, "%s: has no value", name);
+		base_yaml_wrong(y, key, "%s: the value is missing", name);
 	snprintf(where, sizeof(where), "%s:%zu: %s", p->config, base_yaml_line(y, key), name);
 	p->where = where;
 	for (size_t k = 0; !err && !base_yaml_error(y) && k < n; k++) {
 		if (!base_yaml_at(y, value, k))
-			base_yaml_wrong(y, key, "%s: has no value", name);
+			base_yaml_wrong(y, key, "%s: the value is missing", name);
 		err = set_node(p, o, y, base_yaml_at(y, value, k), name);
 	}
 	p->where = NULL;
@@ -552,7 +558,9 @@ static int read_config(struct options_parser *p)
 	if (!y || !seen)
 		err = OUT_OF_MEMORY(p);
 	else if (base_yaml_root(y) && !base_yaml_is_mapping(y, base_yaml_root(y)))
-		base_yaml_wrong(y, base_yaml_root(y), "expected 'key: value' lines, found %s",
+		base_yaml_wrong(y, base_yaml_root(y),
+				"expected lines of the form 'key: value', "
+				"but found %s",
 				base_yaml_kind(y, base_yaml_root(y)));
 	for (size_t i = 0; !err && base_yaml_pair(y, base_yaml_root(y), i, &name, &key, &value);
 	     i++)
@@ -608,7 +616,7 @@ static int parse_command_line(struct options_parser *p, int argc, char **argv,
 			if (c == '?' && !optopt)
 				return unknown_option(p, argv[optind - 1]);
 			if (c == '?')
-				return WRONG(p, "--help takes no value");
+				return WRONG(p, "--help does not take a value");
 			if (optopt >= FIRST_LONG && optopt < config)
 				return WRONG(p, "--%s needs %s", p->table[optopt - FIRST_LONG].name,
 					     kinds_of_value[p->table[optopt - FIRST_LONG].type]);

@@ -139,8 +139,8 @@ int base_passed_rest(char *error, size_t bytes)
 		format_address(&at, text, sizeof(text));
 		return base_fail(
 			error, bytes, -EINVAL,
-			"no option names the socket %s from the service manager: use the same "
-			"address and socket type in both",
+			"the service manager passed the socket %s, but no option uses it: the "
+			"address and the socket type must match",
 			text);
 	}
 	return 0;

@@ -51,7 +51,10 @@ static inline uint64_t base_pb_fixed(struct base_pb *p, size_t bytes)
 	return v;
 }
 
-/* Reads the next field. Returns false at the end, or if the rest is malformed. */
+/*
+ * Reads the next field. Returns false at the end, or if the rest is malformed. If the end cuts off
+ * a length-delimited field, f->data has the part before it.
+ */
 static inline bool base_pb_next(struct base_pb *p, struct base_pb_field *f)
 {
 	uint64_t tag, n;
@@ -74,12 +77,11 @@ static inline bool base_pb_next(struct base_pb *p, struct base_pb_field *f)
 		break;
 	case 2:
 		n = base_pb_varint(p);
-		if (p->bad || n > (size_t)(p->end - p->at)) {
-			p->bad = true;
+		if (p->bad)
 			break;
-		}
-		f->data = (struct base_pb){p->at, p->at + n, false};
-		p->at += n;
+		p->bad = n > (size_t)(p->end - p->at);
+		f->data = (struct base_pb){p->at, p->bad ? p->end : p->at + n, false};
+		p->at = f->data.end;
 		break;
 	default:
 		p->bad = true;

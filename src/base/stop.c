@@ -86,7 +86,7 @@ void base_ready(const char *fmt, ...)
 	fputc('\n', stdout);
 	if (fflush(stdout) || ferror(stdout))
 		base_logf(BASE_ERROR, "ready",
-			  "cannot write the ready line to standard output: %m");
+			  "cannot write the line that reports readiness to standard output: %m");
 	funlockfile(stdout);
 #if HAVE_SYSTEMD
 	sd_notify(0, "READY=1");

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define FIRST_BUCKETS 256u
+#define FIRST_BUCKETS 256u /* a power of two, as is the factor by which tables grow */
 
 bool base_table_init(struct base_table *h)
 {
@@ -27,7 +27,7 @@ static void *find_same(struct base_node *n, uint64_t hash)
 
 void *base_table_first(const struct base_table *h, uint64_t hash)
 {
-	return find_same(h->bucket[hash % h->buckets], hash);
+	return find_same(h->bucket[hash & (h->buckets - 1)], hash);
 }
 
 void *base_table_next(const void *node)
@@ -49,7 +49,7 @@ static void grow_table(struct base_table *h)
 	if (!to.bucket)
 		return;
 	BASE_TABLE_EACH(h, n) {
-		struct base_node **at = &to.bucket[n->hash % to.buckets];
+		struct base_node **at = &to.bucket[n->hash & (to.buckets - 1)];
 
 		while (*at)
 			at = &(*at)->next;
@@ -67,14 +67,14 @@ void base_table_add(struct base_table *h, void *node, uint64_t hash)
 	if (h->count++ >= h->buckets)
 		grow_table(h);
 	n->hash = hash;
-	n->next = h->bucket[hash % h->buckets];
-	h->bucket[hash % h->buckets] = n;
+	n->next = h->bucket[hash & (h->buckets - 1)];
+	h->bucket[hash & (h->buckets - 1)] = n;
 }
 
 void base_table_remove(struct base_table *h, void *node)
 {
 	const struct base_node *n = node;
-	struct base_node **at = &h->bucket[n->hash % h->buckets];
+	struct base_node **at = &h->bucket[n->hash & (h->buckets - 1)];
 
 	while (*at != n)
 		at = &(*at)->next;

@@ -210,7 +210,7 @@ static const char *text_of(struct base_yaml *y, base_yaml_node node, const char 
 	if (!n || y->error[0])
 		return NULL;
 	if (n->type != YAML_SCALAR_NODE) {
-		base_yaml_wrong(y, node, "%s: expected a single value, found %s", what,
+		base_yaml_wrong(y, node, "%s: expected a single value, but found %s", what,
 				base_yaml_kind(y, node));
 		return NULL;
 	}
@@ -233,7 +233,7 @@ bool base_yaml_pair(struct base_yaml *y, base_yaml_node mapping, size_t i, const
 	pair = n->data.mapping.pairs.start + i;
 	*where = pair->key;
 	if (node_at(y, pair->key) && node_at(y, pair->key)->type != YAML_SCALAR_NODE)
-		base_yaml_wrong(y, pair->key, "a key must be a name, not %s",
+		base_yaml_wrong(y, pair->key, "a key must be a plain name, not %s",
 				base_yaml_kind(y, pair->key));
 	*key = text_of(y, pair->key, "a key");
 	*value = is_empty(node_at(y, pair->value)) ? 0 : pair->value;
@@ -249,7 +249,7 @@ bool base_yaml_mapping(struct base_yaml *y, base_yaml_node node, const char *con
 	if (!n || y->error[0])
 		return false;
 	if (n->type != YAML_MAPPING_NODE) {
-		base_yaml_wrong(y, node, "expected 'key: value' lines, found %s",
+		base_yaml_wrong(y, node, "expected lines of the form 'key: value', but found %s",
 				base_yaml_kind(y, node));
 		return false;
 	}

@@ -93,6 +93,7 @@ struct bridge_point {
 	const struct bridge_exemplar *exemplars;
 	size_t exemplar_count;
 	uint64_t created_ns; /* time of creation since 1970; 0 means unknown */
+	uint64_t time_ns;    /* time of the values, since 1970; 0 means unknown */
 	bool delta;	     /* add the values to the previous ones instead of replacing them */
 };
 
@@ -126,7 +127,9 @@ struct bridge_window {
 	double from, to;
 };
 
-#define BRIDGE_ALL_TIMES ((struct bridge_window){-INFINITY, INFINITY})
+#define BRIDGE_PAST_SECONDS   300.0 /* lookback of Prometheus' queries */
+#define BRIDGE_FUTURE_SECONDS 600.0 /* Prometheus refuses samples further in the future */
+#define BRIDGE_ALL_TIMES      ((struct bridge_window){-INFINITY, INFINITY})
 
 /* time: NaN means no timestamp. */
 static inline bool bridge_timely(const struct bridge_window *w, double time)
@@ -139,6 +142,7 @@ struct bridge_limits {
 	size_t points; /* maximum number of points; 0 means BRIDGE_POINTS_MAX */
 	/* maximum number of values, including buckets and quantiles; 0 means BRIDGE_VALUES_MAX */
 	size_t values;
+	bool untimed; /* timestamps are not allowed */
 };
 #define BRIDGE_POINTS_MAX 500000u
 #define BRIDGE_VALUES_MAX 2000000u

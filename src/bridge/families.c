@@ -40,7 +40,7 @@ struct bridge_families {
 	size_t delta_count, delta_room;
 	int64_t *spans; /* spans of a native histogram, as pairs of offset and length */
 	size_t span_count, span_room;
-	struct bridge_exemplar *exemplars; /* .labels are set once all exemplars have been read */
+	struct bridge_exemplar *exemplars; /* .labels is set after all exemplars have been read */
 	size_t exemplar_count, exemplar_room;
 	struct bridge_label *exemplar_labels;
 	size_t exemplar_label_count, exemplar_label_room;
@@ -340,7 +340,8 @@ static bool read_histogram(struct bridge_families *f, struct base_pb p,
 	}
 	for (size_t i = 1; i < f->bound_count; i++)
 		if (!(f->bounds[i] > f->bounds[i - 1]))
-			return report_malformed(f, "histogram: its bounds are not ascending");
+			return report_malformed(f, "histogram: its bounds are not in ascending "
+						   "order");
 	return PUSH(f, values, value_count, value_room, f->values[BRIDGE_COUNT]);
 }
 
@@ -351,7 +352,7 @@ static bool add_label(struct bridge_families *f, struct base_pb p)
 	struct bridge_label l;
 
 	if (!read_label_pair(p, &l) || f->label_count == LABELS_MAX)
-		return report_malformed(f, "label, or too many labels");
+		return report_malformed(f, "label, or there are too many labels");
 	f->labels[f->label_count++] = l;
 	return true;
 }
@@ -401,7 +402,8 @@ static bool read_metric(struct bridge_families *f, struct base_pb p, uint32_t ty
 	if (!good)
 		return false;
 	if (p.bad || !valued || !bridge_labels_sort(f->labels, f->label_count))
-		return report_malformed(f, "metric: no value of its type, or a duplicate label");
+		return report_malformed(f, "metric: it has a duplicate label, or no value of its "
+					   "type");
 	if (f->points == f->limits.points || f->value_count > f->limits.values - f->numbers) {
 		bridge_fail(f->error, -E2BIG, 0, "more than %zu series or %zu values",
 			    f->limits.points, f->limits.values);
@@ -430,7 +432,7 @@ static bool read_metric(struct bridge_families *f, struct base_pb p, uint32_t ty
 	}
 	if (f->sink->point(f->sink, &out))
 		return true;
-	bridge_fail(f->error, -ENOSPC, 0, "no room for a series");
+	bridge_fail(f->error, -ENOSPC, 0, "the region has no room for another series");
 	return false;
 }
 
@@ -453,10 +455,10 @@ static bool read_family(struct bridge_families *f, struct base_pb p)
 			out.unit = text_of(e.data);
 	}
 	if (p.bad || !out.name.n || type >= sizeof(types) / sizeof(*types))
-		return report_malformed(f, "family: no name, or an unknown type");
+		return report_malformed(f, "family: its name is missing, or its type is unknown");
 	out.type = types[type];
 	if (f->sink && !f->sink->family(f->sink, &out)) {
-		bridge_fail(f->error, -ENOSPC, 0, "no room for a family");
+		bridge_fail(f->error, -ENOSPC, 0, "the region has no room for another family");
 		return false;
 	}
 	while (good && base_pb_next(&again, &e))
@@ -480,7 +482,7 @@ static bool read_all(struct bridge_families *f, struct base_pb p)
 			return false;
 		}
 		if (p.bad || n > (size_t)(p.end - p.at))
-			return report_malformed(f, "length, or the body is truncated");
+			return report_malformed(f, "length prefix, or the body is truncated");
 		if (!read_family(f, (struct base_pb){p.at, p.at + n, false}))
 			return false;
 		p.at += n;

@@ -32,7 +32,7 @@ void bridge_host_run(const struct bridge_worker *w)
 	const struct sl_label l = {"target", "host"};
 	struct host_told t = {
 		.rounds = bridge_counter(w, "sidelight_bridge_host_rounds_total",
-					 "Rounds in which the host was read.", NULL, 0),
+					 "Rounds in which the host's metrics were read.", NULL, 0),
 		.missed = bridge_counter(w, "sidelight_bridge_host_missed_total",
 					 "Rounds skipped because an earlier one took too long.",
 					 NULL, 0),
@@ -41,7 +41,7 @@ void bridge_host_run(const struct bridge_worker *w)
 		.refused = bridge_counter(w, "sidelight_bridge_refused_total",
 					  "Series that cannot be published.", &l, 1),
 		.left_out = bridge_counter(w, "sidelight_bridge_host_cgroups_left_out_total",
-					   "Cgroups beyond the limit, counted at each look.", NULL,
+					   "Cgroups beyond the limit, counted in each round.", NULL,
 					   0),
 		.mounts = bridge_counter(
 			w, "sidelight_bridge_host_mounts_left_out_total",
@@ -52,7 +52,8 @@ void bridge_host_run(const struct bridge_worker *w)
 	uint64_t next = base_now_ns();
 
 	if (!h) {
-		base_logf(BASE_ERROR, LOG, "cannot start error=%s", strerror(errno));
+		base_logf(BASE_ERROR, LOG, "cannot start reading the host error=%s",
+			  strerror(errno));
 		return;
 	}
 	do {

@@ -16,46 +16,55 @@
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/grow.h"
-#include "export/number.h"
+#include "base/hash.h"
+#include "base/text.h"
 
-#define LABELS_MAX  64u
-#define TEXT_BYTES  (128u << 10) /* maximum size of the names and labels of a point */
-#define BUCKETS_MAX 4096u	 /* maximum number of buckets, and of exemplars, per point */
-#define NO_VALUE    1u		 /* point flag DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK */
+#define BUCKETS_MAX	  4096u /* maximum number of buckets, and of exemplars, per point */
+#define NO_VALUE	  1u	/* point flag DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK */
+
+#define TARGET_LABELS_MAX SL_LABELS_MAX
 
 enum temporality { UNSPECIFIED, DELTA, CUMULATIVE };
 
 struct bridge_otlp {
+	struct bridge_otlp_opts opts;
 	struct bridge_otlp_counts *counts;
 	bridge_otlp_resource *resource;
 	void *arg;
 	/* the resource's sink; NULL if the resource is refused or this is only a check */
 	struct bridge_sink *sink;
-	bool check; /* the body is only checked; no points are taken */
+	struct base_table *names; /* the target's names; NULL if it has none */
+	bool check;		  /* the body is only checked; no points are taken */
 	/* number of further messages allowed; deadline of the check */
 	struct base_budget messages;
 	uint32_t resources;
 
-	struct bridge_label labels[LABELS_MAX];
+	struct bridge_otlp_labels l;
+	/* labels shared by all points of a resource, of a scope, and of a metric */
+	struct bridge_otlp_mark of_resource, of_scope, of_metric;
+	struct bridge_label labels[OTLP_LABELS_MAX];
 	size_t label_count;
-	bool too_much; /* the point has too many labels or too much text */
-	char text[TEXT_BYTES];
-	size_t text_used, name_used;
+	enum bridge_type type; /* type of the current metric */
 	double *values, *bounds;
 	size_t value_count, value_room, bound_count, bound_room;
 	uint64_t *buckets;
 	size_t bucket_count, bucket_room;
-	struct bridge_text total; /* the counter's name with "_total" */
-	/* .labels are set once all exemplars have been read; all have the same number of labels. */
+	/* .labels is set after all exemplars have been read. All have the same number of labels. */
 	struct bridge_exemplar *exemplars;
 	size_t exemplar_count, exemplar_room, exemplar_text;
 	struct bridge_label *exemplar_labels;
 	size_t exemplar_label_count, exemplar_label_room;
 };
 
-struct bridge_otlp *bridge_otlp_new(void)
+struct bridge_otlp *bridge_otlp_new(const struct bridge_otlp_opts *opts)
 {
-	return calloc(1, sizeof(struct bridge_otlp));
+	struct bridge_otlp *o = calloc(1, sizeof(*o));
+
+	if (o && opts)
+		o->opts = *opts;
+	if (o)
+		o->l.utf8 = o->opts.utf8;
+	return o;
 }
 
 void bridge_otlp_free(struct bridge_otlp *o)
@@ -76,6 +85,25 @@ const char *const bridge_otlp_costs[OTLP_COSTS] = {
 	[OTLP_COST_NONE] = "none",	   [OTLP_COST_RESOURCES] = "resources",
 	[OTLP_COST_MESSAGES] = "messages", [OTLP_COST_VALUES] = "values",
 	[OTLP_COST_TIME] = "time",
+};
+
+const struct bridge_otlp_cause_text bridge_otlp_causes[OTLP_CAUSES] = {
+	[OTLP_TEMPORALITY] = {"temporality", "the metric has no aggregation temporality"},
+	[OTLP_VALUE] = {"value", "the point has no value"},
+	[OTLP_NAME] = {"name", "the metric has no name, or there is no room for more names"},
+	[OTLP_BUCKETS] = {"buckets",
+			  "bounds or quantiles are not ascending, or do not match the counts"},
+	[OTLP_LABELS] = {"labels", "too many attributes, or attributes that are too long"},
+	[OTLP_SERVICES] = {"services", "there is no room for another service"},
+	[OTLP_DUPLICATE] = {"duplicate",
+			    "a point with the same name, attributes and time was received before"},
+	[OTLP_NEGATIVE] = {"negative", "negative observations of a histogram are not published"},
+	[OTLP_UNPUBLISHABLE] = {"unpublishable",
+				"a name or value is too long or not UTF-8, or the name has another "
+				"type"},
+	[OTLP_FULL] = {"full", "there is no room for another series"},
+	[OTLP_IDS] = {"ids", "the trace ID or span ID is missing or malformed"},
+	[OTLP_TIMES] = {"times", "the span has no start or ends before it"},
 };
 
 static bool set_cost(struct bridge_otlp *o, enum bridge_otlp_cost cost)
@@ -116,127 +144,16 @@ int bridge_otlp_refused(const struct bridge_otlp *o, struct bridge_error *error)
 	case OTLP_COST_NONE:
 		return 0;
 	case OTLP_COST_TIME:
-		return bridge_fail(error, -E2BIG, 0, "checking the body takes longer than %u s",
+		return bridge_fail(error, -E2BIG, 0, "validating the body took longer than %u s",
 				   (unsigned int)(BRIDGE_OTLP_NS / 1000000000u));
 	default:
 		return bridge_fail(error, -E2BIG, 0,
-				   "too many %s, at most %u in a body: send smaller batches",
+				   "too many %s: at most %u are allowed per request; send smaller "
+				   "batches",
 				   bridge_otlp_costs[o->counts->cost],
 				   o->counts->cost == OTLP_COST_RESOURCES ? BRIDGE_OTLP_RESOURCES
 									  : BRIDGE_OTLP_MESSAGES);
 	}
-}
-
-/* ---- text ---- */
-
-static struct bridge_text keep_text(struct bridge_otlp *o, struct bridge_text t)
-{
-	char *to = o->text + o->text_used;
-
-	if (t.n > TEXT_BYTES - o->text_used) {
-		o->too_much = true;
-		return (struct bridge_text){"", 0};
-	}
-	if (t.n)
-		memcpy(to, t.s, t.n);
-	o->text_used += t.n;
-	return (struct bridge_text){to, t.n};
-}
-
-/* Converts a name the way Prometheus does, by replacing characters outside [a-zA-Z0-9_:] by "_". */
-static struct bridge_text plain_name(struct bridge_otlp *o, struct bridge_text t, bool colons)
-{
-	bool digit = t.n && *t.s >= '0' && *t.s <= '9';
-	struct bridge_text out;
-	char *c;
-
-	if (digit)
-		keep_text(o, (struct bridge_text){"_", 1});
-	out = keep_text(o, t);
-	for (c = (char *)out.s; c < out.s + out.n; c++)
-		if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-		      (*c >= '0' && *c <= '9') || (colons && *c == ':')))
-			*c = '_';
-	out.s -= digit && out.n;
-	out.n += digit && out.n;
-	return out;
-}
-
-/* Converts an AnyValue to text. Arrays, maps and bytes are left out. */
-static struct bridge_text value_text(struct bridge_otlp *o, struct base_pb *p)
-{
-	struct bridge_text out = {"", 0};
-	struct base_pb_field f;
-	char number[EXPORT_NUMBER_MAX + 8];
-
-	while (base_pb_next(p, &f)) {
-		if (f.number == 1 && f.wire == 2) {
-			out = bridge_otlp_text(f.data);
-		} else if (f.number == 2 && f.wire == 0) {
-			out = f.value ? (struct bridge_text){"true", 4}
-				      : (struct bridge_text){"false", 5};
-		} else if (f.number == 3 && f.wire == 0) {
-			out.s = number;
-			out.n = (size_t)(export_print_i64(number, (int64_t)f.value) - number);
-			out = keep_text(o, out);
-		} else if (f.number == 4 && f.wire == 1) {
-			out.s = number;
-			out.n = (size_t)(export_print_f64(number, base_pb_f64(f.value)) - number);
-			out = keep_text(o, out);
-		}
-	}
-	return out;
-}
-
-/* Decodes a KeyValue. Returns false if it is malformed. */
-static bool key_value(struct bridge_otlp *o, struct base_pb p, struct bridge_text *key,
-		      struct bridge_text *value)
-{
-	struct base_pb_field f;
-
-	*key = *value = (struct bridge_text){"", 0};
-	if (!bridge_otlp_message(o, false))
-		return false;
-	while (base_pb_next(&p, &f)) {
-		if (f.number == 1 && f.wire == 2)
-			*key = bridge_otlp_text(f.data);
-		else if (f.number == 2 && f.wire == 2) {
-			*value = value_text(o, &f.data);
-			p.bad |= f.data.bad;
-		}
-	}
-	return !p.bad;
-}
-
-static bool add_label(struct bridge_otlp *o, struct base_pb p)
-{
-	struct bridge_label l;
-
-	if (!key_value(o, p, &l.key, &l.value))
-		return false;
-	l.key = plain_name(o, l.key, false);
-	if (!l.key.n)
-		return true;
-	if (o->label_count == LABELS_MAX)
-		o->too_much = true;
-	else
-		o->labels[o->label_count++] = l;
-	return true;
-}
-
-/*
- * Sorts the labels. If keys have become equal, keeps the first in the order of the original keys.
- */
-static void sort_labels(struct bridge_otlp *o)
-{
-	size_t n = 0;
-
-	if (bridge_labels_sort(o->labels, o->label_count))
-		return;
-	for (size_t i = 0; i < o->label_count; i++)
-		if (!n || !bridge_text_equal(o->labels[n - 1].key, o->labels[i].key))
-			o->labels[n++] = o->labels[i];
-	o->label_count = n;
 }
 
 /* ---- numbers ---- */
@@ -306,6 +223,7 @@ struct kind {
 	/* field numbers in a point; 0 means that it has no such field */
 	uint32_t attributes, start, flags, exemplars;
 };
+#define POINT_TIME 3 /* field number of time_unix_nano, the same in all types of points */
 static const struct kind kinds[] = {
 	{5, 7, 2, 8, 5},    /* gauge */
 	{7, 7, 2, 8, 5},    /* sum */
@@ -317,7 +235,7 @@ enum { GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY };
 
 struct parsed {
 	double value, sum, zero_threshold;
-	uint64_t count, zero_count, flags, start_ns, negative;
+	uint64_t count, zero_count, flags, start_ns, time_ns, negative;
 	int64_t scale, offset;
 	bool valued;
 };
@@ -422,27 +340,18 @@ static bool summary_values(struct bridge_otlp *o, const struct parsed *t)
 
 /* ---- exemplars ---- */
 
-/* Converts an ID to hexadecimal. */
+/* Converts an ID of at most 16 bytes to hexadecimal. */
 static struct bridge_text hex_id(struct bridge_otlp *o, struct bridge_text id)
 {
-	struct bridge_text out = {o->text + o->text_used, 2 * id.n};
-	char *to = (char *)out.s;
+	char text[33];
 
-	if (out.n > TEXT_BYTES - o->text_used) {
-		o->too_much = true;
-		return (struct bridge_text){"", 0};
-	}
-	for (size_t i = 0; i < id.n; i++) {
-		*to++ = "0123456789abcdef"[(unsigned char)id.s[i] >> 4];
-		*to++ = "0123456789abcdef"[id.s[i] & 15];
-	}
-	o->text_used += out.n;
-	return out;
+	base_hex(text, id.s, id.n);
+	return bridge_otlp_keep(&o->l, (struct bridge_text){text, 2 * id.n});
 }
 
 static bool exemplar_label(struct bridge_otlp *o, struct bridge_exemplar *e, struct bridge_label l)
 {
-	if (!l.key.n || !l.value.n || e->label_count >= LABELS_MAX)
+	if (!l.key.n || !l.value.n || e->label_count >= OTLP_LABELS_MAX)
 		return true;
 	if (!BASE_GROW(o->exemplar_labels, o->exemplar_label_count, o->exemplar_label_room))
 		return false;
@@ -477,8 +386,8 @@ static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 			l = (struct bridge_label){{"trace_id", 8},
 						  hex_id(o, bridge_otlp_text(f.data))};
 		} else if (f.number == 7 && f.wire == 2) {
-			good = key_value(o, f.data, &l.key, &l.value);
-			l.key = good ? plain_name(o, l.key, false) : l.key;
+			good = bridge_otlp_key_value(o, &o->l, f.data, &l.key, &l.value);
+			l.key = good ? bridge_otlp_label_name(&o->l, l.key) : l.key;
 		}
 		good = good && exemplar_label(o, &e, l);
 	}
@@ -491,21 +400,21 @@ static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 /* Limits the number and size of exemplars, so that there is room for the point's own labels. */
 static bool add_exemplar(struct bridge_otlp *o, struct base_pb p)
 {
-	const size_t text = o->text_used, labels = o->exemplar_label_count;
-	const bool too_much = o->too_much;
+	const size_t text = o->l.used, labels = o->exemplar_label_count;
+	const bool too_much = o->l.too_much;
 
 	if (o->exemplar_count < BUCKETS_MAX) {
-		o->too_much = false;
+		o->l.too_much = false;
 		if (!take_exemplar(o, p))
 			return false;
-		o->exemplar_text += o->text_used - text;
-		if (!o->too_much && o->exemplar_text <= TEXT_BYTES / 2) {
-			o->too_much = too_much;
+		o->exemplar_text += o->l.used - text;
+		if (!o->l.too_much && o->exemplar_text <= OTLP_TEXT_BYTES / 2) {
+			o->l.too_much = too_much;
 			return true;
 		}
-		o->exemplar_text -= o->text_used - text;
-		o->too_much = too_much;
-		o->text_used = text;
+		o->exemplar_text -= o->l.used - text;
+		o->l.too_much = too_much;
+		o->l.used = text;
 		o->exemplar_label_count = labels;
 		o->exemplar_count--;
 	}
@@ -534,6 +443,10 @@ static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 {
 	const struct bridge_label *l = o->exemplar_labels;
 
+	if (o->type != BRIDGE_COUNTER && o->type != BRIDGE_HISTOGRAM) {
+		o->counts->exemplars_left_out += o->exemplar_count;
+		return;
+	}
 	for (size_t i = 0; i < o->exemplar_count; i++) {
 		struct bridge_exemplar *e = &o->exemplars[i];
 
@@ -546,12 +459,15 @@ static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 	p->exemplar_count = o->exemplar_count;
 }
 
-static bool send_point(struct bridge_otlp *o, int kind, const struct parsed *t, bool delta)
+/* Returns the cause of a refusal, or OTLP_CAUSES. */
+static enum bridge_otlp_cause send_point(struct bridge_otlp *o, int kind, const struct parsed *t,
+					 bool delta)
 {
 	struct bridge_exponential e;
 	struct bridge_point p = {.labels = o->labels,
 				 .label_count = o->label_count,
 				 .created_ns = kind == GAUGE || delta ? 0 : t->start_ns,
+				 .time_ns = t->time_ns,
 				 .delta = delta};
 	bool good = true;
 
@@ -576,32 +492,50 @@ static bool send_point(struct bridge_otlp *o, int kind, const struct parsed *t, 
 		p.exponential = &e;
 	}
 	if (!good)
-		return false;
+		return OTLP_BUCKETS;
 	p.values = o->values;
 	p.value_count = o->value_count;
 	p.bounds = o->bounds;
 	p.bound_count = kind == HISTOGRAM || kind == SUMMARY ? o->bound_count : 0;
 	set_exemplars(o, &p);
-	return o->sink->point(o->sink, &p);
+	return o->sink->point(o->sink, &p) ? OTLP_CAUSES : OTLP_FULL;
 }
 
-/* Decodes a point. Returns false if it is malformed. */
-static bool read_point(struct bridge_otlp *o, int kind, struct base_pb p, bool delta, bool wrong)
+/* Returns the cause of a refusal, or OTLP_CAUSES. */
+static enum bridge_otlp_cause take_point(struct bridge_otlp *o, int kind, const struct parsed *t,
+					 bool delta)
+{
+	o->label_count = bridge_otlp_join(&o->l, o->labels);
+	return o->l.too_much ? OTLP_LABELS
+	       : !t->valued  ? OTLP_VALUE
+	       : !o->sink    ? OTLP_SERVICES
+			     : send_point(o, kind, t, delta);
+}
+
+/*
+ * Decodes a point. wrong: the reason why all of the metric's points are refused. Returns false if
+ * the point is malformed.
+ */
+static bool read_point(struct bridge_otlp *o, int kind, struct base_pb p, bool delta,
+		       enum bridge_otlp_cause wrong)
 {
 	const struct kind *k = &kinds[kind];
 	struct parsed t = {.sum = NAN};
+	struct bridge_label l;
 	struct base_pb_field f;
 	bool good = bridge_otlp_message(o, false);
 
-	o->label_count = o->value_count = o->bound_count = o->bucket_count = 0;
+	o->value_count = o->bound_count = o->bucket_count = 0;
 	o->exemplar_count = o->exemplar_label_count = o->exemplar_text = 0;
-	o->text_used = o->name_used;
-	o->too_much = false;
+	bridge_otlp_return(&o->l, &o->of_metric);
 	while (good && base_pb_next(&p, &f)) {
-		if (f.number == k->attributes && f.wire == 2)
-			good = add_label(o, f.data);
-		else if (f.number == k->start && f.wire == 1)
+		if (f.number == k->attributes && f.wire == 2) {
+			good = bridge_otlp_key_value(o, &o->l, f.data, &l.key, &l.value);
+			bridge_otlp_add_label(&o->l, "", l.key, l.value);
+		} else if (f.number == k->start && f.wire == 1)
 			t.start_ns = f.value;
+		else if (f.number == POINT_TIME && f.wire == 1)
+			t.time_ns = f.value;
 		else if (f.number == k->flags && (f.wire == 0 || f.wire == 5))
 			t.flags = f.value;
 		else if (k->exemplars && f.number == k->exemplars && f.wire == 2)
@@ -613,27 +547,52 @@ static bool read_point(struct bridge_otlp *o, int kind, struct base_pb p, bool d
 		return false;
 	if (o->check || t.flags & NO_VALUE)
 		return true;
-	sort_labels(o);
-	if (wrong || o->too_much || !t.valued || !o->sink || !send_point(o, kind, &t, delta))
-		o->counts->refused++;
-	else
+	if (wrong == OTLP_CAUSES)
+		wrong = take_point(o, kind, &t, delta);
+	if (wrong == OTLP_CAUSES)
 		o->counts->points++;
+	else
+		o->counts->refused[wrong]++;
 	return true;
 }
 
 /* ---- metrics ---- */
 
 /*
+ * Gives the metric the name under which it is published. If another metric of the target has that
+ * name already, adds a label with the original name to the points. Returns the cause of a refusal,
+ * or OTLP_CAUSES.
+ */
+static enum bridge_otlp_cause announce(struct bridge_otlp *o, const struct bridge_family *f)
+{
+	struct bridge_family named = *f;
+	bool full = false;
+
+	named.type = o->type;
+	named.name = bridge_otlp_metric_name(&o->l, f->name, &named.unit, o->type);
+	if (!named.name.n)
+		return OTLP_NAME;
+	if (o->check || !o->sink)
+		return OTLP_CAUSES;
+	if (o->names && !bridge_otlp_names_own(o->names, named.name, f->name, &full))
+		bridge_otlp_add_label(&o->l, "", (struct bridge_text){"otel_metric_name", 16},
+				      f->name);
+	if (full)
+		return OTLP_NAME;
+	return o->sink->family(o->sink, &named) ? OTLP_CAUSES : OTLP_FULL;
+}
+
+/*
  * Temporality and monotonicity follow the points, so read them first. Returns false if malformed.
  */
-static bool read_points(struct bridge_otlp *o, int kind, struct bridge_family *family,
+static bool read_points(struct bridge_otlp *o, int kind, const struct bridge_family *family,
 			struct base_pb p)
 {
 	struct base_pb_field f;
 	uint64_t temporality = UNSPECIFIED;
 	struct base_pb again = p;
-	bool monotonic = false, good = bridge_otlp_message(o, false), wrong = false;
-	struct bridge_family named;
+	bool monotonic = false, good = bridge_otlp_message(o, false);
+	enum bridge_otlp_cause wrong;
 
 	while (base_pb_next(&p, &f)) {
 		if (f.number == 2 && f.wire == 0)
@@ -643,35 +602,21 @@ static bool read_points(struct bridge_otlp *o, int kind, struct bridge_family *f
 	}
 	if (p.bad || !good)
 		return false;
-	if (kind == SUM || kind == HISTOGRAM || kind == EXPONENTIAL)
-		wrong = temporality != DELTA && temporality != CUMULATIVE;
-	else
+	o->type = kind == GAUGE	    ? BRIDGE_GAUGE
+		  : kind == SUM	    ? (monotonic ? BRIDGE_COUNTER : BRIDGE_GAUGE)
+		  : kind == SUMMARY ? BRIDGE_SUMMARY
+				    : BRIDGE_HISTOGRAM;
+	bridge_otlp_return(&o->l, &o->of_scope);
+	wrong = announce(o, family);
+	bridge_otlp_mark(&o->l, &o->of_metric);
+	if (kind == GAUGE || kind == SUMMARY)
 		temporality = CUMULATIVE;
-	family->type = kind == GAUGE	 ? BRIDGE_GAUGE
-		       : kind == SUM	 ? (monotonic ? BRIDGE_COUNTER : BRIDGE_GAUGE)
-		       : kind == SUMMARY ? BRIDGE_SUMMARY
-					 : BRIDGE_HISTOGRAM;
-	named = *family;
-	if (named.type == BRIDGE_COUNTER)
-		named.name = o->total;
-	if (!o->check && o->sink && !o->sink->family(o->sink, &named))
-		wrong = true;
+	else if (temporality != DELTA && temporality != CUMULATIVE)
+		wrong = OTLP_TEMPORALITY;
 	while (good && base_pb_next(&again, &f))
 		if (f.number == 1 && f.wire == 2)
 			good = read_point(o, kind, f.data, temporality == DELTA, wrong);
 	return good;
-}
-
-/* Converts a unit to the plural used here, such as "s" to "seconds", if it is a single word. */
-static struct bridge_text unit_of(struct bridge_text t)
-{
-	static const char *const known[][2] = {
-		{"s", "seconds"}, {"ms", "milliseconds"}, {"By", "bytes"}, {"1", ""}};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-		if (bridge_text_is(t, known[i][0], strlen(known[i][0])))
-			return (struct bridge_text){known[i][1], strlen(known[i][1])};
-	return t;
 }
 
 static bool read_metric(struct bridge_otlp *o, struct base_pb p)
@@ -681,7 +626,6 @@ static bool read_metric(struct bridge_otlp *o, struct base_pb p)
 	struct base_pb_field f;
 	bool good = bridge_otlp_message(o, false);
 
-	o->text_used = 0;
 	while (good && base_pb_next(&p, &f)) {
 		if (f.wire != 2)
 			continue;
@@ -690,66 +634,188 @@ static bool read_metric(struct bridge_otlp *o, struct base_pb p)
 		else if (f.number == 2)
 			family.help = bridge_otlp_text(f.data);
 		else if (f.number == 3)
-			family.unit = unit_of(bridge_otlp_text(f.data));
+			family.unit = bridge_otlp_text(f.data);
 	}
-	o->too_much = false;
-	family.name = plain_name(o, family.name, true);
-	o->total = family.name;
-	if (family.name.n &&
-	    (family.name.n < 6 || memcmp(family.name.s + family.name.n - 6, "_total", 6)))
-		o->total.n += keep_text(o, (struct bridge_text){"_total", 6}).n;
-	o->name_used = o->text_used;
 	if (!good || p.bad)
 		return false;
 	while (good && base_pb_next(&again, &f))
 		for (int i = 0; i < 5 && good; i++)
-			if (f.wire == 2 && f.number == kinds[i].message && family.name.n)
+			if (f.wire == 2 && f.number == kinds[i].message)
 				good = read_points(o, i, &family, f.data);
 	return good;
 }
 
+/* ---- resources and scopes ---- */
+
+static bool is_service(struct bridge_text key)
+{
+	return bridge_text_is(key, "service.name", 12) ||
+	       bridge_text_is(key, "service.instance.id", 19);
+}
+
+/* Returns true if the option names this attribute, which then becomes a label of all points. */
+static bool is_promoted(const struct bridge_otlp *o, struct bridge_text key)
+{
+	const char *s = o->opts.resource_labels, *end;
+
+	for (; s; s = *end ? end + 1 : NULL) {
+		end = strchrnul(s, ',');
+		if (bridge_text_is(key, s, (size_t)(end - s)))
+			return true;
+	}
+	return false;
+}
+
+/* Adds attributes of a Resource as labels: the promoted ones, or all except the service's. */
+static bool add_attributes(struct bridge_otlp *o, struct base_pb resource, bool promoted)
+{
+	struct base_pb_field f;
+	struct bridge_label l;
+	bool good = true;
+
+	while (good && base_pb_next(&resource, &f)) {
+		if (f.number != 1 || f.wire != 2)
+			continue;
+		good = bridge_otlp_key_value(o, &o->l, f.data, &l.key, &l.value);
+		if (promoted ? !is_promoted(o, l.key) : is_service(l.key))
+			continue;
+		/*
+		 * One long attribute, such as a command line, must not take up the room of the
+		 * others.
+		 */
+		if (!promoted &&
+		    (l.value.n > SL_LABEL_VALUE_MAX || o->l.count == TARGET_LABELS_MAX))
+			o->counts->attributes_left_out += o->sink != NULL;
+		else
+			bridge_otlp_add_label(&o->l, "", l.key, l.value);
+	}
+	return good;
+}
+
 bool bridge_otlp_identity(struct bridge_otlp *o, struct base_pb resource,
-			  struct bridge_text *service, struct bridge_text *instance)
+			  struct bridge_otlp_identity *out)
 {
 	struct bridge_text key, value;
 	struct base_pb_field f;
 	bool good = true;
 
-	o->text_used = 0;
+	o->l.count = o->l.used = 0;
+	o->l.too_much = false;
 	while (good && base_pb_next(&resource, &f)) {
 		if (f.number != 1 || f.wire != 2)
 			continue;
-		good = key_value(o, f.data, &key, &value);
+		out->hash += base_hash(0, f.data.at, (size_t)(f.data.end - f.data.at));
+		good = bridge_otlp_key_value(o, &o->l, f.data, &key, &value);
 		if (bridge_text_is(key, "service.name", 12))
-			*service = value;
+			out->service = value;
 		else if (bridge_text_is(key, "service.instance.id", 19))
-			*instance = value;
+			out->instance = value;
 	}
 	return good && !resource.bad;
 }
 
+/* Publishes the attributes of a Resource that are not labels of its points. */
+static void send_target_info(struct bridge_otlp *o)
+{
+	const struct bridge_family f = {
+		.name = {"target_info", 11}, .help = {"Target metadata", 15}, .type = BRIDGE_INFO};
+	struct bridge_point p = {.labels = o->labels};
+
+	p.label_count = bridge_otlp_join(&o->l, o->labels);
+	if (!p.label_count)
+		return;
+	if (o->l.too_much || !o->sink->family(o->sink, &f) || !o->sink->point(o->sink, &p))
+		o->counts->refused[OTLP_LABELS]++;
+}
+
+/* Sets target and labels for a resource's points. A check does the same, to find all errors. */
+static bool begin_resource(struct bridge_otlp *o, struct base_pb resource)
+{
+	struct bridge_otlp_identity id = {.service = {"", 0}, .instance = {"", 0}};
+
+	if (!bridge_otlp_identity(o, resource, &id))
+		return false;
+	bridge_otlp_mark(&o->l, &o->of_resource);
+	o->names = NULL;
+	o->sink = o->check ? NULL : o->resource(o->arg, &id, &o->names);
+	if (!add_attributes(o, resource, false))
+		return false;
+	if (o->sink)
+		send_target_info(o);
+	bridge_otlp_return(&o->l, &o->of_resource);
+	if (!add_attributes(o, resource, true))
+		return false;
+	bridge_otlp_mark(&o->l, &o->of_resource);
+	return true;
+}
+
+/* Adds the labels of an InstrumentationScope. */
+static bool read_scope(struct bridge_otlp *o, struct base_pb p)
+{
+	struct base_pb_field f;
+	struct bridge_label l;
+	bool good = true;
+
+	while (good && base_pb_next(&p, &f)) {
+		if (f.wire != 2)
+			continue;
+		l.value = bridge_otlp_text(f.data);
+		if (f.number == 1 && l.value.n) {
+			bridge_otlp_add_label(&o->l, "otel_scope_", (struct bridge_text){"name", 4},
+					      l.value);
+		} else if (f.number == 2 && l.value.n) {
+			bridge_otlp_add_label(&o->l, "otel_scope_",
+					      (struct bridge_text){"version", 7}, l.value);
+		} else if (f.number == 3) {
+			good = bridge_otlp_key_value(o, &o->l, f.data, &l.key, &l.value);
+			/*
+			 * The specification drops attributes that would collide with the scope's
+			 * own labels.
+			 */
+			if (!bridge_text_is(l.key, "name", 4) &&
+			    !bridge_text_is(l.key, "version", 7) &&
+			    !bridge_text_is(l.key, "schema_url", 10))
+				bridge_otlp_add_label(&o->l, "otel_scope_", l.key, l.value);
+		}
+	}
+	return good && !p.bad;
+}
+
+static bool scope_metrics(struct bridge_otlp *o, struct base_pb p)
+{
+	struct base_pb again = p;
+	struct base_pb_field f;
+	bool good = bridge_otlp_message(o, false);
+
+	bridge_otlp_return(&o->l, &o->of_resource);
+	while (good && base_pb_next(&p, &f)) {
+		if (f.number == 1 && f.wire == 2)
+			good = read_scope(o, f.data);
+		else if (f.number == 3 && f.wire == 2 && f.data.at < f.data.end)
+			bridge_otlp_add_label(&o->l, "otel_scope_",
+					      (struct bridge_text){"schema_url", 10},
+					      bridge_otlp_text(f.data));
+	}
+	bridge_otlp_mark(&o->l, &o->of_scope);
+	while (good && base_pb_next(&again, &f))
+		if (f.number == 2 && f.wire == 2)
+			good = read_metric(o, f.data);
+	return good && !p.bad;
+}
+
 static bool resource_metrics(struct bridge_otlp *o, struct base_pb p)
 {
-	struct bridge_text service = {"", 0}, instance = {"", 0};
-	struct base_pb_field f, g;
-	struct base_pb again = p;
+	struct base_pb_field f;
+	struct base_pb again = p, resource = {p.at, p.at, false};
 	bool good = bridge_otlp_message(o, true);
 
 	while (good && base_pb_next(&p, &f))
 		if (f.number == 1 && f.wire == 2)
-			good = bridge_otlp_identity(o, f.data, &service, &instance);
-	if (!good || p.bad)
-		return false;
-	o->sink = o->check ? NULL : o->resource(o->arg, service, instance);
-	while (good && base_pb_next(&again, &f)) {
-		if (f.number != 2 || f.wire != 2)
-			continue;
-		good = bridge_otlp_message(o, false); /* a scope */
-		while (good && base_pb_next(&f.data, &g))
-			if (g.number == 2 && g.wire == 2)
-				good = read_metric(o, g.data);
-		good = good && !f.data.bad;
-	}
+			resource = f.data;
+	good = good && !p.bad && begin_resource(o, resource);
+	while (good && base_pb_next(&again, &f))
+		if (f.number == 2 && f.wire == 2)
+			good = scope_metrics(o, f.data);
 	return good;
 }
 

@@ -2,8 +2,8 @@
 /*
  * otlp.h - parses OpenTelemetry metrics and spans: bodies of POST /v1/metrics and /v1/traces
  * (opentelemetry.proto.metrics.v1 and .trace.v1) in protobuf or JSON. Supports cumulative and delta
- * temporality, gauges, sums, histograms, exponential histograms and summaries. Characters not
- * allowed in Prometheus names become "_".
+ * temporality, gauges, sums, histograms, exponential histograms and summaries. Names and labels
+ * follow the OpenTelemetry specification "Prometheus and OpenMetrics Compatibility".
  *
  * A body is checked before any of its points are taken. JSON is first converted to protobuf
  * (otlp_json.c), so that there is only one decoder.
@@ -13,16 +13,25 @@
 
 #include <sidelight/span.h>
 
+#include "base/table.h"
 #include "bridge/bridge.h"
 
 struct bridge_otlp;
 
+/* Identifies a resource by its attributes. A missing attribute is an empty text. */
+struct bridge_otlp_identity {
+	struct bridge_text service, instance; /* service.name, service.instance.id */
+	uint64_t hash; /* hash of all attributes, independent of their order */
+};
+
 /*
- * Returns the sink for a resource's points, which is used until the next resource, or NULL to
- * refuse them. The texts are empty if the resource lacks these attributes.
+ * Returns the sink for a resource's points, or NULL to refuse them. The sink is used until the next
+ * resource. Sets *names to a table of the target, initially zero, in which the parser records the
+ * original name of each metric, because different ones may become the same Prometheus name.
  */
-typedef struct bridge_sink *bridge_otlp_resource(void *arg, struct bridge_text service,
-						 struct bridge_text instance);
+typedef struct bridge_sink *bridge_otlp_resource(void *arg, const struct bridge_otlp_identity *id,
+						 struct base_table **names);
+void bridge_otlp_names_free(struct base_table *names);
 
 /*
  * Limits of a body. The size of a body says little about the work that it causes, because an empty
@@ -43,16 +52,48 @@ enum bridge_otlp_cost {
 };
 extern const char *const bridge_otlp_costs[OTLP_COSTS]; /* "resources", ... */
 
-struct bridge_otlp *bridge_otlp_new(void);
+struct bridge_otlp_opts {
+	/* keys of resource attributes that become labels of all points, separated by ","; or NULL
+	 */
+	const char *resource_labels;
+	bool utf8; /* keep names and keys unchanged, instead of replacing characters by "_" */
+};
+
+/* opts may be NULL; its strings must outlive the result. Returns NULL if out of memory. */
+struct bridge_otlp *bridge_otlp_new(const struct bridge_otlp_opts *opts);
 void bridge_otlp_free(struct bridge_otlp *o); /* NULL is ignored */
+
+/* Why a point or span is refused. */
+enum bridge_otlp_cause {
+	OTLP_TEMPORALITY,
+	OTLP_VALUE,
+	OTLP_NAME,
+	OTLP_BUCKETS,
+	OTLP_LABELS,
+	OTLP_SERVICES,
+	OTLP_DUPLICATE,
+	OTLP_NEGATIVE,
+	OTLP_UNPUBLISHABLE,
+	OTLP_FULL,
+	OTLP_IDS,
+	OTLP_TIMES,
+	OTLP_CAUSES
+};
+extern const struct bridge_otlp_cause_text {
+	const char *cause; /* value of the label "cause" */
+	const char *why;   /* explanation sent to the client */
+} bridge_otlp_causes[OTLP_CAUSES];
 
 struct bridge_otlp_counts {
 	uint64_t points; /* accepted points */
-	/* points from refused resources, without temporality, or with malformed buckets */
-	uint64_t refused;
-	/* exemplars beyond the number allowed per point, or too long */
+	uint64_t refused[OTLP_CAUSES];
+	/*
+	 * exemplars left out because the type has none, there were too many for a point, or they
+	 * were too long
+	 */
 	uint64_t exemplars_left_out;
-	enum bridge_otlp_cost cost; /* the limit because of which the body was refused */
+	uint64_t attributes_left_out; /* resource attributes missing from target_info */
+	enum bridge_otlp_cost cost;   /* the limit that the body exceeded, if it was refused */
 };
 
 /*
@@ -95,7 +136,7 @@ struct bridge_span {
 
 struct bridge_span_sink {
 	/* Returns the target for a resource's spans, or NULL to refuse them. */
-	void *(*resource)(void *arg, struct bridge_text service, struct bridge_text instance);
+	void *(*resource)(void *arg, const struct bridge_otlp_identity *id);
 	void *arg;
 	bool (*span)(void *to, const struct bridge_span *s); /* returns false if refused */
 };

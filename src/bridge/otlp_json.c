@@ -17,7 +17,7 @@
 #include "bridge/otlp.h"
 #include "export/pb.h"
 
-#define DEPTH_MAX 12
+#define DEPTH_MAX 48 /* an array in an array takes four levels */
 
 enum type {
 	STRING,
@@ -31,6 +31,7 @@ enum type {
 	SINT32,
 	HEX,
 	FIXED32,
+	BASE64,
 	MESSAGE
 };
 
@@ -50,34 +51,41 @@ struct message {
 	static const struct field name##_fields[] = {__VA_ARGS__, {0}}; \
 	static const struct message name = {name##_fields}
 
+/* declared first, because values contain lists, which contain values */
+static const struct message any, key_value;
+TABLE(array, {"values", 1, MESSAGE, true, &any});
+TABLE(map, {"values", 1, MESSAGE, true, &key_value});
 TABLE(any, {"stringValue", 1, STRING, false, NULL}, {"boolValue", 2, BOOLEAN, false, NULL},
-      {"intValue", 3, INT64, false, NULL}, {"doubleValue", 4, DOUBLE, false, NULL});
+      {"intValue", 3, INT64, false, NULL}, {"doubleValue", 4, DOUBLE, false, NULL},
+      {"arrayValue", 5, MESSAGE, false, &array}, {"kvlistValue", 6, MESSAGE, false, &map},
+      {"bytesValue", 7, BASE64, false, NULL});
 TABLE(key_value, {"key", 1, STRING, false, NULL}, {"value", 2, MESSAGE, false, &any});
 TABLE(resource, {"attributes", 1, MESSAGE, true, &key_value});
 TABLE(exemplar, {"timeUnixNano", 2, FIXED64, false, NULL}, {"asDouble", 3, DOUBLE, false, NULL},
       {"spanId", 4, HEX, false, NULL}, {"traceId", 5, HEX, false, NULL},
       {"asInt", 6, SFIXED64, false, NULL}, {"filteredAttributes", 7, MESSAGE, true, &key_value});
 TABLE(number_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
-      {"asDouble", 4, DOUBLE, false, NULL}, {"exemplars", 5, MESSAGE, true, &exemplar},
-      {"asInt", 6, SFIXED64, false, NULL}, {"attributes", 7, MESSAGE, true, &key_value},
-      {"flags", 8, UINT32, false, NULL});
+      {"timeUnixNano", 3, FIXED64, false, NULL}, {"asDouble", 4, DOUBLE, false, NULL},
+      {"exemplars", 5, MESSAGE, true, &exemplar}, {"asInt", 6, SFIXED64, false, NULL},
+      {"attributes", 7, MESSAGE, true, &key_value}, {"flags", 8, UINT32, false, NULL});
 TABLE(histogram_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
-      {"count", 4, FIXED64, false, NULL}, {"sum", 5, DOUBLE, false, NULL},
-      {"bucketCounts", 6, FIXED64, true, NULL}, {"explicitBounds", 7, DOUBLE, true, NULL},
-      {"exemplars", 8, MESSAGE, true, &exemplar}, {"attributes", 9, MESSAGE, true, &key_value},
-      {"flags", 10, UINT32, false, NULL});
+      {"timeUnixNano", 3, FIXED64, false, NULL}, {"count", 4, FIXED64, false, NULL},
+      {"sum", 5, DOUBLE, false, NULL}, {"bucketCounts", 6, FIXED64, true, NULL},
+      {"explicitBounds", 7, DOUBLE, true, NULL}, {"exemplars", 8, MESSAGE, true, &exemplar},
+      {"attributes", 9, MESSAGE, true, &key_value}, {"flags", 10, UINT32, false, NULL});
 TABLE(buckets, {"offset", 1, SINT32, false, NULL}, {"bucketCounts", 2, UINT64, true, NULL});
 TABLE(exponential_point, {"attributes", 1, MESSAGE, true, &key_value},
-      {"startTimeUnixNano", 2, FIXED64, false, NULL}, {"count", 4, FIXED64, false, NULL},
-      {"sum", 5, DOUBLE, false, NULL}, {"scale", 6, SINT32, false, NULL},
-      {"zeroCount", 7, FIXED64, false, NULL}, {"positive", 8, MESSAGE, false, &buckets},
-      {"negative", 9, MESSAGE, false, &buckets}, {"flags", 10, UINT32, false, NULL},
-      {"exemplars", 11, MESSAGE, true, &exemplar}, {"zeroThreshold", 14, DOUBLE, false, NULL});
+      {"startTimeUnixNano", 2, FIXED64, false, NULL}, {"timeUnixNano", 3, FIXED64, false, NULL},
+      {"count", 4, FIXED64, false, NULL}, {"sum", 5, DOUBLE, false, NULL},
+      {"scale", 6, SINT32, false, NULL}, {"zeroCount", 7, FIXED64, false, NULL},
+      {"positive", 8, MESSAGE, false, &buckets}, {"negative", 9, MESSAGE, false, &buckets},
+      {"flags", 10, UINT32, false, NULL}, {"exemplars", 11, MESSAGE, true, &exemplar},
+      {"zeroThreshold", 14, DOUBLE, false, NULL});
 TABLE(quantile, {"quantile", 1, DOUBLE, false, NULL}, {"value", 2, DOUBLE, false, NULL});
 TABLE(summary_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
-      {"count", 4, FIXED64, false, NULL}, {"sum", 5, DOUBLE, false, NULL},
-      {"quantileValues", 6, MESSAGE, true, &quantile}, {"attributes", 7, MESSAGE, true, &key_value},
-      {"flags", 8, UINT32, false, NULL});
+      {"timeUnixNano", 3, FIXED64, false, NULL}, {"count", 4, FIXED64, false, NULL},
+      {"sum", 5, DOUBLE, false, NULL}, {"quantileValues", 6, MESSAGE, true, &quantile},
+      {"attributes", 7, MESSAGE, true, &key_value}, {"flags", 8, UINT32, false, NULL});
 TABLE(gauge, {"dataPoints", 1, MESSAGE, true, &number_point});
 TABLE(sum, {"dataPoints", 1, MESSAGE, true, &number_point},
       {"aggregationTemporality", 2, UINT32, false, NULL}, {"isMonotonic", 3, BOOLEAN, false, NULL});
@@ -91,7 +99,10 @@ TABLE(metric, {"name", 1, STRING, false, NULL}, {"description", 2, STRING, false
       {"sum", 7, MESSAGE, false, &sum}, {"histogram", 9, MESSAGE, false, &histogram},
       {"exponentialHistogram", 10, MESSAGE, false, &exponential},
       {"summary", 11, MESSAGE, false, &summary});
-TABLE(scope_metrics, {"metrics", 2, MESSAGE, true, &metric});
+TABLE(scope, {"name", 1, STRING, false, NULL}, {"version", 2, STRING, false, NULL},
+      {"attributes", 3, MESSAGE, true, &key_value});
+TABLE(scope_metrics, {"scope", 1, MESSAGE, false, &scope}, {"metrics", 2, MESSAGE, true, &metric},
+      {"schemaUrl", 3, STRING, false, NULL});
 TABLE(resource_metrics, {"resource", 1, MESSAGE, false, &resource},
       {"scopeMetrics", 2, MESSAGE, true, &scope_metrics});
 TABLE(metrics_request, {"resourceMetrics", 1, MESSAGE, true, &resource_metrics});
@@ -175,20 +186,57 @@ static bool put_hex(struct out *o, const struct field *f, const char *s, size_t 
 	return true;
 }
 
+static int base64_digit(char c)
+{
+	return c >= 'A' && c <= 'Z'   ? c - 'A'
+	       : c >= 'a' && c <= 'z' ? c - 'a' + 26
+	       : c >= '0' && c <= '9' ? c - '0' + 52
+	       : c == '+' || c == '-' ? 62
+	       : c == '/' || c == '_' ? 63
+				      : -1;
+}
+
+/* Standard or URL-safe base64, with or without padding. */
+static bool put_base64(struct out *o, const struct field *f, const char *s, size_t n)
+{
+	uint32_t bits = 0;
+	uint8_t *p;
+
+	while (n && s[n - 1] == '=')
+		n--;
+	p = n % 4 != 1 ? make_room(o, n) : NULL;
+	if (!p)
+		return false;
+	p = export_pb_head(p, f->number, n * 3 / 4);
+	for (size_t i = 0; i < n; i++) {
+		int digit = base64_digit(s[i]);
+
+		if (digit < 0)
+			return false;
+		bits = bits << 6 | (uint32_t)digit;
+		if (i % 4)
+			*p++ = (uint8_t)(bits >> (6 - 2 * (i % 4)));
+	}
+	o->used = (size_t)(p - o->bytes);
+	return true;
+}
+
 static bool put_scalar(struct out *o, const struct field *f, const json_t *v)
 {
 	const char *s = json_string_value(v);
 	size_t n = s ? json_string_length(v) : 0;
 	uint64_t i = 0;
 	double d = 0;
-	bool good = f->type == STRING || f->type == HEX ? s != NULL
-		    : f->type == BOOLEAN		? json_is_boolean(v)
-		    : f->type == DOUBLE			? double_of(v, &d)
-							: integer_of(v, &i);
+	bool good = f->type == STRING || f->type == HEX || f->type == BASE64 ? s != NULL
+		    : f->type == BOOLEAN				     ? json_is_boolean(v)
+		    : f->type == DOUBLE					     ? double_of(v, &d)
+									     : integer_of(v, &i);
 	uint8_t *p;
 
 	if (f->type == HEX)
 		return put_hex(o, f, s, n);
+	if (f->type == BASE64)
+		return s && put_base64(o, f, s, n);
 	p = good ? make_room(o, n) : NULL;
 	if (!p)
 		return false;

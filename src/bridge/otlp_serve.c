@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include <jansson.h>
 #include <zlib.h>
 
 #include "base/base.h"
@@ -15,6 +16,7 @@
 #include "bridge/otlp.h"
 #include "bridge/source.h"
 #include "bridge/spans.h"
+#include "export/pb.h"
 #include "http/http.h"
 
 #define LOG	  "otlp"
@@ -27,9 +29,18 @@
 
 struct service {
 	char *name, *instance;
+	/*
+	 * If there is no service.instance.id, senders are identified by the resource's attributes
+	 * and the connection. When the sender disconnects, .connection becomes 0, and the next
+	 * sender with these attributes continues the service.
+	 */
+	bool by_connection;
+	uint64_t hash, connection;
+	struct base_table names;
 	struct bridge_publisher *publisher; /* NULL means that this element is free */
 	struct bridge_spans *spans;	    /* publishes spans; NULL if none were received yet */
 	uint64_t spans_ns;		    /* time when spans were last received */
+	uint64_t used_ns;		    /* time of the last request */
 };
 
 struct bridge_otlp_server {
@@ -39,8 +50,10 @@ struct bridge_otlp_server {
 	struct bridge_otlp *otlp;
 	struct service services[SERVICES];
 	char *inflated;
-	struct sl_counter requests, malformed, points, refused, expired, spans, refused_spans,
-		exemplars, costly[OTLP_COSTS];
+	uint64_t connection;		   /* connection of the current request; 0 for spans */
+	struct bridge_publish_counts gone; /* counts of the publishers closed during a request */
+	struct sl_counter requests, malformed, points, expired, spans, exemplars, attributes,
+		refused[OTLP_CAUSES], refused_spans[OTLP_CAUSES], costly[OTLP_COSTS];
 };
 
 /* ---- services; the caller holds the lock ---- */
@@ -52,47 +65,157 @@ static char *label_of(struct bridge_text t, const char *otherwise)
 	return good ? bridge_text_copy(t) : strdup(otherwise);
 }
 
-/* Returns NULL if there is no room for another service. */
-static struct service *find_service(struct bridge_otlp_server *o, struct bridge_text name,
-				    struct bridge_text id)
+static void close_service(struct service *s)
 {
-	struct service new = {.name = label_of(name, "unknown_service")}, *to = NULL;
+	bridge_publish_close(s->publisher);
+	bridge_spans_close(s->spans);
+	bridge_otlp_names_free(&s->names);
+	free(s->name);
+	free(s->instance);
+	*s = (struct service){0};
+}
 
-	new.instance = new.name ? label_of(id, new.name) : NULL;
-	for (size_t i = 0; new.instance &&i < SERVICES; i++) {
+/*
+ * Returns the service of this sender; failing that, a service with the same attributes whose sender
+ * has disconnected; or NULL. Spans go to any service with these attributes, because exporters send
+ * spans and metrics over separate connections.
+ */
+static struct service *find_sender(struct bridge_otlp_server *o, const char *name,
+				   const char *instance, uint64_t hash)
+{
+	struct service *left = NULL;
+
+	for (size_t i = 0; i < SERVICES; i++) {
 		struct service *s = &o->services[i];
 
-		if (!s->publisher) {
-			to = to ?: s;
-		} else if (!strcmp(s->name, new.name) && !strcmp(s->instance, new.instance)) {
-			free(new.name);
-			free(new.instance);
+		if (!s->publisher || strcmp(s->name, name) || s->by_connection == !!instance)
+			continue;
+		if (instance && !strcmp(s->instance, instance))
 			return s;
-		}
+		if (instance || s->hash != hash)
+			continue;
+		if (!o->connection || s->connection == o->connection)
+			return s;
+		if (!s->connection)
+			left = left ?: s;
 	}
-	if (to)
+	if (left)
+		left->connection = o->connection;
+	return left;
+}
+
+/* The first sender without an instance is called NAME, the others NAME-2, NAME-3, ... */
+static char *free_instance(const struct bridge_otlp_server *o, const char *name)
+{
+	char *out = NULL;
+
+	for (unsigned int n = 1, taken = 1; taken; n++) {
+		free(out);
+		if ((n == 1 ? asprintf(&out, "%s", name) : asprintf(&out, "%s-%u", name, n)) < 0)
+			return NULL;
+		taken = 0;
+		for (size_t i = 0; i < SERVICES; i++)
+			taken |= o->services[i].publisher && !strcmp(o->services[i].name, name) &&
+				 !strcmp(o->services[i].instance, out);
+	}
+	return out;
+}
+
+static void add_counts(struct bridge_publish_counts *to, const struct bridge_publisher *p)
+{
+	const struct bridge_publish_counts c = bridge_publish_counts(p);
+
+	to->refused += c.refused;
+	to->full += c.full;
+	to->duplicate += c.duplicate;
+	to->negative += c.negative;
+}
+
+/*
+ * Returns a free element. If there is none, closes a service whose sender has disconnected. Returns
+ * NULL if all are in use.
+ */
+static struct service *free_service(struct bridge_otlp_server *o)
+{
+	struct service *left = NULL;
+
+	for (size_t i = 0; i < SERVICES; i++) {
+		struct service *s = &o->services[i];
+
+		if (!s->publisher)
+			return s;
+		if (s->by_connection && !s->connection && (!left || s->used_ns < left->used_ns))
+			left = s;
+	}
+	if (!left)
+		return NULL;
+	sl_counter_add(o->expired, bridge_publish_series(left->publisher));
+	add_counts(&o->gone, left->publisher);
+	close_service(left);
+	return left;
+}
+
+/* Returns NULL if there is no room for another service. */
+static struct service *find_service(struct bridge_otlp_server *o,
+				    const struct bridge_otlp_identity *id)
+{
+	char *name = label_of(id->service, "unknown_service");
+	char *instance = id->instance.n && name ? label_of(id->instance, name) : NULL;
+	struct service new = {.by_connection = !instance, .hash = id->hash}, *to;
+
+	to = name ? find_sender(o, name, instance, id->hash) : NULL;
+	if (to) {
+		free(name);
+		free(instance);
+		to->used_ns = base_now_ns();
+		return to;
+	}
+	to = name ? free_service(o) : NULL;
+	if (to) {
+		new.name = name;
+		new.instance = instance ?: free_instance(o, name);
+		new.connection = new.by_connection ? o->connection : 0;
+		new.used_ns = base_now_ns();
+	}
+	if (new.instance)
 		new.publisher = bridge_publish_open(
 			&(struct bridge_publish_opts){.service = new.name,
 						      .pod = new.instance,
 						      .socket = o->w->o->socket,
 						      .scale = (int)o->w->o->scale});
 	if (!new.publisher) {
-		base_log_limited(BASE_WARN, LOG, "refused: no room for another service max=%u",
+		base_log_limited(BASE_WARN, LOG,
+				 "request refused: there is no room for another "
+				 "service max=%u",
 				 SERVICES);
-		free(new.name);
-		free(new.instance);
+		free(name);
+		free(to ? new.instance : instance);
 		return NULL;
 	}
 	*to = new;
 	return to;
 }
 
-static struct bridge_sink *on_resource(void *arg, struct bridge_text name, struct bridge_text id)
+/* Called when a client disconnects. */
+static void on_disconnect(void *arg, struct http_caller *caller)
 {
-	struct service *s = find_service(arg, name, id);
+	struct bridge_otlp_server *o = arg;
+
+	pthread_mutex_lock(&o->lock);
+	for (size_t i = 0; i < SERVICES; i++)
+		if (o->services[i].connection == caller->connection)
+			o->services[i].connection = 0;
+	pthread_mutex_unlock(&o->lock);
+}
+
+static struct bridge_sink *on_resource(void *arg, const struct bridge_otlp_identity *id,
+				       struct base_table **names)
+{
+	struct service *s = find_service(arg, id);
 
 	if (!s)
 		return NULL;
+	*names = &s->names;
 	bridge_publish_begin(s->publisher);
 	return bridge_publish_sink(s->publisher);
 }
@@ -106,14 +229,15 @@ static bool room_for_spans(const struct bridge_otlp_server *o)
 	if (n < SPANS)
 		return true;
 	base_log_limited(BASE_WARN, LOG,
-			 "spans refused: no room for another service with spans max=%u", SPANS);
+			 "spans refused: there is no room for another service with spans max=%u",
+			 SPANS);
 	return false;
 }
 
-static void *on_span_resource(void *arg, struct bridge_text name, struct bridge_text id)
+static void *on_span_resource(void *arg, const struct bridge_otlp_identity *id)
 {
 	struct bridge_otlp_server *o = arg;
-	struct service *s = find_service(o, name, id);
+	struct service *s = find_service(o, id);
 
 	if (!s)
 		return NULL;
@@ -129,15 +253,6 @@ static void *on_span_resource(void *arg, struct bridge_text name, struct bridge_
 static bool on_span(void *to, const struct bridge_span *s)
 {
 	return bridge_spans_put(to, s);
-}
-
-static void close_service(struct service *s)
-{
-	bridge_publish_close(s->publisher);
-	bridge_spans_close(s->spans);
-	free(s->name);
-	free(s->instance);
-	*s = (struct service){0};
 }
 
 /* ---- requests ---- */
@@ -159,30 +274,97 @@ static ssize_t inflate_body(struct bridge_otlp_server *o, const void *body, size
 	return err == Z_STREAM_END ? (ssize_t)z.total_out : -1;
 }
 
-/*
- * Sends an empty response. Refused points are not reported, because retrying them would not help.
- */
-static void send_empty(struct http_request *req, bool json)
+/* Writes "2 points: WHY; 1 point: WHY". Returns the number of points. */
+static uint64_t explain_refusals(const struct bridge_otlp_counts *n, const char *what, char *out,
+				 size_t bytes)
 {
-	if (json)
-		http_reply(req, 200, "application/json", "{}", 2);
-	else
-		http_reply(req, 200, "application/x-protobuf", "", 0);
+	uint64_t all = 0;
+	size_t used = 0;
+
+	*out = 0;
+	for (int i = 0; i < OTLP_CAUSES; i++) {
+		int r = 0;
+
+		if (n->refused[i] && used < bytes)
+			r = snprintf(out + used, bytes - used, "%s%llu %s%s: %s", all ? "; " : "",
+				     (unsigned long long)n->refused[i], what,
+				     n->refused[i] == 1 ? "" : "s", bridge_otlp_causes[i].why);
+		used += r > 0 ? (size_t)r : 0;
+		all += n->refused[i];
+	}
+	return all;
 }
 
-/* Returns the number of points for which there was no room or that can't be published. */
-static uint64_t left_out(const struct bridge_otlp_server *o)
+/*
+ * Sends ExportMetricsServiceResponse or ExportTraceServiceResponse, whose fields have the same
+ * numbers. partial_success is set only if something was refused.
+ */
+static void send_answer(struct http_request *req, bool json, enum bridge_otlp_signal signal,
+			const struct bridge_otlp_counts *n)
 {
-	uint64_t n = 0;
+	char why[1024];
+	uint8_t inner[sizeof(why) + 2 * EXPORT_PB_FIELD], out[sizeof(inner) + EXPORT_PB_FIELD], *p;
+	const bool spans = signal == OTLP_TRACES;
+	uint64_t refused = explain_refusals(n, spans ? "span" : "point", why, sizeof(why));
+
+	if (json) {
+		json_t *partial =
+			refused ? json_pack("{s:o, s:s}",
+					    spans ? "rejectedSpans" : "rejectedDataPoints",
+					    json_sprintf("%llu", (unsigned long long)refused),
+					    "errorMessage", why)
+				: NULL;
+
+		http_reply_json(req, 200, json_pack("{s:o*}", "partialSuccess", partial));
+		return;
+	}
+	p = export_pb_string(export_pb_u64(inner, 1, refused), 2, why);
+	p = export_pb_bytes(out, 1, inner, (size_t)(p - inner));
+	http_reply(req, 200, "application/x-protobuf", out, refused ? (size_t)(p - out) : 0);
+}
+
+/* Returns the numbers of points that publishers could not publish, including closed publishers. */
+static struct bridge_publish_counts left_out(const struct bridge_otlp_server *o)
+{
+	struct bridge_publish_counts n = o->gone;
 
 	for (size_t i = 0; i < SERVICES; i++)
-		if (o->services[i].publisher) {
-			struct bridge_publish_counts c =
-				bridge_publish_counts(o->services[i].publisher);
-
-			n += c.refused + c.full;
-		}
+		if (o->services[i].publisher)
+			add_counts(&n, o->services[i].publisher);
 	return n;
+}
+
+/* Adds the points refused by publishers to those refused by the decoder. */
+static void add_left_out(struct bridge_otlp_counts *n, const struct bridge_publish_counts *before,
+			 const struct bridge_publish_counts *after)
+{
+	const uint64_t duplicate = after->duplicate - before->duplicate;
+	const uint64_t negative = after->negative - before->negative;
+	const uint64_t full = after->full - before->full;
+	const uint64_t refused = after->refused - before->refused;
+
+	n->refused[OTLP_DUPLICATE] += duplicate;
+	n->refused[OTLP_NEGATIVE] += negative;
+	n->refused[OTLP_FULL] += full;
+	n->refused[OTLP_UNPUBLISHABLE] += refused - duplicate - negative;
+	/* Points published without their negative observations count as accepted. */
+	n->points -= BASE_MIN(n->points, refused - negative + full);
+}
+
+static void count_request(struct bridge_otlp_server *o, enum bridge_otlp_signal signal, int err,
+			  const struct bridge_otlp_counts *n)
+{
+	const bool spans = signal == OTLP_TRACES;
+
+	sl_counter_inc(o->requests);
+	sl_counter_add(o->malformed, err && !n->cost);
+	if (n->cost)
+		sl_counter_inc(o->costly[n->cost]);
+	sl_counter_add(o->exemplars, n->exemplars_left_out);
+	sl_counter_add(o->attributes, n->attributes_left_out);
+	sl_counter_add(spans ? o->spans : o->points, n->points);
+	for (int i = 0; i < OTLP_CAUSES; i++)
+		sl_counter_add(spans ? o->refused_spans[i] : o->refused[i], n->refused[i]);
 }
 
 static void on_request(struct http_request *req, struct bridge_otlp_server *o,
@@ -193,10 +375,10 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 	const char *encoding = http_header(req, "Content-Encoding");
 	const bool json = type && !strncasecmp(type, "application/json", 16);
 	struct bridge_otlp_counts n = {0};
-	struct bridge_error e = {.text = "malformed gzip, or the body is too long"};
+	struct bridge_error e = {.text = "the gzip data is malformed, or the body is too long"};
 	size_t bytes;
 	const void *body = http_body(req, &bytes);
-	uint64_t before;
+	struct bridge_publish_counts before, after;
 	ssize_t inflated;
 	int err = 0;
 
@@ -212,24 +394,20 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 		body = o->inflated;
 		bytes = err ? 0 : (size_t)inflated;
 	}
+	o->connection = signal == OTLP_METRICS ? http_caller(req)->connection : 0;
 	before = left_out(o);
 	if (!err && signal == OTLP_TRACES)
 		err = bridge_otlp_read_traces(o->otlp, body, bytes, json, &sink, &n, &e);
 	else if (!err)
 		err = bridge_otlp_read(o->otlp, body, bytes, json, on_resource, o, &n, &e);
-	n.refused += left_out(o) - before;
-	sl_counter_inc(o->requests);
-	sl_counter_add(o->malformed, err && !n.cost);
-	if (n.cost)
-		sl_counter_inc(o->costly[n.cost]);
-	sl_counter_add(o->exemplars, n.exemplars_left_out);
-	sl_counter_add(signal == OTLP_TRACES ? o->spans : o->points, n.points);
-	sl_counter_add(signal == OTLP_TRACES ? o->refused_spans : o->refused, n.refused);
+	after = left_out(o);
+	add_left_out(&n, &before, &after);
+	count_request(o, signal, err, &n);
 	pthread_mutex_unlock(&o->lock);
 	if (err)
 		http_reply_error(req, err == -E2BIG ? 413 : 400, "%s", e.text);
 	else
-		send_empty(req, json);
+		send_answer(req, json, signal, &n);
 }
 
 static void on_metrics(struct http_request *req, void *arg)
@@ -252,13 +430,14 @@ int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes)
 	if (local < 0)
 		return base_fail(
 			error, bytes, -EINVAL,
-			"--otlp '%s': must be an address such as 127.0.0.1:4318 or unix:/PATH", at);
+			"--otlp '%s': expected an address such as 127.0.0.1:4318 or unix:/PATH",
+			at);
 	return local || o->web_config
 		       ? 0
 		       : base_fail(error, bytes, -EINVAL,
-				   "--otlp '%s': senders are not authenticated, so only this host "
-				   "may send: listen on loopback or a unix socket, or set "
-				   "--web-config, and --insecure-listen if that has no TLS",
+				   "--otlp '%s': without authentication, only this host may send: "
+				   "listen on loopback or a Unix socket, or set --web-config, and "
+				   "also --insecure-listen if that does not configure TLS",
 				   at);
 }
 
@@ -270,7 +449,8 @@ struct bridge_otlp_server *bridge_otlp_listen(const struct bridge_opts *opts,
 	struct bridge_otlp_server *o = calloc(1, sizeof(*o));
 
 	if (o)
-		o->otlp = bridge_otlp_new();
+		o->otlp = bridge_otlp_new(&(struct bridge_otlp_opts){
+			.resource_labels = opts->otlp_labels, .utf8 = opts->otlp_utf8});
 	if (!o || !o->otlp) {
 		base_fail(error, bytes, -ENOMEM, "--otlp: out of memory");
 		free(o);
@@ -284,6 +464,8 @@ struct bridge_otlp_server *bridge_otlp_listen(const struct bridge_opts *opts,
 					       .web_config = tcp ? opts->web_config : NULL,
 					       .roles_file = tcp ? opts->roles_file : NULL,
 					       .insecure = opts->insecure,
+					       .forget = on_disconnect,
+					       .identify_arg = o,
 					       .front = front},
 			   error, bytes);
 	if (o->http && !http_route(o->http, "POST", "/v1/metrics", HTTP_READER, on_metrics, o) &&
@@ -333,19 +515,26 @@ void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w
 	o->requests = COUNTER("requests", "Requests received, including malformed ones.");
 	o->malformed = COUNTER("malformed", "Requests that were refused as malformed.");
 	o->points = COUNTER("points", "Points taken.");
-	o->refused = COUNTER(
-		"refused",
-		"Points refused or partly accepted: no temporality, unsuitable buckets, negative "
-		"observations, too many labels, or no room.");
 	o->spans = COUNTER("spans", "Spans taken.");
-	o->refused_spans = COUNTER("refused_spans",
-				   "Spans refused: no IDs or times, or no room for "
-				   "the service or their names.");
 	o->exemplars = COUNTER("left_out_exemplars",
-			       "Exemplars left out: too many per point, or labels too long.");
+			       "Exemplars dropped because a point had too many, because their "
+			       "labels were too long, or because the metric is neither a counter "
+			       "nor a histogram.");
+	o->attributes = COUNTER("left_out_attributes",
+				"Resource attributes left out of target_info because they were "
+				"too long or too many.");
 	o->expired = COUNTER("expired",
-			     "Series removed because they were not sent for a long time.");
+			     "Series removed because they had not been sent for a long time.");
 #undef COUNTER
+	for (int i = 0; i < OTLP_CAUSES; i++) {
+		const struct sl_label l = {"cause", bridge_otlp_causes[i].cause};
+
+		o->refused[i] = bridge_counter(w, "sidelight_bridge_otlp_refused_total",
+					       "Points refused or only partly accepted, by cause.",
+					       &l, 1);
+		o->refused_spans[i] = bridge_counter(w, "sidelight_bridge_otlp_refused_spans_total",
+						     "Spans refused, by cause.", &l, 1);
+	}
 	for (int i = OTLP_COST_NONE + 1; i < OTLP_COSTS; i++)
 		o->costly[i] =
 			bridge_counter(w, "sidelight_bridge_otlp_costly_total",

@@ -126,27 +126,32 @@ static bool read_span(struct reader *r, struct base_pb p)
 	s.context.trace_lo = trace[1];
 	s.context.flags = (uint8_t)flags | SL_TRACE_SAMPLED;
 	s.remote = (flags & PARENT_IS_REMOTE) == PARENT_IS_REMOTE;
-	if (has_ids && sl_trace_context_valid(&s.context) && s.start_ns && s.end_ns >= s.start_ns &&
-	    r->to && r->sink->span(r->to, &s))
-		r->counts->points++;
+	if (!has_ids || !sl_trace_context_valid(&s.context))
+		r->counts->refused[OTLP_IDS]++;
+	else if (!s.start_ns || s.end_ns < s.start_ns)
+		r->counts->refused[OTLP_TIMES]++;
+	else if (!r->to)
+		r->counts->refused[OTLP_SERVICES]++;
+	else if (!r->sink->span(r->to, &s))
+		r->counts->refused[OTLP_FULL]++;
 	else
-		r->counts->refused++;
+		r->counts->points++;
 	return true;
 }
 
 static bool resource_spans(struct reader *r, struct base_pb p)
 {
-	struct bridge_text service = {"", 0}, instance = {"", 0};
+	struct bridge_otlp_identity id = {.service = {"", 0}, .instance = {"", 0}};
 	struct base_pb again = p;
 	struct base_pb_field f, g;
 	bool good = bridge_otlp_message(r->otlp, true);
 
 	while (good && base_pb_next(&p, &f))
 		if (f.number == 1 && f.wire == 2)
-			good = bridge_otlp_identity(r->otlp, f.data, &service, &instance);
+			good = bridge_otlp_identity(r->otlp, f.data, &id);
 	if (!good || p.bad)
 		return false;
-	r->to = r->check ? NULL : r->sink->resource(r->sink->arg, service, instance);
+	r->to = r->check ? NULL : r->sink->resource(r->sink->arg, &id);
 	while (good && base_pb_next(&again, &f)) {
 		if (f.number != 2 || f.wire != 2)
 			continue;

@@ -17,70 +17,7 @@
 #define EXEMPLARS    1023u
 #define BYTES_MAX    (64u << 20)
 
-/* ---- hash tables of indices ---- */
-
-static void free_index(struct bridge_publish_index *t)
-{
-	free(t->at);
-	*t = (struct bridge_publish_index){0};
-}
-
-static void index_put(struct bridge_publish_index *t, uint64_t hash, uint32_t i)
-{
-	size_t at = hash & (t->size - 1);
-
-	while (t->at[at] != NONE)
-		at = (at + 1) & (t->size - 1);
-	t->at[at] = i;
-	t->used++;
-}
-
-/* Makes room for another entry. Returns false if out of memory. */
-static bool index_room(struct bridge_publish_index *t,
-		       uint64_t (*hash_of)(const struct bridge_publisher *, uint32_t),
-		       const struct bridge_publisher *p)
-{
-	struct bridge_publish_index old = *t, wide = {.size = t->size ? t->size * 2 : 64};
-
-	if (t->used * 2 < t->size)
-		return true;
-	wide.at = malloc(wide.size * sizeof(*wide.at));
-	if (!wide.at)
-		return false;
-	memset(wide.at, 0xff, wide.size * sizeof(*wide.at));
-	for (size_t i = 0; i < old.size; i++)
-		if (old.at[i] != NONE)
-			index_put(&wide, hash_of(p, old.at[i]), old.at[i]);
-	*t = wide;
-	free(old.at);
-	return true;
-}
-
-/* Removes the entry at `hole` and moves up the entries displaced by it (Knuth, TAOCP 3, 6.4 R). */
-static void index_take(struct bridge_publish_index *t, size_t hole,
-		       uint64_t (*hash_of)(const struct bridge_publisher *, uint32_t),
-		       const struct bridge_publisher *p)
-{
-	size_t mask = t->size - 1;
-
-	for (size_t at = (hole + 1) & mask; t->at[at] != NONE; at = (at + 1) & mask) {
-		size_t home = hash_of(p, t->at[at]) & mask;
-
-		if (((at - home) & mask) < ((at - hole) & mask))
-			continue;
-		t->at[hole] = t->at[at];
-		hole = at;
-	}
-	t->at[hole] = NONE;
-	t->used--;
-}
-
 /* ---- families ---- */
-
-static uint64_t family_hash(const struct bridge_publisher *p, uint32_t i)
-{
-	return p->families[i].hash;
-}
 
 static char *copy_text(struct bridge_text t, size_t max)
 {
@@ -128,7 +65,7 @@ static bool on_family(struct bridge_sink *s, const struct bridge_family *f)
 	p->help = help;
 	p->unit = unit;
 	p->type = f->type;
-	p->family = NONE;
+	p->family = NULL;
 	if (!name || !help || !unit)
 		return false;
 	/* A region's help text must be valid UTF-8; drop any other text. */
@@ -156,38 +93,33 @@ static uint64_t hash_of_family(const struct bridge_publisher *p, const struct br
 }
 
 /*
- * Returns the family of a point, or NONE if out of memory. A keyed 64-bit hash identifies the
+ * Returns the family of a point, or NULL if out of memory. A keyed 64-bit hash identifies the
  * family.
  */
-static uint32_t find_family(struct bridge_publisher *p, const struct bridge_point *t)
+static struct bridge_publish_family *find_family(struct bridge_publisher *p,
+						 const struct bridge_point *t)
 {
-	uint64_t h = hash_of_family(p, t);
-	struct bridge_publish_family f = {.hash = h, .type = p->type};
-	size_t mask;
+	uint64_t hash = hash_of_family(p, t);
+	struct bridge_publish_family *f = p->family;
 
-	if (p->family != NONE && p->families[p->family].hash == h)
-		return p->family;
-	if (!index_room(&p->family_index, family_hash, p))
-		return NONE;
-	mask = p->family_index.size - 1;
-	for (size_t at = h & mask; p->family_index.at[at] != NONE; at = (at + 1) & mask)
-		if (p->families[p->family_index.at[at]].hash == h)
-			return p->family = p->family_index.at[at];
-	if (!BASE_GROW(p->families, p->family_count, p->family_room))
-		return NONE;
-	if (bridge_publish_family_create(p, &f, t))
-		return NONE;
-	p->families[p->family_count] = f;
-	index_put(&p->family_index, h, (uint32_t)p->family_count);
-	return p->family = (uint32_t)p->family_count++;
+	if (f && f->node.hash == hash)
+		return f;
+	f = base_table_first(&p->families, hash);
+	if (f)
+		return p->family = f;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return NULL;
+	f->type = p->type;
+	if (bridge_publish_family_create(p, f, t)) {
+		free(f);
+		return NULL;
+	}
+	base_table_add(&p->families, f, hash);
+	return p->family = f;
 }
 
 /* ---- series ---- */
-
-static uint64_t series_hash(const struct bridge_publisher *p, uint32_t i)
-{
-	return p->series[i].hash;
-}
 
 /* Encodes the labels in scratch memory as KEY NUL VALUE NUL ..., and makes them point there. */
 static bool encode_labels(struct bridge_publisher *p, const struct bridge_point *t, size_t *bytes)
@@ -229,94 +161,83 @@ size_t bridge_publish_labels(const char *bytes, size_t n, struct sl_label *out)
 	return count;
 }
 
-/* Marks a series as free. Indices of other series do not change, because .order refers to them. */
-static void series_remove(struct bridge_publisher *p, uint32_t i)
+/* Keeps the memory of a series for another one, because .order may refer to it. */
+static void release_series(struct bridge_publisher *p, struct bridge_publish_series *s)
 {
-	struct bridge_publish_series *s = &p->series[i];
-	struct sl_label labels[SL_LABELS_MAX];
-	size_t n = bridge_publish_labels(s->labels, s->label_bytes, labels);
-	size_t at = s->hash & (p->series_index.size - 1);
-
-	bridge_publish_remove(p, &p->families[s->family], labels, n);
-	while (p->series_index.at[at] != i)
-		at = (at + 1) & (p->series_index.size - 1);
-	index_take(&p->series_index, at, series_hash, p);
-	p->bytes -= s->bytes;
 	free(s->labels);
 	free(s->total);
-	s->labels = NULL;
-	s->total = NULL;
-	s->family = p->series_free;
-	p->series_free = i;
+	*s = (struct bridge_publish_series){.next_free = p->series_free};
+	p->series_free = s;
+}
+
+static void series_remove(struct bridge_publisher *p, struct bridge_publish_series *s)
+{
+	struct sl_label labels[SL_LABELS_MAX];
+	size_t n = bridge_publish_labels(s->labels, s->label_bytes, labels);
+
+	bridge_publish_remove(p, s->family, labels, n);
+	base_table_remove(&p->series, s);
+	p->bytes -= s->bytes;
+	release_series(p, s);
 	p->counts.removed++;
 }
 
-/* Returns the index for a new series, or NONE if out of memory. */
-static uint32_t series_number(struct bridge_publisher *p)
+static struct bridge_publish_series *new_series(struct bridge_publisher *p)
 {
-	if (p->series_free != NONE)
-		return p->series_free;
-	if (!BASE_GROW(p->series, p->series_used, p->series_room))
-		return NONE;
-	return (uint32_t)p->series_used;
+	struct bridge_publish_series *s = p->series_free;
+
+	if (!s)
+		return calloc(1, sizeof(*s));
+	p->series_free = s->next_free;
+	s->next_free = NULL;
+	return s;
 }
 
-static void series_take(struct bridge_publisher *p, uint32_t i)
+/* Finds or creates the series of a point. Returns NULL if it is refused or there is no room. */
+static struct bridge_publish_series *find_series(struct bridge_publisher *p,
+						 const struct bridge_point *t, bool *full)
 {
-	if (i == p->series_free)
-		p->series_free = p->series[i].family;
-	else
-		p->series_used++;
-}
-
-/* Finds or creates the series of a point. Returns NONE if it is refused or there is no room. */
-static uint32_t find_series(struct bridge_publisher *p, const struct bridge_point *t, bool *full)
-{
-	struct bridge_publish_series s = {0};
-	uint32_t i;
-	size_t bytes, mask, record;
+	struct bridge_publish_family *f;
+	struct bridge_publish_series *s;
+	size_t bytes, record;
+	uint64_t hash;
 
 	*full = false;
 	if (!encode_labels(p, t, &bytes))
-		return NONE;
-	s.family = find_family(p, t);
-	if (s.family == NONE || !index_room(&p->series_index, series_hash, p))
-		return NONE;
-	s.hash = base_hash(p->families[s.family].hash, p->scratch, bytes);
-	mask = p->series_index.size - 1;
-	for (size_t at = s.hash & mask; p->series_index.at[at] != NONE; at = (at + 1) & mask) {
-		const struct bridge_publish_series *o = &p->series[p->series_index.at[at]];
-
-		if (o->hash != s.hash || o->label_bytes != bytes ||
-		    memcmp(o->labels, p->scratch, bytes))
+		return NULL;
+	f = find_family(p, t);
+	if (!f)
+		return NULL;
+	hash = base_hash(f->node.hash, p->scratch, bytes);
+	for (s = base_table_first(&p->series, hash); s; s = base_table_next(s)) {
+		if (s->label_bytes != bytes || memcmp(s->labels, p->scratch, bytes))
 			continue;
-		if (t->delta || !t->created_ns || o->created_ns == t->created_ns)
-			return p->series_index.at[at];
-		/* The series was restarted. */
-		series_remove(p, p->series_index.at[at]);
+		if (t->delta == !!s->total &&
+		    (t->delta || !t->created_ns || s->created_ns == t->created_ns))
+			return s;
+		/* The series restarted, or its temporality changed. */
+		series_remove(p, s);
 		break;
 	}
 	record = bridge_publish_record_bytes(p, t, bytes);
-	*full = p->series_index.used >= p->series_max || p->bytes + record > p->bytes_max;
-	i = *full ? NONE : series_number(p);
-	if (i == NONE)
-		return NONE;
-	s.labels = malloc(bytes + 1);
-	s.label_bytes = (uint32_t)bytes;
-	if (!s.labels)
-		return NONE;
-	memcpy(s.labels, p->scratch, bytes);
-	s.created_ns = t->created_ns;
-	if (bridge_publish_series_create(p, &p->families[s.family], &s, t)) {
-		free(s.labels);
-		return NONE;
+	*full = p->series.count >= p->series_max || p->bytes + record > p->bytes_max;
+	s = *full ? NULL : new_series(p);
+	if (!s)
+		return NULL;
+	s->labels = malloc(bytes + 1);
+	s->label_bytes = (uint32_t)bytes;
+	s->family = f;
+	s->created_ns = t->created_ns;
+	if (s->labels)
+		memcpy(s->labels, p->scratch, bytes);
+	if (!s->labels || bridge_publish_series_create(p, f, s, t)) {
+		release_series(p, s);
+		return NULL;
 	}
-	s.bytes = (uint32_t)record;
+	s->bytes = (uint32_t)record;
 	p->bytes += record;
-	series_take(p, i);
-	p->series[i] = s;
-	index_put(&p->series_index, s.hash, i);
-	return i;
+	base_table_add(&p->series, s, hash);
+	return s;
 }
 
 /* Deltas are summed here, because a mirrored library metric takes absolute values. */
@@ -336,20 +257,32 @@ static void set_values(struct bridge_publisher *p, struct bridge_publish_series 
 
 	if (t->delta && add_up(s, t))
 		values = s->total;
-	bridge_publish_set(p, &p->families[s->family], s, values, t->value_count);
+	bridge_publish_set(p, s->family, s, values, t->value_count);
+}
+
+/*
+ * Returns true if the point has been published before: a delta that was sent again because the
+ * response was lost, or a point that is not newer than another one in this body.
+ */
+static bool is_duplicate(const struct bridge_publisher *p, const struct bridge_publish_series *s,
+			 const struct bridge_point *t)
+{
+	if (t->delta)
+		return t->time_ns && t->time_ns == s->time_ns;
+	return s->round == p->round && t->time_ns <= s->time_ns;
 }
 
 static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 {
 	struct bridge_publisher *p = (struct bridge_publisher *)sink;
-	uint32_t i = NONE;
+	struct bridge_publish_series *s = NULL;
 	struct bridge_point expanded;
 	bool full = false, good = !p->skip;
 
 	if (t->exponential && good) {
 		good = bridge_publish_expand(&p->grid, t, p->expanded);
-		/* count negative observations, which are not published */
 		p->counts.refused += t->exponential->negative > 0;
+		p->counts.negative += t->exponential->negative > 0;
 		expanded = *t;
 		expanded.values = p->expanded;
 		expanded.value_count = p->grid.values;
@@ -359,18 +292,24 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 		p->order_count = p->order_values = 0;
 	p->fresh_order = false;
 	if (good)
-		i = find_series(p, t, &full);
+		s = find_series(p, t, &full);
 	p->counts.full += full;
-	p->counts.refused += i == NONE && !full;
-	if (i != NONE) {
-		p->series[i].round = p->round;
-		p->series[i].set_ns = p->now_ns;
-		set_values(p, &p->series[i], t);
-		bridge_publish_exemplars(p, &p->families[p->series[i].family], &p->series[i], t);
+	p->counts.refused += !s && !full;
+	if (s && is_duplicate(p, s, t)) {
+		p->counts.refused++;
+		p->counts.duplicate++;
+		s = NULL;
+	}
+	if (s) {
+		s->round = p->round;
+		s->set_ns = p->now_ns;
+		s->time_ns = t->time_ns;
+		set_values(p, s, t);
+		bridge_publish_exemplars(p, s->family, s, t);
 	}
 	if (!BASE_GROW(p->order, p->order_count, p->order_room))
 		return false;
-	p->order[p->order_count++] = (struct bridge_publish_place){i, (uint32_t)t->value_count};
+	p->order[p->order_count++] = (struct bridge_publish_place){s, t->value_count};
 	p->order_values += t->value_count;
 	return true;
 }
@@ -383,12 +322,10 @@ static void on_values(struct bridge_sink *sink, const double *values, size_t n)
 	p->by_values = true;
 	for (size_t i = 0; i < p->order_count && n == p->order_values; i++) {
 		const struct bridge_publish_place *o = &p->order[i];
+		const struct bridge_publish_series *s = o->series;
 
-		if (o->series != NONE && p->series[o->series].labels) {
-			const struct bridge_publish_series *s = &p->series[o->series];
-
-			bridge_publish_set(p, &p->families[s->family], s, values, o->values);
-		}
+		if (s && s->labels)
+			bridge_publish_set(p, s->family, s, values, o->values);
 		values += o->values;
 	}
 }
@@ -410,10 +347,11 @@ struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *o
 	p->pod = strdup(o->pod);
 	p->bytes_max = o->bytes_max ?: BYTES_MAX;
 	p->series_max = o->series_max ?: BRIDGE_POINTS_MAX;
-	p->family = p->series_free = NONE;
+	p->round = 1; /* series that are missing from the current body have another round number */
 	p->grid = bridge_publish_grid(o->scale ?: BRIDGE_SCALE);
 	p->expanded = malloc(p->grid.values * sizeof(*p->expanded));
-	if (p->service && p->pod && p->expanded) {
+	if (p->service && p->pod && p->expanded && base_table_init(&p->families) &&
+	    base_table_init(&p->series)) {
 		p->publisher = sl_publisher_open(
 			&SL_OPTS(sl_publisher_opts, .service = p->service, .pod = p->pod,
 				 .socket = o->socket, .max_cells = cells, .max_threads = 1,
@@ -430,19 +368,27 @@ struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *o
 
 void bridge_publish_close(struct bridge_publisher *p)
 {
+	struct bridge_publish_series *s;
+
 	if (!p)
 		return;
-	for (size_t i = 0; i < p->series_used; i++) {
-		free(p->series[i].labels);
-		free(p->series[i].total);
+	BASE_TABLE_EACH(&p->series, at) {
+		s = (struct bridge_publish_series *)at;
+		free(s->labels);
+		free(s->total);
+		free(s);
 	}
-	for (size_t i = 0; i < p->family_count; i++)
-		bridge_publish_family_free(&p->families[i]);
+	while ((s = p->series_free)) {
+		p->series_free = s->next_free;
+		free(s);
+	}
+	BASE_TABLE_EACH(&p->families, at) {
+		bridge_publish_family_free((struct bridge_publish_family *)at);
+		free(at);
+	}
 	sl_publisher_close(p->publisher);
-	free_index(&p->series_index);
-	free_index(&p->family_index);
-	free(p->series);
-	free(p->families);
+	base_table_free(&p->series);
+	base_table_free(&p->families);
 	free(p->order);
 	free(p->scratch);
 	free(p->buckets);
@@ -472,7 +418,7 @@ void bridge_publish_begin(struct bridge_publisher *p)
 	p->by_values = false;
 	/* Assume a new order until the parser calls values(). */
 	p->fresh_order = true;
-	p->family = NONE;
+	p->family = NULL;
 }
 
 void bridge_publish_end(struct bridge_publisher *p)
@@ -481,29 +427,28 @@ void bridge_publish_end(struct bridge_publisher *p)
 		return;
 	if (p->fresh_order)
 		p->order_count = p->order_values = 0;
-	for (uint32_t i = 0; i < p->series_used; i++)
-		if (p->series[i].labels && p->series[i].round != p->round)
-			series_remove(p, i);
+	BASE_TABLE_EACH(&p->series, at)
+		if (((struct bridge_publish_series *)at)->round != p->round)
+			series_remove(p, (struct bridge_publish_series *)at);
 }
 
 void bridge_publish_clear(struct bridge_publisher *p)
 {
 	p->order_count = p->order_values = 0;
-	for (uint32_t i = 0; i < p->series_used; i++)
-		if (p->series[i].labels)
-			series_remove(p, i);
+	BASE_TABLE_EACH(&p->series, at)
+		series_remove(p, (struct bridge_publish_series *)at);
 }
 
 void bridge_publish_expire(struct bridge_publisher *p, uint64_t now_ns, uint64_t age_ns)
 {
-	for (uint32_t i = 0; i < p->series_used; i++)
-		if (p->series[i].labels && now_ns - p->series[i].set_ns >= age_ns)
-			series_remove(p, i);
+	BASE_TABLE_EACH(&p->series, at)
+		if (now_ns - ((struct bridge_publish_series *)at)->set_ns >= age_ns)
+			series_remove(p, (struct bridge_publish_series *)at);
 }
 
 size_t bridge_publish_series(const struct bridge_publisher *p)
 {
-	return p->series_index.used;
+	return p->series.count;
 }
 
 struct bridge_publish_counts bridge_publish_counts(const struct bridge_publisher *p)

@@ -19,14 +19,18 @@ struct bridge_publish_opts {
 	const char *socket;	   /* path of the agent's socket, or NULL */
 	uint64_t bytes_max;	   /* memory limit for all series; 0 means 64 MiB */
 	size_t series_max;	   /* maximum number of series; 0 means BRIDGE_POINTS_MAX */
-	int scale;		   /* of exponential histograms, at most 8; 0 means BRIDGE_SCALE */
+	int scale; /* scale of exponential histograms, at most 8; 0 means BRIDGE_SCALE */
 	bool detached;
 };
 
 struct bridge_publish_counts {
 	/* points that can't be published: malformed, too long, or with conflicting types */
 	uint64_t refused;
-	uint64_t full;	  /* points for which there was no room */
+	uint64_t full; /* points refused because there was no room */
+	/* included in .refused: points that occur twice in a body, and deltas sent again */
+	uint64_t duplicate;
+	/* included in .refused: points published without their negative observations */
+	uint64_t negative;
 	uint64_t removed; /* series that were no longer present */
 };
 

@@ -3,9 +3,8 @@
 #ifndef SL_BRIDGE_PUBLISH_INTERNAL_H
 #define SL_BRIDGE_PUBLISH_INTERNAL_H
 
+#include "base/table.h"
 #include "bridge/publish.h"
-
-#define NONE UINT32_MAX
 
 /*
  * All exponential histograms of a target have the same buckets, with factor 2^(2^-scale). A
@@ -13,7 +12,7 @@
  * Counts stay exact. The values are sum, count, the zero bucket, the buckets and the overflow
  * bucket; none is cumulative.
  */
-/* in each direction from 1, unless that would exceed EXPONENTIAL_MAX */
+/* number of octaves on each side of 1, unless that would exceed EXPONENTIAL_MAX */
 #define EXPONENTIAL_OCTAVES 24
 #define EXPONENTIAL_MAX	    2047u
 
@@ -33,7 +32,7 @@ static inline struct bridge_publish_grid bridge_publish_grid(int scale)
 }
 
 struct bridge_publish_family {
-	uint64_t hash;
+	struct base_node node;
 	enum bridge_type type;
 	bool exponential;
 	char *name, *help; /* name and help of an info, for which the library has no family */
@@ -49,16 +48,12 @@ struct bridge_publish_family {
 };
 
 struct bridge_publish_series {
-	uint64_t hash;
+	struct base_node node;
 	char *labels; /* KEY NUL VALUE NUL ...; NULL means that this element is free */
-	uint32_t label_bytes;
-	uint32_t family; /* the series' family; in a free element, index of the next free one */
-	uint32_t bytes;	 /* size of the series' record and cells */
-	uint64_t round;
-	uint64_t set_ns;
-	double *total;	     /* sum of the deltas; NULL if points are not deltas */
-	uint64_t created_ns; /* creation time stated in the point; 0 means none */
-	uint64_t exemplars;  /* hash of the previous exemplars */
+	union {
+		struct bridge_publish_family *family;
+		struct bridge_publish_series *next_free; /* of a free element */
+	};
 	union {
 		struct sl_counter_f64 counter;
 		struct sl_gauge_f64 gauge;
@@ -68,16 +63,20 @@ struct bridge_publish_series {
 		struct sl_gauge_histogram gauge_histogram;
 		struct sl_stateset stateset;
 	};
+	uint32_t label_bytes;
+	uint32_t bytes; /* size of the series' record and cells */
+	uint64_t round;
+	uint64_t set_ns;
+	uint64_t time_ns;    /* time of the last point; 0 means unknown */
+	double *total;	     /* sum of the deltas; NULL if points are not deltas */
+	uint64_t created_ns; /* creation time stated in the point; 0 means none */
+	uint64_t exemplars;  /* hash of the previous exemplars */
 };
 
 /* The series of a point, in body order, and its number of values. */
 struct bridge_publish_place {
-	uint32_t series, values;
-};
-
-struct bridge_publish_index {
-	uint32_t *at; /* indices; NONE means empty */
-	size_t size, used;
+	struct bridge_publish_series *series; /* NULL if the point was refused */
+	size_t values;
 };
 
 struct bridge_publisher {
@@ -88,13 +87,9 @@ struct bridge_publisher {
 	uint64_t bytes, bytes_max; /* total size of all records */
 	struct bridge_publish_counts counts;
 
-	struct bridge_publish_family *families;
-	size_t family_count, family_room;
-	struct bridge_publish_index family_index;
-	struct bridge_publish_series *series;
-	size_t series_used, series_room;
-	uint32_t series_free;
-	struct bridge_publish_index series_index;
+	struct base_table families;
+	struct base_table series;
+	struct bridge_publish_series *series_free;
 	struct bridge_publish_place *order;
 	size_t order_count, order_room, order_values;
 
@@ -106,8 +101,8 @@ struct bridge_publisher {
 	/* About the current family. */
 	char *name, *help, *unit;
 	enum bridge_type type;
-	uint64_t announced; /* hash of name, help and type */
-	uint32_t family;
+	uint64_t announced;		      /* hash of name, help and type */
+	struct bridge_publish_family *family; /* family of the last point, or NULL */
 	bool skip;
 
 	struct bridge_publish_grid grid;

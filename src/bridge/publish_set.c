@@ -20,6 +20,16 @@ static int64_t divide_up(int64_t i, int shift)
 	return -(-i >> shift);
 }
 
+/*
+ * Returns the index of a bucket in an exponential histogram, in the order of sl_histogram_mirror().
+ */
+static size_t exponential_bucket(const struct bridge_publish_grid *g, double v)
+{
+	double at = v > 0 ? ceil(log2(v) * (1 << g->scale)) - g->first + 1 : 0;
+
+	return at < 0 ? 0 : at > g->buckets ? g->buckets + 1 : (size_t)at;
+}
+
 bool bridge_publish_expand(const struct bridge_publish_grid *g, const struct bridge_point *t,
 			   double *out)
 {
@@ -31,7 +41,8 @@ bool bridge_publish_expand(const struct bridge_publish_grid *g, const struct bri
 	memset(out, 0, g->values * sizeof(*out));
 	out[BRIDGE_SUM] = t->values[BRIDGE_SUM];
 	out[BRIDGE_COUNT] = t->values[BRIDGE_COUNT];
-	*zero = (double)e->zero_count;
+	/* "Zero" means at most the threshold, so zeros go into the threshold's bucket. */
+	zero[exponential_bucket(g, e->zero_threshold)] = (double)e->zero_count;
 	for (size_t i = 0; i < e->bucket_count; i++) {
 		int64_t at = e->first + (int64_t)i;
 
@@ -349,16 +360,6 @@ void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_
 }
 
 /* ---- exemplars ---- */
-
-/*
- * Returns the index of a bucket in an exponential histogram, in the order of sl_histogram_mirror().
- */
-static size_t exponential_bucket(const struct bridge_publish_grid *g, double v)
-{
-	double at = v > 0 ? ceil(log2(v) * (1 << g->scale)) - g->first + 1 : 0;
-
-	return at < 0 ? 0 : at > g->buckets ? g->buckets + 1 : (size_t)at;
-}
 
 static bool is_id(struct bridge_text key)
 {

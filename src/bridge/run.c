@@ -14,6 +14,7 @@
 #include "base/child.h"
 #include "base/confine.h"
 #include "bridge/source.h"
+#include "bridge/statsd_map.h"
 #include "http/files.h"
 #include "http/http.h"
 
@@ -41,6 +42,16 @@ int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
 	for (size_t i = 0; i < o->statsd.n; i++)
 		if (bridge_statsd_check(o->statsd.v[i], error, bytes))
 			return -EINVAL;
+	if (o->dialect && strcmp(o->dialect, "statsd") && strcmp(o->dialect, BRIDGE_DOGSTATSD))
+		return base_fail(error, bytes, -EINVAL,
+				 "--statsd-dialect is statsd or dogstatsd, not '%s'", o->dialect);
+	if (o->mapping) {
+		struct bridge_statsd_map *map = bridge_statsd_map_open(o->mapping, error, bytes);
+
+		bridge_statsd_map_free(map);
+		if (!map)
+			return -EINVAL;
+	}
 	return o->otlp ? bridge_otlp_check(o, error, bytes) : 0;
 }
 
@@ -109,13 +120,14 @@ struct statsd_part {
 	struct part part;
 	int *fds;
 	size_t n;
+	struct bridge_statsd_map *map;
 };
 
 static void *statsd_main(void *arg)
 {
 	struct statsd_part *p = arg;
 
-	bridge_statsd_run(p->part.w, p->fds, p->n);
+	bridge_statsd_run(p->part.w, p->fds, p->n, p->map);
 	return NULL;
 }
 
@@ -141,7 +153,7 @@ static void start_thread(struct part *p, const struct bridge_worker *w, void *(*
 	err = pthread_create(&p->thread, NULL, main, arg);
 	p->started = !err;
 	if (err)
-		base_logf(BASE_ERROR, LOG, "cannot start a thread error=%s", strerror(err));
+		base_logf(BASE_ERROR, LOG, "cannot start a bridge thread error=%s", strerror(err));
 }
 
 static void join_thread(struct part *p)
@@ -228,6 +240,12 @@ int bridge_run(const struct bridge_opts *o, int sock)
 	if (!scrapes || !statsd.fds || curl_global_init(CURL_GLOBAL_DEFAULT))
 		return 1;
 	statsd.n = listen_all(o, statsd.fds);
+	/* The file was checked when the agent started. */
+	statsd.map = o->mapping ? bridge_statsd_map_open(o->mapping, error, sizeof(error)) : NULL;
+	if (o->mapping && !statsd.map) {
+		base_logf(BASE_ERROR, LOG, "%s", error);
+		return 1;
+	}
 	if (front)
 		otlp.server = bridge_otlp_listen(o, front, error, sizeof(error));
 	if (o->otlp && !otlp.server)
@@ -263,6 +281,7 @@ int bridge_run(const struct bridge_opts *o, int sock)
 	http_front_end(front);
 	sl_publisher_close(w.own);
 	free(scrapes);
+	bridge_statsd_map_free(statsd.map);
 	free(statsd.fds);
 	return code;
 }

@@ -13,6 +13,8 @@
 #define BRIDGE_SCALE	 3 /* default scale of exponential histograms */
 #define BRIDGE_SCALE_MAX 8
 
+#define BRIDGE_DOGSTATSD "dogstatsd"
+
 struct bridge_opts {
 	/* targets to scrape: "URL[,job=NAME][,interval=TIME][,timeout=TIME]" */
 	struct base_strings scrapes;
@@ -20,10 +22,16 @@ struct bridge_opts {
 	const char *textfile; /* directory of *.prom files, or NULL */
 	bool host;	      /* publish metrics of this machine and its containers */
 	uint64_t host_interval_ns;
-	struct base_strings statsd;	     /* addresses to listen on: "HOST:PORT", "unix:/PATH" */
+	/* addresses to listen on: "[tcp:]HOST:PORT", "unix:/PATH", "unix-stream:/PATH" */
+	struct base_strings statsd;
+	const char *dialect; /* StatsD dialect: "statsd" or BRIDGE_DOGSTATSD; NULL means "statsd" */
+	const char *mapping; /* file with mapping rules for StatsD, or NULL */
 	const char *web_config, *roles_file; /* access to OTLP over TCP, see http.h; or NULL */
 	bool insecure;
-	const char *otlp;   /* address to listen on, "HOST:PORT" or "unix:/PATH"; or NULL */
+	const char *otlp; /* address to listen on, "HOST:PORT" or "unix:/PATH"; or NULL */
+	/* keys of resource attributes that become labels, separated by ","; or NULL */
+	const char *otlp_labels;
+	bool otlp_utf8;	    /* keep OTLP names unchanged */
 	uint64_t scale;	    /* scale of exponential histograms */
 	uint64_t expire_ns; /* time after which a StatsD series that is not updated is removed */
 	const char *socket; /* path of the agent's socket */

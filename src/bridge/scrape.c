@@ -23,8 +23,6 @@
  * Prometheus' limits for timestamps: how far back queries look, and how far ahead samples are
  * stored.
  */
-#define OLD_SECONDS   300.
-#define AHEAD_SECONDS 600.
 #define ACCEPT_NATIVE                                                         \
 	"Accept: application/vnd.google.protobuf;proto=io.prometheus.client." \
 	"MetricFamily;encoding=delimited;q=0.9,application/openmetrics-text;" \
@@ -141,8 +139,8 @@ int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_sc
 		err = parse_setting(s, n, out);
 		if (err)
 			base_fail(error, bytes, err,
-				  "--scrape '%s': '%.*s' is not job=NAME, interval=TIME, "
-				  "timeout=TIME, config=FILE or native",
+				  "--scrape '%s': expected job=NAME, interval=TIME, timeout=TIME, "
+				  "config=FILE or native, not '%.*s'",
 				  text, (int)BASE_MIN(n, 64u), s);
 		s = s[n] ? s + n : NULL;
 	}
@@ -175,8 +173,8 @@ static void prepare_request(struct scrape *s)
 static int report_failure(struct scrape *s, enum cause cause, const char *why)
 {
 	s->failed = cause;
-	base_log_limited(BASE_WARN, LOG, "scrape failed url=%s cause=%s error=%s", s->o->url,
-			 cause_names[cause], why);
+	base_log_each(BASE_WARN, LOG, s->o->url, "scrape failed url=%s cause=%s error=%s",
+		      s->o->url, cause_names[cause], why);
 	return -EIO;
 }
 
@@ -217,7 +215,8 @@ static int fetch_body(struct scrape *s, enum format *format)
 static int publish_body(struct scrape *s, enum format format)
 {
 	const double now = (double)base_realtime_ns() * 1e-9;
-	const struct bridge_window window = {now - OLD_SECONDS, now + AHEAD_SECONDS};
+	const struct bridge_window window = {now - BRIDGE_PAST_SECONDS,
+					     now + BRIDGE_FUTURE_SECONDS};
 	struct bridge_error e = {0};
 	size_t untimely;
 	char why[sizeof(e.text) + 32];
@@ -256,7 +255,7 @@ static void publish_status(struct scrape *s, bool up, uint64_t took_ns)
 					    "scrape_samples_scraped"};
 	static const char *const helps[] = {"1 if the last scrape succeeded.",
 					    "How long the last scrape took.",
-					    "Values of the last scrape."};
+					    "Number of values in the last scrape."};
 	const double values[] = {up, (double)took_ns / 1e9, up ? (double)s->values : 0};
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
@@ -339,7 +338,8 @@ void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape
 	int err = open_scrape(&s);
 
 	if (err)
-		base_logf(BASE_ERROR, LOG, "cannot scrape url=%s error=%s", o->url, strerror(-err));
+		base_logf(BASE_ERROR, LOG, "cannot start scraping url=%s error=%s", o->url,
+			  strerror(-err));
 	while (!err && bridge_sleep(w, next)) {
 		scrape_once(&s);
 		next += o->interval_ns;

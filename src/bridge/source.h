@@ -53,7 +53,9 @@ void bridge_host_run(const struct bridge_worker *w);
 /* Returns a descriptor, or -errno with one line in error. */
 int bridge_statsd_listen(const char *at, char *error, size_t bytes);
 int bridge_statsd_check(const char *at, char *error, size_t bytes);
-void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n);
+struct bridge_statsd_map;
+void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n,
+		       const struct bridge_statsd_map *map);
 
 /* ---- otlp_serve.c ---- */
 

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* statsd.c - parses StatsD lines and updates the series that they name. */
 #include "bridge/statsd.h"
+#include "bridge/statsd_map.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "sketch/cells.h"
 
-#define NONE	      UINT32_MAX
 #define REPEATS_MAX   1000u /* maximum count for a sampled observation */
 #define SET_REGISTERS 1024u /* number of registers of a set; about 3 % standard error */
 #define SCALE	      2	    /* scale of histograms: factor 1.19, 162 cells */
@@ -50,9 +52,13 @@ static bool take_field(struct bridge_text f, struct bridge_statsd_line *out)
 		out->tags = (struct bridge_text){f.s + 1, f.n - 1};
 		return true;
 	case 'T':
-		return true;
+		return bridge_number(f.s + 1, f.s + f.n, &out->time) == f.s + f.n;
 	default:
-		return f.n > 1 && f.s[1] == ':' && (*f.s == 'c' || *f.s == 'e');
+		if (f.n < 2 || f.s[1] != ':')
+			return false;
+		if (*f.s == 'c')
+			out->container = (struct bridge_text){f.s + 2, f.n - 2};
+		return *f.s == 'c' || *f.s == 'e';
 	}
 }
 
@@ -71,9 +77,10 @@ bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out
 	const char *end = s + n, *at = memchr(s, ':', n);
 	struct bridge_text type;
 
-	*out = (struct bridge_statsd_line){.rate = 1};
-	/* DogStatsD events and service checks are not metrics. */
-	if (!at || at == s || (n > 3 && (!memcmp(s, "_e{", 3) || !memcmp(s, "_sc|", 4))))
+	*out = (struct bridge_statsd_line){.rate = 1, .time = NAN};
+	/* DogStatsD events and service checks are not metrics. NULs separate the parts of keys. */
+	if (!at || at == s || (n > 3 && (!memcmp(s, "_e{", 3) || !memcmp(s, "_sc|", 4))) ||
+	    memchr(s, 0, n))
 		return false;
 	out->name = (struct bridge_text){s, (size_t)(at - s)};
 	at++;
@@ -92,22 +99,27 @@ bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out
 /* ---- series ---- */
 
 struct series {
-	uint64_t hash;
-	char *key; /* type, name, NUL, tags; NULL means that this element is free */
+	struct base_node node;
 	uint32_t key_bytes;
-	uint32_t family; /* the series' family; in a free element, index of the next free one */
+	uint32_t family;
 	uint64_t set_ns;
-	uint8_t *set; /* registers of a HyperLogLog */
-	bool valid;   /* if false, lines of this series are refused */
+	uint8_t *set;	 /* registers of the HyperLogLog for a set */
+	bool valid;	 /* if false, lines of this series are refused */
+	bool filtered;	 /* a mapping rule drops the lines of this series */
+	uint64_t target; /* hash of the published name and labels, which several series may share */
+	uint64_t expire_ns; /* expiry of the mapping rule; 0 means the default */
 	union {
 		struct sl_counter_f64 counter;
 		struct sl_gauge_f64 gauge;
 		struct sl_histogram histogram;
 	};
+	char key[]; /* type, name, NUL, container, NUL, tags */
 };
 
 struct family {
 	char *name;
+	const double *bounds; /* bounds of the mapping rule; NULL means exponential buckets */
+	size_t bound_count;
 	enum bridge_statsd_type type;
 	union {
 		struct sl_counter_f64_family counter;
@@ -116,58 +128,63 @@ struct family {
 	};
 };
 
+struct value {
+	double v;
+	bool relative; /* has a sign, so it is added to a gauge instead of setting it */
+};
+
 struct bridge_statsd {
 	struct sl_publisher *p;
+	struct bridge_statsd_opts opts;
 	struct bridge_statsd_counts counts;
-	struct series *series;
-	size_t series_used, series_room, series_max, live;
-	uint32_t series_free;
-	uint32_t *index;
-	size_t index_size;
+	struct base_table series;
+	size_t series_max;
 	struct family *families;
 	size_t family_count, family_room;
 	uint64_t set_until_ns, seed;
 	char *key;
 	size_t key_room;
+	struct value *values; /* values of the current line */
+	size_t value_count, value_room;
 	char text[4096]; /* buffer for names and tags converted to labels */
 };
 
-struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p, size_t series)
+struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p,
+					const struct bridge_statsd_opts *opts)
 {
 	struct bridge_statsd *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
 	s->p = p;
-	s->series_max = series ?: STATSD_SERIES_MAX;
-	s->series_free = NONE;
+	if (opts)
+		s->opts = *opts;
+	s->series_max = s->opts.series ?: STATSD_SERIES_MAX;
 	s->seed = base_hash(0, "set", 3);
-	/* The table is never more than half full. */
-	for (s->index_size = 64; s->index_size < s->series_max * 2;)
-		s->index_size *= 2;
-	s->index = malloc(s->index_size * sizeof(*s->index));
-	if (!s->index) {
-		free(s);
-		return NULL;
-	}
-	memset(s->index, 0xff, s->index_size * sizeof(*s->index));
-	return s;
+	if (base_table_init(&s->series))
+		return s;
+	free(s);
+	return NULL;
+}
+
+static void free_series(struct series *e)
+{
+	free(e->set);
+	free(e);
 }
 
 void bridge_statsd_free(struct bridge_statsd *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->series_used; i++) {
-		free(s->series[i].key);
-		free(s->series[i].set);
-	}
+	BASE_TABLE_EACH(&s->series, at)
+		free_series((struct series *)at);
+	base_table_free(&s->series);
 	for (size_t i = 0; i < s->family_count; i++)
 		free(s->families[i].name);
-	free(s->series);
 	free(s->families);
-	free(s->index);
 	free(s->key);
+	free(s->values);
 	free(s);
 }
 
@@ -194,56 +211,148 @@ static char *plain_name(struct bridge_statsd *s, char *to, struct bridge_text t)
 	return to;
 }
 
+/* Labels of a series, whose text is in .text. */
+struct labels {
+	struct sl_label of[STATSD_TAGS_MAX];
+	size_t n;
+	char *to; /* where the next text goes in .text */
+};
+
+/*
+ * Adds a label, or replaces the value of an existing key. Returns false if there is no room or the
+ * value is malformed.
+ */
+static bool add_label(struct bridge_statsd *s, struct labels *l, struct bridge_text key,
+		      struct bridge_text value)
+{
+	char *k = l->to, *v = plain_name(s, k, key);
+	size_t i = 0;
+
+	if (!v || (size_t)(s->text + sizeof(s->text) - v) < value.n + 1)
+		return false;
+	while (i < l->n && strcmp(l->of[i].key, k))
+		i++;
+	if (i == STATSD_TAGS_MAX)
+		return false;
+	l->of[i] = (struct sl_label){k, v};
+	l->n += i == l->n;
+	l->to = value.n ? mempcpy(v, value.s, value.n) : v;
+	*l->to++ = 0;
+	return base_utf8(v, value.n);
+}
+
 /*
  * Parses "key:value,key"; if a key is repeated, keeps the last. Returns false if there are too many
  * tags or they are too long.
  */
-static bool tags_of(struct bridge_statsd *s, char *to, struct bridge_text tags,
-		    struct sl_label *out, size_t *count)
+static bool add_tags(struct bridge_statsd *s, struct labels *l, struct bridge_text tags)
 {
 	const char *at = tags.n ? tags.s : "", *end = at + tags.n;
 
-	*count = 0;
 	while (at < end) {
-		const char *stop = memchr(at, ',', (size_t)(end - at)), *colon;
-		struct bridge_text key;
-		char *k = to;
-		size_t i = 0, value;
+		const char *stop = memchr(at, ',', (size_t)(end - at)) ?: end;
+		const char *colon = memchr(at, ':', (size_t)(stop - at));
+		struct bridge_text key = {at, (size_t)((colon ?: stop) - at)}, value = {"", 0};
 
-		stop = stop ?: end;
-		colon = memchr(at, ':', (size_t)(stop - at));
-		key = (struct bridge_text){at, (size_t)((colon ?: stop) - at)};
-		value = colon ? (size_t)(stop - colon - 1) : 0;
-		if (key.n) {
-			to = plain_name(s, to, key);
-			if (!to || (size_t)(s->text + sizeof(s->text) - to) < value + 1)
-				return false;
-			while (i < *count && strcmp(out[i].key, k))
-				i++;
-			if (i == STATSD_TAGS_MAX)
-				return false;
-			out[i] = (struct sl_label){k, to};
-			*count += i == *count;
-			to = value ? mempcpy(to, colon + 1, value) : to;
-			*to++ = 0;
-			if (!base_utf8(out[i].value, value))
-				return false;
-		}
+		if (colon)
+			value = (struct bridge_text){colon + 1, (size_t)(stop - colon - 1)};
+		if (key.n && !add_label(s, l, key, value))
+			return false;
 		at = stop + 1;
 	}
 	return true;
 }
 
+/* Adds DogStatsD's origin: "ci-ID", or just the ID of a container. "in-INODE" is not an ID. */
+static bool add_container(struct bridge_statsd *s, struct labels *l, struct bridge_text c)
+{
+	if (!s->opts.dogstatsd || !c.n || (c.n > 3 && !memcmp(c.s, "in-", 3)))
+		return true;
+	if (c.n > 3 && !memcmp(c.s, "ci-", 3))
+		c = (struct bridge_text){c.s + 3, c.n - 3};
+	return add_label(s, l, (struct bridge_text){"container_id", 12}, c);
+}
+
 /*
- * Returns the family with this name and type, or NULL if it has another type or if out of memory.
+ * Writes the name to .text, followed by the labels: the container, the tags and the mapping rule's
+ * labels. Returns false if they are malformed or there is no room.
+ */
+static bool name_series(struct bridge_statsd *s, const char *name, enum bridge_statsd_type type,
+			struct bridge_text container, struct bridge_text tags, struct labels *l,
+			const struct bridge_statsd_rule **rule)
+{
+	struct bridge_text captures[STATSD_CAPTURES];
+	char text[SL_LABEL_VALUE_MAX + 1];
+	struct bridge_text t = {name, strlen(name)};
+	int n;
+
+	l->n = 0;
+	*rule = s->opts.map ? bridge_statsd_map_find(s->opts.map, name, type, captures) : NULL;
+	if (*rule && (*rule)->name) {
+		n = bridge_statsd_map_expand((*rule)->name, captures, text, sizeof(text));
+		if (n <= 0)
+			return false;
+		t = (struct bridge_text){text, (size_t)n};
+	}
+	l->to = plain_name(s, s->text, t);
+	if (!l->to || !add_container(s, l, container) || !add_tags(s, l, tags))
+		return false;
+	for (size_t i = 0; *rule && i < (*rule)->label_count; i++) {
+		const char *const *label = (*rule)->labels[i];
+
+		n = bridge_statsd_map_expand(label[1], captures, text, sizeof(text));
+		if (n < 0 || !add_label(s, l, (struct bridge_text){label[0], strlen(label[0])},
+					(struct bridge_text){text, (size_t)n}))
+			return false;
+	}
+	return true;
+}
+
+static uint64_t hash_of_target(const struct bridge_statsd *s, const struct labels *l)
+{
+	uint64_t h = base_hash_text(0, s->text), sum = 0;
+
+	/* independent of the order of the labels */
+	for (size_t i = 0; i < l->n; i++)
+		sum += base_hash_text(base_hash_text(h, l->of[i].key), l->of[i].value);
+	return h + sum;
+}
+
+/* False if another rule gave the family different buckets. */
+static bool same_buckets(const struct family *f, const struct bridge_statsd_rule *rule)
+{
+	const double *bounds = rule ? rule->bounds : NULL;
+
+	if (!f->bounds || !bounds || f->bounds == bounds)
+		return f->bounds == bounds;
+	return f->bound_count == rule->bound_count &&
+	       !memcmp(f->bounds, bounds, f->bound_count * sizeof(*bounds));
+}
+
+/*
+ * Returns the family with this name, creating it if necessary. Returns NULL if it has another type
+ * or other buckets, or if out of memory. rule may be NULL.
  */
 static struct family *family_of(struct bridge_statsd *s, const char *name,
-				enum bridge_statsd_type type)
+				enum bridge_statsd_type type, const struct bridge_statsd_rule *rule)
 {
-	const struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = name, .help = "",
-						.unit = type == STATSD_TIMER ? "seconds" : NULL,
-						.scale = SCALE, .use_scale = true);
+	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = name, .help = "",
+					  .unit = type == STATSD_TIMER ? "seconds" : NULL);
 	struct family f = {.type = type};
+
+	if (rule) {
+		f.bounds = rule->bounds;
+		f.bound_count = rule->bound_count;
+	}
+	if (rule && rule->help)
+		o.help = rule->help;
+	if (f.bounds) {
+		o.bounds = f.bounds;
+		o.bound_count = f.bound_count;
+	} else {
+		o.scale = SCALE;
+		o.use_scale = true;
+	}
 
 	/*
 	 * A linear search is fast enough, because families are looked up only when a series is
@@ -251,7 +360,9 @@ static struct family *family_of(struct bridge_statsd *s, const char *name,
 	 */
 	for (size_t i = 0; i < s->family_count; i++)
 		if (!strcmp(s->families[i].name, name))
-			return s->families[i].type == type ? &s->families[i] : NULL;
+			return s->families[i].type == type && same_buckets(&s->families[i], rule)
+				       ? &s->families[i]
+				       : NULL;
 	if (!BASE_GROW(s->families, s->family_count, s->family_room))
 		return NULL;
 	f.name = strdup(name);
@@ -267,7 +378,8 @@ static struct family *family_of(struct bridge_statsd *s, const char *name,
 		break;
 	case STATSD_TIMER:
 	case STATSD_HISTOGRAM:
-		f.histogram = sl_histogram_family_create(s->p, &o);
+		f.histogram = f.bounds ? sl_histogram_family_create_classic(s->p, &o)
+				       : sl_histogram_family_create(s->p, &o);
 		break;
 	}
 	s->families[s->family_count] = f;
@@ -278,14 +390,20 @@ static struct family *family_of(struct bridge_statsd *s, const char *name,
 static void create_series(struct bridge_statsd *s, struct series *e,
 			  const struct bridge_statsd_line *l)
 {
-	struct sl_label labels[STATSD_TAGS_MAX];
-	char *to = plain_name(s, s->text, l->name);
+	const struct bridge_statsd_rule *rule;
+	struct labels named;
+	const struct sl_label *labels = named.of;
 	struct family *f;
 	size_t n;
 
-	if (!to || !tags_of(s, to, l->tags, labels, &n))
+	/* The key holds the name as a string. */
+	if (!name_series(s, e->key + 1, l->type, l->container, l->tags, &named, &rule))
 		return;
-	f = family_of(s, s->text, l->type);
+	e->filtered = rule && rule->drop;
+	e->expire_ns = rule ? rule->expire_ns : 0;
+	e->target = hash_of_target(s, &named);
+	n = named.n;
+	f = e->filtered ? NULL : family_of(s, s->text, l->type, rule);
 	if (!f)
 		return;
 	e->family = (uint32_t)(f - s->families);
@@ -313,14 +431,18 @@ static void create_series(struct bridge_statsd *s, struct series *e,
 
 static bool make_key(struct bridge_statsd *s, const struct bridge_statsd_line *l, size_t *bytes)
 {
+	const size_t container = s->opts.dogstatsd ? l->container.n : 0;
 	char *to;
 
-	*bytes = l->name.n + l->tags.n + 2;
+	*bytes = l->name.n + container + l->tags.n + 3;
 	if (!base_grow(&s->key, &s->key_room, *bytes, 1))
 		return false;
 	to = s->key;
 	*to++ = (char)('A' + l->type);
 	to = mempcpy(to, l->name.s, l->name.n);
+	*to++ = 0;
+	if (container)
+		to = mempcpy(to, l->container.s, container);
 	*to++ = 0;
 	if (l->tags.n)
 		memcpy(to, l->tags.s, l->tags.n);
@@ -330,38 +452,26 @@ static bool make_key(struct bridge_statsd *s, const struct bridge_statsd_line *l
 /* Returns NULL if there is no room. */
 static struct series *find_series(struct bridge_statsd *s, const struct bridge_statsd_line *l)
 {
-	size_t bytes, mask = s->index_size - 1, at;
-	struct series e = {0};
-	uint32_t i;
+	struct series *e;
+	uint64_t hash;
+	size_t bytes;
 
 	if (!make_key(s, l, &bytes))
 		return NULL;
-	e.hash = base_hash(0, s->key, bytes);
-	for (at = e.hash & mask; s->index[at] != NONE; at = (at + 1) & mask) {
-		struct series *o = &s->series[s->index[at]];
-
-		if (o->hash == e.hash && o->key_bytes == bytes && !memcmp(o->key, s->key, bytes))
-			return o;
-	}
-	if (s->live >= s->series_max)
+	hash = base_hash(0, s->key, bytes);
+	for (e = base_table_first(&s->series, hash); e; e = base_table_next(e))
+		if (e->key_bytes == bytes && !memcmp(e->key, s->key, bytes))
+			return e;
+	if (s->series.count >= s->series_max)
 		return NULL;
-	i = s->series_free != NONE ? s->series_free : (uint32_t)s->series_used;
-	if (i == s->series_used && !BASE_GROW(s->series, s->series_used, s->series_room))
+	e = calloc(1, sizeof(*e) + bytes);
+	if (!e)
 		return NULL;
-	e.key = malloc(bytes);
-	if (!e.key)
-		return NULL;
-	memcpy(e.key, s->key, bytes);
-	e.key_bytes = (uint32_t)bytes;
-	create_series(s, &e, l);
-	if (i == s->series_used)
-		s->series_used++;
-	else
-		s->series_free = s->series[i].family;
-	s->series[i] = e;
-	s->index[at] = i;
-	s->live++;
-	return &s->series[i];
+	memcpy(e->key, s->key, bytes);
+	e->key_bytes = (uint32_t)bytes;
+	create_series(s, e, l);
+	base_table_add(&s->series, e, hash);
+	return e;
 }
 
 /* ---- values ---- */
@@ -382,73 +492,128 @@ static void add_to_set(struct bridge_statsd *s, struct series *e, struct bridge_
 		sketch_cells_add(&c, base_hash(s->seed, v.s, v.n), 1);
 }
 
-/* Applies one value. Returns false if it is malformed. */
-static bool apply_value(struct bridge_statsd *s, struct series *e,
-			const struct bridge_statsd_line *l, struct bridge_text t)
+static bool parse_value(const struct bridge_statsd *s, const struct bridge_statsd_line *l,
+			struct bridge_text t, struct value *out)
 {
-	double v;
-
-	if (l->type == STATSD_SET) {
-		add_to_set(s, e, t);
-		return t.n > 0;
-	}
-	if (bridge_number(t.s, t.s + t.n, &v) != t.s + t.n || !t.n || !isfinite(v))
+	if (bridge_number(t.s, t.s + t.n, &out->v) != t.s + t.n || !t.n)
 		return false;
-	switch (l->type) {
-	case STATSD_COUNTER:
-		if (v < 0)
+	out->relative = !s->opts.dogstatsd && (*t.s == '+' || *t.s == '-');
+	if (l->type == STATSD_COUNTER)
+		out->v /= l->rate;
+	return isfinite(out->v) && (l->type == STATSD_GAUGE || out->v >= 0);
+}
+
+/* Parses all values of a line except those of sets. Returns false if one is malformed. */
+static bool parse_values(struct bridge_statsd *s, const struct bridge_statsd_line *l)
+{
+	const char *end = l->values.s + l->values.n;
+
+	s->value_count = 0;
+	for (const char *at = l->values.s; at <= end && l->type != STATSD_SET; at++) {
+		const char *stop = memchr(at, ':', (size_t)(end - at)) ?: end;
+
+		if (!BASE_GROW(s->values, s->value_count, s->value_room) ||
+		    !parse_value(s, l, (struct bridge_text){at, (size_t)(stop - at)},
+				 &s->values[s->value_count++]))
 			return false;
-		sl_counter_f64_add(e->counter, v / l->rate);
-		break;
-	case STATSD_GAUGE:
-		if (*t.s == '+' || *t.s == '-')
-			sl_gauge_f64_add(e->gauge, v);
-		else
-			sl_gauge_f64_set(e->gauge, v);
-		break;
-	case STATSD_TIMER:
-		if (v < 0)
-			return false;
-		add_observation(e, v / 1000, l->rate);
-		break;
-	default:
-		if (v < 0)
-			return false;
-		add_observation(e, v, l->rate);
-		break;
+		at = stop;
 	}
 	return true;
 }
 
+static void apply_value(const struct series *e, const struct bridge_statsd_line *l,
+			const struct value *t)
+{
+	switch (l->type) {
+	case STATSD_COUNTER:
+		sl_counter_f64_add(e->counter, t->v);
+		break;
+	case STATSD_GAUGE:
+		if (t->relative)
+			sl_gauge_f64_add(e->gauge, t->v);
+		else
+			sl_gauge_f64_set(e->gauge, t->v);
+		break;
+	case STATSD_TIMER:
+		add_observation(e, t->v / 1000, l->rate);
+		break;
+	default:
+		add_observation(e, t->v, l->rate);
+		break;
+	}
+}
+
+/*
+ * Counts events and service checks of DogStatsD, which are not metrics: "_e{N,N}:TITLE|TEXT..." and
+ * "_sc|NAME|STATUS...". Returns false if the line is neither.
+ */
+static bool count_other(struct bridge_statsd *s, const char *line, size_t n)
+{
+	const char *status;
+
+	if (n > 3 && !memcmp(line, "_e{", 3)) {
+		if (memmem(line, n, "}:", 2))
+			s->counts.events++;
+		else
+			s->counts.malformed++;
+		return true;
+	}
+	if (n < 4 || memcmp(line, "_sc|", 4))
+		return false;
+	status = memchr(line + 4, '|', n - 4);
+	if (status && status + 1 < line + n && status[1] >= '0' && status[1] <= '3')
+		s->counts.checks++;
+	else
+		s->counts.malformed++;
+	return true;
+}
+
+/*
+ * A count is valid even if it is late. A gauge only has a current value, so its timestamp must be
+ * in the same window as for scrapes.
+ */
+static bool is_timely(const struct bridge_statsd *s, const struct bridge_statsd_line *l)
+{
+	double now;
+
+	if (!s->opts.dogstatsd || l->type != STATSD_GAUGE || isnan(l->time))
+		return true;
+	now = (double)base_realtime_ns() / 1e9;
+	return l->time >= now - BRIDGE_PAST_SECONDS && l->time <= now + BRIDGE_FUTURE_SECONDS;
+}
+
+/* The values are parsed before the series is looked up, because a lookup may create it. */
 static void take_line(struct bridge_statsd *s, const char *line, size_t n, uint64_t now_ns)
 {
 	struct bridge_statsd_line l;
 	struct series *e;
-	const char *at, *end;
 
-	if (!bridge_statsd_parse(line, n, &l)) {
+	if (count_other(s, line, n))
+		return;
+	if (!bridge_statsd_parse(line, n, &l) || !parse_values(s, &l)) {
 		s->counts.malformed++;
 		return;
 	}
+	if (!is_timely(s, &l)) {
+		s->counts.untimely++;
+		return;
+	}
 	e = find_series(s, &l);
+	if (e)
+		e->set_ns = now_ns;
+	if (e && e->filtered) {
+		s->counts.filtered++;
+		return;
+	}
 	if (!e || !e->valid) {
-		if (e)
-			e->set_ns = now_ns;
 		s->counts.refused++;
 		return;
 	}
-	e->set_ns = now_ns;
 	s->counts.lines++;
-	end = l.values.s + l.values.n;
-	for (at = l.values.s; at <= end; at++) {
-		/* Values of a set may contain colons. */
-		const char *stop = l.type == STATSD_SET ? end : memchr(at, ':', (size_t)(end - at));
-
-		stop = stop ?: end;
-		if (!apply_value(s, e, &l, (struct bridge_text){at, (size_t)(stop - at)}))
-			s->counts.malformed++;
-		at = stop;
-	}
+	if (l.type == STATSD_SET)
+		add_to_set(s, e, l.values);
+	for (size_t i = 0; i < s->value_count; i++)
+		apply_value(e, &l, &s->values[i]);
 }
 
 void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, uint64_t now_ns)
@@ -470,66 +635,100 @@ void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, 
 /* ---- expiry ---- */
 
 /* Rebuilds the labels of a series from its key, because removals are rare. */
-static void end_series(struct bridge_statsd *s, uint32_t i)
+static void remove_series(struct bridge_statsd *s, struct series *e)
 {
-	struct series *e = &s->series[i];
-	const char *name = e->key + 1, *tags = name + strlen(name) + 1;
+	const char *name = e->key + 1, *container = name + strlen(name) + 1;
+	const char *tags = container + strlen(container) + 1;
 	const struct bridge_text t = {tags, (size_t)(e->key + e->key_bytes - tags)};
-	const struct family *f;
-	struct sl_label labels[STATSD_TAGS_MAX];
-	size_t mask = s->index_size - 1, hole = e->hash & mask, n = 0;
+	const struct bridge_statsd_rule *rule;
+	const struct family *f = &s->families[e->family];
+	struct labels l;
 
-	if (e->valid && tags_of(s, s->text, t, labels, &n)) {
-		f = &s->families[e->family];
-		if (f->type == STATSD_COUNTER)
-			sl_counter_f64_remove(f->counter, labels, n);
-		else if (f->type == STATSD_GAUGE || f->type == STATSD_SET)
-			sl_gauge_f64_remove(f->gauge, labels, n);
-		else
-			sl_histogram_remove(f->histogram, labels, n);
-		s->counts.expired++;
-	}
-	while (s->index[hole] != i)
-		hole = (hole + 1) & mask;
-	/* Move up entries that were displaced by the removed entry (Knuth, TAOCP 3, 6.4 R). */
-	for (size_t at = (hole + 1) & mask; s->index[at] != NONE; at = (at + 1) & mask) {
-		size_t home = s->series[s->index[at]].hash & mask;
+	if (!name_series(s, name, f->type, (struct bridge_text){container, strlen(container)}, t,
+			 &l, &rule))
+		return;
+	if (f->type == STATSD_COUNTER)
+		sl_counter_f64_remove(f->counter, l.of, l.n);
+	else if (f->type == STATSD_GAUGE || f->type == STATSD_SET)
+		sl_gauge_f64_remove(f->gauge, l.of, l.n);
+	else
+		sl_histogram_remove(f->histogram, l.of, l.n);
+	s->counts.expired++;
+}
 
-		if (((at - home) & mask) < ((at - hole) & mask))
-			continue;
-		s->index[hole] = s->index[at];
-		hole = at;
+/* shared: another series is published under the same name and labels, so it stays published. */
+static void end_series(struct bridge_statsd *s, struct series *e, bool shared)
+{
+	if (e->valid && !shared)
+		remove_series(s, e);
+	base_table_remove(&s->series, e);
+	free_series(e);
+}
+
+static bool is_expired(const struct series *e, uint64_t now_ns, uint64_t expire_ns)
+{
+	expire_ns = e->expire_ns ?: expire_ns;
+	return expire_ns && now_ns - e->set_ns >= expire_ns;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/*
+ * Several series share a published series if their names differ only in characters that Prometheus
+ * does not allow, or if a rule maps them to one name. It ends with the last of them.
+ */
+static void end_expired(struct bridge_statsd *s, uint64_t now_ns, uint64_t expire_ns)
+{
+	uint64_t *alive = NULL;
+	size_t n = 0, expired = 0;
+
+	BASE_TABLE_EACH(&s->series, at)
+		expired += is_expired((struct series *)at, now_ns, expire_ns);
+	if (!expired)
+		return;
+	alive = malloc((s->series.count + 1) * sizeof(*alive));
+	if (!alive)
+		return;
+	BASE_TABLE_EACH(&s->series, at) {
+		const struct series *e = (struct series *)at;
+
+		if (e->valid && !is_expired(e, now_ns, expire_ns))
+			alive[n++] = e->target;
 	}
-	s->index[hole] = NONE;
-	free(e->key);
-	free(e->set);
-	*e = (struct series){.family = s->series_free};
-	s->series_free = i;
-	s->live--;
+	qsort(alive, n, sizeof(*alive), by_number);
+	BASE_TABLE_EACH(&s->series, at) {
+		struct series *e = (struct series *)at;
+
+		if (is_expired(e, now_ns, expire_ns))
+			end_series(s, e, bsearch(&e->target, alive, n, sizeof(*alive), by_number));
+	}
+	free(alive);
+}
+
+static void publish_set(const struct bridge_statsd *s, struct series *e)
+{
+	struct sketch_cells c;
+	double error;
+
+	if (!e->set || sketch_cells_init(&c, SKETCH_HLL, SET_REGISTERS, 1, s->seed, e->set))
+		return;
+	sl_gauge_f64_set(e->gauge, round(sketch_cells_estimate(&c, 0, &error)));
+	memset(e->set, 0, SET_REGISTERS);
 }
 
 void bridge_statsd_tick(struct bridge_statsd *s, uint64_t now_ns, uint64_t expire_ns)
 {
-	const bool sets = now_ns >= s->set_until_ns;
-
-	if (sets)
+	if (now_ns >= s->set_until_ns) {
 		s->set_until_ns = now_ns + STATSD_SET_NS;
-	for (uint32_t i = 0; i < s->series_used; i++) {
-		struct series *e = &s->series[i];
-		struct sketch_cells c;
-
-		if (!e->key)
-			continue;
-		if (sets && e->set &&
-		    !sketch_cells_init(&c, SKETCH_HLL, SET_REGISTERS, 1, s->seed, e->set)) {
-			double error;
-
-			sl_gauge_f64_set(e->gauge, round(sketch_cells_estimate(&c, 0, &error)));
-			memset(e->set, 0, SET_REGISTERS);
-		}
-		if (expire_ns && now_ns - e->set_ns >= expire_ns)
-			end_series(s, i);
+		BASE_TABLE_EACH(&s->series, at)
+			publish_set(s, (struct series *)at);
 	}
+	end_expired(s, now_ns, expire_ns);
 }
 
 struct bridge_statsd_counts bridge_statsd_counts(const struct bridge_statsd *s)
@@ -539,5 +738,5 @@ struct bridge_statsd_counts bridge_statsd_counts(const struct bridge_statsd *s)
 
 size_t bridge_statsd_series(const struct bridge_statsd *s)
 {
-	return s->live;
+	return s->series.count;
 }

@@ -2,7 +2,7 @@
 /*
  * statsd.h - StatsD (github.com/statsd/statsd docs/metric_types.md) and DogStatsD: counters,
  * gauges, timers, histograms, distributions and sets, with tags and sample rates. Each line of a
- * packet is either used or counted as malformed.
+ * packet is either used as a whole, or left out and counted once.
  *
  * Characters not allowed in Prometheus names become "_". Counters use library cells, timers are in
  * seconds, and the value of a set is the number of distinct values in the last interval.
@@ -30,6 +30,8 @@ struct bridge_statsd_line {
 	struct bridge_text name;   /* name as received */
 	struct bridge_text values; /* one or more values, separated by ":"; for a set, any text */
 	struct bridge_text tags;   /* tags "key:value,key", or empty */
+	struct bridge_text container; /* DogStatsD's field "c:", or empty */
+	double time; /* DogStatsD's field "T", in seconds since 1970; NaN means none */
 	enum bridge_statsd_type type;
 	double rate; /* 0 < rate <= 1 */
 };
@@ -38,19 +40,32 @@ struct bridge_statsd_line {
 bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out);
 
 struct bridge_statsd_counts {
-	uint64_t lines;	    /* lines accepted */
-	uint64_t malformed; /* malformed lines, or values in them */
-	uint64_t refused;   /* lines for which there was no room, or whose name has another type */
-	uint64_t expired;   /* number of expired series */
+	uint64_t lines;		 /* lines accepted */
+	uint64_t malformed;	 /* lines that are malformed, or have a malformed value */
+	uint64_t events, checks; /* events and service checks of DogStatsD, which are not metrics */
+	uint64_t filtered;	 /* lines that a mapping rule drops */
+	uint64_t untimely;	 /* gauges whose timestamp is outside the window for scrapes */
+	/* lines refused because there was no room, or the name has another type */
+	uint64_t refused;
+	uint64_t expired; /* number of expired series */
 };
 
 struct bridge_statsd;
+struct bridge_statsd_map;
+
+struct bridge_statsd_opts {
+	size_t series; /* 0 means STATSD_SERIES_MAX */
+	/* a sign does not make a gauge relative; "c:" becomes a label; "T" is used */
+	bool dogstatsd;
+	const struct bridge_statsd_map *map; /* mapping rules, or NULL */
+};
 
 /*
- * Publishes with p, which the caller keeps. series: 0 means STATSD_SERIES_MAX. Returns NULL if out
+ * Publishes with p. p and the map still belong to the caller. opts may be NULL. Returns NULL if out
  * of memory.
  */
-struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p, size_t series);
+struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p,
+					const struct bridge_statsd_opts *opts);
 void bridge_statsd_free(struct bridge_statsd *s); /* NULL is ignored */
 void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, uint64_t now_ns);
 /*

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * statsd_serve.c - receives packets on the StatsD sockets. Packets that the kernel dropped because
- * a buffer was full are counted (SO_RXQ_OVFL, socket(7)); none are dropped on unix sockets, because
- * their senders wait.
+ * statsd_serve.c - receives packets on the StatsD sockets. Counts packets that the kernel dropped
+ * because a buffer was full (SO_RXQ_OVFL, socket(7)). Unix sockets and connections drop none,
+ * because their senders wait.
+ *
+ * A connection carries either lines, or packets preceded by a 4-byte little-endian length, as
+ * DogStatsD sends them to stream sockets. Lengths are below 65536, so their upper bytes are NUL,
+ * which never occurs in lines.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -23,34 +27,46 @@
 #define CELLS	     4096u /* size of the first region */
 #define PACKETS	     32u
 #define PACKET_BYTES 65536u
+#define CLIENTS	     256u
 #define BUFFER_BYTES (8 << 20) /* kernel buffer per socket; limited by net.core.rmem_max */
 
-static bool is_unix(const char *at)
+/* If the address has this prefix, advances *at beyond it. */
+static bool take_prefix(const char **at, const char *prefix)
 {
-	return !strncmp(at, "unix:", 5);
+	const size_t n = strlen(prefix);
+
+	if (strncmp(*at, prefix, n))
+		return false;
+	*at += n;
+	return true;
 }
 
+/* "unix-stream:PATH" is checked like "unix:PATH", and "tcp:HOST:PORT" like "HOST:PORT". */
 int bridge_statsd_check(const char *at, char *error, size_t bytes)
 {
-	int local = http_is_local(at, error, bytes);
+	const char *plain = at;
+	int local;
+
+	take_prefix(&plain, "tcp:");
+	local = take_prefix(&plain, "unix-stream:") ? (*plain ? 1 : -EINVAL)
+						    : http_is_local(plain, error, bytes);
 
 	if (local < 0)
 		return base_fail(
 			error, bytes, -EINVAL,
-			"--statsd '%s': must be an address such as 127.0.0.1:8125 or unix:/PATH",
+			"--statsd '%s': expected an address such as 127.0.0.1:8125, tcp:127.0.0.1:8125, "
+			"unix:/PATH or unix-stream:/PATH",
 			at);
-	/* Packets carry no token. */
 	return local ? 0
 		     : base_fail(error, bytes, -EINVAL,
-				 "--statsd '%s': senders are not authenticated, so only this host "
-				 "may send: listen on loopback or a unix socket",
+				 "--statsd '%s': StatsD has no authentication, so only this host "
+				 "may send: listen on loopback or a Unix socket",
 				 at);
 }
 
-static int listen_udp(const char *at, char *error, size_t bytes)
+static int listen_inet(const char *at, int type, char *error, size_t bytes)
 {
-	const struct addrinfo want = {.ai_socktype = SOCK_DGRAM,
-				      .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
+	const struct addrinfo want = {.ai_socktype = type, .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
 	char host[256], port_text[8];
 	const int size = BUFFER_BYTES, one = 1;
 	struct addrinfo *list;
@@ -65,8 +81,11 @@ static int listen_udp(const char *at, char *error, size_t bytes)
 	if (err)
 		return base_fail(error, bytes, -EINVAL, "--statsd %s: %s", at, gai_strerror(err));
 	for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-		fd = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		if (fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen)) {
+		fd = socket(a->ai_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (fd >= 0 && type == SOCK_STREAM)
+			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		if (fd >= 0 && (bind(fd, a->ai_addr, a->ai_addrlen) ||
+				(type == SOCK_STREAM && listen(fd, SOMAXCONN)))) {
 			err = -errno;
 			close(fd);
 			fd = -1;
@@ -75,24 +94,38 @@ static int listen_udp(const char *at, char *error, size_t bytes)
 	freeaddrinfo(list);
 	if (fd < 0)
 		return base_fail(error, bytes, err, "--statsd %s: %s", at, strerror(-err));
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &one, sizeof(one));
+	if (type == SOCK_DGRAM) {
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+		setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &one, sizeof(one));
+	}
 	return fd;
 }
 
 int bridge_statsd_listen(const char *at, char *error, size_t bytes)
 {
-	if (is_unix(at))
-		return base_listen_unix(at + 5, SOCK_DGRAM, 0666, error, bytes);
-	return listen_udp(at, error, bytes);
+	if (take_prefix(&at, "unix-stream:"))
+		return base_listen_unix(at, SOCK_STREAM, 0666, error, bytes);
+	if (take_prefix(&at, "unix:"))
+		return base_listen_unix(at, SOCK_DGRAM, 0666, error, bytes);
+	return take_prefix(&at, "tcp:") ? listen_inet(at, SOCK_STREAM, error, bytes)
+					: listen_inet(at, SOCK_DGRAM, error, bytes);
 }
+
+struct client {
+	int fd; /* -1 means that this element is free */
+	enum { UNKNOWN, LINES, LENGTHS } framing;
+	size_t used;
+	char *buffer; /* PACKET_BYTES */
+};
 
 struct serve {
 	const struct bridge_worker *w;
 	struct sl_publisher *publisher;
 	struct bridge_statsd *statsd;
 	struct bridge_statsd_counts told;
-	struct sl_counter packets, dropped, truncated, lines, malformed, refused, expired;
+	struct sl_counter packets, dropped, truncated, lines, malformed, refused, expired, events,
+		checks, filtered, untimely, connections, refused_connections;
+	struct client clients[CLIENTS];
 	uint32_t *drops; /* the kernel's previous drop count for each socket */
 	struct mmsghdr m[PACKETS];
 	struct iovec v[PACKETS];
@@ -140,6 +173,87 @@ static void receive_packets(struct serve *s, size_t socket, int fd)
 		sl_counter_add(s->packets, (uint64_t)n);
 }
 
+/* ---- connections ---- */
+
+static void close_client(struct client *c)
+{
+	close(c->fd);
+	free(c->buffer);
+	*c = (struct client){.fd = -1};
+}
+
+static void accept_client(struct serve *s, int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct client *c = s->clients;
+
+	if (fd < 0)
+		return;
+	while (c < s->clients + CLIENTS && c->fd >= 0)
+		c++;
+	if (c < s->clients + CLIENTS)
+		c->buffer = malloc(PACKET_BYTES);
+	if (c == s->clients + CLIENTS || !c->buffer) {
+		sl_counter_inc(s->refused_connections);
+		close(fd);
+		return;
+	}
+	c->fd = fd;
+	sl_counter_inc(s->connections);
+}
+
+/* Processes complete packets. Returns the bytes used. Clears *whole if a length is invalid. */
+static size_t take_packets(struct serve *s, const struct client *c, bool *whole)
+{
+	const uint64_t now = base_now_ns();
+	size_t at = 0;
+	uint32_t n;
+
+	for (; c->used - at >= sizeof(n); at += sizeof(n) + n) {
+		memcpy(&n, c->buffer + at, sizeof(n));
+		*whole = n <= PACKET_BYTES - sizeof(n);
+		if (!*whole || c->used - at - sizeof(n) < n)
+			break;
+		bridge_statsd_packet(s->statsd, c->buffer + at + sizeof(n), n, now);
+		sl_counter_inc(s->packets);
+	}
+	return at;
+}
+
+/* Processes complete lines; the last one needs no newline. Returns the bytes used. */
+static size_t take_lines(struct serve *s, const struct client *c, bool ended)
+{
+	const char *last = memrchr(c->buffer, '\n', c->used);
+	size_t n = ended ? c->used : last ? (size_t)(last - c->buffer) + 1 : 0;
+
+	bridge_statsd_packet(s->statsd, c->buffer, n, base_now_ns());
+	return n;
+}
+
+static void read_client(struct serve *s, struct client *c)
+{
+	ssize_t n = recv(c->fd, c->buffer + c->used, PACKET_BYTES - c->used, MSG_DONTWAIT);
+	const bool ended = n <= 0;
+	bool whole = true;
+	size_t taken;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	c->used += ended ? 0 : (size_t)n;
+	if (c->framing == UNKNOWN && (c->used >= 4 || ended))
+		c->framing = c->used >= 4 && !c->buffer[2] && !c->buffer[3] ? LENGTHS : LINES;
+	taken = c->framing == LENGTHS ? take_packets(s, c, &whole)
+		: c->framing == LINES ? take_lines(s, c, ended)
+				      : 0;
+	c->used -= taken;
+	memmove(c->buffer, c->buffer + taken, c->used);
+	whole = whole && c->used < PACKET_BYTES;
+	if (!whole || (ended && c->used))
+		sl_counter_inc(s->truncated);
+	if (!whole || ended)
+		close_client(c);
+}
+
 static void add_counts(struct serve *s)
 {
 	struct bridge_statsd_counts now = bridge_statsd_counts(s->statsd);
@@ -148,51 +262,90 @@ static void add_counts(struct serve *s)
 	sl_counter_add(s->malformed, now.malformed - s->told.malformed);
 	sl_counter_add(s->refused, now.refused - s->told.refused);
 	sl_counter_add(s->expired, now.expired - s->told.expired);
+	sl_counter_add(s->events, now.events - s->told.events);
+	sl_counter_add(s->checks, now.checks - s->told.checks);
+	sl_counter_add(s->filtered, now.filtered - s->told.filtered);
+	sl_counter_add(s->untimely, now.untimely - s->told.untimely);
 	s->told = now;
 }
 
-static bool open_serve(struct serve *s, size_t n)
+static bool open_serve(struct serve *s, size_t n, const struct bridge_statsd_map *map)
 {
 #define COUNTER(name, help) \
 	bridge_counter(s->w, "sidelight_bridge_statsd_" name "_total", help, NULL, 0)
 	s->packets = COUNTER("packets", "Packets received.");
 	s->dropped = COUNTER("dropped", "Packets dropped by the kernel because a buffer was full.");
-	s->truncated = COUNTER("truncated", "Packets discarded because they exceed 65536 bytes.");
+	s->truncated = COUNTER(
+		"truncated",
+		"Packets, and lines of connections, discarded because they exceed 65536 bytes or "
+		"are incomplete.");
 	s->lines = COUNTER("lines", "Lines taken.");
-	s->malformed = COUNTER("malformed", "Malformed lines and values.");
+	s->malformed = COUNTER("malformed", "Malformed lines.");
 	s->refused = COUNTER("refused",
 			     "Lines for which there was no room, or whose name has another type.");
 	s->expired = COUNTER("expired",
-			     "Series removed because they were not updated for a long time.");
+			     "Series removed because they had not been updated for a long time.");
+	s->events = COUNTER("events", "Events of DogStatsD, which are not published.");
+	s->checks = COUNTER("service_checks",
+			    "Service checks of DogStatsD, which are not published.");
+	s->filtered = COUNTER("filtered", "Lines dropped by a rule of --statsd-mapping.");
+	s->untimely = COUNTER("untimely",
+			      "Gauges of DogStatsD left out because their timestamp is more than 5 "
+			      "minutes old, or more than 10 minutes ahead.");
+	s->connections = COUNTER("connections", "Connections accepted.");
+	s->refused_connections = COUNTER("refused_connections",
+					 "Connections closed because there is no room for more.");
 #undef COUNTER
 	s->publisher = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "statsd",
 						  .pod = "statsd", .socket = s->w->o->socket,
 						  .max_cells = CELLS, .max_threads = 1));
-	s->statsd = bridge_statsd_new(s->publisher, 0);
+	s->statsd = bridge_statsd_new(
+		s->publisher, &(struct bridge_statsd_opts){
+				      .map = map,
+				      .dogstatsd = s->w->o->dialect &&
+						   !strcmp(s->w->o->dialect, BRIDGE_DOGSTATSD)});
+	for (size_t i = 0; i < CLIENTS; i++)
+		s->clients[i].fd = -1;
 	s->drops = calloc(n, sizeof(*s->drops));
 	s->buffer = malloc((size_t)PACKETS * PACKET_BYTES);
 	return s->publisher && s->statsd && s->drops && s->buffer;
 }
 
-void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n)
+static bool accepts(int fd)
+{
+	int yes = 0;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &(socklen_t){sizeof(yes)}) && yes;
+}
+
+void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n,
+		       const struct bridge_statsd_map *map)
 {
 	struct serve *s = calloc(1, sizeof(*s));
-	struct pollfd *p = calloc(n + 1, sizeof(*p));
+	struct pollfd *p = calloc(n + 1 + CLIENTS, sizeof(*p));
 	uint64_t tick = 0;
 
 	if (s)
 		s->w = w;
-	if (!s || !p || !open_serve(s, n)) {
-		base_logf(BASE_ERROR, LOG, "cannot start error=%s", strerror(errno));
+	if (!s || !p || !open_serve(s, n, map)) {
+		base_logf(BASE_ERROR, LOG, "cannot start the StatsD server error=%s",
+			  strerror(errno));
 		goto out;
 	}
 	for (size_t i = 0; i < n; i++)
 		p[i] = (struct pollfd){fds[i], POLLIN, 0};
 	p[n] = (struct pollfd){w->stop_fd, POLLIN, 0};
 	while (!p[n].revents) {
-		poll(p, (nfds_t)n + 1, 200);
+		for (size_t i = 0; i < CLIENTS; i++)
+			p[n + 1 + i] = (struct pollfd){s->clients[i].fd, POLLIN, 0};
+		poll(p, (nfds_t)n + 1 + CLIENTS, 200);
+		for (size_t i = 0; i < CLIENTS; i++)
+			if (p[n + 1 + i].revents)
+				read_client(s, &s->clients[i]);
 		for (size_t i = 0; i < n; i++)
-			if (p[i].revents)
+			if (p[i].revents && accepts(fds[i]))
+				accept_client(s, fds[i]);
+			else if (p[i].revents)
 				receive_packets(s, i, p[i].fd);
 		if (base_now_ns() >= tick) {
 			tick = base_now_ns() + SECOND_NS / 5;
@@ -202,6 +355,9 @@ void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n)
 	}
 out:
 	if (s) {
+		for (size_t i = 0; i < CLIENTS; i++)
+			if (s->clients[i].buffer)
+				close_client(&s->clients[i]);
 		bridge_statsd_free(s->statsd);
 		sl_publisher_close(s->publisher);
 		free(s->drops);

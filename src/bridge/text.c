@@ -252,6 +252,8 @@ static int read_sample(struct bridge_text_parser *p, const char *line, const cha
 	if (err)
 		return err;
 	p->timed = p->timed || !isnan(l.time);
+	if (p->timed && p->limits.untimed)
+		return TEXT_BAD(p, "a sample has a timestamp, which is not supported here");
 	/*
 	 * If the line has parts that the shape can't represent, these must stay the same, or the
 	 * next body is parsed in full.
@@ -298,7 +300,7 @@ static int read_lines(struct bridge_text_parser *p)
 			return bridge_fail(p->error, -E2BIG, p->line, "more than %zu lines",
 					   2 * p->limits.values);
 		if (ended)
-			return TEXT_BAD(p, "text after # EOF");
+			return TEXT_BAD(p, "there is text after # EOF");
 		if (!open_metrics) {
 			while (s < end && (*s == ' ' || *s == '\t'))
 				s++;
@@ -318,7 +320,7 @@ static int read_lines(struct bridge_text_parser *p)
 		}
 	}
 	if (!err && open_metrics && !ended)
-		return TEXT_BAD(p, "no # EOF: the body is truncated");
+		return TEXT_BAD(p, "# EOF is missing: the body is truncated");
 	return err ?: bridge_text_family_end(p);
 }
 

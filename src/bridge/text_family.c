@@ -168,8 +168,8 @@ static int take_names(struct bridge_text_parser *p)
 			err = name_add(p, f->name, s->text, f->type);
 	return err;
 taken:
-	return TEXT_BAD(p, "family '%.*s' uses a name that is already taken", TEXT_SHOWN(f->name.n),
-			f->name.s);
+	return TEXT_BAD(p, "another family already uses the name of family '%.*s'",
+			TEXT_SHOWN(f->name.n), f->name.s);
 }
 
 /* ---- families ---- */
@@ -270,8 +270,8 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 		return 0;
 	err = type_of(p, m->rest, &type);
 	if (!err && p->sample_count && type != f->type)
-		err = TEXT_BAD(p, "TYPE of '%.*s' follows its samples", TEXT_SHOWN(f->name.n),
-			       f->name.s);
+		err = TEXT_BAD(p, "the TYPE line of '%.*s' comes after its samples",
+			       TEXT_SHOWN(f->name.n), f->name.s);
 	f->type = err ? f->type : type;
 	return err;
 }
@@ -361,11 +361,11 @@ static int check_sample(struct bridge_text_parser *p, const struct bridge_text_s
 	if (s->value < 0 && (counts || s->role == ROLE_QUANTILE))
 		return TEXT_BAD(p, "a negative count");
 	if (s->role == ROLE_INFO && s->value != 1)
-		return TEXT_BAD(p, "the value of an info is not 1");
+		return TEXT_BAD(p, "the value of an info metric must be 1");
 	if (s->role == ROLE_STATE && s->value != 0 && s->value != 1)
-		return TEXT_BAD(p, "a state must be 0 or 1");
+		return TEXT_BAD(p, "the value of a state must be 0 or 1");
 	if (s->exemplar != NONE && s->role != ROLE_TOTAL && s->role != ROLE_BUCKET)
-		return TEXT_BAD(p, "an exemplar on a sample that cannot have one");
+		return TEXT_BAD(p, "this sample cannot have an exemplar");
 	return 0;
 }
 
@@ -379,7 +379,7 @@ static int fill_sample(struct bridge_text_parser *p, struct bridge_text_sample *
 		err = take_bound(p, s, "quantile");
 	else if (s->role == ROLE_STATE &&
 		 !take_label(p, s, p->family.name.s, p->family.name.n, &s->state))
-		err = TEXT_BAD(p, "a state without its label");
+		err = TEXT_BAD(p, "a state has no label with the name of its family");
 	if (!err && p->format == BRIDGE_OPENMETRICS)
 		err = check_sample(p, s);
 	return err;
@@ -409,8 +409,8 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 			return err;
 		role = role_of(p, l->name);
 		if (!role)
-			return TEXT_BAD(p, "'%.*s' belongs to no family", TEXT_SHOWN(l->name.n),
-					l->name.s);
+			return TEXT_BAD(p, "sample '%.*s' does not belong to any family",
+					TEXT_SHOWN(l->name.n), l->name.s);
 	}
 	s.role = role->role;
 	if (s.role == ROLE_CREATED && s.value > 0)

@@ -114,10 +114,11 @@ static int read_label(struct bridge_text_parser *p, const char **at, const char 
 	}
 	s = skip_blanks(p, stop, end);
 	if (s == end || *s != '=')
-		return TEXT_BAD(p, "no = after label name '%.*s'", TEXT_SHOWN(l->key.n), l->key.s);
+		return TEXT_BAD(p, "'=' is missing after label name '%.*s'", TEXT_SHOWN(l->key.n),
+				l->key.s);
 	s = skip_blanks(p, s + 1, end);
 	if (s == end || *s != '"')
-		return TEXT_BAD(p, "label '%.*s' has no quoted value", TEXT_SHOWN(l->key.n),
+		return TEXT_BAD(p, "the value of label '%.*s' is not quoted", TEXT_SHOWN(l->key.n),
 				l->key.s);
 	s = read_quoted(p, s, end, &l->value);
 	if (!s)
@@ -147,7 +148,7 @@ static int read_labels(struct bridge_text_parser *p, const char **at, const char
 			return err;
 		if (is_name) {
 			if (!name || name->n || p->label_count > *first)
-				return TEXT_BAD(p, "a quoted name instead of a label");
+				return TEXT_BAD(p, "expected a label, but found a quoted name");
 			*name = l.key;
 		} else {
 			if (p->label_count - *first == LABELS_MAX)
@@ -160,9 +161,9 @@ static int read_labels(struct bridge_text_parser *p, const char **at, const char
 		if (s < end && *s == ',') {
 			s = skip_blanks(p, s + 1, end);
 			if (p->format == BRIDGE_OPENMETRICS && s < end && *s == '}')
-				return TEXT_BAD(p, "comma after the last label");
+				return TEXT_BAD(p, "there is a comma after the last label");
 		} else if (s < end && *s != '}') {
-			return TEXT_BAD(p, "no comma between labels");
+			return TEXT_BAD(p, "a comma is missing between labels");
 		}
 	}
 	if (s == end)
@@ -229,7 +230,7 @@ static int read_exemplar(struct bridge_text_parser *p, const char *s, const char
 		length += count_characters(p->labels[e.labels + i].key) +
 			  count_characters(p->labels[e.labels + i].value);
 	if (length > EXEMPLAR_CHARACTERS)
-		return TEXT_BAD(p, "labels of an exemplar longer than %u characters",
+		return TEXT_BAD(p, "the labels of an exemplar have more than %u characters",
 				EXEMPLAR_CHARACTERS);
 	s = skip_space(p, s, end);
 	s = s ? read_number(s, end, &e.value) : NULL;
@@ -273,7 +274,7 @@ int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const c
 	if (!after && p->format == BRIDGE_TEXT_004 && stop[-1] == '}' && stop < end)
 		after = stop;
 	if (!after)
-		return TEXT_BAD(p, "no value, or a malformed name");
+		return TEXT_BAD(p, "the value is missing, or the name is malformed");
 	out->number = after;
 	s = read_number(after, end, &out->value);
 	if (!s)
@@ -293,7 +294,7 @@ int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const c
 	}
 	/* OpenMetrics: nothing may follow, not even a space. */
 	if (!s || s < end || (p->format == BRIDGE_OPENMETRICS && is_blank(end[-1])))
-		return TEXT_BAD(p, "text after the value");
+		return TEXT_BAD(p, "there is text after the value");
 	return 0;
 }
 
@@ -318,7 +319,8 @@ int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const cha
 		if (stop - word == 4 && !memcmp(word, kinds[i].word, 4))
 			m->what = kinds[i].what;
 	if (!m->what || (m->what == 'U' && !open_metrics) || (stop < end && !is_blank(*stop)))
-		return open_metrics ? TEXT_BAD(p, "the comment must be HELP, TYPE, UNIT or EOF")
+		return open_metrics ? TEXT_BAD(p, "a comment must begin with HELP, TYPE, UNIT or "
+						  "EOF")
 				    : 0;
 	s = skip_space(p, stop, end);
 	if (s && s < end && *s == '"') {
@@ -329,11 +331,12 @@ int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const cha
 		s = stop;
 	}
 	if (!s || !m->name.n)
-		return TEXT_BAD(p, "no name, or a malformed one");
+		return TEXT_BAD(p, "the name is missing or malformed");
 	stop = skip_space(p, s, end);
 	if (!stop) {
 		if (open_metrics || s < end || m->what != 'H')
-			return TEXT_BAD(p, "nothing after the name, or a malformed name");
+			return TEXT_BAD(p,
+					"the line ends after the name, or the name is malformed");
 		stop = end; /* the help text is empty */
 	}
 	m->known = true;

@@ -24,8 +24,8 @@ static int send_family(struct bridge_text_parser *p, struct bridge_sink *sink,
 	}
 	if (sink->family(sink, &out))
 		return 0;
-	return bridge_fail(p->error, -ENOSPC, 0, "no room for family '%.*s'", TEXT_SHOWN(f->name.n),
-			   f->name.s);
+	return bridge_fail(p->error, -ENOSPC, 0, "the region has no room for family '%.*s'",
+			   TEXT_SHOWN(f->name.n), f->name.s);
 }
 
 static void fill_exemplars(struct bridge_text_parser *p, const struct bridge_text_point *t)
@@ -65,7 +65,7 @@ static int send_point(struct bridge_text_parser *p, struct bridge_sink *sink,
 		out.states = p->states + t->states;
 	if (sink->point(sink, &out))
 		return 0;
-	return bridge_fail(p->error, -ENOSPC, 0, "no room for a series of '%.*s'",
+	return bridge_fail(p->error, -ENOSPC, 0, "the region has no room for a series of '%.*s'",
 			   TEXT_SHOWN(p->families[t->family].name.n),
 			   p->families[t->family].name.s);
 }

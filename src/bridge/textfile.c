@@ -102,16 +102,15 @@ static bool publish_file(struct textfile *t, int folder, const char *name)
 		      ?: bridge_text_read(t->parser, BRIDGE_TEXT_004, t->body, (size_t)n,
 					  bridge_publish_sink(t->publisher), &e);
 	if (err) {
-		base_log_limited(BASE_WARN, LOG, "cannot read file=%s/%s line=%u error=%s",
-				 t->w->o->textfile, name, e.line,
-				 *e.text ? e.text : strerror(-err));
+		base_log_each(BASE_WARN, LOG, name, "cannot read file=%s/%s line=%u error=%s",
+			      t->w->o->textfile, name, e.line, *e.text ? e.text : strerror(-err));
 		sl_counter_inc(t->errors);
 		return false;
 	}
 	snprintf(path, sizeof(path), "%s/%s", t->w->o->textfile, name);
 	publish_gauge(t, "node_textfile_mtime_seconds",
 		      "Unixtime mtime of textfiles successfully read.", path,
-		      (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec / 1e9);
+		      (double)st.st_mtim.tv_sec);
 	return true;
 }
 
@@ -151,7 +150,12 @@ static void add_counts(struct textfile *t)
 
 void bridge_textfile_run(const struct bridge_worker *w)
 {
-	struct textfile t = {.w = w, .parser = bridge_text_new(NULL)};
+	/*
+	 * As in node_exporter, a file's mtime says how old it is, and samples must not have
+	 * timestamps.
+	 */
+	static const struct bridge_limits untimed = {.untimed = true};
+	struct textfile t = {.w = w, .parser = bridge_text_new(&untimed)};
 	const struct sl_label l = {"target", w->o->textfile};
 
 	t.publisher = bridge_publish_open(&(struct bridge_publish_opts){
@@ -163,7 +167,8 @@ void bridge_textfile_run(const struct bridge_worker *w)
 	t.full = bridge_counter(w, "sidelight_bridge_full_total",
 				"Series for which there was no room.", &l, 1);
 	if (!t.parser || !t.publisher)
-		base_logf(BASE_ERROR, LOG, "cannot start error=%s", strerror(errno));
+		base_logf(BASE_ERROR, LOG, "cannot start reading text files error=%s",
+			  strerror(errno));
 	else
 		do {
 			read_folder(&t);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cmd_agent.c - sidelight agent: runs the agent, or prints the status of a running agent. */
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +41,7 @@ static const char *rdma_for_nothing(const struct agent_opts *o, const char *secr
 
 	return o->rdma_device				    ? NULL
 	       : device					    ? device
-	       : o->fabric_provider			    ? NULL
+	       : o->fabric_tcp				    ? NULL
 	       : o->rdma_queues != RDMA_QUEUES		    ? "--queues"
 	       : o->rdma_settle_ns != RDMA_SETTLE_NS	    ? "--rdma-settle"
 	       : secret					    ? "--rdma-secret"
@@ -155,17 +154,28 @@ static const char *socket_of(const char *socket)
 
 static int show_status(const char *socket, bool as_json)
 {
-	char error[256], *answer;
+	char error[256], path[32], *answer;
+	size_t bytes;
 	json_t *j;
+	int sock, fd;
 
 	socket = socket_of(socket);
-	answer = agent_ask_status(socket, error, sizeof(error));
+	sock = cli_agent_connect(socket);
+	if (sock < 0)
+		return CLI_FAIL("agent", "no agent answers on %s: %s", socket, strerror(errno));
+	fd = cli_agent_ask(sock, SL_MSG_STATUS, NULL, 0, SL_MSG_STATUS_IS, error, sizeof(error));
+	close(sock);
+	if (fd < 0)
+		return CLI_FAIL("agent", "%s: %s", socket, error);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	answer = base_read_file(path, 1u << 30, &bytes);
+	close(fd);
 	if (!answer)
-		return CLI_FAIL("agent", "%s", error);
-	j = base_json_read(answer, strlen(answer), NULL);
+		return CLI_FAIL("agent", "%s: %s", socket, strerror(errno));
+	j = base_json_read(answer, bytes, NULL);
 	free(answer);
 	if (!j)
-		return CLI_FAIL("agent", "%s: the response is not JSON", socket);
+		return CLI_FAIL("agent", "%s: the agent's response is not valid JSON", socket);
 	if (!as_json)
 		print_status(j);
 	else
@@ -220,9 +230,9 @@ static int run_agent(struct agent_opts *o)
 	}
 	base_ready("socket=%s%s%s%s%s", agent_socket(a), agent_rest(a) ? " rest=" : "",
 		   agent_rest(a) ?: "",
-		   !agent_rdma(a)	? ""
-		   : o->fabric_provider ? " fabric="
-					: " rdma=",
+		   !agent_rdma(a)  ? ""
+		   : o->fabric_tcp ? " fabric="
+				   : " rdma=",
 		   agent_rdma(a) ?: "");
 	err = agent_run(a, stop);
 	if (err)
@@ -276,12 +286,12 @@ static const struct base_option table[] = {
 	BASE_STRING("consume-mode", 0, &set.consume_mode, "OCTAL",
 		    "permissions of --consume-socket (default 0600; 0666 with --consumer-uid)"),
 	BASE_LIST("consumer-uid", 0, &set.uids, "UID",
-		  "let this user read regions and status, besides root and the agent's own; "
-		  "repeatable"),
+		  "let this user read regions and status, in addition to root and the agent's own "
+		  "user; repeatable"),
 	BASE_STRING("hostname", 0, &set.o.host, "NAME",
 		    "name of this host for collectors (default: its host name)"),
 	BASE_TIME("grace", 0, &set.o.grace_ns, 0, 0, "DURATION",
-		  "keep the last values of a dead publisher this long"),
+		  "keep the last values of a dead publisher for this long"),
 	BASE_TIME("lease", 0, &set.o.lease_ns, 0, 0, "DURATION",
 		  "longest time between two reads of the directory by a collector; memory is freed "
 		  "two leases after its region is retired"),
@@ -291,15 +301,13 @@ static const struct base_option table[] = {
 		  "admit regions of at most this size"),
 	BASE_SIZE("max-memory", 0, &set.o.max_memory, 0, 0, "BYTES",
 		  "limit the total size of admitted regions"),
-	BASE_UINT(
-		"max-regions-per-uid", 0, &set.o.max_regions_per_uid, 0, 1 << 20, "N",
-		"admit at most this many regions per user; 0 means half of max-regions, and no limit "
-		"for root and the agent's own user"),
+	BASE_UINT("max-regions-per-uid", 0, &set.o.max_regions_per_uid, 0, 1 << 20, "N",
+		  "admit at most this many regions per tenant; 0: its share of --max-regions"),
 	BASE_STRING("rest", 0, &set.rest, "unix:PATH|ADDR:PORT",
-		    "serve REST at this socket, or at this address to clients with the token; ADDR "
-		    "defaults to loopback (default: " AGENT_REST_DEFAULT
-		    " in the folder of the socket)"),
-	BASE_FLAG("no-rest", 0, &set.no_rest, "serve no REST"),
+		    "serve REST on this socket, or on this address for clients with the token; "
+		    "ADDR defaults to loopback (default: " AGENT_REST_DEFAULT " in the folder of "
+		    "the socket)"),
+	BASE_FLAG("no-rest", 0, &set.no_rest, "do not serve REST"),
 	BASE_STRING("rest-token-file", 0, &set.o.rest_token_file, "PATH",
 		    "clients with the bearer token in this file act as the agent's user; required "
 		    "for --rest ADDR:PORT"),
@@ -310,34 +318,33 @@ static const struct base_option table[] = {
 	BASE_STRING("rdma", 0, &set.o.rdma_device, "DEVICE",
 		    "register regions with this device, for remote reading"),
 	BASE_STRING("rdma-address", 0, &set.o.rdma_address, "ADDR",
-		    "listen for RDMA at this address (default: the device's addresses)"),
+		    "listen for RDMA on this address (default: the device's addresses)"),
 	BASE_UINT("rdma-port", 0, &set.o.rdma_port, 1, 65535, "PORT",
 		  "port of the RDMA connection manager"),
 	CLI_OPTIONS_RDMA_PORT(&set.o.rdma_gid, &set.o.rdma_ib_port, "by address"),
-	CLI_PART_LIBFABRIC,
-	BASE_STRING(
-		"fabric", 0, &set.fabric, "NAME:ADDR:PORT",
-		"without RDMA: let collectors read over this libfabric provider, such as "
-		"tcp:10.0.0.1:7475; ADDR defaults to loopback. A thread of the agent answers each "
-		"READ, nothing is encrypted"),
+	CLI_PART_FABRIC_TCP,
+	BASE_STRING("fabric", 0, &set.fabric, "tcp:ADDR:PORT",
+		    "without RDMA: let collectors read over TCP; ADDR defaults to loopback. A "
+		    "thread of the agent answers READs. With --rdma-secret, they are encrypted by "
+		    "TLS"),
 	BASE_CORE,
 	BASE_UINT("queues", 0, &set.o.rdma_queues, 1, 4096, "N",
 		  "accept at most this many queue pairs"),
 	BASE_TIME("rdma-settle", 0, &set.o.rdma_settle_ns, 0, 0, "DURATION",
-		  "register neighbouring regions together once they are this old"),
-	CLI_OPTION_RDMA_SECRET(&set.secret, "every peer reads every region"),
+		  "register adjacent regions together once they are this old"),
+	CLI_OPTION_RDMA_SECRET(&set.secret, "every peer can read every region"),
 	BASE_TIME("rdma-key-lifetime", 0, &set.o.rdma_key_lifetime_ns, 0, 0, "DURATION",
-		  "register memory again, with a new key, when a key is this old and after a "
-		  "collector leaves; 0 means never"),
+		  "register memory again with a new key when a key is this old, or after a "
+		  "collector disconnects; 0 means never"),
 	CLI_PART_TCP,
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
-		  "publish kernel tables: flows, layers, cpu, net, separated by commas (default "
-		  "flows)"),
+		  "publish these kernel tables: a comma-separated list of flows, layers, cpu and "
+		  "net (default flows)"),
 	BASE_UINT("tcp-flows", 0, &set.o.tcp_flows, 64, 1 << 20, "N",
 		  "track at most this many connections (default 16384)"),
 	BASE_LIST("tcp-dev", 0, &set.devices, "NAME",
-		  "record segments for --tcp net at this device; repeatable (default: all hardware "
-		  "devices)"),
+		  "record segments for --tcp net on this device; repeatable (default: all "
+		  "hardware devices)"),
 	BASE_TIME("tcp-quarantine", 0, &set.o.tcp_quarantine_ns, 0, 3.6e12, "DURATION",
 		  "keep a closed connection readable for this long (default 5s)"),
 	CLI_OPTIONS_TCP_FILTER(&set.filter),
@@ -361,9 +368,9 @@ static int check_options(const struct base_command *self, const struct agent_opt
 							: "--rest-idle");
 	if (rdma_for_nothing(o, set.secret))
 		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o, set.secret));
-	if (o->fabric_provider && o->rdma_device)
+	if (o->fabric_tcp && o->rdma_device)
 		return base_usage(self, "--fabric and --rdma are mutually exclusive");
-	if (o->fabric_provider && !set.secret && !o->insecure)
+	if (o->fabric_tcp && !set.secret && !o->insecure)
 		return base_usage(
 			self,
 			"--fabric needs --rdma-secret: otherwise anyone who connects, including "
@@ -374,7 +381,7 @@ static int check_options(const struct base_command *self, const struct agent_opt
 				  "--rdma-key-lifetime must be 0 or at least four times --lease");
 	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
 			cli_tcp_filter_selects(&set.filter)))
-		return base_usage(self, "filters and --tcp-... need --tcp");
+		return base_usage(self, "filters and --tcp-... require --tcp");
 	if (set.no_rest && set.rest)
 		return base_usage(self, "--rest and --no-rest are mutually exclusive");
 	return BASE_EXIT_OK;
@@ -447,15 +454,15 @@ static void run_bridges(void *arg, const struct base_child_start *with)
 static int start_bridges(const struct base_command *self, struct base_child **child)
 {
 	static struct base_child_opts opts = {.name = "bridge",
-					      .what = "the process of the bridges",
+					      .what = "the process that runs the bridges",
 					      .log = "bridge",
 					      .run = run_bridges};
 	char path[PATH_MAX];
 	int err;
 
 	if (base_program_find(BRIDGES, path))
-		return base_failure(self, "--scrape, --textfile, --host, --statsd and --otlp need "
-					  "the package sidelight-bridge");
+		return base_failure(self, "--scrape, --textfile, --host, --statsd and --otlp "
+					  "require the package sidelight-bridge");
 	opts.arg = base_options_print(passed_on);
 	*child = opts.arg ? base_child_fork(&opts) : NULL;
 	err = *child ? base_child_start(*child, NULL) : opts.arg ? -errno : -ENOMEM;
@@ -478,7 +485,9 @@ static int serve_apart(const struct base_command *self, struct agent_opts *o)
 		return base_failure(self, "%s", error);
 	if (wants_bridges(&set.bridge))
 		code = start_bridges(self, &o->bridges);
-	code = code ?: cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
+	code = code
+		       ?: cli_shared_secret(self, "rdma-secret", set.secret, &o->rdma_secret,
+					    &o->rdma_secret_bytes);
 	code = code ?: run_agent(o);
 	base_child_free(o->bridges);
 	http_front_end(o->rest_front);
@@ -487,7 +496,7 @@ static int serve_apart(const struct base_command *self, struct agent_opts *o)
 
 static int agent_main(const struct base_command *self, int argc, char **argv)
 {
-	static char provider[FABRIC_PROVIDER_MAX], address[256];
+	static char address[256];
 	struct agent_opts *o = &set.o;
 	char error[256];
 	uint32_t *consumers;
@@ -506,9 +515,9 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(self, "--%s '%s' is not an octal mode such as 0660",
 				  o->socket_mode ? "consume-mode" : "socket-mode",
 				  o->socket_mode ? set.consume_mode : set.mode);
-	if (set.fabric && fabric_host_parse(set.fabric, provider, address, &port))
-		return base_usage(self, "--fabric '%s' is not NAME:ADDR:PORT", set.fabric);
-	o->fabric_provider = set.fabric ? provider : NULL;
+	if (set.fabric && fabric_host_parse(set.fabric, address, &port))
+		return base_usage(self, "--fabric '%s' is not tcp:ADDR:PORT", set.fabric);
+	o->fabric_tcp = set.fabric;
 	code = check_options(self, o);
 	if (code)
 		return code;
@@ -521,7 +530,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	if (o->rest && agent_rest_check(o->rest, o->rest_token_file || o->web_config, error,
 					sizeof(error)) < 0)
 		return base_usage(self, "%s", error);
-	o->rdma = o->rdma_device || o->fabric_provider;
+	o->rdma = o->rdma_device || o->fabric_tcp;
 	o->tcp_filter = &set.filter;
 	o->tcp_devices = set.devices.v;
 	o->tcp_device_count = set.devices.n;

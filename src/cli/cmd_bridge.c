@@ -30,6 +30,6 @@ static int bridge_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_bridge = {
 	.name = "bridge",
 	.synopsis = "[OPTION]...",
-	.summary = "Publish metrics of programs that do not use the library",
+	.summary = "Publish the metrics of programs that do not use the library",
 	.run = bridge_main,
 };

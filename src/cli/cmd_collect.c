@@ -65,13 +65,13 @@ static struct cli_collect_settings set = {
 
 static const struct base_option table[] = {
 	BASE_LIST("agent", 'a', &set.agents, "PATH|HOST[:PORT]",
-		  "read this host, given by an agent's socket on this machine or its RDMA address; "
-		  "repeatable"),
+		  "read this host, specified by its RDMA address or by the socket of an agent on "
+		  "this machine; repeatable"),
 	CLI_COLLECT_DISCOVER_OPTIONS(set.discover),
 	BASE_STRING(
 		"listen", 'l', &set.h.listen, "ADDR:PORT",
-		"serve HTTP at this address, or at unix:/PATH; port 0: any free port; any "
-		"address but loopback needs --web-config with TLS and authentication, or --open"),
+		"serve HTTP on this address, or on unix:/PATH; port 0: any free port; any address "
+		"but loopback requires --web-config with TLS and authentication, or --open"),
 	CLI_OPTIONS_WEB(&set.h.web_config, &set.h.roles_file, &set.h.insecure),
 	BASE_STRING("reader-token-file", 0, &set.h.reader_token_file, "PATH",
 		    "require the bearer token in this file for reading"),
@@ -82,11 +82,11 @@ static const struct base_option table[] = {
 		"require the bearer token in this file for changes to stores (default: a random "
 		"token, which commands of the same user find)"),
 	BASE_FLAG("open", 0, &set.h.open,
-		  "let anyone who can reach --listen read all metrics, including web pages in "
-		  "their browsers"),
-	BASE_LIST(
-		"allow-host", 0, &set.h.allow_hosts, "NAME",
-		"accept this name in the Host header, besides localhost and addresses; repeatable"),
+		  "let anyone who can reach --listen read all metrics, including web pages open "
+		  "in their browsers"),
+	BASE_LIST("allow-host", 0, &set.h.allow_hosts, "NAME",
+		  "accept this name in the Host header, in addition to localhost and addresses; "
+		  "repeatable"),
 	BASE_TIME("period", 'p', &set.c.period_ns, 0, 0, "DURATION",
 		  "time from one round over all regions to the next; 0: as fast as possible"),
 	BASE_STRING(
@@ -96,7 +96,7 @@ static const struct base_option table[] = {
 	BASE_UINT("workers", 'w', &set.c.workers, 1, WORKERS_MAX, "N", "number of reading threads"),
 	BASE_STRING("realtime", 0, &set.realtime, "auto|off",
 		    "auto: where allowed, workers run with real-time priority for at most a "
-		    "quarter of a CPU each, so that busy CPUs do not delay them"),
+		    "third of a CPU each, so that busy CPUs do not delay them"),
 	BASE_FLAG("pin", 0, &set.c.pin, "pin each worker to a CPU"),
 	BASE_STRING("cpus", 0, &set.cpus, "LIST", "pin workers to these CPUs, such as 0,2-5"),
 	BASE_UINT("queues", 'q', &set.c.queues, 1, WORKERS_MAX, "N",
@@ -109,21 +109,24 @@ static const struct base_option table[] = {
 	BASE_UINT("depth", 0, &set.c.fabric.queue_depth, 0, 4096, "N",
 		  "outstanding READs per connection; 0: 128"),
 	BASE_SIZE("buffer", 0, &set.c.fabric.buffer_bytes, 0, 0, "BYTES",
-		  "landing memory per connection; 0: 4M"),
+		  "memory per connection that READs write to; 0: 4M"),
 	BASE_TIME("read-timeout", 0, &set.c.read_timeout_ns, 0, 0, "DURATION",
 		  "reconnect when a READ takes longer; 0: 500ms"),
 	BASE_SIZE("history", 0, &set.c.history_bytes, 0, 0, "BYTES",
 		  "memory for recent samples; 0: no history"),
 	BASE_TIME("history-time", 0, &set.c.history_ns, 0, 0, "DURATION",
-		  "drop samples older than this from the history; 0: as memory allows"),
-	BASE_TIME("stale", 0, &set.c.stale_ns, 0, 0, "DURATION",
-		  "drop series not read for this long; 0: five periods, at least 2s"),
+		  "drop samples older than this from the history; 0: keep them as long as memory "
+		  "allows"),
+	BASE_TIME(
+		"stale", 0, &set.c.stale_ns, 0, 0, "DURATION",
+		"drop series that have not been read for this long; 0: five periods, at least 2s"),
 	BASE_UINT("max-regions", 0, &set.c.max_regions, 1, UINT32_MAX, "N",
 		  "read at most this many regions"),
 	BASE_UINT("max-series", 0, &set.c.max_series, 1, UINT32_MAX, "N",
 		  "hold at most this many series"),
-	BASE_UINT("max-exposed-series", 0, &set.c.max_exposed_series, 0, UINT32_MAX, "N",
-		  "expose at most this many pod series per tenant in /metrics; 0: all"),
+	BASE_UINT(
+		"max-exposed-series", 0, &set.c.max_exposed_series, 0, UINT32_MAX, "N",
+		"expose at most this many pod series in /metrics, shared fairly by tenants; 0: all"),
 	BASE_TIME("tcp-period", 0, &set.tables.period_ns, 1e7, 3.6e12, "DURATION",
 		  "time from one read of the connection tables to the next"),
 	BASE_UINT("tcp-groups", 0, &set.tables.groups, 1, 1000000, "N",
@@ -137,11 +140,12 @@ static const struct base_option table[] = {
 	BASE_UINT("max-connections", 0, &set.h.connections, 1, 65536, "N",
 		  "accept at most this many HTTP connections"),
 	BASE_TIME("query-timeout", 0, &set.h.query_timeout_ns, 1e6, 3.6e12, "DURATION",
-		  "refuse a query of the HTTP API that takes longer, its wait included"),
+		  "refuse a query of the HTTP API that takes longer than this, including the time "
+		  "it waits"),
 	BASE_UINT("query-concurrency", 0, &set.h.query_concurrency, 1, 64, "N",
 		  "run at most this many queries at a time; 20 more wait"),
 	BASE_UINT("query-samples", 0, &set.h.query_samples, 1, 1e15, "N",
-		  "refuse a query that touches more samples"),
+		  "refuse a query that touches more samples than this"),
 	CLI_PART_ANALYSIS,
 	BASE_FLAG("analyse", 0, &set.analyse, "detect anomalous pods"),
 	BASE_STRING("detector", 0, &set.l.analysis.detector, "NAME",
@@ -149,7 +153,7 @@ static const struct base_option table[] = {
 	BASE_STRING("shadow", 0, &set.l.analysis.shadow, "NAME",
 		    "also run this detector, without acting on its verdicts"),
 	BASE_F64("false-alarms", 0, &set.l.analysis.false_alarms, 1e-6, 1000, "N",
-		 "accepted false alarms per pod and hour"),
+		 "acceptable number of false alarms per pod and hour"),
 	BASE_TIME("warm-up", 0, &set.l.analysis.warm_up_ns, 0, 0, "DURATION",
 		  "learn a new pod for this long before judging it"),
 	BASE_TIME("analyse-every", 0, &set.l.analysis.every_ns, 0, 0, "DURATION",
@@ -157,17 +161,14 @@ static const struct base_option table[] = {
 	BASE_TIME("analyse-step", 0, &set.l.analysis.step_ns, 0, 0, "DURATION",
 		  "length of a training sample"),
 	BASE_TIME("analyse-hold", 0, &set.l.analysis.hold_ns, 60e9, 31536000e9, "DURATION",
-		  "take an anomaly that lasts longer for the new normal behaviour"),
+		  "accept an anomaly that lasts longer than this as the new normal behaviour"),
 	BASE_STRING("model", 0, &set.l.analysis.model, "FILE",
 		    "load learned models from this file, and save them there"),
 	BASE_TIME("model-every", 0, &set.l.analysis.model_every_ns, 0, 0, "DURATION",
-		  "save models at this interval and at the end; 0: at the end only"),
+		  "save models at this interval and on exit; 0: only on exit"),
 	BASE_STRING("record", 0, &set.l.analysis.record, "DIR",
 		    "write analysed rows to this directory, for sidelight replay"),
 	CLI_PART_REMOTE_WRITE,
-	BASE_STRING("remote-write", 0, &set.send.url, "URL",
-		    "send samples to this URL by Prometheus remote write"),
-	CLI_OPTION_CLIENT("remote-write-config", &set.send.remote.config, "--remote-write"),
 	CLI_COLLECT_REMOTE_OPTIONS(set.remote),
 	BASE_FLAG("remote-native", 0, &set.send.form.native,
 		  "send native histograms by remote write; otherwise exponential histograms lose "
@@ -189,14 +190,18 @@ static const struct base_option table[] = {
 	BASE_STRING("link", 0, &set.l.link, "URL",
 		    "address of this collector's page, for links in alerts"),
 	BASE_TIME("verdict-ttl", 0, &set.l.verdict_ttl_ns, 0, 3600e9, "DURATION",
-		  "write verdicts back to pods, valid for this long; 0: write none"),
+		  "write verdicts back to pods, valid for this long; 0: do not write any"),
 	CLI_PART_KAFKA,
 	BASE_STRING("kafka-config", 0, &set.kafka, "FILE",
-		    "produce incidents, kept traces and items of lists to Kafka, with the "
-		    "properties of librdkafka in this file"),
+		    "send incidents, kept traces and list items to Kafka, with the librdkafka "
+		    "properties in this file"),
 	BASE_STRING(
 		"kafka-offsets", 0, &set.kafka_offsets, "FILE",
-		"record in this file which list items Kafka has received, to resume after them"),
+		"record in this file which list items Kafka has received, and resume from there "
+		"after a restart"),
+	BASE_STRING("kafka-flows", 0, &set.kafka_flows, "FORMAT",
+		    "send flows to Kafka as goflow2 (default) or json messages"),
+	BASE_STRING("ipfix", 0, &set.ipfix, "HOST:PORT", "send flows as IPFIX to this collector"),
 	BASE_CORE,
 	BASE_FLAG("created", 0, &set.c.created,
 		  "add the start time of each series (\"_created\") to OpenMetrics"),
@@ -212,8 +217,8 @@ static const struct base_option table[] = {
 	BASE_TIME("trace-slow-floor", 0, &set.t.policy.slow_floor_ns, 0, 0, "DURATION",
 		  "traces shorter than this are never slow; 0: no minimum"),
 	BASE_F64("trace-slow-spread", 0, &set.t.policy.slow_spread, 0, 1e6, "FACTOR",
-		 "a trace is slow only if its excess over the median is at least FACTOR times "
-		 "that of the 90th percentile; 0: no minimum"),
+		 "a trace is slow only if it exceeds the median by at least FACTOR times as much "
+		 "as the 90th percentile does; 0: no minimum"),
 	BASE_F64("trace-bytes", 0, &set.t.bytes, 0, 1, "SHARE",
 		 "read at most this share of the bytes of published spans; 0: no limit"),
 	BASE_F64("trace-head", 0, &set.t.policy.head, 0, 1, "SHARE",
@@ -228,13 +233,13 @@ static const struct base_option table[] = {
 		  "memory for kept traces; the oldest are dropped first"),
 	CLI_PART_DTA,
 	BASE_STRING("dta", 0, &set.dta, "FILE",
-		    "provide the stores that this file declares to translators"),
+		    "provide translators with the stores that this file declares"),
 	BASE_SIZE("max-store-bytes", 0, &set.store_bytes, 0, 0, "BYTES",
 		  "limit the total size of stores when they are resized; 0: half of the machine's "
 		  "memory"),
 	BASE_CORE,
 	BASE_TIME("duration", 'd', &set.duration_ns, 0, 0, "DURATION",
-		  "end after this time; 0: when interrupted"),
+		  "exit after this time; 0: when interrupted"),
 	BASE_STRING("stats-csv", 0, &set.csv, "FILE",
 		    "write rounds, time and rate of each worker to this file every 10s"),
 	BASE_FLAG("json", 0, &set.as_json, "print JSON in modes setup and read_loop"),
@@ -315,7 +320,8 @@ static int make_collector(struct cli_collect_run *r)
 		return CLI_FAIL("collect", "kernel tables: %s", strerror(-err));
 	r->past = past_bytes ? collect_past_new(r->c, past_bytes) : NULL;
 	if (past_bytes && !r->past)
-		return CLI_FAIL("collect", "history of buckets: %s", strerror(errno));
+		return CLI_FAIL("collect", "cannot allocate the history of histogram buckets: %s",
+				strerror(errno));
 	if (!s->discover.o.sources.n)
 		return BASE_EXIT_OK;
 	r->discover = collect_discover_new(r->c, &s->discover.o, error, sizeof(error));
@@ -475,7 +481,7 @@ static int run_collector(struct cli_collect_run *r)
 		code = make_run(r);
 	if (code == BASE_EXIT_OK && !s->secret && any_far(&s->agents))
 		base_logf(BASE_WARN, "collect",
-			  "agents on other hosts are not authenticated: give --rdma-secret");
+			  "agents on other hosts are not authenticated: use --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
 		code = confine_collector(s);
 	if (code == BASE_EXIT_OK)
@@ -510,7 +516,9 @@ static int run_apart(const struct base_command *self, struct cli_collect_setting
 			return base_failure(self, "cannot start a process: %s", strerror(errno));
 	}
 	code = EACH_PART(fork, &r);
-	code = code ?: cli_rdma_secret(self, s->secret, &f->secret, &f->secret_bytes);
+	code = code
+		       ?: cli_shared_secret(self, "rdma-secret", s->secret, &f->secret,
+					    &f->secret_bytes);
 	code = code ?: run_collector(&r);
 	http_front_end(s->h.front);
 	return code;
@@ -573,16 +581,16 @@ static int check_options(const struct base_command *self, const struct cli_colle
 		return base_usage(self, "--mode '%s' is not one of prometheus, read_loop, setup",
 				  s->mode);
 	if (!s->agents.n && !s->dta && !s->discover.o.sources.n)
-		return base_usage(self, "no hosts to read: give --agent or --discover");
+		return base_usage(self, "there are no hosts to read: use --agent or --discover");
 	if (s->c.queues > s->c.workers)
-		return base_usage(self, "--queues %u needs as many --workers, not %u", s->c.queues,
-				  s->c.workers);
+		return base_usage(self, "--queues %u requires the same number of --workers, not %u",
+				  s->c.queues, s->c.workers);
 	if ((f->device || f->gid_index != -1 || f->ib_port != 1) && !any_over_rdma(&s->agents))
-		return base_usage(self, "--dev, --gid and --ib-port need an --agent over RDMA, "
-					"HOST[:PORT]");
+		return base_usage(self, "--dev, --gid and --ib-port require an --agent over RDMA, "
+					"that is, HOST[:PORT]");
 	if (s->secret && !any_far(&s->agents))
-		return base_usage(self, "--rdma-secret needs an --agent over RDMA, HOST[:PORT], "
-					"or tcp://HOST[:PORT]");
+		return base_usage(self, "--rdma-secret requires an --agent on another host: "
+					"HOST[:PORT] or tcp://HOST[:PORT]");
 	if (s->as_json && s->serves)
 		return base_usage(self, "--json needs --mode setup or read_loop");
 	if (s->c.period_ns && s->c.period_ns < 10000)
@@ -592,8 +600,9 @@ static int check_options(const struct base_command *self, const struct cli_colle
 		return base_usage(self, "--history must be 0 or at least 1M per worker");
 	if (s->c.max_exposed_series && s->c.sum_processes)
 		return base_usage(self,
-				  "--max-exposed-series and --sum-processes exclude each other: "
-				  "sums would decrease when a process is left out");
+				  "--max-exposed-series and --sum-processes are mutually "
+				  "exclusive: a sum would decrease when one of its processes is "
+				  "left out");
 	return cli_collect_http_check(self, &s->h);
 }
 
@@ -611,13 +620,13 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	set.c.realtime = !strcmp(set.realtime, "auto");
 	if (!set.c.realtime && strcmp(set.realtime, "off"))
-		return base_usage(self, "--realtime '%s' is neither auto nor off", set.realtime);
+		return base_usage(self, "--realtime must be auto or off, not '%s'", set.realtime);
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
 	if (strcmp(set.ephemeral, "none") && parse_ports(set.ephemeral, folded))
 		return base_usage(self,
-				  "--tcp-ephemeral '%s' is neither a list of ports such as "
-				  "32768-50050,50052-60999 nor none",
+				  "--tcp-ephemeral must be a list of ports such as "
+				  "32768-50050,50052-60999, or none, not '%s'",
 				  set.ephemeral);
 	set.tables.folded = folded;
 	code = EACH_PART(check, self, &set);

@@ -13,12 +13,13 @@ static struct {
 
 static const struct base_option table[] = {
 	BASE_STRING("listen", 'l', &set.listen, "ADDR:PORT",
-		    "address of the page and /metrics; another port if it is in use"),
+		    "address of the page and /metrics; if its port is in use, another one is "
+		    "chosen"),
 	BASE_STRING("shop-listen", 0, &set.shop, "ADDR:PORT",
-		    "address of the example shop; another port if it is in use"),
+		    "address of the example shop; if its port is in use, another one is chosen"),
 	BASE_TIME("period", 'p', &set.period, 1e5, 1e11, "DURATION",
 		  "time between two rounds (default: the shortest of 1, 2, 5 and 10 ms that this "
-		  "machine can keep)"),
+		  "machine can sustain)"),
 	BASE_UINT("load", 0, &set.load, 0, 4000, "N",
 		  "requests per second to the shop; 0 means no load"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "DURATION",

@@ -5,13 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <sidelight/attach.h>
@@ -21,8 +18,6 @@
 #include "cli/dump/dump.h"
 #include "cli/common/remote.h"
 #include "cli/query/export.h"
-
-#define ANSWER_MS 5000
 
 static struct {
 	bool json, raw_lines, check, all;
@@ -133,89 +128,17 @@ static int dump_process(const char *pid)
 	}
 	closedir(dir);
 	if (!found && !status)
-		return report_failure(pid, "holds no region");
+		return report_failure(pid, "contains no region");
 	return status;
 }
 
 /* Agents */
 
-static int agent_connect(const char *path)
-{
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int s;
-
-	if (fabric_agent_address(path, &to)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (s >= 0 && connect(s, (struct sockaddr *)&to, sizeof(to))) {
-		int error = errno;
-
-		close(s);
-		errno = error;
-		return -1;
-	}
-	return s;
-}
-
-/*
- * Sends a request and waits for a reply of type wanted. Returns the file descriptor in the reply,
- * or -1 with a one-line error in why.
- */
-static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, uint16_t wanted,
-		     char *why, size_t why_bytes)
-{
-	static uint32_t serial;
-	struct {
-		struct sl_msg msg;
-		char payload[SL_MSG_MAX - sizeof(struct sl_msg)];
-	} packet = {.msg = {SL_MSG_MAGIC, type, 0, bytes, ++serial}};
-	struct pollfd p = {.fd = s, .events = POLLIN};
-	ssize_t n;
-	int fd = -1;
-
-	if (bytes)
-		memcpy(packet.payload, payload, bytes);
-	if (send(s, &packet, sizeof(packet.msg) + bytes, MSG_NOSIGNAL) < 0) {
-		snprintf(why, why_bytes, "%s", strerror(errno));
-		return -1;
-	}
-	if (poll(&p, 1, ANSWER_MS) != 1) {
-		snprintf(why, why_bytes, "no response within %d s", ANSWER_MS / 1000);
-		return -1;
-	}
-	n = base_receive_fd(s, &packet, sizeof(packet), 0, &fd);
-	if (n < 0 && n != -EPROTO) {
-		snprintf(why, why_bytes, "%s", strerror((int)-n));
-		return -1;
-	}
-	if (n < (ssize_t)sizeof(packet.msg) || packet.msg.magic != SL_MSG_MAGIC ||
-	    (size_t)n != sizeof(packet.msg) + packet.msg.length || packet.msg.serial != serial) {
-		snprintf(why, why_bytes,
-			 n ? "the response is malformed" : "it closed the connection");
-	} else if (packet.msg.type == SL_MSG_REFUSED &&
-		   packet.msg.length == sizeof(struct sl_msg_refused)) {
-		struct sl_msg_refused *r = (struct sl_msg_refused *)packet.payload;
-
-		r->reason[sizeof(r->reason) - 1] = 0;
-		snprintf(why, why_bytes, "refused: %s", r->reason);
-	} else if (packet.msg.type != wanted || fd < 0) {
-		snprintf(why, why_bytes, "the response has the unexpected type %u",
-			 packet.msg.type);
-	} else {
-		return fd;
-	}
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 static int dump_id(int s, const char *path, uint64_t id)
 {
 	struct sl_msg_id ask = {id};
 	char why[320], source[64];
-	int fd = agent_ask(s, SL_MSG_OPEN, &ask, sizeof(ask), SL_MSG_REGION, why, sizeof(why));
+	int fd = cli_agent_ask(s, SL_MSG_OPEN, &ask, sizeof(ask), SL_MSG_REGION, why, sizeof(why));
 
 	snprintf(source, sizeof(source), "id %" PRIu64, id);
 	if (fd < 0)
@@ -239,13 +162,13 @@ static int dump_id(int s, const char *path, uint64_t id)
 static int dump_agent(const char *path)
 {
 	struct cli_dump *directory = NULL;
-	int s = agent_connect(path), fd, status;
+	int s = cli_agent_connect(path), fd, status;
 	char why[320];
 
 	if (s < 0)
 		return report_failure(path, strerror(errno));
 	status = BASE_EXIT_FAILURE;
-	fd = agent_ask(s, SL_MSG_SUBSCRIBE, NULL, 0, SL_MSG_WELCOME, why, sizeof(why));
+	fd = cli_agent_ask(s, SL_MSG_SUBSCRIBE, NULL, 0, SL_MSG_WELCOME, why, sizeof(why));
 	if (fd < 0) {
 		report_failure(path, why);
 		goto out;
@@ -296,21 +219,21 @@ static const struct base_option table[] = {
 		  "print only whether the region is well-formed; exit 1 if not"),
 	CLI_PART_DTA,
 	BASE_STRING("export", 'e', &settings.export, "csv|json",
-		    "print all records in a store's FILE as CSV or JSON lines"),
+		    "print all records in a store FILE as CSV or JSON lines"),
 	BASE_CORE,
-	BASE_STRING(
-		"socket", 's', &settings.socket, "PATH",
-		"query the agent at this socket: its directory, or with --id or --all, regions"),
+	BASE_STRING("socket", 's', &settings.socket, "PATH",
+		    "query the agent at this socket for its directory, or with --id or --all, for "
+		    "regions"),
 	BASE_UINT("id", 'i', &settings.id, 1, INT64_MAX, "N",
 		  "show the region of this directory entry"),
 	BASE_STRING("agent", 0, &settings.remote.target, "TARGET",
-		    "READ the kernel tables of an agent's host: HOST[:PORT] over RDMA, or the PATH "
-		    "of a socket"),
+		    "read the kernel tables of an agent's host: HOST[:PORT] over RDMA, or the "
+		    "PATH of a socket"),
 	BASE_STRING("kind", 0, &settings.kind, "KIND",
 		    "with --agent: show only flows, layers or tasks"),
 	BASE_STRING("dev", 0, &settings.remote.device, "DEVICE",
 		    "with --agent: use this RDMA device (default: by route)"),
-	CLI_OPTION_RDMA_SECRET(&settings.secret, "any host may pose as the agent"),
+	CLI_OPTION_RDMA_SECRET(&settings.secret, "any host can impersonate the agent"),
 	CLI_OPTIONS_RDMA_PORT(&settings.remote.gid, &settings.remote.ib_port, "by route"),
 	BASE_FLAG("all", 'a', &settings.all, "show the directory and every region in it"),
 	{0},
@@ -328,8 +251,8 @@ static int dump_kernel(const struct base_command *self)
 	if (settings.kind && kind < 0)
 		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks",
 				  settings.kind);
-	code = cli_rdma_secret(self, settings.secret, &settings.remote.secret,
-			       &settings.remote.secret_bytes);
+	code = cli_shared_secret(self, "rdma-secret", settings.secret, &settings.remote.secret,
+				 &settings.remote.secret_bytes);
 	if (code)
 		return code;
 	settings.remote.kind = kind < 0 ? 0 : of_kind[kind];
@@ -344,7 +267,7 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	bool agent = settings.socket || settings.id || settings.all;
 
 	if (settings.kind || settings.remote.device || settings.secret)
-		return base_usage(self, "--kind, --dev and --rdma-secret need --agent");
+		return base_usage(self, "--kind, --dev and --rdma-secret require --agent");
 	if (settings.id && settings.all)
 		return base_usage(self, "--id and --all are mutually exclusive");
 	if (settings.check && (settings.json || settings.raw_lines))
@@ -352,7 +275,7 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	if (agent && operand)
 		return base_usage(self, "a file or process and an agent are mutually exclusive");
 	if (!agent && !operand)
-		return base_usage(self, "give one FILE, one PID or --socket PATH");
+		return base_usage(self, "specify one FILE, one PID or --socket PATH");
 	if (settings.export &&
 	    (agent || all_digits(operand) || settings.check || settings.json || settings.raw_lines))
 		return base_usage(
@@ -371,11 +294,11 @@ static int dump_main(const struct base_command *self, int argc, char **argv)
 	if (arg < 0)
 		return code;
 	if (argc - arg > 1)
-		return base_usage(self, "give only one FILE or PID");
+		return base_usage(self, "specify only one FILE or PID");
 	if (settings.export && strcmp(settings.export, "csv") && strcmp(settings.export, "json"))
-		return base_usage(self, "--export '%s' is not csv or json", settings.export);
+		return base_usage(self, "--export must be csv or json, not '%s'", settings.export);
 	if (settings.remote.target && arg < argc)
-		return base_usage(self, "--agent takes no FILE or PID");
+		return base_usage(self, "--agent cannot be combined with a FILE or PID");
 	code = settings.remote.target ? dump_kernel(self) : dump_operand(self, argv[arg]);
 	if (fflush(stdout) || ferror(stdout))
 		return report_failure("standard output", strerror(errno));

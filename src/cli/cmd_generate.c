@@ -31,7 +31,7 @@ int cli_generate_kinds(const struct base_command *cmd, const char *text, const c
 			return base_usage(cmd, "--kinds: '%.*s' is not one of %s", (int)bytes, text,
 					  all);
 		if (*n == CLI_GENERATE_KINDS)
-			return base_usage(cmd, "--kinds: at most %u, separated by commas", *n);
+			return base_usage(cmd, "--kinds: at most %u kinds are allowed", *n);
 		list[(*n)++] = first + k;
 		if (!text[bytes])
 			return BASE_EXIT_OK;
@@ -43,9 +43,10 @@ static int run(const struct base_command *self, int argc, char **argv)
 	int code = cli_run_kind(self, kinds, KINDS, "metrics or dta", argc, argv);
 
 	if (code < 0 && !HAVE_DTA && !strcmp(argv[1], "dta"))
-		return base_usage(self, "dta: this build has no DTA: rebuild with -Ddta=enabled");
+		return base_usage(self, "dta: this build does not support DTA: rebuild with "
+					"-Ddta=enabled");
 	return code >= 0 ? code
-			 : base_usage(self, "can't generate '%s'; see 'sidelight generate --help'",
+			 : base_usage(self, "cannot generate '%s'; see 'sidelight generate --help'",
 				      argv[1]);
 }
 

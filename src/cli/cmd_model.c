@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * cmd_model.c - sidelight model: lists model files, and merges the models of several hosts, so that
- * each host knows what all have learned about a service.
+ * each host gets what all of them learned about a service. 'sidelight model train' is in
+ * cmd_model_train.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -10,12 +11,13 @@
 #include <string.h>
 
 #include "analyse/pipeline.h"
+#include "cli/cmd_model.h"
 #include "cli/common/common.h"
 #include "collect/judge/models.h"
 
 static const char *error_text(int err)
 {
-	return err == -EPROTONOSUPPORT ? "of another version"
+	return err == -EPROTONOSUPPORT ? "it has an unsupported version"
 	       : err == -EINVAL	       ? "damaged"
 				       : strerror(-err);
 }
@@ -181,11 +183,12 @@ static void add_model(void *arg, const char *name, const void *bytes, size_t len
 	} else {
 		const uint64_t a = mine.info.learned, b = theirs.info.learned;
 
-		base_failure(&cli_cmd_model,
-			     "%s: %.127s has other metrics, detector or step than the model in "
-			     "earlier files; keeping the model that learned more (%" PRIu64
-			     " steps of %" PRIu64 " and %" PRIu64 ")",
-			     m->path, name, BASE_MAX(a, b), a, b);
+		base_failure(
+			&cli_cmd_model,
+			"%s: the metrics, detector or step of %.127s differ from earlier files; "
+			"keeping the model that learned from more steps (%" PRIu64
+			", out of %" PRIu64 " and %" PRIu64 ")",
+			m->path, name, BASE_MAX(a, b), a, b);
 		if (b > a)
 			put_model(m, name, bytes, length);
 		m->kept_one++;
@@ -229,14 +232,18 @@ static int model_main(const struct base_command *self, int argc, char **argv)
 {
 	struct collect_models **file;
 	char error[4400];
-	int code, first = base_options_parse(self, table, argc, argv, &code), n = argc - first;
+	int code, first, n;
 
+	if (argc > 1 && !strcmp(argv[1], cli_kind_name(&cli_cmd_model_train)))
+		return cli_cmd_model_train.run(&cli_cmd_model_train, argc - 1, argv + 1);
+	first = base_options_parse(self, table, argc, argv, &code);
+	n = argc - first;
 	if (first < 0)
 		return code;
 	if (!n)
-		return base_usage(self, "no file given");
+		return base_usage(self, "no file specified");
 	if (!settings.out && n > 1)
-		return base_usage(self, "one file, or --merge OUT");
+		return base_usage(self, "specify one file, or use --merge OUT");
 	code = BASE_EXIT_FAILURE;
 	file = calloc((size_t)n, sizeof(struct collect_models *));
 	if (!file)
@@ -261,7 +268,7 @@ out:
 
 const struct base_command cli_cmd_model = {
 	.name = "model",
-	.synopsis = "[OPTION]... FILE...",
-	.summary = "Show what was learned, and merge it across hosts",
+	.synopsis = "[OPTION]... FILE...  or  train OPTION...",
+	.summary = "Show learned models, merge several, or train one from a store",
 	.run = model_main,
 };

@@ -3,7 +3,6 @@
  * cmd_query.c - sidelight query: queries and changes stores through a collector's HTTP API, or
  * queries a store's file.
  */
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,8 @@
 #include "cli/common/common.h"
 #include "cli/query/ask.h"
 #include "cli/query/export.h"
+#include "cli/query/names.h"
+#include "cli/query/seen.h"
 #include "cli/common/token.h"
 #include "dta/query/json.h"
 #include "dta/store/guard.h"
@@ -29,6 +30,8 @@ static struct {
 	const char *file, *keys;
 	bool json, follow, top, flows, all, slots, disagree;
 } how;
+static struct cli_seen_settings seen;
+static struct cli_names_settings names;
 static struct cli_query_collectors collectors;
 
 static struct dta_store_object *object; /* the store of --file */
@@ -64,12 +67,32 @@ static json_t *ask_file(char *const *keys, size_t n)
 
 /* Output */
 
+/* Prints the fields of a value, if the store declares them. */
+static void show_fields(const json_t *fields)
+{
+	const char *name;
+	json_t *value;
+	bool first = true;
+
+	json_object_foreach((json_t *)(uintptr_t)fields, name, value)
+	{
+		printf("%s%s ", first ? "" : " ", name);
+		first = false;
+		if (json_is_integer(value))
+			printf("%lld", json_integer_value(value));
+		else
+			cli_print_safe(json_string_value(value) ?: "", 0);
+	}
+}
+
 static void show_value(const json_t *a)
 {
 	json_t *value = json_object_get(a, "value"), *hop;
 	size_t i;
 
-	if (json_is_string(value)) {
+	if (json_object_get(a, "fields")) {
+		show_fields(json_object_get(a, "fields"));
+	} else if (json_is_string(value)) {
 		cli_print_safe(json_string_value(value), 0);
 	} else if (json_is_integer(value)) {
 		printf("%lld (at most %.0f too high with probability %.3f)",
@@ -90,7 +113,7 @@ static void show_value(const json_t *a)
 		       cli_json_integer(a, "agreed") == 1 ? "s" : "");
 	printf(", epoch %lld", cli_json_integer(a, "epoch"));
 	if (json_object_get(a, "wrong_probability"))
-		printf(", another key's with probability %.1e",
+		printf(", belongs to another key with probability %.1e",
 		       cli_json_number(a, "wrong_probability"));
 }
 
@@ -105,7 +128,7 @@ static void show_replicas(const json_t *a)
 	printf("; %lld of %lld replicas agree", cli_json_integer(r, "agree"),
 	       cli_json_integer(r, "wanted"));
 	if (cli_json_integer(r, "asked") < cli_json_integer(r, "wanted"))
-		printf(", %lld not reachable",
+		printf(", %lld unreachable",
 		       cli_json_integer(r, "wanted") - cli_json_integer(r, "asked"));
 	json_array_foreach(json_object_get(r, "missing"), i, at)
 	{
@@ -114,7 +137,7 @@ static void show_replicas(const json_t *a)
 	}
 	json_array_foreach(json_object_get(r, "differ"), i, at)
 	{
-		fputs(", another value at ", stdout);
+		fputs(", different value at ", stdout);
 		cli_print_safe(json_string_value(at) ?: "", 0);
 	}
 	json_array_foreach(cli_json_true(r, "may_be_old") ? json_object_get(a, "gaps") : NULL, i,
@@ -154,7 +177,8 @@ static void show_empty(const json_t *a)
 	if (json_object_get(a, "asked"))
 		printf(" (%lld of %lld slots in use)", cli_json_integer(a, "occupied"),
 		       cli_json_integer(a, "asked"));
-	printf("; among the last %lld keys of its epoch it would be found with probability %.3f\n",
+	printf("; if it were among the last %lld keys of its epoch, it would be found with "
+	       "probability %.3f\n",
 	       cli_json_integer(a, "within"), cli_json_number(a, "found_within_probability"));
 }
 
@@ -195,7 +219,7 @@ static void show_answer(json_t *a)
 		} else if (!strcmp(result, "conflict")) {
 			puts(": conflict: copies disagree, or a hop has an invalid value");
 		} else {
-			puts(": unknown: no such epoch, or no key of this store");
+			puts(": unknown: the store has no such epoch, or cannot hold this key");
 		}
 	}
 }
@@ -252,7 +276,7 @@ static int look_at_lanes(const char *store, uint32_t member, struct cli_query_pa
 			   : cli_query_ask_one(&collectors, member, store, NULL, 0);
 	a = json_array_get(answers, 0);
 	if (answers && (cli_json_is(a, "result", "unknown") || !cli_json_is(a, "kind", "append"))) {
-		base_failure(&cli_cmd_query, "%s: no such list or lane of an append store",
+		base_failure(&cli_cmd_query, "%s: the append store has no such list or lane",
 			     store ? store : how.file);
 		json_decref(answers);
 		answers = NULL;
@@ -338,10 +362,10 @@ static void show_load(const json_t *s)
 	const json_t *m = json_object_get(load, "measured");
 
 	if (load)
-		printf(", load %.3f, success expected %.4f", cli_json_number(load, "load"),
+		printf(", load %.3f, expected success rate %.4f", cli_json_number(load, "load"),
 		       json_number_value(json_array_get(p, json_array_size(p) - 1)));
 	if (json_is_object(m))
-		printf("; %.1f %% found of %lld sampled, %.1f %% predicted for their ages",
+		printf("; found %.1f %% of %lld sampled keys (%.1f %% predicted from their ages)",
 		       100 * cli_json_number(m, "ratio"), cli_json_integer(m, "asked"),
 		       100 * cli_json_number(m, "predicted"));
 }
@@ -356,13 +380,13 @@ static void show_status(const json_t *j)
 		printf("store %-16s %-10s epoch %lld", cli_json_text(s, "name"),
 		       cli_json_text(s, "kind"), cli_json_integer(s, "epoch"));
 		show_load(s);
-		puts(cli_json_true(s, "waiting") ? ", waits for a translator" : "");
+		puts(cli_json_true(s, "waiting") ? ", waiting for a translator" : "");
 	}
 	json_array_foreach(json_object_get(j, "gaps"), i, s)
-		printf("away from %.0f to %.0f for %s: replicas have %lld reports%s\n",
+		printf("missed reports from %.0f to %.0f of %s: replicas have %lld reports%s\n",
 		       cli_json_number(s, "from"), cli_json_number(s, "to"),
 		       cli_json_text(s, "translator"), cli_json_integer(s, "reports"),
-		       cli_json_true(s, "filled") ? ", read from a peer since" : "");
+		       cli_json_true(s, "filled") ? ", since then read from a peer" : "");
 	json_array_foreach(json_object_get(j, "translators"), i, s)
 		printf("translator %-16s %s\n", cli_json_text(s, "name"),
 		       cli_json_true(s, "connected") ? "connected" : "gone");
@@ -417,34 +441,80 @@ static void show_reporter(const json_t *r)
 	puts(cli_json_true(r, "connected") ? "" : " (gone)");
 }
 
+/* Prints the members `list` of all collectors' answers; *more: how many they left out. */
+static int show_lists(const char *path, const char *list, void (*show)(const json_t *),
+		      long long *more)
+{
+	int code = BASE_EXIT_OK;
+	json_t *j, *one;
+	size_t i;
+
+	for (uint32_t m = 0; m < collectors.n; m++) {
+		j = cli_query_get(&collectors, m, path);
+		if (!j)
+			code = BASE_EXIT_FAILURE;
+		*more += cli_json_integer(j, "more");
+		json_array_foreach(json_object_get(j, list), i, one)
+		{
+			if (how.json)
+				cli_json_print(stdout, json_incref(one), JSON_COMPACT);
+			else
+				show(one);
+		}
+		json_decref(j);
+	}
+	return code;
+}
+
 /* Lists the reporters of all collectors. */
 static int query_reporters(void)
 {
-	int code = BASE_EXIT_OK;
-	json_int_t more = 0;
-	json_t *j, *r;
-	size_t i;
+	long long more = 0;
+	int code;
 
 	if (!how.json)
 		printf("%6s %10s %-24s %9s %9s %12s %12s %9s %9s %10s %s\n", "tenant", "reporter",
 		       "address", "age s", "silent s", "reports/s", "arrived", "lost", "missing",
 		       "collisions", "translator");
-	for (uint32_t m = 0; m < collectors.n; m++) {
-		j = cli_query_get(&collectors, m, "/api/v1/dta/reporters");
-		if (!j)
-			code = BASE_EXIT_FAILURE;
-		more += cli_json_integer(j, "more");
-		json_array_foreach(json_object_get(j, "reporters"), i, r)
-		{
-			if (how.json)
-				cli_json_print(stdout, json_incref(r), JSON_COMPACT);
-			else
-				show_reporter(r);
-		}
-		json_decref(j);
-	}
+	code = show_lists("/api/v1/dta/reporters", "reporters", show_reporter, &more);
 	if (more && !how.json)
-		printf("%lld others were heard before these\n", more);
+		printf("%lld other reporters were last heard from earlier\n", more);
+	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
+}
+
+static void show_exporter(const json_t *e)
+{
+	const json_t *offset = json_object_get(e, "clock_offset_seconds");
+	char name[CLI_NAME], clock[24] = "-";
+
+	cli_names_device(json_object_get(e, "address"), name);
+	cli_print_safe(name, 24);
+	if (offset)
+		snprintf(clock, sizeof(clock), "%+.1f", json_number_value(offset));
+	printf(" %-7s %9.0f %9lld %8lld %10lld %10lld %9lld %8lld %8lld %9lld %8s ",
+	       cli_json_text(e, "input"),
+	       cli_json_number(e, "silent_seconds") + cli_json_number(e, "told_seconds"),
+	       cli_json_integer(e, "templates"), cli_json_integer(e, "sampling"),
+	       cli_json_integer(e, "datagrams"), cli_json_integer(e, "records"),
+	       cli_json_integer(e, "lost"), cli_json_integer(e, "no_template"),
+	       cli_json_integer(e, "refused"), cli_json_integer(e, "unmapped"), clock);
+	cli_print_safe(cli_json_text(e, "translator"), 0);
+	puts(cli_json_true(e, "connected") ? "" : " (gone)");
+}
+
+/* Lists the devices of all translators. */
+static int query_exporters(const struct base_command *self)
+{
+	int code = cli_names_read(self, &names);
+	long long more = 0;
+
+	if (code)
+		return code;
+	if (!how.json)
+		printf("%-24s %-7s %9s %9s %8s %10s %10s %9s %8s %8s %9s %8s %s\n", "exporter",
+		       "input", "silent s", "templates", "sampling", "datagrams", "records", "lost",
+		       "no templ", "refused", "unmapped", "clock s", "translator");
+	code = show_lists("/api/v1/dta/exporters", "exporters", show_exporter, &more);
 	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
 }
 
@@ -466,14 +536,14 @@ static int change_stores(const struct base_command *self, const char *what, char
 	char path[320];
 
 	if (n != takes || how.file)
-		return base_usage(self, "%s takes %s, and no --file", what,
+		return base_usage(self, "%s expects %s, and cannot be combined with --file", what,
 				  reload   ? "no operand"
 				  : resize ? "STORE and SLOTS"
 					   : "STORE");
 	if (resize && base_parse_u64(words[1], 1, INT64_MAX, &slots))
-		return base_usage(self, "'%s' is not a number of slots", words[1]);
+		return base_usage(self, "SLOTS must be a positive number, not '%s'", words[1]);
 	if (takes && !store_name_fits(words[0]))
-		return base_usage(self, "'%s' is not the name of a store", words[0]);
+		return base_usage(self, "'%s' is not a valid store name", words[0]);
 	if (!cli_query_meet(&collectors, &set, reload ? NULL : words[0]))
 		return BASE_EXIT_FAILURE;
 	snprintf(path, sizeof(path), "/api/v1/dta/%s%s%s", reload ? "reload" : "stores/",
@@ -512,7 +582,27 @@ static const struct base_option table[] = {
 		  "number of the append list (default 0)"),
 	BASE_INT("lane", 0, &set.lane, -1, SL_STORE_LANES_MAX - 1, "N",
 		 "show only the lane of this translator; -1 means all"),
-	BASE_STRING("from", 0, &text.from, "BLOCK", "begin with this block (default: the oldest)"),
+	BASE_STRING("from", 0, &text.from, "BLOCK|TIME",
+		    "append: start with this block (default: the oldest); paths, drops, top: use "
+		    "epochs after this time, or 15m for 15 minutes ago"),
+	BASE_STRING("to", 0, &seen.to, "TIME", "paths, drops, top: use epochs before this time"),
+	BASE_STRING("through", 0, &seen.through, "DEVICE[/INTERFACE][,DEVICE]",
+		    "paths: show flows that crossed this device, or the link between two; a device "
+		    "is an exporter's address, the number of an INT switch, or a name"),
+	BASE_STRING("device", 0, &seen.device, "DEVICE", "drops, top: only at this device"),
+	BASE_STRING("interface", 0, &seen.interface, "N",
+		    "drops, top: only at the interface with this number or name"),
+	BASE_STRING("reason", 0, &seen.reason, "N", "drops: only with this reason"),
+	BASE_STRING("by", 0, &seen.by, "NAME",
+		    "top: add up by address (default), prefix, as, interface or application"),
+	BASE_STRING("prefix", 0, &seen.prefix, "BITS[,BITS]",
+		    "top --by prefix: length of IPv4 and IPv6 prefixes (default 24,48)"),
+	BASE_STRING("hosts", 0, &names.hosts, "FILE",
+		    "show addresses by their names in this file in the format of hosts(5)"),
+	BASE_STRING("names", 0, &names.names, "FILE",
+		    "show devices, interfaces and AS by their names in this file"),
+	BASE_FLAG("resolve", 0, &names.resolve, "show addresses by their names from reverse DNS"),
+	BASE_FLAG("numeric", 0, &names.numeric, "show ports as numbers"),
 	BASE_UINT("max", 'm', &set.max, 0, 10000, "N",
 		  "show at most N items per lane, 64 to 4096, or N keys, 1 to 10000 (default 100)"),
 	BASE_STRING("token-file", 0, &text.token, "PATH",
@@ -520,10 +610,12 @@ static const struct base_option table[] = {
 		    "collector's own user)"),
 	CLI_OPTION_CLIENT("http-config", &set.config, "collectors"),
 	BASE_FLAG("follow", 0, &how.follow, "append: show new items as they arrive"),
-	BASE_FLAG("top", 0, &how.top, "keys: show counts, greatest first"),
-	BASE_FLAG("flows", 0, &how.flows, "keys: show keys of the length of a 5-tuple as flow:..."),
+	BASE_FLAG("top", 0, &how.top, "keys: show counts, in descending order"),
+	BASE_FLAG("flows", 0, &how.flows,
+		  "keys: show keys that have the length of a 5-tuple as "
+		  "flow:..."),
 	BASE_FLAG("all", 'a', &how.all,
-		  "export everything in STORE, or in --file, as CSV, or with --json as JSON lines"),
+		  "export the contents of STORE or --file as CSV, or with --json as JSON lines"),
 	BASE_STRING("keys", 'k', &how.keys, "FILE",
 		    "with --all: export the answers for these keys, one per line"),
 	BASE_FLAG("slots", 0, &how.slots,
@@ -539,21 +631,23 @@ static const char *const kinds[KINDS] = {"keywrite", "increment", "postcard",
 					 "append",   "sketch",	  "keys"};
 static const char *const changes[] = {"rotate", "resize", "reload", NULL};
 
-static int check_settings(const struct base_command *self)
+static int check_settings(const struct base_command *self, const char *what)
 {
 	static const char *at[] = {DEFAULT_AT};
 
 	if (!set.collectors.n)
 		set.collectors = (struct base_strings){at, 1};
 	if (set.collectors.n > DTA_HASH_RING_MEMBERS_MAX)
-		return base_usage(self, "--collector: at most %u", DTA_HASH_RING_MEMBERS_MAX);
+		return base_usage(self, "--collector: at most %u are allowed",
+				  DTA_HASH_RING_MEMBERS_MAX);
 	set.has_epoch = text.epoch;
 	set.has_from = text.from;
 	if (text.epoch && base_parse_u64(text.epoch, 0, INT64_MAX, &set.epoch_at))
 		return base_usage(self, "--epoch '%s' is not a number", text.epoch);
 	if (text.within && base_parse_u64(text.within, 1, INT64_MAX, &set.within))
-		return base_usage(self, "--within '%s' is not a number of keys", text.within);
-	if (text.from && base_parse_u64(text.from, 0, INT64_MAX, &set.from_at))
+		return base_usage(self, "--within '%s' is not a positive number", text.within);
+	if (text.from && cli_choice(what, cli_seen_names) < 0 &&
+	    base_parse_u64(text.from, 0, INT64_MAX, &set.from_at))
 		return base_usage(self, "--from '%s' is not a number", text.from);
 	if (text.token && !(set.token = cli_token_read(self, text.token)))
 		return BASE_EXIT_FAILURE;
@@ -579,12 +673,12 @@ static int check_kind(const struct base_command *self, int kind, char *const *ke
 				"u32:N, u64:N or flow:...",
 				keys[i]);
 	if (how.follow && kind != APPEND)
-		return base_usage(self, "--follow needs append");
+		return base_usage(self, "--follow is only possible with append");
 	if (kind != KEYS && set.max &&
 	    (set.max < SL_STORE_BATCH_MAX || set.max > DTA_ASK_ITEMS_MAX))
 		return base_usage(self, "--max must be from 64 to 4096");
 	if (kind == KEYS && how.file)
-		return base_usage(self, "keys needs --collector instead of --file");
+		return base_usage(self, "keys requires --collector instead of --file");
 	return BASE_EXIT_OK;
 }
 
@@ -640,22 +734,22 @@ static int export_all(const struct base_command *self, char *const *words, size_
 	if (n != !how.file || how.follow || how.top || (how.keys && how.slots))
 		return base_usage(
 			self,
-			"--all needs a STORE or --file, and allows --epoch, --json and --keys or "
-			"--slots");
+			"--all requires a STORE or --file; of the other options, only --epoch, "
+			"--json, and --keys or --slots are possible");
 	if (n && !store_name_fits(words[0]))
-		return base_usage(self, "'%s' is not the name of a store", words[0]);
+		return base_usage(self, "'%s' is not a valid store name", words[0]);
 	if (how.disagree && (set.collectors.n < 2 || how.slots))
 		return base_usage(
-			self, "--disagree compares collectors: give all of them with --collector, "
-			      "without --slots");
+			self, "--disagree compares collectors: specify each with --collector, and "
+			      "omit --slots");
 	if (!how.file) {
 		if (!cli_query_meet(&collectors, &set, words[0]))
 			return BASE_EXIT_FAILURE;
 		if (how.disagree && collectors.replicas < 2)
 			return base_failure(
 				self,
-				"each key is at only one of these collectors: their translators "
-				"run without --replicas");
+				"these collectors cannot be compared: their translators run "
+				"without --replicas, so each key is stored on only one of them");
 		exported = words[0];
 		return cli_query_export(&x, &collectors, words[0]);
 	}
@@ -666,6 +760,27 @@ static int export_all(const struct base_command *self, char *const *words, size_
 	return code;
 }
 
+/* Answers "paths", "drops" and "top". */
+static int query_seen(const struct base_command *self, const char *what, size_t operands)
+{
+	int code;
+
+	if (operands || how.file)
+		return base_usage(self, "%s takes no operand, and cannot be combined with --file",
+				  what);
+	seen.from = text.from;
+	seen.json = how.json;
+	seen.max = set.max;
+	set.has_from = false;
+	code = cli_names_read(self, &names);
+	if (code)
+		return code;
+	if (!cli_query_meet(&collectors, &set, NULL))
+		return BASE_EXIT_FAILURE;
+	return cli_query_seen(self, &collectors,
+			      (enum cli_seen_kind)cli_choice(what, cli_seen_names), &seen);
+}
+
 static int query_main(const struct base_command *self, int argc, char **argv)
 {
 	const char *what, *store = NULL;
@@ -674,26 +789,33 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 	if (first < 0)
 		return code;
 	if (how.all)
-		return check_settings(self)
+		return check_settings(self, "")
 			       ?: export_all(self, argv + first, (size_t)(argc - first));
 	if (how.keys || how.slots || how.disagree)
-		return base_usage(self, "--keys, --slots and --disagree need --all");
+		return base_usage(self, "--keys, --slots and --disagree require --all");
 	if (first == argc)
 		return base_usage(
 			self,
-			"expected keywrite, increment, postcard, append, sketch, keys, status, "
-			"reporters, rotate, resize or reload");
+			"expected paths, drops, top, keywrite, increment, postcard, append, "
+			"sketch, keys, status, reporters, exporters, rotate, resize or reload");
 	what = argv[first++];
-	code = check_settings(self);
+	code = check_settings(self, what);
 	if (code)
 		return code;
-	if (!strcmp(what, "status") || !strcmp(what, "reporters")) {
+	if (!strcmp(what, "status") || !strcmp(what, "reporters") || !strcmp(what, "exporters")) {
 		if (first != argc || how.file)
-			return base_usage(self, "%s takes no operand and no --file", what);
+			return base_usage(self,
+					  "%s takes no operand, and cannot be combined with "
+					  "--file",
+					  what);
 		if (!cli_query_meet(&collectors, &set, NULL))
 			return BASE_EXIT_FAILURE;
-		return *what == 's' ? query_status() : query_reporters();
+		return *what == 's'   ? query_status()
+		       : *what == 'e' ? query_exporters(self)
+				      : query_reporters();
 	}
+	if (cli_choice(what, cli_seen_names) >= 0)
+		return query_seen(self, what, (size_t)(argc - first));
 	if (cli_choice(what, changes) >= 0)
 		return change_stores(self, what, argv + first, (size_t)(argc - first));
 	while (kind < KINDS && strcmp(what, kinds[kind]))
@@ -701,8 +823,8 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 	if (kind == KINDS)
 		return base_usage(
 			self,
-			"'%s' is not one of keywrite, increment, postcard, append, sketch, "
-			"keys, status, reporters, rotate, resize, reload",
+			"'%s' is not one of paths, drops, top, keywrite, increment, postcard, append, sketch, "
+			"keys, status, reporters, exporters, rotate, resize, reload",
 			what);
 	if (!how.file && first == argc)
 		return base_usage(self, "%s needs a STORE", what);
@@ -714,10 +836,11 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 
 const struct base_command cli_cmd_query = {
 	.name = "query",
-	.synopsis = "keywrite|increment|postcard STORE KEY...\n"
+	.synopsis = "paths --through DEVICE[,DEVICE]|drops|top\n"
+		    "       sidelight query keywrite|increment|postcard STORE KEY...\n"
 		    "       sidelight query append|sketch|keys STORE [KEY]\n"
 		    "       sidelight query --all [--disagree] STORE\n"
-		    "       sidelight query status|reporters\n"
+		    "       sidelight query status|reporters|exporters\n"
 		    "       sidelight query rotate STORE|resize STORE SLOTS|reload",
 	.summary = "Query stores of reports: values, counts, paths, lists, sketches",
 	.run = query_main,

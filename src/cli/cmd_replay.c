@@ -38,11 +38,11 @@ static struct {
 
 static const struct base_option table[] = {
 	BASE_LIST("train", 0, &settings.train, "FROM:TO",
-		  "learn from these unix seconds, which have no faults; repeatable"),
+		  "learn from this fault-free time range, in Unix seconds; repeatable"),
 	BASE_LIST("score", 0, &settings.score, "FROM:TO",
-		  "score these unix seconds (default: all)"),
+		  "score this time range, in Unix seconds (default: all)"),
 	BASE_STRING("verdicts", 0, &settings.verdicts, "FILE",
-		    "write a verdict per row, as CSV; - means standard output"),
+		    "write one verdict per row as CSV; - means standard output"),
 	BASE_FLAG("trace-evidence", 0, &settings.trace_evidence,
 		  "also judge pods by the times of the recorded spans"),
 	BASE_STRING("model", 0, &settings.model, "FILE",
@@ -55,12 +55,14 @@ static const struct base_option table[] = {
 	BASE_STRING("shadow", 0, &settings.shadow, "NAME",
 		    "also run this detector, without acting on its verdicts"),
 	BASE_F64("false-alarms", 0, &settings.false_alarms, 1e-6, 3600, "N",
-		 "accepted false alarms per pod and hour"),
+		 "acceptable number of false alarms per pod and hour"),
 	BASE_UINT("fd-rows", 0, &settings.l, 1, 256, "L",
-		  "rows of the sketch of fd (default: the root of the columns)"),
+		  "rows of the sketch of detector fd (default: the square root of the number of "
+		  "columns)"),
 	BASE_UINT("fd-basis", 0, &settings.k, 1, 256, "K",
-		  "normal directions of fd (default: the root of the columns)"),
-	BASE_FLAG("frozen", 0, &settings.frozen, "learn nothing while scoring"),
+		  "normal directions of detector fd (default: the square root of the number of "
+		  "columns)"),
+	BASE_FLAG("frozen", 0, &settings.frozen, "do not learn while scoring"),
 	BASE_UINT("seed", 0, &settings.seed, 0, 0, "N", "seed of the random numbers"),
 	{0},
 };
@@ -140,7 +142,7 @@ static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts
 	p = r->pods[i].pipeline = analyse_pipeline_create(o);
 	if (!p)
 		return cli_replay_say("%s: %s", pod->name,
-				      errno == EINVAL ? "the detector refuses its options"
+				      errno == EINVAL ? "the detector rejects its options"
 						      : strerror(errno));
 	if (!r->fleet)
 		r->fleet = analyse_fleet_create(analyse_pipeline_budget(p), settings.seed);
@@ -151,11 +153,12 @@ static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts
 	if (!err)
 		err = collect_models_load(r->models, known, "", p);
 	if (err && err != -ENOENT)
-		cli_replay_say("%s: ignoring the model in %s, which does not fit: %s", pod->name,
+		cli_replay_say("%s: ignoring the model in %s, which cannot be used: %s", pod->name,
 			       settings.model,
 			       err == -EPROTONOSUPPORT
-				       ? "of another version"
-				       : "damaged, or of another detector, step or columns");
+				       ? "it has an unsupported version"
+				       : "it is damaged, or has another detector, step or set of "
+					 "columns");
 	*unknown += err != 0;
 	r->data.losses.columns_refused += analyse_pipeline_columns(p, pod->columns, pod->n_columns);
 	return 0;
@@ -200,12 +203,12 @@ static int read_traces(struct replay *r)
 	if (!r->fleet)
 		return 0;
 	if (!r->data.traces)
-		cli_replay_say("no traces: judging each pod separately");
+		cli_replay_say("the recording has no traces: judging each pod separately");
 	r->traces = cli_replay_traces_new(&r->data, analyse_fleet_graph(r->fleet));
 	if (!r->traces || !settings.trace_evidence)
 		return r->traces ? 0 : -1;
 	if (!cli_replay_traces_timed(r->traces))
-		return cli_replay_say("--trace-evidence: no span of the recording has times");
+		return cli_replay_say("--trace-evidence: no span in the recording has times");
 	r->selftime = analyse_selftime_new();
 	r->evidence = calloc(r->data.n_pods, sizeof(*r->evidence));
 	return r->selftime && r->evidence ? 0 : cli_replay_say("traces: %s", strerror(ENOMEM));
@@ -292,7 +295,11 @@ static void write_verdict(FILE *out, const struct cli_replay_pod *pod, int64_t t
 	fprintf(out, ",%s,%.9g,%d", pod->name, (double)v->score, v->anomalous);
 	for (uint32_t i = 0; i < 3; i++)
 		fprintf(out, ",%s", i < v->blamed ? pod->columns[v->blame[i].column].name : "");
-	fprintf(out, ",%.9g\n", (double)v->suspicion);
+	fprintf(out, ",%.9g,", (double)v->suspicion);
+	for (uint32_t i = 0; i < v->blamed; i++)
+		fprintf(out, "%s%.3g %s", i ? "|" : "", (double)v->blame[i].share,
+			pod->columns[v->blame[i].column].name);
+	putc('\n', out);
 }
 
 static void count_verdict(struct replay *r, uint32_t k)
@@ -404,13 +411,14 @@ static int train_models(struct replay *r)
 			continue;
 		untrained++;
 		if (settings.train.n)
-			cli_replay_say("%s: no row in the ranges of --train", r->data.pods[i].name);
+			cli_replay_say("%s: the ranges of --train contain no row",
+				       r->data.pods[i].name);
 	}
 	if (settings.train.n && untrained == pods)
-		return cli_replay_say("--train: no pod has a row there");
+		return cli_replay_say("--train: the ranges contain no row of any pod");
 	if (!settings.train.n && untrained)
-		cli_replay_say("no --train: %u of %u pods have no model; they learn while they are "
-			       "scored, and are not judged before they have a threshold",
+		cli_replay_say("without --train, %u of %u pods have no model: they learn while "
+			       "they are scored, and are judged once they have a threshold",
 			       untrained, pods);
 	return 0;
 }
@@ -459,8 +467,8 @@ static void say_findings(const struct replay *r)
 	uint32_t drifted = 0, first = 0;
 
 	if (settings.shadow)
-		cli_replay_say("of %" PRIu64 " rows %s flagged %" PRIu64 ", its shadow %s %" PRIu64
-			       ", both %" PRIu64,
+		cli_replay_say("of %" PRIu64 " rows, %s flagged %" PRIu64 ", its shadow %s "
+			       "flagged %" PRIu64 ", and both flagged %" PRIu64,
 			       r->rows, settings.detector, r->flagged, settings.shadow,
 			       r->shadow_flagged, r->both);
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
@@ -471,8 +479,8 @@ static void say_findings(const struct replay *r)
 	}
 	if (drifted)
 		cli_replay_say(
-			"drift: %u of %u pods were outside their learned range for long, first "
-			"%s at %" PRId64 "; train again",
+			"drift: %u of %u pods were outside their learned range for a long time, "
+			"first %s at %" PRId64 "; train again",
 			drifted, r->data.n_pods, r->data.pods[first].name,
 			(int64_t)(r->pods[first].drift_at / SECOND));
 }
@@ -492,7 +500,7 @@ static int replay_rows(struct replay *r, const char *folder)
 		out = open_out(settings.verdicts);
 		if (!out)
 			return -1;
-		fputs("unix_s,pod,score,anomalous,blame1,blame2,blame3,suspicion\n", out);
+		fputs("unix_s,pod,score,anomalous,blame1,blame2,blame3,suspicion,blame\n", out);
 	}
 	err = run_range(r, &settings.scored,
 			settings.frozen ? ANALYSE_LEARN_NONE : ANALYSE_LEARN_GATED, out);
@@ -530,15 +538,15 @@ static int check_settings(const struct base_command *self)
 	char error[256];
 
 	if (settings.train.n > RANGES_MAX)
-		return base_usage(self, "--train: at most %u ranges", RANGES_MAX);
+		return base_usage(self, "--train: at most %u ranges are allowed", RANGES_MAX);
 	if (settings.score.n > 1)
-		return base_usage(self, "--score: one range only");
+		return base_usage(self, "--score: only one range is allowed");
 	for (size_t i = 0; i < settings.train.n; i++)
 		if (parse_range(settings.train.v[i], &settings.trained[i]))
-			return base_usage(self, "--train: '%s' is not FROM:TO in unix seconds",
+			return base_usage(self, "--train: '%s' is not FROM:TO in Unix seconds",
 					  settings.train.v[i]);
 	if (settings.score.n && parse_range(settings.score.v[0], &settings.scored))
-		return base_usage(self, "--score: '%s' is not FROM:TO in unix seconds",
+		return base_usage(self, "--score: '%s' is not FROM:TO in Unix seconds",
 				  settings.score.v[0]);
 	if ((settings.detector &&
 	     !analyse_detector_named(settings.detector, error, sizeof(error))) ||
@@ -546,13 +554,14 @@ static int check_settings(const struct base_command *self)
 		return base_usage(self, "%s", error);
 	if (settings.frozen && !settings.train.n && !settings.model)
 		return base_usage(self,
-				  "--frozen needs --train or --model: there is no model to keep");
+				  "--frozen requires --train or --model: otherwise there is no "
+				  "model to use");
 	if (!settings.verdicts && !settings.save_model)
-		return base_usage(self, "no output requested: give --verdicts or --save-model");
+		return base_usage(self, "no output requested: use --verdicts or --save-model");
 	if (!settings.train.n && !settings.score.n &&
 	    (settings.frozen || settings.trace_evidence || settings.save_model))
-		return base_usage(self, "--frozen, --trace-evidence and --save-model need --train "
-					"or --score");
+		return base_usage(self, "--frozen, --trace-evidence and --save-model require "
+					"--train or --score");
 	return BASE_EXIT_OK;
 }
 
@@ -564,7 +573,9 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 	if (operand < 0)
 		return code;
 	if (operand != argc - 1)
-		return base_usage(self, operand == argc ? "no DIR given" : "one DIR only");
+		return base_usage(self, operand == argc ? "no DIR specified"
+							: "only one DIR is "
+							  "allowed");
 	code = check_settings(self);
 	if (code != BASE_EXIT_OK)
 		return code;

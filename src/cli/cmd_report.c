@@ -184,9 +184,10 @@ static int send_words(struct report_sender *s, char **word, int n)
 	s->error = "a length or number is out of bounds";
 	err = send_report(s, (enum report_kind)p, &how, word, n);
 	if (err == -EMSGSIZE)
-		s->error = "larger than a packet";
+		s->error = "the report is larger than a packet";
 	if (err == -ENOSPC)
-		s->error = "sketches of more than 16 stores are unfinished";
+		s->error = "sketches of more than 16 stores are unfinished: end one with "
+			   "sketch-end first";
 	return err;
 }
 
@@ -209,7 +210,7 @@ static void send_line(struct report_sender *s, char *line)
 		word[n++] = w;
 	if (!n || *word[0] == '#')
 		return;
-	err = w ? fail_report(s, "too many words") : send_words(s, word, n);
+	err = w ? fail_report(s, "the line has too many words") : send_words(s, word, n);
 	if (err && err != -EAGAIN)
 		report_line(s);
 }
@@ -356,7 +357,7 @@ static const struct base_option table[] = {
 	BASE_UINT("copies", 'n', &set.how.copies, 1, SL_STORE_COPIES_MAX, "N",
 		  "slots or rows to write each key to"),
 	BASE_UINT("tenant", 0, &set.o.tenant, 0, 65535, "N",
-		  "number of the tenant that has the store"),
+		  "number of the tenant that owns the store"),
 	BASE_UINT("reporter", 0, &set.o.reporter, 0, UINT32_MAX, "N",
 		  "number of this reporter; 0 means random"),
 	BASE_STRING("key-file", 'k', &set.o.key_file, "FILE",
@@ -365,21 +366,21 @@ static const struct base_option table[] = {
 		"translator", 0, &set.o.translator, "NAME[,...]",
 		"with --key-file: names of the translators (default: identify them by address)"),
 	BASE_FLAG("immediate", 'i', &set.immediate, "wake the application at the collector"),
-	BASE_FLAG("essential", 'e', &set.essential,
-		  "send reports again until they are acknowledged"),
+	BASE_FLAG("essential", 'e', &set.essential, "resend reports until they are acknowledged"),
 	BASE_STRING("backup-file", 0, &set.o.backup_file, "FILE",
-		    "with --essential: keep reports in this file, also for the next run"),
+		    "with --essential: keep reports in this file, so that they survive a restart"),
 	BASE_UINT("backup-packets", 0, &set.o.backup_packets, 1, 65536, "N",
-		  "packets of essential reports to keep"),
+		  "number of packets of essential reports to keep"),
 	BASE_TIME("timeout", 0, &set.timeout, 0, 0, "TIME",
 		  "wait this long for the last acknowledgement"),
-	BASE_FLAG("changes", 'c', &set.changes, "key-write: report only values that changed"),
+	BASE_FLAG("changes", 'c', &set.changes, "keywrite: report only values that changed"),
 	BASE_TIME("refresh", 0, &set.o.refresh_ns, 0, 0, "TIME",
 		  "with --changes: report an unchanged value again after this time"),
 	BASE_UINT("sample", 0, &set.how.sample, 0, 63, "N",
-		  "report one in 2^N at random; with --interface: one flow in 2^N, by its key"),
+		  "report one in 2^N at random; with --interface: one flow in 2^N, selected by "
+		  "its key"),
 	BASE_FLAG("sample-by-key", 0, &set.by_key,
-		  "with --sample: sample by key, the same keys everywhere"),
+		  "with --sample: sample by key, so that every reporter selects the same keys"),
 	BASE_TIME("wait", 0, &set.o.wait_ns, 0, 0, "TIME",
 		  "under back-pressure, wait this long before dropping a report"),
 	BASE_UINT("packet", 0, &set.o.packet_bytes, 128, 65507, "BYTES", "payload per packet"),
@@ -387,12 +388,12 @@ static const struct base_option table[] = {
 		  "send a partial packet after this time"),
 	BASE_FLAG("single", '1', &set.single, "send one report per packet"),
 	BASE_STRING("legacy", 0, &set.legacy, "FORM",
-		    "send packets of the original implementation, of form a or b"),
-	BASE_STRING(
-		"interface", 0, &set.interface, "NAME",
-		"let the kernel report the flows of this interface; --target :PORT is this host"),
+		    "send packets in form a or b of the original implementation"),
+	BASE_STRING("interface", 0, &set.interface, "NAME",
+		    "let the kernel report the flows of this interface; --target :PORT means a "
+		    "translator on this host"),
 	BASE_STRING("direction", 0, &set.direction, "WHICH",
-		    "with --interface: report packets that come in, go out, or both"),
+		    "with --interface: report incoming packets, outgoing packets, or both"),
 	BASE_TIME("every", 0, &set.every, 1e6, 3600e9, "TIME",
 		  "with --interface: report a continuing flow at most this often"),
 	BASE_SIZE("every-bytes", 0, &set.bytes, 1, 1e15, "SIZE",
@@ -412,11 +413,11 @@ static const struct base_option table[] = {
 static const char *why_not_open(const struct report_settings *s, int err)
 {
 	if (err == EADDRNOTAVAIL)
-		return "no such host";
+		return "the host does not exist";
 	if (err == EINVAL)
-		return s->o.key_file
-			       ? "the target is not HOST:PORT, or the key not 32 hexadecimal digits"
-			       : "the target is not HOST:PORT";
+		return s->o.key_file ? "the target is not HOST:PORT, or the key does not have 32 "
+				       "hexadecimal digits"
+				     : "the target is not HOST:PORT";
 	return strerror(err);
 }
 
@@ -425,11 +426,12 @@ static const char *why_no_ring(int err)
 {
 	switch (err) {
 	case EBADMSG:
-		return "not a ring of reports, or a ring of another reporter, tenant or size";
+		return "the file is not a ring of reports, or belongs to another reporter or "
+		       "tenant, or has another size";
 	case EBUSY:
-		return "in use by another reporter";
+		return "another reporter is using the file";
 	case EPERM:
-		return "other users own it or may write to it";
+		return "the file belongs to another user, or other users may write to it";
 	default:
 		return NULL;
 	}
@@ -467,13 +469,12 @@ static int run(const struct base_command *self, const struct report_settings *se
 			self,
 			"not all reports were acknowledged in time%s; is a translator running at "
 			"%s?",
-			settings->o.backup_file ? ", and is kept in the file" : "",
+			settings->o.backup_file ? ", and the rest is kept in the file" : "",
 			settings->o.target);
 	if (stats.dropped_ring)
 		base_failure(self,
-			     "%" PRIu64
-			     " essential reports were dropped for lack of memory: give --wait, or "
-			     "more --backup-packets",
+			     "%" PRIu64 " essential reports were dropped because the buffer was "
+			     "full: use --wait, or increase --backup-packets",
 			     stats.dropped_ring);
 	code = print_result(&stats, &s, settings->json);
 	sl_reporter_close(s.r);
@@ -674,7 +675,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 		base_secret_warn("report", s->o.key_file);
 	return let_kernel_report(self, &o, s->duration, s->json);
 #else
-	return base_failure(self, "--interface: built without eBPF");
+	return base_failure(self, "--interface: this build has no eBPF support");
 #endif
 }
 

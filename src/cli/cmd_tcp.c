@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cmd_tcp.c - 'sidelight tcp VERB'. Each verb is a subcommand in tcp/. */
-#include <string.h>
 
 #include "cli/common/common.h"
 
@@ -24,15 +23,17 @@ static int run(const struct base_command *self, int argc, char **argv)
 		if (base_nearer(argv[1], cli_kind_name(verbs[i]), &least))
 			near = cli_kind_name(verbs[i]);
 	if (near)
-		return base_usage(self, "no '%s'; did you mean '%s'?", argv[1], near);
+		return base_usage(self, "unknown subcommand '%s'; did you mean '%s'?", argv[1],
+				  near);
 	return base_usage(self,
-			  "no '%s'; expected closed, cpu, flows, layers, net, probe, trace or why",
+			  "unknown subcommand '%s'; expected closed, cpu, flows, layers, net, "
+			  "probe, trace or why",
 			  argv[1]);
 }
 
 const struct base_command cli_cmd_tcp = {
 	.name = "tcp",
 	.synopsis = "WHAT [OPTION]...",
-	.summary = "Show TCP connections as the kernel knows them, by eBPF",
+	.summary = "Show the kernel's view of TCP connections, by eBPF",
 	.run = run,
 };

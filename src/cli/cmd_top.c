@@ -24,7 +24,7 @@ static struct {
 
 static const struct base_option table[] = {
 	BASE_TIME("interval", 'i', &set.interval_ns, 1e8, 3.6e12, "TIME",
-		  "time between two outputs"),
+		  "time between two updates"),
 	BASE_UINT("window", 'w', &set.window, 1, 60, "SECONDS",
 		  "show rates and quantiles of the last SECONDS (default 10)"),
 	BASE_STRING("sort", 0, &set.sort, "BY",
@@ -205,7 +205,7 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 	if (!cli_tcp_screen_sort(&t.screen, self, set.sort, cli_top_orders))
 		return BASE_EXIT_USAGE;
 	if (set.filter && strlen(set.filter) >= sizeof(t.screen.filter))
-		return base_usage(self, "--filter: at most %zu characters",
+		return base_usage(self, "--filter: at most %zu characters are allowed",
 				  sizeof(t.screen.filter) - 1);
 	if (set.filter)
 		snprintf(t.screen.filter, sizeof(t.screen.filter), "%s", set.filter);
@@ -237,6 +237,6 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_top = {
 	.name = "top",
 	.synopsis = "[OPTION]... [COLLECTOR-URL]",
-	.summary = "Show the services of a collector, those that need attention first",
+	.summary = "Show a collector's services, sorted by how much attention they need",
 	.run = top_main,
 };

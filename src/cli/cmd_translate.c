@@ -15,7 +15,7 @@
 #include "base/secret.h"
 #include "cli/commands.h"
 #include "cli/common/common.h"
-#include "dta/wire/auth.h"
+#include "dta/device/paths.h"
 #include "dta/translate/gap_file.h"
 #include "dta/translate/translate.h"
 #include "dta/io/xdp.h"
@@ -34,7 +34,6 @@ struct translate {
 	struct base_strings allow_from;
 	/* Derived from the members above. */
 	struct dta_translate_opts opts;
-	uint8_t secret_bytes[BASE_SHARED_MAX];
 	struct dta_worker *worker[WORKERS_MAX];
 	pthread_t thread[WORKERS_MAX];
 	struct dta_xdp *at; /* interfaces of --xdp */
@@ -45,6 +44,8 @@ struct translate {
 	 */
 	struct sockaddr_in6 where[DTA_TRANSLATE_INPUTS];
 	char device_address[DTA_TRANSLATE_INPUTS][280];
+	uint16_t device_port[DTA_TRANSLATE_INPUTS]; /* ports of --input in captures */
+	uint32_t sockets; /* number of inputs that are sockets; inputs that read captures follow */
 	struct base_network *allow; /* networks in --allow-from */
 	struct dta_map *devices;    /* mapping of --map, or the default mapping */
 	int stop;
@@ -179,7 +180,7 @@ static bool open_xdp(struct translate *t, char *error, size_t bytes)
 		return false;
 	if (dta_xdp_queues(t->at) >= t->workers)
 		return true;
-	snprintf(error, bytes, "--workers %u: --xdp has %u queues, and each worker needs one",
+	snprintf(error, bytes, "--workers %u: each worker needs a queue, but --xdp has %u",
 		 t->workers, dta_xdp_queues(t->at));
 	return false;
 }
@@ -193,13 +194,13 @@ static bool may_listen(const struct translate *t, const struct sockaddr_in6 *at,
 		return true;
 	if (t->insecure) {
 		base_logf(BASE_WARN, "translate",
-			  "any host may send packets listen=%s: give --allow-from instead of "
+			  "any host may send packets listen=%s: use --allow-from instead of "
 			  "--insecure-listen",
 			  address);
 		return true;
 	}
 	base_fail(error, bytes, -EACCES,
-		  "%s is reachable from other hosts, and senders are not authenticated: give "
+		  "%s is reachable from other hosts, and senders are not authenticated: use "
 		  "--allow-from with the networks of the senders, or --insecure-listen",
 		  address);
 	return false;
@@ -213,12 +214,13 @@ static struct dta_input *open_socket(struct translate *t, uint32_t i, uint32_t i
 				     size_t bytes)
 {
 	const bool listens = i < t->listen.n;
-	const struct dta_input_udp_opts o = {.address = listens ? t->listen.v[i]
-								: t->device_address[i],
-					     .as = index ? &t->where[i] : NULL,
-					     .share = t->workers > 1,
-					     .by_sender = listens ? 0 : t->workers,
-					     .receive_bytes = t->buffer};
+	const struct dta_input_udp_opts o = {
+		.address = listens ? t->listen.v[i] : t->device_address[i],
+		.as = index ? &t->where[i] : NULL,
+		.share = t->workers > 1,
+		/* the original's reporters have no number */
+		.by_sender = listens && !t->opts.legacy ? 0 : t->workers,
+		.receive_bytes = t->buffer};
 	struct dta_input *in = dta_input_udp(&o, error, bytes);
 	const int err = in && !index ? dta_input_udp_where(in, &t->where[i]) : 0;
 
@@ -230,13 +232,19 @@ static struct dta_input *open_socket(struct translate *t, uint32_t i, uint32_t i
 	return NULL;
 }
 
+/* A capture counts as one input for each kind of --input, or as one input of reports. */
+static size_t inputs_of(const struct translate *t)
+{
+	return t->sockets + t->pcap.n * (t->input.n ? t->input.n : 1);
+}
+
 static int make_worker(struct translate *t, uint32_t index)
 {
 	struct dta_input *in[DTA_TRANSLATE_INPUTS];
 	char error[512] = "", name[64];
 	uint32_t n = 0;
 
-	for (; n < t->listen.n + t->input.n; n++) {
+	for (; n < t->sockets; n++) {
 		in[n] = open_socket(t, n, index, error, sizeof(error));
 		if (!in[n])
 			goto fail;
@@ -252,8 +260,12 @@ static int make_worker(struct translate *t, uint32_t index)
 			goto fail;
 #endif
 	}
-	for (size_t i = 0; i < t->pcap.n && !index; i++, n++) {
-		in[n] = dta_input_pcap(t->pcap.v[i], t->port, error, sizeof(error));
+	for (; n < inputs_of(t) && !index; n++) {
+		const size_t i = n - t->sockets, kinds = t->input.n ? t->input.n : 1;
+
+		in[n] = dta_input_pcap(t->pcap.v[i / kinds],
+				       t->input.n ? t->device_port[i % kinds] : t->port, error,
+				       sizeof(error));
 		if (!in[n])
 			goto fail;
 	}
@@ -302,7 +314,7 @@ static void say_ready(const struct translate *t)
 
 	for (size_t i = 0; i < t->listen.n; i++)
 		say_where(&t->where[i], "", all, sizeof(all));
-	for (size_t i = t->listen.n; i < t->listen.n + t->input.n; i++) {
+	for (size_t i = t->listen.n; i < t->sockets; i++) {
 		snprintf(one, sizeof(one), "%s:", dta_device_name(t->opts.device[i]));
 		say_where(&t->where[i], one, devices, sizeof(devices));
 	}
@@ -322,7 +334,7 @@ static void say_ready(const struct translate *t)
  */
 static void stay_alive(const struct translate *t)
 {
-	const uint64_t every = t->listen.n + t->input.n ? base_alive_ns() : 0;
+	const uint64_t every = t->sockets ? base_alive_ns() : 0;
 	uint64_t turns[WORKERS_MAX] = {0};
 
 	while (every && !base_stop_wait(t->stop, (int)(every / 1000000))) {
@@ -347,8 +359,7 @@ static void wait_ready(struct translate *t)
 		for (uint32_t i = 0; i < t->made; i++)
 			said &= dta_worker_ready(t->worker[i]);
 		/* A worker that only reads files may have finished. */
-		if (!said && !t->listen.n && !t->input.n &&
-		    pthread_tryjoin_np(t->thread[0], NULL) == 0) {
+		if (!said && !t->sockets && pthread_tryjoin_np(t->thread[0], NULL) == 0) {
 			t->started = 0;
 			return;
 		}
@@ -395,6 +406,9 @@ static int run_translator(struct translate *t)
 	}
 	if (t->workers > 1) {
 		t->opts.steer = dta_steer_new(t->workers);
+		for (size_t i = 0; !t->opts.paths && i < DTA_TRANSLATE_INPUTS; i++)
+			if (t->opts.device[i] == DTA_DEVICE_INT)
+				t->opts.paths = dta_paths_new();
 		if (!t->opts.steer)
 			return base_failure(t->cmd, "%s", strerror(errno));
 	}
@@ -426,20 +440,6 @@ static int run_translator(struct translate *t)
 
 /* Command */
 
-static int read_secret(struct translate *t)
-{
-	const ssize_t n = base_secret_shared(t->secret, t->secret_bytes);
-
-	if (n < 0)
-		return base_failure(t->cmd, "--secret: %s: %s", t->secret,
-				    n == -EINVAL ? "is not 16 to 4096 bytes long"
-						 : strerror((int)-n));
-	base_secret_warn("translate", t->secret);
-	t->opts.client.secret = t->secret_bytes;
-	t->opts.client.secret_bytes = (size_t)n;
-	return BASE_EXIT_OK;
-}
-
 /* Returns the host for sockets whose address was not given. */
 static const char *own_host(const struct translate *t)
 {
@@ -458,10 +458,40 @@ static int read_allowed(struct translate *t)
 	return BASE_EXIT_OK;
 }
 
-/* Parses --input KIND[=HOST:PORT] and --map. */
+/* Parses the I-th --input KIND[=HOST:PORT]. With --pcap, only the port matters. */
+static int check_device(struct translate *t, size_t i, const char *kinds)
+{
+	const char *text = t->input.v[i], *at = strchr(text, '='), *colon = strrchr(text, ':');
+	char kind[16];
+	uint64_t port;
+
+	snprintf(kind, sizeof(kind), "%.*s", at ? (int)(at - text) : 15, text);
+	if (!dta_decoder_find(kind))
+		return base_usage(t->cmd, "--input: '%s' is not one of %s", kind, kinds);
+	port = dta_decoder_find(kind)->port;
+	if (!t->pcap.n) {
+		t->opts.device[t->listen.n + i] = dta_device_find(kind);
+		if (at)
+			snprintf(t->device_address[t->listen.n + i], sizeof(*t->device_address),
+				 "%s", at + 1);
+		else
+			snprintf(t->device_address[t->listen.n + i], sizeof(*t->device_address),
+				 "%s:%u", own_host(t), (unsigned int)port);
+		return BASE_EXIT_OK;
+	}
+	if (at && base_parse_u64(colon ? colon + 1 : at + 1, 1, 65535, &port))
+		return base_usage(t->cmd, "--input: '%s' has no port such as :2055", text);
+	t->device_port[i] = (uint16_t)port;
+	for (size_t file = 0; file < t->pcap.n; file++)
+		t->opts.device[t->sockets + file * t->input.n + i] = dta_device_find(kind);
+	return BASE_EXIT_OK;
+}
+
+/* Parses --input and --map. */
 static int check_devices(struct translate *t)
 {
 	char error[512], kinds[64] = "";
+	int code;
 
 	for (int d = 0; d < DTA_DEVICES; d++)
 		if (dta_device_decoder((enum dta_device)d))
@@ -470,19 +500,9 @@ static int check_devices(struct translate *t)
 	for (size_t i = 0; i < DTA_TRANSLATE_INPUTS; i++)
 		t->opts.device[i] = DTA_DEVICES;
 	for (size_t i = 0; i < t->input.n; i++) {
-		const char *text = t->input.v[i], *at = strchr(text, '=');
-		const size_t k = t->listen.n + i;
-		char kind[16];
-
-		snprintf(kind, sizeof(kind), "%.*s", at ? (int)(at - text) : 15, text);
-		t->opts.device[k] = dta_device_find(kind);
-		if (!dta_decoder_find(kind))
-			return base_usage(t->cmd, "--input: '%s' is not one of %s", kind, kinds);
-		if (at)
-			snprintf(t->device_address[k], sizeof(*t->device_address), "%s", at + 1);
-		else
-			snprintf(t->device_address[k], sizeof(*t->device_address), "%s:%u",
-				 own_host(t), dta_decoder_find(kind)->port);
+		code = check_device(t, i, kinds);
+		if (code != BASE_EXIT_OK)
+			return code;
 	}
 	if (t->map && !t->input.n)
 		return base_usage(t->cmd, "--map needs --input");
@@ -504,10 +524,13 @@ static int check_options(struct translate *t)
 	int output, legacy, code;
 
 	if (!t->collectors.n)
-		return base_usage(
-			t->cmd, "--collector is missing: unix:PATH or HOST:PORT of a store server");
+		return base_usage(t->cmd,
+				  "--collector is missing: specify unix:PATH or HOST:PORT of a "
+				  "store server");
 	if (t->opts.replicas > t->collectors.n)
-		return base_usage(t->cmd, "--replicas %u needs as many --collector options",
+		return base_usage(t->cmd,
+				  "--replicas %u requires at least as many --collector "
+				  "options",
 				  t->opts.replicas);
 	output = cli_choice(t->output, outputs);
 	if (output < 0)
@@ -524,16 +547,18 @@ static int check_options(struct translate *t)
 	snprintf(address, sizeof(address), "%s:%u", own_host(t), DTA_PORT);
 	if (!t->listen.n && !t->input.n && !t->pcap.n)
 		t->listen = (struct base_strings){own, 1};
-	if (t->listen.n + t->input.n + t->pcap.n > DTA_TRANSLATE_INPUTS)
-		return base_usage(t->cmd, "more than %u inputs", DTA_TRANSLATE_INPUTS);
+	t->sockets = (uint32_t)(t->listen.n + (t->pcap.n ? 0 : t->input.n));
+	if (inputs_of(t) > DTA_TRANSLATE_INPUTS)
+		return base_usage(t->cmd, "at most %u inputs are allowed", DTA_TRANSLATE_INPUTS);
 	if (t->xdp.n && t->listen.n != 1)
-		return base_usage(t->cmd, "--xdp needs exactly one --listen, but %zu are given",
+		return base_usage(t->cmd, "--xdp requires exactly one --listen, not %zu",
 				  t->listen.n);
 	if (t->xdp_mode && strcmp(t->xdp_mode, "native") && strcmp(t->xdp_mode, "generic"))
 		return base_usage(t->cmd, "--xdp-mode must be 'native' or 'generic', not '%s'",
 				  t->xdp_mode);
-	if (t->pcap.n && !t->listen.n && !t->input.n && t->workers > 1)
-		return base_usage(t->cmd, "--workers: files are read by a single worker");
+	if (!t->sockets && t->workers > 1)
+		return base_usage(t->cmd, "--workers cannot be used with files, which a single "
+					  "worker reads");
 	if (!t->name) {
 		gethostname(host, sizeof(host) - 1);
 		t->name = host;
@@ -554,12 +579,18 @@ static int check_options(struct translate *t)
 		return base_usage(t->cmd, "--gaps needs --replicas");
 	if (!HAVE_XDP && (t->xdp.n || t->opts.client.raw.xdp))
 		return base_failure(
-			t->cmd, "this build has no AF_XDP: libxdp, clang or bpftool was missing");
+			t->cmd, "this build has no AF_XDP support: libxdp, clang or bpftool was "
+				"missing");
 	t->opts.name = t->name;
 	t->opts.collectors = t->collectors.v;
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
 	code = check_devices(t);
-	return code == BASE_EXIT_OK && t->secret ? read_secret(t) : code;
+	if (code == BASE_EXIT_OK)
+		code = cli_shared_secret(t->cmd, "secret", t->secret, &t->opts.client.secret,
+					 &t->opts.client.secret_bytes);
+	if (t->opts.client.secret)
+		base_secret_warn("translate", t->secret);
+	return code;
 }
 
 static const struct base_option table[] = {
@@ -567,17 +598,20 @@ static const struct base_option table[] = {
 		  "unix:PATH or HOST:PORT of a store server; repeatable: keys are spread over all "
 		  "of them"),
 	BASE_UINT("replicas", 'r', &set.opts.replicas, 1, 8, "N",
-		  "write each report to N collectors, the next ones on the ring (default 1)"),
+		  "write each report to N collectors that follow each other on the hash ring "
+		  "(default 1)"),
 	BASE_STRING("gaps", 0, &set.gaps, "FILE",
-		    "with --replicas: keep what a collector missed in this file, across restarts"),
+		    "with --replicas: record in this file which reports a collector missed, so "
+		    "that this survives restarts"),
 	BASE_LIST("listen", 'l', &set.listen, "HOST:PORT",
-		  "receive reports at this address; repeatable (default 127.0.0.1:40040, and with "
-		  "--allow-from or --insecure-listen any address)"),
+		  "receive reports at this address; repeatable (default 127.0.0.1:40040, or any "
+		  "address with --allow-from or --insecure-listen)"),
 	BASE_LIST("input", 'i', &set.input, "KIND[=HOST:PORT]",
-		  "receive what devices send: ipfix, netflow (versions 5 and 9), sflow or int; "
-		  "repeatable (default: the kind's own port)"),
+		  "receive telemetry of network devices: ipfix, netflow (versions 5 and 9), sflow "
+		  "or int; repeatable (default: the standard port of the protocol). With --pcap: "
+		  "read datagrams to this port from the files"),
 	BASE_LIST("allow-from", 0, &set.allow_from, "CIDR[,CIDR]...",
-		  "take packets only from these networks, such as 10.0.0.0/8; repeatable"),
+		  "accept packets only from these networks, such as 10.0.0.0/8; repeatable"),
 	BASE_FLAG("insecure-listen", 0, &set.insecure,
 		  "let any host that can reach an address of --listen or --input send packets"),
 	BASE_STRING("map", 0, &set.map, "FILE",
@@ -588,9 +622,10 @@ static const struct base_option table[] = {
 		  "receive reports for --listen from this interface by AF_XDP, bypassing the "
 		  "kernel; repeatable"),
 	BASE_STRING("xdp-mode", 0, &set.xdp_mode, "MODE",
-		    "native or generic XDP (default: native where the driver can)"),
+		    "native or generic XDP (default: native if the driver supports it)"),
 	BASE_LIST("pcap", 0, &set.pcap, "FILE",
-		  "translate the reports captured in this file and exit; repeatable"),
+		  "translate the reports captured in this file, or what the devices of --input "
+		  "sent, and exit; repeatable"),
 	BASE_UINT("port", 0, &set.port, 1, 65535, "N", "UDP port of captured reports"),
 	BASE_STRING("output", 'o', &set.output, "HOW", "write to stores by shm, verbs or raw"),
 	BASE_STRING("rdma-host", 0, &set.opts.client.verbs.host, "HOST",
@@ -606,7 +641,7 @@ static const struct base_option table[] = {
 	BASE_STRING("raw-file", 0, &set.opts.client.raw.file, "FILE",
 		    "write raw frames to this pcap file"),
 	BASE_STRING("legacy", 0, &set.legacy, "FORM",
-		    "also accept packets of the original implementation, of form a or b"),
+		    "also accept packets in form a or b of the original implementation"),
 	BASE_UINT("legacy-hops", 0, &set.opts.legacy_hops, 1, 64, "N",
 		  "hops per path of the original implementation"),
 	BASE_UINT("workers", 'w', &set.workers, 1, WORKERS_MAX, "N",
@@ -629,7 +664,7 @@ static const struct base_option table[] = {
 		  "write a path with missing hops after this time (default 10ms)"),
 	BASE_SIZE("receive-buffer", 0, &set.buffer, 0, 1u << 30, "SIZE",
 		  "receive buffer per socket (default 16M)"),
-	BASE_FLAG("json", 'j', &set.json, "print the account at the end as JSON"),
+	BASE_FLAG("json", 'j', &set.json, "print the final account of packets and reports as JSON"),
 	CLI_OPTION_UNCONFINED(&set.unconfined),
 	{0},
 };
@@ -656,6 +691,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 		dta_worker_free(set.worker[i]);
 	dta_gap_file_close(set.opts.gaps);
 	dta_steer_free(set.opts.steer);
+	dta_paths_free(set.opts.paths);
 	dta_rates_free(set.opts.client.engine.rates);
 	dta_map_free(set.devices);
 	free(set.allow);

@@ -20,29 +20,31 @@ static int check_detectors(const struct base_command *self, const struct cli_col
 		return base_usage(self, "%s", error);
 	if (!s->analyse && (a->detector || a->shadow || a->model || a->record))
 		return base_usage(self,
-				  "--detector, --shadow, --model and --record need --analyse");
+				  "--detector, --shadow, --model and --record require --analyse");
 	if (a->every_ns < 1000000 || a->step_ns < a->every_ns)
 		return base_usage(self,
-				  "--analyse-every must be at least 1ms, --analyse-step no less");
+				  "--analyse-every must be at least 1ms, and --analyse-step at "
+				  "least as long");
 	if (a->model_every_ns && a->model_every_ns < 1000000000)
-		return base_usage(self, "--model-every must be 0 (only at the end) or at least 1s");
+		return base_usage(self, "--model-every must be 0 (only on exit) or at least 1s");
 	return BASE_EXIT_OK;
 }
 
 static int check_analysis(const struct base_command *self, struct cli_collect_settings *s)
 {
 	if (!s->analyse && (s->l.alert || s->l.webhook))
-		return base_usage(self, "--alert and --webhook need --analyse");
+		return base_usage(self, "--alert and --webhook require --analyse");
 	if (s->l.verdict_ttl_ns && s->l.verdict_ttl_ns < 3000000000)
-		return base_usage(self, "--verdict-ttl must be 0 (write none) or at least 3s");
+		return base_usage(self, "--verdict-ttl must be 0 (write no verdicts) or at least "
+					"3s");
 	if (s->t.otlp_sent && !s->t.otlp)
 		return base_usage(self, "--otlp-sent needs --otlp");
 	if (s->t.otlp && !(s->t.policy.budget > 0))
-		return base_usage(self, "--otlp needs a --trace-budget");
+		return base_usage(self, "--otlp requires a --trace-budget");
 	if ((s->l.alert_config && !s->l.alert) || (s->l.webhook_config && !s->l.webhook) ||
 	    (s->t.otlp_config && !s->t.otlp))
 		return base_usage(self, "--alert-config, --webhook-config and --otlp-config each "
-					"need the option of the same name without -config");
+					"require the option of the same name without -config");
 	s->l.analysis.workers = s->c.workers;
 	return check_detectors(self, s);
 }

@@ -21,8 +21,8 @@ static int check_shard(const struct base_command *self, const struct collect_dis
 	if (collect_shard_parse(o->shard, &s, error, sizeof(error)))
 		return base_usage(self, "--shard: %s", error);
 	if (o->replicas > s.members)
-		return base_usage(self, "--replicas %u needs as many shards, not %u", o->replicas,
-				  s.members);
+		return base_usage(self, "--replicas %u requires at least as many shards, not %u",
+				  o->replicas, s.members);
 	return BASE_EXIT_OK;
 }
 

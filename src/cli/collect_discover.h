@@ -20,14 +20,14 @@ struct cli_collect_discover {
 
 #define CLI_COLLECT_DISCOVER_OPTIONS(to)                                                          \
 	BASE_LIST("discover", 0, &(to).o.sources, "SOURCE",                                       \
-		  "read the hosts that this source names: file:PATH, dns:NAME, "                  \
+		  "read the hosts that this source lists: file:PATH, dns:NAME, "                  \
 		  "kube:NAMESPACE/SELECTOR:PORT or NAME,...; repeatable"),                        \
 		BASE_STRING("shard", 0, &(to).o.shard, "SHARD",                                   \
 			    "read only the discovered hosts in shard I of N: I/N, "               \
 			    "auto/N (I ends the pod's or host's name) or file:PATH with "         \
 			    "either, read again at --discover-every"),                            \
 		BASE_UINT("replicas", 0, &(to).o.replicas, 1, COLLECT_REPLICAS_MAX, "N",          \
-			  "with --shard, this many shards read each host"),                       \
+			  "with --shard, let this many shards read each host"),                   \
 		BASE_TIME("discover-every", 0, &(to).o.every_ns, 1e8, 3.6e12, "DURATION",         \
 			  "query the sources at this interval"),                                  \
 		BASE_UINT("max-hosts", 0, &(to).max_hosts, 1, 65536, "N",                         \

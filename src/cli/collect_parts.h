@@ -23,7 +23,8 @@
 /* Options of the command and its parts. */
 struct cli_collect_settings {
 	struct base_strings agents;
-	const char *mode, *cpus, *realtime, *csv, *dta, *secret, *ephemeral, *kafka, *kafka_offsets;
+	const char *mode, *cpus, *realtime, *csv, *dta, *secret, *ephemeral, *kafka, *kafka_offsets,
+		*kafka_flows, *ipfix;
 	uint64_t duration_ns, store_bytes;
 	struct cli_collect_http h;
 	bool as_json, unconfined, analyse;

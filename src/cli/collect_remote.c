@@ -24,12 +24,32 @@ static bool parse_label(const char *text, struct region_text_label *out)
 static int check_labels(const struct base_command *self, struct cli_collect_remote *o)
 {
 	if (o->labels.n > COLLECT_SENDER_LABELS)
-		return base_usage(self, "more than %u --remote-label", COLLECT_SENDER_LABELS);
+		return base_usage(self, "at most %u --remote-label are allowed",
+				  COLLECT_SENDER_LABELS);
 	for (size_t i = 0; i < o->labels.n; i++)
 		if (!parse_label(o->labels.v[i], &o->label[i]))
 			return base_usage(self, "--remote-label '%.100s' is not NAME=VALUE",
 					  o->labels.v[i]);
 	return BASE_EXIT_OK;
+}
+
+/* Returns the N-th value, or NULL if it is missing or empty. */
+static const char *nth(const struct base_strings *list, size_t n)
+{
+	return n < list->n && *list->v[n] ? list->v[n] : NULL;
+}
+
+/* Returns the option that is given more often than --remote-write, or NULL. */
+static const char *too_many(const struct cli_collect_remote *o, const struct collect_send_opts *to)
+{
+	return o->configs.n > o->urls.n	   ? "--remote-write-config"
+	       : o->relabels.n > o->urls.n ? "--remote-relabel"
+	       : o->queues.n > o->urls.n   ? "--remote-queue"
+	       : o->urls.n		   ? NULL
+	       : to->form.native	   ? "--remote-native"
+	       : to->form.utf8		   ? "--remote-utf8"
+	       : o->labels.n		   ? "--remote-label"
+					   : NULL;
 }
 
 static int check_remote(const struct base_command *self, struct cli_collect_settings *s)
@@ -41,26 +61,30 @@ static int check_remote(const struct base_command *self, struct cli_collect_sett
 	struct cli_collect_remote *o = &s->remote;
 	struct collect_send_opts *to = &s->send;
 	const int protocol = cli_choice(o->protocol, names);
-	const char *needs = to->remote.config ? "--remote-write-config"
-			    : to->form.native ? "--remote-native"
-			    : to->form.utf8   ? "--remote-utf8"
-			    : o->queue	      ? "--remote-queue"
-			    : o->labels.n     ? "--remote-label"
-					      : NULL;
+	const char *needs = too_many(o, to);
 
-	if (needs && !to->url)
+	if (needs)
 		return base_usage(self, "%s needs --remote-write", needs);
-	if (to->url && !s->c.history_bytes)
-		return base_usage(self, "--remote-write needs --history, which holds the samples");
+	if (o->urls.n > COLLECT_SEND_MAX)
+		return base_usage(self, "at most %u --remote-write are allowed", COLLECT_SEND_MAX);
+	if (o->urls.n && !s->c.history_bytes)
+		return base_usage(self, "--remote-write requires --history, which holds the "
+					"samples");
 	if (protocol < 0)
 		return base_usage(self, "--remote-protocol '%s' is not one of 1.0, 2.0, auto",
 				  o->protocol);
 	to->remote.protocol = (enum export_remote_protocol)protocol;
-	to->remote.queue = o->queue;
 	to->remote.queue_bytes = o->queue_bytes;
 	to->form.label = o->label;
 	to->form.labels = (uint32_t)o->labels.n;
 	to->period_ns = s->c.period_ns;
+	for (size_t i = 0; i < o->urls.n; i++) {
+		o->receiver[i] = *to;
+		o->receiver[i].url = o->urls.v[i];
+		o->receiver[i].relabel = nth(&o->relabels, i);
+		o->receiver[i].remote.config = nth(&o->configs, i);
+		o->receiver[i].remote.queue = nth(&o->queues, i);
+	}
 	return check_labels(self, o);
 }
 
@@ -68,9 +92,10 @@ static int make_sender(struct cli_collect_run *r)
 {
 	char error[256];
 
-	if (!r->set->send.url)
+	if (!r->set->remote.urls.n)
 		return BASE_EXIT_OK;
-	r->send = collect_send_new(&r->set->send, error, sizeof(error));
+	r->send = collect_send_new(r->set->remote.receiver, r->set->remote.urls.n, error,
+				   sizeof(error));
 	if (!r->send)
 		return CLI_FAIL("collect", "%s", error);
 	r->on_anomaly = collect_send_anomaly;
@@ -93,13 +118,15 @@ static int add_routes(struct cli_collect_run *r, struct http *http)
 static void add_paths(const struct cli_collect_settings *s, struct base_confine_opts *c,
 		      struct http_files *files)
 {
-	cli_collect_path(c, s->remote.queue);
-	http_client_files(files, s->send.remote.config);
+	for (size_t i = 0; i < s->remote.urls.n; i++) {
+		cli_collect_path(c, s->remote.receiver[i].remote.queue);
+		http_client_files(files, s->remote.receiver[i].remote.config);
+	}
 }
 
 static int start_sender(struct cli_collect_run *r)
 {
-	int err = r->send ? collect_send_start(r->send) : 0;
+	int err = collect_send_start(r->send);
 
 	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
 }

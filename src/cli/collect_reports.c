@@ -11,10 +11,17 @@ static int attach_reports(struct cli_collect_run *r)
 	char error[256];
 	int err;
 
-	if (!r->kafka || !r->stores)
+	const struct collect_reports_opts o = {
+		.stores = r->stores,
+		.kafka = r->kafka,
+		.offsets = r->set->kafka_offsets,
+		.json = r->set->kafka_flows && !strcmp(r->set->kafka_flows, "json"),
+		.ipfix = r->set->ipfix,
+	};
+
+	if ((!r->kafka && !r->set->ipfix) || !r->stores)
 		return BASE_EXIT_OK;
-	r->reports = collect_reports_new(r->stores, r->kafka, r->set->kafka_offsets, error,
-					 sizeof(error));
+	r->reports = collect_reports_new(&o, error, sizeof(error));
 	if (!r->reports)
 		return CLI_FAIL("kafka", "%s", error);
 	err = collect_self_reports(r->c, r->reports);

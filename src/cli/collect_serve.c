@@ -30,7 +30,9 @@ static void get_ready(struct http_request *req, void *arg)
 		relaxed_store(was_ready, true);
 		reply_text(req, 200, "ready\n");
 	} else {
-		reply_text(req, 503, "not all hosts have been tried yet\n");
+		reply_text(req, 503,
+			   "not ready: the collector has not yet tried to read all "
+			   "hosts\n");
 	}
 }
 
@@ -50,7 +52,7 @@ int cli_collect_http_check(const struct base_command *self, const struct cli_col
 	if (!local && !o->open && !o->reader_token_file && !o->web_config)
 		return base_usage(
 			self,
-			"--listen %s is reachable from other hosts: give --web-config, or "
+			"--listen %s is reachable from other hosts: use --web-config, or "
 			"--reader-token-file with --insecure-listen, or --open to let anyone who "
 			"can reach it read all metrics",
 			o->listen);
@@ -58,7 +60,7 @@ int cli_collect_http_check(const struct base_command *self, const struct cli_col
 		return base_usage(
 			self,
 			"--listen %s is reachable from other hosts, and tokens would cross the "
-			"network in the clear: give --web-config with a tls_server_config, or "
+			"network in the clear: use --web-config with a tls_server_config, or "
 			"--insecure-listen",
 			o->listen);
 	return BASE_EXIT_OK;
@@ -84,9 +86,9 @@ static void leave_token(struct cli_collect_server *s, const char *token)
 {
 	s->token_path = cli_token_leave(http_address(s->http), token);
 	if (!s->token_path)
-		base_logf(
-			BASE_INFO, "collect",
-			"no runtime directory: stores can only be changed with --admin-token-file");
+		base_logf(BASE_INFO, "collect",
+			  "there is no runtime directory, so stores can only be changed with "
+			  "--admin-token-file");
 }
 
 bool cli_collect_serve(struct cli_collect_run *r)
@@ -130,7 +132,7 @@ bool cli_collect_serve(struct cli_collect_run *r)
 		if (o->open)
 			base_logf(BASE_WARN, "collect",
 				  "anyone who can reach the address can read all metrics "
-				  "listen=%s: give --reader-token-file instead of --open",
+				  "listen=%s: use --reader-token-file instead of --open",
 				  http_address(s->http));
 		return true;
 	}

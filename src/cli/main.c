@@ -66,12 +66,9 @@ static int show_help(void)
 		if (c->part.max != 0)
 			printf("  %-10s %s\n", c->name, c->own ? c->own->summary : c->summary);
 	}
-	puts("  help       Show the options of a command\n\n"
-	     "Options:\n"
-	     "  -h, --help     show this\n"
-	     "  -V, --version  show the version\n\n"
-	     "'sidelight COMMAND --help' lists a command's options.\n"
-	     "The manual: man sidelight");
+	puts("  help       Show the options of a command\n\nOptions:\n  -h, --help     show this\n"
+	     "  -V, --version  show the version\n\n'sidelight COMMAND --help' lists a command's "
+	     "options.\nFor the manual: man sidelight");
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 

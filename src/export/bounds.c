@@ -56,8 +56,11 @@ static bool add_bound(struct export_render *r, double bound, size_t bucket)
 	return true;
 }
 
+/* A histogram whose counts are not known is not empty. */
 static bool is_empty(const struct export_series *s)
 {
+	if (!s->buckets)
+		return false;
 	for (size_t i = 0; i < s->bucket_count; i++)
 		if (s->buckets[i])
 			return false;
@@ -133,6 +136,22 @@ static bool is_same(const struct export_bounds *b, const struct export_series *s
 	/* the common case: finite, ascending bounds, used unchanged */
 	return b->count == s->bound_count &&
 	       !memcmp(b->bound, s->bounds, s->bound_count * sizeof(*s->bounds));
+}
+
+int export_bounds_of(const struct export_series *s, double **bound, uint32_t **bucket, size_t *n)
+{
+	struct export_render r = {.series = *s};
+
+	if (s->exponential ? s->brief ? !make_brief(&r) : !make_exponential(&r)
+			   : !make_classic(&r)) {
+		free(r.bounds.bound);
+		free(r.bounds.bucket);
+		return r.error;
+	}
+	*bound = r.bounds.bound;
+	*bucket = r.bounds.bucket;
+	*n = r.bounds.count;
+	return 0;
 }
 
 bool export_bounds_make(struct export_render *r)

@@ -25,7 +25,7 @@
 #define PROGRAM	    "sidelight-kafka"
 #define QUEUE_BYTES ((size_t)64 << 20)
 
-const char *const export_kafka_names[] = {"incidents", "traces", "reports"};
+const char *const export_kafka_names[] = {"incidents", "traces", "reports", "flows"};
 
 struct kafka_message {
 	struct kafka_message *next;
@@ -288,7 +288,7 @@ struct export_kafka *export_kafka_fork(const char *path, bool unconfined, char *
 
 	if (base_program_find(PROGRAM, program)) {
 		base_fail(error, error_bytes, -ENOENT,
-			  "--kafka-config needs the package sidelight-kafka");
+			  "--kafka-config requires the package sidelight-kafka");
 		return NULL;
 	}
 	k = calloc(1, sizeof(*k));
@@ -341,6 +341,9 @@ int export_kafka_start(struct export_kafka *k, char *error, size_t error_bytes)
 void export_kafka_stats(struct export_kafka *k, enum export_kafka_kind kind,
 			struct export_kafka_stats *out)
 {
+	*out = (struct export_kafka_stats){0};
+	if (!k)
+		return;
 	*out = (struct export_kafka_stats){
 		.waiting = __atomic_load_n(&k->waiting[kind], __ATOMIC_ACQUIRE)};
 	out->delivered = relaxed_load(k->delivered[kind]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kafka.h - produces JSON messages to Kafka: idempotent, acknowledged by all replicas, from bounded
+ * kafka.h - produces messages to Kafka: idempotent, acknowledged by all replicas, from bounded
  * queues in memory. The program sidelight-kafka (src/kafka) talks to the brokers. Callers never
  * wait. The broker's delivery report decides which counter counts a message. Independent of the
  * messages' contents.
@@ -19,6 +19,7 @@ enum export_kafka_kind {
 	EXPORT_KAFKA_INCIDENTS, /* topic "sidelight-incidents", keyed by ID */
 	EXPORT_KAFKA_TRACES,	/* topic "sidelight-traces", keyed by trace ID */
 	EXPORT_KAFKA_REPORTS,	/* topic "sidelight-reports", keyed by STORE/LIST/LANE */
+	EXPORT_KAFKA_FLOWS,	/* topic "sidelight-flows", with the same keys */
 	EXPORT_KAFKA_KINDS
 };
 extern const char *const export_kafka_names[EXPORT_KAFKA_KINDS]; /* "incidents", ... */

@@ -141,6 +141,12 @@ struct export_source {
 	uint64_t *left_out;
 };
 
+/*
+ * Makes the finite bounds that the text formats have for a histogram, and for each the last bucket
+ * below it. The caller frees both arrays. Returns 0 or -errno.
+ */
+int export_bounds_of(const struct export_series *s, double **bound, uint32_t **bucket, size_t *n);
+
 enum export_format { EXPORT_FORMAT_TEXT = 0, EXPORT_FORMAT_OPENMETRICS, EXPORT_FORMAT_PROTOBUF };
 
 /*

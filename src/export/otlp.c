@@ -30,6 +30,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/pb_read.h"
 #include "base/relaxed.h"
 #include "export/otlp.h"
 #include "export/pb.h"
@@ -181,59 +182,24 @@ void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *res
 
 /* ---- answers, and accepted requests ---- */
 
-struct otlp_read_reader {
-	const uint8_t *at, *end;
-};
-
-struct otlp_read_field {
-	uint64_t number, value;
-	enum export_pb_wire wire;
-	struct otlp_read_reader in; /* contents of a PB_LENGTH field */
-};
-
-static bool read_varint(struct otlp_read_reader *r, uint64_t *value)
-{
-	*value = 0;
-	for (unsigned int shift = 0; r->at < r->end && shift < 64; shift += 7) {
-		*value |= (uint64_t)(*r->at & 0x7f) << shift;
-		if (!(*r->at++ & 0x80))
-			return true;
-	}
-	return false;
-}
-
 /*
  * Reads the next field; a truncated field ends where the data ends. Returns false at the end, or if
  * the data is not protobuf.
  */
-static bool read_field(struct otlp_read_reader *r, struct otlp_read_field *f)
+static bool next_field(struct base_pb *p, struct base_pb_field *f)
 {
-	uint64_t key, left;
-
-	if (!read_varint(r, &key))
-		return false;
-	f->number = key >> 3;
-	f->wire = key & 7;
-	if (f->wire == PB_VARINT)
-		return read_varint(r, &f->value);
-	if (f->wire == PB_FIXED64 || f->wire == PB_FIXED32)
-		f->value = f->wire == PB_FIXED64 ? 8 : 4;
-	else if (f->wire != PB_LENGTH || !read_varint(r, &f->value))
-		return false;
-	left = (uint64_t)(r->end - r->at);
-	f->in = (struct otlp_read_reader){r->at, r->at + (f->value < left ? f->value : left)};
-	r->at = f->in.end;
-	return true;
+	*f = (struct base_pb_field){0};
+	return base_pb_next(p, f) || f->data.at;
 }
 
-static bool read_message(struct otlp_read_reader *r, uint64_t number, struct otlp_read_reader *in)
+static bool next_message(struct base_pb *p, uint32_t number, struct base_pb *in)
 {
-	struct otlp_read_field f;
+	struct base_pb_field f;
 
-	while (read_field(r, &f)) {
+	while (next_field(p, &f)) {
 		if (f.number != number || f.wire != PB_LENGTH)
 			continue;
-		*in = f.in;
+		*in = f.data;
 		return true;
 	}
 	return false;
@@ -242,14 +208,14 @@ static bool read_message(struct otlp_read_reader *r, uint64_t number, struct otl
 void export_otlp_traces(const void *request, size_t bytes,
 			void (*fn)(void *, uint64_t trace_hi, uint64_t trace_lo), void *arg)
 {
-	struct otlp_read_reader all = {request, (const uint8_t *)request + bytes}, resource, scope,
-				span, id;
+	struct base_pb all = {request, (const uint8_t *)request + bytes, false};
+	struct base_pb resource, scope, span, id;
 	uint64_t trace[2], last[2] = {0, 0};
 
-	while (read_message(&all, 1, &resource))
-		while (read_message(&resource, 2, &scope))
-			while (read_message(&scope, 2, &span)) {
-				if (!read_message(&span, 1, &id) || id.end - id.at != 16)
+	while (next_message(&all, 1, &resource))
+		while (next_message(&resource, 2, &scope))
+			while (next_message(&scope, 2, &span)) {
+				if (!next_message(&span, 1, &id) || id.end - id.at != 16)
 					continue;
 				memcpy(trace, id.at, 16);
 				if (!memcmp(trace, last, 16))
@@ -262,18 +228,18 @@ void export_otlp_traces(const void *request, size_t bytes,
 /* https://opentelemetry.io/docs/specs/otlp/#partial-success */
 uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_t why_bytes)
 {
-	struct otlp_read_reader r = {answer, (const uint8_t *)answer + bytes}, partial;
+	struct base_pb r = {answer, (const uint8_t *)answer + bytes, false}, partial;
 	uint64_t rejected = 0;
-	struct otlp_read_field f;
+	struct base_pb_field f;
 
-	if (!read_message(&r, 1, &partial))
+	if (!next_message(&r, 1, &partial))
 		return 0;
-	while (read_field(&partial, &f)) {
+	while (next_field(&partial, &f)) {
 		if (f.number == 1 && f.wire == PB_VARINT)
 			rejected = f.value <= INT64_MAX ? f.value : 0;
 		else if (f.number == 2 && f.wire == PB_LENGTH)
-			snprintf(why, why_bytes, "%.*s", (int)(f.in.end - f.in.at),
-				 (const char *)f.in.at);
+			snprintf(why, why_bytes, "%.*s", (int)(f.data.end - f.data.at),
+				 (const char *)f.data.at);
 	}
 	return rejected;
 }
@@ -285,7 +251,8 @@ static void remember_trace(void *arg, uint64_t trace_hi, uint64_t trace_lo)
 
 	if (!export_sent_add(o->sent, trace_hi, trace_lo))
 		base_log_limited(BASE_WARN, "otlp",
-				 "cannot record sent traces: a restart may send them again");
+				 "cannot record which traces were sent: they may be sent again "
+				 "after a restart");
 }
 
 static uint64_t take_answer(void *arg, const void *body, size_t bytes, const void *answer,

@@ -55,14 +55,6 @@ static bool same_name(const char *a, const char *b)
 
 /* ---- one try ---- */
 
-/* Replaces characters of untrusted text that could control a terminal. */
-static void clean_text(char *text)
-{
-	for (; *text; text++)
-		if (*text < 32 || *text > 126)
-			*text = ' ';
-}
-
 static bool is_over(void *arg)
 {
 	struct export_push *p = arg;
@@ -93,11 +85,11 @@ static uint64_t left_out(struct export_push *p, const struct body *b)
 	n = p->o.taken(p->o.taken_arg, b->data, b->bytes, p->answer.body ?: "", p->answer.bytes,
 		       why, sizeof(why));
 	n = BASE_MIN(n, b->items);
-	clean_text(why);
+	http_client_clean(why);
 	if (n || *why)
-		base_log_limited(BASE_WARN, p->o.name,
-				 "partly rejected by the receiver url=%s rejected=%llu error=%s",
-				 p->url, (unsigned long long)n, why);
+		base_log_each(BASE_WARN, p->o.name, p->url,
+			      "partly rejected by the receiver url=%s rejected=%llu error=%s",
+			      p->url, (unsigned long long)n, why);
 	return n;
 }
 
@@ -176,7 +168,7 @@ static enum export_push_outcome post_body(struct export_push *p, const struct ex
 		return outcome;
 	snprintf(to->why, sizeof(to->why), "HTTP %ld %.*s", p->answer.status,
 		 (int)BASE_MIN(p->answer.bytes, ANSWER_SHOWN), p->answer.body ?: "");
-	clean_text(to->why);
+	http_client_clean(to->why);
 	to->cause = offsetof(struct export_push_stats, errors_status);
 	return outcome;
 }
@@ -193,7 +185,7 @@ static enum export_push_outcome try_body(struct export_push *p, const struct bod
 
 	*to = (struct result){0};
 	if (p->o.hooks.make && !p->o.hooks.make(p->o.hooks.arg, &t)) {
-		snprintf(to->why, sizeof(to->why), "cannot be sent in the receiver's form");
+		snprintf(to->why, sizeof(to->why), "cannot be encoded in the receiver's format");
 		return EXPORT_PUSH_NEVER;
 	}
 	outcome = post_body(p, &t, to);
@@ -274,8 +266,10 @@ static void note_outcome(struct export_push *p, enum export_push_outcome outcome
 		take_first(p, &p->stats.sent_items);
 		return;
 	}
-	base_log_limited(BASE_WARN, p->o.name, "refused by the receiver, dropped url=%s error=%s",
-			 p->url, res->why);
+	base_log_each(BASE_WARN, p->o.name, p->url,
+		      "refused by the receiver and dropped url=%s "
+		      "error=%s",
+		      p->url, res->why);
 	/* The receiver may have accepted items of a refused body that it did not list. */
 	p->stats.dropped_refused += out ?: b->items;
 	p->stats.sent_items += out ? b->items : 0;
@@ -330,8 +324,8 @@ static void *push_main(void *arg)
 		if (res.at_once)
 			continue;
 		++*(uint64_t *)((char *)&p->stats + res.cause);
-		base_log_limited(BASE_WARN, p->o.name, "sending failed, will retry url=%s error=%s",
-				 p->url, res.why);
+		base_log_each(BASE_WARN, p->o.name, p->url,
+			      "sending failed, will retry url=%s error=%s", p->url, res.why);
 		pause_for(p, &pause);
 	}
 	if (p->first && p->first->spooled) { /* the body stays on disk */
@@ -352,13 +346,14 @@ static int queue_on_disk(struct export_push *p, const void *body, size_t bytes, 
 
 	p->stats.dropped_full += dropped + (err ? items : 0);
 	if (dropped)
-		base_log_limited(BASE_WARN, p->o.name,
-				 "the queue on disk is full: dropping the oldest url=%s items=%llu",
-				 p->url, (unsigned long long)dropped);
+		base_log_each(BASE_WARN, p->o.name, p->url,
+			      "the queue on disk is full: dropping the oldest items url=%s "
+			      "items=%llu",
+			      p->url, (unsigned long long)dropped);
 	if (err)
-		base_log_limited(BASE_ERROR, p->o.name,
-				 "cannot add to the queue on disk url=%s error=%s", p->url,
-				 strerror(-err));
+		base_log_each(BASE_ERROR, p->o.name, p->url,
+			      "cannot add to the queue on disk url=%s error=%s", p->url,
+			      strerror(-err));
 	pthread_cond_signal(&p->wake);
 	return err ? -ENOSPC : 0;
 }

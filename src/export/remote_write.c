@@ -34,7 +34,6 @@
 
 #define REQUEST_MAX (4u << 20) /* size before compression, because receivers have limits */
 #define POINTS_MAX  10000u     /* points per message of one series */
-#define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
 /* interval after which a receiver that uses 1.0 is offered 2.0 again */
 #define AGAIN_NS 3600000000000ull
 
@@ -240,8 +239,8 @@ static void count_skipped(struct export_remote_write *w, uint64_t n, uint64_t be
 		return;
 	relaxed_bump(w->before, before);
 	base_log_limited(BASE_WARN, "remote-write",
-			 "samples are not sent, because an earlier process queued later samples: "
-			 "the clock went back samples=%llu",
+			 "samples are not sent because the queue holds later samples of an "
+			 "earlier process: the clock jumped back samples=%llu",
 			 (unsigned long long)before);
 }
 
@@ -416,7 +415,7 @@ void export_remote_write_end(struct export_remote_write *w, struct export_remote
 			     int64_t ns)
 {
 	struct export_remote_point p = {.ns = ns};
-	uint64_t bits = STALE_NAN;
+	uint64_t bits = EXPORT_STALE_NAN;
 
 	if (s->last_ms == INT64_MIN)
 		return; /* the receiver does not know the series */
@@ -522,7 +521,8 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 		relaxed_bump(w->fallbacks, 1);
 		w->again_ns = base_now_ns() + AGAIN_NS;
 		base_logf(BASE_INFO, "remote-write",
-			  "the receiver does not support version 2.0: sending 1.0 status=%ld",
+			  "the receiver does not support version 2.0: falling back to 1.0 "
+			  "status=%ld",
 			  status);
 		return EXPORT_PUSH_AGAIN;
 	}
@@ -530,8 +530,8 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 		*rejected = t->items;
 		base_log_limited(
 			BASE_WARN, "remote-write",
-			"the receiver does not report what it wrote with version 2.0: give "
-			"--remote-protocol 1.0 status=%ld",
+			"the receiver does not report how many samples it wrote with version 2.0: "
+			"use --remote-protocol 1.0 status=%ld",
 			status);
 	}
 	return usual;

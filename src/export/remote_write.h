@@ -25,6 +25,9 @@
 #include "export/push.h"
 #include "region/decode.h"
 
+/* Bits of the NaN that marks the end of a series (prometheus/model/value: StaleNaN). */
+#define EXPORT_STALE_NAN 0x7ff0000000000002ull
+
 /* Metadata of a metric, for version 2.0. */
 struct export_remote_meta;
 
@@ -42,7 +45,10 @@ struct export_remote_series {
 	uint32_t order; /* rank among series with equal labels; the first is sent */
 	bool native;	/* the last sample was a histogram */
 	bool clashes;	/* another series has the same labels, so this one is not sent */
-	/* as protobuf; if the name is escaped, followed by the labels with its longer form */
+	/*
+	 * the labels as protobuf; if the name is escaped, followed by the labels with the name's
+	 * longer form
+	 */
 	uint8_t labels[];
 };
 

@@ -48,7 +48,7 @@ struct export_render {
 	struct export_source source;
 	enum export_format format;
 	bool utf8;    /* the client accepts UTF-8 names */
-	bool classic; /* the client wants all bounds of brief histograms */
+	bool classic; /* the client requested all bounds of brief histograms (model.h) */
 	void *walk;
 	int error; /* -errno; permanent */
 	enum export_phase phase;

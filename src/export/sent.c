@@ -83,7 +83,7 @@ struct export_sent *export_sent_open(const char *path, char *error, size_t error
 		return s;
 	}
 	snprintf(error, error_bytes, "%s: %s", path,
-		 err == -EINVAL ? "not a list of sent traces; move it away"
+		 err == -EINVAL ? "the file is not a list of sent traces; move it away"
 				: base_open_locked_error(err));
 	if (s->fd >= 0)
 		close(s->fd);

@@ -426,7 +426,8 @@ struct export_spool *export_spool_open(const char *path, uint64_t size, char *er
 	if (!err)
 		return s;
 	snprintf(error, error_bytes, "%s: %s", path,
-		 err == -EINVAL ? "not a queue; move it away" : base_open_locked_error(err));
+		 err == -EINVAL ? "the file is not a queue; move it away"
+				: base_open_locked_error(err));
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s);

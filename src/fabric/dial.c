@@ -44,7 +44,7 @@ static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 			sizeof(timeout));
 	if (rdma_resolve_addr(d->id, d->from.ss_family ? (struct sockaddr *)&d->from : NULL,
 			      (struct sockaddr *)&d->to, (int)d->timeout_ms))
-		return failed_errno(d, "no route to the host");
+		return failed_errno(d, "there is no route to the host");
 	d->phase = FABRIC_DIAL_ADDRESS;
 	return FABRIC_DIAL_NOTHING;
 }
@@ -97,7 +97,7 @@ static enum fabric_dial_event handle_rejection(struct fabric_dial *d, int reason
 	if (d->refusal.magic == FABRIC_VERBS_REFUSAL_MAGIC)
 		snprintf(d->error, sizeof(d->error), "refused: %s", strerror(d->refusal.error));
 	else if (reason == 8)
-		snprintf(d->error, sizeof(d->error), "no listener on that port");
+		snprintf(d->error, sizeof(d->error), "no process is listening on that port");
 	else
 		snprintf(d->error, sizeof(d->error), "refused, reason %d", reason);
 	return FABRIC_DIAL_FAILED;
@@ -153,7 +153,7 @@ static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_
 		return handle_rejection(d, status);
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		return fail_with(d, "the address cannot be reached by RDMA");
+		return fail_with(d, "the address cannot be reached over RDMA");
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 		return fail_with(d, "no answer");

@@ -68,7 +68,7 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 	open_error[0] = '\0';
 	if (!ops) {
 		snprintf(open_error, sizeof(open_error),
-			 "'%s' is neither a path nor HOST[:PORT] nor tcp://HOST[:PORT]",
+			 "expected a path, HOST[:PORT] or tcp://HOST[:PORT], not '%s'",
 			 target ? target : "");
 		errno = EINVAL;
 		return NULL;
@@ -282,7 +282,7 @@ bool fabric_got_no_answer(struct fabric *f, uint64_t posted_ns, uint64_t now_ns,
 {
 	if (!fabric_is_late(posted_ns, now_ns, timeout_ns))
 		return false;
-	fabric_failed(f, "%s: a request got no answer for %llu ms", f->target,
+	fabric_failed(f, "%s: a request was not answered within %llu ms", f->target,
 		      (unsigned long long)((now_ns - posted_ns) / 1000000u));
 	return true;
 }

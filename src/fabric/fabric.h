@@ -30,7 +30,8 @@ struct fabric_opts {
 	int ib_port;		     /* verbs: port of the device; 0 means 1 */
 	uint32_t queue_depth;	     /* maximum number of outstanding work requests; 0 means 128 */
 	uint32_t connect_timeout_ms; /* time limit for connecting; 0 means 2000 */
-	uint32_t answer_timeout_ms;  /* shm: maximum wait in fabric_map(); 0 means 200 */
+	uint32_t answer_timeout_ms;  /* shm: time limit for fabric_map(); 0 means 200 */
+	bool map_later;		     /* shm: fabric_map() returns -EAGAIN instead of waiting */
 	size_t buffer_bytes;	     /* size of the registered landing memory; 0 means 4 MiB */
 	bool notify;		     /* the connection is for fabric_notify() instead of READs */
 	/*
@@ -66,8 +67,8 @@ struct fabric_stats {
 };
 
 /*
- * target: a path ("/..." or "unix:...") for shm; NAME://HOST[:PORT] for a libfabric provider,
- * usually tcp; HOST[:PORT] for verbs. Does not block and does not connect yet. On failure returns
+ * target: a path ("/..." or "unix:...") for shm; tcp://HOST[:PORT] for a host without RDMA;
+ * HOST[:PORT] for verbs. Does not block and does not connect yet. On failure returns
  * NULL with errno set (EINVAL: target; ENODEV: device; ENOMEM; EOPNOTSUPP: built without verbs).
  */
 struct fabric *fabric_open(const char *target, const struct fabric_opts *opts);
@@ -76,7 +77,7 @@ const char *fabric_error(void);
 void fabric_close(struct fabric *f);
 bool fabric_is_far(const char *target);	  /* returns true for a host address, false for a path */
 bool fabric_is_verbs(const char *target); /* returns true for a host address over RDMA */
-const char *fabric_name(const struct fabric *f); /* returns "shm", "ofi" or "verbs" */
+const char *fabric_name(const struct fabric *f); /* returns "shm", "tcp" or "verbs" */
 
 /*
  * Advances the connection: connects, detects a hang-up, backs off (50 ms doubling to 1 s, reset by
@@ -93,7 +94,8 @@ void fabric_directory_moved(struct fabric *f, uint64_t addr, uint32_t rkey);
 
 /*
  * Makes a region readable (shm: requests its memfd and maps it read-only; verbs: no effect).
- * Returns 0 or -errno: -ENOENT (unknown id), -ENOTCONN, -EMFILE or -EINVAL (size mismatch).
+ * Returns 0 or -errno: -ENOENT (unknown id), -ENOTCONN, -EMFILE or -EINVAL (size mismatch). With
+ * map_later, also -EAGAIN: the host has not answered yet; call again for the same region.
  */
 int fabric_map(struct fabric *f, struct fabric_remote *remote);
 void fabric_unmap(struct fabric *f, struct fabric_remote *remote);

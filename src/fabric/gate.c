@@ -79,7 +79,7 @@ static bool share_holds(const struct fabric_gate *g, uint32_t held, bool notifie
 	struct base_share s = {
 		.capacity = most,
 		.used = notifies ? g->notifiers : g->queues,
-		.reserve = g->auth ? 0 : most / BASE_SHARE_RESERVE,
+		.reserve = g->auth || g->known ? 0 : most / BASE_SHARE_RESERVE,
 	};
 
 	return base_share_may(&s, held, 1, false);
@@ -118,12 +118,12 @@ const char *fabric_gate_why(const struct fabric_verbs_refusal *r)
 		int error;
 		const char *why;
 	} told[] = {
-		{ENOSPC, "refused: no queue pair of the agent is free"},
+		{ENOSPC, "refused: all queue pairs of the agent are in use"},
 		{EDQUOT, "refused: this address has used up its share of the agent's queue pairs"},
 		{EOPNOTSUPP, "the agent does not accept verdicts"},
-		{ENOKEY, "refused: the agent requires a secret: give --rdma-secret"},
-		{EKEYREJECTED, "refused: the agent has another secret"},
-		{EBUSY, "refused: too many connections at a time"},
+		{ENOKEY, "refused: the agent requires a secret: use --rdma-secret"},
+		{EKEYREJECTED, "refused: the agent has a different secret"},
+		{EBUSY, "refused: too many simultaneous connections"},
 		{0, "refused: the challenge was answered too late"},
 	};
 

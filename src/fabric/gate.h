@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gate.h - code common to both ways of connecting, RDMA-CM and libfabric: the private data of their
+ * gate.h - code common to both ways of connecting, RDMA-CM and TCP: the private data of their
  * packets, and the admission of peers. Included only by src/fabric/ and src/dta/.
  */
 #ifndef SL_FABRIC_GATE_H
@@ -56,7 +56,7 @@ struct fabric_host_request {
 		struct fabric_verbs_request plain;
 		struct fabric_verbs_proof proof; /* valid if FABRIC_VERBS_PROOF is set */
 	};
-	uint32_t queue; /* number of the peer's queue pair; 0 over libfabric */
+	uint32_t queue; /* number of the peer's queue pair; 0 over TCP */
 	uint8_t reads;	/* number of READs that the peer wants in flight */
 	uint8_t address[16];
 };
@@ -64,6 +64,7 @@ struct fabric_host_request {
 struct fabric_gate {
 	struct fabric_auth *auth; /* NULL means no secret */
 	bool shares;
+	bool known; /* each peer has proved by TLS that it knows the secret */
 	uint32_t queues, queues_max, notifiers; /* number of connections, including notifiers */
 	/* magic is 0 until there is a directory: readers are refused until then */
 	struct fabric_host_hello hello;

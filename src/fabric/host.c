@@ -16,7 +16,7 @@
 
 #define DEFAULT_QUEUES	     64u
 #define DEFAULT_KEEPALIVE_MS 5000u
-#define BACKLOG		     1024 /* queue of requests, long enough for ours to survive a flood */
+#define BACKLOG		     1024 /* pending requests; a flood of others must not displace ours */
 
 _Static_assert(sizeof(struct fabric_host_hello) == 48, "hello");
 
@@ -114,7 +114,8 @@ static int bind_listener(struct fabric_verbs_host *h, const char *device, struct
 	h->channel = rdma_create_event_channel();
 	if (!h->channel)
 		return base_fail(error, bytes, -errno,
-				 "/dev/infiniband/rdma_cm: %s (is the module rdma_ucm loaded?)",
+				 "cannot use /dev/infiniband/rdma_cm: %s (is the module rdma_ucm "
+				 "loaded?)",
 				 strerror(errno));
 	if (rdma_create_id(h->channel, &h->listener, h, RDMA_PS_TCP))
 		return base_fail(error, bytes, -errno, "rdma_create_id: %s", strerror(errno));
@@ -122,7 +123,7 @@ static int bind_listener(struct fabric_verbs_host *h, const char *device, struct
 	rdma_set_option(h->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes));
 	if (rdma_bind_addr(h->listener, address)) {
 		if (errno == EADDRINUSE)
-			return base_fail(error, bytes, -errno, "%s is in use", where);
+			return base_fail(error, bytes, -errno, "%s is already in use", where);
 		if (errno != ENODEV && errno != EADDRNOTAVAIL)
 			return base_fail(error, bytes, -errno, "%s: %s", where, strerror(errno));
 		return base_fail(error, bytes, -errno, "%s is not an address of an RDMA device",

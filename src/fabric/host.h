@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * host.h - the passive side: registers memory for remote reading and accepts connections over
- * librdmacm, or over a provider of libfabric (ofi_host.c). Over verbs it takes no part in a READ.
+ * librdmacm, or over TCP (tcp_host.c). Over verbs it takes no part in a READ.
  * Single-threaded: the caller's loop polls fabric_host_fd() and calls fabric_host_dispatch().
  *
  * The private data of an accepted connection is struct fabric_host_hello, which locates the
@@ -29,7 +29,7 @@
 struct fabric_host;
 
 struct fabric_host_opts {
-	const char *provider; /* libfabric provider, "tcp"; NULL means verbs, by librdmacm */
+	bool tcp; /* READs over TCP, for a host without RDMA */
 	/* name of the ibv device; NULL means chosen by the route of the address */
 	const char *device;
 	const char *address; /* address to listen on; NULL means the device's address */
@@ -64,10 +64,8 @@ struct fabric_host_key {
 	void *mr; /* private to the provider */
 };
 
-#define FABRIC_PROVIDER_MAX 16u /* maximum length of a provider's name, including the NUL */
-/* Parses "NAME:ADDR:PORT", "NAME::PORT" for loopback; port 0 means any. Returns 0 or -EINVAL. */
-int fabric_host_parse(const char *text, char provider[FABRIC_PROVIDER_MAX], char address[256],
-		      uint16_t *port);
+/* Parses "tcp:ADDR:PORT", "tcp::PORT" for loopback; port 0 means any. Returns 0 or -EINVAL. */
+int fabric_host_parse(const char *text, char address[256], uint16_t *port);
 
 /*
  * On failure returns NULL with errno set (ENODEV, EADDRINUSE, EOPNOTSUPP, ...) and a line in error.
@@ -154,7 +152,7 @@ struct fabric_host_stats {
 	uint64_t accepted, rejected, disconnected, notices;
 	uint64_t refused[FABRIC_REFUSED_COUNT]; /* their sum equals rejected */
 	uint64_t challenged, half_open; /* half_open: dropped because they were never established */
-	/* libfabric only: CPU time of its thread, bytes sent, sockets shut down while silent. */
+	/* TCP only: CPU time of its thread, bytes sent, sockets closed while silent. */
 	uint64_t cpu_ns, sent_bytes, silent;
 	bool lost; /* the device was removed: unregister all, close, and open again */
 	char device[64], gid[48], address[64];

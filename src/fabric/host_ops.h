@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_ops.h - the operations of a passive side, implemented by verbs (host.c) and libfabric
- * (ofi_host.c). Included only by src/fabric/. The functions correspond to those in host.h.
+ * host_ops.h - the operations of a passive side, implemented by verbs (host.c) and TCP
+ * (tcp_host.c). Included only by src/fabric/. The functions correspond to those in host.h.
  */
 #ifndef SL_FABRIC_HOST_OPS_H
 #define SL_FABRIC_HOST_OPS_H
@@ -29,6 +29,6 @@ struct fabric_host {
 	const struct fabric_host_ops *ops;
 };
 
-extern const struct fabric_host_ops fabric_host_verbs, fabric_host_ofi;
+extern const struct fabric_host_ops fabric_host_verbs, fabric_host_tcp;
 
 #endif

@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* passive.c - dispatches calls of the passive side to verbs or to a libfabric provider. */
-#include <ctype.h>
+/* passive.c - dispatches calls of the passive side to verbs or to TCP. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "fabric/host_ops.h"
 
-int fabric_host_parse(const char *text, char provider[FABRIC_PROVIDER_MAX], char address[256],
-		      uint16_t *port)
+int fabric_host_parse(const char *text, char address[256], uint16_t *port)
 {
-	size_t n = 0;
-
-	while (n < FABRIC_PROVIDER_MAX - 1 && (islower(text[n]) || isdigit(text[n])))
-		n++;
-	if (!n || text[n] != ':' || base_parse_address(text + n + 1, address, 256, port))
+	if (strncmp(text, "tcp:", 4) || base_parse_address(text + 4, address, 256, port))
 		return -EINVAL;
-	memcpy(provider, text, n);
-	provider[n] = '\0';
 	if (!*address)
 		strcpy(address, "127.0.0.1");
 	return 0;
@@ -26,7 +18,7 @@ int fabric_host_parse(const char *text, char provider[FABRIC_PROVIDER_MAX], char
 struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
 				     size_t error_bytes)
 {
-	const struct fabric_host_ops *ops = opts->provider ? &fabric_host_ofi : &fabric_host_verbs;
+	const struct fabric_host_ops *ops = opts->tcp ? &fabric_host_tcp : &fabric_host_verbs;
 	struct fabric_host *h = ops->open(opts, error, error_bytes);
 
 	if (h)

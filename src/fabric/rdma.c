@@ -130,7 +130,7 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 				gid_index, device);
 	else if (family != AF_UNSPEC && (family == AF_INET) != is_v4(&best->gid))
 		err = base_fail(error, error_bytes, -EINVAL,
-				"GID %d of %s has another address family", gid_index, device);
+				"GID %d of %s has a different address family", gid_index, device);
 	else
 		gid_to_address(best, address);
 	free(table);

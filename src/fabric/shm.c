@@ -33,6 +33,7 @@
 #include "fabric/bpf_array.h"
 #include "fabric/provider.h"
 
+#define LATER_NS	200000u	 /* with map_later: maximum time to wait for an answer */
 #define HANGUP_CHECK_NS 2000000u /* interval of hang-up checks while up */
 #define PAGE_SHIFT	12u	 /* on any machine, a hole is at least this large */
 
@@ -54,6 +55,8 @@ struct fabric_shm {
 	uint32_t serial;
 	uint64_t deadline_ns; /* time limit of the WELCOME while connecting */
 	uint64_t check_ns;    /* time of the next hang-up check while up */
+	uint64_t asked;	      /* id of the region for which an answer is pending; 0 means none */
+	uint64_t asked_ns;
 };
 
 /* An answer of the agent: payload according to its type, and its descriptor or -1. */
@@ -90,7 +93,7 @@ static int mapping_array(struct fabric *f, struct mapping *m, int fd, uint64_t s
 			err == -EINVAL
 				? "%s: the agent sent neither memory sealed against shrinking nor an eBPF array of the announced size"
 			: err == -EPERM
-				? "%s: this process may not read eBPF maps (before Linux 5.19: needs CAP_SYS_ADMIN)"
+				? "%s: this process may not read eBPF maps (before Linux 5.19, it needs CAP_SYS_ADMIN)"
 				: "%s: cannot read an eBPF array",
 			f->target);
 		return err;
@@ -202,7 +205,7 @@ static int read_by_call(const struct mapping *m, uint64_t offset, uint32_t lengt
 	return 0;
 }
 
-/* Marks pages as known that contained data when read by a call. */
+/* Marks the pages of a range as known if pread() found data in them. */
 static void learn_pages(struct mapping *m, uint64_t offset, uint32_t length, const uint8_t *got)
 {
 	while (length) {
@@ -281,6 +284,7 @@ static void hang_up(struct fabric_shm *s, uint64_t now_ns)
 	if (s->sock >= 0)
 		close(s->sock);
 	s->sock = -1;
+	s->asked = 0;
 	mapping_drop(&s->directory);
 	fabric_went_down(&s->base, now_ns);
 }
@@ -335,9 +339,9 @@ static int receive_answer(struct fabric_shm *s, struct shm_answer *a)
 /* Describes an error of receive_answer() and await_answer(). */
 static const char *error_text(int err)
 {
-	return err == -ENOTCONN ? "the agent hung up"
+	return err == -ENOTCONN ? "the agent closed the connection"
 	       : err == -EPROTO ? "invalid answer from the agent"
-	       : err == -EMFILE ? "no descriptor left: raise LimitNOFILE"
+	       : err == -EMFILE ? "out of file descriptors: raise LimitNOFILE"
 				: "the agent did not answer";
 }
 
@@ -443,21 +447,36 @@ static void handle_welcome(struct fabric_shm *s, uint64_t now_ns)
 		f, &(struct fabric_remote){.length = s->directory.bytes, .local = &s->directory});
 }
 
-/* Nothing was requested, so any packet closes the connection. */
+static uint64_t answer_deadline(const struct fabric_shm *s)
+{
+	return s->asked_ns + s->base.opts.answer_timeout_ms * 1000000ull;
+}
+
+/*
+ * Detects a hang-up while no answer is expected. After an answer's deadline, discards a late
+ * answer; if there is none, or after any other packet, closes the connection.
+ */
 static void look_for_hangup(struct fabric_shm *s, uint64_t now_ns)
 {
 	struct shm_answer a;
 	int err;
 
-	if (now_ns < s->check_ns)
+	if (now_ns < s->check_ns || (s->asked && now_ns < answer_deadline(s)))
 		return;
 	s->check_ns = now_ns + HANGUP_CHECK_NS;
 	err = receive_answer(s, &a);
+	if (err == -EAGAIN && s->asked)
+		give_up(s, now_ns, error_text(-ETIMEDOUT));
 	if (err == -EAGAIN)
 		return;
 	release_answer(&a);
+	if (!err && s->asked) {
+		s->asked = 0;
+		return;
+	}
 	give_up(s, now_ns,
-		err == -ENOTCONN ? "the agent hung up" : "the agent sent an unsolicited packet");
+		err == -ENOTCONN ? "the agent closed the connection"
+				 : "the agent sent an unsolicited packet");
 }
 
 static void shm_drive(struct fabric *f, uint64_t now_ns)
@@ -481,16 +500,18 @@ static void shm_drive(struct fabric *f, uint64_t now_ns)
 /* ---- regions ---- */
 
 /*
- * Waits for the answer to the last request, but only briefly, because other hosts must be read,
- * too.
+ * Waits for the answer to the pending request; with map_later only briefly, because other hosts
+ * must be read, too. Returns -EAGAIN if the caller must try again later.
  */
 static int await_answer(struct fabric_shm *s, struct shm_answer *a)
 {
-	uint64_t deadline = base_now_ns() + s->base.opts.answer_timeout_ms * 1000000ull;
+	uint64_t deadline = answer_deadline(s), until = deadline, now;
 
+	if (s->base.opts.map_later)
+		until = BASE_MIN(deadline, base_now_ns() + LATER_NS);
 	for (;;) {
 		struct pollfd p = {.fd = s->sock, .events = POLLIN};
-		uint64_t now;
+		struct timespec left = {0};
 		int err = receive_answer(s, a);
 
 		if (err != -EAGAIN)
@@ -498,35 +519,71 @@ static int await_answer(struct fabric_shm *s, struct shm_answer *a)
 		now = base_now_ns();
 		if (now >= deadline)
 			return -ETIMEDOUT;
-		poll(&p, 1, (int)((deadline - now) / 1000000u) + 1);
+		if (now >= until)
+			return -EAGAIN;
+		left.tv_sec = (time_t)((until - now) / 1000000000u);
+		left.tv_nsec = (long)((until - now) % 1000000000u);
+		ppoll(&p, 1, &left, NULL);
 	}
 }
 
 /*
- * Synchronous, as an agent answers within microseconds. If it does not, the connection is closed,
- * so that a late answer is not mistaken for the answer to another request.
+ * Requests a region, unless its request is pending, and receives the answer. Returns -EAGAIN if it
+ * has not arrived yet.
+ */
+static int ask_for(struct fabric_shm *s, uint64_t id, struct shm_answer *a)
+{
+	struct sl_msg_id say = {.id = id};
+	int err;
+
+	if (s->asked && s->asked != id) {
+		/* The pending answer is for another region, which is no longer needed. */
+		err = await_answer(s, a);
+		if (err)
+			return err;
+		release_answer(a);
+		s->asked = 0;
+	}
+	if (!s->asked) {
+		if (send_request(s, SL_MSG_OPEN, &say, sizeof(say)))
+			return -EPROTO;
+		s->asked = id;
+		s->asked_ns = base_now_ns();
+	}
+	err = await_answer(s, a);
+	if (err != -EAGAIN)
+		s->asked = 0;
+	return err;
+}
+
+/*
+ * An agent answers within microseconds, unless the CPUs are busy. If it does not answer in time,
+ * close the connection, so that a late answer is not mistaken for the answer to another request.
  */
 static int shm_map(struct fabric *f, struct fabric_remote *remote)
 {
 	struct fabric_shm *s = shm_of(f);
-	struct sl_msg_id id = {.id = remote->id};
 	struct mapping *m;
 	struct shm_answer a;
 	int err;
 
 	if (remote->id == 0 || remote->local)
 		return -EINVAL;
-	err = send_request(s, SL_MSG_OPEN, &id, sizeof(id));
-	err = err ? -EPROTO : await_answer(s, &a);
+	err = ask_for(s, remote->id, &a);
+	if (err == -EAGAIN)
+		return err;
 	if (err)
 		goto err;
 	if (a.msg.type == SL_MSG_REFUSED) {
 		err = read_refusal(f, &a);
+		err = err == -EAGAIN ? -EBUSY : err;
 	} else if (a.msg.type != SL_MSG_REGION || a.msg.length != sizeof(a.u.region) || a.fd < 0 ||
 		   a.u.region.id != remote->id) {
 		err = -EPROTO;
 	} else if (a.u.region.size != remote->length) {
-		fabric_failed(f, "%s: region %llu: the directory says %llu bytes, the agent %llu",
+		fabric_failed(f,
+			      "%s: region %llu has %llu bytes according to the directory, but "
+			      "%llu according to the agent",
 			      f->target, (unsigned long long)remote->id,
 			      (unsigned long long)remote->length,
 			      (unsigned long long)a.u.region.size);
@@ -606,7 +663,7 @@ static int shm_init(struct fabric *f, const char *target)
 
 	s->sock = s->directory.fd = -1;
 	if (fabric_agent_address(path_of(target), &s->address)) {
-		fabric_failed(f, "'%s': a socket's path has 1 to %zu bytes", target,
+		fabric_failed(f, "'%s': the path of a socket must have 1 to %zu bytes", target,
 			      sizeof(s->address.sun_path) - 1);
 		return -EINVAL;
 	}

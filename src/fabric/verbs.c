@@ -201,20 +201,23 @@ static bool finish_requests(struct fabric_verbs *v, const struct ibv_wc *wc)
 
 	if (wc->wr_id >> 32 != v->generation || number - v->head >= v->tail - v->head) {
 		f->stats.wrong_id++;
-		fabric_failed(f, "%s: a completion without an outstanding request", f->target);
+		fabric_failed(f, "%s: received a completion for which no request is outstanding",
+			      f->target);
 		return false;
 	}
 	while (v->head != number)
 		fabric_verbs_finish_oldest(v, 0);
 	if (status && !v->requests[number & v->mask].reads) {
-		fabric_failed(f, "%s: WRITE of a verdict: %s", f->target,
+		fabric_failed(f, "%s: WRITE of a verdict failed: %s", f->target,
 			      ibv_wc_status_str(wc->status));
 	} else if (status) {
 		const struct fabric_request *r = &v->requests[number & v->mask];
 		const struct fabric_read *first = r->first;
 
-		fabric_failed(f, "%s: READ of region %llu at %llu (%u merged): %s", f->target,
-			      (unsigned long long)first->remote->id,
+		fabric_failed(f,
+			      "%s: READ of region %llu at offset %llu failed (%u reads "
+			      "merged): %s",
+			      f->target, (unsigned long long)first->remote->id,
 			      (unsigned long long)first->offset, r->reads,
 			      ibv_wc_status_str(wc->status));
 	}

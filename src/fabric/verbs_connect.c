@@ -156,7 +156,8 @@ static void handle_established(struct fabric_verbs *v, uint64_t now_ns,
 	    !fabric_auth_welcome_fits(v->base.opts.secret, v->base.opts.secret_bytes, &v->request,
 				      v->dial.id->qp->qp_num, w)) {
 		give_up(v, now_ns,
-			"the agent did not prove the secret: give it --rdma-secret, too");
+			"the agent did not prove that it knows the secret: start it with "
+			"--rdma-secret, too");
 		return;
 	}
 	if (v->base.opts.notify && (!hello->board_addr || !hello->board_rkey)) {
@@ -169,7 +170,7 @@ static void handle_established(struct fabric_verbs *v, uint64_t now_ns,
 	v->mr = ibv_reg_mr(v->pd, v->base.buffer, v->base.opts.buffer_bytes + FABRIC_BUFFER_TAIL,
 			   IBV_ACCESS_LOCAL_WRITE);
 	if (!v->mr) {
-		give_up_errno(v, now_ns, "registering the landing memory (ulimit -l?)");
+		give_up_errno(v, now_ns, "registering the memory for READs (ulimit -l?)");
 		return;
 	}
 	fabric_went_up(&v->base, &(struct fabric_remote){

@@ -16,14 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/base.h"
 #include "base/relaxed.h"
+#include "base/secret.h"
 #include "http/internal.h"
 
 #define RETRY_AFTER "5" /* seconds; users.c allows another guess after this time */
 #define TOKEN_MIN   16u
+#define FORM	    "application/x-www-form-urlencoded"
 
 const char *const http_refusal_names[HTTP_REFUSALS] = {
 	[HTTP_REFUSED_FRAMING] = "framing",
@@ -60,28 +61,18 @@ uint64_t http_refused(const struct http *h, enum http_refusal cause)
 
 static int read_token(const char *path, char *token, char *error, size_t error_bytes)
 {
-	size_t bytes = 0;
-	char *text = base_read_file(path, 2 * HTTP_TOKEN_MAX, &bytes);
-	struct stat st;
-	int err = 0;
+	ssize_t n = base_secret_read(path, token, HTTP_TOKEN_MAX);
 
-	if (!text)
-		return base_fail(error, error_bytes, -errno, "cannot read the token file %s: %s",
-				 path, strerror(errno));
-	while (bytes && strchr(" \t\r\n", text[bytes - 1]))
-		bytes--;
-	if (bytes < TOKEN_MIN || bytes > HTTP_TOKEN_MAX || memchr(text, 0, bytes))
-		err = base_fail(error, error_bytes, -EINVAL,
-				"the token in %s must have %u to %u bytes", path, TOKEN_MIN,
-				HTTP_TOKEN_MAX);
-	else
-		memcpy(token, text, bytes);
-	free(text);
-	if (!err && !stat(path, &st) && st.st_mode & 077)
-		base_logf(BASE_WARN, "http",
-			  "the token file is readable by others path=%s mode=%04o: chmod 600 it",
-			  path, st.st_mode & 07777);
-	return err;
+	if (n < 0 && n != -EINVAL)
+		return base_fail(error, error_bytes, (int)n, "cannot read the token file %s: %s",
+				 path, strerror((int)-n));
+	if (n < (ssize_t)TOKEN_MIN || memchr(token, 0, (size_t)n))
+		return base_fail(error, error_bytes, -EINVAL,
+				 "the token in %s must have %u to %u bytes", path, TOKEN_MIN,
+				 HTTP_TOKEN_MAX);
+	token[n] = 0;
+	base_secret_warn("http", path);
+	return 0;
 }
 
 /* Whether an address that other hosts can reach may be served. */
@@ -94,8 +85,9 @@ static int check_exposure(const struct http *h, char *error, size_t error_bytes)
 	if (!*h->reader_token && !(h->web && http_web_authenticates(h->web)))
 		return base_fail(
 			error, error_bytes, -EACCES,
-			"%s is reachable from other hosts, but readers need not authenticate: give "
-			"a token, or a web.yml with basic_auth_users or client certificates",
+			"%s is reachable from other hosts, but readers need not authenticate: "
+			"configure a token, or a web.yml with basic_auth_users or client "
+			"certificates",
 			h->address);
 	if (!(h->web && h->web->tls) && !o->insecure)
 		return base_fail(error, error_bytes, -EACCES,
@@ -195,11 +187,16 @@ static bool is_content(const char *type, const char *wanted)
 	return n == strlen(wanted) && !strncasecmp(type, wanted, n);
 }
 
-/* Whether the content type can't be sent by a page of another origin. */
-static bool good_content(const struct http_request *req)
+/*
+ * Returns true if a page of another origin cannot send this content type. Forms are allowed
+ * although it can: their routes are costly, and costly routes refuse such pages.
+ */
+static bool good_content(const struct http_request *req, const struct http_route *route)
 {
 	const char *type = http_header(req, "Content-Type");
 
+	if (route->form)
+		return is_content(type, FORM);
 	return is_content(type, "application/json") ||
 	       (req->http->opts.protobuf && is_content(type, "application/x-protobuf"));
 }
@@ -267,7 +264,8 @@ static bool is_forged(struct http_request *req)
 				     strlen(FORWARDED_PREFIX));
 	if (found)
 		base_log_limited(BASE_WARN, "http",
-				 "headers of a front proxy without its certificate listen=%s",
+				 "refusing a request with the headers of a front proxy, but "
+				 "without its certificate listen=%s",
 				 h->address);
 	return found;
 }
@@ -351,9 +349,9 @@ static bool refuse_role(struct http_request *req, const struct proof *p, enum ht
 		http_add_header(req, "Retry-After", RETRY_AFTER);
 		base_log_limited(
 			BASE_WARN, "http",
-			"too many passwords were tried: refusing further passwords for a while listen=%s",
+			"too many wrong passwords: refusing passwords for a while listen=%s",
 			h->address);
-		return refuse(req, GUESSES, 429, "too many passwords were tried: try again later");
+		return refuse(req, GUESSES, 429, "too many wrong passwords: try again later");
 	}
 	if (!p->token && !p->ambient && !h->is_unix) {
 		if (h->opts.web_config)
@@ -361,23 +359,26 @@ static bool refuse_role(struct http_request *req, const struct proof *p, enum ht
 					"Basic realm=\"sidelight\", charset=\"UTF-8\"");
 		http_add_header(req, "WWW-Authenticate", "Bearer");
 		if (p->guess == HTTP_GUESS_WRONG) {
-			base_log_limited(BASE_WARN, "http", "a wrong user or password listen=%s",
+			base_log_limited(BASE_WARN, "http", "wrong user or password listen=%s",
 					 h->address);
 			return refuse(req, PASSWORD, 401, "wrong user or password");
 		}
 		return refuse(req, TOKEN, 401, "%s",
 			      h->opts.web_config
-				      ? "Authorization is missing or wrong"
-				      : "Authorization: Bearer TOKEN is missing or wrong");
+				      ? "the Authorization header is missing or wrong"
+				      : "the header Authorization: Bearer TOKEN is missing or "
+					"wrong");
 	}
 	return refuse(req, ROLE, 403, "%s",
-		      needs == HTTP_ADMIN   ? "only an administrator may do this"
-		      : needs == HTTP_ACTOR ? "only an actor may do this"
-					    : "only a reader may see this");
+		      needs == HTTP_ADMIN   ? "this requires the role of an administrator"
+		      : needs == HTTP_ACTOR ? "this requires the role act"
+					    : "this requires the role read");
 }
 
-bool http_access_allowed(struct http_request *req, enum http_role needs, bool costly)
+bool http_access_allowed(struct http_request *req, const struct http_route *route)
 {
+	const enum http_role needs = route->needs;
+	const bool costly = route->costly;
 	struct http *h = req->http;
 	const char *host = http_header(req, "Host"), *origin = http_header(req, "Origin");
 	const char *site = http_header(req, "Sec-Fetch-Site");
@@ -391,7 +392,7 @@ bool http_access_allowed(struct http_request *req, enum http_role needs, bool co
 	req->known = p.token || p.ambient;
 	if (!p.token && !host_allowed(h, host))
 		return refuse(req, HOST, 403,
-			      "Host is not localhost, an address or an allowed name");
+			      "the Host header is not localhost, an address or an allowed name");
 	if ((!reads || costly) && origin && !same_origin(h, origin, host))
 		return refuse(req, ORIGIN, 403,
 			      "requests from other web pages are not accepted (Origin: %.128s)",
@@ -404,9 +405,9 @@ bool http_access_allowed(struct http_request *req, enum http_role needs, bool co
 			      site);
 	if (p.role < needs)
 		return refuse_role(req, &p, needs);
-	if (!reads && req->in.body_bytes && !good_content(req))
-		return refuse(req, TYPE, 415,
-			      "the body must be sent as Content-Type: application/json");
+	if (!reads && req->in.body_bytes && !good_content(req, route))
+		return refuse(req, TYPE, 415, "the body must be sent as Content-Type: %s",
+			      route->form ? FORM : "application/json");
 	return true;
 }
 

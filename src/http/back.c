@@ -63,13 +63,14 @@ static bool handle_request(struct http_request *req)
 {
 	http_access_headers(req);
 	req->route = http_route_find(req);
-	if (!req->route || !http_access_allowed(req, req->route->needs, req->route->costly))
+	if (!req->route || !http_access_allowed(req, req->route) ||
+	    (req->route->form && !http_form_read(req)))
 		return false;
 	if (req->route->costly)
 		return http_queue_add(req);
 	req->route->fn(req, req->route->arg);
 	if (!req->answered)
-		http_reply_error(req, 500, "%s has no answer", req->in.path);
+		http_reply_error(req, 500, "%s: the server produced no response", req->in.path);
 	return false;
 }
 
@@ -128,7 +129,7 @@ static int drop_request(struct http_channel *ch, size_t bytes)
 	const struct http_message_head head = {0};
 	int err = 0;
 
-	base_log_limited(BASE_WARN, "http", "out of memory: dropping a request");
+	base_log_limited(BASE_WARN, "http", "out of memory: an HTTP request was dropped");
 	for (size_t n; bytes && !err; bytes -= n) {
 		n = BASE_MIN(bytes, HTTP_PIECE);
 		err = http_message_take(ch->fd, ch->piece, n);
@@ -322,6 +323,7 @@ static int on_open(struct http_channel *ch, const struct http_message *m, int fd
 		return err;
 	}
 	slot->open = true;
+	slot->caller.connection = __atomic_add_fetch(&h->connections, 1, __ATOMIC_RELAXED);
 	relaxed_add(h->open, 1);
 	return 0;
 }
@@ -331,7 +333,7 @@ static void close_slot(struct http_channel *ch, struct http_slot *slot)
 	struct http *h = ch->http;
 
 	end_request(slot);
-	if (h->is_unix && h->opts.forget)
+	if (h->opts.forget)
 		h->opts.forget(h->opts.identify_arg, &slot->caller);
 	free(slot->names);
 	slot->names = NULL;
@@ -436,7 +438,7 @@ static void *serve_channel(void *arg)
 	int err = http_back_serve(ch);
 
 	if (err)
-		base_logf(BASE_ERROR, "http", "ending the process that serves clients: %s",
+		base_logf(BASE_ERROR, "http", "terminating the process that serves clients: %s",
 			  err == -EPROTO ? "it sent an invalid message" : strerror(-err));
 	pthread_mutex_lock(&h->lock);
 	if (h->control >= 0)
@@ -474,7 +476,7 @@ static void end_channels(struct http *h)
 static int await_start(struct http *h, char *error, size_t bytes)
 {
 	struct pollfd p = {.fd = h->control, .events = POLLIN};
-	char text[HTTP_FAILED_TEXT] = "it does not start";
+	char text[HTTP_FAILED_TEXT] = "it did not start";
 	uint64_t end = base_now_ns() + START_MS * 1000000ull;
 	struct http_message m;
 	int n;

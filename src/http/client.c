@@ -52,14 +52,7 @@ static void refuse_inline(struct base_yaml *y, base_yaml_node mapping, const cha
 
 static char *file_of(struct http_client *c, base_yaml_node mapping, const char *key)
 {
-	const char *name = NULL;
-	char *path;
-
-	base_yaml_string(c->yaml, base_yaml_get(c->yaml, mapping, key), key, &name);
-	path = name ? base_secret_path(name, c->path) : NULL;
-	if (name && !path)
-		base_yaml_wrong_at(c->yaml, 0, "out of memory");
-	return path;
+	return http_files_path(c->yaml, mapping, key, c->path);
 }
 
 static void read_basic(struct http_client *c, base_yaml_node basic)
@@ -89,7 +82,7 @@ static void read_authorization(struct http_client *c, base_yaml_node a)
 	refuse_inline(y, a, "credentials");
 	base_yaml_string(y, base_yaml_get(y, a, "type"), "type", &c->type);
 	if (!strcasecmp(c->type, "basic"))
-		base_yaml_wrong(y, a, "type Basic: use basic_auth");
+		base_yaml_wrong(y, a, "use basic_auth instead of type Basic");
 	base_yaml_need(y, a, "credentials_file");
 	c->credentials_file = file_of(c, a, "credentials_file");
 	if (c->username || c->username_file)
@@ -118,7 +111,7 @@ static void read_tls(struct http_client *c, base_yaml_node tls)
 	base_yaml_choice(y, base_yaml_get(y, tls, "max_version"), "max_version", versions,
 			 &c->max_version);
 	if (c->max_version >= 0 && c->min_version > c->max_version)
-		base_yaml_wrong(y, tls, "min_version is above max_version");
+		base_yaml_wrong(y, tls, "min_version is higher than max_version");
 }
 
 static bool add_header(struct http_client *c, base_yaml_node where, const char *name,
@@ -133,7 +126,7 @@ static bool add_header(struct http_client *c, base_yaml_node where, const char *
 		c->headers = more;
 	for (size_t i = 0; own[i]; i++)
 		if (!strcasecmp(own[i], name))
-			base_yaml_wrong(c->yaml, where, "%s is not a header to set here", name);
+			base_yaml_wrong(c->yaml, where, "the header %s cannot be set here", name);
 	if (!more || name[strcspn(name, ": \t\r\n")] || !*name ||
 	    (value && value[strcspn(value, "\r\n")]) || c->header_count == VALUES_MAX)
 		base_yaml_wrong(c->yaml, where, "not a valid header, or too many headers");
@@ -247,7 +240,8 @@ static void read_all(struct http_client *c)
 	base_yaml_bool(y, base_yaml_get(y, root, "follow_redirects"), "follow_redirects", &follow);
 	if (follow)
 		base_yaml_wrong(y, base_yaml_get(y, root, "follow_redirects"),
-				"redirects are not followed: they could take secrets elsewhere");
+				"redirects are never followed, because they could send secrets "
+				"elsewhere");
 	base_yaml_bool(y, base_yaml_get(y, root, "enable_http2"), "enable_http2", &c->http2);
 	read_http_headers(c, base_yaml_get(y, root, "http_headers"));
 	read_headers(c, base_yaml_get(y, root, "headers"));
@@ -324,29 +318,21 @@ void http_client_close(struct http_client *c)
 
 void http_client_files(struct http_files *f, const char *path)
 {
-	static const char *const parts[] = {"basic_auth", "authorization", "tls_config", NULL};
-	static const char *const keys[] = {"username_file",
-					   "password_file",
-					   "credentials_file",
-					   "ca_file",
-					   "cert_file",
-					   "key_file",
-					   NULL};
-	struct base_yaml *y = path ? base_yaml_open(path) : NULL;
-	base_yaml_node root = y ? base_yaml_root(y) : 0, list, one, where;
-	const char *name;
+	char error[256];
+	struct http_client *c = path ? http_client_open(path, error, sizeof(error)) : NULL;
 
 	http_files_add(f, path);
-	if (!y)
+	if (!c)
 		return;
-	http_files_add_key(f, y, root, "bearer_token_file", path);
-	for (size_t i = 0; parts[i]; i++)
-		for (size_t k = 0; keys[k]; k++)
-			http_files_add_key(f, y, base_yaml_get(y, root, parts[i]), keys[k], path);
-	list = base_yaml_get(y, root, "http_headers");
-	for (size_t i = 0; base_yaml_pair(y, list, i, &name, &where, &one); i++)
-		http_files_add_key(f, y, one, "files", path);
-	base_yaml_close(y);
+	http_files_add(f, c->username_file);
+	http_files_add(f, c->password_file);
+	http_files_add(f, c->credentials_file);
+	http_files_add(f, c->ca_file);
+	http_files_add(f, c->cert_file);
+	http_files_add(f, c->key_file);
+	for (size_t i = 0; i < c->header_count; i++)
+		http_files_add(f, c->headers[i].path);
+	http_client_close(c);
 }
 
 /* ---- preparing a request ---- */
@@ -358,7 +344,7 @@ static int read_secret(const char *path, char text[SECRET_MAX + 1], char *error,
 
 	if (n < 0)
 		return base_fail(error, bytes, (int)n, "cannot read the secret in %s: %s", path,
-				 n == -EINVAL ? "it is too long" : strerror((int)-n));
+				 n == -EINVAL ? "the file is too long" : strerror((int)-n));
 	text[n] = 0;
 	if (!n || strlen(text) != (size_t)n || text[strcspn(text, "\r\n")])
 		return base_fail(error, bytes, -EINVAL,
@@ -537,7 +523,7 @@ void http_client_done(struct http_outgoing *r)
 }
 
 /* In TLS 1.3, a server refuses a client certificate after the handshake, by an alert. */
-const char *http_client_tls_error(CURLcode code, const char *detail)
+static const char *tls_error(CURLcode code, const char *detail)
 {
 	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ||
 	    code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE ||
@@ -555,7 +541,7 @@ int http_client_url(const char *url, char *error, size_t bytes)
 	if (!u || curl_url_set(u, CURLUPART_URL, url, 0) ||
 	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) ||
 	    (strcmp(scheme, "http") && strcmp(scheme, "https")))
-		err = base_fail(error, bytes, -EINVAL, "not an http or https URL");
+		err = base_fail(error, bytes, -EINVAL, "it is not an http or https URL");
 	else if (!curl_url_get(u, CURLUPART_USER, &user, 0) ||
 		 !curl_url_get(u, CURLUPART_PASSWORD, &password, 0))
 		err = base_fail(
@@ -671,8 +657,7 @@ static void keep_connections(struct http_client *c, CURL *curl)
 	curl_easy_setopt(curl, CURLOPT_SHARE, c->share);
 }
 
-/* Cleans untrusted text by replacing characters that could control a terminal by blanks. */
-static void clean_text(char *text)
+void http_client_clean(char *text)
 {
 	for (; *text; text++)
 		if (*text < 32 || *text > 126)
@@ -701,9 +686,8 @@ static enum http_fetch_error perform(CURL *curl, struct fetch_state *r)
 	snprintf(to->why, sizeof(to->why), "%s",
 		 r->too_long			  ? "the answer is too long"
 		 : code == CURLE_OPERATION_TIMEDOUT ? "the answer took too long"
-						    : http_client_tls_error(code, detail)
-							      ?: curl_easy_strerror(code));
-	clean_text(to->why);
+						    : tls_error(code, detail) ?: curl_easy_strerror(code));
+	http_client_clean(to->why);
 	return r->too_long						  ? HTTP_FETCH_TOO_LONG
 	       : code == CURLE_OPERATION_TIMEDOUT			  ? HTTP_FETCH_TIMEOUT
 	       : code == CURLE_OUT_OF_MEMORY || code == CURLE_WRITE_ERROR ? HTTP_FETCH_MEMORY

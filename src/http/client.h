@@ -40,11 +40,6 @@ int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
 		      size_t bytes);
 void http_client_done(struct http_outgoing *r);
 /*
- * Returns the reason why TLS failed, from the request's untrusted CURLOPT_ERRORBUFFER, or NULL if
- * TLS did not fail.
- */
-const char *http_client_tls_error(CURLcode code, const char *detail);
-/*
  * Checks that a URL is http or https and contains no secret. Returns 0, or -EINVAL with one line in
  * error, which does not quote a URL that contains a password.
  */
@@ -98,5 +93,7 @@ struct http_fetched {
 };
 
 enum http_fetch_error http_fetch(const struct http_fetch *f, struct http_fetched *to);
+/* Replaces control characters in untrusted text by blanks, to protect terminals. */
+void http_client_clean(char *text);
 
 #endif

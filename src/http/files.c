@@ -12,14 +12,24 @@ void http_files_add(struct http_files *f, const char *path)
 		f->n++;
 }
 
-void http_files_add_key(struct http_files *f, struct base_yaml *y, base_yaml_node mapping,
-			const char *key, const char *beside)
+char *http_files_path(struct base_yaml *y, base_yaml_node mapping, const char *key,
+		      const char *beside)
 {
 	const char *name = NULL;
 	char *path;
 
 	base_yaml_string(y, base_yaml_get(y, mapping, key), key, &name);
 	path = name ? base_secret_path(name, beside) : NULL;
+	if (name && !path)
+		base_yaml_wrong_at(y, 0, "out of memory");
+	return path;
+}
+
+void http_files_add_key(struct http_files *f, struct base_yaml *y, base_yaml_node mapping,
+			const char *key, const char *beside)
+{
+	char *path = http_files_path(y, mapping, key, beside);
+
 	http_files_add(f, path);
 	free(path);
 }

@@ -16,7 +16,12 @@ struct http_files {
 
 /* Adds a copy of path; NULL is ignored. Files beyond the array's capacity are ignored. */
 void http_files_add(struct http_files *f, const char *path);
-/* Adds the file specified by a key of a mapping; for beside see web.h and client.h. */
+/*
+ * Returns the path that a key of a mapping names, which the caller frees, or NULL if there is none.
+ * beside: see web.h and client.h. http_files_add_key() adds the path to the list.
+ */
+char *http_files_path(struct base_yaml *y, base_yaml_node mapping, const char *key,
+		      const char *beside);
 void http_files_add_key(struct http_files *f, struct base_yaml *y, base_yaml_node mapping,
 			const char *key, const char *beside);
 void http_files_free(struct http_files *f);

@@ -375,7 +375,7 @@ static enum MHD_Result answer_request(void *arg, struct MHD_Connection *connecti
 		refuse_request(req, 413, "the body is larger than %llu bytes",
 			       (unsigned long long)s->c.max_body);
 	} else if (req->bad_uri) {
-		refuse_request(req, 400, "the path contains a NUL");
+		refuse_request(req, 400, "the path contains a NUL character");
 	} else if (req->c->left) {
 		http_front_tell(s, HTTP_DONE, req->c->slot, req->c->serial);
 		return MHD_NO;
@@ -489,7 +489,8 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 	const union MHD_ConnectionInfo *info;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		relaxed_add(s->sockets, 1);
+		if (!is_relayed(s)) /* otherwise relay.c has counted it */
+			relaxed_add(s->sockets, 1);
 		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 		*context = info ? connection_open(s, connection, info->connect_fd) : NULL;
 		return;
@@ -620,8 +621,8 @@ static void start_daemon(struct http_server *s)
 	/*
 	 * admit_connection() limits connections, because libmicrohttpd would divide the limit among
 	 * its threads and leave connections beyond it waiting. No thread may even reach its limit:
-	 * libmicrohttpd 0.9.75 then keeps a lock, and the thread stops forever. All relays may wait
-	 * for the same thread at once, in addition to connections that it is about to forget.
+	 * libmicrohttpd 0.9.75 then keeps a lock, and the thread stops forever. All connections may
+	 * wait for the same thread at once, in addition to those that it is about to forget.
 	 */
 	errno = 0;
 	s->daemon = MHD_start_daemon(
@@ -630,12 +631,11 @@ static void start_daemon(struct http_server *s)
 		0, admit_connection, s, answer_request, s, MHD_OPTION_EXTERNAL_LOGGER, log_line,
 		NULL, MHD_OPTION_ARRAY, listen, MHD_OPTION_THREAD_POOL_SIZE,
 		threads > 1 ? threads : 0, MHD_OPTION_CONNECTION_LIMIT,
-		(2 * HTTP_RELAYS_PART * s->c.max_connections + 1) * threads,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)s->c.timeout_s,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-		MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-		connection_event, s, MHD_OPTION_URI_LOG_CALLBACK, request_line, s,
-		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+		(8 * s->c.max_connections + 1) * threads, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned int)s->c.timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL,
+		MHD_OPTION_NOTIFY_CONNECTION, connection_event, s, MHD_OPTION_URI_LOG_CALLBACK,
+		request_line, s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 	if (!s->daemon)
 		fail_start(s, "libmicrohttpd", errno ? errno : EIO);
 	e = is_relayed(s) ? http_relay_start(s) : 0;
@@ -713,7 +713,7 @@ void http_front_serve(const struct http_front_config *c, const int *fds, size_t 
 		fail_start(&s, why, 0);
 	if (c->tls && (http_message_receive(s.control, &m, NULL) || m.type != HTTP_TLS ||
 		       !take_tls(&s, m.bytes)))
-		fail_start(&s, "no settings of TLS", 0);
+		fail_start(&s, "the TLS settings are missing", 0);
 	watch_control(&s);
 	start_daemon(&s);
 	if (http_message_send(s.control, ready, NULL, 0, NULL, 0, NULL, 0))

@@ -17,8 +17,8 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 {
 	if (!h->opts.web_config) {
 		return h->opts.roles_file ? base_fail(error, error_bytes, -EINVAL,
-						      "a roles file needs a web.yml with its "
-						      "users and certificates")
+						      "a roles file requires a web.yml that "
+						      "declares its users and certificates")
 					  : 0;
 	}
 	h->web = http_web_read(h->opts.web_config, h->opts.roles_file, error, error_bytes);
@@ -27,7 +27,7 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 	if (h->web->tls && h->is_unix)
 		return base_fail(
 			error, error_bytes, -EINVAL,
-			"%s: TLS is only possible for addresses; on a unix socket the kernel identifies the client",
+			"%s: TLS cannot be used on a unix socket, where the kernel identifies the client",
 			h->opts.web_config);
 	return 0;
 }
@@ -131,7 +131,7 @@ void http_guard_poll(struct http *h)
 			h->failed_stamp = stamp;
 			relaxed_add(h->refused[HTTP_REFUSED_SETTINGS], 1);
 			base_logf(BASE_ERROR, "http",
-				  "ignoring the changed files, keeping the previous settings: %s",
+				  "cannot use the changed files, keeping the previous settings: %s",
 				  error);
 		}
 		h->doubted_stamp = stamp;

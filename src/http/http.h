@@ -30,7 +30,8 @@ struct http_caller {
 	uid_t uid; /* (uid_t)-1 means connected by TCP */
 	pid_t pid; /* 0 means connected by TCP, or not visible in this PID namespace */
 	enum http_role role;
-	void *of; /* for handlers: set by identify(), freed by forget() */
+	void *of;	     /* for handlers: set by identify(), freed by forget() */
+	uint64_t connection; /* number of the connection; never reused */
 };
 
 /*
@@ -94,7 +95,7 @@ struct http_opts {
 	 * HTTP_ADMIN, other users HTTP_READER.
 	 */
 	void (*identify)(void *arg, int socket, struct http_caller *caller);
-	/* called when the client disconnects; or NULL */
+	/* called when a client disconnects, even if it was not identified; or NULL */
 	void (*forget)(void *arg, struct http_caller *caller);
 	void *identify_arg;
 	/*
@@ -142,6 +143,13 @@ int http_route(struct http *h, const char *method, const char *path, enum http_r
  */
 int http_route_costly(struct http *h, const char *method, const char *path, enum http_role needs,
 		      http_handler fn, void *arg);
+/*
+ * Adds costly routes for GET and POST with the same handler. The body of a POST is an HTML form,
+ * whose fields are parameters like those of the query string. The handler must not change any
+ * state.
+ */
+int http_route_query(struct http *h, const char *path, enum http_role needs, http_handler fn,
+		     void *arg);
 int http_start(struct http *h, char *error, size_t error_bytes);
 void http_free(struct http *h); /* stops; no handler runs after it returns */
 /* Returns "127.0.0.1:9464", with the actual port, or "unix:/PATH". */
@@ -182,6 +190,8 @@ void http_reply_static(struct http_request *req, int status, const char *content
 /* Replies with {"error": text}. */
 void http_reply_error(struct http_request *req, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Replies with an error in the format of Prometheus' API. Other clients only read "error". */
+void http_reply_refused(struct http_request *req, int status, const char *type, const char *why);
 /* Replies with a jansson value and takes ownership of it. */
 struct json_t;
 void http_reply_json(struct http_request *req, int status, struct json_t *json);

@@ -27,6 +27,7 @@ struct http_route {
 	char *after;  /* path after the variable; NULL if there is no variable */
 	bool rest;    /* the variable is the remainder of the path */
 	bool costly;
+	bool form; /* the body is a form, whose fields are added to the parameters */
 	enum http_role needs;
 	http_handler fn;
 	void *arg;
@@ -102,6 +103,7 @@ struct http {
 	bool stopping;
 
 	uint32_t open;				       /* number of open connections; relaxed */
+	uint64_t connections;			       /* number of all connections; relaxed */
 	uint64_t *refused, own_refused[HTTP_REFUSALS]; /* counters of refusals; relaxed */
 };
 
@@ -198,6 +200,14 @@ void http_queue_await(struct http_request *req);
  */
 void http_queue_drop(struct http_request *req);
 
+/* ---- form.c ---- */
+
+/*
+ * Inserts the fields of the form in the body before the request's parameters. Returns false after
+ * an error response.
+ */
+bool http_form_read(struct http_request *req);
+
 /* ---- listen.c ---- */
 
 /* Sets listen_fd, address, local and is_unix. Returns 0, or -errno with one line in error. */
@@ -217,7 +227,7 @@ int http_access_init(struct http *h, char *error, size_t error_bytes);
 /* Adds the headers configured in web.yml. */
 void http_access_headers(struct http_request *req);
 /* Returns true, or answers the request and returns false. */
-bool http_access_allowed(struct http_request *req, enum http_role needs, bool costly);
+bool http_access_allowed(struct http_request *req, const struct http_route *route);
 
 /* ---- guard.c ---- */
 

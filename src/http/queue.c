@@ -6,10 +6,8 @@
  * well, which limits the wait: all earlier requests have earlier deadlines.
  */
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/base.h"
 #include "base/relaxed.h"
@@ -20,16 +18,6 @@
 static void count_refusal(struct http_request *req, enum http_refusal cause)
 {
 	relaxed_add(req->http->refused[cause], 1);
-}
-
-/* The format of Prometheus' API. Other clients only read "error". */
-static void refuse_query(struct http_request *req, int status, enum http_refusal cause,
-			 const char *type, const char *why)
-{
-	count_refusal(req, cause);
-	http_reply_json(
-		req, status,
-		json_pack("{s:s, s:s, s:s}", "status", "error", "errorType", type, "error", why));
 }
 
 struct base_budget *http_budget(struct http_request *req)
@@ -51,7 +39,7 @@ bool http_over_budget(struct http_request *req)
 	if (!b || !b->err)
 		return false;
 	if (b->err == -ECANCELED) { /* counted by work_once(); no client reads the answer */
-		http_reply_error(req, 503, "the client has left");
+		http_reply_error(req, 503, "the client has disconnected");
 		return true;
 	}
 	if (b->err == -EDQUOT)
@@ -61,11 +49,12 @@ bool http_over_budget(struct http_request *req)
 			 (unsigned long long)o->query_samples);
 	else
 		snprintf(why, sizeof(why),
-			 "the query and its wait took longer than %g s: narrow the selection or "
-			 "the time range, or raise --query-timeout",
+			 "the query, including its time in the queue, took longer than %g s: "
+			 "narrow the selection or the time range, or raise --query-timeout",
 			 (double)o->query_timeout_ns * 1e-9);
-	refuse_query(req, b->err == -EDQUOT ? 422 : 503, cause_of(b),
-		     b->err == -EDQUOT ? "execution" : "timeout", why);
+	count_refusal(req, cause_of(b));
+	http_reply_refused(req, b->err == -EDQUOT ? 422 : 503,
+			   b->err == -EDQUOT ? "execution" : "timeout", why);
 	return true;
 }
 
@@ -79,7 +68,7 @@ static void run_handler(struct http_request *req)
 		return;
 	req->route->fn(req, req->route->arg);
 	if (!req->answered)
-		http_reply_error(req, 500, "%s has no answer", req->in.path);
+		http_reply_error(req, 500, "%s: the server produced no response", req->in.path);
 }
 
 static void read_piece(struct http_request *req)
@@ -211,8 +200,9 @@ bool http_queue_add(struct http_request *req)
 	if (room)
 		return true;
 	http_add_header(req, "Retry-After", "1");
-	refuse_query(req, 503, HTTP_REFUSED_QUEUE, "unavailable",
-		     "too many queries wait already: try again later");
+	count_refusal(req, HTTP_REFUSED_QUEUE);
+	http_reply_refused(req, 503, "unavailable",
+			   "too many queries are waiting: try again later");
 	return false;
 }
 

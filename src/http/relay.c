@@ -182,12 +182,24 @@ static void unlist_relay(struct http_server *s, const struct http_relay *r)
 	s->relay_count--;
 }
 
+/*
+ * A thread of libmicrohttpd that waits for the back takes no connection meanwhile, and those given
+ * to it are queued. They count from now on, so that the queue has a limit: see start_daemon().
+ */
+static void give_connection(struct http_server *s, int fd)
+{
+	const struct sockaddr address = {.sa_family = AF_UNIX};
+
+	relaxed_add(s->sockets, 1);
+	if (MHD_add_connection(s->daemon, fd, &address, sizeof(address)) != MHD_YES)
+		relaxed_sub(s->sockets, 1);
+}
+
 /* Returns false, after logging the reason, if the handshake failed. */
 static bool shake_hands(struct http_relay *r)
 {
 	struct http_server *s = r->server;
 	const uint64_t most = BASE_MIN(SHAKE_NS, s->c.timeout_s * 1000000000ull);
-	const struct sockaddr address = {.sa_family = AF_UNIX};
 	int one = 1;
 	char peer[64];
 
@@ -196,13 +208,13 @@ static bool shake_hands(struct http_relay *r)
 	pthread_mutex_unlock(&s->lock);
 	setsockopt(r->client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (!http_tls_shake(&r->tls, r->client, base_now_ns() + most)) {
-		MHD_add_connection(s->daemon, r->theirs, &address, sizeof(address));
+		give_connection(s, r->theirs);
 		return true;
 	}
 	http_peer_print(r->client, peer, sizeof(peer));
 	base_log_limited(BASE_WARN, "http", "%s peer=%s error=%s",
-			 r->tls.certificate_refused ? "the client's certificate was refused"
-						    : "no TLS handshake",
+			 r->tls.certificate_refused ? "the client's certificate was rejected"
+						    : "the TLS handshake failed",
 			 peer, r->tls.why);
 	http_front_refused(s, r->tls.certificate_refused ? HTTP_REFUSED_CERTIFICATE
 							 : HTTP_REFUSED_HANDSHAKE);
@@ -327,8 +339,8 @@ static void park_relay(struct http_server *s, struct http_relay *r)
 	s->parked = r;
 	if (++s->parked_count > s->parked_max) {
 		base_logf(BASE_WARN, "http",
-			  "too many connections of a user hang while closing: restarting the "
-			  "process uid=%u",
+			  "too many connections of one user are blocked while closing: restarting "
+			  "the process uid=%u",
 			  (unsigned int)r->who.uid);
 		http_front_gone();
 	}
@@ -337,7 +349,6 @@ static void park_relay(struct http_server *s, struct http_relay *r)
 
 static void serve_client(struct http_relay *r)
 {
-	const struct sockaddr unix_address = {.sa_family = AF_UNIX};
 	struct http_server *s = r->server;
 	/* libmicrohttpd selects a thread by descriptor number */
 	int pair[2], mine = s->accepted++ & 1;
@@ -351,8 +362,7 @@ static void serve_client(struct http_relay *r)
 	if (count_relay(s, r)) {
 		if (start_thread(r)) { /* the thread frees r once the other end is closed */
 			if (!s->c.tls) /* with TLS, the thread does this after the handshake */
-				MHD_add_connection(s->daemon, pair[!mine], &unix_address,
-						   sizeof(unix_address));
+				give_connection(s, pair[!mine]);
 			return;
 		}
 		pthread_mutex_lock(&s->lock);

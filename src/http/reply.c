@@ -199,6 +199,13 @@ void http_reply_json(struct http_request *req, int status, struct json_t *json)
 		reply_static(req, 500, "application/json", failed, strlen(failed), false);
 }
 
+void http_reply_refused(struct http_request *req, int status, const char *type, const char *why)
+{
+	http_reply_json(
+		req, status,
+		json_pack("{s:s, s:s, s:s}", "status", "error", "errorType", type, "error", why));
+}
+
 void http_reply_error(struct http_request *req, int status, const char *fmt, ...)
 {
 	char text[512];

@@ -50,6 +50,17 @@ int http_route_costly(struct http *h, const char *method, const char *path, enum
 	return add_route(h, method, path, needs, true, fn, arg);
 }
 
+int http_route_query(struct http *h, const char *path, enum http_role needs, http_handler fn,
+		     void *arg)
+{
+	int err = http_route_costly(h, "GET", path, needs, fn, arg)
+			  ?: http_route_costly(h, "POST", path, needs, fn, arg);
+
+	if (!err)
+		h->routes[h->route_count - 1].form = true;
+	return err;
+}
+
 /*
  * Whether the route matches path. Sets *variable to the matched part, or "". {} matches one
  * non-empty segment.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* spawn.c - starts fronts by means of spawners, which can do nothing else (base/child.h). */
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -16,7 +16,7 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 		return 0;
 	return base_fail(
 		error, error_bytes, -EOPNOTSUPP,
-		"this build does not support TLS or passwords: rebuild with -Dtls=enabled");
+		"this build has no support for TLS and passwords: rebuild with -Dtls=enabled");
 }
 
 void http_guard_end(struct http *h)

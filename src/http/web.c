@@ -15,22 +15,10 @@
 
 /* ---- files ---- */
 
-/*
- * Returns the path of the file that a value names, to be freed by the caller, or NULL if there is
- * none.
- */
-static char *path_of(struct base_yaml *y, base_yaml_node mapping, const char *key, const char *file)
-{
-	const char *name = NULL;
-
-	base_yaml_string(y, base_yaml_get(y, mapping, key), key, &name);
-	return name ? base_secret_path(name, file) : NULL;
-}
-
 static bool slurp_file(struct base_yaml *y, base_yaml_node mapping, const char *key,
 		       const char *file, struct http_web_bytes *out)
 {
-	char *path = path_of(y, mapping, key, file);
+	char *path = http_files_path(y, mapping, key, file);
 
 	if (!path)
 		return false;
@@ -192,7 +180,7 @@ static void read_priority(struct http_web *w, base_yaml_node tls)
 	base_yaml_bool(y, base_yaml_get(y, tls, "prefer_server_cipher_suites"),
 		       "prefer_server_cipher_suites", &server);
 	if (min > max)
-		base_yaml_wrong(y, tls, "min_version is above max_version");
+		base_yaml_wrong(y, tls, "min_version is higher than max_version");
 	snprintf(w->priority, sizeof(w->priority), "NORMAL:-RSA:-VERS-ALL");
 	if (max)
 		add_priority(w, ":+", "VERS-TLS1.3");
@@ -229,7 +217,7 @@ static void read_client_auth(struct http_web *w, base_yaml_node tls, const char 
 						    : (enum http_client_auth)auth;
 	slurp_file(y, tls, "client_ca_file", path, &w->ca);
 	if (w->ca.data && w->client_auth == HTTP_CLIENT_NONE)
-		base_yaml_wrong(y, tls, "client_ca_file needs a client_auth_type");
+		base_yaml_wrong(y, tls, "client_ca_file requires a client_auth_type");
 	if (!w->ca.data && w->client_auth >= HTTP_CLIENT_VERIFY_IF_GIVEN)
 		base_yaml_wrong(y, type, "client_auth_type %s needs a client_ca_file",
 				names[w->client_auth]);
@@ -239,8 +227,8 @@ static void read_client_auth(struct http_web *w, base_yaml_node tls, const char 
 				HTTP_WEB_SANS);
 	if (sans && w->client_auth < HTTP_CLIENT_VERIFY_IF_GIVEN)
 		base_yaml_wrong(y, sans,
-				"client_allowed_sans needs certificates that are "
-				"verified: see client_auth_type");
+				"client_allowed_sans requires a client_auth_type that verifies "
+				"certificates");
 	for (size_t i = 0; i < base_yaml_count(y, sans) && !base_yaml_error(y); i++)
 		base_yaml_string(y, base_yaml_at(y, sans, i), "client_allowed_sans",
 				 &w->sans[w->san_count++]);
@@ -262,7 +250,7 @@ static void check_certificates(struct http_web *w, base_yaml_node tls,
 		err = gnutls_certificate_set_x509_key_mem(c, &cert, &secret, GNUTLS_X509_FMT_PEM);
 	if (err < 0)
 		base_yaml_wrong(y, base_yaml_get(y, tls, "cert_file"),
-				"cert_file and key_file are unusable: %s", gnutls_strerror(err));
+				"cannot use cert_file and key_file: %s", gnutls_strerror(err));
 	if (err >= 0 && w->ca.data &&
 	    gnutls_certificate_set_x509_trust_mem(c, &ca, GNUTLS_X509_FMT_PEM) <= 0)
 		base_yaml_wrong(y, base_yaml_get(y, tls, "client_ca_file"),

@@ -34,8 +34,8 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *m, void *arg)
 		return;
 	}
 	k->outcomes.failed[kind]++;
-	base_log_limited(BASE_WARN, LOG, "message not delivered topic=%s error=%s", k->topic[kind],
-			 rd_kafka_err2str(m->err));
+	base_log_each(BASE_WARN, LOG, k->topic[kind], "message not delivered topic=%s error=%s",
+		      k->topic[kind], rd_kafka_err2str(m->err));
 }
 
 static void on_error(rd_kafka_t *rk, int err, const char *reason, void *arg)

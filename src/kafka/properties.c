@@ -62,7 +62,7 @@ static int set_property(struct kafka_producer *k, const char *name, const char *
 	}
 	if ((!strcmp(name, "acks") || !strcmp(name, "request.required.acks")) &&
 	    strcmp(value, "all") && strcmp(value, "-1")) {
-		snprintf(error, error_bytes, "%s is always 'all'", name);
+		snprintf(error, error_bytes, "%s can only be 'all'", name);
 		return -EINVAL;
 	}
 	if (!strcmp(name, "enable.idempotence") && strcmp(value, "true")) {
@@ -105,7 +105,7 @@ static int read_properties(struct kafka_producer *k, char *text, char *error, si
 		if (!*name || *name == '#')
 			continue;
 		if (!value) {
-			snprintf(error, error_bytes, "'%.40s' is not name=value", name);
+			snprintf(error, error_bytes, "expected name=value, not '%.40s'", name);
 			return -EINVAL;
 		}
 		*value++ = 0;

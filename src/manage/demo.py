@@ -357,7 +357,7 @@ class Demo:
         if target:
             self.add('report', *report, late=True)
             self.add('translate', self.program, 'translate', '--collector', f'unix:{dta}', '--listen', target, '--name', 'demo',
-                     late=True, needs='report')
+                     '--allow-from', '169.254.0.0/16', late=True, needs='report')  # the addresses of report's own interfaces
         if with_switch:
             os.mkdir(f'{self.folder}/switch')
             self.add('switch', 'sh', f'{self.examples}/switch.sh', 'sflow', 'lab', f'{self.folder}/switch', dta, late=True,

@@ -76,7 +76,7 @@ struct region_info {
 	uint64_t created_lines;	 /* number of mixed lines in it */
 	uint64_t exemplars;	 /* offset of the exemplars; 0 means no section. See exemplars.h */
 	uint32_t max_exemplars;	 /* maximum number of elements, including the head */
-	uint64_t flows, journal; /* flows only (flows.h): offsets */
+	uint64_t flows, journal; /* regions of flows only: offsets of the slots and the journal */
 	uint32_t max_flows, journal_lines;
 	uint32_t label_count;
 	struct region_text_label labels[SL_LABELS_MAX]; /* pointing into label_text */

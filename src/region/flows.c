@@ -3,13 +3,40 @@
 #include "region/flows.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/hash.h"
 #include "region/internal.h"
 #include "region/text.h"
+
+static bool has_section(const struct sl_region_header *h, uint32_t type)
+{
+	for (uint32_t i = 0; i < h->section_count; i++)
+		if (h->section[i].type == type)
+			return true;
+	return false;
+}
+
+/* Finds the two sections of dropped segments. Either both are present, or neither. */
+static enum region_fault find_drops(const struct sl_region_header *h,
+				    struct region_flows_info *flows)
+{
+	uint32_t lines;
+
+	if (!has_section(h, SL_SECTION_DROPS) && !has_section(h, SL_SECTION_DROP_REASONS))
+		return REGION_FAULT_NONE;
+	if (!region_section_exact(h, SL_SECTION_DROPS, SL_LINE_SIZE, SL_FLOWS_MAX, &flows->drops,
+				  &lines) ||
+	    !region_section_exact(h, SL_SECTION_DROP_REASONS, SL_LINE_SIZE, SL_DROP_REASONS,
+				  &flows->reasons, &flows->drop_reasons) ||
+	    lines < flows->slots)
+		return REGION_FAULT_SECTION;
+	return REGION_FAULT_NONE;
+}
 
 enum region_fault region_flows_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 					  struct region_flows_info *flows)
@@ -20,18 +47,16 @@ enum region_fault region_flows_info_parse(const struct sl_region_header *h, uint
 	memset(flows, 0, sizeof(*flows));
 	if (fault)
 		return fault;
-	for (uint32_t i = 0; i < h->section_count && !flows->cgroups; i++)
-		if (h->section[i].type == SL_SECTION_CGROUPS &&
-		    !region_section_exact(h, SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE,
-					  SL_FLOW_CGROUPS_MAX, &flows->cgroups,
-					  &flows->cgroup_slots))
-			return REGION_FAULT_SECTION;
+	if (has_section(h, SL_SECTION_CGROUPS) &&
+	    !region_section_exact(h, SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE, SL_FLOW_CGROUPS_MAX,
+				  &flows->cgroups, &flows->cgroup_slots))
+		return REGION_FAULT_SECTION;
 	REGION_TAKE_COMMON(flows, &info);
 	flows->flows = info.flows;
 	flows->slots = info.max_flows;
 	flows->journal = info.journal;
 	flows->journal_lines = info.journal_lines;
-	return REGION_FAULT_NONE;
+	return find_drops(h, flows);
 }
 
 enum region_fault region_flows_hot_parse(const uint64_t line[8],
@@ -166,6 +191,77 @@ enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow 
 	return REGION_FAULT_NONE;
 }
 
+/* ---- dropped segments ---- */
+
+/* Copies a name from another host; replaces unexpected characters. */
+static void take_name(char *name, const uint64_t *from, uint32_t number)
+{
+	memcpy(name, from, SL_DROP_NAME);
+	name[SL_DROP_NAME - 1] = 0;
+	for (char *c = name; *c; c++)
+		if (!isalnum((unsigned char)*c) && *c != '_')
+			*c = '?';
+	if (!*name)
+		snprintf(name, SL_DROP_NAME, "REASON_%u", number);
+}
+
+enum region_fault region_drop_reason_parse(const uint64_t line[8], uint32_t number,
+					   struct region_drop_reason *reason)
+{
+	if (line[7] != sl_line_check(line))
+		return REGION_FAULT_UNSETTLED;
+	reason->segments = line[0];
+	take_name(reason->name, &line[1], number);
+	return REGION_FAULT_NONE;
+}
+
+enum region_fault region_drop_reason_read(const void *map, const struct region_flows_info *info,
+					  uint32_t number, struct region_drop_reason *reason)
+{
+	const char *from = (const char *)map + info->reasons + (uint64_t)number * SL_LINE_SIZE;
+	enum region_fault fault;
+	uint64_t copy[8];
+
+	REGION_READ_SETTLED(fault, copy, from, 8, region_drop_reason_parse(copy, number, reason));
+	return fault;
+}
+
+enum region_fault region_flow_drops_parse(const uint64_t line[8], struct region_flow *flow)
+{
+	memset(flow->drop, 0, sizeof(flow->drop));
+	if (line[7] != sl_folded_check(line))
+		return REGION_FAULT_UNSETTLED;
+	if (SL_FLOW_HIGH(line[0]) != flow->generation)
+		return REGION_FAULT_NONE; /* the line belongs to an earlier flow */
+	for (uint32_t i = 0; i < SL_DROPS_PER_FLOW; i++) {
+		struct region_flow_drop *d = &flow->drop[i];
+
+		d->reason = SL_FLOW_LOW(line[1 + i]);
+		d->segments = SL_FLOW_HIGH(line[1 + i]);
+		snprintf(d->name, sizeof(d->name), "REASON_%u", d->reason);
+	}
+	return REGION_FAULT_NONE;
+}
+
+/* Reads the dropped segments of a flow and the names of their reasons. Few flows have any. */
+static void read_drops(const void *map, const struct region_flows_info *info, uint32_t slot,
+		       struct region_flow *flow)
+{
+	const char *from = (const char *)map + info->drops + (uint64_t)slot * SL_LINE_SIZE;
+	struct region_drop_reason reason;
+	enum region_fault fault;
+	uint64_t copy[8];
+
+	REGION_READ_SETTLED(fault, copy, from, 8, region_flow_drops_parse(copy, flow));
+	for (uint32_t i = 0; !fault && i < SL_DROPS_PER_FLOW; i++) {
+		struct region_flow_drop *d = &flow->drop[i];
+
+		if (d->segments && d->reason < info->drop_reasons &&
+		    !region_drop_reason_read(map, info, d->reason, &reason))
+			memcpy(d->name, reason.name, sizeof(d->name));
+	}
+}
+
 enum region_fault region_flow_read(const void *map, const struct region_flows_info *info,
 				   uint32_t slot, struct region_flow *flow)
 {
@@ -174,6 +270,8 @@ enum region_fault region_flow_read(const void *map, const struct region_flows_in
 	uint64_t copy[64];
 
 	REGION_READ_SETTLED(fault, copy, from, 64, region_flow_parse(copy, flow));
+	if (!fault && flow->flags & SL_FLOW_DROPPED && info->drops)
+		read_drops(map, info, slot, flow);
 	return fault;
 }
 

@@ -22,6 +22,9 @@ struct region_flows_info {
 	uint32_t slots, journal_lines;
 	uint64_t cgroups;      /* offset of the cgroups; 0 if there is no such section */
 	uint32_t cgroup_slots; /* including slot 0, which holds the section's counters */
+	/* offsets of the lines of dropped segments; 0 if there are no such sections */
+	uint64_t drops, reasons;
+	uint32_t drop_reasons;
 	uint8_t boot_id[16];
 };
 /* Parses a private copy of a header; actual_size: see region_info_parse(). Pure. */
@@ -36,6 +39,12 @@ struct region_flows_hot {
 enum region_fault region_flows_hot_parse(const uint64_t line[8],
 					 const struct region_flows_info *info,
 					 struct region_flows_hot *hot);
+
+/* Number of a flow's segments that its host dropped for one reason. */
+struct region_flow_drop {
+	uint32_t reason, segments;
+	char name[SL_DROP_NAME]; /* the kernel's name of the reason, such as "SOCKET_RCVBUFF" */
+};
 
 /* A snapshot of a flow. Times are CLOCK_MONOTONIC in ns; see sidelight/flow.h. */
 struct region_flow {
@@ -61,6 +70,8 @@ struct region_flow {
 	uint32_t backlog, backlog_max, drops, rcvbuf, sndbuf;
 	uint32_t backoff, retransmits, probes, error, lost_out, retrans_out;
 	uint32_t snd_wnd_max, turns, held, waited_ms, thought_ms;
+	/* not stored in the slot: see region_flow_drops_parse(); unused elements are 0 */
+	struct region_flow_drop drop[SL_DROPS_PER_FLOW];
 };
 /*
  * Parses a private copy of a slot. Returns UNSETTLED if lines do not verify or belong to different
@@ -70,8 +81,29 @@ struct region_flow {
 enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow *flow);
 
 /*
- * Copies and parses a slot in shared memory, several times while it is unsettled. map has
- * info->size bytes; slot is below info->slots.
+ * Number of TCP segments that a host dropped for one reason, including those that belong to no
+ * flow.
+ */
+struct region_drop_reason {
+	uint64_t segments;
+	char name[SL_DROP_NAME]; /* letters, digits and '_' */
+};
+/* Parses a private copy of a line of SL_SECTION_DROP_REASONS. May return UNSETTLED. Pure. */
+enum region_fault region_drop_reason_parse(const uint64_t line[8], uint32_t number,
+					   struct region_drop_reason *reason);
+/* Copies and parses a line in shared memory; number is below info->drop_reasons. */
+enum region_fault region_drop_reason_read(const void *map, const struct region_flows_info *info,
+					  uint32_t number, struct region_drop_reason *reason);
+/*
+ * Sets flow->drop from a private copy of the slot's line of SL_SECTION_DROPS, if the line belongs
+ * to this flow. Names are placeholders such as "REASON_5"; the host's names are in
+ * SL_SECTION_DROP_REASONS. May return UNSETTLED. Pure.
+ */
+enum region_fault region_flow_drops_parse(const uint64_t line[8], struct region_flow *flow);
+
+/*
+ * Copies and parses a slot in shared memory, with its dropped segments, several times while it is
+ * unsettled. map has info->size bytes; slot is below info->slots.
  */
 enum region_fault region_flow_read(const void *map, const struct region_flows_info *info,
 				   uint32_t slot, struct region_flow *flow);

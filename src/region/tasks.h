@@ -50,8 +50,9 @@ struct region_cpu_row {
 
 #define REGION_TASK_WORDS (SL_TASK_SIZE / 8u)
 /*
- * Parse a private copy of a slot; of a cgroup, with the parts of all CPUs. Of a free slot, only the
- * first line is read. UNSETTLED means a line does not verify; HOT means impossible values. Pure.
+ * Parse a private copy of a slot. A cgroup's slot includes the parts of all CPUs. Only the first
+ * line of a free slot is read. UNSETTLED means a line does not verify; HOT means impossible values.
+ * Pure.
  */
 enum region_fault region_task_parse(const uint64_t slot[REGION_TASK_WORDS],
 				    struct region_cpu_row *row);

@@ -10,9 +10,10 @@
 #define INFLATED    2.0	 /* mean RTT / minimum RTT: above this, a queue has built up */
 #define INFLATED_US 1000 /* minimum excess of the mean RTT; less is the host's own jitter */
 /* fraction of the window used per RTT: above this, the window limits */
-#define WINDOW_USED   0.5
-#define BUFFER_UNREAD 0.25  /* unread part of the receive buffer: below this, it does not limit */
-#define REORDERED     0.005 /* reorderings per segment sent: above this, they matter */
+#define WINDOW_USED 0.5
+/* unread fraction of the receive buffer: above this, the reader limits */
+#define BUFFER_UNREAD 0.25
+#define REORDERED     0.005 /* reordering events per segment sent: above this, they count */
 #define PACED_USED    0.7   /* throughput / pacing rate: above this, pacing limits */
 #define SPURIOUS      0.8   /* spurious share of the retransmissions: above this, no loss */
 #define IN_FLIGHT     16ull /* bytes in flight / unsent bytes: above this, nearly all is in flight */
@@ -64,6 +65,18 @@ static void count_changes(const struct region_flow *b, const struct region_flow 
 static bool holds_little(const struct region_flow *f)
 {
 	return f && f->queue && f->queue < f->mss && !f->flight;
+}
+
+/*
+ * Like holds_little(), but for the interval between the snapshots. True if there was never a full
+ * segment to send, but sometimes less, and segments in flight were seldom the reason (MSG_MORE).
+ */
+static bool held_little(const struct region_why_change *c)
+{
+	const struct region_flow *f = c->now;
+
+	return f->queue_max && f->queue_max < f->mss &&
+	       (double)c->held < HELD * (double)c->data_out;
 }
 
 /* ---- the parts of the interval ---- */
@@ -361,8 +374,8 @@ static bool is_corked(const struct region_why_change *c)
 {
 	double unsent = c->part[REGION_WHY_PART_WAITING] - (double)c->data_out * c->rtt_us / c->us;
 
-	return unsent >= UNSENT_SHARE &&
-	       (c->now->flags & SL_FLOW_CORK || holds_little(c->now) || holds_little(c->before));
+	return unsent >= UNSENT_SHARE && (c->now->flags & SL_FLOW_CORK || holds_little(c->now) ||
+					  holds_little(c->before) || held_little(c));
 }
 
 /*
@@ -578,7 +591,7 @@ void region_why(const struct region_flow *before, const struct region_flow *now,
 
 	compute_change(before, now, &c);
 	judge(&c, w);
-	region_why_explain(w, &c);
+	region_why_explain(w, &c, NULL);
 }
 
 void region_why_both(const struct region_flow *const before[2],
@@ -594,6 +607,6 @@ void region_why_both(const struct region_flow *const before[2],
 	}
 	for (int i = 0; i < 2; i++) {
 		follow(&w[i], &c[i], &alone[!i]);
-		region_why_explain(&w[i], &c[i]);
+		region_why_explain(&w[i], &c[i], &c[!i]);
 	}
 }

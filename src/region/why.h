@@ -63,7 +63,7 @@ const char *region_why_label(enum region_why_limit limit); /* "peer's window", f
 bool region_why_fine(enum region_why_limit limit);
 
 #define REGION_WHY_NUMBERS  24
-#define REGION_WHY_SENTENCE 384
+#define REGION_WHY_SENTENCE 640
 
 struct region_why_number {
 	const char *name; /* "peer-window" */

@@ -23,9 +23,8 @@ struct region_why_change {
 	double us;				/* length of the interval; at least 1 */
 	double part[REGION_WHY_PARTS];
 	/*
-	 * Shares of the interval taken by requests and answers. waited: from data sent to data
-	 * received; round_trips: the part of it that the path takes at least; thought: from data
-	 * received to data sent.
+	 * Fractions of the interval. waited: from sending data to receiving data; round_trips: the
+	 * part of `waited` due to the minimum RTT; thought: from receiving data to sending data.
 	 */
 	double waited, round_trips, thought;
 	uint64_t acked, received, read, unread, turns, held;
@@ -34,7 +33,11 @@ struct region_why_change {
 	double rtt_us; /* mean of the samples in the interval, or the smoothed RTT */
 };
 
-/* Fills in the sentence and the numbers; limit and share are set. */
-void region_why_explain(struct region_why *w, const struct region_why_change *c);
+/*
+ * Fills in the sentence and the numbers; limit and share are set. other: the change at the other
+ * end, or NULL.
+ */
+void region_why_explain(struct region_why *w, const struct region_why_change *c,
+			const struct region_why_change *other);
 
 #endif

@@ -68,7 +68,7 @@ static const struct {
 				    SHARES | SEND_BUFFER | WINDOW | PATH,
 				    "A larger SO_SNDBUF would help."},
 	[REGION_WHY_PACING] = {"pacing", "pacing", true, SHARES | PACING | PATH,
-			       "Raise SO_MAX_PACING_RATE if more is wanted."},
+			       "Raise SO_MAX_PACING_RATE if you need more."},
 	[REGION_WHY_UNANSWERED] = {"unanswered", "unanswered", false, SHARES | PATH | LOSSES,
 				   "Check whether the peer is up, the route to it, and the path's "
 				   "MTU."},
@@ -79,7 +79,7 @@ static const struct {
 	[REGION_WHY_LOSS_FAST] = {"loss-fast", "losses", false, SHARES | PATH | LOSSES,
 				  "Find where the path drops segments."},
 	[REGION_WHY_REORDERING] = {"reordering", "reordering", false, SHARES | PATH | LOSSES,
-				   "Keep the segments of a connection on one way, where the path "
+				   "Keep the segments of a connection on one route if the path "
 				   "has several."},
 	[REGION_WHY_ECN] = {"ecn", "congestion marks", false, SHARES | MARKS | PATH | LOSSES, NULL},
 	[REGION_WHY_BUFFERBLOAT] = {"bufferbloat", "queue on the path", false,
@@ -224,14 +224,16 @@ static void say_not_made(struct region_why *w, const struct region_flow *f)
 
 static void say_losses(struct region_why *w, const struct region_why_change *c, double percent)
 {
+	char spurious[96] = "";
+
 	switch (w->limit) {
 	case REGION_WHY_UNANSWERED:
-		SAY("Nothing is acknowledged: segments are lost on the way, or the peer is gone; "
-		    "%u timeout%s in a row.",
+		SAY("The peer does not acknowledge anything: segments are lost on the way, or the peer is "
+		    "gone; %u timeout%s in a row.",
 		    c->now->backoff, PLURAL(c->now->backoff));
 		break;
 	case REGION_WHY_NOTHING_ARRIVES:
-		SAY("Nothing arrives here of what the peer sends again and again.");
+		SAY("The peer keeps retransmitting, but nothing arrives here.");
 		break;
 	case REGION_WHY_LOSS_TIMEOUT:
 		SAY("Losses that only timeouts repaired, %llu of them, held the sender back for "
@@ -239,9 +241,13 @@ static void say_losses(struct region_why *w, const struct region_why_change *c, 
 		    LLU(c->timeouts), percent);
 		break;
 	case REGION_WHY_REORDERING:
-		SAY("The path reorders segments, seen %llu times; %llu of %llu retransmissions were "
-		    "spurious. The congestion window held the sender back for %.0f%% of the time.",
-		    LLU(c->reorder), LLU(c->retrans - c->lost), LLU(c->retrans), percent);
+		if (c->retrans)
+			snprintf(spurious, sizeof(spurious),
+				 "; %llu of %llu retransmissions were spurious",
+				 LLU(c->retrans - c->lost), LLU(c->retrans));
+		SAY("The path reorders segments, seen %llu times%s. The congestion window held the "
+		    "sender back for %.0f%% of the time.",
+		    LLU(c->reorder), spurious, percent);
 		break;
 	default:
 		SAY("Losses keep the congestion window small: %llu segment%s retransmitted; it held "
@@ -256,7 +262,7 @@ static void say_path(struct region_why *w, const struct region_why_change *c, do
 
 	switch (w->limit) {
 	case REGION_WHY_PACING:
-		SAY("SO_MAX_PACING_RATE holds the sender back for %.0f%% of the time: pacing allows "
+		SAY("SO_MAX_PACING_RATE limits the sender for %.0f%% of the time: pacing allows "
 		    "%llu bytes per second.",
 		    percent, LLU(f->pacing_kib) * 1024);
 		break;
@@ -425,14 +431,80 @@ static void write_sentence(struct region_why *w, const struct region_why_change 
 	}
 }
 
-void region_why_explain(struct region_why *w, const struct region_why_change *c)
+/* ---- dropped segments ---- */
+
+#define DROPS_SAID 2 /* maximum number of reasons per end in a sentence */
+
+/*
+ * Who drops segments, by the beginning of the reason's name. NULL means that nothing is lost,
+ * because the data had been received before: retransmitted copies, window probes and keepalives.
+ */
+static const struct {
+	const char *reason, *who;
+} droppers[] = {
+	{"TCP_OLD_", NULL},
+	{"SOCKET_RCVBUFF", "The receive buffer"},
+	{"SOCKET_BACKLOG", "The receive buffer"},
+	{"PROTO_MEM", "The receive buffer"},
+	{"NETFILTER_DROP", "A firewall"},
+	{"QDISC_", "A network device's queue"},
+	{"", "The kernel"},
+};
+
+static const char *find_dropper(const struct region_flow_drop *d)
+{
+	size_t i = 0;
+
+	while (strncmp(d->name, droppers[i].reason, strlen(droppers[i].reason)) != 0)
+		i++;
+	return droppers[i].who;
+}
+
+/* Returns how many segments were dropped for this reason since the earlier snapshot. */
+static uint32_t drops_since(const struct region_flow *before, const struct region_flow_drop *d)
+{
+	for (uint32_t i = 0; before && i < SL_DROPS_PER_FLOW; i++)
+		if (before->drop[i].segments && before->drop[i].reason == d->reason)
+			return d->segments - BASE_MIN(d->segments, before->drop[i].segments);
+	return d->segments;
+}
+
+/* Appends sentences about dropped segments. Returns the number of segments that were lost. */
+static uint32_t say_drops(struct region_why *w, const char *where,
+			  const struct region_why_change *c)
+{
+	uint32_t said = 0, sum = 0;
+
+	for (uint32_t i = 0; i < SL_DROPS_PER_FLOW; i++) {
+		const struct region_flow_drop *d = &c->now->drop[i];
+		const char *who = find_dropper(d);
+		uint32_t n = who ? drops_since(c->before, d) : 0;
+		size_t length = strlen(w->sentence);
+
+		sum += n;
+		if (n && said++ < DROPS_SAID)
+			snprintf(w->sentence + length, sizeof(w->sentence) - length,
+				 " %s %s dropped %u segment%s: %s.", who, where, n, PLURAL(n),
+				 d->name);
+	}
+	return sum;
+}
+
+void region_why_explain(struct region_why *w, const struct region_why_change *c,
+			const struct region_why_change *other)
 {
 	const char *advice = limits[w->limit].advice;
+	uint32_t dropped;
 	size_t length;
 
 	write_sentence(w, c);
+	dropped = say_drops(w, "here", c);
+	if (other)
+		say_drops(w, "at the peer", other);
 	length = strlen(w->sentence);
 	if (advice)
 		snprintf(w->sentence + length, sizeof(w->sentence) - length, " %s", advice);
 	add_evidence(w, c);
+	if (dropped && w->n < REGION_WHY_NUMBERS)
+		w->number[w->n++] = (struct region_why_number){"dropped-here", "segments", dropped};
 }

@@ -30,9 +30,18 @@ static rd_kafka_t *client(rd_kafka_type_t type, const char *bootstrap)
 
 static void print(const rd_kafka_message_t *m)
 {
-	printf("{\"topic\": \"%s\", \"key\": \"%.*s\", \"value\": %.*s}\n",
-	       rd_kafka_topic_name(m->rkt), (int)m->key_len, (const char *)m->key, (int)m->len,
-	       (const char *)m->payload);
+	const unsigned char *value = m->payload;
+
+	printf("{\"topic\": \"%s\", \"key\": \"%.*s\", \"value\": ", rd_kafka_topic_name(m->rkt),
+	       (int)m->key_len, (const char *)m->key);
+	if (m->len && *value == '{') {
+		printf("%.*s}\n", (int)m->len, (const char *)value);
+	} else { /* no JSON */
+		putchar('"');
+		for (size_t i = 0; i < m->len; i++)
+			printf("%02x", value[i]);
+		puts("\"}");
+	}
 	fflush(stdout);
 }
 

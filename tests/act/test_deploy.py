@@ -6,20 +6,25 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import types
 import unittest
 
 from support.analysis import System
+from support.devices import Translator
 from support.http import request
+from support.packets import flow_of, ipfix
 from support.process import skip, wait_until, workdir
 from support.prometheus import Prometheus, available
 from support.sidelight import EXE, Collector
 
 POD, DEPLOY, BOARDS = sys.argv[2], sys.argv[3], sys.argv[4:]
 RULES = os.path.join(DEPLOY, 'rules.yml')
-VARIABLES = {'$service': '.*', '$host': '.*', '$__rate_interval': '30s', '${requests}': 'shop_requests_total',
+VARIABLES = {'$service': '.*', '$host': '.*', '$exporter': '.*', '$__rate_interval': '30s', '${requests}': 'shop_requests_total',
              '${errors}': 'shop_errors_total', '${latency}': 'shop_latency_seconds'}
+OWN = '${requests}', '${errors}', '${latency}'
 STORES = '  - {name: flows, number: 1, kind: key-write, slots: 1000, value: 8, copies: 2, epochs: 2, epoch: 1s}\n'
 # Those that may have no series, and why.
 NONE = {
@@ -48,9 +53,17 @@ def expressions(board):
         name = re.fullmatch(r'label_values\((\w+), (\w+)\)', str(v['query']))
         if name:
             found.append((v['name'], name[1], '{{%s}}' % name[2]))
-        name = re.fullmatch(r'metrics\((.*)\)', str(v['query']))
-        if name:
-            found.append((v['name'], f'{{__name__=~"{name[1]}(_bucket)?"}}', ''))
+    return found
+
+
+def choices(board, names):
+    """{variable: the metrics that Grafana offers}: it looks for the expression anywhere in a name, and takes the group of 'regex'."""
+    found = {}
+    for v in board['templating']['list']:
+        asked = re.fullmatch(r'metrics\((.*)\)', str(v['query']))
+        if asked:
+            values = (re.search(v.get('regex', '').strip('/') or '(.*)', n) for n in names if re.search(asked[1], n))
+            found['${%s}' % v['name']] = sorted({m[1] for m in values if m})
     return found
 
 
@@ -100,9 +113,45 @@ class Deploy(unittest.TestCase):
                  test((0, (6, 4, 7)), (2, (6, 3, 7)), HostsUnread=[unread % 5]),  # one is absent
                  test((0, (6, 4, 7)), (1, (6, 3, 7)), (2, (6, 3, 7)), HostsUnread=[unread % 2]),  # beyond --max-hosts
                  test((0, (2, 2, 7)), (1, (2, 1, 8)), (2, (2, 1, 7)), HostListsDiffer=[differ])]
+        self.promtool(tests, '1m')
+
+    def test_an_incident_alerts_and_load_does_not(self):
+        if not shutil.which('promtool'):
+            self.skipTest('no promtool')
+
+        def test(faults, loads, *alerts):
+            labels = {'instance': 'c:9464', 'job': 'sidelight'}
+            text = ', '.join(f'{k}="{v}"' for k, v in labels.items())
+            return {'interval': '10s', 'input_series': [
+                        {'series': f'sidelight_incidents_open{{kind="{kind}", {text}}}', 'values': f'0 {value}x10'}
+                        for kind, value in (('fault', faults), ('load', loads))] + [
+                        {'series': f'sidelight_anomalous{{pod="cart-0", service="cart", {text}}}', 'values': '0 1x10'}],
+                    'promql_expr_test': [], 'alert_rule_test': [
+                        {'eval_time': '0s', 'alertname': 'Incident', 'exp_alerts': []},
+                        {'eval_time': '10s', 'alertname': 'Incident', 'exp_alerts': [
+                            {'exp_labels': {'severity': 'warning', 'kind': 'fault', **labels}, 'exp_annotations': {'summary': a}}
+                            for a in alerts]}]}
+        said = '%d open on the collector c:9464: its page says what broke and what to do first'
+        self.promtool([test(0, 3), test(2, 0, said % 2), test(1, 1, said % 1)], '10s')
+
+    def test_what_bridges_and_discovery_lose_is_told(self):
+        if not shutil.which('promtool'):
+            self.skipTest('no promtool')
+        lost = {'DiscoveryFails': ('sidelight_discover_errors_total', 'the collector i cannot ask a source of hosts; it keeps reading those that it knows'),
+                'ScrapesFail': ('sidelight_bridge_failures_total', 'an agent on h cannot scrape t: c'),
+                'SeriesNotPublished': ('sidelight_bridge_refused_total', 'a bridge on h read series that cannot be published'),
+                'PointsRefused': ('sidelight_bridge_otlp_refused_total', 'OTLP points sent to h were refused: c')}
+        labels = {'instance': 'i', 'host': 'h', 'target': 't', 'cause': 'c'}
+        text = ', '.join(f'{k}="{v}"' for k, v in labels.items())
+        self.promtool([{'interval': '1m', 'input_series': [{'series': f'{metric}{{{text}}}', 'values': values}], 'promql_expr_test': [],
+                        'alert_rule_test': [{'eval_time': '10m', 'alertname': name, 'exp_alerts': [
+                            {'exp_labels': {'severity': 'warning', **labels}, 'exp_annotations': {'summary': said}}] * fires}]}
+                       for name, (metric, said) in lost.items() for values, fires in (('7x20', 0), ('0+1x20', 1))], '1m')
+
+    def promtool(self, tests, interval):
         path = f'{workdir()}/rules-test.yml'
         with open(path, 'w') as f:  # JSON is YAML
-            json.dump({'rule_files': [os.path.abspath(RULES)], 'evaluation_interval': '1m', 'tests': tests}, f)
+            json.dump({'rule_files': [os.path.abspath(RULES)], 'evaluation_interval': interval, 'tests': tests}, f)
         r = subprocess.run(['promtool', 'test', 'rules', path], capture_output=True, text=True, timeout=60)
         self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
 
@@ -125,22 +174,29 @@ class Deploy(unittest.TestCase):
         tcp = probe.returncode == 0
         if not tcp:
             print(f'SKIP: expressions of connections: {probe.stderr.strip()}', flush=True)
-        with System(POD, '--host', *['--tcp', 'flows,layers,cpu'] * tcp) as s:
+        with System(POD, '--host', '--otlp', f'unix:{workdir()}/otlp.sock', '--scrape', 'http://127.0.0.1:9/metrics,interval=1s',
+                    *['--tcp', 'flows,layers,cpu'] * tcp) as s:
             with open(f'{s.folder}/stores.yaml', 'w') as f:
                 f.write(f'listen: {s.folder}/dta.sock\nstores:\n{STORES}')
             # No receiver listens in this test.
             s.collect('--webhook', 'http://127.0.0.1:9/', '--dta', f'{s.folder}/stores.yaml', '--trace-head', '0.1')
+            translator = Translator(EXE, types.SimpleNamespace(socket=f'unix:{s.folder}/dta.sock'), ('ipfix',))
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as exporter:
+                exporter.sendto(ipfix([(flow_of(1), 1, 2, 64500, 64501, 700)]), ('127.0.0.1', translator.port['ipfix']))
             with Collector([], '--discover', '/nowhere', '--shard', '0/2') as shard, \
                     Prometheus({'sidelight': (s.collector.address, '/metrics', {'honor_labels': True}),
                                 'shards': (shard.address, '/metrics', {})}) as prometheus:
                 prometheus.scraped(['sidelight', 'shards'])
                 prometheus.at = None  # what comes later counts as well
                 for title, board in dashboards().items():
+                    offered = choices(board, prometheus.api('/label/__name__/values'))
+                    self.assertEqual(offered, {v: [VARIABLES[v]] for v in OWN} if offered else {}, title)
                     for where, expr, text in expressions(board):
                         self.one(prometheus, tcp, (title, where), expr, text)
                 for where, expr, text in rules():
                     self.one(prometheus, tcp, ('rules', where), re.sub(r' (==|>) [0-9.]+$', '', expr), text)
             self.exemplar(s)
+            translator.stop()
 
     def one(self, prometheus, tcp, where, expr, text):
         if where in NONE or (re.search('sidelight_(tcp|cpu)_', expr) and not tcp):

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_incident.c - anomalies that share a cause are one incident, and others are not. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "support/test.h"
 #include "act/incident.h"
@@ -91,6 +94,12 @@ static void end_at(struct act_anomaly *a, double at)
 static void call(const char *caller, const char *callee)
 {
 	act_incidents_call(incidents, act_service_key(caller), act_service_key(callee), T);
+}
+
+static void take_change(const struct act_anomaly *a, void *arg)
+{
+	(void)arg;
+	act_incidents_take(incidents, a, a->end_ns ? a->end_ns : a->last_ns);
 }
 
 static struct act_incident listed[16];
@@ -382,7 +391,7 @@ static void more_requests_are_information(void **state)
 	poll_at(1);
 	assert_int_equal(news.began, 1);
 	assert_int_equal(news.last.kind, ACT_INCIDENT_LOAD);
-	assert_non_null(strstr(news.last.sentence, "3 times its usual requests"));
+	assert_non_null(strstr(news.last.sentence, "3 times its usual number of requests"));
 	assert_true(act_incidents_is_load(incidents, a.instance));
 	/* Latency rises as well: now it is a fault. */
 	a.blame[1] = (struct act_blame){.metric = "latency_seconds_p90",
@@ -401,7 +410,7 @@ static void more_requests_are_information(void **state)
 
 static void what_load_does_not_explain_is_a_fault(void **state)
 {
-	const enum act_measure other[] = {ACT_MEASURE_CPU, ACT_MEASURE_ERRORS};
+	const enum act_measure other[] = {ACT_MEASURE_CPU, ACT_MEASURE_ERRORS, 0, false};
 	struct act_anomaly a;
 	size_t k;
 
@@ -432,6 +441,114 @@ static void what_load_does_not_explain_is_a_fault(void **state)
 	a = surge("f", 0.05); /* none */
 	take_at(&a, 0);
 	assert_int_equal((list(), listed[0].kind), ACT_INCIDENT_FAULT);
+}
+
+/* Pushes findings that blame b, ten per second, and feeds the incidents. */
+static void find_from_to(struct act_verdicts *v, struct act_verdict_pod *p, double from, double to,
+			 double score, struct act_blame b)
+{
+	for (long k = lround(10 * from); k <= lround(10 * to); k++) {
+		struct act_finding f = {
+			.ns = T + k * S / 10,
+			.score = score,
+			.threshold = 1,
+			.anomalous = score > 1,
+			.shadow_score = NAN,
+			.load = b.measure == ACT_MEASURE_LOAD ? 0.05 : 1,
+			.blames = 2,
+			.blame = {{"cpu_seconds_total", 0.4, 0.01, 0.2, true, ACT_MEASURE_CPU, 0,
+				   false},
+				  {b.metric, 0.3, b.value, b.before, b.rate, b.measure, 0, false}},
+		};
+
+		act_verdict_push(p, &f);
+		act_verdicts_keep(v, f.ns, take_change, NULL);
+		act_incidents_poll(incidents, f.ns, note, NULL);
+	}
+}
+
+/* What was wrong before is told with its own time, whether the anomaly went on or not. */
+static void a_sentence_names_what_is_wrong_now(void **state)
+{
+	static const struct act_pod_name name = {.pod = "cart-0", .service = "cart"};
+	struct act_blame errors = {"errors_total", 0, 9, 0, true, ACT_MEASURE_ERRORS, 0, false},
+			 slow = {"latency_seconds_p90", 0, 0.2,	 0.02, false,
+				 ACT_MEASURE_LATENCY,	0, false},
+			 leak = {"cache_bytes", 0, 2048, 1024, false, ACT_MEASURE_MEMORY, 0, false};
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){0});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &name);
+
+	(void)state;
+	find_from_to(v, p, 0, 20, 9, errors);
+	find_from_to(v, p, 20.1, 40, 5, slow); /* in the same anomaly */
+	assert_non_null(strstr(news.last.sentence, "cart-0 has had errors since 03:06:31 UTC: "));
+	find_from_to(v, p, 40.1, 43, 0, leak);
+	find_from_to(v, p, 43.1, 60, 3, leak); /* in another one */
+	assert_int_equal(list(), 1);
+	assert_string_equal(
+		listed[0].sentence,
+		"cart-0 has used more memory than usual since 03:07:14 UTC: cache_bytes rose to 2 "
+		"KiB (usually 1 KiB). Before, it had errors from 03:06:31 UTC to 03:06:51 UTC, and "
+		"it was slow from 03:06:51 UTC to 03:07:11 UTC. First, look at what uses its "
+		"memory.");
+	find_from_to(v, p, 60.1, 75, 0, leak);
+	assert_int_equal(list(), 1);
+	assert_string_equal(
+		listed[0].sentence,
+		"cart-0 used more memory than usual from 03:07:14 UTC to 03:07:31 UTC: cache_bytes "
+		"rose to 2 KiB (usually 1 KiB). Before, it had errors from 03:06:31 UTC to 03:06:51 "
+		"UTC, and it was slow from 03:06:51 UTC to 03:07:11 UTC.");
+	act_verdicts_free(v);
+}
+
+/* Even if other evidence is stronger, and until it works again. */
+static void a_process_that_stops_is_said_first(void **state)
+{
+	static const struct act_pod_name name = {.pod = "cart-0", .service = "cart"};
+	struct act_blame slow = {"latency_seconds_p90", 0, 0.2,	 0.02, false,
+				 ACT_MEASURE_LATENCY,	0, false},
+			 none = {"requests_total", 0, 0, 100, true, ACT_MEASURE_LOAD, 0, false};
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){0});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &name);
+
+	(void)state;
+	find_from_to(v, p, 0, 4, 9, slow);
+	find_from_to(v, p, 4.1, 6, 2, none);
+	find_from_to(v, p, 6.1, 9, 9, slow);
+	assert_int_equal(list(), 1);
+	assert_non_null(strstr(listed[0].sentence, "cart-0 has finished no work since 03:06:35 "));
+	find_from_to(v, p, 9.1, 20, 9, slow);
+	list();
+	assert_non_null(strstr(listed[0].sentence, "cart-0 has been slow since "));
+	assert_non_null(strstr(listed[0].sentence, ". Before, it finished no work from 03:06:35 "));
+	act_verdicts_free(v);
+}
+
+/* It is open while connections are refused, also beyond the end of the process. */
+static void refused_connections_end_when_the_service_is_back(void **state)
+{
+	struct act_anomaly cart = begin("cart", 0, 5), refused = begin("(host) (tcp)", 1, 4);
+
+	(void)state;
+	strcpy(refused.blame[0].metric,
+	       "sidelight_tcp_failures_total{cause=\"refused\",port=\"80\"}");
+	refused.blame[0].measure = ACT_MEASURE_OTHER;
+	take_at(&cart, 0);
+	take_at(&refused, 1);
+	cart.unread = cart.died = true;
+	end_at(&cart, 11);
+	take_at(&refused, 20); /* the connections go on as an incident of their own */
+	take_at(&refused, 30);
+	assert_int_equal(list(), 2);
+	assert_non_null(strstr(listed[1].sentence, ". Its process has ended."));
+	assert_non_null(strstr(listed[0].sentence, "Connections to port 80 have been refused "));
+	assert_int_equal(listed[0].end_ns, 0);
+	end_at(&refused, 31);
+	poll_at(36);
+	list();
+	assert_int_equal(listed[0].end_ns, T + 30 * S);
+	assert_non_null(strstr(listed[0].sentence, "Connections to port 80 were refused from "));
+	assert_null(strstr(listed[0].sentence, "First"));
 }
 
 static void bounds_hold_and_are_counted(void **state)
@@ -503,6 +620,9 @@ static void it_ends_without_a_last_word(void **state)
 
 int main(void)
 {
+	setenv("TZ", "UTC", 1);
+	tzset();
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(a_fault_and_its_callers_are_one),
@@ -517,6 +637,9 @@ int main(void)
 		CASE(a_host_holds_no_incident_open),
 		CASE(more_requests_are_information),
 		CASE(what_load_does_not_explain_is_a_fault),
+		CASE(a_sentence_names_what_is_wrong_now),
+		CASE(a_process_that_stops_is_said_first),
+		CASE(refused_connections_end_when_the_service_is_back),
 		CASE(bounds_hold_and_are_counted),
 		CASE(it_ends_without_a_last_word),
 	};

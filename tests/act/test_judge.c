@@ -43,6 +43,10 @@ struct shop {
 	uint32_t changes;
 	float score[3]; /* of the three kinds, as last found */
 	double factor;	/* of the latency of a pod that is slower */
+	double load;	/* factor of each pod's requests */
+	uint32_t from_start[PODS + 2];
+	uint32_t siblings; /* of the pod last found unlike them */
+	double median, level;
 };
 
 static void found(void *arg, const struct collect_judge_finding *f)
@@ -57,6 +61,12 @@ static void found(void *arg, const struct collect_judge_finding *f)
 	s->changes += f->changed;
 	s->state[i] = f->state;
 	s->least[i] = f->least;
+	s->from_start[i] += f->born_ns != 0;
+	if (f->verdict->odd.score > 1) {
+		s->siblings = f->verdict->odd.siblings;
+		s->median = (double)f->verdict->odd.median;
+		s->level = (double)f->verdict->odd.value;
+	}
 }
 
 static void clear(struct shop *s)
@@ -64,6 +74,7 @@ static void clear(struct shop *s)
 	memset(s->anomalous, 0, sizeof(s->anomalous));
 	memset(s->findings, 0, sizeof(s->findings));
 	memset(s->warming, 0, sizeof(s->warming));
+	memset(s->from_start, 0, sizeof(s->from_start));
 	memset(s->best, 0, sizeof(s->best));
 }
 
@@ -82,7 +93,7 @@ static void add_pod(struct shop *s)
 
 static void open_shop(struct shop *s, struct collect_models *models, uint64_t seed)
 {
-	*s = (struct shop){.models = models, .seed = seed, .ns = 1000 * SECOND};
+	*s = (struct shop){.models = models, .seed = seed, .ns = 1000 * SECOND, .load = 1};
 	s->judge = collect_judge_new(&(struct collect_judge_opts){
 		.detector = analyse_detector_find("combined"),
 		.false_alarms = 1,
@@ -105,14 +116,14 @@ static void run(struct shop *s, int seconds, uint32_t faulty, const char *kind)
 			double *v = s->value[i];
 			bool ill = i == faulty;
 
-			v[0] += 0.01 + 0.001 * noise_normal(&s->seed) +
+			v[0] += 0.01 * s->load + 0.001 * noise_normal(&s->seed) +
 				(ill && !strcmp(kind, "cpu") ? 0.06 : 0);
 			v[1] = 0.01 * exp(0.2 * noise_normal(&s->seed)) +
 			       (ill && !strcmp(kind, "slow") ? 0.2 : 0);
 			if (ill && !strcmp(kind, "slower"))
 				v[1] = 0.01 * s->factor;
 			v[2] += ill && !strcmp(kind, "errors") ? 3 : 0;
-			v[3] = 5 + noise_normal(&s->seed);
+			v[3] = 5 * s->load + noise_normal(&s->seed);
 			assert_int_equal(collect_judge_row(s->judge, 100 + i, s->ns, v), 0);
 		}
 		collect_judge_moment(s->judge);
@@ -383,6 +394,110 @@ static void an_accepted_level_is_normal(void **state)
 	collect_models_free(models);
 }
 
+/* Without a model, and without a pod that has finished its warm-up. */
+static void a_pod_unlike_its_siblings_is_found(void **state)
+{
+	struct collect_models *models = collect_models_new();
+	struct shop s;
+
+	(void)state;
+	open_shop(&s, models, 1);
+	add_pod(&s);
+	add_pod(&s);
+	s.factor = 13;
+	run(&s, 60, 1, "slower");
+	assert_true(s.anomalous[1] > 0 && s.warming[1] == s.findings[1]);
+	assert_int_equal(s.siblings, 4);
+	assert_true(s.median > 0.008 && s.median < 0.012);
+	assert_true(s.level > 0.1 && s.level < 0.15);
+	for (uint32_t i = 0; i < s.pods; i++)
+		assert_true(i == 1 || !s.anomalous[i]);
+	for (uint32_t i = 0; i < s.pods; i++)
+		assert_non_null(collect_judge_gone(s.judge, 100 + i));
+	collect_judge_free(s.judge);
+	collect_models_free(models);
+}
+
+/* All pods are replaced by those of a new version. */
+static void replace_pods(struct shop *s)
+{
+	uint32_t n = s->pods;
+
+	for (uint32_t i = 0; i < n; i++)
+		assert_non_null(collect_judge_gone(s->judge, 100 + i));
+	s->pods = 0;
+	memset(s->value, 0, sizeof(s->value));
+	for (uint32_t i = 0; i < n; i++)
+		add_pod(s);
+	clear(s);
+}
+
+static void a_regression_begins_with_the_new_version(void **state)
+{
+	struct collect_models *models = collect_models_new();
+	struct shop s;
+
+	(void)state;
+	open_shop(&s, models, 1);
+	run(&s, 180, PODS + 9, "");
+	/* The same version again. */
+	replace_pods(&s);
+	run(&s, 90, PODS + 9, "");
+	for (uint32_t i = 0; i < PODS; i++)
+		assert_int_equal(s.anomalous[i], 0);
+	/* A version that is slower from its first row, at one pod. */
+	replace_pods(&s);
+	s.factor = 3;
+	run(&s, 90, 1, "slower");
+	print_message("%u of %u findings, %u of them from the start\n", s.anomalous[1],
+		      s.findings[1], s.from_start[1]);
+	assert_true(s.anomalous[1] > 200);
+	assert_true(s.from_start[1] > s.anomalous[1] * 9 / 10);
+	assert_int_equal(s.anomalous[0] + s.anomalous[2], 0);
+	/* A fault that begins later did not come with the version. */
+	run(&s, 120, PODS + 9, "");
+	clear(&s);
+	run(&s, 10, 0, "slow");
+	assert_true(s.anomalous[0] > 0);
+	assert_int_equal(s.from_start[0], 0);
+	for (uint32_t i = 0; i < PODS; i++)
+		collect_judge_gone(s.judge, 100 + i);
+	collect_judge_free(s.judge);
+	collect_models_free(models);
+}
+
+/* The same load is divided among more pods. */
+static void scaling_up_is_silent(void **state)
+{
+	struct shop s;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct collect_models *models = collect_models_new();
+
+		open_shop(&s, models, seed);
+		assert_non_null(collect_judge_gone(s.judge, 100 + --s.pods));
+		run(&s, 180, PODS + 9, "");
+		add_pod(&s);
+		add_pod(&s);
+		clear(&s);
+		s.load = 0.5;
+		run(&s, 120, PODS + 9, "");
+		for (uint32_t i = 0; i < s.pods; i++)
+			assert_int_equal(s.anomalous[i], 0);
+		/* The pods are judged by what they have to do now. */
+		if (seed == 1) {
+			run(&s, 10, 0, "slow");
+			assert_true(s.anomalous[0] > 0);
+			clear(&s);
+		}
+		for (uint32_t i = 0; i < s.pods; i++)
+			collect_judge_gone(s.judge, 100 + i);
+		collect_judge_free(s.judge);
+		collect_models_free(models);
+	}
+}
+
 int act_test_judge(void);
 int act_test_judge(void)
 {
@@ -395,6 +510,9 @@ int act_test_judge(void)
 		cmocka_unit_test(a_pod_says_how_well_it_is_known_and_what_it_misses),
 		cmocka_unit_test(a_new_pod_begins_with_what_its_siblings_know),
 		cmocka_unit_test(an_accepted_level_is_normal),
+		cmocka_unit_test(a_regression_begins_with_the_new_version),
+		cmocka_unit_test(scaling_up_is_silent),
+		cmocka_unit_test(a_pod_unlike_its_siblings_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

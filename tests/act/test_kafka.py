@@ -5,6 +5,9 @@ speaks the protocol over loopback but keeps no data; no broker is packaged by De
 import json
 import os
 import signal
+import socket
+import struct
+import subprocess
 import sys
 import unittest
 
@@ -14,6 +17,7 @@ from support.process import Part, run, wait_until, workdir
 from support.sidelight import Agent, Collector, Pod
 
 EXE, POD, KAFKA = sys.argv[1:4]
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STORES = '''
 listen: {folder}/dta.sock
 directory: {folder}
@@ -126,6 +130,79 @@ class Kafka(unittest.TestCase):
                 self.assertEqual(len({v['block'] for v in values(12)}), 12)
             self.assertEqual(c.stop(), 0)
 
+    def test_flows_have_the_schema_of_goflow2_and_of_ipfix(self):
+        """One flow of IPv4 and one of IPv6, as protoc, json and nfdump read them."""
+        folder, examples = workdir(), os.path.join(ROOT, 'examples/dta')
+        stores, schema = f'{folder}/flows.yaml', os.path.join(ROOT, 'tests/support')
+        with open(f'{examples}/flows.yaml') as f, open(stores, 'w') as to:
+            to.write(f.read().replace('/tmp/sidelight-dta', folder))
+        fields = ((4, 1), (6, 1), (7, 2), (11, 2), (10, 4), (14, 4), (16, 4), (17, 4), (2, 8), (1, 8), (152, 8), (153, 8))
+        values = 6, 0x1b, 50000, 443, 3, 4, 64500, 64501, 7, 4200, 1700000000123, 1700000001456
+
+        def template(number, source, destination, size):
+            all_fields = (source, size), (destination, size), *fields
+            body = struct.pack('>HH', number, len(all_fields)) + b''.join(struct.pack('>HH', *f) for f in all_fields)
+            return struct.pack('>HH', 2, 4 + len(body)) + body
+
+        def data(number, source, destination, family):
+            body = socket.inet_pton(family, source) + socket.inet_pton(family, destination) + b''.join(
+                v.to_bytes(n, 'big') for v, (_, n) in zip(values, fields))
+            return struct.pack('>HH', number, 4 + len(body)) + body
+        pairs = ('192.0.2.1', '198.51.100.2', socket.AF_INET), ('2001:db8::1', '2001:db8::2', socket.AF_INET6)
+        sets = template(300, 8, 12, 4) + template(301, 27, 28, 16) + data(300, *pairs[0]) + data(301, *pairs[1])
+        message = struct.pack('>HHIII', 10, 16 + len(sets), 1700000002, 0, 5) + sets
+        probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        probe.bind(('127.0.0.1', 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        os.mkdir(f'{folder}/nf')
+        nfcapd = Part('nfcapd', '-w', f'{folder}/nf', '-b', '127.0.0.1', '-p', port, '-t', '3600')
+        for form in 'goflow2', 'json', None:  # None: without Kafka
+            with Broker('sidelight-flows') as broker:
+                kafka = ('--kafka-config', config(broker.bootstrap), '--kafka-flows', form) if form else ()
+                c = Collector([], '--dta', stores, '--ipfix', f'127.0.0.1:{port}', *kafka)
+                with Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--input', 'ipfix=127.0.0.1:0',
+                          '--map', f'{examples}/flows-map.yaml') as t:
+                    to = t.ready()['input'].rsplit(':', 1)[1]
+                    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(message, ('127.0.0.1', int(to)))
+                    got = form and wait_until(lambda: (m := broker.messages('sidelight-flows'))[1:] and m, 'flows', c, t)
+                    wait_until(lambda: sum(c.find('sidelight_ipfix_sent_records_total').values()) == 2, 'IPFIX', c)
+                    self.assertEqual(sum(c.find('sidelight_ipfix_lost_records_total').values()), 0)
+                self.assertEqual(c.stop(), 0)
+            for m, (source, destination, family) in zip(got or (), pairs):
+                if form == 'json':
+                    v = '4' if family == socket.AF_INET else '6'
+                    self.assertEqual(m['value'], {
+                        'exporterIPv4Address': '127.0.0.1', f'sourceIPv{v}Address': source, f'destinationIPv{v}Address': destination,
+                        'protocolIdentifier': 6, 'tcpControlBits': 27, 'sourceTransportPort': 50000, 'destinationTransportPort': 443,
+                        'ipClassOfService': 0, 'ingressInterface': 3, 'egressInterface': 4, 'bgpSourceAsNumber': 64500,
+                        'bgpDestinationAsNumber': 64501, 'packetDeltaCount': 7, 'octetDeltaCount': 4200, 'observationDomainId': 5,
+                        'flowStartMilliseconds': 1700000000123, 'flowEndMilliseconds': 1700000001456, 'vlanId': 0})
+                    continue
+                raw = bytes.fromhex(m['value'])
+                length = raw[0] & 0x7f | raw[1] << 7 if raw[0] & 0x80 else raw[0]
+                body = raw[1 + (raw[0] >> 7):]
+                self.assertEqual(len(body), length)
+                text = subprocess.run(['protoc', f'-I{schema}', '--decode=flowpb.FlowMessage', f'{schema}/goflow2.proto'],
+                                      input=body, capture_output=True, timeout=60).stdout.decode('latin-1')
+                said = dict(line.split(': ', 1) for line in text.splitlines())
+                self.assertGreater(int(said.pop('time_received_ns')), 1700000002 * 10**9)
+                for name, address in (('src_addr', source), ('dst_addr', destination)):
+                    octets = said.pop(name)[1:-1].encode('latin-1').decode('unicode_escape').encode('latin-1')
+                    self.assertEqual(socket.inet_ntop(family, octets), address)
+                self.assertEqual(said.pop('sampler_address'), '"\\177\\000\\000\\001"')
+                self.assertEqual({k: int(v) for k, v in said.items()}, {
+                    'sampling_rate': 1, 'bytes': 4200, 'packets': 7, 'proto': 6, 'src_port': 50000, 'dst_port': 443, 'in_if': 3,
+                    'out_if': 4, 'tcp_flags': 27, 'src_as': 64500, 'dst_as': 64501, 'observation_domain_id': 5,
+                    'etype': 0x800 if family == socket.AF_INET else 0x86dd,
+                    'time_flow_start_ns': 1700000000123 * 10**6, 'time_flow_end_ns': 1700000001456 * 10**6})
+        nfcapd.stop()
+        dump = subprocess.run(['nfdump', '-R', f'{folder}/nf', '-q', '-o', 'fmt:%sa %da %sp %dp %pr %byt %pkt %sas %das %in %out'],
+                              capture_output=True, text=True, timeout=60).stdout
+        rows = sorted(tuple(line.split()) for line in dump.splitlines())
+        self.assertEqual(rows, sorted((a, b, '50000', '443', 'TCP', '4200', '7', '64500', '64501', '3', '4')
+                                      for a, b, _ in pairs for _ in range(3)), dump)
+
     def test_an_unreachable_broker_and_a_full_queue_are_counted(self):
         with System(POD) as s:
             s.collect('--kafka-config', config('127.0.0.1:1', 'queue.buffering.max.messages=1', 'message.timeout.ms=1000'))
@@ -144,8 +221,8 @@ class Kafka(unittest.TestCase):
             f.write('tell-no-one\n')
         os.chmod(secret, 0o600)
         with Agent() as a:
-            for line, says in (('acks=1', "acks is always 'all'"), ('enable.idempotence=false', 'must be true'),
-                               ('no.such.property=x', 'no.such.property is unknown'), ('nonsense', 'is not name=value'),
+            for line, says in (('acks=1', "acks can only be 'all'"), ('enable.idempotence=false', 'must be true'),
+                               ('no.such.property=x', 'no.such.property is unknown'), ('nonsense', 'expected name=value'),
                                (f'no.such.file={secret}', 'no.such is unknown'),
                                ('sasl.password.file=/nonexistent', 'No such file')):
                 p = run(EXE, 'collect', '--agent', a.socket, '--kafka-config', config('127.0.0.1:1', line), code=1)

@@ -4,12 +4,10 @@
 Alertmanager, a webhook, Prometheus' series and the external metrics API. Models outlive the
 collector. The steps build on one another; the first that fails ends the test."""
 import base64
-import http.server
 import json
 import os
 import subprocess
 import sys
-import threading
 import traceback
 import urllib.error
 
@@ -17,18 +15,18 @@ from support.analysis import HOLD, LIMIT, System
 from support.browser import Browser, NoBrowser
 from support.pki import Authority
 from support.process import check, wait_until, workdir
+from support.receiver import Receiver
 from support.sidelight import EXE, Collector
 
 
+TOKEN = 'of-who-may-act-0123456789'
 BASE = 'apis/external.metrics.k8s.io/v1beta1/namespaces/default/'
 
 
-class Receiver:
-    """Keeps what is POSTed, by path, by who has a certificate of its authority and what a path needs. Secrets are credentials
-    of systemd."""
+class Secured(Receiver):
+    """Accepts only who has a certificate of its authority and what a path needs. Secrets are credentials of systemd."""
 
     def __init__(self):
-        self.got = {}
         self.folder, self.authority = workdir(), Authority()
         self.needs = {'/api/v2/alerts': {'Authorization': f'Basic {base64.b64encode(b"alerts:of-alerts").decode()}'},
                       '/hook': {'X-Scope-OrgID': 'tenant 7'}}
@@ -38,25 +36,10 @@ class Receiver:
             'username': 'alerts', 'password_file': 'credential:password'})
         self.hook = self.authority.client(f'{self.folder}/hook', authorization={'credentials_file': 'credential:token'},
                                           headers={'X-Scope-OrgID': 'tenant 7'})
+        super().__init__(self.authority)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(handler):
-                body = handler.rfile.read(int(handler.headers['Content-Length']))
-                right = all(handler.headers[k] == v for k, v in self.needs[handler.path].items())
-                if right:
-                    self.got.setdefault(handler.path, []).append(json.loads(body))
-                handler.send_response(200 if right else 503)
-                handler.send_header('Content-Length', '0')
-                handler.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-        self.server.daemon_threads = True
-        self.authority.guard(self.server)
-        self.url = f'https://127.0.0.1:{self.server.server_port}'
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def accepts(self, path, headers):
+        return all(headers[k] == v for k, v in self.needs[path].items())
 
     def keep(self, name, secret):
         with open(f'{self.folder}/{name}', 'w') as f:
@@ -67,16 +50,15 @@ class Receiver:
         self.needs['/hook'] = {**self.needs['/hook'], 'Authorization': f'Bearer {token}'}
         self.keep('token', token)
 
-    def stop(self):
-        self.server.shutdown()
-        self.server.server_close()
-
 
 class Test:
     def __init__(self, system, receiver, browser, shots):
         self.s, self.r, self.browser, self.shots = system, receiver, browser, shots
         self.model = os.path.join(system.folder, 'model')
         self.recording = os.path.join(system.folder, 'recording')
+        self.token_file = os.path.join(system.folder, 'token')
+        with open(os.open(self.token_file, os.O_WRONLY | os.O_CREAT, 0o600), 'w') as f:
+            f.write(TOKEN)
         self.page = None
 
     def collect(self):
@@ -84,6 +66,7 @@ class Test:
         self.s.collect('--trace-linger', '1h', '--model', self.model, '--record', self.recording,
                        '--alert', self.r.url + '/api/v2/alerts', '--alert-config', self.r.alerts, '--webhook', self.r.url + '/hook',
                        '--webhook-config', self.r.hook, '--link', 'http://page.example', '--shadow', 'threshold',
+                       '--actor-token-file', self.token_file,
                        env={'CREDENTIALS_DIRECTORY': self.r.folder})
 
     def shot(self, name):
@@ -153,7 +136,7 @@ class Test:
         self.page.run("document.querySelector('#tab-pods').click()")
 
     def receivers_hear_of_it(self):
-        alerts = wait_until(lambda: self.r.got.get('/api/v2/alerts'), 'an alert')[0]
+        alerts = wait_until(lambda: self.r.got.get('/api/v2/alerts'), 'an alert')
         check(alerts[0]['labels']['alertname'] == 'Incident' and alerts[0]['labels']['service'] == 'shop' and
               alerts[0]['labels']['namespace'] == 'default' and
               alerts[0]['labels']['incident'].startswith(self.instance), alerts)
@@ -200,6 +183,37 @@ class Test:
         self.page.run("document.querySelector('#cause-metrics').click()")
         self.page.wait("!document.querySelector('#view-metrics').hidden && "
                        "!document.querySelector('#pod-filter').hidden")
+
+    def a_person_accepts_an_incident_on_the_page(self):
+        if not self.page:
+            return
+
+        def still_open():
+            return [i for i in self.s.api('incidents')['incidents'] if not i['end'] and i['kind'] == 'fault']
+        incident, page = self.s.sicken(still_open, 'an incident')[0], self.page
+        page.run(f"location.hash = '#tab=cause&incident={incident['id']}'")
+        # Who may only read sees why the button does nothing.
+        page.wait("document.querySelector('#cause-accept').disabled && "
+                  "document.querySelector('#cause-accept-why').textContent.includes('right to act')")
+        page.click('#cause-token')
+        page.type('#token-value', TOKEN)
+        page.click('#token button')
+        page.wait("!document.querySelector('#cause-accept').disabled && document.querySelector('#cause-accept-why').hidden")
+        page.click('#cause-accept')
+        page.wait("document.querySelector('#accept').open")
+        self.shot('accept')
+        page.click('#accept button')  # Cancel
+        page.wait("!document.querySelector('#accept').open")
+        page.click('#cause-accept')
+        page.click('#accept-yes')
+        page.wait("document.querySelector('#notice').textContent.includes('is normal from now on')")
+
+        def ended():
+            return [i for i in self.s.api('incidents')['incidents'] if i['id'] == incident['id'] and i['end']]
+        wait_until(ended, 'the end of what was accepted', seconds=HOLD)
+        page.wait("document.querySelector('#cause-state').textContent === 'over' && document.querySelector('#cause-accept').hidden")
+        self.s.pod.tell('fine')
+        wait_until(lambda: all(i['end'] for i in self.s.api('incidents')['incidents']), 'quiet', seconds=HOLD)
 
     def what_was_learned_outlives_the_collector(self):
         self.collect()  # stops the one before, which writes the model
@@ -265,7 +279,7 @@ def models(path):
 
 
 def main():
-    receiver, browser = Receiver(), None
+    receiver, browser = Secured(), None
     shots = sys.argv[3] if len(sys.argv) > 3 else None
     try:
         try:
@@ -293,7 +307,7 @@ def main():
     finally:
         if browser:
             browser.__exit__(None, None, None)
-        receiver.stop()
+        receiver.__exit__()
 
 
 sys.exit(main())

@@ -16,7 +16,7 @@ from support.flows import needs_bpf
 from support.process import check, wait_until
 from support.sidelight import EXE, Agent, Collector, Pod
 
-PORT, QUICK, SLOW = 1501, 0.004, 0.03
+PORT, QUICK, SLOW, STUCK = 1501, 0.004, 0.03, 0.5
 LAYER = 'sidelight_tcp_layer_seconds_%s{layer="app";port="1501";role="server"}'
 delay = QUICK
 ended = False
@@ -59,11 +59,18 @@ def main():
         for t in threads:
             t.start()
         collector = Collector([agent], '--period', '20ms', '--analyse', '--analyse-step', '200ms', '--warm-up', '3s',
-                              '--record', recording)
+                              '--tcp-period', '200ms', '--false-alarms', '60', '--record', recording)
         wait_until(lambda: len(features(recording, LAYER % 'p99')) > 20, 'a tail of the quick requests', collector)
         quick = min(features(recording, LAYER % 'p95'))  # a busy machine delays some
+        wait_until(lambda: all(not p['verdict']['learning'] for p in collector.api('pods')['pods'] if p.get('verdict')),
+                   'the connections are known', collector)
         delay = SLOW
         wait_until(lambda: features(recording, LAYER % 'p95')[-1] > SLOW / 2, 'a slow P95', collector)
+        # The host's connections are said with the process that serves their port.
+        delay = STUCK
+        said = f' at port {PORT}, where python3[{os.getpid()}] listens, '
+        wait_until(lambda: any(said in i['sentence'] for i in collector.api('incidents')['incidents']),
+                   lambda: [i['sentence'] for i in collector.api('incidents')['incidents']], collector)
         check(QUICK / 2 < quick < SLOW / 2, f'quick requests have a P95 of {quick} s')
         ended = True
         check(collector.stop() == 0, 'the collector failed', collector)

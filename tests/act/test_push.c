@@ -267,7 +267,7 @@ static void a_url_that_is_none_is_said_at_the_start(void **state)
 		struct export_push_opts o = {.url = bad[i], .name = "test", .content_type = "a/b"};
 
 		assert_null(export_push_new(&o, error, sizeof(error)));
-		assert_non_null(strstr(error, "not an http or https URL"));
+		assert_non_null(strstr(error, "it is not an http or https URL"));
 	}
 }
 

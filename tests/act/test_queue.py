@@ -191,7 +191,7 @@ class Queue(unittest.TestCase):
                 f.write('x' * 100)
             exe = sys.argv[1]
             for more, code, line in ((('--remote-write', 'http://127.0.0.1:1/', '--remote-queue', path), 1,
-                                      'not a queue; move it away'),
+                                      'the file is not a queue; move it away'),
                                      (('--remote-queue', path), 2, '--remote-queue needs --remote-write'),
                                      (('--remote-write', 'http://127.0.0.1:1/', '--remote-protocol', '3'), 2,
                                       'is not one of 1.0, 2.0, auto')):

@@ -198,7 +198,7 @@ class Two(unittest.TestCase):
             c = self.system(judge.url, '--remote-protocol', '2.0')
             wait_until(lambda: c.total('sidelight_push_dropped_total', 'cause="partial"') > 0, 'a loss is counted', c)
             self.assertEqual(c.total('sidelight_push_sent_total'), 0)
-            self.assertIn('give --remote-protocol 1.0', c.logged())
+            self.assertIn('use --remote-protocol 1.0', c.logged())
 
     def test_real_receivers_of_version_1_lose_nothing(self):
         def stored(sent, c):

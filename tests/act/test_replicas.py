@@ -3,14 +3,13 @@
 """test_replicas.py SIDELIGHT POD - two collectors read each host. Their samples go to the real VictoriaMetrics, which keeps one per
 period; what they say of an anomaly tells a receiver that it is the same."""
 import contextlib
-import http.server
 import json
 import sys
-import threading
 import time
 
 from support.analysis import System
 from support.process import case, check, run_cases, skip, wait_until
+from support.receiver import Receiver
 from support.sidelight import Agent, Collector, generate
 from support.victoria import Victoria, available
 
@@ -123,37 +122,9 @@ def a_label_tells_replicas_apart_for_stores_that_want_it():
         check('collector_replica' not in parts[0].get('/metrics'), 'it is of remote write alone')
 
 
-class Webhook:
-    """Keeps the events that are POSTed by path."""
-
-    def __init__(self):
-        self.got = {}
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(handler):
-                body = json.loads(handler.rfile.read(int(handler.headers['Content-Length'])))
-                self.got.setdefault(handler.path, []).extend(body if isinstance(body, list) else [body])
-                handler.send_response(200)
-                handler.send_header('Content-Length', '0')
-                handler.end_headers()
-
-            def log_message(self, *_):
-                pass
-        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-        self.url = f'http://127.0.0.1:{self.server.server_port}'
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
-
-
 @case
 def both_say_of_an_incident_that_it_is_the_same():
-    with Webhook() as hook, System(POD) as s, contextlib.ExitStack() as stack:
+    with Receiver() as hook, System(POD) as s, contextlib.ExitStack() as stack:
         def options(i):
             return ['--webhook', f'{hook.url}/hook{i}', '--alert', f'{hook.url}/alert{i}', '--trace-head', 1]
         s.collect(*options(0))

@@ -32,6 +32,62 @@ static void push(struct act_verdict_pod *p, int64_t ns, double score, const char
 	act_verdict_push(p, &f);
 }
 
+/* Pushes an anomalous finding on one metric, and returns whether an anomaly is in progress. */
+static bool is_fault(struct act_verdicts *v, struct act_verdict_pod *p, int64_t ns,
+		     enum act_measure measure, double before, double value, double load)
+{
+	struct act_pod_verdict is;
+	struct act_finding f = {
+		.ns = ns,
+		.score = 11,
+		.threshold = 10,
+		.anomalous = true,
+		.shadow_score = NAN,
+		.load = load,
+		.blames = 2,
+		.blame = {{"a", 0.96, value, before, false, measure, 0, false},
+			  /* a small share does not matter */
+			  {"b", 0.04, 2, 1, false, ACT_MEASURE_OTHER, 0, false}},
+	};
+
+	act_verdict_push(p, &f);
+	assert_true(act_verdicts_pod(v, 7, &is));
+	push(p, ns + 100 * S, 1, NULL);
+	return is.anomalous;
+}
+
+/* Faster than usual, or less CPU for as many requests, is no fault. */
+static void an_improvement_is_no_anomaly(void **state)
+{
+	static const struct {
+		enum act_measure measure;
+		double before, value, load;
+		bool fault;
+	} is[] = {
+		{ACT_MEASURE_LATENCY, 0.03, 0.01, 1, false},
+		{ACT_MEASURE_LATENCY, 0.01, 0.03, 1, true},
+		{ACT_MEASURE_ERRORS, 5, 0, 0, false},
+		{ACT_MEASURE_CPU, 0.8, 0.2, 1, false},
+		{ACT_MEASURE_CPU, 0.8, 0.2, 0.2, true}, /* it does less */
+		{ACT_MEASURE_CPU, 0.8, 0.2, 0, true},	/* not known */
+		{ACT_MEASURE_CPU, 0.2, 0.8, 1, true},
+		{ACT_MEASURE_WAITING, 9, 1, 1.1, false},
+		{ACT_MEASURE_LOAD, 100, 0, 0, true},
+		{ACT_MEASURE_MEMORY, 2e9, 1e9, 1, true},
+		{ACT_MEASURE_OTHER, 2, 1, 1, true},
+		{ACT_MEASURE_LATENCY, 0.03, NAN, 1, true},
+	};
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = 2 * S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++)
+		if (is_fault(v, p, T + 1000 * (int64_t)i * S, is[i].measure, is[i].before,
+			     is[i].value, is[i].load) != is[i].fault)
+			fail_msg("case %zu", i);
+	act_verdicts_free(v);
+}
+
 struct seen {
 	struct act_anomaly a[64];
 	size_t n;
@@ -538,6 +594,7 @@ static void the_worst_score_is_that_of_the_time_asked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_improvement_is_no_anomaly),
 		cmocka_unit_test(the_worst_score_is_that_of_the_time_asked_for),
 		cmocka_unit_test(a_swinging_score_makes_one_interval),
 		cmocka_unit_test(two_collectors_name_an_anomaly_alike),

@@ -5,11 +5,16 @@
 #include "support/units.h"
 
 int act_test_judge(void), act_test_measured(void), act_test_edges(void), act_test_record(void),
-	act_test_features(void);
+	act_test_features(void), act_test_judged(void);
 
 static const struct test_unit units[] = {
-	{"judge", act_test_judge},   {"measured", act_test_measured}, {"edges", act_test_edges},
-	{"record", act_test_record}, {"features", act_test_features}, {NULL, NULL},
+	{"judge", act_test_judge},
+	{"measured", act_test_measured},
+	{"edges", act_test_edges},
+	{"record", act_test_record},
+	{"features", act_test_features},
+	{"judged", act_test_judged},
+	{NULL, NULL},
 };
 
 int main(int argc, char **argv)

@@ -572,7 +572,7 @@ def descriptors_survive_in_systemd_store():
         os.environ.update(env, LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)),
                           LISTEN_FDNAMES=':'.join(names))
         os.execv(EXE, [EXE, 'agent', '--socket', agent.socket, '--no-rest',
-                             '--grace', '500ms', '--lease', '50ms'])
+                             '--grace', '8s', '--lease', '50ms'])
     try:
         assert os.read(read, 4096).startswith(b'ready')
         c = Consumer(agent.socket)

@@ -6,7 +6,6 @@
  */
 #include "fixture.h"
 #include "agent/rdma.h"
-#include "agent/self.h"
 
 /* ---- a device ---- */
 

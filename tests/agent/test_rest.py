@@ -87,7 +87,7 @@ def rest_reports_errors():
         wrong(400, 'either', value=None)
         wrong(400, 'either', add=1)
         wrong(400, 'number', value='1')
-        wrong(400, 'below 0', type='counter', value=-1)
+        wrong(400, 'negative', type='counter', value=-1)
         wrong(400, 'help', help='h' * 1024)
         wrong(400, 'unit', unit='m/s')
         wrong(400, 'labels', labels=[])
@@ -200,7 +200,7 @@ def rest_memory_is_counted_by_user():
             codes = [agent.ask(*post(f'm{i}'))[0] for i in range(400)]
             return codes, agent.ask(*post('m999'))[1]
         codes, said = as_user(STRANGER, many)
-        check(codes[0] == 201 and codes[-1] == 507 and 'share' in said['error'], f'{codes[-9:]} {said}')
+        check(codes[0] == 201 and codes[-1] == 507 and 'its limit of microservices' in said['error'], f'{codes[-9:]} {said}')
         check(agent.status()['use']['memory']['used'] < 32 << 20, f'{agent.status()["use"]}')
         check(as_(OTHER, *post('innocent'))[0] == 201, 'another user is refused')
         Client(agent.socket).publish(Region())

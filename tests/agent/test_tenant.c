@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 
 #include "agent/tenant.h"
-#include "agent/verdict.h"
 #include "support/folder.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

@@ -10,6 +10,7 @@
 #include <sidelight/sidelight.h>
 
 #include "agent/rest.h"
+#include "cli/common/common.h"
 #include "fixture.h"
 
 #define POSTS 200
@@ -80,13 +81,17 @@ static void *publishing(void *arg)
 
 static void *asking(void *arg)
 {
-	char error[256], *text;
+	char error[256];
+	int sock, fd;
 
 	(void)arg;
 	for (int i = 0; i < 30; i++) {
-		text = agent_ask_status(path, error, sizeof(error));
-		assert_non_null(text);
-		free(text);
+		sock = cli_agent_connect(path);
+		fd = cli_agent_ask(sock, SL_MSG_STATUS, NULL, 0, SL_MSG_STATUS_IS, error,
+				   sizeof(error));
+		assert_true(fd >= 0);
+		close(fd);
+		close(sock);
 	}
 	return NULL;
 }

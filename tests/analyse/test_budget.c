@@ -208,6 +208,7 @@ static void smoothed_rows(void **state)
 static void bursty_rows(void **state)
 {
 	(void)state;
+	hold_budget(BURSTY, SECOND, 200, 10);
 	hold_budget(BURSTY, MINUTE, 300, 200);
 }
 

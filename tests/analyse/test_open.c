@@ -27,6 +27,7 @@ struct service {
 	struct analyse_pipeline *pod[PODS];
 	uint64_t seed, t, every, rows;
 	double factor[COLUMNS]; /* of the first pod */
+	double queue, growth;	/* of the first pod: work that waits, and what is added per row */
 	bool daily;
 	struct analyse_verdict v[PODS];
 };
@@ -92,6 +93,8 @@ static bool row(struct service *s)
 
 		for (uint32_t c = 0; c < COLUMNS && !i; c++)
 			v[c] *= s->factor[c];
+		s->queue += i ? 0 : s->growth;
+		v[6] += i ? 0 : s->queue;
 		assert_int_equal(analyse_pipeline_score(s->pod[i], s->t, v, &s->v[i]), 0);
 	}
 	assert_int_equal(analyse_fleet_judge(s->fleet, s->pod, s->v, PODS), 0);
@@ -210,6 +213,26 @@ static void a_fault_lasts_for_hours(void **state)
 	}
 }
 
+/* Load that comes three hours earlier than usual, with the CPU for it, follows the day. */
+static void load_that_rises_over_minutes_does_not_last(void **state)
+{
+	struct service s = make(MINUTE, MINUTE, 0);
+	struct found f;
+
+	(void)state;
+	s.daily = true;
+	learn(&s, 2 * DAY);
+	s.factor[0] = s.factor[1] = 2.2;
+	f = run(&s, 180);
+	print_message("%u of 180 rows\n", f.rows);
+	assert_true(f.rows <= 10);
+	/* but too much CPU for it does */
+	s.factor[1] = 12;
+	f = run(&s, 120);
+	assert_true(f.rows >= 100);
+	end(&s);
+}
+
 /* A new level becomes normal when the anomaly has lasted for hold_ns. */
 static void a_new_level_becomes_normal_in_the_end(void **state)
 {
@@ -262,15 +285,44 @@ static void an_outlier_holds_nothing(void **state)
 	end(&s);
 }
 
+/* A queue that grows by less than it usually varies from one second to the next. */
+static void a_queue_that_only_grows_is_found(void **state)
+{
+	struct service s = make(SECOND / 10, SECOND, 0);
+	uint64_t after = 0;
+	bool grows = false;
+
+	(void)state;
+	learn(&s, 3000);
+	assert_int_equal(run(&s, 300).rows, 0);
+	s.growth = 0.05;
+	while (after < 600 && !row(&s))
+		after++;
+	print_message("%.1f s, when %.3g more wait\n", (double)after / 10, s.queue);
+	assert_true(after < 600);
+	for (uint32_t i = 0; i < s.v[0].blamed; i++)
+		grows |= s.v[0].blame[i].column == 6 && s.v[0].blame[i].grows;
+	assert_true(grows);
+	assert_true(run(&s, 600).rows >= 590);
+	/* It is long, but does not grow any more. */
+	s.growth = 0;
+	run(&s, 200);
+	for (uint32_t i = 0; i < s.v[0].blamed; i++)
+		assert_false(s.v[0].blame[i].grows);
+	end(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_outage_is_one_anomaly_from_beginning_to_end),
 		cmocka_unit_test(half_a_recovery_is_no_end),
 		cmocka_unit_test(a_fault_lasts_for_hours),
+		cmocka_unit_test(load_that_rises_over_minutes_does_not_last),
 		cmocka_unit_test(a_new_level_becomes_normal_in_the_end),
 		cmocka_unit_test(what_a_person_accepts_is_normal),
 		cmocka_unit_test(an_outlier_holds_nothing),
+		cmocka_unit_test(a_queue_that_only_grows_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -294,6 +294,95 @@ static void ten_like_faults_are_all_found(void **state)
 	}
 }
 
+/* Requests that stop are found within three seconds; their rate of 100 can only fall to 0. */
+static void work_that_stops_is_found(void **state)
+{
+	struct pod d = trained(NULL, 300);
+	struct analyse_verdict v = {0};
+	double stopped[N];
+	bool found = false;
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		push(&d);
+	memcpy(stopped, d.values, sizeof(stopped));
+	for (int i = 0; i < 3 && !found; i++) {
+		d.t += STEP;
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, stopped, &v), 0);
+		found = v.anomalous;
+	}
+	assert_true(found && v.blamed && v.blame[0].column == 2);
+	assert_true(v.blame[0].now == 0 && v.blame[0].before > 50);
+	analyse_pipeline_free(d.p);
+}
+
+/* Pushes a row of a pod whose caches, threads and queue have reached this part of their size. */
+static bool push_warm(struct pod *d, double part, double busier)
+{
+	struct analyse_verdict v;
+
+	move_on(d);
+	d->values[1] *= part;
+	d->values[10] *= part;
+	d->values[11] += 20 * (1 - part);
+	d->values[0] *= busier;
+	assert_int_equal(analyse_pipeline_push(d->p, d->t, d->values, &v), 0);
+	return v.anomalous;
+}
+
+/* The successor of a pod fills its caches again, which is no fault; to use more CPU is one at once.
+ */
+static void a_successor_may_warm_up(void **state)
+{
+	static uint8_t model[1 << 20];
+	struct pod before = trained(NULL, 300), after = {.t = 1000 * STEP, .seed = 2};
+	int64_t bytes = analyse_pipeline_save(before.p, model, sizeof(model));
+	unsigned int alarms = 0, busy = 0, again = 0;
+
+	(void)state;
+	assert_true(bytes > 0);
+	after.p = create(NULL);
+	assert_int_equal(analyse_pipeline_load(after.p, model, (size_t)bytes), 0);
+	assert_int_equal(analyse_pipeline_columns(after.p, columns, N), 0);
+	for (int i = 0; i < 40; i++)
+		alarms += push_warm(&after, 0.1 + 0.9 * i / 39, 1);
+	assert_int_equal(alarms, 0);
+	for (int i = 0; i < 5; i++)
+		busy += push_warm(&after, 1, 20);
+	assert_true(busy >= 4);
+	for (int i = 0; i < 120; i++)
+		push_warm(&after, 1, 1);
+	for (int i = 0; i < 10; i++)
+		again += push_warm(&after, 0.1, 1);
+	assert_true(again > 0);
+	analyse_pipeline_free(before.p);
+	analyse_pipeline_free(after.p);
+}
+
+/* Work that comes in bursts, with silence in between as a habit, does not stop. */
+static void work_with_pauses_does_not_stop(void **state)
+{
+	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1};
+	unsigned int alarms = 0;
+	double requests = 0;
+
+	(void)state;
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
+	for (int i = 0; i < 1200; i++) {
+		struct analyse_verdict v;
+
+		if (i == 600)
+			analyse_pipeline_learning(d.p, ANALYSE_LEARN_GATED);
+		move_on(&d);
+		requests += i / 20 % 2 ? 50 + floor(10 * noise_uniform(&d.seed)) : 0;
+		d.values[2] = requests;
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
+		alarms += i >= 600 && v.anomalous && v.kind == ANALYSE_KIND_ERRORS;
+	}
+	assert_int_equal(alarms, 0);
+	analyse_pipeline_free(d.p);
+}
+
 /*
  * A job that runs now and then is an anomaly at first, and so are its next sixteen runs. If only
  * normal steps were counted, it would stay one.
@@ -791,6 +880,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_constant_that_changes_counts_once_and_boundedly),
 		cmocka_unit_test(ten_like_faults_are_all_found),
 		cmocka_unit_test(what_comes_again_and_again_becomes_usual),
+		cmocka_unit_test(work_that_stops_is_found),
+		cmocka_unit_test(work_with_pauses_does_not_stop),
+		cmocka_unit_test(a_successor_may_warm_up),
 		cmocka_unit_test(the_first_row_of_a_fault_hides_not_the_next),
 		cmocka_unit_test(one_outlier_in_training_blinds_no_threshold),
 		cmocka_unit_test(nan_infinity_and_nonsense_are_missing_and_counted),

@@ -110,7 +110,7 @@ static void note_numbers(struct fault *f, const struct act_blame *b)
 
 	act_value(before, sizeof(before), b, b->before);
 	act_value(now, sizeof(now), b, b->value);
-	snprintf(f->numbers, sizeof(f->numbers), " rose from %s to %s", before, now);
+	snprintf(f->numbers, sizeof(f->numbers), " rose to %s (usually %s)", now, before);
 }
 
 /* As in src/collect/judge/analysis.c. */

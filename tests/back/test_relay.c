@@ -4,7 +4,7 @@
  * it never does.
  */
 #include "../agent/fixture.h"
-#include "agent/verdict.h"
+#include "agent/internal.h"
 
 #include <sys/socket.h>
 

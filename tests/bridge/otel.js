@@ -39,6 +39,18 @@ async function main() {
   const size = meter.createHistogram('size', { unit: 'By' });
   const near = meter.createHistogram('near', { unit: 'By' });
   const done = { exponential: 0 };
+  const other = provider.getMeter('other');
+
+  // Points that are different here and could become the same: scopes, lists, keys, names.
+  meter.createCounter('scoped').add(10);
+  other.createCounter('scoped').add(3);
+  const lists = meter.createCounter('lists'), keys = meter.createCounter('keys');
+  lists.add(10, { a: ['x'] });
+  lists.add(3, { a: ['y'] });
+  keys.add(10, { 'a.b': '1', a_b: '2' });
+  keys.add(3, { a_b: '1' });
+  meter.createCounter('name.x').add(10);
+  meter.createCounter('name_x').add(3);
 
   for (let part = 0; part < parts; part++) {
     for (let i = part * (n / parts); i < (part + 1) * (n / parts); i++) {

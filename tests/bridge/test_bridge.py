@@ -3,6 +3,7 @@
 """What other programs say comes out as it went in, and a hostile one harms itself alone.
 test_bridge.py SIDELIGHT CASE"""
 import gzip
+import http.client
 import http.server
 import json
 import os
@@ -53,7 +54,7 @@ class Bridged(Agent):
     def __exit__(self, error, *more):
         super().__exit__(error, *more)
         said = '\n'.join(self.err)
-        check(error or self.ends == ('the process of the bridges ended' in said), said)
+        check(error or self.ends == ('the process that runs the bridges exited' in said), said)
         check('Sanitizer' not in said and 'runtime error' not in said, said)
 
 
@@ -336,7 +337,7 @@ def a_killed_worker_is_started_again():
         agent.ends = True
         os.kill(worker(agent), signal.SIGKILL)
         wait_until(lambda: pids() - first, 'another worker', collector, agent)
-        check('the process of the bridges ended' in '\n'.join(agent.err), agent)
+        check('the process that runs the bridges exited' in '\n'.join(agent.err), agent)
         last = worker(agent)
     wait_until(lambda: not os.path.exists(f'/proc/{last}'), 'it ends with the agent')
 
@@ -352,6 +353,9 @@ def textfiles_are_published_as_they_are():
         os.rename(f'{folder}/new', f'{folder}/in/{name}')
     write('good.prom', '# HELP backup_age_seconds Age.\n# TYPE backup_age_seconds gauge\nbackup_age_seconds{db="x"} 17\n')
     write('bad.prom', 'oops{\n')
+    write('bad-too.prom', 'oops 1 2 3 4\n')
+    write('stamped.prom', f'stamped 1 {int(time.time() * 1000)}\n')
+    os.utime(f'{folder}/in/good.prom', ns=(0, 1700000000_900000000))
     write('other.txt', 'ignored 1\n')
     os.mkfifo(f'{folder}/in/pipe.prom')
     os.symlink('/etc/passwd', f'{folder}/in/link.prom')
@@ -359,12 +363,16 @@ def textfiles_are_published_as_they_are():
         def now():
             return {f'{n}{"".join(v for _, v in l)}': float(v)
                     for (n, l), v in read(collector.get('/metrics'), of('textfile'))[0].items()}
-        mtime = os.stat(f'{folder}/in/good.prom').st_mtime
+        mtime = 1700000000
         stamp = f'node_textfile_mtime_seconds{folder}/in/good.prom'
         wait_until(lambda: now() == {'backup_age_secondsx': 17, 'node_textfile_scrape_error': 1, stamp: mtime},
                    now, collector, agent)
-        wait_until(lambda: count(collector, 'textfile_errors') >= 3, collector)
-        for name in 'bad', 'pipe', 'link':
+        wait_until(lambda: count(collector, 'textfile_errors') >= 5, collector)
+        # Each broken file is named.
+        for name in 'bad', 'bad-too', 'stamped', 'pipe', 'link':
+            wait_until(lambda: f'cannot read file={folder}/in/{name}.prom' in '\n'.join(agent.err), name, agent)
+        check('a sample has a timestamp' in '\n'.join(agent.err), agent)
+        for name in 'bad', 'bad-too', 'stamped', 'pipe', 'link':
             os.unlink(f'{folder}/in/{name}.prom')
         wait_until(lambda: now().get('node_textfile_scrape_error') == 0, now, collector, agent)
         os.unlink(f'{folder}/in/good.prom')
@@ -471,6 +479,46 @@ def statsd_by_a_unix_socket_loses_nothing():
                    lambda: collector.find('exact_total'), collector, agent)
         wait_until(lambda: count(collector, 'statsd_lines') == 200000, collector)
         check(count(collector, 'statsd_packets') == 100000)
+
+
+@case
+def statsd_over_connections_loses_nothing():
+    folder = workdir()
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        at = s.getsockname()
+    with open(f'{folder}/map.yaml', 'w') as f:
+        f.write('mappings:\n- {match: "part.*", name: parts, labels: {n: $1}}\n')
+    with Bridged('--statsd', f'tcp:127.0.0.1:{at[1]}', '--statsd', f'unix-stream:{folder}/stream.sock', '--statsd-dialect', 'dogstatsd',
+                 '--statsd-mapping', f'{folder}/map.yaml') as agent, Collector([agent], '--period', '50ms') as collector:
+        wait_until(lambda: os.path.exists(f'{folder}/stream.sock'), 'the socket', agent)
+        n = 20000
+        lines = b''.join(b'part.%d:%d|c\n' % (i % 3, i) for i in range(n))
+        with socket.create_connection(at) as s:
+            # Lines that are cut anywhere, and the last without a newline.
+            for i in range(0, len(lines), 997):
+                s.sendall(lines[i:i + 997])
+            s.sendall(b'last:-5|g')
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(f'{folder}/stream.sock')
+            for i in range(n):
+                packet = b'packed:%d|c\npacked:1|c' % i
+                s.sendall(struct.pack('<I', len(packet)) + packet)
+        whole = n * (n - 1) // 2
+        wait_until(lambda: (collector.total('parts_total'), collector.total('packed_total'), collector.total('last')) ==
+                   (whole, whole + n, -5), lambda: collector.find('parts_total'), collector, agent)
+        check(len(collector.find('parts_total')) == 3)
+        wait_until(lambda: count(collector, 'statsd_lines') == 3 * n + 1 and count(collector, 'statsd_connections') == 2 and
+                   count(collector, 'statsd_packets') == n, lambda: collector.find('sidelight_bridge_statsd'), collector)
+        # What has no end is cut off and counted.
+        for beginning in b'x' * 70000, struct.pack('<I', 70000 & 0xffff) + b'x' * 10, b'half a packet\nand a line without a type':
+            with socket.create_connection(at) as s:
+                try:
+                    s.sendall(beginning)
+                except OSError:
+                    pass
+        wait_until(lambda: count(collector, 'statsd_truncated') == 2 and count(collector, 'statsd_malformed') == 2,
+                   lambda: collector.find('sidelight_bridge_statsd'), collector)
 
 
 def varint(n):
@@ -618,15 +666,132 @@ def otlp_metrics_are_published():
         def now():
             return {n + ''.join(v for _, v in l): float(v)
                     for (n, l), v in read(collector.get('/metrics'), of('shop'))[0].items()}
-        wait_until(lambda: now().get('jobs_total') == 10 and 'wait_count' in now(), now, collector, agent)
+        wait_until(lambda: now().get('jobs_total') == 10 and 'wait_seconds_count' in now(), now, collector, agent)
         series = now()
         check(series['http_requests_total/cart'] == 17, series)
-        check((series['wait_count'], series['wait_sum']) == (11, 15), series)
-        buckets = {float(k.removeprefix('wait_bucket')): v for k, v in series.items() if k.startswith('wait_bucket')}
+        check((series['wait_seconds_count'], series['wait_seconds_sum']) == (11, 15), series)
+        buckets = {float(k.removeprefix('wait_seconds_bucket')): v for k, v in series.items() if k.startswith('wait_seconds_bucket')}
         check(buckets[1] == 1 and buckets[2] == 11 and buckets[float('inf')] == 11, buckets)
         wait_until(lambda: collector.total('json_gauge', 'service="unknown_service"') == -7, collector)
         wait_until(lambda: count(collector, 'otlp_malformed') == 3, collector)
-        check(count(collector, 'otlp_points') == 7)
+        wait_until(lambda: count(collector, 'otlp_points') == 6 and count(collector, 'otlp_refused', cause='negative') == 1 and
+                   count(collector, 'otlp_refused', cause='unpublishable') == 1, lambda: collector.find('sidelight_bridge_otlp'), collector)
+
+
+class Otlp:
+    """Senders of OTLP in JSON, and the address that they send to."""
+
+    def __init__(self):
+        with socket.socket() as s:
+            s.bind(('127.0.0.1', 0))
+            self.at = f'127.0.0.1:{s.getsockname()[1]}'
+
+    def connect(self, agent):
+        def try_it():
+            try:
+                c = http.client.HTTPConnection(self.at, timeout=60)
+                return c if post_otlp(c, {})[0] == 200 else None
+            except OSError:
+                return None
+        return wait_until(try_it, 'the receiver', agent)
+
+
+def post_otlp(connection, body, path='/v1/metrics'):
+    """(status, answer)"""
+    connection.request('POST', path, json.dumps(body), {'Content-Type': 'application/json'})
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+def counters(service, values, start=1000, time=2000, temporality=2, **attributes):
+    """A request with counters: {name: value}."""
+    text = [{'key': k, 'value': {'stringValue': v}} for k, v in {'service.name': service, **attributes}.items()]
+    return {'resourceMetrics': [{'resource': {'attributes': text}, 'scopeMetrics': [{'metrics': [
+        {'name': name, 'sum': {'aggregationTemporality': temporality, 'isMonotonic': True, 'dataPoints': [
+            {'asInt': str(value), 'startTimeUnixNano': str(start * 10**9), 'timeUnixNano': str(time * 10**9)}]}}
+        for name, value in values.items()]}]}]}
+
+
+@case
+def otlp_senders_are_told_apart():
+    otlp = Otlp()
+    with Bridged('--otlp', otlp.at, '--otlp-resource-labels', 'env') as agent, Collector([agent], '--period', '20ms') as collector:
+        first, second = otlp.connect(agent), otlp.connect(agent)
+
+        def served(**labels):
+            return {re.search('pod="(.*?)"', k)[1]: v for k, v in collector.find('served_total').items()
+                    if all(f'{name}="{value}"' in k for name, value in labels.items())}
+        for i in range(1, 4):
+            check(post_otlp(first, counters('twins', {'served': 100 * i})) == (200, {}))
+            check(post_otlp(second, counters('twins', {'served': i}, start=1001)) == (200, {}))
+        wait_until(lambda: served(service='twins') == {'twins': 300, 'twins-2': 3}, served, collector, agent)
+        # A sender that connects again is the same one.
+        first.close()
+        wait_until(lambda: post_otlp(third := otlp.connect(agent), counters('twins', {'served': 400})) == (200, {}) and
+                   served(service='twins') == {'twins': 400, 'twins-2': 3}, served, collector, agent)
+        # It keeps its series when another one has left.
+        second.close()
+        first, second = otlp.connect(agent), otlp.connect(agent)
+        for value in 5, 6:
+            check(post_otlp(first, counters('left', {'served': value})) == (200, {}))
+            check(post_otlp(second, counters('left', {'served': 10 * value})) == (200, {}))
+            if value == 5:
+                first.close()
+                first = otlp.connect(agent)
+                wait_until(lambda: post_otlp(second, counters('left', {'served': 50})) == (200, {}) and
+                           served(service='left') == {'left': 5, 'left-2': 50}, served, collector, agent)
+        wait_until(lambda: served(service='left') == {'left': 6, 'left-2': 60}, served, collector, agent)
+        # Spans and metrics of a process have connections of their own.
+        span = {'traceId': '01' * 16, 'spanId': '02' * 8, 'name': 'x', 'startTimeUnixNano': '8', 'endTimeUnixNano': '9'}
+        spans = {'resourceSpans': [{'resource': counters('both', {})['resourceMetrics'][0]['resource'],
+                                    'scopeSpans': [{'spans': [span]}]}]}
+        check(post_otlp(first, spans, '/v1/traces') == (200, {}))
+        check(post_otlp(second, counters('both', {'served': 1})) == (200, {}))
+        check(post_otlp(first, spans, '/v1/traces') == (200, {}))
+        wait_until(lambda: served(service='both') == {'both': 1}, served, collector, agent)
+        check(not collector.find('both-2'), collector)
+        # Over one connection, the resources tell them apart.
+        for pid in '7', '8':
+            check(post_otlp(second, counters('forks', {'served': int(pid)}, **{'process.pid': pid, 'env': 'test'})) == (200, {}))
+        wait_until(lambda: served(service='forks', env='test') == {'forks': 7, 'forks-2': 8}, served, collector, agent)
+        wait_until(lambda: collector.total('target_info', 'process_pid="8"', 'pod="forks-2"') == 1,
+                   lambda: collector.find('target_info'), collector)
+
+
+@case
+def otlp_answers_say_what_was_refused():
+    otlp = Otlp()
+    with Bridged('--otlp', otlp.at) as agent, Collector([agent], '--period', '20ms') as collector:
+        c = otlp.connect(agent)
+        twice = counters('s', {'a': 1, 'b': 2})
+        metrics = twice['resourceMetrics'][0]['scopeMetrics'][0]['metrics']
+        metrics += [metrics[0], {'name': 'c', 'sum': {'dataPoints': [{'asInt': 1}]}}]
+        partial = post_otlp(c, twice)[1]['partialSuccess']
+        check(partial['rejectedDataPoints'] == '2' and 'was received before' in partial['errorMessage'] and
+              'aggregation temporality' in partial['errorMessage'], partial)
+        # The same in protobuf; and a delta that is sent again counts once.
+        metric = field(1, 'd') + field(7, field(1, field(4, 1.0) + b'\x19' + struct.pack('<Q', 5 * 10**9)) + field(2, 1) + field(3, 1))
+        resource = field(1, field(1, field(1, 'service.name') + field(2, field(1, 's'))))
+
+        def send():
+            return client.request(f'http://{otlp.at}/v1/metrics', 'POST', field(1, resource + field(2, field(2, metric))),
+                                  {'Content-Type': 'application/x-protobuf'})
+        check(send()[2] == b'', 'nothing was refused')
+        answer = send()[2]
+        check(answer[0] == 0x0a and answer[2:6] == b'\x08\x01\x12' + answer[5:6] and b'was received before' in answer, answer)
+        span = {'traceId': '01' * 16, 'spanId': '02' * 8, 'name': 'x', 'startTimeUnixNano': '9', 'endTimeUnixNano': '8'}
+        partial = post_otlp(c, {'resourceSpans': [{'scopeSpans': [{'spans': [span, {**span, 'spanId': ''}]}]}]},
+                            '/v1/traces')[1]['partialSuccess']
+        check(partial['rejectedSpans'] == '2' and '1 span: ' in partial['errorMessage'], partial)
+        for name, labels in (('otlp_refused', {'duplicate': 2, 'temporality': 1}), ('otlp_refused_spans', {'ids': 1, 'times': 1})):
+            wait_until(lambda: {k: count(collector, name, cause=k) for k in labels} == labels and
+                       count(collector, name) == sum(labels.values()), lambda: collector.find('sidelight_bridge_otlp'), collector)
+        check(collector.total('a_total', 'service="s"') == 1 and collector.total('d_total', 'service="s"') == 1)
+        # From one temporality to the other, the series begins anew.
+        for temporality, value, time in ((2, 40, 2001), (1, 5, 2002), (1, 6, 2003), (2, 50, 2004)):
+            check(post_otlp(c, counters('s', {'b': value}, time=time, temporality=temporality)) == (200, {}))
+            want = 11 if value == 6 else value
+            wait_until(lambda: collector.total('b_total', 'service="s"') == want, lambda: collector.find('b_total'), collector)
 
 
 @case
@@ -750,10 +915,14 @@ def otlp_traces_are_kept_as_those_of_a_pod():
 @case
 def wrong_options_are_usage_errors():
     for words, why in ((('--scrape', 'ftp://x/'), 'not an http or https URL'),
-                       (('--scrape', 'http://x/,interval=0'), "'interval=0' is not"),
-                       (('--scrape', 'http://x/,what=1'), "'what=1' is not"),
+                       (('--scrape', 'http://x/,interval=0'), "not 'interval=0'"),
+                       (('--scrape', 'http://x/,what=1'), "not 'what=1'"),
                        (('--statsd', '0.0.0.0:8125'), 'only this host may send'),
-                       (('--statsd', 'nonsense'), 'must be an address'),
+                       (('--statsd', 'nonsense'), 'expected an address'),
+                       (('--statsd', 'tcp:0.0.0.0:8125'), 'only this host may send'),
+                       (('--statsd', 'unix-stream:'), 'expected an address'),
+                       (('--statsd-dialect', 'x', '--host'), "not 'x'"),
+                       (('--statsd-mapping', '/nowhere', '--host'), '/nowhere'),
                        (('--otlp', '0.0.0.0:4318'), 'only this host may send'),
                        (('--scrape', 'http://x/') * 100, 'more than')):
         p = Part(sys.argv[1], 'agent', '--socket', f'{workdir()}/s', '--no-rest', *words)

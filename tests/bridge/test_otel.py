@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_otel.py SIDELIGHT NODE - what OpenTelemetry's own SDK counts arrives exactly: in protobuf and JSON, cumulative and
-as differences, with exponential histograms in buckets of the SDK's own scale; and its traces are kept."""
+as differences, with exponential histograms in buckets of the SDK's own scale; and its traces are kept. Points whose names or labels
+become the same are kept apart or joined, never overwritten."""
 import json
 import os
 import socket
@@ -55,18 +56,18 @@ with Agent('--otlp', at, '--exponential-scale', '6') as agent, Collector([agent]
             def total(name, *labels):
                 return collector.total(name, pod, *labels)
             want = {('http_requests_total', 'http_route="/a"'): N // 2, ('http_requests_total', 'http_route="/b"'): N // 2,
-                    ('level',): -N // 2, ('wait_count',): N, ('wait_sum',): sum(i % 200 for i in range(N)),
-                    ('wait_bucket', 'le="1"'): N // 100, ('wait_bucket', 'le="100"'): N // 200 * 101,
-                    ('near_count',): N, ('near_sum',): did['exponential'] + 100 * N,
-                    ('size_count',): N, ('size_sum',): did['exponential']}
+                    ('level',): -N // 2, ('wait_seconds_count',): N, ('wait_seconds_sum',): sum(i % 200 for i in range(N)),
+                    ('wait_seconds_bucket', 'le="1"'): N // 100, ('wait_seconds_bucket', 'le="100"'): N // 200 * 101,
+                    ('near_bytes_count',): N, ('near_bytes_sum',): did['exponential'] + 100 * N,
+                    ('size_bytes_count',): N, ('size_bytes_sum',): did['exponential']}
             wait_until(lambda: all(total(*k) == v for k, v in want.items()),
                        lambda: {k: (total(*k), v) for k, v in want.items()}, collector, agent)
             # Powers of 2 are bounds of buckets at every scale: the counts up to them are exact.
             for b in (2**i for i in range(10)):
-                check(total('size_bucket', f'le="{b}"') == (b + 1) * (N // 1000), b, collector.find('size_bucket', pod))
+                check(total('size_bytes_bucket', f'le="{b}"') == (b + 1) * (N // 1000), b, collector.find('size_bytes_bucket', pod))
 
             # From 100 to 1099 its 160 buckets have scale 5, of which each is in two of ours: whole in the upper one.
-            schema, zero, buckets = native(collector, 'near', pod)
+            schema, zero, buckets = native(collector, 'near_bytes', pod)
             check(schema == 6 and not zero and all(i % 2 == 0 for i in buckets), schema, zero, buckets)
             check(len(buckets) > 100, 'coarser than the SDK', buckets)
             for i in range(6 * 64, 11 * 64, 2):
@@ -80,6 +81,9 @@ with Agent('--otlp', at, '--exponential-scale', '6') as agent, Collector([agent]
             check(spans['GET /cart']['status'] == 'error' and spans['GET /cart']['kind'] == 'server', spans)
             check(spans['SELECT']['attributes'] == {'db.system': 'pg'} and spans['SELECT']['span_id'] == did['child'], spans)
             print(f'ok   {form}, {temporality}: {N} updates', flush=True)
+            for name in 'scoped', 'lists', 'keys', 'name_x':
+                got = collector.find(name + '_total', pod)
+                check(len(got) == 2 and sorted(got.values()) == [3, 10], name, got)
     check(collector.total('sidelight_bridge_otlp_malformed_total') == 0)
     check(collector.total('sidelight_bridge_otlp_refused_total') == 0)
     check(collector.total('sidelight_bridge_otlp_refused_spans_total') == 0)

@@ -53,17 +53,54 @@ static void every_bucket_goes_where_its_upper_end_is(void **state)
 		check_grid(grid);
 }
 
-static void tell(struct bridge_publisher *p, const char *name, enum bridge_type type,
-		 const char *label, double v, bool delta)
+/* Zeros are observations up to the threshold, so they count at its bucket and above. */
+static void zeros_go_to_the_bucket_of_their_threshold(void **state)
+{
+	static double out[SL_BUCKETS_MAX];
+	const struct bridge_publish_grid g = bridge_publish_grid(BRIDGE_SCALE);
+	const double values[] = {1, 5};
+	const struct {
+		double threshold;
+		size_t bucket; /* 0 is the zero bucket */
+	} cases[] = {{0, 0},
+		     {1e-9, 0},
+		     {0.25, (size_t)(1 - (2 << g.scale) - g.first)},
+		     {1, (size_t)(1 - g.first)},
+		     {1e30, g.buckets + 1}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct bridge_exponential e = {.zero_count = 5,
+					       .zero_threshold = cases[i].threshold};
+		const struct bridge_point t = {
+			.values = values, .value_count = 2, .exponential = &e};
+
+		assert_true(bridge_publish_expand(&g, &t, out));
+		assert_true(out[BRIDGE_BUCKETS + cases[i].bucket] == 5);
+	}
+}
+
+static void tell_at(struct bridge_publisher *p, const char *name, enum bridge_type type,
+		    const char *label, double v, bool delta, uint64_t time)
 {
 	struct bridge_sink *s = bridge_publish_sink(p);
 	const struct bridge_family f = {.name = {name, strlen(name)}, .type = type};
 	const struct bridge_label l = {{"x", 1}, {label, strlen(label)}};
-	const struct bridge_point t = {
-		.labels = &l, .label_count = 1, .values = &v, .value_count = 1, .delta = delta};
+	const struct bridge_point t = {.labels = &l,
+				       .label_count = 1,
+				       .values = &v,
+				       .value_count = 1,
+				       .delta = delta,
+				       .time_ns = time};
 
 	assert_true(s->family(s, &f));
 	assert_true(s->point(s, &t));
+}
+
+static void tell(struct bridge_publisher *p, const char *name, enum bridge_type type,
+		 const char *label, double v, bool delta)
+{
+	tell_at(p, name, type, label, v, delta, 0);
 }
 
 static double value(struct bridge_publisher *p, const char *name, const char *label)
@@ -88,6 +125,29 @@ static void differences_add_up(void **state)
 	}
 	assert_true(value(p, "a_total", "1") == 10);
 	assert_true(value(p, "b_total", "1") == 4);
+	bridge_publish_close(p);
+}
+
+static void points_that_come_twice_count_once(void **state)
+{
+	struct bridge_publisher *p = begin(0);
+
+	(void)state;
+	bridge_publish_begin(p);
+	tell_at(p, "a_total", BRIDGE_COUNTER, "1", 10, false, 5);
+	tell_at(p, "a_total", BRIDGE_COUNTER, "1", 3, false, 5);
+	assert_true(value(p, "a_total", "1") == 10);
+	/* A later point of the same body is newer. */
+	tell_at(p, "a_total", BRIDGE_COUNTER, "1", 11, false, 6);
+	assert_true(value(p, "a_total", "1") == 11);
+	/* A delta that is sent again, in a later body; and after a gap. */
+	tell_at(p, "d_total", BRIDGE_COUNTER, "1", 2, true, 5);
+	bridge_publish_begin(p);
+	tell_at(p, "d_total", BRIDGE_COUNTER, "1", 2, true, 5);
+	tell_at(p, "d_total", BRIDGE_COUNTER, "1", 4, true, 900);
+	assert_true(value(p, "d_total", "1") == 6);
+	assert_int_equal(bridge_publish_counts(p).duplicate, 2);
+	assert_int_equal(bridge_publish_counts(p).refused, 2);
 	bridge_publish_close(p);
 }
 
@@ -154,7 +214,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_bucket_goes_where_its_upper_end_is),
+		cmocka_unit_test(zeros_go_to_the_bucket_of_their_threshold),
 		cmocka_unit_test(differences_add_up),
+		cmocka_unit_test(points_that_come_twice_count_once),
 		cmocka_unit_test(what_does_not_come_again_is_removed),
 		cmocka_unit_test(what_does_not_fit_is_left_out_and_counted),
 	};

@@ -3,9 +3,13 @@
 #include "support/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/base.h"
 #include "bridge/statsd.h"
+#include "bridge/statsd_map.h"
 
 #define SECOND 1000000000ull
 
@@ -14,15 +18,20 @@ struct setup {
 	struct bridge_statsd *s;
 };
 
-static struct setup begin(size_t series)
+static struct setup begin_with(const struct bridge_statsd_opts *opts)
 {
 	struct setup t;
 
 	t.p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "test", .pod = "test",
 					 .flags = SL_PUBLISHER_DETACHED, .max_cells = 8192));
-	t.s = bridge_statsd_new(t.p, series);
+	t.s = bridge_statsd_new(t.p, opts);
 	assert_non_null(t.s);
 	return t;
+}
+
+static struct setup begin(size_t series)
+{
+	return begin_with(&(struct bridge_statsd_opts){.series = series});
 }
 
 static void end(struct setup *t)
@@ -133,6 +142,23 @@ static void what_is_wrong_is_counted(void **state)
 	end(&t);
 }
 
+/* A malformed value is not a sign of life, either. */
+static void malformed_values_create_no_series_and_keep_none(void **state)
+{
+	struct setup t = begin(0);
+
+	(void)state;
+	send(&t, "a:nan|g\nb:hello|g\nc:-1|c\nd:1e400|c\ne:|s\nf:1:x|c\ng:-5|ms\nh:1e308|c|@0.1");
+	assert_int_equal(bridge_statsd_series(t.s), 0);
+	assert_int_equal(bridge_statsd_counts(t.s).malformed, 8);
+	assert_int_equal(bridge_statsd_counts(t.s).lines, 0);
+	send(&t, "a:5|g");
+	bridge_statsd_packet(t.s, "a:nan|g", 7, 50 * SECOND);
+	bridge_statsd_tick(t.s, 60 * SECOND, 30 * SECOND);
+	assert_int_equal(bridge_statsd_series(t.s), 0);
+	end(&t);
+}
+
 static void series_are_bounded_and_expire(void **state)
 {
 	struct setup t = begin(4);
@@ -156,6 +182,123 @@ static void series_are_bounded_and_expire(void **state)
 	end(&t);
 }
 
+static void dogstatsd_sets_negative_gauges_and_counts_others(void **state)
+{
+	struct setup t = begin_with(&(struct bridge_statsd_opts){.dogstatsd = true});
+	struct bridge_statsd_counts c;
+	char line[64];
+
+	(void)state;
+	send(&t, "g:5|g\ng:-3|g\nc:1|c|#a:b|c:ci-abc\nc:2|c|#a:b|c:in-77\n"
+		 "_e{5,4}:title|text|t:warning\n_sc|db|2|#a:b\n_e{x\n_sc|db|7\nx:1|g|T12x");
+	assert_true(gauge(&t, "g") == -3);
+	assert_true(counter(&t, "c", SL_LABELS({"a", "b"}, {"container_id", "abc"})) == 1);
+	assert_true(counter(&t, "c", SL_LABELS({"a", "b"})) == 2);
+	/* A late count counts; a gauge of long ago is not the current one. */
+	send(&t, "g:9|g|T1656581400\nlate:4|c|T1656581400");
+	assert_true(gauge(&t, "g") == -3);
+	assert_true(counter(&t, "late", NULL, 0) == 4);
+	snprintf(line, sizeof(line), "g:8|g|T%llu",
+		 (unsigned long long)(base_realtime_ns() / SECOND));
+	send(&t, line);
+	assert_true(gauge(&t, "g") == 8);
+	c = bridge_statsd_counts(t.s);
+	assert_int_equal(c.events, 1);
+	assert_int_equal(c.checks, 1);
+	assert_int_equal(c.untimely, 1);
+	assert_int_equal(c.malformed, 3);
+	assert_int_equal(c.lines, 6);
+	end(&t);
+}
+
+static struct bridge_statsd_map *map_of(const char *text, char error[200])
+{
+	char path[] = "/tmp/statsd-map-XXXXXX";
+	int fd = mkstemp(path);
+	struct bridge_statsd_map *m;
+
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	m = bridge_statsd_map_open(path, error, 200);
+	unlink(path);
+	return m;
+}
+
+static void rules_map_names_as_statsd_exporter_does(void **state)
+{
+	static const char text[] =
+		"defaults:\n  buckets: [0.1, 1]\n"
+		"mappings:\n"
+		"- match: \"test.dispatcher.*.*.*\"\n  name: dispatcher_events_total\n"
+		"  labels: {processor: \"$1\", action: \"${2}s\", outcome: $3, job: test}\n"
+		"- match: \"app\\\\.(\\\\d+)\\\\.(wait|busy)\"\n  match_type: regex\n  name: \"app_${2}\"\n"
+		"  labels: {n: $1}\n"
+		"- {match: \"noise.*\", action: drop, name: x}\n"
+		"- {match: \"only.*\", match_metric_type: gauge, name: \"only_gauges\"}\n"
+		"- {match: \"app.7.wait\", name: glob_first, observer_type: summary, ttl: 5s}\n";
+	struct bridge_statsd_opts o = {.series = 0};
+	char error[200] = "";
+	struct setup t;
+
+	(void)state;
+	o.map = map_of(text, error);
+	if (!o.map)
+		fail_msg("%s", error);
+	t = begin_with(&o);
+	send(&t,
+	     "test.dispatcher.a.b.c:3|c\ntest.dispatcher.a.b:4|c\nnoise.a:1|c\nonly.x:5|g\nonly.x:6|c");
+	send(&t, "app.12.wait:500:50|ms|#job:x\napp.7.wait:500|ms\nplain:2000|ms");
+	assert_true(counter(&t, "dispatcher_events_total",
+			    SL_LABELS({"action", "bs"}, {"job", "test"}, {"outcome", "c"},
+				      {"processor", "a"})) == 3);
+	assert_true(counter(&t, "test_dispatcher_a_b", NULL, 0) == 4);
+	assert_true(gauge(&t, "only_gauges") == 5);
+	assert_true(counter(&t, "only_x", NULL, 0) == 6);
+	assert_int_equal(bridge_statsd_counts(t.s).filtered, 1);
+	assert_int_equal(
+		sl_histogram_count(sl_histogram_create_classic(
+			t.p,
+			&SL_OPTS(sl_metric_opts, .name = "app_wait", .unit = "seconds",
+				 .bounds = (const double[]){0.1, 1}, .bound_count = 2,
+				 .labels = (const struct sl_label[]){{"job", "x"}, {"n", "12"}},
+				 .label_count = 2))),
+		2);
+	assert_int_equal(sl_histogram_count(sl_histogram_create(
+				 t.p, &SL_OPTS(sl_metric_opts, .name = "glob_first",
+					       .unit = "seconds", .scale = 2, .use_scale = true))),
+			 1);
+	bridge_statsd_tick(t.s, 8 * SECOND, 3600 * SECOND);
+	assert_int_equal(bridge_statsd_counts(t.s).expired, 1);
+	end(&t);
+	bridge_statsd_map_free((struct bridge_statsd_map *)o.map);
+	for (const char *const *bad =
+		     (const char *const[]){
+			     "mappings:\n- name: x\n",
+			     "mappings:\n- {match: a, name: b, nonsense: 1}\n",
+			     "mappings:\n- {match: \"(\", match_type: regex, name: b}\n",
+			     "mappings:\n- {match: a, name: b, buckets: [2, 1]}\n", "other: 1\n",
+			     NULL};
+	     *bad; bad++) {
+		assert_null(map_of(*bad, error));
+		assert_non_null(strstr(error, "--statsd-mapping: "));
+	}
+}
+
+/* Two names that are published as one end with the last of them. */
+static void a_shared_series_ends_with_its_last_name(void **state)
+{
+	struct setup t = begin(0);
+
+	(void)state;
+	send(&t, "a.b:1|c\na-b:2|c");
+	bridge_statsd_packet(t.s, "a-b:4|c", 7, 50 * SECOND);
+	bridge_statsd_tick(t.s, 60 * SECOND, 30 * SECOND);
+	bridge_statsd_packet(t.s, "a-b:8|c", 7, 60 * SECOND);
+	assert_true(counter(&t, "a_b", NULL, 0) == 15);
+	assert_int_equal(bridge_statsd_series(t.s), 1);
+	end(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -164,7 +307,11 @@ int main(void)
 		cmocka_unit_test(observations_count_by_their_rate),
 		cmocka_unit_test(sets_have_their_number_of_the_interval),
 		cmocka_unit_test(what_is_wrong_is_counted),
+		cmocka_unit_test(malformed_values_create_no_series_and_keep_none),
 		cmocka_unit_test(series_are_bounded_and_expire),
+		cmocka_unit_test(dogstatsd_sets_negative_gauges_and_counts_others),
+		cmocka_unit_test(rules_map_names_as_statsd_exporter_does),
+		cmocka_unit_test(a_shared_series_ends_with_its_last_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -280,7 +280,7 @@ static void names_may_be_quoted(void **state)
 	      "counter my.noncompliant.metric help=help\n"
 	      "  {b=\xc3\xa4,label.key=v} 5\n"
 	      "unknown another \"one\"\n  {} 6\n");
-	refuses(BRIDGE_TEXT_004, "a{\"b\"} 1\n", 1, "a quoted name instead of a label");
+	refuses(BRIDGE_TEXT_004, "a{\"b\"} 1\n", 1, "expected a label, but found a quoted name");
 	refuses(BRIDGE_TEXT_004, "{} 1\n", 1, "malformed name");
 }
 
@@ -289,23 +289,24 @@ static void names_may_be_quoted(void **state)
 static void what_is_malformed_is_refused_with_its_line(void **state)
 {
 	(void)state;
-	refuses(BRIDGE_TEXT_004, "a 1\nb{x=\"1\" 2\n", 2, "no comma between labels");
-	refuses(BRIDGE_TEXT_004, "a 1\nb\n", 2, "no value, or a malformed name");
+	refuses(BRIDGE_TEXT_004, "a 1\nb{x=\"1\" 2\n", 2, "a comma is missing between labels");
+	refuses(BRIDGE_TEXT_004, "a 1\nb\n", 2, "the value is missing, or the name is malformed");
 	refuses(BRIDGE_TEXT_004, "a{x=\"1\",x=\"2\"} 1\n", 1, "duplicate label name");
-	refuses(BRIDGE_TEXT_004, "a 1 2 3\n", 1, "text after the value");
-	refuses(BRIDGE_TEXT_004, "a 1 # {} 1\n", 1, "text after the value");
+	refuses(BRIDGE_TEXT_004, "a 1 2 3\n", 1, "there is text after the value");
+	refuses(BRIDGE_TEXT_004, "a 1 # {} 1\n", 1, "there is text after the value");
 	refuses(BRIDGE_TEXT_004, "a 1 1.5\n", 1, "malformed timestamp");
 	refuses(BRIDGE_TEXT_004, "# TYPE a nothing\n", 1, "unknown type 'nothing'");
 	refuses(BRIDGE_TEXT_004, "a{x=\"\\", 1, "the value of label 'x' is not terminated");
 	refuses(BRIDGE_TEXT_004, "a{x=\"\x1b[2J", 1, "the value of label 'x' is not terminated");
-	refuses(BRIDGE_OPENMETRICS, "a 1\n", 1, "no # EOF: the body is truncated");
-	refuses(BRIDGE_OPENMETRICS, "a 1\n# EOF\n\n", 3, "text after # EOF");
-	refuses(BRIDGE_OPENMETRICS, "a\t1\n# EOF\n", 1, "no value, or a malformed name");
+	refuses(BRIDGE_OPENMETRICS, "a 1\n", 1, "# EOF is missing: the body is truncated");
+	refuses(BRIDGE_OPENMETRICS, "a 1\n# EOF\n\n", 3, "there is text after # EOF");
+	refuses(BRIDGE_OPENMETRICS, "a\t1\n# EOF\n", 1,
+		"the value is missing, or the name is malformed");
 	refuses(BRIDGE_OPENMETRICS, "# TYPE a counter\na_total -1\n# EOF\n", 2, "a negative count");
 	refuses(BRIDGE_OPENMETRICS, "# TYPE a gauge\na 1\na{x=\"\"} 1\na 1\n# EOF\n", 4,
 		"the samples of a metric are not consecutive");
 	refuses(BRIDGE_OPENMETRICS, "# TYPE a_total gauge\n# TYPE a counter\n# EOF\n", 3,
-		"family 'a' uses a name that is already taken");
+		"another family already uses the name of family 'a'");
 	refuses(BRIDGE_OPENMETRICS,
 		"# TYPE a histogram\na_bucket{le=\"1\"} 2\na_bucket{le=\"+Inf\"} 1\n# EOF\n", 3,
 		"a bucket is smaller than the previous one");

@@ -203,10 +203,13 @@ def a_crash_leaves_no_file():
         e.all_made()
         for part in e.parts:
             check(os.readlink(f'/proc/{part.pid}/cwd') == folder, 'its folder')
-            # Descendants first, because they end with their parent.
-            for pid in reversed(tree(part.pid)):
+            # Descendants first, because they end with their parent; and it would end by itself without the process that starts them.
+            pids = tree(part.pid)
+            os.kill(part.pid, signal.SIGSTOP)
+            for pid in reversed(pids):
                 what = name(pid)
                 os.kill(pid, signal.SIGABRT)
+                os.kill(pid, signal.SIGCONT)
                 wait_until(lambda: not alive(pid), f'{what} ends', part)
             check(part.wait() == -signal.SIGABRT, f'the signal is what ends {what}: {part.p.returncode}', part)
         check(not os.listdir(folder), f'left: {os.listdir(folder)}')

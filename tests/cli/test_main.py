@@ -63,9 +63,9 @@ for args, said in (
         (('--hlep',), "did you mean '--help'?"),
         (('zzzzz',), "unknown command 'zzzzz'; see"),
         (('generate',), 'expected metrics or dta'),
-        (('generate', 'nothing'), "can't generate 'nothing'"),
+        (('generate', 'nothing'), "cannot generate 'nothing'"),
         (('generate', 'metrics', '--kinds', 'counter,gague'), "'gague' is not one of"),
-        (('generate', 'metrics', '--pods-per-process', '16'), 'not within 1 to 15'),
+        (('generate', 'metrics', '--pods-per-process', '16'), 'expected 1 to 15'),
         (('generate', 'metrics', 'more'), "unexpected argument 'more'")):
     code, out, err = run(*args)
     expect(code == 2 and not out and err.count('\n') == 1 and said in err,

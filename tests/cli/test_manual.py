@@ -26,7 +26,7 @@ wrong = []
 commands = [c for c in re.findall(r'^  ([a-z]+) +\S', of_help()[1], re.M) if c != 'help']
 for command in commands:
     options, said = of_help(command)
-    for sub in {'generate': ('metrics', 'dta'), 'tcp': re.findall(r'^  ([a-z]+) +\S', said, re.M)}.get(command, ()):
+    for sub in {'generate': ('metrics', 'dta'), 'model': ('train',), 'tcp': re.findall(r'^  ([a-z]+) +\S', said, re.M)}.get(command, ()):
         options |= of_help(command, sub)[0]
     page = f'sidelight-{command}.1'
     with open(os.path.join(man, page)) as f:

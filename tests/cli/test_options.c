@@ -157,28 +157,28 @@ static void bad_command_lines_get_one_clear_line(void **state)
 		{"-jx", "unknown option -x; see 'sidelight test --help'"},
 		{"--workers", "--workers needs a whole number"},
 		{"-w", "-w needs a value"},
-		{"--workers 0", "--workers: '0' is not within 1 to 64"},
-		{"--workers 65", "--workers: '65' is not within 1 to 64"},
-		{"--workers 99999999999999999999", "--workers: '99999999999999999999' is not "
-						   "within 1 to 64"},
+		{"--workers 0", "--workers: '0' is out of range: expected 1 to 64"},
+		{"--workers 65", "--workers: '65' is out of range: expected 1 to 64"},
+		{"--workers 99999999999999999999", "--workers: '99999999999999999999' is out of "
+						   "range: expected 1 to 64"},
 		{"--workers -1", "--workers: '-1' is not a whole number"},
 		{"--workers 3x", "--workers: '3x' is not a whole number"},
 		{"--seed 18446744073709551616", "--seed: '18446744073709551616' is too large"},
 		{"--port 65536", "--port: '65536' is too large"},
 		{"--copies 256", "--copies: '256' is too large"},
-		{"--gid -2", "--gid: '-2' is not within -1 to 255"},
+		{"--gid -2", "--gid: '-2' is out of range: expected -1 to 255"},
 		{"--gid --2", "--gid: '--2' is not an integer"},
 		{"--rate nan", "--rate: 'nan' is not a number"},
 		{"--rate 0x10", "--rate: '0x10' is not a number"},
-		{"--rate 1001", "--rate: '1001' is not within 0 to 1000"},
+		{"--rate 1001", "--rate: '1001' is out of range: expected 0 to 1000"},
 		{"--period 1", "--period: '1' is not a duration such as 500us, 1ms, 1.5s, 2m"},
-		{"--period 1ns", "--period: '1ns' is not within 1us to 1000s"},
+		{"--period 1ns", "--period: '1ns' is out of range: expected 1us to 1000s"},
 		{"--memory 1.5G", "--memory: '1.5G' is not a size such as 4096, 64K, 16M, 1G"},
 		{"--json=perhaps", "--json: 'perhaps' is not true or false"},
 		{"--config /nonexistent/x",
 		 "/nonexistent/x: can't be opened: No such file or directory"},
 		{"--config", "--config needs a value"},
-		{"--help=x", "--help takes no value"},
+		{"--help=x", "--help does not take a value"},
 	};
 
 	(void)state;
@@ -238,17 +238,18 @@ static void bad_files_get_one_line_with_the_place(void **state)
 		{"\n\nzzzzzzzzz: 4\n", ":3: unknown key 'zzzzzzzzz'; see 'sidelight test --help'"},
 		{"config: x\n", ":1: unknown key 'config'; see 'sidelight test --help'"},
 		{"workers: many\n", ":1: workers: 'many' is not a whole number"},
-		{"workers: 65\n", ":1: workers: '65' is not within 1 to 64"},
+		{"workers: 65\n", ":1: workers: '65' is out of range: expected 1 to 64"},
 		{"workers: [1]\n", ":1: workers: expected a whole number, found a list"},
 		{"period: {a: 1}\n", ":1: period: expected a duration such as 500us, 1ms, 1.5s, "
 				     "2m, found a mapping"},
 		{"agent: [[x]]\n", ":1: agent: expected text, found a list"},
-		{"socket:\n", ":1: socket: has no value"},
-		{"socket: ~\n", ":1: socket: has no value"},
+		{"socket:\n", ":1: socket: the value is missing"},
+		{"socket: ~\n", ":1: socket: the value is missing"},
 		{"workers: 1\nworkers: 2\n", ":2: 'workers' is given twice"},
-		{"- a\n- b\n", ":1: expected 'key: value' lines, found a list"},
-		{"just text\n", ":1: expected 'key: value' lines, found a single value"},
-		{"[a]: b\n", ":1: a key must be a name, not a list"},
+		{"- a\n- b\n", ":1: expected lines of the form 'key: value', but found a list"},
+		{"just text\n",
+		 ":1: expected lines of the form 'key: value', but found a single value"},
+		{"[a]: b\n", ":1: a key must be a plain name, not a list"},
 		{"workers: 1\n---\nworkers: 2\n",
 		 ": contains a second document; only one is allowed"},
 		{"workers: &a 1\nagent: *a\n", ":2: aliases (*name) are not supported"},
@@ -310,10 +311,10 @@ static void help_is_aligned_and_names_the_defaults(void **state)
 		"                         enough to be broken somewhere (default 1ms)\n"
 		"      --tyres MAKE       an option of a part that is present\n"
 		"      --memory SIZE      at most (default 16M)\n"
-		"      --config FILE      read settings from this YAML file, whose keys are the\n"
-		"                         names above; the command line overrides it\n"
+		"      --config FILE      read settings from this YAML file, with the option\n"
+		"                         names above as keys; the command line takes precedence\n"
 		"  -h, --help             show this\n"
-		"\nThe manual: man sidelight-test\n";
+		"\nFor the manual: man sidelight-test\n";
 
 	(void)state;
 	assert_int_equal(run("--help"), HELP_SHOWN);

@@ -25,7 +25,7 @@ PARTS = {
                                           '--verdict-ttl=0']}, ['top', 'model', 'replay']),
     'tls': ('TLS', {'collect': ['--web-config=x', '--roles=x'], 'agent': ['--web-config=x', '--roles=x']}, []),
     'verbs': ('RDMA', {'collect': ['--dev=x', '--gid=0'], 'agent': ['--rdma=x']}, []),
-    'libfabric': ('libfabric', {'agent': ['--fabric=tcp::0']}, []),
+    'fabric-tcp': ('READs over TCP', {'agent': ['--fabric=tcp::0']}, []),
 }
 # The only libraries that the core needs besides glibc.
 CORE = {'libjansson.so.4', 'libyaml-0.so.2', 'libmicrohttpd.so.12'}

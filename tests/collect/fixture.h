@@ -94,4 +94,14 @@ extern const struct CMUnitTest values_tests[], clashes_tests[], exemplars_tests[
 	taps_tests[], parts_tests[], hostile_tests[], lives_tests[], flows_tests[], layers_tests[],
 	nets_tests[], removal_tests[], tenants_tests[], pairs_tests[];
 
+/* Reads the history of the metric that has the ID now. */
+static inline ssize_t read_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
+				   int64_t from_ns, int64_t to_ns, struct collect_point *out,
+				   size_t max)
+{
+	const struct collect_series_ref of = {.instance = instance, .metric = metric};
+
+	return collect_collector_points(c, &of, INT64_MAX, from_ns, to_ns, out, max, NULL);
+}
+
 #endif

@@ -246,7 +246,8 @@ int fabric_map(struct fabric *f, struct fabric_remote *remote)
 
 	pthread_mutex_lock(&h->lock);
 	__atomic_fetch_add(&h->maps, 1, __ATOMIC_RELAXED);
-	if (!h->region[remote->id].memory || h->region[remote->id].no_map)
+	if (remote->id >= sizeof(h->region) / sizeof(*h->region) || !h->region[remote->id].memory ||
+	    h->region[remote->id].no_map)
 		err = -ENOENT;
 	else
 		remote->local = &h->region[remote->id];

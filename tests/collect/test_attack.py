@@ -196,7 +196,7 @@ def many_metrics_of_one_user_delay_no_other():
                     slow = slowest_rate(c, 4, lambda: waits.extend(p['held'] for p in c.api('pods')['pods'] if p['held']))
                     with Attacker(innocent, uid=STRANGER - 1):
                         wait_until(lambda: c.find('good_total'), 'a new pod of another is seen', c)
-                    check(any(re.search(r'part of the time: \d+ of \d+ regions', w) for w in waits), 'it is not said who waits', c)
+                    check(any(re.search(r'share of CPU time: \d+ of \d+ regions', w) for w in waits), 'it is not said who waits', c)
                     check(c.total('sidelight_tenant_held_layouts_total', OF_STRANGER) >= 1, 'it is not counted', c)
                 rates.append((usual, min(slow, slowest_rate(c, 2))))
         check(any(slow > usual / 2 for usual, slow in rates), f'rounds per second, usual and slowest: {rates}')

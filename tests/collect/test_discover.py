@@ -49,7 +49,7 @@ def a_file_adds_and_removes_hosts_and_garbage_changes_nothing():
                 write(path, bad)
                 wait_until(lambda: c.total('sidelight_discover_errors_total') > errors, f'{bad!r} is counted', c)
                 check(up(c) == {a.socket, b.socket}, f'{bad!r} changed hosts', up(c), c)
-            check('its hosts stay' in c.logged(), c)
+            check('keeping its hosts' in c.logged(), c)
             write(path, f'- targets: ["{b.socket}"]\n')
             wait_until(lambda: up(c) == {b.socket}, 'the first one is let go', c)
             write(path, f'- targets: ["{a.socket}"]\n')
@@ -106,7 +106,7 @@ def pods_of_kubernetes_are_hosts_while_they_are_ready():
             check(known() == {'127.0.0.3:18515'}, known())
             check('HTTP 401' in c.logged() and 'a-token' not in c.logged(), c)
             for line, change in (('HTTP 410', lambda: setattr(Kube, 'old', True)),
-                                 ('too many pages of pods', lambda: (setattr(Kube, 'endless', True), setattr(Kube, 'old', False)))):
+                                 ('the list of pods has too many pages', lambda: (setattr(Kube, 'endless', True), setattr(Kube, 'old', False)))):
                 Kube.pods = [(f'127.1.{i >> 8}.{i & 255}', True) for i in range(1201)]
                 change()
                 write(f'{account}/token', 'a-token')
@@ -218,12 +218,12 @@ def the_number_of_shards_changes_without_a_restart():
             write(f'{folder}/shards', bad)
             wait_until(lambda: parts[1].total('sidelight_discover_errors_total') > errors + 1, f'{bad!r} is counted', parts[1])
             check(list(shares(parts[1])) == [2], f'{bad!r} changes nothing', parts[1])
-        check(parts[1].logged().count('cannot read --shard again, shard 1/2 stays') == 1, 'one line', parts[1])
+        check(parts[1].logged().count('cannot read --shard again, keeping shard 1/2') == 1, 'one line', parts[1])
         await_shared(1, parts[:1])
         write(f'{folder}/shards', 'auto/3\n')
         parts.append(collect(2))
         await_shared(3, parts)
-        check('the shard changed to 1/3 from 1/2' in parts[1].logged(), parts[1])
+        check('the shard is now 1/3 instead of 1/2' in parts[1].logged(), parts[1])
 
 
 @case
@@ -231,7 +231,7 @@ def what_cannot_work_is_one_clear_line():
     for words, line in ((['--discover', ''], 'is not file:PATH'), (['--discover', 'kube:x'], 'is not file:PATH'),
                         (['--agent', 'a', '--shard', '0/1'], '--shard needs --discover'),
                         (['--discover', 'a', '--replicas', '2'], '--replicas needs --shard'),
-                        (['--discover', 'a', '--shard', '0/2', '--replicas', '3'], '--replicas 3 needs as many shards, not 2'),
+                        (['--discover', 'a', '--shard', '0/2', '--replicas', '3'], '--replicas 3 requires at least as many shards, not 2'),
                         *((['--discover', 'a', '--shard', bad], 'is not I/N, auto/N or file:PATH') for bad in ('', '1', 'x/2', '/etc')),
                         (['--discover', 'a', '--shard', '2/2'], 'shards are numbered from 0 to 1')):
         p = run(EXE, 'collect', *words, code=2)

@@ -472,6 +472,49 @@ static void collectors_name_a_workload_alike(void **state)
 	make_flows_free(&m);
 }
 
+static void note_sentence(const struct collect_flow_view *v, void *arg)
+{
+	struct region_why y;
+
+	collect_flow_why(v, v->read_ns, &y);
+	snprintf(arg, REGION_WHY_SENTENCE, "%s", y.sentence);
+}
+
+static bool says(struct collect_collector *c, const char *text)
+{
+	char sentence[REGION_WHY_SENTENCE] = "";
+
+	collect_collector_flows(c, note_sentence, sentence);
+	return strstr(sentence, text);
+}
+
+static void dropped_segments_have_their_reason(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct region_flow f = flow(1, 80);
+	struct collect_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	make_flows(&m, 8, 16, 9);
+	make_flow(&m, 0, &f);
+	make_flows_publish(&m, 1, SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start_tables(&o, &often);
+	WITHIN(3000, says(c, "."));
+	assert_false(says(c, "dropped"));
+	f.flags = SL_FLOW_DROPPED;
+	pthread_mutex_lock(&h->lock);
+	make_flow_drops(&m, 0, f.generation, 5, "SOCKET_RCVBUFF", 3);
+	make_flow(&m, 0, &f);
+	pthread_mutex_unlock(&h->lock);
+	WITHIN(5000, VALUE("drops_total", "reason=\"SOCKET_RCVBUFF\"") == 3);
+	WITHIN(3000, says(c, "The receive buffer here dropped 3 segments: SOCKET_RCVBUFF."));
+	collect_collector_free(c);
+	make_flows_free(&m);
+}
+
 /* The limits of all connections, by host and slot. */
 struct limits {
 	enum region_why_limit of[2][4];
@@ -802,6 +845,7 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(the_busiest_ports_have_names),
 	TEST(twelve_services_take_few_lines),
 	TEST(collectors_name_a_workload_alike),
+	TEST(dropped_segments_have_their_reason),
 	TEST(both_ends_of_a_connection_have_one_answer),
 	TEST(flow_sums_outlive_the_agent),
 	TEST(flows_belong_to_owners_named_late),

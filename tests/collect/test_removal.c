@@ -49,17 +49,17 @@ static void removed_metrics_are_not_shown(void **state)
 	c = start(&(struct collect_collector_opts){.period_ns = MS, .history_bytes = 1 << 20});
 	WITHIN(3000, has(c, "a_total{pod=\"p\",host=\"\",process=\"4711\",k=\"old\"} 1000") ||
 			     mentions(c, "a_total{"));
-	WITHIN(3000, collect_collector_history(c, 7, 0, 0, INT64_MAX, points, 64) == 64);
+	WITHIN(3000, read_history(c, 7, 0, 0, INT64_MAX, points, 64) == 64);
 	LOCKED(make_created_set(&p.m, 0, 0));
 	WITHIN(3000, !mentions(c, "a_total"));
 	assert_true(mentions(c, "stays_total{"));
-	assert_int_equal(collect_collector_history(c, 7, 0, 0, INT64_MAX, points, 64), -ENOENT);
+	assert_int_equal(read_history(c, 7, 0, 0, INT64_MAX, points, 64), -ENOENT);
 	/* Another metric in its place, with a history of its own. */
 	LOCKED(make_replace(&p.m, 0, &b, START + 1));
 	LOCKED(make_cell_set(&p.m, 2, 0, 7));
 	WITHIN(3000, mentions(c, "k=\"new\"} 7\n"));
 	assert_false(mentions(c, "a_total"));
-	n = collect_collector_history(c, 7, 0, 0, INT64_MAX, points, 64);
+	n = read_history(c, 7, 0, 0, INT64_MAX, points, 64);
 	assert_true(n > 0);
 	for (ssize_t i = 0; i < n; i++)
 		assert_true(points[i].value <= 7);

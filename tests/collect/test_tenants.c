@@ -6,7 +6,13 @@
 #include <sidelight/flow.h>
 
 #include "collect/read/collector_internal.h"
+#include "collect/read/host.h"
+#include "collect/read/link.h"
+#include "collect/read/pass.h"
+#include "collect/read/reads.h"
+#include "collect/read/schema.h"
 #include "collect/read/turn.h"
+#include "collect/read/worker.h"
 #include "fixture.h"
 
 static const struct region_tenant root = {.key = 1, .trusted = true};
@@ -544,6 +550,138 @@ static void costly_tenant_is_read_in_its_turn(void **state)
 	make_free(&good.m);
 }
 
+/* A link with the regions of one slow tenant, which may post READs and gets no answer by itself. */
+struct slow_link {
+	struct collect_worker worker;
+	struct collect_turn *turn;
+	struct collect_link link;
+	struct collect_region region[4];
+	struct region_info info;
+	struct collect_plan_read read[3];
+};
+
+static struct slow_link *slow_link(uint32_t every, uint64_t part)
+{
+	struct slow_link *s = calloc(1, sizeof(*s));
+	struct collect_tenant *t = calloc(1, sizeof(*t) + sizeof(struct collect_turn));
+	struct collect_link *l = &s->link;
+
+	s->turn = &t->turn[0];
+	s->turn->every = every;
+	s->turn->part = part;
+	l->worker = &s->worker;
+	l->op = calloc(LINK_OPS, sizeof(*l->op));
+	l->read = calloc(LINK_OPS, sizeof(*l->read));
+	l->landing = malloc(3 * COLLECT_PLAN_READ_MAX);
+	l->landing_bytes = 3 * COLLECT_PLAN_READ_MAX;
+	l->tenant = calloc(1, sizeof(struct collect_tenant *));
+	l->tenant[0] = t;
+	l->tenants = 1;
+	l->divide_ns = UINT64_MAX;
+	for (int i = 0; i < 3; i++)
+		s->read[i].length = COLLECT_PLAN_READ_MAX;
+	for (int i = 0; i < 4; i++)
+		s->region[i] = (struct collect_region){.link = l,
+						       .tenant = t,
+						       .worker = &s->worker,
+						       .info = &s->info,
+						       .step = STEP_BOUND,
+						       .plan = {.reads = 3, .read = s->read}};
+	return s;
+}
+
+static void slow_link_free(struct slow_link *s)
+{
+	free(s->link.tenant[0]);
+	free(s->link.tenant);
+	free(s->link.landing);
+	free(s->link.read);
+	free(s->link.op);
+	free(s);
+}
+
+/*
+ * The part of a round is enough for two regions, but the READs in flight for one only: the first
+ * two must not be read again before the last two.
+ */
+static void every_region_of_a_slow_tenant_has_its_turn(void **state)
+{
+	struct slow_link *s = slow_link(2, 6 * COLLECT_PLAN_READ_MAX / SL_LINE_SIZE);
+	struct collect_link *l = &s->link;
+	uint32_t passes[4] = {0};
+
+	(void)state;
+	for (int round = 0; round < 100; round++) {
+		collect_turns_begin(l, 0);
+		l->cursor = 0;
+		for (int i = 0; i < 4; i++) {
+			struct collect_region *r = &s->region[i];
+			bool due = collect_turn_due(r);
+
+			if (!r->pass && !(due && collect_pass_start(l, r, true)))
+				continue;
+			collect_pass_issue(l, r);
+			passes[i] += r->pass_read == 3;
+			r->pass = r->pass_read < 3;
+		}
+		l->ops_live = l->op_head = 0; /* all READs are answered */
+		l->landing_used = 0;
+		l->rounds++;
+	}
+	for (int i = 0; i < 4; i++)
+		assert_in_range(passes[i], 19, 26);
+	slow_link_free(s);
+}
+
+/* Rounds that take ten times the period do not make a slow tenant's series come and go. */
+static void late_rounds_hide_no_slow_tenant(void **state)
+{
+	struct slow_link *s = slow_link(60, 6 * COLLECT_PLAN_READ_MAX / SL_LINE_SIZE);
+	struct collect_collector c = {.opts = {.period_ns = 5 * MS, .stale_ns = 2000 * MS}};
+	struct collect_host host = {.links = 1};
+	struct collect_link *l = &s->link;
+	struct collect_region *r = &s->region[0];
+	uint64_t now = 1;
+
+	(void)state;
+	r->tenant->host = &host;
+	r->host = &host;
+	r->c = &c;
+	for (int round = 0; round < 600; round++, now += 50 * MS) {
+		host.fresh_ns = now;
+		collect_turns_begin(l, now);
+		if (collect_turn_due(r) && collect_pass_start(l, r, true)) {
+			r->fresh_ns = now;
+			r->pass = false;
+		}
+		if (round > 120)
+			assert_true(collect_region_visible(r, now));
+		l->rounds++;
+	}
+	/* It is hidden if the host is no longer read, or if its laps pass it by. */
+	assert_true(collect_region_visible(r, host.fresh_ns));
+	assert_false(collect_region_visible(r, host.fresh_ns + 2000 * MS));
+	s->turn->last_lap_at_ns = now;
+	assert_false(collect_region_visible(r, r->fresh_ns + 2000 * MS));
+	slow_link_free(s);
+}
+
+/* The passes of a tenant's other regions may use up its part in every round. */
+static void passes_of_a_slow_tenant_delay_no_schema(void **state)
+{
+	struct slow_link *s = slow_link(2, 1);
+	struct collect_region *r = &s->region[0];
+
+	(void)state;
+	s->turn->credit = -1;
+	r->schema_step = SCHEMA_WANTED;
+	r->hot.schema_used = SL_LINE_SIZE;
+	collect_schema_read(&s->link, r, base_now_ns());
+	assert_int_equal(s->link.ops_live, 1);
+	free(r->schema_bytes);
+	slow_link_free(s);
+}
+
 /* ---- what a stranger may not be ---- */
 
 static void stranger_has_no_kernel_table(void **state)
@@ -650,6 +788,61 @@ static void a_large_index_delays_no_other_tenant(void **state)
 		make_free(&p[i].m);
 }
 
+struct ended_count {
+	size_t of_alice, others;
+};
+
+static bool count_ended(void *arg, const struct collect_series_view *v)
+{
+	struct ended_count *n = arg;
+
+	if (v->of.instance == 7)
+		n->of_alice += v->of.ended_ns != 0;
+	else
+		n->others += v->of.ended_ns != 0;
+	return true;
+}
+
+/* Pods that a tenant starts and ends all the time take only its own share of the past. */
+static void ended_pods_leave_others_their_place(void **state)
+{
+	struct mock_host *h = host_with_tenants(64);
+	struct ended_count n = {0};
+	const struct collect_series_walk walk = {.series = count_ended, .arg = &n, .since_ns = 1};
+	struct collect_point point;
+	struct collect_collector *c;
+	struct pod p[21];
+	ssize_t got;
+
+	(void)state;
+	for (uint32_t i = 0; i < 21; i++) {
+		char name[32], value[400];
+
+		pod_make(&p[i], 7 + i, LABELS("pod\0p"));
+		for (int k = 0; k < 30; k++) {
+			snprintf(name, sizeof(name), "c%u_%d_total", i, k);
+			snprintf(value, sizeof(value), "%0399d", k);
+			counter(&p[i], name, "label", value);
+		}
+		put_as(h, i, 1 + i, &p[i], SL_STATE_LIVE, i ? &mallory : &alice);
+	}
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .history_bytes = 4 << 20});
+	for (uint32_t i = 0; i < 21; i++)
+		WITHIN(3000, read_history(c, 7 + i, 0, 0, INT64_MAX, &point, 1) == 1);
+	for (uint32_t i = 0; i < 21; i++)
+		put_as(h, i, 1 + i, &p[i], SL_STATE_RETIRED, i ? &mallory : &alice);
+	WITHIN(3000, GET(c->series_count) == 0);
+	WITHIN(1000,
+	       (n = (struct ended_count){0}, !collect_collector_series(c, &walk)) && n.others);
+	assert_int_equal(n.of_alice, 30);
+	assert_true(n.others > 0 && n.others < 20 * 30);
+	got = read_history(c, 7, 0, 0, INT64_MAX, &point, 1);
+	assert_true(got < 0); /* it is found only with the time of its end */
+	collect_collector_free(c);
+	for (int i = 0; i < 21; i++)
+		make_free(&p[i].m);
+}
+
 const struct CMUnitTest tenants_tests[] = {
 	TEST(a_large_index_delays_no_other_tenant),
 	TEST(identity_labels_are_attested),
@@ -661,10 +854,14 @@ const struct CMUnitTest tenants_tests[] = {
 	TEST(equal_labels_of_tenants_stay_apart),
 	TEST(no_tenant_takes_all_series),
 	TEST(no_tenant_takes_the_exposition),
+	TEST(ended_pods_leave_others_their_place),
 	TEST(no_tenant_delays_anothers_first_layout),
 	TEST(fair_parts_of_a_round),
 	TEST(exemplars_are_read_by_turns_of_a_tenant),
 	TEST(costly_tenant_is_read_in_its_turn),
+	TEST(every_region_of_a_slow_tenant_has_its_turn),
+	TEST(passes_of_a_slow_tenant_delay_no_schema),
+	TEST(late_rounds_hide_no_slow_tenant),
 	TEST(stranger_has_no_kernel_table),
 	TEST(instance_belongs_to_its_tenant),
 	{0},

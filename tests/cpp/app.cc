@@ -27,6 +27,11 @@
 #include <prometheus/sidelight.h>
 #define OURS 1
 #endif
+#if __has_include(<prometheus/info.h>) // from version 1.1 on
+#include <prometheus/check_names.h>
+#include <prometheus/info.h>
+#define SINCE_1_1 1
+#endif
 
 using namespace prometheus;
 
@@ -261,6 +266,46 @@ class App
 		}
 		return std::to_string(value);
 	}
+#ifdef SINCE_1_1
+	std::string Info()
+	{
+		auto &family = BuildInfo()
+				       .Name("app_version")
+				       .Help("What it is.")
+				       .Labels({{"of", "app"}})
+				       .Register(*registry_);
+		family.Add({{"version", "1.0"}});
+		family.Remove(&family.Add({{"version", "0.9"}}));
+		return Json(TextSerializer().Serialize(family.Collect()));
+	}
+	// What is refused from 1.1 on.
+	std::string Reserved()
+	{
+		int refused = 0;
+
+		for (const auto &call : std::vector<std::function<void()>>{
+			     [&] {
+				     took_.Add({{"le", "1"}}, Histogram::BucketBoundaries{1});
+			     },
+			     [&] {
+				     ages_.Add({{"quantile", "1"}}, Summary::Quantiles{});
+			     },
+			     [&] {
+				     BuildHistogram().Name("h").Labels({{"le", ""}}).Register(throws_);
+			     }})
+			try {
+				call();
+			} catch (const std::invalid_argument &) {
+				refused++;
+			}
+		level_.Add({{"le", "1"}, {"quantile", "1"}});
+		refused += !CheckLabelName("le", MetricType::Histogram);
+		refused += !CheckLabelName("quantile", MetricType::Summary);
+		refused += !CheckLabelName("__le", MetricType::Gauge);
+		refused -= !CheckLabelName("le", MetricType::Gauge);
+		return std::to_string(refused);
+	}
+#endif
 #ifdef OURS
 	std::string Attached()
 	{
@@ -321,6 +366,10 @@ int main(int argc, char **)
 		{"full", [&] { return app.Full(); }},
 		{"forge", [&] { return app.Forge(); }},
 		{"short", [&] { return app.Short(); }},
+#ifdef SINCE_1_1
+		{"info", [&] { return app.Info(); }},
+		{"reserved", [&] { return app.Reserved(); }},
+#endif
 #ifdef OURS
 		{"attached", [&] { return app.Attached(); }},
 		{"refusals", [&] { return app.Refusals(); }},

@@ -73,6 +73,16 @@ def publishes_what_a_collectable_lists(agent, collector):
     check(app.close() == 0, 'an exit status', app)
 
 
+def has_what_later_versions_have(agent, collector):
+    """Infos, and names of labels that depend on the type: prometheus-cpp 1.1 to 1.3."""
+    app = start(agent)
+    check('app_version_info{of="app",version="1.0"} 1' in app.ask('info'), 'what a registry shows')
+    check(app.ask('reserved') == 6, 'labels that are reserved')
+    wait_until(lambda: collector.find('app_version_info', 'version="1.0"', 'of="app"'), 'the info', collector)
+    check(collector.total('app_version_info') == 1, 'the one that was removed')
+    check(app.close() == 0, 'an exit status', app)
+
+
 def samples_need_no_change(agent, collector):
     """A service as prometheus-cpp's own samples are compiles unchanged, and is shown to its end and after it."""
     server = f'{os.path.dirname(APP)}/cpp_server'

@@ -74,12 +74,14 @@ def rpm_path(path):
     """Of a path in a package of Debian's."""
     path = moved(path, RPM_MOVED)
     if os.path.basename(path).startswith('libsidelight') or '/pkgconfig/' in path:
-        path = 'usr/lib64/' + path[path.index('pkgconfig/') if '/pkgconfig/' in path else path.rindex('/') + 1:]
+        path = 'usr/lib64/' + path.split('/', 3)[3]  # usr/lib/TRIPLET/...
     return path
 
 
 def matches(path, pattern):
-    return fnmatch.fnmatchcase(path, pattern) or fnmatch.fnmatchcase(path, pattern + '/*')
+    """Of a file, or of its folder; as in a shell, no * matches a slash."""
+    path, pattern = path.split('/'), pattern.split('/')
+    return len(pattern) <= len(path) and all(map(fnmatch.fnmatchcase, path, pattern))
 
 
 class Packages(unittest.TestCase):

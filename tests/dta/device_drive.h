@@ -101,6 +101,18 @@ static inline void put_ethernet(struct built *b, uint16_t type)
 	put16(b, type);
 }
 
+/* Numbers of the headers that these functions build, for check_numbers(). */
+#define ETHERNET_NUMBERS                             \
+	{DTA_FIELD_DESTINATION_MAC, 0x020000000001}, \
+	{                                            \
+		DTA_FIELD_SOURCE_MAC, 0x020000000002 \
+	}
+#define IP_NUMBERS(tos, ttl)                                \
+	{DTA_FIELD_TOS, tos}, {DTA_FIELD_DSCP, (tos) >> 2}, \
+	{                                                   \
+		DTA_FIELD_TTL, ttl                          \
+	}
+
 #define DRIVE_RECORDS 64
 
 struct drive {
@@ -122,7 +134,7 @@ static inline void drive_keep(void *arg, const struct dta_record *r)
 
 static inline void drive_begin(struct drive *v, const struct dta_decoder_ops *ops)
 {
-	*v = (struct drive){.d = ops->make(), .now_ns = 1, .sender = "192.0.2.9"};
+	*v = (struct drive){.d = ops->make(NULL), .now_ns = 1, .sender = "192.0.2.9"};
 	assert_non_null(v->d);
 }
 
@@ -161,6 +173,14 @@ static inline size_t drive_bytes(struct drive *v, const uint8_t *p, size_t bytes
 	return v->n;
 }
 
+/* Gives what the decoder kept. Returns the number of records. */
+static inline size_t drive_flush(struct drive *v)
+{
+	v->n = 0;
+	v->d->ops->flush(v->d, v->now_ns, drive_keep, v);
+	return v->n;
+}
+
 static inline size_t drive_take(struct drive *v, const struct built *b)
 {
 	return drive_bytes(v, b->at, b->bytes);
@@ -185,7 +205,7 @@ struct expected {
 /* Checks that the record has these numbers and no others. */
 static inline void check_numbers(const struct dta_record *r, const struct expected *e, size_t n)
 {
-	uint64_t left = r->has >> DTA_FIELD_ADDRESSES << DTA_FIELD_ADDRESSES;
+	dta_field_set left = r->has >> DTA_FIELD_ADDRESSES << DTA_FIELD_ADDRESSES;
 
 	for (size_t i = 0; i < n; i++) {
 		if (!(r->has >> e[i].field & 1))
@@ -194,10 +214,11 @@ static inline void check_numbers(const struct dta_record *r, const struct expect
 			fail_msg("field %d is %llu, not %llu", (int)e[i].field,
 				 (unsigned long long)r->number[e[i].field],
 				 (unsigned long long)e[i].number);
-		left &= ~(UINT64_C(1) << e[i].field);
+		left &= ~DTA_FIELD_BIT(e[i].field);
 	}
-	if (left)
-		fail_msg("fields %llx are too many", (unsigned long long)left);
+	for (int f = 0; f < DTA_FIELDS; f++)
+		if (left >> f & 1)
+			fail_msg("field %d is too many", f);
 }
 
 static inline uint64_t drive_refused(const struct drive *v)

@@ -102,7 +102,7 @@ static void templates_have_a_bound(void **state)
 		begin_set(&m, 2);
 		PUT16(&m, id, 200);
 		for (int i = 0; i < 200; i++)
-			PUT16(&m, 1, 8);
+			PUT16(&m, 1, i ? 8 : 65535); /* all fields are kept if a length varies */
 		end_set(&m);
 		give(x, &m);
 	}

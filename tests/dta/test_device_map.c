@@ -72,7 +72,7 @@ static void a_flow_becomes_its_reports(void **state)
 	}
 	assert_int_equal(out->n, 0);
 	dta_map_flush(b);
-	assert_int_equal(out->n, 4); /* two stores, keys of two lengths */
+	assert_int_equal(out->n, 6); /* three stores, keys of two lengths */
 	assert_int_equal(out->b[0].opcode, DTA_INCREMENT);
 	assert_int_equal(out->b[0].store, 10);
 	assert_int_equal(out->b[0].copies, 2);
@@ -88,20 +88,50 @@ static void a_flow_becomes_its_reports(void **state)
 	assert_int_equal(out->items[1][0], 0x20);
 	assert_int_equal(out->items[1][31], 2);
 	assert_memory_equal(out->items[1] + 32, key + 8, 5);
-	assert_int_equal(dta_map_stats(b)->reports, 6);
+	assert_int_equal(dta_map_stats(b)->reports, 9);
 	dta_map_flush(b);
-	assert_int_equal(out->n, 4);
+	assert_int_equal(out->n, 6);
 	/* Without ports, no rule applies. */
-	r.has &= ~(UINT64_C(1) << DTA_FIELD_SOURCE_PORT);
+	r.has &= ~((dta_field_set)1 << DTA_FIELD_SOURCE_PORT);
 	dta_map_take(b, &r);
 	assert_int_equal(dta_map_stats(b)->unmapped, 1);
 	/* A full block is passed on at once. */
 	r = flow_record(false);
 	for (uint32_t i = 0; i < DTA_MAP_ITEMS; i++)
 		dta_map_take(b, &r);
-	assert_int_equal(out->n, 6);
+	assert_int_equal(out->n, 9);
 	dta_map_flush(b);
-	assert_int_equal(out->n, 6);
+	assert_int_equal(out->n, 9);
+	dta_map_batch_free(b);
+	dta_map_free(m);
+	free(out);
+}
+
+static void a_text_has_the_length_that_its_rule_says(void **state)
+{
+	struct dta_map *m = map_of(
+		"reports:\n"
+		"  - {kind: name, key: [interface], primitive: key-write, store: 1,\n"
+		"     value: [name/4, description]}\n");
+	struct blocks *out = calloc(1, sizeof(*out));
+	struct dta_map_batch *b = dta_map_batch_new(m, DTA_DEVICE_IPFIX, keep_block, out);
+	struct dta_record r = {.kind = DTA_RECORD_NAME};
+	uint8_t item[4 + 4 + 32] = {0, 0, 0, 9, 'G', 'i', '0', '/', 'u', 'p'};
+
+	(void)state;
+	assert_non_null(out);
+	assert_non_null(b);
+	dta_record_set(&r, DTA_FIELD_INTERFACE, 9);
+	dta_map_take(b, &r); /* no rule takes it, which is usual for names */
+	assert_int_equal(dta_map_stats(b)->unmapped, 0);
+	r.text[0] = (struct dta_text){(const uint8_t *)"Gi0/0/9", 7};
+	r.text[1] = (struct dta_text){(const uint8_t *)"up", 2};
+	r.has |= DTA_FIELD_BIT(DTA_FIELD_NAME) | DTA_FIELD_BIT(DTA_FIELD_DESCRIPTION);
+	dta_map_take(b, &r);
+	dta_map_flush(b);
+	assert_int_equal(out->n, 1);
+	assert_int_equal(out->b[0].value_bytes, 36);
+	assert_memory_equal(out->items[0], item, sizeof(item));
 	dta_map_batch_free(b);
 	dta_map_free(m);
 	free(out);
@@ -176,7 +206,7 @@ static void a_wrong_mapping_is_refused_with_its_line(void **state)
 	static const struct {
 		const char *rule, *says;
 	} wrong[] = {
-		{"5", "a rule is a mapping"},
+		{"5", "a rule must be a mapping"},
 		{"{kind: flow, store: 1}", "primitive"},
 		{"{kind: flow, primitive: sketch, store: 1}", "primitive 'sketch'"},
 		{"{kind: flaw, primitive: append, store: 1, value: [bytes]}", "kind"},
@@ -187,7 +217,7 @@ static void a_wrong_mapping_is_refused_with_its_line(void **state)
 		{"{kind: flow, primitive: append, store: 1, value: [bytes], key: [bytes]}", "key"},
 		{"{kind: flow, primitive: append, store: 70000, value: [bytes]}", "store"},
 		{"{kind: flow, primitive: key-write, store: 1, key: [protocol], value: [bytes]}",
-		 "a key of 1"},
+		 "the key has 1 bytes"},
 		{"{kind: flow, primitive: key-write, store: 1, key: [5-tuple, 5-tuple], value: [bytes]}",
 		 "74"},
 		{"{kind: flow, primitive: key-write, store: 1, key: [5-tuple], value: [bytes], copies: 9}",
@@ -236,6 +266,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_flow_becomes_its_reports),
+		cmocka_unit_test(a_text_has_the_length_that_its_rule_says),
 		cmocka_unit_test(rules_say_what_a_report_holds),
 		cmocka_unit_test(a_wrong_mapping_is_refused_with_its_line),
 		cmocka_unit_test(names_are_found),

@@ -205,7 +205,8 @@ def flows_are_those_that_nfcapd_has():
     for kind in records:
         d = a[kind]
         print(kind, {k: v for k, v in d.items() if v})
-        check(d['records'] == records[kind], f'{kind}: nfcapd has {records[kind]}, ours: {d}', t)
+        # softflowd's options have the name of its interface, which is a record, too.
+        check(d['records'] == records[kind] + d['options'] and d['options'] == 1 and not d['unmapped'], f'{kind}: nfcapd has {records[kind]}, ours: {d}', t)
         check(d == devices[kind], f'{kind}: {d}, the collector was told {devices[kind]}', t)
         check(d['exporters'] >= (2 if kind == 'ipfix' else 4) and not any(d['refused'].values()), f'{kind}: {d}', t)
     c.stop()
@@ -303,7 +304,8 @@ def a_tenant_with_macs_takes_nothing_of_devices():
     s = sender()
     for _ in range(3):
         send(s, t.port['ipfix'], message(template() + flows((1, 1, 100))))
-    wait_until(lambda: c.devices().get('ipfix', {}).get('unproven') == 6, lambda: f'{c.devices()}', t)
+    made = lambda: c.devices().get('ipfix', {})
+    wait_until(lambda: made().get('records') == 3 and made()['unproven'] == made()['reports'] > 0, lambda: f'{c.devices()}', t)
     check(c.count('flow_bytes', flow_key(1)) == 0, 'it was stored', t)
     check(t.account()['engine']['in'] == 0, 'reports came in', t)
 
@@ -325,6 +327,31 @@ def wrong_inputs_and_maps_are_refused():
     check(p.returncode == 0 and 'reports:' in p.stdout, p.stdout)
     t = Translator(SIDELIGHT, collector(), ('ipfix',), '--map', f'{D}/default.yaml')
     t.account()
+
+
+@case
+def captures_of_devices_are_read_offline():
+    c = collector()
+    with open(f'{D}/capture', 'wb') as f:
+        f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 101))
+        for port, data in ((4739, message(template())), (4739, message(flows((1, 2, 300)))), (9995, message(template())),
+                           (9995, message(flows((1, 5, 700)))), (2055, bytes(40))):
+            udp = struct.pack('>HHHH', 2000, port, 8 + len(data), 0) + data
+            ip = struct.pack('>BBHHHBBH4s4s', 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, b'\xc0\0\2\1', b'\xc0\0\2\2')
+            f.write(struct.pack('<IIII', 1700000000, 0, len(ip + udp), len(ip + udp)) + ip + udp)
+    for inputs, packets, size in ((('ipfix',), 2, 300), (('ipfix=:9995', 'netflow'), 7, 1000)):
+        t = Part(SIDELIGHT, 'translate', '--collector', c.socket, '--json', '--pcap', f'{D}/capture',
+                 *(w for i in inputs for w in ('--input', i)))
+        check(t.wait() == 0, 'it failed', t)
+        a = json.loads(t.out[-1])['devices']
+        check(a['ipfix']['records'] == 1 and a.get('netflow', {}).get('datagrams', 0) == len(inputs) - 1, f'{a}', t)
+        wait_until(lambda: c.count('flow_packets', flow_key(1)) == packets, lambda: f'{c.count("flow_packets", flow_key(1))}', t)
+        check(c.count('flow_bytes', flow_key(1)) == size, 'the bytes are wrong', t)
+    t = Part(SIDELIGHT, 'translate', '--collector', c.socket, '--pcap', f'{D}/capture', '--input', 'sflow')
+    check(t.wait() == 0 and 'datagrams to UDP port 2055, but none to port 6343' in t.logged(), 'another port is not named', t)
+    for wrong in ('ipfix=nowhere', 'ipfix=:0'):
+        t = Part(SIDELIGHT, 'translate', '--collector', c.socket, '--pcap', f'{D}/capture', '--input', wrong)
+        check(t.wait() == 2, f'{wrong} is accepted', t)
 
 
 # ---- hostile datagrams ----
@@ -398,7 +425,8 @@ def hostile_datagrams_cost_nothing():
     check(answers == 0, f'{answers} bytes were answered', t)
     came = {k: a['devices'][k]['datagrams'] for k in KINDS}
     check(sum(came.values()) + a['socket_drops'] == sum(sent.values()), f'{sent} were sent, {came} came: {a}', t)
-    check(memory[-1] - memory[0] < 24 << 20, f'memory grows: {memory}', t)
+    # The pages of the key logs' filters, 2 MB per store, are touched one after the other.
+    check(memory[-1] - memory[0] < 40 << 20, f'memory grows: {memory}', t)
     check(a['devices']['ipfix']['refused']['no_template'] and all(any(a['devices'][k]['refused'].values()) for k in KINDS),
           f'too kind: {a["devices"]}', t)
     return f'{sum(came.values()):,} datagrams, {a["socket_drops"]} dropped, {memory[-1] - memory[0]:,} bytes more'

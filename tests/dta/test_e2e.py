@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 import urllib.request
 
 from support.http import get
@@ -172,7 +173,7 @@ def kills_lose_nothing_stored():
     generate(t, '--kinds', 'append', '--count', '2000', '--rate', '300000', '--essential')
     wait_until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 7000, 'not all', c, t)
     c.stop(signal.SIGKILL)
-    wait_until(lambda: any('no collector' in line for line in t.err), 'it has not noticed', t)
+    wait_until(lambda: any('collector is not available' in line for line in t.err), 'it has not noticed', t)
     # Reports without a store are not acknowledged: the reporter keeps them and sends them to the next server.
     g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count', '2000',
              '--lists', '4', '--essential', '--wait', '60s')
@@ -186,6 +187,41 @@ def kills_lose_nothing_stored():
             # Three generators, one behind the other; what was sent again came in another order.
             check(ring[:1750] == list(range(1250)) + list(range(500)), f'list {i}: {len(ring)} items', c)
             check(sorted(ring[1750:]) == list(range(500)), f'list {i}: {len(ring)} items', c)
+
+
+@case
+def two_deaths_store_at_most_a_window_twice():
+    """Of 40,000 items, with the collector killed and then the translator in use: each stored, few twice."""
+    c = Collector('c', more=f'directory: {D}')
+    two = [translator(c, name=name) for name in ('t1', 't2')]
+    r = subprocess.Popen([SIDELIGHT, 'report', '--target', ','.join(t.address for t in two), '--store', '2', '--essential',
+                          '--backup-packets', '16384', '--wait', '600s', '--timeout', '120s', '--json'],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        for part in range(80):
+            r.stdin.write(''.join(f'append {i % 4} {i:016x}\n' for i in range(part * 500, part * 500 + 500)).encode())
+            r.stdin.flush()
+            if part == 20:
+                c.stop(signal.SIGKILL)
+            if part == 40:
+                two[0].stop(signal.SIGKILL)
+            if part == 60:
+                c = Collector('c', more=f'directory: {D}')
+            time.sleep(.01)
+        said = json.loads(r.communicate(timeout=300)[0])
+    finally:
+        r.kill()
+        r.wait()
+    check(r.returncode == 0 and said['sent'] == 40000 and said['failovers'] > 0, f'{said}', *two, c)
+    stored = []
+
+    def all_stored():
+        stored[:] = [i for n in range(4) for ring in c.items(n).values() for i in ring]
+        return len(set(stored)) == 40000
+    wait_until(all_stored, lambda: f'{len(set(stored))} of 40000 items', two[1], c)
+    twice = len(stored) - 40000
+    check(twice <= 2 * 4096, f'{twice} items were stored twice', two[1], c)
+    return f'{twice} of 40,000 items were stored twice'
 
 
 @case
@@ -231,7 +267,7 @@ def keys_move_from_a_dead_collector():
     check(sum(map(sum, answers)) >= .99 * len(keys), f'{[sum(a) for a in answers]} keys of {len(keys)}')
     check(all(sum(a) > 1000 for a in answers), f'{[sum(a) for a in answers]} keys')
     two[0].stop(signal.SIGKILL)
-    wait_until(lambda: any('no collector' in line for line in t.err), 'it has not noticed', t)
+    wait_until(lambda: any('collector is not available' in line for line in t.err), 'it has not noticed', t)
     generate(t, '--count', '4000', '--keys', '4000', '--rate', '300000', '--essential')
     a = account(t)
     check(a['engine']['stored'] == 8000, f'{a}', t)

@@ -127,7 +127,7 @@ def several_at_one_interface():
         fail(f'{parts}')
     q = subprocess.run([EXE, 'report', '--interface', 'lo', '--target', ':40040', '--store', '1'], capture_output=True,
                        text=True, timeout=300)
-    if q.returncode != 1 or 'has 4 reporters already' not in q.stderr or q.stderr.count('\n') != 1:
+    if q.returncode != 1 or 'already has 4 reporters' not in q.stderr or q.stderr.count('\n') != 1:
         fail(f'a fifth: exit {q.returncode} {q.stderr}')
     key = datagrams(socket.AF_INET, '127.0.0.1', 50, 100)
     wait_until(lambda: all(g.last.get(key) == (50, 50 * 142) for g in got),
@@ -399,7 +399,7 @@ stores:
 ''')
     q = subprocess.run([EXE, 'report', '--interface', 'lo', '--target', ':40040', '--key-file', f'{folder}/stores.yaml'],
                        capture_output=True, text=True, timeout=300)
-    if q.returncode != 1 or 'not 32 hexadecimal digits' not in q.stderr or len(q.stderr.splitlines()) > 2:
+    if q.returncode != 1 or 'the key must have 32 hexadecimal digits' not in q.stderr or len(q.stderr.splitlines()) > 2:
         fail(f'exit {q.returncode} {q.stderr}')
     collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
     address = collector.ready()['listen']

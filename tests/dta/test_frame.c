@@ -17,7 +17,7 @@ static uint32_t read_frame(const struct built *b, size_t bytes)
 	assert_non_null(exact);
 	memcpy(exact, b->at, bytes);
 	r.has = 0;
-	length = dta_frame_read(&r, exact, bytes);
+	length = dta_frame_read(&r, DTA_ETHERTYPE_ETHERNET, exact, bytes);
 	free(exact);
 	return length;
 }
@@ -56,10 +56,11 @@ static void reads_vlan_tags_and_ipv4(void **state)
 	assert_int_equal(read_frame(&b, b.bytes), 40);
 	check_address(&r, DTA_FIELD_SOURCE, "198.51.100.1");
 	check_address(&r, DTA_FIELD_DESTINATION, "203.0.113.2");
-	check_numbers(&r, NUMBERS({DTA_FIELD_VLAN, 100}, {DTA_FIELD_IP_VERSION, 4},
-				  {DTA_FIELD_DSCP, 46}, {DTA_FIELD_PROTOCOL, 6},
-				  {DTA_FIELD_SOURCE_PORT, 443}, {DTA_FIELD_DESTINATION_PORT, 50000},
-				  {DTA_FIELD_TCP_FLAGS, 0x12}));
+	check_numbers(&r,
+		      NUMBERS(ETHERNET_NUMBERS, {DTA_FIELD_VLAN, 100}, {DTA_FIELD_CUSTOMER_VLAN, 7},
+			      {DTA_FIELD_IP_VERSION, 4}, IP_NUMBERS(46 << 2 | 1, 64),
+			      {DTA_FIELD_PROTOCOL, 6}, {DTA_FIELD_SOURCE_PORT, 443},
+			      {DTA_FIELD_DESTINATION_PORT, 50000}, {DTA_FIELD_TCP_FLAGS, 0x12}));
 	each_piece_says_less(&b);
 	/* Ports are included, flags are not. */
 	assert_int_equal(read_frame(&b, b.bytes - 12), 40);
@@ -80,7 +81,7 @@ static void reads_options_padding_and_icmp(void **state)
 	put32(&b, 0x03010000); /* port unreachable would be 3, 3 */
 	put_bytes(&b, "padding!", 8);
 	assert_int_equal(read_frame(&b, b.bytes), 28);
-	check_numbers(&r, NUMBERS({DTA_FIELD_IP_VERSION, 4}, {DTA_FIELD_DSCP, 0},
+	check_numbers(&r, NUMBERS(ETHERNET_NUMBERS, {DTA_FIELD_IP_VERSION, 4}, IP_NUMBERS(0, 64),
 				  {DTA_FIELD_PROTOCOL, 1}, {DTA_FIELD_ICMP, 0x0301}));
 	each_piece_says_less(&b);
 	b.at[14 + 3] = 25; /* the packet ends behind ICMP's type, the frame does not */
@@ -100,7 +101,7 @@ static void a_fragment_has_no_ports(void **state)
 	assert_int_equal(r.number[DTA_FIELD_SOURCE_PORT], 53);
 	dta_put16(b.at + 14 + 6, 1); /* the second one */
 	read_frame(&b, b.bytes);
-	check_numbers(&r, NUMBERS({DTA_FIELD_IP_VERSION, 4}, {DTA_FIELD_DSCP, 0},
+	check_numbers(&r, NUMBERS(ETHERNET_NUMBERS, {DTA_FIELD_IP_VERSION, 4}, IP_NUMBERS(0, 64),
 				  {DTA_FIELD_PROTOCOL, 17}));
 }
 
@@ -126,7 +127,7 @@ static void follows_extension_headers(void **state)
 	assert_int_equal(read_frame(&b, b.bytes), 40 + 52);
 	check_address(&r, DTA_FIELD_SOURCE, "2001:db8::1");
 	check_address(&r, DTA_FIELD_DESTINATION, "2001:db8::2");
-	check_numbers(&r, NUMBERS({DTA_FIELD_IP_VERSION, 6}, {DTA_FIELD_DSCP, 10},
+	check_numbers(&r, NUMBERS(ETHERNET_NUMBERS, {DTA_FIELD_IP_VERSION, 6}, IP_NUMBERS(40, 64),
 				  {DTA_FIELD_PROTOCOL, 17}, {DTA_FIELD_SOURCE_PORT, 5353},
 				  {DTA_FIELD_DESTINATION_PORT, 5354}));
 	each_piece_says_less(&b);
@@ -144,14 +145,14 @@ static void no_packet_is_no_fields(void **state)
 	put_ethernet(&b, 0x0806);
 	put_bytes(&b, "0123456789012345678901234567890123456789", 40);
 	assert_int_equal(read_frame(&b, b.bytes), 0);
-	assert_int_equal(r.has, 0);
+	check_numbers(&r, NUMBERS(ETHERNET_NUMBERS));
 	b.bytes = 0;
 	put_ethernet(&b, 0x0800);
 	put_ipv4(&b, 0, 17, 0, "192.0.2.1", "192.0.2.2", 8);
 	put_udp(&b, 53, 1234, 0);
 	b.at[14] = 0x44; /* a header of 16 bytes */
 	assert_int_equal(read_frame(&b, b.bytes), 0);
-	assert_int_equal(r.has, 0);
+	check_numbers(&r, NUMBERS(ETHERNET_NUMBERS));
 	b.at[14] = 0x46; /* one longer than the packet */
 	dta_put16(b.at + 16, 20);
 	assert_int_equal(read_frame(&b, b.bytes), 0);

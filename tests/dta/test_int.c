@@ -106,7 +106,7 @@ static void a_stack_is_a_path_from_its_end(void **state)
 			      NUMBERS({DTA_FIELD_SWITCH, i + 1}, {DTA_FIELD_HOP, i},
 				      {DTA_FIELD_HOPS, 3}, {DTA_FIELD_QUEUE_DEPTH, (i + 1) * 1000},
 				      {DTA_FIELD_QUEUE, i == 2 ? 7 : 6 - i},
-				      {DTA_FIELD_IP_VERSION, 4}, {DTA_FIELD_DSCP, 0},
+				      {DTA_FIELD_IP_VERSION, 4}, IP_NUMBERS(0, 64),
 				      {DTA_FIELD_PROTOCOL, 6}, {DTA_FIELD_SOURCE_PORT, 80},
 				      {DTA_FIELD_DESTINATION_PORT, 40000},
 				      {DTA_FIELD_TCP_FLAGS, 0x10}));
@@ -216,7 +216,7 @@ static void skips_instructions_that_it_does_not_know(void **state)
 			      {DTA_FIELD_QUEUE, 9}, {DTA_FIELD_QUEUE_DEPTH, 444},
 			      {DTA_FIELD_UTILIZATION, 777}, {DTA_FIELD_BUFFER, 888},
 			      {DTA_FIELD_DROP_REASON, 26}, {DTA_FIELD_IP_VERSION, 4},
-			      {DTA_FIELD_DSCP, 0}, {DTA_FIELD_PROTOCOL, 17},
+			      ETHERNET_NUMBERS, IP_NUMBERS(0, 64), {DTA_FIELD_PROTOCOL, 17},
 			      {DTA_FIELD_SOURCE_PORT, 1}, {DTA_FIELD_DESTINATION_PORT, 2}));
 	check_numbers(&v.got[1],
 		      NUMBERS({DTA_FIELD_SWITCH, NODE}, {DTA_FIELD_LATENCY_NS, 2500},
@@ -327,14 +327,22 @@ static void reads_version_1(void **state)
 	assert_int_equal(v.got[2].number[DTA_FIELD_HOP], 2);
 	assert_int_equal(v.got[2].number[DTA_FIELD_INGRESS], 11);
 	assert_int_equal(v.got[2].number[DTA_FIELD_LATENCY_NS], 2250);
-	/* A sink without its own metadata is in the stack. */
+	/* A sink without metadata of its own is part of the path, whether it is in the stack or
+	 * not. */
 	dta_put32(b.at, 1u << 28 | 4u << 24 | 1u << 6 | 9);
 	memmove(b.at + 16, b.at + head, b.bytes - head);
 	b.bytes -= head - 16;
 	dta_put32(b.at + 8, 102);
+	assert_int_equal(drive_take(&v, &b), 3);
+	check_hop(&v.got[1], 2, 1, 3, 2000);
+	assert_int_equal(v.got[2].number[DTA_FIELD_SWITCH], NODE);
+	assert_int_equal(v.got[2].number[DTA_FIELD_HOP], 2);
+	assert_int_equal(v.got[2].number[DTA_FIELD_HOPS], 3);
+	assert_false(v.got[2].has >> DTA_FIELD_QUEUE_DEPTH & 1);
+	assert_int_equal(v.d->stats.lost, 1);
+	dta_put32(b.at + 4, 2);
 	assert_int_equal(drive_take(&v, &b), 2);
 	check_hop(&v.got[1], 2, 1, 2, 2000);
-	assert_int_equal(v.d->stats.lost, 1);
 	assert_int_equal(drive_refused(&v), 0);
 	/* A drop: queue and reason are the fifth bit of six. */
 	b.bytes = 0;
@@ -346,6 +354,130 @@ static void reads_version_1(void **state)
 	assert_int_equal(v.got->kind, DTA_RECORD_DROP);
 	assert_int_equal(v.got->number[DTA_FIELD_DROP_REASON], 71);
 	check_flow(v.got, 68, 67, 17);
+	drive_end(&v);
+}
+
+/* A report of INT-XD: a packet as it is at one switch. */
+static void put_single(struct built *b, uint32_t node, uint16_t id, uint8_t ttl, uint32_t depth)
+{
+	size_t at;
+
+	b->bytes = 0;
+	PUT32(b, 2u << 28, node);
+	at = begin(b, 1, 4, TRACKED);
+	MAIN(b, 0x1000, depth);
+	PUT32(b, 0x45000000u | 40, (uint32_t)id << 16, (uint32_t)ttl << 24 | 6u << 16);
+	put_address(b, "10.0.1.1");
+	put_address(b, "10.0.2.2");
+	put_tcp(b, 80, 40000, 2);
+	end(b, at);
+}
+
+static void take_single(struct drive *v, uint32_t node, uint16_t id, uint8_t ttl, size_t given)
+{
+	struct built b;
+
+	put_single(&b, node, id, ttl, node * 1000);
+	assert_int_equal(drive_take(v, &b), given);
+}
+
+static void reports_of_single_switches_become_a_path(void **state)
+{
+	struct drive v;
+
+	(void)state;
+	drive_begin(&v, &dta_decoder_int);
+	/* Two packets of a flow, whose reports arrive out of order and from several senders. */
+	v.sender = "192.0.2.9";
+	take_single(&v, 2, 77, 63, 0);
+	take_single(&v, 1, 78, 64, 0);
+	take_single(&v, 3, 77, 62, 0);
+	v.now_ns += 5000000;
+	take_single(&v, 1, 77, 64, 0);
+	take_single(&v, 1, 77, 64, 1); /* a duplicate is no hop of the path */
+	check_hop(v.got, 1, -1, -1, 1000);
+	assert_int_equal(drive_flush(&v), 0);
+	v.now_ns += 5000000;
+	assert_int_equal(drive_flush(&v), 4);
+	for (int i = 0; i < 3; i++) {
+		check_hop(&v.got[i], (uint64_t)i + 1, i, 3, (uint64_t)(i + 1) * 1000);
+		check_flow(&v.got[i], 80, 40000, 6);
+	}
+	check_hop(&v.got[3], 1, -1, -1, 1000); /* one switch is no path */
+	/* A router between both did not report. */
+	take_single(&v, 1, 79, 64, 0);
+	take_single(&v, 3, 79, 62, 0);
+	v.now_ns += 10000000;
+	assert_int_equal(drive_flush(&v), 2);
+	check_hop(&v.got[1], 3, -1, -1, 3000);
+	/* Without an identification, TCP's sequence number distinguishes packets. */
+	take_single(&v, 2, 0, 63, 0);
+	take_single(&v, 1, 0, 64, 0);
+	v.now_ns += 10000000;
+	assert_int_equal(drive_flush(&v), 2);
+	check_hop(&v.got[0], 1, 0, 2, 1000);
+	assert_int_equal(drive_refused(&v), 0);
+	drive_end(&v);
+}
+
+/* INT-MX: the packet has the instructions, and each switch reports what they ask for. */
+static void reports_of_instructed_packets_become_a_path(void **state)
+{
+	struct built b;
+	struct drive v;
+
+	(void)state;
+	drive_begin(&v, &dta_decoder_int);
+	for (uint32_t node = 1; node <= 3; node++) {
+		size_t at;
+
+		b.bytes = 0;
+		PUT32(&b, 2u << 28, node);
+		at = begin(&b, 1, 4, TRACKED);
+		MAIN(&b, 0x1000, node * 1000);
+		PUT32(&b, 0x45000000u | 60, 77u << 16, (65 - node) << 24 | 17u << 16);
+		put_address(&b, "10.0.1.1");
+		put_address(&b, "10.0.2.2");
+		put_udp(&b, 40000, 5000, 0);
+		/* Type 3, a port that INT's replaced; version 2 and the instructions. */
+		PUT32(&b, 3u << 28 | 1u << 26 | 3u << 16 | 443, 2u << 28, 0x10000000u, 0);
+		end(&b, at);
+		assert_int_equal(drive_take(&v, &b), 0);
+	}
+	v.now_ns += 10000000;
+	assert_int_equal(drive_flush(&v), 3);
+	for (int i = 0; i < 3; i++) {
+		check_hop(&v.got[i], (uint64_t)i + 1, i, 3, (uint64_t)(i + 1) * 1000);
+		check_flow(&v.got[i], 40000, 443, 17);
+	}
+	assert_int_equal(drive_refused(&v), 0);
+	drive_end(&v);
+}
+
+static void count_record(void *arg, const struct dta_record *r)
+{
+	(void)r;
+	++*(size_t *)arg;
+}
+
+/* Forged reports displace those that wait, but each is given once. */
+static void a_flood_of_packets_is_given_early(void **state)
+{
+	struct drive v;
+	size_t given = 0;
+
+	(void)state;
+	drive_begin(&v, &dta_decoder_int);
+	for (uint32_t i = 1; i <= 6000; i++) {
+		struct built b;
+
+		put_single(&b, i % 7, (uint16_t)i, 64, 1);
+		given += drive_take(&v, &b);
+	}
+	assert_int_equal(given, 6000 - 1024);
+	assert_int_equal(v.d->stats.refused[DTA_DEVICE_NO_ROOM], given);
+	v.d->ops->flush(v.d, UINT64_MAX, count_record, &given);
+	assert_int_equal(given, 6000);
 	drive_end(&v);
 }
 
@@ -467,6 +599,9 @@ int main(void)
 		cmocka_unit_test(a_dropped_packet_has_its_reason),
 		cmocka_unit_test(finds_the_packet_among_contents),
 		cmocka_unit_test(reads_version_1),
+		cmocka_unit_test(reports_of_single_switches_become_a_path),
+		cmocka_unit_test(reports_of_instructed_packets_become_a_path),
+		cmocka_unit_test(a_flood_of_packets_is_given_early),
 		cmocka_unit_test(a_cut_stack_gives_the_hops_that_are_there),
 		cmocka_unit_test(packets_that_never_came_are_counted),
 		cmocka_unit_test(any_cut_or_change_does_no_harm),

@@ -21,8 +21,8 @@ random.seed(18)
 SINK = 900
 
 
-def ipv4(a, b, protocol, above, dscp=0):
-    return struct.pack('>BBHHHBBH4s4s', 0x45, dscp << 2, 20 + len(above), 7, 0, 64, protocol, 0, socket.inet_aton(a),
+def ipv4(a, b, protocol, above, dscp=0, number=7, ttl=64):
+    return struct.pack('>BBHHHBBH4s4s', 0x45, dscp << 2, 20 + len(above), number, 0, ttl, protocol, 0, socket.inet_aton(a),
                        socket.inet_aton(b)) + above
 
 
@@ -53,6 +53,13 @@ def md_1(hops, flow):
     body = struct.pack('>BBBBHH', 1 << 4, 0, 3, 9, 0xb000, 0) + stack
     shim = struct.pack('>BBBB', 1, 0, 1 + len(body) // 4, 8 << 2)
     return ipv4(flow[0], flow[1], flow[4], transport(flow, shim + body), dscp=0x17)
+
+
+def mx(flow, number, ttl):
+    """INT-MX 2.1: a packet that carries the instructions alone, before its own transport header."""
+    body = struct.pack('>IHHHH', 2 << 28, 1 << 13 | 1 << 12, 0, 0, 0)
+    shim = struct.pack('>BBBB', 3 << 4 | 2 << 2, len(body) // 4, 0, flow[4])
+    return ipv4(flow[0], flow[1], 17, udp(55555, 5000, shim + body + transport(flow)), number=number, ttl=ttl)
 
 
 def report(inner, packet, bits=0, metadata=b'', flags=0):
@@ -87,8 +94,9 @@ for i in range(300):
     hops = [hop() for _ in range(random.randrange(1, 8))]
     while len({h[0] for h in hops}) < len(hops):
         hops = [hop() for _ in hops]
-    if i % 3 == 2:  # version 1.0, whose sink is in the stack
+    if i % 3 == 2:  # version 1.0, whose sink has no metadata, but is part of the path
         outs[sent % 16].send(report_1(SINK + 1, i // 3, md_1(hops, flow)))
+        hops.append((SINK + 1, None, None))
     else:
         own = hop()[1:]
         told = report(4, md(hops, flow), 1 << 13 | 1 << 12, struct.pack('>II', own[0], 7 << 24 | own[1]), flags=0b0010)
@@ -103,11 +111,44 @@ for i in range(300):
     if i % 50 == 0:
         wait_until(lambda: c.devices().get('int', {}).get('datagrams', 0) >= sent, 'it takes nothing', t)
 wait_until(lambda: c.devices().get('int', {}).get('datagrams') == sent, lambda: f'{sent} were sent: {c.devices()}', t)
+# INT-XD and INT-MX: each switch reports a packet by itself, and another worker may hear it; the reports of 20 packets come in
+# any order. They must come within 10 ms, which a busy machine may miss, so packets are sent until all paths are whole.
+switches = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(7)]
+for i, s in enumerate(switches):
+    s.bind((f'127.0.0.{10 + i}', 0))
+    s.connect(('127.0.0.1', t.port['int']))
+alone = {}
+for i in range(20):
+    flow = (f'10.3.0.{i + 1}', '10.2.0.1', 1024, 443, 6)
+    # Numbers of these switches are no others', whose sequence numbers they would disturb.
+    alone[flow] = [(1000 + 10 * i + k, *hop()[1:]) for k in range(3 + i % 4)]
+tries, told_alone = 0, 0
+
+
+def send_alone():
+    global tries, sent, told_alone
+    tries += 1
+    told = [(flow, 64 - k, *switch) for flow, hops in alone.items() for k, switch in enumerate(hops)]
+    random.shuffle(told)
+    for flow, ttl, node, latency, depth in told:
+        packet = (mx(flow, 100 + tries, ttl) if flow[0][-1] in '02468' else
+                  ipv4(*flow[:2], flow[4], transport(flow), number=100 + tries, ttl=ttl))
+        switches[64 - ttl].send(group(node, tries, report(4, packet, 1 << 13 | 1 << 12, struct.pack(
+            '>II', latency, 7 << 24 | depth), flags=0b0010)))
+        sent, told_alone = sent + 1, told_alone + 1
+    wait_until(lambda: c.devices()['int']['datagrams'] == sent, lambda: f'{sent} were sent: {c.devices()}', t)
+    return all(c.ask('paths', key_of(*flow)).get('path') == [h[0] for h in hops] for flow, hops in alone.items())
+
+
+wait_until(send_alone, 'no paths of single reports', lambda: {f: c.ask('paths', key_of(*f)) for f in alone}, t)
+paths.update(alone)
 for flow, hops in paths.items():
     told = wait_until(lambda: (a := c.ask('paths', key_of(*flow))).get('known_hops') == len(hops) and a, 'no path of', flow,
                       lambda: c.ask('paths', key_of(*flow)), t)
     check(told['path'] == [h[0] for h in hops], f'{flow}: {told}, it passed {hops}')
     for node, latency, depth in hops:
+        if latency is None:
+            continue
         key, value = key_of(*flow) + node.to_bytes(4, 'big').hex(), struct.pack('>II', depth, latency).hex()
         wait_until(lambda: c.ask('hops', key).get('value') == value, flow, 'at', node, lambda: c.ask('hops', key), value)
 for reason, n in drops.items():
@@ -117,6 +158,6 @@ for reason, n in drops.items():
 outs[5].send(group(SINK, number + 2))
 wait_until(lambda: c.devices()['int']['lost'] == 2, lambda: c.devices(), t)
 a = t.account()['devices']['int']
-check(a['records'] == sum(map(len, paths.values())) + sum(drops.values()) and not any(a['refused'].values()), f'{a}')
+check(a['records'] == sum(map(len, paths.values())) - sum(map(len, alone.values())) + told_alone + sum(drops.values()) and not any(a['refused'].values()), f'{a}')
 c.stop()
 print(f'ok: {len(paths)} paths of {sum(map(len, paths.values()))} hops, {sum(drops.values())} drops: {json.dumps(a)}')

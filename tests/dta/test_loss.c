@@ -478,12 +478,20 @@ static void one_that_only_beats_pins_no_silent_ones(void **state)
 
 static uint32_t forgotten_of[2];
 
-static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
+static bool knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter)
+{
+	const struct dta_loss_key k = {.tenant = tenant, .reporter = reporter};
+
+	return dta_loss_knows(l, &k, true);
+}
+
+static void forgotten(void *arg, const struct dta_loss_key *key, bool authenticated)
 {
 	assert_ptr_equal(arg, forgotten_of);
-	assert_in_range(tenant, 1, 2);
+	assert_in_range(key->tenant, 1, 2);
+	assert_true(authenticated);
 	forgotten_of[0]++;
-	forgotten_of[1] = reporter;
+	forgotten_of[1] = key->reporter;
 }
 
 /*
@@ -518,8 +526,8 @@ static void no_address_and_no_tenant_takes_all_windows(void **state)
 		assert_in_range(taken[i][1], 200, taken[i][0]);
 		assert_in_range(taken[i][2], 100, taken[i][1]);
 	}
-	assert_true(dta_loss_knows(l, 1, 5));
-	assert_false(dta_loss_knows(l, 1, 1999));
+	assert_true(knows(l, 1, 5));
+	assert_false(knows(l, 1, 1999));
 	assert_int_equal(forgotten_of[0], 0);
 	/* The most silent ones are evicted until its tenant has a share again. */
 	assert_int_equal(
@@ -528,8 +536,8 @@ static void no_address_and_no_tenant_takes_all_windows(void **state)
 				1010, fresh),
 		1);
 	assert_in_range(forgotten_of[0], 1, 400);
-	assert_false(dta_loss_knows(l, 1, forgotten_of[1]));
-	assert_true(dta_loss_knows(l, 1, 1999));
+	assert_false(knows(l, 1, forgotten_of[1]));
+	assert_true(knows(l, 1, 1999));
 	dta_loss_free(l);
 }
 
@@ -566,7 +574,7 @@ static void a_restart_without_a_share_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(begin_again(l, 1, 32, 1, 1005), -ENOSPC);
-	assert_false(dta_loss_knows(l, 1, 0));
+	assert_false(knows(l, 1, 0));
 	assert_int_equal(total(l).forgotten, 1);
 	assert_int_equal(begin_again(l, 1, 32, 1, 1010), 1);
 	dta_loss_free(l);

@@ -11,10 +11,10 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 	static const struct {
 		const char *text, *said;
 	} wrong[] = {
-		{"", "f: empty"},
+		{"", "f: the file is empty"},
 		{"stores: [", "f:2: not YAML"},
 		{"listen: x\n", "f:1: "},
-		{"stores:\n- 7\n", "f:2: a store is a mapping"},
+		{"stores:\n- 7\n", "f:2: a store must be a mapping"},
 		{"stores:\n- {name: a, number: 1, kind: heap}\n", "f:2: kind 'heap'"},
 		{"stores:\n- {name: a, number: 1, kind: key-write, slots: 9, value: 8, hops: 5}\n",
 		 "f:2: "},
@@ -26,7 +26,7 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 		{"stores:\n- {name: a, number: 70000, kind: key-write, slots: 9, value: 8}\n",
 		 "f:2: "},
 		{"stores:\n- {name: a, number: 1, kind: key-write, slots: 9, value: 8, epochs: 1, epoch: 1s}\n",
-		 "f:2: epoch needs epochs"},
+		 "f:2: epochs must be 2 or more"},
 		{"stores:\n- {name: a, number: 1, kind: key-write, slots: 9, value: 8, keylog: k}\n",
 		 "f:2: keylog 'k' is not a store"},
 		{"stores:\n- {name: a, number: 1, kind: key-write, slots: 9, value: 8, keylog: k}\n"
@@ -41,7 +41,7 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 		 "f:3: aliases"},
 		{"stores:\n- {name: a, number: 1, kind: increment, columns: 9}\n"
 		 "- {name: b, number: 1, kind: increment, columns: 9}\n",
-		 "f:3: duplicate number 1 of tenant 0"},
+		 "f:3: another store already has number 1 of tenant 0"},
 		{"tenants: [{number: 1, keys: [{reporter: 5}]}]\nstores: []\n", "f:1: "},
 		{"tenants: [{number: 1, keys: [{reporter: 9-5, key: k}]}]\nstores: []\n",
 		 "f:1: reporter '9-5' must be a number or FIRST-LAST"},
@@ -56,7 +56,7 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 		 "k}\nstores: []\n",
 		 "f:4: reporter ranges overlap"},
 		{"tenants: [{number: 1, required: true}]\nstores: []\n",
-		 "f:1: required needs a key"},
+		 "f:1: required: true needs a key"},
 	};
 	char error[512];
 
@@ -518,7 +518,7 @@ static void a_reload_does_what_it_can_and_else_nothing(void **state)
 		 "adding or removing stores"},
 		{"tenants: [{number: 7, rate: 1}]",
 		 "- {name: flows, number: 1, kind: key-write, slots: 1000, value: 9, copies: 2, seed: 1}",
-		 "only its size can change"},
+		 "a restart is required to change anything but its size"},
 	};
 	struct translator t;
 	struct dta_store_server *o;

@@ -157,6 +157,10 @@ static void values_are_found_empty_in_conflict_or_unknown(void **state)
 	assert_memory_equal(a.value, &two, 8);
 	assert_int_equal(
 		RESULT(a, sl_query_keywrite(t.s, &key, 8, OPTS(.policy = SL_QUERY_PLURALITY), &a)),
+		SL_QUERY_FOUND);
+	assert_memory_equal(a.value, &two, 8);
+	assert_int_equal(
+		RESULT(a, sl_query_keywrite(t.s, &key, 8, OPTS(.policy = SL_QUERY_CONSENSUS), &a)),
 		SL_QUERY_CONFLICT);
 	put_keywrite(&t.m, 0, &key, 8, &two, 1, 2);
 	assert_int_equal(

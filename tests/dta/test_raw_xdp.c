@@ -109,7 +109,7 @@ static void each_has_a_queue_and_who_finds_none_is_told(void **state)
 	assert_non_null(p[0].xsk);
 	assert_int_equal(dta_raw_port_open(&p[1], &o, error, sizeof(error)), 0);
 	assert_int_equal(dta_raw_port_open(&p[2], &o, error, sizeof(error)), -EBUSY);
-	assert_non_null(strstr(error, "sl-out, queue 1: another AF_XDP socket uses the queue"));
+	assert_non_null(strstr(error, "sl-out, queue 1: another AF_XDP socket is using the queue"));
 	dta_raw_port_close(&p[0]);
 	/* The kernel frees a queue asynchronously. */
 	for (int i = 0; i < 100 && dta_raw_port_open(&p[2], &o, error, sizeof(error)); i++)

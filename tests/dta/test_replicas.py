@@ -76,7 +76,7 @@ def values(answers):
 
 
 p = subprocess.run([SIDELIGHT, 'translate', '--collector', f'unix:{D}/a.sock', '--replicas', '2'], capture_output=True, text=True)
-check(p.returncode == 2 and '--replicas 2 needs as many --collector' in p.stderr, f'{p}')
+check(p.returncode == 2 and '--replicas 2 requires at least as many --collector' in p.stderr, f'{p}')
 # A peer on another host needs RDMA and the secret, and is read by none who has not proved it.
 with open(f'{D}/far.yaml', 'w') as f:
     f.write(STORES.format(socket=f'{D}/far.sock', more='peer: "127.0.0.1:1"'))
@@ -87,7 +87,7 @@ where = next(w for w in open_one.part_ready['dta'].split(',') if w)
 with socket.create_connection(where.rsplit(':', 1)) as s:
     s.sendall(b'{"type":"hello","version":3,"name":"peer","output":"verbs","reads":true}\n')
     said = s.makefile().readline()
-check('needs the secret' in said, said, open_one)
+check('must prove the secret' in said, said, open_one)
 open_one.stop()
 a, b = Collector('a'), Collector('b')
 t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{a.socket}', '--collector', f'unix:{b.socket}', '--replicas', '2', '--listen',
@@ -108,14 +108,14 @@ check(a.status()['replicas'] == 2 and a.status()['gaps'] == [], f'{a.status()["g
 
 # One is killed. Reports go on: 300 new keys, and new values of 100 old ones.
 a.stop(signal.SIGKILL)
-wait_until(lambda: any('no collector' in line for line in t.err), 'the translator has not noticed', t)
+wait_until(lambda: any('collector is not available' in line for line in t.err), 'the translator has not noticed', t)
 write(600, 900, 1000)
 write(0, 100, 5000)
 want = [5000 + i if i < 100 else 1000 + i for i in range(900)]
 wait_until(lambda: values(query('keywrite', 'flows', *OLD, *NEW, code=None)) == want, 'the other has not all', b, t)
 one = query('keywrite', 'flows', key(700))[0]['replicas']
 check((one['asked'], one['agree'], one['may_be_old']) == (1, 1, False), f'{one}')
-check('1 of 2 replicas agree, 1 not reachable' in words('keywrite', 'flows', key(700)), words('keywrite', 'flows', key(700)))
+check('1 of 2 replicas agree, 1 unreachable' in words('keywrite', 'flows', key(700)), words('keywrite', 'flows', key(700)))
 
 # It comes back, empty: it says since when it knows nothing, and the other answers.
 a = Collector('a')
@@ -187,9 +187,9 @@ t = with_gaps(2)
 t.at = t.ready()['listen']
 again = subprocess.run([SIDELIGHT, 'translate', '--collector', '/x', '--collector', '/y', '--replicas', '2', '--gaps', f'{D}/gaps'],
                        capture_output=True, text=True, timeout=300)
-check(again.returncode == 1 and 'another process uses it' in again.stderr, f'{again}')
+check(again.returncode == 1 and 'another process is using it' in again.stderr, f'{again}')
 a.stop(signal.SIGKILL)
-wait_until(lambda: any('no collector' in line for line in t.err), 'the translator has not noticed', t)
+wait_until(lambda: any('collector is not available' in line for line in t.err), 'the translator has not noticed', t)
 write(0, 100, 1000)
 t.stop(signal.SIGKILL)
 # Of one worker, which takes over what two had.
@@ -215,7 +215,7 @@ t.at = t.ready()['listen']
 write(0, 600, 1000)
 wait_until(lambda: values(query('keywrite', 'flows', *OLD, of=[b], code=None)) == [1000 + i for i in range(600)], 'not all', b, t)
 a.stop(signal.SIGKILL)
-wait_until(lambda: any('no collector' in line for line in t.err), 'the translator has not noticed', t)
+wait_until(lambda: any('collector is not available' in line for line in t.err), 'the translator has not noticed', t)
 write(600, 900, 1000)
 write(0, 100, 5000)
 wait_until(lambda: values(query('keywrite', 'flows', *OLD, *NEW, of=[b], code=None)) == want, 'the other has not all', b, t)

@@ -551,6 +551,58 @@ static void reports_leave_a_silent_translator(void **state)
 	reports_go_on_at_the_next_translator(true);
 }
 
+/*
+ * The first translator stores 40,000 items and is killed. It has acknowledged a quarter of them,
+ * because its collector was killed before.
+ */
+static void at_most_a_window_is_stored_twice(void **state)
+{
+	const struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
+	struct translator *t[2] = {translator_new(), translator_new()};
+	const uint64_t end = base_now_ns() + 100000000000ull;
+	struct sl_reporter_opts o = SL_OPTS(sl_reporter_opts, .flush_ns = NEVER,
+					    .packet_bytes = 256, .backup_packets = 4096);
+	uint32_t twice = 0, value = 0;
+	struct sl_reporter *r;
+	char both[80];
+	int err;
+
+	(void)state;
+	snprintf(both, sizeof(both), "%s,%s", t[0]->address, t[1]->address);
+	o.target = both;
+	r = sl_reporter_open(&o);
+	assert_non_null(r);
+	for (int i = 0; i < 2; i++) {
+		t[i]->most = 40000;
+		t[i]->counts = calloc(t[i]->most, 1);
+		assert_non_null(t[i]->counts);
+	}
+	for (; value < 40000; value++) {
+		assert_int_equal(sl_report_append(r, &how, 1, &value, 4), 0);
+		t[0]->mute = value >= 10000;
+		if (value % 50 == 49)
+			step(t[0]);
+	}
+	close(t[0]->fd);
+	t[0]->fd = -1;
+	while ((err = sl_reporter_drain(r, 1000000)) == -ETIMEDOUT) {
+		assert_true(base_now_ns() < end);
+		step(t[1]);
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(stats(r).failovers, 1);
+	assert_int_equal(stats(r).sent, 40000);
+	for (value = 0; value < 40000; value++) {
+		assert_true(t[0]->counts[value] + t[1]->counts[value] > 0);
+		assert_true(t[1]->counts[value] < 2);
+		twice += t[0]->counts[value] + t[1]->counts[value] - 1u;
+	}
+	assert_in_range(twice, 1, 4096);
+	sl_reporter_close(r);
+	translator_free(t[0]);
+	translator_free(t[1]);
+}
+
 static void answers_of_strangers_are_refused(void **state)
 {
 	struct translator *t = translator_new();
@@ -961,6 +1013,7 @@ int main(void)
 		cmocka_unit_test(more_holes_than_an_answer_can_name_lose_nothing),
 		cmocka_unit_test(reports_leave_an_unreachable_translator),
 		cmocka_unit_test(reports_leave_a_silent_translator),
+		cmocka_unit_test(at_most_a_window_is_stored_twice),
 		cmocka_unit_test(answers_of_strangers_are_refused),
 		cmocka_unit_test(what_is_resent_has_the_newest_value),
 		cmocka_unit_test(a_full_ring_refuses_and_gives_nothing_up),

@@ -143,7 +143,7 @@ class Report(unittest.TestCase):
         self.assertEqual([json.loads(p.stdout)[k] for k in ('restored', 'waiting', 'settled')], [1, 0, 1])
         p = self.run_report(*ring, lines='')
         self.assertEqual(json.loads(p.stdout)['restored'], 0)
-        for args, said in ((('--reporter', '6'), 'another reporter'), (('--packet', '500'), 'or size')):
+        for args, said in ((('--reporter', '6'), 'another reporter'), (('--packet', '500'), 'another size')):
             p = self.run_report(*ring, *args, lines='', code=1)
             self.assertEqual(p.stderr.count('\n'), 1)
             self.assertIn(said, p.stderr)
@@ -168,7 +168,7 @@ class Report(unittest.TestCase):
         p = self.run_report(*some, '--backup-packets', '1', lines=lines, code=1)
         said = json.loads(p.stdout)
         self.assertEqual((said['sent'] + said['dropped_ring'], said['waiting']), (20000, 0))
-        self.assertIn('for lack of memory', p.stderr)
+        self.assertIn('because the buffer was full', p.stderr)
         p = self.run_report(*some, '--wait', '60s', lines=lines)
         over.set()
         answer.join()

@@ -81,7 +81,7 @@ g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.at, '--kinds', 'keywrite', '--c
          '--show', '0')
 check(g.wait() == 0, 'the generator failed', g, t)
 wait_until(lambda: inventory()['more'] >= 300 + 3 - 128 - 5, 'the others are not counted', c, t)
-check(len(told()) == 128 and 'others were heard before' in query(), 'the list is not bounded')
+check(len(told()) == 128 and 'other reporters were last heard from earlier' in query(), 'the list is not bounded')
 t.stop(signal.SIGKILL)
 wait_until(lambda: not any(r['connected'] for r in told().values()), 'its translator is gone', c)
 check('(gone)' in query(), query())

@@ -72,11 +72,11 @@ static void a_sample_counts_for_all_that_it_stands_for(void **state)
 	check_address(v.got, DTA_FIELD_DESTINATION, "10.0.0.2");
 	check_numbers(v.got,
 		      NUMBERS({DTA_FIELD_DOMAIN, 2}, {DTA_FIELD_INGRESS, 3}, {DTA_FIELD_EGRESS, 4},
-			      {DTA_FIELD_VLAN, 42}, {DTA_FIELD_IP_VERSION, 4}, {DTA_FIELD_DSCP, 0},
-			      {DTA_FIELD_PROTOCOL, 6}, {DTA_FIELD_SOURCE_PORT, 5201},
-			      {DTA_FIELD_DESTINATION_PORT, 40000}, {DTA_FIELD_TCP_FLAGS, 0x18},
-			      {DTA_FIELD_SAMPLING, 400}, {DTA_FIELD_PACKETS, 400},
-			      {DTA_FIELD_BYTES, 400 * 1518}));
+			      ETHERNET_NUMBERS, {DTA_FIELD_VLAN, 42}, {DTA_FIELD_IP_VERSION, 4},
+			      IP_NUMBERS(0, 64), {DTA_FIELD_PROTOCOL, 6},
+			      {DTA_FIELD_SOURCE_PORT, 5201}, {DTA_FIELD_DESTINATION_PORT, 40000},
+			      {DTA_FIELD_TCP_FLAGS, 0x18}, {DTA_FIELD_SAMPLING, 400},
+			      {DTA_FIELD_PACKETS, 400}, {DTA_FIELD_BYTES, 400 * 1518}));
 	assert_int_equal(drive_refused(&v), 0);
 	assert_int_equal(v.d->stats.records, 1);
 	assert_int_equal(v.d->stats.exporters, 1);
@@ -124,14 +124,18 @@ static void reads_wide_samples_and_what_the_switch_adds(void **state)
 	check_address(v.got, DTA_FIELD_SOURCE, "2001:db8::1");
 	check_address(v.got, DTA_FIELD_DESTINATION, "2001:db8::2");
 	check_address(v.got, DTA_FIELD_NEXT_HOP, "192.0.2.77");
-	check_numbers(v.got, NUMBERS({DTA_FIELD_DOMAIN, 0}, {DTA_FIELD_INGRESS, 0x1234567},
-				     {DTA_FIELD_DROP_REASON, 262}, {DTA_FIELD_VLAN, 12},
-				     {DTA_FIELD_SOURCE_AS, 65001}, {DTA_FIELD_DESTINATION_AS, 300},
-				     {DTA_FIELD_IP_VERSION, 6}, {DTA_FIELD_DSCP, 46},
-				     {DTA_FIELD_PROTOCOL, 17}, {DTA_FIELD_SOURCE_PORT, 53},
-				     {DTA_FIELD_DESTINATION_PORT, 54}, {DTA_FIELD_TCP_FLAGS, 0},
-				     {DTA_FIELD_SAMPLING, 10}, {DTA_FIELD_PACKETS, 10},
-				     {DTA_FIELD_BYTES, 1000}));
+	check_numbers(v.got,
+		      NUMBERS({DTA_FIELD_DOMAIN, 0}, {DTA_FIELD_INGRESS, 0x1234567},
+			      {DTA_FIELD_DROP_REASON, 262}, {DTA_FIELD_VLAN, 12},
+			      {DTA_FIELD_SOURCE_AS, 65001}, {DTA_FIELD_DESTINATION_AS, 300},
+			      {DTA_FIELD_PREVIOUS_AS, 65001}, {DTA_FIELD_NEXT_AS, 100},
+			      {DTA_FIELD_SOURCE_PREFIX, 24}, {DTA_FIELD_DESTINATION_PREFIX, 24},
+			      {DTA_FIELD_SOURCE_MAC, 0}, {DTA_FIELD_DESTINATION_MAC, 0},
+			      {DTA_FIELD_IP_VERSION, 6}, {DTA_FIELD_TOS, 46 << 2},
+			      {DTA_FIELD_DSCP, 46}, {DTA_FIELD_PROTOCOL, 17},
+			      {DTA_FIELD_SOURCE_PORT, 53}, {DTA_FIELD_DESTINATION_PORT, 54},
+			      {DTA_FIELD_TCP_FLAGS, 0}, {DTA_FIELD_SAMPLING, 10},
+			      {DTA_FIELD_PACKETS, 10}, {DTA_FIELD_BYTES, 1000}));
 	assert_int_equal(v.d->stats.refused[DTA_DEVICE_UNSUPPORTED], 1);
 	assert_int_equal(drive_refused(&v), 1);
 	drive_end(&v);

@@ -183,7 +183,7 @@ static void truncated_and_foreign_objects_are_refused_by_cause(void **state)
 	SEALED();
 	assert_int_equal(dta_store_view(m.map, m.bytes, &v, error, sizeof(error)), 0);
 	((uint8_t *)m.map)[SL_STORE_CONFIG_OFFSET + offsetof(struct sl_store_config, slots)]++;
-	NOT_BELIEVED(m.bytes, "configuration damaged");
+	NOT_BELIEVED(m.bytes, "the configuration is damaged");
 	free(m.map);
 }
 

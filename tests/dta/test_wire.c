@@ -713,7 +713,7 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 
 	(void)state;
 	assert_non_null(a);
-	/* docs/dta-wire.md, "The translator meant". */
+	/* docs/dta-wire.md, "The intended translator". */
 	assert_int_equal(here.name, 0x08c7ff07b56a5e16);
 	assert_int_equal(by_address, 0x86bb78db772d248a);
 	dta_begin(&b, p, sizeof(p), &h);

@@ -89,6 +89,8 @@ def works_and_leaves_nothing_behind():
     before = wait_until(served, 'the load does not reach the shop', demo)
     wait_until(lambda: served() > before, 'the load does not move the shop', demo)
     check('http_requests_total{' in demo.stdout(), 'no sample line was shown', demo)
+    if 'flows of loopback, by the kernel itself' in demo.stdout():
+        wait_until(lambda: total(get(ready['metrics']), 'sidelight_dta_reports', outcome='stored') > 0, 'no report is stored', demo)
 
     # A service is killed: it is told, its load waits, and a new one comes.
     load = [pid for pid in descendants(demo.pid) if name_of(pid) == 'wrk']

@@ -205,6 +205,6 @@ check(r['complete'] and r['grand_total'] == THREADS * UPDATES, r)
 wait_until(lambda: value(scraped(), 'generated_updates_total') == THREADS * UPDATES,
            lambda: f'{value(scraped(), "generated_updates_total")} of {THREADS * UPDATES}')
 said = ''.join(s.logs + s.part.logged() for s in services)
-check(len(re.findall(r'ended: starting another helper=\S+ signal=9', said)) > 0, said)
+check(len(re.findall(r'exited: restarting it helper=\S+ signal=9', said)) > 0, said)
 print(f'{len(cases)} cases, the slowest back after {slowest:.2f} s; '
       f'{ {s.command: s.starts for s in services} } starts; {THREADS * UPDATES:,} increments')

@@ -4,46 +4,26 @@
 however often cart falls below its threshold meanwhile, whether front is unusual, too, and beside whatever their host does. Three times as many requests cause no alert.
 
 On a machine that has no CPU to spare, more than the fault is unusual; so each may be tried TRIES times."""
-import http.server
 import json
 import os
 import sys
-import threading
 import time
 
 from support import http as client
 from support.process import check, poll, wait_until, workdir
+from support.receiver import Receiver
 from support.sidelight import Agent, Collector, Pod
 
 TRIES, FAULT_S, SURGE_S = 3, 12, 40
 TOKEN = 'of-who-may-accept-what-is-new-0123456789'
 
 
-class Receiver:
-    """An Alertmanager, which keeps what is POSTed with its time, and a webhook."""
-
-    def __init__(self):
-        self.got = {'/api/v2/alerts': [], '/hook': []}
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(handler):
-                body = json.loads(handler.rfile.read(int(handler.headers['Content-Length'])))
-                self.got[handler.path] += [(time.time(), x) for x in (body if isinstance(body, list) else [body])]
-                handler.send_response(200)
-                handler.send_header('Content-Length', '0')
-                handler.end_headers()
-
-            def log_message(self, *_):
-                pass
-        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f'http://127.0.0.1:{self.server.server_port}'
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def alerts(self, incidents):
-        """{incident: [ended]} of the alerts about these."""
+class Alerts(Receiver):
+    def of(self, incidents):
+        """{labels: [ended]} of the alerts about these."""
         found = {}
-        for at, a in self.got['/api/v2/alerts']:
+        path = '/api/v2/alerts'
+        for at, a in zip(self.times.get(path, []), self.got.get(path, [])):
             if a['labels']['incident'] in incidents:
                 ended = a['endsAt'] <= time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(at))
                 found.setdefault(json.dumps(a['labels'], sort_keys=True), []).append(ended)
@@ -52,7 +32,7 @@ class Receiver:
 
 class System:
     def __init__(self):
-        self.receiver = Receiver()
+        self.receiver = Alerts()
         self.agent = Agent('--hostname', 'node-1', '--host')
         self.chain = Pod(sys.argv[2], self.agent.socket)
         self.chain.ready()
@@ -88,9 +68,9 @@ class System:
         poll(lambda: all(i['end'] for i in self.incidents(since)), 120)
         found = self.incidents(since)
         ids = {i['id'] for i in found}
-        poll(lambda: any(True in ended for ended in self.receiver.alerts(ids).values()), 30)
-        alerts = self.receiver.alerts(ids)
-        events = [e['event'] for _, e in self.receiver.got['/hook'] if e['id'] in ids]
+        poll(lambda: any(True in ended for ended in self.receiver.of(ids).values()), 30)
+        alerts = self.receiver.of(ids)
+        events = [e['event'] for e in self.receiver.got.get('/hook', []) if e['id'] in ids]
         said = f"{[(i['sentence'], [m['service'] for m in i['members']]) for i in found]}, {alerts}, {events}"
         print(said, flush=True)
         if len(found) != 1 or len(alerts) != 1 or events != ['incident.begin', 'incident.end']:
@@ -109,7 +89,7 @@ class System:
         poll(lambda: time.time() > since + SURGE_S, SURGE_S + 1, every=0.5)
         poll(lambda: False, 4, every=1)  # what begins late is told after 3 s
         found = self.incidents(since)
-        alerts = self.receiver.alerts({i['id'] for i in found})
+        alerts = self.receiver.of({i['id'] for i in found})
         self.chain.tell('usual')
         said = f"{[(i['kind'], i['sentence']) for i in found]}, {alerts}"
         print('surge:', said, flush=True)

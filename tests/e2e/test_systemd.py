@@ -191,7 +191,7 @@ def a_socket_that_no_option_names_is_refused():
             if words[2] == d + '/s':  # of the wrong type: what answers there is another server
                 why = 'another agent answers'
             else:
-                why = f'no option names the socket {d}/s'
+                why = f'the service manager passed the socket {d}/s, but no option uses it'
             p = start(s, *words)
             check(p.wait() == 1 and why in p.logged(), p.logged(), p)
         os.unlink(d + '/s')

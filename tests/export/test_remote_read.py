@@ -188,6 +188,62 @@ def rate(points, start, end, counter=True, per_second=True):
     return grown * whole / span / (end if per_second else 1)
 
 
+def expressions(counter, gauge, histogram, start):
+    """Queries that use each feature of PromQL that the collector has. Equal values have no order: what is ranked differs."""
+    c, g, h = (f'{name}{{service="shop"}}' for name in (counter, gauge, histogram))
+    at = f'{start + 0.1:.3f}'
+    ranked = ' or '.join(f'avg_over_time({c[:-1]},pod="shop-{i}"}}[1s]) * {i + 1}' for i in range(3))
+    yield from ['1', '1+1', '-1', '2 ^ 3 ^ 2', '-2 ^ 2', '2 ^ -1', '1 - 2 - 3', '7 % 4 * 2', '(1 + 2) * 3', '1 / 0', '-1 / 0', '0 / 0', '0x1f',
+                '.5e1', 'Inf', '-inf', 'NaN', '1 == bool 1', '1 > bool 2', '1 atan2 2', '"text"', "'a\\n'", '`raw\\n`', 'time()', 'time() - 1',
+                'vector(1)', 'vector(time())', 'scalar(vector(2))', f'scalar({c})', f'scalar(sum({c})) + 1', f'vector(scalar(sum({c})))']
+    for op in ('+', '-', '*', '/', '%', '^', 'atan2', '==', '!=', '<', '>', '<=', '>=', '== bool', '> bool'):
+        yield f'{g} {op} 3'
+        yield f'3 {op} {g}'
+        yield f'{c} {op} ignoring (nosuch) {c}'
+    for op in ('+', '/', '>', '< bool'):
+        yield f'{c} {op} on (pod) {h}'
+        yield f'rate({c}[500ms]) {op} ignoring (process) rate({h}[500ms])'
+        yield f'{c} {op} on (service) group_left sum by (service) ({g})'
+        yield f'sum by (service) ({g}) {op} on (service) group_right {c}'
+        yield f'{c} {op} on (pod) group_left (le, host) sum by (pod, host) ({g})'
+    for op in ('and', 'or', 'unless'):
+        yield f'{c} {op} {c}'
+        yield f'{c} {op} on (pod) ({g} > 100)'
+        yield f'({c} > 100) {op} ignoring (process) ({g} > 3)'
+        yield f'{c} {op} on () vector(1)'
+        yield f'{c} {op} on (nosuch) nosuch'
+    yield from [f'-{c}', f'-sum({g}) + 1', f'+{g}', f'{c} @ {at}', f'{c} @ start()', f'rate({c}[500ms] @ end())', f'{c} offset -200ms',
+                f'rate({c}[200ms] offset -100ms)', f'{c} @ {at} offset 50ms', f'sum({c} offset 100ms) / sum({c})']
+    for fn in ('abs', 'ceil', 'floor', 'exp', 'ln', 'log2', 'log10', 'sqrt', 'sgn', 'round', 'sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'sinh',
+               'cosh', 'tanh', 'asinh', 'acosh', 'atanh', 'deg', 'rad', 'sort', 'sort_desc', 'absent'):
+        yield f'{fn}({g} / 7)'
+    yield from [f'round({g} / 7, 0.1)', f'clamp({g}, 2, 5)', f'clamp({g}, 5, 2)', f'clamp_min({g}, 3)', f'clamp_max({g}, 3)',
+                'absent(nosuch)', 'absent(nosuch{a="b",c=~"d",e="f"})', 'absent(nosuch{a="b",a="c"})', 'absent(sum(nosuch))',
+                'absent_over_time(nosuch{a="b"}[1s])', f'absent_over_time({g}[1s])']
+    for fn in ('idelta', 'deriv', 'changes', 'resets', 'present_over_time', 'stddev_over_time', 'stdvar_over_time'):
+        for x in (c, g):
+            yield f'{fn}({x}[300ms])'
+    for q in ('0.5', '0.99', '-1', '2', '0', '1'):
+        yield f'quantile_over_time({q}, {g}[300ms])'
+        yield f'quantile({q}, {g})'
+    yield from [f'predict_linear({g}[300ms], 10)', f'predict_linear({c}[300ms], -1)', f'stddev({g})', f'stdvar by (service) ({g})', f'group({g})',
+                f'group by (pod) ({g})', *(f'{k}, {ranked})' for k in ('topk(1', 'topk(2', 'bottomk(1', 'topk(scalar(vector(2))')), f'topk by (pod) (1, {g})', f'topk(0, {g})',
+                f'count_values("v", round({g}, 100))', f'count_values by (pod) ("pod", round({g}, 1000))',
+                f'count_values("v", {g} / 8)', f'SUM({c})', f'sum by () ({c})', f'sum without () ({c})']
+    yield from [f'label_replace({c}, "to", "$1", "pod", "shop-(.)")', f'label_replace({c}, "to", "x${{1}}y", "pod", "s(h)op-[01]")',
+                f'label_replace({c}, "pod", "", "pod", "shop-1")', f'label_replace({c}, "to", "a", "nosuch", "")',
+                f'label_replace({c}, "__name__", "other", "", "")', f'label_join({c}, "to", "-", "pod", "service", "nosuch")',
+                f'label_join({c}, "to", ",")', f'sum by (to) (label_replace(rate({c}[1s]), "to", "$1", "pod", "shop-(.)"))']
+    yield from [f'max_over_time(sum({c})[500ms:100ms])', f'rate({c}[500ms:50ms])', f'avg_over_time(rate({c}[200ms])[1s:100ms])',
+                'sum_over_time(vector(1)[1s:100ms])', f'max_over_time({g}[400ms:100ms] offset 100ms)', f'last_over_time({c}[300ms:100ms] @ {at})',
+                f'count_over_time({c}[3m:])', f'quantile_over_time(0.9, ({g} + 1)[500ms:10ms])']
+    bucket, total = (h.replace('_count{', f'_{part}{{') for part in ('bucket', 'sum'))
+    yield from [bucket, total, f'sum by (le) ({bucket})', f'rate({total}[3s]) / rate({h}[3s])', f'increase({bucket[:-1]},le="+Inf"}}[3s])',
+                f'rate({bucket}[2s] @ {start + 1})', f'histogram_quantile(0.9, {bucket})',
+                *(f'histogram_quantile({q}, sum by (le) (rate({bucket}[{w}])))' for q in (0.5, 0.9, 0.99) for w in ('2s', '1m'))]
+    yield from [f'histogram_quantile(0.9, {c})', f'sum({c}) by (pod) # a comment', f'sum(\n{c}\n)']
+
+
 class RemoteRead(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -233,8 +289,8 @@ class RemoteRead(unittest.TestCase):
         return headers, body
 
     def same(self, got, want=None):
-        """These points, by default all of history, and nothing else. A diff of thousands would take minutes."""
-        got = {(dict(k)['__name__'], dict(k)['pod']): v for k, v in got.items()}
+        """These points, by default all of history, and nothing else but sums and buckets. A diff of thousands would take minutes."""
+        got = {(dict(k)['__name__'], dict(k)['pod']): v for k, v in got.items() if not dict(k)['__name__'].endswith(('_bucket', '_sum'))}
         want = self.history if want is None else want
         self.assertEqual(set(got), set(want))
         for k, v in want.items():
@@ -293,7 +349,7 @@ class RemoteRead(unittest.TestCase):
         # What backtracks without end is given up.
         slow = '(.*)*' * 12 + '(?!)'
         status, _, answer = post(snappy.compress(read_request([(0, 'service', 'shop'), (2, 'pod', slow)], 0, 1)))
-        self.assertEqual((status, b'steps' in answer), (400, True), answer)
+        self.assertEqual((status, b'too expensive' in answer), (400, True), answer)
         self.assertEqual(post(snappy.compress(read_request([], 0, 1)), **{'Content-Type': 'text/plain'})[0], 415)
         self.assertEqual(http.request(self.collector.url + '/api/v1/read')[0], 405)
         generator = random.Random(1)
@@ -372,9 +428,20 @@ class RemoteRead(unittest.TestCase):
 
     def same_answers_without_an_engine(self, p, start):
         """/api/v1/query_range and the like say what Prometheus says over remote read."""
-        def result(r):
+        def result(data):
+            r = data['result']
+            if data['resultType'] in ('scalar', 'string'):
+                return [([], [(r[0], r[1] if data['resultType'] == 'string' else float(r[1]))])]
             return sorted((sorted(s['metric'].items()),
                            [(round(float(t), 3), float(v)) for t, v in s.get('values', [s.get('value')])]) for s in r)
+
+        def same(ours, theirs, what):
+            self.assertEqual([m for m, _ in ours], [m for m, _ in theirs], what)
+            for (m, a), (_, b) in zip(ours, theirs):
+                self.assertEqual([t for t, _ in a], [t for t, _ in b], (what, m))
+                for (t, v), (_, w) in zip(a, b):
+                    self.assertTrue(v == w or math.isnan(v) and math.isnan(w) or math.isclose(v, w, rel_tol=1e-9, abs_tol=1e-12),
+                                    (what, m, t, v, w))
         names = sorted({name for name, _ in self.history})
         selectors = ['{__name__=~"generated.*",service="shop"}', *(f'{n}{{service="shop"}}' for n in names)]
         queries = [*selectors, f'{names[0]}', f'{names[0]}{{pod!~"shop-[01]"}} offset 200ms', '{service="shop",pod="shop-1"}',
@@ -389,34 +456,88 @@ class RemoteRead(unittest.TestCase):
                         if n == names[0] or by == 'by (pod)']
             queries += [f'max(sum(rate({x}[1s])) by (pod))', f'sum({x})', f'count({x} offset 100ms)',
                         f'sum by (__name__) (last_over_time({x}[1s]))']
+        queries += expressions(*names, start)
+        self.assertGreaterEqual(len(set(queries)), 200)
+        ranges = {'start': start, 'end': start + 0.5, 'step': 0.01}, {'start': start, 'end': start + 60, 'step': '20s'}
         answered = 0
         for query in queries:
-            for params in ({'start': start, 'end': start + 0.5, 'step': 0.01}, {'start': start, 'end': start + 60, 'step': '20s'}):
-                ours = result(self.own('query_range', query=query, **params)['data']['result'])
-                theirs = result(p.api('/query_range', query=query, **params)['result'])
-                self.assertEqual([m for m, _ in ours], [m for m, _ in theirs], query)
-                answered += bool(ours)
-                for (m, a), (_, b) in zip(ours, theirs):
-                    self.assertEqual([t for t, _ in a], [t for t, _ in b], (query, m))
-                    for (t, v), (_, w) in zip(a, b):
-                        self.assertTrue(math.isclose(v, w, rel_tol=1e-9, abs_tol=1e-12), (query, m, t, v, w))
-            at = start + 0.3
-            self.assertEqual([m for m, _ in result(self.own('query', query=query, time=at)['data']['result'])],
-                             [m for m, _ in result(p.api('/query', query=query, time=at)['result'])], query)
+            with self.subTest(query):
+                # A range of strings is refused by both.
+                for params in () if query[0] in '"\'`' else ranges:
+                    ours = result(self.own('query_range', query=query, **params)['data'])
+                    same(ours, result(p.api('/query_range', query=query, **params)), query)
+                    answered += bool(ours)
+                at = start + 0.3
+                same(result(self.own('query', query=query, time=at)['data']), result(p.api('/query', query=query, time=at)), query)
         self.assertGreater(answered, len(queries))
-        for bad in ('', '(', 'x + 1', 'rate(x)', 'rate(x[5m)', 'histogram_quantile(0.9, x)', 'x[5m]', 'sum(x', 'sum by (x',
-                    '{a=~".*"}', '{a="b"', 'x{a=~"("}', 'x offset', 'sum(sum(sum(sum(sum(x)))))', 'rate(x[5m:1m])', '1', '"x"'):
+        for bad, words in (
+                ('', 'selector'), ('(', 'selector'), ('x +', 'selector'), ('rate(x)', 'range vector'), ('rate(x[5m)', 'expected ]'),
+                ('histogram_quantile(x)', 'arguments'), ('x[5m]', '/api/v1/history'), ('sum(x', 'expected , or )'), ('sum by (x', 'expected , or )'),
+                ('{a=~".*"}', 'empty'), ('{a="b"', 'expected'), ('x{a=~"("}', 'regular expression'), ('x offset', 'duration'),
+                ('holt_winters(x[5m], 0.1, 0.1)', 'holt_winters()'), ('timestamp(x)', 'timestamp()'), ('hour()', 'hour()'),
+                ('histogram_fraction(0, 1, x)', 'histogram_fraction()'), ('x[5m][1m:]', 'instant vector'), ('(x)[5m]', 'selector'),
+                ('1 == 2', 'bool'), ('1 + bool 2', 'bool'), ('x and 1', 'vector'), ('1 + on (a) x', 'both sides'),
+                ('x and on (a) group_left y', 'group_'), ('"a" + 1', 'a string'), ('topk(x)', 'arguments'), ('sum(1)', 'instant vector'),
+                ('x offset 1m offset 1m', 'offset'), ('x @ 1 @ 2', '@'), ('1 @ 5', '@'), ('x @ y', '@'), ('-"a"', 'a string'), ('5m', 'number'),
+                ('(' * 200 + '1' + ')' * 200, 'nested'), ('+'.join(['1'] * 2000), 'operands')):
             answer = self.own('query', 400, query=bad)
             self.assertEqual((answer['status'], answer['errorType']), ('error', 'bad_data'), bad)
-            self.assertTrue(answer['error'], bad)
+            self.assertIn(words, answer['error'], bad)
+        name = names[0]
+        for wrong, words in ((f'{name} + on (service) {name}', 'many'), (f'{name} * on (service) group_left sum by (pod, service) ({name})', 'many'),
+                             (f'sum by (service) ({name}) + on (service) {name}', 'many'),
+                             (f'label_replace({name}, "a-b", "", "", "")', 'label name'), ('count_values("", x)', 'label name'), (f'label_replace(sum by (pod) ({name}), "pod", "x", "", "")', 'same labels')):
+            answer = self.own('query', 422, query=wrong, time=start + 0.3)
+            self.assertEqual((answer['status'], answer['errorType']), ('error', 'execution'), wrong)
+            self.assertIn(words, answer['error'], wrong)
+        self.own('query_range', 400, query='"x"', start=1, end=2, step=1)
         for params in ({'start': 0, 'end': 100000, 'step': 1}, {'start': 5, 'end': 1, 'step': 1}, {'start': 1, 'end': 5, 'step': 0},
                        {'start': 'x', 'end': 5, 'step': 1}, {'start': 1, 'step': 1}):
             self.own('query_range', 400, query='x', **params)
 
+    def post(self, path, status=200, kind='application/x-www-form-urlencoded', at='', **params):
+        found, _, body = http.request(f'{self.collector.url}/api/v1/{path}{at}', 'POST',
+                                      urllib.parse.urlencode(params, doseq=True).encode(), {'Content-Type': kind})
+        self.assertEqual(found, status, (path, params, body))
+        return json.loads(body)
+
+    def test_grafana_finds_what_it_asks_for(self):
+        """Queries as forms, the metadata of metrics, and the version."""
+        name = sorted({name for name, _ in self.history})[0]
+        at = self.first / 1000 + 0.5
+        query = f'sum by (pod) ({name}{{service="shop",pod=~"shop-.+"}})'
+        self.assertEqual(self.post('query', query=query, time=at), self.own('query', query=query, time=at))
+        self.assertEqual(len(self.post('query', query=query, time=at)['data']['result']), 3)
+        span = {'query': query, 'start': at, 'end': at + 1, 'step': '100ms'}
+        self.assertEqual(self.post('query_range', **span), self.own('query_range', **span))
+        self.assertEqual(self.post('query', at=f'?time={at}', query=query), self.own('query', query=query, time=at))
+        matches = {'match[]': ['{service="shop",pod="shop-1"}', '{service="shop",pod="shop-2"}']}
+        for path in ('series', 'labels', 'label/pod/values'):
+            self.assertEqual(self.post(path, **matches), self.own(path, **matches))
+        self.assertEqual(self.post('label/pod/values', **matches)['data'], ['shop-1', 'shop-2'])
+        self.post('query', 415, kind='text/plain', query=query)
+        for body in (b'query=%zz', b'query=%00', b'query=%4', b'a&' * 5000, b'query=x\0y'):
+            self.assertEqual(http.request(self.collector.url + '/api/v1/query', 'POST', body,
+                                          {'Content-Type': 'application/x-www-form-urlencoded'})[0], 400, body)
+        found = http.request(self.collector.url + '/api/v1/query', 'POST', b'query=x',
+                             {'Content-Type': 'application/x-www-form-urlencoded', 'Origin': 'http://evil.example'})
+        self.assertEqual(found[0], 403, found)
+        metadata = self.own('metadata')['data']
+        self.assertLessEqual({m['name'] if m['kind'] != 'counter' else m['name'].removesuffix('_total') + '_total'
+                              for m in self.metrics()}, set(metadata))
+        for entries in metadata.values():
+            self.assertEqual([set(e) for e in entries], [{'type', 'help', 'unit'}])
+        self.assertEqual(list(self.own('metadata', metric=name)['data']), [name] if not name.endswith('_count') else [name[:-6]])
+        self.assertEqual(len(self.own('metadata', limit=2)['data']), 2)
+        self.assertRegex(self.own('status/buildinfo')['data']['version'], r'^2\.\d+\.\d+$')
+
     def test_labels_and_series_are_listed(self):
         labels = [dict(zip(('__name__', 'pod'), k)) for k in self.history]
         got = self.own('series', **{'match[]': ['{service="shop"}', '{service="shop",pod="shop-1"}']})['data']
-        self.assertEqual(sorted((s['__name__'], s['pod']) for s in got), sorted(self.history))
+        self.assertEqual(sorted((s['__name__'], s['pod']) for s in got if not s['__name__'].endswith(('_sum', '_bucket'))),
+                         sorted(self.history))
+        self.assertEqual({s.get('le', '+Inf')[-4:] for s in got if s['__name__'].endswith('_sum')}, {'+Inf'})
+        self.assertIn('1.0', {s['le'] for s in got if s['__name__'].endswith('_bucket')})
         self.assertEqual({s['host'] for s in got}, {'node-1'})
         self.own('series', 400)
         self.own('series', 400, **{'match[]': '{'})
@@ -426,6 +547,10 @@ class RemoteRead(unittest.TestCase):
         self.assertLessEqual({s['__name__'] for s in labels}, set(names))
         self.assertLessEqual({'__name__', 'host', 'pod', 'process', 'service'}, set(self.own('labels')['data']))
         self.assertEqual(self.own('label/nosuch/values')['data'], [])
+        # All buckets only where they are selected, so that many histograms do not exceed the limit.
+        self.assertIn('generated_size_bytes_bucket', names)
+        self.assertEqual(self.own('label/le/values')['data'], ['+Inf'])
+        self.assertGreater(len(self.own('label/le/values', **{'match[]': '{service="shop"}'})['data']), 10)
         # Outside of the time that is asked for there is nothing.
         self.assertEqual(self.own('label/pod/values', start=1, end=2)['data'], [])
         self.assertEqual(self.own('label/pod/values', start='2020-01-01T00:00:00Z', **{'match[]': '{service="shop"}'})['data'],

@@ -577,7 +577,7 @@ static void back_off_doubles_to_a_second_and_starts_over(void **state)
 		agent_gone(a);
 		now += 3 * MS;
 		assert_int_equal(fabric_drive(f, now, &epoch), FABRIC_DOWN);
-		assert_error(f, "hung up");
+		assert_error(f, "closed the connection");
 	}
 	fabric_close(f);
 }
@@ -920,6 +920,51 @@ static void a_hung_agent_stalls_once_and_briefly(void **state)
 	fabric_close(f);
 }
 
+/* Maps until there is an answer; it was sent already. */
+static int map_again(struct fabric *f, struct fabric_remote *remote)
+{
+	int err = -EAGAIN;
+
+	for (int i = 0; i < 1000 && err == -EAGAIN; i++)
+		err = fabric_map(f, remote);
+	return err;
+}
+
+static void an_agent_that_is_late_blocks_no_reader(void **state)
+{
+	const struct fabric_opts opts = {
+		.gid_index = -1, .answer_timeout_ms = 100000, .map_later = true};
+	struct agent *a = *state;
+	struct fabric_remote gone = {.id = 4, .length = SIZE}, region = {.id = 5, .length = SIZE};
+	struct answer s;
+	struct sl_msg_id id;
+	struct fabric *f;
+	uint64_t start;
+
+	agent_listen(a);
+	f = connect_for(a, &opts);
+	start = clock_ns(CLOCK_MONOTONIC);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fabric_map(f, &gone), -EAGAIN);
+	/* Another one is not asked for before the first is answered. */
+	assert_int_equal(fabric_map(f, &region), -EAGAIN);
+	assert_true(clock_ns(CLOCK_MONOTONIC) - start < 50000 * MS);
+	assert_int_equal(agent_hear(a, &id), SL_MSG_OPEN);
+	assert_int_equal(id.id, 4);
+	s = good_answer(a, 4, SIZE);
+	agent_say(a, s.type, &s.region, sizeof(s.region), s.fd);
+	assert_int_equal(fabric_map(f, &region), -EAGAIN);
+	assert_int_equal(agent_hear(a, &id), SL_MSG_OPEN);
+	assert_int_equal(id.id, 5);
+	s = good_answer(a, 5, SIZE);
+	agent_say(a, s.type, &s.region, sizeof(s.region), s.fd);
+	assert_int_equal(map_again(f, &region), 0);
+	assert_null(gone.local);
+	assert_int_equal(fabric_drive(f, clock_ns(CLOCK_MONOTONIC), NULL), FABRIC_UP);
+	fabric_unmap(f, &region);
+	fabric_close(f);
+}
+
 static void an_unrequested_message_ends_the_connection(void **state)
 {
 	struct agent *a = *state;
@@ -958,6 +1003,7 @@ int main(int argc, char **argv)
 		T(a_region_is_checked_like_the_directory),
 		T(a_region_that_is_gone_is_enoent_and_the_rest_goes_on),
 		T(a_hung_agent_stalls_once_and_briefly),
+		T(an_agent_that_is_late_blocks_no_reader),
 		T(an_unrequested_message_ends_the_connection),
 	};
 

@@ -170,11 +170,12 @@ void a_secret_is_proven_both_ways_before_there_is_a_queue_pair(void **state)
 	host_start(&open, next_port++, 0);
 	for (int notify = 0; notify < 2; notify++) {
 		assert_non_null(strstr(enter(&h, NULL, notify), "requires a secret"));
-		assert_non_null(strstr(enter(&h, wrong, notify), "another secret"));
+		assert_non_null(strstr(enter(&h, wrong, notify), "different secret"));
 		r = host_look(&h);
 		assert_int_equal(r.accepted, notify);
 		assert_null(enter(&h, right, notify));
-		assert_non_null(strstr(enter(&open, right, notify), "did not prove the secret"));
+		assert_non_null(strstr(enter(&open, right, notify),
+				       "did not prove that it knows the secret"));
 		assert_null(enter(&open, NULL, notify));
 	}
 	r = host_look(&h);

@@ -225,6 +225,23 @@ def mirror_shows_what_client_golang_shows(agent, collector):
     print(f'{len(still)} samples are the same; {len(changing)} change by themselves')
 
 
+def publishes_opentelemetry(agent, collector):
+    """What OpenTelemetry's SDK hands to the exporter, in memory: scopes, lists and keys that become one are told apart."""
+    app = start(agent)
+    for n in (1, 3):
+        check(app.tell(n).endswith('of an unsupported kind: shop.delta, shop.sizes'), 'an export', app)
+        want = {('shop_requests_total', ('http_route="/a"', 'otel_scope_name="shop"', 'otel_scope_version="1.0"')): n,
+                ('shop_requests_total', ('http_route="/b;/c"',)): 2 * n, ('shop_requests_total', ('otel_scope_name="other"',)): 5 * n,
+                ('shop_queue', ('kinds="[\\"x\\",\\"y\\"]"',)): -n, ('shop_load', ()): n / 4 if n < 3 else 0,
+                ('shop_seconds_count', ()): 3 * n, ('shop_seconds_sum', ()): 6.5 * n, ('shop_seconds_bucket', ('le="1"',)): n}
+
+        def has():
+            return {k: collector.total(k[0], *k[1]) for k in want}
+        wait_until(lambda: has() == want, has, collector, app)
+    check(not collector.find('shop_load') and not collector.find('shop_delta_total'), 'what is not measured any more')
+    check(app.close() == 0, 'an exit status', app)
+
+
 def main():
     if APP.startswith('SKIP: '):
         skip(APP.removeprefix('SKIP: '))

@@ -60,7 +60,7 @@ sees_port() { sidelight dump --agent /run/sidelight/agent.sock --kind flows --js
 tables_are_missed() {
 	local table
 	for table in ${tables//,/ }; do
-		grep "tcp $table is left out: Linux $(uname -r) lacks .* ([0-9.]*)$" /tmp/agent.err || return 1
+		grep "tcp $table is not available: Linux $(uname -r) lacks .* ([0-9.]*)$" /tmp/agent.err || return 1
 	done
 	! sidelight dump --agent /run/sidelight/agent.sock --kind flows --json
 }

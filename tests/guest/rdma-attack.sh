@@ -176,7 +176,7 @@ collector() {
 	collector_stop
 	release
 	[ "$GUARD" = none ] || check a-collector-with-a-secret-refuses-an-agent-without \
-		refused_with 'did not prove the secret' "${secret[@]}"
+		refused_with 'did not prove that it knows the secret' "${secret[@]}"
 	tell open-done
 
 	hear guarded > /tmp/guarded && read -r addr key instance slot < /tmp/guarded
@@ -205,8 +205,8 @@ collector() {
 	check it-reads wait_for 20 moves
 	release
 	if [ "$GUARD" != none ]; then
-		check without-the-secret-it-is-told-why refused_with 'give --rdma-secret'
-		check with-another-secret-too refused_with 'another secret' --rdma-secret "$OUT/secret.wrong"
+		check without-the-secret-it-is-told-why refused_with 'use --rdma-secret'
+		check with-another-secret-too refused_with 'different secret' --rdma-secret "$OUT/secret.wrong"
 	fi
 	tell attacked
 	hear counted > /dev/null

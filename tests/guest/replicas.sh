@@ -77,7 +77,7 @@ reported() { # N: keys of their own
 		--expect "$shared/items-$1"
 }
 
-missed() { grep -q 'no collector' /tmp/translate.err; }
+missed() { grep -q 'collector is not available' /tmp/translate.err; }
 
 second() {
 	hear first > /dev/null

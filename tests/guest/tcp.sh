@@ -4,6 +4,8 @@
 #
 # What is done to the network, and what says what is true then:
 #   a link that flaps     loss: nstat's retransmissions and timeouts, iperf3's bytes
+#   loss, delay,          why_ends: what each end is told, of all situations that netem can make
+#   reordering, rate
 #   loss, delay           loss: nstat, iperf3; the RTT is no less than the delay. wire: each cause by chosen packets, nstat.
 #                         layer: every segment is in a histogram or in a cause. net.sh: both machines' captures
 #   reordering            loss: nstat's recoveries and duplicates; layer
@@ -13,7 +15,7 @@
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_test_layer" \
 	"$BUILD/tests/tcp/tcp_test_table" "$BUILD/tests/tcp/tcp_test_owners" "$BUILD/tests/tcp/tcp_test_why" \
-	"$BUILD/tests/tcp/tcp_test_feature"
+	"$BUILD/tests/tcp/tcp_test_feature" "$BUILD/tests/tcp/tcp_path"
 cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/dta" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
 uname -r
 
@@ -76,6 +78,14 @@ python flows \
 python wire a_lost_segment_is_a_fast_retransmission a_lost_tail_is_found_by_a_probe \
 	a_dead_wire_is_a_probe_and_timeouts a_lost_syn_is_sent_again \
 	late_acknowledgements_are_spurious_retransmissions congestion_that_the_wire_marks_is_counted_at_both_ends
+# Few at a time: the emulated CPUs are slow.
+for some in 'idle little-to-send reads-nothing' 'keepalive dead-path cork' 'lossy-path slow-reader-of-little' \
+	'long-queue round-trips' 'reordering' 'small-receive-buffer slow-reader-far-away' \
+	'small-send-buffer slow-reader' 'small-send-buffer-and-timeouts slow-client' 'pacing' 'nagle slow-answers'; do
+	python why_ends netem $some
+done
+python why_ends /tmp/hot/tcp_path mtu-black-hole # netem passes packets of any length
+python drops
 case $SL_TEST_SCALE in
 1 | 1.0) python many 300 ;;
 *) python many 10000 ;;

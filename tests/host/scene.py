@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine made of files, which sys.argv[2], host_at, publishes."""
 import os
+import re
 import sys
 
 from support import published
@@ -12,6 +13,35 @@ def read(text):
     """As published.read(), with numbers for values."""
     series, types, helps = published.read(text)
     return {k: float(v) for k, v in series.items()}, types, helps
+
+
+def labelled(collector, name, *labels):
+    """{values of the labels: value} of these series; a single label's value is no tuple, and '' means that it has none."""
+    out = {}
+    for series, v in collector.find(name).items():
+        values = tuple((re.findall(f'[{{,]{label}="(.*?)"', series) or [''])[0] for label in labels)
+        out[values if len(labels) > 1 else values[0]] = v
+    return out
+
+
+COUNTERS = '''excessive_buffer_overrun_errors link_downed link_error_recovery local_link_integrity_errors multicast_rcv_packets
+multicast_xmit_packets port_rcv_constraint_errors port_rcv_data port_rcv_discards port_rcv_errors port_rcv_packets
+port_rcv_remote_physical_errors port_rcv_switch_relay_errors port_xmit_constraint_errors port_xmit_data port_xmit_discards
+port_xmit_packets port_xmit_wait symbol_error unicast_rcv_packets unicast_xmit_packets VL15_dropped'''.split()
+OLD_COUNTERS = '''port_multicast_rcv_packets port_multicast_xmit_packets port_rcv_data_64 port_rcv_packets_64 port_unicast_rcv_packets
+port_unicast_xmit_packets port_xmit_data_64 port_xmit_packets_64'''.split()
+
+
+def rdma_files(device, port, rate, state='4: ACTIVE', phys_state='5: LinkUp'):
+    """Files of a port and its device. The counters have different values."""
+    at = f'/sys/class/infiniband/{device}'
+    return {f'{at}/{path}': text + '\n' for path, text in {
+        'fw_ver': '16.35.2000', 'board_id': 'MT_0000000080', 'hca_type': 'MT4119',
+        **{f'ports/{port}/{path}': text for path, text in {
+            'state': state, 'phys_state': phys_state, 'rate': rate, 'link_layer': 'InfiniBand',
+            'hw_counters/out_of_sequence': '5', 'hw_counters/lifespan': '12',
+            **{f'counters/{n}': str(100 * port + i) for i, n in enumerate(COUNTERS)},
+            **{f'counters_ext/{n}': str(200 * port + i) for i, n in enumerate(OLD_COUNTERS)}}.items()}}.items()}
 
 
 class Scene:

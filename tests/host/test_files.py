@@ -7,7 +7,7 @@ import resource
 import shutil
 import sys
 
-from scene import Scene
+from scene import Scene, labelled, rdma_files
 from support.process import case, check, run_cases, skip, wait_until
 
 STAT = '''cpu  20 0 0 0 0 0 0 0 0 0
@@ -185,6 +185,47 @@ def mounts(*lines):
 
 
 @case
+def rdma_ports_and_counters_come_and_go():
+    at = '/sys/class/infiniband/mlx5_0'
+    with Scene(rdma_files('mlx5_0', 1, '100 Gb/sec (4X EDR)') | rdma_files('mlx5_0', 2, '25 Gb/sec (1X EDR)')) as s:
+        def own():
+            return (labelled(s.collector, 'sidelight_rdma_link_width', 'port'),
+                    labelled(s.collector, 'sidelight_rdma_port_info', 'port', 'link_layer', 'speed').keys(),
+                    labelled(s.collector, 'sidelight_rdma_hw_counter_total', 'port', 'counter'))
+
+        def expect(width, info, counters):
+            wait_until(lambda: own() == (width, info, counters), own, s.collector)
+
+        first = {('1', 'out_of_sequence'): 5}
+        second = {('2', 'out_of_sequence'): 5}
+        more = {('', 'device_wide'): 7, ('1', 'cnpSent'): 4, ('1', 'x' * 64): 3}
+        s.round()
+        expect({'1': 4, '2': 1}, {('1', 'InfiniBand', 'EDR'), ('2', 'InfiniBand', 'EDR')}, first | second)
+        # Malformed names and numbers; a counter of the device; a link that became narrower.
+        s.put({f'{at}/hw_counters/device_wide': '7\n', f'{at}/ports/1/rate': '25 Gb/sec (1X HDR)\n',
+               **{f'{at}/ports/1/hw_counters/{n}': t for n, t in (
+                   ('a.b', '1'), ('a-b', '1'), ('cnpSent', '4'), ('x' * 65, '1'), ('x' * 64, '3'), ('words', 'many'), ('minus', '-1'),
+                   ('trailing', '1x'), ('empty', ''), ('long', '9' * 100), ('binary', b'\0\xff'))},
+               f'{at}/ports/odd/state': '4: ACTIVE\n', f'{at}/ports/2/rate': 'fast\n'})
+        check(s.round() == (0, 0, 0), s.said)
+        expect({'1': 1}, {('1', 'InfiniBand', 'HDR'), ('2', 'InfiniBand', '')}, first | second | more)
+        # No more counters of a port than any driver has.
+        s.put({f'{at}/ports/2/hw_counters/c{i}': '1\n' for i in range(400)})
+        s.round()
+        wait_until(lambda: 200 < len(s.collector.find('sidelight_rdma_hw_counter_total', 'port="2"')) <= 256, 'bound', s.collector)
+        shutil.rmtree(s.root + at + '/ports/2')
+        s.round()
+        expect({'1': 1}, {('1', 'InfiniBand', 'HDR')}, first | more)
+        shutil.rmtree(s.root + at)
+        s.round()
+        expect({}, set(), {})
+        s.expect({}, 'node_infiniband')
+        s.put(rdma_files('mlx5_0', 1, '100 Gb/sec (4X EDR)'))
+        s.round()
+        expect({'1': 4}, {('1', 'InfiniBand', 'EDR')}, first)
+
+
+@case
 def containers_of_version_2_are_published():
     docker = f'/system.slice/docker-{ID}.scope'
     files = {
@@ -346,6 +387,7 @@ def truncated_and_odd_files_do_no_harm():
     rng = random.Random(int(os.environ.get('SL_TEST_SEED', '7')))
     whole = {'/proc/stat': STAT, '/proc/net/dev': NET, '/proc/diskstats': DISKS,
              '/proc/net/snmp': 'Tcp: InSegs CurrEstab\nTcp: 7 8\n', '/proc/meminfo': 'MemTotal: 5 kB\n',
+             **rdma_files('mlx5_0', 1, '100 Gb/sec (4X EDR)'),
              '/cg/a.slice/memory.stat': 'anon 5\nfile 6\n', '/cg/a.slice/io.stat': '8:0 rbytes=4096 wbytes=8192\n',
              '/cg/a.slice/cpu.stat': 'usage_usec 5\n', '/cg/a.slice/memory.current': '7\n'}
     with Scene({**whole, '/proc/self/mounts': mounts(('/cg', 'cgroup2', '')), '/cg/cgroup.controllers': 'cpu\n'}) as s:
@@ -367,6 +409,9 @@ def truncated_and_odd_files_do_no_harm():
         s.expect({'node_netstat_Tcp_InSegs': 7, 'node_netstat_Tcp_CurrEstab': 8}, 'node_netstat_Tcp_InSegs',
                  'node_netstat_Tcp_CurrEstab')
         s.expect({'container_memory_rss{id="/a.slice"}': 5}, 'container_memory_rss')
+        s.expect({f'node_infiniband_{n}{{device="mlx5_0",port="1"}}': v for n, v in (
+            ('state_id', 4), ('physical_state_id', 5), ('rate_bytes_per_second', 12.5e9))}, *(
+                f'node_infiniband_{n}' for n in ('state', 'physical', 'rate')))
 
 
 run_cases(only=sys.argv[3:])

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 
-from scene import read
+from scene import Scene, rdma_files, read
 from support import http
 from support.process import PATIENCE, Part, alive, case, check, poll, run_cases, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
@@ -18,21 +18,21 @@ from support.sidelight import Agent, Collector
 # What node_exporter says of itself, and collectors that docs/host.md leaves out.
 LEFT_OUT = ('node_exporter_', 'node_scrape_', 'node_textfile_', 'node_selinux_', 'promhttp_', 'node_hwmon_', 'node_dmi_',
             'node_cpu_core_throttles', 'node_cpu_package_throttles', 'node_power_supply_', 'node_edac_', 'node_md_',
-            'node_systemd_', 'node_nfs', 'node_bonding', 'node_btrfs', 'node_xfs', 'node_zfs', 'node_infiniband',
+            'node_systemd_', 'node_nfs', 'node_bonding', 'node_btrfs', 'node_xfs', 'node_zfs',
             'node_fibrechannel', 'node_nvme', 'node_rapl', 'node_tape', 'node_ipvs', 'node_bcache', 'node_cpu_info',
             'node_disk_device_mapper', 'node_disk_filesystem', 'node_disk_ata')
 TICK = 0.01  # seconds; the kernel's times of processors have such steps
 
 
 class Exporter(Part):
-    def __init__(self):
+    def __init__(self, *options):
         exe = shutil.which('prometheus-node-exporter')
         if not exe:
             skip('no prometheus-node-exporter')
         with socket.socket() as s:
             s.bind(('127.0.0.1', 0))
             self.url = f'http://127.0.0.1:{s.getsockname()[1]}/metrics'
-        super().__init__(exe, f'--web.listen-address={self.url[7:-8]}', '--web.disable-exporter-metrics')
+        super().__init__(exe, f'--web.listen-address={self.url[7:-8]}', '--web.disable-exporter-metrics', *options)
         wait_until(lambda: poll(self.answers, 1), 'node_exporter', self)
 
     def answers(self):
@@ -98,6 +98,30 @@ def is_the_same_as_node_exporter():
             check(collector.total(f'sidelight_bridge_host_{name}_total') == 0, name)
         check(collector.total('sidelight_bridge_refused_total') == 0, 'refused')
     exporter.stop()
+
+
+@case
+def rdma_is_the_same_as_node_exporter():
+    files = rdma_files('mlx5_0', 1, '100 Gb/sec (4X EDR)') | rdma_files('mlx5_0', 2, '2.5 Gb/sec (1X SDR)') | rdma_files(
+        'rocep1s0', 1, '200 Gb/sec (2X NDR)', state='1: DOWN', phys_state='3: Disabled')
+    for name, text in ('symbol_error', 'N/A (no PMA)'), ('port_rcv_data', str(1 << 60)):
+        files[f'/sys/class/infiniband/mlx5_0/ports/2/counters/{name}'] = text + '\n'
+    with Scene(files) as s:
+        exporter = Exporter(f'--path.sysfs={s.root}/sys', '--collector.disable-defaults', '--collector.infiniband')
+        s.round()
+        series, types, helps = exporter.read()
+        check(len(series) > 90, series)
+
+        def own():
+            return read(s.collector.get('/metrics'))
+
+        def differs():
+            have = {k: v for k, v in own()[0].items() if k[0].startswith('node_infiniband')}
+            return {k: (have.get(k), series.get(k)) for k in have.keys() | series.keys() if have.get(k) != series.get(k)}
+        wait_until(lambda: not differs(), differs, s.collector)
+        for theirs, ours in (types, own()[1]), (helps, own()[2]):
+            check({k: ours.get(k) for k in theirs} == theirs, ours, theirs)
+        exporter.stop()
 
 
 # ---- cgroups ----
@@ -271,7 +295,7 @@ def a_hung_file_system_delays_no_other():
         def state():
             return {re.search('mountpoint="(.*?)"', k)[1]: v for k, v in collector.find('node_filesystem_device_error').items()}
         wait_until(lambda: state().get(f'{folder}/hung') == 1, state, collector, agent)
-        check(any('does not answer' in line for line in agent.err), agent)
+        check(any('does not respond' in line for line in agent.err), agent)
         check(not collector.find('node_filesystem_size_bytes', 'hung'))
         check(state().get('/') == 0, state)
         before = rounds(collector), collector.total('node_filesystem_free_bytes', 'mountpoint="/"')

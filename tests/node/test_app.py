@@ -4,10 +4,11 @@
 import json
 import math
 import os
+import shutil
 import sys
 
 from support.exposition import of_application
-from support.process import check, skip, wait_until
+from support.process import check, skip, wait_until, workdir
 from support.sidelight import Agent, Collector, Pod
 
 NODE, PACKAGES, CASE = sys.argv[2:5]
@@ -15,8 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DEFAULTS = ('process_', 'nodejs_')  # which change by themselves
 
 
-def node(agent, script, *options, publish=True, env=None):
-    return Pod(NODE, *(('-r', 'sidelight/prom-client') if publish else ()), *options, os.path.join(HERE, script),
+def node(agent, script, *options, publish=True, env=None, folder=HERE):
+    return Pod(NODE, *(('-r', 'sidelight/prom-client') if publish else ()), *options, os.path.join(folder, script),
                env={'NODE_PATH': PACKAGES, 'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'app',
                     'SIDELIGHT_COLLECT_SECONDS': '0.2', **(env or {})})
 
@@ -25,9 +26,26 @@ def ask(app, what):
     return json.loads(app.tell(what))
 
 
-def same_as_stock(agent, collector):
+def with_client(client):
+    """A folder of applications whose prom-client is that of this folder."""
+    folder = workdir()
+    for script in ('app.js', 'counts.js', 'exemplars.js'):
+        shutil.copy(os.path.join(HERE, script), folder)
+    os.mkdir(os.path.join(folder, 'node_modules'))
+    os.symlink(os.path.join(HERE, client), os.path.join(folder, 'node_modules', 'prom-client'))
+    return folder
+
+
+def installed(client):
+    folder = os.path.join('node_modules', client)
+    if not os.path.isdir(os.path.join(HERE, folder)):
+        skip(f'no {client}: scripts/setup test installs it')
+    return folder
+
+
+def same_as_stock(agent, collector, folder=HERE):
     """Names, types, help, labels and values are those that prom-client itself shows, and its errors are the same."""
-    app, stock = node(agent, 'app.js'), node(agent, 'app.js', publish=False)
+    app, stock = (node(agent, 'app.js', publish=p, folder=folder) for p in (True, False))
     for a in (app, stock):
         for _ in range(3):
             ask(a, 'more')
@@ -53,6 +71,7 @@ def same_as_stock(agent, collector):
             continue  # prom-client shows the type of what has no value, too
         check(t.get(name) == kind, f'{name} is {t.get(name)}, not {kind}')
         check(h.get(name) == helps[name], f'{name}: {h.get(name)}, not {helps[name]}')
+    check('SidelightWarning' not in app.logged(), 'a warning', app)
     changing = [k for k in samples if k[0].startswith(DEFAULTS)]
     check(s['app_other_total', ()] == 36, 'a registry of its own')  # where prom-client shows no default labels
     check(sum(k[0] == 'app_gone' for k in s) == 1, [k for k in s if k[0] == 'app_gone'])
@@ -93,6 +112,45 @@ def full(agent, collector):
     wait_until(lambda: collector.total('app_plain_total', 'service="fixed"') == 5, 'it goes on', collector, app)
     check(app.close() == 0, 'an exit status', app)
     print(f'{refused} were refused')
+
+
+def oldest(agent, collector):
+    """The first version of the shape that is known."""
+    same_as_stock(agent, collector, with_client(installed('prom-client-15.0.0')))
+
+
+def stored(agent, collector):
+    """Its main branch, by a stand-in."""
+    same_as_stock(agent, collector, with_client('stored'))
+
+
+def left_alone(agent, collector):
+    """A prom-client of another shape, older or to come, works as without us: with one warning, and nothing is published."""
+    for client in (installed('prom-client-1.0.0'), installed('prom-client-14.2.0'), 'other'):
+        folder = with_client(client)
+        apps = [node(agent, 'counts.js', publish=p, folder=folder) for p in (False, True)]
+        for app in apps:
+            wait_until(lambda: any(line.startswith('"') for line in app.out), 'what it shows', app)
+        shown = [json.loads(next(line for line in app.out if line.startswith('"'))) for app in apps]
+        check('counts_requests_total 7' in shown[0] and shown[0] == shown[1], shown)
+        check([app.close() for app in apps] == [0, 0], 'an exit status', *apps)
+        warnings = apps[1].logged().count('SidelightWarning')
+        check(warnings == 1 and 'is not published' in apps[1].logged(), f'{client}: {warnings} warnings', apps[1])
+        check('SidelightWarning' not in apps[0].logged(), client)
+    check(not collector.find('counts_requests_total'), 'a series of it')
+
+
+def exemplars(agent, collector):
+    """What prom-client counts before it refuses an exemplar counts here as well."""
+    for service, folder in (('hashed', HERE), ('stored', with_client('stored'))):
+        app = node(agent, 'exemplars.js', folder=folder, env={'SIDELIGHT_SERVICE': service})
+        wait_until(lambda: app.out, 'what it counted', app)
+        counted, observed, refused = json.loads(app.out[0])
+        check(counted == 6 and observed == 3 and refused >= 1, app.out)
+        of = f'service="{service}"'
+        wait_until(lambda: (collector.total('exemplars_asked_total', of), collector.total('exemplars_took_count', of)) == (counted, observed),
+                   lambda: collector.find('exemplars_asked_total') | collector.find('exemplars_took_count'), collector, app)
+        check(app.close() == 0, 'an exit status', app)
 
 
 def imported(agent, collector):

@@ -15,7 +15,7 @@ from support.process import check, run, skip, wait_until
 from support.sidelight import Agent, Collector, Pod
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'conformance'))
-from reader import Reader  # noqa: E402
+from reader import Fault, Reader  # noqa: E402
 
 PYTHON, PACKAGES, BACKEND, CASE = sys.argv[2:6]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -87,6 +87,19 @@ def shows_what_stock_shows(agent, collector):
     print(f'{len(theirs[2])} samples')
 
 
+def read_quiet(path):
+    """The region, read while nothing changes in it. The client's thread may add a series meanwhile: then it is read again."""
+    for again in reversed(range(10)):
+        reader = Reader(os.open(path, os.O_RDONLY))
+        try:
+            reader.quiet()
+            return reader
+        except Fault:
+            if not again:
+                raise
+            time.sleep(.2)
+
+
 def modes_and_exemplars(agent, collector):
     """In the memory itself: how gauges are combined, exemplars, and since when a metric counts."""
     sums = {'all': 5, 'min': 2, 'max': 3, 'sum': 1}
@@ -98,8 +111,7 @@ def modes_and_exemplars(agent, collector):
     flags, exemplars = {}, {}
     for fd in os.listdir(f'/proc/{app.pid}/fd'):
         if 'memfd:sidelight' in os.readlink(f'/proc/{app.pid}/fd/{fd}'):
-            reader = Reader(os.open(f'/proc/{app.pid}/fd/{fd}', os.O_RDONLY))
-            reader.quiet()
+            reader = read_quiet(f'/proc/{app.pid}/fd/{fd}')
             of = {r['id']: r for r in reader.records}
             flags.update({r['name']: r['flags'] & 15 for r in reader.records})
             exemplars.update({(of[i]['name'], cell): (dict(labels), value) for i, cell, labels, value in reader.exemplars()})
@@ -122,6 +134,54 @@ def what_ends_goes(agent, collector):
     ask(app, 'register')
     wait_until(lambda: collector.total('app_plain_total') == 4.5, 'it is back', collector, app)
     check(app.close() == 0, 'an exit status', app)
+
+
+def later_versions(agent, collector):
+    """What methods of later versions of the client do to its values and children is published. So is NaN, as the client counts it."""
+    apps = [start(agent, publish=p, script='newer_app.py') for p in (True, False)]
+    for app in apps:
+        ask(app, 'count')
+    wait_until(lambda: collector.total('newer_removed_total') == 15, 'the first', collector, apps[0])
+    for change in ('remove', 'exchange', 'reset', 'begin anew', 'nan'):
+        said = [ask(app, change) for app in apps]
+        mine, theirs = ([(k, v) for k, v in parse(text)[2].items() if not k[0].endswith('_created')] for text in said)
+        check(repr(mine) == repr(theirs), f'{change}: {mine}, not {theirs}')
+
+        def differ():
+            has = {k: v for k, v in parse(collector.get('/metrics'))[2].items() if k[0].startswith('newer_')}
+            want = {k: v for k, v in mine if not math.isnan(v)}
+            return [(k, want.get(k), has.get(k)) for k in want.keys() | has.keys()
+                    if has.get(k) != want.get(k) and not (k in has and k in dict(mine) and k not in want)]
+        wait_until(lambda: not differ(), lambda: f'{change}: {differ()}', collector, apps[0])
+    check([app.close() for app in apps] == [0, 0], 'an exit status', *apps)
+
+
+def otel(agent, collector):
+    """What OpenTelemetry's SDK hands to the exporter, in memory: scopes, lists and keys that become one are told apart."""
+    app = start(agent, publish=False, script='otel_app.py')
+    for n in (1, 3):
+        check(app.ask(n) is True, 'an export')
+        want = {('shop_requests_total', ('http_route="/a"', 'otel_scope_name="shop"', 'otel_scope_version="1.0"')): n,
+                ('shop_requests_total', ('http_route="/b;/c"',)): 2 * n, ('shop_requests_total', ('otel_scope_name="other"',)): 5 * n,
+                ('shop_queue', ('kinds="[\\"x\\", \\"y\\"]"',)): -n, ('shop_load', ()): n / 4 if n < 3 else 0,
+                ('shop_seconds_count', ()): 3 * n, ('shop_seconds_sum', ()): 6.5 * n, ('shop_seconds_bucket', ('le="1"',)): n}
+
+        def has():
+            return {k: collector.total(k[0], *k[1]) for k in want}
+        wait_until(lambda: has() == want, has, collector, app)
+    check(not collector.find('shop_load'), 'what is not measured any more')
+    check(app.logged().count('not published') == 2 and not collector.find('shop_delta_total'), app.logged)
+    check(app.close() == 0, 'an exit status', app)
+
+
+def unknown(agent, collector):
+    """A client without what we rely on works as without us, and one line says so."""
+    apps = [start(agent, publish=False, script='other_app.py', PUBLISH=p) for p in ('1', '')]
+    said = [ask(app, 'count') for app in apps]
+    check(said[0] == said[1] and 'other_total 3.0' in said[0], said)
+    check(apps[0].logged().count('not supported by sidelight') == 1, 'no line', apps[0])
+    check([app.close() for app in apps] == [0, 0], 'an exit status', *apps)
+    check(not collector.find('other_total'), 'a series of it')
 
 
 def loses_nothing(agent, collector):

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REASONS	 8u
 #define HOT_AT	 SL_HEADER_SIZE
 #define FLOWS_AT (SL_HEADER_SIZE + SL_FLOW_SIZE)
 
@@ -34,11 +35,15 @@ void make_flows_named(struct make_flows *m, uint32_t slots, uint32_t lines, uint
 		      uint64_t instance)
 {
 	uint64_t journal = FLOWS_AT + (uint64_t)slots * SL_FLOW_SIZE;
-	uint64_t names = (journal + (uint64_t)lines * SL_LINE_SIZE + 511) & ~511ull;
+	uint64_t drops = journal + (uint64_t)lines * SL_LINE_SIZE;
+	uint64_t reasons = drops + (uint64_t)slots * SL_LINE_SIZE;
+	uint64_t names = (reasons + REASONS * SL_LINE_SIZE + 511) & ~511ull;
 	const struct sl_region_section sections[] = {
 		{SL_SECTION_HOT, SL_LINE_SIZE, HOT_AT, SL_LINE_SIZE},
 		{SL_SECTION_FLOWS, SL_FLOW_SIZE, FLOWS_AT, (uint64_t)slots * SL_FLOW_SIZE},
 		{SL_SECTION_JOURNAL, SL_LINE_SIZE, journal, (uint64_t)lines * SL_LINE_SIZE},
+		{SL_SECTION_DROPS, SL_LINE_SIZE, drops, (uint64_t)slots * SL_LINE_SIZE},
+		{SL_SECTION_DROP_REASONS, SL_LINE_SIZE, reasons, REASONS * SL_LINE_SIZE},
 		{SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE, names,
 		 (uint64_t)cgroups * SL_FLOW_CGROUP_SIZE},
 	};
@@ -52,6 +57,8 @@ void make_flows_named(struct make_flows *m, uint32_t slots, uint32_t lines, uint
 	m->hot = (uint64_t *)(m->mem + HOT_AT);
 	m->slot = (uint64_t(*)[64])(m->mem + FLOWS_AT);
 	m->journal = (uint64_t(*)[8])(m->mem + journal);
+	m->drop = (uint64_t(*)[8])(m->mem + drops);
+	m->reason = (uint64_t(*)[8])(m->mem + reasons);
 	memcpy(h->magic, SL_REGION_MAGIC, 8);
 	h->version = SL_REGION_VERSION;
 	h->header_size = SL_HEADER_SIZE;
@@ -60,7 +67,7 @@ void make_flows_named(struct make_flows *m, uint32_t slots, uint32_t lines, uint
 	h->pid = 1;
 	h->start_ns = 1;
 	h->instance = instance;
-	h->section_count = cgroups ? 4 : 3;
+	h->section_count = cgroups ? 6 : 5;
 	m->cgroup = cgroups ? (uint64_t(*)[64])(m->mem + names) : NULL;
 	memcpy(h->section, sections, h->section_count * sizeof(sections[0]));
 	make_flows_check(m);
@@ -84,6 +91,19 @@ static void seal(uint64_t slot[64], uint64_t tag)
 		slot[i * 8] = tag;
 		slot[i * 8 + 7] = sl_folded_check(slot + i * 8);
 	}
+}
+
+void make_flow_drops(struct make_flows *m, uint32_t slot, uint32_t generation, uint32_t reason,
+		     const char *name, uint32_t segments)
+{
+	uint64_t *line = m->drop[slot], *total = m->reason[reason];
+
+	line[0] = pair(1, generation);
+	line[1] = pair(reason, segments);
+	line[7] = sl_folded_check(line);
+	total[0] += segments;
+	strncpy((char *)&total[1], name, SL_DROP_NAME);
+	total[7] = sl_line_check(total);
 }
 
 static uint64_t word_of(const struct region_flow *f)

@@ -16,6 +16,7 @@ struct make_flows {
 	uint64_t *hot;
 	uint64_t (*slot)[64];
 	uint64_t (*journal)[8];
+	uint64_t (*drop)[8], (*reason)[8];
 	uint64_t (*cgroup)[64]; /* NULL: no such section */
 	uint32_t slots, lines;
 	uint64_t next; /* line of the journal */
@@ -32,6 +33,9 @@ void make_flows_free(struct make_flows *m);
 void make_flows_check(struct make_flows *m); /* the header's check word, after a change */
 /* Writes a snapshot, whose number grows; f->generation is set by the caller. */
 void make_flow(struct make_flows *m, uint32_t slot, const struct region_flow *f);
+/* Writes the lines of segments that were dropped for one reason; reason is below 8. */
+void make_flow_drops(struct make_flows *m, uint32_t slot, uint32_t generation, uint32_t reason,
+		     const char *name, uint32_t segments);
 /* Frees a slot: its generation grows. */
 void make_flow_free(struct make_flows *m, uint32_t slot);
 void make_flow_event(struct make_flows *m, enum sl_flow_event event, uint32_t slot,

@@ -174,6 +174,38 @@ static void an_idle_flow_grows_older_and_a_fin_is_no_byte(void **state)
 	assert_int_equal(region_flow_unread(&f), 61);
 }
 
+static void drops_belong_to_one_flow_and_have_names(void **state)
+{
+	uint64_t line[8] = {7ull << 32 | 3, 5ull | 2ull << 32, 9ull | 1ull << 32}, name[8] = {4};
+	struct region_flow f = {.generation = 7};
+	struct region_drop_reason reason;
+
+	(void)state;
+	line[6] = 8ull << 32;
+	line[7] = sl_folded_check(line);
+	assert_int_equal(region_flow_drops_parse(line, &f), REGION_FAULT_NONE);
+	assert_true(f.drop[0].reason == 5 && f.drop[0].segments == 2);
+	assert_string_equal(f.drop[1].name, "REASON_9");
+	assert_true(!f.drop[2].segments && f.drop[5].segments == 8);
+	f.generation = 8; /* the line is an earlier flow's */
+	assert_int_equal(region_flow_drops_parse(line, &f), REGION_FAULT_NONE);
+	assert_int_equal(f.drop[0].segments, 0);
+	for (size_t i = 0; i < sizeof(line); i++) {
+		((uint8_t *)line)[i] ^= 0x40;
+		assert_int_equal(region_flow_drops_parse(line, &f), REGION_FAULT_UNSETTLED);
+		((uint8_t *)line)[i] ^= 0x40;
+	}
+	memset(&name[1], 'A', SL_DROP_NAME); /* without an end, and with what no name has */
+	((char *)&name[1])[1] = '"';
+	name[7] = sl_line_check(name);
+	assert_int_equal(region_drop_reason_parse(name, 5, &reason), REGION_FAULT_NONE);
+	assert_int_equal(reason.segments, 4);
+	assert_int_equal(strlen(reason.name), SL_DROP_NAME - 1);
+	assert_memory_equal(reason.name, "A?A", 3);
+	name[0]++;
+	assert_int_equal(region_drop_reason_parse(name, 5, &reason), REGION_FAULT_UNSETTLED);
+}
+
 static void no_byte_of_a_slot_may_be_another(void **state)
 {
 	uint64_t slot[64];
@@ -270,6 +302,7 @@ int main(void)
 		cmocka_unit_test(header_that_lies_is_refused),
 		cmocka_unit_test(every_cell_is_read_from_its_place),
 		cmocka_unit_test(an_idle_flow_grows_older_and_a_fin_is_no_byte),
+		cmocka_unit_test(drops_belong_to_one_flow_and_have_names),
 		cmocka_unit_test(no_byte_of_a_slot_may_be_another),
 		cmocka_unit_test(lines_of_two_snapshots_are_none),
 		cmocka_unit_test(slot_that_says_what_cannot_be_is_refused),

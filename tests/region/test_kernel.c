@@ -426,6 +426,39 @@ static void flows_say_where_their_cgroups_are(void **state)
 	assert_int_equal(region_flows_info_parse(&h, size, &info), REGION_FAULT_SECTION);
 }
 
+static void lines_of_drops_come_in_pairs_and_for_each_slot(void **state)
+{
+	const uint64_t drops = SL_HEADER_SIZE + 64 + 1024 + 64, reasons = drops + 2 * 64;
+	const uint64_t size = reasons + 64;
+	struct region_flows_info info;
+	struct sl_region_header h;
+
+	(void)state;
+#define BEGIN()                                                                      \
+	do {                                                                         \
+		header_begin(&h, SL_REGION_FLOWS, size);                             \
+		section(&h, SL_SECTION_HOT, 64, SL_HEADER_SIZE, 64);                 \
+		section(&h, SL_SECTION_FLOWS, 512, SL_HEADER_SIZE + 64, 1024);       \
+		section(&h, SL_SECTION_JOURNAL, 64, SL_HEADER_SIZE + 64 + 1024, 64); \
+	} while (0)
+	BEGIN();
+	section(&h, SL_SECTION_DROPS, 64, drops, 128);
+	section(&h, SL_SECTION_DROP_REASONS, 64, reasons, 64);
+	header_end(&h);
+	assert_int_equal(region_flows_info_parse(&h, size, &info), REGION_FAULT_NONE);
+	assert_true(info.drops == drops && info.reasons == reasons && info.drop_reasons == 1);
+	BEGIN();
+	section(&h, SL_SECTION_DROPS, 64, drops, 128);
+	header_end(&h);
+	assert_int_equal(region_flows_info_parse(&h, size, &info), REGION_FAULT_SECTION);
+	BEGIN();
+	section(&h, SL_SECTION_DROPS, 64, drops, 64);
+	section(&h, SL_SECTION_DROP_REASONS, 64, reasons, 64);
+	header_end(&h);
+	assert_int_equal(region_flows_info_parse(&h, size, &info), REGION_FAULT_SECTION);
+#undef BEGIN
+}
+
 static void entry_of_a_kind_that_is_not_known_is_an_entry(void **state)
 {
 	uint64_t line[8] = {5, 0, 8192, SL_ENTRY_KEY_OF(1, SL_STATE_LIVE, 200), 1, 1, 9};
@@ -452,6 +485,7 @@ int main(void)
 		cmocka_unit_test(long_names_are_cut_and_the_path_keeps_its_end),
 		cmocka_unit_test(names_that_lie_are_refused_or_made_harmless),
 		cmocka_unit_test(flows_say_where_their_cgroups_are),
+		cmocka_unit_test(lines_of_drops_come_in_pairs_and_for_each_slot),
 		cmocka_unit_test(entry_of_a_kind_that_is_not_known_is_an_entry),
 	};
 

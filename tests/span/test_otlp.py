@@ -219,7 +219,7 @@ def a_successor_sends_nothing_again():
     global c
     other = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
                  receiver, '--otlp-sent', f'{d}/sent')
-    check(other.wait() == 1 and any('another process uses it' in line for line in other.err),
+    check(other.wait() == 1 and any('another process is using it' in line for line in other.err),
           'a file for two', other)
     c.stop(signal.SIGKILL)
     spans.clear()

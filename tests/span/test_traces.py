@@ -82,6 +82,39 @@ for trace in found['traces']:
     check((i % 50 == 49) == (abs(one['duration_seconds'] - 0.03) < 1e-9), str(one))
     check(spans['db.query']['message'] == ('deadlock' if one['error'] else ''), str(one))
 
+# A search finds the same as looking at each of them, without their spans in the list.
+every, spans_of = found['traces'], {x['trace_id']: api_get('/' + x['trace_id'])['spans'] for x in found['traces']}
+last = max(every, key=lambda x: x['start'])
+
+
+def searched(query):
+    answer = api_get('?limit=10000&' + query)
+    check(answer['matching'] == len(answer['traces']), query, answer['matching'])
+    return [x['trace_id'] for x in answer['traces']]
+
+
+def same(query, wanted):
+    wanted = [x['trace_id'] for x in every if wanted(x)]
+    check(wanted and sorted(searched(query)) == sorted(wanted), query, len(wanted), len(searched(query)))
+
+
+same('status=failed', lambda x: x['error'])
+same('status=ok&root=get%20/C', lambda x: not x['error'] and 'GET /cart' in x['root'])
+same('min_duration=20ms', lambda x: x['duration_seconds'] >= 0.02)
+same('service=db', lambda x: any(s['service'] == 'db' for s in spans_of[x['trace_id']]))
+same('attribute=db.ratio=0.25', lambda x: any(s['attributes'].get('db.ratio') == 0.25 for s in spans_of[x['trace_id']]))
+same('attribute=items=49', lambda x: any(s['attributes'].get('items') == 49 for s in spans_of[x['trace_id']]))
+same(f'start={last["start"]:.6f}', lambda x: x['start'] + x['duration_seconds'] >= last['start'])
+same(f'end={last["start"] - 0.1:.6f}', lambda x: x['start'] <= last['start'] - 0.1)
+for nothing in 'service=none', 'attribute=db.ratio=0.5', 'attribute=items=49x', 'min_duration=1h', 'root=POST':
+    check(searched(nothing) == [], nothing)
+longest = [x['duration_seconds'] for x in api_get('?sort=duration&limit=10000')['traces']]
+check(longest == sorted(longest, reverse=True) and len(longest) == len(every), longest[:5])
+few = api_get('?sort=duration&limit=1')
+check(len(few['traces']) == 1 and few['matching'] == len(every), few)
+for odd in 'status=maybe', 'sort=name', 'min_duration=long', 'attribute=items', 'start=then':
+    check(refused('?' + odd) == 400, odd)
+
 # Most of what was published was never moved, and all of it is counted.
 text = c.get('/metrics')
 check(total(text, 'sidelight_trace_published_spans_total') == int(made['spans']), 'spans', c)

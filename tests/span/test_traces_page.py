@@ -47,6 +47,37 @@ with browser:
     page.wait("document.querySelectorAll('#waterfall .span-error').length === 1")
     check('deadlock' in page.run("document.querySelector('#waterfall .span-error').closest('.span').title"),
           'no message')
+    check('kept because a span failed' in page.run("document.getElementById('trace-note').textContent"), 'no reason')
+
+    # Searched by each field, sorted, and the address shows the same again.
+    def field(name, value):
+        page.run(f"(() => {{ const f = document.querySelector('[data-trace={name}]'); f.value = {value!r};"
+                 " for (const type of ['input', 'change']) f.dispatchEvent(new Event(type, {bubbles: true})); })()")
+
+    rows, slow_ones, failed_ones = "document.querySelectorAll('#traces tbody tr')", int(made['slow']), int(made['failed'])
+    for name, value, n in (('status', 'failed', failed_ones), ('least', '20', slow_ones), ('attribute', 'db.ratio=0.25', kept),
+                           ('service', 'db', kept), ('root', 'cart', kept)):
+        field(name, value)
+        page.wait(f'{rows}.length === {n}', what=f'{n} traces with {name} {value}')
+        page.wait(f'location.hash.includes("trace-{name}=")', what=f'{name} in the address')
+        field(name, '')
+        page.wait(f'{rows}.length === {kept} && !location.hash.includes("trace-{name}=")', what=f'all without {name}')
+    field('attribute', 'db.ratio=7')
+    page.wait("document.getElementById('traces-empty').textContent.includes('Nothing matches')")
+    page.click('#traces-empty button')
+    page.wait(f'{rows}.length === {kept}')
+    starts = sorted(x['start'] for x in c.api('traces?limit=10000')['traces'])
+    half = starts[len(starts) // 2]
+    later = len(c.api(f'traces?limit=10000&start={int(half)}')['traces'])
+    field('from', page.run(f"import('/format.js').then((f) => f.isoTime({int(half)}).slice(0, 19))"))
+    page.wait(f"{rows}.length === {later} && location.hash.includes('trace-from={int(half)}')", what=f'{later} of them')
+    page.run('history.back()')
+    page.wait(f"{rows}.length === {kept} && document.querySelector('[data-trace=from]').value === ''")
+    page.click("#traces th[data-sort='duration'] button")
+    slowest = c.api('traces?sort=duration&limit=1')['traces'][0]['trace_id']
+    page.wait(f"{rows}[0].dataset.trace === '{slowest}'")
+    other = browser.page(page.run('location.href'))
+    other.wait(f"{rows}[0]?.dataset.trace === '{slowest}' && document.querySelectorAll('#waterfall .span').length === 6")
     if len(sys.argv) > 3:
         page.screenshot(sys.argv[3])
     t.stop()

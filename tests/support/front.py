@@ -10,8 +10,12 @@ def children(pid):
 
 
 def name(pid):
-    with open(f'/proc/{pid}/comm') as f:
-        return f.read().strip()
+    """Its name; None: it has ended."""
+    try:
+        with open(f'/proc/{pid}/comm') as f:
+            return f.read().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def spawners(part):
@@ -23,7 +27,7 @@ def helper(part, what):
     """The helper process of this name; None: there is none just now."""
     try:
         return next((c for c in children(part.pid) if name(c) == what and alive(c)), None)
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the part itself has ended
         return None
 
 

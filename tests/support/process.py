@@ -44,13 +44,16 @@ def check(condition, *what):
 
 
 def poll(condition, seconds=PATIENCE, every=0.02):
-    """The first true value of condition(), or its last false one."""
+    """The first true value of condition(), or its last false one. Many tests wait side by side: a condition that takes long
+    on a busy machine is looked at less often, so that waiting does not take the CPUs from what is waited for."""
     end = time.monotonic() + seconds
     while True:
+        begun = time.monotonic()
         value = condition()
-        if value or time.monotonic() >= end:
+        now = time.monotonic()
+        if value or now >= end:
             return value
-        time.sleep(every)
+        time.sleep(max(every, min(3 * (now - begun), 1)))
 
 
 def wait_until(condition, *what, seconds=0, every=0.02):

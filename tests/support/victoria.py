@@ -61,9 +61,10 @@ class Victoria(Program):
 
 
 class VmAgent(Program):
-    def __init__(self, to):
+    def __init__(self, to, relabel=None):
         super().__init__('vmagent', f'-remoteWrite.url={to}', f'-remoteWrite.tmpDataPath={workdir()}',
-                         '-remoteWrite.flushInterval=100ms', '-memory.allowedBytes=64MB')
+                         '-remoteWrite.flushInterval=100ms', '-memory.allowedBytes=64MB',
+                         *([f'-remoteWrite.relabelConfig={relabel}'] if relabel else []))
 
 
 class VmAuth(Program):

@@ -285,7 +285,7 @@ def a_killed_loader_is_replaced_and_its_tables_begin_anew():
     wait_until(lambda: agent.flow(client), 'a flow before the kill', agent, seconds=40)
     loader, = loaders(agent.pid)
     os.kill(loader, signal.SIGKILL)
-    wait_until(lambda: any('ended: starting another helper=tcp' in line for line in agent.err), 'it says so', agent)
+    wait_until(lambda: any('exited: restarting it helper=tcp' in line for line in agent.err), 'it says so', agent)
     wait_until(lambda: len(loaders(agent.pid)) == 1 and loaders(agent.pid) != [loader], 'another loader', agent)
 
     def is_back():

@@ -102,6 +102,20 @@ def bulk_data_that_fills_the_window_is_right_to_the_byte():
 
 
 @case
+def an_idle_connection_grows_older():
+    """Its statistics are not even published again."""
+    watch = new_flows()
+    client, server = pair()
+    talk(client, server, 3, 100, 100)
+    at_rest = same_as_tcp_info(watch, client)
+    wait_until(lambda: (lambda f: f if f['duration_ns'] > at_rest['duration_ns'] + 10**9 else None)(
+        watch.of(*flows.name_of(client))), 'the connection is a second older', watch.part)
+    same_as_tcp_info(watch, client)
+    server.close()
+    client.close()
+
+
+@case
 def connections_made_before_the_start_are_marked_and_right():
     client, server = pair()
     sent, back = talk(client, server, 20, 100, 200)
@@ -193,7 +207,8 @@ def an_accept_queue_that_overflows_shows_at_its_listener():
     f = wait_until(lambda: (lambda f: f if f and f['drops'] else None)(
         watch.of(('127.0.0.1', port), ('0.0.0.0', 0))), 'refusals show', watch.part, seconds=20)
     check('listener', 'listener' in f['flags'], True)
-    check('backlog', (f['backlog'], f['backlog_max']), (2, 1))  # the kernel takes one more
+    # The kernel takes one more, and another one if two CPUs find room for theirs at once.
+    check('backlog', (min(max(f['backlog'], 2), 3), f['backlog_max']), (f['backlog'], 1))
 
 
 @case

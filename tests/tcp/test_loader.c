@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_loader.c - messages between the agent and the loader of eBPF programs: each side refuses
+ * test_loader.c - messages between the agent and the eBPF loader: each side refuses
  * invalid ones.
  */
 #include <errno.h>

@@ -387,11 +387,11 @@ def case_wrong():
     says([good], 2, 'two files')
     says(['--by', 'colour', good, good], 2, '--by')
     says(['--json', '--csv', good, good], 2, 'are mutually exclusive')
-    says(['--record', bad, '--pid', '1'], 2, 'neither processes')
+    says(['--record', bad, '--pid', '1'], 2, 'processes and cgroups are unknown')
     says(['--record', bad, '--dev', 'x' * 20], 2, 'is not a device name')
     says(['--record', '/nonexistent/x'], 1, 'No such file')
     says(['--record', '-'], 1, 'CAP_', preexec_fn=without_capabilities)
-    for content, text in ((b'', 'not a file'), (b'x' * 500, 'not a file'),
+    for content, text in ((b'', 'was not written by'), (b'x' * 500, 'was not written by'),
                           (data[:30] + b'?' + data[31:], 'damaged'),
                           (data[:8] + b'\x09' + data[9:], 'version'),
                           (data[:at + 20] + bytes([data[at + 20] ^ 1]) + data[at + 21:], 'damaged'),

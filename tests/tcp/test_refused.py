@@ -107,7 +107,7 @@ def an_agent_starts_without_the_tables_that_its_kernel_cannot_have():
     status = json.loads(subprocess.run([EXE, 'agent', '--status', '--json', '--socket', socket], check=True,
                                        stdout=subprocess.PIPE).stdout)
     for table in ('flows', 'layers', 'cpu', 'net'):
-        said = [line for line in agent.err if f'--tcp {table} is left out' in line]
+        said = [line for line in agent.err if f'--tcp {table} is not available' in line]
         if len(said) != 1 or 'CONFIG_DEBUG_INFO_BTF' not in said[0]:
             fail(f'{table}: {agent.err}', agent)
     if any(r['by'] == 'kernel' for r in status['regions']):

@@ -164,6 +164,11 @@ static void path_and_application_are_told_apart(void **state)
 	assert_why(&f, REGION_WHY_CORK, 0.9);
 	f.queue = 0;
 	assert_why(&f, REGION_WHY_APPLICATION, 1);
+	f.queue_max = 300; /* data waited, although it does not now */
+	assert_why(&f, REGION_WHY_CORK, 0.9);
+	f.queue_max = 1449; /* more than a segment was to send */
+	assert_why(&f, REGION_WHY_APPLICATION, 1);
+	f.queue_max = 0;
 	f.flags = SL_FLOW_CORK;
 	assert_why(&f, REGION_WHY_CORK, 0.9);
 	f.data_segs_out = 7000; /* 1.1 ms each: round trips explain the busy time */

@@ -42,6 +42,15 @@ def patience(name, address, on):
                     *(('rto_min', '10s') if on else ())], check=True)
 
 
+def checksum(data):
+    words = array.array('H', data + bytes(len(data) % 2))
+    words.byteswap()
+    total = sum(words)
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
 class Packet:
     """An IPv4 packet with TCP in it."""
 
@@ -56,17 +65,22 @@ class Packet:
         self.length = struct.unpack_from('!H', raw, 2)[0] - data
         self.end = self.seq + self.length & 0xffffffff
 
+    def elsewhere(self, by):
+        """The same with other sequence numbers, with which nothing can be done."""
+        raw = bytearray(self.raw)
+        ip = (raw[0] & 15) * 4
+        struct.pack_into('!I', raw, ip + 4, (self.seq + by) % 2**32)
+        raw[ip + 16:ip + 18] = b'\0\0'
+        covered = bytes(raw[12:20]) + struct.pack('!HH', 6, len(raw) - ip) + bytes(raw[ip:])
+        struct.pack_into('!H', raw, ip + 16, checksum(covered))
+        return bytes(raw)
+
     def marked(self):
         """The same with "congestion experienced"."""
         raw = bytearray(self.raw)
         raw[1] |= 3
         raw[10:12] = b'\0\0'
-        words = array.array('H', bytes(raw[:(raw[0] & 15) * 4]))
-        words.byteswap()
-        total = sum(words)
-        while total >> 16:
-            total = (total & 0xffff) + (total >> 16)
-        struct.pack_into('!H', raw, 10, ~total & 0xffff)
+        struct.pack_into('!H', raw, 10, checksum(bytes(raw[:(raw[0] & 15) * 4])))
         return bytes(raw)
 
 

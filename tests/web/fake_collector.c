@@ -144,26 +144,26 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 	return 0;
 }
 
-ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
-				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
-				  size_t max)
+static ssize_t find_points(struct collect_collector *c, uint64_t instance, uint32_t metric,
+			   int64_t from_ns, int64_t to_ns, struct collect_point *out, size_t max)
 {
 	FAKE_REQUEST;
 	struct fake_region *r = find(c, instance);
 	struct fake_metric *m = NULL;
-	size_t first = 0, n = 0;
+	size_t first = 0, end, n = 0;
 
 	for (size_t i = 0; r && i < r->metric_count; i++)
 		if (r->metrics[i].metric.id == metric)
 			m = &r->metrics[i];
 	if (!m)
 		return -ENOENT;
-	(void)to_ns;
-	while (first < m->point_count && m->points[first].ns < from_ns)
+	for (end = m->point_count; end && m->points[end - 1].ns > to_ns;)
+		end--;
+	while (first < end && m->points[first].ns < from_ns)
 		first++;
-	if (m->point_count - first > max)
-		first = m->point_count - max;
-	while (first < m->point_count)
+	if (end - first > max)
+		first = end - max;
+	while (first < end)
 		out[n++] = m->points[first++];
 	return (ssize_t)n;
 }
@@ -176,14 +176,19 @@ int collect_collector_series(struct collect_collector *c, const struct collect_s
 			const struct region_info *info = &c->regions[i].info;
 			const struct region_metric *m = &c->regions[i].metrics[k].metric;
 			const char *keys[32], *values[32];
-			struct collect_series_view v = {.instance = info->instance,
-							.metric = m->id,
+			struct collect_series_view v = {.of = {.instance = info->instance,
+							       .metric = m->id,
+							       .ended_ns = c->regions[i].ended_ns},
+							.found_ns = c->regions[i].found_ns,
+							.read_ns = c->regions[i].read_ns,
 							.m = m,
 							.name = m->name,
 							.keys = keys,
 							.values = values};
 
 			if (m->kind == SL_KIND_INFO || m->kind == SL_KIND_STATESET ||
+			    (v.of.ended_ns &&
+			     (!walk->since_ns || v.of.ended_ns < walk->since_ns)) ||
 			    (walk->family && !walk->family(walk->arg, m->name, m)))
 				continue;
 			for (uint32_t l = 0; l < info->label_count; l++) {
@@ -232,14 +237,13 @@ size_t collect_collector_lives(struct collect_collector *c, struct collect_life 
 	return n;
 }
 
-ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
-					uint32_t metric, int64_t known_ns, int64_t from_ns,
-					int64_t to_ns, struct collect_point *out, size_t max,
-					struct base_budget *budget)
+ssize_t collect_collector_points(struct collect_collector *c, const struct collect_series_ref *of,
+				 int64_t known_ns, int64_t from_ns, int64_t to_ns,
+				 struct collect_point *out, size_t max, struct base_budget *budget)
 {
 	(void)known_ns;
 	base_budget_spend(budget, 1);
-	return collect_collector_history(c, instance, metric, from_ns, to_ns, out, max);
+	return find_points(c, of->instance, of->metric, from_ns, to_ns, out, max);
 }
 
 struct collect_chunks *collect_chunks_new(void)
@@ -253,13 +257,13 @@ void collect_chunks_free(struct collect_chunks *ch)
 }
 
 ssize_t collect_collector_history_again(struct collect_collector *c, struct collect_chunks *ch,
-					uint64_t instance, uint32_t metric, int64_t from_ns,
+					const struct collect_series_ref *of, int64_t from_ns,
 					int64_t to_ns, struct collect_point *out, size_t max,
 					struct base_budget *budget)
 {
 	(void)ch;
 	base_budget_spend(budget, 1);
-	return collect_collector_history(c, instance, metric, from_ns, to_ns, out, max);
+	return find_points(c, of->instance, of->metric, from_ns, to_ns, out, max);
 }
 
 void collect_collector_workers(struct collect_collector *c,

@@ -24,6 +24,7 @@ struct fake_region {
 	struct region_info info;
 	struct fake_metric *metrics;
 	size_t metric_count;
+	int64_t found_ns, read_ns, ended_ns; /* ended_ns 0: it is listed */
 };
 
 /* The observations of a histogram, oldest first. */

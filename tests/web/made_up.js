@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // made_up.js - before a page's own scripts: answers of services, their map, an incident with all there is about it, and
 // more services than any collector has, with the most hostile names that JSON carries. The rest is the collector's.
-// window.madeUp: {many, shift} change what it says.
+// window.madeUp: {many, shift, more, late, hold} change what it says, and when.
 (() => {
 	const real = window.fetch, RTL = "\u202egnp.exe\u202c", MARKUP = "<img src=x onerror=alert(1)>&amp;\"'<script>";
 	const LONG = "long-".repeat(2048), instance = "00000000000000aa", trace = "ab".repeat(16);
-	const made = window.madeUp = {many: 0, shift: 0};
+	const made = window.madeUp = {
+		many: 0, shift: 0,
+		more: false,       // more traces, and the pressure of the host
+		late: "", asked: 0, // a part of the API that does not answer; how often a service's part of it was asked for
+		hold: 0, held: 0,  // ms by which the status arrives later; how often it did
+	};
 	const now = () => Date.now() / 1000 + made.shift;
-	const began = Math.floor(now()) - 20;
+	const began = made.began = Math.floor(now()) - 20;
 	const blame = [{metric: `checkout_seconds_p90{route="${MARKUP.replaceAll('"', '\\"')}"}`, share: 0.6, value: 0.25, before: 0.002},
 	               {metric: "checkout_failures_total", share: 0.3, value: 12, before: 0}];
 	const anomaly = (end) => ({id: 1, instance, pod: "payments-0", service: "payments", namespace: "shop", host: "node-1", container: "", pid: 77,
@@ -32,6 +37,11 @@
 		kind: "server", status: "unset", message: "", start, duration_seconds, attributes: {[MARKUP]: RTL}, ...more});
 	const summary = {trace_id: trace, reason: "slow", root: MARKUP, service: "payments", start: began + 1, duration_seconds: 0.25, error: false,
 		spans_read: 3, pods: 1, orphans: 0, lost_lines: 0};
+	const longest = {...summary, trace_id: "ef".repeat(16), duration_seconds: 3};
+	const broken = {...summary, trace_id: "cd".repeat(16), reason: "error", error: true, duration_seconds: 0.01};
+	const spans = () => [span("1", "", MARKUP, began + 1, 0.25), span("2", "1", "query", began + 1.01, 0.2),
+	                     span("3", "1", RTL, began + 1.1, 0.1, {status: "error", message: MARKUP})];
+	const waits = (i) => ({id: `00000000000000ee/${i}`, name: `node_pressure_${["cpu", "memory", "io"][i]}_waiting_seconds_total`, kind: "counter", labels: {}});
 	const answers = {
 		services: () => ({time: now(), window_seconds: 10, changing: 7, unchanged: 142, truncated: false,
 			services: made.many ? Array.from({length: made.many}, (_, i) => service(`service-${String(i).padStart(5, "0")}`)) : few()}),
@@ -40,28 +50,41 @@
 			edges: [edge("outside", "web"), edge("web", "payments", {culprit: true, errors_per_second: 2, retransmits_per_second: 1}), edge("web", "stock"),
 				edge("stock", LONG), edge("payments", LONG), edge(LONG, "stock"), edge(RTL, RTL)]}),
 		incidents: () => ({time: now(), truncated: false, incidents: [{number: 1, id: `${instance}-29394906`, kind: "fault", state: "open", begin: began, last: now(),
-				end: null, sentence: `payments-0 is slow: ${MARKUP}`, load: null, part_of: 0, cause: anomaly(null), members_left_out: 0, trace,
+				end: null, sentence: `payments-0 has been slow since ${new Date(began * 1000).toISOString().slice(11, 19)} UTC: ${MARKUP}`, load: null, part_of: 0, cause: anomaly(null), members_left_out: 0, trace,
 				members: [member("payments", instance, 4.2), member("stock", "00000000000000cc", 1.5)]}],
 			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),
 		anomalies: () => ({time: now(), truncated: false, anomalies: [anomaly(null)],
 			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),
 		scores: () => ({time: now(), instance, verdict: {score: 3, learning: false, state: "ready", anomalous: true, drift: false, blame},
 			t: Array.from({length: 80}, (_, i) => began - 20 + i / 2), score: Array.from({length: 80}, (_, i) => i < 40 ? 0.1 : 4), threshold: Array(80).fill(1)}),
-		traces: () => ({time: now(), traces: [summary], held: 1, roots: 100, spans_published: 300, spans_read: 3, published_bytes: 1000, read_bytes: 10,
+		traces: () => ({time: now(), traces: made.more ? [summary, longest, broken] : [summary], matching: made.more ? 3 : 1, held: 1, roots: 100, spans_published: 300, spans_read: 3, published_bytes: 1000, read_bytes: 10,
 			truncated: false}),
-		[`traces/${trace}`]: () => ({...summary, time: now(), spans: [span("1", "", MARKUP, began + 1, 0.25),
-			span("2", "1", "query", began + 1.01, 0.2), span("3", "1", RTL, began + 1.1, 0.1, {status: "error", message: MARKUP})]}),
+		[`traces/${trace}`]: () => ({...summary, time: now(), spans: spans()}),
+		[`traces/${broken.trace_id}`]: () => ({...broken, time: now(), spans: spans()}),
+		marks: () => ({time: now(), truncated: false, marks: [{at: began, kind: "incident", instance, service: "payments", text: MARKUP}]}),
+		metrics: (address) => made.more && address.includes("node_pressure") && {time: now(), matching: 3, offset: 0, truncated: false,
+			metrics: [0, 1, 2].map(waits), pods: {"00000000000000ee": {service: "host", pod: "node-1", host: "node-1", state: "live"}}},
+		// For a quarter of the time something waits for a CPU, for a tenth for memory.
+		history: (address) => address.includes("00000000000000ee") && {from: now() - 10, to: now(), truncated: false,
+			series: [0.25, 0.1, 0].map((share, i) => ({...waits(i), t: [now() - 8, now()], v: [7, 7 + 8 * share]}))},
 		group: () => ({time: now(), metric: "checkout_seconds", kind: "histogram", unit: "seconds", fn: "p90", clipped: false,
 			groups: [{labels: {}, series: 1, points: Array.from({length: 100}, (_, i) => [began - 20 + i / 2, i < 40 ? 0.002 : 0.25])}]}),
 	};
 	window.fetch = async (address, options) => {
 		const path = /api\/v1\/([^?]*)/.exec(String(address))?.[1];
-		if (answers[path])
-			return new Response(JSON.stringify(answers[path]()), {status: 200, headers: {"Content-Type": "application/json"}});
+		if (made.late && made.late === path) {
+			made.asked += String(address).includes("service=");
+			return new Promise((done, fail) => options.signal.addEventListener("abort", () => fail(options.signal.reason)));
+		}
+		const answer = answers[path]?.(String(address));
+		if (answer)
+			return new Response(JSON.stringify(answer), {status: 200, headers: {"Content-Type": "application/json"}});
 		const response = await real(address, options);
-		if (path !== "status" || !made.shift)
+		if (path !== "status" || !made.shift && !made.hold)
 			return response;
 		const status = await response.json();
+		await new Promise((done) => setTimeout(done, made.hold));
+		made.held += made.hold > 0;
 		return new Response(JSON.stringify({...status, time: status.time + made.shift}), {status: 200});
 	};
 })();

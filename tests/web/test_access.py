@@ -489,21 +489,21 @@ def port_scans_leave_nothing():
     """10,000 connections, to an address and to a path, that are closed, reset, left in the middle of a request, or left open."""
     def connect(at):
         s = socket.socket(socket.AF_UNIX if at.startswith('unix:') else socket.AF_INET)
-        s.settimeout(60)
         host, _, port = at.rpartition(':')
-        s.connect(at.removeprefix('unix:') if at.startswith('unix:') else (host, int(port)))
+        s.connect(at.removeprefix('unix:') if at.startswith('unix:') else (host, int(port)))  # with a timeout, a full queue is an error
+        s.settimeout(60)
         return s
 
-    def scan(at, n):
+    def scan(at, n, kinds=4):
         held = []
         for i in range(n):
             with contextlib.suppress(OSError):  # refused because too many are open
                 s = connect(at)
-                if i % 4 == 1:
+                if i % kinds == 1:
                     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
-                elif i % 4 == 2:
+                elif i % kinds == 2:
                     s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-')
-                elif i % 4 == 3:
+                elif i % kinds == 3:
                     held.append(s)
                     continue
                 s.close()
@@ -535,10 +535,13 @@ def port_scans_leave_nothing():
         with Collector([f'{workdir()}/none.sock'], '--max-connections', '64', listen=listen, env=env) as c:
             pids = (c.pid, front(c))
             descriptors = size(pids)[0]
-            # One thread of the front waits for an answer meanwhile, and has hundreds of connections to serve afterwards.
+            # One thread of the front waits for an answer meanwhile, and has hundreds of connections to serve afterwards: those that were
+            # closed meanwhile, and those that are open.
             os.kill(c.pid, signal.SIGSTOP)
             with connect(c.address) as waits:
                 waits.sendall(b'GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n')
+                if listen.startswith('unix:'):  # others wait until the collector goes on
+                    scan(c.address, 3000, kinds=3)
                 scan(c.address, 3000)
                 os.kill(c.pid, signal.SIGCONT)
                 check(waits.recv(15) == b'HTTP/1.1 200 OK', 'it is answered', c)

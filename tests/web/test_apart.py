@@ -104,7 +104,7 @@ def a_spawner_that_is_killed_is_replaced():
             check(front(part) == serves, 'the front goes on', part)
             os.kill(serves, signal.SIGKILL)
             wait_until(lambda: front(part) not in (None, serves), 'another front', part)
-            check('a spawner ended: starting another helper=http-spawner signal=9' in part.logged(), part)
+            check('a spawner exited: restarting it helper=http-spawner signal=9' in part.logged(), part)
         check(post(agent, 1) == 1, 'REST', agent)
         wait_until(lambda: scraped(collector), 'metrics', collector)
         check(collector.total('sidelight_helper_restarts_total') == 2, collector)
@@ -127,7 +127,7 @@ def what_cannot_be_started_again_ends_the_server():
             os.kill(before, signal.SIGKILL)
             if i < 2:
                 wait_until(lambda: front(part) not in (None, before), 'another front', part)
-        ends_with_an_error(part, 'ended three times within a minute', lambda: front(part) not in (None, before))
+        ends_with_an_error(part, 'exited three times within a minute', lambda: front(part) not in (None, before))
     with Agent() as agent:
         collector = Collector([agent])
         killed = spawners(collector)
@@ -135,7 +135,7 @@ def what_cannot_be_started_again_ends_the_server():
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
         os.kill(collector.pid, signal.SIGCONT)
-        ends_with_an_error(collector, 'its spawners have ended', lambda: set(spawners(collector)) - set(killed))
+        ends_with_an_error(collector, 'the processes that start it have exited', lambda: set(spawners(collector)) - set(killed))
 
 
 def reaches(part, *secrets):

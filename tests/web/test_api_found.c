@@ -118,7 +118,7 @@ void findings_are_told_with_what_is_to_blame(void **state)
 	assert_true(json_is_null(json_object_get(blame, "value")));
 	assert_true(number(blame, "before") == 0.02);
 	assert_non_null(strstr(string(json_array_get(list, 0), "explanation"),
-			       ": p90 of latency_seconds{path=\"/\"} is unusual; score 3.5"));
+			       ": p90 of latency_seconds{path=\"/\"} is unusual. First, "));
 	expect_incident(string(json_array_get(list, 0), "incident"));
 	assert_true(number(json_object_get(whole, "analysis"), "anomalous") == 1);
 	json_decref(whole);

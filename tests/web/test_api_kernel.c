@@ -99,10 +99,11 @@ void top_talkers_have_exact_sums_below_the_bound(void **state)
 
 void flows_are_sorted_by_relevance_with_their_causes(void **state)
 {
-	static const char *const wrong[] = {"sort=x", "state=x",    "limit=1001",
-					    "port=0", "port=65536", "id=0"};
+	static const char *const wrong[] = {"sort=x",	  "state=x", "limit=1001",  "port=0",
+					    "port=65536", "id=0",    "limited_by=x"};
 	json_t *all = ask_json("/api/v1/flows", 200), *list = json_object_get(all, "flows"), *f, *s;
 	char path[64];
+	size_t i;
 
 	(void)state;
 	assert_int_equal(json_array_size(list), 100);
@@ -135,11 +136,16 @@ void flows_are_sorted_by_relevance_with_their_causes(void **state)
 	f = json_array_get(json_object_get(all, "flows"), 0);
 	assert_true(json_array_size(json_object_get(f, "numbers")) > 3);
 	json_decref(all);
+	all = ask_json("/api/v1/flows?limited_by=loss-fast", 200);
+	assert_true(number(all, "matching") > 0);
+	json_array_foreach(json_object_get(all, "flows"), i, f)
+		assert_string_equal(string(f, "limit"), "loss-fast");
+	json_decref(all);
 	all = ask_json("/api/v1/flows?q=cart&state=listen&limit=0", 200);
 	assert_true(number(all, "matching") == 1);
 	assert_int_equal(json_array_size(json_object_get(all, "flows")), 0);
 	json_decref(all);
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+	for (i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		snprintf(path, sizeof(path), "/api/v1/flows?%s", wrong[i]);
 		json_decref(ask_json(path, 400));
 	}

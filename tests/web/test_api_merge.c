@@ -102,7 +102,7 @@ static void classic_bounds_that_all_have_are_kept(void **state)
 	}
 	api_shape_free(&merged);
 	assert_int_equal(api_shape_merge(&merged, abc, 3, &why), -EDOM);
-	assert_string_equal(why, "the histograms have no bound in common");
+	assert_string_equal(why, "the histograms have no bucket bound in common");
 	assert_int_equal(api_shape_merge(&merged, ae, 2, &why), -EDOM);
 	assert_string_equal(why, "exponential and classic histograms have no buckets in common");
 }
@@ -115,7 +115,7 @@ static void what_does_not_overlap_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(api_shape_merge(&merged, apart, 2, &why), -EDOM);
-	assert_string_equal(why, "the histograms have no range in common");
+	assert_string_equal(why, "the ranges of the histograms do not overlap");
 	wide = exponential(0, -19, 8);
 	wide.zero = 1;
 	assert_int_equal(api_shape_merge(&merged, odd, 2, &why), -EDOM);
@@ -142,7 +142,7 @@ static void the_newest_records_stay(void **state)
 		for (size_t k = 0; k < some; k++)
 			v[k] = (struct collect_bucket){(uint32_t)k * 3, (uint64_t)i + k};
 		prev = last[i % 3];
-		last[i % 3] = collect_buckets_add(&b, prev, i, v, some);
+		last[i % 3] = collect_buckets_add(&b, prev, i, 0, v, some);
 		assert_true(some ? last[i % 3] != prev : last[i % 3] == prev);
 	}
 	for (int chain = 0; chain < 3; chain++) {
@@ -178,7 +178,7 @@ static void a_count_of_any_size_is_recorded(void **state)
 
 	(void)state;
 	assert_int_equal(collect_buckets_init(&b, 64 << 10), 0);
-	at = collect_buckets_add(&b, 0, 5, v, 2);
+	at = collect_buckets_add(&b, 0, 5, 1.5, v, 2);
 	assert_true(collect_buckets_read(&b, at, &ns, &n, &prev));
 	for (size_t i = 0; i < n; i++) {
 		const struct collect_bucket got = collect_buckets_get(&b, at, i);
@@ -187,8 +187,8 @@ static void a_count_of_any_size_is_recorded(void **state)
 	}
 	assert_true(sum == v[0].count);
 	/* More than a quarter of the ring at once: not recorded, and nothing else is lost. */
-	assert_int_equal(collect_buckets_add(&b, at, 6, &(struct collect_bucket){1, UINT64_MAX}, 1),
-			 at);
+	assert_int_equal(
+		collect_buckets_add(&b, at, 6, 0, &(struct collect_bucket){1, UINT64_MAX}, 1), at);
 	assert_true(collect_buckets_read(&b, at, &ns, &n, &prev));
 	collect_buckets_free(&b);
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "api.h"
+#include "base/base.h"
 
 void metrics_show_exact_values_of_every_kind(void **state)
 {
@@ -186,4 +187,61 @@ void buckets_have_their_bounds(void **state)
 	b = json_array_get(json_object_get(whole, "series"), 2);
 	assert_string_equal(string(b, "error"), "not a histogram");
 	json_decref(whole);
+}
+
+/* Asks for the value of the series of the ended pod at this time; NAN: none. */
+static double value_at(int64_t ns)
+{
+	char path[160];
+	json_t *a, *list;
+	double v = NAN;
+
+	snprintf(path, sizeof(path), "/api/v1/query?query=again_total&time=%.3f",
+		 (double)ns * 1e-9);
+	a = ask_json(path, 200);
+	list = json_object_get(json_object_get(a, "data"), "result");
+	assert_true(json_array_size(list) <= 1);
+	if (json_array_size(list))
+		v = atof(json_string_value(
+			json_array_get(json_object_get(json_array_get(list, 0), "value"), 1)));
+	json_decref(a);
+	return v;
+}
+
+/* A container that restarts has the labels of the one before, also while that one's grace lasts. */
+void a_pod_that_returns_continues_its_series(void **state)
+{
+	const int64_t s = 1000000000, t = (int64_t)base_realtime_ns() - 60 * s;
+	const struct collect_point before[] = {{t, 5}, {t + s, 7}};
+	struct collect_point after[] = {{t + 2 * s, 1}, {t + 6 * s, 2}};
+	struct fake_metric m[] = {
+		{.metric = {.kind = SL_KIND_COUNTER, .name = "again_total", .help = "", .unit = ""},
+		 .points = before,
+		 .point_count = 2},
+		{.metric = {.kind = SL_KIND_COUNTER, .name = "again_total", .help = "", .unit = ""},
+		 .points = after,
+		 .point_count = 2}};
+	const struct fake_region kept[] = {regions[0], regions[1]};
+
+	(void)state;
+	regions[1] = regions[0];
+	regions[1].info.instance = 77;
+	regions[0].metrics = &m[0];
+	regions[1].metrics = &m[1];
+	regions[0].metric_count = regions[1].metric_count = 1;
+	regions[0].ended_ns = t + 3 * s;
+	regions[0].read_ns = t + s;
+	regions[1].found_ns = t + 2 * s;
+	assert_true(value_at(t + s / 2) == 5 && value_at(t + s) == 7);
+	assert_true(value_at(t + 2 * s) == 1 && value_at(t + 4 * s) == 1 &&
+		    value_at(t + 7 * s) == 2);
+	/* It returns later: in between there is nothing. */
+	regions[1].found_ns = after[0].ns = t + 5 * s;
+	assert_true(value_at(t + 2 * s) == 7 && isnan(value_at(t + 4 * s)));
+	assert_true(value_at(t + 5 * s) == 1 && value_at(t + 7 * s) == 2);
+	/* It never does. */
+	regions[1].metric_count = 0;
+	assert_true(value_at(t + 2 * s) == 7 && isnan(value_at(t + 4 * s)));
+	regions[0] = kept[0];
+	regions[1] = kept[1];
 }

@@ -72,6 +72,32 @@ def look(page):
     page.click("#flows-empty button")
     page.wait(f"{ROWS}.length === 200", what="all again")
     page.wait("!document.querySelector('#layers-panel').hidden", what="layers again")
+    # By port, by what limits it, and by service.
+    def choose(field, value, event):
+        page.run(f"(() => {{ const f = document.querySelector('#{field}'); f.value = '{value}';"
+                 f" f.dispatchEvent(new Event('{event}')); }})()")
+
+    rtts = f"{ROWS}.map((r) => [r.cells[7].textContent, r.cells[8].textContent])"
+    choose("flow-port", 5432, "input")
+    page.wait(f"{ROWS}.length > 0 && {ROWS}.every((r) => /:5432$/.test(r.cells[3].textContent + r.cells[4].textContent)"
+              " || r.cells[3].textContent.endsWith(':5432'))", what="one port")
+    assert "port=5432" in page.run("location.hash")
+    assert all(now != "–" for now, _ in page.run(rtts)), page.run(rtts)
+    choose("flow-port", "", "input")
+    page.wait(f"{ROWS}.length === 200", what="all ports")
+    choose("flow-limit", "loss-fast", "change")
+    page.wait(f"{ROWS}.length > 0 && {ROWS}.every((r) => r.cells[0].textContent === 'losses')", what="one cause")
+    assert "limit=loss-fast" in page.run("location.hash")
+    choose("flow-limit", "", "change")
+    page.wait(f"{ROWS}.length === 200", what="all causes")
+    choose("flow-service", "nobody", "input")
+    page.wait("!document.querySelector('#flows-empty').hidden", what="no such service")
+    page.click("#flows-empty button")
+    page.wait(f"{ROWS}.length === 200 && document.querySelector('#flow-service').value === ''", what="all services")
+    # The names of causes are those of the collector.
+    assert page.run("""fetch('api/v1/flows?limit=1000').then((r) => r.json()).then(({flows}) => flows.filter((f) =>
+        [...document.querySelector('#flow-limit').options].find((o) => o.value === f.limit)?.text !== f.limit_label)
+        .map((f) => f.limit))""") == []
     is_accessible(page, ["flows"], lambda view: page.click(f"#tab-{view}"), shot)
     # To the plots of whose it is.
     page.run(f"{ROWS}.find((r) => r.dataset.instance).cells[1].click()")

@@ -127,6 +127,19 @@ class Test:
         page.wait(f"!{HASH}.from && document.querySelector('#back').disabled")
         check(page.run("document.querySelector('#pause').textContent") == "Pause")
 
+    def back_of_the_browser_leads_to_the_range_before(self):
+        page = self.page
+        self.press('[data-window="300"]')
+        self.press('[data-window="60"]')
+        self.press("#pause")
+        page.wait(f"{HASH}.from")
+        page.run("history.back()")
+        page.wait(f"!{HASH}.from && document.querySelector('#pause').textContent === 'Pause'")
+        page.run("history.back()")
+        page.wait("document.querySelector('[data-window=\"300\"]').getAttribute('aria-pressed') === 'true'")
+        page.run("history.forward()")
+        page.wait(f"{HASH}.window === '60' && document.querySelector('[data-window=\"60\"]').getAttribute('aria-pressed') === 'true'")
+
     def an_absolute_range_stands_still(self):
         page, now = self.page, time.time()
         self.press("#when summary")
@@ -181,6 +194,51 @@ class Test:
                         "u.posToVal(u.cursor.left, 'x')))")
         check(abs(a - b) < 3, a, b)
         page.run("(() => { second.destroy(); document.querySelector('#second').remove(); })()")
+
+    def values_under_the_mouse_are_of_one_moment(self):
+        page = self.page
+        self.press("#pause")
+        page.wait(f"{HASH}.from")
+        x, y = page.run("(() => { const r = document.querySelector('#plot .u-over').getBoundingClientRect();"
+                        " return [r.x + r.width * 0.4, r.y + r.height / 2]; })()")
+        for at in (x - 5, x):
+            page.call("Input.dispatchMouseEvent", type="mouseMoved", x=at, y=y)
+        tip = "document.querySelector('#plot .plot-tip')"
+        page.wait(f"!{tip}.hidden && {tip}.querySelectorAll('div').length === 4")  # a counter, and three quantiles
+        said = page.run(f"""Promise.all(['/series.js', '/format.js', '/plot.js'].map((m) => import(m))).then(([s, f, p]) => {{
+            const u = s.timePlot.plot, i = u.cursor.idx;
+            return [{tip}.querySelector('b').textContent === f.clock(u.data[0][i]), [...{tip}.querySelectorAll('div')].map((d, n) =>
+                d.lastChild.textContent === p.valueText(s.timePlot.lines[n], s.timePlot.valueAt(n, i)))]; }})""")
+        check(said == [True, [True] * 4], said)
+        page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=5)
+        page.wait(f"{tip}.hidden")
+        self.press("#pause")
+
+    def the_legend_sorts_isolates_and_hides(self):
+        page = self.page
+        tick(self.system, self.carts)
+        depths = [self.id("test_queue_depth", f"cart-{i}") for i in range(3)]
+        page.run(f"location.hash = 'tab=metrics&series={','.join(depths)}&window=60'")
+        drawn = "import('/series.js').then((s) => s.timePlot.lines.length"
+        page.wait(f"{LEGEND}.length === 3")
+        page.wait(f"{drawn} === 3)")
+        pods = "[...document.querySelectorAll('#legend li')].map((l) => l.parts.pod.textContent.split(' ')[0]).join()"
+        check(page.run(pods) == "cart-0,cart-1,cart-2", page.run(pods))
+        for order in ("max", "last"):
+            page.run(f"(() => {{ const s = document.querySelector('#legend-sort'); s.value = '{order}';"
+                     " s.dispatchEvent(new Event('change')); })()")
+            page.wait(f"{pods} === 'cart-2,cart-1,cart-0' && {LEGEND}[0].value === '13'")
+        self.press("#legend .what")
+        page.wait(f"{drawn} === 1)")
+        check(page.run(f"{LEGEND}.filter((e) => e.kind.includes('hidden-line')).length") == 2, page.run(LEGEND))
+        self.press("#legend .what")
+        page.wait(f"{drawn} === 3)")
+        page.run("document.querySelector('#legend .what').dispatchEvent(new MouseEvent('click', {bubbles: true, ctrlKey: true}))")
+        page.wait(f"{drawn} === 2)")
+        self.shot("hidden")
+        queries = page.run("import('/save.js').then((s) => s.queries())").split("\n")
+        found = [self.get("query", query=q)["data"]["result"] for q in queries]
+        check([[r["value"][1] for r in f] for f in found] == [["3"], ["8"], ["13"]], queries, found)
 
     def groups_are_those_of_the_api(self):
         page = self.page
@@ -305,7 +363,8 @@ class Test:
         page = self.browser.page(f"{self.system.url}#tab=metrics&series={self.latency}&window=60&view=group", width=390, height=844,
                                  scale=2, mobile=True, dark=True)
         page.wait("Number(document.querySelector('#plot').dataset.points) > 0")
-        check(page.run("document.documentElement.scrollWidth") <= 390, "wider than a phone")
+        wide = page.run("[...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > 391).map((e) => e.id || e.className)")
+        check(page.run("document.documentElement.scrollWidth") <= 390, "wider than a phone:", wide)
         if self.shots:
             page.screenshot(os.path.join(self.shots, "plots-phone.png"))
         check(not page.problems and not self.page.problems, page.problems, self.page.problems)

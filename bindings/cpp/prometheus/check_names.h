@@ -2,7 +2,17 @@
 #ifndef SIDELIGHT_PROMETHEUS_CHECK_NAMES_H
 #define SIDELIGHT_PROMETHEUS_CHECK_NAMES_H
 
+/*
+ * Both libraries have headers of these names, so the order of the flags decides which ones are
+ * used.
+ */
+#ifdef PROMETHEUS_CPP_CORE_EXPORT
+#error "prometheus-cpp's own headers come before Sidelight's: put the flags of sidelight-prometheus-cpp first"
+#endif
+
 #include <string>
+
+#include "prometheus/metric_type.h"
 
 namespace prometheus
 {
@@ -25,9 +35,14 @@ inline bool CheckMetricName(const std::string &name)
 {
 	return detail::NameOf(name, true);
 }
-inline bool CheckLabelName(const std::string &name)
+/*
+ * Refuses "le" on histograms and "quantile" on summaries, because their samples have these labels
+ * already. Version 1.0 of prometheus-cpp has no parameter `type`.
+ */
+inline bool CheckLabelName(const std::string &name, MetricType type = MetricType::Untyped)
 {
-	return detail::NameOf(name, false);
+	return detail::NameOf(name, false) && !(type == MetricType::Histogram && name == "le") &&
+	       !(type == MetricType::Summary && name == "quantile");
 }
 } // namespace prometheus
 

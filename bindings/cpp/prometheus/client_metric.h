@@ -51,6 +51,9 @@ struct ClientMetric {
 	struct Untyped {
 		double value = 0;
 	};
+	struct Info {
+		double value = 1;
+	};
 
 	std::vector<Label> label;
 	Counter counter;
@@ -58,6 +61,7 @@ struct ClientMetric {
 	Summary summary;
 	Histogram histogram;
 	Untyped untyped;
+	Info info;
 	std::int64_t timestamp_ms = 0;
 };
 } // namespace prometheus

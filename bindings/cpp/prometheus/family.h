@@ -115,7 +115,7 @@ template <typename T> class Family : public Collectable, public detail::Publishe
 
 	static void CheckLabel(const std::string &name)
 	{
-		if (!CheckLabelName(name))
+		if (!CheckLabelName(name, T::metric_type))
 			throw std::invalid_argument("Invalid label name");
 	}
 	static void AddLabels(ClientMetric &m, const Labels &labels)

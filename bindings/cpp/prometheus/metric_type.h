@@ -4,7 +4,7 @@
 
 namespace prometheus
 {
-enum class MetricType { Counter, Gauge, Summary, Untyped, Histogram };
+enum class MetricType { Counter, Gauge, Summary, Untyped, Histogram, Info };
 } // namespace prometheus
 
 #endif

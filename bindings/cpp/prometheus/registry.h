@@ -20,6 +20,7 @@
 #include "prometheus/family.h"
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
+#include "prometheus/info.h"
 #include "prometheus/labels.h"
 #include "prometheus/metric_family.h"
 #include "prometheus/summary.h"
@@ -53,6 +54,7 @@ class Registry : public Collectable, public detail::PublishesItself
 		CollectAll(gauges_, all);
 		CollectAll(histograms_, all);
 		CollectAll(summaries_, all);
+		CollectAll(infos_, all);
 		return all;
 	}
 	/* Ends the family and its metrics. False: it is not of this registry. */
@@ -79,6 +81,7 @@ class Registry : public Collectable, public detail::PublishesItself
 	List<Gauge> &ListOf(const Gauge *) { return gauges_; }
 	List<Histogram> &ListOf(const Histogram *) { return histograms_; }
 	List<Summary> &ListOf(const Summary *) { return summaries_; }
+	List<Info> &ListOf(const Info *) { return infos_; }
 
 	template <typename T> static Family<T> *Find(const List<T> &list, const std::string &name)
 	{
@@ -101,7 +104,7 @@ class Registry : public Collectable, public detail::PublishesItself
 			return *there;
 		}
 		if (Find(counters_, name) || Find(gauges_, name) || Find(histograms_, name) ||
-		    Find(summaries_, name))
+		    Find(summaries_, name) || Find(infos_, name))
 			throw std::invalid_argument(
 				"Family name already exists with different type");
 		list.emplace_back(new Family<T>(name, help, labels));
@@ -123,6 +126,7 @@ class Registry : public Collectable, public detail::PublishesItself
 	List<Gauge> gauges_;
 	List<Histogram> histograms_;
 	List<Summary> summaries_;
+	List<Info> infos_;
 };
 
 namespace detail

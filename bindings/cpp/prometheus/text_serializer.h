@@ -118,8 +118,9 @@ class TextSerializer : public Serializer
       private:
 	static void Write(std::ostream &out, const MetricFamily &family)
 	{
-		static const char *const types[] = {"counter", "gauge", "summary", "untyped",
-						    "histogram"};
+		static const char *const types[] = {
+			"counter", "gauge",	"summary",
+			"untyped", "histogram", "gauge" /* the text format has no info type */};
 
 		if (!family.help.empty())
 			out << "# HELP " << family.name << ' '
@@ -144,6 +145,9 @@ class TextSerializer : public Serializer
 				break;
 			case MetricType::Histogram:
 				text.Histogram();
+				break;
+			case MetricType::Info:
+				text.Line("_info", detail::TextNumber(m.info.value));
 				break;
 			}
 		}

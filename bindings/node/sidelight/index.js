@@ -6,15 +6,15 @@ const path = require('path');
 const addon = require('./sidelight_node.node');
 
 const KIND = { counter: 0, gauge: 1, histogram: 2, summary: 3 };
-/** How a collector that shows the processes of a service as one combines them. */
+/** How a collector combines the processes of a service if it shows them as one. */
 const COMBINE = { sum: 1, min: 2, max: 3, all: 5 };
 
 /**
  * Opens the publisher of this process, which all of its threads share. The first metric does so by
  * itself. Options: service (default $SIDELIGHT_SERVICE, the package's name, or the program's), pod,
- * namespace, labels ({key: value}), socket (default $SIDELIGHT_SOCKET), maxCells, maxThreads, schemaBytes, and fixed: what
- * does not fit is refused, where otherwise more memory is taken.
- * Throws if an option is not valid; an agent that is not there is waited for, without end.
+ * namespace, labels ({key: value}), socket (default $SIDELIGHT_SOCKET), maxCells, maxThreads, schemaBytes, and fixed: refuse
+ * what does not fit instead of taking more memory.
+ * Throws if an option is invalid. Does not need a running agent: the publisher attaches when there is one.
  */
 function open(options = {}) {
   const o = { maxCells: 65536, maxThreads: 4, ...options };
@@ -24,14 +24,14 @@ function open(options = {}) {
   addon.open(o);
 }
 
-/** Numbers and strings that are shown alike are alike. */
+/** Numbers are equal to strings that look the same. */
 function key(value) {
   return typeof value === 'number' ? `${value}` : value;
 }
 
 /**
- * The children of a metric, one for each set of label values, which create(labels) makes. refusal(name, names) says that a
- * label is not one of them.
+ * The children of a metric, one per set of label values, created by create(labels). refusal(name, names) returns the message for
+ * an unknown label.
  */
 class Children {
   constructor(names, create, refusal = refusalOf) {
@@ -46,7 +46,7 @@ class Children {
     this.root = new Map();
   }
 
-  /** Of {name: value}; a name that is not there is a label that is not there. */
+  /** Returns the child with the labels {name: value}. A missing name means that the label is missing. */
   find(labels) {
     const names = this.names;
     let at = this.root, some = 0;
@@ -61,12 +61,12 @@ class Children {
     return names.length ? at : this.none();
   }
 
-  /** Of no labels. */
+  /** Returns the child without labels. */
   none() {
     return (this.bare ??= this.create({}));
   }
 
-  /** Takes the child of these labels away; undefined: there is none. */
+  /** Removes and returns the child with these labels, or undefined if there is none. */
   take(labels) {
     const last = this.names.length - 1;
     let at = this.root;
@@ -81,7 +81,7 @@ class Children {
     return child;
   }
 
-  /** All of them. */
+  /** Returns all children. */
   *all(at = this.root, depth = this.names.length) {
     if (this.bare !== undefined && at === this.root) yield this.bare;
     for (const next of at.values())
@@ -111,14 +111,14 @@ function refusalOf(name, names) {
   return names.length ? `label "${name}" is not one of ${names.join(', ')}` : `label "${name}" of a metric without labels`;
 }
 
-/** ["key", "value", ...] as the addon takes them. */
+/** Returns ["key", "value", ...], the form that the addon expects. */
 function flat(labels) {
   const out = [];
   for (const name in labels) if (labels[name] !== undefined) out.push(name, `${labels[name]}`);
   return out;
 }
 
-/** The index of a new family. */
+/** Creates a family. Returns its index. */
 function family(type, { name, help = '', unit = '', buckets, quantiles, combine }) {
   const some = buckets || quantiles;
   open(module.exports.defaults);
@@ -136,7 +136,7 @@ class Metric {
     return labels ? this.children.find(labels) : this.children.none();
   }
 
-  /** Its series of these labels ends. Counted again, it begins at 0. */
+  /** Ends the series with these labels. If it is counted again, it starts at 0. */
   remove(labels = {}) {
     const handle = this.children.take(labels);
     if (handle !== undefined) addon.remove(this.index, flat(labels), handle);
@@ -154,7 +154,7 @@ class Counter extends Metric {
     super('counter', o);
   }
 
-  /** inc(), inc(2), inc({route: '/'}), inc({route: '/'}, 2); what is negative or no number is refused and counted. */
+  /** inc(), inc(2), inc({route: '/'}), inc({route: '/'}, 2); values that are negative or not numbers are refused and counted. */
   inc(labels, value = 1) {
     if (typeof labels === 'number') addon.counterAdd(this.handle(), labels);
     else addon.counterAdd(this.handle(labels), finite(value));
@@ -183,7 +183,7 @@ class Gauge extends Metric {
   }
 }
 
-/** new Histogram({name, help, unit, labelNames, buckets}); without buckets they are exponential, by 9 %. */
+/** new Histogram({name, help, unit, labelNames, buckets}); without buckets, they are exponential with a factor of 1.09. */
 class Histogram extends Metric {
   constructor(o) {
     super('histogram', o);
@@ -194,7 +194,7 @@ class Histogram extends Metric {
     else addon.observe(this.handle(labels), finite(value));
   }
 
-  /** A function that observes the seconds since then, with more labels if it is given some. */
+  /** Returns a function that observes the seconds since this call; it accepts further labels. */
   startTimer(labels) {
     const start = process.hrtime.bigint();
     return more => {
@@ -210,11 +210,11 @@ module.exports = {
   Counter,
   Gauge,
   Histogram,
-  /** Options of the publisher that the first metric opens. */
+  /** Sets the options of the publisher, which the first metric opens. */
   defaults: {},
-  /** True while an agent has what this process publishes. */
+  /** True while this process is attached to an agent. */
   attached: addon.attached,
-  /** True while a collector takes this process for anomalous. */
+  /** True while a collector finds this process anomalous. */
   alarmed: addon.alarmed,
   /** The number of metrics and observations that were refused. */
   refused: addon.refused,

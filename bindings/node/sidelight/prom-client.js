@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes prom-client 15 publish: node -r sidelight/prom-client app.js. Each instrument works as before, and register.metrics()
+// Makes prom-client publish: node -r sidelight/prom-client app.js. Each instrument works as before, and register.metrics()
 // too; what changes is that a collector reads the values without asking this process.
+//
+// probe() distinguishes two kinds of prom-client. HASHED, version 15: children are objects in a hashMap, which are replaced by
+// ours. STORED, the main branch after 15: children are in a store that counts them; each update is then published as well. Any
+// other prom-client is left unchanged, with one warning.
 'use strict';
 
 const Module = require('module');
+const path = require('path');
 const { inspect } = require('util');
 const { internal } = require('./index.js');
 const { addon, Children, family, flat } = internal;
 
-/** Of a gauge's aggregator; any other: each process has its own. */
+/** How the processes' values of a gauge are combined, by its aggregator; with any other, each process has its own series. */
 const COMBINE = { sum: 'sum', min: 'min', max: 'max' };
 
 /** Seconds between calls of the collect() functions, which prom-client makes when it is scraped. */
@@ -16,24 +21,39 @@ const COLLECT_SECONDS = Number(process.env.SIDELIGHT_COLLECT_SECONDS) || 5;
 
 const KEY = Symbol('sidelight');
 const COUNTS = Symbol('counts');
+const HASHED = Symbol('hashed'), STORED = Symbol('stored');
 const collected = new Set(); // metrics with a collect()
 const patched = new WeakSet();
 
-/** What prom-client has under this key in its hashMap. */
-function hashOf(metric, labels) {
-  let hash = '';
-  for (const name of metric.sortedLabelNames) if (labels[name] !== undefined) hash += `${name}:${labels[name]},`;
-  return hash;
+/** Returns prom-client's key in its hashMap for these labels. 15.0 has no sortedLabelNames, and no comma at the end of the key. */
+function hashOf({ sortedLabelNames, labelNames }, labels) {
+  const pairs = [];
+  for (const name of sortedLabelNames ?? [...labelNames].sort()) if (labels[name] !== undefined) pairs.push(`${name}:${labels[name]}`);
+  return sortedLabelNames && pairs.length ? `${pairs.join(',')},` : pairs.join(',');
 }
 
-/** The labels that its registry gives to all metrics, and its own. */
+function shapeOf(metric) {
+  return metric.hashMap === undefined ? STORED : HASHED;
+}
+
+/** Returns prom-client's own objects for the children: {labels, value} or {labels, sum, count}. */
+function itemsOf(metric) {
+  return shapeOf(metric) === HASHED ? Object.values(metric.hashMap) : Array.from(metric.store.values());
+}
+
+/** Returns the registry's default labels and the child's own labels. */
 function labelsOf(metric, labels) {
   const register = metric.registers && metric.registers[0];
   return flat({ ...(register && register._defaultLabels), ...labels });
 }
 
+function ranksOf(metric) {
+  return [...metric.percentiles].sort((a, b) => a - b);
+}
+
 /**
- * The children of an instrument: {handle, labels, item, result}. item is what prom-client has in its hashMap.
+ * Returns the children of an instrument: {handle, labels}. Summaries also have the labels given by the application; other
+ * instruments, if HASHED, have {item, counts, result}, where item is the object in prom-client's hashMap.
  */
 function childrenOf(metric) {
   let children = metric[KEY];
@@ -43,14 +63,18 @@ function childrenOf(metric) {
       name,
       help,
       buckets: type === 'histogram' ? metric.upperBounds : undefined,
-      quantiles: type === 'summary' ? [...metric.percentiles].sort((a, b) => a - b) : undefined,
+      quantiles: type === 'summary' ? ranksOf(metric) : undefined,
       combine: type === 'gauge' ? COMBINE[metric.aggregator] || 'all' : undefined,
     });
-    const make = { histogram: bucketsOf, summary: digestOf }[type] || valueOf;
-    children = new Children(metric.labelNames, labels => {
-      const hash = hashOf(metric, labels), all = labelsOf(metric, labels);
+    const make = type === 'histogram' ? bucketsOf : valueOf;
+    const exchanged = shapeOf(metric) === HASHED && type !== 'summary';
+    children = new Children([...metric.labelNames], labels => {
+      const all = labelsOf(metric, labels), child = { handle: addon.with(index, all), labels: all };
+      if (type === 'summary') child.given = { ...labels };
+      if (!exchanged) return child;
+      const hash = hashOf(metric, labels);
       const item = (metric.hashMap[hash] = make(metric, labels, metric.hashMap[hash]));
-      return { handle: addon.with(index, all), labels: all, item, counts: item[COUNTS], result: { labelHash: hash } };
+      return { ...child, item, counts: item[COUNTS], result: { labelHash: hash } };
     }, refusal);
     children.index = index;
     Object.defineProperty(metric, KEY, { value: children, configurable: true });
@@ -67,7 +91,13 @@ function clear(metric) {
   children.clear();
 }
 
-/** In prom-client's words. */
+/** Ends the series of these labels. */
+function end(metric, labels) {
+  const child = metric[KEY]?.take(labels);
+  if (child !== undefined) addon.remove(metric[KEY].index, child.labels, child.handle);
+}
+
+/** Returns the error message of prom-client. */
 function refusal(name, names) {
   return `Added label "${name}" is not included in initial labelset: ${inspect(names)}`;
 }
@@ -76,11 +106,7 @@ function valueOf(metric, labels, there) {
   return there ?? { value: 0, labels };
 }
 
-function digestOf(metric, labels, there) {
-  return there; // prom-client makes it when it observes
-}
-
-/** What prom-client looks up by a bound is here by its number; it asks when it is scraped, and rarely. */
+/** Stores buckets by index instead of by bound; bucketValues converts them when prom-client is scraped, which is rare. */
 function bucketsOf(metric, labels, there) {
   const bounds = metric.upperBounds;
   const counts = Float64Array.from(bounds, b => (there ? there.bucketValues[b] : 0));
@@ -93,7 +119,7 @@ function bucketsOf(metric, labels, there) {
   });
 }
 
-/* ---- what only collect() knows ---- */
+/* ---- values that only collect() provides ---- */
 
 let timer;
 
@@ -108,43 +134,63 @@ function collect() {
     try {
       if (metric.type === 'summary') setQuantiles(metric);
       const done = metric.collect?.();
-      if (done instanceof Promise) done.catch(() => {}); // prom-client says so when it is scraped
+      if (done instanceof Promise) done.catch(() => {}); // prom-client reports the error when it is scraped
     } catch {
       // the same
     }
 }
 
+/** Publishes quantiles. Ends children that prom-client has dropped (pruneAgedBuckets). */
 function setQuantiles(metric) {
-  const ranks = [...metric.percentiles].sort((a, b) => a - b);
-  for (const { item, handle } of childrenOf(metric).all()) {
-    item.td.compress();
-    addon.summaryQuantiles(handle, Float64Array.from(ranks, r => item.td.percentile(r) || 0));
+  const ranks = ranksOf(metric), children = childrenOf(metric), shown = new Set();
+
+  for (const { labels, td } of itemsOf(metric)) {
+    const child = children.find(labels);
+    td.compress();
+    addon.summaryQuantiles(child.handle, Float64Array.from(ranks, r => td.percentile(r) || 0));
+    shown.add(child);
   }
+  for (const child of [...children.all()]) if (!shown.has(child)) end(metric, child.given);
 }
 
 /* ---- instruments ---- */
 
-/** remove() and reset() of any of them. */
+function isObject(labels) {
+  return labels !== null && typeof labels === 'object';
+}
+
+function labelsOfArguments(metric, args) {
+  return isObject(args[0]) ? args[0] : Object.fromEntries([...metric.labelNames].map((name, i) => [name, args[i]]));
+}
+
+/** Patches remove() and reset() of an instrument. */
 function patchEnds({ prototype }) {
   const { remove, reset } = prototype;
 
   prototype.remove = function (...args) {
-    const done = remove.apply(this, args); // throws if it is no label
-    const labels = isObject(args[0]) ? args[0] : Object.fromEntries(this.labelNames.map((name, i) => [name, args[i]]));
-    const child = this[KEY]?.take(labels);
-    if (child !== undefined) addon.remove(this[KEY].index, child.labels, child.handle);
+    const done = remove.apply(this, args); // throws if a label is unknown
+    end(this, labelsOfArguments(this, args));
     return done;
   };
   prototype.reset = function () {
     clear(this);
     reset.call(this);
-    if (this[KEY] !== undefined) for (const { labels } of Object.values(this.hashMap)) this[KEY].find(labels);
+    if (this[KEY] !== undefined) for (const { labels } of itemsOf(this)) this[KEY].find(labels);
   };
 }
 
-function isObject(labels) {
-  return labels !== null && typeof labels === 'object';
+/** Patches zero(), which restarts the series with these labels at 0. */
+function patchZero({ prototype }) {
+  const { zero } = prototype;
+
+  prototype.zero = function (labels) {
+    zero.call(this, labels);
+    end(this, labels);
+    childrenOf(this).find(labels);
+  };
 }
+
+/* ---- HASHED: these functions count in place of prom-client ---- */
 
 function patchCounter({ prototype }) {
   const original = prototype.incWithoutExemplar;
@@ -153,10 +199,10 @@ function patchCounter({ prototype }) {
   prototype.incWithoutExemplar = function inc(labels, value) {
     const object = isObject(labels);
     const n = object ? value : labels;
-    if (n !== undefined && !(n >= 0 && n < Infinity)) return original.call(this, labels, value); // which refuses it
+    if (typeof n !== 'number' ? n !== undefined && n !== null : !(n >= 0 && n < Infinity)) return original.call(this, labels, value); // throws
     const children = this[KEY] ?? childrenOf(this);
     const child = object ? children.find(labels) : children.none();
-    const add = n === undefined ? 1 : n;
+    const add = n ?? 1;
     child.item.value += add;
     addon.counterAdd(child.handle, add);
     return child.result;
@@ -186,7 +232,7 @@ function patchGauge({ prototype }) {
   prototype.set = function (labels, value) {
     const object = isObject(labels);
     const n = object ? value : labels;
-    if (typeof n !== 'number') return set.call(this, labels, value); // which refuses it
+    if (typeof n !== 'number') return set.call(this, labels, value); // throws
     const children = this[KEY] ?? childrenOf(this);
     const child = object ? children.find(labels) : children.none();
     child.item.value = n;
@@ -208,9 +254,9 @@ function patchGauge({ prototype }) {
 }
 
 function patchHistogram({ prototype }) {
-  const { observeWithoutExemplar, labels: bind, zero } = prototype;
+  const { observeWithoutExemplar, labels: bind } = prototype;
 
-  /** Of a number. exemplar: its labels, or undefined. */
+  /** Observes a number. exemplar: the exemplar's labels, or undefined. */
   function observe(metric, labels, value, exemplar) {
     const children = metric[KEY] ?? childrenOf(metric);
     const { item, counts, handle } = labels === undefined ? children.none() : children.find(labels);
@@ -236,7 +282,7 @@ function patchHistogram({ prototype }) {
   prototype.observeWithoutExemplar = function (labels, value) {
     const object = isObject(labels);
     const n = object ? value : labels;
-    if (!Number.isFinite(n)) observeWithoutExemplar.call(this, labels, value); // which refuses it
+    if (!Number.isFinite(n)) observeWithoutExemplar.call(this, labels, value); // throws
     else observe(this, object ? labels : undefined, n);
   };
   prototype.observeWithExemplar = function ({ labels = this.defaultLabels, value, exemplarLabels = this.defaultExemplarLabelSet } = {}) {
@@ -244,50 +290,106 @@ function patchHistogram({ prototype }) {
     else observe(this, labels, value, exemplarLabels);
   };
   prototype.labels = function (...args) {
-    const { startTimer } = bind.apply(this, args); // which refuses what is no label
-    const labels = isObject(args[0]) ? args[0] : Object.fromEntries(this.labelNames.map((name, i) => [name, args[i]]));
+    const { startTimer } = bind.apply(this, args); // throws if a label is unknown
+    const labels = labelsOfArguments(this, args);
     return { observe: value => this.observeWithoutExemplar(labels, value), startTimer };
-  };
-  prototype.zero = function (labels) {
-    zero.call(this, labels);
-    const { counts, item } = childrenOf(this).find(labels);
-    counts.fill(0);
-    item.sum = item.count = 0;
-    this.hashMap[hashOf(this, labels)] = item;
   };
 }
 
-function patchSummary({ prototype }) {
-  const { observe, labels: bind } = prototype;
+/* ---- STORED, and all summaries: publish what prom-client has counted ---- */
 
-  function publish(metric, labels, value) {
-    const children = childrenOf(metric);
-    addon.summaryObserve((isObject(labels) ? children.find(labels) : children.none()).handle, value);
+let within = false;
+
+/**
+ * Calls prom-client, then publish(), or failed() if it throws. Methods of prom-client call each other, so only the outermost
+ * call publishes.
+ */
+function beside(call, publish, failed = () => {}) {
+  let done, good = false;
+
+  if (within) return call();
+  within = true;
+  try {
+    done = call();
+    good = true;
+  } finally {
+    within = false;
+    if (!good) failed();
   }
-  prototype.observe = function (labels, value) {
-    observe.call(this, labels, value); // throws if it is no number
-    publish(this, value === undefined ? undefined : labels, value === undefined ? labels : value);
+  publish();
+  return done;
+}
+
+/** Patches a method with the parameters (labels, value) or (value), to call publish(handle, value) after each call. */
+function patchBeside({ prototype }, name, publish) {
+  const original = prototype[name];
+
+  prototype[name] = function (labels, value) {
+    const [own, n] = isObject(labels) ? [labels, value] : [{}, labels];
+    return beside(() => original.call(this, labels, value), () => publish(handleOf(this, own), n));
   };
+}
+
+/** Restarts the series of a child that a summary had dropped (pruneAgedBuckets). */
+function handleOf(metric, labels) {
+  if (metric.pruneAgedBuckets && itemOf(metric, labels).count === 1) end(metric, labels);
+  return childrenOf(metric).find(labels).handle;
+}
+
+function itemOf(metric, labels) {
+  return shapeOf(metric) === HASHED ? metric.hashMap[hashOf(metric, labels)] : metric.store.entry(labels);
+}
+
+/** Patches labels() of a histogram or a summary, because the functions that it returns do not call the patched methods. */
+function patchBound({ prototype }, publish) {
+  const { labels: bind } = prototype;
+
   prototype.labels = function (...args) {
-    const bound = bind.apply(this, args);
-    const { observe: one } = bound;
-    const labels = isObject(args[0]) ? args[0] : Object.fromEntries(this.labelNames.map((name, i) => [name, args[i]]));
-    bound.observe = value => {
-      one(value);
-      publish(this, labels, value);
-    };
-    return bound;
+    const bound = bind.apply(this, args), labels = labelsOfArguments(this, args);
+    return { ...bound, observe: value => beside(() => bound.observe(value), () => publish(handleOf(this, labels), value)) };
   };
+}
+
+/** Patches a method with the parameters ({labels, value, exemplarLabels}), which counts even if it then refuses the exemplar. */
+function patchBesideExemplar({ prototype }, name, plain, marked) {
+  const original = prototype[name];
+
+  prototype[name] = function (o = {}) {
+    const { value = this.defaultValue, exemplarLabels = {} } = o, labels = o.labels || {};
+    const seen = () => this.store.entry(labels)?.[this.type === 'histogram' ? 'count' : 'value'];
+    const before = Object.keys(labels).every(name => [...this.labelNames].includes(name)) ? seen() : undefined;
+    const publish = Object.keys(exemplarLabels).length ? marked : plain;
+    return beside(() => original.call(this, o), () => publish(handleOf(this, labels), value, flat(exemplarLabels)),
+      () => before !== undefined && seen() !== before && plain(handleOf(this, labels), value));
+  };
+}
+
+function patchStored({ Counter, Gauge, Histogram }) {
+  patchBeside(Counter, 'incWithoutExemplar', (handle, n) => addon.counterAdd(handle, n ?? 1));
+  patchBesideExemplar(Counter, 'incWithExemplar', addon.counterAdd, addon.counterAddExemplar);
+  patchBeside(Gauge, 'set', addon.gaugeSet);
+  patchBeside(Gauge, 'inc', (handle, n) => addon.gaugeAdd(handle, n ?? 1));
+  patchBeside(Gauge, 'dec', (handle, n) => addon.gaugeAdd(handle, -(n ?? 1)));
+  patchBeside(Histogram, 'observeWithoutExemplar', addon.observe);
+  patchBesideExemplar(Histogram, 'observeWithExemplar', addon.observe, addon.observeExemplar);
+  patchBound(Histogram, addon.observe);
+}
+
+function patchHashed({ Counter, Gauge, Histogram }) {
+  patchCounter(Counter);
+  patchGauge(Gauge);
+  patchHistogram(Histogram);
 }
 
 /* ---- registries ---- */
 
-/** Publishes a metric as soon as its constructor is through; one without labels with its value, 0. */
+/** Publishes a metric after its constructor has returned; a metric without labels starts with the value 0. */
 function adopt(metric) {
   const children = childrenOf(metric);
-  for (const { labels, value, count, sum } of Object.values(metric.hashMap)) {
+  for (const { labels, value, count, sum } of itemsOf(metric)) {
     const { handle } = children.find(labels);
-    // Made before prom-client was patched. What a histogram has observed by then is not known one by one.
+    // It has counted before, with other default labels. The individual observations of a histogram are not known.
+    if (metric.type === 'histogram' && count) warn(`the observations of ${metric.name} before setDefaultLabels() are not published`);
     if (metric.type === 'counter' && value > 0) addon.counterAdd(handle, value);
     if (metric.type === 'gauge') addon.gaugeSet(handle, value);
     if (metric.type === 'summary' && count) addon.summaryObserve(handle, sum);
@@ -295,7 +397,7 @@ function adopt(metric) {
 }
 
 function patchRegistry({ prototype }, instruments) {
-  const { registerMetric, removeSingleMetric, clear: clearAll } = prototype;
+  const { registerMetric, removeSingleMetric, clear: clearAll, setDefaultLabels } = prototype;
   const ours = metric => instruments.some(i => metric instanceof i);
   const forget = metric => {
     if (!ours(metric) || metric[KEY] === undefined) return;
@@ -307,12 +409,18 @@ function patchRegistry({ prototype }, instruments) {
   prototype.registerMetric = function (metric) {
     registerMetric.call(this, metric);
     if (!ours(metric)) return;
-    // By then it may have counted, and be published, or be registered no longer.
+    // By then, it may have counted and been published already, or may have been removed from the registry.
     process.nextTick(() => metric[KEY] === undefined && this.getSingleMetric(metric.name) === metric && adopt(metric));
   };
   prototype.removeSingleMetric = function (name) {
     forget(this.getSingleMetric(name));
     return removeSingleMetric.call(this, name);
+  };
+  prototype.setDefaultLabels = function (labels) {
+    const published = this.getMetricsAsArray().filter(metric => metric[KEY] !== undefined);
+    published.forEach(forget);
+    setDefaultLabels.call(this, labels);
+    published.forEach(adopt);
   };
   prototype.clear = function () {
     for (const metric of this.getMetricsAsArray()) forget(metric);
@@ -320,22 +428,96 @@ function patchRegistry({ prototype }, instruments) {
   };
 }
 
-function patch(client) {
-  if (!client || !client.Counter || !client.Registry || patched.has(client)) return;
-  const instruments = [client.Counter, client.Gauge, client.Histogram, client.Summary];
+/* ---- detection of prom-client's kind ---- */
+
+/** The methods of the instruments of a supported prom-client. */
+const METHODS = {
+  Counter: ['incWithoutExemplar', 'incWithExemplar', 'updateExemplar', 'reset', 'get', 'labels', 'remove'],
+  Gauge: ['set', 'inc', 'dec', 'reset', 'setToCurrentTime', 'startTimer', 'get', 'labels', 'remove'],
+  Histogram: ['observeWithoutExemplar', 'observeWithExemplar', 'updateExemplar', 'get', 'reset', 'zero', 'startTimer',
+    'labels', 'remove'],
+  Summary: ['observe', 'get', 'reset', 'startTimer', 'labels', 'remove'],
+  Registry: ['registerMetric', 'removeSingleMetric', 'clear', 'setDefaultLabels', 'getSingleMetric', 'getMetricsAsArray'],
+};
+
+/** For each kind of instrument: an update, and a check of the resulting item. */
+const TRIALS = [
+  ['Counter', m => m.inc({ a: 'x' }, 2), (m, item) => m.inc === m.incWithoutExemplar && item.value === 2],
+  ['Gauge', m => m.set({ a: 'x' }, 2), (m, item) => item.value === 2],
+  ['Histogram', m => m.observe({ a: 'x' }, 2), (m, item) => m.observe === m.observeWithoutExemplar && item.sum === 2 &&
+    item.count === 1 && m.upperBounds.every(b => item.bucketValues[b] === (b === 2.5 ? 1 : 0))],
+  ['Summary', m => m.observe({ a: 'x' }, 2), (m, item) => item.sum === 2 && item.count === 1 && item.td.compress !== undefined &&
+    item.td.percentile(0.5) === 2],
+];
+
+/** Returns HASHED or STORED if everything that this file relies on is present, otherwise undefined. */
+function probe(client) {
+  const shapes = new Set();
+
+  for (const [kind, methods] of Object.entries(METHODS))
+    if (!methods.every(name => typeof client[kind].prototype[name] === 'function')) return undefined;
+  for (const [kind, update, good] of TRIALS) {
+    const m = new client[kind]({ name: 'probe', help: 'p', labelNames: ['a'], registers: [new client.Registry()] });
+    update(m);
+    const items = itemsOf(m);
+    if (items.length !== 1 || items[0] !== itemOf(m, { a: 'x' }) || items[0].labels.a !== 'x' || !good(m, items[0])) return undefined;
+    shapes.add(shapeOf(m));
+  }
+  return shapes.size === 1 ? [...shapes][0] : undefined;
+}
+
+function unknownMethods(client) {
+  const own = kind => Object.getOwnPropertyNames(client[kind].prototype);
+  return Object.keys(METHODS).filter(kind => kind !== 'Registry')
+    .flatMap(kind => own(kind).filter(name => name !== 'constructor' && name !== 'getForPromString' && name[0] !== '_' &&
+      !METHODS[kind].includes(name)).map(name => `${kind}.${name}`));
+}
+
+function warn(text) {
+  process.emitWarning(text, 'SidelightWarning');
+}
+
+/** Never throws. Leaves an unsupported prom-client unchanged. */
+function patch(client, version = 'of an unknown version') {
+  let shape;
+
+  if (!client || patched.has(client)) return;
   patched.add(client);
-  patchCounter(client.Counter);
-  patchGauge(client.Gauge);
-  patchHistogram(client.Histogram);
-  patchSummary(client.Summary);
+  try {
+    shape = probe(client);
+  } catch {
+    // an unsupported prom-client
+  }
+  if (shape === undefined) {
+    warn(`prom-client ${version} is not supported by sidelight: it works as usual, but is not published`);
+    return;
+  }
+  const instruments = [client.Counter, client.Gauge, client.Histogram, client.Summary], unknown = unknownMethods(client);
+  if (unknown.length)
+    warn(`prom-client ${version} has methods that sidelight does not support, so their changes are not published: ${unknown.join(', ')}`);
+  if (client.register?.getMetricsAsArray().length)
+    warn('sidelight/prom-client was loaded after the first metrics, which are not published: load it first, by node -r');
+  (shape === HASHED ? patchHashed : patchStored)(client);
+  patchBeside(client.Summary, 'observe', addon.summaryObserve);
+  patchBound(client.Summary, addon.summaryObserve);
+  patchZero(client.Histogram);
   instruments.forEach(patchEnds);
   patchRegistry(client.Registry, instruments);
 }
 
+function versionOf(request, parent) {
+  try {
+    return load.call(Module, path.join(path.dirname(Module._resolveFilename(request, parent)), 'package.json')).version;
+  } catch {
+    return undefined;
+  }
+}
+
 const load = Module._load;
-Module._load = function (request, ...rest) {
-  const loaded = load.call(this, request, ...rest);
-  if (request === 'prom-client' || /[\\/]prom-client[\\/]index\.js$/.test(request)) patch(loaded); // the latter by import
+Module._load = function (request, parent, ...rest) {
+  const loaded = load.call(this, request, parent, ...rest);
+  // The second form is that of an import.
+  if (request === 'prom-client' || /[\\/]prom-client[\\/]index\.js$/.test(request)) patch(loaded, versionOf(request, parent));
   return loaded;
 };
 

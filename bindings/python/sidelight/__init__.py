@@ -6,11 +6,9 @@
     requests = sidelight.Counter('http_requests_total', 'Requests answered.', ['code'])
     requests.labels('200').inc()
 
-Every call is safe in any thread, coroutine and signal handler, and in children of fork(), which have regions of their
-own. None of them waits, and none fails for want of an agent. Metrics that the format refuses are counted
-(Publisher.refused) and logged once; ValueError is raised for what is wrong in any case.
-
-"""
+All calls are safe in any thread, coroutine and signal handler, and in forked children, which have regions of their own. No call
+waits, or fails because there is no agent. Metrics that the format cannot represent are counted (Publisher.refused) and logged
+once; arguments that are never valid raise ValueError."""
 import time as _time
 
 from . import _format
@@ -24,7 +22,7 @@ DEFAULT_BUCKETS = (.005, .01, .025, .05, .075, .1, .25, .5, .75, 1.0, 2.5, 5.0, 
 
 
 class _Metric:
-    """A metric, or a family of metrics that differ in the values of their labels."""
+    """A metric, or a family of metrics with different label values."""
     _kind, _bounds, _states, _combine = 0, (), (), ''
 
     def __init__(self, name, help='', labels=(), unit='', publisher=None):
@@ -35,7 +33,8 @@ class _Metric:
             self._bind(())
 
     def labels(self, *values, **named):
-        """The metric of these values, as they come in label_names, or by name. Keep it: this is slower than an update."""
+        """Returns the metric with these label values, given in the order of label_names or by name. Keep the result, because this
+        call is slower than an update."""
         if named:
             if values or set(named) != set(self.label_names):
                 raise ValueError(f'{self.name} has the labels {self.label_names}')
@@ -52,7 +51,7 @@ class _Metric:
         return child
 
     def remove(self, *values):
-        """Ends the series of these values of labels. A metric kept from labels() counts for this process alone."""
+        """Ends the series with these label values. A metric returned by labels() before continues to count, unpublished."""
         key = tuple(map(str, values))
         if self._children.pop(key, None) is None:
             raise KeyError(key)
@@ -71,7 +70,7 @@ class _Metric:
 
 
 class Counter(_Metric):
-    """A number that only grows. inc(amount=1), value()"""
+    """A number that only increases. inc(amount=1), value()"""
     _kind = _format.COUNTER_F64
 
     def _bound(self, cell):
@@ -81,8 +80,8 @@ class Counter(_Metric):
 class Gauge(_Metric):
     """A number. set(value), inc(amount=1), dec(amount=1), value()
 
-    combine says how a collector with --sum-processes shows the processes of one service: 'sum', 'min', 'max',
-    'mostrecent', 'all', or, for processes that live, 'livesum' and so on."""
+    combine: how a collector with --sum-processes combines the processes of a service: 'sum', 'min', 'max', 'mostrecent', 'all';
+    or, for live processes only, 'livesum' and so on."""
     _kind = _format.GAUGE_F64
 
     def __init__(self, name, help='', labels=(), unit='', combine='', publisher=None):
@@ -106,12 +105,12 @@ class _Observed(_Metric):
         self.observe, self.sum, self.counts = cell.observe, cell.sum, cell.counts
 
     def time(self):
-        """A context manager that observes how many seconds its body takes."""
+        """Returns a context manager that observes the duration of its body in seconds."""
         return _Timer(self)
 
 
 class Histogram(_Observed):
-    """Observations by size. observe(value), time(), sum(), counts() of each bucket. buckets: ascending upper bounds."""
+    """Observations in buckets. observe(value), time(), sum(), counts() per bucket. buckets: ascending upper bounds."""
     _kind = _format.HISTOGRAM
 
     def __init__(self, name, help='', labels=(), unit='', buckets=DEFAULT_BUCKETS, publisher=None):
@@ -150,7 +149,7 @@ class Info(_Metric):
 
 
 class Enum(_Metric):
-    """One of several states: the first one until state(name) says which."""
+    """One of several states, initially the first one. state(name)"""
     _kind = _format.STATESET
 
     def __init__(self, name, help='', labels=(), states=(), publisher=None):
@@ -185,5 +184,5 @@ def attached():
 
 
 def alarmed():
-    """True while a collector that analyses this process finds it anomalous: a reason to log more."""
+    """True while a collector finds this process anomalous, so that an application can log more."""
     return default().alarmed()

@@ -18,7 +18,7 @@ from ._threads import log
 MAGIC = 0x314d4c53
 PUBLISH, ADMITTED, REFUSED, CLOSE, VERDICT = 1, 2, 3, 4, 20
 RETRY_MIN, RETRY_MAX, RETRY_FULL, RETRY_REFUSED = 0.25, 0.5, 0.01, 30.0
-REGIONS_MAX = 64  # of a connection
+REGIONS_MAX = 64  # per connection
 
 
 class Attachment:
@@ -33,10 +33,10 @@ class Attachment:
         self._logged, self.attached, self._ended = False, False, False
         self._verdict = (False, 0.0, 0.0)
 
-    # ---- of the threads that publish ----
+    # ---- called by threads that publish ----
 
     def offer(self, region):
-        """A new region. Does not wait."""
+        """Offers a new region. Does not wait."""
         with self._lock:
             self._regions.append(region)
             if self._sock:
@@ -46,7 +46,7 @@ class Attachment:
             self.watch()
 
     def watch(self):
-        """Starts the thread where there is none: without it, an agent that starts later does not see this process."""
+        """Starts the thread if necessary. Without it, an agent that starts later would not see this process."""
         if self._thread is None and not self._ended:
             self._wake = self._wake or os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             self._thread = _threads.start('sidelight', self._run)
@@ -56,14 +56,14 @@ class Attachment:
             os.write(self._wake[1], b'.')
 
     def stop(self):
-        """Sends CLOSE of all regions."""
+        """Sends CLOSE for all regions."""
         with self._lock:
             self._ended = True
             if self._sock:
                 for region in self._regions:
                     self._send(CLOSE, struct.pack('<Q', region.instance))
                 try:
-                    # To close a socket with an unread message resets the connection, which the agent would see before CLOSE.
+                    # Closing a socket with an unread message resets the connection, which the agent would see before CLOSE.
                     self._sock.shutdown(socket.SHUT_RD)
                     while self._sock.recv(4096):
                         pass
@@ -74,7 +74,7 @@ class Attachment:
             self.wake()
 
     def forked(self):
-        """In the child: connection and thread are the parent's, and an open socket would hide its end from the agent."""
+        """Called in a forked child: connection and thread are the parent's, and an open socket would hide its end from the agent."""
         for fd in self._wake or ():
             os.close(fd)
         self._wake, self._ended = None, True
@@ -87,7 +87,7 @@ class Attachment:
     # ---- the connection; under the lock ----
 
     def _connect(self):
-        """Seconds until the next attempt; None: connected."""
+        """Returns the seconds until the next attempt, or None if connected."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
         try:
             sock.connect(self.path)
@@ -146,7 +146,7 @@ class Attachment:
                     if self._ended:
                         break
                     if sock is not self._sock:
-                        continue  # offer() has connected
+                        continue  # offer() has connected meanwhile
                     if sock is None:
                         wanted = self._connect()
                         delay = min(delay + RETRY_MIN / 2, wanted) if wanted else RETRY_MIN
@@ -168,9 +168,9 @@ class Attachment:
         return max(min(times), 0.001) if times else None
 
     def _receive(self, sock):
-        """False if the connection ended."""
+        """Returns False if the connection has ended."""
         try:
-            packet = sock.recv(4096)  # descriptors that it carries are dropped by the kernel
+            packet = sock.recv(4096)  # the kernel drops descriptors in it
         except BlockingIOError:
             return True
         except OSError:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which publisher this process has: over libsidelight where the extension is there, else the one in Python, which
-$SIDELIGHT_PURE=1 chooses in any case. Both have one interface."""
+"""Selects the publisher: over libsidelight if the extension is installed, otherwise the one in Python, which
+$SIDELIGHT_PURE=1 selects in any case. Both have the same interface."""
 import os
 
 try:
@@ -17,7 +17,7 @@ _default, options = None, {}
 
 
 def default():
-    """The publisher of metrics that name no other."""
+    """Returns the publisher of metrics that do not specify another one."""
     global _default
     if _default is None:
         with lock():
@@ -27,7 +27,7 @@ def default():
 
 
 def configure(**options_):
-    """Opens the default publisher with these options of Publisher, before the first metric does."""
+    """Opens the default publisher with these options of Publisher. Call it before creating the first metric."""
     global _default, options
     with lock():
         if _default is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of cells: "THE WRITER" of sidelight-region(5).
+"""Updates cells: see "THE WRITER" in sidelight-region(5).
 
 A store of 8 bytes through a memoryview of format 'Q' is one machine instruction, unlike struct.pack_into(): no reader sees
 half of it, and no SIGKILL leaves half of it. Between two stores a reader sees a line that does not verify, and after a
@@ -20,23 +20,23 @@ MADV_WIPEONFORK = 18
 
 lock = threading.RLock()
 _owner, _reviving = os.getpid(), False
-# 1 in this process, and 0 in the child of any fork(): uwsgi's fork() runs no hooks of Python.
+# 1 in this process, 0 in any forked child. Python's hooks do not suffice, because uwsgi's fork() does not run them.
 _guard_map = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 _guard_map.madvise(MADV_WIPEONFORK)
 guard = memoryview(_guard_map)
 guard[0] = 1
-# Turns a number into its bits.
+# Converts a number to its bits.
 _bits = bytearray(8)
 _as_f64, _as_u64 = memoryview(_bits).cast('d'), memoryview(_bits).cast('Q')
 after_fork, on_refusal = [], []
 
 
 def revive():
-    """The first use in a child of fork(): publishers get regions of their own. guard is 1 only once they have them."""
+    """Called at the first use in a forked child. Gives publishers regions of their own; only then is guard set to 1."""
     global lock, _owner, _reviving
     pid = os.getpid()
     if _owner != pid:
-        _owner, lock, _reviving = pid, threading.RLock(), False  # another thread of the parent may have had it
+        _owner, lock, _reviving = pid, threading.RLock(), False  # another thread of the parent may have held it
     with lock:
         if guard[0] or _reviving:
             return
@@ -50,13 +50,13 @@ def revive():
 
 
 def refuse():
-    """An observation that is no number is dropped and counted."""
+    """Counts an observation that is not a number."""
     for call in on_refusal:
         call()
 
 
 def keep_exemplar(record, cell, value, labels):
-    """labels: a dict. Nothing is kept of what has no place."""
+    """Sets an exemplar. labels: a dict. Does nothing for a metric without a place."""
     with lock:
         if record is not None and record.region.words is not None:
             record.region.keep_exemplar(record, cell, value, labels)
@@ -67,7 +67,7 @@ def _nowhere(words):
 
 
 class Counter:
-    """One cell, f64, in a plain line. Without a place it counts for this process alone. record: of a place."""
+    """One f64 cell in a plain line. Without a place, it counts for this process only. record: the record of its place."""
     __slots__ = ('_words', '_at', '_check', '_k', '_old', '_value', 'record')
 
     def __init__(self):
@@ -75,13 +75,13 @@ class Counter:
         self.leave()
 
     def place(self, words, stripe, cell):
-        """Goes to this cell, which is 0, with the value 0. stripe: its first word."""
+        """Moves to this cell, which is 0, with the value 0. stripe: the first word of the stripe."""
         at, check, i = f.place(cell)
         self._words, self._at, self._check, self._k = words, stripe + at, stripe + check, K[i]
         self._old, self._value = 0, 0.0
 
     def leave(self):
-        """Goes to memory that is not published."""
+        """Moves to memory that is not published."""
         self._words, self._at, self._check, self._k, self._old = _nowhere(2), 0, 1, 0, 0
         self.record = None
 
@@ -122,7 +122,7 @@ class Counter:
 
 
 class Gauge(Counter):
-    """One cell, f64, in a mixed line."""
+    """One f64 cell in a mixed line."""
     __slots__ = ()
 
     def inc(self, amount=1):
@@ -158,7 +158,7 @@ class Gauge(Counter):
 
 
 class Word:
-    """One cell, u64, in a mixed line."""
+    """One u64 cell in a mixed line."""
     __slots__ = ('_words', '_at', '_check', '_k')
 
     def __init__(self):
@@ -187,17 +187,17 @@ class Word:
 
 
 class Observer:
-    """The cells of a histogram or a summary: the sum, and numbers of observations, u64, in plain lines."""
+    """The cells of a histogram or a summary in plain lines: the sum, and u64 numbers of observations."""
     __slots__ = ('bounds', '_sum', '_words', '_places', 'record')
 
     def __init__(self, bounds, summary=False):
-        """bounds: without the infinite one. A summary has one bucket, its count."""
+        """bounds: without infinity. A summary has one bucket, its count."""
         self.bounds = () if summary else tuple(bounds)
         self._sum = Counter()
         self.leave()
 
     def place(self, words, stripe, cell, first):
-        """first: the cell of the first bucket."""
+        """first: the index of the first bucket's cell."""
         self._sum.place(words, stripe, cell)
         self._words = words
         places = [f.place(first + n) for n in range(len(self.bounds) + 1)]
@@ -213,15 +213,16 @@ class Observer:
         return self._sum.get()
 
     def counts(self):
-        """Of the observations in each bucket."""
+        """Returns the number of observations in each bucket."""
         if not guard[0]:
             revive()
         return [self._words[at] for at, _, _ in self._places]
 
     def observe(self, amount, exemplar=None):
+        """Returns True if the amount is NaN and was therefore refused."""
         if not guard[0]:
             revive()
-        # A NaN is below no bound, and would stay in the sum for ever.
+        # A NaN belongs to no bucket, and the sum would remain NaN for ever.
         bucket = bisect_left(self.bounds, amount)
         at, check, k = self._places[bucket]
         with lock:
@@ -242,7 +243,8 @@ class Observer:
                 total._old = new
         if value != value:
             refuse()
-        elif exemplar:
+            return True
+        if exemplar:
             keep_exemplar(self.record, 2 + bucket, amount, exemplar)
 
     def count(self, i):
@@ -250,7 +252,7 @@ class Observer:
 
 
 class Mirror:
-    """The cells of a histogram or a summary that something else observes: all in mixed lines, and set as a whole."""
+    """The cells of a histogram or a summary with observations from elsewhere: all in mixed lines, and set together."""
 
     def __init__(self, bounds, summary=False):
         self._sum, self._counts = Gauge(), [Word() for _ in range(1 if summary else len(bounds) + 1)]
@@ -265,7 +267,7 @@ class Mirror:
             cell.leave()
 
     def set(self, total, counts):
-        """counts: of each bucket, not cumulated."""
+        """counts: observations per bucket, not cumulative."""
         self._sum.set(total)
         for cell, count in zip(self._counts, counts):
             cell.set(count)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process is called, unless it says so."""
+"""Default names of a process."""
 import os
 import re
 import sys
 
 
 def service_name():
-    """$SIDELIGHT_SERVICE, $OTEL_SERVICE_NAME, or the program."""
+    """Returns $SIDELIGHT_SERVICE, $OTEL_SERVICE_NAME, or the name of the program."""
     name = os.environ.get('SIDELIGHT_SERVICE') or os.environ.get('OTEL_SERVICE_NAME')
     return name or os.path.basename((getattr(sys, 'argv', None) or [''])[0] or 'python').removesuffix('.py') or 'python'
 
 
 def container_id():
-    """The first 12 digits of the id of the container that this process runs in, or ''."""
+    """Returns the first 12 digits of the ID of this process's container, or ''."""
     # A cgroup namespace hides the path; the file that a runtime mounts as /etc/hosts lies in the container's folder. Other
     # mounts may be of any container of this host.
     for path, what in (('/proc/self/cgroup', ''), ('/proc/self/mountinfo', ' /etc/hosts ')):
@@ -29,7 +29,7 @@ def container_id():
 
 
 def pod_name(service):
-    """$POD_NAME, the container, or SERVICE-PID; in a container whose id is hidden the host's name."""
+    """Returns $POD_NAME, the container, or SERVICE-PID; in a container whose ID is hidden, the host name."""
     name = os.environ.get('POD_NAME') or container_id()
     if not name and (os.getpid() == 1 or os.environ.get('KUBERNETES_SERVICE_HOST')):
         name = os.uname().nodename  # in Kubernetes the pod's; PIDs are the same in each replica

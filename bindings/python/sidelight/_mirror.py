@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies what collectors of prometheus_client find, which are not its own instruments: process_*, python_*, an application's.
-Each copy() is one scrape of them."""
+"""Copies the metrics of prometheus_client's collectors that are not its own instruments: process_*, python_*, and those of the
+application. Each copy() scrapes them once."""
 import math
 
 from . import _format as f
@@ -37,7 +37,7 @@ def _states(family):
 
 
 def _observed(family):
-    """Without quantiles. A histogram's buckets come cumulated."""
+    """Returns sum and counts, without quantiles. The buckets of a histogram are cumulative in the samples."""
     found = {}
     for s in family.samples:
         labels = {k: v for k, v in s.labels.items() if k not in ('le', 'quantile')}
@@ -71,13 +71,15 @@ class Mirror:
         self.collectors = [c for c in self.collectors if c is not collector]
 
     def copy(self):
+        self.publish((family, one) for collector in self.collectors for family in collector.collect() for one in series(family))
+
+    def publish(self, found):
+        """Publishes found: pairs of an object with documentation and unit, and a result of series(). Ends all other series."""
         seen = set()
-        for collector in self.collectors:
-            for family in collector.collect():
-                for kind, name, labels, more, value in series(family):
-                    labels = tuple((k, str(v)) for k, v in labels)
-                    seen.add((kind, name, labels))
-                    self._set(family, kind, name, labels, more, value)
+        for family, (kind, name, labels, more, value) in found:
+            labels = tuple((k, str(v)) for k, v in labels)
+            seen.add((kind, name, labels))
+            self._set(family, kind, name, labels, more, value)
         for key in self._cells.keys() - seen:
             del self._cells[key]
             default().remove(key[1], key[2])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A publisher over libsidelight: the same as that of _publisher.py, many times faster."""
+"""A publisher over libsidelight, with the interface of the one in _publisher.py, but many times faster."""
 import atexit
 import errno
 import logging
@@ -20,7 +20,7 @@ after_fork = []
 
 
 def lock():
-    """The lock of what happens rarely. Updates need none."""
+    """Returns the lock for rare operations. Updates need no lock."""
     return _lock
 
 
@@ -43,7 +43,7 @@ class Publisher:
     # ---- metrics ----
 
     def metric(self, kind, name, help='', labels=(), bounds=(), states=(), combine='', unit='', mirror=False):
-        """What counts for this metric: of native_value.c. It is there from now on, with 0, or is the one that is there."""
+        """Returns the value (native_value.c) of this metric, and creates it with 0 if necessary."""
         pairs = tuple(labels)
         shape = (kind, tuple(bounds), tuple(states), combine, unit, mirror)
         _native.check_fork()
@@ -70,7 +70,7 @@ class Publisher:
                                    f.COMBINE[combine.removeprefix('live')], combine.startswith('live'), mirror)
 
     def _make(self, shape, name, help, pairs):
-        """(value, family); no family: it is not published."""
+        """Returns (value, family); without a family, the value is not published."""
         if self._closed:
             return self._nowhere(shape), None
         if shape[0] == f.INFO:
@@ -85,11 +85,11 @@ class Publisher:
         return value, value.placed() and family
 
     def _nowhere(self, shape):
-        """A value that counts for this process alone. No metric has no name."""
+        """Returns a value that counts for this process only."""
         return None if shape[0] == f.INFO else _native.nowhere(shape[0], shape[1], len(shape[2]))
 
     def remove(self, name, labels=()):
-        """The metric is no longer there. False: there is no such one."""
+        """Removes the metric. Returns False if it does not exist."""
         pairs = tuple(labels)
         _native.check_fork()
         with _lock:
@@ -101,7 +101,7 @@ class Publisher:
             return family.remove(pairs, value)
 
     def _forked(self):
-        """State sets are in their parent's state as soon as they are looked at."""
+        """Restores the parent's state of state sets on first access."""
         for _, _, _, value in list(self._metrics.values()):
             if isinstance(value, _native.States):
                 value.get()
@@ -109,7 +109,7 @@ class Publisher:
     # ---- spans ----
 
     def span_word(self, text, key):
-        """The number of a span's name, or of the key of an attribute; 0 where it is ill-formed, and nothing comes of it."""
+        """Returns the number of a span's name or an attribute's key; 0 if it is malformed, and is then ignored."""
         try:
             return self._native.span_word(text, key)
         except ValueError:
@@ -128,7 +128,7 @@ class Publisher:
         return self._native.attached()
 
     def alarmed(self):
-        """True while a collector that analyses this process finds it anomalous."""
+        """True while a collector finds this process anomalous."""
         return self._native.alarmed()
 
     @staticmethod
@@ -137,7 +137,7 @@ class Publisher:
             log.log(LEVELS[level], '%s', line.removeprefix('sidelight: '))
 
     def close(self):
-        """Tells the agent. What is counted later is not published."""
+        """Closes the publisher and tells the agent. Later updates are not published."""
         with _lock:
             if self._closed:
                 return
@@ -150,9 +150,9 @@ class Publisher:
 
 
 def _in_child():
-    """At the first use in a child of fork(), which need not have come from os.fork()."""
+    """Called at the first use in a forked child, which may not have been created by os.fork()."""
     global _lock
-    _lock = threading.RLock()  # another thread of the parent may have had it
+    _lock = threading.RLock()  # another thread of the parent may have held it
     for p in list(_publishers):
         p._forked()
     for call in after_fork:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A publisher: its regions, its metrics, and what becomes of them in a child of fork()."""
+"""A publisher: its regions and metrics, and their replacement in forked children."""
 import atexit
 import os
 import time
@@ -17,7 +17,7 @@ after_fork = []
 
 
 def lock():
-    """The lock of everything."""
+    """Returns the lock that protects all publishers."""
     return cells.lock
 
 
@@ -34,13 +34,13 @@ class State(cells.Word):
         super().set(value)
 
     def place(self, words, stripe, cell):
-        """A child of fork() is in its parent's state."""
+        """Keeps the parent's state in a forked child."""
         super().place(words, stripe, cell)
         super().set(self.kept)
 
 
 class Timed(cells.Gauge):
-    """The cells of a gauge that says when it was set."""
+    """The cells of a gauge that records when it was set."""
     __slots__ = ('time',)
 
     def __init__(self):
@@ -65,7 +65,7 @@ class Timed(cells.Gauge):
 
 
 def value_of(kind, bounds, summary, mirror):
-    """What counts for a metric of this shape."""
+    """Returns the value object for a metric of this shape."""
     if kind in (f.HISTOGRAM, f.SUMMARY):
         return (cells.Mirror if mirror else cells.Observer)(bounds, summary)
     if mirror and kind == f.COUNTER_F64:
@@ -115,7 +115,7 @@ class Publisher:
     # ---- metrics ----
 
     def metric(self, kind, name, help='', labels=(), bounds=(), states=(), combine='', unit='', mirror=False):
-        """What counts for this metric: of _cells. It is there from now on, with 0, or is the one that is there."""
+        """Returns the value (_cells.py) of this metric, and creates it with 0 if necessary."""
         summary = kind == f.SUMMARY
         if not self.minor:
             # Minor 0 has no summaries: a histogram without bounds has the same sum and count.
@@ -145,7 +145,7 @@ class Publisher:
         return value
 
     def _put(self, shape, value, record=None):
-        """Publishes a metric, in its own place if record is of it, or in any other."""
+        """Publishes a metric, in the place of record if that belongs to it, otherwise anywhere."""
         record = record or self._free_place(shape)
         if record:
             region = record.region
@@ -207,7 +207,7 @@ class Publisher:
             value.place(words, stripe, record.cell)
 
     def remove(self, name, labels=()):
-        """The metric is no longer there, if the format can say so; else it keeps its value. False: there is no such one."""
+        """Removes the metric; if the format cannot express that, it keeps its value. Returns False if it does not exist."""
         if not cells.guard[0]:
             cells.revive()
         with cells.lock:
@@ -234,7 +234,7 @@ class Publisher:
             for region in self.regions[:1]:
                 region.refuse()
         if first:
-            log.warning('a metric is not published, and further ones are counted without a word metric=%s reason="%s"',
+            log.warning('a metric is not published; further refusals are only counted metric=%s reason="%s"',
                         name, why)
 
     def _observation_refused(self):
@@ -249,13 +249,13 @@ class Publisher:
         return bool(cells.guard[0]) and self._attach.attached
 
     def alarmed(self):
-        """True while a collector that analyses this process finds it anomalous."""
+        """True while a collector finds this process anomalous."""
         return bool(cells.guard[0]) and self._attach.alarmed()
 
     # ---- the end, and fork ----
 
     def close(self):
-        """Tells the agent. What is counted later is not published."""
+        """Closes the publisher and tells the agent. Later updates are not published."""
         if not cells.guard[0] or self._closed:
             return
         with cells.lock:
@@ -275,7 +275,7 @@ class Publisher:
         self._attach.forked()
 
     def _revive(self):
-        """The same metrics, from 0, in regions of this process."""
+        """Publishes the same metrics, starting at 0, in regions of this process."""
         old, records = self.regions, self._records
         self._attach.forked()
         for region in old:

@@ -39,7 +39,7 @@ def _memfd():
 
 
 class Record:
-    """A record in use: where it is, and what writes its cells."""
+    """A record in use: its place, and the object that writes its cells."""
     __slots__ = ('region', 'shape', 'ident', 'at', 'cell', 'replaceable', 'value', 'removed')
 
     def __init__(self, region, shape, ident, at, cell, replaceable):
@@ -90,7 +90,7 @@ class Region:
         self.publish()
 
     def _allocate(self, first, length):
-        """Gives memory to the pages from first on: to touch one that the system cannot fill would be a SIGBUS."""
+        """Allocates the pages from first on, because touching a page that the system cannot provide causes SIGBUS."""
         done = self.allocated.get(first, first)
         end = (first + length + f.PAGE - 1) // f.PAGE * f.PAGE
         if end > done:
@@ -98,16 +98,16 @@ class Region:
             self.allocated[first] = end
 
     def allocate_all(self):
-        """For an agent that registers memory: it takes none with holes."""
+        """Fills holes, for an agent that registers memory: it accepts no memory with holes."""
         os.posix_fallocate(self.fd, 0, self.size)
         self.dense = True
 
     def stripe(self, n):
-        """Its first word."""
+        """Returns the index of the first word."""
         return (2 * f.PAGE + n * self.stride) // 8
 
     def publish(self):
-        """Writes the hot line: what it covers is there before. The check word is last, so that no reader believes half."""
+        """Writes the hot line, after everything that it refers to. The check word is last, so that readers never accept half a line."""
         self.generation += 1
         now = {f.LINES_USED: self.lines_used, f.STRIPES_USED: 2, f.SCHEMA_USED: self.schema_used,
                f.GENERATION: self.generation, f.CHANGED_NS: time.time_ns(), f.STATE: self.state, f.REFUSED: self.refused}
@@ -128,7 +128,7 @@ class Region:
                 self.schema_used + shape.length(replaceable) <= self.schema_max)
 
     def add(self, shape, replaceable):
-        """A new record, not published yet; room() is true. Its cells are 0."""
+        """Creates a record, which is not published yet, with cells of 0. Requires room()."""
         record = Record(self, shape, self.idents, self.schema_used, self.cells_used if shape.cells else 0, replaceable)
         data = shape.record(record.cell, record.ident, self.generation + 1, replaceable, self.minor)
         lines = (self.cells_used + shape.cells + 6) // 7
@@ -143,14 +143,14 @@ class Region:
         return record
 
     def replace(self, record, shape):
-        """Writes another record of the same form in the place of a removed one. Its cells are 0."""
+        """Writes another record of the same form in the place of a removed one, with cells of 0."""
         data = shape.record(record.cell, record.ident, self.generation + 1, True, self.minor)
         at = self.schema_at + record.at
         self.map[at:at + len(data)] = data
         record.shape = shape
 
     def set_created(self, record, ns):
-        """ns: 0 removes the record. Followed by publish()."""
+        """Sets the creation time; 0 removes the record. Call publish() afterwards."""
         if not self.minor:
             return
         at, check, i = f.place(record.ident)
@@ -161,7 +161,7 @@ class Region:
         words[base + check] = words[base + check] + (a & f.M ^ a >> 64) - (b & f.M ^ b >> 64) & f.M
 
     def keep_exemplar(self, record, cell, value, labels):
-        """Of a cell of the record, 0 the first."""
+        """Sets the exemplar of a cell of the record; cell 0 is the first one."""
         if not self.minor:
             return
         if self._exemplars is None:
@@ -171,7 +171,7 @@ class Region:
         self._exemplars.keep(record.ident, cell, created, value, labels)
 
     def clear_cells(self, record):
-        """Brings the values to 0."""
+        """Sets the values to 0."""
         words = self.words
         for cell in range(record.cell, record.cell + record.shape.cells):
             at, check, i = f.place(cell)
@@ -184,11 +184,11 @@ class Region:
                 words[base + check] = words[base + check] - term & f.M
 
     def end(self):
-        """Says that it is closed."""
+        """Marks the region as closed."""
         self.state = f.CLOSED
         self.publish()
 
     def drop(self):
-        """Gives the descriptor back; the memory goes with the last cell that is placed in it."""
+        """Closes the descriptor. The memory is freed together with the last cell in it."""
         os.close(self.fd)
         self.words = self.map = self._exemplars = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread that asks, now and then, for values that the application does not set: functions of gauges, and collectors of other
+"""A thread that periodically gets values that the application does not set: functions of gauges, and collectors of other
 libraries."""
 import threading
 
@@ -8,7 +8,7 @@ from ._threads import log
 
 
 class Sampler:
-    """Calls what was added, in turn, each time that these seconds are over. There is no thread before the first call is added."""
+    """Calls all added functions periodically. The thread starts when the first one is added."""
 
     def __init__(self, seconds):
         self._seconds, self._calls, self._thread = seconds, [], None
@@ -44,7 +44,7 @@ class Sampler:
                 log.warning('a function that is asked for values failed, and further times are not logged', exc_info=True)
 
     def _forked(self):
-        """The thread is the parent's."""
+        """Called in a forked child, to which the thread does not belong."""
         self._thread, self._added = None, threading.Event()
         self._start()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans, which stay in memory of this process until a collector keeps their trace. They need the extension: without it, a
-span hands the context of its caller on, and does nothing else."""
+span only passes on the context of its caller."""
 import contextvars
 import functools
 import inspect
@@ -16,7 +16,7 @@ _publisher = None
 
 
 def _word(text, key):
-    """The number of a name or key. There are few of them in a process: what differs per request is an attribute."""
+    """Returns the number of a name or key. A process must have few of these; use attributes for what differs per request."""
     word = _words.get((text, key))
     if word is None:
         with _backend.lock():
@@ -25,7 +25,7 @@ def _word(text, key):
 
 
 def _open():
-    """Spans have a region of their own, from the first one on."""
+    """Opens the region of spans with the first span."""
     global _publisher
     if _publisher is None:
         _publisher = _backend.Publisher(**{**_backend.options, 'cells': CELLS, 'schema_bytes': 1 << 16,
@@ -47,7 +47,7 @@ class Span:
 
     @property
     def traceparent(self):
-        """The header of the same name for what this span calls, by W3C trace context; empty if there is no trace."""
+        """The header traceparent (W3C trace context) for calls made by this span; empty if there is no trace."""
         return self._native.traceparent() if self._native else self._parent
 
     def set(self, key, value):
@@ -60,13 +60,13 @@ class Span:
             self._native.set(_word(key, True), value)
 
     def status(self, status, message=None):
-        """'ok', 'error' with a message, or 'unset'."""
+        """Sets the status: 'ok', 'error' with a message, or 'unset'."""
         if self._native:
             message = message and str(message).encode('utf-8', 'replace').decode().replace('\0', ' ')
             self._native.status(STATUS[status], message)
 
     def end(self):
-        """Once; what follows does nothing."""
+        """Ends the span. Later calls have no effect."""
         if self._native:
             self._native.end()
 
@@ -81,7 +81,7 @@ class span:
         def load(): ...
 
     parent: a traceparent header, a Span, or by default the span around this one, which coroutines inherit and threads do not.
-    kind: 'internal', 'server', 'client', 'producer' or 'consumer'. An exception that leaves it is its error."""
+    kind: 'internal', 'server', 'client', 'producer' or 'consumer'. An exception that leaves the span sets its status to error."""
     __slots__ = ('_name', '_kind', '_parent', '_span', '_token')
 
     def __init__(self, name, kind='internal', parent=None):
@@ -115,5 +115,5 @@ class span:
 
 
 def current_span():
-    """The span around the caller, or None."""
+    """Returns the current span, or None."""
     return _current.get()

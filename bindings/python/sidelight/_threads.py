@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads of ours."""
+"""Starts background threads."""
 import logging
 import os
 import threading
@@ -9,8 +9,8 @@ log.addHandler(logging.NullHandler())
 
 
 def may_start():
-    """False before uwsgi has forked its workers. It forks without Python's knowledge: a thread that waits for Python's lock at
-    that moment has asked for it, and the child would hand the lock to a thread that it does not have, and wait for ever."""
+    """Returns False before uwsgi has forked its workers. uwsgi forks without Python's knowledge: if a thread waits for Python's
+    lock at that moment, the child hands the lock to this thread, which it does not have, and waits for ever."""
     try:
         import uwsgi
     except ImportError:
@@ -19,7 +19,7 @@ def may_start():
 
 
 def start(name, call, args=()):
-    """The thread, or None."""
+    """Returns the thread, or None."""
     if not may_start():
         return None
     thread = threading.Thread(target=call, args=args, name=name, daemon=True)

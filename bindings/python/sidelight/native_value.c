@@ -303,10 +303,10 @@ static PyObject *observer_observe(struct observer *o, PyObject *const *args, Py_
 		sl_histogram_observe_exemplar(o->histogram, u.amount, &e);
 		native_labels_free(&labels);
 	}
-	if (likely(!isnan(u.amount))) { /* refused and counted by the library */
-		o->sum += u.amount;
-		o->count[bucket_of(o, u.amount)]++;
-	}
+	if (unlikely(isnan(u.amount))) /* refused and counted by the library */
+		Py_RETURN_TRUE;
+	o->sum += u.amount;
+	o->count[bucket_of(o, u.amount)]++;
 	Py_RETURN_NONE;
 }
 

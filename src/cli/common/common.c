@@ -16,7 +16,6 @@
 
 void cli_start(void)
 {
-	static const int crashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SIGSYS};
 	struct rlimit core;
 
 	/*
@@ -27,13 +26,6 @@ void cli_start(void)
 	 * Whatever the umask was, other users must not be able to write to new files and folders.
 	 */
 	umask(umask(077) | 022);
-	/*
-	 * libpsm2, which libfabric loads, installs handlers for these signals that write a file
-	 * with a backtrace into the current folder, and then exit the process as if it had exited
-	 * normally.
-	 */
-	for (size_t i = 0; !CONFINE_INSTRUMENTED && i < sizeof(crashes) / sizeof(*crashes); i++)
-		signal(crashes[i], SIG_DFL);
 	/*
 	 * A core file would contain secrets and tenants' data. The hard limit stays, so that
 	 * prlimit(1) can allow a core file of one process.
@@ -61,8 +53,8 @@ int cli_run_kind(const struct base_command *self, const struct base_command *con
 		       self->summary);
 		for (size_t i = 0; i < n; i++)
 			printf("  %-10s %s\n", cli_kind_name(kinds[i]), kinds[i]->summary);
-		printf("\n'sidelight %s WHAT --help' lists the options.\n"
-		       "The manual: man sidelight-%s\n",
+		printf("\n'sidelight %s WHAT --help' lists the options.\nFor the manual: man "
+		       "sidelight-%s\n",
 		       self->name, self->name);
 		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 	}
@@ -98,11 +90,13 @@ int cli_exec_script(const struct base_command *self, const char *name, char *con
 	int err = find_script(name, program, script);
 
 	if (err)
-		return base_failure(self, "%s: %s; run make install", name, strerror(-err));
+		return base_failure(self, "cannot find %s: %s; run make install", name,
+				    strerror(-err));
 	for (size_t i = 4; i < sizeof(argv) / sizeof(*argv) - 1 && *args; i++)
 		argv[i] = *args++;
 	execvp(argv[0], argv);
-	return base_failure(self, "python3: %s; install python3 and python3-yaml", strerror(errno));
+	return base_failure(self, "cannot run python3: %s; install python3 and python3-yaml",
+			    strerror(errno));
 }
 
 void cli_print_safe(const char *s, int width)
@@ -192,8 +186,8 @@ int cli_confine(const char *component, const struct base_confine_opts *opts)
 	return BASE_EXIT_OK;
 }
 
-int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
-		    size_t *bytes)
+int cli_shared_secret(const struct base_command *self, const char *option, const char *path,
+		      const void **secret, size_t *bytes)
 {
 	static uint8_t text[BASE_SHARED_MAX];
 	ssize_t n;
@@ -202,7 +196,7 @@ int cli_rdma_secret(const struct base_command *self, const char *path, const voi
 		return BASE_EXIT_OK;
 	n = base_secret_shared(path, text);
 	if (n < 0)
-		return base_failure(self, "--rdma-secret: %s: %s", path,
+		return base_failure(self, "--%s: %s: %s", option, path,
 				    n == -EINVAL ? "is not 16 to 4096 bytes long"
 						 : strerror((int)-n));
 	*secret = text;

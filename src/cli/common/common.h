@@ -26,11 +26,11 @@ extern const struct base_command cli_cmd_agent, cli_cmd_bridge, cli_cmd_collect,
 		"rdma-secret", 0, to, "FILE", \
 		"over RDMA, authenticate both sides with the secret in this file; without it, " whom)
 /*
- * Reads the file of --rdma-secret into static storage. A NULL path means no secret. Returns an exit
- * code; prints an error on failure.
+ * Reads the file given by an option, such as rdma-secret, into static storage. A NULL path means no
+ * secret. Returns an exit code; prints an error on failure.
  */
-int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
-		    size_t *bytes);
+int cli_shared_secret(const struct base_command *self, const char *option, const char *path,
+		      const void **secret, size_t *bytes);
 
 /*
  * Runs the one of n commands whose name is self's name followed by argv[1], or shows self's help.
@@ -97,26 +97,27 @@ bool cli_json_print(FILE *out, json_t *j, size_t flags);
  * Option rows for authentication and encryption of a server. The rows after them belong to the
  * core.
  */
-#define CLI_OPTIONS_WEB(config, roles, insecure_)                                              \
-	BASE_FLAG("insecure-listen", 0, insecure_,                                             \
-		  "listen on other than loopback without TLS: tokens and passwords cross "     \
-		  "the network in the clear"),                                                 \
-		CLI_PART_TLS,                                                                  \
-		BASE_STRING("web-config", 0, config, "FILE",                                   \
-			    "configure TLS, certificates and passwords of the server by this " \
-			    "web.yml of Prometheus' exporter-toolkit; read again when it "     \
-			    "changes"),                                                        \
-		BASE_STRING("roles", 0, roles, "FILE",                                         \
-			    "roles of the users and certificates of --web-config: read, act, " \
-			    "admin"),                                                          \
+#define CLI_OPTIONS_WEB(config, roles, insecure_)                                                  \
+	BASE_FLAG(                                                                                 \
+		"insecure-listen", 0, insecure_,                                                   \
+		"listen on addresses other than loopback without TLS: tokens and passwords cross " \
+		"the network in the clear"),                                                       \
+		CLI_PART_TLS,                                                                      \
+		BASE_STRING("web-config", 0, config, "FILE",                                       \
+			    "configure TLS, certificates and passwords of the server with this "   \
+			    "web.yml of Prometheus' exporter-toolkit; read again when it "         \
+			    "changes"),                                                            \
+		BASE_STRING("roles", 0, roles, "FILE",                                             \
+			    "roles of the users and certificates of --web-config: read, act, "     \
+			    "admin"),                                                              \
 		BASE_CORE
 
 /* Option row for the connection to one receiver. */
-#define CLI_OPTION_CLIENT(name, to, whom)                                            \
-	BASE_STRING(name, 0, to, "FILE",                                             \
-		    "connect to " whom                                               \
-		    " as configured in this file: tokens, passwords, certificates, " \
-		    "headers, proxy, in the form of Prometheus' http_client_config")
+#define CLI_CLIENT_FILE                                                  \
+	" as configured in this file: tokens, passwords, certificates, " \
+	"headers, proxy, in the form of Prometheus' http_client_config"
+#define CLI_OPTION_CLIENT(name, to, whom) \
+	BASE_STRING(name, 0, to, "FILE", "connect to " whom CLI_CLIENT_FILE)
 
 struct cli_request {
 	const char *at;		 /* address: HOST:PORT, https://HOST:PORT, or unix:/PATH */
@@ -132,5 +133,14 @@ struct cli_request {
  */
 long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *why,
 	      size_t why_bytes);
+
+/* Connects to the socket of an agent. Returns a descriptor, or -1 with errno. */
+int cli_agent_connect(const char *path);
+/*
+ * Sends a request and waits for a reply of type wanted. Returns the file descriptor in the reply,
+ * or -1 with a one-line error in why.
+ */
+int cli_agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, uint16_t wanted,
+		  char *why, size_t why_bytes);
 
 #endif

@@ -3,9 +3,7 @@
 #include "cli/common/remote.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -134,7 +132,7 @@ static const char *connect_to(struct cli_remote *r, const struct cli_dump_remote
 	return read_directory(r) ? NULL : strerror(r->error);
 }
 
-static const char none[] = "the agent publishes no such table: see 'sidelight agent --tcp'";
+static const char none[] = "the agent does not publish this table: see 'sidelight agent --tcp'";
 
 const char *cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_opts *o,
 			    uint32_t kind)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/common/token.h"
 
 /*
@@ -61,8 +62,7 @@ bool cli_token_draw(char token[CLI_TOKEN_BYTES])
 
 	if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
 		return false;
-	for (size_t i = 0; i < sizeof(bits); i++)
-		snprintf(token + 2 * i, 3, "%02x", bits[i]);
+	base_hex(token, bits, sizeof(bits));
 	return true;
 }
 

@@ -292,16 +292,17 @@ static int check_settings(const struct base_command *cmd, struct cli_dta_setting
 	if (err)
 		return err;
 	if (s->store && s->n_kinds > 1)
-		return base_usage(cmd, "--store needs a single kind, not %u", s->n_kinds);
+		return base_usage(cmd, "--store requires a single kind, not %u", s->n_kinds);
 	if (s->key_bytes < 8 && s->keys - 1 > (1ull << (8 * s->key_bytes)) - 1)
-		return base_usage(cmd, "--keys: too many for keys of %u bytes", s->key_bytes);
+		return base_usage(cmd, "--keys: there are not that many keys of %u bytes",
+				  s->key_bytes);
 	if (s->hll && s->rows != 1)
-		return base_usage(cmd, "--hll needs --rows 1");
+		return base_usage(cmd, "--hll requires --rows 1");
 	if (s->hll && s->count_sketch)
 		return base_usage(cmd, "--hll and --count-sketch are mutually exclusive");
 	if (s->count_sketch && s->rows % 2 == 0)
 		return base_usage(
-			cmd, "--count-sketch needs an odd number of --rows, to take the median");
+			cmd, "--count-sketch requires an odd number of --rows, to take the median");
 	if (cli_dta_has_kind(s, DTA_SKETCH)) {
 		const struct sl_store_config store = cli_dta_sketch_store(s);
 		struct dta_sketch_maker *m = dta_sketch_maker_new(&store);
@@ -324,7 +325,8 @@ static int check_settings(const struct base_command *cmd, struct cli_dta_setting
 	if (s->legacy && (s->key_bytes != 4 ||
 			  (s->value_bytes != 4 && s->value_bytes != 12 && s->value_bytes != 28)))
 		return base_usage(cmd,
-				  "--legacy needs keys of 4 bytes and values of 4, 12 or 28 bytes");
+				  "--legacy requires keys of 4 bytes and values of 4, 12 or 28 "
+				  "bytes");
 	if (s->legacy && s->hops > 5)
 		return base_usage(cmd, "--legacy supports at most 5 hops");
 	if (s->legacy && s->key_file)
@@ -347,7 +349,8 @@ static int read_key(const struct base_command *cmd, struct cli_dta_settings *s)
 	if (!err)
 		return BASE_EXIT_OK;
 	return base_failure(cmd, "--key: %s: %s", s->key_file,
-			    err == -EINVAL ? "not 32 hexadecimal digits" : strerror(-err));
+			    err == -EINVAL ? "the key must have 32 hexadecimal digits"
+					   : strerror(-err));
 }
 
 static struct cli_dta_settings set = {
@@ -382,7 +385,7 @@ static const struct base_option table[] = {
 	BASE_UINT("rate", 'r', &set.rate, 0, 1e12, "N",
 		  "reports per second; 0 means as fast as possible (default)"),
 	BASE_UINT("pack", 'p', &set.pack, 1, 8000, "N", "reports per packet"),
-	BASE_UINT("mtu", 0, &set.mtu, 256, DTA_PACKET_MAX, "BYTES", "greatest payload of a packet"),
+	BASE_UINT("mtu", 0, &set.mtu, 256, DTA_PACKET_MAX, "BYTES", "maximum payload of a packet"),
 	BASE_UINT("keys", 0, &set.keys, 1, 1u << 28, "N", "number of distinct keys"),
 	BASE_UINT("key-bytes", 0, &set.key_bytes, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX, "N",
 		  "length of a key"),
@@ -391,13 +394,15 @@ static const struct base_option table[] = {
 	BASE_UINT("copies", 0, &set.copies, 1, SL_STORE_COPIES_MAX, "N", "copies of each key"),
 	BASE_UINT("lists", 0, &set.lists, 1, 1u << 24, "N", "number of append lists"),
 	BASE_UINT("hops", 0, &set.hops, 1, SL_STORE_HOPS_MAX, "N", "hops per path"),
-	BASE_UINT("values", 0, &set.values, 1, UINT32_MAX, "N", "greatest value of a hop, from 1"),
+	BASE_UINT("values", 0, &set.values, 1, UINT32_MAX, "N",
+		  "maximum value of a hop, at least "
+		  "1"),
 	BASE_UINT("rows", 0, &set.rows, 1, 64, "N", "rows of a sketch"),
 	BASE_UINT("columns", 0, &set.columns, 1, 1u << 24, "N", "columns of a sketch"),
 	BASE_UINT("cells", 0, &set.cells, 1, 1024, "N", "cells of a sketch per report"),
-	BASE_FLAG("hll", 0, &set.hll, "send HyperLogLog sketches, of registers of one byte"),
+	BASE_FLAG("hll", 0, &set.hll, "send HyperLogLog sketches with one-byte registers"),
 	BASE_FLAG("count-sketch", 0, &set.count_sketch,
-		  "send count-sketches, of an odd number of rows"),
+		  "send count-sketches with an odd number of rows"),
 	BASE_UINT("epoch", 0, &set.epoch, 0, UINT32_MAX, "N", "epoch of the sketch"),
 	BASE_UINT("store", 0, &set.store, 1, 65535, "N",
 		  "number of the store (default: the opcode, 1 to 5)"),
@@ -417,12 +422,12 @@ static const struct base_option table[] = {
 	BASE_F64("duplicate", 0, &set.duplicate, 0, 1, "P", "share of packets that are sent twice"),
 	BASE_F64("reorder", 0, &set.reorder, 0, 1, "P", "share of packets that are reordered"),
 	BASE_FLAG("essential", 'e', &set.essential,
-		  "keep reports, and send them again if asked, until all are acknowledged"),
+		  "keep reports until they are acknowledged, and resend them on request"),
 	BASE_FLAG("immediate", 0, &set.immediate, "wake the application with each report"),
 	BASE_TIME("wait", 0, &set.wait, 0, 0, "DURATION",
-		  "give up this long after the last acknowledgement"),
+		  "give up if no acknowledgement arrives for this long"),
 	BASE_STRING("legacy", 0, &set.legacy_name, "FORM",
-		    "send packets of the original implementation, of form a or b"),
+		    "send packets in form a or b of the original implementation"),
 	BASE_UINT("seed", 0, &set.seed, 0, 0, "N", "seed of the random numbers"),
 	BASE_UINT("show", 0, &set.show, 0, 1e6, "N", "print at most this many keys and lists"),
 	BASE_STRING("expect", 0, &set.expect, "FILE",

@@ -534,7 +534,9 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 
 	*sent = (struct cli_dta_sent){0};
 	if (worst > s->mtu) {
-		base_failure(cmd, "--pack: packet sizes of up to %" PRIu64 " bytes exceed --mtu %u",
+		base_failure(cmd,
+			     "--pack: packets of up to %" PRIu64 " bytes would exceed --mtu "
+			     "%u",
 			     worst, s->mtu);
 		return -EINVAL;
 	}

@@ -333,7 +333,9 @@ static struct cli_generate_settings set = {
 };
 
 static const struct base_option table[] = {
-	BASE_UINT("pods", 'n', &set.pods, 1, 100000, "N", "number of pods, each a publisher"),
+	BASE_UINT("pods", 'n', &set.pods, 1, 100000, "N",
+		  "number of pods, each of which is a "
+		  "publisher"),
 	BASE_UINT("metrics", 'm', &set.metrics, 1, 1000000, "N", "metrics per pod"),
 	BASE_UINT("threads", 't', &set.threads, 1, 1024, "N", "threads per pod"),
 	BASE_UINT("updates", 'u', &set.updates, 0, 1e15, "N",
@@ -345,17 +347,19 @@ static const struct base_option table[] = {
 		"socket of the agent (default $SIDELIGHT_SOCKET, or /run/sidelight/agent.sock)"),
 	BASE_STRING("kinds", 'k', &set.kinds, "LIST",
 		    "alternate between these kinds of metrics: counter, gauge, histogram"),
-	BASE_STRING("service", 0, &set.service, "NAME", "label service; pod N is NAME-N"),
+	BASE_STRING("service", 0, &set.service, "NAME",
+		    "value of the label service; pod N is "
+		    "called NAME-N"),
 	BASE_STRING("namespace", 0, &set.kube_namespace, "NAME", "label namespace"),
 	BASE_UINT("pods-per-process", 0, &set.pods_per_process, 1, PODS_A_PROCESS_MAX, "N",
-		  "pods that share a process"),
+		  "number of pods that share a process"),
 	BASE_TIME(
 		"wait", 0, &set.wait, 0, 0, "DURATION",
 		"fail if the agent has not admitted all pods after this time; 0 means update at once, "
 		"attached or not"),
 	BASE_TIME(
 		"hold", 0, &set.hold, 0, 0, "DURATION",
-		"keep the pods alive this long after the last update; 0 means exit at once (default)"),
+		"keep the pods alive for this long after the last update; 0 means exit at once (default)"),
 	BASE_UINT("seed", 0, &set.seed, 0, 0, "N", "seed of the sizes that histograms observe"),
 	BASE_FLAG("json", 'j', &set.json, "print the totals as JSON"),
 	{0},
@@ -371,7 +375,7 @@ static int run_metrics(const struct base_command *cmd, int argc, char **argv)
 	if (!base_options_only(cmd, table, argc, argv, &result))
 		return result;
 	if (strlen(set.service) > 255)
-		return base_usage(cmd, "--service: longer than 255 bytes");
+		return base_usage(cmd, "--service must not be longer than 255 bytes");
 	all = (unsigned __int128)set.pods * set.metrics * set.threads * set.updates;
 	if (all > INT64_MAX)
 		return base_usage(cmd, "more than 2^63 updates in total");

@@ -58,8 +58,8 @@ static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, 
 		     char *error, size_t error_bytes)
 {
 	static const char *const help[CLI_KINDS] = {"Updates made.",
-						    "Raised by one at each update.",
-						    "Sizes, whole numbers from 1 to 1024."};
+						    "Increased by one with each update.",
+						    "Sizes, integers from 1 to 1024."};
 	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 	struct sl_publisher_opts opts = SL_OPTS(sl_publisher_opts);
 	uint32_t i = 0;
@@ -109,8 +109,8 @@ static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, 
 	sl_publisher_stats(p->publisher, &stats);
 	if (stats.refused)
 		snprintf(error, error_bytes,
-			 "pod %s: the library refused %u of %u metrics: no room for them in one "
-			 "region",
+			 "pod %s: the library refused %u of %u metrics because they do not fit in "
+			 "one region",
 			 p->name, stats.refused, s->metrics);
 	return !stats.refused;
 }
@@ -315,7 +315,8 @@ static void count_updates(struct cli_generate_child *c, const struct pods_pod *p
 	pthread_attr_destroy(&attr);
 	if (err) {
 		relaxed_store(*c->sh->stop, true);
-		failed(c, "can't start thread %zu of this process: %s", started + 1, strerror(err));
+		failed(c, "cannot start thread %zu of this process: %s", started + 1,
+		       strerror(err));
 	}
 	for (size_t i = 0; i < started; i++)
 		pthread_join(workers[i].thread, NULL);
@@ -359,7 +360,8 @@ void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 	while (s->wait && (missing = missing_of(pods, n))) {
 		if (base_now_ns() >= end) {
 			pthread_mutex_lock(&library_lock);
-			failed(c, "the agent did not admit pod %s within --wait%s", missing->name,
+			failed(c, "the agent did not admit pod %s within the time of --wait%s",
+			       missing->name,
 			       *library_said ? library_said
 					     : "; is an agent running at the socket?");
 		}

@@ -14,7 +14,6 @@
 #include "base/json_read.h"
 #include "dta/query/json.h"
 
-#define PATH_BYTES 768
 #define TIMEOUT_MS 10000l
 
 /* HTTP */
@@ -24,8 +23,8 @@ static const char *hint_for(long status, const char *token)
 {
 	if (status != 401)
 		return "";
-	return token ? ": its --admin-token-file has another token: give --token-file"
-		     : ": give --token-file, or run as the collector's user";
+	return token ? ": its --admin-token-file contains another token: use --token-file"
+		     : ": use --token-file, or run as the collector's user";
 }
 
 /*
@@ -70,14 +69,13 @@ static json_t *send_request(struct cli_query_collectors *c, uint32_t member, con
 	return j;
 }
 
-/* Appends a parameter to a path of PATH_BYTES bytes. */
-static void add_parameter(void *path, const char *key, const char *value)
+void cli_query_add_parameter(void *path, const char *key, const char *value)
 {
 	char *safe = curl_easy_escape(NULL, value, 0);
 	size_t n = strlen(path);
 
-	snprintf((char *)path + n, PATH_BYTES - n, "%c%s=%s", strchr(path, '?') ? '&' : '?', key,
-		 safe ? safe : "");
+	snprintf((char *)path + n, CLI_QUERY_PATH - n, "%c%s=%s", strchr(path, '?') ? '&' : '?',
+		 key, safe ? safe : "");
 	curl_free(safe);
 }
 
@@ -140,16 +138,16 @@ bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char
 json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const char *store,
 			  char *const *keys, size_t n)
 {
-	char path[PATH_BYTES] = "/api/v1/dta/query";
+	char path[CLI_QUERY_PATH] = "/api/v1/dta/query";
 	json_t *j, *list, *body, *answers;
 
 	if (n < 2) {
-		add_parameter(path, "store", store);
+		cli_query_add_parameter(path, "store", store);
 		if (n)
-			add_parameter(path, "key", keys[0]);
-		cli_query_parameters(c->set, add_parameter, path);
+			cli_query_add_parameter(path, "key", keys[0]);
+		cli_query_parameters(c->set, cli_query_add_parameter, path);
 		if (c->n > 1 && !strcmp(c->kind, "sketch"))
-			add_parameter(path, "cells", "1");
+			cli_query_add_parameter(path, "cells", "1");
 		j = cli_query_get(c, member, path);
 		return j ? json_pack("[o]", j) : NULL;
 	}
@@ -162,7 +160,7 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
-		base_failure(&cli_cmd_query, "%s: sent a malformed response", c->member[member].at);
+		base_failure(&cli_cmd_query, "%s sent a malformed response", c->member[member].at);
 		json_decref(answers);
 		return NULL;
 	}
@@ -514,17 +512,17 @@ static void sort_and_cut(json_t *all, size_t max, bool top)
 
 json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t max, bool top)
 {
-	char path[PATH_BYTES] = "/api/v1/dta/keys", most[24];
+	char path[CLI_QUERY_PATH] = "/api/v1/dta/keys", most[24];
 	json_t *all = NULL, *got, *index = json_object();
 
 	/*
 	 * A key that is large in total may not be among the largest of any collector: request many.
 	 */
 	snprintf(most, sizeof(most), "%zu", c->n > 1 && top ? 10000 : max);
-	add_parameter(path, "store", store);
-	add_parameter(path, "max", most);
+	cli_query_add_parameter(path, "store", store);
+	cli_query_add_parameter(path, "max", most);
 	if (top)
-		add_parameter(path, "top", "1");
+		cli_query_add_parameter(path, "top", "1");
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_get(c, m, path) : NULL;
 		if (!got)

@@ -67,6 +67,9 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 			  char *const *keys, size_t n);
 /* Returns the combined responses of GET /api/v1/dta/keys, or NULL after printing an error. */
 json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t max, bool top);
+#define CLI_QUERY_PATH 768 /* maximum size of a path */
+/* Appends an escaped parameter to a path in a buffer of CLI_QUERY_PATH bytes. */
+void cli_query_add_parameter(void *path, const char *key, const char *value);
 /* Sends a GET request for a path to one collector. Returns NULL after printing an error. */
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path);
 /*

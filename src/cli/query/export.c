@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "cli/common/common.h"
 #include "dta/query/export.h"
@@ -15,10 +16,15 @@
 #include "dta/store/guard.h"
 #include "dta/store/hash.h"
 
-#define SEEN_MAX   (1u << 22) /* maximum number of distinct keys, 16 bytes each */
+#define SEEN_MAX   (1u << 22) /* maximum number of distinct keys, 24 bytes each */
 #define KEYS_ONCE  1000u
 #define FIELD_MAX  64u
 #define RECORD_MAX (1u << 14) /* maximum size of a key's line in bytes */
+
+struct seen_key {
+	struct base_node node; /* .hash is the low half of the key's hash */
+	uint64_t hi;
+};
 
 /* State of an export. */
 struct cli_export {
@@ -28,9 +34,7 @@ struct cli_export {
 	bool headed;
 	const json_t *fields;
 	uint64_t records, torn, lost, empty, twice;
-	/* Hash table of the exported keys; zero marks a free entry. */
-	struct dta_hash *seen;
-	size_t seen_n, seen_room;
+	struct base_table seen; /* the exported keys */
 	/* Keys of the next query. */
 	char *keys[KEYS_ONCE];
 	size_t n;
@@ -129,48 +133,35 @@ static void write_record(struct cli_export *e, json_t *record)
 
 /* Duplicate keys */
 
-static bool grow_seen(struct cli_export *e)
-{
-	size_t room = e->seen_room ? 2 * e->seen_room : 1024;
-	struct dta_hash *more = calloc(room, sizeof(*more));
-
-	if (!more)
-		return false;
-	for (size_t i = 0; i < e->seen_room; i++) {
-		size_t at = e->seen[i].lo & (room - 1);
-
-		if (!e->seen[i].lo)
-			continue;
-		while (more[at].lo)
-			at = (at + 1) & (room - 1);
-		more[at] = e->seen[i];
-	}
-	free(e->seen);
-	e->seen = more;
-	e->seen_room = room;
-	return true;
-}
-
 /* Returns true if the key was exported before. Keys beyond SEEN_MAX may be exported twice. */
 static bool was_seen(struct cli_export *e, const char *key)
 {
-	struct dta_hash h = dta_hash(key, strlen(key), 0);
-	size_t at;
+	const struct dta_hash h = dta_hash(key, strlen(key), 0);
+	struct seen_key *k = NULL;
 
-	h.lo |= 1;
-	if (2 * e->seen_n >= e->seen_room && (e->seen_n >= SEEN_MAX || !grow_seen(e))) {
-		e->twice++;
-		if (!e->seen_room)
-			return false;
-	}
-	for (at = h.lo & (e->seen_room - 1); e->seen[at].lo; at = (at + 1) & (e->seen_room - 1))
-		if (e->seen[at].lo == h.lo && e->seen[at].hi == h.hi)
+	if (e->seen.buckets || base_table_init(&e->seen)) {
+		k = base_table_first(&e->seen, h.lo);
+		while (k && k->hi != h.hi)
+			k = base_table_next(k);
+		if (k)
 			return true;
-	if (2 * e->seen_n < e->seen_room) {
-		e->seen[at] = h;
-		e->seen_n++;
+		k = e->seen.count < SEEN_MAX ? malloc(sizeof(*k)) : NULL;
 	}
+	if (!k) {
+		e->twice++;
+		return false;
+	}
+	k->hi = h.hi;
+	base_table_add(&e->seen, k, h.lo);
 	return false;
+}
+
+static void forget_seen(struct cli_export *e)
+{
+	BASE_TABLE_EACH(&e->seen, n) {
+		base_table_remove(&e->seen, n);
+		free(n);
+	}
 }
 
 /* Queries for keys */
@@ -284,7 +275,7 @@ static bool write_page(struct cli_export *e, json_t *page)
 	e->empty += (uint64_t)cli_json_integer(page, "empty");
 	if (e->x->disagree && !cli_json_is(page, "by", "key")) {
 		base_failure(e->x->self,
-			     "store '%s' has no key log: give the keys with --keys FILE",
+			     "store '%s' has no key log: specify the keys with --keys FILE",
 			     cli_json_text(page, "store"));
 		return false;
 	}
@@ -310,7 +301,8 @@ static bool write_page(struct cli_export *e, json_t *page)
 /* Reports on stderr what is missing from the export, because a table has no place for it. */
 static int finish_export(struct cli_export *e, int code)
 {
-	free(e->seen);
+	forget_seen(e);
+	base_table_free(&e->seen);
 	while (e->n)
 		free(e->keys[--e->n]);
 	if (fflush(stdout) || ferror(stdout))
@@ -324,7 +316,7 @@ static int finish_export(struct cli_export *e, int code)
 	if (e->x->disagree && e->records)
 		code = BASE_EXIT_FAILURE;
 	if (e->twice)
-		base_failure(e->x->self, "more than %u keys: some may be repeated", SEEN_MAX);
+		base_failure(e->x->self, "more than %u keys: some may be exported twice", SEEN_MAX);
 	return code;
 }
 
@@ -416,10 +408,8 @@ int cli_query_export(const struct cli_query_export *x, struct cli_query_collecto
 	for (uint32_t m = 0; m < c->n; m++) {
 		e.collector = c->n > 1 && !x->disagree ? c->member[m].at : NULL;
 		/* A key is exported once per collector. */
-		if (e.seen && !x->disagree) {
-			e.seen_n = 0;
-			memset(e.seen, 0, e.seen_room * sizeof(*e.seen));
-		}
+		if (!x->disagree)
+			forget_seen(&e);
 		if (!c->member[m].up || !export_member(&e, c, m, store))
 			code = BASE_EXIT_FAILURE;
 	}
@@ -444,7 +434,8 @@ int cli_query_export_object(const struct cli_query_export *x, const struct cli_q
 	if (object->view.config->kind == SL_STORE_APPEND)
 		epochs.oldest = epochs.epoch;
 	if (epochs.epoch - epochs.oldest >= SL_STORE_BANKS_MAX)
-		return finish_export(&e, base_failure(x->self, "the epochs are unknown"));
+		return finish_export(&e, base_failure(x->self, "the collector did not report the "
+							       "store's epochs"));
 	for (uint64_t epoch = epochs.oldest; epoch <= epochs.epoch; epoch++) {
 		struct dta_export page = {.epoch = epoch, .slots = x->slots};
 		bool more = true;

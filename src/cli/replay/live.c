@@ -55,7 +55,7 @@ static void write_finding(void *arg, const struct collect_judge_finding *f)
 {
 	struct live *l = arg;
 	const struct live_pod *p = f->own;
-	char line[1024];
+	char line[COLLECT_JUDGE_LINE];
 
 	l->rows++;
 	l->flagged += f->anomalous;
@@ -217,8 +217,8 @@ static int apply_event(struct live *l, const struct live_event *e)
 	}
 	rows = cli_replay_file(&l->data, e->file);
 	if (!rows || rows->n_columns < e->columns)
-		return cli_replay_say("events.csv: no metrics/%s with %" PRIu32 " columns", e->file,
-				      e->columns);
+		return cli_replay_say("events.csv: there is no metrics/%s with %" PRIu32 " columns",
+				      e->file, e->columns);
 	if (!p) {
 		p = calloc(1, sizeof(*p));
 		if (!p || !BASE_GROW(l->pod, l->pods, l->pod_room)) {

@@ -219,7 +219,7 @@ static int load_pod(struct cli_replay_data *d, const char *folder, const char *f
 		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
 	if (!p->rows) {
 		d->losses.files_empty++;
-		cli_replay_say("%s: no rows of values; skipping the pod", path);
+		cli_replay_say("%s: the file has no rows of values; skipping the pod", path);
 	}
 	return 0;
 }
@@ -310,7 +310,7 @@ int cli_replay_load(struct cli_replay_data *d, const char *folder, bool live)
 	if (d->n_pods)
 		qsort(d->pods, d->n_pods, sizeof(*d->pods), by_name);
 	if (d->n_pods == d->losses.files_empty) {
-		cli_replay_say("%s: no pod with values in metrics/*.csv", folder);
+		cli_replay_say("%s: no pod has values in metrics/*.csv", folder);
 		goto fail;
 	}
 	if (!live && load_events(d, folder))

@@ -118,8 +118,8 @@ struct cli_replay_traces *cli_replay_traces_new(struct cli_replay_data *d, struc
 		err = add_trace(t, g, d->trace[i]);
 	if (t && t->pods && !err)
 		return t;
-	cli_replay_say("events.csv: %s", err == -EINVAL ? "a trace that is not valid"
-							: strerror(err ? -err : ENOMEM));
+	cli_replay_say("events.csv: %s",
+		       err == -EINVAL ? "invalid trace" : strerror(err ? -err : ENOMEM));
 	cli_replay_traces_free(t);
 	return NULL;
 }

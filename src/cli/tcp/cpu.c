@@ -32,7 +32,7 @@ static const struct base_option table[] = {
 	BASE_UINT("cgroups", 0, &settings.cgroups, 0, 1 << 16, "N",
 		  "track at most this many cgroups; 0 means 512"),
 	BASE_STRING("hierarchy", 0, &settings.hierarchy, "unified|CONTROLLER",
-		    "take containers from this hierarchy of cgroups"),
+		    "find containers in this cgroup hierarchy"),
 	{0},
 };
 
@@ -334,7 +334,7 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 	if (!v.by_task && strcmp(settings.by, "container") != 0)
 		return base_usage(self, "--by '%s' is not task or container", settings.by);
 	if (tcp_cgroup_hierarchy(&hierarchy, settings.hierarchy, NULL, NULL))
-		return base_usage(self, "--hierarchy %s: no such hierarchy of cgroups is mounted",
+		return base_usage(self, "--hierarchy %s: no such cgroup hierarchy is mounted",
 				  settings.hierarchy);
 	settings.tasks = settings.tasks ?: 8192;
 	settings.cgroups = settings.cgroups ?: 512;
@@ -357,6 +357,6 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_tcp_cpu = {
 	.name = "tcp cpu",
 	.synopsis = "[OPTION]...",
-	.summary = "Show the time that tasks or containers get a CPU, and wait for one",
+	.summary = "Show how long tasks or containers run on a CPU, or wait for one",
 	.run = cpu_main,
 };

@@ -30,9 +30,9 @@ static const struct base_option table[] = {
 	BASE_FLAG("calls", 0, &settings.calls,
 		  "count read and write calls, and find the processes"),
 	BASE_TIME("publish", 0, &settings.publish_ns, 1e6, 1e9, "TIME",
-		  "greatest age of statistics in the table"),
+		  "maximum age of statistics in the table"),
 	BASE_TIME("quarantine", 0, &settings.quarantine_ns, 0, 3.6e12, "TIME",
-		  "keep the slot of a closed flow this long; 0: 5 s or 3 intervals"),
+		  "keep the slot of a closed flow for this long; 0: 5 s or 3 intervals"),
 	{0},
 };
 
@@ -127,17 +127,30 @@ static size_t collect_rows(struct cli_flows_view *v, const struct region_flows_h
 	return count;
 }
 
+/* Returns the numbers of segments that the host dropped, by reason. */
+static json_t *drops_json(const struct cli_flows_view *v)
+{
+	struct region_drop_reason reason;
+	json_t *drops = json_object();
+
+	for (uint32_t i = 0; i < v->info.drop_reasons; i++)
+		if (!region_drop_reason_read(v->map, &v->info, i, &reason) && reason.segments)
+			json_object_set_new(drops, reason.name,
+					    json_integer(CLI_INT(reason.segments)));
+	return drops;
+}
+
 static void hot_json(FILE *out, const struct cli_flows_view *v, const struct region_flows_hot *hot,
 		     uint64_t time_ns)
 {
 	cli_json_print(out,
-		       json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}", "table",
-				 "time_ns", CLI_INT(time_ns), "open", CLI_INT(hot->open),
+		       json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}}",
+				 "table", "time_ns", CLI_INT(time_ns), "open", CLI_INT(hot->open),
 				 "quarantined", CLI_INT(hot->quarantined), "refused",
 				 CLI_INT(hot->refused), "slots", CLI_INT(v->info.slots), "journal",
 				 CLI_INT(hot->journal), "rounds", CLI_INT(hot->round), "unsettled",
 				 CLI_INT(v->unsettled), "missed", CLI_INT(v->missed), "unseen",
-				 CLI_INT(v->unseen)),
+				 CLI_INT(v->unseen), "drops", drops_json(v)),
 		       JSON_COMPACT);
 }
 

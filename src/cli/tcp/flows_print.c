@@ -49,6 +49,7 @@ static const struct {
 	{"cork", SL_FLOW_CORK},
 	{"paced", SL_FLOW_PACED},
 	{"user_timeout", SL_FLOW_USER_TIMEOUT},
+	{"dropped", SL_FLOW_DROPPED},
 };
 #define FLAGS (sizeof(flags) / sizeof(*flags))
 
@@ -93,6 +94,11 @@ void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_n
 		if (f->flags & flags[i].flag)
 			base_json_string(&j, flags[i].name);
 	base_json_end(&j, ']');
+	base_json_kbegin(&j, "drop_reasons", '{');
+	for (size_t i = 0; i < SL_DROPS_PER_FLOW; i++)
+		if (f->drop[i].segments)
+			base_put(&j, KV(f->drop[i].name, f->drop[i].segments));
+	base_json_end(&j, '}');
 	base_put(&j, KV_BOOL("by_listener", f->by_listener));
 	for (size_t i = 0; i < NUMBERS; i++)
 		base_put(&j, KV(numbers[i].name, number_value(f, &numbers[i])));
@@ -284,9 +290,9 @@ void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, 
 	narrow = s->columns && s->columns < 100;
 	columns[0].width = columns[1].width = address_width(s, rows, count);
 	columns[2].width = narrow ? 6 : 11;
-	cli_tcp_screen_line(s, "%u open, %u closed of late, %" PRIu64 " refused%s; rates in bytes",
+	cli_tcp_screen_line(s, "%u open, %u recently closed, %" PRIu64 " refused%s; rates in bytes",
 			    hot->open, hot->quarantined, hot->refused,
-			    hot->refused ? " (no room: --flows)" : "");
+			    hot->refused ? " (table full: raise --flows)" : "");
 	cli_tcp_screen_columns(s, columns, sizeof(columns) / sizeof(*columns));
 	for (size_t i = 0; i < count; i++) {
 		const struct region_flow *f = &rows[i].flow;
@@ -306,7 +312,7 @@ void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, 
 		cli_tcp_screen_cell(s, "%s", safe_comm(f, text));
 	}
 	if (!count && s->terminal)
-		cli_tcp_screen_line(s, cli_tcp_is_filtered() ? "no connection passes the filter"
+		cli_tcp_screen_line(s, cli_tcp_is_filtered() ? "no connection matches the filter"
 							     : "no connection yet");
 	cli_tcp_screen_end(s);
 }

@@ -7,8 +7,8 @@
 #include "cli/tcp/tcp.h"
 
 static const char *const help[] = {
-	"? or h        this help; any key ends it",
-	"/             filter: show only lines with this text; Enter ends, Esc clears",
+	"? or h        show this help; any key closes it",
+	"/             filter: show only lines with this text; Enter confirms, Esc clears",
 	"< and >       sort by another column",
 	"up, down      scroll; also Page Up, Page Down, Home and End",
 	"p or space    pause and continue",
@@ -32,10 +32,10 @@ void cli_tcp_key_title(const struct cli_tcp_screen *s, char *out, size_t bytes)
 
 	cli_tcp_safe(filter, sizeof(filter), s->filter);
 	if (s->typing) {
-		snprintf(out, bytes, "filter: %s_   (Enter ends, Esc clears)", filter);
+		snprintf(out, bytes, "filter: %s_   (Enter confirms, Esc clears)", filter);
 		return;
 	}
-	snprintf(out, bytes, "sidelight %s%s%s; %s%s%s%s? for help, q ends", s->cmd->name,
+	snprintf(out, bytes, "sidelight %s%s%s; %s%s%s%s? for help, q quits", s->cmd->name,
 		 s->orders ? ", by " : "", s->orders ? s->orders[s->order] : "",
 		 s->paused ? "PAUSED, " : "", *filter ? "filter " : "", filter,
 		 *filter ? ", " : "");

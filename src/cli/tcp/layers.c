@@ -377,14 +377,14 @@ static int draw_screen(struct cli_layers_view *view, const uint64_t *causes, dou
 	}
 	qsort_r(shown.v, shown.n, sizeof(*shown.v), busiest_first, &view->screen.order);
 	cli_tcp_screen_begin(&view->screen);
-	cli_tcp_screen_line(&view->screen, "medians, %s; p99 is that of total",
+	cli_tcp_screen_line(&view->screen, "medians %s; p99 is that of the total",
 			    view->screen.terminal ? "of the last interval" : "since the start");
 	cli_tcp_screen_columns(&view->screen, columns, sizeof(columns) / sizeof(*columns));
 	for (size_t i = 0; i < shown.n; i++)
 		print_line(view, &shown.v[i], seconds);
 	if (!shown.n && view->screen.terminal)
 		cli_tcp_screen_line(&view->screen, "no segment in this interval%s",
-				    cli_tcp_is_filtered() ? " that passes the filter" : "");
+				    cli_tcp_is_filtered() ? " that matches the filter" : "");
 	view->any |= shown.n > 0;
 	causes_text(view, causes);
 	cli_tcp_screen_end(&view->screen);
@@ -511,6 +511,6 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_tcp_layers = {
 	.name = "tcp layers",
 	.synopsis = "[OPTION]...",
-	.summary = "Show the time that each layer of the stack takes, and applications",
+	.summary = "Show how long network layers and applications take",
 	.run = layers_main,
 };

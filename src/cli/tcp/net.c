@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* net.c - 'sidelight tcp net': one-way latency between two hosts, from device to device. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,19 +17,21 @@ static const struct base_option table[] = {
 	BASE_FLAG("requests", 0, &cli_tcp_net_settings.requests,
 		  "with --record: add the layers of each request; else: show whole round trips"),
 	BASE_LIST("dev", 0, &cli_tcp_net_settings.devices, "NAME",
-		  "record at this device; repeatable (default: all hardware devices)"),
+		  "record on this device; repeatable (default: all hardware devices)"),
 	BASE_UINT("ring", 0, &cli_tcp_net_settings.ring, 0, SL_NIC_RING_MAX, "N",
 		  "hold at most N records of 128 bytes in the kernel; 0 means 65536"),
-	BASE_STRING("by", 'b', &by, "WHAT", "print one line for all, or per flow, remote or port"),
+	BASE_STRING("by", 'b', &by, "WHAT",
+		    "print one line in total, or one per flow, remote or "
+		    "port"),
 	BASE_FLAG("segments", 's', &cli_tcp_net_settings.segments,
 		  "print one line per segment as well"),
 	BASE_TIME("window", 0, &cli_tcp_net_settings.window_ns, 1e8, 3.6e12, "TIME",
 		  "summarise windows of this length; clocks are estimated over a longer time"),
 	BASE_STRING("trust-clocks", 0, &cli_tcp_net_settings.trust, "TIME",
-		    "do not estimate clocks: wall clocks of the hosts agree within TIME (PTP)"),
+		    "do not estimate clocks: the wall clocks of the hosts agree within TIME (PTP)"),
 	BASE_LIST("agent", 'a', &cli_tcp_net_settings.agents, "AGENT",
-		  "read this agent live; give two, each running with --tcp net, by a socket's path "
-		  "or HOST[:PORT]"),
+		  "read this agent live; specify two agents, each running with --tcp net, by a "
+		  "socket's path or HOST[:PORT]"),
 	CLI_TCP_OPTIONS_SHOW,
 	CLI_TCP_OPTIONS_FILTER,
 	{0},
@@ -53,7 +54,7 @@ static int report_file(const struct base_command *self, const struct cli_net_hos
 
 static int open_records(const struct base_command *self, struct cli_net_host *h)
 {
-	char why[128] = "it can't be read";
+	char why[128] = "it cannot be read";
 
 	h->from = fopen(h->path, "re");
 	if (!h->from)
@@ -68,7 +69,7 @@ static int feed_records(const struct base_command *self, struct cli_net_host *h,
 {
 	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
 	uint64_t end_ns = h->head.start_ns;
-	char why[128] = "it can't be read";
+	char why[128] = "it cannot be read";
 	struct tcp_net_frame f;
 	bool cut = true;
 	int got;
@@ -201,16 +202,16 @@ static int net_main(const struct base_command *self, int argc, char **argv)
 	if (cli_tcp_net_settings.record) {
 		if (argc != first)
 			return base_usage(self,
-					  "give either --record FILE or two files to compare");
+					  "specify either --record FILE or two files to compare");
 		return cli_tcp_net_record(self);
 	}
 	if (cli_tcp_net_settings.agents.n ? cli_tcp_net_settings.agents.n != 2 || argc != first
 					  : argc - first != 2)
 		return base_usage(
 			self,
-			"give two files, one from each host, or two agents, or --record FILE");
+			"specify two files, one from each host, or two agents, or --record FILE");
 	if (cli_tcp_net_settings.agents.n && cli_tcp_net_settings.trust)
-		return base_usage(self, "--trust-clocks needs files");
+		return base_usage(self, "--trust-clocks requires two files");
 	view.out = cli_tcp_output(self);
 	if (!view.out)
 		return BASE_EXIT_FAILURE;
@@ -228,6 +229,6 @@ static int net_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_tcp_net = {
 	.name = "tcp net",
 	.synopsis = "[OPTION]... --record FILE|FILE_A FILE_B|-a A -a B",
-	.summary = "Show the latency of the network between two hosts, each way",
+	.summary = "Show the network latency between two hosts in each direction",
 	.run = net_main,
 };

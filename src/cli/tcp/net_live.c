@@ -5,7 +5,6 @@
  * which then holds the record of the transmission.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -236,7 +236,7 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 	} others[] = {
 		{view->headless, "packets whose header could not be read"},
 		{view->fragments, "fragments"},
-		{view->left_out, "calls left out by the kernel: these segments have no record"}};
+		{view->left_out, "calls skipped by the kernel: these segments have no record"}};
 	bool any = view->headless || view->fragments || view->left_out;
 
 	cli_tcp_safe(name[0], sizeof(name[0]), view->name[0]);
@@ -256,15 +256,15 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 			signed_time(offset, (double)t->theta), signed_time(bound, (double)t->bound),
 			t->skew_low * 1e6, t->skew_high * 1e6);
 	} else {
-		cli_tcp_screen_line(s, "clocks: not known: %s",
+		cli_tcp_screen_line(s, "clocks: unknown: %s",
 				    t->windows ? "packets in one direction only, or a clock was set"
 					       : "nothing was matched");
 	}
 	if (t->stepped || t->one_way)
 		cli_tcp_screen_line(s,
-				    "clocks: set, asleep or too fast %" PRIu64
-				    " times; packets one way only in %" PRIu64 " of %" PRIu64
-				    " windows",
+				    "clocks: a clock was set, suspended or too fast %" PRIu64 " "
+				    "times; packets in only one direction in %" PRIu64
+				    " of %" PRIu64 " windows",
 				    t->stepped, t->one_way, t->windows);
 	for (int i = 0; i < TCP_NET_CAUSES; i++)
 		any |= t->causes[i] != 0;
@@ -278,7 +278,8 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 		if (others[i].n)
 			cli_tcp_screen_line(s, "%12" PRIu64 "  %s", others[i].n, others[i].what);
 	if (view->cut)
-		cli_tcp_screen_line(s, "a file is truncated: its recorder was killed");
+		cli_tcp_screen_line(s, "one of the files is truncated, probably because its "
+				       "recorder was killed");
 }
 
 void cli_tcp_net_show(struct cli_tcp_net_view *view)

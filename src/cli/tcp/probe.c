@@ -94,7 +94,8 @@ static void print_text(const struct tcp_hooks *h)
 
 static void print_features(const int features[TCP_FEATURES])
 {
-	puts("features    what programs need besides hooks, and since which Linux");
+	puts("features    what programs need in addition to hooks, and the Linux version that "
+	     "introduced it");
 	for (int i = 0; i < TCP_FEATURES; i++) {
 		const struct tcp_feature_info *f = &tcp_feature_table[i];
 
@@ -138,6 +139,6 @@ static int probe_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_tcp_probe = {
 	.name = "tcp probe",
 	.synopsis = "[OPTION]...",
-	.summary = "Show which hooks this kernel allows, and what is lost without them",
+	.summary = "Show which hooks this kernel has, and what missing ones cost",
 	.run = probe_main,
 };

@@ -34,9 +34,9 @@ extern struct cli_tcp_common {
 		BASE_FLAG("csv", 0, &cli_tcp_common.csv,                                     \
 			  "print CSV (RFC 4180) with a header line"),                        \
 		BASE_TIME("interval", 'i', &cli_tcp_common.interval_ns, 1e6, 3.6e12, "TIME", \
-			  "time between two outputs"),                                       \
+			  "time between two updates"),                                       \
 		BASE_TIME("duration", 'd', &cli_tcp_common.duration_ns, 0, 0, "TIME",        \
-			  "end after this time; 0: when interrupted"),                       \
+			  "exit after this time; 0: when interrupted"),                      \
 		CLI_TCP_OPTION_OUTPUT
 #define CLI_TCP_OPTION_OUTPUT                                      \
 	BASE_STRING("output", 'o', &cli_tcp_common.output, "FILE", \
@@ -54,7 +54,7 @@ extern struct cli_tcp_common {
 /* Option row of --avoid; cli_tcp_avoid() evaluates it. */
 #define CLI_TCP_OPTION_AVOID                                 \
 	BASE_LIST("avoid", 0, &cli_tcp_common.avoid, "TYPE", \
-		  "use no hook of this type, as on a kernel without it; repeatable")
+		  "do not use hooks of this type, as if the kernel had none; repeatable")
 
 /* Sets *types to a bit mask of the hook types of --avoid. Returns false after printing an error. */
 bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types);

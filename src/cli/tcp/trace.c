@@ -220,7 +220,7 @@ static int follow_records(const struct base_command *self, struct tcp_layers *la
 	if (!t->records)
 		base_failure(self, "no request%s was seen%s",
 			     settings.segments ? " and no segment" : "",
-			     cli_tcp_is_filtered() ? " that passes the filter" : "");
+			     cli_tcp_is_filtered() ? " that matches the filter" : "");
 	n = tcp_layers_causes(layers, causes);
 	if (n)
 		return base_failure(self, "%s", strerror(-n));

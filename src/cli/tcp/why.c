@@ -2,7 +2,6 @@
 /* why.c - 'sidelight tcp why': explains what limits connections, with the supporting numbers. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -363,8 +362,8 @@ static int report_findings(const struct look *l, const struct subject *w)
 	if (!l->n)
 		return base_failure(
 			l->cmd,
-			"no connection of '%s'; give a flow's ID, ADDRESS:PORT or :PORT, or the "
-			"name of a container, pod, service, unit or process",
+			"found no connection of '%s'; specify a flow's ID, ADDRESS:PORT or :PORT, "
+			"or the name of a container, pod, service, unit or process",
 			w->text);
 	out = cli_tcp_output(l->cmd);
 	if (!out)
@@ -427,7 +426,7 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 	if (first < 0)
 		return code;
 	if (argc - first != 1 || !*argv[first])
-		return base_usage(self, "expected one FLOW or SERVICE");
+		return base_usage(self, "specify one FLOW or SERVICE");
 	parse_subject(argv[first], &w);
 	options = cli_tcp_opts();
 	options.calls = true; /* needed to find the processes */

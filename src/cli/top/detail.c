@@ -8,7 +8,7 @@
 /* Prints text, wrapped at spaces. */
 static void print_wrapped(struct cli_top *t, const char *head, const char *text)
 {
-	char safe[600];
+	char safe[1024];
 	size_t width = t->screen.columns > 24 ? t->screen.columns - 14 : 66, n;
 	const char *at = cli_top_safe(safe, sizeof(safe), text);
 
@@ -144,7 +144,8 @@ void cli_top_detail(struct cli_top *t)
 	if (*t->why)
 		cli_tcp_screen_line(&t->screen, "trying again: %s", t->why);
 	else
-		cli_tcp_screen_line(&t->screen, "Enter or Esc: back; up, down: the next service");
+		cli_tcp_screen_line(&t->screen, "Enter or Esc: back; up, down: previous or next "
+						"service");
 	if (!s)
 		return;
 	cli_top_safe(space, sizeof(space), cli_json_text(s, "namespace"));

@@ -49,10 +49,11 @@ static json_t *get_json(struct cli_top *t, const char *path)
 	if (!status)
 		snprintf(t->why, sizeof(t->why), "%s", why);
 	else if (status == 401)
-		snprintf(t->why, sizeof(t->why), "needs a token: give --token-file");
+		snprintf(t->why, sizeof(t->why),
+			 "the collector requires a token: use --token-file");
 	else
 		cli_top_safe(t->why, sizeof(t->why),
-			     said ? said : "not the response of a collector");
+			     said ? said : "the response is not that of a collector");
 	json_decref(j);
 	return NULL;
 }
@@ -65,7 +66,7 @@ bool cli_top_fetch(struct cli_top *t)
 	snprintf(path, sizeof(path), "/api/v1/services?window=%u", t->window);
 	j = get_json(t, path);
 	if (j && !json_is_array(json_object_get(j, "services"))) {
-		snprintf(t->why, sizeof(t->why), "not the response of a collector");
+		snprintf(t->why, sizeof(t->why), "the response is not that of a collector");
 		json_decref(j);
 		j = NULL;
 	}

@@ -69,7 +69,7 @@ static void print_plot(struct cli_top *t, const json_t *s)
 
 	cli_top_safe(name, sizeof(name), cli_json_text(s, "service"));
 	if (isnan(high))
-		cli_tcp_screen_line(&t->screen, "%.16s: no rate of requests is known", name);
+		cli_tcp_screen_line(&t->screen, "%.16s: the request rate is unknown", name);
 	else
 		cli_tcp_screen_line(&t->screen, "%s max %s/s", line, cli_top_count(most, high));
 	cli_tcp_screen_line(&t->screen, "%.40s: %s", name,
@@ -90,7 +90,7 @@ void cli_top_overview(struct cli_top *t)
 	if (*t->why)
 		cli_tcp_screen_line(screen, "trying again: %s", t->why);
 	else if (screen->keys)
-		cli_tcp_screen_line(screen, "up, down select; Enter shows all of it; / filters");
+		cli_tcp_screen_line(screen, "up, down: select; Enter: show details; /: filter");
 	cli_tcp_screen_columns(screen, columns, sizeof(columns) / sizeof(*columns));
 	if (screen->rows) {
 		room = screen->rows > screen->used + BELOW ? screen->rows - screen->used - BELOW

@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/grow.h"
+#include "base/thread.h"
 
 #define SECOND_NS 1000000000ull
 
@@ -21,9 +20,7 @@ struct found_host {
 struct collect_discover {
 	struct collect_collector *c;
 	struct collect_discover_opts o;
-	pthread_t thread;
-	bool runs;
-	int stop;
+	struct base_thread thread;
 	struct collect_targets *said; /* last valid answer of each source */
 	bool shard_failed;	      /* the shard's file could not be read last time */
 	struct found_host *host;      /* sorted by name */
@@ -43,8 +40,8 @@ static void use_shard(struct collect_discover *d, const struct collect_shard *s)
 	if (s->member == before->member && s->members == before->members)
 		return;
 	if (before->members)
-		base_logf(BASE_INFO, "discover", "the shard changed to %u/%u from %u/%u", s->member,
-			  s->members, before->member, before->members);
+		base_logf(BASE_INFO, "discover", "the shard is now %u/%u instead of %u/%u",
+			  s->member, s->members, before->member, before->members);
 	d->now.shard = *s;
 	d->now.replicas = BASE_MIN(d->o.replicas ?: 1u, s->members);
 }
@@ -61,7 +58,7 @@ static void refresh_shard(struct collect_discover *d)
 		d->now.errors++;
 		if (!d->shard_failed)
 			base_logf(BASE_WARN, "discover",
-				  "cannot read --shard again, shard %u/%u stays error=\"%s\"",
+				  "cannot read --shard again, keeping shard %u/%u error=\"%s\"",
 				  d->now.shard.member, d->now.shard.members, error);
 		d->shard_failed = true;
 		return;
@@ -81,9 +78,10 @@ static void ask_sources(struct collect_discover *d)
 
 		if (collect_source_ask(source, &d->o.source, &t, error, sizeof(error))) {
 			d->now.errors++;
-			base_log_limited(BASE_WARN, "discover",
-					 "source failed, its hosts stay source=%s error=\"%s\"",
-					 source, error);
+			base_log_each(BASE_WARN, "discover", source,
+				      "discovery source failed, keeping its hosts source=%s "
+				      "error=\"%s\"",
+				      source, error);
 			collect_targets_free(&t);
 			continue;
 		}
@@ -151,8 +149,8 @@ static void take_host(struct collect_discover *d, struct found_host *h)
 		h->slot = collect_collector_add_host(d->c, h->name);
 	if (h->slot < 0) {
 		d->now.refused++;
-		base_log_limited(BASE_WARN, "discover",
-				 "host is not read host=%s: more than --max-hosts", h->name);
+		base_log_each(BASE_WARN, "discover", h->name,
+			      "host is not read because --max-hosts is reached host=%s", h->name);
 		return;
 	}
 	collect_collector_want_host(d->c, (size_t)h->slot, true);
@@ -204,7 +202,7 @@ static void *run_thread(void *arg)
 	struct collect_discover *d = arg;
 
 	pthread_setname_np(pthread_self(), "discover");
-	while (!base_stop_wait(d->stop, (int)(d->o.every_ns / 1000000u)))
+	while (!base_stop_wait(d->thread.stop, (int)(d->o.every_ns / 1000000u)))
 		discover_hosts(d);
 	return NULL;
 }
@@ -233,9 +231,8 @@ struct collect_discover *collect_discover_new(struct collect_collector *c,
 	d->o.every_ns = d->o.every_ns ?: 5 * SECOND_NS;
 	d->now.replicas = 1;
 	pthread_mutex_init(&d->lock, NULL);
-	d->stop = eventfd(0, EFD_CLOEXEC);
 	d->said = calloc(opts->sources.n + 1, sizeof(*d->said));
-	if (d->stop < 0 || !d->said)
+	if (!d->said)
 		goto fail;
 	if (opts->shard) {
 		if (collect_shard_parse(opts->shard, &shard, error, error_bytes))
@@ -251,29 +248,20 @@ fail:
 
 int collect_discover_start(struct collect_discover *d)
 {
-	int err;
-
 	discover_hosts(d);
-	err = -pthread_create(&d->thread, NULL, run_thread, d);
-	d->runs = !err;
-	return err;
+	return base_thread_start(&d->thread, run_thread, d);
 }
 
 void collect_discover_free(struct collect_discover *d)
 {
 	if (!d)
 		return;
-	if (d->stop >= 0)
-		eventfd_write(d->stop, 1);
-	if (d->runs)
-		pthread_join(d->thread, NULL);
+	base_thread_stop(&d->thread);
 	for (size_t i = 0; d->said && i < d->o.sources.n; i++)
 		collect_targets_free(&d->said[i]);
 	for (size_t i = 0; i < d->hosts; i++)
 		free(d->host[i].name);
 	pthread_mutex_destroy(&d->lock);
-	if (d->stop >= 0)
-		close(d->stop);
 	free(d->host);
 	free(d->said);
 	free(d);

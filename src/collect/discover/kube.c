@@ -106,7 +106,7 @@ static int add_page(struct discovered_api *api, char **next, const char *port,
 	more = json_string_value(json_object_get(meta, "continue"));
 	if (!json_is_array(items))
 		err = base_fail(error, error_bytes, -EINVAL,
-				"Kubernetes: the answer is not a list of pods");
+				"Kubernetes: the response is not a list of pods");
 	else
 		err = add_pods(items, port, t, error, error_bytes);
 	if (!err && more && *more) {
@@ -141,7 +141,7 @@ int collect_source_kube(const char *what, const struct collect_source_opts *o,
 
 	if (!o->kube_api && !host)
 		return base_fail(error, error_bytes, -EINVAL,
-				 "Kubernetes: not running in a pod: give --kube-api");
+				 "Kubernetes: not running in a pod: set --kube-api");
 	snprintf(base, sizeof(base), "https://%s:%s", host ?: "", port ?: "443");
 	snprintf(token, sizeof(token), "%s/token", account);
 	snprintf(ca, sizeof(ca), "%s/ca.crt", account);
@@ -151,7 +151,8 @@ int collect_source_kube(const char *what, const struct collect_source_opts *o,
 		err = base_fail(error, error_bytes, -ENOMEM, "out of memory");
 	for (size_t pages = 0; !err && (!pages || next); pages++)
 		err = pages == PAGES_MAX ? base_fail(error, error_bytes, -EINVAL,
-						     "Kubernetes: too many pages of pods")
+						     "Kubernetes: the list of pods has too many "
+						     "pages")
 					 : add_page(&api, &next, strrchr(what, ':') + 1, t, error,
 						    error_bytes);
 	free(next);

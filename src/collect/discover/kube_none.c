@@ -10,5 +10,5 @@ int collect_source_kube(const char *what, const struct collect_source_opts *o,
 {
 	(void)what, (void)o, (void)t;
 	return base_fail(error, error_bytes, -EOPNOTSUPP,
-			 "Kubernetes: this build has no TLS: rebuild with -Dtls=enabled");
+			 "Kubernetes: this build has no TLS support: rebuild with -Dtls=enabled");
 }

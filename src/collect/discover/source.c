@@ -18,7 +18,7 @@
 #include "base/yaml.h"
 #include "collect/discover/source_internal.h"
 
-int collect_targets_add(struct collect_targets *t, const char *name)
+static int add_target(struct collect_targets *t, const char *name)
 {
 	size_t n = strlen(name);
 	char *copy;
@@ -49,7 +49,7 @@ void collect_targets_free(struct collect_targets *t)
 
 int collect_source_add(struct collect_targets *t, const char *name, char *error, size_t error_bytes)
 {
-	int err = collect_targets_add(t, name);
+	int err = add_target(t, name);
 
 	if (err)
 		snprintf(error, error_bytes, "%s",
@@ -102,7 +102,7 @@ static int ask_file(const char *path, struct collect_targets *t, char *error, si
 	int err = y ? 0 : -ENOMEM;
 
 	if (y && !base_yaml_error(y) && (!root || !base_yaml_is_list(y, root)))
-		base_yaml_wrong(y, root, "not a list of groups of targets");
+		base_yaml_wrong(y, root, "not a list of target groups");
 	for (size_t i = 0; !err && y && !base_yaml_error(y) && i < base_yaml_count(y, root); i++)
 		err = add_group(y, base_yaml_at(y, root, i), t, error, error_bytes);
 	if (y && base_yaml_error(y)) {
@@ -161,7 +161,7 @@ static int ask_dns(const char *name, const struct collect_source_opts *o, struct
 	r.retrans = 2;
 	r.retry = 2;
 	if (o->dns_server && !use_server(&r, o->dns_server)) {
-		snprintf(error, error_bytes, "%s: not ADDRESS:PORT", o->dns_server);
+		snprintf(error, error_bytes, "%s: expected ADDRESS:PORT", o->dns_server);
 		goto close;
 	}
 	n = res_nsearch(&r, name, ns_c_in, ns_t_srv, answer, (int)room);

@@ -38,8 +38,6 @@ int collect_source_ask(const char *source, const struct collect_source_opts *o,
 int collect_source_check(const char *source, char *error, size_t error_bytes);
 /* Returns the path of "file:PATH", or NULL. */
 const char *collect_source_file(const char *source);
-/* Adds a name. Returns 0, -EINVAL (empty, too long, control characters), -ENOMEM or -E2BIG. */
-int collect_targets_add(struct collect_targets *t, const char *name);
 void collect_targets_free(struct collect_targets *t);
 
 #endif

@@ -5,7 +5,10 @@
 
 #include "collect/discover/source.h"
 
-/* Like collect_targets_add(), with a one-line message in error. */
+/*
+ * Adds a name. Returns 0, or -EINVAL (empty, too long, control characters), -ENOMEM or -E2BIG, with
+ * one line in error.
+ */
 int collect_source_add(struct collect_targets *t, const char *name, char *error,
 		       size_t error_bytes);
 /* what: NAMESPACE/SELECTOR:PORT. Returns 0, or -errno with a one-line message in error. */

@@ -19,6 +19,7 @@
 
 #include "act/incident.h"
 #include "base/base.h"
+#include "base/thread.h"
 #include "collect/judge/edges.h"
 #include "collect/judge/features.h"
 #include "collect/judge/judged.h"
@@ -80,9 +81,8 @@ struct collect_analysis {
 	} call[CALLS];			 /* calls seen in traces since the last poll */
 	uint32_t calls;
 	struct collect_edges *edges; /* used only by the polling thread */
-	pthread_t thread;
-	bool running;
-	int wake, stop; /* eventfds */
+	struct base_thread thread;
+	int wake; /* eventfd */
 	/* Used by the judge's thread. */
 	int64_t moment; /* last judged moment */
 	uint64_t asked; /* value of collect_models_asked() when the models were last saved */
@@ -366,7 +366,7 @@ static void take_finding(void *arg, const struct collect_judge_finding *is)
 	struct collect_judged *p = is->own;
 
 	if (a->record) {
-		char line[1024];
+		char line[COLLECT_JUDGE_LINE];
 
 		collect_judge_line(line, sizeof(line), p->label, is, p->column);
 		collect_record_verdict(a->record, line);
@@ -574,7 +574,7 @@ static void *judge_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "judge");
 	for (;;) {
-		struct pollfd on[] = {{.fd = a->stop, .events = POLLIN},
+		struct pollfd on[] = {{.fd = a->thread.stop, .events = POLLIN},
 				      {.fd = a->wake, .events = POLLIN}};
 
 		/* The timeout limits the wait for late workers. */
@@ -638,8 +638,6 @@ static void release_workers(struct collect_analysis *a)
 	act_verdicts_free(a->verdicts);
 	if (a->wake >= 0)
 		close(a->wake);
-	if (a->stop >= 0)
-		close(a->stop);
 	free(a->worker);
 	free(a);
 }
@@ -705,8 +703,7 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 	pthread_mutex_init(&a->trace_lock, NULL);
 	collect_rows_init(&a->traces);
 	a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	a->stop = eventfd(0, EFD_CLOEXEC);
-	if (a->wake < 0 || a->stop < 0) {
+	if (a->wake < 0) {
 		snprintf(error, error_bytes, "%s", strerror(errno));
 		goto fail;
 	}
@@ -731,7 +728,7 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 		goto fail;
 	if (o->model && o->model_every_ns &&
 	    collect_models_start(a->models, a->o.model, o->model_every_ns)) {
-		snprintf(error, error_bytes, "no thread for --model-every");
+		snprintf(error, error_bytes, "cannot start the thread for --model-every");
 		goto fail;
 	}
 	return a;
@@ -747,9 +744,7 @@ int collect_analysis_attach(struct collect_analysis *a, struct collect_collector
 		c, &(struct collect_tap){
 			   .row = on_row, .wants = wants_row, .gone = on_gone, .arg = a});
 
-	err = err ?: -pthread_create(&a->thread, NULL, judge_main, a);
-	a->running = !err;
-	return err;
+	return err ?: base_thread_start(&a->thread, judge_main, a);
 }
 
 /*
@@ -758,8 +753,7 @@ int collect_analysis_attach(struct collect_analysis *a, struct collect_collector
  */
 static void judge_rest(struct collect_analysis *a)
 {
-	eventfd_write(a->stop, 1);
-	pthread_join(a->thread, NULL);
+	base_thread_stop(&a->thread);
 	judge_rows(a, true); /* first judge the rows already handed over */
 	for (unsigned int i = 0; i < a->o.workers; i++)
 		collect_rows_give(&a->worker[i].queue, INT64_MAX, true);
@@ -772,18 +766,22 @@ int collect_analysis_free(struct collect_analysis *a)
 
 	if (!a)
 		return 0;
-	if (a->running)
+	if (a->thread.running)
 		judge_rest(a);
 	collect_models_stop(a->models);
 	if (a->o.model && (err = collect_models_write(a->models, a->o.model)))
-		base_logf(BASE_ERROR, "analysis", "models lost file=%s error=\"%s\"", a->o.model,
-			  strerror(-err));
+		base_logf(BASE_ERROR, "analysis",
+			  "cannot save the models, so they are lost "
+			  "file=%s error=\"%s\"",
+			  a->o.model, strerror(-err));
 	if (a->record) {
 		uint64_t lost = collect_record_lost(a->record);
 		int bad = collect_record_free(a->record);
 
 		if (bad)
-			base_logf(BASE_ERROR, "analysis", "rows not recorded folder=%s count>=%llu",
+			base_logf(BASE_ERROR, "analysis",
+				  "some rows were not recorded folder=%s "
+				  "count>=%llu",
 				  a->o.record, (unsigned long long)lost);
 		err = err ? err : bad;
 	}

@@ -21,7 +21,7 @@ struct collect_analysis_opts {
 	unsigned int workers;	 /* number of the collector's workers */
 	const char *detector;	 /* name of the detector; NULL means the default */
 	const char *shadow;	 /* name of the shadow detector; NULL means none */
-	double false_alarms;	 /* accepted false alarms per pod and hour */
+	double false_alarms;	 /* acceptable number of false alarms per pod and hour */
 	uint64_t warm_up_ns;	 /* minimum warm-up of a pod without a model; 0 means 60 s */
 	uint64_t every_ns;	 /* interval between a pod's rows */
 	uint64_t step_ns;	 /* time resolution of the pipelines' memory */

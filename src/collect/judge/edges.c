@@ -14,7 +14,7 @@
 
 #define EDGES_MAX    4096u /* maximum number of edges; further edges are left out */
 #define SERVICES_MAX 1024u
-#define NEW	     0.1  /* weight of the newest moment in the means */
+#define NEW	     0.1  /* weight of the latest value in the moving averages */
 #define LEAST	     1e-3 /* requests per moment below which an edge is forgotten */
 /* maximum number of calls to one service per request in a synthetic trace */
 #define CALLS_MAX 4u

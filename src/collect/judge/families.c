@@ -181,7 +181,7 @@ SERIES(scaling_pressure, w, workload_at(s, out), collect_self_f64(out, w->pressu
 static const struct collect_self_family analysis_families[] = {
 	{"sidelight_analysis_busy_seconds", COUNTER, "seconds",
 	 "Time that workers spent on analysis, as part of their busy time.", analysis_busy},
-	{"sidelight_analysis_lost", COUNTER, "", "Items that analysis left out, by cause.",
+	{"sidelight_analysis_lost", COUNTER, "", "Items that the analysis skipped, by cause.",
 	 analysis_lost},
 	{"sidelight_analysis_pods", GAUGE, "", "Analysed pods, by state.", analysis_pods},
 	{"sidelight_analysis_rows", COUNTER, "", "Rows scored.", analysis_rows},
@@ -190,7 +190,8 @@ static const struct collect_self_family analysis_families[] = {
 	{"sidelight_anomalies", COUNTER, "", "Anomalies of a pod.", anomalies},
 	{"sidelight_anomalous", GAUGE, "", "1 while a pod is anomalous.", anomalous},
 	{"sidelight_anomaly_budget_used_ratio", GAUGE, "ratio",
-	 "Anomalies of the last hour over what --false-alarms allows.", budget_used},
+	 "Anomalies in the last hour, divided by the number that --false-alarms allows.",
+	 budget_used},
 	{"sidelight_anomaly_drift", GAUGE, "",
 	 "1 while a pod's scores differ from those learned: its model no longer fits.", drift},
 	{"sidelight_anomaly_score", GAUGE, "", "Anomaly score of a pod; 1 is the threshold.",
@@ -198,12 +199,11 @@ static const struct collect_self_family analysis_families[] = {
 	{"sidelight_anomaly_shadow_alarms", COUNTER, "",
 	 "Rows that the detector of --shadow would have called anomalous.", shadow_alarms},
 	{"sidelight_incidents", COUNTER, "", "Incidents, by kind.", incidents},
-	{"sidelight_incidents_open", GAUGE, "", "Incidents that have not ended, by kind.",
-	 incidents_open},
+	{"sidelight_incidents_open", GAUGE, "", "Ongoing incidents, by kind.", incidents_open},
 	{"sidelight_scaling_anomalous_ratio", GAUGE, "ratio",
 	 "Share of a workload's pods that are anomalous.", scaling_anomalous},
 	{"sidelight_scaling_pressure", GAUGE, "",
-	 "How much longer requests to a workload's pods take than usual, smoothed; 1 is as planned.",
+	 "Smoothed ratio of the time that requests to a workload's pods take to the usual time; 1 is normal.",
 	 scaling_pressure},
 };
 

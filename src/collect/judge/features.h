@@ -36,7 +36,8 @@ struct collect_features {
 	uint32_t sources;
 	double *last;
 	int64_t last_ns;
-	uint64_t *window; /* cells of histograms at the marks, and of layers' longer windows */
+	/* histogram cells at each mark; layers have two longer windows in addition */
+	uint64_t *window;
 	size_t window_cells;
 	int64_t mark_ns[COLLECT_FEATURE_MARKS]; /* time of each mark; 0 means not set yet */
 	uint32_t mark;				/* index of the mark set last */

@@ -16,10 +16,24 @@
 #include "base/table.h"
 
 #define HOUR_NS	     3600000000000.0
+#define HOST	     "host" /* service of host metrics */
 #define FEATURES_MIN 64u
 #define FEATURES_MAX 512u /* limited because a detector's memory may grow quadratically */
 #define MERGED_MAX   32u  /* maximum number of pods merged into their service's model */
 #define TCP_STEPS    3	  /* rows of connections are usable for this many steps */
+/*
+ * Anomalies within START_NS of a pod's start are attributed to the start, and so are later ones
+ * until there is a pause of PAUSE_NS.
+ */
+#define START_NS 65000000000
+#define PAUSE_NS 10000000000
+/*
+ * For NEW_NS, a new pod takes over load from the service's others, and leaves each at least this
+ * part of an even share. Metrics with a share of the evidence below SHARE_LEAST do not matter.
+ */
+#define NEW_NS	    60000000000
+#define SHARED	    0.5f
+#define SHARE_LEAST 0.1f
 /* a service's model younger than this is not saved again when a pod departs */
 #define KEPT_NS 5000000000
 
@@ -35,7 +49,10 @@ struct judge_pod {
 	int64_t ns;
 	bool has_row, has_value; /* has_value: value belongs to the current columns */
 	bool warming, known;	 /* known: the pod has a threshold */
-	int64_t kept_ns;	 /* when the model of its service was made */
+	bool heir;		 /* started with a model that other pods have learned */
+	int64_t from_start_ns; /* time of the last finding of the anomaly that came with the pod */
+	bool odd;	       /* differs from its siblings, so its model is not used for them */
+	int64_t kept_ns;       /* when the model of its service was made */
 	enum analyse_state state;
 	double least;
 	int64_t step;			  /* step for which state and least were computed */
@@ -135,7 +152,13 @@ static const char *model_name(const struct judge_pod *p)
 	return *p->service ? p->service : p->name;
 }
 
-/* Lists the pods of this model that are past their warm-up, by instance. Returns their number. */
+/* True if the pod's model is good enough for its service. */
+static bool is_model(const struct judge_pod *p)
+{
+	return !p->warming && !p->odd;
+}
+
+/* Lists the pods that have learned this model, by instance. Returns their number. */
 static uint32_t list_siblings(const struct collect_judge *j, const char *model,
 			      struct judge_pod **out, uint32_t most)
 {
@@ -144,7 +167,7 @@ static uint32_t list_siblings(const struct collect_judge *j, const char *model,
 	BASE_TABLE_EACH(&j->pods, at) {
 		struct judge_pod *p = (struct judge_pod *)at;
 
-		if (p->warming || strcmp(model_name(p), model))
+		if (!is_model(p) || strcmp(model_name(p), model))
 			continue;
 		if (n < most)
 			out[n] = p;
@@ -228,17 +251,17 @@ static bool load_model(struct collect_judge *j, struct judge_pod *p)
 		analyse_fleet_join(j->fleet, p->pipeline, p->service);
 	analyse_pipeline_stats(p->pipeline, &s);
 	if (!err)
-		base_log_limited(BASE_INFO, "analysis",
-				 "model loaded pod=%s service=%s from=%s steps=%" PRIu64, p->name,
-				 p->service, from, s.learned);
+		base_log_each(BASE_INFO, "analysis", p->name,
+			      "model loaded pod=%s service=%s from=%s steps=%" PRIu64, p->name,
+			      p->service, from, s.learned);
 	else if (err != -ENOENT)
-		base_log_limited(BASE_WARN, "analysis",
-				 "model does not fit, learning again pod=%s "
-				 "service=%s error=\"%s\"",
-				 p->name, p->service,
-				 err == -EPROTONOSUPPORT
-					 ? "a model of another version"
-					 : "another detector, step or set of metrics");
+		base_log_each(BASE_WARN, "analysis", p->name,
+			      "cannot use the saved model, learning again pod=%s service=%s "
+			      "error=\"%s\"",
+			      p->name, p->service,
+			      err == -EPROTONOSUPPORT
+				      ? "the model has another version"
+				      : "the model has another detector, step or set of metrics");
 	return !err;
 }
 
@@ -269,7 +292,11 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 		return err;
 	}
 	p->is_tcp = own_service(p) < strlen(p->service);
-	p->warming = !load_model(j, p);
+	p->heir = load_model(j, p);
+	p->warming = !p->heir;
+	/* Hosts, and hosts' connections, are not replicas: they do different work. */
+	if (!p->is_tcp && *p->service && strcmp(p->service, HOST) != 0)
+		analyse_fleet_replica(j->fleet, p->pipeline, p->service);
 	analyse_pipeline_learning(p->pipeline,
 				  p->warming ? ANALYSE_LEARN_WARM : ANALYSE_LEARN_GATED);
 	base_table_add(&j->pods, p, p->instance);
@@ -353,7 +380,7 @@ static void keep_last(struct collect_judge *j, const struct judge_pod *p)
 	struct judge_pod *all[MERGED_MAX];
 	uint32_t n;
 
-	if (p->warming || (p->kept_ns && llabs(p->ns - p->kept_ns) < KEPT_NS))
+	if (!is_model(p) || (p->kept_ns && llabs(p->ns - p->kept_ns) < KEPT_NS))
 		return;
 	n = list_siblings(j, model_name(p), all, MERGED_MAX);
 	keep_model(j, all, n);
@@ -413,8 +440,7 @@ void collect_judge_keep(struct collect_judge *j)
 	if (!all)
 		return; /* try again next time */
 	BASE_TABLE_EACH(&j->pods, at)
-
-		if (!((struct judge_pod *)at)->warming)
+		if (is_model((struct judge_pod *)at))
 			all[n++] = (struct judge_pod *)at;
 	qsort(all, n, sizeof(*all), by_model);
 	for (size_t i = 0, of; i < n; i += of) {
@@ -541,6 +567,35 @@ static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analy
 	return good;
 }
 
+/*
+ * True if the pod is only unusual in having less to do, by at most the share that the service's new
+ * pods take over.
+ */
+static bool is_shared_load(const struct collect_judge *j, const struct judge_pod *p,
+			   const struct analyse_verdict *v)
+{
+	uint32_t pods = 0, old = 0;
+
+	if (!v->anomalous || v->delay > 0)
+		return false;
+	for (uint32_t i = 0; i < v->blamed; i++)
+		if (v->blame[i].share >= SHARE_LEAST &&
+		    !(v->blame[i].load && v->blame[i].now < v->blame[i].before))
+			return false;
+	BASE_TABLE_EACH(&j->pods, at) {
+		const struct judge_pod *q = (struct judge_pod *)at;
+
+		if (strcmp(model_name(q), model_name(p)) != 0)
+			continue;
+		pods++;
+		old += p->ns - q->begin_ns > NEW_NS;
+	}
+	for (uint32_t i = 0; i < v->blamed; i++)
+		if (v->blame[i].now * (float)pods < SHARED * v->blame[i].before * (float)old)
+			return false;
+	return old < pods && v->blamed;
+}
+
 /* Returns the names of the callers, such as "front, cart", or NULL. */
 static const char *callers_of(const struct collect_judge *j, const struct judge_pod *p, char *text,
 			      size_t room)
@@ -553,6 +608,17 @@ static const char *callers_of(const struct collect_judge *j, const struct judge_
 	for (int i = 0; i < n && at < room; i++)
 		at += (size_t)snprintf(text + at, room - at, "%s%s", i ? ", " : "", name[i]);
 	return n < 0 ? NULL : text;
+}
+
+/* True if the pod's anomaly is attributed to its start. */
+static bool is_from_start(struct judge_pod *p)
+{
+	bool lasts = p->from_start_ns && p->ns - p->from_start_ns < PAUSE_NS;
+
+	if (!p->heir || (p->ns - p->begin_ns >= START_NS && !lasts))
+		return false;
+	p->from_start_ns = p->ns;
+	return true;
 }
 
 /* Called once per step. Returns true if the state changed. */
@@ -594,16 +660,18 @@ void collect_judge_moment(struct collect_judge *j)
 		analyse_fleet_judge(j->fleet, j->pipeline, j->verdict, n);
 	for (uint32_t i = 0; i < n; i++) {
 		struct judge_pod *p = j->row[i];
-		const struct analyse_verdict *v = &j->verdict[i];
+		struct analyse_verdict *v = &j->verdict[i];
 		bool changed = find_state(j, p);
+		bool shared = is_shared_load(j, p, v);
 		struct collect_judge_finding f = {
 			.own = p->own,
 			.ns = p->ns,
 			.value = p->value,
 			.verdict = v,
 			.warming = p->warming,
-			/* During the warm-up only errors count as evidence. */
-			.anomalous = p->warming ? v->errors > 1 : v->anomalous,
+			/* During the warm-up, only errors and siblings count as evidence. */
+			.anomalous = p->warming ? v->errors > 1 || v->odd.score > 1
+						: v->anomalous && !shared,
 			.changed = changed,
 			.state = p->state,
 			.least = p->least,
@@ -611,13 +679,13 @@ void collect_judge_moment(struct collect_judge *j)
 		};
 		char callers[256];
 
+		if (shared)
+			analyse_pipeline_accept(p->pipeline);
 		p->known = v->known;
+		p->odd = v->odd.score > 1;
+		f.born_ns = f.anomalous && is_from_start(p) ? p->begin_ns : 0;
 		if (v->anomalous)
 			f.callers = callers_of(j, p, callers, sizeof(callers));
-		if (v->next != ANALYSE_NONE) {
-			f.next = j->row[v->next]->own;
-			f.next_score = (double)j->verdict[v->next].score;
-		}
 		j->o.found(j->o.arg, &f);
 	}
 }
@@ -650,6 +718,10 @@ void collect_judge_line(char *out, size_t bytes, const char *pod,
 	for (uint32_t i = 0; i < 3; i++)
 		at = append_text(at, end, ",%s",
 				 i < v->blamed ? columns[v->blame[i].column].name : "");
+	at = append_text(at, end, ",");
+	for (uint32_t i = 0; i < v->blamed; i++)
+		at = append_text(at, end, "%s%.3g %s", i ? "|" : "", (double)v->blame[i].share,
+				 columns[v->blame[i].column].name);
 	strcpy(at, "\n");
 }
 

@@ -21,16 +21,23 @@ struct collect_judge_finding {
 	int64_t ns;
 	const double *value; /* values as passed in, one per column */
 	const struct analyse_verdict *verdict;
-	/* anomalous: the verdict or, in the warm-up, the verdict on errors */
+	/*
+	 * anomalous: the verdict; in the warm-up, only that on errors or on the comparison with
+	 * siblings
+	 */
 	bool warming, anomalous;
 	enum analyse_state state;
 	bool changed;	 /* this finding changed the state */
 	double least;	 /* result `least` of analyse_pipeline_state() */
 	double slowdown; /* result of analyse_pipeline_slowdown() */
+	/*
+	 * The anomaly came with the pod, for example with a new version: it was found by the end of
+	 * the pod's first minute, in which the pod is judged by the model of its predecessors or
+	 * siblings. Time of the pod's first row, or 0.
+	 */
+	int64_t born_ns;
 	/* callers that also show an anomalous pod's fault; NULL if not known (verdict.h) */
 	const char *callers;
-	void *next; /* the caller's pointer for the pod verdict->next; NULL if none */
-	double next_score;
 };
 
 struct collect_judge_opts {
@@ -72,8 +79,8 @@ int collect_judge_row(struct collect_judge *j, uint64_t instance, int64_t ns, co
 /* Returns the pointer that the caller passed for the pod, or NULL if there is no such pod. */
 void *collect_judge_own(const struct collect_judge *j, uint64_t instance);
 /*
- * Removes the pod and its row of this moment. Returns the caller's pointer, or NULL if there is no
- * such pod.
+ * Removes the pod and its row in the current moment. Returns the caller's pointer, or NULL if there
+ * is no such pod.
  */
 void *collect_judge_gone(struct collect_judge *j, uint64_t instance);
 /*
@@ -94,14 +101,18 @@ void collect_judge_keep(struct collect_judge *j);
 int collect_judge_trace(struct collect_judge *j, const uint8_t *spans, uint32_t n);
 
 /* Formats a finding as a line of a recording and of sidelight replay. */
-#define COLLECT_JUDGE_HEAD "unix_s,pod,score,anomalous,blame1,blame2,blame3\n"
+#define COLLECT_JUDGE_HEAD "unix_s,pod,score,anomalous,blame1,blame2,blame3,blame\n"
+#define COLLECT_JUDGE_LINE 4096
 void collect_judge_line(char *out, size_t bytes, const char *pod,
 			const struct collect_judge_finding *f,
 			const struct analyse_column *columns);
 
 struct collect_judge_stats {
 	uint64_t rows, values; /* rows and values scored */
-	/* number of features now; features refused since the start for lack of room */
+	/*
+	 * current number of features; number of features refused since the start because there was
+	 * no room
+	 */
 	uint64_t features, refused_features;
 	uint64_t late;		/* rows that are not later than the previous one */
 	uint64_t missing;	/* values that are NaN or infinite */

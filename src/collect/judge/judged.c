@@ -12,49 +12,22 @@
 
 _Static_assert((int)ANALYSE_LEARNING == ACT_LEARNING && (int)ANALYSE_COARSE == ACT_COARSE &&
 		       (int)ANALYSE_READY == ACT_READY,
-	       "the same states");
+	       "the states of analysis and display must match");
 
-#define NOW_S	0.5  /* time constants of the request rates: the present rate ... */
-#define USUAL_S 60.0 /* ... and the usual rate */
-#define CLEAR	3.0  /* number of standard deviations by which the two rates must differ */
+#define NOW_S	0.5  /* time constant of the current request rate */
+#define USUAL_S 60.0 /* time constant of the usual request rate */
+/* a pod whose metrics have not changed for this long may have stopped */
+#define ALIVE_NS 500000000
+#define CHANCE	 5.0 /* standard deviations that the worst of many rows may reach by chance */
+#define CLEAR	 3.0 /* number of standard deviations by which the two rates must differ */
 
 /* ---- what metrics measure ---- */
 
-static bool has_word(const char *name, size_t bytes, const char *const *words)
-{
-	for (; *words; words++)
-		if (memmem(name, bytes, *words, strlen(*words)))
-			return true;
-	return false;
-}
-
-/*
- * True for counters of requests, including the counts of latency histograms. Labels do not matter:
- * a failed request is also a request.
- */
-static bool counts_requests(const char *name, bool counter)
-{
-	static const char *const many[] = {"requests", "_jobs", "messages", "handled", NULL};
-	static const char *const times[] = {"duration", "latency", "response_time", NULL};
-	static const char *const not_these[] = {"error",   "fail",	 "client",
-						"timeout", "retr",	 "database",
-						"node_",   "container_", NULL};
-	size_t n = strcspn(name, "{");
-	bool count = n > 6 && !memcmp(name + n - 6, "_count", 6);
-
-	return counter && !has_word(name, n, not_these) &&
-	       (has_word(name, n, many) || (count && has_word(name, n, times)));
-}
-
 static enum act_measure find_measure(const char *name, bool counter)
 {
-	static const char *const waiting[] = {"in_flight", "inflight", "queue",	 "pending",
-					      "backlog",   "waiting",  "active", NULL};
 	struct analyse_role role = analyse_role_of(name, counter);
-	size_t n = strcspn(name, "{");
 
-	if (!counter && !has_word(name, n, (const char *const[]){"_seconds", "_bytes", NULL}) &&
-	    has_word(name, n, waiting))
+	if (analyse_role_waits(name, counter))
 		return ACT_MEASURE_WAITING;
 	switch (role.kind) {
 	case ANALYSE_ROLE_LATENCY:
@@ -65,10 +38,11 @@ static enum act_measure find_measure(const char *name, bool counter)
 		return ACT_MEASURE_ERRORS;
 	case ANALYSE_ROLE_RESOURCE:
 		return role.part == ANALYSE_CPU ? ACT_MEASURE_CPU : ACT_MEASURE_MEMORY;
+	case ANALYSE_ROLE_LOAD:
+	case ANALYSE_ROLE_WORK:
+		return ACT_MEASURE_LOAD;
 	default:
-		return role.kind == ANALYSE_ROLE_LOAD || counts_requests(name, counter)
-			       ? ACT_MEASURE_LOAD
-			       : ACT_MEASURE_OTHER;
+		return ACT_MEASURE_OTHER;
 	}
 }
 
@@ -80,8 +54,8 @@ static void follow_rate(double *to, double rate, double seconds, double tau)
 }
 
 /*
- * Takes a row, and returns the requests per second divided by the usual requests per second, or 1
- * if the difference may be chance: if requests are independent, the mean rate r over a time
+ * Takes a row, and returns the current request rate divided by the usual one; 1 if the difference
+ * may be chance, 0 if a rate is unknown. For independent requests, an average rate r with time
  * constant t has standard deviation sqrt(r / 2t).
  */
 static double take_load(struct collect_judged *p, const struct collect_judge_finding *is)
@@ -101,6 +75,8 @@ static double take_load(struct collect_judged *p, const struct collect_judge_fin
 		return 0;
 	}
 	p->load.ns = is->ns;
+	p->load.row = rate;
+	p->load.seconds = seconds;
 	follow_rate(&p->load.now, rate, seconds, NOW_S);
 	if (!is->anomalous)
 		follow_rate(&p->load.usual, rate, seconds, fmin(USUAL_S, fmax(learned, seconds)));
@@ -109,6 +85,78 @@ static double take_load(struct collect_judged *p, const struct collect_judge_fin
 	return fabs(p->load.now - p->load.usual) < CLEAR * sqrt(p->load.usual / (2 * NOW_S))
 		       ? 1
 		       : p->load.now / p->load.usual;
+}
+
+/*
+ * True if more requests explain the errors in the last row. If a constant fraction of requests
+ * fails, an expected error rate r has standard deviation sqrt(r / t) over t seconds.
+ */
+static bool errors_follow_load(const struct collect_judged *p, double load, double errors,
+			       double usual)
+{
+	double expected;
+
+	if (p->load.usual > 0)
+		load = fmax(load, p->load.row / p->load.usual);
+	expected = usual * load;
+	return load >= ACT_LOAD_MOVED && p->load.seconds > 0 &&
+	       errors <= expected + CHANCE * sqrt(expected / p->load.seconds);
+}
+
+/*
+ * Adds blamed metrics: with by_load, the errors that follow from load, and otherwise all others.
+ * Errors that follow from load have no share, because they are no evidence of a fault.
+ */
+static void add_blame(const struct collect_judged *p, const struct analyse_verdict *v,
+		      struct act_finding *f, bool by_load)
+{
+	for (uint32_t i = 0; i < v->blamed && f->blames < ACT_BLAMES; i++) {
+		uint32_t c = v->blame[i].column, n = f->blames;
+		double now = (double)v->blame[i].now, before = (double)v->blame[i].before;
+
+		if (c >= p->columns ||
+		    by_load != (p->measure[c] == ACT_MEASURE_ERRORS && p->column[c].counter &&
+				errors_follow_load(p, f->load, now, before)))
+			continue;
+		f->blame[n].metric = p->metric[c];
+		f->blame[n].share = by_load ? 0 : (double)v->blame[i].share;
+		f->blame[n].value = now;
+		f->blame[n].before = before;
+		f->blame[n].measure = p->measure[c];
+		if (v->odd.score > 1 && c == v->odd.column && v->blame[i].before == v->odd.median)
+			f->blame[n].siblings = v->odd.siblings;
+		f->blame[n].grows = v->blame[i].grows;
+		f->blame[n].rate = p->column[c].counter;
+		f->blames++;
+	}
+}
+
+/* ---- waiting work ---- */
+
+/*
+ * Finds the pod's longest queue. An empty queue counts as known only while the pod's metrics
+ * change, because a stopped process does not count its waiting work.
+ */
+static void find_queue(struct collect_judged *p, const struct collect_judge_finding *is,
+		       struct act_finding *f)
+{
+	double sum = 0;
+
+	for (uint32_t c = 0; c < p->columns; c++) {
+		double v = is->value[c];
+
+		sum += isfinite(v) ? v : 0;
+		if (p->measure[c] != ACT_MEASURE_WAITING || !isfinite(v) ||
+		    strstr(p->metric[c], "active") || (f->queue && v <= f->waiting))
+			continue;
+		f->queue = p->metric[c];
+		f->waiting = v;
+	}
+	if (sum != p->sum)
+		p->moved_ns = is->ns;
+	p->sum = sum;
+	if (f->waiting <= 0 && is->ns - p->moved_ns > ALIVE_NS)
+		f->queue = NULL;
 }
 
 /* ---- pods ---- */
@@ -172,7 +220,7 @@ bool collect_judged_columns(struct collect_judged *p, const struct collect_rows_
 		at = stpcpy(at, names) + 1;
 		p->column[i] = (struct analyse_column){at, counter};
 		p->measure[i] = find_measure(names, counter);
-		p->requests[i] = counts_requests(names, counter);
+		p->requests[i] = analyse_role_of(names, counter).kind == ANALYSE_ROLE_WORK;
 		at += collect_record_name(at, names, counter);
 		names += strlen(names) + 1;
 	}
@@ -180,13 +228,13 @@ bool collect_judged_columns(struct collect_judged *p, const struct collect_rows_
 	return true;
 }
 
-static void say_state(const struct collect_judged *p, const struct collect_judge_finding *is)
+static void log_state(const struct collect_judged *p, const struct collect_judge_finding *is)
 {
-	base_log_limited(BASE_INFO, "analysis",
-			 "pod state changed pod=%s service=%s host=%s state=%s "
-			 "least_latency_factor=%.3g",
-			 p->label, p->name.service, p->name.host, act_state_names[is->state],
-			 is->least);
+	base_log_each(BASE_INFO, "analysis", p->label,
+		      "pod state changed pod=%s service=%s host=%s state=%s "
+		      "least_latency_factor=%.3g",
+		      p->label, p->name.service, p->name.host, act_state_names[is->state],
+		      is->least);
 }
 
 void collect_judged_show(struct collect_judged *p, const struct collect_judge_finding *is,
@@ -208,22 +256,14 @@ void collect_judged_show(struct collect_judged *p, const struct collect_judge_fi
 		.load = take_load(p, is),
 		.delay = (double)v->delay,
 		.callers = is->callers,
+		.born_ns = is->born_ns,
 	};
 
-	for (uint32_t i = 0; i < v->blamed && f.blames < ACT_BLAMES; i++) {
-		uint32_t c = v->blame[i].column;
-
-		if (c >= p->columns)
-			continue;
-		f.blame[f.blames].metric = p->metric[c];
-		f.blame[f.blames].share = (double)v->blame[i].share;
-		f.blame[f.blames].value = (double)v->blame[i].now;
-		f.blame[f.blames].before = (double)v->blame[i].before;
-		f.blame[f.blames].measure = p->measure[c];
-		f.blame[f.blames++].rate = p->column[c].counter;
-	}
+	add_blame(p, v, &f, false);
+	add_blame(p, v, &f, true);
+	find_queue(p, is, &f);
 	if (is->changed)
-		say_state(p, is);
+		log_state(p, is);
 	if (p->shown)
 		act_verdict_push(p->shown, &f);
 }

@@ -25,11 +25,14 @@ struct collect_judged {
 	enum act_measure *measure; /* per column, what its metric measures */
 	bool *requests;		   /* per column, true if it counts requests to the pod */
 	bool recorded;		   /* the record has the pod's columns */
-	/* Present and usual requests per second. Anomalous rows do not change the usual rate. */
+	double sum;		   /* sum of the last row's values */
+	int64_t moved_ns;	   /* last row in which the sum changed */
+	/* Current and usual requests per second. Anomalous rows do not change the usual rate. */
 	struct {
 		int64_t first_ns, ns; /* first row with these columns, and last row; 0 if none */
 		double sum;	      /* sum of the columns that count requests */
 		double now, usual;
+		double row, seconds; /* requests per second in the last row, and its length */
 	} load;
 };
 

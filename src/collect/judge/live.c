@@ -5,14 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "act/explain.h"
 #include "collect/read/collector_internal.h"
+#include "collect/read/host.h"
+#include "collect/read/index.h"
+#include "collect/read/past.h"
 #include "collect/read/receivers.h"
+#include "collect/tables/tables.h"
 #include "export/kafka.h"
 #include "export/push.h"
 
@@ -67,18 +70,18 @@ static void log_incident(const struct act_incident *i, unsigned int news)
 	const struct act_pod_name *n = &i->cause.name;
 
 	if (news & ACT_NEWS_BEGAN)
-		base_log_limited(BASE_INFO, "analysis",
-				 "incident began id=%s kind=%s service=%s pod=%s host=%s "
-				 "score=%.3g sentence=\"%s\"",
-				 i->id, act_incident_kinds[i->kind], n->service, n->pod, n->host,
-				 i->cause.peak, i->sentence);
+		base_log_each(BASE_INFO, "analysis", i->id,
+			      "incident began id=%s kind=%s service=%s pod=%s host=%s "
+			      "score=%.3g sentence=\"%s\"",
+			      i->id, act_incident_kinds[i->kind], n->service, n->pod, n->host,
+			      i->cause.peak, i->sentence);
 	if (news & ACT_NEWS_ENDED)
-		base_log_limited(BASE_INFO, "analysis",
-				 "incident ended id=%s kind=%s service=%s pod=%s host=%s "
-				 "seconds=%.1f members=%u sentence=\"%s\"",
-				 i->id, act_incident_kinds[i->kind], n->service, n->pod, n->host,
-				 (double)(i->end_ns - i->begin_ns) * 1e-9, i->members + i->left_out,
-				 i->sentence);
+		base_log_each(BASE_INFO, "analysis", i->id,
+			      "incident ended id=%s kind=%s service=%s pod=%s host=%s "
+			      "seconds=%.1f members=%u sentence=\"%s\"",
+			      i->id, act_incident_kinds[i->kind], n->service, n->pod, n->host,
+			      (double)(i->end_ns - i->begin_ns) * 1e-9, i->members + i->left_out,
+			      i->sentence);
 }
 
 /* Called with the incidents' lock held, so only queues the news. */
@@ -93,6 +96,43 @@ static void tell_incident(const struct act_incident *i, unsigned int news, void 
 	act_alerts_take(l->alerts, i, news, (int64_t)base_realtime_ns(), &out);
 }
 
+static void find_server(const struct collect_flow_view *v, void *arg)
+{
+	const struct region_flow *f = v->now;
+	struct collect_live *l = arg;
+
+	if (!(f->flags & SL_FLOW_LISTENER) || f->state != SL_STATE_LIVE || !f->pid ||
+	    f->local_port != l->served.port || strcmp(v->hostname, l->served.host) != 0)
+		return;
+	l->served.pid = f->pid;
+	snprintf(l->served.server, sizeof(l->served.server), "%s[%u]", f->comm, f->pid);
+}
+
+/* Names the process that listens on a port of the host, by its service if it publishes metrics. */
+static void name_server(struct collect_live *l, struct act_anomaly *a)
+{
+	struct collect_index *x = NULL;
+
+	if (l->served.anomaly != a->id || l->served.port != act_find_port(a)) {
+		memset(&l->served, 0, sizeof(l->served));
+		l->served.anomaly = a->id;
+		l->served.host = a->name.host;
+		l->served.port = act_find_port(a);
+		collect_collector_flows(l->collector, find_server, l);
+		x = l->served.pid ? collect_index_get(l->collector) : NULL;
+	}
+	for (size_t i = 0; x && i < x->regions; i++) {
+		const struct region_info *info = x->region[i]->info;
+
+		if (info->pid == l->served.pid && *region_label(info, "service") &&
+		    !strcmp(collect_host_name(x->region[i]->host), a->name.host))
+			snprintf(l->served.server, sizeof(l->served.server), "%s[%u]",
+				 region_label(info, "service"), info->pid);
+	}
+	collect_index_put(x);
+	memcpy(a->server, l->served.server, sizeof(a->server));
+}
+
 static void keep_anomalies(struct collect_live *l)
 {
 	struct act_alerts_out out = {.alertmanager = on_alerts, .arg = l};
@@ -101,8 +141,11 @@ static void keep_anomalies(struct collect_live *l)
 	l->changes = 0;
 	act_verdicts_keep(collect_analysis_verdicts(l->analysis), now, note_change, l);
 	for (size_t i = 0; i < l->changes; i++) {
-		const struct act_anomaly *a = &l->change[i];
+		struct act_anomaly *a = &l->change[i];
 
+		if (act_find_port(a))
+			name_server(l, a);
+		a->died = a->unread && collect_collector_ended(l->collector, a->instance);
 		if (l->listener && !l->listener(l->listener_arg, a))
 			relaxed_bump(l->lost_changes, 1);
 		act_incidents_take(l->incidents, a, now);
@@ -145,7 +188,7 @@ static void *live_main(void *arg)
 	uint64_t second = base_now_ns();
 
 	pthread_setname_np(pthread_self(), "live");
-	while (!base_stop_wait(l->stop, POLL_MS)) {
+	while (!base_stop_wait(l->thread.stop, POLL_MS)) {
 		keep_anomalies(l);
 		if (l->notify)
 			collect_notify_poll(l->notify, base_now_ns());
@@ -191,11 +234,6 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 	snprintf(error, error_bytes, "out of memory");
 	if (!l)
 		return NULL;
-	l->stop = eventfd(0, EFD_CLOEXEC);
-	if (l->stop < 0) {
-		snprintf(error, error_bytes, "%s", strerror(errno));
-		goto fail;
-	}
 	l->o = *opts;
 	l->analysis = collect_analysis_new(&opts->analysis, error, error_bytes);
 	l->incidents = act_incidents_new(&(struct act_incidents_opts){.again_ns = AGAIN_NS});
@@ -252,19 +290,13 @@ void collect_live_receivers(struct collect_live *l, struct collect_receivers *to
 
 int collect_live_start(struct collect_live *l)
 {
-	int err = -pthread_create(&l->thread, NULL, live_main, l);
-
-	l->running = !err;
-	return err;
+	return base_thread_start(&l->thread, live_main, l);
 }
 
 void collect_live_stop(struct collect_live *l)
 {
-	if (!l || !l->running)
-		return;
-	eventfd_write(l->stop, 1);
-	pthread_join(l->thread, NULL);
-	l->running = false;
+	if (l)
+		base_thread_stop(&l->thread);
 }
 
 int collect_live_free(struct collect_live *l)
@@ -281,8 +313,6 @@ int collect_live_free(struct collect_live *l)
 	act_incidents_free(l->incidents);
 	act_scale_free(l->scale);
 	err = collect_analysis_free(l->analysis);
-	if (l->stop >= 0)
-		close(l->stop);
 	free(l->change);
 	free(l);
 	return err;

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "base/thread.h"
 #include "act/alert.h"
 #include "act/incident.h"
 #include "act/scale.h"
@@ -24,13 +25,18 @@ struct collect_live {
 	bool (*listener)(void *arg, const struct act_anomaly *a); /* NULL if none */
 	void *listener_arg;
 
-	pthread_t thread;
-	bool running;
-	int stop; /* eventfd that tells the thread to stop */
+	struct base_thread thread;
 
 	/* Used only by the thread. */
 	struct act_anomaly *change;
 	size_t changes, change_room;
+	struct {
+		uint64_t anomaly; /* its ID */
+		const char *host;
+		uint16_t port;
+		uint32_t pid;
+		char server[ACT_POD_LABEL_BYTES];
+	} served; /* the last port for which name_server() looked */
 	/* Read by any thread. */
 	uint64_t lost_changes, lost_alerts;
 };

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/thread.h"
 
 #define MAGIC	   "SLMODLS1"
 #define MAGIC_ANY  7 /* number of leading bytes that are the same in all versions */
@@ -37,10 +37,7 @@ struct collect_models {
 	uint32_t count, room;
 	struct collect_models_stats stats;
 
-	/* The writer thread. */
-	pthread_t thread;
-	bool running;
-	int stop; /* eventfd that tells the writer to stop */
+	struct base_thread writer;
 	const char *path;
 	uint64_t every_ns, asked;
 };
@@ -56,12 +53,7 @@ struct collect_models *collect_models_new(void)
 
 void collect_models_stop(struct collect_models *m)
 {
-	if (!m->running)
-		return;
-	eventfd_write(m->stop, 1);
-	pthread_join(m->thread, NULL);
-	close(m->stop);
-	m->running = false;
+	base_thread_stop(&m->writer);
 }
 
 static void clear_models(struct collect_models *m)
@@ -325,9 +317,9 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 	}
 	if (err)
 		snprintf(error, error_bytes, "%s: %s", path,
-			 err == -EINVAL ? "not a file of models, damaged or truncated"
+			 err == -EINVAL ? "not a model file, or damaged or truncated"
 			 : err == -EPROTONOSUPPORT
-				 ? "models of a version that this program cannot read"
+				 ? "this program cannot read this version of model files"
 				 : strerror(-err));
 	return err;
 }
@@ -432,10 +424,10 @@ static bool wait_until(struct collect_models *m, uint64_t ns)
 
 	while ((now = base_now_ns()) < ns) {
 		ms = BASE_MIN((ns - now) / 1000000 + 1, (uint64_t)INT_MAX);
-		if (base_stop_wait(m->stop, (int)ms))
+		if (base_stop_wait(m->writer.stop, (int)ms))
 			return false;
 	}
-	return !base_stop_wait(m->stop, 0);
+	return !base_stop_wait(m->writer.stop, 0);
 }
 
 static void *writer_main(void *arg)
@@ -455,8 +447,8 @@ static void *writer_main(void *arg)
 		err = collect_models_write(m, m->path);
 		if (err)
 			base_log_limited(BASE_ERROR, "analysis",
-					 "models not saved, retrying file=%s error=\"%s\"", m->path,
-					 strerror(-err));
+					 "cannot save the models, will retry file=%s error=\"%s\"",
+					 m->path, strerror(-err));
 		pthread_mutex_lock(&m->lock);
 		m->stats.failed += err != 0;
 		pthread_mutex_unlock(&m->lock);
@@ -467,16 +459,9 @@ static void *writer_main(void *arg)
 
 int collect_models_start(struct collect_models *m, const char *path, uint64_t every_ns)
 {
-	int err;
-
 	m->every_ns = every_ns;
 	m->path = path;
-	m->stop = eventfd(0, EFD_CLOEXEC);
-	err = m->stop < 0 ? -errno : -pthread_create(&m->thread, NULL, writer_main, m);
-	m->running = !err;
-	if (err && m->stop >= 0)
-		close(m->stop);
-	return err;
+	return base_thread_start(&m->writer, writer_main, m);
 }
 
 uint64_t collect_models_asked(const struct collect_models *m)

@@ -31,7 +31,7 @@ struct notify_pod {
 };
 
 struct peer {
-	struct fabric *fabric; /* NULL if not needed yet, or refused */
+	struct fabric *fabric; /* NULL until first used, or if it could not be opened */
 	bool refused;	       /* the connection could not be opened */
 	bool anew;	       /* reconnected: earlier verdicts may be lost */
 	bool away;	       /* logged that no verdict can be written */
@@ -102,7 +102,7 @@ static struct fabric *fabric_of(struct collect_notify *t, size_t host)
 	p->fabric = fabric_open(t->c->host[host].target, &o);
 	p->refused = !p->fabric;
 	if (p->refused)
-		base_logf(BASE_WARN, "notify", "verdicts not written host=%s error=\"%s\"",
+		base_logf(BASE_WARN, "notify", "cannot write verdicts host=%s error=\"%s\"",
 			  t->c->host[host].target, fabric_error());
 	return p->fabric;
 }
@@ -165,7 +165,7 @@ static void log_away(struct collect_notify *t, struct peer *p, enum fabric_state
 	if (state == FABRIC_DOWN && !p->away) {
 		fabric_stats(p->fabric, &stats);
 		base_logf(BASE_WARN, "notify",
-			  "verdicts not written, retrying host=%s error=\"%s\"",
+			  "cannot write verdicts, will retry host=%s error=\"%s\"",
 			  t->c->host[p - t->peer].target, stats.last_error);
 	}
 	if (state != FABRIC_CONNECTING)

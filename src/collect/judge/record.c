@@ -69,7 +69,7 @@ size_t collect_record_name(char *out, const char *name, bool counter)
 	return n;
 }
 
-void collect_record_print(FILE *f, const char *name)
+static void print_name(FILE *f, const char *name)
 {
 	for (; *name; name++)
 		if (strchr(",;:%", *name) || (unsigned char)*name < 32)
@@ -222,9 +222,9 @@ static char *make_path(struct collect_record *r, const char *pod, uint64_t insta
 
 static void log_error(const struct collect_record *r, const struct record_pod *p, int error)
 {
-	base_log_limited(BASE_ERROR, "record",
-			 "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir,
-			 p->label, strerror(error));
+	base_log_each(BASE_ERROR, "record", p->label,
+		      "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir, p->label,
+		      strerror(error));
 }
 
 /* Creates the pod's file with its first line, or tries again with the pod's next row. */
@@ -314,7 +314,7 @@ static void write_layout(struct collect_record *r, const struct collect_rows_ent
 		e->ns, e->instance, e->columns);
 	for (const char *const text[] = {file, name, service, p->label}, *const *t = text;
 	     t < text + 4; t++) {
-		collect_record_print(r->events, *t);
+		print_name(r->events, *t);
 		putc(t < text + 3 ? ',' : '\n', r->events);
 	}
 }
@@ -328,7 +328,7 @@ static void write_trace(struct collect_record *r, const struct collect_rows_entr
 
 		memcpy(&parent, bytes, sizeof(parent));
 		bytes += sizeof(parent);
-		collect_record_print(r->events, (const char *)bytes);
+		print_name(r->events, (const char *)bytes);
 		fprintf(r->events, ":%" PRIu32 "%s", parent, i + 1 < e->columns ? ";" : "\n");
 		bytes += strlen((const char *)bytes) + 1;
 	}
@@ -499,8 +499,8 @@ static void flush_line(struct collect_record *r, FILE *f, const char *name)
 		return;
 	clearerr(f);
 	relaxed_add(r->lost, 1);
-	base_log_limited(BASE_ERROR, "record", "cannot write file=%s/%s error=\"%s\"", r->dir, name,
-			 strerror(errno));
+	base_log_each(BASE_ERROR, "record", name, "cannot write file=%s/%s error=\"%s\"", r->dir,
+		      name, strerror(errno));
 }
 
 void collect_record_write(struct collect_record *r)

@@ -40,8 +40,7 @@ struct collect_record *collect_record_new(const char *dir, const char *options,
  */
 size_t collect_record_name(char *out, const char *name, bool counter);
 
-/* Prints a name for events.csv, and restores such a name in place. */
-void collect_record_print(FILE *f, const char *name);
+/* Restores a name from events.csv in place. */
 void collect_record_restore(char *name);
 
 /* ---- the judge ---- */

@@ -8,10 +8,10 @@
 #include "base/base.h"
 
 /*
- * A record: its number of words, the time, the previous record's position + 1, then one word per
- * bucket.
+ * A record: its number of words, the time, the previous record's position + 1, the sum before, then
+ * one word per bucket.
  */
-#define HEAD_WORDS 3u
+#define HEAD_WORDS 4u
 /* A bucket is an index and a count in one word; a larger count takes several words. */
 #define COUNT_BITS 40
 #define COUNT_MAX  ((1ull << COUNT_BITS) - 1)
@@ -43,11 +43,11 @@ static void put_word(struct collect_buckets *b, uint64_t word)
 	b->word[b->head++ % b->words] = word;
 }
 
-uint64_t collect_buckets_add(struct collect_buckets *b, uint64_t prev, int64_t ns,
+uint64_t collect_buckets_add(struct collect_buckets *b, uint64_t prev, int64_t ns, double sum,
 			     const struct collect_bucket *v, size_t n)
 {
 	const uint64_t at = b->head;
-	uint64_t words = HEAD_WORDS;
+	uint64_t words = HEAD_WORDS, bits;
 
 	for (size_t i = 0; i < n; i++)
 		words += v[i].index > INDEX_MAX ? 0 : v[i].count / COUNT_MAX + 1;
@@ -58,6 +58,8 @@ uint64_t collect_buckets_add(struct collect_buckets *b, uint64_t prev, int64_t n
 	put_word(b, words);
 	put_word(b, (uint64_t)ns);
 	put_word(b, prev);
+	memcpy(&bits, &sum, sizeof(bits));
+	put_word(b, bits);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t left = v[i].count;
 
@@ -79,6 +81,14 @@ bool collect_buckets_read(const struct collect_buckets *b, uint64_t at, int64_t 
 	*ns = (int64_t)b->word[(at + 1) % b->words];
 	*prev = b->word[(at + 2) % b->words];
 	return true;
+}
+
+double collect_buckets_sum(const struct collect_buckets *b, uint64_t at)
+{
+	double sum;
+
+	memcpy(&sum, &b->word[(at + 2) % b->words], sizeof(sum));
+	return sum;
 }
 
 struct collect_bucket collect_buckets_get(const struct collect_buckets *b, uint64_t at, size_t i)

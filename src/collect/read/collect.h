@@ -144,40 +144,43 @@ struct collect_point {
 	int64_t ns;   /* CLOCK_REALTIME of the READ */
 	double value; /* for a histogram, its count */
 };
-/*
- * Returns the newest max points of a metric between from_ns and to_ns, inclusive, oldest first. The
- * return value is their number or -ENOENT.
- */
-ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
-				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
-				  size_t max);
-/*
- * Like collect_collector_history(), for the metric that had this ID at known_ns (CLOCK_REALTIME).
- * Returns -ESTALE if another metric has taken the ID since. If the budget, which may be NULL, is
- * used up, older points are missing.
- */
 struct base_budget;
-ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
-					uint32_t metric, int64_t known_ns, int64_t from_ns,
-					int64_t to_ns, struct collect_point *out, size_t max,
-					struct base_budget *budget);
+/* A series of a region that is listed, or with ended_ns of one that is gone. */
+struct collect_series_ref {
+	uint64_t instance;
+	uint32_t metric;
+	int64_t ended_ns; /* when the region went; 0 means it is listed */
+	/* of a histogram: its count, its sum, or the sum of its first `buckets` buckets */
+	enum { COLLECT_PART_VALUE, COLLECT_PART_SUM, COLLECT_PART_BUCKETS } part;
+	uint32_t buckets;
+};
+/*
+ * Returns the newest max points of a metric between from_ns and to_ns, inclusive, oldest first, for
+ * the metric that had this ID at known_ns (CLOCK_REALTIME). Returns the number of points, -ENOENT,
+ * or -ESTALE if another metric has taken over the ID since then. budget may be NULL; if it is used
+ * up, older points are missing.
+ */
+ssize_t collect_collector_points(struct collect_collector *c, const struct collect_series_ref *of,
+				 int64_t known_ns, int64_t from_ns, int64_t to_ns,
+				 struct collect_point *out, size_t max, struct base_budget *budget);
 /* Chunk cache of one region, reused for the region's other metrics. Not thread-safe. */
 struct collect_chunks;
 struct collect_chunks *collect_chunks_new(void); /* returns NULL if out of memory */
 void collect_chunks_free(struct collect_chunks *ch);
 /*
- * Like collect_collector_history(), but cheaper if the previous call was for the same region, and
- * with a budget.
+ * Like collect_collector_points() with the metric that has the ID now, but cheaper if the
+ * previous call was for the same region.
  */
 ssize_t collect_collector_history_again(struct collect_collector *c, struct collect_chunks *ch,
-					uint64_t instance, uint32_t metric, int64_t from_ns,
+					const struct collect_series_ref *of, int64_t from_ns,
 					int64_t to_ns, struct collect_point *out, size_t max,
 					struct base_budget *budget);
 
 /* A series with a history: a histogram's or summary's history is its count. */
 struct collect_series_view {
-	uint64_t instance;
-	uint32_t metric;
+	struct collect_series_ref of;
+	/* CLOCK_REALTIME: when the region was found, and if it is gone, when it was last read */
+	int64_t found_ns, read_ns;
 	const struct region_metric *m;
 	const char *name; /* name of the samples, with "_total" or "_count" */
 	const char *const *keys, *const *values; /* unescaped, in no particular order */
@@ -191,9 +194,13 @@ struct collect_series_walk {
 	bool (*family)(void *arg, const char *name, const struct region_metric *m);
 	bool (*series)(void *arg, const struct collect_series_view *s); /* false ends the walk */
 	void *arg;
+	/* also, after the others, the series of regions that went since then; 0 means none */
+	int64_t since_ns;
+	/* also the sums and buckets of histograms; COLLECT_PARTS_FEW: only the bucket +Inf */
+	enum { COLLECT_PARTS_NONE, COLLECT_PARTS_FEW, COLLECT_PARTS_ALL } parts;
 };
 /*
- * Calls back for each series with a history, sorted by name, including series of ended publishers
+ * Calls back for each series with a history, sorted by family, including series of ended publishers
  * as long as they are exposed. Processes are kept apart even if sum_processes is set. State sets
  * and infos have no history. Returns 0 or -ENOMEM.
  */

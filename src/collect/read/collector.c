@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "collect/read/control.h"
+#include "collect/read/ended.h"
 #include "collect/read/families.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
@@ -22,6 +23,9 @@ static void set_defaults(struct collect_collector_opts *o)
 	o->workers = o->workers ?: 1;
 	o->queues = BASE_MIN(o->queues ?: 1, o->workers);
 	o->read_timeout_ns = o->read_timeout_ns ?: 500000000;
+	/* While an agent is slow to answer, read other regions and hosts. */
+	o->fabric.map_later = true;
+	o->fabric.answer_timeout_ms = o->fabric.answer_timeout_ms ?: 2000;
 	o->stale_ns = o->stale_ns ?: BASE_MAX(5 * o->period_ns, 2000000000ull);
 	o->dropped_ns = o->dropped_ns ?: 5000000000;
 	o->max_regions = o->max_regions ?: 65536;
@@ -49,7 +53,8 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 {
 	struct collect_worker *w = &c->worker[i];
 	unsigned int workers = c->opts.workers;
-	size_t share = c->opts.history_bytes / workers;
+	size_t bytes = c->opts.history_bytes;
+	size_t share = (bytes - bytes / COLLECT_ENDED_SHARE) / workers;
 	int err;
 
 	w->c = c;
@@ -62,7 +67,9 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 		w->row_limit = share / 4;
 		err = collect_ring_init(&w->ring, share - w->row_limit, c->opts.history_ns);
 		if (err) {
-			snprintf(error, error_bytes, "history of %zu bytes for %u workers: %s",
+			snprintf(error, error_bytes,
+				 "cannot allocate a history of %zu bytes for "
+				 "%u workers: %s",
 				 c->opts.history_bytes, workers,
 				 err == -EINVAL ? "too small" : strerror(-err));
 			return err;
@@ -104,6 +111,7 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 		return NULL;
 	}
 	c->opts = *opts;
+	c->ended_end = &c->ended;
 	set_defaults(&c->opts);
 	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&c->index_lock, NULL);
@@ -180,6 +188,7 @@ void collect_collector_free(struct collect_collector *c)
 	for (size_t i = 0; i < c->regions; i++)
 		collect_region_put(c->region[i]);
 	collect_retired_free(c);
+	collect_ended_free(c);
 	for (unsigned int i = 0; i < c->workers; i++) {
 		struct collect_worker *w = &c->worker[i];
 

@@ -18,6 +18,7 @@
 #include "collect/read/attach.h"
 #include "collect/read/region.h"
 
+struct collect_ended;
 struct collect_host;
 struct collect_index;
 struct collect_past;
@@ -60,6 +61,8 @@ struct collect_collector {
 	uint64_t build;
 	struct base_table retired;
 	size_t retired_cells;
+	struct collect_ended *ended, **ended_end; /* oldest first; the place after the last one */
+	size_t ended_count, ended_bytes;
 	struct collect_defs defs;
 
 	/* turns of control's loop; turns_seen belongs to collect_collector_turned() */

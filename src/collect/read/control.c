@@ -12,6 +12,7 @@
 #include "base/grow.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/control.h"
+#include "collect/read/ended.h"
 #include "collect/read/index.h"
 #include "collect/read/ref.h"
 #include "collect/read/worker.h"
@@ -168,6 +169,7 @@ static void remove_region(struct collect_collector *c, struct collect_region *r)
 	r->ended = true;
 	if (c->opts.sum_processes)
 		collect_retire_region(c, r);
+	collect_ended_add(c, r);
 	collect_snapshot_put(r->shown, c);
 	collect_snapshot_put(r->pending, c);
 	r->shown = r->pending = NULL;
@@ -198,7 +200,9 @@ static void handle_events(struct collect_collector *c, struct collect_region *r)
 	unsigned int events = __atomic_exchange_n(&r->events, 0, __ATOMIC_ACQ_REL);
 
 	if (events & EVENT_NEW && !r->listed && !list_region(c, r))
-		base_log_limited(BASE_ERROR, "collect", "out of memory: region not listed");
+		base_log_limited(BASE_ERROR, "collect",
+				 "out of memory: a region is missing from "
+				 "the list");
 	/*
 	 * Install the pending snapshot before build_layout() replaces it with an empty one. A
 	 * pending snapshot without values stays: the event was for the previous snapshot.
@@ -256,7 +260,7 @@ static uint64_t renew_index(struct collect_collector *c)
 		t->indexes = false;
 	}
 	if (!x) {
-		base_log_limited(BASE_ERROR, "collect", "out of memory: index not updated");
+		base_log_limited(BASE_ERROR, "collect", "out of memory: the index was not updated");
 		return end + BASE_MAX(INDEX_NS, end - start);
 	}
 	c->index_due_ns = UINT64_MAX;
@@ -292,6 +296,7 @@ void *collect_control_main(void *arg)
 			for (unsigned int i = 0; i < c->workers; i++)
 				if (c->worker[i].ring.word)
 					collect_ring_trim(&c->worker[i].ring);
+			collect_ended_expire(c);
 			if (c->departed >= DEPARTED && c->departed >= c->regions) {
 				malloc_trim(0);
 				c->departed = 0;

@@ -191,9 +191,10 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 		fault = REGION_FAULT_SECTION;
 	if (fault) {
 		relaxed_bump(l->worker->faults[fault], 1);
-		base_log_limited(
-			BASE_WARN, "collect",
-			"directory not valid host=%s fault=%s: check the version of its agent",
+		base_log_each(
+			BASE_WARN, "collect", l->host->target,
+			"the host's directory is invalid host=%s fault=%s: check the version of "
+			"its agent",
 			l->host->target, region_fault_name(fault));
 		l->dir_retry_ns = now_ns + INVALID_NS;
 		relaxed_store(l->tried, true);

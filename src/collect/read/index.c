@@ -59,6 +59,8 @@ void collect_index_put(struct collect_index *x)
 	}
 	for (size_t i = 0; i < x->retireds; i++)
 		retired_put(x->retired[i], x->c);
+	for (size_t i = 0; i < x->endeds; i++)
+		collect_ended_put(x->ended[i]);
 	relaxed_sub(x->c->memory, x->bytes);
 	free(x->family);
 	free(x->item);
@@ -66,6 +68,7 @@ void collect_index_put(struct collect_index *x)
 	free(x->snapshot);
 	free(x->by_instance);
 	free(x->retired);
+	free(x->ended);
 	free(x);
 }
 
@@ -207,6 +210,15 @@ static struct collect_index_family *family_of(struct maker *m, struct collect_de
 static bool fits_family(const struct collect_index_family *f, const struct collect_def *def)
 {
 	return f && f->f.type == def->type;
+}
+
+bool collect_index_shows(const struct collect_collector *c, const struct collect_def *def)
+{
+	const struct collect_family_name *name = def->family;
+
+	/* A name that is newer than the index has no place in it yet. */
+	return !c->index || name->build != c->index->build ||
+	       (name->place != SIZE_MAX && fits_family(&c->index->family[name->place], def));
 }
 
 typedef void item_fn(struct maker *m, struct collect_def *def, struct collect_item item, bool twin);
@@ -786,6 +798,44 @@ static bool take_retired(struct collect_index *x, struct collect_collector *c)
 	return true;
 }
 
+/* ---- ended regions ---- */
+
+static int by_instance_and_end(const void *a, const void *b)
+{
+	const struct collect_ended *x = *(struct collect_ended *const *)a,
+				   *y = *(struct collect_ended *const *)b;
+
+	if (x->instance != y->instance)
+		return x->instance < y->instance ? -1 : 1;
+	return x->ended_ns < y->ended_ns ? -1 : x->ended_ns > y->ended_ns;
+}
+
+static bool take_ended(struct collect_index *x, struct collect_collector *c)
+{
+	if (!c->ended) /* qsort(NULL, 0) is undefined */
+		return true;
+	x->ended = calloc(c->ended_count, sizeof(*x->ended));
+	if (!x->ended)
+		return false;
+	for (struct collect_ended *e = c->ended; e; e = e->next) {
+		x->ended[x->endeds++] = e;
+		collect_ref_get(&e->refs);
+	}
+	qsort(x->ended, x->endeds, sizeof(*x->ended), by_instance_and_end);
+	return true;
+}
+
+const struct collect_ended *collect_index_ended(const struct collect_index *x, uint64_t instance,
+						int64_t ended_ns)
+{
+	struct collect_ended key = {.instance = instance, .ended_ns = ended_ns};
+	struct collect_ended *of = &key, **found = NULL;
+
+	if (x->endeds)
+		found = bsearch(&of, x->ended, x->endeds, sizeof(*x->ended), by_instance_and_end);
+	return found ? *found : NULL;
+}
+
 /* ---- the complete index ---- */
 
 struct collect_index *collect_index_new(struct collect_collector *c)
@@ -800,7 +850,8 @@ struct collect_index *collect_index_new(struct collect_collector *c)
 	x->c = c;
 	x->created = c->opts.created;
 	c->build++;
-	if (!take_regions(x, c) || !take_retired(x, c))
+	x->build = c->build;
+	if (!take_regions(x, c) || !take_retired(x, c) || !take_ended(x, c))
 		goto fail;
 	each_item(&m, count_item);
 	for (size_t i = 0; i < x->families; i++)
@@ -821,7 +872,7 @@ struct collect_index *collect_index_new(struct collect_collector *c)
 	}
 	x->bytes = sizeof(*x) + m.capacity * sizeof(*x->family) + x->items * sizeof(*x->item) +
 		   x->regions * (sizeof(*x->region) + sizeof(*x->snapshot) + sizeof(uint32_t)) +
-		   x->retireds * sizeof(*x->retired);
+		   x->retireds * sizeof(*x->retired) + x->endeds * sizeof(*x->ended);
 	relaxed_add(c->memory, x->bytes);
 	for (size_t i = 0; i < x->regions; i++)
 		relaxed_store(x->region[i]->tenant->conflicts, x->region[i]->tenant->left_out);

@@ -6,7 +6,7 @@
 #ifndef SL_COLLECT_READ_INDEX_H
 #define SL_COLLECT_READ_INDEX_H
 
-#include "collect/read/region.h"
+#include "collect/read/ended.h"
 
 /* The sum of a series over expired processes. Immutable. */
 struct collect_retired {
@@ -56,6 +56,9 @@ struct collect_index {
 	size_t regions;
 	struct collect_retired **retired;
 	size_t retireds;
+	struct collect_ended **ended; /* sorted by instance and end */
+	size_t endeds;
+	uint64_t build; /* value of collect_collector.build */
 	size_t series;
 	size_t bytes;
 };
@@ -67,6 +70,11 @@ void collect_index_put(struct collect_index *x);
 size_t collect_index_family(const struct collect_index *x, const char *name);
 /* Returns the position of the region with this instance, or -1. */
 ssize_t collect_index_find(const struct collect_index *x, uint64_t instance);
+/* Returns the region with this instance that ended at that time, or NULL. */
+const struct collect_ended *collect_index_ended(const struct collect_index *x, uint64_t instance,
+						int64_t ended_ns);
+/* Returns false if the current index leaves out the family of the definition. Control only. */
+bool collect_index_shows(const struct collect_collector *c, const struct collect_def *def);
 
 /*
  * The definition of a series, and the labels of its region, or of its group if processes are

@@ -414,8 +414,8 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 		r->series_refused = l->refused;
 		base_log_limited(
 			BASE_WARN, "collect",
-			"series refused count=%u uid=%s held=%llu max_series=%zu: "
-			"raise --max-series; a tenant may hold at most as much as it leaves free",
+			"series refused count=%u uid=%s held=%llu max_series=%zu: raise "
+			"--max-series; a tenant may hold at most as many series as remain free",
 			l->refused, r->tenant->known ? r->tenant->uid : "unknown",
 			(unsigned long long)relaxed_load(r->tenant->series), c->opts.max_series);
 	}

@@ -123,10 +123,9 @@ void collect_link_start_round(struct collect_link *l, uint64_t now_ns)
 static bool read_region(struct collect_link *l, struct collect_region *r)
 {
 	bool slow = r->pass ? r->slow : collect_turn_slow(r);
+	bool due = !slow || collect_turn_due(r);
 
-	if (!r->pass && slow && !collect_turn_due(r))
-		return true;
-	if (!r->pass && !collect_pass_start(l, r, slow))
+	if (!r->pass && !(due && collect_pass_start(l, r, slow)))
 		return true;
 	return collect_pass_issue(l, r) || slow;
 }
@@ -205,13 +204,13 @@ static void log_away(struct collect_link *l)
 	l->away = !up;
 	fabric_stats(l->fabric, &stats);
 	if (up)
-		base_log_limited(BASE_INFO, "collect", "host is reachable again host=%s",
-				 l->host->target);
+		base_log_each(BASE_INFO, "collect", l->host->target,
+			      "host is reachable again host=%s", l->host->target);
 	else
-		base_log_limited(
-			BASE_WARN, "collect",
-			"host is unreachable, retrying host=%s error=\"%s\": check that its "
-			"agent runs",
+		base_log_each(
+			BASE_WARN, "collect", l->host->target,
+			"host is unreachable, retrying host=%s error=\"%s\": check that its agent "
+			"is running",
 			l->host->target, stats.last_error);
 }
 

@@ -105,6 +105,7 @@ static bool plan_again(struct collect_region *r)
 
 bool collect_pass_start(struct collect_link *l, struct collect_region *r, bool slow)
 {
+	collect_turn_take(r);
 	if (!plan_again(r)) {
 		base_log_limited(BASE_ERROR, "collect",
 				 "out of memory for a region instance=%016llx",
@@ -113,7 +114,6 @@ bool collect_pass_start(struct collect_link *l, struct collect_region *r, bool s
 	}
 	r->pass = true;
 	r->slow = slow;
-	r->pass_round = l->rounds;
 	r->want_pass = false;
 	r->failed = false;
 	r->hot_seen = false;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/budget.h"
 #include "base/grow.h"
 #include "collect/read/collector_internal.h"
 
@@ -22,15 +23,19 @@ struct past_histogram {
 	/* before: index of the histogram's first bucket in past_region.before */
 	uint32_t column, before, buckets;
 	const struct collect_def *def;
-	uint64_t last; /* position + 1 of the histogram's newest record */
-	double count;  /* count in that record */
+	uint64_t last;	   /* position + 1 of the histogram's newest record */
+	double count, sum; /* in that record */
+	/* when the totals became known or were reset; time of the newest record, or since_ns */
+	int64_t since_ns, last_ns;
 	bool known;
 };
 
 struct past_region {
 	struct base_node node; /* node in the table by instance */
 	uint64_t instance;
-	int64_t next_ns;
+	int64_t next_ns, taken_ns; /* taken_ns: time of the last row */
+	struct past_region *next;  /* if it is gone, the next one that went */
+	bool gone;
 	uint64_t layout, life; /* life: number of the event that reports the publisher's start */
 	uint32_t state;
 	struct past_histogram *histogram;
@@ -43,6 +48,7 @@ struct collect_past {
 	struct collect_collector *c;
 	pthread_mutex_t lock; /* protects all fields below; a worker only tries to lock it */
 	struct base_table regions;
+	struct past_region *gone, **gone_end; /* gone regions, oldest first */
 	struct collect_buckets buckets;
 	size_t cells, cells_max;	/* total cells of all regions' before arrays */
 	struct collect_bucket *changed; /* changed buckets of one histogram */
@@ -115,16 +121,50 @@ size_t collect_collector_lives(struct collect_collector *c, struct collect_life 
 	return n;
 }
 
-/* ---- buckets ---- */
-
-static struct past_region *find_region(const struct collect_past *p, uint64_t instance)
+static struct past_region *find_region(const struct collect_past *p, uint64_t instance, bool gone)
 {
 	struct past_region *r = base_table_first(&p->regions, instance);
 
-	while (r && r->instance != instance)
+	while (r && (r->instance != instance || r->gone != gone))
 		r = base_table_next(r);
 	return r;
 }
+
+static void free_region(struct collect_past *p, struct past_region *r)
+{
+	p->cells -= r->cells;
+	free(r->histogram);
+	free(r->before);
+	free(r);
+}
+
+/* Frees the oldest of the regions that are gone. */
+static void forget_oldest(struct collect_past *p)
+{
+	struct past_region *r = p->gone;
+
+	p->gone = r->next;
+	if (!p->gone)
+		p->gone_end = &p->gone;
+	base_table_remove(&p->regions, r);
+	free_region(p, r);
+}
+
+bool collect_collector_ended(struct collect_collector *c, uint64_t instance)
+{
+	struct past_region *r;
+	bool ended;
+
+	if (!c->past)
+		return false;
+	pthread_mutex_lock(&c->past->lock);
+	r = find_region(c->past, instance, false);
+	ended = r && (r->state == SL_STATE_DEAD || r->state == SL_STATE_CLOSED);
+	pthread_mutex_unlock(&c->past->lock);
+	return ended;
+}
+
+/* ---- buckets ---- */
 
 static const struct past_histogram *find_histogram(const struct past_region *r, uint32_t column,
 						   const struct collect_def *def, uint32_t buckets)
@@ -166,6 +206,8 @@ static bool make_histograms(struct collect_past *p, struct past_region *r,
 
 		if (!region_is_histogram(m) || m->removed)
 			continue;
+		while (p->gone && p->cells + to.cells + m->bucket_count > p->cells_max)
+			forget_oldest(p);
 		if (p->cells - r->cells + to.cells + m->bucket_count > p->cells_max) {
 			relaxed_bump(p->c->refused_buckets, 1);
 			continue;
@@ -173,6 +215,8 @@ static bool make_histograms(struct collect_past *p, struct past_region *r,
 		h = &to.histogram[to.histograms++];
 		old = find_histogram(r, i, def, m->bucket_count);
 		*h = old ? *old : (struct past_histogram){.column = i, .def = def, .known = fresh};
+		if (!old)
+			h->since_ns = h->last_ns = row->ns;
 		h->before = (uint32_t)to.cells;
 		h->buckets = m->bucket_count;
 		if (old)
@@ -195,7 +239,7 @@ static void take_histogram(struct collect_past *p, struct past_region *r, struct
 			   const struct collect_tap_row *row)
 {
 	const uint64_t *now = collect_tap_cells(row, h->column) + SL_HIST_BUCKETS;
-	const double count = row->value[h->column];
+	const double count = row->value[h->column], before_sum = h->sum;
 	uint64_t *before = r->before + h->before;
 	bool back = false;
 	size_t n = 0;
@@ -210,8 +254,13 @@ static void take_histogram(struct collect_past *p, struct past_region *r, struct
 		if (now[i] > before[i])
 			p->changed[n++] = (struct collect_bucket){i, now[i] - before[i]};
 	}
+	memcpy(&h->sum, collect_tap_cells(row, h->column) + SL_HIST_SUM, sizeof(h->sum));
 	if (h->known && !back)
-		h->last = collect_buckets_add(&p->buckets, h->last, row->ns, p->changed, n);
+		h->last = collect_buckets_add(&p->buckets, h->last, row->ns, before_sum, p->changed,
+					      n);
+	else
+		h->since_ns = row->ns;
+	h->last_ns = row->ns;
 	memcpy(before, now, h->buckets * sizeof(*before));
 	h->known = true;
 	h->count = count;
@@ -277,6 +326,7 @@ static void on_row(void *arg, const struct collect_tap_row *row)
 							     : COLLECT_LIFE_CLOSE,
 				 row->ns);
 		r->state = row->state;
+		r->taken_ns = row->ns;
 		/*
 		 * All histograms are recorded at the same time, so that sums over pods cover the
 		 * same second.
@@ -286,22 +336,28 @@ static void on_row(void *arg, const struct collect_tap_row *row)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static void free_region(struct collect_past *p, struct past_region *r)
-{
-	p->cells -= r->cells;
-	free(r->histogram);
-	free(r->before);
-	free(r);
-}
-
+/* The region stays until its memory is needed, which from now on includes that of the lists. */
 static void on_gone(void *arg, uint64_t instance, void *own)
 {
 	struct collect_past *p = arg;
+	struct past_region *r = own;
+	const size_t lists = (sizeof(*r) + r->histograms * sizeof(*r->histogram)) /
+			     sizeof(uint64_t);
 
 	(void)instance;
 	pthread_mutex_lock(&p->lock);
-	base_table_remove(&p->regions, own);
-	free_region(p, own);
+	if (r->histograms) {
+		r->gone = true;
+		r->cells += lists;
+		p->cells += lists;
+		*p->gone_end = r;
+		p->gone_end = &r->next;
+	} else {
+		base_table_remove(&p->regions, r);
+		free_region(p, r);
+	}
+	while (p->gone && p->cells > p->cells_max)
+		forget_oldest(p);
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -315,8 +371,9 @@ struct collect_past *collect_past_new(struct collect_collector *c, size_t bytes)
 		return NULL;
 	}
 	p->c = c;
+	p->gone_end = &p->gone;
 	pthread_mutex_init(&p->lock, NULL);
-	/* A quarter of the memory is for the buckets as of the last record. */
+	/* A quarter of the memory holds each histogram's buckets as of its last record. */
 	p->cells_max = bytes / 4 / sizeof(uint64_t);
 	p->life = calloc(COLLECT_LIVES_MAX, sizeof(*p->life));
 	if (p->life && base_table_init(&p->regions))
@@ -337,6 +394,8 @@ void collect_past_free(struct collect_past *p)
 {
 	if (!p)
 		return;
+	while (p->gone)
+		forget_oldest(p);
 	base_table_free(&p->regions);
 	collect_buckets_free(&p->buckets);
 	pthread_mutex_destroy(&p->lock);
@@ -347,6 +406,14 @@ void collect_past_free(struct collect_past *p)
 
 /* ---- reading ---- */
 
+static struct past_histogram *find_column(const struct past_region *r, uint32_t metric)
+{
+	for (size_t i = 0; r && i < r->histograms; i++)
+		if (r->histogram[i].column == metric)
+			return &r->histogram[i];
+	return NULL;
+}
+
 ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
 				   int64_t from_ns, int64_t to_ns,
 				   bool (*fn)(void *arg, int64_t ns, const struct collect_bucket *v,
@@ -354,9 +421,8 @@ ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instanc
 				   void *arg)
 {
 	struct collect_past *p = c->past;
-	const struct past_histogram *h = NULL;
+	const struct past_histogram *h;
 	struct collect_bucket *v = NULL;
-	struct past_region *r;
 	size_t room = 0, n;
 	ssize_t calls = 0;
 	bool more = true;
@@ -366,10 +432,7 @@ ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instanc
 	if (!p)
 		return -ENOENT;
 	pthread_mutex_lock(&p->lock);
-	r = find_region(p, instance);
-	for (size_t i = 0; r && i < r->histograms && !h; i++)
-		if (r->histogram[i].column == metric)
-			h = &r->histogram[i];
+	h = find_column(find_region(p, instance, false) ?: find_region(p, instance, true), metric);
 	for (uint64_t at = h ? h->last : 0;
 	     more && collect_buckets_read(&p->buckets, at, &ns, &n, &prev) && ns > from_ns;
 	     at = prev) {
@@ -384,4 +447,88 @@ ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instanc
 	pthread_mutex_unlock(&p->lock);
 	free(v);
 	return h ? calls : -ENOENT;
+}
+
+/* Points of a total, which are written from the end of out[]. */
+struct past_total {
+	int64_t from_ns, to_ns;
+	struct collect_point *out;
+	size_t room;
+	struct base_budget *budget;
+};
+
+static bool put_total(struct past_total *t, int64_t ns, double value)
+{
+	if (ns >= t->from_ns && ns <= t->to_ns)
+		t->out[--t->room] = (struct collect_point){ns, value};
+	return ns > t->from_ns && t->room && base_budget_spend(t->budget, 1);
+}
+
+/* Takes back the record at `at`. */
+static void subtract_record(const struct collect_past *p, uint64_t at, size_t n,
+			    const struct collect_series_ref *of, uint64_t *count, double *sum)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct collect_bucket b = collect_buckets_get(&p->buckets, at, i);
+
+		*count -= b.index < of->buckets ? b.count : 0;
+	}
+	*sum = collect_buckets_sum(&p->buckets, at);
+}
+
+/*
+ * The total at the time of each record, and in each second without one: rates need points at equal
+ * distances.
+ */
+static void walk_totals(const struct collect_past *p, const struct past_region *r,
+			const struct past_histogram *h, const struct collect_series_ref *of,
+			struct past_total *t)
+{
+	const bool is_sum = of->part == COLLECT_PART_SUM;
+	int64_t second = BASE_MIN(r->taken_ns, t->to_ns) / EVERY_NS, since = h->last_ns, ns;
+	uint64_t at = h->last, prev, count = 0;
+	double sum = h->sum;
+	bool more = t->room;
+	size_t n;
+
+	for (uint32_t i = 0; i < of->buckets && i < h->buckets; i++)
+		count += r->before[h->before + i];
+	while (more) {
+		const double value = is_sum ? sum : (double)count;
+
+		for (; more && second > since / EVERY_NS; second--)
+			more = put_total(t, second * EVERY_NS, value);
+		more = more && put_total(t, since, value) && since > h->since_ns;
+		if (!more || !collect_buckets_read(&p->buckets, at, &ns, &n, &prev))
+			break;
+		subtract_record(p, at, n, of, &count, &sum);
+		second = BASE_MIN(second, since / EVERY_NS - 1);
+		at = prev;
+		if (collect_buckets_read(&p->buckets, at, &ns, &n, &prev))
+			since = BASE_MAX(ns, h->since_ns);
+		else if (!at)
+			since = h->since_ns;
+		else
+			break; /* it is not known since when */
+	}
+}
+
+ssize_t collect_past_totals(struct collect_past *p, const struct collect_series_ref *of,
+			    int64_t from_ns, int64_t to_ns, struct collect_point *out, size_t max,
+			    struct base_budget *budget)
+{
+	struct past_total t = {from_ns, to_ns, out, max, budget};
+	const struct past_histogram *h;
+	const struct past_region *r;
+
+	if (!p)
+		return -ENOENT;
+	pthread_mutex_lock(&p->lock);
+	r = find_region(p, of->instance, of->ended_ns);
+	h = find_column(r, of->metric);
+	if (h && h->known)
+		walk_totals(p, r, h, of, &t);
+	pthread_mutex_unlock(&p->lock);
+	memmove(out, out + t.room, (max - t.room) * sizeof(*out));
+	return h ? (ssize_t)(max - t.room) : -ENOENT;
 }

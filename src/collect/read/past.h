@@ -33,6 +33,14 @@ ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instanc
 					      size_t n),
 				   void *arg);
 
+/*
+ * Like collect_collector_points() for the sum or the buckets of a histogram, with a point per
+ * second.
+ */
+ssize_t collect_past_totals(struct collect_past *p, const struct collect_series_ref *of,
+			    int64_t from_ns, int64_t to_ns, struct collect_point *out, size_t max,
+			    struct base_budget *budget);
+
 /* ---- lives ---- */
 
 #define COLLECT_LIVES_MAX 4096u /* number of events kept */
@@ -52,5 +60,7 @@ struct collect_life {
 
 /* Copies the newest max events, oldest first. Returns their number. */
 size_t collect_collector_lives(struct collect_collector *c, struct collect_life *out, size_t max);
+/* True if the process behind the instance is known to have ended. */
+bool collect_collector_ended(struct collect_collector *c, uint64_t instance);
 
 #endif

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define COLLECT_REALTIME_WINDOW_NS 100000000u
-#define COLLECT_REALTIME_SHARE_NS  25000000u
+#define COLLECT_REALTIME_SHARE_NS  33000000u
 
 struct collect_realtime {
 	bool allowed;	    /* relaxed: the worker may have real-time priority */

@@ -63,7 +63,7 @@ BY_RECEIVER(push_waiting, NULL, OF_PUSH(NULL, waiting_bytes))
 static const struct collect_self_family push_families[] = {
 	{"sidelight_push_dropped", COUNTER, "",
 	 "Samples or alerts not delivered to a receiver, by cause.", push_dropped},
-	{"sidelight_push_errors", COUNTER, "", "Failed attempts that are retried, by cause.",
+	{"sidelight_push_errors", COUNTER, "", "Failed deliveries that will be retried, by cause.",
 	 push_errors},
 	{"sidelight_push_sent", COUNTER, "", "Samples or alerts that a receiver accepted.",
 	 push_sent},

@@ -9,7 +9,7 @@
 #include "collect/read/attach.h"
 #include "export/push.h"
 
-#define COLLECT_RECEIVERS_MAX 4u
+#define COLLECT_RECEIVERS_MAX 12u
 
 /* Initially zero. */
 struct collect_receivers {

@@ -11,6 +11,7 @@
 #include "collect/read/exemplars.h"
 #include "collect/read/host.h"
 #include "collect/read/ref.h"
+#include "collect/read/turn.h"
 
 struct collect_region *collect_region_new(struct collect_link *l, uint64_t instance, uint64_t age)
 {
@@ -30,6 +31,7 @@ struct collect_region *collect_region_new(struct collect_link *l, uint64_t insta
 	r->worker = l->worker;
 	r->instance = instance;
 	r->age = age;
+	r->found_ns = (int64_t)base_realtime_ns();
 	region_values_init(&r->values);
 	relaxed_add(r->c->memory, sizeof(*r));
 	return r;
@@ -169,8 +171,8 @@ static int make_labels(struct collect_region *r, const char *hostname)
 	labels[n++] = (struct region_text_label){"process", process};
 	r->labels = collect_label_set_new(labels, r->synthetic ? n - 1 : n);
 	/*
-	 * An attested pod is never a default, even if it is named like one: "web-1" of a
-	 * StatefulSet.
+	 * A name that the agent attested is never treated as a default, even if it looks like one,
+	 * such as "web-1" of a StatefulSet.
 	 */
 	r->group = collect_label_set_new(labels,
 					 pod ? n - 1 : without_own_pod(labels, n - 1, process));
@@ -270,7 +272,6 @@ bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
 {
 	uint64_t fresh = relaxed_load(r->fresh_ns), host = relaxed_load(r->host->fresh_ns);
 	uint64_t stale = r->c->opts.stale_ns, slow = 3 * r->period_ns;
-	uint64_t period = r->c->opts.period_ns;
 	uint32_t step = relaxed_load(r->step);
 
 	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
@@ -284,6 +285,12 @@ bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
 		fresh = host;
 	if (step == STEP_SYNTHETIC && slow > stale)
 		stale = slow; /* not updated in every round */
-	stale = BASE_MAX(stale, 3 * period * collect_tenant_every(r->tenant));
+	/*
+	 * If rounds are late, a lap takes longer than its nominal number of periods. Values of this
+	 * lap or the previous one are then the newest possible.
+	 */
+	if (step == STEP_BOUND && host > fresh && fresh >= collect_turn_last_lap(r))
+		fresh = host;
+	stale = BASE_MAX(stale, 3 * r->c->opts.period_ns * collect_tenant_every(r->tenant));
 	return now_ns < fresh + stale;
 }

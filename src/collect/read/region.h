@@ -61,7 +61,9 @@ struct collect_region {
 	struct collect_link *link;
 	struct collect_worker *worker;
 	uint64_t instance;
-	uint64_t age; /* number in the order in which the link found its regions */
+	uint64_t age;	     /* number in the order in which the link found its regions */
+	int64_t found_ns;    /* CLOCK_REALTIME */
+	uint64_t last_chunk; /* last chunk of the history; set before EVENT_GONE */
 
 	/* Immutable after EVENT_NEW. */
 	struct region_info *info;
@@ -100,7 +102,7 @@ struct collect_region {
 	bool anonymous;		/* info is a placeholder */
 	bool pass, failed;	/* a pass is in progress; one of its READs failed */
 	bool slow;		/* no round waits for this pass (turn.h) */
-	uint64_t pass_round;	/* round of the link in which the pass began */
+	uint64_t lap;		/* lap of the tenant in which the last pass began (tenant.h) */
 	uint32_t pass_read;	/* next READ of plan.read to post */
 	bool hot_seen;		/* the hot line settled in this pass */
 	uint32_t missing;	/* lines that stayed unsettled in this pass */

@@ -3,6 +3,7 @@
  * region_setup.c - the work on regions outside the rounds: mapping, header, schema, first and final
  * values. It proceeds in small steps, so that a long period does not delay it.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,24 +111,6 @@ static bool take_tenant(struct collect_link *l, struct collect_op *op, struct fa
 	return true;
 }
 
-static void tenant_over(struct collect_link *l, struct collect_op *op,
-			const struct fabric_read *read, uint64_t now_ns)
-{
-	struct collect_region *r = op->region;
-
-	(void)read;
-	if (r->gone || r->step != STEP_HEADER || op->epoch != l->epoch)
-		return;
-	if (r->attested != r->entry_id) {
-		collect_region_retry_later(l, r, now_ns);
-		return;
-	}
-	relaxed_store(r->step, STEP_MAP);
-	collect_table_urgent(l, r);
-}
-
-static const struct collect_op_kind tenant_read = {.take = take_tenant, .over = tenant_over};
-
 /* Ignores a record that belongs to another entry; this entry then has no names. */
 static bool take_names(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 		       uint64_t now_ns)
@@ -154,15 +137,16 @@ static bool take_names(struct collect_link *l, struct collect_op *op, struct fab
 	return true;
 }
 
-static void names_over(struct collect_link *l, struct collect_op *op,
-		       const struct fabric_read *read, uint64_t now_ns)
+static void identity_over(struct collect_link *l, struct collect_op *op,
+			  const struct fabric_read *read, uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
+	uint64_t known = op->kind->take == take_names ? r->named : r->attested;
 
 	(void)read;
 	if (r->gone || r->step != STEP_HEADER || op->epoch != l->epoch)
 		return;
-	if (r->named != r->entry_id) {
+	if (known != r->entry_id) {
 		collect_region_retry_later(l, r, now_ns);
 		return;
 	}
@@ -170,7 +154,8 @@ static void names_over(struct collect_link *l, struct collect_op *op,
 	collect_table_urgent(l, r);
 }
 
-static const struct collect_op_kind names_read = {.take = take_names, .over = names_over};
+static const struct collect_op_kind tenant_read = {.take = take_tenant, .over = identity_over};
+static const struct collect_op_kind names_read = {.take = take_names, .over = identity_over};
 
 /* READs the names and the tenant's record, if the directory has them, and then the header. */
 static bool read_identity(struct collect_link *l, struct collect_region *r)
@@ -200,7 +185,7 @@ static void renew_region(struct collect_link *l, struct collect_region *old)
 	memset(slot->line, 0, sizeof(slot->line));
 	claim = collect_host_claim(l->host, l, old->instance);
 	if (!claim)
-		return; /* another link will find the region */
+		return; /* the region was assigned to another link, which will find it */
 	r = claim > 0 ? collect_table_add(l, old->instance) : NULL;
 	if (!r) {
 		l->again_ns = 1;
@@ -223,6 +208,8 @@ static void renew_region(struct collect_link *l, struct collect_region *old)
 static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64_t now_ns,
 			unsigned int *maps)
 {
+	int err;
+
 	if (r->gone)
 		return false;
 	switch ((enum collect_step)r->step) {
@@ -253,7 +240,12 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 			return true;
 		if (!r->mapped) {
 			(*maps)--;
-			if (fabric_map(l->fabric, &r->remote)) {
+			err = fabric_map(l->fabric, &r->remote);
+			if (err == -EAGAIN) {
+				*maps = 0; /* the next region must wait for its turn */
+				return true;
+			}
+			if (err) {
 				relaxed_bump(l->worker->map_errors, 1);
 				collect_region_retry_later(l, r, now_ns);
 				return true;

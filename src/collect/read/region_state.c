@@ -69,11 +69,10 @@ void collect_region_drop(struct collect_link *l, struct collect_region *r, enum 
 							      : r->backoff_ns * 2;
 	r->backoff_ns = BASE_MIN(r->backoff_ns, DROPPED_MAX_NS);
 	r->retry_ns = now_ns + r->backoff_ns;
-	base_log_limited(BASE_WARN, "collect",
-			 "region dropped host=%s instance=%016llx fault=%s: its publisher "
-			 "violates format 1; check its version",
-			 l->host->target, (unsigned long long)r->instance,
-			 region_fault_name(fault));
+	base_log_each(BASE_WARN, "collect", l->host->target,
+		      "region dropped host=%s instance=%016llx fault=%s: its publisher "
+		      "violates format 1; check its version",
+		      l->host->target, (unsigned long long)r->instance, region_fault_name(fault));
 	if (first && collect_region_anonymous(r))
 		first = false; /* out of memory: the region is not listed */
 	r->anonymous = r->anonymous || first;

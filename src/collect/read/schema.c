@@ -112,7 +112,10 @@ static bool take_piece(struct collect_link *l, struct collect_op *op, struct fab
 		taken = take_created(r, op, read);
 	else
 		memcpy(r->schema_bytes + op->index, read->to, read->length);
-	/* Most of this is the first use of the schema's memory. */
+	/*
+	 * Page faults take most of this time, because the schema's memory is used for the first
+	 * time.
+	 */
 	collect_turn_spend(r, base_now_ns() - start, now_ns);
 	return taken;
 }
@@ -186,7 +189,7 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 		uint32_t at = r->schema_posted, n = piece_bytes(r, at);
 		uint64_t offset = at < r->created_bytes ? r->info->created + at
 							: r->info->schema + at - r->created_bytes;
-		struct collect_op *op = NULL;
+		struct collect_op *op;
 
 		/* A record must be copied later than its cell. */
 		if (at >= r->created_bytes && r->schema_got < r->created_bytes)
@@ -195,8 +198,11 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 			collect_region_hold(r);
 			return;
 		}
-		if (!collect_turn_slow(r) || collect_turn_pay(r, n))
-			op = collect_reads_new(l, &schema_piece, r, &r->remote, offset, n);
+		/*
+		 * Not charged to the tenant's part of the rounds, because passes would use up all
+		 * of it.
+		 */
+		op = collect_reads_new(l, &schema_piece, r, &r->remote, offset, n);
 		if (!op)
 			return;
 		collect_turn_spend(r, (uint64_t)PIECE_READ_NS * n / SCHEMA_PIECE, now_ns);

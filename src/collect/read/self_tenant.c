@@ -58,22 +58,25 @@ OF_TENANT(trusted, collect_self_u64(out, t->who.trusted))
 
 static const struct collect_self_family tenant_families[] = {
 	{"sidelight_tenant_conflicts", GAUGE, "",
-	 "Series of a tenant left out because they contradict the series of another tenant.",
+	 "Series of a tenant left out because they conflict with the series of another tenant.",
 	 conflicts},
 	{"sidelight_tenant_held_layouts", COUNTER, "",
-	 "Layouts and lists of series that waited because the tenant had used up its part of the "
-	 "time for them.",
+	 "Layouts and series lists postponed because the tenant had used up its share of the time "
+	 "for them.",
 	 held},
 	{"sidelight_tenant_layout_seconds", COUNTER, "seconds",
-	 "Time spent on making layouts of a tenant's schemas.", layouts},
+	 "Time spent on computing layouts from a tenant's schemas.", layouts},
 	{"sidelight_tenant_lines", GAUGE, "",
-	 "Lines that a pass over all regions of a tenant reads.", lines},
+	 "Lines read in one pass over all regions of a tenant.", lines},
 	{"sidelight_tenant_read_every", GAUGE, "",
-	 "Rounds per reading of a tenant's regions: 1, or more if they cost more than a fair part.",
+	 "Rounds between reads of a tenant's regions: 1, or more if reading them takes more than "
+	 "the tenant's fair share.",
 	 every},
 	{"sidelight_tenant_refused_series", COUNTER, "",
 	 "Series of a tenant refused because it has used up its share of --max-series.", refused},
-	{"sidelight_tenant_series", GAUGE, "", "Series that a tenant holds of --max-series.",
+	{"sidelight_tenant_series", GAUGE, "",
+	 "Number of series of a tenant that count towards "
+	 "--max-series.",
 	 series},
 	{"sidelight_tenant_trusted", GAUGE, "",
 	 "1 if a tenant is root or the agent's user, outside of containers.", trusted},

@@ -11,6 +11,7 @@
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 #include "collect/read/link.h"
+#include "collect/read/past.h"
 #include "collect/read/worker.h"
 
 /* ---- hosts ---- */
@@ -153,8 +154,8 @@ void collect_collector_regions(struct collect_collector *c,
 			continue;
 		if (!b && relaxed_load(r->step) == STEP_BOUND && relaxed_load(r->held_layout)) {
 			snprintf(held, sizeof(held),
-				 "its layout waits for its tenant's part of the time: %u of %u "
-				 "regions of the tenant are ready",
+				 "its layout waits because its tenant has used up its share of "
+				 "CPU time: %u of %u regions of the tenant are ready",
 				 ready, all);
 			v.held = held;
 		}
@@ -280,48 +281,83 @@ void collect_chunks_free(struct collect_chunks *ch)
 	free(ch);
 }
 
+static int64_t oldest_ns(const struct collect_collector *c, int64_t from_ns)
+{
+	if (!c->opts.history_ns)
+		return from_ns;
+	return BASE_MAX((int64_t)base_realtime_ns() - (int64_t)c->opts.history_ns, from_ns);
+}
+
+/* Where the rows of a region are. */
+struct history_rows {
+	const struct collect_layout *layout;
+	const int64_t *since_ns;
+	const struct collect_snapshot *open; /* has the rows not packed yet; NULL means none */
+	const struct collect_ring *ring;
+	uint64_t chunk;
+};
+
+/* Returns false if the region is not known. */
+static bool find_rows(struct collect_index *x, const struct collect_series_ref *of,
+		      struct history_rows *rows)
+{
+	const struct collect_region *r;
+	const struct collect_snapshot *b;
+	const struct collect_ended *e;
+
+	if (!of->ended_ns) {
+		b = find_snapshot(x, of->instance, &r);
+		if (b)
+			*rows = (struct history_rows){b->layout, b->since_ns, b->row_ns ? b : NULL,
+						      &r->worker->ring, 0};
+		return b;
+	}
+	e = x ? collect_index_ended(x, of->instance, of->ended_ns) : NULL;
+	if (e)
+		*rows = (struct history_rows){e->layout, e->since_ns, NULL, e->ring, e->chunk};
+	return e;
+}
+
 static ssize_t read_history(struct collect_collector *c, struct collect_chunk *read,
-			    unsigned int room, uint64_t instance, uint32_t metric, int64_t known_ns,
-			    int64_t from_ns, int64_t to_ns, struct collect_point *out, size_t max,
-			    struct base_budget *budget)
+			    unsigned int room, const struct collect_series_ref *of,
+			    int64_t known_ns, int64_t from_ns, int64_t to_ns,
+			    struct collect_point *out, size_t max, struct base_budget *budget)
 {
 	struct collect_index *x = collect_index_get(c);
-	const struct collect_region *r;
-	const struct collect_snapshot *b = find_snapshot(x, instance, &r);
-	struct taker t = {.out = out, .room = max, .from_ns = from_ns, .to_ns = to_ns};
+	const uint64_t instance = of->instance;
+	const uint32_t metric = of->metric;
+	struct taker t = {
+		.out = out, .room = max, .from_ns = oldest_ns(c, from_ns), .to_ns = to_ns};
+	struct history_rows b = {.chunk = 0};
 	int64_t ns[COLLECT_COLUMN_ROWS];
 	uint64_t v[COLLECT_COLUMN_ROWS], chunk, prev;
 	struct collect_chunk *in;
 	unsigned int n, nth = 0;
 	bool more;
 
-	if (!b || metric >= b->layout->columns || b->layout->column[metric].removed) {
+	if (!find_rows(x, of, &b) || metric >= b.layout->columns ||
+	    b.layout->column[metric].removed) {
 		collect_index_put(x);
 		return -ENOENT;
 	}
-	if (b->since_ns && b->since_ns[metric] > known_ns) {
+	if (b.since_ns && b.since_ns[metric] > known_ns) {
 		collect_index_put(x);
 		return -ESTALE;
 	}
-	t.metric = &b->layout->column[metric].def->metric;
-	if (c->opts.history_ns) {
-		int64_t oldest = (int64_t)base_realtime_ns() - (int64_t)c->opts.history_ns;
-
-		t.from_ns = BASE_MAX(oldest, from_ns);
-	}
-	if (b->since_ns)
-		t.from_ns = BASE_MAX(t.from_ns, b->since_ns[metric]);
-	if (b->row_ns && max) {
-		n = open_rows(b, metric, ns, v, &chunk);
+	t.metric = &b.layout->column[metric].def->metric;
+	if (b.since_ns)
+		t.from_ns = BASE_MAX(t.from_ns, b.since_ns[metric]);
+	if (max) {
+		chunk = b.chunk;
+		n = b.open ? open_rows(b.open, metric, ns, v, &chunk) : 0;
 		more = take_points(&t, ns, v, n) && base_budget_spend(budget, n);
 		for (; more && chunk; chunk = prev) {
 			more = base_budget_spend(budget, 0);
-			if (!more || collect_ring_skip(&r->worker->ring, instance, chunk, metric,
-						       to_ns, &prev))
+			if (!more ||
+			    collect_ring_skip(b.ring, instance, chunk, metric, to_ns, &prev))
 				continue;
 			in = &read[nth++ % room];
-			n = collect_ring_read(&r->worker->ring, instance, chunk, metric, in, v,
-					      &prev);
+			n = collect_ring_read(b.ring, instance, chunk, metric, in, v, &prev);
 			/* Skip a chunk without points of this column. */
 			if (n && in->ns[n - 1] < t.from_ns)
 				break;
@@ -334,33 +370,25 @@ static ssize_t read_history(struct collect_collector *c, struct collect_chunk *r
 	return (ssize_t)(max - t.room);
 }
 
-ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
-					uint32_t metric, int64_t known_ns, int64_t from_ns,
-					int64_t to_ns, struct collect_point *out, size_t max,
-					struct base_budget *budget)
+ssize_t collect_collector_points(struct collect_collector *c, const struct collect_series_ref *of,
+				 int64_t known_ns, int64_t from_ns, int64_t to_ns,
+				 struct collect_point *out, size_t max, struct base_budget *budget)
 {
 	struct collect_chunk read;
 
+	if (of->part)
+		return collect_past_totals(c->past, of, oldest_ns(c, from_ns), to_ns, out, max,
+					   budget);
 	read.chunk = 0;
-	return read_history(c, &read, 1, instance, metric, known_ns, from_ns, to_ns, out, max,
-			    budget);
+	return read_history(c, &read, 1, of, known_ns, from_ns, to_ns, out, max, budget);
 }
 
 ssize_t collect_collector_history_again(struct collect_collector *c, struct collect_chunks *ch,
-					uint64_t instance, uint32_t metric, int64_t from_ns,
+					const struct collect_series_ref *of, int64_t from_ns,
 					int64_t to_ns, struct collect_point *out, size_t max,
 					struct base_budget *budget)
 {
-	return read_history(c, ch->of, CHUNKS, instance, metric, INT64_MAX, from_ns, to_ns, out,
-			    max, budget);
-}
-
-ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
-				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
-				  size_t max)
-{
-	return collect_collector_history_known(c, instance, metric, INT64_MAX, from_ns, to_ns, out,
-					       max, NULL);
+	return read_history(c, ch->of, CHUNKS, of, INT64_MAX, from_ns, to_ns, out, max, budget);
 }
 
 /* ---- workers and totals ---- */

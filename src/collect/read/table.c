@@ -84,6 +84,8 @@ void collect_table_remove(struct collect_link *l, struct collect_region *r)
 	relaxed_store(l->region_count, l->region_count - 1);
 	relaxed_sub(l->c->region_count, 1);
 	collect_tap_gone(r);
+	if (r->snapshot)
+		r->last_chunk = collect_snapshot_flush(r->snapshot, l->worker, r->instance);
 	collect_region_queue(r, EVENT_GONE);
 }
 

@@ -25,6 +25,15 @@ struct collect_turn {
 	int64_t credit; /* lines left in this round */
 	/* the tenant is read once in this many rounds (>= 1); may be accessed by any thread */
 	uint32_t every;
+	/*
+	 * A lap reads each region once. A region with another lap number has not been read in the
+	 * current lap. lap_open: the current round met such a region, or one whose pass has not
+	 * ended.
+	 */
+	uint64_t lap, lap_round; /* lap_round: round of the link in which the lap began */
+	uint64_t lap_at_ns;	 /* when the lap began; 0 means unknown */
+	uint64_t last_lap_at_ns; /* when the previous lap began; may be read by any thread */
+	bool lap_open;
 	uint32_t stamp;	       /* turn_stamp of the last summation of `lines` */
 	uint64_t rows;	       /* bytes of history not packed yet; may be accessed by any thread */
 	uint64_t exemplars_ns; /* when the tenant's next piece of exemplars may be read */
@@ -53,10 +62,11 @@ struct collect_tenant {
 	 */
 	uint64_t held_layouts;
 	/* Used only by control. */
-	uint64_t first;	   /* smallest id of the tenant's entries, used as its age */
-	uint64_t left_out; /* conflicts in the index being made */
-	uint64_t index_ns; /* when the tenant may cause the next index */
-	bool indexes;	   /* the tenant needs another index */
+	uint64_t first;	    /* smallest id of the tenant's entries, used as its age */
+	uint64_t left_out;  /* conflicts in the index being made */
+	size_t ended_bytes; /* memory of its ended regions (ended.h) */
+	uint64_t index_ns;  /* when the tenant may cause the next index */
+	bool indexes;	    /* the tenant needs another index */
 	struct collect_region *build, **build_end; /* regions whose schemas wait for a layout */
 	struct collect_tenant *next;		   /* next tenant with waiting schemas */
 	uint64_t spent_ns;			   /* virtual time spent on the tenant's layouts */

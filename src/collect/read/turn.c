@@ -157,6 +157,9 @@ static void divide_round(struct collect_link *l)
 
 void collect_turns_begin(struct collect_link *l, uint64_t now_ns)
 {
+	/* A round that was cut short has not visited all regions. */
+	bool whole = l->cursor != UINT32_MAX;
+
 	if (now_ns >= l->divide_ns) {
 		divide_round(l);
 		l->divide_ns = now_ns + DIVIDE_NS;
@@ -164,6 +167,15 @@ void collect_turns_begin(struct collect_link *l, uint64_t now_ns)
 	for (uint32_t i = 0; i < l->tenants; i++) {
 		struct collect_turn *t = &l->tenant[i]->turn[l->queue];
 		int64_t part = (int64_t)t->part;
+
+		if (whole && !t->lap_open && l->rounds - t->lap_round >= t->every) {
+			t->lap++;
+			t->lap_round = l->rounds;
+			relaxed_store(t->last_lap_at_ns, t->lap_at_ns);
+			t->lap_at_ns = now_ns;
+		}
+		if (whole)
+			t->lap_open = false;
 
 		/*
 		 * Credit may be negative, because the last READ may have cost more than was left.
@@ -181,7 +193,21 @@ bool collect_turn_slow(const struct collect_region *r)
 
 bool collect_turn_due(const struct collect_region *r)
 {
-	return r->want_pass || r->link->rounds - r->pass_round >= turn_of(r)->every;
+	struct collect_turn *t = turn_of(r);
+	bool due = r->lap != t->lap;
+
+	t->lap_open |= due || r->pass;
+	return !r->pass && (due || r->want_pass);
+}
+
+uint64_t collect_turn_last_lap(const struct collect_region *r)
+{
+	return relaxed_load(turn_of(r)->last_lap_at_ns);
+}
+
+void collect_turn_take(struct collect_region *r)
+{
+	r->lap = turn_of(r)->lap;
 }
 
 bool collect_turn_pay(const struct collect_region *r, uint32_t bytes)

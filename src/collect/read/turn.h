@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * turn.h - selects the regions that a round reads. If reading all regions exceeds the period, a
- * tenant that costs more than its fair part is slow: its passes proceed outside the rounds, limited
- * to its part in lines per round, and each of its regions is read every k-th round. Other tenants
- * are read at the full rate.
+ * turn.h - selects the regions that a round reads. If reading all regions takes longer than the
+ * period, each tenant that costs more than its fair part is marked as slow. The passes of a slow
+ * tenant run outside the rounds, limited to its part in lines per round, and its regions are read
+ * in laps of at least k rounds. Other tenants are read at the full rate.
  */
 #ifndef SL_COLLECT_READ_TURN_H
 #define SL_COLLECT_READ_TURN_H
@@ -33,8 +33,16 @@ void collect_turns_divide(struct collect_claim *claim, uint32_t count, uint64_t 
 void collect_turns_begin(struct collect_link *l, uint64_t now_ns);
 void collect_turns_free(struct collect_link *l);
 bool collect_turn_slow(const struct collect_region *r);
-/* Returns true if a slow region starts a pass in this round. */
+/*
+ * Called once per round for each region of a slow tenant. Returns true if the region starts a pass
+ * now. No region is read twice before all of the tenant's regions have been read once. Otherwise,
+ * if a round ran out of READs, the last regions of the list would never be read.
+ */
 bool collect_turn_due(const struct collect_region *r);
+/* Returns when the lap before the current one began. Thread-safe. */
+uint64_t collect_turn_last_lap(const struct collect_region *r);
+/* Called when a region starts a pass. */
+void collect_turn_take(struct collect_region *r);
 /* Charges a READ to the tenant's part of this round; returns false if nothing is left of it. */
 bool collect_turn_pay(const struct collect_region *r, uint32_t bytes);
 

@@ -74,7 +74,8 @@ static void prepare_thread(struct collect_worker *w)
 		CPU_SET((size_t)w->cpu, &set);
 		if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set)) {
 			base_logf(BASE_WARN, "collect",
-				  "worker not pinned worker=%u cpu=%d: check the CPUs allowed",
+				  "cannot pin the worker worker=%u cpu=%d: check which CPUs are "
+				  "allowed",
 				  w->number, w->cpu);
 			relaxed_store(w->cpu, -1);
 		}
@@ -90,7 +91,7 @@ static void take_priority(struct collect_worker *w)
 	if (err && !w->number)
 		base_logf(BASE_INFO, "collect",
 			  "workers have no real-time priority and may miss deadlines while the "
-			  "CPUs are busy: %s: set LimitRTPRIO=1, add CAP_SYS_NICE, or give "
+			  "CPUs are busy: %s: set LimitRTPRIO=1, add CAP_SYS_NICE, or use "
 			  "--realtime off",
 			  strerror(-err));
 }

@@ -66,25 +66,23 @@ SINGLE(make_errors, get_stats(s).errors)
 
 static const struct collect_self_family discovered_families[] = {
 	{"sidelight_discover_errors", COUNTER, "",
-	 "Failed answers of sources and failed reads of the --shard file; hosts and shard stay as they were.",
+	 "Failed queries of sources and failed reads of the --shard file, after which hosts and shard stay the same.",
 	 make_errors},
 	{"sidelight_discover_hosts", GAUGE, "",
-	 "Hosts named by the sources, read by this collector, and beyond --max-hosts.", make_hosts},
+	 "Hosts named by the sources, hosts read by this collector, and hosts beyond --max-hosts.",
+	 make_hosts},
 	{"sidelight_discover_list_hash", GAUGE, "",
-	 "Hash of the hosts named by the sources, equal for equal lists.", make_list},
+	 "Hash of the list of hosts that the sources name; equal lists have equal hashes.",
+	 make_list},
 	{"sidelight_discover_moves", COUNTER, "",
-	 "Hosts that the collector started and stopped reading.", make_moves},
+	 "Hosts that the collector started or stopped reading.", make_moves},
 	{"sidelight_discover_replicas", GAUGE, "", "Collectors that should read each host.",
 	 make_replicas},
 };
 
-static COLLECT_SELF_GROUP(discovered, NULL);
-
-static const struct collect_part discover_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_discovered, NULL},
-};
+COLLECT_SELF_PART(discovered);
 
 int collect_self_discover(struct collect_collector *c, struct collect_discover *d)
 {
-	return collect_collector_attach(c, &discover_part, d);
+	return collect_collector_attach(c, &discovered_part, d);
 }

@@ -10,6 +10,7 @@
 /* State of a walk over the stores (collect_part.walk_bytes). */
 struct stores_walk {
 	json_t *status;
+	json_t *exporters; /* exporters by input and address, added up over translators */
 };
 
 static json_t *get_status(struct collect_self *s)
@@ -26,6 +27,7 @@ static void end_walk(struct collect_self *s)
 	struct stores_walk *w = s->own;
 
 	json_decref(w->status);
+	json_decref(w->exporters);
 }
 
 static json_t *get_store(struct collect_self *s)
@@ -212,6 +214,79 @@ static bool dta_devices(struct collect_self *s, struct export_series *out)
 	return false;
 }
 
+#define EXPORTERS_MAX 256u /* maximum number of exporters with their own series */
+
+static const char *const exporter_counts[] = {
+	"datagrams",   "records", "options",  "lost",	   "restarts",
+	"no_template", "refused", "unmapped", "saturated", "templates",
+};
+#define EXPORTER_COUNTS (sizeof(exporter_counts) / sizeof(*exporter_counts))
+
+/* Adds an exporter to the entry of its input and address, or to "other" if there are too many. */
+static void add_exporter(json_t *all, const json_t *e)
+{
+	const char *input = json_string_value(json_object_get(e, "input"));
+	const char *address = json_string_value(json_object_get(e, "address"));
+	char key[80];
+	json_t *to;
+
+	snprintf(key, sizeof(key), "%s %s", input, address);
+	to = json_object_get(all, key);
+	if (!to && json_object_size(all) >= EXPORTERS_MAX) {
+		address = "other";
+		snprintf(key, sizeof(key), "%s %s", input, address);
+		to = json_object_get(all, key);
+	}
+	if (!to) {
+		to = json_pack("{s:s,s:s}", "input", input, "address", address);
+		json_object_set_new(all, key, to);
+	}
+	for (size_t i = 0; i < EXPORTER_COUNTS; i++)
+		json_object_set_new(
+			to, exporter_counts[i],
+			json_integer(json_integer_value(json_object_get(to, exporter_counts[i])) +
+				     json_integer_value(json_object_get(e, exporter_counts[i]))));
+}
+
+static json_t *get_exporters(struct collect_self *s)
+{
+	struct stores_walk *w = s->own;
+	json_t *said, *e;
+	size_t i;
+
+	if (w->exporters)
+		return w->exporters;
+	w->exporters = json_object();
+	said = dta_store_server_exporters(s->arg);
+	json_array_foreach(json_object_get(said, "exporters"), i, e) add_exporter(w->exporters, e);
+	json_decref(said);
+	return w->exporters;
+}
+
+static bool dta_exporters(struct collect_self *s, struct export_series *out)
+{
+	const char *count = exporter_counts[s->at % EXPORTER_COUNTS], *key;
+	size_t at = s->at / EXPORTER_COUNTS;
+	json_t *e;
+
+	json_object_foreach(get_exporters(s), key, e)
+	{
+		if (at--)
+			continue;
+		return collect_self_labels(
+			       s, out,
+			       (const struct region_text_label[]){
+				       {"count", count},
+				       {"exporter",
+					json_string_value(json_object_get(e, "address"))},
+				       {"input", json_string_value(json_object_get(e, "input"))}},
+			       3) &&
+		       collect_self_u64(out,
+					(uint64_t)json_integer_value(json_object_get(e, count)));
+	}
+	return false;
+}
+
 static bool dta_mended(struct collect_self *s, struct export_series *out)
 {
 	const json_t *n = json_object_get(get_status(s), "mended");
@@ -315,17 +390,22 @@ static bool dta_translators(struct collect_self *s, struct export_series *out)
 
 static const struct collect_self_family dta_families[] = {
 	{"sidelight_dta_collisions", COUNTER, "",
-	 "Reporters that kept sending beside another one with the same number; a translator's log names them.",
+	 "Reporters that sent at the same time as another one with the same number; the translator's log names them.",
 	 dta_collisions},
 	{"sidelight_dta_devices", GAUGE, "",
 	 "Input of translators from devices, by kind: datagrams, records, lost, refused_CAUSE and more.",
 	 dta_devices},
 	{"sidelight_dta_epoch", GAUGE, "", "The current epoch of a store.", dta_epoch},
+	{"sidelight_dta_exporters", GAUGE, "",
+	 "What each exporter sent, by input: datagrams, records, lost, no_template and more; "
+	 "exporters beyond 256 are added up as other.",
+	 dta_exporters},
 	{"sidelight_dta_found_predicted_ratio", GAUGE, "ratio",
-	 "Predicted share of findable keys in a store's newest epoch, from the age of sampled keys.",
+	 "Share of keys in a store's newest epoch that a query is expected to find, predicted from the age of sampled keys.",
 	 dta_found_predicted},
 	{"sidelight_dta_found_ratio", GAUGE, "ratio",
-	 "Share of up to 1,024 keys from the key log of a store's newest epoch that a query finds.",
+	 "Measured share of keys that a query finds, from a sample of up to 1,024 keys in the key "
+	 "log of a store's newest epoch.",
 	 dta_found},
 	{"sidelight_dta_key_found", GAUGE, "",
 	 "1 if a key listed in the file of stores is found, 0 if not.", dta_key_found},
@@ -333,14 +413,16 @@ static const struct collect_self_family dta_families[] = {
 	 "Value of a key listed in the file of stores, from the newest epoch that has it.",
 	 dta_key_value},
 	{"sidelight_dta_late_rotations", COUNTER, "",
-	 "Epochs that began late because a translator still wrote into their bank.", dta_late},
+	 "Epochs that began late because a translator was still writing to the memory they reuse.",
+	 dta_late},
 	{"sidelight_dta_load_ratio", GAUGE, "ratio",
 	 "Estimated keys written in this epoch per slot of a store; 0 for kinds without slots.",
 	 dta_load},
 	{"sidelight_dta_mended", COUNTER, "",
 	 "Stores repaired after a translator truncated or overwrote their memory.", dta_mended},
 	{"sidelight_dta_refused_connections", COUNTER, "",
-	 "Connections to the store server closed before their welcome, by cause.", dta_refused},
+	 "Connections to the store server closed before the handshake completed, by cause.",
+	 dta_refused},
 	{"sidelight_dta_reloads", COUNTER, "", "Reloads of the file of stores, by outcome.",
 	 dta_reloads},
 	{"sidelight_dta_reports", GAUGE, "",
@@ -352,8 +434,8 @@ static const struct collect_self_family dta_families[] = {
 	 dta_huge_bytes},
 	{"sidelight_dta_translators", GAUGE, "", "Translators connected.", dta_translators},
 	{"sidelight_dta_units", GAUGE, "",
-	 "Slots and paths counted by translators, by outcome: overwritten by another key, "
-	 "updated by their own; partly estimated.",
+	 "Slots and paths written by translators, by outcome: overwritten by another key, or "
+	 "updated by the same key; partly estimated.",
 	 dta_units},
 };
 

@@ -18,13 +18,9 @@ static const struct collect_self_family helper_processes_families[] = {
 	 "Helper processes restarted after they exited, by helper.", restarts_of},
 };
 
-static COLLECT_SELF_GROUP(helper_processes, NULL);
-
-static const struct collect_part helpers_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_helper_processes, NULL},
-};
+COLLECT_SELF_PART(helper_processes);
 
 int collect_self_helpers(struct collect_collector *c)
 {
-	return collect_collector_attach(c, &helpers_part, NULL);
+	return collect_collector_attach(c, &helper_processes_part, NULL);
 }

@@ -19,13 +19,9 @@ static const struct collect_self_family http_server_families[] = {
 	 "HTTP requests and connections refused, by cause.", http_refused_of},
 };
 
-static COLLECT_SELF_GROUP(http_server, NULL);
-
-static const struct collect_part http_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_http_server, NULL},
-};
+COLLECT_SELF_PART(http_server);
 
 int collect_self_http(struct collect_collector *c, uint64_t *refused)
 {
-	return collect_collector_attach(c, &http_part, refused);
+	return collect_collector_attach(c, &http_server_part, refused);
 }

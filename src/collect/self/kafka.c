@@ -53,17 +53,14 @@ static const struct collect_self_family messages_families[] = {
 	 count_delivered},
 	{"sidelight_kafka_dropped", COUNTER, "", "Messages not delivered, by cause.",
 	 count_dropped},
-	{"sidelight_kafka_errors", COUNTER, "", "Errors of brokers, which are retried.", errors},
+	{"sidelight_kafka_errors", COUNTER, "", "Broker errors, after which the client retries.",
+	 errors},
 	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.", count_waiting},
 };
 
-static COLLECT_SELF_GROUP(messages, NULL);
-
-static const struct collect_part kafka_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_messages, NULL},
-};
+COLLECT_SELF_PART(messages);
 
 int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka)
 {
-	return collect_collector_attach(c, &kafka_part, kafka);
+	return collect_collector_attach(c, &messages_part, kafka);
 }

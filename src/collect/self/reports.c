@@ -2,11 +2,12 @@
 #include "collect/self/reports.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -14,8 +15,11 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/json.h"
+#include "base/network.h"
 #include "base/relaxed.h"
+#include "base/thread.h"
 #include "collect/read/self.h"
+#include "collect/self/flows.h"
 #include "collect/self/self.h"
 #include "dta/query/query.h"
 #include "dta/store_server/server.h"
@@ -37,6 +41,10 @@ struct lane {
 struct collect_reports {
 	struct dta_store_server *stores;
 	struct export_kafka *kafka;
+	bool json;
+	int ipfix; /* a connected socket, or -1 */
+	struct collect_flows_ipfix message;
+	uint64_t ipfix_records, ipfix_lost;
 	char *path;
 	json_t *offsets; /* {"STORE/LIST/LANE": block} */
 	struct lane *lane;
@@ -44,9 +52,7 @@ struct collect_reports {
 	uint8_t *items;
 	size_t items_room, unit; /* unit: bytes of a block of items */
 	uint64_t overrun;
-	pthread_t thread;
-	bool running;
-	int stop;
+	struct base_thread thread;
 };
 
 static void key_of(const struct lane *l, char *key, size_t bytes)
@@ -77,8 +83,8 @@ static void save_offsets(struct collect_reports *r)
 	if (!r->path)
 		return;
 	if (asprintf(&to, "%s.new", r->path) < 0 || !write_offsets(r, to) || rename(to, r->path))
-		base_log_limited(BASE_WARN, "kafka", "offsets not saved path=%s error=%s", r->path,
-				 strerror(errno));
+		base_log_limited(BASE_WARN, "kafka", "cannot save the offsets path=%s error=%s",
+				 r->path, strerror(errno));
 	free(to);
 }
 
@@ -103,7 +109,7 @@ static int load_offsets(struct collect_reports *r, char *error, size_t error_byt
 	free(text);
 	if (json_is_object(r->offsets))
 		return 0;
-	snprintf(error, error_bytes, "%s: not a file of offsets; move it away", r->path);
+	snprintf(error, error_bytes, "%s: not an offsets file; move it away", r->path);
 	return -EINVAL;
 }
 
@@ -182,6 +188,7 @@ static void begin_lane(struct collect_reports *r, struct lane *l, const struct d
 }
 
 struct batch {
+	struct dta_layout flow; /* of a store of flows; otherwise without fields */
 	uint32_t value_bytes, blocks;
 	struct {
 		uint64_t number;
@@ -217,14 +224,69 @@ static void read_lane(struct collect_reports *r, struct lane *l, struct batch *b
 	struct dta_held held;
 
 	b->blocks = 0;
+	b->flow.fields = 0;
 	if (!dta_store_server_hold(r->stores, l->store, &held))
 		return;
 	if (held.count && !l->begun)
 		begin_lane(r, l, held.view[0]);
 	if (held.count)
 		read_blocks(r, l, held.view[0], b);
+	if (held.layout[1] &&
+	    (!dta_layout_read(held.layout[1], &b->flow) || !collect_flows_has(&b->flow)))
+		b->flow.fields = 0;
 	dta_store_server_release(r->stores);
 	relaxed_bump(r->overrun, l->reader.overrun - before);
+}
+
+static bool produce_flow(struct collect_reports *r, const struct lane *l, const struct batch *b,
+			 const uint8_t *value)
+{
+	uint8_t message[COLLECT_FLOWS_MESSAGE_MAX];
+	char key[512], *text;
+	struct dta_record f;
+	json_t *j;
+	int err;
+
+	key_of(l, key, sizeof(key));
+	if (!dta_layout_take(&b->flow, value, b->value_bytes, &f))
+		return true; /* the layout was checked when the store was made */
+	if (!r->json)
+		return !export_kafka_send(r->kafka, EXPORT_KAFKA_FLOWS, key, message,
+					  collect_flows_protobuf(&f, base_realtime_ns(), message));
+	j = collect_flows_json(&f);
+	text = json_dumps(j, JSON_COMPACT);
+	err = text ? export_kafka_send(r->kafka, EXPORT_KAFKA_FLOWS, key, text, strlen(text))
+		   : -ENOMEM;
+	free(text);
+	json_decref(j);
+	return !err;
+}
+
+static void send_ipfix(struct collect_reports *r)
+{
+	const uint32_t records = r->message.records;
+	const size_t bytes = collect_flows_ipfix_take(&r->message);
+	ssize_t sent = send(r->ipfix, r->message.at, bytes, MSG_NOSIGNAL);
+
+	if (sent < 0 && errno == ECONNREFUSED) /* an earlier message met no listener */
+		sent = send(r->ipfix, r->message.at, bytes, MSG_NOSIGNAL);
+	if (sent == (ssize_t)bytes)
+		relaxed_bump(r->ipfix_records, records);
+	else
+		relaxed_bump(r->ipfix_lost, records);
+}
+
+static void add_ipfix(struct collect_reports *r, const struct batch *b, const uint8_t *value)
+{
+	const uint64_t now = base_realtime_ns();
+	struct dta_record f;
+
+	if (!dta_layout_take(&b->flow, value, b->value_bytes, &f))
+		return;
+	if (collect_flows_ipfix_add(&r->message, &f, now))
+		return;
+	send_ipfix(r);
+	collect_flows_ipfix_add(&r->message, &f, now);
 }
 
 static bool produce_item(struct collect_reports *r, const struct lane *l, uint64_t block,
@@ -255,15 +317,22 @@ static bool produce_item(struct collect_reports *r, const struct lane *l, uint64
  * Waits until each produced message has been delivered or has failed. Returns false if the thread
  * must stop.
  */
-static bool wait_settled(struct collect_reports *r, struct export_kafka_stats *st)
+static bool wait_settled(struct collect_reports *r, enum export_kafka_kind kind,
+			 struct export_kafka_stats *st)
 {
 	for (;;) {
-		export_kafka_stats(r->kafka, EXPORT_KAFKA_REPORTS, st);
+		export_kafka_stats(r->kafka, kind, st);
 		if (!st->waiting)
 			return true;
-		if (base_stop_wait(r->stop, 5))
+		if (base_stop_wait(r->thread.stop, 5))
 			return false;
 	}
+}
+
+static const uint8_t *item_at(const struct collect_reports *r, const struct batch *b,
+			      uint32_t block, uint32_t i)
+{
+	return r->items + block * r->unit + (size_t)i * b->value_bytes;
 }
 
 /*
@@ -273,6 +342,7 @@ static bool wait_settled(struct collect_reports *r, struct export_kafka_stats *s
 static bool follow_lane(struct collect_reports *r, struct lane *l, bool *any)
 {
 	struct export_kafka_stats before, after;
+	enum export_kafka_kind kind;
 	struct batch b;
 	bool good = true;
 
@@ -280,13 +350,17 @@ static bool follow_lane(struct collect_reports *r, struct lane *l, bool *any)
 	if (!b.blocks)
 		return true;
 	*any = true;
-	export_kafka_stats(r->kafka, EXPORT_KAFKA_REPORTS, &before);
-	for (uint32_t k = 0; k < b.blocks; k++)
-		for (uint32_t i = 0; i < b.block[k].items && good; i++)
-			good = produce_item(r, l, b.block[k].number, i,
-					    r->items + k * r->unit + (size_t)i * b.value_bytes,
-					    b.value_bytes);
-	if (!wait_settled(r, &after))
+	kind = b.flow.fields ? EXPORT_KAFKA_FLOWS : EXPORT_KAFKA_REPORTS;
+	export_kafka_stats(r->kafka, kind, &before);
+	for (uint32_t k = 0; k < b.blocks && r->kafka; k++)
+		for (uint32_t i = 0; i < b.block[k].items && good; i++) {
+			const uint8_t *value = item_at(r, &b, k, i);
+
+			good = b.flow.fields ? produce_flow(r, l, &b, value)
+					     : produce_item(r, l, b.block[k].number, i, value,
+							    b.value_bytes);
+		}
+	if (!wait_settled(r, kind, &after))
 		return false;
 	if (!good || after.dropped_failed != before.dropped_failed ||
 	    after.dropped_full != before.dropped_full) {
@@ -294,6 +368,12 @@ static bool follow_lane(struct collect_reports *r, struct lane *l, bool *any)
 		return false;
 	}
 	l->saved = l->reader.block;
+	/* After Kafka, so that nothing is sent twice because Kafka refused it. */
+	for (uint32_t k = 0; k < b.blocks && b.flow.fields && r->ipfix >= 0; k++)
+		for (uint32_t i = 0; i < b.block[k].items; i++)
+			add_ipfix(r, &b, item_at(r, &b, k, i));
+	if (r->message.records)
+		send_ipfix(r);
 	return true;
 }
 
@@ -304,7 +384,7 @@ static void *reports_main(void *arg)
 	int wait = 0;
 
 	pthread_setname_np(pthread_self(), "reports");
-	while (!base_stop_wait(r->stop, wait)) {
+	while (!base_stop_wait(r->thread.stop, wait)) {
 		bool any = false, good = true;
 
 		if (base_now_ns() >= look) {
@@ -322,20 +402,50 @@ static void *reports_main(void *arg)
 
 /* ---- start and end ---- */
 
-struct collect_reports *collect_reports_new(struct dta_store_server *stores,
-					    struct export_kafka *kafka, const char *offsets,
-					    char *error, size_t error_bytes)
+/* Returns a socket, -1 with one line in error. */
+static int connect_ipfix(const char *address, char *error, size_t error_bytes)
+{
+	struct addrinfo want = {.ai_socktype = SOCK_DGRAM}, *all, *a;
+	char host[256], service[8];
+	uint16_t port;
+	int fd = -1, err;
+
+	if (base_parse_address(address, host, sizeof(host), &port)) {
+		snprintf(error, error_bytes, "--ipfix: '%s' is not HOST:PORT", address);
+		return -1;
+	}
+	snprintf(service, sizeof(service), "%u", port);
+	err = getaddrinfo(host, service, &want, &all);
+	for (a = err ? NULL : all; a && fd < 0; a = a->ai_next) {
+		fd = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen)) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	if (!err)
+		freeaddrinfo(all);
+	if (fd < 0)
+		snprintf(error, error_bytes, "--ipfix %s: %s", address,
+			 err ? gai_strerror(err) : strerror(errno));
+	return fd;
+}
+
+struct collect_reports *collect_reports_new(const struct collect_reports_opts *opts, char *error,
+					    size_t error_bytes)
 {
 	struct collect_reports *r = calloc(1, sizeof(*r));
 
 	snprintf(error, error_bytes, "out of memory");
 	if (!r)
 		return NULL;
-	r->stores = stores;
-	r->kafka = kafka;
-	r->stop = eventfd(0, EFD_CLOEXEC);
-	r->path = offsets ? strdup(offsets) : NULL;
-	if (r->stop < 0 || (offsets && !r->path) || load_offsets(r, error, error_bytes)) {
+	r->stores = opts->stores;
+	r->kafka = opts->kafka;
+	r->json = opts->json;
+	r->ipfix = -1;
+	r->path = opts->offsets ? strdup(opts->offsets) : NULL;
+	if ((opts->offsets && !r->path) || load_offsets(r, error, error_bytes) ||
+	    (opts->ipfix && (r->ipfix = connect_ipfix(opts->ipfix, error, error_bytes)) < 0)) {
 		collect_reports_free(r);
 		return NULL;
 	}
@@ -344,29 +454,18 @@ struct collect_reports *collect_reports_new(struct dta_store_server *stores,
 
 int collect_reports_start(struct collect_reports *r)
 {
-	int err = -pthread_create(&r->thread, NULL, reports_main, r);
-
-	r->running = !err;
-	return err;
-}
-
-uint64_t collect_reports_overrun(const struct collect_reports *r)
-{
-	return r ? relaxed_load(r->overrun) : 0;
+	return base_thread_start(&r->thread, reports_main, r);
 }
 
 void collect_reports_free(struct collect_reports *r)
 {
 	if (!r)
 		return;
-	if (r->running) {
-		eventfd_write(r->stop, 1);
-		pthread_join(r->thread, NULL);
-	}
+	base_thread_stop(&r->thread);
 	for (size_t i = 0; i < r->lanes; i++)
 		free(r->lane[i].store);
-	if (r->stop >= 0)
-		close(r->stop);
+	if (r->ipfix >= 0)
+		close(r->ipfix);
 	json_decref(r->offsets);
 	free(r->lane);
 	free(r->items);
@@ -376,20 +475,21 @@ void collect_reports_free(struct collect_reports *r)
 
 /* ---- the collector's own series ---- */
 
-SINGLE(overrun, collect_reports_overrun(s->arg))
+SINGLE(overrun, relaxed_load(((const struct collect_reports *)s->arg)->overrun))
+SINGLE(ipfix_records, relaxed_load(((struct collect_reports *)s->arg)->ipfix_records))
+SINGLE(ipfix_lost, relaxed_load(((struct collect_reports *)s->arg)->ipfix_lost))
 
 static const struct collect_self_family lists_families[] = {
 	{"sidelight_kafka_overrun_blocks", COUNTER, "",
-	 "Blocks of lists that were overwritten before they were read for Kafka.", overrun},
+	 "List blocks overwritten before they could be sent to Kafka.", overrun},
+	{"sidelight_ipfix_sent_records", COUNTER, "", "Flows sent as IPFIX.", ipfix_records},
+	{"sidelight_ipfix_lost_records", COUNTER, "", "Flows that the socket for IPFIX refused.",
+	 ipfix_lost},
 };
 
-static COLLECT_SELF_GROUP(lists, NULL);
-
-static const struct collect_part reports_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_lists, NULL},
-};
+COLLECT_SELF_PART(lists);
 
 int collect_self_reports(struct collect_collector *c, struct collect_reports *reports)
 {
-	return collect_collector_attach(c, &reports_part, reports);
+	return collect_collector_attach(c, &lists_part, reports);
 }

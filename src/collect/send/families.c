@@ -4,7 +4,7 @@
 #include "collect/read/self.h"
 #include "collect/send/internal.h"
 
-/* Statistics as of the start of a walk. */
+/* Statistics as of the start of a walk: sums over all receivers, but the lowest version. */
 struct send_walk {
 	struct collect_sender_stats sender;
 	struct export_remote_write_stats writer;
@@ -17,10 +17,30 @@ static struct send_walk *walk_of(const struct collect_self *s)
 
 static bool begin_walk(struct collect_self *s)
 {
-	const struct collect_send *send = s->arg;
+	struct send_walk *w = walk_of(s);
 
-	collect_sender_stats(send->sender, &walk_of(s)->sender);
-	export_remote_write_stats(send->writer, &walk_of(s)->writer);
+	*w = (struct send_walk){.writer.version = 2};
+	for (const struct collect_send *send = s->arg; send; send = send->next) {
+		struct collect_sender_stats of;
+		struct export_remote_write_stats by;
+
+		collect_sender_stats(send->sender, &of);
+		export_remote_write_stats(send->writer, &by);
+		w->sender.back_ns += of.back_ns;
+		w->sender.late_ns += of.late_ns;
+		w->sender.skipped_ns += of.skipped_ns;
+		w->sender.withheld_ns = BASE_MAX(w->sender.withheld_ns, of.withheld_ns);
+		w->sender.relabel_failed += of.relabel_failed;
+		w->writer.samples += by.samples;
+		w->writer.exemplars += by.exemplars;
+		w->writer.fallbacks += by.fallbacks;
+		w->writer.same_ms += by.same_ms;
+		w->writer.before += by.before;
+		w->writer.clashing += by.clashing;
+		w->writer.long_exemplars += by.long_exemplars;
+		w->writer.dropped_memory += by.dropped_memory;
+		w->writer.version = BASE_MIN(w->writer.version, by.version);
+	}
 	return true;
 }
 
@@ -29,6 +49,7 @@ static bool begin_walk(struct collect_self *s)
 SINGLE(sampling_samples, walk_of(s)->writer.samples)
 SINGLE(sampling_exemplars, walk_of(s)->writer.exemplars)
 SINGLE(remote_write_fallbacks, walk_of(s)->writer.fallbacks)
+SINGLE(remote_write_relabel_failures, walk_of(s)->sender.relabel_failed)
 SINGLE(remote_write_version, walk_of(s)->writer.version)
 BY_LABEL(sampling_left_out, "cause", OF_SEND("same_millisecond", writer.same_ms),
 	 OF_SEND("earlier_process", writer.before), OF_SEND("clash", writer.clashing),
@@ -52,19 +73,23 @@ static bool sampling_withheld(struct collect_self *s, struct export_series *out)
 
 static const struct collect_self_family sampling_families[] = {
 	{"sidelight_remote_write_fallbacks", COUNTER, "",
-	 "Times that the receiver turned out not to support version 2.0.", remote_write_fallbacks},
+	 "Number of times the receiver was found not to support version 2.0.",
+	 remote_write_fallbacks},
+	{"sidelight_remote_write_relabel_failures", COUNTER, "",
+	 "Series not sent because a rule of --remote-relabel took too many steps.",
+	 remote_write_relabel_failures},
 	{"sidelight_remote_write_version", GAUGE, "",
-	 "Version of remote write used by requests: 1 or 2.", remote_write_version},
-	{"sidelight_sampling_exemplars", COUNTER, "", "Exemplars chosen for remote write.",
+	 "Lowest version of remote write used by requests: 1 or 2.", remote_write_version},
+	{"sidelight_sampling_exemplars", COUNTER, "", "Exemplars selected for remote write.",
 	 sampling_exemplars},
 	{"sidelight_sampling_left_out", COUNTER, "",
-	 "Samples and exemplars chosen but not sent, by cause.", sampling_left_out},
+	 "Samples and exemplars selected but not sent, by cause.", sampling_left_out},
 	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
-	 "Time whose chosen samples were not sent, by cause.", sampling_lost},
-	{"sidelight_sampling_samples", COUNTER, "", "Samples chosen for remote write.",
+	 "Time for which selected samples were not sent, by cause.", sampling_lost},
+	{"sidelight_sampling_samples", COUNTER, "", "Samples selected for remote write.",
 	 sampling_samples},
 	{"sidelight_sampling_withheld_seconds", GAUGE, "seconds",
-	 "Time until samples are sent again after the clock went back.", sampling_withheld},
+	 "Time until sending of samples resumes after the clock was set back.", sampling_withheld},
 };
 
 static COLLECT_SELF_GROUP(sampling, NULL);

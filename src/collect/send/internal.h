@@ -5,15 +5,16 @@
 
 #include <pthread.h>
 
+#include "base/thread.h"
 #include "collect/send/send.h"
 
 struct collect_send {
+	struct collect_send *next; /* the sender of the next receiver */
 	struct collect_send_opts o;
+	struct collect_relabel *relabel;
 	struct export_remote_write *writer;
 	struct collect_sender *sender;
-	pthread_t thread;
-	bool running;
-	int stop;	      /* eventfd that tells the thread to stop */
+	struct base_thread thread;
 	pthread_mutex_t lock; /* protects the anomalies that the thread has not seen yet */
 	struct act_anomaly *anomaly;
 	size_t anomalies, anomaly_room;

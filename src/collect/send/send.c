@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "base/grow.h"
@@ -20,15 +18,19 @@
 
 bool collect_send_anomaly(void *send, const struct act_anomaly *a)
 {
-	struct collect_send *s = send;
-	bool room;
+	bool all = true;
 
-	pthread_mutex_lock(&s->lock);
-	room = BASE_GROW(s->anomaly, s->anomalies, s->anomaly_room);
-	if (room)
-		s->anomaly[s->anomalies++] = *a;
-	pthread_mutex_unlock(&s->lock);
-	return room;
+	for (struct collect_send *s = send; s; s = s->next) {
+		bool room;
+
+		pthread_mutex_lock(&s->lock);
+		room = BASE_GROW(s->anomaly, s->anomalies, s->anomaly_room);
+		if (room)
+			s->anomaly[s->anomalies++] = *a;
+		pthread_mutex_unlock(&s->lock);
+		all = all && room;
+	}
+	return all;
 }
 
 static void take_anomalies(struct collect_send *s)
@@ -54,7 +56,7 @@ static void *send_main(void *arg)
 	bool more = true;
 
 	pthread_setname_np(pthread_self(), "send");
-	while (!base_stop_wait(s->stop, more ? 0 : POLL_MS)) {
+	while (!base_stop_wait(s->thread.stop, more ? 0 : POLL_MS)) {
 		take_anomalies(s);
 		more = collect_sender_poll(s->sender, SLICE_NS);
 		if (base_now_ns() >= second) {
@@ -65,8 +67,8 @@ static void *send_main(void *arg)
 	return NULL;
 }
 
-struct collect_send *collect_send_new(const struct collect_send_opts *opts, char *error,
-				      size_t error_bytes)
+static struct collect_send *new_sender(const struct collect_send_opts *opts, char *error,
+				       size_t error_bytes)
 {
 	struct collect_send *s = calloc(1, sizeof(*s));
 	struct export_remote_opts remote = opts->remote;
@@ -77,16 +79,35 @@ struct collect_send *collect_send_new(const struct collect_send_opts *opts, char
 	}
 	s->o = *opts;
 	pthread_mutex_init(&s->lock, NULL);
+	if (opts->relabel) {
+		s->relabel = collect_relabel_load(opts->relabel, error, error_bytes);
+		s->o.form.relabel = s->relabel;
+	}
 	remote.url = opts->url;
-	s->stop = eventfd(0, EFD_CLOEXEC);
-	if (s->stop < 0)
-		snprintf(error, error_bytes, "%s", strerror(errno));
-	else
+	if (!opts->relabel || s->relabel)
 		s->writer = export_remote_write_open(&remote, error, error_bytes);
 	if (s->writer)
 		return s;
 	collect_send_free(s);
 	return NULL;
+}
+
+struct collect_send *collect_send_new(const struct collect_send_opts *opts, size_t n, char *error,
+				      size_t error_bytes)
+{
+	struct collect_send *first = NULL;
+
+	while (n--) {
+		struct collect_send *s = new_sender(&opts[n], error, error_bytes);
+
+		if (!s) {
+			collect_send_free(first);
+			return NULL;
+		}
+		s->next = first;
+		first = s;
+	}
+	return first;
 }
 
 static void stats_of(void *send, struct export_push_stats *out)
@@ -101,46 +122,61 @@ static void stats_of(void *send, struct export_push_stats *out)
 int collect_send_attach(struct collect_send *s, struct collect_collector *c,
 			struct collect_receivers *to)
 {
-	const struct act_sample_opts sample = {
-		.every_ns = s->o.sample_every_ns,
-		.around_ns = s->o.sample_around_ns,
-		.late_ns = LATE_NS,
-	};
+	static const char *const names[COLLECT_SEND_MAX] = {
+		"remote_write",	  "remote_write_2", "remote_write_3", "remote_write_4",
+		"remote_write_5", "remote_write_6", "remote_write_7", "remote_write_8"};
+	size_t n = 0;
 
-	s->sender = collect_sender_new(c, s->writer, &sample, s->o.period_ns, &s->o.form);
-	if (!s->sender)
-		return -ENOMEM;
-	collect_receivers_add(to, "remote_write", stats_of, s);
+	for (struct collect_send *at = s; at; at = at->next) {
+		const struct act_sample_opts sample = {
+			.every_ns = at->o.sample_every_ns,
+			.around_ns = at->o.sample_around_ns,
+			.late_ns = LATE_NS,
+		};
+
+		at->sender = collect_sender_new(c, at->writer, &sample, at->o.period_ns,
+						&at->o.form);
+		if (!at->sender)
+			return -ENOMEM;
+		collect_receivers_add(to, names[n++], stats_of, at);
+	}
 	return collect_collector_attach(c, &collect_send_part, s);
 }
 
 int collect_send_start(struct collect_send *s)
 {
-	int err = -pthread_create(&s->thread, NULL, send_main, s);
+	int err = 0;
 
-	s->running = !err;
+	for (; s && !err; s = s->next)
+		err = base_thread_start(&s->thread, send_main, s);
 	return err;
 }
 
 void collect_send_stop(struct collect_send *s)
 {
-	if (!s || !s->running)
-		return;
-	eventfd_write(s->stop, 1);
-	pthread_join(s->thread, NULL);
-	s->running = false;
+	for (; s; s = s->next)
+		base_thread_stop(&s->thread);
 }
 
 void collect_send_free(struct collect_send *s)
 {
-	if (!s)
-		return;
+	const uint64_t end = base_now_ns() + LINGER_NS;
+
 	collect_send_stop(s);
-	collect_sender_free(s->sender);
-	export_remote_write_free(s->writer, LINGER_NS);
-	if (s->stop >= 0)
-		close(s->stop);
-	pthread_mutex_destroy(&s->lock);
-	free(s->anomaly);
-	free(s);
+	/* Flush all first, so that one second in total is enough for every receiver. */
+	for (struct collect_send *at = s; at; at = at->next)
+		if (at->writer)
+			export_remote_write_flush(at->writer);
+	while (s) {
+		struct collect_send *next = s->next;
+		const uint64_t now = base_now_ns();
+
+		collect_sender_free(s->sender);
+		export_remote_write_free(s->writer, now < end ? end - now : 0);
+		collect_relabel_free(s->relabel);
+		pthread_mutex_destroy(&s->lock);
+		free(s->anomaly);
+		free(s);
+		s = next;
+	}
 }

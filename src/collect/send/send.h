@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * send.h - remote write: a thread that chooses samples from the history (sender.h) and hands them
- * to a receiver's own thread.
+ * send.h - remote write: for each receiver, a thread that chooses samples from the history
+ * (sender.h) and hands them to a thread that sends them.
  *
  * Order of calls:
  * - collect_send_new()
@@ -14,8 +14,11 @@
 #include "collect/read/receivers.h"
 #include "collect/send/sender.h"
 
+#define COLLECT_SEND_MAX 8u /* maximum number of receivers */
+
 struct collect_send_opts {
 	const char *url;
+	const char *relabel;		  /* file of rules (relabel.h), or NULL */
 	struct export_remote_opts remote; /* further options of remote write; its url is ignored */
 	struct collect_sender_form form;
 	uint64_t period_ns;	  /* period of the collector's rounds */
@@ -25,10 +28,13 @@ struct collect_send_opts {
 
 struct collect_send;
 
-/* Returns NULL with a one-line message in error. */
-struct collect_send *collect_send_new(const struct collect_send_opts *opts, char *error,
+/*
+ * Makes a sender for each of n receivers, at least one. Returns NULL with a one-line message in
+ * error. All functions below are for all of them.
+ */
+struct collect_send *collect_send_new(const struct collect_send_opts *opts, size_t n, char *error,
 				      size_t error_bytes);
-/* Adds the series, and the receiver to the list. Returns 0 or -errno. */
+/* Adds the series, and the receivers to the list. Returns 0 or -errno. */
 int collect_send_attach(struct collect_send *s, struct collect_collector *c,
 			struct collect_receivers *to);
 int collect_send_start(struct collect_send *s); /* returns 0 or -errno */

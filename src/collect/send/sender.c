@@ -69,7 +69,8 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 	s->o = *opts;
 	s->form = *form;
 	s->form.to = w;
-	/* Without a period, rounds take tens of microseconds. */
+	s->form.relabel_failed = &s->s.relabel_failed;
+	/* With period 0, rounds are back to back and take tens of microseconds. */
 	s->most_ns = POINTS / 2 * (period_ns ? period_ns : 20000);
 	if (s->most_ns > 60 * SECOND_NS)
 		s->most_ns = 60 * SECOND_NS;
@@ -130,9 +131,8 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 
 		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin || l->column[i].removed)
 			continue;
-		now.series[i] = collect_sender_series(
-			r, &l->column[i], collect_history_suffix(d->type), NULL, NULL, &s->form);
-		if (!now.series[i])
+		if (!collect_sender_series(r, &l->column[i], collect_history_suffix(d->type), NULL,
+					   NULL, &s->form, &now.series[i]))
 			goto fail;
 	}
 	now.hists = collect_sender_hists_new(r, l, &s->form);
@@ -223,16 +223,16 @@ static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
 		relaxed_bump(s->s.back_ns, LOOK_NS);
 	relaxed_store(s->s.withheld_ns, (uint64_t)left);
 	if (forward)
-		base_logf(BASE_WARN, "remote-write", "the clock went forward seconds=%lld",
+		base_logf(BASE_WARN, "remote-write", "the clock jumped forward seconds=%lld",
 			  (long long)(step / STEP_NS));
 	if (left && !withheld)
 		base_logf(BASE_WARN, "remote-write",
-			  "the clock went back: samples are withheld until it has caught up "
+			  "the clock jumped back: no samples are sent until it has caught up "
 			  "seconds=%lld",
 			  (long long)(left / STEP_NS));
 	if (!left && withheld)
 		base_logf(BASE_INFO, "remote-write",
-			  "the clock has caught up: samples are sent again");
+			  "the clock has caught up: sending samples again");
 }
 
 static void look_at_index(struct collect_sender *s)
@@ -303,14 +303,14 @@ void collect_sender_anomaly(struct collect_sender *s, const struct act_anomaly *
 
 static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t column)
 {
+	const struct collect_series_ref of = {.instance = p->instance, .metric = column};
 	struct export_remote_series *series = p->series[column];
 	ssize_t n;
 
 	if (!series)
 		return;
-	n = collect_collector_history_known(s->c, p->instance, column, p->known_ns,
-					    p->span.from_ns + 1, p->span.to_ns, s->point,
-					    p->span.last ? 1 : POINTS, NULL);
+	n = collect_collector_points(s->c, &of, p->known_ns, p->span.from_ns + 1, p->span.to_ns,
+				     s->point, p->span.last ? 1 : POINTS, NULL);
 	if (n == POINTS)
 		relaxed_bump(s->s.truncated, 1);
 	for (ssize_t i = 0; i < n; i++)

@@ -16,6 +16,7 @@
 #include "act/sample.h"
 #include "act/verdict.h"
 #include "collect/read/collect.h"
+#include "collect/send/relabel.h"
 #include "export/remote_write.h"
 
 #define COLLECT_SENDER_LABELS 16u
@@ -28,8 +29,10 @@ struct collect_sender_form {
 	bool utf8;   /* accepts names in UTF-8 */
 	/* Labels added to every series, unless it already has one of that name. */
 	const struct region_text_label *label;
-	uint32_t labels;		/* at most COLLECT_SENDER_LABELS */
-	struct export_remote_write *to; /* set by collect_sender_new() */
+	uint32_t labels;		 /* at most COLLECT_SENDER_LABELS */
+	struct collect_relabel *relabel; /* rules for all series, or NULL */
+	uint64_t *relabel_failed;	 /* series that a rule could not be applied to; relaxed */
+	struct export_remote_write *to;	 /* set by collect_sender_new() */
 };
 
 struct collect_sender_stats {
@@ -42,6 +45,7 @@ struct collect_sender_stats {
 	uint64_t back_ns; /* total time whose samples were withheld after the clock was set back */
 	uint64_t truncated;    /* spans with more points than fit; the oldest points were dropped */
 	uint64_t refused_pods; /* pods refused: out of memory */
+	uint64_t relabel_failed; /* series not sent because relabelling them took too long */
 };
 
 /*

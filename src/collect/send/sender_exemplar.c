@@ -40,7 +40,7 @@ void collect_sender_exemplars(struct export_remote_write *w, const struct collec
 		if (!collect_exemplars_next(r, column, &at, &e))
 			continue; /* the exemplar was replaced in the meantime */
 		bucket = e.cell - first;
-		if (count == 1 || bucket < count)
+		if ((count == 1 || bucket < count) && series[count == 1 ? 0 : bucket])
 			export_remote_write_exemplar(
 				w, series[count == 1 ? 0 : bucket], ns,
 				&(struct export_exemplar){.value = e.value,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/send/sender_hist.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +17,7 @@ struct hist {
 	 * The sum, followed by the native histogram, the classic buckets up to +Inf, the quantiles,
 	 * or nothing.
 	 */
-	struct export_remote_series **series;
+	struct export_remote_series **series; /* NULL in it: not sent */
 	uint32_t count;
 };
 
@@ -42,17 +44,48 @@ static bool has_label(const struct region_text_label *label, size_t n, const cha
 	return false;
 }
 
-struct export_remote_series *collect_sender_series(const struct collect_region *r,
-						   const struct collect_column *c,
-						   const char *suffix, const char *key,
-						   const char *value,
-						   const struct collect_sender_form *form)
+/* Applies the receiver's rules. Sets *out to NULL if they drop the series. */
+static bool make_relabelled(const char *name, const char *suffix, struct collect_relabelled *l,
+			    const struct collect_sender_form *form,
+			    struct export_remote_series **out)
+{
+	char *whole = NULL;
+	bool ok = true;
+	int kept;
+
+	*out = NULL;
+	if (asprintf(&whole, "%s%s", name, suffix) < 0)
+		return false;
+	l->label[l->n++] = (struct region_text_label){"__name__", whole};
+	kept = collect_relabel_apply(form->relabel, l);
+	for (size_t i = 0; kept == 1 && i < l->n; i++) {
+		const struct region_text_label of = l->label[i];
+
+		if (strcmp(of.key, "__name__"))
+			continue;
+		l->label[i] = l->label[--l->n];
+		*out = export_remote_series_new(of.value, "", l->label, l->n, form->utf8);
+		ok = *out;
+		break;
+	}
+	if (kept == -E2BIG && form->relabel_failed)
+		relaxed_bump(*form->relabel_failed, 1);
+	collect_relabelled_free(l);
+	free(whole);
+	return ok && kept != -ENOMEM;
+}
+
+bool collect_sender_series(const struct collect_region *r, const struct collect_column *c,
+			   const char *suffix, const char *key, const char *value,
+			   const struct collect_sender_form *form,
+			   struct export_remote_series **out)
 {
 	const struct collect_def *d = c->def;
 	struct export_remote_series *s;
 	const struct collect_label_set *sets[] = {r->labels, d->labels};
-	struct region_text_label label[2 * SL_LABELS_MAX + 8 + COLLECT_SENDER_LABELS];
-	size_t n = 0, most = sizeof(label) / sizeof(*label) - 1;
+	struct region_text_label
+		label[2 * SL_LABELS_MAX + 8 + COLLECT_SENDER_LABELS + 1 + COLLECT_RELABEL_RULES];
+	size_t n = 0, most = sizeof(label) / sizeof(*label) - 2 - COLLECT_RELABEL_RULES;
 
 	for (int k = 0; k < 2; k++)
 		for (uint32_t i = 0; i < sets[k]->count && n < most; i++)
@@ -65,7 +98,18 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 	for (uint32_t i = 0; i < form->labels && n <= most; i++)
 		if (!has_label(label, n, form->label[i].key))
 			label[n++] = form->label[i];
-	s = export_remote_series_new(d->family->name, suffix, label, n, form->utf8);
+	if (form->relabel) {
+		struct collect_relabelled l = {
+			.label = label, .n = n, .room = sizeof(label) / sizeof(*label)};
+
+		if (!make_relabelled(d->family->name, suffix, &l, form, out))
+			return false;
+		if (!*out)
+			return true;
+		s = *out;
+	} else {
+		s = *out = export_remote_series_new(d->family->name, suffix, label, n, form->utf8);
+	}
 	if (s && form->to) {
 		bool known;
 
@@ -104,26 +148,26 @@ static struct export_native_buckets buckets_of(const struct region_metric *m, co
 	};
 }
 
-/* Makes series i of the histogram. */
-static struct export_remote_series *make_series(const struct hist *h,
-						const struct collect_region *r,
-						const struct collect_column *c, uint32_t i,
-						const struct collect_sender_form *form)
+/* Makes series i of the histogram. Returns false if out of memory. */
+static bool make_series(struct hist *h, const struct collect_region *r,
+			const struct collect_column *c, uint32_t i,
+			const struct collect_sender_form *form)
 {
+	struct export_remote_series **out = &h->series[i];
 	const struct region_metric *m = &c->def->metric;
 	char le[EXPORT_NUMBER_MAX + 1] = "+Inf";
 
 	if (!i)
-		return collect_sender_series(r, c, "_sum", NULL, NULL, form);
+		return collect_sender_series(r, c, "_sum", NULL, NULL, form, out);
 	if (h->native)
-		return collect_sender_series(r, c, "", NULL, NULL, form);
+		return collect_sender_series(r, c, "", NULL, NULL, form, out);
 	if (c->def->type == EXPORT_FAMILY_SUMMARY) {
 		*export_print_bound(le, m->bounds[i - 1], false) = 0;
-		return collect_sender_series(r, c, "", "quantile", le, form);
+		return collect_sender_series(r, c, "", "quantile", le, form, out);
 	}
 	if (i <= m->bound_count)
 		*export_print_bound(le, m->bounds[i - 1], false) = 0;
-	return collect_sender_series(r, c, "_bucket", "le", le, form);
+	return collect_sender_series(r, c, "_bucket", "le", le, form, out);
 }
 
 static bool make_hist(struct hist *h, const struct collect_region *r,
@@ -144,13 +188,9 @@ static bool make_hist(struct hist *h, const struct collect_region *r,
 	h->series = calloc(n, sizeof(*h->series));
 	if (!h->series)
 		return false;
-	for (; h->count < n; h->count++) {
-		struct export_remote_series *s = make_series(h, r, c, h->count, form);
-
-		if (!s)
+	for (; h->count < n; h->count++)
+		if (!make_series(h, r, c, h->count, form))
 			return false;
-		h->series[h->count] = s;
-	}
 	return true;
 }
 
@@ -192,7 +232,8 @@ fail:
 static void put_point(struct export_remote_write *w, struct export_remote_series *s, int64_t ns,
 		      double v)
 {
-	export_remote_write_points(w, s, &(struct export_remote_point){ns, v}, 1);
+	if (s)
+		export_remote_write_points(w, s, &(struct export_remote_point){ns, v}, 1);
 }
 
 void collect_sender_hists_send(struct collect_sender_hists *h, struct export_remote_write *w,
@@ -213,7 +254,7 @@ void collect_sender_hists_send(struct collect_sender_hists *h, struct export_rem
 				  region_f64(h->cell[SL_SUMMARY_QUANTILES + k - 1]));
 		if (x->summary)
 			continue;
-		if (x->native && export_native_make(&h->native, &now))
+		if (x->native && x->series[1] && export_native_make(&h->native, &now))
 			export_remote_write_native(w, x->series[1], ns, &h->native);
 		for (uint32_t k = 1; !x->native && k < x->count; k++) {
 			sum += now.bucket[k - 1];
@@ -230,9 +271,13 @@ size_t collect_sender_hists_series(const struct collect_sender_hists *h,
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < h->n; i++)
-		for (uint32_t k = 0; k < h->hist[i].count; k++, n++)
+		for (uint32_t k = 0; k < h->hist[i].count; k++) {
+			if (!h->hist[i].series[k])
+				continue;
 			if (to)
 				to[n] = h->hist[i].series[k];
+			n++;
+		}
 	return n;
 }
 

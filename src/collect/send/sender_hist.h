@@ -22,14 +22,13 @@ size_t collect_sender_hists_series(const struct collect_sender_hists *h,
 void collect_sender_hists_free(struct collect_sender_hists *h); /* h may be NULL */
 
 /*
- * Makes a series with the metric's labels, plus one more if key is not NULL. Returns NULL if out of
- * memory.
+ * Makes a series with the metric's labels, plus one more if key is not NULL. Sets *out to NULL if a
+ * rule drops the series. Returns false if out of memory.
  */
-struct export_remote_series *collect_sender_series(const struct collect_region *r,
-						   const struct collect_column *c,
-						   const char *suffix, const char *key,
-						   const char *value,
-						   const struct collect_sender_form *form);
+bool collect_sender_series(const struct collect_region *r, const struct collect_column *c,
+			   const char *suffix, const char *key, const char *value,
+			   const struct collect_sender_form *form,
+			   struct export_remote_series **out);
 /* Frees an array of n series, some of which may be NULL. */
 void collect_sender_series_free(struct export_remote_series **series, uint32_t n);
 

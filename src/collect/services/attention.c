@@ -35,7 +35,9 @@ void collect_services_attention(struct collect_service_view *v)
 	const struct collect_service_connections *c = &v->connections;
 
 	if (v->culprit)
-		set_attention(v, 100, "anomalous, and the most likely cause of what others show");
+		set_attention(v, 100,
+			      "anomalous, and the most likely cause of other services' "
+			      "anomalies");
 	else if (v->anomaly && !v->anomaly->end_ns)
 		set_attention(v, place_between(80, 99, v->anomaly->peak - 1), "anomalous now");
 	else if (ratio >= ERRORS_LEAST)
@@ -45,7 +47,7 @@ void collect_services_attention(struct collect_service_view *v)
 		set_attention(v, place_between(50, 59, v->anomaly->peak - 1),
 			      "was anomalous in the last minute");
 	else if (c->known && *c->why && !region_why_fine(c->limit))
-		set_attention(v, 45, "its connections are held back: %s",
+		set_attention(v, 45, "something limits its connections: %s",
 			      region_why_label(c->limit));
 	else if (c->known && c->retransmits >= RETRANSMITS_LEAST)
 		set_attention(v, place_between(35, 44, c->retransmits / 10),

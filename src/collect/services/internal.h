@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/table.h"
+#include "base/thread.h"
 #include "collect/services/latency.h"
 #include "collect/services/rules.h"
 #include "collect/services/services.h"
@@ -142,9 +143,7 @@ struct collect_services {
 	size_t edges, edge_room;
 	unsigned int whys; /* number of limits determined in this look */
 
-	pthread_t thread;
-	bool running;
-	int stop;
+	struct base_thread thread;
 };
 
 /* Returns NULL if the region is not known. */

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "base/grow.h"
@@ -467,7 +465,7 @@ static void *services_main(void *arg)
 	pthread_setname_np(pthread_self(), "services");
 	do
 		collect_services_look(s, (int64_t)base_realtime_ns(), base_now_ns());
-	while (!base_stop_wait(s->stop, LOOK_MS));
+	while (!base_stop_wait(s->thread.stop, LOOK_MS));
 	return NULL;
 }
 
@@ -479,8 +477,7 @@ struct collect_services *collect_services_new(struct collect_collector *c)
 		return NULL;
 	s->c = c;
 	pthread_mutex_init(&s->lock, NULL);
-	s->stop = eventfd(0, EFD_CLOEXEC);
-	if (s->stop >= 0 && base_table_init(&s->by_name))
+	if (base_table_init(&s->by_name))
 		return s;
 	collect_services_free(s);
 	return NULL;
@@ -488,19 +485,7 @@ struct collect_services *collect_services_new(struct collect_collector *c)
 
 int collect_services_start(struct collect_services *s)
 {
-	int err = -pthread_create(&s->thread, NULL, services_main, s);
-
-	s->running = !err;
-	return err;
-}
-
-void collect_services_stop(struct collect_services *s)
-{
-	if (!s || !s->running)
-		return;
-	eventfd_write(s->stop, 1);
-	pthread_join(s->thread, NULL);
-	s->running = false;
+	return base_thread_start(&s->thread, services_main, s);
 }
 
 void collect_services_free(struct collect_services *s)
@@ -509,7 +494,7 @@ void collect_services_free(struct collect_services *s)
 
 	if (!s)
 		return;
-	collect_services_stop(s);
+	base_thread_stop(&s->thread);
 	for (size_t i = 0; i < s->regions; i++)
 		free_region(s, &s->region[i]);
 	while ((v = s->first)) {
@@ -525,8 +510,6 @@ void collect_services_free(struct collect_services *s)
 	free(s->initiated);
 	free(s->accepted);
 	free(s->edge);
-	if (s->stop >= 0)
-		close(s->stop);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

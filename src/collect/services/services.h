@@ -29,7 +29,6 @@ struct collect_service_name {
 struct collect_services *collect_services_new(struct collect_collector *c);
 /* Starts a thread that looks once per second. Returns 0 or -errno. */
 int collect_services_start(struct collect_services *s);
-void collect_services_stop(struct collect_services *s);
 void collect_services_free(struct collect_services *s); /* s may be NULL */
 /*
  * Performs one look, for the thread or a test. real_ns: CLOCK_REALTIME, which may jump; ns:

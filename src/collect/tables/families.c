@@ -4,6 +4,7 @@
 #include "collect/tables/slots.h"
 #include "collect/read/link.h"
 #include "collect/tables/families.h"
+#include "collect/tables/flows.h"
 
 /* Sums the counter at this offset of collect_host_tables over all hosts. */
 static uint64_t sum_of(const struct collect_self *s, size_t offset)
@@ -89,21 +90,61 @@ static bool kernel_lost(struct collect_self *s, struct export_series *out)
 	return false;
 }
 
+/* Reads the line of a drop reason from a host's table. Returns false if there is none. */
+static bool drop_reason(struct collect_host_tables *h, uint32_t i, struct region_drop_reason *to)
+{
+	struct collect_region *r = relaxed_load(h->flow_stats.dropped) ? collect_flows_of(h) : NULL;
+	uint64_t line[SL_LINE_SIZE / 8];
+	bool good;
+
+	if (!r)
+		return false;
+	region_copy_words(line, collect_flow_table_of(r)->reason[i], SL_LINE_SIZE / 8);
+	good = !region_drop_reason_parse(line, i, to) && to->segments;
+	collect_region_put(r);
+	return good;
+}
+
+static bool tcp_drops(struct collect_self *s, struct export_series *out)
+{
+	const struct collect_tables *t = s->arg;
+	struct region_drop_reason reason;
+
+	for (; s->at < s->c->hosts * SL_DROP_REASONS; s->at++) {
+		const struct collect_host *h = &s->c->host[s->at / SL_DROP_REASONS];
+
+		if (drop_reason(&t->host[s->at / SL_DROP_REASONS], s->at % SL_DROP_REASONS,
+				&reason))
+			return collect_self_labels(
+				       s, out,
+				       (struct region_text_label[]){{"host", collect_host_name(h)},
+								    {"reason", reason.name},
+								    {"target", h->target}},
+				       3) &&
+			       collect_self_u64(out, reason.segments);
+	}
+	return false;
+}
+
 /* ---- the families ---- */
 
 static const struct collect_self_family tcp_families[] = {
 	{"sidelight_collector_tcp_lost", COUNTER, "",
 	 "Data of connections that was lost or could not be attributed, by cause.", tcp_lost},
 	{"sidelight_collector_tcp_missed_deadlines", COUNTER, "",
-	 "Passes over a table of connections that were left out, or began too late.", tcp_missed},
+	 "Passes over a connection table that were skipped or began too late.", tcp_missed},
 	{"sidelight_collector_tcp_passes", COUNTER, "",
-	 "Times that a table of connections was read.", tcp_passes},
+	 "Number of times a connection table was read.", tcp_passes},
 	{"sidelight_collector_tcp_slots_refused", GAUGE, "",
-	 "Slots in use that are not read because of --tcp-flows.", tcp_refused},
+	 "Occupied slots that are not read because of --tcp-flows.", tcp_refused},
 	{"sidelight_host_kernel_lost", COUNTER, "",
-	 "Events that the programs in a host's kernel could not measure, attribute or store "
+	 "Events that the eBPF programs in a host's kernel could not measure, attribute or store "
 	 "since they were loaded, by table and cause.",
 	 kernel_lost},
+	{"sidelight_tcp_drops", COUNTER, "",
+	 "TCP segments that a host's kernel dropped since its programs were loaded, by the "
+	 "kernel's reason.",
+	 tcp_drops},
 };
 
 COLLECT_SELF_GROUP(tcp, NULL);

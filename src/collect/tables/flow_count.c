@@ -19,7 +19,7 @@
 
 static void store_words(uint64_t *to, const uint64_t *from)
 {
-	for (uint32_t i = 0; i < FLOW_WORDS; i++)
+	for (uint32_t i = 0; i < FLOW_SEEN_WORDS; i++)
 		relaxed_store(to[i], from[i]);
 }
 
@@ -27,7 +27,7 @@ static struct region_flow parse_words(const uint64_t *words)
 {
 	struct region_flow f;
 
-	if (region_flow_parse(words, &f))
+	if (collect_flow_parse(words, &f))
 		/* cannot happen, because the words were parsed before they were stored */
 		memset(&f, 0, sizeof(f));
 	return f;
@@ -206,15 +206,18 @@ static bool leave_slot(struct collect_link *l, struct collect_flow_table *t,
 }
 
 bool collect_flow_take(struct collect_link *l, struct collect_flow_table *t, uint32_t slot,
-		       const uint64_t *words, const struct region_flow *f, uint64_t now_ns)
+		       const uint64_t *read, const struct region_flow *f, uint64_t now_ns)
 {
 	struct collect_flow_page *p = t->page[slot / FLOW_PAGE];
 	uint32_t i = slot % FLOW_PAGE;
+	uint64_t words[FLOW_SEEN_WORDS];
 	struct collect_flow_seen *s = &p->seen[i];
 	uint64_t *was = p->now[i];
 	struct region_flow before;
 	bool anew;
 
+	memcpy(words, read, SL_FLOW_SIZE);
+	memcpy(words + FLOW_WORDS, was + FLOW_WORDS, SL_LINE_SIZE);
 	p->pass[i] = t->pass;
 	if (s->end.id && s->end.id != s->id && s->end.id != f->id) {
 		count_unseen(l, &s->end);

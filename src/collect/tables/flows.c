@@ -153,6 +153,7 @@ static void plan_body(struct collect_link *l, struct collect_flow_table *t,
 	t->owner_slot = 0;
 	t->owner_slots = collect_flow_owners_wanted(t, now_ns);
 	t->slot = t->slots = t->events = 0;
+	t->reason_lines = t->drop_lines = 0;
 	t->pass++;
 	if (t->naming) {
 		t->journal_requested = hot->journal;
@@ -160,6 +161,7 @@ static void plan_body(struct collect_link *l, struct collect_flow_table *t,
 	}
 	t->slots = reserve_pages(collect_tables_of(l)->all, t, hot->used);
 	relaxed_store(collect_tables_of(l)->flow_stats.slots, t->slots);
+	collect_flow_drops_plan(t, now_ns);
 	if (t->slots < hot->used)
 		relaxed_store(collect_tables_of(l)->table_stats[TABLE_FLOWS].refused,
 			      hot->used - t->slots);
@@ -218,6 +220,8 @@ static bool take_slots(struct collect_link *l, struct collect_op *op, struct fab
 		} else if (!collect_flow_take(l, t, first + i, words, &f, now_ns)) {
 			t->reader.failed = true;
 			return true;
+		} else {
+			t->dropped |= t->info.drops && f.flags & SL_FLOW_DROPPED;
 		}
 	}
 	if (collect_table_again(op, read, &again))
@@ -319,6 +323,7 @@ static bool is_requested(const struct collect_table_reader *reader)
 	const struct collect_flow_table *t = (const struct collect_flow_table *)reader;
 
 	return t->slot >= t->slots && t->owner_slot >= t->owner_slots &&
+	       t->reason_line >= t->reason_lines && t->drop_line >= t->drop_lines &&
 	       t->journal_requested == t->hot.journal;
 }
 
@@ -329,6 +334,7 @@ static void request_body(struct collect_link *l, struct collect_region *r)
 
 	if (!collect_table_request_run(l, r, &owners_read, t->info.cgroups, SL_FLOW_CGROUP_SIZE,
 				       &t->owner_slot, t->owner_slots) ||
+	    !collect_flow_drops_request(l, r) ||
 	    !collect_table_request_run(l, r, &slots_read, t->info.flows, SL_FLOW_SIZE, &t->slot,
 				       t->slots))
 		return;

@@ -14,6 +14,8 @@
 
 #define FLOW_PAGE  64u
 #define FLOW_WORDS (SL_FLOW_SIZE / 8)
+/* a slot and its line of dropped segments */
+#define FLOW_SEEN_WORDS (FLOW_WORDS + SL_LINE_SIZE / 8)
 
 /* State of the flow in a slot. */
 struct collect_flow_seen {
@@ -38,11 +40,11 @@ struct collect_flow_seen {
  * without a lock (collect_flow_snapshot()).
  */
 struct collect_flow_page {
-	uint64_t now[FLOW_PAGE][FLOW_WORDS];
+	uint64_t now[FLOW_PAGE][FLOW_SEEN_WORDS];
 	/* state of the slot at least a second earlier, possibly of another flow */
-	uint64_t before[FLOW_PAGE][FLOW_WORDS];
+	uint64_t before[FLOW_PAGE][FLOW_SEEN_WORDS];
 	/* state that replaces `before` later; worker only */
-	uint64_t middle[FLOW_PAGE][FLOW_WORDS];
+	uint64_t middle[FLOW_PAGE][FLOW_SEEN_WORDS];
 	int64_t read_ns[FLOW_PAGE];   /* CLOCK_REALTIME when `now` was first read */
 	uint64_t workload[FLOW_PAGE]; /* instance of the flow's workload */
 	uint32_t pass[FLOW_PAGE];     /* pass in which the slot last settled; worker only */
@@ -85,6 +87,13 @@ struct collect_flow_table {
 	uint64_t owners_ns;
 	struct region_flow_cgroup found;
 	uint8_t listening[65536 / 8]; /* bitmap of the ports with a listener */
+	/* Used by flow_drops.c. */
+	uint64_t reason[SL_DROP_REASONS][SL_LINE_SIZE / 8]; /* lines; read by any thread */
+	uint64_t reasons_ns;
+	/* lines by reason in this pass: the next one to request, and their number */
+	uint32_t reason_line, reason_lines;
+	uint32_t drop_line, drop_lines; /* the same for the lines by flow */
+	bool dropped;			/* a flow with dropped segments was seen in this pass */
 };
 
 /* Returns NULL if r, of kind SL_REGION_FLOWS, has no table yet. */
@@ -123,6 +132,13 @@ bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,
 uint64_t collect_flow_owner_wait(const struct collect_link *l);
 void collect_flow_owners_free(struct collect_flow_table *t, struct collect_collector *c);
 
+/* ---- flow_drops.c ---- */
+
+/* Decides which lines of dropped segments to read in this pass. */
+void collect_flow_drops_plan(struct collect_flow_table *t, uint64_t now_ns);
+/* Returns false if a request must wait. */
+bool collect_flow_drops_request(struct collect_link *l, struct collect_region *r);
+
 /* ---- flow_why.c ---- */
 
 struct collect_flow_end {
@@ -150,6 +166,8 @@ void collect_flow_ends_add(struct collect_flow_ends *e, size_t host, uint32_t sl
  * collect_region_put(), or NULL if there is none.
  */
 struct collect_region *collect_flows_of(struct collect_host_tables *h);
+/* Parses a slot and its line of dropped segments, without the names of their reasons. */
+enum region_fault collect_flow_parse(const uint64_t words[FLOW_SEEN_WORDS], struct region_flow *f);
 /*
  * Returns false if the slot is empty or changes too fast. before->id is 0 if there is no earlier
  * state.

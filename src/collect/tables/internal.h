@@ -33,8 +33,9 @@ struct collect_flow_stats {
 	uint64_t unseen;
 	/* flows whose final bytes come from the journal, and the rest from the last pass */
 	uint64_t from_journal;
-	uint64_t lost;	/* flows whose end was not seen */
-	uint64_t other; /* flows counted in "other" */
+	uint64_t lost;	  /* number of flows whose end was missed */
+	uint64_t other;	  /* number of flows counted as "other" */
+	uint64_t dropped; /* 0 if the host has not dropped segments */
 };
 
 /* Counters of layer and task tables, by kind. Read by any thread. */

@@ -221,20 +221,23 @@ static const struct collect_self_family net_families[] = {
 	 "Error bound of the estimated clock offset of two hosts, and so of each one-way latency.",
 	 net_clock_bound},
 	{"sidelight_net_latency_seconds", HISTOGRAM, "seconds",
-	 "One-way latency from driver to driver, by port of the service, within the clock bound. Negative "
-	 "values count in the lowest bucket.",
+	 "One-way latency from driver to driver, by port of the service, accurate to the clock's "
+	 "error bound. Negative values count in the lowest bucket.",
 	 net_latency},
 	{"sidelight_net_negative", COUNTER, "",
 	 "One-way latencies measured as negative: the clock offset exceeds its bound.",
 	 net_negative},
 	{"sidelight_net_pairs_refused", COUNTER, "",
-	 "Segments between two hosts beyond the limit of pairs.", net_refused},
+	 "Segments between hosts that exceed the limit on pairs of hosts.", net_refused},
 	{"sidelight_net_records_missed", COUNTER, "",
 	 "Segments overwritten in a host's ring before they were read.", net_missed},
 	{"sidelight_net_round_trip_seconds", HISTOGRAM, "seconds",
-	 "Latency of a segment plus that of the next segment back, which needs no clock offset.",
+	 "Latency of a segment plus that of the next segment in the other direction; the sum does "
+	 "not depend on the clock offset.",
 	 net_round_trip},
-	{"sidelight_net_segments", COUNTER, "", "Segments between two hosts: sent, and measured.",
+	{"sidelight_net_segments", COUNTER, "",
+	 "Segments between two hosts that were sent and "
+	 "that were measured.",
 	 net_segments},
 	{"sidelight_net_unmatched", COUNTER, "",
 	 "Segments between two hosts without a latency, by cause.", net_unmatched},

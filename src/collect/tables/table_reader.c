@@ -71,10 +71,10 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 	}
 	if (collect_table_bound(l, (enum collect_table)i)) {
 		relaxed_bump(h->table_stats[i].ignored, 1);
-		base_log_limited(BASE_WARN, "collect",
-				 "second kernel table ignored host=%s table=%s: stop one of its "
-				 "publishers",
-				 l->host->target, type->name);
+		base_log_each(BASE_WARN, "collect", l->host->target,
+			      "second kernel table ignored host=%s table=%s: stop one of its "
+			      "publishers",
+			      l->host->target, type->name);
 		return;
 	}
 	if (!t)

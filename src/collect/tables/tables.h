@@ -85,7 +85,7 @@ struct collect_layer_losses_view {
 	const char *target, *hostname;
 	bool present; /* the host has a layer table now */
 	uint64_t passes;
-	/* by enum sl_layer_cause, since the host's programs were loaded */
+	/* events lost since the host's programs were loaded, by enum sl_layer_cause */
 	uint64_t lost[SL_CAUSES];
 };
 /* Calls fn with the counts of events that each host could not attribute. */

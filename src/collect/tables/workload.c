@@ -494,7 +494,7 @@ static int by_cells(const void *a, const void *b)
 	return (g->own > h->own) - (g->own < h->own);
 }
 
-/* Asks control to make the layout, as for regions that are read. */
+/* Asks control to build the layout, by the same steps as for a region with a schema. */
 static void request_layout(struct collect_workload *w)
 {
 	struct collect_region *r = w->region;

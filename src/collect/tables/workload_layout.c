@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * workload_layout.c - defines the metrics of a workload's groups, and makes the layout that maps
- * metrics to cells. The control thread calls it, as it does to lay out regions that are read from
- * hosts.
+ * metrics to cells. Runs in the control thread, which also computes the layouts of regions.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,18 +17,19 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 	[WORKLOAD_TASKS] = TASK_CELLS,
 };
 
-#define CAUSE_HELP  "Segments retransmitted, by cause, of connections whose opening was seen."
-#define WINDOW_HELP "Times that a receive window was closed, by its end."
-#define RESET_HELP  "Connections ended by a reset, by its direction."
+#define CAUSE_HELP  "Segments retransmitted, by cause, on connections whose opening was observed."
+#define WINDOW_HELP "Number of times a receive window was closed, by the end that closed it."
+#define RESET_HELP  "Connections ended by a reset, by the direction of the reset."
 #define FAILURE_HELP                                                                       \
 	"Connections that were not established (refused, unanswered, not_established) or " \
 	"that ended because the peer did not answer."
-#define LIMIT_HELP  "Time of connections, by limiting factor."
-#define SWITCH_HELP "Context switches: voluntary (the task slept) and involuntary (another ran)."
+#define LIMIT_HELP "Time of connections, by limiting factor."
+#define SWITCH_HELP \
+	"Context switches: voluntary (the task slept) and involuntary (it was preempted)."
 
-#define LAYER_HELP                                                                            \
-	"Time between two boundaries of the stack, by layer, of TCP segments; of layer app, " \
-	"from the last byte of a request that was read to the first of its response."
+#define LAYER_HELP                                                                          \
+	"Time that TCP segments spend in each layer of the stack; for the layer app, from " \
+	"reading the last byte of a request to sending the first byte of its response."
 /* A metric with one series for each value of the label key. */
 #define BY(part, kind, cell, name, unit, help, key, value)                \
 	{                                                                 \
@@ -48,7 +48,7 @@ static const struct workload_layout_metric {
 	const char *name, *unit, *help, *key, *value; /* key must sort before "port" */
 } metrics[] = {
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_SENT, "sidelight_tcp_sent_bytes_total", "bytes",
-	       "Bytes sent over TCP, retransmissions included."),
+	       "Bytes sent over TCP, including retransmissions."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_ACKED, "sidelight_tcp_acked_bytes_total", "bytes",
 	       "Bytes acknowledged by the peer; the SYN counts as one, as in TCP_INFO."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RECEIVED, "sidelight_tcp_received_bytes_total",
@@ -56,9 +56,9 @@ static const struct workload_layout_metric {
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RESENT, "sidelight_tcp_retransmitted_bytes_total",
 	       "bytes", "Bytes retransmitted."),
 	METRIC(FLOWS, SL_KIND_COUNTER, SEGMENTS_OUT, "sidelight_tcp_sent_segments_total", "",
-	       "Segments sent, pure acknowledgements included."),
+	       "Segments sent, including pure acknowledgements."),
 	METRIC(FLOWS, SL_KIND_COUNTER, SEGMENTS_IN, "sidelight_tcp_received_segments_total", "",
-	       "Segments received, pure acknowledgements included."),
+	       "Segments received, including pure acknowledgements."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RETRANSMITS, "sidelight_tcp_retransmits_total", "",
 	       "Segments retransmitted."),
 	BY(FLOWS, SL_KIND_COUNTER, RE_FAST, "sidelight_tcp_retransmit_causes_total", "", CAUSE_HELP,
@@ -74,7 +74,7 @@ static const struct workload_layout_metric {
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_TIMEOUTS, "sidelight_tcp_timeouts_total", "",
 	       "Retransmission timeouts."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RECOVERIES, "sidelight_tcp_recoveries_total", "",
-	       "Loss recoveries entered."),
+	       "Number of times loss recovery began."),
 	BY(FLOWS, SL_KIND_COUNTER, ZERO_PEER, "sidelight_tcp_zero_windows_total", "", WINDOW_HELP,
 	   "end", "peer"),
 	BY(FLOWS, SL_KIND_COUNTER, ZERO_LOCAL, "sidelight_tcp_zero_windows_total", "", WINDOW_HELP,
@@ -82,7 +82,7 @@ static const struct workload_layout_metric {
 	METRIC(FLOWS, SL_KIND_COUNTER, OUT_OF_ORDER, "sidelight_tcp_out_of_order_segments_total",
 	       "", "Segments received out of order."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_CE, "sidelight_tcp_ecn_marked_segments_total", "",
-	       "Sent segments that the network marked (CE)."),
+	       "Sent segments that the network marked as congested (CE)."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_OPENED, "sidelight_tcp_connections_opened_total", "",
 	       "Connections established."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_CLOSED, "sidelight_tcp_connections_closed_total", "",
@@ -116,9 +116,11 @@ static const struct workload_layout_metric {
 	BY(FLOWS, SL_KIND_COUNTER_F64, BY_SEND_BUFFER, "sidelight_tcp_limited_seconds_total",
 	   "seconds", LIMIT_HELP, "limit", "send_buffer"),
 	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_RTT, "sidelight_tcp_rtt_seconds", "seconds",
-	       "Round-trip times: per connection and pass, the mean of its samples, weighted by their number."),
+	       "Round-trip times. Each connection contributes the mean of its samples per pass, weighted by their number."),
 	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_HANDSHAKE, "sidelight_tcp_handshake_seconds",
-	       "seconds", "Time from sending or receiving the first SYN until established."),
+	       "seconds",
+	       "Time from sending or receiving the first SYN until the connection is "
+	       "established."),
 	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_LIFE,
 	       "sidelight_tcp_connection_duration_seconds", "seconds",
 	       "Duration of closed connections."),
@@ -131,32 +133,34 @@ static const struct workload_layout_metric {
 	LAYER(SL_LAYER_MAC_OUT, "mac_out"),
 	METRIC(LAYERS, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS,
 	       WORKLOAD_REQUEST_METRIC, "seconds",
-	       "Time of requests from driver to driver, where all seven layers are known."),
+	       "Time of requests from driver to driver, if the times of all seven layers are "
+	       "known."),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_REQUESTS, "sidelight_tcp_requests_total", "",
-	       "Requests: sends after bytes were read."),
+	       "Requests, each counted when the response begins: data was read, then data was "
+	       "sent."),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_COMPLETE, "sidelight_tcp_requests_measured_total", "",
-	       "Requests with all seven layers known."),
+	       "Requests for which the times of all seven layers are known."),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_INCOMPLETE, "sidelight_tcp_requests_incomplete_total",
-	       "", "Requests that ended without all seven layers."),
+	       "", "Requests that ended before the times of all seven layers were known."),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_PIPELINED, "sidelight_tcp_requests_pipelined_total",
 	       "", "Requests answered after bytes of the next request had arrived."),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_UNATTRIBUTED, "sidelight_tcp_unattributed_total", "",
-	       "Latencies that were not measured; sidelight_host_kernel_lost_total has the causes."),
+	       "Latencies that could not be measured; sidelight_host_kernel_lost_total shows the causes."),
 	METRIC(TASKS, SL_KIND_COUNTER_F64, TASK_RUN, "sidelight_cpu_seconds_total", "seconds",
 	       "Time on a CPU."),
 	METRIC(TASKS, SL_KIND_COUNTER_F64, TASK_WAIT, "sidelight_cpu_wait_seconds_total", "seconds",
-	       "Time in the run queue: runnable, and waiting for a CPU."),
+	       "Time in the run queue, that is, runnable but waiting for a CPU."),
 	BY(TASKS, SL_KIND_COUNTER, TASK_SWITCH_VOLUNTARY, "sidelight_cpu_switches_total", "",
 	   SWITCH_HELP, "cause", "voluntary"),
 	BY(TASKS, SL_KIND_COUNTER, TASK_SWITCH_INVOLUNTARY, "sidelight_cpu_switches_total", "",
 	   SWITCH_HELP, "cause", "involuntary"),
 	METRIC(TASKS, SL_KIND_COUNTER, TASK_MIGRATIONS, "sidelight_cpu_migrations_total", "",
-	       "Moves of tasks to another CPU."),
+	       "Migrations of tasks to another CPU."),
 	METRIC(TASKS, SL_KIND_COUNTER, TASK_ENDED, "sidelight_cpu_tasks_ended_total", "",
 	       "Tasks that ended."),
 	METRIC(TASKS, SL_KIND_HISTOGRAM_EXP, TASK_WAITS, "sidelight_cpu_wait_duration_seconds",
 	       "seconds",
-	       "Individual waits in the run queue. The sum also includes waits of which only the total is known."),
+	       "Individual waits in the run queue. The sum also includes waits for which only the total is known."),
 };
 
 #define METRICS	   (sizeof(metrics) / sizeof(metrics[0]))
@@ -220,6 +224,15 @@ static void describe_metric(struct scheme *s, const struct workload_layout_metri
 		set_shape(&s->m, RTT_SCALE, RTT_LOW * (1 << RTT_SCALE) + 1, RTT_CELLS);
 }
 
+/* Only servers have requests: the kernel does not time those that a client makes. */
+static bool is_of_server(const struct workload_layout_metric *d)
+{
+	return d->part == WORKLOAD_LAYERS &&
+	       (d->cell < LAYER_UNATTRIBUTED ||
+		d->cell == LAYER_HISTOGRAMS + SL_LAYER_APP * LAYER_HIST_CELLS ||
+		d->cell == LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS);
+}
+
 struct collect_layout *collect_workload_layout(struct collect_region *r)
 {
 	const struct collect_workload_group *group = (const void *)r->schema_bytes;
@@ -233,7 +246,7 @@ struct collect_layout *collect_workload_layout(struct collect_region *r)
 		const struct collect_workload_group *g = &group[i / METRICS];
 		const struct workload_layout_metric *d = &metrics[i % METRICS];
 
-		if (d->part != g->part)
+		if (d->part != g->part || (g->role == FLOW_CLIENT && is_of_server(d)))
 			continue;
 		describe_metric(&s[n], d, g);
 		s[n].m.id = n;

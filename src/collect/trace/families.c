@@ -79,16 +79,16 @@ static const struct collect_self_family trace_families[] = {
 	 trace_export},
 	{"sidelight_trace_kept", COUNTER, "", "Traces kept, by reason.", trace_kept},
 	{"sidelight_trace_lost", COUNTER, "",
-	 "Losses of traces by cause, in lines of 64 bytes; in traces for the cause memory.",
+	 "Trace data lost, by cause, in lines of 64 bytes; the cause memory counts traces.",
 	 trace_lost},
 	{"sidelight_trace_over_budget", COUNTER, "",
 	 "Traces not kept because of the budget, by reason.", trace_over_budget},
 	{"sidelight_trace_published_bytes", COUNTER, "bytes",
-	 "Bytes of spans written by publishers: the cost of exporting all of them.",
+	 "Bytes of spans written by publishers, that is, what exporting all spans would cost.",
 	 trace_published},
 	{"sidelight_trace_published_spans", COUNTER, "", "Spans that publishers wrote.",
 	 trace_spans},
-	{"sidelight_trace_read_bytes", COUNTER, "bytes", "Bytes read for traces, by part.",
+	{"sidelight_trace_read_bytes", COUNTER, "bytes", "Bytes read for tracing, by type of data.",
 	 trace_read},
 	{"sidelight_trace_read_spans", COUNTER, "", "Spans of kept traces.", trace_spans_read},
 	{"sidelight_trace_roots", COUNTER, "", "Root spans examined.", trace_roots},
@@ -96,7 +96,7 @@ static const struct collect_self_family trace_families[] = {
 
 static COLLECT_SELF_GROUP(trace, NULL);
 
-/* The part's memory in a walk holds the stats as of the walk's start. */
+/* Stores a snapshot of the statistics, which the rest of the walk uses. */
 static bool trace_walk(struct collect_self *s)
 {
 	collect_tracer_stats(s->arg, s->own);

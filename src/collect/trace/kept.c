@@ -427,7 +427,7 @@ void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept
 	for (uint32_t i = 0; i < n; i++)
 		orphans += span[i]->o.parent_id &&
 			   !bsearch(&span[i]->o.parent_id, number, n, sizeof(*number), by_number);
-	/* The root of a trace kept for an error may arrive with the spans. */
+	/* The root of a trace kept because of an error may be among the spans. */
 	for (uint32_t i = 0; i < n && !k->text; i++) {
 		if (span[i]->o.parent_id)
 			continue;

@@ -44,7 +44,7 @@ collect_trace_take_fn collect_trace_take_spans;
  * memory, the next call tries again.
  */
 void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept *k);
-/* Closes the traces that were open long enough. */
+/* Closes the traces that have been open long enough. */
 void collect_trace_close_some(struct collect_tracer *t, uint64_t now_ns);
 void collect_trace_kept_free_all(struct collect_tracer *t);
 

@@ -145,8 +145,9 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	take_labels(p);
 	if (v->info->max_stripes > RINGS_MAX)
 		base_log_limited(BASE_WARN, "trace",
-				 "spans of threads beyond %u not read instance=%016llx "
-				 "threads=%u: open the publisher with fewer",
+				 "only the spans of the first %u threads are read "
+				 "instance=%016llx threads=%u: open the publisher with fewer span "
+				 "threads",
 				 RINGS_MAX, (unsigned long long)v->info->instance,
 				 v->info->max_stripes);
 	p->schema.strings_only = true;

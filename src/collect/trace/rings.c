@@ -161,7 +161,7 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 		if (fault || !head_is_sane(g, &head)) {
 			if (!p->bad)
 				base_log_limited(BASE_WARN, "trace",
-						 "span ring not valid, its pod is not traced "
+						 "invalid span ring, so its pod is not traced "
 						 "instance=%016llx ring=%u: check its publisher",
 						 (unsigned long long)p->instance, i);
 			p->bad = true;

@@ -219,12 +219,8 @@ void collect_tracer_list(struct collect_tracer *t, bool (*fn)(const struct colle
 {
 	pthread_mutex_lock(&t->lock);
 	for (struct collect_trace_kept *k = t->newest; k; k = k->older) {
-		struct collect_trace copy;
-
 		collect_trace_kept_tidy(t, k);
-		copy = k->t;
-		copy.first = NULL;
-		if (!fn(&copy, arg))
+		if (!fn(&k->t, arg))
 			break;
 	}
 	pthread_mutex_unlock(&t->lock);

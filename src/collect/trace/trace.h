@@ -67,7 +67,7 @@ void collect_tracer_stop(struct collect_tracer *t);
 /* Must be called after collect_collector_free(), which answers the last fetches. t may be NULL. */
 void collect_tracer_free(struct collect_tracer *t);
 
-/* Visits the traces without their spans, newest first, while fn returns true. Thread-safe. */
+/* Visits the traces, newest first, while fn returns true. Thread-safe. */
 void collect_tracer_list(struct collect_tracer *t, bool (*fn)(const struct collect_trace *, void *),
 			 void *arg);
 /* Visits one trace with its spans. Returns false if the trace is not kept. Thread-safe. */

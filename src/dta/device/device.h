@@ -24,13 +24,13 @@ enum dta_record_kind {
 	DTA_RECORD_COUNTERS, /* counters of an interface since the device started */
 	DTA_RECORD_HOP,	     /* measurements of a packet by one switch */
 	DTA_RECORD_DROP,     /* a packet that the switch dropped */
+	DTA_RECORD_NAME,     /* the name of an interface, application or VRF of the device */
 	DTA_RECORD_KINDS
 };
 
 /*
- * Fields of a record. device_field_name() returns the name of each field in a mapping file. All
- * fields are numbers except the addresses. Fields that IPFIX defines have the IPFIX name in our
- * spelling.
+ * Fields of a record: addresses, numbers and texts, in this order; record.c has their names in
+ * mapping files.
  */
 enum dta_field {
 	/* address of the datagram's sender, or of the agent that sFlow names */
@@ -38,7 +38,12 @@ enum dta_field {
 	DTA_FIELD_SOURCE,      /* address */
 	DTA_FIELD_DESTINATION, /* address */
 	DTA_FIELD_NEXT_HOP,    /* address */
-	DTA_FIELD_ADDRESSES,   /* number of address fields; all later fields are numbers */
+	/* outer addresses of the tunnel that carries the flow's packets */
+	DTA_FIELD_TUNNEL_SOURCE,
+	DTA_FIELD_TUNNEL_DESTINATION,
+	DTA_FIELD_NAT_SOURCE, /* addresses after translation */
+	DTA_FIELD_NAT_DESTINATION,
+	DTA_FIELD_ADDRESSES, /* number of address fields */
 	DTA_FIELD_SOURCE_PORT = DTA_FIELD_ADDRESSES,
 	DTA_FIELD_DESTINATION_PORT,
 	DTA_FIELD_PROTOCOL,
@@ -78,28 +83,66 @@ enum dta_field {
 	DTA_FIELD_BUFFER,      /* buffer occupancy in the device's unit */
 	DTA_FIELD_UTILIZATION, /* utilisation of the egress port in the device's unit */
 	DTA_FIELD_DROP_REASON,
+	DTA_FIELD_TOS, /* IPv4 type of service or IPv6 traffic class */
+	DTA_FIELD_TTL,
+	DTA_FIELD_SOURCE_MAC, /* 48 bits */
+	DTA_FIELD_DESTINATION_MAC,
+	DTA_FIELD_SOURCE_PREFIX, /* length of the route's prefix */
+	DTA_FIELD_DESTINATION_PREFIX,
+	DTA_FIELD_INGRESS_VRF,
+	DTA_FIELD_EGRESS_VRF,
+	DTA_FIELD_MPLS_LABEL, /* top label */
+	DTA_FIELD_MPLS_LABEL_2,
+	DTA_FIELD_MPLS_LABEL_3,
+	DTA_FIELD_CUSTOMER_VLAN, /* inner tag, if there are two */
+	DTA_FIELD_TUNNEL_ID,	 /* VXLAN or Geneve network identifier, or GRE key */
+	DTA_FIELD_NAT_SOURCE_PORT,
+	DTA_FIELD_NAT_DESTINATION_PORT,
+	DTA_FIELD_NAT_EVENT,
+	DTA_FIELD_FIREWALL_EVENT,
+	DTA_FIELD_DIRECTION,	     /* 0 means ingress, 1 egress */
+	DTA_FIELD_FORWARDING_STATUS, /* RFC 7270, section 4.12 */
+	DTA_FIELD_END_REASON,
+	DTA_FIELD_APPLICATION, /* engine << 24 | selector with 4 bytes (RFC 6759) */
+	DTA_FIELD_OBSERVATION_POINT,
+	DTA_FIELD_NEXT_AS, /* first AS on the path to the destination */
+	DTA_FIELD_PREVIOUS_AS,
+	DTA_FIELD_NUMBERS, /* fields from here on are texts */
+	DTA_FIELD_NAME = DTA_FIELD_NUMBERS,
+	DTA_FIELD_DESCRIPTION,
 	DTA_FIELDS
 };
 
-/* Returns the name used in mapping files: "flow", "sample", "counters", "hop" or "drop". */
+/* Returns the name used in mapping files: "flow", "sample", "counters", "hop", "drop" or "name". */
 const char *dta_record_kind_name(enum dta_record_kind k);
 
+__extension__ typedef unsigned __int128 dta_field_set; /* bit i: field i */
+#define DTA_FIELD_BIT(f) ((dta_field_set)1 << (f))
+
+struct dta_text { /* bytes of the datagram */
+	const uint8_t *at;
+	size_t bytes;
+};
+
 struct dta_record {
-	uint64_t has; /* bit i: field i is set */
+	dta_field_set has;
 	enum dta_record_kind kind;
 	struct in6_addr address[DTA_FIELD_ADDRESSES]; /* IPv4 addresses are v4-mapped */
-	uint64_t number[DTA_FIELDS]; /* entries below DTA_FIELD_ADDRESSES are unused */
+	uint64_t number[DTA_FIELD_NUMBERS]; /* entries below DTA_FIELD_ADDRESSES are unused */
+	struct dta_text text[DTA_FIELDS - DTA_FIELD_NUMBERS];
 };
-_Static_assert(DTA_FIELDS <= 64, "has is a word");
+_Static_assert(DTA_FIELDS <= 128, "a set has 128 bits");
 
 static inline void dta_record_set(struct dta_record *r, enum dta_field f, uint64_t n)
 {
 	r->number[f] = n;
-	r->has |= UINT64_C(1) << f;
+	r->has |= DTA_FIELD_BIT(f);
 }
 
 /* Returns DTA_FIELDS if no field has this name. */
 enum dta_field dta_field_find(const char *name);
+uint32_t dta_field_bytes(enum dta_field f); /* default size of a field in a report */
+const char *dta_field_name(enum dta_field f);
 
 /* Reasons for refusing a datagram or a part of one; each has a counter. */
 enum dta_device_refusal {
@@ -112,6 +155,9 @@ enum dta_device_refusal {
 	/* no room for another exporter, or for another template of this exporter */
 	DTA_DEVICE_NO_ROOM,
 	DTA_DEVICE_UNSUPPORTED, /* well-formed, but no decoder supports it */
+	/* a sampled packet in which no IP header can be read */
+	DTA_DEVICE_NO_PACKET,
+	DTA_DEVICE_BAD_ELEMENT, /* a template states a length for an element that cannot be read */
 	DTA_DEVICE_REFUSALS
 };
 const char *dta_device_refusal_name(enum dta_device_refusal r);
@@ -128,6 +174,7 @@ struct dta_device_stats {
 };
 
 struct dta_decoder;
+struct dta_paths; /* paths.h */
 
 /* The record is valid until the function returns. */
 typedef void dta_record_fn(void *arg, const struct dta_record *r);
@@ -135,11 +182,19 @@ typedef void dta_record_fn(void *arg, const struct dta_record *r);
 struct dta_decoder_ops {
 	const char *name; /* name in --input: "int", "ipfix", "netflow" or "sflow" */
 	uint16_t port;	  /* default port of devices */
-	/* Returns NULL with errno ENOMEM. */
-	struct dta_decoder *(*make)(void);
+	/*
+	 * paths: those that the workers of a process join together (INT), or NULL: the decoder
+	 * makes its own. Returns NULL with errno ENOMEM.
+	 */
+	struct dta_decoder *(*make)(struct dta_paths *paths);
 	/* Decodes one datagram and calls fn for each of its records. Memory is bounded. */
 	void (*take)(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
 		     uint64_t real_ns, dta_record_fn *fn, void *arg);
+	/*
+	 * Calls fn for each delayed record that is due by now_ns; UINT64_MAX means all of them.
+	 * Call it at least every 20 ms. May be NULL.
+	 */
+	void (*flush)(struct dta_decoder *d, uint64_t now_ns, dta_record_fn *fn, void *arg);
 	void (*end)(struct dta_decoder *d); /* NULL is ignored */
 };
 
@@ -171,12 +226,16 @@ const struct dta_decoder_ops *dta_decoder_find(const char *name);
 /* ---- frame.c: headers of possibly truncated packets ---- */
 
 /*
- * Fills in addresses, ports, protocol, flags, VLAN and DSCP from a possibly truncated frame
- * (Ethernet, VLAN tags, IPv4, IPv6 with extension headers, TCP, UDP, ICMP). Returns the length of
- * the IP packet according to its header, or 0 if there is no IP packet.
+ * Fills in the fields from a packet, which may be truncated. type: the Ethernet type of its first
+ * header; or DTA_ETHERTYPE_ETHERNET if it begins with an Ethernet header. Returns the length of the
+ * IP packet according to its header, or 0 if there is no IP packet. docs/dta-int-sflow.md lists the
+ * headers that are parsed.
  */
-uint32_t dta_frame_read(struct dta_record *r, const uint8_t *frame, size_t bytes);
-/* Like dta_frame_read(), but starts at the IP header. */
-uint32_t dta_frame_read_ip(struct dta_record *r, const uint8_t *packet, size_t bytes);
+#define DTA_ETHERTYPE_IPV4     0x0800
+#define DTA_ETHERTYPE_ETHERNET 0x6558 /* transparent Ethernet bridging (RFC 1701) */
+#define DTA_ETHERTYPE_IPV6     0x86dd
+#define DTA_ETHERTYPE_PPP      0x880b
+#define DTA_ETHERTYPE_MPLS     0x8847
+uint32_t dta_frame_read(struct dta_record *r, uint16_t type, const uint8_t *p, size_t bytes);
 
 #endif

@@ -26,7 +26,7 @@ struct dta_exporters {
 	struct dta_device_stats *stats;
 	uint64_t seed; /* random hash seed, so that no sender can fill a chosen bucket */
 	size_t template_bytes;
-	struct exporter_row row[2]; /* unproven, then proven exporters */
+	struct exporter_row row[2]; /* exporters by state: unproven, then proven */
 	struct dta_exporter *place[PLACES];
 };
 
@@ -275,7 +275,8 @@ bool dta_exporter_sample(struct dta_exporter *e, bool has_id, uint64_t id, uint6
 	return true;
 }
 
-uint32_t dta_exporter_sampling(const struct dta_exporter *e, bool has_id, uint64_t id)
+/* Returns the rate that this exporter stated, or 0. */
+static uint32_t stated_sampling(const struct dta_exporter *e, bool has_id, uint64_t id)
 {
 	uint32_t n = e->sampling;
 
@@ -283,5 +284,25 @@ uint32_t dta_exporter_sampling(const struct dta_exporter *e, bool has_id, uint64
 		/* If an exporter has only one sampler, it applies to all records that name none. */
 		if ((has_id && e->selector[i].id == id) || (!has_id && !n && e->selectors == 1))
 			n = e->selector[i].sampling;
+	return n;
+}
+
+uint32_t dta_exporters_sampling(struct dta_exporters *x, const struct dta_exporter *e, bool has_id,
+				uint64_t id)
+{
+	uint32_t n = stated_sampling(e, has_id, id);
+
+	if (n)
+		return n;
+	for (const struct dta_exporter *o = *place_of(x, &e->address); o; o = o->next) {
+		uint32_t other;
+
+		if (o->domain != e->domain || !IN6_ARE_ADDR_EQUAL(&o->address, &e->address))
+			continue;
+		other = stated_sampling(o, has_id, id);
+		if (n && other && n != other)
+			return 1;
+		n = other ? other : n;
+	}
 	return n ? n : 1;
 }

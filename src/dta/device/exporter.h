@@ -95,8 +95,12 @@ bool dta_exporter_restarted(struct dta_exporter *e, uint32_t uptime);
 /* Stores a sampler's rate. Returns false if there is no room. */
 bool dta_exporter_sample(struct dta_exporter *e, bool has_id, uint64_t id, uint64_t sampling);
 /*
- * Returns N if one in N packets is sampled; 1 means that all are sampled or that no rate is stated.
+ * Returns N if one in N packets is sampled; 1 means that all are sampled or that no rate is known.
+ * A device may send its options from another UDP port. Therefore, if an exporter states no rate,
+ * the rate of other exporters with the same address and domain is used, unless they contradict each
+ * other.
  */
-uint32_t dta_exporter_sampling(const struct dta_exporter *e, bool has_id, uint64_t id);
+uint32_t dta_exporters_sampling(struct dta_exporters *x, const struct dta_exporter *e, bool has_id,
+				uint64_t id);
 
 #endif

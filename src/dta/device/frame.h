@@ -10,13 +10,12 @@ struct dta_frame {
 	size_t above_bytes;   /* bytes from there to the end of the piece or the packet */
 	uint32_t length;      /* length of the IP packet by its header; 0 means no IP packet */
 	uint8_t protocol;     /* protocol of the header that above points to */
+	uint16_t id;	      /* identification of an IPv4 packet */
 };
 
-/* Like dta_frame_read() and dta_frame_read_ip(); see there for the fields that are filled in. */
-void dta_frame_parse(struct dta_record *r, const uint8_t *frame, size_t bytes,
+/* Like dta_frame_read(). */
+void dta_frame_parse(struct dta_record *r, uint16_t type, const uint8_t *p, size_t bytes,
 		     struct dta_frame *out);
-void dta_frame_parse_ip(struct dta_record *r, const uint8_t *packet, size_t bytes,
-			struct dta_frame *out);
 /* Sets ports, flags or the ICMP type from a transport header. */
 void dta_frame_parse_above(struct dta_record *r, const struct dta_frame *f);
 
@@ -24,13 +23,13 @@ static inline void dta_record_set_v4(struct dta_record *r, enum dta_field f, con
 {
 	r->address[f] = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff}};
 	memcpy(r->address[f].s6_addr + 12, four, 4);
-	r->has |= UINT64_C(1) << f;
+	r->has |= DTA_FIELD_BIT(f);
 }
 
 static inline void dta_record_set_v6(struct dta_record *r, enum dta_field f, const void *sixteen)
 {
 	memcpy(&r->address[f], sixteen, 16);
-	r->has |= UINT64_C(1) << f;
+	r->has |= DTA_FIELD_BIT(f);
 }
 
 static inline bool dta_record_has(const struct dta_record *r, enum dta_field f)

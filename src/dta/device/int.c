@@ -13,6 +13,7 @@
 
 #include "dta/wire/endian.h"
 #include "frame.h"
+#include "paths.h"
 #include "streams.h"
 
 #define STREAMS 4096u /* streams, one per subsystem of a node */
@@ -81,7 +82,10 @@ struct int_stack {
 struct int_report {
 	uint32_t node;
 	bool dropped, tracked, intermediate;
+	bool on_path; /* the node is part of the path even without metadata */
 	struct metadata_part own;
+	/* identifies the packet: every switch reports the same value; 0 means unknown */
+	uint64_t id;
 	uint32_t ingress_time; /* in version 1.0, the report header contains the ingress time */
 	bool timed;
 };
@@ -89,12 +93,14 @@ struct int_report {
 struct int_decoder {
 	struct dta_decoder decoder;
 	struct dta_streams *streams;
+	struct dta_paths *paths, *own_paths;
 	struct dta_record record;
 };
 
 struct int_datagram {
 	struct int_decoder *s;
 	struct in6_addr sender;
+	uint64_t now_ns;
 	dta_record_fn *fn;
 	void *arg;
 };
@@ -113,9 +119,12 @@ static size_t words_of(const struct metadata_part *m)
 	return words;
 }
 
-/* Sets the values that the switch measured; all ones means that the value is not available. */
-static void set_metadata(struct dta_record *r, const struct metadata_part *m,
-			 const struct int_report *in)
+/*
+ * Sets the values that the switch measured; all ones means that the value is not available. Returns
+ * the time at which the packet entered the switch, or 0.
+ */
+static uint64_t set_metadata(struct dta_record *r, const struct metadata_part *m,
+			     const struct int_report *in)
 {
 	uint64_t entered = in ? in->ingress_time : 0, left = 0;
 	bool has_entered = in && in->timed, has_left = false, narrow = has_entered;
@@ -180,6 +189,7 @@ static void set_metadata(struct dta_record *r, const struct metadata_part *m,
 		if (took < UINT64_C(1) << 63)
 			dta_record_set(r, DTA_FIELD_LATENCY_NS, took);
 	}
+	return has_entered ? entered : 0;
 }
 
 /* ---- the INT stack in a packet ---- */
@@ -282,10 +292,10 @@ static bool find_stack(struct dta_record *r, const struct dta_frame *f, struct i
 		if (shim.next == 1) {
 			dta_record_set(r, DTA_FIELD_DESTINATION_PORT, shim.original);
 		} else if (shim.next == 2) {
-			r->has &= ~(UINT64_C(1) << DTA_FIELD_SOURCE_PORT |
-				    UINT64_C(1) << DTA_FIELD_DESTINATION_PORT |
-				    UINT64_C(1) << DTA_FIELD_TCP_FLAGS |
-				    UINT64_C(1) << DTA_FIELD_ICMP);
+			r->has &= ~(DTA_FIELD_BIT(DTA_FIELD_SOURCE_PORT) |
+				    DTA_FIELD_BIT(DTA_FIELD_DESTINATION_PORT) |
+				    DTA_FIELD_BIT(DTA_FIELD_TCP_FLAGS) |
+				    DTA_FIELD_BIT(DTA_FIELD_ICMP));
 			next.protocol = (uint8_t)shim.original;
 			dta_record_set(r, DTA_FIELD_PROTOCOL, next.protocol);
 			if (next.above)
@@ -307,6 +317,19 @@ static void give_record(const struct int_datagram *d, enum dta_record_kind kind)
 	d->fn(d->arg, &d->s->record);
 }
 
+/* Holds back a hop that its switch reported alone, until other switches report the packet. */
+static bool keep_hop(const struct int_datagram *d, const struct int_report *report,
+		     uint64_t entered)
+{
+	struct dta_device_stats *stats = &d->s->decoder.stats;
+
+	if (!report->id || report->dropped || !dta_record_has(&d->s->record, DTA_FIELD_SOURCE))
+		return false;
+	d->s->record.kind = DTA_RECORD_HOP;
+	return dta_paths_take(d->s->paths, &d->s->record, report->id, entered, d->now_ns,
+			      &stats->refused[DTA_DEVICE_NO_ROOM], &stats->records, d->fn, d->arg);
+}
+
 /* Whether this node was the last to add to the stack; false if the stack has no node IDs. */
 static bool last_is(const struct int_stack *stack, uint32_t node)
 {
@@ -321,13 +344,14 @@ static void give_report(const struct int_datagram *d, const struct int_report *r
 			const struct int_stack *stack)
 {
 	struct dta_record *r = &d->s->record;
-	const bool itself = report->own.words || report->dropped || !stack->hops;
+	const bool itself = report->own.words || report->dropped || report->on_path || !stack->hops;
 	const bool merged = itself && last_is(stack, report->node);
 	const uint32_t hops = stack->hops + (itself && !merged);
-	uint64_t flow;
+	dta_field_set flow;
+	uint64_t entered;
 
 	r->address[DTA_FIELD_EXPORTER] = d->sender;
-	r->has |= UINT64_C(1) << DTA_FIELD_EXPORTER;
+	r->has |= DTA_FIELD_BIT(DTA_FIELD_EXPORTER);
 	/*
 	 * The number of hops is unknown while the packet is in transit or if switches are missing.
 	 */
@@ -353,28 +377,46 @@ static void give_report(const struct int_datagram *d, const struct int_report *r
 			dta_record_set(r, DTA_FIELD_HOP, stack->hops);
 	}
 	dta_record_set(r, DTA_FIELD_SWITCH, report->node);
-	set_metadata(r, &report->own, report);
+	entered = set_metadata(r, &report->own, report);
+	if (!stack->hops && keep_hop(d, report, entered))
+		return;
 	give_record(d, report->dropped ? DTA_RECORD_DROP : DTA_RECORD_HOP);
 }
 
-static void read_packet(const struct int_datagram *d, const struct int_report *report,
-			enum inner inner, const uint8_t *p, size_t bytes, struct int_stack *stack)
+/*
+ * Returns the identification field of IPv4; failing that, TCP's sequence number or UDP's checksum.
+ * INT-MX changes neither of the first two.
+ */
+static uint64_t identify_packet(const struct dta_frame *f)
+{
+	if (f->id)
+		return f->id;
+	if (f->above_bytes < 8)
+		return 0;
+	return f->protocol == IPPROTO_TCP   ? dta_get32(f->above + 4)
+	       : f->protocol == IPPROTO_UDP ? dta_get16(f->above + 6)
+					    : 0;
+}
+
+static void read_packet(const struct int_datagram *d, struct int_report *report, enum inner inner,
+			const uint8_t *p, size_t bytes, struct int_stack *stack)
 {
 	struct dta_record *r = &d->s->record;
 	struct dta_frame f;
 
-	if (inner == INNER_ETHERNET)
-		dta_frame_parse(r, p, bytes, &f);
-	else
-		dta_frame_parse_ip(r, p, bytes, &f);
+	dta_frame_parse(r,
+			inner == INNER_ETHERNET ? DTA_ETHERTYPE_ETHERNET
+			: inner == INNER_IPV4	? DTA_ETHERTYPE_IPV4
+						: DTA_ETHERTYPE_IPV6,
+			p, bytes, &f);
+	report->id = identify_packet(&f);
 	if (report->tracked && f.above && find_stack(r, &f, stack) && stack->here < stack->hops)
 		d->s->decoder.stats.refused[DTA_DEVICE_TRUNCATED]++;
 }
 
 /* Reads the first packet in the TLVs. */
-static enum dta_device_refusal read_tlvs(const struct int_datagram *d,
-					 const struct int_report *report, const uint8_t *p,
-					 size_t bytes, struct int_stack *stack)
+static enum dta_device_refusal read_tlvs(const struct int_datagram *d, struct int_report *report,
+					 const uint8_t *p, size_t bytes, struct int_stack *stack)
 {
 	static const uint8_t inner[16] = {INNER_DOMAIN, INNER_ETHERNET, INNER_IPV4, INNER_IPV6};
 
@@ -480,7 +522,8 @@ static enum dta_device_refusal read_report_1(const struct int_datagram *d, const
 					     size_t bytes, uint64_t now_ns)
 {
 	static const uint8_t inner[8] = {INNER_ETHERNET, INNER_IPV4, INNER_IPV6};
-	struct int_report report = {.own = {.layout = &layout_report_1}, .timed = true};
+	struct int_report report = {
+		.own = {.layout = &layout_report_1}, .timed = true, .on_path = true};
 	struct int_stack stack = {0};
 	uint32_t word;
 	size_t head;
@@ -515,8 +558,11 @@ static enum dta_device_refusal read_report_1(const struct int_datagram *d, const
 static void int_take(struct dta_decoder *decoder, const struct dta_datagram *in, uint64_t now_ns,
 		     uint64_t real_ns, dta_record_fn *fn, void *arg)
 {
-	const struct int_datagram d = {
-		.s = (struct int_decoder *)decoder, .sender = in->address, .fn = fn, .arg = arg};
+	const struct int_datagram d = {.s = (struct int_decoder *)decoder,
+				       .sender = in->address,
+				       .now_ns = now_ns,
+				       .fn = fn,
+				       .arg = arg};
 	enum dta_device_refusal bad = DTA_DEVICE_BAD_VERSION;
 
 	(void)real_ns;
@@ -531,6 +577,13 @@ static void int_take(struct dta_decoder *decoder, const struct dta_datagram *in,
 		decoder->stats.refused[bad]++;
 }
 
+static void int_flush(struct dta_decoder *decoder, uint64_t now_ns, dta_record_fn *fn, void *arg)
+{
+	struct int_decoder *s = (struct int_decoder *)decoder;
+
+	dta_paths_flush(s->paths, now_ns, &decoder->stats.records, fn, arg);
+}
+
 static void int_end(struct dta_decoder *decoder)
 {
 	struct int_decoder *s = (struct int_decoder *)decoder;
@@ -538,10 +591,11 @@ static void int_end(struct dta_decoder *decoder)
 	if (!s)
 		return;
 	free(s->streams);
+	dta_paths_free(s->own_paths);
 	free(s);
 }
 
-static struct dta_decoder *int_make(void)
+static struct dta_decoder *int_make(struct dta_paths *paths)
 {
 	struct int_decoder *s = calloc(1, sizeof(*s));
 
@@ -549,9 +603,11 @@ static struct dta_decoder *int_make(void)
 		return NULL;
 	s->decoder.ops = &dta_decoder_int;
 	s->streams = dta_streams_make(STREAMS);
-	if (s->streams)
+	s->own_paths = paths ? NULL : dta_paths_new();
+	s->paths = paths ? paths : s->own_paths;
+	if (s->streams && s->paths)
 		return &s->decoder;
-	free(s);
+	int_end(&s->decoder);
 	errno = ENOMEM;
 	return NULL;
 }
@@ -561,5 +617,6 @@ const struct dta_decoder_ops dta_decoder_int = {
 	.port = 32766,
 	.make = int_make,
 	.take = int_take,
+	.flush = int_flush,
 	.end = int_end,
 };

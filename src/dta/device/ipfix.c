@@ -6,8 +6,9 @@
 #define HEADER	16u /* version, length, export time, sequence number, observation domain */
 #define VERSION 10u
 
-static struct dta_decoder *make_decoder(void)
+static struct dta_decoder *make_decoder(struct dta_paths *paths)
 {
+	(void)paths;
 	return dta_template_decoder_make(&dta_decoder_ipfix);
 }
 

@@ -34,6 +34,7 @@ struct dta_map_batch {
 	void *arg;
 	struct dta_map_stats stats;
 	uint32_t begin[DTA_RECORD_KINDS + 1]; /* index of the first part for each kind of record */
+	uint32_t addresses[DTA_RECORD_KINDS]; /* in keys of their rules */
 	uint32_t parts;
 	struct map_part part[DTA_MAP_RULES];
 };
@@ -62,13 +63,16 @@ static bool is_mapped(const struct in6_addr *a)
 	return !high && middle == htobe32(0xffff);
 }
 
-/* In the result, bit i means that address i is set and is not IPv4. */
-static uint32_t wide_addresses(const struct dta_record *r)
+/* Of these addresses, those that are set and are not IPv4. */
+static uint32_t wide_addresses(const struct dta_record *r, uint32_t addresses)
 {
 	uint32_t wide = 0;
 
-	for (uint32_t i = 0; i < DTA_FIELD_ADDRESSES; i++)
-		wide |= (uint32_t)(r->has >> i & 1 && !is_mapped(&r->address[i])) << i;
+	for (addresses &= (uint32_t)r->has; addresses; addresses &= addresses - 1) {
+		const int i = __builtin_ctz(addresses);
+
+		wide |= (uint32_t)!is_mapped(&r->address[i]) << i;
+	}
 	return wide;
 }
 
@@ -131,6 +135,17 @@ static uint8_t *put_address(struct dta_map_batch *b, const struct in6_addr *a, u
 	return to + bytes;
 }
 
+/* Truncates a longer text, and pads a shorter one with zeros. */
+static uint8_t *put_text(const struct dta_text *text, size_t bytes, uint8_t *to)
+{
+	const size_t n = text->bytes < bytes ? text->bytes : bytes;
+
+	memset(to, 0, bytes);
+	if (n)
+		memcpy(to, text->at, n);
+	return to + bytes;
+}
+
 static void put_report(struct dta_map_batch *b, struct map_part *p, const struct dta_record *r,
 		       uint32_t wide)
 {
@@ -141,12 +156,21 @@ static void put_report(struct dta_map_batch *b, struct map_part *p, const struct
 	for (const struct dta_map_put *f = rule->put; f < rule->put + rule->puts; f++) {
 		uint64_t n = f->number;
 
+		if (f->optional && !(r->has >> f->field & 1)) {
+			dta_put64(to, 0);
+			to += f->bytes;
+			continue;
+		}
 		if (f->field < DTA_FIELD_ADDRESSES) {
 			to = put_address(b, &r->address[f->field],
 					 f->bytes ? f->bytes
 					 : wide	  ? 16
 						  : 4,
 					 to);
+			continue;
+		}
+		if (f->field >= DTA_FIELD_NUMBERS && f->field < DTA_FIELDS) {
+			to = put_text(&r->text[f->field - DTA_FIELD_NUMBERS], f->bytes, to);
 			continue;
 		}
 		if (f->field < DTA_FIELDS && r->number[f->field] <= n)
@@ -164,7 +188,7 @@ static void put_report(struct dta_map_batch *b, struct map_part *p, const struct
 
 void dta_map_take(struct dta_map_batch *b, const struct dta_record *r)
 {
-	const uint32_t wide = wide_addresses(r);
+	const uint32_t wide = wide_addresses(r, b->addresses[r->kind]);
 	uint32_t made = 0;
 
 	for (uint32_t i = b->begin[r->kind]; i < b->begin[r->kind + 1]; i++) {
@@ -177,7 +201,7 @@ void dta_map_take(struct dta_map_batch *b, const struct dta_record *r)
 		made++;
 	}
 	b->stats.reports += made;
-	b->stats.unmapped += !made;
+	b->stats.unmapped += !made && r->kind != DTA_RECORD_NAME;
 }
 
 void dta_map_flush(struct dta_map_batch *b)
@@ -214,6 +238,7 @@ struct dta_map_batch *dta_map_batch_new(const struct dta_map *m, enum dta_device
 			    (r->input != input && r->input != DTA_DEVICES))
 				continue;
 			p->rule = r;
+			b->addresses[kind] |= r->addresses;
 			b->parts++;
 			for (uint32_t wide = 0; wide <= !!r->addresses; wide++) {
 				struct map_buffer *f = &p->buffer[wide];

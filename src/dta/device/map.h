@@ -32,8 +32,12 @@ void dta_map_free(struct dta_map *m); /* NULL is ignored */
 uint16_t dta_map_tenant(const struct dta_map *m);
 
 struct dta_map_stats {
-	uint64_t reports;  /* reports produced */
-	uint64_t unmapped; /* records that no rule turned into a report */
+	uint64_t reports; /* reports produced */
+	/*
+	 * records for which no rule produced a report; names are not counted, because few mappings
+	 * use them
+	 */
+	uint64_t unmapped;
 	/* values too large for their field, written as the field's maximum */
 	uint64_t saturated;
 };

@@ -14,6 +14,7 @@ struct dta_map_put {
 	uint8_t field;	 /* field of the record; DTA_FIELDS means a constant */
 	/* size; an address in a key has 0, which means the size of the key's largest address */
 	uint8_t bytes;
+	bool optional; /* a record may lack the field, which is then 0 */
 	uint8_t shift; /* left shift that moves the number to the first bytes of its word */
 };
 
@@ -26,7 +27,7 @@ struct dta_map_test {
 };
 
 struct dta_map_rule {
-	uint64_t need; /* fields that a record must contain */
+	dta_field_set need; /* fields that a record must contain */
 	enum dta_record_kind kind;
 	enum dta_device input; /* kind of input; DTA_DEVICES means any */
 	uint8_t opcode, copies;

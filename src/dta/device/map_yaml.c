@@ -24,48 +24,36 @@ const char dta_map_default[] =
 	"  # The counters of each interface, as last reported by the device.\n"
 	"  - {kind: counters, key: [exporter, interface], primitive: key-write, store: 12, copies: 2,\n"
 	"     value: [in-bytes, in-packets, in-drops, in-errors, out-bytes, out-packets, out-drops, out-errors]}\n"
+	"  # What the device calls its interfaces.\n"
+	"  - {kind: name, key: [exporter, interface], primitive: key-write, store: 24, copies: 2, value: [name/32]}\n"
 	"  # The switches that a flow passed, and the latest measurements of each switch.\n"
 	"  - {kind: hop, key: [5-tuple], primitive: postcard, store: 13, copies: 2, hop: hop, hops: hops, data: switch}\n"
 	"  - {kind: hop, key: [5-tuple, switch], primitive: key-write, store: 14, copies: 2,\n"
 	"     value: [queue-depth, latency-ns]}\n"
+	"  # Where each flow passed: bytes per exporter, reports per INT switch. An unknown interface is 0.\n"
+	"  - {kind: flow, key: [exporter, ingress?, egress?, 5-tuple], primitive: increment, store: 18, copies: 2, add: bytes}\n"
+	"  - {kind: sample, key: [exporter, ingress?, egress?, 5-tuple], primitive: increment, store: 18, copies: 2, add: bytes}\n"
+	"  - {kind: hop, key: [switch, ingress?, egress?, 5-tuple], primitive: increment, store: 19, copies: 2, add: 1}\n"
+	"  # Bytes between autonomous systems.\n"
+	"  - {kind: flow, key: [source-as, destination-as], primitive: increment, store: 22, copies: 2, add: bytes}\n"
+	"  - {kind: sample, key: [source-as, destination-as], primitive: increment, store: 22, copies: 2, add: bytes}\n"
 	"  # Packets that each device dropped, by the device's drop reason.\n"
 	"  - {kind: drop, key: [exporter, drop-reason], primitive: increment, store: 15, copies: 2, add: 1}\n"
+	"  # The same by flow and interface.\n"
+	"  - {kind: drop, input: int, key: [switch, ingress?, egress?, drop-reason?, 5-tuple], primitive: increment,\n"
+	"     store: 20, copies: 2, add: 1}\n"
+	"  - {kind: drop, input: sflow, key: [exporter, ingress?, egress?, drop-reason?, 5-tuple], primitive: increment,\n"
+	"     store: 21, copies: 2, add: 1}\n"
 	"tenant: 0\n";
 
-/* Returns the default size of a field, which is the size of its IPFIX element or INT metadata. */
-static uint32_t usual_bytes(enum dta_field f)
+static uint32_t most_bytes(enum dta_field f)
 {
-	switch (f) {
-	case DTA_FIELD_PROTOCOL:
-	case DTA_FIELD_IP_VERSION:
-	case DTA_FIELD_DSCP:
-	case DTA_FIELD_HOP:
-	case DTA_FIELD_HOPS:
-	case DTA_FIELD_QUEUE:
-		return 1;
-	case DTA_FIELD_SOURCE_PORT:
-	case DTA_FIELD_DESTINATION_PORT:
-	case DTA_FIELD_TCP_FLAGS:
-	case DTA_FIELD_ICMP:
-	case DTA_FIELD_VLAN:
-	case DTA_FIELD_DROP_REASON:
-		return 2;
-	case DTA_FIELD_DOMAIN:
-	case DTA_FIELD_INGRESS:
-	case DTA_FIELD_EGRESS:
-	case DTA_FIELD_INTERFACE:
-	case DTA_FIELD_SOURCE_AS:
-	case DTA_FIELD_DESTINATION_AS:
-	case DTA_FIELD_SAMPLING:
-	case DTA_FIELD_SWITCH:
-	case DTA_FIELD_LATENCY_NS:
-	case DTA_FIELD_QUEUE_DEPTH:
-	case DTA_FIELD_BUFFER:
-	case DTA_FIELD_UTILIZATION:
-		return 4;
-	default:
-		return f < DTA_FIELD_ADDRESSES ? 16 : 8;
-	}
+	return f < DTA_FIELD_ADDRESSES ? 16 : f < DTA_FIELD_NUMBERS ? 8 : 128;
+}
+
+static bool is_number(enum dta_field f)
+{
+	return f >= DTA_FIELD_ADDRESSES && f < DTA_FIELD_NUMBERS;
 }
 
 struct map_reader {
@@ -84,12 +72,12 @@ static void append_put(struct map_reader *r, base_yaml_node node, const struct d
 	r->r->put[r->r->puts++] = *p;
 	r->bytes[0] += p->bytes ? p->bytes : 4;
 	r->bytes[1] += p->bytes ? p->bytes : 16;
-	if (p->field < DTA_FIELDS)
-		r->r->need |= UINT64_C(1) << p->field;
+	if (p->field < DTA_FIELDS && !p->optional)
+		r->r->need |= DTA_FIELD_BIT(p->field);
 }
 
 static void append_number(struct map_reader *r, base_yaml_node node, enum dta_field f,
-			  uint32_t bytes, uint64_t constant)
+			  uint32_t bytes, uint64_t constant, bool optional)
 {
 	const uint8_t shift = (uint8_t)(64 - 8 * bytes);
 	const uint64_t most = UINT64_MAX >> shift;
@@ -101,36 +89,51 @@ static void append_number(struct map_reader *r, base_yaml_node node, enum dta_fi
 		   &(struct dta_map_put){.number = f == DTA_FIELDS ? constant : most,
 					 .field = (uint8_t)f,
 					 .bytes = (uint8_t)bytes,
+					 .optional = optional,
 					 .shift = shift});
 }
 
 /*
- * Parses "FIELD" or "FIELD/BYTES". key: the field is in a key, where an address takes as many bytes
- * as it needs.
+ * Parses "FIELD" or "FIELD/BYTES". A "?" after FIELD means that a record may lack it. key: the
+ * field is part of a key, where an address takes only as many bytes as it needs.
  */
 static void parse_field(struct map_reader *r, base_yaml_node node, const char *text, bool key)
 {
 	const char *slash = strchr(text, '/');
+	const size_t length = strcspn(text, "?/");
+	const bool optional = text[length] == '?';
 	char name[32] = "";
 	uint64_t bytes = 0;
 	enum dta_field f;
 
-	snprintf(name, sizeof(name), "%.*s", (int)(slash ? slash - text : 31), text);
+	if (length < sizeof(name) && (!optional || !text[length + 1] || text[length + 1] == '/'))
+		snprintf(name, sizeof(name), "%.*s", (int)length, text);
 	f = dta_field_find(name);
 	if (f == DTA_FIELDS) {
 		base_yaml_wrong(r->y, node, "'%.64s' is not a field of a record", text);
 		return;
 	}
-	if (slash && base_parse_u64(slash + 1, 1, f < DTA_FIELD_ADDRESSES ? 16 : 8, &bytes)) {
-		base_yaml_wrong(r->y, node, "'%.64s': a number has 1 to 8 bytes", text);
+	if (slash && base_parse_u64(slash + 1, 1, most_bytes(f), &bytes)) {
+		base_yaml_wrong(r->y, node, "'%.64s': this field must have 1 to %u bytes", text,
+				most_bytes(f));
+		return;
+	}
+	if (f >= DTA_FIELD_NUMBERS) {
+		append_put(r, node,
+			   &(struct dta_map_put){
+				   .field = (uint8_t)f,
+				   .bytes = (uint8_t)(bytes ? bytes : dta_field_bytes(f))});
 		return;
 	}
 	if (f >= DTA_FIELD_ADDRESSES) {
-		append_number(r, node, f, bytes ? (uint32_t)bytes : usual_bytes(f), 0);
+		append_number(r, node, f, bytes ? (uint32_t)bytes : dta_field_bytes(f), 0,
+			      optional);
 		return;
 	}
+	if (optional)
+		base_yaml_wrong(r->y, node, "'%.64s': only a number may be missing", text);
 	if (bytes && (key || (bytes != 4 && bytes != 16)))
-		base_yaml_wrong(r->y, node, "'%.64s': an address has %s", text,
+		base_yaml_wrong(r->y, node, "'%.64s': an address must have %s", text,
 				key ? "4 or 16 bytes in keys, chosen automatically"
 				    : "4 or 16 bytes");
 	append_put(r, node,
@@ -173,15 +176,15 @@ static void parse_operand(struct map_reader *r, base_yaml_node node, const char 
 
 	base_yaml_string(r->y, node, what, &text);
 	if (!base_parse_u64(text, 0, UINT64_MAX, &constant)) {
-		append_number(r, node, DTA_FIELDS, bytes, constant);
+		append_number(r, node, DTA_FIELDS, bytes, constant, false);
 		return;
 	}
 	f = dta_field_find(text);
-	if (f < DTA_FIELD_ADDRESSES || f == DTA_FIELDS)
+	if (!is_number(f))
 		base_yaml_wrong(r->y, node, "%s: '%.64s' must be a number or a numeric field", what,
 				text);
 	else
-		append_number(r, node, f, bytes, 0);
+		append_number(r, node, f, bytes, 0, false);
 }
 
 /* Parses a condition on a field: 5, "!=5", ">=5", ">5", "<=5", "<5" or "=5". */
@@ -201,7 +204,7 @@ static void parse_test(struct map_reader *r, const char *name, base_yaml_node wh
 	uint64_t n = 0;
 	size_t i = 0;
 
-	if (f < DTA_FIELD_ADDRESSES || f == DTA_FIELDS) {
+	if (!is_number(f)) {
 		base_yaml_wrong(r->y, where, "where: '%.64s' is not a numeric field", name);
 		return;
 	}
@@ -222,7 +225,7 @@ static void parse_test(struct map_reader *r, const char *name, base_yaml_node wh
 	t = &r->r->test[r->r->tests++];
 	*t = (struct dta_map_test){n + (uint64_t)(int64_t)signs[i].more, (uint8_t)f,
 				   signs[i].order};
-	r->r->need |= UINT64_C(1) << f;
+	r->r->need |= DTA_FIELD_BIT(f);
 }
 
 static void parse_where(struct map_reader *r, base_yaml_node node)
@@ -263,7 +266,7 @@ static void key_and_value(struct map_reader *r, base_yaml_node node)
 		if (list)
 			parse_operand(r, list, "list", 4);
 		else
-			append_number(r, node, DTA_FIELDS, 4, 0);
+			append_number(r, node, DTA_FIELDS, 4, 0, false);
 	} else {
 		parse_fields(r, base_yaml_need(r->y, node, "key"), "key", true);
 	}
@@ -271,7 +274,7 @@ static void key_and_value(struct map_reader *r, base_yaml_node node)
 		return;
 	if (r->bytes[0] < 4 || r->bytes[1] > SL_STORE_KEY_MAX)
 		base_yaml_wrong(r->y, node,
-				"a key of %u bytes, or %u with IPv6: it must have 4 to %u",
+				"the key has %u bytes, or %u with IPv6, but must have 4 to %u",
 				r->bytes[0], r->bytes[1], SL_STORE_KEY_MAX);
 	rule->key_bytes[0] = (uint8_t)r->bytes[0];
 	rule->key_bytes[1] = (uint8_t)r->bytes[1];
@@ -283,7 +286,7 @@ static void key_and_value(struct map_reader *r, base_yaml_node node)
 	case DTA_POSTCARD:
 		parse_operand(r, base_yaml_need(r->y, node, "hop"), "hop", 1);
 		parse_operand(r, base_yaml_need(r->y, node, "hops"), "hops", 1);
-		append_number(r, node, DTA_FIELDS, 2, 0);
+		append_number(r, node, DTA_FIELDS, 2, 0, false);
 		parse_operand(r, base_yaml_need(r->y, node, "data"), "data", 4);
 		break;
 	default:
@@ -303,7 +306,7 @@ static void parse_rule(struct map_reader *r, base_yaml_node node)
 	int kind = 0, input = DTA_DEVICES;
 
 	if (!base_yaml_is_mapping(r->y, node)) {
-		base_yaml_wrong(r->y, node, "a rule is a mapping, as in {kind: flow, ...}");
+		base_yaml_wrong(r->y, node, "a rule must be a mapping, as in {kind: flow, ...}");
 		return;
 	}
 	for (int i = 0; i < DTA_RECORD_KINDS; i++)
@@ -345,7 +348,7 @@ static void parse_document(struct map_reader *r)
 	size_t n;
 
 	if (!root) {
-		base_yaml_wrong(r->y, root, "empty: it must have reports");
+		base_yaml_wrong(r->y, root, "the file is empty: it must contain reports");
 		return;
 	}
 	if (!base_yaml_mapping(r->y, root, keys))

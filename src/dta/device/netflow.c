@@ -10,8 +10,9 @@
 #define HEADER5 24u
 #define RECORD5 48u
 
-static struct dta_decoder *make_decoder(void)
+static struct dta_decoder *make_decoder(struct dta_paths *paths)
 {
+	(void)paths;
 	return dta_template_decoder_make(&dta_decoder_netflow);
 }
 
@@ -74,9 +75,12 @@ static void give_version5(struct dta_template_message *m, const uint8_t *p, uint
 	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, dta_get16(p + 34));
 	dta_record_set(r, DTA_FIELD_TCP_FLAGS, p[37]);
 	dta_record_set(r, DTA_FIELD_PROTOCOL, p[38]);
+	dta_record_set(r, DTA_FIELD_TOS, p[39]);
 	dta_record_set(r, DTA_FIELD_DSCP, p[39] >> 2);
 	dta_record_set(r, DTA_FIELD_SOURCE_AS, dta_get16(p + 40));
 	dta_record_set(r, DTA_FIELD_DESTINATION_AS, dta_get16(p + 42));
+	dta_record_set(r, DTA_FIELD_SOURCE_PREFIX, p[44]);
+	dta_record_set(r, DTA_FIELD_DESTINATION_PREFIX, p[45]);
 	m->stats->records++;
 	m->fn(m->arg, r);
 }

@@ -4,57 +4,100 @@
 
 #include <string.h>
 
-static const char *const fields[DTA_FIELDS] = {
-	[DTA_FIELD_EXPORTER] = "exporter",
-	[DTA_FIELD_SOURCE] = "source",
-	[DTA_FIELD_DESTINATION] = "destination",
-	[DTA_FIELD_NEXT_HOP] = "next-hop",
-	[DTA_FIELD_SOURCE_PORT] = "source-port",
-	[DTA_FIELD_DESTINATION_PORT] = "destination-port",
-	[DTA_FIELD_PROTOCOL] = "protocol",
-	[DTA_FIELD_IP_VERSION] = "ip-version",
-	[DTA_FIELD_DSCP] = "dscp",
-	[DTA_FIELD_TCP_FLAGS] = "tcp-flags",
-	[DTA_FIELD_ICMP] = "icmp",
-	[DTA_FIELD_DOMAIN] = "domain",
-	[DTA_FIELD_INGRESS] = "ingress",
-	[DTA_FIELD_EGRESS] = "egress",
-	[DTA_FIELD_INTERFACE] = "interface",
-	[DTA_FIELD_VLAN] = "vlan",
-	[DTA_FIELD_SOURCE_AS] = "source-as",
-	[DTA_FIELD_DESTINATION_AS] = "destination-as",
-	[DTA_FIELD_PACKETS] = "packets",
-	[DTA_FIELD_BYTES] = "bytes",
-	[DTA_FIELD_SAMPLING] = "sampling",
-	[DTA_FIELD_START_NS] = "start-ns",
-	[DTA_FIELD_END_NS] = "end-ns",
-	[DTA_FIELD_IN_BYTES] = "in-bytes",
-	[DTA_FIELD_IN_PACKETS] = "in-packets",
-	[DTA_FIELD_IN_DROPS] = "in-drops",
-	[DTA_FIELD_IN_ERRORS] = "in-errors",
-	[DTA_FIELD_OUT_BYTES] = "out-bytes",
-	[DTA_FIELD_OUT_PACKETS] = "out-packets",
-	[DTA_FIELD_OUT_DROPS] = "out-drops",
-	[DTA_FIELD_OUT_ERRORS] = "out-errors",
-	[DTA_FIELD_SPEED] = "speed",
-	[DTA_FIELD_SWITCH] = "switch",
-	[DTA_FIELD_HOP] = "hop",
-	[DTA_FIELD_HOPS] = "hops",
-	[DTA_FIELD_LATENCY_NS] = "latency-ns",
-	[DTA_FIELD_QUEUE] = "queue",
-	[DTA_FIELD_QUEUE_DEPTH] = "queue-depth",
-	[DTA_FIELD_BUFFER] = "buffer",
-	[DTA_FIELD_UTILIZATION] = "utilization",
-	[DTA_FIELD_DROP_REASON] = "drop-reason",
+static const struct {
+	const char *name;
+	uint32_t bytes; /* size of the IPFIX element or INT metadata */
+} fields[DTA_FIELDS] = {
+	[DTA_FIELD_EXPORTER] = {"exporter", 16},
+	[DTA_FIELD_SOURCE] = {"source", 16},
+	[DTA_FIELD_DESTINATION] = {"destination", 16},
+	[DTA_FIELD_NEXT_HOP] = {"next-hop", 16},
+	[DTA_FIELD_SOURCE_PORT] = {"source-port", 2},
+	[DTA_FIELD_DESTINATION_PORT] = {"destination-port", 2},
+	[DTA_FIELD_PROTOCOL] = {"protocol", 1},
+	[DTA_FIELD_IP_VERSION] = {"ip-version", 1},
+	[DTA_FIELD_DSCP] = {"dscp", 1},
+	[DTA_FIELD_TCP_FLAGS] = {"tcp-flags", 2},
+	[DTA_FIELD_ICMP] = {"icmp", 2},
+	[DTA_FIELD_DOMAIN] = {"domain", 4},
+	[DTA_FIELD_INGRESS] = {"ingress", 4},
+	[DTA_FIELD_EGRESS] = {"egress", 4},
+	[DTA_FIELD_INTERFACE] = {"interface", 4},
+	[DTA_FIELD_VLAN] = {"vlan", 2},
+	[DTA_FIELD_SOURCE_AS] = {"source-as", 4},
+	[DTA_FIELD_DESTINATION_AS] = {"destination-as", 4},
+	[DTA_FIELD_PACKETS] = {"packets", 8},
+	[DTA_FIELD_BYTES] = {"bytes", 8},
+	[DTA_FIELD_SAMPLING] = {"sampling", 4},
+	[DTA_FIELD_START_NS] = {"start-ns", 8},
+	[DTA_FIELD_END_NS] = {"end-ns", 8},
+	[DTA_FIELD_IN_BYTES] = {"in-bytes", 8},
+	[DTA_FIELD_IN_PACKETS] = {"in-packets", 8},
+	[DTA_FIELD_IN_DROPS] = {"in-drops", 8},
+	[DTA_FIELD_IN_ERRORS] = {"in-errors", 8},
+	[DTA_FIELD_OUT_BYTES] = {"out-bytes", 8},
+	[DTA_FIELD_OUT_PACKETS] = {"out-packets", 8},
+	[DTA_FIELD_OUT_DROPS] = {"out-drops", 8},
+	[DTA_FIELD_OUT_ERRORS] = {"out-errors", 8},
+	[DTA_FIELD_SPEED] = {"speed", 8},
+	[DTA_FIELD_SWITCH] = {"switch", 4},
+	[DTA_FIELD_HOP] = {"hop", 1},
+	[DTA_FIELD_HOPS] = {"hops", 1},
+	[DTA_FIELD_LATENCY_NS] = {"latency-ns", 4},
+	[DTA_FIELD_QUEUE] = {"queue", 1},
+	[DTA_FIELD_QUEUE_DEPTH] = {"queue-depth", 4},
+	[DTA_FIELD_BUFFER] = {"buffer", 4},
+	[DTA_FIELD_UTILIZATION] = {"utilization", 4},
+	[DTA_FIELD_DROP_REASON] = {"drop-reason", 2},
+	[DTA_FIELD_TUNNEL_SOURCE] = {"tunnel-source", 16},
+	[DTA_FIELD_TUNNEL_DESTINATION] = {"tunnel-destination", 16},
+	[DTA_FIELD_NAT_SOURCE] = {"nat-source", 16},
+	[DTA_FIELD_NAT_DESTINATION] = {"nat-destination", 16},
+	[DTA_FIELD_TOS] = {"tos", 1},
+	[DTA_FIELD_TTL] = {"ttl", 1},
+	[DTA_FIELD_SOURCE_MAC] = {"source-mac", 6},
+	[DTA_FIELD_DESTINATION_MAC] = {"destination-mac", 6},
+	[DTA_FIELD_SOURCE_PREFIX] = {"source-prefix", 1},
+	[DTA_FIELD_DESTINATION_PREFIX] = {"destination-prefix", 1},
+	[DTA_FIELD_INGRESS_VRF] = {"ingress-vrf", 4},
+	[DTA_FIELD_EGRESS_VRF] = {"egress-vrf", 4},
+	[DTA_FIELD_MPLS_LABEL] = {"mpls-label", 4},
+	[DTA_FIELD_MPLS_LABEL_2] = {"mpls-label-2", 4},
+	[DTA_FIELD_MPLS_LABEL_3] = {"mpls-label-3", 4},
+	[DTA_FIELD_CUSTOMER_VLAN] = {"customer-vlan", 2},
+	[DTA_FIELD_TUNNEL_ID] = {"tunnel-id", 4},
+	[DTA_FIELD_NAT_SOURCE_PORT] = {"nat-source-port", 2},
+	[DTA_FIELD_NAT_DESTINATION_PORT] = {"nat-destination-port", 2},
+	[DTA_FIELD_NAT_EVENT] = {"nat-event", 1},
+	[DTA_FIELD_FIREWALL_EVENT] = {"firewall-event", 1},
+	[DTA_FIELD_DIRECTION] = {"direction", 1},
+	[DTA_FIELD_FORWARDING_STATUS] = {"forwarding-status", 1},
+	[DTA_FIELD_END_REASON] = {"end-reason", 1},
+	[DTA_FIELD_APPLICATION] = {"application", 4},
+	[DTA_FIELD_OBSERVATION_POINT] = {"observation-point", 8},
+	[DTA_FIELD_NEXT_AS] = {"next-as", 4},
+	[DTA_FIELD_PREVIOUS_AS] = {"previous-as", 4},
+	[DTA_FIELD_NAME] = {"name", 32},
+	[DTA_FIELD_DESCRIPTION] = {"description", 32},
 };
 
 enum dta_field dta_field_find(const char *name)
 {
 	unsigned int f = 0;
 
-	while (f < DTA_FIELDS && strcmp(fields[f], name))
+	while (f < DTA_FIELDS && strcmp(fields[f].name, name))
 		f++;
 	return (enum dta_field)f;
+}
+
+uint32_t dta_field_bytes(enum dta_field f)
+{
+	return fields[f].bytes;
+}
+
+const char *dta_field_name(enum dta_field f)
+{
+	return (unsigned int)f < DTA_FIELDS ? fields[f].name : "unknown";
 }
 
 const char *dta_record_kind_name(enum dta_record_kind k)
@@ -62,7 +105,7 @@ const char *dta_record_kind_name(enum dta_record_kind k)
 	static const char *const names[DTA_RECORD_KINDS] = {
 		[DTA_RECORD_FLOW] = "flow",	    [DTA_RECORD_SAMPLE] = "sample",
 		[DTA_RECORD_COUNTERS] = "counters", [DTA_RECORD_HOP] = "hop",
-		[DTA_RECORD_DROP] = "drop",
+		[DTA_RECORD_DROP] = "drop",	    [DTA_RECORD_NAME] = "name",
 	};
 
 	return (unsigned int)k < DTA_RECORD_KINDS ? names[k] : "unknown";
@@ -79,6 +122,8 @@ const char *dta_device_refusal_name(enum dta_device_refusal r)
 		[DTA_DEVICE_BAD_TEMPLATE] = "template",
 		[DTA_DEVICE_NO_ROOM] = "no_room",
 		[DTA_DEVICE_UNSUPPORTED] = "unsupported",
+		[DTA_DEVICE_NO_PACKET] = "no_packet",
+		[DTA_DEVICE_BAD_ELEMENT] = "element",
 	};
 
 	return (unsigned int)r < DTA_DEVICE_REFUSALS ? names[r] : "unknown";

@@ -24,10 +24,19 @@ enum flow_format {
 	FLOW_IPV6 = 4,
 	FLOW_SWITCH = 1001,
 	FLOW_ROUTER = 1002,
-	FLOW_GATEWAY = 1003
+	FLOW_GATEWAY = 1003,
+	FLOW_MPLS = 1006,
+	FLOW_NAT = 1007,
+	FLOW_NAT_PORT = 1020,
+	FLOW_VNI_EGRESS = 1029,
+	FLOW_VNI_INGRESS = 1030
 };
 
-enum { HEADER_ETHERNET = 1, HEADER_IPV4 = 11, HEADER_IPV6 = 12 };
+/* Ethernet types by header protocol; 0 means unsupported. */
+static const uint16_t header_types[] = {
+	[1] = DTA_ETHERTYPE_ETHERNET, [7] = DTA_ETHERTYPE_PPP,
+	[11] = DTA_ETHERTYPE_IPV4,    [12] = DTA_ETHERTYPE_IPV6,
+	[13] = DTA_ETHERTYPE_MPLS,    [14] = DTA_ETHERTYPE_PPP /* POS */};
 
 struct sflow {
 	struct dta_decoder decoder;
@@ -112,7 +121,7 @@ static bool take_address(struct sflow_part *p, struct in6_addr *out, bool *known
 
 struct sflow_frame {
 	uint64_t length; /* length of the frame; 0 means not known */
-	bool raw;	 /* the raw header was sent and takes precedence over summaries */
+	bool raw;	 /* the sample contains the raw header */
 };
 
 static bool read_raw(struct dta_record *r, struct sflow_part p, struct sflow_frame *f)
@@ -128,10 +137,8 @@ static bool read_raw(struct dta_record *r, struct sflow_part p, struct sflow_fra
 	if (!take_part(&p, take32(&p), &header))
 		return false;
 	f->raw = true;
-	if (protocol == HEADER_ETHERNET)
-		dta_frame_read(r, header.at, header.bytes);
-	else if (protocol == HEADER_IPV4 || protocol == HEADER_IPV6)
-		dta_frame_read_ip(r, header.at, header.bytes);
+	if (protocol < sizeof(header_types) / sizeof(*header_types))
+		dta_frame_read(r, header_types[protocol], header.at, header.bytes);
 	return true;
 }
 
@@ -144,10 +151,10 @@ static bool read_ip(struct dta_record *r, const struct sflow_part *p, struct sfl
 
 	if (p->bytes < 24 + 2 * address)
 		return false;
-	if (f->raw)
-		return true;
 	if (!f->length)
 		f->length = dta_get32(p->at);
+	if (dta_record_has(r, DTA_FIELD_SOURCE)) /* the raw header takes precedence */
+		return true;
 	dta_record_set(r, DTA_FIELD_IP_VERSION, format == FLOW_IPV4 ? 4 : 6);
 	dta_record_set(r, DTA_FIELD_PROTOCOL, dta_get32(p->at + 4) & 0xff);
 	if (format == FLOW_IPV4) {
@@ -160,6 +167,7 @@ static bool read_ip(struct dta_record *r, const struct sflow_part *p, struct sfl
 	dta_record_set(r, DTA_FIELD_SOURCE_PORT, dta_get32(after) & 0xffff);
 	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, dta_get32(after + 4) & 0xffff);
 	dta_record_set(r, DTA_FIELD_TCP_FLAGS, dta_get32(after + 8) & 0xff);
+	dta_record_set(r, DTA_FIELD_TOS, dta_get32(after + 12) & 0xff);
 	dta_record_set(r, DTA_FIELD_DSCP, (dta_get32(after + 12) & 0xff) >> 2);
 	return true;
 }
@@ -171,7 +179,72 @@ static bool read_next_hop(struct dta_record *r, struct sflow_part *p)
 	if (!take_address(p, &r->address[DTA_FIELD_NEXT_HOP], &known))
 		return false;
 	if (known)
-		r->has |= UINT64_C(1) << DTA_FIELD_NEXT_HOP;
+		r->has |= DTA_FIELD_BIT(DTA_FIELD_NEXT_HOP);
+	return true;
+}
+
+/* "extended_router" */
+static bool read_router(struct dta_record *r, struct sflow_part p)
+{
+	if (!read_next_hop(r, &p) || p.bytes < 8)
+		return false;
+	dta_record_set(r, DTA_FIELD_SOURCE_PREFIX, take32(&p));
+	dta_record_set(r, DTA_FIELD_DESTINATION_PREFIX, take32(&p));
+	return true;
+}
+
+/* "extended_mpls": the packet's incoming labels, unless its header shows them. */
+static bool read_mpls(struct dta_record *r, struct sflow_part p)
+{
+	const bool known = dta_record_has(r, DTA_FIELD_MPLS_LABEL);
+	uint32_t labels;
+
+	if (!read_next_hop(r, &p) || p.bytes < 4)
+		return false;
+	labels = take32(&p);
+	if (labels > p.bytes / 4)
+		return false;
+	for (uint32_t i = 0; i < labels && i < 3 && !known; i++)
+		dta_record_set(r, (enum dta_field)(DTA_FIELD_MPLS_LABEL + i), take32(&p) >> 12);
+	return true;
+}
+
+/* "extended_nat" */
+static bool read_nat(struct dta_record *r, struct sflow_part p)
+{
+	for (enum dta_field f = DTA_FIELD_NAT_SOURCE; f <= DTA_FIELD_NAT_DESTINATION; f++) {
+		bool known;
+
+		if (!take_address(&p, &r->address[f], &known))
+			return false;
+		if (known)
+			r->has |= DTA_FIELD_BIT(f);
+	}
+	return true;
+}
+
+/* "sampled_ethernet": length, addresses and type, each padded to a multiple of 4 bytes */
+static bool read_ethernet_summary(struct dta_record *r, const struct sflow_part *p,
+				  struct sflow_frame *f)
+{
+	if (p->bytes < 24)
+		return false;
+	if (!f->length)
+		f->length = dta_get32(p->at);
+	if (dta_record_has(r, DTA_FIELD_SOURCE_MAC))
+		return true;
+	dta_record_set(r, DTA_FIELD_SOURCE_MAC, dta_get64(p->at + 4) >> 16);
+	dta_record_set(r, DTA_FIELD_DESTINATION_MAC, dta_get64(p->at + 12) >> 16);
+	return true;
+}
+
+static bool set_two(struct dta_record *r, const struct sflow_part *p, enum dta_field first,
+		    enum dta_field second)
+{
+	if (p->bytes < 8)
+		return false;
+	dta_record_set(r, first, dta_get32(p->at));
+	dta_record_set(r, second, dta_get32(p->at + 4));
 	return true;
 }
 
@@ -186,7 +259,7 @@ static bool read_gateway(struct dta_record *r, struct sflow_part p)
 		return false;
 	own = last = take32(&p);
 	dta_record_set(r, DTA_FIELD_SOURCE_AS, take32(&p));
-	take32(&p); /* AS of the source's peer */
+	dta_record_set(r, DTA_FIELD_PREVIOUS_AS, take32(&p));
 	for (segments = take32(&p); segments; segments--) {
 		uint32_t count;
 
@@ -196,6 +269,8 @@ static bool read_gateway(struct dta_record *r, struct sflow_part p)
 		count = take32(&p);
 		if (count > p.bytes / 4)
 			return false;
+		if (count && !dta_record_has(r, DTA_FIELD_NEXT_AS))
+			dta_record_set(r, DTA_FIELD_NEXT_AS, dta_get32(p.at));
 		if (count)
 			last = dta_get32(p.at + ((size_t)count - 1) * 4);
 		p.at += (size_t)count * 4;
@@ -210,17 +285,11 @@ static bool read_gateway(struct dta_record *r, struct sflow_part p)
 static bool read_flow_record(struct dta_record *r, const struct sflow_part *p, uint32_t format,
 			     struct sflow_frame *f, bool *known)
 {
-	struct sflow_part rest = *p;
-
 	switch (format) {
 	case FLOW_RAW:
 		return read_raw(r, *p, f);
 	case FLOW_ETHERNET:
-		if (p->bytes < 4)
-			return false;
-		if (!f->length)
-			f->length = dta_get32(p->at);
-		return true;
+		return read_ethernet_summary(r, p, f);
 	case FLOW_IPV4:
 	case FLOW_IPV6:
 		return read_ip(r, p, f, format);
@@ -231,9 +300,21 @@ static bool read_flow_record(struct dta_record *r, const struct sflow_part *p, u
 			dta_record_set(r, DTA_FIELD_VLAN, dta_get32(p->at));
 		return true;
 	case FLOW_ROUTER:
-		return read_next_hop(r, &rest);
+		return read_router(r, *p);
 	case FLOW_GATEWAY:
 		return read_gateway(r, *p);
+	case FLOW_MPLS:
+		return read_mpls(r, *p);
+	case FLOW_NAT:
+		return read_nat(r, *p);
+	case FLOW_NAT_PORT:
+		return set_two(r, p, DTA_FIELD_NAT_SOURCE_PORT, DTA_FIELD_NAT_DESTINATION_PORT);
+	case FLOW_VNI_EGRESS:
+	case FLOW_VNI_INGRESS:
+		if (p->bytes < 4)
+			return false;
+		dta_record_set(r, DTA_FIELD_TUNNEL_ID, dta_get32(p->at));
+		return true;
 	default:
 		*known = false;
 		return true;
@@ -269,7 +350,7 @@ static void give_record(const struct sflow_datagram *d)
 	struct dta_record *r = &d->s->record;
 
 	r->address[DTA_FIELD_EXPORTER] = d->agent;
-	r->has |= UINT64_C(1) << DTA_FIELD_EXPORTER;
+	r->has |= DTA_FIELD_BIT(DTA_FIELD_EXPORTER);
 	dta_record_set(r, DTA_FIELD_DOMAIN, d->sub_agent);
 	d->s->decoder.stats.records++;
 	d->fn(d->arg, r);
@@ -314,6 +395,8 @@ static void give_flow(const struct sflow_datagram *d, const struct sflow_frame *
 {
 	struct dta_record *r = &d->s->record;
 
+	if (f->raw && !dta_record_has(r, DTA_FIELD_SOURCE))
+		d->s->decoder.stats.refused[DTA_DEVICE_NO_PACKET]++;
 	dta_record_set(r, DTA_FIELD_PACKETS, rate);
 	if (f->length)
 		dta_record_set(r, DTA_FIELD_BYTES, f->length * rate);
@@ -578,10 +661,11 @@ static void sflow_end(struct dta_decoder *decoder)
 	free(s);
 }
 
-static struct dta_decoder *sflow_make(void)
+static struct dta_decoder *sflow_make(struct dta_paths *paths)
 {
 	struct sflow *s = calloc(1, sizeof(*s));
 
+	(void)paths;
 	if (!s)
 		return NULL;
 	s->decoder.ops = &dta_decoder_sflow;

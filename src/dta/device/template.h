@@ -6,37 +6,17 @@
 #ifndef SL_DTA_DEVICE_TEMPLATE_H
 #define SL_DTA_DEVICE_TEMPLATE_H
 
+#include "dta/device/element.h"
 #include "dta/device/exporter.h"
 
-/* Values in a record that have no field in struct dta_record. */
-enum dta_template_extra {
-	DTA_EXTRA_START_S,
-	DTA_EXTRA_END_S,
-	DTA_EXTRA_START_MS,
-	DTA_EXTRA_END_MS,
-	DTA_EXTRA_START_NTP, /* NTP time: seconds since 1900 with 32 fractional bits */
-	DTA_EXTRA_END_NTP,
-	DTA_EXTRA_START_BEFORE, /* microseconds before the message */
-	DTA_EXTRA_END_BEFORE,
-	DTA_EXTRA_START_UP, /* ms since the exporter's start */
-	DTA_EXTRA_END_UP,
-	DTA_EXTRA_BOOT_MS,
-	DTA_EXTRA_SELECTOR,
-	DTA_EXTRA_SAMPLING,    /* one in N packets */
-	DTA_EXTRA_SAMPLED,     /* N sampled packets in a row */
-	DTA_EXTRA_SPACE,       /* M packets skipped after the sampled ones */
-	DTA_EXTRA_SAMPLE_SIZE, /* n sampled packets */
-	DTA_EXTRA_POPULATION,  /* population of N packets */
-	DTA_EXTRA_PROBABILITY, /* bits of a float or double */
-	DTA_EXTRA_TOS,
-	DTA_EXTRA_ICMP_TYPE,
-	DTA_EXTRA_ICMP_CODE,
-	DTA_EXTRA_TOTAL_BYTES,
-	DTA_EXTRA_TOTAL_PACKETS,
-	DTA_EXTRA_OUT_BYTES,
-	DTA_EXTRA_OUT_PACKETS,
-	DTA_EXTRAS
-};
+/*
+ * Places that elements of a template set: IPv4 addresses and numbers by field, then extras, texts
+ * and IPv6 addresses. Several elements may set the same place.
+ */
+#define DTA_TEMPLATE_EXTRA  DTA_FIELD_NUMBERS
+#define DTA_TEMPLATE_TEXT   (DTA_TEMPLATE_EXTRA + DTA_EXTRAS)
+#define DTA_TEMPLATE_V6	    (DTA_TEMPLATE_TEXT + DTA_FIELDS - DTA_FIELD_NUMBERS)
+#define DTA_TEMPLATE_PLACES (DTA_TEMPLATE_V6 + DTA_FIELD_ADDRESSES)
 
 /* The record that is being decoded. */
 struct dta_template_work {
@@ -44,6 +24,7 @@ struct dta_template_work {
 	uint64_t extra[DTA_EXTRAS];
 	/* IPv6 addresses in records that may have either version */
 	struct in6_addr v6[DTA_FIELD_ADDRESSES];
+	uint8_t rank[DTA_TEMPLATE_PLACES]; /* rank of the element that set each number */
 };
 
 /* The decoder of a protocol with templates. */

@@ -92,10 +92,12 @@ int dta_engine_wake(struct dta_engine *e, struct dta_engine_store *s);
  */
 bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log, uint32_t list,
 			      const void *value, uint32_t bytes);
-#define ENGINE_KEYLOG_PLACES 65536u
+#define ENGINE_KEYLOG_LINES 32768u
+#define ENGINE_KEYLOG_WAYS  8u /* of 8 bytes: a cache line */
 struct dta_engine_keylog {
 	bool marked; /* the log contains the mark of the current epoch */
-	uint64_t seen[ENGINE_KEYLOG_PLACES];
+	/* one line more, so that the lines can begin at a multiple of 64 bytes */
+	uint64_t seen[(ENGINE_KEYLOG_LINES + 1) * ENGINE_KEYLOG_WAYS];
 };
 /* Logs the keys in a block that were not seen recently. */
 void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,

@@ -8,6 +8,7 @@
  * cheap as using the cache.
  */
 #include "dta/engine/impl.h"
+#include "dta/store/hash_many.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -57,37 +58,28 @@ static void close_increment(struct dta_engine_store *s)
 static inline __attribute__((always_inline)) void
 add_direct(struct dta_engine_store *s, const struct dta_block *b, uint32_t copies)
 {
-	const uint64_t slots = s->c.slots, seed = s->c.seed;
 	const uint32_t key_bytes = b->key_bytes, step = key_bytes + 8;
-	uint8_t *bank = s->object.map + s->bank;
-	uint64_t *at[ENGINE_CHUNK * SL_STORE_COPIES_MAX];
+	uint64_t *row = (uint64_t *)(void *)(s->object.map + s->bank);
+	DTA_LINES uint64_t slot[SL_STORE_COPIES_MAX][DTA_MANY];
 	const uint8_t *item = b->items;
-	uint32_t count = b->count;
+	struct dta_hashes h;
 
-	while (count) {
-		const uint32_t n = count < ENGINE_CHUNK ? count : ENGINE_CHUNK;
-		uint64_t **to = at;
-
-		for (uint32_t i = 0; i < n; i++) {
-			struct dta_hash h = dta_hash(item + i * step, key_bytes, seed);
-
-			for (uint32_t k = 0; k < copies; k++, to++) {
-				uint64_t cell = (uint64_t)k * slots + dta_slot(h, k, slots);
-
-				*to = (uint64_t *)(void *)bank + cell;
-				dta_engine_prefetch_line(*to);
-			}
+	for (uint32_t left = b->count, n; left; left -= n, item += (uint64_t)n * step) {
+		n = left < DTA_MANY ? left : DTA_MANY;
+		dta_hash_many(item, key_bytes, step, s->c.seed, n, &h);
+		for (uint32_t k = 0; k < copies; k++) {
+			dta_slot_many(&h, k, s->c.slots, n, slot[k]);
+			for (uint32_t i = 0; i < n; i++)
+				dta_engine_prefetch_line(row + k * s->c.slots + slot[k][i]);
 		}
-		to = at;
 		for (uint32_t i = 0; i < n; i++) {
 			uint64_t addend = dta_get64(item + i * step + key_bytes);
 
 			/* Other translators add to the same counters. */
 			for (uint32_t k = 0; k < copies; k++)
-				__atomic_fetch_add(*to++, addend, __ATOMIC_RELAXED);
+				__atomic_fetch_add(row + k * s->c.slots + slot[k][i], addend,
+						   __ATOMIC_RELAXED);
 		}
-		item += (uint64_t)n * step;
-		count -= n;
 	}
 }
 

@@ -120,7 +120,8 @@ int dta_capture_next(struct dta_capture *c, uint8_t *buffer, struct dta_captured
 		return -EINVAL;
 	}
 	if (head->caplen > DTA_CAPTURE_PACKET_MAX) {
-		snprintf(c->error, sizeof(c->error), "a packet of %u bytes", head->caplen);
+		snprintf(c->error, sizeof(c->error), "a captured packet of %u bytes is too long",
+			 head->caplen);
 		return -EINVAL;
 	}
 	memcpy(buffer, data, head->caplen);

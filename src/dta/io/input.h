@@ -91,8 +91,8 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 int dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out);
 
 /*
- * Reads reports from captured UDP packets to this port. Fragments and truncated packets count as
- * others.
+ * Reads reports, or datagrams of devices, from captured UDP packets to this port. Fragments and
+ * truncated packets count as unrelated.
  */
 struct dta_input *dta_input_pcap(const char *path, uint16_t port, char *error, size_t error_bytes);
 

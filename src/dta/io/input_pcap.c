@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* input_pcap.c - reads reports from a capture file */
+/* input_pcap.c - reads reports, or datagrams of devices, from a capture file */
 #include "dta/io/input.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "dta/io/capture.h"
+#include "dta/wire/endian.h"
 
 #define BATCH 64u
 
@@ -18,17 +19,41 @@ struct pcap {
 	char *path;
 	uint16_t port;
 	uint8_t *data[BATCH + 1];
+	/* destination port of a UDP packet to another port; 0 means none was seen */
+	uint16_t other_port;
 	struct dta_datagram rest; /* unread rest of the last packet, in data[BATCH] */
-	bool ended;
+	bool ended, found;
 };
 
 /* Whether the packet is a complete UDP datagram to our port. */
-static bool find_datagram(const struct pcap *p, const struct dta_captured *captured,
+static bool find_datagram(struct pcap *p, const struct dta_captured *captured,
 			  struct dta_datagram *out)
 {
 	struct dta_captured_flow f;
 
-	return dta_captured_flow(captured, &f) && dta_captured_datagram(&f, p->port, out);
+	if (!dta_captured_flow(captured, &f))
+		return false;
+	if (dta_captured_datagram(&f, p->port, out)) {
+		p->found = true;
+		return true;
+	}
+	if (f.protocol == IPPROTO_UDP && !f.fragment && f.above_bytes >= 8)
+		p->other_port = dta_get16(f.above + 2);
+	return false;
+}
+
+static void say_end(const struct pcap *p, int err)
+{
+	if (err == -EINVAL)
+		base_log_limited(BASE_WARN, "translate",
+				 "damaged capture, skipping the rest: %s; capture it again file=%s",
+				 dta_capture_error(p->capture), p->path);
+	else if (!p->found && p->other_port)
+		base_log_limited(
+			BASE_WARN, "translate",
+			"the capture has datagrams to UDP port %u, but none to port %u: set "
+			"the port of --input or --port file=%s",
+			p->other_port, p->port, p->path);
 }
 
 static int receive_pcap(struct dta_input *in, struct dta_datagram *out, uint32_t max)
@@ -46,11 +71,8 @@ static int receive_pcap(struct dta_input *in, struct dta_datagram *out, uint32_t
 		const int err = dta_capture_next(p->capture, *buffer, &captured);
 
 		p->ended = err;
-		if (err == -EINVAL)
-			base_log_limited(
-				BASE_WARN, "translate",
-				"damaged capture, skipping the rest: %s; capture it again file=%s",
-				dta_capture_error(p->capture), p->path);
+		if (err)
+			say_end(p, err);
 		if (err || !find_datagram(p, &captured, &p->rest)) {
 			p->rest.bytes = 0;
 			p->in.others += err != -ENODATA;

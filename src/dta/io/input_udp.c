@@ -347,7 +347,7 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 	}
 	err = open_at(u, opts, (struct sockaddr *)&at, bytes);
 	if (err) {
-		snprintf(error, error_bytes, "cannot listen at %s: %s", opts->address,
+		snprintf(error, error_bytes, "cannot listen on %s: %s", opts->address,
 			 strerror(-err));
 		goto fail;
 	}

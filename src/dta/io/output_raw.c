@@ -398,7 +398,9 @@ static void handle_event(struct raw *r, enum dta_roce_event e, const struct dta_
 		r->o.stats.resyncs++;
 		break;
 	case DTA_ROCE_REFUSED:
-		DTA_OUTPUT_FAILED(&r->o, "%#x:%u: the store server refused with NAK %#x",
+		DTA_OUTPUT_FAILED(&r->o,
+				  "queue pair %#x, PSN %u: the store server refused the "
+				  "write with NAK %#x",
 				  r->theirs.qpn, a->psn, a->syndrome);
 		go_down(r, true);
 		break;
@@ -463,7 +465,8 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 
 	if (!opts->file == !opts->interface || opts->depth > DEPTH_MAX || opts->tries > TRIES_MAX) {
 		snprintf(error, error_bytes,
-			 "raw: give an interface or a file, and values within bounds");
+			 "raw output: specify either an interface or a file, and keep the other "
+			 "values within their limits");
 		errno = EINVAL;
 		return NULL;
 	}

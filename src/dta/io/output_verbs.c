@@ -209,7 +209,8 @@ static void note_established(struct output_verbs_out *v, uint64_t now_ns,
 {
 	if (hello->magic != FABRIC_VERBS_HELLO_MAGIC || hello->version != FABRIC_VERBS_VERSION ||
 	    hello->agent_instance != v->instance) {
-		DTA_OUTPUT_FAILED(&v->o, "%s: not the store server of these stores", v->dial.host);
+		DTA_OUTPUT_FAILED(&v->o, "%s: this is not the store server that owns these stores",
+				  v->dial.host);
 		go_down(v, now_ns, NULL);
 		return;
 	}
@@ -396,7 +397,9 @@ static bool handle_completion(struct output_verbs_out *v, const struct ibv_wc *w
 	uint32_t ahead = (uint32_t)wc->wr_id - (uint32_t)v->head;
 
 	if (wc->wr_id >> 32 != v->generation || ahead >= v->posted - v->head) {
-		DTA_OUTPUT_FAILED(&v->o, "%s: a completion without an outstanding operation",
+		DTA_OUTPUT_FAILED(&v->o,
+				  "%s: received a completion for which no operation is "
+				  "outstanding",
 				  v->dial.host);
 		go_down(v, now_ns, NULL);
 		return false;
@@ -429,7 +432,7 @@ static void poll_completions(struct output_verbs_out *v, uint64_t now_ns)
 	if (count < 0 || v->broken) {
 		go_down(v, now_ns, NULL);
 	} else if (v->head < v->posted && now_ns > v->progress_ns + SILENCE_NS) {
-		DTA_OUTPUT_FAILED(&v->o, "%s: nothing was completed for %llu s", v->dial.host,
+		DTA_OUTPUT_FAILED(&v->o, "%s: no operation completed for %llu s", v->dial.host,
 				  SILENCE_NS / 1000000000);
 		go_down(v, now_ns, NULL);
 	}
@@ -484,7 +487,8 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 	if (!opts->host || strlen(opts->host) >= sizeof(v->dial.host) || !opts->name ||
 	    !*opts->name || strlen(opts->name) >= FABRIC_HOST_NAME_MAX || opts->depth > DEPTH_MAX) {
 		snprintf(error, error_bytes,
-			 "verbs: a host, a name of at most %u characters, a depth of at most %u",
+			 "verbs output: specify a host, a name of at most %u characters, and a "
+			 "depth of at most %u",
 			 FABRIC_HOST_NAME_MAX - 1, DEPTH_MAX);
 		errno = EINVAL;
 		return NULL;

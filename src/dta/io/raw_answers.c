@@ -24,7 +24,7 @@ void dta_raw_answers(struct dta_output *o, struct dta_raw_port *port,
 			if (refusal == DTA_ROCE_OTHER)
 				continue;
 			if (refusal != DTA_ROCE_FINE) {
-				DTA_OUTPUT_FAILED(o, "an answer was refused: %s",
+				DTA_OUTPUT_FAILED(o, "ignoring an invalid response: %s",
 						  dta_roce_refusal_name(refusal));
 				continue;
 			}

@@ -160,7 +160,7 @@ fail:
 		strerror(-err),
 		err == -EPERM ? " (it needs CAP_NET_ADMIN and CAP_BPF)"
 		: !libbpf_probe_bpf_helper(BPF_PROG_TYPE_XDP, BPF_FUNC_xdp_get_buff_len, NULL)
-			? " (this kernel lacks bpf_xdp_get_buff_len(): Linux 5.18)"
+			? " (this kernel lacks bpf_xdp_get_buff_len(), which Linux 5.18 introduced)"
 			: "");
 }
 
@@ -189,7 +189,7 @@ static int attach_program(const struct dta_xdp *x, struct interface *i, char *er
 	if (err)
 		return base_fail(error, error_bytes, err, "%s: cannot attach the program: %s",
 				 i->name,
-				 err == -EBUSY || err == -EEXIST ? "the interface has one already"
+				 err == -EBUSY || err == -EEXIST ? "the interface already has one"
 				 : err == -EPERM		 ? "it needs CAP_NET_ADMIN"
 								 : strerror(-err));
 	return 0;
@@ -248,8 +248,8 @@ static int add_interface(struct dta_xdp *x, const char *what, char *error, size_
 		const unsigned long n = strtoul(colon + 1, &end, 10);
 
 		if (colon[1] < '0' || colon[1] > '9' || *end || errno || n >= i->queues)
-			return base_fail(error, bytes, -EINVAL, "%s: %s has queues 0 to %u", what,
-					 name, i->queues - 1);
+			return base_fail(error, bytes, -EINVAL, "%s: %s only has queues 0 to %u",
+					 what, name, i->queues - 1);
 		from = (uint32_t)n;
 		to = from + 1;
 	}

@@ -76,7 +76,7 @@ static const char *describe_error(int err)
 	case EPERM:
 		return "AF_XDP needs CAP_NET_RAW";
 	case EBUSY:
-		return "another AF_XDP socket uses the queue";
+		return "another AF_XDP socket is using the queue";
 	case EINVAL:
 		return "the interface has no such queue, or is down";
 	case ENOBUFS:

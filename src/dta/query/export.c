@@ -293,7 +293,7 @@ static json_t *export_sketch(const struct dta_held *store, uint64_t epoch, char 
 		snprintf(error, error_bytes,
 			 (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c) > DTA_ASK_CELLS_MAX
 				 ? "the sketch has more than 16 MiB of cells"
-				 : "the sketch has nothing of that epoch");
+				 : "the sketch holds no data for that epoch");
 		json_decref(j);
 		return NULL;
 	}
@@ -328,7 +328,7 @@ json_t *dta_export_page(const struct dta_held *store, const struct dta_held *log
 	else
 		p.v = view_of(store, &p.epoch);
 	if (!p.v) {
-		snprintf(error, error_bytes, "store '%s' has no such epoch, or no longer",
+		snprintf(error, error_bytes, "store '%s' has no such epoch, or it has expired",
 			 store->view[0]->name);
 		return NULL;
 	}

@@ -115,14 +115,17 @@ static inline bool dta_query_begin(const struct dta_store_view *v, const struct 
 struct dta_query_candidates {
 	uint64_t unit[SL_STORE_COPIES_MAX][DTA_QUERY_UNIT_WORDS];
 	uint32_t agreed[SL_STORE_COPIES_MAX], n;
+	bool mixed; /* copies of one value stand on both sides of another value */
 	uint32_t asked, occupied, verified; /* numbers of distinct slots */
 };
 /*
- * Chooses one of n candidates, given in the order in which they were found, according to the
- * policy. agreed: number of copies per candidate. Returns the index, or -1 with the reason in
- * *result.
+ * Chooses one of n candidates, given in the order of their first copies, according to the policy.
+ * agreed: number of copies per candidate. A report writes its copies from the first on, so the
+ * first candidate is the newest even if an older report had more copies. Only if the copies are
+ * mixed, because reports were written at the same time, the most copies win. Returns the index, or
+ * -1 with the reason in *result.
  */
-int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy policy,
+int dta_query_choose(const uint32_t *agreed, uint32_t n, bool mixed, enum sl_query_policy policy,
 		     uint32_t consensus, enum sl_query_result *result);
 
 #endif

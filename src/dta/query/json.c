@@ -265,7 +265,7 @@ static void answer_sketch(json_t *j, const struct dta_held *held, const struct d
 			dta_query_set(
 				j, "why_no_estimate",
 				json_string(
-					"the cells are not a sketch of docs/sketches.md with this store's seed"));
+					"the cells do not form a valid sketch with this store's seed (see docs/sketches.md)"));
 		}
 	}
 	free(cells);

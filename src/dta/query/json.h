@@ -93,6 +93,22 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
  */
 json_t *dta_query_load_json(const struct dta_held *held, const struct dta_success *measured);
 
+/* A key of a key log. */
+struct dta_logged_key {
+	/* copies: 0 if the report did not state the number */
+	uint8_t bytes, copies, key[SL_STORE_KEY_MAX];
+	bool marked;	/* epoch is known */
+	uint32_t epoch; /* low half of the number of the epoch in which it was logged */
+	uint64_t order, value;
+};
+/*
+ * Returns the distinct pairs of key and epoch in the key log of a store, sorted by key and then by
+ * epoch, in memory that the caller frees. Adds the number of overwritten blocks of the log to
+ * *overwritten. If store->budget is used up, the list is incomplete.
+ */
+struct dta_logged_key *dta_query_logged(const struct dta_held *log, const struct dta_held *store,
+					size_t *n, uint64_t *overwritten);
+
 /* ---- for json.c and keys.c ---- */
 
 /* jansson's integers are signed; larger numbers become strings. */

@@ -9,15 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct found {
-	/* copies is 0 if the report did not state it */
-	uint8_t bytes, copies, key[SL_STORE_KEY_MAX];
-	uint64_t order, value;
-};
-
 static int by_key(const void *x, const void *y)
 {
-	const struct found *a = x, *b = y;
+	const struct dta_logged_key *a = x, *b = y;
 	int d = (int)a->bytes - b->bytes;
 
 	d = d ? d : memcmp(a->key, b->key, a->bytes);
@@ -26,14 +20,14 @@ static int by_key(const void *x, const void *y)
 
 static int by_value(const void *x, const void *y)
 {
-	const struct found *a = x, *b = y;
+	const struct dta_logged_key *a = x, *b = y;
 
 	return a->value != b->value ? (a->value < b->value ? 1 : -1) : by_key(x, y);
 }
 
 static int by_order(const void *x, const void *y)
 {
-	const struct found *a = x, *b = y;
+	const struct dta_logged_key *a = x, *b = y;
 
 	return (a->order > b->order) - (a->order < b->order);
 }
@@ -52,7 +46,7 @@ struct of_epoch {
  * number of blocks lost before or during reading.
  */
 static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t lane,
-			 struct found **keys, size_t *n, struct of_epoch *of,
+			 struct dta_logged_key **keys, size_t *n, struct of_epoch *of,
 			 struct base_budget *budget)
 {
 	const uint32_t size = v->config->value_bytes, max = 1024;
@@ -68,12 +62,12 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	uint8_t *items = malloc((size_t)max * size);
 	bool marked = false, wanted = !of;
 	size_t room = *n;
-	uint32_t epoch;
+	uint32_t epoch = 0;
 	int got;
 
 	/*
-	 * For one epoch, read the ring only once: later keys count as newer, and after an overrun
-	 * the result would be incomplete.
+	 * For a single epoch, stop after one turn of the ring, because keys logged meanwhile count
+	 * as newer, or at an overrun, because the result is then incomplete.
 	 */
 	while (items && *n < KEYS_READ_MAX && turns-- && base_budget_spend(budget, 0) &&
 	       (!of || (!r.overrun && r.block < gone + v->config->slots)) &&
@@ -85,12 +79,12 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 			break;
 		for (int i = 0; i < got; i++) {
 			const uint8_t *item = items + (size_t)i * size;
-			struct found *f = &(*keys)[*n];
+			struct dta_logged_key *f = &(*keys)[*n];
 
-			if (of && !item[0] && size >= SL_STORE_KEYLOG_MARK_BYTES) {
+			if (!item[0] && size >= SL_STORE_KEYLOG_MARK_BYTES) {
 				memcpy(&epoch, item + 1, sizeof(epoch));
 				marked = true;
-				wanted = epoch == (uint32_t)of->epoch;
+				wanted = !of || epoch == (uint32_t)of->epoch;
 				if (!wanted)
 					*n = first;
 			}
@@ -99,6 +93,8 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 				continue; /* not an entry of a key log */
 			memset(f, 0, sizeof(*f));
 			f->bytes = item[0];
+			f->marked = marked;
+			f->epoch = epoch;
 			memcpy(f->key, item + 1, f->bytes);
 			if (f->bytes + 2u <= size)
 				f->copies = item[1 + f->bytes];
@@ -114,7 +110,7 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 }
 
 /* Keeps each key once, at its last position. Returns the number of remaining keys. */
-static size_t keep_distinct(struct found *keys, size_t n)
+static size_t keep_distinct(struct dta_logged_key *keys, size_t n)
 {
 	size_t unique = 0;
 
@@ -128,14 +124,14 @@ static size_t keep_distinct(struct found *keys, size_t n)
 }
 
 /* Returns the report's number of copies if logged; otherwise the store's. */
-static uint32_t copies_of(const struct sl_store_config *c, const struct found *f)
+static uint32_t copies_of(const struct sl_store_config *c, const struct dta_logged_key *f)
 {
 	return f->copies && f->copies < c->copies ? f->copies : c->copies;
 }
 
 /* Looks up a sample of the keys. Returns the reason for failure, or NULL. */
-static const char *look_up(const struct dta_held *store, const struct found *keys, size_t n,
-			   uint64_t newer, struct dta_success *out)
+static const char *look_up(const struct dta_held *store, const struct dta_logged_key *keys,
+			   size_t n, uint64_t newer, struct dta_success *out)
 {
 	const struct dta_store_view *v = store->view[0];
 	const struct sl_store_config *c = v->config;
@@ -189,7 +185,7 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 	const struct sl_store_config *c = store->view[0]->config;
 	struct of_epoch of = {0};
 	struct dta_store_epochs e;
-	struct found *keys = NULL;
+	struct dta_logged_key *keys = NULL;
 	uint64_t ends = 0;
 	size_t n = 0;
 
@@ -200,7 +196,7 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 	}
 	of.epoch = out->epoch = e.epoch;
 	if (c->kind != SL_STORE_KEYWRITE && c->kind != SL_STORE_POSTCARD)
-		out->why_not = "a store of this kind loses no keys";
+		out->why_not = "a store of this kind does not lose keys";
 	else if (!log || log->view[0]->config->kind != SL_STORE_APPEND)
 		out->why_not = "the store has no key log";
 	if (out->why_not)
@@ -209,9 +205,10 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 		add_ring(log->view[0], c->keylog_list, lane, &keys, &n, &of, NULL);
 	n = keep_distinct(keys, n);
 	if (of.partly) {
-		out->why_not = "the key log does not have all keys of the epoch: raise its items";
+		out->why_not = "the key log does not hold all keys of the epoch: raise its number "
+			       "of items";
 	} else if (!n) {
-		out->why_not = "no keys yet";
+		out->why_not = "the key log has no keys yet";
 	} else {
 		qsort(keys, n, sizeof(*keys), by_order);
 		/* Keys logged during the read are newer than all keys that were read. */
@@ -225,13 +222,43 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 	free(keys);
 }
 
+static int by_epoch(const void *x, const void *y)
+{
+	const struct dta_logged_key *a = x, *b = y;
+	int d = (int)a->bytes - b->bytes;
+
+	d = d ? d : memcmp(a->key, b->key, a->bytes);
+	return d ? d : (a->epoch > b->epoch) - (a->epoch < b->epoch);
+}
+
+struct dta_logged_key *dta_query_logged(const struct dta_held *log, const struct dta_held *store,
+					size_t *n, uint64_t *overwritten)
+{
+	const struct dta_store_view *ring = log->view[0];
+	struct dta_logged_key *keys = NULL;
+	size_t all = 0;
+
+	*n = 0;
+	for (uint32_t lane = 0; ring->config->kind == SL_STORE_APPEND && lane < ring->config->lanes;
+	     lane++)
+		*overwritten += add_ring(ring, store->view[0]->config->keylog_list, lane, &keys,
+					 &all, NULL, store->budget);
+	if (all)
+		qsort(keys, all, sizeof(*keys), by_epoch);
+	/* Skip keys before the first mark, because the log no longer tells their epoch. */
+	for (size_t i = 0; i < all; i++)
+		if (keys[i].marked && (!*n || by_epoch(&keys[*n - 1], &keys[i])))
+			keys[(*n)++] = keys[i];
+	return keys;
+}
+
 json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *store, size_t max,
 			    bool top)
 {
 	const struct dta_store_view *ring = log->view[0];
 	const uint32_t list = store->view[0]->config->keylog_list;
 	json_t *all = json_array(), *j;
-	struct found *keys = NULL;
+	struct dta_logged_key *keys = NULL;
 	size_t n = 0, unique;
 	uint64_t gone = 0;
 

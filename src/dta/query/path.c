@@ -58,24 +58,19 @@ static void read_copies(const struct dta_store_view *v, uint64_t epoch, struct d
 }
 
 /*
- * Returns the length of the path, or 0 if no hop was found. If the key had several paths, a path
- * with all its hops wins, otherwise the path with the most hops. Sets *tie if the choice is
- * ambiguous.
+ * Returns the length of the path, or 0 if no hop was found. The first copy of a hop is its newest.
+ * If the key had several paths, a path with all its hops wins, otherwise the path with the most
+ * hops. Sets *tie if the choice is ambiguous.
  */
 static uint32_t length_of(const struct path_copies *p, uint32_t most, bool *tie)
 {
 	uint32_t known[SL_STORE_HOPS_MAX + 1] = {0}, best = 0;
 
-	for (uint32_t hop = 0; hop < most; hop++) {
-		uint64_t seen = 0;
-
-		for (uint32_t i = 0; i < p->n; i++) {
-			const uint32_t hops = p->of[i][hop];
-
-			if (hops && !(seen >> (hops - 1) & 1))
-				known[hops]++;
-			seen |= hops ? 1ull << (hops - 1) : 0;
-		}
+	for (uint32_t hop = 0, i; hop < most; hop++) {
+		for (i = 0; i < p->n && !p->of[i][hop]; i++)
+			;
+		if (i < p->n)
+			known[p->of[i][hop]]++;
 	}
 	*tie = false;
 	for (uint32_t hops = 1; hops <= most; hops++) {
@@ -95,7 +90,8 @@ static uint32_t length_of(const struct path_copies *p, uint32_t most, bool *tie)
 static int choose_hop(const struct path_copies *p, uint32_t hop, uint32_t hops,
 		      const struct dta_query *q, uint32_t *agreed, enum sl_query_result *result)
 {
-	uint32_t votes[SL_STORE_COPIES_MAX], first[SL_STORE_COPIES_MAX], n = 0, j;
+	uint32_t votes[SL_STORE_COPIES_MAX], first[SL_STORE_COPIES_MAX], n = 0, last = 0, j;
+	bool mixed = false;
 	int best;
 
 	for (uint32_t i = 0; i < p->n; i++) {
@@ -103,13 +99,15 @@ static int choose_hop(const struct path_copies *p, uint32_t hop, uint32_t hops,
 			continue;
 		for (j = 0; j < n && p->value[first[j]][hop] != p->value[i][hop]; j++)
 			;
+		mixed |= j < last;
+		last = j;
 		if (j == n) {
 			votes[n] = 0;
 			first[n++] = i;
 		}
 		votes[j]++;
 	}
-	best = dta_query_choose(votes, n, q->policy, q->consensus, result);
+	best = dta_query_choose(votes, n, mixed, q->policy, q->consensus, result);
 	if (best < 0)
 		return -1;
 	*agreed = votes[best];

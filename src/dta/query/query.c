@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy policy,
+int dta_query_choose(const uint32_t *agreed, uint32_t n, bool mixed, enum sl_query_policy policy,
 		     uint32_t consensus, enum sl_query_result *result)
 {
 	uint32_t best = 0;
@@ -15,7 +15,7 @@ int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy po
 	if (!n)
 		return -1;
 	if (policy != SL_QUERY_FIRST) {
-		for (uint32_t i = 1; i < n; i++) {
+		for (uint32_t i = 1; mixed && i < n; i++) {
 			tie = agreed[i] == agreed[best] || (tie && agreed[i] < agreed[best]);
 			best = agreed[i] > agreed[best] ? i : best;
 		}
@@ -39,8 +39,10 @@ static void read_copies(const struct dta_store_view *v, uint64_t epoch, struct d
 {
 	const uint8_t *bank = dta_store_bank(v, epoch);
 	uint64_t at[SL_STORE_COPIES_MAX];
+	uint32_t last = 0;
 
 	out->n = out->asked = out->occupied = out->verified = 0;
+	out->mixed = false;
 	for (uint32_t i = 0; i < copies; i++) {
 		uint64_t *u = out->unit[out->n];
 		uint32_t j;
@@ -57,6 +59,8 @@ static void read_copies(const struct dta_store_view *v, uint64_t epoch, struct d
 		out->verified++;
 		for (j = 0; j < out->n && memcmp(out->unit[j] + 1, u + 1, data); j++)
 			;
+		out->mixed |= j < last;
+		last = j;
 		if (j == out->n)
 			out->agreed[out->n++] = 0;
 		out->agreed[j]++;
@@ -76,7 +80,8 @@ static void search_epoch(const struct dta_store_view *v, uint64_t epoch, struct 
 	out->asked = said.asked;
 	out->occupied = said.occupied;
 	out->verified = said.verified;
-	best = dta_query_choose(said.agreed, said.n, q->policy, q->consensus, &out->result);
+	best = dta_query_choose(said.agreed, said.n, said.mixed, q->policy, q->consensus,
+				&out->result);
 	out->agreed = best < 0 ? 0 : said.agreed[best];
 	if (best < 0)
 		return;

@@ -75,11 +75,11 @@ const char *dta_store_object_mend(struct dta_store_object *o, bool *moved)
 		err = restore_memory(o);
 		o->faults = faults;
 		*moved = true;
-		what = err ? "its memory was removed by another process and cannot be restored"
+		what = err ? "another process removed its memory, which cannot be restored"
 			   : "its memory was removed by another process";
 		if (err)
-			base_log_limited(BASE_ERROR, "dta", "%s: %s",
-					 o->path ? o->path : o->view.name, strerror(-err));
+			base_log_each(BASE_ERROR, "dta", o->path ?: o->view.name, "%s: %s",
+				      o->path ? o->path : o->view.name, strerror(-err));
 	}
 	if (memcmp(o->view.map, o->head, SL_STORE_EPOCHS_OFFSET)) {
 		memcpy(o->view.map, o->head, SL_STORE_EPOCHS_OFFSET);

@@ -97,7 +97,7 @@ static bool map_object(struct dta_store_object *o, bool writable, char *error, s
 	void *at = dta_store_map(o->fd, o->map_bytes, writable);
 
 	if (at == MAP_FAILED)
-		return base_fail(error, bytes, false, "can't map %llu bytes: %s",
+		return base_fail(error, bytes, false, "cannot map %llu bytes: %s",
 				 (unsigned long long)o->map_bytes, strerror(errno));
 	o->view.map = at;
 	return true;
@@ -221,7 +221,8 @@ static bool in_memory(struct dta_store_object *o, uint64_t need, const char *nam
 	o->map_bytes = need;
 	o->fd = make_memfd(name, need, false);
 	if (o->fd < 0)
-		return base_fail(error, bytes, false, "no memory file: %s", strerror(-o->fd));
+		return base_fail(error, bytes, false, "cannot create a memory file: %s",
+				 strerror(-o->fd));
 	if (!map_object(o, true, error, bytes))
 		return false;
 	if (huge == DTA_HUGE_AUTO)
@@ -250,8 +251,8 @@ static bool in_file(struct dta_store_object *o, uint64_t need, const char *name,
 	/* Allocate now, because otherwise a full disk would raise SIGBUS in a later write. */
 	err = posix_fallocate(o->fd, 0, (off_t)need);
 	if (err)
-		return base_fail(error, bytes, false, "%s: no room for %llu bytes: %s", *temporary,
-				 (unsigned long long)need, strerror(err));
+		return base_fail(error, bytes, false, "%s: cannot allocate %llu bytes: %s",
+				 *temporary, (unsigned long long)need, strerror(err));
 	flock(o->fd, LOCK_EX | LOCK_NB);
 	o->map_bytes = need;
 	if (!map_object(o, true, error, bytes))
@@ -326,7 +327,7 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 		goto fail;
 	}
 	if (writable && flock(o->fd, LOCK_EX | LOCK_NB)) {
-		snprintf(error, bytes, "%s: in use by another collector", path);
+		snprintf(error, bytes, "%s: another collector is using this file", path);
 		goto fail;
 	}
 	/*
@@ -335,7 +336,9 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 	memory = !st.st_nlink;
 	seals = fcntl(o->fd, F_GET_SEALS); /* -1 means a deleted file, not a memfd */
 	if (memory && (seals < 0 || !(seals & F_SEAL_SHRINK))) {
-		snprintf(error, bytes, "%s: not sealed: it could be truncated while being read",
+		snprintf(error, bytes,
+			 "%s: the file is not sealed, so it could be truncated "
+			 "while being read",
 			 path);
 		goto fail;
 	}
@@ -353,7 +356,9 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 	}
 	/* The size of a memfd is rounded up to huge pages. */
 	if (o->map_bytes != o->view.bytes && !memory) {
-		snprintf(error, bytes, "%s: too long: the file has %llu bytes, but its store %llu",
+		snprintf(error, bytes,
+			 "%s: the file is too long: it has %llu bytes, but its "
+			 "store has %llu",
 			 path, (unsigned long long)o->map_bytes, (unsigned long long)o->view.bytes);
 		goto fail;
 	}
@@ -402,7 +407,7 @@ static bool same_geometry(const struct dta_store_object *o, const struct sl_stor
 		{"copies", f->copies, w->copies},
 		{"seed", f->seed, seeded ? w->seed : f->seed},
 		/* Translators use the settings in the object, so they must match too. */
-		{"key log, 1 + its number", f->keylog, w->keylog},
+		{"number of the key log, plus 1", f->keylog, w->keylog},
 		{"list of the key log", f->keylog_list, w->keylog_list},
 	};
 
@@ -410,8 +415,8 @@ static bool same_geometry(const struct dta_store_object *o, const struct sl_stor
 		if (numbers[i].file != numbers[i].wanted)
 			return base_fail(
 				error, bytes, false,
-				"%s: %s: %llu in this file, %llu in the configuration; move the file away, or "
-				"resize the store while it runs",
+				"%s: %s: %llu in this file, but %llu in the configuration; move "
+				"the file away, or resize the store while the collector is running",
 				o->path, numbers[i].name, (unsigned long long)numbers[i].file,
 				(unsigned long long)numbers[i].wanted);
 	return true;
@@ -458,8 +463,10 @@ struct dta_store_object *dta_store_object_find(const struct sl_store_config *con
 		if (!o)
 			break;
 		if (strcmp(o->view.name, name) || o->view.config->tenant != config->tenant)
-			snprintf(error, error_bytes, "%s: holds store '%s' of tenant %u", o->path,
-				 o->view.name, o->view.config->tenant);
+			snprintf(error, error_bytes,
+				 "%s: the file contains store '%s' of tenant "
+				 "%u",
+				 o->path, o->view.name, o->view.config->tenant);
 		for (at = &newest;
 		     *at && (*at)->view.config->first_epoch > o->view.config->first_epoch;
 		     at = &(*at)->older)

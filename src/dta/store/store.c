@@ -126,7 +126,8 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 			 sizeof(struct sl_store_complete)) *
 			c->lanes;
 	if ((bytes + 4096) * c->banks > SL_STORE_SIZE_MAX - SL_STORE_BANKS_OFFSET)
-		return base_fail(error, error_bytes, -EINVAL, "larger than 2^46 bytes");
+		return base_fail(error, error_bytes, -EINVAL,
+				 "the store is larger than 2^46 bytes");
 	return 0;
 }
 
@@ -228,25 +229,33 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 				 "version %u; this program supports version %d", h.version,
 				 SL_REGION_VERSION);
 	if (h.check != sl_fnv1a(SL_FNV_BASIS, &h, offsetof(struct sl_region_header, check)))
-		return base_fail(error, error_bytes, -EINVAL, "header damaged (checksum)");
+		return base_fail(error, error_bytes, -EINVAL,
+				 "the header is damaged (wrong "
+				 "checksum)");
 	if (h.kind != SL_REGION_STORE)
 		return base_fail(error, error_bytes, -EINVAL,
 				 "this is a region of kind %u, not a store", h.kind);
 	if (h.header_size != SL_HEADER_SIZE || !h.instance)
 		return base_fail(error, error_bytes, -EINVAL, "invalid header");
 	if (c.check != sl_fnv1a(SL_FNV_BASIS, &c, offsetof(struct sl_store_config, check)))
-		return base_fail(error, error_bytes, -EINVAL, "configuration damaged (checksum)");
+		return base_fail(error, error_bytes, -EINVAL,
+				 "the configuration is damaged "
+				 "(wrong checksum)");
 	if (dta_store_config_check(&c, error, error_bytes))
 		return -EINVAL;
 	if (h.size != dta_store_object_bytes(&c))
 		return base_fail(error, error_bytes, -EINVAL,
 				 "the size does not match the configuration");
 	if (h.size > bytes)
-		return base_fail(error, error_bytes, -EINVAL, "truncated: %llu of %llu bytes",
+		return base_fail(error, error_bytes, -EINVAL,
+				 "the file is truncated: it has %llu "
+				 "of %llu bytes",
 				 (unsigned long long)bytes, (unsigned long long)h.size);
 	fill_sections(&c, s);
 	if (h.section_count != 3 || memcmp(h.section, s, sizeof(s)))
-		return base_fail(error, error_bytes, -EINVAL, "sections out of place");
+		return base_fail(error, error_bytes, -EINVAL,
+				 "the sections are not where they "
+				 "belong");
 	if (h.label_bytes < 7 || h.label_bytes > sizeof(text) || memcmp(h.labels, "store", 6))
 		return base_fail(error, error_bytes, -EINVAL, "invalid labels");
 	memset(&v, 0, sizeof(v));

@@ -78,6 +78,10 @@ struct dta_held {
 	const uint32_t *values; /* postcard: the sorted values that a hop may report; or NULL */
 	size_t value_count;
 	const char *keylog; /* name of the key log, or "" */
+	/* names of the key's and the value's fields (dta/query/layout.h), or NULL */
+	const char *layout[2];
+	/* start of epoch e (CLOCK_REALTIME) in [e % SL_STORE_BANKS_MAX], 0 if unknown; or NULL */
+	const uint64_t *since_ns;
 	/* row sum cache (query.h) for a caller with many keys, or NULL */
 	struct dta_totals *totals;
 	/* limit on a page of records or keys (base/budget.h), or NULL */

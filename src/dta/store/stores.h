@@ -38,6 +38,8 @@ struct dta_store_spec {
 	bool seeded;		       /* the stores file specifies the seed */
 	uint64_t epoch_ns;	       /* 0 means rotate only on request */
 	char keylog[64];
+	/* names of the key's and the value's fields, separated by commas; or NULL */
+	char *layout[2];
 	uint32_t *values; /* postcard: the sorted values that a hop may report; NULL means any */
 	size_t value_count;
 	struct dta_series_spec *series;

@@ -18,7 +18,8 @@
 #include "dta/store/stores.h"
 #include "dta/wire/text.h"
 
-#define VALUES_MAX (1u << 24)
+#define LAYOUT_BYTES 512u /* maximum size of a layout's list of names */
+#define VALUES_MAX   (1u << 24)
 
 struct dta_yaml_reader {
 	struct base_yaml *y;
@@ -37,8 +38,9 @@ static void name_of(struct dta_yaml_reader *r, base_yaml_node mapping, const cha
 	base_yaml_string(r->y, node, key, &s);
 	if (!dta_name_fits(s))
 		base_yaml_wrong(r->y, node,
-				"%s '%.64s' is not 1 to 63 of letters, digits, '_', '.', '-'", key,
-				s);
+				"%s '%.64s' must consist of 1 to 63 letters, digits, '_', '.' or "
+				"'-'",
+				key, s);
 	else
 		memcpy(to, s, strlen(s) + 1);
 }
@@ -83,7 +85,7 @@ static void key_file(struct dta_yaml_reader *r, base_yaml_node node, struct dta_
 		return;
 	err = dta_key_read(path, k->key);
 	if (err == -EINVAL)
-		base_yaml_wrong(r->y, node, "key %s is not 32 hexadecimal digits", path);
+		base_yaml_wrong(r->y, node, "key %s must have 32 hexadecimal digits", path);
 	else if (err)
 		base_yaml_wrong(r->y, node, "key %s: %s", path, strerror(-err));
 	base_secret_warn("dta", path);
@@ -121,7 +123,9 @@ static void read_until(struct dta_yaml_reader *r, base_yaml_node node, struct dt
 		return;
 	end = strptime(s, "%Y-%m-%dT%H:%M:%SZ", &tm);
 	if (!end || *end || timegm(&tm) <= 0)
-		base_yaml_wrong(r->y, node, "until '%.32s' is not a time like 2026-12-31T23:59:59Z",
+		base_yaml_wrong(r->y, node,
+				"until '%.32s' is not a time such as "
+				"2026-12-31T23:59:59Z",
 				s);
 	else
 		k->until_ns = (uint64_t)timegm(&tm) * 1000000000;
@@ -180,7 +184,9 @@ static void read_tenant(struct dta_yaml_reader *r, base_yaml_node node, struct d
 	t->required = t->key_count > 0;
 	base_yaml_bool(r->y, base_yaml_get(r->y, node, "required"), "required", &t->required);
 	if (t->required && !t->key_count)
-		base_yaml_wrong(r->y, node, "required needs a key: every report would be refused");
+		base_yaml_wrong(r->y, node,
+				"required: true needs a key, otherwise every report "
+				"would be refused");
 	for (size_t i = 0; &r->c->tenants[i] < t; i++)
 		if (r->c->tenants[i].number == t->number)
 			base_yaml_wrong(r->y, node, "duplicate tenant %u", t->number);
@@ -234,7 +240,7 @@ static void read_values(struct dta_yaml_reader *r, base_yaml_node node, struct d
 	free(line);
 	fclose(f);
 	if (!s->value_count)
-		base_yaml_wrong(r->y, node, "values %s: no values", path);
+		base_yaml_wrong(r->y, node, "values %s: the file contains no values", path);
 	else
 		qsort(s->values, s->value_count, 4, compare_values);
 }
@@ -265,7 +271,8 @@ static void one_series(struct dta_yaml_reader *r, base_yaml_node node,
 	if (counts ? to->at || base_yaml_get(r->y, node, "bytes")
 		   : !to->bytes || to->at + to->bytes > value)
 		base_yaml_wrong(r->y, node,
-				"at and bytes must select 1 to 8 bytes of a value of %u", value);
+				"at and bytes must select 1 to 8 bytes of a value of %u bytes",
+				value);
 	for (size_t i = 0; &s->series[i] < to; i++)
 		if (!strcmp(s->series[i].name, to->name))
 			base_yaml_wrong(r->y, node, "duplicate series '%s'", to->name);
@@ -289,19 +296,40 @@ static void read_series(struct dta_yaml_reader *r, base_yaml_node node, struct d
 		one_series(r, base_yaml_at(r->y, node, i), s, &s->series[s->series_count++]);
 }
 
+/* Reads a list of field names. The store server checks them, because it knows the fields. */
+static char *read_layout(struct dta_yaml_reader *r, base_yaml_node node, const char *what)
+{
+	const size_t n = base_yaml_count(r->y, node);
+	char names[LAYOUT_BYTES] = "";
+	const char *name;
+	size_t used = 0;
+
+	for (size_t i = 0; i < n && used < sizeof(names); i++) {
+		name = "";
+		base_yaml_string(r->y, base_yaml_at(r->y, node, i), what, &name);
+		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? "," : "",
+					 name);
+	}
+	if (used >= sizeof(names))
+		base_yaml_wrong(r->y, node, "%s: the names take more than %u bytes", what,
+				LAYOUT_BYTES);
+	return n ? strdup(names) : NULL;
+}
+
 /* The YAML keys of a store, by kind. */
 #define COMMON "name", "tenant", "number", "kind", "seed"
 static const char *const *keys_of(uint32_t kind)
 {
 	static const char *const none[] = {COMMON, NULL};
-	static const char *const keywrite[] = {COMMON,	"slots",  "value",  "copies", "epochs",
-					       "epoch", "keylog", "series", NULL};
-	static const char *const append[] = {COMMON,  "lists", "items", "value",
-					     "batch", "lanes", NULL};
+	static const char *const keywrite[] = {COMMON,	 "slots",  "value",  "copies",
+					       "epochs", "epoch",  "keylog", "series",
+					       "key",	 "fields", NULL};
+	static const char *const append[] = {COMMON,  "lists", "items",	 "value",
+					     "batch", "lanes", "fields", NULL};
 	static const char *const increment[] = {COMMON,	 "rows",   "columns", "copies", "epochs",
-						"epoch", "keylog", "series",  NULL};
+						"epoch", "keylog", "series",  "key",	NULL};
 	static const char *const postcard[] = {COMMON,	 "slots", "hops",   "copies", "values",
-					       "epochs", "epoch", "keylog", NULL};
+					       "epochs", "epoch", "keylog", "key",    NULL};
 	static const char *const sketch[] = {COMMON,	  "sketch", "rows",  "columns", "lanes",
 					     "reporters", "epochs", "epoch", NULL};
 	static const char *const *const of[] = {none,	   keywrite, append,
@@ -320,7 +348,7 @@ static void read_store(struct dta_yaml_reader *r, base_yaml_node node, struct dt
 
 	if (!base_yaml_is_mapping(r->y, node)) {
 		base_yaml_wrong(r->y, node,
-				"a store is a mapping, as in {name: flows, number: 1, ...}");
+				"a store must be a mapping, as in {name: flows, number: 1, ...}");
 		return;
 	}
 	kind = base_yaml_need(r->y, node, "kind");
@@ -337,6 +365,8 @@ static void read_store(struct dta_yaml_reader *r, base_yaml_node node, struct dt
 		return;
 	name_of(r, node, "name", s->name);
 	name_of(r, node, "keylog", s->keylog);
+	s->layout[0] = read_layout(r, base_yaml_get(r->y, node, "key"), "key");
+	s->layout[1] = read_layout(r, base_yaml_get(r->y, node, "fields"), "fields");
 	c->tenant = (uint16_t)read_number(r, node, "tenant", 65535, 0);
 	c->id = (uint16_t)read_number(r, node, "number", 65535, 0);
 	c->rows = read_number(r, node, "rows", UINT32_MAX, c->kind == SL_STORE_INCREMENT ? 4 : 1);
@@ -380,7 +410,8 @@ static void read_store(struct dta_yaml_reader *r, base_yaml_node node, struct dt
 	if (s->epoch_ns && c->banks < 2)
 		base_yaml_wrong(
 			r->y, node,
-			"epoch needs epochs to be 2 or more, to keep the last epoch readable");
+			"epochs must be 2 or more if epoch is set, so that the previous epoch "
+			"stays readable");
 	if (base_yaml_error(r->y))
 		return;
 	if (dta_store_config_check(c, error, sizeof(error))) {
@@ -393,8 +424,10 @@ static void read_store(struct dta_yaml_reader *r, base_yaml_node node, struct dt
 		if (!strcmp(o->name, s->name))
 			base_yaml_wrong(r->y, node, "duplicate store '%s'", s->name);
 		if (o->config.tenant == c->tenant && o->config.id == c->id)
-			base_yaml_wrong(r->y, node, "duplicate number %u of tenant %u", c->id,
-					c->tenant);
+			base_yaml_wrong(r->y, node,
+					"another store already has number %u of "
+					"tenant %u",
+					c->id, c->tenant);
 	}
 }
 
@@ -504,7 +537,7 @@ static void read_document(struct dta_yaml_reader *r)
 	int i = 0;
 
 	if (!root) {
-		base_yaml_wrong(r->y, root, "empty: it must declare stores");
+		base_yaml_wrong(r->y, root, "the file is empty: it must declare stores");
 		return;
 	}
 	if (!base_yaml_mapping(r->y, root, keys))
@@ -607,6 +640,8 @@ void dta_stores_config_free(struct dta_stores_config *c)
 	for (size_t i = 0; i < c->store_count; i++) {
 		free(c->stores[i].values);
 		free(c->stores[i].series);
+		free(c->stores[i].layout[0]);
+		free(c->stores[i].layout[1]);
 	}
 	free(c->stores);
 	free(c);

@@ -32,6 +32,13 @@ static void set_epochs(struct dta_store_object *at, uint64_t epoch, uint64_t old
 			    .epoch = epoch, .oldest = oldest, .since_ns = since, .state = state});
 }
 
+static void begin_epoch(struct dta_server_store *s)
+{
+	s->since_ns = base_realtime_ns();
+	__atomic_store_n(&s->begins_ns[s->epoch % SL_STORE_BANKS_MAX], s->since_ns,
+			 __ATOMIC_RELAXED);
+}
+
 static uint8_t *bank_of(struct dta_store_object *at, uint64_t epoch)
 {
 	return at->view.map + SL_STORE_BANKS_OFFSET +
@@ -108,7 +115,7 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 		s->oldest = e.oldest;
 	} else {
 		if (!dta_store_epochs(&newest->view, &e)) {
-			snprintf(error, error_bytes, "%s: epoch line damaged", newest->path);
+			snprintf(error, error_bytes, "%s: the epoch line is damaged", newest->path);
 			while (newest) {
 				struct dta_store_object *older = newest->older;
 
@@ -119,6 +126,7 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 		}
 		s->epoch = e.epoch;
 		s->oldest = e.oldest;
+		s->begins_ns[e.epoch % SL_STORE_BANKS_MAX] = e.since_ns;
 		/*
 		 * Writers to the previous collector knew of no newer epoch, so a new epoch has no
 		 * old writers. The rings of append stores continue.
@@ -147,12 +155,12 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 
 		if (err)
 			return base_fail(error, error_bytes, err,
-					 "store '%s': registering for RDMA failed: %s%s",
+					 "store '%s': cannot register its memory for RDMA: %s%s",
 					 spec->name, strerror(-err),
 					 err == -ENOMEM ? "; is ulimit -l too low?" : "");
 	}
 	s->spec->config.seed = newest->view.config->seed;
-	s->since_ns = base_realtime_ns();
+	begin_epoch(s);
 	set_epochs(newest, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
 	for (struct dta_store_object *at = newest; at; at = at->older) {
 		at->number = ++o->next_object;
@@ -233,7 +241,7 @@ static bool rotate_store(struct dta_store_server *o, struct dta_server_store *s,
 	s->expired = expired;
 	s->zeroing = false;
 	s->epoch = next;
-	s->since_ns = base_realtime_ns();
+	begin_epoch(s);
 	s->rotations++;
 	s->overdue = false;
 	s->told_ns = now;
@@ -272,14 +280,16 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 				 * may reconnect.
 				 */
 				dta_store_server_disconnect(o, who,
-							    "it did not confirm the new epoch");
+							    "the translator did not confirm the "
+							    "new epoch");
 				dta_store_server_reap(o);
 			} else if (now >= end && !s->overdue) {
 				s->overdue = true;
 				base_logf(
 					BASE_WARN, "dta",
-					"translator '%s' is still in epoch %llu of store '%s', so the "
-					"next epoch must wait: kill its process if it hangs",
+					"translator '%s' is still in epoch %llu of store '%s', so "
+					"the next epoch cannot begin: kill the translator if it "
+					"hangs",
 					who->name, (unsigned long long)who->acked[i],
 					s->spec->name);
 			} else if (now < end && end < next) {
@@ -317,8 +327,8 @@ static int within_bound(const struct dta_store_server *o, uint64_t need, char *e
 		return 0;
 	return base_fail(
 		error, bytes, -ENOSPC,
-		"%llu MiB on top of the %llu MiB of all stores would exceed "
-		"--max-store-bytes (%llu MiB) or half of the rest in its cgroup (%llu MiB)",
+		"another %llu MiB, in addition to the %llu MiB of all stores, would exceed "
+		"--max-store-bytes (%llu MiB) or half of the memory left in the cgroup (%llu MiB)",
 		(unsigned long long)(need >> 20), (unsigned long long)(held >> 20),
 		(unsigned long long)(max >> 20), (unsigned long long)(left >> 21));
 }
@@ -344,7 +354,7 @@ static int resize_store(struct dta_store_server *o, struct dta_server_store *s, 
 	if (n >= OBJECTS_MAX || s->zeroing)
 		return base_fail(
 			error, bytes, -EBUSY,
-			"store '%s': translators still write to memory from an earlier resize; try again later",
+			"store '%s': translators are still writing to its memory from before an earlier resize; try again later",
 			s->spec->name);
 	err = within_bound(o, dta_store_object_bytes(&c), error, bytes);
 	if (err)
@@ -354,7 +364,8 @@ static int resize_store(struct dta_store_server *o, struct dta_server_store *s, 
 	if (!at)
 		return -ENOMEM;
 	if (dta_store_server_object_register(o, at)) {
-		snprintf(error, bytes, "store '%s': registering for RDMA failed", s->spec->name);
+		snprintf(error, bytes, "store '%s': cannot register its memory for RDMA",
+			 s->spec->name);
 		dta_store_object_free(at, true);
 		return -ENOMEM;
 	}
@@ -371,7 +382,7 @@ static int resize_store(struct dta_store_server *o, struct dta_server_store *s, 
 	pthread_rwlock_unlock(&o->maps);
 	s->spec->config.slots = slots;
 	s->epoch = s->oldest = c.first_epoch;
-	s->since_ns = base_realtime_ns();
+	begin_epoch(s);
 	s->told_ns = base_now_ns();
 	s->overdue = false;
 	s->rotations++;
@@ -457,12 +468,12 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 			k++;
 		if (k == now->tenant_count)
 			return base_fail(error, bytes, -EINVAL,
-					 "%s: removing tenant %u needs a restart", o->path,
+					 "%s: removing tenant %u requires a restart", o->path,
 					 is->tenants[i].number);
 	}
 	if (now->store_count != o->store_count)
 		return base_fail(error, bytes, -EINVAL,
-				 "%s: adding or removing stores needs a restart", o->path);
+				 "%s: adding or removing stores requires a restart", o->path);
 	for (size_t i = 0; i < now->store_count; i++) {
 		const struct dta_store_spec *spec = o->stores[i].spec;
 		struct sl_store_config want = now->stores[i].config;
@@ -470,10 +481,13 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		want.slots = spec->config.slots;
 		want.seed = now->stores[i].seeded ? want.seed : spec->config.seed;
 		if (strcmp(spec->name, now->stores[i].name) ||
+		    !same_text(spec->layout[0], now->stores[i].layout[0]) ||
+		    !same_text(spec->layout[1], now->stores[i].layout[1]) ||
 		    memcmp(&want, &spec->config, sizeof(want)))
 			return base_fail(
 				error, bytes, -EINVAL,
-				"%s: store '%s': only its size can change without a restart",
+				"%s: store '%s': a restart is required to change anything but its "
+				"size",
 				o->path, now->stores[i].name);
 	}
 	return 0;
@@ -518,7 +532,7 @@ static int apply_config(struct dta_store_server *o, struct dta_stores_config *no
 	SWAP(is->tenant_count, now->tenant_count);
 	for (struct dta_server_conn *c = o->conns; is->secret && c; c = c->next)
 		if (c->line && !c->local && !dta_control_line_proved(c->line))
-			dta_store_server_disconnect(o, c, "a secret is needed now");
+			dta_store_server_disconnect(o, c, "the stores file now requires a secret");
 	dta_store_server_notify_tenants(o);
 	return 0;
 }
@@ -538,7 +552,7 @@ int dta_store_server_reload(struct dta_store_server *o, char *error, size_t erro
 	if (now)
 		dta_stores_config_free(now);
 	if (err)
-		base_logf(BASE_WARN, "dta", "reload failed, nothing changed: %s", error);
+		base_logf(BASE_WARN, "dta", "reload failed, so nothing was changed: %s", error);
 	else
 		base_logf(BASE_INFO, "dta", "reloaded file=%s", o->path);
 	return err;

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "dta/translate/control.h"
+#include "dta/translate/exporters.h"
 #include "dta/store_server/server.h"
 #include "dta/query/json.h"
 #include "dta/store/stores.h"
@@ -37,6 +38,8 @@ struct dta_server_store {
 	struct dta_store_object *objects;
 	/* epochs of the newest object, and the start time of the current epoch (CLOCK_REALTIME) */
 	uint64_t epoch, oldest, since_ns;
+	/* start of epoch e in [e % SL_STORE_BANKS_MAX], 0 if unknown; read without the lock */
+	uint64_t begins_ns[SL_STORE_BANKS_MAX];
 	uint64_t due_ns;  /* time of the next rotation, CLOCK_MONOTONIC; 0 means none */
 	uint64_t told_ns; /* time at which the epoch was announced; drain_ns starts there */
 	/* units in banks that were zeroed and in objects that were freed */
@@ -97,6 +100,7 @@ struct dta_server_known {
 	uint64_t heard_ns; /* time of the last message, CLOCK_REALTIME; 0 means a free lane */
 	json_t *last;	   /* account of the current run */
 	json_t *reporters; /* latest list of reporters that the translator sent */
+	json_t *exporters; /* latest list of exporters */
 	/* number of reporters missing from the list; time of the list, CLOCK_REALTIME */
 	uint64_t more, told_ns;
 	struct dta_translate_account past; /* sum of the accounts of earlier runs */

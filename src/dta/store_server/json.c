@@ -251,24 +251,17 @@ json_t *dta_store_server_json(struct dta_store_server *o)
 		json_object_set_new(refused, causes[i], integer_json(o->refused[i]));
 		all += o->refused[i];
 	}
-	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "listen", listen, "called",
-		      o->called, "tenants", tenants_json(o), "stores", stores, "translators",
-		      translators, "account", account_json(o), "refused_connections",
-		      integer_json(all), "refused_by_cause", refused, "reloads",
-		      integer_json(o->reloads), "reloads_refused",
-		      integer_json(o->reloads_refused));
-	if (j)
-		json_object_set_new(j, "rdma_devices_lost", integer_json(o->devices_lost));
 	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->state == CONN_WELCOMED && c->replicas > replicas)
 			replicas = c->replicas;
-	if (j) {
-		json_object_set_new(j, "replicas", integer_json(replicas));
-		json_object_set_new(j, "gaps", gaps_json(o));
-		json_object_set_new(j, "began", json_real((double)o->began_ns * 1e-9));
-	}
-	if (j)
-		json_object_set_new(j, "mended", integer_json(o->mended));
+	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:f,s:o}", "listen",
+		      listen, "called", o->called, "tenants", tenants_json(o), "stores", stores,
+		      "translators", translators, "account", account_json(o), "refused_connections",
+		      integer_json(all), "refused_by_cause", refused, "reloads",
+		      integer_json(o->reloads), "reloads_refused", integer_json(o->reloads_refused),
+		      "rdma_devices_lost", integer_json(o->devices_lost), "replicas",
+		      integer_json(replicas), "gaps", gaps_json(o), "began",
+		      (double)o->began_ns * 1e-9, "mended", integer_json(o->mended));
 	pthread_mutex_unlock(&o->lock);
 	return j;
 }
@@ -281,10 +274,11 @@ static bool is_connected(const struct dta_store_server *o, size_t lane)
 	return false;
 }
 
-json_t *dta_store_server_reporters(struct dta_store_server *o)
+/* Returns the latest lists of exporters, or of reporters, from all translators. */
+static json_t *lists_json(struct dta_store_server *o, bool exporters, uint64_t *more)
 {
 	json_t *all = json_array(), *j, *copy;
-	uint64_t now = base_realtime_ns(), more = 0;
+	uint64_t now = base_realtime_ns();
 	size_t k;
 
 	pthread_mutex_lock(&o->lock);
@@ -292,10 +286,8 @@ json_t *dta_store_server_reporters(struct dta_store_server *o)
 		const struct dta_server_known *of = &o->known[i];
 		const uint64_t ago = now > of->told_ns ? now - of->told_ns : 0;
 
-		if (!of->reporters)
-			continue;
-		more += of->more;
-		json_array_foreach(of->reporters, k, j)
+		*more += of->more;
+		json_array_foreach(exporters ? of->exporters : of->reporters, k, j)
 		{
 			copy = json_pack("{s:s,s:b,s:f}", "translator", of->name, "connected",
 					 (int)is_connected(o, i), "told_seconds",
@@ -305,7 +297,22 @@ json_t *dta_store_server_reporters(struct dta_store_server *o)
 		}
 	}
 	pthread_mutex_unlock(&o->lock);
+	return all;
+}
+
+json_t *dta_store_server_reporters(struct dta_store_server *o)
+{
+	uint64_t more = 0;
+	json_t *all = lists_json(o, false, &more);
+
 	return json_pack("{s:o,s:o}", "reporters", all, "more", integer_json(more));
+}
+
+json_t *dta_store_server_exporters(struct dta_store_server *o)
+{
+	uint64_t none = 0;
+
+	return json_pack("{s:o}", "exporters", lists_json(o, true, &none));
 }
 
 json_t *dta_store_server_load_json(struct dta_store_server *o, const char *name)

@@ -16,17 +16,17 @@ static void mend_object(struct dta_store_server *o, struct dta_server_store *s,
 	if (!what)
 		return;
 	o->mended++;
-	base_log_limited(
-		BASE_WARN, "dta",
-		"store '%s' was damaged by a translator and repaired: %s; the data there is "
-		"lost: stop the translator if it is not yours",
+	base_log_each(
+		BASE_WARN, "dta", s->spec->name,
+		"a translator damaged store '%s', which was repaired: %s; the data there is lost: "
+		"stop the translator if you do not trust it",
 		s->spec->name, what);
 	if (!moved)
 		return;
 	/* The device still writes to the old pages, so the old rkey must become invalid. */
 	dta_store_server_object_unregister(o, at);
 	if (registered && dta_store_server_object_register(o, at))
-		base_logf(BASE_ERROR, "dta", "store '%s': registering for RDMA failed",
+		base_logf(BASE_ERROR, "dta", "store '%s': cannot register its memory for RDMA",
 			  s->spec->name);
 	at->number = ++o->next_object;
 	if (at == s->objects)

@@ -34,10 +34,10 @@ static struct dta_peer_store *find_like(const struct dta_peer *p, const struct d
 		same.check = c->check;
 		if (!memcmp(&same, c, sizeof(same)))
 			return &p->at[i];
-		base_log_limited(BASE_WARN, "dta",
-				 "the peer's store differs in kind, size or seed: set the same "
-				 "seed on both store=%s",
-				 s->spec->name);
+		base_log_each(BASE_WARN, "dta", s->spec->name,
+			      "the peer's store differs in kind, size or seed: configure it "
+			      "equally on both collectors store=%s",
+			      s->spec->name);
 	}
 	return NULL;
 }
@@ -135,7 +135,7 @@ void dta_store_server_peer_lists(struct dta_store_server *o)
 		return;
 	why = dta_peer_open(o->config, &p);
 	if (why) {
-		base_logf(BASE_INFO, "dta", "no peer to read lists from: %s peer=%s", why,
+		base_logf(BASE_INFO, "dta", "cannot read lists from the peer: %s peer=%s", why,
 			  o->config->peer);
 		return;
 	}
@@ -149,7 +149,7 @@ void dta_store_server_peer_lists(struct dta_store_server *o)
 			copy_lists(s, &p, from);
 	}
 	if (p.failed)
-		base_logf(BASE_WARN, "dta", "not all lists of the peer were read: %s peer=%s",
+		base_logf(BASE_WARN, "dta", "could not read all lists of the peer: %s peer=%s",
 			  p.why, o->config->peer);
 	dta_peer_close(&p);
 }
@@ -192,7 +192,8 @@ static bool is_over(const struct dta_store_server *o, const struct dta_server_st
  */
 static uint64_t retry_later(struct dta_store_server *o, const char *why)
 {
-	base_log_limited(BASE_WARN, "dta", "cannot catch up: %s peer=%s", why, o->config->peer);
+	base_log_limited(BASE_WARN, "dta", "cannot fetch missed reports from the peer: %s peer=%s",
+			 why, o->config->peer);
 	o->catch_ns += DTA_PEER_NS + o->instance % 4096 * 1000000;
 	return o->catch_ns;
 }
@@ -240,7 +241,9 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 	for (uint32_t i = 0; i < o->catch_gaps; i++)
 		o->gap[i].filled |= p.complete;
 	o->catch_ns = 0;
-	base_logf(BASE_INFO, "dta", "caught up peer=%s stores=%u torn=%llu seconds=%.2f%s",
+	base_logf(BASE_INFO, "dta",
+		  "fetched missed reports from the peer peer=%s stores=%u "
+		  "torn=%llu seconds=%.2f%s",
 		  o->config->peer, done, (unsigned long long)p.torn,
 		  (double)(base_now_ns() - began) * 1e-9,
 		  p.complete ? "" : ", but the peer itself missed reports");

@@ -6,13 +6,11 @@
 #include "dta/store_server/peer.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -45,7 +43,7 @@ static void add_mapped(struct dta_peer *p, uint64_t number, int fd)
 	struct dta_store_object *at = dta_store_object_open_fd(fd, error, sizeof(error));
 
 	if (!at) {
-		base_logf(BASE_WARN, "dta", "ignoring a store of the peer: %s", error);
+		base_logf(BASE_WARN, "dta", "ignoring one of the peer's stores: %s", error);
 		return;
 	}
 	dta_guard_add(at->view.map, at->map_bytes, at->fd, -1);
@@ -55,12 +53,12 @@ static void add_mapped(struct dta_peer *p, uint64_t number, int fd)
 
 static void add_object(struct dta_peer *p, const json_t *m, int fd, bool far)
 {
-	const uint64_t number = (uint64_t)json_integer_value(json_object_get(m, "number"));
+	const uint64_t number = dta_control_number(m, "number");
 	const struct fabric_remote at = {
 		.id = number,
-		.addr = (uint64_t)json_integer_value(json_object_get(m, "addr")),
-		.length = (uint64_t)json_integer_value(json_object_get(m, "bytes")),
-		.rkey = (uint32_t)json_integer_value(json_object_get(m, "rkey")),
+		.addr = dta_control_number(m, "addr"),
+		.length = dta_control_number(m, "bytes"),
+		.rkey = (uint32_t)dta_control_number(m, "rkey"),
 	};
 
 	if (p->stores == DTA_STORES_MAX)
@@ -77,7 +75,7 @@ static const char *why_unreadable(int err)
 	case EACCES:
 		return "it has a different secret";
 	case EPROTONOSUPPORT:
-		return "it does not use TLS: set its secret";
+		return "it does not use TLS: set a secret in its stores file";
 	case EPIPE:
 		return "it closed the connection";
 	default:
@@ -123,7 +121,7 @@ static const char *listen_to(struct dta_peer *p, bool far, uint16_t *port)
 		if (ready)
 			return NULL;
 	}
-	return "it is silent";
+	return "it does not respond";
 }
 
 /* Returns a connected socket, or -1 with errno. */
@@ -150,47 +148,15 @@ static int connect_within(const struct sockaddr *to, socklen_t bytes)
 	return -1;
 }
 
-static int connect_mapped(const char *where)
-{
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	const char *path = strncmp(where, "unix:", 5) ? where : where + 5;
-
-	if (strlen(path) >= sizeof(a.sun_path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	strcpy(a.sun_path, path);
-	return connect_within((struct sockaddr *)&a, sizeof(a));
-}
-
-/* Returns the host as well, for the RDMA connection. */
-static int connect_far(const char *where, char *host, size_t bytes)
-{
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-	char service[8];
-	uint16_t port;
-	int fd;
-
-	if (base_parse_address(where, host, bytes, &port)) {
-		errno = EINVAL;
-		return -1;
-	}
-	snprintf(service, sizeof(service), "%u", port);
-	if (getaddrinfo(host, service, &hints, &found)) {
-		errno = EHOSTUNREACH;
-		return -1;
-	}
-	fd = connect_within(found->ai_addr, found->ai_addrlen);
-	freeaddrinfo(found);
-	return fd;
-}
-
-static const char *open_line(const struct dta_stores_config *c, struct dta_peer *p, char *host,
-			     size_t bytes)
+static const char *open_line(const struct dta_stores_config *c, struct dta_peer *p,
+			     struct dta_control_address *a)
 {
 	const bool far = dta_peer_is_far(c->peer);
-	const int fd = far ? connect_far(c->peer, host, bytes) : connect_mapped(c->peer);
+	int fd;
 
+	if (dta_control_resolve(c->peer, a, p->why, sizeof(p->why)))
+		return p->why;
+	fd = connect_within((struct sockaddr *)&a->to, a->bytes);
 	if (fd < 0)
 		return strerror(errno);
 	p->line = dta_control_line_new(fd);
@@ -212,15 +178,15 @@ const char *dta_peer_open(const struct dta_stores_config *config, struct dta_pee
 {
 	const bool far = dta_peer_is_far(config->peer);
 	static __thread char said[sizeof(p->why)];
-	char host[256] = "";
+	struct dta_control_address address;
 	uint16_t port = 0;
 	const char *why;
 
 	*p = (struct dta_peer){0};
-	why = open_line(config, p, host, sizeof(host));
+	why = open_line(config, p, &address);
 	why = why ?: listen_to(p, far, &port);
 	if (!why && far)
-		why = dta_peer_connect(p, config, host, port);
+		why = dta_peer_connect(p, config, address.host, port);
 	if (!why)
 		return NULL;
 	snprintf(said, sizeof(said), "%s", why);

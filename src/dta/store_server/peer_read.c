@@ -105,7 +105,7 @@ static void look_at(struct dta_peer *p, struct dta_peer_store *s)
 	if (!dta_store_view(s->head, s->far.length, &s->view, error, sizeof(error)))
 		return;
 	s->view.config->kind = 0;
-	base_logf(BASE_WARN, "dta", "ignoring a store of the peer: %s", error);
+	base_logf(BASE_WARN, "dta", "ignoring one of the peer's stores: %s", error);
 }
 
 const char *dta_peer_connect(struct dta_peer *p, const struct dta_stores_config *config,
@@ -132,7 +132,9 @@ const char *dta_peer_connect(struct dta_peer *p, const struct dta_stores_config 
 		if (base_now_ns() > end) {
 			fabric_stats(p->fabric, &stats);
 			snprintf(p->why, sizeof(p->why), "%s",
-				 *stats.last_error ? stats.last_error : "no RDMA connection");
+				 *stats.last_error ? stats.last_error
+						   : "there is no RDMA "
+						     "connection");
 			return p->why;
 		}
 		poll(NULL, 0, 1);

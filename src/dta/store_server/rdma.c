@@ -122,7 +122,8 @@ static int device_open(struct dta_store_server *o, char *error, size_t bytes)
 	err = fabric_host_let_write(o->host, &writers);
 	if (!err)
 		return 0;
-	snprintf(error, bytes, "%s: rdma: completion queue: %s", o->path, strerror(-err));
+	snprintf(error, bytes, "%s: rdma: cannot create a completion queue: %s", o->path,
+		 strerror(-err));
 	dta_store_server_rdma_close(o);
 	return -1;
 }
@@ -163,7 +164,7 @@ static void device_lost(struct dta_store_server *o)
 {
 	o->devices_lost++;
 	base_logf(BASE_ERROR, "dta",
-		  "the RDMA device is gone: its translators are disconnected until it is back");
+		  "the RDMA device is gone: its translators stay disconnected until it returns");
 	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED && strcmp(c->output, "shm"))
 			dta_store_server_disconnect(o, c, "the RDMA device is gone");
@@ -281,8 +282,9 @@ json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_serv
 	int err;
 
 	*why = !o->host					? "the RDMA device is gone"
-	       : strcmp(c->output, "raw")		? "a queue pair, but the output is not raw"
-	       : dta_roce_end_of_json(message, &theirs) ? "an invalid queue pair"
+	       : strcmp(c->output, "raw")		? "a queue pair was sent, but the output "
+							  "is not raw"
+	       : dta_roce_end_of_json(message, &theirs) ? "the queue pair is invalid"
 							: NULL;
 	if (*why)
 		return NULL;

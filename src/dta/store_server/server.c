@@ -18,6 +18,7 @@
 
 #include "base/base.h"
 #include "base/network.h"
+#include "dta/query/layout.h"
 #include "fabric/host.h"
 
 void dta_store_server_wake(struct dta_store_server *o)
@@ -62,7 +63,7 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, bool *op
 	int fd, on = 1, receive = 65536, err;
 
 	if (base_parse_address(where, host, sizeof(host), &port))
-		return base_fail(error, bytes, -1, "listen '%s' must be a path or HOST:PORT",
+		return base_fail(error, bytes, -1, "listen: expected a path or HOST:PORT, not '%s'",
 				 where);
 	snprintf(port_text, sizeof(port_text), "%u", port);
 	err = getaddrinfo(*host ? host : "127.0.0.1", port_text, &hints, &info);
@@ -158,7 +159,7 @@ static int accept_one(struct dta_store_server *o, int listener)
 		o->refused[DTA_CONN_CROWDED]++;
 		base_log_limited(
 			BASE_WARN, "dta",
-			"connection rejected, no file descriptor left: raise LimitNOFILE of the collector");
+			"connection rejected, out of file descriptors: raise LimitNOFILE of the collector");
 	}
 	o->spare = fcntl(o->wake, F_DUPFD_CLOEXEC, 0);
 	return -1;
@@ -200,7 +201,7 @@ static void crowd_out(struct dta_store_server *o)
 		}
 	}
 	gone->why = DTA_CONN_CROWDED;
-	dta_store_server_disconnect(o, gone, "too many connections without a hello");
+	dta_store_server_disconnect(o, gone, "too many connections have not sent a hello");
 	dta_store_server_reap(o);
 }
 
@@ -272,7 +273,7 @@ static void serve_all(struct dta_store_server *o, uint64_t now)
 			dta_store_server_disconnect(o, c, NULL);
 		else if (c->state != CONN_WELCOMED && now > c->came_ns + HELLO_NS) {
 			c->why = DTA_CONN_SILENT;
-			dta_store_server_disconnect(o, c, "no hello within 5 s");
+			dta_store_server_disconnect(o, c, "the client sent no hello within 5 s");
 		}
 	}
 	dta_store_server_reap(o);
@@ -386,6 +387,8 @@ struct dta_store_server *dta_store_server_new(const char *path, char *error, siz
 		const struct sl_store_config *c = &o->config->stores[i].config;
 
 		o->stores[i].spec = &o->config->stores[i];
+		if (!dta_layout_fits(o->stores[i].spec->layout, c, error, error_bytes))
+			goto fail;
 		o->store_count++;
 		if ((c->kind == SL_STORE_APPEND || c->kind == SL_STORE_SKETCH) &&
 		    c->lanes < o->lanes)
@@ -435,7 +438,7 @@ void dta_store_server_free(struct dta_store_server *o)
 
 		o->conns = c->next;
 		if (c->line)
-			dta_store_server_disconnect(o, c, "the collector ends");
+			dta_store_server_disconnect(o, c, "the collector is shutting down");
 		if (c->pidfd >= 0)
 			close(c->pidfd);
 		free(c);
@@ -462,6 +465,7 @@ void dta_store_server_free(struct dta_store_server *o)
 	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
 		json_decref(o->known[i].last);
 		json_decref(o->known[i].reporters);
+		json_decref(o->known[i].exporters);
 	}
 	free(o->stores);
 	dta_stores_config_free(o->config);
@@ -492,10 +496,17 @@ bool dta_store_server_hold(struct dta_store_server *o, const char *name, struct 
 	held->values = s->spec->values;
 	held->value_count = s->spec->value_count;
 	held->keylog = s->spec->keylog;
+	memcpy(held->layout, s->spec->layout, sizeof(held->layout));
+	held->since_ns = s->begins_ns;
 	return true;
 }
 
 void dta_store_server_release(struct dta_store_server *o)
 {
 	pthread_rwlock_unlock(&o->maps);
+}
+
+const char *dta_store_server_name(const struct dta_store_server *o, size_t i)
+{
+	return i < o->store_count ? o->stores[i].spec->name : NULL;
 }

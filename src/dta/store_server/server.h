@@ -54,6 +54,8 @@ const char *dta_store_server_address(const struct dta_store_server *o, size_t i)
 /* Returns false if there is no such store. */
 bool dta_store_server_hold(struct dta_store_server *o, const char *name, struct dta_held *held);
 void dta_store_server_release(struct dta_store_server *o);
+/* Returns the name of the i-th store, or NULL after the last. */
+const char *dta_store_server_name(const struct dta_store_server *o, size_t i);
 
 /* ---- status and commands: may be called by any thread ---- */
 
@@ -69,6 +71,12 @@ json_t *dta_store_server_json(struct dta_store_server *o);
  * reporters left out. Returns NULL if out of memory.
  */
 json_t *dta_store_server_reporters(struct dta_store_server *o);
+/*
+ * Returns {"exporters":[{"translator","connected","told_seconds","input","address",...}]}: the
+ * devices that send to each translator. The address "other" stands for all beyond
+ * DTA_EXPORTERS_LISTED per input.
+ */
+json_t *dta_store_server_exporters(struct dta_store_server *o);
 /*
  * Returns the load of a store (dta_query_load_json()) including its measured success. Measures
  * during the call, at most once per second and using at most 1 % of a CPU. Returns NULL if there is

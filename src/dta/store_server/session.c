@@ -26,13 +26,6 @@ static const char *text_of(const json_t *m, const char *key)
 	return s ? s : "";
 }
 
-static uint64_t number_of(const json_t *m, const char *key)
-{
-	json_int_t v = json_integer_value(json_object_get(m, key));
-
-	return v > 0 ? (uint64_t)v : 0;
-}
-
 static bool send_to(struct dta_server_conn *c, json_t *message, int fd)
 {
 	return c->line && message && !dta_control_line_write(c->line, message, fd);
@@ -66,7 +59,7 @@ void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_c
 	if (why)
 		send_packed(c, -1, "{s:s,s:s}", "type", "bye", "why", why);
 	if (c->state == CONN_WELCOMED)
-		base_logf(BASE_INFO, "dta", "translator gone name=%s%s%s", c->name,
+		base_logf(BASE_INFO, "dta", "translator disconnected name=%s%s%s", c->name,
 			  why ? " reason=" : "", why ? why : "");
 	else if (c->state != CONN_READER)
 		o->refused[c->why]++;
@@ -176,7 +169,9 @@ void dta_store_server_notify_object(struct dta_store_server *o, struct dta_serve
 	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED &&
 		    (!send_object(c, s->objects) || !send_store(c, s)))
-			dta_store_server_disconnect(o, c, "announcing a store's new memory failed");
+			dta_store_server_disconnect(o, c,
+						    "could not announce the new memory of a "
+						    "store");
 }
 
 void dta_store_server_notify_epoch(struct dta_store_server *o, struct dta_server_store *s)
@@ -304,6 +299,7 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 		dta_account_add(&o->forgotten, &k->past);
 		json_decref(k->last);
 		json_decref(k->reporters);
+		json_decref(k->exporters);
 		memset(k, 0, sizeof(*k));
 		strcpy(k->name, c->name);
 	}
@@ -334,16 +330,16 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	if (!c->local && !dta_control_line_proved(c->line))
-		return refuse_connection(c, "a peer on another host needs the secret");
+		return refuse_connection(c, "a peer on another host must prove the secret");
 	if (!c->local && (!o->host || !dta_peer_is_far(o->config->peer)))
 		return refuse_connection(
-			c, "this collector has no remote peer configured, or no RDMA");
+			c, "this collector has no remote peer configured, or does not use RDMA");
 	c->state = CONN_READER;
 	strcpy(c->output, c->local ? "shm" : "verbs");
 	for (size_t i = 0; i < o->store_count; i++)
 		if (!send_object(c, o->stores[i].objects))
 			return false;
-	base_logf(BASE_INFO, "dta", "a peer is reading the stores");
+	base_logf(BASE_INFO, "dta", "another peer is reading the stores");
 	return send_packed(c, -1, "{s:s,s:b,s:I}", "type", "ready", "complete",
 			   (int)dta_store_server_peer_reads(o), "port",
 			   (json_int_t)dta_store_server_rdma_port(o));
@@ -366,7 +362,7 @@ static bool handle_hello(struct dta_store_server *o, struct dta_server_conn *c, 
 
 	if (c->state != CONN_NEW)
 		return refuse_connection(c, "duplicate hello");
-	if (number_of(m, "version") != DTA_CONTROL_VERSION)
+	if (dta_control_number(m, "version") != DTA_CONTROL_VERSION)
 		return refuse_connection(c, "this collector uses version 3 of the control channel");
 	if (json_is_true(json_object_get(m, "reads")))
 		return admit_reader(o, c);
@@ -377,7 +373,7 @@ static bool handle_hello(struct dta_store_server *o, struct dta_server_conn *c, 
 		return refuse_connection(c, "output must be shm, verbs or raw");
 	strcpy(c->name, name);
 	strcpy(c->output, output);
-	c->replicas = (uint32_t)BASE_MIN(number_of(m, "replicas"), REPLICAS_MAX);
+	c->replicas = (uint32_t)BASE_MIN(dta_control_number(m, "replicas"), REPLICAS_MAX);
 	copy_text(c->called, sizeof(c->called), text_of(m, "called"));
 	return admit_translator(o, c);
 }
@@ -386,9 +382,9 @@ static bool handle_hello(struct dta_store_server *o, struct dta_server_conn *c, 
 
 static void handle_rotated(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
-	struct dta_server_store *s = dta_store_server_store_number(o, number_of(m, "tenant"),
-								   number_of(m, "store"));
-	uint64_t epoch = number_of(m, "epoch"), *acked;
+	struct dta_server_store *s = dta_store_server_store_number(
+		o, dta_control_number(m, "tenant"), dta_control_number(m, "store"));
+	uint64_t epoch = dta_control_number(m, "epoch"), *acked;
 
 	if (!s || epoch > s->epoch)
 		return;
@@ -400,11 +396,11 @@ static void handle_rotated(struct dta_store_server *o, struct dta_server_conn *c
 /* shm: counts immediates, whose numbers come from dta_engine_immediate(). */
 static void handle_immediate(struct dta_store_server *o, const json_t *m)
 {
-	uint64_t n = number_of(m, "number");
+	uint64_t n = dta_control_number(m, "number");
 	struct dta_server_store *s = dta_store_server_store_number(o, n >> 16, n & 0xffff);
 
 	if (s)
-		s->immediates += number_of(m, "count");
+		s->immediates += dta_control_number(m, "count");
 }
 
 static bool handle_queue(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
@@ -425,8 +421,8 @@ static void handle_account(struct dta_store_server *o, struct dta_server_conn *c
 	dta_account_of_json(m, &a);
 	kept = dta_account_json(&a);
 	/* If a counter decreased, the translator restarted: add the account of the previous run. */
-	if (k->last && (number_of(m, "packets") < number_of(k->last, "packets") ||
-			number_of(m, "reports") < number_of(k->last, "reports")))
+	if (k->last && (dta_control_number(m, "packets") < dta_control_number(k->last, "packets") ||
+			dta_control_number(m, "reports") < dta_control_number(k->last, "reports")))
 		dta_store_server_account_take(&k->past, k->last);
 	json_decref(k->last);
 	k->last = kept;
@@ -435,9 +431,9 @@ static void handle_account(struct dta_store_server *o, struct dta_server_conn *c
 /* Beyond GAPS_MAX, the two oldest gaps are merged. */
 static void handle_gap(struct dta_store_server *o, const struct dta_server_conn *c, const json_t *m)
 {
-	struct dta_server_gap g = {.from_ns = number_of(m, "from"),
-				   .to_ns = number_of(m, "to"),
-				   .reports = number_of(m, "reports")};
+	struct dta_server_gap g = {.from_ns = dta_control_number(m, "from"),
+				   .to_ns = dta_control_number(m, "to"),
+				   .reports = dta_control_number(m, "reports")};
 
 	if (g.from_ns > g.to_ns)
 		return;
@@ -453,7 +449,7 @@ static void handle_gap(struct dta_store_server *o, const struct dta_server_conn 
 		dta_store_server_peer_wanted(o);
 	base_logf(
 		BASE_WARN, "dta",
-		"this collector missed reports; a replica has them translator=%s seconds=%.1f reports=%llu",
+		"this collector missed reports that a replica has translator=%s seconds=%.1f reports=%llu",
 		c->name, (double)(g.to_ns - g.from_ns) * 1e-9, (unsigned long long)g.reports);
 }
 
@@ -463,7 +459,16 @@ static void handle_reporters(struct dta_store_server *o, struct dta_server_conn 
 
 	json_decref(k->reporters);
 	k->reporters = dta_reporters_checked(json_object_get(m, "reporters"));
-	k->more = number_of(m, "more");
+	k->more = dta_control_number(m, "more");
+	k->told_ns = base_realtime_ns();
+}
+
+static void handle_exporters(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
+{
+	struct dta_server_known *k = &o->known[c->lane];
+
+	json_decref(k->exporters);
+	k->exporters = dta_exporters_checked(json_object_get(m, "exporters"));
 	k->told_ns = base_realtime_ns();
 }
 
@@ -482,15 +487,16 @@ static bool note_unreadable(struct dta_server_conn *c, int err)
 	case EACCES:
 		c->why = DTA_CONN_PROOF;
 		inet_ntop(AF_INET6, &c->from, from, sizeof(from));
-		base_log_limited(
-			BASE_WARN, "dta",
-			"a translator has a different secret: do both use the same file? from=%s",
+		base_log_each(
+			BASE_WARN, "dta", from,
+			"a translator has a different secret: check that both use the same file "
+			"from=%s",
 			from);
 		return false;
 	case EPROTONOSUPPORT:
 		c->why = DTA_CONN_PROOF;
 		return refuse_connection(
-			c, c->secured ? "this collector uses TLS: give the translator "
+			c, c->secured ? "this collector uses TLS: start the translator with "
 					"--secret FILE, or update it"
 				      : "this collector does not use TLS: set a secret "
 					"in its stores file");
@@ -526,6 +532,8 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 			handle_gap(o, c, m);
 		else if (!strcmp(type, "reporters"))
 			handle_reporters(o, c, m);
+		else if (!strcmp(type, "exporters"))
+			handle_exporters(o, c, m);
 		else if (!strcmp(type, "queue"))
 			fine = handle_queue(o, c, m);
 		else if (!strcmp(type, "immediate"))

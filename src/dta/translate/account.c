@@ -69,6 +69,19 @@ static void tell_reporters(struct dta_worker *w, struct dta_client *to, uint64_t
 				      (json_int_t)(known > n ? known - n : 0)));
 }
 
+/* Sends the lists of exporters, if there are inputs for devices. */
+static void tell_exporters(struct dta_worker *w, struct dta_client *to)
+{
+	json_t *all = json_array();
+
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (w->source[i].exporters)
+			dta_exporter_list_json(all, w->source[i].exporters, base_realtime_ns());
+	if (json_array_size(all) && dta_client_welcomed(to))
+		dta_client_tell(to, json_pack("{s:s,s:O}", "type", "exporters", "exporters", all));
+	json_decref(all);
+}
+
 /*
  * Each collector receives the account of its own reports. Only one of them also receives the counts
  * of packets and of reports that reached no collector. Each account balances, and the sum of all
@@ -88,8 +101,10 @@ void dta_worker_notify(struct dta_worker *w)
 		a.fresh = a.engine.in;
 		a.reports = a.fresh + a.loss.duplicates + a.loss.late;
 		dta_client_notify(w->client[i], &a);
-		if (i == home_of(w))
-			tell_reporters(w, w->client[i], all.loss.reporters);
+		if (i != home_of(w))
+			continue;
+		tell_reporters(w, w->client[i], all.loss.reporters);
+		tell_exporters(w, w->client[i]);
 	}
 }
 

@@ -10,12 +10,10 @@
 #include "dta/translate/client.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -45,10 +43,10 @@ static void end_session(struct dta_client *c, uint64_t now, const char *why)
 	if (c->opts.output == DTA_CLIENT_VERBS)
 		dta_client_output_close(c);
 	c->retry_ns = now + c->backoff_ns;
-	base_log_limited(
-		BASE_WARN, LOG,
-		"no collector available: %s; reports are dropped until it is back collector=%s",
-		why, c->opts.collector);
+	base_log_limited(BASE_WARN, LOG,
+			 "the collector is not available: %s; reports are dropped until it returns "
+			 "collector=%s",
+			 why, c->opts.collector);
 	c->backoff_ns = c->backoff_ns * 2 < BACKOFF_MAX_NS ? c->backoff_ns * 2 : BACKOFF_MAX_NS;
 }
 
@@ -62,7 +60,7 @@ void dta_client_send(struct dta_client *c, json_t *message)
 
 static bool is_local(const struct dta_client *c)
 {
-	return c->address.ss_family == AF_UNIX;
+	return c->address.to.ss_family == AF_UNIX;
 }
 
 /* Whether the collector is authenticated. */
@@ -88,7 +86,7 @@ static void send_hello(struct dta_client *c)
 
 static void start_connect(struct dta_client *c, uint64_t now)
 {
-	const struct sockaddr *to = (const struct sockaddr *)&c->address;
+	const struct sockaddr *to = (const struct sockaddr *)&c->address.to;
 
 	c->fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (c->fd < 0) {
@@ -98,7 +96,7 @@ static void start_connect(struct dta_client *c, uint64_t now)
 	c->connecting = true;
 	c->begun_ns = now;
 	/* EAGAIN, from a unix socket with a full queue, is handled like any other failure. */
-	if (connect(c->fd, to, c->address_bytes) && errno != EINPROGRESS)
+	if (connect(c->fd, to, c->address.bytes) && errno != EINPROGRESS)
 		end_session(c, now, strerror(errno));
 }
 
@@ -143,7 +141,7 @@ static const char *on_welcome(struct dta_client *c, const json_t *m)
 	if (json_integer_value(json_object_get(m, "version")) != DTA_CONTROL_VERSION)
 		return "unsupported version of the control channel";
 	if (lane < 0 || lane >= SL_STORE_LANES_MAX || port < 0 || port > UINT16_MAX)
-		return "welcome with an invalid lane or port";
+		return "the welcome has an invalid lane or port";
 	c->lane = (uint32_t)lane;
 	c->port = (uint16_t)port;
 	c->instance = (uint64_t)json_integer_value(json_object_get(m, "instance"));
@@ -179,13 +177,14 @@ static void on_keys(struct dta_client *c, uint16_t tenant, const json_t *keys)
 
 	for (size_t i = 0; i < n && !wrong; i++)
 		if (!read_key(json_array_get(keys, i), &all[i]))
-			wrong = "a key is invalid";
+			wrong = "one of the keys is invalid";
 	if (!wrong)
 		wrong = dta_keys_check(all, n);
 	if (wrong)
 		base_log_limited(BASE_ERROR, LOG,
-				 "keys refused: %s; the previous keys stay in use tenant=%u", wrong,
-				 tenant);
+				 "cannot use the new keys: %s; the previous keys stay in use "
+				 "tenant=%u",
+				 wrong, tenant);
 	else if (c->opts.keys)
 		c->opts.keys(c->opts.arg, tenant, all, n);
 	if (all)
@@ -202,7 +201,7 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	const json_t *keys = json_object_get(m, "keys");
 
 	if (tenant < 0 || tenant > UINT16_MAX || rate < 0 || burst < 0)
-		return "tenant with an invalid number or rate";
+		return "a tenant has an invalid number or rate";
 	c->tenant[tenant / 64] |= 1ull << tenant % 64;
 	if (dta_engine_limit(c->engine, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst))
 		return "too many tenants";
@@ -219,7 +218,7 @@ static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 	const char *type = json_string_value(json_object_get(m, "type"));
 
 	if (!type)
-		return "message without a type";
+		return "the message has no type";
 	if (!strcmp(type, "welcome"))
 		return on_welcome(c, m);
 	if (!strcmp(type, "bye") || !strcmp(type, "error")) {
@@ -249,7 +248,7 @@ static const char *why_unreadable(int err)
 {
 	switch (err) {
 	case EPIPE:
-		return "closed by the collector";
+		return "the collector closed the connection";
 	case EACCES:
 		return "the collector could not authenticate: do both use the same secret file?";
 	case EPROTONOSUPPORT:
@@ -287,40 +286,16 @@ static void read_messages(struct dta_client *c, uint64_t now)
 static int find_collector(struct dta_client *c, char *error, size_t error_bytes)
 {
 	const char *at = c->opts.collector;
-	struct sockaddr_un *un = (struct sockaddr_un *)&c->address;
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-	char host[256], service[8];
-	uint16_t port;
-	int err;
+	int err = dta_control_resolve(at, &c->address, error, error_bytes);
 
-	if (!strncmp(at, "unix:", 5) || *at == '/') {
-		at += *at == '/' ? 0 : 5;
-		if (!*at || strlen(at) >= sizeof(un->sun_path))
-			return base_fail(error, error_bytes, -EINVAL,
-					 "'%s': the socket path must have 1 to %zu bytes", at,
-					 sizeof(un->sun_path) - 1);
-		un->sun_family = AF_UNIX;
-		strcpy(un->sun_path, at);
-		c->address_bytes = sizeof(*un);
-		if (c->opts.output == DTA_CLIENT_VERBS && !c->opts.verbs.host)
-			return base_fail(error, error_bytes, -EINVAL,
-					 "'%s': RDMA needs a host name: specify --rdma-host", at);
-		return 0;
-	}
-	if (c->opts.output == DTA_CLIENT_SHM)
-		return base_fail(error, error_bytes, -EINVAL, "'%s': output shm needs unix:PATH",
-				 at);
-	if (base_parse_address(at, host, sizeof(host), &port) || !port)
-		return base_fail(error, error_bytes, -EINVAL, "'%s' must be unix:PATH or HOST:PORT",
-				 at);
-	snprintf(c->host, sizeof(c->host), "%s", *host ? host : "localhost");
-	snprintf(service, sizeof(service), "%u", port);
-	err = getaddrinfo(c->host, service, &hints, &found);
 	if (err)
-		return base_fail(error, error_bytes, -EINVAL, "%s: %s", c->host, gai_strerror(err));
-	memcpy(&c->address, found->ai_addr, found->ai_addrlen);
-	c->address_bytes = found->ai_addrlen;
-	freeaddrinfo(found);
+		return err;
+	if (is_local(c) && c->opts.output == DTA_CLIENT_VERBS && !c->opts.verbs.host)
+		return base_fail(error, error_bytes, -EINVAL,
+				 "'%s': RDMA needs a host name: specify --rdma-host", at);
+	if (!is_local(c) && c->opts.output == DTA_CLIENT_SHM)
+		return base_fail(error, error_bytes, -EINVAL, "'%s': output shm requires unix:PATH",
+				 at);
 	return 0;
 }
 
@@ -384,7 +359,7 @@ void dta_client_drive(struct dta_client *c, uint64_t now)
 	if (c->line && c->opts.secret && !is_trusted(c) && now - c->begun_ns > PROOF_NS)
 		end_session(c, now, "the collector did not authenticate within 20 s");
 	if (c->line && dta_client_taken_away(c))
-		end_session(c, now, "another process removed memory of its stores");
+		end_session(c, now, "another process removed the memory of its stores");
 	if (c->line && c->out) {
 		dta_client_output_drive(c, now);
 		dta_client_confirm_rotations(c);

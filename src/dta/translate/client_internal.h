@@ -3,9 +3,8 @@
 #ifndef SL_DTA_TRANSLATE_CLIENT_INTERNAL_H
 #define SL_DTA_TRANSLATE_CLIENT_INTERNAL_H
 
-#include <sys/socket.h>
-
 #include "dta/translate/client.h"
+#include "dta/translate/control.h"
 
 #define CLIENT_OBJECTS_MAX    4096u
 #define CLIENT_STORES_MAX     1024u
@@ -32,9 +31,7 @@ struct dta_client_rotation {
 
 struct dta_client {
 	struct dta_client_opts opts;
-	struct sockaddr_storage address;
-	socklen_t address_bytes;
-	char host[256];
+	struct dta_control_address address;
 	/* connection */
 	int fd; /* socket while connecting */
 	bool connecting, welcome, ready, up;

@@ -69,7 +69,7 @@ static struct dta_output *open_verbs(struct dta_client *c)
 {
 	struct dta_output_verbs_opts o = c->opts.verbs;
 
-	o.host = o.host ? o.host : c->host;
+	o.host = o.host ? o.host : c->address.host;
 	o.port = c->port;
 	o.name = c->opts.name;
 	o.instance = c->instance;
@@ -132,15 +132,15 @@ const char *dta_client_output_queue(struct dta_client *c, const json_t *message)
 	if (c->opts.output != DTA_CLIENT_RAW || c->opts.raw.file)
 		return NULL;
 	if (dta_roce_end_of_json(message, &theirs))
-		return "an invalid queue pair";
+		return "the queue pair is invalid";
 	err = dta_output_raw_connect(c->out, &theirs);
 	if (err == -EMSGSIZE) {
 		/* the next session opens an output for the smaller MTU */
 		dta_client_output_close(c);
-		return "the peer's MTU became smaller";
+		return "the peer's MTU has decreased";
 	}
-	return err == -EALREADY ? "an unsolicited queue pair"
-	       : err		? "an unreachable queue pair"
+	return err == -EALREADY ? "the collector sent a queue pair without being asked"
+	       : err		? "the queue pair cannot be reached"
 				: NULL;
 }
 

@@ -65,9 +65,9 @@ const char *dta_client_add_object(struct dta_client *c, const json_t *m, int fd)
 
 	if (number < 0 || number > UINT32_MAX || bytes < 4096 ||
 	    (uint64_t)bytes > SL_STORE_SIZE_MAX)
-		return "object with an invalid number or size";
+		return "an object has an invalid number or size";
 	if (find_object(c, (uint32_t)number))
-		return "a duplicate object number";
+		return "two objects have the same number";
 	if (c->objects == CLIENT_OBJECTS_MAX)
 		return "too many objects";
 	o = calloc(1, sizeof(*o));
@@ -81,14 +81,14 @@ const char *dta_client_add_object(struct dta_client *c, const json_t *m, int fd)
 	if (c->opts.output == DTA_CLIENT_SHM) {
 		if (fd < 0 || fstat(fd, &st) || st.st_size < bytes) {
 			free(o);
-			return "object without a descriptor, or shorter than announced";
+			return "an object has no descriptor, or is shorter than announced";
 		}
 		o->o.map = dta_store_map(fd, (uint64_t)bytes, true);
 		if (o->o.map == MAP_FAILED || dta_guard_add(o->o.map, o->o.bytes, fd, -1)) {
 			if (o->o.map != MAP_FAILED)
 				munmap(o->o.map, o->o.bytes);
 			free(o);
-			return "object that cannot be mapped";
+			return "an object cannot be mapped";
 		}
 	}
 	c->object[c->objects++] = o;
@@ -105,7 +105,7 @@ static uint64_t *next_blocks(const json_t *m, uint32_t lists, const char **why)
 	if (!all)
 		return NULL;
 	if (json_array_size(all) != lists) {
-		*why = "store whose next blocks do not match its lists";
+		*why = "the number of next blocks of a store differs from its number of lists";
 		return NULL;
 	}
 	next = calloc(lists, sizeof(*next));
@@ -144,13 +144,13 @@ const char *dta_client_add_store(struct dta_client *c, const json_t *m)
 	if (number >= 0 && number <= UINT32_MAX)
 		o = find_object(c, (uint32_t)number);
 	if (!o)
-		return "store in an unknown object";
+		return "a store is in an unknown object";
 	if (!hex || base_unhex(&config, hex, sizeof(config)) || epoch < 0)
-		return "store without configuration";
+		return "a store has no configuration";
 	if (dta_store_config_check(&config, c->said, sizeof(c->said)))
 		return c->said;
 	if (dta_store_object_bytes(&config) > o->o.bytes)
-		return "store that is larger than its object";
+		return "a store is larger than its object";
 	/*
 	 * Lanes matter only to these kinds. In other stores all translators write to the same
 	 * units.
@@ -158,7 +158,7 @@ const char *dta_client_add_store(struct dta_client *c, const json_t *m)
 	if (config.kind == SL_STORE_APPEND || config.kind == SL_STORE_SKETCH)
 		lane = c->lane;
 	if (lane >= config.lanes)
-		return "lane beyond the store's lanes";
+		return "the lane is beyond the store's number of lanes";
 	s = known_store(c, config.tenant, config.id);
 	if (!s && c->stores == CLIENT_STORES_MAX)
 		return "too many stores";
@@ -169,7 +169,7 @@ const char *dta_client_add_store(struct dta_client *c, const json_t *m)
 	free(next);
 	if (err)
 		return err == -ENOMEM ? "out of memory for a store"
-				      : "store that does not fit its object";
+				      : "a store does not match its object";
 	if (!s) {
 		s = &c->store[c->stores++];
 		s->tenant = config.tenant;
@@ -193,7 +193,7 @@ void dta_client_stores_ready(struct dta_client *c)
 	dta_client_sweep(c);
 	c->ready = true;
 	c->backoff_ns = CLIENT_BACKOFF_MIN_NS;
-	base_logf(BASE_INFO, LOG, "writing reports collector=%s stores=%u lane=%u",
+	base_logf(BASE_INFO, LOG, "started writing reports collector=%s stores=%u lane=%u",
 		  c->opts.collector, c->stores, c->lane);
 }
 
@@ -214,9 +214,9 @@ const char *dta_client_rotate(struct dta_client *c, const json_t *m)
 	struct dta_client_rotation *r;
 
 	if (tenant < 0 || tenant > UINT16_MAX || store < 0 || store > UINT16_MAX || epoch < 0)
-		return "an invalid rotation";
+		return "the message about a new epoch is invalid";
 	if (c->rotations == CLIENT_STORES_MAX)
-		return "too many rotations at once";
+		return "too many epoch rotations at once";
 	/*
 	 * A store that is not known has no pending operations, so its rotation is confirmed as
 	 * well.

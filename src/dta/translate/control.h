@@ -18,6 +18,8 @@
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
  *   {"type":"reporters","reporters":[{...}],"more":N}   the most recently active ones, every
  *      second, to the collector that receives the account of windows; more: number of others
+ *   {"type":"exporters","exporters":[{...}]}   devices of each input (exporters.h), every second, to
+ *      the same collector
  *   {"type":"gap","from":NS,"to":NS,"reports":N}   replicas: the reports that this collector missed
  *      while it was down and that others have (times are CLOCK_REALTIME)
  *   {"type":"immediate","number":N,"count":C}   shm: C immediates of dta_engine_immediate() = N
@@ -36,7 +38,7 @@
  *   {"type":"ready"}         all stores are announced
  *   {"type":"error","why":...}, {"type":"bye","why":...}
  *
- * Over TCP with a secret, everything is encrypted by TLS (control_tls.h). Before the welcome, at
+ * Over TCP with a secret, everything is encrypted by TLS (base/psk.h). Before the welcome, at
  * most DTA_CONTROL_FIRST_MAX bytes of a message are buffered per peer.
  *
  * The store server zeroes a bank only when every translator has sent "rotated", or has lost its
@@ -49,6 +51,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include <jansson.h>
 
@@ -59,6 +62,16 @@
 #define DTA_CONTROL_LINE_MAX  (1u << 20)
 #define DTA_CONTROL_FIRST_MAX 2048u /* size limit of a message before the welcome */
 #define DTA_CONTROL_VERSION   3
+
+/* Where a store server listens. */
+struct dta_control_address {
+	struct sockaddr_storage to;
+	socklen_t bytes;
+	char host[256]; /* over TCP */
+};
+/* Resolves unix:PATH, a path or HOST:PORT. Returns 0, or -EINVAL with error. */
+int dta_control_resolve(const char *where, struct dta_control_address *a, char *error,
+			size_t error_bytes);
 
 /* A connection's line buffer and descriptors, for both sides. Non-blocking. */
 struct dta_control_line;
@@ -86,6 +99,8 @@ void dta_control_line_limit(struct dta_control_line *l, size_t bytes);
  * send along, or -1; the caller keeps it. Returns 0, -EPIPE or -ENOBUFS.
  */
 int dta_control_line_write(struct dta_control_line *l, json_t *message, int pass);
+/* Returns a number of a message, or 0 if it is missing or negative. */
+uint64_t dta_control_number(const json_t *message, const char *key);
 /* Copies the untrusted reason from an "error" or "bye" message as printable ASCII. */
 void dta_control_why(const json_t *message, char *to, size_t bytes);
 /* Whether to wait for POLLOUT and then call dta_control_line_flush(). */

@@ -11,13 +11,6 @@ static bool put_number(json_t *j, const char *name, uint64_t v)
 	return !json_object_set_new(j, name, json_integer((json_int_t)v));
 }
 
-static uint64_t get_number(const json_t *j, const char *name)
-{
-	const json_int_t v = json_integer_value(json_object_get(j, name));
-
-	return v > 0 ? (uint64_t)v : 0;
-}
-
 /* ---- parts: a table of names and offsets per part, for both directions ---- */
 
 struct control_account_field {
@@ -77,7 +70,7 @@ static json_t *part_json(const struct control_account_field *f, const void *of)
 static void part_of(const json_t *j, const struct control_account_field *f, void *to)
 {
 	for (; f->name; f++) {
-		const uint64_t v = get_number(j, f->name);
+		const uint64_t v = dta_control_number(j, f->name);
 
 		memcpy((char *)to + f->at, &v, sizeof(v));
 	}
@@ -108,10 +101,10 @@ static void device_of_json(const json_t *j, struct dta_device_account *d)
 
 	part_of(j, decoder, &d->decoder);
 	part_of(j, map, &d->map);
-	d->unproven = get_number(j, "unproven");
+	d->unproven = dta_control_number(j, "unproven");
 	for (int r = DTA_DEVICE_FINE + 1; r < DTA_DEVICE_REFUSALS; r++)
-		d->decoder.refused[r] =
-			get_number(refused, dta_device_refusal_name((enum dta_device_refusal)r));
+		d->decoder.refused[r] = dta_control_number(
+			refused, dta_device_refusal_name((enum dta_device_refusal)r));
 }
 
 json_t *dta_account_json(const struct dta_translate_account *a)
@@ -164,10 +157,10 @@ void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
 	part_of(eng, engine, &a->engine);
 	part_of(out, output, &a->output);
 	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++)
-		a->refused[r] = get_number(refused, dta_refusal_name((enum dta_refusal)r));
+		a->refused[r] = dta_control_number(refused, dta_refusal_name((enum dta_refusal)r));
 	for (int d = 0; d < DTA_DROPS; d++)
-		a->engine.dropped[d] = get_number(dropped,
-						  dta_engine_drop_name((enum dta_engine_drop)d));
+		a->engine.dropped[d] =
+			dta_control_number(dropped, dta_engine_drop_name((enum dta_engine_drop)d));
 	for (int d = 0; d < DTA_DEVICES; d++)
 		device_of_json(json_object_get(devices, dta_device_name((enum dta_device)d)),
 			       &a->device[d]);

@@ -8,14 +8,16 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/json_read.h"
-#include "dta/translate/control_tls.h"
+#include "base/psk.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define QUEUE_MAX  (8u << 20) /* maximum number of queued bytes that a peer has not read */
@@ -33,8 +35,8 @@ struct waiting {
 struct dta_control_line {
 	int fd;
 	size_t limit;
-	struct dta_control_tls *tls; /* NULL means no TLS */
-	bool begun;		     /* the first byte has arrived, and it is not TLS */
+	struct base_psk *tls; /* NULL means no TLS */
+	bool begun;	      /* the first byte has arrived, and it is not TLS */
 	char *in;
 	size_t used, room, looked; /* looked: the bytes before this position contain no newline */
 	uint64_t offset;	   /* position of in[0] in the stream */
@@ -47,6 +49,41 @@ struct dta_control_line {
 	struct waiting *first, **last;
 	size_t queued;
 };
+
+int dta_control_resolve(const char *where, struct dta_control_address *a, char *error,
+			size_t error_bytes)
+{
+	struct sockaddr_un *un = (struct sockaddr_un *)&a->to;
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
+	char service[8];
+	uint16_t port;
+	int err;
+
+	*a = (struct dta_control_address){.bytes = sizeof(*un)};
+	if (!strncmp(where, "unix:", 5) || strchr(where, '/')) {
+		where += strncmp(where, "unix:", 5) ? 0 : 5;
+		if (!*where || strlen(where) >= sizeof(un->sun_path))
+			return base_fail(error, error_bytes, -EINVAL,
+					 "'%s': the socket path must have 1 to %zu bytes", where,
+					 sizeof(un->sun_path) - 1);
+		un->sun_family = AF_UNIX;
+		strcpy(un->sun_path, where);
+		return 0;
+	}
+	if (base_parse_address(where, a->host, sizeof(a->host), &port) || !port)
+		return base_fail(error, error_bytes, -EINVAL, "'%s' must be unix:PATH or HOST:PORT",
+				 where);
+	if (!*a->host)
+		strcpy(a->host, "localhost");
+	snprintf(service, sizeof(service), "%u", port);
+	err = getaddrinfo(a->host, service, &hints, &found);
+	if (err)
+		return base_fail(error, error_bytes, -EINVAL, "%s: %s", a->host, gai_strerror(err));
+	memcpy(&a->to, found->ai_addr, found->ai_addrlen);
+	a->bytes = found->ai_addrlen;
+	freeaddrinfo(found);
+	return 0;
+}
 
 struct dta_control_line *dta_control_line_new(int fd)
 {
@@ -87,7 +124,7 @@ void dta_control_line_free(struct dta_control_line *l)
 	}
 	for (size_t i = 0; i < l->fds; i++)
 		close(l->passed[i].fd);
-	dta_control_tls_free(l->tls);
+	base_psk_free(l->tls);
 	close(l->fd);
 	free(l->in);
 	free(l);
@@ -100,19 +137,31 @@ int dta_control_line_fd(const struct dta_control_line *l)
 
 int dta_control_line_pending(const struct dta_control_line *l)
 {
-	return l->tls && !dta_control_tls_done(l->tls) ? dta_control_tls_writes(l->tls)
-						       : l->first != NULL;
+	return l->tls && !base_psk_done(l->tls) ? base_psk_writes(l->tls) : l->first != NULL;
 }
 
 int dta_control_line_tls(struct dta_control_line *l, const void *secret, size_t bytes, bool server)
 {
-	l->tls = dta_control_tls_new(l->fd, secret, bytes, server);
+	static const struct base_psk_use use = {
+		.identity = "sidelight-dta",
+		.purpose = "sidelight dta control 3",
+		.plain = '{',
+	};
+
+	l->tls = base_psk_new(l->fd, &use, secret, bytes, server);
 	return l->tls ? 0 : -ENOMEM;
 }
 
 bool dta_control_line_proved(const struct dta_control_line *l)
 {
-	return l->tls && dta_control_tls_done(l->tls);
+	return l->tls && base_psk_done(l->tls);
+}
+
+uint64_t dta_control_number(const json_t *message, const char *key)
+{
+	const json_int_t v = json_integer_value(json_object_get(message, key));
+
+	return v > 0 ? (uint64_t)v : 0;
 }
 
 void dta_control_why(const json_t *message, char *to, size_t bytes)
@@ -157,11 +206,11 @@ static bool is_tls(struct dta_control_line *l)
 
 static ssize_t receive_tls(struct dta_control_line *l)
 {
-	const int err = dta_control_tls_handshake(l->tls);
+	const int err = base_psk_handshake(l->tls);
 
 	if (err != -EPROTONOSUPPORT)
-		return err ? err : dta_control_tls_read(l->tls, l->in + l->used, l->room - l->used);
-	dta_control_tls_free(l->tls); /* continue without TLS to send an error to the peer */
+		return err ? err : base_psk_read(l->tls, l->in + l->used, l->room - l->used);
+	base_psk_free(l->tls); /* continue without TLS to send an error to the peer */
 	l->tls = NULL;
 	return err;
 }
@@ -261,7 +310,7 @@ json_t *dta_control_line_read(struct dta_control_line *l, int *passed)
 static int send_some(struct dta_control_line *l, struct waiting *w)
 {
 	const struct iovec part = {w->text + w->sent, w->bytes - w->sent};
-	const ssize_t n = l->tls ? dta_control_tls_write(l->tls, part.iov_base, part.iov_len)
+	const ssize_t n = l->tls ? base_psk_write(l->tls, part.iov_base, part.iov_len)
 				 : base_send_fds(l->fd, &part, 1, &w->pass, w->pass >= 0, 0);
 
 	if (n < 0)
@@ -276,7 +325,7 @@ static int send_some(struct dta_control_line *l, struct waiting *w)
 int dta_control_line_flush(struct dta_control_line *l)
 {
 	/* dta_control_line_read() continues the handshake. */
-	if (l->tls && !dta_control_tls_done(l->tls))
+	if (l->tls && !base_psk_done(l->tls))
 		return 0;
 	while (l->first) {
 		struct waiting *w = l->first;

@@ -25,7 +25,10 @@ static void give_block(void *arg, const struct dta_block *b)
 
 static void take_record(void *arg, const struct dta_record *r)
 {
-	dta_map_take(arg, r);
+	struct dta_source *s = arg;
+
+	dta_exporter_list_record(s->exporters, r);
+	dta_map_take(s->batch, r);
 }
 
 void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct dta_datagram *d,
@@ -36,14 +39,21 @@ void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct 
 	w->account.packets++;
 	w->account.packets_taken++;
 	w->now = now;
-	s->decoder->ops->take(s->decoder, d, now, real, take_record, s->batch);
+	dta_exporter_list_before(s->exporters, &s->decoder->stats, dta_map_stats(s->batch));
+	s->decoder->ops->take(s->decoder, d, now, real, take_record, s);
+	dta_exporter_list_after(s->exporters, d, &s->decoder->stats, dta_map_stats(s->batch), real);
 }
 
-void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now)
+void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now, bool all)
 {
+	struct dta_source *s = &w->source[source];
+
 	w->now = now;
-	if (w->source[source].batch)
-		dta_map_flush(w->source[source].batch);
+	if (!s->batch)
+		return;
+	if (s->decoder->ops->flush)
+		s->decoder->ops->flush(s->decoder, all ? UINT64_MAX : now, take_record, s);
+	dta_map_flush(s->batch);
 }
 
 int dta_worker_device_open(struct dta_worker *w, uint32_t source)
@@ -55,9 +65,10 @@ int dta_worker_device_open(struct dta_worker *w, uint32_t source)
 	s->device = kind;
 	if (!w->opts.map || kind == DTA_DEVICES)
 		return 0;
-	s->decoder = dta_device_decoder(kind)->make();
+	s->decoder = dta_device_decoder(kind)->make(w->opts.paths);
 	s->batch = dta_map_batch_new(w->opts.map, kind, give_block, s);
-	return s->decoder && s->batch ? 0 : -ENOMEM;
+	s->exporters = dta_exporter_list_new(kind);
+	return s->decoder && s->batch && s->exporters ? 0 : -ENOMEM;
 }
 
 void dta_worker_device_close(struct dta_source *s)
@@ -65,6 +76,7 @@ void dta_worker_device_close(struct dta_source *s)
 	if (s->decoder)
 		s->decoder->ops->end(s->decoder);
 	dta_map_batch_free(s->batch);
+	dta_exporter_list_free(s->exporters);
 }
 
 void dta_worker_device_account(const struct dta_worker *w, struct dta_translate_account *a)

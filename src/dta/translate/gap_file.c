@@ -119,8 +119,8 @@ struct dta_translate_gap *dta_gap_file_take(struct dta_gap_file *f, uint32_t wor
 				merge_gap(&mine[i], old, now);
 			else
 				base_logf(BASE_WARN, "translate",
-					  "a collector that missed %llu reports is no longer "
-					  "listed and will not be notified",
+					  "a collector missed %llu reports but is no longer "
+					  "listed, so it will not be notified",
 					  (unsigned long long)old->reports);
 		}
 	return mine;

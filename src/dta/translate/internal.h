@@ -5,6 +5,7 @@
 
 #include "dta/wire/auth.h"
 #include "dta/translate/credits.h"
+#include "dta/translate/exporters.h"
 #include "dta/translate/gap_file.h"
 #include "dta/translate/hash_ring.h"
 #include "dta/translate/reflect.h"
@@ -23,6 +24,7 @@ struct dta_source {
 	enum dta_device device;
 	struct dta_decoder *decoder;
 	struct dta_map_batch *batch;
+	struct dta_exporter_list *exporters;
 	struct dta_worker *worker;
 	uint64_t unproven; /* see struct dta_device_account */
 };
@@ -64,7 +66,7 @@ struct dta_worker {
 	struct dta_packet packet;
 	uint64_t fresh[DTA_LOSS_FRESH_WORDS];
 	uint8_t *gathered; /* buffer for items of the same collector */
-	/* acknowledgements waiting for marks, and those collected since */
+	/* [0]: acknowledgements waiting until the marks settle; [1]: those collected since then */
 	struct dta_translate_held *held[2];
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
 	uint64_t lost[DTA_HASH_RING_MEMBERS_MAX]; /* previous values of dta_client_lost() */
@@ -95,8 +97,11 @@ int dta_worker_device_open(struct dta_worker *w, uint32_t source);
 void dta_worker_device_close(struct dta_source *s);
 void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct dta_datagram *d,
 			    uint64_t now, uint64_t real);
-/* Passes on the collected reports. Called after each batch of datagrams. */
-void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now);
+/*
+ * Dispatches the reports collected so far. Called after each batch of datagrams and when the worker
+ * is idle. all: include those for which the decoder awaits more datagrams.
+ */
+void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now, bool all);
 void dta_worker_device_account(const struct dta_worker *w, struct dta_translate_account *a);
 
 /*

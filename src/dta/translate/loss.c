@@ -213,16 +213,21 @@ static void begin_incarnation(struct dta_loss *l, struct dta_loss_reporter *r,
 		dta_loss_hole(r);
 }
 
-static uint64_t hash_of(const struct dta_loss *l, const struct dta_loss_key *key,
-			bool authenticated)
+struct dta_loss_identity dta_loss_identity(const struct dta_loss_key *key, bool authenticated)
 {
-	struct {
-		struct in6_addr address;
-		uint32_t tenant, reporter;
-	} id = {.tenant = key->tenant | (authenticated ? 1u << 16 : 0), .reporter = key->reporter};
+	struct dta_loss_identity id = {.tenant = key->tenant | (authenticated ? 1u << 16 : 0),
+				       .reporter = key->reporter};
 
 	if (!authenticated)
 		id.address = key->address;
+	return id;
+}
+
+static uint64_t hash_of(const struct dta_loss *l, const struct dta_loss_key *key,
+			bool authenticated)
+{
+	const struct dta_loss_identity id = dta_loss_identity(key, authenticated);
+
 	return XXH3_64bits_withSeed(&id, sizeof(id), l->seed);
 }
 
@@ -257,8 +262,7 @@ static struct dta_loss_reporter *next_of_number(const struct dta_loss_reporter *
  */
 static bool is_restarting(const struct dta_loss *l, const struct dta_loss_reporter *r)
 {
-	return l->restarting && l->restarting->tenant == r->key.tenant &&
-	       l->restarting->reporter == r->key.reporter;
+	return l->restarting && *l->restarting == r->hash;
 }
 
 static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
@@ -277,17 +281,15 @@ static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 	leave_group(table_of(l, r), l->buckets, r->group);
 	if (!first_of_number(l, &r->key, r->authenticated, r->hash)) {
 		l->numbers--;
-		if (r->authenticated && l->o.forgotten && !is_restarting(l, r))
-			l->o.forgotten(l->o.arg, r->key.tenant, r->key.reporter);
+		if (l->o.forgotten && !is_restarting(l, r))
+			l->o.forgotten(l->o.arg, &r->key, r->authenticated);
 	}
 	reporter_free(r);
 }
 
-bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter)
+bool dta_loss_knows(const struct dta_loss *l, const struct dta_loss_key *key, bool authenticated)
 {
-	const struct dta_loss_key key = {.tenant = tenant, .reporter = reporter};
-
-	return first_of_number(l, &key, true, hash_of(l, &key, true));
+	return first_of_number(l, key, authenticated, hash_of(l, key, authenticated));
 }
 
 static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct dta_loss_key *key,
@@ -643,7 +645,7 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 	hash = hash_of(l, key, authenticated);
 	r = find_reporter(l, key, h, hash);
 	if (!r || r->bits != bits) {
-		l->restarting = key;
+		l->restarting = &hash;
 		if (r) /* the configuration changed */
 			remove_reporter(l, r);
 		r = restart_reporter(l, key, h, bits, hash, now_ns, &late);

@@ -54,10 +54,10 @@ struct dta_loss_opts {
 	uint64_t nack_ns;   /* delay before a gap is requested, doubled each time; 0 means 2 ms */
 	uint32_t nacks;	    /* requests before a gap counts as lost; 0 means 5 */
 	/*
-	 * Called when an authenticated reporter is forgotten, but not for the reporter of a packet
-	 * that dta_loss_packet() refuses. May be NULL.
+	 * Called when a reporter is forgotten, but not for the reporter of a packet that
+	 * dta_loss_packet() refuses. May be NULL.
 	 */
-	void (*forgotten)(void *arg, uint16_t tenant, uint32_t reporter);
+	void (*forgotten)(void *arg, const struct dta_loss_key *key, bool authenticated);
 	/*
 	 * Called when another reporter uses the same number, from the same address or with the same
 	 * key. May be NULL.
@@ -75,6 +75,13 @@ struct dta_loss_key {
 	uint32_t signer;
 	bool authenticated; /* set for the recipient of an answer */
 };
+
+/* What distinguishes a reporter from all others; it has no padding. */
+struct dta_loss_identity {
+	struct in6_addr address; /* zero if the reporter is authenticated */
+	uint32_t tenant, reporter;
+};
+struct dta_loss_identity dta_loss_identity(const struct dta_loss_key *key, bool authenticated);
 
 /*
  * Statistics of a reporter. Each report counts once, so that expected = arrived + missing + lost.
@@ -104,8 +111,8 @@ struct dta_loss_stats {
 
 struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts);
 void dta_loss_free(struct dta_loss *l); /* does not call forgotten() */
-/* Whether this authenticated reporter has a window. */
-bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter);
+/* Whether this reporter has a window. */
+bool dta_loss_knows(const struct dta_loss *l, const struct dta_loss_key *key, bool authenticated);
 
 #define DTA_LOSS_GAPS_MAX    256u /* gaps per reporter; beyond that, the oldest is given up */
 #define DTA_LOSS_FRESH_WORDS (DTA_REPORTS_MAX / 64)

@@ -90,8 +90,8 @@ struct dta_loss {
 	uint64_t seed, births;
 	uint32_t numbers; /* number of reporters; all incarnations of a reporter count as one */
 	uint32_t buckets;
-	/* reporter that is getting a new window; NULL means none */
-	const struct dta_loss_key *restarting;
+	/* hash of the reporter that is getting a new window; NULL means none */
+	const uint64_t *restarting;
 	struct dta_loss_stats gone; /* sums over forgotten reporters, and totals */
 	/* reporter of the last packet; NULL if none of its reports was fresh */
 	struct dta_loss_reporter *last;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * steer.c - assigns authenticated reporters to workers: a hash table in parts, each with its own
- * lock. Packets are handed over in two buffers per worker: the other workers fill one buffer while
- * the worker empties the other.
+ * steer.c - assigns reporters to workers: a hash table in parts, each with its own lock. Packets
+ * are handed over in two buffers per worker: the other workers fill one buffer while the worker
+ * empties the other.
  */
 #include "dta/translate/steer.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -22,8 +24,8 @@
 
 struct steer_owned {
 	struct base_node node;
-	uint32_t reporter, worker;
-	uint16_t tenant;
+	struct dta_loss_identity reporter;
+	uint32_t worker;
 };
 
 struct steer_part {
@@ -47,6 +49,7 @@ struct steer_queue {
 	pthread_mutex_t lock;
 	struct steer_buffer in; /* filled by other workers; protected by lock */
 	bool ended;
+	atomic_bool drained;
 	uint64_t drops;
 	int wake;
 	struct steer_buffer out; /* used only by the worker itself */
@@ -55,6 +58,7 @@ struct steer_queue {
 
 struct dta_steer {
 	uint32_t workers;
+	uint64_t seed; /* against senders that choose addresses with equal hashes */
 	struct steer_queue *queue;
 	struct steer_part part[PARTS];
 };
@@ -65,6 +69,8 @@ struct dta_steer *dta_steer_new(uint32_t workers)
 
 	if (!s)
 		return NULL;
+	if (getrandom(&s->seed, sizeof(s->seed), GRND_NONBLOCK) != sizeof(s->seed))
+		s->seed = (uintptr_t)s;
 	s->queue = calloc(workers, sizeof(*s->queue));
 	if (!s->queue)
 		goto fail;
@@ -108,31 +114,30 @@ void dta_steer_free(struct dta_steer *s)
 /* ---- windows ---- */
 
 /* Locks the part of the table for a reporter. Returns its entry, or NULL. */
-static struct steer_owned *find_owned(struct dta_steer *s, uint16_t tenant, uint32_t reporter,
+static struct steer_owned *find_owned(struct dta_steer *s, const struct dta_loss_identity *reporter,
 				      struct steer_part **part, uint64_t *hash)
 {
-	const uint64_t id = (uint64_t)tenant << 32 | reporter;
 	struct steer_owned *o;
 
-	*hash = base_hash(0, &id, sizeof(id));
+	*hash = base_hash(s->seed, reporter, sizeof(*reporter));
 	*part = &s->part[*hash >> 32 & (PARTS - 1)];
 	pthread_mutex_lock(&(*part)->lock);
 	o = base_table_first(&(*part)->owned, *hash);
-	while (o && (o->tenant != tenant || o->reporter != reporter))
+	while (o && memcmp(&o->reporter, reporter, sizeof(*reporter)))
 		o = base_table_next(o);
 	return o;
 }
 
-uint32_t dta_steer_owner(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self,
-			 bool claim)
+uint32_t dta_steer_owner(struct dta_steer *s, const struct dta_loss_identity *reporter,
+			 uint32_t self, bool claim)
 {
 	struct steer_part *part;
 	uint64_t hash;
-	struct steer_owned *o = find_owned(s, tenant, reporter, &part, &hash);
+	struct steer_owned *o = find_owned(s, reporter, &part, &hash);
 	uint32_t worker;
 
 	if (!o && claim && (o = malloc(sizeof(*o)))) {
-		*o = (struct steer_owned){.reporter = reporter, .worker = self, .tenant = tenant};
+		*o = (struct steer_owned){.reporter = *reporter, .worker = self};
 		base_table_add(&part->owned, o, hash);
 	}
 	worker = o ? o->worker : DTA_STEER_NONE;
@@ -140,11 +145,11 @@ uint32_t dta_steer_owner(struct dta_steer *s, uint16_t tenant, uint32_t reporter
 	return worker;
 }
 
-void dta_steer_release(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self)
+void dta_steer_release(struct dta_steer *s, const struct dta_loss_identity *reporter, uint32_t self)
 {
 	struct steer_part *part;
 	uint64_t hash;
-	struct steer_owned *o = find_owned(s, tenant, reporter, &part, &hash);
+	struct steer_owned *o = find_owned(s, reporter, &part, &hash);
 
 	if (o && o->worker == self)
 		base_table_remove(&part->owned, o);
@@ -232,6 +237,16 @@ uint64_t dta_steer_drops(struct dta_steer *s, uint32_t self)
 	drops = q->drops;
 	pthread_mutex_unlock(&q->lock);
 	return drops;
+}
+
+bool dta_steer_drained(struct dta_steer *s, uint32_t self)
+{
+	bool all = true;
+
+	atomic_store(&s->queue[self].drained, true);
+	for (uint32_t i = 0; i < s->workers; i++)
+		all &= atomic_load(&s->queue[i].drained);
+	return all;
 }
 
 uint64_t dta_steer_end(struct dta_steer *s, uint32_t self)

@@ -141,18 +141,32 @@ static enum translate_place place_of(struct dta_worker *w, const struct dta_data
 				     uint32_t input)
 {
 	const struct dta_header *h = &w->packet.header;
+	const bool authenticated = h->flags & DTA_AUTHENTICATED;
+	const struct dta_loss_key key = {
+		.address = d->address, .tenant = h->tenant, .reporter = h->reporter};
+	struct dta_loss_identity id;
 	uint32_t owner;
 
-	if (!w->opts.steer || !(h->flags & DTA_AUTHENTICATED) ||
-	    dta_loss_knows(w->loss, h->tenant, h->reporter))
+	if (!w->opts.steer || dta_loss_knows(w->loss, &key, authenticated))
 		return HERE;
-	owner = dta_steer_owner(w->opts.steer, h->tenant, h->reporter, w->opts.worker, w->up);
+	id = dta_loss_identity(&key, authenticated);
+	owner = dta_steer_owner(w->opts.steer, &id, w->opts.worker, w->up);
 	if (owner == w->opts.worker || (owner == DTA_STEER_NONE && !w->up))
 		return HERE;
 	if (owner == DTA_STEER_NONE)
 		return REFUSED;
 	dta_steer_hand(w->opts.steer, owner, d, input);
 	return HANDED_OVER;
+}
+
+/* Lets another worker take the reporter's window. */
+static void note_forgotten(void *arg, const struct dta_loss_key *key, bool authenticated)
+{
+	struct dta_worker *w = arg;
+	const struct dta_loss_identity id = dta_loss_identity(key, authenticated);
+
+	if (w->opts.steer)
+		dta_steer_release(w->opts.steer, &id, w->opts.worker);
 }
 
 /*
@@ -181,15 +195,14 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 		return (int)h->reports;
 	if (!h->reports) {
 		dta_loss_heartbeat(w->loss, &key, h, now);
-		if (w->opts.steer && h->flags & DTA_AUTHENTICATED &&
-		    !dta_loss_knows(w->loss, h->tenant, h->reporter))
-			dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
+		if (w->opts.steer && !dta_loss_knows(w->loss, &key, h->flags & DTA_AUTHENTICATED))
+			note_forgotten(w, &key, h->flags & DTA_AUTHENTICATED);
 		return 0;
 	}
 	fresh = dta_loss_packet(legacy ? w->legacy : w->loss, &key, h, legacy ? 8 : 32, now,
 				w->fresh);
-	if (fresh < 0 && w->opts.steer && h->flags & DTA_AUTHENTICATED)
-		dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
+	if (fresh < 0 && !legacy)
+		note_forgotten(w, &key, h->flags & DTA_AUTHENTICATED);
 	superseded = fresh > 0 && !legacy ? dta_loss_superseded(w->loss, &w->packet, w->fresh) : 0;
 	w->account.fresh += superseded;
 	w->account.engine.in += superseded;
@@ -412,6 +425,8 @@ static void poll_timers(struct dta_worker *w, uint64_t now)
 	}
 	answer_reporters(w, now);
 	release_held(w, now);
+	for (uint32_t i = 0; i < w->sources; i++)
+		dta_worker_device_flush(w, i, now, false);
 	w->up = collectors_up(w);
 	dta_worker_gaps(w, was_up);
 	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
@@ -465,7 +480,7 @@ static int take_datagrams(struct dta_worker *w)
 			prefetch_slots(w, w->at + AHEAD);
 			take_datagram(w, w->from, &w->datagram[w->at++], now, real);
 		}
-	dta_worker_device_flush(w, w->from, now);
+	dta_worker_device_flush(w, w->from, now, false);
 	return (int)(w->at - at);
 }
 
@@ -553,6 +568,7 @@ static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 static void drain_sockets(struct dta_worker *w)
 {
 	const uint64_t end = base_now_ns() + DRAIN_NS;
+	bool all_drained = false;
 	uint64_t now;
 
 	for (uint32_t i = 0; i < w->sources; i++) {
@@ -563,8 +579,14 @@ static void drain_sockets(struct dta_worker *w)
 		w->source[i].ended |= in->fd < 0; /* don't wait for the end of a file */
 	}
 	for (now = base_now_ns(); now < end; now = base_now_ns()) {
-		if (receive_packets(w) <= 0 && w->at == w->came)
-			return;
+		if (receive_packets(w) <= 0 && w->at == w->came) {
+			if (all_drained)
+				return;
+			/* Other workers may still hand packets over. */
+			all_drained = !w->opts.steer ||
+				      dta_steer_drained(w->opts.steer, w->opts.worker);
+			poll(NULL, 0, !all_drained);
+		}
 		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 			dta_client_tick(w->client[i], now);
 		if (w->at < w->came || now - w->looked_ns >= LOOK_NS)
@@ -586,6 +608,8 @@ static void drain_sockets(struct dta_worker *w)
 static void end_intake(struct dta_worker *w)
 {
 	drain_sockets(w);
+	for (uint32_t i = 0; i < w->sources; i++)
+		dta_worker_device_flush(w, i, base_now_ns(), true);
 	if (w->opts.steer)
 		w->account.unread += dta_steer_end(w->opts.steer, w->opts.worker);
 	w->account.packets += w->account.unread;
@@ -678,16 +702,8 @@ static void set_keys(void *arg, uint16_t tenant, const struct dta_key_spec *keys
 	const int err = dta_auth_keys(w->auth, tenant, keys, n);
 
 	if (err)
-		base_log_limited(BASE_ERROR, "translate", "keys refused: %s tenant=%u",
+		base_log_limited(BASE_ERROR, "translate", "cannot use the keys: %s tenant=%u",
 				 strerror(-err), tenant);
-}
-
-static void note_forgotten(void *arg, uint16_t tenant, uint32_t reporter)
-{
-	struct dta_worker *w = arg;
-
-	if (w->opts.steer)
-		dta_steer_release(w->opts.steer, tenant, reporter, w->opts.worker);
 }
 
 static void note_collision(void *arg, const struct dta_loss_key *key)
@@ -697,8 +713,8 @@ static void note_collision(void *arg, const struct dta_loss_key *key)
 	(void)arg;
 	inet_ntop(AF_INET6, &key->address, host, sizeof(host));
 	base_log_limited(BASE_WARN, "translate",
-			 "two reporters use the same number: give each its own address=%s port=%u "
-			 "tenant=%u reporter=%u",
+			 "two reporters use the same number: assign each its own address=%s "
+			 "port=%u tenant=%u reporter=%u",
 			 host, key->port, key->tenant, key->reporter);
 }
 
@@ -737,6 +753,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 	w->opts.loss.collides = note_collision;
 	w->opts.loss.arg = w;
 	w->loss = dta_loss_new(&w->opts.loss);
+	w->opts.loss.forgotten = NULL; /* the original's reporters are not in the steering table */
 	if (opts->legacy == DTA_LEGACY_B)
 		w->legacy = dta_loss_new(&w->opts.loss);
 	if (!w->loss || (opts->legacy == DTA_LEGACY_B && !w->legacy))
@@ -748,7 +765,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 	w->translator = dta_translator_of_name(opts->name, strlen(opts->name));
 	err = dta_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors);
 	if (err) {
-		snprintf(error, error_bytes, "give 1 to %u different collectors",
+		snprintf(error, error_bytes, "specify 1 to %u different collectors",
 			 DTA_HASH_RING_MEMBERS_MAX);
 		goto fail;
 	}

@@ -3,7 +3,8 @@
  * translate.h - a translator's worker: receives packets, checks, authenticates and deduplicates
  * them, and passes reports to the engine of the collector responsible for their keys. Each worker
  * has its own sockets (the kernel spreads reporters over them), connections, engines and lanes.
- * Workers share only the table of window owners (steer.h) and the rates of tenants.
+ * Workers share only the table of window owners (steer.h), the paths that INT reports are joined to
+ * (device/paths.h) and the rates of tenants.
  */
 #ifndef SL_DTA_TRANSLATE_TRANSLATE_H
 #define SL_DTA_TRANSLATE_TRANSLATE_H
@@ -34,6 +35,7 @@ struct dta_translate_opts {
 	 */
 	enum dta_device device[DTA_TRANSLATE_INPUTS];
 	const struct dta_map *map;
+	struct dta_paths *paths; /* shared by workers; NULL means that this is the only one */
 	/* accept packets only from these networks; if there are none, from everywhere */
 	const struct base_network *allow;
 	size_t n_allow;

@@ -214,7 +214,7 @@ const char *dta_keys_check(struct dta_key_spec *keys, size_t n)
 		else
 			return "reporter ranges overlap: they must be equal or disjoint";
 		if (each > DTA_KEYS_EACH)
-			return "reporters have more than 4 keys at once";
+			return "a reporter has more than 4 keys at once";
 	}
 	return NULL;
 }

@@ -349,11 +349,12 @@ void dta_again(void *packet, uint64_t time_ns)
 	dta_put64(p + 16, time_ns);
 }
 
-void dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation)
+void dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation, uint64_t time_ns)
 {
 	uint8_t *p = packet;
 
 	dta_put32(p + 12, sequence);
+	dta_put64(p + 16, time_ns);
 	dta_put32(p + 24, incarnation);
 }
 

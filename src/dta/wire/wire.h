@@ -170,8 +170,8 @@ size_t dta_heartbeat(void *packet, size_t room, const struct dta_header *header)
  * Marks a finished packet as a retransmission and sets its time. The caller must renew the proof.
  */
 void dta_again(void *packet, uint64_t time_ns);
-/* Moves a packet to another incarnation. The caller must renew the proof. */
-void dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation);
+/* Gives a finished packet its numbers and its time. The caller must renew the proof. */
+void dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation, uint64_t time_ns);
 /*
  * Builds one report in an original format. shape is as for dta_put(), with a key of 4 bytes and a
  * value of 4, 12 or 28 bytes (key-write), 4 bytes (append) or 8 bytes. The format has no store

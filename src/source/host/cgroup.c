@@ -524,21 +524,19 @@ static uint32_t limit_cgroups(uint32_t max)
 struct host_cgroups *host_cgroups_open(struct host *h, uint32_t max)
 {
 	struct host_cgroups *c = calloc(1, sizeof(*c));
-	struct host_file mounts;
 
 	if (!c)
 		return NULL;
 	c->h = h;
 	c->max = limit_cgroups(max);
 	c->found = calloc(c->max, sizeof(*c->found));
-	host_file_open(h, &mounts, "/proc/self/mounts");
-	if (host_file_read(h, &mounts))
-		c->hierarchy_count = host_hierarchies_parse(h, host_text(mounts.now, mounts.bytes),
-							    c->hierarchies);
-	host_file_close(&mounts);
+	host_file_open(h, &h->mounts_file, "/proc/self/mounts");
+	if (host_file_read(h, &h->mounts_file))
+		c->hierarchy_count = host_hierarchies_parse(
+			h, host_text(h->mounts_file.now, h->mounts_file.bytes), c->hierarchies);
 	if (!c->found || !choose_primary(c)) {
 		base_logf(BASE_INFO, HOST_LOG,
-			  "no cgroups are mounted: containers are not published");
+			  "no cgroup hierarchy is mounted: container metrics are not published");
 		host_cgroups_close(c);
 		return NULL;
 	}
@@ -558,8 +556,6 @@ void host_cgroups_close(struct host_cgroups *c)
 		cgroup_free(c->v[i]);
 	for (size_t i = 0; i < c->hierarchy_count; i++)
 		close(c->hierarchies[i].fd);
-	host_group_free(&c->group);
-	host_group_free(&c->io);
 	free(c->v);
 	free(c->found);
 	free(c);

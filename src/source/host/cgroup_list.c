@@ -175,8 +175,8 @@ static void visit_entry(struct host_walk *w, const char *path, const char *name,
 }
 
 /*
- * An entry that was removed or is not a directory does not count. Without descriptors or memory, a
- * directory may have been missed.
+ * Counts an error from opening a directory, unless the entry was removed or is not a directory.
+ * Without descriptors or memory, the list may be incomplete.
  */
 static void cannot_look(struct host_walk *w)
 {

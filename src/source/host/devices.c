@@ -14,11 +14,9 @@
 
 /* ---- directories ---- */
 
-/* Calls take() for each directory below path whose name begins with prefix. */
-static void for_each_directory(struct host *h, const char *path, const char *prefix,
-			       void (*take)(struct host_devices *, int folder,
-					    struct host_text name),
-			       struct host_devices *d)
+void host_each_directory(struct host *h, const char *path, const char *prefix,
+			 void (*take)(struct host_devices *, int folder, struct host_text name),
+			 struct host_devices *d)
 {
 	int folder = host_folder(h, path);
 	DIR *dir = folder < 0 ? NULL : fdopendir(folder);
@@ -283,30 +281,19 @@ void host_devices_open(struct host *h, struct host_devices *d)
 	host_group_init(h, &d->thermal, thermal_descs, 1, thermal_keys, 2);
 	host_group_init(h, &d->cooling, cooling_descs, HOST_LEN(cooling_descs), cooling_keys, 2);
 	host_group_init(h, &d->frequency, frequency_descs, HOST_LEN(frequency_descs), cpu_key, 1);
-}
-
-static struct host_group *groups(struct host_devices *d, size_t i)
-{
-	struct host_group *const all[] = {&d->link,    &d->link_info, &d->disk_info,
-					  &d->thermal, &d->cooling,   &d->frequency};
-
-	return i < HOST_LEN(all) ? all[i] : NULL;
-}
-
-void host_devices_close(struct host_devices *d)
-{
-	for (size_t i = 0; groups(d, i); i++)
-		host_group_free(groups(d, i));
+	host_rdma_open(h, &d->rdma);
 }
 
 void host_devices_slow(struct host *h, struct host_devices *d)
 {
-	for_each_directory(h, "/sys/class/net", "", take_link, d);
-	for_each_directory(h, "/sys/class/thermal", "thermal_zone", take_thermal, d);
-	for_each_directory(h, "/sys/class/thermal", "cooling_device", take_cooling, d);
-	for_each_directory(h, "/sys/devices/system/cpu", "cpu", take_frequency, d);
+	struct host_group *const groups[] = {&d->link, &d->link_info, &d->thermal, &d->cooling,
+					     &d->frequency};
+
+	host_each_directory(h, "/sys/class/net", "", take_link, d);
+	host_each_directory(h, "/sys/class/thermal", "thermal_zone", take_thermal, d);
+	host_each_directory(h, "/sys/class/thermal", "cooling_device", take_cooling, d);
+	host_each_directory(h, "/sys/devices/system/cpu", "cpu", take_frequency, d);
 	take_disks(h, d);
-	for (size_t i = 0; groups(d, i); i++)
-		if (groups(d, i) != &d->disk_info)
-			host_group_end(groups(d, i));
+	for (size_t i = 0; i < HOST_LEN(groups); i++)
+		host_group_end(groups[i]);
 }

@@ -32,7 +32,10 @@ void host_file_open(struct host *h, struct host_file *f, const char *path)
 	if (snprintf(full, sizeof(full), "%s%s", h->root, path) >= (int)sizeof(full))
 		return;
 	f->fd = open(full, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (f->fd < 0 && errno != ENOENT) {
+	if (f->fd >= 0) {
+		f->next = h->files;
+		h->files = f;
+	} else if (errno != ENOENT) {
 		h->counts.errors++;
 		base_logf(BASE_WARN, HOST_LOG, "cannot open path=%s error=%s", full,
 			  strerror(errno));
@@ -86,7 +89,8 @@ bool host_file_read(struct host *h, struct host_file *f)
 	if (n < 0) {
 		f->same = false;
 		h->counts.errors++;
-		base_log_limited(BASE_WARN, HOST_LOG, "cannot read error=%s", strerror((int)-n));
+		base_log_limited(BASE_WARN, HOST_LOG, "cannot read a file of the host error=%s",
+				 strerror((int)-n));
 		return false;
 	}
 	f->same = f->bytes == f->before_bytes && f->bytes && !memcmp(f->now, f->before, f->bytes);

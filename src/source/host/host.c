@@ -39,17 +39,17 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
-static bool is_due(const struct host_tier *t, uint64_t now_ns)
+/* Reads a tier if it is due, and sets when it will be due again. */
+static void read_tier(struct host *h, struct host_tier *t, uint64_t now_ns, bool all,
+		      void (*read)(struct host *h, uint64_t now_ns))
 {
-	return now_ns >= t->next_ns;
-}
+	uint64_t share = BASE_MIN(h->interval_ns, SHARE_NS) * t->share / SHARE_NS, start;
 
-static void finish_tier(const struct host *h, struct host_tier *t, uint64_t now_ns,
-			uint64_t cost_ns)
-{
-	uint64_t share = BASE_MIN(h->interval_ns, SHARE_NS) * t->share / SHARE_NS;
-
-	t->next_ns = now_ns + BASE_MAX(t->every_ns, cost_ns * share);
+	if (!all && now_ns < t->next_ns)
+		return;
+	start = cpu_ns();
+	read(h, now_ns);
+	t->next_ns = now_ns + BASE_MAX(t->every_ns, (cpu_ns() - start) * share);
 }
 
 /* ---- each round ---- */
@@ -94,58 +94,49 @@ static void read_second(struct host *h, uint64_t now_ns)
 		host_mounts_second(h->mounts, now_ns);
 }
 
-static void read_slow(struct host *h)
+static void read_rdma(struct host *h, uint64_t now_ns)
 {
+	(void)now_ns;
+	host_rdma_second(h, &h->devices);
+}
+
+static void read_slow(struct host *h, uint64_t now_ns)
+{
+	(void)now_ns;
 	host_kernel_slow(h, &h->kernel);
 	host_devices_slow(h, &h->devices);
 	if (h->mounts)
 		host_mounts_slow(h, h->mounts);
 }
 
-static void read_containers(struct host *h, uint64_t now_ns, bool all)
+static void look_for_cgroups(struct host *h, uint64_t now_ns)
 {
-	uint64_t start;
-
-	if (!h->cgroups)
-		return;
-	if (all || is_due(&h->cgroup_slow, now_ns)) {
-		start = cpu_ns();
-		host_cgroups_look(h->cgroups);
-		finish_tier(h, &h->cgroup_slow, now_ns, cpu_ns() - start);
-	}
-	if (all || is_due(&h->cgroup_limits, now_ns)) {
-		start = cpu_ns();
-		host_cgroups_read(h->cgroups, HOST_TIER_SLOW);
-		finish_tier(h, &h->cgroup_limits, now_ns, cpu_ns() - start);
-	}
-	if (all || is_due(&h->cgroup_second, now_ns)) {
-		start = cpu_ns();
-		host_cgroups_read(h->cgroups, HOST_TIER_SECOND);
-		finish_tier(h, &h->cgroup_second, now_ns, cpu_ns() - start);
-	}
-	if (all || is_due(&h->cgroup_fast, now_ns)) {
-		start = cpu_ns();
-		host_cgroups_read(h->cgroups, HOST_TIER_FAST);
-		finish_tier(h, &h->cgroup_fast, now_ns, cpu_ns() - start);
-	}
+	(void)now_ns;
+	host_cgroups_look(h->cgroups);
 }
+
+#define READ_CGROUPS(name, tier)                          \
+	static void name(struct host *h, uint64_t now_ns) \
+	{                                                 \
+		(void)now_ns;                             \
+		host_cgroups_read(h->cgroups, tier);      \
+	}
+READ_CGROUPS(read_limits, HOST_TIER_SLOW)
+READ_CGROUPS(read_containers, HOST_TIER_SECOND)
+READ_CGROUPS(read_usage, HOST_TIER_FAST)
 
 static void read_all(struct host *h, uint64_t now_ns, bool all)
 {
-	uint64_t start;
-
 	read_fast(h);
-	if (all || is_due(&h->second, now_ns)) {
-		start = cpu_ns();
-		read_second(h, now_ns);
-		finish_tier(h, &h->second, now_ns, cpu_ns() - start);
-	}
-	if (all || is_due(&h->slow, now_ns)) {
-		start = cpu_ns();
-		read_slow(h);
-		finish_tier(h, &h->slow, now_ns, cpu_ns() - start);
-	}
-	read_containers(h, now_ns, all);
+	read_tier(h, &h->second, now_ns, all, read_second);
+	read_tier(h, &h->rdma, now_ns, all, read_rdma);
+	read_tier(h, &h->slow, now_ns, all, read_slow);
+	if (!h->cgroups)
+		return;
+	read_tier(h, &h->cgroup_slow, now_ns, all, look_for_cgroups);
+	read_tier(h, &h->cgroup_limits, now_ns, all, read_limits);
+	read_tier(h, &h->cgroup_second, now_ns, all, read_containers);
+	read_tier(h, &h->cgroup_fast, now_ns, all, read_usage);
 }
 
 void host_round(struct host *h, uint64_t now_ns)
@@ -180,18 +171,6 @@ static void open_files(struct host *h)
 	host_file_open(h, &h->softnet_file, "/proc/net/softnet_stat");
 }
 
-static void close_files(struct host *h)
-{
-	struct host_file *const files[] = {
-		&h->stat_file,	  &h->schedstat_file,	&h->meminfo_file,     &h->vmstat_file,
-		&h->loadavg_file, &h->pressure_file[0], &h->pressure_file[1], &h->pressure_file[2],
-		&h->disk_file,	  &h->netdev_file,	&h->netstat_file[0],  &h->netstat_file[1],
-		&h->snmp6_file,	  &h->sockstat_file[0], &h->sockstat_file[1], &h->softnet_file};
-
-	for (size_t i = 0; i < HOST_LEN(files); i++)
-		host_file_close(files[i]);
-}
-
 void host_parsers_init(struct host *h)
 {
 	host_stat_init(h, &h->stat);
@@ -209,13 +188,12 @@ void host_parsers_init(struct host *h)
 
 void host_parsers_free(struct host *h)
 {
-	host_stat_free(&h->stat);
-	host_group_free(&h->schedstat);
-	host_group_free(&h->softnet);
-	host_group_free(&h->loadavg);
-	host_group_free(&h->pressure);
-	host_group_free(&h->disk);
-	host_group_free(&h->netdev);
+	for (struct host_group *g = h->groups; g; g = g->after)
+		host_group_free(g);
+	for (struct host_file *f = h->files, *next; f; f = next) {
+		next = f->next;
+		host_file_close(f);
+	}
 	host_fields_free(&h->meminfo);
 	host_fields_free(&h->vmstat);
 	host_fields_free(&h->sockstat);
@@ -243,7 +221,7 @@ struct host *host_open(const struct host_opts *o)
 		errno = err;
 		return NULL;
 	}
-	h->second = h->cgroup_second = h->cgroup_slow = (struct host_tier){
+	h->second = h->rdma = h->cgroup_second = h->cgroup_slow = (struct host_tier){
 		.every_ns = BASE_MAX(h->interval_ns, SECOND_NS), .share = SHARE_OTHER};
 	h->slow = h->cgroup_limits = (struct host_tier){
 		.every_ns = BASE_MAX(h->interval_ns, 5 * SECOND_NS), .share = SHARE_OTHER};
@@ -261,12 +239,9 @@ void host_close(struct host *h)
 {
 	if (!h)
 		return;
+	host_parsers_free(h);
 	host_cgroups_close(h->cgroups);
 	host_mounts_close(h->mounts);
-	host_devices_close(&h->devices);
-	host_kernel_close(&h->kernel);
-	host_parsers_free(h);
-	close_files(h);
 	sl_publisher_close(h->publisher);
 	free(h);
 }

@@ -6,6 +6,7 @@
  * - field.c: series whose names are derived from a file's contents
  * - proc_*.c: parsers of /proc, one function per file
  * - devices.c, kernel.c, mount.c: slowly changing data: devices, settings, file systems
+ * - rdma*.c, nic.c: RDMA devices, and the drivers' counters of their network interfaces
  * - cgroup_*.c: lists cgroups and parses their files of both versions
  * - host.c: schedules the reads
  *
@@ -29,12 +30,14 @@
 #define HOST_FILE_MAX (4u << 20)
 
 struct host_file {
-	int fd;	   /* -1 means not open */
-	bool same; /* the file's contents are the same as last time */
+	struct host_file *next; /* in host.files */
+	int fd;			/* -1 means not open */
+	bool same;		/* the file's contents are the same as last time */
 	char *now, *before;
 	size_t bytes, before_bytes, room, before_room;
 };
 
+/* Opens a file, which host_close() closes. */
 void host_file_open(struct host *h, struct host_file *f, const char *path);
 void host_file_close(struct host_file *f);
 /*
@@ -94,6 +97,7 @@ struct host_row {
 
 struct host_group {
 	struct host *h;
+	struct host_group *after; /* next group in host.groups */
 	const struct host_desc *descs;
 	size_t n;
 	const char *const *keys; /* names of the labels of a row */
@@ -104,7 +108,7 @@ struct host_group {
 	size_t count, room, next;
 };
 
-/* Initialises a group; fields that are not arguments are set to 0. */
+/* Initialises a group, which host_close() frees. Sets fields without an argument to 0. */
 void host_group_init(struct host *h, struct host_group *g, const struct host_desc *descs, size_t n,
 		     const char *const *keys, size_t key_count);
 void host_group_free(struct host_group *g);
@@ -172,7 +176,6 @@ struct host_stat {
 };
 
 void host_stat_init(struct host *h, struct host_stat *s);
-void host_stat_free(struct host_stat *s);
 void host_stat_parse(struct host_stat *s, struct host_text t);
 
 void host_schedstat_init(struct host *h, struct host_group *g);
@@ -234,7 +237,6 @@ struct host_kernel {
 };
 
 void host_kernel_open(struct host *h, struct host_kernel *k);
-void host_kernel_close(struct host_kernel *k);
 void host_kernel_time(struct host_kernel *k); /* called each round */
 void host_kernel_second(struct host *h, struct host_kernel *k);
 void host_kernel_slow(struct host *h, struct host_kernel *k);
@@ -244,14 +246,39 @@ void host_udp_parse(struct host_group *g, bool v6, struct host_text t);
 void host_filefd_parse(struct host_group *g, struct host_text t);
 void host_os_parse(struct host_kernel *k, struct host_text t);
 
+/* ---- rdma.c, rdma_resource.c, nic.c ---- */
+
+struct host_devices;
+
+struct host_rdma {
+	struct host_group info, port, port_info, hw, resources, nic;
+	struct host_text device; /* while its ports are read */
+};
+
+void host_rdma_open(struct host *h, struct host_rdma *d);
+void host_rdma_second(struct host *h, struct host_devices *all);
+bool host_counter_name(struct host_text name); /* [A-Za-z0-9_]{1,64} */
+void host_rdma_resources_read(struct host_group *g);
+/* Parses netlink messages about devices. Returns false after the last one. */
+bool host_rdma_resources_parse(struct host_group *g, struct host_text t);
+void host_nic_read(struct host_group *g, struct host_text interface);
+/* Takes n names of ETH_GSTRING_LEN bytes each, and their values. */
+void host_nic_parse(struct host_group *g, struct host_text interface, const char *names,
+		    const uint64_t *values, size_t n);
+
 /* ---- devices.c ---- */
 
 struct host_devices {
 	struct host_group link, link_info, disk_info, thermal, cooling, frequency;
+	struct host_rdma rdma;
 };
 
+/* Calls take() for each directory below path whose name begins with prefix. */
+void host_each_directory(struct host *h, const char *path, const char *prefix,
+			 void (*take)(struct host_devices *, int folder, struct host_text name),
+			 struct host_devices *d);
+
 void host_devices_open(struct host *h, struct host_devices *d);
-void host_devices_close(struct host_devices *d);
 void host_devices_slow(struct host *h, struct host_devices *d);
 
 /* ---- mount.c ---- */
@@ -388,6 +415,8 @@ struct host {
 	struct sl_publisher *publisher;
 	uint64_t interval_ns;
 	struct host_counts counts;
+	struct host_file *files;   /* list of open files */
+	struct host_group *groups; /* list of all groups */
 
 	struct host_stat stat;
 	struct host_group schedstat, softnet, loadavg, pressure, disk, netdev;
@@ -400,13 +429,12 @@ struct host {
 
 	struct host_file stat_file, schedstat_file, softnet_file, loadavg_file, meminfo_file;
 	struct host_file vmstat_file, pressure_file[3], disk_file, netdev_file, netstat_file[2];
-	struct host_file snmp6_file, sockstat_file[2];
+	struct host_file snmp6_file, sockstat_file[2], mounts_file;
 
-	struct host_tier second, slow, cgroup_fast, cgroup_second, cgroup_limits, cgroup_slow;
+	struct host_tier second, rdma, slow, cgroup_fast, cgroup_second, cgroup_limits, cgroup_slow;
 };
 
-/* Initialise and free the parsers of /proc; called by host_open() and host_close(). */
-void host_parsers_init(struct host *h);
-void host_parsers_free(struct host *h);
+void host_parsers_init(struct host *h); /* initialises the parsers of /proc */
+void host_parsers_free(struct host *h); /* closes all files, and frees what all parsers hold */
 
 #endif

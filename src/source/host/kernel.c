@@ -415,21 +415,6 @@ void host_kernel_open(struct host *h, struct host_kernel *k)
 	host_file_open(h, &k->udp_file[1], "/proc/net/udp6");
 }
 
-void host_kernel_close(struct host_kernel *k)
-{
-	struct host_group *const groups[] = {&k->one,  &k->info,      &k->os,	     &k->os_version,
-					     &k->zone, &k->clock_now, &k->clock_all, &k->timex,
-					     &k->udp,  &k->arp};
-	struct host_file *const files[] = {&k->filefd,	 &k->entropy,	  &k->pool,
-					   &k->count,	 &k->limit,	  &k->conntrack,
-					   &k->arp_file, &k->udp_file[0], &k->udp_file[1]};
-
-	for (size_t i = 0; i < HOST_LEN(groups); i++)
-		host_group_free(groups[i]);
-	for (size_t i = 0; i < HOST_LEN(files); i++)
-		host_file_close(files[i]);
-}
-
 void host_kernel_time(struct host_kernel *k)
 {
 	host_put(&k->one, host_row(&k->one, NULL), TIME, (double)base_realtime_ns() / 1e9);

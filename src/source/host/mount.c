@@ -363,7 +363,7 @@ static void watch_thread(struct host_mount_shared *s, uint64_t now_ns)
 	if (!m || !m->asked_ns || now_ns <= m->asked_ns + STUCK_NS)
 		return;
 	if (!m->marked)
-		base_logf(BASE_WARN, HOST_LOG, "the file system does not answer mountpoint=%s",
+		base_logf(BASE_WARN, HOST_LOG, "the file system does not respond mountpoint=%s",
 			  m->point);
 	m->marked = true;
 	/* If there is no room for another thread, this is retried every second. */
@@ -444,8 +444,6 @@ void host_mounts_close(struct host_mounts *m)
 	for (size_t i = 0; i < m->n; i++)
 		unref_mount(m->v[i]);
 	shared_unref(m->shared);
-	host_group_free(&m->group);
-	host_file_close(&m->file);
 	free(m->v);
 	free(m);
 }

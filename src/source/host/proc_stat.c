@@ -65,12 +65,6 @@ void host_stat_init(struct host *h, struct host_stat *s)
 	host_group_init(h, &s->one, one_descs, HOST_LEN(one), NULL, 0);
 }
 
-void host_stat_free(struct host_stat *s)
-{
-	host_group_free(&s->cpus);
-	host_group_free(&s->one);
-}
-
 /*
  * The kernel's idle time may decrease slightly without a counter reset; such values are ignored. If
  * it decreases by more than three seconds, all modes were reset, as after the processor was

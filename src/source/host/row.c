@@ -15,8 +15,13 @@
 void host_group_init(struct host *h, struct host_group *g, const struct host_desc *descs, size_t n,
 		     const char *const *keys, size_t key_count)
 {
-	*g = (struct host_group){
-		.h = h, .descs = descs, .n = n, .keys = keys, .key_count = key_count};
+	*g = (struct host_group){.h = h,
+				 .after = h->groups,
+				 .descs = descs,
+				 .n = n,
+				 .keys = keys,
+				 .key_count = key_count};
+	h->groups = g;
 }
 
 uint64_t host_family(struct host *h, const struct host_desc *d)

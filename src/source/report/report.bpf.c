@@ -738,7 +738,10 @@ int write_report(struct xdp_md *ctx)
 	    !bpf_xdp_load_bytes(ctx, offsetof(struct ethhdr, h_proto), &proto, sizeof(proto)) &&
 	    (proto == bpf_htons(ETH_P_ARP) || proto == bpf_htons(ETH_P_IP)))
 		return XDP_PASS;
-	/* The host may send frames on any interface, as for neighbour discovery; they are short. */
+	/*
+	 * Ignore short frames: the host may send its own on any interface, for example for
+	 * neighbour discovery.
+	 */
 	if (bpf_xdp_get_buff_len(ctx) < RPT_LONGEST || bpf_map_pop_elem(&ready, &slot)) {
 		add_count(RPT_IDLE, 1);
 		return XDP_DROP;

@@ -213,8 +213,8 @@ static int find_route(struct report_config *c, struct route *r, const char *targ
 			target, port);
 	c->out = interface_with(from);
 	if (!c->out)
-		return base_fail(error, bytes, -ENETUNREACH, "%s: no interface has a route to it",
-				 target);
+		return base_fail(error, bytes, -ENETUNREACH,
+				 "%s: cannot find the outgoing interface", target);
 	return 0;
 }
 
@@ -229,7 +229,9 @@ static int address_here(struct report_kernel *r, struct report_config *c, unsign
 	int fd = report_veth_addresses(r->veth, near, far, 30, SOURCE_PORT, ntohs(c->port));
 
 	if (fd < 0)
-		return base_fail(error, bytes, fd, "cannot assign addresses to the veth pair: %s",
+		return base_fail(error, bytes, fd,
+				 "cannot assign addresses to the "
+				 "veth pair: %s",
 				 strerror(-fd));
 	r->budget.fd = fd;
 	c->target = near.s_addr;
@@ -383,7 +385,8 @@ static int attach_all(struct report_kernel *r, const struct report_kernel_opts *
 		err = r->feed < 0 ? -errno : 0;
 	}
 	if (err)
-		return base_fail(error, bytes, err, "the veth pair: %s", strerror(-err));
+		return base_fail(error, bytes, err, "cannot open the veth pair: %s",
+				 strerror(-err));
 	if (o->ingress)
 		err = attach_hook(&r->hook[1], r->skel->progs.see, index, BPF_TC_INGRESS);
 	if (!err && o->egress)
@@ -405,7 +408,7 @@ static int make_carrier(struct report_kernel *r, const char *interface, unsigned
 		return 0;
 	if (errno == EEXIST)
 		return base_fail(error, bytes, -EEXIST,
-				 "%s has %u reporters already (veth pairs slr%u...)", interface,
+				 "%s already has %u reporters (veth pairs slr%u...)", interface,
 				 EACH, index);
 	return base_fail(error, bytes, -errno, "cannot create the veth pair: %s%s", strerror(errno),
 			 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
@@ -436,7 +439,8 @@ static int read_key(struct report_kernel *r, const struct report_kernel_opts *o,
 	}
 	if (err)
 		return base_fail(error, bytes, err, "%s: %s", o->key_file,
-				 err == -EINVAL ? "not 32 hexadecimal digits" : strerror(-err));
+				 err == -EINVAL ? "the key must have 32 hexadecimal digits"
+						: strerror(-err));
 	report_sign_prepare((struct report_sign *)&r->skel->rodata->sign, key,
 			    o->translator
 				    ? dta_translator_of_name(o->translator, strlen(o->translator))
@@ -444,7 +448,8 @@ static int read_key(struct report_kernel *r, const struct report_kernel_opts *o,
 	explicit_bzero(key, sizeof(key));
 	if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_XDP, BPF_FUNC_loop, NULL) == 0)
 		return base_fail(error, bytes, -ENOTSUP,
-				 "this kernel cannot sign: it has no bpf_loop() (Linux 5.17)");
+				 "this kernel cannot sign packets: it has no bpf_loop(), which "
+				 "Linux 5.17 introduced");
 	return 0;
 }
 
@@ -495,7 +500,7 @@ static int load_programs(struct report_kernel *r, const struct report_config *c,
 		return err;
 	r->skel = report_bpf__open();
 	if (!r->skel)
-		return base_fail(error, bytes, -errno, "cannot load the programs: %s",
+		return base_fail(error, bytes, -errno, "cannot load the eBPF programs: %s",
 				 strerror(errno));
 	memcpy((void *)&r->skel->rodata->config, c, sizeof(*c));
 	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
@@ -509,7 +514,10 @@ static int load_programs(struct report_kernel *r, const struct report_config *c,
 		return err;
 	err = fill_queues(r);
 	if (err)
-		return base_fail(error, bytes, err, "the programs' memory: %s", strerror(-err));
+		return base_fail(error, bytes, err,
+				 "cannot map the memory of the eBPF programs: "
+				 "%s",
+				 strerror(-err));
 	return 0;
 }
 

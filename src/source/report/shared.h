@@ -70,7 +70,7 @@ struct report_config {
 	__u8 wanted[RPT_SUBJECTS];
 	__u16 source_port, port; /* ports and addresses are in network byte order */
 	__u32 source, target;
-	__u8 copies; /* number of copies of the Key-Writes */
+	__u8 copies; /* copies per Key-Write */
 	__u8 mac[6]; /* hardware address of the carrier */
 	__u8 sample; /* count one in 2^sample flows */
 	__u8 v6;     /* 1 means send by IPv6, from source6 to target6 */

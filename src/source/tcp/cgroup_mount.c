@@ -86,12 +86,10 @@ static void mount_once(void)
 	private_root = mount_privately();
 	/* If the process may not load eBPF programs at all, another message already says so. */
 	if (private_root < 0 && !*tcp_capabilities_missing(missing, sizeof(missing)))
-		base_logf(
-			BASE_WARN, "tcp",
-			"cgroup2 is not mounted and cannot be mounted: %s (needs CAP_SYS_ADMIN): "
-			"cgroups have no names, and the boundary between IP and TCP needs another "
-			"hook",
-			strerror(-private_root));
+		base_logf(BASE_WARN, "tcp",
+			  "cgroup2 is not mounted and cannot be mounted: %s (needs CAP_SYS_ADMIN): "
+			  "cgroups have no names, and another hook is needed between IP and TCP",
+			  strerror(-private_root));
 }
 
 static bool use_private_mount(char *root, size_t bytes)

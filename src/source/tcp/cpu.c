@@ -73,7 +73,7 @@ static void choose_programs(struct cpu_bpf *bpf, const struct tcp_hooks *hooks)
 
 		if (tcp_hook_chosen(hooks, optional[i].boundary) == TCP_HOOK_TP)
 			continue;
-		base_logf(BASE_WARN, "cpu", "this kernel has no tracepoint %s, which loses: %s",
+		base_logf(BASE_WARN, "cpu", "this kernel has no tracepoint %s; lost without it: %s",
 			  b->candidate[0].target[0], b->lost);
 		bpf_program__set_autoload(optional[i].program, false);
 	}
@@ -189,7 +189,8 @@ struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t 
 	if (!e)
 		return c;
 	if (what)
-		snprintf(why, why_bytes, "the scheduler's programs: %s: %s", what, strerror(-e));
+		snprintf(why, why_bytes, "cannot load the scheduler programs: %s: %s", what,
+			 strerror(-e));
 fail:
 	tcp_cpu_close(c);
 	errno = -e;

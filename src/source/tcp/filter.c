@@ -114,7 +114,7 @@ static int parse_filter(const struct tcp_filter *w, struct tcp_kernel_filter *f,
 	f->pid = w->pid;
 	for (size_t i = 0; i < w->ports.n; i++)
 		if (add_ports(f, w->ports.v[i]))
-			return report_invalid(why, bytes, "port or range of ports", w->ports.v[i]);
+			return report_invalid(why, bytes, "port or port range", w->ports.v[i]);
 	for (size_t i = 0; i < w->cidrs.n; i++)
 		if (parse_cidr(w->cidrs.v[i], &cidr))
 			return report_invalid(why, bytes, "address or prefix", w->cidrs.v[i]);
@@ -148,12 +148,12 @@ static int fill_maps(const struct tcp_filter *w, int cidrs_fd, int cgroups_fd, c
 	for (size_t i = 0; i < w->cidrs.n; i++)
 		if (parse_cidr(w->cidrs.v[i], &cidr) ||
 		    bpf_map_update_elem(cidrs_fd, &cidr, &one, BPF_ANY))
-			return report_invalid(why, bytes, "prefix: the table is full",
+			return report_invalid(why, bytes, "prefix, or there are too many",
 					      w->cidrs.v[i]);
 	for (size_t i = 0; i < w->cgroups.n; i++)
 		if (parse_cgroup(w->cgroups.v[i], &cgroup) ||
 		    bpf_map_update_elem(cgroups_fd, &cgroup, &one, BPF_ANY))
-			return report_invalid(why, bytes, "cgroup: the table is full",
+			return report_invalid(why, bytes, "cgroup, or there are too many",
 					      w->cgroups.v[i]);
 	return 0;
 }

@@ -58,7 +58,7 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 		TRY(FENTRY, NULL, "__ip_queue_xmit", "inet6_csk_xmit"),
 		TRY(KPROBE, NULL, "__ip_queue_xmit", "inet6_csk_xmit"),
 		TRY(NETFILTER,
-		    "building the IP header counts as TCP; a new network namespace is seen a second late",
+		    "building the IP header counts as TCP; a new network namespace is noticed a second late",
 		    "local-out")),
 	BOUNDARY(IP_LINK, "ip-link", "IP to the queueing discipline",
 		 "IP and MAC are one layer in transmit latency", TRY(TP, NULL, "net_dev_queue")),
@@ -83,12 +83,14 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 		 "number of calls; their bytes come from sequence numbers",
 		 TRY(TP, NULL, "sock_recv_length", "sock_send_length"),
 		 TRY(FENTRY, NULL, "tcp_recvmsg", "tcp_sendmsg")),
-	BOUNDARY(RESET_IN, "reset-in", "a reset arrives", "who reset a connection",
+	BOUNDARY(RESET_IN, "reset-in", "a reset arrives", "which end reset a connection",
 		 TRY(TP, NULL, "tcp_receive_reset")),
-	BOUNDARY(RESET_OUT, "reset-out", "a reset is sent", "who reset a connection",
+	BOUNDARY(RESET_OUT, "reset-out", "a reset is sent", "which end reset a connection",
 		 TRY(TP, NULL, "tcp_send_reset")),
-	BOUNDARY(EXISTING, "existing", "existing connections", "connections made before the start",
-		 TRY(ITER, NULL, "tcp")),
+	BOUNDARY(DROP, "drop", "the kernel drops a packet", "why the kernel dropped segments",
+		 TRY(TP, NULL, "kfree_skb")),
+	BOUNDARY(EXISTING, "existing", "existing connections",
+		 "connections opened before the start", TRY(ITER, NULL, "tcp")),
 	BOUNDARY(SCHED, "sched", "a task leaves its CPU", "CPU and run-queue time",
 		 TRY(TP, NULL, "sched_switch", "sched_process_fork")),
 	BOUNDARY(TASKS, "tasks", "existing tasks", "CPU and run-queue time",
@@ -99,7 +101,7 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 	BOUNDARY(RENAME, "rename", "a task changes its name",
 		 "tasks keep the name of the task that forked them", TRY(TP, NULL, "task_rename")),
 	BOUNDARY(TASK_FREE, "task-free", "a task is freed",
-		 "slots of tasks whose last switch was missed",
+		 "slots of tasks whose last context switch was missed",
 		 TRY(TP, NULL, "sched_process_free")),
 	BOUNDARY(CGROUP_GONE, "cgroup-gone", "a cgroup is removed",
 		 "slots of removed cgroups are not reused; the table fills",
@@ -396,14 +398,14 @@ const char *tcp_hook_why(enum tcp_hook_type type, int error)
 			       ? "this kernel cannot trace that function: missing, inlined, or tracing not built in"
 			       : "not there";
 	case ESRCH:
-		return "not in the kernel's BTF";
+		return "not described by the kernel's BTF";
 	case EINVAL:
 		return "this kernel lacks that type of program";
 	case ENOTSUP:
 	case ENOSYS:
 		return "not supported by this kernel";
 	case EBUSY:
-		return "taken by another program";
+		return "in use by another program";
 	default:
 		return strerror(-error);
 	}
@@ -419,7 +421,8 @@ void tcp_hooks_refusal(int error, char *why, size_t bytes)
 			"no BTF in /sys/kernel/btf/vmlinux: the kernel needs CONFIG_DEBUG_INFO_BTF");
 	else if (*tcp_capabilities_missing(missing, sizeof(missing)))
 		snprintf(why, bytes,
-			 "eBPF is not permitted: needs %s (root, or a service with these)",
+			 "eBPF is not permitted: it needs %s (run as root, or grant these "
+			 "capabilities to the service)",
 			 missing);
 	else
 		snprintf(why, bytes, "eBPF is not permitted: the kernel is locked down");

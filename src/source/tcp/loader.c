@@ -43,7 +43,7 @@ int tcp_loader_fork(const struct tcp_loader_opts *opts, struct tcp_loader **out)
 	if (!l)
 		return -ENOMEM;
 	l->opts = (struct base_child_opts){.name = "tcp",
-					   .what = "the loader of eBPF programs",
+					   .what = "the eBPF loader",
 					   .log = "tcp",
 					   .run = run_loader,
 					   .arg = (void *)(uintptr_t)opts};
@@ -95,7 +95,7 @@ int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_P
 	got = tcp_message_receive(tcp_loader_fd(l), &m, sizeof(m), 0, fds, &n);
 	if (got <= 0)
 		return base_fail(why, bytes, got ? (int)got : -EPIPE,
-				 "the loader of eBPF programs exited before it was ready");
+				 "the eBPF loader exited before it was ready");
 	m.text[sizeof(m.text) - 1] = 0;
 	if (got == sizeof(m) && m.type == LOADER_LOADED && !m.error &&
 	    assign_tables(&m, fds, n, tables)) {
@@ -109,8 +109,7 @@ int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_P
 	for (int i = 0; i < TCP_PARTS; i++)
 		tables[i] = (struct tcp_loader_table){-1, -ENOENT, 0};
 	if (got != sizeof(m) || m.type != LOADER_LOADED || m.error >= 0)
-		return base_fail(why, bytes, -EPROTO,
-				 "the loader of eBPF programs sent an invalid answer");
+		return base_fail(why, bytes, -EPROTO, "the eBPF loader sent an invalid response");
 	return base_fail(why, bytes, m.error, "%s", m.text);
 }
 
@@ -192,8 +191,7 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 	}
 	free(message);
 	if (size >= 0)
-		snprintf(why, bytes, "the loader of eBPF programs does not answer: %s",
-			 strerror(-err));
+		snprintf(why, bytes, "the eBPF loader does not respond: %s", strerror(-err));
 	return err;
 }
 

@@ -123,7 +123,8 @@ static int open_parts(struct loader *l, char *why, size_t bytes)
 			return err;
 		if (err == -ENOEXEC)
 			snprintf(refusal, sizeof(refusal), "%s", why);
-		base_logf(BASE_WARN, COMPONENT, "--tcp %s is left out: %s", tcp_part_names[i], why);
+		base_logf(BASE_WARN, COMPONENT, "--tcp %s is not available: %s", tcp_part_names[i],
+			  why);
 	}
 	return opened || !*refusal ? 0 : base_fail(why, bytes, -ENOEXEC, "%s", refusal);
 }
@@ -247,7 +248,8 @@ static void catch_up(struct loader *l, uint64_t now)
 	if (!err && l->tasks)
 		err = tcp_cpu_refresh(l->tasks);
 	if (err)
-		base_log_limited(BASE_WARN, COMPONENT, "cannot catch up: %s", strerror(-err));
+		base_log_limited(BASE_WARN, COMPONENT, "cannot update the tables: %s",
+				 strerror(-err));
 	if (l->missed != l->told) {
 		const struct tcp_message_missed m = {.type = LOADER_MISSED, .missed = l->missed};
 

@@ -33,13 +33,14 @@ static int set_options(struct tcp_net *n, const struct tcp_net_opts *o, char *wh
 	struct bpf_program *p;
 
 	if (o->devices.n > TCP_NET_DEVICES)
-		return base_fail(why, bytes, -EINVAL, "at most %d devices", TCP_NET_DEVICES);
+		return base_fail(why, bytes, -EINVAL, "at most %d devices are allowed",
+				 TCP_NET_DEVICES);
 	if (want > SL_NIC_RING_MAX)
 		return base_fail(why, bytes, -EINVAL, "a ring cannot hold %u records", want);
 	if (tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_NIC_IN) != TCP_HOOK_TP ||
 	    tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_LINK_NIC) != TCP_HOOK_TP)
 		return base_fail(why, bytes, -ENOTSUP,
-				 "this kernel lacks tracepoints at the network device; see "
+				 "this kernel lacks the tracepoints at the network device; see "
 				 "'sidelight tcp probe'");
 	for (size_t i = 0; i < o->devices.n; i++) {
 		const char *name = o->devices.v[i];
@@ -79,8 +80,8 @@ int tcp_net_filter(struct tcp_net *n, const struct tcp_filter *filter, char *why
 	if (filter->cgroups.n || filter->pid)
 		return base_fail(
 			why, bytes, -EINVAL,
-			"a network device knows neither processes nor cgroups: filter by port, "
-			"address or network namespace");
+			"at the network device, processes and cgroups are unknown: filter by "
+			"port, address or network namespace");
 	return tcp_filter_set(n->filter, filter, bpf_map__fd(n->skel->maps.tcp_cidrs),
 			      bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
 }
@@ -110,7 +111,7 @@ int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **out, char 
 		goto fail;
 	err = map_region(n) ?: net_bpf__attach(n->skel);
 	if (err) {
-		snprintf(why, bytes, "cannot attach the programs: %s", strerror(-err));
+		snprintf(why, bytes, "cannot attach the eBPF programs: %s", strerror(-err));
 		goto fail;
 	}
 	*out = n;

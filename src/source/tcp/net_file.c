@@ -61,11 +61,13 @@ int tcp_net_file_head(FILE *from, struct tcp_net_file_head *h, char *why, size_t
 {
 	if (fread(h, 1, sizeof(*h), from) != sizeof(*h) ||
 	    memcmp(h->magic, TCP_NET_FILE_MAGIC, sizeof(h->magic))) {
-		snprintf(why, bytes, "not a file of 'sidelight tcp net --record'");
+		snprintf(why, bytes, "this file was not written by 'sidelight tcp net --record'");
 		return ferror(from) ? -EIO : -EINVAL;
 	}
 	if (h->version != TCP_NET_FILE_VERSION || h->bytes != sizeof(*h))
-		return base_fail(why, bytes, -EINVAL, "version %u; this program reads version %u",
+		return base_fail(why, bytes, -EINVAL,
+				 "the file has version %u, but this program "
+				 "reads version %u",
 				 h->version, TCP_NET_FILE_VERSION);
 	if (h->check != head_check(h) || h->start_ns >> 62 || h->start_real_ns >> 62)
 		return base_fail(why, bytes, -EINVAL, "damaged header");

@@ -77,16 +77,16 @@ struct tcp_net_match {
 static const struct {
 	const char *name, *text;
 } causes[TCP_NET_CAUSES] = {
-	[TCP_NET_LOST] = {"lost", "sent, never arrived"},
+	[TCP_NET_LOST] = {"lost", "sent, but never arrived"},
 	[TCP_NET_UNKNOWN] = {"unknown", "sent during a gap in the other host's records"},
-	[TCP_NET_NOT_SENT] = {"not_sent", "arrived, its sending not recorded"},
-	[TCP_NET_AMBIGUOUS] = {"ambiguous", "arrived, sent more than once"},
+	[TCP_NET_NOT_SENT] = {"not_sent", "arrived, but sending was not recorded"},
+	[TCP_NET_AMBIGUOUS] = {"ambiguous", "arrived, but was sent more than once"},
 	[TCP_NET_DUPLICATE] = {"duplicate", "arrived again"},
-	[TCP_NET_MERGED] = {"merged", "arrived merged behind another segment"},
+	[TCP_NET_MERGED] = {"merged", "arrived merged into another segment"},
 	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "ambiguous acknowledgements"},
-	[TCP_NET_FULL] = {"full", "no room to remember the segment"},
+	[TCP_NET_FULL] = {"full", "no memory to remember the segment"},
 	[TCP_NET_MISSED] = {"missed", "records overwritten before they were read"},
-	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, clock offset unknown"},
+	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, but the clock offset is unknown"},
 };
 
 const char *tcp_net_cause_name(int cause)

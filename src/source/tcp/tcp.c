@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "source/tcp/bpf/shared.h"
+#include "source/tcp/drop.h"
 #include "source/tcp/feature.h"
 #include "source/tcp/flow.skel.h"
 #include "source/tcp/identity.h"
@@ -63,6 +64,10 @@ static int choose_programs(struct tcp *t, char *why, size_t bytes)
 	bpf_program__set_autoload(t->flow->progs.flow_retransmit, TRACEPOINT(RETRANSMIT));
 	bpf_program__set_autoload(t->flow->progs.flow_reset_in, TRACEPOINT(RESET_IN));
 	bpf_program__set_autoload(t->flow->progs.flow_reset_out, TRACEPOINT(RESET_OUT));
+	bpf_program__set_autoload(t->flow->progs.flow_drop,
+				  TRACEPOINT(DROP) && !t->flow->rodata->settings.remember);
+	bpf_program__set_autoload(t->flow->progs.flow_drop_any,
+				  TRACEPOINT(DROP) && t->flow->rodata->settings.remember);
 	bpf_program__set_autoload(t->flow->progs.flow_send, calls);
 	bpf_program__set_autoload(t->flow->progs.flow_receive, calls);
 	bpf_program__set_autoload(t->flow->progs.flow_sent, exits);
@@ -93,6 +98,11 @@ static uint32_t tick_us(void)
 	return (uint32_t)(t.tv_nsec / 1000);
 }
 
+static uint32_t cgroups_first(const struct tcp_flow_settings *s)
+{
+	return s->reasons_first + SL_DROP_REASONS / LINES_PER_ELEMENT;
+}
+
 /* Sizes the maps before the object is loaded. Returns 0 or -errno. */
 static int size_table(struct flow_bpf *flow, const struct tcp_opts *o)
 {
@@ -112,15 +122,18 @@ static int size_table(struct flow_bpf *flow, const struct tcp_opts *o)
 	s->tick_us = tick_us();
 	flow->rodata->take_existing = o->existing;
 	s->cgroups = o->cgroups ? o->cgroups + 1 : 0; /* slot 0 of the section holds its counters */
-	return tcp_maps_size((const struct tcp_map_size[]){
-		{flow->maps.tcp_flows, s->journal_first + journal / LINES_PER_ELEMENT + s->cgroups},
-		{flow->maps.tcp_known, s->cgroups ? s->cgroups : 1},
-		{flow->maps.tcp_states, slots},
-		{flow->maps.tcp_free, slots},
-		{flow->maps.tcp_dirty, ring},
-		{flow->maps.tcp_near, 2 * ring},
-		{flow->maps.tcp_quarantine, ring},
-		{0}});
+	s->drops_first = s->journal_first + journal / LINES_PER_ELEMENT;
+	s->reasons_first = s->drops_first + (slots + LINES_PER_ELEMENT - 1) / LINES_PER_ELEMENT;
+	s->remember = !tcp_drop_says_socket();
+	return tcp_maps_size(
+		(const struct tcp_map_size[]){{flow->maps.tcp_flows, cgroups_first(s) + s->cgroups},
+					      {flow->maps.tcp_known, s->cgroups ? s->cgroups : 1},
+					      {flow->maps.tcp_states, slots},
+					      {flow->maps.tcp_free, slots},
+					      {flow->maps.tcp_dirty, ring},
+					      {flow->maps.tcp_near, 2 * ring},
+					      {flow->maps.tcp_quarantine, ring},
+					      {0}});
 }
 
 /* Maps the table of a loaded object and writes its header. Returns 0 or -errno. */
@@ -130,18 +143,26 @@ static int map_table(struct tcp *t)
 		(const struct tcp_flow_settings *)&t->flow->rodata->settings;
 	uint64_t journal = (uint64_t)s->journal_first * SL_FLOW_SIZE;
 	uint64_t journal_bytes = ((uint64_t)s->journal_mask + 1) * SL_LINE_SIZE;
-	uint64_t cgroups = (uint64_t)s->cgroups * SL_FLOW_CGROUP_SIZE;
+	uint64_t cgroups = (uint64_t)cgroups_first(s) * SL_FLOW_SIZE;
+	uint64_t cgroups_bytes = (uint64_t)s->cgroups * SL_FLOW_CGROUP_SIZE;
+	uint64_t reasons = (uint64_t)s->reasons_first * SL_FLOW_SIZE;
 	const struct sl_region_section sections[] = {
 		{SL_SECTION_HOT, SL_LINE_SIZE, TCP_FLOWS_HOT_ELEMENT * SL_FLOW_SIZE, SL_LINE_SIZE},
 		{SL_SECTION_FLOWS, SL_FLOW_SIZE, TCP_FLOWS_FIRST_ELEMENT * SL_FLOW_SIZE,
 		 (uint64_t)s->slots * SL_FLOW_SIZE},
 		{SL_SECTION_JOURNAL, SL_LINE_SIZE, journal, journal_bytes},
-		{SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE, journal + journal_bytes, cgroups},
+		{SL_SECTION_DROPS, SL_LINE_SIZE, (uint64_t)s->drops_first * SL_FLOW_SIZE,
+		 (uint64_t)s->slots * SL_LINE_SIZE},
+		{SL_SECTION_DROP_REASONS, SL_LINE_SIZE, reasons, SL_DROP_REASONS * SL_LINE_SIZE},
+		{SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE, cgroups, cgroups_bytes},
 	};
+	int err = tcp_region_map(&t->region, bpf_map__fd(t->flow->maps.tcp_flows),
+				 cgroups + cgroups_bytes, SL_REGION_FLOWS, sections,
+				 cgroups_bytes ? 6 : 5);
 
-	return tcp_region_map(&t->region, bpf_map__fd(t->flow->maps.tcp_flows),
-			      journal + journal_bytes + cgroups, SL_REGION_FLOWS, sections,
-			      cgroups ? 4 : 3);
+	if (!err)
+		tcp_drop_names((uint64_t(*)[8])((char *)t->region.map + reasons));
+	return err;
 }
 
 /* ---- opening ---- */
@@ -152,7 +173,7 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	uint32_t boundaries = TCP_HOOKS_OF(TCP_APP) | TCP_HOOKS_OF(STATE) | TCP_HOOKS_OF(CLOSE) |
 			      TCP_HOOKS_OF(SEGMENT) | TCP_HOOKS_OF(CONGESTION) |
 			      TCP_HOOKS_OF(RETRANSMIT) | TCP_HOOKS_OF(RESET_IN) |
-			      TCP_HOOKS_OF(RESET_OUT) | TCP_HOOKS_OF(EXISTING);
+			      TCP_HOOKS_OF(RESET_OUT) | TCP_HOOKS_OF(EXISTING) | TCP_HOOKS_OF(DROP);
 	struct tcp *t = calloc(1, sizeof(*t));
 	int err;
 
@@ -241,7 +262,8 @@ static void find_holders(struct tcp *t)
 	} while (!err && before != __atomic_load_n(unheld, __ATOMIC_RELAXED) && ++walks < WALKS);
 	if (err)
 		base_logf(BASE_WARN, "tcp",
-			  "existing connections have no process: cannot walk descriptors: %s",
+			  "existing connections are shown without a process: cannot list file "
+			  "descriptors: %s",
 			  strerror(-err));
 }
 

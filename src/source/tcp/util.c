@@ -95,7 +95,7 @@ int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 		return base_fail(
 			why, bytes, -EPERM,
 			"the kernel is locked down: at level confidentiality no eBPF program may read kernel memory; boot with lockdown=integrity");
-	snprintf(why, bytes, "the kernel refuses the %s programs: %s%s%s%s", programs,
+	snprintf(why, bytes, "the kernel rejects the %s programs: %s%s%s%s", programs,
 		 strerror(-err), *refusal ? " (" : "", refusal, *refusal ? ")" : "");
 	/* -EINVAL would wrongly blame the caller's arguments */
 	return err == -EINVAL ? -ENOEXEC : err;

@@ -38,6 +38,7 @@ class Mirror : private Periodic
 	using Shape = std::vector<double>;
 
 	struct Copy {
+		MetricType type = MetricType::Untyped;
 		Series series;
 		bool seen = false;
 		Shape shape;
@@ -110,6 +111,7 @@ class Mirror : private Periodic
 					     std::forward_as_tuple())
 				     .first;
 			at->second.shape = shape;
+			at->second.type = family.type;
 			Open(at->second, family.type, id);
 		}
 		at->second.seen = true;
@@ -142,13 +144,18 @@ class Mirror : private Periodic
 			o.quantile_count = c.shape.size();
 			c.summary = c.series.Open<SummaryKind>(id, false, o);
 			break;
+		case MetricType::Info: /* published like in prometheus-cpp, as a gauge of 1 */
+			c.gauge = c.series.Open<GaugeKind>({id.name + "_info", id.help, id.labels},
+							   false, o);
+			break;
 		}
 	}
 	/* Handles of other types are 0, and do nothing. */
 	static void Set(const Copy &c, const ClientMetric &m)
 	{
 		sl_counter_f64_mirror(c.counter, m.counter.value);
-		sl_gauge_f64_set(c.gauge, m.gauge.value);
+		sl_gauge_f64_set(c.gauge,
+				 c.type == MetricType::Info ? m.info.value : m.gauge.value);
 		sl_unknown_set(c.unknown, m.untyped.value);
 		if (c.histogram.bits)
 			SetHistogram(c, m.histogram);

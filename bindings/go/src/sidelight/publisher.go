@@ -128,7 +128,7 @@ func (p *Publisher) refuse(name string, why error) {
 	}
 	p.mu.Unlock()
 	if !p.logged.Swap(true) {
-		p.logf("a metric is not published, and further ones are counted without a word metric=%q reason=%q", name, why.Error())
+		p.logf("a metric is not published; further refusals are only counted metric=%q reason=%q", name, why.Error())
 	}
 }
 

@@ -34,7 +34,10 @@ struct tcp_bpf_sock {
 	u32 judged;
 	char comm[16];
 	u64 ended; /* id of the socket's previous flow */
-	/* number of slots released when none was free, plus 1; 0 if a slot was free */
+	/*
+	 * 0 if the socket has not been refused a slot; otherwise quarantine_tail + 1 at that time:
+	 * a changed tail means that slots were released
+	 */
 	u64 without_room;
 };
 MAP(tcp_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct tcp_bpf_sock);
@@ -90,6 +93,20 @@ static __always_inline u32 address_hash(const void *p)
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
 /*
+ * Reads a field of a kernel object at any address. p may be the result of cast_to(). If
+ * bpf_rdonly_cast() exists, this is a plain load, which gives 0 for an invalid address; otherwise
+ * it is a helper call.
+ */
+#define FIELD(p, field) (bpf_rdonly_cast ? (p)->field : BPF_CORE_READ(p, field))
+#define FIELD_BITS(p, field)                                \
+	(bpf_rdonly_cast ? BPF_CORE_READ_BITFIELD(p, field) \
+			 : BPF_CORE_READ_BITFIELD_PROBED(p, field))
+/* Casts an address to a kernel object of this type, for FIELD(). */
+#define cast_to(type, p)                                                                    \
+	((const type *)(bpf_rdonly_cast ? bpf_rdonly_cast(p, bpf_core_type_id_kernel(type)) \
+					: (const void *)(p)))
+
+/*
  * Returns the socket as a pointer whose fields can be read without a helper call each. sk must be a
  * TCP socket, as in TCP's own hooks.
  */
@@ -121,16 +138,17 @@ static __always_inline bool is_mapped(const u8 a[16])
 /* Fills in the key of a TCP socket. Returns false if its family is neither AF_INET nor AF_INET6. */
 static __always_inline bool flow_key(const struct sock *sk, struct tcp_flow_key *key)
 {
-	const struct sock_common *c = &sk->__sk_common;
-	u16 family = BPF_CORE_READ(c, skc_family);
+	const struct inet_sock *k = cast_to(struct inet_sock, sk);
+	const struct sock_common *c = &k->sk.__sk_common;
+	u16 family = FIELD(c, skc_family);
 
 	key->pad = 0;
 	key->pad2 = 0;
 	key->mapped = 0;
 	key->family = (u8)family;
 	if (family == AF_INET) {
-		key_v4(key->local, BPF_CORE_READ(c, skc_rcv_saddr));
-		key_v4(key->remote, BPF_CORE_READ(c, skc_daddr));
+		key_v4(key->local, FIELD(c, skc_rcv_saddr));
+		key_v4(key->remote, FIELD(c, skc_daddr));
 	} else if (family == AF_INET6) {
 		BPF_CORE_READ_INTO(&key->local, c, skc_v6_rcv_saddr);
 		BPF_CORE_READ_INTO(&key->remote, c, skc_v6_daddr);
@@ -141,14 +159,15 @@ static __always_inline bool flow_key(const struct sock *sk, struct tcp_flow_key 
 	} else {
 		return false;
 	}
-	key->local_port = BPF_CORE_READ(c, skc_num);
+	key->local_port = FIELD(c, skc_num);
 	/* A connection that failed has released its port. */
 	if (!key->local_port)
-		key->local_port =
-			bpf_ntohs(BPF_CORE_READ((const struct inet_sock *)sk, inet_sport));
-	key->remote_port = bpf_ntohs(BPF_CORE_READ(c, skc_dport));
-	key->netns = BPF_CORE_READ(c, skc_net.net, ns.inum);
-	key->cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+		key->local_port = bpf_ntohs(FIELD(k, inet_sport));
+	key->remote_port = bpf_ntohs(FIELD(c, skc_dport));
+	key->netns = bpf_rdonly_cast ? c->skc_net.net->ns.inum
+				     : BPF_CORE_READ(c, skc_net.net, ns.inum);
+	key->cgroup = bpf_rdonly_cast ? k->sk.sk_cgrp_data.cgroup->kn->id
+				      : BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
 	return true;
 }
 

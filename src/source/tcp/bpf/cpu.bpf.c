@@ -31,7 +31,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define TASK_DEAD  0x80 /* include/linux/sched.h */
 #define PF_EXITING 0x4
-/* how often the time of a task that keeps its CPU is added up */
+/* interval at which the time of a running task is added up */
 #define TICK_NS 1000000
 /* longer than a task takes from cgroup_exit() until it is gone */
 #define QUARANTINE_NS 1000000000ull
@@ -139,6 +139,13 @@ static __always_inline u32 bucket_of(u64 ns)
 	return i < 0 ? 0 : i < SL_CPU_BUCKETS ? (u32)i : SL_CPU_BUCKETS - 1;
 }
 
+/* Skips additions of 0: at a context switch, most values have not grown. */
+static __always_inline void cell_grow(u64 *line, u32 i, u64 n)
+{
+	if (n)
+		line_add(line, i, n);
+}
+
 /* g: growth of a task's values; bucket: bucket of its single wait, or SL_CPU_BUCKETS if unknown. */
 __noinline int add_usage(struct sl_cpu_usage *u, const struct accounts *g, u32 bucket)
 {
@@ -146,14 +153,14 @@ __noinline int add_usage(struct sl_cpu_usage *u, const struct accounts *g, u32 b
 
 	if (!u || !g)
 		return 0;
-	line_add(u->cell, SL_CPU_RUN_NS, g->run);
-	line_add(u->cell, SL_CPU_VOLUNTARY, g->voluntary);
-	line_add(u->cell, SL_CPU_INVOLUNTARY, g->involuntary);
-	line_add(u->cell, SL_CPU_MIGRATIONS, g->migrations);
+	cell_grow(u->cell, SL_CPU_RUN_NS, g->run);
+	cell_grow(u->cell, SL_CPU_VOLUNTARY, g->voluntary);
+	cell_grow(u->cell, SL_CPU_INVOLUNTARY, g->involuntary);
+	cell_grow(u->cell, SL_CPU_MIGRATIONS, g->migrations);
 	if (!g->waits && !g->wait)
 		return 0;
-	line_add(u->cell, SL_CPU_WAIT_NS, g->wait);
-	line_add(u->cell, SL_CPU_WAITS, g->waits);
+	cell_grow(u->cell, SL_CPU_WAIT_NS, g->wait);
+	cell_grow(u->cell, SL_CPU_WAITS, g->waits);
 	line = bucket / 7;
 	cell = bucket % 7;
 	bound(line);

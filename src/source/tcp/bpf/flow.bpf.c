@@ -18,6 +18,7 @@
  * When a flow ends, its final statistics are kept in its state until the timer publishes them. Its
  * slot is closed for the quarantine and then freed.
  */
+#include "flow_drop.bpf.h"
 #include "flow_life.bpf.h"
 #include "flow_table.bpf.h"
 
@@ -114,6 +115,8 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 	tp = tcp_fields(sk);
 	if (!tp)
 		return 0;
+	if (settings.remember)
+		drop_remember(slot);
 	account(st, tp);
 	account_turn(st, tp, skb);
 	if (tp->ecn_flags & ECN_OK) {
@@ -213,6 +216,32 @@ int BPF_PROG(flow_reset_out, struct sock *sk)
 	if (!s->id)
 		st->final[SL_FLOW_HANDSHAKE_FLAGS] |= (u64)SL_FLOW_RESET_OUT << 32;
 	return 0;
+}
+
+/* ---- dropped segments (not under the socket's lock) ---- */
+
+/*
+ * Without a receiving socket, skb->sk is the sender's socket, or NULL. The verifier of some kernels
+ * assumes that rx_sk is never NULL and removes a test for it, so test a copy of the argument.
+ */
+SEC("?tp_btf/kfree_skb")
+int BPF_PROG(flow_drop, struct sk_buff *skb, void *location, u32 reason, struct sock *rx_sk)
+{
+	u64 receiver = 0;
+
+	if (!drop_counts(reason))
+		return 0;
+	bpf_probe_read_kernel(&receiver, sizeof(receiver), (const u64 *)ctx + 3);
+	if (receiver && rx_sk)
+		return drop_of(skb, reason, rx_sk);
+	return drop_of(skb, reason, skb->sk);
+}
+
+/* Before Linux 6.11, the tracepoint lacks the receiving socket. */
+SEC("?tp_btf/kfree_skb")
+int BPF_PROG(flow_drop_any, struct sk_buff *skb, void *location, u32 reason)
+{
+	return drop_counts(reason) ? drop_of(skb, reason, skb->sk) : 0;
 }
 
 /* ---- calls (not under the socket's lock) ---- */

@@ -14,12 +14,12 @@
  */
 static __always_inline u64 chrono(const struct tcp_sock *tp, u32 running, u32 kind)
 {
-	u32 ticks = kind == 1	? BPF_CORE_READ(tp, chrono_stat[0])
-		    : kind == 2 ? BPF_CORE_READ(tp, chrono_stat[1])
-				: BPF_CORE_READ(tp, chrono_stat[2]);
+	u32 ticks = kind == 1	? FIELD(tp, chrono_stat[0])
+		    : kind == 2 ? FIELD(tp, chrono_stat[1])
+				: FIELD(tp, chrono_stat[2]);
 
 	if (running == kind)
-		ticks += (u32)bpf_jiffies64() - BPF_CORE_READ(tp, chrono_start);
+		ticks += (u32)bpf_jiffies64() - FIELD(tp, chrono_start);
 	return (u64)ticks * settings.tick_us;
 }
 
@@ -54,24 +54,26 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	if (!st || !to)
 		return 0;
 	cells = to->cell;
-	tp = sockless ? NULL : READ(st->sk);
+	tp = cast_to(struct tcp_sock, sockless ? NULL : READ(st->sk));
 	icsk = &tp->inet_conn;
 	sk = &icsk->icsk_inet.sk;
-	state = st->closed_ns ? TCP_CLOSE : BPF_CORE_READ(sk, __sk_common.skc_state);
+	state = st->closed_ns ? TCP_CLOSE : FIELD(sk, __sk_common.skc_state);
 	if (!old)
 		old = state;
 	flags = st->flags;
-	if (BPF_CORE_READ(tp, ecn_flags) & ECN_OK)
+	if (READ(st->drops[1]))
+		flags |= SL_FLOW_DROPPED;
+	if (FIELD(tp, ecn_flags) & ECN_OK)
 		flags |= SL_FLOW_ECN;
-	nonagle = BPF_CORE_READ_BITFIELD_PROBED(tp, nonagle);
+	nonagle = FIELD_BITS(tp, nonagle);
 	if (nonagle & NAGLE_OFF)
 		flags |= SL_FLOW_NODELAY;
 	if (nonagle & NAGLE_CORK)
 		flags |= SL_FLOW_CORK;
-	if (BPF_CORE_READ(icsk, icsk_user_timeout))
+	if (FIELD(icsk, icsk_user_timeout))
 		flags |= SL_FLOW_USER_TIMEOUT;
-	most = BPF_CORE_READ(sk, sk_max_pacing_rate);
-	if (~most && BPF_CORE_READ(sk, sk_pacing_rate) >= most)
+	most = FIELD(sk, sk_max_pacing_rate);
+	if (~most && FIELD(sk, sk_pacing_rate) >= most)
 		flags |= SL_FLOW_PACED;
 
 	cells[SL_FLOW_ID] = st->id;
@@ -91,14 +93,12 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	cells[SL_FLOW_HANDSHAKE_FLAGS] = pair(st->handshake_us, flags);
 	cells[SL_FLOW_COMM] = st->comm[0];
 	cells[SL_FLOW_COMM + 1] = st->comm[1];
-	cells[SL_FLOW_DROPS] = pair(BPF_CORE_READ(sk, sk_drops.counter),
-				    SL_FLOW_TIMERS_OF(BPF_CORE_READ(icsk, icsk_backoff),
-						      BPF_CORE_READ(icsk, icsk_retransmits),
-						      BPF_CORE_READ(icsk, icsk_probes_out),
-						      BPF_CORE_READ(sk, sk_err)));
-	cells[SL_FLOW_BUFFERS] = pair(BPF_CORE_READ(sk, sk_rcvbuf), BPF_CORE_READ(sk, sk_sndbuf));
-	cells[SL_FLOW_BACKLOG] = pair(BPF_CORE_READ(sk, sk_ack_backlog),
-				      BPF_CORE_READ(sk, sk_max_ack_backlog));
+	cells[SL_FLOW_DROPS] =
+		pair(FIELD(sk, sk_drops.counter),
+		     SL_FLOW_TIMERS_OF(FIELD(icsk, icsk_backoff), FIELD(icsk, icsk_retransmits),
+				       FIELD(icsk, icsk_probes_out), FIELD(sk, sk_err)));
+	cells[SL_FLOW_BUFFERS] = pair(FIELD(sk, sk_rcvbuf), FIELD(sk, sk_sndbuf));
+	cells[SL_FLOW_BACKLOG] = pair(FIELD(sk, sk_ack_backlog), FIELD(sk, sk_max_ack_backlog));
 	if (flags & SL_FLOW_LISTENER) {
 		/* cells may contain values of the previous flow. */
 		for (u32 i = SL_FLOW_BYTES_SENT; i < SL_FLOW_BACKLOG; i++)
@@ -108,76 +108,70 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	}
 
 	/* bytes_sent excludes SYN and FIN. Our FIN may be queued after unsent data. */
-	sent = BPF_CORE_READ(tp, bytes_sent);
-	again = BPF_CORE_READ(tp, bytes_retrans);
-	snd_nxt = BPF_CORE_READ(tp, snd_nxt);
-	unsent = BPF_CORE_READ(tp, write_seq) - snd_nxt;
+	sent = FIELD(tp, bytes_sent);
+	again = FIELD(tp, bytes_retrans);
+	snd_nxt = FIELD(tp, snd_nxt);
+	unsent = FIELD(tp, write_seq) - snd_nxt;
 	fin = old == TCP_FIN_WAIT1 || old == TCP_CLOSING || old == TCP_LAST_ACK;
 	if ((s32)unsent < 0)
 		unsent = 0;
 	else if (unsent && fin)
 		unsent--;
 	cells[SL_FLOW_BYTES_SENT] = sent;
-	cells[SL_FLOW_BYTES_ACKED] = BPF_CORE_READ(tp, bytes_acked);
+	cells[SL_FLOW_BYTES_ACKED] = FIELD(tp, bytes_acked);
 	cells[SL_FLOW_BYTES_RETRANS] = again;
 	cells[SL_FLOW_WRITE_BYTES] = sent - again + unsent;
 	/* bytes_received includes the peer's FIN; copied_seq includes it once it has been read. */
-	received = BPF_CORE_READ(tp, bytes_received);
-	rcv_nxt = BPF_CORE_READ(tp, rcv_nxt);
-	unread = rcv_nxt - BPF_CORE_READ(tp, copied_seq);
+	received = FIELD(tp, bytes_received);
+	rcv_nxt = FIELD(tp, rcv_nxt);
+	unread = rcv_nxt - FIELD(tp, copied_seq);
 	if ((s32)unread < 0)
 		unread = 0;
 	cells[SL_FLOW_BYTES_RECEIVED] = received;
-	fin = BPF_CORE_READ(sk, __sk_common.skc_flags) >> SOCK_DONE_BIT & 1;
+	fin = FIELD(sk, __sk_common.skc_flags) >> SOCK_DONE_BIT & 1;
 	cells[SL_FLOW_READ_BYTES] = received - unread - (fin && !unread);
 
 	if (unsent > READ(st->queue_max))
 		WRITE(st->queue_max, unsent);
-	cwnd = BPF_CORE_READ(tp, snd_cwnd);
-	cells[SL_FLOW_FLIGHT_LOST] = pair(BPF_CORE_READ(tp, packets_out), BPF_CORE_READ(tp, lost));
-	cells[SL_FLOW_WINDOWS] = pair(BPF_CORE_READ(tp, rcv_wnd), BPF_CORE_READ(tp, snd_wnd));
-	cells[SL_FLOW_CWND] = pair(cwnd, BPF_CORE_READ(tp, snd_ssthresh));
-	cells[SL_FLOW_MSS_QUEUE] = pair(BPF_CORE_READ(tp, mss_cache), unsent);
-	cells[SL_FLOW_QUEUE_MAX] = pair(st->queue_max, BPF_CORE_READ(sk, sk_wmem_queued));
-	cells[SL_FLOW_SRTT] = pair(BPF_CORE_READ(tp, srtt_us) >> 3,
-				   BPF_CORE_READ(tp, mdev_us) >> 2);
+	cwnd = FIELD(tp, snd_cwnd);
+	cells[SL_FLOW_FLIGHT_LOST] = pair(FIELD(tp, packets_out), FIELD(tp, lost));
+	cells[SL_FLOW_WINDOWS] = pair(FIELD(tp, rcv_wnd), FIELD(tp, snd_wnd));
+	cells[SL_FLOW_CWND] = pair(cwnd, FIELD(tp, snd_ssthresh));
+	cells[SL_FLOW_MSS_QUEUE] = pair(FIELD(tp, mss_cache), unsent);
+	cells[SL_FLOW_QUEUE_MAX] = pair(st->queue_max, FIELD(sk, sk_wmem_queued));
+	cells[SL_FLOW_SRTT] = pair(FIELD(tp, srtt_us) >> 3, FIELD(tp, mdev_us) >> 2);
 	cells[SL_FLOW_RTT_COUNT] = st->rtt_count;
 	cells[SL_FLOW_RTT_SUM] = st->rtt_sum;
-	cells[SL_FLOW_RTT_MIN_RTO] = pair(BPF_CORE_READ(tp, rtt_min.s[0].v),
-					  BPF_CORE_READ(icsk, icsk_rto) * settings.tick_us);
-	cells[SL_FLOW_RETRANS_DSACK] = pair(BPF_CORE_READ(tp, total_retrans),
-					    BPF_CORE_READ(tp, dsack_dups));
-	cells[SL_FLOW_FAST_TIMEOUTS] = pair(st->fast, bpf_core_field_exists(tp->total_rto)
-							      ? BPF_CORE_READ(tp, total_rto)
-							      : st->loss);
-	cells[SL_FLOW_REORDERED] = pair(BPF_CORE_READ(tp, rcv_ooopack),
-					BPF_CORE_READ(tp, reord_seen));
+	cells[SL_FLOW_RTT_MIN_RTO] = pair(FIELD(tp, rtt_min.s[0].v),
+					  FIELD(icsk, icsk_rto) * settings.tick_us);
+	cells[SL_FLOW_RETRANS_DSACK] = pair(FIELD(tp, total_retrans), FIELD(tp, dsack_dups));
+	cells[SL_FLOW_FAST_TIMEOUTS] = pair(
+		st->fast, bpf_core_field_exists(tp->total_rto) ? FIELD(tp, total_rto) : st->loss);
+	cells[SL_FLOW_REORDERED] = pair(FIELD(tp, rcv_ooopack), FIELD(tp, reord_seen));
 	cells[SL_FLOW_RE_FAST_RTO] = pair(st->re_fast, st->re_rto);
 	cells[SL_FLOW_RE_TLP_SYN] = pair(st->re_tlp, st->re_syn);
 	cells[SL_FLOW_ZERO_WINDOWS] = pair(st->zero_in, st->zero_out);
-	cells[SL_FLOW_DELIVERED] = pair(BPF_CORE_READ(tp, delivered),
-					BPF_CORE_READ(tp, delivered_ce));
-	cells[SL_FLOW_CE_PACING] = pair(st->ce_in, (u32)(BPF_CORE_READ(sk, sk_pacing_rate) >> 10));
+	cells[SL_FLOW_DELIVERED] = pair(FIELD(tp, delivered), FIELD(tp, delivered_ce));
+	cells[SL_FLOW_CE_PACING] = pair(st->ce_in, (u32)(FIELD(sk, sk_pacing_rate) >> 10));
 	cells[SL_FLOW_CALLS] = pair(st->reads, st->writes);
-	cells[SL_FLOW_SEGS_OUT] = pair(BPF_CORE_READ(tp, segs_out),
-				       BPF_CORE_READ(tp, data_segs_out));
-	cells[SL_FLOW_SEGS_IN] = pair(BPF_CORE_READ(tp, segs_in), BPF_CORE_READ(tp, data_segs_in));
-	running = BPF_CORE_READ_BITFIELD_PROBED(tp, chrono_type);
+	cells[SL_FLOW_SEGS_OUT] = pair(FIELD(tp, segs_out), FIELD(tp, data_segs_out));
+	cells[SL_FLOW_SEGS_IN] = pair(FIELD(tp, segs_in), FIELD(tp, data_segs_in));
+	running = FIELD_BITS(tp, chrono_type);
 	busy = chrono(tp, running, 1);
 	rwnd = chrono(tp, running, 2);
 	sndbuf = chrono(tp, running, 3);
 	cells[SL_FLOW_BUSY_US] = busy + rwnd + sndbuf;
 	cells[SL_FLOW_RWND_US] = rwnd;
 	cells[SL_FLOW_SNDBUF_US] = sndbuf;
-	cells[SL_FLOW_OFFERED_OUT] = pair(BPF_CORE_READ(tp, max_window),
-					  SL_FLOW_OUT_OF(at_most(BPF_CORE_READ(tp, lost_out)),
-							 at_most(BPF_CORE_READ(tp, retrans_out))));
+	cells[SL_FLOW_OFFERED_OUT] =
+		pair(FIELD(tp, max_window),
+		     SL_FLOW_OUT_OF(at_most(FIELD(tp, lost_out)), at_most(FIELD(tp, retrans_out))));
 	cells[SL_FLOW_BACKLOG] = pair(READ(st->turns), READ(st->held));
 	cells[SL_FLOW_TURNS] = pair((u64)READ(st->waited) * settings.tick_us / 1000,
 				    (u64)READ(st->thought) * settings.tick_us / 1000);
 	/* Settled: an event precedes any further change. */
 	return !unread && !unsent && state == TCP_ESTABLISHED && !(u32)cells[SL_FLOW_FLIGHT_LOST] &&
-	       !(BPF_CORE_READ(icsk, icsk_ack.pending) & ACK_SCHEDULED);
+	       !(FIELD(icsk, icsk_ack.pending) & ACK_SCHEDULED);
 }
 
 /* ---- statistics that the kernel does not keep ---- */

@@ -58,7 +58,7 @@ static __always_inline void own(const struct tcp_bpf_sock *s)
 static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 				      const struct tcp_flow_key *key, u32 flags)
 {
-	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
+	const struct tcp_sock *tp = cast_to(struct tcp_sock, sk);
 	const struct tcp_kernel_filter *f = filter_now();
 	u64 now = bpf_ktime_get_ns();
 	struct flow_state *st;
@@ -74,7 +74,7 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 		flags |= SL_FLOW_MAPPED;
 	if (s->syn_ns)
 		flags |= SL_FLOW_ACTIVE;
-	srtt = BPF_CORE_READ(tp, srtt_us);
+	srtt = FIELD(tp, srtt_us);
 	st->id = __sync_fetch_and_add(&next_id, 1) + 1;
 	st->sk = tp;
 	st->hash = BPF_CORE_READ(sk, __sk_common.skc_hash);
@@ -97,15 +97,17 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	st->handshake_us = 0;
 	st->rtt_count = st->rtt_sum = 0;
 	st->srtt = flags & SL_FLOW_OLDER ? srtt : 0;
-	st->mdev = BPF_CORE_READ(tp, mdev_us);
-	st->delivered = BPF_CORE_READ(tp, delivered);
-	st->retrans = st->caused = BPF_CORE_READ(tp, total_retrans);
+	st->mdev = FIELD(tp, mdev_us);
+	st->delivered = FIELD(tp, delivered);
+	st->retrans = st->caused = FIELD(tp, total_retrans);
 	st->queue_max = st->fast = st->loss = st->re_syn = 0;
 	st->re_fast = st->re_rto = st->re_tlp = 0;
 	st->zero_in = st->zero_out = st->ce_in = st->zero = 0;
 	st->reads = st->writes = st->waited = 0;
 	st->thought = st->turns = st->held = 0;
-	st->turn = BPF_CORE_READ(tp, data_segs_out);
+	st->turn = FIELD(tp, data_segs_out);
+	for (u32 i = 0; i < 8; i++)
+		st->drops[i] = 0;
 	if (!(flags & (SL_FLOW_OLDER | SL_FLOW_LISTENER))) {
 		/* On the side that received SYN-ACKs, only SYNs can have been retransmitted. */
 		st->re_syn = st->retrans;
@@ -132,14 +134,15 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
  * tcp_disconnect() resets all counters, which shows in bytes_received; the earlier value is kept in
  * that case. Returns true if some data is unread.
  */
-static __always_inline bool read_on(const struct tcp_sock *tp, u64 *cells)
+static __always_inline bool read_on(const struct tcp_sock *of, u64 *cells)
 {
+	const struct tcp_sock *tp = cast_to(struct tcp_sock, of);
 	const struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 	u64 received = cells[SL_FLOW_BYTES_RECEIVED];
-	u32 unread = BPF_CORE_READ(tp, rcv_nxt) - BPF_CORE_READ(tp, copied_seq);
+	u32 unread = FIELD(tp, rcv_nxt) - FIELD(tp, copied_seq);
 	u32 fin = BPF_CORE_READ(sk, __sk_common.skc_flags) >> SOCK_DONE_BIT & 1;
 
-	if (BPF_CORE_READ(tp, bytes_received) != received || (s32)unread < 0)
+	if (FIELD(tp, bytes_received) != received || (s32)unread < 0)
 		return false;
 	cells[SL_FLOW_READ_BYTES] = received - unread - (fin && !unread);
 	return unread > fin;
@@ -153,7 +156,7 @@ static __always_inline bool read_on(const struct tcp_sock *tp, u64 *cells)
 static __always_inline void flow_close(struct sock *sk, struct tcp_bpf_sock *s,
 				       struct flow_state *st, u32 old, u32 flags, bool last)
 {
-	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
+	const struct tcp_sock *tp = cast_to(struct tcp_sock, sk);
 	u64 now = bpf_ktime_get_ns();
 	u32 closed = ENDED;
 
@@ -161,8 +164,8 @@ static __always_inline void flow_close(struct sock *sk, struct tcp_bpf_sock *s,
 		read_on(tp, st->final);
 	} else {
 		if (!(st->flags & SL_FLOW_LISTENER))
-			account_rtt(st, BPF_CORE_READ(tp, srtt_us), BPF_CORE_READ(tp, mdev_us),
-				    BPF_CORE_READ(tp, delivered), BPF_CORE_READ(tp, total_retrans));
+			account_rtt(st, FIELD(tp, srtt_us), FIELD(tp, mdev_us),
+				    FIELD(tp, delivered), FIELD(tp, total_retrans));
 		st->flags |= flags;
 		st->closed_ns = now;
 		collect(st, (void *)st->final, now, old, false);

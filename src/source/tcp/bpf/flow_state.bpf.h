@@ -60,6 +60,7 @@ struct flow_state {
 	u32 turn;	     /* data_segs_out when data last arrived */
 	u32 waited, thought; /* SL_FLOW_TURNS in ticks */
 	u32 turns, held;     /* as in SL_FLOW_BACKLOG */
+	u64 drops[8];	     /* counts for the flow's line in SL_SECTION_DROPS */
 	u64 final[64];
 };
 
@@ -82,6 +83,8 @@ struct ticker {
 };
 MAP(tcp_ticker, ARRAY, 0, 1, u32, struct ticker);
 MAP(tcp_scratch, ARRAY, 0, 1, u32, u64[64]);
+/* The slot of the last segment on this CPU; see settings.remember. */
+MAP(tcp_last, PERCPU_ARRAY, 0, 1, u32, u32);
 
 /* Cgroups already reported to user space (identity.c). */
 MAP(tcp_known, HASH, 0, 1, u64, u32);

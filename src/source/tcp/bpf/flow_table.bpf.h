@@ -19,6 +19,18 @@ static __always_inline void line_store(u64 *to, const u64 *from, u64 tag)
 	WRITE(to[7], check);
 }
 
+static __always_inline void publish_drops(u32 slot, const struct flow_state *st, u64 tag)
+{
+	u32 at = settings.drops_first + slot / SL_FLOW_LINES;
+	u64 *to = bpf_map_lookup_elem(&tcp_flows, &at), line[8];
+
+	if (!to)
+		return;
+	for (u32 i = 1; i < 7; i++)
+		line[i] = READ(st->drops[i]);
+	line_store(to + (slot & (SL_FLOW_LINES - 1)) * 8, line, tag);
+}
+
 __noinline int publish(u32 slot, struct flow_state *st, const struct cells *from)
 {
 	u32 at = TCP_FLOWS_FIRST_ELEMENT + slot;
@@ -28,6 +40,9 @@ __noinline int publish(u32 slot, struct flow_state *st, const struct cells *from
 	if (!to || !st || !from)
 		return 0;
 	tag = pair(++st->number, st->generation);
+	/* Write the line first, so that a reader that sees SL_FLOW_DROPPED finds it. */
+	if (READ(st->drops[1]))
+		publish_drops(slot, st, tag);
 #pragma unroll
 	for (u32 line = 0; line < SL_FLOW_LINES; line++)
 		line_store(to + line * 8, from->cell + line * 8, tag);
@@ -59,11 +74,11 @@ static __always_inline void journal(const struct flow_state *st, u32 slot, u32 e
 /* True if the socket's lock is held by a process, or its spinlock is taken. */
 static __always_inline bool locked(const struct tcp_sock *tp)
 {
-	const struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	const struct sock *sk = cast_to(struct sock, tp);
 
-	return BPF_CORE_READ(sk, sk_lock.owned) ||
+	return FIELD(sk, sk_lock.owned) ||
 	       (bpf_core_field_exists(sk->sk_lock.slock.rlock.raw_lock.val.counter) &&
-		BPF_CORE_READ(sk, sk_lock.slock.rlock.raw_lock.val.counter));
+		FIELD(sk, sk_lock.slock.rlock.raw_lock.val.counter));
 }
 
 /*
@@ -74,10 +89,10 @@ static __always_inline bool locked(const struct tcp_sock *tp)
  */
 static __always_inline bool gone(const struct flow_state *st)
 {
-	const struct sock *sk = &READ(st->sk)->inet_conn.icsk_inet.sk;
+	const struct sock *sk = cast_to(struct sock, READ(st->sk));
 
-	return !BPF_CORE_READ(sk, __sk_common.skc_refcnt.refs.counter) ||
-	       BPF_CORE_READ(sk, __sk_common.skc_hash) != st->hash;
+	return !FIELD(sk, __sk_common.skc_refcnt.refs.counter) ||
+	       FIELD(sk, __sk_common.skc_hash) != st->hash;
 }
 
 struct round {

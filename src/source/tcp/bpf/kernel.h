@@ -25,6 +25,8 @@ typedef __s64 s64;
 #define AF_INET	    2
 #define AF_INET6    10
 #define IPPROTO_TCP 6
+#define ETH_P_IP    0x0800
+#define ETH_P_IPV6  0x86dd
 
 /* include/net/tcp_states.h */
 enum {
@@ -239,6 +241,25 @@ struct tcp_skb_cb {
 	u8 sacked;
 	u8 ip_dsfield;
 	u32 ack_seq;
+};
+
+/*
+ * Only the values used here; their numbers depend on the kernel, so read them with
+ * bpf_core_enum_value().
+ */
+enum skb_drop_reason {
+	SKB_DROP_REASON_NOT_SPECIFIED = 2,
+	SKB_DROP_REASON_QUEUE_PURGE = 104,
+};
+
+struct iphdr___sl {
+	u8 protocol;
+	__be32 saddr, daddr;
+};
+
+struct ipv6hdr___sl {
+	u8 nexthdr;
+	struct in6_addr saddr, daddr;
 };
 
 struct bpf_iter__tcp {

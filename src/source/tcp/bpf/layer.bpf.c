@@ -3,8 +3,8 @@
  * layer.bpf.c - measures the time that each layer of the stack takes per segment, and per request
  * of a server.
  *
- * The times of an incoming segment are kept by its skb's address in a table (layer_in) until TCP
- * knows its sequence numbers. From then on, a ring per socket holds the end of each segment and its
+ * Until TCP knows the sequence numbers of an incoming segment, its times are in the table layer_in,
+ * by the address of its skb. From then on, a ring per socket holds the end of each segment and its
  * times, and entries leave the ring as the application copies bytes (copied_seq). GRO, coalescing
  * in the receive queue and partial reads therefore do not matter: an entry is one skb as the stack
  * saw it, and ends when its last byte is copied. For output, a ring of send calls is searched by

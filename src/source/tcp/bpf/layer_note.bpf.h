@@ -385,7 +385,10 @@ static __always_inline struct layer_sock *near_state(struct sock *sk)
 	return st && st->sk == (u64)sk && st->hash == sk->__sk_common.skc_hash ? st : NULL;
 }
 
-/* Zeroes the state and claims it for a socket, unless another socket owns it. */
+/*
+ * Claims the state for a socket and resets it, unless another socket owns it. The rings keep their
+ * positions, and the new tails lie after anything that an earlier socket left in them.
+ */
 static __noinline int near_take(struct layer_sock *st, u64 sk)
 {
 	u64 owner;
@@ -399,9 +402,16 @@ static __noinline int near_take(struct layer_sock *st, u64 sk)
 		group_use(st->group, -1);
 		flow_end(st->flow, bpf_ktime_get_ns());
 	}
-	for (u32 i = 0; i < sizeof(*st) / 8; i++)
-		if (i != __builtin_offsetof(struct layer_sock, sk) / 8)
-			((volatile u64 *)st)[i] = 0;
+	st->flow = st->group = st->generation = 0;
+	st->wanted = st->role = st->closed = 0;
+	st->read[(st->read_head - 1) % RING].segment.number = 0;
+	st->read_tail = st->tail_seen = st->read_head;
+	st->send_tail = st->send_head;
+	st->base = st->copied = 0;
+	st->copied_time = 0;
+	st->last.length = st->last.end = 0;
+	for (u32 i = 0; i < REQUESTS; i++)
+		WRITE(st->active[i], 0);
 	return 1;
 }
 

@@ -268,6 +268,24 @@ static __always_inline void slot_begin(struct slot *s, const u64 owner[7], u32 n
 	s->word[7] = check;
 }
 
+/*
+ * Zeroes all but word 0 and the check word of its line, which the caller writes. A line whose check
+ * word is 0 is zero already, like most lines of a short connection. memset() is not available here.
+ */
+static __always_inline void slot_clear(struct slot *s)
+{
+	for (u32 i = 1; i < 7; i++)
+		WRITE(s->word[i], 0);
+	for (u32 line = 1; line < SL_SLOT_WORDS / 8; line++) {
+		volatile u64 *w = &s->word[line * 8];
+
+		if (!w[7])
+			continue;
+		for (u32 i = 0; i < 8; i++)
+			w[i] = 0;
+	}
+}
+
 /* Assigns a free slot to this flow: zeroes it and increments its generation. */
 static __noinline u32 flow_slot(const struct layer_sock *st)
 {
@@ -287,9 +305,7 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 	/* marked free first, to tell readers that the owner is gone */
 	s->word[SL_SLOT_STATE] = generation << 16;
 	s->word[7] = (generation << 16) * line_k[0];
-	for (u32 i = 1; i < SL_SLOT_WORDS; i++)
-		if (i != 7)
-			*(volatile u64 *)&s->word[i] = 0; /* memset() is not available here */
+	slot_clear(s);
 	owner[0] = generation << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
 	owner[1] = local[0];
 	owner[2] = local[1];

@@ -60,6 +60,13 @@ struct tcp_flow_settings {
 	__u32 tick_us;	     /* length of a jiffy in microseconds: 1e6 / HZ */
 	__u32 near_shift;    /* shift that converts a 32-bit hash to an index of tcp_near */
 	__u32 cgroups;	     /* number of slots for cgroup names; 0 means no names */
+	__u32 drops_first;   /* first element of the lines of dropped segments by flow */
+	__u32 reasons_first; /* first element of the lines of dropped segments by reason */
+	/*
+	 * 1 if the kernel does not report the receiving socket of a dropped segment (before Linux
+	 * 6.11); the programs then remember the last socket of each CPU
+	 */
+	__u32 remember;
 };
 
 /* ---- net.bpf.c and net.c ---- */

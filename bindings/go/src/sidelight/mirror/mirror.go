@@ -12,6 +12,7 @@ package mirror
 
 import (
 	"context"
+	"fmt"
 	"log"
 	"math"
 	"time"
@@ -28,7 +29,7 @@ type Options struct {
 	Publisher *sidelight.Publisher
 	// Interval between two times that the registry is gathered; default 5 s.
 	Interval time.Duration
-	// ErrorLog gets what Gather says, once until it succeeds again. Default: nothing is written.
+	// ErrorLog receives an error of Publish, once until Publish succeeds again. Default: log.Default().
 	ErrorLog *log.Logger
 }
 
@@ -47,6 +48,9 @@ func New(g prometheus.Gatherer, o Options) *Mirror {
 	}
 	if o.Interval <= 0 {
 		o.Interval = 5 * time.Second
+	}
+	if o.ErrorLog == nil {
+		o.ErrorLog = log.Default()
 	}
 	return &Mirror{gatherer: g, copier: o.Publisher.NewCopier(), interval: o.Interval, errorLog: o.ErrorLog}
 }
@@ -73,8 +77,8 @@ func (m *Mirror) Run(ctx context.Context) {
 	failing := false
 	for last := false; ; {
 		err := m.Publish()
-		if err != nil && !failing && m.errorLog != nil {
-			m.errorLog.Printf("sidelight: gathering failed, what was gathered is published: %v", err)
+		if err != nil && !failing {
+			m.errorLog.Printf("sidelight: not everything is published: %v", err)
 		}
 		failing = err != nil
 		if last {
@@ -88,19 +92,23 @@ func (m *Mirror) Run(ctx context.Context) {
 	}
 }
 
-// Publish gathers and publishes once. Series that are not gathered any more end, unless Gather failed: it returns what
-// Gather said, and publishes what it gathered all the same.
+// Publish gathers and publishes once. If Gather fails, Publish returns its error, but still publishes the gathered metrics;
+// otherwise it ends series that are no longer gathered. It also returns an error for metrics that it cannot copy.
 func (m *Mirror) Publish() error {
 	families, err := m.gatherer.Gather()
+	complete := err == nil
 	var series []sidelight.Series
 	for _, f := range families {
 		for _, metric := range f.Metric {
 			s := sidelight.Series{Name: f.GetName(), Help: f.GetHelp(), Labels: labelsOf(metric.Label)}
-			fill(&s, f.GetType(), metric)
-			series = append(series, s)
+			if fill(&s, f.GetType(), metric) {
+				series = append(series, s)
+			} else if complete {
+				err = fmt.Errorf("%s is of a type or a schema that is not known, and not published", f.GetName())
+			}
 		}
 	}
-	m.copier.Copy(series, err == nil)
+	m.copier.Copy(series, complete)
 	return err
 }
 
@@ -112,7 +120,8 @@ func labelsOf(pairs []*dto.LabelPair) sidelight.Labels {
 	return labels
 }
 
-func fill(s *sidelight.Series, t dto.MetricType, m *dto.Metric) {
+// fill returns false for a metric that this package cannot copy, such as a type that a later client_golang added.
+func fill(s *sidelight.Series, t dto.MetricType, m *dto.Metric) bool {
 	switch {
 	case t == dto.MetricType_COUNTER && m.Counter != nil:
 		s.Kind, s.Value = sidelight.CounterSeries, m.Counter.GetValue()
@@ -125,20 +134,26 @@ func fill(s *sidelight.Series, t dto.MetricType, m *dto.Metric) {
 			s.Bounds = append(s.Bounds, q.GetQuantile())
 			s.Quantiles = append(s.Quantiles, q.GetValue())
 		}
-	case m.Histogram != nil:
+	case (t == dto.MetricType_HISTOGRAM || t == dto.MetricType_GAUGE_HISTOGRAM) && m.Histogram != nil:
 		s.Kind = sidelight.HistogramSeries
 		if t == dto.MetricType_GAUGE_HISTOGRAM {
 			s.Kind = sidelight.GaugeHistogramSeries
 		}
 		s.Sum = m.Histogram.GetSampleSum()
 		if native(m.Histogram) {
+			if m.Histogram.GetSchema() < -4 || m.Histogram.GetSchema() > 8 || m.Histogram.GetSampleCountFloat() > 0 {
+				return false
+			}
 			s.Native = nativeBuckets(m.Histogram)
 		} else {
 			classicBuckets(s, m.Histogram)
 		}
+	case t == dto.MetricType_UNTYPED && m.Untyped != nil:
+		s.Kind, s.Value = sidelight.UnknownSeries, m.Untyped.GetValue()
 	default:
-		s.Kind, s.Value = sidelight.UnknownSeries, m.GetUntyped().GetValue()
+		return false
 	}
+	return true
 }
 
 func appendExemplar(to []sidelight.Exemplar, bucket int, e *dto.Exemplar) []sidelight.Exemplar {

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyse/odd.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/pipeline_internal.h"
+
+/* rows of this time are ignored, because a new pod fills its caches */
+#define WARMING_NS 40000000000u
+#define SOONEST_NS 50000000000u /* no verdict on a pod that is younger ... */
+#define ROWS_MIN   4u		/* ... or has fewer rows than this */
+#define WINDOW	   16u		/* number of steps in the current level */
+#define LONG	   256u		/* steps over which the differences between siblings are averaged */
+#define STALE	   3u /* a pod is no longer a sibling after this many steps without a row */
+/* The pod must be worse by a factor of 2, and by this many standard deviations beyond that. */
+#define WORSE	   0.693147f
+#define DEVIATIONS 5.0f
+#define TO_SIGMA   1.4826f /* standard deviation per median absolute deviation */
+/*
+ * Standard deviation of the mean of WINDOW steps per mean absolute deviation of one step. It is
+ * twice that of independent steps, because rates over several steps depend on each other.
+ */
+#define OWN 0.45f
+/* log(10): a pod with less than a tenth of its siblings' requests is not compared */
+#define LOAD_MIN 2.302585f
+
+/* All values are logarithms. */
+struct odd_metric {
+	uint32_t slot, rows;
+	float level;
+	float own;    /* mean absolute deviation of a step from the level */
+	float usual;  /* difference that has been accepted as normal */
+	float excess; /* current difference from the siblings */
+};
+
+struct analyse_odd {
+	struct analyse_replicas *of;
+	uint64_t layout, born_ns, step, open_ns;
+	struct odd_metric metric[ANALYSE_ODD_METRICS], work; /* work: finished work per second */
+	float score, median; /* score and median of the worst metric */
+	uint32_t worst, siblings;
+	bool open;
+};
+
+struct analyse_replicas {
+	struct analyse_pipeline **pod;
+	uint32_t pods, room, metrics;
+	bool due;
+	uint64_t step, key[ANALYSE_ODD_METRICS];
+	bool given_load[ANALYSE_ODD_METRICS]; /* the metric is compared only if the load is known */
+	float spread[ANALYSE_ODD_METRICS];    /* usual median absolute deviation of siblings */
+	uint32_t steps[ANALYSE_ODD_METRICS];
+	float *scratch; /* room values */
+};
+
+struct analyse_replicas *analyse_replicas_new(void)
+{
+	return calloc(1, sizeof(struct analyse_replicas));
+}
+
+void analyse_replicas_free(struct analyse_replicas *r)
+{
+	if (!r)
+		return;
+	free(r->pod);
+	free(r->scratch);
+	free(r);
+}
+
+int analyse_replicas_join(struct analyse_replicas *r, struct analyse_pipeline *p)
+{
+	uint32_t room = r->pods < r->room ? r->room : 2 * r->room + 4;
+	void *pod = reallocarray(r->pod, room, sizeof(*r->pod));
+	void *scratch;
+
+	r->pod = pod ?: r->pod;
+	scratch = reallocarray(r->scratch, room, sizeof(*r->scratch));
+	r->scratch = scratch ?: r->scratch;
+	p->odd = pod && scratch ? calloc(1, sizeof(*p->odd)) : NULL;
+	if (!p->odd)
+		return -ENOMEM;
+	p->odd->of = r;
+	r->room = room;
+	r->pod[r->pods++] = p;
+	return 0;
+}
+
+void analyse_replicas_leave(struct analyse_pipeline *p)
+{
+	struct analyse_replicas *r = p->odd ? p->odd->of : NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; r && i < r->pods; i++)
+		if (r->pod[i] != p)
+			r->pod[n++] = r->pod[i];
+	if (r)
+		r->pods = n;
+	free(p->odd);
+	p->odd = NULL;
+}
+
+/* Compares latencies and the CPU time of requests. */
+static bool is_compared(struct analyse_role role)
+{
+	return role.kind == ANALYSE_ROLE_LATENCY || role.kind == ANALYSE_ROLE_CLIENT ||
+	       role.kind == ANALYSE_ROLE_SERVER ||
+	       (role.kind == ANALYSE_ROLE_RESOURCE && role.part == ANALYSE_CPU);
+}
+
+/* Finds the compared metrics' slots in a new layout. */
+static void place_metrics(struct analyse_pipeline *p)
+{
+	struct analyse_odd *o = p->odd;
+	struct analyse_replicas *r = o->of;
+
+	o->layout = p->layout;
+	for (uint32_t k = 0; k < ANALYSE_ODD_METRICS; k++)
+		o->metric[k].slot = ANALYSE_NONE;
+	for (uint32_t s = 0; s < p->dims; s++) {
+		uint32_t k = 0;
+
+		if (p->column_of[s] == ANALYSE_NONE || !is_compared(p->slots[s].role))
+			continue;
+		while (k < r->metrics && r->key[k] != p->keys[s])
+			k++;
+		if (k == ANALYSE_ODD_METRICS)
+			continue;
+		if (k == r->metrics)
+			r->key[r->metrics++] = p->keys[s];
+		r->given_load[k] = p->slots[s].role.kind == ANALYSE_ROLE_RESOURCE;
+		o->metric[k].slot = s;
+	}
+}
+
+static void follow_level(struct odd_metric *m, float x)
+{
+	float n, y = logf(x);
+
+	if (!(x > 0) || isinf(y))
+		return;
+	m->rows++;
+	n = (float)(m->rows < WINDOW ? m->rows : WINDOW);
+	if (m->rows == 1)
+		m->level = y;
+	else
+		m->own += (fabsf(y - m->level) - m->own) / (m->rows == 2 ? 1 : n);
+	m->level += (y - m->level) / n;
+}
+
+void analyse_odd_take(struct analyse_pipeline *p)
+{
+	struct analyse_odd *o = p->odd;
+	float work = 0;
+
+	if (!o || (o->step == p->step && o->born_ns == p->born_ns))
+		return;
+	if (o->born_ns != p->born_ns)
+		*o = (struct analyse_odd){.of = o->of, .born_ns = p->born_ns};
+	if (o->layout != p->layout)
+		place_metrics(p);
+	o->step = p->step;
+	o->of->due = true;
+	if (p->last_ns - p->born_ns < WARMING_NS)
+		return;
+	for (uint32_t s = 0; s < p->dims; s++)
+		if (p->role[s] == ANALYSE_ROLE_WORK && p->column_of[s] != ANALYSE_NONE)
+			work += p->x[s] > 0 ? p->x[s] : 0;
+	follow_level(&o->work, work);
+	for (uint32_t k = 0; k < o->of->metrics; k++)
+		if (o->metric[k].slot != ANALYSE_NONE)
+			follow_level(&o->metric[k], p->x[o->metric[k].slot]);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	float x = *(const float *)a, y = *(const float *)b;
+
+	return (x > y) - (x < y);
+}
+
+static float find_median(float *x, uint32_t n)
+{
+	if (n)
+		qsort(x, n, sizeof(*x), by_value);
+	return n ? (x[(n - 1) / 2] + x[n / 2]) / 2 : NAN;
+}
+
+static bool is_present(const struct analyse_replicas *r, const struct odd_metric *m,
+		       const struct analyse_odd *o)
+{
+	return m->rows && o->step + STALE > r->step;
+}
+
+/* Returns how much worse than its siblings a pod is, in multiples of the threshold. */
+static float judge_metric(const struct analyse_pipeline *p, struct odd_metric *m, float median,
+			  float spread, float load)
+{
+	float sigma = hypotf(TO_SIGMA * spread, OWN * m->own), excess;
+
+	/* A pod with more requests than its siblings may use more CPU and be slower. */
+	m->excess = m->level - median - fmaxf(load, 0);
+	m->usual = fmaxf(fminf(m->usual, m->excess), 0);
+	excess = m->excess - m->usual;
+	if (m->rows < ROWS_MIN || p->last_ns - p->born_ns < SOONEST_NS || load < -LOAD_MIN)
+		return 0;
+	return excess / (WORSE + DEVIATIONS * sigma);
+}
+
+static void compare_metric(struct analyse_replicas *r, uint32_t k, float work)
+{
+	uint32_t n = 0;
+	float median, spread;
+
+	for (uint32_t i = 0; i < r->pods; i++)
+		if (is_present(r, &r->pod[i]->odd->metric[k], r->pod[i]->odd))
+			r->scratch[n++] = r->pod[i]->odd->metric[k].level;
+	if (n <= ANALYSE_ODD_SIBLINGS)
+		return;
+	median = find_median(r->scratch, n);
+	for (uint32_t i = 0; i < n; i++)
+		r->scratch[i] = fabsf(r->scratch[i] - median);
+	spread = find_median(r->scratch, n);
+	r->steps[k] += r->steps[k] < LONG;
+	r->spread[k] += (spread - r->spread[k]) / (float)r->steps[k];
+	spread = fmaxf(spread, r->spread[k]);
+	for (uint32_t i = 0; i < r->pods; i++) {
+		struct analyse_odd *o = r->pod[i]->odd;
+		bool known = o->work.rows && !isnan(work);
+		float score;
+
+		if (!is_present(r, &o->metric[k], o) || (r->given_load[k] && !known))
+			continue;
+		score = judge_metric(r->pod[i], &o->metric[k], median, spread,
+				     known ? o->work.level - work : 0);
+		if (score <= o->score)
+			continue;
+		o->score = score;
+		o->median = median;
+		o->worst = o->metric[k].slot;
+		o->siblings = n - 1;
+	}
+}
+
+/* An anomaly ends at half of its threshold, and becomes normal after hold_ns. */
+static void keep_open(struct analyse_pipeline *p)
+{
+	struct analyse_odd *o = p->odd;
+	bool was = o->open;
+
+	o->open = o->score > (was ? 0.5f : 1);
+	if (o->open && !was)
+		o->open_ns = p->last_ns;
+	if (o->open && p->last_ns - o->open_ns > p->opts.hold_ns)
+		analyse_odd_accept(p);
+}
+
+void analyse_odd_compare(struct analyse_pipeline *p)
+{
+	struct analyse_replicas *r = p->odd ? p->odd->of : NULL;
+	uint32_t n = 0;
+	float work;
+
+	if (!r || !r->due)
+		return;
+	r->due = false;
+	if (p->odd->step == r->step)
+		return;
+	r->step = p->odd->step;
+	for (uint32_t i = 0; i < r->pods; i++) {
+		r->pod[i]->odd->score = 0;
+		if (is_present(r, &r->pod[i]->odd->work, r->pod[i]->odd))
+			r->scratch[n++] = r->pod[i]->odd->work.level;
+	}
+	work = find_median(r->scratch, n);
+	for (uint32_t k = 0; k < r->metrics; k++)
+		compare_metric(r, k, work);
+	for (uint32_t i = 0; i < r->pods; i++)
+		keep_open(r->pod[i]);
+}
+
+void analyse_odd_settle(struct analyse_pipeline *p, struct analyse_verdict *v)
+{
+	const struct analyse_odd *o = p->odd;
+	float score;
+
+	if (!o || !o->open || o->worst == ANALYSE_NONE || p->column_of[o->worst] == ANALYSE_NONE)
+		return;
+	/* While the anomaly is open, keep the score above the threshold. */
+	score = fmaxf(o->score, nextafterf(1, 2));
+	v->odd.score = score;
+	v->odd.siblings = o->siblings;
+	v->odd.column = p->column_of[o->worst];
+	v->odd.median = expf(o->median);
+	for (uint32_t k = 0; k < o->of->metrics; k++)
+		if (o->metric[k].slot == o->worst)
+			v->odd.value = expf(o->metric[k].level);
+	p->stats.anomalous += !v->anomalous;
+	if (v->anomalous && v->score >= score)
+		return;
+	v->anomalous = true;
+	v->score = score;
+	v->blamed = 1;
+	v->blame[0].column = v->odd.column;
+	v->blame[0].share = 1;
+	v->blame[0].before = v->odd.median;
+	v->blame[0].now = v->odd.value;
+}
+
+void analyse_odd_accept(struct analyse_pipeline *p)
+{
+	struct analyse_odd *o = p->odd;
+
+	for (uint32_t k = 0; o && k < o->of->metrics; k++)
+		o->metric[k].usual = fmaxf(o->metric[k].excess, 0);
+	if (o) {
+		o->open = false;
+		o->score = 0;
+	}
+}

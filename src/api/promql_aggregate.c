@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+/* promql_aggregate.c - aggregations of rows, and the functions that change labels */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/promql_internal.h"
+#include "base/base.h"
+#include "base/regex.h"
+
+/* A row and the labels of its group. */
+struct group_row {
+	struct export_remote_series *key;
+	struct api_promql_row *row;
+};
+
+static int by_group(const void *a, const void *b)
+{
+	const struct group_row *x = a, *y = b;
+
+	return api_series_order(x->key, y->key);
+}
+
+struct promql_group {
+	const struct api_promql_node *node;
+	const struct group_row *v;
+	size_t n, steps;
+	const double *param;
+	double *value; /* scratch space, one value per row */
+	struct api_promql_result *out;
+};
+
+static int check_name(struct api_promql_run *r, const char *name)
+{
+	if (*name && api_promql_name(name, false) == strlen(name))
+		return 0;
+	return base_fail(r->error, r->error_bytes, -EDOM, "\"%.80s\" is not a valid label name",
+			 name);
+}
+
+/* Values of one step */
+
+/* Copies the values of a step. Returns their number. */
+static size_t gather_values(const struct promql_group *g, size_t step)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->n; i++)
+		if (g->v[i].row->has[step])
+			g->value[n++] = g->v[i].row->value[step];
+	return n;
+}
+
+static double reduce_moments(const double *v, size_t n, enum api_promql_aggregation by)
+{
+	double sum = 0, mean = 0, squares = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const double d = v[i] - mean;
+
+		sum += v[i];
+		mean += d / (double)(i + 1);
+		squares += d * (v[i] - mean);
+	}
+	return by == API_PROMQL_BY_SUM	    ? sum
+	       : by == API_PROMQL_BY_AVG    ? sum / (double)n
+	       : by == API_PROMQL_BY_STDVAR ? squares / (double)n
+					    : sqrt(squares / (double)n);
+}
+
+static double reduce_values(enum api_promql_aggregation by, double param, double *v, size_t n)
+{
+	double most = NAN;
+
+	switch (by) {
+	case API_PROMQL_BY_COUNT:
+		return (double)n;
+	case API_PROMQL_BY_GROUP:
+		return 1;
+	case API_PROMQL_BY_QUANTILE:
+		qsort(v, n, sizeof(*v), api_promql_order);
+		return api_promql_quantile(param, v, n);
+	case API_PROMQL_BY_MIN:
+	case API_PROMQL_BY_MAX:
+		for (size_t i = 0; i < n; i++)
+			most = by == API_PROMQL_BY_MIN ? fmin(most, v[i]) : fmax(most, v[i]);
+		return most;
+	default:
+		return reduce_moments(v, n, by);
+	}
+}
+
+/* Groups */
+
+static int reduce_group(struct api_promql_run *r, struct promql_group *g)
+{
+	int err;
+	struct api_promql_row *to =
+		api_promql_row_add(r, g->out, export_remote_series_copy(g->v->key), g->steps, &err);
+
+	for (size_t k = 0; k < g->steps && !err; k++) {
+		const size_t n = gather_values(g, k);
+
+		to->has[k] = n;
+		if (n)
+			to->value[k] = reduce_values(g->node->aggregation,
+						     g->param ? g->param[k] : 0, g->value, n);
+	}
+	return err;
+}
+
+struct promql_ranked {
+	double value; /* larger ranks higher */
+	size_t row;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct promql_ranked *x = a, *y = b;
+
+	/* NaN ranks last. */
+	if (isnan(x->value) || isnan(y->value))
+		return isnan(x->value) - isnan(y->value) ?: (x->row > y->row) - (x->row < y->row);
+	return (x->value < y->value) - (x->value > y->value)
+		       ?: (x->row > y->row) - (x->row < y->row);
+}
+
+/* topk and bottomk: keeps the highest or lowest values of each step, and removes the others. */
+static int rank_group(struct api_promql_run *r, struct promql_group *g)
+{
+	const double sign = g->node->aggregation == API_PROMQL_BY_TOPK ? 1 : -1;
+	struct promql_ranked *v = malloc(g->n * sizeof(*v));
+	int err = v ? api_promql_work(r, g->n * g->steps) : -ENOMEM;
+
+	for (size_t k = 0; k < g->steps && !err; k++) {
+		const double most = g->param[k];
+		size_t n = 0;
+
+		for (size_t i = 0; i < g->n; i++)
+			if (g->v[i].row->has[k])
+				v[n++] = (struct promql_ranked){sign * g->v[i].row->value[k], i};
+		if (n)
+			qsort(v, n, sizeof(*v), by_rank);
+		for (size_t i = 0; i < n; i++)
+			if (!((double)i + 1 <= most))
+				g->v[v[i].row].row->has[k] = false;
+	}
+	free(v);
+	return err;
+}
+
+/* Prints a number without an exponent, as Go's FormatFloat(v, 'f', -1, 64) does. */
+static size_t print_value(char *to, size_t room, double v)
+{
+	if (!isfinite(v))
+		return (size_t)snprintf(to, room, "%s", isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
+	for (int digits = 0; digits < 330; digits++) {
+		const int n = snprintf(to, room, "%.*f", digits, v);
+
+		if (strtod(to, NULL) == v)
+			return (size_t)n;
+	}
+	return strlen(to);
+}
+
+/*
+ * Finds the row with these labels among those from `first` on; adds it if there is none. Takes
+ * ownership of the labels.
+ */
+static struct api_promql_row *find_row(struct api_promql_run *r, struct promql_group *g,
+				       size_t first, struct export_remote_series *of, int *err)
+{
+	const struct api_promql_row wanted = {.of = of};
+
+	for (size_t i = first; of && i < g->out->n; i++)
+		if (!api_promql_row_order(&wanted, &g->out->row[i])) {
+			free(of);
+			return &g->out->row[i];
+		}
+	return api_promql_row_add(r, g->out, of, g->steps, err);
+}
+
+/* count_values: one row for each distinct value of the group. */
+static int count_group(struct api_promql_run *r, struct promql_group *g)
+{
+	const char *name = g->node->arg[1]->text;
+	const size_t first = g->out->n;
+	int err = 0;
+
+	for (size_t k = 0; k < g->steps && !err; k++) {
+		const size_t n = gather_values(g, k);
+
+		qsort(g->value, n, sizeof(*g->value), api_promql_order);
+		for (size_t i = 0, end; i < n && !err; i = end) {
+			struct export_remote_series *of;
+			struct api_promql_row *to;
+			char text[800];
+
+			for (end = i + 1;
+			     end < n && !api_promql_order(&g->value[i], &g->value[end]);)
+				end++;
+			of = api_promql_labels_set(g->v->key, name, strlen(name), text,
+						   print_value(text, sizeof(text), g->value[i]));
+			to = find_row(r, g, first, of, &err);
+			if (to) {
+				to->has[k] = true;
+				to->value[k] = (double)(end - i);
+			}
+		}
+	}
+	return err;
+}
+
+/* The label added by count_values replaces a label of the same name. */
+static struct export_remote_series *group_labels(const struct api_promql_node *n,
+						 const struct export_remote_series *of)
+{
+	struct export_remote_series *key = api_promql_labels_keep(of, &n->by), *less;
+	const char *name;
+
+	if (!key || n->aggregation != API_PROMQL_BY_VALUES)
+		return key;
+	name = n->arg[1]->text;
+	less = api_promql_labels_set(key, name, strlen(name), "", 0);
+	free(key);
+	return less;
+}
+
+int api_promql_aggregate(struct api_promql_run *r, const struct api_promql_node *n,
+			 const double *param, size_t steps, struct api_promql_result *v)
+{
+	const bool in_place = n->aggregation == API_PROMQL_BY_TOPK ||
+			      n->aggregation == API_PROMQL_BY_BOTTOMK;
+	struct group_row *all = calloc(v->n + 1, sizeof(*all));
+	struct api_promql_result out = {.n = 0};
+	struct promql_group g = {.node = n,
+				 .steps = steps,
+				 .param = param,
+				 .value = malloc((v->n + 1) * sizeof(*g.value)),
+				 .out = &out};
+	int err = all && g.value ? api_promql_work(r, v->n * steps) : -ENOMEM;
+
+	if (!err && n->aggregation == API_PROMQL_BY_VALUES)
+		err = check_name(r, n->arg[1]->text);
+	for (size_t i = 0; i < v->n && !err; i++) {
+		all[i] = (struct group_row){group_labels(n, v->row[i].of), &v->row[i]};
+		err = all[i].key ? 0 : -ENOMEM;
+	}
+	if (!err && v->n)
+		qsort(all, v->n, sizeof(*all), by_group);
+	for (size_t i = 0, end; i < v->n && !err; i = end) {
+		for (end = i + 1; end < v->n && !by_group(&all[i], &all[end]);)
+			end++;
+		g.v = &all[i];
+		g.n = end - i;
+		err = in_place				       ? rank_group(r, &g)
+		      : n->aggregation == API_PROMQL_BY_VALUES ? count_group(r, &g)
+							       : reduce_group(r, &g);
+	}
+	for (size_t i = 0; all && i < v->n; i++)
+		free(all[i].key);
+	free(all);
+	free(g.value);
+	if (!in_place) {
+		api_promql_rows_free(r, v, steps);
+		*v = out;
+	}
+	api_promql_rows_trim(r, v, steps);
+	return err ? err : api_promql_rows_merge(r, v, steps, false);
+}
+
+/* label_replace() and label_join() */
+
+static char *join_labels(const struct api_promql_node *n, const struct export_remote_series *of)
+{
+	const char *between = n->arg[2]->text;
+	size_t bytes = 1;
+	char *text, *at;
+
+	for (size_t i = 3; i < n->args; i++)
+		bytes += api_promql_label(of, n->arg[i]->text).value_bytes + strlen(between);
+	text = at = malloc(bytes);
+	if (!text)
+		return NULL;
+	for (size_t i = 3; i < n->args; i++) {
+		const struct api_label l = api_promql_label(of, n->arg[i]->text);
+
+		at = i > 3 ? stpcpy(at, between) : at;
+		at = mempcpy(at, l.value, l.value_bytes);
+	}
+	*at = 0;
+	return text;
+}
+
+/*
+ * Sets *text to the new value, or to NULL if the label stays. Returns 0, -ENOMEM, or -EDOM if the
+ * expression takes too many steps.
+ */
+static int new_value(const struct api_promql_node *n, const struct base_regex *regex,
+		     const struct export_remote_series *of, char **text)
+{
+	struct api_label l;
+	char *source;
+	int err;
+
+	if (!regex) {
+		*text = join_labels(n, of);
+		return *text ? 0 : -ENOMEM;
+	}
+	l = api_promql_label(of, n->arg[3]->text);
+	source = api_copy_text(l.value, l.value_bytes);
+	err = source ? base_regex_replace(regex, source, n->arg[2]->text, text) : -ENOMEM;
+	free(source);
+	return err;
+}
+
+int api_promql_relabel(struct api_promql_run *r, const struct api_promql_node *n, size_t steps,
+		       struct api_promql_result *v)
+{
+	const char *name = n->arg[1]->text;
+	const bool is_replace = n->function->special == API_PROMQL_DOES_LABEL_REPLACE;
+	struct base_regex *regex = NULL;
+	int err;
+
+	err = check_name(r, name);
+	if (err)
+		return err;
+	if (is_replace)
+		err = base_regex_new(&regex, n->arg[4]->text, r->error, r->error_bytes);
+	if (err == -EINVAL)
+		err = -EDOM; /* r->error has the reason */
+	for (size_t i = 0; i < v->n && !err; i++) {
+		struct export_remote_series *of;
+		char *text = NULL;
+
+		err = new_value(n, regex, v->row[i].of, &text);
+		if (!err && text) {
+			of = api_promql_labels_set(v->row[i].of, name, strlen(name), text,
+						   strlen(text));
+			err = of ? api_promql_work(r, 1) : -ENOMEM;
+			if (of) {
+				free(v->row[i].of);
+				v->row[i].of = of;
+			}
+		}
+		free(text);
+	}
+	base_regex_free(regex);
+	return err ? err : api_promql_rows_merge(r, v, steps, false);
+}
+
+/* histogram_quantile() of classic buckets */
+
+struct promql_bucket {
+	double bound, count;
+};
+
+static int by_bound(const void *a, const void *b)
+{
+	const struct promql_bucket *x = a, *y = b;
+
+	return (x->bound > y->bound) - (x->bound < y->bound);
+}
+
+static double interpolate_bucket(double q, struct promql_bucket *b, size_t n)
+{
+	size_t kept = 0, i = 0;
+	double rank, low = 0, before = 0;
+
+	qsort(b, n, sizeof(*b), by_bound);
+	if (isnan(q) || !isinf(b[n - 1].bound))
+		return NAN;
+	if (q < 0 || q > 1)
+		return q < 0 ? -INFINITY : INFINITY;
+	for (size_t k = 1; k < n; k++)
+		if (b[k].bound == b[kept].bound)
+			b[kept].count += b[k].count;
+		else
+			b[++kept] = b[k];
+	n = kept + 1;
+	/* Cumulative counts may decrease if the buckets were not read at the same time. */
+	for (size_t k = 1; k < n; k++)
+		b[k].count = fmax(b[k].count, b[k - 1].count);
+	rank = q * b[n - 1].count;
+	if (n < 2 || !(b[n - 1].count > 0))
+		return NAN;
+	while (i < n - 1 && b[i].count < rank)
+		i++;
+	if (i == n - 1)
+		return b[n - 2].bound;
+	if (!i && b[0].bound <= 0)
+		return b[0].bound;
+	if (i) {
+		low = b[i - 1].bound;
+		before = b[i - 1].count;
+	}
+	return low + (b[i].bound - low) * ((rank - before) / (b[i].count - before));
+}
+
+static int quantile_group(struct api_promql_run *r, const double *q, struct promql_group *g,
+			  struct promql_bucket *bucket, const double *bound)
+{
+	int err;
+	struct api_promql_row *to =
+		api_promql_row_add(r, g->out, export_remote_series_copy(g->v->key), g->steps, &err);
+
+	for (size_t k = 0; k < g->steps && !err; k++) {
+		size_t n = 0;
+
+		for (size_t i = 0; i < g->n; i++)
+			if (g->v[i].row->has[k])
+				bucket[n++] = (struct promql_bucket){bound[i],
+								     g->v[i].row->value[k]};
+		to->has[k] = n;
+		if (n)
+			to->value[k] = interpolate_bucket(q[k], bucket, n);
+	}
+	return err;
+}
+
+/* Reads the label "le". Returns false if it is missing or malformed. */
+static bool read_bound(const struct api_promql_row *row, double *out)
+{
+	const struct api_label l = api_promql_label(row->of, "le");
+	char text[64], *end;
+
+	if (!l.value_bytes || l.value_bytes >= sizeof(text))
+		return false;
+	*(char *)mempcpy(text, l.value, l.value_bytes) = 0;
+	*out = strtod(text, &end);
+	return !*end && !isnan(*out);
+}
+
+int api_promql_histogram(struct api_promql_run *r, const double *q, size_t steps,
+			 struct api_promql_result *v)
+{
+	static char le[] = "le";
+	const struct api_promql_labels by = {.without = true, .n = 1, .v = {le}};
+	struct group_row *all = calloc(v->n + 1, sizeof(*all));
+	struct promql_bucket *bucket = calloc(v->n + 1, sizeof(*bucket));
+	double *bound = calloc(v->n + 1, sizeof(*bound)), unused;
+	struct api_promql_result out = {.n = 0};
+	struct promql_group g = {.steps = steps, .out = &out};
+	int err = all && bucket && bound ? api_promql_work(r, v->n * steps) : -ENOMEM;
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->n && !err; i++) {
+		if (!read_bound(&v->row[i], &unused))
+			continue;
+		all[n] = (struct group_row){api_promql_labels_keep(v->row[i].of, &by), &v->row[i]};
+		err = all[n++].key ? 0 : -ENOMEM;
+	}
+	if (!err && n)
+		qsort(all, n, sizeof(*all), by_group);
+	for (size_t i = 0, end; i < n && !err; i = end) {
+		for (end = i; end < n && !by_group(&all[i], &all[end]); end++)
+			read_bound(all[end].row, &bound[end - i]);
+		g.v = &all[i];
+		g.n = end - i;
+		err = quantile_group(r, q, &g, bucket, bound);
+	}
+	for (size_t i = 0; all && i < n; i++)
+		free(all[i].key);
+	free(all);
+	free(bucket);
+	free(bound);
+	api_promql_rows_free(r, v, steps);
+	*v = out;
+	api_promql_rows_trim(r, v, steps);
+	return err ? err : api_promql_rows_merge(r, v, steps, false);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* promql_internal.h - what the files of the PromQL evaluator share */
+#ifndef SL_API_PROMQL_INTERNAL_H
+#define SL_API_PROMQL_INTERNAL_H
+
+#include "api/promql.h"
+#include "base/budget.h"
+
+/* The points of one series in a range, oldest first; start and end in ms. */
+struct api_promql_window {
+	const struct collect_point *p;
+	size_t n;
+	double start, end;
+};
+
+/* Functions that promql_eval.c evaluates by code of their own. */
+enum api_promql_special {
+	API_PROMQL_DOES_PLAIN,
+	API_PROMQL_DOES_TIME,
+	API_PROMQL_DOES_VECTOR,
+	API_PROMQL_DOES_SCALAR,
+	API_PROMQL_DOES_SORT,
+	API_PROMQL_DOES_ABSENT,
+	API_PROMQL_DOES_ABSENT_OVER_TIME,
+	API_PROMQL_DOES_LABEL_REPLACE,
+	API_PROMQL_DOES_LABEL_JOIN,
+	API_PROMQL_DOES_QUANTILE,
+};
+
+struct api_promql_function {
+	const char *name;
+	/*
+	 * types of the arguments (enum api_promql_type); optional ones are in upper case; * repeats
+	 * the last one
+	 */
+	const char *types;
+	enum api_promql_type returns;
+	enum api_promql_special special;
+	/* Computes a value of a window; param: the function's scalar, or 0. */
+	bool (*window)(const struct api_promql_window *w, double param, double *out);
+	/* Computes a value of a vector; s: the function's scalars. */
+	double (*math)(double v, const double *s);
+	double (*math1)(double v);
+	bool keeps_name;
+};
+
+/* Returns the function with this name, or NULL. */
+const struct api_promql_function *api_promql_function(const char *name, size_t bytes);
+/* The quantile of n values, which are sorted. */
+double api_promql_quantile(double q, const double *v, size_t n);
+int api_promql_order(const void *a, const void *b); /* compares doubles, NaN first; for qsort() */
+
+struct api_promql_run {
+	struct collect_collector *c;
+	struct base_budget *budget;
+	const struct api_promql_steps *query; /* steps of the whole query, for "@ start()" */
+	struct collect_point *point;
+	size_t points, point_room;
+	uint64_t work;
+	size_t held; /* number of values in all rows */
+	char *error;
+	size_t error_bytes;
+};
+
+int api_promql_eval(struct api_promql_run *r, const struct api_promql_node *n,
+		    const struct api_promql_steps *steps, struct api_promql_result *out);
+/* Charges work on n points or values to the request. Returns 0, -ERANGE or the budget's error. */
+int api_promql_work(struct api_promql_run *r, uint64_t n);
+
+/* ---- rows ---- */
+
+/*
+ * Adds a row without values and takes ownership of its labels; of may be NULL, which means out of
+ * memory. Returns NULL with *err set.
+ */
+struct api_promql_row *api_promql_row_add(struct api_promql_run *r, struct api_promql_result *to,
+					  struct export_remote_series *of, size_t steps, int *err);
+/* Removes the last row if it has no value. */
+void api_promql_row_drop_empty(struct api_promql_run *r, struct api_promql_result *to,
+			       size_t steps);
+/* Removes rows without a value. */
+void api_promql_rows_trim(struct api_promql_run *r, struct api_promql_result *to, size_t steps);
+/*
+ * Merges rows with equal labels. Returns -EEXIST if two of them have a value at the same step; with
+ * strict set, even if they do not.
+ */
+int api_promql_rows_merge(struct api_promql_run *r, struct api_promql_result *to, size_t steps,
+			  bool strict);
+void api_promql_rows_free(struct api_promql_run *r, struct api_promql_result *to, size_t steps);
+/* compares rows by their labels; for qsort() */
+int api_promql_row_order(const void *a, const void *b);
+
+/* ---- labels: each function returns new labels, or NULL if out of memory ---- */
+
+struct export_remote_series *api_promql_labels_empty(void);
+/* Keeps the labels that an aggregation keeps. "without" also removes the name. */
+struct export_remote_series *api_promql_labels_keep(const struct export_remote_series *from,
+						    const struct api_promql_labels *by);
+/* Like api_promql_labels_keep(), but "without" keeps the name. */
+struct export_remote_series *api_promql_labels_match(const struct export_remote_series *from,
+						     const struct api_promql_labels *by);
+/* Sets a label; an empty value removes it. */
+struct export_remote_series *api_promql_labels_set(const struct export_remote_series *from,
+						   const char *name, size_t name_bytes,
+						   const char *value, size_t value_bytes);
+/* Finds a label; a missing one is empty. */
+struct api_label api_promql_label(const struct export_remote_series *of, const char *name);
+extern const struct api_promql_labels api_promql_all; /* keeps all labels but the name */
+
+/* ---- operators and aggregations ---- */
+
+int api_promql_aggregate(struct api_promql_run *r, const struct api_promql_node *n,
+			 const double *param, size_t steps, struct api_promql_result *v);
+int api_promql_binary(struct api_promql_run *r, const struct api_promql_node *n, size_t steps,
+		      struct api_promql_result *a, struct api_promql_result *b,
+		      struct api_promql_result *out);
+/* label_replace(), label_join() and histogram_quantile() */
+int api_promql_relabel(struct api_promql_run *r, const struct api_promql_node *n, size_t steps,
+		       struct api_promql_result *v);
+int api_promql_histogram(struct api_promql_run *r, const double *q, size_t steps,
+			 struct api_promql_result *v);
+
+#endif

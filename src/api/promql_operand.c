@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * promql_operand.c - parses the operands of PromQL: numbers, strings, selectors, calls and
+ * aggregations, with their modifiers, and durations
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/promql_internal.h"
+#include "api/promql_parser.h"
+#include "base/base.h"
+
+#define DURATION_MAX 3.2e16 /* a year in ns */
+
+/* Durations */
+
+/* Parses a duration such as "1h30m", or a number of seconds. Returns its end, or NULL. */
+static const char *read_duration(const char *s, int64_t *ns)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {{"ms", 1e6},    {"s", 1e9},      {"m", 60e9},	{"h", 3600e9},
+		     {"d", 86400e9}, {"w", 604800e9}, {"y", 31536000e9}};
+	double sum = 0;
+	bool any = false;
+
+	while (isdigit((unsigned char)*s)) {
+		char *end;
+		const double n = strtod(s, &end);
+		double unit = 0;
+
+		for (size_t i = 0; i < sizeof(units) / sizeof(*units) && !unit; i++)
+			if (!strncmp(end, units[i].name, strlen(units[i].name))) {
+				unit = units[i].ns;
+				end += strlen(units[i].name);
+			}
+		if (!unit && any)
+			return NULL;
+		sum += n * (unit ? unit : 1e9);
+		any = true;
+		s = end;
+		if (!unit)
+			break;
+	}
+	if (!any || !(sum >= 1e6) || sum > DURATION_MAX)
+		return NULL;
+	*ns = (int64_t)(sum / 1e6) * 1000000;
+	return s;
+}
+
+int api_promql_duration(const char *text, int64_t *ns)
+{
+	const char *end = read_duration(text, ns);
+
+	return end && !*end ? 0 : -EINVAL;
+}
+
+static int take_duration(struct api_promql_parser *p, int64_t *ns)
+{
+	const char *end = read_duration(p->at, ns);
+
+	if (!end)
+		return api_promql_fail_parse(p, "expected a duration, such as 5m");
+	api_promql_skip_bytes(p, (size_t)(end - p->at));
+	return 0;
+}
+
+/* Lists of labels */
+
+int api_promql_parse_labels(struct api_promql_parser *p, struct api_promql_labels *l)
+{
+	int err = api_promql_expect_char(p, '(');
+
+	while (!err && !api_promql_take_char(p, ')')) {
+		const size_t n = api_promql_name(p->at, false);
+
+		if (!n)
+			return api_promql_fail_parse(p, "expected a label name");
+		if (l->n == API_PROMQL_LABELS)
+			return api_promql_fail_parse(p, "too many labels");
+		l->v[l->n] = strndup(p->at, n);
+		if (!l->v[l->n])
+			return -ENOMEM;
+		l->n++;
+		api_promql_skip_bytes(p, n);
+		if (!api_promql_take_char(p, ',') && *p->at != ')')
+			return api_promql_fail_parse(p, "expected , or )");
+	}
+	return err;
+}
+
+/* Operands */
+
+static int parse_text(struct api_promql_parser *p, struct api_promql_node **out)
+{
+	int err;
+	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_STRING, API_PROMQL_TEXT,
+							&err);
+	const char *end;
+
+	if (!n)
+		return err;
+	end = api_promql_text(p->at, &n->text);
+	if (!end)
+		return api_promql_fail_parse(p, "expected a string");
+	api_promql_skip_bytes(p, (size_t)(end - p->at));
+	*out = n;
+	return 0;
+}
+
+static int parse_number(struct api_promql_parser *p, struct api_promql_node **out)
+{
+	const bool is_hex = *p->at == '0' && (p->at[1] | 32) == 'x';
+	int err;
+	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_NUMBER, API_PROMQL_SCALAR,
+							&err);
+	char *end;
+
+	if (!n)
+		return err;
+	n->number = is_hex ? (double)strtoull(p->at, &end, 16) : strtod(p->at, &end);
+	if (end == p->at || api_promql_name(end, true) || *end == '.')
+		return api_promql_fail_parse(p, "expected a number");
+	api_promql_skip_bytes(p, (size_t)(end - p->at));
+	*out = n;
+	return 0;
+}
+
+static int parse_selector(struct api_promql_parser *p, struct api_promql_node **out)
+{
+	int err;
+	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_SELECTOR, API_PROMQL_VECTOR,
+							&err);
+	const char *end;
+
+	if (!n)
+		return err;
+	end = api_matchers_parse(&n->matchers, p->at, p->error, p->error_bytes);
+	if (!end)
+		return -EINVAL;
+	api_promql_skip_bytes(p, (size_t)(end - p->at));
+	*out = n;
+	return 0;
+}
+
+static int parse_arguments(struct api_promql_parser *p, struct api_promql_node *n)
+{
+	int err = api_promql_expect_char(p, '(');
+
+	while (!err && !api_promql_take_char(p, ')')) {
+		if (n->args == API_PROMQL_ARGS)
+			return api_promql_fail_parse(p, "too many arguments");
+		err = api_promql_parse_expression(p, API_PROMQL_ANY, &n->arg[n->args]);
+		n->args += !err;
+		if (!err && !api_promql_take_char(p, ',') && *p->at != ')')
+			err = api_promql_fail_parse(p, "expected , or )");
+	}
+	return err;
+}
+
+static int check_arguments(const struct api_promql_parser *p, const struct api_promql_node *n)
+{
+	const char *types = n->function->types;
+	size_t least = 0, most = 0;
+
+	for (; types[most] && types[most] != '*'; most++)
+		least += islower((unsigned char)types[most]) != 0;
+	if (n->args < least || (n->args > most && types[most] != '*'))
+		return base_fail(p->error, p->error_bytes, -EINVAL,
+				 "%s() has a wrong number of arguments: %zu", n->function->name,
+				 n->args);
+	for (size_t i = 0; i < n->args; i++) {
+		const char type = types[BASE_MIN(i, most - 1)];
+		const int err = api_promql_check_type(
+			p, n->arg[i], (enum api_promql_type)tolower((unsigned char)type),
+			n->function->name);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int parse_call(struct api_promql_parser *p, struct api_promql_node **out)
+{
+	const size_t bytes = api_promql_name(p->at, true);
+	const struct api_promql_function *f = api_promql_function(p->at, bytes);
+	int err;
+	struct api_promql_node *n;
+
+	if (!f)
+		return base_fail(p->error, p->error_bytes, -EINVAL,
+				 "the function %.*s() is not supported", (int)BASE_MIN(bytes, 80u),
+				 p->at);
+	n = api_promql_new_node(p, API_PROMQL_CALL, f->returns, &err);
+	if (!n)
+		return err;
+	n->function = f;
+	api_promql_skip_bytes(p, bytes);
+	err = parse_arguments(p, n);
+	*out = n;
+	return err ? err : check_arguments(p, n);
+}
+
+static const char *const aggregations[] = {
+	[API_PROMQL_BY_SUM] = "sum",	       [API_PROMQL_BY_AVG] = "avg",
+	[API_PROMQL_BY_MIN] = "min",	       [API_PROMQL_BY_MAX] = "max",
+	[API_PROMQL_BY_COUNT] = "count",       [API_PROMQL_BY_GROUP] = "group",
+	[API_PROMQL_BY_STDDEV] = "stddev",     [API_PROMQL_BY_STDVAR] = "stdvar",
+	[API_PROMQL_BY_TOPK] = "topk",	       [API_PROMQL_BY_BOTTOMK] = "bottomk",
+	[API_PROMQL_BY_QUANTILE] = "quantile", [API_PROMQL_BY_VALUES] = "count_values"};
+
+static int take_grouping(struct api_promql_parser *p, struct api_promql_node *n, bool *taken)
+{
+	n->by.without = api_promql_is_word(p, "without");
+	*taken = n->by.without || api_promql_is_word(p, "by");
+	if (!*taken)
+		return 0;
+	api_promql_skip_bytes(p, n->by.without ? 7 : 2);
+	return api_promql_parse_labels(p, &n->by);
+}
+
+static int parse_aggregate(struct api_promql_parser *p, enum api_promql_aggregation which,
+			   struct api_promql_node **out)
+{
+	const bool has_param = which >= API_PROMQL_BY_TOPK;
+	int err;
+	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_AGGREGATE, API_PROMQL_VECTOR,
+							&err);
+	bool taken;
+
+	if (!n)
+		return err;
+	n->aggregation = which;
+	api_promql_skip_bytes(p, strlen(aggregations[which]));
+	err = take_grouping(p, n, &taken);
+	err = err ? err : parse_arguments(p, n);
+	if (!err && !taken)
+		err = take_grouping(p, n, &taken);
+	if (err)
+		return err;
+	if (n->args != 1u + has_param)
+		return base_fail(p->error, p->error_bytes, -EINVAL,
+				 "%s has a wrong number of arguments: %zu", aggregations[which],
+				 n->args);
+	if (has_param) {
+		struct api_promql_node *param = n->arg[0];
+
+		n->arg[0] = n->arg[1];
+		n->arg[1] = param;
+		err = api_promql_check_type(p, param,
+					    which == API_PROMQL_BY_VALUES ? API_PROMQL_TEXT
+									  : API_PROMQL_SCALAR,
+					    aggregations[which]);
+	}
+	*out = n;
+	return err ? err
+		   : api_promql_check_type(p, n->arg[0], API_PROMQL_VECTOR, aggregations[which]);
+}
+
+static int parse_operand(struct api_promql_parser *p, struct api_promql_node **out)
+{
+	const size_t bytes = api_promql_name(p->at, true);
+	const char after = *api_promql_space(p->at + bytes);
+	struct api_promql_parser next = *p;
+	int err;
+
+	if (api_promql_take_char(p, '(')) {
+		err = api_promql_parse_expression(p, API_PROMQL_ANY, out);
+		return err ? err : api_promql_expect_char(p, ')');
+	}
+	if (*p->at == '"' || *p->at == '\'' || *p->at == '`')
+		return parse_text(p, out);
+	if (isdigit((unsigned char)*p->at) || *p->at == '.' || api_promql_is_word(p, "inf") ||
+	    api_promql_is_word(p, "nan"))
+		return parse_number(p, out);
+	api_promql_skip_bytes(&next, bytes);
+	for (int i = 0; i < API_PROMQL_AGGREGATIONS; i++)
+		if (api_promql_is_word(p, aggregations[i]) &&
+		    (after == '(' || api_promql_is_word(&next, "by") ||
+		     api_promql_is_word(&next, "without")))
+			return parse_aggregate(p, (enum api_promql_aggregation)i, out);
+	return bytes && after == '(' ? parse_call(p, out) : parse_selector(p, out);
+}
+
+/* Modifiers: [5m], [5m:10s], offset and @ */
+
+static int parse_range(struct api_promql_parser *p, struct api_promql_node **out)
+{
+	struct api_promql_node *n = *out, *sub;
+	int64_t range;
+	int err = take_duration(p, &range);
+
+	if (err)
+		return err;
+	if (api_promql_take_char(p, ':')) {
+		err = api_promql_check_type(p, n, API_PROMQL_VECTOR, "a subquery");
+		sub = err ? NULL
+			  : api_promql_new_node(p, API_PROMQL_SUBQUERY, API_PROMQL_MATRIX, &err);
+		if (!sub)
+			return err;
+		sub->arg[0] = n;
+		sub->args = 1;
+		sub->range_ns = range;
+		*out = sub;
+		if (*p->at != ']')
+			err = take_duration(p, &sub->step_ns);
+	} else if (n->kind != API_PROMQL_SELECTOR || n->range_ns || n->offset_ns || n->at) {
+		return api_promql_fail_parse(
+			p, "a range such as [5m] must follow a selector; expected [5m:]");
+	} else {
+		n->range_ns = range;
+		n->type = API_PROMQL_MATRIX;
+	}
+	return err ? err : api_promql_expect_char(p, ']');
+}
+
+static int parse_offset(struct api_promql_parser *p, struct api_promql_node *n)
+{
+	const bool is_negative = api_promql_take_char(p, '-');
+	int err = n->offset_ns ? api_promql_fail_parse(p, "expected a single offset")
+			       : take_duration(p, &n->offset_ns);
+
+	if (is_negative)
+		n->offset_ns = -n->offset_ns;
+	return err;
+}
+
+static int parse_at(struct api_promql_parser *p, struct api_promql_node *n)
+{
+	char *end;
+	double seconds;
+
+	if (n->at)
+		return api_promql_fail_parse(p, "expected a single @");
+	if (api_promql_is_word(p, "start") || api_promql_is_word(p, "end")) {
+		n->at = api_promql_is_word(p, "start") ? API_PROMQL_START : API_PROMQL_END;
+		api_promql_skip_bytes(p, n->at == API_PROMQL_START ? 5 : 3);
+		return api_promql_expect_char(p, '(') ?: api_promql_expect_char(p, ')');
+	}
+	seconds = strtod(p->at, &end);
+	if (end == p->at || !(seconds > -9e9 && seconds < 9e9))
+		return api_promql_fail_parse(
+			p, "expected a time in Unix seconds, start() or end() after @");
+	n->at = API_PROMQL_TIME;
+	n->at_ns = (int64_t)(seconds * 1e3 + (seconds < 0 ? -0.5 : 0.5)) * 1000000;
+	api_promql_skip_bytes(p, (size_t)(end - p->at));
+	return 0;
+}
+
+int api_promql_parse_modified(struct api_promql_parser *p, struct api_promql_node **out)
+{
+	int err = parse_operand(p, out);
+
+	while (!err) {
+		const bool is_offset = api_promql_is_word(p, "offset");
+
+		if (api_promql_take_char(p, '[')) {
+			err = parse_range(p, out);
+			continue;
+		}
+		if (!is_offset && *p->at != '@')
+			return 0;
+		if ((*out)->kind != API_PROMQL_SELECTOR && (*out)->kind != API_PROMQL_SUBQUERY)
+			return api_promql_fail_parse(
+				p, "offset and @ must follow a selector or a subquery");
+		api_promql_skip_bytes(p, is_offset ? 6 : 1);
+		err = is_offset ? parse_offset(p, *out) : parse_at(p, *out);
+	}
+	return err;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* thread.h - a thread that runs until it is told to stop. */
+#ifndef SL_BASE_THREAD_H
+#define SL_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct base_thread {
+	pthread_t id;
+	int stop; /* for base_stop_wait(), which fn must call in its loop */
+	bool running;
+};
+
+/* Returns 0 or -errno. */
+int base_thread_start(struct base_thread *t, void *(*fn)(void *arg), void *arg);
+/* Tells the thread to stop, and waits until it has ended. No effect if it is not running. */
+void base_thread_stop(struct base_thread *t);
+
+#endif

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * test_odd.c - a replica unlike its siblings is found without anything learned, and equal replicas
+ * keep the budget of false alarms (docs/analytics.md, The odd one out).
+ */
+#include <math.h>
+#include <string.h>
+
+#include "support/test.h"
+#include "analyse/fleet.h"
+#include "noise.h"
+
+#define COLUMNS 4u
+#define PODS	6u
+#define SECOND	1000000000ull
+#define MINUTE	(60 * SECOND)
+#define HOUR	(60 * MINUTE)
+#define CALM	30u /* rows without an alarm that end it */
+
+enum { CPU, P90, P99, REQUESTS };
+static const struct analyse_column column[COLUMNS] = {
+	{"cpu_seconds_total", true},
+	{"http_duration_seconds_p90", false},
+	{"http_duration_seconds_p99", false},
+	{"http_requests_total", true},
+};
+
+struct replica {
+	struct analyse_pipeline *p;
+	double noise;  /* log standard deviation of latencies */
+	double smooth; /* correlation of noise with that of the previous row */
+	double slow;   /* factor of latencies */
+	double busy;   /* factor of the CPU time of a request */
+	double load;   /* requests per second */
+	double cold;   /* factor of latencies at its start, which vanishes within a minute */
+	double z[3], total[2];
+	uint64_t born, life; /* it is replaced after this time; 0 means never */
+	uint32_t calm, alarms, anomalous;
+};
+
+struct service {
+	struct analyse_fleet *fleet;
+	uint64_t seed, t, every;
+	uint32_t pods;
+	struct replica r[PODS];
+	struct analyse_verdict v[PODS];
+};
+
+static void start_pod(struct service *s, struct replica *r)
+{
+	r->p = analyse_pipeline_create(&(struct analyse_pipeline_opts){
+		.columns = 16, .step_ns = s->every, .seed = (uint64_t)(r - s->r)});
+	assert_non_null(r->p);
+	assert_int_equal(analyse_pipeline_columns(r->p, column, COLUMNS), 0);
+	assert_int_equal(analyse_fleet_join(s->fleet, r->p, "shop"), 0);
+	assert_int_equal(analyse_fleet_replica(s->fleet, r->p, "shop"), 0);
+	analyse_pipeline_learning(r->p, ANALYSE_LEARN_WARM);
+	r->born = s->t;
+}
+
+static void end_pod(struct service *s, struct replica *r)
+{
+	analyse_fleet_leave(s->fleet, r->p);
+	analyse_pipeline_free(r->p);
+}
+
+static struct service make(uint64_t every, uint64_t seed, uint32_t pods)
+{
+	struct service s = {.seed = seed, .t = 1000 * MINUTE, .every = every, .pods = pods};
+
+	s.fleet = analyse_fleet_create(fmin((double)every / 3.6e12, 0.5), 1);
+	assert_non_null(s.fleet);
+	for (uint32_t i = 0; i < pods; i++)
+		s.r[i] = (struct replica){
+			.noise = 0.3, .slow = 1, .busy = 1, .load = 100, .cold = 1, .calm = CALM};
+	return s;
+}
+
+static void start(struct service *s)
+{
+	for (uint32_t i = 0; i < s->pods; i++)
+		start_pod(s, &s->r[i]);
+}
+
+static void end(struct service *s)
+{
+	for (uint32_t i = 0; i < s->pods; i++)
+		end_pod(s, &s->r[i]);
+	analyse_fleet_free(s->fleet);
+}
+
+static void next_row(struct service *s, struct replica *r, double *v)
+{
+	double seconds = (double)s->every * 1e-9, age = (double)(s->t - r->born) * 1e-9;
+	double slow = r->slow * (1 + (r->cold - 1) * exp(-age / 15));
+	double load = r->load * (1 + 0.1 * noise_normal(&s->seed));
+
+	for (uint32_t k = 0; k < 3; k++)
+		r->z[k] = r->smooth * r->z[k] +
+			  sqrt(1 - r->smooth * r->smooth) * noise_normal(&s->seed);
+	r->total[0] += (0.02 + 0.001 * load * r->busy * exp(0.1 * r->z[0])) * seconds;
+	r->total[1] += fmax(load, 0) * seconds;
+	v[CPU] = r->total[0];
+	v[P90] = 0.001 * slow * exp(r->noise * r->z[1]);
+	v[P99] = 0.003 * slow * exp(r->noise * r->z[2]);
+	v[REQUESTS] = r->total[1];
+}
+
+static void run(struct service *s, uint64_t time)
+{
+	for (uint64_t to = s->t + time; s->t < to;) {
+		struct analyse_pipeline *p[PODS];
+		double v[COLUMNS];
+
+		s->t += s->every;
+		for (uint32_t i = 0; i < s->pods; i++) {
+			struct replica *r = &s->r[i];
+
+			if (r->life && s->t - r->born >= r->life) {
+				end_pod(s, r);
+				start_pod(s, r);
+			}
+			p[i] = r->p;
+			next_row(s, r, v);
+			assert_int_equal(analyse_pipeline_score(r->p, s->t, v, &s->v[i]), 0);
+		}
+		assert_int_equal(analyse_fleet_judge(s->fleet, p, s->v, s->pods), 0);
+		for (uint32_t i = 0; i < s->pods; i++) {
+			bool is = s->v[i].odd.score > 1;
+
+			s->r[i].anomalous += is;
+			s->r[i].alarms += is && s->r[i].calm >= CALM;
+			s->r[i].calm = is ? 0 : s->r[i].calm + 1;
+		}
+	}
+}
+
+static uint32_t sum_alarms(const struct service *s)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->pods; i++)
+		n += s->r[i].alarms;
+	return n;
+}
+
+/* ---- faults ---- */
+
+static void check_slow(const struct service *s, uint32_t metric, double worse)
+{
+	const struct analyse_verdict *v = &s->v[0];
+
+	assert_true(v->anomalous && v->score > 1);
+	assert_int_equal(v->odd.siblings, s->pods - 1);
+	assert_int_equal(v->odd.column, v->blame[0].column);
+	assert_true(v->odd.column == metric || (metric == P99 && v->odd.column == P90));
+	assert_true(v->odd.value / v->odd.median > worse / 1.5);
+	assert_true(v->odd.value / v->odd.median < worse * 1.5);
+	for (uint32_t i = 1; i < s->pods; i++)
+		assert_int_equal(s->r[i].anomalous, 0);
+}
+
+static void a_slow_replica_is_found_in_its_first_minute(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		for (uint32_t pods = 4; pods <= PODS; pods++) {
+			struct service s = make(SECOND, seed, pods);
+
+			s.r[0].slow = 13;
+			start(&s);
+			run(&s, MINUTE);
+			check_slow(&s, P99, 13);
+			end(&s);
+		}
+	}
+}
+
+static void a_slow_replica_is_found_in_minutes_at_minute_rows(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct service s = make(MINUTE, seed, PODS);
+
+		s.r[0].slow = 13;
+		start(&s);
+		run(&s, 5 * MINUTE);
+		check_slow(&s, P99, 13);
+		end(&s);
+	}
+}
+
+static void more_cpu_for_the_same_requests_is_found(void **state)
+{
+	struct service s = make(SECOND, 3, PODS);
+
+	(void)state;
+	s.r[0].busy = 4;
+	start(&s);
+	run(&s, 2 * MINUTE);
+	check_slow(&s, CPU, 3.5);
+	end(&s);
+}
+
+static void it_is_over_when_the_replica_is_as_its_siblings(void **state)
+{
+	struct service s = make(SECOND, 4, PODS);
+
+	(void)state;
+	s.r[0].slow = 13;
+	start(&s);
+	run(&s, 5 * MINUTE);
+	assert_true(s.v[0].odd.score > 1);
+	s.r[0].slow = 1;
+	run(&s, 2 * MINUTE);
+	assert_true(s.v[0].odd.score == 0);
+	assert_int_equal(s.r[0].alarms, 1);
+	end(&s);
+}
+
+static void what_is_accepted_is_normal(void **state)
+{
+	struct service s = make(SECOND, 5, PODS);
+
+	(void)state;
+	s.r[0].slow = 5;
+	start(&s);
+	run(&s, 2 * MINUTE);
+	assert_true(s.v[0].odd.score > 1);
+	analyse_pipeline_accept(s.r[0].p);
+	s.r[0].anomalous = 0;
+	run(&s, 30 * MINUTE);
+	assert_int_equal(s.r[0].anomalous, 0);
+	s.r[0].slow = 40;
+	run(&s, MINUTE);
+	assert_true(s.v[0].odd.score > 1);
+	end(&s);
+}
+
+static void three_pods_are_not_compared(void **state)
+{
+	struct service s = make(SECOND, 6, 3);
+
+	(void)state;
+	s.r[0].slow = 13;
+	start(&s);
+	run(&s, 5 * MINUTE);
+	assert_int_equal(s.r[0].anomalous, 0);
+	end(&s);
+}
+
+/* ---- no faults ---- */
+
+static void hold_budget(struct service *s, const char *what, uint32_t hours)
+{
+	double rate;
+
+	start(s);
+	run(s, hours * HOUR);
+	rate = (double)sum_alarms(s) / (s->pods * hours);
+	print_message("%s: %.3f alarms per pod and hour\n", what, rate);
+	end(s);
+	if (rate > 0.1) /* of a budget of 1 */
+		fail_msg("%s: %.3f alarms per pod and hour", what, rate);
+}
+
+static void equal_replicas_are_quiet(void **state)
+{
+	(void)state;
+	for (uint64_t every = SECOND; every <= MINUTE; every *= 60) {
+		uint32_t hours = every == SECOND ? 4 : 60;
+
+		for (uint32_t pods = 4; pods <= PODS; pods += 2) {
+			struct service s = make(every, 11 + pods, pods);
+
+			hold_budget(&s, "independent", hours);
+			s = make(every, 21 + pods, pods);
+			for (uint32_t i = 0; i < pods; i++)
+				s.r[i].smooth = 0.95;
+			hold_budget(&s, "smooth", hours);
+			s = make(every, 31 + pods, pods);
+			s.r[0].noise = 1;
+			s.r[1].noise = 0.6;
+			hold_budget(&s, "different noise", hours);
+			s = make(every, 41 + pods, pods);
+			s.r[0].noise = 1;
+			for (uint32_t i = 0; i < pods; i++)
+				s.r[i].smooth = 0.95;
+			hold_budget(&s, "different smooth noise", hours);
+			s = make(every, 51 + pods, pods);
+			s.r[0].load = 1000;
+			s.r[0].slow = 3;
+			s.r[1].load = 20;
+			s.r[2].load = 1;
+			hold_budget(&s, "uneven load", hours);
+			s = make(every, 61 + pods, pods);
+			for (uint32_t i = 0; i < pods; i++) {
+				s.r[i].cold = 8;
+				s.r[i].life = (5 + i) * MINUTE;
+			}
+			hold_budget(&s, "restarts with cold caches", hours);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_slow_replica_is_found_in_its_first_minute),
+		cmocka_unit_test(a_slow_replica_is_found_in_minutes_at_minute_rows),
+		cmocka_unit_test(more_cpu_for_the_same_requests_is_found),
+		cmocka_unit_test(it_is_over_when_the_replica_is_as_its_siblings),
+		cmocka_unit_test(what_is_accepted_is_normal),
+		cmocka_unit_test(three_pods_are_not_compared),
+		cmocka_unit_test(equal_replicas_are_quiet),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

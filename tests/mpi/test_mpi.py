@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_mpi.py SIDELIGHT CASE MPI MPIRUN LIBRARY PROGRAM [MODULE] - ranks of a real MPI with the library for it preloaded. MPI: openmpi, mpich."""
+import sys
+
+from support.process import Part, check, wait_until, workdir
+from support.sidelight import Agent, Collector
+
+CASE, MPI, MPIRUN, LIBRARY, PROGRAM = sys.argv[2:7]
+RANKS = 4
+SLURM = {'SLURM_JOB_ID': '4711', 'SLURM_STEP_ID': '0', 'SLURMD_NODENAME': 'n7', 'SLURM_JOB_NAME': 'weather'}
+
+
+def mpirun(ranks, *argv, preload=True, **env):
+    """Ranks as what a shell executes: the library must not harm the shell, of which LD_BIND_NOW asks for every symbol. The
+    variables are for ranks alone, as mpirun would look for Slurm."""
+    env |= {'LD_PRELOAD': LIBRARY, 'LD_BIND_NOW': '1'} if preload else {}
+    if MPI == 'openmpi':
+        words = ['--allow-run-as-root', '--oversubscribe', '--mca', 'btl', 'self,vader', '--mca', 'mpi_yield_when_idle', '1']
+        for key, value in env.items():
+            words += ['-x', f'{key}={value}']
+    else:
+        words = [w for key, value in env.items() for w in ('-genv', key, value)]
+    return Part(MPIRUN, *words, '-np', ranks, 'sh', '-c', 'exec "$@"', 'sh', *argv, env={'TMPDIR': workdir()})
+
+
+def touch(path):
+    with open(path, 'w'):
+        return path
+
+
+def expected(rank):
+    """Calls, bytes by direction, and bytes of collectives of calls.c. A rank polls by MPI_Test and MPI_Waitsome as often as it needs."""
+    even, doubles, ints = rank % 2 == 0, 8, 4
+    both = (10 * 1000 * doubles + 3 * 100 * ints + 5 * ints + 2 * 11 * ints + 13 * ints + 40 * ints + 4 * 2 * ints +
+            4 * 500 * 3 * ints)
+    calls = {'Isend': 10 + 2 + 40 + 2000, 'Irecv': 10 + 2 + 1 + 40 + 4 + 1 + 2000, 'Waitall': 10 + 1 + 2000, 'Waitany': 4, 'Wait': 2,
+             'Sendrecv': 3, 'Sendrecv_replace': 1, 'Send': 1 + 1 + 4 + 1 + 5 * even + (rank == 0),
+             'Allreduce': 21, 'Bcast': 1, 'Reduce': 1, 'Gather': 2, 'Gatherv': 1, 'Scatter': 1, 'Allgather': 1, 'Allgatherv': 1,
+             'Alltoall': 1, 'Alltoallv': 1, 'Reduce_scatter': 1, 'Scan': 1, 'Iallreduce': 1, 'Barrier': 2}
+    if not even:
+        calls['Recv'] = 5 + (rank == 1)
+    collective = (21 * 3 * ints + 50 * doubles + 4 * doubles + 2 * 2 * ints + (rank + 1) * ints +
+                  6 * ints * (RANKS if rank == 3 else 1) + 5 * ints + (rank + 1) * ints + RANKS * 2 * ints + RANKS * ints +
+                  10 * ints + doubles + doubles)
+    sent = both + 5 * 7 * even + ints * (rank == 0)
+    received = both + 5 * 7 * (not even) + ints * (rank == 1)
+    return {f'MPI_{k}': v for k, v in calls.items()}, sent, received, collective
+
+
+BLOCKING = 35  # collectives
+
+
+def label(series, key):
+    return series.split(f'{key}="')[1].split('"')[0]
+
+
+def show(c, rank):
+    """What is published of a rank, in the form of expected()."""
+    pod = f'pod="rank-{rank}"'
+    calls = {label(k, 'call'): int(v) for k, v in c.find('mpi_calls_total', pod).items()}
+    return ({k: v for k, v in calls.items() if k not in ('MPI_Test', 'MPI_Waitsome')}, *(
+        c.total(name, pod, *more) for name, more in (
+            ('mpi_bytes_total', ['direction="sent"']), ('mpi_bytes_total', ['direction="received"']), ('mpi_collective_bytes_total', []))))
+
+
+def counts_calls_and_bytes_exactly(*program):
+    agent = Agent('--hostname', 'node-1')
+    c = Collector([agent], '--period', '10ms')
+    end = f'{workdir()}/end'
+    job = mpirun(RANKS, *(program or [PROGRAM]), end, SIDELIGHT_SOCKET=agent.socket, **SLURM)
+    wait_until(lambda: job.out.count('counted') == RANKS or job.p.poll() is not None, 'the ranks have counted', job)
+    for rank in range(RANKS):
+        wait_until(lambda: show(c, rank) == expected(rank), lambda: f'rank {rank}: {show(c, rank)}, not {expected(rank)}', job, c,
+                   seconds=0)
+        pod = f'pod="rank-{rank}"'
+        for name in ('mpi_calls_total', 'mpi_seconds_total', 'mpi_step_seconds_count'):
+            for series in c.find(name, pod):
+                want = {'rank': str(rank), 'job': '4711', 'step': '0', 'node': 'n7', 'service': 'weather'}
+                check({k: label(series, k) for k in want} == want, series)
+        check(c.total('mpi_collective_seconds_count', pod) == BLOCKING, 'observations of collectives', c)
+        check(c.total('mpi_step_seconds_count', pod) == BLOCKING - 1, 'observations of steps', c)
+        seconds = c.find('mpi_seconds_total', pod)
+        check({label(k, 'call') for k in seconds} == {label(k, 'call') for k in c.find('mpi_calls_total', pod)}, seconds)
+        check(all(v > 0 for v in seconds.values()), seconds)
+    # Rank 0 works for a second while rank 1 waits for its message, and the others wait for both in a barrier.
+    check(c.total('mpi_step_seconds_sum', 'pod="rank-0"') >= 1, 'own work', c)
+    check(c.total('mpi_seconds_total', 'pod="rank-1"', 'call="MPI_Recv"') > 0.5, 'waiting for a message', c)
+    check(c.total('mpi_collective_seconds_sum', 'pod="rank-2"') > 0.5, 'waiting in a barrier', c)
+    for rank in range(1, RANKS):
+        check(c.total('mpi_step_seconds_sum', f'pod="rank-{rank}"') < c.total('mpi_step_seconds_sum', 'pod="rank-0"'), rank)
+    touch(end)
+    check(job.wait() == 0, 'mpirun', job)
+    check(c.stop() == 0 and agent.stop() == 0, 'ended')
+
+
+def counts_where_mpi_is_loaded_later():
+    """A program that is linked with MPI, as a module of one that is not."""
+    counts_calls_and_bytes_exactly(PROGRAM, sys.argv[7])
+
+
+def runs_the_same_without_an_agent():
+    said = []
+    for preload in (False, True):
+        job = mpirun(RANKS, PROGRAM, preload=preload, SIDELIGHT_SOCKET=f'{workdir()}/none.sock')
+        check(job.wait() == 0, 'mpirun', job)
+        said.append((sorted(job.out), job.err))
+    check(said[0] == said[1] and len(said[0][0]) == 2 * RANKS and not any('not refused' in line for line in said[0][0]), said)
+
+
+globals()[CASE]()
