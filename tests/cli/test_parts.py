@@ -73,7 +73,7 @@ def core_works():
         check('<title>Sidelight</title>' in c.get('/'), 'no page')
         pods = [p for p in c.api('pods')['pods'] if p['service'] == 'core']
         check(len(pods) == 2 and not any('verdict' in p for p in pods), pods)
-        check(c.api('query?query=sum(generated_updates_total)')['data']['result'], 'PromQL')
+        wait_until(lambda: c.api('query?query=sum(generated_updates_total)')['data']['result'], 'PromQL answers nothing', c)
         for path, part in (('services', 'analysis'), ('anomalies', 'analysis'), ('dta', 'dta')):
             if not HAVE[part]:
                 check(request(f'{c.url}/api/v1/{path}')[0] == 404, path)
