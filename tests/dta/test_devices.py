@@ -393,6 +393,13 @@ def resident(p):
         return int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
 
 
+def unread(ports):
+    """Bytes that wait in UDP sockets of these ports."""
+    with open('/proc/net/udp') as f:
+        rows = [line.split() for line in list(f)[1:]]
+    return sum(int(row[4].split(':')[1], 16) for row in rows if int(row[1].split(':')[1], 16) in ports)
+
+
 @case
 def hostile_datagrams_cost_nothing():
     """50,000 (times the scale) random and mutated datagrams of each kind: each is counted, none is answered, memory stays,
@@ -415,6 +422,7 @@ def hostile_datagrams_cost_nothing():
         memory.append(resident(t))
     # The account is told each second; what the socket had no room for is a counter, too.
     wait_until(lambda: c.count('flow_packets', flow_key(1)) > 0, 'the live exporter is not read', t)
+    wait_until(lambda: not unread(t.port.values()), 'datagrams are not read', t)
     a = t.account()
     answers = 0
     for s in strangers + [live]:
