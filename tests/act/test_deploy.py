@@ -148,6 +148,35 @@ class Deploy(unittest.TestCase):
                             {'exp_labels': {'severity': 'warning', **labels}, 'exp_annotations': {'summary': said}}] * fires}]}
                        for name, (metric, said) in lost.items() for values, fires in (('7x20', 0), ('0+1x20', 1))], '1m')
 
+    def test_a_port_that_differs_from_its_siblings_is_named(self):
+        if not shutil.which('promtool'):
+            self.skipTest('no promtool')
+
+        again = 'mlx5_0 port 1 on n1 resends more than its siblings: check its cable'
+        paused = 'mlx5_0 on n1 is paused by its peer (1k frames per second): a receiver behind the switch is too slow'
+        slow = 'the link of mlx5_0 port 1 on n1 is slower than those of its siblings (12.5GB/s)'
+        dropped = 'mlx5_0 on n1 dropped 60 packets within ten minutes'
+        nic, rdma, port = 'sidelight_nic_counter_total', 'sidelight_rdma_hw_counter_total', {'port': '1'}
+        tests = []
+        for alert, name, labels, usual, odd, summary in (
+                ('PortDrops', 'node_infiniband_port_discards_sent_total', port, '7x30', '0+6x30', dropped),
+                ('PortDrops', nic, {'counter': 'rx_prio3_discards'}, '7x30', '0+6x30', dropped),
+                ('PortDrops', nic, {'counter': 'rx_prio3_pause'}, '7x30', '0+6x30', None),
+                ('PortPaused', nic, {'counter': 'rx_prio3_pause'}, '0+60x30', '0+60000x30', paused),
+                ('PortLosesPackets', rdma, {'counter': 'out_of_sequence', **port}, '0+60x30', '0+6000x30', again),
+                ('PortLosesPackets', rdma, {'counter': 'out_of_sequence', **port}, '0+600x30', '0+660x30', None),
+                ('LinkSlow', 'node_infiniband_rate_bytes_per_second', port, '25e9x30', '12.5e9x30', slow)):
+            for values in ((usual, usual, usual), (usual, odd, usual)):  # of three hosts
+                fires = odd in values and summary
+                tests.append({
+                    'interval': '1m', 'promql_expr_test': [], 'input_series': [
+                        {'series': name + '{' + ', '.join(f'{k}="{v}"' for k, v in all_.items()) + '}', 'values': v}
+                        for i, v in enumerate(values) for all_ in [{'host': f'n{i}', 'device': 'mlx5_0', **labels}]],
+                    'alert_rule_test': [{'eval_time': '20m', 'alertname': alert, 'exp_alerts': [
+                        {'exp_labels': {'severity': 'warning', 'host': 'n1', 'device': 'mlx5_0', **(port if 'port' in labels else {})},
+                         'exp_annotations': {'summary': summary}}] if fires else []}]})
+        self.promtool(tests, '1m')
+
     def promtool(self, tests, interval):
         path = f'{workdir()}/rules-test.yml'
         with open(path, 'w') as f:  # JSON is YAML
