@@ -169,6 +169,12 @@ static bool is_refused(const struct act_blame *b)
 	return is_metric(b, REFUSED) && b->value > b->before;
 }
 
+/* True for the time that a rank of an MPI job works between two collectives (docs/clusters.md). */
+static bool is_step(const struct act_blame *b)
+{
+	return is_metric(b, "mpi_step_seconds") && b->value > b->before;
+}
+
 /* Returns what limits connections more often than usual, or NULL. */
 static const char *find_limit(const struct act_blame *b)
 {
@@ -525,6 +531,11 @@ static void add_advice(struct explain_text *t, const struct act_anomaly *a, cons
 			    *a->queue ? "" : ", or its callers are", a->name.process);
 	else if (what == ACT_MEASURE_STOPPED)
 		append_text(t, "see whether it still runs");
+	else if (lead && is_step(lead) && a->name.process)
+		append_text(t,
+			    "see what it does while the other ranks wait for it: "
+			    "perf top -p %u",
+			    a->name.process);
 	else if (trace && what != ACT_MEASURE_CPU && what != ACT_MEASURE_MEMORY)
 		append_text(t, "look at trace %s", (base_hex(id, trace, ACT_TRACE_ID_BYTES), id));
 	else if (what == ACT_MEASURE_CPU && a->name.process && has_risen(lead))

@@ -193,6 +193,7 @@ static enum analyse_kind kind_of_role(enum analyse_role_kind role)
 		[ANALYSE_ROLE_RESOURCE] = ANALYSE_KIND_RESOURCE,
 		[ANALYSE_ROLE_ERRORS] = ANALYSE_KIND_ERRORS,
 		[ANALYSE_ROLE_WORK] = ANALYSE_KIND_OTHER,
+		[ANALYSE_ROLE_OTHERS] = ANALYSE_KIND_OTHER,
 	};
 
 	return kind[role];
@@ -276,10 +277,12 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 	}
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint64_t key = key_of(columns[c].name);
-		bool twice = false;
+		bool twice = false, own;
 		uint32_t s;
 
-		if (p->slot_of[c] != ANALYSE_NONE)
+		own = analyse_role_of(columns[c].name, columns[c].counter).kind !=
+		      ANALYSE_ROLE_OTHERS;
+		if (p->slot_of[c] != ANALYSE_NONE || !own)
 			continue;
 		for (s = 0; s < p->dims; s++)
 			twice |= p->keys[s] == key;

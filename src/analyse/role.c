@@ -62,6 +62,15 @@ static bool counts_work(const char *labelled)
 		(n > 6 && !strcmp(name + n - 6, "_count") && has_word(name, times)));
 }
 
+/*
+ * All ranks of an MPI job wait for its slowest one, so their metrics depend on each other, except
+ * the time that a rank works between two collectives.
+ */
+static bool depends_on_other_ranks(const char *name, bool counter)
+{
+	return !strncmp(name, "mpi_", 4) && (counter || strncmp(name, "mpi_step_", 9) != 0);
+}
+
 bool analyse_role_waits(const char *name, bool counter)
 {
 	static const char *const words[] = {"in_flight", "inflight", "queue",  "pending",
@@ -92,9 +101,13 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 	 */
 	static const char *const load[] = {"workload", "syscall", "receive",  "transmit",
 					   "_rx_",     "_tx_",	  "requests", "bytes_total",
-					   "network",  "mpi_",	  NULL};
+					   "network",  NULL};
 	struct analyse_role role = {ANALYSE_ROLE_OTHER, 0};
 
+	if (depends_on_other_ranks(name, counter)) {
+		role.kind = ANALYSE_ROLE_OTHERS;
+		return role;
+	}
 	/* cAdvisor's name for page faults, which every new process causes. */
 	if (strstr(name, "memory_failures")) {
 		role.kind = ANALYSE_ROLE_LOAD;

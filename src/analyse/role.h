@@ -18,6 +18,7 @@ enum analyse_role_kind {
 	ANALYSE_ROLE_RESOURCE,
 	ANALYSE_ROLE_ERRORS, /* a counter of errors */
 	ANALYSE_ROLE_WORK,   /* a counter of finished work: requests, jobs, messages */
+	ANALYSE_ROLE_OTHERS, /* depends on other pods only, so it is not analysed */
 };
 enum analyse_resource { ANALYSE_CPU, ANALYSE_MEMORY, ANALYSE_RESOURCES };
 

@@ -350,7 +350,8 @@ void base_child_free(struct base_child *c)
 	for (int i = 0; i < 2; i++)
 		if (c->spawner[i].pid) {
 			shutdown(c->spawner[i].sock, SHUT_RDWR);
-			reap(&c->spawner[i], &status, STOP_MS);
+			if (!reap(&c->spawner[i], &status, STOP_MS))
+				close(c->spawner[i].sock);
 		}
 	pthread_mutex_destroy(&c->lock);
 	free(c);

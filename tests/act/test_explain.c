@@ -64,6 +64,21 @@ static void a_pods_anomaly_says_what_since_when_and_how_much(void **state)
 	assert_non_null(strstr(text, "CET: p90 of db_seconds{path=\"/\"} is unusual."));
 }
 
+static void a_slow_rank_is_to_be_looked_at(void **state)
+{
+	struct act_anomaly a = anomaly();
+	char text[ACT_EXPLANATION_BYTES];
+
+	(void)state;
+	a.blames = 1;
+	strcpy(a.blame[0].metric, "mpi_step_seconds_mean");
+	act_explain(text, sizeof(text), &a);
+	assert_string_equal(text,
+			    "cart-0 has been slow since 04:06:31 CET: mean of "
+			    "mpi_step_seconds rose to 20.1 ms (usually 240 ns). First, see "
+			    "what it does while the other ranks wait for it: perf top -p 12.");
+}
+
 /* That a process has stopped is said first, whatever else is unusual. */
 static void a_process_without_progress_is_named(void **state)
 {
@@ -526,6 +541,7 @@ int main(void)
 
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pods_anomaly_says_what_since_when_and_how_much),
+		cmocka_unit_test(a_slow_rank_is_to_be_looked_at),
 		cmocka_unit_test(a_process_without_progress_is_named),
 		cmocka_unit_test(silence_is_stuck_or_idle),
 		cmocka_unit_test(the_server_of_a_port_is_named),

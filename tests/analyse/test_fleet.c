@@ -492,7 +492,8 @@ static void a_name_says_which_kind_of_evidence(void **state)
 		{"http_requests_total{code=\"503\"}", true, ANALYSE_ROLE_ERRORS},
 		{"mpi_step_seconds_mean", false, ANALYSE_ROLE_LATENCY},
 		{"mpi_step_seconds_p90", false, ANALYSE_ROLE_SERVER},
-		{"mpi_collective_seconds_mean", false, ANALYSE_ROLE_LOAD},
+		{"mpi_collective_seconds_mean", false, ANALYSE_ROLE_OTHERS},
+		{"mpi_step_seconds_count", true, ANALYSE_ROLE_OTHERS},
 	};
 
 	(void)state;
