@@ -123,6 +123,21 @@ static const struct {
 	{"/ecs/9781c248-0edd-4cdb-9a93-f63cb662a5d3/"
 	 "9781c2480edd4cdb9a93f63cb662a5d3-1234567890",
 	 "", "9781c2480edd4cdb9a93f63cb662a5d3-1234567890", "", "", "", 0},
+	/* Slurm: versions 1 and 2, with several slurmd per host; a container within a step. */
+	{"/slurm/uid_1000/job_4711/step_0/task_3", "slurm", "", "", "4711.0.3", "", 0},
+	{"/slurm_n7/uid_1000/job_4711/step_batch", "slurm", "", "", "4711.batch", "", 0},
+	{"/slurm/uid_1000/job_4711", "slurm", "", "", "4711", "", 0},
+	{"/slurm/uid_1000", "slurm", "", "", "", "", 0},
+	{"/system.slice/slurmstepd.scope/job_4711/step_0/user/task_3", "slurm", "", "", "4711.0.3",
+	 "", 0},
+	{"/system.slice/n7_slurmstepd.scope/job_4711/step_extern/user", "slurm", "", "",
+	 "4711.extern", "", 0},
+	{"/system.slice/slurmd.service", "systemd", "", "", "", "slurmd", 0},
+	{"/slurm/uid_1000/job_4711/step_0/docker/" ID, "docker", ID, "", "", "", CLAIMED},
+	/* Users may name their own cgroups like Slurm's. */
+	{"/user.slice/user-1000.slice/user@1000.service/slurm/job_1", "slurm", "", "", "1", "",
+	 CLAIMED},
+	{"/docker/" ID "/slurm/job_1", "docker", ID, "", "", "", 0},
 	/* By name. */
 	{"/lxc.payload.web1/system.slice/nginx.service", "lxc", "", "", "web1", "", 0},
 	{"/lxc.monitor.web1", "lxc", "", "", "web1", "", HELPER},

@@ -100,13 +100,19 @@ static bool is_container(const struct tcp_cgroup_identity *i)
 	return i->container_id[0] || i->container[0];
 }
 
+/* Slurm's jobs contain steps, and those contain tasks; nothing else is published in a container. */
+static bool may_contain_containers(const struct tcp_cgroup_identity *i)
+{
+	return !is_container(i) || !strcmp(i->runtime, "slurm");
+}
+
 /* i: identity of the path; above: identity of its parent directory. */
 static bool is_published(const char *path, const struct tcp_cgroup_identity *i,
 			 const struct tcp_cgroup_identity *above)
 {
-	return !*path || is_container(i) || (i->pod_uid[0] && !above->pod_uid[0]) ||
-	       ends_with(path, ".slice") || ends_with(path, ".service") ||
-	       ends_with(path, ".scope");
+	return !*path || i->container_id[0] || strcmp(i->container, above->container) != 0 ||
+	       (i->pod_uid[0] && !above->pod_uid[0]) || ends_with(path, ".slice") ||
+	       ends_with(path, ".service") || ends_with(path, ".scope");
 }
 
 struct host_walk {
@@ -170,7 +176,7 @@ static void visit_entry(struct host_walk *w, const char *path, const char *name,
 	claimed |= i.claimed;
 	if (is_published(full, &i, above))
 		publish_cgroup(w, full, claimed);
-	if (depth < DEPTH_MAX && !is_container(&i))
+	if (depth < DEPTH_MAX && may_contain_containers(&i))
 		push_directory(w, strdup(full), claimed);
 }
 

@@ -9,6 +9,7 @@
  * - libvirt: docs/cgroups.rst
  * - ECS: amazon-ecs-agent pull request 3127
  * - Nomad: client/lib/cgroupslib; docs "How Nomad uses CPU"
+ * - Slurm: docs "Control Groups in Slurm" and "Control Group v2 plugin"
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -280,11 +281,45 @@ static bool parse_named(struct cgroup_path_part p, struct cgroup_path_part above
 	return true;
 }
 
+/* The root of Slurm's cgroups: of version 2, or of version 1. */
+static bool is_slurm_root(struct cgroup_path_part p)
+{
+	struct cgroup_path_part node = p;
+
+	return part_equals(p, "slurmstepd.scope") || cut_suffix(&node, "_slurmstepd.scope") ||
+	       part_equals(p, "slurm") || skip_prefix(&p, "slurm_");
+}
+
+/*
+ * Accepts Slurm's cgroups, which are named JOB, JOB.STEP and JOB.STEP.TASK, as Slurm's own commands
+ * name jobs and steps.
+ */
+static bool parse_slurm(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
+{
+	size_t used = strlen(out->container);
+
+	if (!within_container(out) && is_slurm_root(p)) {
+		set_runtime(out, "slurm");
+		out->service[0] = 0;
+		return true;
+	}
+	if (strcmp(out->runtime, "slurm") != 0 ||
+	    !(used ? skip_prefix(&p, "step_") || skip_prefix(&p, "task_")
+		   : skip_prefix(&p, "job_")))
+		return false;
+	snprintf(out->container + used, sizeof(out->container) - used, "%s%.*s", used ? "." : "",
+		 (int)p.n, p.s);
+	region_text_harmless(out->container);
+	return true;
+}
+
 static void parse_part(struct cgroup_path_part p, struct cgroup_path_part above,
 		       struct tcp_cgroup_identity *out)
 {
 	struct cgroup_path_part name = p;
 
+	if (parse_slurm(p, out))
+		return;
 	if (parse_pod(p, out) || parse_scope(p, above, out) || parse_named(p, above, out))
 		return;
 	if (part_equals(above, "libpod_parent") &&

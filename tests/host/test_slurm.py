@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of a real Slurm (munged, slurmctld and slurmd on this machine) are named by --host. test_slurm.py SIDELIGHT"""
+import os
+import shutil
+import socket
+
+from support.process import Part, check, skip, wait_until, workdir
+from support.sidelight import Agent, Collector
+
+PROGRAMS = ('munged', 'slurmctld', 'slurmd', 'srun', 'scancel')
+D, HOST = workdir(), socket.gethostname()
+CONF = {'SLURM_CONF': f'{D}/slurm.conf'}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+
+def configure():
+    with open(f'{D}/key', 'wb') as f:
+        f.write(os.urandom(1024))
+    os.chmod(f'{D}/key', 0o600)
+    with open(f'{D}/slurm.conf', 'w') as f:
+        f.write(f'''ClusterName=test
+SlurmctldHost={HOST}(127.0.0.1)
+SlurmctldPort={free_port()}
+SlurmdPort={free_port()}
+AuthType=auth/munge
+AuthInfo=socket={D}/munge.sock
+SlurmUser=root
+StateSaveLocation={D}/state
+SlurmdSpoolDir={D}/spool
+SlurmctldPidFile={D}/slurmctld.pid
+SlurmdPidFile={D}/slurmd.pid
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup
+JobAcctGatherType=jobacct_gather/cgroup
+MpiDefault=none
+KillWait=1
+NodeName={HOST} NodeAddr=127.0.0.1 CPUs={os.cpu_count()}
+PartitionName=all Nodes=ALL Default=YES
+''')
+    with open(f'{D}/cgroup.conf', 'w') as f:
+        f.write('CgroupMountpoint=/sys/fs/cgroup\nConstrainRAMSpace=yes\n')
+
+
+def remove_cgroups():
+    """Those that slurmd leaves behind."""
+    for folder, _, _ in os.walk('/sys/fs/cgroup', topdown=False):
+        if folder.endswith((f'/slurm_{HOST}', f'/slurm_{HOST}/uid_0', f'/slurm_{HOST}/system')):
+            os.rmdir(folder)
+
+
+def main():
+    os.environ['PATH'] += ':/usr/sbin:/sbin'
+    missing = [p for p in PROGRAMS if not shutil.which(p)]
+    if missing:
+        skip(f'no {", ".join(missing)}: Debian packages slurmctld, slurmd, slurm-client and munge')
+    if os.geteuid():
+        skip('slurmd needs root')
+    if not os.path.isdir('/sys/fs/cgroup/freezer') or not os.access('/sys/fs/cgroup/freezer', os.W_OK):
+        skip("slurmd's plugin for cgroups of version 1 needs a writable freezer")
+    configure()
+    munged = Part('munged', '--foreground', '--force', f'--key-file={D}/key', f'--socket={D}/munge.sock', f'--pid-file={D}/munged.pid',
+                  f'--seed-file={D}/seed', f'--log-file={D}/munged.log')
+    wait_until(lambda: os.path.exists(f'{D}/munge.sock'), 'munged', munged)
+    controller, daemon = Part('slurmctld', '-D', env=CONF), Part('slurmd', '-D', env=CONF)
+    try:
+        with Agent('--host', '--host-interval', '20ms') as agent, Collector([agent], '--period', '20ms') as c:
+            job = Part('srun', '-n', '2', '--overcommit', '--job-name', 'weather', 'sleep', '600', env=CONF)
+
+            def shown(name):
+                return c.find('container_cpu_usage_seconds_total', f'name="{name}"')
+            wait_until(lambda: all(shown(n) for n in ('1', '1.0', '1.0.0', '1.0.1')), 'the job, its step and its tasks', c, job, daemon, controller)
+            task, = shown('1.0.1')
+            check('/uid_0/job_1/step_0/task_1"' in task, task)
+            wait_until(lambda: all(v > 0 for v in c.find('container_memory_usage_bytes', 'name="1.0.1"').values()), 'its memory', c)
+            check(Part('scancel', '1', env=CONF).wait() == 0, 'scancel')
+            job.wait()
+            wait_until(lambda: not shown('1'), 'its end', c, daemon)
+    finally:
+        Part('scancel', '1', env=CONF).wait()
+        wait_until(lambda: not any('job_1' in f for f, _, _ in os.walk('/sys/fs/cgroup/freezer')), 'slurmd removes what is of the job')
+        for part in (daemon, controller, munged):
+            part.p.terminate()
+            part.wait()
+        remove_cgroups()
+
+
+main()
