@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * calls.c - calls [END]: makes the calls that test_mpi.py knows, as each of four ranks. Prints a
- * line per rank of what it received, and "counted"; then waits until the file END exists.
+ * calls.c - calls [END [steps]]: makes the calls that test_mpi.py knows, as each of four ranks.
+ * Prints a line per rank of what it received, and "counted"; then waits until the file END exists.
+ * steps: it works and meets the other ranks in a collective until then.
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -173,6 +174,18 @@ static void call_collectives(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Rank 0 works longest, and the others wait for it. */
+static void step_until(const char *path)
+{
+	int over = 0;
+
+	while (!over) {
+		usleep(rank ? 2000 : 10000);
+		over = !access(path, F_OK);
+		MPI_Allreduce(MPI_IN_PLACE, &over, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	}
+}
+
 /* Visible for loader.c. */
 __attribute__((visibility("default"))) int main(int argc, char **argv)
 {
@@ -195,6 +208,8 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
 	       class == MPI_ERR_RANK && length ? "refused" : "not refused");
 	puts("counted");
 	fflush(stdout);
+	if (argc > 2)
+		step_until(argv[1]);
 	while (argc > 1 && access(argv[1], F_OK))
 		usleep(10000);
 	MPI_Finalize();
