@@ -28,8 +28,9 @@ def quantile(q, metric, by, match=''):
 
 
 def named(variable, suffix='', match=SHOP):
-    """A selector of the metric that a variable of the dashboard has the name of."""
-    return f'{{__name__="${{{variable}}}{suffix}", {match}}}'
+    """A selector of the metric that a variable of the dashboard has the name of. If the variable is empty, Prometheus wants another
+    matcher that no empty label fits."""
+    return f'{{__name__="${{{variable}}}{suffix}", service!="", {match}}}'
 
 
 def mean(metric, by, match=''):
@@ -88,6 +89,10 @@ def dashboard(name, title, panels, *variables):
 
 def services():
     """Incidents; then rate, errors, duration."""
+    def of_service(name, match=''):
+        return f'sum by (service) (rate({named(name, match=SHOP + match)}{RATE}))'
+    # Errors have a metric of their own, or are requests of certain codes. No request had such a code: 0.
+    errors = f"""{of_service('errors')} or {of_service('requests', ', code=~"5..|error"')} or 0 * {of_service('requests', ', code!=""')}"""
     per_service = {'by': ['service'], 'match': SHOP}
     server = {'by': ['service'], 'match': f'role="server", {SHOP}'}
     latency = [(f'histogram_quantile({q}, sum by (service) (rate({named("latency")}{RATE}))) or '
@@ -109,10 +114,10 @@ def services():
         panel('Share of anomalous pods', 'percentunit',
               (f'sidelight_scaling_anomalous_ratio{{{SHOP}}}', '{{namespace}}/{{service}}'), most=1),
         row('As the applications count'),
-        panel('Requests', 'reqps', (f'sum by (service) (rate({named("requests")}{RATE}))', '{{service}}')),
+        panel('Requests', 'reqps', (of_service('requests'), '{{service}}')),
         panel('Errors, share of requests', 'percentunit',
-              (f'sum by (service) (rate({named("errors")}{RATE})) / sum by (service) (rate({named("requests")}{RATE}))',
-               '{{service}}'), most=1),
+              (f'({errors}) / {of_service("requests")}', '{{service}}'), most=1,
+              about='Of the metric "Errors", or requests whose label "code" is 5.. or error.'),
         panel('Duration', 's', *latency),
         row('As the kernel sees it'),
         panel('Requests', 'reqps', (rate('sidelight_tcp_requests_total', **server), '{{service}}')),

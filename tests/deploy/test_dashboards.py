@@ -175,6 +175,20 @@ class Deploy(unittest.TestCase):
                             {'exp_labels': {'severity': 'warning', **labels}, 'exp_annotations': {'summary': said}}] * fires}]}
                        for name, (metric, said) in lost.items() for values, fires in (('7x20', 0), ('0+1x20', 1))], '1m')
 
+    def test_errors_have_a_metric_or_a_code(self):
+        if not shutil.which('promtool'):
+            self.skipTest('no promtool')
+        expr = next(e for where, e, _ in expressions(dashboards()['services']) if where.startswith('Errors'))
+        series = {'shop_requests_total{service="own"': 10, 'shop_errors_total{service="own"': 1, 'shop_requests_total{service="codes", code="200"': 6,
+                  'shop_requests_total{service="codes", code="503"': 2, 'shop_requests_total{service="well", code="200"': 5,
+                  'shop_requests_total{service="neither"': 5}
+        self.promtool([{'interval': '10s', 'input_series': [{'series': f'{k}}}', 'values': f'0+{v}x10'} for k, v in series.items()],
+                        'promql_expr_test': [{'expr': chosen(e), 'eval_time': '1m', 'exp_samples': [
+                            {'labels': f'{{service="{k}"}}', 'value': v} for k, v in found.items()]} for e, found in (
+                                (expr, {'codes': 0.25, 'own': 0.1, 'well': 0}),
+                                (expr.replace('${errors}', ''), {'codes': 0.25, 'well': 0}))],  # there is no such metric
+                        'alert_rule_test': []}], '10s')
+
     def promtool(self, tests, interval):
         path = f'{workdir()}/rules-test.yml'
         with open(path, 'w') as f:  # JSON is YAML
@@ -202,6 +216,8 @@ class Deploy(unittest.TestCase):
                 board = json.load(f)
             self.assertEqual(board['uid'], 'sidelight-' + os.path.basename(path).removesuffix('.json'))
             self.assertNotIn('__inputs', board)
+            self.assertEqual({v['name']: CHOSEN[v['name']] for v in variables(board) if 'allValue' in v},
+                             {v['name']: v['allValue'] for v in variables(board) if 'allValue' in v})
             known = {v['name'] for v in board['templating']['list']} | {'__rate_interval'}
             used = set(re.findall(r'\$\{?(\w+)', json.dumps([board['panels'], board['templating']]))) - {'__all'}
             self.assertEqual(used - known, set(), path)
