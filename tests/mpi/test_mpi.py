@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 
-from support.process import SCALE, Part, check, skip, wait_until, workdir
+from support.mpi import mpirun as run_ranks
+from support.process import SCALE, check, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 CASE, MPI, MPIRUN, LIBRARY, PROGRAM = sys.argv[2:7]
@@ -16,16 +17,7 @@ SLURM = {'SLURM_JOB_ID': '4711', 'SLURM_STEP_ID': '0', 'SLURMD_NODENAME': 'n7', 
 
 
 def mpirun(ranks, *argv, preload=True, **env):
-    """Ranks as what a shell executes: the library must not harm the shell, of which LD_BIND_NOW asks for every symbol. The
-    variables are for ranks alone, as mpirun would look for Slurm."""
-    env |= {'LD_PRELOAD': LIBRARY, 'LD_BIND_NOW': '1'} if preload else {}
-    if MPI == 'openmpi':
-        words = ['--allow-run-as-root', '--oversubscribe', '--mca', 'btl', 'self,vader', '--mca', 'mpi_yield_when_idle', '1']
-        for key, value in env.items():
-            words += ['-x', f'{key}={value}']
-    else:
-        words = [w for key, value in env.items() for w in ('-genv', key, value)]
-    return Part(MPIRUN, *words, '-np', ranks, 'sh', '-c', 'exec "$@"', 'sh', *argv, env={'TMPDIR': workdir()})
+    return run_ranks(MPI, MPIRUN, LIBRARY if preload else None, ranks, *argv, **env)
 
 
 def touch(path):

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_deploy.py SIDELIGHT POD DEPLOY-FOLDER DASHBOARD... - every expression of the shipped dashboards
-and alert rules has data: the real Prometheus scrapes a live collector and evaluates them."""
+"""test_dashboards.py SIDELIGHT POD HOST_AT DEPLOY-FOLDER DASHBOARD... --ranks [MPI MPIRUN LIBRARY PROGRAM] - each query of the
+dashboards, each of their variables and each alert rule has a value: the real Prometheus scrapes a live collector and evaluates
+them."""
+import glob
 import json
+import math
 import os
 import re
 import shutil
@@ -12,59 +15,83 @@ import sys
 import types
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../host'))
+from scene import rdma_files  # noqa: E402
 from support.analysis import System
 from support.devices import Translator
 from support.http import request
-from support.packets import flow_of, ipfix
-from support.process import skip, wait_until, workdir
+from support.mpi import mpirun
+from support.packets import flow_of, flow_text, ipfix
+from support.process import check, skip, wait_until, workdir
 from support.prometheus import Prometheus, available
-from support.sidelight import EXE, Collector
+from support.sidelight import EXE, Agent, Collector, Pod
 
-POD, DEPLOY, BOARDS = sys.argv[2], sys.argv[3], sys.argv[4:]
+POD, HOST_AT, DEPLOY = sys.argv[2:5]
+BOARDS, RANKS = (lambda words, at: (words[:at], words[at + 1:]))(sys.argv[5:], sys.argv[5:].index('--ranks'))
 RULES = os.path.join(DEPLOY, 'rules.yml')
-VARIABLES = {'$service': '.*', '$host': '.*', '$exporter': '.*', '$__rate_interval': '30s', '${requests}': 'shop_requests_total',
-             '${errors}': 'shop_errors_total', '${latency}': 'shop_latency_seconds'}
-OWN = '${requests}', '${errors}', '${latency}'
-STORES = '  - {name: flows, number: 1, kind: key-write, slots: 1000, value: 8, copies: 2, epochs: 2, epoch: 1s}\n'
-# Those that may have no series, and why.
-NONE = {
-    ('hosts', 'Disks'): 'a machine may have no disks of its own',
-    ('hosts', 'Network'): 'a namespace may have loopback alone',
-    ('hosts', 'Tasks wait for'): 'a kernel may have no PSI',
-    ('hosts', 'Tasks wait for a CPU'): 'a kernel may have no PSI, and cgroups may be of version 1',
-    ('hosts', 'Free space'): 'a container may see no file system of its own',
-}
+# What this test chooses of each variable.
+CHOSEN = {'service': '.*', 'host': '.*', 'exporter': '.*', 'job': '.*', 'requests': 'shop_requests_total', 'errors': 'shop_errors_total',
+          'latency': 'shop_latency_seconds', '__rate_interval': '30s'}
+METRICS = 'requests', 'errors', 'latency'
+STORES = f'''
+  - {{name: flows, number: 1, kind: key-write, slots: 1000, value: 8, copies: 2, epochs: 2, epoch: 1s}}
+  - {{name: flow_bytes, number: 10, kind: increment, columns: 65536, copies: 2, series: [{{key: "{flow_text(flow_of(1))}", name: backup}}]}}
+'''
+# A machine that has everything: this one may have no disk, no PSI, no cgroups of version 2 and no RDMA adapter.
+WAITS = ''.join(f'{k} avg10=0.00 avg60=0.00 avg300=0.00 total=5\n' for k in ('some', 'full'))
+MACHINE = {
+    '/proc/stat': 'cpu  20 0 0 0 0 0 0 0 0 0\ncpu0 1234 20 30 4000 50 6 7 8 9 10\n', '/proc/loadavg': '0.25 1.50 12.07 3/456 789\n',
+    '/proc/meminfo': 'MemTotal: 1000 kB\nMemAvailable: 400 kB\n',
+    '/proc/diskstats': '   8       0 sda 10 20 30 40 50 60 70 80 9 1000 110 12 13 14 15 16 17\n',
+    '/proc/net/dev': 'Inter-|   Receive  |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets '
+                     'errs drop fifo colls carrier compressed\n  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n',
+    **{f'/proc/pressure/{of}': WAITS for of in ('cpu', 'memory', 'io')},
+    '/proc/self/mounts': 'x / ext4 rw,relatime 0 0\nx /cg cgroup2 rw 0 0\n', '/cg/cgroup.controllers': 'cpu io memory pids\n',
+    **{f'/cg/system.slice/docker-{"f" * 64}.scope/{name}': text for name, text in {
+        'cgroup.procs': '1\n', 'cpu.stat': 'usage_usec 2500000\nuser_usec 1500000\nsystem_usec 1000000\n', 'cpu.pressure': WAITS,
+        'memory.current': '10485760\n', 'memory.stat': 'anon 1000\nfile 5000\ninactive_file 485760\n'}.items()},
+    **rdma_files('mlx5_0', 1, '100 Gb/sec (4X EDR)')}
 
 
 def dashboards():
-    """{title: board}"""
+    """{name: board}"""
     boards = {}
     for path in BOARDS:
         with open(path) as f:
             board = json.load(f)
-        boards[board['title'].removeprefix('Sidelight: ')] = board
+        boards[board['uid'].removeprefix('sidelight-')] = board
     return boards
 
 
 def expressions(board):
-    """[(panel, expression, legend)], with those of its variables."""
-    found = [(x['title'], t['expr'], t['legendFormat']) for x in board['panels'] for t in x.get('targets', [])]
-    for v in board['templating']['list']:
-        name = re.fullmatch(r'label_values\((\w+), (\w+)\)', str(v['query']))
-        if name:
-            found.append((v['name'], name[1], '{{%s}}' % name[2]))
-    return found
+    """[(panel, expression, legend)]"""
+    return [(x['title'], t['expr'], t['legendFormat']) for x in board['panels'] for t in x.get('targets', [])]
 
 
-def choices(board, names):
-    """{variable: the metrics that Grafana offers}: it looks for the expression anywhere in a name, and takes the group of 'regex'."""
-    found = {}
-    for v in board['templating']['list']:
-        asked = re.fullmatch(r'metrics\((.*)\)', str(v['query']))
-        if asked:
-            values = (re.search(v.get('regex', '').strip('/') or '(.*)', n) for n in names if re.search(asked[1], n))
-            found['${%s}' % v['name']] = sorted({m[1] for m in values if m})
-    return found
+def variables(board):
+    """Those that Grafana asks Prometheus for."""
+    return [v for v in board['templating']['list'] if v['type'] != 'datasource']
+
+
+def chosen(text):
+    """The text with its variables replaced as Grafana does."""
+    for name, value in CHOSEN.items():
+        text = re.sub(r'\$(%s\b|\{%s\})' % (name, name), lambda _, v=value: v, text)
+    check('$' not in text, f'a variable that no dashboard has: {text}')
+    return text
+
+
+def offered(v, prometheus):
+    """The values that Grafana offers for a variable: it looks for the expression of metrics() anywhere in a name, and takes the
+    group of 'regex'."""
+    labels, metrics = re.fullmatch(r'label_values\((.+), (\w+)\)', v['query']), re.fullmatch(r'metrics\((.+)\)', v['query'])
+    check(labels or metrics, f'{v["name"]}: not a query that this test understands: {v["query"]}')
+    if labels:
+        found = {labels_of.get(labels[2]) for labels_of, _ in prometheus.query(chosen(labels[1]))} - {None}
+    else:
+        found = {n for n in prometheus.api('/label/__name__/values') if re.search(metrics[1], n)}
+    taken = (re.search(v.get('regex', '').strip('/') or '(.*)', n) for n in found)
+    return sorted({m[1] for m in taken if m})
 
 
 def rules():
@@ -148,6 +175,20 @@ class Deploy(unittest.TestCase):
                             {'exp_labels': {'severity': 'warning', **labels}, 'exp_annotations': {'summary': said}}] * fires}]}
                        for name, (metric, said) in lost.items() for values, fires in (('7x20', 0), ('0+1x20', 1))], '1m')
 
+    def test_errors_have_a_metric_or_a_code(self):
+        if not shutil.which('promtool'):
+            self.skipTest('no promtool')
+        expr = next(e for where, e, _ in expressions(dashboards()['services']) if where.startswith('Errors'))
+        series = {'shop_requests_total{service="own"': 10, 'shop_errors_total{service="own"': 1, 'shop_requests_total{service="codes", code="200"': 6,
+                  'shop_requests_total{service="codes", code="503"': 2, 'shop_requests_total{service="well", code="200"': 5,
+                  'shop_requests_total{service="neither"': 5}
+        self.promtool([{'interval': '10s', 'input_series': [{'series': f'{k}}}', 'values': f'0+{v}x10'} for k, v in series.items()],
+                        'promql_expr_test': [{'expr': chosen(e), 'eval_time': '1m', 'exp_samples': [
+                            {'labels': f'{{service="{k}"}}', 'value': v} for k, v in found.items()]} for e, found in (
+                                (expr, {'codes': 0.25, 'own': 0.1, 'well': 0}),
+                                (expr.replace('${errors}', ''), {'codes': 0.25, 'well': 0}))],  # there is no such metric
+                        'alert_rule_test': []}], '10s')
+
     def test_a_port_that_differs_from_its_siblings_is_named(self):
         if not shutil.which('promtool'):
             self.skipTest('no promtool')
@@ -196,44 +237,96 @@ class Deploy(unittest.TestCase):
                     taken[cell] = x['title']
             self.assertEqual(len({x['id'] for x in board['panels']}), len(board['panels']))
 
-    def test_every_expression_has_data(self):
+    def test_each_file_is_installed_and_uses_its_own_variables(self):
+        """Grafana imports a file by hand without asking for a data source, and reads those that provisioning names."""
+        self.assertEqual({os.path.realpath(p) for p in BOARDS}, {os.path.realpath(p) for p in glob.glob(f'{DEPLOY}/grafana/*.json')})
+        for path in BOARDS:
+            with open(path) as f:
+                board = json.load(f)
+            self.assertEqual(board['uid'], 'sidelight-' + os.path.basename(path).removesuffix('.json'))
+            self.assertNotIn('__inputs', board)
+            self.assertEqual({v['name']: CHOSEN[v['name']] for v in variables(board) if 'allValue' in v},
+                             {v['name']: v['allValue'] for v in variables(board) if 'allValue' in v})
+            known = {v['name'] for v in board['templating']['list']} | {'__rate_interval'}
+            used = set(re.findall(r'\$\{?(\w+)', json.dumps([board['panels'], board['templating']]))) - {'__all'}
+            self.assertEqual(used - known, set(), path)
+            self.assertEqual(known - used, set(), path)
+        with open(f'{DEPLOY}/grafana/provisioning/dashboards/sidelight.yaml') as f, open(f'{DEPLOY}/grafana/README.md') as readme:
+            self.assertIn(f"-t {re.search('path: (.*)', f.read())[1]} *.json", readme.read())
+
+    def test_every_query_has_a_value(self):
         """Those of connections where eBPF is allowed: the scrapes themselves are connections."""
         probe = subprocess.run([EXE, 'tcp', 'probe', '--json'], capture_output=True,
                                text=True, timeout=300)
-        tcp = probe.returncode == 0
-        if not tcp:
-            print(f'SKIP: expressions of connections: {probe.stderr.strip()}', flush=True)
+        self.tcp = probe.returncode == 0
+        if not self.tcp:
+            print(f'SKIP: queries of connections: {probe.stderr.strip()}', flush=True)
+        if not RANKS:
+            print('SKIP: the dashboard of jobs: no mpirun, or no library for MPI (option mpi)', flush=True)
+        node, root = Agent('--hostname', 'node-2'), workdir()
+        for path, text in MACHINE.items():
+            os.makedirs(os.path.dirname(root + path), exist_ok=True)
+            with open(root + path, 'w') as f:
+                f.write(text)
+        machine = Pod(HOST_AT, root, node.socket)
         with System(POD, '--host', '--otlp', f'unix:{workdir()}/otlp.sock', '--scrape', 'http://127.0.0.1:9/metrics,interval=1s',
-                    *['--tcp', 'flows,layers,cpu'] * tcp) as s:
+                    *['--tcp', 'flows,layers,cpu'] * self.tcp) as s:
             with open(f'{s.folder}/stores.yaml', 'w') as f:
-                f.write(f'listen: {s.folder}/dta.sock\nstores:\n{STORES}')
+                f.write(f'listen: {s.folder}/dta.sock\nstores:{STORES}')
             # No receiver listens in this test.
-            s.collect('--webhook', 'http://127.0.0.1:9/', '--dta', f'{s.folder}/stores.yaml', '--trace-head', '0.1')
+            s.collect('--agent', node.socket, '--webhook', 'http://127.0.0.1:9/', '--dta', f'{s.folder}/stores.yaml', '--trace-head', '0.1')
             translator = Translator(EXE, types.SimpleNamespace(socket=f'unix:{s.folder}/dta.sock'), ('ipfix',))
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as exporter:
                 exporter.sendto(ipfix([(flow_of(1), 1, 2, 64500, 64501, 700)]), ('127.0.0.1', translator.port['ipfix']))
-            with Collector([], '--discover', '/nowhere', '--shard', '0/2') as shard, \
-                    Prometheus({'sidelight': (s.collector.address, '/metrics', {'honor_labels': True}),
-                                'shards': (shard.address, '/metrics', {})}) as prometheus:
-                prometheus.scraped(['sidelight', 'shards'])
-                prometheus.at = None  # what comes later counts as well
-                for title, board in dashboards().items():
-                    offered = choices(board, prometheus.api('/label/__name__/values'))
-                    self.assertEqual(offered, {v: [VARIABLES[v]] for v in OWN} if offered else {}, title)
-                    for where, expr, text in expressions(board):
-                        self.one(prometheus, tcp, (title, where), expr, text)
-                for where, expr, text in rules():
-                    self.one(prometheus, tcp, ('rules', where), re.sub(r' (==|>) [0-9.]+$', '', expr), text)
+            # The free space is that of the reading before.
+            wait_until(lambda: machine.tell('round') and s.collector.find('node_filesystem_avail_bytes', 'host="node-2"'),
+                       'a machine of files', machine, s.collector)
+            job, end = None, f'{workdir()}/end'
+            if RANKS:
+                job = mpirun(*RANKS[:3], 4, RANKS[3], end, f'{end}-slow', 0, SIDELIGHT_SOCKET=s.socket, SLURM_JOB_ID='4711', SLURM_JOB_NAME='weather')
+            with Collector([], '--discover', '/nowhere', '--shard', '0/2') as shard:
+                jobs = {'sidelight': (s.collector.address, '/metrics', {'honor_labels': True}), 'shards': (shard.address, '/metrics', {})}
+                with Prometheus(jobs) as classic, Prometheus(jobs, native=True) as native:
+                    for prometheus in (classic, native):
+                        prometheus.scraped(jobs)
+                        prometheus.at = None  # what comes later counts as well
+                        self.board(prometheus, 'jobs', dashboards()['jobs'])
+                    if job:  # ranks that wait use the CPUs
+                        with open(end, 'w'):
+                            self.assertEqual(job.wait(), 0, job.logged())
+                    for prometheus in (classic, native):
+                        for name, board in dashboards().items():
+                            if name != 'jobs':
+                                self.board(prometheus, name, board)
+                        for where, expr, text in rules():
+                            self.one(prometheus, ('rules', where), re.sub(r' (==|>) [0-9.]+$', '', expr), text)
             self.exemplar(s)
             translator.stop()
+        machine.close()
+        node.stop()
 
-    def one(self, prometheus, tcp, where, expr, text):
-        if where in NONE or (re.search('sidelight_(tcp|cpu)_', expr) and not tcp):
+    def board(self, prometheus, name, board):
+        if name == 'jobs' and not RANKS:
             return
-        for name, value in VARIABLES.items():
-            expr = expr.replace(name, value)
-        self.assertNotIn('$', expr, where)
-        found = prometheus.eventually(lambda: prometheus.query(expr), (where, expr))
+        for v in variables(board):
+            if name == 'tcp' and not self.tcp:
+                continue
+            values = prometheus.eventually(lambda: offered(v, prometheus), (name, v['name'], v['query']))
+            if v['name'] in METRICS:
+                self.assertEqual(values, [CHOSEN[v['name']]], (name, v['name']))
+        for where, expr, text in expressions(board):
+            self.one(prometheus, (name, where), expr, text)
+
+    def one(self, prometheus, where, expr, text):
+        if re.search('sidelight_(tcp|cpu)_', expr) and not self.tcp:
+            return
+        expr = chosen(expr)
+
+        def has_values():
+            """A series that is not a number is an empty panel."""
+            answer = prometheus.query(expr)
+            return any(math.isfinite(v) for _, v in answer) and answer
+        found = prometheus.eventually(has_values, (where, expr))
         # Labels of legends and annotations are in the answer, those of groups in the series.
         have = set.union(*(set(labels) for labels, _ in found))
         wanted = set(re.findall(r'\{\{ ?(?:\$labels\.)?(\w+)', text)) - {'value'}
