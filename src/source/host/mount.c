@@ -88,10 +88,7 @@ static bool has_no_files(struct host_text type)
 		"mqueue",     "nsfs",	     "overlay",	  "proc",     "procfs",	   "pstore",
 		"rpc_pipefs", "securityfs",  "selinuxfs", "squashfs", "sysfs",	   "tracefs"};
 
-	for (size_t i = 0; i < HOST_LEN(types); i++)
-		if (host_is(type, types[i]))
-			return true;
-	return false;
+	return host_among(type, types, HOST_LEN(types));
 }
 
 static bool is_below(struct host_text point, const char *folder, bool inside)
@@ -279,17 +276,6 @@ static bool is_listed(const struct host_mounts *m, const struct host_mount *new)
 	return false;
 }
 
-/* Looks for "ro" in the mount options. */
-static bool has_read_only(struct host_text options)
-{
-	struct host_text one;
-
-	while (host_until(&options, ',', &one))
-		if (host_is(one, "ro"))
-			return true;
-	return host_is(options, "ro");
-}
-
 /* Parses a file in the format of /proc/self/mounts; see fstab(5). */
 void host_mounts_parse(struct host_mounts *m, struct host_text t)
 {
@@ -317,7 +303,7 @@ void host_mounts_parse(struct host_mounts *m, struct host_text t)
 				unref_mount(new);
 			continue;
 		}
-		keep_mount(m, new, old, old_count, has_read_only(options));
+		keep_mount(m, new, old, old_count, host_listed(options, "ro"));
 	}
 	for (size_t i = 0; i < old_count; i++)
 		if (old[i])
