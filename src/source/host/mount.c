@@ -22,23 +22,19 @@
 
 enum { SIZE, FREE, AVAILABLE, FILES, FILES_FREE, READ_ONLY, DEVICE_ERROR };
 
+#define GAUGE(name, help) HOST_DESC("node_filesystem_" name, help, HOST_GAUGE)
+
 static const struct host_desc descs[] = {
-	[SIZE] = HOST_DESC("node_filesystem_size_bytes", "Filesystem size in bytes.", HOST_GAUGE),
-	[FREE] = HOST_DESC("node_filesystem_free_bytes", "Filesystem free space in bytes.",
-			   HOST_GAUGE),
-	[AVAILABLE] = HOST_DESC("node_filesystem_avail_bytes",
-				"Filesystem space available to non-root users in bytes.",
-				HOST_GAUGE),
-	[FILES] = HOST_DESC("node_filesystem_files", "Filesystem total file nodes.", HOST_GAUGE),
-	[FILES_FREE] = HOST_DESC("node_filesystem_files_free", "Filesystem total free file nodes.",
-				 HOST_GAUGE),
-	[READ_ONLY] = HOST_DESC("node_filesystem_readonly", "Filesystem read-only status.",
-				HOST_GAUGE),
-	[DEVICE_ERROR] =
-		HOST_DESC("node_filesystem_device_error",
-			  "Whether an error occurred while getting statistics for the given "
-			  "device.",
-			  HOST_GAUGE),
+	[SIZE] = GAUGE("size_bytes", "Filesystem size in bytes."),
+	[FREE] = GAUGE("free_bytes", "Filesystem free space in bytes."),
+	[AVAILABLE] = GAUGE("avail_bytes",
+			    "Filesystem space available to non-root users in bytes."),
+	[FILES] = GAUGE("files", "Filesystem total file nodes."),
+	[FILES_FREE] = GAUGE("files_free", "Filesystem total free file nodes."),
+	[READ_ONLY] = GAUGE("readonly", "Filesystem read-only status."),
+	[DEVICE_ERROR] = GAUGE("device_error",
+			       "Whether an error occurred while getting statistics for the given "
+			       "device."),
 };
 
 static const char *const keys[] = {"device", "mountpoint", "fstype"};
