@@ -3,6 +3,7 @@
 #ifndef SL_DTA_DEVICE_FRAME_H
 #define SL_DTA_DEVICE_FRAME_H
 
+#include "base/network.h"
 #include "device.h"
 
 struct dta_frame {
@@ -19,16 +20,11 @@ void dta_frame_parse(struct dta_record *r, uint16_t type, const uint8_t *p, size
 /* Sets ports, flags or the ICMP type from a transport header. */
 void dta_frame_parse_above(struct dta_record *r, const struct dta_frame *f);
 
-static inline void dta_record_set_v4(struct dta_record *r, enum dta_field f, const uint8_t *four)
+/* Sets an address of 4 or 16 bytes. */
+static inline void dta_record_set_address(struct dta_record *r, enum dta_field f,
+					  const uint8_t *address, size_t bytes)
 {
-	r->address[f] = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff}};
-	memcpy(r->address[f].s6_addr + 12, four, 4);
-	r->has |= DTA_FIELD_BIT(f);
-}
-
-static inline void dta_record_set_v6(struct dta_record *r, enum dta_field f, const void *sixteen)
-{
-	memcpy(&r->address[f], sixteen, 16);
+	r->address[f] = base_mapped(address, bytes);
 	r->has |= DTA_FIELD_BIT(f);
 }
 

@@ -99,21 +99,19 @@ static enum dta_device_refusal take_structure(struct sflow_part *p, uint32_t *fo
 static bool take_address(struct sflow_part *p, struct in6_addr *out, bool *known)
 {
 	uint32_t type;
+	size_t bytes;
 
 	if (p->bytes < 4)
 		return false;
 	type = take32(p);
 	*known = type == 1 || type == 2;
-	if (type > 2 || p->bytes < (type == 1 ? 4u : type == 2 ? 16u : 0u))
+	bytes = type == 1 ? 4 : type == 2 ? 16 : 0;
+	if (type > 2 || p->bytes < bytes)
 		return false;
-	if (type == 1) {
-		*out = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff}};
-		memcpy(out->s6_addr + 12, p->at, 4);
-	} else if (type == 2) {
-		memcpy(out, p->at, 16);
-	}
-	p->at += type == 1 ? 4 : type == 2 ? 16 : 0;
-	p->bytes -= type == 1 ? 4 : type == 2 ? 16 : 0;
+	if (*known)
+		*out = base_mapped(p->at, bytes);
+	p->at += bytes;
+	p->bytes -= bytes;
 	return true;
 }
 
@@ -157,13 +155,8 @@ static bool read_ip(struct dta_record *r, const struct sflow_part *p, struct sfl
 		return true;
 	dta_record_set(r, DTA_FIELD_IP_VERSION, format == FLOW_IPV4 ? 4 : 6);
 	dta_record_set(r, DTA_FIELD_PROTOCOL, dta_get32(p->at + 4) & 0xff);
-	if (format == FLOW_IPV4) {
-		dta_record_set_v4(r, DTA_FIELD_SOURCE, p->at + 8);
-		dta_record_set_v4(r, DTA_FIELD_DESTINATION, p->at + 12);
-	} else {
-		dta_record_set_v6(r, DTA_FIELD_SOURCE, p->at + 8);
-		dta_record_set_v6(r, DTA_FIELD_DESTINATION, p->at + 24);
-	}
+	dta_record_set_address(r, DTA_FIELD_SOURCE, p->at + 8, address);
+	dta_record_set_address(r, DTA_FIELD_DESTINATION, p->at + 8 + address, address);
 	dta_record_set(r, DTA_FIELD_SOURCE_PORT, dta_get32(after) & 0xffff);
 	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, dta_get32(after + 4) & 0xffff);
 	dta_record_set(r, DTA_FIELD_TCP_FLAGS, dta_get32(after + 8) & 0xff);
