@@ -390,11 +390,3 @@ void dta_frame_parse(struct dta_record *r, uint16_t type, const uint8_t *p, size
 		parse_ip(r, &inner, out);
 	}
 }
-
-uint32_t dta_frame_read(struct dta_record *r, uint16_t type, const uint8_t *p, size_t bytes)
-{
-	struct dta_frame f;
-
-	dta_frame_parse(r, type, p, bytes, &f);
-	return f.length;
-}

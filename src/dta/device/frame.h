@@ -14,7 +14,16 @@ struct dta_frame {
 	uint16_t id;	      /* identification of an IPv4 packet */
 };
 
-/* Like dta_frame_read(). */
+/*
+ * Fills in the fields from a packet, which may be truncated. type: the Ethernet type of its first
+ * header; or DTA_ETHERTYPE_ETHERNET if it begins with an Ethernet header. docs/dta-int-sflow.md
+ * lists the headers that are parsed.
+ */
+#define DTA_ETHERTYPE_IPV4     0x0800
+#define DTA_ETHERTYPE_ETHERNET 0x6558 /* transparent Ethernet bridging (RFC 1701) */
+#define DTA_ETHERTYPE_IPV6     0x86dd
+#define DTA_ETHERTYPE_PPP      0x880b
+#define DTA_ETHERTYPE_MPLS     0x8847
 void dta_frame_parse(struct dta_record *r, uint16_t type, const uint8_t *p, size_t bytes,
 		     struct dta_frame *out);
 /* Sets ports, flags or the ICMP type from a transport header. */

@@ -136,7 +136,8 @@ static bool read_raw(struct dta_record *r, struct sflow_part p, struct sflow_fra
 		return false;
 	f->raw = true;
 	if (protocol < sizeof(header_types) / sizeof(*header_types))
-		dta_frame_read(r, header_types[protocol], header.at, header.bytes);
+		dta_frame_parse(r, header_types[protocol], header.at, header.bytes,
+				&(struct dta_frame){0});
 	return true;
 }
 
@@ -654,14 +655,14 @@ static void sflow_end(struct dta_decoder *decoder)
 	free(s);
 }
 
-static struct dta_decoder *sflow_make(struct dta_paths *paths)
+static struct dta_decoder *sflow_make(const struct dta_decoder_ops *ops, struct dta_paths *paths)
 {
 	struct sflow *s = calloc(1, sizeof(*s));
 
 	(void)paths;
 	if (!s)
 		return NULL;
-	s->decoder.ops = &dta_decoder_sflow;
+	s->decoder.ops = ops;
 	s->exporters = dta_streams_make(EXPORTERS);
 	s->streams = dta_streams_make(STREAMS);
 	if (s->exporters && s->streams)
