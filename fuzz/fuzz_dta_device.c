@@ -106,7 +106,7 @@ static void datagrams(const struct dta_decoder_ops *ops, enum dta_device kind, c
 					 DTA_EXPORTER_LIFETIME_NS};
 	static const uint8_t to[16];
 	static struct dta_map *m;
-	struct dta_decoder *d = ops->make(NULL);
+	struct dta_decoder *d = ops->make(ops, NULL);
 	struct seen s = {0};
 	uint64_t now = 1;
 

@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 			return 1;
 	}
 	fclose(f);
-	d = ops->make(NULL);
+	d = ops->make(ops, NULL);
 	if (m)
 		batch = dta_map_batch_new(m, dta_device_find(argv[1]), drop_block, NULL);
 	if (!d || (m && !batch))

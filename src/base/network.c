@@ -8,6 +8,25 @@
 #include "base/base.h"
 #include "base/grow.h"
 
+bool base_address_read(const char *s, struct in6_addr *out)
+{
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, s, &v4) != 1)
+		return inet_pton(AF_INET6, s, out) == 1;
+	*out = base_mapped(&v4, sizeof(v4));
+	return true;
+}
+
+const char *base_address_text(const void *address, char *out)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (!memcmp(address, mapped, sizeof(mapped)))
+		return inet_ntop(AF_INET, (const uint8_t *)address + 12, out, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET6, address, out, INET6_ADDRSTRLEN);
+}
+
 int base_network_parse(const char *s, size_t bytes, struct base_network *out)
 {
 	const char *slash = memchr(s, '/', bytes);
@@ -20,12 +39,9 @@ int base_network_parse(const char *s, size_t bytes, struct base_network *out)
 		return -EINVAL;
 	memcpy(address, s, length);
 	address[length] = 0;
-	memset(out, 0, sizeof(*out));
-	v4 = inet_pton(AF_INET, address, &out->address.s6_addr[12]) == 1;
-	if (v4)
-		memset(&out->address.s6_addr[10], 0xff, 2);
-	else if (inet_pton(AF_INET6, address, &out->address) != 1)
+	if (!base_address_read(address, &out->address))
 		return -EINVAL;
+	v4 = !strchr(address, ':');
 	prefix = v4 ? 32 : 128;
 	if (slash) {
 		memcpy(digits, slash + 1, bytes - length - 1);

@@ -2,7 +2,6 @@
 /* flows.c - parses the table of TCP connections: header, hot line, slots, journal. */
 #include "region/flows.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/hash.h"
+#include "base/network.h"
 #include "region/internal.h"
 #include "region/text.h"
 
@@ -414,11 +414,7 @@ const char *region_tcp_state_name(uint32_t state)
 
 const char *region_flow_address(const uint8_t a[16], char *out)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	if (!memcmp(a, mapped, sizeof(mapped)))
-		return inet_ntop(AF_INET, a + 12, out, INET6_ADDRSTRLEN);
-	return inet_ntop(AF_INET6, a, out, INET6_ADDRSTRLEN);
+	return base_address_text(a, out);
 }
 
 enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t number,

@@ -134,7 +134,7 @@ static inline void drive_keep(void *arg, const struct dta_record *r)
 
 static inline void drive_begin(struct drive *v, const struct dta_decoder_ops *ops)
 {
-	*v = (struct drive){.d = ops->make(NULL), .now_ns = 1, .sender = "192.0.2.9"};
+	*v = (struct drive){.d = ops->make(ops, NULL), .now_ns = 1, .sender = "192.0.2.9"};
 	assert_non_null(v->d);
 }
 

@@ -12,14 +12,14 @@ static struct dta_record r;
 static uint32_t read_frame(const struct built *b, size_t bytes)
 {
 	uint8_t *exact = malloc(bytes ? bytes : 1);
-	uint32_t length;
+	struct dta_frame f;
 
 	assert_non_null(exact);
 	memcpy(exact, b->at, bytes);
 	r.has = 0;
-	length = dta_frame_read(&r, DTA_ETHERTYPE_ETHERNET, exact, bytes);
+	dta_frame_parse(&r, DTA_ETHERTYPE_ETHERNET, exact, bytes, &f);
 	free(exact);
-	return length;
+	return f.length;
 }
 
 /* A shorter piece gives a subset of the same fields. */

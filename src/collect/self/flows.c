@@ -145,7 +145,7 @@ json_t *collect_flows_json(const struct dta_record *r)
 		if (f->field < DTA_FIELD_ADDRESSES)
 			json_object_set_new(
 				j, address_of(r, f->field, &at) == 4 ? f->name : f->name6,
-				json_string(dta_address_text(&r->address[f->field], text)));
+				json_string(base_address_text(&r->address[f->field], text)));
 		else
 			json_object_set_new(j, f->name,
 					    f->bytes == 6 ? mac_json(r->number[f->field])

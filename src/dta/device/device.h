@@ -183,10 +183,10 @@ struct dta_decoder_ops {
 	const char *name; /* name in --input: "int", "ipfix", "netflow" or "sflow" */
 	uint16_t port;	  /* default port of devices */
 	/*
-	 * paths: those that the workers of a process join together (INT), or NULL: the decoder
-	 * makes its own. Returns NULL with errno ENOMEM.
+	 * ops: these operations. paths: those that the workers of a process join together (INT), or
+	 * NULL: the decoder makes its own. Returns NULL with errno ENOMEM.
 	 */
-	struct dta_decoder *(*make)(struct dta_paths *paths);
+	struct dta_decoder *(*make)(const struct dta_decoder_ops *ops, struct dta_paths *paths);
 	/* Decodes one datagram and calls fn for each of its records. Memory is bounded. */
 	void (*take)(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
 		     uint64_t real_ns, dta_record_fn *fn, void *arg);
@@ -222,20 +222,5 @@ enum dta_device dta_device_find(const char *name);
 const struct dta_decoder_ops *dta_device_decoder(enum dta_device d);
 /* Returns NULL if no decoder has this name. */
 const struct dta_decoder_ops *dta_decoder_find(const char *name);
-
-/* ---- frame.c: headers of possibly truncated packets ---- */
-
-/*
- * Fills in the fields from a packet, which may be truncated. type: the Ethernet type of its first
- * header; or DTA_ETHERTYPE_ETHERNET if it begins with an Ethernet header. Returns the length of the
- * IP packet according to its header, or 0 if there is no IP packet. docs/dta-int-sflow.md lists the
- * headers that are parsed.
- */
-#define DTA_ETHERTYPE_IPV4     0x0800
-#define DTA_ETHERTYPE_ETHERNET 0x6558 /* transparent Ethernet bridging (RFC 1701) */
-#define DTA_ETHERTYPE_IPV6     0x86dd
-#define DTA_ETHERTYPE_PPP      0x880b
-#define DTA_ETHERTYPE_MPLS     0x8847
-uint32_t dta_frame_read(struct dta_record *r, uint16_t type, const uint8_t *p, size_t bytes);
 
 #endif

@@ -2,6 +2,8 @@
 /* element.c - the table of information elements (element.h); NetFlow 9 uses the same numbers */
 #include "dta/device/element.h"
 
+#include "base/base.h"
+
 #define NUMBER(field, rank)	       DTA_ELEMENT_NUMBER, DTA_FIELD_##field, rank, 0, 0
 #define BITS(field, rank, shift, bits) DTA_ELEMENT_NUMBER, DTA_FIELD_##field, rank, shift, bits
 #define V4(field, rank)		       DTA_ELEMENT_V4, DTA_FIELD_##field, rank, 0, 0
@@ -143,20 +145,12 @@ static const struct dta_element elements[] = {
 
 const struct dta_element *dta_element_find(uint32_t enterprise, uint16_t id)
 {
-	const struct dta_element *from = elements;
-	size_t n = sizeof(elements) / sizeof(*elements);
+	const size_t n = sizeof(elements) / sizeof(*elements);
+	size_t i;
 
-	while (n) {
-		const struct dta_element *e = from + n / 2;
-
-		if (e->enterprise == enterprise && e->id == id)
-			return e;
-		if (e->enterprise > enterprise || (e->enterprise == enterprise && e->id > id)) {
-			n /= 2;
-		} else {
-			from = e + 1;
-			n -= n / 2 + 1;
-		}
-	}
-	return NULL;
+	BASE_LOWER_BOUND(i, 0, n,
+			 elements[i].enterprise < enterprise ||
+				 (elements[i].enterprise == enterprise && elements[i].id < id));
+	return i < n && elements[i].enterprise == enterprise && elements[i].id == id ? &elements[i]
+										     : NULL;
 }

@@ -281,8 +281,8 @@ static void parse_v4(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 	dta_record_set(r, DTA_FIELD_DSCP, p[1] >> 2);
 	dta_record_set(r, DTA_FIELD_TTL, p[8]);
 	dta_record_set(r, DTA_FIELD_PROTOCOL, p[9]);
-	dta_record_set_v4(r, DTA_FIELD_SOURCE, p + 12);
-	dta_record_set_v4(r, DTA_FIELD_DESTINATION, p + 16);
+	dta_record_set_address(r, DTA_FIELD_SOURCE, p + 12, 4);
+	dta_record_set_address(r, DTA_FIELD_DESTINATION, p + 16, 4);
 	if (bytes > length)
 		bytes = length; /* the rest is frame padding */
 	if (bytes > head && !(dta_get16(p + 6) & 0x1fff)) {
@@ -302,8 +302,8 @@ static void parse_v6(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 	dta_record_set(r, DTA_FIELD_TOS, dta_get16(p) >> 4 & 255);
 	dta_record_set(r, DTA_FIELD_DSCP, dta_get16(p) >> 6 & 63);
 	dta_record_set(r, DTA_FIELD_TTL, p[7]);
-	dta_record_set_v6(r, DTA_FIELD_SOURCE, p + 8);
-	dta_record_set_v6(r, DTA_FIELD_DESTINATION, p + 24);
+	dta_record_set_address(r, DTA_FIELD_SOURCE, p + 8, 16);
+	dta_record_set_address(r, DTA_FIELD_DESTINATION, p + 24, 16);
 	if (bytes > out->length)
 		bytes = out->length;
 	for (int i = 0; i < EXTENSIONS_MAX; i++) {
@@ -389,12 +389,4 @@ void dta_frame_parse(struct dta_record *r, uint16_t type, const uint8_t *p, size
 		keep_tunnel(r, id);
 		parse_ip(r, &inner, out);
 	}
-}
-
-uint32_t dta_frame_read(struct dta_record *r, uint16_t type, const uint8_t *p, size_t bytes)
-{
-	struct dta_frame f;
-
-	dta_frame_parse(r, type, p, bytes, &f);
-	return f.length;
 }

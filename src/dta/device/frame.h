@@ -3,6 +3,7 @@
 #ifndef SL_DTA_DEVICE_FRAME_H
 #define SL_DTA_DEVICE_FRAME_H
 
+#include "base/network.h"
 #include "device.h"
 
 struct dta_frame {
@@ -13,22 +14,26 @@ struct dta_frame {
 	uint16_t id;	      /* identification of an IPv4 packet */
 };
 
-/* Like dta_frame_read(). */
+/*
+ * Fills in the fields from a packet, which may be truncated. type: the Ethernet type of its first
+ * header; or DTA_ETHERTYPE_ETHERNET if it begins with an Ethernet header. docs/dta-int-sflow.md
+ * lists the headers that are parsed.
+ */
+#define DTA_ETHERTYPE_IPV4     0x0800
+#define DTA_ETHERTYPE_ETHERNET 0x6558 /* transparent Ethernet bridging (RFC 1701) */
+#define DTA_ETHERTYPE_IPV6     0x86dd
+#define DTA_ETHERTYPE_PPP      0x880b
+#define DTA_ETHERTYPE_MPLS     0x8847
 void dta_frame_parse(struct dta_record *r, uint16_t type, const uint8_t *p, size_t bytes,
 		     struct dta_frame *out);
 /* Sets ports, flags or the ICMP type from a transport header. */
 void dta_frame_parse_above(struct dta_record *r, const struct dta_frame *f);
 
-static inline void dta_record_set_v4(struct dta_record *r, enum dta_field f, const uint8_t *four)
+/* Sets an address of 4 or 16 bytes. */
+static inline void dta_record_set_address(struct dta_record *r, enum dta_field f,
+					  const uint8_t *address, size_t bytes)
 {
-	r->address[f] = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff}};
-	memcpy(r->address[f].s6_addr + 12, four, 4);
-	r->has |= DTA_FIELD_BIT(f);
-}
-
-static inline void dta_record_set_v6(struct dta_record *r, enum dta_field f, const void *sixteen)
-{
-	memcpy(&r->address[f], sixteen, 16);
+	r->address[f] = base_mapped(address, bytes);
 	r->has |= DTA_FIELD_BIT(f);
 }
 

@@ -595,13 +595,13 @@ static void int_end(struct dta_decoder *decoder)
 	free(s);
 }
 
-static struct dta_decoder *int_make(struct dta_paths *paths)
+static struct dta_decoder *int_make(const struct dta_decoder_ops *ops, struct dta_paths *paths)
 {
 	struct int_decoder *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->decoder.ops = &dta_decoder_int;
+	s->decoder.ops = ops;
 	s->streams = dta_streams_make(STREAMS);
 	s->own_paths = paths ? NULL : dta_paths_new();
 	s->paths = paths ? paths : s->own_paths;

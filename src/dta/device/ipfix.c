@@ -6,27 +6,13 @@
 #define HEADER	16u /* version, length, export time, sequence number, observation domain */
 #define VERSION 10u
 
-static struct dta_decoder *make_decoder(struct dta_paths *paths)
-{
-	(void)paths;
-	return dta_template_decoder_make(&dta_decoder_ipfix);
-}
-
 static void take_datagram(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
 			  uint64_t real_ns, dta_record_fn *fn, void *arg)
 {
-	struct dta_template_decoder *x = (struct dta_template_decoder *)d;
-	struct dta_template_message m = {.exporters = x->exporters,
-					 .stats = &d->stats,
-					 .in = in,
-					 .now_ns = now_ns,
-					 .fn = fn,
-					 .arg = arg,
-					 .work = &x->work};
+	struct dta_template_message m = dta_template_begin(d, in, now_ns, fn, arg);
 	const uint8_t *p = in->data;
 
 	(void)real_ns;
-	d->stats.datagrams++;
 	if (in->bytes < HEADER) {
 		d->stats.refused[DTA_DEVICE_TRUNCATED]++;
 		return;
@@ -42,7 +28,7 @@ static void take_datagram(struct dta_decoder *d, const struct dta_datagram *in, 
 	}
 	m.export_ms = dta_get32(p + 4) * UINT64_C(1000);
 	m.domain = dta_get32(p + 12);
-	m.exporter = dta_exporters_find(x->exporters, in, m.domain, now_ns);
+	m.exporter = dta_exporters_find(m.exporters, in, m.domain, now_ns);
 	dta_template_sets(&m, p + HEADER, in->bytes - HEADER);
 	if (!m.exporter)
 		return;
@@ -56,6 +42,6 @@ static void take_datagram(struct dta_decoder *d, const struct dta_datagram *in, 
 
 const struct dta_decoder_ops dta_decoder_ipfix = {.name = "ipfix",
 						  .port = 4739,
-						  .make = make_decoder,
+						  .make = dta_template_decoder_make,
 						  .take = take_datagram,
 						  .end = dta_template_decoder_end};

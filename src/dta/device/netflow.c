@@ -3,6 +3,7 @@
  * netflow.c - decoder of NetFlow 9 (RFC 3954), which uses IPFIX templates, and of NetFlow 5 (Cisco,
  * "NetFlow Export Datagram Format"), whose records have a fixed form.
  */
+#include "dta/device/frame.h"
 #include "dta/device/template.h"
 #include "dta/wire/endian.h"
 
@@ -10,25 +11,21 @@
 #define HEADER5 24u
 #define RECORD5 48u
 
-static struct dta_decoder *make_decoder(struct dta_paths *paths)
-{
-	(void)paths;
-	return dta_template_decoder_make(&dta_decoder_netflow);
-}
-
 /* ---- version 9 ---- */
 
 /* An exporter that restarted defines its templates and sampling rates again. */
-static void start_again(struct dta_template_decoder *x, struct dta_exporter *e)
+static void start_again(struct dta_template_message *m)
 {
-	dta_exporters_forget(x->exporters, e);
-	x->d.stats.restarts++;
+	struct dta_exporter *e = m->exporter;
+
+	dta_exporters_forget(m->exporters, e);
+	m->stats->restarts++;
 	e->numbered = false;
 	e->sampling = e->selectors = 0;
 	e->boot_ms = 0;
 }
 
-static void take_version9(struct dta_template_decoder *x, struct dta_template_message *m)
+static void take_version9(struct dta_template_message *m)
 {
 	const uint8_t *p = m->in->data;
 
@@ -39,9 +36,9 @@ static void take_version9(struct dta_template_decoder *x, struct dta_template_me
 	m->uptime = dta_get32(p + 4);
 	m->export_ms = dta_get32(p + 8) * UINT64_C(1000);
 	m->domain = dta_get32(p + 16);
-	m->exporter = dta_exporters_find(x->exporters, m->in, m->domain, m->now_ns);
+	m->exporter = dta_exporters_find(m->exporters, m->in, m->domain, m->now_ns);
 	if (m->exporter && dta_exporter_restarted(m->exporter, m->uptime))
-		start_again(x, m->exporter);
+		start_again(m);
 	dta_template_sets(m, p + HEADER9, m->in->bytes - HEADER9);
 	if (m->exporter) {
 		dta_exporter_restarted(m->exporter, m->uptime);
@@ -51,18 +48,13 @@ static void take_version9(struct dta_template_decoder *x, struct dta_template_me
 
 /* ---- version 5 ---- */
 
-static void set_v4(struct dta_record *r, enum dta_field f, const uint8_t *from)
-{
-	memcpy(r->address[f].s6_addr + 12, from, 4);
-}
-
 static void give_version5(struct dta_template_message *m, const uint8_t *p, uint64_t sampling)
 {
 	struct dta_record *r = &m->work->r;
 
-	set_v4(r, DTA_FIELD_SOURCE, p);
-	set_v4(r, DTA_FIELD_DESTINATION, p + 4);
-	set_v4(r, DTA_FIELD_NEXT_HOP, p + 8);
+	dta_record_set_address(r, DTA_FIELD_SOURCE, p, 4);
+	dta_record_set_address(r, DTA_FIELD_DESTINATION, p + 4, 4);
+	dta_record_set_address(r, DTA_FIELD_NEXT_HOP, p + 8, 4);
 	dta_record_set(r, DTA_FIELD_INGRESS, dta_get16(p + 12));
 	dta_record_set(r, DTA_FIELD_EGRESS, dta_get16(p + 14));
 	dta_record_set(r, DTA_FIELD_PACKETS, dta_get32(p + 16) * sampling);
@@ -85,9 +77,8 @@ static void give_version5(struct dta_template_message *m, const uint8_t *p, uint
 	m->fn(m->arg, r);
 }
 
-static void take_version5(struct dta_template_decoder *x, struct dta_template_message *m)
+static void take_version5(struct dta_template_message *m)
 {
-	static const struct in6_addr v4 = {.s6_addr = {[10] = 0xff, 0xff}};
 	const uint8_t *p = m->in->data;
 	struct dta_record *r = &m->work->r;
 	uint32_t count, sampling;
@@ -108,20 +99,17 @@ static void take_version5(struct dta_template_decoder *x, struct dta_template_me
 	m->domain = dta_get16(p + 20); /* engine type and engine number */
 	sampling = dta_get16(p + 22) & 0x3fff;
 	sampling = sampling ? sampling : 1;
-	m->exporter = dta_exporters_find(x->exporters, m->in, m->domain, m->now_ns);
+	m->exporter = dta_exporters_find(m->exporters, m->in, m->domain, m->now_ns);
 	if (!m->exporter)
-		m->exporter = dta_exporters_make(x->exporters, m->in, m->domain, m->now_ns);
+		m->exporter = dta_exporters_make(m->exporters, m->in, m->domain, m->now_ns);
 	if (m->exporter) {
 		if (dta_exporter_restarted(m->exporter, m->uptime))
-			start_again(x, m->exporter);
+			start_again(m);
 		dta_exporter_number(m->exporter, m->stats, dta_get32(p + 16), count);
 	}
-	for (uint32_t i = 0; i < DTA_FIELD_ADDRESSES; i++)
-		r->address[i] = v4;
 	r->address[DTA_FIELD_EXPORTER] = m->in->address;
 	r->kind = DTA_RECORD_FLOW;
-	r->has = 1u << DTA_FIELD_EXPORTER | 1u << DTA_FIELD_SOURCE | 1u << DTA_FIELD_DESTINATION |
-		 1u << DTA_FIELD_NEXT_HOP;
+	r->has = DTA_FIELD_BIT(DTA_FIELD_EXPORTER);
 	dta_record_set(r, DTA_FIELD_DOMAIN, m->domain);
 	dta_record_set(r, DTA_FIELD_IP_VERSION, 4);
 	dta_record_set(r, DTA_FIELD_SAMPLING, sampling);
@@ -134,34 +122,26 @@ static void take_version5(struct dta_template_decoder *x, struct dta_template_me
 static void take_datagram(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
 			  uint64_t real_ns, dta_record_fn *fn, void *arg)
 {
-	struct dta_template_decoder *x = (struct dta_template_decoder *)d;
-	struct dta_template_message m = {.exporters = x->exporters,
-					 .stats = &d->stats,
-					 .in = in,
-					 .now_ns = now_ns,
-					 .netflow = true,
-					 .fn = fn,
-					 .arg = arg,
-					 .work = &x->work};
+	struct dta_template_message m = dta_template_begin(d, in, now_ns, fn, arg);
 	uint32_t version;
 
 	(void)real_ns;
-	d->stats.datagrams++;
+	m.netflow = true;
 	if (in->bytes < 2) {
 		d->stats.refused[DTA_DEVICE_TRUNCATED]++;
 		return;
 	}
 	version = dta_get16(in->data);
 	if (version == 9)
-		take_version9(x, &m);
+		take_version9(&m);
 	else if (version == 5)
-		take_version5(x, &m);
+		take_version5(&m);
 	else
 		d->stats.refused[DTA_DEVICE_BAD_VERSION]++;
 }
 
 const struct dta_decoder_ops dta_decoder_netflow = {.name = "netflow",
 						    .port = 2055,
-						    .make = make_decoder,
+						    .make = dta_template_decoder_make,
 						    .take = take_datagram,
 						    .end = dta_template_decoder_end};

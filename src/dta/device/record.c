@@ -131,33 +131,30 @@ const char *dta_device_refusal_name(enum dta_device_refusal r)
 
 /* ---- decoders ---- */
 
-static const struct {
-	const char *name;
-	const struct dta_decoder_ops *ops;
-} devices[DTA_DEVICES] = {
-	[DTA_DEVICE_INT] = {"int", &dta_decoder_int},
-	[DTA_DEVICE_IPFIX] = {"ipfix", &dta_decoder_ipfix},
-	[DTA_DEVICE_NETFLOW] = {"netflow", &dta_decoder_netflow},
-	[DTA_DEVICE_SFLOW] = {"sflow", &dta_decoder_sflow},
+static const struct dta_decoder_ops *const decoders[DTA_DEVICES] = {
+	[DTA_DEVICE_INT] = &dta_decoder_int,
+	[DTA_DEVICE_IPFIX] = &dta_decoder_ipfix,
+	[DTA_DEVICE_NETFLOW] = &dta_decoder_netflow,
+	[DTA_DEVICE_SFLOW] = &dta_decoder_sflow,
 };
 
 const char *dta_device_name(enum dta_device d)
 {
-	return (unsigned int)d < DTA_DEVICES ? devices[d].name : "unknown";
+	return (unsigned int)d < DTA_DEVICES ? decoders[d]->name : "unknown";
 }
 
 enum dta_device dta_device_find(const char *name)
 {
 	unsigned int d = 0;
 
-	while (d < DTA_DEVICES && strcmp(devices[d].name, name))
+	while (d < DTA_DEVICES && strcmp(decoders[d]->name, name))
 		d++;
 	return (enum dta_device)d;
 }
 
 const struct dta_decoder_ops *dta_device_decoder(enum dta_device d)
 {
-	return (unsigned int)d < DTA_DEVICES ? devices[d].ops : NULL;
+	return (unsigned int)d < DTA_DEVICES ? decoders[d] : NULL;
 }
 
 const struct dta_decoder_ops *dta_decoder_find(const char *name)

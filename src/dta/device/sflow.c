@@ -99,21 +99,19 @@ static enum dta_device_refusal take_structure(struct sflow_part *p, uint32_t *fo
 static bool take_address(struct sflow_part *p, struct in6_addr *out, bool *known)
 {
 	uint32_t type;
+	size_t bytes;
 
 	if (p->bytes < 4)
 		return false;
 	type = take32(p);
 	*known = type == 1 || type == 2;
-	if (type > 2 || p->bytes < (type == 1 ? 4u : type == 2 ? 16u : 0u))
+	bytes = type == 1 ? 4 : type == 2 ? 16 : 0;
+	if (type > 2 || p->bytes < bytes)
 		return false;
-	if (type == 1) {
-		*out = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff}};
-		memcpy(out->s6_addr + 12, p->at, 4);
-	} else if (type == 2) {
-		memcpy(out, p->at, 16);
-	}
-	p->at += type == 1 ? 4 : type == 2 ? 16 : 0;
-	p->bytes -= type == 1 ? 4 : type == 2 ? 16 : 0;
+	if (*known)
+		*out = base_mapped(p->at, bytes);
+	p->at += bytes;
+	p->bytes -= bytes;
 	return true;
 }
 
@@ -138,7 +136,8 @@ static bool read_raw(struct dta_record *r, struct sflow_part p, struct sflow_fra
 		return false;
 	f->raw = true;
 	if (protocol < sizeof(header_types) / sizeof(*header_types))
-		dta_frame_read(r, header_types[protocol], header.at, header.bytes);
+		dta_frame_parse(r, header_types[protocol], header.at, header.bytes,
+				&(struct dta_frame){0});
 	return true;
 }
 
@@ -157,13 +156,8 @@ static bool read_ip(struct dta_record *r, const struct sflow_part *p, struct sfl
 		return true;
 	dta_record_set(r, DTA_FIELD_IP_VERSION, format == FLOW_IPV4 ? 4 : 6);
 	dta_record_set(r, DTA_FIELD_PROTOCOL, dta_get32(p->at + 4) & 0xff);
-	if (format == FLOW_IPV4) {
-		dta_record_set_v4(r, DTA_FIELD_SOURCE, p->at + 8);
-		dta_record_set_v4(r, DTA_FIELD_DESTINATION, p->at + 12);
-	} else {
-		dta_record_set_v6(r, DTA_FIELD_SOURCE, p->at + 8);
-		dta_record_set_v6(r, DTA_FIELD_DESTINATION, p->at + 24);
-	}
+	dta_record_set_address(r, DTA_FIELD_SOURCE, p->at + 8, address);
+	dta_record_set_address(r, DTA_FIELD_DESTINATION, p->at + 8 + address, address);
 	dta_record_set(r, DTA_FIELD_SOURCE_PORT, dta_get32(after) & 0xffff);
 	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, dta_get32(after + 4) & 0xffff);
 	dta_record_set(r, DTA_FIELD_TCP_FLAGS, dta_get32(after + 8) & 0xff);
@@ -661,14 +655,14 @@ static void sflow_end(struct dta_decoder *decoder)
 	free(s);
 }
 
-static struct dta_decoder *sflow_make(struct dta_paths *paths)
+static struct dta_decoder *sflow_make(const struct dta_decoder_ops *ops, struct dta_paths *paths)
 {
 	struct sflow *s = calloc(1, sizeof(*s));
 
 	(void)paths;
 	if (!s)
 		return NULL;
-	s->decoder.ops = &dta_decoder_sflow;
+	s->decoder.ops = ops;
 	s->exporters = dta_streams_make(EXPORTERS);
 	s->streams = dta_streams_make(STREAMS);
 	if (s->exporters && s->streams)

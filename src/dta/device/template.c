@@ -397,6 +397,21 @@ static void define_all(struct dta_template_message *m, const uint8_t *set, size_
 
 /* ---- messages ---- */
 
+struct dta_template_message dta_template_begin(struct dta_decoder *d, const struct dta_datagram *in,
+					       uint64_t now_ns, dta_record_fn *fn, void *arg)
+{
+	struct dta_template_decoder *x = (struct dta_template_decoder *)d;
+
+	d->stats.datagrams++;
+	return (struct dta_template_message){.exporters = x->exporters,
+					     .stats = &d->stats,
+					     .in = in,
+					     .now_ns = now_ns,
+					     .fn = fn,
+					     .arg = arg,
+					     .work = &x->work};
+}
+
 void dta_template_sets(struct dta_template_message *m, const uint8_t *p, size_t bytes)
 {
 	const uint32_t templates = m->netflow ? 0 : 2, options = templates + 1;
@@ -425,10 +440,12 @@ void dta_template_sets(struct dta_template_message *m, const uint8_t *p, size_t 
 
 /* ---- decoders ---- */
 
-struct dta_decoder *dta_template_decoder_make(const struct dta_decoder_ops *ops)
+struct dta_decoder *dta_template_decoder_make(const struct dta_decoder_ops *ops,
+					      struct dta_paths *none)
 {
 	struct dta_template_decoder *x = calloc(1, sizeof(*x));
 
+	(void)none;
 	if (!x)
 		return NULL;
 	x->d.ops = ops;

@@ -33,8 +33,8 @@ struct dta_template_decoder {
 	struct dta_exporters *exporters;
 	struct dta_template_work work;
 };
-/* Returns NULL with errno ENOMEM. */
-struct dta_decoder *dta_template_decoder_make(const struct dta_decoder_ops *ops);
+struct dta_decoder *dta_template_decoder_make(const struct dta_decoder_ops *ops,
+					      struct dta_paths *none);
 void dta_template_decoder_end(struct dta_decoder *d); /* NULL is ignored */
 
 /* A message. The times and sampling rates in its records are relative to it. */
@@ -57,6 +57,9 @@ struct dta_template_message {
 	struct dta_template_work *work;
 };
 
+/* Begins a message, and counts it. */
+struct dta_template_message dta_template_begin(struct dta_decoder *d, const struct dta_datagram *in,
+					       uint64_t now_ns, dta_record_fn *fn, void *arg);
 /* Decodes the sets of a message: templates, options and data. */
 void dta_template_sets(struct dta_template_message *m, const uint8_t *p, size_t bytes);
 

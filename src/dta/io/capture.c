@@ -10,6 +10,7 @@
 
 #include <pcap/pcap.h>
 
+#include "base/network.h"
 #include "dta/io/input.h"
 #include "dta/wire/endian.h"
 #include "dta/wire/wire.h"
@@ -177,13 +178,7 @@ bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
 	    dta_get16(udp + 2) != port || dta_get16(udp + 4) < 8 ||
 	    dta_get16(udp + 4) > f->above_bytes)
 		return false;
-	if (f->version == 4) {
-		memset(&out->address, 0, sizeof(out->address));
-		memset(&out->address.s6_addr[10], 0xff, 2);
-		memcpy(&out->address.s6_addr[12], f->from, 4);
-	} else {
-		memcpy(&out->address, f->from, 16);
-	}
+	out->address = base_mapped(f->from, f->version == 4 ? 4 : 16);
 	out->to = f->to;
 	out->port = dta_get16(udp);
 	out->to_port = port;

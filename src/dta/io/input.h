@@ -9,7 +9,8 @@
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "base/network.h"
 
 /* A UDP payload and its sender. */
 struct dta_datagram {
@@ -23,13 +24,7 @@ struct dta_datagram {
 
 static inline struct in6_addr dta_datagram_to(const struct dta_datagram *d)
 {
-	struct in6_addr to = {.s6_addr = {[10] = 0xff, 0xff}};
-
-	if (IN6_IS_ADDR_V4MAPPED(&d->address))
-		memcpy(to.s6_addr + 12, d->to, 4);
-	else
-		memcpy(&to, d->to, sizeof(to));
-	return to;
+	return base_mapped(d->to, IN6_IS_ADDR_V4MAPPED(&d->address) ? 4 : 16);
 }
 
 struct dta_input;

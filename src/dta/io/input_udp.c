@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "dta/wire/wire.h"
 
 #define MESSAGES 32u
@@ -46,12 +47,6 @@ struct udp {
 	struct in6_addr to[MESSAGES];
 };
 
-static void map_v4(struct in6_addr *to, const struct in_addr *from)
-{
-	*to = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff}};
-	memcpy(&to->s6_addr[12], from, 4);
-}
-
 /*
  * Returns the size of each datagram in a message, or 0 if the message is one datagram. Also returns
  * the destination address if the socket requests it.
@@ -72,23 +67,10 @@ static uint32_t segment_of(struct msghdr *h, struct in6_addr *sent_to)
 			struct in_pktinfo to;
 
 			memcpy(&to, CMSG_DATA(c), sizeof(to));
-			map_v4(sent_to, &to.ipi_addr);
+			*sent_to = base_mapped(&to.ipi_addr, 4);
 		}
 	}
 	return bytes > 0 ? (uint32_t)bytes : 0;
-}
-
-static void sender_of(const struct sockaddr_in6 *from, struct dta_datagram *d)
-{
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
-
-	if (from->sin6_family == AF_INET6) {
-		d->address = from->sin6_addr;
-		d->port = ntohs(from->sin6_port);
-		return;
-	}
-	map_v4(&d->address, &v4->sin_addr);
-	d->port = ntohs(v4->sin_port);
 }
 
 static int fetch_messages(struct udp *u)
@@ -125,7 +107,7 @@ static int receive_udp(struct dta_input *in, struct dta_datagram *out, uint32_t 
 		const uint32_t segment = segment_of(&m->msg_hdr, to);
 		struct dta_datagram d = {.to_port = ntohs(u->where.sin6_port)};
 
-		sender_of(&u->from[u->at], &d);
+		d.address = base_mapped_of(&u->from[u->at], &d.port);
 		d.to = IN6_IS_ADDR_V4MAPPED(&d.address) ? to->s6_addr + 12 : to->s6_addr;
 		do {
 			const uint32_t left = m->msg_len - u->offset;
@@ -366,12 +348,12 @@ int dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out)
 {
 	struct sockaddr_in6 at = {0};
 	socklen_t bytes = sizeof(at);
-	struct dta_datagram d;
+	uint16_t port;
 
 	if (getsockname(in->fd, (struct sockaddr *)&at, &bytes))
 		return -errno;
-	sender_of(&at, &d);
-	*out = (struct sockaddr_in6){
-		.sin6_family = AF_INET6, .sin6_addr = d.address, .sin6_port = htons(d.port)};
+	*out = (struct sockaddr_in6){.sin6_family = AF_INET6,
+				     .sin6_addr = base_mapped_of(&at, &port)};
+	out->sin6_port = htons(port);
 	return 0;
 }

@@ -5,6 +5,7 @@
  * Answers are few and always arrive on the packet socket, so the interface needs no XDP program.
  */
 #include "base/base.h"
+#include "base/network.h"
 #include "dta/io/output_raw.h"
 #include "dta/io/xsk.h"
 
@@ -84,20 +85,11 @@ static int rank_address(const struct sockaddr *a)
 	return IN6_IS_ADDR_LINKLOCAL(six) ? 1 : 2;
 }
 
-static void to_gid(const struct sockaddr *a, uint8_t gid[16])
-{
-	if (a->sa_family == AF_INET) {
-		memset(gid, 0, 10);
-		gid[10] = gid[11] = 0xff;
-		memcpy(gid + 12, &((const struct sockaddr_in *)a)->sin_addr, 4);
-	} else {
-		memcpy(gid, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
-	}
-}
-
 static int find_address(struct dta_raw_port *p, const char *interface, char *error, size_t bytes)
 {
 	struct ifaddrs *all, *best = NULL;
+	struct in6_addr gid;
+	uint16_t port;
 
 	if (getifaddrs(&all))
 		return -errno;
@@ -108,10 +100,12 @@ static int find_address(struct dta_raw_port *p, const char *interface, char *err
 		if (!best || rank_address(a->ifa_addr) > rank_address(best->ifa_addr))
 			best = a;
 	}
-	if (best)
-		to_gid(best->ifa_addr, p->end.gid);
-	else
+	if (best) {
+		gid = base_mapped_of(best->ifa_addr, &port);
+		memcpy(p->end.gid, &gid, sizeof(gid));
+	} else {
 		snprintf(error, bytes, "%s has no address", interface);
+	}
 	freeifaddrs(all);
 	return best ? 0 : -EADDRNOTAVAIL;
 }

@@ -148,17 +148,10 @@ static bool has_reached(const struct append_list *r, uint64_t x)
  */
 static uint64_t find_oldest(const struct append_list *r, uint64_t seen)
 {
-	uint64_t low = seen, high = seen + r->c->slots;
+	uint64_t next;
 
-	while (low + 1 < high) {
-		uint64_t middle = low + (high - low) / 2;
-
-		if (has_reached(r, middle))
-			low = middle;
-		else
-			high = middle;
-	}
-	return low + 1 > r->c->slots ? low + 1 - r->c->slots : 0;
+	BASE_LOWER_BOUND(next, seen + 1, seen + r->c->slots, has_reached(r, next));
+	return next > r->c->slots ? next - r->c->slots : 0;
 }
 
 int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reader *reader,

@@ -2,11 +2,11 @@
 /* layout.c - fields of keys and values (layout.h) */
 #include "dta/query/layout.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "base/text.h"
 #include "dta/query/json.h"
 
@@ -92,8 +92,7 @@ bool dta_layout_take(const struct dta_layout *l, const uint8_t *bytes, size_t n,
 		uint64_t number = 0;
 
 		if (f < DTA_FIELD_ADDRESSES) {
-			out->address[f] = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
-			memcpy(out->address[f].s6_addr + 16 - address, bytes, address);
+			out->address[f] = base_mapped(bytes, address);
 			bytes += address;
 		}
 		if (f >= DTA_FIELD_NUMBERS) {
@@ -107,14 +106,6 @@ bool dta_layout_take(const struct dta_layout *l, const uint8_t *bytes, size_t n,
 	}
 	out->has = l->has;
 	return true;
-}
-
-const char *dta_address_text(const struct in6_addr *a, char out[INET6_ADDRSTRLEN])
-{
-	const bool v4 = IN6_IS_ADDR_V4MAPPED(a);
-
-	return inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? &a->s6_addr[12] : &a->s6_addr[0], out,
-			 INET6_ADDRSTRLEN);
 }
 
 /* A text is padded with zeros. A device may send anything, also what is not UTF-8. */
@@ -134,7 +125,7 @@ static void put_fields(json_t *to, const struct dta_layout *l, const struct dta_
 
 		dta_query_set(to, l->of[i].name,
 			      f < DTA_FIELD_ADDRESSES
-				      ? json_string(dta_address_text(&r->address[f], text))
+				      ? json_string(base_address_text(&r->address[f], text))
 			      : f >= DTA_FIELD_NUMBERS ? text_json(&r->text[f - DTA_FIELD_NUMBERS])
 						       : dta_query_number(r->number[f]));
 	}

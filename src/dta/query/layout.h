@@ -43,7 +43,5 @@ void dta_layout_add(json_t *to, const struct dta_held *held);
 void dta_layout_answer(json_t *to, const struct dta_held *held);
 /* Returns the names of a record's columns, with "key" and "value" replaced by their fields. */
 json_t *dta_layout_columns(const json_t *columns, const struct dta_held *held);
-/* Formats an address; a v4-mapped address as IPv4. */
-const char *dta_address_text(const struct in6_addr *a, char out[INET6_ADDRSTRLEN]);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/grow.h"
+#include "base/network.h"
 #include "dta/query/json.h"
 #include "dta/query/layout.h"
 #include "dta/wire/text.h"
@@ -158,7 +159,6 @@ bool dta_seen_place(const char *text, struct dta_seen_place *out)
 	char device[64];
 	const size_t n = strcspn(text, "/");
 	uint64_t number;
-	struct in_addr v4;
 
 	*out = (struct dta_seen_place){.has_interface = text[n]};
 	snprintf(device, sizeof(device), "%.*s", (int)n, text);
@@ -174,12 +174,7 @@ bool dta_seen_place(const char *text, struct dta_seen_place *out)
 		out->device.s6_addr32[3] = htonl((uint32_t)number);
 		return true;
 	}
-	if (inet_pton(AF_INET, device, &v4) == 1) {
-		out->device.s6_addr32[2] = htonl(0xffff);
-		out->device.s6_addr32[3] = v4.s_addr;
-		return true;
-	}
-	return inet_pton(AF_INET6, device, &out->device) == 1;
+	return base_address_read(device, &out->device);
 }
 
 static bool is_at(const struct dta_seen_row *row, const struct dta_seen_place *p)
@@ -235,7 +230,7 @@ static json_t *device_json(const struct dta_seen_row *row)
 	char text[INET6_ADDRSTRLEN];
 
 	return row->is_switch ? json_integer(ntohl(row->device.s6_addr32[3]))
-			      : json_string(dta_address_text(&row->device, text));
+			      : json_string(base_address_text(&row->device, text));
 }
 
 static json_t *time_json(uint64_t ns)
@@ -475,11 +470,11 @@ static json_t *group_json(const struct dta_seen_ask *a, const struct dta_seen_ro
 
 	switch ((enum dta_seen_by)a->by) {
 	case DTA_SEEN_BY_ADDRESS:
-		dta_query_set(j, "address", json_string(dta_address_text(&row->source, text)));
+		dta_query_set(j, "address", json_string(base_address_text(&row->source, text)));
 		break;
 	case DTA_SEEN_BY_PREFIX:
 		dta_query_set(j, "prefix",
-			      json_sprintf("%s/%u", dta_address_text(&row->source, text),
+			      json_sprintf("%s/%u", base_address_text(&row->source, text),
 					   a->prefix[!v4]));
 		break;
 	case DTA_SEEN_BY_AS:

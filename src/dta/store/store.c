@@ -22,6 +22,8 @@ static const char *const sketches[] = {
 	[SL_STORE_HLL] = "hyperloglog",
 };
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
+/* For functions with the parameters error and error_bytes. */
+#define REFUSE(...) base_fail(error, error_bytes, -EINVAL, __VA_ARGS__)
 
 static const char *name_of(const char *const *names, size_t count, uint32_t n)
 {
@@ -103,15 +105,13 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 
 	for (size_t i = 0; i < COUNT(bounds); i++)
 		if (bounds[i].value < bounds[i].min || bounds[i].value > bounds[i].max)
-			return base_fail(
-				error, error_bytes, -EINVAL,
-				"%s is %llu, but must be %llu to %llu for a store of kind %s",
-				bounds[i].name, (unsigned long long)bounds[i].value,
-				(unsigned long long)bounds[i].min,
-				(unsigned long long)bounds[i].max, dta_store_kind_name(k));
+			return REFUSE("%s is %llu, but must be %llu to %llu for a store of kind %s",
+				      bounds[i].name, (unsigned long long)bounds[i].value,
+				      (unsigned long long)bounds[i].min,
+				      (unsigned long long)bounds[i].max, dta_store_kind_name(k));
 	for (size_t i = 0; i < COUNT(c->reserved); i++)
 		if (c->reserved[i])
-			return base_fail(error, error_bytes, -EINVAL, "reserved words must be 0");
+			return REFUSE("reserved words must be 0");
 	/* Each factor is below 2^46 and each unit below 2^19, so no product overflows 128 bits. */
 	if (kw)
 		bytes = (unsigned __int128)c->slots * sl_store_slot_bytes(c);
@@ -126,8 +126,7 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 			 sizeof(struct sl_store_complete)) *
 			c->lanes;
 	if ((bytes + 4096) * c->banks > SL_STORE_SIZE_MAX - SL_STORE_BANKS_OFFSET)
-		return base_fail(error, error_bytes, -EINVAL,
-				 "the store is larger than 2^46 bytes");
+		return REFUSE("the store is larger than 2^46 bytes");
 	return 0;
 }
 
@@ -217,55 +216,43 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 	uint8_t text[128];
 
 	if (bytes < SL_STORE_BANKS_OFFSET)
-		return base_fail(error, error_bytes, -EINVAL,
-				 "too small for a store (%llu bytes): is the file truncated?",
-				 (unsigned long long)bytes);
+		return REFUSE("too small for a store (%llu bytes): is the file truncated?",
+			      (unsigned long long)bytes);
 	memcpy(&h, map, sizeof(h));
 	memcpy(&c, (uint8_t *)map + SL_STORE_CONFIG_OFFSET, sizeof(c));
 	if (memcmp(h.magic, SL_REGION_MAGIC, sizeof(h.magic)))
-		return base_fail(error, error_bytes, -EINVAL, "not a Sidelight region");
+		return REFUSE("not a Sidelight region");
 	if (h.version != SL_REGION_VERSION)
-		return base_fail(error, error_bytes, -EINVAL,
-				 "version %u; this program supports version %d", h.version,
-				 SL_REGION_VERSION);
+		return REFUSE("version %u; this program supports version %d", h.version,
+			      SL_REGION_VERSION);
 	if (h.check != sl_fnv1a(SL_FNV_BASIS, &h, offsetof(struct sl_region_header, check)))
-		return base_fail(error, error_bytes, -EINVAL,
-				 "the header is damaged (wrong "
-				 "checksum)");
+		return REFUSE("the header is damaged (wrong checksum)");
 	if (h.kind != SL_REGION_STORE)
-		return base_fail(error, error_bytes, -EINVAL,
-				 "this is a region of kind %u, not a store", h.kind);
+		return REFUSE("this is a region of kind %u, not a store", h.kind);
 	if (h.header_size != SL_HEADER_SIZE || !h.instance)
-		return base_fail(error, error_bytes, -EINVAL, "invalid header");
+		return REFUSE("invalid header");
 	if (c.check != sl_fnv1a(SL_FNV_BASIS, &c, offsetof(struct sl_store_config, check)))
-		return base_fail(error, error_bytes, -EINVAL,
-				 "the configuration is damaged "
-				 "(wrong checksum)");
+		return REFUSE("the configuration is damaged (wrong checksum)");
 	if (dta_store_config_check(&c, error, error_bytes))
 		return -EINVAL;
 	if (h.size != dta_store_object_bytes(&c))
-		return base_fail(error, error_bytes, -EINVAL,
-				 "the size does not match the configuration");
+		return REFUSE("the size does not match the configuration");
 	if (h.size > bytes)
-		return base_fail(error, error_bytes, -EINVAL,
-				 "the file is truncated: it has %llu "
-				 "of %llu bytes",
-				 (unsigned long long)bytes, (unsigned long long)h.size);
+		return REFUSE("the file is truncated: it has %llu of %llu bytes",
+			      (unsigned long long)bytes, (unsigned long long)h.size);
 	fill_sections(&c, s);
 	if (h.section_count != 3 || memcmp(h.section, s, sizeof(s)))
-		return base_fail(error, error_bytes, -EINVAL,
-				 "the sections are not where they "
-				 "belong");
+		return REFUSE("the sections are not where they belong");
 	if (h.label_bytes < 7 || h.label_bytes > sizeof(text) || memcmp(h.labels, "store", 6))
-		return base_fail(error, error_bytes, -EINVAL, "invalid labels");
+		return REFUSE("invalid labels");
 	memset(&v, 0, sizeof(v));
 	if (snprintf(v.name, sizeof(v.name), "%.*s", (int)h.label_bytes - 6,
 		     (char *)h.labels + 6) >= (int)sizeof(v.name) ||
 	    !dta_name_fits(v.name))
-		return base_fail(error, error_bytes, -EINVAL, "invalid name");
+		return REFUSE("invalid name");
 	if (h.label_bytes != write_labels(text, sizeof(text), v.name, c.tenant) ||
 	    memcmp(h.labels, text, h.label_bytes))
-		return base_fail(error, error_bytes, -EINVAL, "invalid labels");
+		return REFUSE("invalid labels");
 	v.config[0] = c;
 	v.map = map;
 	v.bytes = h.size;

@@ -209,19 +209,16 @@ static void crowd_out(struct dta_store_server *o)
 static void identify_peer(struct dta_server_conn *c, int fd)
 {
 	struct sockaddr_in6 at = {0};
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
 	struct ucred peer = {0};
 	socklen_t length = sizeof(peer), bytes = sizeof(at);
+	uint16_t port;
 
 	if (c->local && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length)) {
 		c->pid = peer.pid;
 		c->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 		c->from = (struct in6_addr){.s6_addr32 = {peer.uid}};
 	} else if (!c->local && !getpeername(fd, (struct sockaddr *)&at, &bytes)) {
-		c->from = at.sin6_addr;
-		if (at.sin6_family == AF_INET)
-			c->from = (struct in6_addr){
-				.s6_addr32 = {0, 0, htonl(0xffff), v4->sin_addr.s_addr}};
+		c->from = base_mapped_of(&at, &port);
 	}
 }
 

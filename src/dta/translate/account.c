@@ -64,7 +64,7 @@ static void tell_reporters(struct dta_worker *w, struct dta_client *to, uint64_t
 	n = dta_loss_list(w->loss, now, about, DTA_REPORTERS_TOLD);
 	if (w->legacy)
 		n += dta_loss_list(w->legacy, now, about + n, DTA_REPORTERS_TOLD - n);
-	dta_client_tell(to, json_pack("{s:s,s:o,s:I}", "type", "reporters", "reporters",
+	dta_client_send(to, json_pack("{s:s,s:o,s:I}", "type", "reporters", "reporters",
 				      dta_reporters_json(about, n), "more",
 				      (json_int_t)(known > n ? known - n : 0)));
 }
@@ -78,7 +78,7 @@ static void tell_exporters(struct dta_worker *w, struct dta_client *to)
 		if (w->source[i].exporters)
 			dta_exporter_list_json(all, w->source[i].exporters, base_realtime_ns());
 	if (json_array_size(all) && dta_client_welcomed(to))
-		dta_client_tell(to, json_pack("{s:s,s:O}", "type", "exporters", "exporters", all));
+		dta_client_send(to, json_pack("{s:s,s:O}", "type", "exporters", "exporters", all));
 	json_decref(all);
 }
 

@@ -500,8 +500,3 @@ bool dta_client_welcomed(const struct dta_client *c)
 {
 	return c->line && c->welcome;
 }
-
-void dta_client_tell(struct dta_client *c, json_t *message)
-{
-	dta_client_send(c, message);
-}

@@ -104,11 +104,8 @@ void dta_client_abandon(struct dta_client *c);
 void dta_client_account(const struct dta_client *c, struct dta_translate_account *a);
 /* Sends the account to the store server. */
 void dta_client_notify(struct dta_client *c, const struct dta_translate_account *a);
-/*
- * Whether the session is open. dta_client_tell() sends a message in it and takes over the
- * reference.
- */
-bool dta_client_welcomed(const struct dta_client *c);
-void dta_client_tell(struct dta_client *c, json_t *message);
+bool dta_client_welcomed(const struct dta_client *c); /* whether the session is open */
+/* Sends a message, if there is a connection. Takes over the reference. */
+void dta_client_send(struct dta_client *c, json_t *message);
 
 #endif

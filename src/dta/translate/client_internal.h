@@ -76,9 +76,6 @@ const char *dta_client_output_queue(struct dta_client *c, const json_t *message)
 void dta_client_output_notify(struct dta_client *c);
 void dta_client_output_stats(const struct dta_client *c, struct dta_output_stats *out);
 
-/* Sends a message, if there is a connection. Takes over the reference. */
-void dta_client_send(struct dta_client *c, json_t *message);
-
 /*
  * client_stores.c: process messages from the store server. Return NULL, or the reason why the
  * session must end.

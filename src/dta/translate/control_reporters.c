@@ -3,9 +3,9 @@
  * control_reporters.c - converts the list of reporters to JSON, and checks a list received from a
  * peer
  */
-#include <arpa/inet.h>
 #include <math.h>
 
+#include "base/network.h"
 #include "dta/translate/control.h"
 
 #define COUNTS(do_)                                                                            \
@@ -14,13 +14,10 @@
 
 static json_t *reporter_json(const struct dta_loss_about *a)
 {
-	char address[INET6_ADDRSTRLEN] = "";
+	char address[INET6_ADDRSTRLEN];
 	json_t *j;
 
-	if (IN6_IS_ADDR_V4MAPPED(&a->key.address))
-		inet_ntop(AF_INET, &a->key.address.s6_addr32[3], address, sizeof(address));
-	else
-		inet_ntop(AF_INET6, &a->key.address, address, sizeof(address));
+	base_address_text(&a->key.address, address);
 	j = json_pack("{s:i,s:I,s:I,s:s,s:i,s:b,s:b,s:f,s:f,s:f}", "tenant", (int)a->key.tenant,
 		      "reporter", (json_int_t)a->key.reporter, "incarnation",
 		      (json_int_t)a->incarnation, "address", address, "port", (int)a->key.port,
@@ -58,7 +55,6 @@ static double positive_of(const json_t *j, const char *key, double max)
 static bool parse_reporter(const json_t *j, struct dta_loss_about *a)
 {
 	const char *address = json_string_value(json_object_get(j, "address"));
-	uint32_t v4;
 
 	*a = (struct dta_loss_about){
 		.key = {.port = (uint16_t)number_of(j, "port", UINT16_MAX),
@@ -73,11 +69,7 @@ static bool parse_reporter(const json_t *j, struct dta_loss_about *a)
 	};
 #define GET(name) a->stats.name = number_of(j, #name, INT64_MAX);
 	COUNTS(GET)
-	if (address && inet_pton(AF_INET, address, &v4) == 1)
-		a->key.address = (struct in6_addr){.s6_addr32 = {0, 0, htonl(0xffff), v4}};
-	else if (!address || inet_pton(AF_INET6, address, &a->key.address) != 1)
-		return false;
-	return true;
+	return address && base_address_read(address, &a->key.address);
 }
 
 json_t *dta_reporters_checked(const json_t *said)

@@ -65,7 +65,7 @@ int dta_worker_device_open(struct dta_worker *w, uint32_t source)
 	s->device = kind;
 	if (!w->opts.map || kind == DTA_DEVICES)
 		return 0;
-	s->decoder = dta_device_decoder(kind)->make(w->opts.paths);
+	s->decoder = dta_device_decoder(kind)->make(dta_device_decoder(kind), w->opts.paths);
 	s->batch = dta_map_batch_new(w->opts.map, kind, give_block, s);
 	s->exporters = dta_exporter_list_new(kind);
 	return s->decoder && s->batch && s->exporters ? 0 : -ENOMEM;

@@ -2,12 +2,12 @@
 /* exporters.c - counters per exporter (exporters.h) */
 #include "dta/translate/exporters.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/network.h"
 #include "dta/translate/control.h"
 #include "dta/wire/endian.h"
 
@@ -176,14 +176,6 @@ static json_t *entry_json(const char *input, const char *address, struct exporte
 	return j;
 }
 
-static const char *address_text(const struct in6_addr *a, char out[INET6_ADDRSTRLEN])
-{
-	const bool v4 = IN6_IS_ADDR_V4MAPPED(a);
-
-	return inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? &a->s6_addr[12] : &a->s6_addr[0], out,
-			 INET6_ADDRSTRLEN);
-}
-
 void dta_exporter_list_json(json_t *to, const struct dta_exporter_list *l, uint64_t real_ns)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -193,12 +185,13 @@ void dta_exporter_list_json(json_t *to, const struct dta_exporter_list *l, uint6
 
 		if (e.heard_ns)
 			json_array_append_new(
-				to,
-				entry_json(
-					dta_device_name(l->input),
-					i < PLACES ? address_text(&e.address, text) : "other", &e,
-					real_ns > e.heard_ns ? (double)(real_ns - e.heard_ns) * 1e-9
-							     : 0));
+				to, entry_json(dta_device_name(l->input),
+					       i < PLACES ? base_address_text(&e.address, text)
+							  : "other",
+					       &e,
+					       real_ns > e.heard_ns
+						       ? (double)(real_ns - e.heard_ns) * 1e-9
+						       : 0));
 	}
 }
 
@@ -219,8 +212,7 @@ json_t *dta_exporters_checked(const json_t *said)
 
 		if (!input || !address || i >= (DTA_EXPORTERS_LISTED + 1) * DTA_DEVICES ||
 		    dta_device_find(input) == DTA_DEVICES ||
-		    (strcmp(address, "other") && inet_pton(AF_INET, address, &parsed) != 1 &&
-		     inet_pton(AF_INET6, address, &parsed) != 1))
+		    (strcmp(address, "other") && !base_address_read(address, &parsed)))
 			continue;
 		for (size_t k = 0; k < COUNTERS; k++)
 			*counter(&e.counts, k) = dta_control_number(j, counters[k].name);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "dta/store/hash.h"
 
 static int by_place(const void *a, const void *b)
@@ -43,16 +44,9 @@ uint64_t dta_hash_ring_hash(uint16_t tenant, uint16_t store, const void *key, si
 
 uint32_t dta_hash_ring_find(const struct dta_hash_ring *r, uint64_t hash, uint64_t up)
 {
-	uint32_t low = 0, high = r->points;
+	size_t low;
 
-	while (low < high) {
-		const uint32_t middle = (low + high) / 2;
-
-		if (r->point[middle].at < hash)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BASE_LOWER_BOUND(low, 0, r->points, r->point[low].at < hash);
 	for (uint32_t i = 0; i < r->points; i++) {
 		const uint32_t member = r->point[(low + i) % r->points].member;
 

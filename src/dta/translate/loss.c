@@ -30,20 +30,20 @@ static struct dta_loss_table *table_of(struct dta_loss *l, const struct dta_loss
 	return &l->table[r->authenticated];
 }
 
-/* Returns the link to the key's group, or to the end of its hash chain. */
-static struct dta_loss_group **find_group(const struct dta_loss *l, const struct dta_loss_key *key,
-					  bool authenticated, struct in6_addr *id, uint64_t *hash)
+/* Returns the key's group, or NULL. */
+static struct dta_loss_group *find_group(const struct dta_loss *l, const struct dta_loss_key *key,
+					 bool authenticated, struct in6_addr *id, uint64_t *hash)
 {
-	struct dta_loss_group **at;
+	struct dta_loss_group *g;
 
 	*id = authenticated ? (struct in6_addr){.s6_addr16 = {key->tenant}} : key->address;
 	if (!authenticated && !IN6_IS_ADDR_V4MAPPED(id))
 		memset(id->s6_addr + 8, 0, 8);
 	*hash = XXH3_64bits_withSeed(id, sizeof(*id), l->seed);
-	at = &l->table[authenticated].group[*hash & (l->buckets - 1)];
-	while (*at && ((*at)->hash != *hash || memcmp(&(*at)->id, id, sizeof(*id))))
-		at = &(*at)->chain;
-	return at;
+	g = base_table_first(&l->table[authenticated].groups, *hash);
+	while (g && memcmp(&g->id, id, sizeof(*id)))
+		g = base_table_next(g);
+	return g;
 }
 
 /* Adds a reporter to the key's group. Returns NULL if the group has used up its share. */
@@ -52,35 +52,31 @@ static struct dta_loss_group *join_group(struct dta_loss *l, const struct dta_lo
 {
 	struct in6_addr id;
 	uint64_t hash;
-	struct dta_loss_group **at = find_group(l, key, authenticated, &id, &hash);
+	struct dta_loss_group *g = find_group(l, key, authenticated, &id, &hash);
 	const struct base_share share = {.capacity = l->o.reporters,
 					 .used = l->table[authenticated].reporters,
 					 .reserve = l->o.reporters / BASE_SHARE_RESERVE};
 
-	if (!base_share_may(&share, *at ? (*at)->held : 0, 1, false))
+	if (!base_share_may(&share, g ? g->held : 0, 1, false))
 		return NULL;
-	if (!*at) {
-		*at = calloc(1, sizeof(**at));
-		if (!*at)
+	if (!g) {
+		g = calloc(1, sizeof(*g));
+		if (!g)
 			return NULL;
-		(*at)->id = id;
-		(*at)->hash = hash;
+		g->id = id;
+		base_table_add(&l->table[authenticated].groups, g, hash);
 	}
-	(*at)->held++;
+	g->held++;
 	l->table[authenticated].reporters++;
-	return *at;
+	return g;
 }
 
-static void leave_group(struct dta_loss_table *t, uint32_t buckets, struct dta_loss_group *group)
+static void leave_group(struct dta_loss_table *t, struct dta_loss_group *group)
 {
-	struct dta_loss_group **at = &t->group[group->hash & (buckets - 1)];
-
 	t->reporters--;
 	if (--group->held)
 		return;
-	while (*at != group)
-		at = &(*at)->chain;
-	*at = group->chain;
+	base_table_remove(&t->groups, group);
 	free(group);
 }
 
@@ -101,18 +97,13 @@ struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 	o->forget_ns = o->forget_ns ? o->forget_ns : 60000000000ull;
 	o->nack_ns = o->nack_ns ? o->nack_ns : 2000000;
 	o->nacks = o->nacks ? o->nacks : 5;
-	l->buckets = 64;
-	while (l->buckets < o->reporters && l->buckets < 1u << 20)
-		l->buckets *= 2;
 	if (o->window < 64 || o->window > 1u << 20 || o->window & (o->window - 1) ||
 	    o->reporters > 1u << 24 || o->nacks > 32) {
 		errno = EINVAL;
 		goto fail;
 	}
-	l->bucket = calloc(l->buckets, sizeof(struct dta_loss_reporter *));
-	for (int i = 0; i < 2; i++)
-		l->table[i].group = calloc(l->buckets, sizeof(struct dta_loss_group *));
-	if (!l->bucket || !l->table[0].group || !l->table[1].group)
+	if (!base_table_init(&l->by_number) || !base_table_init(&l->table[0].groups) ||
+	    !base_table_init(&l->table[1].groups))
 		goto fail;
 	/* If an attacker knew the seed, it could choose colliding numbers. */
 	if (getrandom(&l->seed, sizeof(l->seed), GRND_NONBLOCK) != sizeof(l->seed))
@@ -137,12 +128,12 @@ void dta_loss_free(struct dta_loss *l)
 	for (int i = 0; i < 2; i++) {
 		for (struct dta_loss_reporter *r = l->table[i].oldest, *next; r; r = next) {
 			next = r->younger;
-			leave_group(&l->table[i], l->buckets, r->group);
+			leave_group(&l->table[i], r->group);
 			reporter_free(r);
 		}
-		free(l->table[i].group);
+		base_table_free(&l->table[i].groups);
 	}
-	free(l->bucket);
+	base_table_free(&l->by_number);
 	free(l);
 }
 
@@ -232,12 +223,12 @@ static uint64_t hash_of(const struct dta_loss *l, const struct dta_loss_key *key
 }
 
 /* Returns the first reporter in the chain, starting at r, with this number and any incarnation. */
-static struct dta_loss_reporter *same_number(struct dta_loss_reporter *r, uint64_t hash,
+static struct dta_loss_reporter *same_number(struct dta_loss_reporter *r,
 					     const struct dta_loss_key *key, bool authenticated)
 {
-	for (; r; r = r->chain)
-		if (r->hash == hash && r->authenticated == authenticated &&
-		    r->key.tenant == key->tenant && r->key.reporter == key->reporter &&
+	for (; r; r = base_table_next(r))
+		if (r->authenticated == authenticated && r->key.tenant == key->tenant &&
+		    r->key.reporter == key->reporter &&
 		    (authenticated ||
 		     !memcmp(&r->key.address, &key->address, sizeof(key->address))))
 			return r;
@@ -248,12 +239,12 @@ static struct dta_loss_reporter *first_of_number(const struct dta_loss *l,
 						 const struct dta_loss_key *key, bool authenticated,
 						 uint64_t hash)
 {
-	return same_number(l->bucket[hash & (l->buckets - 1)], hash, key, authenticated);
+	return same_number(base_table_first(&l->by_number, hash), key, authenticated);
 }
 
 static struct dta_loss_reporter *next_of_number(const struct dta_loss_reporter *r)
 {
-	return same_number(r->chain, r->hash, &r->key, r->authenticated);
+	return same_number(base_table_next(r), &r->key, r->authenticated);
 }
 
 /*
@@ -262,24 +253,20 @@ static struct dta_loss_reporter *next_of_number(const struct dta_loss_reporter *
  */
 static bool is_restarting(const struct dta_loss *l, const struct dta_loss_reporter *r)
 {
-	return l->restarting && *l->restarting == r->hash;
+	return l->restarting && *l->restarting == r->node.hash;
 }
 
 static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 {
-	struct dta_loss_reporter **at = &l->bucket[r->hash & (l->buckets - 1)];
-
-	while (*at != r)
-		at = &(*at)->chain;
-	*at = r->chain;
+	base_table_remove(&l->by_number, r);
 	unlist_reporter(l, r);
 	want_no_more(l, r);
 	dta_loss_give_up(r, r->s.missing);
 	dta_loss_order_free(l, r);
 	dta_add_counters(&l->gone, &r->s, sizeof(r->s));
 	l->gone.forgotten++;
-	leave_group(table_of(l, r), l->buckets, r->group);
-	if (!first_of_number(l, &r->key, r->authenticated, r->hash)) {
+	leave_group(table_of(l, r), r->group);
+	if (!first_of_number(l, &r->key, r->authenticated, r->node.hash)) {
 		l->numbers--;
 		if (l->o.forgotten && !is_restarting(l, r))
 			l->o.forgotten(l->o.arg, &r->key, r->authenticated);
@@ -310,20 +297,18 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 		return NULL;
 	r = calloc(1, sizeof(*r) + l->o.window / 8);
 	if (!r) {
-		leave_group(t, l->buckets, group);
+		leave_group(t, group);
 		return NULL;
 	}
 	r->key = *key;
 	r->group = group;
-	r->hash = hash;
 	r->bits = (uint8_t)bits;
 	r->seen_ns = now_ns;
 	r->authenticated = authenticated;
 	r->since_ns = r->listed_ns = now_ns;
 	r->birth = ++l->births;
 	r->news_ns = now_ns;
-	r->chain = l->bucket[hash & (l->buckets - 1)];
-	l->bucket[hash & (l->buckets - 1)] = r;
+	base_table_add(&l->by_number, r, hash);
 	list_youngest(l, r);
 	begin_incarnation(l, r, h);
 	return r;

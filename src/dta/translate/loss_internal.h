@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "base/table.h"
 #include "dta/translate/loss.h"
 
 struct dta_loss_gap {
@@ -21,16 +22,15 @@ struct dta_loss_gap {
  * (without).
  */
 struct dta_loss_group {
-	struct dta_loss_group *chain;
+	struct base_node node;
 	struct in6_addr id;
-	uint64_t hash;
 	uint32_t held;
 };
 
 /* The table of the reporters with authentication, or of those without. */
 struct dta_loss_table {
 	struct dta_loss_reporter *oldest, *youngest;
-	struct dta_loss_group **group; /* hash table with l->buckets entries */
+	struct base_table groups; /* of struct dta_loss_group */
 	uint32_t reporters, orders;
 };
 
@@ -42,15 +42,15 @@ struct dta_loss_far {
 };
 
 struct dta_loss_reporter {
+	struct base_node node; /* hash of the number; the newest incarnation comes first */
 	/* address, port and input are taken from the last packet with new reports */
 	struct dta_loss_key key;
 	struct dta_loss_group *group;
-	struct dta_loss_reporter *chain;	   /* next reporter in the hash bucket */
 	struct dta_loss_reporter *older, *younger; /* list ordered by the time of the last packet */
 	struct dta_loss_reporter *next,
 		**link; /* list of reporters that need an answer; link is NULL if not in it */
 	struct dta_loss_gap *gap;
-	uint64_t seen_ns, hash;
+	uint64_t seen_ns;
 	uint64_t due_ns; /* earliest due_ns of all gaps */
 	uint32_t gaps, room;
 	uint32_t top;	/* sequence number after the newest report */
@@ -84,12 +84,11 @@ struct dta_loss_reporter {
 
 struct dta_loss {
 	struct dta_loss_opts o;
-	struct dta_loss_reporter **bucket;
+	struct base_table by_number;		    /* of struct dta_loss_reporter */
 	struct dta_loss_table table[2];		    /* indexed by `authenticated` */
 	struct dta_loss_reporter *wanting, *cursor; /* cursor: where dta_loss_answer() continues */
 	uint64_t seed, births;
 	uint32_t numbers; /* number of reporters; all incarnations of a reporter count as one */
-	uint32_t buckets;
 	/* hash of the reporter that is getting a new window; NULL means none */
 	const uint64_t *restarting;
 	struct dta_loss_stats gone; /* sums over forgotten reporters, and totals */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
+
 /* ---- gaps ---- */
 
 void dta_loss_want(struct dta_loss *l, struct dta_loss_reporter *r)
@@ -68,20 +70,15 @@ static void gap_append(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t
 /* Records the arrival of a missing or lost report. */
 void dta_loss_fill(struct dta_loss_reporter *r, uint32_t sequence)
 {
-	uint32_t at = dta_loss_behind(r, sequence), low = 0, high = r->gaps, before, after;
+	uint32_t at = dta_loss_behind(r, sequence), before, after;
 	struct dta_loss_gap *g;
+	size_t i;
 
-	while (low < high) { /* find the first gap that does not end before this report */
-		uint32_t middle = (low + high) / 2;
-
-		g = &r->gap[middle];
-		if (dta_loss_behind(r, g->first) - g->count >= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	g = &r->gap[low];
-	if (low == r->gaps || dta_loss_behind(r, g->first) < at) {
+	/* Find the first gap that does not end before this report. */
+	BASE_LOWER_BOUND(i, 0, r->gaps,
+			 dta_loss_behind(r, r->gap[i].first) - r->gap[i].count >= at);
+	g = &r->gap[i];
+	if (i == r->gaps || dta_loss_behind(r, g->first) < at) {
 		r->s.lost--; /* the report had been given up */
 		return;
 	}
@@ -96,20 +93,20 @@ void dta_loss_fill(struct dta_loss_reporter *r, uint32_t sequence)
 		uint32_t was = r->gaps;
 
 		g->count = before;
-		if (!gap_insert(r, low + 1)) {
+		if (!gap_insert(r, (uint32_t)i + 1)) {
 			dta_loss_give_up(r, after);
 			return;
 		}
 		if (r->gaps == was) /* the oldest gap was given up */
-			low--;
-		r->gap[low + 1] = rest;
+			i--;
+		r->gap[i + 1] = rest;
 	} else if (before) {
 		g->count--;
 	} else if (after) {
 		g->first = dta_loss_modulo(r, g->first + 1);
 		g->count--;
 	} else {
-		gap_remove(r, low);
+		gap_remove(r, (uint32_t)i);
 	}
 }
 

@@ -10,6 +10,7 @@
 #include <nettle/memops.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "base/secret.h"
 #include "base/text.h"
 #include "dta/wire/endian.h"
@@ -88,15 +89,13 @@ uint64_t dta_translator_of_address(const struct in6_addr *address, uint16_t port
 uint64_t dta_translator_of_peer(int fd)
 {
 	struct sockaddr_in6 at = {0};
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
-	struct in6_addr mapped = {.s6_addr = {[10] = 0xff, 0xff}};
 	socklen_t bytes = sizeof(at);
+	struct in6_addr address;
+	uint16_t port;
 
 	getpeername(fd, (struct sockaddr *)&at, &bytes);
-	if (at.sin6_family == AF_INET6)
-		return dta_translator_of_address(&at.sin6_addr, ntohs(at.sin6_port));
-	memcpy(&mapped.s6_addr[12], &v4->sin_addr, 4);
-	return dta_translator_of_address(&mapped, ntohs(v4->sin_port));
+	address = base_mapped_of(&at, &port);
+	return dta_translator_of_address(&address, port);
 }
 
 size_t dta_proof_put(const struct dta_key *k, uint64_t translator, void *packet, size_t bytes)

@@ -22,50 +22,47 @@
 #define OTHERS			 256u /* descriptors reserved for all other purposes */
 
 #define SERIES(name, help, type) HOST_DESC("container_" name, help, type)
-#define STALL(name, help)	 SERIES("pressure_" name "_seconds_total", help, HOST_COUNTER)
-#define FAILURE(type, scope)                                                             \
-	{                                                                                \
-		"container_memory_failures_total",                                       \
-			"Cumulative count of memory allocation failures.", HOST_COUNTER, \
-			{"failure_type", "scope"},                                       \
-		{                                                                        \
-			type, scope                                                      \
-		}                                                                        \
-	}
+#define GAUGE(name, help)	 SERIES(name, help, HOST_GAUGE)
+#define COUNTER(name, help)	 SERIES(name, help, HOST_COUNTER)
+#define WAITING(name, resource)                                                           \
+	COUNTER("pressure_" name "_waiting_seconds_total",                                \
+		"Total time duration tasks in the container have waited due to " resource \
+		" congestion.")
+#define STALLED(name, resource)                                                                      \
+	COUNTER("pressure_" name "_stalled_seconds_total",                                           \
+		"Total time duration no tasks in the container could make progress due to " resource \
+		" congestion.")
+#define FAILURE(type, scope)                                                       \
+	HOST_DESC("container_memory_failures_total",                               \
+		  "Cumulative count of memory allocation failures.", HOST_COUNTER, \
+		  .key = {"failure_type", "scope"}, .value = {type, scope})
 
 /* Names and help texts as in cAdvisor's metrics/prometheus.go. */
 static const struct host_desc descs[HOST_CONTAINER_SERIES] = {
-	[HOST_CPU_USAGE] = {"container_cpu_usage_seconds_total",
-			    "Cumulative cpu time consumed in seconds.",
-			    HOST_COUNTER,
-			    {"cpu"},
-			    {"total"}},
-	[HOST_CPU_USER] = SERIES("cpu_user_seconds_total",
-				 "Cumulative user cpu time consumed in seconds.", HOST_COUNTER),
-	[HOST_CPU_SYSTEM] = SERIES("cpu_system_seconds_total",
-				   "Cumulative system cpu time consumed in seconds.", HOST_COUNTER),
-	[HOST_CFS_PERIODS] = SERIES("cpu_cfs_periods_total",
-				    "Number of elapsed enforcement period intervals.",
-				    HOST_COUNTER),
-	[HOST_CFS_THROTTLED] = SERIES("cpu_cfs_throttled_periods_total",
-				      "Number of throttled period intervals.", HOST_COUNTER),
-	[HOST_CFS_THROTTLED_TIME] = SERIES("cpu_cfs_throttled_seconds_total",
-					   "Total time duration the container has been throttled.",
-					   HOST_COUNTER),
-	[HOST_MEM_USAGE] = SERIES("memory_usage_bytes",
-				  "Current memory usage in bytes, including all memory regardless "
-				  "of when it was accessed",
-				  HOST_GAUGE),
-	[HOST_MEM_WORKING_SET] = SERIES("memory_working_set_bytes", "Current working set in bytes.",
-					HOST_GAUGE),
-	[HOST_MEM_RSS] = SERIES("memory_rss", "Size of RSS in bytes.", HOST_GAUGE),
-	[HOST_MEM_CACHE] = SERIES("memory_cache", "Number of bytes of page cache memory.",
-				  HOST_GAUGE),
-	[HOST_MEM_SWAP] = SERIES("memory_swap", "Container swap usage in bytes.", HOST_GAUGE),
-	[HOST_MEM_MAPPED] = SERIES("memory_mapped_file", "Size of memory mapped files in bytes.",
-				   HOST_GAUGE),
-	[HOST_MEM_MAX_USAGE] = SERIES("memory_max_usage_bytes",
-				      "Maximum memory usage recorded in bytes", HOST_GAUGE),
+	[HOST_CPU_USAGE] = HOST_DESC("container_cpu_usage_seconds_total",
+				     "Cumulative cpu time consumed in seconds.", HOST_COUNTER,
+				     .key = {"cpu"}, .value = {"total"}),
+	[HOST_CPU_USER] = COUNTER("cpu_user_seconds_total",
+				  "Cumulative user cpu time consumed in seconds."),
+	[HOST_CPU_SYSTEM] = COUNTER("cpu_system_seconds_total",
+				    "Cumulative system cpu time consumed in seconds."),
+	[HOST_CFS_PERIODS] = COUNTER("cpu_cfs_periods_total",
+				     "Number of elapsed enforcement period intervals."),
+	[HOST_CFS_THROTTLED] = COUNTER("cpu_cfs_throttled_periods_total",
+				       "Number of throttled period intervals."),
+	[HOST_CFS_THROTTLED_TIME] =
+		COUNTER("cpu_cfs_throttled_seconds_total",
+			"Total time duration the container has been throttled."),
+	[HOST_MEM_USAGE] = GAUGE("memory_usage_bytes",
+				 "Current memory usage in bytes, including all memory regardless "
+				 "of when it was accessed"),
+	[HOST_MEM_WORKING_SET] = GAUGE("memory_working_set_bytes", "Current working set in bytes."),
+	[HOST_MEM_RSS] = GAUGE("memory_rss", "Size of RSS in bytes."),
+	[HOST_MEM_CACHE] = GAUGE("memory_cache", "Number of bytes of page cache memory."),
+	[HOST_MEM_SWAP] = GAUGE("memory_swap", "Container swap usage in bytes."),
+	[HOST_MEM_MAPPED] = GAUGE("memory_mapped_file", "Size of memory mapped files in bytes."),
+	[HOST_MEM_MAX_USAGE] = GAUGE("memory_max_usage_bytes",
+				     "Maximum memory usage recorded in bytes"),
 	/* cAdvisor declares a counter, but the name lacks the "_total" that a counter would get. */
 	[HOST_MEM_FAILCNT] = SERIES("memory_failcnt", "Number of memory usage hits limits",
 				    HOST_UNKNOWN),
@@ -73,62 +70,39 @@ static const struct host_desc descs[HOST_CONTAINER_SERIES] = {
 	[HOST_MEM_FAULTS_BELOW] = FAILURE("pgfault", "hierarchy"),
 	[HOST_MEM_MAJOR] = FAILURE("pgmajfault", "container"),
 	[HOST_MEM_MAJOR_BELOW] = FAILURE("pgmajfault", "hierarchy"),
-	[HOST_OOM] = SERIES("oom_events_total",
-			    "Count of out of memory events observed for the container",
-			    HOST_COUNTER),
-	[HOST_PROCESSES] = SERIES("processes", "Number of processes running inside the container.",
-				  HOST_GAUGE),
-	[HOST_THREADS] = SERIES("threads", "Number of threads running inside the container",
-				HOST_GAUGE),
-	[HOST_THREADS_MAX] = SERIES("threads_max",
-				    "Maximum number of threads allowed inside the container, "
-				    "infinity if value is zero",
-				    HOST_GAUGE),
-	[HOST_STALL_CPU] = STALL(
-		"cpu_waiting", "Total time duration tasks in the container have waited due to CPU "
-			       "congestion."),
-	[HOST_STALL_CPU_FULL] = STALL("cpu_stalled",
-				      "Total time duration no tasks in the container could make "
-				      "progress due to CPU congestion."),
-	[HOST_STALL_IO] = STALL("io_waiting",
-				"Total time duration tasks in the container have waited due to IO "
-				"congestion."),
-	[HOST_STALL_IO_FULL] = STALL("io_stalled",
-				     "Total time duration no tasks in the container could make "
-				     "progress due to IO congestion."),
-	[HOST_STALL_MEM] =
-		STALL("memory_waiting",
-		      "Total time duration tasks in the container have waited due to memory "
-		      "congestion."),
-	[HOST_STALL_MEM_FULL] = STALL("memory_stalled",
-				      "Total time duration no tasks in the container could make "
-				      "progress due to memory congestion."),
-	[HOST_SPEC_PERIOD] = SERIES("spec_cpu_period", "CPU period of the container.", HOST_GAUGE),
-	[HOST_SPEC_QUOTA] = SERIES("spec_cpu_quota", "CPU quota of the container.", HOST_GAUGE),
-	[HOST_SPEC_SHARES] = SERIES("spec_cpu_shares", "CPU share of the container.", HOST_GAUGE),
-	[HOST_SPEC_MEMORY] = SERIES("spec_memory_limit_bytes", "Memory limit for the container.",
-				    HOST_GAUGE),
-	[HOST_SPEC_RESERVATION] = SERIES("spec_memory_reservation_limit_bytes",
-					 "Memory reservation limit for the container.", HOST_GAUGE),
-	[HOST_SPEC_SWAP] = SERIES("spec_memory_swap_limit_bytes",
-				  "Memory swap limit for the container.", HOST_GAUGE),
-	[HOST_START] = SERIES("start_time_seconds",
-			      "Start time of the container since unix epoch in seconds.",
-			      HOST_GAUGE),
-	[HOST_SEEN] = SERIES("last_seen", "Last time a container was seen by the exporter",
-			     HOST_GAUGE),
+	[HOST_OOM] = COUNTER("oom_events_total",
+			     "Count of out of memory events observed for the container"),
+	[HOST_PROCESSES] = GAUGE("processes", "Number of processes running inside the container."),
+	[HOST_THREADS] = GAUGE("threads", "Number of threads running inside the container"),
+	[HOST_THREADS_MAX] = GAUGE("threads_max",
+				   "Maximum number of threads allowed inside the container, "
+				   "infinity if value is zero"),
+	[HOST_STALL_CPU] = WAITING("cpu", "CPU"),
+	[HOST_STALL_CPU_FULL] = STALLED("cpu", "CPU"),
+	[HOST_STALL_IO] = WAITING("io", "IO"),
+	[HOST_STALL_IO_FULL] = STALLED("io", "IO"),
+	[HOST_STALL_MEM] = WAITING("memory", "memory"),
+	[HOST_STALL_MEM_FULL] = STALLED("memory", "memory"),
+	[HOST_SPEC_PERIOD] = GAUGE("spec_cpu_period", "CPU period of the container."),
+	[HOST_SPEC_QUOTA] = GAUGE("spec_cpu_quota", "CPU quota of the container."),
+	[HOST_SPEC_SHARES] = GAUGE("spec_cpu_shares", "CPU share of the container."),
+	[HOST_SPEC_MEMORY] = GAUGE("spec_memory_limit_bytes", "Memory limit for the container."),
+	[HOST_SPEC_RESERVATION] = GAUGE("spec_memory_reservation_limit_bytes",
+					"Memory reservation limit for the container."),
+	[HOST_SPEC_SWAP] = GAUGE("spec_memory_swap_limit_bytes",
+				 "Memory swap limit for the container."),
+	[HOST_START] = GAUGE("start_time_seconds",
+			     "Start time of the container since unix epoch in seconds."),
+	[HOST_SEEN] = GAUGE("last_seen", "Last time a container was seen by the exporter"),
 };
 _Static_assert(HOST_CONTAINER_SERIES <= 64, "a bit for each");
 
 static const struct host_desc io_descs[HOST_IO_SERIES] = {
-	[HOST_IO_READ_BYTES] = SERIES("fs_reads_bytes_total", "Cumulative count of bytes read",
-				      HOST_COUNTER),
-	[HOST_IO_WRITE_BYTES] = SERIES("fs_writes_bytes_total", "Cumulative count of bytes written",
-				       HOST_COUNTER),
-	[HOST_IO_READS] = SERIES("fs_reads_total", "Cumulative count of reads completed",
-				 HOST_COUNTER),
-	[HOST_IO_WRITES] = SERIES("fs_writes_total", "Cumulative count of writes completed",
-				  HOST_COUNTER),
+	[HOST_IO_READ_BYTES] = COUNTER("fs_reads_bytes_total", "Cumulative count of bytes read"),
+	[HOST_IO_WRITE_BYTES] = COUNTER("fs_writes_bytes_total",
+					"Cumulative count of bytes written"),
+	[HOST_IO_READS] = COUNTER("fs_reads_total", "Cumulative count of reads completed"),
+	[HOST_IO_WRITES] = COUNTER("fs_writes_total", "Cumulative count of writes completed"),
 };
 
 static const char *const keys[] = {"id", "name", "container_id", "pod_uid", "device"};

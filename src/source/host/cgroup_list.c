@@ -38,16 +38,6 @@ static int open_at(const struct host *h, struct host_text point)
 	return host_folder(h, path);
 }
 
-static bool has_option(struct host_text options, const char *name)
-{
-	struct host_text one;
-
-	while (host_until(&options, ',', &one))
-		if (host_is(one, name))
-			return true;
-	return host_is(options, name);
-}
-
 static size_t add_hierarchy(const struct host *h, struct host_hierarchy *out, size_t n,
 			    const char *controller, struct host_text point)
 {
@@ -80,7 +70,7 @@ size_t host_hierarchies_parse(const struct host *h, struct host_text t,
 		if (host_is(type, "cgroup2"))
 			n = add_hierarchy(h, out, n, "", point);
 		for (size_t i = 0; host_is(type, "cgroup") && i < HOST_LEN(controllers); i++)
-			if (has_option(options, controllers[i]))
+			if (host_listed(options, controllers[i]))
 				n = add_hierarchy(h, out, n, controllers[i], point);
 	}
 	return n;

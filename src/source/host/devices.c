@@ -12,6 +12,9 @@
 
 #include "source/host/internal.h"
 
+#define GAUGE(name, help)   HOST_DESC("node_" name, help, HOST_GAUGE)
+#define COUNTER(name, help) HOST_DESC("node_" name, help, HOST_COUNTER)
+
 /* ---- directories ---- */
 
 void host_each_directory(struct host *h, const char *path, const char *prefix,
@@ -58,58 +61,37 @@ static bool number_at(int folder, const char *file, double *out)
 
 /* ---- interfaces ---- */
 
-#define PROPERTY(name, type) HOST_DESC("node_network_" name, "Network device property: " name, type)
+#define LINK(name, help, type, file_) HOST_DESC("node_network_" name, help, type, .file = (file_))
+#define PROPERTY(name, type, file)    LINK(name, "Network device property: " name, type, file)
 
 static const struct host_desc link_descs[] = {
-	PROPERTY("address_assign_type", HOST_GAUGE),
-	PROPERTY("carrier", HOST_GAUGE),
-	PROPERTY("carrier_changes_total", HOST_COUNTER),
-	PROPERTY("carrier_up_changes_total", HOST_COUNTER),
-	PROPERTY("carrier_down_changes_total", HOST_COUNTER),
-	PROPERTY("device_id", HOST_GAUGE),
-	PROPERTY("dormant", HOST_GAUGE),
-	PROPERTY("flags", HOST_GAUGE),
-	PROPERTY("iface_id", HOST_GAUGE),
-	PROPERTY("iface_link", HOST_GAUGE),
-	PROPERTY("iface_link_mode", HOST_GAUGE),
-	PROPERTY("mtu_bytes", HOST_GAUGE),
-	PROPERTY("name_assign_type", HOST_GAUGE),
-	PROPERTY("net_dev_group", HOST_GAUGE),
-	PROPERTY("speed_bytes", HOST_GAUGE),
-	PROPERTY("transmit_queue_length", HOST_GAUGE),
-	PROPERTY("protocol_type", HOST_GAUGE),
-	HOST_DESC("node_network_receive_nohandler_total",
-		  "Network device statistic receive_nohandler.", HOST_COUNTER),
-	HOST_DESC("node_network_up", "Value is 1 if operstate is 'up', 0 otherwise.", HOST_GAUGE),
+	PROPERTY("address_assign_type", HOST_GAUGE, "addr_assign_type"),
+	PROPERTY("carrier", HOST_GAUGE, "carrier"),
+	PROPERTY("carrier_changes_total", HOST_COUNTER, "carrier_changes"),
+	PROPERTY("carrier_up_changes_total", HOST_COUNTER, "carrier_up_count"),
+	PROPERTY("carrier_down_changes_total", HOST_COUNTER, "carrier_down_count"),
+	PROPERTY("device_id", HOST_GAUGE, "dev_id"),
+	PROPERTY("dormant", HOST_GAUGE, "dormant"),
+	PROPERTY("flags", HOST_GAUGE, "flags"),
+	PROPERTY("iface_id", HOST_GAUGE, "ifindex"),
+	PROPERTY("iface_link", HOST_GAUGE, "iflink"),
+	PROPERTY("iface_link_mode", HOST_GAUGE, "link_mode"),
+	PROPERTY("mtu_bytes", HOST_GAUGE, "mtu"),
+	PROPERTY("name_assign_type", HOST_GAUGE, "name_assign_type"),
+	PROPERTY("net_dev_group", HOST_GAUGE, "netdev_group"),
+	PROPERTY("speed_bytes", HOST_GAUGE, "speed"),
+	PROPERTY("transmit_queue_length", HOST_GAUGE, "tx_queue_len"),
+	PROPERTY("protocol_type", HOST_GAUGE, "type"),
+	LINK("receive_nohandler_total", "Network device statistic receive_nohandler.", HOST_COUNTER,
+	     "statistics/rx_nohandler"),
+	LINK("up", "Value is 1 if operstate is 'up', 0 otherwise.", HOST_GAUGE, NULL),
 };
 enum { LINK_SPEED = 14, LINK_NOHANDLER = 17, LINK_UP = 18 };
-
-static const char *const link_files[] = {
-	"addr_assign_type",
-	"carrier",
-	"carrier_changes",
-	"carrier_up_count",
-	"carrier_down_count",
-	"dev_id",
-	"dormant",
-	"flags",
-	"ifindex",
-	"iflink",
-	"link_mode",
-	"mtu",
-	"name_assign_type",
-	"netdev_group",
-	"speed",
-	"tx_queue_len",
-	"type",
-	"statistics/rx_nohandler",
-};
 
 static const char *const device_key[] = {"device"};
 
 static const struct host_desc link_info_descs[] = {
-	HOST_DESC("node_network_info",
-		  "Non-numeric data from /sys/class/net/<iface>, value is always 1.", HOST_GAUGE),
+	GAUGE("network_info", "Non-numeric data from /sys/class/net/<iface>, value is always 1."),
 };
 static const char *const link_info_keys[] = {"device", "address",   "broadcast",
 					     "duplex", "operstate", "ifalias"};
@@ -121,12 +103,12 @@ static void take_link(struct host_devices *d, int folder, struct host_text name)
 	char text[HOST_LEN(link_info_keys)][256];
 	double n;
 
-	for (size_t i = 0; r && i < HOST_LEN(link_files); i++) {
+	for (size_t i = 0; r && i < LINK_UP; i++) {
 		/* Leave out the loopback device, as for its other statistics. */
 		if (i == LINK_NOHANDLER && host_is(name, "lo"))
 			continue;
 		/* Some files cannot be read while the interface is down. */
-		if (!number_at(folder, link_files[i], &n))
+		if (!number_at(folder, link_descs[i].file, &n))
 			host_unput(&d->link, r, i);
 		/* converts Mbit/s to bytes/s */
 		else
@@ -141,7 +123,7 @@ static void take_link(struct host_devices *d, int folder, struct host_text name)
 /* ---- disks ---- */
 
 static const struct host_desc disk_info_descs[] = {
-	HOST_DESC("node_disk_info", "Info of /sys/block/<block_device>.", HOST_GAUGE),
+	GAUGE("disk_info", "Info of /sys/block/<block_device>."),
 };
 static const char *const disk_info_keys[] = {"device", "major", "minor",  "path",
 					     "wwn",    "model", "serial", "revision"};
@@ -199,7 +181,7 @@ static void take_disks(struct host *h, struct host_devices *d)
 /* ---- temperatures, frequencies ---- */
 
 static const struct host_desc thermal_descs[] = {
-	HOST_DESC("node_thermal_zone_temp", "Zone temperature in Celsius", HOST_GAUGE),
+	GAUGE("thermal_zone_temp", "Zone temperature in Celsius"),
 };
 static const char *const thermal_keys[] = {"zone", "type"};
 
@@ -215,10 +197,8 @@ static void take_thermal(struct host_devices *d, int folder, struct host_text na
 }
 
 static const struct host_desc cooling_descs[] = {
-	HOST_DESC("node_cooling_device_cur_state", "Current throttle state of the cooling device",
-		  HOST_GAUGE),
-	HOST_DESC("node_cooling_device_max_state", "Maximum throttle state of the cooling device",
-		  HOST_GAUGE),
+	GAUGE("cooling_device_cur_state", "Current throttle state of the cooling device"),
+	GAUGE("cooling_device_max_state", "Maximum throttle state of the cooling device"),
 };
 static const char *const cooling_keys[] = {"name", "type"};
 
@@ -236,22 +216,18 @@ static void take_cooling(struct host_devices *d, int folder, struct host_text na
 	host_put(&d->cooling, r, 1, max);
 }
 
+#define FREQUENCY(name, which, file_)                                                             \
+	HOST_DESC("node_cpu_" name "_hertz", which " CPU thread frequency in hertz.", HOST_GAUGE, \
+		  .file = "cpufreq/" file_)
+
 static const struct host_desc frequency_descs[] = {
-	HOST_DESC("node_cpu_frequency_hertz", "Current CPU thread frequency in hertz.", HOST_GAUGE),
-	HOST_DESC("node_cpu_frequency_min_hertz", "Minimum CPU thread frequency in hertz.",
-		  HOST_GAUGE),
-	HOST_DESC("node_cpu_frequency_max_hertz", "Maximum CPU thread frequency in hertz.",
-		  HOST_GAUGE),
-	HOST_DESC("node_cpu_scaling_frequency_hertz",
-		  "Current scaled CPU thread frequency in hertz.", HOST_GAUGE),
-	HOST_DESC("node_cpu_scaling_frequency_min_hertz",
-		  "Minimum scaled CPU thread frequency in hertz.", HOST_GAUGE),
-	HOST_DESC("node_cpu_scaling_frequency_max_hertz",
-		  "Maximum scaled CPU thread frequency in hertz.", HOST_GAUGE),
+	FREQUENCY("frequency", "Current", "cpuinfo_cur_freq"),
+	FREQUENCY("frequency_min", "Minimum", "cpuinfo_min_freq"),
+	FREQUENCY("frequency_max", "Maximum", "cpuinfo_max_freq"),
+	FREQUENCY("scaling_frequency", "Current scaled", "scaling_cur_freq"),
+	FREQUENCY("scaling_frequency_min", "Minimum scaled", "scaling_min_freq"),
+	FREQUENCY("scaling_frequency_max", "Maximum scaled", "scaling_max_freq"),
 };
-static const char *const frequency_files[] = {
-	"cpufreq/cpuinfo_cur_freq", "cpufreq/cpuinfo_min_freq", "cpufreq/cpuinfo_max_freq",
-	"cpufreq/scaling_cur_freq", "cpufreq/scaling_min_freq", "cpufreq/scaling_max_freq"};
 static const char *const cpu_key[] = {"cpu"};
 
 static void take_frequency(struct host_devices *d, int folder, struct host_text name)
@@ -261,8 +237,8 @@ static void take_frequency(struct host_devices *d, int folder, struct host_text 
 
 	if (name.p == name.end || *name.p < '0' || *name.p > '9')
 		return; /* skips "cpufreq" and "cpuidle" */
-	for (size_t i = 0; i < HOST_LEN(frequency_files); i++) {
-		if (!number_at(folder, frequency_files[i], &v))
+	for (size_t i = 0; i < HOST_LEN(frequency_descs); i++) {
+		if (!number_at(folder, frequency_descs[i].file, &v))
 			continue;
 		r = r ?: host_row(&d->frequency, &name);
 		host_put(&d->frequency, r, i, v * 1000);

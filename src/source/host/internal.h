@@ -78,11 +78,14 @@ struct host_desc {
 	const char *name, *help;
 	enum host_type type;
 	const char *key[2], *value[2];
+	/* for a value with a file of its own: path below its device's directory, and unit */
+	const char *file;
+	double unit;
 };
-/* A descriptor without labels of its own. */
-#define HOST_DESC(name_, help_, type_)                            \
-	{                                                         \
-		.name = (name_), .help = (help_), .type = (type_) \
+/* Further fields may follow: .file = "carrier" */
+#define HOST_DESC(name_, help_, type_, ...)                                      \
+	{                                                                        \
+		.name = (name_), .help = (help_), .type = (type_), ##__VA_ARGS__ \
 	}
 
 struct host_row {

@@ -24,21 +24,18 @@ enum {
 	TIME = TRACK_FIRST + TRACKS,
 };
 
+#define GAUGE(name, help) HOST_DESC("node_" name, help, HOST_GAUGE)
 #define TRACK(name, help) HOST_DESC("node_nf_conntrack_stat_" name, help, HOST_GAUGE)
 
 static const struct host_desc one_descs[] = {
-	[FD_ALLOCATED] = HOST_DESC("node_filefd_allocated",
-				   "File descriptor statistics: allocated.", HOST_GAUGE),
-	[FD_MAXIMUM] = HOST_DESC("node_filefd_maximum", "File descriptor statistics: maximum.",
-				 HOST_GAUGE),
-	[ENTROPY] = HOST_DESC("node_entropy_available_bits", "Bits of available entropy.",
-			      HOST_GAUGE),
-	[POOL] = HOST_DESC("node_entropy_pool_size_bits", "Bits of entropy pool.", HOST_GAUGE),
-	[TRACKED] = HOST_DESC("node_nf_conntrack_entries",
-			      "Number of currently allocated flow entries for connection tracking.",
-			      HOST_GAUGE),
-	[TRACKED_LIMIT] = HOST_DESC("node_nf_conntrack_entries_limit",
-				    "Maximum size of connection tracking table.", HOST_GAUGE),
+	[FD_ALLOCATED] = GAUGE("filefd_allocated", "File descriptor statistics: allocated."),
+	[FD_MAXIMUM] = GAUGE("filefd_maximum", "File descriptor statistics: maximum."),
+	[ENTROPY] = GAUGE("entropy_available_bits", "Bits of available entropy."),
+	[POOL] = GAUGE("entropy_pool_size_bits", "Bits of entropy pool."),
+	[TRACKED] = GAUGE("nf_conntrack_entries",
+			  "Number of currently allocated flow entries for connection tracking."),
+	[TRACKED_LIMIT] = GAUGE("nf_conntrack_entries_limit",
+				"Maximum size of connection tracking table."),
 	[TRACK_FIRST] = TRACK("found", "Number of searched entries which were successful."),
 	TRACK("invalid", "Number of packets seen which can not be tracked."),
 	TRACK("ignore", "Number of packets seen which are already connected to a conntrack entry."),
@@ -50,8 +47,7 @@ static const struct host_desc one_descs[] = {
 			    "maximum table size was reached."),
 	TRACK("search_restart", "Number of conntrack table lookups which had to be restarted due "
 				"to hashtable resizes."),
-	[TIME] = HOST_DESC("node_time_seconds", "System time in seconds since epoch (1970).",
-			   HOST_GAUGE),
+	[TIME] = GAUGE("time_seconds", "System time in seconds since epoch (1970)."),
 };
 
 /* ---- files of one or two numbers ---- */
@@ -109,7 +105,7 @@ void host_conntrack_parse(struct host_group *g, struct host_text t)
 /* ---- ARP and UDP ---- */
 
 static const struct host_desc arp_descs[] = {
-	HOST_DESC("node_arp_entries", "ARP entries by device", HOST_GAUGE),
+	GAUGE("arp_entries", "ARP entries by device"),
 };
 static const char *const arp_keys[] = {"device"};
 
@@ -136,15 +132,10 @@ void host_arp_parse(struct host_group *g, struct host_text t)
 	host_group_end(g);
 }
 
-#define QUEUE(ip, queue)                                                                        \
-	{                                                                                       \
-		"node_udp_queues",                                                              \
-			"Number of allocated memory in the kernel for UDP datagrams in bytes.", \
-			HOST_GAUGE, {"ip", "queue"},                                            \
-		{                                                                               \
-			ip, queue                                                               \
-		}                                                                               \
-	}
+#define QUEUE(ip, queue)                                                                  \
+	HOST_DESC("node_udp_queues",                                                      \
+		  "Number of allocated memory in the kernel for UDP datagrams in bytes.", \
+		  HOST_GAUGE, .key = {"ip", "queue"}, .value = {ip, queue})
 
 static const struct host_desc udp_descs[] = {QUEUE("v4", "tx"), QUEUE("v4", "rx"),
 					     QUEUE("v6", "tx"), QUEUE("v6", "rx")};
@@ -173,8 +164,7 @@ void host_udp_parse(struct host_group *g, bool v6, struct host_text t)
 /* ---- names ---- */
 
 static const struct host_desc uname_descs[] = {
-	HOST_DESC("node_uname_info",
-		  "Labeled system information as provided by the uname system call.", HOST_GAUGE),
+	GAUGE("uname_info", "Labeled system information as provided by the uname system call."),
 };
 static const char *const uname_keys[] = {"sysname", "release",	"version",
 					 "machine", "nodename", "domainname"};
@@ -202,17 +192,14 @@ static const char *const os_keys[] = {"build_id",      "id",	  "id_like",	      
 enum { OS_ID = 1, OS_LIKE = 2, OS_NAME = 5, OS_VERSION_ID = 11 };
 
 static const struct host_desc os_descs[] = {
-	HOST_DESC(
-		"node_os_info",
-		"A metric with a constant '1' value labeled by build_id, id, id_like, image_id, "
-		"image_version, name, pretty_name, variant, variant_id, version, version_codename, "
-		"version_id.",
-		HOST_GAUGE),
+	GAUGE("os_info",
+	      "A metric with a constant '1' value labeled by build_id, id, id_like, image_id, "
+	      "image_version, name, pretty_name, variant, variant_id, version, version_codename, "
+	      "version_id."),
 };
 static const char *const os_version_keys[] = {"id", "id_like", "name"};
 static const struct host_desc os_version_descs[] = {
-	HOST_DESC("node_os_version", "Metric containing the major.minor part of the OS version.",
-		  HOST_GAUGE),
+	GAUGE("os_version", "Metric containing the major.minor part of the OS version."),
 };
 
 /* Removes quotes, and backslashes inside double quotes, as described in os-release(5). */
@@ -286,19 +273,17 @@ static void put_os(struct host *h, struct host_kernel *k)
 /* ---- clocks ---- */
 
 static const struct host_desc zone_descs[] = {
-	HOST_DESC("node_time_zone_offset_seconds", "System time zone offset in seconds.",
-		  HOST_GAUGE),
+	GAUGE("time_zone_offset_seconds", "System time zone offset in seconds."),
 };
 static const char *const zone_keys[] = {"time_zone"};
 static const char *const clock_keys[] = {"device", "clocksource"};
 static const struct host_desc clock_now_descs[] = {
-	HOST_DESC("node_time_clocksource_current_info",
-		  "Current clocksource read from '/sys/devices/system/clocksource'.", HOST_GAUGE),
+	GAUGE("time_clocksource_current_info",
+	      "Current clocksource read from '/sys/devices/system/clocksource'."),
 };
 static const struct host_desc clock_all_descs[] = {
-	HOST_DESC("node_time_clocksource_available_info",
-		  "Available clocksources read from '/sys/devices/system/clocksource'.",
-		  HOST_GAUGE),
+	GAUGE("time_clocksource_available_info",
+	      "Available clocksources read from '/sys/devices/system/clocksource'."),
 };
 
 static void put_sources(struct host_group *g, int folder, const char *file)

@@ -22,23 +22,19 @@
 
 enum { SIZE, FREE, AVAILABLE, FILES, FILES_FREE, READ_ONLY, DEVICE_ERROR };
 
+#define GAUGE(name, help) HOST_DESC("node_filesystem_" name, help, HOST_GAUGE)
+
 static const struct host_desc descs[] = {
-	[SIZE] = HOST_DESC("node_filesystem_size_bytes", "Filesystem size in bytes.", HOST_GAUGE),
-	[FREE] = HOST_DESC("node_filesystem_free_bytes", "Filesystem free space in bytes.",
-			   HOST_GAUGE),
-	[AVAILABLE] = HOST_DESC("node_filesystem_avail_bytes",
-				"Filesystem space available to non-root users in bytes.",
-				HOST_GAUGE),
-	[FILES] = HOST_DESC("node_filesystem_files", "Filesystem total file nodes.", HOST_GAUGE),
-	[FILES_FREE] = HOST_DESC("node_filesystem_files_free", "Filesystem total free file nodes.",
-				 HOST_GAUGE),
-	[READ_ONLY] = HOST_DESC("node_filesystem_readonly", "Filesystem read-only status.",
-				HOST_GAUGE),
-	[DEVICE_ERROR] =
-		HOST_DESC("node_filesystem_device_error",
-			  "Whether an error occurred while getting statistics for the given "
-			  "device.",
-			  HOST_GAUGE),
+	[SIZE] = GAUGE("size_bytes", "Filesystem size in bytes."),
+	[FREE] = GAUGE("free_bytes", "Filesystem free space in bytes."),
+	[AVAILABLE] = GAUGE("avail_bytes",
+			    "Filesystem space available to non-root users in bytes."),
+	[FILES] = GAUGE("files", "Filesystem total file nodes."),
+	[FILES_FREE] = GAUGE("files_free", "Filesystem total free file nodes."),
+	[READ_ONLY] = GAUGE("readonly", "Filesystem read-only status."),
+	[DEVICE_ERROR] = GAUGE("device_error",
+			       "Whether an error occurred while getting statistics for the given "
+			       "device."),
 };
 
 static const char *const keys[] = {"device", "mountpoint", "fstype"};
@@ -88,10 +84,7 @@ static bool has_no_files(struct host_text type)
 		"mqueue",     "nsfs",	     "overlay",	  "proc",     "procfs",	   "pstore",
 		"rpc_pipefs", "securityfs",  "selinuxfs", "squashfs", "sysfs",	   "tracefs"};
 
-	for (size_t i = 0; i < HOST_LEN(types); i++)
-		if (host_is(type, types[i]))
-			return true;
-	return false;
+	return host_among(type, types, HOST_LEN(types));
 }
 
 static bool is_below(struct host_text point, const char *folder, bool inside)
@@ -279,17 +272,6 @@ static bool is_listed(const struct host_mounts *m, const struct host_mount *new)
 	return false;
 }
 
-/* Looks for "ro" in the mount options. */
-static bool has_read_only(struct host_text options)
-{
-	struct host_text one;
-
-	while (host_until(&options, ',', &one))
-		if (host_is(one, "ro"))
-			return true;
-	return host_is(options, "ro");
-}
-
 /* Parses a file in the format of /proc/self/mounts; see fstab(5). */
 void host_mounts_parse(struct host_mounts *m, struct host_text t)
 {
@@ -317,7 +299,7 @@ void host_mounts_parse(struct host_mounts *m, struct host_text t)
 				unref_mount(new);
 			continue;
 		}
-		keep_mount(m, new, old, old_count, has_read_only(options));
+		keep_mount(m, new, old, old_count, host_listed(options, "ro"));
 	}
 	for (size_t i = 0; i < old_count; i++)
 		if (old[i])

@@ -2,47 +2,39 @@
 /* proc_disk.c - parses /proc/diskstats; see Linux' admin-guide/iostats.rst. */
 #include "source/host/internal.h"
 
-#define SECTOR 512.0
-#define MS     0.001
+#define SECTOR			      512.0
+#define MS			      0.001
+
+#define DISK(name, unit_, help, type) HOST_DESC("node_disk_" name, help, type, .unit = (unit_))
+#define COUNTER(name, unit, help)     DISK(name, unit, help, HOST_COUNTER)
 
 /* In the order of the columns after the name. */
 static const struct host_desc descs[] = {
-	HOST_DESC("node_disk_reads_completed_total",
-		  "The total number of reads completed successfully.", HOST_COUNTER),
-	HOST_DESC("node_disk_reads_merged_total", "The total number of reads merged.",
-		  HOST_COUNTER),
-	HOST_DESC("node_disk_read_bytes_total", "The total number of bytes read successfully.",
-		  HOST_COUNTER),
-	HOST_DESC("node_disk_read_time_seconds_total",
-		  "The total number of seconds spent by all reads.", HOST_COUNTER),
-	HOST_DESC("node_disk_writes_completed_total",
-		  "The total number of writes completed successfully.", HOST_COUNTER),
-	HOST_DESC("node_disk_writes_merged_total", "The number of writes merged.", HOST_COUNTER),
-	HOST_DESC("node_disk_written_bytes_total",
-		  "The total number of bytes written successfully.", HOST_COUNTER),
-	HOST_DESC("node_disk_write_time_seconds_total",
-		  "This is the total number of seconds spent by all writes.", HOST_COUNTER),
-	HOST_DESC("node_disk_io_now", "The number of I/Os currently in progress.", HOST_GAUGE),
-	HOST_DESC("node_disk_io_time_seconds_total", "Total seconds spent doing I/Os.",
-		  HOST_COUNTER),
-	HOST_DESC("node_disk_io_time_weighted_seconds_total",
-		  "The weighted # of seconds spent doing I/Os.", HOST_COUNTER),
-	HOST_DESC("node_disk_discards_completed_total",
-		  "The total number of discards completed successfully.", HOST_COUNTER),
-	HOST_DESC("node_disk_discards_merged_total", "The total number of discards merged.",
-		  HOST_COUNTER),
-	HOST_DESC("node_disk_discarded_sectors_total",
-		  "The total number of sectors discarded successfully.", HOST_COUNTER),
-	HOST_DESC("node_disk_discard_time_seconds_total",
-		  "This is the total number of seconds spent by all discards.", HOST_COUNTER),
-	HOST_DESC("node_disk_flush_requests_total",
-		  "The total number of flush requests completed successfully", HOST_COUNTER),
-	HOST_DESC("node_disk_flush_requests_time_seconds_total",
-		  "This is the total number of seconds spent by all flush requests.", HOST_COUNTER),
+	COUNTER("reads_completed_total", 1, "The total number of reads completed successfully."),
+	COUNTER("reads_merged_total", 1, "The total number of reads merged."),
+	COUNTER("read_bytes_total", SECTOR, "The total number of bytes read successfully."),
+	COUNTER("read_time_seconds_total", MS, "The total number of seconds spent by all reads."),
+	COUNTER("writes_completed_total", 1, "The total number of writes completed successfully."),
+	COUNTER("writes_merged_total", 1, "The number of writes merged."),
+	COUNTER("written_bytes_total", SECTOR, "The total number of bytes written successfully."),
+	COUNTER("write_time_seconds_total", MS,
+		"This is the total number of seconds spent by all writes."),
+	DISK("io_now", 1, "The number of I/Os currently in progress.", HOST_GAUGE),
+	COUNTER("io_time_seconds_total", MS, "Total seconds spent doing I/Os."),
+	COUNTER("io_time_weighted_seconds_total", MS,
+		"The weighted # of seconds spent doing I/Os."),
+	COUNTER("discards_completed_total", 1,
+		"The total number of discards completed successfully."),
+	COUNTER("discards_merged_total", 1, "The total number of discards merged."),
+	COUNTER("discarded_sectors_total", 1,
+		"The total number of sectors discarded successfully."),
+	COUNTER("discard_time_seconds_total", MS,
+		"This is the total number of seconds spent by all discards."),
+	COUNTER("flush_requests_total", 1,
+		"The total number of flush requests completed successfully"),
+	COUNTER("flush_requests_time_seconds_total", MS,
+		"This is the total number of seconds spent by all flush requests."),
 };
-
-static const double unit[HOST_LEN(descs)] = {1,	 1,  SECTOR, MS, 1, 1,	SECTOR, MS, 1,
-					     MS, MS, 1,	     1,	 1, MS, 1,	MS};
 
 static const char *const key[] = {"device"};
 
@@ -104,7 +96,7 @@ void host_disk_parse(struct host_group *g, struct host_text t)
 		r = !host_length(name) || host_disk_ignored(name) ? NULL : host_row(g, &name);
 		/* Older kernels have fewer columns. */
 		for (size_t i = 0; r && i < HOST_LEN(descs) && host_u64(&line, &v); i++)
-			host_put(g, r, i, (double)v * unit[i]);
+			host_put(g, r, i, (double)v * descs[i].unit);
 	}
 	host_group_end(g);
 }

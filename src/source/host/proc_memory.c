@@ -5,6 +5,9 @@
 #include "base/base.h"
 #include "source/host/internal.h"
 
+#define GAUGE(name, help)   HOST_DESC("node_" name, help, HOST_GAUGE)
+#define COUNTER(name, help) HOST_DESC("node_" name, help, HOST_COUNTER)
+
 /* ---- meminfo: "Active(anon):   1234 kB", "HugePages_Total:  0" ---- */
 
 /* The key includes the unit, if there is one: "MemTotal kB". */
@@ -94,9 +97,9 @@ void host_vmstat_parse(struct host_fields *f, struct host_text t)
 /* ---- loadavg ---- */
 
 static const struct host_desc load_descs[] = {
-	HOST_DESC("node_load1", "1m load average.", HOST_GAUGE),
-	HOST_DESC("node_load5", "5m load average.", HOST_GAUGE),
-	HOST_DESC("node_load15", "15m load average.", HOST_GAUGE),
+	GAUGE("load1", "1m load average."),
+	GAUGE("load5", "5m load average."),
+	GAUGE("load15", "15m load average."),
 };
 
 void host_loadavg_init(struct host *h, struct host_group *g)
@@ -143,20 +146,17 @@ struct host_pressure host_pressure_parse(struct host_text t)
 
 /* For each resource: waiting, stalled. Like node_exporter, omits the stalled time of the CPU. */
 static const struct host_desc pressure_descs[] = {
-	HOST_DESC("node_pressure_cpu_waiting_seconds_total",
-		  "Total time in seconds that processes have waited for CPU time", HOST_COUNTER),
+	COUNTER("pressure_cpu_waiting_seconds_total",
+		"Total time in seconds that processes have waited for CPU time"),
 	HOST_DESC(NULL, NULL, HOST_COUNTER),
-	HOST_DESC("node_pressure_io_waiting_seconds_total",
-		  "Total time in seconds that processes have waited due to IO congestion",
-		  HOST_COUNTER),
-	HOST_DESC("node_pressure_io_stalled_seconds_total",
-		  "Total time in seconds no process could make progress due to IO congestion",
-		  HOST_COUNTER),
-	HOST_DESC("node_pressure_memory_waiting_seconds_total",
-		  "Total time in seconds that processes have waited for memory", HOST_COUNTER),
-	HOST_DESC("node_pressure_memory_stalled_seconds_total",
-		  "Total time in seconds no process could make progress due to memory congestion",
-		  HOST_COUNTER),
+	COUNTER("pressure_io_waiting_seconds_total",
+		"Total time in seconds that processes have waited due to IO congestion"),
+	COUNTER("pressure_io_stalled_seconds_total",
+		"Total time in seconds no process could make progress due to IO congestion"),
+	COUNTER("pressure_memory_waiting_seconds_total",
+		"Total time in seconds that processes have waited for memory"),
+	COUNTER("pressure_memory_stalled_seconds_total",
+		"Total time in seconds no process could make progress due to memory congestion"),
 };
 
 void host_pressure_init(struct host *h, struct host_group *g)

@@ -55,14 +55,6 @@ void host_netdev_parse(struct host_group *g, struct host_text t)
 
 /* ---- snmp, netstat, snmp6 ---- */
 
-static bool is_among(struct host_text t, const char *const *words, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (host_is(t, words[i]))
-			return true;
-	return false;
-}
-
 static bool ends_with(struct host_text t, const char *s)
 {
 	size_t n = strlen(s);
@@ -88,16 +80,16 @@ static bool is_wanted(struct host_text protocol, struct host_text name)
 	if (host_is(protocol, "Ip"))
 		return host_is(name, "Forwarding");
 	if (host_is(protocol, "Ip6") || host_is(protocol, "IpExt"))
-		return is_among(name, octets, HOST_LEN(octets));
+		return host_among(name, octets, HOST_LEN(octets));
 	if (host_is(protocol, "Icmp") || host_is(protocol, "Icmp6"))
-		return is_among(name, messages, HOST_LEN(messages));
+		return host_among(name, messages, HOST_LEN(messages));
 	if (host_is(protocol, "TcpExt"))
 		return host_starts(name, "Listen") || host_starts(name, "Syncookies") ||
-		       is_among(name, extended, HOST_LEN(extended));
+		       host_among(name, extended, HOST_LEN(extended));
 	if (host_is(protocol, "Tcp"))
-		return is_among(name, tcp, HOST_LEN(tcp));
+		return host_among(name, tcp, HOST_LEN(tcp));
 	if (host_is(protocol, "Udp") || host_is(protocol, "Udp6"))
-		return is_among(name, udp, HOST_LEN(udp));
+		return host_among(name, udp, HOST_LEN(udp));
 	return false;
 }
 

@@ -7,27 +7,20 @@
 
 #include "source/host/internal.h"
 
-#define USER_HZ		  100.0
-#define BACKWARDS_SECONDS 3.0
-#define IDLE		  3u
+#define USER_HZ		    100.0
+#define BACKWARDS_SECONDS   3.0
+#define IDLE		    3u
 
-#define CPU_TIME(mode)                                                                          \
-	{                                                                                       \
-		"node_cpu_seconds_total", "Seconds the CPUs spent in each mode.", HOST_COUNTER, \
-			{"mode"},                                                               \
-		{                                                                               \
-			mode                                                                    \
-		}                                                                               \
-	}
-#define GUEST_TIME(mode)                                                                       \
-	{                                                                                      \
-		"node_cpu_guest_seconds_total",                                                \
-			"Seconds the CPUs spent in guests (VMs) for each mode.", HOST_COUNTER, \
-			{"mode"},                                                              \
-		{                                                                              \
-			mode                                                                   \
-		}                                                                              \
-	}
+#define GAUGE(name, help)   HOST_DESC("node_" name, help, HOST_GAUGE)
+#define COUNTER(name, help) HOST_DESC("node_" name, help, HOST_COUNTER)
+
+#define CPU_TIME(mode)                                                                            \
+	HOST_DESC("node_cpu_seconds_total", "Seconds the CPUs spent in each mode.", HOST_COUNTER, \
+		  .key = {"mode"}, .value = {mode})
+#define GUEST_TIME(mode)                                                                 \
+	HOST_DESC("node_cpu_guest_seconds_total",                                        \
+		  "Seconds the CPUs spent in guests (VMs) for each mode.", HOST_COUNTER, \
+		  .key = {"mode"}, .value = {mode})
 
 /* In the order of the columns. */
 static const struct host_desc cpu_descs[HOST_CPU_MODES] = {
@@ -40,17 +33,13 @@ static const struct {
 	const char *key;
 	struct host_desc desc;
 } one[] = {
-	{"intr",
-	 HOST_DESC("node_intr_total", "Total number of interrupts serviced.", HOST_COUNTER)},
-	{"ctxt", HOST_DESC("node_context_switches_total", "Total number of context switches.",
-			   HOST_COUNTER)},
-	{"btime", HOST_DESC("node_boot_time_seconds", "Node boot time, in unixtime.", HOST_GAUGE)},
-	{"processes", HOST_DESC("node_forks_total", "Total number of forks.", HOST_COUNTER)},
-	{"procs_running",
-	 HOST_DESC("node_procs_running", "Number of processes in runnable state.", HOST_GAUGE)},
+	{"intr", COUNTER("intr_total", "Total number of interrupts serviced.")},
+	{"ctxt", COUNTER("context_switches_total", "Total number of context switches.")},
+	{"btime", GAUGE("boot_time_seconds", "Node boot time, in unixtime.")},
+	{"processes", COUNTER("forks_total", "Total number of forks.")},
+	{"procs_running", GAUGE("procs_running", "Number of processes in runnable state.")},
 	{"procs_blocked",
-	 HOST_DESC("node_procs_blocked", "Number of processes blocked waiting for I/O to complete.",
-		   HOST_GAUGE)},
+	 GAUGE("procs_blocked", "Number of processes blocked waiting for I/O to complete.")},
 };
 
 static struct host_desc one_descs[HOST_LEN(one)];
@@ -116,12 +105,11 @@ void host_stat_parse(struct host_stat *s, struct host_text t)
 /* ---- schedstat ---- */
 
 static const struct host_desc sched_descs[] = {
-	HOST_DESC("node_schedstat_running_seconds_total",
-		  "Number of seconds CPU spent running a process.", HOST_COUNTER),
-	HOST_DESC("node_schedstat_waiting_seconds_total",
-		  "Number of seconds spent by processing waiting for this CPU.", HOST_COUNTER),
-	HOST_DESC("node_schedstat_timeslices_total", "Number of timeslices executed by CPU.",
-		  HOST_COUNTER),
+	COUNTER("schedstat_running_seconds_total",
+		"Number of seconds CPU spent running a process."),
+	COUNTER("schedstat_waiting_seconds_total",
+		"Number of seconds spent by processing waiting for this CPU."),
+	COUNTER("schedstat_timeslices_total", "Number of timeslices executed by CPU."),
 };
 
 void host_schedstat_init(struct host *h, struct host_group *g)
@@ -158,10 +146,10 @@ void host_schedstat_parse(struct host_group *g, struct host_text t)
 /* ---- softnet ---- */
 
 static const struct host_desc softnet_descs[] = {
-	HOST_DESC("node_softnet_processed_total", "Number of processed packets", HOST_COUNTER),
-	HOST_DESC("node_softnet_dropped_total", "Number of dropped packets", HOST_COUNTER),
-	HOST_DESC("node_softnet_times_squeezed_total",
-		  "Number of times processing packets ran out of quota", HOST_COUNTER),
+	COUNTER("softnet_processed_total", "Number of processed packets"),
+	COUNTER("softnet_dropped_total", "Number of dropped packets"),
+	COUNTER("softnet_times_squeezed_total",
+		"Number of times processing packets ran out of quota"),
 };
 
 void host_softnet_init(struct host *h, struct host_group *g)

@@ -25,7 +25,10 @@ static const struct host_desc info_descs[] = {
 static const char *const info_keys[] = {"device", "board_id", "firmware_version", "hca_type"};
 static const char *const info_files[] = {NULL, "board_id", "fw_ver", "hca_type"};
 
-#define COUNTER(name, help) HOST_DESC("node_infiniband_" name "_total", help, HOST_COUNTER)
+/* Data is counted in units of four bytes. */
+#define COUNTER(name, file_, unit_, help)                                                \
+	HOST_DESC("node_infiniband_" name "_total", help, HOST_COUNTER, .file = (file_), \
+		  .unit = (unit_))
 
 enum { STATE, PHYSICAL_STATE, RATE, WIDTH, COUNTERS };
 
@@ -41,98 +44,74 @@ static const struct host_desc port_descs[] = {
 	HOST_DESC("node_infiniband_rate_bytes_per_second", "Maximum signal transfer rate",
 		  HOST_GAUGE),
 	HOST_DESC("sidelight_rdma_link_width", "Lanes of the port's link.", HOST_GAUGE),
-	COUNTER("excessive_buffer_overrun_errors",
+	COUNTER("excessive_buffer_overrun_errors", "counters/excessive_buffer_overrun_errors", 1,
 		"Number of times that OverrunErrors consecutive flow control update periods "
 		"occurred, each having at least one overrun error."),
-	COUNTER("link_downed",
+	COUNTER("link_downed", "counters/link_downed", 1,
 		"Number of times the link failed to recover from an error state and went down"),
-	COUNTER("link_error_recovery",
+	COUNTER("link_error_recovery", "counters/link_error_recovery", 1,
 		"Number of times the link successfully recovered from an error state"),
-	COUNTER("local_link_integrity_errors",
+	COUNTER("local_link_integrity_errors", "counters/local_link_integrity_errors", 1,
 		"Number of times that the count of local physical errors exceeded the threshold "
 		"specified by LocalPhyErrors."),
-	COUNTER("multicast_packets_received",
+	COUNTER("multicast_packets_received", "counters/multicast_rcv_packets", 1,
 		"Number of multicast packets received (including errors)"),
-	COUNTER("multicast_packets_transmitted",
+	COUNTER("multicast_packets_transmitted", "counters/multicast_xmit_packets", 1,
 		"Number of multicast packets transmitted (including errors)"),
-	COUNTER("port_constraint_errors_received",
+	COUNTER("port_constraint_errors_received", "counters/port_rcv_constraint_errors", 1,
 		"Number of packets received on the switch physical port that are discarded"),
-	COUNTER("port_constraint_errors_transmitted",
+	COUNTER("port_constraint_errors_transmitted", "counters/port_xmit_constraint_errors", 1,
 		"Number of packets not transmitted from the switch physical port"),
-	COUNTER("port_data_received_bytes", "Number of data octets received on all links"),
-	COUNTER("port_data_transmitted_bytes", "Number of data octets transmitted on all links"),
-	COUNTER("port_discards_received", "Number of inbound packets discarded by the port because "
-					  "the port is down or congested"),
-	COUNTER("port_discards_transmitted", "Number of outbound packets discarded by the port "
-					     "because the port is down or congested"),
-	COUNTER("port_errors_received",
+	COUNTER("port_data_received_bytes", "counters/port_rcv_data", 4,
+		"Number of data octets received on all links"),
+	COUNTER("port_data_transmitted_bytes", "counters/port_xmit_data", 4,
+		"Number of data octets transmitted on all links"),
+	COUNTER("port_discards_received", "counters/port_rcv_discards", 1,
+		"Number of inbound packets discarded by the port because the port is down or "
+		"congested"),
+	COUNTER("port_discards_transmitted", "counters/port_xmit_discards", 1,
+		"Number of outbound packets discarded by the port because the port is down or "
+		"congested"),
+	COUNTER("port_errors_received", "counters/port_rcv_errors", 1,
 		"Number of packets containing an error that were received on this port"),
-	COUNTER("port_packets_received",
+	COUNTER("port_packets_received", "counters/port_rcv_packets", 1,
 		"Number of packets received on all VLs by this port (including errors)"),
-	COUNTER("port_packets_transmitted",
+	COUNTER("port_packets_transmitted", "counters/port_xmit_packets", 1,
 		"Number of packets transmitted on all VLs from this port (including errors)"),
-	COUNTER("port_receive_remote_physical_errors",
+	COUNTER("port_receive_remote_physical_errors", "counters/port_rcv_remote_physical_errors",
+		1,
 		"Number of packets marked with the EBP (End of Bad Packet) delimiter received on "
 		"the port."),
-	COUNTER("port_receive_switch_relay_errors",
+	COUNTER("port_receive_switch_relay_errors", "counters/port_rcv_switch_relay_errors", 1,
 		"Number of packets that could not be forwarded by the switch."),
-	COUNTER("port_transmit_wait", "Number of ticks during which the port had data to transmit "
-				      "but no data was sent during the entire tick"),
-	COUNTER("symbol_error",
+	COUNTER("port_transmit_wait", "counters/port_xmit_wait", 1,
+		"Number of ticks during which the port had data to transmit but no data was sent "
+		"during the entire tick"),
+	COUNTER("symbol_error", "counters/symbol_error", 1,
 		"Number of minor link errors detected on one or more physical lanes."),
-	COUNTER("unicast_packets_received",
+	COUNTER("unicast_packets_received", "counters/unicast_rcv_packets", 1,
 		"Number of unicast packets received (including errors)"),
-	COUNTER("unicast_packets_transmitted",
+	COUNTER("unicast_packets_transmitted", "counters/unicast_xmit_packets", 1,
 		"Number of unicast packets transmitted (including errors)"),
-	COUNTER("vl15_dropped",
+	COUNTER("vl15_dropped", "counters/VL15_dropped", 1,
 		"Number of incoming VL15 packets dropped due to resource limitations."),
-	COUNTER("legacy_multicast_packets_received", "Number of multicast packets received"),
-	COUNTER("legacy_multicast_packets_transmitted", "Number of multicast packets transmitted"),
-	COUNTER("legacy_data_received_bytes", "Number of data octets received on all links"),
-	COUNTER("legacy_data_transmitted_bytes", "Number of data octets transmitted on all links"),
-	COUNTER("legacy_packets_received", "Number of data packets received on all links"),
-	COUNTER("legacy_packets_transmitted", "Number of data packets received on all links"),
-	COUNTER("legacy_unicast_packets_received", "Number of unicast packets received"),
-	COUNTER("legacy_unicast_packets_transmitted", "Number of unicast packets transmitted"),
+	COUNTER("legacy_multicast_packets_received", "counters_ext/port_multicast_rcv_packets", 1,
+		"Number of multicast packets received"),
+	COUNTER("legacy_multicast_packets_transmitted", "counters_ext/port_multicast_xmit_packets",
+		1, "Number of multicast packets transmitted"),
+	COUNTER("legacy_data_received_bytes", "counters_ext/port_rcv_data_64", 4,
+		"Number of data octets received on all links"),
+	COUNTER("legacy_data_transmitted_bytes", "counters_ext/port_xmit_data_64", 4,
+		"Number of data octets transmitted on all links"),
+	COUNTER("legacy_packets_received", "counters_ext/port_rcv_packets_64", 1,
+		"Number of data packets received on all links"),
+	COUNTER("legacy_packets_transmitted", "counters_ext/port_xmit_packets_64", 1,
+		"Number of data packets received on all links"),
+	COUNTER("legacy_unicast_packets_received", "counters_ext/port_unicast_rcv_packets", 1,
+		"Number of unicast packets received"),
+	COUNTER("legacy_unicast_packets_transmitted", "counters_ext/port_unicast_xmit_packets", 1,
+		"Number of unicast packets transmitted"),
 };
-
-/* In the order of the descriptors that follow WIDTH. Data is counted in units of four bytes. */
-static const struct {
-	const char *path;
-	double unit;
-} port_files[] = {
-	{"counters/excessive_buffer_overrun_errors", 1},
-	{"counters/link_downed", 1},
-	{"counters/link_error_recovery", 1},
-	{"counters/local_link_integrity_errors", 1},
-	{"counters/multicast_rcv_packets", 1},
-	{"counters/multicast_xmit_packets", 1},
-	{"counters/port_rcv_constraint_errors", 1},
-	{"counters/port_xmit_constraint_errors", 1},
-	{"counters/port_rcv_data", 4},
-	{"counters/port_xmit_data", 4},
-	{"counters/port_rcv_discards", 1},
-	{"counters/port_xmit_discards", 1},
-	{"counters/port_rcv_errors", 1},
-	{"counters/port_rcv_packets", 1},
-	{"counters/port_xmit_packets", 1},
-	{"counters/port_rcv_remote_physical_errors", 1},
-	{"counters/port_rcv_switch_relay_errors", 1},
-	{"counters/port_xmit_wait", 1},
-	{"counters/symbol_error", 1},
-	{"counters/unicast_rcv_packets", 1},
-	{"counters/unicast_xmit_packets", 1},
-	{"counters/VL15_dropped", 1},
-	{"counters_ext/port_multicast_rcv_packets", 1},
-	{"counters_ext/port_multicast_xmit_packets", 1},
-	{"counters_ext/port_rcv_data_64", 4},
-	{"counters_ext/port_xmit_data_64", 4},
-	{"counters_ext/port_rcv_packets_64", 1},
-	{"counters_ext/port_xmit_packets_64", 1},
-	{"counters_ext/port_unicast_rcv_packets", 1},
-	{"counters_ext/port_unicast_xmit_packets", 1},
-};
-_Static_assert(HOST_LEN(port_files) + COUNTERS == HOST_LEN(port_descs), "a file per counter");
 
 static const struct host_desc port_info_descs[] = {
 	HOST_DESC("sidelight_rdma_port_info",
@@ -266,10 +245,10 @@ static void take_port(struct host_devices *all, int folder, struct host_text nam
 	put_state(&d->port, r, STATE, folder, "state");
 	put_state(&d->port, r, PHYSICAL_STATE, folder, "phys_state");
 	v[SPEED] = put_rate(&d->port, r, host_value_at(folder, "rate", rate, sizeof(rate)));
-	for (size_t i = 0; i < HOST_LEN(port_files); i++) {
-		bool has = count_at(folder, port_files[i].path, &n);
+	for (size_t i = COUNTERS; i < HOST_LEN(port_descs); i++) {
+		bool has = count_at(folder, port_descs[i].file, &n);
 
-		put_or_remove(&d->port, r, COUNTERS + i, has, n * port_files[i].unit);
+		put_or_remove(&d->port, r, i, has, n * port_descs[i].unit);
 	}
 	take_hw_counters(d, folder, name);
 	v[LINK_LAYER] = host_value_at(folder, "link_layer", layer, sizeof(layer));

@@ -89,6 +89,24 @@ static inline bool host_until(struct host_text *t, char c, struct host_text *bef
 	return true;
 }
 
+/* True if a comma-separated list, such as the options of a mount, contains the word. */
+static inline bool host_listed(struct host_text list, const char *word)
+{
+	struct host_text one;
+
+	while (host_until(&list, ',', &one))
+		if (host_is(one, word))
+			return true;
+	return host_is(list, word);
+}
+
+static inline bool host_among(struct host_text t, const char *const *words, size_t n)
+{
+	while (n && !host_is(t, words[n - 1]))
+		n--;
+	return n;
+}
+
 /* Skips blanks and parses digits. Returns false if there are none. */
 static inline bool host_u64(struct host_text *t, uint64_t *out)
 {

@@ -21,6 +21,7 @@
 #include <bpf/libbpf.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "dta/wire/auth.h"
 #include "source/report/budget.h"
 #include "source/report/event.h"
@@ -417,12 +418,8 @@ static int make_carrier(struct report_kernel *r, const char *interface, unsigned
 /* Returns the identity of a translator that is identified by its address, which is in c. */
 static uint64_t meant_by_address(const struct report_config *c)
 {
-	struct in6_addr at = {.s6_addr = {[10] = 0xff, 0xff}};
+	const struct in6_addr at = c->v6 ? base_mapped(c->target6, 16) : base_mapped(&c->target, 4);
 
-	if (c->v6)
-		memcpy(&at, c->target6, sizeof(at));
-	else
-		memcpy(&at.s6_addr[12], &c->target, 4);
 	return dta_translator_of_address(&at, ntohs(c->port));
 }
 
