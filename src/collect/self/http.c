@@ -16,7 +16,7 @@ static bool http_refused_of(struct collect_self *s, struct export_series *out)
 
 static const struct collect_self_family http_server_families[] = {
 	{"sidelight_collector_http_refused", COUNTER, "",
-	 "HTTP requests and connections refused, by cause.", http_refused_of},
+	 "HTTP requests and connections refused, by cause.", .series = http_refused_of},
 };
 
 COLLECT_SELF_PART(http_server);

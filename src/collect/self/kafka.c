@@ -46,16 +46,20 @@ static bool count_dropped(struct collect_self *s, struct export_series *out)
 	       collect_self_u64(out, s->at % 2 ? st.dropped_failed : st.dropped_full);
 }
 
-SINGLE(errors, export_kafka_errors(s->arg))
+static bool errors(struct collect_self *s, struct export_series *out)
+{
+	return collect_self_single(s, out, export_kafka_errors(s->arg));
+}
 
 static const struct collect_self_family messages_families[] = {
 	{"sidelight_kafka_delivered", COUNTER, "", "Messages that Kafka acknowledged.",
-	 count_delivered},
+	 .series = count_delivered},
 	{"sidelight_kafka_dropped", COUNTER, "", "Messages not delivered, by cause.",
-	 count_dropped},
+	 .series = count_dropped},
 	{"sidelight_kafka_errors", COUNTER, "", "Broker errors, after which the client retries.",
-	 errors},
-	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.", count_waiting},
+	 .series = errors},
+	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.",
+	 .series = count_waiting},
 };
 
 COLLECT_SELF_PART(messages);

@@ -475,16 +475,16 @@ void collect_reports_free(struct collect_reports *r)
 
 /* ---- the collector's own series ---- */
 
-SINGLE(overrun, relaxed_load(((const struct collect_reports *)s->arg)->overrun))
-SINGLE(ipfix_records, relaxed_load(((struct collect_reports *)s->arg)->ipfix_records))
-SINGLE(ipfix_lost, relaxed_load(((struct collect_reports *)s->arg)->ipfix_lost))
+#define OF_REPORTS(field) OF(NULL, ATTACHED, collect_reports, field)
 
 static const struct collect_self_family lists_families[] = {
 	{"sidelight_kafka_overrun_blocks", COUNTER, "",
-	 "List blocks overwritten before they could be sent to Kafka.", overrun},
-	{"sidelight_ipfix_sent_records", COUNTER, "", "Flows sent as IPFIX.", ipfix_records},
+	 "List blocks overwritten before they could be sent to Kafka.",
+	 SINGLE(OF_REPORTS(overrun))},
+	{"sidelight_ipfix_sent_records", COUNTER, "", "Flows sent as IPFIX.",
+	 SINGLE(OF_REPORTS(ipfix_records))},
 	{"sidelight_ipfix_lost_records", COUNTER, "", "Flows that the socket for IPFIX refused.",
-	 ipfix_lost},
+	 SINGLE(OF_REPORTS(ipfix_lost))},
 };
 
 COLLECT_SELF_PART(lists);
