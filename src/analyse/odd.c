@@ -173,17 +173,10 @@ void analyse_odd_take(struct analyse_pipeline *p)
 			follow_level(&o->metric[k], p->x[o->metric[k].slot]);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	float x = *(const float *)a, y = *(const float *)b;
-
-	return (x > y) - (x < y);
-}
-
 static float find_median(float *x, uint32_t n)
 {
 	if (n)
-		qsort(x, n, sizeof(*x), by_value);
+		qsort(x, n, sizeof(*x), base_by_f32);
 	return n ? (x[(n - 1) / 2] + x[n / 2]) / 2 : NAN;
 }
 

@@ -290,13 +290,6 @@ static float log_quantile(const struct selftime_series *s, float share)
 	       logf((float)TIME_MIN);
 }
 
-static int by_float(const void *a, const void *b)
-{
-	const float *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static float student_surprise(float deviation, float spread)
 {
 	float z = deviation / spread;
@@ -327,7 +320,7 @@ static float delay_likelihood(const struct analyse_selftime *t, const struct sel
 		float sorted[PAST], usual, spread, before;
 
 		memcpy(sorted, s->ring[j], past * sizeof(float));
-		qsort(sorted, past, sizeof(float), by_float);
+		qsort(sorted, past, sizeof(float), base_by_f32);
 		usual = 0.5f * (sorted[(past - 1) / 2] + sorted[past / 2]);
 		spread = spread_of(s, sorted, past);
 		before = student_surprise(now[j] - usual, spread);

@@ -161,13 +161,6 @@ void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view 
 
 /* ---- means ---- */
 
-static int by_key(const void *a, const void *b)
-{
-	const struct edges_end *x = a, *y = b;
-
-	return (x->key > y->key) - (x->key < y->key);
-}
-
 static int by_ends(const void *a, const void *b)
 {
 	const struct edges_edge *x = a, *y = b;
@@ -205,7 +198,7 @@ static void match_ends(struct collect_edges *e)
 	for (size_t i = 0; i < e->n_initiated && e->n_accepted; i++) {
 		const struct edges_end *end = &e->initiated[i];
 		const struct edges_end *at = bsearch(end, e->accepted, e->n_accepted,
-						     sizeof(*e->accepted), by_key);
+						     sizeof(*e->accepted), base_by_u64);
 
 		if (at && at->service != end->service)
 			e->initiated[kept++] = (struct edges_end){
@@ -215,7 +208,7 @@ static void match_ends(struct collect_edges *e)
 	}
 	e->n_initiated = kept;
 	if (kept)
-		qsort(e->initiated, kept, sizeof(*e->initiated), by_key);
+		qsort(e->initiated, kept, sizeof(*e->initiated), base_by_u64);
 }
 
 /*
@@ -260,15 +253,15 @@ void collect_edges_settle(struct collect_edges *e)
 	size_t kept = 0, known = e->edges;
 
 	if (e->n_accepted)
-		qsort(e->accepted, e->n_accepted, sizeof(*e->accepted), by_key);
+		qsort(e->accepted, e->n_accepted, sizeof(*e->accepted), base_by_u64);
 	for (size_t i = 0; i < e->n_accepted; i++)
 		e->service[e->accepted[i].service].now += (double)e->accepted[i].requests;
 	match_ends(e);
 	for (size_t i = 0, of; i < e->n_initiated; i += of) {
 		double requests = (double)e->initiated[i].requests;
 
-		for (of = 1;
-		     i + of < e->n_initiated && !by_key(&e->initiated[i], &e->initiated[i + of]);
+		for (of = 1; i + of < e->n_initiated &&
+			     !base_by_u64(&e->initiated[i], &e->initiated[i + of]);
 		     of++)
 			requests += (double)e->initiated[i + of].requests;
 		count_requests(e, known, (uint32_t)(e->initiated[i].key >> 32),

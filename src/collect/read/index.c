@@ -566,13 +566,6 @@ static void group_items(struct maker *m, struct collect_index_family *f)
 	f->items = n;
 }
 
-static int by_hash(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /*
  * Returns true if any two regions have the same labels, which is rare: two publishers in one
  * process.
@@ -586,7 +579,7 @@ static bool any_twins(const struct collect_index *x)
 		return true;
 	for (size_t i = 0; i < x->regions; i++)
 		hash[i] = x->region[i]->labels->hash;
-	qsort(hash, x->regions, sizeof(*hash), by_hash);
+	qsort(hash, x->regions, sizeof(*hash), base_by_u64);
 	for (size_t i = 1; i < x->regions && !any; i++)
 		any = hash[i] == hash[i - 1];
 	free(hash);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/grow.h"
 #include "collect/send/sender_exemplar.h"
 
 #include <stdlib.h>
@@ -10,13 +11,6 @@ struct mark {
 	uint64_t ns;
 	uint32_t before;
 };
-
-static int by_time(const void *a, const void *b)
-{
-	const struct mark *x = a, *y = b;
-
-	return (x->ns > y->ns) - (x->ns < y->ns);
-}
 
 void collect_sender_exemplars(struct export_remote_write *w, const struct collect_region *r,
 			      const struct collect_column *column,
@@ -32,7 +26,7 @@ void collect_sender_exemplars(struct export_remote_write *w, const struct collec
 	     before = at)
 		mark[n++] = (struct mark){e.ns, before};
 	if (count == 1)
-		qsort(mark, n, sizeof(*mark), by_time);
+		qsort(mark, n, sizeof(*mark), base_by_u64);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t bucket;
 
