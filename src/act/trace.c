@@ -153,14 +153,9 @@ static double pseudo_random(uint64_t id, uint64_t salt)
 
 /* ---- routes ---- */
 
-static uint64_t hash_key(uint64_t key)
-{
-	return base_hash(0, &key, sizeof(key));
-}
-
 static struct act_trace_route *find_route(const struct act_trace_policy *p, uint64_t key)
 {
-	struct act_trace_route *r = base_table_first(&p->routes, hash_key(key));
+	struct act_trace_route *r = base_table_first(&p->routes, base_hash_u64(key));
 
 	while (r && r->key != key)
 		r = base_table_next(r);
@@ -221,7 +216,7 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 		return NULL;
 	}
 	*r = (struct act_trace_route){.key = key};
-	base_table_add(&p->routes, r, hash_key(key));
+	base_table_add(&p->routes, r, base_hash_u64(key));
 	link_newest(p, r);
 	p->stats.routes++;
 	return r;

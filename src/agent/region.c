@@ -76,16 +76,11 @@ int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error,
 
 /* ---- finding ---- */
 
-static uint64_t hash_number(uint64_t v)
-{
-	return base_hash(0, &v, sizeof(v));
-}
-
 struct agent_region *agent_region_by_id(struct agent *a, uint64_t id)
 {
 	struct agent_region *r = NULL;
 
-	for (void *at = base_table_first(&a->by_id, hash_number(id)); at;
+	for (void *at = base_table_first(&a->by_id, base_hash_u64(id)); at;
 	     at = base_table_next(at)) {
 		r = (void *)((char *)at - offsetof(struct agent_region, by_id));
 		if (r->id == id)
@@ -96,7 +91,7 @@ struct agent_region *agent_region_by_id(struct agent *a, uint64_t id)
 
 struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance)
 {
-	struct agent_region *r = base_table_first(&a->by_instance, hash_number(instance));
+	struct agent_region *r = base_table_first(&a->by_instance, base_hash_u64(instance));
 
 	while (r && r->instance != instance)
 		r = base_table_next(r);
@@ -498,8 +493,8 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
-	base_table_add(&a->by_id, &r->by_id, hash_number(r->id));
-	base_table_add(&a->by_instance, r, hash_number(r->instance));
+	base_table_add(&a->by_id, &r->by_id, base_hash_u64(r->id));
+	base_table_add(&a->by_instance, r, base_hash_u64(r->instance));
 	publish_tenant(a, r);
 	set_state(a, r, SL_STATE_LIVE);
 	return 0;

@@ -187,14 +187,9 @@ void collect_record_hand_over(struct collect_record *r)
 
 /* ---- files ---- */
 
-static uint64_t hash_instance(uint64_t instance)
-{
-	return base_hash(0, &instance, sizeof(instance));
-}
-
 static struct record_pod *find_pod(const struct collect_record *r, uint64_t instance)
 {
-	struct record_pod *p = base_table_first(&r->pods, hash_instance(instance));
+	struct record_pod *p = base_table_first(&r->pods, base_hash_u64(instance));
 
 	while (p && p->instance != instance)
 		p = base_table_next(p);
@@ -348,7 +343,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 			p->label = strdup(label);
 		if (p && p->label) {
 			p->instance = e->instance;
-			base_table_add(&r->pods, p, hash_instance(p->instance));
+			base_table_add(&r->pods, p, base_hash_u64(p->instance));
 		} else {
 			free(p);
 			p = NULL;

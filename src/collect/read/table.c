@@ -26,14 +26,9 @@ void collect_table_free(struct collect_link *l)
 	free(l->urgent);
 }
 
-static uint64_t hash_of(uint64_t instance)
-{
-	return base_hash(0, &instance, sizeof(instance));
-}
-
 struct collect_region *collect_table_find(struct collect_link *l, uint64_t instance)
 {
-	struct collect_region *r = base_table_first(&l->by_instance, hash_of(instance));
+	struct collect_region *r = base_table_first(&l->by_instance, base_hash_u64(instance));
 
 	while (r && r->instance != instance)
 		r = base_table_next(r);
@@ -65,7 +60,7 @@ struct collect_region *collect_table_add(struct collect_link *l, uint64_t instan
 		return NULL;
 	}
 	l->region[l->regions++] = r;
-	base_table_add(&l->by_instance, r, hash_of(instance));
+	base_table_add(&l->by_instance, r, base_hash_u64(instance));
 	relaxed_store(l->region_count, l->region_count + 1);
 	return r;
 }

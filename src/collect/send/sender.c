@@ -159,14 +159,9 @@ fail:
 
 /* ---- pods ---- */
 
-static uint64_t hash_instance(uint64_t instance)
-{
-	return base_hash(0, &instance, sizeof(instance));
-}
-
 static struct sender_pod *find_pod(const struct collect_sender *s, uint64_t instance)
 {
-	struct sender_pod *p = base_table_first(&s->pods, hash_instance(instance));
+	struct sender_pod *p = base_table_first(&s->pods, base_hash_u64(instance));
 
 	while (p && p->instance != instance)
 		p = base_table_next(p);
@@ -259,7 +254,7 @@ static void look_at_index(struct collect_sender *s)
 			p->instance = r->instance;
 			act_sample_init(&p->plan, &s->o, now - (int64_t)s->o.around_ns,
 					p->instance);
-			base_table_add(&s->pods, p, hash_instance(p->instance));
+			base_table_add(&s->pods, p, base_hash_u64(p->instance));
 			relaxed_bump(s->s.pods, 1);
 		}
 		p->seen = s->looks;
