@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/explain.h"
 #include "analyse/graph.h"
 #include "base/grow.h"
 #include "base/hash.h"
-#include "collect/judge/measured.h"
 #include "region/flows.h"
 #include "collect/tables/tables.h"
 
@@ -81,12 +81,10 @@ void collect_edges_free(struct collect_edges *e)
 static int64_t service_of(struct collect_edges *e, const struct region_info *workload)
 {
 	const char *name = workload ? region_label(workload, "service") : "";
-	size_t n = strlen(name), end = strlen(COLLECT_MEASURED_SERVICE);
+	size_t n = act_service_length(name);
 	char service[SL_HEADER_LABELS_MAX + 1];
 	int64_t number;
 
-	if (n > end && !strcmp(name + n - end, COLLECT_MEASURED_SERVICE))
-		n -= end;
 	if (!n || n >= sizeof(service) || *name == '(')
 		return -1;
 	memcpy(service, name, n);
@@ -106,19 +104,11 @@ static int64_t service_of(struct collect_edges *e, const struct region_info *wor
 uint64_t collect_edges_key(const struct collect_flow_view *v)
 {
 	const struct region_flow *f = v->now;
-	const bool active = f->flags & SL_FLOW_ACTIVE;
-	const uint8_t *from = active ? f->local : f->remote, *to = active ? f->remote : f->local;
-	uint16_t port[2] = {active ? f->local_port : f->remote_port,
-			    active ? f->remote_port : f->local_port};
-	uint64_t key = base_hash(0, from, 16);
+	uint64_t start = 0;
 
-	key = base_hash(key, to, 16);
-	key = base_hash(key, port, sizeof(port));
-	if (region_is_loopback(from)) {
-		key = base_hash_text(key, v->target);
-		key = base_hash(key, &f->netns, sizeof(f->netns));
-	}
-	return key;
+	if (region_is_loopback(f->local))
+		start = base_hash(base_hash_text(0, v->target), &f->netns, sizeof(f->netns));
+	return region_flow_end_hash(start, f) & ~1ull;
 }
 
 static uint32_t get_growth(uint32_t before, uint32_t now)
