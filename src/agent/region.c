@@ -98,14 +98,6 @@ struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance
 	return r;
 }
 
-const char *agent_region_label(const struct agent_region *r, const char *key)
-{
-	for (uint32_t i = 0; i < r->info->label_count; i++)
-		if (!strcmp(r->info->labels[i].key, key))
-			return r->info->labels[i].value;
-	return "";
-}
-
 /* ---- the entry ---- */
 
 void agent_region_publish(struct agent *a, struct agent_region *r)
@@ -573,7 +565,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "region admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
 		  r->id, (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
-		  agent_region_label(r, "service"));
+		  region_label(r->info, "service"));
 	*out = r;
 	return 0;
 }
@@ -739,8 +731,8 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_log_limited(BASE_INFO, AGENT_LOG,
 			 "publisher died id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64,
-			 r->id, (int)r->pid, agent_region_label(r, "service"),
-			 agent_region_label(r, "pod"), repaired);
+			 r->id, (int)r->pid, region_label(r->info, "service"),
+			 region_label(r->info, "pod"), repaired);
 }
 
 static void end_dead(struct agent *a, struct agent_timer *t)
@@ -769,7 +761,7 @@ void agent_region_closed(struct agent *a, struct agent_region *r)
 	set_state(a, r, SL_STATE_CLOSED);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_logf(BASE_DEBUG, AGENT_LOG, "region closed id=%" PRIu64 " pid=%d service=%s", r->id,
-		  (int)r->pid, agent_region_label(r, "service"));
+		  (int)r->pid, region_label(r->info, "service"));
 }
 
 void agent_region_revive(struct agent *a, struct agent_region *r)
@@ -800,7 +792,7 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_logf(BASE_INFO, AGENT_LOG,
 		  "connection lost id=%" PRIu64 " pid=%d service=%s: process still alive", r->id,
-		  (int)r->pid, agent_region_label(r, "service"));
+		  (int)r->pid, region_label(r->info, "service"));
 }
 
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t)

@@ -83,7 +83,9 @@ struct region_info {
 	char label_text[SL_HEADER_LABELS_MAX + 1];
 };
 
-/* Returns the value of a label; "" if there is none. */
+/* Both return the value of a label; "" if there is none. */
+const char *region_label_in(const struct region_text_label *labels, uint32_t count,
+			    const char *key);
 const char *region_label(const struct region_info *info, const char *key);
 
 /*

@@ -51,11 +51,7 @@ static bool is_layer(const struct region_metric *m)
 /* Returns true for the application layer, whose quantiles the fleet stage uses (measured.h). */
 static bool is_application(const struct region_metric *m)
 {
-	bool is = false;
-
-	for (uint32_t i = 0; i < m->label_count; i++)
-		is |= !strcmp(m->labels[i].key, "layer") && !strcmp(m->labels[i].value, "app");
-	return is && is_layer(m);
+	return is_layer(m) && !strcmp(region_label_in(m->labels, m->label_count, "layer"), "app");
 }
 
 static uint32_t features_of(const struct region_metric *m)

@@ -184,7 +184,6 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 			uint64_t now_ns)
 {
 	enum region_fault fault = region_info_parse(read->to, read->remote->length, l->dir);
-	const char *name = "";
 
 	(void)op;
 	if (!fault && l->dir->kind != SL_REGION_DIRECTORY)
@@ -200,10 +199,7 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 		relaxed_store(l->tried, true);
 		return true;
 	}
-	for (uint32_t i = 0; i < l->dir->label_count; i++)
-		if (!strcmp(l->dir->labels[i].key, "host"))
-			name = l->dir->labels[i].value;
-	collect_host_set_name(l->host, name);
+	collect_host_set_name(l->host, region_label(l->dir, "host"));
 	l->dir_known = true;
 	return true;
 }
