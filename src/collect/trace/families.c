@@ -12,23 +12,17 @@ static const struct collect_tracer_stats *stats_of(const struct collect_self *s)
 	return s->own;
 }
 
-static bool by_reason(struct collect_self *s, struct export_series *out, const uint64_t *values)
+/* The family's counter is the first of an array by reason. */
+static bool by_reason(struct collect_self *s, struct export_series *out)
 {
 	enum act_trace_reason reason = (enum act_trace_reason)s->at + 1;
+	struct collect_self_counter n = *s->family->counter;
 
-	return reason < ACT_TRACE_REASONS &&
-	       collect_self_label(s, out, "reason", act_trace_reason_name(reason)) &&
-	       collect_self_u64(out, values[reason]);
-}
-
-static bool trace_kept(struct collect_self *s, struct export_series *out)
-{
-	return by_reason(s, out, stats_of(s)->kept);
-}
-
-static bool trace_over_budget(struct collect_self *s, struct export_series *out)
-{
-	return by_reason(s, out, stats_of(s)->over_budget);
+	if (reason >= ACT_TRACE_REASONS)
+		return false;
+	n.offset += reason * sizeof(uint64_t);
+	return collect_self_label(s, out, "reason", act_trace_reason_name(reason)) &&
+	       collect_self_u64(out, collect_self_sum(s, NULL, &n));
 }
 
 static bool trace_published(struct collect_self *s, struct export_series *out)
@@ -60,7 +54,8 @@ static const struct collect_self_family trace_families[] = {
 		  OF_TRACER("old", otlp.push.dropped_old),
 		  OF_TRACER("stopping", otlp.push.dropped_stopping),
 		  OF_TRACER("memory", otlp.dropped_memory))},
-	{"sidelight_trace_kept", COUNTER, "", "Traces kept, by reason.", .series = trace_kept},
+	{"sidelight_trace_kept", COUNTER, "", "Traces kept, by reason.", .series = by_reason,
+	 SINGLE(OF_TRACER(NULL, kept[0]))},
 	{"sidelight_trace_lost", COUNTER, "",
 	 "Trace data lost, by cause, in lines of 64 bytes; the cause memory counts traces.",
 	 BY_LABEL("cause", OF_TRACER("roots_overrun", lost_roots),
@@ -70,7 +65,8 @@ static const struct collect_self_family trace_families[] = {
 		  OF_TRACER("unread", lost_unread), OF_TRACER("memory", lost_memory),
 		  OF_TRACER("evicted", evicted))},
 	{"sidelight_trace_over_budget", COUNTER, "",
-	 "Traces not kept because of the budget, by reason.", .series = trace_over_budget},
+	 "Traces not kept because of the budget, by reason.", .series = by_reason,
+	 SINGLE(OF_TRACER(NULL, over_budget[0]))},
 	{"sidelight_trace_published_bytes", COUNTER, "bytes",
 	 "Bytes of spans written by publishers, that is, what exporting all spans would cost.",
 	 .series = trace_published},
