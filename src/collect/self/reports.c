@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/network.h"
 #include "base/relaxed.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "collect/read/self.h"
 #include "collect/self/flows.h"
@@ -292,16 +293,11 @@ static void add_ipfix(struct collect_reports *r, const struct batch *b, const ui
 static bool produce_item(struct collect_reports *r, const struct lane *l, uint64_t block,
 			 uint32_t index, const uint8_t *value, uint32_t bytes)
 {
-	static const char digits[] = "0123456789abcdef";
 	char key[512], hex[2 * SL_STORE_VALUE_MAX + 1];
 	struct base_json j;
 	int err;
 
-	for (uint32_t i = 0; i < bytes; i++) {
-		hex[2 * i] = digits[value[i] >> 4];
-		hex[2 * i + 1] = digits[value[i] & 15];
-	}
-	hex[2 * bytes] = 0;
+	base_hex(hex, value, bytes);
 	key_of(l, key, sizeof(key));
 	base_json_init(&j, 8192);
 	base_put_object(&j, NULL, KV("store", (const char *)l->store), KV("list", l->reader.list),
