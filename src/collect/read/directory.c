@@ -9,9 +9,6 @@
 #include "base/base.h"
 #include "collect/read/link.h"
 #include "collect/read/host.h"
-#include "collect/read/directory.h"
-#include "collect/read/region_state.h"
-#include "collect/read/table.h"
 #include "collect/read/worker.h"
 
 #define RETRY_NS	1000000u    /* delay after a hot line that did not settle or was invalid */

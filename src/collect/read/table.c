@@ -9,10 +9,6 @@
 #include "base/hash.h"
 #include "collect/read/link.h"
 #include "collect/read/host.h"
-#include "collect/read/pass.h"
-#include "collect/read/region_state.h"
-#include "collect/read/table.h"
-#include "collect/read/tap.h"
 
 void collect_table_free(struct collect_link *l)
 {

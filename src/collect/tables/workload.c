@@ -17,9 +17,7 @@
 #include "collect/read/host.h"
 #include "collect/tables/slots.h"
 #include "collect/tables/workload.h"
-#include "collect/read/pass.h"
-#include "collect/read/schema.h"
-#include "collect/read/table.h"
+#include "collect/read/link.h"
 #include "collect/read/ref.h"
 
 /* maximum number of named ports per workload and role; more ports are unlikely to be services */
