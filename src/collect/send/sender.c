@@ -7,7 +7,6 @@
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/table.h"
-#include "collect/send/sender_exemplar.h"
 #include "collect/send/sender_hist.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/index.h"
