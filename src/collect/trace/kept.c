@@ -13,14 +13,9 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/judge/live.h"
-#include "collect/trace/decide.h"
 #include "collect/trace/export.h"
-#include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
 #include "collect/trace/json.h"
-#include "collect/trace/kept.h"
-#include "collect/trace/pods.h"
-#include "collect/trace/rings.h"
 #include "export/kafka.h"
 
 #define OPEN_MAX 4096u /* maximum open kept traces */

@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
-#include "collect/trace/pods.h"
 
 #define RINGS_MAX 1024u /* all heads fit in one fetch */
 
