@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
 #include "base/hash.h"

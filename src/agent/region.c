@@ -26,13 +26,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/conn.h"
-#include "agent/directory.h"
-#include "agent/memory.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
 #include "base/hash.h"
 

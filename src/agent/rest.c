@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "agent/peer.h"
-#include "agent/rdma.h"
 #include "agent/rest.h"
 #include "base/relaxed.h"
 #include "http/http.h"

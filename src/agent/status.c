@@ -14,9 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/peer.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/rest.h"
 #include "base/text.h"
