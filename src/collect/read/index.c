@@ -22,7 +22,6 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/index.h"
 #include "collect/read/ref.h"
-#include "collect/read/families.h"
 
 /* ---- references ---- */
 

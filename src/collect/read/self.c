@@ -10,7 +10,6 @@
 #include "base/grow.h"
 #include "collect/read/host.h"
 #include "collect/read/link.h"
-#include "collect/read/families.h"
 #include "collect/read/self.h"
 #include "collect/read/worker.h"
 

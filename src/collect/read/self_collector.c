@@ -5,7 +5,6 @@
 
 #include "base/base.h"
 #include "collect/read/calc.h"
-#include "collect/read/families.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 #include "collect/read/link.h"

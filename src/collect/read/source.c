@@ -13,7 +13,6 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/exemplars.h"
 #include "collect/read/index.h"
-#include "collect/read/families.h"
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
 
