@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* proxy.c - writes regions for REST clients in region format 1. All functions need the lock. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

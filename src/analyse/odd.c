@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyse/pipeline_internal.h"
 #include "base/grow.h"

@@ -28,7 +28,6 @@
 #include "collect/judge/record.h"
 #include "collect/judge/rows.h"
 #include "collect/read/collector_internal.h"
-#include "collect/read/worker.h"
 #include "collect/read/attach.h"
 #include "collect/tables/tables.h"
 

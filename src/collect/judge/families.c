@@ -2,7 +2,6 @@
 /* families.c - the collector's own series about analysis */
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/base.h"
 #include "base/text.h"

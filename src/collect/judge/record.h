@@ -19,8 +19,6 @@
 #ifndef SL_COLLECT_JUDGE_RECORD_H
 #define SL_COLLECT_JUDGE_RECORD_H
 
-#include <stdio.h>
-
 #include "collect/judge/judge.h"
 #include "collect/judge/rows.h"
 

@@ -2,7 +2,6 @@
 /* self_tenant.c - the collector's own series about tenants: resources held and refused */
 #include <stdio.h>
 
-#include "base/base.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 #include "collect/read/self.h"

@@ -15,7 +15,6 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/json.h"
-#include "base/network.h"
 #include "base/relaxed.h"
 #include "base/text.h"
 #include "base/thread.h"
