@@ -236,6 +236,14 @@ static inline double region_f64(uint64_t bits)
 	return v;
 }
 
+static inline uint64_t region_f64_bits(double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	return bits;
+}
+
 /* A parsed schema. It only grows. */
 struct region_schema {
 	/* by position; each is a separate allocation, so pointers stay valid */

@@ -618,21 +618,12 @@ static bool is_f64(const struct region_metric *m)
 /* Returns true if a < b. NaN is neither the minimum nor the maximum. */
 static bool is_less(const struct region_metric *m, uint64_t a, uint64_t b)
 {
-	double x, y;
-
-	if (!is_f64(m))
-		return (int64_t)a < (int64_t)b;
-	memcpy(&x, &a, 8);
-	memcpy(&y, &b, 8);
-	return x < y;
+	return is_f64(m) ? region_f64(a) < region_f64(b) : (int64_t)a < (int64_t)b;
 }
 
 static bool is_nan(const struct region_metric *m, uint64_t a)
 {
-	double x;
-
-	memcpy(&x, &a, 8);
-	return is_f64(m) && isnan(x);
+	return is_f64(m) && isnan(region_f64(a));
 }
 
 /* Returns true if combining two gauges selects the value of `from`. */
@@ -664,7 +655,6 @@ void collect_combine_cells(const struct region_metric *m, uint64_t *to, const ui
 	bool f64 = is_f64(m);
 	bool sum = region_is_histogram(m) || m->kind == SL_KIND_SUMMARY;
 	uint32_t cells = m->kind == SL_KIND_SUMMARY ? SL_SUMMARY_QUANTILES : m->cells;
-	double a, b;
 
 	if (is_one_of(m)) {
 		if (takes_other(m, to, from))
@@ -675,10 +665,7 @@ void collect_combine_cells(const struct region_metric *m, uint64_t *to, const ui
 		if (m->kind == SL_KIND_GAUGE_TIMED && i) {
 			to[i] = from[i] > to[i] ? from[i] : to[i];
 		} else if (f64 || (sum && i == SL_HIST_SUM)) {
-			memcpy(&a, &to[i], 8);
-			memcpy(&b, &from[i], 8);
-			a += b;
-			memcpy(&to[i], &a, 8);
+			to[i] = region_f64_bits(region_f64(to[i]) + region_f64(from[i]));
 		} else if (m->kind == SL_KIND_STATESET) {
 			to[i] |= from[i];
 		} else {
@@ -693,7 +680,6 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 {
 	uint64_t hash = retired_hash(def, r->group);
 	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
-	const double unknown = NAN;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 
 	if (!old && c->retired_cells + def->metric.cells > RETIRED_CELLS_MAX) {
@@ -717,7 +703,7 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 	memcpy(t->cell, cell, def->metric.cells * sizeof(uint64_t));
 	if (def->metric.kind == SL_KIND_SUMMARY)
 		for (uint32_t i = SL_SUMMARY_QUANTILES; i < def->metric.cells; i++)
-			memcpy(&t->cell[i], &unknown, sizeof(unknown));
+			t->cell[i] = region_f64_bits((double)NAN);
 	if (old) {
 		collect_combine_cells(&def->metric, t->cell, old->cell);
 		base_table_remove(&c->retired, old);
