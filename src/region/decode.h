@@ -227,6 +227,11 @@ static inline bool region_is_histogram(const struct region_metric *m)
 	       region_is_exponential(m);
 }
 
+static inline bool region_is_counter(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;
+}
+
 /* Converts the value of an f64 cell. */
 static inline double region_f64(uint64_t bits)
 {

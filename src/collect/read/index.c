@@ -514,11 +514,6 @@ static bool same_shape(const struct region_metric *a, const struct region_metric
 	       (!a->bound_count || !memcmp(a->bounds, b->bounds, a->bound_count * sizeof(double)));
 }
 
-static bool is_counter(const struct region_metric *m)
-{
-	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;
-}
-
 /* Returns true if both publishers are in the same process, which has not restarted in between. */
 static bool same_process(const struct collect_region *a, const struct collect_region *b)
 {
@@ -535,8 +530,8 @@ static bool can_add(const struct maker *m, const struct collect_item *head,
 				   *b = &collect_index_def(x, now)->metric;
 
 	if (m->c->opts.sum_processes)
-		return (is_counter(a) && is_counter(b)) || same_shape(a, b);
-	return is_counter(a) && is_counter(b) &&
+		return (region_is_counter(a) && region_is_counter(b)) || same_shape(a, b);
+	return region_is_counter(a) && region_is_counter(b) &&
 	       same_process(x->region[head->source], x->region[now->source]);
 }
 

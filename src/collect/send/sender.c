@@ -167,11 +167,6 @@ static struct sender_pod *find_pod(const struct collect_sender *s, uint64_t inst
 	return p;
 }
 
-static bool is_counter(const struct collect_def *d)
-{
-	return d->metric.kind == SL_KIND_COUNTER || d->metric.kind == SL_KIND_COUNTER_F64;
-}
-
 /*
  * Sends histograms once per every_ns, at an offset that depends on the pod, to spread the load.
  * During an anomaly, sends them immediately.
@@ -189,7 +184,7 @@ static void send_hists(struct collect_sender *s, struct sender_pod *p,
 	p->hists_sent_ns = ns;
 	collect_sender_hists_send(p->hists, s->w, r, b, ns);
 	for (uint32_t i = 0; i < p->columns && i < b->layout->columns; i++)
-		if (p->series[i] && is_counter(b->layout->column[i].def))
+		if (p->series[i] && region_is_counter(&b->layout->column[i].def->metric))
 			collect_sender_exemplars(s->w, r, &b->layout->column[i], &p->series[i], 1,
 						 ns);
 	if (every)
