@@ -76,8 +76,8 @@ struct collect_self_group {
 
 /*
  * The owner of a counter. OWN: collect_self.own. ATTACHED: collect_self.arg. FOUND: the object that
- * the family finds. Counters of workers and links are summed over all
- * workers and links; a fabric's counters belong to a link and are protected by its lock.
+ * the family finds. Counters of workers and links are summed over all workers and links; a fabric's
+ * counters belong to a link and are protected by its lock.
  */
 enum collect_self_owner { COLLECTOR, WALK, OWN, ATTACHED, FOUND, WORKERS, LINKS, FABRIC };
 
