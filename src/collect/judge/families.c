@@ -200,10 +200,8 @@ static const struct collect_self_family analysis_families[] = {
 	 .series = scaling_pressure},
 };
 
-static COLLECT_SELF_GROUP(analysis, NULL);
-
 const struct collect_part collect_live_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_analysis, NULL},
+	COLLECT_SELF_FAMILIES(analysis),
 	.walk_bytes = sizeof(struct live_walk),
 	.walk_begin = begin_walk,
 	.walk_end = end_walk,

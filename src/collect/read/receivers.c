@@ -56,10 +56,8 @@ static const struct collect_self_family push_families[] = {
 	 .series = by_receiver, SINGLE(OF_PUSH(NULL, waiting_bytes))},
 };
 
-static COLLECT_SELF_GROUP(push, NULL);
-
 static const struct collect_part receivers_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_push, NULL},
+	COLLECT_SELF_FAMILIES(push),
 	.walk_bytes = sizeof(struct receivers_walk),
 	.walk_begin = begin_walk,
 };

@@ -58,11 +58,14 @@ struct collect_self_group {
 	const struct collect_self_group collect_self_##name = { \
 		name##_families, sizeof(name##_families) / sizeof(*name##_families), exposed_fn}
 
-/* Defines NAME_part, a part that has only NAME_families[]. */
-#define COLLECT_SELF_PART(name)                                                                   \
-	static COLLECT_SELF_GROUP(name, NULL);                                                    \
-	static const struct collect_part name##_part = {                                          \
-		.groups = (const struct collect_self_group *const[]){&collect_self_##name, NULL}, \
+/* The member of a part that has only NAME_families[]. */
+#define COLLECT_SELF_FAMILIES(name)                                                          \
+	.groups = (const struct collect_self_group *const[])                                 \
+	{                                                                                    \
+		&(const struct collect_self_group){                                          \
+			name##_families, sizeof(name##_families) / sizeof(*name##_families), \
+			NULL},                                                               \
+			NULL                                                                 \
 	}
 
 /* Abbreviations for the tables of families. */

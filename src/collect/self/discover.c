@@ -69,10 +69,8 @@ static const struct collect_self_family discovered_families[] = {
 	 .series = make_replicas},
 };
 
-static COLLECT_SELF_GROUP(discovered, NULL);
-
 static const struct collect_part discovered_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_discovered, NULL},
+	COLLECT_SELF_FAMILIES(discovered),
 	.walk_bytes = sizeof(struct collect_discover_stats),
 	.walk_begin = begin_walk,
 };

@@ -431,10 +431,8 @@ static const struct collect_self_family dta_families[] = {
 	 .series = dta_units},
 };
 
-static COLLECT_SELF_GROUP(dta, NULL);
-
 static const struct collect_part stores_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_dta, NULL},
+	COLLECT_SELF_FAMILIES(dta),
 	.walk_bytes = sizeof(struct stores_walk),
 	.walk_end = end_walk,
 };

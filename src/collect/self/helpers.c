@@ -18,7 +18,7 @@ static const struct collect_self_family helper_processes_families[] = {
 	 "Helper processes restarted after they exited, by helper.", .series = restarts_of},
 };
 
-COLLECT_SELF_PART(helper_processes);
+static const struct collect_part helper_processes_part = {COLLECT_SELF_FAMILIES(helper_processes)};
 
 int collect_self_helpers(struct collect_collector *c)
 {

@@ -19,7 +19,7 @@ static const struct collect_self_family http_server_families[] = {
 	 "HTTP requests and connections refused, by cause.", .series = http_refused_of},
 };
 
-COLLECT_SELF_PART(http_server);
+static const struct collect_part http_server_part = {COLLECT_SELF_FAMILIES(http_server)};
 
 int collect_self_http(struct collect_collector *c, uint64_t *refused)
 {

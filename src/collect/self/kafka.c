@@ -43,7 +43,7 @@ static const struct collect_self_family messages_families[] = {
 	 SINGLE(OF_TOPIC(NULL, waiting))},
 };
 
-COLLECT_SELF_PART(messages);
+static const struct collect_part messages_part = {COLLECT_SELF_FAMILIES(messages)};
 
 int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka)
 {

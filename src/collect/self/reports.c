@@ -482,7 +482,7 @@ static const struct collect_self_family lists_families[] = {
 	 SINGLE(OF_REPORTS(ipfix_lost))},
 };
 
-COLLECT_SELF_PART(lists);
+static const struct collect_part lists_part = {COLLECT_SELF_FAMILIES(lists)};
 
 int collect_self_reports(struct collect_collector *c, struct collect_reports *reports)
 {

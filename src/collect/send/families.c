@@ -77,10 +77,8 @@ static const struct collect_self_family sampling_families[] = {
 	 SINGLE(OF_SEND(NULL, sender.withheld_ns))},
 };
 
-static COLLECT_SELF_GROUP(sampling, NULL);
-
 const struct collect_part collect_send_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_sampling, NULL},
+	COLLECT_SELF_FAMILIES(sampling),
 	.walk_bytes = sizeof(struct send_walk),
 	.walk_begin = begin_walk,
 };

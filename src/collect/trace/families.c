@@ -82,8 +82,6 @@ static const struct collect_self_family trace_families[] = {
 	 SINGLE(OF_TRACER(NULL, roots))},
 };
 
-static COLLECT_SELF_GROUP(trace, NULL);
-
 /* Stores a snapshot of the statistics, which the rest of the walk uses. */
 static bool trace_walk(struct collect_self *s)
 {
@@ -92,7 +90,7 @@ static bool trace_walk(struct collect_self *s)
 }
 
 const struct collect_part collect_tracer_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_trace, NULL},
+	COLLECT_SELF_FAMILIES(trace),
 	.walk_bytes = sizeof(struct collect_tracer_stats),
 	.walk_begin = trace_walk,
 	.trace_links = collect_tracer_links,
