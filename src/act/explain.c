@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/base.h"
 #include "base/text.h"
 
 #define SECOND_NS   1000000000ll

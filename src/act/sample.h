@@ -18,7 +18,6 @@
 #define SL_ACT_SAMPLE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define ACT_SAMPLE_FULL_MAX 8u /* maximum pending spans at full resolution per pod */

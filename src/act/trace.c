@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "act/trace.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/table.h"
 #include "sketch/hash.h"
@@ -131,19 +132,12 @@ uint64_t act_trace_key(const char *text, size_t bytes)
 	return h ? h : 1;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 uint64_t act_trace_route(uint64_t root, uint64_t *keys, size_t n)
 {
 	uint64_t h = root;
 
 	if (n)
-		qsort(keys, n, sizeof(*keys), by_value);
+		qsort(keys, n, sizeof(*keys), base_by_u64);
 	for (size_t i = 0; i < n; i++)
 		if (!i || keys[i] != keys[i - 1])
 			h = sketch_hash_nth(h, 0) ^ keys[i];
@@ -159,14 +153,9 @@ static double pseudo_random(uint64_t id, uint64_t salt)
 
 /* ---- routes ---- */
 
-static uint64_t hash_key(uint64_t key)
-{
-	return base_hash(0, &key, sizeof(key));
-}
-
 static struct act_trace_route *find_route(const struct act_trace_policy *p, uint64_t key)
 {
-	struct act_trace_route *r = base_table_first(&p->routes, hash_key(key));
+	struct act_trace_route *r = base_table_first(&p->routes, base_hash_u64(key));
 
 	while (r && r->key != key)
 		r = base_table_next(r);
@@ -227,7 +216,7 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 		return NULL;
 	}
 	*r = (struct act_trace_route){.key = key};
-	base_table_add(&p->routes, r, hash_key(key));
+	base_table_add(&p->routes, r, base_hash_u64(key));
 	link_newest(p, r);
 	p->stats.routes++;
 	return r;
@@ -325,13 +314,6 @@ static double score_of(const struct act_trace_facts *f)
 
 /* ---- decisions at a trace's start ---- */
 
-static int by_size(const void *a, const void *b)
-{
-	float x = *(const float *)a, y = *(const float *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Records a score and updates `least`, which a share of `budget` of the last traces exceeds. */
 static void record_score(struct act_trace_policy *p, float score)
 {
@@ -344,7 +326,7 @@ static void record_score(struct act_trace_policy *p, float score)
 	if (p->stats.seen % 64)
 		return;
 	memcpy(sorted, p->recent, p->recents * sizeof(float));
-	qsort(sorted, p->recents, sizeof(float), by_size);
+	qsort(sorted, p->recents, sizeof(float), base_by_f32);
 	i = (uint32_t)((1 - p->o.budget) * p->recents);
 	/* A score equal to the quantile is kept, as all traces of one row have the same score. */
 	p->least = sorted[i < p->recents ? i : p->recents - 1];

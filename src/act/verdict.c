@@ -132,14 +132,9 @@ void act_verdicts_free(struct act_verdicts *v)
 	free(v);
 }
 
-static uint64_t hash_instance(uint64_t instance)
-{
-	return base_hash(0, &instance, sizeof(instance));
-}
-
 static struct act_verdict_pod *find_pod(struct act_verdicts *v, uint64_t instance)
 {
-	struct act_verdict_pod *p = base_table_first(&v->pods, hash_instance(instance));
+	struct act_verdict_pod *p = base_table_first(&v->pods, base_hash_u64(instance));
 
 	while (p && p->own.v.instance != instance)
 		p = base_table_next(p);
@@ -173,7 +168,7 @@ struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instan
 	p->own.v.threshold = INFINITY;
 	p->own.v.shadow_score = NAN;
 	p->shown = p->own;
-	base_table_add(&v->pods, p, hash_instance(instance));
+	base_table_add(&v->pods, p, base_hash_u64(instance));
 unlock:
 	pthread_mutex_unlock(&v->lock);
 	if (!p)

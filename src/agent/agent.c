@@ -14,10 +14,8 @@
 #include <unistd.h>
 
 #include "agent/conn.h"
-#include "agent/directory.h"
 #include "agent/internal.h"
 #include "agent/peer.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/rest.h"
 #include "agent/tenant.h"

@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/build.h"
-#include "agent/memory.h"
 #include "agent/peer.h"
 #include "agent/region.h"
 #include "region/text.h"

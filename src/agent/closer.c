@@ -22,7 +22,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/internal.h"
 #include "agent/tenant.h"
 #include "base/grow.h"

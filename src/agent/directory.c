@@ -14,8 +14,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/build.h"
-#include "agent/directory.h"
 #include "agent/region.h"
 
 int agent_directory_init(struct agent *a, char *error, size_t bytes)

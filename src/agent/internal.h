@@ -25,10 +25,11 @@
 
 #include "agent/agent.h"
 #include "agent/counters.h"
-#include "agent/directory.h"
 #include "agent/timer.h"
 #include "base/base.h"
 #include "base/table.h"
+#include "fabric/host.h"
+#include "region/decode.h"
 
 #define AGENT_LOG "agent"
 
@@ -45,6 +46,21 @@ enum agent_source_kind {
 };
 struct agent_source { /* the target of epoll's data pointer */
 	enum agent_source_kind kind;
+};
+
+/* Slot of the directory's own entry, used with --rdma. */
+#define AGENT_DIRECTORY_SLOT 0u
+
+struct agent_directory {
+	int fd; /* read-only descriptor, passed to consumers */
+	void *map;
+	size_t size;
+	uint64_t instance;
+	uint64_t hot[8];	/* copy of the hot line in the map */
+	uint64_t (*entry)[8];	/* array of entries in the map */
+	uint64_t (*tenant)[16]; /* tenant of each entry, in the map */
+	uint64_t (*names)[SL_NAMES_SIZE / 8];
+	struct fabric_host_key key;
 };
 
 /* A unix socket that the agent listens on. */
@@ -213,5 +229,88 @@ int agent_verdict_board_init(struct agent *a);
 void agent_verdict_board_fini(struct agent *a);
 /* called when a collector has written this line */
 void agent_verdict_board_notice(void *arg, uint32_t entry);
+
+/* ---- directory.c ---- */
+
+int agent_directory_init(struct agent *a, char *error, size_t bytes);
+void agent_directory_fini(struct agent *a);
+void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7]);
+void agent_directory_tenant(struct agent *a, uint32_t slot, const struct region_tenant *tenant);
+void agent_directory_hot(struct agent *a); /* writes the counts of live and refused regions */
+
+/* ---- rdma.c: maps and registers regions; without --rdma, plain mappings without keys ---- */
+
+/* agent_rdma_start() is declared in agent.h. */
+int agent_rdma_init(struct agent *a, char *error, size_t bytes);
+void agent_rdma_fini(struct agent *a);
+/* Returns MAP_FAILED with errno on failure. */
+void *agent_rdma_map(struct agent *a, int fd, uint64_t size, bool writable);
+void agent_rdma_unmap(struct agent *a, void *map, uint64_t size);
+/* a number of -1 means all queue pairs */
+json_t *agent_rdma_queues_json(const struct agent *a, int64_t number);
+json_t *agent_rdma_connect_json(const struct agent *a);
+json_t *agent_rdma_directory_json(const struct agent *a);
+size_t agent_rdma_queue_count(const struct agent *a);
+/* returns -ENODATA if the region has holes */
+int agent_rdma_add(struct agent *a, struct agent_region *r);
+void agent_rdma_remove(struct agent *a, struct agent_region *r);
+void agent_rdma_event(struct agent *a);
+/* Updates counters from the host's. Returns the CPU time of the thread that serves READs, in ns. */
+uint64_t agent_rdma_count(struct agent *a);
+void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_release(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_age(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_left(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_renew(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t);
+void agent_rdma_retire(struct agent *a, struct agent_region *r);
+struct fabric_host *agent_rdma_host(const struct agent *a); /* returns NULL if no device is open */
+uint32_t agent_rdma_mr_count(const struct agent *a);
+/* Returns address and rkey of a region, 0 while it has none. */
+struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_region *r);
+
+/* ---- build.c ---- */
+
+struct agent_build {
+	uint32_t kind;
+	uint64_t size;
+	const struct sl_region_section *section;
+	uint32_t section_count;
+	const struct region_text_label *labels;
+	size_t label_count;
+};
+
+/* Creates a memfd of fixed size, its mapping and a random instance. Returns 0 or -errno. */
+int agent_build_region(const struct agent_build *b, const char *name, int *fd, void **map,
+		       uint64_t *instance);
+void agent_line_store(uint64_t *to,
+		      const uint64_t cells[7]); /* stores a whole line that only the agent writes */
+void agent_line_set(uint64_t *line, unsigned int cell,
+		    uint64_t v);    /* sets a cell of a line that others may add to */
+int agent_reopen_read_only(int fd); /* returns a descriptor or -errno */
+/* Prevents writing except through existing mappings, and further seals. Returns 0 or -errno. */
+int agent_seal(int fd);
+
+/* ---- memory.c ---- */
+
+/*
+ * Accesses the memory of a region, of which some pages may not exist. A process that touches a
+ * missing page is charged for it, so the agent only touches existing pages.
+ *
+ * The event loop must never wait for the lock of a publisher's inode. A publisher can hold this
+ * lock for as long as it likes, by a write() from memory whose page faults it handles itself (FUSE,
+ * userfaultfd). fchmod(), fallocate(), F_ADD_SEALS, write() and lseek() with SEEK_DATA take the
+ * lock; read(), mmap(), fstat() and F_GET_SEALS do not.
+ */
+
+#define AGENT_SEAL_FUTURE_WRITE 0x0010 /* F_SEAL_FUTURE_WRITE, Linux 5.1 */
+
+/* true if the line at offset contains anything but zeros */
+bool agent_memory_held(int fd, uint64_t offset);
+bool agent_memory_sparse(int fd, uint64_t bytes);
+/* Like region_repair(), but only touches existing pages. */
+uint64_t agent_memory_repair(int fd, void *map, const struct region_info *info);
+/* Copies the existing pages into a memfd of fixed size. Returns a descriptor or -errno. */
+int agent_memory_copy(int fd, uint64_t bytes);
 
 #endif

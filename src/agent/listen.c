@@ -14,23 +14,6 @@
 #include "agent/internal.h"
 #include "base/passed.h"
 
-/* Returns 1 if a server answers, 0 if not or if there is no socket, or -errno. */
-static int server_answers(const struct sockaddr_un *addr)
-{
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)))
-		err = errno;
-	close(fd);
-	if (err == ECONNREFUSED || err == ENOENT)
-		return 0;
-	/* EAGAIN: the server's backlog is full. EPROTOTYPE: the server uses another socket type. */
-	return err == 0 || err == EAGAIN || err == EPROTOTYPE ? 1 : -err;
-}
-
 /*
  * Takes a lock while the socket's file is checked and bound, so that two agents starting at the
  * same time do not both find it stale. The directory itself could be locked forever by any user who
@@ -68,76 +51,12 @@ static int lock_beside(const char *path, char *name, size_t name_bytes, char *er
 			 path, strerror(errno));
 }
 
-/* Removes the socket of a dead agent. Returns 0 or -errno. */
-static int remove_stale(const char *path, const struct sockaddr_un *addr, char *error, size_t bytes)
-{
-	struct stat st;
-	int err;
-
-	if (lstat(path, &st))
-		return 0;
-	if (!S_ISSOCK(st.st_mode))
-		return base_fail(error, bytes, -EEXIST, "%s exists and is not a socket", path);
-	err = server_answers(addr);
-	if (err > 0)
-		return base_fail(error, bytes, -EADDRINUSE,
-				 "another agent answers on %s: stop it, or choose another --socket",
-				 path);
-	if (err < 0)
-		return base_fail(error, bytes, err, "cannot tell whether %s is in use: %s", path,
-				 strerror(-err));
-	if (unlink(path) && errno != ENOENT)
-		return base_fail(error, bytes, -errno, "cannot replace the stale socket %s: %s",
-				 path, strerror(errno));
-	return 0;
-}
-
-static void make_folder(const char *path)
-{
-	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
-
-	snprintf(copy, sizeof(copy), "%s", path);
-	mkdir(dirname(copy), 0755); /* if this fails, the next step reports why */
-}
-
-/* Must be called with the lock held. Returns 0 or -errno. */
-static int bind_socket(struct agent_listener *l, const struct sockaddr_un *addr, unsigned int mode,
-		       char *error, size_t bytes)
-{
-	struct stat st;
-	int err = 0;
-
-	l->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (l->fd < 0)
-		return base_fail(error, bytes, -errno, "socket: %s", strerror(errno));
-	/*
-	 * Set the mode before bind(), so that the file never has other rights; umask would affect
-	 * the whole process.
-	 */
-	if (fchmod(l->fd, mode) || bind(l->fd, (const struct sockaddr *)addr, sizeof(*addr))) {
-		err = base_fail(error, bytes, -errno, "cannot bind %s: %s", l->path,
-				strerror(errno));
-	} else if (fchmodat(AT_FDCWD, l->path, mode, AT_SYMLINK_NOFOLLOW) || lstat(l->path, &st) ||
-		   listen(l->fd, 1024)) {
-		err = base_fail(error, bytes, -errno, "cannot listen on %s: %s", l->path,
-				strerror(errno));
-		unlink(l->path);
-	} else {
-		l->dev = st.st_dev;
-		l->ino = st.st_ino;
-	}
-	if (err) {
-		close(l->fd);
-		l->fd = -1;
-	}
-	return err;
-}
-
 int agent_listen(struct agent_listener *l, unsigned int mode, char *error, size_t bytes)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	char name[sizeof(addr.sun_path) + 8];
-	int lock, err;
+	char name[sizeof(addr.sun_path) + 8], folder[sizeof(addr.sun_path)];
+	struct stat st;
+	int lock, fd;
 
 	if (strlen(l->path) >= sizeof(addr.sun_path))
 		return base_fail(error, bytes, -ENAMETOOLONG,
@@ -147,15 +66,24 @@ int agent_listen(struct agent_listener *l, unsigned int mode, char *error, size_
 	l->fd = base_passed_socket(SOCK_SEQPACKET, (struct sockaddr *)&addr);
 	if (l->fd >= 0)
 		return 0; /* the service manager owns the file and its mode */
-	make_folder(l->path);
+	strcpy(folder, l->path);
+	mkdir(dirname(folder), 0755); /* if this fails, the next step reports why */
 	lock = lock_beside(l->path, name, sizeof(name), error, bytes);
 	if (lock < 0)
 		return lock;
-	err = remove_stale(l->path, &addr, error, bytes);
-	err = err ?: bind_socket(l, &addr, mode, error, bytes);
+	fd = base_listen_unix(l->path, SOCK_SEQPACKET, mode, error, bytes);
+	if (fd == -EADDRINUSE)
+		base_fail(error, bytes, fd,
+			  "another agent answers on %s: stop it, or choose another --socket",
+			  l->path);
+	if (fd >= 0 && !lstat(l->path, &st)) {
+		l->dev = st.st_dev;
+		l->ino = st.st_ino;
+	}
+	l->fd = BASE_MAX(fd, -1);
 	unlink(name);
 	close(lock);
-	return err;
+	return BASE_MIN(fd, 0);
 }
 
 /* Removes the file only if this agent still owns it. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/memory.h"
+#include "agent/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* proxy.c - writes regions for REST clients in region format 1. All functions need the lock. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
 #include "base/hash.h"

@@ -27,8 +27,6 @@
 #include <sys/epoll.h>
 
 #include "agent/arena.h"
-#include "agent/memory.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
 
 #define GROUP_REGIONS 16u

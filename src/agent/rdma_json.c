@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "agent/internal.h"
-#include "agent/rdma.h"
 
 #define QUEUES_SHOWN 1024u
 

@@ -26,13 +26,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/conn.h"
-#include "agent/directory.h"
-#include "agent/memory.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
 #include "base/hash.h"
 
@@ -76,16 +72,11 @@ int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error,
 
 /* ---- finding ---- */
 
-static uint64_t hash_number(uint64_t v)
-{
-	return base_hash(0, &v, sizeof(v));
-}
-
 struct agent_region *agent_region_by_id(struct agent *a, uint64_t id)
 {
 	struct agent_region *r = NULL;
 
-	for (void *at = base_table_first(&a->by_id, hash_number(id)); at;
+	for (void *at = base_table_first(&a->by_id, base_hash_u64(id)); at;
 	     at = base_table_next(at)) {
 		r = (void *)((char *)at - offsetof(struct agent_region, by_id));
 		if (r->id == id)
@@ -96,19 +87,11 @@ struct agent_region *agent_region_by_id(struct agent *a, uint64_t id)
 
 struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance)
 {
-	struct agent_region *r = base_table_first(&a->by_instance, hash_number(instance));
+	struct agent_region *r = base_table_first(&a->by_instance, base_hash_u64(instance));
 
 	while (r && r->instance != instance)
 		r = base_table_next(r);
 	return r;
-}
-
-const char *agent_region_label(const struct agent_region *r, const char *key)
-{
-	for (uint32_t i = 0; i < r->info->label_count; i++)
-		if (!strcmp(r->info->labels[i].key, key))
-			return r->info->labels[i].value;
-	return "";
 }
 
 /* ---- the entry ---- */
@@ -498,8 +481,8 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
-	base_table_add(&a->by_id, &r->by_id, hash_number(r->id));
-	base_table_add(&a->by_instance, r, hash_number(r->instance));
+	base_table_add(&a->by_id, &r->by_id, base_hash_u64(r->id));
+	base_table_add(&a->by_instance, r, base_hash_u64(r->instance));
 	publish_tenant(a, r);
 	set_state(a, r, SL_STATE_LIVE);
 	return 0;
@@ -578,7 +561,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "region admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
 		  r->id, (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
-		  agent_region_label(r, "service"));
+		  region_label(r->info, "service"));
 	*out = r;
 	return 0;
 }
@@ -744,8 +727,8 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_log_limited(BASE_INFO, AGENT_LOG,
 			 "publisher died id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64,
-			 r->id, (int)r->pid, agent_region_label(r, "service"),
-			 agent_region_label(r, "pod"), repaired);
+			 r->id, (int)r->pid, region_label(r->info, "service"),
+			 region_label(r->info, "pod"), repaired);
 }
 
 static void end_dead(struct agent *a, struct agent_timer *t)
@@ -774,7 +757,7 @@ void agent_region_closed(struct agent *a, struct agent_region *r)
 	set_state(a, r, SL_STATE_CLOSED);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_logf(BASE_DEBUG, AGENT_LOG, "region closed id=%" PRIu64 " pid=%d service=%s", r->id,
-		  (int)r->pid, agent_region_label(r, "service"));
+		  (int)r->pid, region_label(r->info, "service"));
 }
 
 void agent_region_revive(struct agent *a, struct agent_region *r)
@@ -805,7 +788,7 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_logf(BASE_INFO, AGENT_LOG,
 		  "connection lost id=%" PRIu64 " pid=%d service=%s: process still alive", r->id,
-		  (int)r->pid, agent_region_label(r, "service"));
+		  (int)r->pid, region_label(r->info, "service"));
 }
 
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t)

@@ -112,7 +112,5 @@ void agent_region_publish(struct agent *a, struct agent_region *r);
 void agent_region_timer_orphan(struct agent *a, struct agent_timer *t);
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t);
 void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t);
-/* returns "" if there is no such label */
-const char *agent_region_label(const struct agent_region *r, const char *key);
 
 #endif

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "agent/peer.h"
-#include "agent/rdma.h"
 #include "agent/rest.h"
 #include "base/relaxed.h"
 #include "http/http.h"
@@ -105,7 +104,7 @@ static json_t *get_mrs(struct agent *a)
 		key = agent_rdma_key(a, r);
 		json_array_append_new(
 			all, json_pack("{s:I,s:s,s:I,s:I,s:I,s:s}", "region", (json_int_t)r->id,
-				       "service", agent_region_label(r, "service"), "address",
+				       "service", region_label(r->info, "service"), "address",
 				       (json_int_t)key.addr, "length", (json_int_t)r->info->size,
 				       "rkey", (json_int_t)key.rkey, "access",
 				       a->rdma ? "REMOTE_READ" : "none"));

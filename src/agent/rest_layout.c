@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/memory.h"
 #include "agent/rest.h"
 #include "region/decode.h"
 

@@ -14,7 +14,6 @@
 #include <sidelight/sidelight.h>
 
 #include "agent/peer.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/rest.h"
 #include "base/child.h"

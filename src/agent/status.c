@@ -4,23 +4,17 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/peer.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/rest.h"
 #include "base/text.h"
-#include "fabric/fabric.h"
 
 static json_t *json_number(uint64_t v)
 {

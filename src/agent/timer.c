@@ -6,7 +6,6 @@
 
 #include "agent/conn.h"
 #include "agent/proxy.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
 
 #define MS 1000000ull

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analyse/calibrate.h"
+#include "base/grow.h"
 #include "sketch/hash.h"
 
 #define ENOUGH 32u
@@ -33,13 +34,6 @@
 #define COMPARE	      8u
 /* maximum variance of the logarithms of shares; no real fleet exceeds it */
 #define VARY_MAX 1e3
-
-static int by_size(const void *a, const void *b)
-{
-	float x = *(const float *)a, y = *(const float *)b;
-
-	return (x > y) - (x < y);
-}
 
 static double sorted_quantile(const float *sorted, uint32_t n, double p)
 {
@@ -212,7 +206,7 @@ static void add_excess(struct analyse_calibration *c, float e)
 static void sort_scores(const struct analyse_calibration *c, float *sorted)
 {
 	memcpy(sorted, c->scores, c->kept * sizeof(float));
-	qsort(sorted, c->kept, sizeof(float), by_size);
+	qsort(sorted, c->kept, sizeof(float), base_by_f32);
 }
 
 /*
@@ -260,7 +254,7 @@ static void raise_t(struct analyse_calibration *c)
 	uint32_t n = c->excess_n, i = n / 2, kept = 0;
 
 	memcpy(sorted, c->excess, n * sizeof(float));
-	qsort(sorted, n, sizeof(float), by_size);
+	qsort(sorted, n, sizeof(float), base_by_f32);
 	while (i < n && sorted[i - 1] == sorted[i])
 		i++;
 	if (i == n)

@@ -47,7 +47,8 @@ struct analyse_culprit_rivals {
 
 struct analyse_culprit_service {
 	struct analyse_suspect **pod; /* pods seen in this step */
-	uint32_t pods, room;
+	uint32_t pods;
+	size_t room;
 	uint32_t first, terms; /* range of the terms in which the service is the callee */
 	/* number of the part; services connected by calls, even indirectly, have the same part */
 	uint32_t part;
@@ -69,7 +70,8 @@ struct analyse_culprit_service {
 
 struct analyse_culprit {
 	struct analyse_suspect **suspect;
-	uint32_t suspects, suspect_room;
+	uint32_t suspects;
+	size_t suspect_room;
 	struct analyse_culprit_service *service;
 	uint32_t services;
 	struct analyse_culprit_term *term;

@@ -5,28 +5,20 @@
 #include <stdlib.h>
 
 #include "analyse/culprit_internal.h"
+#include "base/grow.h"
 
 /* Grows a service's array to this many pods. */
-static int make_room(struct analyse_culprit_service *s, uint32_t pods)
+static bool make_room(struct analyse_culprit_service *s, uint32_t pods)
 {
-	struct analyse_suspect **pod;
-
-	if (pods <= s->room)
-		return 0;
-	pod = reallocarray(s->pod, 2 * (size_t)pods, sizeof(*pod));
-	if (!pod)
-		return -ENOMEM;
-	s->pod = pod;
-	s->room = 2 * pods;
-	return 0;
+	return base_grow(&s->pod, &s->room, pods, sizeof(struct analyse_suspect *));
 }
 
-static int count_room(struct analyse_culprit *c, uint32_t service)
+static bool count_room(struct analyse_culprit *c, uint32_t service)
 {
 	uint32_t n = 0;
 
 	if (service >= c->services)
-		return 0;
+		return true;
 	for (uint32_t i = 0; i < c->suspects; i++)
 		n += c->suspect[i]->service == service;
 	return make_room(&c->service[service], n);
@@ -43,7 +35,7 @@ static int count_all(struct analyse_culprit *c)
 		if (c->suspect[i]->service < c->services)
 			c->service[c->suspect[i]->service].pods++;
 	for (uint32_t i = 0; i < c->services && !err; i++) {
-		err = make_room(&c->service[i], c->service[i].pods);
+		err = make_room(&c->service[i], c->service[i].pods) ? 0 : -ENOMEM;
 		c->service[i].pods = 0;
 	}
 	return err;
@@ -62,21 +54,13 @@ struct analyse_suspect *analyse_culprit_add(struct analyse_culprit *c, uint32_t 
 			s->last[k][j] = logf((float)CULPRIT_LATENCY_MIN);
 			analyse_level_init(&s->level[k][j]);
 		}
-	if (c->suspects == c->suspect_room) {
-		uint32_t room = c->suspect_room ? 2 * c->suspect_room : 32;
-		struct analyse_suspect **more = reallocarray(c->suspect, room, sizeof(*more));
-
-		if (!more)
-			goto fail;
-		c->suspect = more;
-		c->suspect_room = room;
+	if (BASE_GROW(c->suspect, c->suspects, c->suspect_room)) {
+		s->index = c->suspects;
+		c->suspect[c->suspects++] = s;
+		if (count_room(c, service))
+			return s;
+		c->suspects--;
 	}
-	s->index = c->suspects;
-	c->suspect[c->suspects++] = s;
-	if (!count_room(c, service))
-		return s;
-	c->suspects--;
-fail:
 	free(s);
 	return NULL;
 }

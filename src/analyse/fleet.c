@@ -8,6 +8,7 @@
 #include "analyse/fleet.h"
 #include "analyse/odd.h"
 #include "analyse/pipeline_internal.h"
+#include "base/grow.h"
 
 struct fleet_metric {
 	uint64_t key, round;
@@ -28,10 +29,10 @@ struct analyse_fleet {
 	struct analyse_suspect **suspect;
 	struct analyse_observation *seen;
 	struct analyse_suspicion *found;
-	uint32_t suspect_room;
+	size_t suspect_room;
 	/* by number of the service in the graph; NULL if its pods are not compared */
 	struct analyse_replicas **replicas;
-	uint32_t replicas_room;
+	size_t replicas_room;
 };
 
 struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed)
@@ -59,7 +60,7 @@ void analyse_fleet_free(struct analyse_fleet *f)
 		return;
 	analyse_graph_free(f->graph);
 	analyse_culprit_free(f->culprit);
-	for (uint32_t i = 0; i < f->replicas_room; i++)
+	for (size_t i = 0; i < f->replicas_room; i++)
 		analyse_replicas_free(f->replicas[i]);
 	free(f->replicas);
 	free(f->all.kind);
@@ -95,20 +96,18 @@ int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, cons
 int analyse_fleet_replica(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service)
 {
 	int64_t number = analyse_graph_service(f->graph, service);
-	uint32_t room = number < f->replicas_room ? f->replicas_room : 2 * (uint32_t)number + 16;
-	struct analyse_replicas **more;
+	size_t had = f->replicas_room;
+	struct analyse_replicas **r;
 
 	if (number < 0)
 		return (int)number;
-	more = reallocarray(f->replicas, room, sizeof(struct analyse_replicas *));
-	if (!more)
+	if (!base_grow(&f->replicas, &f->replicas_room, (size_t)number + 1, sizeof(*r)))
 		return -ENOMEM;
-	f->replicas = more;
-	while (f->replicas_room < room)
-		f->replicas[f->replicas_room++] = NULL;
-	more += number;
-	*more = *more ?: analyse_replicas_new();
-	return *more ? analyse_replicas_join(*more, p) : -ENOMEM;
+	for (; had < f->replicas_room; had++)
+		f->replicas[had] = NULL;
+	r = &f->replicas[number];
+	*r = *r ?: analyse_replicas_new();
+	return *r ? analyse_replicas_join(*r, p) : -ENOMEM;
 }
 
 void analyse_fleet_leave(struct analyse_fleet *f, struct analyse_pipeline *p)
@@ -270,21 +269,12 @@ static void fill_observation(struct analyse_pipeline *p, bool threshold,
 
 static bool room_for(struct analyse_fleet *f, uint32_t n)
 {
-	uint32_t room = n + n / 2 + 16;
-	void *suspect, *seen, *found;
+	size_t suspects = f->suspect_room, seen = f->suspect_room;
 
-	if (n <= f->suspect_room)
-		return true;
-	suspect = reallocarray(f->suspect, room, sizeof(*f->suspect));
-	f->suspect = suspect ?: f->suspect;
-	seen = reallocarray(f->seen, room, sizeof(*f->seen));
-	f->seen = seen ?: f->seen;
-	found = reallocarray(f->found, room, sizeof(*f->found));
-	f->found = found ?: f->found;
-	if (!suspect || !seen || !found)
-		return false;
-	f->suspect_room = room;
-	return true;
+	/* If the last one fails, the others grow again. */
+	return base_grow(&f->suspect, &suspects, n, sizeof(struct analyse_suspect *)) &&
+	       base_grow(&f->seen, &seen, n, sizeof(*f->seen)) &&
+	       base_grow(&f->found, &f->suspect_room, n, sizeof(*f->found));
 }
 
 static bool is_suspect(const struct analyse_pipeline *p)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyse/table.h"
+#include "base/grow.h"
 #include "sketch/hash.h"
 
 /* maximum depth; spans deeper than this do not count for the top of the trace */
@@ -58,23 +59,6 @@ void analyse_graph_free(struct analyse_graph *g)
 	free(g);
 }
 
-/* Makes space for one more element. */
-static bool grow_array(void *array, uint32_t used, uint32_t *room, size_t size)
-{
-	uint32_t wanted = *room ? 2 * *room : 32;
-	void *p;
-
-	if (used < *room)
-		return true;
-	memcpy(&p, array, sizeof(p));
-	p = wanted > *room ? reallocarray(p, wanted, size) : NULL;
-	if (!p)
-		return false;
-	memcpy(array, &p, sizeof(p));
-	*room = wanted;
-	return true;
-}
-
 int64_t analyse_graph_service(struct analyse_graph *g, const char *name)
 {
 	uint64_t key = sketch_hash_bytes(name, strlen(name), 0);
@@ -90,7 +74,7 @@ int64_t analyse_graph_service(struct analyse_graph *g, const char *name)
 	}
 	if (g->services == ANALYSE_SERVICES_MAX)
 		return -ENOSPC;
-	if (!grow_array(&g->service, g->services, &g->service_room, sizeof(*g->service)))
+	if (!BASE_GROW(g->service, g->services, g->service_room))
 		return -ENOMEM;
 	g->service[g->services] = (struct graph_service){.name = strdup(name)};
 	if (!g->service[g->services].name)
@@ -114,7 +98,7 @@ static struct graph_path *path_of(struct analyse_graph *g, uint32_t caller, uint
 
 	if (at != ANALYSE_TABLE_NONE)
 		return &g->path[at];
-	if (!grow_array(&g->path, g->paths, &g->path_room, sizeof(*g->path)) ||
+	if (!BASE_GROW(g->path, g->paths, g->path_room) ||
 	    !analyse_table_add(&g->pairs, key, g->paths))
 		return NULL;
 	g->path[g->paths] = (struct graph_path){.caller = caller, .callee = callee};
@@ -140,7 +124,7 @@ static int add_reach(struct analyse_graph *g, const struct analyse_span *s, uint
 	for (uint32_t depth = 0; up < n && depth < DEPTH_MAX; depth++, up = s[up].parent) {
 		if (!enters_service(s, n, up))
 			continue;
-		if (!grow_array(&g->reach, g->reaches, &g->reach_room, sizeof(*g->reach)))
+		if (!BASE_GROW(g->reach, g->reaches, g->reach_room))
 			return -ENOMEM;
 		g->reach[g->reaches++] =
 			(struct graph_reach){.entry = up, .service = s[i].service, .entries = 1};

@@ -8,7 +8,6 @@
 #ifndef SL_ANALYSE_GRAPH_H
 #define SL_ANALYSE_GRAPH_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define ANALYSE_SERVICES_MAX 65536u

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyse/pipeline_internal.h"
+#include "base/grow.h"
 
 /* rows of this time are ignored, because a new pod fills its caches */
 #define WARMING_NS 40000000000u
@@ -47,7 +47,8 @@ struct analyse_odd {
 
 struct analyse_replicas {
 	struct analyse_pipeline **pod;
-	uint32_t pods, room, metrics;
+	uint32_t pods, metrics;
+	size_t room;
 	bool due;
 	uint64_t step, key[ANALYSE_ODD_METRICS];
 	bool given_load[ANALYSE_ODD_METRICS]; /* the metric is compared only if the load is known */
@@ -72,18 +73,15 @@ void analyse_replicas_free(struct analyse_replicas *r)
 
 int analyse_replicas_join(struct analyse_replicas *r, struct analyse_pipeline *p)
 {
-	uint32_t room = r->pods < r->room ? r->room : 2 * r->room + 4;
-	void *pod = reallocarray(r->pod, room, sizeof(*r->pod));
-	void *scratch;
+	size_t room = r->room;
 
-	r->pod = pod ?: r->pod;
-	scratch = reallocarray(r->scratch, room, sizeof(*r->scratch));
-	r->scratch = scratch ?: r->scratch;
-	p->odd = pod && scratch ? calloc(1, sizeof(*p->odd)) : NULL;
+	/* If the second one fails, the first one grows again. */
+	if (!BASE_GROW(r->pod, r->pods, room) || !BASE_GROW(r->scratch, r->pods, r->room))
+		return -ENOMEM;
+	p->odd = calloc(1, sizeof(*p->odd));
 	if (!p->odd)
 		return -ENOMEM;
 	p->odd->of = r;
-	r->room = room;
 	r->pod[r->pods++] = p;
 	return 0;
 }
@@ -174,17 +172,10 @@ void analyse_odd_take(struct analyse_pipeline *p)
 			follow_level(&o->metric[k], p->x[o->metric[k].slot]);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	float x = *(const float *)a, y = *(const float *)b;
-
-	return (x > y) - (x < y);
-}
-
 static float find_median(float *x, uint32_t n)
 {
 	if (n)
-		qsort(x, n, sizeof(*x), by_value);
+		qsort(x, n, sizeof(*x), base_by_f32);
 	return n ? (x[(n - 1) / 2] + x[n / 2]) / 2 : NAN;
 }
 

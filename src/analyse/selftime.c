@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyse/table.h"
+#include "base/grow.h"
 #include "sketch/hash.h"
 
 #define QUANTILES  2u	 /* two quantiles: the median and P90 */
@@ -50,13 +51,14 @@ struct analyse_selftime {
 	struct selftime_series **series;
 	struct selftime_edge *edge;
 	struct analyse_table by_key, edges;
-	uint32_t n, room, n_edges, edge_room, pods;
-	double *own, *gap; /* per pod: sums over this step */
+	uint32_t n, n_edges;
+	size_t room, edge_room, pods; /* pods: room of the next three */
+	double *own, *gap;	      /* per pod: sums over this step */
 	uint32_t *owns;
 	/* Scratch space for the trace being added. */
 	uint32_t *calls;
 	int64_t (*cut)[2];
-	uint32_t span_room;
+	size_t span_room;
 	float log_delay[DELAYS];
 };
 
@@ -96,16 +98,8 @@ static struct selftime_edge *edge_of(struct analyse_selftime *t, uint32_t pod, u
 
 	if (at != ANALYSE_TABLE_NONE)
 		return &t->edge[at];
-	if (t->n_edges == t->edge_room) {
-		uint32_t room = t->edge_room ? 2 * t->edge_room : 32;
-		void *more = reallocarray(t->edge, room, sizeof(*t->edge));
-
-		if (!more)
-			return NULL;
-		t->edge = more;
-		t->edge_room = room;
-	}
-	if (!analyse_table_add(&t->edges, key, t->n_edges))
+	if (!BASE_GROW(t->edge, t->n_edges, t->edge_room) ||
+	    !analyse_table_add(&t->edges, key, t->n_edges))
 		return NULL;
 	t->edge[t->n_edges] = (struct selftime_edge){.pod = pod, .peer = peer};
 	return &t->edge[t->n_edges++];
@@ -121,15 +115,8 @@ static struct selftime_series *series_of(struct analyse_selftime *t, uint32_t po
 
 	if (at != ANALYSE_TABLE_NONE)
 		return t->series[at];
-	if (t->n == t->room) {
-		uint32_t room = t->room ? 2 * t->room : 64;
-		void *more = reallocarray(t->series, room, sizeof(struct selftime_series *));
-
-		if (!more)
-			return NULL;
-		t->series = more;
-		t->room = room;
-	}
+	if (!BASE_GROW(t->series, t->n, t->room))
+		return NULL;
 	if (peer != OWN && !edge_of(t, pod, peer))
 		return NULL;
 	s = calloc(1, sizeof(*s));
@@ -181,18 +168,11 @@ static int64_t uncovered_ns(const struct analyse_timed *s, int64_t (*cut)[2], ui
 
 static bool room_for(struct analyse_selftime *t, uint32_t n)
 {
-	void *calls, *cut;
+	size_t room = t->span_room;
 
-	if (n <= t->span_room)
-		return true;
-	calls = reallocarray(t->calls, n, sizeof(*t->calls));
-	t->calls = calls ?: t->calls;
-	cut = reallocarray(t->cut, n, sizeof(*t->cut));
-	t->cut = cut ?: t->cut;
-	if (!calls || !cut)
-		return false;
-	t->span_room = n;
-	return true;
+	/* If the second one fails, the first one grows again. */
+	return base_grow(&t->calls, &room, n, sizeof(*t->calls)) &&
+	       base_grow(&t->cut, &t->span_room, n, sizeof(*t->cut));
 }
 
 static const struct analyse_timed *parent_of(const struct analyse_timed *spans, uint32_t n,
@@ -310,13 +290,6 @@ static float log_quantile(const struct selftime_series *s, float share)
 	       logf((float)TIME_MIN);
 }
 
-static int by_float(const void *a, const void *b)
-{
-	const float *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static float student_surprise(float deviation, float spread)
 {
 	float z = deviation / spread;
@@ -347,7 +320,7 @@ static float delay_likelihood(const struct analyse_selftime *t, const struct sel
 		float sorted[PAST], usual, spread, before;
 
 		memcpy(sorted, s->ring[j], past * sizeof(float));
-		qsort(sorted, past, sizeof(float), by_float);
+		qsort(sorted, past, sizeof(float), base_by_f32);
 		usual = 0.5f * (sorted[(past - 1) / 2] + sorted[past / 2]);
 		spread = spread_of(s, sorted, past);
 		before = student_surprise(now[j] - usual, spread);
@@ -377,8 +350,8 @@ static void learn_step(struct selftime_series *s, const float now[QUANTILES])
 
 static int room_for_pods(struct analyse_selftime *t)
 {
+	size_t gaps = t->pods, owns = t->pods;
 	uint32_t pods = 0;
-	void *own, *gap, *owns;
 
 	for (uint32_t i = 0; i < t->n; i++) {
 		const struct selftime_series *s = t->series[i];
@@ -386,18 +359,11 @@ static int room_for_pods(struct analyse_selftime *t)
 		pods = s->pod >= pods ? s->pod + 1 : pods;
 		pods = s->peer != OWN && s->peer >= pods ? s->peer + 1 : pods;
 	}
-	if (pods > t->pods) {
-		own = reallocarray(t->own, pods, sizeof(*t->own));
-		t->own = own ?: t->own;
-		gap = reallocarray(t->gap, pods, sizeof(*t->gap));
-		t->gap = gap ?: t->gap;
-		owns = reallocarray(t->owns, pods, sizeof(*t->owns));
-		t->owns = owns ?: t->owns;
-		if (!own || !gap || !owns)
-			return -ENOMEM;
-		t->pods = pods;
-	}
-	for (uint32_t i = 0; i < t->pods; i++) {
+	if (!base_grow(&t->gap, &gaps, pods, sizeof(*t->gap)) ||
+	    !base_grow(&t->owns, &owns, pods, sizeof(*t->owns)) ||
+	    !base_grow(&t->own, &t->pods, pods, sizeof(*t->own)))
+		return -ENOMEM;
+	for (size_t i = 0; i < t->pods; i++) {
 		t->own[i] = t->gap[i] = 0;
 		t->owns[i] = 0;
 	}

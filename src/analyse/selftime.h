@@ -10,7 +10,6 @@
 #ifndef SL_ANALYSE_SELFTIME_H
 #define SL_ANALYSE_SELFTIME_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "analyse/graph.h"

@@ -30,3 +30,12 @@ int base_by_u64(const void *a, const void *b)
 	memcpy(&y, b, sizeof(y));
 	return (x > y) - (x < y);
 }
+
+int base_by_f32(const void *a, const void *b)
+{
+	float x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}

@@ -15,6 +15,7 @@ bool base_grow(void *array, size_t *room, size_t count, size_t size);
 
 /* Compares elements that begin with a u64, for qsort() and bsearch(). */
 int base_by_u64(const void *a, const void *b);
+int base_by_f32(const void *a, const void *b); /* the same for a float that is not NaN */
 
 /*
  * Makes space for one more element of array v, which has `used` elements. room: any unsigned type.

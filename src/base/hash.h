@@ -29,4 +29,9 @@ static inline uint64_t base_hash_text(uint64_t start, const char *s)
 	return base_hash(start, s, strlen(s));
 }
 
+static inline uint64_t base_hash_u64(uint64_t key)
+{
+	return base_hash(0, &key, sizeof(key));
+}
+
 #endif

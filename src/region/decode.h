@@ -83,7 +83,9 @@ struct region_info {
 	char label_text[SL_HEADER_LABELS_MAX + 1];
 };
 
-/* Returns the value of a label; "" if there is none. */
+/* Both return the value of a label; "" if there is none. */
+const char *region_label_in(const struct region_text_label *labels, uint32_t count,
+			    const char *key);
 const char *region_label(const struct region_info *info, const char *key);
 
 /*
@@ -225,6 +227,11 @@ static inline bool region_is_histogram(const struct region_metric *m)
 	       region_is_exponential(m);
 }
 
+static inline bool region_is_counter(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;
+}
+
 /* Converts the value of an f64 cell. */
 static inline double region_f64(uint64_t bits)
 {
@@ -232,6 +239,14 @@ static inline double region_f64(uint64_t bits)
 
 	memcpy(&v, &bits, sizeof(v));
 	return v;
+}
+
+static inline uint64_t region_f64_bits(double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	return bits;
 }
 
 /* A parsed schema. It only grows. */

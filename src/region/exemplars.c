@@ -66,10 +66,8 @@ void region_exemplar_copy(struct region_exemplar *to, const struct region_exempl
 
 bool region_exemplar_fits(const struct region_exemplar *e, const struct region_metric *m)
 {
-	bool counter = m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;
-
 	if (m->removed || e->id != m->id || e->cell >= m->cells ||
 	    (m->created_ns && e->created_ns != m->created_ns))
 		return false;
-	return counter || (region_is_histogram(m) && e->cell >= SL_HIST_BUCKETS);
+	return region_is_counter(m) || (region_is_histogram(m) && e->cell >= SL_HIST_BUCKETS);
 }

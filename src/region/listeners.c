@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/grow.h"
 
 static const uint8_t any_v4[16] = {[10] = 0xff, [11] = 0xff}, any_v6[16];

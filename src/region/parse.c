@@ -282,12 +282,17 @@ enum region_fault region_kind_parse(const struct sl_region_header *h, uint64_t a
 	return fault ? fault : info->kind == kind ? REGION_FAULT_NONE : REGION_FAULT_VERSION;
 }
 
+const char *region_label_in(const struct region_text_label *labels, uint32_t count, const char *key)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!strcmp(labels[i].key, key))
+			return labels[i].value;
+	return "";
+}
+
 const char *region_label(const struct region_info *info, const char *key)
 {
-	for (uint32_t i = 0; i < info->label_count; i++)
-		if (!strcmp(info->labels[i].key, key))
-			return info->labels[i].value;
-	return "";
+	return region_label_in(info->labels, info->label_count, key);
 }
 
 enum region_fault region_info_parse(const struct sl_region_header *h, uint64_t actual_size,

@@ -125,14 +125,11 @@ uint64_t region_values_shared(const struct region_values *v, uint32_t cell)
 static uint64_t special_value(const struct region_values *v, const struct region_special *special,
 			      uint32_t cell)
 {
-	uint64_t word = region_values_shared(v, cell), bits;
-	double value;
+	uint64_t word = region_values_shared(v, cell);
 
 	if (special->shared)
 		return special->f64 ? word ^ word >> 32 : word;
-	value = region_values_f64(v, cell);
-	memcpy(&bits, &value, 8);
-	return bits;
+	return region_f64_bits(region_values_f64(v, cell));
 }
 
 void region_values_flatten(const struct region_values *v, const struct region_special *special,

@@ -287,24 +287,14 @@ static bool reads_nothing(const struct region_why_change *c)
 	return reads_slowly(c) && !c->read;
 }
 
-static bool is_stalled(const struct region_why_change *c)
+static bool acks_nothing(const struct region_why_change *c)
 {
-	return dominates(c, c->part[REGION_WHY_PART_STALLED]);
-}
-
-static bool is_dead(const struct region_why_change *c)
-{
-	return is_stalled(c) && !c->acked;
-}
-
-static bool peer_limits(const struct region_why_change *c)
-{
-	return dominates(c, c->part[REGION_WHY_PART_RWND]);
+	return !c->acked;
 }
 
 static bool peer_reads_nothing(const struct region_why_change *c)
 {
-	return peer_limits(c) && !c->acked && c->now->snd_wnd < c->now->mss;
+	return !c->acked && c->now->snd_wnd < c->now->mss;
 }
 
 /*
@@ -316,54 +306,32 @@ static bool peer_reads_slowly(const struct region_why_change *c)
 	const struct region_flow *f = c->now;
 	double per_rtt = (double)c->acked / c->us * c->rtt_us;
 
-	return peer_limits(c) &&
-	       (!f->snd_wnd || per_rtt < WINDOW_USED * BASE_MAX(f->snd_wnd, f->snd_wnd_max));
-}
-
-static bool buffer_limits(const struct region_why_change *c)
-{
-	return dominates(c, c->part[REGION_WHY_PART_SNDBUF]);
-}
-
-static bool pacing_limits(const struct region_why_change *c)
-{
-	return dominates(c, c->part[REGION_WHY_PART_PACING]);
-}
-
-/* A loss costs the time of its timeout, and then leaves a smaller congestion window. */
-static bool path_limits(const struct region_why_change *c)
-{
-	return dominates(c, c->part[REGION_WHY_PART_CWND]);
+	return !f->snd_wnd || per_rtt < WINDOW_USED * BASE_MAX(f->snd_wnd, f->snd_wnd_max);
 }
 
 static bool is_reordered(const struct region_why_change *c)
 {
 	bool often = (double)c->reorder > REORDERED * (double)c->data_out;
 
-	return path_limits(c) && !c->timeouts && (often || (c->fast && c->retrans)) &&
+	return !c->timeouts && (often || (c->fast && c->retrans)) &&
 	       (double)c->lost <= (1 - SPURIOUS) * (double)c->retrans;
 }
 
 static bool is_lossy(const struct region_why_change *c)
 {
-	return path_limits(c) && (c->timeouts || c->fast || c->lost);
+	return c->timeouts || c->fast || c->lost;
 }
 
 static bool is_marked(const struct region_why_change *c)
 {
-	return path_limits(c) && c->marked;
-}
-
-static bool is_queued(const struct region_why_change *c)
-{
-	return path_limits(c) && is_inflated(c);
+	return c->marked;
 }
 
 static bool is_growing(const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now;
 
-	return path_limits(c) && (f->ssthresh >= INFINITE_SSTHRESH || f->cwnd < f->ssthresh);
+	return f->ssthresh >= INFINITE_SSTHRESH || f->cwnd < f->ssthresh;
 }
 
 /*
@@ -439,75 +407,54 @@ static bool fills_window(const struct region_why_change *c)
 	       (double)c->received / c->us * f->rtt_min_us >= WINDOW_USED * f->rcv_wnd;
 }
 
-/* The first condition that holds is the answer. */
+/* The first row that holds is the answer. */
 static const struct {
-	bool (*holds)(const struct region_why_change *c);
+	bool (*holds)(const struct region_why_change *c); /* NULL: the part suffices */
 	enum region_why_limit limit;
+	/* The part that no other may exceed, and the answer's share. NOTHING: there is none. */
+	enum region_why_part part;
 } table[] = {
-	{refuses, REGION_WHY_ACCEPT_QUEUE},
-	{lists, REGION_WHY_ACCEPTING},
-	{was_refused, REGION_WHY_REFUSED},
-	{has_failed, REGION_WHY_NOT_MADE},
-	{timed_out, REGION_WHY_TIMED_OUT},
-	{was_reset, REGION_WHY_RESET},
-	{reads_nothing, REGION_WHY_NOT_READING},
-	{reads_slowly, REGION_WHY_READS_SLOWLY},
-	{is_dead, REGION_WHY_UNANSWERED},
-	{is_stalled, REGION_WHY_LOSS_TIMEOUT},
-	{is_silent, REGION_WHY_IDLE},
-	{peer_reads_nothing, REGION_WHY_PEER_NOT_READING},
-	{peer_reads_slowly, REGION_WHY_PEER_READS_SLOWLY},
-	{peer_limits, REGION_WHY_PEER_WINDOW},
-	{buffer_limits, REGION_WHY_SEND_BUFFER},
-	{pacing_limits, REGION_WHY_PACING},
-	{is_reordered, REGION_WHY_REORDERING},
-	{is_lossy, REGION_WHY_LOSS_FAST},
-	{is_marked, REGION_WHY_ECN},
-	{is_queued, REGION_WHY_BUFFERBLOAT},
-	{is_growing, REGION_WHY_SLOW_START},
-	{path_limits, REGION_WHY_PATH},
-	{is_corked, REGION_WHY_CORK},
-	{holds_by_nagle, REGION_WHY_NAGLE},
-	{receives_pieces, REGION_WHY_PIECES},
-	{waits_for_path, REGION_WHY_ROUND_TRIP},
-	{waits_for_peer, REGION_WHY_PEER_THINKS},
-	{thinks, REGION_WHY_THINKS},
-	{sends_most, REGION_WHY_APPLICATION},
-	{fills_window, REGION_WHY_RECEIVE_WINDOW},
+	{refuses, REGION_WHY_ACCEPT_QUEUE, 0},
+	{lists, REGION_WHY_ACCEPTING, 0},
+	{was_refused, REGION_WHY_REFUSED, 0},
+	{has_failed, REGION_WHY_NOT_MADE, 0},
+	{timed_out, REGION_WHY_TIMED_OUT, 0},
+	{was_reset, REGION_WHY_RESET, 0},
+	{reads_nothing, REGION_WHY_NOT_READING, 0},
+	{reads_slowly, REGION_WHY_READS_SLOWLY, 0},
+	{acks_nothing, REGION_WHY_UNANSWERED, REGION_WHY_PART_STALLED},
+	{NULL, REGION_WHY_LOSS_TIMEOUT, REGION_WHY_PART_STALLED},
+	{is_silent, REGION_WHY_IDLE, 0},
+	{peer_reads_nothing, REGION_WHY_PEER_NOT_READING, REGION_WHY_PART_RWND},
+	{peer_reads_slowly, REGION_WHY_PEER_READS_SLOWLY, REGION_WHY_PART_RWND},
+	{NULL, REGION_WHY_PEER_WINDOW, REGION_WHY_PART_RWND},
+	{NULL, REGION_WHY_SEND_BUFFER, REGION_WHY_PART_SNDBUF},
+	{NULL, REGION_WHY_PACING, REGION_WHY_PART_PACING},
+	/* A loss costs the time of its timeout, and then leaves a smaller congestion window. */
+	{is_reordered, REGION_WHY_REORDERING, REGION_WHY_PART_CWND},
+	{is_lossy, REGION_WHY_LOSS_FAST, REGION_WHY_PART_CWND},
+	{is_marked, REGION_WHY_ECN, REGION_WHY_PART_CWND},
+	{is_inflated, REGION_WHY_BUFFERBLOAT, REGION_WHY_PART_CWND},
+	{is_growing, REGION_WHY_SLOW_START, REGION_WHY_PART_CWND},
+	{NULL, REGION_WHY_PATH, REGION_WHY_PART_CWND},
+	{is_corked, REGION_WHY_CORK, 0},
+	{holds_by_nagle, REGION_WHY_NAGLE, 0},
+	{receives_pieces, REGION_WHY_PIECES, 0},
+	{waits_for_path, REGION_WHY_ROUND_TRIP, 0},
+	{waits_for_peer, REGION_WHY_PEER_THINKS, 0},
+	{thinks, REGION_WHY_THINKS, 0},
+	{sends_most, REGION_WHY_APPLICATION, 0},
+	{fills_window, REGION_WHY_RECEIVE_WINDOW, 0},
+	{NULL, REGION_WHY_PEER, 0},
 };
 
-static enum region_why_limit find_limit(const struct region_why_change *c)
-{
-	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
-		if (table[i].holds(c))
-			return table[i].limit;
-	return REGION_WHY_PEER;
-}
-
+/* The share of a limit without a part. */
 static double find_share(enum region_why_limit limit, const struct region_why_change *c)
 {
 	switch (limit) {
 	case REGION_WHY_APPLICATION:
 	case REGION_WHY_PEER:
 		return application_share(c);
-	case REGION_WHY_UNANSWERED:
-	case REGION_WHY_LOSS_TIMEOUT:
-		return c->part[REGION_WHY_PART_STALLED];
-	case REGION_WHY_PEER_NOT_READING:
-	case REGION_WHY_PEER_READS_SLOWLY:
-	case REGION_WHY_PEER_WINDOW:
-		return c->part[REGION_WHY_PART_RWND];
-	case REGION_WHY_SEND_BUFFER:
-		return c->part[REGION_WHY_PART_SNDBUF];
-	case REGION_WHY_PACING:
-		return c->part[REGION_WHY_PART_PACING];
-	case REGION_WHY_REORDERING:
-	case REGION_WHY_LOSS_FAST:
-	case REGION_WHY_ECN:
-	case REGION_WHY_BUFFERBLOAT:
-	case REGION_WHY_SLOW_START:
-	case REGION_WHY_PATH:
-		return c->part[REGION_WHY_PART_CWND];
 	case REGION_WHY_CORK:
 	case REGION_WHY_NAGLE:
 		return c->part[REGION_WHY_PART_WAITING];
@@ -522,6 +469,17 @@ static double find_share(enum region_why_limit limit, const struct region_why_ch
 	default:
 		return 1;
 	}
+}
+
+static void find_limit(const struct region_why_change *c, struct region_why *w)
+{
+	size_t i = 0;
+
+	while ((table[i].part && !dominates(c, c->part[table[i].part])) ||
+	       (table[i].holds && !table[i].holds(c)))
+		i++;
+	w->limit = table[i].limit;
+	w->share = table[i].part ? c->part[table[i].part] : find_share(w->limit, c);
 }
 
 /* ---- both ends ---- */
@@ -580,8 +538,7 @@ static void judge(const struct region_why_change *c, struct region_why *w)
 	/* Invalid snapshots may contain any time. */
 	w->interval_ns = c->us < 1e15 ? (uint64_t)(c->us * 1000) : UINT64_MAX;
 	w->bytes_per_s = (double)(c->acked + c->received) / c->us * 1e6;
-	w->limit = find_limit(c);
-	w->share = find_share(w->limit, c);
+	find_limit(c, w);
 }
 
 void region_why(const struct region_flow *before, const struct region_flow *now,

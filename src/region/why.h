@@ -14,7 +14,6 @@
 #define SL_REGION_WHY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "region/flows.h"

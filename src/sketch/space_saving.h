@@ -9,7 +9,6 @@
 #ifndef SL_SKETCH_SPACE_SAVING_H
 #define SL_SKETCH_SPACE_SAVING_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #define SKETCH_SPACE_SAVING_MAX	    262144u

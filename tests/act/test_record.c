@@ -53,6 +53,17 @@ static bool layout(struct collect_record *r, uint64_t instance, const char *name
 	return collect_record_layout(r, 5, &pod, columns, n);
 }
 
+static void put_row(struct collect_record *r, uint64_t instance, int64_t ns, uint32_t n)
+{
+	const struct collect_rows_entry e = {.instance = instance,
+					     .ns = ns,
+					     .kind = COLLECT_ROWS_VALUES,
+					     .columns = n,
+					     .bytes = n * sizeof(*value)};
+
+	collect_record_entry(r, &e, value);
+}
+
 static void names_are_those_that_replay_knows(void **state)
 {
 	static const struct {
@@ -78,20 +89,28 @@ static void names_are_those_that_replay_knows(void **state)
 
 static void tables_are_whole_also_when_columns_come_later(void **state)
 {
+	const struct collect_rows_entry accept = {
+		.instance = 7, .moment = 6, .kind = COLLECT_ROWS_ACCEPT};
+	const struct collect_rows_entry gone = {
+		.instance = 7, .moment = 6, .kind = COLLECT_ROWS_GONE};
+	static const char line[] = "1.5,cart-0,2,1\n";
 	struct collect_record *r = recorder();
 
 	(void)state;
 	assert_true(layout(r, 7, "cart-0", 2));
-	collect_record_row(r, 7, 1500000000, value, 2);
+	put_row(r, 7, 1500000000, 2);
 	collect_record_hand_over(r);
 	collect_record_write(r);
 	expect("metrics/cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"}\n1.500000000,1,\n");
 	assert_true(layout(r, 7, "cart-0", 4));
-	collect_record_row(r, 7, 2000000000, value, 4);
-	collect_record_row(r, 8, 2000000000, value, 4); /* its name is not known */
-	collect_record_verdict(r, "1.5,cart-0,2,1\n");
-	collect_record_accept(r, 6, 7);
-	collect_record_gone(r, 6, 7);
+	put_row(r, 7, 2000000000, 4);
+	put_row(r, 8, 2000000000, 4); /* its name is not known */
+	collect_record_entry(
+		r,
+		&(struct collect_rows_entry){.kind = COLLECT_ROWS_VERDICT, .bytes = sizeof(line)},
+		line);
+	collect_record_entry(r, &accept, NULL);
+	collect_record_entry(r, &gone, NULL);
 	assert_int_equal(collect_record_free(r), -EIO);
 	expect("metrics/cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"},c_count_value,d_total\n"
 				     "1.500000000,1,,,\n"
@@ -116,7 +135,7 @@ static void names_of_strangers_stay_in_the_folder(void **state)
 	assert_true(layout(r, 0xabc, "twin", 1));
 	assert_true(layout(r, 4, "", 1));
 	for (uint64_t i = 1; i < 5; i++)
-		collect_record_row(r, i == 3 ? 0xabc : i, 1000000000, value, 1);
+		put_row(r, i == 3 ? 0xabc : i, 1000000000, 1);
 	assert_int_equal(collect_record_free(r), 0);
 	expect("metrics/_._.._evil.csv", "TimeStamp,a_total\n1.000000000,1\n");
 	expect("metrics/twin.csv", "TimeStamp,a_total\n1.000000000,1\n");
@@ -135,7 +154,7 @@ static void what_can_not_be_written_is_counted(void **state)
 	snprintf(path, sizeof(path), "%s/metrics", test_folder);
 	assert_int_equal(rmdir(path), 0);
 	assert_true(layout(r, 1, "p", 1));
-	collect_record_row(r, 1, 1000000000, value, 1);
+	put_row(r, 1, 1000000000, 1);
 	collect_record_hand_over(r);
 	collect_record_write(r);
 	assert_int_equal(collect_record_lost(r), 1);

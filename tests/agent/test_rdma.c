@@ -5,7 +5,7 @@
  * devices.
  */
 #include "fixture.h"
-#include "agent/rdma.h"
+#include "agent/internal.h"
 
 /* ---- a device ---- */
 

@@ -7,16 +7,12 @@
 #include "collect/read/self.h"
 #include "collect/tables/internal.h"
 
-SINGLE(answer, *(const uint64_t *)s->arg)
-
 static const struct collect_self_family test_families[] = {
-	{"sidelight_test", GAUGE, "", "What the test says.", answer},
+	{"sidelight_test", GAUGE, "", "What the test says.", SINGLE({NULL, ATTACHED, 0})},
 };
 
-static COLLECT_SELF_GROUP(test, NULL);
-
 static const struct collect_part test_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_test, NULL},
+	COLLECT_SELF_FAMILIES(test),
 };
 
 static void count_free(void *arg)

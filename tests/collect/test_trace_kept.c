@@ -5,7 +5,6 @@
 
 #include "support/test.h"
 #include "collect/trace/internal.h"
-#include "collect/trace/kept.h"
 
 /* As span_new() makes them: with their text in one piece. */
 static void add(struct collect_tracer *t, struct collect_trace_kept *k, uint64_t id,

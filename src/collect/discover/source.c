@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/grow.h"
 #include "base/yaml.h"
 #include "collect/discover/source_internal.h"

@@ -28,7 +28,6 @@
 #include "collect/judge/record.h"
 #include "collect/judge/rows.h"
 #include "collect/read/collector_internal.h"
-#include "collect/read/worker.h"
 #include "collect/read/attach.h"
 #include "collect/tables/tables.h"
 
@@ -369,7 +368,10 @@ static void take_finding(void *arg, const struct collect_judge_finding *is)
 		char line[COLLECT_JUDGE_LINE];
 
 		collect_judge_line(line, sizeof(line), p->label, is, p->column);
-		collect_record_verdict(a->record, line);
+		collect_record_entry(a->record,
+				     &(struct collect_rows_entry){.kind = COLLECT_ROWS_VERDICT,
+								  .bytes = strlen(line) + 1},
+				     line);
 	}
 	collect_judged_show(p, is, a->o.shadow);
 }
@@ -424,17 +426,16 @@ static void take_row(struct collect_analysis *a, const struct collect_rows_entry
 		return;
 	}
 	if (p->recorded)
-		collect_record_row(a->record, e->instance, e->ns,
-				   (const double *)(const void *)bytes, e->columns);
+		collect_record_entry(a->record, e, bytes);
 }
 
-static void take_gone(struct collect_analysis *a, int64_t moment,
-		      const struct collect_rows_entry *e)
+static void take_gone(struct collect_analysis *a, int64_t moment, struct collect_rows_entry *e)
 {
 	struct collect_judged *p = collect_judge_gone(a->judge, e->instance);
 
+	e->moment = moment;
 	if (p && p->recorded)
-		collect_record_gone(a->record, moment, e->instance);
+		collect_record_entry(a->record, e, NULL);
 	if (p)
 		collect_judged_free(p);
 }
@@ -448,7 +449,7 @@ static void take_accept(struct collect_analysis *a, const struct collect_rows_en
 	base_logf(BASE_INFO, "analysis", "behaviour accepted as normal pod=%s service=%s", p->label,
 		  p->name.service);
 	if (p->recorded)
-		collect_record_accept(a->record, e->moment, e->instance);
+		collect_record_entry(a->record, e, NULL);
 }
 
 /* Handles traces and users' acceptances before the rows of the moment. */
@@ -468,7 +469,7 @@ static void take_requests(struct collect_analysis *a, int64_t moment)
 			continue; /* out of memory: skip this trace, as others will follow */
 		relaxed_bump(a->s.traces, 1);
 		if (a->record)
-			collect_record_trace(a->record, &e, bytes);
+			collect_record_entry(a->record, &e, bytes);
 	}
 }
 
@@ -560,7 +561,10 @@ static void judge_rows(struct collect_analysis *a, bool all)
 	if (a->asked != asked) {
 		collect_judge_keep(a->judge);
 		if (a->record)
-			collect_record_kept(a->record, a->moment + 1);
+			collect_record_entry(a->record,
+					     &(struct collect_rows_entry){.kind = COLLECT_ROWS_KEPT,
+									  .moment = a->moment + 1},
+					     NULL);
 	}
 	a->asked = asked;
 	show_stats(a);

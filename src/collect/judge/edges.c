@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/explain.h"
 #include "analyse/graph.h"
 #include "base/grow.h"
 #include "base/hash.h"
-#include "collect/judge/measured.h"
 #include "region/flows.h"
 #include "collect/tables/tables.h"
 
@@ -81,12 +81,10 @@ void collect_edges_free(struct collect_edges *e)
 static int64_t service_of(struct collect_edges *e, const struct region_info *workload)
 {
 	const char *name = workload ? region_label(workload, "service") : "";
-	size_t n = strlen(name), end = strlen(COLLECT_MEASURED_SERVICE);
+	size_t n = act_service_length(name);
 	char service[SL_HEADER_LABELS_MAX + 1];
 	int64_t number;
 
-	if (n > end && !strcmp(name + n - end, COLLECT_MEASURED_SERVICE))
-		n -= end;
 	if (!n || n >= sizeof(service) || *name == '(')
 		return -1;
 	memcpy(service, name, n);
@@ -106,19 +104,11 @@ static int64_t service_of(struct collect_edges *e, const struct region_info *wor
 uint64_t collect_edges_key(const struct collect_flow_view *v)
 {
 	const struct region_flow *f = v->now;
-	const bool active = f->flags & SL_FLOW_ACTIVE;
-	const uint8_t *from = active ? f->local : f->remote, *to = active ? f->remote : f->local;
-	uint16_t port[2] = {active ? f->local_port : f->remote_port,
-			    active ? f->remote_port : f->local_port};
-	uint64_t key = base_hash(0, from, 16);
+	uint64_t start = 0;
 
-	key = base_hash(key, to, 16);
-	key = base_hash(key, port, sizeof(port));
-	if (region_is_loopback(from)) {
-		key = base_hash_text(key, v->target);
-		key = base_hash(key, &f->netns, sizeof(f->netns));
-	}
-	return key;
+	if (region_is_loopback(f->local))
+		start = base_hash(base_hash_text(0, v->target), &f->netns, sizeof(f->netns));
+	return region_flow_end_hash(start, f) & ~1ull;
 }
 
 static uint32_t get_growth(uint32_t before, uint32_t now)
@@ -161,13 +151,6 @@ void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view 
 
 /* ---- means ---- */
 
-static int by_key(const void *a, const void *b)
-{
-	const struct edges_end *x = a, *y = b;
-
-	return (x->key > y->key) - (x->key < y->key);
-}
-
 static int by_ends(const void *a, const void *b)
 {
 	const struct edges_edge *x = a, *y = b;
@@ -205,7 +188,7 @@ static void match_ends(struct collect_edges *e)
 	for (size_t i = 0; i < e->n_initiated && e->n_accepted; i++) {
 		const struct edges_end *end = &e->initiated[i];
 		const struct edges_end *at = bsearch(end, e->accepted, e->n_accepted,
-						     sizeof(*e->accepted), by_key);
+						     sizeof(*e->accepted), base_by_u64);
 
 		if (at && at->service != end->service)
 			e->initiated[kept++] = (struct edges_end){
@@ -215,7 +198,7 @@ static void match_ends(struct collect_edges *e)
 	}
 	e->n_initiated = kept;
 	if (kept)
-		qsort(e->initiated, kept, sizeof(*e->initiated), by_key);
+		qsort(e->initiated, kept, sizeof(*e->initiated), base_by_u64);
 }
 
 /*
@@ -260,15 +243,15 @@ void collect_edges_settle(struct collect_edges *e)
 	size_t kept = 0, known = e->edges;
 
 	if (e->n_accepted)
-		qsort(e->accepted, e->n_accepted, sizeof(*e->accepted), by_key);
+		qsort(e->accepted, e->n_accepted, sizeof(*e->accepted), base_by_u64);
 	for (size_t i = 0; i < e->n_accepted; i++)
 		e->service[e->accepted[i].service].now += (double)e->accepted[i].requests;
 	match_ends(e);
 	for (size_t i = 0, of; i < e->n_initiated; i += of) {
 		double requests = (double)e->initiated[i].requests;
 
-		for (of = 1;
-		     i + of < e->n_initiated && !by_key(&e->initiated[i], &e->initiated[i + of]);
+		for (of = 1; i + of < e->n_initiated &&
+			     !base_by_u64(&e->initiated[i], &e->initiated[i + of]);
 		     of++)
 			requests += (double)e->initiated[i + of].requests;
 		count_requests(e, known, (uint32_t)(e->initiated[i].key >> 32),

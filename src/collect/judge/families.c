@@ -2,7 +2,6 @@
 /* families.c - the collector's own series about analysis */
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/base.h"
 #include "base/text.h"
@@ -65,33 +64,6 @@ static void end_walk(struct collect_self *s)
 #define OF_LIVE(label, field) OF(label, OWN, live_walk, field)
 
 /* ---- analysis ---- */
-
-SINGLE(analysis_rows, walk_of(s)->analysis.rows)
-SINGLE(analysis_told, walk_of(s)->notify.notified)
-SINGLE(shadow_alarms, walk_of(s)->verdicts.shadow_alarms)
-
-BY_LABEL(analysis_lost, "cause", OF_LIVE("pods", analysis.refused_pods),
-	 OF_LIVE("features", analysis.refused_features), OF_LIVE("late_rows", analysis.late),
-	 OF_LIVE("backward_rows", analysis.backwards), OF_LIVE("queue", analysis.queue_lost),
-	 OF_LIVE("missing_values", analysis.missing), OF_LIVE("models", analysis.models_refused),
-	 OF_LIVE("anomalies", verdicts.missed), OF_LIVE("incidents", incidents.refused),
-	 OF_LIVE("members", incidents.left_out), OF_LIVE("calls", incidents.calls_left_out),
-	 OF_LIVE("changes", lost_changes), OF_LIVE("alerts", lost_alerts),
-	 OF_LIVE("recorded_rows", analysis.lost_rows), OF_LIVE("told", notify.untold),
-	 OF_LIVE("saved_models", analysis.models_failed))
-BY_LABEL(analysis_pods, "state", OF_LIVE("all", verdicts.pods),
-	 OF_LIVE("warming_up", analysis.warming), OF_LIVE("anomalous", verdicts.anomalous),
-	 OF_LIVE("drifting", verdicts.drifting))
-
-BY_LABEL(incidents, "kind", OF_LIVE("fault", incidents.faults), OF_LIVE("load", incidents.loads))
-BY_LABEL(incidents_open, "kind", OF_LIVE("fault", incidents.open_faults),
-	 OF_LIVE("load", incidents.open_loads))
-
-static bool analysis_busy(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, 0) &&
-	       collect_self_f64(out, (double)walk_of(s)->analysis.busy_ns * 1e-9);
-}
 
 /*
  * Returns the fraction of the false-alarm budget that the last hour's anomalies would use up if all
@@ -173,44 +145,63 @@ static const struct act_workload *workload_at(struct collect_self *s, struct exp
 	return collect_self_labels(s, out, labels, 2) ? &w->workload[s->at] : NULL;
 }
 
-SERIES(scaling_anomalous, w, workload_at(s, out), collect_self_f64(out, w->anomalous_ratio))
-SERIES(scaling_pressure, w, workload_at(s, out), collect_self_f64(out, w->pressure))
+SERIES(scaling_anomalous, struct act_workload, w, workload_at(s, out),
+       collect_self_f64(out, w->anomalous_ratio))
+SERIES(scaling_pressure, struct act_workload, w, workload_at(s, out),
+       collect_self_f64(out, w->pressure))
 
 /* ---- the families ---- */
 
 static const struct collect_self_family analysis_families[] = {
 	{"sidelight_analysis_busy_seconds", COUNTER, "seconds",
-	 "Time that workers spent on analysis, as part of their busy time.", analysis_busy},
+	 "Time that workers spent on analysis, as part of their busy time.",
+	 SINGLE(OF_LIVE(NULL, analysis.busy_ns))},
 	{"sidelight_analysis_lost", COUNTER, "", "Items that the analysis skipped, by cause.",
-	 analysis_lost},
-	{"sidelight_analysis_pods", GAUGE, "", "Analysed pods, by state.", analysis_pods},
-	{"sidelight_analysis_rows", COUNTER, "", "Rows scored.", analysis_rows},
+	 BY_LABEL("cause", OF_LIVE("pods", analysis.refused_pods),
+		  OF_LIVE("features", analysis.refused_features),
+		  OF_LIVE("late_rows", analysis.late), OF_LIVE("backward_rows", analysis.backwards),
+		  OF_LIVE("queue", analysis.queue_lost),
+		  OF_LIVE("missing_values", analysis.missing),
+		  OF_LIVE("models", analysis.models_refused), OF_LIVE("anomalies", verdicts.missed),
+		  OF_LIVE("incidents", incidents.refused), OF_LIVE("members", incidents.left_out),
+		  OF_LIVE("calls", incidents.calls_left_out), OF_LIVE("changes", lost_changes),
+		  OF_LIVE("alerts", lost_alerts), OF_LIVE("recorded_rows", analysis.lost_rows),
+		  OF_LIVE("told", notify.untold), OF_LIVE("saved_models", analysis.models_failed))},
+	{"sidelight_analysis_pods", GAUGE, "", "Analysed pods, by state.",
+	 BY_LABEL("state", OF_LIVE("all", verdicts.pods), OF_LIVE("warming_up", analysis.warming),
+		  OF_LIVE("anomalous", verdicts.anomalous),
+		  OF_LIVE("drifting", verdicts.drifting))},
+	{"sidelight_analysis_rows", COUNTER, "", "Rows scored.",
+	 SINGLE(OF_LIVE(NULL, analysis.rows))},
 	{"sidelight_analysis_told", COUNTER, "", "Verdicts written to the hosts of their pods.",
-	 analysis_told},
-	{"sidelight_anomalies", COUNTER, "", "Anomalies of a pod.", anomalies},
-	{"sidelight_anomalous", GAUGE, "", "1 while a pod is anomalous.", anomalous},
+	 SINGLE(OF_LIVE(NULL, notify.notified))},
+	{"sidelight_anomalies", COUNTER, "", "Anomalies of a pod.", .series = anomalies},
+	{"sidelight_anomalous", GAUGE, "", "1 while a pod is anomalous.", .series = anomalous},
 	{"sidelight_anomaly_budget_used_ratio", GAUGE, "ratio",
 	 "Anomalies in the last hour, divided by the number that --false-alarms allows.",
-	 budget_used},
+	 .series = budget_used},
 	{"sidelight_anomaly_drift", GAUGE, "",
-	 "1 while a pod's scores differ from those learned: its model no longer fits.", drift},
+	 "1 while a pod's scores differ from those learned: its model no longer fits.",
+	 .series = drift},
 	{"sidelight_anomaly_score", GAUGE, "", "Anomaly score of a pod; 1 is the threshold.",
-	 score},
+	 .series = score},
 	{"sidelight_anomaly_shadow_alarms", COUNTER, "",
-	 "Rows that the detector of --shadow would have called anomalous.", shadow_alarms},
-	{"sidelight_incidents", COUNTER, "", "Incidents, by kind.", incidents},
-	{"sidelight_incidents_open", GAUGE, "", "Ongoing incidents, by kind.", incidents_open},
+	 "Rows that the detector of --shadow would have called anomalous.",
+	 SINGLE(OF_LIVE(NULL, verdicts.shadow_alarms))},
+	{"sidelight_incidents", COUNTER, "", "Incidents, by kind.",
+	 BY_LABEL("kind", OF_LIVE("fault", incidents.faults), OF_LIVE("load", incidents.loads))},
+	{"sidelight_incidents_open", GAUGE, "", "Ongoing incidents, by kind.",
+	 BY_LABEL("kind", OF_LIVE("fault", incidents.open_faults),
+		  OF_LIVE("load", incidents.open_loads))},
 	{"sidelight_scaling_anomalous_ratio", GAUGE, "ratio",
-	 "Share of a workload's pods that are anomalous.", scaling_anomalous},
+	 "Share of a workload's pods that are anomalous.", .series = scaling_anomalous},
 	{"sidelight_scaling_pressure", GAUGE, "",
 	 "Smoothed ratio of the time that requests to a workload's pods take to the usual time; 1 is normal.",
-	 scaling_pressure},
+	 .series = scaling_pressure},
 };
 
-static COLLECT_SELF_GROUP(analysis, NULL);
-
 const struct collect_part collect_live_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_analysis, NULL},
+	COLLECT_SELF_FAMILIES(analysis),
 	.walk_bytes = sizeof(struct live_walk),
 	.walk_begin = begin_walk,
 	.walk_end = end_walk,

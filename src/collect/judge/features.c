@@ -32,12 +32,6 @@ static bool is_histogram(const struct region_metric *m)
 	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
 }
 
-static bool is_counter(const struct region_metric *m)
-{
-	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64 ||
-	       m->kind == SL_KIND_SUMMARY;
-}
-
 /*
  * Returns true for a layer histogram, which has quantile features: buckets of half an octave, few
  * observations in quiet times.
@@ -51,11 +45,7 @@ static bool is_layer(const struct region_metric *m)
 /* Returns true for the application layer, whose quantiles the fleet stage uses (measured.h). */
 static bool is_application(const struct region_metric *m)
 {
-	bool is = false;
-
-	for (uint32_t i = 0; i < m->label_count; i++)
-		is |= !strcmp(m->labels[i].key, "layer") && !strcmp(m->labels[i].value, "app");
-	return is && is_layer(m);
+	return is_layer(m) && !strcmp(region_label_in(m->labels, m->label_count, "layer"), "app");
 }
 
 static uint32_t features_of(const struct region_metric *m)
@@ -164,7 +154,8 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 		for (uint32_t k = 0; k < n; k++) {
 			f->name[at] = p;
 			p += put_name(p, text + 1 - (size_t)(p - (char *)f->text), m, k) + 1;
-			f->counter[at] = is_counter(m) || (is_histogram(m) && !k);
+			f->counter[at] = region_is_counter(m) || m->kind == SL_KIND_SUMMARY ||
+					 (is_histogram(m) && !k);
 			f->last[at++] = NAN;
 		}
 	}

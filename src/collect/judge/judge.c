@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/explain.h"
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/judge/measured.h"
@@ -265,14 +266,6 @@ static bool load_model(struct collect_judge *j, struct judge_pod *p)
 	return !err;
 }
 
-/* Returns the length of the service's name without the suffix that marks connections. */
-static size_t own_service(const struct judge_pod *p)
-{
-	size_t n = strlen(p->service), end = strlen(COLLECT_MEASURED_SERVICE);
-
-	return n > end && !strcmp(p->service + n - end, COLLECT_MEASURED_SERVICE) ? n - end : n;
-}
-
 static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod, uint32_t features,
 		    struct judge_pod **out)
 {
@@ -291,7 +284,7 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 		pod_free(j, p);
 		return err;
 	}
-	p->is_tcp = own_service(p) < strlen(p->service);
+	p->is_tcp = act_service_length(p->service) < strlen(p->service);
 	p->heir = load_model(j, p);
 	p->warming = !p->heir;
 	/* Hosts, and hosts' connections, are not replicas: they do different work. */
@@ -465,7 +458,7 @@ static int by_workload(const void *a, const void *b)
 		bool bare = !strcmp(pod[i]->name, pod[i]->service);
 
 		name[i] = bare ? "" : pod[i]->name;
-		length[i] = (int)own_service(pod[i]);
+		length[i] = (int)act_service_length(pod[i]->service);
 	}
 	order = strcmp(name[0], name[1]);
 	order = order

@@ -63,7 +63,7 @@ static double take_load(struct collect_judged *p, const struct collect_judge_fin
 	double sum = 0, seconds, rate, learned;
 
 	for (uint32_t c = 0; c < p->columns; c++)
-		if (p->requests[c] && isfinite(is->value[c]))
+		if (p->shows[c].requests && isfinite(is->value[c]))
 			sum += is->value[c];
 	seconds = (double)(is->ns - p->load.ns) * 1e-9;
 	rate = (sum - p->load.sum) / seconds;
@@ -115,14 +115,14 @@ static void add_blame(const struct collect_judged *p, const struct analyse_verdi
 		double now = (double)v->blame[i].now, before = (double)v->blame[i].before;
 
 		if (c >= p->columns ||
-		    by_load != (p->measure[c] == ACT_MEASURE_ERRORS && p->column[c].counter &&
+		    by_load != (p->shows[c].measure == ACT_MEASURE_ERRORS && p->column[c].counter &&
 				errors_follow_load(p, f->load, now, before)))
 			continue;
-		f->blame[n].metric = p->metric[c];
+		f->blame[n].metric = p->shows[c].metric;
 		f->blame[n].share = by_load ? 0 : (double)v->blame[i].share;
 		f->blame[n].value = now;
 		f->blame[n].before = before;
-		f->blame[n].measure = p->measure[c];
+		f->blame[n].measure = p->shows[c].measure;
 		if (v->odd.score > 1 && c == v->odd.column && v->blame[i].before == v->odd.median)
 			f->blame[n].siblings = v->odd.siblings;
 		f->blame[n].grows = v->blame[i].grows;
@@ -146,10 +146,10 @@ static void find_queue(struct collect_judged *p, const struct collect_judge_find
 		double v = is->value[c];
 
 		sum += isfinite(v) ? v : 0;
-		if (p->measure[c] != ACT_MEASURE_WAITING || !isfinite(v) ||
-		    strstr(p->metric[c], "active") || (f->queue && v <= f->waiting))
+		if (p->shows[c].measure != ACT_MEASURE_WAITING || !isfinite(v) ||
+		    strstr(p->shows[c].metric, "active") || (f->queue && v <= f->waiting))
 			continue;
-		f->queue = p->metric[c];
+		f->queue = p->shows[c].metric;
 		f->waiting = v;
 	}
 	if (sum != p->sum)
@@ -183,9 +183,7 @@ void collect_judged_free(struct collect_judged *p)
 	if (p->shown)
 		act_verdict_gone(p->shown);
 	free(p->column);
-	free(p->metric);
-	free(p->measure);
-	free(p->requests);
+	free(p->shows);
 	free(p->text);
 	free(p);
 }
@@ -200,27 +198,23 @@ bool collect_judged_columns(struct collect_judged *p, const struct collect_rows_
 	char *at;
 
 	free(p->column);
-	free(p->metric);
-	free(p->measure);
-	free(p->requests);
+	free(p->shows);
 	free(p->text);
 	memset(&p->load, 0, sizeof(p->load));
 	p->column = calloc(n + 1, sizeof(*p->column));
-	p->metric = calloc(n + 1, sizeof(*p->metric));
-	p->measure = calloc(n + 1, sizeof(*p->measure));
-	p->requests = calloc(n + 1, sizeof(*p->requests));
+	p->shows = calloc(n + 1, sizeof(*p->shows));
 	p->text = at = malloc(room);
 	p->columns = 0;
-	if (!p->column || !p->metric || !p->measure || !p->requests || !p->text)
+	if (!p->column || !p->shows || !p->text)
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		bool counter = *names++ == '1';
 
-		p->metric[i] = at;
+		p->shows[i].metric = at;
 		at = stpcpy(at, names) + 1;
 		p->column[i] = (struct analyse_column){at, counter};
-		p->measure[i] = find_measure(names, counter);
-		p->requests[i] = analyse_role_of(names, counter).kind == ANALYSE_ROLE_WORK;
+		p->shows[i].measure = find_measure(names, counter);
+		p->shows[i].requests = analyse_role_of(names, counter).kind == ANALYSE_ROLE_WORK;
 		at += collect_record_name(at, names, counter);
 		names += strlen(names) + 1;
 	}

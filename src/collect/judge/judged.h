@@ -20,13 +20,15 @@ struct collect_judged {
 	 * columns with their replay names; these names and the displayed names are stored in `text`
 	 */
 	struct analyse_column *column;
-	const char **metric;
+	struct {
+		const char *metric;
+		enum act_measure measure; /* what the metric measures */
+		bool requests;		  /* true if it counts requests to the pod */
+	} * shows;			  /* per column */
 	char *text;
-	enum act_measure *measure; /* per column, what its metric measures */
-	bool *requests;		   /* per column, true if it counts requests to the pod */
-	bool recorded;		   /* the record has the pod's columns */
-	double sum;		   /* sum of the last row's values */
-	int64_t moved_ns;	   /* last row in which the sum changed */
+	bool recorded;	  /* the record has the pod's columns */
+	double sum;	  /* sum of the last row's values */
+	int64_t moved_ns; /* last row in which the sum changed */
 	/* Current and usual requests per second. Anomalous rows do not change the usual rate. */
 	struct {
 		int64_t first_ns, ns; /* first row with these columns, and last row; 0 if none */

@@ -3,8 +3,6 @@
 #ifndef SL_COLLECT_JUDGE_LIVE_INTERNAL_H
 #define SL_COLLECT_JUDGE_LIVE_INTERNAL_H
 
-#include <pthread.h>
-
 #include "base/thread.h"
 #include "act/alert.h"
 #include "act/incident.h"

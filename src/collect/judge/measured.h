@@ -8,7 +8,6 @@
 #ifndef SL_COLLECT_JUDGE_MEASURED_H
 #define SL_COLLECT_JUDGE_MEASURED_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "analyse/culprit.h"

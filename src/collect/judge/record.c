@@ -120,64 +120,15 @@ bool collect_record_layout(struct collect_record *r, int64_t moment,
 	return true;
 }
 
-static void put_entry(struct collect_record *r, const struct collect_rows_entry *e,
-		      const void *bytes)
+void collect_record_entry(struct collect_record *r, const struct collect_rows_entry *e,
+			  const void *bytes)
 {
 	uint8_t *at = collect_rows_put(&r->rows, e);
 
 	if (!at)
 		relaxed_add(r->lost, 1);
-	else if (bytes)
+	else if (e->bytes)
 		memcpy(at, bytes, e->bytes);
-}
-
-void collect_record_row(struct collect_record *r, uint64_t instance, int64_t ns,
-			const double *value, uint32_t n)
-{
-	const struct collect_rows_entry e = {.instance = instance,
-					     .ns = ns,
-					     .kind = COLLECT_ROWS_VALUES,
-					     .columns = n,
-					     .bytes = n * sizeof(*value)};
-
-	put_entry(r, &e, value);
-}
-
-void collect_record_gone(struct collect_record *r, int64_t moment, uint64_t instance)
-{
-	const struct collect_rows_entry e = {
-		.instance = instance, .moment = moment, .kind = COLLECT_ROWS_GONE};
-
-	put_entry(r, &e, NULL);
-}
-
-void collect_record_accept(struct collect_record *r, int64_t moment, uint64_t instance)
-{
-	const struct collect_rows_entry e = {
-		.instance = instance, .moment = moment, .kind = COLLECT_ROWS_ACCEPT};
-
-	put_entry(r, &e, NULL);
-}
-
-void collect_record_trace(struct collect_record *r, const struct collect_rows_entry *e,
-			  const uint8_t *bytes)
-{
-	put_entry(r, e, bytes);
-}
-
-void collect_record_kept(struct collect_record *r, int64_t moment)
-{
-	const struct collect_rows_entry e = {.moment = moment, .kind = COLLECT_ROWS_KEPT};
-
-	put_entry(r, &e, NULL);
-}
-
-void collect_record_verdict(struct collect_record *r, const char *line)
-{
-	const struct collect_rows_entry e = {.kind = COLLECT_ROWS_VERDICT,
-					     .bytes = strlen(line) + 1};
-
-	put_entry(r, &e, line);
 }
 
 void collect_record_hand_over(struct collect_record *r)
@@ -187,14 +138,9 @@ void collect_record_hand_over(struct collect_record *r)
 
 /* ---- files ---- */
 
-static uint64_t hash_instance(uint64_t instance)
-{
-	return base_hash(0, &instance, sizeof(instance));
-}
-
 static struct record_pod *find_pod(const struct collect_record *r, uint64_t instance)
 {
-	struct record_pod *p = base_table_first(&r->pods, hash_instance(instance));
+	struct record_pod *p = base_table_first(&r->pods, base_hash_u64(instance));
 
 	while (p && p->instance != instance)
 		p = base_table_next(p);
@@ -348,7 +294,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 			p->label = strdup(label);
 		if (p && p->label) {
 			p->instance = e->instance;
-			base_table_add(&r->pods, p, hash_instance(p->instance));
+			base_table_add(&r->pods, p, base_hash_u64(p->instance));
 		} else {
 			free(p);
 			p = NULL;

@@ -19,9 +19,8 @@
 #ifndef SL_COLLECT_JUDGE_RECORD_H
 #define SL_COLLECT_JUDGE_RECORD_H
 
-#include <stdio.h>
-
 #include "collect/judge/judge.h"
+#include "collect/judge/rows.h"
 
 struct collect_record;
 
@@ -52,17 +51,9 @@ void collect_record_restore(char *name);
 bool collect_record_layout(struct collect_record *r, int64_t moment,
 			   const struct collect_judge_pod *pod,
 			   const struct analyse_column *columns, uint32_t n);
-void collect_record_row(struct collect_record *r, uint64_t instance, int64_t ns,
-			const double *value, uint32_t n);
-void collect_record_gone(struct collect_record *r, int64_t moment, uint64_t instance);
-void collect_record_accept(struct collect_record *r, int64_t moment, uint64_t instance);
-/* Records a trace, an entry of kind COLLECT_ROWS_TRACE. */
-struct collect_rows_entry;
-void collect_record_trace(struct collect_record *r, const struct collect_rows_entry *e,
-			  const uint8_t *bytes);
-void collect_record_kept(struct collect_record *r, int64_t moment);
-/* line ends with a newline */
-void collect_record_verdict(struct collect_record *r, const char *line);
+/* Records an entry of any other kind, with e->bytes bytes. */
+void collect_record_entry(struct collect_record *r, const struct collect_rows_entry *e,
+			  const void *bytes);
 /* Hands all entries to the writer, unless it is far behind. */
 void collect_record_hand_over(struct collect_record *r);
 

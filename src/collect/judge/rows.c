@@ -34,7 +34,6 @@ uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entr
 	at = b->at + b->used;
 	memcpy(at, e, sizeof(*e));
 	b->used += bytes;
-	b->read = (size_t)(at - b->at); /* in the writer's buffer: offset of the last entry */
 	return at + sizeof(*e);
 }
 
@@ -84,7 +83,6 @@ void collect_rows_take(struct collect_rows *q)
 	if (!q->given.used || move_rows(t, &q->given))
 		q->taken_passed = q->passed;
 	pthread_mutex_unlock(&q->lock);
-	t->read = 0;
 }
 
 bool collect_rows_peek(const struct collect_rows *q, struct collect_rows_entry *e,

@@ -54,9 +54,8 @@ void collect_rows_fini(struct collect_rows *q);
 /* ---- the writer ---- */
 
 /*
- * Returns room for an entry's bytes, which must be filled in at once and may be shortened by
- * collect_rows_cut(). Returns NULL if the reader is far behind, or if out of memory. An entry
- * without bytes is refused only if out of memory.
+ * Returns room for an entry's bytes, which must be filled in at once. Returns NULL if the reader is
+ * far behind, or if out of memory. An entry without bytes is refused only if out of memory.
  */
 uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entry *e);
 /*

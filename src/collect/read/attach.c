@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "collect/read/collector_internal.h"
-#include "collect/read/families.h"
 
 int collect_collector_attach(struct collect_collector *c, const struct collect_part *part,
 			     void *arg)

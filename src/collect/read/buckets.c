@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/base.h"
-
 /*
  * A record: its number of words, the time, the previous record's position + 1, the sum before, then
  * one word per bucket.

@@ -10,9 +10,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "collect/read/control.h"
 #include "collect/read/ended.h"
-#include "collect/read/families.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 #include "collect/read/link.h"

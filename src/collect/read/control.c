@@ -11,7 +11,6 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/read/collector_internal.h"
-#include "collect/read/control.h"
 #include "collect/read/ended.h"
 #include "collect/read/index.h"
 #include "collect/read/ref.h"

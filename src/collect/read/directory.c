@@ -9,9 +9,6 @@
 #include "base/base.h"
 #include "collect/read/link.h"
 #include "collect/read/host.h"
-#include "collect/read/directory.h"
-#include "collect/read/region_state.h"
-#include "collect/read/table.h"
 #include "collect/read/worker.h"
 
 #define RETRY_NS	1000000u    /* delay after a hot line that did not settle or was invalid */
@@ -184,7 +181,6 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 			uint64_t now_ns)
 {
 	enum region_fault fault = region_info_parse(read->to, read->remote->length, l->dir);
-	const char *name = "";
 
 	(void)op;
 	if (!fault && l->dir->kind != SL_REGION_DIRECTORY)
@@ -200,10 +196,7 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 		relaxed_store(l->tried, true);
 		return true;
 	}
-	for (uint32_t i = 0; i < l->dir->label_count; i++)
-		if (!strcmp(l->dir->labels[i].key, "host"))
-			name = l->dir->labels[i].value;
-	collect_host_set_name(l->host, name);
+	collect_host_set_name(l->host, region_label(l->dir, "host"));
 	l->dir_known = true;
 	return true;
 }

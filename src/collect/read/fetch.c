@@ -11,8 +11,6 @@
 
 #include "base/base.h"
 #include "collect/read/index.h"
-#include "collect/read/directory.h"
-#include "collect/read/fetch.h"
 #include "collect/read/link.h"
 #include "collect/read/ref.h"
 

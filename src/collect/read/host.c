@@ -12,14 +12,15 @@
 
 /* The link that reads an instance; kept across reconnects. */
 struct collect_home {
-	uint64_t instance; /* 0 means free */
-	uint64_t since_ns;
+	struct base_node node;
+	uint64_t instance, since_ns;
 	uint32_t link;
 	bool taken; /* the link has read the region's entry */
 };
 
 /* A home is freed if its link has not seen the region for this long. */
 #define FORGET_NS 10000000000u
+#define HOMES_MIN 32u /* number of homes below which none is freed */
 
 int collect_host_init(struct collect_host *h, struct collect_collector *c, const char *target,
 		      unsigned int links)
@@ -31,7 +32,7 @@ int collect_host_init(struct collect_host *h, struct collect_collector *c, const
 	h->links = links;
 	h->link = calloc(links, sizeof(*h->link));
 	h->load = calloc(links, sizeof(*h->load));
-	if (!h->link || !h->load || !base_table_init(&h->tenants))
+	if (!h->link || !h->load || !base_table_init(&h->tenants) || !base_table_init(&h->homes))
 		return -ENOMEM;
 	pthread_mutex_init(&h->lock, NULL);
 	return 0;
@@ -45,44 +46,59 @@ void collect_host_free(struct collect_host *h)
 		free(h->name[i]);
 	free(h->link);
 	free(h->load);
-	free(h->home);
+	BASE_TABLE_EACH(&h->homes, n)
+		free(n);
+	base_table_free(&h->homes);
 	collect_tenants_free(h);
 	pthread_mutex_destroy(&h->lock);
 }
 
-/* Linear probing; the table is at most half full. */
-static struct collect_home *find_home(struct collect_host *h, uint64_t instance)
+static struct collect_home *find_home(const struct collect_host *h, uint64_t instance)
 {
-	size_t i = base_hash(0, &instance, sizeof(instance));
+	struct collect_home *home = base_table_first(&h->homes, base_hash_u64(instance));
 
-	for (i %= h->home_capacity; h->home[i].instance; i = (i + 1) % h->home_capacity)
-		if (h->home[i].instance == instance)
-			break;
-	return &h->home[i];
+	while (home && home->instance != instance)
+		home = base_table_next(home);
+	return home;
 }
 
-static bool grow_homes(struct collect_host *h)
+static void free_home(struct collect_host *h, struct collect_home *home)
 {
-	size_t n = h->home_capacity, capacity = n ? n * 2 : 64;
-	struct collect_home *old = h->home, *to = calloc(capacity, sizeof(*to));
+	h->load[home->link]--;
+	base_table_remove(&h->homes, home);
+	free(home);
+}
+
+static void forget_homes(struct collect_host *h)
+{
 	uint64_t now = base_now_ns();
 
-	if (!to)
-		return false;
-	h->home = to;
-	h->home_capacity = capacity;
-	for (size_t i = 0; i < n; i++) {
-		if (!old[i].instance)
-			continue;
-		if (old[i].taken || now - old[i].since_ns < FORGET_NS) {
-			*find_home(h, old[i].instance) = old[i];
-		} else {
-			h->load[old[i].link]--;
-			h->homes--;
-		}
+	BASE_TABLE_EACH(&h->homes, n) {
+		struct collect_home *home = (struct collect_home *)n;
+
+		if (!home->taken && now - home->since_ns >= FORGET_NS)
+			free_home(h, home);
 	}
-	free(old);
-	return true;
+	h->homes_max = 2 * h->homes.count;
+}
+
+static struct collect_home *add_home(struct collect_host *h, uint64_t instance)
+{
+	struct collect_home *home = calloc(1, sizeof(*home));
+	uint32_t least = 0;
+
+	if (!home)
+		return NULL;
+	if (h->homes.count >= BASE_MAX(h->homes_max, (size_t)HOMES_MIN))
+		forget_homes(h);
+	for (uint32_t i = 1; i < h->links; i++)
+		least = h->load[i] < h->load[least] ? i : least;
+	home->instance = instance;
+	home->since_ns = base_now_ns();
+	home->link = least;
+	h->load[least]++;
+	base_table_add(&h->homes, home, base_hash_u64(instance));
+	return home;
 }
 
 int collect_host_claim(struct collect_host *h, struct collect_link *l, uint64_t instance)
@@ -93,18 +109,8 @@ int collect_host_claim(struct collect_host *h, struct collect_link *l, uint64_t 
 	if (h->links == 1)
 		return 1;
 	pthread_mutex_lock(&h->lock);
-	if (h->homes * 2 < h->home_capacity || grow_homes(h)) {
-		home = find_home(h, instance);
-		if (!home->instance) {
-			uint32_t least = 0;
-
-			for (uint32_t i = 1; i < h->links; i++)
-				least = h->load[i] < h->load[least] ? i : least;
-			*home = (struct collect_home){
-				.instance = instance, .link = least, .since_ns = base_now_ns()};
-			h->load[least]++;
-			h->homes++;
-		}
+	home = find_home(h, instance) ?: add_home(h, instance);
+	if (home) {
 		mine = home->link == l->queue;
 		home->taken = home->taken || mine;
 	}
@@ -114,26 +120,15 @@ int collect_host_claim(struct collect_host *h, struct collect_link *l, uint64_t 
 
 void collect_host_release(struct collect_host *h, struct collect_link *l, uint64_t instance)
 {
-	struct collect_home *home, *next, moved;
+	struct collect_home *home;
 
 	if (h->links == 1)
 		return;
 	pthread_mutex_lock(&h->lock);
-	home = h->home_capacity ? find_home(h, instance) : NULL;
-	if (home && home->instance == instance && home->link == l->queue) {
-		h->load[l->queue]--;
-		h->homes--;
-		home->instance = 0;
+	home = find_home(h, instance);
+	if (home && home->link == l->queue) {
+		free_home(h, home);
 		relaxed_add(h->releases, 1);
-		/* Reinsert the rest of the chain so that the hole does not cut it off. */
-		for (next = home;;) {
-			next = next + 1 == h->home + h->home_capacity ? h->home : next + 1;
-			if (!next->instance)
-				break;
-			moved = *next;
-			next->instance = 0;
-			*find_home(h, moved.instance) = moved;
-		}
 	}
 	pthread_mutex_unlock(&h->lock);
 }

@@ -8,7 +8,6 @@
 #include "collect/read/collect.h"
 #include "base/table.h"
 
-struct collect_home;
 struct collect_link;
 struct collect_region;
 
@@ -27,8 +26,8 @@ struct collect_host {
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint64_t fresh_ns;     /* CLOCK_MONOTONIC */
 	pthread_mutex_t lock;  /* protects the fields below */
-	struct collect_home *home;
-	size_t homes, home_capacity;
+	struct base_table homes;
+	size_t homes_max; /* number of homes at which unused ones are freed */
 	/* number of homes released; an instance may have come back in another entry */
 	uint64_t releases;
 	struct base_table tenants; /* tenant.h */

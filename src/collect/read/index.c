@@ -22,7 +22,6 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/index.h"
 #include "collect/read/ref.h"
-#include "collect/read/families.h"
 
 /* ---- references ---- */
 
@@ -515,11 +514,6 @@ static bool same_shape(const struct region_metric *a, const struct region_metric
 	       (!a->bound_count || !memcmp(a->bounds, b->bounds, a->bound_count * sizeof(double)));
 }
 
-static bool is_counter(const struct region_metric *m)
-{
-	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;
-}
-
 /* Returns true if both publishers are in the same process, which has not restarted in between. */
 static bool same_process(const struct collect_region *a, const struct collect_region *b)
 {
@@ -536,8 +530,8 @@ static bool can_add(const struct maker *m, const struct collect_item *head,
 				   *b = &collect_index_def(x, now)->metric;
 
 	if (m->c->opts.sum_processes)
-		return (is_counter(a) && is_counter(b)) || same_shape(a, b);
-	return is_counter(a) && is_counter(b) &&
+		return (region_is_counter(a) && region_is_counter(b)) || same_shape(a, b);
+	return region_is_counter(a) && region_is_counter(b) &&
 	       same_process(x->region[head->source], x->region[now->source]);
 }
 
@@ -566,13 +560,6 @@ static void group_items(struct maker *m, struct collect_index_family *f)
 	f->items = n;
 }
 
-static int by_hash(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /*
  * Returns true if any two regions have the same labels, which is rare: two publishers in one
  * process.
@@ -586,7 +573,7 @@ static bool any_twins(const struct collect_index *x)
 		return true;
 	for (size_t i = 0; i < x->regions; i++)
 		hash[i] = x->region[i]->labels->hash;
-	qsort(hash, x->regions, sizeof(*hash), by_hash);
+	qsort(hash, x->regions, sizeof(*hash), base_by_u64);
 	for (size_t i = 1; i < x->regions && !any; i++)
 		any = hash[i] == hash[i - 1];
 	free(hash);
@@ -626,21 +613,12 @@ static bool is_f64(const struct region_metric *m)
 /* Returns true if a < b. NaN is neither the minimum nor the maximum. */
 static bool is_less(const struct region_metric *m, uint64_t a, uint64_t b)
 {
-	double x, y;
-
-	if (!is_f64(m))
-		return (int64_t)a < (int64_t)b;
-	memcpy(&x, &a, 8);
-	memcpy(&y, &b, 8);
-	return x < y;
+	return is_f64(m) ? region_f64(a) < region_f64(b) : (int64_t)a < (int64_t)b;
 }
 
 static bool is_nan(const struct region_metric *m, uint64_t a)
 {
-	double x;
-
-	memcpy(&x, &a, 8);
-	return is_f64(m) && isnan(x);
+	return is_f64(m) && isnan(region_f64(a));
 }
 
 /* Returns true if combining two gauges selects the value of `from`. */
@@ -672,7 +650,6 @@ void collect_combine_cells(const struct region_metric *m, uint64_t *to, const ui
 	bool f64 = is_f64(m);
 	bool sum = region_is_histogram(m) || m->kind == SL_KIND_SUMMARY;
 	uint32_t cells = m->kind == SL_KIND_SUMMARY ? SL_SUMMARY_QUANTILES : m->cells;
-	double a, b;
 
 	if (is_one_of(m)) {
 		if (takes_other(m, to, from))
@@ -683,10 +660,7 @@ void collect_combine_cells(const struct region_metric *m, uint64_t *to, const ui
 		if (m->kind == SL_KIND_GAUGE_TIMED && i) {
 			to[i] = from[i] > to[i] ? from[i] : to[i];
 		} else if (f64 || (sum && i == SL_HIST_SUM)) {
-			memcpy(&a, &to[i], 8);
-			memcpy(&b, &from[i], 8);
-			a += b;
-			memcpy(&to[i], &a, 8);
+			to[i] = region_f64_bits(region_f64(to[i]) + region_f64(from[i]));
 		} else if (m->kind == SL_KIND_STATESET) {
 			to[i] |= from[i];
 		} else {
@@ -701,7 +675,6 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 {
 	uint64_t hash = retired_hash(def, r->group);
 	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
-	const double unknown = NAN;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 
 	if (!old && c->retired_cells + def->metric.cells > RETIRED_CELLS_MAX) {
@@ -725,7 +698,7 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 	memcpy(t->cell, cell, def->metric.cells * sizeof(uint64_t));
 	if (def->metric.kind == SL_KIND_SUMMARY)
 		for (uint32_t i = SL_SUMMARY_QUANTILES; i < def->metric.cells; i++)
-			memcpy(&t->cell[i], &unknown, sizeof(unknown));
+			t->cell[i] = region_f64_bits((double)NAN);
 	if (old) {
 		collect_combine_cells(&def->metric, t->cell, old->cell);
 		base_table_remove(&c->retired, old);

@@ -39,8 +39,7 @@ static size_t family_length(const struct region_metric *m)
 {
 	size_t n = strlen(m->name);
 
-	if ((m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64) &&
-	    ends_with(m->name, n, "_total"))
+	if (region_is_counter(m) && ends_with(m->name, n, "_total"))
 		return n - 6;
 	if (m->kind == SL_KIND_INFO && ends_with(m->name, n, "_info"))
 		return n - 5;

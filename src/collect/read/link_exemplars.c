@@ -7,8 +7,6 @@
  */
 #include "base/base.h"
 #include "collect/read/exemplars.h"
-#include "collect/read/directory.h"
-#include "collect/read/link_exemplars.h"
 #include "collect/read/link.h"
 #include "collect/read/turn.h"
 #include "collect/read/tenant.h"

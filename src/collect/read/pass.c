@@ -4,13 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/read/link_exemplars.h"
 #include "collect/read/link.h"
-#include "collect/read/pass.h"
-#include "collect/read/region_state.h"
-#include "collect/read/schema.h"
-#include "collect/read/table.h"
-#include "collect/read/tap.h"
 #include "collect/read/turn.h"
 #include "collect/read/worker.h"
 

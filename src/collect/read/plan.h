@@ -6,7 +6,6 @@
 #ifndef SL_COLLECT_READ_PLAN_H
 #define SL_COLLECT_READ_PLAN_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "region/decode.h"

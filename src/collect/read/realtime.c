@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "base/relaxed.h"

@@ -21,60 +21,43 @@ static bool begin_walk(struct collect_self *s)
 	return true;
 }
 
-/*
- * Makes one series per receiver and counter of its export_push_stats. If key is NULL, there is one
- * counter.
- */
-static bool by_receiver(struct collect_self *s, struct export_series *out, const char *key,
-			const struct collect_self_counter *counters, size_t n)
+/* Makes one series per receiver and counter of its export_push_stats. */
+static bool by_receiver(struct collect_self *s, struct export_series *out)
 {
-	const struct collect_self_counter *counter = &counters[s->at % n];
+	const struct collect_self_family *f = s->family;
+	const struct collect_self_counter *counter = &f->counter[s->at % f->counters];
 	const struct collect_receivers *r = s->arg;
 	const struct receivers_walk *w = s->own;
-	const size_t i = s->at / n;
+	const size_t i = s->at / f->counters;
 	const struct region_text_label labels[] = {{"to", i < r->n ? r->receiver[i].to : ""},
-						   {key, counter->label}};
+						   {f->key, counter->label}};
 	uint64_t value;
 
 	if (i == r->n)
 		return false;
 	memcpy(&value, (const char *)&w->stats[i] + counter->offset, sizeof(value));
-	return collect_self_labels(s, out, labels, key ? 2 : 1) && collect_self_u64(out, value);
+	return collect_self_labels(s, out, labels, f->key ? 2 : 1) && collect_self_u64(out, value);
 }
 
 #define OF_PUSH(label, field) OF(label, OWN, export_push_stats, field)
-#define BY_RECEIVER(name, key, ...)                                                              \
-	static bool name(struct collect_self *s, struct export_series *out)                      \
-	{                                                                                        \
-		static const struct collect_self_counter counters[] = {__VA_ARGS__};             \
-		return by_receiver(s, out, key, counters, sizeof(counters) / sizeof(*counters)); \
-	}
-
-BY_RECEIVER(push_dropped, "cause", OF_PUSH("full", dropped_full),
-	    OF_PUSH("refused", dropped_refused), OF_PUSH("partial", dropped_partial),
-	    OF_PUSH("old", dropped_old), OF_PUSH("stopping", dropped_stopping),
-	    OF_PUSH("corrupt", dropped_corrupt))
-BY_RECEIVER(push_errors, "cause", OF_PUSH("connect", errors_connect),
-	    OF_PUSH("timeout", errors_timeout), OF_PUSH("status", errors_status),
-	    OF_PUSH("secret", errors_secret))
-BY_RECEIVER(push_sent, NULL, OF_PUSH(NULL, sent_items))
-BY_RECEIVER(push_waiting, NULL, OF_PUSH(NULL, waiting_bytes))
-
 static const struct collect_self_family push_families[] = {
 	{"sidelight_push_dropped", COUNTER, "",
-	 "Samples or alerts not delivered to a receiver, by cause.", push_dropped},
+	 "Samples or alerts not delivered to a receiver, by cause.", .series = by_receiver,
+	 BY_LABEL("cause", OF_PUSH("full", dropped_full), OF_PUSH("refused", dropped_refused),
+		  OF_PUSH("partial", dropped_partial), OF_PUSH("old", dropped_old),
+		  OF_PUSH("stopping", dropped_stopping), OF_PUSH("corrupt", dropped_corrupt))},
 	{"sidelight_push_errors", COUNTER, "", "Failed deliveries that will be retried, by cause.",
-	 push_errors},
+	 .series = by_receiver,
+	 BY_LABEL("cause", OF_PUSH("connect", errors_connect), OF_PUSH("timeout", errors_timeout),
+		  OF_PUSH("status", errors_status), OF_PUSH("secret", errors_secret))},
 	{"sidelight_push_sent", COUNTER, "", "Samples or alerts that a receiver accepted.",
-	 push_sent},
+	 .series = by_receiver, SINGLE(OF_PUSH(NULL, sent_items))},
 	{"sidelight_push_waiting_bytes", GAUGE, "bytes", "Bytes queued for a receiver.",
-	 push_waiting},
+	 .series = by_receiver, SINGLE(OF_PUSH(NULL, waiting_bytes))},
 };
 
-static COLLECT_SELF_GROUP(push, NULL);
-
 static const struct collect_part receivers_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_push, NULL},
+	COLLECT_SELF_FAMILIES(push),
 	.walk_bytes = sizeof(struct receivers_walk),
 	.walk_begin = begin_walk,
 };

@@ -7,7 +7,6 @@
 
 #include "base/base.h"
 #include "collect/read/link.h"
-#include "collect/read/control.h"
 #include "collect/read/exemplars.h"
 #include "collect/read/host.h"
 #include "collect/read/ref.h"

@@ -10,12 +10,6 @@
 #include "base/base.h"
 #include "collect/read/link.h"
 #include "collect/read/host.h"
-#include "collect/read/directory.h"
-#include "collect/read/pass.h"
-#include "collect/read/region_setup.h"
-#include "collect/read/region_state.h"
-#include "collect/read/schema.h"
-#include "collect/read/table.h"
 #include "collect/read/turn.h"
 #include "collect/read/worker.h"
 

@@ -5,9 +5,6 @@
 #include "base/base.h"
 #include "collect/read/host.h"
 #include "collect/read/link.h"
-#include "collect/read/pass.h"
-#include "collect/read/region_state.h"
-#include "collect/read/table.h"
 #include "collect/read/worker.h"
 
 #define RETRY_MIN_NS   50000000u

@@ -11,9 +11,6 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/read/link.h"
-#include "collect/read/region_state.h"
-#include "collect/read/schema.h"
-#include "collect/read/table.h"
 #include "collect/read/turn.h"
 #include "collect/read/worker.h"
 

@@ -10,7 +10,6 @@
 #include "base/grow.h"
 #include "collect/read/host.h"
 #include "collect/read/link.h"
-#include "collect/read/families.h"
 #include "collect/read/self.h"
 #include "collect/read/worker.h"
 
@@ -65,7 +64,7 @@ static uint64_t load_at(const void *base, size_t offset)
 	return __atomic_load_n((const uint64_t *)((const char *)base + offset), __ATOMIC_RELAXED);
 }
 
-uint64_t collect_self_of_host(const struct collect_host *h, const struct collect_self_counter *n)
+static uint64_t sum_of_host(const struct collect_host *h, const struct collect_self_counter *n)
 {
 	uint64_t sum = 0;
 
@@ -83,28 +82,42 @@ uint64_t collect_self_of_host(const struct collect_host *h, const struct collect
 	return sum;
 }
 
-uint64_t collect_self_sum(const struct collect_self *s, const struct collect_self_counter *n)
+uint64_t collect_self_sum(const struct collect_self *s, const void *found,
+			  const struct collect_self_counter *n)
 {
+	const void *const one[] = {[COLLECTOR] = s->c,
+				   [WALK] = s,
+				   [OWN] = s->own,
+				   [ATTACHED] = s->arg,
+				   [FOUND] = found};
 	uint64_t sum = 0;
 
-	if (n->owner == COLLECTOR)
-		return load_at(s->c, n->offset);
-	if (n->owner == WALK)
-		return load_at(s, n->offset);
-	if (n->owner == OWN)
-		return load_at(s->own, n->offset);
+	if (n->owner <= FOUND)
+		return load_at(one[n->owner], n->offset);
+	if (found)
+		return sum_of_host(found, n);
 	for (unsigned int i = 0; n->owner == WORKERS && i < s->c->workers; i++)
 		sum += load_at(&s->c->worker[i], n->offset);
 	for (size_t i = 0; n->owner != WORKERS && i < s->c->hosts; i++)
-		sum += collect_self_of_host(&s->c->host[i], n);
+		sum += sum_of_host(&s->c->host[i], n);
 	return sum;
 }
 
-bool collect_self_counters(struct collect_self *s, struct export_series *out, const char *key,
-			   const struct collect_self_counter *counters, size_t n)
+bool collect_self_counters(struct collect_self *s, struct export_series *out)
 {
-	return s->at < n && collect_self_label(s, out, key, counters[s->at].label) &&
-	       collect_self_u64(out, collect_self_sum(s, &counters[s->at]));
+	const struct collect_self_family *f = s->family;
+	const struct collect_self_counter *n = &f->counter[f->find ? 0 : s->at];
+	const void *found = f->find ? f->find(s, out) : NULL;
+	uint64_t v;
+
+	if (f->find ? !found : s->at >= f->counters)
+		return false;
+	if (!f->find && !(f->key ? collect_self_label(s, out, f->key, n->label)
+				 : collect_self_labels(s, out, NULL, 0)))
+		return false;
+	v = collect_self_sum(s, found, n);
+	return strcmp(f->unit, "seconds") ? collect_self_u64(out, v)
+					  : collect_self_f64(out, (double)v * 1e-9);
 }
 
 /* ---- the families, sorted by name ---- */
@@ -231,7 +244,7 @@ void collect_self_enter(struct collect_self *s)
 int collect_self_next(struct collect_self *s, struct export_series *out)
 {
 	out->created_ns = 0;
-	if (!s->family->series(s, out))
+	if (!(s->family->series ?: collect_self_counters)(s, out))
 		return 0;
 	s->at++;
 	return 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * self.h - how a part of a collector (attach.h) adds to the collector's own series. A part has
- * groups of families; each family has a function that fills in *out for series s->at (0, 1, ...)
- * and returns false after the last one.
+ * groups of families. A family's series are made from counters, see SINGLE() and below, or by a
+ * function that fills in *out for series s->at (0, 1, ...) and returns false after the last one.
  */
 #ifndef SL_COLLECT_READ_SELF_H
 #define SL_COLLECT_READ_SELF_H
@@ -40,6 +40,11 @@ struct collect_self_family {
 	enum export_family_type type;
 	const char *unit, *help;
 	bool (*series)(struct collect_self *s, struct export_series *out);
+	const struct collect_self_counter *counter; /* in ns if the unit is "seconds" */
+	size_t counters;
+	const char *key; /* label of the counters, or as `series` wants; NULL: no labels */
+	/* finds object s->at, which the counter is of, and sets its labels; NULL: see owner */
+	const void *(*find)(struct collect_self *s, struct export_series *out);
 };
 
 struct collect_self_group {
@@ -53,11 +58,14 @@ struct collect_self_group {
 	const struct collect_self_group collect_self_##name = { \
 		name##_families, sizeof(name##_families) / sizeof(*name##_families), exposed_fn}
 
-/* Defines NAME_part, a part that has only NAME_families[]. */
-#define COLLECT_SELF_PART(name)                                                                   \
-	static COLLECT_SELF_GROUP(name, NULL);                                                    \
-	static const struct collect_part name##_part = {                                          \
-		.groups = (const struct collect_self_group *const[]){&collect_self_##name, NULL}, \
+/* The member of a part that has only NAME_families[]. */
+#define COLLECT_SELF_FAMILIES(name)                                                          \
+	.groups = (const struct collect_self_group *const[])                                 \
+	{                                                                                    \
+		&(const struct collect_self_group){                                          \
+			name##_families, sizeof(name##_families) / sizeof(*name##_families), \
+			NULL},                                                               \
+			NULL                                                                 \
 	}
 
 /* Abbreviations for the tables of families. */
@@ -70,10 +78,11 @@ struct collect_self_group {
 /* ---- counters by offset ---- */
 
 /*
- * The owner of a counter. OWN: collect_self.own. Counters of workers and links are summed over all
- * workers and links; a fabric's counters belong to a link and are protected by its lock.
+ * The owner of a counter. OWN: collect_self.own. ATTACHED: collect_self.arg. FOUND: the object that
+ * the family finds. Counters of workers and links are summed over all workers and links; a fabric's
+ * counters belong to a link and are protected by its lock.
  */
-enum collect_self_owner { COLLECTOR, WALK, OWN, WORKERS, LINKS, FABRIC };
+enum collect_self_owner { COLLECTOR, WALK, OWN, ATTACHED, FOUND, WORKERS, LINKS, FABRIC };
 
 struct collect_self_counter {
 	const char *label;
@@ -93,38 +102,30 @@ struct collect_self_counter {
 #define OF_LINKS(label, field)	   OF(label, LINKS, collect_link, field)
 #define OF_FABRIC(label, field)	   OF(label, FABRIC, fabric_stats, field)
 
-/* Defines a family with one series per counter. */
-#define BY_LABEL(name, key, ...)                                                     \
-	static bool name(struct collect_self *s, struct export_series *out)          \
-	{                                                                            \
-		static const struct collect_self_counter counters[] = {__VA_ARGS__}; \
-		return collect_self_counters(s, out, key, counters,                  \
-					     sizeof(counters) / sizeof(*counters));  \
-	}
+/* Members of a family. BY_LABEL: one series per counter. EACH: one per object that is found. */
+#define SINGLE(...) BY_LABEL(NULL, __VA_ARGS__)
+#define BY_LABEL(by, ...)                                                           \
+	.key = (by), .counter = (const struct collect_self_counter[]){__VA_ARGS__}, \
+	.counters = sizeof((const struct collect_self_counter[]){__VA_ARGS__}) /    \
+		    sizeof(struct collect_self_counter)
+#define EACH(finds, ...) SINGLE(__VA_ARGS__), .find = (finds)
 
 /*
- * Defines a family with one series for each var; find returns the next var and sets the labels;
- * returns NULL when there are no more.
+ * Defines a function that makes one series for each var; find returns the next var and sets the
+ * labels; returns NULL when there are no more.
  */
-#define SERIES(name, var, find, value)                                      \
+#define SERIES(name, type, var, find, value)                                \
 	static bool name(struct collect_self *s, struct export_series *out) \
 	{                                                                   \
-		const __auto_type var = (find);                             \
+		const type *var = (find);                                   \
 		return var && (value);                                      \
 	}
 
-/* Defines a family with a single series without labels. */
-#define SINGLE(name, number)                                                \
-	static bool name(struct collect_self *s, struct export_series *out) \
-	{                                                                   \
-		return collect_self_single(s, out, number);                 \
-	}
-
-bool collect_self_counters(struct collect_self *s, struct export_series *out, const char *key,
-			   const struct collect_self_counter *counters, size_t n);
-/* Returns one host's value of a counter that LINKS or FABRIC own. */
-uint64_t collect_self_of_host(const struct collect_host *h, const struct collect_self_counter *n);
-uint64_t collect_self_sum(const struct collect_self *s, const struct collect_self_counter *n);
+/* Makes the series of the family's counters; the function of a family without one. */
+bool collect_self_counters(struct collect_self *s, struct export_series *out);
+/* found: the object for FOUND; for LINKS and FABRIC a host, or NULL for all hosts. */
+uint64_t collect_self_sum(const struct collect_self *s, const void *found,
+			  const struct collect_self_counter *n);
 
 bool collect_self_labels(struct collect_self *s, struct export_series *out,
 			 const struct region_text_label *labels, uint32_t n);
@@ -135,6 +136,6 @@ bool collect_self_f64(struct export_series *out, double v);
 bool collect_self_single(struct collect_self *s, struct export_series *out, uint64_t v);
 
 /* Returns the region number s->at and sets its labels and instance_id, or returns NULL. */
-const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out);
+const void *collect_self_region(struct collect_self *s, struct export_series *out);
 
 #endif

@@ -5,37 +5,11 @@
 
 #include "base/base.h"
 #include "collect/read/calc.h"
-#include "collect/read/families.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 #include "collect/read/link.h"
 #include "collect/read/self.h"
 #include "collect/read/worker.h"
-
-/* ---- sums ---- */
-
-BY_LABEL(read_errors, "cause", OF_FABRIC("timeout", errors_timeout),
-	 OF_FABRIC("access", errors_access), OF_FABRIC("other", errors_other),
-	 OF_FABRIC("wrong_id", wrong_id), OF_WORKERS("wrong_instance", wrong_instance),
-	 OF_WORKERS("map", map_errors))
-BY_LABEL(conflicts, "cause", OF_COLLECTOR("kind", conflicts_kind),
-	 OF_COLLECTOR("name", conflicts_name), OF_COLLECTOR("duplicate", conflicts_duplicate),
-	 OF_COLLECTOR("buckets", conflicts_sum))
-SINGLE(left_out_series, s->left_out_series)
-SINGLE(left_out_families, relaxed_load(s->c->left_out_families))
-BY_LABEL(left_out_exemplars, "cause", OF_COLLECTOR("long", exemplars_long),
-	 OF_COLLECTOR("malformed", exemplars_malformed), OF_COLLECTOR("memory", exemplars_memory))
-BY_LABEL(refused, "cause", OF_COLLECTOR("max_regions", refused_regions),
-	 OF_COLLECTOR("max_series", refused_series), OF_COLLECTOR("history", refused_history),
-	 OF_COLLECTOR("bucket_history", refused_buckets),
-	 OF_COLLECTOR("retired_sums", retired_lost), OF_LINKS("duplicate_instance", duplicates),
-	 OF_WORKERS("tap_rows", rows_lost))
-BY_LABEL(regions, "state", OF_WALK("live", totals.live), OF_WALK("dead", totals.dead),
-	 OF_WALK("closed", totals.closed), OF_WALK("dropped", totals.dropped))
-BY_LABEL(memory, "part", OF_WALK("state", totals.memory_bytes),
-	 OF_WALK("history", totals.history_bytes))
-BY_LABEL(history_dropped, "cause", OF_WORKERS("full", ring.dropped_chunks),
-	 OF_WORKERS("old", ring.expired_chunks))
 
 static bool list_faults(struct collect_self *s, struct export_series *out)
 {
@@ -46,15 +20,8 @@ static bool list_faults(struct collect_self *s, struct export_series *out)
 		return false;
 	sum.offset += fault * sizeof(uint64_t);
 	return collect_self_label(s, out, "cause", region_fault_name(fault)) &&
-	       collect_self_u64(out, collect_self_sum(s, &sum));
+	       collect_self_u64(out, collect_self_sum(s, NULL, &sum));
 }
-
-SINGLE(late_passes,
-       collect_self_sum(s, &(struct collect_self_counter)OF_WORKERS(NULL, late_passes)))
-SINGLE(series, s->totals.series)
-SINGLE(expired, s->totals.expired)
-SINGLE(history_points, s->totals.history_points)
-SINGLE(stale_hosts, s->totals.hosts_stale)
 
 static bool build_info(struct collect_self *s, struct export_series *out)
 {
@@ -64,7 +31,7 @@ static bool build_info(struct collect_self *s, struct export_series *out)
 
 /* ---- workers ---- */
 
-static const struct collect_worker *worker_at(struct collect_self *s, struct export_series *out)
+static const void *worker_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_worker *w;
 	char number[16];
@@ -76,18 +43,10 @@ static const struct collect_worker *worker_at(struct collect_self *s, struct exp
 	return collect_self_label(s, out, "worker", number) ? w : NULL;
 }
 
-#define OF_WORKER(name, value) SERIES(name, w, worker_at(s, out), value)
+#define OF_WORKER(field) EACH(worker_at, OF(NULL, FOUND, collect_worker, field))
 
-OF_WORKER(rounds, collect_self_u64(out, relaxed_load(w->rounds)))
-OF_WORKER(missed, collect_self_u64(out, relaxed_load(w->missed)))
-OF_WORKER(realtime, collect_self_u64(out, relaxed_load(w->realtime.allowed)))
-OF_WORKER(realtime_used_up, collect_self_u64(out, relaxed_load(w->realtime.used_up)))
-OF_WORKER(reads, collect_self_u64(out, relaxed_load(w->reads)))
-OF_WORKER(read_bytes, collect_self_u64(out, relaxed_load(w->bytes)))
-OF_WORKER(lines, collect_self_u64(out, relaxed_load(w->lines)))
-OF_WORKER(unsettled, collect_self_u64(out, relaxed_load(w->unsettled)))
-OF_WORKER(samples, collect_self_u64(out, relaxed_load(w->samples)))
-OF_WORKER(busy, collect_self_f64(out, (double)relaxed_load(w->busy_ns) * 1e-9))
+SERIES(realtime, struct collect_worker, w, worker_at(s, out),
+       collect_self_u64(out, relaxed_load(w->realtime.allowed)))
 
 static bool fill_latency(struct collect_self *s, struct export_series *out)
 {
@@ -116,7 +75,7 @@ static bool fill_latency(struct collect_self *s, struct export_series *out)
 
 /* ---- hosts ---- */
 
-static const struct collect_host *host_at(struct collect_self *s, struct export_series *out)
+static const void *host_at(struct collect_self *s, struct export_series *out)
 {
 	struct region_text_label labels[3];
 	const struct collect_host *h;
@@ -132,23 +91,13 @@ static const struct collect_host *host_at(struct collect_self *s, struct export_
 	return collect_self_labels(s, out, labels, 3) ? h : NULL;
 }
 
-#define OF_HOST(name, value) SERIES(name, h, host_at(s, out), value)
-#define OF_HOSTS_LINKS(name, ...)                        \
-	OF_HOST(name, collect_self_u64(                  \
-			      out, collect_self_of_host( \
-					   h, &(const struct collect_self_counter)__VA_ARGS__)))
-
-OF_HOST(host_up, collect_self_u64(out, collect_host_condition(h, s->now_ns) == COLLECT_HOST_UP))
-OF_HOST(host_last_read, collect_self_f64(out, (double)relaxed_load(h->last_read_ns) * 1e-9))
-OF_HOSTS_LINKS(host_rounds, OF_LINKS(NULL, rounds))
-OF_HOSTS_LINKS(host_skipped, OF_LINKS(NULL, skipped))
-OF_HOSTS_LINKS(host_connects, OF_FABRIC(NULL, connects))
-OF_HOSTS_LINKS(host_disconnects, OF_FABRIC(NULL, disconnects))
+SERIES(host_up, struct collect_host, h, host_at(s, out),
+       collect_self_u64(out, collect_host_condition(h, s->now_ns) == COLLECT_HOST_UP))
 
 /* ---- regions ---- */
 
 /* Adds instance_id to the region's labels, to distinguish two regions of one process. */
-const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out)
+const void *collect_self_region(struct collect_self *s, struct export_series *out)
 {
 	struct region_text_label labels[COLLECT_REGION_LABELS + 1];
 	const struct collect_region *r;
@@ -165,7 +114,7 @@ const struct collect_region *collect_self_region(struct collect_self *s, struct 
 	return collect_self_labels(s, out, labels, n) ? r : NULL;
 }
 
-#define OF_REGION(name, value) SERIES(name, r, collect_self_region(s, out), value)
+#define OF_REGION(field) EACH(collect_self_region, OF(NULL, FOUND, collect_region, field))
 
 static const char *const region_states[] = {"live", "dead", "closed", "stale", "dropped"};
 
@@ -186,77 +135,102 @@ static bool fill_states(struct export_series *out, uint64_t bits)
 	return collect_self_u64(out, bits);
 }
 
-OF_REGION(region_up, collect_self_u64(out, state_bits(r, s->now_ns) == 1))
-OF_REGION(region_state, fill_states(out, state_bits(r, s->now_ns)))
-OF_REGION(region_unsettled, collect_self_u64(out, relaxed_load(r->unsettled)))
-OF_REGION(region_refused, collect_self_u64(out, relaxed_load(r->refused)))
-OF_REGION(region_exemplars_dropped, collect_self_u64(out, relaxed_load(r->exemplars_dropped)))
-OF_REGION(region_sharing, collect_self_u64(out, relaxed_load(r->sharing)))
+SERIES(region_up, struct collect_region, r, collect_self_region(s, out),
+       collect_self_u64(out, state_bits(r, s->now_ns) == 1))
+SERIES(region_state, struct collect_region, r, collect_self_region(s, out),
+       fill_states(out, state_bits(r, s->now_ns)))
 
 /* ---- the families ---- */
 
 static const struct collect_self_family collector_families[] = {
-	{"sidelight_build", INFO, "", "Version of this collector.", build_info},
+	{"sidelight_build", INFO, "", "Version of this collector.", .series = build_info},
 	{"sidelight_collector_busy_seconds", COUNTER, "seconds",
-	 "Time that a worker spent reading and decoding, without waiting.", busy},
+	 "Time that a worker spent reading and decoding, without waiting.", OF_WORKER(busy_ns)},
 	{"sidelight_collector_conflicts", GAUGE, "",
 	 "Series left out of the exposition because they conflict with earlier ones, by cause.",
-	 conflicts},
+	 BY_LABEL("cause", OF_COLLECTOR("kind", conflicts_kind),
+		  OF_COLLECTOR("name", conflicts_name),
+		  OF_COLLECTOR("duplicate", conflicts_duplicate),
+		  OF_COLLECTOR("buckets", conflicts_sum))},
 	{"sidelight_collector_expired_regions", COUNTER, "", "Regions whose final values expired.",
-	 expired},
+	 SINGLE(OF_WALK(NULL, totals.expired))},
 	{"sidelight_collector_history_dropped_chunks", COUNTER, "",
 	 "Chunks of history dropped because memory was full or they exceeded the maximum age.",
-	 history_dropped},
+	 BY_LABEL("cause", OF_WORKERS("full", ring.dropped_chunks),
+		  OF_WORKERS("old", ring.expired_chunks))},
 	{"sidelight_collector_history_points", GAUGE, "", "Points in packed history.",
-	 history_points},
+	 SINGLE(OF_WALK(NULL, totals.history_points))},
 	{"sidelight_collector_late_passes", COUNTER, "",
 	 "Reads of a region discarded because its layout may have changed in the meantime.",
-	 late_passes},
+	 SINGLE(OF_WORKERS(NULL, late_passes))},
 	{"sidelight_collector_left_out_exemplars", COUNTER, "",
-	 "Exemplars left out of OpenMetrics and remote write, by cause.", left_out_exemplars},
+	 "Exemplars left out of OpenMetrics and remote write, by cause.",
+	 BY_LABEL("cause", OF_COLLECTOR("long", exemplars_long),
+		  OF_COLLECTOR("malformed", exemplars_malformed),
+		  OF_COLLECTOR("memory", exemplars_memory))},
 	{"sidelight_collector_left_out_families", COUNTER, "",
 	 "Families left out of all expositions because another family has the same name.",
-	 left_out_families},
+	 SINGLE(OF_COLLECTOR(NULL, left_out_families))},
 	{"sidelight_collector_left_out_series", GAUGE, "",
-	 "Series left out of this exposition because of --max-exposed-series.", left_out_series},
-	{"sidelight_collector_lines", COUNTER, "", "Lines read.", lines},
+	 "Series left out of this exposition because of --max-exposed-series.",
+	 SINGLE(OF_WALK(NULL, left_out_series))},
+	{"sidelight_collector_lines", COUNTER, "", "Lines read.", OF_WORKER(lines)},
 	{"sidelight_collector_memory_bytes", GAUGE, "bytes",
-	 "Memory held for regions and for history.", memory},
+	 "Memory held for regions and for history.",
+	 BY_LABEL("part", OF_WALK("state", totals.memory_bytes),
+		  OF_WALK("history", totals.history_bytes))},
 	{"sidelight_collector_missed_deadlines", COUNTER, "",
-	 "Deadlines that a worker missed because it was still busy or not running.", missed},
+	 "Deadlines that a worker missed because it was still busy or not running.",
+	 OF_WORKER(missed)},
 	{"sidelight_collector_realtime", GAUGE, "",
-	 "Whether a worker has real-time priority, for a third of a CPU at most.", realtime},
+	 "Whether a worker has real-time priority, for a third of a CPU at most.",
+	 .series = realtime},
 	{"sidelight_collector_realtime_used_up", COUNTER, "",
 	 "Times that a worker used up its share of real-time priority before 100 ms had passed.",
-	 realtime_used_up},
-	{"sidelight_collector_read_bytes", COUNTER, "bytes", "Bytes read.", read_bytes},
-	{"sidelight_collector_read_errors", COUNTER, "", "Failed READs, by cause.", read_errors},
+	 OF_WORKER(realtime.used_up)},
+	{"sidelight_collector_read_bytes", COUNTER, "bytes", "Bytes read.", OF_WORKER(bytes)},
+	{"sidelight_collector_read_errors", COUNTER, "", "Failed READs, by cause.",
+	 BY_LABEL("cause", OF_FABRIC("timeout", errors_timeout), OF_FABRIC("access", errors_access),
+		  OF_FABRIC("other", errors_other), OF_FABRIC("wrong_id", wrong_id),
+		  OF_WORKERS("wrong_instance", wrong_instance), OF_WORKERS("map", map_errors))},
 	{"sidelight_collector_read_latency_seconds", HISTOGRAM, "seconds",
-	 "Time from posting a READ to polling its completion.", fill_latency},
-	{"sidelight_collector_reads", COUNTER, "", "READs completed.", reads},
+	 "Time from posting a READ to polling its completion.", .series = fill_latency},
+	{"sidelight_collector_reads", COUNTER, "", "READs completed.", OF_WORKER(reads)},
 	{"sidelight_collector_refused", COUNTER, "", "Items refused, by the limit reached.",
-	 refused},
+	 BY_LABEL("cause", OF_COLLECTOR("max_regions", refused_regions),
+		  OF_COLLECTOR("max_series", refused_series),
+		  OF_COLLECTOR("history", refused_history),
+		  OF_COLLECTOR("bucket_history", refused_buckets),
+		  OF_COLLECTOR("retired_sums", retired_lost),
+		  OF_LINKS("duplicate_instance", duplicates), OF_WORKERS("tap_rows", rows_lost))},
 	{"sidelight_collector_region_faults", COUNTER, "",
-	 "Regions and directories rejected as invalid, by cause.", list_faults},
-	{"sidelight_collector_regions", GAUGE, "", "Regions known, by state.", regions},
-	{"sidelight_collector_rounds", COUNTER, "", "Rounds started.", rounds},
-	{"sidelight_collector_samples", COUNTER, "", "Values decoded.", samples},
-	{"sidelight_collector_series", GAUGE, "", "Series in the exposition.", series},
+	 "Regions and directories rejected as invalid, by cause.", .series = list_faults},
+	{"sidelight_collector_regions", GAUGE, "", "Regions known, by state.",
+	 BY_LABEL("state", OF_WALK("live", totals.live), OF_WALK("dead", totals.dead),
+		  OF_WALK("closed", totals.closed), OF_WALK("dropped", totals.dropped))},
+	{"sidelight_collector_rounds", COUNTER, "", "Rounds started.", OF_WORKER(rounds)},
+	{"sidelight_collector_samples", COUNTER, "", "Values decoded.", OF_WORKER(samples)},
+	{"sidelight_collector_series", GAUGE, "", "Series in the exposition.",
+	 SINGLE(OF_WALK(NULL, totals.series))},
 	{"sidelight_collector_stale_hosts", GAUGE, "", "Hosts not read for longer than --stale.",
-	 stale_hosts},
+	 SINGLE(OF_WALK(NULL, totals.hosts_stale))},
 	{"sidelight_collector_unsettled_lines", COUNTER, "",
 	 "Lines whose check word did not match after several READs in one round; their last good "
 	 "values are kept.",
-	 unsettled},
-	{"sidelight_host_connects", COUNTER, "", "Connections made to a host.", host_connects},
+	 OF_WORKER(unsettled)},
+	{"sidelight_host_connects", COUNTER, "", "Connections made to a host.",
+	 EACH(host_at, OF_FABRIC(NULL, connects))},
 	{"sidelight_host_disconnects", COUNTER, "", "Connections lost to a host.",
-	 host_disconnects},
+	 EACH(host_at, OF_FABRIC(NULL, disconnects))},
 	{"sidelight_host_last_read_timestamp_seconds", GAUGE, "seconds",
-	 "When the directory of a host was last read.", host_last_read},
-	{"sidelight_host_rounds", COUNTER, "", "Rounds completed on a host.", host_rounds},
+	 "When the directory of a host was last read.",
+	 EACH(host_at, OF(NULL, FOUND, collect_host, last_read_ns))},
+	{"sidelight_host_rounds", COUNTER, "", "Rounds completed on a host.",
+	 EACH(host_at, OF_LINKS(NULL, rounds))},
 	{"sidelight_host_skipped_rounds", COUNTER, "",
-	 "Rounds that a host missed because its READs were still in flight.", host_skipped},
-	{"sidelight_host_up", GAUGE, "", "1 if a host is read, 0 if it is not.", host_up},
+	 "Rounds that a host missed because its READs were still in flight.",
+	 EACH(host_at, OF_LINKS(NULL, skipped))},
+	{"sidelight_host_up", GAUGE, "", "1 if a host is read, 0 if it is not.", .series = host_up},
 };
 
 static COLLECT_SELF_GROUP(collector, NULL);
@@ -266,22 +240,22 @@ static const struct collect_self_family regions_families[] = {
 	{"sidelight_region_exemplars_dropped", GAUGE, "",
 	 "Exemplars that the publisher's library dropped because they were malformed or no "
 	 "element was free.",
-	 region_exemplars_dropped},
+	 OF_REGION(exemplars_dropped)},
 	{"sidelight_region_metrics_refused", GAUGE, "",
 	 "Metrics that the publisher's library refused, for example because the region was full, "
 	 "the name invalid or the kind conflicting.",
-	 region_refused},
-	{"sidelight_region_state", STATESET, "", "State of a region.", region_state},
+	 OF_REGION(refused)},
+	{"sidelight_region_state", STATESET, "", "State of a region.", .series = region_state},
 	{"sidelight_region_threads_sharing", GAUGE, "",
-	 "Threads of a publisher without a stripe of their own.", region_sharing},
+	 "Threads of a publisher without a stripe of their own.", OF_REGION(sharing)},
 	{"sidelight_region_unsettled_lines", COUNTER, "",
 	 "Lines of a region that could not be "
 	 "read consistently.",
-	 region_unsettled},
+	 OF_REGION(unsettled)},
 	{"sidelight_region_up", GAUGE, "",
 	 "1 if a region's publisher is alive and its region is read, 0 if it is dead, closed, "
 	 "stale or dropped.",
-	 region_up},
+	 .series = region_up},
 };
 
 static bool region_series(const struct collect_self *s)

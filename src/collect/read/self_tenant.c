@@ -2,13 +2,12 @@
 /* self_tenant.c - the collector's own series about tenants: resources held and refused */
 #include <stdio.h>
 
-#include "base/base.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 #include "collect/read/self.h"
 
 /* Returns the next tenant and sets its labels: the regions of an index are sorted by tenant. */
-static const struct collect_tenant *tenant_at(struct collect_self *s, struct export_series *out)
+static const void *tenant_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_tenant *t, *before;
 	struct region_text_label labels[6];
@@ -45,41 +44,38 @@ static uint64_t lines_of(const struct collect_tenant *t)
 	return sum;
 }
 
-#define OF_TENANT(name, value) SERIES(name, t, tenant_at(s, out), value)
+#define OF_TENANT(field) EACH(tenant_at, OF(NULL, FOUND, collect_tenant, field))
 
-OF_TENANT(conflicts, collect_self_u64(out, relaxed_load(t->conflicts)))
-OF_TENANT(held, collect_self_u64(out, relaxed_load(t->held_layouts)))
-OF_TENANT(layouts, collect_self_f64(out, (double)relaxed_load(t->layout_ns) * 1e-9))
-OF_TENANT(lines, collect_self_u64(out, lines_of(t)))
-OF_TENANT(every, collect_self_u64(out, collect_tenant_every(t)))
-OF_TENANT(refused, collect_self_u64(out, relaxed_load(t->refused_series)))
-OF_TENANT(series, collect_self_u64(out, relaxed_load(t->series)))
-OF_TENANT(trusted, collect_self_u64(out, t->who.trusted))
+SERIES(lines, struct collect_tenant, t, tenant_at(s, out), collect_self_u64(out, lines_of(t)))
+SERIES(every, struct collect_tenant, t, tenant_at(s, out),
+       collect_self_u64(out, collect_tenant_every(t)))
+SERIES(trusted, struct collect_tenant, t, tenant_at(s, out), collect_self_u64(out, t->who.trusted))
 
 static const struct collect_self_family tenant_families[] = {
 	{"sidelight_tenant_conflicts", GAUGE, "",
 	 "Series of a tenant left out because they conflict with the series of another tenant.",
-	 conflicts},
+	 OF_TENANT(conflicts)},
 	{"sidelight_tenant_held_layouts", COUNTER, "",
 	 "Layouts and series lists postponed because the tenant had used up its share of the time "
 	 "for them.",
-	 held},
+	 OF_TENANT(held_layouts)},
 	{"sidelight_tenant_layout_seconds", COUNTER, "seconds",
-	 "Time spent on computing layouts from a tenant's schemas.", layouts},
+	 "Time spent on computing layouts from a tenant's schemas.", OF_TENANT(layout_ns)},
 	{"sidelight_tenant_lines", GAUGE, "",
-	 "Lines read in one pass over all regions of a tenant.", lines},
+	 "Lines read in one pass over all regions of a tenant.", .series = lines},
 	{"sidelight_tenant_read_every", GAUGE, "",
 	 "Rounds between reads of a tenant's regions: 1, or more if reading them takes more than "
 	 "the tenant's fair share.",
-	 every},
+	 .series = every},
 	{"sidelight_tenant_refused_series", COUNTER, "",
-	 "Series of a tenant refused because it has used up its share of --max-series.", refused},
+	 "Series of a tenant refused because it has used up its share of --max-series.",
+	 OF_TENANT(refused_series)},
 	{"sidelight_tenant_series", GAUGE, "",
 	 "Number of series of a tenant that count towards "
 	 "--max-series.",
-	 series},
+	 OF_TENANT(series)},
 	{"sidelight_tenant_trusted", GAUGE, "",
-	 "1 if a tenant is root or the agent's user, outside of containers.", trusted},
+	 "1 if a tenant is root or the agent's user, outside of containers.", .series = trusted},
 };
 
 static bool knows_any(const struct collect_self *s)

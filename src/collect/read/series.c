@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/base.h"
 #include "base/grow.h"
 #include "collect/read/index.h"
 #include "export/number.h"

@@ -103,15 +103,12 @@ uint64_t collect_history_word(const struct collect_column *col, const uint64_t *
 
 double collect_history_double(const struct region_metric *m, uint64_t word)
 {
-	double d;
-
 	switch (m->kind) {
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
 	case SL_KIND_UNKNOWN:
 	case SL_KIND_GAUGE_TIMED:
-		memcpy(&d, &word, 8);
-		return d;
+		return region_f64(word);
 	case SL_KIND_GAUGE:
 		return (double)(int64_t)word;
 	default:

@@ -13,7 +13,6 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/exemplars.h"
 #include "collect/read/index.h"
-#include "collect/read/families.h"
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
 
@@ -420,20 +419,11 @@ static bool set_exemplars(struct source_walk *w, enum export_family_type type,
 
 /* ---- sums ---- */
 
-static void f64_of_u64(uint64_t *cell)
-{
-	double v = (double)*cell;
-
-	memcpy(cell, &v, sizeof(v));
-}
-
 /* Quantiles of several processes cannot be combined, and exited processes have none. */
 static void combine_quantiles(const struct source_walk *w, const struct region_metric *m, bool only)
 {
-	double unknown = NAN;
-
 	for (uint32_t i = SL_SUMMARY_QUANTILES; i < m->cells; i++)
-		memcpy(&w->cell[i], only ? (const void *)&w->more[i] : &unknown, sizeof(*w->cell));
+		w->cell[i] = only ? w->more[i] : region_f64_bits((double)NAN);
 }
 
 /*
@@ -458,7 +448,7 @@ static bool add_members(struct source_walk *w, const struct region_metric *m,
 			return false;
 		if (m->kind == SL_KIND_COUNTER_F64 &&
 		    collect_index_def(w->x, i)->metric.kind == SL_KIND_COUNTER)
-			f64_of_u64(w->more);
+			*w->more = region_f64_bits((double)*w->more);
 		lives = !(i->source & ITEM_RETIRED) && w->seen[i->source] == SHOWN;
 		if (counts) {
 			collect_combine_cells(m, w->cell, w->more);
@@ -493,12 +483,12 @@ static void set_value(const struct region_metric *m, const uint64_t *cell,
 	case SL_KIND_UNKNOWN:
 	case SL_KIND_GAUGE_TIMED:
 		out->value_type = EXPORT_VALUE_F64;
-		memcpy(&out->value.f64, &cell[0], 8);
+		out->value.f64 = region_f64(cell[0]);
 		break;
 	case SL_KIND_SUMMARY:
 		out->value_type = EXPORT_VALUE_U64;
 		out->value.u64 = cell[SL_SUMMARY_COUNT];
-		memcpy(&out->sum, &cell[SL_SUMMARY_SUM], 8);
+		out->sum = region_f64(cell[SL_SUMMARY_SUM]);
 		out->quantiles = cell + SL_SUMMARY_QUANTILES;
 		out->bounds = m->bounds;
 		out->bound_count = m->bound_count;
@@ -508,7 +498,7 @@ static void set_value(const struct region_metric *m, const uint64_t *cell,
 	case SL_KIND_GAUGE_HISTOGRAM:
 	case SL_KIND_GAUGE_HISTOGRAM_EXP:
 		out->value_type = EXPORT_VALUE_U64;
-		memcpy(&out->sum, &cell[SL_HIST_SUM], 8);
+		out->sum = region_f64(cell[SL_HIST_SUM]);
 		out->exponential = region_is_exponential(m);
 		out->brief = m->flags & COLLECT_FLAG_BRIEF;
 		out->buckets = cell + SL_HIST_BUCKETS;

@@ -9,10 +9,6 @@
 #include "base/hash.h"
 #include "collect/read/link.h"
 #include "collect/read/host.h"
-#include "collect/read/pass.h"
-#include "collect/read/region_state.h"
-#include "collect/read/table.h"
-#include "collect/read/tap.h"
 
 void collect_table_free(struct collect_link *l)
 {
@@ -26,14 +22,9 @@ void collect_table_free(struct collect_link *l)
 	free(l->urgent);
 }
 
-static uint64_t hash_of(uint64_t instance)
-{
-	return base_hash(0, &instance, sizeof(instance));
-}
-
 struct collect_region *collect_table_find(struct collect_link *l, uint64_t instance)
 {
-	struct collect_region *r = base_table_first(&l->by_instance, hash_of(instance));
+	struct collect_region *r = base_table_first(&l->by_instance, base_hash_u64(instance));
 
 	while (r && r->instance != instance)
 		r = base_table_next(r);
@@ -65,7 +56,7 @@ struct collect_region *collect_table_add(struct collect_link *l, uint64_t instan
 		return NULL;
 	}
 	l->region[l->regions++] = r;
-	base_table_add(&l->by_instance, r, hash_of(instance));
+	base_table_add(&l->by_instance, r, base_hash_u64(instance));
 	relaxed_store(l->region_count, l->region_count + 1);
 	return r;
 }

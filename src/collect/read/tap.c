@@ -6,7 +6,6 @@
 #include "base/grow.h"
 #include "collect/read/host.h"
 #include "collect/read/link.h"
-#include "collect/read/tap.h"
 #include "collect/read/worker.h"
 
 int collect_collector_tap(struct collect_collector *c, const struct collect_tap *tap)

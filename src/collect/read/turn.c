@@ -6,7 +6,6 @@
 
 #include "base/base.h"
 #include "base/grow.h"
-#include "collect/read/host.h"
 #include "collect/read/link.h"
 #include "collect/read/worker.h"
 

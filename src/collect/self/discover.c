@@ -6,12 +6,10 @@
 #include "collect/read/self.h"
 #include "collect/self/self.h"
 
-static struct collect_discover_stats get_stats(const struct collect_self *s)
+static bool begin_walk(struct collect_self *s)
 {
-	struct collect_discover_stats st;
-
-	collect_discover_stats(s->arg, &st);
-	return st;
+	collect_discover_stats(s->arg, s->own);
+	return true;
 }
 
 /* Makes a series with the labels of the shard, if any, and a state label unless state is NULL. */
@@ -32,55 +30,50 @@ static bool put_series(struct collect_self *s, struct export_series *out,
 static bool make_hosts(struct collect_self *s, struct export_series *out)
 {
 	static const char *const states[] = {"known", "read", "refused"};
-	const struct collect_discover_stats st = get_stats(s);
-	const uint64_t v[] = {st.known, st.read, st.refused};
+	const struct collect_discover_stats *st = s->own;
+	const uint64_t v[] = {st->known, st->read, st->refused};
 
-	return s->at < 3 && put_series(s, out, &st.shard, states[s->at], v[s->at]);
+	return s->at < 3 && put_series(s, out, &st->shard, states[s->at], v[s->at]);
 }
 
 static bool make_list(struct collect_self *s, struct export_series *out)
 {
-	const struct collect_discover_stats st = get_stats(s);
+	const struct collect_discover_stats *st = s->own;
 
-	return !s->at && put_series(s, out, &st.shard, NULL, st.list);
+	return !s->at && put_series(s, out, &st->shard, NULL, st->list);
 }
 
 static bool make_replicas(struct collect_self *s, struct export_series *out)
 {
-	const struct collect_discover_stats st = get_stats(s);
+	const struct collect_discover_stats *st = s->own;
 
-	return !s->at && put_series(s, out, &st.shard, NULL, st.replicas);
+	return !s->at && put_series(s, out, &st->shard, NULL, st->replicas);
 }
 
-static bool make_moves(struct collect_self *s, struct export_series *out)
-{
-	static const char *const states[] = {"taken", "let_go"};
-	const struct collect_discover_stats st = get_stats(s);
-	const uint64_t v[] = {st.taken, st.let_go};
-
-	return s->at < 2 && collect_self_label(s, out, "state", states[s->at]) &&
-	       collect_self_u64(out, v[s->at]);
-}
-
-SINGLE(make_errors, get_stats(s).errors)
+#define OF_DISCOVER(label, field) OF(label, OWN, collect_discover_stats, field)
 
 static const struct collect_self_family discovered_families[] = {
 	{"sidelight_discover_errors", COUNTER, "",
 	 "Failed queries of sources and failed reads of the --shard file, after which hosts and shard stay the same.",
-	 make_errors},
+	 SINGLE(OF_DISCOVER(NULL, errors))},
 	{"sidelight_discover_hosts", GAUGE, "",
 	 "Hosts named by the sources, hosts read by this collector, and hosts beyond --max-hosts.",
-	 make_hosts},
+	 .series = make_hosts},
 	{"sidelight_discover_list_hash", GAUGE, "",
 	 "Hash of the list of hosts that the sources name; equal lists have equal hashes.",
-	 make_list},
+	 .series = make_list},
 	{"sidelight_discover_moves", COUNTER, "",
-	 "Hosts that the collector started or stopped reading.", make_moves},
+	 "Hosts that the collector started or stopped reading.",
+	 BY_LABEL("state", OF_DISCOVER("taken", taken), OF_DISCOVER("let_go", let_go))},
 	{"sidelight_discover_replicas", GAUGE, "", "Collectors that should read each host.",
-	 make_replicas},
+	 .series = make_replicas},
 };
 
-COLLECT_SELF_PART(discovered);
+static const struct collect_part discovered_part = {
+	COLLECT_SELF_FAMILIES(discovered),
+	.walk_bytes = sizeof(struct collect_discover_stats),
+	.walk_begin = begin_walk,
+};
 
 int collect_self_discover(struct collect_collector *c, struct collect_discover *d)
 {

@@ -49,21 +49,23 @@ static bool fill_named(struct collect_self *s, struct export_series *out, const 
 	       collect_self_u64(out, (uint64_t)json_integer_value(number));
 }
 
-static bool of_store(struct collect_self *s, struct export_series *out, const char *key)
+/* of_store(), of_objects() and fill_measured() output the values that have the family's key. */
+
+static bool of_store(struct collect_self *s, struct export_series *out)
 {
 	const json_t *j = get_store(s);
 
-	return j && fill_named(s, out, "store", name_of(j), json_object_get(j, key));
+	return j && fill_named(s, out, "store", name_of(j), json_object_get(j, s->family->key));
 }
 
-static bool of_objects(struct collect_self *s, struct export_series *out, const char *key)
+static bool of_objects(struct collect_self *s, struct export_series *out)
 {
 	json_t *j = get_store(s), *object;
 	uint64_t bytes = 0;
 	size_t i;
 
 	json_array_foreach(json_object_get(j, "objects"), i, object)
-		bytes += (uint64_t)json_integer_value(json_object_get(object, key));
+		bytes += (uint64_t)json_integer_value(json_object_get(object, s->family->key));
 	return j && collect_self_label(s, out, "store", name_of(j)) && collect_self_u64(out, bytes);
 }
 
@@ -83,7 +85,7 @@ static bool dta_load(struct collect_self *s, struct export_series *out)
 }
 
 /* Fills in a measurement of the newest epoch, for stores that measure it. */
-static bool fill_measured(struct collect_self *s, struct export_series *out, const char *key)
+static bool fill_measured(struct collect_self *s, struct export_series *out)
 {
 	const json_t *j, *m;
 
@@ -92,7 +94,7 @@ static bool fill_measured(struct collect_self *s, struct export_series *out, con
 		double v;
 
 		m = json_object_get(json_array_get(load, 0), "measured");
-		v = json_number_value(json_object_get(m, key));
+		v = json_number_value(json_object_get(m, s->family->key));
 		m = json_is_object(m) ? m : NULL;
 		json_decref(load);
 		if (m)
@@ -101,21 +103,6 @@ static bool fill_measured(struct collect_self *s, struct export_series *out, con
 	}
 	return false;
 }
-
-/* Defines a family whose values have this key in the status. */
-#define KEYED(name, of, key)                                                \
-	static bool name(struct collect_self *s, struct export_series *out) \
-	{                                                                   \
-		return of(s, out, key);                                     \
-	}
-
-KEYED(dta_epoch, of_store, "epoch")
-KEYED(dta_rotations, of_store, "rotations")
-KEYED(dta_late, of_store, "rotations_late")
-KEYED(dta_bytes, of_objects, "bytes")
-KEYED(dta_huge_bytes, of_objects, "huge_bytes")
-KEYED(dta_found, fill_measured, "ratio")
-KEYED(dta_found_predicted, fill_measured, "predicted")
 
 static bool dta_reports(struct collect_self *s, struct export_series *out)
 {
@@ -391,58 +378,61 @@ static bool dta_translators(struct collect_self *s, struct export_series *out)
 static const struct collect_self_family dta_families[] = {
 	{"sidelight_dta_collisions", COUNTER, "",
 	 "Reporters that sent at the same time as another one with the same number; the translator's log names them.",
-	 dta_collisions},
+	 .series = dta_collisions},
 	{"sidelight_dta_devices", GAUGE, "",
 	 "Input of translators from devices, by kind: datagrams, records, lost, refused_CAUSE and more.",
-	 dta_devices},
-	{"sidelight_dta_epoch", GAUGE, "", "The current epoch of a store.", dta_epoch},
+	 .series = dta_devices},
+	{"sidelight_dta_epoch", GAUGE, "", "The current epoch of a store.", .series = of_store,
+	 .key = "epoch"},
 	{"sidelight_dta_exporters", GAUGE, "",
 	 "What each exporter sent, by input: datagrams, records, lost, no_template and more; "
 	 "exporters beyond 256 are added up as other.",
-	 dta_exporters},
+	 .series = dta_exporters},
 	{"sidelight_dta_found_predicted_ratio", GAUGE, "ratio",
 	 "Share of keys in a store's newest epoch that a query is expected to find, predicted from the age of sampled keys.",
-	 dta_found_predicted},
+	 .series = fill_measured, .key = "predicted"},
 	{"sidelight_dta_found_ratio", GAUGE, "ratio",
 	 "Measured share of keys that a query finds, from a sample of up to 1,024 keys in the key "
 	 "log of a store's newest epoch.",
-	 dta_found},
+	 .series = fill_measured, .key = "ratio"},
 	{"sidelight_dta_key_found", GAUGE, "",
-	 "1 if a key listed in the file of stores is found, 0 if not.", dta_key_found},
+	 "1 if a key listed in the file of stores is found, 0 if not.", .series = dta_key_found},
 	{"sidelight_dta_key_value", GAUGE, "",
 	 "Value of a key listed in the file of stores, from the newest epoch that has it.",
-	 dta_key_value},
+	 .series = dta_key_value},
 	{"sidelight_dta_late_rotations", COUNTER, "",
 	 "Epochs that began late because a translator was still writing to the memory they reuse.",
-	 dta_late},
+	 .series = of_store, .key = "rotations_late"},
 	{"sidelight_dta_load_ratio", GAUGE, "ratio",
 	 "Estimated keys written in this epoch per slot of a store; 0 for kinds without slots.",
-	 dta_load},
+	 .series = dta_load},
 	{"sidelight_dta_mended", COUNTER, "",
-	 "Stores repaired after a translator truncated or overwrote their memory.", dta_mended},
+	 "Stores repaired after a translator truncated or overwrote their memory.",
+	 .series = dta_mended},
 	{"sidelight_dta_refused_connections", COUNTER, "",
 	 "Connections to the store server closed before the handshake completed, by cause.",
-	 dta_refused},
+	 .series = dta_refused},
 	{"sidelight_dta_reloads", COUNTER, "", "Reloads of the file of stores, by outcome.",
-	 dta_reloads},
+	 .series = dta_reloads},
 	{"sidelight_dta_reports", GAUGE, "",
 	 "Reports counted by translators, by outcome; they add up to the reports sent.",
-	 dta_reports},
-	{"sidelight_dta_rotations", COUNTER, "", "Epochs begun.", dta_rotations},
-	{"sidelight_dta_store_bytes", GAUGE, "bytes", "Memory of a store.", dta_bytes},
+	 .series = dta_reports},
+	{"sidelight_dta_rotations", COUNTER, "", "Epochs begun.", .series = of_store,
+	 .key = "rotations"},
+	{"sidelight_dta_store_bytes", GAUGE, "bytes", "Memory of a store.", .series = of_objects,
+	 .key = "bytes"},
 	{"sidelight_dta_store_huge_bytes", GAUGE, "bytes", "Memory of a store in pages of 2 MiB.",
-	 dta_huge_bytes},
-	{"sidelight_dta_translators", GAUGE, "", "Translators connected.", dta_translators},
+	 .series = of_objects, .key = "huge_bytes"},
+	{"sidelight_dta_translators", GAUGE, "", "Translators connected.",
+	 .series = dta_translators},
 	{"sidelight_dta_units", GAUGE, "",
 	 "Slots and paths written by translators, by outcome: overwritten by another key, or "
 	 "updated by the same key; partly estimated.",
-	 dta_units},
+	 .series = dta_units},
 };
 
-static COLLECT_SELF_GROUP(dta, NULL);
-
 static const struct collect_part stores_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_dta, NULL},
+	COLLECT_SELF_FAMILIES(dta),
 	.walk_bytes = sizeof(struct stores_walk),
 	.walk_end = end_walk,
 };

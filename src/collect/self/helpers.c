@@ -15,10 +15,10 @@ static bool restarts_of(struct collect_self *s, struct export_series *out)
 
 static const struct collect_self_family helper_processes_families[] = {
 	{"sidelight_helper_restarts", COUNTER, "",
-	 "Helper processes restarted after they exited, by helper.", restarts_of},
+	 "Helper processes restarted after they exited, by helper.", .series = restarts_of},
 };
 
-COLLECT_SELF_PART(helper_processes);
+static const struct collect_part helper_processes_part = {COLLECT_SELF_FAMILIES(helper_processes)};
 
 int collect_self_helpers(struct collect_collector *c)
 {

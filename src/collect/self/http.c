@@ -16,10 +16,10 @@ static bool http_refused_of(struct collect_self *s, struct export_series *out)
 
 static const struct collect_self_family http_server_families[] = {
 	{"sidelight_collector_http_refused", COUNTER, "",
-	 "HTTP requests and connections refused, by cause.", http_refused_of},
+	 "HTTP requests and connections refused, by cause.", .series = http_refused_of},
 };
 
-COLLECT_SELF_PART(http_server);
+static const struct collect_part http_server_part = {COLLECT_SELF_FAMILIES(http_server)};
 
 int collect_self_http(struct collect_collector *c, uint64_t *refused)
 {

@@ -1,64 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kafka.c - the collector's own series about messages to Kafka */
+#include <string.h>
+
 #include "collect/read/self.h"
 #include "collect/self/self.h"
 #include "export/kafka.h"
 
-/*
- * Gets the stats of topic s->at / each; the cause is number s->at % each. Returns false if there
- * are no more topics.
- */
-static bool get_topic(struct collect_self *s, struct export_series *out, size_t each,
-		      const char *const *causes, struct export_kafka_stats *st)
+/* Makes one series per topic and counter of its export_kafka_stats. */
+static bool by_topic(struct collect_self *s, struct export_series *out)
 {
-	const size_t kind = s->at / each;
-	struct region_text_label label[] = {{"kind", NULL}, {"cause", NULL}};
+	const struct collect_self_family *f = s->family;
+	const struct collect_self_counter *counter = &f->counter[s->at % f->counters];
+	const size_t kind = s->at / f->counters;
+	struct region_text_label label[] = {{"kind", NULL}, {f->key, counter->label}};
+	struct export_kafka_stats st;
+	uint64_t value;
 
 	if (kind >= EXPORT_KAFKA_KINDS)
 		return false;
 	label[0].value = export_kafka_names[kind];
-	if (causes)
-		label[1].value = causes[s->at % each];
-	export_kafka_stats(s->arg, (enum export_kafka_kind)kind, st);
-	return collect_self_labels(s, out, label, causes ? 2 : 1);
+	export_kafka_stats(s->arg, (enum export_kafka_kind)kind, &st);
+	memcpy(&value, (const char *)&st + counter->offset, sizeof(value));
+	return collect_self_labels(s, out, label, f->key ? 2 : 1) && collect_self_u64(out, value);
 }
 
-static bool count_delivered(struct collect_self *s, struct export_series *out)
+#define OF_TOPIC(label, field) OF(label, OWN, export_kafka_stats, field)
+
+static bool errors(struct collect_self *s, struct export_series *out)
 {
-	struct export_kafka_stats st;
-
-	return get_topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.delivered);
+	return collect_self_single(s, out, export_kafka_errors(s->arg));
 }
-
-static bool count_waiting(struct collect_self *s, struct export_series *out)
-{
-	struct export_kafka_stats st;
-
-	return get_topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.waiting);
-}
-
-static bool count_dropped(struct collect_self *s, struct export_series *out)
-{
-	static const char *const causes[] = {"full", "failed"};
-	struct export_kafka_stats st;
-
-	return get_topic(s, out, 2, causes, &st) &&
-	       collect_self_u64(out, s->at % 2 ? st.dropped_failed : st.dropped_full);
-}
-
-SINGLE(errors, export_kafka_errors(s->arg))
 
 static const struct collect_self_family messages_families[] = {
 	{"sidelight_kafka_delivered", COUNTER, "", "Messages that Kafka acknowledged.",
-	 count_delivered},
+	 .series = by_topic, SINGLE(OF_TOPIC(NULL, delivered))},
 	{"sidelight_kafka_dropped", COUNTER, "", "Messages not delivered, by cause.",
-	 count_dropped},
+	 .series = by_topic,
+	 BY_LABEL("cause", OF_TOPIC("full", dropped_full), OF_TOPIC("failed", dropped_failed))},
 	{"sidelight_kafka_errors", COUNTER, "", "Broker errors, after which the client retries.",
-	 errors},
-	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.", count_waiting},
+	 .series = errors},
+	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.", .series = by_topic,
+	 SINGLE(OF_TOPIC(NULL, waiting))},
 };
 
-COLLECT_SELF_PART(messages);
+static const struct collect_part messages_part = {COLLECT_SELF_FAMILIES(messages)};
 
 int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka)
 {

@@ -15,8 +15,8 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/json.h"
-#include "base/network.h"
 #include "base/relaxed.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "collect/read/self.h"
 #include "collect/self/flows.h"
@@ -292,16 +292,11 @@ static void add_ipfix(struct collect_reports *r, const struct batch *b, const ui
 static bool produce_item(struct collect_reports *r, const struct lane *l, uint64_t block,
 			 uint32_t index, const uint8_t *value, uint32_t bytes)
 {
-	static const char digits[] = "0123456789abcdef";
 	char key[512], hex[2 * SL_STORE_VALUE_MAX + 1];
 	struct base_json j;
 	int err;
 
-	for (uint32_t i = 0; i < bytes; i++) {
-		hex[2 * i] = digits[value[i] >> 4];
-		hex[2 * i + 1] = digits[value[i] & 15];
-	}
-	hex[2 * bytes] = 0;
+	base_hex(hex, value, bytes);
 	key_of(l, key, sizeof(key));
 	base_json_init(&j, 8192);
 	base_put_object(&j, NULL, KV("store", (const char *)l->store), KV("list", l->reader.list),
@@ -475,19 +470,19 @@ void collect_reports_free(struct collect_reports *r)
 
 /* ---- the collector's own series ---- */
 
-SINGLE(overrun, relaxed_load(((const struct collect_reports *)s->arg)->overrun))
-SINGLE(ipfix_records, relaxed_load(((struct collect_reports *)s->arg)->ipfix_records))
-SINGLE(ipfix_lost, relaxed_load(((struct collect_reports *)s->arg)->ipfix_lost))
+#define OF_REPORTS(field) OF(NULL, ATTACHED, collect_reports, field)
 
 static const struct collect_self_family lists_families[] = {
 	{"sidelight_kafka_overrun_blocks", COUNTER, "",
-	 "List blocks overwritten before they could be sent to Kafka.", overrun},
-	{"sidelight_ipfix_sent_records", COUNTER, "", "Flows sent as IPFIX.", ipfix_records},
+	 "List blocks overwritten before they could be sent to Kafka.",
+	 SINGLE(OF_REPORTS(overrun))},
+	{"sidelight_ipfix_sent_records", COUNTER, "", "Flows sent as IPFIX.",
+	 SINGLE(OF_REPORTS(ipfix_records))},
 	{"sidelight_ipfix_lost_records", COUNTER, "", "Flows that the socket for IPFIX refused.",
-	 ipfix_lost},
+	 SINGLE(OF_REPORTS(ipfix_lost))},
 };
 
-COLLECT_SELF_PART(lists);
+static const struct collect_part lists_part = {COLLECT_SELF_FAMILIES(lists)};
 
 int collect_self_reports(struct collect_collector *c, struct collect_reports *reports)
 {

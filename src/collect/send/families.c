@@ -8,6 +8,7 @@
 struct send_walk {
 	struct collect_sender_stats sender;
 	struct export_remote_write_stats writer;
+	uint64_t version;
 };
 
 static struct send_walk *walk_of(const struct collect_self *s)
@@ -19,7 +20,7 @@ static bool begin_walk(struct collect_self *s)
 {
 	struct send_walk *w = walk_of(s);
 
-	*w = (struct send_walk){.writer.version = 2};
+	*w = (struct send_walk){.version = 2};
 	for (const struct collect_send *send = s->arg; send; send = send->next) {
 		struct collect_sender_stats of;
 		struct export_remote_write_stats by;
@@ -39,63 +40,45 @@ static bool begin_walk(struct collect_self *s)
 		w->writer.clashing += by.clashing;
 		w->writer.long_exemplars += by.long_exemplars;
 		w->writer.dropped_memory += by.dropped_memory;
-		w->writer.version = BASE_MIN(w->writer.version, by.version);
+		w->version = BASE_MIN(w->version, by.version);
 	}
 	return true;
 }
 
 #define OF_SEND(label, field) OF(label, OWN, send_walk, field)
 
-SINGLE(sampling_samples, walk_of(s)->writer.samples)
-SINGLE(sampling_exemplars, walk_of(s)->writer.exemplars)
-SINGLE(remote_write_fallbacks, walk_of(s)->writer.fallbacks)
-SINGLE(remote_write_relabel_failures, walk_of(s)->sender.relabel_failed)
-SINGLE(remote_write_version, walk_of(s)->writer.version)
-BY_LABEL(sampling_left_out, "cause", OF_SEND("same_millisecond", writer.same_ms),
-	 OF_SEND("earlier_process", writer.before), OF_SEND("clash", writer.clashing),
-	 OF_SEND("long_exemplar", writer.long_exemplars), OF_SEND("memory", writer.dropped_memory))
-
-static bool sampling_lost(struct collect_self *s, struct export_series *out)
-{
-	static const char *const names[] = {"clock_went_back", "late_verdict", "receiver_behind"};
-	const uint64_t ns[] = {walk_of(s)->sender.back_ns, walk_of(s)->sender.late_ns,
-			       walk_of(s)->sender.skipped_ns};
-
-	return s->at < 3 && collect_self_label(s, out, "cause", names[s->at]) &&
-	       collect_self_f64(out, (double)ns[s->at] * 1e-9);
-}
-
-static bool sampling_withheld(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, 0) &&
-	       collect_self_f64(out, (double)walk_of(s)->sender.withheld_ns * 1e-9);
-}
-
 static const struct collect_self_family sampling_families[] = {
 	{"sidelight_remote_write_fallbacks", COUNTER, "",
 	 "Number of times the receiver was found not to support version 2.0.",
-	 remote_write_fallbacks},
+	 SINGLE(OF_SEND(NULL, writer.fallbacks))},
 	{"sidelight_remote_write_relabel_failures", COUNTER, "",
 	 "Series not sent because a rule of --remote-relabel took too many steps.",
-	 remote_write_relabel_failures},
+	 SINGLE(OF_SEND(NULL, sender.relabel_failed))},
 	{"sidelight_remote_write_version", GAUGE, "",
-	 "Lowest version of remote write used by requests: 1 or 2.", remote_write_version},
+	 "Lowest version of remote write used by requests: 1 or 2.",
+	 SINGLE(OF_SEND(NULL, version))},
 	{"sidelight_sampling_exemplars", COUNTER, "", "Exemplars selected for remote write.",
-	 sampling_exemplars},
+	 SINGLE(OF_SEND(NULL, writer.exemplars))},
 	{"sidelight_sampling_left_out", COUNTER, "",
-	 "Samples and exemplars selected but not sent, by cause.", sampling_left_out},
+	 "Samples and exemplars selected but not sent, by cause.",
+	 BY_LABEL("cause", OF_SEND("same_millisecond", writer.same_ms),
+		  OF_SEND("earlier_process", writer.before), OF_SEND("clash", writer.clashing),
+		  OF_SEND("long_exemplar", writer.long_exemplars),
+		  OF_SEND("memory", writer.dropped_memory))},
 	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
-	 "Time for which selected samples were not sent, by cause.", sampling_lost},
+	 "Time for which selected samples were not sent, by cause.",
+	 BY_LABEL("cause", OF_SEND("clock_went_back", sender.back_ns),
+		  OF_SEND("late_verdict", sender.late_ns),
+		  OF_SEND("receiver_behind", sender.skipped_ns))},
 	{"sidelight_sampling_samples", COUNTER, "", "Samples selected for remote write.",
-	 sampling_samples},
+	 SINGLE(OF_SEND(NULL, writer.samples))},
 	{"sidelight_sampling_withheld_seconds", GAUGE, "seconds",
-	 "Time until sending of samples resumes after the clock was set back.", sampling_withheld},
+	 "Time until sending of samples resumes after the clock was set back.",
+	 SINGLE(OF_SEND(NULL, sender.withheld_ns))},
 };
 
-static COLLECT_SELF_GROUP(sampling, NULL);
-
 const struct collect_part collect_send_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_sampling, NULL},
+	COLLECT_SELF_FAMILIES(sampling),
 	.walk_bytes = sizeof(struct send_walk),
 	.walk_begin = begin_walk,
 };

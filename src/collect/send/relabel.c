@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/regex.h"
 #include "base/yaml.h"
 #include "region/text.h"

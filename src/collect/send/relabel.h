@@ -7,7 +7,6 @@
 #ifndef SL_COLLECT_SEND_RELABEL_H
 #define SL_COLLECT_SEND_RELABEL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "region/decode.h"

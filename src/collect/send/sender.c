@@ -7,7 +7,6 @@
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/table.h"
-#include "collect/send/sender_exemplar.h"
 #include "collect/send/sender_hist.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/index.h"
@@ -159,23 +158,13 @@ fail:
 
 /* ---- pods ---- */
 
-static uint64_t hash_instance(uint64_t instance)
-{
-	return base_hash(0, &instance, sizeof(instance));
-}
-
 static struct sender_pod *find_pod(const struct collect_sender *s, uint64_t instance)
 {
-	struct sender_pod *p = base_table_first(&s->pods, hash_instance(instance));
+	struct sender_pod *p = base_table_first(&s->pods, base_hash_u64(instance));
 
 	while (p && p->instance != instance)
 		p = base_table_next(p);
 	return p;
-}
-
-static bool is_counter(const struct collect_def *d)
-{
-	return d->metric.kind == SL_KIND_COUNTER || d->metric.kind == SL_KIND_COUNTER_F64;
 }
 
 /*
@@ -195,7 +184,7 @@ static void send_hists(struct collect_sender *s, struct sender_pod *p,
 	p->hists_sent_ns = ns;
 	collect_sender_hists_send(p->hists, s->w, r, b, ns);
 	for (uint32_t i = 0; i < p->columns && i < b->layout->columns; i++)
-		if (p->series[i] && is_counter(b->layout->column[i].def))
+		if (p->series[i] && region_is_counter(&b->layout->column[i].def->metric))
 			collect_sender_exemplars(s->w, r, &b->layout->column[i], &p->series[i], 1,
 						 ns);
 	if (every)
@@ -252,38 +241,32 @@ static void look_at_index(struct collect_sender *s)
 		p = find_pod(s, r->instance);
 		if (!p) {
 			p = calloc(1, sizeof(*p));
-			if (!p) {
-				relaxed_bump(s->s.refused_pods, 1);
+			if (!p)
 				continue;
-			}
 			p->instance = r->instance;
 			act_sample_init(&p->plan, &s->o, now - (int64_t)s->o.around_ns,
 					p->instance);
-			base_table_add(&s->pods, p, hash_instance(p->instance));
-			relaxed_bump(s->s.pods, 1);
+			base_table_add(&s->pods, p, base_hash_u64(p->instance));
 		}
 		p->seen = s->looks;
 		p->known_ns = now;
-		if (!renew_series(s, p, r, x->snapshot[i]))
-			relaxed_bump(s->s.refused_pods, 1);
-		else if (collect_region_visible(r, now_ns))
+		if (renew_series(s, p, r, x->snapshot[i]) && collect_region_visible(r, now_ns))
 			send_hists(s, p, r, x->snapshot[i], now);
 	}
 	collect_index_put(x);
 }
 
-static void pod_free(struct collect_sender *s, struct sender_pod *p)
+static void pod_free(struct sender_pod *p)
 {
 	free_series(p);
 	free(p);
-	relaxed_bump(s->s.pods, -1ull);
 }
 
 /* Called when a pod has expired: marks its series stale at the receiver. */
 static void pod_end(struct collect_sender *s, struct sender_pod *p)
 {
 	export_remote_write_follow(s->w, NULL, 0, p->all, p->alls, (int64_t)base_realtime_ns());
-	pod_free(s, p);
+	pod_free(p);
 }
 
 void collect_sender_anomaly(struct collect_sender *s, const struct act_anomaly *a)
@@ -311,8 +294,6 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 		return;
 	n = collect_collector_points(s->c, &of, p->known_ns, p->span.from_ns + 1, p->span.to_ns,
 				     s->point, p->span.last ? 1 : POINTS, NULL);
-	if (n == POINTS)
-		relaxed_bump(s->s.truncated, 1);
 	for (ssize_t i = 0; i < n; i++)
 		s->out[i] = (struct export_remote_point){s->point[i].ns, s->point[i].value};
 	if (n > 0)
@@ -350,7 +331,6 @@ static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t en
 				return true;
 			p->busy = true;
 			p->column = 0;
-			relaxed_bump(s->s.windows, !p->span.last);
 		}
 		/* Reading the clock costs more than sending some columns. */
 		for (int i = 0; i < 16 && p->column < p->columns; i++)
@@ -398,7 +378,7 @@ void collect_sender_free(struct collect_sender *s)
 	if (!s)
 		return;
 	BASE_TABLE_EACH(&s->pods, n)
-		pod_free(s, (struct sender_pod *)n);
+		pod_free((struct sender_pod *)n);
 	base_table_free(&s->pods);
 	free(s->point);
 	free(s->out);

@@ -36,15 +36,11 @@ struct collect_sender_form {
 };
 
 struct collect_sender_stats {
-	uint64_t pods;
-	uint64_t windows;    /* spans, or parts of spans, sent at full resolution */
 	uint64_t late_ns;    /* total time missing in spans that were selected too late */
 	uint64_t skipped_ns; /* total time given up because the receiver was too far behind */
 	/* time until samples are sent again after the clock was set back; 0 means not withheld */
 	uint64_t withheld_ns;
 	uint64_t back_ns; /* total time whose samples were withheld after the clock was set back */
-	uint64_t truncated;    /* spans with more points than fit; the oldest points were dropped */
-	uint64_t refused_pods; /* pods refused: out of memory */
 	uint64_t relabel_failed; /* series not sent because relabelling them took too long */
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sender_hist.h - the sums and buckets of a pod's histograms for sender.c. Not thread-safe. */
+/*
+ * sender_hist.h - what sender.c sends besides samples of the history: the sums and buckets of a
+ * pod's histograms, and exemplars. Not thread-safe.
+ */
 #ifndef SL_COLLECT_SEND_SENDER_HIST_H
 #define SL_COLLECT_SEND_SENDER_HIST_H
 
@@ -31,5 +34,13 @@ bool collect_sender_series(const struct collect_region *r, const struct collect_
 			   struct export_remote_series **out);
 /* Frees an array of n series, some of which may be NULL. */
 void collect_sender_series_free(struct export_remote_series **series, uint32_t n);
+
+/*
+ * Sends the new exemplars of a column. With a single series, of a counter or a native histogram,
+ * all exemplars belong to it; otherwise series[i] belongs to bucket i.
+ */
+void collect_sender_exemplars(struct export_remote_write *w, const struct collect_region *r,
+			      const struct collect_column *column,
+			      struct export_remote_series **series, uint32_t count, int64_t ns);
 
 #endif

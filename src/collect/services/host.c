@@ -53,14 +53,6 @@ struct box_walk {
 	size_t first; /* index of this host's first container, which is the host itself */
 };
 
-static const char *label_of(const struct region_metric *m, const char *key)
-{
-	for (uint32_t i = 0; i < m->label_count; i++)
-		if (!strcmp(m->labels[i].key, key))
-			return m->labels[i].value;
-	return "";
-}
-
 /*
  * Finds or adds the container with this id; while a host's region is walked, its containers are
  * contiguous.
@@ -116,7 +108,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 	if (i == (of_host ? RATES : VALUES))
 		return;
 	if (!of_host)
-		id = label_of(m, "container_id");
+		id = region_label_in(m->labels, m->label_count, "container_id");
 	/* The host itself is the container with an empty id. */
 	c = of_host || *id ? container_of(w, id) : NULL;
 	if (c)

@@ -131,7 +131,7 @@ static bool is_kind(const struct region_metric *m, enum collect_rule_role role)
 	case COLLECT_RULE_REQUESTS:
 	case COLLECT_RULE_ERRORS:
 	case COLLECT_RULE_CPU:
-		return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;
+		return region_is_counter(m);
 	case COLLECT_RULE_LATENCY:
 		return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
 	case COLLECT_RULE_MEMORY:

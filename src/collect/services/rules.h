@@ -7,7 +7,6 @@
 #ifndef SL_COLLECT_SERVICES_RULES_H
 #define SL_COLLECT_SERVICES_RULES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/explain.h"
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/hash.h"
-#include "collect/judge/measured.h"
 #include "collect/services/internal.h"
 
 #define LOOK_MS	   1000
@@ -36,15 +36,12 @@ static bool is_own(const struct region_info *info)
 static void name_of(const struct collect_region_view *r, char name[COLLECT_SERVICE_NAME_BYTES])
 {
 	static const char *const keys[] = {"service", "unit", "container", "pod"};
-	const size_t end = strlen(COLLECT_MEASURED_SERVICE);
 	const char *text = "";
 	size_t n;
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && !*text; i++)
 		text = region_label(r->info, keys[i]);
-	n = strlen(text);
-	if (n > end && !strcmp(text + n - end, COLLECT_MEASURED_SERVICE))
-		n -= end;
+	n = act_service_length(text);
 	copy_name(name, text, n);
 	if (!n && r->info->pid)
 		snprintf(name, COLLECT_SERVICE_NAME_BYTES, "process %u", r->info->pid);

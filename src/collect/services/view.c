@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "act/incident.h"
-#include "base/base.h"
 #include "collect/judge/live.h"
 #include "collect/services/internal.h"
 

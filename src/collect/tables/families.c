@@ -52,9 +52,16 @@ static bool tcp_lost(struct collect_self *s, struct export_series *out)
 	return collect_self_label(s, out, "cause", causes[s->at].cause) && collect_self_u64(out, n);
 }
 
-SINGLE(tcp_missed, SUM_TABLES(s, missed))
-SINGLE(tcp_passes, sum_of(s, OF_TABLE(TABLE_FLOWS, passes)))
-SINGLE(tcp_refused, SUM_TABLES(s, refused))
+/* Defines a family with a single series without labels. */
+#define SUM(name, number)                                                   \
+	static bool name(struct collect_self *s, struct export_series *out) \
+	{                                                                   \
+		return collect_self_single(s, out, number);                 \
+	}
+
+SUM(tcp_missed, SUM_TABLES(s, missed))
+SUM(tcp_passes, sum_of(s, OF_TABLE(TABLE_FLOWS, passes)))
+SUM(tcp_refused, SUM_TABLES(s, refused))
 
 /* Skip causes with a zero count; most never occur. */
 static bool kernel_lost(struct collect_self *s, struct export_series *out)
@@ -130,21 +137,23 @@ static bool tcp_drops(struct collect_self *s, struct export_series *out)
 
 static const struct collect_self_family tcp_families[] = {
 	{"sidelight_collector_tcp_lost", COUNTER, "",
-	 "Data of connections that was lost or could not be attributed, by cause.", tcp_lost},
+	 "Data of connections that was lost or could not be attributed, by cause.",
+	 .series = tcp_lost},
 	{"sidelight_collector_tcp_missed_deadlines", COUNTER, "",
-	 "Passes over a connection table that were skipped or began too late.", tcp_missed},
+	 "Passes over a connection table that were skipped or began too late.",
+	 .series = tcp_missed},
 	{"sidelight_collector_tcp_passes", COUNTER, "",
-	 "Number of times a connection table was read.", tcp_passes},
+	 "Number of times a connection table was read.", .series = tcp_passes},
 	{"sidelight_collector_tcp_slots_refused", GAUGE, "",
-	 "Occupied slots that are not read because of --tcp-flows.", tcp_refused},
+	 "Occupied slots that are not read because of --tcp-flows.", .series = tcp_refused},
 	{"sidelight_host_kernel_lost", COUNTER, "",
 	 "Events that the eBPF programs in a host's kernel could not measure, attribute or store "
 	 "since they were loaded, by table and cause.",
-	 kernel_lost},
+	 .series = kernel_lost},
 	{"sidelight_tcp_drops", COUNTER, "",
 	 "TCP segments that a host's kernel dropped since its programs were loaded, by the "
 	 "kernel's reason.",
-	 tcp_drops},
+	 .series = tcp_drops},
 };
 
 COLLECT_SELF_GROUP(tcp, NULL);

@@ -4,10 +4,7 @@
  * lines by reason are read every REASONS_NS; those by flow only while the flag of a flow says that
  * it has one.
  */
-#include <string.h>
 
-#include "base/base.h"
-#include "collect/read/host.h"
 #include "collect/read/worker.h"
 #include "collect/tables/flows.h"
 

@@ -2,7 +2,6 @@
 /* flow_snapshot.c - copies a flow's states for other threads, while the worker may change them. */
 #include <string.h>
 
-#include "base/base.h"
 #include "collect/tables/flows.h"
 
 #define SNAPSHOT_TRIES 8

@@ -10,8 +10,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
-#include "collect/read/host.h"
-#include "collect/read/region_state.h"
+#include "collect/read/link.h"
 #include "collect/read/ref.h"
 #include "collect/read/worker.h"
 

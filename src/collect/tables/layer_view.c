@@ -7,14 +7,6 @@
 #include "collect/read/index.h"
 #include "collect/tables/flows.h"
 
-static const char *label_of(const struct region_metric *m, const char *key)
-{
-	for (uint32_t i = 0; i < m->label_count; i++)
-		if (!strcmp(m->labels[i].key, key))
-			return m->labels[i].value;
-	return "";
-}
-
 static void view_distribution(const uint64_t *now, const uint64_t *old, struct region_layer_view *v,
 			      int layer)
 {
@@ -51,7 +43,7 @@ static void view_counts(const uint64_t *now, const uint64_t *old, struct region_
 static bool begins_group(const struct region_metric *m)
 {
 	return !strcmp(m->name, WORKLOAD_LAYER_METRIC) &&
-	       !strcmp(label_of(m, "layer"), region_layer_name(0));
+	       !strcmp(region_label_in(m->labels, m->label_count, "layer"), region_layer_name(0));
 }
 
 static void view_snapshot(const struct collect_region *r, const struct collect_snapshot *b,
@@ -79,8 +71,8 @@ static void view_snapshot(const struct collect_region *r, const struct collect_s
 		view_counts(cell, cell + LAYER_OLD, &late);
 		v.late_ns = (int64_t)relaxed_load(r->last_read_ns) - (int64_t)cell[LAYER_OLD_NS];
 		v.late_ns = v.late_ns > 0 && cell[LAYER_OLD_NS] ? v.late_ns : 0;
-		v.role = label_of(m, "role");
-		v.port = label_of(m, "port");
+		v.role = region_label_in(m->labels, m->label_count, "role");
+		v.port = region_label_in(m->labels, m->label_count, "port");
 		fn(&v, arg);
 	}
 }

@@ -134,7 +134,7 @@ static bool fill_histogram(struct collect_self *s, struct export_series *out,
 }
 
 /* Returns histogram number s->at, one per port and direction, or NULL if there are no more. */
-static const struct tcp_net_hist *way_at(struct collect_self *s, struct export_series *out)
+static const void *way_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_net_pair *p;
 	const struct collect_net_port *port = port_at(s, 2, &p);
@@ -143,8 +143,7 @@ static const struct tcp_net_hist *way_at(struct collect_self *s, struct export_s
 	return port && of_way(s, out, p, way, "port", port->text) ? &port->hist[way] : NULL;
 }
 
-SERIES(net_latency, h, way_at(s, out), fill_histogram(s, out, h))
-SERIES(net_negative, h, way_at(s, out), collect_self_u64(out, h->negative))
+SERIES(net_latency, struct tcp_net_hist, h, way_at(s, out), fill_histogram(s, out, h))
 
 static bool net_round_trip(struct collect_self *s, struct export_series *out)
 {
@@ -195,8 +194,6 @@ static bool net_unmatched(struct collect_self *s, struct export_series *out)
 	return false;
 }
 
-SINGLE(net_refused, net_of(s)->refused)
-
 static bool net_missed(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_net_host_view *h = &net_of(s)->host[s->at];
@@ -219,28 +216,29 @@ static bool net_exposed(const struct collect_self *s)
 static const struct collect_self_family net_families[] = {
 	{"sidelight_net_clock_bound_seconds", GAUGE, "seconds",
 	 "Error bound of the estimated clock offset of two hosts, and so of each one-way latency.",
-	 net_clock_bound},
+	 .series = net_clock_bound},
 	{"sidelight_net_latency_seconds", HISTOGRAM, "seconds",
 	 "One-way latency from driver to driver, by port of the service, accurate to the clock's "
 	 "error bound. Negative values count in the lowest bucket.",
-	 net_latency},
+	 .series = net_latency},
 	{"sidelight_net_negative", COUNTER, "",
 	 "One-way latencies measured as negative: the clock offset exceeds its bound.",
-	 net_negative},
+	 EACH(way_at, OF(NULL, FOUND, tcp_net_hist, negative))},
 	{"sidelight_net_pairs_refused", COUNTER, "",
-	 "Segments between hosts that exceed the limit on pairs of hosts.", net_refused},
+	 "Segments between hosts that exceed the limit on pairs of hosts.",
+	 SINGLE(OF(NULL, OWN, collect_self_net, refused))},
 	{"sidelight_net_records_missed", COUNTER, "",
-	 "Segments overwritten in a host's ring before they were read.", net_missed},
+	 "Segments overwritten in a host's ring before they were read.", .series = net_missed},
 	{"sidelight_net_round_trip_seconds", HISTOGRAM, "seconds",
 	 "Latency of a segment plus that of the next segment in the other direction; the sum does "
 	 "not depend on the clock offset.",
-	 net_round_trip},
+	 .series = net_round_trip},
 	{"sidelight_net_segments", COUNTER, "",
 	 "Segments between two hosts that were sent and "
 	 "that were measured.",
-	 net_segments},
+	 .series = net_segments},
 	{"sidelight_net_unmatched", COUNTER, "",
-	 "Segments between two hosts without a latency, by cause.", net_unmatched},
+	 "Segments between two hosts without a latency, by cause.", .series = net_unmatched},
 };
 
 COLLECT_SELF_GROUP(net, net_exposed);

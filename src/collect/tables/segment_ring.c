@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/read/host.h"
 #include "collect/tables/table_reader.h"
 #include "collect/read/worker.h"
 #include "region/nic.h"

@@ -17,7 +17,7 @@
 
 #include "base/base.h"
 #include "collect/tables/flows.h"
-#include "collect/read/region_state.h"
+#include "collect/read/link.h"
 #include "collect/read/worker.h"
 
 #define SLOT_MAX  (1u << 18)  /* maximum size of a slot in bytes, enough for a cgroup on 409 CPUs */

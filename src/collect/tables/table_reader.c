@@ -7,9 +7,7 @@
 #include "base/base.h"
 #include "collect/read/host.h"
 #include "collect/tables/workload.h"
-#include "collect/read/directory.h"
-#include "collect/read/region_state.h"
-#include "collect/read/table.h"
+#include "collect/read/link.h"
 #include "collect/read/worker.h"
 
 /* a table is dropped if its hot line does not settle for this long */

@@ -17,9 +17,7 @@
 #include "collect/read/host.h"
 #include "collect/tables/slots.h"
 #include "collect/tables/workload.h"
-#include "collect/read/pass.h"
-#include "collect/read/schema.h"
-#include "collect/read/table.h"
+#include "collect/read/link.h"
 #include "collect/read/ref.h"
 
 /* maximum number of named ports per workload and role; more ports are unlikely to be services */
@@ -541,13 +539,11 @@ void collect_workloads_show(struct collect_link *l, uint64_t now_ns)
 
 void collect_workload_add_f64(uint64_t *cell, double v)
 {
-	v += region_f64(*cell);
-	memcpy(cell, &v, sizeof(v));
+	*cell = region_f64_bits(region_f64(*cell) + v);
 }
 
 void collect_workload_add_ns(uint64_t *sum_ns, uint64_t *shown, uint64_t ns)
 {
-	double seconds = (double)(*sum_ns += ns) / 1e9;
-
-	memcpy(shown, &seconds, sizeof(seconds));
+	*sum_ns += ns;
+	*shown = region_f64_bits((double)*sum_ns / 1e9);
 }

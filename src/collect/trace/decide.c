@@ -5,11 +5,7 @@
 
 #include "base/base.h"
 #include "collect/judge/live.h"
-#include "collect/trace/decide.h"
 #include "collect/trace/internal.h"
-#include "collect/trace/kept.h"
-#include "collect/trace/pods.h"
-#include "collect/trace/rings.h"
 
 #define HELD_NS 2000000000u /* a verdict is valid for two steps, as in a replay */
 /* number of spans to read of an incomplete trace, to find its anomalous pods */

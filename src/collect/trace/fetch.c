@@ -3,10 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
-#include "collect/trace/kept.h"
-#include "collect/trace/pods.h"
 
 void collect_trace_request_free(struct collect_trace_request *r)
 {

@@ -11,15 +11,11 @@
 
 #include "analyse/graph.h"
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/judge/live.h"
-#include "collect/trace/decide.h"
 #include "collect/trace/export.h"
-#include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
 #include "collect/trace/json.h"
-#include "collect/trace/kept.h"
-#include "collect/trace/pods.h"
-#include "collect/trace/rings.h"
 #include "export/kafka.h"
 
 #define OPEN_MAX 4096u /* maximum open kept traces */
@@ -360,13 +356,6 @@ static int by_start(const void *a, const void *b)
 	return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
-static int by_number(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /*
  * Drops duplicates of spans that were read twice because their pod was lost and found again;
  * prefers to keep the one already sent.
@@ -418,15 +407,15 @@ void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept
 		span[i]->next = i + 1 < n ? span[i + 1] : NULL;
 		number[i] = span[i]->instance;
 	}
-	qsort(number, n, sizeof(*number), by_number);
+	qsort(number, n, sizeof(*number), base_by_u64);
 	for (uint32_t i = 0; i < n; i++)
 		pods += !i || number[i] != number[i - 1];
 	for (uint32_t i = 0; i < n; i++)
 		number[i] = span[i]->o.span_id;
-	qsort(number, n, sizeof(*number), by_number);
+	qsort(number, n, sizeof(*number), base_by_u64);
 	for (uint32_t i = 0; i < n; i++)
 		orphans += span[i]->o.parent_id &&
-			   !bsearch(&span[i]->o.parent_id, number, n, sizeof(*number), by_number);
+			   !bsearch(&span[i]->o.parent_id, number, n, sizeof(*number), base_by_u64);
 	/* The root of a trace kept because of an error may be among the spans. */
 	for (uint32_t i = 0; i < n && !k->text; i++) {
 		if (span[i]->o.parent_id)

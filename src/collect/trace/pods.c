@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
-#include "collect/trace/pods.h"
 
 #define RINGS_MAX 1024u /* all heads fit in one fetch */
 
@@ -104,15 +102,8 @@ static void take_labels(struct collect_trace_pod *p)
 {
 	const char *who;
 
-	p->service = p->pod = "";
-	for (uint32_t i = 0; i < p->info->label_count; i++) {
-		struct region_text_label *l = &p->info->labels[i];
-
-		if (!strcmp(l->key, "service"))
-			p->service = l->value;
-		else if (!strcmp(l->key, "pod"))
-			p->pod = l->value;
-	}
+	p->service = region_label(p->info, "service");
+	p->pod = region_label(p->info, "pod");
 	/* Replicas of a service share their durations. */
 	who = *p->service ? p->service : p->pod;
 	p->key = act_trace_key(who, strlen(who));

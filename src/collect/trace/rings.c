@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rings.c - the heads, roots and index of a pod's rings, and the table of runs */
 #include "base/base.h"
-#include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
-#include "collect/trace/kept.h"
-#include "collect/trace/pods.h"
-#include "collect/trace/rings.h"
 
 #define LINES_MAX   (COLLECT_FETCH_MAX / SL_LINE_SIZE)
 #define BYTES_AHEAD (256u << 10) /* bytes that may be READ beyond the share of published bytes */

@@ -6,12 +6,7 @@
 
 #include "base/base.h"
 #include "collect/judge/live.h"
-#include "collect/trace/decide.h"
-#include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
-#include "collect/trace/kept.h"
-#include "collect/trace/pods.h"
-#include "collect/trace/rings.h"
 
 #define EXPORT_LINGER_NS 1000000000u
 
