@@ -98,8 +98,6 @@ const char *fabric_gate_why(const struct fabric_verbs_refusal *r);
 
 /* ---- addresses ---- */
 
-/* Formats as "10.0.0.1:7475" or "[fe80::1]:7475". Returns to. */
-const char *fabric_gate_address(const struct sockaddr *address, char *to, size_t bytes);
 /* Sets the port of an IPv4 or IPv6 address. */
 void fabric_gate_set_port(struct sockaddr_storage *address, uint16_t port);
 /* Accepts HOST, HOST:PORT, [V6], [V6]:PORT and V6. */
