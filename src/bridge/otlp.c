@@ -414,10 +414,10 @@ static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 			e.value = (double)(int64_t)f.value;
 		} else if (f.number == 4 && f.wire == 2 && f.data.end - f.data.at == 8) {
 			l = (struct bridge_label){{"span_id", 7},
-						  hex_id(o, bridge_otlp_text(f.data))};
+						  hex_id(o, bridge_text_of(f.data))};
 		} else if (f.number == 5 && f.wire == 2 && f.data.end - f.data.at == 16) {
 			l = (struct bridge_label){{"trace_id", 8},
-						  hex_id(o, bridge_otlp_text(f.data))};
+						  hex_id(o, bridge_text_of(f.data))};
 		} else if (f.number == 7 && f.wire == 2) {
 			good = bridge_otlp_key_value(o, &o->l, f.data, &l.key, &l.value);
 			l.key = good ? bridge_otlp_label_name(&o->l, l.key) : l.key;
@@ -458,17 +458,10 @@ static bool add_exemplar(struct bridge_otlp *o, struct base_pb p)
 /* Returns the index of the first bound that is not below the value. */
 static uint32_t bucket_of(const struct bridge_point *p, double value)
 {
-	size_t first = 0, end = p->bound_count;
+	size_t at;
 
-	while (first < end) {
-		size_t middle = first + (end - first) / 2;
-
-		if (value > p->bounds[middle])
-			first = middle + 1;
-		else
-			end = middle;
-	}
-	return (uint32_t)first;
+	BASE_LOWER_BOUND(at, 0, p->bound_count, value > p->bounds[at]);
+	return (uint32_t)at;
 }
 
 /* Sets the labels of each exemplar and, for a classic histogram, its bucket. */
@@ -663,11 +656,11 @@ static bool read_metric(struct bridge_otlp *o, struct base_pb p)
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
-			family.name = bridge_otlp_text(f.data);
+			family.name = bridge_text_of(f.data);
 		else if (f.number == 2)
-			family.help = bridge_otlp_text(f.data);
+			family.help = bridge_text_of(f.data);
 		else if (f.number == 3)
-			family.unit = bridge_otlp_text(f.data);
+			family.unit = bridge_text_of(f.data);
 	}
 	if (!good || p.bad)
 		return false;
@@ -792,7 +785,7 @@ static bool read_scope(struct bridge_otlp *o, struct base_pb p)
 	while (good && base_pb_next(&p, &f)) {
 		if (f.wire != 2)
 			continue;
-		l.value = bridge_otlp_text(f.data);
+		l.value = bridge_text_of(f.data);
 		if (f.number == 1 && l.value.n) {
 			bridge_otlp_add_label(&o->l, "otel_scope_", (struct bridge_text){"name", 4},
 					      l.value);
@@ -827,7 +820,7 @@ static bool scope_metrics(struct bridge_otlp *o, struct base_pb p)
 		else if (f.number == 3 && f.wire == 2 && f.data.at < f.data.end)
 			bridge_otlp_add_label(&o->l, "otel_scope_",
 					      (struct bridge_text){"schema_url", 10},
-					      bridge_otlp_text(f.data));
+					      bridge_text_of(f.data));
 	}
 	bridge_otlp_mark(&o->l, &o->of_scope);
 	while (good && base_pb_next(&again, &f))

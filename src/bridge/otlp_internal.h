@@ -4,12 +4,6 @@
 #define SL_BRIDGE_OTLP_INTERNAL_H
 
 #include "bridge/otlp.h"
-#include "base/pb_read.h"
-
-static inline struct bridge_text bridge_otlp_text(struct base_pb p)
-{
-	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
-}
 
 /*
  * Counts a message in the current body. Returns false if there are too many; then treat the body as

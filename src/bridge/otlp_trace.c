@@ -43,11 +43,11 @@ static bool read_attribute(struct bridge_otlp *o, struct base_pb p, struct bridg
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
-			a.key = bridge_otlp_text(f.data);
+			a.key = bridge_text_of(f.data);
 		while (f.number == 2 && base_pb_next(&f.data, &v)) {
 			if (v.number == 1 && v.wire == 2) {
 				a.type = BRIDGE_SPAN_TEXT;
-				a.text = bridge_otlp_text(v.data);
+				a.text = bridge_text_of(v.data);
 			} else if (v.number == 2 && v.wire == 0) {
 				a.type = BRIDGE_SPAN_BOOL;
 				a.i64 = v.value != 0;
@@ -73,7 +73,7 @@ static bool read_status(struct base_pb p, struct bridge_span *s)
 
 	while (base_pb_next(&p, &f)) {
 		if (f.number == 2 && f.wire == 2)
-			s->message = bridge_otlp_text(f.data);
+			s->message = bridge_text_of(f.data);
 		else if (f.number == 3 && f.wire == 0)
 			s->status = f.value == 1   ? SL_SPAN_OK
 				    : f.value == 2 ? SL_SPAN_ERROR
@@ -102,7 +102,7 @@ static bool read_span(struct reader *r, struct base_pb p)
 		else if (f.number == 4 && f.wire == 2 && f.data.at < f.data.end)
 			has_ids &= id_of(f.data, 8, &s.parent_id);
 		else if (f.number == 5 && f.wire == 2)
-			s.name = bridge_otlp_text(f.data);
+			s.name = bridge_text_of(f.data);
 		else if (f.number == 6 && f.wire == 0)
 			s.kind = f.value < sizeof(kinds) / sizeof(*kinds) ? kinds[f.value] : s.kind;
 		else if (f.number == 7 && f.wire == 1)

@@ -34,18 +34,10 @@ int bridge_fail(struct bridge_error *e, int error, uint32_t line, const char *fm
 
 /* ---- labels ---- */
 
-static int compare_text(struct bridge_text a, struct bridge_text b)
-{
-	size_t n = a.n < b.n ? a.n : b.n;
-	int c = n ? memcmp(a.s, b.s, n) : 0;
-
-	return c ?: (a.n > b.n) - (a.n < b.n);
-}
-
 static int by_key(const void *a, const void *b)
 {
-	return compare_text(((const struct bridge_label *)a)->key,
-			    ((const struct bridge_label *)b)->key);
+	return bridge_text_compare(((const struct bridge_label *)a)->key,
+				   ((const struct bridge_label *)b)->key);
 }
 
 bool bridge_labels_sort(struct bridge_label *labels, size_t n)
