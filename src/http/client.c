@@ -57,14 +57,12 @@ static char *file_of(struct http_client *c, base_yaml_node mapping, const char *
 
 static void read_basic(struct http_client *c, base_yaml_node basic)
 {
-	static const char *const keys[] = {"username", "username_file", "password", "password_file",
-					   NULL};
 	struct base_yaml *y = c->yaml;
 
-	if (!basic || !base_yaml_mapping(y, basic, keys))
+	if (!base_yaml_keys(y, basic, "username", "username_file", "password", "password_file"))
 		return;
 	refuse_inline(y, basic, "password");
-	base_yaml_string(y, base_yaml_get(y, basic, "username"), "username", &c->username);
+	base_yaml_string_of(y, basic, "username", &c->username);
 	c->username_file = file_of(c, basic, "username_file");
 	c->password_file = file_of(c, basic, "password_file");
 	if (!c->username == !c->username_file)
@@ -74,13 +72,12 @@ static void read_basic(struct http_client *c, base_yaml_node basic)
 
 static void read_authorization(struct http_client *c, base_yaml_node a)
 {
-	static const char *const keys[] = {"type", "credentials", "credentials_file", NULL};
 	struct base_yaml *y = c->yaml;
 
-	if (!a || !base_yaml_mapping(y, a, keys))
+	if (!base_yaml_keys(y, a, "type", "credentials", "credentials_file"))
 		return;
 	refuse_inline(y, a, "credentials");
-	base_yaml_string(y, base_yaml_get(y, a, "type"), "type", &c->type);
+	base_yaml_string_of(y, a, "type", &c->type);
 	if (!strcasecmp(c->type, "basic"))
 		base_yaml_wrong(y, a, "use basic_auth instead of type Basic");
 	base_yaml_need(y, a, "credentials_file");
@@ -91,25 +88,20 @@ static void read_authorization(struct http_client *c, base_yaml_node a)
 
 static void read_tls(struct http_client *c, base_yaml_node tls)
 {
-	static const char *const keys[] = {
-		"ca_file",     "cert_file",   "key_file", "server_name", "insecure_skip_verify",
-		"min_version", "max_version", NULL};
 	struct base_yaml *y = c->yaml;
 
-	if (!tls || !base_yaml_mapping(y, tls, keys))
+	if (!base_yaml_keys(y, tls, "ca_file", "cert_file", "key_file", "server_name",
+			    "insecure_skip_verify", "min_version", "max_version"))
 		return;
 	c->ca_file = file_of(c, tls, "ca_file");
 	c->cert_file = file_of(c, tls, "cert_file");
 	c->key_file = file_of(c, tls, "key_file");
 	if (!c->cert_file != !c->key_file)
 		base_yaml_wrong(y, tls, "cert_file and key_file must be given together");
-	base_yaml_string(y, base_yaml_get(y, tls, "server_name"), "server_name", &c->server_name);
-	base_yaml_bool(y, base_yaml_get(y, tls, "insecure_skip_verify"), "insecure_skip_verify",
-		       &c->skip_verify);
-	base_yaml_choice(y, base_yaml_get(y, tls, "min_version"), "min_version", versions,
-			 &c->min_version);
-	base_yaml_choice(y, base_yaml_get(y, tls, "max_version"), "max_version", versions,
-			 &c->max_version);
+	base_yaml_string_of(y, tls, "server_name", &c->server_name);
+	base_yaml_bool_of(y, tls, "insecure_skip_verify", &c->skip_verify);
+	base_yaml_choice_of(y, tls, "min_version", versions, &c->min_version);
+	base_yaml_choice_of(y, tls, "max_version", versions, &c->max_version);
 	if (c->max_version >= 0 && c->min_version > c->max_version)
 		base_yaml_wrong(y, tls, "min_version is higher than max_version");
 }
@@ -141,30 +133,24 @@ static bool add_header(struct http_client *c, base_yaml_node where, const char *
 /* Reads "NAME: {values: [...], files: [...]}". */
 static void read_http_headers(struct http_client *c, base_yaml_node list)
 {
-	static const char *const keys[] = {"values", "secrets", "files", NULL};
 	struct base_yaml *y = c->yaml;
 	base_yaml_node one, where, items;
 	const char *name;
 
 	for (size_t i = 0; base_yaml_pair(y, list, i, &name, &where, &one); i++) {
-		if (!one || !base_yaml_mapping(y, one, keys))
+		if (!base_yaml_keys(y, one, "values", "secrets", "files"))
 			continue;
 		if (base_yaml_get(y, one, "secrets"))
 			base_yaml_wrong(y, one,
 					"'secrets' is not allowed here: put each secret in a "
 					"separate file and specify that file in 'files'");
 		items = base_yaml_get(y, one, "values");
-		for (size_t k = 0; k < base_yaml_count(y, items); k++) {
-			const char *value = "";
-
-			base_yaml_string(y, base_yaml_at(y, items, k), "values", &value);
-			add_header(c, where, name, value, NULL);
-		}
+		for (size_t k = 0; k < base_yaml_count(y, items); k++)
+			add_header(c, where, name, base_yaml_text_at(y, items, k, "values"), NULL);
 		items = base_yaml_get(y, one, "files");
 		for (size_t k = 0; k < base_yaml_count(y, items); k++) {
-			const char *file = "";
+			const char *file = base_yaml_text_at(y, items, k, "files");
 
-			base_yaml_string(y, base_yaml_at(y, items, k), "files", &file);
 			add_header(c, where, name, NULL, base_secret_path(file, c->path));
 		}
 	}
@@ -190,10 +176,9 @@ static void read_proxy(struct http_client *c, base_yaml_node root)
 	struct base_yaml *y = c->yaml;
 	char why[256];
 
-	base_yaml_string(y, base_yaml_get(y, root, "proxy_url"), "proxy_url", &c->proxy);
-	base_yaml_string(y, base_yaml_get(y, root, "no_proxy"), "no_proxy", &c->no_proxy);
-	base_yaml_bool(y, base_yaml_get(y, root, "proxy_from_environment"),
-		       "proxy_from_environment", &c->proxy_of_environment);
+	base_yaml_string_of(y, root, "proxy_url", &c->proxy);
+	base_yaml_string_of(y, root, "no_proxy", &c->no_proxy);
+	base_yaml_bool_of(y, root, "proxy_from_environment", &c->proxy_of_environment);
 	if (c->proxy && c->proxy_of_environment)
 		base_yaml_wrong(y, root,
 				"proxy_url and proxy_from_environment are mutually exclusive");
@@ -205,24 +190,14 @@ static void read_proxy(struct http_client *c, base_yaml_node root)
 
 static void read_all(struct http_client *c)
 {
-	static const char *const keys[] = {"basic_auth",
-					   "authorization",
-					   "bearer_token",
-					   "bearer_token_file",
-					   "tls_config",
-					   "proxy_url",
-					   "no_proxy",
-					   "proxy_from_environment",
-					   "follow_redirects",
-					   "enable_http2",
-					   "http_headers",
-					   "headers",
-					   NULL};
 	struct base_yaml *y = c->yaml;
 	base_yaml_node root = base_yaml_root(y);
 	bool follow = false;
 
-	if (!root || !base_yaml_mapping(y, root, keys))
+	if (!base_yaml_keys(y, root, "basic_auth", "authorization", "bearer_token",
+			    "bearer_token_file", "tls_config", "proxy_url", "no_proxy",
+			    "proxy_from_environment", "follow_redirects", "enable_http2",
+			    "http_headers", "headers"))
 		return;
 	read_basic(c, base_yaml_get(y, root, "basic_auth"));
 	read_authorization(c, base_yaml_get(y, root, "authorization"));
@@ -237,12 +212,12 @@ static void read_all(struct http_client *c)
 	}
 	read_tls(c, base_yaml_get(y, root, "tls_config"));
 	read_proxy(c, root);
-	base_yaml_bool(y, base_yaml_get(y, root, "follow_redirects"), "follow_redirects", &follow);
+	base_yaml_bool_of(y, root, "follow_redirects", &follow);
 	if (follow)
 		base_yaml_wrong(y, base_yaml_get(y, root, "follow_redirects"),
 				"redirects are never followed, because they could send secrets "
 				"elsewhere");
-	base_yaml_bool(y, base_yaml_get(y, root, "enable_http2"), "enable_http2", &c->http2);
+	base_yaml_bool_of(y, root, "enable_http2", &c->http2);
 	read_http_headers(c, base_yaml_get(y, root, "http_headers"));
 	read_headers(c, base_yaml_get(y, root, "headers"));
 }
