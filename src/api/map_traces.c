@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "api/map.h"
-#include "base/base.h"
 #include "base/grow.h"
 
 #define TRACES_MAX 64u

@@ -9,7 +9,6 @@
 
 #include "api/internal.h"
 #include "api/range.h"
-#include "base/base.h"
 #include "collect/read/past.h"
 
 #define MARKS_MAX 1000u

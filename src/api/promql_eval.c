@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "api/promql_internal.h"
-#include "base/base.h"
 #include "base/grow.h"
 
 #define POINTS_AT_ONCE 16384u

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "export/pb.h"
 
 /*

@@ -11,7 +11,6 @@
 
 #include <jansson.h>
 
-#include "base/base.h"
 #include "base/grow.h"
 #include "base/json_read.h"
 #include "base/text.h"

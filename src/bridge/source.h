@@ -6,7 +6,6 @@
 #ifndef SL_BRIDGE_SOURCE_H
 #define SL_BRIDGE_SOURCE_H
 
-#include <pthread.h>
 #include <sidelight/sidelight.h>
 
 #include "bridge/publish.h"

@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "export/push.h"
-#include "region/decode.h"
 
 struct export_otlp_attr {
 	const char *key;

@@ -13,7 +13,6 @@
 
 #include "base/base.h"
 #include "dta/translate/hash_ring.h"
-#include "dta/store/store.h"
 
 struct cli_query_settings {
 	struct base_strings collectors;
