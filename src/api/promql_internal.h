@@ -11,6 +11,7 @@ struct api_promql_window {
 	const struct collect_point *p;
 	size_t n;
 	double start, end;
+	double param; /* the function's scalar, or 0 */
 };
 
 /* Functions that promql_eval.c evaluates by code of their own. */
@@ -36,8 +37,9 @@ struct api_promql_function {
 	const char *types;
 	enum api_promql_type returns;
 	enum api_promql_special special;
-	/* Computes a value of a window; param: the function's scalar, or 0. */
-	bool (*window)(const struct api_promql_window *w, double param, double *out);
+	/* Computes a value of a window, which has at least one point, and at least this many. */
+	double (*window)(const struct api_promql_window *w);
+	uint32_t least;
 	/* Computes a value of a vector; s: the function's scalars. */
 	double (*math)(double v, const double *s);
 	double (*math1)(double v);
