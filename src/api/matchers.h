@@ -49,6 +49,9 @@ void api_matchers_free(struct api_matchers *m); /* resets *m to zero */
 bool api_matchers_name(struct api_matchers *m, const char *name);
 bool api_matchers_labels(struct api_matchers *m, const struct collect_series_view *s);
 
+/* Returns the value of a label, or "". */
+const char *api_label_of(const struct collect_series_view *s, const char *key);
+
 /* Returns a NUL-terminated copy of the bytes, or NULL if out of memory. */
 char *api_copy_text(const char *s, size_t bytes);
 /*

@@ -13,7 +13,6 @@ struct api_series {
 	struct export_remote_series *of; /* sorted labels, including __name__ */
 	struct collect_series_ref ref;
 	int64_t found_ns, read_ns; /* as in struct collect_series_view */
-	bool counts;		   /* true for a counter, whose values only grow */
 	struct api_series *before; /* its points before found_ns, from a region that is gone */
 };
 
