@@ -26,7 +26,4 @@ int cli_query_export(const struct cli_query_export *x, struct cli_query_collecto
 int cli_query_export_object(const struct cli_query_export *x, const struct cli_query_settings *set,
 			    const struct dta_store_object *object);
 
-/* Prints all records in a store's file as CSV, or JSON lines. Returns an exit code. */
-int cli_query_export_file(const struct base_command *self, const char *path, bool json);
-
 #endif
