@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* export.c - implements export.h. */
-#include "cli/query/export.h"
+/* export.c - exports a store as CSV or JSON lines (query.h) */
+#include "cli/query/query.h"
 
 #include <errno.h>
 #include <inttypes.h>
