@@ -18,7 +18,6 @@
 
 #include "analyse/role.h"
 #include "base/json_read.h"
-#include "cli/cmd_model.h"
 #include "cli/common/common.h"
 #include "cli/common/token.h"
 #include "collect/judge/models.h"

@@ -13,8 +13,9 @@ void cli_start(void);
 
 /* The commands; each is defined in its cmd_*.c. */
 extern const struct base_command cli_cmd_agent, cli_cmd_bridge, cli_cmd_collect, cli_cmd_demo,
-	cli_cmd_dump, cli_cmd_generate, cli_cmd_kafka, cli_cmd_manage, cli_cmd_model, cli_cmd_query,
-	cli_cmd_replay, cli_cmd_report, cli_cmd_tcp, cli_cmd_top, cli_cmd_translate;
+	cli_cmd_dump, cli_cmd_generate, cli_cmd_kafka, cli_cmd_manage, cli_cmd_model,
+	cli_cmd_model_train, cli_cmd_query, cli_cmd_replay, cli_cmd_report, cli_cmd_tcp,
+	cli_cmd_top, cli_cmd_translate;
 
 /* Option rows that select a GID and port of an RDMA device. by: how index -1 selects a GID. */
 #define CLI_OPTIONS_RDMA_PORT(gid_to, port_to, by)                          \
