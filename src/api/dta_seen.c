@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/dta_seen.h"
 #include "api/internal.h"
 #include "dta/query/json.h"
 #include "dta/query/seen.h"

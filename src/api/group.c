@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "api/internal.h"
-#include "api/matchers.h"
+#include "api/selected.h"
 #include "api/merge.h"
-#include "api/range.h"
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/grow.h"

@@ -7,7 +7,6 @@
 
 #include "api/internal.h"
 #include "api/merge.h"
-#include "api/range.h"
 #include "base/base.h"
 
 #define COLUMNS_DEFAULT 300

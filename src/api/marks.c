@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "api/internal.h"
-#include "api/range.h"
 #include "collect/read/past.h"
 
 #define MARKS_MAX 1000u

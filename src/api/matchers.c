@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/matchers.h"
+#include "api/selected.h"
 
 #include <ctype.h>
 #include <errno.h>

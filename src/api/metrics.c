@@ -11,7 +11,6 @@
 #include "base/grow.h"
 #include "api/internal.h"
 #include "api/merge.h"
-#include "api/range.h"
 
 #define POINTS_DEFAULT	1000
 #define POINTS_MAX	10000
