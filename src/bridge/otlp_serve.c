@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "bridge/otlp.h"
 #include "bridge/source.h"
-#include "bridge/spans.h"
 #include "export/pb.h"
 #include "http/http.h"
 

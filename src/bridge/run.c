@@ -14,7 +14,7 @@
 #include "base/child.h"
 #include "base/confine.h"
 #include "bridge/source.h"
-#include "bridge/statsd_map.h"
+#include "bridge/statsd.h"
 #include "http/files.h"
 #include "http/http.h"
 

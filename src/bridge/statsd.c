@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* statsd.c - parses StatsD lines and updates the series that they name. */
 #include "bridge/statsd.h"
-#include "bridge/statsd_map.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* statsd_map.c - reads and applies mapping rules; see statsd_map.h. */
-#include "bridge/statsd_map.h"
+/* statsd_map.c - reads and applies mapping rules; see statsd.h. */
+#include "bridge/statsd.h"
 
 #include <errno.h>
 #include <regex.h>

@@ -6,7 +6,7 @@
 #ifndef SL_FABRIC_HOST_INTERNAL_H
 #define SL_FABRIC_HOST_INTERNAL_H
 
-#include "fabric/host_ops.h"
+#include "fabric/gate.h"
 #include "fabric/rdma.h"
 
 #define NOTICES_OUT 64u /* maximum notices in flight per notifier */

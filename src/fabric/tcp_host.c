@@ -28,7 +28,7 @@
 #include "base/base.h"
 #include "base/network.h"
 #include "base/table.h"
-#include "fabric/host_ops.h"
+#include "fabric/gate.h"
 #include "fabric/lookup.h"
 #include "fabric/tcp.h"
 
