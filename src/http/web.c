@@ -85,10 +85,10 @@ uint64_t http_web_stamp(const char *path, const char *roles)
  * Cipher suites and curves of Go's crypto/tls, with the GnuTLS names of their parts. Suites that Go
  * considers insecure are omitted.
  */
-struct choice {
+struct web_choice {
 	const char *name, *part, *exchange;
 };
-static const struct choice suites[] = {
+static const struct web_choice suites[] = {
 	{"TLS_AES_128_GCM_SHA256", "AES-128-GCM", NULL},
 	{"TLS_AES_256_GCM_SHA384", "AES-256-GCM", NULL},
 	{"TLS_CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305", NULL},
@@ -101,7 +101,7 @@ static const struct choice suites[] = {
 	{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "CHACHA20-POLY1305", "ECDHE-RSA"},
 	{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305", "ECDHE-RSA"},
 };
-static const struct choice curves[] = {
+static const struct web_choice curves[] = {
 	{"CurveP256", "GROUP-SECP256R1", NULL},
 	{"CurveP384", "GROUP-SECP384R1", NULL},
 	{"CurveP521", "GROUP-SECP521R1", NULL},
@@ -120,7 +120,7 @@ static void add_priority(struct http_web *w, const char *sign, const char *what)
 
 /* Allows only the listed suites or curves of a table. none: excludes all of them at first. */
 static void read_allowed(struct http_web *w, base_yaml_node tls, const char *key, const char *none,
-			 const struct choice *table, size_t known)
+			 const struct web_choice *table, size_t known)
 {
 	struct base_yaml *y = w->yaml;
 	const base_yaml_node list = base_yaml_get(y, tls, key);
