@@ -341,8 +341,7 @@ struct export_otlp *export_otlp_new(const char *url, const char *config, const c
 	char *whole = malloc(n);
 
 	if (!o || !whole) {
-		snprintf(error, error_bytes, "out of memory");
-		errno = ENOMEM;
+		errno = base_fail(error, error_bytes, ENOMEM, "out of memory");
 		goto fail;
 	}
 	snprintf(whole, n, "%s%s", url, path ? "" : "/v1/traces");

@@ -72,8 +72,7 @@ struct export_sent *export_sent_open(const char *path, char *error, size_t error
 	int err;
 
 	if (!s) {
-		snprintf(error, error_bytes, "out of memory");
-		errno = ENOMEM;
+		errno = base_fail(error, error_bytes, ENOMEM, "out of memory");
 		return NULL;
 	}
 	s->fd = base_open_locked(path);

@@ -23,12 +23,13 @@ struct header {
 	char *path;
 };
 
+enum client_file { USERNAME, PASSWORD, CREDENTIALS, CA, CERTIFICATE, KEY, FILES };
+
 struct http_client {
 	struct base_yaml *yaml; /* memory that the strings point into */
 	char *path;
 	const char *username, *type, *server_name, *proxy, *no_proxy;
-	char *username_file, *password_file, *credentials_file;
-	char *ca_file, *cert_file, *key_file;
+	char *file[FILES]; /* by enum client_file; NULL means that the settings name none */
 	bool has_settings, skip_verify, proxy_of_environment, http2;
 	int min_version, max_version; /* indices into versions[]; -1 means not set */
 	struct header *headers;
@@ -63,9 +64,9 @@ static void read_basic(struct http_client *c, base_yaml_node basic)
 		return;
 	refuse_inline(y, basic, "password");
 	base_yaml_string_of(y, basic, "username", &c->username);
-	c->username_file = file_of(c, basic, "username_file");
-	c->password_file = file_of(c, basic, "password_file");
-	if (!c->username == !c->username_file)
+	c->file[USERNAME] = file_of(c, basic, "username_file");
+	c->file[PASSWORD] = file_of(c, basic, "password_file");
+	if (!c->username == !c->file[USERNAME])
 		base_yaml_wrong(y, basic, "basic_auth needs either username or username_file");
 	base_yaml_need(y, basic, "password_file");
 }
@@ -81,8 +82,8 @@ static void read_authorization(struct http_client *c, base_yaml_node a)
 	if (!strcasecmp(c->type, "basic"))
 		base_yaml_wrong(y, a, "use basic_auth instead of type Basic");
 	base_yaml_need(y, a, "credentials_file");
-	c->credentials_file = file_of(c, a, "credentials_file");
-	if (c->username || c->username_file)
+	c->file[CREDENTIALS] = file_of(c, a, "credentials_file");
+	if (c->username || c->file[USERNAME])
 		base_yaml_wrong(y, a, "authorization and basic_auth are mutually exclusive");
 }
 
@@ -93,10 +94,10 @@ static void read_tls(struct http_client *c, base_yaml_node tls)
 	if (!base_yaml_keys(y, tls, "ca_file", "cert_file", "key_file", "server_name",
 			    "insecure_skip_verify", "min_version", "max_version"))
 		return;
-	c->ca_file = file_of(c, tls, "ca_file");
-	c->cert_file = file_of(c, tls, "cert_file");
-	c->key_file = file_of(c, tls, "key_file");
-	if (!c->cert_file != !c->key_file)
+	c->file[CA] = file_of(c, tls, "ca_file");
+	c->file[CERTIFICATE] = file_of(c, tls, "cert_file");
+	c->file[KEY] = file_of(c, tls, "key_file");
+	if (!c->file[CERTIFICATE] != !c->file[KEY])
 		base_yaml_wrong(y, tls, "cert_file and key_file must be given together");
 	base_yaml_string_of(y, tls, "server_name", &c->server_name);
 	base_yaml_bool_of(y, tls, "insecure_skip_verify", &c->skip_verify);
@@ -203,12 +204,12 @@ static void read_all(struct http_client *c)
 	read_authorization(c, base_yaml_get(y, root, "authorization"));
 	refuse_inline(y, root, "bearer_token");
 	if (base_yaml_get(y, root, "bearer_token_file")) {
-		if (c->credentials_file || c->username || c->username_file)
+		if (c->file[CREDENTIALS] || c->username || c->file[USERNAME])
 			base_yaml_wrong(y, root,
 					"bearer_token_file, authorization and basic_auth are "
 					"mutually exclusive");
-		free(c->credentials_file);
-		c->credentials_file = file_of(c, root, "bearer_token_file");
+		free(c->file[CREDENTIALS]);
+		c->file[CREDENTIALS] = file_of(c, root, "bearer_token_file");
 	}
 	read_tls(c, base_yaml_get(y, root, "tls_config"));
 	read_proxy(c, root);
@@ -238,9 +239,9 @@ struct http_client *http_client_of(const char *credentials_file, const char *ca_
 	if (!c)
 		return NULL;
 	c->has_settings = true;
-	c->credentials_file = strdup(credentials_file);
-	c->ca_file = strdup(ca_file);
-	if (c->credentials_file && c->ca_file)
+	c->file[CREDENTIALS] = strdup(credentials_file);
+	c->file[CA] = strdup(ca_file);
+	if (c->file[CREDENTIALS] && c->file[CA])
 		return c;
 	http_client_close(c);
 	return NULL;
@@ -280,12 +281,8 @@ void http_client_close(struct http_client *c)
 		free(c->headers[i].path);
 	free(c->headers);
 	curl_share_cleanup(c->share);
-	free(c->username_file);
-	free(c->password_file);
-	free(c->credentials_file);
-	free(c->ca_file);
-	free(c->cert_file);
-	free(c->key_file);
+	for (size_t i = 0; i < FILES; i++)
+		free(c->file[i]);
 	base_yaml_close(c->yaml);
 	free(c->path);
 	free(c);
@@ -299,12 +296,8 @@ void http_client_files(struct http_files *f, const char *path)
 	http_files_add(f, path);
 	if (!c)
 		return;
-	http_files_add(f, c->username_file);
-	http_files_add(f, c->password_file);
-	http_files_add(f, c->credentials_file);
-	http_files_add(f, c->ca_file);
-	http_files_add(f, c->cert_file);
-	http_files_add(f, c->key_file);
+	for (size_t i = 0; i < FILES; i++)
+		http_files_add(f, c->file[i]);
 	for (size_t i = 0; i < c->header_count; i++)
 		http_files_add(f, c->headers[i].path);
 	http_client_close(c);
@@ -368,18 +361,18 @@ static int set_identity(const struct http_client *c, CURL *curl, struct curl_sli
 	char type[64];
 	int err = 0;
 
-	if (c->credentials_file) {
-		err = read_secret(c->credentials_file, secret, error, bytes);
+	if (c->file[CREDENTIALS]) {
+		err = read_secret(c->file[CREDENTIALS], secret, error, bytes);
 		snprintf(type, sizeof(type), "Authorization: %.40s ", c->type);
 		return err ?: add_line(list, type, secret, "");
 	}
-	if (!c->password_file)
+	if (!c->file[PASSWORD])
 		return 0;
-	if (c->username_file)
-		err = read_secret(c->username_file, secret, error, bytes);
+	if (c->file[USERNAME])
+		err = read_secret(c->file[USERNAME], secret, error, bytes);
 	if (!err && curl_easy_setopt(curl, CURLOPT_USERNAME, c->username ?: secret))
 		err = -ENOMEM;
-	err = err ?: read_secret(c->password_file, secret, error, bytes);
+	err = err ?: read_secret(c->file[PASSWORD], secret, error, bytes);
 	if (!err && curl_easy_setopt(curl, CURLOPT_PASSWORD, secret))
 		err = -ENOMEM;
 	curl_easy_setopt(curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
@@ -401,13 +394,13 @@ static void set_versions(const struct http_client *c, CURL *curl)
 static void set_tls(const struct http_client *c, CURL *curl)
 {
 	set_versions(c, curl);
-	if (c->ca_file) {
-		curl_easy_setopt(curl, CURLOPT_CAINFO, c->ca_file);
+	if (c->file[CA]) {
+		curl_easy_setopt(curl, CURLOPT_CAINFO, c->file[CA]);
 		curl_easy_setopt(curl, CURLOPT_CAPATH, NULL);
 	}
-	if (c->cert_file) {
-		curl_easy_setopt(curl, CURLOPT_SSLCERT, c->cert_file);
-		curl_easy_setopt(curl, CURLOPT_SSLKEY, c->key_file);
+	if (c->file[CERTIFICATE]) {
+		curl_easy_setopt(curl, CURLOPT_SSLCERT, c->file[CERTIFICATE]);
+		curl_easy_setopt(curl, CURLOPT_SSLKEY, c->file[KEY]);
 	}
 	if (c->skip_verify) {
 		curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0l);
