@@ -19,7 +19,6 @@
 #include "analyse/role.h"
 #include "base/json_read.h"
 #include "cli/common/common.h"
-#include "cli/common/token.h"
 #include "collect/judge/models.h"
 
 #define SERIES_MAX  20000u  /* maximum number of series per service */

@@ -10,7 +10,6 @@
 #include "base/base.h"
 #include "cli/common/common.h"
 #include "cli/query/query.h"
-#include "cli/common/token.h"
 #include "dta/query/json.h"
 #include "dta/store/guard.h"
 #include "dta/store/stores.h"

@@ -6,7 +6,6 @@
 #include "base/relaxed.h"
 #include "cli/collect.h"
 #include "cli/common/common.h"
-#include "cli/common/token.h"
 #include "cli/collect-parts.h"
 #include "collect/self/self.h"
 

@@ -34,7 +34,6 @@
 #include "base/relaxed.h"
 #include "export/otlp.h"
 #include "export/pb.h"
-#include "export/sent.h"
 
 #define BATCH_BYTES (512u << 10) /* maximum size of a request */
 

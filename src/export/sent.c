@@ -5,7 +5,7 @@
  * the next position to write. That position is not stored; when the file is loaded, it is the first
  * free position, or 0 if the set is full.
  */
-#include "export/sent.h"
+#include "export/otlp.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,7 +2,6 @@
 /* ask.c - asks one or several collectors (query.h) */
 #include "cli/common/common.h"
 #include "cli/query/query.h"
-#include "cli/common/token.h"
 
 #include <curl/curl.h>
 #include <endian.h>
