@@ -7,7 +7,6 @@
 
 #include "bridge/otlp.h"
 #include "bridge/publish.h"
-#include "bridge/spans.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

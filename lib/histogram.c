@@ -229,9 +229,7 @@ static __attribute__((noinline)) void observe_slow(struct sl_histogram h, double
 		return;
 	cell = h.buckets->cell;
 	index = cell_of(h.buckets, v);
-	stripe = sl__own_stripe(slot);
-	if (!stripe)
-		stripe = sl__stripe_claim(slot);
+	stripe = sl__stripe_of(slot);
 	if (!stripe || !sl__own_add(cell_at(stripe, cell + index), 1))
 		count_shared(slot, cell + index, 1);
 	if (index != SL_HIST_REFUSED && (!stripe || !sl__own_add_f64(cell_at(stripe, cell), v)))
@@ -288,9 +286,7 @@ int sl_histogram_add(struct sl_histogram h, const uint64_t *buckets, size_t n, d
 		sl__refuse_observation(slot);
 		return 0;
 	}
-	own = sl__own_stripe(slot);
-	if (!own)
-		own = sl__stripe_claim(slot);
+	own = sl__stripe_of(slot);
 	for (uint32_t i = 0; i < n; i++) {
 		const uint32_t cell = b->cell + SL_HIST_BUCKETS + i;
 

@@ -256,6 +256,14 @@ static inline uintptr_t sl__own_stripe(unsigned int slot)
 	return base ? base + (uintptr_t)((uint64_t)slot << 32) : 0;
 }
 
+/* Returns the address of this thread's stripe, which it claims first if it has none; or 0. */
+static inline uintptr_t sl__stripe_of(unsigned int slot)
+{
+	uintptr_t stripe = sl__own_stripe(slot);
+
+	return likely(stripe) ? stripe : sl__stripe_claim(slot);
+}
+
 /* Returns the address of stripe 0; 0 for a handle that does nothing. May take the lock. */
 SL__HIDDEN uintptr_t sl__shared_slow(unsigned int slot);
 static inline uintptr_t sl__shared(unsigned int slot)
@@ -274,6 +282,8 @@ struct sl__view {
 SL__HIDDEN struct sl__view sl__view(unsigned int slot);
 SL__HIDDEN uint64_t sl__read_u64(unsigned int slot, uint32_t offset);
 SL__HIDDEN double sl__read_f64(unsigned int slot, uint32_t offset);
+/* Reads the cell of a handle whose values are in stripe 0 only. */
+SL__HIDDEN uint64_t sl__read_shared(uint64_t bits);
 
 /* attach.c */
 SL__HIDDEN int sl__attach_start(struct sl_publisher *p);  /* caller holds the lock */

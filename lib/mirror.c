@@ -16,15 +16,6 @@ static void set_cell(uint64_t bits, uint32_t cell, uint64_t v)
 		sl__shared_set(shared + sl__cell_after((uint32_t)bits, cell), v);
 }
 
-static uint64_t get_cell(uint64_t bits)
-{
-	uintptr_t shared = sl__shared(sl__slot_of(bits));
-
-	/* Relaxed: 8-byte loads of a cell never tear. */
-	return shared ? __atomic_load_n((uint64_t *)(shared + (uint32_t)bits), __ATOMIC_RELAXED)
-		      : 0;
-}
-
 void sl_counter_mirror(struct sl_counter c, uint64_t value)
 {
 	set_cell(c.bits, 0, value);
@@ -42,7 +33,7 @@ void sl_unknown_set(struct sl_unknown u, double v)
 
 double sl_unknown_value(struct sl_unknown u)
 {
-	return sl_f64_of_cell(get_cell(u.bits));
+	return sl_f64_of_cell(sl__read_shared(u.bits));
 }
 
 /* ---- timed gauges ---- */
@@ -61,7 +52,7 @@ void sl_gauge_timed_set(struct sl_gauge_timed g, double v)
 
 double sl_gauge_timed_value(struct sl_gauge_timed g)
 {
-	return sl_f64_of_cell(get_cell(g.bits));
+	return sl_f64_of_cell(sl__read_shared(g.bits));
 }
 
 /* ---- summaries ---- */
@@ -80,9 +71,7 @@ void sl_summary_add(struct sl_summary s, double sum, uint64_t count)
 		sl__refuse_observation(slot);
 		return;
 	}
-	stripe = sl__own_stripe(slot);
-	if (unlikely(!stripe))
-		stripe = sl__stripe_claim(slot);
+	stripe = sl__stripe_of(slot);
 	counted = likely(stripe) && likely(sl__own_add(stripe + count_at, count));
 	if (likely(counted) && likely(sl__own_add_f64(stripe + sum_at, sum)))
 		return;

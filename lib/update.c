@@ -17,9 +17,7 @@ void sl__counter_add_slow(struct sl_counter c, uint64_t n)
 
 	if (slot == SL__SLOT_NONE)
 		return;
-	stripe = sl__own_stripe(slot);
-	if (likely(!stripe))
-		stripe = sl__stripe_claim(slot);
+	stripe = sl__stripe_of(slot);
 	if (stripe && sl__own_add(stripe + (uint32_t)c.bits, n))
 		return;
 	stripe = sl__shared(slot);
@@ -54,9 +52,7 @@ void sl_counter_f64_add(struct sl_counter_f64 c, double v)
 		sl__refuse_observation(slot);
 		return;
 	}
-	stripe = sl__own_stripe(slot);
-	if (unlikely(!stripe))
-		stripe = sl__stripe_claim(slot);
+	stripe = sl__stripe_of(slot);
 	if (likely(stripe) && likely(sl__own_add_f64(stripe + (uint32_t)c.bits, v)))
 		return;
 	stripe = sl__shared(slot);
@@ -168,7 +164,7 @@ double sl_counter_f64_value(struct sl_counter_f64 c)
 }
 
 /* Gauges live in stripe 0 only; their cells in the other stripes are 0. */
-static uint64_t read_shared(uint64_t bits)
+uint64_t sl__read_shared(uint64_t bits)
 {
 	uintptr_t shared = sl__shared(sl__slot_of(bits));
 
@@ -178,10 +174,10 @@ static uint64_t read_shared(uint64_t bits)
 
 int64_t sl_gauge_value(struct sl_gauge g)
 {
-	return (int64_t)read_shared(g.bits);
+	return (int64_t)sl__read_shared(g.bits);
 }
 
 double sl_gauge_f64_value(struct sl_gauge_f64 g)
 {
-	return sl_f64_of_cell(read_shared(g.bits));
+	return sl_f64_of_cell(sl__read_shared(g.bits));
 }

@@ -53,9 +53,17 @@ static void put_verdict(struct base_json *j, const struct act_pod_verdict *v)
 	base_json_end(j, '}');
 }
 
+static void put_trace(struct base_json *j, const uint8_t id[ACT_TRACE_ID_BYTES])
+{
+	char trace[2 * ACT_TRACE_ID_BYTES + 1];
+
+	base_hex(trace, id, ACT_TRACE_ID_BYTES);
+	base_put(j, KV("trace", trace));
+}
+
 void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 {
-	char trace[2 * ACT_TRACE_ID_BYTES + 1], event[ACT_EVENT_ID_BYTES];
+	char event[ACT_EVENT_ID_BYTES];
 
 	act_anomaly_event_id(a, event);
 	base_put(j, KV("id", a->id), KV("event_id", event), KV_ID("instance", a->instance),
@@ -67,10 +75,8 @@ void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 		 KV_BOOL("from_start", a->born_ns != 0), KV_FINITE("peak", a->peak),
 		 KV_FINITE("suspicion", a->suspicion), KV("explanation", a->explanation));
 	put_blame(j, a->blame, a->blames);
-	if (!a->has_trace)
-		return;
-	base_hex(trace, a->trace, ACT_TRACE_ID_BYTES);
-	base_put(j, KV("trace", trace));
+	if (a->has_trace)
+		put_trace(j, a->trace);
 }
 
 void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance)
@@ -91,16 +97,23 @@ void api_incidents(void *collector, bool (*fn)(const struct act_incident *i, voi
 		act_incidents_each(view.incidents, 0, fn, arg);
 }
 
-static void put_analysis(struct base_json *j, const struct collect_analysis_view *view)
+/* Writes and returns the view of the analysis, or null and false if it is off. */
+static bool put_analysis(struct base_json *j, struct collect_collector *c,
+			 struct collect_analysis_view *view)
 {
 	struct act_verdicts_stats s;
 
+	if (!collect_collector_analysis(c, view)) {
+		base_json_knull(j, "analysis");
+		return false;
+	}
 	act_verdicts_stats(view->verdicts, &s);
 	base_put_object(j, "analysis", KV("detector", view->detector),
 			KV("shadow", view->shadow ? view->shadow : ""),
 			KV("false_alarms_per_hour", view->false_alarms), KV("pods", s.pods),
 			KV("learning", view->warming), KV("anomalous", s.anomalous),
 			KV("drifting", s.drifting), KV("anomalies", s.anomalies));
+	return true;
 }
 
 static void put_incident_of(struct base_json *j, struct act_incidents *incidents,
@@ -108,12 +121,10 @@ static void put_incident_of(struct base_json *j, struct act_incidents *incidents
 {
 	char id[ACT_EVENT_ID_BYTES];
 
-	if (act_incidents_id(incidents, a, id)) {
+	if (act_incidents_id(incidents, a, id))
 		base_put(j, KV("incident", id));
-	} else {
-		base_json_key(j, "incident");
-		base_json_null(j);
-	}
+	else
+		base_json_knull(j, "incident");
 }
 
 static void get_anomalies(struct http_request *req, void *arg)
@@ -135,13 +146,8 @@ static void get_anomalies(struct http_request *req, void *arg)
 	if (!a)
 		goto out;
 	l.j = &a->json;
-	if (collect_collector_analysis(arg, &view)) {
+	if (put_analysis(l.j, arg, &view))
 		n = act_verdicts_anomalies(view.verdicts, after, found, l.limit);
-		put_analysis(l.j, &view);
-	} else {
-		base_json_key(l.j, "analysis");
-		base_json_null(l.j);
-	}
 	base_json_kbegin(l.j, "anomalies", '[');
 	for (size_t i = 0; i < n && api_item(&l); i++) {
 		api_anomaly(l.j, &found[i]);
@@ -168,8 +174,6 @@ static void put_member(struct base_json *j, const struct act_member *m)
 
 static void put_incident(struct base_json *j, const struct act_incident *i)
 {
-	char trace[2 * ACT_TRACE_ID_BYTES + 1];
-
 	base_put(j, KV("number", i->number), KV("id", i->id),
 		 KV("kind", act_incident_kinds[i->kind]), KV("state", i->end_ns ? "ended" : "open"),
 		 KV_TIME("begin", i->begin_ns), KV_TIME("last", i->last_ns),
@@ -183,10 +187,8 @@ static void put_incident(struct base_json *j, const struct act_incident *i)
 		put_member(j, &i->member[k]);
 	base_json_end(j, ']');
 	base_put(j, KV("members_left_out", i->left_out));
-	if (!i->has_trace)
-		return;
-	base_hex(trace, i->trace, ACT_TRACE_ID_BYTES);
-	base_put(j, KV("trace", trace));
+	if (i->has_trace)
+		put_trace(j, i->trace);
 }
 
 static bool put_listed(const struct act_incident *i, void *arg)
@@ -215,13 +217,7 @@ static void get_incidents(struct http_request *req, void *arg)
 	if (!a)
 		return;
 	l.j = &a->json;
-	is = collect_collector_analysis(arg, &view);
-	if (is) {
-		put_analysis(l.j, &view);
-	} else {
-		base_json_key(l.j, "analysis");
-		base_json_null(l.j);
-	}
+	is = put_analysis(l.j, arg, &view);
 	base_json_kbegin(l.j, "incidents", '[');
 	if (is)
 		act_incidents_each(view.incidents, after, put_listed, &l);
@@ -328,12 +324,11 @@ static void get_scores(struct http_request *req, void *arg)
 		base_json_f64(j, (double)course->score[i]);
 	base_json_end(j, ']');
 	base_json_kbegin(j, "threshold", '[');
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		if (isfinite(course->threshold[i]))
 			base_json_f64(j, (double)course->threshold[i]);
 		else
 			base_json_null(j);
-	}
 	base_json_end(j, ']');
 	api_answer_end(req, a);
 out:

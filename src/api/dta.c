@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/dta_seen.h"
 #include "api/internal.h"
 #include "base/base.h"
 #include "base/budget.h"

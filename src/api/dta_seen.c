@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* dta_seen.c - /api/v1/dta/paths, /api/v1/dta/drops and /api/v1/dta/top */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/dta_seen.h"
 #include "api/internal.h"
-#include "base/base.h"
 #include "dta/query/json.h"
 #include "dta/query/seen.h"
 #include "dta/store_server/server.h"

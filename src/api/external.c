@@ -5,6 +5,7 @@
  * the request. A workload without a namespace is in "default".
  */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,16 @@ static const struct {
 #define METRICS (sizeof(metrics) / sizeof(*metrics))
 
 /* Errors are Status objects of meta/v1. */
-static void reply_status(struct http_request *req, int code, const char *reason,
-			 const char *message)
+__attribute__((format(printf, 4, 5))) static void
+reply_status(struct http_request *req, int code, const char *reason, const char *fmt, ...)
 {
+	char message[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	region_text_harmless(message);
 	http_reply_json(req, code,
 			json_pack("{s:s,s:s,s:{},s:s,s:s,s:s,s:i}", "kind", "Status", "apiVersion",
 				  "v1", "metadata", "status", "Failure", "message", message,
@@ -129,7 +137,7 @@ void api_get_external_values(struct http_request *req, void *arg)
 	struct collect_analysis_view view;
 	struct act_workload *w;
 	json_t *items;
-	char ns[256], message[400];
+	char ns[256];
 	size_t metric = 0, n;
 
 	name = strchr(path, '/');
@@ -143,17 +151,13 @@ void api_get_external_values(struct http_request *req, void *arg)
 	while (metric < METRICS && strcmp(metrics[metric].name, name))
 		metric++;
 	if (metric == METRICS) {
-		snprintf(message, sizeof(message), "no such metric: %.200s", name);
-		region_text_harmless(message);
-		reply_status(req, 404, "NotFound", message);
+		reply_status(req, 404, "NotFound", "no such metric: %.200s", name);
 		return;
 	}
 	selector_text = http_query(req, "labelSelector");
 	if (act_selector_parse(selector_text ? selector_text : "", &selector)) {
-		snprintf(message, sizeof(message), "unable to parse labelSelector %.200s",
-			 selector_text);
-		region_text_harmless(message);
-		reply_status(req, 400, "BadRequest", message);
+		reply_status(req, 400, "BadRequest", "unable to parse labelSelector %.200s",
+			     selector_text);
 		return;
 	}
 	if (!collect_collector_analysis(arg, &view)) {

@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "api/internal.h"
-#include "api/matchers.h"
+#include "api/selected.h"
 #include "api/merge.h"
-#include "api/range.h"
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/grow.h"
@@ -180,14 +179,6 @@ static bool wants_family(void *arg, const char *name, const struct region_metric
 	return !strcmp(name, g->metric) || !strcmp(m->name, g->metric);
 }
 
-static const char *label_of(const struct collect_series_view *v, const char *key)
-{
-	for (uint32_t i = 0; i < v->labels; i++)
-		if (!strcmp(v->keys[i], key))
-			return v->values[i];
-	return "";
-}
-
 static bool note_shape(struct group_query *g, const struct region_metric *m, uint32_t *shape)
 {
 	for (size_t i = g->shapes; i-- > 0;)
@@ -234,7 +225,7 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 		return false;
 	}
 	for (size_t i = 0; i < g->bys; i++)
-		s.key_bytes += strlen(label_of(v, g->by[i])) + 1;
+		s.key_bytes += strlen(api_label_of(v, g->by[i])) + 1;
 	s.key = malloc(s.key_bytes + 1);
 	if (!s.key || !BASE_GROW(g->series, g->n, g->room) ||
 	    (region_is_histogram(v->m) && !note_shape(g, v->m, &s.shape))) {
@@ -244,7 +235,7 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 	}
 	at = s.key;
 	for (size_t i = 0; i < g->bys; i++)
-		at = stpcpy(at, label_of(v, g->by[i])) + 1;
+		at = stpcpy(at, api_label_of(v, g->by[i])) + 1;
 	g->series[g->n++] = s;
 	return true;
 }

@@ -7,7 +7,6 @@
 
 #include "api/internal.h"
 #include "api/merge.h"
-#include "api/range.h"
 #include "base/base.h"
 
 #define COLUMNS_DEFAULT 300
@@ -78,11 +77,7 @@ static void put_cells(struct base_json *j, const struct heat_query *h,
 			first = BASE_MIN(first, i % width);
 			last = BASE_MAX(last, i % width);
 		}
-	base_json_key(j, "low");
-	if (first < width && isfinite(api_shape_low(merged, (uint32_t)first)))
-		base_json_f64(j, api_shape_low(merged, (uint32_t)first));
-	else
-		base_json_null(j);
+	base_put(j, KV_FINITE("low", first < width ? api_shape_low(merged, (uint32_t)first) : NAN));
 	base_json_kbegin(j, "bounds", '[');
 	for (size_t i = first; i <= last && first < width; i++)
 		base_json_f64(j, api_shape_high(merged, (uint32_t)i));

@@ -1,24 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0
 /* map.c - the service map: services as nodes, and their connections and calls as edges. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/internal.h"
-#include "api/map.h"
 #include "base/base.h"
+#include "base/grow.h"
+#include "collect/services/latency.h"
+#include "collect/services/services.h"
+#include "collect/trace/trace.h"
 
-#define OUTSIDE "outside"
+#define OUTSIDE	   "outside"
+#define TRACES_MAX 64u
+#define SPANS_MAX  4096u /* maximum number of spans per trace */
+#define CALLS_MAX  1024u
+#define RECENT_NS  600000000000ll
 
-struct api_map_walk {
+struct map_call {
+	struct collect_service_name from, to;
+	struct collect_latency latency; /* latency of the callee's spans */
+	bool shown;
+};
+
+struct map_calls {
+	struct map_call *v;
+	size_t n, room;
+};
+
+/* Calls, from the kept traces */
+
+struct map_trace_id {
+	uint64_t hi, lo;
+};
+
+struct map_span {
+	uint64_t id, parent, instance, duration_ns;
+};
+
+struct map_trace_walk {
+	int64_t now_ns;
+	struct map_trace_id id[TRACES_MAX];
+	size_t ids;
+	struct map_span *span; /* spans of one trace, sorted by ID */
+	size_t spans, room;
+};
+
+static bool take_id(const struct collect_trace *t, void *arg)
+{
+	struct map_trace_walk *w = arg;
+
+	if (w->now_ns - (int64_t)t->start_ns < RECENT_NS)
+		w->id[w->ids++] = (struct map_trace_id){t->trace_hi, t->trace_lo};
+	return w->ids < TRACES_MAX;
+}
+
+/* Runs under the tracer's lock, so it only copies the spans. */
+static void take_spans(const struct collect_trace *t, void *arg)
+{
+	struct map_trace_walk *w = arg;
+
+	w->spans = 0;
+	for (const struct collect_trace_span *s = t->first; s && w->spans < SPANS_MAX; s = s->next)
+		if (BASE_GROW(w->span, w->spans, w->room))
+			w->span[w->spans++] = (struct map_span){s->o.span_id, s->o.parent_id,
+								s->instance, s->duration_ns};
+}
+
+static bool same_name(const struct collect_service_name *a, const struct collect_service_name *b)
+{
+	return !strcmp(a->service, b->service) && !strcmp(a->kube_namespace, b->kube_namespace);
+}
+
+/* Returns NULL if there is no such call. */
+static struct map_call *find_call(const struct map_calls *c,
+				  const struct collect_service_name *from,
+				  const struct collect_service_name *to)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (same_name(&c->v[i].from, from) && same_name(&c->v[i].to, to))
+			return &c->v[i];
+	return NULL;
+}
+
+static void count_call(struct map_calls *to, struct collect_services *s,
+		       const struct map_span *caller, const struct map_span *callee)
+{
+	struct collect_service_name a, b;
+	struct map_call *at;
+	double seconds = (double)callee->duration_ns * 1e-9;
+
+	/* Calls within a service are not on the map. */
+	if (caller->instance == callee->instance ||
+	    !collect_services_name(s, caller->instance, &a) ||
+	    !collect_services_name(s, callee->instance, &b) || same_name(&a, &b))
+		return;
+	at = find_call(to, &a, &b);
+	if (!at) {
+		if (to->n == CALLS_MAX || !BASE_GROW(to->v, to->n, to->room))
+			return;
+		at = &to->v[to->n++];
+		*at = (struct map_call){.from = a, .to = b};
+	}
+	collect_latency_spread(&at->latency, seconds, seconds, 1);
+}
+
+/*
+ * Collects the calls between services in the newest traces. Some calls are missing if memory is
+ * short.
+ */
+static void collect_calls(struct map_calls *to, struct collect_services *s,
+			  struct collect_tracer *tracer, int64_t now_ns)
+{
+	struct map_trace_walk w = {.now_ns = now_ns};
+
+	collect_tracer_list(tracer, take_id, &w);
+	for (size_t i = 0; i < w.ids; i++) {
+		if (!collect_tracer_get(tracer, w.id[i].hi, w.id[i].lo, take_spans, &w) || !w.spans)
+			continue;
+		qsort(w.span, w.spans, sizeof(*w.span), base_by_u64);
+		for (size_t k = 0; k < w.spans; k++) {
+			const struct map_span key = {.id = w.span[k].parent};
+			const struct map_span *parent = bsearch(&key, w.span, w.spans,
+								sizeof(*w.span), base_by_u64);
+
+			if (key.id && parent)
+				count_call(to, s, parent, &w.span[k]);
+		}
+	}
+	free(w.span);
+}
+
+/* The map */
+
+struct map_walk {
 	struct api_list list;
-	struct api_map_calls calls;
+	struct map_calls calls;
 	bool outside; /* true if an edge has an end outside the known services */
 	struct collect_service_name culprit;
 };
 
 static void node_json(const struct collect_service_view *v, void *arg)
 {
-	struct api_map_walk *w = arg;
+	struct map_walk *w = arg;
 	const bool now = v->anomaly && !v->anomaly->end_ns;
 
 	if (v->culprit) {
@@ -40,7 +164,7 @@ static void node_json(const struct collect_service_view *v, void *arg)
 
 static void note_outside(const struct collect_service_edge *e, void *arg)
 {
-	struct api_map_walk *w = arg;
+	struct map_walk *w = arg;
 
 	w->outside |= !e->from || !e->to;
 }
@@ -56,25 +180,22 @@ static void ends_json(struct base_json *j, const struct collect_service_name *fr
 		 KV_BOOL("to_outside", !to));
 }
 
-static void rest_json(const struct api_map_walk *w, const struct api_map_call *call,
+static void rest_json(const struct map_walk *w, const struct map_call *call,
 		      const struct collect_service_name *to)
 {
 	const bool known = to && *w->culprit.service;
 
-	base_put(
-		w->list.j, KV_QUANTILE("errors_per_second", NAN),
-		KV_QUANTILE("p50_seconds",
-			    call ? collect_latency_quantile(&call->latency, 0.5) : NAN),
-		KV_BOOL("culprit", known && !strcmp(to->service, w->culprit.service) &&
-					   !strcmp(to->kube_namespace, w->culprit.kube_namespace)));
+	base_put(w->list.j, KV_QUANTILE("errors_per_second", NAN),
+		 KV_QUANTILE("p50_seconds",
+			     call ? collect_latency_quantile(&call->latency, 0.5) : NAN),
+		 KV_BOOL("culprit", known && same_name(to, &w->culprit)));
 }
 
 static void edge_json(const struct collect_service_edge *e, void *arg)
 {
-	struct api_map_walk *w = arg;
+	struct map_walk *w = arg;
 	struct base_json *j = w->list.j;
-	struct api_map_call *call = e->from && e->to ? api_map_find(&w->calls, e->from, e->to)
-						     : NULL;
+	struct map_call *call = e->from && e->to ? find_call(&w->calls, e->from, e->to) : NULL;
 
 	if (call)
 		call->shown = true;
@@ -94,7 +215,7 @@ static void edge_json(const struct collect_service_edge *e, void *arg)
 }
 
 /* Writes an edge that is known only from traces, not from connections. */
-static void call_json(struct api_map_walk *w, const struct api_map_call *call)
+static void call_json(struct map_walk *w, const struct map_call *call)
 {
 	struct base_json *j = w->list.j;
 
@@ -114,7 +235,7 @@ static void call_json(struct api_map_walk *w, const struct api_map_call *call)
 void api_get_map(struct http_request *req, void *arg)
 {
 	const struct api_services *of = arg;
-	struct api_map_walk w = {.list.limit = UINT64_MAX};
+	struct map_walk w = {.list.limit = UINT64_MAX};
 	struct collect_services_totals totals;
 	uint64_t window;
 	struct api_answer *a = api_window_begin(req, &window);
@@ -134,12 +255,12 @@ void api_get_map(struct http_request *req, void *arg)
 	base_json_end(w.list.j, ']');
 	base_json_kbegin(w.list.j, "edges", '[');
 	if (of->tracer)
-		api_map_traces(&w.calls, of->services, of->tracer, (int64_t)base_realtime_ns());
+		collect_calls(&w.calls, of->services, of->tracer, (int64_t)base_realtime_ns());
 	collect_services_edges(of->services, edge_json, &w);
 	for (size_t i = 0; i < w.calls.n; i++)
 		call_json(&w, &w.calls.v[i]);
 	base_json_end(w.list.j, ']');
 	base_put(w.list.j, KV("truncated", w.list.truncated));
 	api_answer_end(req, a);
-	api_map_calls_free(&w.calls);
+	free(w.calls.v);
 }

@@ -3,13 +3,12 @@
  * marks.c - events on the time axis: starts and ends of incidents; starts, deaths and deployments
  * of publishers; and the start of the collector.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/internal.h"
-#include "api/range.h"
-#include "base/base.h"
 #include "collect/read/past.h"
 
 #define MARKS_MAX 1000u
@@ -45,21 +44,27 @@ struct marks {
 	bool full;
 };
 
-static struct marks_mark *add_mark(struct marks *m, int64_t ns, enum marks_kind kind,
-				   uint64_t instance, const char *service)
+/* Adds a mark with a formatted text, if its time is in the range. */
+__attribute__((format(printf, 6, 7))) static void add_mark(struct marks *m, int64_t ns,
+							   enum marks_kind kind, uint64_t instance,
+							   const char *service, const char *fmt,
+							   ...)
 {
 	struct marks_mark *to;
+	va_list ap;
 
 	if (ns < m->range.from_ns || ns > m->range.to_ns)
-		return NULL;
+		return;
 	if (m->n == m->room) {
 		m->full = true;
-		return NULL;
+		return;
 	}
 	to = &m->v[m->n++];
 	*to = (struct marks_mark){.ns = ns, .kind = kind, .instance = instance, .pods = 1};
 	snprintf(to->service, sizeof(to->service), "%s", service);
-	return to;
+	va_start(ap, fmt);
+	vsnprintf(to->text, sizeof(to->text), fmt, ap);
+	va_end(ap);
 }
 
 /* Lives of publishers */
@@ -107,26 +112,17 @@ static void add_start(struct marks *m, const struct collect_life *l, size_t at)
 	const bool changed = old && *life->version && strcmp(old->version, life->version);
 	struct marks_mark *mark = deployment_before(m, life);
 
-	if (mark) {
+	if (mark)
 		mark->pods++;
-		return;
-	}
-	if (changed) {
-		mark = add_mark(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service);
-		if (mark)
-			snprintf(mark->text, sizeof(mark->text), "%s: %s replaced %s",
-				 life->service, life->version, old->version);
-	} else if (closed_before(l, at)) {
-		mark = add_mark(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service);
-		if (mark)
-			snprintf(mark->text, sizeof(mark->text),
-				 "%s: pod %s replaced one that closed", life->service,
-				 pod_name(life));
-	} else {
-		mark = add_mark(m, life->ns, MARKS_START, life->instance, life->service);
-		if (mark)
-			snprintf(mark->text, sizeof(mark->text), "%s began", pod_name(life));
-	}
+	else if (changed)
+		add_mark(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service,
+			 "%s: %s replaced %s", life->service, life->version, old->version);
+	else if (closed_before(l, at))
+		add_mark(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service,
+			 "%s: pod %s replaced one that closed", life->service, pod_name(life));
+	else
+		add_mark(m, life->ns, MARKS_START, life->instance, life->service, "%s began",
+			 pod_name(life));
 }
 
 static int by_life(const void *a, const void *b)
@@ -146,18 +142,12 @@ static bool add_lives(struct marks *m, struct collect_collector *c)
 	n = collect_collector_lives(c, l, COLLECT_LIVES_MAX);
 	/* Sort them, because a start is recorded late, when the publisher is first read. */
 	qsort(l, n, sizeof(*l), by_life);
-	for (size_t i = 0; i < n; i++) {
-		struct marks_mark *mark;
-
-		if (l[i].kind == COLLECT_LIFE_START && strcmp(l[i].service, API_AGENT_SERVICE)) {
+	for (size_t i = 0; i < n; i++)
+		if (l[i].kind == COLLECT_LIFE_START && strcmp(l[i].service, API_AGENT_SERVICE))
 			add_start(m, l, i);
-		} else if (l[i].kind == COLLECT_LIFE_DEATH) {
-			mark = add_mark(m, l[i].ns, MARKS_DEATH, l[i].instance, l[i].service);
-			if (mark)
-				snprintf(mark->text, sizeof(mark->text), "%s died (pid %u)",
-					 pod_name(&l[i]), l[i].pid);
-		}
-	}
+		else if (l[i].kind == COLLECT_LIFE_DEATH)
+			add_mark(m, l[i].ns, MARKS_DEATH, l[i].instance, l[i].service,
+				 "%s died (pid %u)", pod_name(&l[i]), l[i].pid);
 	free(l);
 	return true;
 }
@@ -169,17 +159,13 @@ static bool add_incident(const struct act_incident *i, void *arg)
 	struct marks *m = arg;
 	const struct act_anomaly *a = &i->cause;
 	const char *pod = *a->name.pod ? a->name.pod : a->name.service;
-	struct marks_mark *mark = NULL;
 
 	if (i->joined)
 		return true;
-	mark = add_mark(m, i->begin_ns, MARKS_INCIDENT, a->instance, a->name.service);
-	if (mark)
-		snprintf(mark->text, sizeof(mark->text), "%.*s", (int)TEXT_BYTES - 1, i->sentence);
+	add_mark(m, i->begin_ns, MARKS_INCIDENT, a->instance, a->name.service, "%s", i->sentence);
 	if (i->end_ns)
-		mark = add_mark(m, i->end_ns, MARKS_END, a->instance, a->name.service);
-	if (mark && i->end_ns)
-		snprintf(mark->text, sizeof(mark->text), "%s is back to normal", pod);
+		add_mark(m, i->end_ns, MARKS_END, a->instance, a->name.service,
+			 "%s is back to normal", pod);
 	return true;
 }
 
@@ -213,7 +199,6 @@ static void put_marks(struct api_list *l, const struct marks *m)
 void api_get_marks(struct http_request *req, void *arg)
 {
 	struct marks m = {.room = MARKS_MAX};
-	struct marks_mark *mark;
 	struct api_answer *a;
 	struct api_list l = {.limit = MARKS_MAX};
 
@@ -222,9 +207,7 @@ void api_get_marks(struct http_request *req, void *arg)
 	m.v = api_alloc(req, m.room * sizeof(*m.v));
 	if (!m.v)
 		return;
-	mark = add_mark(&m, api_status_begun_ns(), MARKS_COLLECTOR, 0, "");
-	if (mark)
-		snprintf(mark->text, sizeof(mark->text), "the collector started");
+	add_mark(&m, api_status_begun_ns(), MARKS_COLLECTOR, 0, "", "the collector started");
 	if (!add_lives(&m, arg)) {
 		http_reply_error(req, 503, "out of memory");
 		goto out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/matchers.h"
+#include "api/selected.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -78,7 +78,7 @@ bool api_matchers_name(struct api_matchers *ms, const char *name)
 	return true;
 }
 
-static const char *label_of(const struct collect_series_view *s, const char *key)
+const char *api_label_of(const struct collect_series_view *s, const char *key)
 {
 	for (uint32_t i = 0; i < s->labels; i++)
 		if (!strcmp(s->keys[i], key))
@@ -90,7 +90,7 @@ bool api_matchers_labels(struct api_matchers *ms, const struct collect_series_vi
 {
 	for (size_t i = 0; i < ms->n; i++)
 		if (strcmp(ms->m[i].name, "__name__") &&
-		    !matcher_passes(ms, &ms->m[i], label_of(s, ms->m[i].name)))
+		    !matcher_passes(ms, &ms->m[i], api_label_of(s, ms->m[i].name)))
 			return false;
 	return true;
 }

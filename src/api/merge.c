@@ -163,20 +163,12 @@ static int merge_classic(struct api_shape *out, const struct api_shape *const *o
 static uint32_t classic_bucket(const struct api_shape *merged, const struct api_shape *of,
 			       uint32_t bucket)
 {
-	uint32_t low = 0, high = merged->bound_count;
+	size_t at;
 
 	if (bucket >= of->bound_count)
 		return merged->bound_count;
-	/* Find the first bound that is not below the bound of the bucket. */
-	while (low < high) {
-		const uint32_t mid = (low + high) / 2;
-
-		if (merged->bounds[mid] < of->bounds[bucket])
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	BASE_LOWER_BOUND(at, 0, merged->bound_count, merged->bounds[at] < of->bounds[bucket]);
+	return (uint32_t)at;
 }
 
 int api_shape_merge(struct api_shape *out, const struct api_shape *const *of, size_t n,

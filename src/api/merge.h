@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "api/range.h"
+#include "api/internal.h"
 #include "base/budget.h"
 #include "collect/read/past.h"
 #include "region/decode.h"

@@ -10,7 +10,7 @@
 #include "base/budget.h"
 #include "base/grow.h"
 #include "api/internal.h"
-#include "api/range.h"
+#include "api/merge.h"
 
 #define POINTS_DEFAULT	1000
 #define POINTS_MAX	10000
@@ -333,46 +333,29 @@ void api_get_metrics(struct http_request *req, void *arg)
 
 /* Single metrics, by ID */
 
-static void bucket_json(struct base_json *j, double low, double high, uint64_t count)
-{
-	if (!count)
-		return;
-	base_json_begin(j, '[');
-	base_json_f64(j, low);
-	base_json_f64(j, high);
-	base_json_u64(j, count);
-	base_json_end(j, ']');
-}
-
 static void buckets_json(struct base_json *j, const struct region_metric *m, const uint64_t *value)
 {
 	const uint64_t *bucket = value + SL_HIST_BUCKETS;
+	struct api_shape shape;
 
 	if (!region_is_histogram(m)) {
 		base_put(j, KV("error", "not a histogram"));
 		return;
 	}
 	value_json(j, m, value);
+	j->overflow |= api_shape_of(&shape, m) != 0;
 	base_json_kbegin(j, "buckets", '[');
 	for (uint32_t i = 0; i < m->bucket_count && !j->overflow; i++) {
-		double low, high;
-
-		if (!region_is_exponential(m)) {
-			low = i ? m->bounds[i - 1] : -INFINITY;
-			if (!i && m->bound_count && m->bounds[0] > 0)
-				low = 0;
-			high = i < m->bound_count ? m->bounds[i] : INFINITY;
-		} else {
-			double index = (double)m->first_bucket + (double)i - 1;
-
-			low = i ? collect_exponential_bound(m->scale, index - 1) : 0;
-			high = i ? collect_exponential_bound(m->scale, index) : m->zero_threshold;
-			if (i == m->bucket_count - 1)
-				high = INFINITY;
-		}
-		bucket_json(j, low, high, bucket[i]);
+		if (!bucket[i])
+			continue;
+		base_json_begin(j, '[');
+		base_json_f64(j, api_shape_low(&shape, i));
+		base_json_f64(j, api_shape_high(&shape, i));
+		base_json_u64(j, bucket[i]);
+		base_json_end(j, ']');
 	}
 	base_json_end(j, ']');
+	api_shape_free(&shape);
 }
 
 struct one_metric {

@@ -14,7 +14,6 @@
 
 #include "api/internal.h"
 #include "api/promql.h"
-#include "api/range.h"
 #include "base/base.h"
 #include "base/grow.h"
 #include "export/number.h"

@@ -3,7 +3,7 @@
  * promql.c - parses the supported part of PromQL: recursive descent, with the precedence of
  * operators from a table. promql_operand.c parses what operators combine.
  */
-#include "api/promql_parser.h"
+#include "api/promql_internal.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "api/promql_internal.h"
-#include "base/base.h"
 #include "base/grow.h"
 
 #define POINTS_AT_ONCE 16384u
@@ -103,7 +102,8 @@ static int compute_windows(struct api_promql_run *r, const struct promql_windows
 	for (size_t i = 0; i < w->steps->n && !err; i++) {
 		const int64_t at = time_of(r, w->of, w->steps, i), from = at - window_ns(w->of);
 		struct api_promql_window window = {.start = (double)(from / 1000000),
-						   .end = (double)(at / 1000000)};
+						   .end = (double)(at / 1000000),
+						   .param = w->param ? w->param[i] : 0};
 
 		while (end < r->points && r->point[end].ns / 1000000 <= at / 1000000)
 			end++;
@@ -112,13 +112,12 @@ static int compute_windows(struct api_promql_run *r, const struct promql_windows
 		window.p = r->point + first;
 		window.n = end - first;
 		err = api_promql_work(r, w->function ? window.n + 1 : 1);
-		if (w->function)
-			row->has[i] = w->function->window(&window, w->param ? w->param[i] : 0,
-							  &row->value[i]);
-		else if (window.n && !api_is_stale(window.p[window.n - 1].value)) {
-			row->has[i] = true;
-			row->value[i] = window.p[window.n - 1].value;
-		}
+		row->has[i] = window.n &&
+			      (w->function ? window.n >= w->function->least
+					   : !api_is_stale(window.p[window.n - 1].value));
+		if (row->has[i])
+			row->value[i] = w->function ? w->function->window(&window)
+						    : window.p[window.n - 1].value;
 	}
 	return err;
 }

@@ -16,15 +16,13 @@ static double to_ms(int64_t ns)
 	return (double)(ns / 1000000);
 }
 
-/* Changes over a range */
+/* Changes over a range of at least two points */
 
-static bool extrapolate_change(const struct api_promql_window *w, bool is_counter, double *out)
+static double extrapolate_change(const struct api_promql_window *w, bool is_counter)
 {
 	const struct collect_point *p = w->p;
 	double grown, before, after, span, mean, whole;
 
-	if (w->n < 2)
-		return false;
 	grown = p[w->n - 1].value - p[0].value;
 	for (size_t i = 1; is_counter && i < w->n; i++)
 		if (p[i].value < p[i - 1].value)
@@ -38,81 +36,44 @@ static bool extrapolate_change(const struct api_promql_window *w, bool is_counte
 		before = fmin(before, span * (p[0].value / grown));
 	whole = span + (before < mean * 1.1 ? before : mean / 2) +
 		(after < mean * 1.1 ? after : mean / 2);
-	*out = grown * (whole / span);
-	return true;
+	return grown * (whole / span);
 }
 
-static bool compute_delta(const struct api_promql_window *w, double param, double *out)
+static double compute_delta(const struct api_promql_window *w)
 {
-	(void)param;
-	return extrapolate_change(w, false, out);
+	return extrapolate_change(w, false);
 }
 
-static bool compute_increase(const struct api_promql_window *w, double param, double *out)
+static double compute_increase(const struct api_promql_window *w)
 {
-	(void)param;
-	return extrapolate_change(w, true, out);
+	return extrapolate_change(w, true);
 }
 
-static bool compute_rate(const struct api_promql_window *w, double param, double *out)
+static double compute_rate(const struct api_promql_window *w)
 {
-	const bool has = compute_increase(w, param, out);
-
-	if (has)
-		*out /= (w->end - w->start) / 1000;
-	return has;
+	return compute_increase(w) / ((w->end - w->start) / 1000);
 }
 
-static bool compute_idelta(const struct api_promql_window *w, double param, double *out)
+static double compute_idelta(const struct api_promql_window *w)
 {
-	(void)param;
-	if (w->n < 2)
-		return false;
-	*out = w->p[w->n - 1].value - w->p[w->n - 2].value;
-	return true;
+	return w->p[w->n - 1].value - w->p[w->n - 2].value;
 }
 
-static bool compute_irate(const struct api_promql_window *w, double param, double *out)
+static double compute_irate(const struct api_promql_window *w)
 {
-	const struct collect_point *last;
+	const struct collect_point *last = &w->p[w->n - 1];
+	const bool is_reset = last[0].value < last[-1].value;
 
-	if (!compute_idelta(w, param, out))
-		return false;
-	last = &w->p[w->n - 1];
-	if (last[0].value < last[-1].value)
-		*out = last[0].value;
-	*out /= (to_ms(last[0].ns) - to_ms(last[-1].ns)) / 1000;
-	return true;
+	return (is_reset ? last[0].value : compute_idelta(w)) /
+	       ((to_ms(last[0].ns) - to_ms(last[-1].ns)) / 1000);
 }
 
-static bool compute_changes(const struct api_promql_window *w, double param, double *out)
+/* Least squares; x is the time in seconds since at_ms. Returns the slope. */
+static double regress_points(const struct api_promql_window *w, double at_ms, double *intercept)
 {
-	(void)param;
-	*out = 0;
-	for (size_t i = 1; i < w->n; i++)
-		*out += w->p[i].value != w->p[i - 1].value &&
-			!(isnan(w->p[i].value) && isnan(w->p[i - 1].value));
-	return w->n;
-}
-
-static bool compute_resets(const struct api_promql_window *w, double param, double *out)
-{
-	(void)param;
-	*out = 0;
-	for (size_t i = 1; i < w->n; i++)
-		*out += w->p[i].value < w->p[i - 1].value;
-	return w->n;
-}
-
-/* Least squares; x is the time in seconds since at_ms. */
-static bool regress_points(const struct api_promql_window *w, double at_ms, double *slope,
-			   double *intercept)
-{
-	double n = (double)w->n, x = 0, y = 0, xy = 0, xx = 0;
+	double n = (double)w->n, x = 0, y = 0, xy = 0, xx = 0, slope;
 	bool is_constant = true;
 
-	if (w->n < 2)
-		return false;
 	for (size_t i = 0; i < w->n; i++) {
 		const double t = (to_ms(w->p[i].ns) - at_ms) / 1000, v = w->p[i].value;
 
@@ -122,110 +83,111 @@ static bool regress_points(const struct api_promql_window *w, double at_ms, doub
 		xy += t * v;
 		xx += t * t;
 	}
-	*slope = is_constant ? (isinf(y) ? NAN : 0) : (xy - x * y / n) / (xx - x * x / n);
-	*intercept = is_constant ? w->p[0].value : y / n - *slope * x / n;
-	return true;
+	slope = is_constant ? (isinf(y) ? NAN : 0) : (xy - x * y / n) / (xx - x * x / n);
+	*intercept = is_constant ? w->p[0].value : y / n - slope * x / n;
+	return slope;
 }
 
-static bool compute_deriv(const struct api_promql_window *w, double param, double *out)
+static double compute_deriv(const struct api_promql_window *w)
 {
 	double intercept;
 
-	(void)param;
-	return w->n >= 2 && regress_points(w, to_ms(w->p[0].ns), out, &intercept);
+	return regress_points(w, to_ms(w->p[0].ns), &intercept);
 }
 
-static bool compute_prediction(const struct api_promql_window *w, double seconds, double *out)
+static double compute_prediction(const struct api_promql_window *w)
 {
-	double slope, intercept;
+	double intercept, slope = regress_points(w, w->end, &intercept);
 
-	if (!regress_points(w, w->end, &slope, &intercept))
-		return false;
-	*out = slope * seconds + intercept;
-	return true;
+	return slope * w->param + intercept;
 }
 
 /* Functions of the values in a range */
 
-static bool compute_count(const struct api_promql_window *w, double param, double *out)
+static double compute_changes(const struct api_promql_window *w)
 {
-	(void)param;
-	*out = (double)w->n;
-	return w->n;
+	double n = 0;
+
+	for (size_t i = 1; i < w->n; i++)
+		n += w->p[i].value != w->p[i - 1].value &&
+		     !(isnan(w->p[i].value) && isnan(w->p[i - 1].value));
+	return n;
 }
 
-static bool compute_present(const struct api_promql_window *w, double param, double *out)
+static double compute_resets(const struct api_promql_window *w)
 {
-	(void)param;
-	*out = 1;
-	return w->n;
+	double n = 0;
+
+	for (size_t i = 1; i < w->n; i++)
+		n += w->p[i].value < w->p[i - 1].value;
+	return n;
 }
 
-static bool compute_last(const struct api_promql_window *w, double param, double *out)
+static double compute_count(const struct api_promql_window *w)
 {
-	(void)param;
-	if (w->n)
-		*out = w->p[w->n - 1].value;
-	return w->n;
+	return (double)w->n;
 }
 
-static bool compute_sum(const struct api_promql_window *w, double param, double *out)
+static double compute_present(const struct api_promql_window *w)
 {
-	(void)param;
-	*out = 0;
+	(void)w;
+	return 1;
+}
+
+static double compute_last(const struct api_promql_window *w)
+{
+	return w->p[w->n - 1].value;
+}
+
+static double compute_sum(const struct api_promql_window *w)
+{
+	double sum = 0;
+
 	for (size_t i = 0; i < w->n; i++)
-		*out += w->p[i].value;
-	return w->n;
+		sum += w->p[i].value;
+	return sum;
 }
 
-static bool compute_avg(const struct api_promql_window *w, double param, double *out)
+static double compute_avg(const struct api_promql_window *w)
 {
-	const bool has = compute_sum(w, param, out);
-
-	*out /= (double)w->n;
-	return has;
+	return compute_sum(w) / (double)w->n;
 }
 
 /* The result of min and max is NaN only if all values are. */
-static bool compute_min(const struct api_promql_window *w, double param, double *out)
+static double compute_min(const struct api_promql_window *w)
 {
-	(void)param;
-	*out = NAN;
+	double v = NAN;
+
 	for (size_t i = 0; i < w->n; i++)
-		*out = fmin(*out, w->p[i].value);
-	return w->n;
+		v = fmin(v, w->p[i].value);
+	return v;
 }
 
-static bool compute_max(const struct api_promql_window *w, double param, double *out)
+static double compute_max(const struct api_promql_window *w)
 {
-	(void)param;
-	*out = NAN;
+	double v = NAN;
+
 	for (size_t i = 0; i < w->n; i++)
-		*out = fmax(*out, w->p[i].value);
-	return w->n;
+		v = fmax(v, w->p[i].value);
+	return v;
 }
 
-static bool compute_stdvar(const struct api_promql_window *w, double param, double *out)
+static double compute_stdvar(const struct api_promql_window *w)
 {
 	double mean = 0, squares = 0;
 
-	(void)param;
 	for (size_t i = 0; i < w->n; i++) {
 		const double d = w->p[i].value - mean;
 
 		mean += d / (double)(i + 1);
 		squares += d * (w->p[i].value - mean);
 	}
-	*out = squares / (double)w->n;
-	return w->n;
+	return squares / (double)w->n;
 }
 
-static bool compute_stddev(const struct api_promql_window *w, double param, double *out)
+static double compute_stddev(const struct api_promql_window *w)
 {
-	const bool has = compute_stdvar(w, param, out);
-
-	*out = sqrt(*out);
-	return has;
+	return sqrt(compute_stdvar(w));
 }
 
 int api_promql_order(const void *a, const void *b)
@@ -251,18 +213,19 @@ double api_promql_quantile(double q, const double *v, size_t n)
 	return v[low] * (1 - (rank - (double)low)) + v[high] * (rank - (double)low);
 }
 
-static bool compute_quantile(const struct api_promql_window *w, double q, double *out)
+/* NaN if out of memory. */
+static double compute_quantile(const struct api_promql_window *w)
 {
-	double *v = w->n ? malloc(w->n * sizeof(*v)) : NULL;
+	double *v = malloc(w->n * sizeof(*v)), quantile;
 
 	if (!v)
-		return false;
+		return NAN;
 	for (size_t i = 0; i < w->n; i++)
 		v[i] = w->p[i].value;
 	qsort(v, w->n, sizeof(*v), api_promql_order);
-	*out = api_promql_quantile(q, v, w->n);
+	quantile = api_promql_quantile(w->param, v, w->n);
 	free(v);
-	return true;
+	return quantile;
 }
 
 /* Functions of a value */
@@ -305,84 +268,63 @@ static double compute_rad(double v)
 	return v * M_PI / 180;
 }
 
-#define WINDOW(n, fn)                                                 \
-	{                                                             \
-		.name = n, .types = "m", .returns = 'v', .window = fn \
-	}
-#define WINDOWS(n, t, f)                                           \
-	{                                                          \
-		.name = n, .types = t, .returns = 'v', .window = f \
-	}
-#define MATH(fn)                                                       \
-	{                                                              \
-		.name = #fn, .types = "v", .returns = 'v', .math1 = fn \
-	}
-#define SPECIAL(n, t, r, s)                                       \
-	{                                                         \
-		.name = n, .types = t, .returns = r, .special = s \
-	}
-
 static const struct api_promql_function functions[] = {
-	WINDOW("rate", compute_rate),
-	WINDOW("increase", compute_increase),
-	WINDOW("delta", compute_delta),
-	WINDOW("irate", compute_irate),
-	WINDOW("idelta", compute_idelta),
-	WINDOW("deriv", compute_deriv),
-	WINDOWS("predict_linear", "ms", compute_prediction),
-	WINDOW("changes", compute_changes),
-	WINDOW("resets", compute_resets),
-	WINDOW("avg_over_time", compute_avg),
-	WINDOW("min_over_time", compute_min),
-	WINDOW("max_over_time", compute_max),
-	WINDOW("sum_over_time", compute_sum),
-	WINDOW("count_over_time", compute_count),
-	WINDOW("present_over_time", compute_present),
-	WINDOW("stddev_over_time", compute_stddev),
-	WINDOW("stdvar_over_time", compute_stdvar),
-	WINDOWS("quantile_over_time", "sm", compute_quantile),
-	{.name = "last_over_time",
-	 .types = "m",
-	 .returns = 'v',
-	 .window = compute_last,
-	 .keeps_name = true},
-	MATH(ceil),
-	MATH(floor),
-	MATH(exp),
-	MATH(log2),
-	MATH(log10),
-	MATH(sqrt),
-	MATH(sin),
-	MATH(cos),
-	MATH(tan),
-	MATH(asin),
-	MATH(acos),
-	MATH(atan),
-	MATH(sinh),
-	MATH(cosh),
-	MATH(tanh),
-	MATH(asinh),
-	MATH(acosh),
-	MATH(atanh),
-	{.name = "abs", .types = "v", .returns = 'v', .math1 = fabs},
-	{.name = "ln", .types = "v", .returns = 'v', .math1 = log},
-	{.name = "sgn", .types = "v", .returns = 'v', .math1 = compute_sgn},
-	{.name = "deg", .types = "v", .returns = 'v', .math1 = compute_deg},
-	{.name = "rad", .types = "v", .returns = 'v', .math1 = compute_rad},
-	{.name = "round", .types = "vS", .returns = 'v', .math = compute_round},
-	{.name = "clamp", .types = "vss", .returns = 'v', .math = compute_clamp},
-	{.name = "clamp_min", .types = "vs", .returns = 'v', .math = compute_clamp_min},
-	{.name = "clamp_max", .types = "vs", .returns = 'v', .math = compute_clamp_max},
-	SPECIAL("time", "", 's', API_PROMQL_DOES_TIME),
-	SPECIAL("vector", "s", 'v', API_PROMQL_DOES_VECTOR),
-	SPECIAL("scalar", "v", 's', API_PROMQL_DOES_SCALAR),
-	SPECIAL("sort", "v", 'v', API_PROMQL_DOES_SORT),
-	SPECIAL("sort_desc", "v", 'v', API_PROMQL_DOES_SORT),
-	SPECIAL("absent", "v", 'v', API_PROMQL_DOES_ABSENT),
-	SPECIAL("absent_over_time", "m", 'v', API_PROMQL_DOES_ABSENT_OVER_TIME),
-	SPECIAL("label_replace", "vtttt", 'v', API_PROMQL_DOES_LABEL_REPLACE),
-	SPECIAL("label_join", "vttT*", 'v', API_PROMQL_DOES_LABEL_JOIN),
-	SPECIAL("histogram_quantile", "sv", 'v', API_PROMQL_DOES_QUANTILE),
+	{"rate", "m", 'v', .window = compute_rate, .least = 2},
+	{"increase", "m", 'v', .window = compute_increase, .least = 2},
+	{"delta", "m", 'v', .window = compute_delta, .least = 2},
+	{"irate", "m", 'v', .window = compute_irate, .least = 2},
+	{"idelta", "m", 'v', .window = compute_idelta, .least = 2},
+	{"deriv", "m", 'v', .window = compute_deriv, .least = 2},
+	{"predict_linear", "ms", 'v', .window = compute_prediction, .least = 2},
+	{"changes", "m", 'v', .window = compute_changes},
+	{"resets", "m", 'v', .window = compute_resets},
+	{"avg_over_time", "m", 'v', .window = compute_avg},
+	{"min_over_time", "m", 'v', .window = compute_min},
+	{"max_over_time", "m", 'v', .window = compute_max},
+	{"sum_over_time", "m", 'v', .window = compute_sum},
+	{"count_over_time", "m", 'v', .window = compute_count},
+	{"present_over_time", "m", 'v', .window = compute_present},
+	{"stddev_over_time", "m", 'v', .window = compute_stddev},
+	{"stdvar_over_time", "m", 'v', .window = compute_stdvar},
+	{"quantile_over_time", "sm", 'v', .window = compute_quantile},
+	{"last_over_time", "m", 'v', .window = compute_last, .keeps_name = true},
+	{"ceil", "v", 'v', .math1 = ceil},
+	{"floor", "v", 'v', .math1 = floor},
+	{"exp", "v", 'v', .math1 = exp},
+	{"log2", "v", 'v', .math1 = log2},
+	{"log10", "v", 'v', .math1 = log10},
+	{"sqrt", "v", 'v', .math1 = sqrt},
+	{"sin", "v", 'v', .math1 = sin},
+	{"cos", "v", 'v', .math1 = cos},
+	{"tan", "v", 'v', .math1 = tan},
+	{"asin", "v", 'v', .math1 = asin},
+	{"acos", "v", 'v', .math1 = acos},
+	{"atan", "v", 'v', .math1 = atan},
+	{"sinh", "v", 'v', .math1 = sinh},
+	{"cosh", "v", 'v', .math1 = cosh},
+	{"tanh", "v", 'v', .math1 = tanh},
+	{"asinh", "v", 'v', .math1 = asinh},
+	{"acosh", "v", 'v', .math1 = acosh},
+	{"atanh", "v", 'v', .math1 = atanh},
+	{"abs", "v", 'v', .math1 = fabs},
+	{"ln", "v", 'v', .math1 = log},
+	{"sgn", "v", 'v', .math1 = compute_sgn},
+	{"deg", "v", 'v', .math1 = compute_deg},
+	{"rad", "v", 'v', .math1 = compute_rad},
+	{"round", "vS", 'v', .math = compute_round},
+	{"clamp", "vss", 'v', .math = compute_clamp},
+	{"clamp_min", "vs", 'v', .math = compute_clamp_min},
+	{"clamp_max", "vs", 'v', .math = compute_clamp_max},
+	{"time", "", 's', .special = API_PROMQL_DOES_TIME},
+	{"vector", "s", 'v', .special = API_PROMQL_DOES_VECTOR},
+	{"scalar", "v", 's', .special = API_PROMQL_DOES_SCALAR},
+	{"sort", "v", 'v', .special = API_PROMQL_DOES_SORT},
+	{"sort_desc", "v", 'v', .special = API_PROMQL_DOES_SORT},
+	{"absent", "v", 'v', .special = API_PROMQL_DOES_ABSENT},
+	{"absent_over_time", "m", 'v', .special = API_PROMQL_DOES_ABSENT_OVER_TIME},
+	{"label_replace", "vtttt", 'v', .special = API_PROMQL_DOES_LABEL_REPLACE},
+	{"label_join", "vttT*", 'v', .special = API_PROMQL_DOES_LABEL_JOIN},
+	{"histogram_quantile", "sv", 'v', .special = API_PROMQL_DOES_QUANTILE},
 };
 
 const struct api_promql_function *api_promql_function(const char *name, size_t bytes)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "api/promql_internal.h"
-#include "api/promql_parser.h"
 #include "base/base.h"
 
 #define DURATION_MAX 3.2e16 /* a year in ns */

@@ -128,6 +128,19 @@ int api_promql_work(struct api_promql_run *r, uint64_t n)
 	return base_budget_spend(r->budget, 0) ? 0 : r->budget->err;
 }
 
+static void free_values(struct api_promql_row *row)
+{
+	free(row->of);
+	free(row->value);
+	free(row->has);
+}
+
+static void free_row(struct api_promql_run *r, struct api_promql_row *row, size_t steps)
+{
+	free_values(row);
+	r->held -= steps;
+}
+
 struct api_promql_row *api_promql_row_add(struct api_promql_run *r, struct api_promql_result *to,
 					  struct export_remote_series *of, size_t steps, int *err)
 {
@@ -143,22 +156,12 @@ struct api_promql_row *api_promql_row_add(struct api_promql_run *r, struct api_p
 	if (!*err && (!row.value || !row.has || !BASE_GROW(to->row, to->n, to->room)))
 		*err = -ENOMEM;
 	if (*err) {
-		free(row.of);
-		free(row.value);
-		free(row.has);
+		free_values(&row);
 		return NULL;
 	}
 	r->held += steps;
 	to->row[to->n] = row;
 	return &to->row[to->n++];
-}
-
-static void free_row(struct api_promql_run *r, struct api_promql_row *row, size_t steps)
-{
-	free(row->of);
-	free(row->value);
-	free(row->has);
-	r->held -= steps;
 }
 
 void api_promql_rows_free(struct api_promql_run *r, struct api_promql_result *to, size_t steps)
@@ -169,11 +172,8 @@ void api_promql_rows_free(struct api_promql_run *r, struct api_promql_result *to
 
 void api_promql_result_free(struct api_promql_result *r)
 {
-	for (size_t i = 0; i < r->n; i++) {
-		free(r->row[i].of);
-		free(r->row[i].value);
-		free(r->row[i].has);
-	}
+	for (size_t i = 0; i < r->n; i++)
+		free_values(&r->row[i]);
 	free(r->row);
 	*r = (struct api_promql_result){.n = 0};
 }

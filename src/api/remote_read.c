@@ -24,6 +24,7 @@
 /* clang-format on */
 #include <endian.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@
 
 #include "api/api.h"
 #include "api/internal.h"
-#include "api/read_hints.h"
+#include "api/selected.h"
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/grow.h"
@@ -48,12 +49,185 @@
 /* maximum size of a samples response; a stream is unlimited */
 #define ANSWER_MAX ((size_t)32 << 20)
 #define READS_MAX  4 /* maximum number of concurrent reads */
+/*
+ * Maximum gap left by dropping repeated values if the evaluation times are unknown. Any useful
+ * --query.lookback-delta is longer.
+ */
+#define LOOKBACK_GAP_NS 1000000000ll
+
+/* ---- hints ---- */
+
+/*
+ * Prometheus' ReadHints say what is evaluated, and points that cannot change the result are left
+ * out: with a period of 10 ms, an instant query would otherwise read 30,000 points per series. If
+ * the result depends on every point, all are kept.
+ */
+struct read_hints {
+	int64_t step_ms, range_ms; /* step_ms 0: a single evaluation, at end_ms */
+	int64_t start_ms, end_ms;
+	enum read_thin {
+		THIN_NONE,
+		THIN_LAST, /* only the last point matters */
+		THIN_LAST_TWO,
+		THIN_REPEATED, /* only changes of the value matter */
+		THIN_SMALLEST,
+		THIN_GREATEST,
+		THIN_DELTA,    /* only the first and the last point matter */
+		THIN_RATE,     /* the same, and the points around a counter reset */
+		THIN_LOOKBACK, /* the last point before each evaluation matters */
+	} thin;
+};
+
+static enum read_thin thin_of(const struct read_hints *h, struct base_pb name)
+{
+	static const struct {
+		const char *name;
+		enum read_thin thin;
+	} functions[] = {
+		{"rate", THIN_RATE},
+		{"increase", THIN_RATE},
+		{"delta", THIN_DELTA},
+		{"irate", THIN_LAST_TWO},
+		{"idelta", THIN_LAST_TWO},
+		{"last_over_time", THIN_LAST},
+		{"present_over_time", THIN_LAST},
+		{"changes", THIN_REPEATED},
+		{"resets", THIN_REPEATED},
+		{"min_over_time", THIN_SMALLEST},
+		{"max_over_time", THIN_GREATEST},
+	};
+	const size_t n = name.at ? (size_t)(name.end - name.at) : 0;
+
+	if (!h->range_ms && !h->step_ms)
+		return THIN_LAST;
+	if (!h->range_ms)
+		return n == 9 && !memcmp(name.at, "timestamp", n) ? THIN_NONE : THIN_LOOKBACK;
+	/* With several windows, any point may be the first or last of one: keep all. */
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions) && !h->step_ms; i++)
+		if (n == strlen(functions[i].name) && !memcmp(name.at, functions[i].name, n))
+			return functions[i].thin;
+	return THIN_NONE;
+}
+
+/* Parses a ReadHints message. Returns false if it is malformed. */
+static bool take_hints(struct read_hints *h, struct base_pb p)
+{
+	struct base_pb name = {.at = NULL};
+	struct base_pb_field f;
+
+	*h = (struct read_hints){.step_ms = 0};
+	while (base_pb_next(&p, &f)) {
+		if (f.number == 2 && f.wire == PB_LENGTH)
+			name = f.data;
+		if (f.wire != PB_VARINT)
+			continue;
+		if (f.number == 1)
+			h->step_ms = (int64_t)f.value;
+		else if (f.number == 3)
+			h->start_ms = (int64_t)f.value;
+		else if (f.number == 4)
+			h->end_ms = (int64_t)f.value;
+		else if (f.number == 7)
+			h->range_ms = (int64_t)f.value;
+	}
+	/* Without an evaluation time, the hints are unusable. */
+	h->thin = h->end_ms && h->start_ms <= h->end_ms ? thin_of(h, name) : THIN_NONE;
+	return !p.bad;
+}
+
+static bool is_same(double a, double b)
+{
+	return !memcmp(&a, &b, sizeof(a));
+}
+
+/* Drops repeated values, unless that makes a gap of more than max_ns. */
+static size_t thin_repeated(struct collect_point *p, size_t n, int64_t max_ns)
+{
+	size_t kept = 1;
+
+	for (size_t i = 1; i < n; i++)
+		if (i == n - 1 || !is_same(p[i].value, p[kept - 1].value) ||
+		    p[i + 1].ns - p[kept - 1].ns > max_ns)
+			p[kept++] = p[i];
+	return kept;
+}
+
+static size_t thin_to_extreme(struct collect_point *p, size_t n, double sign)
+{
+	for (size_t i = 1; i < n; i++)
+		if (isnan(p->value) || p[i].value * sign > p->value * sign)
+			*p = p[i];
+	return 1;
+}
+
+/*
+ * Prometheus extrapolates to an end of the window if the nearest point is closer to it than 1.1
+ * times the mean distance between points. Dropping points only increases that distance, so the
+ * result does not change. Otherwise it depends on the number of points, and all are kept.
+ */
+static size_t thin_to_ends(const struct read_hints *h, struct collect_point *p, size_t n)
+{
+	const double first = (double)(p[0].ns / 1000000), last = (double)(p[n - 1].ns / 1000000);
+	const double near = (last - first) / (double)(n - 1) * 1.1;
+	size_t kept = 1;
+
+	if (!(first - (double)h->start_ms < near && (double)h->end_ms - last < near))
+		return n;
+	for (size_t i = 1; i < n; i++)
+		if (i == n - 1 || (h->thin == THIN_RATE && (!(p[i].value >= p[i - 1].value) ||
+							    !(p[i + 1].value >= p[i].value))))
+			p[kept++] = p[i];
+	return kept;
+}
+
+static size_t drop_stale(struct collect_point *p, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!api_is_stale(p[i].value))
+			p[kept++] = p[i];
+	return kept;
+}
+
+/* Thins all points of a series from start_ms to end_ms, in place. Returns the number left. */
+static size_t thin_points(const struct read_hints *h, struct collect_point *p, size_t n)
+{
+	size_t last;
+
+	/* Range vectors contain no staleness markers. */
+	if (h->range_ms)
+		n = drop_stale(p, n);
+	if (n < 2)
+		return n;
+	switch (h->thin) {
+	case THIN_LAST:
+	case THIN_LAST_TWO:
+		last = h->thin == THIN_LAST ? 1 : 2;
+		memmove(p, p + n - last, last * sizeof(*p));
+		return last;
+	case THIN_REPEATED:
+		return thin_repeated(p, n, INT64_MAX);
+	case THIN_LOOKBACK:
+		return thin_repeated(p, n, LOOKBACK_GAP_NS);
+	case THIN_SMALLEST:
+	case THIN_GREATEST:
+		return thin_to_extreme(p, n, h->thin == THIN_SMALLEST ? -1 : 1);
+	case THIN_DELTA:
+	case THIN_RATE:
+		return n > 2 ? thin_to_ends(h, p, n) : n;
+	default:
+		return n;
+	}
+}
+
+/* ---- requests ---- */
 
 static atomic_int reads;
 
 struct read_query {
 	int64_t from_ns, to_ns;
-	struct api_read_hints hints;
+	struct read_hints hints;
 	struct api_matchers matchers;
 	struct api_selected selected;
 };
@@ -138,7 +312,7 @@ static int take_query(struct read *r, struct base_pb p)
 			if (err)
 				return err;
 		} else if (f.number == 4 && f.wire == PB_LENGTH) {
-			p.bad |= !api_read_hints_take(&q->hints, f.data);
+			p.bad |= !take_hints(&q->hints, f.data);
 		}
 	}
 	if (q->hints.thin) {
@@ -218,7 +392,7 @@ static size_t thinned_points(struct read *r, const struct read_query *q, const s
 {
 	size_t n = 0;
 
-	if (q->hints.thin == API_THIN_LAST && !q->hints.range_ms) {
+	if (q->hints.thin == THIN_LAST && !q->hints.range_ms) {
 		r->from_ns = INT64_MAX;
 		return api_series_last(r->c, &q->selected, s, q->from_ns, q->to_ns, r->point);
 	}
@@ -231,7 +405,7 @@ static size_t thinned_points(struct read *r, const struct read_query *q, const s
 		n += api_series_points(r->c, &q->selected, s, &r->from_ns, q->to_ns, r->point + n,
 				       POINTS_MAX);
 	}
-	n = api_read_hints_thin(&q->hints, r->point, n);
+	n = thin_points(&q->hints, r->point, n);
 	if (base_grow(&r->ms, &r->ms_room, n, sizeof(*r->ms)) &&
 	    base_grow(&r->value, &r->value_room, n, sizeof(*r->value)))
 		return n;

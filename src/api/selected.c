@@ -74,13 +74,6 @@ static bool wants_family(void *arg, const char *name, const struct region_metric
 	return api_matchers_name(s->matchers, name);
 }
 
-static bool is_counter(const struct region_metric *m)
-{
-	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64 ||
-	       m->kind == SL_KIND_SUMMARY || m->kind == SL_KIND_HISTOGRAM ||
-	       m->kind == SL_KIND_HISTOGRAM_EXP;
-}
-
 static bool add_series(void *arg, const struct collect_series_view *v)
 {
 	struct api_selected *s = arg;
@@ -108,8 +101,7 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 	*to = (struct api_series){.of = export_remote_series_new(v->name, "", labels, n, true),
 				  .ref = v->of,
 				  .found_ns = v->found_ns,
-				  .read_ns = v->read_ns,
-				  .counts = is_counter(v->m)};
+				  .read_ns = v->read_ns};
 	if (!to->of) {
 		s->err = -ENOMEM;
 		return false;

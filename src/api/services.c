@@ -13,12 +13,6 @@ static const char *from_name(enum collect_service_from from)
 	return from == COLLECT_FROM_KERNEL ? "kernel" : "application";
 }
 
-static void put_null(struct base_json *j, const char *key)
-{
-	base_json_key(j, key);
-	base_json_null(j);
-}
-
 static void red_json(struct base_json *j, const struct collect_service_view *v)
 {
 	double ratio = v->requests > 0 ? BASE_MIN(v->errors / v->requests, 1.0) : 0;
@@ -30,14 +24,14 @@ static void red_json(struct base_json *j, const struct collect_service_view *v)
 				KV("from", from_name(v->requests_from)),
 				KV("metric", v->requests_metric));
 	else
-		put_null(j, "requests");
+		base_json_knull(j, "requests");
 	if (v->latency_from)
 		base_put_object(j, "latency", KV_QUANTILE("p50_seconds", v->p50),
 				KV_QUANTILE("p99_seconds", v->p99),
 				KV("from", from_name(v->latency_from)),
 				KV("metric", v->latency_metric));
 	else
-		put_null(j, "latency");
+		base_json_knull(j, "latency");
 }
 
 static void saturation_json(struct base_json *j, const struct collect_service_saturation *s)
@@ -45,7 +39,7 @@ static void saturation_json(struct base_json *j, const struct collect_service_sa
 	bool pressed = !isnan(s->pressure[0]) || !isnan(s->pressure[1]) || !isnan(s->pressure[2]);
 
 	if (isnan(s->cores) && isnan(s->bytes) && !pressed) {
-		put_null(j, "saturation");
+		base_json_knull(j, "saturation");
 		return;
 	}
 	base_json_kbegin(j, "saturation", '{');
@@ -57,14 +51,14 @@ static void saturation_json(struct base_json *j, const struct collect_service_sa
 				KV_QUANTILE("memory", s->pressure[1]),
 				KV_QUANTILE("io", s->pressure[2]));
 	else
-		put_null(j, "pressure");
+		base_json_knull(j, "pressure");
 	base_json_end(j, '}');
 }
 
 static void connections_json(struct base_json *j, const struct collect_service_connections *c)
 {
 	if (!c->known) {
-		put_null(j, "connections");
+		base_json_knull(j, "connections");
 		return;
 	}
 	base_put_object(
@@ -78,7 +72,7 @@ static void connections_json(struct base_json *j, const struct collect_service_c
 static void anomaly_json(struct base_json *j, const struct collect_service_view *v)
 {
 	if (!v->anomaly) {
-		put_null(j, "anomaly");
+		base_json_knull(j, "anomaly");
 		return;
 	}
 	base_json_kbegin(j, "anomaly", '{');

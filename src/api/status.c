@@ -136,13 +136,8 @@ static void status_worker(const struct collect_worker_view *w, void *arg)
 	}
 
 	base_json_begin(j, '{');
-	base_put(j, KV("worker", w->worker));
-	base_json_key(j, "cpu");
-	if (w->cpu < 0)
-		base_json_null(j);
-	else
-		base_json_i64(j, w->cpu);
-	base_put(j, KV("regions", w->regions));
+	base_put(j, KV("worker", w->worker), KV_FINITE("cpu", w->cpu < 0 ? NAN : w->cpu),
+		 KV("regions", w->regions));
 	counters_json(j, w);
 	rates_json(j, rate);
 	base_put(j, KV("busy_ratio", rate[BUSY_NS] * 1e-9), KV("rate_window_seconds", seconds),

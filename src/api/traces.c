@@ -6,7 +6,6 @@
 
 #include "api/api.h"
 #include "api/internal.h"
-#include "api/range.h"
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/grow.h"

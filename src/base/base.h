@@ -329,4 +329,12 @@ void base_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t base_alive_ns(void);
 void base_alive(void);
 
+/*
+ * Finds a program of this installation by its file name, such as "sidelight-agent": first in the
+ * folder of the running program, as in a build folder; then where "make install" puts programs,
+ * relative to that folder; then in the configured folders. Returns 0, or -ENOENT if it is not
+ * installed.
+ */
+int base_program_find(const char *name, char path[PATH_MAX]);
+
 #endif

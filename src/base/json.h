@@ -49,6 +49,7 @@ void base_json_time(struct base_json *j, int64_t ns); /* writes seconds with six
 /* Write key and value. */
 #define base_json_kstring(j, key, s)	  (base_json_key(j, key), base_json_string(j, s))
 #define base_json_kbegin(j, key, bracket) (base_json_key(j, key), base_json_begin(j, bracket))
+#define base_json_knull(j, key)		  (base_json_key(j, key), base_json_null(j))
 /* Writes a formatted string of up to 255 bytes. */
 void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

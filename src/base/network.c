@@ -3,7 +3,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "base/base.h"
 #include "base/grow.h"
@@ -96,4 +98,25 @@ bool base_is_loopback(const struct sockaddr *a)
 		return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
 	return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
 	       (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
+}
+
+const char *base_print_address(const struct sockaddr *a, char *out, size_t bytes)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+	const struct sockaddr_un *un = (const struct sockaddr_un *)a;
+	char host[INET6_ADDRSTRLEN];
+
+	if (a->sa_family == AF_INET)
+		snprintf(out, bytes, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host)),
+			 ntohs(v4->sin_port));
+	else if (a->sa_family == AF_INET6)
+		snprintf(out, bytes, "[%s]:%u",
+			 inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host)),
+			 ntohs(v6->sin6_port));
+	else if (a->sa_family == AF_UNIX)
+		snprintf(out, bytes, "%.*s", (int)sizeof(un->sun_path), un->sun_path);
+	else
+		snprintf(out, bytes, "?");
+	return out;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network.h - networks in CIDR notation (RFC 4632), and loopback addresses. */
+/* network.h - networks in CIDR notation (RFC 4632), and addresses of sockets. */
 #ifndef SL_BASE_NETWORK_H
 #define SL_BASE_NETWORK_H
 
@@ -54,5 +54,7 @@ const char *base_address_text(const void *address, char *out);
 
 /* Returns true if only this host can reach the address (IPv4 or IPv6). */
 bool base_is_loopback(const struct sockaddr *a);
+/* Formats as "10.0.0.1:7475", "[fe80::1]:7475" or the path of a unix socket. Returns out. */
+const char *base_print_address(const struct sockaddr *a, char *out, size_t bytes);
 
 #endif

@@ -276,6 +276,7 @@ static const struct removed_option {
 	{"collect", "peers-config",
 	 "use --shard I/N: collectors no longer communicate with each "
 	 "other"},
+	{"dump", "export", "use 'sidelight query --all --file FILE'"},
 	{"generate dta", "xdp", "use tcpreplay(1) if sockets are too slow"},
 	{"generate dta", "replay", "use 'sidelight report --interface' and tcpreplay(1)"},
 	{"generate dta", "distribution", "use --keys, which cycles through the keys"},

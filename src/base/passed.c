@@ -3,16 +3,15 @@
  * passed.c - descriptors passed by the service manager at start-up (sd_listen_fds(3)): listening
  * sockets, so that clients wait while the program restarts, and files stored in the meantime.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "base/passed.h"
 
 #if HAVE_SYSTEMD
@@ -108,24 +107,6 @@ bool base_is_passed(int fd)
 	return i >= 0 && i < count_passed() && passed.taken[i];
 }
 
-static void format_address(const struct sockaddr_storage *at, char *out, size_t bytes)
-{
-	const struct sockaddr_in *v4 = (const void *)at;
-	const struct sockaddr_in6 *v6 = (const void *)at;
-	const struct sockaddr_un *un = (const void *)at;
-	char host[INET6_ADDRSTRLEN];
-
-	if (at->ss_family == AF_INET)
-		snprintf(out, bytes, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host)),
-			 ntohs(v4->sin_port));
-	else if (at->ss_family == AF_INET6)
-		snprintf(out, bytes, "[%s]:%u",
-			 inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host)),
-			 ntohs(v6->sin6_port));
-	else
-		snprintf(out, bytes, "%.*s", (int)sizeof(un->sun_path), un->sun_path);
-}
-
 int base_passed_rest(char *error, size_t bytes)
 {
 	struct sockaddr_storage at;
@@ -136,12 +117,11 @@ int base_passed_rest(char *error, size_t bytes)
 
 		if (passed.taken[i] || !is_socket(fd) || !get_address(fd, &at))
 			continue;
-		format_address(&at, text, sizeof(text));
 		return base_fail(
 			error, bytes, -EINVAL,
 			"the service manager passed the socket %s, but no option uses it: the "
 			"address and the socket type must match",
-			text);
+			base_print_address((struct sockaddr *)&at, text, sizeof(text)));
 	}
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/program.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <stdio.h>

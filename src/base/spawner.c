@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "base/program.h"
 
 static void leave_behind(int sock)
 {

@@ -331,6 +331,11 @@ base_yaml_node base_yaml_at(const struct base_yaml *y, base_yaml_node node, size
 	return n->type == YAML_SEQUENCE_NODE ? n->data.sequence.items.start[i] : node;
 }
 
+const char *base_yaml_text_at(struct base_yaml *y, base_yaml_node node, size_t i, const char *what)
+{
+	return text_of(y, base_yaml_at(y, node, i), what) ?: "";
+}
+
 void base_yaml_string(struct base_yaml *y, base_yaml_node node, const char *what, const char **out)
 {
 	const char *text = text_of(y, node, what);

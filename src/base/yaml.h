@@ -35,6 +35,9 @@ size_t base_yaml_line(const struct base_yaml *y, base_yaml_node node);
 
 /* True if node is a mapping whose keys are all in `keys` (NULL ends the list) and distinct. */
 bool base_yaml_mapping(struct base_yaml *y, base_yaml_node node, const char *const *keys);
+/* The same with the keys as arguments. */
+#define base_yaml_keys(y, node, ...) \
+	base_yaml_mapping(y, node, (const char *const[]){__VA_ARGS__, NULL})
 /* Returns the value of a key; 0 if it is missing or empty ("", "~", "null"). */
 base_yaml_node base_yaml_get(struct base_yaml *y, base_yaml_node mapping, const char *key);
 /*
@@ -50,6 +53,8 @@ bool base_yaml_pair(struct base_yaml *y, base_yaml_node mapping, size_t i, const
  */
 size_t base_yaml_count(const struct base_yaml *y, base_yaml_node node);
 base_yaml_node base_yaml_at(const struct base_yaml *y, base_yaml_node node, size_t i);
+/* Returns the text of the i-th element, or "" with an error set. */
+const char *base_yaml_text_at(struct base_yaml *y, base_yaml_node node, size_t i, const char *what);
 bool base_yaml_is_list(const struct base_yaml *y, base_yaml_node node);
 bool base_yaml_is_mapping(const struct base_yaml *y, base_yaml_node node);
 /* For error messages: "a mapping", "a list", "a single value"; node is not 0. */
@@ -67,6 +72,13 @@ void base_yaml_bool(struct base_yaml *y, base_yaml_node node, const char *what, 
 /* Reads one of names (NULL ends the list); *out is its index. */
 void base_yaml_choice(struct base_yaml *y, base_yaml_node node, const char *what,
 		      const char *const *names, int *out);
+/* Read the value of a key of a mapping, which is also its name in errors. */
+#define base_yaml_string_of(y, mapping, key, out) \
+	base_yaml_string(y, base_yaml_get(y, mapping, key), key, out)
+#define base_yaml_bool_of(y, mapping, key, out) \
+	base_yaml_bool(y, base_yaml_get(y, mapping, key), key, out)
+#define base_yaml_choice_of(y, mapping, key, names, out) \
+	base_yaml_choice(y, base_yaml_get(y, mapping, key), key, names, out)
 /* Returns the value of a required key, or 0 and sets the error. */
 base_yaml_node base_yaml_need(struct base_yaml *y, base_yaml_node mapping, const char *key);
 

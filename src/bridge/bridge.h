@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pb_read.h"
+
 /* Not NUL-terminated; valid until the parser returns. */
 struct bridge_text {
 	const char *s;
@@ -176,6 +178,11 @@ static inline char *bridge_text_copy(struct bridge_text t)
 	return s;
 }
 
+static inline struct bridge_text bridge_text_of(struct base_pb p)
+{
+	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
+}
+
 static inline bool bridge_text_is(struct bridge_text a, const char *s, size_t n)
 {
 	return a.n == n && !__builtin_memcmp(a.s, s, n);
@@ -184,6 +191,15 @@ static inline bool bridge_text_is(struct bridge_text a, const char *s, size_t n)
 static inline bool bridge_text_equal(struct bridge_text a, struct bridge_text b)
 {
 	return bridge_text_is(a, b.s, b.n);
+}
+
+/* Compares like strcmp(). */
+static inline int bridge_text_compare(struct bridge_text a, struct bridge_text b)
+{
+	size_t n = a.n < b.n ? a.n : b.n;
+	int order = n ? memcmp(a.s, b.s, n) : 0;
+
+	return order ?: (a.n > b.n) - (a.n < b.n);
 }
 
 /* Sorts labels by key. Returns false if a key occurs twice. */

@@ -12,7 +12,6 @@
 #include <sidelight/region.h>
 
 #include "base/grow.h"
-#include "base/pb_read.h"
 
 #define LABELS_MAX 64u
 /* maximum distance from the first to the last bucket of a native histogram */
@@ -85,11 +84,6 @@ size_t bridge_families_untimely(const struct bridge_families *f)
 	return f->untimely;
 }
 
-static struct bridge_text text_of(struct base_pb p)
-{
-	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
-}
-
 static bool report_malformed(struct bridge_families *f, const char *what)
 {
 	bridge_fail(f->error, -EINVAL, 0, "malformed %s", what);
@@ -111,9 +105,9 @@ static bool read_label_pair(struct base_pb p, struct bridge_label *l)
 	*l = (struct bridge_label){{"", 0}, {"", 0}};
 	while (base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2)
-			l->key = text_of(e.data);
+			l->key = bridge_text_of(e.data);
 		else if (e.number == 2 && e.wire == 2)
-			l->value = text_of(e.data);
+			l->value = bridge_text_of(e.data);
 	}
 	return !p.bad && l->key.n;
 }
@@ -446,13 +440,13 @@ static bool read_family(struct bridge_families *f, struct base_pb p)
 
 	while (base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2)
-			out.name = text_of(e.data);
+			out.name = bridge_text_of(e.data);
 		else if (e.number == 2 && e.wire == 2)
-			out.help = text_of(e.data);
+			out.help = bridge_text_of(e.data);
 		else if (e.number == 3 && e.wire == 0)
 			type = e.value;
 		else if (e.number == 5 && e.wire == 2)
-			out.unit = text_of(e.data);
+			out.unit = bridge_text_of(e.data);
 	}
 	if (p.bad || !out.name.n || type >= sizeof(types) / sizeof(*types))
 		return report_malformed(f, "family: its name is missing, or its type is unknown");

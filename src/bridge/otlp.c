@@ -121,24 +121,8 @@ bool bridge_otlp_message(struct bridge_otlp *o, bool resource)
 	       set_cost(o, o->messages.err == -ETIMEDOUT ? OTLP_COST_TIME : OTLP_COST_MESSAGES);
 }
 
-int bridge_otlp_begin(struct bridge_otlp *o, const char *body, size_t bytes, bool json,
-		      struct bridge_otlp_counts *counts, struct bridge_error *error)
-{
-	o->counts = counts;
-	bridge_otlp_again(o);
-	o->messages.end_ns = base_now_ns() + BRIDGE_OTLP_NS;
-	if (json && !bridge_otlp_json_short(body, bytes))
-		set_cost(o, OTLP_COST_VALUES);
-	return bridge_otlp_refused(o, error);
-}
-
-void bridge_otlp_again(struct bridge_otlp *o)
-{
-	o->resources = 0;
-	o->messages = (struct base_budget){.end_ns = UINT64_MAX, .samples = BRIDGE_OTLP_MESSAGES};
-}
-
-int bridge_otlp_refused(const struct bridge_otlp *o, struct bridge_error *error)
+/* Returns 0, or -E2BIG with an error if a limit was exceeded. */
+static int explain_cost(const struct bridge_otlp *o, struct bridge_error *error)
 {
 	switch (o->counts->cost) {
 	case OTLP_COST_NONE:
@@ -154,6 +138,55 @@ int bridge_otlp_refused(const struct bridge_otlp *o, struct bridge_error *error)
 				   o->counts->cost == OTLP_COST_RESOURCES ? BRIDGE_OTLP_RESOURCES
 									  : BRIDGE_OTLP_MESSAGES);
 	}
+}
+
+/* Reads each resource of a body. end_ns: when to give up. Returns false if it is malformed. */
+static bool read_resources(struct bridge_otlp *o, const void *body, size_t bytes, uint64_t end_ns,
+			   bridge_otlp_take *take, void *arg, bool check)
+{
+	struct base_pb p = {body, (const uint8_t *)body + bytes, false};
+	struct base_pb_field f;
+	bool good = true;
+
+	o->resources = 0;
+	o->messages = (struct base_budget){.end_ns = end_ns, .samples = BRIDGE_OTLP_MESSAGES};
+	while (good && base_pb_next(&p, &f))
+		if (f.number == 1 && f.wire == 2)
+			good = take(arg, f.data, check);
+	return good && !p.bad;
+}
+
+int bridge_otlp_read_twice(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
+			   enum bridge_otlp_signal signal, bridge_otlp_take *take, void *arg,
+			   struct bridge_otlp_counts *counts, struct bridge_error *error)
+{
+	const uint64_t end_ns = base_now_ns() + BRIDGE_OTLP_NS;
+	uint8_t *made = NULL;
+	int err = 0;
+
+	o->counts = counts;
+	if (json && !bridge_otlp_json_short(body, bytes)) {
+		set_cost(o, OTLP_COST_VALUES);
+		return explain_cost(o, error);
+	}
+	if (json) {
+		body = made = bridge_otlp_of_json(body, bytes, signal, &bytes, error);
+		if (!made)
+			return -EINVAL;
+	}
+	if (!read_resources(o, body, bytes, end_ns, take, arg, true)) {
+		err = explain_cost(o, error);
+		if (!err && signal == OTLP_TRACES)
+			err = bridge_fail(error, -EINVAL, 0, "malformed protobuf");
+		else if (!err)
+			err = bridge_fail(error, -EINVAL, 0,
+					  "malformed protobuf, or more than %u buckets",
+					  BUCKETS_MAX);
+	}
+	if (!err)
+		read_resources(o, body, bytes, UINT64_MAX, take, arg, false);
+	free(made);
+	return err;
 }
 
 /* ---- numbers ---- */
@@ -381,10 +414,10 @@ static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 			e.value = (double)(int64_t)f.value;
 		} else if (f.number == 4 && f.wire == 2 && f.data.end - f.data.at == 8) {
 			l = (struct bridge_label){{"span_id", 7},
-						  hex_id(o, bridge_otlp_text(f.data))};
+						  hex_id(o, bridge_text_of(f.data))};
 		} else if (f.number == 5 && f.wire == 2 && f.data.end - f.data.at == 16) {
 			l = (struct bridge_label){{"trace_id", 8},
-						  hex_id(o, bridge_otlp_text(f.data))};
+						  hex_id(o, bridge_text_of(f.data))};
 		} else if (f.number == 7 && f.wire == 2) {
 			good = bridge_otlp_key_value(o, &o->l, f.data, &l.key, &l.value);
 			l.key = good ? bridge_otlp_label_name(&o->l, l.key) : l.key;
@@ -425,17 +458,10 @@ static bool add_exemplar(struct bridge_otlp *o, struct base_pb p)
 /* Returns the index of the first bound that is not below the value. */
 static uint32_t bucket_of(const struct bridge_point *p, double value)
 {
-	size_t first = 0, end = p->bound_count;
+	size_t at;
 
-	while (first < end) {
-		size_t middle = first + (end - first) / 2;
-
-		if (value > p->bounds[middle])
-			first = middle + 1;
-		else
-			end = middle;
-	}
-	return (uint32_t)first;
+	BASE_LOWER_BOUND(at, 0, p->bound_count, value > p->bounds[at]);
+	return (uint32_t)at;
 }
 
 /* Sets the labels of each exemplar and, for a classic histogram, its bucket. */
@@ -630,11 +656,11 @@ static bool read_metric(struct bridge_otlp *o, struct base_pb p)
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
-			family.name = bridge_otlp_text(f.data);
+			family.name = bridge_text_of(f.data);
 		else if (f.number == 2)
-			family.help = bridge_otlp_text(f.data);
+			family.help = bridge_text_of(f.data);
 		else if (f.number == 3)
-			family.unit = bridge_otlp_text(f.data);
+			family.unit = bridge_text_of(f.data);
 	}
 	if (!good || p.bad)
 		return false;
@@ -759,7 +785,7 @@ static bool read_scope(struct bridge_otlp *o, struct base_pb p)
 	while (good && base_pb_next(&p, &f)) {
 		if (f.wire != 2)
 			continue;
-		l.value = bridge_otlp_text(f.data);
+		l.value = bridge_text_of(f.data);
 		if (f.number == 1 && l.value.n) {
 			bridge_otlp_add_label(&o->l, "otel_scope_", (struct bridge_text){"name", 4},
 					      l.value);
@@ -794,7 +820,7 @@ static bool scope_metrics(struct bridge_otlp *o, struct base_pb p)
 		else if (f.number == 3 && f.wire == 2 && f.data.at < f.data.end)
 			bridge_otlp_add_label(&o->l, "otel_scope_",
 					      (struct bridge_text){"schema_url", 10},
-					      bridge_otlp_text(f.data));
+					      bridge_text_of(f.data));
 	}
 	bridge_otlp_mark(&o->l, &o->of_scope);
 	while (good && base_pb_next(&again, &f))
@@ -803,12 +829,14 @@ static bool scope_metrics(struct bridge_otlp *o, struct base_pb p)
 	return good && !p.bad;
 }
 
-static bool resource_metrics(struct bridge_otlp *o, struct base_pb p)
+static bool resource_metrics(void *arg, struct base_pb p, bool check)
 {
+	struct bridge_otlp *o = arg;
 	struct base_pb_field f;
 	struct base_pb again = p, resource = {p.at, p.at, false};
 	bool good = bridge_otlp_message(o, true);
 
+	o->check = check;
 	while (good && base_pb_next(&p, &f))
 		if (f.number == 1 && f.wire == 2)
 			resource = f.data;
@@ -819,44 +847,12 @@ static bool resource_metrics(struct bridge_otlp *o, struct base_pb p)
 	return good;
 }
 
-static bool read_request(struct bridge_otlp *o, const void *body, size_t bytes)
-{
-	struct base_pb p = {body, (const uint8_t *)body + bytes, false};
-	struct base_pb_field f;
-	bool good = true;
-
-	while (good && base_pb_next(&p, &f))
-		if (f.number == 1 && f.wire == 2)
-			good = resource_metrics(o, f.data);
-	return good && !p.bad;
-}
-
 int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 		     bridge_otlp_resource *resource, void *arg, struct bridge_otlp_counts *counts,
 		     struct bridge_error *error)
 {
-	uint8_t *made = NULL;
-	int err = bridge_otlp_begin(o, body, bytes, json, counts, error);
-
-	if (err)
-		return err;
-	if (json) {
-		body = made = bridge_otlp_of_json(body, bytes, OTLP_METRICS, &bytes, error);
-		if (!made)
-			return -EINVAL;
-	}
 	o->resource = resource;
 	o->arg = arg;
-	o->check = true;
-	if (!read_request(o, body, bytes))
-		err = bridge_otlp_refused(o, error)
-			      ?: bridge_fail(error, -EINVAL, 0,
-					     "malformed protobuf, or more than %u buckets",
-					     BUCKETS_MAX);
-	o->check = false;
-	bridge_otlp_again(o);
-	if (!err)
-		read_request(o, body, bytes);
-	free(made);
-	return err;
+	return bridge_otlp_read_twice(o, body, bytes, json, OTLP_METRICS, resource_metrics, o,
+				      counts, error);
 }

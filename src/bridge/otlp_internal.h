@@ -4,27 +4,21 @@
 #define SL_BRIDGE_OTLP_INTERNAL_H
 
 #include "bridge/otlp.h"
-#include "base/pb_read.h"
-
-static inline struct bridge_text bridge_otlp_text(struct base_pb p)
-{
-	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
-}
 
 /*
  * Counts a message in the current body. Returns false if there are too many; then treat the body as
  * malformed.
  */
 bool bridge_otlp_message(struct bridge_otlp *o, bool resource);
-/* Starts to read a body. json: the body is JSON. Returns 0, or -E2BIG with an error. */
-int bridge_otlp_begin(struct bridge_otlp *o, const char *body, size_t bytes, bool json,
-		      struct bridge_otlp_counts *counts, struct bridge_error *error);
+/* Takes what a resource contains, or only checks it. Returns false if it is malformed. */
+typedef bool bridge_otlp_take(void *arg, struct base_pb resource, bool check);
 /*
- * Call it when reading failed. Returns -E2BIG with an error if a limit was the reason, otherwise 0.
+ * Reads a body twice: first to check all of it within the time limit, then to take what it
+ * contains. Returns as bridge_otlp_read().
  */
-int bridge_otlp_refused(const struct bridge_otlp *o, struct bridge_error *error);
-/* Starts to read a checked body again. This time only the number of messages is limited. */
-void bridge_otlp_again(struct bridge_otlp *o);
+int bridge_otlp_read_twice(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
+			   enum bridge_otlp_signal signal, bridge_otlp_take *take, void *arg,
+			   struct bridge_otlp_counts *counts, struct bridge_error *error);
 
 /*
  * Reads a Resource's identity. The texts are valid until the next resource. Returns false if

@@ -11,9 +11,9 @@
 
 #include <jansson.h>
 
-#include "base/base.h"
 #include "base/grow.h"
 #include "base/json_read.h"
+#include "base/text.h"
 #include "bridge/otlp.h"
 #include "export/pb.h"
 
@@ -159,14 +159,6 @@ static bool double_of(const json_t *v, double *out)
 	return s && bridge_number(s, s + strlen(s), out) == s + strlen(s);
 }
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
-
 /* IDs are hexadecimal, unlike other bytes fields, which are base64. */
 static bool put_hex(struct out *o, const struct field *f, const char *s, size_t n)
 {
@@ -175,15 +167,8 @@ static bool put_hex(struct out *o, const struct field *f, const char *s, size_t 
 	if (!p)
 		return false;
 	p = export_pb_head(p, f->number, n / 2);
-	for (size_t i = 0; i < n; i += 2) {
-		int high = hex_digit(s[i]), low = hex_digit(s[i + 1]);
-
-		if (high < 0 || low < 0)
-			return false;
-		*p++ = (uint8_t)(high << 4 | low);
-	}
-	o->used = (size_t)(p - o->bytes);
-	return true;
+	o->used = (size_t)(p - o->bytes) + n / 2;
+	return !base_unhex(p, s, n / 2);
 }
 
 static int base64_digit(char c)

@@ -258,7 +258,7 @@ static bool keep_list(struct bridge_otlp *o, struct bridge_otlp_labels *l, struc
 			value = (struct base_pb){f.data.at, f.data.at, false};
 			while (base_pb_next(&f.data, &g)) {
 				if (g.number == 1 && g.wire == 2)
-					key = bridge_otlp_text(g.data);
+					key = bridge_text_of(g.data);
 				else if (g.number == 2 && g.wire == 2)
 					value = g.data;
 			}
@@ -310,12 +310,12 @@ static bool keep_json(struct bridge_otlp *o, struct bridge_otlp_labels *l, struc
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
-			keep_quoted(l, bridge_otlp_text(f.data));
+			keep_quoted(l, bridge_text_of(f.data));
 		else if (f.number == 5 || f.number == 6)
 			good = keep_list(o, l, f.data, f.number == 6, depth);
 		else if (f.number == 7) {
 			bridge_otlp_keep(l, TEXT("\""));
-			keep_base64(l, bridge_otlp_text(f.data));
+			keep_base64(l, bridge_text_of(f.data));
 			bridge_otlp_keep(l, TEXT("\""));
 		}
 	}
@@ -335,13 +335,13 @@ static bool value_text(struct bridge_otlp *o, struct bridge_otlp_labels *l, stru
 	while (good && base_pb_next(&p, &f)) {
 		l->used = from;
 		if (f.number == 1 && f.wire == 2) {
-			*out = bridge_otlp_text(f.data);
+			*out = bridge_text_of(f.data);
 			continue;
 		}
 		if (f.wire == 2 && (f.number == 5 || f.number == 6))
 			good = keep_list(o, l, f.data, f.number == 6, 0);
 		else if (f.wire == 2 && f.number == 7)
-			keep_base64(l, bridge_otlp_text(f.data));
+			keep_base64(l, bridge_text_of(f.data));
 		else
 			keep_scalar(l, &f, false);
 		*out = kept_since(l, from);
@@ -358,7 +358,7 @@ bool bridge_otlp_key_value(struct bridge_otlp *o, struct bridge_otlp_labels *l, 
 	*key = *value = (struct bridge_text){"", 0};
 	while (good && base_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 2)
-			*key = bridge_otlp_text(f.data);
+			*key = bridge_text_of(f.data);
 		else if (f.number == 2 && f.wire == 2)
 			good = value_text(o, l, f.data, value);
 	}
@@ -366,14 +366,6 @@ bool bridge_otlp_key_value(struct bridge_otlp *o, struct bridge_otlp_labels *l, 
 }
 
 /* ---- labels ---- */
-
-static int compare_text(struct bridge_text a, struct bridge_text b)
-{
-	size_t n = a.n < b.n ? a.n : b.n;
-	int order = n ? memcmp(a.s, b.s, n) : 0;
-
-	return order ?: (a.n > b.n) - (a.n < b.n);
-}
 
 void bridge_otlp_add_label(struct bridge_otlp_labels *l, const char *prefix, struct bridge_text key,
 			   struct bridge_text value)
@@ -397,7 +389,8 @@ void bridge_otlp_add_label(struct bridge_otlp_labels *l, const char *prefix, str
 	for (; i; i--) {
 		const struct bridge_otlp_label *o = &l->set[i - 1];
 
-		if ((compare_text(o->key, new.key) ?: compare_text(o->original, new.original)) <= 0)
+		if ((bridge_text_compare(o->key, new.key)
+			     ?: bridge_text_compare(o->original, new.original)) <= 0)
 			break;
 		l->set[i] = *o;
 	}

@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "bridge/otlp.h"
 #include "bridge/source.h"
-#include "bridge/spans.h"
 #include "export/pb.h"
 #include "http/http.h"
 
@@ -509,8 +508,10 @@ static void end_idle_services(struct bridge_otlp_server *o)
 	}
 }
 
-void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w)
+void bridge_otlp_run(const struct bridge_worker *w)
 {
+	struct bridge_otlp_server *o = w->otlp;
+
 #define COUNTER(name, help) bridge_counter(w, "sidelight_bridge_otlp_" name "_total", help, NULL, 0)
 	o->requests = COUNTER("requests", "Requests received, including malformed ones.");
 	o->malformed = COUNTER("malformed", "Requests that were refused as malformed.");

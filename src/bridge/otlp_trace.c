@@ -3,8 +3,6 @@
  * otlp_trace.c - decodes the spans of opentelemetry/proto/trace/v1/trace.proto, which defines the
  * field numbers used here.
  */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bridge/otlp_internal.h"
@@ -45,11 +43,11 @@ static bool read_attribute(struct bridge_otlp *o, struct base_pb p, struct bridg
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
-			a.key = bridge_otlp_text(f.data);
+			a.key = bridge_text_of(f.data);
 		while (f.number == 2 && base_pb_next(&f.data, &v)) {
 			if (v.number == 1 && v.wire == 2) {
 				a.type = BRIDGE_SPAN_TEXT;
-				a.text = bridge_otlp_text(v.data);
+				a.text = bridge_text_of(v.data);
 			} else if (v.number == 2 && v.wire == 0) {
 				a.type = BRIDGE_SPAN_BOOL;
 				a.i64 = v.value != 0;
@@ -75,7 +73,7 @@ static bool read_status(struct base_pb p, struct bridge_span *s)
 
 	while (base_pb_next(&p, &f)) {
 		if (f.number == 2 && f.wire == 2)
-			s->message = bridge_otlp_text(f.data);
+			s->message = bridge_text_of(f.data);
 		else if (f.number == 3 && f.wire == 0)
 			s->status = f.value == 1   ? SL_SPAN_OK
 				    : f.value == 2 ? SL_SPAN_ERROR
@@ -104,7 +102,7 @@ static bool read_span(struct reader *r, struct base_pb p)
 		else if (f.number == 4 && f.wire == 2 && f.data.at < f.data.end)
 			has_ids &= id_of(f.data, 8, &s.parent_id);
 		else if (f.number == 5 && f.wire == 2)
-			s.name = bridge_otlp_text(f.data);
+			s.name = bridge_text_of(f.data);
 		else if (f.number == 6 && f.wire == 0)
 			s.kind = f.value < sizeof(kinds) / sizeof(*kinds) ? kinds[f.value] : s.kind;
 		else if (f.number == 7 && f.wire == 1)
@@ -139,19 +137,21 @@ static bool read_span(struct reader *r, struct base_pb p)
 	return true;
 }
 
-static bool resource_spans(struct reader *r, struct base_pb p)
+static bool resource_spans(void *arg, struct base_pb p, bool check)
 {
+	struct reader *r = arg;
 	struct bridge_otlp_identity id = {.service = {"", 0}, .instance = {"", 0}};
 	struct base_pb again = p;
 	struct base_pb_field f, g;
 	bool good = bridge_otlp_message(r->otlp, true);
 
+	r->check = check;
 	while (good && base_pb_next(&p, &f))
 		if (f.number == 1 && f.wire == 2)
 			good = bridge_otlp_identity(r->otlp, f.data, &id);
 	if (!good || p.bad)
 		return false;
-	r->to = r->check ? NULL : r->sink->resource(r->sink->arg, &id);
+	r->to = check ? NULL : r->sink->resource(r->sink->arg, &id);
 	while (good && base_pb_next(&again, &f)) {
 		if (f.number != 2 || f.wire != 2)
 			continue;
@@ -164,40 +164,12 @@ static bool resource_spans(struct reader *r, struct base_pb p)
 	return good;
 }
 
-static bool read_request(struct reader *r, const void *body, size_t bytes)
-{
-	struct base_pb p = {body, (const uint8_t *)body + bytes, false};
-	struct base_pb_field f;
-	bool good = true;
-
-	while (good && base_pb_next(&p, &f))
-		if (f.number == 1 && f.wire == 2)
-			good = resource_spans(r, f.data);
-	return good && !p.bad;
-}
-
 int bridge_otlp_read_traces(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 			    const struct bridge_span_sink *sink, struct bridge_otlp_counts *counts,
 			    struct bridge_error *error)
 {
-	struct reader r = {.otlp = o, .sink = sink, .counts = counts, .check = true};
-	uint8_t *made = NULL;
-	int err = bridge_otlp_begin(o, body, bytes, json, counts, error);
+	struct reader r = {.otlp = o, .sink = sink, .counts = counts};
 
-	if (err)
-		return err;
-	if (json) {
-		body = made = bridge_otlp_of_json(body, bytes, OTLP_TRACES, &bytes, error);
-		if (!made)
-			return -EINVAL;
-	}
-	if (!read_request(&r, body, bytes))
-		err = bridge_otlp_refused(o, error)
-			      ?: bridge_fail(error, -EINVAL, 0, "malformed protobuf");
-	r.check = false;
-	bridge_otlp_again(o);
-	if (!err)
-		read_request(&r, body, bytes);
-	free(made);
-	return err;
+	return bridge_otlp_read_twice(o, body, bytes, json, OTLP_TRACES, resource_spans, &r, counts,
+				      error);
 }

@@ -14,7 +14,7 @@
 #include "base/child.h"
 #include "base/confine.h"
 #include "bridge/source.h"
-#include "bridge/statsd_map.h"
+#include "bridge/statsd.h"
 #include "http/files.h"
 #include "http/http.h"
 
@@ -22,6 +22,7 @@
 #define SECOND_NS 1000000000ull
 /* Each scrape needs a publisher, and the other sources need up to five. */
 #define SCRAPES_MAX (SL_PUBLISHER_SLOTS - 5u)
+#define SOURCES	    4 /* --textfile, --host, --statsd and --otlp */
 
 /* ---- options ---- */
 
@@ -89,77 +90,37 @@ struct sl_counter bridge_counter(const struct bridge_worker *w, const char *name
 						  .labels = labels, .label_count = n));
 }
 
+/* A source and its thread. */
 struct part {
 	pthread_t thread;
 	bool started;
 	const struct bridge_worker *w;
+	void (*run)(const struct bridge_worker *w); /* NULL: scrapes a target */
 	struct bridge_scrape_opts scrape;
 };
 
-static void *scrape_main(void *arg)
+static void *part_main(void *arg)
 {
 	struct part *p = arg;
 
-	bridge_scrape_run(p->w, &p->scrape);
+	if (p->run)
+		p->run(p->w);
+	else
+		bridge_scrape_run(p->w, &p->scrape);
 	return NULL;
 }
 
-static void *textfile_main(void *arg)
-{
-	bridge_textfile_run(((struct part *)arg)->w);
-	return NULL;
-}
-
-static void *host_main(void *arg)
-{
-	bridge_host_run(((struct part *)arg)->w);
-	return NULL;
-}
-
-struct statsd_part {
-	struct part part;
-	int *fds;
-	size_t n;
-	struct bridge_statsd_map *map;
-};
-
-static void *statsd_main(void *arg)
-{
-	struct statsd_part *p = arg;
-
-	bridge_statsd_run(p->part.w, p->fds, p->n, p->map);
-	return NULL;
-}
-
-struct otlp_part {
-	struct part part;
-	struct bridge_otlp_server *server;
-};
-
-static void *otlp_main(void *arg)
-{
-	struct otlp_part *p = arg;
-
-	bridge_otlp_run(p->server, p->part.w);
-	return NULL;
-}
-
-static void start_thread(struct part *p, const struct bridge_worker *w, void *(*main)(void *),
-			 void *arg)
+static void start_thread(struct part *p, const struct bridge_worker *w,
+			 void (*run)(const struct bridge_worker *w))
 {
 	int err;
 
 	p->w = w;
-	err = pthread_create(&p->thread, NULL, main, arg);
+	p->run = run;
+	err = pthread_create(&p->thread, NULL, part_main, p);
 	p->started = !err;
 	if (err)
 		base_logf(BASE_ERROR, LOG, "cannot start a bridge thread error=%s", strerror(err));
-}
-
-static void join_thread(struct part *p)
-{
-	if (p->started)
-		pthread_join(p->thread, NULL);
 }
 
 static int drop_privileges(const struct bridge_opts *o)
@@ -227,61 +188,58 @@ static int stay(const struct bridge_worker *w, bool serves)
 
 int bridge_run(const struct bridge_opts *o, int sock)
 {
+	const size_t scrapes = o->scrapes.n;
 	struct bridge_worker w = {.o = o, .stop_fd = sock};
-	struct part *scrapes = calloc(o->scrapes.n + 1, sizeof(*scrapes)), textfile = {0},
-		    host = {0};
-	struct statsd_part statsd = {.fds = calloc(o->statsd.n + 1, sizeof(int))};
-	struct otlp_part otlp = {.server = NULL};
+	struct part *parts = calloc(scrapes + SOURCES, sizeof(*parts)), *next = parts + scrapes;
+	int *fds = calloc(o->statsd.n + 1, sizeof(*fds));
 	/* Fork first, so that the HTTP processes inherit nothing that they should not have. */
 	struct http_front *front = o->otlp ? http_front_fork(o->unconfined) : NULL;
 	char error[256];
 	int code;
 
-	if (!scrapes || !statsd.fds || curl_global_init(CURL_GLOBAL_DEFAULT))
+	if (!parts || !fds || curl_global_init(CURL_GLOBAL_DEFAULT))
 		return 1;
-	statsd.n = listen_all(o, statsd.fds);
+	w.statsd = fds;
+	w.statsd_count = listen_all(o, fds);
 	/* The file was checked when the agent started. */
-	statsd.map = o->mapping ? bridge_statsd_map_open(o->mapping, error, sizeof(error)) : NULL;
-	if (o->mapping && !statsd.map) {
+	w.map = o->mapping ? bridge_statsd_map_open(o->mapping, error, sizeof(error)) : NULL;
+	if (o->mapping && !w.map) {
 		base_logf(BASE_ERROR, LOG, "%s", error);
 		return 1;
 	}
 	if (front)
-		otlp.server = bridge_otlp_listen(o, front, error, sizeof(error));
-	if (o->otlp && !otlp.server)
+		w.otlp = bridge_otlp_listen(o, front, error, sizeof(error));
+	if (o->otlp && !w.otlp)
 		base_logf(BASE_ERROR, LOG, "%s", front ? error : strerror(errno));
 	if (drop_privileges(o))
 		return 1;
 	w.own = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "sidelight-bridge",
 					   .socket = o->socket, .max_cells = 1024));
-	for (size_t i = 0; i < o->scrapes.n; i++)
-		if (!bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &scrapes[i].scrape, error,
+	for (size_t i = 0; i < scrapes; i++)
+		if (!bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &parts[i].scrape, error,
 					 sizeof(error)))
-			start_thread(&scrapes[i], &w, scrape_main, &scrapes[i]);
+			start_thread(&parts[i], &w, NULL);
 	if (o->textfile)
-		start_thread(&textfile, &w, textfile_main, &textfile);
+		start_thread(next++, &w, bridge_textfile_run);
 	if (o->host)
-		start_thread(&host, &w, host_main, &host);
-	if (statsd.n)
-		start_thread(&statsd.part, &w, statsd_main, &statsd);
-	if (otlp.server)
-		start_thread(&otlp.part, &w, otlp_main, &otlp);
-	code = stay(&w, otlp.server);
+		start_thread(next++, &w, bridge_host_run);
+	if (w.statsd_count)
+		start_thread(next++, &w, bridge_statsd_run);
+	if (w.otlp)
+		start_thread(next++, &w, bridge_otlp_run);
+	code = stay(&w, w.otlp);
 	if (code) /* the process exits without joining its threads */
 		return code;
-	for (size_t i = 0; i < o->scrapes.n; i++) {
-		join_thread(&scrapes[i]);
-		bridge_scrape_release(&scrapes[i].scrape);
+	for (struct part *p = parts; p < next; p++) {
+		if (p->started)
+			pthread_join(p->thread, NULL);
+		bridge_scrape_release(&p->scrape);
 	}
-	join_thread(&textfile);
-	join_thread(&host);
-	join_thread(&statsd.part);
-	join_thread(&otlp.part);
-	bridge_otlp_close(otlp.server);
+	bridge_otlp_close(w.otlp);
 	http_front_end(front);
 	sl_publisher_close(w.own);
-	free(scrapes);
-	bridge_statsd_map_free(statsd.map);
-	free(statsd.fds);
+	free(parts);
+	bridge_statsd_map_free(w.map);
+	free(fds);
 	return code;
 }

@@ -6,7 +6,6 @@
 #ifndef SL_BRIDGE_SOURCE_H
 #define SL_BRIDGE_SOURCE_H
 
-#include <pthread.h>
 #include <sidelight/sidelight.h>
 
 #include "bridge/publish.h"
@@ -16,6 +15,10 @@ struct bridge_worker {
 	const struct bridge_opts *o;
 	struct sl_publisher *own; /* publishes the bridges' own counters */
 	int stop_fd;		  /* readable when the worker must stop */
+	const int *statsd;	  /* sockets of --statsd */
+	size_t statsd_count;
+	struct bridge_statsd_map *map;	 /* of --statsd-mapping, or NULL */
+	struct bridge_otlp_server *otlp; /* NULL: OTLP is not served */
 };
 
 /* Waits until until_ns, a time of base_now_ns(). Returns false if the worker must stop. */
@@ -53,13 +56,10 @@ void bridge_host_run(const struct bridge_worker *w);
 /* Returns a descriptor, or -errno with one line in error. */
 int bridge_statsd_listen(const char *at, char *error, size_t bytes);
 int bridge_statsd_check(const char *at, char *error, size_t bytes);
-struct bridge_statsd_map;
-void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n,
-		       const struct bridge_statsd_map *map);
+void bridge_statsd_run(const struct bridge_worker *w);
 
 /* ---- otlp_serve.c ---- */
 
-struct bridge_otlp_server;
 struct http_front;
 
 int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes);
@@ -68,7 +68,7 @@ int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes);
  */
 struct bridge_otlp_server *bridge_otlp_listen(const struct bridge_opts *opts,
 					      struct http_front *front, char *error, size_t bytes);
-void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w);
+void bridge_otlp_run(const struct bridge_worker *w);
 void bridge_otlp_close(struct bridge_otlp_server *o); /* NULL is ignored */
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* spans.c - publishes another program's spans with libsidelight, keeping their IDs and times. */
-#include "bridge/spans.h"
+#include "bridge/otlp.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* statsd.c - parses StatsD lines and updates the series that they name. */
 #include "bridge/statsd.h"
-#include "bridge/statsd_map.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -671,13 +670,6 @@ static bool is_expired(const struct series *e, uint64_t now_ns, uint64_t expire_
 	return expire_ns && now_ns - e->set_ns >= expire_ns;
 }
 
-static int by_number(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 /*
  * Several series share a published series if their names differ only in characters that Prometheus
  * does not allow, or if a rule maps them to one name. It ends with the last of them.
@@ -700,12 +692,13 @@ static void end_expired(struct bridge_statsd *s, uint64_t now_ns, uint64_t expir
 		if (e->valid && !is_expired(e, now_ns, expire_ns))
 			alive[n++] = e->target;
 	}
-	qsort(alive, n, sizeof(*alive), by_number);
+	qsort(alive, n, sizeof(*alive), base_by_u64);
 	BASE_TABLE_EACH(&s->series, at) {
 		struct series *e = (struct series *)at;
 
 		if (is_expired(e, now_ns, expire_ns))
-			end_series(s, e, bsearch(&e->target, alive, n, sizeof(*alive), by_number));
+			end_series(s, e,
+				   bsearch(&e->target, alive, n, sizeof(*alive), base_by_u64));
 	}
 	free(alive);
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* statsd_map.c - reads and applies mapping rules; see statsd_map.h. */
-#include "bridge/statsd_map.h"
+/* statsd_map.c - reads and applies mapping rules; see statsd.h. */
+#include "bridge/statsd.h"
 
 #include <errno.h>
 #include <regex.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,12 +166,11 @@ static void read_regex(struct base_yaml *y, base_yaml_node node, struct bridge_s
 /* Reads the buckets of `buckets` or `histogram_options: {buckets}`. */
 static void read_bounds(struct base_yaml *y, base_yaml_node node, struct bridge_statsd_rule *r)
 {
-	static const char *const keys[] = {"buckets", NULL};
 	base_yaml_node list = base_yaml_get(y, node, "buckets");
 	base_yaml_node options = base_yaml_get(y, node, "histogram_options");
 	double *bounds;
 
-	if (options && base_yaml_mapping(y, options, keys))
+	if (base_yaml_keys(y, options, "buckets"))
 		list = base_yaml_get(y, options, "buckets") ?: list;
 	if (!list)
 		return;
@@ -180,9 +178,8 @@ static void read_bounds(struct base_yaml *y, base_yaml_node node, struct bridge_
 	r->bounds = bounds;
 	r->bound_count = bounds ? base_yaml_count(y, list) : 0;
 	for (size_t i = 0; i < r->bound_count; i++) {
-		const char *s = "", *end;
+		const char *s = base_yaml_text_at(y, list, i, "a bucket"), *end;
 
-		base_yaml_string(y, base_yaml_at(y, list, i), "a bucket", &s);
 		end = bridge_number(s, s + strlen(s), &bounds[i]);
 		if (!end || *end || !isfinite(bounds[i]) || (i && bounds[i] <= bounds[i - 1]))
 			base_yaml_wrong(y, list, "buckets must be ascending numbers");
@@ -218,7 +215,7 @@ static int read_common(struct base_yaml *y, base_yaml_node node, int kind,
 	static const char *const observers[] = {"histogram", "summary", NULL};
 	int observer = 0;
 
-	base_yaml_choice(y, base_yaml_get(y, node, "match_type"), "match_type", kinds, &kind);
+	base_yaml_choice_of(y, node, "match_type", kinds, &kind);
 	base_yaml_choice(
 		y, base_yaml_get(y, node, "observer_type") ?: base_yaml_get(y, node, "timer_type"),
 		"observer_type", observers, &observer);
@@ -235,21 +232,17 @@ static int read_common(struct base_yaml *y, base_yaml_node node, int kind,
 static void read_rule(struct base_yaml *y, base_yaml_node node, int kind,
 		      struct bridge_statsd_rule *r)
 {
-	static const char *const keys[] = {"match",	 "match_type",	  "match_metric_type",
-					   "name",	 "help",	  "labels",
-					   "action",	 "ttl",		  "buckets",
-					   "timer_type", "observer_type", "histogram_options",
-					   NULL};
 	static const char *const actions[] = {"map", "drop", NULL};
 	static const char *const types[] = {"counter", "gauge", "observer", "timer", NULL};
 	int action = 0, type = -1;
 
-	if (!base_yaml_mapping(y, node, keys))
+	if (!base_yaml_keys(y, node, "match", "match_type", "match_metric_type", "name", "help",
+			    "labels", "action", "ttl", "buckets", "timer_type", "observer_type",
+			    "histogram_options"))
 		return;
 	base_yaml_string(y, base_yaml_need(y, node, "match"), "match", &r->match);
-	base_yaml_choice(y, base_yaml_get(y, node, "action"), "action", actions, &action);
-	base_yaml_choice(y, base_yaml_get(y, node, "match_metric_type"), "match_metric_type", types,
-			 &type);
+	base_yaml_choice_of(y, node, "action", actions, &action);
+	base_yaml_choice_of(y, node, "match_metric_type", types, &type);
 	r->type = type == 0   ? STATSD_COUNTER
 		  : type == 1 ? STATSD_GAUGE
 		  : type < 0  ? -1
@@ -257,7 +250,7 @@ static void read_rule(struct base_yaml *y, base_yaml_node node, int kind,
 	r->drop = action == 1;
 	if (!r->drop)
 		base_yaml_string(y, base_yaml_need(y, node, "name"), "name", &r->name);
-	base_yaml_string(y, base_yaml_get(y, node, "help"), "help", &r->help);
+	base_yaml_string_of(y, node, "help", &r->help);
 	read_labels(y, node, r);
 	kind = read_common(y, node, kind, r);
 	if (kind == 1 && r->match)
@@ -266,23 +259,15 @@ static void read_rule(struct base_yaml *y, base_yaml_node node, int kind,
 
 static void read_rules(struct bridge_statsd_map *m)
 {
-	static const char *const keys[] = {"defaults", "mappings", NULL};
-	static const char *const default_keys[] = {"match_type",
-						   "ttl",
-						   "buckets",
-						   "timer_type",
-						   "observer_type",
-						   "histogram_options",
-						   "glob_disable_ordering",
-						   NULL};
 	struct base_yaml *y = m->yaml;
 	base_yaml_node root = base_yaml_root(y), defaults, list;
 	int kind = 0;
 
-	if (!root || !base_yaml_mapping(y, root, keys))
+	if (!base_yaml_keys(y, root, "defaults", "mappings"))
 		return;
 	defaults = base_yaml_get(y, root, "defaults");
-	if (defaults && base_yaml_mapping(y, defaults, default_keys))
+	if (base_yaml_keys(y, defaults, "match_type", "ttl", "buckets", "timer_type",
+			   "observer_type", "histogram_options", "glob_disable_ordering"))
 		kind = read_common(y, defaults, kind, &m->otherwise);
 	list = base_yaml_get(y, root, "mappings");
 	m->rules = calloc(base_yaml_count(y, list) + 1, sizeof(*m->rules));

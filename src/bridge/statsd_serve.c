@@ -269,7 +269,7 @@ static void add_counts(struct serve *s)
 	s->told = now;
 }
 
-static bool open_serve(struct serve *s, size_t n, const struct bridge_statsd_map *map)
+static bool open_serve(struct serve *s, size_t n)
 {
 #define COUNTER(name, help) \
 	bridge_counter(s->w, "sidelight_bridge_statsd_" name "_total", help, NULL, 0)
@@ -301,7 +301,7 @@ static bool open_serve(struct serve *s, size_t n, const struct bridge_statsd_map
 						  .max_cells = CELLS, .max_threads = 1));
 	s->statsd = bridge_statsd_new(
 		s->publisher, &(struct bridge_statsd_opts){
-				      .map = map,
+				      .map = s->w->map,
 				      .dogstatsd = s->w->o->dialect &&
 						   !strcmp(s->w->o->dialect, BRIDGE_DOGSTATSD)});
 	for (size_t i = 0; i < CLIENTS; i++)
@@ -318,16 +318,17 @@ static bool accepts(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &(socklen_t){sizeof(yes)}) && yes;
 }
 
-void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n,
-		       const struct bridge_statsd_map *map)
+void bridge_statsd_run(const struct bridge_worker *w)
 {
+	const int *fds = w->statsd;
+	const size_t n = w->statsd_count;
 	struct serve *s = calloc(1, sizeof(*s));
 	struct pollfd *p = calloc(n + 1 + CLIENTS, sizeof(*p));
 	uint64_t tick = 0;
 
 	if (s)
 		s->w = w;
-	if (!s || !p || !open_serve(s, n, map)) {
+	if (!s || !p || !open_serve(s, n)) {
 		base_logf(BASE_ERROR, LOG, "cannot start the StatsD server error=%s",
 			  strerror(errno));
 		goto out;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * text_internal.h - shared by the text*.c files: text.c handles bodies and their shape, text_line.c
- * parses lines, text_family.c and text_point.c combine the samples of a family, and text_send.c
- * sends everything to the sink once the whole body is known to be valid.
+ * text_internal.h - shared by the text*.c files: text.c handles bodies and their shape, and sends
+ * everything to the sink once the whole body is known to be valid; text_line.c parses lines;
+ * text_family.c and text_point.c combine the samples of a family.
  */
 #ifndef SL_BRIDGE_TEXT_INTERNAL_H
 #define SL_BRIDGE_TEXT_INTERNAL_H
@@ -208,8 +208,5 @@ int bridge_text_family_end(struct bridge_text_parser *p);
 
 /* text_point.c: creates the points from the samples of the current family. */
 int bridge_text_points(struct bridge_text_parser *p);
-
-/* text_send.c: sends all families and points to the sink. */
-int bridge_text_send(struct bridge_text_parser *p, struct bridge_sink *sink);
 
 #endif

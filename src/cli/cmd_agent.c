@@ -16,7 +16,6 @@
 #include "base/child.h"
 #include "base/confine.h"
 #include "base/json_read.h"
-#include "base/program.h"
 #include "cli/bridge_options.h"
 #include "cli/commands.h"
 #include "cli/common/common.h"

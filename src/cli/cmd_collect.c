@@ -16,8 +16,7 @@
 #include "base/child.h"
 #include "base/confine.h"
 #include "base/passed.h"
-#include "cli/collect_modes.h"
-#include "cli/collect_parts.h"
+#include "cli/collect.h"
 #include "cli/commands.h"
 #include "cli/collect-parts.h"
 #include "collect/read/past.h"
@@ -52,8 +51,9 @@ static struct cli_collect_settings set = {
 			   .model_every_ns = 300000000000},
 	      .verdict_ttl_ns = 30000000000},
 	.send = {.sample_every_ns = 30000000000, .sample_around_ns = 5000000000},
-	.remote = CLI_COLLECT_REMOTE_DEFAULTS,
-	.discover = CLI_COLLECT_DISCOVER_DEFAULTS,
+	.remote = {.protocol = "auto", .queue_bytes = 256 << 20},
+	.discover = {.every_ns = 5000000000, .replicas = 1},
+	.max_hosts = 1024,
 	.t = {.policy = {.budget = 0.15,
 			 .slow_factor = 5,
 			 .slow_floor_ns = 1000000,
@@ -67,7 +67,25 @@ static const struct base_option table[] = {
 	BASE_LIST("agent", 'a', &set.agents, "PATH|HOST[:PORT]",
 		  "read this host, specified by its RDMA address or by the socket of an agent on "
 		  "this machine; repeatable"),
-	CLI_COLLECT_DISCOVER_OPTIONS(set.discover),
+	BASE_LIST("discover", 0, &set.discover.sources, "SOURCE",
+		  "read the hosts that this source lists: file:PATH, dns:NAME, "
+		  "kube:NAMESPACE/SELECTOR:PORT or NAME,...; repeatable"),
+	BASE_STRING(
+		"shard", 0, &set.discover.shard, "SHARD",
+		"read only the discovered hosts in shard I of N: I/N, auto/N (I ends "
+		"the pod's or host's name) or file:PATH with either, read again at --discover-every"),
+	BASE_UINT("replicas", 0, &set.discover.replicas, 1, COLLECT_REPLICAS_MAX, "N",
+		  "with --shard, let this many shards read each host"),
+	BASE_TIME("discover-every", 0, &set.discover.every_ns, 1e8, 3.6e12, "DURATION",
+		  "query the sources at this interval"),
+	BASE_UINT("max-hosts", 0, &set.max_hosts, 1, 65536, "N",
+		  "with --discover, read at most this many hosts"),
+	BASE_STRING("kube-api", 0, &set.discover.source.kube_api, "URL",
+		    "query this Kubernetes API (default: the API of the pod's cluster)"),
+	BASE_STRING("kube-account", 0, &set.discover.source.kube_account, "DIR",
+		    "service account: a folder with token and ca.crt (default: the pod's)"),
+	BASE_STRING("dns-server", 0, &set.discover.source.dns_server, "ADDRESS:PORT",
+		    "ask this DNS server (default: of resolv.conf)"),
 	BASE_STRING(
 		"listen", 'l', &set.h.listen, "ADDR:PORT",
 		"serve HTTP on this address, or on unix:/PATH; port 0: any free port; any address "
@@ -169,7 +187,25 @@ static const struct base_option table[] = {
 	BASE_STRING("record", 0, &set.l.analysis.record, "DIR",
 		    "write analysed rows to this directory, for sidelight replay"),
 	CLI_PART_REMOTE_WRITE,
-	CLI_COLLECT_REMOTE_OPTIONS(set.remote),
+	BASE_LIST(
+		"remote-write", 0, &set.remote.urls, "URL",
+		"send samples to this URL by Prometheus remote write; repeatable: the N-th "
+		"--remote-write-config, --remote-queue and --remote-relabel are for the N-th URL; an "
+		"empty one means none"),
+	BASE_LIST("remote-write-config", 0, &set.remote.configs, "FILE",
+		  "connect to --remote-write" CLI_CLIENT_FILE),
+	BASE_LIST("remote-relabel", 0, &set.remote.relabels, "FILE",
+		  "select and relabel series as in this file, a list in the form of "
+		  "Prometheus' write_relabel_configs"),
+	BASE_STRING("remote-protocol", 0, &set.remote.protocol, "VERSION",
+		    "send this version of remote write: 1.0, 2.0 or auto, which is 2.0 if the "
+		    "receiver supports it"),
+	BASE_LIST("remote-label", 0, &set.remote.labels, "NAME=VALUE",
+		  "add this label to every series sent by remote write; repeatable"),
+	BASE_LIST("remote-queue", 0, &set.remote.queues, "FILE",
+		  "queue the data of remote write in this file until it is sent"),
+	BASE_SIZE("remote-queue-size", 0, &set.remote.queue_bytes, EXPORT_SPOOL_MIN, 1e15, "BYTES",
+		  "size of a new --remote-queue; when it is full, the oldest samples leave"),
 	BASE_FLAG("remote-native", 0, &set.send.form.native,
 		  "send native histograms by remote write; otherwise exponential histograms lose "
 		  "their buckets"),
@@ -322,9 +358,9 @@ static int make_collector(struct cli_collect_run *r)
 	if (past_bytes && !r->past)
 		return CLI_FAIL("collect", "cannot allocate the history of histogram buckets: %s",
 				strerror(errno));
-	if (!s->discover.o.sources.n)
+	if (!s->discover.sources.n)
 		return BASE_EXIT_OK;
-	r->discover = collect_discover_new(r->c, &s->discover.o, error, sizeof(error));
+	r->discover = collect_discover_new(r->c, &s->discover, error, sizeof(error));
 	if (!r->discover)
 		return CLI_FAIL("discover", "%s", error);
 	err = collect_self_discover(r->c, r->discover);
@@ -422,24 +458,14 @@ static void every_second(void *arg)
 	}
 }
 
-static bool any_of(const struct base_strings *agents, bool (*is)(const char *target))
+static bool any_agent(bool (*is)(const char *target))
 {
-	if (set.discover.o.sources.n)
+	if (set.discover.sources.n)
 		return true; /* discovered hosts are not known in advance */
-	for (size_t i = 0; i < agents->n; i++)
-		if (is(agents->v[i]))
+	for (size_t i = 0; i < set.agents.n; i++)
+		if (is(set.agents.v[i]))
 			return true;
 	return false;
-}
-
-static bool any_over_rdma(const struct base_strings *agents)
-{
-	return any_of(agents, fabric_is_verbs);
-}
-
-static bool any_far(const struct base_strings *agents)
-{
-	return any_of(agents, fabric_is_far);
 }
 
 /* Drops privileges that are no longer needed. */
@@ -448,7 +474,7 @@ static int confine_collector(const struct cli_collect_settings *s)
 	struct http_files files = {0};
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
-		.capabilities = (s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0) |
+		.capabilities = (s->dta || any_agent(fabric_is_verbs) ? BASE_CAP(IPC_LOCK) : 0) |
 				(s->c.realtime && !collect_realtime_permit() ? BASE_CAP(SYS_NICE)
 									     : 0),
 		.paths = {s->csv},
@@ -479,7 +505,7 @@ static int run_collector(struct cli_collect_run *r)
 		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
 	else
 		code = make_run(r);
-	if (code == BASE_EXIT_OK && !s->secret && any_far(&s->agents))
+	if (code == BASE_EXIT_OK && !s->secret && any_agent(fabric_is_far))
 		base_logf(BASE_WARN, "collect",
 			  "agents on other hosts are not authenticated: use --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
@@ -580,15 +606,15 @@ static int check_options(const struct base_command *self, const struct cli_colle
 	if (!s->serves && strcmp(s->mode, "read_loop") && strcmp(s->mode, "setup"))
 		return base_usage(self, "--mode '%s' is not one of prometheus, read_loop, setup",
 				  s->mode);
-	if (!s->agents.n && !s->dta && !s->discover.o.sources.n)
+	if (!s->agents.n && !s->dta && !s->discover.sources.n)
 		return base_usage(self, "there are no hosts to read: use --agent or --discover");
 	if (s->c.queues > s->c.workers)
 		return base_usage(self, "--queues %u requires the same number of --workers, not %u",
 				  s->c.queues, s->c.workers);
-	if ((f->device || f->gid_index != -1 || f->ib_port != 1) && !any_over_rdma(&s->agents))
+	if ((f->device || f->gid_index != -1 || f->ib_port != 1) && !any_agent(fabric_is_verbs))
 		return base_usage(self, "--dev, --gid and --ib-port require an --agent over RDMA, "
 					"that is, HOST[:PORT]");
-	if (s->secret && !any_far(&s->agents))
+	if (s->secret && !any_agent(fabric_is_far))
 		return base_usage(self, "--rdma-secret requires an --agent on another host: "
 					"HOST[:PORT] or tcp://HOST[:PORT]");
 	if (s->as_json && s->serves)
@@ -635,7 +661,7 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	code = cli_collect_discover_check(self, &set.discover);
 	if (code)
 		return code;
-	set.c.spare_hosts = set.discover.o.sources.n ? set.discover.max_hosts : 0;
+	set.c.spare_hosts = set.discover.sources.n ? set.max_hosts : 0;
 	set.c.agents = set.agents.v;
 	set.c.agent_count = set.agents.n;
 	set.c.pin |= set.cpus != NULL;

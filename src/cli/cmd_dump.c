@@ -17,11 +17,10 @@
 #include "cli/common/common.h"
 #include "cli/dump/dump.h"
 #include "cli/common/remote.h"
-#include "cli/query/export.h"
 
 static struct {
 	bool json, raw_lines, check, all;
-	const char *socket, *kind, *secret, *export;
+	const char *socket, *kind, *secret;
 	struct cli_dump_remote_opts remote;
 	uint64_t id;
 } settings = {.remote = {.gid = -1, .ib_port = 1}};
@@ -76,11 +75,6 @@ static int dump_file(const char *path)
 	}
 	return dump_one(path, fd, NULL);
 }
-
-#if !HAVE_DTA
-/* never called: --export was rejected earlier */
-#define cli_query_export_file(...) BASE_EXIT_USAGE
-#endif
 
 /* Processes: each memfd of a process that holds a region */
 
@@ -217,10 +211,6 @@ static const struct base_option table[] = {
 		  "also print every line with its check word"),
 	BASE_FLAG("check", 'c', &settings.check,
 		  "print only whether the region is well-formed; exit 1 if not"),
-	CLI_PART_DTA,
-	BASE_STRING("export", 'e', &settings.export, "csv|json",
-		    "print all records in a store FILE as CSV or JSON lines"),
-	BASE_CORE,
 	BASE_STRING("socket", 's', &settings.socket, "PATH",
 		    "query the agent at this socket for its directory, or with --id or --all, for "
 		    "regions"),
@@ -276,12 +266,6 @@ static int dump_operand(const struct base_command *self, const char *operand)
 		return base_usage(self, "a file or process and an agent are mutually exclusive");
 	if (!agent && !operand)
 		return base_usage(self, "specify one FILE, one PID or --socket PATH");
-	if (settings.export &&
-	    (agent || all_digits(operand) || settings.check || settings.json || settings.raw_lines))
-		return base_usage(
-			self, "--export needs a FILE and cannot be combined with other options");
-	if (settings.export)
-		return cli_query_export_file(self, operand, !strcmp(settings.export, "json"));
 	if (agent)
 		return dump_agent(path && *path ? path : SL_SOCKET_DEFAULT);
 	return all_digits(operand) ? dump_process(operand) : dump_file(operand);
@@ -295,8 +279,6 @@ static int dump_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (argc - arg > 1)
 		return base_usage(self, "specify only one FILE or PID");
-	if (settings.export && strcmp(settings.export, "csv") && strcmp(settings.export, "json"))
-		return base_usage(self, "--export must be csv or json, not '%s'", settings.export);
 	if (settings.remote.target && arg < argc)
 		return base_usage(self, "--agent cannot be combined with a FILE or PID");
 	code = settings.remote.target ? dump_kernel(self) : dump_operand(self, argv[arg]);

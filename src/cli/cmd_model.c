@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "analyse/pipeline.h"
-#include "cli/cmd_model.h"
 #include "cli/common/common.h"
 #include "collect/judge/models.h"
 

@@ -18,9 +18,7 @@
 
 #include "analyse/role.h"
 #include "base/json_read.h"
-#include "cli/cmd_model.h"
 #include "cli/common/common.h"
-#include "cli/common/token.h"
 #include "collect/judge/models.h"
 
 #define SERIES_MAX  20000u  /* maximum number of series per service */

@@ -9,11 +9,7 @@
 
 #include "base/base.h"
 #include "cli/common/common.h"
-#include "cli/query/ask.h"
-#include "cli/query/export.h"
-#include "cli/query/names.h"
-#include "cli/query/seen.h"
-#include "cli/common/token.h"
+#include "cli/query/query.h"
 #include "dta/query/json.h"
 #include "dta/store/guard.h"
 #include "dta/store/stores.h"

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "cli/common/common.h"
-#include "cli/common/token.h"
 #include "cli/top/top.h"
 
 static struct {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyse/detector.h"
-#include "cli/collect_parts.h"
+#include "cli/collect.h"
 #include "collect/services/services.h"
 
 static int check_detectors(const struct base_command *self, const struct cli_collect_settings *s)

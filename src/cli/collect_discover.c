@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/collect_discover.h"
-
 #include <string.h>
 
-#include "cli/collect_parts.h"
+#include "cli/collect.h"
 
 static int check_shard(const struct base_command *self, const struct collect_discover_opts *o)
 {
@@ -27,20 +25,18 @@ static int check_shard(const struct base_command *self, const struct collect_dis
 }
 
 int cli_collect_discover_check(const struct base_command *self,
-			       const struct cli_collect_discover *d)
+			       const struct collect_discover_opts *o)
 {
 	char error[256];
 
-	for (size_t i = 0; i < d->o.sources.n; i++)
-		if (collect_source_check(d->o.sources.v[i], error, sizeof(error)))
+	for (size_t i = 0; i < o->sources.n; i++)
+		if (collect_source_check(o->sources.v[i], error, sizeof(error)))
 			return base_usage(self, "%s", error);
-	return check_shard(self, &d->o);
+	return check_shard(self, o);
 }
 
-void cli_collect_discover_paths(const struct cli_collect_discover *d, struct base_confine_opts *c)
+void cli_collect_discover_paths(const struct collect_discover_opts *o, struct base_confine_opts *c)
 {
-	const struct collect_discover_opts *o = &d->o;
-
 	for (size_t i = 0; i < o->sources.n; i++) {
 		cli_collect_path(c, collect_source_file(o->sources.v[i]));
 		if (!strncmp(o->sources.v[i], "kube:", 5))

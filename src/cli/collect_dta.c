@@ -2,7 +2,7 @@
 /* collect_dta.c - 'sidelight collect --dta': stores for reports of network devices. */
 #include <string.h>
 
-#include "cli/collect_parts.h"
+#include "cli/collect.h"
 #include "collect/self/self.h"
 #include "dta/store_server/server.h"
 

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "cli/collect_parts.h"
+#include "cli/collect.h"
 #include "collect/self/self.h"
 #include "export/kafka.h"
 

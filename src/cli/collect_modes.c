@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/collect_modes.h"
+#include "cli/collect.h"
 #include "cli/common/common.h"
 
 #define CSV_NS 10000000000u /* time between two rows per worker */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/collect_parts.h"
+#include "cli/collect.h"
 #include "region/text.h"
 
 /* Splits a label NAME=VALUE. The label points into a copy that is never freed. */

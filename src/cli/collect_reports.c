@@ -2,7 +2,7 @@
 /* collect_reports.c - sends the items of lists to Kafka, in builds with both DTA and Kafka. */
 #include <string.h>
 
-#include "cli/collect_parts.h"
+#include "cli/collect.h"
 #include "collect/self/reports.h"
 #include "collect/self/self.h"
 

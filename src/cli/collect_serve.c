@@ -4,9 +4,8 @@
 #include <unistd.h>
 
 #include "base/relaxed.h"
-#include "cli/collect_parts.h"
+#include "cli/collect.h"
 #include "cli/common/common.h"
-#include "cli/common/token.h"
 #include "cli/collect-parts.h"
 #include "collect/self/self.h"
 

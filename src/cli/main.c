@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/program.h"
 #include "cli/commands.h"
 #include "cli/common/common.h"
 

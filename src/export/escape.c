@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "export/render.h"
 
 static bool is_plain(const char *s, bool first, bool colons)

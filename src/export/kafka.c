@@ -18,7 +18,6 @@
 
 #include "base/base.h"
 #include "base/child.h"
-#include "base/program.h"
 #include "base/relaxed.h"
 #include "export/kafka_wire.h"
 

@@ -34,7 +34,6 @@
 #include "base/relaxed.h"
 #include "export/otlp.h"
 #include "export/pb.h"
-#include "export/sent.h"
 
 #define BATCH_BYTES (512u << 10) /* maximum size of a request */
 
@@ -341,8 +340,7 @@ struct export_otlp *export_otlp_new(const char *url, const char *config, const c
 	char *whole = malloc(n);
 
 	if (!o || !whole) {
-		snprintf(error, error_bytes, "out of memory");
-		errno = ENOMEM;
+		errno = base_fail(error, error_bytes, ENOMEM, "out of memory");
 		goto fail;
 	}
 	snprintf(whole, n, "%s%s", url, path ? "" : "/v1/traces");

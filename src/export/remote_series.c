@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 #include "export/pb.h"
-#include "export/remote_label.h"
+#include "export/remote_v2.h"
 #include "export/remote_write.h"
 #include "export/render.h"
 

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/pb.h"
+
 /* Metadata of a family. type: value as in the message Metadata (remote_v2.c). */
 struct export_remote_v2_meta {
 	const char *help, *unit;
@@ -44,5 +46,21 @@ size_t export_remote_v2_bytes(const struct export_remote_v2 *v);
  * Returns NULL if out of memory.
  */
 uint8_t *export_remote_v2_take(struct export_remote_v2 *v, size_t *bytes, uint64_t *items);
+
+/* remote_label.c: labels in the protobuf format of Prometheus' protocols. */
+
+struct export_label {
+	const char *name, *value, *more; /* the value is the concatenation of value and more */
+};
+
+/* Returns the size of a field of n bytes, with its header. */
+static inline size_t export_label_field(size_t n)
+{
+	return 1 + export_pb_varint_bytes(n) + n;
+}
+
+size_t export_labels_bytes(const struct export_label *l, size_t n);
+/* Writes the labels. Returns the end. */
+uint8_t *export_labels_put(uint8_t *p, const struct export_label *l, size_t n);
 
 #endif

@@ -28,7 +28,6 @@
 #include "base/relaxed.h"
 #include "base/table.h"
 #include "export/pb.h"
-#include "export/remote_label.h"
 #include "export/remote_v2.h"
 #include "export/spool.h"
 

@@ -5,7 +5,7 @@
  * the next position to write. That position is not stored; when the file is loaded, it is the first
  * free position, or 0 if the set is full.
  */
-#include "export/sent.h"
+#include "export/otlp.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -72,8 +72,7 @@ struct export_sent *export_sent_open(const char *path, char *error, size_t error
 	int err;
 
 	if (!s) {
-		snprintf(error, error_bytes, "out of memory");
-		errno = ENOMEM;
+		errno = base_fail(error, error_bytes, ENOMEM, "out of memory");
 		return NULL;
 	}
 	s->fd = base_open_locked(path);

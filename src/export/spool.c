@@ -417,8 +417,7 @@ struct export_spool *export_spool_open(const char *path, uint64_t size, char *er
 	int err;
 
 	if (!s) {
-		snprintf(error, error_bytes, "out of memory");
-		errno = ENOMEM;
+		errno = base_fail(error, error_bytes, ENOMEM, "out of memory");
 		return NULL;
 	}
 	s->fd = base_open_locked(path);

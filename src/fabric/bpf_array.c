@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fabric/bpf_array.h"
+#include "fabric/provider.h"
 #include "base/base.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
 /* gate.c - admits connection requests by authentication and by the share of each address. */
 #include "fabric/gate.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -141,23 +140,6 @@ void fabric_gate_set_port(struct sockaddr_storage *address, uint16_t port)
 		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
 	else
 		((struct sockaddr_in *)address)->sin_port = htons(port);
-}
-
-const char *fabric_gate_address(const struct sockaddr *address, char *to, size_t bytes)
-{
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-	char ip[INET6_ADDRSTRLEN];
-
-	if (address->sa_family == AF_INET)
-		snprintf(to, bytes, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, ip, sizeof(ip)),
-			 ntohs(v4->sin_port));
-	else if (address->sa_family == AF_INET6)
-		snprintf(to, bytes, "[%s]:%u", inet_ntop(AF_INET6, &v6->sin6_addr, ip, sizeof(ip)),
-			 ntohs(v6->sin6_port));
-	else
-		snprintf(to, bytes, "?");
-	return to;
 }
 
 bool fabric_gate_split(const char *target, char host[256], char service[8])

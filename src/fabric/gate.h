@@ -98,11 +98,36 @@ const char *fabric_gate_why(const struct fabric_verbs_refusal *r);
 
 /* ---- addresses ---- */
 
-/* Formats as "10.0.0.1:7475" or "[fe80::1]:7475". Returns to. */
-const char *fabric_gate_address(const struct sockaddr *address, char *to, size_t bytes);
 /* Sets the port of an IPv4 or IPv6 address. */
 void fabric_gate_set_port(struct sockaddr_storage *address, uint16_t port);
 /* Accepts HOST, HOST:PORT, [V6], [V6]:PORT and V6. */
 bool fabric_gate_split(const char *target, char host[256], char service[8]);
+
+/*
+ * host_ops.c: the operations of a passive side, implemented by verbs (host.c) and TCP
+ * (tcp_host.c). Included only by src/fabric/. The functions correspond to those in host.h.
+ */
+
+struct fabric_host_ops {
+	struct fabric_host *(*open)(const struct fabric_host_opts *opts, char *error,
+				    size_t error_bytes);
+	void (*close)(struct fabric_host *h);
+	int (*add)(struct fabric_host *h, void *map, size_t bytes, struct fabric_host_key *key);
+	void (*remove)(struct fabric_host *h, struct fabric_host_key *key);
+	int (*let_notify)(struct fabric_host *h, void *map, size_t bytes,
+			  void (*notice)(void *arg, uint32_t entry), void *arg);
+	void (*set_directory)(struct fabric_host *h, const struct fabric_host_hello *hello);
+	int (*fd)(const struct fabric_host *h);
+	void (*dispatch)(struct fabric_host *h);
+	size_t (*queues)(const struct fabric_host *h, struct fabric_host_queue *out, size_t max);
+	void (*stats)(const struct fabric_host *h, struct fabric_host_stats *out);
+};
+
+/* The first member of each implementation's structure. */
+struct fabric_host {
+	const struct fabric_host_ops *ops;
+};
+
+extern const struct fabric_host_ops fabric_host_verbs, fabric_host_tcp;
 
 #endif

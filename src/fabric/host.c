@@ -13,6 +13,7 @@
 
 #include "fabric/host_internal.h"
 #include "base/base.h"
+#include "base/network.h"
 
 #define DEFAULT_QUEUES	     64u
 #define DEFAULT_KEEPALIVE_MS 5000u
@@ -77,7 +78,7 @@ static void describe_host(struct fabric_verbs_host *h, const struct fabric_host_
 	for (int i = 0; i < 16; i += 2)
 		used += (size_t)snprintf(s->gid + used, sizeof(s->gid) - used, "%s%02x%02x",
 					 i ? ":" : "", gid.raw[i], gid.raw[i + 1]);
-	fabric_gate_address(local, s->address, sizeof(s->address));
+	base_print_address(local, s->address, sizeof(s->address));
 	s->port = ntohs(rdma_get_src_port(h->listener));
 }
 
@@ -177,7 +178,7 @@ static struct fabric_host *verbs_open(const struct fabric_host_opts *opts, char 
 		errno = -err;
 		return NULL;
 	}
-	fabric_gate_address((struct sockaddr *)&address, where, sizeof(where));
+	base_print_address((struct sockaddr *)&address, where, sizeof(where));
 	h = calloc(1, sizeof(*h));
 	if (!h) {
 		snprintf(error, error_bytes, "%s", strerror(errno));
@@ -342,8 +343,8 @@ static size_t verbs_queues(const struct fabric_host *base, struct fabric_host_qu
 		};
 		snprintf(out[n].state, sizeof(out[n].state), "%s", state_name(c->qp));
 		if (c->id)
-			fabric_gate_address(rdma_get_peer_addr(c->id), out[n].peer,
-					    sizeof(out[n].peer));
+			base_print_address(rdma_get_peer_addr(c->id), out[n].peer,
+					   sizeof(out[n].peer));
 	}
 	return n;
 }

@@ -215,6 +215,49 @@ static bool accept_conn(struct fabric_verbs_host *h, struct fabric_conn *c,
 	return true;
 }
 
+/* True for a printable, terminated name. */
+static bool is_name(const char name[FABRIC_HOST_NAME_MAX])
+{
+	size_t n = strnlen(name, FABRIC_HOST_NAME_MAX);
+
+	for (size_t i = 0; i < n; i++)
+		if (name[i] <= ' ' || name[i] > '~')
+			return false;
+	return n && n < FABRIC_HOST_NAME_MAX;
+}
+
+/*
+ * Decides whether a request gets a queue pair; gate.c judges readers and notifiers. If it returns
+ * false, *say is the answer: a refusal with its cause, or a challenge (error 0).
+ */
+static bool admits_request(struct fabric_verbs_host *h, const struct rdma_cm_id *id,
+			   const struct fabric_host_request *r, enum fabric_refusal *cause,
+			   struct fabric_verbs_refusal *say)
+{
+	const struct fabric_verbs_request *q = &r->plain;
+	bool notifies = q->flags & FABRIC_VERBS_NOTIFY;
+	bool writes = q->flags & FABRIC_VERBS_STORE;
+	uint32_t held[2] = {0};
+
+	if (!fabric_gate_request_fits(r))
+		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_MALFORMED, EPROTO);
+	if ((!h->gate.hello.magic && !writes) || h->gate.stats.lost ||
+	    id->verbs != h->listener->verbs)
+		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_SYSTEM, EAGAIN);
+	if ((notifies && !h->notice) || (writes && !h->writers.came))
+		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_SYSTEM, EOPNOTSUPP);
+	if (writes && !is_name(q->name))
+		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_MALFORMED, EPROTO);
+	if (writes && q->instance != h->writers.instance)
+		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_PROOF, EACCES);
+	for (const struct fabric_conn *c = h->conns; c; c = c->next)
+		if (!memcmp(c->address, r->address, sizeof(c->address))) {
+			held[0]++;
+			held[1] += c->notifies;
+		}
+	return fabric_gate_admits(&h->gate, r, held, cause, say);
+}
+
 static void connect_request(struct fabric_verbs_host *h, struct rdma_cm_id *id,
 			    const struct fabric_host_request *r)
 {
@@ -222,7 +265,7 @@ static void connect_request(struct fabric_verbs_host *h, struct rdma_cm_id *id,
 	enum fabric_refusal cause;
 	struct fabric_conn *c;
 
-	if (!fabric_host_admits(h, id, r, &cause, &say)) {
+	if (!admits_request(h, id, r, &cause, &say)) {
 		reject_request(h, id, cause, &say);
 		return;
 	}

@@ -6,7 +6,7 @@
 #ifndef SL_FABRIC_HOST_INTERNAL_H
 #define SL_FABRIC_HOST_INTERNAL_H
 
-#include "fabric/host_ops.h"
+#include "fabric/gate.h"
 #include "fabric/rdma.h"
 
 #define NOTICES_OUT 64u /* maximum notices in flight per notifier */
@@ -57,14 +57,6 @@ static inline struct fabric_verbs_host *fabric_verbs_host_of(struct fabric_host 
 {
 	return (struct fabric_verbs_host *)h;
 }
-
-/*
- * host_admit.c. Decides whether a request gets a queue pair. If it returns false, *say is the
- * answer: a refusal with its cause, or a challenge (error 0).
- */
-bool fabric_host_admits(struct fabric_verbs_host *h, const struct rdma_cm_id *id,
-			const struct fabric_host_request *r, enum fabric_refusal *cause,
-			struct fabric_verbs_refusal *say);
 
 /* host_conn.c. Frees a connection and its queue pair. Acknowledge all events of its id first. */
 void fabric_host_drop(struct fabric_verbs_host *h, struct fabric_conn *c);

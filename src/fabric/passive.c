@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "fabric/host_ops.h"
+#include "fabric/gate.h"
 
 int fabric_host_parse(const char *text, char address[256], uint16_t *port)
 {

@@ -5,7 +5,7 @@
  * at once. The agent is trusted only as far as the kernel confirms its claims: the size of a
  * mapping comes from fstat(), and memory that could shrink, which would raise SIGBUS, is refused
  * (seals cannot be removed, memfd_create(2)). Kernel tables arrive as eBPF arrays, which can be
- * read but not mapped: bpf_array.h.
+ * read but not mapped: bpf_array.c.
  *
  * A load from a hole of a memfd allocates a page, charged to the reader: a publisher could exhaust
  * a reader's memory with a region of holes. So a READ only loads from pages known to hold data.
@@ -30,7 +30,6 @@
 #include <sidelight/attach.h>
 
 #include "base/base.h"
-#include "fabric/bpf_array.h"
 #include "fabric/provider.h"
 
 #define LATER_NS	200000u	 /* with map_later: maximum time to wait for an answer */

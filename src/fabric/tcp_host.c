@@ -26,8 +26,9 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "base/table.h"
-#include "fabric/host_ops.h"
+#include "fabric/gate.h"
 #include "fabric/lookup.h"
 #include "fabric/tcp.h"
 
@@ -642,7 +643,7 @@ static int start_listening(struct tcp_host *h, const struct sockaddr_storage *at
 	    getsockname(h->listener, (struct sockaddr *)&own, &bytes))
 		return -errno;
 	strcpy(s->device, "tcp");
-	fabric_gate_address((struct sockaddr *)&own, s->address, sizeof(s->address));
+	base_print_address((struct sockaddr *)&own, s->address, sizeof(s->address));
 	s->port = ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
 						  : ((struct sockaddr_in *)&own)->sin_port);
 	return 0;
@@ -661,7 +662,7 @@ static struct fabric_host *tcp_open(const struct fabric_host_opts *opts, char *e
 		snprintf(error, bytes, "'%s' is not a numeric address", opts->address);
 		return NULL;
 	}
-	fabric_gate_address((struct sockaddr *)&at, where, sizeof(where));
+	base_print_address((struct sockaddr *)&at, where, sizeof(where));
 	h = calloc(1, sizeof(*h));
 	if (!h) {
 		snprintf(error, bytes, "%s", strerror(errno));
@@ -809,8 +810,8 @@ static size_t tcp_queues(const struct fabric_host *base, struct fabric_host_queu
 		if (n < max) {
 			out[n] = (struct fabric_host_queue){
 				.qp_num = c->serial, .state = "RTS", .connected_ns = c->since_ns};
-			fabric_gate_address((const struct sockaddr *)&c->peer, out[n].peer,
-					    sizeof(out[n].peer));
+			base_print_address((const struct sockaddr *)&c->peer, out[n].peer,
+					   sizeof(out[n].peer));
 		}
 		n++;
 	}

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "fabric/host_ops.h"
+#include "fabric/gate.h"
 
 static struct fabric_host *none_open(const struct fabric_host_opts *opts, char *error,
 				     size_t error_bytes)

@@ -33,7 +33,6 @@ static bool verbs_takes(const char *target)
 #include <sidelight/attach.h>
 
 #include "base/base.h"
-#include "fabric/host.h"
 #include "fabric/verbs.h"
 
 #define COMPLETIONS_PER_POLL 32

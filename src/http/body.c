@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "http/front.h"
-#include "http/gzip.h"
 
 struct pieces {
 	struct http_server *server;

@@ -23,12 +23,13 @@ struct header {
 	char *path;
 };
 
+enum client_file { USERNAME, PASSWORD, CREDENTIALS, CA, CERTIFICATE, KEY, FILES };
+
 struct http_client {
 	struct base_yaml *yaml; /* memory that the strings point into */
 	char *path;
 	const char *username, *type, *server_name, *proxy, *no_proxy;
-	char *username_file, *password_file, *credentials_file;
-	char *ca_file, *cert_file, *key_file;
+	char *file[FILES]; /* by enum client_file; NULL means that the settings name none */
 	bool has_settings, skip_verify, proxy_of_environment, http2;
 	int min_version, max_version; /* indices into versions[]; -1 means not set */
 	struct header *headers;
@@ -57,59 +58,51 @@ static char *file_of(struct http_client *c, base_yaml_node mapping, const char *
 
 static void read_basic(struct http_client *c, base_yaml_node basic)
 {
-	static const char *const keys[] = {"username", "username_file", "password", "password_file",
-					   NULL};
 	struct base_yaml *y = c->yaml;
 
-	if (!basic || !base_yaml_mapping(y, basic, keys))
+	if (!base_yaml_keys(y, basic, "username", "username_file", "password", "password_file"))
 		return;
 	refuse_inline(y, basic, "password");
-	base_yaml_string(y, base_yaml_get(y, basic, "username"), "username", &c->username);
-	c->username_file = file_of(c, basic, "username_file");
-	c->password_file = file_of(c, basic, "password_file");
-	if (!c->username == !c->username_file)
+	base_yaml_string_of(y, basic, "username", &c->username);
+	c->file[USERNAME] = file_of(c, basic, "username_file");
+	c->file[PASSWORD] = file_of(c, basic, "password_file");
+	if (!c->username == !c->file[USERNAME])
 		base_yaml_wrong(y, basic, "basic_auth needs either username or username_file");
 	base_yaml_need(y, basic, "password_file");
 }
 
 static void read_authorization(struct http_client *c, base_yaml_node a)
 {
-	static const char *const keys[] = {"type", "credentials", "credentials_file", NULL};
 	struct base_yaml *y = c->yaml;
 
-	if (!a || !base_yaml_mapping(y, a, keys))
+	if (!base_yaml_keys(y, a, "type", "credentials", "credentials_file"))
 		return;
 	refuse_inline(y, a, "credentials");
-	base_yaml_string(y, base_yaml_get(y, a, "type"), "type", &c->type);
+	base_yaml_string_of(y, a, "type", &c->type);
 	if (!strcasecmp(c->type, "basic"))
 		base_yaml_wrong(y, a, "use basic_auth instead of type Basic");
 	base_yaml_need(y, a, "credentials_file");
-	c->credentials_file = file_of(c, a, "credentials_file");
-	if (c->username || c->username_file)
+	c->file[CREDENTIALS] = file_of(c, a, "credentials_file");
+	if (c->username || c->file[USERNAME])
 		base_yaml_wrong(y, a, "authorization and basic_auth are mutually exclusive");
 }
 
 static void read_tls(struct http_client *c, base_yaml_node tls)
 {
-	static const char *const keys[] = {
-		"ca_file",     "cert_file",   "key_file", "server_name", "insecure_skip_verify",
-		"min_version", "max_version", NULL};
 	struct base_yaml *y = c->yaml;
 
-	if (!tls || !base_yaml_mapping(y, tls, keys))
+	if (!base_yaml_keys(y, tls, "ca_file", "cert_file", "key_file", "server_name",
+			    "insecure_skip_verify", "min_version", "max_version"))
 		return;
-	c->ca_file = file_of(c, tls, "ca_file");
-	c->cert_file = file_of(c, tls, "cert_file");
-	c->key_file = file_of(c, tls, "key_file");
-	if (!c->cert_file != !c->key_file)
+	c->file[CA] = file_of(c, tls, "ca_file");
+	c->file[CERTIFICATE] = file_of(c, tls, "cert_file");
+	c->file[KEY] = file_of(c, tls, "key_file");
+	if (!c->file[CERTIFICATE] != !c->file[KEY])
 		base_yaml_wrong(y, tls, "cert_file and key_file must be given together");
-	base_yaml_string(y, base_yaml_get(y, tls, "server_name"), "server_name", &c->server_name);
-	base_yaml_bool(y, base_yaml_get(y, tls, "insecure_skip_verify"), "insecure_skip_verify",
-		       &c->skip_verify);
-	base_yaml_choice(y, base_yaml_get(y, tls, "min_version"), "min_version", versions,
-			 &c->min_version);
-	base_yaml_choice(y, base_yaml_get(y, tls, "max_version"), "max_version", versions,
-			 &c->max_version);
+	base_yaml_string_of(y, tls, "server_name", &c->server_name);
+	base_yaml_bool_of(y, tls, "insecure_skip_verify", &c->skip_verify);
+	base_yaml_choice_of(y, tls, "min_version", versions, &c->min_version);
+	base_yaml_choice_of(y, tls, "max_version", versions, &c->max_version);
 	if (c->max_version >= 0 && c->min_version > c->max_version)
 		base_yaml_wrong(y, tls, "min_version is higher than max_version");
 }
@@ -141,30 +134,24 @@ static bool add_header(struct http_client *c, base_yaml_node where, const char *
 /* Reads "NAME: {values: [...], files: [...]}". */
 static void read_http_headers(struct http_client *c, base_yaml_node list)
 {
-	static const char *const keys[] = {"values", "secrets", "files", NULL};
 	struct base_yaml *y = c->yaml;
 	base_yaml_node one, where, items;
 	const char *name;
 
 	for (size_t i = 0; base_yaml_pair(y, list, i, &name, &where, &one); i++) {
-		if (!one || !base_yaml_mapping(y, one, keys))
+		if (!base_yaml_keys(y, one, "values", "secrets", "files"))
 			continue;
 		if (base_yaml_get(y, one, "secrets"))
 			base_yaml_wrong(y, one,
 					"'secrets' is not allowed here: put each secret in a "
 					"separate file and specify that file in 'files'");
 		items = base_yaml_get(y, one, "values");
-		for (size_t k = 0; k < base_yaml_count(y, items); k++) {
-			const char *value = "";
-
-			base_yaml_string(y, base_yaml_at(y, items, k), "values", &value);
-			add_header(c, where, name, value, NULL);
-		}
+		for (size_t k = 0; k < base_yaml_count(y, items); k++)
+			add_header(c, where, name, base_yaml_text_at(y, items, k, "values"), NULL);
 		items = base_yaml_get(y, one, "files");
 		for (size_t k = 0; k < base_yaml_count(y, items); k++) {
-			const char *file = "";
+			const char *file = base_yaml_text_at(y, items, k, "files");
 
-			base_yaml_string(y, base_yaml_at(y, items, k), "files", &file);
 			add_header(c, where, name, NULL, base_secret_path(file, c->path));
 		}
 	}
@@ -190,10 +177,9 @@ static void read_proxy(struct http_client *c, base_yaml_node root)
 	struct base_yaml *y = c->yaml;
 	char why[256];
 
-	base_yaml_string(y, base_yaml_get(y, root, "proxy_url"), "proxy_url", &c->proxy);
-	base_yaml_string(y, base_yaml_get(y, root, "no_proxy"), "no_proxy", &c->no_proxy);
-	base_yaml_bool(y, base_yaml_get(y, root, "proxy_from_environment"),
-		       "proxy_from_environment", &c->proxy_of_environment);
+	base_yaml_string_of(y, root, "proxy_url", &c->proxy);
+	base_yaml_string_of(y, root, "no_proxy", &c->no_proxy);
+	base_yaml_bool_of(y, root, "proxy_from_environment", &c->proxy_of_environment);
 	if (c->proxy && c->proxy_of_environment)
 		base_yaml_wrong(y, root,
 				"proxy_url and proxy_from_environment are mutually exclusive");
@@ -205,44 +191,34 @@ static void read_proxy(struct http_client *c, base_yaml_node root)
 
 static void read_all(struct http_client *c)
 {
-	static const char *const keys[] = {"basic_auth",
-					   "authorization",
-					   "bearer_token",
-					   "bearer_token_file",
-					   "tls_config",
-					   "proxy_url",
-					   "no_proxy",
-					   "proxy_from_environment",
-					   "follow_redirects",
-					   "enable_http2",
-					   "http_headers",
-					   "headers",
-					   NULL};
 	struct base_yaml *y = c->yaml;
 	base_yaml_node root = base_yaml_root(y);
 	bool follow = false;
 
-	if (!root || !base_yaml_mapping(y, root, keys))
+	if (!base_yaml_keys(y, root, "basic_auth", "authorization", "bearer_token",
+			    "bearer_token_file", "tls_config", "proxy_url", "no_proxy",
+			    "proxy_from_environment", "follow_redirects", "enable_http2",
+			    "http_headers", "headers"))
 		return;
 	read_basic(c, base_yaml_get(y, root, "basic_auth"));
 	read_authorization(c, base_yaml_get(y, root, "authorization"));
 	refuse_inline(y, root, "bearer_token");
 	if (base_yaml_get(y, root, "bearer_token_file")) {
-		if (c->credentials_file || c->username || c->username_file)
+		if (c->file[CREDENTIALS] || c->username || c->file[USERNAME])
 			base_yaml_wrong(y, root,
 					"bearer_token_file, authorization and basic_auth are "
 					"mutually exclusive");
-		free(c->credentials_file);
-		c->credentials_file = file_of(c, root, "bearer_token_file");
+		free(c->file[CREDENTIALS]);
+		c->file[CREDENTIALS] = file_of(c, root, "bearer_token_file");
 	}
 	read_tls(c, base_yaml_get(y, root, "tls_config"));
 	read_proxy(c, root);
-	base_yaml_bool(y, base_yaml_get(y, root, "follow_redirects"), "follow_redirects", &follow);
+	base_yaml_bool_of(y, root, "follow_redirects", &follow);
 	if (follow)
 		base_yaml_wrong(y, base_yaml_get(y, root, "follow_redirects"),
 				"redirects are never followed, because they could send secrets "
 				"elsewhere");
-	base_yaml_bool(y, base_yaml_get(y, root, "enable_http2"), "enable_http2", &c->http2);
+	base_yaml_bool_of(y, root, "enable_http2", &c->http2);
 	read_http_headers(c, base_yaml_get(y, root, "http_headers"));
 	read_headers(c, base_yaml_get(y, root, "headers"));
 }
@@ -263,9 +239,9 @@ struct http_client *http_client_of(const char *credentials_file, const char *ca_
 	if (!c)
 		return NULL;
 	c->has_settings = true;
-	c->credentials_file = strdup(credentials_file);
-	c->ca_file = strdup(ca_file);
-	if (c->credentials_file && c->ca_file)
+	c->file[CREDENTIALS] = strdup(credentials_file);
+	c->file[CA] = strdup(ca_file);
+	if (c->file[CREDENTIALS] && c->file[CA])
 		return c;
 	http_client_close(c);
 	return NULL;
@@ -305,12 +281,8 @@ void http_client_close(struct http_client *c)
 		free(c->headers[i].path);
 	free(c->headers);
 	curl_share_cleanup(c->share);
-	free(c->username_file);
-	free(c->password_file);
-	free(c->credentials_file);
-	free(c->ca_file);
-	free(c->cert_file);
-	free(c->key_file);
+	for (size_t i = 0; i < FILES; i++)
+		free(c->file[i]);
 	base_yaml_close(c->yaml);
 	free(c->path);
 	free(c);
@@ -324,12 +296,8 @@ void http_client_files(struct http_files *f, const char *path)
 	http_files_add(f, path);
 	if (!c)
 		return;
-	http_files_add(f, c->username_file);
-	http_files_add(f, c->password_file);
-	http_files_add(f, c->credentials_file);
-	http_files_add(f, c->ca_file);
-	http_files_add(f, c->cert_file);
-	http_files_add(f, c->key_file);
+	for (size_t i = 0; i < FILES; i++)
+		http_files_add(f, c->file[i]);
 	for (size_t i = 0; i < c->header_count; i++)
 		http_files_add(f, c->headers[i].path);
 	http_client_close(c);
@@ -393,18 +361,18 @@ static int set_identity(const struct http_client *c, CURL *curl, struct curl_sli
 	char type[64];
 	int err = 0;
 
-	if (c->credentials_file) {
-		err = read_secret(c->credentials_file, secret, error, bytes);
+	if (c->file[CREDENTIALS]) {
+		err = read_secret(c->file[CREDENTIALS], secret, error, bytes);
 		snprintf(type, sizeof(type), "Authorization: %.40s ", c->type);
 		return err ?: add_line(list, type, secret, "");
 	}
-	if (!c->password_file)
+	if (!c->file[PASSWORD])
 		return 0;
-	if (c->username_file)
-		err = read_secret(c->username_file, secret, error, bytes);
+	if (c->file[USERNAME])
+		err = read_secret(c->file[USERNAME], secret, error, bytes);
 	if (!err && curl_easy_setopt(curl, CURLOPT_USERNAME, c->username ?: secret))
 		err = -ENOMEM;
-	err = err ?: read_secret(c->password_file, secret, error, bytes);
+	err = err ?: read_secret(c->file[PASSWORD], secret, error, bytes);
 	if (!err && curl_easy_setopt(curl, CURLOPT_PASSWORD, secret))
 		err = -ENOMEM;
 	curl_easy_setopt(curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
@@ -426,13 +394,13 @@ static void set_versions(const struct http_client *c, CURL *curl)
 static void set_tls(const struct http_client *c, CURL *curl)
 {
 	set_versions(c, curl);
-	if (c->ca_file) {
-		curl_easy_setopt(curl, CURLOPT_CAINFO, c->ca_file);
+	if (c->file[CA]) {
+		curl_easy_setopt(curl, CURLOPT_CAINFO, c->file[CA]);
 		curl_easy_setopt(curl, CURLOPT_CAPATH, NULL);
 	}
-	if (c->cert_file) {
-		curl_easy_setopt(curl, CURLOPT_SSLCERT, c->cert_file);
-		curl_easy_setopt(curl, CURLOPT_SSLKEY, c->key_file);
+	if (c->file[CERTIFICATE]) {
+		curl_easy_setopt(curl, CURLOPT_SSLCERT, c->file[CERTIFICATE]);
+		curl_easy_setopt(curl, CURLOPT_SSLKEY, c->file[KEY]);
 	}
 	if (c->skip_verify) {
 		curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0l);

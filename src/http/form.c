@@ -3,15 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "http/internal.h"
-
-static int read_digit(char c)
-{
-	static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-	const char *at = c ? strchr(digits, c) : NULL;
-
-	return at ? (int)(at - digits) & 15 : -1;
-}
 
 /* Decodes a NUL-terminated text in place. Returns false if it is malformed or contains a NUL. */
 static bool decode_text(char *s)
@@ -23,11 +16,10 @@ static bool decode_text(char *s)
 			*to++ = *s == '+' ? ' ' : *s;
 			continue;
 		}
-		const int high = read_digit(s[1]), low = high < 0 ? -1 : read_digit(s[2]);
+		const char digits[] = {s[1], s[1] ? s[2] : '\0', '\0'};
 
-		if (low < 0 || !(high | low))
+		if (base_unhex(to, digits, 1) || !*to++)
 			return false;
-		*to++ = (char)(high << 4 | low);
 		s += 2;
 	}
 	*to = 0;

@@ -170,4 +170,28 @@ void http_peer_leave(struct http_server *s, struct http_connection *c);
 uint32_t http_peer_answers(struct http_server *s, const struct http_connection *of);
 void http_peer_known(struct http_connection *c);
 
+/*
+ * gzip.c: compresses answers. In a build without zlib (gzip_none.c), nothing is compressed, which
+ * every client accepts.
+ */
+
+struct http_gzip;
+
+/* Returns a malloc'd gzip member, or NULL if out of memory or the result would not be smaller. */
+unsigned char *http_gzip_whole(const void *body, size_t bytes, size_t *out_bytes);
+
+/*
+ * Starts a gzip member that is created in pieces. Returns NULL on failure, in which case the body
+ * must be sent uncompressed.
+ */
+struct http_gzip *http_gzip_begin(void);
+/*
+ * Writes up to max compressed bytes to buf. next sets *piece to the next piece of the body, which
+ * stays valid until the next call, and returns its length, 0 at the end, or < 0 on error. Returns
+ * the number of bytes, 0 at the end, or < 0 on error.
+ */
+ssize_t http_gzip_read(struct http_gzip *g, char *buf, size_t max,
+		       ssize_t (*next)(void *arg, const unsigned char **piece), void *arg);
+void http_gzip_end(struct http_gzip *g);
+
 #endif

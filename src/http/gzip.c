@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "http/gzip.h"
+#include "http/front.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 /* gzip_none.c - replaces gzip.c in builds without zlib: answers are not compressed. */
 #include <errno.h>
 
-#include "http/gzip.h"
+#include "http/front.h"
 
 unsigned char *http_gzip_whole(const void *body, size_t bytes, size_t *out_bytes)
 {

@@ -13,7 +13,6 @@
 #include "base/budget.h"
 #include "http/http.h"
 #include "http/message.h"
-#include "http/users.h"
 #include "http/web.h"
 
 #define HTTP_ROUTES    128

@@ -93,19 +93,10 @@ static int print_address(struct http *h)
 {
 	struct sockaddr_storage ss = {0};
 	socklen_t bytes = sizeof(ss);
-	char host[INET6_ADDRSTRLEN];
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&ss;
-	struct sockaddr_in *v4 = (struct sockaddr_in *)&ss;
 
 	if (getsockname(h->listen_fd, (struct sockaddr *)&ss, &bytes))
 		return -errno;
-	if (ss.ss_family == AF_INET6) {
-		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-		snprintf(h->address, sizeof(h->address), "[%s]:%u", host, ntohs(v6->sin6_port));
-	} else {
-		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-		snprintf(h->address, sizeof(h->address), "%s:%u", host, ntohs(v4->sin_port));
-	}
+	base_print_address((struct sockaddr *)&ss, h->address, sizeof(h->address));
 	h->local = base_is_loopback((struct sockaddr *)&ss);
 	return 0;
 }

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "base/relaxed.h"
 #include "http/front.h"
 
@@ -129,8 +130,7 @@ void http_peer_identify(struct http_server *s, int fd, struct http_peer *p)
 		return; /* already closed: a peer without a key */
 	unmap_v4(&theirs);
 	unmap_v4(&ours);
-	p->local = theirs.ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
-					       : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+	p->local = base_is_loopback((struct sockaddr *)&theirs);
 	if (p->local) {
 		p->uid = uid = user_of(s, &theirs, &ours);
 		set_key(p, PEER_LOOPBACK, &uid, sizeof(uid));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "http/users.h"
+#include "http/web.h"
 
 #include <crypt.h>
 #include <gnutls/crypto.h>

@@ -82,31 +82,30 @@ uint64_t http_web_stamp(const char *path, const char *roles)
 /* ---- tls_server_config ---- */
 
 /*
- * Cipher suites of Go's crypto/tls, with the GnuTLS names of their parts. Suites that Go considers
- * insecure are omitted.
+ * Cipher suites and curves of Go's crypto/tls, with the GnuTLS names of their parts. Suites that Go
+ * considers insecure are omitted.
  */
-static const struct {
-	const char *name, *exchange, *cipher;
-} suites[] = {
-	{"TLS_AES_128_GCM_SHA256", NULL, "AES-128-GCM"},
-	{"TLS_AES_256_GCM_SHA384", NULL, "AES-256-GCM"},
-	{"TLS_CHACHA20_POLY1305_SHA256", NULL, "CHACHA20-POLY1305"},
-	{"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA", "AES-128-GCM"},
-	{"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA", "AES-256-GCM"},
-	{"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "ECDHE-ECDSA", "CHACHA20-POLY1305"},
-	{"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA", "CHACHA20-POLY1305"},
-	{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA", "AES-128-GCM"},
-	{"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA", "AES-256-GCM"},
-	{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "ECDHE-RSA", "CHACHA20-POLY1305"},
-	{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA", "CHACHA20-POLY1305"},
+struct web_choice {
+	const char *name, *part, *exchange;
 };
-static const struct {
-	const char *name, *group;
-} curves[] = {
-	{"CurveP256", "SECP256R1"},
-	{"CurveP384", "SECP384R1"},
-	{"CurveP521", "SECP521R1"},
-	{"X25519", "X25519"},
+static const struct web_choice suites[] = {
+	{"TLS_AES_128_GCM_SHA256", "AES-128-GCM", NULL},
+	{"TLS_AES_256_GCM_SHA384", "AES-256-GCM", NULL},
+	{"TLS_CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305", NULL},
+	{"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "AES-128-GCM", "ECDHE-ECDSA"},
+	{"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "AES-256-GCM", "ECDHE-ECDSA"},
+	{"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "CHACHA20-POLY1305", "ECDHE-ECDSA"},
+	{"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305", "ECDHE-ECDSA"},
+	{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "AES-128-GCM", "ECDHE-RSA"},
+	{"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "AES-256-GCM", "ECDHE-RSA"},
+	{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "CHACHA20-POLY1305", "ECDHE-RSA"},
+	{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305", "ECDHE-RSA"},
+};
+static const struct web_choice curves[] = {
+	{"CurveP256", "GROUP-SECP256R1", NULL},
+	{"CurveP384", "GROUP-SECP384R1", NULL},
+	{"CurveP521", "GROUP-SECP521R1", NULL},
+	{"X25519", "GROUP-X25519", NULL},
 };
 
 static void add_priority(struct http_web *w, const char *sign, const char *what)
@@ -119,51 +118,29 @@ static void add_priority(struct http_web *w, const char *sign, const char *what)
 	snprintf(w->priority + n, sizeof(w->priority) - n, "%s%s", sign, what);
 }
 
-static void read_suites(struct http_web *w, base_yaml_node list)
+/* Allows only the listed suites or curves of a table. none: excludes all of them at first. */
+static void read_allowed(struct http_web *w, base_yaml_node tls, const char *key, const char *none,
+			 const struct web_choice *table, size_t known)
 {
 	struct base_yaml *y = w->yaml;
-	const size_t known = sizeof(suites) / sizeof(*suites), n = base_yaml_count(y, list);
+	const base_yaml_node list = base_yaml_get(y, tls, key);
+	const size_t n = base_yaml_count(y, list);
 
 	if (n)
-		add_priority(w, ":-", "CIPHER-ALL:-KX-ALL");
+		add_priority(w, ":-", none);
 	for (size_t i = 0, k; i < n; i++) {
-		const char *name = "";
+		const char *name = base_yaml_text_at(y, list, i, key);
 
-		base_yaml_string(y, base_yaml_at(y, list, i), "cipher_suites", &name);
-		for (k = 0; k < known && strcmp(suites[k].name, name);)
+		for (k = 0; k < known && strcmp(table[k].name, name);)
 			k++;
 		if (k == known) {
-			base_yaml_wrong(y, base_yaml_at(y, list, i),
-					"cipher_suites: '%.64s' is not supported", name);
+			base_yaml_wrong(y, base_yaml_at(y, list, i), "%s: '%.64s' is not supported",
+					key, name);
 			return;
 		}
-		add_priority(w, ":+", suites[k].cipher);
-		if (suites[k].exchange)
-			add_priority(w, ":+", suites[k].exchange);
-	}
-}
-
-static void read_curves(struct http_web *w, base_yaml_node list)
-{
-	struct base_yaml *y = w->yaml;
-	const size_t known = sizeof(curves) / sizeof(*curves), n = base_yaml_count(y, list);
-	char group[32];
-
-	if (n)
-		add_priority(w, ":-", "GROUP-ALL");
-	for (size_t i = 0, k; i < n; i++) {
-		const char *name = "";
-
-		base_yaml_string(y, base_yaml_at(y, list, i), "curve_preferences", &name);
-		for (k = 0; k < known && strcmp(curves[k].name, name);)
-			k++;
-		if (k == known) {
-			base_yaml_wrong(y, base_yaml_at(y, list, i),
-					"curve_preferences: '%.64s' is not supported", name);
-			return;
-		}
-		snprintf(group, sizeof(group), "GROUP-%s", curves[k].group);
-		add_priority(w, ":+", group);
+		add_priority(w, ":+", table[k].part);
+		if (table[k].exchange)
+			add_priority(w, ":+", table[k].exchange);
 	}
 }
 
@@ -175,10 +152,9 @@ static void read_priority(struct http_web *w, base_yaml_node tls)
 	bool server = true;
 	gnutls_priority_t p;
 
-	base_yaml_choice(y, base_yaml_get(y, tls, "min_version"), "min_version", versions, &min);
-	base_yaml_choice(y, base_yaml_get(y, tls, "max_version"), "max_version", versions, &max);
-	base_yaml_bool(y, base_yaml_get(y, tls, "prefer_server_cipher_suites"),
-		       "prefer_server_cipher_suites", &server);
+	base_yaml_choice_of(y, tls, "min_version", versions, &min);
+	base_yaml_choice_of(y, tls, "max_version", versions, &max);
+	base_yaml_bool_of(y, tls, "prefer_server_cipher_suites", &server);
 	if (min > max)
 		base_yaml_wrong(y, tls, "min_version is higher than max_version");
 	snprintf(w->priority, sizeof(w->priority), "NORMAL:-RSA:-VERS-ALL");
@@ -186,8 +162,10 @@ static void read_priority(struct http_web *w, base_yaml_node tls)
 		add_priority(w, ":+", "VERS-TLS1.3");
 	if (!min)
 		add_priority(w, ":+", "VERS-TLS1.2");
-	read_suites(w, base_yaml_get(y, tls, "cipher_suites"));
-	read_curves(w, base_yaml_get(y, tls, "curve_preferences"));
+	read_allowed(w, tls, "cipher_suites", "CIPHER-ALL:-KX-ALL", suites,
+		     sizeof(suites) / sizeof(*suites));
+	read_allowed(w, tls, "curve_preferences", "GROUP-ALL", curves,
+		     sizeof(curves) / sizeof(*curves));
 	add_priority(w, ":", server ? "%SERVER_PRECEDENCE" : "%SAFE_RENEGOTIATION");
 	if (base_yaml_error(y))
 		return;
@@ -230,8 +208,7 @@ static void read_client_auth(struct http_web *w, base_yaml_node tls, const char 
 				"client_allowed_sans requires a client_auth_type that verifies "
 				"certificates");
 	for (size_t i = 0; i < base_yaml_count(y, sans) && !base_yaml_error(y); i++)
-		base_yaml_string(y, base_yaml_at(y, sans, i), "client_allowed_sans",
-				 &w->sans[w->san_count++]);
+		w->sans[w->san_count++] = base_yaml_text_at(y, sans, i, "client_allowed_sans");
 }
 
 /* Checks that the certificates are valid and match the key. */
@@ -268,21 +245,12 @@ static void check_certificates(struct http_web *w, base_yaml_node tls,
 
 static void read_tls(struct http_web *w, base_yaml_node tls, const char *path)
 {
-	static const char *const keys[] = {"cert_file",
-					   "key_file",
-					   "client_ca_file",
-					   "client_auth_type",
-					   "client_allowed_sans",
-					   "min_version",
-					   "max_version",
-					   "cipher_suites",
-					   "curve_preferences",
-					   "prefer_server_cipher_suites",
-					   NULL};
 	struct http_web_bytes key = {0};
 	struct base_yaml *y = w->yaml;
 
-	if (!tls || !base_yaml_mapping(y, tls, keys))
+	if (!base_yaml_keys(y, tls, "cert_file", "key_file", "client_ca_file", "client_auth_type",
+			    "client_allowed_sans", "min_version", "max_version", "cipher_suites",
+			    "curve_preferences", "prefer_server_cipher_suites"))
 		return;
 	w->tls = true;
 	base_yaml_need(y, tls, "cert_file");
@@ -303,21 +271,19 @@ static void read_tls(struct http_web *w, base_yaml_node tls, const char *path)
 static void read_headers(struct http_web *w, base_yaml_node http)
 {
 	/* The headers supported by exporter-toolkit; each is sent with every answer. */
-	static const char *const keys[] = {"http2", "headers", NULL};
-	static const char *const names[] = {"Content-Security-Policy",	 "X-Frame-Options",
-					    "Strict-Transport-Security", "X-XSS-Protection",
-					    "X-Content-Type-Options",	 NULL};
 	struct base_yaml *y = w->yaml;
 	base_yaml_node list, value, where;
 	const char *name;
 	bool http2;
 
-	if (!http || !base_yaml_mapping(y, http, keys))
+	if (!base_yaml_keys(y, http, "http2", "headers"))
 		return;
 	/* HTTP/1.1 is served in either case, because clients negotiate the version. */
-	base_yaml_bool(y, base_yaml_get(y, http, "http2"), "http2", &http2);
+	base_yaml_bool_of(y, http, "http2", &http2);
 	list = base_yaml_get(y, http, "headers");
-	if (!list || !base_yaml_mapping(y, list, names))
+	if (!base_yaml_keys(y, list, "Content-Security-Policy", "X-Frame-Options",
+			    "Strict-Transport-Security", "X-XSS-Protection",
+			    "X-Content-Type-Options"))
 		return;
 	for (size_t i = 0; base_yaml_pair(y, list, i, &name, &where, &value); i++) {
 		const char *text = "";
@@ -410,14 +376,10 @@ static base_yaml_node role_list(const struct http_web *w, size_t role, const cha
 static bool list_has(const struct http_web *w, base_yaml_node list, const char *name)
 {
 	struct base_yaml *y = w->roles_yaml;
-	const char *listed;
 
-	for (size_t i = 0; y && i < base_yaml_count(y, list); i++) {
-		listed = "";
-		base_yaml_string(y, base_yaml_at(y, list, i), "roles", &listed);
-		if (!strcmp(listed, name))
+	for (size_t i = 0; y && i < base_yaml_count(y, list); i++)
+		if (!strcmp(base_yaml_text_at(y, list, i, "roles"), name))
 			return true;
-	}
 	return false;
 }
 
@@ -435,9 +397,8 @@ static void check_role_users(const struct http_web *w, base_yaml_node list)
 	struct base_yaml *y = w->roles_yaml;
 
 	for (size_t i = 0, k; i < base_yaml_count(y, list); i++) {
-		const char *name = "";
+		const char *name = base_yaml_text_at(y, list, i, "users");
 
-		base_yaml_string(y, base_yaml_at(y, list, i), "users", &name);
 		for (k = 0; k < w->user_count && strcmp(w->users[k].name, name);)
 			k++;
 		if (k == w->user_count)
@@ -449,13 +410,12 @@ static void check_role_users(const struct http_web *w, base_yaml_node list)
 /* Reads the names of proxies that may set X-Remote-User and X-Remote-Group. */
 static void read_proxy(struct http_web *w, const char *path)
 {
-	static const char *const keys[] = {"client_ca_file", "allowed_names", NULL};
 	struct base_yaml *y = w->roles_yaml;
 	base_yaml_node proxy = base_yaml_get(y, base_yaml_root(y), "requestheader"), names;
 	gnutls_x509_trust_list_t list = NULL;
 	gnutls_datum_t ca;
 
-	if (!proxy || !base_yaml_mapping(y, proxy, keys))
+	if (!base_yaml_keys(y, proxy, "client_ca_file", "allowed_names"))
 		return;
 	if (!w->tls)
 		base_yaml_wrong(y, proxy, "requestheader needs a tls_server_config in web.yml");
@@ -465,8 +425,7 @@ static void read_proxy(struct http_web *w, const char *path)
 		base_yaml_wrong(y, names, "allowed_names: must have one to %u names",
 				HTTP_WEB_SANS);
 	for (size_t i = 0; i < base_yaml_count(y, names) && !base_yaml_error(y); i++) {
-		w->proxy_names[i] = "";
-		base_yaml_string(y, base_yaml_at(y, names, i), "allowed_names", &w->proxy_names[i]);
+		w->proxy_names[i] = base_yaml_text_at(y, names, i, "allowed_names");
 		w->proxy_name_count = i + 1;
 	}
 	if (base_yaml_error(y) || !slurp_file(y, proxy, "client_ca_file", path, &w->proxy_ca))
@@ -482,23 +441,21 @@ static void read_proxy(struct http_web *w, const char *path)
 
 static void read_roles(struct http_web *w, const char *path)
 {
-	static const char *const top[] = {"requestheader", "roles", NULL};
 	static const char *const kinds[] = {"users", "certificates", "remote_users",
 					    "remote_groups", NULL};
-	static const char *const names[] = {"read", "act", "admin", NULL};
 	struct base_yaml *y = w->roles_yaml;
 	base_yaml_node all, one;
 
-	if (!base_yaml_root(y) || !base_yaml_mapping(y, base_yaml_root(y), top))
+	if (!base_yaml_keys(y, base_yaml_root(y), "requestheader", "roles"))
 		return;
 	read_proxy(w, path);
 	all = w->proxy_ca.data ? base_yaml_get(y, base_yaml_root(y), "roles")
 			       : base_yaml_need(y, base_yaml_root(y), "roles");
-	if (!all || !base_yaml_mapping(y, all, names))
+	if (!base_yaml_keys(y, all, "read", "act", "admin"))
 		return;
 	for (size_t i = 0; i < ROLES; i++) {
 		one = base_yaml_get(y, all, roles_of[i].name);
-		if (one && base_yaml_mapping(y, one, kinds))
+		if (base_yaml_mapping(y, one, kinds))
 			check_role_users(w, base_yaml_get(y, one, "users"));
 	}
 	w->readers_named = base_yaml_get(y, all, "read");
@@ -529,12 +486,10 @@ bool http_web_authenticates(const struct http_web *w)
 
 static void read_web(struct http_web *w, const char *path)
 {
-	static const char *const keys[] = {"tls_server_config", "http_server_config",
-					   "basic_auth_users", NULL};
 	struct base_yaml *y = w->yaml;
 	base_yaml_node root = base_yaml_root(y);
 
-	if (!root || !base_yaml_mapping(y, root, keys))
+	if (!base_yaml_keys(y, root, "tls_server_config", "http_server_config", "basic_auth_users"))
 		return;
 	read_tls(w, base_yaml_get(y, root, "tls_server_config"), path);
 	read_headers(w, base_yaml_get(y, root, "http_server_config"));

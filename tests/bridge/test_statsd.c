@@ -9,7 +9,6 @@
 
 #include "base/base.h"
 #include "bridge/statsd.h"
-#include "bridge/statsd_map.h"
 
 #define SECOND 1000000000ull
 

@@ -14,7 +14,7 @@ SIDELIGHT = os.path.abspath(sys.argv[1])
 HAVE = dict((name, on == '1') for name, on in (word.split('=') for word in sys.argv[2:]))
 # Per part: its name in words, its options by command, its commands.
 PARTS = {
-    'dta': ('DTA', {'collect': ['--dta=x', '--max-store-bytes=1M'], 'dump': ['--export=csv']},
+    'dta': ('DTA', {'collect': ['--dta=x', '--max-store-bytes=1M']},
             ['query', 'report', 'translate', 'manage']),
     'tcp': ('TCP telemetry', {'agent': ['--tcp', '--tcp-flows=100', '--cidr=::/0']}, ['tcp']),
     'bridge': ('bridges', {'agent': ['--scrape=x', '--textfile=x', '--host', '--statsd=x', '--otlp=x']}, []),

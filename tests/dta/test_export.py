@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""'sidelight query --all' and 'sidelight dump --export': every kind of store, as CSV and JSON lines, and what they
+"""'sidelight query --all': every kind of store, as CSV and JSON lines, and what they
 hold is what was reported."""
 import csv
 import io
@@ -126,8 +126,7 @@ check(sums[0] == sums[1] > 0, f'{sums}')
 # Files are the same, with and without the collector's help.
 file = f'{D}/stores/bare.0.0.store'
 check(table(run('query', '--all', '--file', file)[0]) == slots, 'a file of slots')
-check(table(run('dump', '--export', 'csv', file)[0]) == slots, 'a dump of slots')
-check(len(run('dump', '--export', 'json', file)[0].splitlines()) == len(slots), 'a dump as JSON')
+check(len(run('query', '--all', '--json', '--file', file)[0].splitlines()) == len(slots), 'a file as JSON')
 
 # An epoch is named, and one that is over is refused, instead of mixed with another.
 run('query', 'rotate', 'flows', '-c', c.at)
@@ -150,7 +149,7 @@ check(c.poll() is None if hasattr(c, 'poll') else True, 'the collector', c)
 # The collector mends a file of its own that is too short.
 with open(file, 'rb') as whole, open(f'{D}/short.store', 'wb') as short:
     short.write(whole.read(4096))
-run('dump', '--export', 'csv', f'{D}/short.store', code=1)
+run('query', '--all', '--file', f'{D}/short.store', code=1)
 
 # A page ends when the budget of its query is used up.
 check(c.stop() == 0, 'it ends', c)

@@ -154,7 +154,7 @@ check(c.stop(signal.SIGTERM) == 0, 'the collector failed', c)
 
 # Every slot, not only the answers of queries: no copy of a key has an older value.
 store, = (f for f in os.listdir(D) if f.endswith('.store'))
-export = subprocess.Popen([SIDELIGHT, 'dump', '--export', 'csv', f'{D}/{store}'], stdout=subprocess.PIPE, text=True)
+export = subprocess.Popen([SIDELIGHT, 'query', '--all', '--file', f'{D}/{store}'], stdout=subprocess.PIPE, text=True)
 columns = export.stdout.readline().strip().split(',')
 there, old, slots = set(), 0, 0
 for line in export.stdout:
@@ -162,7 +162,7 @@ for line in export.stdout:
     there.add(k)
     slots += 1
     old += n != newest[k]
-check(export.wait() == 0, f'dump: {export.returncode}')
+check(export.wait() == 0, f'query: {export.returncode}')
 print(f'= {KEYS} keys, {sent} reports in {time.monotonic() - began:.0f} s: {old} of {slots} slots old, {len(there)} keys there, '
       f'{said["failovers"]} changes of translator, {superseded} superseded, network {network.count}')
 check(old == 0, f'{old} of {slots} slots have an old value')

@@ -11,7 +11,6 @@
 #include "cli/common/common.h"
 #include "base/confine.h"
 #include "base/json_read.h"
-#include "base/program.h"
 #include "base/secret.h"
 
 void cli_start(void)

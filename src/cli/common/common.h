@@ -6,15 +6,15 @@
 #include <jansson.h>
 
 #include "base/base.h"
-#include "cli/common/parts.h"
 
 /* Prepares the process. Each program calls this function first. */
 void cli_start(void);
 
 /* The commands; each is defined in its cmd_*.c. */
 extern const struct base_command cli_cmd_agent, cli_cmd_bridge, cli_cmd_collect, cli_cmd_demo,
-	cli_cmd_dump, cli_cmd_generate, cli_cmd_kafka, cli_cmd_manage, cli_cmd_model, cli_cmd_query,
-	cli_cmd_replay, cli_cmd_report, cli_cmd_tcp, cli_cmd_top, cli_cmd_translate;
+	cli_cmd_dump, cli_cmd_generate, cli_cmd_kafka, cli_cmd_manage, cli_cmd_model,
+	cli_cmd_model_train, cli_cmd_query, cli_cmd_replay, cli_cmd_report, cli_cmd_tcp,
+	cli_cmd_top, cli_cmd_translate;
 
 /* Option rows that select a GID and port of an RDMA device. by: how index -1 selects a GID. */
 #define CLI_OPTIONS_RDMA_PORT(gid_to, port_to, by)                          \
@@ -142,5 +142,42 @@ int cli_agent_connect(const char *path);
  */
 int cli_agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, uint16_t wanted,
 		  char *why, size_t why_bytes);
+
+/*
+ * The parts that a build may lack, for tables of options. Each has the name of its meson option;
+ * docs/packages.md describes them.
+ */
+#define CLI_PART_ANALYSIS     BASE_PART("analysis", "analysis", HAVE_ANALYSIS)
+#define CLI_PART_BRIDGE	      BASE_PART("bridges", "bridge", HAVE_BRIDGE)
+#define CLI_PART_DTA	      BASE_PART("DTA", "dta", HAVE_DTA)
+#define CLI_PART_FABRIC_TCP   BASE_PART("READs over TCP", "fabric-tcp", HAVE_FABRIC_TCP)
+#define CLI_PART_KAFKA	      BASE_PART("Kafka", "kafka", HAVE_KAFKA)
+#define CLI_PART_REMOTE_WRITE BASE_PART("remote write", "remote-write", HAVE_REMOTE_WRITE)
+#define CLI_PART_TCP	      BASE_PART("TCP telemetry", "tcp", HAVE_TCP)
+#define CLI_PART_TLS	      BASE_PART("TLS", "tls", HAVE_TLS)
+#define CLI_PART_VERBS	      BASE_PART("RDMA", "verbs", HAVE_VERBS)
+
+/*
+ * token.c: the token that authorizes the user who runs a collector to change its stores. The
+ * collector draws a token when it starts and leaves it in a file of the runtime directory that only
+ * this user can read; the commands of the same user find it there. Runtime directories are
+ * $RUNTIME_DIRECTORY, /run/sidelight-collect, $XDG_RUNTIME_DIR/sidelight and /tmp/sidelight-UID. A
+ * directory that others can write to is not used.
+ */
+
+#define CLI_TOKEN_BYTES 65u  /* size of a generated token, with the NUL */
+#define CLI_TOKEN_MAX	1024 /* maximum size of a token file in bytes */
+
+/* Generates a token. Returns false if the kernel has no random bytes. */
+bool cli_token_draw(char token[CLI_TOKEN_BYTES]);
+/*
+ * Writes the token of the collector at address to a file. Returns the file's path, to be freed, or
+ * NULL if no directory is usable.
+ */
+char *cli_token_leave(const char *address, const char *token);
+/* Returns the token of the collector at HOST:PORT, to be freed, or NULL if this user has none. */
+char *cli_token_find(const char *at);
+/* Reads a token from a file. Returns the token, to be freed, or NULL after printing an error. */
+char *cli_token_read(const struct base_command *cmd, const char *path);
 
 #endif

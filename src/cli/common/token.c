@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "cli/common/token.h"
+#include "cli/common/common.h"
 
 /*
  * Returns this user's i-th runtime directory in order of preference, or NULL if it does not exist.

@@ -8,7 +8,7 @@
 
 #include "cli/common/common.h"
 #include "cli/common/remote.h"
-#include "cli/tcp/flows.h"
+#include "cli/tcp/tcp.h"
 #include "region/flows.h"
 #include "region/layers.h"
 #include "region/tasks.h"

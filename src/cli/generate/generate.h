@@ -5,7 +5,6 @@
 
 #include "base/base.h"
 
-extern const struct base_command cli_cmd_generate;
 extern const struct base_command cli_generate_dta, cli_generate_metrics;
 
 #define CLI_GENERATE_KINDS 16 /* maximum length of a list of --kinds */

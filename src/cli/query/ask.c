@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ask.c - implements ask.h. */
+/* ask.c - asks one or several collectors (query.h) */
 #include "cli/common/common.h"
-#include "cli/query/ask.h"
-#include "cli/common/token.h"
+#include "cli/query/query.h"
 
 #include <curl/curl.h>
 #include <endian.h>

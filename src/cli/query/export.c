@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* export.c - implements export.h. */
-#include "cli/query/export.h"
+/* export.c - exports a store as CSV or JSON lines (query.h) */
+#include "cli/query/query.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +13,6 @@
 #include "cli/common/common.h"
 #include "dta/query/export.h"
 #include "dta/query/json.h"
-#include "dta/store/guard.h"
 #include "dta/store/hash.h"
 
 #define SEEN_MAX   (1u << 22) /* maximum number of distinct keys, 24 bytes each */
@@ -455,22 +454,4 @@ int cli_query_export_object(const struct cli_query_export *x, const struct cli_q
 		}
 	}
 	return finish_export(&e, BASE_EXIT_OK);
-}
-
-int cli_query_export_file(const struct base_command *self, const char *path, bool json)
-{
-	const struct cli_query_export x = {.self = self, .json = json};
-	const struct cli_query_settings set = {0};
-	struct dta_store_object *object;
-	char error[256];
-	int code;
-
-	object = dta_store_object_open(path, error, sizeof(error));
-	if (!object)
-		return base_failure(self, "%s: %s", path, error);
-	/* The translator that writes the file may truncate it meanwhile. */
-	dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
-	code = cli_query_export_object(&x, &set, object);
-	dta_store_object_free(object, false);
-	return code;
 }

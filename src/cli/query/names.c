@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* names.c - names of addresses, devices, interfaces, AS and ports (names.h) */
-#include "cli/query/names.h"
+/* names.c - names of addresses, devices, interfaces, AS and ports (query.h) */
+#include "cli/query/query.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
  */
 
 #include "cli/common/common.h"
-#include "cli/query/ask.h"
+#include "cli/query/query.h"
 
 /*
  * Returns true if other collectors received reports during an outage of this member, and the member

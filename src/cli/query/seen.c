@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* seen.c - query paths, drops and top (seen.h) */
-#include "cli/query/seen.h"
+/* seen.c - query paths, drops and top (query.h) */
+#include "cli/query/query.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 #include "base/text.h"
 #include "cli/common/common.h"
-#include "cli/query/names.h"
 #include "dta/wire/endian.h"
 
 const char *const cli_seen_names[] = {"paths", "drops", "top", NULL};

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/common/common.h"
-#include "cli/query/ask.h"
+#include "cli/query/query.h"
 #include "base/text.h"
 #include "dta/query/json.h"
 

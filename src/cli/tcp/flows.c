@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* flows.c - 'sidelight tcp flows': live statistics per connection. */
-#include "cli/tcp/flows.h"
+#include "cli/tcp/tcp.h"
 #include "region/listeners.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "cli/tcp/flows.h"
+#include "cli/tcp/tcp.h"
 
 /* Every numeric field of a flow; JSON and CSV use the same names in the same order. */
 /* clang-format off */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ask.h - queries one or several collectors. Translators spread keys over collectors
+ * query.h - queries one or several collectors. Translators spread keys over collectors
  * (dta/translate/hash_ring.h): each key is looked up at its own collector first, then at the
  * collectors that replaced it during an outage. Counters, lists and sketches can be spread over all
  * collectors: all are queried and the answers combined. An unreachable collector is reported on
  * stderr, and skipped while another one answers.
  */
-#ifndef SL_CLI_QUERY_ASK_H
-#define SL_CLI_QUERY_ASK_H
+#ifndef SL_CLI_QUERY_QUERY_H
+#define SL_CLI_QUERY_QUERY_H
 
 #include <jansson.h>
 
 #include "base/base.h"
+#include "dta/store/stores.h"
 #include "dta/translate/hash_ring.h"
-#include "dta/store/store.h"
 
 struct cli_query_settings {
 	struct base_strings collectors;
@@ -109,5 +109,86 @@ json_t *cli_query_ask_replicas(struct cli_query_collectors *c, const char *store
 void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more);
 /* Removes the members that only merging needs. */
 void cli_query_end_sketch(json_t *all);
+
+/*
+ * export.c: exports a store to standard output as CSV (RFC 4180, with one header) or JSON lines.
+ * Works page by page (dta/query/export.h), so that memory use does not depend on the store's size.
+ */
+
+struct cli_query_export {
+	const struct base_command *self;
+	bool json, slots;
+	bool disagree; /* export only keys on which replicas disagree; the exit code is then 1 */
+	/* file with one key per line: export the answers for these keys, or NULL */
+	const char *keys;
+	/* Queries keys, for the options keys and disagree. Returns NULL after printing an error. */
+	json_t *(*ask)(char *const *keys, size_t n);
+};
+
+/* Exports from collectors that cli_query_meet() has prepared. Returns an exit code. */
+int cli_query_export(const struct cli_query_export *x, struct cli_query_collectors *c,
+		     const char *store);
+/* Exports from a store's file: the epoch in the settings, or all epochs. Returns an exit code. */
+int cli_query_export_object(const struct cli_query_export *x, const struct cli_query_settings *set,
+			    const struct dta_store_object *object);
+
+/*
+ * names.c: translates addresses and numbers in answers about the network to names: addresses from
+ * a hosts file or reverse DNS; devices, interfaces and AS from a names file; ports from the
+ * system's list of services.
+ */
+
+#define CLI_NAME       300
+#define CLI_NAMES_FLOW (5 * CLI_NAME)
+
+struct cli_names_settings {
+	const char *hosts; /* file in the format of hosts(5), or NULL */
+	/* file of lines "device DEVICE NAME", "interface DEVICE NUMBER NAME", "as NUMBER NAME" */
+	const char *names;
+	bool resolve, numeric; /* resolve: use reverse DNS; numeric: leave ports as numbers */
+};
+
+/* Reads the files. Returns an exit code; prints an error on failure. */
+int cli_names_read(const struct base_command *self, const struct cli_names_settings *set);
+
+/* Stores the name that a device gave to an interface; a name from the file takes precedence. */
+void cli_names_learn(const char *device, json_int_t number, const char *name);
+
+/* Each function writes the name, or the number itself if it has no name. */
+void cli_names_address(const char *address, char out[CLI_NAME]);
+void cli_names_device(const json_t *device, char out[CLI_NAME]); /* an address or a number */
+void cli_names_interface(const json_t *device, json_int_t number, char out[CLI_NAME]);
+void cli_names_as(json_int_t number, char out[CLI_NAME]);
+void cli_names_port(unsigned int port, unsigned int protocol, char out[CLI_NAME]);
+/* Formats "flow:..." as "A:PORT > B:PORT PROTOCOL". */
+void cli_names_flow(const char *flow, char out[CLI_NAMES_FLOW]);
+
+/*
+ * Replaces the names in DEVICE[/INTERFACE] by the device's address or number and the interface's
+ * number.
+ */
+void cli_names_place(const char *place, char out[CLI_NAME]);
+
+/* seen.c: query paths, drops and top: flows by device and time (dta/query/seen.h) */
+
+struct cli_seen_settings {
+	const char *through, *device, *interface, *by;
+	const char *from, *to; /* a time, or a duration before now */
+	/* lengths of the IPv4 prefix and, after a comma, the IPv6 prefix, such as "24,48" */
+	const char *prefix;
+	const char *reason;
+	uint32_t max;
+	bool json;
+};
+
+enum cli_seen_kind { CLI_SEEN_PATHS, CLI_SEEN_DROPS, CLI_SEEN_TOP, CLI_SEEN_KINDS };
+extern const char *const cli_seen_names[]; /* NULL-terminated */
+
+/*
+ * Asks every collector and prints the combined rows. Adds up counts; if collectors hold replicas,
+ * takes the greatest count instead. Returns an exit code: a failure if there are no rows.
+ */
+int cli_query_seen(const struct base_command *self, struct cli_query_collectors *c,
+		   enum cli_seen_kind kind, const struct cli_seen_settings *set);
 
 #endif
