@@ -195,12 +195,12 @@ class Deploy(unittest.TestCase):
 
         again = 'mlx5_0 port 1 on n1 resends more than its siblings: check its cable'
         paused = 'mlx5_0 on n1 is paused by its peer (1k frames per second): a receiver behind the switch is too slow'
-        slow = 'the link of mlx5_0 port 1 on n1 is slower than those of its siblings (12.5GB/s)'
+        slow = 'the link of mlx5_0 port 1 on n1 has 50% of the speed of its siblings'
         dropped = 'mlx5_0 on n1 dropped 60 packets within ten minutes'
         nic, rdma, port = 'sidelight_nic_counter_total', 'sidelight_rdma_hw_counter_total', {'port': '1'}
         tests = []
         for alert, name, labels, usual, odd, summary in (
-                ('PortDrops', 'node_infiniband_port_discards_sent_total', port, '7x30', '0+6x30', dropped),
+                ('PortDrops', ('node_infiniband_port_discards_transmitted_total', 'node_infiniband_port_errors_received_total'), port, '7x30', '0+3x30', dropped),
                 ('PortDrops', nic, {'counter': 'rx_prio3_discards'}, '7x30', '0+6x30', dropped),
                 ('PortDrops', nic, {'counter': 'rx_prio3_pause'}, '7x30', '0+6x30', None),
                 ('PortPaused', nic, {'counter': 'rx_prio3_pause'}, '0+60x30', '0+60000x30', paused),
@@ -211,8 +211,9 @@ class Deploy(unittest.TestCase):
                 fires = odd in values and summary
                 tests.append({
                     'interval': '1m', 'promql_expr_test': [], 'input_series': [
-                        {'series': name + '{' + ', '.join(f'{k}="{v}"' for k, v in all_.items()) + '}', 'values': v}
-                        for i, v in enumerate(values) for all_ in [{'host': f'n{i}', 'device': 'mlx5_0', **labels}]],
+                        {'series': n + '{' + ', '.join(f'{k}="{v}"' for k, v in all_.items()) + '}', 'values': v}
+                        for i, v in enumerate(values) for all_ in [{'host': f'n{i}', 'device': 'mlx5_0', **labels}]
+                        for n in (name if isinstance(name, tuple) else (name,))],
                     'alert_rule_test': [{'eval_time': '20m', 'alertname': alert, 'exp_alerts': [
                         {'exp_labels': {'severity': 'warning', 'host': 'n1', 'device': 'mlx5_0', **(port if 'port' in labels else {})},
                          'exp_annotations': {'summary': summary}}] if fires else []}]})
@@ -299,7 +300,7 @@ class Deploy(unittest.TestCase):
                             if name != 'jobs':
                                 self.board(prometheus, name, board)
                         for where, expr, text in rules():
-                            self.one(prometheus, ('rules', where), re.sub(r' (==|>) [0-9.]+$', '', expr), text)
+                            self.one(prometheus, ('rules', where), re.sub(r' (==|>|<) [0-9.]+$', '', expr), text)
             self.exemplar(s)
             translator.stop()
         machine.close()
@@ -318,8 +319,8 @@ class Deploy(unittest.TestCase):
             self.one(prometheus, (name, where), expr, text)
 
     def one(self, prometheus, where, expr, text):
-        if re.search('sidelight_(tcp|cpu)_', expr) and not self.tcp:
-            return
+        if re.search('sidelight_(tcp|cpu)_', expr) and not self.tcp or where == ('rules', 'PortPaused'):
+            return  # the counters of a NIC's driver come from the kernel alone; promtool tests this rule
         expr = chosen(expr)
 
         def has_values():
