@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * pod.c - pod SOCKET NAME [MS]: a service whose metrics have steady noise; it creates the metrics
- * MS milliseconds after attaching. The line "fault" on stdin makes it slow and erroneous, and
- * "fine" ends that; at the end of stdin the process ends. It answers every line with "alarmed 1" or
- * "alarmed 0", the verdict that it has received. All its traces look the same, so only a verdict
- * can distinguish them.
+ * MS milliseconds after attaching. The line "fault" on stdin makes it slow and erroneous, the line
+ * "slow" only slow, and "fine" ends both; at the end of stdin the process ends. It answers every
+ * line with "alarmed 1" or "alarmed 0", the verdict that it has received. All its traces look the
+ * same, so only a verdict can distinguish them.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 	struct sl_histogram latency, batch;
 	struct sl_span_name request;
 	struct sl_gauge queue;
-	bool fault = false;
+	bool fault = false, erroneous = false;
 	char line[64];
 
 	if (!p)
@@ -67,7 +67,12 @@ int main(int argc, char **argv)
 		if (poll(&in, 1, 10) > 0) {
 			if (!fgets(line, sizeof(line), stdin))
 				break;
-			fault = !strcmp(line, "fault\n") || (fault && strcmp(line, "fine\n"));
+			if (!strcmp(line, "fault\n") || !strcmp(line, "slow\n")) {
+				fault = true;
+				erroneous = *line == 'f';
+			} else if (!strcmp(line, "fine\n")) {
+				fault = erroneous = false;
+			}
 			printf("alarmed %d\n", sl_publisher_alarmed(p));
 			fflush(stdout);
 		}
@@ -85,7 +90,7 @@ int main(int argc, char **argv)
 			double seconds = 0.01 * (0.5 + chance()) * (fault ? 20 : 1);
 
 			sl_histogram_observe(latency, seconds);
-			sl_counter_add(errors, chance() < (fault ? 0.5 : 0.02));
+			sl_counter_add(errors, chance() < (erroneous ? 0.5 : 0.02));
 		}
 	}
 	sl_publisher_close(p);

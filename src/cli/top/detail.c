@@ -88,6 +88,18 @@ static void print_figures(struct cli_top *t, const json_t *s)
 	print_wrapped(t, "", cli_json_text(cli_top_at(s, "connections", NULL), "why"));
 }
 
+/* Formats the value of a blamed metric. The rate of a counter of seconds is not a time. */
+static const char *format_blamed(char out[16], const json_t *blame, const char *key)
+{
+	const char *metric = cli_json_text(blame, "metric");
+	double value = cli_top_number(blame, NULL, key);
+
+	return strstr(metric, "_seconds") && !strstr(metric, "_seconds_count") &&
+			       !strstr(metric, "_seconds_total")
+		       ? cli_top_time(out, value)
+		       : cli_top_count(out, value);
+}
+
 static void print_anomaly(struct cli_top *t, const json_t *s)
 {
 	const json_t *a = cli_top_at(s, "anomaly", NULL), *blame, *b;
@@ -108,8 +120,7 @@ static void print_anomaly(struct cli_top *t, const json_t *s)
 	json_array_foreach(blame, i, b) cli_tcp_screen_line(
 		&t->screen, "              %s: %s, usually %s (%.0f %% of the evidence)",
 		cli_top_safe(name, sizeof(name), cli_json_text(b, "metric")),
-		cli_top_count(now, cli_top_number(b, NULL, "value")),
-		cli_top_count(before, cli_top_number(b, NULL, "before")),
+		format_blamed(now, b, "value"), format_blamed(before, b, "before"),
 		cli_json_number(b, "share") * 100);
 }
 
