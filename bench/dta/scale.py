@@ -128,7 +128,7 @@ def simulate(load, buffer_bytes, gbit=100, reporters=10000, seconds=0.15, essent
 
 
 def simulation():
-    rows = ['| load of the link | buffer of the switch | lost | essential, lost finally |',
+    rows = ['| load of the link | buffer of the switch | lost | essential, lost for good |',
             '|---|---|---|---|']
     for load in (0.7, 0.9, 1.1):
         for megabytes in (0.25, 1, 16):
