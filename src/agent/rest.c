@@ -186,8 +186,9 @@ static void answer_request(struct agent *a, const struct rest_route *route,
 
 	*reply = (struct agent_rest_reply){.status = 200};
 	ok = !route->readers || q->caller->reader ||
-	     agent_rest_fail(reply, 403,
-			     "this route shows the regions of all users: see --consumer-uid");
+	     agent_rest_fail(
+		     reply, 403,
+		     "access denied: this route shows the regions of all users; see --consumer-uid");
 	if (ok && route->fn)
 		route->fn(a, q, reply);
 	pthread_mutex_lock(&a->lock);

@@ -19,7 +19,7 @@ struct graph_service {
 
 struct graph_path {
 	uint32_t caller, callee;
-	/* number of the caller's requests, and of its calls, that reach the callee */
+	/* how many of the caller's requests, and how many of its calls, reach the callee */
 	uint64_t requests, calls;
 	uint64_t entries; /* number of times that these requests enter the callee */
 };

@@ -227,7 +227,7 @@ uint32_t analyse_pipeline_width(const struct analyse_pipeline *p);
 /* Describes a model without loading it. Returns 0, or an error of analyse_pipeline_load(). */
 struct analyse_model_info {
 	char detector[16];
-	uint32_t columns; /* columns of a pipeline that can load it */
+	uint32_t columns; /* number of columns that a pipeline must have to load this model */
 	uint64_t step_ns, learned;
 };
 int analyse_pipeline_model_info(const void *buf, size_t bytes, struct analyse_model_info *info);

@@ -117,7 +117,7 @@ struct analyse_pipeline {
 	uint64_t *keys;
 	uint32_t *slot_of;		       /* slot of each column, or ANALYSE_NONE */
 	uint32_t *column_of;		       /* column of each slot, or ANALYSE_NONE */
-	float *x, *z, *move, *blame, *scratch; /* values of the last row, dims each */
+	float *x, *z, *move, *blame, *scratch; /* of the last row, dims each */
 	float *floats;
 	float testimony; /* evidence given by analyse_pipeline_testify() for this row */
 	/* latencies given by analyse_pipeline_measured() for this row */

@@ -11,7 +11,10 @@
 #define READY_SCORES 300u
 #define READY_STEPS  100u
 
-/* Returns the factor of a metric at which its surprise alone equals the evidence. */
+/*
+ * Returns the factor by which a metric must rise for its surprise alone to reach the evidence;
+ * INFINITY if no rise suffices.
+ */
 static double smallest_factor(const struct analyse_normaliser *n, uint32_t s, double evidence)
 {
 	double level = isnan(n->slow[s]) ? (double)n->mean[s] : (double)n->slow[s];

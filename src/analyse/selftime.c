@@ -202,7 +202,10 @@ static bool is_sound(const struct analyse_timed *s)
 	return s->end_ns >= s->begin_ns && s->begin_ns >= 0;
 }
 
-/* Measures the span's own time, or the gaps of its calls to other pods. */
+/*
+ * Measures the span's own time or, for a call, the gaps between it and the spans that it causes in
+ * other pods.
+ */
 static int measure_span(struct analyse_selftime *t, const struct analyse_timed *spans, uint32_t n,
 			uint32_t i, uint32_t calls, bool is_call)
 {

@@ -58,7 +58,8 @@ bool api_series_label(const struct export_remote_series *s, size_t *at, struct a
 /*
  * Reads points from *from_ns to to_ns, oldest first, at most max (>= 2). Of several points in one
  * millisecond, only the last is kept. Sets *from_ns to the start of the next call's range; it
- * exceeds to_ns if there is no more. A point that api_is_stale() says when the series ended.
+ * exceeds to_ns if there is no more. A point for which api_is_stale() is true marks the end of the
+ * series.
  */
 size_t api_series_points(struct collect_collector *c, const struct api_selected *s,
 			 const struct api_series *of, int64_t *from_ns, int64_t to_ns,

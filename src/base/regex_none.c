@@ -8,10 +8,11 @@
 int base_regex_new(struct base_regex **r, const char *pattern, char *error, size_t error_bytes)
 {
 	*r = NULL;
-	return base_fail(error, error_bytes, -EINVAL,
-			 "\"%.80s\": this build has no regular expressions: rebuild with "
-			 "-Dregex=enabled",
-			 pattern);
+	return base_fail(
+		error, error_bytes, -EINVAL,
+		"\"%.80s\": this build has no support for regular expressions: rebuild with "
+		"-Dregex=enabled",
+		pattern);
 }
 
 int base_regex_matches(const struct base_regex *r, const char *value)

@@ -68,7 +68,8 @@ static int dump_file(const char *path)
 	struct stat st;
 
 	if (fd < 0)
-		return report_failure(path, strerror(errno));
+		return report_failure(path, errno == ENXIO ? "is a socket; use --socket PATH"
+							   : strerror(errno));
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		close(fd);
 		return report_failure(path, "not a regular file");

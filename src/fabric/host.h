@@ -30,7 +30,7 @@ struct fabric_host;
 
 struct fabric_host_opts {
 	bool tcp; /* READs over TCP, for a host without RDMA */
-	/* name of the ibv device; NULL means chosen by the route of the address */
+	/* name of the ibv device; NULL means the device that has the address */
 	const char *device;
 	const char *address; /* address to listen on; NULL means the device's address */
 	uint16_t port;	     /* port to listen on; 0 means FABRIC_VERBS_PORT */

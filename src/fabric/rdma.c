@@ -114,7 +114,7 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 			best = e;
 	}
 	if (count < 0)
-		err = base_fail(error, error_bytes, (int)count, "%s: cannot read its GIDs: %s",
+		err = base_fail(error, error_bytes, (int)count, "cannot read the GIDs of %s: %s",
 				device, strerror((int)-count));
 	else if (!best && gid_index >= 0)
 		err = base_fail(error, error_bytes, -ENODEV, "%s has no GID %d on port %d", device,

@@ -352,7 +352,7 @@ static void *put_out(struct fabric_tcp *t, const void *data, size_t bytes)
 	return at;
 }
 
-/* Adds one ask for up to count READs. Returns the number of READs taken. */
+/* Queues one request for up to count READs. Returns how many READs it has. */
 static uint32_t put_ask(struct fabric_tcp *t, struct fabric_read *reads, uint32_t count,
 			uint64_t now_ns)
 {

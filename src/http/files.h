@@ -30,7 +30,7 @@ void http_files_allow(const struct http_files *f, struct base_confine_opts *o);
 
 /* Adds web.yml, the roles file (NULL if there is none), and the files that web.yml names. */
 void http_web_files(struct http_files *f, const char *path, const char *roles);
-/* Adds a settings file of client.h and the files that it names; NULL is ignored. */
+/* Adds the settings file of a client (client.h) and the files that it names; ignores NULL. */
 void http_client_files(struct http_files *f, const char *path);
 
 #endif

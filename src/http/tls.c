@@ -73,7 +73,10 @@ static int about_key(gnutls_privkey_t key, unsigned int flags, void *arg)
 	return GNUTLS_E_UNIMPLEMENTED_FEATURE;
 }
 
-/* Sets the certificate chain and a key whose private part is in the back. */
+/*
+ * Sets the certificate chain, and a key whose private part is in the back process, which signs for
+ * this one.
+ */
 static int set_key(struct http_tls *t, const gnutls_datum_t *cert)
 {
 	gnutls_pcert_st *chain = calloc(CHAIN_MAX, sizeof(*chain));

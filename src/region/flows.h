@@ -137,7 +137,7 @@ enum region_flow_end {
 	REGION_FLOW_ENDS
 };
 enum region_flow_end region_flow_end(const struct region_flow *flow);
-const char *region_flow_end_name(enum region_flow_end end); /* "refused"; "" while open */
+const char *region_flow_end_name(enum region_flow_end end); /* such as "refused"; "" if open */
 /* Returns true for a connection that this host initiated and that was not established. */
 bool region_flow_failed(const struct region_flow *flow);
 /*

@@ -72,7 +72,10 @@ static bool repair_line(uint64_t *line, bool mixed)
 	return true;
 }
 
-/* Repairs lines [first, first + count) at an offset, as far as they are within [from, to). */
+/*
+ * Repairs those of the count lines at offset `at` that are entirely within [from, to). Returns the
+ * number of repaired lines.
+ */
 static uint64_t repair_lines(char *map, uint64_t at, uint64_t count, bool mixed, uint64_t from,
 			     uint64_t to)
 {

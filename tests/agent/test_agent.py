@@ -506,6 +506,8 @@ def consumers_find_their_socket():
         out = subprocess.run([EXE, 'dump', '--socket', agent.socket], check=True,
                              capture_output=True, text=True).stdout
         assert f'{r.instance:016x}' in out, out
+        p = subprocess.run([EXE, 'dump', agent.socket], capture_output=True, text=True)
+        assert p.returncode == 1 and p.stderr == f'sidelight dump: {agent.socket}: is a socket; use --socket PATH\n', p.stderr
     assert not os.listdir(agent.folder), 'a socket is left behind'
 
 

@@ -22,8 +22,8 @@ struct collect_judge_finding {
 	const double *value; /* values as passed in, one per column */
 	const struct analyse_verdict *verdict;
 	/*
-	 * anomalous: the verdict; in the warm-up, only that on errors or on the comparison with
-	 * siblings
+	 * anomalous: the verdict. In the warm-up, only errors and the comparison with siblings can
+	 * make it true.
 	 */
 	bool warming, anomalous;
 	enum analyse_state state;

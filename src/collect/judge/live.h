@@ -64,7 +64,7 @@ struct collect_analysis_view {
 	struct collect_analysis *analysis;
 	struct act_verdicts *verdicts;
 	const char *detector, *shadow; /* shadow may be NULL */
-	double false_alarms;	       /* accepted false alarms per pod and hour */
+	double false_alarms;	       /* tolerated false alarms per pod per hour */
 	uint64_t warming;	       /* number of pods in their warm-up */
 	struct act_scale *scale;
 	struct act_incidents *incidents;

@@ -151,8 +151,8 @@ double collect_bucket_sum(const uint64_t *buckets, size_t count)
 }
 
 /*
- * Returns the bucket of rank q * count; *within is set to the relative position in this bucket, (0,
- * 1]. total > 0.
+ * Returns the index of the bucket that contains rank q * total, and sets *within to the relative
+ * position of the rank in this bucket. total must be positive.
  */
 static size_t rank_bucket(const uint64_t *buckets, size_t count, double total, double q,
 			  double *within)

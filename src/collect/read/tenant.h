@@ -26,9 +26,9 @@ struct collect_turn {
 	/* the tenant is read once in this many rounds (>= 1); may be accessed by any thread */
 	uint32_t every;
 	/*
-	 * A lap reads each region once. A region with another lap number has not been read in the
-	 * current lap. lap_open: the current round met such a region, or one whose pass has not
-	 * ended.
+	 * A lap reads each region once. A region whose lap number differs has not been read in the
+	 * current lap. lap_open: this round came across such a region, or one whose pass is
+	 * unfinished.
 	 */
 	uint64_t lap, lap_round; /* lap_round: round of the link in which the lap began */
 	uint64_t lap_at_ns;	 /* when the lap began; 0 means unknown */

@@ -183,8 +183,8 @@ struct dta_decoder_ops {
 	const char *name; /* name in --input: "int", "ipfix", "netflow" or "sflow" */
 	uint16_t port;	  /* default port of devices */
 	/*
-	 * ops: these operations. paths: those that the workers of a process join together (INT), or
-	 * NULL: the decoder makes its own. Returns NULL with errno ENOMEM.
+	 * ops: this struct. paths: the INT paths that all workers of the process share; if NULL,
+	 * the decoder creates its own. Returns NULL with errno ENOMEM if out of memory.
 	 */
 	struct dta_decoder *(*make)(const struct dta_decoder_ops *ops, struct dta_paths *paths);
 	/* Decodes one datagram and calls fn for each of its records. Memory is bounded. */

@@ -24,7 +24,7 @@ struct dta_template_work {
 	uint64_t extra[DTA_EXTRAS];
 	/* IPv6 addresses in records that may have either version */
 	struct in6_addr v6[DTA_FIELD_ADDRESSES];
-	uint8_t rank[DTA_TEMPLATE_PLACES]; /* rank of the element that set each number */
+	uint8_t rank[DTA_TEMPLATE_PLACES]; /* rank of the element that set each place */
 };
 
 /* The decoder of a protocol with templates. */

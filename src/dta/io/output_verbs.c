@@ -374,8 +374,8 @@ static void post_chains(struct output_verbs_out *v, uint64_t now_ns)
 		err = ibv_post_send(v->dial.id->qp, wr, &bad);
 		if (err) {
 			/*
-			 * Requests in the chain that were accepted end with the queue pair and
-			 * count as posted.
+			 * Requests that were accepted before the failure are flushed with the queue
+			 * pair, so all count as posted.
 			 */
 			DTA_OUTPUT_FAILED(&v->o, "%s: ibv_post_send: %s", v->dial.host,
 					  strerror(err));

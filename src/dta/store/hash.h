@@ -63,7 +63,8 @@ static inline uint32_t dta_hop_code(struct dta_hash h, uint32_t hop, uint32_t va
 	const uint64_t key = h.hi ^ (h.lo << 32 | h.lo >> 32);
 
 	/*
-	 * The argument is different for each hop and value of a key, and dta_mix() is a bijection.
+	 * Each hop and value of a key gives a different argument, and dta_mix() is a bijection, so
+	 * the 64-bit results differ. Only their upper halves may collide.
 	 */
 	return (uint32_t)(dta_mix(key + ((uint64_t)value << 8 | hop) * 0x9e3779b97f4a7c15ull) >>
 			  32);

@@ -215,7 +215,7 @@ static bool in_memory(struct dta_store_object *o, uint64_t need, const char *nam
 		if (huge == DTA_HUGE_ALWAYS)
 			return base_fail(
 				error, bytes, false,
-				"no huge pages for %llu MiB (%s): raise vm.nr_hugepages or the cgroup's hugetlb limit, or hugepages: auto",
+				"no huge pages for %llu MiB (%s): raise vm.nr_hugepages or the cgroup's hugetlb limit, or set hugepages: auto",
 				(unsigned long long)(o->map_bytes >> 20), why);
 	}
 	o->map_bytes = need;

@@ -409,7 +409,10 @@ struct host_mounts *host_mounts_open(struct host *h)
 	pthread_cond_init(&m->shared->work, NULL);
 	m->shared->refs = 1;
 	host_group_init(h, &m->group, descs, HOST_LEN(descs), keys, HOST_LEN(keys));
-	/* Prefer the mounts of the system: a systemd unit may see others, some read-only. */
+	/*
+	 * Prefer the mounts of PID 1: a systemd unit may see a different set, some of it
+	 * read-only.
+	 */
 	host_file_open(h, &m->file, "/proc/1/mounts");
 	if (m->file.fd < 0)
 		host_file_open(h, &m->file, "/proc/self/mounts");

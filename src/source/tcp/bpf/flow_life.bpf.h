@@ -272,8 +272,9 @@ static __always_inline struct flow_state *open_untold(struct sock *sk, struct tc
 }
 
 /*
- * Applies a changed filter at a segment. The walk over sockets also does so, but only in network
- * namespaces that the process may enter. Returns false if the flow was closed.
+ * Checks a flow against a changed filter when one of its segments arrives. The walk over sockets
+ * does this as well, but only in network namespaces that the process may enter. Returns false if
+ * the flow was closed.
  */
 static __noinline bool still_wanted(struct sock *sk, struct flow_state *st)
 {

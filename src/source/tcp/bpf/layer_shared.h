@@ -11,8 +11,9 @@
 #include "shared.h"
 
 /*
- * Elements of the map layer_table, SL_LAYER_SLOT_SIZE bytes each: one with header and hot line, one
- * per CPU whose first lines count losses, the flows, and the groups.
+ * The elements of the map layer_table have SL_LAYER_SLOT_SIZE bytes each. In this order: one with
+ * the header and the hot line, one per CPU (its first lines count losses), one per flow, and one
+ * per group.
  */
 #define TCP_LAYERS_HOT_WORD	 (SL_HEADER_SIZE / 8)
 #define TCP_LAYERS_FIRST_ELEMENT 1
