@@ -28,7 +28,7 @@ struct analyse_slot {
 		bool judged;		    /* the series is a gauge of work that waits */
 		float step[ANALYSE_GROWTH]; /* the last steps, latest first; NaN if missing */
 		uint32_t steps;		    /* number of consecutive steps in which it grew */
-		/* number of learned steps after such a step, and of those in which it grew again */
+		/* learned steps that followed a growing one, and how many of them grew as well */
 		float after, more;
 	} growth;
 };

@@ -203,7 +203,7 @@ int api_promql_row_order(const void *a, const void *b)
 	return api_series_order(x->of, y->of);
 }
 
-/* Adds the values of a row to another one. Returns -EEXIST if both have one. */
+/* Copies the values of a row into another. Returns -EEXIST if both have a value for a step. */
 static int merge_row(struct api_promql_row *to, const struct api_promql_row *from, size_t steps)
 {
 	for (size_t i = 0; i < steps; i++) {

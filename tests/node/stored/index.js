@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for the main branch of prom-client, which no registry has: instruments keep their children in a store, and its
-// methods are those that callers and sidelight/prom-client can see. Registries and formats are those of the real one.
+// A stand-in for the main branch of prom-client, which no registry has: instruments keep their children in a store. The store
+// has only the methods that callers and sidelight/prom-client use. Registries and formats are those of the real one.
 'use strict';
 
 const real = require('prom-client');
