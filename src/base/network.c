@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
@@ -87,6 +88,20 @@ bool base_networks_have(const struct base_network *list, size_t n, const struct 
 		if (has_prefix(&list[i], address))
 			return true;
 	return false;
+}
+
+const char *base_resolve(const char *at, const char *fallback, int type, struct addrinfo **found)
+{
+	const struct addrinfo hints = {.ai_socktype = type, .ai_flags = AI_NUMERICSERV};
+	char host[256], service[8];
+	uint16_t port;
+	int err;
+
+	if (base_parse_address(at, host, sizeof(host), &port))
+		return "must be HOST:PORT";
+	snprintf(service, sizeof(service), "%u", port);
+	err = getaddrinfo(*host ? host : fallback, service, &hints, found);
+	return err ? gai_strerror(err) : NULL;
 }
 
 bool base_is_loopback(const struct sockaddr *a)

@@ -52,6 +52,12 @@ bool base_address_read(const char *s, struct in6_addr *out);
 /* Formats 16 bytes as "192.0.2.1" (mapped) or "2001:db8::1". out has INET6_ADDRSTRLEN bytes. */
 const char *base_address_text(const void *address, char *out);
 
+struct addrinfo;
+/*
+ * Resolves HOST:PORT for sockets of this type. fallback: the host if HOST is empty. Returns NULL
+ * with the addresses (freeaddrinfo(3)), or the reason of the failure.
+ */
+const char *base_resolve(const char *at, const char *fallback, int type, struct addrinfo **found);
 /* Returns true if only this host can reach the address (IPv4 or IPv6). */
 bool base_is_loopback(const struct sockaddr *a);
 /* Formats as "10.0.0.1:7475", "[fe80::1]:7475" or the path of a unix socket. Returns out. */

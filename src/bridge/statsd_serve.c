@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "bridge/source.h"
 #include "bridge/statsd.h"
 #include "http/http.h"
@@ -66,20 +67,13 @@ int bridge_statsd_check(const char *at, char *error, size_t bytes)
 
 static int listen_inet(const char *at, int type, char *error, size_t bytes)
 {
-	const struct addrinfo want = {.ai_socktype = type, .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
-	char host[256], port_text[8];
 	const int size = BUFFER_BYTES, one = 1;
 	struct addrinfo *list;
-	uint16_t port;
-	int fd = -1, err;
+	const char *why = base_resolve(at, "127.0.0.1", type, &list);
+	int fd = -1, err = 0;
 
-	err = base_parse_address(at, host, sizeof(host), &port);
-	if (err)
-		return base_fail(error, bytes, err, "--statsd '%s': malformed", at);
-	snprintf(port_text, sizeof(port_text), "%u", port);
-	err = getaddrinfo(*host ? host : "127.0.0.1", port_text, &want, &list);
-	if (err)
-		return base_fail(error, bytes, -EINVAL, "--statsd %s: %s", at, gai_strerror(err));
+	if (why)
+		return base_fail(error, bytes, -EINVAL, "--statsd '%s': %s", at, why);
 	for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
 		fd = socket(a->ai_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (fd >= 0 && type == SOCK_STREAM)

@@ -52,20 +52,13 @@ int http_is_local(const char *listen, char *error, size_t error_bytes)
 /* Returns a descriptor or -errno. */
 static int listen_tcp(const char *listen_at, char *error, size_t error_bytes)
 {
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-				       .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
-	struct addrinfo *found = NULL;
-	int fd = -1, e, one = 1, zero = 0;
-	char host[256], port[8];
-	uint16_t number;
+	struct addrinfo *found;
+	const char *why = base_resolve(listen_at, "127.0.0.1", SOCK_STREAM, &found);
+	int fd = -1, e = 0, one = 1, zero = 0;
 
-	if (base_parse_address(listen_at, host, sizeof(host), &number))
-		return refuse_address(listen_at, error, error_bytes);
-	snprintf(port, sizeof(port), "%u", number);
-	e = getaddrinfo(*host ? host : "127.0.0.1", port, &hints, &found);
-	if (e)
-		return base_fail(error, error_bytes, e == EAI_MEMORY ? -ENOMEM : -EADDRNOTAVAIL,
-				 "cannot listen on %s: %s", listen_at, gai_strerror(e));
+	if (why)
+		return base_fail(error, error_bytes, -EADDRNOTAVAIL, "cannot listen on %s: %s",
+				 listen_at, why);
 	for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
 		fd = base_passed_socket(SOCK_STREAM, a->ai_addr);
 		if (fd >= 0)

@@ -400,29 +400,21 @@ static void *reports_main(void *arg)
 /* Returns a socket, -1 with one line in error. */
 static int connect_ipfix(const char *address, char *error, size_t error_bytes)
 {
-	struct addrinfo want = {.ai_socktype = SOCK_DGRAM}, *all, *a;
-	char host[256], service[8];
-	uint16_t port;
-	int fd = -1, err;
+	struct addrinfo *all;
+	const char *why = base_resolve(address, "localhost", SOCK_DGRAM, &all);
+	int fd = -1;
 
-	if (base_parse_address(address, host, sizeof(host), &port)) {
-		snprintf(error, error_bytes, "--ipfix: '%s' is not HOST:PORT", address);
-		return -1;
-	}
-	snprintf(service, sizeof(service), "%u", port);
-	err = getaddrinfo(host, service, &want, &all);
-	for (a = err ? NULL : all; a && fd < 0; a = a->ai_next) {
+	for (struct addrinfo *a = why ? NULL : all; a && fd < 0; a = a->ai_next) {
 		fd = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen)) {
 			close(fd);
 			fd = -1;
 		}
 	}
-	if (!err)
+	if (!why)
 		freeaddrinfo(all);
 	if (fd < 0)
-		snprintf(error, error_bytes, "--ipfix %s: %s", address,
-			 err ? gai_strerror(err) : strerror(errno));
+		snprintf(error, error_bytes, "--ipfix '%s': %s", address, why ?: strerror(errno));
 	return fd;
 }
 

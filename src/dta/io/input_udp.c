@@ -256,19 +256,12 @@ static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const s
 static int resolve_address(const char *address, struct addrinfo **found, char *error,
 			   size_t error_bytes)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_PASSIVE};
-	char host[256], service[8];
-	uint16_t port;
-	int err;
+	const char *why = base_resolve(address, "::", SOCK_DGRAM, found);
 
-	if (base_parse_address(address, host, sizeof(host), &port))
-		return base_fail(error, error_bytes, -EINVAL, "'%s' is not HOST:PORT", address);
-	snprintf(service, sizeof(service), "%u", port);
-	err = getaddrinfo(*host ? host : "::", service, &hints, found);
-	if (err && !*host) /* this machine has no IPv6 */
-		err = getaddrinfo("0.0.0.0", service, &hints, found);
-	if (err)
-		return base_fail(error, error_bytes, -EINVAL, "%s: %s", address, gai_strerror(err));
+	if (why && *address == ':') /* this machine has no IPv6 */
+		why = base_resolve(address, "0.0.0.0", SOCK_DGRAM, found);
+	if (why)
+		return base_fail(error, error_bytes, -EINVAL, "'%s': %s", address, why);
 	return 0;
 }
 

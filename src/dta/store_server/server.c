@@ -53,22 +53,14 @@ struct dta_server_store *dta_store_server_store_number(struct dta_store_server *
 static int listen_tcp(const char *where, char *name, size_t name_bytes, bool *open, char *error,
 		      size_t bytes)
 {
-	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-				 .ai_socktype = SOCK_STREAM};
-	char host[256], port_text[8];
+	struct addrinfo *info;
+	const char *why = base_resolve(where, "127.0.0.1", SOCK_STREAM, &info);
+	int fd, on = 1, receive = 65536;
 	struct sockaddr_storage a;
 	socklen_t length = sizeof(a);
-	struct addrinfo *info;
-	uint16_t port;
-	int fd, on = 1, receive = 65536, err;
 
-	if (base_parse_address(where, host, sizeof(host), &port))
-		return base_fail(error, bytes, -1, "listen: expected a path or HOST:PORT, not '%s'",
-				 where);
-	snprintf(port_text, sizeof(port_text), "%u", port);
-	err = getaddrinfo(*host ? host : "127.0.0.1", port_text, &hints, &info);
-	if (err)
-		return base_fail(error, bytes, -1, "listen '%s': %s", where, gai_strerror(err));
+	if (why)
+		return base_fail(error, bytes, -1, "listen '%s': %s", where, why);
 	fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0) {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -85,10 +77,7 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, bool *op
 	freeaddrinfo(info);
 	if (fd < 0)
 		return -1;
-	getnameinfo((struct sockaddr *)&a, length, host, sizeof(host), port_text, sizeof(port_text),
-		    NI_NUMERICHOST | NI_NUMERICSERV);
-	snprintf(name, name_bytes, a.ss_family == AF_INET6 ? "[%.64s]:%s" : "%.64s:%s", host,
-		 port_text);
+	base_print_address((struct sockaddr *)&a, name, name_bytes);
 	*open = !base_is_loopback((struct sockaddr *)&a);
 	return fd;
 }
