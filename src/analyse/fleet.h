@@ -5,7 +5,7 @@
  * detector is comparable share one calibration: with n pods, the pooled tail has n times as many
  * scores, so a pod that has been quiet does not get a threshold that its first busy day would
  * exceed. Scores of other detectors have no common unit: those pods keep their own thresholds and
- * nothing is discounted. A fleet is not thread-safe; a live collector has one per worker.
+ * nothing is discounted. A fleet is not thread-safe; a live collector has one.
  */
 #ifndef SL_ANALYSE_FLEET_H
 #define SL_ANALYSE_FLEET_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * live.h - analysis in the workers, and a thread that keeps anomalies and incidents and acts on
+ * live.h - the analysis, and a thread that keeps anomalies and incidents and acts on
  * them. Alert receivers have separate threads, so that they delay neither a round nor this thread.
  *
  * Order of calls:
