@@ -56,6 +56,8 @@ static int listen_tcp(const char *listen_at, char *error, size_t error_bytes)
 	const char *why = base_resolve(listen_at, "127.0.0.1", SOCK_STREAM, &found);
 	int fd = -1, e = 0, one = 1, zero = 0;
 
+	if (why && http_is_local(listen_at, error, error_bytes) < 0) /* malformed */
+		return -EINVAL;
 	if (why)
 		return base_fail(error, error_bytes, -EADDRNOTAVAIL, "cannot listen on %s: %s",
 				 listen_at, why);
