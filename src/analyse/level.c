@@ -4,9 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#define SPREAD_MIN 0.3f	 /* minimum deviation of a log quantile: the width of a bucket */
-#define BIN	   0.25f /* width of a bin: together they range from a millisecond to hours */
-#define BINS_MAX   8192u
+#define SPREAD_MIN 0.3f /* minimum deviation of a log quantile: the width of a bucket */
+/* width of a bin of the log; the bins together cover a millisecond to hours */
+#define BIN	 0.25f
+#define BINS_MAX 8192u
 
 static float median_of(const float *sorted, uint32_t n)
 {

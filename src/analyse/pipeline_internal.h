@@ -76,7 +76,8 @@ struct analyse_pipeline {
 		uint64_t steps, last;
 		/* the step is improbable; it is improbable only because of its errors */
 		bool now, errors;
-		bool odd, out; /* the previous step was anomalous; it was not learned */
+		/* the previous step was anomalous; the pipeline did not learn from it */
+		bool odd, out;
 	} warm;
 	float step_verdict; /* score of the step in multiples of the threshold */
 	/* consecutive steps with step_verdict above DOUBT, if there are no runs */

@@ -313,10 +313,11 @@ bool base_child_again(struct base_child *c)
 	int err = base_child_ended(c) ? base_child_start(c, NULL) : -ECANCELED;
 
 	if (err && !relaxed_load(failed)) {
-		base_logf(BASE_ERROR, c->o->log,
-			  "cannot restart %s: %s: exiting, so that the service manager restarts "
-			  "everything helper=%s",
-			  c->o->what, strerror(-err), c->o->name);
+		base_logf(
+			BASE_ERROR, c->o->log,
+			"cannot restart %s, so this process exits and the service manager restarts "
+			"everything helper=%s error=%s",
+			c->o->what, c->o->name, strerror(-err));
 		fail_process();
 	}
 	return !err;

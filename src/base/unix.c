@@ -37,7 +37,7 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 
 	if (!*path || strlen(path) >= sizeof(at.sun_path))
 		return base_fail(error, bytes, -ENAMETOOLONG,
-				 "'%s': the path of a socket must have 1 to %zu bytes", path,
+				 "'%s': a socket path must be 1 to %zu bytes long", path,
 				 sizeof(at.sun_path) - 1);
 	strcpy(at.sun_path, path);
 	strcpy(folder, path);

@@ -14,7 +14,7 @@ bool bridge_otlp_message(struct bridge_otlp *o, bool resource);
 typedef bool bridge_otlp_take(void *arg, struct base_pb resource, bool check);
 /*
  * Reads a body twice: first to check all of it within the time limit, then to take what it
- * contains. Returns as bridge_otlp_read().
+ * contains. Returns the same values as bridge_otlp_read().
  */
 int bridge_otlp_read_twice(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 			   enum bridge_otlp_signal signal, bridge_otlp_take *take, void *arg,

@@ -113,7 +113,7 @@ static void mapping_drop(struct mapping *m)
 	*m = (struct mapping){.fd = -1};
 }
 
-/* Maps memory whose seals no longer allow holes to be made. */
+/* Maps memory that is sealed against hole punching. */
 static int map_memory(struct fabric *f, struct mapping *m)
 {
 	void *memory = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, m->fd, 0);

@@ -188,7 +188,8 @@ static void begin_lane(struct collect_reports *r, struct lane *l, const struct d
 }
 
 struct batch {
-	struct dta_layout flow; /* of a store of flows; otherwise without fields */
+	/* layout of a flow's key; has no fields if the store is not for flows */
+	struct dta_layout flow;
 	uint32_t value_bytes, blocks;
 	struct {
 		uint64_t number;

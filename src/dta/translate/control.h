@@ -134,9 +134,9 @@ struct dta_translate_account {
 	uint64_t slowed;	 /* times that credits were cut because sockets overflowed */
 	uint64_t reports, fresh;
 	/*
-	 * Upper bound of reports stored twice: counts fresh retransmissions. Another translator may
-	 * have stored the report and crashed before acknowledging it, but usually the first
-	 * transmission was lost.
+	 * Upper bound on the number of reports stored twice: counts fresh retransmissions. Another
+	 * translator may have stored the report and crashed before acknowledging it, but usually
+	 * the first transmission was lost.
 	 */
 	uint64_t maybe_twice;
 	uint64_t unreplicated; /* copies not written because too few collectors were up */

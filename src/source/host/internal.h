@@ -167,7 +167,7 @@ static inline void host_field_set(const struct host_fields *f, struct host_field
 	if (field)
 		host_set(&field->cell, f->type, v);
 }
-/* Replaces characters that Prometheus does not allow in a name by '_'. */
+/* Replaces characters that Prometheus does not allow in a name with '_'. */
 void host_name_clean(char *name);
 
 /* ---- parsers: proc_stat.c, proc_memory.c, proc_disk.c, proc_net.c ---- */

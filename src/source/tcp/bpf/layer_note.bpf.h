@@ -250,7 +250,7 @@ static __noinline int count_wake(void)
 	if (!t || __sync_lock_test_and_set(&count_armed, 1))
 		return 0;
 	if (bpf_timer_start(&t->timer, ROUND_NS, 0))
-		__sync_lock_test_and_set(&count_armed, 0); /* the next note tries again */
+		__sync_lock_test_and_set(&count_armed, 0); /* the next call tries again */
 	return 0;
 }
 
