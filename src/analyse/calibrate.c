@@ -299,7 +299,10 @@ static void find_kth(float *x, uint32_t n, uint32_t k)
 	}
 }
 
-/* Like sorted_quantile() for unsorted values; none before `from` is larger than any after it. */
+/*
+ * Like sorted_quantile(), but for unsorted values; no value before `from` is larger than a later
+ * one.
+ */
 static double quantile_among(float *x, uint32_t from, uint32_t n, double p)
 {
 	double at = p * (n - 1);

@@ -25,7 +25,7 @@ struct analyse_slot {
 	struct analyse_count_past errors; /* history of a counter of errors */
 	double counted;			  /* value of the counter when last learned; NaN if none */
 	struct {
-		bool judged;		    /* the series is a gauge of work that waits */
+		bool judged;		    /* the series is a gauge of waiting work */
 		float step[ANALYSE_GROWTH]; /* the last steps, latest first; NaN if missing */
 		uint32_t steps;		    /* number of consecutive steps in which it grew */
 		/* learned steps that followed a growing one, and how many of them grew as well */
@@ -96,7 +96,7 @@ struct analyse_pipeline {
 	uint32_t stopped;   /* slot of the work counter that has stopped, or ANALYSE_NONE */
 	uint32_t grows;	    /* slot of the queue that only grows, or ANALYSE_NONE */
 	uint32_t queues;    /* number of slots with growth.judged */
-	float mine;	    /* probability that the pod itself caused what the row shows */
+	float mine;	    /* probability that the pod itself caused the row's symptoms */
 	float delayed;	    /* evidence that calls to the pod take longer */
 	bool joint;	    /* latencies and resources are judged jointly for all pods */
 	struct analyse_training_sample {
@@ -118,7 +118,7 @@ struct analyse_pipeline {
 	uint64_t *keys;
 	uint32_t *slot_of;		       /* slot of each column, or ANALYSE_NONE */
 	uint32_t *column_of;		       /* column of each slot, or ANALYSE_NONE */
-	float *x, *z, *move, *blame, *scratch; /* of the last row, dims each */
+	float *x, *z, *move, *blame, *scratch; /* for the last row, dims elements each */
 	float *floats;
 	float testimony; /* evidence given by analyse_pipeline_testify() for this row */
 	/* latencies given by analyse_pipeline_measured() for this row */

@@ -58,7 +58,7 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at))) {
 		/*
 		 * No client can connect before listen(), and the mode is right by then. Do not
-		 * follow links, because the folder's owner could replace the socket by one.
+		 * follow links, because the folder's owner could replace the socket with one.
 		 */
 		if (!fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) &&
 		    (type == SOCK_DGRAM || !listen(fd, SOMAXCONN)))

@@ -60,8 +60,8 @@ struct bridge_text bridge_otlp_keep(struct bridge_otlp_labels *l, struct bridge_
 /* Converts a key to the name of a label: characters outside [a-zA-Z0-9_] become "_". */
 struct bridge_text bridge_otlp_label_name(struct bridge_otlp_labels *l, struct bridge_text key);
 /*
- * Returns the Prometheus name of a metric: replaces each run of characters outside [a-zA-Z0-9_:] by
- * "_", and adds the unit and "_total" if missing. Sets *unit to the unit in words.
+ * Returns the Prometheus name of a metric: replaces each run of characters outside [a-zA-Z0-9_:]
+ * with "_", and adds the unit and "_total" if missing. Sets *unit to the unit in words.
  */
 struct bridge_text bridge_otlp_metric_name(struct bridge_otlp_labels *l, struct bridge_text name,
 					   struct bridge_text *unit, enum bridge_type type);

@@ -15,7 +15,7 @@
 #define LOOK_NS	  500000000u	 /* time between two searches for pods */
 #define BEHIND_NS 600000000000ll /* samples older than this are not sent */
 #define SECOND_NS 1000000000ull
-#define STEP_NS	  1000000000ll /* a clock that moves by less was not set */
+#define STEP_NS	  1000000000ll /* a smaller jump of the clock does not count as setting it */
 
 struct sender_pod {
 	struct base_node node; /* next pod in the bucket */
@@ -24,7 +24,7 @@ struct sender_pod {
 	uint64_t layout;
 	int64_t known_ns; /* the columns are as of this time */
 	uint32_t columns;
-	/* remote series of each of [columns]; NULL means not sent */
+	/* [columns]: the remote series of each column; NULL means not sent */
 	struct export_remote_series **series;
 	struct collect_sender_hists *hists;
 	struct export_remote_series **all; /* series of columns and histograms, sorted by labels */

@@ -131,7 +131,8 @@ struct dta_translate_account {
 	uint64_t refused_source; /* the sender is in none of the allowed networks */
 	uint64_t handover_drops; /* packets dropped between workers for lack of room */
 	uint64_t unread;	 /* packets left in sockets at the end because time ran out */
-	uint64_t slowed;	 /* times that credits were cut because sockets overflowed */
+	/* number of times that credits were cut because sockets overflowed */
+	uint64_t slowed;
 	uint64_t reports, fresh;
 	/*
 	 * Upper bound on the number of reports stored twice: counts fresh retransmissions. Another

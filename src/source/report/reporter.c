@@ -456,8 +456,8 @@ static bool has_events(const struct report_kernel_opts *o)
 }
 
 /*
- * Opens the sources of the other subjects. A subject that this kernel cannot provide is left out
- * with a warning.
+ * Opens the data sources of all subjects but flows. A subject that this kernel cannot provide is
+ * left out with a warning.
  */
 static void open_subjects(struct report_kernel *r, const struct report_kernel_opts *o,
 			  const struct report_config *c, unsigned int index)

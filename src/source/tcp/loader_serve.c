@@ -309,6 +309,6 @@ void tcp_loader_serve(int sock, const struct tcp_loader_opts *opts)
 	if (send_loaded(&l, err, why) || err)
 		_exit(BASE_EXIT_FAILURE);
 	serve_parent(&l);
-	/* the kernel detaches and frees everything; an orderly close would take as long */
+	/* the kernel detaches and frees everything at exit; doing it here would not be faster */
 	_exit(0);
 }
