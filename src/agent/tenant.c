@@ -113,7 +113,7 @@ static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *i
 		path[strcspn(path, "\n")] = 0;
 		/*
 		 * Any hierarchy shows whether the process is in a container; only one of them shows
-		 * in which.
+		 * which container it is.
 		 */
 		agent_tenant_container(strtoul(line, NULL, 10) == a->cgroup_number ? a->cgroup_root
 										   : "",

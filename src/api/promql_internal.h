@@ -14,7 +14,7 @@ struct api_promql_window {
 	double param; /* the function's scalar, or 0 */
 };
 
-/* Functions that promql_eval.c evaluates by code of their own. */
+/* Functions for which promql_eval.c has special code. */
 enum api_promql_special {
 	API_PROMQL_DOES_PLAIN,
 	API_PROMQL_DOES_TIME,

@@ -10,7 +10,7 @@
  * malformed.
  */
 bool bridge_otlp_message(struct bridge_otlp *o, bool resource);
-/* Takes what a resource contains, or only checks it. Returns false if it is malformed. */
+/* Takes the contents of a resource, or only checks them. Returns false if they are malformed. */
 typedef bool bridge_otlp_take(void *arg, struct base_pb resource, bool check);
 /*
  * Reads a body twice: first to check all of it within the time limit, then to take what it

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layers.h - parses a region of kind SL_REGION_LAYERS for readers: takes private copies, returns
- * checked values. Depends on no transport and no eBPF.
+ * checked values. Does not depend on the transport or on eBPF.
  *
  * The lines of a slot change one by one, and a slot may get a new owner. A copy of a slot belongs
  * to one owner if its key line has the same generation in a copy completed before this one began,

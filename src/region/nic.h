@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nic.h - parses a region of kind SL_REGION_NIC for readers: takes private copies, returns checked
- * values. Depends on no transport and no eBPF.
+ * values. Does not depend on the transport or on eBPF.
  */
 #ifndef SL_REGION_NIC_H
 #define SL_REGION_NIC_H
