@@ -243,7 +243,7 @@ static int parse_aggregate(struct api_promql_parser *p, enum api_promql_aggregat
 		return err;
 	if (n->args != 1u + has_param)
 		return base_fail(p->error, p->error_bytes, -EINVAL,
-				 "%s has a wrong number of arguments: %zu", aggregations[which],
+				 "%s has the wrong number of arguments: %zu", aggregations[which],
 				 n->args);
 	if (has_param) {
 		struct api_promql_node *param = n->arg[0];

@@ -98,8 +98,8 @@ static bool note_end(struct base_child *c, struct deaths *d, const char *what, i
 	}
 	if (often) {
 		base_logf(BASE_ERROR, c->o->log,
-			  "%s exited three times within a minute: exiting too, so that the service "
-			  "manager restarts everything helper=%s %s=%d",
+			  "%s exited three times within a minute, so this process exits and the "
+			  "service manager restarts everything helper=%s %s=%d",
 			  what, d->name, killed ? "signal" : "status", value);
 		fail_process();
 		return false;
@@ -161,8 +161,8 @@ static int replace_spawner(struct base_child *c)
 	if (!err)
 		return 0;
 	base_logf(BASE_ERROR, c->o->log,
-		  "cannot restart %s: the processes that start it have exited: exiting too, so "
-		  "that the service manager restarts everything helper=%s",
+		  "cannot restart %s: the processes that start it have exited, so this process "
+		  "exits and the service manager restarts everything helper=%s",
 		  c->o->what, c->o->name);
 	fail_process();
 	return -EPIPE;
@@ -313,11 +313,10 @@ bool base_child_again(struct base_child *c)
 	int err = base_child_ended(c) ? base_child_start(c, NULL) : -ECANCELED;
 
 	if (err && !relaxed_load(failed)) {
-		base_logf(
-			BASE_ERROR, c->o->log,
-			"cannot restart %s, so this process exits and the service manager restarts "
-			"everything helper=%s error=%s",
-			c->o->what, c->o->name, strerror(-err));
+		base_logf(BASE_ERROR, c->o->log,
+			  "cannot restart %s, so this process exits and the service manager "
+			  "restarts everything helper=%s error=%s",
+			  c->o->what, c->o->name, strerror(-err));
 		fail_process();
 	}
 	return !err;

@@ -662,7 +662,7 @@ static int shm_init(struct fabric *f, const char *target)
 
 	s->sock = s->directory.fd = -1;
 	if (fabric_agent_address(path_of(target), &s->address)) {
-		fabric_failed(f, "'%s': the path of a socket must have 1 to %zu bytes", target,
+		fabric_failed(f, "'%s': a socket path must be 1 to %zu bytes long", target,
 			      sizeof(s->address.sun_path) - 1);
 		return -EINVAL;
 	}
