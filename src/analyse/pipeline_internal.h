@@ -177,7 +177,7 @@ bool analyse_pipeline_pauses(const struct analyse_pipeline *p);
  * assume.
  */
 float analyse_pipeline_strictness(const struct analyse_pipeline *p);
-/* Ends the open anomaly: its baselines follow again. */
+/* Ends the open anomaly: the baselines that it held adapt again. */
 void analyse_pipeline_release(struct analyse_pipeline *p);
 /* True if a row of the warm-up is too improbable to be learned. */
 bool analyse_pipeline_is_odd(const struct analyse_pipeline *p, const struct analyse_verdict *v);

@@ -402,7 +402,7 @@ static void hold_metric(struct analyse_pipeline *p, uint32_t s, bool begins, flo
 		p->away[s] = size;
 		p->back[s] = 0;
 	} else if (away) {
-		/* The mean of logarithms over about eight steps. */
+		/* A moving average of the logarithm, over about eight steps. */
 		p->away[s] *= sqrtf(sqrtf(sqrtf(size / p->away[s])));
 		p->back[s] = 0;
 	} else if (++p->back[s] >= calm_steps(p)) {

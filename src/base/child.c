@@ -258,7 +258,7 @@ int base_child_start(struct base_child *c, const struct base_child_start *with)
 	int status, err = 0;
 
 	pthread_mutex_lock(&c->lock);
-	/* A helper that never became ready is still here. */
+	/* A helper that never became ready is still running. */
 	status = c->helper.pid ? end_helper(c, 0) : 0;
 	if (status && !note_end(c, &c->own, c->o->what, status))
 		err = -EPIPE;

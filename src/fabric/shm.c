@@ -220,7 +220,7 @@ static void learn_pages(struct mapping *m, uint64_t offset, uint32_t length, con
 	}
 }
 
-/* Copies a range with pages not known to hold data. */
+/* Copies a range that includes pages not known to hold data. */
 static int copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
 {
 	while (length) {

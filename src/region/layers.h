@@ -22,7 +22,7 @@ struct region_layers_info {
 	uint32_t flow_slots, group_slots;
 	struct region_section losses;
 };
-/* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
+/* Parses a private copy of a header; actual_size: see region_info_parse(). Pure. */
 enum region_fault region_layers_info_parse(const struct sl_region_header *copy,
 					   uint64_t actual_size, struct region_layers_info *info);
 

@@ -18,7 +18,7 @@ struct region_tasks_info {
 	uint32_t task_slots, cgroup_slots, cpus;
 	struct region_section losses;
 };
-/* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
+/* Parses a private copy of a header; actual_size: see region_info_parse(). Pure. */
 enum region_fault region_tasks_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
 					  struct region_tasks_info *info);
 
