@@ -87,7 +87,8 @@ static FILE *open_to_read(const char *name, int *err)
 }
 
 /*
- * True if reading failed, unless the process has exited. errno must still be that of the read call.
+ * True if reading failed, unless the process has exited. Call it right after the read call, because
+ * it uses errno.
  */
 static bool read_failed(FILE *f)
 {
