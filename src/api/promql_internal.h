@@ -37,7 +37,10 @@ struct api_promql_function {
 	const char *types;
 	enum api_promql_type returns;
 	enum api_promql_special special;
-	/* Computes a value of a window, which has at least one point, and at least this many. */
+	/*
+	 * Computes a value of a window. It is called only if the window has at least `least`
+	 * points, and at least one.
+	 */
 	double (*window)(const struct api_promql_window *w);
 	uint32_t least;
 	/* Computes a value of a vector; s: the function's scalars. */

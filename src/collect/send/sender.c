@@ -313,7 +313,9 @@ static void skip_older(struct collect_sender *s, struct sender_pod *p, int64_t o
 /* Returns false if the time is up, or the receiver is behind. */
 static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t end_ns)
 {
-	/* The current time by the clock as watch_clock() last saw it. */
+	/*
+	 * The current time by the real-time clock, assuming no step since the last watch_clock().
+	 */
 	int64_t now = (int64_t)base_now_ns() + s->offset_ns, oldest = now - BEHIND_NS;
 	/*
 	 * A row that was read before now may not be published yet. Sampling allows for this delay;
