@@ -103,7 +103,7 @@ void sl__attach_further(struct sl__region *r)
 		send_publish(r);
 }
 
-/* Offers regions again, after a delay, that were refused or could not be sent. */
+/* After a delay, once more offers the regions that were refused or could not be sent. */
 static void offer_again(struct sl_publisher *p)
 {
 	struct sl__guard guard;

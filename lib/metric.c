@@ -302,7 +302,7 @@ static struct sl__region *region_for(struct sl_publisher *p, const struct sl__me
 		       : sl__region_further(p, m->record.cells, m->record.length);
 }
 
-/* Adds *metric, or replaces it by the existing one. Takes ownership. Returns 0 or a refusal. */
+/* Adds *metric, or replaces it with the existing one. Takes ownership. Returns 0 or a refusal. */
 static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 {
 	struct sl__metric *m = *metric, *old, *removed = NULL;

@@ -95,7 +95,7 @@ SL__HIDDEN void sl__metric_restore(struct sl__metric *m, uint64_t created);
 /* Finds a removed metric whose record and cells m may reuse, or NULL. */
 SL__HIDDEN struct sl__metric *sl__vacancy_find(const struct sl_publisher *p,
 					       const struct sl__metric *m);
-/* Replaces the removed metric `old` by m, which takes over its record. */
+/* Replaces the removed metric `old` with m, which takes over its record. */
 SL__HIDDEN void sl__vacancy_fill(struct sl__metric *old, const struct sl__metric *m);
 SL__HIDDEN void sl__vacancies_free(struct sl__region *r);
 /* Caller does not hold the lock. Returns 0 or -errno. */

@@ -14,7 +14,7 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-#define CELLS_DEFAULT	  1764u /* together with one more block: 256 lines, 4 pages */
+#define CELLS_DEFAULT	  1764u /* these and one more block fill 256 lines, or 4 pages */
 #define CELLS_MAX	  (1u << 24)
 #define SCHEMA_PER_CELL	  128u
 #define EXEMPLARS_DEFAULT 63u /* with the head: 4 pages, allocated by the first exemplar */

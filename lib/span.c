@@ -464,7 +464,10 @@ static inline __attribute__((always_inline)) void write_own(struct sl__ring *r,
 	store_word(r->open_line + r->open, entry);
 	store_word(r->open_line + 7, r->open_rest + open_pair(r, entry));
 
-	/* The head last: it tells a reader which lines to expect; the lines verify themselves. */
+	/*
+	 * Write the head last: it tells a reader which lines to expect; the lines verify
+	 * themselves.
+	 */
 	check = r->head_check + lines * SL_LINE_K0 + SL_LINE_K3;
 	r->lines += lines;
 	r->spans++;

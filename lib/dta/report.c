@@ -141,7 +141,8 @@ static struct sl__change *find_change(struct sl_reporter *r, const struct sl_rep
 		return set;
 	}
 	/*
-	 * Replace the least recently used entry by one whose value differs from every other value.
+	 * Replace the least recently used entry with one whose value differs from every other
+	 * value.
 	 */
 	set[3] = set[2];
 	set[2] = set[1];

@@ -81,8 +81,9 @@ struct sl_reporter {
 	int file_fd;
 	uint64_t order; /* order of the next packet in the file */
 	uint32_t backups, head;
-	uint32_t kept;	  /* number of entries, starting with the oldest unsettled one */
-	uint32_t unsent;  /* the last ones of these, which await room in the window */
+	uint32_t kept; /* number of entries, starting with the oldest unsettled one */
+	/* number of entries at the end of the ring that wait for room in the window */
+	uint32_t unsent;
 	uint32_t unasked; /* essential packets since the last request for an acknowledgement */
 	uint32_t *place;  /* hash table of the keys in one packet; see sl__report_update() */
 	uint32_t place_mask;

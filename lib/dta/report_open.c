@@ -156,7 +156,7 @@ void sl_reporter_close(struct sl_reporter *r)
 	if (!r)
 		return;
 	sl_reporter_flush(r);
-	r->window = r->credits = ~0u; /* the last chance of what awaits room */
+	r->window = r->credits = ~0u; /* last chance to send the packets that wait for room */
 	sl__report_retry(r, sl__report_now());
 	if (r->beats < 2)
 		sl__report_heartbeat(r);

@@ -47,7 +47,10 @@ struct act_trace_policy_opts {
 	uint64_t slow_floor_ns;
 	double slow_spread;
 	double head; /* share of traces to keep regardless of reason, 0 to 1 */
-	/* window of the account, in traces; 0 means total, or 10,000 if that is unknown */
+	/*
+	 * number of traces over which the account is balanced; 0 means total, or 10,000 if that is
+	 * unknown
+	 */
 	uint64_t window;
 	uint64_t total; /* number of traces in a recording; 0 means unknown */
 	/*

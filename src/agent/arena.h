@@ -30,7 +30,7 @@ int agent_arena_init(struct agent_arena *a, uint64_t bytes); /* returns 0 or -er
 void agent_arena_fini(struct agent_arena *a);
 /* Reserves room for `bytes` bytes, to be mapped with MAP_FIXED. Returns NULL if there is none. */
 struct agent_block *agent_arena_take(struct agent_arena *a, uint64_t bytes);
-/* for blocks that are not mapped */
+/* returns the range of a block that is not mapped */
 void agent_arena_give(struct agent_arena *a, struct agent_block *b);
 void agent_arena_unmap(struct agent_arena *a, void *at);
 struct agent_block *agent_arena_at(const struct agent_arena *a, const void *at);

@@ -87,7 +87,8 @@ static FILE *open_to_read(const char *name, int *err)
 }
 
 /*
- * True if reading failed, unless the process has exited. errno must still be that of the read call.
+ * True if reading failed, unless the process has exited. Call it right after the read call, because
+ * it uses errno.
  */
 static bool read_failed(FILE *f)
 {
@@ -113,7 +114,7 @@ static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *i
 		path[strcspn(path, "\n")] = 0;
 		/*
 		 * Any hierarchy shows whether the process is in a container; only one of them shows
-		 * in which.
+		 * which container it is.
 		 */
 		agent_tenant_container(strtoul(line, NULL, 10) == a->cgroup_number ? a->cgroup_root
 										   : "",

@@ -31,13 +31,13 @@ enum {
 	TIMER_BLOCKED,	     /* a client does not read its answers */
 	TIMER_IDLE,	     /* a REST publisher has stopped posting */
 	TIMER_SETTLE,	     /* a region can now be registered together with its neighbours */
-	TIMER_RELEASE,	     /* a replaced memory registration is to be released */
-	TIMER_KEY_AGE,	     /* a memory registration is so old that its key must be renewed */
+	TIMER_RELEASE,	     /* time to release a replaced memory registration */
+	TIMER_KEY_AGE,	     /* a memory registration reached the age at which its key is renewed */
 	TIMER_KEY_LEFT,	     /* a collector left: the keys it knows must be renewed */
-	TIMER_KEY_DIRECTORY, /* a replaced registration of the directory is to be released */
-	TIMER_KEY_RENEW,     /* the next stale key is to be renewed */
-	TIMER_REOPEN,	     /* the agent tries to open the lost RDMA device again */
-	TIMER_ALIVE,	     /* the service manager's watchdog is to be notified */
+	TIMER_KEY_DIRECTORY, /* time to release a replaced registration of the directory */
+	TIMER_KEY_RENEW,     /* time to renew the next stale key */
+	TIMER_REOPEN,	     /* time to try to reopen the lost RDMA device */
+	TIMER_ALIVE,	     /* time to notify the service manager's watchdog */
 	TIMER_COUNT,
 };
 

@@ -186,7 +186,7 @@ static void fit_tail(struct analyse_calibration *c, double p)
 
 /*
  * Adds the latest of `seen` values to a sample of n, at most room: Vitter's algorithm R, but with a
- * probability of at least 1/8 per value, so that old values leave.
+ * probability of at least 1/8 per value, so that old values are replaced.
  */
 static void add_sample(struct analyse_calibration *c, float *to, uint32_t *n, uint32_t room,
 		       uint64_t seen, float value)
@@ -299,7 +299,10 @@ static void find_kth(float *x, uint32_t n, uint32_t k)
 	}
 }
 
-/* Like sorted_quantile() for unsorted values; none before `from` is larger than any after it. */
+/*
+ * Like sorted_quantile(), but for unsorted values; no value before `from` is larger than a later
+ * one.
+ */
 static double quantile_among(float *x, uint32_t from, uint32_t n, double p)
 {
 	double at = p * (n - 1);

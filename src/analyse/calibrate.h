@@ -69,7 +69,7 @@ struct analyse_calibration {
  * hide evidence of another.
  */
 enum analyse_kind {
-	ANALYSE_KIND_CULPRIT, /* evidence from all pods together: culprit.h */
+	ANALYSE_KIND_CULPRIT, /* evidence from all pods together (culprit.h) */
 	ANALYSE_KIND_LATENCY,
 	ANALYSE_KIND_RESOURCE,
 	ANALYSE_KIND_ERRORS,

@@ -27,8 +27,10 @@
 #define DELAY_MAX 4.0
 /* a caller whose evidence does not exceed this is considered quiet */
 #define RAISED 0.1f
-#define SURE   0.9f /* minimum posterior of a culprit whose part is subtracted */
-/* minimum log odds of delayed calls that show another fault besides a culprit */
+#define SURE   0.9f /* subtract what a culprit explains only if its posterior is at least this */
+/*
+ * minimum log odds of delayed calls to conclude that there is another fault besides the culprit's
+ */
 #define CLEAR	     4.0f
 #define CULPRITS     8u	 /* maximum number of faults at once */
 #define EVIDENCE_MAX 600 /* the exponential of this is still finite */
@@ -482,7 +484,7 @@ static uint32_t find_culprit(const struct analyse_culprit *c,
 	return best;
 }
 
-/* The culprit explains what its direct and indirect callers and callees show. */
+/* The culprit explains the symptoms of its direct and indirect callers and callees. */
 static void set_apart(struct analyse_culprit *c, uint32_t culprit)
 {
 	c->service[culprit].apart = false;
@@ -499,8 +501,8 @@ static void set_apart(struct analyse_culprit *c, uint32_t culprit)
 }
 
 /*
- * Several pods may have faults at once. Judges again the pods that neither call a culprit nor are
- * called by one, leaving out the callers that the culprits explain.
+ * Several pods may have faults at once. Reconsiders the pods that neither call a culprit nor are
+ * called by one, without the callers that the culprits explain.
  */
 static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
 		      const struct analyse_observation *seen, uint32_t n, double prior,
@@ -636,8 +638,8 @@ void analyse_culprit_free(struct analyse_culprit *c)
 }
 
 /*
- * Returns the smallest factor of a latency that would give this much evidence, assuming that a
- * delay explains the latency fully. Inverts student_surprise().
+ * Returns the smallest factor by which a latency must rise to give this much evidence, assuming
+ * that a delay explains the latency fully. Inverts student_surprise().
  */
 double analyse_culprit_factor(const struct analyse_suspect *s, double evidence)
 {

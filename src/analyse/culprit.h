@@ -46,7 +46,7 @@ struct analyse_suspicion {
 	float weighted;	 /* evidence times posterior */
 	float evidence;	 /* sum of novelty, max(late, 0) and other */
 	float late;	 /* evidence that calls to it take longer */
-	float posterior; /* probability that it is this pod and no other */
+	float posterior; /* probability that this pod, and no other, is the culprit */
 	float delay;	 /* likeliest delay of a call to it, s; 0 unless late > 0 */
 	float mine;	 /* probability that no service below explains its symptoms */
 	float alone;	 /* probability that no other pod explains its symptoms */

@@ -25,7 +25,7 @@ struct combined {
 	float n;
 	/* [dims]; s: surprises of the row being scored; of: surprises of one group */
 	float *inv_sd, *x, *s, *of;
-	float *cov, *r; /* matrices of dims x dims, symmetric */
+	float *cov, *r; /* symmetric dims x dims matrices */
 };
 
 /* Computes |r|; it is 1 between metrics that never changed, because their histories are equal. */

@@ -9,7 +9,7 @@
 #include "base/grow.h"
 #include "sketch/hash.h"
 
-/* maximum depth; spans deeper than this do not count for the top of the trace */
+/* a span counts for at most this many of its nearest ancestors */
 #define DEPTH_MAX 256u
 
 struct graph_service {
@@ -114,9 +114,7 @@ static bool enters_service(const struct analyse_span *s, uint32_t n, uint32_t i)
 	       (s[i].parent < n && s[s[i].parent].service != s[i].service);
 }
 
-/*
- * Records, for each span above span i that enters a service, that it reaches the service of span i.
- */
+/* Records that each ancestor of span i that enters a service reaches the service of span i. */
 static int add_reach(struct analyse_graph *g, const struct analyse_span *s, uint32_t n, uint32_t i)
 {
 	uint32_t up = s[i].parent;

@@ -4,16 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-#define SPREAD_MIN 0.3f	 /* minimum deviation of a log quantile: the width of a bucket */
-#define BIN	   0.25f /* width of a bin: together they range from a millisecond to hours */
-#define BINS_MAX   8192u
+#define SPREAD_MIN 0.3f /* minimum deviation of a log quantile: the width of a bucket */
+/* width of a bin of the log; the bins together cover a millisecond to hours */
+#define BIN	 0.25f
+#define BINS_MAX 8192u
 
 static float median_of(const float *sorted, uint32_t n)
 {
 	return n % 2 ? sorted[n / 2] : 0.5f * (sorted[n / 2 - 1] + sorted[n / 2]);
 }
 
-/* Replaces the oldest of the usual steps by x. The values between the two places move by one. */
+/* Replaces the oldest of the usual steps with x. The values between the two places move by one. */
 static void push_usual(struct analyse_level *l, float x)
 {
 	uint32_t n = l->n < ANALYSE_BASE ? l->n : ANALYSE_BASE - 1, from = l->n, to = 0;
@@ -52,7 +53,10 @@ void analyse_level_push(struct analyse_level *l, float x, uint32_t recents, uint
 	l->usual = l->n ? median_of(l->sorted, l->n) : l->now;
 }
 
-/* Returns the value below which `count` deviations lie, assuming they are even within a bin. */
+/*
+ * Returns the value below which `count` deviations lie, assuming they are evenly distributed within
+ * a bin.
+ */
 static float value_at_rank(const struct analyse_level *l, float count)
 {
 	uint32_t i = 0;

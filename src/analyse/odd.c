@@ -8,10 +8,10 @@
 #include "analyse/pipeline_internal.h"
 #include "base/grow.h"
 
-/* rows of this time are ignored, because a new pod fills its caches */
+/* a pod's rows are ignored for this long, because a new pod has to fill its caches */
 #define WARMING_NS 40000000000u
-#define SOONEST_NS 50000000000u /* no verdict on a pod that is younger ... */
-#define ROWS_MIN   4u		/* ... or has fewer rows than this */
+#define SOONEST_NS 50000000000u /* a pod younger than this is not judged */
+#define ROWS_MIN   4u		/* a pod with fewer rows is not judged */
 #define WINDOW	   16u		/* number of steps in the current level */
 #define LONG	   256u		/* steps over which the differences between siblings are averaged */
 #define STALE	   3u /* a pod is no longer a sibling after this many steps without a row */

@@ -79,9 +79,11 @@ struct analyse_verdict {
 	 * Part of the score from error counts, which need no learned threshold: 1 is the threshold.
 	 */
 	float errors;
-	/* score > 1; while an anomaly is open, half of that if its metrics are still away */
+	/*
+	 * score > 1, or > 0.5 while an anomaly is open and its metrics have not returned to normal
+	 */
 	bool anomalous;
-	bool drift; /* the model no longer fits as of the previous step: retrain it */
+	bool drift; /* as of the previous step, the model no longer fits and should be retrained */
 	bool known; /* false if nothing is learned yet; the score is then 0 */
 	bool shadow_anomalous;
 	float shadow_score;
@@ -100,7 +102,8 @@ struct analyse_verdict {
 		uint32_t column;   /* index in the columns of analyse_pipeline_columns() */
 		float share;	   /* share of the raw score, 0 to 1 */
 		float before, now; /* usual value and value of the row; per second for counters */
-		bool load;  /* requests, or what follows from them: CPU and work that waits */
+		/* the metric measures requests or their consequences: CPU time or waiting work */
+		bool load;
 		bool grows; /* a queue that has only grown for some time */
 	} blame[ANALYSE_BLAMED];
 };
@@ -172,7 +175,8 @@ void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning
 void analyse_pipeline_rewind(struct analyse_pipeline *p);
 /*
  * Declares the pod's present behaviour normal and ends its anomaly, as if the anomaly had lasted
- * for hold_ns. Metrics that are away learn their usual moves, or rates of errors, again.
+ * for hold_ns. Metrics outside their normal range learn their usual moves, or rates of errors,
+ * again.
  */
 void analyse_pipeline_accept(struct analyse_pipeline *p);
 /* True if the warm-up should continue: the last step was anomalous, and may become usual. */

@@ -25,7 +25,7 @@ struct analyse_slot {
 	struct analyse_count_past errors; /* history of a counter of errors */
 	double counted;			  /* value of the counter when last learned; NaN if none */
 	struct {
-		bool judged;		    /* the series is a gauge of work that waits */
+		bool judged;		    /* the series is a gauge of waiting work */
 		float step[ANALYSE_GROWTH]; /* the last steps, latest first; NaN if missing */
 		uint32_t steps;		    /* number of consecutive steps in which it grew */
 		/* learned steps that followed a growing one, and how many of them grew as well */
@@ -76,7 +76,8 @@ struct analyse_pipeline {
 		uint64_t steps, last;
 		/* the step is improbable; it is improbable only because of its errors */
 		bool now, errors;
-		bool odd, out; /* the previous step was anomalous; it was not learned */
+		/* the previous step was anomalous; the pipeline did not learn from it */
+		bool odd, out;
 	} warm;
 	float step_verdict; /* score of the step in multiples of the threshold */
 	/* consecutive steps with step_verdict above DOUBT, if there are no runs */
@@ -95,7 +96,7 @@ struct analyse_pipeline {
 	uint32_t stopped;   /* slot of the work counter that has stopped, or ANALYSE_NONE */
 	uint32_t grows;	    /* slot of the queue that only grows, or ANALYSE_NONE */
 	uint32_t queues;    /* number of slots with growth.judged */
-	float mine;	    /* probability that the pod itself caused what the row shows */
+	float mine;	    /* probability that the pod itself caused the row's symptoms */
 	float delayed;	    /* evidence that calls to the pod take longer */
 	bool joint;	    /* latencies and resources are judged jointly for all pods */
 	struct analyse_training_sample {
@@ -117,7 +118,7 @@ struct analyse_pipeline {
 	uint64_t *keys;
 	uint32_t *slot_of;		       /* slot of each column, or ANALYSE_NONE */
 	uint32_t *column_of;		       /* column of each slot, or ANALYSE_NONE */
-	float *x, *z, *move, *blame, *scratch; /* of the last row, dims each */
+	float *x, *z, *move, *blame, *scratch; /* for the last row, dims elements each */
 	float *floats;
 	float testimony; /* evidence given by analyse_pipeline_testify() for this row */
 	/* latencies given by analyse_pipeline_measured() for this row */
@@ -176,7 +177,7 @@ bool analyse_pipeline_pauses(const struct analyse_pipeline *p);
  * assume.
  */
 float analyse_pipeline_strictness(const struct analyse_pipeline *p);
-/* Ends the open anomaly: its baselines follow again. */
+/* Ends the open anomaly: the baselines that it held adapt again. */
 void analyse_pipeline_release(struct analyse_pipeline *p);
 /* True if a row of the warm-up is too improbable to be learned. */
 bool analyse_pipeline_is_odd(const struct analyse_pipeline *p, const struct analyse_verdict *v);

@@ -6,15 +6,18 @@
 #include "analyse/pipeline_internal.h"
 #include "sketch/hash.h"
 
-#define AWAY 2.576f /* move size that only one move in a hundred exceeds */
+/* a metric that moves further, as one move in a hundred does, is "away" from its usual level */
+#define AWAY 2.576f
 /* fraction of its usual move during an anomaly above which a metric is still away */
-#define STILL	 0.25f
-#define BEYOND	 2.0f /* a rise of more than this times the rise of load is not due to load */
-#define CLEAR	 8.0f /* usual move of an anomaly that cannot be the usual wandering of a metric */
-#define USUAL	 3.0f /* |z| of a usual level */
+#define STILL  0.25f
+#define BEYOND 2.0f /* a rise of more than this times the rise of load is not due to load */
+/* a metric that usually moves this far during an anomaly has not just wandered */
+#define CLEAR	 8.0f
+#define USUAL	 3.0f	       /* |z| of a usual level */
 #define SHORT_NS 120000000000u /* maximum hold of detectors without comparable scores */
 #define PAUSE	 4u	       /* maximum number of steps in a pause that prolongs an anomaly */
-#define LASTS	 0.5f /* score above which an open anomaly lasts while its metrics are away */
+/* an open anomaly continues while its metrics are away and the score is above this */
+#define LASTS 0.5f
 /* anomalies count as usual once their number exceeds twice the budget by this much */
 #define NEWS 16.0
 /*
@@ -399,7 +402,7 @@ static void hold_metric(struct analyse_pipeline *p, uint32_t s, bool begins, flo
 		p->away[s] = size;
 		p->back[s] = 0;
 	} else if (away) {
-		/* The mean of logarithms over about eight steps. */
+		/* A moving average of the logarithm, over about eight steps. */
 		p->away[s] *= sqrtf(sqrtf(sqrtf(size / p->away[s])));
 		p->back[s] = 0;
 	} else if (++p->back[s] >= calm_steps(p)) {

@@ -28,9 +28,9 @@ struct analyse_role {
 	uint8_t part;
 };
 
-/* name: of a column, with labels. counter: analyse its rate. */
+/* name: the column's name with its labels. counter: the rate of the column is analysed. */
 struct analyse_role analyse_role_of(const char *name, bool counter);
-/* True for gauges of work that waits: requests in flight, lengths of queues. */
+/* True for gauges of waiting work: requests in flight, lengths of queues. */
 bool analyse_role_waits(const char *name, bool counter);
 
 #endif

@@ -52,7 +52,7 @@ struct analyse_selftime {
 	struct selftime_edge *edge;
 	struct analyse_table by_key, edges;
 	uint32_t n, n_edges;
-	size_t room, edge_room, pods; /* pods: room of the next three */
+	size_t room, edge_room, pods; /* pods: allocated length of the next three arrays */
 	double *own, *gap;	      /* per pod: sums over this step */
 	uint32_t *owns;
 	/* Scratch space for the trace being added. */
@@ -301,8 +301,8 @@ static float student_surprise(float deviation, float spread)
 }
 
 /*
- * Returns the deviation of a quantile at this step: the deviation between steps, as far as known,
- * combined with the deviation of n spans within a step.
+ * Returns the deviation of a quantile at this step: the deviation between steps, estimated from the
+ * known ones, combined with the deviation of n spans within a step.
  */
 static float spread_of(const struct selftime_series *s, const float *sorted, uint32_t past)
 {

@@ -29,7 +29,7 @@ struct analyse_selftime *analyse_selftime_new(void); /* returns NULL if memory i
 void analyse_selftime_free(struct analyse_selftime *t);
 /*
  * Adds a trace to the current step. Skips spans that end before they begin. -E2BIG means too large;
- * -ENOMEM means not added, or only in part.
+ * -ENOMEM means the trace was added only in part or not at all.
  */
 int analyse_selftime_add(struct analyse_selftime *t, const struct analyse_timed *spans, uint32_t n);
 /*

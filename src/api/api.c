@@ -69,7 +69,7 @@ static void answer_free(void *arg)
 	free(a);
 }
 
-/* Replaces the reserved API_ANSWER_MAX bytes of a response by its actual size. */
+/* Replaces the reserved API_ANSWER_MAX bytes of a response with its actual size. */
 static void answer_settle(struct api_answer *a)
 {
 	atomic_fetch_add(&outstanding, a->json.cap);

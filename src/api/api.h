@@ -23,15 +23,15 @@ int api_register(struct http *http, struct collect_collector *c);
  * option. Call it after api_register().
  */
 void api_part_add(const char *name);
-/* Adds the routes of the analysis: verdicts and Kubernetes' external metrics. */
+/* Adds the routes for the analysis: verdicts and Kubernetes' external metrics. */
 int api_analysis(struct http *http, struct collect_collector *c);
-/* Adds the route of remote read. */
+/* Adds the route for remote read. */
 int api_remote_read(struct http *http, struct collect_collector *c);
-/* Adds the routes of traces. */
+/* Adds the routes for traces. */
 int api_traces(struct http *http, struct collect_tracer *t);
-/* Adds the routes of services and their map. tracer may be NULL. Both must outlive the server. */
+/* Adds the routes for services and their map. tracer may be NULL. Both must outlive the server. */
 int api_services(struct http *http, struct collect_services *s, struct collect_tracer *tracer);
-/* Adds the routes of DTA stores, /api/v1/dta (dta/store_server/server.h). */
+/* Adds the routes for DTA stores, /api/v1/dta (dta/store_server/server.h). */
 int api_dta(struct http *http, struct dta_store_server *o);
 
 #endif

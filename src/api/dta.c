@@ -219,7 +219,7 @@ static void get_keys(struct http_request *req, void *arg)
 		reply_json(req, j);
 }
 
-/* Replaces the columns of keys and values by those of the store's layout. */
+/* Replaces the columns of keys and values with those of the store's layout. */
 static void add_fields(json_t *page, const struct dta_held *held)
 {
 	json_t *record;

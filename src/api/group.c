@@ -207,7 +207,7 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 	if (!base_budget_spend(g->budget, 0))
 		return false;
 	if (v->of.ended_ns && v->read_ns < g->steps.first_ns - g->steps.width_ns)
-		return true; /* it ended before all steps */
+		return true; /* it ended before the first step */
 	if (!api_matchers_labels(&g->matchers, v))
 		return !g->matchers.too_costly;
 	if (!g->found) {

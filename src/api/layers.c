@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * layers.c - the time of requests per layer of the network stack: quantiles by workload, role and
- * port, both recent and since the collector's startup; and the time that hosts could not attribute,
- * by cause.
+ * layers.c - how long requests spend in each layer of the network stack: quantiles by workload,
+ * role and port, both recent and since the collector's startup; and the time that hosts could not
+ * attribute, by cause.
  */
 #include <stdlib.h>
 #include <string.h>

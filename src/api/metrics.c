@@ -16,7 +16,8 @@
 #define POINTS_MAX	10000
 #define RAW_POINTS_MAX	262144 /* points read at once, before decimation: 4 MiB */
 #define LAST_DEFAULT_NS 10000000000ull
-#define HOST_SERVICE	"host" /* label "service" of what sidelight agent --host publishes */
+/* label "service" of the metrics that 'sidelight agent --host' publishes */
+#define HOST_SERVICE "host"
 
 /* Metrics */
 
@@ -106,7 +107,7 @@ struct metrics_walk {
 	bool no_memory;
 	bool changing;	   /* list only metrics that changed in the last minute */
 	bool applications; /* leave out the metrics of Sidelight, of hosts and of runtimes */
-	uint64_t own;	   /* number of metrics left out because of that */
+	uint64_t own;	   /* number of metrics left out because `applications` is set */
 	/* per metric of the current region: true if unchanged; NULL means all count as changed */
 	bool *still;
 	size_t stills;

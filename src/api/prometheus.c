@@ -106,7 +106,10 @@ static bool select_series(struct http_request *req, struct prom_select *p, bool 
 		return false;
 	p->all.from_ns = p->from_ns == INT64_MIN ? now : p->from_ns;
 	http_query_each(req, add_match, p);
-	/* Grafana asks so for all names and labels: buckets and ended pods would be too many. */
+	/*
+	 * Grafana sends this request for all names and labels; buckets and ended pods would be too
+	 * many.
+	 */
 	if (!p->given && !needed && !p->err) {
 		p->all.few_buckets = true;
 		p->all.from_ns = now;
@@ -226,7 +229,7 @@ static bool gather_texts(const struct prom_select *p, const char *of, struct pro
 			t->v[t->n++] = of ? (struct prom_text){label.value, label.value_bytes}
 					  : (struct prom_text){label.name, label.name_bytes};
 		}
-		/* Remove duplicates early: consecutive series have mostly the same labels. */
+		/* Remove duplicates early: consecutive series usually have the same labels. */
 		if (t->n > 65536)
 			sort_unique(t);
 	}

@@ -14,7 +14,7 @@ struct api_promql_window {
 	double param; /* the function's scalar, or 0 */
 };
 
-/* Functions that promql_eval.c evaluates by code of their own. */
+/* Functions for which promql_eval.c has special code. */
 enum api_promql_special {
 	API_PROMQL_DOES_PLAIN,
 	API_PROMQL_DOES_TIME,
@@ -37,7 +37,10 @@ struct api_promql_function {
 	const char *types;
 	enum api_promql_type returns;
 	enum api_promql_special special;
-	/* Computes a value of a window, which has at least one point, and at least this many. */
+	/*
+	 * Computes a value of a window. It is called only if the window has at least `least`
+	 * points, and at least one.
+	 */
 	double (*window)(const struct api_promql_window *w);
 	uint32_t least;
 	/* Computes a value of a vector; s: the function's scalars. */

@@ -169,7 +169,7 @@ static int check_arguments(const struct api_promql_parser *p, const struct api_p
 		least += islower((unsigned char)types[most]) != 0;
 	if (n->args < least || (n->args > most && types[most] != '*'))
 		return base_fail(p->error, p->error_bytes, -EINVAL,
-				 "%s() has a wrong number of arguments: %zu", n->function->name,
+				 "%s() has the wrong number of arguments: %zu", n->function->name,
 				 n->args);
 	for (size_t i = 0; i < n->args; i++) {
 		const char type = types[BASE_MIN(i, most - 1)];
@@ -243,7 +243,7 @@ static int parse_aggregate(struct api_promql_parser *p, enum api_promql_aggregat
 		return err;
 	if (n->args != 1u + has_param)
 		return base_fail(p->error, p->error_bytes, -EINVAL,
-				 "%s has a wrong number of arguments: %zu", aggregations[which],
+				 "%s has the wrong number of arguments: %zu", aggregations[which],
 				 n->args);
 	if (has_param) {
 		struct api_promql_node *param = n->arg[0];

@@ -140,7 +140,7 @@ static bool is_same(double a, double b)
 	return !memcmp(&a, &b, sizeof(a));
 }
 
-/* Drops repeated values, unless that makes a gap of more than max_ns. */
+/* Drops repeated values, unless that would leave a gap of more than max_ns. */
 static size_t thin_repeated(struct collect_point *p, size_t n, int64_t max_ns)
 {
 	size_t kept = 1;

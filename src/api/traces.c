@@ -64,7 +64,9 @@ static bool has_attribute(const struct traces_query *q, const struct collect_tra
 	return false;
 }
 
-/* Returns true if the spans include the service and the attribute; they may be of two spans. */
+/*
+ * Returns true if the spans include the service and the attribute; they may be in different spans.
+ */
 static bool matches_spans(const struct traces_query *q, const struct collect_trace *t)
 {
 	bool service = !q->service || !strcmp(q->service, t->service), attribute = !q->attribute;

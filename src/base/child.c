@@ -98,8 +98,8 @@ static bool note_end(struct base_child *c, struct deaths *d, const char *what, i
 	}
 	if (often) {
 		base_logf(BASE_ERROR, c->o->log,
-			  "%s exited three times within a minute: exiting too, so that the service "
-			  "manager restarts everything helper=%s %s=%d",
+			  "%s exited three times within a minute, so this process exits and the "
+			  "service manager restarts everything helper=%s %s=%d",
 			  what, d->name, killed ? "signal" : "status", value);
 		fail_process();
 		return false;
@@ -161,8 +161,8 @@ static int replace_spawner(struct base_child *c)
 	if (!err)
 		return 0;
 	base_logf(BASE_ERROR, c->o->log,
-		  "cannot restart %s: the processes that start it have exited: exiting too, so "
-		  "that the service manager restarts everything helper=%s",
+		  "cannot restart %s: the processes that start it have exited, so this process "
+		  "exits and the service manager restarts everything helper=%s",
 		  c->o->what, c->o->name);
 	fail_process();
 	return -EPIPE;
@@ -258,7 +258,7 @@ int base_child_start(struct base_child *c, const struct base_child_start *with)
 	int status, err = 0;
 
 	pthread_mutex_lock(&c->lock);
-	/* A helper that never became ready is still here. */
+	/* A helper that never became ready is still running. */
 	status = c->helper.pid ? end_helper(c, 0) : 0;
 	if (status && !note_end(c, &c->own, c->o->what, status))
 		err = -EPIPE;
@@ -314,9 +314,9 @@ bool base_child_again(struct base_child *c)
 
 	if (err && !relaxed_load(failed)) {
 		base_logf(BASE_ERROR, c->o->log,
-			  "cannot restart %s: %s: exiting, so that the service manager restarts "
-			  "everything helper=%s",
-			  c->o->what, strerror(-err), c->o->name);
+			  "cannot restart %s, so this process exits and the service manager "
+			  "restarts everything helper=%s error=%s",
+			  c->o->what, c->o->name, strerror(-err));
 		fail_process();
 	}
 	return !err;

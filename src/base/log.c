@@ -24,7 +24,7 @@ void base_logf(enum base_level level, const char *component, const char *fmt, ..
 	static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
 	static const char cut[] = "...";
 	char line[2048];
-	/* leave space for the mark of a cut line and the newline */
+	/* leave space for the mark of a truncated line and the newline */
 	const size_t room = sizeof(line) - sizeof(cut) - 1;
 	uint64_t missing = left_out;
 	int saved = errno;

@@ -22,7 +22,7 @@ struct options_parser {
 	const struct base_command *cmd;
 	const struct base_option *table;
 	size_t count;
-	bool *given;	    /* options set by the command line */
+	bool *given;	    /* options set on the command line */
 	const char *config; /* path of the settings file, or NULL */
 	const char *where;  /* prefix of messages: "--period" or "FILE:LINE: period" */
 };

@@ -21,7 +21,9 @@ static int parse_digits(const char **s, uint64_t *out)
 	for (; *p >= '0' && *p <= '9'; p++)
 		if (__builtin_mul_overflow(v, 10, &v) ||
 		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
-			/* continue: a syntax error further on makes a better message */
+			/*
+			 * go on, because a message about a syntax error further on is more helpful
+			 */
 			err = -ERANGE;
 	*s = p;
 	*out = v;

@@ -37,7 +37,7 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 
 	if (!*path || strlen(path) >= sizeof(at.sun_path))
 		return base_fail(error, bytes, -ENAMETOOLONG,
-				 "'%s': the path of a socket must have 1 to %zu bytes", path,
+				 "'%s': a socket path must be 1 to %zu bytes long", path,
 				 sizeof(at.sun_path) - 1);
 	strcpy(at.sun_path, path);
 	strcpy(folder, path);
@@ -58,7 +58,7 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at))) {
 		/*
 		 * No client can connect before listen(), and the mode is right by then. Do not
-		 * follow links, because the folder's owner could replace the socket by one.
+		 * follow links, because the folder's owner could replace the socket with one.
 		 */
 		if (!fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) &&
 		    (type == SOCK_DGRAM || !listen(fd, SOMAXCONN)))

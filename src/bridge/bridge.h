@@ -94,7 +94,7 @@ struct bridge_point {
 	size_t state_count;
 	const struct bridge_exemplar *exemplars;
 	size_t exemplar_count;
-	uint64_t created_ns; /* time of creation since 1970; 0 means unknown */
+	uint64_t created_ns; /* creation time, since 1970; 0 means unknown */
 	uint64_t time_ns;    /* time of the values, since 1970; 0 means unknown */
 	bool delta;	     /* add the values to the previous ones instead of replacing them */
 };

@@ -52,7 +52,7 @@ void bridge_host_run(const struct bridge_worker *w)
 	uint64_t next = base_now_ns();
 
 	if (!h) {
-		base_logf(BASE_ERROR, LOG, "cannot start reading the host error=%s",
+		base_logf(BASE_ERROR, LOG, "cannot start reading host metrics error=%s",
 			  strerror(errno));
 		return;
 	}

@@ -56,7 +56,7 @@ struct bridge_otlp_opts {
 	/* keys of resource attributes that become labels of all points, separated by ","; or NULL
 	 */
 	const char *resource_labels;
-	bool utf8; /* keep names and keys unchanged, instead of replacing characters by "_" */
+	bool utf8; /* keep names and keys unchanged, instead of replacing characters with "_" */
 };
 
 /* opts may be NULL; its strings must outlive the result. Returns NULL if out of memory. */

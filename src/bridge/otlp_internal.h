@@ -10,11 +10,11 @@
  * malformed.
  */
 bool bridge_otlp_message(struct bridge_otlp *o, bool resource);
-/* Takes what a resource contains, or only checks it. Returns false if it is malformed. */
+/* Takes the contents of a resource, or only checks them. Returns false if they are malformed. */
 typedef bool bridge_otlp_take(void *arg, struct base_pb resource, bool check);
 /*
  * Reads a body twice: first to check all of it within the time limit, then to take what it
- * contains. Returns as bridge_otlp_read().
+ * contains. Returns the same values as bridge_otlp_read().
  */
 int bridge_otlp_read_twice(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 			   enum bridge_otlp_signal signal, bridge_otlp_take *take, void *arg,
@@ -60,8 +60,8 @@ struct bridge_text bridge_otlp_keep(struct bridge_otlp_labels *l, struct bridge_
 /* Converts a key to the name of a label: characters outside [a-zA-Z0-9_] become "_". */
 struct bridge_text bridge_otlp_label_name(struct bridge_otlp_labels *l, struct bridge_text key);
 /*
- * Returns the Prometheus name of a metric: replaces each run of characters outside [a-zA-Z0-9_:] by
- * "_", and adds the unit and "_total" if missing. Sets *unit to the unit in words.
+ * Returns the Prometheus name of a metric: replaces each run of characters outside [a-zA-Z0-9_:]
+ * with "_", and adds the unit and "_total" if missing. Sets *unit to the unit in words.
  */
 struct bridge_text bridge_otlp_metric_name(struct bridge_otlp_labels *l, struct bridge_text name,
 					   struct bridge_text *unit, enum bridge_type type);

@@ -163,7 +163,10 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 	return n;
 }
 
-/* Waits for the end and replaces helper processes of the OTLP server. Returns an exit code. */
+/*
+ * Waits until the worker must stop, and meanwhile replaces helper processes of the OTLP server.
+ * Returns an exit code.
+ */
 static int stay(const struct bridge_worker *w, bool serves)
 {
 	const char *name[2];

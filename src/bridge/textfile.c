@@ -72,7 +72,7 @@ static ssize_t read_all(struct textfile *t, int folder, const char *name, struct
 	return n > FILE_MAX ? -EFBIG : n;
 }
 
-/* Publishes a family with one gauge, as if it were in a file. */
+/* Publishes a family with one gauge, as if it came from a file. */
 static void publish_gauge(struct textfile *t, const char *name, const char *help, const char *file,
 			  double value)
 {

@@ -47,7 +47,7 @@
 			"add these resource attributes as labels to all points received by --otlp"),               \
 		BASE_FLAG(                                                                                         \
 			"otlp-utf8", 0, &(o)->otlp_utf8,                                                           \
-			"keep the names received by --otlp unchanged, instead of replacing characters by _"),      \
+			"keep the names received by --otlp unchanged, instead of replacing characters with _"),    \
 		BASE_UINT(                                                                                         \
 			"exponential-scale", 0, &(o)->scale, BRIDGE_SCALE, BRIDGE_SCALE_MAX, "N",                  \
 			"bucket factor of exponential histograms of --otlp and --scrape: 2^(2^-N)")

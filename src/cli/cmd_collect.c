@@ -85,7 +85,7 @@ static const struct base_option table[] = {
 	BASE_STRING("kube-account", 0, &set.discover.source.kube_account, "DIR",
 		    "service account: a folder with token and ca.crt (default: the pod's)"),
 	BASE_STRING("dns-server", 0, &set.discover.source.dns_server, "ADDRESS:PORT",
-		    "ask this DNS server (default: of resolv.conf)"),
+		    "ask this DNS server (default: those in resolv.conf)"),
 	BASE_STRING(
 		"listen", 'l', &set.h.listen, "ADDR:PORT",
 		"serve HTTP on this address, or on unix:/PATH; port 0: any free port; any address "
@@ -205,7 +205,7 @@ static const struct base_option table[] = {
 	BASE_LIST("remote-queue", 0, &set.remote.queues, "FILE",
 		  "queue the data of remote write in this file until it is sent"),
 	BASE_SIZE("remote-queue-size", 0, &set.remote.queue_bytes, EXPORT_SPOOL_MIN, 1e15, "BYTES",
-		  "size of a new --remote-queue; when it is full, the oldest samples leave"),
+		  "size of a new --remote-queue; when it is full, the oldest samples are dropped"),
 	BASE_FLAG("remote-native", 0, &set.send.form.native,
 		  "send native histograms by remote write; otherwise exponential histograms lose "
 		  "their buckets"),

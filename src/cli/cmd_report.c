@@ -535,11 +535,11 @@ static int print_kernel(const struct report_kernel *r, const struct report_kerne
 		json_object_set_new(j, "drops", drops);
 		cli_json_print(stdout, j, JSON_INDENT(2));
 	} else {
-		printf("%" PRIu64 " packets of %" PRIu64 " flows seen (%" PRIu64
-		       " in none, %" PRIu64 " of flows not in the sample)\n"
+		printf("%" PRIu64 " packets of %" PRIu64 " flows seen; %" PRIu64
+		       " of them belong to no flow, and %" PRIu64 " to flows outside the sample\n"
 		       "%" PRIu64 " reports sent in %" PRIu64 " packets\n"
-		       "%" PRIu64 " times a report waited for its translator, by %" PRIu64
-		       " of its answers\n"
+		       "%" PRIu64 " reports held back for lack of credit; %" PRIu64
+		       " answers from the translator\n"
 		       "lost here: %" PRIu64 " packets not written, %" PRIu64
 		       " packets of flows without room, %" PRIu64 " bytes of %" PRIu64
 		       " flows that left the table (--flows), %" PRIu64

@@ -53,7 +53,7 @@ static void choose_row(struct cli_top *t, size_t row)
 
 static const char *const help[] = {
 	"up, down      here: select a service; also k and j",
-	"Enter         all of the selected service; again, or Esc: back",
+	"Enter         details of the selected service; again, or Esc: back",
 	NULL,
 };
 

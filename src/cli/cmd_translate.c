@@ -77,9 +77,9 @@ static void print_device(const char *name, const struct dta_device_account *d)
 	print_count("records", d->decoder.records);
 	print_count("records without a report", d->map.unmapped);
 	print_count("reports", d->map.reports);
-	print_count("refused: tenant wants MACs", d->unproven);
-	print_count("values beyond their size", d->map.saturated);
-	print_count("lost, as its numbers say", d->decoder.lost);
+	print_count("refused: tenant requires MACs", d->unproven);
+	print_count("values too large", d->map.saturated);
+	print_count("lost before arrival", d->decoder.lost);
 	print_count("restarts", d->decoder.restarts);
 	print_count("exporters", d->decoder.exporters);
 	print_count("templates", d->decoder.templates);
@@ -113,7 +113,7 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 		print_device(dta_device_name((enum dta_device)d), &a->device[d]);
 	printf("reports                        %" PRIu64 "\n", a->reports);
 	print_count("taken", a->fresh);
-	print_count("taken, perhaps stored before", a->maybe_twice);
+	print_count("taken, may be stored twice", a->maybe_twice);
 	print_count("duplicates", a->loss.duplicates);
 	print_count("too late", a->loss.late);
 	print_count("lost in the network", a->loss.lost + a->loss.missing);

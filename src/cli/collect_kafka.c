@@ -13,7 +13,7 @@ static int check_kafka(const struct base_command *self, struct cli_collect_setti
 {
 	if ((s->kafka_flows && !(s->kafka && s->dta)) || (s->ipfix && !s->dta))
 		return base_usage(
-			self, "--kafka-flows needs --kafka-config and --dta, and --ipfix --dta");
+			self, "--kafka-flows needs --kafka-config and --dta; --ipfix needs --dta");
 	if (s->kafka_flows && strcmp(s->kafka_flows, "goflow2") && strcmp(s->kafka_flows, "json"))
 		return base_usage(self, "--kafka-flows '%s' is not one of goflow2, json",
 				  s->kafka_flows);

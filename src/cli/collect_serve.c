@@ -80,7 +80,10 @@ static int add_routes(struct cli_collect_run *r)
 	return err;
 }
 
-/* Leaves the admin token in a file for this user; it only allows changes to stores. */
+/*
+ * Writes the admin token, which only permits changes to stores, to a file that only this user can
+ * read.
+ */
 static void leave_token(struct cli_collect_server *s, const char *token)
 {
 	s->token_path = cli_token_leave(http_address(s->http), token);

@@ -32,7 +32,7 @@ void export_remote_v2_begin(struct export_remote_v2 *v, const uint8_t *labels, s
 void export_remote_v2_sample(struct export_remote_v2 *v, int64_t ms, double value);
 /* message: a Histogram message of version 1.0. */
 void export_remote_v2_histogram(struct export_remote_v2 *v, const uint8_t *message, size_t bytes);
-/* labels: as for export_remote_v2_begin(). */
+/* labels: see export_remote_v2_begin(). */
 void export_remote_v2_exemplar(struct export_remote_v2 *v, const uint8_t *labels,
 			       size_t label_bytes, int64_t ms, double value);
 /* Ends the series. meta: metadata, or NULL. */

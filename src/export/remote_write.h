@@ -132,7 +132,7 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 void export_remote_write_end(struct export_remote_write *w, struct export_remote_series *s,
 			     int64_t ns);
 /*
- * Replaces the series `old` by `now`; both must be settled. Series with the same labels continue;
+ * Replaces the series `old` with `now`; both must be settled. Series with the same labels continue;
  * the other series in old end at ns.
  */
 void export_remote_write_follow(struct export_remote_write *w, struct export_remote_series **now,

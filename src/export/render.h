@@ -156,11 +156,11 @@ static inline bool export_is_lines(enum export_family_type type)
 bool export_is_plain(const char *s, bool colons);
 /* Maximum length of either escaped form of a name of n bytes, including the NUL. */
 #define EXPORT_ESCAPED(n) (8 * (n) + 4)
-/* Replaces each character that is not plain by "_". Returns a pointer to the NUL. */
+/* Replaces each character that is not plain with "_". Returns a pointer to the NUL. */
 char *export_underscores(char *to, const char *s, bool colons);
 /*
- * Prepends "U__" and replaces characters that are not plain by _HEX_, so that different names stay
- * different. Returns a pointer to the NUL.
+ * Prepends "U__" and replaces characters that are not plain with _HEX_, so that different names
+ * stay different. Returns a pointer to the NUL.
  */
 char *export_hex_name(char *to, const char *s);
 

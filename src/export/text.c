@@ -121,7 +121,7 @@ static char *put_time(char *p, uint64_t ns)
 
 #define EXEMPLAR_ROOM (2 * SL_EXEMPLAR_LABELS + 8 * SL_LABELS_MAX + 128)
 
-/* Replaces the end of the line by " # {trace_id="..."} VALUE TIME". */
+/* Replaces the end of the line with " # {trace_id="..."} VALUE TIME". */
 static char *put_exemplar(char *p, const struct export_exemplar *e)
 {
 	if (export_exemplar_is_long(e))

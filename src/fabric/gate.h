@@ -73,7 +73,7 @@ struct fabric_gate {
 
 /*
  * Decides whether to admit a request. held: connections, and notifiers, from its address. If it
- * returns false, *say is the answer: a refusal with its cause, or a challenge (error 0).
+ * returns false, *say is set to the answer: a refusal with its cause, or a challenge (error 0).
  */
 bool fabric_gate_admits(struct fabric_gate *g, const struct fabric_host_request *r,
 			const uint32_t held[2], enum fabric_refusal *cause,

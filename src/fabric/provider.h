@@ -41,7 +41,10 @@ struct fabric_ops {
 	 * READs taken.
 	 */
 	uint32_t (*post)(struct fabric *f, struct fabric_read *reads, uint32_t count);
-	/* Finishes READs that completed or exceeded timeout_ns. NULL means post finishes all. */
+	/*
+	 * Finishes READs that completed or exceeded timeout_ns. NULL means that post finishes all
+	 * READs.
+	 */
 	void (*poll)(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns);
 	/* Called while up, with opts.notify. See fabric_notify(). */
 	int (*notify)(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict);

@@ -113,7 +113,7 @@ static void mapping_drop(struct mapping *m)
 	*m = (struct mapping){.fd = -1};
 }
 
-/* Maps memory whose seals no longer allow holes to be made. */
+/* Maps memory that is sealed against hole punching. */
 static int map_memory(struct fabric *f, struct mapping *m)
 {
 	void *memory = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, m->fd, 0);
@@ -220,7 +220,7 @@ static void learn_pages(struct mapping *m, uint64_t offset, uint32_t length, con
 	}
 }
 
-/* Copies a range with pages not known to hold data. */
+/* Copies a range that includes pages not known to hold data. */
 static int copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
 {
 	while (length) {
@@ -662,7 +662,7 @@ static int shm_init(struct fabric *f, const char *target)
 
 	s->sock = s->directory.fd = -1;
 	if (fabric_agent_address(path_of(target), &s->address)) {
-		fabric_failed(f, "'%s': the path of a socket must have 1 to %zu bytes", target,
+		fabric_failed(f, "'%s': a socket path must be 1 to %zu bytes long", target,
 			      sizeof(s->address.sun_path) - 1);
 		return -EINVAL;
 	}

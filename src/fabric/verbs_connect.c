@@ -42,7 +42,7 @@ static void give_up_errno(struct fabric_verbs *v, uint64_t now_ns, const char *w
 
 /* ---- connecting ---- */
 
-/* True if the host answered a request without a cookie by a challenge. */
+/* True if the host answered a request without a cookie with a challenge. */
 static bool is_challenge(const struct fabric_verbs *v)
 {
 	const struct fabric_verbs_refusal *r = &v->dial.refusal;

@@ -119,7 +119,7 @@ int http_access_init(struct http *h, char *error, size_t error_bytes)
 	return err ?: check_exposure(h, error, error_bytes);
 }
 
-/* Compares in a time that does not depend on how much of the token is correct. */
+/* Compares in constant time, so that the time does not reveal how much of the token is correct. */
 static bool token_right(const char *token, const char *authorization)
 {
 	unsigned char wrong = 0;

@@ -241,7 +241,8 @@ void http_back_wake(struct http *h, uint32_t slot, uint32_t serial)
 	pthread_mutex_lock(&h->say);
 	pthread_mutex_lock(&h->lock);
 	/*
-	 * A front that cannot take so few bytes is stuck: stop it, and the keeper starts another.
+	 * A front that cannot receive these few bytes is stuck: stop it, and the keeper starts
+	 * another.
 	 */
 	if (h->control >= 0 &&
 	    send(h->control, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(m))

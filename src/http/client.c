@@ -490,7 +490,7 @@ void http_client_done(struct http_outgoing *r)
 	*r = (struct http_outgoing){0};
 }
 
-/* In TLS 1.3, a server refuses a client certificate after the handshake, by an alert. */
+/* In TLS 1.3, a server refuses a client certificate after the handshake, with an alert. */
 static const char *tls_error(CURLcode code, const char *detail)
 {
 	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ||

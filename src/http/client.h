@@ -93,7 +93,7 @@ struct http_fetched {
 };
 
 enum http_fetch_error http_fetch(const struct http_fetch *f, struct http_fetched *to);
-/* Replaces control characters in untrusted text by blanks, to protect terminals. */
+/* Replaces control characters in untrusted text with blanks, to protect terminals. */
 void http_client_clean(char *text);
 
 #endif

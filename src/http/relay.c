@@ -183,8 +183,8 @@ static void unlist_relay(struct http_server *s, const struct http_relay *r)
 }
 
 /*
- * A thread of libmicrohttpd that waits for the back takes no connection meanwhile, and those given
- * to it are queued. They count from now on, so that the queue has a limit: see start_daemon().
+ * While a thread of libmicrohttpd waits for the back, it takes no connection, and those assigned to
+ * it are queued. They count from now on, so that the queue has a limit: see start_daemon().
  */
 static void give_connection(struct http_server *s, int fd)
 {

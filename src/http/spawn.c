@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spawn.c - starts fronts by means of spawners, which can do nothing else (base/child.h). */
+/* spawn.c - starts fronts through spawners, which can do nothing else (base/child.h). */
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 /*
  * decode.h - parses region format 1 for readers: the bytes may change while they are read, and the
  * layout may be hostile. All functions work on private copies and check an offset before they use
- * it. Depends on no transport and no metrics system.
+ * it. Does not depend on the transport or on a metrics system.
  *
  * A reader calls:
  * - region_info_parse() once, on a copy of the header

@@ -36,8 +36,8 @@ enum region_fault region_exemplar_parse(const uint64_t words[REGION_EXEMPLAR_WOR
 void region_exemplar_copy(struct region_exemplar *to, const struct region_exemplar *from);
 
 /*
- * True if an exemplar belongs to this metric, which has the same id: to its present use, and to a
- * counter's value or a histogram's bucket.
+ * True if an exemplar with this metric's id belongs to it: not to an earlier metric that had the
+ * id, and to the value of a counter or a bucket of a histogram.
  */
 bool region_exemplar_fits(const struct region_exemplar *e, const struct region_metric *m);
 

@@ -21,7 +21,7 @@ static bool has_section(const struct sl_region_header *h, uint32_t type)
 	return false;
 }
 
-/* Finds the two sections of dropped segments. Either both are present, or neither. */
+/* Finds the two sections that describe dropped segments. Either both are present, or neither. */
 static enum region_fault find_drops(const struct sl_region_header *h,
 				    struct region_flows_info *flows)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * flows.h - parses a region of kind SL_REGION_FLOWS for readers: takes private copies, returns
- * checked values. Depends on no transport and no eBPF.
+ * checked values. Does not depend on the transport or on eBPF.
  *
  * A reader calls:
  * - region_flows_info_parse() once, on a copy of the header

@@ -103,7 +103,10 @@ uint64_t region_repair_within(void *map, const struct region_info *info, uint64_
 	for (; s < stripes && info->stripes + s * info->stripe_stride < to; s++)
 		repaired += repair_lines(map, info->stripes + s * info->stripe_stride, lines, !s,
 					 from, to);
-	/* Repair only the heads of rings: half a span must not verify. A ring needs its stripe. */
+	/*
+	 * Repair only the heads of the rings of stripes in use; a half-written span must not
+	 * verify.
+	 */
 	if (info->spans)
 		repaired += repair_lines(map, region_span_head_at(info, 0), stripes, false, from,
 					 to);

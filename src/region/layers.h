@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layers.h - parses a region of kind SL_REGION_LAYERS for readers: takes private copies, returns
- * checked values. Depends on no transport and no eBPF.
+ * checked values. Does not depend on the transport or on eBPF.
  *
  * The lines of a slot change one by one, and a slot may get a new owner. A copy of a slot belongs
  * to one owner if its key line has the same generation in a copy completed before this one began,
@@ -22,7 +22,7 @@ struct region_layers_info {
 	uint32_t flow_slots, group_slots;
 	struct region_section losses;
 };
-/* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
+/* Parses a private copy of a header; actual_size: see region_info_parse(). Pure. */
 enum region_fault region_layers_info_parse(const struct sl_region_header *copy,
 					   uint64_t actual_size, struct region_layers_info *info);
 

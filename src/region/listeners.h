@@ -26,8 +26,8 @@ struct region_listeners {
 /* Stores a flow if it is a listener with a known process. Returns 0 or -ENOMEM. */
 int region_listeners_add(struct region_listeners *l, const struct region_flow *flow);
 /*
- * Sets the process of an accepted flow without one to the listener's, and sets by_listener. For a
- * forking server this is the process that called listen().
+ * If the process of an accepted flow is unknown, sets it to the listener's process, and sets
+ * by_listener. For a forking server this is the process that called listen().
  */
 void region_listeners_name(struct region_listeners *l, struct region_flow *flow);
 /* Removes all listeners but keeps the memory. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nic.h - parses a region of kind SL_REGION_NIC for readers: takes private copies, returns checked
- * values. Depends on no transport and no eBPF.
+ * values. Does not depend on the transport or on eBPF.
  */
 #ifndef SL_REGION_NIC_H
 #define SL_REGION_NIC_H
@@ -16,7 +16,7 @@ struct region_nic_info {
 	uint32_t records;   /* a power of two */
 	uint8_t boot_id[16];
 };
-/* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
+/* Parses a private copy of a header; actual_size: see region_info_parse(). Pure. */
 enum region_fault region_nic_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
 					struct region_nic_info *info);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spans.h - parses rings of spans for readers. Lines may be overwritten at any time, and the
- * publisher may be hostile. All functions work on private copies, like decode.h, and depend on no
- * transport.
+ * publisher may be hostile. All functions work on private copies, like decode.h, and do not depend
+ * on the transport.
  *
  * A reader calls:
  * - region_span_head_parse() each round, on the head line of each ring in use

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tasks.h - parses a region of kind SL_REGION_TASKS for readers: takes private copies, returns
- * checked values. Depends on no transport and no eBPF. As in layers.h, a copy of a slot belongs to
- * one owner if the copies before and after it have the same generation.
+ * tasks.h - parses a region of kind SL_REGION_TASKS for readers: takes private copies and returns
+ * checked values. Does not depend on the transport or on eBPF. As in layers.h, a copy of a slot
+ * belongs to one owner if the copies before and after it have the same generation.
  */
 #ifndef SL_REGION_TASKS_H
 #define SL_REGION_TASKS_H
@@ -18,7 +18,7 @@ struct region_tasks_info {
 	uint32_t task_slots, cgroup_slots, cpus;
 	struct region_section losses;
 };
-/* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
+/* Parses a private copy of a header; actual_size: see region_info_parse(). Pure. */
 enum region_fault region_tasks_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
 					  struct region_tasks_info *info);
 
@@ -38,8 +38,9 @@ struct region_cpu_numbers {
 
 struct region_cpu_row {
 	uint64_t generation; /* identifies the owner, together with the slot */
-	uint64_t cgroup;     /* id; 0 means unknown, or all cgroups without a slot in slot 0 */
-	uint32_t state;	     /* enum sl_cpu_slot_state */
+	/* id; 0 means unknown; in slot 0, it means all cgroups without a slot */
+	uint64_t cgroup;
+	uint32_t state; /* enum sl_cpu_slot_state */
 	bool ended;
 	uint32_t pid, tgid;   /* tasks only: in the initial PID namespace */
 	uint64_t start_ns;    /* tasks only: CLOCK_BOOTTIME; 0 means started before the table */

@@ -411,7 +411,10 @@ static bool fills_window(const struct region_why_change *c)
 static const struct {
 	bool (*holds)(const struct region_why_change *c); /* NULL: the part suffices */
 	enum region_why_limit limit;
-	/* The part that no other may exceed, and the answer's share. NOTHING: there is none. */
+	/*
+	 * the answer holds only if no other part is larger than this one, whose share it reports;
+	 * NOTHING: no such condition
+	 */
 	enum region_why_part part;
 } table[] = {
 	{refuses, REGION_WHY_ACCEPT_QUEUE, 0},
@@ -448,7 +451,7 @@ static const struct {
 	{NULL, REGION_WHY_PEER, 0},
 };
 
-/* The share of a limit without a part. */
+/* Returns the share of a limit that has no part in the table. */
 static double find_share(enum region_why_limit limit, const struct region_why_change *c)
 {
 	switch (limit) {

@@ -236,9 +236,9 @@ static void say_losses(struct region_why *w, const struct region_why_change *c, 
 		SAY("The peer keeps retransmitting, but nothing arrives here.");
 		break;
 	case REGION_WHY_LOSS_TIMEOUT:
-		SAY("Losses that only timeouts repaired, %llu of them, held the sender back for "
-		    "%.0f%% of the time.",
-		    LLU(c->timeouts), percent);
+		SAY("Losses held the sender back for %.0f%% of the time, because only timeouts "
+		    "repaired them: %llu timeout%s.",
+		    percent, LLU(c->timeouts), PLURAL(c->timeouts));
 		break;
 	case REGION_WHY_REORDERING:
 		if (c->retrans)

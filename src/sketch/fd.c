@@ -32,7 +32,7 @@ struct sketch_fd {
 	uint32_t fresh; /* number of raw rows since the last factorisation, at most l */
 	uint32_t rank;
 	uint64_t count;
-	double shrunk; /* sum of what factorisations subtracted, which is the error bound */
+	double shrunk; /* total that factorisations have subtracted, which is the error bound */
 	double energy; /* sum of the squares of all entries, except in fresh rows */
 	void (*compress)(struct sketch_fd *fd);
 	double (*residual)(const struct sketch_fd *fd, uint32_t k, const float *row, float *out);

@@ -87,7 +87,7 @@ where = next(w for w in open_one.part_ready['dta'].split(',') if w)
 with socket.create_connection(where.rsplit(':', 1)) as s:
     s.sendall(b'{"type":"hello","version":3,"name":"peer","output":"verbs","reads":true}\n')
     said = s.makefile().readline()
-check('must prove the secret' in said, said, open_one)
+check('must prove that it knows the secret' in said, said, open_one)
 open_one.stop()
 a, b = Collector('a'), Collector('b')
 t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{a.socket}', '--collector', f'unix:{b.socket}', '--replicas', '2', '--listen',

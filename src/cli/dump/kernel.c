@@ -58,7 +58,10 @@ static void flow_text(const struct region_flow *f)
 	       f->bytes_sent, f->bytes_received, f->retrans, f->srtt_us, f->cgroup, comm);
 }
 
-/* READs all slots in use, many per READ, and repeats slots that were being written one by one. */
+/*
+ * READs all slots in use, many per READ, and then individually rereads the slots that were being
+ * written.
+ */
 static bool flows_slots(struct cli_remote *r, const struct region_flows_info *info, uint32_t used,
 			bool json)
 {

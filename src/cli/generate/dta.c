@@ -248,7 +248,7 @@ static void report_text(const struct cli_dta_settings *s, const struct cli_dta_l
 {
 	const double seconds = (double)x->elapsed_ns / 1e9;
 
-	printf("%" PRIu64 " reports in %" PRIu64 " packets (%u a packet), %" PRIu64 " bytes\n",
+	printf("%" PRIu64 " reports in %" PRIu64 " packets (%u per packet), %" PRIu64 " bytes\n",
 	       x->reports, x->packets, s->pack, x->bytes);
 	printf("elapsed      %.3f s: %.0f reports/s, %.0f packets/s\n", seconds,
 	       (double)x->reports / seconds, (double)x->packets / seconds);

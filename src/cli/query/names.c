@@ -214,7 +214,7 @@ void cli_names_flow(const char *flow, char out[CLI_NAMES_FLOW])
 		 protocol ? protocol + 1 : "");
 }
 
-/* Finds a thing of this kind by its name. Returns the address or number, or NULL. */
+/* Finds an object of this kind by its name. Returns the address or number, or NULL. */
 static const char *find_named(const char *kind, const char *within, const char *name)
 {
 	const char *key;

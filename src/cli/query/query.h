@@ -164,7 +164,7 @@ void cli_names_port(unsigned int port, unsigned int protocol, char out[CLI_NAME]
 void cli_names_flow(const char *flow, char out[CLI_NAMES_FLOW]);
 
 /*
- * Replaces the names in DEVICE[/INTERFACE] by the device's address or number and the interface's
+ * Replaces the names in DEVICE[/INTERFACE] with the device's address or number and the interface's
  * number.
  */
 void cli_names_place(const char *place, char out[CLI_NAME]);

@@ -177,7 +177,7 @@ struct cli_tcp_screen {
 	/* style of the next line as SGR parameters, such as "1;31"; NULL means plain */
 	const char *style;
 };
-/* Selects the sort order that by names. Returns false after printing an error. */
+/* Selects the sort order with the name `by`. Returns false after printing an error. */
 bool cli_tcp_screen_sort(struct cli_tcp_screen *screen, const struct base_command *cmd,
 			 const char *by, const char *const *orders);
 /*

@@ -21,7 +21,7 @@ struct collect_discover {
 	struct collect_collector *c;
 	struct collect_discover_opts o;
 	struct base_thread thread;
-	struct collect_targets *said; /* last valid answer of each source */
+	struct collect_targets *said; /* last valid answer from each source */
 	bool shard_failed;	      /* the shard's file could not be read last time */
 	struct found_host *host;      /* sorted by name */
 	size_t hosts, room;

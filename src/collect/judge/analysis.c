@@ -33,8 +33,8 @@
 
 #define AGENT	  "sidelight-agent" /* service of the agent's own region, which is not analysed */
 #define LATE_NS	  1000000000
-#define HOLD_NS	  500000000u /* an anomaly ends this long after the last anomalous row, ... */
-#define HOLD_ROWS 3u	     /* ... but not before this many rows */
+#define HOLD_NS	  500000000u /* an anomaly ends this long after the last anomalous row */
+#define HOLD_ROWS 3u	     /* minimum number of normal rows before an anomaly ends */
 #define TRACE_NS  100000000u /* minimum time between two traces for the call graph */
 /* after this long without a trace, the call graph is derived from connections */
 #define SILENT_NS 60000000000u

@@ -178,7 +178,7 @@ static void count_requests(struct collect_edges *e, size_t known, uint32_t calle
 }
 
 /*
- * Keeps the initiating ends whose other end is known, and replaces their addresses by caller and
+ * Keeps the initiating ends whose other end is known, and replaces their addresses with caller and
  * callee. The server's count of requests is used.
  */
 static void match_ends(struct collect_edges *e)

@@ -29,8 +29,9 @@
 #define START_NS 65000000000
 #define PAUSE_NS 10000000000
 /*
- * For NEW_NS, a new pod takes over load from the service's others, and leaves each at least this
- * part of an even share. Metrics with a share of the evidence below SHARE_LEAST do not matter.
+ * For NEW_NS, a new pod takes over load from the service's other pods, but leaves each of them at
+ * least the fraction SHARED of an even share. Metrics whose share of the evidence is below
+ * SHARE_LEAST do not matter.
  */
 #define NEW_NS	    60000000000
 #define SHARED	    0.5f
@@ -561,8 +562,8 @@ static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analy
 }
 
 /*
- * True if the pod is only unusual in having less to do, by at most the share that the service's new
- * pods take over.
+ * True if the pod is unusual only because it has less load, and the service's new pods explain the
+ * decrease.
  */
 static bool is_shared_load(const struct collect_judge *j, const struct judge_pod *p,
 			   const struct analyse_verdict *v)

@@ -145,11 +145,11 @@ struct collect_point {
 	double value; /* for a histogram, its count */
 };
 struct base_budget;
-/* A series of a region that is listed, or with ended_ns of one that is gone. */
+/* A series of a listed region or, if ended_ns is set, of a region that is gone. */
 struct collect_series_ref {
 	uint64_t instance;
 	uint32_t metric;
-	int64_t ended_ns; /* when the region went; 0 means it is listed */
+	int64_t ended_ns; /* when the region was removed; 0 means it is listed */
 	/* of a histogram: its count, its sum, or the sum of its first `buckets` buckets */
 	enum { COLLECT_PART_VALUE, COLLECT_PART_SUM, COLLECT_PART_BUCKETS } part;
 	uint32_t buckets;
@@ -194,7 +194,7 @@ struct collect_series_walk {
 	bool (*family)(void *arg, const char *name, const struct region_metric *m);
 	bool (*series)(void *arg, const struct collect_series_view *s); /* false ends the walk */
 	void *arg;
-	/* also, after the others, the series of regions that went since then; 0 means none */
+	/* also, after the others, the series of regions removed since then; 0 means none */
 	int64_t since_ns;
 	/* also the sums and buckets of histograms; COLLECT_PARTS_FEW: only the bucket +Inf */
 	enum { COLLECT_PARTS_NONE, COLLECT_PARTS_FEW, COLLECT_PARTS_ALL } parts;

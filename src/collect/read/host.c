@@ -18,9 +18,9 @@ struct collect_home {
 	bool taken; /* the link has read the region's entry */
 };
 
-/* A home is freed if its link has not seen the region for this long. */
+/* An entry of `homes` is freed if its link has not seen the region for this long. */
 #define FORGET_NS 10000000000u
-#define HOMES_MIN 32u /* number of homes below which none is freed */
+#define HOMES_MIN 32u /* below this number of entries, none is freed */
 
 int collect_host_init(struct collect_host *h, struct collect_collector *c, const char *target,
 		      unsigned int links)

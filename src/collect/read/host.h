@@ -27,8 +27,11 @@ struct collect_host {
 	uint64_t fresh_ns;     /* CLOCK_MONOTONIC */
 	pthread_mutex_t lock;  /* protects the fields below */
 	struct base_table homes;
-	size_t homes_max; /* number of homes at which unused ones are freed */
-	/* number of homes released; an instance may have come back in another entry */
+	size_t homes_max; /* when `homes` reaches this size, unused entries are freed */
+	/*
+	 * number of entries of `homes` released so far; a link then checks whether it may read the
+	 * instance
+	 */
 	uint64_t releases;
 	struct base_table tenants; /* tenant.h */
 	uint32_t *load;

@@ -98,7 +98,7 @@ static inline bool collect_counts(enum export_family_type type)
 	       type == EXPORT_FAMILY_HISTOGRAM || type == EXPORT_FAMILY_SUMMARY;
 }
 /*
- * Combines the cells of a metric from two processes as its flags say: by default u64 cells are
+ * Combines the cells of a metric from two processes as its flags specify: by default u64 cells are
  * added as integers, f64 cells as doubles, and states are ORed. Quantiles stay as they are.
  */
 void collect_combine_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from);

@@ -34,7 +34,7 @@ struct past_region {
 	struct base_node node; /* node in the table by instance */
 	uint64_t instance;
 	int64_t next_ns, taken_ns; /* taken_ns: time of the last row */
-	struct past_region *next;  /* if it is gone, the next one that went */
+	struct past_region *next;  /* if this region is gone, the one that went next */
 	bool gone;
 	uint64_t layout, life; /* life: number of the event that reports the publisher's start */
 	uint32_t state;
@@ -464,7 +464,7 @@ static bool put_total(struct past_total *t, int64_t ns, double value)
 	return ns > t->from_ns && t->room && base_budget_spend(t->budget, 1);
 }
 
-/* Takes back the record at `at`. */
+/* Subtracts the record at `at`. */
 static void subtract_record(const struct collect_past *p, uint64_t at, size_t n,
 			    const struct collect_series_ref *of, uint64_t *count, double *sum)
 {
@@ -509,7 +509,7 @@ static void walk_totals(const struct collect_past *p, const struct past_region *
 		else if (!at)
 			since = h->since_ns;
 		else
-			break; /* it is not known since when */
+			break; /* the start of the record is unknown */
 	}
 }
 

@@ -104,7 +104,7 @@ struct collect_region {
 	bool slow;		/* no round waits for this pass (turn.h) */
 	uint64_t lap;		/* lap of the tenant in which the last pass began (tenant.h) */
 	uint32_t pass_read;	/* next READ of plan.read to post */
-	bool hot_seen;		/* the hot line settled in this pass */
+	bool hot_seen;		/* the hot line's check word matched in this pass */
 	uint32_t missing;	/* lines that stayed unsettled in this pass */
 	uint32_t final_passes;
 	struct collect_plan plan;

@@ -42,8 +42,14 @@ struct collect_self_family {
 	bool (*series)(struct collect_self *s, struct export_series *out);
 	const struct collect_self_counter *counter; /* in ns if the unit is "seconds" */
 	size_t counters;
-	const char *key; /* label of the counters, or as `series` wants; NULL: no labels */
-	/* finds object s->at, which the counter is of, and sets its labels; NULL: see owner */
+	/*
+	 * key of the label that tells the counters apart, or an argument of `series`; NULL: no
+	 * label
+	 */
+	const char *key;
+	/*
+	 * finds object s->at, whose counters are exposed, and sets its labels; NULL: use the owner
+	 */
 	const void *(*find)(struct collect_self *s, struct export_series *out);
 };
 
@@ -121,7 +127,7 @@ struct collect_self_counter {
 		return var && (value);                                      \
 	}
 
-/* Makes the series of the family's counters; the function of a family without one. */
+/* Makes the series of the family's counters. Used if a family has no `series` of its own. */
 bool collect_self_counters(struct collect_self *s, struct export_series *out);
 /* found: the object for FOUND; for LINKS and FABRIC a host, or NULL for all hosts. */
 uint64_t collect_self_sum(const struct collect_self *s, const void *found,

@@ -47,7 +47,7 @@ static bool add_labels(struct series_walk *w, size_t at, const struct collect_la
 	return true;
 }
 
-/* The names of a family's samples; an empty one is not wanted. */
+/* The names of a family's samples; empty means that the sample is not wanted. */
 struct series_names {
 	char of[3][SL_NAME_MAX + 16]; /* by part */
 	bool any;

@@ -2,8 +2,8 @@
 /*
  * snapshot.c - a sequence lock around the values of a region. The worker is the only writer and
  * never waits: the count is odd while it writes, and a reader that saw an odd or changed count
- * reads again. All words are accessed with relaxed atomics, so there is no data race in C's sense
- * either.
+ * reads again. All words are accessed with relaxed atomics, so there is no data race as defined by
+ * C, either.
  */
 #include <sched.h>
 #include <stdlib.h>

@@ -175,7 +175,7 @@ static void *walk_begin(void *ctx)
 		const struct collect_region *r = w->x->region[i];
 
 		/*
-		 * An expired region still counts in its sum until the next index replaces it by a
+		 * An expired region still counts in its sum until the next index replaces it with a
 		 * retired sum.
 		 */
 		w->seen[i] = collect_region_visible(r, now) ||
@@ -357,7 +357,7 @@ static bool gather_exemplars(struct source_walk *w, const struct collect_item *i
 	return true;
 }
 
-/* Replaces exemplars by kept traces in the same buckets. Returns false if out of memory. */
+/* Replaces exemplars with kept traces in the same buckets. Returns false if out of memory. */
 static bool link_traces(struct source_walk *w, const struct collect_item *i, const uint64_t *cells)
 {
 	const struct collect_def *def = collect_index_def(w->x, i);

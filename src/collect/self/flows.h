@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * flows.h - writes flows for other collectors: as goflow2's protobuf message, as JSON and as IPFIX.
- * Bytes and packets of a record are already scaled by its sampling rate. Not known here: where the
- * flows come from and where they go.
+ * Bytes and packets of a record are already scaled by its sampling rate. This file does not know
+ * where the flows come from or where they go.
  */
 #ifndef SL_COLLECT_SELF_FLOWS_H
 #define SL_COLLECT_SELF_FLOWS_H

@@ -188,7 +188,8 @@ static void begin_lane(struct collect_reports *r, struct lane *l, const struct d
 }
 
 struct batch {
-	struct dta_layout flow; /* of a store of flows; otherwise without fields */
+	/* fields of the flow in each value; none if the store does not hold flows */
+	struct dta_layout flow;
 	uint32_t value_bytes, blocks;
 	struct {
 		uint64_t number;
@@ -268,7 +269,8 @@ static void send_ipfix(struct collect_reports *r)
 	const size_t bytes = collect_flows_ipfix_take(&r->message);
 	ssize_t sent = send(r->ipfix, r->message.at, bytes, MSG_NOSIGNAL);
 
-	if (sent < 0 && errno == ECONNREFUSED) /* an earlier message met no listener */
+	/* the error reports that nothing listened when an earlier message arrived */
+	if (sent < 0 && errno == ECONNREFUSED)
 		sent = send(r->ipfix, r->message.at, bytes, MSG_NOSIGNAL);
 	if (sent == (ssize_t)bytes)
 		relaxed_bump(r->ipfix_records, records);
@@ -363,7 +365,10 @@ static bool follow_lane(struct collect_reports *r, struct lane *l, bool *any)
 		return false;
 	}
 	l->saved = l->reader.block;
-	/* After Kafka, so that nothing is sent twice because Kafka refused it. */
+	/*
+	 * Send only after Kafka has accepted the items: otherwise, items that Kafka refuses would
+	 * be sent twice.
+	 */
 	for (uint32_t k = 0; k < b.blocks && b.flow.fields && r->ipfix >= 0; k++)
 		for (uint32_t i = 0; i < b.block[k].items; i++)
 			add_ipfix(r, &b, item_at(r, &b, k, i));

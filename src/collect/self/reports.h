@@ -20,7 +20,7 @@ struct collect_reports_opts {
 	struct dta_store_server *stores;
 	struct export_kafka *kafka; /* NULL: IPFIX only */
 	const char *offsets;	    /* path of the file; NULL means start at the oldest item */
-	bool json;		    /* flows to Kafka as JSON, not as goflow2's messages */
+	bool json;		    /* send flows to Kafka as JSON instead of goflow2's messages */
 	const char *ipfix;	    /* HOST:PORT of a collector of IPFIX, or NULL */
 };
 /* Returns NULL with a one-line message in error. */

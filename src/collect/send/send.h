@@ -30,7 +30,7 @@ struct collect_send;
 
 /*
  * Makes a sender for each of n receivers, at least one. Returns NULL with a one-line message in
- * error. All functions below are for all of them.
+ * error. The functions below apply to all of these senders.
  */
 struct collect_send *collect_send_new(const struct collect_send_opts *opts, size_t n, char *error,
 				      size_t error_bytes);

@@ -15,7 +15,7 @@
 #define LOOK_NS	  500000000u	 /* time between two searches for pods */
 #define BEHIND_NS 600000000000ll /* samples older than this are not sent */
 #define SECOND_NS 1000000000ull
-#define STEP_NS	  1000000000ll /* a clock that moves by less was not set */
+#define STEP_NS	  1000000000ll /* a smaller jump of the clock does not count as setting it */
 
 struct sender_pod {
 	struct base_node node; /* next pod in the bucket */
@@ -24,7 +24,7 @@ struct sender_pod {
 	uint64_t layout;
 	int64_t known_ns; /* the columns are as of this time */
 	uint32_t columns;
-	/* remote series of each of [columns]; NULL means not sent */
+	/* [columns]: the remote series of each column; NULL means not sent */
 	struct export_remote_series **series;
 	struct collect_sender_hists *hists;
 	struct export_remote_series **all; /* series of columns and histograms, sorted by labels */
@@ -313,7 +313,9 @@ static void skip_older(struct collect_sender *s, struct sender_pod *p, int64_t o
 /* Returns false if the time is up, or the receiver is behind. */
 static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t end_ns)
 {
-	/* The current time by the clock as watch_clock() last saw it. */
+	/*
+	 * The current time by the real-time clock, assuming no step since the last watch_clock().
+	 */
 	int64_t now = (int64_t)base_now_ns() + s->offset_ns, oldest = now - BEHIND_NS;
 	/*
 	 * A row that was read before now may not be published yet. Sampling allows for this delay;

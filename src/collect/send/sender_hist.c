@@ -18,7 +18,7 @@ struct hist {
 	 * The sum, followed by the native histogram, the classic buckets up to +Inf, the quantiles,
 	 * or nothing.
 	 */
-	struct export_remote_series **series; /* NULL in it: not sent */
+	struct export_remote_series **series; /* a NULL element is not sent */
 	uint32_t count;
 };
 

@@ -8,8 +8,8 @@
 #include "base/base.h"
 #include "collect/services/internal.h"
 
-#define ERRORS_LEAST	  0.05 /* minimum fraction of the requests */
-#define RETRANSMITS_LEAST 1.0  /* minimum rate per second */
+#define ERRORS_LEAST	  0.05 /* fraction of failed requests that deserves attention */
+#define RETRANSMITS_LEAST 1.0  /* retransmissions per second that deserve attention */
 
 __attribute__((format(printf, 3, 4))) static void
 set_attention(struct collect_service_view *v, double attention, const char *fmt, ...)

@@ -33,7 +33,7 @@ static bool is_worse(const struct act_anomaly *a, const struct act_anomaly *b)
 
 /*
  * Assigns to each service its worst anomaly of the last minute. Returns the culprit, which is the
- * service with an open anomaly whose pod is the most suspect, or NULL if there is none.
+ * service with an open anomaly whose pod is the most suspicious, or NULL if there is none.
  */
 static struct collect_services_service *take_anomalies(struct collect_services *s, int64_t now_ns)
 {

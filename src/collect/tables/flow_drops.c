@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * flow_drops.c - reads the numbers of segments that a host dropped, by reason and by flow. The
- * lines by reason are read every REASONS_NS; those by flow only while the flag of a flow says that
- * it has one.
+ * lines by reason are read every REASONS_NS; those by flow only while the flag of a flow shows that
+ * it has such a line.
  */
 
 #include "collect/read/worker.h"

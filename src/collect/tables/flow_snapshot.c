@@ -16,7 +16,7 @@ enum region_fault collect_flow_parse(const uint64_t words[FLOW_SEEN_WORDS], stru
 	return fault;
 }
 
-/* Replaces the placeholder names of drop reasons by the host's names. */
+/* Replaces the placeholder names of drop reasons with the host's names. */
 static void name_drop_reasons(const struct collect_flow_table *t, struct region_flow *f)
 {
 	struct region_drop_reason reason;

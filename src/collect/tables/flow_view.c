@@ -23,7 +23,7 @@ struct view_host {
 	struct region_listeners listeners;
 };
 
-/* Collects what is shared by several connections: listeners, and the ends of each connection. */
+/* Collects the data that several connections share: listeners, and the ends of each connection. */
 static void list_table(struct view_host *h, struct collect_flow_ends *ends, size_t host)
 {
 	const struct collect_flow_table *t = collect_flow_table_of(h->region);

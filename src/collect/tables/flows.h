@@ -74,7 +74,7 @@ struct collect_flow_table {
 	uint64_t journal_requested; /* next journal line to request in this pass */
 	uint64_t journal_end;	    /* first journal line that did not settle in this pass */
 	uint32_t stuck; /* consecutive passes that ended before the end of the journal */
-	struct region_flow_record *event; /* ends of flows reported in this pass */
+	struct region_flow_record *event; /* journal records of ended flows, read in this pass */
 	uint32_t events, event_room;
 	struct collect_flow_orphan *orphan;
 	uint32_t orphans, orphan_room;

@@ -44,7 +44,7 @@ struct collect_slot_table {
 	struct collect_slot_seen *seen;
 };
 
-/* The owner of a slot, as its first line says. */
+/* The owner of a slot according to its first line. */
 struct collect_slot_key {
 	uint64_t generation, cgroup;
 	bool free, ended;

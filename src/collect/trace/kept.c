@@ -20,7 +20,8 @@
 
 #define OPEN_MAX 4096u /* maximum open kept traces */
 /*
- * maximum number of kept traces with the same hash, since each run with it is read for all of them
+ * maximum number of kept traces with the same hash, because a run with that hash is read for each
+ * of them
  */
 #define ALIKE_MAX  8u
 #define SPANS_MAX  10000u /* maximum spans per trace */
@@ -29,7 +30,7 @@
 #define MESSAGE_MAX 900000u
 #define SPAN_LINES  2u		 /* minimum lines per span */
 #define ASKED_MAX   (64u << 20)	 /* maximum bytes of spans in flight */
-#define BEFORE_NS   60000000000u /* how far back runs of a trace without a root are searched */
+#define BEFORE_NS   60000000000u /* how far back to search for runs of a trace without a root */
 #define LATE_NS	    60000000000u /* how long after its end a trace may be reopened */
 
 /* ---- the list ---- */

@@ -6,9 +6,9 @@
 #include "base/base.h"
 #include "collect/trace/internal.h"
 
-#define RINGS_MAX 1024u /* all heads fit in one fetch */
+#define RINGS_MAX 1024u
 
-_Static_assert(RINGS_MAX *SL_LINE_SIZE <= COLLECT_FETCH_MAX, "the heads are one fetch");
+_Static_assert(RINGS_MAX *SL_LINE_SIZE <= COLLECT_FETCH_MAX, "one fetch reads all heads");
 
 void collect_trace_pod_put(struct collect_trace_pod *p)
 {

@@ -39,7 +39,10 @@ static bool ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uin
 	return true;
 }
 
-/* Advances *from to the oldest line that is not overwritten yet. Returns true if *from changed. */
+/*
+ * Advances *from to the oldest line that has not been overwritten yet. Returns true if *from
+ * changed.
+ */
 static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t *lost)
 {
 	if (end - *from <= places)

@@ -69,7 +69,7 @@ static const struct layout layout_report_1 = {
 struct metadata_part { /* the metadata of one switch */
 	const struct layout *layout;
 	const uint8_t *at;
-	uint16_t bitmap; /* highest of layout->bits: the first bit */
+	uint16_t bitmap; /* the highest of the layout->bits bits is the instruction's first bit */
 	size_t words;
 };
 

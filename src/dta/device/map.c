@@ -34,7 +34,8 @@ struct dta_map_batch {
 	void *arg;
 	struct dta_map_stats stats;
 	uint32_t begin[DTA_RECORD_KINDS + 1]; /* index of the first part for each kind of record */
-	uint32_t addresses[DTA_RECORD_KINDS]; /* in keys of their rules */
+	/* addresses that the keys of the rules for this kind contain */
+	uint32_t addresses[DTA_RECORD_KINDS];
 	uint32_t parts;
 	struct map_part part[DTA_MAP_RULES];
 };
@@ -63,7 +64,7 @@ static bool is_mapped(const struct in6_addr *a)
 	return !high && middle == htobe32(0xffff);
 }
 
-/* Of these addresses, those that are set and are not IPv4. */
+/* Returns which of these addresses are set and are not IPv4. */
 static uint32_t wide_addresses(const struct dta_record *r, uint32_t addresses)
 {
 	uint32_t wide = 0;

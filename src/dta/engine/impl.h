@@ -93,7 +93,7 @@ int dta_engine_wake(struct dta_engine *e, struct dta_engine_store *s);
 bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log, uint32_t list,
 			      const void *value, uint32_t bytes);
 #define ENGINE_KEYLOG_LINES 32768u
-#define ENGINE_KEYLOG_WAYS  8u /* of 8 bytes: a cache line */
+#define ENGINE_KEYLOG_WAYS  8u /* hashes per line; with 8 bytes each, they fill a cache line */
 struct dta_engine_keylog {
 	bool marked; /* the log contains the mark of the current epoch */
 	/* one line more, so that the lines can begin at a multiple of 64 bytes */

@@ -41,7 +41,7 @@ static void log_key(struct dta_engine *e, struct dta_engine_store *s, struct dta
 		bytes = log->c.value_bytes;
 	if (!dta_engine_append_logged(e, log, s->c.keylog_list, value, bytes))
 		return;
-	/* The oldest mark of the line leaves. */
+	/* The oldest mark of the line is evicted. */
 	memmove(line + 1, line, (ENGINE_KEYLOG_WAYS - 1) * sizeof(*line));
 	line[0] = mark;
 }

@@ -173,7 +173,7 @@ int dta_xsk_fd(const struct dta_xsk *x)
 
 /* ---- receiving ---- */
 
-/* Gives frames that were handed out earlier back to the kernel. */
+/* Returns frames that were handed out earlier to the kernel. */
 static void refill_ring(struct dta_xsk *x)
 {
 	uint32_t to = 0, from = x->rx.cached_cons - x->held;

@@ -245,7 +245,7 @@ struct dta_logged_key *dta_query_logged(const struct dta_held *log, const struct
 					 &all, NULL, store->budget);
 	if (all)
 		qsort(keys, all, sizeof(*keys), by_epoch);
-	/* Skip keys before the first mark, because the log no longer tells their epoch. */
+	/* Skip keys before the first mark, because the log no longer shows their epoch. */
 	for (size_t i = 0; i < all; i++)
 		if (keys[i].marked && (!*n || by_epoch(&keys[*n - 1], &keys[i])))
 			keys[(*n)++] = keys[i];

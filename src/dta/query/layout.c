@@ -108,7 +108,7 @@ bool dta_layout_take(const struct dta_layout *l, const uint8_t *bytes, size_t n,
 	return true;
 }
 
-/* A text is padded with zeros. A device may send anything, also what is not UTF-8. */
+/* A text is padded with zeros. A device may send anything, even invalid UTF-8. */
 static json_t *text_json(const struct dta_text *t)
 {
 	const char *at = (const char *)t->at;

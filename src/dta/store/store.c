@@ -242,7 +242,7 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 			      (unsigned long long)bytes, (unsigned long long)h.size);
 	fill_sections(&c, s);
 	if (h.section_count != 3 || memcmp(h.section, s, sizeof(s)))
-		return REFUSE("the sections are not where they belong");
+		return REFUSE("the sections have the wrong offsets or sizes");
 	if (h.label_bytes < 7 || h.label_bytes > sizeof(text) || memcmp(h.labels, "store", 6))
 		return REFUSE("invalid labels");
 	memset(&v, 0, sizeof(v));

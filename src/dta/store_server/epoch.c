@@ -128,8 +128,8 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 		s->oldest = e.oldest;
 		s->begins_ns[e.epoch % SL_STORE_BANKS_MAX] = e.since_ns;
 		/*
-		 * Writers to the previous collector knew of no newer epoch, so a new epoch has no
-		 * old writers. The rings of append stores continue.
+		 * Start a new epoch: translators that still write to the previous process do not
+		 * know it, so they cannot write into it. Append stores keep their rings.
 		 */
 		if (spec->config.banks > 1) {
 			s->oldest = oldest_with(s, s->epoch + 1);

@@ -39,7 +39,7 @@ static bool read_far(struct dta_peer *p, const struct fabric_remote *from, uint6
 	return false;
 }
 
-/* Reads a window of a remote store, starting at offset, twice. */
+/* Reads the window of a remote store that starts at offset twice, to detect torn units. */
 static bool fill_window(struct dta_peer *p, const struct dta_peer_store *s, uint64_t offset)
 {
 	uint8_t *first = fabric_buffer(p->fabric, &(size_t){0});

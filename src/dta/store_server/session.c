@@ -330,7 +330,8 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	if (!c->local && !dta_control_line_proved(c->line))
-		return refuse_connection(c, "a peer on another host must prove the secret");
+		return refuse_connection(
+			c, "a peer on another host must prove that it knows the secret");
 	if (!c->local && (!o->host || !dta_peer_is_far(o->config->peer)))
 		return refuse_connection(
 			c, "this collector has no remote peer configured, or does not use RDMA");

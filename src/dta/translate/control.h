@@ -131,12 +131,13 @@ struct dta_translate_account {
 	uint64_t refused_source; /* the sender is in none of the allowed networks */
 	uint64_t handover_drops; /* packets dropped between workers for lack of room */
 	uint64_t unread;	 /* packets left in sockets at the end because time ran out */
-	uint64_t slowed;	 /* times that credits were cut because sockets overflowed */
+	/* number of times that credits were cut because sockets overflowed */
+	uint64_t slowed;
 	uint64_t reports, fresh;
 	/*
-	 * Upper bound of reports stored twice: counts fresh retransmissions. Another translator may
-	 * have stored the report and crashed before acknowledging it, but usually the first
-	 * transmission was lost.
+	 * Upper bound on the number of reports stored twice: counts fresh retransmissions. Another
+	 * translator may have stored the report and crashed before acknowledging it, but usually
+	 * the first transmission was lost.
 	 */
 	uint64_t maybe_twice;
 	uint64_t unreplicated; /* copies not written because too few collectors were up */

@@ -64,7 +64,7 @@ int dta_control_resolve(const char *where, struct dta_control_address *a, char *
 		where += strncmp(where, "unix:", 5) ? 0 : 5;
 		if (!*where || strlen(where) >= sizeof(un->sun_path))
 			return base_fail(error, error_bytes, -EINVAL,
-					 "'%s': the socket path must have 1 to %zu bytes", where,
+					 "'%s': a socket path must be 1 to %zu bytes long", where,
 					 sizeof(un->sun_path) - 1);
 		un->sun_family = AF_UNIX;
 		strcpy(un->sun_path, where);

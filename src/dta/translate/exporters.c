@@ -25,7 +25,7 @@ struct exporter_entry {
 	uint64_t heard_ns; /* CLOCK_REALTIME */
 	uint64_t sampling; /* sampling rate of the last record that had one; 0 means none */
 	bool timed;
-	/* difference of the exporter's clock to ours in seconds, at the last datagram */
+	/* the exporter's clock minus ours, in seconds, at the last datagram */
 	double offset;
 	struct exporter_counts counts;
 };

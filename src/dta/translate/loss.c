@@ -514,8 +514,8 @@ static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool fo
 }
 
 /*
- * Merges an accepted jump into the window when the window, which is about to advance to `end`,
- * comes near it.
+ * Merges an accepted jump into the window if the window, which is about to advance to `end`, comes
+ * near the jump.
  */
 static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t end,
 		      uint64_t now_ns)

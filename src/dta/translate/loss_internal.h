@@ -37,7 +37,8 @@ struct dta_loss_table {
 /* A packet beyond the window that no other packet has confirmed yet. */
 struct dta_loss_far {
 	uint64_t since_ns;
-	uint64_t given_up;     /* reports given up by the last jump forward, in case it is undone */
+	/* reports that the last jump forward declared lost, in case it is undone */
+	uint64_t given_up;
 	uint32_t first, count; /* count 0 means none */
 };
 

@@ -438,7 +438,10 @@ void host_cgroups_look(struct host_cgroups *c)
 			free(c->found[i].path);
 			c->found[i].path = NULL;
 		}
-	/* Remove cgroups that are gone first: one may have been recreated under the same name. */
+	/*
+	 * First remove the cgroups that no longer exist: one may have been recreated under the same
+	 * name.
+	 */
 	for (size_t i = 0; i < c->n; i++)
 		c->v[i]->gone |= !c->v[i]->found && !looked.incomplete;
 	remove_gone(c);

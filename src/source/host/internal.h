@@ -82,7 +82,7 @@ struct host_desc {
 	const char *file;
 	double unit;
 };
-/* Further fields may follow: .file = "carrier" */
+/* Further members can be initialised after type_, as in .file = "carrier". */
 #define HOST_DESC(name_, help_, type_, ...)                                      \
 	{                                                                        \
 		.name = (name_), .help = (help_), .type = (type_), ##__VA_ARGS__ \
@@ -167,7 +167,7 @@ static inline void host_field_set(const struct host_fields *f, struct host_field
 	if (field)
 		host_set(&field->cell, f->type, v);
 }
-/* Replaces characters that Prometheus does not allow in a name by '_'. */
+/* Replaces characters that Prometheus does not allow in a name with '_'. */
 void host_name_clean(char *name);
 
 /* ---- parsers: proc_stat.c, proc_memory.c, proc_disk.c, proc_net.c ---- */
@@ -255,7 +255,7 @@ struct host_devices;
 
 struct host_rdma {
 	struct host_group info, port, port_info, hw, resources, nic;
-	struct host_text device; /* while its ports are read */
+	struct host_text device; /* the device whose ports are being read */
 };
 
 void host_rdma_open(struct host *h, struct host_rdma *d);
@@ -396,8 +396,9 @@ size_t host_hierarchies_parse(const struct host *h, struct host_text mounts,
 			      struct host_hierarchy out[HOST_HIERARCHIES]);
 
 struct host_looked {
-	uint64_t left_out; /* minimum number of further cgroups */
-	uint64_t errors;   /* directories that could not be read */
+	/* number of cgroups left out; a lower bound, because the walk may stop early */
+	uint64_t left_out;
+	uint64_t errors; /* directories that could not be read */
 	bool incomplete; /* short of descriptors or memory, so some cgroups may have been missed */
 };
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernel.c - reads limits and sums of the kernel, its clock, and the names of the system. */
+/*
+ * kernel.c - reads system-wide limits and counters of the kernel, the state of its clock, and
+ * uname(2).
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

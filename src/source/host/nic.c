@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * nic.c - counters of a network interface's driver that tell why RDMA over Ethernet is slow: pause
+ * nic.c - counters of a network interface's driver that show why RDMA over Ethernet is slow: pause
  * and PFC frames, priorities, drops and ECN, by ethtool's ioctl (linux/ethtool.h).
  */
 #include <linux/ethtool.h>

@@ -174,7 +174,7 @@ void host_group_free(struct host_group *g)
 	g->count = g->room = 0;
 }
 
-/* Returns the size of the values with a NUL after each. A NUL inside a value ends it. */
+/* Returns the total size of the values, each followed by a NUL. A NUL inside a value ends it. */
 static size_t raw_bytes(const struct host_group *g, const struct host_text *values)
 {
 	size_t n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * text.h - parses text from the kernel in place. Accepts arbitrary bytes: never reads beyond the
- * end, and replaces a number that is too large by the largest one.
+ * end, and replaces a number that is too large with the largest one.
  */
 #ifndef SL_SOURCE_HOST_TEXT_H
 #define SL_SOURCE_HOST_TEXT_H

@@ -7,7 +7,7 @@
  * - `see` (tc, both directions) counts each flow at the interface. If a report is due, it is put
  *   into this CPU's packet. Once the packet is full, a copy of a passing frame is sent into the
  *   carrier, one end of a veth pair. The frame itself passes unchanged.
- * - `write_report` (XDP, at the far end of the pair) replaces the copy by the packet and sends it
+ * - `write_report` (XDP, at the far end of the pair) replaces the copy with the packet and sends it
  *   back.
  * - `send_report` (tc, at the near end) sends the packet to the network or to this host.
  *
@@ -351,7 +351,7 @@ static __always_inline void report_latency(struct __sk_buff *skb, const struct r
 
 /* ---- passing frames ---- */
 
-/* Replaces a tunnel's flow by the flow inside it. */
+/* Replaces a tunnel's flow with the flow inside it. */
 static __always_inline void enter_tunnel(struct __sk_buff *skb, struct report_flow_key *k,
 					 struct packet *p)
 {
@@ -636,7 +636,7 @@ static __always_inline __u16 fold_checksum(__u32 sum)
 	return ~sum;
 }
 
-/* Replaces the frame by headers and message. */
+/* Replaces the frame with headers and message. */
 static __always_inline bool put_frame(struct xdp_md *ctx, void *headers, __u32 size,
 				      struct report_slot *s, __u64 bytes)
 {

@@ -415,7 +415,7 @@ static int make_carrier(struct report_kernel *r, const char *interface, unsigned
 			 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
 }
 
-/* Returns the identity of a translator that is identified by its address, which is in c. */
+/* Returns the identity of a translator that is known only by the address in c. */
 static uint64_t meant_by_address(const struct report_config *c)
 {
 	const struct in6_addr at = c->v6 ? base_mapped(c->target6, 16) : base_mapped(&c->target, 4);
@@ -456,8 +456,8 @@ static bool has_events(const struct report_kernel_opts *o)
 }
 
 /*
- * Opens the sources of the other subjects. A subject that this kernel cannot provide is left out
- * with a warning.
+ * Opens the data sources of all subjects but flows. A subject that this kernel cannot provide is
+ * left out with a warning.
  */
 static void open_subjects(struct report_kernel *r, const struct report_kernel_opts *o,
 			  const struct report_config *c, unsigned int index)

@@ -20,7 +20,7 @@
 
 struct tcp_cgroup_identity {
 	uint64_t id;
-	/* below the root, which is "/"; a long path loses its beginning */
+	/* below the root, which is "/"; the beginning of a long path is cut off */
 	char path[TCP_CGROUP_PATH_BYTES];
 	char runtime[16]; /* "docker", "containerd", "podman", "systemd", ...; empty if unknown */
 	char container_id[72]; /* id of the container, usually 64 hexadecimal digits, or empty */

@@ -117,7 +117,7 @@ static int make_region(struct tcp_cpu *c)
 	return region_tasks_info_parse(c->region.map, c->region.bytes, &c->info) ? -EINVAL : 0;
 }
 
-/* *what is set to the current step, for the error message. Returns 0 or -errno. */
+/* Sets *what to the current step, for the error message. Returns 0 or -errno. */
 static int start_programs(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **what,
 			  char *why, size_t bytes)
 {

@@ -67,7 +67,7 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 	BOUNDARY(STATE, "state", "a connection changes its state", "everything about flows",
 		 TRY(TP, NULL, "inet_sock_set_state")),
 	BOUNDARY(CLOSE, "close", "a socket is destroyed",
-		 "slots of sockets that end without a state are freed late",
+		 "slots of sockets that end without a change of state are freed late",
 		 TRY(TP, NULL, "tcp_destroy_sock")),
 	BOUNDARY(SEGMENT, "segment", "a segment arrives on a connection",
 		 "statistics while a connection is open", TRY(TP, NULL, "tcp_probe")),

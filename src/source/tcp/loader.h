@@ -45,7 +45,7 @@ int tcp_loader_fork(const struct tcp_loader_opts *opts, struct tcp_loader **load
 int tcp_loader_start(struct tcp_loader *l);
 /*
  * Waits until the programs are loaded. The caller owns the descriptors in tables. Returns 0, or
- * -errno with one line in why[], like tcp_open(). Sets the last filter again.
+ * -errno with one line in why[], like tcp_open(). Applies the last filter again.
  */
 int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
 		      size_t bytes);

@@ -25,7 +25,7 @@ struct loader {
 	struct tcp_layers *layers;
 	struct tcp_cpu *tasks;
 	struct tcp_net *net;
-	uint64_t look_ns, names_ns; /* next times to catch up and to look up names */
+	uint64_t look_ns, names_ns; /* next time to catch up, and next time to look up names */
 	uint64_t tasks_ns;     /* next time to look for cgroups of tasks; UINT64_MAX means never */
 	uint64_t missed, told; /* number of skipped calls so far, and the number last reported */
 	int read_only[TCP_PARTS]; /* read-only descriptors of the tables for consumers, or -errno */
@@ -309,6 +309,6 @@ void tcp_loader_serve(int sock, const struct tcp_loader_opts *opts)
 	if (send_loaded(&l, err, why) || err)
 		_exit(BASE_EXIT_FAILURE);
 	serve_parent(&l);
-	/* the kernel detaches and frees everything; an orderly close would take as long */
+	/* the kernel detaches and frees everything at exit; doing it here would not be faster */
 	_exit(0);
 }

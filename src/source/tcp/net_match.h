@@ -68,15 +68,18 @@ void tcp_net_match_close(struct tcp_net_match *m); /* NULL is fine */
 
 /* Adds a record of side 0 (A) or 1 (B). Records of a side must be added in numerical order. */
 void tcp_net_match_add(struct tcp_net_match *m, int side, const struct region_nic_record *r);
-/* Reports that n records are missing from the side's last one to now_ns, by the side's clock. */
+/*
+ * Reports that n records are missing between the side's last record and now_ns, by the side's
+ * clock.
+ */
 void tcp_net_match_gap(struct tcp_net_match *m, int side, uint64_t n, uint64_t now_ns);
 /* Sets the period during which a side was recording, by its own clock. */
 void tcp_net_match_range(struct tcp_net_match *m, int side, uint64_t from, uint64_t to);
 
 /*
- * Allows arrivals at side so far to be matched once the other side's records have been read again.
- * The caller reads A, holds A, reads B, runs, holds B, reads A, runs, and so on. When all records
- * have been added, hold both sides and run.
+ * Allows the arrivals seen so far at this side to be matched once the other side's records have
+ * been read again. The caller reads A, holds A, reads B, runs, holds B, reads A, runs, and so on.
+ * When all records have been added, hold both sides and run.
  */
 void tcp_net_match_hold(struct tcp_net_match *m, int side);
 void tcp_net_match_run(struct tcp_net_match *m);

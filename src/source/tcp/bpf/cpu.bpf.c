@@ -33,7 +33,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define PF_EXITING 0x4
 /* interval at which the time of a running task is added up */
 #define TICK_NS 1000000
-/* longer than a task takes from cgroup_exit() until it is gone */
+/* longer than a task exists after cgroup_exit() */
 #define QUARANTINE_NS 1000000000ull
 #define MAX_CPUS      1024
 

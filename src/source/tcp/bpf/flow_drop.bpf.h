@@ -10,7 +10,7 @@
 #include "line.h"
 
 /*
- * Returns false if nothing was lost. The kernel mostly frees such packets without a reason or with
+ * Returns false if nothing was lost. The kernel usually frees such packets without a reason or with
  * the reason NOT_SPECIFIED. When a socket is closed, it purges the socket's queues with the reason
  * QUEUE_PURGE.
  */

@@ -14,7 +14,7 @@
 #define ABORT_WAIT    500000000
 #define POPS_MAX      1024    /* maximum number of flows per round of the timer */
 #define ROUND_MOST_NS 2000000 /* time limit of a round, even on a slow machine */
-/* longest interval between checks of an idle but unfinished flow, in intervals */
+/* longest time between checks of an idle but unfinished flow, in multiples of the interval */
 #define WAIT_MOST     64
 #define LISTENER_WAIT 1000000000ull
 #define SWEEP_NS      100000000 /* interval of sweeps for flows whose end was missed */

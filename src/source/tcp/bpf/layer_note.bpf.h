@@ -250,7 +250,7 @@ static __noinline int count_wake(void)
 	if (!t || __sync_lock_test_and_set(&count_armed, 1))
 		return 0;
 	if (bpf_timer_start(&t->timer, ROUND_NS, 0))
-		__sync_lock_test_and_set(&count_armed, 0); /* the next note tries again */
+		__sync_lock_test_and_set(&count_armed, 0); /* the next call tries again */
 	return 0;
 }
 
@@ -315,8 +315,8 @@ static __always_inline bool note_span(struct note *n, u32 place, u32 layer, u64 
 }
 
 /*
- * Publishes what was written before. The timer was the last to touch the line, often on another
- * CPU, and an atomic operation would wait for the line; on x86, stores are ordered without one.
+ * Publishes the preceding writes. The timer was the last to touch the line, often on another CPU,
+ * and an atomic operation would wait for the line; on x86, stores are ordered without one.
  */
 static __always_inline void publish(u64 *to, u64 what)
 {

@@ -139,7 +139,9 @@ MAP(layer_ip, ARRAY, BPF_F_MMAPABLE, 1 << IP_BITS, u32, struct ip_stamp);
 /* A region of kind SL_REGION_LAYERS, in elements of the size of a slot: see layer_shared.h. */
 MAP(layer_table, ARRAY, BPF_F_MMAPABLE, 1, u32, struct slot);
 
-/* Free slots, reused in the order of release, so that a closed flow stays readable for long. */
+/*
+ * Free slots, reused in the order of release, so that a closed flow stays readable for a long time.
+ */
 QUEUE(layer_free_flows, 1, u32);
 QUEUE(layer_free_groups, 1, u32);
 MAP(layer_group_of, HASH, 0, 1, struct tcp_layer_group_key, u32);
@@ -237,8 +239,9 @@ static __always_inline u32 cell_word(u32 layer, u32 cell)
 }
 
 /*
- * Returns a freed slot if enough slots are waiting, so that the oldest was readable for long.
- * Otherwise returns a new slot while there are any: readers only read slots that have been used.
+ * Returns a freed slot if enough slots are waiting, so that the oldest was readable for a long
+ * time. Otherwise returns a new slot while there are any: readers only read slots that have been
+ * used.
  */
 static __always_inline bool flow_slot_take(u32 *index)
 {
