@@ -647,6 +647,8 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	set.c.realtime = !strcmp(set.realtime, "auto");
 	if (!set.c.realtime && strcmp(set.realtime, "off"))
 		return base_usage(self, "--realtime must be auto or off, not '%s'", set.realtime);
+	/* In this mode nothing is read, so nothing can be late. */
+	set.c.realtime &= strcmp(set.mode, "setup") != 0;
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
 	if (strcmp(set.ephemeral, "none") && parse_ports(set.ephemeral, folded))

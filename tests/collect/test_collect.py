@@ -175,6 +175,10 @@ def pod_churn_leaks_nothing():
             collector([agent], '--history', '8M', '--sum-processes', period='5ms') as c:
         def idle():
             return c.total('sidelight_collector_regions') == 1 and c.mappings() == 2
+
+        def measured():
+            return c.resident_bytes(), c.descriptors(), c.mappings(), *(c.total('sidelight_collector_memory_bytes', part)
+                                                                        for part in ('state', 'history'))
         base = None
         for turn in range(turns + 2):
             g = generate(agent.socket, '--pods', '100', '--metrics', '8', '--updates', '10',
@@ -187,8 +191,7 @@ def pod_churn_leaks_nothing():
             assert g.wait(60) == 0
             if turn == 1:
                 wait_until(idle, seconds=180)
-                base = c.resident_bytes(), c.descriptors(), c.mappings(), c.total('sidelight_collector_memory_bytes',
-                                                           'state')
+                base = measured()
         wait_until(idle, seconds=180)
         after = ()
 
@@ -196,7 +199,7 @@ def pod_churn_leaks_nothing():
             """A connection may be about to close, the last index that knew the pods to be replaced. The names of
             ended pods may take an eighth of the history."""
             nonlocal after
-            after = c.resident_bytes(), c.descriptors(), c.mappings(), c.total('sidelight_collector_memory_bytes', 'state')
+            after = measured()
             return after[1] <= base[1] + 1 and after[2] == base[2] and after[3] < base[3] + 20000 + (1 << 20)
         try:
             wait_until(settled, seconds=180)
@@ -205,7 +208,8 @@ def pod_churn_leaks_nothing():
         print(f'{turns * 100} pods: rss {base[0] >> 10} -> {after[0] >> 10} KiB, descriptors '
               f'{base[1]} -> {after[1]}, memory of state {base[3]:.0f} -> {after[3]:.0f}')
         if 'ASAN_OPTIONS' not in os.environ:  # which keeps what was freed
-            assert after[0] < base[0] + (4 << 20), (base, after)
+            kept = sum(after[3:]) - sum(base[3:])  # names and history of ended pods: more of them while the machine is busy
+            assert after[0] < base[0] + max(kept, 0) + (4 << 20), (base, after)
 
 
 @case
@@ -343,8 +347,8 @@ def reports_errors_in_one_line():
         wrong(2, 'listen', *here, '--listen', '127.0.0.1:99999')
         wrong(2, 'HOST', '--agent', '10.0.0.1:99999', '--mode', 'setup')
         wrong(2, 'HOST', '--agent', '', '--mode', 'setup')
-        wrong(1, 'write failed', *here, '--mode', 'read_loop', '--duration', '100ms', '--stats-csv',
-              '/dev/full')
+        wrong(1, 'write failed', *here, '--mode', 'read_loop', '--duration', '100ms', '--realtime', 'off',
+              '--stats-csv', '/dev/full')
         wrong(2, 'cpus', *here, '--cpus', '0-')
         wrong(2, 'workers', *here, '--workers', '0')
         wrong(2, '--workers', *here, '--queues', '2')

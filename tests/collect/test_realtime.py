@@ -5,8 +5,8 @@ import os
 import sys
 import time
 
-from support.process import Part, case, check, run_cases, skip, wait_until
-from support.sidelight import Agent, Collector
+from support.process import Part, case, check, reachable, run_cases, skip, wait_until
+from support.sidelight import EXE, Agent, Collector
 
 NOBODY = 65534
 
@@ -87,7 +87,8 @@ def a_refusal_is_said():
         skip('not root')
     with Agent('--consumer-uid', NOBODY) as agent:
         os.chmod(agent.folder, 0o755)
-        with Collector([agent], before=('prlimit', '--rtprio=0', 'setpriv', '--reuid', str(NOBODY), '--clear-groups')) as c:
+        user = ('prlimit', '--rtprio=0', 'setpriv', '--reuid', str(NOBODY), '--clear-groups')
+        with Collector([agent], before=user, exe=reachable(EXE, 'collect')) as c:
             check(total(c, 'realtime') == 0, c)
             check(policy(c) == os.SCHED_OTHER, policy(c))
             check(c.logged().count('workers have no real-time priority') == 1, c)

@@ -12,7 +12,7 @@ import sys
 from account import account_of, refused_packets
 from support import flows
 from support.flows import held, needs_bpf, still_there, without_capabilities
-from support.process import Part, case, check, run_cases, skip, wait_until, workdir
+from support.process import Part, case, check, reachable, run_cases, skip, wait_until, workdir
 from support.store_server import StoreServer, usual
 from wire import FAR, FAR6, NEAR, NEAR6, Wire
 
@@ -205,9 +205,9 @@ def who_can_t_is_told_why_and_nothing_is_left_by_the_killed():
     t = Translator(server)  # and nothing is in its way
     t.account()
     check(not programs(), 'the program is left')
-    p = subprocess.run([EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--insecure-listen', '--xdp', 'sl-near'],
-                       preexec_fn=without_capabilities, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                       timeout=300)
+    p = subprocess.run([reachable(EXE, 'translate'), 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--insecure-listen',
+                        '--xdp', 'sl-near'], preexec_fn=without_capabilities, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       text=True, timeout=300)
     check(p.returncode == 1 and p.stderr.count('\n') == 2 and 'CAP_NET_ADMIN' in p.stderr.splitlines()[1],
           f'an ordinary user: exit {p.returncode} {p.stderr}')
     server.close()

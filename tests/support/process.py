@@ -24,6 +24,14 @@ def workdir():
     return d
 
 
+def reachable(program, command):
+    """A copy of 'sidelight' that runs a command for any user: an ordinary one cannot enter a clone in /root."""
+    d = workdir()
+    os.chmod(d, 0o755)
+    shutil.copy(f'{program}-{command}', d)
+    return shutil.copy(program, d)
+
+
 def skip(reason):
     print(f'SKIP: {reason}')
     sys.exit(77)

@@ -15,7 +15,7 @@ from support import flows
 from support.flows import (differences, held, libc, loaders, name_of, needs_bpf, pair, receive, still_there,
                            without_capabilities)
 from support.http import request_at
-from support.process import Part, case, fail, run_cases, wait_until, workdir
+from support.process import Part, case, fail, reachable, run_cases, wait_until, workdir
 from support.protocol import consume
 
 EXE = sys.argv[1]
@@ -312,7 +312,7 @@ def what_it_may_not_or_can_not_do_is_said_at_the_start():
     refused('--port', '80', code=2, words=('--tcp',))
     socket_folder = workdir()
     os.chmod(socket_folder, 0o777)
-    p = subprocess.run([EXE, 'agent', '--socket', f'{socket_folder}/b', '--no-rest', '--tcp'], text=True,
+    p = subprocess.run([reachable(EXE, 'agent'), 'agent', '--socket', f'{socket_folder}/b', '--no-rest', '--tcp'], text=True,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
                        preexec_fn=without_capabilities)
     if p.returncode != 1 or 'CAP_' not in p.stderr:

@@ -507,8 +507,8 @@ def too_few_descriptors_at_the_start_are_said():
         s.ready()
         for name, *words in (['agent', '--socket', f'{a.folder}/few.sock', '--rest',
                               f'unix:{a.folder}/few.rest'],
-                             ['collect', '--agent', a.socket, '--listen', '127.0.0.1:0', '--analyse', '--remote-write',
-                              'http://127.0.0.1:9/'],
+                             ['collect', '--agent', a.socket, '--listen', '127.0.0.1:0', '--analyse', '--realtime', 'off',
+                              '--remote-write', 'http://127.0.0.1:9/'],
                              ['translate', '--collector', f'unix:{s.folder}/dta.sock', '--listen', '127.0.0.1:0']):
             for n in range(5, 40, 3):
                 p = Part(*with_descriptors(n), SIDELIGHT, name, *words)
