@@ -489,7 +489,7 @@ class Demo:
                   f'  kill -9 {self.part["agent"].pid:<7} the agent dies; no count is lost, the services attach again',
                   f'  curl -s {url}/products',
                   f"  curl -s -X POST '{url}/fault?kind=slow&seconds=10'",
-                  '                  or cpu, errors, leak: the page shows the anomaly, errors at once,',
+                  '                  or cpu, errors, leak: the page shows the incident, errors at once,',
                   f'                  the others after a warm-up of {self.set["warm-up"]}, and the shop logs more, in {shop.log}',
                   f'  {self.program} generate metrics --socket {self.folder}/agent.sock --pods 50 --hold 30s',
                   'Ctrl-C stops everything and leaves nothing behind.', '',
