@@ -29,7 +29,7 @@ check: ## install what tests need, build, run every test
 	$(setup) build demo test
 	@scripts/check
 
-soak: ## the same for longer: 10 minutes a fuzzer, bigger proofs
+soak: ## the same for longer: 3 minutes a fuzzer, bigger proofs
 	$(setup) build demo test
 	@scripts/check --soak
 
