@@ -103,7 +103,7 @@ void sl__attach_further(struct sl__region *r)
 		send_publish(r);
 }
 
-/* After a delay, once more offers the regions that were refused or could not be sent. */
+/* If the delay is over, offers the regions again that were refused or could not be sent. */
 static void offer_again(struct sl_publisher *p)
 {
 	struct sl__guard guard;
