@@ -331,7 +331,7 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 	}
 	current = take_time(l, r);
 	/* A new layout is shown with the values that there are. */
-	if (current || (r->snapshot && !r->snapshot->seq)) {
+	if (current || (r->values_ns && r->snapshot && !r->snapshot->seq)) {
 		r->values_ns += !current;
 		publish_values(l, r, now_ns);
 	}
