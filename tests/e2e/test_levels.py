@@ -74,7 +74,7 @@ def await_same(collector, leaves, name, *parts):
 
 
 @case
-def totals_are_exact_while_processes_are_killed():
+def kills_leave_totals_exact():
     rack = Rack()
     leaves = [Leaf(f'leaf{i}', rack, EVENTS, SUM) for i in range(4)]
     t = top(rack)
@@ -191,7 +191,7 @@ def a_leaf_that_stands_still_is_stale():
 
 
 @case
-def samples_have_the_time_of_the_first_level():
+def samples_have_the_time_of_level_one():
     """The top reads 20 times as often as the leaf, and has as many samples, of the same times."""
     rack = Rack()
     leaf = Leaf('leaf', rack, EVENTS, period='1s')

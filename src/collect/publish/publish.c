@@ -16,9 +16,9 @@
 #include "collect/publish/internal.h"
 #include "collect/read/self.h"
 
-#define CELLS			 16384u /* of the first region; the library adds regions as needed */
-#define RECORD_BYTES		 512u	/* of a record with the labels of a pod */
-#define SHARE			 4u	/* publishing takes at most 1/SHARE of a CPU */
+#define CELLS			 4096u /* of the first region; the library adds regions as needed */
+#define RECORD_BYTES		 512u  /* of a record with the labels of a pod */
+#define SHARE			 4u    /* publishing takes at most 1/SHARE of a CPU */
 #define PERIOD_MIN_NS		 10000000u
 
 #define OF_PUBLISH(label, field) OF(label, ATTACHED, collect_publish, field)
