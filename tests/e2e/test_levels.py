@@ -83,7 +83,7 @@ def kills_leave_totals_exact():
     seen = {}
 
     def look():
-        """No series ever decreases, whoever has died in between. The sum of a new collector is another series."""
+        """No series ever decreases, also if a process died in between. The sum of a new collector is another series."""
         try:
             now = {**t.find(EVENTS), **t.find('level_work_total')}
         except OSError:
@@ -222,7 +222,7 @@ def samples_have_the_time_of_level_one():
 
 @case
 def foreign_identity_is_refused():
-    """From any user whom the agent's operator has not named: root and the agent's own user included."""
+    """From each user that --origin-uid does not name, root and the agent's own user included."""
     for options in ((), ('--origin-uid', str(int(UID) + 1))):
         rack = Agent(*options)
         leaf = Leaf('leaf', rack, EVENTS)
