@@ -154,6 +154,7 @@ struct sl_publisher {
 	/* list of regions, the one with the spans first; changes under the lock */
 	struct sl__region *regions;
 	uint32_t region_count;
+	uint64_t time_ns;	   /* with SL_PUBLISHER_ORIGIN: see sl_publisher_set_time() */
 	uint64_t further_after_ns; /* after a failure to add a region: time of the next attempt */
 	bool forked;		   /* after fork(): all regions are the parent's */
 

@@ -265,7 +265,8 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 	int error, unattended = 0;
 
 	if ((opts && (!SL__HAS(opts, sz) || !sl__opts_take(&o, sizeof(o), opts))) ||
-	    o.flags & ~(SL_PUBLISHER_DETACHED | SL_PUBLISHER_EDGE | SL_PUBLISHER_FIXED)) {
+	    o.flags & ~(SL_PUBLISHER_DETACHED | SL_PUBLISHER_EDGE | SL_PUBLISHER_FIXED |
+			SL_PUBLISHER_ORIGIN)) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -373,6 +374,21 @@ size_t sl_publisher_fds(const struct sl_publisher *p, int *fds, size_t n)
 	}
 	sl__unlock(&guard);
 	return count;
+}
+
+void sl_publisher_set_time(struct sl_publisher *p, uint64_t time_ns)
+{
+	struct sl__guard guard;
+
+	if (!p || !(p->flags & SL_PUBLISHER_ORIGIN))
+		return;
+	sl__lock(&guard);
+	/* A reader that sees the new time and then copies the values must not find older ones. */
+	atomic_thread_fence(memory_order_release);
+	for (struct sl__region *r = p->regions; r; r = r->next)
+		sl__hot_add(r, SL_HOT_CHANGED_NS, time_ns - p->time_ns);
+	p->time_ns = time_ns;
+	sl__unlock(&guard);
 }
 
 int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *stats)

@@ -101,7 +101,10 @@ void sl__hot_change(struct sl__region *r)
 		[SL_HOT_SCHEMA_USED] = r->schema_used,
 		[SL_HOT_LINES_USED] = r->lines_used,
 		[SL_HOT_STRIPES_USED] = atomic_load(&r->stripes_used),
-		[SL_HOT_CHANGED_NS] = sl__realtime_ns(),
+		/* with SL_PUBLISHER_ORIGIN: the time of the values, 0 until they are set */
+		[SL_HOT_CHANGED_NS] = r->publisher->flags & SL_PUBLISHER_ORIGIN
+					      ? r->publisher->time_ns
+					      : sl__realtime_ns(),
 	};
 	static const uint8_t order[] = {SL_HOT_LINES_USED, SL_HOT_STRIPES_USED, SL_HOT_SCHEMA_USED,
 					SL_HOT_GENERATION, SL_HOT_CHANGED_NS};
@@ -134,6 +137,7 @@ static void header_write(const struct sl__region *r)
 	h->instance = r->instance;
 	h->start_ns = sl__realtime_ns();
 	h->start_ticks = sl__start_ticks();
+	h->flags = r->publisher->flags & SL_PUBLISHER_ORIGIN ? SL_REGION_ORIGIN : 0;
 	sl__boot_id(h->boot_id);
 	h->section_count = 3;
 	h->section[0] = (struct sl_region_section){SL_SECTION_HOT, SL_LINE_SIZE, SL_HEADER_SIZE,

@@ -97,6 +97,13 @@ struct sl_region_section {
 
 #define SL_SECTIONS_MAX 16u
 
+/*
+ * Flag in the header: the metrics are from other publishers, and their labels are complete. Readers
+ * add no labels, and take SL_HOT_CHANGED_NS as the time of the values, which are stale if it does
+ * not change. Ignored unless the tenant has SL_TENANT_ORIGIN.
+ */
+#define SL_REGION_ORIGIN 1u
+
 struct sl_region_header {
 	uint8_t magic[8];     /* SL_REGION_MAGIC */
 	uint16_t version;     /* SL_REGION_VERSION: readers refuse any other */
@@ -113,7 +120,8 @@ struct sl_region_header {
 	uint32_t section_count;
 	uint32_t label_bytes; /* bytes in use starting at SL_HEADER_LABELS: key NUL value NUL ... */
 	struct sl_region_section section[SL_SECTIONS_MAX];
-	uint8_t reserved[SL_HEADER_LABELS - 464];
+	uint64_t flags; /* SL_REGION_ORIGIN */
+	uint8_t reserved[SL_HEADER_LABELS - 472];
 	uint8_t labels[SL_HEADER_LABELS_MAX];
 	uint64_t check; /* FNV-1a 64 of bytes 0 to 4087 */
 };
@@ -189,6 +197,7 @@ enum sl_entry_cell {
 #define SL_TENANT_SIZE	    128u
 #define SL_TENANT_TRUSTED   1u /* root or the agent's user, outside containers */
 #define SL_TENANT_CONTAINED 2u /* in a container, with or without an attested id */
+#define SL_TENANT_ORIGIN    4u /* may publish regions with SL_REGION_ORIGIN */
 
 /* Cells of the first line of a tenant. */
 enum sl_tenant_cell {
@@ -526,7 +535,8 @@ SL_STATIC_ASSERT(offsetof(struct sl_region_header, boot_id) == 56, "boot_id");
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, section_count) == 72, "section_count");
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, label_bytes) == 76, "label_bytes");
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, section) == 80, "section table");
-SL_STATIC_ASSERT(offsetof(struct sl_region_header, reserved) == 464, "reserved");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, flags) == 464, "flags");
+SL_STATIC_ASSERT(offsetof(struct sl_region_header, reserved) == 472, "reserved");
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, labels) == SL_HEADER_LABELS, "labels");
 SL_STATIC_ASSERT(offsetof(struct sl_region_header, check) == 4088, "header check");
 SL_STATIC_ASSERT(sizeof(struct sl_region_header) == SL_HEADER_SIZE, "header");

@@ -70,6 +70,11 @@ struct sl_label {
 #define SL_PUBLISHER_EDGE 2u
 /* refuse metrics that do not fit, instead of opening another region */
 #define SL_PUBLISHER_FIXED 4u
+/*
+ * The labels of each metric name the publisher that its value is from, and readers add none. Agents
+ * admit this only from users of their option --origin-uid. See sl_publisher_set_time().
+ */
+#define SL_PUBLISHER_ORIGIN 8u
 
 /* Options of a publisher. 0 is the default. */
 struct sl_publisher_opts {
@@ -129,6 +134,13 @@ SL_API int sl_publisher_fd(const struct sl_publisher *p);
  * 64. Stores up to n memfds; returns the number of regions. Thread-safe.
  */
 SL_API size_t sl_publisher_fds(const struct sl_publisher *p, int *fds, size_t n);
+
+/*
+ * For SL_PUBLISHER_ORIGIN: the values are those of this time, ns since 1970. Call it each time
+ * after the values have been set, also if they have not changed: otherwise they are stale.
+ * Thread-safe.
+ */
+SL_API void sl_publisher_set_time(struct sl_publisher *p, uint64_t time_ns);
 
 struct sl_publisher_stats {
 	size_t sz;

@@ -146,15 +146,18 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 		a->listen[LISTEN_CONSUME].path = NULL;
 	a->slots = calloc(a->slot_count, sizeof(*a->slots));
 	a->consumers = calloc(a->o.consumer_count + 1, sizeof(*a->consumers));
+	a->origins = calloc(a->o.origin_count + 1, sizeof(*a->origins));
 	if (!a->host || !a->listen[LISTEN_SOCKET].path || !a->listen[LISTEN_CONSUME].path ||
 	    (a->o.publish_socket && !a->listen[LISTEN_PUBLISH].path) || !a->slots ||
 	    !base_table_init(&a->proxies) || !base_table_init(&a->by_id) ||
-	    !base_table_init(&a->by_instance) || !a->consumers) {
+	    !base_table_init(&a->by_instance) || !a->consumers || !a->origins) {
 		snprintf(error, bytes, "out of memory");
 		goto err;
 	}
 	for (size_t i = 0; i < a->o.consumer_count; i++)
 		a->consumers[i] = a->o.consumers[i];
+	for (size_t i = 0; i < a->o.origin_count; i++)
+		a->origins[i] = a->o.origins[i];
 	err = agent_directory_init(a, error, bytes);
 err:
 	if (err)
@@ -179,6 +182,7 @@ void agent_fini(struct agent *a)
 	agent_directory_fini(a);
 	pthread_mutex_destroy(&a->lock);
 	free(a->consumers);
+	free(a->origins);
 	base_table_free(&a->proxies);
 	base_table_free(&a->by_instance);
 	base_table_free(&a->by_id);

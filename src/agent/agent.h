@@ -32,8 +32,10 @@ struct agent_opts {
 	uint32_t consume_mode;
 	/* uids, besides root and the agent's own, that may SUBSCRIBE and request STATUS */
 	const uint32_t *consumers;
-	size_t consumer_count; /* number of uids in .consumers */
-	const char *host;      /* the directory's label "host"; NULL means gethostname() */
+	size_t consumer_count;	 /* number of uids in .consumers */
+	const uint32_t *origins; /* uids that may publish regions with SL_REGION_ORIGIN */
+	size_t origin_count;
+	const char *host; /* the directory's label "host"; NULL means gethostname() */
 
 	uint64_t grace_ns; /* how long final values stay readable; 0 means 30 s */
 	/* if true, grace_ns 0 means no grace period instead of the default */

@@ -24,6 +24,7 @@ enum agent_refusal {
 	REFUSED_MEMORY,	  /* the memory of regions would exceed --max-memory */
 	REFUSED_QUOTA,	  /* the limit of a uid or a connection would be exceeded */
 	REFUSED_SYSTEM,	  /* mmap() or registration failed, or out of memory */
+	REFUSED_IDENTITY, /* SL_REGION_ORIGIN from a tenant that may not set it */
 	REFUSED_ABSENT,	  /* OPEN of an unknown id */
 	REFUSED_COUNT,
 };

@@ -47,6 +47,7 @@ const char *const agent_refusal_names[REFUSED_COUNT] = {
 	[REFUSED_MEMORY] = "memory",
 	[REFUSED_QUOTA] = "quota",
 	[REFUSED_SYSTEM] = "system",
+	[REFUSED_IDENTITY] = "identity",
 	[REFUSED_ABSENT] = "absent",
 };
 
@@ -122,6 +123,7 @@ static void publish_tenant(struct agent *a, const struct agent_region *r)
 		.pid = (uint32_t)r->pid,
 		.trusted = t->trusted,
 		.contained = t->id.contained,
+		.origin = t->origin,
 	};
 
 	agent_tenant_look(a, "", t);
@@ -239,9 +241,11 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 	return 0;
 }
 
-static int check_header(int fd, const struct sl_msg_publish *say, struct region_info *info,
-			struct agent_refused *why)
+static int check_header(int fd, const struct sl_msg_publish *say, const struct agent_tenant *t,
+			struct region_info *info, struct agent_refused *why)
 {
+	char name[AGENT_TENANT_NAME];
+
 	_Alignas(64) struct sl_region_header copy;
 	enum region_fault fault;
 
@@ -262,6 +266,12 @@ static int check_header(int fd, const struct sl_msg_publish *say, struct region_
 	if (info->instance != say->instance)
 		return agent_refuse(why, REFUSED_INSTANCE, EBADMSG,
 				    "the instance in the message differs from that in the header");
+	if (info->origin && !t->origin)
+		return agent_refuse(
+			why, REFUSED_IDENTITY, EPERM,
+			"%s may not publish series of other publishers: start the agent "
+			"with --origin-uid %u, which applies outside of containers",
+			agent_tenant_name(t, name), (unsigned int)t->id.uid);
 	return 0;
 }
 
@@ -443,7 +453,7 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 		goto err;
 	}
 	if (r->kernel ? check_kernel(r->map, say, r->info, why)
-		      : check_header(fd, say, r->info, why))
+		      : check_header(fd, say, peer->tenant, r->info, why))
 		goto err;
 
 	r->instance = agent_tenant_instance(peer->tenant, r->info->instance);
@@ -703,6 +713,18 @@ static void copy_memory(struct agent *a, struct agent_region *r)
 	r->copied = true;
 }
 
+/*
+ * The origins of a region's series may be alive although its publisher is not, and the publisher's
+ * successor may publish the same series: their last values must not remain.
+ */
+static void start_grace(struct agent *a, struct agent_region *r)
+{
+	if (r->info->origin)
+		agent_region_retire(a, r);
+	else
+		agent_timer_start(a, TIMER_GRACE, &r->timer);
+}
+
 /* The writer is dead: from here on, only the agent writes to the memory. */
 void agent_region_dead(struct agent *a, struct agent_region *r)
 {
@@ -724,7 +746,7 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	}
 	a->n.dead++;
 	set_state(a, r, SL_STATE_DEAD);
-	agent_timer_start(a, TIMER_GRACE, &r->timer);
+	start_grace(a, r);
 	base_log_limited(BASE_INFO, AGENT_LOG,
 			 "publisher died id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64,
 			 r->id, (int)r->pid, region_label(r->info, "service"),
@@ -755,7 +777,7 @@ void agent_region_closed(struct agent *a, struct agent_region *r)
 	a->n.closed++;
 	set_hot_state(r, SL_STATE_CLOSED);
 	set_state(a, r, SL_STATE_CLOSED);
-	agent_timer_start(a, TIMER_GRACE, &r->timer);
+	start_grace(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG, "region closed id=%" PRIu64 " pid=%d service=%s", r->id,
 		  (int)r->pid, region_label(r->info, "service"));
 }
@@ -785,7 +807,7 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 	a->n.dead++;
 	r->unrepaired = true;
 	set_state(a, r, SL_STATE_DEAD);
-	agent_timer_start(a, TIMER_GRACE, &r->timer);
+	start_grace(a, r);
 	base_logf(BASE_INFO, AGENT_LOG,
 		  "connection lost id=%" PRIu64 " pid=%d service=%s: process still alive", r->id,
 		  (int)r->pid, region_label(r->info, "service"));

@@ -28,6 +28,7 @@ struct agent_tenant {
 	struct agent_tenant_id id;
 	uint64_t key;
 	bool trusted; /* the tenant is root or the agent's user, outside of containers */
+	bool origin;  /* a user of --origin-uid, outside of containers: see SL_REGION_ORIGIN */
 	/* names of pod and container, known once the tenant has published a region */
 	struct region_names names;
 	unsigned int refs;

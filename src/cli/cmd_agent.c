@@ -250,7 +250,7 @@ static struct {
 	struct agent_opts o;
 	const char *mode, *consume_mode, *rest, *secret, *fabric;
 	bool status, as_json, no_rest;
-	struct base_strings uids, devices;
+	struct base_strings uids, origins, devices;
 	struct tcp_filter filter;
 	struct bridge_opts bridge;
 } set = {.o = {.grace_ns = 30000000000ull,
@@ -287,6 +287,10 @@ static const struct base_option table[] = {
 	BASE_LIST("consumer-uid", 0, &set.uids, "UID",
 		  "let this user read regions and status, in addition to root and the agent's own "
 		  "user; repeatable"),
+	BASE_LIST(
+		"origin-uid", 0, &set.origins, "UID",
+		"let this user publish series with the identity of other publishers, as 'sidelight "
+		"collect --publish' does; repeatable"),
 	BASE_STRING("hostname", 0, &set.o.host, "NAME",
 		    "name of this host for collectors (default: its host name)"),
 	BASE_TIME("grace", 0, &set.o.grace_ns, 0, 0, "DURATION",
@@ -397,18 +401,18 @@ static uint32_t mode_of(const char *text)
 	return !*text || *end || errno || mode > 0777 ? 0 : (uint32_t)mode;
 }
 
-/* Returns the uids of --consumer-uid, to be freed, or NULL with an exit code in *code. */
-static uint32_t *consumers_of(const struct base_command *self, int *code)
+/* Returns the uids of a list, to be freed, or NULL with an exit code in *code. */
+static uint32_t *uids_of(const struct base_command *self, const char *option,
+			 const struct base_strings *list, int *code)
 {
-	uint32_t *uid = calloc(set.uids.n + 1, sizeof(*uid));
+	uint32_t *uid = calloc(list->n + 1, sizeof(*uid));
 	uint64_t n;
 
 	if (!uid)
 		*code = base_failure(self, "out of memory");
-	for (size_t i = 0; uid && i < set.uids.n; i++) {
-		if (base_parse_u64(set.uids.v[i], 0, UINT32_MAX - 1, &n)) {
-			*code = base_usage(self, "--consumer-uid '%s' is not a number",
-					   set.uids.v[i]);
+	for (size_t i = 0; uid && i < list->n; i++) {
+		if (base_parse_u64(list->v[i], 0, UINT32_MAX - 1, &n)) {
+			*code = base_usage(self, "--%s '%s' is not a number", option, list->v[i]);
 			free(uid);
 			return NULL;
 		}
@@ -498,7 +502,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	static char address[256];
 	struct agent_opts *o = &set.o;
 	char error[256];
-	uint32_t *consumers;
+	uint32_t *consumers, *origins;
 	uint16_t port;
 	int code;
 
@@ -542,13 +546,16 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	set.bridge.insecure = o->insecure;
 	set.bridge.socket = socket_of(o->socket);
 	set.bridge.unconfined = o->unconfined;
-	consumers = consumers_of(self, &code);
-	if (!consumers)
-		return code;
+	consumers = uids_of(self, "consumer-uid", &set.uids, &code);
+	origins = consumers ? uids_of(self, "origin-uid", &set.origins, &code) : NULL;
 	o->consumers = consumers;
 	o->consumer_count = set.uids.n;
-	code = serve_apart(self, o);
+	o->origins = origins;
+	o->origin_count = set.origins.n;
+	if (origins)
+		code = serve_apart(self, o);
 	free(consumers);
+	free(origins);
 	return code;
 }
 

@@ -267,6 +267,14 @@ static const struct base_option table[] = {
 		    "record sent traces in this file, so that none is sent twice after a restart"),
 	BASE_SIZE("trace-memory", 0, &set.t.memory, 0, 0, "BYTES",
 		  "memory for kept traces; the oldest are dropped first"),
+	CLI_PART_LEVELS,
+	BASE_LIST(
+		"publish", 0, &set.publish, "SELECTOR",
+		"publish these series for the collector of the next level: NAME{LABEL=\"VALUE\"}, "
+		"or sum by (LABEL) (NAME{...}); repeatable"),
+	BASE_STRING("publish-socket", 0, &set.publish_socket, "PATH",
+		    "publish them to the agent with this socket (default $SIDELIGHT_SOCKET, or "
+		    "/run/sidelight/agent.sock)"),
 	CLI_PART_DTA,
 	BASE_STRING("dta", 0, &set.dta, "FILE",
 		    "provide translators with the stores that this file declares"),

@@ -26,6 +26,8 @@
 #include "http/files.h"
 #include "http/http.h"
 
+struct collect_publish;
+
 /* The HTTP server: its routes and access control. */
 struct cli_collect_http {
 	const char *listen, *reader_token_file, *actor_token_file, *admin_token_file;
@@ -56,9 +58,9 @@ struct cli_collect_remote {
 
 /* Options of the command and its parts. */
 struct cli_collect_settings {
-	struct base_strings agents;
+	struct base_strings agents, publish;
 	const char *mode, *cpus, *realtime, *csv, *dta, *secret, *ephemeral, *kafka, *kafka_offsets,
-		*kafka_flows, *ipfix;
+		*kafka_flows, *ipfix, *publish_socket;
 	uint64_t duration_ns, store_bytes;
 	struct cli_collect_http h;
 	bool as_json, unconfined, analyse;
@@ -93,6 +95,7 @@ struct cli_collect_run {
 	struct dta_store_server *stores;
 	struct export_kafka *kafka;
 	struct collect_reports *reports;
+	struct collect_publish *publish;
 	const char *dta_address; /* for the ready line */
 	/* Called for each anomaly that began or ended, as in collect_live_listen(). */
 	bool (*on_anomaly)(void *arg, const struct act_anomaly *a);

@@ -51,6 +51,7 @@ struct region_info {
 	uint64_t size;
 	uint32_t kind;
 	uint32_t pid;
+	bool origin; /* SL_REGION_ORIGIN; see collect_region.origin */
 	uint64_t instance;
 	uint64_t start_ns;
 	uint64_t start_ticks;
@@ -176,9 +177,9 @@ struct region_tenant {
 	/* id of the entry; key of the tenant; instance in the region's header */
 	uint64_t id, key, instance;
 	uint32_t uid, pid;
-	bool trusted, contained;
-	uint8_t container[16], pod[16]; /* zeros if not known */
-	struct region_names names;	/* names from SL_SECTION_NAMES */
+	bool trusted, contained, origin; /* SL_TENANT_ flags */
+	uint8_t container[16], pod[16];	 /* zeros if not known */
+	struct region_names names;	 /* names from SL_SECTION_NAMES */
 };
 /* Also returns UNSETTLED if the lines belong to different entries. Pure. */
 enum region_fault region_tenant_parse(const uint64_t lines[16], struct region_tenant *tenant);

@@ -267,6 +267,7 @@ enum region_fault region_header_parse(const struct sl_region_header *h, uint64_t
 	info->size = h->size;
 	info->kind = h->kind;
 	info->pid = h->pid;
+	info->origin = h->flags & SL_REGION_ORIGIN;
 	info->instance = h->instance;
 	info->start_ns = h->start_ns;
 	info->start_ticks = h->start_ticks;
@@ -424,6 +425,7 @@ enum region_fault region_tenant_parse(const uint64_t lines[16], struct region_te
 		.pid = (uint32_t)lines[SL_TENANT_PID],
 		.trusted = flags & SL_TENANT_TRUSTED,
 		.contained = flags & SL_TENANT_CONTAINED,
+		.origin = flags & SL_TENANT_ORIGIN,
 	};
 	get_bytes(t->container, lines[SL_TENANT_CONTAINER0]);
 	get_bytes(t->container + 8, lines[SL_TENANT_CONTAINER1]);
@@ -435,7 +437,8 @@ enum region_fault region_tenant_parse(const uint64_t lines[16], struct region_te
 void region_tenant_write(uint64_t lines[16], const struct region_tenant *t)
 {
 	uint64_t flags = (t->trusted ? SL_TENANT_TRUSTED : 0) |
-			 (t->contained ? SL_TENANT_CONTAINED : 0);
+			 (t->contained ? SL_TENANT_CONTAINED : 0) |
+			 (t->origin ? SL_TENANT_ORIGIN : 0);
 	uint64_t *more = lines + 8;
 
 	memset(lines, 0, SL_TENANT_SIZE);

@@ -19,6 +19,7 @@ PARTS = {
     'tcp': ('TCP telemetry', {'agent': ['--tcp', '--tcp-flows=100', '--cidr=::/0']}, ['tcp']),
     'bridge': ('bridges', {'agent': ['--scrape=x', '--textfile=x', '--host', '--statsd=x', '--otlp=x']}, []),
     'kafka': ('Kafka', {'collect': ['--kafka-config=x', '--kafka-offsets=x']}, []),
+    'levels': ('levels', {'collect': ['--publish=x', '--publish-socket=x']}, []),
     'remote-write': ('remote write', {'collect': ['--remote-write=x', '--remote-write-config=x', '--remote-label=a=b',
                                                   '--remote-queue=x', '--sample-every=1s']}, []),
     'analysis': ('analysis', {'collect': ['--analyse', '--alert=x', '--webhook=x', '--trace-budget=0', '--otlp=x',

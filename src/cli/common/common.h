@@ -152,6 +152,7 @@ int cli_agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, uin
 #define CLI_PART_DTA	      BASE_PART("DTA", "dta", HAVE_DTA)
 #define CLI_PART_FABRIC_TCP   BASE_PART("READs over TCP", "fabric-tcp", HAVE_FABRIC_TCP)
 #define CLI_PART_KAFKA	      BASE_PART("Kafka", "kafka", HAVE_KAFKA)
+#define CLI_PART_LEVELS	      BASE_PART("levels", "levels", HAVE_LEVELS)
 #define CLI_PART_REMOTE_WRITE BASE_PART("remote write", "remote-write", HAVE_REMOTE_WRITE)
 #define CLI_PART_TCP	      BASE_PART("TCP telemetry", "tcp", HAVE_TCP)
 #define CLI_PART_TLS	      BASE_PART("TLS", "tls", HAVE_TLS)

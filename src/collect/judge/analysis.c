@@ -206,6 +206,8 @@ static bool wants_row(void *arg, const struct collect_tap_row *row)
 
 	if (p == &no_pod || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
 		return false;
+	if (row->info->origin) /* the series of many pods, which another collector analyses */
+		return false;
 	/* Accept one row per interval, or a late one if the last interval was missed. */
 	return !p || p->moment != moment - 1 || row->ns % (int64_t)a->o.every_ns >= p->phase_ns;
 }

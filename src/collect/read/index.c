@@ -726,7 +726,8 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 	struct collect_snapshot *b = r->shown;
 	uint64_t *cell;
 
-	if (!b || !r->group)
+	/* The series of other publishers may come back in another region. */
+	if (!b || !r->group || r->origin)
 		return;
 	cell = malloc((b->layout->cells + (size_t)1) * sizeof(*cell));
 	if (!cell) {

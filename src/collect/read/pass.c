@@ -9,10 +9,11 @@
 #include "collect/read/worker.h"
 
 /* a region is dropped if its hot line does not settle for this long */
-#define HOT_MAX_NS   5000000000u
-#define FINAL_PASSES 20u	 /* maximum passes to read all lines of a dead region */
-#define HELD_MAX_NS  5000000000u /* maximum time for which a snapshot is held back */
-#define HELD_URGENT  8u		 /* passes outside the rounds while a snapshot is held back */
+#define HOT_MAX_NS	5000000000u
+#define FINAL_PASSES	20u	      /* maximum passes to read all lines of a dead region */
+#define HELD_MAX_NS	5000000000u   /* maximum time for which a snapshot is held back */
+#define ORIGIN_AHEAD_NS 60000000000ll /* by which the clock of another level may be ahead */
+#define HELD_URGENT	8u	      /* passes outside the rounds while a snapshot is held back */
 
 /* Returns how many lines a plan for this layout and hot line reads. */
 static uint32_t lines_wanted(const struct collect_region *r)
@@ -232,7 +233,7 @@ static void show_values(struct collect_link *l, struct collect_region *r, const 
 {
 	struct collect_snapshot *b = r->snapshot;
 
-	collect_snapshot_publish(b, cell, l->real_ns, l->worker, r->instance);
+	collect_snapshot_publish(b, cell, r->values_ns, l->worker, r->instance);
 	relaxed_bump(l->worker->samples, b->layout->columns);
 	if (b->seq == 2)
 		collect_region_queue(r, EVENT_SNAPSHOT);
@@ -273,9 +274,26 @@ static void publish_values(struct collect_link *l, struct collect_region *r, uin
 	show_values(l, r, w->flat);
 }
 
+/*
+ * Sets the time of the values. Returns false if they are those of an earlier pass, because the
+ * publisher of a region with origin has not said since then that they are current.
+ */
+static bool take_time(struct collect_link *l, struct collect_region *r)
+{
+	const int64_t said = (int64_t)r->hot.changed_ns;
+	const int64_t near = BASE_MIN(said, l->real_ns + ORIGIN_AHEAD_NS);
+
+	if (r->origin && (!r->hot_seen || said == r->origin_ns))
+		return false;
+	r->origin_ns = said;
+	r->values_ns = r->origin ? BASE_MAX(r->values_ns + 1, near) : l->real_ns;
+	return true;
+}
+
 void collect_pass_publish(struct collect_link *l, struct collect_region *r, const uint64_t *cell,
 			  uint64_t now_ns)
 {
+	r->values_ns = l->real_ns;
 	if (l->c->taps)
 		collect_tap_row(l, r, cell);
 	show_values(l, r, cell);
@@ -288,6 +306,7 @@ void collect_pass_publish(struct collect_link *l, struct collect_region *r, cons
 static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct collect_worker *w = l->worker;
+	bool current;
 
 	end_pass(l, r);
 	if (r->failed || r->gone || r->step != STEP_BOUND)
@@ -310,9 +329,14 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 		collect_schema_want(l, r, now_ns);
 		return;
 	}
-	publish_values(l, r, now_ns);
+	current = take_time(l, r);
+	/* A new layout is shown with the values that there are. */
+	if (current || (r->values_ns && r->snapshot && !r->snapshot->seq)) {
+		r->values_ns += !current;
+		publish_values(l, r, now_ns);
+	}
 	relaxed_bump(r->rounds, 1);
-	if (r->hot_seen)
+	if (r->hot_seen && current)
 		relaxed_store(r->fresh_ns, now_ns);
 	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
 	collect_schema_want(l, r, now_ns);

@@ -146,6 +146,12 @@ static int make_labels(struct collect_region *r, const char *hostname)
 	char process[16], *names;
 	bool pod = false;
 
+	r->origin = r->info->origin && r->tenant->who.origin;
+	if (r->origin) {
+		r->labels = collect_label_set_new(NULL, 0);
+		r->group = collect_label_set_new(NULL, 0);
+		return r->labels && r->group ? 0 : -ENOMEM;
+	}
 	/* A publisher must not set a pod or container that the host attests. */
 	for (uint32_t i = 0; i < attest; i++) {
 		pod |= !strcmp(attested[i].key, "pod");
@@ -288,7 +294,7 @@ bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
 	 * If rounds are late, a lap takes longer than its nominal number of periods. Values of this
 	 * lap or the previous one are then the newest possible.
 	 */
-	if (step == STEP_BOUND && host > fresh && fresh >= collect_turn_last_lap(r))
+	if (step == STEP_BOUND && host > fresh && fresh >= collect_turn_last_lap(r) && !r->origin)
 		fresh = host;
 	stale = BASE_MAX(stale, 3 * r->c->opts.period_ns * collect_tenant_every(r->tenant));
 	return now_ns < fresh + stale;

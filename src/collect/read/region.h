@@ -73,6 +73,8 @@ struct collect_region {
 	/* the values come from an attached part (STEP_SYNTHETIC) */
 	bool synthetic;
 	uint64_t period_ns; /* for a synthetic region: time between two passes */
+	/* SL_REGION_ORIGIN, from a tenant that may set it: the metrics' labels are complete */
+	bool origin;
 
 	/* Written by the worker, read by any thread. */
 	uint32_t state; /* enum sl_region_state from the directory */
@@ -111,6 +113,8 @@ struct collect_region {
 	struct region_values values;
 	size_t values_bytes;
 	struct region_hot hot;
+	int64_t origin_ns; /* with .origin: hot.changed_ns of the last pass with new values */
+	int64_t values_ns; /* CLOCK_REALTIME of the values of the last pass */
 	uint64_t hot_ok_ns;
 	uint64_t hot_ns; /* when the READ of hot was posted */
 	/* hot_ns of the last hot line with the generation of the current layout */

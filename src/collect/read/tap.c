@@ -72,7 +72,7 @@ void collect_tap_row(struct collect_link *l, struct collect_region *r, const uin
 		.layout = shape->generation,
 		.shape = shape,
 		.columns = shape->columns,
-		.ns = l->real_ns,
+		.ns = r->values_ns,
 	};
 
 	for (unsigned int i = 0; i < c->taps; i++) {

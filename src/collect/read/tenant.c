@@ -31,6 +31,7 @@ static void name_tenant(struct collect_tenant *t)
 static bool is_same(const struct region_tenant *a, const struct region_tenant *b)
 {
 	return a->key == b->key && a->uid == b->uid && a->trusted == b->trusted &&
+	       a->origin == b->origin &&
 	       !memcmp(a->container, b->container, sizeof(a->container)) &&
 	       !strcmp(a->names.kube_namespace, b->names.kube_namespace) &&
 	       !strcmp(a->names.pod, b->names.pod) &&
@@ -77,7 +78,7 @@ static struct collect_tenant *get_tenant(struct collect_host *h, const struct re
 		t->refs = 1;
 		t->who = *who;
 		t->known = known;
-		t->exempt = who->trusted || !known;
+		t->exempt = who->trusted || who->origin || !known;
 		t->build_end = &t->build;
 		t->first = UINT64_MAX;
 		for (unsigned int i = 0; i < h->links; i++)

@@ -52,7 +52,8 @@ struct collect_tenant {
 	uint64_t idle_ns;
 	struct region_tenant who; /* id, pid and instance are those of the tenant's first region */
 	bool known;
-	bool exempt; /* exempt from shares: trusted, or unknown */
+	/* exempt from shares: trusted, or unknown, or its series are those of many others */
+	bool exempt;
 	char uid[12], container[13], pod[37];
 	/* Written by control, read by any thread. */
 	uint64_t series, refused_series, conflicts, layout_ns;

@@ -15,7 +15,9 @@
 #define LOOK_NS	  500000000u	 /* time between two searches for pods */
 #define BEHIND_NS 600000000000ll /* samples older than this are not sent */
 #define SECOND_NS 1000000000ull
-#define STEP_NS	  1000000000ll /* a smaller jump of the clock does not count as setting it */
+/* Rows of another collector's series appear this long after their time, at most. */
+#define ORIGIN_LAG_NS 5000000000u
+#define STEP_NS	      1000000000ll /* a smaller jump of the clock does not count as setting it */
 
 struct sender_pod {
 	struct base_node node; /* next pod in the bucket */
@@ -32,6 +34,7 @@ struct sender_pod {
 	int64_t hists_ns, hists_sent_ns; /* when histograms are due; time of those sent last */
 	uint64_t jumped_ns; /* time that the clock skipped, for which there are no samples */
 	bool anomalous;
+	uint64_t lag_ns; /* rows may appear this long after their time */
 	/* The span being sent: columns before `column` are done. */
 	struct act_sample_span span;
 	uint32_t column;
@@ -250,6 +253,7 @@ static void look_at_index(struct collect_sender *s)
 		}
 		p->seen = s->looks;
 		p->known_ns = now;
+		p->lag_ns = r->origin ? ORIGIN_LAG_NS : 0;
 		if (renew_series(s, p, r, x->snapshot[i]) && collect_region_visible(r, now_ns))
 			send_hists(s, p, r, x->snapshot[i], now);
 	}
@@ -323,6 +327,7 @@ static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t en
 	 */
 	int64_t decided = s->o.every_ns ? now : BASE_MIN(now, collect_collector_shown(s->c));
 
+	decided -= (int64_t)p->lag_ns;
 	for (;;) {
 		if (base_now_ns() >= end_ns || export_remote_write_busy(s->w))
 			return false;
