@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pipeline_internal.h - internals of a pipeline: pipeline.c turns rows into verdicts,
- * pipeline_learn.c learns from finished steps, pipeline_model.c saves, loads and merges.
+ * pipeline_event.c judges events, pipeline_blame.c weighs the metrics, pipeline_learn.c learns from
+ * finished steps, pipeline_model.c saves, loads and merges.
  */
 #ifndef SL_ANALYSE_PIPELINE_INTERNAL_H
 #define SL_ANALYSE_PIPELINE_INTERNAL_H
@@ -15,6 +16,7 @@
 
 /* minimum threshold of comparable scores, which are log likelihood ratios */
 #define ANALYSE_EVIDENCE_MIN 1.0f
+#define ANALYSE_USUAL_SD     3	 /* a level this many deviations from the mean is still normal */
 #define ANALYSE_GROWTH	     4u	 /* a queue has grown if it is longer than this many steps ago */
 #define ANALYSE_LATE	     10u /* number of steps without an anomaly before a score is learned */
 
@@ -134,6 +136,24 @@ struct analyse_pipeline {
 
 /* ---- pipeline.c ---- */
 
+/* The kind of evidence that a metric of this role gives. */
+enum analyse_kind analyse_pipeline_kind_of(enum analyse_role_kind role);
+
+/* Runs need comparable scores and steps shorter than a minute. */
+bool analyse_pipeline_has_runs(const struct analyse_pipeline *p);
+int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p,
+				     struct analyse_thresholds *t);
+void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
+				    const struct analyse_detector_ops *ops);
+
+/* ---- pipeline_event.c ---- */
+
+/* Replaces the moves of metrics that show an event in the last row. w: seconds that a rate covers.
+ */
+void analyse_pipeline_judge_events(struct analyse_pipeline *p, double w);
+
+/* ---- pipeline_blame.c ---- */
+
 /* Computes the evidence of each kind for the last row, once p->joint is known. */
 void analyse_pipeline_weigh(struct analyse_pipeline *p);
 
@@ -142,13 +162,8 @@ void analyse_pipeline_weigh(struct analyse_pipeline *p);
  * means that none changed.
  */
 void analyse_pipeline_novelty(const struct analyse_pipeline *p, uint32_t most[ANALYSE_RESOURCES]);
-
-/* Runs need comparable scores and steps shorter than a minute. */
-bool analyse_pipeline_has_runs(const struct analyse_pipeline *p);
-int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p,
-				     struct analyse_thresholds *t);
-void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
-				    const struct analyse_detector_ops *ops);
+/* Ranks the metrics by their parts of the evidence. */
+void analyse_pipeline_rank_blame(struct analyse_pipeline *p, struct analyse_verdict *v);
 
 /* ---- pipeline_learn.c ---- */
 
