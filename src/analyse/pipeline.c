@@ -466,6 +466,10 @@ static void judge_kinds(struct analyse_pipeline *p, struct analyse_verdict *v)
 			continue;
 		score = in_thresholds(&p->thresholds->kind[k],
 				      analyse_pipeline_kind_threshold(p, k), true, kind[k]);
+		if (k == ANALYSE_KIND_ERRORS && p->stopped != ANALYSE_NONE)
+			score = fmaxf(score, in_thresholds(&p->thresholds->kind[k],
+							   analyse_pipeline_silence_threshold(p),
+							   true, p->blame[p->stopped] * p->mine));
 		if (k == ANALYSE_KIND_CULPRIT)
 			v->suspicion = score;
 		if (k == ANALYSE_KIND_ERRORS)

@@ -46,6 +46,28 @@ static float silence_surprise(const struct analyse_normaliser *n, uint32_t s, fl
 	return isinf(shape) ? expected : shape * log1pf(expected / shape);
 }
 
+/* A rate is 0 only if nothing has been finished for rate_ns before the row. */
+static uint64_t silent_for(const struct analyse_pipeline *p)
+{
+	uint64_t idle = p->last_ns - p->worked_ns;
+	uint64_t silent = p->last_ns - p->silent_ns + p->opts.rate_ns;
+
+	return idle > silent ? idle : silent;
+}
+
+/* Remembers the two longest silences that ended. */
+static void note_pause(struct analyse_pipeline *p)
+{
+	if (p->silent_s > p->pause_s[0]) {
+		p->pause_s[1] = p->pause_s[0];
+		p->pause_s[0] = p->silent_s;
+	} else if (p->silent_s > p->pause_s[1]) {
+		p->pause_s[1] = p->silent_s;
+	}
+	p->silent_s = 0;
+	p->silent_ns = 0;
+}
+
 /*
  * Treats a pod that finishes no work as an event, like errors. The request rate alone would not
  * show this: it can only fall to 0, which may not be far from its usual values. But the longer the
@@ -68,14 +90,15 @@ static void judge_silence(struct analyse_pipeline *p)
 			 (most == ANALYSE_NONE || p->normaliser.mean[s] > p->normaliser.mean[most]))
 			most = s;
 	}
+	if (p->worked_ns >= p->last_ns)
+		note_pause(p);
 	if (most == ANALYSE_NONE || !p->worked_ns || p->worked_ns >= p->last_ns)
 		return;
-	/* The rate is 0 only if nothing has been finished for rate_ns. */
-	seconds = 1e-9f * (float)(p->last_ns - p->worked_ns > p->opts.rate_ns
-					  ? p->last_ns - p->worked_ns
-					  : p->opts.rate_ns);
+	p->silent_ns = p->silent_ns ?: p->last_ns;
+	seconds = 1e-9f * (float)silent_for(p);
 	if (seconds < SILENT_S)
 		return;
+	p->silent_s = seconds;
 	surprise = silence_surprise(&p->normaliser, most, 1e-9f * (float)p->opts.step_ns, seconds);
 	if (ANALYSE_MOVE_ONCE * expf(surprise) <= fabsf(p->move[most]))
 		return;

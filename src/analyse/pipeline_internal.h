@@ -94,7 +94,10 @@ struct analyse_pipeline {
 	/* time of its first row, or of the first row after the clock jumped back */
 	uint64_t born_ns;
 	uint64_t worked_ns; /* last row with finished work */
+	uint64_t silent_ns; /* first row without finished work since then; 0 if there is none */
 	uint32_t stopped;   /* slot of the work counter that has stopped, or ANALYSE_NONE */
+	float silent_s;	    /* for this long it has finished no work; 0 if less than a second */
+	float pause_s[2];   /* the two longest silences that ended, longest first */
 	uint32_t grows;	    /* slot of the queue that only grows, or ANALYSE_NONE */
 	uint32_t queues;    /* number of slots with growth.judged */
 	float mine;	    /* probability that the pod itself caused what the row shows */
@@ -169,6 +172,11 @@ void analyse_pipeline_rank_blame(struct analyse_pipeline *p, struct analyse_verd
 
 double analyse_pipeline_threshold(struct analyse_pipeline *p);
 double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_kind kind);
+/*
+ * Returns the threshold of a counter of work that has stopped, or INFINITY if the silence is hardly
+ * longer than two earlier ones.
+ */
+double analyse_pipeline_silence_threshold(const struct analyse_pipeline *p);
 /*
  * Returns the threshold of a run. While few runs are known, it is at least the threshold of
  * ANALYSE_FAST steps: a shorter run is a single event and has been judged as one.
