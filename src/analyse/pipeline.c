@@ -19,16 +19,11 @@ _Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a gr
  * A score must exceed the threshold by this fraction of the threshold's distance from the median.
  * Otherwise scores of a cluster could exceed a threshold that is within the cluster.
  */
-#define MARGIN	      0.02
-#define HOUR_NS	      3600000000000.0
-#define RUNS_NS	      60000000000u /* steps of this length or longer have no runs */
-#define WARMING_NS    60000000000u /* time in which a pod that inherits a model fills its caches */
-#define SILENT_STEPS  10.0f	   /* number of steps of finished work before silence is judged */
-#define USUAL_SD      3		   /* a level this many deviations from the mean is still normal */
-#define GROWTH_BUDGET 0.1	   /* fraction of the budget of false alarms for growing queues */
-#define GROWTH_PRIOR  10.0f	   /* prior: a queue grew after all but one of this many steps */
-#define SILENT_S      1.0f	   /* a shorter silence may only mean that the machine is busy */
-#define MINE	      0.5f /* probability above which a pod's symptoms are considered its own */
+#define MARGIN	   0.02
+#define HOUR_NS	   3600000000000.0
+#define RUNS_NS	   60000000000u /* steps of this length or longer have no runs */
+#define WARMING_NS 60000000000u /* time in which a pod that inherits a model fills its caches */
+#define MINE	   0.5f /* probability above which a pod's symptoms are considered its own */
 
 /* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). Never returns 0. */
 static uint64_t key_of(const char *name)
@@ -181,8 +176,7 @@ fail:
 
 /* ---- columns ---- */
 
-/* The kind of evidence that a metric of this role gives. */
-static enum analyse_kind kind_of_role(enum analyse_role_kind role)
+enum analyse_kind analyse_pipeline_kind_of(enum analyse_role_kind role)
 {
 	static const uint8_t kind[] = {
 		[ANALYSE_ROLE_OTHER] = ANALYSE_KIND_OTHER,
@@ -218,7 +212,7 @@ static void place_column(struct analyse_pipeline *p, uint32_t c, uint32_t s,
 	p->queues += slot->growth.judged;
 	analyse_reading_place(&p->reading, s, column->counter);
 	p->role[s] = slot->role.kind;
-	p->group[s] = (uint8_t)kind_of_role(slot->role.kind);
+	p->group[s] = (uint8_t)analyse_pipeline_kind_of(slot->role.kind);
 	p->slot_of[c] = s;
 	p->column_of[s] = c;
 }
@@ -323,110 +317,6 @@ static void gather_row(struct analyse_pipeline *p, const double *values, double 
 }
 
 /*
- * Errors are judged as events, not by the change of their rate: a metric that never moved does not
- * show how far it may move. An event of probability p counts as the move with this probability
- * under the power law of other metrics' tails (normalise.h), so permanent errors weigh no more than
- * other metrics that always move. w: seconds covered by a rate.
- */
-static void judge_errors(struct analyse_pipeline *p, double w)
-{
-	for (uint32_t s = 0; s < p->dims; s++) {
-		const struct analyse_slot *slot = &p->slots[s];
-
-		if (p->role[s] == ANALYSE_ROLE_ERRORS && slot->errors.seconds > 0 &&
-		    !isnan(p->x[s]))
-			p->move[s] = ANALYSE_MOVE_ONCE *
-				     expf(analyse_count_surprise(&slot->errors, p->x[s] * (float)w,
-								 (float)w));
-	}
-}
-
-/*
- * Returns -log of the probability that no work is finished for this many seconds. The rate varies
- * between steps, so the number of events has a negative binomial distribution.
- */
-static float silence_surprise(const struct analyse_normaliser *n, uint32_t s, float step_s,
-			      float seconds)
-{
-	float mean = n->mean[s], usual = isnan(n->slow[s]) ? mean : fminf(mean, n->slow[s]);
-	float expected = fmaxf(usual, 0) * seconds, var = n->m2[s] / n->n[s];
-	float more = var - mean / step_s; /* variance beyond that of a Poisson distribution */
-	float shape = more > 0 ? mean * mean / more : INFINITY;
-
-	return isinf(shape) ? expected : shape * log1pf(expected / shape);
-}
-
-/*
- * Treats a pod that finishes no work as an event, like errors. The request rate alone would not
- * show this: it can only fall to 0, which may not be far from its usual values. But the longer the
- * silence lasts, the less probable it is.
- */
-static void judge_silence(struct analyse_pipeline *p)
-{
-	uint32_t most = ANALYSE_NONE;
-	float surprise, seconds;
-
-	if (p->stopped != ANALYSE_NONE)
-		p->group[p->stopped] = ANALYSE_KIND_OTHER;
-	p->stopped = ANALYSE_NONE;
-	for (uint32_t s = 0; s < p->dims; s++) {
-		if (p->role[s] != ANALYSE_ROLE_WORK || p->column_of[s] == ANALYSE_NONE)
-			continue;
-		if (p->x[s] > 0)
-			p->worked_ns = p->last_ns;
-		else if (p->x[s] == 0 && p->normaliser.n[s] >= SILENT_STEPS &&
-			 (most == ANALYSE_NONE || p->normaliser.mean[s] > p->normaliser.mean[most]))
-			most = s;
-	}
-	if (most == ANALYSE_NONE || !p->worked_ns || p->worked_ns >= p->last_ns)
-		return;
-	/* The rate is 0 only if nothing has been finished for rate_ns. */
-	seconds = 1e-9f * (float)(p->last_ns - p->worked_ns > p->opts.rate_ns
-					  ? p->last_ns - p->worked_ns
-					  : p->opts.rate_ns);
-	if (seconds < SILENT_S)
-		return;
-	surprise = silence_surprise(&p->normaliser, most, 1e-9f * (float)p->opts.step_ns, seconds);
-	if (ANALYSE_MOVE_ONCE * expf(surprise) <= fabsf(p->move[most]))
-		return;
-	p->stopped = most;
-	p->group[most] = ANALYSE_KIND_ERRORS;
-	p->move[most] = -fminf(ANALYSE_MOVE_ONCE * expf(surprise), ANALYSE_MOVE_FAR);
-}
-
-/*
- * Treats a queue that only grows as an event. The probability of each further growth is the learned
- * frequency of growth after such a step. Therefore a queue that grows in most steps is not an
- * event, and neither is one within its usual length.
- */
-static void judge_growth(struct analyse_pipeline *p)
-{
-	float most = (float)-log(GROWTH_BUDGET * p->q);
-
-	if (p->grows != ANALYSE_NONE)
-		p->group[p->grows] = (uint8_t)kind_of_role(p->role[p->grows]);
-	p->grows = ANALYSE_NONE;
-	for (uint32_t s = 0; p->queues && s < p->dims; s++) {
-		const struct analyse_slot *slot = &p->slots[s];
-		float surprise;
-
-		if (!slot->growth.judged || !slot->growth.steps || !(p->z[s] > USUAL_SD) ||
-		    p->column_of[s] == ANALYSE_NONE)
-			continue;
-		surprise = (float)slot->growth.steps * logf((slot->growth.after + GROWTH_PRIOR) /
-							    (slot->growth.more + GROWTH_PRIOR - 1));
-		if (surprise <= most)
-			continue;
-		most = surprise;
-		p->grows = s;
-	}
-	if (p->grows == ANALYSE_NONE || ANALYSE_MOVE_ONCE * expf(most) <= fabsf(p->move[p->grows]))
-		return;
-	p->group[p->grows] = ANALYSE_KIND_ERRORS;
-	p->move[p->grows] = fminf(ANALYSE_MOVE_ONCE * expf(most), ANALYSE_MOVE_FAR);
-}
-
-/*
  * A pod's levels follow its own rows, so a latency that is high from the first row on would count
  * as usual. Therefore, after the first minute, a level that the inherited model does not explain is
  * judged as if it had just risen.
@@ -438,7 +328,7 @@ static void compare_with_model(struct analyse_pipeline *p)
 	for (uint32_t s = 0; s < p->dims; s++) {
 		enum analyse_role_kind role = p->slots[s].role.kind;
 		float now = isnan(n->slow[s]) ? p->x[s] : n->slow[s];
-		float most = n->mean[s] + USUAL_SD / n->inv_sd[s];
+		float most = n->mean[s] + ANALYSE_USUAL_SD / n->inv_sd[s];
 
 		if ((role != ANALYSE_ROLE_LATENCY && role != ANALYSE_ROLE_CLIENT &&
 		     role != ANALYSE_ROLE_SERVER) ||
@@ -517,9 +407,7 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 	p->mine = 1;
 	p->joint = false;
 	p->delayed = 0;
-	judge_errors(p, fmax(seconds, 1e-9 * (double)p->opts.rate_ns));
-	judge_silence(p);
-	judge_growth(p);
+	analyse_pipeline_judge_events(p, fmax(seconds, 1e-9 * (double)p->opts.rate_ns));
 	v->raw = p->opts.detector->score(p->detector, &row, p->blame);
 	if (p->shadow)
 		v->shadow_score = p->opts.shadow->score(p->shadow, &row, p->scratch);
@@ -547,205 +435,6 @@ static float in_thresholds(struct analyse_calibration *c, double threshold, bool
 	if (raw <= threshold)
 		return (float)fmin(p, 1);
 	return (float)(fmax(p, 1) + 1e-3 * log(raw / threshold));
-}
-
-/* True if the metric's evidence is part of the evidence per kind. */
-static bool counts_in_kind(const struct analyse_pipeline *p, uint32_t s)
-{
-	bool load = p->role[s] == ANALYSE_ROLE_LOAD || p->role[s] == ANALYSE_ROLE_WORK;
-
-	return p->blame[s] > 0 && !(p->joint && load && s != p->stopped && s != p->grows);
-}
-
-/* Memory counts less, because it also grows when the processor is busy or requests wait. */
-#define MEMORY_WEIGHT 0.33f
-
-static float usual_value(const struct analyse_pipeline *p, uint32_t s)
-{
-	float slow = p->normaliser.slow[s];
-
-	return isnan(slow) ? p->normaliser.mean[s] : slow;
-}
-
-/*
- * Returns the weight of a change: 1 for a factor of e or more, and less for smaller changes. If a
- * metric hardly ever changes, as with memory, a change of a few per cent is surprising, but rarely
- * the fault.
- */
-static float change_of(const struct analyse_pipeline *p, uint32_t s)
-{
-	float ratio = p->x[s] / usual_value(p, s);
-
-	return ratio > 0 && isfinite(ratio) ? fminf(fabsf(logf(ratio)), 1) : 1;
-}
-
-/*
- * Computes each metric's part of a verdict on the sum of all kinds (leading is ANALYSE_KINDS) or on
- * one kind. Divides by the kind's threshold, if it has one.
- */
-static void part_kinds(struct analyse_pipeline *p, enum analyse_kind leading, float *part)
-{
-	float weight[ANALYSE_KINDS];
-
-	for (uint32_t k = 0; k < ANALYSE_KINDS; k++) {
-		double threshold = p->opts.detector->comparable
-					   ? analyse_pipeline_kind_threshold(p, k)
-					   : INFINITY;
-		bool counts = leading == k || (leading == ANALYSE_KINDS && !isnan(p->kind[k]));
-
-		weight[k] = !counts	       ? 0
-			    : isinf(threshold) ? 1
-					       : (float)(1 / fmax(threshold, ANALYSE_EVIDENCE_MIN));
-	}
-	for (uint32_t s = 0; s < p->dims; s++)
-		part[s] = counts_in_kind(p, s) ? p->blame[s] * weight[p->group[s]] * change_of(p, s)
-					       : 0;
-}
-
-/*
- * Divides the evidence that calls to the pod are delayed among its latencies, in proportion to how
- * far each is above its usual level. If none is, for example because the network is slow, all get
- * equal parts.
- */
-static void part_late(const struct analyse_pipeline *p, float *part)
-{
-	uint32_t latencies = 0;
-	float sum = 0;
-
-	for (uint32_t i = 0; i < p->witnesses; i++)
-		if (p->witness[i].role.kind != ANALYSE_ROLE_RESOURCE) {
-			sum += analyse_culprit_rise(p->suspect, &p->witness[i].role);
-			latencies++;
-		}
-	for (uint32_t i = 0; i < p->witnesses; i++)
-		if (p->witness[i].role.kind != ANALYSE_ROLE_RESOURCE)
-			part[p->witness[i].slot] +=
-				p->delayed *
-				(sum > 0 ? analyse_culprit_rise(p->suspect, &p->witness[i].role) /
-						   sum
-					 : 1 / (float)latencies);
-}
-
-/* Computes each metric's part of the evidence against this pod (analyse_observation). */
-static void part_culprit(struct analyse_pipeline *p, float *part)
-{
-	uint32_t most[ANALYSE_RESOURCES];
-
-	memset(part, 0, p->dims * sizeof(*part));
-	analyse_pipeline_novelty(p, most);
-	for (uint32_t k = 0; k < ANALYSE_RESOURCES; k++)
-		if (most[k] != ANALYSE_NONE)
-			part[most[k]] = logf(fabsf(p->move[most[k]])) * change_of(p, most[k]) *
-					(k == ANALYSE_MEMORY ? MEMORY_WEIGHT : 1);
-	if (p->delayed > 0)
-		part_late(p, part);
-	for (uint32_t s = 0; s < p->dims; s++) {
-		enum analyse_kind k = p->group[s];
-		float excess;
-
-		if (k < ANALYSE_KIND_ERRORS || !counts_in_kind(p, s))
-			continue;
-		excess = p->kind[k] - (float)analyse_pipeline_kind_threshold(p, k);
-		part[s] = p->blame[s] * fmaxf(excess, 0) / p->kind[k];
-	}
-}
-
-/* If a verdict merely persists, its row may lack evidence: blames the metrics that are held. */
-static void part_held(const struct analyse_pipeline *p, float *part)
-{
-	for (uint32_t s = 0; s < p->dims; s++)
-		part[s] = p->held[s] ? logf(fmaxf(p->away[s], 1)) : 0;
-}
-
-/* Insertion sort in descending order, because the list is short. */
-static void sort_parts(struct analyse_pipeline *p, const float *part, struct analyse_verdict *v)
-{
-	float sum = 0, least = 0;
-
-	v->blamed = 0;
-	for (uint32_t s = 0; s < p->dims; s++) {
-		float share = part[s];
-		uint32_t i;
-
-		if (!(share > 0) || p->column_of[s] == ANALYSE_NONE)
-			continue;
-		sum += share;
-		if (v->blamed == ANALYSE_BLAMED && share <= least)
-			continue;
-		i = v->blamed < ANALYSE_BLAMED ? v->blamed++ : ANALYSE_BLAMED - 1;
-		for (; i > 0 && v->blame[i - 1].share < share; i--)
-			v->blame[i] = v->blame[i - 1];
-		v->blame[i].column = p->column_of[s];
-		v->blame[i].share = share;
-		least = v->blame[v->blamed - 1].share;
-	}
-	for (uint32_t i = 0; i < v->blamed; i++)
-		v->blame[i].share /= sum;
-}
-
-static bool is_load(const struct analyse_pipeline *p, uint32_t s)
-{
-	const struct analyse_slot *slot = &p->slots[s];
-
-	return p->role[s] == ANALYSE_ROLE_LOAD || p->role[s] == ANALYSE_ROLE_WORK ||
-	       slot->growth.judged ||
-	       (p->role[s] == ANALYSE_ROLE_RESOURCE && slot->role.part == ANALYSE_CPU);
-}
-
-/* Ranks the metrics by their parts of the evidence. */
-static void rank_blame(struct analyse_pipeline *p, struct analyse_verdict *v)
-{
-	float *part = p->scratch;
-
-	if (v->kind == ANALYSE_KIND_CULPRIT)
-		part_culprit(p, part);
-	else
-		part_kinds(p, v->kind, part);
-	sort_parts(p, part, v);
-	if (!v->blamed && v->anomalous) {
-		part_held(p, part);
-		sort_parts(p, part, v);
-	}
-	if (v->blamed) {
-		analyse_fetch(p->normaliser.slow, p->dims * sizeof(float));
-		analyse_fetch(p->x, p->dims * sizeof(float));
-	}
-	for (uint32_t i = 0; i < v->blamed; i++) {
-		uint32_t s = p->slot_of[v->blame[i].column];
-
-		v->blame[i].now = p->x[s];
-		v->blame[i].before = usual_value(p, s);
-		v->blame[i].load = is_load(p, s);
-		v->blame[i].grows = s == p->grows;
-	}
-}
-
-void analyse_pipeline_novelty(const struct analyse_pipeline *p, uint32_t most[ANALYSE_RESOURCES])
-{
-	float move[ANALYSE_RESOURCES] = {1, 1};
-
-	for (uint32_t k = 0; k < ANALYSE_RESOURCES; k++)
-		most[k] = ANALYSE_NONE;
-	for (uint32_t i = 0; i < p->witnesses; i++) {
-		struct analyse_role role = p->witness[i].role;
-		uint32_t s = p->witness[i].slot;
-
-		if (role.kind != ANALYSE_ROLE_RESOURCE || !(fabsf(p->move[s]) > move[role.part]))
-			continue;
-		move[role.part] = fabsf(p->move[s]);
-		most[role.part] = s;
-	}
-}
-
-void analyse_pipeline_weigh(struct analyse_pipeline *p)
-{
-	memset(p->kind, 0, sizeof(p->kind));
-	p->kind[ANALYSE_KIND_CULPRIT] = NAN;
-	for (uint32_t s = 0; s < p->dims; s++)
-		if (counts_in_kind(p, s))
-			p->kind[p->group[s]] += p->blame[s];
-	if (p->joint)
-		p->kind[ANALYSE_KIND_LATENCY] = p->kind[ANALYSE_KIND_RESOURCE] = NAN;
 }
 
 /*
@@ -777,6 +466,10 @@ static void judge_kinds(struct analyse_pipeline *p, struct analyse_verdict *v)
 			continue;
 		score = in_thresholds(&p->thresholds->kind[k],
 				      analyse_pipeline_kind_threshold(p, k), true, kind[k]);
+		if (k == ANALYSE_KIND_ERRORS && p->stopped != ANALYSE_NONE)
+			score = fmaxf(score, in_thresholds(&p->thresholds->kind[k],
+							   analyse_pipeline_silence_threshold(p),
+							   true, p->blame[p->stopped] * p->mine));
 		if (k == ANALYSE_KIND_CULPRIT)
 			v->suspicion = score;
 		if (k == ANALYSE_KIND_ERRORS)
@@ -823,7 +516,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 	lasts = away || analyse_pipeline_pauses(p);
 	v->anomalous = v->score > 1 || (lasts && p->mine > MINE);
 	if (v->score > 0 || v->anomalous)
-		rank_blame(p, v);
+		analyse_pipeline_rank_blame(p, v);
 	p->step_away |= away || v->score > 1;
 	p->step_lasts |= lasts;
 	v->drift = p->drift;

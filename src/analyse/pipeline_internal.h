@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pipeline_internal.h - internals of a pipeline: pipeline.c turns rows into verdicts,
- * pipeline_learn.c learns from finished steps, pipeline_model.c saves, loads and merges.
+ * pipeline_event.c judges events, pipeline_blame.c weighs the metrics, pipeline_learn.c learns from
+ * finished steps, pipeline_model.c saves, loads and merges.
  */
 #ifndef SL_ANALYSE_PIPELINE_INTERNAL_H
 #define SL_ANALYSE_PIPELINE_INTERNAL_H
@@ -15,6 +16,7 @@
 
 /* minimum threshold of comparable scores, which are log likelihood ratios */
 #define ANALYSE_EVIDENCE_MIN 1.0f
+#define ANALYSE_USUAL_SD     3	 /* a level this many deviations from the mean is still normal */
 #define ANALYSE_GROWTH	     4u	 /* a queue has grown if it is longer than this many steps ago */
 #define ANALYSE_LATE	     10u /* number of steps without an anomaly before a score is learned */
 
@@ -93,7 +95,10 @@ struct analyse_pipeline {
 	/* time of its first row, or of the first row after the clock jumped back */
 	uint64_t born_ns;
 	uint64_t worked_ns; /* last row with finished work */
+	uint64_t silent_ns; /* first row without finished work since then; 0 if there is none */
 	uint32_t stopped;   /* slot of the work counter that has stopped, or ANALYSE_NONE */
+	float silent_s;	    /* for this long it has finished no work; 0 if less than a second */
+	float pause_s[2];   /* the two longest silences that ended, longest first */
 	uint32_t grows;	    /* slot of the queue that only grows, or ANALYSE_NONE */
 	uint32_t queues;    /* number of slots with growth.judged */
 	float mine;	    /* probability that the pod itself caused the row's symptoms */
@@ -135,14 +140,8 @@ struct analyse_pipeline {
 
 /* ---- pipeline.c ---- */
 
-/* Computes the evidence of each kind for the last row, once p->joint is known. */
-void analyse_pipeline_weigh(struct analyse_pipeline *p);
-
-/*
- * Finds, for each resource, the slot of the metric that changed most in the last row; ANALYSE_NONE
- * means that none changed.
- */
-void analyse_pipeline_novelty(const struct analyse_pipeline *p, uint32_t most[ANALYSE_RESOURCES]);
+/* The kind of evidence that a metric of this role gives. */
+enum analyse_kind analyse_pipeline_kind_of(enum analyse_role_kind role);
 
 /* Runs need comparable scores and steps shorter than a minute. */
 bool analyse_pipeline_has_runs(const struct analyse_pipeline *p);
@@ -151,10 +150,34 @@ int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p,
 void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
 				    const struct analyse_detector_ops *ops);
 
+/* ---- pipeline_event.c ---- */
+
+/* Replaces the moves of metrics that show an event in the last row. w: seconds that a rate covers.
+ */
+void analyse_pipeline_judge_events(struct analyse_pipeline *p, double w);
+
+/* ---- pipeline_blame.c ---- */
+
+/* Computes the evidence of each kind for the last row, once p->joint is known. */
+void analyse_pipeline_weigh(struct analyse_pipeline *p);
+
+/*
+ * Finds, for each resource, the slot of the metric that changed most in the last row; ANALYSE_NONE
+ * means that none changed.
+ */
+void analyse_pipeline_novelty(const struct analyse_pipeline *p, uint32_t most[ANALYSE_RESOURCES]);
+/* Ranks the metrics by their parts of the evidence. */
+void analyse_pipeline_rank_blame(struct analyse_pipeline *p, struct analyse_verdict *v);
+
 /* ---- pipeline_learn.c ---- */
 
 double analyse_pipeline_threshold(struct analyse_pipeline *p);
 double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_kind kind);
+/*
+ * Returns the threshold of a counter of work that has stopped, or INFINITY if the silence is hardly
+ * longer than two earlier ones.
+ */
+double analyse_pipeline_silence_threshold(const struct analyse_pipeline *p);
 /*
  * Returns the threshold of a run. While few runs are known, it is at least the threshold of
  * ANALYSE_FAST steps: a shorter run is a single event and has been judged as one.

@@ -32,8 +32,9 @@
 #define LEFT	 0.5f /* a step below this fraction of the run's mean ends the run */
 /* fraction of the threshold above which a step may be the beginning of a fault */
 #define DOUBT	  0.25f
-#define INFLUENCE 2.0 /* limit of an anomaly's learned score, in multiples of the threshold */
-#define COUNTED	  10u /* number of steps with error counts before errors are judged */
+#define INFLUENCE 2.0  /* limit of an anomaly's learned score, in multiples of the threshold */
+#define COUNTED	  10u  /* number of steps with error counts before errors are judged */
+#define PAUSES_S  1.0f /* a silence this much longer than earlier ones is unusual */
 /* number of disturbances that a warm-up does not learn; if there are more, they are normal */
 #define CHANCE 2u
 
@@ -117,6 +118,17 @@ double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_
 	if (kind == ANALYSE_KIND_ERRORS && !analyse_calibration_known(c) && counts_errors(p))
 		return analyse_calibration_prior(c);
 	return analyse_calibration_threshold(c);
+}
+
+/*
+ * The learned threshold of errors depends on how they cluster, which says nothing about silence:
+ * beside a busy process, it may be above any score that silence can have.
+ */
+double analyse_pipeline_silence_threshold(const struct analyse_pipeline *p)
+{
+	return p->silent_s > p->pause_s[1] + PAUSES_S && counts_errors(p)
+		       ? analyse_calibration_prior(&p->thresholds->kind[ANALYSE_KIND_ERRORS])
+		       : INFINITY;
 }
 
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p)

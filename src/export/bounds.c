@@ -56,17 +56,6 @@ static bool add_bound(struct export_render *r, double bound, size_t bucket)
 	return true;
 }
 
-/* A histogram whose counts are not known is not empty. */
-static bool is_empty(const struct export_series *s)
-{
-	if (!s->buckets)
-		return false;
-	for (size_t i = 0; i < s->bucket_count; i++)
-		if (s->buckets[i])
-			return false;
-	return true;
-}
-
 static bool make_exponential(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
@@ -95,21 +84,25 @@ static bool make_exponential(struct export_render *r)
 }
 
 /*
- * For a brief histogram: uses the bounds 2^-22, 2^-16, 2^-10, 2^-4, 2^2, 2^8 ... within its range.
+ * For EXPORT_DETAIL_FEW: uses the bounds 2^-22, 2^-16, 2^-10, 2^-4, 2^2, 2^8 ... within the range.
  * These are the same for all such histograms, except for bounds below the first observation.
  */
-static bool make_brief(struct export_render *r)
+static bool make_few(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
-	int64_t first = s->first_bucket, last = first + (int64_t)s->bucket_count - 3;
+	int64_t first = s->first_bucket, last = first + (int64_t)s->bucket_count - 3, at = 0;
+	bool any = !s->buckets; /* the counts are not known */
 
-	if (s->scale < 0 || s->scale > 8 || is_empty(s))
+	if (s->scale < 0 || s->scale > 8)
 		return true;
 	for (int64_t octave = -22; octave <= 62; octave += 6) {
 		int64_t end = octave * (1 << s->scale);
 
-		if (end >= first && end <= last &&
-		    !add_bound(r, bucket_end(end, s->scale), (size_t)(end - first) + 1))
+		if (end < first || end > last)
+			continue;
+		for (; !any && at <= end - first + 1; at++)
+			any = s->buckets[at];
+		if (any && !add_bound(r, bucket_end(end, s->scale), (size_t)(end - first) + 1))
 			return false;
 	}
 	return true;
@@ -142,7 +135,7 @@ int export_bounds_of(const struct export_series *s, double **bound, uint32_t **b
 {
 	struct export_render r = {.series = *s};
 
-	if (s->exponential ? s->brief ? !make_brief(&r) : !make_exponential(&r)
+	if (s->exponential ? s->detail ? !make_few(&r) : !make_exponential(&r)
 			   : !make_classic(&r)) {
 		free(r.bounds.bound);
 		free(r.bounds.bucket);
@@ -160,14 +153,16 @@ bool export_bounds_make(struct export_render *r)
 	const struct export_series *s = &r->series;
 	char *p;
 
-	bool brief = s->exponential && s->brief && !r->classic;
+	enum export_detail detail = s->exponential && !r->classic ? s->detail : EXPORT_DETAIL_ALL;
 
-	/* Brief histograms have few bounds, so recompute them. */
-	if (!brief && is_same(b, s))
+	/* Few bounds are quickly computed. */
+	if (!detail && is_same(b, s))
 		return true;
 	b->count = 0;
 	b->valid = false;
-	if (!(brief ? make_brief(r) : s->exponential ? make_exponential(r) : make_classic(r)))
+	if (detail == EXPORT_DETAIL_FEW && !make_few(r))
+		return false;
+	if (!detail && !(s->exponential ? make_exponential(r) : make_classic(r)))
 		return false;
 	free(b->text_at);
 	free(b->text);
@@ -187,6 +182,6 @@ bool export_bounds_make(struct export_render *r)
 	}
 	b->text_at[b->count] = (uint32_t)(p - b->text);
 	b->of = *s;
-	b->valid = !brief;
+	b->valid = !detail;
 	return true;
 }

@@ -49,6 +49,17 @@ struct export_exemplar {
  */
 bool export_exemplar_is_long(const struct export_exemplar *e);
 
+/*
+ * How much of an exponential histogram the text formats show, unless the client requests all of it
+ * (export_render_classic()).
+ */
+enum export_detail {
+	EXPORT_DETAIL_ALL = 0,
+	EXPORT_DETAIL_FEW,  /* a few bounds */
+	EXPORT_DETAIL_MEAN, /* no bounds: only sum and count */
+	EXPORT_DETAIL_NONE, /* the series is left out */
+};
+
 enum export_value_type { EXPORT_VALUE_U64 = 1, EXPORT_VALUE_I64, EXPORT_VALUE_F64 };
 
 struct export_series {
@@ -83,10 +94,10 @@ struct export_series {
 	/* for histograms and summaries */
 	double sum;
 	bool exponential;
-	bool brief; /* exponential: text shows only a few bounds unless the client requests more */
-	const uint64_t *buckets; /* counts per bucket, not cumulative */
-	size_t bucket_count;	 /* classic: bound_count + 1 */
-	const double *bounds;	 /* classic: bound_count ascending upper bounds */
+	enum export_detail detail; /* exponential */
+	const uint64_t *buckets;   /* counts per bucket, not cumulative */
+	size_t bucket_count;	   /* classic: bound_count + 1 */
+	const double *bounds;	   /* classic: bound_count ascending upper bounds */
 	size_t bound_count;
 	int scale; /* for exponential buckets: the Prometheus schema */
 	/*
@@ -168,7 +179,7 @@ struct export_render *export_render_new(const struct export_source *source,
  * walk starts with the first call and ends with export_render_free().
  */
 ssize_t export_render_read(struct export_render *r, char *buf, size_t max);
-/* Selects all bounds of brief histograms in text. Call it before the first read. */
+/* Shows histograms of any detail completely in text. Call it before the first read. */
 void export_render_classic(struct export_render *r);
 void export_render_free(struct export_render *r);
 

@@ -48,7 +48,7 @@ struct export_render {
 	struct export_source source;
 	enum export_format format;
 	bool utf8;    /* the client accepts UTF-8 names */
-	bool classic; /* the client requested all bounds of brief histograms (model.h) */
+	bool classic; /* the client requested complete histograms (enum export_detail) */
 	void *walk;
 	int error; /* -errno; permanent */
 	enum export_phase phase;

@@ -343,6 +343,11 @@ static void state_line(struct export_render *r)
 	r->line++;
 }
 
+static bool is_left_out(const struct export_render *r)
+{
+	return r->series.exponential && r->series.detail == EXPORT_DETAIL_NONE && !r->classic;
+}
+
 static void begin_series(struct export_render *r)
 {
 	char buf[EXPORT_SHOWN_NAME_MAX + 1];
@@ -357,8 +362,12 @@ static void begin_series(struct export_render *r)
 		r->phase = EXPORT_PHASE_FAMILY;
 		return;
 	}
-	if (export_is_histogram(r->family.type) && !export_bounds_make(r))
-		return;
+	if (export_is_histogram(r->family.type)) {
+		if (is_left_out(r))
+			return; /* the next step writes the next series */
+		if (!export_bounds_make(r))
+			return;
+	}
 	r->line = 0;
 	r->bucket = 0;
 	r->cumulative = 0;

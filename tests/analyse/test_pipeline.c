@@ -316,6 +316,109 @@ static void work_that_stops_is_found(void **state)
 	analyse_pipeline_free(d.p);
 }
 
+static const struct analyse_column job_columns[] = {{"queue_jobs_done_total", true},
+						    {"queue_jobs_failed_total", true}};
+
+/* A worker whose rows are a tenth of a second apart, as in a collector. */
+struct worker {
+	struct analyse_pipeline *p;
+	uint64_t t, seed;
+	double done[2];
+	float most; /* largest score for errors */
+};
+
+/* Pushes the rows of a second. Returns whether one of them is anomalous. */
+static bool push_second(struct worker *w, double jobs, double failures)
+{
+	bool found = false;
+
+	for (int i = 0; i < 10; i++) {
+		struct analyse_verdict v;
+
+		w->t += STEP / 10;
+		w->done[0] += floor(jobs * (i + 1) / 10) - floor(jobs * i / 10);
+		w->done[1] += floor(failures * (i + 1) / 10) - floor(failures * i / 10);
+		assert_int_equal(analyse_pipeline_push(w->p, w->t, w->done, &v), 0);
+		found |= v.anomalous;
+		w->most = fmaxf(w->most, v.errors);
+	}
+	return found;
+}
+
+/*
+ * Beside a process that uses a core, jobs come in bursts, and so do those that fail. The worker is
+ * known for a minute and a half, so the threshold of such bursts is still high.
+ */
+static struct worker busy_worker(uint64_t seed)
+{
+	struct worker w = {.t = STEP, .seed = seed};
+
+	w.p = analyse_pipeline_create(&(struct analyse_pipeline_opts){
+		.columns = 2, .rate_ns = STEP, .false_alarms = 1, .seed = 1});
+	assert_non_null(w.p);
+	assert_int_equal(analyse_pipeline_columns(w.p, job_columns, 2), 0);
+	analyse_pipeline_learning(w.p, ANALYSE_LEARN_WARM);
+	for (int i = 0; i < 90; i++) {
+		double burst = exp(0.3 * noise_normal(&w.seed));
+
+		if (i == 60)
+			analyse_pipeline_learning(w.p, ANALYSE_LEARN_GATED);
+		push_second(&w, 70 * burst,
+			    floor(2 * burst * burst * -log(noise_uniform(&w.seed))));
+	}
+	return w;
+}
+
+static void a_worker_beside_a_busy_core_is_found_when_it_stops(void **state)
+{
+	unsigned int found = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct worker w = busy_worker(seed);
+		bool seen = false;
+
+		w.most = 0;
+		for (int i = 0; i < 3; i++)
+			seen |= push_second(&w, 0, 0);
+		print_message("%.2f threshold %.1f\n", w.most,
+			      analyse_pipeline_kind_threshold(w.p, ANALYSE_KIND_ERRORS));
+		found += seen;
+		analyse_pipeline_free(w.p);
+	}
+	if (found < 20)
+		fail_msg("%u of 20", found);
+}
+
+/* Pauses of a machine that often has no CPU for the worker are usual. */
+static void pauses_beside_a_busy_core_stay_within_the_budget(void **state)
+{
+	const int hours = 3;
+	unsigned int alarms = 0, pause = 0, quiet = 10;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct worker w = busy_worker(seed);
+
+		for (int i = 0; i < hours * 3600; i++) {
+			double burst = exp(0.3 * noise_normal(&w.seed));
+			double failures = floor(2 * burst * burst * -log(noise_uniform(&w.seed)));
+			bool found;
+
+			if (!pause && noise_uniform(&w.seed) < 0.01)
+				pause = 1 + (noise_uniform(&w.seed) < 0.3);
+			found = push_second(&w, pause ? 0 : 70 * burst, pause ? 0 : failures);
+			pause -= pause > 0;
+			alarms += found && quiet >= 3;
+			quiet = found ? 0 : quiet + 1;
+		}
+		analyse_pipeline_free(w.p);
+	}
+	print_message("%u alarms in %d hours of 4 pods\n", alarms, hours);
+	if (alarms > 4 * (unsigned int)hours)
+		fail_msg("%u alarms", alarms);
+}
+
 /* Pushes a row of a pod whose caches, threads and queue have reached this part of their size. */
 static bool push_warm(struct pod *d, double part, double busier)
 {
@@ -870,6 +973,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(false_alarms_stay_about_the_budget),
 		cmocka_unit_test(fd_can_alarm_at_a_small_budget),
 		cmocka_unit_test(a_short_warm_up_costs_no_false_alarms),
+		cmocka_unit_test(pauses_beside_a_busy_core_stay_within_the_budget),
 	};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fault_is_flagged_and_its_metric_blamed),
@@ -881,6 +985,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ten_like_faults_are_all_found),
 		cmocka_unit_test(what_comes_again_and_again_becomes_usual),
 		cmocka_unit_test(work_that_stops_is_found),
+		cmocka_unit_test(a_worker_beside_a_busy_core_is_found_when_it_stops),
 		cmocka_unit_test(work_with_pauses_does_not_stop),
 		cmocka_unit_test(a_successor_may_warm_up),
 		cmocka_unit_test(the_first_row_of_a_fault_hides_not_the_next),

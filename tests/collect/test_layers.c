@@ -142,6 +142,7 @@ static void put_names(struct mock_host *h, struct make_flows *m)
 #define CART		      "pod=\"cart-0\",container=\"app\",service=\"cart\""
 #define VALUE(name, labels)   self_value(c, "sidelight_" name, labels)
 #define LAYER(suffix, labels) VALUE("tcp_layer_seconds_" suffix, labels)
+#define STACK(suffix, labels) VALUE("tcp_stack_seconds_" suffix, labels)
 #define LOST(cause)	      VALUE("host_kernel_lost_total", "cause=\"" cause "\"")
 
 static void two_passes(struct mock_host *h, uint64_t id)
@@ -190,7 +191,7 @@ static void counts_layers_exactly_once(void **state)
 	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"2.38418") == 2);
 	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"4\"") == 2);
 	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"+Inf") == 3);
-	assert_true(LAYER("count", "layer=\"tcp_in\"") == 0);
+	assert_true(STACK("count", "layer=\"tcp_in\"") == 0);
 	assert_true(VALUE("tcp_request_seconds_count", NULL) == 2);
 	/*
 	 * A new group counts from zero; the port of a client's group is the port that it connected
@@ -201,7 +202,13 @@ static void counts_layers_exactly_once(void **state)
 	       group(&t, 3, 1, SL_ROLE_UNKNOWN, 40000, 8); count(&t, 3, SL_COUNT_REQUESTS, 11);
 	       count(&t, 0, SL_COUNT_REQUESTS, 17); /* found no group */
 	       used(&t, 4));
-	WITHIN(3000, LAYER("count", "layer=\"mac_in\",port=\"443\",role=\"client\"") == 5);
+	/* In text, the stack's layers are those of all ports. */
+	WITHIN(3000, STACK("count", "layer=\"mac_in\",role=\"client\"") == 5);
+	CHANGE(h, group(&t, 4, 1, SL_ROLE_CLIENT, 444, 7);
+	       observe(&t, 4, SL_LAYER_MAC_IN, SL_LAYER_ZERO, 2, 50); used(&t, 5));
+	WITHIN(3000, STACK("count", "layer=\"mac_in\",role=\"client\"") == 7);
+	assert_true(STACK("sum", "layer=\"mac_in\"") == 150 / 1e9);
+	assert_true(STACK("count", "port=") == -1 && LAYER("count", "layer=\"mac_in\"") == -1);
 	WITHIN(3000, VALUE("tcp_requests_total", "unit=\"(other)\"") == 17);
 	/* Its owner is not known. */
 	WITHIN(10000, VALUE("tcp_requests_total", "unit=\"(unknown)\"") == 11);
@@ -231,6 +238,114 @@ static void counts_layers_exactly_once(void **state)
 	collect_collector_free(c);
 	make_flows_free(&m);
 	free(t.mem);
+}
+
+static void cgroup(struct table *t, uint32_t slot, uint64_t generation,
+		   enum sl_cpu_slot_state state, uint64_t id)
+{
+	uint64_t *key = line_of(t, slot, 0);
+
+	if (state == SL_CPU_LIVE)
+		memset(key, 0, t->stride);
+	key[SL_CPU_CGROUP_GENERATION] = generation << 2 | state;
+	key[SL_CPU_CGROUP_ID] = id;
+	seal(key);
+}
+
+static void usage(struct table *t, uint32_t slot, uint32_t cpu, uint64_t run_ns, uint64_t wait_ns,
+		  uint32_t bucket)
+{
+	uint32_t first = cpu * (SL_TASK_SIZE / SL_LINE_SIZE);
+	uint64_t *n = line_of(t, slot, first + 1);
+	uint64_t *wait = line_of(t, slot, first + 2 + bucket / 7);
+
+	n[SL_CPU_RUN_NS] += run_ns;
+	n[SL_CPU_WAIT_NS] += wait_ns;
+	n[SL_CPU_INVOLUNTARY]++;
+	seal(n);
+	wait[bucket % 7]++;
+	seal(wait);
+}
+
+/* 12 services of a host, and their clients on the same host, as a first installation has them. */
+static void put_services(struct mock_host *h, struct make_flows *m, struct table *layers,
+			 struct table *tasks)
+{
+	make_flows(m, 64, 16, 9);
+	for (uint32_t i = 0; i < 24; i++) {
+		uint16_t service = (uint16_t)(8000 + i / 2), other = (uint16_t)(33000 + i);
+		struct region_flow f = {
+			.id = i + 1,
+			.open_ns = 300 * SECOND, /* its opening is counted */
+			.changed_ns = 300 * SECOND,
+			.state = SL_STATE_LIVE,
+			.tcp_state = 1,
+			.family = 4,
+			.local_port = i % 2 ? other : service,
+			.remote_port = i % 2 ? service : (uint16_t)(other + 1),
+			.flags = i % 2 ? SL_FLOW_ACTIVE : 0,
+			.handshake_us = 100,
+			.srtt_us = 100,
+			.rtt_sum_us = 100,
+			.rtt_count = 1,
+			.cgroup = 7,
+		};
+
+		make_flow(m, i, &f);
+		group(layers, i + 1, 1, i % 2 ? SL_ROLE_CLIENT : SL_ROLE_SERVER, service, 7);
+	}
+	make_flows_publish(m, 24, 200 * SECOND);
+	mock_put_flows(h, 0, 1, m->mem, m->size, SL_STATE_LIVE, 9);
+	cgroup(tasks, 1, 1, SL_CPU_LIVE, 7);
+	used(layers, 25);
+	used(tasks, 2);
+	put_table(h, 1, 2, layers);
+	put_table(h, 2, 3, tasks);
+}
+
+static void serve_requests(struct mock_host *h, struct table *layers, struct table *tasks)
+{
+	for (uint32_t i = 0; i < 24; i++)
+		for (enum sl_layer k = 0; k < SL_LAYERS; k++)
+			if (i % 2 == 0 || (k != SL_LAYER_APP && k != SL_LAYER_TOTAL))
+				CHANGE(h, observe(layers, i + 1, k, SL_LAYER_BUCKETS + 20, 1, 1));
+	CHANGE(h, usage(tasks, 1, 0, SECOND, SECOND / 2, 30));
+}
+
+static void twelve_services_take_few_lines(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct table layers, tasks;
+	struct collect_collector *c;
+	struct make_flows m;
+	unsigned int lines = 0;
+	char *text;
+
+	(void)state;
+	table_make(&layers, SL_REGION_LAYERS, 5);
+	table_make(&tasks, SL_REGION_TASKS, 6);
+	put_services(h, &m, &layers, &tasks);
+	c = start_tables(&o, &often);
+	two_passes(h, 2);
+	two_passes(h, 3);
+	serve_requests(h, &layers, &tasks);
+	WITHIN(20000, VALUE("tcp_connections", NULL) == 24 &&
+			      VALUE("tcp_rtt_seconds_count", NULL) == 24 &&
+			      LAYER("count", "layer=\"app\"") == 12 &&
+			      VALUE("tcp_request_seconds_count", NULL) == 12 &&
+			      VALUE("cpu_wait_duration_seconds_count", NULL) == 1);
+	text = scrape(c);
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		lines++;
+	free(text);
+	print_message("%u lines\n", lines);
+	if (lines >= 2000)
+		fail_msg("%u lines", lines);
+	collect_collector_free(c);
+	make_flows_free(&m);
+	free(layers.mem);
+	free(tasks.mem);
 }
 
 static void take_view(const struct collect_layers_view *v, void *arg)
@@ -281,33 +396,6 @@ static void layer_sums_outlive_the_agent(void **state)
 	collect_collector_free(c);
 	free(t.mem);
 	free(n.mem);
-}
-
-static void cgroup(struct table *t, uint32_t slot, uint64_t generation,
-		   enum sl_cpu_slot_state state, uint64_t id)
-{
-	uint64_t *key = line_of(t, slot, 0);
-
-	if (state == SL_CPU_LIVE)
-		memset(key, 0, t->stride);
-	key[SL_CPU_CGROUP_GENERATION] = generation << 2 | state;
-	key[SL_CPU_CGROUP_ID] = id;
-	seal(key);
-}
-
-static void usage(struct table *t, uint32_t slot, uint32_t cpu, uint64_t run_ns, uint64_t wait_ns,
-		  uint32_t bucket)
-{
-	uint32_t first = cpu * (SL_TASK_SIZE / SL_LINE_SIZE);
-	uint64_t *n = line_of(t, slot, first + 1);
-	uint64_t *wait = line_of(t, slot, first + 2 + bucket / 7);
-
-	n[SL_CPU_RUN_NS] += run_ns;
-	n[SL_CPU_WAIT_NS] += wait_ns;
-	n[SL_CPU_INVOLUNTARY]++;
-	seal(n);
-	wait[bucket % 7]++;
-	seal(wait);
 }
 
 static void task_time_belongs_to_its_cgroup(void **state)
@@ -472,5 +560,6 @@ const struct CMUnitTest layers_tests[] = {
 	TEST(task_time_belongs_to_its_cgroup),
 	TEST(drops_a_lying_layer_table_by_cause),
 	TEST(layer_sums_survive_tears),
+	TEST(twelve_services_take_few_lines),
 	{0},
 };

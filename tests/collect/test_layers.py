@@ -66,6 +66,11 @@ def of(s, name, **labels):
     return s.sum(name, host='one', port=PORT, role='server', **labels)
 
 
+def classic():
+    """With the layers by port."""
+    return Scrape(collector.get('/metrics?classic=1'))
+
+
 def counted(n):
     s = collector.scrape()
     return s if of(s, 'sidelight_tcp_requests_total') == n and \
@@ -82,7 +87,7 @@ def each_request_is_counted_once():
         fail(f'{measured} requests are measured', collector)
 
     # A server that sleeps for 20 ms: SLOW answers took longer than 2^-6 s.
-    s = Scrape(collector.get('/metrics?classic=1'))
+    s = classic()
     quick = [float(v) for name, v in s.all('sidelight_tcp_layer_seconds_bucket', role='server', layer='app')
              if float(name.split(',le="')[1].split('"')[0]) == 2 ** -6]
     if len(quick) != 1 or quick[0] > QUICK:
@@ -92,7 +97,7 @@ def each_request_is_counted_once():
 @case
 def workloads_have_what_the_table_has():
     def same():
-        s, wrong = collector.scrape(), []
+        s, wrong = classic(), []
         groups = [r['group'] for r in dump('layers') if 'group' in r]
         for layer in LAYERS + ('total',):
             ours = dict(layer=layer) if layer != 'total' else {}
@@ -101,6 +106,12 @@ def workloads_have_what_the_table_has():
             got = [s.sum(f'{name}_count', **ours), round(s.sum(f'{name}_sum', **ours) * 1e9)]
             if got != theirs:
                 wrong.append(f'{layer}: {got}, the table has {theirs}')
+            if layer in ('app', 'total'):
+                continue
+            in_all = [s.sum('sidelight_tcp_stack_seconds_count', layer=layer),
+                      round(s.sum('sidelight_tcp_stack_seconds_sum', layer=layer) * 1e9)]
+            if in_all != theirs:
+                wrong.append(f'{layer} of all ports: {in_all}, the table has {theirs}')
         seen['wrong'] = wrong
         return not wrong
     seen = {}

@@ -38,7 +38,7 @@ static bool is_histogram(const struct region_metric *m)
  */
 static bool is_layer(const struct region_metric *m)
 {
-	return m->kind == SL_KIND_HISTOGRAM_EXP && (!strcmp(m->name, WORKLOAD_LAYER_METRIC) ||
+	return m->kind == SL_KIND_HISTOGRAM_EXP && (!strcmp(m->name, WORKLOAD_LAYERS_METRIC) ||
 						    !strcmp(m->name, WORKLOAD_REQUEST_METRIC));
 }
 
@@ -50,7 +50,8 @@ static bool is_application(const struct region_metric *m)
 
 static uint32_t features_of(const struct region_metric *m)
 {
-	if (m->kind == SL_KIND_INFO || !m->cells)
+	/* The layers of all ports are judged by port. */
+	if (m->kind == SL_KIND_INFO || !m->cells || !strcmp(m->name, WORKLOAD_STACK_METRIC))
 		return 0;
 	return is_application(m)	     ? P95 + 1
 	       : is_layer(m)		     ? P99 + 1

@@ -5,12 +5,12 @@
 #include "collect/judge/measured.h"
 #include "collect/tables/workload_layout.h"
 
-#define COUNT WORKLOAD_LAYER_METRIC "_count"
+#define COUNT WORKLOAD_LAYERS_METRIC "_count"
 
 static const char *const quantile[ANALYSE_TAILS] = {
-	WORKLOAD_LAYER_METRIC "_p90",
-	WORKLOAD_LAYER_METRIC "_p95",
-	WORKLOAD_LAYER_METRIC "_p99",
+	WORKLOAD_LAYERS_METRIC "_p90",
+	WORKLOAD_LAYERS_METRIC "_p95",
+	WORKLOAD_LAYERS_METRIC "_p99",
 };
 
 /* Returns the labels if the name belongs to this metric, otherwise NULL. */

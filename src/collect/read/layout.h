@@ -37,10 +37,14 @@ struct collect_family_name {
 };
 
 /*
- * Flag in region_metric.flags in addition to the flags of the format: the text exposition shows
- * only a few of the buckets. A publisher that sets it gets less detail.
+ * Bits in region_metric.flags in addition to the flags of the format: an enum export_detail of the
+ * text exposition. A publisher that sets them gets less detail.
  */
-#define COLLECT_FLAG_BRIEF 0x8000u
+#define COLLECT_DETAIL(detail) ((uint16_t)((detail) << 14))
+static inline enum export_detail collect_detail(const struct region_metric *m)
+{
+	return (enum export_detail)(m->flags >> 14);
+}
 
 /* The definition of a metric, shared by all regions with an equal metric. */
 struct collect_def {

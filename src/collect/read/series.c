@@ -89,7 +89,7 @@ static int show_buckets(struct series_walk *w, struct collect_series_view v)
 {
 	const struct export_series s = {
 		.exponential = region_is_exponential(v.m),
-		.brief = v.m->flags & COLLECT_FLAG_BRIEF,
+		.detail = collect_detail(v.m) ? EXPORT_DETAIL_FEW : EXPORT_DETAIL_ALL,
 		.bucket_count = v.m->bucket_count,
 		.bounds = v.m->bounds,
 		.bound_count = v.m->bound_count,

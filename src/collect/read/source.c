@@ -500,7 +500,7 @@ static void set_value(const struct region_metric *m, const uint64_t *cell,
 		out->value_type = EXPORT_VALUE_U64;
 		out->sum = region_f64(cell[SL_HIST_SUM]);
 		out->exponential = region_is_exponential(m);
-		out->brief = m->flags & COLLECT_FLAG_BRIEF;
+		out->detail = collect_detail(m);
 		out->buckets = cell + SL_HIST_BUCKETS;
 		out->bucket_count = m->cells - SL_HIST_BUCKETS;
 		out->bounds = m->bounds;

@@ -41,7 +41,7 @@ static struct region_flow parse_words(const uint64_t *words)
 static void service_of(const struct collect_flow_table *t, const struct region_flow *f,
 		       uint32_t *role, uint16_t *port)
 {
-	bool client = f->flags & SL_FLOW_ACTIVE;
+	bool client = f->flags & SL_FLOW_ACTIVE || region_flow_failed(f);
 
 	if (f->flags & SL_FLOW_OLDER && !client && !(f->flags & SL_FLOW_LISTENER))
 		client = !(t->listening[f->local_port / 8] >> f->local_port % 8 & 1) &&

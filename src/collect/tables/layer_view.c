@@ -42,7 +42,7 @@ static void view_counts(const uint64_t *now, const uint64_t *old, struct region_
 /* Returns true for the histogram of a group's first layer, which begins the group. */
 static bool begins_group(const struct region_metric *m)
 {
-	return !strcmp(m->name, WORKLOAD_LAYER_METRIC) &&
+	return !strcmp(m->name, WORKLOAD_LAYERS_METRIC) &&
 	       !strcmp(region_label_in(m->labels, m->label_count, "layer"), region_layer_name(0));
 }
 

@@ -122,7 +122,7 @@ static bool fill_histogram(struct collect_self *s, struct export_series *out,
 	out->value_type = EXPORT_VALUE_U64;
 	out->sum = (double)h->sum / 1e9;
 	out->exponential = true;
-	out->brief = true;
+	out->detail = EXPORT_DETAIL_FEW;
 	out->buckets = to;
 	out->bucket_count = TCP_NET_BUCKETS;
 	out->bounds = NULL;

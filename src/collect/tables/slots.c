@@ -111,7 +111,7 @@ static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 	struct collect_region *flows = collect_tables_of(l)->table[TABLE_FLOWS].region;
 	struct collect_flow_owner who;
 	struct collect_workload *w;
-	uint32_t group;
+	uint32_t group, stack = 0;
 	bool found;
 
 	if (s->workload && !s->unknown)
@@ -127,10 +127,12 @@ static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 		w = collect_workload_of(l, &who, t->kind->part, key->role, key->port,
 					!flows || collect_flow_table_of(flows)->pass > 1, &group);
 	}
-	if (!w)
+	if (!w || (t->kind->part == WORKLOAD_LAYERS &&
+		   !collect_workload_all_ports(l, w, WORKLOAD_STACK, key->role, &stack)))
 		return s->workload;
 	s->workload = w;
 	s->group = group;
+	s->stack = stack;
 	return true;
 }
 
@@ -144,6 +146,7 @@ static uint32_t count_growth(struct collect_slot_table *t, struct collect_slot_s
 			     const uint64_t *words, uint64_t now_ns)
 {
 	uint64_t *cell = collect_workload_cells(s->workload, s->group), grown[SL_LINE_CELLS];
+	uint64_t *stack = collect_workload_cells(s->workload, s->stack);
 	uint32_t torn = 0;
 
 	for (uint32_t i = 0; i < t->stride / SL_LINE_SIZE; i++) {
@@ -160,6 +163,8 @@ static uint32_t count_growth(struct collect_slot_table *t, struct collect_slot_s
 		for (uint32_t k = 0; k < SL_LINE_CELLS; k++)
 			grown[k] = collect_grown(before[k], now[k]);
 		t->kind->add(cell, i, grown);
+		if (t->kind->part == WORKLOAD_LAYERS)
+			t->kind->add(stack, i, grown);
 		memcpy(before, now, SL_LINE_SIZE);
 		s->workload->active_ns = now_ns;
 	}

@@ -18,7 +18,8 @@ struct collect_slot_seen {
 	uint64_t *word;	   /* the lines as of the last count; NULL means not counted yet */
 	struct collect_workload *workload;
 	uint32_t group;
-	uint32_t pass; /* pass in which the owner was first seen */
+	uint32_t stack; /* for layers, the workload's group of all ports */
+	uint32_t pass;	/* pass in which the owner was first seen */
 	bool known;
 	bool counts;  /* values are counted relative to word[] */
 	bool unknown; /* the owner's name is not known */

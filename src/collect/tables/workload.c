@@ -436,6 +436,14 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 	return in_group(l, w, like, now, group);
 }
 
+bool collect_workload_all_ports(struct collect_link *l, struct collect_workload *w,
+				enum collect_workload_part part, uint32_t role, uint32_t *group)
+{
+	struct collect_workload_group like = {.role = (uint8_t)role, .part = (uint8_t)part};
+
+	return find_rest(l, w, like, true, group);
+}
+
 static void workload_free(struct collect_link *l, struct collect_workload *w)
 {
 	relaxed_sub(collect_tables_of(l)->all->groups, w->held);

@@ -46,6 +46,9 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 					     const struct collect_flow_owner *who,
 					     enum collect_workload_part part, uint32_t role,
 					     uint16_t port, bool now, uint32_t *group);
+/* Finds or adds the workload's group of all ports. Returns false if out of memory. */
+bool collect_workload_all_ports(struct collect_link *l, struct collect_workload *w,
+				enum collect_workload_part part, uint32_t role, uint32_t *group);
 /* Returns the workload "(other)". */
 struct collect_workload *collect_workload_other(struct collect_link *l,
 						enum collect_workload_part part, uint32_t role,

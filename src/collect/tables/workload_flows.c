@@ -69,9 +69,10 @@ void collect_workload_add(struct collect_workload *w, uint32_t group,
 	const struct region_flow *b = before ? before : &nothing;
 	uint64_t *cell = collect_workload_cells(w, group), samples, sum;
 
-	cell[COLLECT_DROPS] += get_growth32(b->drops, f->drops);
-	if (f->flags & SL_FLOW_LISTENER)
+	if (f->flags & SL_FLOW_LISTENER) {
+		cell[COLLECT_DROPS] += get_growth32(b->drops, f->drops);
 		return;
+	}
 	cell[COLLECT_SENT] += collect_grown(b->bytes_sent, f->bytes_sent);
 	cell[COLLECT_ACKED] += collect_grown(b->bytes_acked, f->bytes_acked);
 	cell[COLLECT_RECEIVED] += collect_grown(b->bytes_received, f->bytes_received);

@@ -14,6 +14,7 @@
 const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 	[WORKLOAD_FLOWS] = FLOW_CELLS,
 	[WORKLOAD_LAYERS] = LAYER_CELLS,
+	[WORKLOAD_STACK] = LAYER_SHOWN,
 	[WORKLOAD_TASKS] = TASK_CELLS,
 };
 
@@ -27,25 +28,37 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 #define SWITCH_HELP \
 	"Context switches: voluntary (the task slept) and involuntary (it was preempted)."
 
-#define LAYER_HELP                                                                          \
+#define LAYERS_HELP                                                                         \
 	"Time that TCP segments spend in each layer of the stack; for the layer app, from " \
 	"reading the last byte of a request to sending the first byte of its response."
+#define STACK_HELP "Time that TCP segments of all ports spend in each layer of the kernel's stack."
 /* A metric with one series for each value of the label key. */
-#define BY(part, kind, cell, name, unit, help, key, value)                \
-	{                                                                 \
-		WORKLOAD_##part, cell, kind, name, unit, help, key, value \
+#define BY(part, kind, cell, name, unit, help, key, value)                                   \
+	{                                                                                    \
+		WORKLOAD_##part, cell, kind, name, unit, help, key, value, EXPORT_DETAIL_ALL \
 	}
 #define METRIC(part, kind, cell, name, unit, help) \
 	BY(part, kind, cell, name, unit, help, NULL, NULL)
-#define LAYER(layer, text)                                                             \
-	BY(LAYERS, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + (layer)*LAYER_HIST_CELLS, \
-	   WORKLOAD_LAYER_METRIC, "seconds", LAYER_HELP, "layer", text)
+#define HISTOGRAM(part, cell, name, help, key, value, detail)                                    \
+	{                                                                                        \
+		WORKLOAD_##part, cell, SL_KIND_HISTOGRAM_EXP, name, "seconds", help, key, value, \
+			EXPORT_DETAIL_##detail                                                   \
+	}
+#define LAYER(part, layer, text, detail)                                                       \
+	HISTOGRAM(part, LAYER_HISTOGRAMS + (layer)*LAYER_HIST_CELLS, WORKLOAD_##part##_METRIC, \
+		  part##_HELP, "layer", text, detail)
 
+/*
+ * In text, only the quantiles of round trips, requests, the application and waits for a CPU are
+ * shown by port. The stack's layers are shown in total, because they depend on the host more than
+ * on the port; the API, the history and native histograms have them by port.
+ */
 static const struct workload_layout_metric {
 	enum collect_workload_part part;
 	uint32_t cell;
 	enum sl_metric_kind kind;
 	const char *name, *unit, *help, *key, *value; /* key must sort before "port" */
+	enum export_detail detail;		      /* of a histogram */
 } metrics[] = {
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_SENT, "sidelight_tcp_sent_bytes_total", "bytes",
 	       "Bytes sent over TCP, including retransmissions."),
@@ -115,26 +128,34 @@ static const struct workload_layout_metric {
 	   "seconds", LIMIT_HELP, "limit", "congestion_window"),
 	BY(FLOWS, SL_KIND_COUNTER_F64, BY_SEND_BUFFER, "sidelight_tcp_limited_seconds_total",
 	   "seconds", LIMIT_HELP, "limit", "send_buffer"),
-	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_RTT, "sidelight_tcp_rtt_seconds", "seconds",
-	       "Round-trip times. Each connection contributes the mean of its samples per pass, weighted by their number."),
-	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_HANDSHAKE, "sidelight_tcp_handshake_seconds",
-	       "seconds",
-	       "Time from sending or receiving the first SYN until the connection is "
-	       "established."),
-	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_LIFE,
-	       "sidelight_tcp_connection_duration_seconds", "seconds",
-	       "Duration of closed connections."),
-	LAYER(SL_LAYER_MAC_IN, "mac_in"),
-	LAYER(SL_LAYER_IP_IN, "ip_in"),
-	LAYER(SL_LAYER_TCP_IN, "tcp_in"),
-	LAYER(SL_LAYER_APP, "app"),
-	LAYER(SL_LAYER_TCP_OUT, "tcp_out"),
-	LAYER(SL_LAYER_IP_OUT, "ip_out"),
-	LAYER(SL_LAYER_MAC_OUT, "mac_out"),
-	METRIC(LAYERS, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS,
-	       WORKLOAD_REQUEST_METRIC, "seconds",
-	       "Time of requests from driver to driver, if the times of all seven layers are "
-	       "known."),
+	HISTOGRAM(
+		FLOWS, COLLECT_RTT, "sidelight_tcp_rtt_seconds",
+		"Round-trip times. Each connection contributes the mean of its samples per pass, weighted by their number.",
+		NULL, NULL, FEW),
+	HISTOGRAM(FLOWS, COLLECT_HANDSHAKE, "sidelight_tcp_handshake_seconds",
+		  "Time from sending or receiving the first SYN until the connection is "
+		  "established.",
+		  NULL, NULL, MEAN),
+	HISTOGRAM(FLOWS, COLLECT_LIFE, "sidelight_tcp_connection_duration_seconds",
+		  "Duration of closed connections.", NULL, NULL, MEAN),
+	LAYER(LAYERS, SL_LAYER_MAC_IN, "mac_in", NONE),
+	LAYER(LAYERS, SL_LAYER_IP_IN, "ip_in", NONE),
+	LAYER(LAYERS, SL_LAYER_TCP_IN, "tcp_in", NONE),
+	LAYER(LAYERS, SL_LAYER_APP, "app", FEW),
+	LAYER(LAYERS, SL_LAYER_TCP_OUT, "tcp_out", NONE),
+	LAYER(LAYERS, SL_LAYER_IP_OUT, "ip_out", NONE),
+	LAYER(LAYERS, SL_LAYER_MAC_OUT, "mac_out", NONE),
+	LAYER(STACK, SL_LAYER_MAC_IN, "mac_in", MEAN),
+	LAYER(STACK, SL_LAYER_IP_IN, "ip_in", MEAN),
+	LAYER(STACK, SL_LAYER_TCP_IN, "tcp_in", MEAN),
+	LAYER(STACK, SL_LAYER_TCP_OUT, "tcp_out", MEAN),
+	LAYER(STACK, SL_LAYER_IP_OUT, "ip_out", MEAN),
+	LAYER(STACK, SL_LAYER_MAC_OUT, "mac_out", MEAN),
+	HISTOGRAM(LAYERS, LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS,
+		  WORKLOAD_REQUEST_METRIC,
+		  "Time of requests from driver to driver, if the times of all seven layers are "
+		  "known.",
+		  NULL, NULL, FEW),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_REQUESTS, "sidelight_tcp_requests_total", "",
 	       "Requests, each counted when the response begins: data was read, then data was "
 	       "sent."),
@@ -158,9 +179,10 @@ static const struct workload_layout_metric {
 	       "Migrations of tasks to another CPU."),
 	METRIC(TASKS, SL_KIND_COUNTER, TASK_ENDED, "sidelight_cpu_tasks_ended_total", "",
 	       "Tasks that ended."),
-	METRIC(TASKS, SL_KIND_HISTOGRAM_EXP, TASK_WAITS, "sidelight_cpu_wait_duration_seconds",
-	       "seconds",
-	       "Individual waits in the run queue. The sum also includes waits for which only the total is known."),
+	HISTOGRAM(
+		TASKS, TASK_WAITS, "sidelight_cpu_wait_duration_seconds",
+		"Individual waits in the run queue. The sum also includes waits for which only the total is known.",
+		NULL, NULL, FEW),
 };
 
 #define METRICS	   (sizeof(metrics) / sizeof(metrics[0]))
@@ -171,7 +193,6 @@ static const struct workload_layout_metric {
  */
 static void set_shape(struct region_metric *m, int scale, int first, uint32_t cells)
 {
-	m->flags = COLLECT_FLAG_BRIEF;
 	m->cells = cells;
 	m->scale = scale;
 	m->first_bucket = first;
@@ -199,10 +220,10 @@ static void describe_metric(struct scheme *s, const struct workload_layout_metri
 		strcpy(s->port, "other");
 	if (d->key)
 		s->label[n++] = (struct region_text_label){d->key, d->value};
-	if (g->role != FLOW_NEITHER) {
+	if (g->role != FLOW_NEITHER && g->part != WORKLOAD_STACK)
 		s->label[n++] = (struct region_text_label){"port", s->port};
+	if (g->role != FLOW_NEITHER)
 		s->label[n++] = (struct region_text_label){"role", roles[g->role]};
-	}
 	s->m = (struct region_metric){
 		.kind = d->kind,
 		.cells = 1,
@@ -214,7 +235,8 @@ static void describe_metric(struct scheme *s, const struct workload_layout_metri
 	};
 	if (d->kind != SL_KIND_HISTOGRAM_EXP)
 		return;
-	if (d->part == WORKLOAD_LAYERS)
+	s->m.flags = COLLECT_DETAIL(d->detail);
+	if (d->part == WORKLOAD_LAYERS || d->part == WORKLOAD_STACK)
 		set_shape(&s->m, SL_LAYER_SCALE, SL_LAYER_FIRST, LAYER_HIST_CELLS);
 	else if (d->part == WORKLOAD_TASKS)
 		set_shape(&s->m, 1, SL_CPU_BUCKET_FIRST + 1, WAIT_HIST_CELLS);
@@ -224,13 +246,23 @@ static void describe_metric(struct scheme *s, const struct workload_layout_metri
 		set_shape(&s->m, RTT_SCALE, RTT_LOW * (1 << RTT_SCALE) + 1, RTT_CELLS);
 }
 
-/* Only servers have requests: the kernel does not time those that a client makes. */
+/* Only servers have requests: the kernel does not time those that a client makes. They listen. */
 static bool is_of_server(const struct workload_layout_metric *d)
 {
+	if (d->part == WORKLOAD_FLOWS)
+		return d->cell == COLLECT_DROPS;
 	return d->part == WORKLOAD_LAYERS &&
 	       (d->cell < LAYER_UNATTRIBUTED ||
 		d->cell == LAYER_HISTOGRAMS + SL_LAYER_APP * LAYER_HIST_CELLS ||
 		d->cell == LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS);
+}
+
+/* Only a client's connection may fail before it is established. */
+static bool is_of_client(const struct workload_layout_metric *d)
+{
+	return d->part == WORKLOAD_FLOWS &&
+	       (d->cell == FAILED_REFUSED || d->cell == FAILED_UNANSWERED ||
+		d->cell == FAILED_OTHER);
 }
 
 struct collect_layout *collect_workload_layout(struct collect_region *r)
@@ -246,7 +278,8 @@ struct collect_layout *collect_workload_layout(struct collect_region *r)
 		const struct collect_workload_group *g = &group[i / METRICS];
 		const struct workload_layout_metric *d = &metrics[i % METRICS];
 
-		if (d->part != g->part || (g->role == FLOW_CLIENT && is_of_server(d)))
+		if (d->part != g->part || (g->role == FLOW_CLIENT && is_of_server(d)) ||
+		    (g->role == FLOW_SERVER && is_of_client(d)))
 			continue;
 		describe_metric(&s[n], d, g);
 		s[n].m.id = n;

@@ -11,8 +11,14 @@
 
 enum collect_flow_role { FLOW_SERVER = 0, FLOW_CLIENT, FLOW_UNKNOWN, FLOW_NEITHER /* for tasks */ };
 
-/* The kernel table that a group's values come from. */
-enum collect_workload_part { WORKLOAD_FLOWS, WORKLOAD_LAYERS, WORKLOAD_TASKS, WORKLOAD_PARTS };
+/* The kernel table that a group's values come from; WORKLOAD_STACK: the layers of all ports. */
+enum collect_workload_part {
+	WORKLOAD_FLOWS,
+	WORKLOAD_LAYERS,
+	WORKLOAD_STACK,
+	WORKLOAD_TASKS,
+	WORKLOAD_PARTS,
+};
 
 /* A block of a workload's cells: one part, and the role and port of the service. */
 struct collect_workload_group {
@@ -101,9 +107,11 @@ enum {
 	WAIT_HIST_CELLS = SL_HIST_BUCKETS + SL_CPU_BUCKETS,
 };
 
-#define WORKLOAD_LAYER_METRIC	"sidelight_tcp_layer_seconds"
+#define WORKLOAD_LAYERS_METRIC	"sidelight_tcp_layer_seconds"
 #define WORKLOAD_REQUEST_METRIC "sidelight_tcp_request_seconds"
+#define WORKLOAD_STACK_METRIC	"sidelight_tcp_stack_seconds"
 
+/* The cells of WORKLOAD_LAYERS. WORKLOAD_STACK has those up to LAYER_SHOWN. */
 enum collect_layer_cell {
 	LAYER_REQUESTS,
 	LAYER_COMPLETE,
