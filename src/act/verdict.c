@@ -44,6 +44,7 @@ struct verdict_course {
 	int64_t born_ns;
 	char queue[ACT_BLAME_BYTES];
 	double waiting;
+	struct act_step step;
 };
 
 struct verdict_score {
@@ -279,6 +280,8 @@ static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 		c->peak = f->score;
 		c->threshold = f->threshold;
 	}
+	if (f->step.rise > c->step.rise)
+		c->step = f->step;
 	shows = note_faults(c, f, s->v.blame, s->v.blames);
 	if (shows == ACT_MEASURE_STOPPED) {
 		snprintf(c->queue, sizeof(c->queue), "%s", f->queue ? f->queue : "");
@@ -453,6 +456,7 @@ static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 	a->born_ns = c->born_ns;
 	memcpy(a->queue, c->queue, sizeof(a->queue));
 	a->waiting = c->waiting;
+	a->step = c->step;
 	act_explain(a->explanation, sizeof(a->explanation), a);
 }
 
