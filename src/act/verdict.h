@@ -174,7 +174,7 @@ struct act_anomaly {
 	char queue[ACT_BLAME_BYTES]; /* while it finishes no work, as in act_finding; "": not known
 				      */
 	double waiting;
-	struct act_step step; /* of the finding with the longest steps */
+	struct act_step step;
 	/*
 	 * process that listens on act_find_port(), such as "shop[4711]"; "" if unknown; set by the
 	 * keeper

@@ -24,8 +24,9 @@
 
 /* Of a rank, or of a job on a node; NaN if unknown. */
 struct jobs_values {
-	double steps, step_sum, waiting, in_mpi, cpu, peak, sent, received; /* node: cpu, peak */
-	double steps_before, sum_before; /* values RECENT_NS before the newest ones */
+	double steps, waiting, in_mpi, cpu, peak, sent, received; /* of a node: cpu and peak */
+	/* number and sum of steps at the same time, and RECENT_NS before it */
+	double counted, counted_before, sum, sum_before;
 	/* Only of a node: its cgroup and connections. */
 	double cgroup_cpu, cgroup_memory, cgroup_start, tcp_sent, tcp_received, retransmits;
 };
@@ -45,8 +46,9 @@ static const struct jobs_metric {
 	bool listed;	       /* a list of jobs needs it, too */
 	const char *direction; /* value of this label, or NULL */
 } metrics[] = {
-	{"mpi_step_seconds_count", JOBS_RANK, AT(steps), AT(steps_before), true, NULL},
-	{"mpi_step_seconds_sum", JOBS_RANK, AT(step_sum), AT(sum_before), false, NULL},
+	{"mpi_step_seconds_count", JOBS_RANK, AT(steps), NO_BEFORE, true, NULL},
+	{"mpi_step_seconds_bucket", JOBS_RANK, AT(counted), AT(counted_before), false, NULL},
+	{"mpi_step_seconds_sum", JOBS_RANK, AT(sum), AT(sum_before), false, NULL},
 	{"mpi_collective_seconds_sum", RANK(waiting)},
 	{"mpi_seconds_total", RANK(in_mpi)},
 	{"mpi_cpu_seconds_total", RANK(cpu)},
@@ -378,10 +380,10 @@ static void read_values(struct jobs *s)
 /* Returns the mean of the last steps, or of all if the rank is younger. */
 static double recent_step(const struct jobs_values *v)
 {
-	const bool young = isnan(v->steps_before) || isnan(v->sum_before);
-	const double n = v->steps - (young ? 0 : v->steps_before);
+	const bool young = isnan(v->counted_before) || isnan(v->sum_before);
+	const double n = v->counted - (young ? 0 : v->counted_before);
 
-	return n > 0 ? (v->step_sum - (young ? 0 : v->sum_before)) / n : NAN;
+	return n > 0 ? (v->sum - (young ? 0 : v->sum_before)) / n : NAN;
 }
 
 /* Adds a time that may be unknown (0). */
@@ -548,7 +550,7 @@ static void put_rank(struct api_list *l, const struct jobs_rank *r)
 		 KV_ID("instance", r->instance), KV("pod", r->pod), KV("pid", r->pid),
 		 KV("state", r->state), KV_TIME("begin", r->begin_ns), KV_TIME("end", r->end_ns),
 		 KV_QUANTILE("steps", v->steps), KV_QUANTILE("step_seconds", recent_step(v)),
-		 KV_QUANTILE("step_seconds_mean", v->steps > 0 ? v->step_sum / v->steps : NAN),
+		 KV_QUANTILE("step_seconds_mean", v->counted > 0 ? v->sum / v->counted : NAN),
 		 KV_QUANTILE("cpu_seconds", v->cpu), KV_QUANTILE("memory_peak_bytes", v->peak),
 		 KV_QUANTILE("mpi_seconds", v->in_mpi), KV_QUANTILE("waiting_seconds", v->waiting),
 		 KV_QUANTILE("sent_bytes", v->sent), KV_QUANTILE("received_bytes", v->received));

@@ -149,7 +149,7 @@ static void show_steps(struct shop *s, struct step step, bool anomalous)
 	collect_judged_show(s->pod, &is, false);
 }
 
-/* A minute of steps of 20 ms, and two seconds of such ones: says why they take longer. */
+/* A minute of steps of 20 ms, and six seconds of such ones: says why they take longer. */
 static void assert_cause(struct step step, const char *says)
 {
 	static const char names[] =
@@ -162,7 +162,7 @@ static void assert_cause(struct step step, const char *says)
 	open_pod(&s, names, sizeof(names), COLUMNS);
 	for (int i = 0; i < MINUTE; i++)
 		show_steps(&s, (struct step){.02, .005, 0, 1}, false);
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 60; i++)
 		show_steps(&s, step, true);
 	act_verdicts_keep(s.verdicts, s.ns, ignore_change, NULL);
 	assert_int_equal(act_verdicts_anomalies(s.verdicts, 0, &a, 1), 1);

@@ -25,7 +25,7 @@ _Static_assert((int)ANALYSE_LEARNING == ACT_LEARNING && (int)ANALYSE_COARSE == A
  * rise is evidence of more work; the rest may be the turns of others on the same CPU. A major fault
  * takes at most about 10 ms (a seek), and a turn of others at most about 50 ms.
  */
-#define STEPS_S	 1.0 /* time constant of what was sampled */
+#define STEPS_S	 0.5 /* time constant of what was sampled */
 #define COMPUTES 0.1
 #define FAULT_S	 0.01
 #define TURN_S	 0.05
