@@ -29,6 +29,7 @@ static void open_pod(struct shop *s, const char *names, size_t bytes, uint32_t c
 		.instance = 7, .columns = columns, .bytes = sizeof(struct act_pod_name) + bytes};
 
 	strcpy(((struct act_pod_name *)entry)->pod, "shop-0");
+	((struct act_pod_name *)entry)->process = 12;
 	memcpy(entry + sizeof(struct act_pod_name), names, bytes);
 	*s = (struct shop){.ns = 1000000000000ll,
 			   .verdicts = act_verdicts_new(&(struct act_verdicts_opts){0})};
@@ -178,7 +179,9 @@ static void a_slow_rank_says_why(void **state)
 	assert_cause((struct step){.08, .065, 0, 1},
 		     ". It computes for longer: 65 ms of CPU time per step (usually 5 ms). First");
 	/* More work on a CPU that others use, too, is more work. */
-	assert_cause((struct step){.2, .035, 0, 20}, ". It computes for longer: 35 ms of CPU");
+	assert_cause((struct step){.4, .035, 0, 40}, ". It computes for longer: 35 ms of CPU");
+	/* Preempted, it finds less in its caches. */
+	assert_cause((struct step){.03, .006, 0, 3}, ". It does not get the CPU");
 	assert_cause((struct step){.08, .005, 0, 6},
 		     ". It does not get the CPU: others use it for 75 ms of each step (usually 15 "
 		     "ms). First, see what else runs on its CPUs");

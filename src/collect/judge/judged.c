@@ -21,12 +21,14 @@ _Static_assert((int)ANALYSE_LEARNING == ACT_LEARNING && (int)ANALYSE_COARSE == A
 #define CHANCE	 5.0 /* standard deviations that the worst of many rows may reach by chance */
 #define CLEAR	 3.0 /* number of standard deviations by which the two rates must differ */
 /*
- * Steps of an MPI rank. Waiting does not raise the CPU time of a step, so even a small part of the
- * rise is evidence of more work; the rest may be the turns of others on the same CPU. A major fault
- * takes at most about 10 ms (a seek), and a turn of others at most about 50 ms.
+ * Steps of an MPI rank. Waiting hardly raises the CPU time of a step, except that caches are cold
+ * after it. So CPU time that rises by more than COLD is evidence of more work, even if it is only a
+ * small part of the rise: the rest may be the turns of others on the same CPU. A major fault takes
+ * at most about 10 ms (a seek), and a turn of others at most about 50 ms.
  */
 #define STEPS_S	 0.5 /* time constant of what was sampled */
-#define COMPUTES 0.1
+#define COMPUTES 0.05
+#define COLD	 0.3
 #define FAULT_S	 0.01
 #define TURN_S	 0.05
 
@@ -225,7 +227,8 @@ static void find_step_cause(struct collect_judged *p, const struct collect_judge
 	*out = (struct act_step){ACT_STEP_STOPPED, rise[COLLECT_STEP_TIME],
 				 now[COLLECT_STEP_TIME] - now[COLLECT_STEP_CPU],
 				 usual[COLLECT_STEP_TIME] - usual[COLLECT_STEP_CPU]};
-	if (rise[COLLECT_STEP_CPU] >= COMPUTES * rise[COLLECT_STEP_TIME])
+	if (rise[COLLECT_STEP_CPU] >=
+	    fmax(COMPUTES * rise[COLLECT_STEP_TIME], COLD * usual[COLLECT_STEP_CPU]))
 		*out = (struct act_step){ACT_STEP_COMPUTES, out->rise, now[COLLECT_STEP_CPU],
 					 usual[COLLECT_STEP_CPU]};
 	else if (rise[COLLECT_STEP_FAULTS] * FAULT_S >= off)
