@@ -207,17 +207,12 @@ static void open_publisher(void)
 				    .help = "Bytes of point-to-point messages.",
 				    .labels = (struct sl_label[]){{"direction", "received"}},
 				    .label_count = 1));
-	collective_bytes = sl_counter_create(
-		publisher,
-		&SL_OPTS(sl_metric_opts, .name = "mpi_collective_bytes_total", .unit = "bytes",
-			 .help = "Bytes that the rank contributed to collectives."));
-	step = sl_histogram_create(
-		publisher,
-		&SL_OPTS(sl_metric_opts, .name = "mpi_step_seconds", .unit = "seconds",
-			 .help = "Time between two collectives without other MPI calls."));
-	collective = sl_histogram_create(
-		publisher, &SL_OPTS(sl_metric_opts, .name = "mpi_collective_seconds",
-				    .unit = "seconds", .help = "Time within a collective."));
+	collective_bytes = CREATE(counter, "bytes", "mpi_collective_bytes_total",
+				  "Bytes that the rank contributed to collectives.", false);
+	step = CREATE(histogram, "seconds", "mpi_step_seconds",
+		      "Time between two collectives without other MPI calls.", false);
+	collective = CREATE(histogram, "seconds", "mpi_collective_seconds",
+			    "Time within a collective.", false);
 	open_usage();
 	sl__clock_start();
 	start_clock();

@@ -398,6 +398,8 @@ static void sum_up(struct jobs *s)
 	BASE_TABLE_EACH(&s->ranks, at) {
 		struct jobs_rank *r = (struct jobs_rank *)at;
 
+		if (!r->live && !r->end_ns) /* it went during the walk */
+			r->end_ns = s->known_ns;
 		r->job->ranks++;
 		r->job->running += r->live;
 		add_value(&r->on->v.cpu, r->v.cpu);
@@ -561,13 +563,6 @@ static void put_rank(struct api_list *l, const struct jobs_rank *r)
 	api_item_end(l);
 }
 
-/* Answers an error, unless the budget of the request is used up: that is answered already. */
-static void refuse(struct http_request *req, int err)
-{
-	if (err && !http_over_budget(req))
-		http_reply_error(req, 503, "out of memory");
-}
-
 static void get_jobs(struct http_request *req, void *arg)
 {
 	static const char *const states[] = {"running", "ended"};
@@ -604,7 +599,8 @@ static void get_jobs(struct http_request *req, void *arg)
 			 KV("truncated", l.truncated));
 		api_answer_end(req, a);
 	}
-	refuse(req, err);
+	if (err && !http_over_budget(req)) /* which answers if the budget is used up */
+		http_reply_error(req, 503, "out of memory");
 	free(jobs);
 	free_jobs(&s);
 }
@@ -653,7 +649,8 @@ static void get_job_parts(struct http_request *req, void *arg)
 		http_reply_error(req, 404, "no such job: %.100s", id);
 	else if (!err)
 		put_parts(req, job, ranks);
-	refuse(req, err);
+	if (err && !http_over_budget(req))
+		http_reply_error(req, 503, "out of memory");
 	free(ranks);
 	free_jobs(&s);
 }
