@@ -10,6 +10,7 @@ import {age, bytes, clock, dateTime, grouped, labelText, number, rate, toNumber,
 import * as cause from "./cause.js";
 import * as flows from "./flows.js";
 import * as health from "./health.js";
+import * as jobs from "./jobs.js";
 import * as map from "./map.js";
 import * as network from "./network.js";
 import * as reports from "./reports.js";
@@ -494,7 +495,7 @@ function showState() {
 
 // The open view may have been polled rarely before.
 function askSoon() {
-	for (const p of [services, map, cause, metricPoller, podPoller, health, anomalies, flows, reports, network, traces])
+	for (const p of [services, map, cause, metricPoller, podPoller, health, anomalies, flows, jobs, reports, network, traces])
 		p.soon();
 }
 
@@ -738,6 +739,7 @@ anomalies.start({state, podName, changed: () => {
 	podList.draw();
 	health.draw();
 }, openCause});
+jobs.start({openCause, showMetrics: showMetricsOf});
 services.start({openCause, showService, nothingYet});
 map.start({openService});
 cause.start({podName, showMetrics: showMetricsOf, notice, showTrace: (id) => {

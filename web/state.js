@@ -3,7 +3,7 @@
 import {COLORS} from "./plot.js";
 
 // In the order of the page.
-export const TABS = ["services", "map", "metrics", "pods", "flows", "anomalies", "cause", "traces", "reports", "network", "health"];
+export const TABS = ["services", "map", "metrics", "pods", "jobs", "flows", "anomalies", "cause", "traces", "reports", "network", "health"];
 export const ANALYSIS_TABS = ["services", "map", "anomalies", "cause", "traces"]; // of the part "analysis"
 export const WINDOWS = [1, 10, 60, 300, 900, 3600, 86400]; // the last: all that there is
 export const VIEWS = ["lines", "group", "siblings", "heat"];
@@ -16,6 +16,7 @@ export const state = {
 	incident: "",       // the one whose cause is shown: its id; or INSTANCE@BEGIN of a member, or INSTANCE for its pod's latest
 	fq: "", flowState: "", flowService: "", flowPort: "", flowLimit: "", sort: "rate", // connections
 	device: "",         // address or number of the network device that is shown
+	job: "",            // the job that is shown
 	trace: "",          // id of the trace whose spans are shown
 	traces: {service: "", root: "", status: "", least: "", attribute: "", from: "", to: "", sort: ""}, // which are listed
 	all: false,         // metrics without a change, too
@@ -44,6 +45,7 @@ export function readHash() {
 	state.all = p.get("all") === "1";
 	state.trace = /^[0-9a-f]{32}$/.test(p.get("trace") || "") ? p.get("trace") : "";
 	state.device = /^[\w.:]{1,45}$/.test(p.get("device") || "") ? p.get("device") : "";
+	state.job = (p.get("job") || "").slice(0, 127);
 	state.fq = (p.get("fq") || "").slice(0, 200);
 	for (const [key, allowed] of Object.entries(TRACES))
 		state.traces[key] = allowed.test(p.get(`trace-${key}`) || "") ? p.get(`trace-${key}`) : "";
@@ -89,6 +91,7 @@ function write(how) {
 	add("all", state.all ? "1" : "", "");
 	add("trace", state.trace, "");
 	add("device", state.device, "");
+	add("job", state.job, "");
 	add("fq", state.fq, "");
 	for (const key of Object.keys(TRACES))
 		add(`trace-${key}`, state.traces[key], "");

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -76,7 +77,9 @@ static void find_constants(void)
 /* ---- the publisher ---- */
 
 static struct sl_publisher *publisher;
-static struct sl_counter sent, received, collective_bytes;
+static struct sl_counter sent, received, collective_bytes, sampled_faults, sampled_preemptions;
+static struct sl_counter_f64 cpu, sampled, sampled_cpu;
+static struct sl_gauge memory_peak;
 static struct sl_histogram step, collective;
 static double seconds_per_tick = 1e-9;
 static bool has_ticks;
@@ -87,6 +90,18 @@ static __thread struct {
 	uint64_t collective_end; /* 0 before the first one */
 	uint64_t other;		 /* time in other calls since then */
 } self __attribute__((tls_model("initial-exec")));
+
+/*
+ * A thread's sample of its own work: one segment between two calls. Segments are chosen by number,
+ * because a choice by time would prefer the segments that follow long ones. Per thread.
+ */
+static __thread struct {
+	uint32_t left, every; /* segments until the next sample, and on average */
+	uint32_t random;
+	uint64_t begin; /* in ticks; of the last sample */
+	bool on;
+	struct rusage before;
+} sample __attribute__((tls_model("initial-exec")));
 
 static inline uint64_t now(void)
 {
@@ -127,14 +142,35 @@ static void add_label(struct sl_publisher_opts *o, struct sl_label *labels, cons
 		labels[o->label_count++] = (struct sl_label){key, value};
 }
 
+#define CREATE(kind, unit_, name_, help_, mirror_)                                           \
+	sl_##kind##_create(publisher, &SL_OPTS(sl_metric_opts, .name = name_, .unit = unit_, \
+					       .help = help_, .mirror = mirror_))
+
+static void open_usage(void)
+{
+	cpu = CREATE(counter_f64, "seconds", "mpi_cpu_seconds_total", "CPU time of the rank.",
+		     true);
+	memory_peak = CREATE(gauge, "bytes", "mpi_memory_peak_bytes",
+			     "Largest resident set of the rank.", false);
+	sampled = CREATE(counter_f64, "seconds", "mpi_sampled_seconds_total",
+			 "Own work between calls that was sampled.", false);
+	sampled_cpu = CREATE(counter_f64, "seconds", "mpi_sampled_cpu_seconds_total",
+			     "CPU time in sampled own work.", false);
+	sampled_faults = CREATE(counter, NULL, "mpi_sampled_major_faults_total",
+				"Major page faults in sampled own work.", false);
+	sampled_preemptions = CREATE(counter, NULL, "mpi_sampled_preemptions_total",
+				     "Involuntary context switches in sampled own work.", false);
+}
+
 static void open_publisher(void)
 {
 	static const char *const service[] = {"SIDELIGHT_SERVICE", "SLURM_JOB_NAME", NULL};
 	static const char *const job[] = {"SLURM_JOB_ID", "PMIX_NAMESPACE", NULL};
 	static const char *const job_step[] = {"SLURM_STEP_ID", NULL};
 	static const char *const node[] = {"SLURMD_NODENAME", NULL};
-	struct sl_label labels[4];
-	char rank[16], pod[32], host[256] = "";
+	static const char *const user[] = {"SLURM_JOB_USER", NULL};
+	struct sl_label labels[5];
+	char rank[16], pod[32], uid[16], host[256] = "";
 	struct sl_publisher_opts o = {.sz = sizeof(o), .pod = pod, .labels = labels};
 	int is_initialised = 0, number;
 
@@ -150,6 +186,9 @@ static void open_publisher(void)
 	add_label(&o, labels, "job", find_variable(job));
 	add_label(&o, labels, "step", find_variable(job_step));
 	add_label(&o, labels, "node", find_variable(node) ?: (*host ? host : NULL));
+	/* Looking up the user's name could ask a server. */
+	snprintf(uid, sizeof(uid), "%u", geteuid());
+	add_label(&o, labels, "user", find_variable(user) ?: uid);
 	publisher = sl_publisher_open(&o);
 	if (!publisher && errno == EINVAL) { /* a variable is not UTF-8 */
 		o.service = NULL;
@@ -168,17 +207,13 @@ static void open_publisher(void)
 				    .help = "Bytes of point-to-point messages.",
 				    .labels = (struct sl_label[]){{"direction", "received"}},
 				    .label_count = 1));
-	collective_bytes = sl_counter_create(
-		publisher,
-		&SL_OPTS(sl_metric_opts, .name = "mpi_collective_bytes_total", .unit = "bytes",
-			 .help = "Bytes that the rank contributed to collectives."));
-	step = sl_histogram_create(
-		publisher,
-		&SL_OPTS(sl_metric_opts, .name = "mpi_step_seconds", .unit = "seconds",
-			 .help = "Time between two collectives without other MPI calls."));
-	collective = sl_histogram_create(
-		publisher, &SL_OPTS(sl_metric_opts, .name = "mpi_collective_seconds",
-				    .unit = "seconds", .help = "Time within a collective."));
+	collective_bytes = CREATE(counter, "bytes", "mpi_collective_bytes_total",
+				  "Bytes that the rank contributed to collectives.", false);
+	step = CREATE(histogram, "seconds", "mpi_step_seconds",
+		      "Time between two collectives without other MPI calls.", false);
+	collective = CREATE(histogram, "seconds", "mpi_collective_seconds",
+			    "Time within a collective.", false);
+	open_usage();
 	sl__clock_start();
 	start_clock();
 	atomic_store_explicit(&publishing, true, memory_order_release);
@@ -232,14 +267,65 @@ static inline void count_call(struct call *c, uint64_t took)
 	sl_counter_f64_add(c->seconds, (double)took * seconds_per_tick);
 }
 
+static double cpu_of(const struct rusage *u)
+{
+	return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
+	       1e-6 * (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
+}
+
+/*
+ * A sample costs two system calls, and there are at most about 1,000 per second: if there would be
+ * more, every n-th segment is sampled, with a random n around `every`.
+ */
+static __attribute__((noinline)) void begin_sample(uint64_t at)
+{
+	const bool often = (double)(at - sample.begin) * seconds_per_tick < 1e-3;
+
+	getrusage(RUSAGE_SELF, &sample.before);
+	sample.every = often ? (sample.every < 1 << 20 ? 2 * sample.every + 1 : sample.every)
+			     : sample.every / 2;
+	sample.random = sample.random * 1664525 + 1013904223; /* Numerical Recipes, 7.1 */
+	sample.left = sample.every ? (sample.random >> 8) % (2 * sample.every + 1) : 0;
+	sample.begin = at;
+	sample.on = true;
+}
+
+static __attribute__((noinline)) void end_sample(uint64_t at)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	sample.on = false;
+	sl_counter_f64_add(sampled, (double)(at - sample.begin) * seconds_per_tick);
+	sl_counter_f64_add(sampled_cpu, cpu_of(&u) - cpu_of(&sample.before));
+	sl_counter_add(sampled_faults, (uint64_t)(u.ru_majflt - sample.before.ru_majflt));
+	sl_counter_add(sampled_preemptions, (uint64_t)(u.ru_nivcsw - sample.before.ru_nivcsw));
+	sl_counter_f64_mirror(cpu, cpu_of(&u));
+	sl_gauge_set(memory_peak, u.ru_maxrss * 1024);
+}
+
 /* Returns the time, or 0 if this process does not publish. */
 static inline uint64_t begin_call(void)
 {
+	uint64_t begin;
+
 	/* Pairs with the release in open_publisher(). */
 	if (__builtin_expect(!atomic_load_explicit(&publishing, memory_order_acquire), 0) &&
 	    !is_publishing())
 		return 0;
-	return now();
+	begin = now();
+	if (__builtin_expect(sample.on, 0))
+		end_sample(begin);
+	return begin;
+}
+
+/* Called at the end of a call, when own work begins. */
+static inline void begin_work(uint64_t at)
+{
+	if (sample.left)
+		sample.left--;
+	else if (self.collective_end)
+		begin_sample(at);
 }
 
 static inline void end_call(struct call *c, uint64_t begin)
@@ -251,6 +337,7 @@ static inline void end_call(struct call *c, uint64_t begin)
 	took = now() - begin;
 	self.other += took;
 	count_call(c, took);
+	begin_work(begin + took);
 }
 
 static inline uint64_t begin_collective(void)
@@ -278,6 +365,7 @@ static inline void end_collective(struct call *c, uint64_t begin)
 	self.collective_end = end;
 	self.other = 0;
 	count_call(c, took);
+	begin_work(end);
 }
 
 /* ---- bytes ---- */

@@ -466,6 +466,51 @@ static void add_past(struct explain_text *t, const struct act_anomaly *a)
 	}
 }
 
+/* States why the steps of an MPI rank take longer. */
+static void add_step_cause(struct explain_text *t, const struct act_step *s, bool over)
+{
+	static const char *const does[][2] = {
+		[ACT_STEP_COMPUTES] = {"computes for longer: ", "computed for longer: "},
+		[ACT_STEP_PREEMPTED] = {"does not get the CPU: others use it for ",
+					"did not get the CPU: others used it for "},
+		[ACT_STEP_FAULTS] = {"waits for memory: ", "waited for memory: "},
+		[ACT_STEP_STOPPED] = {"does not run for ", "did not run for "},
+	};
+	static const char *const what[] = {
+		[ACT_STEP_COMPUTES] = "of CPU time per step",
+		[ACT_STEP_PREEMPTED] = "of each step",
+		[ACT_STEP_FAULTS] = "major page faults per step",
+		[ACT_STEP_STOPPED] = "of each step",
+	};
+	char now[32], before[32];
+
+	put_seconds(now, sizeof(now), s->value);
+	put_seconds(before, sizeof(before), s->before);
+	if (s->cause == ACT_STEP_FAULTS) {
+		snprintf(now, sizeof(now), "%.3g", s->value);
+		snprintf(before, sizeof(before), "%.3g", s->before);
+	}
+	append_text(t, ". It %s%s %s (usually %s)", does[s->cause][over], now, what[s->cause],
+		    before);
+}
+
+static void add_step_advice(struct explain_text *t, const struct act_anomaly *a)
+{
+	static const char *const see[][2] = {
+		[ACT_STEP_UNKNOWN] = {"what it does", "perf top -p"},
+		[ACT_STEP_COMPUTES] = {"what it does", "perf top -p"},
+		[ACT_STEP_PREEMPTED] = {"what else runs on its CPUs", "top"},
+		[ACT_STEP_FAULTS] = {"what uses the memory of its node", "top"},
+		[ACT_STEP_STOPPED] = {"whether it is stopped, or what it waits for,",
+				      "ps -o stat,wchan -p"},
+	};
+	const char *const *is = see[a->step.cause];
+
+	append_text(t, "see %s while the other ranks wait for it: %s", is[0], is[1]);
+	if (strcmp(is[1], "top") != 0)
+		append_text(t, " %u", a->name.process);
+}
+
 /* States the pod, its fault, since when, and the evidence. i may be NULL. */
 static void add_fault(struct explain_text *t, const struct act_anomaly *a,
 		      const struct act_incident *i, int64_t begin_ns, int64_t end_ns)
@@ -496,6 +541,8 @@ static void add_fault(struct explain_text *t, const struct act_anomaly *a,
 	if (has_stopped(a) && *a->queue && a->waiting > 0)
 		append_text(t, ", while work waits for it (%s is %.3g)", a->queue, a->waiting);
 	add_evidence(t, a);
+	if (lead && is_step(lead) && a->step.cause)
+		add_step_cause(t, &a->step, end_ns);
 }
 
 /* Recommends a first step for this fault. */
@@ -531,10 +578,7 @@ static void add_advice(struct explain_text *t, const struct act_anomaly *a, cons
 	else if (what == ACT_MEASURE_STOPPED)
 		append_text(t, "see whether it still runs");
 	else if (lead && is_step(lead) && a->name.process)
-		append_text(t,
-			    "see what it does while the other ranks wait for it: "
-			    "perf top -p %u",
-			    a->name.process);
+		add_step_advice(t, a);
 	else if (trace && what != ACT_MEASURE_CPU && what != ACT_MEASURE_MEMORY)
 		append_text(t, "look at trace %s", (base_hex(id, trace, ACT_TRACE_ID_BYTES), id));
 	else if (what == ACT_MEASURE_CPU && a->name.process && has_risen(lead))

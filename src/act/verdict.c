@@ -29,6 +29,9 @@
 
 const char *const act_state_names[] = {"learning", "coarse", "ready"};
 
+/* the newest finding whose steps are at least this part of the longest ones says why */
+#define STEP_KEPT 0.8
+
 /* The current or last anomaly of a pod. */
 struct verdict_course {
 	uint64_t number; /* number of the anomaly within its pod; 0 if none yet */
@@ -44,6 +47,8 @@ struct verdict_course {
 	int64_t born_ns;
 	char queue[ACT_BLAME_BYTES];
 	double waiting;
+	struct act_step step;
+	double rise; /* the largest of all findings */
 };
 
 struct verdict_score {
@@ -279,6 +284,9 @@ static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 		c->peak = f->score;
 		c->threshold = f->threshold;
 	}
+	if (f->step.cause && f->step.rise >= STEP_KEPT * c->rise)
+		c->step = f->step;
+	c->rise = fmax(c->rise, f->step.rise);
 	shows = note_faults(c, f, s->v.blame, s->v.blames);
 	if (shows == ACT_MEASURE_STOPPED) {
 		snprintf(c->queue, sizeof(c->queue), "%s", f->queue ? f->queue : "");
@@ -453,6 +461,7 @@ static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 	a->born_ns = c->born_ns;
 	memcpy(a->queue, c->queue, sizeof(a->queue));
 	a->waiting = c->waiting;
+	a->step = c->step;
 	act_explain(a->explanation, sizeof(a->explanation), a);
 }
 

@@ -51,6 +51,23 @@ static inline bool act_is_improvement(enum act_measure measure, double value, do
 				  measure == ACT_MEASURE_CPU || measure == ACT_MEASURE_WAITING);
 }
 
+/*
+ * Why the steps of an MPI rank take longer than usual (docs/clusters.md). value and before are per
+ * step: page faults for ACT_STEP_FAULTS, otherwise seconds of CPU time or off the CPU.
+ */
+enum act_step_cause {
+	ACT_STEP_UNKNOWN,
+	ACT_STEP_COMPUTES,  /* its CPU time rose */
+	ACT_STEP_PREEMPTED, /* it is off the CPU because others use it */
+	ACT_STEP_FAULTS,    /* it is off the CPU because it waits for pages from a disk */
+	ACT_STEP_STOPPED,   /* it is off the CPU for another reason */
+};
+struct act_step {
+	enum act_step_cause cause;
+	double rise; /* seconds by which a step takes longer; 0 if the cause is unknown */
+	double value, before;
+};
+
 /* A metric that explains a finding. */
 struct act_blame {
 	char metric[ACT_BLAME_BYTES];
@@ -101,6 +118,7 @@ struct act_finding {
 	/* the longest queue of the pod, or its requests in flight; NULL if not known */
 	const char *queue;
 	double waiting; /* its length */
+	struct act_step step;
 };
 
 /* Names are truncated to fit. */
@@ -156,6 +174,7 @@ struct act_anomaly {
 	char queue[ACT_BLAME_BYTES]; /* while it finishes no work, as in act_finding; "": not known
 				      */
 	double waiting;
+	struct act_step step;
 	/*
 	 * process that listens on act_find_port(), such as "shop[4711]"; "" if unknown; set by the
 	 * keeper

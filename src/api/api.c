@@ -411,7 +411,7 @@ int api_register(struct http *http, struct collect_collector *c)
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
 		err = (routes[i].costly ? http_route_costly : http_route)(
 			http, "GET", routes[i].path, HTTP_READER, answer_request, c);
-	if (!err)
-		err = api_prometheus_register(http, c);
+	err = err ?: api_prometheus_register(http, c);
+	err = err ?: api_jobs_register(http, c);
 	return err ? err : api_page_register(http);
 }

@@ -170,6 +170,8 @@ void api_get_dta_drops(struct http_request *req, void *arg);
 void api_get_dta_top(struct http_request *req, void *arg);
 /* Adds the routes of Prometheus' API. Returns 0 or a negative errno. */
 int api_prometheus_register(struct http *http, struct collect_collector *c);
+/* Adds the routes of jobs. Returns 0 or a negative errno. */
+int api_jobs_register(struct http *http, struct collect_collector *c);
 /* Adds the routes of the page: "/", its scripts and style. Returns 0 or a negative errno. */
 int api_page_register(struct http *http);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_judged.c - what is shown of a finding: errors are no evidence if more requests explain them
+/*
+ * test_judged.c - what is shown of a finding: errors are no evidence if more requests explain them;
+ * why the steps of an MPI rank take longer
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,8 @@
 #define STEP_NS 100000000ll
 #define MINUTE	600 /* rows */
 
-enum { REQUESTS, ERRORS, COLUMNS };
+enum { REQUESTS, ERRORS };
+enum { STEP_MEAN, SAMPLED, CPU, FAULTS, TURNS, COLUMNS };
 
 struct shop {
 	struct act_verdicts *verdicts;
@@ -19,20 +22,27 @@ struct shop {
 	double value[COLUMNS];
 };
 
-static void open_shop(struct shop *s)
+static void open_pod(struct shop *s, const char *names, size_t bytes, uint32_t columns)
 {
-	static const char names[] = "1shop_requests_total\0001shop_errors_total";
-	uint8_t entry[sizeof(struct act_pod_name) + sizeof(names)] = {0};
+	uint8_t entry[sizeof(struct act_pod_name) + 256] = {0};
 	const struct collect_rows_entry e = {
-		.instance = 7, .columns = COLUMNS, .bytes = sizeof(entry)};
+		.instance = 7, .columns = columns, .bytes = sizeof(struct act_pod_name) + bytes};
 
 	strcpy(((struct act_pod_name *)entry)->pod, "shop-0");
-	memcpy(entry + sizeof(struct act_pod_name), names, sizeof(names));
+	((struct act_pod_name *)entry)->process = 12;
+	memcpy(entry + sizeof(struct act_pod_name), names, bytes);
 	*s = (struct shop){.ns = 1000000000000ll,
 			   .verdicts = act_verdicts_new(&(struct act_verdicts_opts){0})};
 	s->pod = collect_judged_new(s->verdicts, &e, entry);
 	assert_non_null(s->pod);
 	assert_true(collect_judged_columns(s->pod, &e, entry));
+}
+
+static void open_shop(struct shop *s)
+{
+	static const char names[] = "1shop_requests_total\0001shop_errors_total";
+
+	open_pod(s, names, sizeof(names), 2);
 }
 
 static void close_shop(struct shop *s)
@@ -107,11 +117,88 @@ static void errors_of_more_requests_have_no_share(void **state)
 	assert_true(share_after(20, 3) > .6);	/* fewer */
 }
 
+/* A step of a rank: its length, and what happens within it. */
+struct step {
+	double mean, cpu, faults, turns;
+};
+
+static void ignore_change(const struct act_anomaly *a, void *arg)
+{
+	(void)a, (void)arg;
+}
+
+static void show_steps(struct shop *s, struct step step, bool anomalous)
+{
+	struct analyse_verdict v = {
+		.score = anomalous ? 3 : 0, .known = true, .anomalous = anomalous};
+	struct collect_judge_finding is = {.ns = s->ns += STEP_NS,
+					   .value = s->value,
+					   .verdict = &v,
+					   .anomalous = anomalous,
+					   .state = ANALYSE_READY};
+	const double steps = STEP_NS * 1e-9 / step.mean;
+
+	s->value[STEP_MEAN] = step.mean;
+	s->value[SAMPLED] += steps * step.mean;
+	s->value[CPU] += steps * step.cpu;
+	s->value[FAULTS] += steps * step.faults;
+	s->value[TURNS] += steps * step.turns;
+	v.blamed = anomalous;
+	v.blame[0].share = 1;
+	v.blame[0].now = (float)step.mean;
+	v.blame[0].before = .02f;
+	collect_judged_show(s->pod, &is, false);
+}
+
+/* A minute of steps of 20 ms, and six seconds of such ones: says why they take longer. */
+static void assert_cause(struct step step, const char *says)
+{
+	static const char names[] =
+		"0mpi_step_seconds_mean\0001mpi_sampled_seconds_total\0"
+		"1mpi_sampled_cpu_seconds_total\0001mpi_sampled_major_faults_total\0"
+		"1mpi_sampled_preemptions_total";
+	struct act_anomaly a;
+	struct shop s;
+
+	open_pod(&s, names, sizeof(names), COLUMNS);
+	for (int i = 0; i < MINUTE; i++)
+		show_steps(&s, (struct step){.02, .005, 0, 1}, false);
+	for (int i = 0; i < 60; i++)
+		show_steps(&s, step, true);
+	act_verdicts_keep(s.verdicts, s.ns, ignore_change, NULL);
+	assert_int_equal(act_verdicts_anomalies(s.verdicts, 0, &a, 1), 1);
+	if (!strstr(a.explanation, says))
+		print_error("not \"%s\": %s\n", says, a.explanation);
+	assert_non_null(strstr(a.explanation, says));
+	close_shop(&s);
+}
+
+static void a_slow_rank_says_why(void **state)
+{
+	(void)state;
+	assert_cause((struct step){.08, .065, 0, 1},
+		     ". It computes for longer: 65 ms of CPU time per step (usually 5 ms). First");
+	/* More work on a CPU that others use, too, is more work. */
+	assert_cause((struct step){.4, .035, 0, 40}, ". It computes for longer: 35 ms of CPU");
+	/* Preempted, it finds less in its caches. */
+	assert_cause((struct step){.03, .006, 0, 3}, ". It does not get the CPU");
+	assert_cause((struct step){.08, .005, 0, 6},
+		     ". It does not get the CPU: others use it for 75 ms of each step (usually 15 "
+		     "ms). First, see what else runs on its CPUs");
+	assert_cause((struct step){.08, .005, 40, 1},
+		     ". It waits for memory: 40 major page faults per step (usually 0). First, "
+		     "see what uses the memory of its node");
+	assert_cause((struct step){.08, .005, 0, 1},
+		     ". It does not run for 75 ms of each step (usually 15 ms). First, see "
+		     "whether it is stopped");
+}
+
 int act_test_judged(void);
 int act_test_judged(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(errors_of_more_requests_have_no_share),
+		cmocka_unit_test(a_slow_rank_says_why),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

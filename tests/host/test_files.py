@@ -170,6 +170,11 @@ PATHS = {
     '/kubepods.slice': {}, '/kubepods.slice/kubepods-burstable.slice': {}, '/machine.slice': {},
     f'/kubepods/besteffort/pod{POD[:-1]}9': {'pod_uid': POD[:-1] + '9'},
     '/lxc/web': {'name': 'web'},
+    # Of version 1 and 2; in the latter, the processes say whose job it is.
+    '/slurm/uid_1000/job_7': {'name': '7', 'user': '1000'},
+    '/slurm/uid_1000/job_7/step_0': {'name': '7.0', 'user': '1000'},
+    '/system.slice/slurmstepd.scope': {},
+    '/system.slice/slurmstepd.scope/job_8': {'name': '8', 'user': str(os.geteuid())},
 }
 # Folders of no interest, or within a container.
 OTHER = ['/docker', '/init', f'/docker/{ID[:-1]}2/system.slice', f'/docker/{ID[:-1]}2/{ID[:-1]}6']
@@ -229,7 +234,7 @@ def rdma_ports_and_counters_come_and_go():
 def containers_of_version_2_are_published():
     docker = f'/system.slice/docker-{ID}.scope'
     files = {
-        '/proc/self/mounts': mounts(('/cg', 'cgroup2', 'nsdelegate')), '/proc/diskstats': DISKS,
+        '/proc/self/mounts': mounts(('/cg', 'cgroup2', 'nsdelegate')), '/proc/diskstats': DISKS, '/proc/1/status': '',
         '/cg/cgroup.controllers': 'cpuset cpu io memory pids\n',
         **{f'/cg{p}/cgroup.procs': '1\n' for p in [*PATHS, *OTHER]},
         **{f'/cg{docker}/{n}': t for n, t in {

@@ -76,8 +76,12 @@ def main():
                 return c.find('container_cpu_usage_seconds_total', f'name="{name}"')
             wait_until(lambda: all(shown(n) for n in ('1', '1.0', '1.0.0', '1.0.1')), 'the job, its step and its tasks', c, job, daemon, controller)
             task, = shown('1.0.1')
-            check('/uid_0/job_1/step_0/task_1"' in task, task)
+            check('/uid_0/job_1/step_0/task_1"' in task and 'user="0"' in task, task)
+            listed = c.api('jobs')['jobs']
+            check([(j['job'], j['user'], j['state'], j['nodes'], j['ranks']) for j in listed] == [('1', '0', 'running', [HOST], 0)], listed)
             wait_until(lambda: all(v > 0 for v in c.find('container_memory_usage_bytes', 'name="1.0.1"').values()), 'its memory', c)
+            one, = c.api('jobs/1')['nodes']
+            check(one['memory_bytes'] > 0 and one['cpu_seconds'] >= 0 and one['ranks'] == 0, one)
             check(Part('scancel', '1', env=CONF).wait() == 0, 'scancel')
             job.wait()
             wait_until(lambda: not shown('1'), 'its end', c, daemon)

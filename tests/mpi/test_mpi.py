@@ -7,13 +7,14 @@ import sys
 import threading
 import time
 
+from support.http import get_json
 from support.mpi import mpirun as run_ranks
 from support.process import SCALE, check, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 CASE, MPI, MPIRUN, LIBRARY, PROGRAM = sys.argv[2:7]
 RANKS = 4
-SLURM = {'SLURM_JOB_ID': '4711', 'SLURM_STEP_ID': '0', 'SLURMD_NODENAME': 'n7', 'SLURM_JOB_NAME': 'weather'}
+SLURM = {'SLURM_JOB_ID': '4711', 'SLURM_STEP_ID': '0', 'SLURMD_NODENAME': 'n7', 'SLURM_JOB_NAME': 'weather', 'SLURM_JOB_USER': 'alice'}
 
 
 def mpirun(ranks, *argv, preload=True, **env):
@@ -72,7 +73,7 @@ def counts_calls_and_bytes_exactly(*program):
         pod = f'pod="rank-{rank}"'
         for name in ('mpi_calls_total', 'mpi_seconds_total', 'mpi_step_seconds_count'):
             for series in c.find(name, pod):
-                want = {'rank': str(rank), 'job': '4711', 'step': '0', 'node': 'n7', 'service': 'weather'}
+                want = {'rank': str(rank), 'job': '4711', 'step': '0', 'node': 'n7', 'user': 'alice', 'service': 'weather'}
                 check({k: label(series, k) for k in want} == want, series)
         check(c.total('mpi_collective_seconds_count', pod) == BLOCKING, 'observations of collectives', c)
         check(c.total('mpi_step_seconds_count', pod) == BLOCKING - 1, 'observations of steps', c)
@@ -104,9 +105,69 @@ def runs_the_same_without_an_agent():
     check(said[0] == said[1] and len(said[0][0]) == 2 * RANKS and not any('not refused' in line for line in said[0][0]), said)
 
 
+def jobs_are_listed_with_their_ranks():
+    """Two jobs, of which one ends: it stays in the list after its pods are gone."""
+    agent = Agent('--hostname', 'node-1', '--grace', '1s')
+    c = Collector([agent], '--period', '10ms')
+    ends = f'{workdir()}/end-1', f'{workdir()}/end-2'
+    begun = time.time()
+    none = c.api('jobs')
+    check(none['jobs'] == [] and none['matching'] == 0, none)
+    jobs = [mpirun(RANKS, PROGRAM, ends[0], f'{ends[0]}-slow', 0, SIDELIGHT_SOCKET=agent.socket, **SLURM),
+            mpirun(2, PROGRAM, ends[1], f'{ends[1]}-slow', 0, SIDELIGHT_SOCKET=agent.socket, SLURM_JOB_ID='4712', SLURMD_NODENAME='n8',
+                   SIDELIGHT_SERVICE='tide')]
+
+    def listed(**params):
+        return {j['job']: j for j in c.api('jobs?' + '&'.join(f'{k}={v}' for k, v in params.items()))['jobs']}
+
+    def one(job):
+        return c.api(f'jobs/{job}')
+    wait_until(lambda: {k: j['ranks'] for k, j in listed().items()} == {'4711': RANKS, '4712': 2}, 'both jobs', c, *jobs)
+    first, second = (listed()[k] for k in ('4711', '4712'))
+    check({k: first[k] for k in ('name', 'user', 'state', 'end', 'nodes', 'node_count', 'ranks_running', 'slow')} == {
+        'name': 'weather', 'user': 'alice', 'state': 'running', 'end': None, 'nodes': ['n7'], 'node_count': 1, 'ranks_running': RANKS,
+        'slow': None}, first)
+    check(begun - 1 < first['begin'] < time.time(), first)
+    check((second['name'], second['user'], second['nodes']) == ('tide', str(os.geteuid()), ['n8']), second)
+    check(set(listed(user='alice')) == {'4711'} and set(listed(state='ended')) == set() and set(listed(limit=1)) <= {'4711', '4712'}, 'filters')
+
+    def is_complete():
+        return all(r['steps'] > 20 and r['step_seconds'] and r['cpu_seconds'] for r in one('4711')['ranks'])
+    wait_until(is_complete, lambda: one('4711'), c, *jobs)
+    a = one('4711')
+    check([(r['rank'], r['step'], r['node'], r['pod'], r['state']) for r in a['ranks']] == [
+        (str(i), '0', 'n7', f'rank-{i}', 'live') for i in range(RANKS)], a)
+    check(set(a['job']) == set(first) and a['job']['job'] == '4711' and not a['truncated'], a)
+    for r in a['ranks']:
+        # Steps are sleeps of 20 ms; what a busy machine adds is not limited.
+        check(0.02 <= r['step_seconds'] and 0.02 <= r['step_seconds_mean'] and r['pid'] and r['memory_peak_bytes'] > 1 << 20, r)
+        check(0 < r['waiting_seconds'] <= r['mpi_seconds'] and r['sent_bytes'] > 0 and r['received_bytes'] > 0 and not r['incident'], r)
+    node, = a['nodes']
+    check(node['node'] == 'n7' and node['host'] == 'node-1' and node['ranks'] == RANKS and node['network'] is None, node)
+    check(abs(node['cpu_seconds'] - sum(r['cpu_seconds'] for r in a['ranks'])) < 1e-6, node)
+    check(len(one('4712')['ranks']) == 2, one('4712'))
+    asked = {path: get_json(f'{c.url}/api/v1/{path}')[0] for path in ('jobs/47', 'jobs/4711.0', 'jobs?state=gone')}
+    check(list(asked.values()) == [404, 404, 400], asked)
+    touch(ends[0])
+    check(jobs[0].wait() == 0, 'mpirun', jobs[0])
+    wait_until(lambda: set(listed(state='ended')) == {'4711'}, 'it has ended', c)
+    last = one('4711')
+    wait_until(lambda: not [p for p in c.api('pods')['pods'] if p['service'] == 'weather'], 'its pods are gone', c)
+    gone = one('4711')
+    ended = listed(state='ended')['4711']
+    check(ended['end'] and ended['begin'] < ended['end'] and ended['ranks'] == RANKS and not ended['ranks_running'], ended)
+    check({r['state'] for r in gone['ranks']} == {'ended'}, gone)
+    check([(r['rank'], r['steps'], r['mpi_seconds'], r['sent_bytes']) for r in gone['ranks']] ==
+          [(r['rank'], r['steps'], r['mpi_seconds'], r['sent_bytes']) for r in last['ranks']], gone, last)
+    check(listed(state='running').keys() == {'4712'}, listed)
+    touch(ends[1])
+    check(jobs[1].wait() == 0, 'mpirun', jobs[1])
+    check(c.stop() == 0 and agent.stop() == 0, 'ended')
+
+
 def names_the_slow_rank_and_no_other():
     """Eight ranks take steps of the same work. Then one of them works four times as long, and recovers; and another one is stopped
-    most of the time."""
+    most of the time. Each time it is said why."""
     if MPI == 'mpich' and SCALE <= 1:
         skip('takes 90 s, and Open MPI has run: make soak')
     agent = Agent('--hostname', 'node-1')
@@ -120,7 +181,7 @@ def names_the_slow_rank_and_no_other():
     def anomalous():
         return {name: p['verdict'] for name, p in ranks().items() if p.get('verdict', {}).get('anomalous')}
 
-    def is_named(rank, seconds=5):
+    def is_named(rank, why, seconds=5):
         begin = time.monotonic()
         seen = dict(wait_until(anomalous, f'{rank} is found', c))
         print(f'{rank}: found after {time.monotonic() - begin:.1f} s')
@@ -128,8 +189,15 @@ def names_the_slow_rank_and_no_other():
             seen |= anomalous()
             time.sleep(0.2)
         check(set(seen) == {rank}, f'{rank} is blamed, and no other', {r: (v['score'], v['blame'][:3]) for r, v in seen.items() if r != rank})
-        said = next(i['sentence'] for i in c.api('incidents')['incidents'] if not i['end'])
+        incident = next(i for i in c.api('incidents')['incidents'] if not i['end'])
+        said, job = incident['sentence'], c.api('jobs/4711')
         check(said.startswith(f'{rank} on node-1 has been slow') and 'mpi_step_seconds rose' in said and 'other ranks wait for it' in said, said)
+        print(said)
+        check(why in said, said)
+        slow, own = job['job']['slow'], [r for r in job['ranks'] if r['incident']]
+        check((slow['incident'], slow['sentence'], slow['end'], f'rank-{slow["rank"]}') == (incident['id'], said, None, rank), slow, said)
+        check(rank in [r['pod'] for r in own], own)
+        wait_until(lambda: max(c.api('jobs/4711')['ranks'], key=lambda r: r['step_seconds'] or 0)['pod'] == rank, 'the longest steps', c)
 
     def recovers():
         wait_until(lambda: not anomalous() and all(i['end'] for i in c.api('incidents')['incidents']), 'the end', c)
@@ -138,7 +206,7 @@ def names_the_slow_rank_and_no_other():
     time.sleep(60)
     check(not anomalous(), 'equal ranks are odd', anomalous, c)
     touch(slow)
-    is_named('rank-5')
+    is_named('rank-5', '. It computes for longer: ')
     os.unlink(slow)
     recovers()
     pid, over = ranks()['rank-2']['pid'], threading.Event()
@@ -151,7 +219,7 @@ def names_the_slow_rank_and_no_other():
     bursts = threading.Thread(target=stop_in_bursts)
     bursts.start()
     try:
-        is_named('rank-2')
+        is_named('rank-2', '. It does not run for ')
     finally:
         over.set()
         bursts.join()

@@ -20,6 +20,17 @@ _Static_assert((int)ANALYSE_LEARNING == ACT_LEARNING && (int)ANALYSE_COARSE == A
 #define ALIVE_NS 500000000
 #define CHANCE	 5.0 /* standard deviations that the worst of many rows may reach by chance */
 #define CLEAR	 3.0 /* number of standard deviations by which the two rates must differ */
+/*
+ * Steps of an MPI rank. Waiting hardly raises the CPU time of a step, except that caches are cold
+ * after it. So CPU time that rises by more than COLD is evidence of more work, even if it is only a
+ * small part of the rise: the rest may be the turns of others on the same CPU. A major fault takes
+ * at most about 10 ms (a seek), and a turn of others at most about 50 ms.
+ */
+#define STEPS_S	 0.5 /* time constant of what was sampled */
+#define COMPUTES 0.05
+#define COLD	 0.3
+#define FAULT_S	 0.01
+#define TURN_S	 0.05
 
 /* ---- what metrics measure ---- */
 
@@ -131,6 +142,102 @@ static void add_blame(const struct collect_judged *p, const struct analyse_verdi
 	}
 }
 
+/* ---- steps of an MPI rank ---- */
+
+static void find_steps(struct collect_judged *p)
+{
+	static const char *const names[COLLECT_STEPS] = {
+		[COLLECT_STEP_TIME] = "mpi_sampled_seconds_total",
+		[COLLECT_STEP_CPU] = "mpi_sampled_cpu_seconds_total",
+		[COLLECT_STEP_FAULTS] = "mpi_sampled_major_faults_total",
+		[COLLECT_STEP_TURNS] = "mpi_sampled_preemptions_total",
+	};
+	uint32_t found = 0;
+
+	memset(&p->step, 0, sizeof(p->step));
+	for (uint32_t c = 0; c < p->columns; c++) {
+		for (uint32_t i = 0; i < COLLECT_STEPS; i++)
+			if (!strcmp(p->shows[c].metric, names[i])) {
+				p->step.column[i] = c;
+				found++;
+			}
+		if (!strcmp(p->shows[c].metric, "mpi_step_seconds_mean")) {
+			p->step.mean = c;
+			found++;
+		}
+	}
+	p->step.known = found == COLLECT_STEPS + 1;
+}
+
+/*
+ * Takes a row. Returns false if nothing is known of its steps; otherwise writes what a step
+ * consists of: its length, and its part of what was sampled.
+ */
+static bool take_steps(struct collect_judged *p, const struct collect_judge_finding *is,
+		       double now[COLLECT_STEPS])
+{
+	const double seconds = (double)(is->ns - p->step.ns) * 1e-9;
+	double v[COLLECT_STEPS], mean;
+
+	if (!p->step.known)
+		return false;
+	for (uint32_t i = 0; i < COLLECT_STEPS; i++) {
+		v[i] = is->value[p->step.column[i]];
+		if (!isfinite(v[i]))
+			return false;
+	}
+	for (uint32_t i = 0; i < COLLECT_STEPS; i++) {
+		p->step.recent[i] *= exp(-seconds / STEPS_S);
+		if (p->step.ns)
+			p->step.recent[i] += fmax(v[i] - p->step.last[i], 0);
+		p->step.last[i] = v[i];
+	}
+	p->step.ns = is->ns;
+	p->step.seconds = seconds;
+	mean = is->value[p->step.mean];
+	if (!isfinite(mean) || !(p->step.recent[COLLECT_STEP_TIME] > 0))
+		return false;
+	for (uint32_t i = 0; i < COLLECT_STEPS; i++)
+		now[i] = p->step.recent[i] * mean / p->step.recent[COLLECT_STEP_TIME];
+	return true;
+}
+
+/* Finds out why the steps of an anomalous row take longer than usual. */
+static void find_step_cause(struct collect_judged *p, const struct collect_judge_finding *is,
+			    struct act_step *out)
+{
+	double now[COLLECT_STEPS], rise[COLLECT_STEPS], off, learned;
+	const double *usual = p->step.usual;
+
+	if (!take_steps(p, is, now))
+		return;
+	if (!is->anomalous) {
+		p->step.first_ns = p->step.first_ns ? p->step.first_ns : is->ns;
+		learned = (double)(is->ns - p->step.first_ns) * 1e-9;
+		for (uint32_t i = 0; i < COLLECT_STEPS; i++)
+			follow_rate(&p->step.usual[i], now[i], p->step.seconds,
+				    fmin(USUAL_S, fmax(learned, p->step.seconds)));
+		return;
+	}
+	for (uint32_t i = 0; i < COLLECT_STEPS; i++)
+		rise[i] = now[i] - usual[i];
+	off = rise[COLLECT_STEP_TIME] - rise[COLLECT_STEP_CPU];
+	if (!p->step.first_ns || rise[COLLECT_STEP_TIME] <= 0)
+		return;
+	*out = (struct act_step){ACT_STEP_STOPPED, rise[COLLECT_STEP_TIME],
+				 now[COLLECT_STEP_TIME] - now[COLLECT_STEP_CPU],
+				 usual[COLLECT_STEP_TIME] - usual[COLLECT_STEP_CPU]};
+	if (rise[COLLECT_STEP_CPU] >=
+	    fmax(COMPUTES * rise[COLLECT_STEP_TIME], COLD * usual[COLLECT_STEP_CPU]))
+		*out = (struct act_step){ACT_STEP_COMPUTES, out->rise, now[COLLECT_STEP_CPU],
+					 usual[COLLECT_STEP_CPU]};
+	else if (rise[COLLECT_STEP_FAULTS] * FAULT_S >= off)
+		*out = (struct act_step){ACT_STEP_FAULTS, out->rise, now[COLLECT_STEP_FAULTS],
+					 usual[COLLECT_STEP_FAULTS]};
+	else if (rise[COLLECT_STEP_TURNS] * TURN_S >= off)
+		out->cause = ACT_STEP_PREEMPTED;
+}
+
 /* ---- waiting work ---- */
 
 /*
@@ -219,6 +326,7 @@ bool collect_judged_columns(struct collect_judged *p, const struct collect_rows_
 		names += strlen(names) + 1;
 	}
 	p->columns = n;
+	find_steps(p);
 	return true;
 }
 
@@ -256,6 +364,7 @@ void collect_judged_show(struct collect_judged *p, const struct collect_judge_fi
 	add_blame(p, v, &f, false);
 	add_blame(p, v, &f, true);
 	find_queue(p, is, &f);
+	find_step_cause(p, is, &f.step);
 	if (is->changed)
 		log_state(p, is);
 	if (p->shown)

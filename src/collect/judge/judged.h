@@ -10,6 +10,15 @@
 #include "collect/judge/judge.h"
 #include "collect/judge/rows.h"
 
+/* What is known of the steps of an MPI rank (bindings/mpi), from a sample of its own work. */
+enum {
+	COLLECT_STEP_TIME,
+	COLLECT_STEP_CPU,
+	COLLECT_STEP_FAULTS,
+	COLLECT_STEP_TURNS,
+	COLLECT_STEPS
+};
+
 struct collect_judged {
 	uint64_t instance;
 	struct act_verdict_pod *shown;
@@ -36,6 +45,14 @@ struct collect_judged {
 		double now, usual;
 		double row, seconds; /* requests per second in the last row, and its length */
 	} load;
+	struct {
+		uint32_t column[COLLECT_STEPS], mean; /* mean: column of the mean step */
+		bool known;			      /* the pod has these columns */
+		int64_t first_ns, ns;		      /* first and last row; 0 if none */
+		double seconds;			      /* between the last two rows */
+		double last[COLLECT_STEPS], recent[COLLECT_STEPS]; /* recent: sums that decay */
+		double usual[COLLECT_STEPS];			   /* per step */
+	} step;
 };
 
 /*

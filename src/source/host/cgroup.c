@@ -105,12 +105,13 @@ static const struct host_desc io_descs[HOST_IO_SERIES] = {
 	[HOST_IO_WRITES] = COUNTER("fs_writes_total", "Cumulative count of writes completed"),
 };
 
-static const char *const keys[] = {"id", "name", "container_id", "pod_uid", "device"};
-#define KEYS 4u /* labels of the cgroup; series of devices have one more */
+static const char *const keys[] = {"id", "name", "container_id", "pod_uid", "user", "device"};
+#define KEYS 5u /* labels of the cgroup; series of devices have one more */
 
 struct host_cgroup {
 	char *path;
 	struct tcp_cgroup_identity identity;
+	char user[16]; /* number of the user of a job of Slurm, or empty */
 	struct host_row *row;
 	struct {
 		const struct host_cgroup_file *file;
@@ -142,6 +143,7 @@ static void labels_of(const struct host_cgroup *g, struct host_text out[KEYS])
 	out[1] = host_text_of(i->container[0] ? i->container : i->container_id);
 	out[2] = host_text_of(i->container_id);
 	out[3] = host_text_of(i->pod_uid);
+	out[4] = host_text_of(g->user);
 }
 
 /* ---- files ---- */
@@ -380,6 +382,37 @@ static void identify_cgroup(struct tcp_cgroup_identity *i, const char *path, boo
 		i->pod_uid[0] = 0;
 }
 
+/*
+ * Finds the user of a job of Slurm. Paths of version 1 have its number. In version 2, only the
+ * processes of tasks belong to the user.
+ */
+static void find_user(const struct host_cgroups *c, struct host_cgroup *g)
+{
+	const char *at = strstr(g->path, "/uid_");
+	char procs[TCP_CGROUP_PATH_BYTES + 16], text[32] = "/proc/";
+	struct stat st;
+	int fd;
+
+	if (strcmp(g->identity.runtime, "slurm") != 0 || !g->identity.container[0])
+		return;
+	if (at) {
+		at += 5;
+		snprintf(g->user, sizeof(g->user), "%.*s", (int)strspn(at, "0123456789"), at);
+		return;
+	}
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", g->path + 1);
+	fd = openat(c->hierarchies[c->primary].fd, procs, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && read(fd, text + 6, 10) > 0) {
+		close(fd);
+		text[6 + strspn(text + 6, "0123456789")] = '\0';
+		fd = text[6] ? host_folder(c->h, text) : -1;
+		if (fd >= 0 && !fstat(fd, &st))
+			snprintf(g->user, sizeof(g->user), "%u", st.st_uid);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
 static void add_cgroup(struct host_cgroups *c, char *path, bool claimed)
 {
 	struct host_cgroup *g = calloc(1, sizeof(*g));
@@ -393,6 +426,7 @@ static void add_cgroup(struct host_cgroups *c, char *path, bool claimed)
 	g->path = path;
 	g->found = true;
 	identify_cgroup(&g->identity, path, claimed);
+	find_user(c, g);
 	labels_of(g, labels);
 	/* Unusual names may produce identical labels; only the first cgroup is then published. */
 	if (host_row_exists(&c->group, labels))
