@@ -5,7 +5,7 @@ import {$, el, emptyState, label, put, title} from "./dom.js";
 import {HIDDEN_MS, Poller, Problem, get, link, parts, token} from "./server.js";
 import {List} from "./list.js";
 import {color, rates, sparkline} from "./plot.js";
-import {age, bytes, clock, dateTime, grouped, labelText, number, rate, toNumber, unitOf,
+import {age, byName, bytes, clock, dateTime, grouped, labelText, number, rate, toNumber, unitOf,
         withUnit, zone} from "./format.js";
 import * as cause from "./cause.js";
 import * as flows from "./flows.js";
@@ -440,7 +440,7 @@ async function askPods() {
 	link.ok();
 	pods.items = a.pods.sort((x, y) => isAnomalous(y) - isAnomalous(x) || ATTENTION[x.state] - ATTENTION[y.state] ||
 		isAgent(x) - isAgent(y) ||
-		x.service.localeCompare(y.service) || x.pod.localeCompare(y.pod, "en", {numeric: true}) ||
+		byName(x.service, y.service) || byName(x.pod, y.pod) ||
 		x.pid - y.pid);
 	pods.matching = a.matching;
 	pods.time = a.time;
