@@ -9,7 +9,7 @@ import time
 
 from support.browser import Browser, BrowserError, Page
 
-# Nothing leaves this machine, and nobody is asked anything. A request is not dropped when an address comes or goes.
+# Nothing leaves this machine, and no question is asked. A request is not dropped when an address comes or goes.
 PREFERENCES = {
     "network.proxy.type": 1, "network.proxy.http": "127.0.0.1", "network.proxy.http_port": 9,
     "network.proxy.ssl": "127.0.0.1", "network.proxy.ssl_port": 9, "network.proxy.no_proxies_on": "127.0.0.1",
