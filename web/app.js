@@ -360,9 +360,6 @@ function nothingYet(root) {
 // ---- pods ----------------------------------------------------------------------------------------------
 
 const pods = {items: [], matching: 0, loaded: false};
-// Live anomalous pods come first.
-const isAnomalous = (p) => p.state === "live" && anomalies.anomalous.has(p.instance);
-const ATTENTION = {dead: 0, dropped: 1, stale: 2, live: 3, closed: 4, retired: 5};
 
 function makePod() {
 	const row = el("div", "row pods-grid");
@@ -379,11 +376,14 @@ function makePod() {
 
 function fillPod(row, index) {
 	const p = pods.items[index], c = row.cells;
-	if (!p)
+	if (!p) {
+		for (const key of ["badge", "name", "labels", "host", "pid", "up", "metrics", "unsettled"])
+			put(c[key], "");
 		return false;
+	}
 	row.dataset.instance = p.instance;
 	row.dataset.state = p.state;
-	const found = isAnomalous(p) ? anomalies.anomalous.get(p.instance) : null;
+	const found = p.state === "live" ? anomalies.anomalous.get(p.instance) : null;
 	row.dataset.anomalous = !!found;
 	put(c.badge, found ? "anomalous" : p.state);
 	c.badge.className = `badge ${found ? "bad" : p.state}`;
@@ -412,9 +412,13 @@ function fillPod(row, index) {
 const podList = new List($("pods"), {
 	make: makePod, fill: fillPod,
 	pick: (index) => {
-		metrics.pods[pods.items[index].instance] = pods.items[index];
-		showMetricsOf(pods.items[index].instance);
+		const p = pods.items[index];
+		if (!p)
+			return;
+		metrics.pods[p.instance] = p;
+		showMetricsOf(p.instance);
 	},
+	moved: () => podPoller.soon(),
 });
 
 function showMetricsOf(instance) {
@@ -429,9 +433,10 @@ function showMetricsOf(instance) {
 async function askPods() {
 	if (state.tab !== "pods")
 		return;
+	const {first, count} = podList.range();
 	let a, error = "";
 	try {
-		a = await get("pods", {q: state.pq, state: state.podState, limit: 2000});
+		a = await get("pods", {q: state.pq, state: state.podState, sort: "attention", offset: first, limit: Math.max(40, count)});
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
 			throw e;
@@ -439,18 +444,15 @@ async function askPods() {
 		a = {pods: [], matching: 0, time: 0};
 	}
 	link.ok();
-	pods.items = a.pods.sort((x, y) => isAnomalous(y) - isAnomalous(x) || ATTENTION[x.state] - ATTENTION[y.state] ||
-		isAgent(x) - isAgent(y) ||
-		x.service.localeCompare(y.service) || x.pod.localeCompare(y.pod, "en", {numeric: true}) ||
-		x.pid - y.pid);
+	pods.items = [];
+	for (const p of a.pods)
+		pods.items[p.position] = p;
 	pods.matching = a.matching;
 	pods.time = a.time;
-	podList.resize(pods.items.length);
-	put($("pods-note"), !a.matching ? "" : a.matching > a.pods.length ?
-		`the first ${number(a.pods.length)} of ${number(a.matching)}: search to see others` :
-		`${number(a.matching)} ${a.matching === 1 ? "pod" : "pods"}`);
+	podList.resize(a.matching);
+	put($("pods-note"), a.matching ? `${number(a.matching)} ${a.matching === 1 ? "pod" : "pods"}` : "");
 	const empty = $("pods-empty"), alone = !state.pq && !state.podState && a.matching > 0 &&
-		a.pods.every(isAgent);
+		a.matching === a.pods.length && a.pods.every(isAgent);
 	empty.hidden = a.matching > 0 && !alone;
 	$("pods").hidden = !empty.hidden && !alone;
 	if (error)
@@ -495,7 +497,8 @@ function showState() {
 
 // The open view may have been polled rarely before.
 function askSoon() {
-	for (const p of [services, map, cause, metricPoller, podPoller, health, anomalies, flows, jobs, reports, network, traces])
+	for (const p of [services, map, cause, series, metricPoller, podPoller, health, anomalies, flows, jobs, reports, network,
+		traces])
 		p.soon();
 }
 

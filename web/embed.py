@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert the files of the page into one C file: embed.py ROOT OUT FILE...
 
-The address of a file is its path below ROOT; index.html is "/". The output also has the hash of the
+The address of a file is its path below ROOT; index.html is "/". It asks for all modules at once: a browser
+would find out about each one only when it has another that imports it. The output also has the hash of the
 inline script of index.html, for the policy that permits no other one (CSP level 3, 2.3.1).
 """
 import base64
@@ -21,12 +22,15 @@ TYPES = {
 
 def main(root, out, *files):
     arrays, table = [], []
+    modules = [name for name in sorted(os.path.relpath(f, root) for f in files) if re.fullmatch(r"\w+\.js", name)]
+    links = "".join(f'<link rel="modulepreload" href="{name}">\n' for name in modules).encode()
     for i, name in enumerate(sorted(files)):
         with open(name, "rb") as f:
             body = f.read()
         path = os.path.relpath(name, root)
         address = "/" if path == "index.html" else "/" + path
         if address == "/":
+            body = body.replace(b'<script src="app.js"', links + b'<script src="app.js"')
             inline, = re.findall(rb"<script>(.*?)</script>", body, re.S)
         etag = hashlib.sha256(body).hexdigest()[:16]
         rows = [",".join(map(str, body[at:at + 32])) for at in range(0, len(body), 32)]

@@ -23,9 +23,12 @@ function digits(v, n = 4) {
 	return v.toFixed(Math.max(0, Math.min(n - magnitude, n - 1)));
 }
 
-export function grouped(v) {
-	return Math.round(v).toLocaleString("en-US").replaceAll(",", THIN);
-}
+const WHOLE = new Intl.NumberFormat("en-US", {maximumFractionDigits: 0});
+
+export const grouped = (v) => WHOLE.format(Math.round(v)).replaceAll(",", THIN);
+
+// The order of names in which numbers count as such: cart-9 is before cart-10.
+export const byName = new Intl.Collator("en", {numeric: true}).compare;
 
 export const many = (n, what) => `${grouped(n)} ${what}${n === 1 ? "" : "s"}`;
 

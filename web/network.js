@@ -2,7 +2,7 @@
 // network.js - the view of network devices: what is wrong with each, its interfaces and drops, who talks, and the path of a
 // flow with its losses. All texts of devices get into the page as text, never as HTML.
 import {$, emptyState, fillTable, num, pickRows, put, svg} from "./dom.js";
-import {age, bytes, dateTime, grouped, many, number, seconds} from "./format.js";
+import {age, byName, bytes, dateTime, grouped, many, number, seconds} from "./format.js";
 import {PROTOCOLS, hasStore, post} from "./reports.js";
 import {Poller, Problem, get, link} from "./server.js";
 import {navigate, state} from "./state.js";
@@ -128,7 +128,7 @@ function devicesOf(exporters, drops, paths) {
 		d.kind = d.problems[0]?.[1] || "good";
 	}
 	return [...all.values()].sort((a, b) => RANK.indexOf(a.kind) - RANK.indexOf(b.kind) || b.dropped + b.lost - a.dropped - a.lost ||
-		a.id.localeCompare(b.id, "en", {numeric: true}));
+		byName(a.id, b.id));
 }
 
 // Records per second, since the translator told of the device before.

@@ -2,11 +2,20 @@
 // plot.js - lines over time, and bars of a histogram, drawn by uPlot (the global of that name).
 import {clock, number, rate, retimed, seconds, trimmed, withUnit, zone} from "./format.js";
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const FONT = "11px system-ui, sans-serif";
 // Axis steps for bytes: powers of two.
 const BINARY = Array.from({length: 61}, (_, i) => 2 ** (i - 10));
 const dark = matchMedia("(prefers-color-scheme: dark)");
+
+// A value of the style sheet, which is read once: each reading makes the browser apply all that changed.
+const styles = new Map();
+dark.addEventListener("change", () => styles.clear());
+
+function css(name) {
+	if (!styles.has(name))
+		styles.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+	return styles.get(name);
+}
 
 export const COLORS = 8;
 export const color = (slot) => css(`--s${slot % COLORS}`);
@@ -447,9 +456,25 @@ export class LatencyPlot {
 	}
 }
 
-// A sparkline of 60 s.
-export function sparkline(canvas, values, stroke, fromZero) {
-	const ratio = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
+const waiting = new Map(); // canvas -> its sparkline
+
+// A sparkline of 60 s. It is drawn once all rows are filled: a canvas whose size is asked for between changes of the page
+// makes the browser lay out the page each time.
+export function sparkline(canvas, ...what) {
+	if (!waiting.size)
+		queueMicrotask(drawSparklines);
+	waiting.set(canvas, what);
+}
+
+function drawSparklines() {
+	const all = [...waiting].map(([canvas, what]) => [canvas, canvas.clientWidth, canvas.clientHeight, ...what]);
+	waiting.clear();
+	for (const one of all)
+		drawSparkline(...one);
+}
+
+function drawSparkline(canvas, w, h, values, stroke, fromZero) {
+	const ratio = devicePixelRatio || 1;
 	if (!w || !h)
 		return;
 	if (canvas.width !== Math.round(w * ratio)) {

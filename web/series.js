@@ -62,8 +62,7 @@ export function plotChanged() {
 	drawView();
 	drawLegend();
 	app.drawMetrics();
-	selectedPoller.soon();
-	historyPoller.soon();
+	soon();
 }
 
 const onPlot = {
@@ -134,9 +133,12 @@ function redraw() {
 		drawGroup();
 }
 
+// Views that are not about series hide the plot.
+const isShown = () => state.series.length > 0 && $("plots").offsetParent !== null;
+
 // Keeps the selected series known when the list shows others.
 async function askSelected() {
-	if (!state.series.length)
+	if (!isShown())
 		return;
 	const asked = state.series;
 	const a = await get("metrics", {series: asked.join(), limit: COLORS});
@@ -214,7 +216,7 @@ const question = () => JSON.stringify([state.series, viewOf(), state.from, state
 
 async function askHistory() {
 	const q = question();
-	if (!state.series.length || state.from && q === asked)
+	if (!isShown() || state.from && q === asked)
 		return;
 	const view = viewOf();
 	let answer;
@@ -528,6 +530,11 @@ const selectedPoller = new Poller(askSelected, () => 1000);
 // A long range moves slowly.
 export const historyPoller = new Poller(askHistory, () => state.from ? 1000 : viewOf() !== "lines" ? 1000 :
 	state.window <= 10 ? 200 : state.window <= 60 ? 500 : state.window <= 900 ? 2000 : 5000);
+
+export function soon() {
+	selectedPoller.soon();
+	historyPoller.soon();
+}
 
 export function start(knows) {
 	app = knows;

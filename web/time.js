@@ -172,7 +172,7 @@ document.addEventListener("click", (e) => {
 // ---- marks: those of the last hour, too, so that a fault is one click away when it is out of sight
 
 const marksPoller = new Poller(async () => {
-	if (!document.querySelector(".plot .uplot"))
+	if (![...document.querySelectorAll(".plot .uplot")].some((e) => e.offsetParent))
 		return;
 	const now = Date.now() / 1000, wide = length() > 3600 || state.from && state.from < now - 3000;
 	let a;

@@ -79,14 +79,27 @@ void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 		put_trace(j, a->trace);
 }
 
-void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance)
+static bool verdict_of(void *collector, uint64_t instance, struct act_pod_verdict *verdict)
 {
 	struct collect_analysis_view view;
+
+	return collect_collector_analysis(collector, &view) &&
+	       act_verdicts_pod(view.verdicts, instance, verdict);
+}
+
+void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance)
+{
 	struct act_pod_verdict verdict;
 
-	if (collect_collector_analysis(collector, &view) &&
-	    act_verdicts_pod(view.verdicts, instance, &verdict))
+	if (verdict_of(collector, instance, &verdict))
 		put_verdict(j, &verdict);
+}
+
+bool api_pod_anomalous(void *collector, uint64_t instance)
+{
+	struct act_pod_verdict verdict;
+
+	return verdict_of(collector, instance, &verdict) && verdict.anomalous;
 }
 
 void api_incidents(void *collector, bool (*fn)(const struct act_incident *i, void *arg), void *arg)

@@ -95,6 +95,7 @@ struct api_summary api_layer_summary(const uint64_t *cell); /* summary of a laye
 void api_summary(struct base_json *j, const struct api_summary *s, bool p90);
 /* writes "verdict": {...}, or nothing if the pod has no verdict */
 void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance);
+bool api_pod_anomalous(void *collector, uint64_t instance); /* now, by its verdict */
 /* Visits the incidents, newest first, like act_incidents_each(). */
 void api_incidents(void *collector, bool (*fn)(const struct act_incident *i, void *arg), void *arg);
 /* writes the members of an anomaly */

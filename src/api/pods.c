@@ -4,10 +4,24 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "api/internal.h"
+
+/* A pod's place in the order of "sort=attention". */
+struct pod_place {
+	uint64_t instance; /* first, for base_by_u64() */
+	unsigned int rank;
+	uint32_t pid;
+	char *name; /* its service, then its own */
+	uint64_t position;
+};
 
 struct api_pods_walk {
 	struct api_list list;
+	struct pod_place *place; /* NULL: in the order of the collector */
+	size_t places, room;
+	uint64_t first; /* position of the first pod on the page */
+	bool no_memory;
 	uint64_t now_ns; /* CLOCK_REALTIME */
 	struct collect_terms terms;
 	const char *state;
@@ -43,17 +57,98 @@ static void tenant_json(struct base_json *j, const struct collect_tenant_view *t
 		KV("conflicts", t->conflicts));
 }
 
+static bool wanted_pod(const struct api_pods_walk *walk, const struct collect_region_view *r)
+{
+	return (!walk->state || !strcmp(walk->state, api_state_name(r))) &&
+	       api_region_terms(&walk->terms, r) == (1u << walk->terms.count) - 1;
+}
+
+/* Pods that need attention have a low rank; of those in one state, agents have the highest. */
+static unsigned int rank_of(const struct api_pods_walk *walk, const struct collect_region_view *r)
+{
+	static const char *const order[] = {"dead", "dropped", "stale", "live", "closed"};
+	const char *state = api_state_name(r);
+	unsigned int i = 0;
+
+	if (!strcmp(state, "live") && api_pod_anomalous(walk->collector, r->info->instance))
+		return 0;
+	while (i < sizeof(order) / sizeof(*order) && strcmp(state, order[i]))
+		i++;
+	return 2 * i + 2 + !strcmp(region_label(r->info, "service"), API_AGENT_SERVICE);
+}
+
+static void note_pod(const struct collect_region_view *r, void *arg)
+{
+	struct api_pods_walk *walk = arg;
+	char *name;
+
+	if (!wanted_pod(walk, r))
+		return;
+	if (!BASE_GROW(walk->place, walk->places, walk->room) ||
+	    asprintf(&name, "%s\n%s", region_label(r->info, "service"), name_of(r->info)) < 0) {
+		walk->no_memory = true;
+		return;
+	}
+	walk->place[walk->places++] = (struct pod_place){
+		.instance = r->info->instance,
+		.rank = rank_of(walk, r),
+		.pid = r->info->pid,
+		.name = name,
+	};
+}
+
+static int by_attention(const void *a, const void *b)
+{
+	const struct pod_place *x = a, *y = b;
+	int names;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	names = strverscmp(x->name, y->name);
+	if (names)
+		return names;
+	return x->pid != y->pid ? (x->pid < y->pid ? -1 : 1) : base_by_u64(a, b);
+}
+
+/* Gives each pod its position, and leaves the places in the order of their instances. */
+static void find_places(struct api_pods_walk *walk)
+{
+	collect_collector_regions(walk->collector, note_pod, walk);
+	if (!walk->places)
+		return;
+	qsort(walk->place, walk->places, sizeof(*walk->place), by_attention);
+	for (size_t i = 0; i < walk->places; i++)
+		walk->place[i].position = i;
+	qsort(walk->place, walk->places, sizeof(*walk->place), base_by_u64);
+}
+
+static void free_places(struct api_pods_walk *walk)
+{
+	for (size_t i = 0; i < walk->places; i++)
+		free(walk->place[i].name);
+	free(walk->place);
+}
+
 static void pod_json(const struct collect_region_view *r, void *arg)
 {
 	struct api_pods_walk *walk = arg;
 	struct base_json *j = walk->list.j;
 	const struct region_info *info = r->info;
 	const char *state = api_state_name(r);
+	struct pod_place key = {.instance = info->instance}, *place = NULL;
 
-	if ((walk->state && strcmp(walk->state, state)) ||
-	    api_region_terms(&walk->terms, r) != (1u << walk->terms.count) - 1 ||
-	    !api_item(&walk->list))
+	if (!wanted_pod(walk, r))
 		return;
+	if (walk->places) {
+		place = bsearch(&key, walk->place, walk->places, sizeof(key), base_by_u64);
+		if (!place || place->position < walk->first ||
+		    place->position - walk->first >= walk->list.limit)
+			return;
+	}
+	if (!api_item(&walk->list))
+		return;
+	if (place)
+		base_put(j, KV("position", place->position));
 	base_put(j, KV_ID("instance", info->instance), KV("service", region_label(info, "service")),
 		 KV("pod", name_of(info)), KV("unit", region_label(info, "unit")),
 		 KV("host", r->hostname ? r->hostname : ""),
@@ -75,11 +170,14 @@ static void pod_json(const struct collect_region_view *r, void *arg)
 
 void api_get_pods(struct http_request *req, void *arg)
 {
+	static const char *const orders[] = {"attention"};
 	struct api_pods_walk walk = {.now_ns = base_realtime_ns(), .list.limit = API_LIMIT_DEFAULT};
 	struct api_list *l = &walk.list;
 	struct api_answer *a;
+	const char *order;
 
 	if (!api_param_page(req, API_LIMIT_MAX, l) || !api_param_terms(req, &walk.terms) ||
+	    !api_param_choice(req, "sort", orders, 1, &order) ||
 	    !api_param_choice(req, "state", state_names, sizeof(state_names) / sizeof(*state_names),
 			      &walk.state))
 		return;
@@ -88,8 +186,19 @@ void api_get_pods(struct http_request *req, void *arg)
 	if (!a)
 		return;
 	l->j = &a->json;
+	walk.first = l->offset;
+	if (order) {
+		find_places(&walk);
+		l->offset = 0; /* only the pods on the page are items */
+	}
 	API_EACH(l->j, "pods", collect_collector_regions, arg, pod_json, &walk);
-	base_put(l->j, KV("matching", l->matching), KV("offset", l->offset),
+	base_put(l->j, KV("matching", order ? walk.places : l->matching), KV("offset", walk.first),
 		 KV("truncated", l->truncated));
+	if (walk.no_memory) {
+		l->j->overflow = true;
+		base_log_limited(BASE_ERROR, "api", "out of memory endpoint=pods regions=%zu",
+				 walk.places);
+	}
+	free_places(&walk);
 	api_answer_end(req, a);
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium, driven over the DevTools protocol with nothing but the standard library.
+"""A headless Chromium, driven over the DevTools protocol with nothing but the standard library; or a headless Firefox
+(firefox.py), with SL_TEST_BROWSER=firefox.
 
-    with Browser() as browser:
+    with launch() as browser:
         page = browser.page("http://127.0.0.1:9464/", width=1280, height=800)
         page.wait("document.querySelectorAll('.row').length > 0")
         page.screenshot("page.png")
@@ -30,7 +31,7 @@ class BrowserError(Exception):
 
 
 class NoBrowser(Exception):
-    """No Chromium here, or one that does not start: a reason to skip."""
+    """No browser here, or one that does not start: a reason to skip."""
 
 
 class WebSocket:
@@ -207,6 +208,14 @@ class Page:
         if error:
             raise BrowserError(f"{url}: {error}")
 
+    def before(self, source):
+        """Runs it in each page that is loaded from now on, before the page's own scripts."""
+        self.call("Page.addScriptToEvaluateOnNewDocument", source=source)
+
+    def zone(self, name):
+        """The zone of times, for example Asia/Kolkata; "": the machine's."""
+        self.call("Emulation.setTimezoneOverride", timezoneId=name)
+
     def size(self, width, height, scale=1, mobile=False):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=scale, mobile=mobile)
@@ -228,10 +237,12 @@ class Page:
                 "{capture: true, once: true});"
                 f"const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
                 "return [r.x + r.width / 2, r.y + r.height / 2]; })()")
-            for kind in ("mousePressed", "mouseReleased"):
-                self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left",
-                          clickCount=1)
+            self._press(x, y)
             hit = self.run("window.hit")
+
+    def _press(self, x, y):
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def key(self, key, code=None, text=None):
         codes = {"Enter": 13, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39,
@@ -247,16 +258,21 @@ class Page:
         self.run(f"document.querySelector({json.dumps(selector)}).focus()")
         self.run(f"document.querySelector({json.dumps(selector)}).select()")
         if text:
-            self.call("Input.insertText", text=text)
+            self._insert(text)
         else:
             self.key("Backspace")
             self.run(f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
                      " e.value = ''; e.dispatchEvent(new Event('input', {bubbles: true})); })()")
 
+    def _insert(self, text):
+        self.call("Input.insertText", text=text)
+
+    def _picture(self):
+        return self.call("Page.captureScreenshot", format="png")["data"]
+
     def screenshot(self, path):
-        data = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
         with open(path, "wb") as f:
-            f.write(data)
+            f.write(base64.b64decode(self._picture()))
 
     def close(self):
         self.ws.close()
@@ -265,53 +281,63 @@ class Page:
 class Browser:
     """Chromium with an empty profile of its own, which goes away with it."""
 
+    NAME, PROGRAMS = "chromium", ("chromium", "chromium-browser", "google-chrome", "chrome")
+
     def __init__(self, start_timeout=PATIENCE):
-        program = next((p for p in map(shutil.which, ("chromium", "chromium-browser",
-                                                      "google-chrome", "chrome")) if p), None)
+        program = next((p for p in map(shutil.which, self.PROGRAMS) if p), None)
         if not program:
-            raise NoBrowser("no chromium in PATH (package chromium)")
+            raise NoBrowser(f"no {self.NAME} in PATH (package {self.PROGRAMS[0]})")
         self.folder = tempfile.mkdtemp(prefix="sl-browser-")
         self.log = open(os.path.join(self.folder, "log"), "wb")
         self.pages = []
-        profile = os.path.join(self.folder, "profile")
-        os.mkdir(profile)
+        self.serial = 0
+        self.profile = os.path.join(self.folder, "profile")
+        os.mkdir(self.profile)
         self.process = subprocess.Popen(
-            [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-             "--no-first-run", "--no-default-browser-check", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync", "--disable-default-apps",
-             "--disable-extensions", "--disable-domain-reliability", "--metrics-recording-only",
-             "--disable-dev-shm-usage", "--disable-features=Translate,OptimizationHints,MediaRouter",
-             "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-             "--force-color-profile=srgb", "--hide-scrollbars", "--user-data-dir=" + profile,
-             "--remote-debugging-address=127.0.0.1", "--remote-debugging-port=0", "about:blank"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True,
-            env={**os.environ, "TMPDIR": self.folder})  # it leaves some of what it puts there
+            [program, *self._options()], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            start_new_session=True, env={**os.environ, **self._environment()})
         try:
-            self._connect(profile, start_timeout)
+            self.ws = WebSocket(self._wait_for_url(start_timeout))
+            self._begin()
         except BaseException:
             self.close()
             raise
 
-    def _connect(self, profile, timeout):
+    def _options(self):
+        return ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+                "--no-first-run", "--no-default-browser-check", "--disable-background-networking",
+                "--disable-component-update", "--disable-sync", "--disable-default-apps",
+                "--disable-extensions", "--disable-domain-reliability", "--metrics-recording-only",
+                "--disable-dev-shm-usage", "--disable-features=Translate,OptimizationHints,MediaRouter",
+                "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+                "--force-color-profile=srgb", "--hide-scrollbars", "--user-data-dir=" + self.profile,
+                "--remote-debugging-address=127.0.0.1", "--remote-debugging-port=0", "about:blank")
+
+    def _environment(self):
+        return {"TMPDIR": self.folder}  # it leaves some of what it puts there
+
+    def _url(self):
+        """Of its WebSocket; it fails while there is none."""
+        with open(os.path.join(self.profile, "DevToolsActivePort")) as f:
+            self.port, path = f.read().split("\n")[:2]
+        return f"ws://127.0.0.1:{int(self.port)}{path}"
+
+    def _wait_for_url(self, timeout):
         until = time.monotonic() + timeout
-        where = os.path.join(profile, "DevToolsActivePort")
         while True:
             try:
-                with open(where) as f:
-                    port, path = f.read().split("\n")[:2]
-                if port and path:
-                    break
-            except (OSError, ValueError):
+                return self._url()
+            except (OSError, ValueError, KeyError):  # not there, or not whole
                 pass
             if self.process.poll() is not None or time.monotonic() > until:
                 self.log.flush()
                 with open(self.log.name, errors="replace") as f:
                     last = f.read().strip().split("\n")[-1]
-                raise NoBrowser(f"chromium does not start: {last}")
+                raise NoBrowser(f"{self.NAME} does not start: {last}")
             time.sleep(0.05)
-        self.port = int(port)
-        self.ws = WebSocket(f"ws://127.0.0.1:{port}{path}")
-        self.serial = 0
+
+    def _begin(self):
+        """What is asked of it once."""
 
     def _call(self, method, **params):
         self.serial += 1
@@ -383,3 +409,11 @@ class Browser:
 
     def __exit__(self, *_):
         self.close()
+
+
+def launch():
+    """The browser that SL_TEST_BROWSER names: chromium, or firefox."""
+    if os.environ.get("SL_TEST_BROWSER") == "firefox":
+        from support.firefox import Firefox
+        return Firefox()
+    return Browser()

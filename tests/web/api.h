@@ -58,6 +58,7 @@ void status_sums_up_the_workers(void **state);
 void rates_are_those_of_the_last_seconds(void **state);
 void hosts_say_why_they_are_not_reached(void **state);
 void pods_carry_one_word_for_their_state(void **state);
+void pods_are_ordered_by_the_attention_they_need(void **state);
 void metrics_show_exact_values_of_every_kind(void **state);
 void metrics_are_found_by_name_label_and_pod(void **state);
 void pages_of_metrics_join_without_a_seam(void **state);

@@ -9,7 +9,7 @@ from support.process import check
 AXE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'node', 'node_modules', 'axe-core', 'axe.min.js')
 COLOURS = ", runOnly: ['color-contrast']"
 # Every rule at each width and in each of light and dark, and those of colours everywhere: no other depends on them.
-LOOKS = (1280, False, ''), (1280, True, COLOURS), (390, False, COLOURS), (390, True, '')
+LOOKS = (1440, False, ''), (1440, True, COLOURS), (390, False, COLOURS), (390, True, '')
 
 
 def found_by_axe(page, where='document', only=''):

@@ -5,7 +5,7 @@ import sys
 import time
 import traceback
 
-from support.browser import Browser, BrowserError, NoBrowser
+from support.browser import BrowserError, NoBrowser, launch
 from system import System
 
 
@@ -24,7 +24,7 @@ class Walk:
 def walk(test_class):
     """sys.argv: SIDELIGHT PUBLISHER [SCREENSHOT-FOLDER]"""
     try:
-        browser = Browser()
+        browser = launch()
     except NoBrowser as e:
         print(f'SKIP: {e}')
         return 77

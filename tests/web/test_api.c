@@ -94,6 +94,36 @@ void pods_carry_one_word_for_their_state(void **state)
 	json_decref(whole);
 }
 
+void pods_are_ordered_by_the_attention_they_need(void **state)
+{
+	static const char *const want[] = {"dead", "dropped", "stale", "live", "closed"};
+	const char *found[5] = {0};
+
+	(void)state;
+	for (int page = 0; page < 3; page++) {
+		char path[64];
+		json_t *whole, *list;
+
+		snprintf(path, sizeof(path), "/api/v1/pods?sort=attention&limit=2&offset=%d",
+			 2 * page);
+		list = ask_list(path, "pods", &whole);
+		assert_int_equal(json_array_size(list), page < 2 ? 2 : 1);
+		assert_true(number(whole, "matching") == 5 && number(whole, "offset") == 2 * page);
+		for (size_t i = 0; i < json_array_size(list); i++) {
+			json_t *p = json_array_get(list, i);
+			int position = (int)number(p, "position");
+
+			assert_in_range(position, 2 * page, 2 * page + 1);
+			for (size_t k = 0; k < 5; k++)
+				if (!strcmp(string(p, "state"), want[k]))
+					found[position] = want[k];
+		}
+		json_decref(whole);
+	}
+	for (size_t i = 0; i < 5; i++)
+		assert_string_equal(found[i], want[i]);
+}
+
 void latency_is_given_by_worker_and_in_all(void **state)
 {
 	json_t *l = ask_json("/api/v1/latency", 200), *t = json_object_get(l, "total");
@@ -348,6 +378,7 @@ int main(void)
 		cmocka_unit_test(rates_are_those_of_the_last_seconds),
 		cmocka_unit_test(hosts_say_why_they_are_not_reached),
 		cmocka_unit_test(pods_carry_one_word_for_their_state),
+		cmocka_unit_test(pods_are_ordered_by_the_attention_they_need),
 		cmocka_unit_test(metrics_show_exact_values_of_every_kind),
 		cmocka_unit_test(metrics_are_found_by_name_label_and_pod),
 		cmocka_unit_test(pages_of_metrics_join_without_a_seam),

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from support.browser import Browser, NoBrowser
+from support.browser import NoBrowser, launch
 from axe import is_accessible
 
 ROWS = "[...document.querySelectorAll('#flows tbody tr')]"
@@ -108,7 +108,7 @@ def look(page):
 
 def main():
     try:
-        browser = Browser()
+        browser = launch()
     except NoBrowser as e:
         print(f"SKIP: {e}")
         return 77

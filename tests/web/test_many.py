@@ -12,23 +12,24 @@ from support.process import SCALE, check
 from support.sidelight import generate, report
 from steps import Walk, walk
 
-PER_POD, PODS = 1000, int(10 * SCALE)
+PER_POD, PODS, MANY_PODS = 1000, int(10 * SCALE), 300
 COUNT = "Number(document.querySelector('#metrics').getAttribute('aria-rowcount'))"
 ROWS = "[...document.querySelectorAll('#metrics .row:not([hidden])')]"
 
 
 class Test(Walk):
     def _publish(self, service, pods, metrics):
-        g = generate(self.system.socket, '--service', service, '--pods', pods, '--metrics', metrics, '--updates', 10, '--hold', '1h')
+        g = generate(self.system.socket, '--service', service, '--pods', pods, '--pods-per-process', 15, '--metrics', metrics,
+                     '--updates', 10, '--wait', '60s', '--hold', '1h')
         report(g)
         return g
 
-    def _cost(self):
+    def _cost(self, path='/metrics?'):
         """Elements on the page, and bytes of the largest answer to each path, over three answers of the list."""
         page = self.page
         page.run("performance.clearResourceTimings()")
         answers = "performance.getEntriesByType('resource').filter((e) => e.decodedBodySize)"
-        page.wait(f"{answers}.filter((e) => e.name.includes('/metrics?')).length >= 3")
+        page.wait(f"{answers}.filter((e) => e.name.includes('{path}')).length >= 3")
         largest = page.run(f"{answers}.reduce((all, e) => {{ const path = new URL(e.name).pathname;"
                            " all[path] = Math.max(all[path] || 0, e.decodedBodySize); return all; }, {})")
         return page.run("document.querySelectorAll('*').length"), largest
@@ -69,6 +70,40 @@ class Test(Walk):
         last = f"{ROWS}.find((r) => Number(r.getAttribute('aria-rowindex')) === {COUNT})"
         page.wait(f"{last} && !{last}.classList.contains('loading') && {last}.textContent.length > 5")
         check(page.run("document.querySelectorAll('*').length") < 1.2 * self.before[0], 'elements were left behind')
+
+    def many_pods_are_asked_for_in_part(self):
+        page = self.page
+        page.run("document.querySelector('#tab-pods').click()")
+        self.crowd = self._publish('crowd', MANY_PODS, 1)
+        count = "Number(document.querySelector('#pods').getAttribute('aria-rowcount'))"
+        rows = "[...document.querySelectorAll('#pods .row:not([hidden])')]"
+        page.wait(f'{count} > {MANY_PODS}')
+        nodes, largest = self._cost('/pods?')
+        print(f'{page.run(count)} pods: {nodes} elements, {page.run(f"{rows}.length")} rows, answers of {largest} bytes')
+        check(page.run(f'{rows}.length') < 60, 'too many rows')
+        # A pod takes less than 1,000 bytes, and there are at least 40 in an answer.
+        check(largest['/api/v1/pods'] < 60000, largest)
+        page.run("document.querySelector('#pods').focus()")
+        page.key('End')
+        last = f"{rows}.find((r) => Number(r.getAttribute('aria-rowindex')) === {count})"
+        page.wait(f"{last} && !{last}.classList.contains('loading') && {last}.textContent.includes('sidelight-agent')")
+        page.key('PageUp')
+        page.wait(f"{rows}.some((r) => r.textContent.includes('crowd-{MANY_PODS - 1}'))")
+        # Their order is that of the numbers in their names.
+        names = page.run(f"{rows}.map((r) => r.cells.name.textContent).filter((name) => name.startsWith('crowd-'))")
+        check(len(names) > 10 and names == [f'crowd-{i}' for i in range(MANY_PODS - len(names), MANY_PODS)], names)
+        self.shot(page, 'many-pods')
+
+    def a_hidden_plot_asks_nothing(self):
+        page = self.page
+        page.run("document.querySelector('#tab-metrics').click()")
+        page.wait(f"{ROWS}.length > 10 && !{ROWS}[5].classList.contains('loading')")
+        page.run("document.querySelector('#metrics .row').click()")
+        check('/api/v1/history' in self._cost()[1], 'the plot is not live')
+        page.run("document.querySelector('#tab-services').click()")
+        self._cost('/services?')  # until what was asked before is answered
+        asked = self._cost('/services?')[1]
+        check(not asked.keys() & {'/api/v1/history', '/api/v1/marks'}, 'it asks for a plot that is hidden', asked)
 
     def the_console_is_silent(self):
         check(not self.page.problems, self.page.problems)

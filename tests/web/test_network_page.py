@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 
-from support.browser import Browser, NoBrowser
+from support.browser import NoBrowser, launch
 from support.devices import Collector, Translator
 from support.http import get
 from support.packets import flow_of, int_drop, int_path, int_report, ipfix, ipfix_names, sflow_counters, sflow_drop
@@ -130,7 +130,7 @@ def main():
     wait_until(lambda: sum(e['datagrams'] for e in json.loads(get(f'{collector.base}/api/v1/dta/exporters'))['exporters']) == 14,
                'not all arrived', translator)
     try:
-        browser = Browser()
+        browser = launch()
     except NoBrowser as why:
         skip(str(why))
     with browser:

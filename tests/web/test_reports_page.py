@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 
-from support.browser import Browser, NoBrowser
+from support.browser import NoBrowser, launch
 from support.process import Part, skip, workdir
 from axe import is_accessible
 
@@ -119,7 +119,7 @@ def main():
     report('keywrite', 'store=1', 'copies=2', 'text:word', f'{1:032x}')
     report('increment', 'store=3', 'copies=4', 'text:abcd', '42')
     try:
-        browser = Browser()
+        browser = launch()
     except NoBrowser as why:
         skip(str(why))
     with browser:
