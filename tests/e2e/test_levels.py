@@ -7,8 +7,8 @@ import signal
 import sys
 import time
 
-from support.process import _cases, case, check, poll, wait_until
-from support.sidelight import Agent, Collector, Pod
+from support.process import _cases, case, check, poll, reachable, wait_until
+from support.sidelight import EXE, Agent, Collector, Pod
 
 POD = sys.argv[2]
 UID = str(os.geteuid())
@@ -246,7 +246,7 @@ def foreign_identity_is_refused():
     os.chmod(leaf.agent.folder, 0o755)
     os.chmod(rack.folder, 0o755)
     other = Collector(['/dev/null'], '--publish-socket', rack.socket, '--publish', EVENTS,
-                      before=('setpriv', '--reuid', '12345', '--clear-groups'))
+                      before=('setpriv', '--reuid', '12345', '--clear-groups'), exe=reachable(EXE, 'collect'))
     wait_until(lambda: rack.status()['counters']['refused']['identity'], 'a refusal is counted', rack, other)
     check('cause=identity' in rack.logged() and 'uid=12345' in rack.logged(), 'and logged', rack)
     return None

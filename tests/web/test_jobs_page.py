@@ -74,7 +74,7 @@ def look(page, begin_job, end_job):
     # Its slow rank, and the way to the cause.
     page.run('window.slow = true')
     page.wait(f"{text('#job-says')} === 'rank-2 on n7 has been slow: <b>it computes</b>.'", what='why')
-    assert page.run(f"{cells(row)}[0] + {cells(row)}[8]") == 'slow rankrank 2 on n7', page.run(cells(row))
+    page.wait(f"{cells(row)}[0] + {cells(row)}[8] === 'slow rankrank 2 on n7'", what='the rank in the list')
     page.wait(f"{cells('#job-ranks tbody tr:nth-child(3)')}.slice(0, 4).join() === 'slow,rank 2,n7,80.0 ms'", what='the rank')
     is_accessible(page, ['jobs'], lambda view: page.click(f'#tab-{view}'), shot)
     page.click('#job-cause')
