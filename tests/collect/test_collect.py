@@ -358,7 +358,7 @@ def reports_errors_in_one_line():
             for more in ((), ('--mode', 'setup')):
                 wrong(2, "unknown detector 'bogus'; available: combined, fd,", *here, '--analyse', option, 'bogus', *more)
         wrong(2, 'history', *here, '--history', '1K')
-        wrong(1, 'stats', *here, '--mode', 'read_loop', '--stats-csv', '/nonexistent/stats.csv')
+        wrong(1, 'stats', *here, '--mode', 'read_loop', '--realtime', 'off', '--stats-csv', '/nonexistent/stats.csv')
         r = run('--agent', '127.0.0.1:7475', '--dev', 'nosuch0', '--mode', 'setup', '--duration',
                 '2s')
         assert r.returncode == 1 and ('nosuch0' in r.stderr + r.stdout), r

@@ -19,6 +19,7 @@ class Screen:
     def __init__(self, rows, columns, *argv, env=None):
         self.ours, theirs = pty.openpty()
         self.resize(rows, columns)
+        self.seen = None  # frames before the last key
         self.before = termios.tcgetattr(theirs)
         self.theirs = theirs
         self.raw = b''
@@ -61,14 +62,15 @@ class Screen:
         return frame
 
     def next(self, condition, what):
-        """The same of frames from now on."""
-        seen = len(self.frames())
+        """The same of frames from now on, or since a key was pressed: it may have been drawn already, for the last time."""
+        seen, self.seen = self.seen if self.seen is not None else len(self.frames()), None
 
         def there():
             return next((f for f in self.frames()[seen:] if condition(f)), None)
         return wait_until(there, lambda: f'{what}: {self.raw[-3000:]}', seconds=30)
 
     def key(self, c):
+        self.seen = len(self.frames())
         os.write(self.ours, c)
 
     def modes(self):
