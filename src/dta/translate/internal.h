@@ -57,7 +57,6 @@ struct dta_worker {
 	struct dta_reflect reflect;
 	struct dta_translate_account account; /* excludes engines, outputs and windows */
 	uint64_t looked_ns, told_ns, busy_ns;
-	uint32_t batch; /* datagrams processed since the worker last waited */
 	atomic_bool ready;
 	uint64_t turns; /* number of iterations of the worker's loop; relaxed */
 	uint64_t up;	/* bit i: collector i is ready */

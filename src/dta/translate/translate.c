@@ -14,12 +14,10 @@
 #include "base/network.h"
 #include "base/relaxed.h"
 
-#define LOOK_NS 1000000ull   /* interval of timers, answers and control channels */
-#define IDLE_NS 100000000ull /* idle time after which a worker polls less often */
-#define TELL_NS 1000000000ull
-/* maximum number of datagrams between two waits for datagrams to gather during the next one */
-#define GATHER_MAX 64u
-#define FINISH_NS  2000000000ull
+#define LOOK_NS	  1000000ull   /* interval of timers, answers and control channels */
+#define IDLE_NS	  100000000ull /* idle time after which a worker polls less often */
+#define TELL_NS	  1000000000ull
+#define FINISH_NS 2000000000ull
 /* time to drain sockets at the end, and as long again to count the remaining packets */
 #define DRAIN_NS 1000000000ull
 #define START_NS 2000000000ull
@@ -535,37 +533,22 @@ static int receive_packets(struct dta_worker *w)
 	return any ? taken : -1;
 }
 
-/*
- * Whether to let datagrams gather in the sockets until the next timer. Devices wait for no answer,
- * and waking up for each of their datagrams costs more than decoding it. At a high rate, datagrams
- * gather anyway, and a small receive buffer would overflow.
- */
-static bool gathers(const struct dta_worker *w, uint64_t now)
-{
-	bool devices_only = now - w->busy_ns < LOOK_NS && w->batch < GATHER_MAX;
-
-	for (uint32_t i = 0; i < w->sources; i++)
-		devices_only &= w->source[i].decoder != NULL;
-	return devices_only;
-}
-
 /* Waits for input or a timer. Returns true if a stop signal arrived. */
 static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 {
 	struct pollfd p[2 + DTA_TRANSLATE_INPUTS + DTA_HASH_RING_MEMBERS_MAX] = {
 		{.fd = stop_fd, .events = POLLIN}};
-	const bool gather = gathers(w, now);
 	bool waiting = now - w->busy_ns < IDLE_NS;
 	nfds_t n = 1;
 
-	if (w->opts.steer && !gather)
+	if (w->opts.steer)
 		p[n++] = (struct pollfd){.fd = dta_steer_fd(w->opts.steer, w->opts.worker),
 					 .events = POLLIN};
 
 	for (uint32_t i = 0; i < w->sources; i++) {
 		const int fd = w->source[i].in->fd;
 
-		if (fd >= 0 && !w->source[i].ended && !gather)
+		if (fd >= 0 && !w->source[i].ended)
 			p[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
 	}
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
@@ -577,7 +560,6 @@ static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 			p[n++] = (struct pollfd){.fd = fd,
 						 .events = (short)(POLLIN | (write ? POLLOUT : 0))};
 	}
-	w->batch = 0;
 	poll(p, n, waiting ? 1 : 20);
 	return p[0].revents;
 }
@@ -678,7 +660,6 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 			break;
 		if (taken) {
 			w->busy_ns = now;
-			w->batch += (uint32_t)taken;
 			for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 				dta_client_tick(w->client[i], now);
 		}
