@@ -12,7 +12,7 @@ let app = null; // {openCause, showMetrics}
 
 const value = (v, as) => num(v === null ? "" : as(v));
 const ended = (job) => job.state === "ended";
-// The rank of an incident that is open, or that was the last one of a job that has ended.
+// The slow rank while its incident is open. Of a job that has ended, the last slow rank.
 const slowOf = (job) => job.slow && (!job.slow.end || ended(job)) ? job.slow : null;
 
 function drawList(a) {

@@ -71,8 +71,8 @@ struct sl_label {
 /* refuse metrics that do not fit, instead of opening another region */
 #define SL_PUBLISHER_FIXED 4u
 /*
- * The labels of each metric name the publisher that its value is from, and readers add none. Agents
- * admit this only from users of their option --origin-uid. See sl_publisher_set_time().
+ * The labels of each metric name the publisher that its value is from, and readers add none. An
+ * agent refuses such a publisher unless --origin-uid names its user. See sl_publisher_set_time().
  */
 #define SL_PUBLISHER_ORIGIN 8u
 

@@ -52,8 +52,8 @@ static inline bool act_is_improvement(enum act_measure measure, double value, do
 }
 
 /*
- * Why the steps of an MPI rank take longer than usual (docs/clusters.md). value and before are per
- * step: page faults for ACT_STEP_FAULTS, otherwise seconds of CPU time or off the CPU.
+ * Why the steps of an MPI rank take longer than usual (docs/clusters.md). The values of now
+ * and before are page faults per step for ACT_STEP_FAULTS, and otherwise seconds per step.
  */
 enum act_step_cause {
 	ACT_STEP_UNKNOWN,

@@ -28,7 +28,10 @@ struct analyse_role {
 	uint8_t part;
 };
 
-/* name: the column's name with its labels. counter: the rate of the column is analysed. */
+/*
+ * Returns the role of a column. name: with its labels. counter: true if the rate of the column is
+ * analysed, and not its value.
+ */
 struct analyse_role analyse_role_of(const char *name, bool counter);
 /* True for gauges of waiting work: requests in flight, lengths of queues. */
 bool analyse_role_waits(const char *name, bool counter);

@@ -31,8 +31,8 @@ static const float quantile[QUANTILES] = {0.5f, 0.9f};
 
 struct selftime_series {
 	/*
-	 * peer: OWN if this is the pod's own time; otherwise the pod that it calls, and this is the
-	 * gap between the two ends of these calls
+	 * peer: OWN for the pod's own time; otherwise the pod that it calls, for the gap between
+	 * the two ends of these calls
 	 */
 	uint32_t pod, peer;
 	uint32_t n, bins[BINS];

@@ -27,7 +27,7 @@ struct api_selected {	      /* initially zero */
 	struct api_matchers *matchers; /* only valid during the selection */
 	/* budget of the request, set before the selection; NULL means no limit */
 	struct base_budget *budget;
-	/* also select series that ended since then; set before the selection */
+	/* also select series that ended after this time; set before the selection */
 	int64_t from_ns;
 	bool few_buckets; /* select only the bucket +Inf of histograms; set before the selection */
 };

@@ -390,7 +390,7 @@ static void a_worker_beside_a_busy_core_is_found_when_it_stops(void **state)
 		fail_msg("%u of 20", found);
 }
 
-/* Pauses of a machine that often has no CPU for the worker are usual. */
+/* Where other processes often keep the worker from running, its pauses are no anomaly. */
 static void pauses_beside_a_busy_core_stay_within_the_budget(void **state)
 {
 	const int hours = 3;

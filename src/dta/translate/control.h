@@ -135,9 +135,9 @@ struct dta_translate_account {
 	uint64_t slowed;
 	uint64_t reports, fresh;
 	/*
-	 * Upper bound on the number of reports stored twice: counts fresh retransmissions. Another
-	 * translator may have stored the report and crashed before acknowledging it, but usually
-	 * the first transmission was lost.
+	 * Number of retransmitted reports that this translator had not stored. Usually the first
+	 * transmission was lost, but another translator may have stored the report and crashed
+	 * before acknowledging it. This is therefore an upper bound on reports stored twice.
 	 */
 	uint64_t maybe_twice;
 	uint64_t unreplicated; /* copies not written because too few collectors were up */
