@@ -247,8 +247,9 @@ static size_t read_points(struct collect_collector *c, const struct api_selected
 
 		if (end && end >= from_ns && end <= to_ns && end < next_ns)
 			out[--room] = (struct collect_point){end, stale};
-		n = collect_collector_points(c, &of->ref, s->known_ns, from_ns, to_ns, out, room,
-					     s->budget);
+		n = collect_collector_points(c, &of->ref, s->known_ns,
+					     of->before ? BASE_MAX(from_ns, of->found_ns) : from_ns,
+					     to_ns, out, room, s->budget);
 		if (n > 0) {
 			memmove(out + room - n, out, (size_t)n * sizeof(*out));
 			room -= (size_t)n;

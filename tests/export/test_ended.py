@@ -53,7 +53,12 @@ def sums_over_the_past_stay_the_same():
         check(len(before[QUERIES[0]]['data']['result']) == 3, before, c)
         check(len(grouped[0]) == 5 and len(grouped[1]) == 5, grouped)
         ends.kill()
-        wait_until(lambda: not c.find('generated_updates_total', 'service="ends"'), 'the pods expire', c)
+        total = 'sum(generated_size_bytes_sum)'
+
+        def expired():
+            same(before[total], ask(c, 'query', query=total, time=at), f'{total} while the pods expire')
+            return not c.find('generated_updates_total', 'service="ends"')
+        wait_until(expired, 'the pods expire', c, every=0)
         after = past()
         for what, answer in before.items():
             same(answer, after[what], what)
