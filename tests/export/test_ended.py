@@ -64,10 +64,11 @@ def sums_over_the_past_stay_the_same():
             same(answer, after[what], what)
         check(groups() == grouped, 'groups', grouped, groups())
         # Now, only the others are there, also for a Prometheus that reads the history.
+        def services():
+            return {r['metric']['service']: r['value'][1] for r in
+                    ask(c, 'query', query='count by (service) (generated_updates_total)')['data']['result']}
+        wait_until(lambda: services() == {'stays': '2'}, services, c)
         now = time.time()
-        found = {r['metric']['service']: r['value'][1] for r in
-                 ask(c, 'query', query='count by (service) (generated_updates_total)')['data']['result']}
-        check(found == {'stays': '2'}, found, c)
         check(not ask(c, 'series', start=now, end=now + 1, **{'match[]': '{service="ends"}'})['data'], 'series of now')
         check(len(ask(c, 'group', metric='generated_updates_total', by='pod', last='500ms', points=5)['groups']) == 2, 'groups of now', c)
         # Counts of the last minute include what ended in it.
