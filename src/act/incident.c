@@ -14,7 +14,9 @@
 #define SECOND_NS 1000000000ll
 #define CALLS_MAX 4096u
 #define CALL_NS	  (600 * SECOND_NS)
-#define SILENT_NS (60 * SECOND_NS) /* a member without findings for this long has ended */
+/* between the times when one pod stops and when another one is seen to do its work */
+#define TAKEN_OVER_NS (10 * SECOND_NS)
+#define SILENT_NS     (60 * SECOND_NS) /* a member without findings for this long has ended */
 
 /*
  * changes that load can explain: BEYOND times the factor of the requests, and latencies up to
@@ -324,11 +326,24 @@ static enum act_incident_kind find_kind(const struct incident *x)
 
 /* ---- members ---- */
 
+/* True if a has more work because b, of the same service, has stopped. */
+static bool takes_over(const struct act_anomaly *a, const struct act_anomaly *b)
+{
+	const struct act_fault *more = &a->fault[ACT_MEASURE_LOAD],
+			       *none = &b->fault[ACT_MEASURE_STOPPED];
+
+	return a->instance != b->instance && is_same_service(&a->name, &b->name) &&
+	       more->begin_ns && more->risen && none->begin_ns &&
+	       llabs(more->begin_ns - none->begin_ns) < TAKEN_OVER_NS;
+}
+
 static bool is_stronger(const struct act_anomaly *a, const struct act_anomaly *b)
 {
 	double x = a->peak * (is_beside(&a->name) ? BESIDE_WEIGHT : 1);
 	double y = b->peak * (is_beside(&b->name) ? BESIDE_WEIGHT : 1);
 
+	if (takes_over(a, b) || takes_over(b, a))
+		return takes_over(b, a);
 	/* Where callers are known, suspicion is evidence for one pod against all others. */
 	if (fmax(a->suspicion, b->suspicion) >= 1 && a->suspicion != b->suspicion)
 		return a->suspicion > b->suspicion;

@@ -524,6 +524,47 @@ static void a_process_that_stops_is_said_first(void **state)
 	act_verdicts_free(v);
 }
 
+/* The others of its service do its work, which is more evidence than a short silence. */
+static void a_pod_that_stops_outranks_those_that_take_its_work(void **state)
+{
+	struct act_anomaly busy = begin("queue", 0, 9), stopped = begin("queue", 1, 3);
+
+	(void)state;
+	stopped.instance = ~busy.instance;
+	busy.blame[0] = (struct act_blame){"jobs_done_total", 0.9, 40,	 20, true,
+					   ACT_MEASURE_LOAD,  0,   false};
+	busy.now = ACT_MEASURE_LOAD;
+	busy.load = 2;
+	busy.fault[ACT_MEASURE_LOAD] = (struct act_fault){busy.begin_ns, busy.begin_ns, true,
+							  false};
+	stopped.blame[0] = busy.blame[0];
+	stopped.blame[0].value = 0;
+	stopped.blame[0].measure = stopped.now = ACT_MEASURE_STOPPED;
+	stopped.load = 0.01;
+	stopped.fault[ACT_MEASURE_STOPPED] = (struct act_fault){stopped.begin_ns, stopped.begin_ns,
+								false, false};
+	take_at(&busy, 0.5);
+	take_at(&stopped, 1);
+	take_at(&busy, 2);
+	assert_int_equal(list(), 1);
+	assert_true(listed[0].cause.instance == stopped.instance);
+	assert_non_null(
+		strstr(listed[0].sentence, "queue-0 on node-1 has finished no work since "));
+	/* A pod that was busy long before is judged by its evidence. */
+	busy = begin("other", 30, 9);
+	stopped = begin("other", 45, 3);
+	stopped.instance = ~busy.instance;
+	busy.now = ACT_MEASURE_LOAD;
+	busy.fault[ACT_MEASURE_LOAD] = (struct act_fault){busy.begin_ns, busy.begin_ns, true,
+							  false};
+	stopped.fault[ACT_MEASURE_STOPPED] = (struct act_fault){stopped.begin_ns, stopped.begin_ns,
+								false, false};
+	take_at(&busy, 44);
+	take_at(&stopped, 45);
+	assert_int_equal(list(), 2);
+	assert_true(listed[0].cause.instance == busy.instance);
+}
+
 /* It is open while connections are refused, also beyond the end of the process. */
 static void refused_connections_end_when_the_service_is_back(void **state)
 {
@@ -639,6 +680,7 @@ int main(void)
 		CASE(what_load_does_not_explain_is_a_fault),
 		CASE(a_sentence_names_what_is_wrong_now),
 		CASE(a_process_that_stops_is_said_first),
+		CASE(a_pod_that_stops_outranks_those_that_take_its_work),
 		CASE(refused_connections_end_when_the_service_is_back),
 		CASE(bounds_hold_and_are_counted),
 		CASE(it_ends_without_a_last_word),
