@@ -2,13 +2,15 @@
 // network.js - the view of network devices: what is wrong with each, its interfaces and drops, who talks, and the path of a
 // flow with its losses. All texts of devices get into the page as text, never as HTML.
 import {$, emptyState, fillTable, num, pickRows, put, svg} from "./dom.js";
-import {age, byName, bytes, dateTime, grouped, many, number, seconds} from "./format.js";
+import {age, byName, bytes, dateTime, grouped, isoTime, many, number, parseTime, seconds} from "./format.js";
+import {TimePlot, color} from "./plot.js";
 import {PROTOCOLS, hasStore, post} from "./reports.js";
 import {Poller, Problem, get, link} from "./server.js";
 import {navigate, state} from "./state.js";
 
 const PERIOD = () => state.tab === "network" ? 3000 : 10000;
 const MOST = 1000, TALKERS = 20, FLOWS = 100; // rows of an answer, and those shown
+const LINES = 5, EPOCHS = 16;                 // talkers and epochs of the plot; a store has no more epochs
 const SKEW = 60, SILENT = 300;                // seconds from which a clock, or silence, is a problem
 const SUMS = ["records", "lost", "no_template", "refused"];
 const BOX = {w: 216, h: 82, gap: 30};
@@ -18,6 +20,8 @@ let app = null; // {status}
 let picked = "", drawn = "", opened = ""; // flow, picture, device
 let before = new Map(), rates = new Map(); // records of a device at the last change: {records, time}
 const names = new Map();                   // of interfaces, by their key
+const past = new Map();                    // talkers of epochs that are over, by the request
+let plot = null;
 
 const hex = (n, size) => Number(n).toString(16).padStart(2 * size, "0");
 const isSwitch = (device) => /^\d+$/.test(device);
@@ -44,9 +48,25 @@ const flowText = (flow) => flow.slice(5).replace(",", " → ").replace(",", " ")
 const interfaceKey = (device, n) => addressHex(device) + hex(n, 4);
 const interfaceName = (device, n) => !isSwitch(device) && names.get(interfaceKey(device, n)) || String(n);
 
+// Of a request. An open end is the present of the collector.
 function range() {
 	const when = $("nw-when").value;
-	return +when ? {from: Date.now() / 1000 - when} : {};
+	if (when !== "range")
+		return +when ? {from: Date.now() / 1000 - when} : {};
+	const from = parseTime($("nw-from").value), to = parseTime($("nw-to").value);
+	return {...(from > 0 ? {from} : {}), ...(to > 0 ? {to} : {})};
+}
+
+function setRange(from, to) {
+	$("nw-when").value = "range";
+	$("nw-from").value = isoTime(from).slice(0, 19);
+	$("nw-to").value = isoTime(to).slice(0, 19);
+	showRange();
+}
+
+function showRange() {
+	$("nw-range").hidden = $("nw-when").value !== "range";
+	soon();
 }
 
 // An answer, or what was wrong with the request.
@@ -216,6 +236,45 @@ function talker(r) {
 		`${deviceText(r.device)} ${interfaceName(r.device, r.interface)}` : `${PROTOCOLS[r.protocol] || `protocol ${r.protocol}`} ${r.port}`);
 }
 
+// The talkers of each epoch, the oldest first: {rows, more, from, to}. An answer's own range covers the epochs of all
+// stores, so the rows say when an epoch was. Its end is the start of the next one.
+async function talkersOverTime(params, from, to) {
+	const out = [];
+	for (let end = to; out.length < EPOCHS && end > from;) {
+		const wanted = {...params, from: end - 0.001, to: end - 0.0005, max: FLOWS}, key = JSON.stringify(wanted);
+		const a = past.get(key) || await ask("top", wanted), begin = a.rows.length ? Math.min(...a.rows.map((r) => r.from)) : a.from;
+		if (end !== to && !a.problem)
+			past.set(key, a);
+		if (!(begin > 0 && begin < end)) // the start of the epoch is not known
+			break;
+		out.unshift({rows: a.rows, more: a.more, from: begin, to: end});
+		end = begin;
+	}
+	while (past.size > 4 * EPOCHS)
+		past.delete(past.keys().next().value);
+	return out;
+}
+
+// The mean rate in each epoch of the greatest talkers of the table.
+function drawTalkersPlot(rows, epochs) {
+	const box = $("nw-plot"), lines = rows.slice(0, LINES).map((row, slot) => {
+		const name = talker(row), t = [], v = [];
+		for (const a of epochs) {
+			const of = a.rows.find((r) => talker(r) === name);
+			const rate = of ? of.bytes / (a.to - a.from) : a.more ? null : 0; // null: it may be among those left out
+			t.push(a.from, a.to - 0.001);
+			v.push(rate, rate);
+		}
+		return {key: name, label: name, slot, unit: "bytes", rate: true, floor: true, t, v};
+	});
+	box.hidden = !epochs.length || !lines.length;
+	if (box.hidden)
+		return plot.destroy();
+	plot.unzoom();
+	plot.draw(lines, epochs[0].from, epochs[epochs.length - 1].to);
+	box.dataset.epochs = epochs.length;
+}
+
 async function drawTalkers() {
 	const by = $("nw-by").value, table = $("nw-top");
 	const a = await ask("top", {by, max: TALKERS, device: isSwitch(state.device) ? "" : state.device});
@@ -223,10 +282,13 @@ async function drawTalkers() {
 		await learnNames(a.rows.map((r) => [r.device, r.interface]));
 	fillTable(table, a.rows.map((r) => [{text: talker(r), kind: "strong"}, num(bytes(r.bytes)),
 		num(r.from && r.to > r.from ? `${bytes(r.bytes / (r.to - r.from))}/s` : ""), num(dateTime(r.from)), num(dateTime(r.to))]));
-	[...table.tBodies[0].rows].forEach((row, i) => { // a bar behind the bytes
+	[...table.tBodies[0].rows].forEach((row, i) => { // a bar behind the bytes, in the colour of its line
 		row.cells[1].style.backgroundSize = `${100 * a.rows[i].bytes / a.rows[0].bytes}% 70%`;
+		row.cells[0].style.borderLeft = `4px solid ${i < LINES ? color(i) : "transparent"}`;
 	});
 	table.hidden = !a.rows.length;
+	const device = isSwitch(state.device) ? "" : state.device;
+	drawTalkersPlot(a.rows, a.rows.length ? await talkersOverTime({by, device}, range().from || 0, Math.max(...a.rows.map((r) => r.to))) : []);
 	put($("nw-top-note"), said(a, "nobody talked in this range", isSwitch(state.device) || !state.device ? "" : `only at ${state.device}`));
 }
 
@@ -356,7 +418,13 @@ export function start(hooks) {
 		soon();
 	});
 	$("nw-close").addEventListener("click", () => open(""));
-	for (const id of ["nw-when", "nw-by"])
+	plot = new TimePlot($("nw-plot"), {onZoom: setRange, onCursor: () => {}});
+	$("nw-when").addEventListener("change", () => {
+		if ($("nw-when").value === "range" && !$("nw-from").value)
+			setRange(Date.now() / 1000 - 900, Date.now() / 1000);
+		showRange();
+	});
+	for (const id of ["nw-by", "nw-from", "nw-to"])
 		$(id).addEventListener("change", soon);
 	$("nw-ask").addEventListener("submit", (e) => {
 		e.preventDefault();

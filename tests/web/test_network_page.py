@@ -8,7 +8,9 @@ usage: test_network_page.py SIDELIGHT [SCREENSHOT-FOLDER]
 import json
 import os
 import socket
+import subprocess
 import sys
+import time
 
 from support.browser import NoBrowser, launch
 from support.devices import Collector, Translator
@@ -81,6 +83,31 @@ def talkers(page):
         page.wait(f"{text('#nw-top tbody')}.includes('{first}')", what=f'talkers by {by}')
 
 
+def over_time(page, collector, translator):
+    """Who talks in each epoch: another talker in the second one. A range that is drawn or typed selects epochs."""
+    page.run("(() => { const e = document.querySelector('#nw-by'); e.value = 'address'; e.dispatchEvent(new Event('change')); })()")
+    page.wait("document.querySelector('#nw-plot').dataset.epochs === '1' && document.querySelector('#nw-plot canvas') !== null", what='a plot of one epoch')
+    time.sleep(1.5)
+    between = time.time() - 0.5
+    run = subprocess.run([EXE, 'query', '--collector', collector.base.removeprefix('http://'), 'rotate', 'device_flows'], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind((CALM, 0))
+        s.sendto(ipfix([(flow_of(150), 1, 2, 64500, 64501, 5000000)], 4), ('127.0.0.1', translator.port['ipfix']))
+    page.wait("document.querySelector('#nw-plot').dataset.epochs === '2'", what='a plot of two epochs')
+    new = '192.0.2.151'
+    page.wait(f"{text('#nw-top tbody')}.includes('{new}')", what='the new talker')
+    local = time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(between))
+    page.run("(() => { const e = document.querySelector('#nw-when'); e.value = 'range'; e.dispatchEvent(new Event('change')); })()")
+    page.run(f"(() => {{ const e = document.querySelector('#nw-to'); e.value = '{local}'; e.dispatchEvent(new Event('change')); }})()")
+    page.wait(f"{text('#nw-top tbody')} && !{text('#nw-top tbody')}.includes('{new}') && document.querySelector('#nw-plot').dataset.epochs === '1'",
+              what='the range before the new talker')
+    shot(page, 'network-range')
+    page.run("(() => { const e = document.querySelector('#nw-when'); e.value = '0'; e.dispatchEvent(new Event('change')); })()")
+    page.wait(f"{text('#nw-top tbody')}.includes('{new}') && document.querySelector('#nw-range').hidden", what='everything again')
+    shot(page, 'network-time')
+
+
 def paths(page):
     says = 'path-says'
     page.wait(f"{text('#nw-' + says)} === '192.0.2.2:1025 → 198.51.100.7:443 tcp: 3 packets dropped, reason 82 at switch 8'",
@@ -137,6 +164,7 @@ def main():
         page = browser.page(f'{collector.base}/')
         for step in devices, talkers, paths, device:
             step(page)
+        over_time(page, collector, translator)
         page.run("document.querySelector('#nw-devices tbody tr').click()")
         page.wait(f"{text('#nw-device-name')} === 'Interfaces of {LOST}'", what='the device')
         is_accessible(page, ['network'], lambda view: page.click(f'#tab-{view}'), shot)
