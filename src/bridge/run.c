@@ -18,8 +18,9 @@
 #include "http/files.h"
 #include "http/http.h"
 
-#define LOG	  "bridge"
-#define SECOND_NS 1000000000ull
+#define LOG	       "bridge"
+#define SECOND_NS      1000000000ull
+#define PREDECESSOR_NS (2 * SECOND_NS)
 /* Each scrape needs a publisher, and the other sources need up to five. */
 #define SCRAPES_MAX (SL_PUBLISHER_SLOTS - 5u)
 #define SOURCES	    4 /* --textfile, --host, --statsd and --otlp */
@@ -146,21 +147,40 @@ static int drop_privileges(const struct bridge_opts *o)
 	return err;
 }
 
-/* Logs the sockets that can't be opened and serves the others. */
-static size_t listen_all(const struct bridge_opts *o, int *fds)
+/*
+ * Processes of a killed predecessor may still have its sockets for a moment: waits before the next
+ * attempt to listen. Returns false at until_ns.
+ */
+static bool may_try_again(uint64_t until_ns)
 {
+	return base_now_ns() < until_ns && !usleep(20000);
+}
+
+/* Logs the sockets that can't be opened and serves the others. */
+static void listen_all(struct bridge_worker *w, int *fds, struct http_front *front)
+{
+	const struct bridge_opts *o = w->o;
+	const uint64_t until_ns = base_now_ns() + PREDECESSOR_NS;
 	char error[256];
-	size_t n = 0;
 
 	for (size_t i = 0; i < o->statsd.n; i++) {
-		int fd = bridge_statsd_listen(o->statsd.v[i], error, sizeof(error));
+		int fd;
 
+		do
+			fd = bridge_statsd_listen(o->statsd.v[i], error, sizeof(error));
+		while (fd < 0 && may_try_again(until_ns));
 		if (fd < 0)
 			base_logf(BASE_ERROR, LOG, "%s", error);
 		else
-			fds[n++] = fd;
+			fds[w->statsd_count++] = fd;
 	}
-	return n;
+	w->statsd = fds;
+	if (front)
+		do
+			w->otlp = bridge_otlp_listen(o, front, error, sizeof(error));
+		while (!w->otlp && may_try_again(until_ns));
+	if (o->otlp && !w->otlp)
+		base_logf(BASE_ERROR, LOG, "%s", front ? error : strerror(errno));
 }
 
 /*
@@ -202,18 +222,13 @@ int bridge_run(const struct bridge_opts *o, int sock)
 
 	if (!parts || !fds || curl_global_init(CURL_GLOBAL_DEFAULT))
 		return 1;
-	w.statsd = fds;
-	w.statsd_count = listen_all(o, fds);
 	/* The file was checked when the agent started. */
 	w.map = o->mapping ? bridge_statsd_map_open(o->mapping, error, sizeof(error)) : NULL;
 	if (o->mapping && !w.map) {
 		base_logf(BASE_ERROR, LOG, "%s", error);
 		return 1;
 	}
-	if (front)
-		w.otlp = bridge_otlp_listen(o, front, error, sizeof(error));
-	if (o->otlp && !w.otlp)
-		base_logf(BASE_ERROR, LOG, "%s", front ? error : strerror(errno));
+	listen_all(&w, fds, front);
 	if (drop_privileges(o))
 		return 1;
 	w.own = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "sidelight-bridge",

@@ -343,6 +343,36 @@ def a_killed_worker_is_started_again():
 
 
 @case
+def sockets_of_a_killed_worker_are_waited_for():
+    """Its processes may still have them when the next one starts."""
+    folder = workdir()
+    paths = f'{folder}/otlp.sock', f'{folder}/statsd.sock'
+    held = []
+    for path in paths:
+        held.append(socket.socket(socket.AF_UNIX))
+        held[-1].bind(path)
+        held[-1].listen()
+
+    def give_up():
+        held[1].accept()  # the first attempt
+        time.sleep(0.3)
+        for s in held:
+            s.close()
+    threading.Thread(target=give_up, daemon=True).start()
+    with Bridged('--otlp', f'unix:{paths[0]}', '--statsd', f'unix-stream:{paths[1]}') as agent, Collector([agent], '--period', '20ms') as collector:
+        def posted():
+            try:
+                return client.request_at(f'unix:{paths[0]}', 'POST', '/v1/metrics', b'{"resourceMetrics":[]}', {'Content-Type': 'application/json'})[0] == 200
+            except OSError:
+                return False
+        wait_until(posted, 'OTLP', agent)
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(paths[1])
+            s.sendall(b'late:1|c\n')
+            wait_until(lambda: collector.find('late_total'), 'StatsD', collector, agent)
+
+
+@case
 def textfiles_are_published_as_they_are():
     folder = workdir()
     os.mkdir(f'{folder}/in')

@@ -188,9 +188,15 @@ def names_the_slow_rank_and_no_other():
         while time.monotonic() < begin + seconds:
             seen |= anomalous()
             time.sleep(0.2)
-        check(set(seen) == {rank}, f'{rank} is blamed, and no other', {r: (v['score'], v['blame'][:3]) for r, v in seen.items() if r != rank})
-        incident = next(i for i in c.api('incidents')['incidents'] if not i['end'])
-        said, job = incident['sentence'], c.api('jobs/4711')
+        # On a busy machine others may be slow as well, because they do not get the CPU. It must say so.
+        others = [a['sentence'] for a in c.api('anomalies')['anomalies'] if a['pod'] in set(seen) - {rank}]
+        check(rank in seen and all(' not get the CPU' in text for text in others), f'{rank} is blamed, and no other', others)
+        # The two answers are from different moments, and the figures in the sentence may change in between.
+        def answers():
+            incident, job = next(i for i in c.api('incidents')['incidents'] if not i['end']), c.api('jobs/4711')
+            return (job['job']['slow'] or {}).get('sentence') == incident['sentence'] and (incident, job)
+        incident, job = wait_until(answers, 'the job has the sentence of the incident', c)
+        said = incident['sentence']
         check(said.startswith(f'{rank} on node-1 has been slow') and 'mpi_step_seconds rose' in said and 'other ranks wait for it' in said, said)
         print(said)
         check(why in said, said)
