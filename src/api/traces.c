@@ -129,10 +129,12 @@ static bool param_query(struct http_request *req, struct traces_query *q)
 		return false;
 	}
 	q->value = q->attribute ? strchr(q->attribute, '=') : NULL;
-	if (q->attribute && !q->value++) {
+	if (q->attribute && !q->value) {
 		http_reply_error(req, 400, "attribute=%.40s: expected KEY=VALUE", q->attribute);
 		return false;
 	}
+	if (q->value)
+		q->value++;
 	return true;
 }
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from support.process import SCALE, Missed, case, run_cases, skip, wait_until, widen, workdir
+from support.process import KEEPS_FREED, SCALE, Missed, case, run_cases, skip, wait_until, widen, workdir
 from support.protocol import Client, Region
 from support.sidelight import EXE, Agent, Collector, counter, generate, report
 
@@ -207,7 +207,7 @@ def pod_churn_leaks_nothing():
             assert False, (base, after)
         print(f'{turns * 100} pods: rss {base[0] >> 10} -> {after[0] >> 10} KiB, descriptors '
               f'{base[1]} -> {after[1]}, memory of state {base[3]:.0f} -> {after[3]:.0f}')
-        if 'ASAN_OPTIONS' not in os.environ:  # which keeps what was freed
+        if not KEEPS_FREED:
             kept = sum(after[3:]) - sum(base[3:])  # names and history of ended pods: more of them while the machine is busy
             assert after[0] < base[0] + max(kept, 0) + (4 << 20), (base, after)
 

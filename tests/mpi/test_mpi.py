@@ -189,7 +189,7 @@ def names_the_slow_rank_and_no_other():
             seen |= anomalous()
             time.sleep(0.2)
         # On a busy machine others may be slow as well, because they do not get the CPU. It must say so.
-        others = [a['sentence'] for a in c.api('anomalies')['anomalies'] if a['pod'] in set(seen) - {rank}]
+        others = [a['explanation'] for a in c.api('anomalies')['anomalies'] if a['pod'] in set(seen) - {rank}]
         check(rank in seen and all(' not get the CPU' in text for text in others), f'{rank} is blamed, and no other', others)
         # The two answers are from different moments, and the figures in the sentence may change in between.
         def answers():

@@ -64,6 +64,10 @@ def poll(condition, seconds=PATIENCE, every=0.02):
         time.sleep(max(every, min(3 * (now - begun), 1)))
 
 
+# A sanitizer keeps what was freed, so the memory of a program says little.
+KEEPS_FREED = 'ASAN_OPTIONS' in os.environ
+
+
 def wait_until(condition, *what, seconds=0, every=0.02):
     """The first true value of condition(); fail(*what) if there is none within PATIENCE, or seconds if those are more."""
     seconds = max(seconds, PATIENCE)
