@@ -37,6 +37,7 @@ class NoBrowser(Exception):
 class WebSocket:
     def __init__(self, url, timeout=PATIENCE):
         parts = urllib.parse.urlsplit(url)
+        self.serial = 0
         self.socket = socket.create_connection((parts.hostname, parts.port), timeout)
         key = base64.b64encode(os.urandom(16)).decode()
         self.socket.sendall((f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
@@ -105,6 +106,22 @@ class WebSocket:
                 if first & 0x80:
                     return message.decode()
 
+    def call(self, method, params, on_event):
+        """The result of a command. Events that come before it are handed to on_event."""
+        self.serial += 1
+        self.send(json.dumps({"id": self.serial, "method": method, "params": params}))
+        until = time.monotonic() + 90
+        while time.monotonic() < until:
+            text = self.receive(until - time.monotonic())
+            message = json.loads(text) if text else {}
+            if message.get("id") == self.serial:
+                if "error" in message:
+                    raise BrowserError(f"{method}: {message['error']} {message.get('message', '')}")
+                return message["result"]
+            if message:
+                on_event(message)
+        raise BrowserError(f"{method}: no answer")
+
     def close(self):
         self.socket.close()
 
@@ -115,7 +132,6 @@ class Page:
 
     def __init__(self, url):
         self.ws = WebSocket(url)
-        self.serial = 0
         self.requests = []
         self.problems = []
         self.failed = []
@@ -141,21 +157,7 @@ class Page:
             self.problems.append(params["entry"]["text"] + " " + params["entry"].get("url", ""))
 
     def call(self, method, **params):
-        self.serial += 1
-        serial = self.serial
-        self.ws.send(json.dumps({"id": serial, "method": method, "params": params}))
-        until = time.monotonic() + 90
-        while time.monotonic() < until:
-            text = self.ws.receive(until - time.monotonic())
-            if text is None:
-                break
-            message = json.loads(text)
-            if message.get("id") == serial:
-                if "error" in message:
-                    raise BrowserError(f"{method}: {message['error']}")
-                return message["result"]
-            self._event(message)
-        raise BrowserError(f"{method}: no answer")
+        return self.ws.call(method, params, self._event)
 
     def run(self, expression):
         """The value of a JavaScript expression; a promise is waited for."""
@@ -290,7 +292,6 @@ class Browser:
         self.folder = tempfile.mkdtemp(prefix="sl-browser-")
         self.log = open(os.path.join(self.folder, "log"), "wb")
         self.pages = []
-        self.serial = 0
         self.profile = os.path.join(self.folder, "profile")
         os.mkdir(self.profile)
         self.process = subprocess.Popen(
@@ -340,17 +341,7 @@ class Browser:
         """What is asked of it once."""
 
     def _call(self, method, **params):
-        self.serial += 1
-        self.ws.send(json.dumps({"id": self.serial, "method": method, "params": params}))
-        until = time.monotonic() + 90
-        while time.monotonic() < until:
-            text = self.ws.receive(until - time.monotonic())
-            message = json.loads(text) if text else {}
-            if message.get("id") == self.serial:
-                if "error" in message:
-                    raise BrowserError(f"{method}: {message['error']}")
-                return message["result"]
-        raise BrowserError(f"{method}: no answer")
+        return self.ws.call(method, params, lambda message: None)
 
     def page(self, url, width=1280, height=800, scale=1, mobile=False, dark=False):
         target = self._call("Target.createTarget", url="about:blank")["targetId"]

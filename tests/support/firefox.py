@@ -5,7 +5,6 @@ https://www.w3.org/TR/webdriver-bidi/
 """
 import json
 import os
-import time
 
 from support.browser import Browser, BrowserError, Page
 
@@ -117,18 +116,7 @@ class Firefox(Browser):
         self.call("session.subscribe", events=["log.entryAdded", "network.beforeRequestSent", "network.responseCompleted"])
 
     def call(self, method, **params):
-        self.serial += 1
-        self.ws.send(json.dumps({"id": self.serial, "method": method, "params": params}))
-        until = time.monotonic() + 90
-        while time.monotonic() < until:
-            text = self.ws.receive(until - time.monotonic())
-            message = json.loads(text) if text else {}
-            if message.get("id") == self.serial:
-                if message["type"] == "error":
-                    raise BrowserError(f"{method}: {message['error']}: {message['message']}")
-                return message["result"]
-            self.event(message)
-        raise BrowserError(f"{method}: no answer")
+        return self.ws.call(method, params, self.event)
 
     def event(self, message):
         params = message.get("params", {})

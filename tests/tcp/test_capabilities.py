@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from support.flows import needs_bpf
-from support.process import Part, case, check, run_cases, skip, workdir
+from support.process import Part, case, check, reachable, run_cases, skip
 from support.sidelight import EXE
 
 NOBODY = 65534
@@ -22,12 +22,11 @@ def granted(key):
 
 
 class Scene:
-    """The agent's program where an ordinary user reaches it, and a folder of that user's."""
+    """The program where an ordinary user reaches it, and a folder of that user's."""
 
     def __init__(self):
-        self.folder = workdir()
-        os.chmod(self.folder, 0o755)
-        self.program = shutil.copy(f'{EXE}-agent', self.folder)
+        self.program = reachable(EXE, 'agent')
+        self.folder = os.path.dirname(self.program)
         os.mkdir(f'{self.folder}/run')
         os.chown(f'{self.folder}/run', NOBODY, NOBODY)
         self.socket = f'{self.folder}/run/a.sock'
@@ -35,7 +34,7 @@ class Scene:
     def agent(self, capabilities):
         sets = '-all' + ''.join(f',+{c.removeprefix("CAP_").lower()}' for c in capabilities)
         return Part('setpriv', '--reuid', NOBODY, '--regid', NOBODY, '--clear-groups', '--inh-caps', sets,
-                    '--ambient-caps', sets, '--bounding-set', sets, '--no-new-privs', self.program, '--no-rest',
+                    '--ambient-caps', sets, '--bounding-set', sets, '--no-new-privs', self.program, 'agent', '--no-rest',
                     '--socket', self.socket, '--tcp', 'flows,layers,cpu,net', '--tcp-dev', 'lo')
 
 
