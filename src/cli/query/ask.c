@@ -227,6 +227,16 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 	return up > 0;
 }
 
+void cli_query_leave(struct cli_query_collectors *c)
+{
+	for (uint32_t i = 0; i < c->n; i++) {
+		if (c->member[i].token != c->set->token)
+			free(c->member[i].token);
+		json_decref(c->member[i].gaps);
+	}
+	c->n = 0;
+}
+
 /* Lists the available members in query order: ring members first, then members without a name. */
 static uint32_t query_order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
 			    const uint32_t *of_ring, uint64_t hash,

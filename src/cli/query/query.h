@@ -56,6 +56,8 @@ void cli_query_parameters(const struct cli_query_settings *set,
  */
 bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_settings *set,
 		    const char *store);
+/* Frees what cli_query_meet() has allocated. */
+void cli_query_leave(struct cli_query_collectors *c);
 /*
  * Returns an array of responses of GET /api/v1/dta/query, one per key, or NULL after printing an
  * error.

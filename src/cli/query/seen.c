@@ -224,7 +224,7 @@ static bool has_names(const json_t *about)
 
 static void learn_interfaces(const struct cli_query_collectors *c, const json_t *rows)
 {
-	struct cli_query_collectors holders;
+	struct cli_query_collectors holders = {.n = 0};
 	json_t *keys = json_object(), *row, *about = NULL, *answers = NULL, *what;
 	char **key;
 	const char *name;
@@ -234,6 +234,7 @@ static void learn_interfaces(const struct cli_query_collectors *c, const json_t 
 	key = calloc(json_object_size(keys) + 1, sizeof(*key));
 	if (key && json_object_size(keys) && cli_query_meet(&holders, c->set, NULL))
 		about = cli_query_get(&holders, 0, "/api/v1/dta");
+	cli_query_leave(&holders);
 	if (has_names(about) && cli_query_meet(&holders, c->set, INTERFACES)) {
 		json_object_foreach(keys, name, what) key[n++] = (char *)(uintptr_t)name;
 		answers = cli_query_ask(&holders, INTERFACES, key, n);
@@ -247,6 +248,7 @@ static void learn_interfaces(const struct cli_query_collectors *c, const json_t 
 					cli_json_integer(what, "number"), name);
 	}
 	free(key);
+	cli_query_leave(&holders);
 	json_decref(answers);
 	json_decref(about);
 	json_decref(keys);

@@ -184,6 +184,12 @@ static size_t raw_bytes(const struct host_group *g, const struct host_text *valu
 	return n;
 }
 
+/* An empty value may have no address, which memcpy() and its like do not allow. */
+static const char *start_of(struct host_text value)
+{
+	return value.p ? value.p : "";
+}
+
 static bool raw_is(const struct host_group *g, const struct host_row *r,
 		   const struct host_text *values)
 {
@@ -192,7 +198,7 @@ static bool raw_is(const struct host_group *g, const struct host_row *r,
 	for (size_t i = 0; i < g->key_count; i++) {
 		size_t n = host_length(values[i]);
 
-		if ((size_t)(end - p) < n + 1 || memcmp(p, values[i].p, n) || p[n])
+		if ((size_t)(end - p) < n + 1 || memcmp(p, start_of(values[i]), n) || p[n])
 			return false;
 		p += n + 1;
 	}
@@ -207,13 +213,13 @@ static char *clean_labels(const struct host_group *g, const struct host_text *va
 	if (!out)
 		return NULL;
 	for (size_t i = 0; i < g->key_count; i++) {
+		const char *from = start_of(values[i]);
 		size_t n = BASE_MIN(host_length(values[i]), (size_t)SL_LABEL_VALUE_MAX);
 
-		n = strnlen(values[i].p, n);
-		for (; n < host_length(values[i]) && n &&
-		       ((unsigned char)values[i].p[n] & 0xc0) == 0x80;)
+		n = strnlen(from, n);
+		for (; n < host_length(values[i]) && n && ((unsigned char)from[n] & 0xc0) == 0x80;)
 			n--;
-		memcpy(p, values[i].p, n);
+		memcpy(p, from, n);
 		p[n] = 0;
 		region_text_harmless(p);
 		p += strlen(p) + 1;
