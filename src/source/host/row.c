@@ -265,7 +265,7 @@ static struct host_row *row_new(struct host_group *g, const struct host_text *va
 		return NULL;
 	}
 	for (size_t i = 0; i < g->key_count; i++) {
-		p = mempcpy(p, values[i].p, host_length(values[i]));
+		p = mempcpy(p, start_of(values[i]), host_length(values[i]));
 		*p++ = 0;
 	}
 	r->values = clean;
