@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from support.front import children, helper, spawners
-from support.process import Part, alive, case, check, fail, poll, run_cases, wait_until, workdir
+from support.process import Part, alive, case, check, fail, poll, run_cases, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 EXE = sys.argv[1]
@@ -101,4 +101,6 @@ def tables_of_the_kernel_are_made_by_a_process_of_their_own():
     check(not alive(loader), 'the loader ended with the agent')
 
 
+if os.environ.get('SL_TEST_TSAN'):
+    skip('the thread of ThreadSanitizer is not confined')
 run_cases()
