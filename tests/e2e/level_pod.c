@@ -14,7 +14,7 @@
 #include <sidelight/sidelight.h>
 
 static atomic_bool running;
-static unsigned long total;
+static atomic_ulong total;
 
 static struct sl_counter events, work;
 static struct sl_counter_f64 joules;

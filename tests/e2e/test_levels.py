@@ -205,9 +205,12 @@ def samples_have_the_time_of_level_one():
 
     wait_until(lambda: t.find(EVENTS), 'the series', t, leaf.collector)
     wait_until(lambda: len(times(t)) >= 5, 'five samples', t, leaf.collector)
-    at_top, at_leaf = times(t), times(leaf.collector)
-    for a in at_top:
-        check(any(abs(a - b) < 0.3 for b in at_leaf), f'{a} is not in {at_leaf}', t)
+    at_top = times(t)
+
+    def missing():
+        at_leaf = times(leaf.collector)
+        return [a for a in at_top if not any(abs(a - b) < 0.3 for b in at_leaf)]
+    wait_until(lambda: not missing(), lambda: f'{missing()} are not in {times(leaf.collector)}', t)
     apart = sorted(b - a for a, b in zip(at_top, at_top[1:]))
     check(apart[len(apart) // 2] > 0.5, f'samples of one time: {at_top}', t)
     # A top that comes later gives the last values the time at which they were read.

@@ -3,6 +3,7 @@
 import atexit
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,11 +11,13 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 
 SCALE = float(os.environ.get('SL_TEST_SCALE', '1'))
 PATIENCE = 300  # seconds: only what hangs takes them; a busy machine may let a process wait for many
 PR_SET_PDEATHSIG = 1
 _children = []
+_parts = weakref.WeakSet()
 
 
 def workdir():
@@ -114,6 +117,7 @@ class Part:
                                   text=True, errors='replace', env={**os.environ, **(env or {})},
                                   preexec_fn=_die_with_parent, pass_fds=pass_fds)
         _children.append(self.p)
+        _parts.add(self)
         self.pid = self.p.pid
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -184,6 +188,18 @@ class Part:
 
     def __str__(self):
         return ' '.join(self.argv[:3])
+
+
+def _show_sanitizers(kind, value, trace):
+    """Before the exception, what a sanitizer said of a process: it is the reason of what went wrong."""
+    for p in list(_parts):
+        found = re.search(r'^.*(Sanitizer:|runtime error:)(.*\n){0,40}', p.logged(), re.M)
+        if found:
+            print(f'--- {p}\n{found[0]}', flush=True)
+    sys.__excepthook__(kind, value, trace)
+
+
+sys.excepthook = _show_sanitizers
 
 
 @atexit.register

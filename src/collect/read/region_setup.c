@@ -95,13 +95,15 @@ static bool take_tenant(struct collect_link *l, struct collect_op *op, struct fa
 		return true;
 	r->attested = who.id;
 	r->header_instance = who.instance;
-	if (r->info && tenant != r->tenant) {
-		collect_tenant_put(tenant);
-		renew_region(l, r); /* the labels name another tenant */
+	if (!r->info) {
+		collect_tenant_put(r->tenant);
+		r->tenant = tenant;
 		return true;
 	}
-	collect_tenant_put(r->tenant);
-	r->tenant = tenant;
+	/* Other threads know the region by now and read its tenant, so that must not change. */
+	collect_tenant_put(tenant);
+	if (tenant != r->tenant)
+		renew_region(l, r); /* the labels name another tenant */
 	return true;
 }
 

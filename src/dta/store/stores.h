@@ -100,6 +100,8 @@ struct dta_store_object {
 	uint8_t *head;
 	struct dta_store_epochs epochs;
 	uint64_t faults; /* number of faults on lost pages that were repaired */
+	/* bank that the store server is zeroing without its lock; its units are already expired */
+	const uint8_t *zeroed;
 	/* The store server sets the following fields if it uses RDMA. */
 	bool registered;
 	uint64_t addr; /* address of the first byte */

@@ -88,8 +88,9 @@ static void units_of_bank(const struct sl_store_config *c, const uint8_t *in, ui
 void dta_store_server_units(const struct dta_store_object *at, struct dta_store_server_units *u)
 {
 	for (uint32_t i = 0; i < at->view.config->banks; i++)
-		units_of_bank(at->view.config, at->view.banks + i * at->view.bank_stride,
-			      STANDING_SAMPLE, u);
+		if (at->view.banks + i * at->view.bank_stride != at->zeroed)
+			units_of_bank(at->view.config, at->view.banks + i * at->view.bank_stride,
+				      STANDING_SAMPLE, u);
 }
 
 int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_store *s, char *error,
@@ -236,9 +237,13 @@ static bool rotate_store(struct dta_store_server *o, struct dta_server_store *s,
 	s->zeroing = true;
 	pthread_mutex_unlock(&o->lock);
 	units_of_bank(at->view.config, bank_of(at, next), 0, &expired);
-	memset(bank_of(at, next), 0, at->view.bank_stride);
 	pthread_mutex_lock(&o->lock);
 	s->expired = expired;
+	at->zeroed = bank_of(at, next);
+	pthread_mutex_unlock(&o->lock);
+	memset(bank_of(at, next), 0, at->view.bank_stride);
+	pthread_mutex_lock(&o->lock);
+	at->zeroed = NULL;
 	s->zeroing = false;
 	s->epoch = next;
 	begin_epoch(s);
