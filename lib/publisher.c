@@ -94,6 +94,16 @@ static void init_library(void)
 		once_error = -pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
+/*
+ * fork() calls the handlers that were registered last first. Those of programs that hold a lock of
+ * their own while they call this library must come before its own, or both locks would be taken in
+ * either order. So the library registers its handlers when it is loaded, before static objects.
+ */
+__attribute__((constructor(101))) static void init_early(void)
+{
+	pthread_once(&once, init_library);
+}
+
 /* ---- descriptors ---- */
 
 /*

@@ -2,6 +2,7 @@
 // app.cc: a service that uses prometheus-cpp, compiled against that and against us. On each line of
 // stdin it does that
 // ("more", "show"), and answers by one line of JSON.
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -12,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -241,6 +243,30 @@ class App
 		for (;;)
 			pause();
 	}
+	// Forks while another thread adds metrics.
+	std::string ForkWhileAdding()
+	{
+		std::atomic<bool> over{false};
+		int forked = 0;
+		std::thread adds([&] {
+			for (int i = 0; !over; i++)
+				routes_.Add({{"route", "/race/" + std::to_string(i % 500)}})
+					.Increment();
+		});
+
+		for (int i = 0; i < 200; i++) {
+			const pid_t pid = fork();
+			int status = 1;
+
+			if (!pid)
+				_exit(0);
+			waitpid(pid, &status, 0);
+			forked += status == 0;
+		}
+		over = true;
+		adds.join();
+		return std::to_string(forked);
+	}
 	std::string Full()
 	{
 		for (int i = 0; i < 2000; i++)
@@ -291,7 +317,10 @@ class App
 				     ages_.Add({{"quantile", "1"}}, Summary::Quantiles{});
 			     },
 			     [&] {
-				     BuildHistogram().Name("h").Labels({{"le", ""}}).Register(throws_);
+				     BuildHistogram()
+					     .Name("h")
+					     .Labels({{"le", ""}})
+					     .Register(throws_);
 			     }})
 			try {
 				call();
@@ -363,6 +392,7 @@ int main(int argc, char **)
 		{"unregister", [&] { return app.Unregister(); }},
 		{"threads", [&] { return app.Threads(); }},
 		{"fork", [&] { return app.Fork(); }},
+		{"race", [&] { return app.ForkWhileAdding(); }},
 		{"full", [&] { return app.Full(); }},
 		{"forge", [&] { return app.Forge(); }},
 		{"short", [&] { return app.Short(); }},

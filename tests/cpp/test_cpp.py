@@ -111,6 +111,12 @@ def threads_lose_nothing(agent, collector):
     check(app.close() == 0, 'an exit status', app)
 
 
+def forks_beside_new_metrics_end(agent, collector):
+    app = start(agent)
+    check(app.ask('race') == 200, 'children')
+    check(app.close() == 0, 'an exit status', app)
+
+
 def forked_children_count_by_themselves(agent, collector):
     """And are in the sum after they were killed. A sum has no quantiles, those of one process alone are shown."""
     app = start(agent)
