@@ -87,11 +87,14 @@ class Test(Walk):
         page.key('End')
         last = f"{rows}.find((r) => Number(r.getAttribute('aria-rowindex')) === {count})"
         page.wait(f"{last} && !{last}.classList.contains('loading') && {last}.textContent.includes('sidelight-agent')")
-        page.key('PageUp')
-        page.wait(f"{rows}.some((r) => r.textContent.includes('crowd-{MANY_PODS - 1}'))")
+        for _ in range(40):  # past the pods with many series, of which a longer test has more
+            page.key('PageUp')
+            page.wait(f"!{rows}.some((r) => r.classList.contains('loading'))")
+            if page.run(f"{rows}.some((r) => r.textContent.includes('crowd-{MANY_PODS - 1}'))"):
+                break
         # Their order is that of the numbers in their names.
         names = page.run(f"{rows}.map((r) => r.cells.name.textContent).filter((name) => name.startsWith('crowd-'))")
-        check(len(names) > 10 and names == [f'crowd-{i}' for i in range(MANY_PODS - len(names), MANY_PODS)], names)
+        check((len(names) > 10 or names and SCALE > 1) and names == [f'crowd-{i}' for i in range(MANY_PODS - len(names), MANY_PODS)], names)
         self.shot(page, 'many-pods')
 
     def a_hidden_plot_asks_nothing(self):
