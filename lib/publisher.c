@@ -95,9 +95,10 @@ static void init_library(void)
 }
 
 /*
- * fork() calls the handlers that were registered last first. Those of programs that hold a lock of
- * their own while they call this library must come before its own, or both locks would be taken in
- * either order. So the library registers its handlers when it is loaded, before static objects.
+ * Registers the fork handlers when the library is loaded, before static objects are constructed:
+ * fork() calls prepare handlers in reverse order of registration. A program may hold a lock of its
+ * own while it calls this library, so its handler must take that lock before ours takes the
+ * library's. Otherwise the two locks would be taken in both orders, and fork() could deadlock.
  */
 __attribute__((constructor(101))) static void init_early(void)
 {

@@ -10,7 +10,7 @@ import {navigate, state} from "./state.js";
 
 const PERIOD = () => state.tab === "network" ? 3000 : 10000;
 const MOST = 1000, TALKERS = 20, FLOWS = 100; // rows of an answer, and those shown
-const LINES = 5, EPOCHS = 16;                 // talkers and epochs of the plot; a store has no more epochs
+const LINES = 5, EPOCHS = 16;                 // most talkers and epochs in the plot; a store keeps at most 16 epochs
 const SKEW = 60, SILENT = 300;                // seconds from which a clock, or silence, is a problem
 const SUMS = ["records", "lost", "no_template", "refused"];
 const BOX = {w: 216, h: 82, gap: 30};
@@ -20,7 +20,7 @@ let app = null; // {status}
 let picked = "", drawn = "", opened = ""; // flow, picture, device
 let before = new Map(), rates = new Map(); // records of a device at the last change: {records, time}
 const names = new Map();                   // of interfaces, by their key
-const past = new Map();                    // talkers of epochs that are over, by the request
+const past = new Map();                    // answers for finished epochs, by request
 let plot = null;
 
 const hex = (n, size) => Number(n).toString(16).padStart(2 * size, "0");
@@ -48,7 +48,7 @@ const flowText = (flow) => flow.slice(5).replace(",", " → ").replace(",", " ")
 const interfaceKey = (device, n) => addressHex(device) + hex(n, 4);
 const interfaceName = (device, n) => !isSwitch(device) && names.get(interfaceKey(device, n)) || String(n);
 
-// Of a request. An open end is the present of the collector.
+// The time range of a request. Without `to`, it ends now, by the collector's clock.
 function range() {
 	const when = $("nw-when").value;
 	if (when !== "range")
@@ -236,8 +236,8 @@ function talker(r) {
 		`${deviceText(r.device)} ${interfaceName(r.device, r.interface)}` : `${PROTOCOLS[r.protocol] || `protocol ${r.protocol}`} ${r.port}`);
 }
 
-// The talkers of each epoch, the oldest first: {rows, more, from, to}. An answer's own range covers the epochs of all
-// stores, so the rows say when an epoch was. Its end is the start of the next one.
+// Returns the talkers of each epoch, oldest first: {rows, more, from, to}. The range in an answer covers the epochs of all
+// stores, so the start of an epoch is taken from its rows. An epoch ends when the next one starts.
 async function talkersOverTime(params, from, to) {
 	const out = [];
 	for (let end = to; out.length < EPOCHS && end > from;) {
@@ -255,7 +255,7 @@ async function talkersOverTime(params, from, to) {
 	return out;
 }
 
-// The mean rate in each epoch of the greatest talkers of the table.
+// Plots the mean rate of the table's top talkers in each epoch.
 function drawTalkersPlot(rows, epochs) {
 	const box = $("nw-plot"), lines = rows.slice(0, LINES).map((row, slot) => {
 		const name = talker(row), t = [], v = [];

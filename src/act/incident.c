@@ -14,7 +14,7 @@
 #define SECOND_NS 1000000000ll
 #define CALLS_MAX 4096u
 #define CALL_NS	  (600 * SECOND_NS)
-/* between the times when one pod stops and when another one is seen to do its work */
+/* maximum time between the stop of a pod and the rise of load in a pod that takes over its work */
 #define TAKEN_OVER_NS (10 * SECOND_NS)
 #define SILENT_NS     (60 * SECOND_NS) /* a member without findings for this long has ended */
 
@@ -326,7 +326,7 @@ static enum act_incident_kind find_kind(const struct incident *x)
 
 /* ---- members ---- */
 
-/* True if a has more work because b, of the same service, has stopped. */
+/* Returns true if pod a has more work because pod b of the same service has stopped. */
 static bool takes_over(const struct act_anomaly *a, const struct act_anomaly *b)
 {
 	const struct act_fault *more = &a->fault[ACT_MEASURE_LOAD],

@@ -148,8 +148,8 @@ static int drop_privileges(const struct bridge_opts *o)
 }
 
 /*
- * Processes of a killed predecessor may still have its sockets for a moment: waits before the next
- * attempt to listen. Returns false at until_ns.
+ * Waits before the next attempt to listen, because the child processes of a killed bridge process
+ * may keep its sockets open for a moment. Returns false once until_ns has passed.
  */
 static bool may_try_again(uint64_t until_ns)
 {
@@ -180,7 +180,8 @@ static void listen_all(struct bridge_worker *w, int *fds, struct http_front *fro
 			w->otlp = bridge_otlp_listen(o, front, error, sizeof(error));
 		while (!w->otlp && may_try_again(until_ns));
 	if (o->otlp && !w->otlp)
-		base_logf(BASE_ERROR, LOG, "%s", front ? error : strerror(errno));
+		base_logf(BASE_ERROR, LOG, "%s",
+			  front ? error : "--otlp: cannot start its process");
 }
 
 /*

@@ -524,7 +524,7 @@ static void a_process_that_stops_is_said_first(void **state)
 	act_verdicts_free(v);
 }
 
-/* The others of its service do its work, which is more evidence than a short silence. */
+/* The pods that take over its work show more evidence than its short silence. */
 static void a_pod_that_stops_outranks_those_that_take_its_work(void **state)
 {
 	struct act_anomaly busy = begin("queue", 0, 9), stopped = begin("queue", 1, 3);
@@ -550,7 +550,7 @@ static void a_pod_that_stops_outranks_those_that_take_its_work(void **state)
 	assert_true(listed[0].cause.instance == stopped.instance);
 	assert_non_null(
 		strstr(listed[0].sentence, "queue-0 on node-1 has finished no work since "));
-	/* A pod that was busy long before is judged by its evidence. */
+	/* If the other pod became busy long before the stop, only the evidence counts. */
 	busy = begin("other", 30, 9);
 	stopped = begin("other", 45, 3);
 	stopped.instance = ~busy.instance;

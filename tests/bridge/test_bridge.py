@@ -344,7 +344,7 @@ def a_killed_worker_is_started_again():
 
 @case
 def sockets_of_a_killed_worker_are_waited_for():
-    """Its processes may still have them when the next one starts."""
+    """Its child processes may keep them open for a moment after the next one starts."""
     folder = workdir()
     paths = f'{folder}/otlp.sock', f'{folder}/statsd.sock'
     held = []

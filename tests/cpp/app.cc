@@ -243,7 +243,8 @@ class App
 		for (;;)
 			pause();
 	}
-	// Forks while another thread adds metrics.
+	// Forks 200 times while another thread adds metrics; returns the number of children that
+	// exited with status 0.
 	std::string ForkWhileAdding()
 	{
 		std::atomic<bool> over{false};

@@ -67,7 +67,7 @@ def poll(condition, seconds=PATIENCE, every=0.02):
         time.sleep(max(every, min(3 * (now - begun), 1)))
 
 
-# A sanitizer keeps what was freed, so the memory of a program says little.
+# Sanitizers keep freed memory for a while, so tests cannot judge how much memory a program uses.
 KEEPS_FREED = 'ASAN_OPTIONS' in os.environ
 
 
@@ -191,7 +191,7 @@ class Part:
 
 
 def _show_sanitizers(kind, value, trace):
-    """Before the exception, what a sanitizer said of a process: it is the reason of what went wrong."""
+    """Prints the sanitizer reports of all processes, which usually explain the exception, and then the exception."""
     for p in list(_parts):
         found = re.search(r'^.*(Sanitizer:|runtime error:)(.*\n){0,40}', p.logged(), re.M)
         if found:

@@ -525,7 +525,7 @@ ssize_t collect_past_totals(struct collect_past *p, const struct collect_series_
 		return -ENOENT;
 	pthread_mutex_lock(&p->lock);
 	r = find_region(p, of->instance, of->ended_ns);
-	/* The index still shows a region for a moment after it has gone. */
+	/* After a region has gone, the index still shows it as present for a moment. */
 	if (!r && !of->ended_ns)
 		r = find_region(p, of->instance, true);
 	h = find_column(r, of->metric);

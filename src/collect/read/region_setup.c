@@ -100,7 +100,7 @@ static bool take_tenant(struct collect_link *l, struct collect_op *op, struct fa
 		r->tenant = tenant;
 		return true;
 	}
-	/* Other threads know the region by now and read its tenant, so that must not change. */
+	/* Other threads already read this region's tenant, so it must not change. */
 	collect_tenant_put(tenant);
 	if (tenant != r->tenant)
 		renew_region(l, r); /* the labels name another tenant */

@@ -184,7 +184,7 @@ static size_t raw_bytes(const struct host_group *g, const struct host_text *valu
 	return n;
 }
 
-/* An empty value may have no address, which memcpy() and its like do not allow. */
+/* The pointer of an empty value may be NULL, which memcpy() and memcmp() do not allow. */
 static const char *start_of(struct host_text value)
 {
 	return value.p ? value.p : "";
