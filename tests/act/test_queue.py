@@ -87,7 +87,12 @@ class Queue(unittest.TestCase):
             begin = got[0][0]
             want = [x for x in first + second if x[0] >= begin]
             missing = set(want) - set(got)
-            self.assertEqual(set(s.lost().values()), {0.0}, s.lost())
+            lost = {k: v for k, v in s.lost().items() if v}
+            # If the receiver died after storing a request and before answering, it refuses the second try. Then nothing is missing.
+            if set(lost) != {'sidelight_push_dropped_total{to="remote_write",cause="refused"}'}:
+                self.assertFalse(lost)
+            else:
+                self.assertIn('out of order', s.collector.logged())
             self.assertFalse(missing, f'{sorted(missing)[:5]}: {len(missing)} of {len(want)}, from {first[0]} to {first[-1]}, then '
                              f'from {second[0]}; received: {[x for x in got if abs(x[0] - min(missing or {(0, 0)})[0]) < 200]}')
             self.assertEqual(os.stat(s.queue).st_mode & 0o7777, 0o600)

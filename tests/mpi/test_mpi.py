@@ -183,13 +183,16 @@ def names_the_slow_rank_and_no_other():
         return {name: p['verdict'] for name, p in ranks().items() if p.get('verdict', {}).get('anomalous')}
 
     def is_named(rank, why, seconds=5):
+        """The incident names this rank. On a busy machine the steps of others are longer, too, so they may be anomalous."""
         begin = time.monotonic()
-        seen = dict(wait_until(anomalous, f'{rank} is found', c))
+        wait_until(lambda: rank in anomalous(), f'{rank} is found', c)
         print(f'{rank}: found after {time.monotonic() - begin:.1f} s')
-        while time.monotonic() < begin + seconds:
-            seen |= anomalous()
+        named = set()
+        while time.monotonic() < begin + seconds or not named:
+            check(time.monotonic() < begin + 60, 'no incident', c)
+            named |= {i['sentence'].split()[0] for i in c.api('incidents')['incidents'] if not i['end']}
             time.sleep(0.2)
-        check(set(seen) == {rank}, f'{rank} is blamed, and no other', {r: (v['score'], v['blame'][:3]) for r, v in seen.items() if r != rank})
+        check(named == {rank}, f'{rank} is named, and no other', named)
         # The two answers are from different moments, and the figures in the sentence may change in between.
         def answers():
             incident, job = next(i for i in c.api('incidents')['incidents'] if not i['end']), c.api('jobs/4711')
