@@ -454,7 +454,7 @@ static inline void sl__shared_add_f64(uintptr_t cell, double v)
  * integer registers.)
  */
 #ifdef SL__PLAIN_UPDATES
-#define SL__F64_BUSY sl__thread.busy /* the flag of all other updates */
+#define SL__F64_BUSY sl__thread.busy /* the flag that all other updates use, too */
 #else
 extern SL__HIDDEN __thread volatile uint32_t sl__f64_busy
 	__attribute__((tls_model("initial-exec")));

@@ -21,7 +21,7 @@
 #define RECORD_MIN	  72u /* bytes of the smallest record with a name */
 
 #define RETRY_NS	  1000000000u
-#define REGIONS_MAX	  64u	      /* per connection: sidelight-attach(7) */
+#define REGIONS_MAX	  64u	      /* maximum per connection: sidelight-attach(7) */
 #define FURTHER_MAX	  (16u << 20) /* the agent's default for --max-region-size */
 
 struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];

@@ -54,11 +54,13 @@ struct act_trace_policy_opts {
 	uint64_t window;
 	uint64_t total; /* number of traces in a recording; 0 means unknown */
 	/*
-	 * Traces are decided when they start, in that order, without durations and errors. Verdicts
-	 * may then overdraw the account for traces among the worst `budget` of the last 1024. In a
-	 * recording, verdicts on other pods and head sampling leave half of the past or of the
-	 * remaining income, whichever is less. So with head = 2 budget everything is spent at the
-	 * end: verdicts without information keep as many traces as head sampling alone.
+	 * Decide about each trace when it starts, in the order of the starts; its duration and
+	 * errors are not known then. The account may be overdrawn for a trace whose score is among
+	 * the highest of the last 1024 (the share `budget` of them). In a recording (total > 0),
+	 * verdicts on other pods and head sampling leave a reserve: half of the income so far, or
+	 * half of the income still to come, whichever is less. With head = 2 budget, everything is
+	 * thus spent by the end, and if verdicts carry no information, as many traces are kept as
+	 * by head sampling alone.
 	 */
 	bool at_start;
 	size_t max_routes; /* maximum number of routes; 0 means 4096 */

@@ -610,7 +610,10 @@ bool act_verdicts_pod(struct act_verdicts *v, uint64_t instance, struct act_pod_
 	return p != NULL;
 }
 
-/* Returns the largest score or suspicion, in thresholds. Caller holds the store's lock. */
+/*
+ * Returns the largest score or suspicion since since_ns, as a multiple of the threshold. The caller
+ * holds the store's lock.
+ */
 static double worst_score(struct act_verdict_pod *p, int64_t since_ns, bool suspicion)
 {
 	int64_t step_ns = (int64_t)p->store->o.step_ns;

@@ -23,7 +23,7 @@ static uint64_t time_left(const struct agent_verdict *v, uint64_t now)
 	return v->ns && now - v->ns < v->said.ttl_ns ? v->said.ttl_ns - (now - v->ns) : 0;
 }
 
-/* Returns the place that the reader uses already, or else the one whose verdict expires first. */
+/* Returns the slot that the reader already uses, or else the one whose verdict expires first. */
 static struct agent_verdict *find_place(struct agent_region *r, uint64_t reader, uint64_t now)
 {
 	struct agent_verdict *v = r->verdict, *first = v;

@@ -82,8 +82,8 @@ void analyse_normaliser_add(struct analyse_normaliser *n, const float *x);
 enum analyse_count {
 	ANALYSE_COUNT, /* count the step's distances */
 	/*
-	 * do not count them; if `rare` is set, count the distance of a rarely moving column with
-	 * the next step
+	 * do not count them; but if `rare` is set, the distance of a column that rarely moves is
+	 * kept, and counted with the next step that counts
 	 */
 	ANALYSE_COUNT_NOT,
 	/* count only the largest of several steps, once they are over; a rare move at once */

@@ -95,7 +95,7 @@ struct analyse_verdict {
 		float score;	     /* 1 is the threshold */
 		uint32_t siblings;   /* number of siblings in the comparison */
 		uint32_t column;     /* the worst metric, ... */
-		float value, median; /* ... its present level, and the median of all siblings */
+		float value, median; /* ... its current level, and the median over all siblings */
 	} odd;
 	uint32_t blamed;
 	struct {

@@ -484,10 +484,10 @@ static bool hold_baselines(struct analyse_pipeline *p)
 }
 
 /*
- * True while anomalies are so frequent that they are the pod's normal behaviour: a one-sided CUSUM
- * (Page 1954) of anomalies over twice the budget. Above NEWS, the distances in the first step of
- * each anomaly are counted, too, but not the distances in later steps, as steps of one anomaly
- * depend on each other (declustering: Coles 2001, 5.3.2).
+ * Returns true while anomalies are so frequent that they must be the pod's normal behaviour,
+ * according to a one-sided CUSUM (Page 1954) of the anomalies in excess of twice the budget. Then
+ * the distances in the first step of each anomaly are counted, too. Those of later steps are not,
+ * because the steps of one anomaly are not independent (declustering: Coles 2001, 5.3.2).
  */
 static bool anomalies_are_usual(struct analyse_pipeline *p)
 {

@@ -22,7 +22,7 @@ struct api_answer {
 	size_t sent;
 };
 
-/* Begins a response with a JSON object. Returns NULL after a 503 response. */
+/* Begins a response that is a JSON object. On failure, answers with 503 and returns NULL. */
 struct api_answer *api_answer(struct http_request *req);
 /* Like api_answer(), but the object begins with "time". */
 struct api_answer *api_answer_begin(struct http_request *req);

@@ -22,7 +22,7 @@ struct sums {
 
 struct worker_sums {
 	struct sums last; /* newest stored sums */
-	struct sums base; /* start of the interval for rates; stored at least 1 s before last */
+	struct sums base; /* start of the interval for rates; at least 1 s older than `last` */
 };
 
 #define PARTS_MAX   16

@@ -67,7 +67,10 @@ bool base_child_again(struct base_child *c);
 bool base_child_has_ended(struct base_child *c);
 /* Shuts down the helper's socket, waits for the helper to exit, and kills it after patience_ms. */
 void base_child_stop(struct base_child *c, int patience_ms);
-/* Stops the helper, waiting for up to 15 s, and its spawners; frees c. c may be NULL. */
+/*
+ * Stops the helper, for which it waits up to 15 s, and the helper's spawners, then frees c. c may
+ * be NULL.
+ */
 void base_child_free(struct base_child *c);
 
 /* Replaces spawners that have exited. Call every second, or when a child has exited. */

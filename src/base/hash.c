@@ -99,7 +99,7 @@ void base_hash_add(struct base_hash *h, const void *data, size_t bytes)
 {
 	uint64_t v[4] = {h->v[0], h->v[1], h->v[2], h->v[3]};
 
-	/* Hash the length first: otherwise two lists of texts could produce the same words. */
+	/* Hash the length first: otherwise different lists of texts could yield the same words. */
 	take_word(v, bytes);
 	hash_words(v, data, bytes);
 	memcpy(h->v, v, sizeof(v));

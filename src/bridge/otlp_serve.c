@@ -434,9 +434,10 @@ int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes)
 	return local || o->web_config
 		       ? 0
 		       : base_fail(error, bytes, -EINVAL,
-				   "--otlp '%s': without authentication, only this host may send: "
-				   "listen on loopback or a Unix socket, or set --web-config, and "
-				   "also --insecure-listen if that does not configure TLS",
+				   "--otlp '%s': without authentication, only this host may send "
+				   "data: listen on loopback or a Unix socket, or set "
+				   "--web-config, and also --insecure-listen if that file does not "
+				   "configure TLS",
 				   at);
 }
 

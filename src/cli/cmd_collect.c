@@ -50,7 +50,7 @@ static struct cli_collect_settings set = {
 			   .hold_ns = 21600000000000,
 			   .model_every_ns = 300000000000},
 	      .verdict_ttl_ns = 30000000000},
-	.send = {.sample_every_ns = 30000000000, .sample_around_ns = 5000000000},
+	.send = {.sample_every_ns = 30000000000, .sample_around_ns = 5000000000, .form.shards = 1},
 	.remote = {.protocol = "auto", .queue_bytes = 256 << 20},
 	.discover = {.every_ns = 5000000000, .replicas = 1},
 	.max_hosts = 1024,
@@ -206,6 +206,8 @@ static const struct base_option table[] = {
 		  "queue the data of remote write in this file until it is sent"),
 	BASE_SIZE("remote-queue-size", 0, &set.remote.queue_bytes, EXPORT_SPOOL_MIN, 1e15, "BYTES",
 		  "size of a new --remote-queue; when it is full, the oldest samples are dropped"),
+	BASE_UINT("remote-shards", 0, &set.send.form.shards, 1, COLLECT_SEND_SHARDS, "N",
+		  "connections to each receiver of remote write, among which the pods are divided"),
 	BASE_FLAG("remote-native", 0, &set.send.form.native,
 		  "send native histograms by remote write; otherwise exponential histograms lose "
 		  "their buckets"),

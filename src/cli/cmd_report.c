@@ -688,7 +688,8 @@ static int report_main(const struct base_command *self, int argc, char **argv)
 	if (cli_legacy(set.legacy) < 0)
 		return base_usage(self, "--legacy must be 'a' or 'b', not '%s'", set.legacy);
 	if (set.legacy && (set.o.tenant || set.o.key_file || set.essential))
-		return base_usage(self, "--legacy supports no tenants, keys or acknowledgements");
+		return base_usage(self,
+				  "--legacy does not support tenants, keys or acknowledgements");
 	if (set.interface)
 		return from_interface(self, &set, argc - first);
 	set.o.flags = (set.single ? SL_REPORTER_SINGLE : 0) |

@@ -26,7 +26,7 @@ static int labels_pass(void *arg, const struct collect_series_view *s)
 	return -1;
 }
 
-/* Takes a selector, or a sum by labels over one. Returns false for any other expression. */
+/* Accepts a selector, or sum by (LABELS) of a selector. Returns false for other expressions. */
 static bool take_rule(const struct api_promql *q, struct collect_publish_rule *r)
 {
 	struct api_promql_node *n = q->root;

@@ -47,6 +47,7 @@ static const char *too_many(const struct cli_collect_remote *o, const struct col
 	       : o->queues.n > o->urls.n   ? "--remote-queue"
 	       : o->urls.n		   ? NULL
 	       : to->form.native	   ? "--remote-native"
+	       : to->form.shards > 1	   ? "--remote-shards"
 	       : to->form.utf8		   ? "--remote-utf8"
 	       : o->labels.n		   ? "--remote-label"
 					   : NULL;
@@ -118,9 +119,16 @@ static int add_routes(struct cli_collect_run *r, struct http *http)
 static void add_paths(const struct cli_collect_settings *s, struct base_confine_opts *c,
 		      struct http_files *files)
 {
+	char path[PATH_MAX];
+
 	for (size_t i = 0; i < s->remote.urls.n; i++) {
-		cli_collect_path(c, s->remote.receiver[i].remote.queue);
-		http_client_files(files, s->remote.receiver[i].remote.config);
+		const struct collect_send_opts *to = &s->remote.receiver[i];
+
+		for (unsigned int k = 0; to->remote.queue && k < to->form.shards; k++) {
+			collect_send_queue_path(to->remote.queue, k, path);
+			cli_collect_path(c, path);
+		}
+		http_client_files(files, to->remote.config);
 	}
 }
 

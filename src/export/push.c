@@ -420,6 +420,15 @@ void export_push_stats(struct export_push *p, struct export_push_stats *out)
 	pthread_mutex_unlock(&p->lock);
 }
 
+void export_push_add(struct export_push_stats *sum, const struct export_push_stats *s)
+{
+	for (size_t i = 0; i < offsetof(struct export_push_stats, last_error) / sizeof(uint64_t);
+	     i++)
+		((uint64_t *)sum)[i] += ((const uint64_t *)s)[i];
+	if (!sum->last_error[0])
+		memcpy(sum->last_error, s->last_error, sizeof(sum->last_error));
+}
+
 /* ---- start and end ---- */
 
 static int prepare_headers(struct export_push *p)

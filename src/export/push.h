@@ -90,7 +90,7 @@ struct export_push_opts {
 	struct export_spool *spool;
 };
 
-/* Numbers of bodies, and of items as stated by the caller. */
+/* Counts of bodies, and of their items as stated by the caller. */
 struct export_push_stats {
 	uint64_t sent, sent_bytes, sent_items;
 	uint64_t retries;
@@ -105,7 +105,7 @@ struct export_push_stats {
 	uint64_t errors_connect;   /* tries without a connection, or whose connection broke */
 	uint64_t errors_timeout, errors_status; /* errors_status: answers 429 and 5xx */
 	uint64_t errors_secret; /* tries that failed because a secret could not be read */
-	size_t waiting, waiting_bytes;
+	uint64_t waiting, waiting_bytes;
 	char last_error[160]; /* "" if there is none */
 };
 
@@ -127,6 +127,8 @@ int export_push_send(struct export_push *p, void *body, size_t bytes, uint64_t i
 bool export_push_busy(struct export_push *p);
 
 void export_push_stats(struct export_push *p, struct export_push_stats *out);
+/* Adds the numbers of `s` to those of `sum`, and takes its last_error if `sum` has none. */
+void export_push_add(struct export_push_stats *sum, const struct export_push_stats *s);
 
 /* Waits up to linger_ns until the queue is sent, then stops the thread. NULL is ignored. */
 void export_push_free(struct export_push *p, uint64_t linger_ns);

@@ -219,8 +219,8 @@ bool http_listen_accepted(const struct http *h, int fd);
 /* ---- access.c ---- */
 
 /*
- * Reads tokens and checks that the address may be served. Returns 0, or -errno with one line in
- * error.
+ * Reads the tokens, and checks that the configured access control allows listening on the address.
+ * Returns 0, or -errno with one line in error.
  */
 int http_access_init(struct http *h, char *error, size_t error_bytes);
 /* Adds the headers configured in web.yml. */

@@ -433,7 +433,7 @@ static void write_sentence(struct region_why *w, const struct region_why_change 
 
 /* ---- dropped segments ---- */
 
-#define DROPS_SAID 2 /* maximum number of reasons per end in a sentence */
+#define DROPS_SAID 2 /* maximum number of drop reasons that are named for each end */
 
 /*
  * Who drops segments, by the beginning of the reason's name. NULL means that nothing is lost,

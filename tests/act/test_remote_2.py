@@ -6,16 +6,18 @@ finds those that have it not."""
 import http.server
 import importlib
 import json
+import os
 import sys
 import threading
+import time
 import unittest
 
 import snappy
 
 from support import victoria
-from support.process import run, skip, wait_until, workdir
+from support.process import Part, run, skip, wait_until, workdir
 from support.prometheus import Receiver, available
-from support.sidelight import Agent, Collector, Pod
+from support.sidelight import EXE, Agent, Collector, Pod
 
 POD, PROTO = sys.argv[2:4]
 STALE = 0x7ff0000000000002
@@ -94,6 +96,31 @@ class Judge:
         self.server.server_close()
 
 
+class Distant(Judge):
+    """Answers after a second. sent: {pod: {connection: its times of NAME, in order of arrival}}; most: requests at once."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.lock, self.name, self.sent, self.busy, self.most = threading.Lock(), name, {}, 0, 0
+
+    def take(self, head, body):
+        r = v2.Request.FromString(body)
+        with self.lock:
+            self.busy += 1
+            self.most = max(self.most, self.busy)
+            for t in r.timeseries:
+                words = [r.symbols[i] for i in t.labels_refs]
+                labels = dict(zip(words[::2], words[1::2]))
+                if labels['__name__'] == self.name:
+                    # A connection has a thread of its own.
+                    self.sent.setdefault(labels['pod'], {}).setdefault(threading.get_ident(), []).extend(
+                        x.timestamp for x in t.samples)
+        time.sleep(1)
+        with self.lock:
+            self.busy -= 1
+        return super().take(head, body)
+
+
 class Two(unittest.TestCase):
     def system(self, url, *options):
         agent = Agent('--hostname', 'node-1')
@@ -169,6 +196,36 @@ class Two(unittest.TestCase):
             self.assertEqual(sum(s.length for s in h.positive_spans), len(counts))
             self.assertEqual(c.total('sidelight_push_dropped_total'), 0)
             self.assertEqual(c.total('sidelight_remote_write_version'), 2)
+
+    def test_shards_have_a_request_each_in_flight_and_keep_every_series_in_order(self):
+        queue = f'{workdir()}/shards'
+        agent = Agent('--hostname', 'node-1')
+        pods = [Pod(POD, agent.socket, f'shop-{i}') for i in range(12)]
+        with Distant('shop_requests_total') as judge:
+            options = ('--period', '10ms', '--sample-every', '0', '--remote-write', judge.url, '--remote-protocol', '2.0',
+                       '--remote-queue', queue, '--remote-queue-size', '8M')
+            c = Collector([agent], '--remote-shards', '4', *options)
+
+            def times():
+                with judge.lock:
+                    return {pod: [list(t) for t in by.values()] for pod, by in judge.sent.items()}
+            wait_until(lambda: len(times()) == 12 and all(sum(map(len, by)) > 300 for by in times().values()), 'all pods', c)
+            self.assertEqual(judge.most, 4)
+            self.assertGreater(len({connection for by in judge.sent.values() for connection in by}), 2)
+            for pod, by in times().items():
+                self.assertEqual(len(by), 1, f'{pod} uses one connection')
+                self.assertEqual(by[0], sorted(set(by[0])), pod)
+            self.assertEqual(len(c.find('sidelight_push_sent_total')), 1)
+            self.assertEqual(c.total('sidelight_push_dropped_total'), 0)
+            self.assertEqual(c.stop(), 0)
+            self.assertEqual({f for f in os.listdir(workdir()) if f.startswith('shards')},
+                             {'shards', 'shards.1', 'shards.2', 'shards.3'})
+            fewer = Part(EXE, 'collect', '--agent', agent.socket, '--remote-shards', '2', *options)
+            self.assertNotEqual(fewer.wait(), 0)
+            self.assertIn(f'{queue}.2 is the queue of another shard: use at least 3 --remote-shards', fewer.logged())
+        for p in pods:
+            p.close()
+        agent.stop()
 
     def test_what_the_receiver_says_it_left_out_is_counted(self):
         with Judge() as judge:

@@ -84,7 +84,8 @@ static int parse_pair(const char *text, struct collect_shard *out, char *error, 
 	if (!strncmp(text, "auto/", 5))
 		err = find_ordinal(&s.member, error, error_bytes);
 	if (!err && s.members > COLLECT_SHARDS_MAX)
-		err = base_fail(error, error_bytes, -EINVAL, "'%.100s': at most %u shards", text,
+		err = base_fail(error, error_bytes, -EINVAL,
+				"'%.100s': at most %u shards are allowed", text,
 				COLLECT_SHARDS_MAX);
 	if (!err && s.member >= s.members)
 		err = base_fail(error, error_bytes, -EINVAL,

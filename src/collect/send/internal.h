@@ -9,7 +9,7 @@
 #include "collect/send/send.h"
 
 struct collect_send {
-	struct collect_send *next; /* the sender of the next receiver */
+	struct collect_send *next; /* the next shard of this receiver, or the next receiver */
 	struct collect_send_opts o;
 	struct collect_relabel *relabel;
 	struct export_remote_write *writer;

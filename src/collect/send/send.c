@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/grow.h"
@@ -66,17 +67,28 @@ static void *send_main(void *arg)
 	return NULL;
 }
 
-static struct collect_send *new_sender(const struct collect_send_opts *opts, char *error,
-				       size_t error_bytes)
+void collect_send_queue_path(const char *queue, unsigned int shard, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, shard ? "%s.%u" : "%s", queue, shard);
+}
+
+static struct collect_send *new_sender(const struct collect_send_opts *opts, unsigned int shard,
+				       char *error, size_t error_bytes)
 {
 	struct collect_send *s = calloc(1, sizeof(*s));
 	struct export_remote_opts remote = opts->remote;
+	char path[PATH_MAX];
 
 	if (!s) {
 		snprintf(error, error_bytes, "out of memory");
 		return NULL;
 	}
 	s->o = *opts;
+	s->o.form.shard = shard;
+	if (remote.queue) {
+		collect_send_queue_path(remote.queue, shard, path);
+		remote.queue = path;
+	}
 	pthread_mutex_init(&s->lock, NULL);
 	if (opts->relabel) {
 		s->relabel = collect_relabel_load(opts->relabel, error, error_bytes);
@@ -91,31 +103,63 @@ static struct collect_send *new_sender(const struct collect_send_opts *opts, cha
 	return NULL;
 }
 
+/* With fewer shards than before, nobody would send what the others have queued on disk. */
+static bool has_other_queues(const struct collect_send_opts *opts, char *error, size_t error_bytes)
+{
+	char path[PATH_MAX];
+
+	for (unsigned int i = opts->form.shards; opts->remote.queue && i < COLLECT_SEND_SHARDS;
+	     i++) {
+		collect_send_queue_path(opts->remote.queue, i, path);
+		if (access(path, F_OK))
+			continue;
+		snprintf(error, error_bytes,
+			 "%s is the queue of another shard: use at least %u --remote-shards until "
+			 "all is sent, and then delete this file",
+			 path, i + 1);
+		return true;
+	}
+	return false;
+}
+
 struct collect_send *collect_send_new(const struct collect_send_opts *opts, size_t n, char *error,
 				      size_t error_bytes)
 {
 	struct collect_send *first = NULL;
 
 	while (n--) {
-		struct collect_send *s = new_sender(&opts[n], error, error_bytes);
+		bool ok = !has_other_queues(&opts[n], error, error_bytes);
 
-		if (!s) {
+		for (unsigned int i = opts[n].form.shards; ok && i--;) {
+			struct collect_send *s = new_sender(&opts[n], i, error, error_bytes);
+
+			ok = s != NULL;
+			if (ok) {
+				s->next = first;
+				first = s;
+			}
+		}
+		if (!ok) {
 			collect_send_free(first);
 			return NULL;
 		}
-		s->next = first;
-		first = s;
 	}
 	return first;
 }
 
+/* Adds up the statistics of all shards of a receiver. send: its first shard. */
 static void stats_of(void *send, struct export_push_stats *out)
 {
 	const struct collect_send *s = send;
-	struct export_remote_write_stats stats;
+	const unsigned int shards = s->o.form.shards;
 
-	export_remote_write_stats(s->writer, &stats);
-	*out = stats.push;
+	*out = (struct export_push_stats){0};
+	for (unsigned int i = 0; i < shards; i++, s = s->next) {
+		struct export_remote_write_stats one;
+
+		export_remote_write_stats(s->writer, &one);
+		export_push_add(out, &one.push);
+	}
 }
 
 int collect_send_attach(struct collect_send *s, struct collect_collector *c,
@@ -137,7 +181,8 @@ int collect_send_attach(struct collect_send *s, struct collect_collector *c,
 						&at->o.form);
 		if (!at->sender)
 			return -ENOMEM;
-		collect_receivers_add(to, names[n++], stats_of, at);
+		if (!at->o.form.shard)
+			collect_receivers_add(to, names[n++], stats_of, at);
 	}
 	return collect_collector_attach(c, &collect_send_part, s);
 }

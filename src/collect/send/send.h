@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * send.h - remote write: for each receiver, a thread that chooses samples from the history
- * (sender.h) and hands them to a thread that sends them.
+ * send.h - remote write: for each receiver and shard, a thread that chooses samples from the
+ * history (sender.h) and hands them to a thread that sends them. The pods are divided among the
+ * shards of a receiver.
  *
  * Order of calls:
  * - collect_send_new()
@@ -11,15 +12,19 @@
 #ifndef SL_COLLECT_SEND_SEND_H
 #define SL_COLLECT_SEND_SEND_H
 
+#include <limits.h>
+
 #include "collect/read/receivers.h"
 #include "collect/send/sender.h"
 
-#define COLLECT_SEND_MAX 8u /* maximum number of receivers */
+#define COLLECT_SEND_MAX    8u	/* maximum number of receivers */
+#define COLLECT_SEND_SHARDS 16u /* maximum number of senders per receiver */
 
 struct collect_send_opts {
 	const char *url;
-	const char *relabel;		  /* file of rules (relabel.h), or NULL */
-	struct export_remote_opts remote; /* further options of remote write; its url is ignored */
+	const char *relabel; /* file of rules (relabel.h), or NULL */
+	/* further options of remote write; its url is ignored */
+	struct export_remote_opts remote;
 	struct collect_sender_form form;
 	uint64_t period_ns;	  /* period of the collector's rounds */
 	uint64_t sample_every_ns; /* sampling interval; 0 means send all samples */
@@ -28,9 +33,11 @@ struct collect_send_opts {
 
 struct collect_send;
 
+/* Writes the path of the queue of a shard: that of shard 0 is `queue` itself. */
+void collect_send_queue_path(const char *queue, unsigned int shard, char path[PATH_MAX]);
 /*
- * Makes a sender for each of n receivers, at least one. Returns NULL with a one-line message in
- * error. The functions below apply to all of these senders.
+ * Makes form.shards senders for each of n receivers, at least one. Returns NULL with a one-line
+ * message in error. The functions below apply to all of these senders.
  */
 struct collect_send *collect_send_new(const struct collect_send_opts *opts, size_t n, char *error,
 				      size_t error_bytes);

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <sidelight/region.h>
+
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/table.h"
@@ -227,6 +229,18 @@ static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
 			  "the clock has caught up: sending samples again");
 }
 
+/*
+ * Whether the pod belongs to this sender. A restarted process or collector must get the same one,
+ * because the receiver accepts samples of a series only in order: so the hash is not base_hash().
+ */
+static bool is_own(const struct collect_sender *s, const struct collect_region *r)
+{
+	const struct collect_label_set *of = r->group;
+
+	return s->form.shards < 2 ||
+	       sl_fnv1a(SL_FNV_BASIS, of->text, of->text_bytes) % s->form.shards == s->form.shard;
+}
+
 static void look_at_index(struct collect_sender *s)
 {
 	int64_t now = (int64_t)base_realtime_ns();
@@ -239,7 +253,7 @@ static void look_at_index(struct collect_sender *s)
 		const struct collect_region *r = x->region[i];
 		struct sender_pod *p;
 
-		if (!x->snapshot[i])
+		if (!x->snapshot[i] || !is_own(s, r))
 			continue;
 		p = find_pod(s, r->instance);
 		if (!p) {

@@ -31,8 +31,10 @@ struct collect_sender_form {
 	const struct region_text_label *label;
 	uint32_t labels;		 /* at most COLLECT_SENDER_LABELS */
 	struct collect_relabel *relabel; /* rules for all series, or NULL */
-	uint64_t *relabel_failed;	 /* series that a rule could not be applied to; relaxed */
-	struct export_remote_write *to;	 /* set by collect_sender_new() */
+	/* Of `shards` senders to the same receiver, this is number `shard`. 0 means 1 sender. */
+	unsigned int shard, shards;
+	uint64_t *relabel_failed;	/* series that a rule could not be applied to; relaxed */
+	struct export_remote_write *to; /* set by collect_sender_new() */
 };
 
 struct collect_sender_stats {

@@ -40,8 +40,8 @@ struct dta_streams {
 /* Returns NULL if out of memory. */
 struct dta_streams *dta_streams_make(uint32_t places);
 /*
- * Finds or adds a stream; a new stream has seen == 0. Returns NULL if all its places hold other
- * streams that are still active.
+ * Finds or adds a stream; a new stream has seen == 0. Returns NULL if all slots that the stream
+ * may use are taken by other streams that are still active.
  */
 struct dta_stream *dta_streams_find(struct dta_streams *s, const struct in6_addr *address,
 				    uint64_t id, uint64_t now_ns);

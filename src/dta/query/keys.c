@@ -54,8 +54,8 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 		.list = list, .lane = lane, .block = dta_append_oldest(v, list, lane)};
 	const uint64_t gone = r.block;
 	/*
-	 * Bounds the loop even if writers are as fast as this reader; each turn reads a block or is
-	 * an overrun.
+	 * Limits the number of iterations, so that the loop ends even if the writers are as fast as
+	 * this reader. Each iteration reads a block or detects an overrun.
 	 */
 	uint64_t turns = v->config->slots + OVERRUNS_MAX;
 	const size_t first = *n;

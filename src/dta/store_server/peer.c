@@ -101,7 +101,8 @@ static uint64_t catch_up(const struct dta_server_store *s, struct dta_peer *p,
 		return 0;
 	for (uint64_t epoch = e.epoch + 1; epoch-- > e.oldest;) {
 		if (c->kind == SL_STORE_INCREMENT && epoch != e.epoch)
-			break; /* the larger of two epochs' counts is the count of neither */
+			break; /* copying keeps the larger count: counts of two epochs cannot be
+				  compared */
 		filled += copy_epoch(c, to, p, from, epoch, p->complete && epoch == e.epoch);
 	}
 	return filled;

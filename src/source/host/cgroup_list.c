@@ -150,7 +150,7 @@ static void publish_cgroup(struct host_walk *w, const char *path, bool claimed)
 	w->out[w->n++] = (struct host_found){copy, claimed};
 }
 
-/* Handles a directory inside the one at path, whose identity is above. */
+/* Handles the directory `name` inside the one at `path`. above: the identity of `path`. */
 static void visit_entry(struct host_walk *w, const char *path, const char *name, bool claimed,
 			unsigned int depth, const struct tcp_cgroup_identity *above)
 {

@@ -98,7 +98,7 @@ static bool assemble_round(struct tcp_net_round *r, const struct tcp_layer_recor
 	    !tcp_net_stat_theta(stat, (int64_t)(a ? in->nic_in : q->nic_out), &theta[1], &bound[1]))
 		return true;
 	r->bound = bound[0] > bound[1] ? bound[0] : bound[1];
-	/* Use one offset for both passages, so that the parts add up to the whole despite drift. */
+	/* Use the same clock offset in both directions, so that the parts add up to the total. */
 	if (in->nic_in - out->nic_out <= ONE_OFFSET_NS) {
 		int64_t apart = theta[1] - theta[0];
 
