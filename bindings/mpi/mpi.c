@@ -7,14 +7,18 @@
  * The library is not linked with MPI, and looks up each symbol of it: preloaded, it is also in the
  * shells and launchers around a rank, which have no MPI, and in interpreters that load it later.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -267,6 +271,57 @@ static inline void count_call(struct call *c, uint64_t took)
 	sl_counter_f64_add(c->seconds, (double)took * seconds_per_tick);
 }
 
+/*
+ * Counts the segments that the process's TCP connections retransmitted. A lossy path delays its
+ * rank within calls of MPI, where all other ranks wait as well, so times do not tell whose path it
+ * is. Called by one thread at a time. What a connection retransmitted since the last look before it
+ * was closed is not counted.
+ */
+static void look_at_connections(void)
+{
+	static struct sl_counter retransmitted;
+	static uint64_t last;
+	DIR *fds = opendir("/proc/self/fd");
+	bool found = false;
+	uint64_t sum = 0;
+
+	if (!fds)
+		return;
+	for (struct dirent *e; (e = readdir(fds));) {
+		struct tcp_info info;
+		socklen_t bytes = sizeof(info);
+
+		/* Fails at once for whatever is not a TCP socket. */
+		if (getsockopt(atoi(e->d_name), IPPROTO_TCP, TCP_INFO, &info, &bytes) ||
+		    bytes < sizeof(info) || info.tcpi_state == TCP_LISTEN)
+			continue;
+		found = true;
+		sum += info.tcpi_total_retrans;
+	}
+	closedir(fds);
+	if (found && !retransmitted.bits)
+		retransmitted = CREATE(counter, NULL, "mpi_retransmitted_segments_total",
+				       "Segments that the rank's TCP connections retransmitted.",
+				       false);
+	if (sum > last)
+		sl_counter_add(retransmitted, sum - last);
+	last = sum;
+}
+
+/* Looks once per second, or more rarely, so that it takes less than a thousandth of the time. */
+static void look_if_due(uint64_t at)
+{
+	static _Atomic uint64_t due; /* in ticks; UINT64_MAX while a thread looks */
+	uint64_t was = atomic_load_explicit(&due, memory_order_relaxed);
+	double took;
+
+	if (at < was || !atomic_compare_exchange_strong(&due, &was, UINT64_MAX))
+		return;
+	look_at_connections();
+	took = (double)(now() - at) * seconds_per_tick;
+	atomic_store(&due, at + (uint64_t)((took > 1e-3 ? 1000 * took : 1) / seconds_per_tick));
+}
+
 static double cpu_of(const struct rusage *u)
 {
 	return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
@@ -302,6 +357,7 @@ static __attribute__((noinline)) void end_sample(uint64_t at)
 	sl_counter_add(sampled_preemptions, (uint64_t)(u.ru_nivcsw - sample.before.ru_nivcsw));
 	sl_counter_f64_mirror(cpu, cpu_of(&u));
 	sl_gauge_set(memory_peak, u.ru_maxrss * 1024);
+	look_if_due(at);
 }
 
 /* Returns the time, or 0 if this process does not publish. */

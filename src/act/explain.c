@@ -174,6 +174,11 @@ static bool is_step(const struct act_blame *b)
 	return is_metric(b, "mpi_step_seconds") && b->value > b->before;
 }
 
+static bool is_retransmission(const struct act_blame *b)
+{
+	return is_metric(b, "mpi_retransmitted_") && b->value > b->before;
+}
+
 /* Returns what limits connections more often than usual, or NULL. */
 static const char *find_limit(const struct act_blame *b)
 {
@@ -343,6 +348,8 @@ static const char *find_fault(const struct act_anomaly *a)
 
 	if (connections && lead && find_limit(lead))
 		return "been held back";
+	if (lead && is_retransmission(lead))
+		return "lost packets on its connections";
 	if (a->delay > 0 && !connections && !has_stopped(a))
 		return describe_fault(ACT_MEASURE_LATENCY, true);
 	if (connections || !lead)
@@ -564,6 +571,8 @@ static void add_advice(struct explain_text *t, const struct act_anomaly *a, cons
 	append_text(t, ". First, ");
 	if (lead && is_refused(lead))
 		append_text(t, "see which connections fail: sidelight tcp closed");
+	else if (lead && is_retransmission(lead))
+		append_text(t, "find out where its packets are lost: sidelight tcp why");
 	else if (act_is_connections(&a->name))
 		append_text(t, "find out what slows them down: sidelight tcp why");
 	else if (act_is_host(&a->name))

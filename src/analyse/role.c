@@ -62,13 +62,19 @@ static bool counts_work(const char *labelled)
 		(n > 6 && !strcmp(name + n - 6, "_count") && has_word(name, times)));
 }
 
+static bool is_retransmission(const char *name)
+{
+	return !strncmp(name, "mpi_retransmitted_", 18);
+}
+
 /*
  * All ranks of an MPI job wait for its slowest one, so their metrics depend on each other, except
- * the time that a rank works between two collectives.
+ * the time that a rank works between two collectives, and what its own connections retransmit.
  */
 static bool depends_on_other_ranks(const char *name, bool counter)
 {
-	return !strncmp(name, "mpi_", 4) && (counter || strncmp(name, "mpi_step_", 9) != 0);
+	return !strncmp(name, "mpi_", 4) &&
+	       (counter ? !is_retransmission(name) : strncmp(name, "mpi_step_", 9) != 0);
 }
 
 bool analyse_role_waits(const char *name, bool counter)
@@ -113,7 +119,7 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 		role.kind = ANALYSE_ROLE_LOAD;
 		return role;
 	}
-	if (counter && counts_errors(name)) {
+	if (counter && (counts_errors(name) || is_retransmission(name))) {
 		role.kind = ANALYSE_ROLE_ERRORS;
 		return role;
 	}

@@ -77,6 +77,14 @@ static void a_slow_rank_is_to_be_looked_at(void **state)
 			    "cart-0 has been slow since 04:06:31 CET: mean of "
 			    "mpi_step_seconds rose to 20.1 ms (usually 240 ns). First, see "
 			    "what it does while the other ranks wait for it: perf top -p 12.");
+	a.blame[0] = (struct act_blame){
+		"mpi_retransmitted_segments_total", 1, 4, 0, true, ACT_MEASURE_ERRORS, 0, false};
+	act_explain(text, sizeof(text), &a);
+	assert_string_equal(text,
+			    "cart-0 has lost packets on its connections since 04:06:31 CET: "
+			    "mpi_retransmitted_segments_total rose to 4 per second (usually 0 per "
+			    "second). First, find out where its packets are lost: sidelight tcp "
+			    "why.");
 }
 
 /* That a process has stopped is said first, whatever else is unusual. */

@@ -494,6 +494,7 @@ static void a_name_says_which_kind_of_evidence(void **state)
 		{"mpi_step_seconds_p90", false, ANALYSE_ROLE_SERVER},
 		{"mpi_collective_seconds_mean", false, ANALYSE_ROLE_OTHERS},
 		{"mpi_step_seconds_count", true, ANALYSE_ROLE_OTHERS},
+		{"mpi_retransmitted_segments_total", true, ANALYSE_ROLE_ERRORS},
 	};
 
 	(void)state;

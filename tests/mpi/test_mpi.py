@@ -3,6 +3,7 @@
 """test_mpi.py SIDELIGHT CASE MPI MPIRUN LIBRARY PROGRAM [MODULE] - ranks of a real MPI with the library for it preloaded. MPI: openmpi, mpich."""
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -10,7 +11,7 @@ import time
 
 from support.http import get_json
 from support.mpi import mpirun as run_ranks
-from support.process import SCALE, check, skip, wait_until, workdir
+from support.process import SCALE, check, output, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 CASE, MPI, MPIRUN, LIBRARY, PROGRAM = sys.argv[2:7]
@@ -232,6 +233,46 @@ def names_the_slow_rank_and_no_other():
         over.set()
         bursts.join()
     recovers()
+    touch(end)
+    check(job.wait() == 0, 'mpirun', job)
+    check(c.stop() == 0 and agent.stop() == 0, 'ended')
+
+
+def names_the_rank_that_loses_packets():
+    """Ranks that are connected by TCP, in a network of their own, in which what one of them sends is lost often."""
+    if os.geteuid() or not shutil.which('nft'):
+        skip('needs root and nft (package nftables)')
+    agent = Agent('--hostname', 'node-1')
+    c = Collector([agent], '--period', '10ms', '--analyse', '--analyse-step', '200ms')
+    end = f'{workdir()}/end'
+    job = mpirun(8, PROGRAM, end, f'{workdir()}/slow', 5, SIDELIGHT_SOCKET=agent.socket,
+                 before=('unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh'),
+                 btl=('self,tcp', '--mca', 'btl_tcp_if_include', 'lo'), **SLURM)
+
+    def inside(*argv):
+        return output('nsenter', '--net', f'--target={job.pid}', *argv)
+
+    def named():
+        return {i['sentence'].split(' on ')[0] for i in c.api('incidents')['incidents'] if not i['end']}
+    wait_until(lambda: len(c.find('mpi_retransmitted_segments_total')) == 8, 'all ranks have connections', job, c)
+    time.sleep(40)
+    check(not named(), 'ranks without losses are named', c)
+    pid = next(p['pid'] for p in c.api('pods')['pods'] if p['pod'] == 'rank-5')
+    ports = re.findall(rf'127\.0\.0\.1:(\d+) +\S+ +users:.*pid={pid},', inside('ss', '-tnpH', 'state', 'established'))
+    inside('nft', 'add table ip lossy; add chain ip lossy out { type filter hook output priority 0; }; '
+           f'add rule ip lossy out tcp sport {{ {", ".join(ports)} }} numgen random mod 100 < 30 drop')
+    begin, seen = time.monotonic(), set()
+    wait_until(named, 'a rank is named', c)
+    print(f'found after {time.monotonic() - begin:.1f} s')
+    while time.monotonic() < begin + 15:
+        seen |= named()
+        time.sleep(0.2)
+    check(seen == {'rank-5'}, seen, c)
+    said = c.api('jobs/4711')['job']['slow']['sentence']
+    print(said)
+    check('has lost packets on its connections since' in said and 'mpi_retransmitted_segments rose to' in said, said)
+    inside('nft', 'delete table ip lossy')
+    wait_until(lambda: not named(), 'the end', c)
     touch(end)
     check(job.wait() == 0, 'mpirun', job)
     check(c.stop() == 0 and agent.stop() == 0, 'ended')
