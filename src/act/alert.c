@@ -180,11 +180,13 @@ static json_t *make_event(const struct act_alerts *s, const struct act_incident 
 
 	for (uint32_t k = 0; k < i->members; k++)
 		json_array_append_new(members, make_pod(&i->member[k].name, i->member[k].instance));
-	o = json_pack("{s:s, s:s, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o, s:i, s:o, s:o*, s:o*}",
+	o = json_pack("{s:s, s:s, s:o, s:o, s:o*, s:o*, s:o*, s:o, s:o, s:o, s:o, s:i, s:o, s:o*, "
+		      "s:o*}",
 		      "event", ended ? "incident.end" : "incident.begin", "id", i->id, "labels",
 		      make_labels(i), "begin", make_time(i->begin_ns), "end",
 		      ended ? make_time(i->end_ns) : NULL, "unread",
-		      ended ? json_boolean(i->cause.unread) : NULL, "cause",
+		      ended ? json_boolean(i->cause.unread) : NULL, "part_of",
+		      make_nonempty(i->part_of), "cause",
 		      make_pod(&i->cause.name, i->cause.instance), "score",
 		      make_number(i->cause.peak), "blame", make_blame(&i->cause), "members",
 		      members, "members_left_out", (int)i->left_out, "sentence",

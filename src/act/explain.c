@@ -196,15 +196,12 @@ static const char *find_limit(const struct act_blame *b)
 	return NULL;
 }
 
-/* The rate of limited seconds is the mean number of connections that are limited. */
 static void add_limit(struct explain_text *t, const struct act_blame *b, const char *limit)
 {
-	if (b->value <= 1)
-		append_text(t, "limited by %s for %.2g %% of the time (usually %.2g %%)", limit,
-			    b->value * 100, b->before * 100);
-	else
-		append_text(t, "%.3g connections at a time limited by %s (usually %.2g)", b->value,
-			    limit, b->before);
+	append_text(t,
+		    "limited by %s for %.3g s per second, all connections together (usually "
+		    "%.2g s)",
+		    limit, b->value, b->before);
 }
 
 static void add_metric(struct explain_text *t, const struct act_blame *b)
@@ -415,7 +412,17 @@ static void add_evidence(struct explain_text *t, const struct act_anomaly *a)
 	}
 }
 
-/* Names the service that stopped listening if its process ended on this host. i may be NULL. */
+static bool is_same_service(const struct act_pod_name *a, const struct act_pod_name *b)
+{
+	size_t length = act_service_length(a->service);
+
+	return length == act_service_length(b->service) && !strncmp(a->service, b->service, length);
+}
+
+/*
+ * Names the service that stopped listening if its process ended on this host. The refused
+ * connections may also be what ended the process of their own service. i may be NULL.
+ */
 static void add_refused(struct explain_text *t, const struct act_anomaly *a,
 			const struct act_incident *i, int64_t begin_ns, int64_t end_ns)
 {
@@ -424,7 +431,8 @@ static void add_refused(struct explain_text *t, const struct act_anomaly *a,
 	char port[16], now[64];
 
 	for (uint32_t k = 0; i && k < i->members; k++)
-		if (i->member[k].died && !strcmp(i->member[k].name.host, a->name.host))
+		if (i->member[k].died && !strcmp(i->member[k].name.host, a->name.host) &&
+		    !is_same_service(&a->name, &i->member[k].name))
 			n = &i->member[k].name;
 	copy_label(b, "port=\"", port, sizeof(port));
 	act_value(now, sizeof(now), b, b->value);
@@ -639,12 +647,8 @@ static double get_evidence(const struct act_incident *i, double suspicion, doubl
 /* True for connections of the cause's own ports, which show the same fault. */
 static bool is_own(const struct act_incident *i, const struct act_pod_name *n)
 {
-	size_t length = act_service_length(n->service);
-
-	if (!act_is_connections(n) || strcmp(n->host, i->cause.name.host) != 0)
-		return false;
-	return act_is_host(n) || (length == act_service_length(i->cause.name.service) &&
-				  !strncmp(n->service, i->cause.name.service, length));
+	return act_is_connections(n) && !strcmp(n->host, i->cause.name.host) &&
+	       (act_is_host(n) || is_same_service(n, &i->cause.name));
 }
 
 /*
@@ -701,31 +705,71 @@ static void add_load(struct explain_text *t, const struct act_incident *i)
 	if (*i->cause.name.host && !act_is_host(&i->cause.name))
 		append_text(t, " on %s", i->cause.name.host);
 	append_text(t, "%s had %.2g times its usual number of requests", i->end_ns ? "" : " has",
-		    i->load);
+		    i->cause.load > 0 ? i->cause.load : i->load);
 	add_interval(t, i->begin_ns, i->end_ns, false);
 	append_text(t, ". This explains everything that changed: there is no fault, and nothing to "
 		       "do.");
+}
+
+/* Names the pods that are still anomalous although the cause no longer is. */
+static void add_remaining(struct explain_text *t, const struct act_incident *i)
+{
+	uint32_t said = 0, others = 0;
+
+	for (uint32_t k = 0; k < i->members; k++) {
+		const struct act_member *m = &i->member[k];
+
+		if (m->end_ns || m->instance == i->cause.instance)
+			continue;
+		if (said == NAMED) {
+			others++;
+			continue;
+		}
+		append_text(t, said++ ? ", " : ". Still unusual: ");
+		add_pod(t, &m->name);
+	}
+	if (others)
+		append_text(t, " and others");
+}
+
+/*
+ * Returns when the cause's fault ended, or 0 while it lasts. The incident may last longer because
+ * of other members. The fault of an incident that was merged into another one goes on there.
+ */
+static int64_t find_end(const struct act_incident *i)
+{
+	const struct act_anomaly *a = &i->cause;
+
+	if (a->end_ns && i->last_ns - a->last_ns > ACT_FAULT_OVER_NS)
+		return a->last_ns;
+	return i->joined ? 0 : i->end_ns;
 }
 
 void act_explain_incident(char *text, size_t room, const struct act_incident *i)
 {
 	struct explain_text t = {text, room};
 	const struct act_anomaly *a = &i->cause;
+	const int64_t end_ns = find_end(i);
 
 	if (i->kind == ACT_INCIDENT_LOAD) {
 		add_load(&t, i);
 		return;
 	}
-	add_fault(&t, a, i, i->begin_ns, i->end_ns);
-	add_callers(&t, a, i->end_ns);
+	add_fault(&t, a, i, i->begin_ns, end_ns);
+	add_callers(&t, a, end_ns);
 	if (!act_is_connections(&a->name))
 		add_past(&t, a);
-	add_members(&t, i);
+	if (end_ns && !i->end_ns)
+		add_remaining(&t, i);
+	else
+		add_members(&t, i);
 	if (a->died)
 		append_text(&t, ". Its process has ended");
 	else if (i->end_ns && a->unread)
 		append_text(&t, ". It ended because the collector no longer reads the pod");
-	if (i->end_ns)
+	if (i->joined)
+		append_text(&t, ". This incident is now part of %s.", i->part_of);
+	else if (end_ns)
 		append_text(&t, ".");
 	else
 		add_advice(&t, a, i->has_trace ? i->trace : NULL, i->called);

@@ -534,6 +534,7 @@ static void join_incidents(struct act_incidents *s, struct incident *to, struct 
 	take_trace(to, &f->cause);
 	to->changed = true;
 	f->joined = i->number;
+	memcpy(f->part_of, i->id, sizeof(f->part_of));
 	f->end_ns = f->last_ns;
 	from->news |= ACT_NEWS_ENDED;
 	from->changed = true;

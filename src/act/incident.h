@@ -58,8 +58,9 @@ struct act_incident {
 	struct act_pod_name told_cause;
 	int64_t begin_ns, last_ns; /* first and last anomalous finding of all members */
 	int64_t end_ns;		   /* last_ns once the incident has ended; 0 while it is open */
-	/* number of the incident that it was merged into; 0 if it was not merged */
+	/* number and id of the incident that it was merged into; 0 and "" if it was not merged */
 	uint64_t joined;
+	char part_of[ACT_EVENT_ID_BYTES];
 	double load; /* requests now divided by the usual requests; 0 if not known */
 	bool called; /* another service is known to call the cause */
 	bool has_trace;

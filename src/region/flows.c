@@ -331,6 +331,12 @@ static enum region_flow_end find_failure(const struct region_flow *f)
 								      : REGION_FLOW_NOT_MADE;
 }
 
+bool region_flow_timed_out(const struct region_flow *f)
+{
+	return f->state == SL_STATE_CLOSED && (f->error == ETIMEDOUT || f->error == EHOSTUNREACH ||
+					       f->error == ENETUNREACH || f->error == EHOSTDOWN);
+}
+
 enum region_flow_end region_flow_end(const struct region_flow *f)
 {
 	if (region_flow_failed(f))
@@ -340,10 +346,12 @@ enum region_flow_end region_flow_end(const struct region_flow *f)
 	if (f->flags & SL_FLOW_UNWANTED)
 		return REGION_FLOW_LEFT;
 	/* A connection that times out also sends a reset. */
-	if (f->error == ETIMEDOUT && f->flags & SL_FLOW_USER_TIMEOUT)
+	if (region_flow_timed_out(f) && f->flags & SL_FLOW_USER_TIMEOUT)
 		return REGION_FLOW_USER_TIMEOUT;
-	if (f->error == ETIMEDOUT)
-		return f->retransmits ? REGION_FLOW_RTO : REGION_FLOW_KEEPALIVE;
+	/* With unsent data, the probes were of the peer's window, under the limit of
+	 * retransmissions. */
+	if (region_flow_timed_out(f))
+		return f->retransmits || f->queue ? REGION_FLOW_RTO : REGION_FLOW_KEEPALIVE;
 	if (f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT))
 		return f->flags & SL_FLOW_RESET_IN ? REGION_FLOW_RESET_PEER : REGION_FLOW_RESET;
 	switch (f->last_state) {

@@ -138,6 +138,11 @@ enum region_flow_end {
 };
 enum region_flow_end region_flow_end(const struct region_flow *flow);
 const char *region_flow_end_name(enum region_flow_end end); /* such as "refused"; "" if open */
+/*
+ * Returns true if the kernel gave up because the peer did not answer. If a router or the own host
+ * reported the peer as unreachable meanwhile, the error is that report and not ETIMEDOUT.
+ */
+bool region_flow_timed_out(const struct region_flow *flow);
 /* Returns true for a connection that this host initiated and that was not established. */
 bool region_flow_failed(const struct region_flow *flow);
 /*

@@ -258,7 +258,7 @@ static bool has_failed(const struct region_why_change *c)
 
 static bool timed_out(const struct region_why_change *c)
 {
-	return c->now->state == SL_STATE_CLOSED && c->now->error == ETIMEDOUT;
+	return region_flow_timed_out(c->now);
 }
 
 static bool was_reset(const struct region_why_change *c)
@@ -313,8 +313,9 @@ static bool is_reordered(const struct region_why_change *c)
 {
 	bool often = (double)c->reorder > REORDERED * (double)c->data_out;
 
-	return !c->timeouts && (often || (c->fast && c->retrans)) &&
-	       (double)c->lost <= (1 - SPURIOUS) * (double)c->retrans;
+	/* A tail loss probe repairs a loss, and does not show that nothing was lost. */
+	return !c->timeouts && (often || (c->fast && c->dsack)) &&
+	       (double)c->dsack >= SPURIOUS * (double)c->retrans;
 }
 
 static bool is_lossy(const struct region_why_change *c)
@@ -526,7 +527,11 @@ static void follow(struct region_why *w, const struct region_why_change *c,
 {
 	uint8_t own = mirrors[w->limit].weight;
 
-	if (mirrors[other->limit].weight <= own || mirrors[other->limit].floor > own)
+	if (c->now->state == SL_STATE_CLOSED || mirrors[other->limit].weight <= own ||
+	    mirrors[other->limit].floor > own)
+		return;
+	/* The peer's segments arrive, but the acknowledgements do not reach it. */
+	if (mirrors[other->limit].other == REGION_WHY_NOTHING_ARRIVES && c->data_in)
 		return;
 	w->share = w->limit == mirrors[other->limit].other ? w->share : other->share;
 	w->limit = mirrors[other->limit].other;

@@ -197,9 +197,13 @@ static void say_timed_out(struct region_why *w, const struct region_flow *f)
 	if (f->retransmits)
 		SAY("The connection timed out%s: the peer acknowledged none of %u retransmissions.",
 		    after, f->retransmits);
-	else
-		SAY("The peer is gone: it answered none of %u keepalive probes%s.", f->probes,
+	else if (f->queue && !f->probes)
+		SAY("The connection was given up%s: the peer answered, but its window stayed closed, "
+		    "because its application did not read.",
 		    after);
+	else
+		SAY("The peer is gone: it answered none of %u %s probes%s.", f->probes,
+		    f->queue ? "window" : "keepalive", after);
 }
 
 static void say_not_made(struct region_why *w, const struct region_flow *f)
@@ -244,7 +248,7 @@ static void say_losses(struct region_why *w, const struct region_why_change *c, 
 		if (c->retrans)
 			snprintf(spurious, sizeof(spurious),
 				 "; %llu of %llu retransmissions were spurious",
-				 LLU(c->retrans - c->lost), LLU(c->retrans));
+				 LLU(BASE_MIN(c->dsack, c->retrans)), LLU(c->retrans));
 		SAY("The path reorders segments, seen %llu times%s. The congestion window held the "
 		    "sender back for %.0f%% of the time.",
 		    LLU(c->reorder), spurious, percent);

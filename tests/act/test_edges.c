@@ -20,11 +20,12 @@ struct world {
 	struct collect_edges *edges;
 	struct analyse_graph *graph;
 	uint16_t port; /* of the next connection */
+	int64_t now_ns;
 };
 
 static struct world make(void)
 {
-	struct world w = {collect_edges_new(), analyse_graph_new(), 30000};
+	struct world w = {collect_edges_new(), analyse_graph_new(), 30000, 0};
 
 	assert_non_null(w.edges);
 	assert_non_null(w.graph);
@@ -77,7 +78,7 @@ static void connection(struct world *w, struct side caller, struct side callee, 
 
 		memcpy(now.local, i ? to : from, 16);
 		memcpy(now.remote, i ? from : to, 16);
-		collect_edges_flow(w->edges, &v);
+		collect_edges_flow(w->edges, &v, w->now_ns);
 	}
 	w->port++;
 }
@@ -182,6 +183,12 @@ static void what_is_stale_or_over_is_forgotten(void **state)
 		   (struct side){"host", "cart", 10, true}, false);
 	collect_edges_settle(w.edges);
 	assert_int_equal(learn(&w, 50), 0);
+	/* Idle for longer than connections are active: their last two states do not change. */
+	w.now_ns = 2 * COLLECT_FLOW_SILENT_NS;
+	connection(&w, SIDE("front", 10), SIDE("cart", 10), false);
+	collect_edges_settle(w.edges);
+	assert_int_equal(learn(&w, 50), 0);
+	w.now_ns = 0;
 	connection(&w, SIDE("front", 10), SIDE("cart", 10), false);
 	collect_edges_settle(w.edges);
 	assert_true(learn(&w, 50) > 0);

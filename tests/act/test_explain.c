@@ -308,6 +308,10 @@ static void refused_connections_are_named_by_port_and_service(void **state)
 	act_explain_incident(text, sizeof(text), &i);
 	assert_ptr_equal(text, strstr(text, "Connections to port 18080 (cart) were refused from "
 					    "04:06:31 CET to 04:07:36 CET: nothing listened "));
+	/* The service whose connections are refused may end because of that. */
+	strcpy(i.cause.name.service, "cart (tcp)");
+	act_explain_incident(text, sizeof(text), &i);
+	assert_null(strstr(text, "(cart)"));
 }
 
 static void limits_of_connections_are_said_in_words(void **state)
@@ -320,16 +324,13 @@ static void limits_of_connections_are_said_in_words(void **state)
 	(void)state;
 	i.members = 1;
 	act_explain_incident(text, sizeof(text), &i);
-	assert_string_equal(text,
-			    "the connections of the host node-1 itself have been held "
-			    "back since 04:06:31 CET: limited by the receiver's window for 88 % of "
-			    "the time (usually 3.3 %), and p99 of the time in layer mac_in on port "
-			    "18080 rose to 2 ms (usually 10 µs). First, find out what slows them "
-			    "down: sidelight tcp why.");
-	i.cause.blame[1].value = 2.5;
-	act_explain_incident(text, sizeof(text), &i);
-	assert_non_null(strstr(text, ": 2.5 connections at a time limited by the receiver's window "
-				     "(usually 0.033)"));
+	assert_string_equal(
+		text,
+		"the connections of the host node-1 itself have been held "
+		"back since 04:06:31 CET: limited by the receiver's window for 0.881 s "
+		"per second, all connections together (usually 0.033 s), and p99 of the time in layer mac_in on port "
+		"18080 rose to 2 ms (usually 10 µs). First, find out what slows them "
+		"down: sidelight tcp why.");
 }
 
 static struct act_incident incident(void)
@@ -385,6 +386,36 @@ static void an_incident_says_what_broke_and_what_to_do_first(void **state)
 	i.cause.died = true;
 	act_explain_incident(text, sizeof(text), &i);
 	assert_non_null(strstr(text, "(usually 0 per second). Its process has ended."));
+}
+
+/* An incident may outlast its cause, or go on as part of another one. */
+static void a_fault_that_is_over_is_told_in_the_past(void **state)
+{
+	struct act_incident i = incident();
+	char text[ACT_SENTENCE_BYTES];
+
+	(void)state;
+	i.cause.blames = 1;
+	i.cause.end_ns = i.cause.last_ns = T + 30000000000;
+	i.member[0].end_ns = i.cause.end_ns;
+	i.last_ns = T + 50000000000;
+	act_explain_incident(text, sizeof(text), &i);
+	assert_string_equal(text,
+			    "cart-0 on node-1 was slow from 04:06:31 CET to 04:07:01 CET: p90 of "
+			    "db_seconds{path=\"/\"} rose to 20.1 ms (usually 240 ns). Calls to "
+			    "it took 250 ms longer, as measured by front. Still unusual: "
+			    "front-0, the host node-1.");
+	i.last_ns = T + 35000000000; /* the cause may continue */
+	act_explain_incident(text, sizeof(text), &i);
+	assert_non_null(strstr(text, "has been slow since"));
+
+	i = incident();
+	i.end_ns = i.last_ns = T + 30000000000;
+	i.joined = 1;
+	strcpy(i.part_of, "12-34");
+	act_explain_incident(text, sizeof(text), &i);
+	assert_non_null(strstr(text, "has been slow since 04:06:31 CET: "));
+	assert_non_null(strstr(text, ". This incident is now part of 12-34."));
 }
 
 /* Connections of the cause show the same fault, and a pod is named once. */
@@ -462,6 +493,10 @@ static void load_is_said_to_be_no_fault(void **state)
 		text,
 		"cart-0 on node-1 has had 3 times its usual number of requests since 04:06:31 CET. This "
 		"explains everything that changed: there is no fault, and nothing to do.");
+	i.cause.load = 3.04;
+	i.load = 0.2; /* of another member */
+	act_explain_incident(text, sizeof(text), &i);
+	assert_non_null(strstr(text, "has had 3 times its usual number of requests"));
 }
 
 static void a_replica_is_compared_with_its_siblings(void **state)
@@ -561,6 +596,7 @@ int main(void)
 		cmocka_unit_test(refused_connections_are_named_by_port_and_service),
 		cmocka_unit_test(limits_of_connections_are_said_in_words),
 		cmocka_unit_test(an_incident_says_what_broke_and_what_to_do_first),
+		cmocka_unit_test(a_fault_that_is_over_is_told_in_the_past),
 		cmocka_unit_test(connections_of_the_cause_are_no_suspect),
 		cmocka_unit_test(advice_fits_the_cause),
 		cmocka_unit_test(load_is_said_to_be_no_fault),

@@ -485,6 +485,50 @@ static void dropped_segments_have_their_reason(void **state)
 	make_flows_free(&m);
 }
 
+static void note_interval(const struct collect_flow_view *v, void *arg)
+{
+	uint64_t *interval = arg;
+
+	*interval = v->before ? v->now->changed_ns - v->before->changed_ns : 0;
+}
+
+static bool covers(struct collect_collector *c, uint64_t ns)
+{
+	uint64_t interval = 0;
+
+	collect_collector_flows(c, note_interval, &interval);
+	return interval == ns;
+}
+
+static void an_interval_begins_with_the_activity(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct region_flow f = flow(1, 80);
+	struct collect_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	make_flows(&m, 8, 16, 9);
+	make_flow(&m, 0, &f);
+	make_flows_publish(&m, 1, 100 * SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start_tables(&o, &often);
+	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
+	f.changed_ns += 600 * SECOND; /* idle until now */
+	f.bytes_acked = 100000000;
+	change(h, &m, 0, &f);
+	publish(h, &m, 1, f.changed_ns);
+	WITHIN(3000, covers(c, SECOND));
+	f.changed_ns += 600 * SECOND; /* waited for the peer, with data in flight */
+	f.busy_us += 600000000;
+	change(h, &m, 0, &f);
+	publish(h, &m, 1, f.changed_ns);
+	WITHIN(3000, covers(c, 600 * SECOND));
+	collect_collector_free(c);
+	make_flows_free(&m);
+}
+
 /* The limits of all connections, by host and slot. */
 struct limits {
 	enum region_why_limit of[2][4];
@@ -815,6 +859,7 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(the_busiest_ports_have_names),
 	TEST(collectors_name_a_workload_alike),
 	TEST(dropped_segments_have_their_reason),
+	TEST(an_interval_begins_with_the_activity),
 	TEST(both_ends_of_a_connection_have_one_answer),
 	TEST(flow_sums_outlive_the_agent),
 	TEST(flows_belong_to_owners_named_late),

@@ -267,6 +267,16 @@ static void failures_are_told_by_their_cause(void **state)
 	assert_end(f, REGION_FLOW_KEEPALIVE, REGION_WHY_TIMED_OUT, "keepalive");
 	f.flags |= SL_FLOW_USER_TIMEOUT;
 	assert_end(f, REGION_FLOW_USER_TIMEOUT, REGION_WHY_TIMED_OUT, "TCP_USER_TIMEOUT");
+	f.queue = 1000; /* each window probe was answered */
+	assert_end(f, REGION_FLOW_USER_TIMEOUT, REGION_WHY_TIMED_OUT, "its window stayed closed");
+	f.flags = SL_FLOW_RESET_OUT;
+	f.probes = 16;
+	assert_end(f, REGION_FLOW_RTO, REGION_WHY_TIMED_OUT, "none of 16 window probes");
+	f.error = EHOSTUNREACH; /* a router reported it, and the kernel gave up later */
+	f.queue = 0;
+	assert_end(f, REGION_FLOW_KEEPALIVE, REGION_WHY_TIMED_OUT, "none of 16 keepalive probes");
+	f.retransmits = 15;
+	assert_end(f, REGION_FLOW_RTO, REGION_WHY_TIMED_OUT, "none of 15 retransmissions");
 }
 
 int main(void)

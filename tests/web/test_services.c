@@ -619,6 +619,10 @@ static void the_culprit_stands_on_top(void **state)
 		look();
 	s = service("queue", 10);
 	assert_null(s.view.anomaly);
+	/* Without known callers, nothing suggests that it is the cause of anything else. */
+	find_with(v, queue, 5, 1, ACT_MEASURE_OTHER);
+	s = service("queue", 10);
+	assert_true(s.view.anomaly && !s.view.anomaly->end_ns && !s.view.culprit);
 	act_incidents_free(collector.incidents);
 	collector.incidents = NULL;
 	collector.verdicts = NULL;

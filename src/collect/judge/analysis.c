@@ -318,7 +318,7 @@ int collect_analysis_accept(struct collect_analysis *a, uint64_t instance)
 
 static void add_flow(const struct collect_flow_view *v, void *arg)
 {
-	collect_edges_flow(arg, v);
+	collect_edges_flow(arg, v, (int64_t)base_realtime_ns());
 }
 
 /* Called with trace_lock held. Returns false if no service calls another, or there is no room. */

@@ -130,13 +130,15 @@ double collect_edges_requests(const struct collect_flow_view *v)
 	return in < out ? in : out;
 }
 
-void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v)
+void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v, int64_t now_ns)
 {
 	bool active = v->now->flags & SL_FLOW_ACTIVE;
 	struct edges_end end = {.requests = (float)collect_edges_requests(v)};
 	int64_t service;
 
-	if (v->stale || v->now->flags & SL_FLOW_LISTENER || !(end.requests > 0))
+	/* The two states of an idle connection stay those of its last requests. */
+	if (v->stale || v->now->flags & SL_FLOW_LISTENER || !(end.requests > 0) ||
+	    now_ns - v->read_ns > COLLECT_FLOW_SILENT_NS)
 		return;
 	service = service_of(e, v->workload);
 	if (service < 0)

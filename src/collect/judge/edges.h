@@ -19,10 +19,11 @@ struct collect_edges;
 struct collect_edges *collect_edges_new(void); /* returns NULL if out of memory */
 void collect_edges_free(struct collect_edges *e);
 /*
- * Adds one of the connections that are open at one point in time. Services of the same name on two
- * hosts are one service. A connection without an owner, or beyond the memory limit, is left out.
+ * Adds one of the connections that are open at one point in time, unless it is idle. Services of
+ * the same name on two hosts are one service. A connection without an owner, or beyond the memory
+ * limit, is left out.
  */
-void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v);
+void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v, int64_t now_ns);
 /* Called when all connections of this point in time have been added. */
 void collect_edges_settle(struct collect_edges *e);
 

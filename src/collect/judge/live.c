@@ -102,7 +102,8 @@ static void find_server(const struct collect_flow_view *v, void *arg)
 	struct collect_live *l = arg;
 
 	if (!(f->flags & SL_FLOW_LISTENER) || f->state != SL_STATE_LIVE || !f->pid ||
-	    f->local_port != l->served.port || strcmp(v->hostname, l->served.host) != 0)
+	    f->local_port != l->served.port || !v->workload ||
+	    v->workload->instance != l->served.instance)
 		return;
 	l->served.pid = f->pid;
 	snprintf(l->served.server, sizeof(l->served.server), "%s[%u]", f->comm, f->pid);
@@ -116,7 +117,7 @@ static void name_server(struct collect_live *l, struct act_anomaly *a)
 	if (l->served.anomaly != a->id || l->served.port != act_find_port(a)) {
 		memset(&l->served, 0, sizeof(l->served));
 		l->served.anomaly = a->id;
-		l->served.host = a->name.host;
+		l->served.instance = a->instance;
 		l->served.port = act_find_port(a);
 		collect_collector_flows(l->collector, find_server, l);
 		x = l->served.pid ? collect_index_get(l->collector) : NULL;

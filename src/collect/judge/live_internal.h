@@ -30,7 +30,7 @@ struct collect_live {
 	size_t changes, change_room;
 	struct {
 		uint64_t anomaly; /* its ID */
-		const char *host;
+		uint64_t instance;
 		uint16_t port;
 		uint32_t pid;
 		char server[ACT_POD_LABEL_BYTES];

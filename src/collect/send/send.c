@@ -103,7 +103,7 @@ static struct collect_send *new_sender(const struct collect_send_opts *opts, uns
 	return NULL;
 }
 
-/* With fewer shards than before, nobody would send what the others have queued on disk. */
+/* With fewer shards than before, no shard would send the requests in the other queues. */
 static bool has_other_queues(const struct collect_send_opts *opts, char *error, size_t error_bytes)
 {
 	char path[PATH_MAX];

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include <sidelight/region.h>
-
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/table.h"
@@ -230,15 +228,12 @@ static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
 }
 
 /*
- * Whether the pod belongs to this sender. A restarted process or collector must get the same one,
- * because the receiver accepts samples of a series only in order: so the hash is not base_hash().
+ * Returns true if the pod belongs to this sender. The hash of its labels is the same after a
+ * restart, because the receiver accepts the samples of a series only in order.
  */
 static bool is_own(const struct collect_sender *s, const struct collect_region *r)
 {
-	const struct collect_label_set *of = r->group;
-
-	return s->form.shards < 2 ||
-	       sl_fnv1a(SL_FNV_BASIS, of->text, of->text_bytes) % s->form.shards == s->form.shard;
+	return s->form.shards < 2 || r->group->hash % s->form.shards == s->form.shard;
 }
 
 static void look_at_index(struct collect_sender *s)

@@ -13,8 +13,7 @@
 #include "collect/services/internal.h"
 #include "collect/tables/tables.h"
 
-#define FRESH_NS 3000000000ll /* a connection unchanged for this long is inactive */
-#define WHYS_MAX 4096u	      /* maximum number of connections whose limit is determined per look */
+#define WHYS_MAX 4096u /* maximum number of connections whose limit is determined per look */
 
 /* ---- requests ---- */
 
@@ -108,7 +107,7 @@ static void take_flow(const struct collect_flow_view *f, void *arg)
 		.rtt = now->srtt_us / 1e6,
 	};
 	struct collect_services_service *v = end.service;
-	bool fresh = before && s->now_ns - f->read_ns < FRESH_NS;
+	bool fresh = before && s->now_ns - f->read_ns < COLLECT_FLOW_SILENT_NS;
 	double seconds = before && now->changed_ns > before->changed_ns
 				 ? (double)(now->changed_ns - before->changed_ns) * 1e-9
 				 : 0;

@@ -13,6 +13,7 @@
 
 #define ANOMALIES_MAX 256u
 #define RECENT_NS     60000000000ll
+#define SUSPECT	      1.0 /* less is no evidence against one service, such as 0 without callers */
 
 /* ---- anomalies ---- */
 
@@ -69,7 +70,7 @@ static struct collect_services_service *take_anomalies(struct collect_services *
 			*v->anomaly = found[i];
 	}
 	for (struct collect_services_service *v = s->first; v; v = v->next)
-		if (v->anomaly && !v->anomaly->end_ns &&
+		if (v->anomaly && !v->anomaly->end_ns && v->suspicion >= SUSPECT &&
 		    (!culprit || v->suspicion > culprit->suspicion))
 			culprit = v;
 	free(found);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/grow.h"
 #include "collect/tables/flows.h"
 
@@ -204,6 +205,30 @@ static bool leave_slot(struct collect_link *l, struct collect_flow_table *t,
 	return true;
 }
 
+/* True if nothing happened in the flow between its last state and the activity that led to f. */
+static bool was_idle(const struct region_flow *last, const struct region_flow *f)
+{
+	uint32_t waited_ms = f->waited_ms - last->waited_ms + (f->thought_ms - last->thought_ms);
+
+	return !region_flow_unread(last) && f->busy_us - last->busy_us < BEFORE_NS / 1000 &&
+	       waited_ms < BEFORE_NS / 1000000;
+}
+
+/*
+ * Stores the state with which f is compared. If the flow was idle before, the interval between the
+ * two states begins with its activity: rates would otherwise include the idle time. active_ns:
+ * maximum time since the flow's last state was read again unchanged.
+ */
+static void store_before(struct collect_flow_page *p, uint32_t i, const struct region_flow *last,
+			 const struct region_flow *f, uint64_t active_ns)
+{
+	uint64_t since_ns = last->changed_ns + BASE_MAX(active_ns, BEFORE_NS);
+	bool idle = last->id == f->id && f->changed_ns > since_ns && was_idle(last, f);
+
+	relaxed_store(p->idle_ns[i], idle ? f->changed_ns - since_ns : 0);
+	store_words(p->before[i], idle ? p->now[i] : p->middle[i]);
+}
+
 bool collect_flow_take(struct collect_link *l, struct collect_flow_table *t, uint32_t slot,
 		       const uint64_t *read, const struct region_flow *f, uint64_t now_ns)
 {
@@ -212,8 +237,8 @@ bool collect_flow_take(struct collect_link *l, struct collect_flow_table *t, uin
 	uint64_t words[FLOW_SEEN_WORDS];
 	struct collect_flow_seen *s = &p->seen[i];
 	uint64_t *was = p->now[i];
+	bool settled = p->pass[i] == t->pass - 1, anew;
 	struct region_flow before;
-	bool anew;
 
 	memcpy(words, read, SL_FLOW_SIZE);
 	memcpy(words + FLOW_WORDS, was + FLOW_WORDS, SL_LINE_SIZE);
@@ -246,7 +271,8 @@ bool collect_flow_take(struct collect_link *l, struct collect_flow_table *t, uin
 		if (p->middle[i][SL_FLOW_ID] != f->id) {
 			memcpy(p->middle[i], words, sizeof(p->middle[i]));
 		} else if (f->changed_ns >= p->middle[i][SL_FLOW_CHANGED_NS] + BEFORE_NS) {
-			store_words(p->before[i], p->middle[i]);
+			store_before(p, i, &before, f,
+				     settled ? now_ns - t->last_pass_ns : UINT64_MAX / 2);
 			memcpy(p->middle[i], words, sizeof(p->middle[i]));
 		}
 	}

@@ -58,6 +58,7 @@ bool collect_flow_snapshot(const struct collect_flow_table *t, uint32_t slot,
 		region_copy_words(words, p->before[i], FLOW_SEEN_WORDS);
 		if (collect_flow_parse(words, before) || before->id != now->id)
 			before->id = 0;
+		before->changed_ns += relaxed_load(p->idle_ns[i]);
 		name_drop_reasons(t, now);
 		return true;
 	}

@@ -10,9 +10,6 @@
 #include "base/hash.h"
 #include "collect/tables/flows.h"
 
-/* A connection that has not changed for this long is idle, and not limited by anything. */
-#define SILENT_NS 3000000000ll
-
 static uint64_t key_of(size_t host, const struct region_flow *f)
 {
 	uint64_t start = 0;
@@ -86,7 +83,7 @@ static const struct region_flow *find_before(const struct region_flow *before,
 					     int64_t now_ns)
 {
 	bool silent = now->state == SL_STATE_LIVE && !(now->flags & SL_FLOW_LISTENER) &&
-		      !now->flight && now_ns - read_ns > SILENT_NS;
+		      !now->flight && now_ns - read_ns > COLLECT_FLOW_SILENT_NS;
 
 	return silent ? now : before;
 }

@@ -154,6 +154,8 @@ static void plan_body(struct collect_link *l, struct collect_flow_table *t,
 	t->slot = t->slots = t->events = 0;
 	t->reason_lines = t->drop_lines = 0;
 	t->pass++;
+	t->last_pass_ns = t->pass_ns;
+	t->pass_ns = now_ns;
 	if (t->naming) {
 		t->journal_requested = hot->journal;
 		return;

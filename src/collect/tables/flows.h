@@ -45,6 +45,7 @@ struct collect_flow_page {
 	uint64_t before[FLOW_PAGE][FLOW_SEEN_WORDS];
 	/* state that replaces `before` later; worker only */
 	uint64_t middle[FLOW_PAGE][FLOW_SEEN_WORDS];
+	uint64_t idle_ns[FLOW_PAGE];  /* idle time after `before`, which intervals leave out */
 	int64_t read_ns[FLOW_PAGE];   /* CLOCK_REALTIME when `now` was first read */
 	uint64_t workload[FLOW_PAGE]; /* instance of the flow's workload */
 	uint32_t pass[FLOW_PAGE];     /* pass in which the slot last settled; worker only */
@@ -69,10 +70,11 @@ struct collect_flow_table {
 	/* remaining passes that only read owners, before the first counting pass */
 	uint32_t naming;
 	uint32_t pass;
-	uint32_t slot, slots;	    /* slots of this pass: next to request, and total */
-	uint64_t journal;	    /* next journal line to take */
-	uint64_t journal_requested; /* next journal line to request in this pass */
-	uint64_t journal_end;	    /* first journal line that did not settle in this pass */
+	uint64_t pass_ns, last_pass_ns; /* when this pass and the previous one began */
+	uint32_t slot, slots;		/* slots of this pass: next to request, and total */
+	uint64_t journal;		/* next journal line to take */
+	uint64_t journal_requested;	/* next journal line to request in this pass */
+	uint64_t journal_end;		/* first journal line that did not settle in this pass */
 	uint32_t stuck; /* consecutive passes that ended before the end of the journal */
 	struct region_flow_record *event; /* journal records of ended flows, read in this pass */
 	uint32_t events, event_room;

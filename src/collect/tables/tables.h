@@ -30,6 +30,9 @@ int collect_tables_attach(struct collect_collector *c, const struct collect_tabl
 
 struct region_flow;
 
+/* A connection that has not changed for this long is idle, and not limited by anything. */
+#define COLLECT_FLOW_SILENT_NS 3000000000ll
+
 struct collect_flow_view {
 	const char *target, *hostname;
 	bool stale; /* the flow table was not read recently */
