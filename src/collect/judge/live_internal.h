@@ -30,7 +30,7 @@ struct collect_live {
 	size_t changes, change_room;
 	struct {
 		uint64_t anomaly; /* its ID */
-		uint64_t instance;
+		const struct act_pod_name *of; /* the connections of a host itself */
 		uint16_t port;
 		uint32_t pid;
 		char server[ACT_POD_LABEL_BYTES];
