@@ -16,6 +16,7 @@
 #include "support/test.h"
 #include "dta/translate/control.h"
 #include "dta/translate/hash_ring.h"
+#include "dta/translate/internal.h"
 #include "dta/io/input.h"
 #include "dta/io/xdp.h"
 
@@ -390,6 +391,45 @@ static void a_lost_collector_takes_only_its_own_keys(void **state)
 	assert_int_equal(dta_hash_ring_init(&r, (const char *[]){"a", "a"}, 2), -EINVAL);
 }
 
+/* ---- a worker ---- */
+
+/* A worker whose collectors are all absent. */
+static struct dta_worker *worker_of(uint32_t collectors)
+{
+	static const char *const names[] = {"unix:/nowhere/a", "unix:/nowhere/b"};
+	const struct dta_translate_opts opts = {
+		.collectors = names, .n_collectors = collectors, .name = "t"};
+	char error[256];
+	struct dta_worker *w = dta_worker_new(&opts, "t", NULL, 0, error, sizeof(error));
+
+	if (!w)
+		fail_msg("%s", error);
+	return w;
+}
+
+/* A device's block may be larger than any packet. */
+static void the_largest_block_is_divided_among_collectors(void **state)
+{
+	static uint8_t items[DTA_MAP_BLOCK_MAX];
+	const struct dta_header h = {.tenant = 0};
+	const struct dta_block b = {.opcode = DTA_KEYWRITE,
+				    .count = DTA_MAP_ITEMS,
+				    .copies = 1,
+				    .key_bytes = SL_STORE_KEY_MAX,
+				    .value_bytes = SL_STORE_VALUE_MAX,
+				    .store = 1,
+				    .items = items};
+	struct dta_worker *w = worker_of(2);
+	struct dta_translate_account a = {0};
+	uint64_t others = 0;
+
+	(void)state;
+	dta_worker_dispatch(w, &h, &b, 1);
+	dta_worker_account(w, &a, &others);
+	assert_int_equal(a.engine.dropped[DTA_DROP_OUTPUT_DOWN], DTA_MAP_ITEMS);
+	dta_worker_free(w);
+}
+
 /* ---- the account ---- */
 
 static void an_account_is_the_same_behind_the_control_channel(void **state)
@@ -521,6 +561,7 @@ int main(void)
 		cmocka_unit_test(damaged_captures_never_lead_out_of_the_packet),
 		cmocka_unit_test(drops_are_counted_across_wraps_of_the_kernel),
 		cmocka_unit_test(a_lost_collector_takes_only_its_own_keys),
+		cmocka_unit_test(the_largest_block_is_divided_among_collectors),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
 #if HAVE_XDP
 		cmocka_unit_test(xdp_frames_are_accepted_whole_or_not_at_all),

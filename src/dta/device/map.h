@@ -9,11 +9,15 @@
 #ifndef SL_DTA_DEVICE_MAP_H
 #define SL_DTA_DEVICE_MAP_H
 
+#include <sidelight/store.h>
+
 #include "dta/device/device.h"
 #include "dta/wire/wire.h"
 
 #define DTA_MAP_RULES 64u
 #define DTA_MAP_ITEMS 256u /* maximum number of reports per block */
+/* size of the largest block, which is larger than a packet */
+#define DTA_MAP_BLOCK_MAX (DTA_MAP_ITEMS * (SL_STORE_KEY_MAX + SL_STORE_VALUE_MAX))
 
 struct dta_map;
 

@@ -65,7 +65,7 @@ struct dta_worker {
 	uint32_t at, came, from;
 	struct dta_packet packet;
 	uint64_t fresh[DTA_LOSS_FRESH_WORDS];
-	uint8_t *gathered; /* buffer for items of the same collector */
+	uint8_t *gathered; /* buffer for items of the same collector; holds any block */
 	/* [0]: acknowledgements waiting until the marks settle; [1]: those collected since then */
 	struct dta_translate_held *held[2];
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];

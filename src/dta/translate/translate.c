@@ -743,7 +743,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (dta_worker_device_open(w, i))
 			goto fail;
-	w->gathered = malloc(DTA_PACKET_MAX);
+	w->gathered = malloc(BASE_MAX(DTA_PACKET_MAX, DTA_MAP_BLOCK_MAX));
 	w->auth = dta_auth_new();
 	for (int i = 0; i < 2; i++)
 		w->held[i] = calloc(1, sizeof(*w->held[i]));
