@@ -3,6 +3,7 @@
 
 #include "support/test.h"
 #include "owner_talk.h"
+#include "dta/translate/internal.h"
 
 /* ---- the file ---- */
 
@@ -291,6 +292,118 @@ static void a_translators_counts_survive_its_successors(void **state)
 	say_units(t.line, 10, 0);
 	wait_packets(o, 10);
 	leave(&t);
+	dta_store_server_free(o);
+}
+
+/* ---- a real translator ---- */
+
+#define INPUTS 3u
+
+static int receive_nothing(struct dta_input *in, struct dta_datagram *out, uint32_t max)
+{
+	(void)in, (void)out, (void)max;
+	return 0;
+}
+
+static void close_nothing(struct dta_input *in)
+{
+	(void)in;
+}
+
+static const struct dta_input_ops silent_ops = {
+	.name = "silent", .receive = receive_nothing, .close = close_nothing};
+
+/* A worker without threads, with inputs of IPFIX. */
+static struct dta_worker *worker_new(const char *const *collectors, uint32_t n)
+{
+	static struct dta_input in[INPUTS];
+	struct dta_input *inputs[INPUTS];
+	struct dta_translate_opts opts = {.collectors = collectors, .n_collectors = n, .name = "t"};
+	char error[256];
+	struct dta_map *map = dta_map_text("default", dta_map_default, strlen(dta_map_default),
+					   error, sizeof(error));
+	struct dta_worker *w;
+
+	assert_non_null(map);
+	opts.map = map;
+	for (uint32_t i = 0; i < INPUTS; i++) {
+		in[i] = (struct dta_input){.ops = &silent_ops, .fd = -1};
+		inputs[i] = &in[i];
+		opts.device[i] = DTA_DEVICE_IPFIX;
+	}
+	w = dta_worker_new(&opts, "t", inputs, INPUTS, error, sizeof(error));
+	if (!w)
+		fail_msg("%s", error);
+	return w;
+}
+
+static void worker_free(struct dta_worker *w)
+{
+	struct dta_map *map = (struct dta_map *)(uintptr_t)w->opts.map;
+
+	dta_worker_free(w);
+	dta_map_free(map);
+}
+
+/* Exchanges messages until this holds of the server, for at most 20 s. */
+static void drive_until(struct dta_worker *w, struct dta_store_server *o,
+			bool (*holds)(struct dta_worker *w, struct dta_store_server *o))
+{
+	for (int i = 0; i < 20000 && !holds(w, o); i++) {
+		for (uint32_t c = 0; c < w->opts.n_collectors; c++)
+			dta_client_drive(w->client[c], base_now_ns());
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	assert_true(holds(w, o));
+}
+
+static bool is_ready(struct dta_worker *w, struct dta_store_server *o)
+{
+	(void)o;
+	return dta_client_ready(w->client[0]);
+}
+
+static bool has_all_exporters(struct dta_worker *w, struct dta_store_server *o)
+{
+	json_t *j = dta_store_server_exporters(o);
+	const size_t n = json_array_size(json_object_get(j, "exporters"));
+
+	(void)w;
+	json_decref(j);
+	return n == INPUTS * (DTA_EXPORTERS_LISTED + 1);
+}
+
+/* All lists together are longer than a message may be. */
+static void a_flood_of_exporters_is_listed_whole(void **state)
+{
+	const char *const collectors[] = {socket_path()};
+	struct dta_store_server *o;
+	struct dta_worker *w;
+	char error[512];
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	w = worker_new(collectors, 1);
+	drive_until(w, o, is_ready);
+	w->up = 1;
+	for (uint32_t i = 0; i < INPUTS; i++)
+		for (uint32_t k = 0; k < 2 * DTA_EXPORTERS_LISTED; k++) {
+			const struct dta_datagram d = {.address.s6_addr = {0xfd, [12] = 0xff, 0xff,
+									   (uint8_t)(k >> 8),
+									   (uint8_t)k}};
+			const struct dta_device_stats s = {.datagrams = INT64_MAX};
+
+			dta_exporter_list_before(w->source[i].exporters,
+						 &(struct dta_device_stats){0},
+						 &(struct dta_map_stats){0});
+			dta_exporter_list_after(w->source[i].exporters, &d, &s,
+						&(struct dta_map_stats){0}, base_realtime_ns());
+		}
+	dta_worker_notify(w);
+	drive_until(w, o, has_all_exporters);
+	assert_true(dta_client_ready(w->client[0]));
+	worker_free(w);
 	dta_store_server_free(o);
 }
 
@@ -584,6 +697,7 @@ int main(void)
 		cmocka_unit_test(a_bank_is_zeroed_after_every_translator_left_it),
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
 		cmocka_unit_test(a_translators_counts_survive_its_successors),
+		cmocka_unit_test(a_flood_of_exporters_is_listed_whole),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),
 		cmocka_unit_test(a_client_without_a_descriptor_left_is_refused),
 		cmocka_unit_test(a_report_stands_is_overwritten_updated_or_expired),

@@ -100,7 +100,8 @@ struct dta_server_known {
 	uint64_t heard_ns; /* time of the last message, CLOCK_REALTIME; 0 means a free lane */
 	json_t *last;	   /* account of the current run */
 	json_t *reporters; /* latest list of reporters that the translator sent */
-	json_t *exporters; /* latest list of exporters */
+	json_t *exporters; /* latest complete list of exporters */
+	json_t *coming;	   /* pieces received of the next list of exporters, or NULL */
 	/* number of reporters missing from the list; time of the list, CLOCK_REALTIME */
 	uint64_t more, told_ns;
 	struct dta_translate_account past; /* sum of the accounts of earlier runs */

@@ -452,6 +452,7 @@ void dta_store_server_free(struct dta_store_server *o)
 		json_decref(o->known[i].last);
 		json_decref(o->known[i].reporters);
 		json_decref(o->known[i].exporters);
+		json_decref(o->known[i].coming);
 	}
 	free(o->stores);
 	dta_stores_config_free(o->config);

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "dta/query/query.h"
 #include "dta/store_server/peer.h"
+#include "dta/translate/translate.h"
 
 #define MESSAGE_MAX 65536u /* longest message from a translator; an account has about 2 KiB */
 
@@ -300,6 +301,7 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 		json_decref(k->last);
 		json_decref(k->reporters);
 		json_decref(k->exporters);
+		json_decref(k->coming);
 		memset(k, 0, sizeof(*k));
 		strcpy(k->name, c->name);
 	}
@@ -467,9 +469,20 @@ static void handle_reporters(struct dta_store_server *o, struct dta_server_conn 
 static void handle_exporters(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
 	struct dta_server_known *k = &o->known[c->lane];
+	json_t *piece = dta_exporters_checked(json_object_get(m, "exporters"));
 
+	if (json_is_true(json_object_get(m, "first"))) {
+		json_decref(k->coming);
+		k->coming = json_array();
+	}
+	if (json_array_size(k->coming) < (DTA_EXPORTERS_LISTED + 1) * DTA_TRANSLATE_INPUTS)
+		json_array_extend(k->coming, piece);
+	json_decref(piece);
+	if (!json_is_true(json_object_get(m, "last")))
+		return;
 	json_decref(k->exporters);
-	k->exporters = dta_exporters_checked(json_object_get(m, "exporters"));
+	k->exporters = k->coming;
+	k->coming = NULL;
 	k->told_ns = base_realtime_ns();
 }
 

@@ -69,16 +69,28 @@ static void tell_reporters(struct dta_worker *w, struct dta_client *to, uint64_t
 				      (json_int_t)(known > n ? known - n : 0)));
 }
 
-/* Sends the lists of exporters, if there are inputs for devices. */
+/*
+ * Sends the lists of exporters, if there are inputs for devices, in pieces that the collector
+ * accepts.
+ */
 static void tell_exporters(struct dta_worker *w, struct dta_client *to)
 {
 	json_t *all = json_array();
+	size_t n;
 
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (w->source[i].exporters)
 			dta_exporter_list_json(all, w->source[i].exporters, base_realtime_ns());
-	if (json_array_size(all) && dta_client_welcomed(to))
-		dta_client_send(to, json_pack("{s:s,s:O}", "type", "exporters", "exporters", all));
+	n = dta_client_welcomed(to) ? json_array_size(all) : 0;
+	for (size_t at = 0; at < n; at += DTA_EXPORTERS_TOLD) {
+		json_t *piece = json_array();
+
+		for (size_t i = at; i < n && i < at + DTA_EXPORTERS_TOLD; i++)
+			json_array_append(piece, json_array_get(all, i));
+		dta_client_send(to, json_pack("{s:s,s:b,s:b,s:o}", "type", "exporters", "first",
+					      !at, "last", at + DTA_EXPORTERS_TOLD >= n,
+					      "exporters", piece));
+	}
 	json_decref(all);
 }
 

@@ -18,8 +18,8 @@
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
  *   {"type":"reporters","reporters":[{...}],"more":N}   the most recently active ones, every
  *      second, to the collector that receives the account of windows; more: number of others
- *   {"type":"exporters","exporters":[{...}]}   devices of each input (exporters.h), every second, to
- *      the same collector
+ *   {"type":"exporters","first":true,"last":true,"exporters":[{...}]}   devices of each input
+ *      (exporters.h), every second, to the same collector, in pieces of DTA_EXPORTERS_TOLD
  *   {"type":"gap","from":NS,"to":NS,"reports":N}   replicas: the reports that this collector missed
  *      while it was down and that others have (times are CLOCK_REALTIME)
  *   {"type":"immediate","number":N,"count":C}   shm: C immediates of dta_engine_immediate() = N

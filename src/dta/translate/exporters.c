@@ -210,7 +210,7 @@ json_t *dta_exporters_checked(const json_t *said)
 					   .offset = json_number_value(offset)};
 		struct in6_addr parsed;
 
-		if (!input || !address || i >= (DTA_EXPORTERS_LISTED + 1) * DTA_DEVICES ||
+		if (!input || !address || i >= DTA_EXPORTERS_TOLD ||
 		    dta_device_find(input) == DTA_DEVICES ||
 		    (strcmp(address, "other") && !base_address_read(address, &parsed)))
 			continue;

@@ -14,6 +14,7 @@
 #include "dta/device/map.h"
 
 #define DTA_EXPORTERS_LISTED 256u
+#define DTA_EXPORTERS_TOLD   100u /* exporters per message, each of at most about 500 bytes */
 
 struct dta_exporter_list;
 
