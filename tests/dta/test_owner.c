@@ -225,10 +225,11 @@ static void a_killed_translator_holds_up_nothing(void **state)
 	dta_store_server_free(o);
 }
 
-static void say_units(struct dta_control_line *l, json_int_t packets, json_int_t units)
+static void say_units(struct dta_control_line *l, json_int_t run, json_int_t packets,
+		      json_int_t units)
 {
-	say(l, json_pack("{s:s,s:I,s:{s:I}}", "type", "account", "packets", packets, "engine",
-			 "units", units));
+	say(l, json_pack("{s:s,s:I,s:I,s:{s:I}}", "type", "account", "run", run, "packets", packets,
+			 "engine", "units", units));
 }
 
 static void wait_written(struct dta_store_server *o, uint64_t units)
@@ -262,8 +263,8 @@ static void say_two_runs(void)
 	struct translator t;
 
 	come(&t, socket_path(), "a");
-	say_units(t.line, 9, 100);
-	say_units(t.line, 1, 30); /* begun anew */
+	say_units(t.line, 1, 9, 100);
+	say_units(t.line, 2, 10, 30); /* begun anew */
 }
 
 /* A run that ended, then another of the same name, whose lane another translator gets later. */
@@ -284,12 +285,12 @@ static void a_translators_counts_survive_its_successors(void **state)
 	wait_packets(o, -1); /* so its lane is free */
 	come(&t, socket_path(), "b");
 	assert_int_equal(t.lane, 0);
-	say_units(t.line, 1, 7);
+	say_units(t.line, 1, 1, 7);
 	wait_written(o, 137);
 	/* An overflow caused by a liar affects only its own counts. */
-	for (json_int_t packets = 9; packets; packets--)
-		say_units(t.line, packets, INT64_MAX);
-	say_units(t.line, 10, 0);
+	for (json_int_t run = 9; run; run--)
+		say_units(t.line, run, 1, INT64_MAX);
+	say_units(t.line, 1, 10, 0);
 	wait_packets(o, 10);
 	leave(&t);
 	dta_store_server_free(o);
@@ -360,7 +361,7 @@ static void drive_until(struct dta_worker *w, struct dta_store_server *o,
 static bool is_ready(struct dta_worker *w, struct dta_store_server *o)
 {
 	(void)o;
-	return dta_client_ready(w->client[0]);
+	return dta_client_ready(w->client[w->opts.n_collectors - 1]);
 }
 
 static bool has_all_exporters(struct dta_worker *w, struct dta_store_server *o)
@@ -403,6 +404,58 @@ static void a_flood_of_exporters_is_listed_whole(void **state)
 	dta_worker_notify(w);
 	drive_until(w, o, has_all_exporters);
 	assert_true(dta_client_ready(w->client[0]));
+	worker_free(w);
+	dta_store_server_free(o);
+}
+
+/* Reports that the translator has accounted for, over all of its runs. */
+static int64_t reports_in(struct dta_store_server *o)
+{
+	json_t *j = dta_store_server_json(o);
+	const json_t *all = json_object_get(json_object_get(j, "account"), "translators");
+	const int64_t n = number(json_object_get(all, "engine"), "in");
+
+	json_decref(j);
+	return n;
+}
+
+static bool has_packets(struct dta_worker *w, struct dta_store_server *o)
+{
+	return packets_of_first(o) == (int64_t)w->account.packets;
+}
+
+static bool has_no_packets(struct dta_worker *w, struct dta_store_server *o)
+{
+	(void)w;
+	return !packets_of_first(o);
+}
+
+/* The counts of packets are in the account of the first collector that is up. */
+static void an_account_counts_once_when_packets_move(void **state)
+{
+	const char *const collectors[] = {"unix:/nowhere", socket_path()};
+	const struct dta_block b = {.opcode = DTA_KEYWRITE, .count = 5};
+	struct dta_store_server *o;
+	struct dta_worker *w;
+	char error[512];
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	w = worker_new(collectors, 2);
+	dta_client_block(w->client[1], 0, 0, &b, 0);
+	w->account.packets = 7;
+	drive_until(w, o, is_ready);
+	for (int times = 0; times < 2; times++) {
+		w->up = 2;
+		dta_worker_notify(w);
+		drive_until(w, o, has_packets);
+		assert_int_equal(reports_in(o), 5);
+		w->up = 3;
+		dta_worker_notify(w);
+		drive_until(w, o, has_no_packets);
+		assert_int_equal(reports_in(o), 5);
+	}
 	worker_free(w);
 	dta_store_server_free(o);
 }
@@ -698,6 +751,7 @@ int main(void)
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
 		cmocka_unit_test(a_translators_counts_survive_its_successors),
 		cmocka_unit_test(a_flood_of_exporters_is_listed_whole),
+		cmocka_unit_test(an_account_counts_once_when_packets_move),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),
 		cmocka_unit_test(a_client_without_a_descriptor_left_is_refused),
 		cmocka_unit_test(a_report_stands_is_overwritten_updated_or_expired),

@@ -98,6 +98,7 @@ struct dta_server_conn {
 struct dta_server_known {
 	char name[64];
 	uint64_t heard_ns; /* time of the last message, CLOCK_REALTIME; 0 means a free lane */
+	uint64_t run;	   /* number of the translator's current run */
 	json_t *last;	   /* account of the current run */
 	json_t *reporters; /* latest list of reporters that the translator sent */
 	json_t *exporters; /* latest complete list of exporters */

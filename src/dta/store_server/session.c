@@ -417,18 +417,20 @@ static bool handle_queue(struct dta_store_server *o, struct dta_server_conn *c, 
 static void handle_account(struct dta_store_server *o, struct dta_server_conn *c, json_t *m)
 {
 	struct dta_server_known *k = &o->known[c->lane];
+	const uint64_t run = dta_control_number(m, "run");
 	struct dta_translate_account a;
-	json_t *kept;
 
+	/*
+	 * A smaller counter is no sign of a restart: the counts of packets move to the account of
+	 * another collector when that one is available again.
+	 */
+	if (run != k->run)
+		dta_store_server_account_take(&k->past, k->last);
+	k->run = run;
 	/* Keep only the fields of an account. */
 	dta_account_of_json(m, &a);
-	kept = dta_account_json(&a);
-	/* If a counter decreased, the translator restarted: add the account of the previous run. */
-	if (k->last && (dta_control_number(m, "packets") < dta_control_number(k->last, "packets") ||
-			dta_control_number(m, "reports") < dta_control_number(k->last, "reports")))
-		dta_store_server_account_take(&k->past, k->last);
 	json_decref(k->last);
-	k->last = kept;
+	k->last = dta_account_json(&a);
 }
 
 /* Beyond GAPS_MAX, the two oldest gaps are merged. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -314,6 +315,10 @@ struct dta_client *dta_client_new(const struct dta_client_opts *opts, char *erro
 	err = find_collector(c, error, error_bytes);
 	if (err)
 		goto fail;
+	if (getrandom(&c->run, sizeof(c->run), 0) != sizeof(c->run)) {
+		err = -errno;
+		goto fail;
+	}
 	snprintf(error, error_bytes, "no memory");
 	err = -ENOMEM;
 	if (opts->output == DTA_CLIENT_SHM && !(c->out = dta_client_output_shm(c)))
@@ -490,7 +495,8 @@ void dta_client_notify(struct dta_client *c, const struct dta_translate_account 
 	if (!c->line || !c->welcome)
 		return;
 	j = dta_account_json(a);
-	if (j && !json_object_set_new(j, "type", json_string("account")))
+	if (j && !json_object_set_new(j, "type", json_string("account")) &&
+	    !json_object_set_new(j, "run", json_integer(c->run)))
 		dta_client_send(c, j);
 	else
 		json_decref(j);

@@ -53,6 +53,7 @@ struct dta_client {
 	uint32_t objects, stores, rotations;
 	uint64_t tenant[UINT16_MAX / 64 + 1]; /* bitmap of the tenants announced in this session */
 	uint64_t down;			      /* number of reports that arrived while not ready */
+	uint32_t run;			      /* random number of this run, for the account */
 	/* shm: immediates not yet sent */
 	struct {
 		uint32_t number;

@@ -15,7 +15,8 @@
  *      "ready", with "complete" (no reports are missing here). Over a unix socket it receives
  *      descriptors; over TCP, which must use TLS, addresses, rkeys and the "port" of RDMA-CM
  *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   older epochs will no longer be written
- *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
+ *   {"type":"account","run":N, ...}   struct dta_translate_account, every second and at the end;
+ *      run: a random number, which changes when the translator restarts and counts from 0 again
  *   {"type":"reporters","reporters":[{...}],"more":N}   the most recently active ones, every
  *      second, to the collector that receives the account of windows; more: number of others
  *   {"type":"exporters","first":true,"last":true,"exporters":[{...}]}   devices of each input
