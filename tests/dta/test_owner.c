@@ -430,8 +430,11 @@ static bool has_no_packets(struct dta_worker *w, struct dta_store_server *o)
 	return !packets_of_first(o);
 }
 
-/* The counts of packets are in the account of the first collector that is up. */
-static void an_account_counts_once_when_packets_move(void **state)
+/*
+ * The worker's own counts, of packets and superseded reports, are in the account of the first
+ * collector that is up.
+ */
+static void an_account_counts_once_when_its_packets_move(void **state)
 {
 	const char *const collectors[] = {"unix:/nowhere", socket_path()};
 	const struct dta_block b = {.opcode = DTA_KEYWRITE, .count = 5};
@@ -445,12 +448,14 @@ static void an_account_counts_once_when_packets_move(void **state)
 	w = worker_new(collectors, 2);
 	dta_client_block(w->client[1], 0, 0, &b, 0);
 	w->account.packets = 7;
+	w->account.fresh = w->account.engine.in = 3;
+	w->account.engine.dropped[DTA_DROP_SUPERSEDED] = 3;
 	drive_until(w, o, is_ready);
 	for (int times = 0; times < 2; times++) {
 		w->up = 2;
 		dta_worker_notify(w);
 		drive_until(w, o, has_packets);
-		assert_int_equal(reports_in(o), 5);
+		assert_int_equal(reports_in(o), 5 + 3);
 		w->up = 3;
 		dta_worker_notify(w);
 		drive_until(w, o, has_no_packets);
@@ -751,7 +756,7 @@ int main(void)
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
 		cmocka_unit_test(a_translators_counts_survive_its_successors),
 		cmocka_unit_test(a_flood_of_exporters_is_listed_whole),
-		cmocka_unit_test(an_account_counts_once_when_packets_move),
+		cmocka_unit_test(an_account_counts_once_when_its_packets_move),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),
 		cmocka_unit_test(a_client_without_a_descriptor_left_is_refused),
 		cmocka_unit_test(a_report_stands_is_overwritten_updated_or_expired),

@@ -107,9 +107,9 @@ void dta_worker_notify(struct dta_worker *w)
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
 		struct dta_translate_account a = {0};
 
-		if (i == home_of(w))
-			a = all;
 		dta_client_account(w->client[i], &a);
+		if (i == home_of(w))
+			dta_account_add(&a, &all);
 		a.fresh = a.engine.in;
 		a.reports = a.fresh + a.loss.duplicates + a.loss.late;
 		dta_client_notify(w->client[i], &a);
