@@ -68,6 +68,13 @@ static void reads_vlan_tags_and_ipv4(void **state)
 	assert_false(dta_record_has(&r, DTA_FIELD_TCP_FLAGS));
 }
 
+/* Numbers of a flow without ports, for check_numbers(). */
+#define NO_PORTS                              \
+	{DTA_FIELD_SOURCE_PORT, 0},           \
+	{                                     \
+		DTA_FIELD_DESTINATION_PORT, 0 \
+	}
+
 static void reads_options_padding_and_icmp(void **state)
 {
 	struct built b = {.bytes = 0};
@@ -82,14 +89,35 @@ static void reads_options_padding_and_icmp(void **state)
 	put_bytes(&b, "padding!", 8);
 	assert_int_equal(read_frame(&b, b.bytes), 28);
 	check_numbers(&r, NUMBERS(ETHERNET_NUMBERS, {DTA_FIELD_IP_VERSION, 4}, IP_NUMBERS(0, 64),
-				  {DTA_FIELD_PROTOCOL, 1}, {DTA_FIELD_ICMP, 0x0301}));
+				  {DTA_FIELD_PROTOCOL, 1}, NO_PORTS, {DTA_FIELD_ICMP, 0x0301}));
 	each_piece_says_less(&b);
 	b.at[14 + 3] = 25; /* the packet ends behind ICMP's type, the frame does not */
 	read_frame(&b, b.bytes);
 	assert_false(dta_record_has(&r, DTA_FIELD_ICMP));
 }
 
-static void a_fragment_has_no_ports(void **state)
+/* A flow has a 5-tuple, whatever its protocol. */
+static void a_protocol_without_ports_has_ports_0(void **state)
+{
+	static const uint8_t protocols[] = {2, 47, 50, 51, 89, 112}; /* IGMP, GRE, ESP, AH, ... */
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(protocols); i++)
+		for (uint16_t fragment = 0; fragment < 2; fragment++) {
+			struct built b = {.bytes = 0};
+
+			put_ethernet(&b, 0x0800);
+			put_ipv4(&b, 0, protocols[i], fragment, "192.0.2.1", "192.0.2.2", 8);
+			PUT32(&b, 0x12345678, 0x9abcdef0);
+			read_frame(&b, b.bytes);
+			check_numbers(&r, NUMBERS(ETHERNET_NUMBERS, {DTA_FIELD_IP_VERSION, 4},
+						  IP_NUMBERS(0, 64),
+						  {DTA_FIELD_PROTOCOL, protocols[i]}, NO_PORTS));
+			each_piece_says_less(&b);
+		}
+}
+
+static void the_ports_of_a_fragment_are_not_known(void **state)
 {
 	struct built b = {.bytes = 0};
 
@@ -175,7 +203,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_vlan_tags_and_ipv4),
 		cmocka_unit_test(reads_options_padding_and_icmp),
-		cmocka_unit_test(a_fragment_has_no_ports),
+		cmocka_unit_test(a_protocol_without_ports_has_ports_0),
+		cmocka_unit_test(the_ports_of_a_fragment_are_not_known),
 		cmocka_unit_test(follows_extension_headers),
 		cmocka_unit_test(no_packet_is_no_fields),
 	};

@@ -420,6 +420,32 @@ static void reports_of_single_switches_become_a_path(void **state)
 	drive_end(&v);
 }
 
+/* The ports of the previous report are not those of a fragment, which has none. */
+static void reports_of_a_fragment_become_a_path(void **state)
+{
+	struct drive v;
+	struct built b;
+
+	(void)state;
+	drive_begin(&v, &dta_decoder_int);
+	for (uint32_t node = 1; node < 3; node++) {
+		put_single(&b, node, 70, 64, 0);
+		dta_put16(b.at + b.bytes - 20, (uint16_t)node); /* source port */
+		assert_int_equal(drive_take(&v, &b), 0);
+		put_single(&b, node, 80, (uint8_t)(65 - node), node * 1000);
+		dta_put16(b.at + b.bytes - 34, 1); /* fragment offset */
+		assert_int_equal(drive_take(&v, &b), 0);
+	}
+	v.now_ns += 10000000;
+	assert_int_equal(drive_flush(&v), 4);
+	for (size_t i = 0, hop = 0; i < 4; i++)
+		if (!(v.got[i].has >> DTA_FIELD_SOURCE_PORT & 1)) {
+			check_hop(&v.got[i], hop + 1, (int)hop, 2, (hop + 1) * 1000);
+			hop++;
+		}
+	drive_end(&v);
+}
+
 /* INT-MX: the packet has the instructions, and each switch reports what they ask for. */
 static void reports_of_instructed_packets_become_a_path(void **state)
 {
@@ -600,6 +626,7 @@ int main(void)
 		cmocka_unit_test(finds_the_packet_among_contents),
 		cmocka_unit_test(reads_version_1),
 		cmocka_unit_test(reports_of_single_switches_become_a_path),
+		cmocka_unit_test(reports_of_a_fragment_become_a_path),
 		cmocka_unit_test(reports_of_instructed_packets_become_a_path),
 		cmocka_unit_test(a_flood_of_packets_is_given_early),
 		cmocka_unit_test(a_cut_stack_gives_the_hops_that_are_there),

@@ -238,29 +238,30 @@ static bool enter_tunnel(const struct dta_frame *f, struct piece *p, uint64_t *i
 	return find_ip(NULL, type, p);
 }
 
+static bool has_ports(uint64_t protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_SCTP ||
+	       protocol == IPPROTO_DCCP || protocol == IPPROTO_UDPLITE;
+}
+
+void dta_record_set_protocol(struct dta_record *r, uint64_t protocol)
+{
+	dta_record_set(r, DTA_FIELD_PROTOCOL, protocol);
+	if (has_ports(protocol))
+		return;
+	dta_record_set(r, DTA_FIELD_SOURCE_PORT, 0);
+	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, 0);
+}
+
 void dta_frame_parse_above(struct dta_record *r, const struct dta_frame *f)
 {
 	const uint8_t *p = f->above;
 
-	switch (f->protocol) {
-	case IPPROTO_TCP:
-		if (f->above_bytes >= 14)
-			dta_record_set(r, DTA_FIELD_TCP_FLAGS, p[13]);
-		break;
-	case IPPROTO_UDP:
-	case IPPROTO_UDPLITE:
-	case IPPROTO_SCTP:
-	case IPPROTO_DCCP:
-		break;
-	case IPPROTO_ICMP:
-	case IPPROTO_ICMPV6:
-		if (f->above_bytes >= 2)
-			dta_record_set(r, DTA_FIELD_ICMP, dta_get16(p));
-		return;
-	default:
-		return;
-	}
-	if (f->above_bytes < 4)
+	if (f->protocol == IPPROTO_TCP && f->above_bytes >= 14)
+		dta_record_set(r, DTA_FIELD_TCP_FLAGS, p[13]);
+	if ((f->protocol == IPPROTO_ICMP || f->protocol == IPPROTO_ICMPV6) && f->above_bytes >= 2)
+		dta_record_set(r, DTA_FIELD_ICMP, dta_get16(p));
+	if (!has_ports(f->protocol) || f->above_bytes < 4)
 		return;
 	dta_record_set(r, DTA_FIELD_SOURCE_PORT, dta_get16(p));
 	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, dta_get16(p + 2));
@@ -280,7 +281,7 @@ static void parse_v4(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 	dta_record_set(r, DTA_FIELD_TOS, p[1]);
 	dta_record_set(r, DTA_FIELD_DSCP, p[1] >> 2);
 	dta_record_set(r, DTA_FIELD_TTL, p[8]);
-	dta_record_set(r, DTA_FIELD_PROTOCOL, p[9]);
+	dta_record_set_protocol(r, p[9]);
 	dta_record_set_address(r, DTA_FIELD_SOURCE, p + 12, 4);
 	dta_record_set_address(r, DTA_FIELD_DESTINATION, p + 16, 4);
 	if (bytes > length)
@@ -330,13 +331,13 @@ static void parse_v6(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 				return;
 			next = p[at];
 			if (dta_get16(p + at + 2) >> 3) { /* not the first fragment */
-				dta_record_set(r, DTA_FIELD_PROTOCOL, next);
+				dta_record_set_protocol(r, next);
 				return;
 			}
 			at += 8;
 			continue;
 		default:
-			dta_record_set(r, DTA_FIELD_PROTOCOL, next);
+			dta_record_set_protocol(r, next);
 			out->protocol = next;
 			if (bytes > at) {
 				out->above = p + at;

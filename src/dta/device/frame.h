@@ -26,6 +26,11 @@ struct dta_frame {
 #define DTA_ETHERTYPE_MPLS     0x8847
 void dta_frame_parse(struct dta_record *r, uint16_t type, const uint8_t *p, size_t bytes,
 		     struct dta_frame *out);
+/*
+ * Sets the protocol, and ports 0 if its packets have none, so that the flow has a 5-tuple, as in
+ * reports of kernel flows. Ports that are only unknown, as those of a fragment, are not set.
+ */
+void dta_record_set_protocol(struct dta_record *r, uint64_t protocol);
 /* Sets ports, flags or the ICMP type from a transport header. */
 void dta_frame_parse_above(struct dta_record *r, const struct dta_frame *f);
 

@@ -297,7 +297,7 @@ static bool find_stack(struct dta_record *r, const struct dta_frame *f, struct i
 				    DTA_FIELD_BIT(DTA_FIELD_TCP_FLAGS) |
 				    DTA_FIELD_BIT(DTA_FIELD_ICMP));
 			next.protocol = (uint8_t)shim.original;
-			dta_record_set(r, DTA_FIELD_PROTOCOL, next.protocol);
+			dta_record_set_protocol(r, next.protocol);
 			if (next.above)
 				dta_frame_parse_above(r, &next);
 		} else if (shim.original) { /* DSCP that the INT value replaced */

@@ -53,14 +53,20 @@ void dta_paths_free(struct dta_paths *p)
 	free(p);
 }
 
+static uint64_t number_of(const struct dta_record *r, enum dta_field f)
+{
+	return dta_record_has(r, f) ? r->number[f] : 0;
+}
+
 static uint64_t hash_of(const struct dta_paths *p, const struct dta_record *r, uint64_t id)
 {
 	const struct {
 		struct in6_addr from, to;
 		uint64_t ports, id;
 	} key = {r->address[DTA_FIELD_SOURCE], r->address[DTA_FIELD_DESTINATION],
-		 r->number[DTA_FIELD_SOURCE_PORT] << 32 |
-			 r->number[DTA_FIELD_DESTINATION_PORT] << 8 | r->number[DTA_FIELD_PROTOCOL],
+		 number_of(r, DTA_FIELD_SOURCE_PORT) << 32 |
+			 number_of(r, DTA_FIELD_DESTINATION_PORT) << 8 |
+			 number_of(r, DTA_FIELD_PROTOCOL),
 		 id};
 
 	return XXH3_64bits_withSeed(&key, sizeof(key), p->seed);

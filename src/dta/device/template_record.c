@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "dta/device/frame.h"
 #include "dta/wire/endian.h"
 
 #define NTP_EPOCH UINT64_C(2208988800)
@@ -235,12 +236,6 @@ static void pick_version(const struct dta_template *t, struct dta_template_work 
 	}
 }
 
-static bool has_ports(uint8_t protocol)
-{
-	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_SCTP ||
-	       protocol == IPPROTO_DCCP || protocol == IPPROTO_UDPLITE;
-}
-
 static void complete_rare(const struct dta_template *t, struct dta_template_work *w)
 {
 	const uint64_t *x = w->extra;
@@ -252,11 +247,8 @@ static void complete_rare(const struct dta_template *t, struct dta_template_work
 		dta_record_set(r, DTA_FIELD_ICMP,
 			       (x[DTA_EXTRA_ICMP_TYPE] & 255) << 8 |
 				       (x[DTA_EXTRA_ICMP_CODE] & 255));
-	/* A flow without ports has port 0 in its 5-tuple, as in reports of kernel flows. */
-	if (t->steps & DTA_STEP_PORTS && !has_ports((uint8_t)r->number[DTA_FIELD_PROTOCOL])) {
-		dta_record_set(r, DTA_FIELD_SOURCE_PORT, 0);
-		dta_record_set(r, DTA_FIELD_DESTINATION_PORT, 0);
-	}
+	if (t->steps & DTA_STEP_PORTS)
+		dta_record_set_protocol(r, r->number[DTA_FIELD_PROTOCOL]);
 }
 
 /* Sets the fields that are computed from other fields. */
