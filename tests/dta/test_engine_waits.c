@@ -5,6 +5,7 @@
  * added twice, and every report is in exactly one counter.
  */
 #include "engine_drive.h"
+#include "dta/query/json.h"
 #include "sketch/cells.h"
 
 static struct dta_engine *engine_over(struct fenced *f, struct dta_output *o,
@@ -645,7 +646,7 @@ static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
 					   .keylog = 1 + 7});
 	fence(&log, (struct sl_store_config){.kind = SL_STORE_APPEND,
 					     .id = 7,
-					     .slots = 99,
+					     .slots = 999,
 					     .value_bytes = 16,
 					     .batch = 4,
 					     .lists = 1});
@@ -686,6 +687,57 @@ static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(seen[i], 2);
 	assert_int_equal(marks, 2);
+	dta_engine_free(e);
+	shm->ops->close(shm);
+	unfence(&f);
+	unfence(&log);
+}
+
+/* The mark of the epoch is repeated, so that a full log still states the epoch of its keys. */
+static void a_log_that_wraps_in_an_epoch_has_its_newest_keys(void **state)
+{
+	static struct feed feed;
+	struct dta_output *shm = dta_output_shm(NULL, NULL);
+	struct fenced f, log;
+	struct dta_held store = {.count = 1, .view = {&f.v}}, keys = {.count = 1, .view = {&log.v}};
+	struct dta_logged_key *logged;
+	struct dta_success success;
+	struct dta_engine *e;
+	uint64_t overwritten = 0;
+	size_t n;
+
+	(void)state;
+	fence(&f, (struct sl_store_config){.kind = SL_STORE_KEYWRITE,
+					   .slots = 999,
+					   .value_bytes = 8,
+					   .copies = 2,
+					   .banks = 2,
+					   .keylog = 1 + 7});
+	fence(&log, (struct sl_store_config){.kind = SL_STORE_APPEND,
+					     .id = 7,
+					     .slots = 32,
+					     .value_bytes = 16,
+					     .batch = 4,
+					     .lists = 1});
+	e = engine_over(&f, shm, NULL);
+	assert_int_equal(dta_engine_store(e, &log.c, &log.object, 0, 0, NULL), 0);
+	feed_of(&feed, DTA_KEYWRITE, 2, 8, 8, 0);
+	for (uint64_t key = 1; key <= 1000; key++) {
+		put(&feed, &key, "12345678");
+		if (key % 100 == 0)
+			assert_int_equal(give(e, 0, &feed, 1), 100);
+	}
+	dta_engine_flush(e);
+	logged = dta_query_logged(&keys, &store, &n, &overwritten);
+	assert_true(overwritten > 0);
+	/* Less a few marks, and a few keys before the first one. */
+	assert_in_range(n, 32 * 4 * 3 / 4, 32 * 4);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(logged[i].epoch, 0);
+	free(logged);
+	/* Keys are missing, although the log has a mark of the epoch. */
+	dta_query_success(&store, &keys, &success);
+	assert_non_null(strstr(success.why_not, "not hold all keys"));
 	dta_engine_free(e);
 	shm->ops->close(shm);
 	unfence(&f);
@@ -881,6 +933,7 @@ int main(void)
 		cmocka_unit_test(a_sketch_knows_who_is_missing_and_what_is_late),
 		cmocka_unit_test(waiting_reports_go_to_the_epoch_of_their_arrival),
 		cmocka_unit_test(keys_are_logged_once_an_epoch_and_are_no_reports),
+		cmocka_unit_test(a_log_that_wraps_in_an_epoch_has_its_newest_keys),
 		cmocka_unit_test(every_report_is_in_one_counter_for_any_output),
 		cmocka_unit_test(a_list_has_no_gap_where_the_output_was_down),
 	};

@@ -95,7 +95,7 @@ bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log
 #define ENGINE_KEYLOG_LINES 32768u
 #define ENGINE_KEYLOG_WAYS  8u /* hashes per line; with 8 bytes each, they fill a cache line */
 struct dta_engine_keylog {
-	bool marked; /* the log contains the mark of the current epoch */
+	uint64_t until_mark; /* number of keys to log before the next mark of the epoch */
 	/* one line more, so that the lines can begin at a multiple of 64 bytes */
 	uint64_t seen[(ENGINE_KEYLOG_LINES + 1) * ENGINE_KEYLOG_WAYS];
 };

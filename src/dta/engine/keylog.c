@@ -24,6 +24,22 @@ static bool was_seen(const uint64_t line[ENGINE_KEYLOG_WAYS], uint64_t mark)
 	return seen;
 }
 
+/*
+ * Logs a mark, which has length 0 and states the epoch of the keys that follow. A ring may wrap
+ * within an epoch, so the mark is repeated often enough for the ring to contain it.
+ */
+static bool log_mark(struct dta_engine *e, struct dta_engine_store *s, struct dta_engine_store *log)
+{
+	const uint8_t value[SL_STORE_KEYLOG_MARK_BYTES] = {
+		0, (uint8_t)s->epoch, (uint8_t)(s->epoch >> 8), (uint8_t)(s->epoch >> 16),
+		(uint8_t)(s->epoch >> 24)};
+
+	if (!dta_engine_append_logged(e, log, s->c.keylog_list, value, sizeof(value)))
+		return false;
+	s->keylog->until_mark = 1 + log->c.slots / 4;
+	return true;
+}
+
 static void log_key(struct dta_engine *e, struct dta_engine_store *s, struct dta_engine_store *log,
 		    const struct dta_block *b, const uint8_t *key, struct dta_hash h)
 {
@@ -34,6 +50,8 @@ static void log_key(struct dta_engine *e, struct dta_engine_store *s, struct dta
 
 	if (was_seen(line, mark))
 		return;
+	if (!s->keylog->until_mark && !log_mark(e, s, log))
+		return; /* the log is full; the key is logged when it is next reported */
 	value[0] = b->key_bytes;
 	memcpy(value + 1, key, b->key_bytes);
 	value[1 + b->key_bytes] = b->copies;
@@ -41,6 +59,7 @@ static void log_key(struct dta_engine *e, struct dta_engine_store *s, struct dta
 		bytes = log->c.value_bytes;
 	if (!dta_engine_append_logged(e, log, s->c.keylog_list, value, bytes))
 		return;
+	s->keylog->until_mark--;
 	/* The oldest mark of the line is evicted. */
 	memmove(line + 1, line, (ENGINE_KEYLOG_WAYS - 1) * sizeof(*line));
 	line[0] = mark;
@@ -57,17 +76,6 @@ void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 	if (!log || log->kind != &dta_engine_append || b->key_bytes >= log->c.value_bytes ||
 	    s->c.keylog_list >= log->c.lists)
 		return;
-	if (!s->keylog->marked) {
-		/* A mark has length 0 and states the epoch of the keys that follow. */
-		const uint8_t value[SL_STORE_KEYLOG_MARK_BYTES] = {
-			0, (uint8_t)s->epoch, (uint8_t)(s->epoch >> 8), (uint8_t)(s->epoch >> 16),
-			(uint8_t)(s->epoch >> 24)};
-
-		s->keylog->marked = dta_engine_append_logged(e, log, s->c.keylog_list, value,
-							     sizeof(value));
-		if (!s->keylog->marked)
-			return; /* the log is full; the key is logged when it is next reported */
-	}
 	for (uint32_t left = b->count, n; left; left -= n, key += (uint64_t)n * step) {
 		n = left < DTA_MANY ? left : DTA_MANY;
 		dta_hash_many(key, b->key_bytes, step, s->c.seed, n, &h);

@@ -60,7 +60,8 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	uint64_t turns = v->config->slots + OVERRUNS_MAX;
 	const size_t first = *n;
 	uint8_t *items = malloc((size_t)max * size);
-	bool marked = false, wanted = !of;
+	/* known_start: no key of the wanted epoch is missing before the first one read */
+	bool marked = false, wanted = !of, known_start = false;
 	size_t room = *n;
 	uint32_t epoch = 0;
 	int got;
@@ -85,6 +86,8 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 				memcpy(&epoch, item + 1, sizeof(epoch));
 				marked = true;
 				wanted = !of || epoch == (uint32_t)of->epoch;
+				/* Marks are repeated, so the first one may be within the epoch. */
+				known_start |= !gone || !wanted;
 				if (!wanted)
 					*n = first;
 			}
@@ -103,7 +106,8 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	}
 	if (of) {
 		of->ends += r.block;
-		of->partly |= !items || r.overrun || (!marked && r.block) || *n >= KEYS_READ_MAX;
+		of->partly |= !items || r.overrun || (!known_start && r.block) ||
+			      *n >= KEYS_READ_MAX;
 	}
 	free(items);
 	return gone + r.overrun;
