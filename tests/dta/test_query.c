@@ -6,6 +6,7 @@
 
 #include "support/test.h"
 #include "dta/query/json.h"
+#include "dta/query/seen.h"
 #include "dta/wire/text.h"
 #include "sketch/cells.h"
 #include "store_write.h"
@@ -385,7 +386,7 @@ struct logged {
 	struct made *m;
 	uint32_t lane, count;
 	uint64_t block;
-	uint8_t items[16 * 16];
+	uint8_t items[16 * 32];
 };
 
 static void end_block(struct logged *l)
@@ -397,9 +398,10 @@ static void end_block(struct logged *l)
 
 static void log_item(struct logged *l, uint8_t bytes, const void *data, size_t n)
 {
-	uint8_t *item = l->items + l->count * 16;
+	const uint32_t size = l->m->v.config->value_bytes;
+	uint8_t *item = l->items + l->count * size;
 
-	memset(item, 0, 16);
+	memset(item, 0, size);
 	item[0] = bytes;
 	memcpy(item + 1, data, n);
 	if (++l->count == 16)
@@ -534,6 +536,97 @@ static void a_count_is_never_low_and_within_the_bound(void **state)
 	assert_int_equal(totals.used, 1); /* a row is summed once for all keys */
 	assert_true((double)high / 2000 <= 1 - i.probability);
 	free(m.map);
+}
+
+/* ---- flows by device and time ---- */
+
+/* A store of flows by exporter, with a key log; both have epochs 0 to newest. */
+struct seen_flows {
+	struct made counts, log;
+	struct dta_held store, keys;
+	struct logged to;
+	uint64_t since_ns[SL_STORE_BANKS_MAX];
+};
+
+static void flows_make(struct seen_flows *f, uint64_t newest)
+{
+	*f = (struct seen_flows){.to.m = &f->log};
+	assert_true(make_store(&f->counts, (struct sl_store_config){.kind = SL_STORE_INCREMENT,
+								    .slots = 1000,
+								    .copies = 1,
+								    .banks = 8}));
+	assert_true(make_store(&f->log, (struct sl_store_config){.kind = SL_STORE_APPEND,
+								 .slots = 64,
+								 .value_bytes = 32,
+								 .batch = 16,
+								 .lists = 1}));
+	set_epochs(&f->counts, newest, 0);
+	f->store = (struct dta_held){.count = 1,
+				     .view = {&f->counts.v},
+				     .keylog = "log",
+				     .layout = {"exporter,5-tuple"},
+				     .since_ns = f->since_ns};
+	f->keys = (struct dta_held){.count = 1, .view = {&f->log.v}};
+}
+
+static void flows_free(struct seen_flows *f)
+{
+	free(f->counts.map);
+	free(f->log.map);
+}
+
+/* Counts bytes of the flow from 10.0.0.host at an exporter, and logs its key. */
+static void flows_count(struct seen_flows *f, uint32_t epoch, uint8_t host, uint64_t bytes)
+{
+	const struct sl_store_config *c = f->counts.v.config;
+	const uint8_t key[17] = {192, 0, 2, 1, 10, 0, 0, host, 10, 0, 1, 1, 0, 80, 1, 0, 6};
+	const uint64_t slot = dta_slot(dta_hash(key, sizeof(key), c->seed), 0, c->slots);
+
+	*(uint64_t *)(void *)(bank_of(&f->counts, epoch) + sl_store_counter_offset(c, 0, slot)) +=
+		bytes;
+	log_item(&f->to, 0, &epoch, sizeof(epoch));
+	log_item(&f->to, sizeof(key), key, sizeof(key));
+}
+
+static json_t *flows_paths(struct seen_flows *f, struct dta_seen *s, uint32_t max, uint64_t *more)
+{
+	const struct dta_seen_ask ask = {.max = max};
+
+	end_block(&f->to);
+	dta_seen_take(s, &f->store, &f->keys);
+	return dta_seen_paths(s, &ask, more);
+}
+
+/* The store server knows when its epochs began, except those before its start. */
+static void epochs_of_unknown_start_end_when_a_known_one_begins(void **state)
+{
+	struct dta_seen s = {.from_ns = 40, .to_ns = 45};
+	struct seen_flows f;
+	uint64_t more;
+	json_t *all;
+
+	(void)state;
+	flows_make(&f, 5);
+	f.since_ns[4] = 50;
+	f.since_ns[5] = 60;
+	for (uint32_t epoch = 1; epoch <= 5; epoch++)
+		flows_count(&f, epoch, 1, UINT64_C(1) << 8 * epoch);
+	all = flows_paths(&f, &s, 10, &more);
+	/* Epochs 1 to 3 may have been at that time. */
+	assert_int_equal(s.rows, 1);
+	assert_int_equal(s.row->count, 0x01010100);
+	assert_int_equal(s.row->from_ns, 0);
+	assert_int_equal(s.row->to_ns, 50);
+	json_decref(all);
+	s.rows = 0;
+	s.from_ns = 50;
+	s.to_ns = 51;
+	all = flows_paths(&f, &s, 10, &more);
+	assert_int_equal(s.rows, 1);
+	assert_int_equal(s.row->count, UINT64_C(1) << 32);
+	json_decref(all);
+	free(s.row);
+	flows_free(&f);
 }
 
 /* ---- append ---- */
@@ -848,6 +941,7 @@ int main(void)
 		cmocka_unit_test(load_and_prediction_are_what_was_written),
 		cmocka_unit_test(success_measured_is_what_was_predicted),
 		cmocka_unit_test(a_count_is_never_low_and_within_the_bound),
+		cmocka_unit_test(epochs_of_unknown_start_end_when_a_known_one_begins),
 		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),
 		cmocka_unit_test(a_block_that_is_half_written_is_waited_for),

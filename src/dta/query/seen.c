@@ -80,6 +80,21 @@ static uint64_t start_of(const struct dta_held *store, uint64_t epoch)
 			       : 0;
 }
 
+/*
+ * Returns a time at which an epoch had ended. After a restart, the starts of earlier epochs are
+ * unknown, so this is the earliest known start of a later one.
+ */
+static uint64_t end_of(const struct dta_held *store, uint64_t epoch, uint64_t newest, uint64_t now)
+{
+	while (epoch++ < newest) {
+		const uint64_t start = start_of(store, epoch);
+
+		if (start)
+			return start;
+	}
+	return now;
+}
+
 static bool is_in_range(struct dta_seen *s, uint64_t from, uint64_t to)
 {
 	if (to <= s->from_ns || from >= s->to_ns)
@@ -134,13 +149,16 @@ void dta_seen_take(struct dta_seen *s, const struct dta_held *store, const struc
 	keys = dta_query_logged(log, store, &n, &s->overwritten);
 	for (size_t i = 0; i < n && base_budget_spend(s->budget, 1); i++) {
 		const uint32_t ago = (uint32_t)e.epoch - keys[i].epoch;
-		const uint64_t epoch = e.epoch - ago, from = start_of(store, epoch);
-		const uint64_t to = ago ? start_of(store, epoch + 1) : now;
+		const uint64_t epoch = e.epoch - ago;
 		const bool again = last != SIZE_MAX && keys[last].bytes == keys[i].bytes &&
 				   !memcmp(keys[last].key, keys[i].key, keys[i].bytes);
-		uint64_t count;
+		uint64_t from, to, count;
 
-		if (ago >= SL_STORE_BANKS_MAX || ago > e.epoch || !is_in_range(s, from, to))
+		if (ago >= SL_STORE_BANKS_MAX || ago > e.epoch)
+			continue;
+		from = start_of(store, epoch);
+		to = end_of(store, epoch, e.epoch, now);
+		if (!is_in_range(s, from, to))
 			continue;
 		count = count_in(store, &keys[i], epoch);
 		if (!count || (!again && !dta_layout_take(&l, keys[i].key, keys[i].bytes, &r)))
