@@ -629,6 +629,32 @@ static void epochs_of_unknown_start_end_when_a_known_one_begins(void **state)
 	flows_free(&f);
 }
 
+static void paths_are_cut_after_the_greatest_counts(void **state)
+{
+	struct dta_seen s = {.to_ns = UINT64_MAX};
+	struct seen_flows f;
+	uint64_t more;
+	json_t *all;
+
+	(void)state;
+	flows_make(&f, 0);
+	for (uint8_t host = 1; host <= 9; host++)
+		flows_count(&f, 0, host, host * 100u);
+	all = flows_paths(&f, &s, 2, &more);
+	assert_int_equal(json_array_size(all), 2);
+	assert_int_equal(more, 7);
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *at = json_object_get(json_array_get(all, i), "crossed");
+
+		assert_int_equal(
+			json_integer_value(json_object_get(json_array_get(at, 0), "bytes")),
+			900 - 100 * i);
+	}
+	json_decref(all);
+	free(s.row);
+	flows_free(&f);
+}
+
 /* ---- append ---- */
 
 static const struct sl_store_config ring = {.kind = SL_STORE_APPEND,
@@ -942,6 +968,7 @@ int main(void)
 		cmocka_unit_test(success_measured_is_what_was_predicted),
 		cmocka_unit_test(a_count_is_never_low_and_within_the_bound),
 		cmocka_unit_test(epochs_of_unknown_start_end_when_a_known_one_begins),
+		cmocka_unit_test(paths_are_cut_after_the_greatest_counts),
 		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),
 		cmocka_unit_test(a_block_that_is_half_written_is_waited_for),

@@ -228,6 +228,60 @@ static void sort_rows(struct dta_seen *s, int (*by)(const void *, const void *))
 		qsort(s->row, s->rows, sizeof(*s->row), by);
 }
 
+/* Returns the count of the device that counted most. The flow's rows are [first, *end). */
+static uint64_t most_of_flow(const struct dta_seen *s, size_t first, size_t *end)
+{
+	uint64_t most = 0, sum = 0;
+	size_t i = first;
+
+	for (; i < s->rows && is_same_flow(&s->row[first], &s->row[i]); i++) {
+		const struct dta_seen_row *row = &s->row[i];
+
+		if (i > first && memcmp(&row->device, &row[-1].device, sizeof(row->device)))
+			sum = 0;
+		sum += row->count;
+		most = BASE_MAX(most, sum);
+	}
+	*end = i;
+	return most;
+}
+
+/* A flow and its rows at all devices. */
+struct seen_flow {
+	const struct dta_seen_row *row;
+	size_t rows;
+	uint64_t count;
+};
+
+static int by_flow_count(const void *x, const void *y)
+{
+	const struct seen_flow *a = x, *b = y;
+
+	return a->count != b->count ? (a->count < b->count ? 1 : -1) : by_place(a->row, b->row);
+}
+
+/* Returns n flows, greatest count first, in memory that the caller frees. */
+static struct seen_flow *sort_flows(struct dta_seen *s, size_t *n)
+{
+	struct seen_flow *flow = NULL;
+	size_t room = 0, end;
+
+	*n = 0;
+	sort_rows(s, by_place);
+	for (size_t i = 0; i < s->rows; i = end) {
+		const uint64_t count = most_of_flow(s, i, &end);
+
+		if (!BASE_GROW(flow, *n, room)) {
+			s->no_memory = true;
+			break;
+		}
+		flow[(*n)++] = (struct seen_flow){&s->row[i], end - i, count};
+	}
+	if (*n)
+		qsort(flow, *n, sizeof(*flow), by_flow_count);
+	return flow;
+}
+
 /* Encodes the key of a flow in a store with the layout 5-tuple. Returns the key's length. */
 static size_t flow_key(const struct dta_seen_row *row, uint8_t key[37])
 {
@@ -328,28 +382,30 @@ static json_t *path_json(const struct dta_seen_row *row, size_t n,
 json_t *dta_seen_paths(struct dta_seen *s, const struct dta_seen_ask *a, uint64_t *more)
 {
 	json_t *all = json_array();
-	size_t end;
+	size_t n;
+	struct seen_flow *flow = sort_flows(s, &n);
 
 	*more = 0;
-	sort_rows(s, by_place);
-	for (size_t i = 0; i < s->rows && base_budget_spend(s->budget, 1); i = end) {
+	for (size_t i = 0; i < n && base_budget_spend(s->budget, 1); i++) {
+		const struct seen_flow *f = &flow[i];
 		struct sl_postcard_answer path = {.hops = 0};
 		bool at[2] = {!a->places, a->places < 2};
 
-		for (end = i; end < s->rows && is_same_flow(&s->row[i], &s->row[end]); end++)
+		for (size_t k = 0; k < f->rows; k++)
 			for (uint32_t p = 0; p < a->places; p++)
-				at[p] |= is_at(&s->row[end], &a->place[p]);
+				at[p] |= is_at(&f->row[k], &a->place[p]);
 		if (!at[0] || !at[1])
 			continue;
-		find_path(a, &s->row[i], &path);
+		find_path(a, f->row, &path);
 		if (a->places == 2 && path.hops && a->place[0].is_switch && a->place[1].is_switch &&
 		    !has_link(&path, a->place))
 			continue;
 		if (json_array_size(all) < a->max)
-			json_array_append_new(all, path_json(&s->row[i], end - i, &path));
+			json_array_append_new(all, path_json(f->row, f->rows, &path));
 		else
 			++*more;
 	}
+	free(flow);
 	return all;
 }
 
@@ -440,24 +496,6 @@ static void add_groups(struct dta_seen *to, const struct dta_seen_ask *a,
 	n -= n == 2 && !by_place(&group[0], &group[1]);
 	for (uint32_t i = 0; i < n; i++)
 		add_group(to, &group[i], row, count);
-}
-
-/* Returns the count of the device that counted most. The flow's rows are [first, *end). */
-static uint64_t most_of_flow(const struct dta_seen *s, size_t first, size_t *end)
-{
-	uint64_t most = 0, sum = 0;
-	size_t i = first;
-
-	for (; i < s->rows && is_same_flow(&s->row[first], &s->row[i]); i++) {
-		const struct dta_seen_row *row = &s->row[i];
-
-		if (i > first && memcmp(&row->device, &row[-1].device, sizeof(row->device)))
-			sum = 0;
-		sum += row->count;
-		most = BASE_MAX(most, sum);
-	}
-	*end = i;
-	return most;
 }
 
 static void merge_groups(struct dta_seen *g)
