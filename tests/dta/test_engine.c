@@ -4,6 +4,7 @@
  * reported, every report is in exactly one counter, and a refused report changes nothing.
  */
 #include "engine_drive.h"
+#include "dta/engine/rates.h"
 
 /* Each test once over a mapping and once through operations. */
 struct way {
@@ -525,36 +526,23 @@ static void configurations_that_do_not_fit_are_refused(void **state)
 
 static void a_tenant_gets_its_rate_and_its_burst(void **state)
 {
-	static struct feed feed;
+	struct dta_rates *r = dta_rates_new();
 	uint64_t taken = 0, now;
-	struct rig r;
 
-	set_up(&r, state,
-	       (struct sl_store_config){
-		       .kind = SL_STORE_KEYWRITE, .slots = 9, .value_bytes = 8, .copies = 1},
-	       NULL);
-	dta_engine_tick(r.e, 1000000);
-	assert_int_equal(dta_engine_limit(r.e, 0, 1000, 50), 0);
-	for (now = 1000000; now < 2001000000; now += 1000000) {
-		feed_of(&feed, DTA_KEYWRITE, 1, 4, 8, 0);
-		for (int i = 0; i < 60; i++)
-			put(&feed, "key.", "12345678");
-		taken += give(r.e, 0, &feed, now);
-	}
+	(void)state;
+	assert_non_null(r);
+	dta_rates_take(r, 0, 1, 1000000);
+	dta_rates_set(r, 0, 1000, 50);
+	for (now = 1000000; now < 2001000000; now += 1000000)
+		taken += dta_rates_take(r, 0, 60, now);
 	/* 2 s at 1000 per second, and the burst. */
 	assert_in_range(taken, 2048, 2051);
 	/* A tenant that was silent for long can send a burst, and no more. */
 	now += 3600000000000ull;
-	for (int i = 0; i < 60; i++)
-		put(&feed, "key.", "12345678");
-	assert_int_equal(give(r.e, 0, &feed, now), 50);
-	taken += 50;
-	assert_int_equal(closed(r.e).stored, taken);
-	assert_int_equal(closed(r.e).dropped[DTA_DROP_RATE], closed(r.e).in - taken);
-	assert_int_equal(dta_engine_limit(r.e, 0, 0, 0), 0);
-	put(&feed, "key.", "12345678");
-	assert_int_equal(give(r.e, 0, &feed, now), 1);
-	take_down(&r);
+	assert_int_equal(dta_rates_take(r, 0, 60, now), 50);
+	dta_rates_set(r, 0, 0, 0);
+	assert_int_equal(dta_rates_take(r, 0, 60, now), 60);
+	dta_rates_free(r);
 }
 
 static void stores_come_and_go_by_the_hundred(void **state)

@@ -394,11 +394,14 @@ static void a_lost_collector_takes_only_its_own_keys(void **state)
 /* ---- a worker ---- */
 
 /* A worker whose collectors are all absent. */
-static struct dta_worker *worker_of(uint32_t collectors)
+static struct dta_worker *worker_of(uint32_t collectors, uint32_t replicas, struct dta_rates *rates)
 {
 	static const char *const names[] = {"unix:/nowhere/a", "unix:/nowhere/b"};
-	const struct dta_translate_opts opts = {
-		.collectors = names, .n_collectors = collectors, .name = "t"};
+	const struct dta_translate_opts opts = {.collectors = names,
+						.n_collectors = collectors,
+						.replicas = replicas,
+						.client.rates = rates,
+						.name = "t"};
 	char error[256];
 	struct dta_worker *w = dta_worker_new(&opts, "t", NULL, 0, error, sizeof(error));
 
@@ -419,7 +422,7 @@ static void the_largest_block_is_divided_among_collectors(void **state)
 				    .value_bytes = SL_STORE_VALUE_MAX,
 				    .store = 1,
 				    .items = items};
-	struct dta_worker *w = worker_of(2);
+	struct dta_worker *w = worker_of(2, 1, NULL);
 	struct dta_translate_account a = {0};
 	uint64_t others = 0;
 
@@ -428,6 +431,34 @@ static void the_largest_block_is_divided_among_collectors(void **state)
 	dta_worker_account(w, &a, &others);
 	assert_int_equal(a.engine.dropped[DTA_DROP_OUTPUT_DOWN], DTA_MAP_ITEMS);
 	dta_worker_free(w);
+}
+
+/* Otherwise the tenant would get half its rate, and each replica would have other reports. */
+static void replicas_of_a_report_take_one_token(void **state)
+{
+	static const uint8_t items[10 * 16];
+	const struct dta_header h = {.tenant = 0};
+	const struct dta_block b = {.opcode = DTA_KEYWRITE,
+				    .count = 10,
+				    .key_bytes = 8,
+				    .value_bytes = 8,
+				    .items = items};
+	struct dta_rates *rates = dta_rates_new();
+	struct dta_worker *w = worker_of(2, 2, rates);
+	struct dta_translate_account a = {0};
+	uint64_t others = 0;
+
+	(void)state;
+	dta_rates_set(rates, 0, 1, 6);
+	w->up = 3;
+	dta_worker_dispatch(w, &h, &b, 1);
+	dta_worker_account(w, &a, &others);
+	assert_int_equal(a.engine.dropped[DTA_DROP_RATE], 4);
+	assert_int_equal(a.engine.dropped[DTA_DROP_OUTPUT_DOWN], 2 * 6);
+	assert_int_equal(a.engine.in, 4 + 2 * 6);
+	assert_int_equal(a.fresh, 10);
+	dta_worker_free(w);
+	dta_rates_free(rates);
 }
 
 /* ---- the account ---- */
@@ -562,6 +593,7 @@ int main(void)
 		cmocka_unit_test(drops_are_counted_across_wraps_of_the_kernel),
 		cmocka_unit_test(a_lost_collector_takes_only_its_own_keys),
 		cmocka_unit_test(the_largest_block_is_divided_among_collectors),
+		cmocka_unit_test(replicas_of_a_report_take_one_token),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
 #if HAVE_XDP
 		cmocka_unit_test(xdp_frames_are_accepted_whole_or_not_at_all),

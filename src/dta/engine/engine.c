@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* engine.c - stores, tenant rates, accounts, and retries while the output is full */
+/* engine.c - stores, accounts, and retries while the output is full */
 #include "dta/engine/impl.h"
 
 #include <errno.h>
@@ -273,18 +273,6 @@ void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 	flush_output(e);
 }
 
-/* ---- rates ---- */
-
-int dta_engine_limit(struct dta_engine *e, uint16_t tenant, uint64_t per_second, uint64_t burst)
-{
-	if (!e->rates && !per_second)
-		return 0;
-	if (!e->rates && !(e->rates = dta_rates_new()))
-		return -ENOMEM;
-	dta_rates_set(e->rates, tenant, per_second, burst);
-	return 0;
-}
-
 /* ---- the engine ---- */
 
 struct dta_engine *dta_engine_new(const struct dta_engine_opts *opts, struct dta_output *output)
@@ -303,7 +291,6 @@ struct dta_engine *dta_engine_new(const struct dta_engine_opts *opts, struct dta
 		e->opts.path_entries = 16384;
 	if (!e->opts.sketch_ns)
 		e->opts.sketch_ns = 1000000000;
-	e->rates = e->opts.rates;
 	e->output = output;
 	if (grow_table(e)) {
 		free(e);
@@ -324,8 +311,6 @@ void dta_engine_free(struct dta_engine *e)
 	for (uint32_t i = 0; i <= e->mask; i++)
 		free_store(e->table[i]);
 	free(e->table);
-	if (e->rates != e->opts.rates)
-		dta_rates_free(e->rates);
 	free(e);
 }
 
@@ -334,7 +319,6 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 {
 	struct dta_engine_store *s = dta_engine_find(e, tenant, block->store);
 	const uint32_t kind = block->opcode == DTA_SKETCH_END ? DTA_SKETCH : block->opcode;
-	struct dta_block some;
 	uint32_t taken;
 
 	e->now = now_ns;
@@ -346,18 +330,6 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 		return 0;
 	}
 	s->stats.in += block->count;
-	if (e->rates) {
-		uint32_t count = dta_rates_take(e->rates, tenant, block->count, now_ns);
-
-		if (count < block->count) {
-			s->stats.dropped[DTA_DROP_RATE] += block->count - count;
-			some = *block;
-			some.count = (uint16_t)count;
-			block = &some;
-		}
-	}
-	if (!block->count)
-		return 0;
 	taken = s->kind->block(e, s, block);
 	if (s->keylog && taken)
 		dta_engine_keylog_block(e, s, block);

@@ -20,7 +20,6 @@
 #define SL_DTA_ENGINE_ENGINE_H
 
 #include "dta/engine/output.h"
-#include "dta/engine/rates.h"
 #include "dta/wire/wire.h"
 
 #include <sidelight/store.h>
@@ -41,8 +40,7 @@ struct dta_engine_opts {
 	 * ~0 means no cache
 	 */
 	uint32_t increment_entries;
-	uint32_t path_entries;	 /* size of the path cache; 0 means 16384 */
-	struct dta_rates *rates; /* shared with other engines; NULL means private limits */
+	uint32_t path_entries; /* size of the path cache; 0 means 16384 */
 	/* age at which the cells of an unfinished sketch epoch are written; 0 means 1 s */
 	uint64_t sketch_ns;
 };
@@ -53,7 +51,7 @@ enum dta_engine_drop {
 	/* lengths or copies that differ from the store's, or impossible HyperLogLog registers */
 	DTA_DROP_SHAPE,
 	DTA_DROP_LIST, /* no such list, hop, row or column, or no such reporter of a sketch */
-	DTA_DROP_RATE, /* above the tenant's rate */
+	DTA_DROP_RATE, /* above the tenant's rate; counted by the translator */
 	DTA_DROP_OUTPUT_FULL,
 	DTA_DROP_OUTPUT_DOWN,
 	DTA_DROP_OUTPUT_FAILED,
@@ -99,9 +97,6 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 /* Writes waiting reports to the old epoch and continues in the new epoch. Returns 0 or -ENOENT. */
 int dta_engine_rotate(struct dta_engine *e, uint16_t tenant, uint16_t store, uint64_t epoch);
 void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store);
-
-/* Limits a tenant's reports per second and burst; 0 means unlimited. */
-int dta_engine_limit(struct dta_engine *e, uint16_t tenant, uint64_t per_second, uint64_t burst);
 
 /*
  * Processes a block that dta_parse() accepted. reporter is needed to track the completeness of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * impl.h - internals shared by engine.c (stores, rates, accounts) and the primitives' files, each
- * of which implements a struct dta_engine_kind.
+ * impl.h - internals shared by engine.c (stores, accounts) and the primitives' files, each of which
+ * implements a struct dta_engine_kind.
  */
 #ifndef SL_DTA_ENGINE_IMPL_H
 #define SL_DTA_ENGINE_IMPL_H
@@ -43,8 +43,6 @@ struct dta_engine {
 	/* hash table with open addressing, by tenant and store number; size is a power of two */
 	struct dta_engine_store **table;
 	uint32_t mask, stores;
-	/* rate limits from the options, or private ones; NULL means no limits */
-	struct dta_rates *rates;
 	/* counts for removed stores and for reports to unknown stores */
 	struct dta_engine_stats gone;
 };

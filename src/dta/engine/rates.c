@@ -60,7 +60,7 @@ uint32_t dta_rates_take(struct dta_rates *r, uint16_t tenant, uint32_t count, ui
 		return count;
 	pthread_mutex_lock(&r->lock[tenant % LOCKS]);
 	rate = atomic_load_explicit(&b->rate, memory_order_relaxed);
-	if (now_ns > b->at) { /* time may go backwards, because each engine reads its own time */
+	if (now_ns > b->at) { /* time may go backwards, because each worker reads its own time */
 		b->tokens += (double)(now_ns - b->at) * 1e-9 * (double)rate;
 		if (b->tokens > (double)b->burst)
 			b->tokens = (double)b->burst;

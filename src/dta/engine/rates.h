@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rates.h - limits on tenants' reports per second. Several engines share the limits, so that a
- * tenant's rate does not grow with the number of workers. Any thread may call these functions.
+ * rates.h - limits on tenants' reports per second. All workers share the limits, so that a tenant's
+ * rate does not grow with their number. Any thread may call these functions.
  */
 #ifndef SL_DTA_ENGINE_RATES_H
 #define SL_DTA_ENGINE_RATES_H

@@ -204,8 +204,8 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	if (tenant < 0 || tenant > UINT16_MAX || rate < 0 || burst < 0)
 		return "a tenant has an invalid number or rate";
 	c->tenant[tenant / 64] |= 1ull << tenant % 64;
-	if (dta_engine_limit(c->engine, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst))
-		return "too many tenants";
+	if (c->opts.rates)
+		dta_rates_set(c->opts.rates, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst);
 	if (c->opts.tenant && (required || is_trusted(c)))
 		c->opts.tenant(c->opts.arg, (uint16_t)tenant, required);
 	if (is_trusted(c) && keys)

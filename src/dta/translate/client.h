@@ -10,6 +10,7 @@
 #ifndef SL_DTA_TRANSLATE_CLIENT_H
 #define SL_DTA_TRANSLATE_CLIENT_H
 
+#include "dta/engine/rates.h"
 #include "dta/io/output_rdma.h"
 #include "dta/translate/control.h"
 #include "dta/wire/auth.h"
@@ -33,6 +34,7 @@ struct dta_client_opts {
 	const void *secret;
 	size_t secret_bytes;
 	struct dta_engine_opts engine;
+	struct dta_rates *rates; /* receives the limits of tenants; NULL means no limits */
 	/*
 	 * Called with a valid "tenant" message, for authentication: states whether packets must
 	 * carry a MAC, and replaces all keys. Only a unix socket, or a peer that authenticated with

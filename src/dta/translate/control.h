@@ -122,7 +122,7 @@ struct dta_device_account {
  *   are refused, they are in the account of their input;
  * - reports: received = fresh + duplicates + late; fresh = engine.in = stored + waiting + dropped.
  *   With n replicas, in the worker's own account: n * fresh = engine.in + unreplicated, except for
- *   superseded reports;
+ *   superseded reports and those above the tenant's rate;
  * - output: operations = completed + unconfirmed + failed;
  * - sequence numbers: sent = arrived + missing + lost.
  */

@@ -77,11 +77,19 @@ static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
 void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
 			 const struct dta_block *b, uint64_t now)
 {
+	struct dta_block some = *b;
+
+	/* A report takes one token of its tenant, even if several collectors receive it. */
+	if (w->opts.client.rates)
+		some.count = (uint16_t)dta_rates_take(w->opts.client.rates, h->tenant, b->count,
+						      now);
 	w->account.fresh += b->count;
-	if (w->opts.n_collectors == 1)
-		dta_client_block(w->client[0], h->tenant, h->reporter, b, now);
-	else
-		dispatch_by_key(w, h, b, now);
+	w->account.engine.in += b->count - some.count;
+	w->account.engine.dropped[DTA_DROP_RATE] += b->count - some.count;
+	if (some.count && w->opts.n_collectors == 1)
+		dta_client_block(w->client[0], h->tenant, h->reporter, &some, now);
+	else if (some.count)
+		dispatch_by_key(w, h, &some, now);
 }
 
 /* Passes on a packet's fresh reports, one run of reports at a time. */
