@@ -4,6 +4,7 @@
  * mapping and an output; and sparse stores beyond 4 GiB.
  */
 #include "engine_drive.h"
+#include "dta/query/json.h"
 
 struct world {
 	struct fenced f;
@@ -269,12 +270,53 @@ static void stores_beyond_4_gib_have_all_their_places(void **state)
 	}
 }
 
+/* A query reads a limited number of keys, and says how many blocks it left out. */
+static void keys_beyond_the_limit_are_counted(void **state)
+{
+	enum { KEYS = 1100000 };
+	static struct world w;
+	struct fenced log;
+	struct dta_held store = {.count = 1, .view = {&w.f.v}};
+	struct dta_held keys = {.count = 1, .view = {&log.v}};
+	uint64_t missing = 0;
+	size_t n;
+
+	(void)state;
+	fence(&log, (struct sl_store_config){.kind = SL_STORE_APPEND,
+					     .id = 7,
+					     .slots = 1 << 17,
+					     .value_bytes = 16,
+					     .batch = 16,
+					     .lists = 1});
+	begin(&w,
+	      (struct sl_store_config){.kind = SL_STORE_KEYWRITE,
+				       .slots = 4096,
+				       .value_bytes = 8,
+				       .copies = 1,
+				       .keylog = 1 + 7},
+	      true);
+	assert_int_equal(dta_engine_store(w.e, &log.c, &log.object, 0, 0, NULL), 0);
+	feed_of(&w.feed, DTA_KEYWRITE, 1, 8, 8, 0);
+	for (uint64_t key = 1; key <= KEYS; key++) {
+		put(&w.feed, &key, "12345678");
+		if (key % 1000 == 0)
+			assert_int_equal(give(w.e, 0, &w.feed, 1), 1000);
+	}
+	dta_engine_flush(w.e);
+	free(dta_query_logged(&keys, &store, &n, &missing));
+	assert_in_range(n, 1000000, KEYS - 1);
+	assert_in_range(missing, (KEYS - n) / 16, (KEYS - n) / 16 + 16);
+	end(&w);
+	unfence(&log);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_and_values_of_any_length_are_found_with_any_n),
 		cmocka_unit_test(paths_of_1_to_64_hops_name_the_missing_ones),
 		cmocka_unit_test(batches_of_1_to_64_leave_when_full_or_due),
+		cmocka_unit_test(keys_beyond_the_limit_are_counted),
 		cmocka_unit_test(stores_beyond_4_gib_have_all_their_places),
 	};
 

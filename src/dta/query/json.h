@@ -103,8 +103,9 @@ struct dta_logged_key {
 };
 /*
  * Returns the distinct pairs of key and epoch in the key log of a store, sorted by key and then by
- * epoch, in memory that the caller frees. Adds the number of overwritten blocks of the log to
- * *overwritten. If store->budget is used up, the list is incomplete.
+ * epoch, in memory that the caller frees. Adds to *overwritten the number of the log's blocks that
+ * were overwritten, or not read because they are beyond 1,000,000 keys. If store->budget is used
+ * up, the list is incomplete.
  */
 struct dta_logged_key *dta_query_logged(const struct dta_held *log, const struct dta_held *store,
 					size_t *n, uint64_t *overwritten);

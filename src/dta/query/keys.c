@@ -32,7 +32,7 @@ static int by_order(const void *x, const void *y)
 	return (a->order > b->order) - (a->order < b->order);
 }
 
-#define KEYS_READ_MAX 1000000u
+#define KEYS_READ_MAX 1000000u /* keys per query; their memory has about 100 MB */
 #define OVERRUNS_MAX  16u
 
 /* The epoch whose keys are being collected. */
@@ -43,7 +43,7 @@ struct of_epoch {
 
 /*
  * Adds the keys of one ring that belong to an epoch, or to any epoch if of is NULL. Returns the
- * number of blocks lost before or during reading.
+ * number of blocks lost before or during reading, or left unread because there are too many keys.
  */
 static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t lane,
 			 struct dta_logged_key **keys, size_t *n, struct of_epoch *of,
@@ -53,6 +53,7 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	struct sl_query_append_reader r = {
 		.list = list, .lane = lane, .block = dta_append_oldest(v, list, lane)};
 	const uint64_t gone = r.block;
+	uint64_t unread = 0;
 	/*
 	 * Limits the number of iterations, so that the loop ends even if the writers are as fast as
 	 * this reader. Each iteration reads a block or detects an overrun.
@@ -104,13 +105,15 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 			f->order = (*n)++;
 		}
 	}
+	if (*n >= KEYS_READ_MAX)
+		unread = dta_append_next(v, list, lane) - r.block;
 	if (of) {
 		of->ends += r.block;
 		of->partly |= !items || r.overrun || (!known_start && r.block) ||
 			      *n >= KEYS_READ_MAX;
 	}
 	free(items);
-	return gone + r.overrun;
+	return gone + r.overrun + unread;
 }
 
 /* Keeps each key once, at its last position. Returns the number of remaining keys. */

@@ -31,7 +31,7 @@ struct dta_seen {
 	uint64_t from_ns, to_ns; /* requested range */
 	/* range covered by the epochs used, which are always used whole; 0 if there are none */
 	uint64_t began_ns, ended_ns;
-	uint64_t overwritten; /* blocks of key logs that were overwritten: flows may be missing */
+	uint64_t overwritten; /* missing blocks of key logs (dta_query_logged()) */
 	bool no_memory;
 	struct base_budget *budget;
 };
