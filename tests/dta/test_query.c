@@ -598,7 +598,7 @@ static json_t *flows_paths(struct seen_flows *f, struct dta_seen *s, uint32_t ma
 }
 
 /* The store server knows when its epochs began, except those before its start. */
-static void epochs_of_unknown_start_end_when_a_known_one_begins(void **state)
+static void epochs_before_a_restart_belong_to_ranges(void **state)
 {
 	struct dta_seen s = {.from_ns = 40, .to_ns = 45};
 	struct seen_flows f;
@@ -967,7 +967,7 @@ int main(void)
 		cmocka_unit_test(load_and_prediction_are_what_was_written),
 		cmocka_unit_test(success_measured_is_what_was_predicted),
 		cmocka_unit_test(a_count_is_never_low_and_within_the_bound),
-		cmocka_unit_test(epochs_of_unknown_start_end_when_a_known_one_begins),
+		cmocka_unit_test(epochs_before_a_restart_belong_to_ranges),
 		cmocka_unit_test(paths_are_cut_after_the_greatest_counts),
 		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),
