@@ -596,6 +596,8 @@ static enum bridge_otlp_cause announce(struct bridge_otlp *o, const struct bridg
 
 	named.type = o->type;
 	named.name = bridge_otlp_metric_name(&o->l, f->name, &named.unit, o->type);
+	if (o->l.too_much)
+		return OTLP_LABELS;
 	if (!named.name.n)
 		return OTLP_NAME;
 	if (o->check || !o->sink)

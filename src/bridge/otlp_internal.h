@@ -56,6 +56,7 @@ struct bridge_otlp_mark {
 void bridge_otlp_mark(const struct bridge_otlp_labels *l, struct bridge_otlp_mark *out);
 void bridge_otlp_return(struct bridge_otlp_labels *l, const struct bridge_otlp_mark *to);
 
+/* Returns the copy, or an empty text outside .text if there is no room, and sets .too_much. */
 struct bridge_text bridge_otlp_keep(struct bridge_otlp_labels *l, struct bridge_text t);
 /* Converts a key to the name of a label: characters outside [a-zA-Z0-9_] become "_". */
 struct bridge_text bridge_otlp_label_name(struct bridge_otlp_labels *l, struct bridge_text key);

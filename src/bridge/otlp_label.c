@@ -49,7 +49,9 @@ static struct bridge_text keep_name(struct bridge_otlp_labels *l, struct bridge_
 		return bridge_otlp_keep(l, t);
 	if (t.n && *t.s >= '0' && *t.s <= '9')
 		bridge_otlp_keep(l, TEXT("_"));
-	to = (char *)bridge_otlp_keep(l, t).s;
+	to = l->text + l->used;
+	if (bridge_otlp_keep(l, t).n < t.n)
+		return (struct bridge_text){"", 0};
 	for (const char *s = to; s < l->text + l->used; s++) {
 		bool good = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') ||
 			    (*s >= '0' && *s <= '9') || (metric && *s == ':');
@@ -57,8 +59,7 @@ static struct bridge_text keep_name(struct bridge_otlp_labels *l, struct bridge_
 		if (good || !metric || to == l->text + from || to[-1] != '_')
 			*to++ = good ? *s : '_';
 	}
-	if (t.n && !l->too_much)
-		l->used = (size_t)(to - l->text);
+	l->used = (size_t)(to - l->text);
 	return kept_since(l, from);
 }
 

@@ -421,6 +421,68 @@ static void every_refusal_has_its_cause(void **state)
 	free(text);
 }
 
+/* In the body, # stands for a text that is longer than the room for the names of a point. */
+static void reads_long(const char *body, uint64_t points, const struct bridge_otlp_counts *want)
+{
+	struct bridge_otlp_counts c = {0}, binary = {0};
+	const char *at = strchr(body, '#');
+	struct bridge_error e;
+	char *long_body, *text;
+	size_t bytes, n;
+	uint8_t *b;
+	FILE *to = open_memstream(&long_body, &bytes);
+
+	fprintf(to, "%.*s%0*d%s", (int)(at - body), body, 200 << 10, 0, at + 1);
+	fclose(to);
+	assert_int_equal(read_body(long_body, bytes, true, &c, &text), 0);
+	free(text);
+	b = bridge_otlp_of_json(long_body, bytes, OTLP_METRICS, &n, &e);
+	assert_non_null(b);
+	assert_int_equal(read_body(b, n, false, &binary, &text), 0);
+	assert_int_equal(c.points, points);
+	assert_memory_equal(c.refused, want->refused, sizeof(c.refused));
+	assert_int_equal(c.exemplars_left_out, want->exemplars_left_out);
+	assert_memory_equal(&binary, &c, sizeof(c));
+	free(text);
+	free(long_body);
+	free(b);
+}
+
+static void names_without_room_are_refused(void **state)
+{
+	const struct bridge_otlp_counts labels = {.refused[OTLP_LABELS] = 1};
+	const struct bridge_otlp_counts exemplar = {.exemplars_left_out = 1};
+#define AND_GOOD "," GAUGE_OF("good", "", "", "2") "]}"
+
+	(void)state;
+	reads_long(RESOURCE("", "{\"metrics\":[" GAUGE_OF("#", "", "", "1") AND_GOOD), 1, &labels);
+	reads_long(RESOURCE("", "{\"metrics\":[" COUNTER_OF("a", "#", "", "1") AND_GOOD), 1,
+		   &labels);
+	reads_long(RESOURCE("", "{\"metrics\":[" GAUGE_OF("a", "x/#", "", "1") AND_GOOD), 1,
+		   &labels);
+	reads_long(
+		RESOURCE("", "{\"metrics\":[" GAUGE_OF("a", "", TEXT_OF("#", "b"), "1") AND_GOOD),
+		1, &labels);
+	reads_long(
+		RESOURCE(
+			"",
+			"{\"scope\":{\"attributes\":[" TEXT_OF("#", "b") "]},\"metrics\":[" GAUGE_OF(
+				"a", "", "", "1") "]},{\"metrics\":[" GAUGE_OF("good", "", "",
+									       "2") "]}"),
+		1, &labels);
+	/* target_info is refused. */
+	reads_long(
+		RESOURCE(TEXT_OF("#", "b"), "{\"metrics\":[" GAUGE_OF("a", "", "", "1") AND_GOOD),
+		2, &labels);
+	reads_long(
+		RESOURCE(
+			"",
+			"{\"metrics\":[{\"name\":\"a\",\"sum\":{\"aggregationTemporality\":2,"
+			"\"isMonotonic\":true,\"dataPoints\":[{\"asInt\":1,\"exemplars\":[{\"asInt\":1,"
+			"\"filteredAttributes\":[" TEXT_OF("#", "b") "]}]}]}}" AND_GOOD),
+		2, &exemplar);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -428,6 +490,7 @@ int main(void)
 		cmocka_unit_test(exemplars_are_kept_with_their_bucket),
 		cmocka_unit_test(exemplars_beyond_bounds_are_left_out),
 		cmocka_unit_test(what_has_no_meaning_is_refused_and_counted),
+		cmocka_unit_test(names_without_room_are_refused),
 		cmocka_unit_test(scopes_are_labels),
 		cmocka_unit_test(lists_maps_and_bytes_are_json),
 		cmocka_unit_test(equal_keys_are_joined_in_their_original_order),
