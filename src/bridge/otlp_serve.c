@@ -23,6 +23,7 @@
 #define BODY_MAX  (8u << 20) /* maximum size of a body before and after inflation */
 #define EXPIRE_NS (300 * SECOND_NS)
 #define SERVICES  24u
+#define IDLE_S	  10 /* time between two searches for idle services */
 /* maximum number of services with spans; a process has room for 63 publishers in total */
 #define SPANS 8u
 
@@ -52,7 +53,9 @@ struct bridge_otlp_server {
 	uint64_t connection;		   /* connection of the current request; 0 for spans */
 	struct bridge_publish_counts gone; /* counts of the publishers closed during a request */
 	struct sl_counter requests, malformed, points, expired, spans, exemplars, attributes,
-		refused[OTLP_CAUSES], refused_spans[OTLP_CAUSES], costly[OTLP_COSTS];
+		refused[OTLP_CAUSES], refused_spans[OTLP_CAUSES], costly[OTLP_COSTS],
+		http_refused[HTTP_REFUSALS];
+	uint64_t http_told[HTTP_REFUSALS];
 };
 
 /* ---- services; the caller holds the lock ---- */
@@ -509,6 +512,17 @@ static void end_idle_services(struct bridge_otlp_server *o)
 	}
 }
 
+/* Publishes the refusals of the HTTP server, whose requests never arrive here. */
+static void count_http_refusals(struct bridge_otlp_server *o)
+{
+	for (int i = 0; i < HTTP_REFUSALS; i++) {
+		const uint64_t now = http_refused(o->http, i);
+
+		sl_counter_add(o->http_refused[i], now - o->http_told[i]);
+		o->http_told[i] = now;
+	}
+}
+
 void bridge_otlp_run(const struct bridge_worker *w)
 {
 	struct bridge_otlp_server *o = w->otlp;
@@ -542,10 +556,19 @@ void bridge_otlp_run(const struct bridge_worker *w)
 			bridge_counter(w, "sidelight_bridge_otlp_costly_total",
 				       "Requests that were refused because of a limit, by cause.",
 				       &(struct sl_label){"cause", bridge_otlp_costs[i]}, 1);
+	for (int i = 0; i < HTTP_REFUSALS; i++)
+		o->http_refused[i] =
+			bridge_counter(w, "sidelight_bridge_otlp_http_refused_total",
+				       "Requests and connections refused before the bodies were "
+				       "read, by cause.",
+				       &(struct sl_label){"cause", http_refusal_names[i]}, 1);
 	pthread_mutex_lock(&o->lock);
 	o->w = w;
 	pthread_mutex_unlock(&o->lock);
-	while (bridge_sleep(w, base_now_ns() + 10 * SECOND_NS)) {
+	for (unsigned int n = 1; bridge_sleep(w, base_now_ns() + SECOND_NS); n++) {
+		count_http_refusals(o);
+		if (n % IDLE_S)
+			continue;
 		pthread_mutex_lock(&o->lock);
 		end_idle_services(o);
 		pthread_mutex_unlock(&o->lock);

@@ -31,6 +31,7 @@
 
 #define CONNECTION_MEMORY (64u * 1024) /* libmicrohttpd sends chunks of half this size */
 #define REAPER_TICK_MS	  250
+#define BODY_ROOM	  (16u * 1024) /* initial memory for a body; doubles while it grows */
 
 /* ---- the back ---- */
 
@@ -322,21 +323,47 @@ static void *request_line(void *arg, const char *uri, struct MHD_Connection *con
 	return req;
 }
 
+static void drop_body(struct http_client_request *req)
+{
+	free(req->body);
+	req->body = NULL;
+	req->body_bytes = req->body_room = 0;
+	if (req->c && req->c->held)
+		http_peer_hold(req->server, req->c, 0);
+}
+
+/* Returns false if the peer may not have the memory, or if out of memory. */
+static bool make_room(struct http_client_request *req, size_t bytes)
+{
+	size_t room = req->body_room ?: BODY_ROOM;
+
+	while (room < bytes)
+		room *= 2;
+	return room == req->body_room || (http_peer_hold(req->server, req->c, room) &&
+					  base_grow(&req->body, &req->body_room, room, 1));
+}
+
 static bool body_append(struct http_client_request *req, const char *data, size_t bytes)
 {
 	size_t max = req->server->c.max_body;
 
-	if (req->too_large || bytes > max - req->body_bytes) {
-		/* Read a bounded amount more, so that the client receives the 413. */
+	if (req->too_large || req->no_room) {
+		/* already refused */
+	} else if (bytes > max - req->body_bytes) {
 		req->too_large = true;
-		req->discarded += bytes;
-		return req->discarded <= 16 * max;
+	} else if (!make_room(req, req->body_bytes + bytes)) {
+		req->no_room = true;
+		relaxed_add(req->server->refused[HTTP_REFUSED_BODIES], 1);
+		tell_refusals(req->server);
+	} else {
+		memcpy(req->body + req->body_bytes, data, bytes);
+		req->body_bytes += bytes;
+		return true;
 	}
-	if (!base_grow(&req->body, &req->body_room, req->body_bytes + bytes, 1))
-		return false;
-	memcpy(req->body + req->body_bytes, data, bytes);
-	req->body_bytes += bytes;
-	return true;
+	/* Read a bounded amount more, so that the client receives the answer. */
+	drop_body(req);
+	req->discarded += bytes;
+	return req->discarded <= 16 * max;
 }
 
 static enum MHD_Result answer_request(void *arg, struct MHD_Connection *connection, const char *url,
@@ -374,12 +401,15 @@ static enum MHD_Result answer_request(void *arg, struct MHD_Connection *connecti
 	} else if (req->too_large) {
 		refuse_request(req, 413, "the body is larger than %llu bytes",
 			       (unsigned long long)s->c.max_body);
+	} else if (req->no_room) {
+		refuse_request(req, 503, "too many bodies are being received: try again later");
 	} else if (req->bad_uri) {
 		refuse_request(req, 400, "the path contains a NUL character");
 	} else if (req->c->left) {
 		http_front_tell(s, HTTP_DONE, req->c->slot, req->c->serial);
 		return MHD_NO;
 	} else if (req->later || send_ask(req, method, url)) {
+		drop_body(req);
 		http_body_answer(req);
 		if (req->later)
 			return MHD_YES;
@@ -403,7 +433,7 @@ static void request_done(void *arg, struct MHD_Connection *connection, void **co
 	*context = NULL;
 	if (req->response)
 		MHD_destroy_response(req->response); /* our reference; libmicrohttpd has its own */
-	free(req->body);
+	drop_body(req);
 	free(req);
 }
 

@@ -39,6 +39,7 @@ struct http_connection {
 	struct http_peer *peer;		 /* NULL if shut down and no longer counted */
 	uint64_t deadline_ns, answer_ns; /* answer_ns: start of the current answer */
 	bool shut, answering;
+	size_t held; /* memory for the request's body */
 	/*
 	 * For an answer that the back does not have yet: the suspended connection, whether it is
 	 * suspended, and whether its client has left in the meantime.
@@ -89,6 +90,7 @@ struct http_client_request {
 	bool seen;		   /* set after the first call to answer_request() */
 	bool bad_uri;		   /* the URI contains a NUL */
 	bool too_large;		   /* the request's body exceeds the limit */
+	bool no_room;		   /* there is no memory for the request's body */
 	bool ambiguous;		   /* answered with 400 */
 	bool later;		   /* the back does not have the answer yet */
 	bool close;		   /* close the connection after the answer */
@@ -166,9 +168,17 @@ void http_peer_print(int fd, char *out, size_t bytes);
 bool http_peer_enter(struct http_server *s, struct http_connection *c);
 void http_peer_leave(struct http_server *s, struct http_connection *c);
 /* Records that the peer presented a correct token and may use the reserve. */
+void http_peer_known(struct http_connection *c);
+
+/* These take the lock themselves. */
+
 /* Returns the number of the same peer's connections that are being answered, including this one. */
 uint32_t http_peer_answers(struct http_server *s, const struct http_connection *of);
-void http_peer_known(struct http_connection *c);
+/*
+ * Sets the memory that the body of a connection's request takes. Returns false without a change if
+ * it is more than the peer's share.
+ */
+bool http_peer_hold(struct http_server *s, struct http_connection *c, size_t bytes);
 
 /*
  * gzip.c: compresses answers. In a build without zlib (gzip_none.c), nothing is compressed, which

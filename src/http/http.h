@@ -50,7 +50,11 @@ struct http_opts {
 	const char *listen;
 	/* 0 means 256; when all are in use, peer.c decides which connection is closed */
 	unsigned int max_connections;
-	size_t max_body; /* 0 means 64 KiB; larger bodies are answered with 413 */
+	/*
+	 * 0 means 64 KiB; larger bodies are answered with 413, and with 503 while others take all
+	 * memory for bodies (peer.c)
+	 */
+	size_t max_body;
 	/*
 	 * Timeout of an idle connection; 0 means 30. A request must be complete within twice this
 	 * time, and an answer must be received within ten times this time, however active the
@@ -255,6 +259,7 @@ enum http_refusal {
 	HTTP_REFUSED_TIME,    /* 503: a costly request took too long, including its wait */
 	HTTP_REFUSED_SAMPLES, /* 422: a costly request touched too many samples */
 	HTTP_REFUSED_LEFT,    /* the client of a costly request left before the answer */
+	HTTP_REFUSED_BODIES,  /* 503: the peer's share of the memory for bodies is used up */
 	HTTP_REFUSALS,
 };
 extern const char *const http_refusal_names[HTTP_REFUSALS];

@@ -8,6 +8,9 @@
  * waiting connection to a peer with fewer. Slow connections of one peer therefore never lock out
  * another peer. An eighth of all connections is reserved for users of this host and for addresses
  * that recently presented a correct token.
+ *
+ * Bodies are held here until they are complete, before the back checks who sends them. Peers share
+ * their memory, too (base/share.h).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,11 +27,13 @@
 #include "base/base.h"
 #include "base/network.h"
 #include "base/relaxed.h"
+#include "base/share.h"
 #include "http/front.h"
 
 #define KNOWN_NS     600000000000ull /* time for which a peer is known after a correct token */
 #define RESERVE_PART 8u
 #define SLOW_NS	     5000000000u /* a slower answer may be aborted in favour of another peer */
+#define BODIES_BYTES (64u << 20) /* maximum memory for bodies that are being received */
 
 enum { PEER_UNIX = 1, PEER_LOOPBACK, PEER_V4, PEER_V6 };
 
@@ -217,6 +222,26 @@ uint32_t http_peer_answers(struct http_server *s, const struct http_connection *
 		n += c->peer && c->peer == of->peer && c->answering;
 	pthread_mutex_unlock(&s->lock);
 	return n;
+}
+
+bool http_peer_hold(struct http_server *s, struct http_connection *of, size_t bytes)
+{
+	struct base_share all = {.capacity = BODIES_BYTES,
+				 .reserve = BODIES_BYTES / BASE_SHARE_RESERVE};
+	uint64_t held = 0;
+	bool may = bytes <= of->held;
+
+	pthread_mutex_lock(&s->lock);
+	for (const struct http_connection *c = s->connections; c && !may; c = c->next) {
+		all.used += c->held;
+		held += c->peer == of->peer ? c->held : 0;
+	}
+	may = may || (of->peer && base_share_may(&all, held, bytes - of->held,
+						 of->peer->known_until_ns > base_now_ns()));
+	if (may)
+		of->held = bytes;
+	pthread_mutex_unlock(&s->lock);
+	return may;
 }
 
 /* ---- choosing a connection to close ---- */

@@ -255,6 +255,25 @@ def costly_otlp_bodies_are_refused():
 
 
 @case
+def otlp_bodies_that_never_end_are_bounded():
+    """A sender holds no more memory than its share, and others are served."""
+    otlp, senders = Otlp(), []
+    size = 8 << 20
+    with Bridged('--otlp', otlp.at) as agent, Collector([agent], '--period', '20ms') as collector:
+        c = otlp.connect(agent)
+        for _ in range(8):
+            s = socket.create_connection(otlp.at.split(':'))
+            s.sendall(b'POST /v1/metrics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n'
+                      b'Content-Length: %d\r\n\r\n' % size + bytes(size - 1))
+            senders.append(s)
+        wait_until(lambda: count(collector, 'otlp_http_refused', cause='bodies') >= 5,
+                   lambda: collector.find('sidelight_bridge_otlp_http'), collector, agent)
+        check(post_otlp(c, counters('other', {'served': 1})) == (200, {}))
+        for s in senders:
+            s.close()
+
+
+@case
 def otlp_traces_are_kept_as_those_of_a_pod():
     """Spans of two services, one in protobuf and one in JSON: the collector keeps their trace."""
     with socket.socket() as free:

@@ -442,6 +442,48 @@ static void bodies_are_bounded(void **state)
 	http_free(h);
 }
 
+/*
+ * Requests that are never completed take no more memory than their sender's share of it: here at
+ * most three of these bodies.
+ */
+static void all_bodies_together_are_bounded(void **state)
+{
+	enum { N = 8, BYTES = 8 << 20 };
+	struct http *h = serve(&(struct http_opts){
+		.listen = "127.0.0.1:0", .max_body = BYTES, .timeout_s = NEVER});
+	char *body = malloc(BYTES), head[200];
+	int fds[N + 1], taken = 0;
+	struct answer a;
+
+	(void)state;
+	memset(body, 'x', BYTES);
+	snprintf(head, sizeof(head),
+		 "POST /qp/a/connect HTTP/1.1\r\n" CLOSING JSON "Content-Length: %d\r\n\r\n",
+		 BYTES);
+	for (int i = 0; i < N; i++) {
+		fds[i] = dial(h);
+		say(fds[i], head, strlen(head));
+		say(fds[i], body, BYTES - 1);
+	}
+	EVENTUALLY(http_refused(h, HTTP_REFUSED_BODIES) >= N - 3);
+	for (int i = 0; i < N; i++) {
+		say(fds[i], body, 1);
+		a = hear(fds[i]);
+		assert_true(a.status == 200 || a.status == 503);
+		taken += a.status == 200;
+		free(a.raw);
+	}
+	assert_in_range(taken, 1, 3);
+	assert_int_equal(http_refused(h, HTTP_REFUSED_BODIES), N - taken);
+	/* The memory is free again. */
+	fds[N] = dial(h);
+	say(fds[N], head, strlen(head));
+	say(fds[N], body, BYTES);
+	expect(hear(fds[N]), 200, NULL);
+	free(body);
+	http_free(h);
+}
+
 static void a_huge_header_is_refused(void **state)
 {
 	struct http *h = serve(&anywhere);
@@ -777,6 +819,7 @@ int main(void)
 		cmocka_unit_test(routes_and_errors),
 		cmocka_unit_test(head_has_headers_and_no_body),
 		cmocka_unit_test(bodies_are_bounded),
+		cmocka_unit_test(all_bodies_together_are_bounded),
 		cmocka_unit_test(a_huge_header_is_refused),
 		cmocka_unit_test(gzip_is_sent_to_whom_accepts_it),
 		cmocka_unit_test(an_etag_saves_the_body),
