@@ -16,6 +16,8 @@
 #define REPEATS_MAX   1000u /* maximum count for a sampled observation */
 #define SET_REGISTERS 1024u /* number of registers of a set; about 3 % standard error */
 #define SCALE	      2	    /* scale of histograms: factor 1.19, 162 cells */
+#define TEXT_BYTES    4096u /* room for the name and labels of a series */
+#define KEYS_BYTES    (32u << 20)
 
 /* ---- lines ---- */
 
@@ -137,7 +139,7 @@ struct bridge_statsd {
 	struct bridge_statsd_opts opts;
 	struct bridge_statsd_counts counts;
 	struct base_table series;
-	size_t series_max;
+	size_t series_max, keys_bytes; /* keys_bytes: size of all keys */
 	struct family *families;
 	size_t family_count, family_room;
 	uint64_t set_until_ns, seed;
@@ -145,7 +147,7 @@ struct bridge_statsd {
 	size_t key_room;
 	struct value *values; /* values of the current line */
 	size_t value_count, value_room;
-	char text[4096]; /* buffer for names and tags converted to labels */
+	char text[TEXT_BYTES]; /* buffer for names and tags converted to labels */
 };
 
 struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p,
@@ -448,7 +450,7 @@ static bool make_key(struct bridge_statsd *s, const struct bridge_statsd_line *l
 	return true;
 }
 
-/* Returns NULL if there is no room. */
+/* Returns NULL if there is no room: for a series, or for the text of this one. */
 static struct series *find_series(struct bridge_statsd *s, const struct bridge_statsd_line *l)
 {
 	struct series *e;
@@ -461,13 +463,15 @@ static struct series *find_series(struct bridge_statsd *s, const struct bridge_s
 	for (e = base_table_first(&s->series, hash); e; e = base_table_next(e))
 		if (e->key_bytes == bytes && !memcmp(e->key, s->key, bytes))
 			return e;
-	if (s->series.count >= s->series_max)
+	if (s->series.count >= s->series_max || bytes > TEXT_BYTES ||
+	    s->keys_bytes + bytes > KEYS_BYTES)
 		return NULL;
 	e = calloc(1, sizeof(*e) + bytes);
 	if (!e)
 		return NULL;
 	memcpy(e->key, s->key, bytes);
 	e->key_bytes = (uint32_t)bytes;
+	s->keys_bytes += bytes;
 	create_series(s, e, l);
 	base_table_add(&s->series, e, hash);
 	return e;
@@ -660,6 +664,7 @@ static void end_series(struct bridge_statsd *s, struct series *e, bool shared)
 {
 	if (e->valid && !shared)
 		remove_series(s, e);
+	s->keys_bytes -= e->key_bytes;
 	base_table_remove(&s->series, e);
 	free_series(e);
 }

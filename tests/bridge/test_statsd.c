@@ -181,6 +181,32 @@ static void series_are_bounded_and_expire(void **state)
 	end(&t);
 }
 
+/* A name that cannot be published takes no memory for long, and little of it. */
+static void refused_series_take_little_memory(void **state)
+{
+	enum { SHORT = 4000, LONG = 60000, N = 10000 };
+	struct setup t = begin(0);
+	char *line = malloc(LONG + 32);
+
+	(void)state;
+	sprintf(line, "%0*d:1|c", LONG, 0);
+	send(&t, line);
+	assert_int_equal(bridge_statsd_series(t.s), 0);
+	for (int i = 0; i < N; i++) {
+		sprintf(line, "%0*d:1|c", SHORT, i);
+		send(&t, line);
+	}
+	assert_in_range(bridge_statsd_series(t.s), 1, (32 << 20) / SHORT);
+	assert_int_equal(bridge_statsd_counts(t.s).refused, N + 1);
+	/* They leave room for others. */
+	bridge_statsd_tick(t.s, 3602 * SECOND, 3600 * SECOND);
+	assert_int_equal(bridge_statsd_series(t.s), 0);
+	send(&t, "a:1|c");
+	assert_true(counter(&t, "a", NULL, 0) == 1);
+	free(line);
+	end(&t);
+}
+
 static void dogstatsd_sets_negative_gauges_and_counts_others(void **state)
 {
 	struct setup t = begin_with(&(struct bridge_statsd_opts){.dogstatsd = true});
@@ -308,6 +334,7 @@ int main(void)
 		cmocka_unit_test(what_is_wrong_is_counted),
 		cmocka_unit_test(malformed_values_create_no_series_and_keep_none),
 		cmocka_unit_test(series_are_bounded_and_expire),
+		cmocka_unit_test(refused_series_take_little_memory),
 		cmocka_unit_test(dogstatsd_sets_negative_gauges_and_counts_others),
 		cmocka_unit_test(rules_map_names_as_statsd_exporter_does),
 		cmocka_unit_test(a_shared_series_ends_with_its_last_name),
