@@ -18,6 +18,7 @@
 #define SCALE	      2	    /* scale of histograms: factor 1.19, 162 cells */
 #define TEXT_BYTES    4096u /* room for the name and labels of a series */
 #define KEYS_BYTES    (32u << 20)
+#define RETRY_NS      10000000000ull /* time after which a refused series is tried again */
 
 /* ---- lines ---- */
 
@@ -387,7 +388,7 @@ static struct family *family_of(struct bridge_statsd *s, const char *name,
 	return &s->families[s->family_count++];
 }
 
-/* A refused series stays in the table, so that subsequent lines are refused quickly. */
+/* A refused series stays in the table for a while, so that further lines are refused quickly. */
 static void create_series(struct bridge_statsd *s, struct series *e,
 			  const struct bridge_statsd_line *l)
 {
@@ -451,7 +452,8 @@ static bool make_key(struct bridge_statsd *s, const struct bridge_statsd_line *l
 }
 
 /* Returns NULL if there is no room: for a series, or for the text of this one. */
-static struct series *find_series(struct bridge_statsd *s, const struct bridge_statsd_line *l)
+static struct series *find_series(struct bridge_statsd *s, const struct bridge_statsd_line *l,
+				  uint64_t now_ns)
 {
 	struct series *e;
 	uint64_t hash;
@@ -471,6 +473,7 @@ static struct series *find_series(struct bridge_statsd *s, const struct bridge_s
 		return NULL;
 	memcpy(e->key, s->key, bytes);
 	e->key_bytes = (uint32_t)bytes;
+	e->set_ns = now_ns;
 	s->keys_bytes += bytes;
 	create_series(s, e, l);
 	base_table_add(&s->series, e, hash);
@@ -601,8 +604,8 @@ static void take_line(struct bridge_statsd *s, const char *line, size_t n, uint6
 		s->counts.untimely++;
 		return;
 	}
-	e = find_series(s, &l);
-	if (e)
+	e = find_series(s, &l, now_ns);
+	if (e && (e->valid || e->filtered))
 		e->set_ns = now_ns;
 	if (e && e->filtered) {
 		s->counts.filtered++;
@@ -671,6 +674,8 @@ static void end_series(struct bridge_statsd *s, struct series *e, bool shared)
 
 static bool is_expired(const struct series *e, uint64_t now_ns, uint64_t expire_ns)
 {
+	if (!e->valid && !e->filtered)
+		return now_ns - e->set_ns >= RETRY_NS;
 	expire_ns = e->expire_ns ?: expire_ns;
 	return expire_ns && now_ns - e->set_ns >= expire_ns;
 }

@@ -181,6 +181,23 @@ static void series_are_bounded_and_expire(void **state)
 	end(&t);
 }
 
+/* The reason may have ended, so a refused series is tried again, even if its lines do not stop. */
+static void refused_series_are_tried_again(void **state)
+{
+	struct setup t = begin(0);
+
+	(void)state;
+	send(&t, "a:1|c\na:1|g");
+	bridge_statsd_packet(t.s, "a:1|g", 5, 10 * SECOND);
+	bridge_statsd_tick(t.s, 10 * SECOND, 3600 * SECOND);
+	assert_int_equal(bridge_statsd_series(t.s), 2);
+	bridge_statsd_tick(t.s, 11 * SECOND, 3600 * SECOND);
+	assert_int_equal(bridge_statsd_series(t.s), 1);
+	assert_int_equal(bridge_statsd_counts(t.s).refused, 2);
+	assert_int_equal(bridge_statsd_counts(t.s).expired, 0);
+	end(&t);
+}
+
 /* A name that cannot be published takes no memory for long, and little of it. */
 static void refused_series_take_little_memory(void **state)
 {
@@ -199,7 +216,7 @@ static void refused_series_take_little_memory(void **state)
 	assert_in_range(bridge_statsd_series(t.s), 1, (32 << 20) / SHORT);
 	assert_int_equal(bridge_statsd_counts(t.s).refused, N + 1);
 	/* They leave room for others. */
-	bridge_statsd_tick(t.s, 3602 * SECOND, 3600 * SECOND);
+	bridge_statsd_tick(t.s, 11 * SECOND, 3600 * SECOND);
 	assert_int_equal(bridge_statsd_series(t.s), 0);
 	send(&t, "a:1|c");
 	assert_true(counter(&t, "a", NULL, 0) == 1);
@@ -334,6 +351,7 @@ int main(void)
 		cmocka_unit_test(what_is_wrong_is_counted),
 		cmocka_unit_test(malformed_values_create_no_series_and_keep_none),
 		cmocka_unit_test(series_are_bounded_and_expire),
+		cmocka_unit_test(refused_series_are_tried_again),
 		cmocka_unit_test(refused_series_take_little_memory),
 		cmocka_unit_test(dogstatsd_sets_negative_gauges_and_counts_others),
 		cmocka_unit_test(rules_map_names_as_statsd_exporter_does),
