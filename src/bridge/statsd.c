@@ -15,7 +15,9 @@
 
 #define REPEATS_MAX   1000u /* maximum count for a sampled observation */
 #define SET_REGISTERS 1024u /* number of registers of a set; about 3 % standard error */
-#define SCALE	      2	    /* scale of histograms: factor 1.19, 162 cells */
+#define SCALE	      2	    /* scale of histograms: factor 1.19 */
+#define BUCKETS	      162u  /* number of buckets at this scale */
+#define ONE_BY_ONE    128u  /* number of observations above which counting buckets is faster */
 #define TEXT_BYTES    4096u /* room for the name and labels of a series */
 #define KEYS_BYTES    (32u << 20)
 #define RETRY_NS      10000000000ull /* time after which a refused series is tried again */
@@ -148,6 +150,7 @@ struct bridge_statsd {
 	size_t key_room;
 	struct value *values; /* values of the current line */
 	size_t value_count, value_room;
+	uint64_t before[SL_BUCKETS_MAX], buckets[SL_BUCKETS_MAX];
 	char text[TEXT_BYTES]; /* buffer for names and tags converted to labels */
 };
 
@@ -482,14 +485,6 @@ static struct series *find_series(struct bridge_statsd *s, const struct bridge_s
 
 /* ---- values ---- */
 
-static void add_observation(const struct series *e, double v, double rate)
-{
-	unsigned int times = (unsigned int)fmin(round(1 / rate), REPEATS_MAX);
-
-	for (unsigned int i = 0; i < times; i++)
-		sl_histogram_observe(e->histogram, v);
-}
-
 static void add_to_set(struct bridge_statsd *s, struct series *e, struct bridge_text v)
 {
 	struct sketch_cells c;
@@ -527,26 +522,52 @@ static bool parse_values(struct bridge_statsd *s, const struct bridge_statsd_lin
 	return true;
 }
 
+static double observe_values(struct bridge_statsd *s, const struct series *e, double divisor)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < s->value_count; i++) {
+		sl_histogram_observe(e->histogram, s->values[i].v / divisor);
+		sum += s->values[i].v / divisor;
+	}
+	return sum;
+}
+
+/*
+ * Counts the values of a line as often as its rate says. For many, what the first observation of
+ * each adds to the buckets is added again in one step.
+ */
+static void add_observations(struct bridge_statsd *s, const struct series *e,
+			     const struct bridge_statsd_line *l)
+{
+	const struct family *f = &s->families[e->family];
+	const size_t n = f->bounds ? f->bound_count + 1 : BUCKETS;
+	const uint64_t times = (uint64_t)fmin(round(1 / l->rate), REPEATS_MAX);
+	const double divisor = l->type == STATSD_TIMER ? 1000 : 1; /* ms per s */
+	double sum;
+
+	if (times == 1 || s->value_count * times <= ONE_BY_ONE) {
+		for (uint64_t i = 0; i < times; i++)
+			observe_values(s, e, divisor);
+		return;
+	}
+	sl_histogram_buckets(e->histogram, s->before, n);
+	sum = observe_values(s, e, divisor);
+	sl_histogram_buckets(e->histogram, s->buckets, n);
+	for (size_t i = 0; i < n; i++)
+		s->buckets[i] = (s->buckets[i] - s->before[i]) * (times - 1);
+	sl_histogram_add(e->histogram, s->buckets, n, sum * (double)(times - 1));
+}
+
 static void apply_value(const struct series *e, const struct bridge_statsd_line *l,
 			const struct value *t)
 {
-	switch (l->type) {
-	case STATSD_COUNTER:
+	if (l->type == STATSD_COUNTER)
 		sl_counter_f64_add(e->counter, t->v);
-		break;
-	case STATSD_GAUGE:
-		if (t->relative)
-			sl_gauge_f64_add(e->gauge, t->v);
-		else
-			sl_gauge_f64_set(e->gauge, t->v);
-		break;
-	case STATSD_TIMER:
-		add_observation(e, t->v / 1000, l->rate);
-		break;
-	default:
-		add_observation(e, t->v, l->rate);
-		break;
-	}
+	else if (t->relative)
+		sl_gauge_f64_add(e->gauge, t->v);
+	else
+		sl_gauge_f64_set(e->gauge, t->v);
 }
 
 /*
@@ -618,8 +639,11 @@ static void take_line(struct bridge_statsd *s, const char *line, size_t n, uint6
 	s->counts.lines++;
 	if (l.type == STATSD_SET)
 		add_to_set(s, e, l.values);
-	for (size_t i = 0; i < s->value_count; i++)
-		apply_value(e, &l, &s->values[i]);
+	else if (l.type == STATSD_TIMER || l.type == STATSD_HISTOGRAM)
+		add_observations(s, e, &l);
+	else
+		for (size_t i = 0; i < s->value_count; i++)
+			apply_value(e, &l, &s->values[i]);
 }
 
 void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, uint64_t now_ns)

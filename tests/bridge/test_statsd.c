@@ -2,6 +2,7 @@
 /* test_statsd.c - lines of StatsD and DogStatsD, and what they count. */
 #include "support/test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,19 @@ static double gauge(struct setup *t, const char *name)
 		sl_gauge_f64_create(t->p, &SL_OPTS(sl_metric_opts, .name = name)));
 }
 
+static struct bridge_statsd_map *map_of(const char *text, char error[200])
+{
+	char path[] = "/tmp/statsd-map-XXXXXX";
+	int fd = mkstemp(path);
+	struct bridge_statsd_map *m;
+
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	m = bridge_statsd_map_open(path, error, 200);
+	unlink(path);
+	return m;
+}
+
 static void lines_are_taken_apart(void **state)
 {
 	struct bridge_statsd_line l;
@@ -104,6 +118,55 @@ static void observations_count_by_their_rate(void **state)
 	assert_int_equal(sl_histogram_count(h), 12);
 	assert_true(sl_histogram_sum(h) == 4);
 	end(&t);
+}
+
+/* A packet with many sampled values costs no more than one without a rate, and counts the same. */
+static void many_sampled_observations_are_exact(void **state)
+{
+	static const char text[] =
+		"mappings:\n- {match: classic, name: classic, buckets: [0.5, 1, 4]}\n";
+	static uint64_t got[162], want[162];
+	const double values[] = {0, 1e-9, 1e-6, 0.5, 0.75, 1, 1.5, 2, 4, 5, 1e5, 1e6, 1e7};
+	const size_t n = sizeof(values) / sizeof(*values);
+	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = "h", .scale = 2,
+					  .use_scale = true);
+	struct bridge_statsd_opts opts = {.series = 0};
+	char error[200] = "", packet[60000], *to = packet;
+	struct sl_histogram h, one;
+	struct setup t;
+	double sum = 0;
+
+	(void)state;
+	opts.map = map_of(text, error);
+	assert_non_null(opts.map);
+	t = begin_with(&opts);
+	to += sprintf(to, "h");
+	for (int i = 0; i < 1000; i++)
+		for (size_t k = 0; k < n; k++)
+			to += sprintf(to, ":%g", values[k]);
+	sprintf(to, "|h|@0.001");
+	send(&t, packet);
+	h = sl_histogram_create(t.p, &o);
+	o.name = "one";
+	one = sl_histogram_create(t.p, &o);
+	for (size_t k = 0; k < n; k++) {
+		sl_histogram_observe(one, values[k]);
+		sum += values[k];
+	}
+	assert_int_equal(sl_histogram_buckets(h, got, 162), 0);
+	assert_int_equal(sl_histogram_buckets(one, want, 162), 0);
+	for (int i = 0; i < 162; i++)
+		assert_int_equal(got[i], want[i] * 1000000);
+	assert_true(fabs(sl_histogram_sum(h) / (sum * 1e6) - 1) < 1e-9);
+	send(&t, "classic:0.5:0.75:4:5:6|h|@0.01");
+	h = sl_histogram_create_classic(t.p, &SL_OPTS(sl_metric_opts, .name = "classic",
+						      .bounds = (const double[]){0.5, 1, 4},
+						      .bound_count = 3));
+	assert_int_equal(sl_histogram_buckets(h, got, 4), 0);
+	assert_true(got[0] == 100 && got[1] == 100 && got[2] == 100 && got[3] == 200);
+	assert_true(sl_histogram_sum(h) == 1625);
+	end(&t);
+	bridge_statsd_map_free((struct bridge_statsd_map *)opts.map);
 }
 
 static void sets_have_their_number_of_the_interval(void **state)
@@ -253,19 +316,6 @@ static void dogstatsd_sets_negative_gauges_and_counts_others(void **state)
 	end(&t);
 }
 
-static struct bridge_statsd_map *map_of(const char *text, char error[200])
-{
-	char path[] = "/tmp/statsd-map-XXXXXX";
-	int fd = mkstemp(path);
-	struct bridge_statsd_map *m;
-
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
-	m = bridge_statsd_map_open(path, error, 200);
-	unlink(path);
-	return m;
-}
-
 static void rules_map_names_as_statsd_exporter_does(void **state)
 {
 	static const char text[] =
@@ -347,6 +397,7 @@ int main(void)
 		cmocka_unit_test(lines_are_taken_apart),
 		cmocka_unit_test(counters_and_gauges_are_exact),
 		cmocka_unit_test(observations_count_by_their_rate),
+		cmocka_unit_test(many_sampled_observations_are_exact),
 		cmocka_unit_test(sets_have_their_number_of_the_interval),
 		cmocka_unit_test(what_is_wrong_is_counted),
 		cmocka_unit_test(malformed_values_create_no_series_and_keep_none),
