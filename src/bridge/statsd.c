@@ -104,8 +104,8 @@ bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out
 
 struct series {
 	struct base_node node;
+	const struct family *family;
 	uint32_t key_bytes;
-	uint32_t family;
 	uint64_t set_ns;
 	uint8_t *set;	 /* registers of the HyperLogLog for a set */
 	bool valid;	 /* if false, lines of this series are refused */
@@ -120,9 +120,10 @@ struct series {
 	char key[]; /* type, name, NUL, container, NUL, tags */
 };
 
+/* Families are never freed, because the library keeps theirs, too. */
 struct family {
-	char *name;
-	const double *bounds; /* bounds of the mapping rule; NULL means exponential buckets */
+	struct base_node node; /* hash of the name */
+	const double *bounds;  /* bounds of the mapping rule; NULL means exponential buckets */
 	size_t bound_count;
 	enum bridge_statsd_type type;
 	union {
@@ -130,6 +131,7 @@ struct family {
 		struct sl_gauge_f64_family gauge;
 		struct sl_histogram_family histogram;
 	};
+	char name[];
 };
 
 struct value {
@@ -141,10 +143,8 @@ struct bridge_statsd {
 	struct sl_publisher *p;
 	struct bridge_statsd_opts opts;
 	struct bridge_statsd_counts counts;
-	struct base_table series;
+	struct base_table series, families;
 	size_t series_max, keys_bytes; /* keys_bytes: size of all keys */
-	struct family *families;
-	size_t family_count, family_room;
 	uint64_t set_until_ns, seed;
 	char *key;
 	size_t key_room;
@@ -166,8 +166,9 @@ struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p,
 		s->opts = *opts;
 	s->series_max = s->opts.series ?: STATSD_SERIES_MAX;
 	s->seed = base_hash(0, "set", 3);
-	if (base_table_init(&s->series))
+	if (base_table_init(&s->series) && base_table_init(&s->families))
 		return s;
+	base_table_free(&s->series);
 	free(s);
 	return NULL;
 }
@@ -185,9 +186,9 @@ void bridge_statsd_free(struct bridge_statsd *s)
 	BASE_TABLE_EACH(&s->series, at)
 		free_series((struct series *)at);
 	base_table_free(&s->series);
-	for (size_t i = 0; i < s->family_count; i++)
-		free(s->families[i].name);
-	free(s->families);
+	BASE_TABLE_EACH(&s->families, at)
+		free(at);
+	base_table_free(&s->families);
 	free(s->key);
 	free(s->values);
 	free(s);
@@ -334,61 +335,68 @@ static bool same_buckets(const struct family *f, const struct bridge_statsd_rule
 	       !memcmp(f->bounds, bounds, f->bound_count * sizeof(*bounds));
 }
 
-/*
- * Returns the family with this name, creating it if necessary. Returns NULL if it has another type
- * or other buckets, or if out of memory. rule may be NULL.
- */
-static struct family *family_of(struct bridge_statsd *s, const char *name,
-				enum bridge_statsd_type type, const struct bridge_statsd_rule *rule)
+/* Returns false if the library refuses the family. */
+static bool create_family(struct bridge_statsd *s, struct family *f,
+			  const struct bridge_statsd_rule *rule)
 {
-	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = name, .help = "",
-					  .unit = type == STATSD_TIMER ? "seconds" : NULL);
-	struct family f = {.type = type};
+	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = f->name, .help = "",
+					  .unit = f->type == STATSD_TIMER ? "seconds" : NULL);
 
 	if (rule) {
-		f.bounds = rule->bounds;
-		f.bound_count = rule->bound_count;
+		f->bounds = rule->bounds;
+		f->bound_count = rule->bound_count;
 	}
 	if (rule && rule->help)
 		o.help = rule->help;
-	if (f.bounds) {
-		o.bounds = f.bounds;
-		o.bound_count = f.bound_count;
+	if (f->bounds) {
+		o.bounds = f->bounds;
+		o.bound_count = f->bound_count;
 	} else {
 		o.scale = SCALE;
 		o.use_scale = true;
 	}
-
-	/*
-	 * A linear search is fast enough, because families are looked up only when a series is
-	 * created.
-	 */
-	for (size_t i = 0; i < s->family_count; i++)
-		if (!strcmp(s->families[i].name, name))
-			return s->families[i].type == type && same_buckets(&s->families[i], rule)
-				       ? &s->families[i]
-				       : NULL;
-	if (!BASE_GROW(s->families, s->family_count, s->family_room))
-		return NULL;
-	f.name = strdup(name);
-	if (!f.name)
-		return NULL;
-	switch (type) {
+	switch (f->type) {
 	case STATSD_COUNTER:
-		f.counter = sl_counter_f64_family_create(s->p, &o);
-		break;
+		f->counter = sl_counter_f64_family_create(s->p, &o);
+		return f->counter.bits;
 	case STATSD_GAUGE:
 	case STATSD_SET:
-		f.gauge = sl_gauge_f64_family_create(s->p, &o);
-		break;
-	case STATSD_TIMER:
-	case STATSD_HISTOGRAM:
-		f.histogram = f.bounds ? sl_histogram_family_create_classic(s->p, &o)
-				       : sl_histogram_family_create(s->p, &o);
-		break;
+		f->gauge = sl_gauge_f64_family_create(s->p, &o);
+		return f->gauge.bits;
+	default:
+		f->histogram = f->bounds ? sl_histogram_family_create_classic(s->p, &o)
+					 : sl_histogram_family_create(s->p, &o);
+		return f->histogram.bits;
 	}
-	s->families[s->family_count] = f;
-	return &s->families[s->family_count++];
+}
+
+/*
+ * Returns the family with this name, creating it if necessary. Returns NULL if it has another type
+ * or other buckets, or if there is no room. rule may be NULL.
+ */
+static const struct family *family_of(struct bridge_statsd *s, const char *name,
+				      enum bridge_statsd_type type,
+				      const struct bridge_statsd_rule *rule)
+{
+	const uint64_t hash = base_hash_text(0, name);
+	struct family *f;
+
+	for (f = base_table_first(&s->families, hash); f; f = base_table_next(f))
+		if (!strcmp(f->name, name))
+			return f->type == type && same_buckets(f, rule) ? f : NULL;
+	if (s->families.count >= s->series_max)
+		return NULL;
+	f = calloc(1, sizeof(*f) + strlen(name) + 1);
+	if (!f)
+		return NULL;
+	f->type = type;
+	strcpy(f->name, name);
+	if (!create_family(s, f, rule)) {
+		free(f);
+		return NULL;
+	}
+	base_table_add(&s->families, f, hash);
+	return f;
 }
 
 /* A refused series stays in the table for a while, so that further lines are refused quickly. */
@@ -398,7 +406,7 @@ static void create_series(struct bridge_statsd *s, struct series *e,
 	const struct bridge_statsd_rule *rule;
 	struct labels named;
 	const struct sl_label *labels = named.of;
-	struct family *f;
+	const struct family *f;
 	size_t n;
 
 	/* The key holds the name as a string. */
@@ -411,7 +419,7 @@ static void create_series(struct bridge_statsd *s, struct series *e,
 	f = e->filtered ? NULL : family_of(s, s->text, l->type, rule);
 	if (!f)
 		return;
-	e->family = (uint32_t)(f - s->families);
+	e->family = f;
 	switch (l->type) {
 	case STATSD_COUNTER:
 		e->counter = sl_counter_f64_with(f->counter, labels, n);
@@ -540,7 +548,7 @@ static double observe_values(struct bridge_statsd *s, const struct series *e, do
 static void add_observations(struct bridge_statsd *s, const struct series *e,
 			     const struct bridge_statsd_line *l)
 {
-	const struct family *f = &s->families[e->family];
+	const struct family *f = e->family;
 	const size_t n = f->bounds ? f->bound_count + 1 : BUCKETS;
 	const uint64_t times = (uint64_t)fmin(round(1 / l->rate), REPEATS_MAX);
 	const double divisor = l->type == STATSD_TIMER ? 1000 : 1; /* ms per s */
@@ -671,7 +679,7 @@ static void remove_series(struct bridge_statsd *s, struct series *e)
 	const char *tags = container + strlen(container) + 1;
 	const struct bridge_text t = {tags, (size_t)(e->key + e->key_bytes - tags)};
 	const struct bridge_statsd_rule *rule;
-	const struct family *f = &s->families[e->family];
+	const struct family *f = e->family;
 	struct labels l;
 
 	if (!name_series(s, name, f->type, (struct bridge_text){container, strlen(container)}, t,

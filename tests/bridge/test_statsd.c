@@ -244,6 +244,26 @@ static void series_are_bounded_and_expire(void **state)
 	end(&t);
 }
 
+/* Names take memory until the end, so their number is limited, too. */
+static void names_are_bounded(void **state)
+{
+	struct setup t = begin(4);
+	char line[32];
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		snprintf(line, sizeof(line), "a%d:1|c", i);
+		send(&t, line);
+		bridge_statsd_tick(t.s, 60 * SECOND, 30 * SECOND);
+	}
+	assert_int_equal(bridge_statsd_counts(t.s).lines, 4);
+	assert_int_equal(bridge_statsd_counts(t.s).refused, 6);
+	/* A known name is taken again. */
+	send(&t, "a3:2|c");
+	assert_true(counter(&t, "a3", NULL, 0) == 2);
+	end(&t);
+}
+
 /* The reason may have ended, so a refused series is tried again, even if its lines do not stop. */
 static void refused_series_are_tried_again(void **state)
 {
@@ -402,6 +422,7 @@ int main(void)
 		cmocka_unit_test(what_is_wrong_is_counted),
 		cmocka_unit_test(malformed_values_create_no_series_and_keep_none),
 		cmocka_unit_test(series_are_bounded_and_expire),
+		cmocka_unit_test(names_are_bounded),
 		cmocka_unit_test(refused_series_are_tried_again),
 		cmocka_unit_test(refused_series_take_little_memory),
 		cmocka_unit_test(dogstatsd_sets_negative_gauges_and_counts_others),
