@@ -48,7 +48,6 @@ static uint64_t hash_of_announced(const struct bridge_publisher *p)
 	base_hash_begin(&h, 0);
 	base_hash_add(&h, &p->type, sizeof(p->type));
 	base_hash_add(&h, p->name, strlen(p->name));
-	base_hash_add(&h, p->help, strlen(p->help));
 	return base_hash_end(&h);
 }
 
@@ -77,15 +76,14 @@ static bool on_family(struct bridge_sink *s, const struct bridge_family *f)
 	return true;
 }
 
-/* Distinguishes families with the same name by their buckets, quantiles and states. */
-static uint64_t hash_of_family(const struct bridge_publisher *p, const struct bridge_point *t)
+/* Series of a family may differ in their buckets, quantiles and states. */
+static uint64_t hash_of_shape(const struct bridge_point *t)
 {
 	struct base_hash h;
 
-	if (!t->exponential && !t->bound_count && !t->state_count)
-		return p->announced;
-	base_hash_begin(&h, p->announced);
-	base_hash_add(&h, t->exponential ? "e" : "c", 1);
+	if (!t->bound_count && !t->state_count)
+		return 0;
+	base_hash_begin(&h, 0);
 	base_hash_add(&h, t->bounds, t->bound_count * sizeof(double));
 	for (size_t i = 0; i < t->state_count; i++)
 		base_hash_add(&h, t->states[i].s, t->states[i].n);
@@ -93,13 +91,13 @@ static uint64_t hash_of_family(const struct bridge_publisher *p, const struct br
 }
 
 /*
- * Returns the family of a point, or NULL if out of memory. A keyed 64-bit hash identifies the
- * family.
+ * Returns the family of a point, or NULL if the library refuses it or there is no memory. Its name
+ * and type identify it, as in the library: a different help text changes nothing.
  */
 static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 						 const struct bridge_point *t)
 {
-	uint64_t hash = hash_of_family(p, t);
+	uint64_t hash = t->exponential ? base_hash(p->announced, "e", 1) : p->announced;
 	struct bridge_publish_family *f = p->family;
 
 	if (f && f->node.hash == hash)
@@ -111,6 +109,7 @@ static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 	if (!f)
 		return NULL;
 	f->type = p->type;
+	f->shape = hash_of_shape(t);
 	if (bridge_publish_family_create(p, f, t)) {
 		free(f);
 		return NULL;
@@ -200,7 +199,7 @@ static struct bridge_publish_series *find_series(struct bridge_publisher *p,
 	struct bridge_publish_family *f;
 	struct bridge_publish_series *s;
 	size_t bytes, record;
-	uint64_t hash;
+	uint64_t hash, shape;
 
 	*full = false;
 	if (!encode_labels(p, t, &bytes))
@@ -209,13 +208,16 @@ static struct bridge_publish_series *find_series(struct bridge_publisher *p,
 	if (!f)
 		return NULL;
 	hash = base_hash(f->node.hash, p->scratch, bytes);
+	shape = hash_of_shape(t);
 	for (s = base_table_first(&p->series, hash); s; s = base_table_next(s)) {
 		if (s->label_bytes != bytes || memcmp(s->labels, p->scratch, bytes))
 			continue;
-		if (t->delta == !!s->total &&
+		if (s->shape != shape && s->round == p->round)
+			return NULL;
+		if (s->shape == shape && t->delta == !!s->total &&
 		    (t->delta || !t->created_ns || s->created_ns == t->created_ns))
 			return s;
-		/* The series restarted, or its temporality changed. */
+		/* The series restarted, or its temporality or buckets changed. */
 		series_remove(p, s);
 		break;
 	}
@@ -227,6 +229,7 @@ static struct bridge_publish_series *find_series(struct bridge_publisher *p,
 	s->labels = malloc(bytes + 1);
 	s->label_bytes = (uint32_t)bytes;
 	s->family = f;
+	s->shape = shape;
 	s->created_ns = t->created_ns;
 	if (s->labels)
 		memcpy(s->labels, p->scratch, bytes);

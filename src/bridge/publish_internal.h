@@ -35,6 +35,7 @@ struct bridge_publish_family {
 	struct base_node node;
 	enum bridge_type type;
 	bool exponential;
+	uint64_t shape;	   /* shape of the first series */
 	char *name, *help; /* name and help of an info, for which the library has no family */
 	union {
 		struct sl_counter_f64_family counter;
@@ -65,6 +66,7 @@ struct bridge_publish_series {
 	};
 	uint32_t label_bytes;
 	uint32_t bytes; /* size of the series' record and cells */
+	uint64_t shape; /* hash of the bounds, quantiles or states */
 	uint64_t round;
 	uint64_t set_ns;
 	uint64_t time_ns;    /* time of the last point; 0 means unknown */
@@ -101,7 +103,7 @@ struct bridge_publisher {
 	/* About the current family. */
 	char *name, *help, *unit;
 	enum bridge_type type;
-	uint64_t announced;		      /* hash of name, help and type */
+	uint64_t announced;		      /* hash of name and type */
 	struct bridge_publish_family *family; /* family of the last point, or NULL */
 	bool skip;
 
@@ -118,7 +120,10 @@ size_t bridge_publish_labels(const char *bytes, size_t n, struct sl_label *out);
 
 /* ---- publish_set.c ---- */
 
-/* Creates a family from the announced name, help and type. Returns 0 or -ENOMEM. */
+/*
+ * Creates a family from the announced name, help and type. Returns 0, -ENOMEM, or -EINVAL if the
+ * library refuses it.
+ */
 int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
 				 const struct bridge_point *t);
 void bridge_publish_family_free(struct bridge_publish_family *f);

@@ -163,9 +163,10 @@ int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publi
 			bridge_publish_family_free(f);
 			return -ENOMEM;
 		}
-		break;
+		return 0;
 	}
-	return 0;
+	/* In all handles, .bits is 0 if the family is refused. */
+	return f->counter.bits ? 0 : -EINVAL;
 }
 
 void bridge_publish_family_free(struct bridge_publish_family *f)
@@ -194,7 +195,7 @@ int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge
 	struct sl_metric_opts o = opts_of(p, f->type, t);
 	bool valid = false;
 
-	/* Same options as the family's, except for the creation time. */
+	/* Same options as the family's, except for the creation time and the shape. */
 	o.labels = labels;
 	o.label_count = n;
 
@@ -221,11 +222,13 @@ int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge
 		valid = sl_histogram_valid(s->histogram);
 		break;
 	case BRIDGE_GAUGE_HISTOGRAM:
-		s->gauge_histogram = sl_gauge_histogram_with(f->gauge_histogram, labels, n);
+		s->gauge_histogram = sl_gauge_histogram_create_classic(p->publisher, &o);
 		valid = sl_gauge_histogram_valid(s->gauge_histogram);
 		break;
 	case BRIDGE_STATESET:
-		s->stateset = sl_stateset_with(f->stateset, labels, n);
+		/* All series of a family have its states. */
+		if (s->shape == f->shape)
+			s->stateset = sl_stateset_with(f->stateset, labels, n);
 		valid = sl_stateset_valid(s->stateset);
 		break;
 	case BRIDGE_INFO:

@@ -151,6 +151,114 @@ static void points_that_come_twice_count_once(void **state)
 	bridge_publish_close(p);
 }
 
+static void a_changed_help_text_changes_nothing_else(void **state)
+{
+	struct bridge_publisher *p = begin(0);
+	struct bridge_sink *s = bridge_publish_sink(p);
+	const struct bridge_label l = {{"x", 1}, {"1", 1}};
+
+	(void)state;
+	for (int round = 1; round <= 4; round++) {
+		const struct bridge_family f = {.name = {"a_total", 7},
+						.help = {round % 2 ? "Old." : "New.", 4},
+						.type = BRIDGE_COUNTER};
+		const double v = round;
+		const struct bridge_point t = {
+			.labels = &l, .label_count = 1, .values = &v, .value_count = 1};
+
+		bridge_publish_begin(p);
+		assert_true(s->family(s, &f) && s->point(s, &t));
+		bridge_publish_end(p);
+		assert_true(value(p, "a_total", "1") == round);
+		assert_int_equal(bridge_publish_series(p), 1);
+	}
+	assert_int_equal(bridge_publish_counts(p).removed, 0);
+	bridge_publish_close(p);
+}
+
+/* A body with one histogram, or one summary, whose n bounds are 1, 2, 3... */
+static void tell_shape(struct bridge_publisher *p, enum bridge_type type, const char *label,
+		       size_t n)
+{
+	static const double bounds[] = {1, 2, 3, 4}, ranks[] = {0.1, 0.2, 0.3, 0.4};
+	static const double values[] = {10, 5, 1, 2, 3, 4, 5};
+	struct bridge_sink *s = bridge_publish_sink(p);
+	const struct bridge_family f = {.name = {"a", 1}, .type = type};
+	const struct bridge_label l = {{"x", 1}, {label, strlen(label)}};
+	const struct bridge_point t = {.labels = &l,
+				       .label_count = 1,
+				       .values = values,
+				       .value_count = n + 2 + (type != BRIDGE_SUMMARY),
+				       .bounds = type == BRIDGE_SUMMARY ? ranks : bounds,
+				       .bound_count = n};
+
+	assert_true(s->family(s, &f) && s->point(s, &t));
+}
+
+/* The published number of observations; creates what is not published. */
+static uint64_t observations(struct bridge_publisher *p, enum bridge_type type, const char *label,
+			     size_t n)
+{
+	static const double bounds[] = {1, 2, 3, 4}, ranks[] = {0.1, 0.2, 0.3, 0.4};
+	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = "a", .help = "", .mirror = true,
+					  .utf8 = true, .labels = &(struct sl_label){"x", label},
+					  .label_count = 1);
+	struct sl_histogram h;
+
+	if (type == BRIDGE_SUMMARY) {
+		o.quantiles = ranks;
+		o.quantile_count = n;
+		return sl_summary_count(sl_summary_create(bridge_publish_of(p), &o));
+	}
+	o.bounds = bounds;
+	o.bound_count = n;
+	h = sl_histogram_create_classic(bridge_publish_of(p), &o);
+	assert_true(sl_histogram_valid(h));
+	return sl_histogram_count(h);
+}
+
+/* A target that starts again may have other buckets, and two series of a family may differ. */
+static void series_may_change_their_shape(void **state)
+{
+	static const enum bridge_type types[] = {BRIDGE_HISTOGRAM, BRIDGE_SUMMARY};
+	static const double again[] = {10, 7, 2, 4, 6, 7};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		const enum bridge_type type = types[i];
+		struct bridge_publisher *p = begin(0);
+		const size_t values = 5 + (type == BRIDGE_HISTOGRAM);
+		uint64_t bytes;
+
+		bridge_publish_begin(p);
+		tell_shape(p, type, "1", 2);
+		bridge_publish_end(p);
+		bytes = p->bytes;
+		bridge_publish_begin(p);
+		tell_shape(p, type, "1", 3);
+		/* In one body, the first shape counts. */
+		tell_shape(p, type, "1", 2);
+		bridge_publish_end(p);
+		assert_int_equal(bridge_publish_series(p), 1);
+		assert_int_equal(bridge_publish_counts(p).refused, 1);
+		assert_true(observations(p, type, "1", 3) == (type == BRIDGE_SUMMARY ? 5 : 4));
+		bridge_publish_begin(p);
+		tell_shape(p, type, "1", 3);
+		bridge_publish_end(p);
+		bridge_publish_begin(p);
+		bridge_publish_sink(p)->values(bridge_publish_sink(p), again, values);
+		bridge_publish_end(p);
+		assert_int_equal(observations(p, type, "1", 3), 7);
+		/* They end like others. */
+		bridge_publish_begin(p);
+		tell_shape(p, type, "2", 2);
+		bridge_publish_end(p);
+		assert_int_equal(p->bytes, bytes);
+		assert_int_equal(observations(p, type, "1", 3), 0);
+		bridge_publish_close(p);
+	}
+}
+
 static void what_does_not_come_again_is_removed(void **state)
 {
 	struct bridge_publisher *p = begin(0);
@@ -217,6 +325,8 @@ int main(void)
 		cmocka_unit_test(zeros_go_to_the_bucket_of_their_threshold),
 		cmocka_unit_test(differences_add_up),
 		cmocka_unit_test(points_that_come_twice_count_once),
+		cmocka_unit_test(a_changed_help_text_changes_nothing_else),
+		cmocka_unit_test(series_may_change_their_shape),
 		cmocka_unit_test(what_does_not_come_again_is_removed),
 		cmocka_unit_test(what_does_not_fit_is_left_out_and_counted),
 	};

@@ -290,6 +290,10 @@ def textfiles_are_published_as_they_are():
         for name in 'bad', 'bad-too', 'stamped', 'pipe', 'link':
             os.unlink(f'{folder}/in/{name}.prom')
         wait_until(lambda: now().get('node_textfile_scrape_error') == 0, now, collector, agent)
+        # A text about it may change, and the values go on.
+        for value in 18, 19:
+            write('good.prom', f'# HELP backup_age_seconds New.\n# TYPE backup_age_seconds gauge\nbackup_age_seconds{{db="x"}} {value}\n')
+            wait_until(lambda: now().get('backup_age_secondsx') == value, now, collector, agent)
         os.unlink(f'{folder}/in/good.prom')
         wait_until(lambda: now() == {'node_textfile_scrape_error': 0}, now, collector, agent)
 
