@@ -16,6 +16,7 @@
 #define RECORD_BYTES 320u
 #define EXEMPLARS    1023u
 #define BYTES_MAX    (64u << 20)
+#define FAMILY_BYTES 512u /* memory for a family here and in the library, without its texts */
 
 /* ---- families ---- */
 
@@ -90,13 +91,23 @@ static uint64_t hash_of_shape(const struct bridge_point *t)
 	return base_hash_end(&h);
 }
 
+/* A family counts until the end, because the library never frees it. */
+static size_t family_bytes(const struct bridge_publisher *p, const struct bridge_point *t)
+{
+	struct bridge_point without_cells = *t;
+
+	without_cells.value_count = 0;
+	return FAMILY_BYTES + bridge_publish_record_bytes(p, &without_cells, 0);
+}
+
 /*
- * Returns the family of a point, or NULL if the library refuses it or there is no memory. Its name
+ * Returns the family of a point, or NULL if the library refuses it or there is no room. Its name
  * and type identify it, as in the library: a different help text changes nothing.
  */
 static struct bridge_publish_family *find_family(struct bridge_publisher *p,
-						 const struct bridge_point *t)
+						 const struct bridge_point *t, bool *full)
 {
+	const size_t bytes = family_bytes(p, t);
 	uint64_t hash = t->exponential ? base_hash(p->announced, "e", 1) : p->announced;
 	struct bridge_publish_family *f = p->family;
 
@@ -105,7 +116,8 @@ static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 	f = base_table_first(&p->families, hash);
 	if (f)
 		return p->family = f;
-	f = calloc(1, sizeof(*f));
+	*full = p->bytes + bytes > p->bytes_max;
+	f = *full ? NULL : calloc(1, sizeof(*f));
 	if (!f)
 		return NULL;
 	f->type = p->type;
@@ -114,6 +126,7 @@ static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 		free(f);
 		return NULL;
 	}
+	p->bytes += bytes;
 	base_table_add(&p->families, f, hash);
 	return p->family = f;
 }
@@ -204,7 +217,7 @@ static struct bridge_publish_series *find_series(struct bridge_publisher *p,
 	*full = false;
 	if (!encode_labels(p, t, &bytes))
 		return NULL;
-	f = find_family(p, t);
+	f = find_family(p, t, full);
 	if (!f)
 		return NULL;
 	hash = base_hash(f->node.hash, p->scratch, bytes);

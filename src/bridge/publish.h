@@ -17,9 +17,10 @@
 struct bridge_publish_opts {
 	const char *service, *pod; /* labels of the target; copied */
 	const char *socket;	   /* path of the agent's socket, or NULL */
-	uint64_t bytes_max;	   /* memory limit for all series; 0 means 64 MiB */
-	size_t series_max;	   /* maximum number of series; 0 means BRIDGE_POINTS_MAX */
-	int scale; /* scale of exponential histograms, at most 8; 0 means BRIDGE_SCALE */
+	/* memory limit for all series, and all names since the beginning; 0 means 64 MiB */
+	uint64_t bytes_max;
+	size_t series_max; /* maximum number of series; 0 means BRIDGE_POINTS_MAX */
+	int scale;	   /* scale of exponential histograms, at most 8; 0 means BRIDGE_SCALE */
 	bool detached;
 };
 

@@ -86,7 +86,7 @@ struct bridge_publisher {
 	struct sl_publisher *publisher;
 	char *service, *pod;
 	size_t series_max;
-	uint64_t bytes, bytes_max; /* total size of all records */
+	uint64_t bytes, bytes_max; /* total size of all records, and of families */
 	struct bridge_publish_counts counts;
 
 	struct base_table families;

@@ -318,6 +318,30 @@ static void what_does_not_fit_is_left_out_and_counted(void **state)
 	bridge_publish_close(p);
 }
 
+/* Names take memory until the end, so a target that changes them does not get ever more. */
+static void names_take_from_the_room(void **state)
+{
+	enum { BYTES = 64 << 10, N = 1000 };
+	struct bridge_publisher *p = bridge_publish_open(&(struct bridge_publish_opts){
+		.service = "test", .pod = "test", .detached = true, .bytes_max = BYTES});
+	char name[16];
+
+	(void)state;
+	assert_non_null(p);
+	for (int i = 0; i < N; i++) {
+		snprintf(name, sizeof(name), "a%d", i);
+		bridge_publish_begin(p);
+		tell(p, name, BRIDGE_GAUGE, "1", i, false);
+		bridge_publish_end(p);
+	}
+	assert_in_range(p->families.count, 1, BYTES / 512);
+	assert_true(p->bytes <= BYTES);
+	assert_int_equal(bridge_publish_series(p), 0);
+	assert_true(bridge_publish_counts(p).full >= N - p->families.count);
+	assert_int_equal(bridge_publish_counts(p).refused, 0);
+	bridge_publish_close(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +353,7 @@ int main(void)
 		cmocka_unit_test(series_may_change_their_shape),
 		cmocka_unit_test(what_does_not_come_again_is_removed),
 		cmocka_unit_test(what_does_not_fit_is_left_out_and_counted),
+		cmocka_unit_test(names_take_from_the_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
