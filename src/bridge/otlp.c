@@ -96,7 +96,7 @@ const struct bridge_otlp_cause_text bridge_otlp_causes[OTLP_CAUSES] = {
 	[OTLP_LABELS] = {"labels", "too many attributes, or attributes that are too long"},
 	[OTLP_SERVICES] = {"services", "there is no room for another service"},
 	[OTLP_DUPLICATE] = {"duplicate",
-			    "a point with the same name, attributes and time was received before"},
+			    "the same point, or a later delta of its series, was received before"},
 	[OTLP_NEGATIVE] = {"negative", "negative observations of a histogram are not published"},
 	[OTLP_UNPUBLISHABLE] = {"unpublishable",
 				"a name or value is too long or not UTF-8, or the name has another "

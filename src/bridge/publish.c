@@ -278,13 +278,13 @@ static void set_values(struct bridge_publisher *p, struct bridge_publish_series 
 
 /*
  * Returns true if the point has been published before: a delta that was sent again because the
- * response was lost, or a point that is not newer than another one in this body.
+ * response was lost, maybe with others, or a point that is not newer than another one in this body.
  */
 static bool is_duplicate(const struct bridge_publisher *p, const struct bridge_publish_series *s,
 			 const struct bridge_point *t)
 {
 	if (t->delta)
-		return t->time_ns && t->time_ns == s->time_ns;
+		return t->time_ns && t->time_ns <= s->time_ns;
 	return s->round == p->round && t->time_ns <= s->time_ns;
 }
 
