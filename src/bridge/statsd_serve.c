@@ -109,7 +109,8 @@ struct client {
 	int fd; /* -1 means that this element is free */
 	enum { UNKNOWN, LINES, LENGTHS } framing;
 	size_t used;
-	char *buffer; /* PACKET_BYTES */
+	uint64_t read_ns; /* time when it was accepted or data was last received */
+	char *buffer;	  /* PACKET_BYTES */
 };
 
 struct serve {
@@ -176,23 +177,46 @@ static void close_client(struct client *c)
 	*c = (struct client){.fd = -1};
 }
 
-static void accept_client(struct serve *s, int listener)
+/* Returns a free element. If there is none, closes the connection that was idle longest. */
+static struct client *free_client(struct serve *s)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct client *c = s->clients;
+	struct client *idle = s->clients;
 
+	for (struct client *c = s->clients; c < s->clients + CLIENTS; c++) {
+		if (c->fd < 0)
+			return c;
+		if (c->read_ns < idle->read_ns)
+			idle = c;
+	}
+	if (idle->used)
+		sl_counter_inc(s->truncated);
+	sl_counter_inc(s->refused_connections);
+	close_client(idle);
+	return idle;
+}
+
+/* If there is no descriptor for the connection, leaves the listener out until the next tick. */
+static void accept_client(struct serve *s, struct pollfd *listener)
+{
+	int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct client *c;
+
+	if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+		base_log_limited(BASE_WARN, LOG, "a connection has to wait error=%s",
+				 strerror(errno));
+		listener->events = 0;
+	}
 	if (fd < 0)
 		return;
-	while (c < s->clients + CLIENTS && c->fd >= 0)
-		c++;
-	if (c < s->clients + CLIENTS)
-		c->buffer = malloc(PACKET_BYTES);
-	if (c == s->clients + CLIENTS || !c->buffer) {
+	c = free_client(s);
+	c->buffer = malloc(PACKET_BYTES);
+	if (!c->buffer) {
 		sl_counter_inc(s->refused_connections);
 		close(fd);
 		return;
 	}
 	c->fd = fd;
+	c->read_ns = base_now_ns();
 	sl_counter_inc(s->connections);
 }
 
@@ -234,6 +258,7 @@ static void read_client(struct serve *s, struct client *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	c->used += ended ? 0 : (size_t)n;
+	c->read_ns = base_now_ns();
 	if (c->framing == UNKNOWN && (c->used >= 4 || ended))
 		c->framing = c->used >= 4 && !c->buffer[2] && !c->buffer[3] ? LENGTHS : LINES;
 	taken = c->framing == LENGTHS ? take_packets(s, c, &whole)
@@ -288,7 +313,7 @@ static bool open_serve(struct serve *s, size_t n)
 			      "minutes old, or more than 10 minutes ahead.");
 	s->connections = COUNTER("connections", "Connections accepted.");
 	s->refused_connections = COUNTER("refused_connections",
-					 "Connections closed because there is no room for more.");
+					 "Connections closed to make room for others.");
 #undef COUNTER
 	s->publisher = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "statsd",
 						  .pod = "statsd", .socket = s->w->o->socket,
@@ -339,13 +364,15 @@ void bridge_statsd_run(const struct bridge_worker *w)
 				read_client(s, &s->clients[i]);
 		for (size_t i = 0; i < n; i++)
 			if (p[i].revents && accepts(fds[i]))
-				accept_client(s, fds[i]);
+				accept_client(s, &p[i]);
 			else if (p[i].revents)
 				receive_packets(s, i, p[i].fd);
 		if (base_now_ns() >= tick) {
 			tick = base_now_ns() + SECOND_NS / 5;
 			bridge_statsd_tick(s->statsd, base_now_ns(), w->o->expire_ns);
 			add_counts(s);
+			for (size_t i = 0; i < n; i++)
+				p[i].events = POLLIN;
 		}
 	}
 out:

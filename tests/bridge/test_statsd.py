@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Updates of StatsD are exact, or counted as lost. test_statsd.py SIDELIGHT CASE"""
 import os
+import resource
 import socket
 import struct
 import sys
 
-from bridge import Bridged, count
+from bridge import Bridged, count, worker
 from support.process import SCALE, case, check, run_cases, skip, wait_until, workdir
 from support.sidelight import Collector
 
@@ -93,6 +94,44 @@ def statsd_over_connections_loses_nothing():
                     pass
         wait_until(lambda: count(collector, 'statsd_truncated') == 2 and count(collector, 'statsd_malformed') == 2,
                    lambda: collector.find('sidelight_bridge_statsd'), collector)
+
+
+@case
+def statsd_idle_connections_shut_nobody_out():
+    folder = workdir()
+    with Bridged('--statsd', f'unix-stream:{folder}/stream.sock') as agent, Collector([agent], '--period', '50ms') as collector:
+        wait_until(lambda: os.path.exists(f'{folder}/stream.sock'), 'the socket', agent)
+
+        def connect():
+            s = socket.socket(socket.AF_UNIX)
+            s.connect(f'{folder}/stream.sock')
+            return s
+
+        def connected(n):
+            wait_until(lambda: count(collector, 'statsd_connections') == n, lambda: collector.find('sidelight_bridge_statsd'), collector)
+        busy = connect()
+        idle = [connect() for _ in range(255)]
+        connected(256)
+        busy.sendall(b'busy:1|c\n')
+        wait_until(lambda: collector.total('busy_total') == 1, 'a line', collector)
+        # There are 256 connections. The first of those that send nothing is closed for another one.
+        other = connect()
+        other.sendall(b'other:1|c\n')
+        wait_until(lambda: collector.total('other_total') == 1, 'the newcomer', collector, agent)
+        check(idle[0].recv(1) == b'' and count(collector, 'statsd_refused_connections') == 1)
+        busy.sendall(b'busy:1|c\n')
+        wait_until(lambda: collector.total('busy_total') == 2, 'a connection in use', collector)
+        for s in busy, other, *idle:
+            s.close()
+        # Without a descriptor, a connection waits until there is one.
+        pid, limit = worker(agent), resource.prlimit(worker(agent), resource.RLIMIT_NOFILE)
+        wait_until(lambda: len(os.listdir(f'/proc/{pid}/fd')) < 200, 'the descriptors', agent)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(int(fd) for fd in os.listdir(f'/proc/{pid}/fd')), limit[1]))
+        late = connect()
+        late.sendall(b'late:1|c\n')
+        wait_until(lambda: 'a connection has to wait error=Too many open files' in '\n'.join(agent.err), 'the log', agent)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
+        wait_until(lambda: collector.total('late_total') == 1, 'the connection that waited', collector, agent)
 
 
 run_cases(only=sys.argv[2:])
