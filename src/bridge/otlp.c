@@ -694,6 +694,13 @@ static bool is_promoted(const struct bridge_otlp *o, struct bridge_text key)
 	return false;
 }
 
+/* Frees the text of an attribute that is not used, so that it takes no room from others. */
+static void drop_text(struct bridge_otlp *o, size_t used, bool too_much)
+{
+	o->l.used = used;
+	o->l.too_much = too_much;
+}
+
 /* Adds attributes of a Resource as labels: the promoted ones, or all except the service's. */
 static bool add_attributes(struct bridge_otlp *o, struct base_pb resource, bool promoted)
 {
@@ -702,20 +709,22 @@ static bool add_attributes(struct bridge_otlp *o, struct base_pb resource, bool 
 	bool good = true;
 
 	while (good && base_pb_next(&resource, &f)) {
+		const size_t used = o->l.used;
+		const bool too_much = o->l.too_much;
+
 		if (f.number != 1 || f.wire != 2)
 			continue;
 		good = bridge_otlp_key_value(o, &o->l, f.data, &l.key, &l.value);
-		if (promoted ? !is_promoted(o, l.key) : is_service(l.key))
-			continue;
-		/*
-		 * One long attribute, such as a command line, must not take up the room of the
-		 * others.
-		 */
-		if (!promoted &&
-		    (l.value.n > SL_LABEL_VALUE_MAX || o->l.count == TARGET_LABELS_MAX))
+		if (promoted ? !is_promoted(o, l.key) : is_service(l.key)) {
+			drop_text(o, used, too_much);
+		} else if (!promoted &&
+			   (l.value.n > SL_LABEL_VALUE_MAX || o->l.too_much != too_much ||
+			    o->l.count == TARGET_LABELS_MAX)) {
+			drop_text(o, used, too_much);
 			o->counts->attributes_left_out += o->sink != NULL;
-		else
+		} else {
 			bridge_otlp_add_label(&o->l, "", l.key, l.value);
+		}
 	}
 	return good;
 }
@@ -730,6 +739,9 @@ bool bridge_otlp_identity(struct bridge_otlp *o, struct base_pb resource,
 	o->l.count = o->l.used = 0;
 	o->l.too_much = false;
 	while (good && base_pb_next(&resource, &f)) {
+		const size_t used = o->l.used;
+		const bool too_much = o->l.too_much;
+
 		if (f.number != 1 || f.wire != 2)
 			continue;
 		out->hash += base_hash(0, f.data.at, (size_t)(f.data.end - f.data.at));
@@ -738,6 +750,8 @@ bool bridge_otlp_identity(struct bridge_otlp *o, struct base_pb resource,
 			out->service = value;
 		else if (bridge_text_is(key, "service.instance.id", 19))
 			out->instance = value;
+		else
+			drop_text(o, used, too_much);
 	}
 	return good && !resource.bad;
 }
@@ -785,6 +799,9 @@ static bool read_scope(struct bridge_otlp *o, struct base_pb p)
 	bool good = true;
 
 	while (good && base_pb_next(&p, &f)) {
+		const size_t used = o->l.used;
+		const bool too_much = o->l.too_much;
+
 		if (f.wire != 2)
 			continue;
 		l.value = bridge_text_of(f.data);
@@ -804,6 +821,8 @@ static bool read_scope(struct bridge_otlp *o, struct base_pb p)
 			    !bridge_text_is(l.key, "version", 7) &&
 			    !bridge_text_is(l.key, "schema_url", 10))
 				bridge_otlp_add_label(&o->l, "otel_scope_", l.key, l.value);
+			else
+				drop_text(o, used, too_much);
 		}
 	}
 	return good && !p.bad;

@@ -422,7 +422,8 @@ static void every_refusal_has_its_cause(void **state)
 }
 
 /* In the body, # stands for a text that is longer than the room for the names of a point. */
-static void reads_long(const char *body, uint64_t points, const struct bridge_otlp_counts *want)
+static void reads_long_of(int length, const char *body, uint64_t points,
+			  const struct bridge_otlp_counts *want)
 {
 	struct bridge_otlp_counts c = {0}, binary = {0};
 	const char *at = strchr(body, '#');
@@ -432,7 +433,7 @@ static void reads_long(const char *body, uint64_t points, const struct bridge_ot
 	uint8_t *b;
 	FILE *to = open_memstream(&long_body, &bytes);
 
-	fprintf(to, "%.*s%0*d%s", (int)(at - body), body, 200 << 10, 0, at + 1);
+	fprintf(to, "%.*s%0*d%s", (int)(at - body), body, length, 0, at + 1);
 	fclose(to);
 	assert_int_equal(read_body(long_body, bytes, true, &c, &text), 0);
 	free(text);
@@ -442,10 +443,16 @@ static void reads_long(const char *body, uint64_t points, const struct bridge_ot
 	assert_int_equal(c.points, points);
 	assert_memory_equal(c.refused, want->refused, sizeof(c.refused));
 	assert_int_equal(c.exemplars_left_out, want->exemplars_left_out);
+	assert_int_equal(c.attributes_left_out, want->attributes_left_out);
 	assert_memory_equal(&binary, &c, sizeof(c));
 	free(text);
 	free(long_body);
 	free(b);
+}
+
+static void reads_long(const char *body, uint64_t points, const struct bridge_otlp_counts *want)
+{
+	reads_long_of(200 << 10, body, points, want);
 }
 
 static void names_without_room_are_refused(void **state)
@@ -483,6 +490,33 @@ static void names_without_room_are_refused(void **state)
 		2, &exemplar);
 }
 
+/* An attribute that is not used takes no room from others, however long it becomes as JSON. */
+static void long_attributes_are_left_out_alone(void **state)
+{
+	const struct bridge_otlp_counts left_out = {.attributes_left_out = 1}, none = {.points = 0};
+#define LONG_ARRAY(key) \
+	"{\"key\":\"" key "\",\"value\":{\"arrayValue\":{\"values\":[{\"stringValue\":\"#\"}]}}}"
+
+	(void)state;
+	for (int length = 1000; length < 200000; length += 30000) {
+		const bool is_long = length > 1023;
+
+		reads_long_of(
+			length,
+			RESOURCE(TEXT_OF("a", "b") "," LONG_ARRAY("c") "," TEXT_OF("d", "e"),
+				 "{\"metrics\":[" GAUGE_OF("g", "", TEXT_OF("f", "h"), "1") "]}"),
+			1, is_long ? &left_out : &none);
+		reads_long_of(
+			length,
+			RESOURCE("",
+				 "{\"scope\":{\"attributes\":[" LONG_ARRAY("version") "," TEXT_OF(
+					 "a", "b") "]},\"metrics\":[" GAUGE_OF("g", "",
+									       TEXT_OF("f", "h"),
+									       "1") "]}"),
+			1, &none);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -491,6 +525,7 @@ int main(void)
 		cmocka_unit_test(exemplars_beyond_bounds_are_left_out),
 		cmocka_unit_test(what_has_no_meaning_is_refused_and_counted),
 		cmocka_unit_test(names_without_room_are_refused),
+		cmocka_unit_test(long_attributes_are_left_out_alone),
 		cmocka_unit_test(scopes_are_labels),
 		cmocka_unit_test(lists_maps_and_bytes_are_json),
 		cmocka_unit_test(equal_keys_are_joined_in_their_original_order),
