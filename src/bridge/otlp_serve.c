@@ -259,7 +259,10 @@ static bool on_span(void *to, const struct bridge_span *s)
 
 /* ---- requests ---- */
 
-/* Inflates a gzip body. Returns its size, or -1 if it is malformed or too long. */
+/*
+ * Inflates a gzip body, which may have several members (RFC 1952, 2.2). Returns its size, or -1 if
+ * it is malformed or too long.
+ */
 static ssize_t inflate_body(struct bridge_otlp_server *o, const void *body, size_t bytes)
 {
 	z_stream z = {.next_in = (Bytef *)(uintptr_t)body, .avail_in = (uInt)bytes};
@@ -271,9 +274,11 @@ static ssize_t inflate_body(struct bridge_otlp_server *o, const void *body, size
 		return -1;
 	z.next_out = (Bytef *)o->inflated;
 	z.avail_out = BODY_MAX;
-	err = inflate(&z, Z_FINISH);
+	do
+		err = inflate(&z, Z_FINISH);
+	while (err == Z_STREAM_END && z.avail_in && inflateReset(&z) == Z_OK);
 	inflateEnd(&z);
-	return err == Z_STREAM_END ? (ssize_t)z.total_out : -1;
+	return err == Z_STREAM_END ? (ssize_t)(BODY_MAX - z.avail_out) : -1;
 }
 
 /* Writes "2 points: WHY; 1 point: WHY". Returns the number of points. */

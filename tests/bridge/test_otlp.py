@@ -49,7 +49,8 @@ def otlp_metrics_are_published():
         wait_until(ready, 'the receiver', agent)
         # By one connection: a second one that comes before the end of the first is another sender.
         shop = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
-        for body, more in (otlp('shop', total, delta, exponential), {}), (gzip.compress(otlp('shop', delta)), {'Content-Encoding': 'gzip'}):
+        members = b''.join(gzip.compress(part) for part in re.findall(b'(?s).{1,20}', otlp('shop', delta)))
+        for body, more in (otlp('shop', total, delta, exponential), {}), (members, {'Content-Encoding': 'gzip'}):
             shop.request('POST', '/v1/metrics', body, {'Content-Type': 'application/x-protobuf', **more})
             answer = shop.getresponse()
             check(answer.status == 200, answer.read())
@@ -60,6 +61,7 @@ def otlp_metrics_are_published():
         check(post(b'{', 'application/json') == 400)
         check(post(b'a', 'text/plain') == 415)
         check(post(gzip.compress(bytes(64 << 20)), **{'Content-Encoding': 'gzip'}) == 400)
+        check(post(gzip.compress(otlp('shop', delta)) + b'x', **{'Content-Encoding': 'gzip'}) == 400)
 
         # A label that is too long, and negative observations, are counted.
         long = field(7, field(1, 'k') + field(2, field(1, 'x' * 2000)))
@@ -78,7 +80,7 @@ def otlp_metrics_are_published():
         buckets = {float(k.removeprefix('wait_seconds_bucket')): v for k, v in series.items() if k.startswith('wait_seconds_bucket')}
         check(buckets[1] == 1 and buckets[2] == 11 and buckets[float('inf')] == 11, buckets)
         wait_until(lambda: collector.total('json_gauge', 'service="unknown_service"') == -7, collector)
-        wait_until(lambda: count(collector, 'otlp_malformed') == 3, collector)
+        wait_until(lambda: count(collector, 'otlp_malformed') == 4, collector)
         wait_until(lambda: count(collector, 'otlp_points') == 6 and count(collector, 'otlp_refused', cause='negative') == 1 and
                    count(collector, 'otlp_refused', cause='unpublishable') == 1, lambda: collector.find('sidelight_bridge_otlp'), collector)
 
