@@ -107,15 +107,16 @@ static size_t family_bytes(const struct bridge_publisher *p, const struct bridge
 static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 						 const struct bridge_point *t, bool *full)
 {
-	const size_t bytes = family_bytes(p, t);
 	uint64_t hash = t->exponential ? base_hash(p->announced, "e", 1) : p->announced;
 	struct bridge_publish_family *f = p->family;
+	size_t bytes;
 
 	if (f && f->node.hash == hash)
 		return f;
 	f = base_table_first(&p->families, hash);
 	if (f)
 		return p->family = f;
+	bytes = family_bytes(p, t);
 	*full = p->bytes + bytes > p->bytes_max;
 	f = *full ? NULL : calloc(1, sizeof(*f));
 	if (!f)
