@@ -245,3 +245,71 @@ void a_pod_that_returns_continues_its_series(void **state)
 	regions[0] = kept[0];
 	regions[1] = kept[1];
 }
+
+/* Sends a query for the vector with one series; *metric is the labels. Free the returned answer. */
+static json_t *ask_query(const char *query, const char **value, json_t **metric)
+{
+	char path[1500] = "/api/v1/query?time=1000&query=", *at = path + strlen(path);
+	json_t *a, *series;
+
+	for (const char *c = query; *c; c++)
+		at += sprintf(at, "%%%02x", (unsigned char)*c);
+	a = ask_json(path, 200);
+	series = json_array_get(json_object_get(json_object_get(a, "data"), "result"), 0);
+	*metric = json_object_get(series, "metric");
+	*value = json_string_value(json_array_get(json_object_get(series, "value"), 1));
+	return a;
+}
+
+/* The labels are those of Prometheus 2.42; "" means none. */
+void label_replace_expands_groups_by_the_rules_of_go(void **state)
+{
+	static const struct {
+		const char *to, *label;
+	} cases[] = {
+		{"$1", "foo"},
+		{"x${1}y", "xfooy"},
+		{"$1-$2", "foo-bar"},
+		{"$0", "foo-bar"},
+		{"$1_total", ""}, /* the group called 1_total */
+		{"${1}_total", "foo_total"},
+		{"$1x$2", "bar"},
+		{"$name", "foo"},
+		{"${name}_", "foo_"},
+		{"$name_", ""},
+		{"$name.$nosuch", "foo."},
+		{"$3", ""},
+		{"$01", ""},
+		{"$999999999999", ""},
+		{"$$1", "$1"},
+		{"$$$1", "$foo"},
+		{"$", "$"},
+		{"a$-", "a$-"},
+		{"${1", "${1"},
+		{"${}", "${}"},
+		{"${$1}", "${foo}"},
+		{"$a_name_of_more_than_thirty_two_bytes", ""},
+	};
+
+	(void)state;
+	if (!HAVE_REGEX) {
+		puts("SKIP: no regular expressions (option regex)");
+		skip();
+	}
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char query[300];
+		const char *value, *label;
+		json_t *metric, *a;
+
+		snprintf(query, sizeof(query),
+			 "label_replace(label_replace(vector(1), \"b\", \"foo-bar\", \"\", \"\"), "
+			 "\"a\", \"%s\", \"b\", \"(?P<name>.*)-(.*?)(never)?\")",
+			 cases[i].to);
+		a = ask_query(query, &value, &metric);
+		label = json_string_value(json_object_get(metric, "a"));
+		if (strcmp(label ? label : "", cases[i].label))
+			fail_msg("%s: %s", cases[i].to, label ? label : "no label");
+		assert_string_equal(string(metric, "b"), "foo-bar");
+		json_decref(a);
+	}
+}
