@@ -367,26 +367,35 @@ static int by_bound(const void *a, const void *b)
 static double interpolate_bucket(double q, struct promql_bucket *b, size_t n)
 {
 	size_t kept = 0, i = 0;
-	double rank, low = 0, before = 0;
+	double rank, most, low = 0, before = 0;
 
-	qsort(b, n, sizeof(*b), by_bound);
-	if (isnan(q) || !isinf(b[n - 1].bound))
+	if (isnan(q))
 		return NAN;
 	if (q < 0 || q > 1)
 		return q < 0 ? -INFINITY : INFINITY;
+	qsort(b, n, sizeof(*b), by_bound);
+	if (!isinf(b[n - 1].bound))
+		return NAN;
 	for (size_t k = 1; k < n; k++)
 		if (b[k].bound == b[kept].bound)
 			b[kept].count += b[k].count;
 		else
 			b[++kept] = b[k];
 	n = kept + 1;
-	/* Cumulative counts may decrease if the buckets were not read at the same time. */
+	/*
+	 * Cumulative counts may decrease if the buckets were not read at the same time. NaN is no
+	 * decrease.
+	 */
+	most = b[0].count;
 	for (size_t k = 1; k < n; k++)
-		b[k].count = fmax(b[k].count, b[k - 1].count);
+		if (b[k].count < most)
+			b[k].count = most;
+		else if (b[k].count > most)
+			most = b[k].count;
 	rank = q * b[n - 1].count;
-	if (n < 2 || !(b[n - 1].count > 0))
+	if (n < 2 || b[n - 1].count == 0)
 		return NAN;
-	while (i < n - 1 && b[i].count < rank)
+	while (i < n - 1 && !(b[i].count >= rank))
 		i++;
 	if (i == n - 1)
 		return b[n - 2].bound;

@@ -17,11 +17,16 @@
 
 /* Times */
 
+static int64_t step_time(const struct api_promql_steps *steps, size_t step)
+{
+	return steps->start_ns + (int64_t)step * steps->step_ns;
+}
+
 /* Returns the time of a step after "offset" and "@". */
 static int64_t time_of(const struct api_promql_run *r, const struct api_promql_node *n,
 		       const struct api_promql_steps *steps, size_t step)
 {
-	int64_t at = steps->start_ns + (int64_t)step * steps->step_ns;
+	int64_t at = step_time(steps, step);
 
 	if (n->at == API_PROMQL_TIME)
 		at = n->at_ns;
@@ -101,9 +106,11 @@ static int compute_windows(struct api_promql_run *r, const struct promql_windows
 
 	for (size_t i = 0; i < w->steps->n && !err; i++) {
 		const int64_t at = time_of(r, w->of, w->steps, i), from = at - window_ns(w->of);
-		struct api_promql_window window = {.start = (double)(from / 1000000),
-						   .end = (double)(at / 1000000),
-						   .param = w->param ? w->param[i] : 0};
+		struct api_promql_window window = {
+			.start = (double)(from / 1000000),
+			.end = (double)(at / 1000000),
+			.now = (double)(step_time(w->steps, i) / 1000000),
+			.param = w->param ? w->param[i] : 0};
 
 		while (end < r->points && r->point[end].ns / 1000000 <= at / 1000000)
 			end++;
@@ -177,9 +184,8 @@ static int subquery_windows(struct api_promql_run *r, const struct promql_window
 		r->points = 0;
 		for (size_t k = 0; k < steps.n; k++)
 			if (in.row[i].has[k])
-				r->point[r->points++] = (struct collect_point){
-					steps.start_ns + (int64_t)k * steps.step_ns,
-					in.row[i].value[k]};
+				r->point[r->points++] = (struct collect_point){step_time(&steps, k),
+									       in.row[i].value[k]};
 		err = compute_windows(r, w, in.row[i].of);
 	}
 	api_promql_rows_free(r, &in, steps.n);
@@ -318,10 +324,7 @@ static int eval_special(struct api_promql_run *r, const struct api_promql_node *
 	case API_PROMQL_DOES_TIME:
 		err = eval_constant(r, 0, steps->n, out);
 		for (size_t i = 0; i < steps->n && !err; i++)
-			out->row[0].value[i] =
-				(double)((steps->start_ns + (int64_t)i * steps->step_ns) /
-					 1000000) /
-				1000;
+			out->row[0].value[i] = (double)(step_time(steps, i) / 1000000) / 1000;
 		return err;
 	case API_PROMQL_DOES_VECTOR:
 		err = eval_constant(r, 0, steps->n, out);

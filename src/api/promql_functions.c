@@ -83,7 +83,8 @@ static double regress_points(const struct api_promql_window *w, double at_ms, do
 		xy += t * v;
 		xx += t * t;
 	}
-	slope = is_constant ? (isinf(y) ? NAN : 0) : (xy - x * y / n) / (xx - x * x / n);
+	slope = is_constant ? (isinf(w->p[0].value) ? NAN : 0)
+			    : (xy - x * y / n) / (xx - x * x / n);
 	*intercept = is_constant ? w->p[0].value : y / n - slope * x / n;
 	return slope;
 }
@@ -97,7 +98,7 @@ static double compute_deriv(const struct api_promql_window *w)
 
 static double compute_prediction(const struct api_promql_window *w)
 {
-	double intercept, slope = regress_points(w, w->end, &intercept);
+	double intercept, slope = regress_points(w, w->now, &intercept);
 
 	return slope * w->param + intercept;
 }
@@ -243,19 +244,27 @@ static double compute_round(double v, const double *s)
 	return floor(v * inverse + 0.5) / inverse;
 }
 
-static double compute_clamp(double v, const double *s)
+/* As Go's math.Max(): unlike fmax(), NaN if one of them is NaN, unless the other is infinite. */
+static double larger_value(double a, double b)
 {
-	return isnan(v) ? v : fmax(s[0], fmin(s[1], v));
+	const double v = fmax(a, b);
+
+	return v == INFINITY || !(isnan(a) || isnan(b)) ? v : NAN;
 }
 
 static double compute_clamp_min(double v, const double *s)
 {
-	return isnan(v) || isnan(s[0]) ? NAN : fmax(s[0], v);
+	return larger_value(s[0], v);
 }
 
 static double compute_clamp_max(double v, const double *s)
 {
-	return isnan(v) || isnan(s[0]) ? NAN : fmin(s[0], v);
+	return -larger_value(-s[0], -v);
+}
+
+static double compute_clamp(double v, const double *s)
+{
+	return larger_value(s[0], compute_clamp_max(v, &s[1]));
 }
 
 static double compute_deg(double v)

@@ -6,11 +6,14 @@
 #include "api/promql.h"
 #include "base/budget.h"
 
-/* The points of one series in a range, oldest first; start and end in ms. */
+/*
+ * The points of one series in a range, oldest first; times in ms. now: the evaluation time, which
+ * "offset" and "@" do not shift.
+ */
 struct api_promql_window {
 	const struct collect_point *p;
 	size_t n;
-	double start, end;
+	double start, end, now;
 	double param; /* the function's scalar, or 0 */
 };
 

@@ -66,6 +66,7 @@ void history_is_in_order_and_says_what_was_left_out(void **state);
 void history_of_what_is_gone_says_so(void **state);
 void buckets_have_their_bounds(void **state);
 void a_pod_that_returns_continues_its_series(void **state);
+void functions_treat_odd_values_as_prometheus(void **state);
 void label_replace_expands_groups_by_the_rules_of_go(void **state);
 void latency_is_given_by_worker_and_in_all(void **state);
 void bad_questions_are_answered_400_with_what_is_wrong(void **state);

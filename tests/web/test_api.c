@@ -386,6 +386,7 @@ int main(void)
 		cmocka_unit_test(history_of_what_is_gone_says_so),
 		cmocka_unit_test(buckets_have_their_bounds),
 		cmocka_unit_test(a_pod_that_returns_continues_its_series),
+		cmocka_unit_test(functions_treat_odd_values_as_prometheus),
 		cmocka_unit_test(label_replace_expands_groups_by_the_rules_of_go),
 		cmocka_unit_test(layers_are_sorted_by_answers_with_quantiles),
 		cmocka_unit_test(flows_are_sorted_by_relevance_with_their_causes),

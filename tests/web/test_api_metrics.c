@@ -261,6 +261,55 @@ static json_t *ask_query(const char *query, const char **value, json_t **metric)
 	return a;
 }
 
+/* The values are those of Prometheus 2.42. */
+void functions_treat_odd_values_as_prometheus(void **state)
+{
+#define BUCKET(le, v)	 "label_join(vector(" v "), \"le\", \"" le "\", \"a\", \"b\")"
+#define BUCKETS(x, y, z) BUCKET("1", x) " or " BUCKET("2", y) " or " BUCKET("+Inf", z)
+	static const struct {
+		const char *query, *value;
+	} cases[] = {
+		{"clamp(vector(5), 0, NaN)", "NaN"},
+		{"clamp(vector(5), NaN, 9)", "NaN"},
+		{"clamp(vector(NaN), 0, 9)", "NaN"},
+		{"clamp(vector(5), 0, 3)", "3"},
+		{"clamp(vector(5), 7, 9)", "7"},
+		{"clamp_min(vector(5), scalar(absent(vector(1))))", "NaN"},
+		{"clamp_min(vector(NaN), +Inf)", "+Inf"},
+		{"clamp_min(vector(NaN), -Inf)", "NaN"},
+		{"clamp_max(vector(5), NaN)", "NaN"},
+		{"clamp_max(vector(NaN), -Inf)", "-Inf"},
+		{"clamp_max(vector(NaN), +Inf)", "NaN"},
+		/* Extrapolation starts at the time of the query, whatever the window. */
+		{"predict_linear(vector(time())[10s:1s], 60)", "1060"},
+		{"predict_linear(vector(time())[10s:1s] offset 100s, 60)", "1060"},
+		{"predict_linear(vector(time())[10s:1s] offset -100s, 60)", "1060"},
+		{"predict_linear(vector(time())[10s:1s] @ 500, 60)", "1060"},
+		{"predict_linear(vector(time())[10s:1s] @ 500 offset 100s, 60)", "1060"},
+		{"max_over_time(predict_linear(vector(time())[10s:1s] offset 9s, 60)[20s:1s])",
+		 "1060"},
+		{"deriv((vector(1e308) + 0)[10s:1s])", "0"},
+		{"histogram_quantile(0.5, " BUCKETS("1", "3", "4") ")", "1.5"},
+		{"histogram_quantile(0.5, " BUCKETS("3", "1", "4") ")", "0.6666666666666666"},
+		{"histogram_quantile(0.5, " BUCKETS("0", "0", "0") ")", "NaN"},
+		{"histogram_quantile(0.5, " BUCKETS("NaN", "NaN", "NaN") ")", "2"},
+		{"histogram_quantile(0.5, " BUCKETS("1", "3", "NaN") ")", "2"},
+		{"histogram_quantile(2, " BUCKET("1", "1") ")", "+Inf"},
+	};
+#undef BUCKETS
+#undef BUCKET
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const char *value;
+		json_t *metric, *a = ask_query(cases[i].query, &value, &metric);
+
+		if (!value || strcmp(value, cases[i].value))
+			fail_msg("%s: %s", cases[i].query, value ? value : "no value");
+		json_decref(a);
+	}
+}
+
 /* The labels are those of Prometheus 2.42; "" means none. */
 void label_replace_expands_groups_by_the_rules_of_go(void **state)
 {
