@@ -34,7 +34,7 @@ struct marks_mark {
 	enum marks_kind kind;
 	uint64_t instance;
 	uint32_t pods; /* number of pods in a deployment */
-	char service[COLLECT_LIFE_TEXT], text[TEXT_BYTES];
+	char service[COLLECT_LIFE_TEXT], kube_namespace[COLLECT_LIFE_TEXT], text[TEXT_BYTES];
 };
 
 struct marks {
@@ -45,10 +45,9 @@ struct marks {
 };
 
 /* Adds a mark with a formatted text, if its time is in the range. */
-__attribute__((format(printf, 6, 7))) static void add_mark(struct marks *m, int64_t ns,
-							   enum marks_kind kind, uint64_t instance,
-							   const char *service, const char *fmt,
-							   ...)
+__attribute__((format(printf, 7, 8))) static void
+add_mark(struct marks *m, int64_t ns, enum marks_kind kind, uint64_t instance, const char *service,
+	 const char *kube_namespace, const char *fmt, ...)
 {
 	struct marks_mark *to;
 	va_list ap;
@@ -62,6 +61,7 @@ __attribute__((format(printf, 6, 7))) static void add_mark(struct marks *m, int6
 	to = &m->v[m->n++];
 	*to = (struct marks_mark){.ns = ns, .kind = kind, .instance = instance, .pods = 1};
 	snprintf(to->service, sizeof(to->service), "%s", service);
+	snprintf(to->kube_namespace, sizeof(to->kube_namespace), "%s", kube_namespace);
 	va_start(ap, fmt);
 	vsnprintf(to->text, sizeof(to->text), fmt, ap);
 	va_end(ap);
@@ -101,7 +101,8 @@ static bool closed_before(const struct collect_life *l, size_t at)
 static struct marks_mark *deployment_before(struct marks *m, const struct collect_life *l)
 {
 	for (size_t i = m->n; i-- > 0 && l->ns - m->v[i].ns <= DEPLOYMENT_NS;)
-		if (m->v[i].kind == MARKS_DEPLOYMENT && !strcmp(m->v[i].service, l->service))
+		if (m->v[i].kind == MARKS_DEPLOYMENT && !strcmp(m->v[i].service, l->service) &&
+		    !strcmp(m->v[i].kube_namespace, l->kube_namespace))
 			return &m->v[i];
 	return NULL;
 }
@@ -116,13 +117,15 @@ static void add_start(struct marks *m, const struct collect_life *l, size_t at)
 		mark->pods++;
 	else if (changed)
 		add_mark(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service,
-			 "%s: %s replaced %s", life->service, life->version, old->version);
+			 life->kube_namespace, "%s: %s replaced %s", life->service, life->version,
+			 old->version);
 	else if (closed_before(l, at))
 		add_mark(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service,
-			 "%s: pod %s replaced one that closed", life->service, pod_name(life));
-	else
-		add_mark(m, life->ns, MARKS_START, life->instance, life->service, "%s began",
+			 life->kube_namespace, "%s: pod %s replaced one that closed", life->service,
 			 pod_name(life));
+	else
+		add_mark(m, life->ns, MARKS_START, life->instance, life->service,
+			 life->kube_namespace, "%s began", pod_name(life));
 }
 
 static int by_life(const void *a, const void *b)
@@ -147,7 +150,8 @@ static bool add_lives(struct marks *m, struct collect_collector *c)
 			add_start(m, l, i);
 		else if (l[i].kind == COLLECT_LIFE_DEATH)
 			add_mark(m, l[i].ns, MARKS_DEATH, l[i].instance, l[i].service,
-				 "%s died (pid %u)", pod_name(&l[i]), l[i].pid);
+				 l[i].kube_namespace, "%s died (pid %u)", pod_name(&l[i]),
+				 l[i].pid);
 	free(l);
 	return true;
 }
@@ -162,10 +166,14 @@ static bool add_incident(const struct act_incident *i, void *arg)
 
 	if (i->joined)
 		return true;
-	add_mark(m, i->begin_ns, MARKS_INCIDENT, a->instance, a->name.service, "%s", i->sentence);
+	add_mark(m, i->begin_ns, MARKS_INCIDENT, a->instance, a->name.service,
+		 a->name.kube_namespace, "%s", i->sentence);
 	if (i->end_ns)
 		add_mark(m, i->end_ns, MARKS_END, a->instance, a->name.service,
-			 "%s is back to normal", pod);
+			 a->name.kube_namespace, "%s %s", pod,
+			 a->died     ? "has ended"
+			 : a->unread ? "is no longer read"
+				     : "is back to normal");
 	return true;
 }
 
@@ -207,7 +215,7 @@ void api_get_marks(struct http_request *req, void *arg)
 	m.v = api_alloc(req, m.room * sizeof(*m.v));
 	if (!m.v)
 		return;
-	add_mark(&m, api_status_begun_ns(), MARKS_COLLECTOR, 0, "", "the collector started");
+	add_mark(&m, api_status_begun_ns(), MARKS_COLLECTOR, 0, "", "", "the collector started");
 	if (!add_lives(&m, arg)) {
 		http_reply_error(req, 503, "out of memory");
 		goto out;

@@ -6,6 +6,7 @@
 #include "act/scale.h"
 #include "api.h"
 #include "base/base.h"
+#include "collect/read/past.h"
 
 static void free_verdicts(void *what)
 {
@@ -148,6 +149,83 @@ void findings_are_told_with_what_is_to_blame(void **state)
 	collector.incidents = NULL;
 	free_at_the_end(free_verdicts, v);
 	free_at_the_end(free_incidents, incidents);
+}
+
+/* Returns the text of the mark at the end of an incident with this cause. */
+static void end_incident(struct act_anomaly a, char *text, size_t bytes)
+{
+	struct act_incidents *incidents = act_incidents_new(&(struct act_incidents_opts){0});
+	json_t *whole, *list;
+
+	act_incidents_take(incidents, &a, a.last_ns);
+	act_incidents_poll(incidents, a.last_ns + 5000000000, no_news, NULL);
+	a.end_ns = a.last_ns + 5000000000;
+	act_incidents_take(incidents, &a, a.end_ns);
+	act_incidents_poll(incidents, a.end_ns + 60000000000, no_news, NULL);
+	collector.incidents = incidents;
+	list = ask_list("/api/v1/marks?start=1000&end=1100", "marks", &whole);
+	assert_int_equal(json_array_size(list), 2);
+	assert_string_equal(string(json_array_get(list, 0), "kind"), "incident");
+	assert_string_equal(string(json_array_get(list, 1), "kind"), "end");
+	snprintf(text, bytes, "%s", string(json_array_get(list, 1), "text"));
+	json_decref(whole);
+	collector.incidents = NULL;
+	free_at_the_end(free_incidents, incidents);
+}
+
+void the_end_of_an_incident_says_how_it_ended(void **state)
+{
+	struct act_anomaly a = {.id = 1,
+				.instance = CART,
+				.name = {.pod = "cart-0", .service = "cart", .host = "node-1"},
+				.begin_ns = 1010000000000,
+				.last_ns = 1020000000000,
+				.findings = 10,
+				.peak = 3,
+				.threshold = 1};
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.max_pods = 1});
+	char text[100];
+
+	(void)state;
+	collector.verdicts = v;
+	end_incident(a, text, sizeof(text));
+	assert_string_equal(text, "cart-0 is back to normal");
+	a.unread = true;
+	end_incident(a, text, sizeof(text));
+	assert_string_equal(text, "cart-0 is no longer read");
+	a.died = true;
+	end_incident(a, text, sizeof(text));
+	assert_string_equal(text, "cart-0 has ended");
+	collector.verdicts = NULL;
+	free_at_the_end(free_verdicts, v);
+}
+
+void namespaces_have_deployments_of_their_own(void **state)
+{
+#define START(s, id, name_space, v)                                                            \
+	{                                                                                      \
+		.ns = (s)*1000000000ll, .kind = COLLECT_LIFE_START, .instance = (id),          \
+		.service = "cart", .kube_namespace = name_space, .pod = "cart-0", .version = v \
+	}
+	static const struct collect_life lives[] = {
+		START(1000, 1, "shop", "1.0"), START(1001, 2, "test", "1.0"),
+		START(1010, 3, "shop", "2.0"), START(1011, 4, "test", "2.1"),
+		START(1012, 5, "test", "2.1")};
+#undef START
+	static const char *const texts[] = {"cart-0 began", "cart-0 began",
+					    "cart: 2.0 replaced 1.0",
+					    "cart: 2.1 replaced 1.0 (2 pods)"};
+	json_t *whole, *list;
+
+	(void)state;
+	collector.lives = lives;
+	collector.life_count = sizeof(lives) / sizeof(*lives);
+	list = ask_list("/api/v1/marks?start=1000&end=1100", "marks", &whole);
+	assert_int_equal(json_array_size(list), sizeof(texts) / sizeof(*texts));
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		assert_string_equal(string(json_array_get(list, i), "text"), texts[i]);
+	json_decref(whole);
+	collector.life_count = 0;
 }
 
 /* Two services of a namespace, and one without. */
