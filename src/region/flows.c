@@ -142,6 +142,9 @@ static void decode_slot(const uint64_t *c, struct region_flow *f)
 		TWO(waited_ms, thought_ms, SL_FLOW_TURNS),
 	};
 #undef TWO
+	/* Until the first RTT is measured, the kernel's minimum is the largest number. */
+	if (f->rtt_min_us == UINT32_MAX)
+		f->rtt_min_us = 0;
 	if (!(f->flags & SL_FLOW_LISTENER)) {
 		f->turns = f->backlog;
 		f->held = f->backlog_max;

@@ -84,6 +84,7 @@ void the_page_is_embedded_and_knows_no_outside(void **state);
 void many_clients_at_once_are_answered(void **state);
 void layers_are_sorted_by_answers_with_quantiles(void **state);
 void flows_are_sorted_by_relevance_with_their_causes(void **state);
+void an_rtt_that_was_never_measured_is_0(void **state);
 void pair_latency_has_its_bound_and_the_whole_path(void **state);
 void top_talkers_have_exact_sums_below_the_bound(void **state);
 

@@ -390,6 +390,7 @@ int main(void)
 		cmocka_unit_test(label_replace_expands_groups_by_the_rules_of_go),
 		cmocka_unit_test(layers_are_sorted_by_answers_with_quantiles),
 		cmocka_unit_test(flows_are_sorted_by_relevance_with_their_causes),
+		cmocka_unit_test(an_rtt_that_was_never_measured_is_0),
 		cmocka_unit_test(pair_latency_has_its_bound_and_the_whole_path),
 		cmocka_unit_test(top_talkers_have_exact_sums_below_the_bound),
 		cmocka_unit_test(latency_is_given_by_worker_and_in_all),

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "api.h"
+#include "../region/make_flows.h"
 
 static double layer(const json_t *span, const char *name, const char *what)
 {
@@ -158,6 +159,29 @@ void flows_are_sorted_by_relevance_with_their_causes(void **state)
 	f = json_array_get(json_object_get(s, "net"), 1);
 	assert_string_equal(string(f, "host"), "node-2");
 	json_decref(s);
+}
+
+/* The kernel gives ~0 as the smallest RTT of a connection that was never established. */
+void an_rtt_that_was_never_measured_is_0(void **state)
+{
+	const struct region_flow *kept = collector.flows[0].now;
+	struct region_flow f = *kept;
+	struct make_flows m;
+	json_t *all;
+
+	(void)state;
+	f.srtt_us = 0;
+	f.rtt_min_us = UINT32_MAX;
+	make_flows(&m, 1, 8, 1);
+	make_flow(&m, 0, &f);
+	assert_int_equal(region_flow_parse(m.slot[0], &f), REGION_FAULT_NONE);
+	make_flows_free(&m);
+	collector.flows[0].now = &f;
+	all = ask_json("/api/v1/flows?id=1", 200);
+	assert_true(number(json_array_get(json_object_get(all, "flows"), 0), "rtt_min_seconds") ==
+		    0);
+	json_decref(all);
+	collector.flows[0].now = kept;
 }
 
 void pair_latency_has_its_bound_and_the_whole_path(void **state)
