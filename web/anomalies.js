@@ -18,12 +18,13 @@ export function blameText(blame) {
 		` (${Math.round(b.share * 100)} %)`).join(", ");
 }
 
-// What a blamed metric is: {name, part, labels}. part is "p90", "mean" or "count" of a histogram, or "".
+// What a blamed metric is: {whole, name, part, labels}. part is a quantile such as "p90", "mean" or "count" of the histogram
+// called name, or "". A gauge may be called as if it were such a part: whole.
 export function blamed(text) {
 	const [, name, labels] = /^([^{]*)(?:\{(.*)\})?$/s.exec(text) || [text, text, ""];
-	const [, base, part] = /^(.*)_(p90|mean|count)$/.exec(name) || [name, name, ""];
+	const [, base, part] = /^(.*)_(p50|p90|p95|p99|mean|count)$/.exec(name) || [name, name, ""];
 	const pairs = [...(labels || "").matchAll(/([^=,{]+)="((?:[^"\\]|\\.)*)"/g)];
-	return {name: base, part, labels: pairs.map(([, k, v]) => [k, v.replace(/\\(.)/g, (all, c) => c === "n" ? "\n" : c)])};
+	return {whole: name, name: base, part, labels: pairs.map(([, k, v]) => [k, v.replace(/\\(.)/g, (all, c) => c === "n" ? "\n" : c)])};
 }
 
 // A value of a blamed metric, with its unit; counters are judged by their rate.
@@ -34,7 +35,8 @@ function blameValue({name, part}, v) {
 	return /_nanoseconds$/.test(name) ? seconds(v * 1e-9) : withUnit(v, unit);
 }
 
-const PARTS = {p90: "90th percentile of ", mean: "mean of ", count: "rate of ", "": ""};
+const PARTS = {p50: "median of ", p90: "90th percentile of ", p95: "95th percentile of ", p99: "99th percentile of ", mean: "mean of ",
+	count: "rate of ", "": ""};
 
 // short: without the unit in its name, which its values have.
 export function blameChange(b, short = false) {
@@ -58,6 +60,8 @@ export const incidentText = (i) => retimed(i.sentence, i.begin, i.cause.begin);
 
 // How an address names it.
 export const addressOf = (a) => `${a.instance}@${a.begin}`;
+
+export const isConnections = (a) => / \(tcp\)$/.test(a.service || "");
 
 // Pods of a host without an orchestrator have no names, or its own: their processes tell them apart. Hosts and connections
 // are named as in sentences.

@@ -121,23 +121,37 @@ function makePlots(a) {
 		$("blamed").append(el("p", "dim", "No metric stands out."));
 }
 
-// The line of a histogram's quantile or mean, from its buckets over time where the collector keeps them.
-async function lineOfGroup(a, p, from, to) {
-	if (!p.part || p.part === "count")
-		return null;
-	const query = new URLSearchParams({metric: p.name, by: "pod", fn: p.part === "p90" ? "p90" : "p50", start: from, end: to, points: 400});
-	for (const [k, v] of [["service", a.service], ["pod", a.pod], ["process", a.pid ? String(a.pid) : ""], ...p.labels])
-		if (v)
-			query.append("match", `${k}=${v}`);
+// The labels by which the series of a blamed metric are found.
+const labelsOf = (a, p) => [["service", a.service], ["pod", a.pod], ["process", a.pid ? String(a.pid) : ""], ...p.labels].filter(([, v]) => v);
+
+// The line of a histogram's quantile, from its buckets over time.
+async function lineOfQuantile(a, p, from, to) {
+	const query = new URLSearchParams({metric: p.name, by: "pod", fn: p.part, start: from, end: to, points: 400});
+	for (const [k, v] of labelsOf(a, p))
+		query.append("match", `${k}=${v}`);
 	const g = await ask(`group?${query}`), points = g?.groups?.[0]?.points;
 	return points?.length ? {t: points.map((x) => x[0]), v: points.map((x) => x[1]), unit: unitOf({name: p.name, unit: g.unit}), rate: false} : null;
 }
 
-// The line of a counter or gauge, or of the observations of a histogram.
+// The line of a histogram's mean: of the sum and the count of its observations, which are kept once per second.
+async function lineOfMean(a, p, from, to) {
+	const step = Math.ceil((to - from) / 400), of = labelsOf(a, p).map(([k, v]) => `${k}=${JSON.stringify(v)}`);
+	const sum = (name, labels) => `sum(rate(${name}{${labels.join()}}[${Math.max(5, 2 * step)}s]))`;
+	const r = await ask("query_range", {start: from, end: to, step,
+		query: `${sum(p.name + "_sum", of)} / ${sum(p.name + "_bucket", [...of, 'le="+Inf"'])}`});
+	const values = r?.data.result[0]?.values;
+	return values?.length ? {t: values.map((x) => x[0]), v: values.map((x) => x[1] === "NaN" ? null : Number(x[1])), unit: unitOf(p), rate: false} : null;
+}
+
+const isCount = (p) => !p.part || p.part === "count";
+
+// The line of a counter or gauge, or of the number of observations of a histogram.
 async function lineOfHistory(a, p, from, now) {
 	if (!p.ids) {
 		const m = await ask("metrics", {pod: a.instance, q: p.name, limit: 200});
-		p.ids = (m?.metrics || []).filter((x) => x.name === p.name && same(p.labels, x)).slice(0, 1);
+		const all = (m?.metrics || []).filter((x) => x.name === p.whole || isCount(p) && x.name === p.name);
+		p.isState = all.some((x) => x.kind === "stateset");
+		p.ids = all.filter((x) => same(p.labels, x)).slice(0, 1);
 	}
 	if (!p.ids.length)
 		return null;
@@ -148,6 +162,16 @@ async function lineOfHistory(a, p, from, now) {
 	const [t, y] = running ? rates(s.t, v, 0.5) : [s.t, v];
 	return {t, v: y, unit: s.kind === "histogram" ? "" : unitOf(s), rate: running};
 }
+
+// The line of what is blamed, and of nothing else.
+async function lineOf(a, p, from, to, now) {
+	const kept = !isCount(p) && !anomalies.isConnections(a);
+	const line = kept && await (p.part === "mean" ? lineOfMean : lineOfQuantile)(a, p, from, to);
+	return line || lineOfHistory(a, p, from, now);
+}
+
+const whyNoLine = (a, p) => "No plot: the " + (p.isState ? "collector keeps no history of states." : !isCount(p) && anomalies.isConnections(a) ?
+	"collector keeps no quantiles and means of connections over time." : "history of this time is no longer kept.");
 
 // What the dashed line and the dotted ones are.
 function drawKeys(kinds) {
@@ -168,16 +192,17 @@ async function drawPlots(a, now) {
 	const from = a.begin - BEFORE, to = a.end ? a.last + AFTER : now;
 	drawKeys(marksIn(from, to));
 	await Promise.all(plots.map(async (p) => {
-		const line = await lineOfGroup(a, p, from, to) || await lineOfHistory(a, p, from, now);
+		const line = await lineOf(a, p, from, to, now);
 		if (isGone(a))
 			return;
 		const inside = line?.t.some((t) => t >= from && t <= to);
 		p.note.hidden = !!inside;
-		put(p.note, inside ? "" : "The history of this time is no longer kept.");
+		put(p.note, inside ? "" : whyNoLine(a, p));
 		p.box.dataset.points = inside ? line.t.length : 0;
 		if (!inside)
 			return p.plot.destroy();
 		const top = Math.max(...line.v.filter((v) => v !== null && Number.isFinite(v)), 0);
+		p.box.dataset.highest = top;
 		p.plot.draw([{key: p.name, label: p.name, slot: 1, floor: true, ...line},
 		             // When it was anomalous, below the line.
 		             {key: "anomalous", slot: 3, floor: true, unit: line.unit, rate: line.rate, dash: [2, 2],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // made_up.js - before a page's own scripts: answers of services, their map, an incident with all there is about it, and
 // more services than any collector has, with the most hostile names that JSON carries. The rest is the collector's.
-// window.madeUp: {many, shift, more, late, hold} change what it says, and when.
+// window.madeUp: {many, shift, more, late, hold, cause} change what it says, and when.
 (() => {
 	const real = window.fetch, RTL = "\u202egnp.exe\u202c", MARKUP = "<img src=x onerror=alert(1)>&amp;\"'<script>";
 	const LONG = "long-".repeat(2048), instance = "00000000000000aa", trace = "ab".repeat(16);
@@ -10,6 +10,7 @@
 		more: false,       // more traces, and the pressure of the host
 		late: "", asked: 0, // a part of the API that does not answer; how often a service's part of it was asked for
 		hold: 0, held: 0,  // ms by which the status arrives later; how often it did
+		cause: null,       // what the cause of the incident has instead, such as a pod of the collector
 	};
 	const now = () => Date.now() / 1000 + made.shift;
 	const began = made.began = Math.floor(now()) - 20;
@@ -17,7 +18,7 @@
 	               {metric: "checkout_failures_total", share: 0.3, value: 12, before: 0}];
 	const anomaly = (end) => ({id: 1, instance, pod: "payments-0", service: "payments", namespace: "shop", host: "node-1", container: "", pid: 77,
 		begin: began, last: end || now(), end, unread: false, findings: 9, peak: 4.2, explanation: `payments-0 since then: ${MARKUP}`,
-		sentence: "payments-0 is slow", blame, trace});
+		sentence: "payments-0 is slow", blame, trace, ...made.cause});
 	const member = (name, id, peak) => ({anomaly: peak > 2 ? 1 : 2, anomalies: 1, instance: id, pod: `${name}-0`, service: name, namespace: "shop", host: "node-1",
 		container: "", pid: 77, begin: began, last: now(), end: null, peak, suspicion: 0});
 	const service = (name, more) => ({service: name, namespace: "shop", pods: 2, pods_live: 2, hosts: ["node-1"], instances: [instance],
@@ -67,7 +68,7 @@
 		// For a quarter of the time something waits for a CPU, for a tenth for memory.
 		history: (address) => address.includes("00000000000000ee") && {from: now() - 10, to: now(), truncated: false,
 			series: [0.25, 0.1, 0].map((share, i) => ({...waits(i), t: [now() - 8, now()], v: [7, 7 + 8 * share]}))},
-		group: () => ({time: now(), metric: "checkout_seconds", kind: "histogram", unit: "seconds", fn: "p90", clipped: false,
+		group: (address) => address.includes("checkout_seconds") && ({time: now(), metric: "checkout_seconds", kind: "histogram", unit: "seconds", fn: "p90", clipped: false,
 			groups: [{labels: {}, series: 1, points: Array.from({length: 100}, (_, i) => [began - 20 + i / 2, i < 40 ? 0.002 : 0.25])}]}),
 	};
 	window.fetch = async (address, options) => {

@@ -173,6 +173,40 @@ class Test(Walk):
         self.shot(page, 'cause-more')
         page.run("window.madeUp.more = false")
 
+    def plots_are_of_what_is_blamed_or_say_why_not(self):
+        """One request of twenty takes 10 s: the median stays at 10 ms, and the mean is about 500 ms."""
+        page = self.page
+        pods = self.system.get('pods?q=cart-0')[1]['pods']
+        cause = {'instance': pods[0]['instance'], 'pod': 'cart-0', 'service': 'cart', 'namespace': '', 'pid': pods[0]['pid']}
+        figure = "document.querySelector('#blamed figure[data-metric^=\"{}\"]')"
+
+        def blame(*metrics, **more):
+            blamed = [{'metric': m, 'share': 0.25, 'value': 0.5, 'before': 0.01} for m in metrics]
+            page.run(f'window.madeUp.cause = {json.dumps({**cause, "blame": blamed, **more})}')
+            page.wait(f"!!{figure.format(metrics[0])}")
+
+        def highest(metric, condition):
+            end = time.monotonic() + 60
+            while not page.run(f"Number({figure.format(metric)}?.dataset.highest) {condition}"):
+                check(time.monotonic() < end, metric, page.run(f"{figure.format(metric)}?.dataset.highest"))
+                for seconds in (0.01,) * 19 + (10,):
+                    self.pod.tell('observe', seconds)
+                page.pump(0.2)
+        blame('test_latency_seconds_mean', 'test_latency_seconds_p50', 'test_latency_seconds_p99', 'test_breaker{state="open"}')
+        check(page.run(f"{figure.format('test_latency_seconds_p99')}.textContent").startswith('99th percentile of test_latency_seconds rose'),
+              page.run("document.querySelector('#blamed').textContent"))
+        highest('test_latency_seconds_mean', '> 0.3')
+        highest('test_latency_seconds_p99', '> 9')
+        highest('test_latency_seconds_p50', '< 0.02')
+        page.wait(f"{figure.format('test_breaker')}.textContent.endsWith('keeps no history of states.')")
+        # Where no quantiles are kept, nothing else is drawn in their place.
+        blame('test_size_seconds_p90', 'test_size_seconds_mean', 'test_size_seconds_count', service='cart (tcp)')
+        for part in ('p90', 'mean'):
+            page.wait(f"{figure.format('test_size_seconds_' + part)}.textContent.endsWith('keeps no quantiles and means of connections over time.')")
+        page.wait(f"Number({figure.format('test_size_seconds_count')}.dataset.points) > 0")
+        page.run("window.madeUp.cause = null")
+        page.wait(f"!!{figure.format('checkout_seconds_p90')}")
+
     def times_are_local_or_utc_everywhere(self):
         page = self.page
         page.zone('Asia/Kolkata')
