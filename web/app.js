@@ -5,7 +5,7 @@ import {$, el, emptyState, label, put, title} from "./dom.js";
 import {HIDDEN_MS, Poller, Problem, get, link, parts, token} from "./server.js";
 import {List} from "./list.js";
 import {color, rates, sparkline} from "./plot.js";
-import {age, bytes, clock, dateTime, grouped, labelText, number, rate, toNumber, unitOf,
+import {age, bytes, clock, dateTime, grouped, grows, labelText, many, number, rate, toNumber, unitOf, valueUnit,
         withUnit, zone} from "./format.js";
 import * as cause from "./cause.js";
 import * as flows from "./flows.js";
@@ -65,7 +65,7 @@ function observe(m, pod, now) {
 	if (at < k.at - 1) // the clock was set back
 		Object.assign(k, {v: NaN, at: 0, rate: NaN, spark: [], second: 0, seeded: false});
 	if (at - k.at >= 0.4) {
-		const running = m.kind === "counter" || m.kind === "histogram";
+		const running = grows(m.kind);
 		const fresh = k.at && at - k.at < 10;
 		k.rate = fresh && v >= k.v ? (v - k.v) / (at - k.at) : NaN;
 		const point = running ? k.rate : v, slot = Math.floor(at);
@@ -105,7 +105,7 @@ async function seedSparks() {
 			const k = known.get(s.id), at = new Map();
 			if (s.error || !k)
 				continue;
-			const running = s.kind === "counter" || s.kind === "histogram";
+			const running = grows(s.kind);
 			const v = s.v.map(toNumber), [t, y] = running ? rates(s.t, v, 1) : [s.t, v];
 			t.forEach((x, i) => at.set(Math.floor(x), y[i]));
 			const spark = Array.from({length: SPARK}, (_, i) =>
@@ -142,7 +142,7 @@ function podName(pod) {
 
 function valueText(m) {
 	const unit = unitOf(m);
-	if (m.kind === "histogram") {
+	if (m.histogram) {
 		const h = m.histogram;
 		return h.p50 === null ? "no observations" :
 			`p50 ${withUnit(toNumber(h.p50), unit)} · p99 ${withUnit(toNumber(h.p99), unit)}`;
@@ -151,11 +151,13 @@ function valueText(m) {
 		return Object.entries(m.states).filter(([, on]) => on).map(([name]) => name).join(", ") || "none";
 	if (m.kind === "info")
 		return "info";
+	if (m.kind === "summary")
+		return many(m.value, "observation");
 	return withUnit(toNumber(m.value), unit);
 }
 
 function valueTip(m) {
-	if (m.kind === "histogram") {
+	if (m.histogram) {
 		const h = m.histogram, unit = unitOf(m), q = (v) => withUnit(toNumber(v), unit);
 		return `count ${h.count}, sum ${h.sum}` + (h.p50 === null ? "" :
 			`, p50 ${q(h.p50)}, p90 ${q(h.p90)}, p99 ${q(h.p99)} since the start`);
@@ -209,8 +211,8 @@ function fillMetric(row, index) {
 	title(c.pod, pod ? `${pod.service} ${pod.pod} on ${pod.host}, pid ${pod.pid}, ${pod.state}` : "");
 	c.pod.dataset.state = pod?.state || "";
 	put(c.kind, m.kind);
-	const running = m.kind === "counter" || m.kind === "histogram";
-	put(c.rate, running && pod?.state === "live" ? rate(k.rate, unitOf(m.kind === "counter" ? m : {name: ""})) : "–");
+	const running = grows(m.kind);
+	put(c.rate, running && pod?.state === "live" ? rate(k.rate, valueUnit(m)) : "–");
 	put(c.value, valueText(m));
 	title(c.value, valueTip(m));
 	c.value.dataset.value = m.value;
@@ -523,8 +525,8 @@ function openCause(address) {
 }
 
 // A service without an anomaly: its metrics.
-function openService(name) {
-	const s = services.named(name);
+function openService(name, namespace) {
+	const s = services.named(name, namespace);
 	if (s?.anomaly)
 		openCause(anomalies.addressOf(s.anomaly));
 	else

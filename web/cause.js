@@ -4,7 +4,7 @@
 import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, put, title} from "./dom.js";
 import {limitKind} from "./flows.js";
-import {age, clock, dateTime, grouped, many, number, rate, seconds, toNumber, unitOf, zone} from "./format.js";
+import {age, clock, dateTime, grouped, grows, many, number, rate, seconds, toNumber, unitOf, valueUnit, zone} from "./format.js";
 import {MARKS, TimePlot, marksIn, rates} from "./plot.js";
 import {Poller, Problem, failed, get, link, send, token} from "./server.js";
 import {navigate, state} from "./state.js";
@@ -12,6 +12,7 @@ import {REASONS, WHY} from "./traces.js";
 import {waterfall} from "./waterfall.js";
 
 const BEFORE = 30, AFTER = 15; // seconds that are shown around an anomaly
+const LONGEST = 86400;         // seconds of history in an answer
 const BLAMED = 4, MEMBERS = 12, TRACES = 5, FLOWS = 4;
 
 let app = null; // {podName, showMetrics, showTrace, notice, role}
@@ -146,7 +147,7 @@ async function lineOfMean(a, p, from, to) {
 const isCount = (p) => !p.part || p.part === "count";
 
 // The line of a counter or gauge, or of the number of observations of a histogram.
-async function lineOfHistory(a, p, from, now) {
+async function lineOfHistory(a, p, from, to) {
 	if (!p.ids) {
 		const m = await ask("metrics", {pod: a.instance, q: p.name, limit: 200});
 		const all = (m?.metrics || []).filter((x) => x.name === p.whole || isCount(p) && x.name === p.name);
@@ -155,19 +156,19 @@ async function lineOfHistory(a, p, from, now) {
 	}
 	if (!p.ids.length)
 		return null;
-	const h = await ask("history", {series: p.ids[0].id, last: `${Math.min(86400, Math.ceil(now - from))}s`, points: 2000}), s = h?.series?.[0];
+	const h = await ask("history", {series: p.ids[0].id, start: from.toFixed(3), end: to.toFixed(3), points: 2000}), s = h?.series?.[0];
 	if (!s?.v)
 		return null;
-	const v = s.v.map(toNumber), running = s.kind === "counter" || s.kind === "histogram";
+	const v = s.v.map(toNumber), running = grows(s.kind);
 	const [t, y] = running ? rates(s.t, v, 0.5) : [s.t, v];
-	return {t, v: y, unit: s.kind === "histogram" ? "" : unitOf(s), rate: running};
+	return {t, v: y, unit: valueUnit(s), rate: running};
 }
 
 // The line of what is blamed, and of nothing else.
-async function lineOf(a, p, from, to, now) {
+async function lineOf(a, p, from, to) {
 	const kept = !isCount(p) && !anomalies.isConnections(a);
 	const line = kept && await (p.part === "mean" ? lineOfMean : lineOfQuantile)(a, p, from, to);
-	return line || lineOfHistory(a, p, from, now);
+	return line || lineOfHistory(a, p, from, to);
 }
 
 const whyNoLine = (a, p) => "No plot: the " + (p.isState ? "collector keeps no history of states." : !isCount(p) && anomalies.isConnections(a) ?
@@ -189,10 +190,10 @@ function drawKeys(kinds) {
 }
 
 async function drawPlots(a, now) {
-	const from = a.begin - BEFORE, to = a.end ? a.last + AFTER : now;
+	const to = a.end ? a.last + AFTER : now, from = Math.max(a.begin - BEFORE, to - LONGEST);
 	drawKeys(marksIn(from, to));
 	await Promise.all(plots.map(async (p) => {
-		const line = await lineOf(a, p, from, to, now);
+		const line = await lineOf(a, p, from, to);
 		if (isGone(a))
 			return;
 		const inside = line?.t.some((t) => t >= from && t <= to);

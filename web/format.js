@@ -32,8 +32,11 @@ export const byName = new Intl.Collator("en", {numeric: true}).compare;
 
 export const many = (n, what) => `${grouped(n)} ${what}${n === 1 ? "" : "s"}`;
 
-// Four significant digits and an SI prefix; small integers in full.
+// Four significant digits and an SI prefix; small integers in full. What is not known is a dash.
 export function number(v, small = false) {
+	if (v === null || v === undefined)
+		return "–";
+	v = toNumber(v);
 	if (Number.isNaN(v))
 		return "NaN";
 	if (!Number.isFinite(v))
@@ -102,6 +105,12 @@ export function unitOf(metric) {
 		.exec(metric.name);
 	return m ? m[1] : "";
 }
+
+// The value of a histogram or a summary is the number of its observations.
+export const isCount = (kind) => ["histogram", "gaugehistogram", "summary"].includes(kind);
+// Such a value only grows, so its rate matters.
+export const grows = (kind) => ["counter", "histogram", "summary"].includes(kind);
+export const valueUnit = (metric) => isCount(metric.kind) ? "" : unitOf(metric);
 
 const SHORT = {celsius: "°C", volts: "V", amperes: "A", joules: "J", meters: "m", grams: "g",
                hertz: "Hz"};

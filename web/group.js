@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // group.js - all series of a metric by the values of labels, and one pod among its siblings.
 import {$, el, put} from "./dom.js";
-import {toNumber, unitOf} from "./format.js";
+import {grows, toNumber, unitOf, valueUnit} from "./format.js";
 import {COLORS} from "./plot.js";
 import {Problem, get} from "./server.js";
 import {FUNCTIONS, state, writeHash} from "./state.js";
@@ -12,11 +12,11 @@ let changed = () => {};
 
 // What suits a metric: times by their 99th percentile, counters by their rate, others by their sum.
 export const functionOf = (meta) => FUNCTIONS.includes(state.fn) && allowed(meta).includes(state.fn) ? state.fn :
-	meta.kind === "histogram" ? "p99" : meta.kind === "counter" ? "rate" : "sum";
+	meta.kind === "histogram" ? "p99" : grows(meta.kind) ? "rate" : "sum";
 
 function allowed(meta) {
 	return FUNCTIONS.filter((f) => meta.kind === "histogram" ? !["avg", "sum"].includes(f) :
-		!f.startsWith("p") && (meta.kind === "counter" ? f !== "sum" : f !== "rate"));
+		!f.startsWith("p") && (grows(meta.kind) ? f !== "sum" : f !== "rate"));
 }
 
 const WORDS = {sum: "sum", rate: "rate", avg: "average", max: "maximum", min: "minimum"};
@@ -128,7 +128,7 @@ const lastOf = (v) => v.findLast((x) => x !== null) ?? null;
 // Lines for the plot, the highest first; the colours are for those that stand out.
 export function lines(a) {
 	const meta = {name: a.metric, kind: a.kind, unit: a.unit};
-	const unit = a.kind === "histogram" && a.per_second ? "" : unitOf(meta);
+	const unit = a.fn.startsWith("p") ? unitOf(meta) : valueUnit(meta);
 	const all = a.groups.filter((g) => !g.error).map((g) => {
 		const v = g.points.map(([, y]) => y === null ? null : toNumber(y)).map((y) => Number.isFinite(y) ? y : null);
 		return {g, t: g.points.map(([t]) => t), v, last: lastOf(v)};

@@ -175,6 +175,7 @@ function draw(a) {
 		const says = n.culprit ? "the culprit" : n.anomaly ? "anomalous" : n.outside ? "outside" : many(n.pods, "pod");
 		const g = svg("g", {class: kind, tabindex: 0, role: "button", transform: `translate(${x - size.w / 2},${y - size.h / 2})`});
 		g.dataset.node = n.service;
+		g.dataset.namespace = n.namespace;
 		label(g, `${n.service}, ${says}${n.sentence ? `: ${n.sentence}` : ""}`);
 		g.append(svg("title", {}, [n.service, n.namespace, n.sentence].filter(Boolean).join("\n")), svg("rect", {width: size.w, height: size.h, rx: 7}),
 		         svg("text", {x: size.w / 2, y: 19, class: "node-name"}, cut(n.service || "(no name)", down ? 15 : 21)),
@@ -228,7 +229,7 @@ async function ask() {
 	}
 	for (const n of a.nodes)
 		n.sentence = retimed(n.sentence || "", services.named(n.service, n.namespace)?.anomaly?.begin);
-	const culprit = a.nodes.find((n) => n.culprit), of = culprit && services.named(culprit.service)?.anomaly;
+	const culprit = a.nodes.find((n) => n.culprit), of = culprit && services.named(culprit.service, culprit.namespace)?.anomaly;
 	const why = of ? sentence(of, false) : culprit?.sentence;
 	put($("map-note"), culprit ? `${culprit.service} is the likely cause${why ? `: ${why}` : ""}` :
 		a.edges.length ? `${many(a.nodes.length, "service")}; ${a.edges.length === 1 ? "1 calls another" : `${grouped(a.edges.length)} edges`}` :
@@ -251,7 +252,7 @@ export function start(hooks) {
 	const pick = (e) => {
 		const node = e.target.closest("[data-node]");
 		if (node)
-			app.openService(node.dataset.node);
+			app.openService(node.dataset.node, node.dataset.namespace);
 	};
 	$("map").addEventListener("click", pick);
 	$("map").addEventListener("keydown", (e) => {

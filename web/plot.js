@@ -334,11 +334,11 @@ export class TimePlot {
 		return [min - air, max + air];
 	}
 
-	// Value of a line at an index of the joined data: the nearest at or before it.
+	// Value of a line at an index of the joined data: the nearest at or before it, but none in a gap.
 	valueAt(line, index) {
-		const column = this.data?.[line + 1];
+		const column = this.data?.[line + 1], hasGaps = this.lines[line]?.gaps;
 		for (let i = index; column && i >= 0 && i > index - 200; i--)
-			if (column[i] !== null && column[i] !== undefined)
+			if (column[i] !== undefined && (column[i] !== null || hasGaps))
 				return column[i];
 		return null;
 	}

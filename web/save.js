@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // save.js - takes a plot elsewhere: a link, its values, its picture, a panel of Grafana.
 import {$, el, put} from "./dom.js";
-import {clock, dateTime, unitOf} from "./format.js";
+import {clock, dateTime, grows, unitOf, valueUnit} from "./format.js";
 import {color} from "./plot.js";
 import {state} from "./state.js";
 import * as time from "./time.js";
@@ -88,12 +88,12 @@ function selector(name, pairs) {
 // A name as in /metrics: the samples of a counter have _total, those of a histogram _count.
 function exposed(meta) {
 	const base = meta.kind === "counter" ? meta.name.replace(/_total$/, "") : meta.name;
-	return base + ({counter: "_total", histogram: "_count"}[meta.kind] || "");
+	return base + ({counter: "_total", histogram: "_count", summary: "_count"}[meta.kind] || "");
 }
 
 // The query of one entry: {meta, pairs, fn, by} with fn "" for a series by itself.
 export function promql({meta, pairs, fn, by}, range = RANGE) {
-	const counted = ["counter", "histogram"].includes(meta.kind), by_ = by?.length ? ` by (${by.join(", ")})` : "";
+	const counted = grows(meta.kind), by_ = by?.length ? ` by (${by.join(", ")})` : "";
 	if (fn?.startsWith("p")) {
 		// Native ones need no buckets; the collector exposes classic ones by request.
 		const q = Number("0." + fn.slice(1));
@@ -111,8 +111,8 @@ const UNITS = {seconds: "s", bytes: "bytes", ratio: "percentunit", celsius: "cel
 
 export function panel() {
 	const {questions} = shown(), first = questions[0]?.meta, perSecond = questions.every((q) =>
-		["counter", "histogram"].includes(q.meta.kind) && !q.fn?.startsWith("p"));
-	const unit = first ? unitOf(first) : "";
+		grows(q.meta.kind) && (q.fn ? !q.fn.startsWith("p") : state.mode === "rate"));
+	const unit = !first ? "" : questions[0].fn?.startsWith("p") ? unitOf(first) : valueUnit(first);
 	return {
 		type: "timeseries", title: first ? first.name : "Sidelight", description: first?.help || "",
 		datasource: {type: "prometheus", uid: "${datasource}"},

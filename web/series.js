@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // series.js - the plot of the selected series, or of what group.js and heat.js make of the last of them, and its legend.
 import {$, el, put, title} from "./dom.js";
-import {clock, labelText, number, seconds, toNumber, trimmed, unitOf} from "./format.js";
+import {clock, grows, labelText, number, seconds, toNumber, trimmed, unitOf, valueUnit} from "./format.js";
 import * as group from "./group.js";
 import {HeatPlot} from "./heat.js";
 import {COLORS, TimePlot, color, rates, valueText} from "./plot.js";
@@ -316,33 +316,33 @@ export function drawPlot() {
 		recorded += s.recorded;
 		drawn += s.points;
 		decimated ||= s.decimated;
-		const meta = {name: s.name, kind: s.kind, unit: s.unit}, unit = unitOf(meta);
+		const meta = {name: s.name, kind: s.kind, unit: s.unit}, unit = valueUnit(meta);
 		if (isQuantiles(meta)) {
 			const h = histograms.get(s.id);
 			QUANTILES.forEach(([name, , dash], i) => {
 				if (h?.t.length)
-					lines.push({key: `${s.id} ${name}`, id: s.id, part: name, slot, unit, dash, rate: false,
+					lines.push({key: `${s.id} ${name}`, id: s.id, part: name, slot, unit: unitOf(meta), dash, rate: false,
 					            floor: true, t: h.t.slice(), v: h.v[i].slice()});
 			});
 			continue;
 		}
-		const running = s.kind === "counter" || s.kind === "histogram";
+		const running = grows(s.kind);
 		if (running && state.mode === "rate") {
 			const step = rateStep(s);
 			steps.add(step);
 			const [t, v] = rates(s.t, s.v, step);
-			lines.push({key: s.id, id: s.id, slot, unit: s.kind === "counter" ? unit : "", rate: true,
+			lines.push({key: s.id, id: s.id, slot, unit, rate: true,
 			            floor: true, t, v});
 		} else {
-			lines.push({key: s.id, id: s.id, slot, unit: s.kind === "histogram" ? "" : unit, rate: false,
+			lines.push({key: s.id, id: s.id, slot, unit, rate: false,
 			            floor: running, t: s.t, v: s.v.map((v) => Number.isFinite(v) ? v : null)});
 		}
 	}
 	const note = $("plot-empty"), any = lines.some((l) => l.t.length > 0);
 	note.hidden = any;
 	if (!any)
-		put(note, a.missing || a.series.every((s) => s.error) ? "These series no longer exist: their pods have expired." :
-			recorded ? "Waiting for a second point …" : whyNoHistory());
+		put(note, a.missing || (a.series.every((s) => s.error) ? "These series no longer exist: their pods have expired." :
+			recorded ? "Waiting for a second point …" : whyNoHistory()));
 	const first = Math.min(...a.series.map((s) => s.t?.[0] ?? Infinity));
 	for (const l of lines)
 		l.label = [app.known.get(l.id)?.meta?.name || l.id, l.part, app.podName(app.known.get(l.id)?.pod)].filter(Boolean).join(" ");

@@ -187,6 +187,7 @@ async function ask() {
 		if (!(e instanceof Problem) || !e.status)
 			throw e;
 		$("services-empty").hidden = false;
+		$("services").hidden = true;
 		return emptyState($("services-empty"), "No services", e.message);
 	}
 	link.ok();

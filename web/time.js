@@ -9,6 +9,7 @@ import {WINDOWS, navigate, state} from "./state.js";
 
 const BEFORE = 20, AFTER = 10; // seconds around a mark
 const SHORTEST = 0.02, LONGEST = 86400;
+const CLOCKS = 60; // seconds by which the clocks of the collector and this computer may differ
 export const ALL = WINDOWS[WINDOWS.length - 1];
 
 const past = []; // ranges before a zoom
@@ -24,7 +25,7 @@ export function params(margin = 0) {
 	if (state.from)
 		return {start: (state.from - margin * length()).toFixed(3), end: state.to.toFixed(3)};
 	if (state.window === ALL)
-		return oldest ? {start: (oldest - 0.001).toFixed(3)} : {last: "24h"};
+		return Date.now() / 1000 - oldest < LONGEST - CLOCKS ? {start: (oldest - 0.001).toFixed(3)} : {last: "24h"};
 	return {last: Math.ceil(state.window * (1 + margin) * 1000) + "ms"};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // made_up.js - before a page's own scripts: answers of services, their map, an incident with all there is about it, and
 // more services than any collector has, with the most hostile names that JSON carries. The rest is the collector's.
-// window.madeUp: {many, shift, more, late, hold, cause} change what it says, and when.
+// window.madeUp: {many, shift, more, late, hold, cause, metric, twin, refuse} change what it says, and when.
 (() => {
 	const real = window.fetch, RTL = "\u202egnp.exe\u202c", MARKUP = "<img src=x onerror=alert(1)>&amp;\"'<script>";
 	const LONG = "long-".repeat(2048), instance = "00000000000000aa", trace = "ab".repeat(16);
@@ -11,6 +11,9 @@
 		late: "", asked: 0, // a part of the API that does not answer; how often a service's part of it was asked for
 		hold: 0, held: 0,  // ms by which the status arrives later; how often it did
 		cause: null,       // what the cause of the incident has instead, such as a pod of the collector
+		metric: null,      // the only metric that there is, and grows by 100 per second
+		twin: false,       // a service of the same name in another namespace
+		refuse: "",        // a part of the API that is refused
 	};
 	const now = () => Date.now() / 1000 + made.shift;
 	const began = made.began = Math.floor(now()) - 20;
@@ -28,7 +31,7 @@
 		connections: {open: 4, bytes_per_second: 1000, retransmits_per_second: 2, rtt_seconds: 0.002, limit: "loss-fast", limit_label: "losses", why: "Losses keep it small."},
 		anomaly: null, spark: Array.from({length: 60}, (_, i) => i % 9 ? 50 + i : null), changing: 3, unchanged: 4, attention: 0, attention_why: "",
 		...more});
-	const few = () => [service("payments", {anomaly: anomaly(null), attention: 90}), service("stock", {attention: 30, attention_why: "One pod is dead."}),
+	const few = () => [...made.twin ? [service("payments", {namespace: "test"})] : [], service("payments", {anomaly: anomaly(null), attention: 90}), service("stock", {attention: 30, attention_why: "One pod is dead."}),
 		service(MARKUP), service(RTL), service(LONG), service("café-žluťoučký-服务"),
 		service("empty", {requests: null, latency: null, saturation: null, connections: null, spark: Array(60).fill(null)})];
 	const node = (name, more) => ({service: name, namespace: "", outside: false, pods: 2, anomaly: false, culprit: false, sentence: "", ...more});
@@ -46,11 +49,11 @@
 	const answers = {
 		services: () => ({time: now(), window_seconds: 10, changing: 7, unchanged: 142, truncated: false,
 			services: made.many ? Array.from({length: made.many}, (_, i) => service(`service-${String(i).padStart(5, "0")}`)) : few()}),
-		map: () => ({time: now(), nodes: [node("outside", {outside: true}), node("web"), node("payments", {anomaly: true, culprit: true, sentence: MARKUP}),
+		map: () => ({time: now(), nodes: [node("outside", {outside: true}), node("web"), node("payments", {namespace: "shop", anomaly: true, culprit: true, sentence: MARKUP}),
 				node("stock", {anomaly: true}), node(LONG), node(RTL)],
 			edges: [edge("outside", "web"), edge("web", "payments", {culprit: true, errors_per_second: 2, retransmits_per_second: 1}), edge("web", "stock"),
 				edge("stock", LONG), edge("payments", LONG), edge(LONG, "stock"), edge(RTL, RTL)]}),
-		incidents: () => ({time: now(), truncated: false, incidents: [{number: 1, id: `${instance}-29394906`, kind: "fault", state: "open", begin: began, last: now(),
+		incidents: () => ({time: now(), truncated: false, incidents: [{number: 1, id: `${instance}-29394906`, kind: "fault", state: "open", begin: made.cause?.begin ?? began, last: now(),
 				end: null, sentence: `payments-0 has been slow since ${new Date(began * 1000).toISOString().slice(11, 19)} UTC: ${MARKUP}`, load: null, part_of: 0, cause: anomaly(null), members_left_out: 0, trace,
 				members: [member("payments", instance, 4.2), member("stock", "00000000000000cc", 1.5)]}],
 			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),
@@ -63,10 +66,12 @@
 		[`traces/${trace}`]: () => ({...summary, time: now(), spans: spans()}),
 		[`traces/${broken.trace_id}`]: () => ({...broken, time: now(), spans: spans()}),
 		marks: () => ({time: now(), truncated: false, marks: [{at: began, kind: "incident", instance, service: "payments", text: MARKUP}]}),
-		metrics: (address) => made.more && address.includes("node_pressure") && {time: now(), matching: 3, offset: 0, truncated: false,
+		metrics: (address) => made.metric ? {time: now(), matching: 1, offset: 0, truncated: false, metrics: [made.metric],
+			pods: {[made.metric.id.slice(0, 16)]: {service: "rpc", pod: "rpc-0", host: "node-1", state: "live", last_read: now()}}} : made.more && address.includes("node_pressure") && {time: now(), matching: 3, offset: 0, truncated: false,
 			metrics: [0, 1, 2].map(waits), pods: {"00000000000000ee": {service: "host", pod: "node-1", host: "node-1", state: "live"}}},
 		// For a quarter of the time something waits for a CPU, for a tenth for memory.
-		history: (address) => address.includes("00000000000000ee") && {from: now() - 10, to: now(), truncated: false,
+		history: (address) => made.metric ? {from: now() - 10, to: now(), truncated: false, series: [{...made.metric, recorded: 20, points: 20, decimated: false,
+			t: Array.from({length: 20}, (_, i) => now() - 10 + i / 2), v: Array.from({length: 20}, (_, i) => 1000 + 50 * i)}]} : address.includes("00000000000000ee") && {from: now() - 10, to: now(), truncated: false,
 			series: [0.25, 0.1, 0].map((share, i) => ({...waits(i), t: [now() - 8, now()], v: [7, 7 + 8 * share]}))},
 		group: (address) => address.includes("checkout_seconds") && ({time: now(), metric: "checkout_seconds", kind: "histogram", unit: "seconds", fn: "p90", clipped: false,
 			groups: [{labels: {}, series: 1, points: Array.from({length: 100}, (_, i) => [began - 20 + i / 2, i < 40 ? 0.002 : 0.25])}]}),
@@ -77,6 +82,8 @@
 			made.asked += String(address).includes("service=");
 			return new Promise((done, fail) => options.signal.addEventListener("abort", () => fail(options.signal.reason)));
 		}
+		if (made.refuse && made.refuse === path)
+			return new Response(JSON.stringify({error: "out of memory"}), {status: 503});
 		const answer = answers[path]?.(String(address));
 		if (answer)
 			return new Response(JSON.stringify(answer), {status: 200, headers: {"Content-Type": "application/json"}});

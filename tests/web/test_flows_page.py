@@ -59,6 +59,9 @@ def look(page):
     page.click("#flows th[data-sort='rtt']")
     page.wait(f"{cell(0, 4)} === '10.0.0.2:5432'", what="the slowest first")
     assert page.run("location.hash").find("sort=rtt") > 0
+    # What is not known, and what JSON cannot express.
+    assert page.run("import('/format.js').then((f) => [f.seconds(null), f.bytes(undefined), f.rate(null, ''), f.seconds('+Inf'),"
+                    " f.withUnit('-Inf', 'ratio'), f.number('NaN')])") == ["–", "–", "–", "+∞", "−∞", "NaN"]
     # Searched.
     page.run("(() => { const q = document.querySelector('#fq'); q.value = 'cart-0 10.0.0.2';"
              "q.dispatchEvent(new Event('input')); })()")

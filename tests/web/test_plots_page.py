@@ -195,6 +195,22 @@ class Test:
         check(abs(a - b) < 3, a, b)
         page.run("(() => { second.destroy(); document.querySelector('#second').remove(); })()")
 
+    def what_is_not_there_is_not_shown(self):
+        page = self.page
+        at = "import('/plot.js').then((p) => p.TimePlot.prototype.valueAt.call({data: [[1, 2], [5, null]], lines: [{gaps: %s}]}, 0, 1))"
+        check([page.run(at % gaps) for gaps in ("true", "false")] == [None, 5], "a value in a gap")
+        # All history is asked for, even if it has begun more than a day ago.
+        asked = page.run("Promise.all([import('/time.js'), import('/state.js')]).then(([t, {state}]) => {"
+                         " const now = Date.now() / 1000, was = state.window; state.window = 86400; t.show(now, now - 86400);"
+                         " const asked = t.params(); t.forgetOldest(); state.window = was; return asked; })")
+        check(asked == {"last": "24h"}, asked)
+        # A refusal is no end of a series.
+        page.run("window.realFetch = window.fetch; window.fetch = (address, options) => /api.v1.history/.test(address) ?"
+                 " Promise.resolve(new Response('{\"error\": \"20 others wait\"}', {status: 503})) : realFetch(address, options)")
+        page.wait("document.querySelector('#plot-empty').checkVisibility() && document.querySelector('#plot-empty').textContent === '20 others wait'")
+        page.run("window.fetch = window.realFetch")
+        page.wait("!document.querySelector('#plot-empty').checkVisibility()")
+
     def values_under_the_mouse_are_of_one_moment(self):
         page = self.page
         self.press("#pause")

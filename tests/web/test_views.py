@@ -204,8 +204,31 @@ class Test(Walk):
         for part in ('p90', 'mean'):
             page.wait(f"{figure.format('test_size_seconds_' + part)}.textContent.endsWith('keeps no quantiles and means of connections over time.')")
         page.wait(f"Number({figure.format('test_size_seconds_count')}.dataset.points) > 0")
+        # An incident may last longer than the history of an answer.
+        blame('test_latency_seconds_p99', begin=time.time() - 90000)
+        page.wait(f"Number({figure.format('test_latency_seconds_p99')}.dataset.points) > 0")
         page.run("window.madeUp.cause = null")
         page.wait(f"!!{figure.format('checkout_seconds_p90')}")
+
+    def a_count_of_observations_has_no_unit(self):
+        page = self.page
+        for kind in ('summary', 'gaugehistogram'):
+            more = {'summary': {'count': 1234, 'sum': 7, 'quantiles': []}} if kind == 'summary' else {
+                'histogram': {'count': 1234, 'sum': 7, 'p50': 0.5, 'p90': 0.7, 'p99': 1}}
+            page.run('window.madeUp.metric = ' + json.dumps({'id': f'00000000000000dd/{len(kind)}', 'name': 'rpc_seconds', 'kind': kind, 'unit': 'seconds',
+                                                             'help': '', 'labels': {}, 'value': 1234, **more}))
+            self._tab(page, 'metrics')
+            row = f"[...document.querySelectorAll('#metrics .row:not([hidden])')].find((r) => r.cells.kind.textContent === '{kind}')"
+            page.wait(f"!!{row}")
+            said = page.run(f"{row}.cells.value.textContent").replace('\u202f', ' ')
+            check(said == {'summary': '1 234 observations', 'gaugehistogram': 'p50 500 ms · p99 1.00 s'}[kind], said)
+            page.run(f"{row}.click()")
+            # Its rate, or what it is now.
+            value = "document.querySelector('#legend .num').textContent"
+            page.wait(f"{value} === '{ {'summary': '100/s', 'gaugehistogram': '1' + chr(0x202f) + '950'}[kind]}'", what=f'the value of a {kind}')
+            page.click('#clear')
+        page.run("window.madeUp.metric = null")
+        self._tab(page, 'cause')
 
     def times_are_local_or_utc_everywhere(self):
         page = self.page
@@ -267,6 +290,14 @@ class Test(Walk):
         page.run("window.madeUp.late = ''")
         page.wait(f"!{says}.includes('take longer')")
 
+    def a_refusal_leaves_no_old_rows(self):
+        page = self.page
+        self._tab(page, 'services')
+        page.run("window.madeUp.refuse = 'services'")
+        page.wait("document.querySelector('#services').hidden && document.querySelector('#services-empty').textContent.includes('out of memory')")
+        page.run("window.madeUp.refuse = ''")
+        page.wait(f"!document.querySelector('#services').hidden && {SERVICES}.length === 7")
+
     def the_way_of_an_answer_is_no_skew(self):
         page = self.page
         page.run("window.madeUp.hold = 3500")
@@ -288,9 +319,13 @@ class Test(Walk):
             return [text(one) === text(two), one.at.get('o')[0], one.at.get('a')[0], one.at.get('b')[0], one.at.get('d')[0], one.ways.size];
         })""")
         check(same == [True, 0, 1, 2, 3, 6], same)  # d to a closes a cycle
+        # A service of this name in another namespace is not meant.
+        page.run("window.madeUp.twin = true")
+        page.wait("import('./services.js').then((s) => !!s.named('payments', 'test'))")
         page.run("document.querySelector('#map .node.culprit').focus()")
         page.key('Enter')
         page.wait("!document.querySelector('#view-cause').hidden")
+        page.run("window.madeUp.twin = false")
 
     def tab_reaches_all_that_a_mouse_does(self):
         page = self.page
