@@ -302,7 +302,7 @@ async function drawTraces(a, now) {
 // ---- connections and the host -----------------------------------------------------------------------------------
 
 async function drawFlows(a) {
-	const f = await ask("flows", {limit: 1000, sort: "limit"}), box = $("cause-flows");
+	const f = await ask("flows", {host: a.host, limit: 1000, sort: "limit"}), box = $("cause-flows");
 	if (isGone(a))
 		return;
 	const of = (f?.flows || []).filter((x) => x.role !== "listener" && (x.instance === a.instance || a.pid && x.pid === a.pid && x.host === a.host ||
@@ -315,7 +315,7 @@ async function drawFlows(a) {
 	const says = groups.map((g) => {
 		const rtt = Math.max(...g.map((x) => x.rtt_seconds || 0));
 		return [g[0].limit, g.length, `${many(g.length, "connection")}, ${rate(g.reduce((n, x) => n + x.bytes_per_second, 0), "bytes")}` +
-			(rtt ? `, RTT up to ${seconds(rtt)}` : "") + (g.some((x) => x.retransmits) ? `, ${grouped(g.reduce((n, x) => n + x.retransmits, 0))} retransmitted` : ""), g[0].why, g[0].limit_label];
+			(rtt ? `, RTT up to ${seconds(rtt)}` : "") + (g.some((x) => x.retransmits) ? `, ${grouped(g.reduce((n, x) => n + x.retransmits, 0))} retransmitted` : ""), (g.length > 1 ? "The fastest: " : "") + g[0].why, g[0].limit_label];
 	});
 	const key = JSON.stringify(says) || "";
 	if (box.dataset.key === key)
@@ -328,7 +328,8 @@ async function drawFlows(a) {
 		return row;
 	}));
 	if (!says.length)
-		box.append(el("p", "dim", f ? "None of its connections is open now." : "No connections are known: sidelight agent --tcp observes them."));
+		box.append(el("p", "dim", !f ? "No connections are known: sidelight agent --tcp observes them." : f.matching > f.flows.length ?
+			`None of its connections is among the first ${grouped(f.flows.length)} of ${grouped(f.matching)} on its host.` : "None of its connections is open now."));
 }
 
 // The share of the time for which something waited (PSI), if the host publishes it.

@@ -7,7 +7,7 @@
 	const LONG = "long-".repeat(2048), instance = "00000000000000aa", trace = "ab".repeat(16);
 	const made = window.madeUp = {
 		many: 0, shift: 0,
-		more: false,       // more traces, and the pressure of the host
+		more: false,       // more traces, connections, and the pressure of the host; "others": connections of others alone
 		late: "", asked: 0, // a part of the API that does not answer; how often a service's part of it was asked for
 		hold: 0, held: 0,  // ms by which the status arrives later; how often it did
 		cause: null,       // what the cause of the incident has instead, such as a pod of the collector
@@ -45,6 +45,8 @@
 	const broken = {...summary, trace_id: "cd".repeat(16), reason: "error", error: true, duration_seconds: 0.01};
 	const spans = () => [span("1", "", MARKUP, began + 1, 0.25), span("2", "1", "query", began + 1.01, 0.2),
 	                     span("3", "1", RTL, began + 1.1, 0.1, {status: "error", message: MARKUP})];
+	const flow = (of, retransmits) => ({instance: of, pod: "", host: "node-1", role: "client", limit: "loss-fast", limit_label: "losses", bytes_per_second: 500,
+		retransmits, rtt_seconds: 0.002, why: `${retransmits} segments retransmitted.`});
 	const waits = (i) => ({id: `00000000000000ee/${i}`, name: `node_pressure_${["cpu", "memory", "io"][i]}_waiting_seconds_total`, kind: "counter", labels: {}});
 	const answers = {
 		services: () => ({time: now(), window_seconds: 10, changing: 7, unchanged: 142, truncated: false,
@@ -65,6 +67,8 @@
 			truncated: false}),
 		[`traces/${trace}`]: () => ({...summary, time: now(), spans: spans()}),
 		[`traces/${broken.trace_id}`]: () => ({...broken, time: now(), spans: spans()}),
+		flows: (address) => made.more && {time: now(), matching: made.more === "others" ? 5000 : 2, truncated: false, flows: !address.includes("host=node-1") ? [] :
+			made.more === "others" ? [flow("00000000000000cc", 1)] : [flow(instance, 9), flow(instance, 3)]},
 		marks: () => ({time: now(), truncated: false, marks: [{at: began, kind: "incident", instance, service: "payments", text: MARKUP}]}),
 		metrics: (address) => made.metric ? {time: now(), matching: 1, offset: 0, truncated: false, metrics: [made.metric],
 			pods: {[made.metric.id.slice(0, 16)]: {service: "rpc", pod: "rpc-0", host: "node-1", state: "live", last_read: now()}}} : made.more && address.includes("node_pressure") && {time: now(), matching: 3, offset: 0, truncated: false,

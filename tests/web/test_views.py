@@ -162,6 +162,12 @@ class Test(Walk):
         pressure = "document.querySelector('#cause-pressure').textContent"
         page.wait(f"{pressure}.includes('CPU25.0') && {pressure}.includes('memory10.0') && {pressure}.includes('I/O0.0')")
         check('cores' not in page.run(pressure), page.run(pressure))
+        # Connections of one limit share a row; what is said in detail is of one.
+        flows = "document.querySelector('#cause-flows').textContent.replaceAll('\u202f', ' ')"
+        page.wait(f"{flows} === 'losses 2 connections, 1000 B/s, RTT up to 2.00 ms, 12 retransmittedThe fastest: 9 segments retransmitted.'")
+        page.run("window.madeUp.more = 'others'")
+        page.wait(f"{flows} === 'None of its connections is among the first 1 of 5 000 on its host.'")
+        page.run("window.madeUp.more = true")
         # What its dashed and dotted lines are.
         page.wait("['while it is anomalous', 'an incident begins'].every((text) => document.querySelector('#blamed-keys').textContent.includes(text))")
         page.wait("document.querySelector('#score-keys').checkVisibility()")
