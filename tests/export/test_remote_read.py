@@ -218,6 +218,7 @@ def expressions(counter, gauge, histogram, start):
                'cosh', 'tanh', 'asinh', 'acosh', 'atanh', 'deg', 'rad', 'sort', 'sort_desc', 'absent'):
         yield f'{fn}({g} / 7)'
     yield from [f'round({g} / 7, 0.1)', f'clamp({g}, 2, 5)', f'clamp({g}, 5, 2)', f'clamp_min({g}, 3)', f'clamp_max({g}, 3)',
+                *(f'{fn}, scalar(absent(vector(1))))' for fn in (f'clamp({g}, 0', f'clamp_min({g}', f'clamp_max({g}')),
                 'absent(nosuch)', 'absent(nosuch{a="b",c=~"d",e="f"})', 'absent(nosuch{a="b",a="c"})', 'absent(sum(nosuch))',
                 'absent_over_time(nosuch{a="b"}[1s])', f'absent_over_time({g}[1s])']
     for fn in ('idelta', 'deriv', 'changes', 'resets', 'present_over_time', 'stddev_over_time', 'stdvar_over_time'):
@@ -226,14 +227,16 @@ def expressions(counter, gauge, histogram, start):
     for q in ('0.5', '0.99', '-1', '2', '0', '1'):
         yield f'quantile_over_time({q}, {g}[300ms])'
         yield f'quantile({q}, {g})'
-    yield from [f'predict_linear({g}[300ms], 10)', f'predict_linear({c}[300ms], -1)', f'stddev({g})', f'stdvar by (service) ({g})', f'group({g})',
+    yield from [f'predict_linear({g}[300ms], 10)', f'predict_linear({c}[300ms], -1)', f'predict_linear({g}[300ms] offset 200ms, 10)',
+                f'stddev({g})', f'stdvar by (service) ({g})', f'group({g})',
                 f'group by (pod) ({g})', *(f'{k}, {ranked})' for k in ('topk(1', 'topk(2', 'bottomk(1', 'topk(scalar(vector(2))')), f'topk by (pod) (1, {g})', f'topk(0, {g})',
                 f'count_values("v", round({g}, 100))', f'count_values by (pod) ("pod", round({g}, 1000))',
                 f'count_values("v", {g} / 8)', f'SUM({c})', f'sum by () ({c})', f'sum without () ({c})']
     yield from [f'label_replace({c}, "to", "$1", "pod", "shop-(.)")', f'label_replace({c}, "to", "x${{1}}y", "pod", "s(h)op-[01]")',
                 f'label_replace({c}, "pod", "", "pod", "shop-1")', f'label_replace({c}, "to", "a", "nosuch", "")',
                 f'label_replace({c}, "__name__", "other", "", "")', f'label_join({c}, "to", "-", "pod", "service", "nosuch")',
-                f'label_join({c}, "to", ",")', f'sum by (to) (label_replace(rate({c}[1s]), "to", "$1", "pod", "shop-(.)"))']
+                f'label_join({c}, "to", ",")', *(f'label_replace({c}, "to", "{to}", "pod", "(?P<name>shop)-(.)")' for to in
+                ('$1_total', '${1}_total', '$name$2', '$name_', '$$1', '$3', '$')), f'sum by (to) (label_replace(rate({c}[1s]), "to", "$1", "pod", "shop-(.)"))']
     yield from [f'max_over_time(sum({c})[500ms:100ms])', f'rate({c}[500ms:50ms])', f'avg_over_time(rate({c}[200ms])[1s:100ms])',
                 'sum_over_time(vector(1)[1s:100ms])', f'max_over_time({g}[400ms:100ms] offset 100ms)', f'last_over_time({c}[300ms:100ms] @ {at})',
                 f'count_over_time({c}[3m:])', f'quantile_over_time(0.9, ({g} + 1)[500ms:10ms])']
