@@ -27,6 +27,7 @@
 #pragma GCC diagnostic pop
 
 #include "prometheus/labels.h"
+#include "prometheus/detail/utf8.h"
 
 namespace prometheus
 {
@@ -41,13 +42,18 @@ template <class T> T Sized()
 	return t;
 }
 
-/* They point into the labels. */
+/*
+ * They point into the labels. A value with a NUL would be that of another series up to the NUL: it
+ * becomes one that is not UTF-8, which the library refuses and counts.
+ */
 inline std::vector<sl_label> LabelArray(const Labels &labels)
 {
 	std::vector<sl_label> out;
 
 	for (const auto &label : labels)
-		out.push_back({label.first.c_str(), label.second.c_str()});
+		out.push_back({label.first.c_str(), label.second.find('\0') == std::string::npos
+							    ? label.second.c_str()
+							    : "\xff"});
 	return out;
 }
 
@@ -61,6 +67,11 @@ struct Options {
 /* What identifies a series, and its help. */
 struct Identity {
 	std::string name, help;
+	Identity(const std::string &n, const std::string &h, const Labels &l)
+	    : name(n), help(CutText(h, SL_HELP_MAX)), labels(l)
+	{
+	}
+
 	Labels labels;
 };
 
