@@ -10,6 +10,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <sys/prctl.h>
@@ -91,6 +92,39 @@ class Custom : public Collectable
 		f.metric[0].label = {{"of", "custom"}};
 		return f;
 	}
+};
+
+// Lists what a registry publishes already.
+class Delegate : public Collectable
+{
+      public:
+	explicit Delegate(const std::shared_ptr<Registry> &to) : to_(to) {}
+
+	std::vector<MetricFamily> Collect() const override
+	{
+		asked++;
+		return to_->Collect();
+	}
+
+	mutable std::atomic<int> asked{0};
+
+      private:
+	const std::shared_ptr<Registry> to_;
+};
+
+// Takes a lock of the application's own.
+class Locking : public Collectable
+{
+      public:
+	std::vector<MetricFamily> Collect() const override
+	{
+		asked = true;
+		std::lock_guard<std::mutex> guard(mutex);
+		return {};
+	}
+
+	mutable std::atomic<bool> asked{false};
+	mutable std::mutex mutex;
 };
 
 class App
@@ -337,6 +371,49 @@ class App
 	}
 #endif
 #ifdef OURS
+	// A Collectable lists the registry a few times. Returns what the registry shows then.
+	std::string Delegated()
+	{
+		const auto delegate = std::make_shared<Delegate>(registry_);
+
+		exposer_.RegisterCollectable(delegate);
+		while (delegate->asked < 4)
+			std::this_thread::sleep_for(std::chrono::milliseconds(1));
+		delegate_ = delegate;
+		return Show();
+	}
+	// Forks, and adds a summary, while Collect() waits for a lock that this thread has.
+	std::string Held()
+	{
+		const auto locking = std::make_shared<Locking>();
+
+		{
+			std::lock_guard<std::mutex> guard(locking->mutex);
+			exposer_.RegisterCollectable(locking);
+			while (!locking->asked)
+				std::this_thread::sleep_for(std::chrono::milliseconds(1));
+			const pid_t pid = fork();
+			if (!pid)
+				_exit(0);
+			waitpid(pid, nullptr, 0);
+			ages_.Remove(&ages_.Add({{"of", "held"}}, Summary::Quantiles{{0.5, 0.05}}));
+		}
+		exposer_.RemoveCollectable(locking);
+		return "true";
+	}
+	// Text that a region cannot have as it is.
+	std::string Texts()
+	{
+		BuildGauge()
+			.Name("app_long")
+			.Help(std::string(1022, 'x') + "\xc3\xbc")
+			.Register(*registry_)
+			.Add({});
+		BuildGauge().Name("app_latin").Help("M\xfcll").Register(*registry_).Add({});
+		routes_.Add({{"route", "nul"}}).Increment();
+		routes_.Add({{"route", std::string("nul\0more", 8)}}).Increment();
+		return "null";
+	}
 	std::string Attached()
 	{
 		return sl_publisher_attached(sidelight::Publisher()) ? "true" : "false";
@@ -359,6 +436,7 @@ class App
 	Exposer exposer_{"127.0.0.1:0"};
 	std::shared_ptr<Registry> registry_ = std::make_shared<Registry>();
 	std::shared_ptr<Collectable> custom_ = std::make_shared<class Custom>();
+	std::shared_ptr<Collectable> delegate_;
 	Registry throws_{Registry::InsertBehavior::Throw};
 	Counter &plain_, &seconds_;
 	Family<Counter> &routes_;
@@ -402,6 +480,9 @@ int main(int argc, char **)
 		{"reserved", [&] { return app.Reserved(); }},
 #endif
 #ifdef OURS
+		{"delegated", [&] { return app.Delegated(); }},
+		{"held", [&] { return app.Held(); }},
+		{"texts", [&] { return app.Texts(); }},
 		{"attached", [&] { return app.Attached(); }},
 		{"refusals", [&] { return app.Refusals(); }},
 #endif

@@ -73,6 +73,40 @@ def publishes_what_a_collectable_lists(agent, collector):
     check(app.close() == 0, 'an exit status', app)
 
 
+def copies_no_instrument(agent, collector):
+    """What a Collectable lists of a registry is published by the registry already, and counts once."""
+    app = start(agent)
+    app.ask('more')
+    wanted = app.ask('show')
+    check(app.ask('delegated') == wanted, 'values that count by themselves', app)
+    await_same(collector, wanted, 'app_')
+    app.ask('info')
+    app.ask('delegated')
+    app.ask('more')
+    collector.await_total('app_plain_total', 6.5)
+    check(len(collector.find('app_version_info')) == 1, lambda: collector.find('app_version_info'))
+    check(app.close() == 0, 'an exit status', app)
+
+
+def holds_no_lock_while_it_collects(agent, collector):
+    """Collect() may wait for a lock of a thread that forks, or adds a metric."""
+    app = start(agent)
+    check(app.ask('held') is True, 'a deadlock', app)
+    check(app.close() == 0, 'an exit status', app)
+
+
+def publishes_despite_malformed_text(agent, collector):
+    """Help is cut, and made UTF-8; a label with a NUL is no other series."""
+    app = start(agent)
+    app.ask('texts')
+    wait_until(lambda: collector.find('app_long') and collector.find('app_latin'), 'both', collector)
+    helps = of_application(collector.get('/metrics'))[1]
+    check(helps['app_long'] == 'x' * 1022 and helps['app_latin'] == 'M?ll', helps)
+    collector.await_total('app_routes_total', 1, 'route="nul"')
+    check(app.ask('refusals') == 1, 'the label with a NUL')
+    check(app.close() == 0, 'an exit status', app)
+
+
 def has_what_later_versions_have(agent, collector):
     """Infos, and names of labels that depend on the type: prometheus-cpp 1.1 to 1.3."""
     app = start(agent)

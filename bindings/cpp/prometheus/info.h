@@ -10,7 +10,7 @@
 
 #include "prometheus/client_metric.h"
 #include "prometheus/detail/builder.h"
-#include "prometheus/detail/process.h"
+#include "prometheus/detail/series.h"
 #include "prometheus/metric_type.h"
 
 namespace prometheus
@@ -40,8 +40,13 @@ class Info
 	{
 		id_.reset(new detail::Identity(id));
 		Call(sl_info_create);
+		series_.Claim({id.name + "_info", id.help, id.labels});
 	}
-	void Withdraw() { Call(sl_info_remove); }
+	void Withdraw()
+	{
+		Call(sl_info_remove);
+		series_.Remove();
+	}
 	void Call(int (*call)(sl_publisher *, const sl_metric_opts *)) const
 	{
 		if (!id_)
@@ -57,6 +62,7 @@ class Info
 	}
 
 	std::unique_ptr<const detail::Identity> id_;
+	detail::Series series_;
 };
 
 inline detail::Builder<Info> BuildInfo()

@@ -93,13 +93,14 @@ class Summary : private detail::Periodic
 		if (!shared_.bits)
 			ranks_.clear();
 		if (!ranks_.empty()) {
-			Tick();
+			PublishQuantiles();
 			detail::Process::Get().Start(this);
 		}
 	}
 	void Withdraw() { series_.Remove(); }
 
-	void Tick() override
+	void Tick(std::unique_lock<std::mutex> &) override { PublishQuantiles(); }
+	void PublishQuantiles()
 	{
 		std::lock_guard<std::mutex> guard(mutex_);
 		std::vector<double> values;

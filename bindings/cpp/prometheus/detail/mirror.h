@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,17 +50,15 @@ class Mirror : private Periodic
 		sl_summary summary{0, 0};
 	};
 
-	void Tick() override
+	void Tick(std::unique_lock<std::mutex> &lock) override
 	{
-		const std::shared_ptr<Collectable> from = from_.lock();
 		std::vector<MetricFamily> families;
 
-		try {
-			if (from)
-				families = from->Collect();
-		} catch (...) {
+		lock.unlock();
+		const bool good = Collect(families);
+		lock.lock();
+		if (!good)
 			return; /* it keeps what it had */
-		}
 		for (auto &copy : copies_)
 			copy.second.seen = false;
 		for (const MetricFamily &family : families)
@@ -73,6 +72,18 @@ class Mirror : private Periodic
 			at->second.series.Remove();
 			at = copies_.erase(at);
 		}
+	}
+	bool Collect(std::vector<MetricFamily> &families) const
+	{
+		const std::shared_ptr<Collectable> from = from_.lock();
+
+		try {
+			if (from)
+				families = from->Collect();
+		} catch (...) {
+			return false;
+		}
+		return true;
 	}
 	static Shape ShapeOf(MetricType type, const ClientMetric &m)
 	{
@@ -124,29 +135,29 @@ class Mirror : private Periodic
 		switch (type) {
 		case MetricType::Counter:
 			o.mirror = true;
-			c.counter = c.series.Open<CounterF64Kind>(id, false, o);
+			c.counter = c.series.Open<CounterF64Kind>(id, false, o, true);
 			break;
 		case MetricType::Gauge:
-			c.gauge = c.series.Open<GaugeKind>(id, false, o);
+			c.gauge = c.series.Open<GaugeKind>(id, false, o, true);
 			break;
 		case MetricType::Untyped:
-			c.unknown = c.series.Open<UnknownKind>(id, false, o);
+			c.unknown = c.series.Open<UnknownKind>(id, false, o, true);
 			break;
 		case MetricType::Histogram:
 			o.mirror = true;
 			o.bounds = c.shape.data();
 			o.bound_count = c.shape.size();
-			c.histogram = c.series.Open<HistogramKind>(id, false, o);
+			c.histogram = c.series.Open<HistogramKind>(id, false, o, true);
 			break;
 		case MetricType::Summary:
 			o.mirror = true;
 			o.quantiles = c.shape.data();
 			o.quantile_count = c.shape.size();
-			c.summary = c.series.Open<SummaryKind>(id, false, o);
+			c.summary = c.series.Open<SummaryKind>(id, false, o, true);
 			break;
 		case MetricType::Info: /* published like in prometheus-cpp, as a gauge of 1 */
 			c.gauge = c.series.Open<GaugeKind>({id.name + "_info", id.help, id.labels},
-							   false, o);
+							   false, o, true);
 			break;
 		}
 	}

@@ -6,14 +6,15 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
-#include <list>
 #include <map>
 #include <mutex>
 #include <new>
 #include <pthread.h>
+#include <set>
 #include <signal.h>
 #include <string>
 #include <system_error>
@@ -26,8 +27,8 @@
 #include <sidelight/sidelight.h>
 #pragma GCC diagnostic pop
 
-#include "prometheus/labels.h"
 #include "prometheus/detail/utf8.h"
+#include "prometheus/labels.h"
 
 namespace prometheus
 {
@@ -66,12 +67,12 @@ struct Options {
 
 /* What identifies a series, and its help. */
 struct Identity {
-	std::string name, help;
 	Identity(const std::string &n, const std::string &h, const Labels &l)
 	    : name(n), help(CutText(h, SL_HELP_MAX)), labels(l)
 	{
 	}
 
+	std::string name, help;
 	Labels labels;
 };
 
@@ -80,7 +81,8 @@ class Periodic
 {
       public:
 	virtual ~Periodic() = default;
-	virtual void Tick() = 0;
+	/* lock: released while the application's code runs, which takes locks of its own. */
+	virtual void Tick(std::unique_lock<std::mutex> &lock) = 0;
 };
 
 class Process
@@ -113,27 +115,32 @@ class Process
 	}
 	void Close()
 	{
-		std::lock_guard<std::recursive_mutex> ticking(tick_mutex_);
-		std::lock_guard<std::mutex> guard(mutex_);
+		std::unique_lock<std::mutex> ticking(tick_mutex_);
 
+		tasks_.clear();
+		tick_ends_.wait(ticking, [this] { return !ticking_; });
+		std::lock_guard<std::mutex> guard(mutex_);
 		sl_publisher_close(fractions_);
 		sl_publisher_close(main_);
 		fractions_ = main_ = nullptr;
 		closed_ = true;
 		series_.clear();
 		families_.clear();
-		tasks_.clear();
 	}
 
 	/*
-	 * The series of this identity, which others may have as well. fraction: that beside one of
-	 * whole numbers. Those of an earlier registry, which was destroyed, begin anew.
+	 * The series of this identity, which others may have as well, but not both instruments and
+	 * copies (mirror): a copy of what an instrument counts would be counted again. fraction:
+	 * that beside one of whole numbers. Those of an earlier registry, which was destroyed,
+	 * begin anew.
 	 */
 	template <class Kind>
 	typename Kind::Handle Enter(const std::string &key, const Identity &id, bool fraction,
-				    sl_metric_opts o)
+				    sl_metric_opts o, bool mirror)
 	{
 		std::lock_guard<std::mutex> guard(mutex_);
+		if (!MayShare(key, mirror))
+			return {};
 		sl_publisher *p = fraction ? Fractions() : Main();
 		const std::vector<sl_label> labels = LabelArray(id.labels);
 		const std::uint64_t family = FamilyOf<Kind>(p, id, fraction, o);
@@ -146,6 +153,7 @@ class Process
 			const Labels own = id.labels;
 
 			e.users++;
+			e.mirror = mirror;
 			e.remove = [family, own] {
 				const std::vector<sl_label> array = LabelArray(own);
 
@@ -155,6 +163,17 @@ class Process
 			series_.erase(key);
 		}
 		return h;
+	}
+	/* As above, of a series that is published by other means. */
+	void Claim(const std::string &key)
+	{
+		std::lock_guard<std::mutex> guard(mutex_);
+		Entry &e = series_[key];
+
+		if (!e.users && e.remove)
+			e.remove();
+		if (!e.users++)
+			e.remove = [] {};
 	}
 	/* One less has it. If it was the last, the series is removed, or stays as it is. */
 	void Leave(const std::string &key, bool remove)
@@ -170,26 +189,27 @@ class Process
 
 	void Start(Periodic *task)
 	{
-		std::lock_guard<std::recursive_mutex> guard(tick_mutex_);
+		std::lock_guard<std::mutex> guard(tick_mutex_);
 
 		if (closed_)
 			return;
-		tasks_.push_back(task);
+		tasks_.insert(task);
 		ticks_ = true;
 		Continue();
 	}
 	/* Not in its Tick(), nor called again, once this returns. */
 	void Stop(Periodic *task)
 	{
-		std::lock_guard<std::recursive_mutex> guard(tick_mutex_);
+		std::unique_lock<std::mutex> guard(tick_mutex_);
 
-		tasks_.remove(task);
+		tasks_.erase(task);
+		tick_ends_.wait(guard, [&] { return ticking_ != task; });
 	}
 	/* The thread of a parent does not run in its child. */
 	void ContinueInChild()
 	{
 		if (__builtin_expect(forked_.load(std::memory_order_relaxed), 0)) {
-			std::lock_guard<std::recursive_mutex> guard(tick_mutex_);
+			std::lock_guard<std::mutex> guard(tick_mutex_);
 
 			forked_ = false;
 			if (ticks_)
@@ -200,6 +220,7 @@ class Process
       private:
 	struct Entry {
 		unsigned users = 0;
+		bool mirror = false;
 		std::function<void()> remove;
 	};
 	struct Known {
@@ -228,14 +249,21 @@ class Process
 		tick_mutex_.unlock();
 	}
 
-	/* A recursive mutex belongs to a thread, which has another number in the child. */
+	/* The child has neither the thread that ticks nor those that wait for it. */
 	void UnlockInChild()
 	{
-		mutex_.unlock();
-		new (&tick_mutex_) std::recursive_mutex;
+		ticking_ = nullptr;
+		new (&tick_ends_) std::condition_variable;
 		forked_ = true;
+		Unlock();
 	}
 
+	bool MayShare(const std::string &key, bool mirror) const
+	{
+		const auto at = series_.find(key);
+
+		return at == series_.end() || !at->second.users || at->second.mirror == mirror;
+	}
 	static const char *OrNull(const std::string &s) { return s.empty() ? nullptr : s.c_str(); }
 
 	sl_publisher *OpenOne(std::uint32_t span_bytes) const
@@ -320,9 +348,14 @@ class Process
 	{
 		for (;;) {
 			std::this_thread::sleep_for(period_);
-			std::lock_guard<std::recursive_mutex> guard(tick_mutex_);
-			for (Periodic *task : tasks_)
-				task->Tick();
+			std::unique_lock<std::mutex> lock(tick_mutex_);
+			for (auto at = tasks_.begin(); at != tasks_.end();) {
+				Periodic *const task = ticking_ = *at;
+				task->Tick(lock); /* others may start and stop meanwhile */
+				ticking_ = nullptr;
+				tick_ends_.notify_all();
+				at = tasks_.upper_bound(task);
+			}
 		}
 	}
 
@@ -334,9 +367,10 @@ class Process
 	std::map<std::string, Entry> series_;
 	std::map<std::string, Known> families_;
 
-	/* Recursive: a Tick() may run the application's code, which makes metrics. */
-	std::recursive_mutex tick_mutex_;
-	std::list<Periodic *> tasks_;
+	std::mutex tick_mutex_;
+	std::condition_variable tick_ends_;
+	std::set<Periodic *> tasks_;
+	Periodic *ticking_ = nullptr; /* whose Tick() runs */
 	bool running_ = false, ticks_ = false;
 	std::atomic<bool> forked_{false};
 };

@@ -59,10 +59,30 @@ class Series
 	Series &operator=(const Series &) = delete;
 	~Series() { Leave(false); }
 
-	/* A handle of 0: refused, which the publisher has counted. */
+	/* A handle of 0: refused. mirror: copies of values, not an instrument. */
 	template <class Kind>
 	typename Kind::Handle Open(const Identity &id, bool fraction = false,
-				   const sl_metric_opts &shape = Sized<sl_metric_opts>())
+				   const sl_metric_opts &shape = Sized<sl_metric_opts>(),
+				   bool mirror = false)
+	{
+		const std::string key = KeyOf(id, fraction);
+		const typename Kind::Handle h = Process::Get().Enter<Kind>(key, id, fraction, shape,
+									   mirror);
+		if (h.bits)
+			key_ = key;
+		return h;
+	}
+	/* Keeps copies away from a series that is published by other means. */
+	void Claim(const Identity &id)
+	{
+		key_ = KeyOf(id, false);
+		Process::Get().Claim(key_);
+	}
+	/* It is no longer shown, unless another metric is the same series. */
+	void Remove() { Leave(true); }
+
+      private:
+	static std::string KeyOf(const Identity &id, bool fraction)
 	{
 		std::string key = fraction ? "+" : "=";
 
@@ -72,16 +92,8 @@ class Series
 				.append(label.first)
 				.append(1, '\0')
 				.append(label.second);
-		const typename Kind::Handle h = Process::Get().Enter<Kind>(key, id, fraction,
-									   shape);
-		if (h.bits)
-			key_ = key;
-		return h;
+		return key;
 	}
-	/* It is no longer shown, unless another metric is the same series. */
-	void Remove() { Leave(true); }
-
-      private:
 	void Leave(bool remove)
 	{
 		if (!key_.empty())
