@@ -168,6 +168,15 @@ def threads(agent, collector):
     check(app.close() == 0, 'an exit status', app)
 
 
+def worker(agent, collector):
+    """The only thread that loaded the addon ends, and the process goes on."""
+    app = node(agent, 'worker.js', publish=False)
+    wait_until(lambda: app.out, 'the end of the worker', app)
+    check(app.out == ['done'], app.out, app)
+    wait_until(lambda: collector.total('worker_total') == 3, 'what it counted', collector, app)
+    check(app.close() == 0, 'an exit status', app)
+
+
 def main():
     if not os.path.isdir(os.path.join(HERE, 'node_modules', 'prom-client')):
         skip('no prom-client: scripts/setup test installs it')
