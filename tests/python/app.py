@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """app.py: a service that does on each line of stdin what it says, and answers by one line."""
 import asyncio
+import ctypes
+import gc
 import json
 import os
 import sys
@@ -60,6 +62,22 @@ def fork():
     return pid
 
 
+def daemon(fork):
+    """A child that closes all descriptors, opens files with the same numbers, and counts. Returns its exit status."""
+    pid = fork()
+    if not pid:
+        try:
+            os.closerange(3, 256)
+            files = [os.open('/dev/null', os.O_RDWR) for _ in range(3, 256)]
+            null = os.stat('/dev/null')
+            count(3)
+            gc.collect()
+            os._exit(not all(os.path.samestat(os.fstat(fd), null) for fd in files))
+        finally:
+            os._exit(2)
+    return os.waitpid(pid, 0)[1]
+
+
 def full():
     small = sidelight.Publisher(service='small', cells=50, max_regions=1)
     c = sidelight.Counter('small_total', labels=['n'], publisher=small)
@@ -70,6 +88,7 @@ def full():
 
 commands = {
     'count': lambda: count(3000), 'threads': threads, 'asyncio': lambda: asyncio.run(many()), 'fork': fork, 'full': full,
+    'daemon': lambda: [daemon(fork) for fork in (os.fork, ctypes.PyDLL(None).fork)],  # the latter without Python's hooks
     'remove': lambda: requests.remove('/2', 200), 'attached': sidelight.attached,
 }
 for line in sys.stdin:

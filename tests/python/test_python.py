@@ -71,6 +71,15 @@ def forked_children_count_by_themselves(agent, collector):
     app.kill()
 
 
+def daemons_keep_their_files(agent, collector):
+    """A child that closed our descriptors publishes by itself, and its files that have the same numbers stay as they are."""
+    app = start(agent)
+    ask(app, 'count')
+    check(ask(app, 'daemon') == [0, 0], 'the exit statuses of children', app)
+    await_total(collector, 'app_requests_total', 3006)
+    check(app.close() == 0, 'an exit status', app)
+
+
 def counts_on_while_the_agent_is_away(agent, collector):
     app = start(agent)
     ask(app, 'count')

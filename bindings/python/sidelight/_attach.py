@@ -13,6 +13,7 @@ import threading
 import time
 
 from . import _threads
+from ._descriptor import Descriptor
 from ._threads import log
 
 MAGIC = 0x314d4c53
@@ -27,7 +28,8 @@ class Attachment:
     def __init__(self, path):
         self.path = path
         self._lock = threading.Lock()
-        self._sock, self._wake, self._thread = None, None, None
+        self._sock, self._connection = None, None  # the socket, and its descriptor
+        self._wake, self._thread = None, None  # _wake: the two ends of a pipe
         self._regions, self._sent, self._serial = [], {}, 0  # _sent: {serial: region}
         self._retry = {}  # region: when it is offered again
         self._logged, self.attached, self._ended = False, False, False
@@ -48,18 +50,20 @@ class Attachment:
     def watch(self):
         """Starts the thread if necessary. Without it, an agent that starts later would not see this process."""
         if self._thread is None and not self._ended:
-            self._wake = self._wake or os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            self._wake = self._wake or [Descriptor(fd) for fd in os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)]
             self._thread = _threads.start('sidelight', self._run)
 
     def wake(self):
-        if self._wake:
-            os.write(self._wake[1], b'.')
+        try:
+            os.write(self._wake[1].number(), b'.')
+        except OSError:  # the application closed it
+            pass
 
     def stop(self):
         """Sends CLOSE for all regions."""
         with self._lock:
             self._ended = True
-            if self._sock:
+            if self._sock and self._connection.ours():
                 for region in self._regions:
                     self._send(CLOSE, struct.pack('<Q', region.instance))
                 try:
@@ -75,8 +79,8 @@ class Attachment:
 
     def forked(self):
         """Called in a forked child: connection and thread are the parent's, and an open socket would hide its end from the agent."""
-        for fd in self._wake or ():
-            os.close(fd)
+        for end in self._wake or ():
+            end.close()
         self._wake, self._ended = None, True
         self._disconnect()
 
@@ -88,28 +92,34 @@ class Attachment:
 
     def _connect(self):
         """Returns the seconds until the next attempt, or None if connected."""
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        try:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        except OSError:
+            return RETRY_MAX
         try:
             sock.connect(self.path)
         except OSError as e:
             sock.close()
             return RETRY_FULL if e.errno == errno.EAGAIN else RETRY_MAX
-        self._sock, self._sent = sock, {}
+        self._sock, self._connection, self._sent = sock, Descriptor(sock.fileno()), {}
         self._retry.clear()
         for region in self._regions:
             self._publish(region)
         return None
 
     def _disconnect(self):
-        if self._sock:
+        if self._sock and self._connection.ours():
             self._sock.close()
+        elif self._sock:
+            self._sock.detach()
         self._sock, self.attached = None, False
 
     def _send(self, kind, payload, fd=None):
         self._serial = self._serial % 0xffffffff + 1
         packet = struct.pack('<IHHII', MAGIC, kind, 0, len(payload), self._serial) + payload
         try:
-            socket.send_fds(self._sock, [packet], [] if fd is None else [fd], socket.MSG_NOSIGNAL)
+            self._connection.number()
+            socket.send_fds(self._sock, [packet], [] if fd is None else [fd.number()], socket.MSG_NOSIGNAL)
             return True
         except OSError:
             return False
@@ -123,7 +133,7 @@ class Attachment:
     # ---- the thread ----
 
     def _run(self):
-        wake, delay = self._wake[0], RETRY_FULL
+        wake, delay = self._wake[0].number(), RETRY_FULL
         poll = select.poll()
         poll.register(wake, select.POLLIN)
         watched = None
@@ -140,7 +150,7 @@ class Attachment:
                     wait = self._wait(delay if sock is None else None)
                 events = poll.poll(None if wait is None else wait * 1000)
                 if any(fd == wake for fd, _ in events):
-                    os.read(wake, 4096)
+                    os.read(self._wake[0].number(), 4096)
                     continue
                 with self._lock:
                     if self._ended:
@@ -170,6 +180,7 @@ class Attachment:
     def _receive(self, sock):
         """Returns False if the connection has ended."""
         try:
+            self._connection.number()
             packet = sock.recv(4096)  # the kernel drops descriptors in it
         except BlockingIOError:
             return True

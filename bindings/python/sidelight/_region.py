@@ -8,8 +8,10 @@ import time
 
 from . import _exemplar
 from . import _format as f
+from ._descriptor import Descriptor
 
 _MFD_NOEXEC_SEAL = 8
+_abandoned = []  # maps of regions whose descriptors the application closed
 
 
 def _start_ticks():
@@ -70,18 +72,19 @@ class Region:
         self.refused, self.dense = 0, False
         self._exemplars = None
         self.allocated = {}  # end of what has memory, by first byte
-        self.fd = _memfd()
+        self.fd = Descriptor(_memfd())
         try:
-            os.fchmod(self.fd, 0o444)
-            os.ftruncate(self.fd, self.size)
-            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+            fd = self.fd.number()
+            os.fchmod(fd, 0o444)
+            os.ftruncate(fd, self.size)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
             self._allocate(0, 3 * f.PAGE)
             self._allocate(2 * f.PAGE + self.stride, f.PAGE)
             if created:
                 self._allocate(self.created_at, created)
-            self.map = mmap.mmap(self.fd, self.size)
+            self.map = mmap.mmap(self.fd.number(), self.size)
         except OSError:
-            os.close(self.fd)
+            self.fd.close()
             raise
         self.words = memoryview(self.map).cast('Q')
         self.map[:f.HEADER] = bytes(f.header(self.size, sections, labels, self.instance, os.getpid(), time.time_ns(),
@@ -94,12 +97,12 @@ class Region:
         done = self.allocated.get(first, first)
         end = (first + length + f.PAGE - 1) // f.PAGE * f.PAGE
         if end > done:
-            os.posix_fallocate(self.fd, done, min(end, self.size) - done)
+            os.posix_fallocate(self.fd.number(), done, min(end, self.size) - done)
             self.allocated[first] = end
 
     def allocate_all(self):
         """Fills holes, for an agent that registers memory: it accepts no memory with holes."""
-        os.posix_fallocate(self.fd, 0, self.size)
+        os.posix_fallocate(self.fd.number(), 0, self.size)
         self.dense = True
 
     def stripe(self, n):
@@ -189,6 +192,8 @@ class Region:
         self.publish()
 
     def drop(self):
-        """Closes the descriptor. The memory is freed together with the last cell in it."""
-        os.close(self.fd)
+        """Closes the descriptor, unless the application did. The memory is freed together with the last cell in it."""
+        if not self.fd.ours():
+            _abandoned.append(self.map)  # it has a duplicate of the descriptor, which it would close by its number
+        self.fd.close()
         self.words = self.map = self._exemplars = None
