@@ -114,6 +114,15 @@ def full(agent, collector):
     print(f'{refused} were refused')
 
 
+def unopened(agent, collector):
+    """Where no publisher can be opened, prom-client works as without us, with one warning."""
+    app = node(agent, 'app.js', env={'SIDELIGHT_SOCKET': '/' + 'x' * 200})
+    ask(app, 'more')
+    check(of_application(ask(app, 'show'))[2]['app_plain_total', (('zone', 'a'),)] == 2.5, 'prom-client does not count', app)
+    check(app.logged().count('metrics are not published') == 1, 'no warning', app)
+    check(app.close() == 0, 'an exit status', app)
+
+
 def oldest(agent, collector):
     """The first version of the shape that is known."""
     same_as_stock(agent, collector, with_client(installed('prom-client-15.0.0')))

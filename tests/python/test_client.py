@@ -23,10 +23,10 @@ IDENTITY = {'service', 'pod', 'process', 'namespace', 'container', 'host', 'unit
 CHANGING = ('process_', 'python_', 'app_time_seconds_')  # by themselves
 
 
-def start(agent, publish=True, script='client_app.py', **env):
+def start(agent, publish=True, script='client_app.py', before=(), **env):
     env = {**installed(PYTHON, PACKAGES, BACKEND), 'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'app',
            'SIDELIGHT_COLLECT_SECONDS': '0.2', 'SIDELIGHT': '1' if publish else '0', **env}
-    return Pod(PYTHON, os.path.join(HERE, script), env=env)
+    return Pod(*before, PYTHON, os.path.join(HERE, script), env=env)
 
 
 def ask(app, what):
@@ -229,6 +229,16 @@ def full_region(agent, collector):
     wait_until(lambda: collector.total('app_plain_total') == 4.5, 'it goes on', collector, app)
     check(app.close() == 0, 'an exit status', app)
     print(f'{refused} were refused')
+
+
+def unopened(agent, collector):
+    """Where no publisher can be opened, the client works as without us."""
+    for limit, env in (('--fsize=100000', {}), ('--fsize=unlimited', {'SIDELIGHT_SOCKET': '/' + 'x' * 200}),
+                       ('--fsize=unlimited', {'SIDELIGHT_SERVICE': 'x' * 5000})):
+        app = start(agent, before=('prlimit', limit), **env)
+        ask(app, 'more')
+        check(parse(ask(app, 'show'))[2]['app_plain_total', ()] == 4.5, 'the client does not count', app)
+        check(app.close() == 0 and 'Traceback' not in app.logged(), 'an error', app)
 
 
 def main():

@@ -309,7 +309,10 @@ static bool numbers(napi_env env, napi_value arg, const double **out, size_t *co
 	return true;
 }
 
-/* family(kind, name, help, unit, bounds or ranks or null, combine): its index */
+/*
+ * family(kind, name, help, unit, bounds or ranks or null, combine): its index. Without a publisher,
+ * its metrics do nothing.
+ */
 static napi_value js_family(napi_env env, napi_callback_info info)
 {
 	struct state *s = state_of(env);
@@ -329,7 +332,7 @@ static napi_value js_family(napi_env env, napi_callback_info info)
 	o.help = help = string(env, arg[2]);
 	o.unit = unit = string(env, arg[3]);
 	o.combine = (enum sl_combine)combine;
-	good = numbers(env, arg[4], &some, &count) && s->opened && kind < KINDS && name;
+	good = numbers(env, arg[4], &some, &count) && kind < KINDS && name;
 	if (good && kind == SUMMARY) {
 		o.quantiles = some;
 		o.quantile_count = count;
@@ -337,8 +340,9 @@ static napi_value js_family(napi_env env, napi_callback_info info)
 		o.bounds = some;
 		o.bound_count = count;
 	}
-	if (good)
-		f = make((enum kind)kind, &o);
+	f.kind = (enum kind)kind;
+	if (good && s->opened)
+		f = make(f.kind, &o);
 	free(name);
 	free(help);
 	free(unit);

@@ -118,10 +118,22 @@ function flat(labels) {
   return out;
 }
 
+let warned = false;
+
+/** Warns once if there is no publisher: metrics are not published then, and the application goes on. */
+function openDefault() {
+  try {
+    open(module.exports.defaults);
+  } catch (e) {
+    if (!warned) process.emitWarning(`metrics are not published: ${e.message}`, 'SidelightWarning');
+    warned = true;
+  }
+}
+
 /** Creates a family. Returns its index. */
 function family(type, { name, help = '', unit = '', buckets, quantiles, combine }) {
   const some = buckets || quantiles;
-  open(module.exports.defaults);
+  openDefault();
   return addon.family(KIND[type], name, help, unit, some ? Float64Array.from(some) : null, COMBINE[combine] || 0);
 }
 

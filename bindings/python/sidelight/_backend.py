@@ -22,7 +22,7 @@ def default():
     if _default is None:
         with lock():
             if _default is None:
-                _default = Publisher()
+                _default = Publisher(strict=False)
     return _default
 
 

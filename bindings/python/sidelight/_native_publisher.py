@@ -25,19 +25,20 @@ def lock():
 
 
 class Publisher:
-    """As in _publisher.py. max_regions of 1 refuses what does not fit; otherwise the library decides."""
+    """As in _publisher.py. If it cannot be opened, metrics count for this process only. max_regions of 1 refuses what does not fit; otherwise the library decides."""
 
     def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
-                 max_regions=16, span_bytes=0):
+                 max_regions=16, span_bytes=0, strict=True):
+        self._refused, self._closed = 0, False
         try:
             self._native = _native.Publisher(service or service_name(), pod, namespace, tuple((labels or {}).items()), socket,
                                              cells, schema_bytes or 0, max_regions == 1, span_bytes)
         except OSError as e:
-            if e.errno == errno.EINVAL:
+            if strict and e.errno == errno.EINVAL:
                 raise ValueError('labels or sizes of the publisher are ill-formed') from None
-            raise
+            log.warning('metrics are not published error="%s"', e)
+            self._native, self._closed = _native.Publisher(), True
         self._families, self._metrics = {}, {}  # _metrics: {(name, labels): (kind, family, pairs, value)}
-        self._refused, self._closed = 0, False
         _publishers.add(self)
 
     # ---- metrics ----

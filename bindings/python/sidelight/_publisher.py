@@ -80,16 +80,23 @@ class Publisher:
 
     service, pod, namespace: labels of all series; default $SIDELIGHT_SERVICE or the program; $POD_NAME, the container or
     SERVICE-PID; $POD_NAMESPACE. labels: a dict of more. socket: the agent's; default $SIDELIGHT_SOCKET. cells: of the first region;
-    a further one is made when it is full, at most max_regions."""
+    a further one is made when it is full, at most max_regions. strict: raise ValueError if labels are too long; otherwise,
+    where they come from the environment, other ones are used."""
 
     def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
-                 max_regions=16, minor=None):
+                 max_regions=16, minor=None, strict=True):
         self._service, self._pod = service or service_name(), pod
         namespace = namespace or os.environ.get('POD_NAMESPACE')
         self._more = [('namespace', namespace)] if namespace else []
         self._more += list((labels or {}).items())
-        if len(self._labels()) > f.HEADER_LABELS_MAX:
-            raise f.Refused('labels of the publisher are too long')
+        try:
+            if len(self._labels()) > f.HEADER_LABELS_MAX:
+                raise f.Refused('labels of the publisher are too long')
+        except f.Refused as e:
+            if strict:
+                raise
+            log.warning('the labels of the publisher are replaced error="%s"', e)
+            self._service, self._pod, self._more = 'unknown', 'unknown', []
         self._path = socket or os.environ.get('SIDELIGHT_SOCKET') or '/run/sidelight/agent.sock'
         self._cells, self._schema = cells, schema_bytes
         self._max_regions, self.minor = min(max_regions, REGIONS_MAX), f.MINOR if minor is None else minor

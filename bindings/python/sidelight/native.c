@@ -414,7 +414,10 @@ static PyObject *publisher_close(struct native_publisher *self, PyObject *unused
 	Py_RETURN_NONE;
 }
 
-/* Publisher(service, pod, namespace, labels, socket, cells, schema_bytes, fixed, span_bytes) */
+/*
+ * Publisher(service, pod, namespace, labels, socket, cells, schema_bytes, fixed, span_bytes), or
+ * Publisher(): one that is closed
+ */
 static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	struct sl_publisher_opts o = SL_OPTS(sl_publisher_opts);
@@ -424,6 +427,8 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
 	int fixed;
 
 	(void)kwargs;
+	if (!PyTuple_GET_SIZE(args))
+		return type->tp_alloc(type, 0);
 	if (!PyArg_ParseTuple(args, "zzzOzIIpI", &o.service, &o.pod, &o.kube_namespace, &pairs,
 			      &o.socket, &o.max_cells, &o.schema_bytes, &fixed, &o.span_bytes) ||
 	    native_labels(&labels, pairs))
