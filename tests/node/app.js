@@ -82,6 +82,14 @@ const commands = {
     for (let i = 0; i < 100000; i++) routes.inc({ route: `/${i}`, code: 1 });
     return require('sidelight').refused();
   },
+  /** Two registries have one series, and one of them ends it. */
+  twin() {
+    const [a, b] = [0, 1].map(() => new Counter({ name: 'app_twin_total', help: 'Twice.', labelNames: ['x'], registers: [new Registry()] }));
+    a.inc({ x: 1 }, 2);
+    b.inc({ x: 1 }, 3);
+    a.remove(1);
+    b.inc({ x: 1 }, 4);
+  },
   attached: () => require('sidelight').attached(),
 };
 

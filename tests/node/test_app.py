@@ -114,6 +114,14 @@ def full(agent, collector):
     print(f'{refused} were refused')
 
 
+def twin(agent, collector):
+    """A series of two registries is their sum, and goes on when one of them ends it."""
+    app = node(agent, 'app.js')
+    ask(app, 'twin')
+    wait_until(lambda: collector.total('app_twin_total') == 9, lambda: collector.find('app_twin_total'), collector, app)
+    check(app.close() == 0, 'an exit status', app)
+
+
 def unopened(agent, collector):
     """Where no publisher can be opened, prom-client works as without us, with one warning."""
     app = node(agent, 'app.js', env={'SIDELIGHT_SOCKET': '/' + 'x' * 200})

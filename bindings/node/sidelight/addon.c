@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <node_api.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,16 @@ struct state {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sl_publisher *publisher; /* of the process */
 static uint32_t holders;
+
+/*
+ * A series that handles of all threads share, as those of two registries with one name do. It is
+ * removed with the last of them: another series may get its cells, which no handle may then have.
+ */
+struct series {
+	union handle handle;
+	uint32_t users;
+};
+static void *series; /* a tree of them, by handle; under the lock */
 
 /* ---- arguments ---- */
 
@@ -194,12 +205,48 @@ static int open_publisher(napi_env env, napi_value o)
 	return err;
 }
 
+static int compare_series(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(union handle));
+}
+
+/* Adds a user of a series. False: no memory. */
+static bool join_series(union handle h)
+{
+	struct series *new = calloc(1, sizeof(*new)), **found;
+
+	if (!new)
+		return false;
+	new->handle = h;
+	found = tsearch(new, &series, compare_series);
+	if (found)
+		(*found)->users++;
+	if (!found || *found != new)
+		free(new);
+	return found != NULL;
+}
+
+/* True: the user was the last. Handles of refused metrics use no series. */
+static bool leave_series(union handle h)
+{
+	struct series **found = tfind(&h, &series, compare_series), *last;
+
+	if (!found || --(*found)->users)
+		return false;
+	last = *found;
+	tdelete(last, &series, compare_series);
+	free(last);
+	return true;
+}
+
 static void release(struct state *s)
 {
 	if (!s->opened)
 		return;
 	s->opened = false;
 	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < s->handles; i++)
+		leave_series(s->handle[i]); /* it stays as it is */
 	if (!--holders) {
 		sl_publisher_close(publisher);
 		publisher = NULL;
@@ -388,7 +435,7 @@ static napi_value js_with(napi_env env, napi_callback_info info)
 	struct state *s = state_of(env);
 	const struct family *f;
 	struct sl_label *label;
-	union handle h = {0};
+	union handle h = {.histogram = {0}}; /* all of its bytes */
 	napi_value arg[2];
 	uint32_t count;
 	size_t n = 2;
@@ -402,6 +449,7 @@ static napi_value js_with(napi_env env, napi_callback_info info)
 		free_labels(label, text);
 		return throw_errno(env, EINVAL);
 	}
+	pthread_mutex_lock(&lock);
 	if (f->kind == COUNTER)
 		h.counter = sl_counter_f64_with(f->counter, label, count);
 	else if (f->kind == GAUGE)
@@ -410,6 +458,9 @@ static napi_value js_with(napi_env env, napi_callback_info info)
 		h.summary = sl_summary_with(f->summary, label, count);
 	else
 		h.histogram = sl_histogram_with(f->histogram, label, count);
+	if (h.counter.bits && !join_series(h))
+		h = (union handle){.histogram = {0}};
+	pthread_mutex_unlock(&lock);
 	free_labels(label, text);
 	return keep(env, s, h);
 }
@@ -421,6 +472,18 @@ static void drop(struct state *s, uint32_t i)
 	s->handle[i] = (union handle){.histogram = {0}};
 	s->handle[i].spare = s->spare;
 	s->spare = i + 1ull;
+}
+
+static void remove_series(const struct family *f, const struct sl_label *label, uint32_t count)
+{
+	if (f->kind == COUNTER)
+		sl_counter_f64_remove(f->counter, label, count);
+	else if (f->kind == GAUGE)
+		sl_gauge_f64_remove(f->gauge, label, count);
+	else if (f->kind == SUMMARY)
+		sl_summary_remove(f->summary, label, count);
+	else
+		sl_histogram_remove(f->histogram, label, count);
 }
 
 /* remove(family, ["key", "value", ...], handle): the handle is free */
@@ -443,14 +506,10 @@ static napi_value js_remove(napi_env env, napi_callback_info info)
 		free_labels(label, text);
 		return throw_errno(env, EINVAL);
 	}
-	if (f->kind == COUNTER)
-		sl_counter_f64_remove(f->counter, label, count);
-	else if (f->kind == GAUGE)
-		sl_gauge_f64_remove(f->gauge, label, count);
-	else if (f->kind == SUMMARY)
-		sl_summary_remove(f->summary, label, count);
-	else
-		sl_histogram_remove(f->histogram, label, count);
+	pthread_mutex_lock(&lock);
+	if (handle < s->handles && leave_series(s->handle[handle]))
+		remove_series(f, label, count);
+	pthread_mutex_unlock(&lock);
 	free_labels(label, text);
 	drop(s, handle);
 	return none(env);
