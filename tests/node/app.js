@@ -37,9 +37,17 @@ function more() {
   seconds.labels('/a').observe(7);
   seconds.zero({ route: '/zero' });
   sizes.observe(11);
+  sizes.observe(undefined, 12);
+  sizes.observe(null, 13);
+  sizes.observe(0);
+  seconds.observe(null, 2);
+  seconds.observe(3);
+  seconds.observe({}, 4);
   for (let i = 0; i < 100; i++) ages.observe({ of: 'a' }, i);
   ages.labels('b').observe(3);
   alone.observe(2);
+  alone.observe(undefined, 3);
+  alone.observe(null, 4);
   gone.set({ x: 1, y: 'a' }, 4);
   gone.set({ x: 1, y: 'b' }, 5);
   gone.remove(1, 'a');

@@ -63,7 +63,7 @@ class Children {
 
   /** Returns the child without labels. */
   none() {
-    return (this.bare ??= this.create({}));
+    return this.names.length ? this.find({}) : (this.bare ??= this.create({}));
   }
 
   /** Removes and returns the child with these labels, or undefined if there is none. */

@@ -159,6 +159,11 @@ function isObject(labels) {
   return labels !== null && typeof labels === 'object';
 }
 
+/** Returns the labels of observe(), of which prom-client takes null and the like for none. */
+function givenLabels(labels) {
+  return labels === 0 ? 0 : labels || {};
+}
+
 function labelsOfArguments(metric, args) {
   return isObject(args[0]) ? args[0] : Object.fromEntries([...metric.labelNames].map((name, i) => [name, args[i]]));
 }
@@ -259,7 +264,7 @@ function patchHistogram({ prototype }) {
   /** Observes a number. exemplar: the exemplar's labels, or undefined. */
   function observe(metric, labels, value, exemplar) {
     const children = metric[KEY] ?? childrenOf(metric);
-    const { item, counts, handle } = labels === undefined ? children.none() : children.find(labels);
+    const { item, counts, handle } = isObject(labels) ? children.find(labels) : children.none();
     const bounds = metric.upperBounds;
     let i = 0;
     while (i < bounds.length && value > bounds[i]) i++;
@@ -280,10 +285,9 @@ function patchHistogram({ prototype }) {
     }
   }
   prototype.observeWithoutExemplar = function (labels, value) {
-    const object = isObject(labels);
-    const n = object ? value : labels;
+    const given = givenLabels(labels), n = isObject(given) ? value : given;
     if (!Number.isFinite(n)) observeWithoutExemplar.call(this, labels, value); // throws
-    else observe(this, object ? labels : undefined, n);
+    else observe(this, given, n);
   };
   prototype.observeWithExemplar = function ({ labels = this.defaultLabels, value, exemplarLabels = this.defaultExemplarLabelSet } = {}) {
     if (Object.keys(exemplarLabels).length === 0 || !Number.isFinite(value)) this.observeWithoutExemplar(labels, value);
@@ -320,12 +324,15 @@ function beside(call, publish, failed = () => {}) {
   return done;
 }
 
-/** Patches a method with the parameters (labels, value) or (value), to call publish(handle, value) after each call. */
-function patchBeside({ prototype }, name, publish) {
+/**
+ * Patches a method with the parameters (labels, value) or (value), to call publish(handle, value) after each call. given(labels)
+ * returns the labels as the method takes them.
+ */
+function patchBeside({ prototype }, name, publish, given = labels => labels) {
   const original = prototype[name];
 
   prototype[name] = function (labels, value) {
-    const [own, n] = isObject(labels) ? [labels, value] : [{}, labels];
+    const [own, n] = isObject(given(labels)) ? [given(labels), value] : [{}, labels];
     return beside(() => original.call(this, labels, value), () => publish(handleOf(this, own), n));
   };
 }
@@ -370,7 +377,7 @@ function patchStored({ Counter, Gauge, Histogram }) {
   patchBeside(Gauge, 'set', addon.gaugeSet);
   patchBeside(Gauge, 'inc', (handle, n) => addon.gaugeAdd(handle, n ?? 1));
   patchBeside(Gauge, 'dec', (handle, n) => addon.gaugeAdd(handle, -(n ?? 1)));
-  patchBeside(Histogram, 'observeWithoutExemplar', addon.observe);
+  patchBeside(Histogram, 'observeWithoutExemplar', addon.observe, givenLabels);
   patchBesideExemplar(Histogram, 'observeWithExemplar', addon.observe, addon.observeExemplar);
   patchBound(Histogram, addon.observe);
 }
@@ -498,7 +505,7 @@ function patch(client, version = 'of an unknown version') {
   if (client.register?.getMetricsAsArray().length)
     warn('sidelight/prom-client was loaded after the first metrics, which are not published: load it first, by node -r');
   (shape === HASHED ? patchHashed : patchStored)(client);
-  patchBeside(client.Summary, 'observe', addon.summaryObserve);
+  patchBeside(client.Summary, 'observe', addon.summaryObserve, givenLabels);
   patchBound(client.Summary, addon.summaryObserve);
   patchZero(client.Histogram);
   instruments.forEach(patchEnds);

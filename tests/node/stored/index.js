@@ -52,6 +52,8 @@ class LabelMap {
 const isObject = labels => labels !== null && typeof labels === 'object';
 const split = (labels, value) => (isObject(labels) ? [labels, value] : [{}, labels]);
 
+const given = labels => (labels === 0 ? 0 : labels || {});
+
 function check(value) {
   if (!Number.isFinite(value)) throw new TypeError(`Value is not a valid number: ${value}`);
 }
@@ -244,7 +246,7 @@ class Histogram extends Observed {
   }
 
   observeWithoutExemplar(labels, value) {
-    this.count(...split(labels, value));
+    this.count(...split(given(labels), value));
   }
 
   observeWithExemplar({ labels = {}, value, exemplarLabels = {} } = {}) {
@@ -318,7 +320,7 @@ class Summary extends Observed {
   }
 
   observe(labels, value) {
-    this.count(...(value === undefined ? [{}, labels] : [labels, value]));
+    this.count(...split(given(labels), value));
   }
 
   _shown({ labels, sum, count, td }) {
