@@ -90,6 +90,15 @@ const commands = {
     for (let i = 0; i < 100000; i++) routes.inc({ route: `/${i}`, code: 1 });
     return require('sidelight').refused();
   },
+  /** Text and bounds that a region cannot have as they are. */
+  odd() {
+    const long = new Histogram({ name: 'app_long', help: `${'x'.repeat(1022)}üü`, buckets: [1, Infinity] });
+    const nul = new Counter({ name: 'app_nul_total', help: 'By a string.', labelNames: ['of'] });
+    long.observe(2);
+    nul.inc({ of: 'a' });
+    nul.inc({ of: 'a\0b' });
+    return require('sidelight').refused();
+  },
   /** Two registries have one series, and one of them ends it. */
   twin() {
     const [a, b] = [0, 1].map(() => new Counter({ name: 'app_twin_total', help: 'Twice.', labelNames: ['x'], registers: [new Registry()] }));

@@ -122,6 +122,17 @@ def twin(agent, collector):
     check(app.close() == 0, 'an exit status', app)
 
 
+def odd(agent, collector):
+    """Help is cut, the bound of infinity comes by itself, and a label with a NUL is no other series."""
+    app = node(agent, 'app.js')
+    check(ask(app, 'odd') == 1, 'the label with a NUL')
+    wait_until(lambda: (collector.total('app_long_bucket', 'le="1"'), collector.total('app_long_count')) == (0, 1),
+               lambda: collector.find('app_long_bucket'), collector, app)
+    check(of_application(collector.get('/metrics'))[1]['app_long'] == 'x' * 1022, 'the help')
+    wait_until(lambda: collector.total('app_nul_total') == 1, lambda: collector.find('app_nul_total'), collector, app)
+    check(app.close() == 0, 'an exit status', app)
+
+
 def unopened(agent, collector):
     """Where no publisher can be opened, prom-client works as without us, with one warning."""
     app = node(agent, 'app.js', env={'SIDELIGHT_SOCKET': '/' + 'x' * 200})

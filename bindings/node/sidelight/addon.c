@@ -126,6 +126,30 @@ static uint32_t number_property(napi_env env, napi_value object, const char *nam
 	return n;
 }
 
+/*
+ * A label's text. With a NUL it would be that of another series up to the NUL: it becomes one that
+ * is not UTF-8, which the library refuses and counts.
+ */
+static char *label_text(napi_env env, napi_value v)
+{
+	char *s = string(env, v);
+	size_t n;
+
+	if (s && napi_get_value_string_utf8(env, v, NULL, 0, &n) == napi_ok && strlen(s) < n)
+		strcpy(s, "\xff");
+	return s;
+}
+
+/* Cuts UTF-8 after at most this many bytes, between two characters. */
+static void cut(char *s, size_t most)
+{
+	if (!s || strlen(s) <= most)
+		return;
+	while ((s[most] & 0xc0) == 0x80)
+		most--;
+	s[most] = '\0';
+}
+
 /* ["key", "value", ...]: label and text are to be freed. False: no memory, or not that. */
 static bool labels(napi_env env, napi_value array, struct sl_label **label, char ***text,
 		   uint32_t *count)
@@ -145,7 +169,7 @@ static bool labels(napi_env env, napi_value array, struct sl_label **label, char
 		napi_value v;
 
 		if (napi_get_element(env, array, i, &v) != napi_ok ||
-		    !((*text)[i] = string(env, v)))
+		    !((*text)[i] = label_text(env, v)))
 			return false;
 		if (i % 2)
 			(*label)[i / 2] = (struct sl_label){(*text)[i - 1], (*text)[i]};
@@ -377,6 +401,7 @@ static napi_value js_family(napi_env env, napi_callback_info info)
 	napi_get_value_uint32(env, arg[5], &combine);
 	o.name = name = string(env, arg[1]);
 	o.help = help = string(env, arg[2]);
+	cut(help, SL_HELP_MAX);
 	o.unit = unit = string(env, arg[3]);
 	o.combine = (enum sl_combine)combine;
 	good = numbers(env, arg[4], &some, &count) && kind < KINDS && name;

@@ -118,6 +118,12 @@ function flat(labels) {
   return out;
 }
 
+/** The bounds that a region can have: finite ones, at least one. The bucket up to infinity comes by itself. */
+function finiteBounds(buckets) {
+  const finite = Array.from(buckets).filter(bound => bound !== Infinity);
+  return finite.length ? finite : [Number.MAX_VALUE];
+}
+
 let warned = false;
 
 /** Warns once if there is no publisher: metrics are not published then, and the application goes on. */
@@ -132,7 +138,7 @@ function openDefault() {
 
 /** Creates a family. Returns its index. */
 function family(type, { name, help = '', unit = '', buckets, quantiles, combine }) {
-  const some = buckets || quantiles;
+  const some = buckets ? finiteBounds(buckets) : quantiles;
   openDefault();
   return addon.family(KIND[type], name, help, unit, some ? Float64Array.from(some) : null, COMBINE[combine] || 0);
 }
