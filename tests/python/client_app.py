@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+import lazy  # noqa: F401
 import prometheus_client as client
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Enum, Gauge, Histogram, Info, Summary
 from prometheus_client.core import (CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily,
