@@ -203,7 +203,8 @@ class Observer:
         places = [f.place(first + n) for n in range(len(self.bounds) + 1)]
         self._places = [(stripe + at, stripe + check, K[i]) for at, check, i in places]
 
-    def leave(self):
+    def leave(self, counts=()):
+        """Moves to memory that is not published. counts: the number of observations in each bucket."""
         self._sum.leave()
         self.record = None
         n = len(self.bounds) + 1
@@ -212,6 +213,8 @@ class Observer:
     def sum(self):
         return self._sum.get()
 
+        for i, count in enumerate(counts):
+            self._words[i] = count
     def counts(self):
         """Returns the number of observations in each bucket."""
         if not guard[0]:

@@ -226,7 +226,9 @@ class Publisher:
                 return False
             if not self.minor:
                 return True
-            if record.value is not None:
+            if isinstance(record.value, cells.Observer):
+                record.value.leave(record.value.counts())
+            elif record.value is not None:
                 record.value.leave()
             record.removed, record.value = time.monotonic(), None
             record.region.set_created(record, 0)

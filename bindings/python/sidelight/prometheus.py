@@ -221,6 +221,8 @@ def _enter(metric, cell, shared):
                 metric._count = _count_of(metric, cell, 0)
     metric._sidelight = _Both(metric, cell) if shared else cell
 
+        elif type(metric._sum) is _Part:
+            _keep_own(metric)  # it was published before
 
 def _own_value(number):
     own = values.MutexValue(*[None] * 6)
