@@ -167,6 +167,28 @@ def full():
     return publisher().refused
 
 
+def unusual():
+    """What the client accepts, and a region does not have. Returns what the client shows of it."""
+    many_states = Enum('app_many_states', 'Of more than a region has.', states=[f's{i}' for i in range(100)])
+    not_number = Counter('app_not_number', 'Of some.')
+    many_states.state('s7')
+    many_states.state('s99')
+    not_number.inc(2)
+    not_number.inc(float('nan'))
+    not_number.inc(3)
+    return [s.name for s in many_states.collect()[0].samples if s.value] + [repr(s.value) for s in not_number.collect()[0].samples[:1]]
+
+
+def register_again():
+    """Registers what has observations, and observes. Returns what the client shows of it."""
+    for metric in (sizes, ages):
+        REGISTRY.unregister(metric)
+        REGISTRY.register(metric)
+    sizes.observe(11)
+    ages.labels('a').observe(3)
+    return [s.value for m in (sizes, ages) for s in m.collect()[0].samples if not s.name.endswith('_created')]
+
+
 def unregister():
     REGISTRY.unregister(plain)
     REGISTRY.unregister(ages)
@@ -175,7 +197,7 @@ def unregister():
 
 commands = {
     'more': more, 'refused': refused, 'show': lambda: client.generate_latest().decode(), 'full': full,
-    'openmetrics': lambda: openmetrics(REGISTRY).decode(), 'threads': lambda: many(count), 'fork': fork,
+    'unusual': unusual, 'register again': register_again, 'openmetrics': lambda: openmetrics(REGISTRY).decode(), 'threads': lambda: many(count), 'fork': fork,
     'asyncio': lambda: asyncio.run(coroutines()), 'unregister': unregister, 'register': lambda: REGISTRY.register(plain),
     'attached': lambda: publisher().attached(),
     'twin': lambda: twin.inc(100) or [twin._value.get(), plain._value.get()],

@@ -136,6 +136,17 @@ def what_ends_goes(agent, collector):
     check(app.close() == 0, 'an exit status', app)
 
 
+def accepts_what_stock_accepts(agent, collector):
+    """A NaN, more states than a region has, and metrics that are registered again count for the client as before."""
+    app, stock = start(agent), start(agent, publish=False)
+    for what in ('more', 'unusual', 'register again'):
+        mine, theirs = ask(app, what), ask(stock, what)
+        check(mine == theirs, f'{what}: {mine}, stock {theirs}', app)
+    for name, value in (('app_not_number_total', 5), ('app_sizes_count', 1), ('app_ages_count', 1)):
+        wait_until(lambda: collector.total(name) == value, lambda: f'{name} {collector.total(name)}', collector, app)
+    check(app.close() == 0 and stock.close() == 0, 'an exit status', app, stock)
+
+
 def later_versions(agent, collector):
     """What methods of later versions of the client do to its values and children is published. So is NaN, as the client counts it."""
     apps = [start(agent, publish=p, script='newer_app.py') for p in (True, False)]

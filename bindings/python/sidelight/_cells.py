@@ -91,10 +91,14 @@ class Counter:
         return self._value
 
     def inc(self, amount=1, exemplar=None):
-        if not amount >= 0:
+        """Returns True if the amount is NaN and was therefore refused."""
+        if amount < 0:
             raise ValueError('Counters can only be incremented by non-negative amounts.')
         if not guard[0]:
             revive()
+        if amount != amount:
+            refuse()
+            return True
         with lock:
             words, check = self._words, self._check
             self._value = value = self._value + amount
@@ -209,12 +213,12 @@ class Observer:
         self.record = None
         n = len(self.bounds) + 1
         self._words, self._places = _nowhere(n + 1), [(i, n, 0) for i in range(n)]
+        for i, count in enumerate(counts):
+            self._words[i] = count
 
     def sum(self):
         return self._sum.get()
 
-        for i, count in enumerate(counts):
-            self._words[i] = count
     def counts(self):
         """Returns the number of observations in each bucket."""
         if not guard[0]:

@@ -30,8 +30,8 @@ class State(cells.Word):
         self.kept = 0
 
     def set(self, value):
-        self.kept = value
-        super().set(value)
+        self.kept = value & f.M  # one that was refused may have more states than there are bits
+        super().set(self.kept)
 
     def place(self, words, stripe, cell):
         """Keeps the parent's state in a forked child."""

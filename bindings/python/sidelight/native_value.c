@@ -98,7 +98,8 @@ struct scalar {
 
 static void write_states(const struct scalar *s)
 {
-	for (unsigned int i = 0; i < s->states; i++)
+	/* One that was refused may have more states than there are bits. */
+	for (unsigned int i = 0; s->bits && i < s->states; i++)
 		sl_stateset_set((struct sl_stateset){s->bits}, i, s->on >> i & 1);
 }
 
@@ -126,7 +127,7 @@ static PyObject *counter_inc(struct scalar *s, PyObject *const *args, Py_ssize_t
 
 	if (unlikely(!arguments(&u, args, n, names, false)))
 		return NULL;
-	if (unlikely(!(u.amount >= 0))) {
+	if (unlikely(u.amount < 0)) {
 		PyErr_SetString(PyExc_ValueError,
 				"Counters can only be incremented by non-negative amounts.");
 		return NULL;
@@ -140,6 +141,8 @@ static PyObject *counter_inc(struct scalar *s, PyObject *const *args, Py_ssize_t
 	} else {
 		sl_counter_f64_add((struct sl_counter_f64){s->bits}, u.amount);
 	}
+	if (unlikely(isnan(u.amount))) /* refused and counted by the library */
+		Py_RETURN_TRUE;
 	s->value += u.amount;
 	Py_RETURN_NONE;
 }
@@ -221,10 +224,10 @@ static PyObject *gauge_dec(struct scalar *s, PyObject *const *args, Py_ssize_t n
 	return gauge_move(s, args, n, names, -1);
 }
 
-/* By bits: bit i is state i. */
+/* By bits: bit i is state i. What is published has no more than 64 of them. */
 static PyObject *states_set(struct scalar *s, PyObject *arg)
 {
-	uint64_t on = PyLong_AsUnsignedLongLong(arg);
+	uint64_t on = PyLong_AsUnsignedLongLongMask(arg);
 
 	if (PyErr_Occurred())
 		return NULL;

@@ -203,6 +203,8 @@ def _enter(metric, cell, shared):
             cell.inc(value) if shared or isinstance(metric, metrics.Counter) else cell.set(value)
         if not shared:
             metric._value = _Number(cell)
+            if math.isnan(value) and isinstance(metric, metrics.Counter):
+                _count_nan(metric)
             if isinstance(metric, metrics.Counter):
                 metric._value.set = lambda value: _begin_anew(metric, lambda: metric._value.set(value))  # Counter.reset()
             else:
@@ -219,10 +221,10 @@ def _enter(metric, cell, shared):
                 metric._buckets = [_count_of(metric, cell, i) for i in range(len(metric._upper_bounds))]
             else:
                 metric._count = _count_of(metric, cell, 0)
-    metric._sidelight = _Both(metric, cell) if shared else cell
-
         elif type(metric._sum) is _Part:
             _keep_own(metric)  # it was published before
+    metric._sidelight = _Both(metric, cell) if shared else cell
+
 
 def _own_value(number):
     own = values.MutexValue(*[None] * 6)
@@ -262,6 +264,11 @@ def _begin_anew(metric, change):
         change()
         if published:
             _publish(metric)
+
+
+def _count_nan(counter):
+    """From now on the value is NaN for the client. Readers see the sum of the numbers."""
+    counter._value.get = lambda: math.nan
 
 
 def _observe_nan(metric):
@@ -343,8 +350,9 @@ def inc_counter(self, amount=1, exemplar=None):
         cell = self._sidelight
     except AttributeError:
         return _counter_inc(self, amount, exemplar)
-    if not exemplar:
-        cell.inc(amount)
+    if not exemplar or amount != amount:
+        if cell.inc(amount):
+            _count_nan(self)
     else:
         _with_exemplar(self, cell.inc, self._value, amount, exemplar)
 
