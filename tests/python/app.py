@@ -78,6 +78,16 @@ def daemon(fork):
     return os.waitpid(pid, 0)[1]
 
 
+def again():
+    """A metric that was removed comes back with a longer help."""
+    publisher = sidelight._backend.default()
+    first, after = (sidelight.Gauge(f'app_{name}', 'Short.', ['x']).labels('1') for name in ('again', 'after'))
+    first.set(1)
+    after.set(6)
+    publisher.remove('app_again', (('x', '1'),))
+    sidelight.Gauge('app_again', 'Long. ' * 100, ['x']).labels('1').set(5)
+
+
 def full():
     small = sidelight.Publisher(service='small', cells=50, max_regions=1)
     c = sidelight.Counter('small_total', labels=['n'], publisher=small)
@@ -88,7 +98,7 @@ def full():
 
 commands = {
     'count': lambda: count(3000), 'threads': threads, 'asyncio': lambda: asyncio.run(many()), 'fork': fork, 'full': full,
-    'daemon': lambda: [daemon(fork) for fork in (os.fork, ctypes.PyDLL(None).fork)],  # the latter without Python's hooks
+    'again': again, 'daemon': lambda: [daemon(fork) for fork in (os.fork, ctypes.PyDLL(None).fork)],  # the latter without Python's hooks
     'remove': lambda: requests.remove('/2', 200), 'attached': sidelight.attached,
 }
 for line in sys.stdin:

@@ -71,6 +71,14 @@ def forked_children_count_by_themselves(agent, collector):
     app.kill()
 
 
+def removed_metrics_come_back_changed(agent, collector):
+    app = start(agent)
+    ask(app, 'again')
+    await_total(collector, 'app_again', 5)
+    await_total(collector, 'app_after', 6)
+    check(app.close() == 0, 'an exit status', app)
+
+
 def daemons_keep_their_files(agent, collector):
     """A child that closed our descriptors publishes by itself, and its files that have the same numbers stay as they are."""
     app = start(agent)

@@ -141,11 +141,12 @@ class Publisher:
 
     def _find(self, shape, summary):
         record = self._records.get(shape.key)
-        if record and (record.shape.kind, record.shape.bounds, record.shape.flags) != \
-                (shape.kind, shape.bounds, shape.flags):
-            raise f.Refused('the name and labels are those of another metric')
         if record and record.removed is None:
+            if (record.shape.kind, record.shape.bounds, record.shape.flags) != (shape.kind, shape.bounds, shape.flags):
+                raise f.Refused('the name and labels are those of another metric')
             return record.value
+        if record and (record.shape.kind, record.shape.flags, record.shape.body) != (shape.kind, shape.flags, shape.body):
+            record = None  # its place may be too short
         self._attach.watch()
         value = value_of(shape.kind, shape.bounds, summary, shape.flags & f.MIRRORED)
         self._put(shape, value, record)
@@ -160,7 +161,8 @@ class Publisher:
                 self._free.remove(record)
             region.clear_cells(record)
             if record.shape.key != shape.key or record.shape.body != shape.body:
-                self._records.pop(record.shape.key, None)
+                if self._records.get(record.shape.key) is record:
+                    del self._records[record.shape.key]
                 region.replace(record, shape)
             record.removed = None
         else:
