@@ -51,6 +51,18 @@ class Foreign:
         yield h
 
 
+class Changing:
+    """A collector whose buckets change, and one of whose families cannot be published."""
+    turn = 0
+
+    def collect(self):
+        h = HistogramMetricFamily('changing_sizes', 'Of other buckets.', labels=['x'])
+        h.add_metric(['1'], buckets=[(f'{self.turn}.0', 1), ('+Inf', 2)], sum_value=5)
+        yield h
+        yield SummaryMetricFamily('changing_nan', 'Of no number.', count_value=float('nan'), sum_value=1)
+        yield GaugeMetricFamily('changing_turn', 'Comes last.', value=self.turn)
+
+
 class Odd(Counter):
     """An application's own class."""
 
@@ -167,6 +179,12 @@ def full():
     return publisher().refused
 
 
+def change():
+    Changing.turn += 1
+    if Changing.turn == 1:
+        REGISTRY.register(Changing())
+
+
 def unusual():
     """What the client accepts, and a region does not have. Returns what the client shows of it."""
     many_states = Enum('app_many_states', 'Of more than a region has.', states=[f's{i}' for i in range(100)])
@@ -197,7 +215,7 @@ def unregister():
 
 commands = {
     'more': more, 'refused': refused, 'show': lambda: client.generate_latest().decode(), 'full': full,
-    'unusual': unusual, 'register again': register_again, 'openmetrics': lambda: openmetrics(REGISTRY).decode(), 'threads': lambda: many(count), 'fork': fork,
+    'unusual': unusual, 'change': change, 'register again': register_again, 'openmetrics': lambda: openmetrics(REGISTRY).decode(), 'threads': lambda: many(count), 'fork': fork,
     'asyncio': lambda: asyncio.run(coroutines()), 'unregister': unregister, 'register': lambda: REGISTRY.register(plain),
     'attached': lambda: publisher().attached(),
     'twin': lambda: twin.inc(100) or [twin._value.get(), plain._value.get()],

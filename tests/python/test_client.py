@@ -147,6 +147,19 @@ def accepts_what_stock_accepts(agent, collector):
     check(app.close() == 0 and stock.close() == 0, 'an exit status', app, stock)
 
 
+def collectors_may_change(agent, collector):
+    """A family that changes its buckets, or cannot be published, keeps no other family from being published."""
+    app = start(agent)
+    for turn in (1, 2):
+        ask(app, 'change')
+        wait_until(lambda: collector.total('changing_turn') == turn, lambda: collector.find('changing_turn'), collector, app)
+    if BACKEND == 'pure':  # the library has one set of buckets per family
+        wait_until(lambda: collector.total('changing_sizes_bucket', 'le="2"') == 1, lambda: collector.find('changing_sizes_bucket'),
+                   collector, app)
+    wait_until(lambda: not collector.find('changing_sizes_bucket', 'le="1"'), 'the buckets before go', collector)
+    check(app.close() == 0, 'an exit status', app)
+
+
 def later_versions(agent, collector):
     """What methods of later versions of the client do to its values and children is published. So is NaN, as the client counts it."""
     apps = [start(agent, publish=p, script='newer_app.py') for p in (True, False)]

@@ -5,6 +5,7 @@ import math
 
 from . import _format as f
 from ._backend import default
+from ._threads import log
 
 NUMBERS = {'counter': (f.COUNTER_F64, ''), 'gauge': (f.GAUGE_F64, 'liveall'), 'unknown': (f.UNKNOWN, 'liveall')}
 
@@ -62,7 +63,8 @@ def _observed(family):
 
 class Mirror:
     def __init__(self):
-        self.collectors, self._cells = [], {}  # _cells: {(kind, name, labels): cell}
+        self.collectors, self._cells = [], {}  # _cells: {(kind, name, labels): (further arguments, cell)}
+        self._failed = set()  # what a warning was about
 
     def add(self, collector):
         self.collectors = [*self.collectors, collector]
@@ -71,7 +73,25 @@ class Mirror:
         self.collectors = [c for c in self.collectors if c is not collector]
 
     def copy(self):
-        self.publish((family, one) for collector in self.collectors for family in collector.collect() for one in series(family))
+        self.publish(found for collector in self.collectors for found in self._found(collector))
+
+    def _found(self, collector):
+        """Returns pairs for publish(). A collector or family that fails does not affect others."""
+        found = []
+        try:
+            for family in collector.collect():
+                try:
+                    found += [(family, one) for one in series(family)]
+                except Exception:
+                    self._warn(family.name)
+        except Exception:
+            self._warn(type(collector).__name__)
+        return found
+
+    def _warn(self, what):
+        if what not in self._failed:
+            self._failed.add(what)
+            log.warning('a collector or metric is not published, and further times are not logged of=%r', what, exc_info=True)
 
     def publish(self, found):
         """Publishes found: pairs of an object with documentation and unit, and a result of series(). Ends all other series."""
@@ -79,18 +99,23 @@ class Mirror:
         for family, (kind, name, labels, more, value) in found:
             labels = tuple((k, str(v)) for k, v in labels)
             seen.add((kind, name, labels))
-            self._set(family, kind, name, labels, more, value)
+            try:
+                self._set(family, kind, name, labels, more, value)
+            except Exception:
+                self._warn(name)
         for key in self._cells.keys() - seen:
             del self._cells[key]
             default().remove(key[1], key[2])
 
     def _set(self, family, kind, name, labels, more, value):
         key = kind, name, labels
-        if key not in self._cells:
+        known, cell = self._cells.get(key, (None, None))
+        if known not in (None, more):  # other buckets or states
+            default().remove(name, labels)
+        if known != more:
             mirror = kind in (f.COUNTER_F64, f.SUMMARY, f.HISTOGRAM)
-            self._cells[key] = default().metric(kind, name, family.documentation, labels, unit=family.unit, mirror=mirror,
-                                                **more)
-        cell = self._cells[key]
+            cell = default().metric(kind, name, family.documentation, labels, unit=family.unit, mirror=mirror, **more)
+            self._cells[key] = more, cell
         if kind in (f.SUMMARY, f.HISTOGRAM):
             cell.set(*value)
         elif cell is not None:
