@@ -107,6 +107,10 @@ func (a *attachment) run() {
 	delay := retryFull
 	for {
 		a.mu.Lock()
+		if a.stopped() { // which ends no connection that is made later
+			a.mu.Unlock()
+			return
+		}
 		var err error
 		if a.conn == nil {
 			err = a.connect()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -449,6 +450,23 @@ func TestPacketsOfTheAgentAreRead(t *testing.T) {
 			t.Error("another magic")
 		}
 		verdict[i]--
+	}
+}
+
+func TestStoppedAttachmentConnectsNoMore(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent")
+	agent, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: socket, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	a := newAttachment(&Publisher{options: Options{Socket: socket}})
+	close(a.ended)
+	go a.run()
+	select {
+	case <-a.done:
+	case <-time.After(30 * time.Second):
+		t.Error("it waits for the agent")
 	}
 }
 
