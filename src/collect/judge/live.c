@@ -101,12 +101,10 @@ static void find_server(const struct collect_flow_view *v, void *arg)
 	const struct region_flow *f = v->now;
 	struct collect_live *l = arg;
 
+	/* A container may listen on the same port in its own network namespace. */
 	if (!(f->flags & SL_FLOW_LISTENER) || f->state != SL_STATE_LIVE || !f->pid ||
-	    f->local_port != l->served.port || strcmp(v->hostname, l->served.of->host) != 0)
-		return;
-	/* A container's own network namespace has ports of the same number. */
-	if (!v->workload ||
-	    strcmp(region_label(v->workload, "service"), l->served.of->service) != 0)
+	    f->local_port != l->served.port || !v->workload ||
+	    v->workload->instance != l->served.instance)
 		return;
 	l->served.pid = f->pid;
 	snprintf(l->served.server, sizeof(l->served.server), "%s[%u]", f->comm, f->pid);
@@ -120,7 +118,7 @@ static void name_server(struct collect_live *l, struct act_anomaly *a)
 	if (l->served.anomaly != a->id || l->served.port != act_find_port(a)) {
 		memset(&l->served, 0, sizeof(l->served));
 		l->served.anomaly = a->id;
-		l->served.of = &a->name;
+		l->served.instance = a->instance;
 		l->served.port = act_find_port(a);
 		collect_collector_flows(l->collector, find_server, l);
 		x = l->served.pid ? collect_index_get(l->collector) : NULL;

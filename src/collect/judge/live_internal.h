@@ -29,8 +29,8 @@ struct collect_live {
 	struct act_anomaly *change;
 	size_t changes, change_room;
 	struct {
-		uint64_t anomaly;	       /* its ID */
-		const struct act_pod_name *of; /* the connections of a host itself */
+		uint64_t anomaly;  /* its ID */
+		uint64_t instance; /* the connections of a host itself */
 		uint16_t port;
 		uint32_t pid;
 		char server[ACT_POD_LABEL_BYTES];
