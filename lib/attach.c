@@ -96,11 +96,25 @@ static int attach_once(struct sl_publisher *p)
 	return error;
 }
 
+/* Sends the region, or tries again soon: the agent may be slow to read, or memory short. */
+static int offer(struct sl__region *r)
+{
+	int error = send_publish(r);
+
+	if (error)
+		r->publisher->offer_ns = sl__monotonic_ns() + RETRY_MIN_MS * 1000000ull;
+	return error;
+}
+
 /* Publishes an additional region. Without a connection, the next attach does it. */
 void sl__attach_further(struct sl__region *r)
 {
-	if (!r->serial && sl__fd_ours(&r->publisher->sock))
-		send_publish(r);
+	const struct sl_publisher *p = r->publisher;
+
+	/* The thread sleeps without a timeout: wake it. A full pipe has woken it already. */
+	if (!r->serial && sl__fd_ours(&p->sock) && offer(r) && sl__fd_ours(&p->wake[0]) &&
+	    sl__fd_ours(&p->wake[1]))
+		(void)!write(p->wake[1].fd, "", 1);
 }
 
 /* If the delay is over, offers the regions again that were refused or could not be sent. */
@@ -110,11 +124,11 @@ static void offer_again(struct sl_publisher *p)
 
 	if (!p->offer_ns || sl__monotonic_ns() < p->offer_ns)
 		return;
-	p->offer_ns = 0;
 	sl__lock(&guard);
+	p->offer_ns = 0;
 	for (struct sl__region *r = p->regions; r && sl__fd_ours(&p->sock); r = r->next)
 		if (!r->orphan && !r->serial)
-			send_publish(r);
+			offer(r);
 	sl__unlock(&guard);
 }
 
@@ -192,7 +206,7 @@ static int handle_refused(struct sl_publisher *p, uint32_t serial, const struct 
 	if (!others) {
 		close_socket(p);
 	} else if (!delay) {
-		send_publish(r);
+		offer(r);
 	}
 	first = delay && !(p->logged & SL__LOGGED_AGENT);
 	if (first)
@@ -261,6 +275,7 @@ static void *attach_thread(void *arg)
 	struct sl_publisher *p = arg;
 	int delay = p->sock.fd >= 0 ? -1 : RETRY_FULL_MS, err;
 	struct sl__guard guard;
+	char byte;
 
 	pthread_setname_np(pthread_self(), "sidelight");
 	for (;;) {
@@ -282,8 +297,13 @@ static void *attach_thread(void *arg)
 		offer_again(p);
 		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
 			break;
-		if (n > 0 && fds[0].revents)
+		if (n > 0 && (fds[0].revents & ~POLLIN))
 			break; /* asked to exit, or the application closed the pipe */
+		if (n > 0 && fds[0].revents) { /* there is a new offer_ns */
+			if (sl__fd_ours(&p->wake[0]))
+				(void)!read(p->wake[0].fd, &byte, 1);
+			continue;
+		}
 		if (n > 0 && fds[1].revents) {
 			if (sl__fd_ours(&p->sock))
 				delay = receive_message(p, fds[1].fd);
@@ -322,7 +342,7 @@ int sl__attach_start(struct sl_publisher *p)
 	if (p->flags & SL_PUBLISHER_DETACHED)
 		return 0;
 	attach_once(p);
-	if (pipe2(ends, O_CLOEXEC))
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
 		return -errno;
 	error = sl__fd_take(&p->wake[0], ends[0]);
 	if (error)

@@ -179,11 +179,12 @@ struct sl_publisher {
 	/* Connection to the agent. The descriptors change under the lock only. */
 	char *socket;
 	struct sl__fd sock;
-	struct sl__fd wake[2]; /* a pipe: the thread exits when the write end [1] is closed */
+	/* a pipe: the thread wakes up for a byte, and exits when the write end [1] is closed */
+	struct sl__fd wake[2];
 	pthread_t thread;
 	bool have_thread;
-	/* time to offer refused regions again; 0 means none; used by the thread only */
-	uint64_t offer_ns;
+	/* time to offer regions again; 0 means none; set under the lock, read by the thread */
+	_Atomic uint64_t offer_ns;
 	uint32_t serial;
 	_Atomic bool attached;
 	_Atomic uint32_t attaches;

@@ -331,6 +331,52 @@ static void further_regions_share_the_connection(void **state)
 	close(listener);
 }
 
+/* Our end of the connection to the agent. */
+static int find_own_socket(void)
+{
+	for (int fd = 3; fd < 256; fd++) {
+		struct sockaddr_un to = {0};
+		socklen_t length = sizeof(to);
+
+		if (!getpeername(fd, (struct sockaddr *)&to, &length) && !strcmp(to.sun_path, path))
+			return fd;
+	}
+	return -1;
+}
+
+/* The queue of the socket is full when the region is offered: it is offered again. */
+static void further_regions_reach_an_agent_that_reads_late(void **state)
+{
+	int listener = agent_listen(), sock, own;
+	struct sl_publisher *p = sl_publisher_open(
+		&SL_OPTS(sl_publisher_opts, .socket = path, .max_cells = 1, .schema_bytes = 4096));
+	struct packet packet;
+	uint32_t serial;
+
+	(void)state;
+	assert_non_null(p);
+	sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "first"));
+	sock = agent_accept(listener, 1000);
+	close(agent_published(sock, &serial));
+	agent_admit(sock, serial);
+	assert_true(comes_true(is_attached, p, 1000));
+	own = find_own_socket();
+	assert_true(own >= 0);
+	while (send(own, "junk", 4, MSG_DONTWAIT) == 4)
+		;
+	assert_int_equal(errno, EAGAIN);
+	sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "second"));
+	do
+		packet = agent_receive(sock);
+	while (packet.length == 4);
+	assert_int_equal(packet.head.type, SL_MSG_PUBLISH);
+	assert_true(is_of(packet.fd, "second"));
+	close(packet.fd);
+	sl_publisher_close(p);
+	close(sock);
+	close(listener);
+}
+
 /* An agent that registers memory for RDMA would pay for the pages of holes. */
 static void an_agent_that_takes_no_holes_gets_whole_memory(void **state)
 {
@@ -762,6 +808,7 @@ int main(void)
 		cmocka_unit_test(a_process_that_exits_at_once_was_seen),
 		cmocka_unit_test(a_refusal_is_logged_once_and_not_hammered),
 		cmocka_unit_test(further_regions_share_the_connection),
+		cmocka_unit_test(further_regions_reach_an_agent_that_reads_late),
 		cmocka_unit_test(an_agent_that_takes_no_holes_gets_whole_memory),
 		cmocka_unit_test(a_hostile_agent_does_no_harm),
 		cmocka_unit_test(while_attached_the_thread_sleeps),
