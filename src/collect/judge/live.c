@@ -19,6 +19,7 @@
 #include "export/kafka.h"
 #include "export/push.h"
 
+#define SERVER_NS 1000000000u /* time between two searches for the process of a port */
 #define POLL_MS	  100	      /* time between two polls of findings */
 #define SECOND_NS 1000000000u /* maximum age of signals */
 #define LINGER_NS 1000000000u
@@ -113,10 +114,14 @@ static void find_server(const struct collect_flow_view *v, void *arg)
 /* Names the process that listens on a port of the host, by its service if it publishes metrics. */
 static void name_server(struct collect_live *l, struct act_anomaly *a)
 {
+	const uint64_t now = base_now_ns();
 	struct collect_index *x = NULL;
 
-	if (l->served.anomaly != a->id || l->served.port != act_find_port(a)) {
+	/* The owner of a listener may become known later. */
+	if (l->served.anomaly != a->id || l->served.port != act_find_port(a) ||
+	    (!l->served.pid && now - l->served.looked_ns > SERVER_NS)) {
 		memset(&l->served, 0, sizeof(l->served));
+		l->served.looked_ns = now;
 		l->served.anomaly = a->id;
 		l->served.instance = a->instance;
 		l->served.port = act_find_port(a);

@@ -31,8 +31,9 @@ struct collect_live {
 	struct {
 		uint64_t anomaly;  /* its ID */
 		uint64_t instance; /* the connections of a host itself */
+		uint64_t looked_ns;
 		uint16_t port;
-		uint32_t pid;
+		uint32_t pid; /* 0 means not found */
 		char server[ACT_POD_LABEL_BYTES];
 	} served; /* the last port for which name_server() looked */
 	/* Read by any thread. */
