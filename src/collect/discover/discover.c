@@ -97,11 +97,13 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(((const struct found_host *)a)->name, ((const struct found_host *)b)->name);
 }
 
+/* Returns the first host of this name, as sources may name it twice. */
 static struct found_host *find_host(struct collect_discover *d, size_t sorted, const char *name)
 {
-	struct found_host key = {.name = (char *)(uintptr_t)name};
+	size_t at;
 
-	return sorted ? bsearch(&key, d->host, sorted, sizeof(key), compare_names) : NULL;
+	BASE_LOWER_BOUND(at, 0, sorted, strcmp(d->host[at].name, name) < 0);
+	return at < sorted && !strcmp(d->host[at].name, name) ? &d->host[at] : NULL;
 }
 
 /* Marks the hosts that sources name, and adds new ones. */
@@ -127,7 +129,7 @@ static void update_hosts(struct collect_discover *d)
 			d->hosts += h->name != NULL;
 		}
 	qsort(d->host, d->hosts, sizeof(*d->host), compare_names);
-	for (size_t i = 1; i < d->hosts; i++) /* two sources name the same new host */
+	for (size_t i = 1; i < d->hosts; i++) /* named twice */
 		if (!strcmp(d->host[i - 1].name, d->host[i].name))
 			d->host[i].known = false;
 }

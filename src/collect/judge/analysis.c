@@ -498,7 +498,8 @@ static bool is_complete(struct collect_analysis *a, int64_t moment)
 {
 	int64_t now = (int64_t)base_realtime_ns(), every = (int64_t)a->o.every_ns;
 
-	if (now - (moment + 1) * every > LATE_NS)
+	/* A moment in the future is from before the clock was set back. */
+	if (now - (moment + 1) * every > LATE_NS || moment * every - now > LATE_NS)
 		return true;
 	for (unsigned int i = 0; i < a->o.workers; i++)
 		if (relaxed_load(a->worker[i].pods) && a->worker[i].queue.taken_passed <= moment)

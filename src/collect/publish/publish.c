@@ -43,11 +43,13 @@ static const struct collect_self_family publish_families[] = {
 
 static const struct collect_part publish_part = {COLLECT_SELF_FAMILIES(publish)};
 
+/* Ignores times from before the clock was set back. */
 static void take_newest(const struct collect_host_view *h, void *arg)
 {
 	uint64_t *newest = arg;
 
-	*newest = BASE_MAX(*newest, h->last_read_ns);
+	if (h->last_read_ns <= base_realtime_ns())
+		*newest = BASE_MAX(*newest, h->last_read_ns);
 }
 
 static void *publish_main(void *arg)

@@ -101,6 +101,8 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 			return false;
 		}
 	}
+	if (r->entry < l->slots && l->slot[r->entry].region == r)
+		l->slot[r->entry].region = NULL; /* its former entry, which may change later */
 	slot->region = r;
 	slot->id = e->id;
 	slot->refused = false;

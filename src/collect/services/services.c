@@ -160,6 +160,7 @@ static void note_region(const struct collect_region_view *r, void *arg)
 		old->service = NULL;
 		old->series = NULL;
 		old->series_count = 0;
+		old->series_room = 0;
 		old->latency = NULL;
 	} else {
 		for (int i = 0; i < COLLECT_RULE_ROLES; i++)
