@@ -62,6 +62,9 @@ def fork():
     return pid
 
 
+fork_without_hooks = ctypes.PyDLL(None).fork  # like uwsgi
+
+
 def daemon(fork):
     """A child that closes all descriptors, opens files with the same numbers, and counts. Returns its exit status."""
     pid = fork()
@@ -98,7 +101,7 @@ def full():
 
 commands = {
     'count': lambda: count(3000), 'threads': threads, 'asyncio': lambda: asyncio.run(many()), 'fork': fork, 'full': full,
-    'again': again, 'daemon': lambda: [daemon(fork) for fork in (os.fork, ctypes.PyDLL(None).fork)],  # the latter without Python's hooks
+    'again': again, 'daemon': lambda: [daemon(fork) for fork in (os.fork, fork_without_hooks)],
     'remove': lambda: requests.remove('/2', 200), 'attached': sidelight.attached,
 }
 for line in sys.stdin:

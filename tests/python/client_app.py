@@ -215,7 +215,8 @@ def unregister():
 
 commands = {
     'more': more, 'refused': refused, 'show': lambda: client.generate_latest().decode(), 'full': full,
-    'unusual': unusual, 'change': change, 'register again': register_again, 'openmetrics': lambda: openmetrics(REGISTRY).decode(), 'threads': lambda: many(count), 'fork': fork,
+    'unusual': unusual, 'change': change, 'register again': register_again, 'fork': fork,
+    'openmetrics': lambda: openmetrics(REGISTRY).decode(), 'threads': lambda: many(count),
     'asyncio': lambda: asyncio.run(coroutines()), 'unregister': unregister, 'register': lambda: REGISTRY.register(plain),
     'attached': lambda: publisher().attached(),
     'twin': lambda: twin.inc(100) or [twin._value.get(), plain._value.get()],

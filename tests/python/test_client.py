@@ -153,9 +153,8 @@ def collectors_may_change(agent, collector):
     for turn in (1, 2):
         ask(app, 'change')
         wait_until(lambda: collector.total('changing_turn') == turn, lambda: collector.find('changing_turn'), collector, app)
-    if BACKEND == 'pure':  # the library has one set of buckets per family
-        wait_until(lambda: collector.total('changing_sizes_bucket', 'le="2"') == 1, lambda: collector.find('changing_sizes_bucket'),
-                   collector, app)
+    wait_until(lambda: collector.total('changing_sizes_bucket', 'le="2"') == 1, lambda: collector.find('changing_sizes_bucket'),
+               collector, app)
     wait_until(lambda: not collector.find('changing_sizes_bucket', 'le="1"'), 'the buckets before go', collector)
     check(app.close() == 0, 'an exit status', app)
 

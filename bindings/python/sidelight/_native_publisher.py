@@ -25,7 +25,8 @@ def lock():
 
 
 class Publisher:
-    """As in _publisher.py. If it cannot be opened, metrics count for this process only. max_regions of 1 refuses what does not fit; otherwise the library decides."""
+    """As in _publisher.py. If it cannot be opened, metrics count for this process only. max_regions of 1 refuses what does not
+    fit; otherwise the library decides."""
 
     def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
                  max_regions=16, span_bytes=0, strict=True):
@@ -39,6 +40,7 @@ class Publisher:
             log.warning('metrics are not published error="%s"', e)
             self._native, self._closed = _native.Publisher(), True
         self._families, self._metrics = {}, {}  # _metrics: {(name, labels): (kind, family, pairs, value)}
+        self._histograms = {}  # by name: the family, which has one set of bounds
         _publishers.add(self)
 
     # ---- metrics ----
@@ -78,10 +80,15 @@ class Publisher:
             there = self._native.info(name, f.cut(help, f.HELP_MAX).decode(), pairs, False)
             return None, there and self._native
         family = self._families.get((name, shape))
+        if family is None and shape[0] == f.HISTOGRAM and name in self._histograms:
+            value = self._native.histogram(name, f.cut(help, f.HELP_MAX).decode(), shape[4], shape[1], pairs, shape[5])
+            return value, value.placed() and self._histograms[name]
         if family is None:
             family = self._family(shape, name, help)
             if family.valid():
                 self._families[name, shape] = family
+                if shape[0] == f.HISTOGRAM:
+                    self._histograms[name] = family
         value = family.metric(pairs)
         return value, value.placed() and family
 
@@ -146,7 +153,7 @@ class Publisher:
             for _, _, _, value in self._metrics.values():
                 if value is not None:
                     _native.leave(value)
-            self._metrics, self._families = {}, {}
+            self._metrics, self._families, self._histograms = {}, {}, {}
         self._native.close()
 
 

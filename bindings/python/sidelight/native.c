@@ -359,6 +359,33 @@ static PyObject *leave(PyObject *module, PyObject *value)
 
 /* ---- publishers ---- */
 
+/* histogram(name, help, unit, bounds, pairs, mirror): its value, in a family of other bounds */
+static PyObject *publisher_histogram(struct native_publisher *self, PyObject *args)
+{
+	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .utf8 = true);
+	struct native_family f = {.kind = NATIVE_HISTOGRAM};
+	PyObject *bounds, *pairs, *value = NULL;
+	struct native_labels labels;
+	int mirror;
+
+	if (!PyArg_ParseTuple(args, "sssOOp", &o.name, &o.help, &o.unit, &bounds, &pairs,
+			      &mirror) ||
+	    native_labels(&labels, pairs))
+		return NULL;
+	f.mirror = o.mirror = mirror;
+	f.bound = doubles(bounds, &f.bounds);
+	if (f.bound) {
+		o.bounds = f.bound;
+		o.bound_count = f.bounds;
+		o.labels = labels.label;
+		o.label_count = labels.count;
+		value = native_histogram(&f, sl_histogram_create_classic(self->p, &o));
+	}
+	PyMem_Free(f.bound);
+	native_labels_free(&labels);
+	return value;
+}
+
 /* info(name, help, pairs, remove): whether it is there, or was */
 static PyObject *publisher_info(struct native_publisher *self, PyObject *args)
 {
@@ -451,6 +478,8 @@ static PyObject *publisher_new(PyTypeObject *type, PyObject *args, PyObject *kwa
 static PyMethodDef publisher_methods[] = {
 	{"family", (PyCFunction)(void (*)(void))publisher_family, METH_VARARGS,
 	 "family(kind, name, help, unit, bounds, states, combine, live, mirror)"},
+	{"histogram", (PyCFunction)(void (*)(void))publisher_histogram, METH_VARARGS,
+	 "histogram(name, help, unit, bounds, pairs, mirror)"},
 	{"info", (PyCFunction)(void (*)(void))publisher_info, METH_VARARGS,
 	 "info(name, help, pairs, remove)"},
 	{"span_word", (PyCFunction)(void (*)(void))native_span_word, METH_VARARGS,

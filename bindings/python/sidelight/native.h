@@ -53,6 +53,7 @@ struct native_family {
 /* The value of a family's metric, at 0, with these labels. NULL with an exception. */
 PyObject *native_value(const struct native_family *family, const struct native_labels *labels);
 /* It counts for this process alone from now on. */
+PyObject *native_histogram(const struct native_family *family, struct sl_histogram h);
 void native_value_leave(PyObject *value);
 
 int native_value_types(PyObject *module);

@@ -487,7 +487,8 @@ static PyObject *new_scalar(const struct native_family *f, const struct native_l
 	return (PyObject *)s;
 }
 
-static PyObject *new_observer(const struct native_family *f, const struct native_labels *l)
+/* Without a place. */
+static struct observer *new_observer(const struct native_family *f)
 {
 	struct observer *o = PyObject_New(struct observer, &observer_type);
 	size_t bounds = f->kind == NATIVE_SUMMARY ? 0 : f->bounds;
@@ -505,20 +506,38 @@ static PyObject *new_observer(const struct native_family *f, const struct native
 	o->count = PyMem_Calloc(bounds + 1, sizeof(*o->count));
 	if (!o->bound || !o->count) {
 		Py_DECREF(o);
-		return PyErr_NoMemory();
+		PyErr_NoMemory();
+		return NULL;
 	}
 	memcpy(o->bound, f->bound, bounds * sizeof(*o->bound));
-	if (o->summary)
-		o->total = sl_summary_with(f->as.summary, l->label, l->count);
-	else
-		o->histogram = sl_histogram_with(f->as.histogram, l->label, l->count);
+	return o;
+}
+
+PyObject *native_histogram(const struct native_family *f, struct sl_histogram h)
+{
+	struct observer *o = new_observer(f);
+
+	if (o)
+		o->histogram = h;
+	return (PyObject *)o;
+}
+
+static PyObject *new_summary(const struct native_family *f, struct sl_summary s)
+{
+	struct observer *o = new_observer(f);
+
+	if (o)
+		o->total = s;
 	return (PyObject *)o;
 }
 
 PyObject *native_value(const struct native_family *f, const struct native_labels *labels)
 {
-	if (f->kind == NATIVE_HISTOGRAM || f->kind == NATIVE_SUMMARY)
-		return new_observer(f, labels);
+	if (f->kind == NATIVE_HISTOGRAM)
+		return native_histogram(
+			f, sl_histogram_with(f->as.histogram, labels->label, labels->count));
+	if (f->kind == NATIVE_SUMMARY)
+		return new_summary(f, sl_summary_with(f->as.summary, labels->label, labels->count));
 	return new_scalar(f, labels);
 }
 
