@@ -125,6 +125,8 @@ static void lane_put(struct agent_closer *c, struct closer_lane *l)
 		(void)!write(c->wake_fd, &one, sizeof(one));
 }
 
+static void wake_thread(struct agent_closer *c);
+
 static void *run_thread(void *arg)
 {
 	struct agent_closer *c = arg;
@@ -145,6 +147,9 @@ static void *run_thread(void *arg)
 		TAILQ_INSERT_TAIL(&c->lanes, l, link);
 		job = l->jobs[--l->count];
 		l->busy = true;
+		/* One signal may have been for two jobs, and this one may take forever. */
+		if (next_lane(c))
+			wake_thread(c);
 		pthread_mutex_unlock(&c->lock);
 		if (job.kind == CLOSER_CONNECTION)
 			drain_socket(job.fd);

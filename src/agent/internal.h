@@ -119,6 +119,7 @@ struct agent {
 	struct agent_directory dir;
 	struct agent_region **slots; /* array of regions with slot_count elements */
 	uint32_t slot_free_hint;
+	bool draining; /* reattach_region() reads the packets of a connection that has hung up */
 	struct base_table by_id, by_instance;
 	uint32_t slot_count; /* max_regions plus the agent's own */
 	uint32_t region_count, state_count[SL_STATE_RETIRED + 1];

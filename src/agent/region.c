@@ -384,10 +384,18 @@ static int reattach_region(struct agent *a, struct agent_region *r, const struct
 		struct pollfd p = {.fd = old->fd, .events = POLLRDHUP};
 
 		if (poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) {
+			/*
+			 * Its packets may publish regions of further connections, and of this one,
+			 * again. One such connection at a time bounds the recursion.
+			 */
+			if (a->draining)
+				return agent_refuse(why, REFUSED_INSTANCE, EAGAIN, "try again");
+			a->draining = true;
 			agent_conn_drain(a, old);
+			a->draining = false;
 			if (!old->gone)
 				agent_conn_close(a, old);
-			if (agent_region_by_instance(a, instance) != r)
+			if (conn->gone || agent_region_by_instance(a, instance) != r)
 				return agent_refuse(why, REFUSED_INSTANCE, EAGAIN, "try again");
 		}
 	}
@@ -459,6 +467,12 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->instance = agent_tenant_instance(peer->tenant, r->info->instance);
 	while (a->slot_free_hint < a->slot_count && a->slots[a->slot_free_hint])
 		a->slot_free_hint++;
+	/* Kernel tables that are still leased to readers may take more than their share. */
+	if (a->slot_free_hint == a->slot_count) {
+		agent_refuse(why, REFUSED_REGIONS, ENOSPC,
+			     "all entries of the directory are in use");
+		goto err;
+	}
 	r->slot = a->slot_free_hint;
 	r->id = a->last_id + 1;
 	err = agent_rdma_add(a, r);

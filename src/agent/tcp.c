@@ -151,6 +151,7 @@ static int take_tables(struct agent *a, char *error, size_t bytes)
 {
 	struct tcp_loader_table tables[TCP_PARTS];
 	struct agent_tcp *t = a->tcp;
+	struct sl_region_header header;
 	int err = tcp_loader_loaded(t->loader, tables, error, bytes);
 
 	for (int i = 0; i < TCP_PARTS; i++) {
@@ -161,12 +162,14 @@ static int take_tables(struct agent *a, char *error, size_t bytes)
 		if (tables[i].read_only >= 0 && tables[i].fd >= 0)
 			close(tables[i].read_only);
 	}
-	if (!err && t->region[TCP_PART_FLOWS] &&
-	    region_flows_info_parse(t->region[TCP_PART_FLOWS]->map,
-				    t->region[TCP_PART_FLOWS]->info->size, &t->info))
-		err = base_fail(error, bytes, -EIO,
-				"the eBPF loader sent an invalid connection "
-				"table");
+	if (!err && t->region[TCP_PART_FLOWS]) {
+		/* A copy, because the loader can still write to the table. */
+		memcpy(&header, t->region[TCP_PART_FLOWS]->map, sizeof(header));
+		if (region_flows_info_parse(&header, t->region[TCP_PART_FLOWS]->info->size,
+					    &t->info))
+			err = base_fail(error, bytes, -EIO,
+					"the eBPF loader sent an invalid connection table");
+	}
 	t->loading = err;
 	return err;
 }

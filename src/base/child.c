@@ -112,6 +112,14 @@ static bool note_end(struct base_child *c, struct deaths *d, const char *what, i
 
 /* ---- spawners ---- */
 
+/* A spawner that is stopped counts as gone. */
+static void limit_answer(int sock)
+{
+	const struct timeval patience = {.tv_sec = ANSWER_S};
+
+	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+}
+
 /* Sends a request to the first spawner. Returns 0 or -errno; -EPIPE means it is gone. */
 static int ask_spawner(struct base_child *c, const struct base_spawner_ask *ask,
 		       const struct base_child_start *with, struct process *out)
@@ -139,6 +147,8 @@ static int ask_spawner(struct base_child *c, const struct base_spawner_ask *ask,
 	}
 	if (out && answer.pid > 0)
 		*out = (struct process){answer.pid, fd};
+	if (fd >= 0 && ask->what == BASE_SPAWNER_FORK)
+		limit_answer(fd);
 	return got < 0 ? (int)got : answer.error;
 }
 
@@ -208,7 +218,6 @@ static int ask_any(struct base_child *c, const struct base_spawner_ask *ask,
 struct base_child *base_child_fork(const struct base_child_opts *o)
 {
 	const struct base_spawner_ask ask = {.what = BASE_SPAWNER_FORK};
-	const struct timeval patience = {.tv_sec = ANSWER_S};
 	struct base_child *c = calloc(1, sizeof(*c));
 	int err;
 
@@ -221,8 +230,7 @@ struct base_child *base_child_fork(const struct base_child_opts *o)
 	snprintf(c->spawners.name, sizeof(c->spawners.name), "%s-spawner", o->name);
 	err = base_spawner_fork(o, &c->spawner[0].pid, &c->spawner[0].sock);
 	if (!err) {
-		setsockopt(c->spawner[0].sock, SOL_SOCKET, SO_RCVTIMEO, &patience,
-			   sizeof(patience));
+		limit_answer(c->spawner[0].sock);
 		err = ask_spawner(c, &ask, NULL, &c->spawner[1]);
 		c->next = children;
 		children = c;

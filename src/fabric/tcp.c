@@ -473,6 +473,7 @@ static bool take_answer(struct fabric_tcp *t)
 {
 	struct iovec to[AREAS];
 	size_t n;
+	int count;
 
 	if (!t->answered) {
 		to[0] = (struct iovec){(char *)&t->answer + t->taken, sizeof(t->answer) - t->taken};
@@ -483,7 +484,11 @@ static bool take_answer(struct fabric_tcp *t)
 		t->taken = 0;
 		return check_answer(t);
 	}
-	n = receive(t, to, next_areas(t, to));
+	count = next_areas(t, to);
+	/* The reader was told of other addresses since the request, which no longer merge. */
+	if (!count)
+		return refuse_answer(t);
+	n = receive(t, to, count);
 	t->taken += n;
 	while (t->answered && t->taken >= t->range[t->head % t->depth].bytes) {
 		t->taken -= t->range[t->head % t->depth].bytes;

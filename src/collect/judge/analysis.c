@@ -555,7 +555,7 @@ static void show_stats(struct collect_analysis *a)
 static void judge_rows(struct collect_analysis *a, bool all)
 {
 	uint64_t start = base_now_ns(), asked = collect_models_asked(a->models);
-	int64_t moment;
+	int64_t moment = 0;
 
 	for (unsigned int i = 0; i < a->o.workers; i++)
 		collect_rows_take(&a->worker[i].queue);

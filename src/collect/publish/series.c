@@ -4,6 +4,7 @@
  * published, and adds up sums.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,9 @@ static bool take_value(struct collect_publish *p)
 		p->word[0] = region_f64_bits(s->sum);
 		memcpy(p->word + 1, s->buckets, s->bucket_count * sizeof(*p->word));
 	}
-	return true;
+	/* A sum that counts on after the end of its series would never be a number again. */
+	return p->kind == COLLECT_PUBLISH_GAUGE_F64 || !collect_publish_is_f64(p->kind, 0) ||
+	       isfinite(region_f64(p->word[0]));
 }
 
 static void add_words(enum collect_publish_kind kind, uint64_t *to, const uint64_t *from, size_t n)

@@ -214,7 +214,12 @@ static bool make_histograms(struct collect_past *p, struct past_region *r,
 		}
 		h = &to.histogram[to.histograms++];
 		old = find_histogram(r, i, def, m->bucket_count);
-		*h = old ? *old : (struct past_histogram){.column = i, .def = def, .known = fresh};
+		/* What was copied from elsewhere may have been counted long ago. */
+		*h = old ? *old
+			 : (struct past_histogram){.column = i,
+						   .def = def,
+						   .known = fresh && !row->info->origin &&
+							    !(m->flags & SL_FLAG_MIRROR)};
 		if (!old)
 			h->since_ns = h->last_ns = row->ns;
 		h->before = (uint32_t)to.cells;

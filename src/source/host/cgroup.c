@@ -268,6 +268,8 @@ static void put_values(struct host_cgroups *c, struct host_cgroup *g, enum host_
 	for (size_t i = 0; i < HOST_CONTAINER_SERIES; i++)
 		if (v->has >> i & 1)
 			host_put(&c->group, g->row, i, v->v[i]);
+		else if (!g->limited && (throttling | 1ull << HOST_SPEC_QUOTA) >> i & 1)
+			host_unput(&c->group, g->row, i); /* the quota was removed */
 	if (v->io_count)
 		put_io(c, g);
 }

@@ -166,6 +166,11 @@ int BPF_PROG(event_drop, struct sk_buff *skb, void *location, u32 reason)
 
 /* ---- retransmissions ---- */
 
+static __always_inline bool is_mapped(const u8 a[16])
+{
+	return !*(const u64 *)a && *(const u32 *)(a + 8) == bpf_htonl(0xffff);
+}
+
 /* Uses the sums kept by the socket, because newer kernels have no event for tail loss probes. */
 static __always_inline int note_retransmissions(const struct sock *sk)
 {
@@ -176,14 +181,18 @@ static __always_inline int note_retransmissions(const struct sock *sk)
 
 	if (!of_interface(dst ? BPF_CORE_READ(dst, dev) : NULL, 0))
 		return 0;
-	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET) {
-		BPF_CORE_READ_INTO((__be32 *)k.flow.source, sk, __sk_common.skc_rcv_saddr);
-		BPF_CORE_READ_INTO((__be32 *)k.flow.target, sk, __sk_common.skc_daddr);
-	} else {
+	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET6)
+		BPF_CORE_READ_INTO((struct in6_addr *)k.flow.target, sk, __sk_common.skc_v6_daddr);
+	/* An IPv6 socket may have an IPv4 connection, whose packets have an IPv4 key. */
+	k.flow.v6 = BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET6 &&
+		    !is_mapped(k.flow.target);
+	if (k.flow.v6) {
 		BPF_CORE_READ_INTO((struct in6_addr *)k.flow.source, sk,
 				   __sk_common.skc_v6_rcv_saddr);
-		BPF_CORE_READ_INTO((struct in6_addr *)k.flow.target, sk, __sk_common.skc_v6_daddr);
-		k.flow.v6 = 1;
+	} else {
+		__builtin_memset(k.flow.target, 0, sizeof(k.flow.target));
+		BPF_CORE_READ_INTO((__be32 *)k.flow.source, sk, __sk_common.skc_rcv_saddr);
+		BPF_CORE_READ_INTO((__be32 *)k.flow.target, sk, __sk_common.skc_daddr);
 	}
 	/* A closed socket still has this port, but no skc_num. */
 	k.flow.source_port = BPF_CORE_READ((struct inet_sock___more *)sk, inet_sport);

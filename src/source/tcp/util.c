@@ -97,8 +97,11 @@ int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 			"the kernel is locked down: at level confidentiality no eBPF program may read kernel memory; boot with lockdown=integrity");
 	snprintf(why, bytes, "the kernel rejects the %s programs: %s%s%s%s", programs,
 		 strerror(-err), *refusal ? " (" : "", refusal, *refusal ? ")" : "");
-	/* -EINVAL would wrongly blame the caller's arguments */
-	return err == -EINVAL ? -ENOEXEC : err;
+	/*
+	 * -EINVAL would wrongly blame the caller's arguments, and -EACCES with a reason of the
+	 * verifier, such as an argument that older kernels do not have, is no missing permission.
+	 */
+	return err == -EINVAL || (err == -EACCES && *refusal) ? -ENOEXEC : err;
 }
 
 int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *why, size_t bytes)
