@@ -5,7 +5,9 @@ import ctypes
 import gc
 import json
 import os
+import socket
 import sys
+import tempfile
 import threading
 import time
 
@@ -70,15 +72,60 @@ def daemon(fork):
     pid = fork()
     if not pid:
         try:
-            os.closerange(3, 256)
-            files = [os.open('/dev/null', os.O_RDWR) for _ in range(3, 256)]
-            null = os.stat('/dev/null')
-            count(3)
-            gc.collect()
-            os._exit(not all(os.path.samestat(os.fstat(fd), null) for fd in files))
+            for turn in range(2):  # the second time in a process that has a region
+                numbers = range(3, 256 << turn)
+                os.closerange(numbers.start, numbers.stop)
+                files = [os.open('/dev/null', os.O_RDWR) for _ in numbers]
+                null = os.stat('/dev/null')
+                count(3 * (1 - turn))
+                latest.set(turn)
+                sidelight.Histogram(f'app_turn_{turn}', buckets=range(1000)).observe(1)
+                seconds.observe(1, {'trace_id': 'x'} if turn else None)
+                gc.collect()
+                if not all(os.path.samestat(os.fstat(fd), null) for fd in files):
+                    os._exit(1)
+            os._exit(0)
         finally:
             os._exit(2)
     return os.waitpid(pid, 0)[1]
+
+
+def late():
+    """Whether an agent gets a further region that could not be sent at once, because it read late."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f'{folder}/agent')
+        listener.listen()
+        listener.settimeout(60)
+        publisher = sidelight.Publisher(socket=f'{folder}/agent', cells=1, schema_bytes=4096)
+        agent, _ = listener.accept()
+        agent.settimeout(60)
+        with connection_to(listener.getsockname()) as own:
+            try:
+                while own.send(b'junk', socket.MSG_DONTWAIT):
+                    pass
+            except BlockingIOError:
+                pass
+        for name in ('app_first', 'app_second'):
+            sidelight.Gauge(name, publisher=publisher)
+        said = [agent.recv(4096)]
+        while said[-1] == b'junk' or len(said) == 1:
+            said.append(agent.recv(4096))
+        agent.close()
+        publisher.close()
+        return len(said[-1])
+
+
+def connection_to(path):
+    """Returns a duplicate of the socket that is connected to this path."""
+    for fd in os.listdir('/proc/self/fd'):
+        try:
+            if os.readlink(f'/proc/self/fd/{fd}').startswith('socket:'):
+                own = socket.socket(fileno=os.dup(int(fd)))
+                if own.getpeername() == path:
+                    return own
+        except OSError:  # not connected, or closed since
+            pass
+    return None
 
 
 def again():
@@ -101,7 +148,7 @@ def full():
 
 commands = {
     'count': lambda: count(3000), 'threads': threads, 'asyncio': lambda: asyncio.run(many()), 'fork': fork, 'full': full,
-    'again': again, 'daemon': lambda: [daemon(fork) for fork in (os.fork, fork_without_hooks)],
+    'late': late, 'again': again, 'daemon': lambda: [daemon(fork) for fork in (os.fork, fork_without_hooks)],
     'remove': lambda: requests.remove('/2', 200), 'attached': sidelight.attached,
 }
 for line in sys.stdin:

@@ -88,6 +88,12 @@ def daemons_keep_their_files(agent, collector):
     check(app.close() == 0, 'an exit status', app)
 
 
+def further_regions_reach_a_late_agent(agent, collector):
+    app = start(agent)
+    check(ask(app, 'late') == 32, 'no PUBLISH', app)
+    check(app.close() == 0, 'an exit status', app)
+
+
 def counts_on_while_the_agent_is_away(agent, collector):
     app = start(agent)
     ask(app, 'count')

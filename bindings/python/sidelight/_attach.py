@@ -54,6 +54,8 @@ class Attachment:
             self._thread = _threads.start('sidelight', self._run)
 
     def wake(self):
+        if not self._wake:
+            return
         try:
             os.write(self._wake[1].number(), b'.')
         except OSError:  # the application closed it
@@ -74,8 +76,7 @@ class Attachment:
                 except OSError:
                     pass
             self._disconnect()
-        if self._wake:
-            self.wake()
+        self.wake()
 
     def forked(self):
         """Called in a forked child: connection and thread are the parent's, and an open socket would hide its end from the agent."""
@@ -129,6 +130,7 @@ class Attachment:
             self._sent[self._serial] = region
         else:
             self._retry[region] = time.monotonic() + RETRY_MAX
+            self.wake()  # the thread, which may sleep without a time limit
 
     # ---- the thread ----
 

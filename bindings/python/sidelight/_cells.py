@@ -59,7 +59,10 @@ def keep_exemplar(record, cell, value, labels):
     """Sets an exemplar. labels: a dict. Does nothing for a metric without a place."""
     with lock:
         if record is not None and record.region.words is not None:
-            record.region.keep_exemplar(record, cell, value, labels)
+            try:
+                record.region.keep_exemplar(record, cell, value, labels)
+            except OSError:  # no memory, or the application closed our descriptor
+                refuse()
 
 
 def _nowhere(words):
