@@ -193,7 +193,7 @@ def otlp_answers_say_what_was_refused():
         for name, labels in (('otlp_refused', {'duplicate': 2, 'temporality': 1}), ('otlp_refused_spans', {'ids': 1, 'times': 1})):
             wait_until(lambda: {k: count(collector, name, cause=k) for k in labels} == labels and
                        count(collector, name) == sum(labels.values()), lambda: collector.find('sidelight_bridge_otlp'), collector)
-        check(collector.total('a_total', 'service="s"') == 1 and collector.total('d_total', 'service="s"') == 1)
+        wait_until(lambda: collector.total('a_total', 'service="s"') == 1 and collector.total('d_total', 'service="s"') == 1, collector)
         # From one temporality to the other, the series begins anew.
         for temporality, value, time in ((2, 40, 2001), (1, 5, 2002), (1, 6, 2003), (2, 50, 2004)):
             check(post_otlp(c, counters('s', {'b': value}, time=time, temporality=temporality)) == (200, {}))

@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import urllib.parse
 
 from support.process import case, check, run, run_cases, wait_until, workdir
@@ -42,8 +43,12 @@ def a_file_adds_and_removes_hosts_and_garbage_changes_nothing():
         write(path, json.dumps([{'targets': [a.socket], 'labels': {'zone': 'eu'}}]))
         with Collector([], '--discover', f'file:{path}', '--discover-every', '200ms') as c:
             wait_until(lambda: up(c) == {a.socket}, 'the first host', c)
-            write(path, f'- targets: ["{a.socket}", {b.socket}]\n')
+            # One is named twice, now and when the file is read again.
+            write(path, f'- targets: ["{a.socket}", {b.socket}, {b.socket}]\n')
             wait_until(lambda: up(c) == {a.socket, b.socket}, 'the second one', c)
+            write(path, f'- targets: ["{b.socket}", {b.socket}, {b.socket}, {a.socket}, {a.socket}]\n')
+            time.sleep(1)
+            check(up(c) == {a.socket, b.socket}, up, c)
             for bad in ('', '[]', '{"targets": 1}', '- targets: [', '- {targets: [""]}', '- {hosts: [x]}', '\0\1\2'):
                 errors = c.total('sidelight_discover_errors_total')
                 write(path, bad)

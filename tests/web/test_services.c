@@ -492,6 +492,25 @@ static void more_services_than_fit_are_counted(void **state)
 	free(name);
 }
 
+/* As if an agent were read at two of its addresses. */
+static void a_region_may_be_listed_twice(void **state)
+{
+	struct fake_region twice[2] = {regions[SHOP], regions[SHOP]};
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		twice[i].view.info = &twice[i].info;
+	look();
+	collector.regions = twice;
+	collector.region_count = 2;
+	for (int i = 0; i < 3; i++)
+		look();
+	assert_true(service("shop", 10).found);
+	collector.regions = regions;
+	collector.region_count = REGIONS;
+	look();
+}
+
 /* ---- attention ---- */
 
 static void attention_has_its_order(void **state)
@@ -884,6 +903,7 @@ int main(void)
 		TEST(series_that_stand_still_are_told_apart),
 		TEST(pods_are_counted_by_their_state),
 		TEST(more_services_than_fit_are_counted),
+		TEST(a_region_may_be_listed_twice),
 		cmocka_unit_test(attention_has_its_order),
 		TEST(load_needs_no_attention),
 		TEST(the_culprit_stands_on_top),
