@@ -19,7 +19,7 @@ export function blameText(blame) {
 }
 
 // What a blamed metric is: {whole, name, part, labels}. part is a quantile such as "p90", "mean" or "count" of the histogram
-// called name, or "". A gauge may be called as if it were such a part: whole.
+// called name, or "". whole is the complete name, because a gauge's own name may end so.
 export function blamed(text) {
 	const [, name, labels] = /^([^{]*)(?:\{(.*)\})?$/s.exec(text) || [text, text, ""];
 	const [, base, part] = /^(.*)_(p50|p90|p95|p99|mean|count)$/.exec(name) || [name, name, ""];

@@ -274,8 +274,8 @@ static inline void count_call(struct call *c, uint64_t took)
 /*
  * Counts the segments that the process's TCP connections retransmitted. A lossy path delays its
  * rank within calls of MPI, where all other ranks wait as well, so times do not tell whose path it
- * is. Called by one thread at a time. What a connection retransmitted since the last look before it
- * was closed is not counted.
+ * is. Called by one thread at a time. If a connection was closed since the last look, its total is
+ * missing in the sum, so what was retransmitted in that interval may not be counted.
  */
 static void look_at_connections(void)
 {

@@ -199,7 +199,7 @@ static const char *find_limit(const struct act_blame *b)
 static void add_limit(struct explain_text *t, const struct act_blame *b, const char *limit)
 {
 	append_text(t,
-		    "limited by %s for %.3g s per second, all connections together (usually "
+		    "limited by %s for %.3g s per second, summed over all connections (usually "
 		    "%.2g s)",
 		    limit, b->value, b->before);
 }
@@ -420,8 +420,9 @@ static bool is_same_service(const struct act_pod_name *a, const struct act_pod_n
 }
 
 /*
- * Names the service that stopped listening if its process ended on this host. The refused
- * connections may also be what ended the process of their own service. i may be NULL.
+ * Names the service that stopped listening if its process ended on this host. It is not the
+ * service of the connections, whose process may have ended because they were refused. i may be
+ * NULL.
  */
 static void add_refused(struct explain_text *t, const struct act_anomaly *a,
 			const struct act_incident *i, int64_t begin_ns, int64_t end_ns)

@@ -385,8 +385,9 @@ static int reattach_region(struct agent *a, struct agent_region *r, const struct
 
 		if (poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) {
 			/*
-			 * Its packets may publish regions of further connections, and of this one,
-			 * again. One such connection at a time bounds the recursion.
+			 * The old connection's packets may publish regions of other connections
+			 * again, and so call this function. Draining only one connection at a time
+			 * limits the recursion.
 			 */
 			if (a->draining)
 				return agent_refuse(why, REFUSED_INSTANCE, EAGAIN, "try again");

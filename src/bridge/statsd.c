@@ -542,8 +542,8 @@ static double observe_values(struct bridge_statsd *s, const struct series *e, do
 }
 
 /*
- * Counts the values of a line as often as its rate says. For many, what the first observation of
- * each adds to the buckets is added again in one step.
+ * Observes each value of a line 1 / rate times. If that is many observations, observes each value
+ * once, and then adds the increase of the buckets another times - 1 times in one step.
  */
 static void add_observations(struct bridge_statsd *s, const struct series *e,
 			     const struct bridge_statsd_line *l)

@@ -326,11 +326,10 @@ static int keys_of(const char *store)
 	if (!j)
 		return BASE_EXIT_FAILURE;
 	if (cli_json_integer(j, "overwritten_blocks"))
-		base_failure(
-			&cli_cmd_query,
-			"%lld blocks of older keys were overwritten, or are beyond the limit of "
-			"1,000,000 keys: keys may be missing",
-			cli_json_integer(j, "overwritten_blocks"));
+		base_failure(&cli_cmd_query,
+			     "keys may be missing: %lld blocks of the log were overwritten, or are "
+			     "beyond the limit of 1,000,000 keys",
+			     cli_json_integer(j, "overwritten_blocks"));
 	json_array_foreach(json_object_get(j, "keys"), i, k)
 	{
 		char flow[DTA_FLOW_TEXT];

@@ -485,7 +485,7 @@ static bool take_answer(struct fabric_tcp *t)
 		return check_answer(t);
 	}
 	count = next_areas(t, to);
-	/* The reader was told of other addresses since the request, which no longer merge. */
+	/* The addresses changed since the request, so the READs no longer merge as requested. */
 	if (!count)
 		return refuse_answer(t);
 	n = receive(t, to, count);

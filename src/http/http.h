@@ -51,8 +51,8 @@ struct http_opts {
 	/* 0 means 256; when all are in use, peer.c decides which connection is closed */
 	unsigned int max_connections;
 	/*
-	 * 0 means 64 KiB; larger bodies are answered with 413, and with 503 while others take all
-	 * memory for bodies (peer.c)
+	 * 0 means 64 KiB; larger bodies are answered with 413. A body is answered with 503 if it
+	 * exceeds the peer's share of the memory for bodies (peer.c).
 	 */
 	size_t max_body;
 	/*

@@ -313,7 +313,7 @@ static bool is_reordered(const struct region_why_change *c)
 {
 	bool often = (double)c->reorder > REORDERED * (double)c->data_out;
 
-	/* A tail loss probe repairs a loss, and does not show that nothing was lost. */
+	/* Only DSACKs count as spurious: a tail loss probe may have repaired a real loss. */
 	return !c->timeouts && (often || (c->fast && c->dsack)) &&
 	       (double)c->dsack >= SPURIOUS * (double)c->retrans;
 }

@@ -328,7 +328,7 @@ static void limits_of_connections_are_said_in_words(void **state)
 		text,
 		"the connections of the host node-1 itself have been held "
 		"back since 04:06:31 CET: limited by the receiver's window for 0.881 s "
-		"per second, all connections together (usually 0.033 s), and p99 of the time in layer mac_in on port "
+		"per second, summed over all connections (usually 0.033 s), and p99 of the time in layer mac_in on port "
 		"18080 rose to 2 ms (usually 10 µs). First, find out what slows them "
 		"down: sidelight tcp why.");
 }

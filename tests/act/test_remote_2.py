@@ -222,7 +222,7 @@ class Two(unittest.TestCase):
             self.assertEqual(set(os.listdir(folder)), {'shards', 'shards.1', 'shards.2', 'shards.3'})
             fewer = Part(EXE, 'collect', '--agent', agent.socket, '--remote-shards', '2', *options)
             self.assertNotEqual(fewer.wait(), 0)
-            self.assertIn(f'{queue}.2 is the queue of another shard: use at least 3 --remote-shards', fewer.logged())
+            self.assertIn(f'{queue}.2 is the queue of another shard: set --remote-shards to at least 3', fewer.logged())
         for p in pods:
             p.close()
         agent.stop()

@@ -693,7 +693,7 @@ static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
 	unfence(&log);
 }
 
-/* The mark of the epoch is repeated, so that a full log still states the epoch of its keys. */
+/* The mark of the epoch is repeated, so that a log that has wrapped still states it. */
 static void a_log_that_wraps_in_an_epoch_has_its_newest_keys(void **state)
 {
 	static struct feed feed;

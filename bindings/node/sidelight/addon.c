@@ -50,8 +50,9 @@ static struct sl_publisher *publisher; /* of the process */
 static uint32_t holders;
 
 /*
- * A series that handles of all threads share, as those of two registries with one name do. It is
- * removed with the last of them: another series may get its cells, which no handle may then have.
+ * A series that several handles share: those of different threads, or of two registries that use
+ * the same name. It is removed with its last handle, because its cells may then be reused for
+ * another series.
  */
 struct series {
 	union handle handle;
@@ -127,8 +128,8 @@ static uint32_t number_property(napi_env env, napi_value object, const char *nam
 }
 
 /*
- * A label's text. With a NUL it would be that of another series up to the NUL: it becomes one that
- * is not UTF-8, which the library refuses and counts.
+ * A label's text. With a NUL it would be cut there and could name another series: it is replaced by
+ * invalid UTF-8, which the library refuses and counts.
  */
 static char *label_text(napi_env env, napi_value v)
 {

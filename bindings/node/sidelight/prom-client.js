@@ -159,7 +159,7 @@ function isObject(labels) {
   return labels !== null && typeof labels === 'object';
 }
 
-/** Returns the labels of observe(), of which prom-client takes null and the like for none. */
+/** Returns the first argument of observe() as prom-client takes it: what is falsy, except 0, means no labels. */
 function givenLabels(labels) {
   return labels === 0 ? 0 : labels || {};
 }

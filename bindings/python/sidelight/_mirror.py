@@ -91,7 +91,7 @@ class Mirror:
     def _warn(self, what):
         if what not in self._failed:
             self._failed.add(what)
-            log.warning('a collector or metric is not published, and further times are not logged of=%r', what, exc_info=True)
+            log.warning('a collector or metric failed and is not published; further failures are not logged of=%r', what, exc_info=True)
 
     def publish(self, found):
         """Publishes found: pairs of an object with documentation and unit, and a result of series(). Ends all other series."""

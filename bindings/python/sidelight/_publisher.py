@@ -80,8 +80,8 @@ class Publisher:
 
     service, pod, namespace: labels of all series; default $SIDELIGHT_SERVICE or the program; $POD_NAME, the container or
     SERVICE-PID; $POD_NAMESPACE. labels: a dict of more. socket: the agent's; default $SIDELIGHT_SOCKET. cells: of the first region;
-    a further one is made when it is full, at most max_regions. strict: raise ValueError if labels are too long; otherwise,
-    where they come from the environment, other ones are used."""
+    a further one is made when it is full, at most max_regions. strict: raise ValueError if labels are malformed or too long;
+    otherwise log a warning, and use 'unknown' as service and pod, without further labels."""
 
     def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
                  max_regions=16, minor=None, strict=True):

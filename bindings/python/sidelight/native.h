@@ -52,8 +52,9 @@ struct native_family {
 
 /* The value of a family's metric, at 0, with these labels. NULL with an exception. */
 PyObject *native_value(const struct native_family *family, const struct native_labels *labels);
-/* It counts for this process alone from now on. */
+/* Returns a value that observes into this histogram. NULL with an exception. */
 PyObject *native_histogram(const struct native_family *family, struct sl_histogram h);
+/* It counts for this process alone from now on. */
 void native_value_leave(PyObject *value);
 
 int native_value_types(PyObject *module);

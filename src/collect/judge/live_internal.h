@@ -30,7 +30,7 @@ struct collect_live {
 	size_t changes, change_room;
 	struct {
 		uint64_t anomaly;  /* its ID */
-		uint64_t instance; /* the connections of a host itself */
+		uint64_t instance; /* of the anomaly: the connections of a host itself */
 		uint64_t looked_ns;
 		uint16_t port;
 		uint32_t pid; /* 0 means not found */

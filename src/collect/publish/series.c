@@ -64,7 +64,7 @@ static bool take_value(struct collect_publish *p)
 		p->word[0] = region_f64_bits(s->sum);
 		memcpy(p->word + 1, s->buckets, s->bucket_count * sizeof(*p->word));
 	}
-	/* A sum that counts on after the end of its series would never be a number again. */
+	/* Sums keep the values of series that have ended: with NaN, a sum would stay NaN. */
 	return p->kind == COLLECT_PUBLISH_GAUGE_F64 || !collect_publish_is_f64(p->kind, 0) ||
 	       isfinite(region_f64(p->word[0]));
 }

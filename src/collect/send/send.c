@@ -114,8 +114,8 @@ static bool has_other_queues(const struct collect_send_opts *opts, char *error, 
 		if (access(path, F_OK))
 			continue;
 		snprintf(error, error_bytes,
-			 "%s is the queue of another shard: use at least %u --remote-shards until "
-			 "all is sent, and then delete this file",
+			 "%s is the queue of another shard: set --remote-shards to at least %u "
+			 "until everything is sent, and then delete this file",
 			 path, i + 1);
 		return true;
 	}

@@ -228,8 +228,8 @@ static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
 }
 
 /*
- * Returns true if the pod belongs to this sender. The hash of its labels is the same after a
- * restart, because the receiver accepts the samples of a series only in order.
+ * Returns true if the pod belongs to this sender. The hash of its labels does not change over
+ * restarts, so a series keeps its sender: the receiver accepts its samples only in order.
  */
 static bool is_own(const struct collect_sender *s, const struct collect_region *r)
 {

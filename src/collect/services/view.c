@@ -13,7 +13,7 @@
 
 #define ANOMALIES_MAX 256u
 #define RECENT_NS     60000000000ll
-#define SUSPECT	      1.0 /* less is no evidence against one service, such as 0 without callers */
+#define SUSPECT	      1.0 /* minimum suspicion of a culprit; 0 if its callers are not known */
 
 /* ---- anomalies ---- */
 

@@ -216,8 +216,9 @@ static bool was_idle(const struct region_flow *last, const struct region_flow *f
 
 /*
  * Stores the state with which f is compared. If the flow was idle before, the interval between the
- * two states begins with its activity: rates would otherwise include the idle time. active_ns:
- * maximum time since the flow's last state was read again unchanged.
+ * two states begins with its activity: rates would otherwise include the idle time. active_ns: time
+ * since the pass that last found the flow unchanged, which is the longest that the activity can
+ * have lasted; very large if unknown.
  */
 static void store_before(struct collect_flow_page *p, uint32_t i, const struct region_flow *last,
 			 const struct region_flow *f, uint64_t active_ns)

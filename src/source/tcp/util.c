@@ -98,8 +98,9 @@ int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 	snprintf(why, bytes, "the kernel rejects the %s programs: %s%s%s%s", programs,
 		 strerror(-err), *refusal ? " (" : "", refusal, *refusal ? ")" : "");
 	/*
-	 * -EINVAL would wrongly blame the caller's arguments, and -EACCES with a reason of the
-	 * verifier, such as an argument that older kernels do not have, is no missing permission.
+	 * -EINVAL would wrongly blame the caller's arguments. -EACCES with a message of the
+	 * verifier, such as about an argument that older kernels do not have, does not mean that a
+	 * permission is missing.
 	 */
 	return err == -EINVAL || (err == -EACCES && *refusal) ? -ENOEXEC : err;
 }

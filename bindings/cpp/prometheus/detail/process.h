@@ -44,8 +44,8 @@ template <class T> T Sized()
 }
 
 /*
- * They point into the labels. A value with a NUL would be that of another series up to the NUL: it
- * becomes one that is not UTF-8, which the library refuses and counts.
+ * They point into the labels. A value with a NUL would be cut there and could name another series:
+ * it is replaced by invalid UTF-8, which the library refuses and counts.
  */
 inline std::vector<sl_label> LabelArray(const Labels &labels)
 {
@@ -129,10 +129,10 @@ class Process
 	}
 
 	/*
-	 * The series of this identity, which others may have as well, but not both instruments and
-	 * copies (mirror): a copy of what an instrument counts would be counted again. fraction:
-	 * that beside one of whole numbers. Those of an earlier registry, which was destroyed,
-	 * begin anew.
+	 * Returns a handle of the series with this identity. Several users may share a series if
+	 * all are instruments or all are copies (mirror); otherwise the same events would count
+	 * twice. fraction: the series for fractions beside one for whole numbers. The series of a
+	 * registry that was destroyed begin anew.
 	 */
 	template <class Kind>
 	typename Kind::Handle Enter(const std::string &key, const Identity &id, bool fraction,
@@ -164,7 +164,10 @@ class Process
 		}
 		return h;
 	}
-	/* As above, of a series that is published by other means. */
+	/*
+	 * Registers a user of a series that is published without Enter(), such as an info, so that
+	 * no copy of it is published.
+	 */
 	void Claim(const std::string &key)
 	{
 		std::lock_guard<std::mutex> guard(mutex_);

@@ -107,7 +107,7 @@ func (a *attachment) run() {
 	delay := retryFull
 	for {
 		a.mu.Lock()
-		if a.stopped() { // which ends no connection that is made later
+		if a.stopped() { // stop() would not close a connection made after it
 			a.mu.Unlock()
 			return
 		}
