@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	bridge_statsd_packet(s, packet, bytes, 2);
 	bridge_statsd_tick(s, 1000, 999);
 	bridge_statsd_packet(s, packet, bytes, 1001);
-	bridge_statsd_tick(s, 3000, 1);
+	bridge_statsd_tick(s, 20000000000, 1); /* refused series expire after 10 s */
 	if (bridge_statsd_series(s))
 		abort();
 	free(packet);
