@@ -69,6 +69,7 @@ class Test(Walk):
 
     def series_without_a_change_are_folded_away(self):
         page = self.page
+        self.pod.tell('add', 500)  # the steps before may have taken a minute
         self._tab(page, 'metrics')
         count = "Number(document.querySelector('#metrics').getAttribute('aria-rowcount'))"
         page.wait(f"!document.querySelector('#fold').hidden && {count} > 0 && document.querySelector('#fold').textContent.startsWith('Show ')")
@@ -91,6 +92,8 @@ class Test(Walk):
 
     def a_live_plot_moves(self):
         page = self.page
+        self.pod.tell('add', 500)
+        page.wait("document.querySelector('#metrics .row:not([hidden])')")
         page.click('#metrics .row')
         page.wait("Number(document.querySelector('#plot').dataset.points) > 10")
         picture = "document.querySelector('#plot canvas').toDataURL()"
