@@ -694,7 +694,7 @@ static bool is_promoted(const struct bridge_otlp *o, struct bridge_text key)
 	return false;
 }
 
-/* Frees the text of an attribute that is not used, so that it takes no room from others. */
+/* Drops the text of an attribute that is not used, so that it takes no room from others. */
 static void drop_text(struct bridge_otlp *o, size_t used, bool too_much)
 {
 	o->l.used = used;

@@ -91,7 +91,7 @@ static uint64_t hash_of_shape(const struct bridge_point *t)
 	return base_hash_end(&h);
 }
 
-/* A family counts until the end, because the library never frees it. */
+/* A family takes its memory until the publisher closes, because the library never frees it. */
 static size_t family_bytes(const struct bridge_publisher *p, const struct bridge_point *t)
 {
 	struct bridge_point without_cells = *t;

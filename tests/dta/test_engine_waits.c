@@ -624,6 +624,29 @@ static void waiting_reports_go_to_the_epoch_of_their_arrival(void **state)
 	}
 }
 
+/* Makes a store of keys, and its key log with room for `slots` items. */
+static struct dta_engine *engine_with_keylog(struct fenced *f, struct fenced *log,
+					     struct dta_output *shm, uint32_t slots)
+{
+	struct dta_engine *e;
+
+	fence(f, (struct sl_store_config){.kind = SL_STORE_KEYWRITE,
+					  .slots = 999,
+					  .value_bytes = 8,
+					  .copies = 2,
+					  .banks = 2,
+					  .keylog = 1 + 7});
+	fence(log, (struct sl_store_config){.kind = SL_STORE_APPEND,
+					    .id = 7,
+					    .slots = slots,
+					    .value_bytes = 16,
+					    .batch = 4,
+					    .lists = 1});
+	e = engine_over(f, shm, NULL);
+	assert_int_equal(dta_engine_store(e, &log->c, &log->object, 0, 0, NULL), 0);
+	return e;
+}
+
 /* ---- key log ---- */
 
 static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
@@ -638,20 +661,7 @@ static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
 	int count, keys = 0, marks = 0;
 
 	(void)state;
-	fence(&f, (struct sl_store_config){.kind = SL_STORE_KEYWRITE,
-					   .slots = 999,
-					   .value_bytes = 8,
-					   .copies = 2,
-					   .banks = 2,
-					   .keylog = 1 + 7});
-	fence(&log, (struct sl_store_config){.kind = SL_STORE_APPEND,
-					     .id = 7,
-					     .slots = 999,
-					     .value_bytes = 16,
-					     .batch = 4,
-					     .lists = 1});
-	e = engine_over(&f, shm, NULL);
-	assert_int_equal(dta_engine_store(e, &log.c, &log.object, 0, 0, NULL), 0);
+	e = engine_with_keylog(&f, &log, shm, 999);
 	for (uint64_t epoch = 0; epoch < 2; epoch++) {
 		if (epoch)
 			assert_int_equal(dta_engine_rotate(e, 0, 0, epoch), 0);
@@ -707,20 +717,7 @@ static void a_log_that_wraps_in_an_epoch_has_its_newest_keys(void **state)
 	size_t n;
 
 	(void)state;
-	fence(&f, (struct sl_store_config){.kind = SL_STORE_KEYWRITE,
-					   .slots = 999,
-					   .value_bytes = 8,
-					   .copies = 2,
-					   .banks = 2,
-					   .keylog = 1 + 7});
-	fence(&log, (struct sl_store_config){.kind = SL_STORE_APPEND,
-					     .id = 7,
-					     .slots = 32,
-					     .value_bytes = 16,
-					     .batch = 4,
-					     .lists = 1});
-	e = engine_over(&f, shm, NULL);
-	assert_int_equal(dta_engine_store(e, &log.c, &log.object, 0, 0, NULL), 0);
+	e = engine_with_keylog(&f, &log, shm, 32);
 	feed_of(&feed, DTA_KEYWRITE, 2, 8, 8, 0);
 	for (uint64_t key = 1; key <= 1000; key++) {
 		put(&feed, &key, "12345678");
