@@ -229,10 +229,12 @@ static void losses_and_windows_are_told_apart(void **state)
 	f.fast++; /* a recovery, but nothing was lost: the retransmissions were spurious */
 	assert_why(&f, REGION_WHY_REORDERING, 0.9);
 	f.dsack = 0;
-	f.re_tlp++; /* losses at the tail: repaired by probes, and nothing arrived twice */
 	f.reorder = 0;
+	f.retrans += 3;
+	f.re_tlp += 4; /* losses at the tail: repaired by probes, and nothing arrived twice */
 	assert_why(&f, REGION_WHY_LOSS_FAST, 0.9);
-	f.re_tlp--;
+	f.retrans -= 3;
+	f.re_tlp -= 4;
 	f.fast--;
 	f.timeouts++; /* of 200 ms: less than the window's share */
 	assert_why(&f, REGION_WHY_LOSS_FAST, 0.88);
