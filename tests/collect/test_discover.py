@@ -48,7 +48,7 @@ def a_file_adds_and_removes_hosts_and_garbage_changes_nothing():
             wait_until(lambda: up(c) == {a.socket, b.socket}, 'the second one', c)
             write(path, f'- targets: ["{b.socket}", {b.socket}, {b.socket}, {a.socket}, {a.socket}]\n')
             time.sleep(1)
-            check(up(c) == {a.socket, b.socket}, up, c)
+            check(up(c) == {a.socket, b.socket}, up(c), c)
             for bad in ('', '[]', '{"targets": 1}', '- targets: [', '- {targets: [""]}', '- {hosts: [x]}', '\0\1\2'):
                 errors = c.total('sidelight_discover_errors_total')
                 write(path, bad)
