@@ -45,9 +45,9 @@ class Agent(Part):
 class Collector(Part):
     """'sidelight collect' of these agents: parts, or addresses. how: with TLS, an authority, a user, a password."""
 
-    def __init__(self, agents, *options, listen='127.0.0.1:0', env=None, before=(), how=None, exe=EXE):
+    def __init__(self, agents, *options, listen='127.0.0.1:0', env=None, before=(), how=None, exe=None):
         agents = [(RDMA_ADDRESS if RDMA else a.socket) if isinstance(a, Agent) else a for a in agents]
-        super().__init__(*before, exe, 'collect', *(w for a in agents for w in ('--agent', a)), '--listen', listen,
+        super().__init__(*before, exe or EXE, 'collect', *(w for a in agents for w in ('--agent', a)), '--listen', listen,
                          *options, env=env)
         self.how = how
         self.address = self.ready()['listen'].removeprefix('http://')
