@@ -19,10 +19,7 @@ struct heat_query {
 	int n;
 	struct api_steps steps;
 
-	/* ID of the metric being read. */
-	uint32_t id;
-	struct api_shape *to;
-	enum { HEAT_MISSING, HEAT_OTHER, HEAT_FOUND } found;
+	struct api_shape *to; /* shape of the metric being read */
 	int err;
 	char unit[SL_NAME_MAX + 1];
 };
@@ -32,12 +29,7 @@ static void note_shape(const struct region_metric *m, const uint64_t *value, voi
 	struct heat_query *h = arg;
 
 	(void)value;
-	if (m->id != h->id || h->found != HEAT_MISSING)
-		return;
-	h->found = region_is_histogram(m) ? HEAT_FOUND : HEAT_OTHER;
-	if (h->found != HEAT_FOUND)
-		return;
-	h->err = api_shape_of(h->to, m);
+	h->err = region_is_histogram(m) ? api_shape_of(h->to, m) : -EINVAL;
 	memcpy(h->unit, m->unit, BASE_MIN(strlen(m->unit), sizeof(h->unit) - 1) + 1);
 }
 
@@ -45,19 +37,19 @@ static void note_shape(const struct region_metric *m, const uint64_t *value, voi
 static bool find_shapes(struct http_request *req, struct heat_query *h, struct collect_collector *c)
 {
 	for (int i = 0; i < h->n; i++) {
+		const struct collect_series_id id = h->ids[i];
 		char text[COLLECT_SERIES_ID_BYTES];
+		int err;
 
-		h->id = h->ids[i].metric;
 		h->to = &h->shape[i];
-		h->found = HEAT_MISSING;
-		collect_collector_metrics(c, h->ids[i].instance, note_shape, h);
-		collect_series_id_format(h->ids[i], text);
-		if (h->err)
-			http_reply_error(req, 503, "out of memory");
-		else if (h->found == HEAT_MISSING)
+		err = collect_collector_metric(c, id.instance, id.metric, note_shape, h) ?: h->err;
+		collect_series_id_format(id, text);
+		if (err == -ENOENT)
 			http_reply_error(req, 404, "no such series: %s", text);
-		else if (h->found == HEAT_OTHER)
+		else if (err == -EINVAL)
 			http_reply_error(req, 400, "series=%s: not a histogram", text);
+		else if (err)
+			http_reply_error(req, 503, "out of memory");
 		else
 			continue;
 		return false;

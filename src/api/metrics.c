@@ -361,8 +361,7 @@ static void buckets_json(struct base_json *j, const struct region_metric *m, con
 
 struct one_metric {
 	struct base_json *j;
-	uint32_t id;
-	bool with_buckets, found;
+	bool with_buckets;
 };
 
 static void one_metric_json(const struct region_metric *m, const uint64_t *value, void *arg)
@@ -370,23 +369,22 @@ static void one_metric_json(const struct region_metric *m, const uint64_t *value
 	struct one_metric *one = arg;
 	struct base_json *j = one->j;
 
-	if (m->id != one->id || one->found)
-		return;
-	one->found = true;
 	base_put(j, KV("name", m->name), KV("kind", region_kind_name(m->kind)),
 		 KV("unit", m->unit));
 	api_labels(j, m->labels, m->label_count);
-	if (one->with_buckets)
+	if (one->with_buckets && value)
 		buckets_json(j, m, value);
+	else if (one->with_buckets)
+		base_put(j, KV("error", "the publisher has ended"));
 }
 
 /* Describes a metric. Returns false if the ID is unknown. */
 static bool describe_metric(struct base_json *j, struct collect_collector *c,
 			    struct collect_series_id id, bool with_buckets)
 {
-	struct one_metric one = {.j = j, .id = id.metric, .with_buckets = with_buckets};
+	struct one_metric one = {.j = j, .with_buckets = with_buckets};
 
-	return !collect_collector_metrics(c, id.instance, one_metric_json, &one) && one.found;
+	return !collect_collector_metric(c, id.instance, id.metric, one_metric_json, &one);
 }
 
 /*

@@ -12,8 +12,8 @@ class System:
         self.listen = "127.0.0.1:0"
         self.agent = self.collector = None
 
-    def start_agent(self):
-        self.agent = Agent("--grace", "60s", folder=self.folder, rest=True)
+    def start_agent(self, grace="60s"):
+        self.agent = Agent("--grace", grace, folder=self.folder, rest=True)
 
     def start_collector(self, *options):
         self.collector = Collector([self.socket], "--period", "10ms", "--mode", "prometheus", *options, listen=self.listen)

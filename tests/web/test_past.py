@@ -50,11 +50,12 @@ class Test:
     # ---- steps, in order
 
     def pods_count_and_observe(self):
-        self.s.start_agent()
+        self.s.start_agent(grace="3s")
         self.s.start_collector()
         self.pods = {name: self.s.pod("cart", name, "1.0") for name in ("cart-0", "cart-1")}
         self.pods["mail-0"] = self.s.pod("mail", "mail-0")
         poll(lambda: len(self.ids("test_latency_seconds")) == 3)
+        self.latency, self.requests = self.ids("test_latency_seconds"), self.ids("test_requests_total")
         before = self.buckets()
         self.begun = time.time()
         for i in range(40):
@@ -201,6 +202,7 @@ class Test:
         check(some["matching"] == 2 and len(some["groups"]) == 1 and some["clipped"], some)
 
     def a_deployment_and_a_death_are_marks(self):
+        self.mailed = self.history(self.requests["mail-0"], self.begun - 3, self.ended)
         self.pods["cart-0"].tell("close")
         self.s.pod("cart", "cart-2", "2.0")
         self.s.pod("cart", "cart-3", "2.0")
@@ -219,6 +221,16 @@ class Test:
         check(sum(m["kind"] == "start" for m in marks) == 3, marks)
         none = self.get("marks", start=self.begun - 100, end=self.begun - 90)
         check(none["marks"] == [] and none["truncated"] is False, none)
+
+    def the_past_of_ended_pods_stays(self):
+        latency, requests = (series["mail-0"] for series in (self.latency, self.requests))
+        poll(lambda: latency not in self.ids("test_latency_seconds").values()) or check(False, "still listed")
+        heat = self.get("heat", series=latency, start=self.begun - 3, end=self.ended + 3, columns=1000)
+        check(sum(sum(counts) for _, counts in heat["columns"]) == 40, heat)
+        past = self.history(requests, self.begun - 3, self.ended)
+        check(past == self.mailed, past, self.mailed)
+        now = self.get("buckets", series=latency)["series"][0]
+        check(now["error"] == "the publisher has ended", now)
 
 
 def main():

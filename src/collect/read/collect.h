@@ -137,6 +137,14 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 			      void (*fn)(const struct region_metric *, const uint64_t *value,
 					 void *),
 			      void *arg);
+/*
+ * Calls fn for one metric of the region with this instance. If there is none, fn is called for the
+ * one that ended last, with NULL for the value. Returns 0, -ENOENT or -ENOMEM.
+ */
+int collect_collector_metric(struct collect_collector *c, uint64_t instance, uint32_t metric,
+			     void (*fn)(const struct region_metric *, const uint64_t *value,
+					void *),
+			     void *arg);
 
 /* ---- history ---- */
 
@@ -145,7 +153,10 @@ struct collect_point {
 	double value; /* for a histogram, its count */
 };
 struct base_budget;
-/* A series of a listed region or, if ended_ns is set, of a region that is gone. */
+/*
+ * A series of a listed region or, if ended_ns is set, of a region that is gone. Without ended_ns,
+ * the history of a region that is not listed is that of the one that ended last.
+ */
 struct collect_series_ref {
 	uint64_t instance;
 	uint32_t metric;

@@ -810,6 +810,15 @@ const struct collect_ended *collect_index_ended(const struct collect_index *x, u
 	return found ? *found : NULL;
 }
 
+const struct collect_ended *collect_index_last_ended(const struct collect_index *x,
+						     uint64_t instance)
+{
+	size_t after;
+
+	BASE_LOWER_BOUND(after, 0, x->endeds, x->ended[after]->instance <= instance);
+	return after && x->ended[after - 1]->instance == instance ? x->ended[after - 1] : NULL;
+}
+
 /* ---- the complete index ---- */
 
 struct collect_index *collect_index_new(struct collect_collector *c)

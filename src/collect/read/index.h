@@ -73,6 +73,9 @@ ssize_t collect_index_find(const struct collect_index *x, uint64_t instance);
 /* Returns the region with this instance that ended at that time, or NULL. */
 const struct collect_ended *collect_index_ended(const struct collect_index *x, uint64_t instance,
 						int64_t ended_ns);
+/* Returns the region with this instance that ended last, or NULL. */
+const struct collect_ended *collect_index_last_ended(const struct collect_index *x,
+						     uint64_t instance);
 /* Returns false if the current index leaves out the family of the definition. Control only. */
 bool collect_index_shows(const struct collect_collector *c, const struct collect_def *def);
 

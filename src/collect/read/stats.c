@@ -213,6 +213,48 @@ out:
 	return err;
 }
 
+static const struct collect_ended *find_ended(const struct collect_index *x, uint64_t instance,
+					      int64_t ended_ns)
+{
+	if (!x)
+		return NULL;
+	return ended_ns ? collect_index_ended(x, instance, ended_ns)
+			: collect_index_last_ended(x, instance);
+}
+
+int collect_collector_metric(struct collect_collector *c, uint64_t instance, uint32_t metric,
+			     void (*fn)(const struct region_metric *, const uint64_t *value,
+					void *),
+			     void *arg)
+{
+	struct collect_index *x = collect_index_get(c);
+	const struct collect_region *r;
+	const struct collect_snapshot *b = find_snapshot(x, instance, &r);
+	const struct collect_ended *e = b ? NULL : find_ended(x, instance, 0);
+	const struct collect_layout *l = b ? b->layout : e ? e->layout : NULL;
+	uint64_t *value = NULL;
+	struct region_metric m;
+	int err = -ENOENT;
+
+	if (!l || metric >= l->columns || l->column[metric].removed)
+		goto out;
+	m = l->column[metric].def->metric;
+	m.id = metric;
+	m.cell = l->column[metric].cell;
+	err = -ENOMEM;
+	value = b ? malloc((m.cells + (size_t)1) * sizeof(*value)) : NULL;
+	if (b && !value)
+		goto out;
+	if (b)
+		collect_snapshot_read(b, m.cell, m.cells, value);
+	fn(&m, value, arg);
+	free(value);
+	err = 0;
+out:
+	collect_index_put(x);
+	return err;
+}
+
 /* ---- history ---- */
 
 /* Fills out[] from its end, newest points first. */
@@ -305,14 +347,13 @@ static bool find_rows(struct collect_index *x, const struct collect_series_ref *
 	const struct collect_snapshot *b;
 	const struct collect_ended *e;
 
-	if (!of->ended_ns) {
-		b = find_snapshot(x, of->instance, &r);
-		if (b)
-			*rows = (struct history_rows){b->layout, b->since_ns, b->row_ns ? b : NULL,
-						      &r->worker->ring, 0};
-		return b;
+	b = of->ended_ns ? NULL : find_snapshot(x, of->instance, &r);
+	if (b) {
+		*rows = (struct history_rows){b->layout, b->since_ns, b->row_ns ? b : NULL,
+					      &r->worker->ring, 0};
+		return true;
 	}
-	e = x ? collect_index_ended(x, of->instance, of->ended_ns) : NULL;
+	e = find_ended(x, of->instance, of->ended_ns);
 	if (e)
 		*rows = (struct history_rows){e->layout, e->since_ns, NULL, e->ring, e->chunk};
 	return e;
