@@ -126,6 +126,7 @@ struct agent {
 	/* the agent's own regions, which are included in region_count but exempt from quotas */
 	uint32_t own_count;
 	uint64_t memory;
+	uint64_t stored_bytes; /* names in systemd's store, each with a separator */
 	uint64_t last_id;
 	uint64_t trimmed; /* value of n.freed at the last malloc_trim() */
 	struct agent_counters n;
@@ -180,7 +181,7 @@ void agent_closer_fini(struct agent *a);
 /* ---- store.c ---- */
 
 void agent_store_add(struct agent *a, struct agent_region *r, int fd);
-void agent_store_remove(struct agent_region *r);
+void agent_store_remove(struct agent *a, struct agent_region *r);
 void agent_store_restore(struct agent *a);
 
 /* ---- self.c: the agent's own metrics; call all functions with the lock held ---- */

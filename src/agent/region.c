@@ -845,7 +845,7 @@ void agent_region_retire(struct agent *a, struct agent_region *r)
 	set_state(a, r, SL_STATE_RETIRED);
 	agent_rdma_retire(a, r);
 	agent_timer_start(a, TIMER_QUARANTINE, &r->timer);
-	agent_store_remove(r);
+	agent_store_remove(a, r);
 }
 
 void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t)

@@ -20,25 +20,45 @@
 #if HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
 
+/*
+ * systemd passes all names in one environment variable. If it were longer than 128 KiB
+ * (MAX_ARG_STRLEN, execve(2)), the agent could not be started again.
+ */
+#define NAMES_BYTES_MAX (120u * 1024)
+
 void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 {
 	const struct agent_tenant_id *id = &r->peer->tenant->id;
 	char state[256];
+	size_t bytes;
 
 	if (a->epoll_fd < 0 || !getenv("NOTIFY_SOCKET"))
 		return;
 	snprintf(r->stored, sizeof(r->stored), "sl-%016" PRIx64 "-%d-%" PRIu64 "-%u-%d-%s.%s",
 		 r->info->instance, (int)r->peer->pid, r->peer->start_ticks, (unsigned int)id->uid,
 		 id->contained, id->container_text, id->pod_text);
+	bytes = strlen(r->stored) + 1;
+	if (a->stored_bytes + bytes > NAMES_BYTES_MAX) {
+		base_log_limited(BASE_WARN, AGENT_LOG,
+				 "too many regions: systemd does not keep this one while the agent "
+				 "restarts id=%" PRIu64,
+				 r->id);
+		r->stored[0] = 0;
+		return;
+	}
 	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", r->stored);
 	if (sd_pid_notify_with_fds(0, 0, state, &fd, 1) <= 0)
 		r->stored[0] = 0;
+	else
+		a->stored_bytes += bytes;
 }
 
-void agent_store_remove(struct agent_region *r)
+void agent_store_remove(struct agent *a, struct agent_region *r)
 {
-	if (*r->stored)
-		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", r->stored);
+	if (!*r->stored)
+		return;
+	sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", r->stored);
+	a->stored_bytes -= strlen(r->stored) + 1;
 	r->stored[0] = 0;
 }
 
@@ -95,6 +115,7 @@ static void restore_region(struct agent *a, int fd, const char *name)
 		a->n.admitted--;
 		a->n.restored++;
 		snprintf(r->stored, sizeof(r->stored), "%s", name);
+		a->stored_bytes += strlen(r->stored) + 1;
 		agent_region_restored(a, r);
 	}
 	agent_peer_put(a, peer);
@@ -120,9 +141,9 @@ void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 	(void)a, (void)r, (void)fd;
 }
 
-void agent_store_remove(struct agent_region *r)
+void agent_store_remove(struct agent *a, struct agent_region *r)
 {
-	(void)r;
+	(void)a, (void)r;
 }
 
 void agent_store_restore(struct agent *a)

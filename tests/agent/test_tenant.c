@@ -549,6 +549,37 @@ static void a_restarted_agent_knows_containers_and_pods(void **state)
 	fake_free(&f);
 }
 
+/* All names are in one environment variable of the next agent, which Linux limits to 128 KiB. */
+static void systemd_keeps_no_more_than_it_can_pass(void **state)
+{
+	struct fake f = fake_make(14, 1, SEALED), g = fake_make(15, 1, SEALED);
+	struct agent a;
+
+	(void)state;
+	if (!HAVE_SYSTEMD) {
+		printf("SKIP: built without libsystemd\n");
+		skip();
+	}
+	assert_int_equal(setenv("NOTIFY_SOCKET", "/nowhere", 1), 0);
+	agent_up_stored(&a);
+	admitted(&a, conn_up(&a), &f);
+	assert_true(stored_fd >= 0);
+	close(stored_fd);
+	stored_fd = -1;
+	assert_int_equal(a.stored_bytes, strlen(stored_name) + 1);
+	agent_region_retire(&a, a.slots[0]);
+	assert_int_equal(a.stored_bytes, 0);
+	a.stored_bytes = 128 * 1024 - 64; /* as if there were a thousand others */
+	admitted(&a, conn_up(&a), &g);
+	assert_int_equal(stored_fd, -1);
+	agent_region_retire(&a, a.slots[1]);
+	assert_int_equal(a.stored_bytes, 128 * 1024 - 64);
+	agent_down_stored(&a);
+	assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+	fake_free(&f);
+	fake_free(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -563,6 +594,7 @@ int main(void)
 		cmocka_unit_test(who_exceeds_its_share_is_told),
 		cmocka_unit_test(who_ends_while_it_is_attested_is_a_stranger),
 		cmocka_unit_test(a_restarted_agent_knows_containers_and_pods),
+		cmocka_unit_test(systemd_keeps_no_more_than_it_can_pass),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_remove);
