@@ -244,6 +244,8 @@ void agent_directory_hot(struct agent *a); /* writes the counts of live and refu
 
 /* agent_rdma_start() is declared in agent.h. */
 int agent_rdma_init(struct agent *a, char *error, size_t bytes);
+/* Ends remote reading. Call it before regions are freed whose keys readers may still use. */
+void agent_rdma_stop(struct agent *a);
 void agent_rdma_fini(struct agent *a);
 /* Returns MAP_FAILED with errno on failure. */
 void *agent_rdma_map(struct agent *a, int fd, uint64_t size, bool writable);
