@@ -171,6 +171,7 @@ void agent_fini(struct agent *a)
 
 	while ((c = TAILQ_FIRST(&a->conns)))
 		agent_conn_close(a, c);
+	agent_rdma_stop(a);
 	agent_tcp_fini(a);
 	agent_self_fini(a);
 	for (uint32_t i = 0; a->slots && i < a->slot_count; i++)

@@ -514,8 +514,11 @@ static int receive_packet(struct agent *a, struct agent_conn *c)
 	return 1;
 }
 
-/* Receives at least one packet, then continues until the tenant's time in this turn is used up. */
-static void receive_most(struct agent *a, struct agent_conn *c, int packets, uint64_t most_ns)
+/*
+ * Receives at least one packet, then continues until the tenant's time in this turn is used up.
+ * Returns true if it stopped although more packets may be waiting.
+ */
+static bool receive_most(struct agent *a, struct agent_conn *c, int packets, uint64_t most_ns)
 {
 	struct agent_tenant *t = c->peer->tenant; /* the tenant may be freed with the connection */
 	uint64_t start = base_now_ns(), spent = t->turn == a->turn ? t->spent_ns : 0, now = start;
@@ -532,24 +535,25 @@ static void receive_most(struct agent *a, struct agent_conn *c, int packets, uin
 	t->turn = a->turn;
 	t->spent_ns = spent + (now - start);
 	agent_tenant_put(t);
+	return got > 0 && !c->gone && !c->out_count && !c->paused;
 }
 
-void agent_conn_drain(struct agent *a, struct agent_conn *c)
+static bool time_used_up(const struct agent *a, const struct agent_tenant *t)
 {
-	/* The limit is needed because a client can refill its socket while it is being read. */
-	receive_most(a, c, 1024, UINT64_MAX);
+	return t->turn == a->turn && t->spent_ns >= TURN_NS;
+}
+
+bool agent_conn_drain(struct agent *a, struct agent_conn *c)
+{
+	return !time_used_up(a, c->peer->tenant) && !receive_most(a, c, 1024, TURN_NS);
 }
 
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 {
 	/* A collector must not have to wait for publishers of the same user. */
 	const bool consumes = c->role == ROLE_CONSUMER;
-	const struct agent_tenant *t;
 
-	if (c->gone)
-		return;
-	t = c->peer->tenant;
-	if (!consumes && t->turn == a->turn && t->spent_ns >= TURN_NS)
+	if (c->gone || (!consumes && time_used_up(a, c->peer->tenant)))
 		return; /* epoll reports the connection again in the next turn */
 	if (c->out_count) {
 		flush_answers(a, c);

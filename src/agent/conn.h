@@ -41,8 +41,11 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events);
 void agent_conn_accept(struct agent *a, const struct agent_listener *l);
 void agent_conn_timer(struct agent *a, struct agent_timer *t);
 void agent_conn_resume(struct agent *a); /* resumes reading from paused connections */
-/* Reads all packets waiting in the socket; closes the connection if the peer has hung up. */
-void agent_conn_drain(struct agent *a, struct agent_conn *c);
+/*
+ * Reads the packets waiting in the socket; closes the connection if the peer has hung up. Returns
+ * false if some are left because the tenant's time in this turn is used up.
+ */
+bool agent_conn_drain(struct agent *a, struct agent_conn *c);
 /*
  * Handles one packet and takes ownership of fd (-1 means none). extra: more than one descriptor
  * came.

@@ -126,6 +126,7 @@ struct agent {
 	/* the agent's own regions, which are included in region_count but exempt from quotas */
 	uint32_t own_count;
 	uint64_t memory;
+	uint64_t stored_bytes; /* names in systemd's store, each with a separator */
 	uint64_t last_id;
 	uint64_t trimmed; /* value of n.freed at the last malloc_trim() */
 	struct agent_counters n;
@@ -180,7 +181,7 @@ void agent_closer_fini(struct agent *a);
 /* ---- store.c ---- */
 
 void agent_store_add(struct agent *a, struct agent_region *r, int fd);
-void agent_store_remove(struct agent_region *r);
+void agent_store_remove(struct agent *a, struct agent_region *r);
 void agent_store_restore(struct agent *a);
 
 /* ---- self.c: the agent's own metrics; call all functions with the lock held ---- */
@@ -243,6 +244,8 @@ void agent_directory_hot(struct agent *a); /* writes the counts of live and refu
 
 /* agent_rdma_start() is declared in agent.h. */
 int agent_rdma_init(struct agent *a, char *error, size_t bytes);
+/* Ends remote reading. Call it before regions are freed whose keys readers may still use. */
+void agent_rdma_stop(struct agent *a);
 void agent_rdma_fini(struct agent *a);
 /* Returns MAP_FAILED with errno on failure. */
 void *agent_rdma_map(struct agent *a, int fd, uint64_t size, bool writable);

@@ -188,16 +188,18 @@ void agent_peer_event(struct agent *a, struct agent_peer *p)
 {
 	struct agent_region *r, *next;
 
-	if (!p->refs || !agent_peer_check(a, p))
+	if (!p->refs)
 		return;
 	p->refs++;
-	if (p->conn)
-		agent_conn_drain(a, p->conn);
+	/* While packets are left, epoll reports the death again in the next turn. */
+	if ((p->conn && !agent_conn_drain(a, p->conn)) || !agent_peer_check(a, p))
+		goto out;
 	if (p->conn) /* a child of the process holds the socket open */
 		agent_conn_close(a, p->conn);
 	for (r = TAILQ_FIRST(&p->regions); r; r = next) {
 		next = TAILQ_NEXT(r, peer_link);
 		agent_region_died(a, r);
 	}
+out:
 	agent_peer_put(a, p);
 }

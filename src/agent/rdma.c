@@ -634,6 +634,12 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	return 0;
 }
 
+void agent_rdma_stop(struct agent *a)
+{
+	if (a->rdma)
+		device_close(a);
+}
+
 void agent_rdma_fini(struct agent *a)
 {
 	struct agent_rdma *d = a->rdma;

@@ -377,6 +377,7 @@ static int reattach_region(struct agent *a, struct agent_region *r, const struct
 {
 	const uint64_t instance = r->instance;
 	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->peer->tenant == peer->tenant;
+	bool drained;
 
 	if (r->conn && r->conn != conn && same && r->conn->fd >= 0) {
 		/* The old connection's hang-up may be in the same batch of events. */
@@ -392,11 +393,11 @@ static int reattach_region(struct agent *a, struct agent_region *r, const struct
 			if (a->draining)
 				return agent_refuse(why, REFUSED_INSTANCE, EAGAIN, "try again");
 			a->draining = true;
-			agent_conn_drain(a, old);
+			drained = agent_conn_drain(a, old);
 			a->draining = false;
-			if (!old->gone)
+			if (drained && !old->gone)
 				agent_conn_close(a, old);
-			if (conn->gone || agent_region_by_instance(a, instance) != r)
+			if (!drained || conn->gone || agent_region_by_instance(a, instance) != r)
 				return agent_refuse(why, REFUSED_INSTANCE, EAGAIN, "try again");
 		}
 	}
@@ -845,7 +846,7 @@ void agent_region_retire(struct agent *a, struct agent_region *r)
 	set_state(a, r, SL_STATE_RETIRED);
 	agent_rdma_retire(a, r);
 	agent_timer_start(a, TIMER_QUARANTINE, &r->timer);
-	agent_store_remove(r);
+	agent_store_remove(a, r);
 }
 
 void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t)

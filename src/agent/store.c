@@ -3,45 +3,86 @@
  * store.c - uses systemd's file descriptor store (sd_pid_notify_with_fds(3)), which keeps the
  * memfds while the agent restarts, so that final values survive. The name of a descriptor contains
  * what is not in the region, the process and tenant as attested when it was published:
- * sl-INSTANCE-PID-STARTTICKS-UID-CONTAINED-CONTAINER-POD (instance, container and pod are
- * hexadecimal). Live publishers attach again by themselves.
+ * sl-INSTANCE-PID-STARTTICKS-UID-CONTAINED-CONTAINER.POD (the instance is hexadecimal, container
+ * and pod are as in the host's files, or empty). Live publishers attach again by themselves.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/peer.h"
 #include "agent/region.h"
 #include "base/passed.h"
-#include "base/text.h"
 
 #if HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
 
+/*
+ * systemd passes all names in one environment variable. If it were longer than 128 KiB
+ * (MAX_ARG_STRLEN, execve(2)), the agent could not be started again.
+ */
+#define NAMES_BYTES_MAX (120u * 1024)
+
 void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 {
 	const struct agent_tenant_id *id = &r->peer->tenant->id;
-	char state[256], container[33], pod[33];
+	char state[256];
+	size_t bytes;
 
 	if (a->epoll_fd < 0 || !getenv("NOTIFY_SOCKET"))
 		return;
-	base_hex(container, id->container, sizeof(id->container));
-	base_hex(pod, id->pod, sizeof(id->pod));
-	snprintf(r->stored, sizeof(r->stored), "sl-%016" PRIx64 "-%d-%" PRIu64 "-%u-%d-%s-%s",
+	snprintf(r->stored, sizeof(r->stored), "sl-%016" PRIx64 "-%d-%" PRIu64 "-%u-%d-%s.%s",
 		 r->info->instance, (int)r->peer->pid, r->peer->start_ticks, (unsigned int)id->uid,
-		 id->contained, container, pod);
+		 id->contained, id->container_text, id->pod_text);
+	bytes = strlen(r->stored) + 1;
+	if (a->stored_bytes + bytes > NAMES_BYTES_MAX) {
+		base_log_limited(BASE_WARN, AGENT_LOG,
+				 "too many regions: systemd does not keep this one while the agent "
+				 "restarts id=%" PRIu64,
+				 r->id);
+		r->stored[0] = 0;
+		return;
+	}
 	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", r->stored);
 	if (sd_pid_notify_with_fds(0, 0, state, &fd, 1) <= 0)
 		r->stored[0] = 0;
+	else
+		a->stored_bytes += bytes;
 }
 
-void agent_store_remove(struct agent_region *r)
+void agent_store_remove(struct agent *a, struct agent_region *r)
 {
-	if (*r->stored)
-		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", r->stored);
+	if (!*r->stored)
+		return;
+	sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", r->stored);
+	a->stored_bytes -= strlen(r->stored) + 1;
 	r->stored[0] = 0;
+}
+
+/* Returns false if the name has another format, such as that of an earlier version. */
+static bool parse_name(const char *name, uint64_t *instance, int *pid, uint64_t *ticks,
+		       struct agent_tenant_id *id)
+{
+	char container[sizeof(id->container_text)];
+	int contained, at = 0;
+	unsigned int uid;
+	const char *pod;
+
+	if (sscanf(name, "sl-%" SCNx64 "-%d-%" SCNu64 "-%u-%d-%n", instance, pid, ticks, &uid,
+		   &contained, &at) != 5 ||
+	    !at)
+		return false;
+	name += at;
+	pod = strchr(name, '.');
+	if (!pod)
+		return false;
+	snprintf(container, sizeof(container), "%.*s", (int)(pod - name), name);
+	*id = (struct agent_tenant_id){.uid = uid, .contained = contained};
+	agent_tenant_ids(id, container, pod + 1);
+	return true;
 }
 
 /* Restores one descriptor. It is checked like a descriptor from a publisher. */
@@ -52,20 +93,17 @@ static void restore_region(struct agent *a, int fd, const char *name)
 	struct agent_region *r;
 	struct agent_peer *peer;
 	struct stat st;
-	struct agent_tenant_id id = {0};
-	char container[33], pod[33];
-	unsigned int uid;
+	struct agent_tenant_id id;
 	uint64_t ticks;
-	int pid, contained;
+	int pid;
 
-	if (sscanf(name, "sl-%" SCNx64 "-%d-%" SCNu64 "-%u-%d-%32[0-9a-f]-%32[0-9a-f]",
-		   &say.instance, &pid, &ticks, &uid, &contained, container, pod) != 7 ||
-	    base_unhex(id.container, container, 16) || base_unhex(id.pod, pod, 16) ||
-	    fstat(fd, &st))
+	if (!parse_name(name, &say.instance, &pid, &ticks, &id) || fstat(fd, &st)) {
+		base_logf(BASE_WARN, AGENT_LOG, "region not restored name=%s: unknown format",
+			  name);
+		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 		return;
+	}
 	say.size = (uint64_t)st.st_size;
-	id.uid = uid;
-	id.contained = contained;
 	peer = agent_peer_of_pid(a, pid, ticks, &id);
 	if (!peer)
 		return;
@@ -77,6 +115,7 @@ static void restore_region(struct agent *a, int fd, const char *name)
 		a->n.admitted--;
 		a->n.restored++;
 		snprintf(r->stored, sizeof(r->stored), "%s", name);
+		a->stored_bytes += strlen(r->stored) + 1;
 		agent_region_restored(a, r);
 	}
 	agent_peer_put(a, peer);
@@ -102,9 +141,9 @@ void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 	(void)a, (void)r, (void)fd;
 }
 
-void agent_store_remove(struct agent_region *r)
+void agent_store_remove(struct agent *a, struct agent_region *r)
 {
-	(void)r;
+	(void)a, (void)r;
 }
 
 void agent_store_restore(struct agent *a)

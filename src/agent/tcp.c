@@ -59,6 +59,7 @@ struct agent_tcp {
 	struct agent_region *region[TCP_PARTS];
 	struct region_flows_info info;
 	uint64_t missed;
+	uint64_t refused_before, cgroups_refused_before; /* counts of earlier tables */
 };
 
 int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
@@ -213,6 +214,7 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 void agent_tcp_event(struct agent *a)
 {
 	struct agent_tcp *t = a->tcp;
+	struct agent_tcp_use use;
 	char why[256] = "";
 	int err = t->loading ? take_tables(a, why, sizeof(why)) : tcp_loader_event(t->loader);
 
@@ -223,6 +225,10 @@ void agent_tcp_event(struct agent *a)
 	if (*why)
 		base_logf(BASE_ERROR, AGENT_LOG, "--tcp: %s", why);
 	/* The tables disappeared with their loader; the next loader creates new ones. */
+	if (!t->loading)
+		agent_tcp_use(a, &use); /* the final counts */
+	t->refused_before = a->n.tcp_refused;
+	t->cgroups_refused_before = a->n.tcp_cgroups_refused;
 	for (int i = 0; i < TCP_PARTS; i++)
 		if (t->region[i])
 			agent_region_retire(a, t->region[i]);
@@ -269,13 +275,13 @@ void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 	if (!region_flows_hot_read(map, &t->info, &hot)) {
 		use->open = hot.open;
 		use->closed = hot.quarantined;
-		a->n.tcp_refused = hot.refused;
+		a->n.tcp_refused = t->refused_before + hot.refused;
 	}
 	/* The loader may be writing: a torn copy does not verify. */
 	region_copy_words(slot, (const uint64_t *)(map + t->info.cgroups), 64);
 	if (!region_flow_cgroup_parse(slot, &names) && names.used) {
 		use->identities = names.used - 1;
-		a->n.tcp_cgroups_refused = names.refused;
+		a->n.tcp_cgroups_refused = t->cgroups_refused_before + names.refused;
 	}
 }
 

@@ -33,6 +33,14 @@ static void hex_bytes(const char *text, uint8_t out[16])
 		memset(out, 0, 16);
 }
 
+void agent_tenant_ids(struct agent_tenant_id *id, const char *container, const char *pod)
+{
+	snprintf(id->container_text, sizeof(id->container_text), "%s", container);
+	snprintf(id->pod_text, sizeof(id->pod_text), "%s", pod);
+	hex_bytes(container, id->container);
+	hex_bytes(pod, id->pod);
+}
+
 /* True if only root can have created the entries of this directory. */
 static bool roots_folder(const char *root, const char *path, size_t bytes)
 {
@@ -63,12 +71,7 @@ void agent_tenant_container(const char *root, const char *path, struct agent_ten
 		id->place = sl_fnv1a(SL_FNV_BASIS, head, n);
 		if (is.claimed || strstr(head, "/..") || !roots_folder(root, path, above))
 			return;
-		hex_bytes(is.container_id, id->container);
-		memcpy(id->container_text, is.container_id, sizeof(id->container_text));
-		if (is.claimed_pod)
-			return;
-		hex_bytes(is.pod_uid, id->pod);
-		memcpy(id->pod_text, is.pod_uid, sizeof(id->pod_text));
+		agent_tenant_ids(id, is.container_id, is.claimed_pod ? "" : is.pod_uid);
 		return;
 	}
 }

@@ -52,6 +52,8 @@ int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
  * contained, and the ids if they are attested.
  */
 void agent_tenant_container(const char *root, const char *path, struct agent_tenant_id *id);
+/* Sets the attested ids, given as written in the host's files; "" means none. */
+void agent_tenant_ids(struct agent_tenant_id *id, const char *container, const char *pod);
 /*
  * Returns the owner of a subordinate uid according to a file like /etc/subuid, or uid itself if it
  * has no owner. If the owner cannot be determined, *err is set to -errno.

@@ -7,8 +7,8 @@
 
 #define MANY 4096
 
-/* Sends packets that the agent reads and ignores. Returns how many fit. */
-static int flood(int sock)
+/* Sends packets that the agent reads and ignores, at most this many. Returns how many fit. */
+static int flood(int sock, int most)
 {
 	const struct {
 		struct sl_msg head;
@@ -16,7 +16,7 @@ static int flood(int sock)
 	} packet = {{SL_MSG_MAGIC, SL_MSG_CLOSE, 0, sizeof(struct sl_msg_id), 1}, {4711}};
 	int n = 0;
 
-	while (n < MANY && send(sock, &packet, sizeof(packet), MSG_DONTWAIT) > 0)
+	while (n < most && send(sock, &packet, sizeof(packet), MSG_DONTWAIT) > 0)
 		n++;
 	return n;
 }
@@ -55,7 +55,7 @@ static void one_tenant_takes_no_more_than_its_turn(void **state)
 		one[i] = conn_by(&a, stranger(1), &sock[i]);
 	other = conn_by(&a, stranger(2), &sock[2]);
 	for (int i = 0; i < 3; i++)
-		assert_true(flood(sock[i]) > 40);
+		assert_true(flood(sock[i], MANY) > 40);
 	a.turn++;
 	assert_true(served(&a, one[0]) > 0);
 	one[0]->peer->tenant->spent_ns = UINT32_MAX;
@@ -73,6 +73,72 @@ static void one_tenant_takes_no_more_than_its_turn(void **state)
 	agent_fini(&a);
 	for (int i = 0; i < 3; i++)
 		close(sock[i]);
+}
+
+/* As if other connections had needed all of the tenant's time in this turn. */
+static void use_up_time(struct agent *a, struct agent_tenant *t)
+{
+	t->turn = a->turn;
+	t->spent_ns = UINT32_MAX;
+}
+
+static void a_dead_process_takes_no_more_than_its_turn(void **state)
+{
+	struct agent_conn *c;
+	struct agent_peer *p;
+	int sock, sent;
+	struct agent a;
+
+	(void)state;
+	agent_up(&a, (struct agent_opts){0});
+	c = conn_by(&a, stranger(1), &sock);
+	p = c->peer;
+	sent = flood(sock, MANY);
+	assert_true(sent > 40);
+	use_up_time(&a, p->tenant);
+	agent_peer_event(&a, p);
+	assert_int_equal(a.n.packets, 0);
+	assert_false(c->gone);
+	/* All of its packets are read, as they may include a CLOSE. */
+	for (int turn = 0; turn <= sent && !c->gone; turn++) {
+		a.turn++;
+		agent_peer_event(&a, p);
+	}
+	assert_true(c->gone);
+	assert_int_equal(a.n.packets, sent);
+	agent_fini(&a);
+	close(sock);
+}
+
+/* The packets of a connection that has hung up are read before its regions are attached again. */
+static void attaching_again_takes_no_more_than_a_turn(void **state)
+{
+	struct fake f = fake_make(40, 1, SEALED);
+	struct agent_conn *old, *again;
+	struct heard h;
+	struct agent a;
+	int sock;
+
+	(void)state;
+	agent_up(&a, (struct agent_opts){0});
+	old = conn_by(&a, stranger(1), &sock);
+	publish(&a, old, &f); /* the answer is in the socket */
+	assert_ptr_equal(a.slots[0]->conn, old);
+	assert_int_equal(flood(sock, 3), 3);
+	close(sock);
+	again = conn_as(&a, stranger(1));
+	use_up_time(&a, again->peer->tenant);
+	refused(&a, again, &f, EAGAIN, REFUSED_INSTANCE);
+	assert_false(old->gone);
+	do {
+		a.turn++;
+		h = publish(&a, again, &f);
+	} while (h.type == SL_MSG_REFUSED && h.refused.error == EAGAIN);
+	assert_int_equal(h.type, SL_MSG_ADMITTED);
+	assert_true(old->gone);
+	assert_int_equal(a.n.reattached, 1);
+	agent_fini(&a);
+	fake_free(&f);
 }
 
 /* Deaths and removals of one tenant's regions wait, and those of another do not. */
@@ -178,6 +244,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_tenant_takes_no_more_than_its_turn),
+		cmocka_unit_test(a_dead_process_takes_no_more_than_its_turn),
+		cmocka_unit_test(attaching_again_takes_no_more_than_a_turn),
 		cmocka_unit_test(one_tenants_ends_delay_no_other),
 		cmocka_unit_test(one_tenants_timers_delay_no_other),
 		cmocka_unit_test(who_is_refused_costs_others_no_last_values),

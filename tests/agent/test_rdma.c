@@ -21,6 +21,7 @@ static struct {
 static uint32_t last_rkey, registered, most_registered, fail_after = UINT32_MAX;
 static struct fabric_host device;
 static bool plugged = true;
+static bool busy; /* READs are answered as long as memory is registered, as over TCP */
 
 struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error, size_t bytes)
 {
@@ -82,9 +83,13 @@ void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key)
 	(void)h;
 	if (!key->mr)
 		return;
-	for (size_t i = 0; i < 4096; i++)
-		if (memory[i].rkey == key->rkey)
-			memory[i].rkey = 0;
+	for (size_t i = 0; i < 4096; i++) {
+		if (memory[i].rkey != key->rkey)
+			continue;
+		for (uintptr_t at = memory[i].from; busy && at < memory[i].to; at += 4096)
+			*(volatile char *)at;
+		memory[i].rkey = 0;
+	}
 	registered--;
 	memset(key, 0, sizeof(*key));
 }
@@ -346,6 +351,29 @@ static void no_key_goes_while_a_reader_may_use_it(void **state)
 	churn(700 * MS);
 }
 
+/* A collector reads until the end: the thread that answers it must not find memory gone. */
+static void no_region_goes_before_its_registration(void **state)
+{
+	struct fake f[2];
+	struct agent a;
+
+	(void)state;
+	up(&a, opts());
+	for (uint64_t i = 0; i < 2; i++) {
+		f[i] = fake_make(1 + i, 1, SEALED);
+		admitted(&a, conn_up(&a), &f[i]);
+	}
+	pass(&a, 501 * MS);
+	pass(&a, 201 * MS);
+	assert_int_equal(agent_rdma_mr_count(&a), 1);
+	busy = true;
+	agent_fini(&a);
+	busy = false;
+	assert_int_equal(registered, 0);
+	for (int i = 0; i < 2; i++)
+		fake_free(&f[i]);
+}
+
 /* By then every key, including the directory's, has been replaced; readers notice nothing. */
 static void assert_renewed(struct agent *a, uint32_t regions, uint64_t within)
 {
@@ -546,6 +574,7 @@ int main(void)
 		cmocka_unit_test(neighbours_share_a_registration_once_they_settled),
 		cmocka_unit_test(a_group_breaks_up_when_a_member_goes),
 		cmocka_unit_test(no_key_goes_while_a_reader_may_use_it),
+		cmocka_unit_test(no_region_goes_before_its_registration),
 		cmocka_unit_test(keys_change_with_age_and_when_a_collector_leaves),
 		cmocka_unit_test(regions_outlive_their_device),
 		cmocka_unit_test(a_region_that_cannot_be_registered_is_refused),

@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/wait.h>
 
 #include "agent/tenant.h"
@@ -452,6 +453,133 @@ static void who_ends_while_it_is_attested_is_a_stranger(void **state)
 	}
 }
 
+/* ---- systemd's store ---- */
+
+static char stored_name[256];
+static int stored_fd = -1;
+
+int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const int *fds,
+				  unsigned int count);
+int __wrap_sd_notifyf(int unset, const char *format, ...);
+int __wrap_base_passed_file(const char **name);
+
+int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const int *fds,
+				  unsigned int count)
+{
+	(void)pid, (void)unset;
+	assert_int_equal(sscanf(state, "FDSTORE=1\nFDNAME=%255s", stored_name), 1);
+	assert_null(strchr(stored_name, ':')); /* separates the names */
+	assert_int_equal(count, 1);
+	stored_fd = dup(fds[0]);
+	return 1;
+}
+
+int __wrap_sd_notifyf(int unset, const char *format, ...)
+{
+	(void)unset, (void)format;
+	return 1;
+}
+
+int __wrap_base_passed_file(const char **name)
+{
+	int fd = stored_fd;
+
+	stored_fd = -1;
+	*name = stored_name;
+	return fd;
+}
+
+/* With a loop, which the store requires. */
+static void agent_up_stored(struct agent *a)
+{
+	agent_up(a, (struct agent_opts){0});
+	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	assert_true(a->epoll_fd >= 0);
+}
+
+static void agent_down_stored(struct agent *a)
+{
+	int fd = a->epoll_fd;
+
+	agent_fini(a);
+	close(fd);
+}
+
+/* The names of pods are found by the ids as they are written in the host's files. */
+static void a_restarted_agent_knows_containers_and_pods(void **state)
+{
+	struct agent_tenant_id id[] = {
+		{.uid = stranger(0), .contained = true, .container_text = ID, .pod_text = UID},
+		{.uid = stranger(0), .contained = true, .container_text = ID},
+		{.uid = stranger(0), .contained = true},
+		{.uid = geteuid()},
+	};
+	struct fake f = fake_make(13, 1, SEALED);
+	struct agent a;
+
+	(void)state;
+	if (!HAVE_SYSTEMD) {
+		printf("SKIP: built without libsystemd\n");
+		skip();
+	}
+	assert_int_equal(setenv("NOTIFY_SOCKET", "/nowhere", 1), 0);
+	for (size_t i = 0; i < sizeof(id) / sizeof(*id); i++) {
+		const struct agent_tenant_id *is;
+
+		if (*id[i].container_text)
+			memcpy(id[i].container, id_bytes, 16);
+		if (*id[i].pod_text)
+			memcpy(id[i].pod, id_bytes, 16);
+		agent_up_stored(&a);
+		admitted(&a, conn_of(&a, &id[i]), &f);
+		agent_down_stored(&a);
+		agent_up_stored(&a);
+		agent_store_restore(&a);
+		assert_int_equal(a.n.restored, 1);
+		is = &a.slots[0]->peer->tenant->id;
+		assert_int_equal(is->uid, id[i].uid);
+		assert_int_equal(is->contained, id[i].contained);
+		assert_memory_equal(is->container, id[i].container, 16);
+		assert_memory_equal(is->pod, id[i].pod, 16);
+		assert_string_equal(is->container_text, id[i].container_text);
+		assert_string_equal(is->pod_text, id[i].pod_text);
+		agent_down_stored(&a);
+	}
+	assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+	fake_free(&f);
+}
+
+/* All names are in one environment variable of the next agent, which Linux limits to 128 KiB. */
+static void systemd_keeps_no_more_than_it_can_pass(void **state)
+{
+	struct fake f = fake_make(14, 1, SEALED), g = fake_make(15, 1, SEALED);
+	struct agent a;
+
+	(void)state;
+	if (!HAVE_SYSTEMD) {
+		printf("SKIP: built without libsystemd\n");
+		skip();
+	}
+	assert_int_equal(setenv("NOTIFY_SOCKET", "/nowhere", 1), 0);
+	agent_up_stored(&a);
+	admitted(&a, conn_up(&a), &f);
+	assert_true(stored_fd >= 0);
+	close(stored_fd);
+	stored_fd = -1;
+	assert_int_equal(a.stored_bytes, strlen(stored_name) + 1);
+	agent_region_retire(&a, a.slots[0]);
+	assert_int_equal(a.stored_bytes, 0);
+	a.stored_bytes = 128 * 1024 - 64; /* as if there were a thousand others */
+	admitted(&a, conn_up(&a), &g);
+	assert_int_equal(stored_fd, -1);
+	agent_region_retire(&a, a.slots[1]);
+	assert_int_equal(a.stored_bytes, 128 * 1024 - 64);
+	agent_down_stored(&a);
+	assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+	fake_free(&f);
+	fake_free(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -465,6 +593,8 @@ int main(void)
 		cmocka_unit_test(verdicts_and_closing_reach_a_strangers_region),
 		cmocka_unit_test(who_exceeds_its_share_is_told),
 		cmocka_unit_test(who_ends_while_it_is_attested_is_a_stranger),
+		cmocka_unit_test(a_restarted_agent_knows_containers_and_pods),
+		cmocka_unit_test(systemd_keeps_no_more_than_it_can_pass),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_remove);

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <sidelight/sidelight.h>
 
@@ -144,9 +146,59 @@ static void clients_come_at_once(void **state)
 	assert_int_equal(rmdir(folder), 0); /* the socket's file is gone */
 }
 
+static bool no_peer_waits(void)
+{
+	bool none;
+
+	pthread_mutex_lock(&agent->lock);
+	none = TAILQ_EMPTY(&agent->peer_graveyard);
+	pthread_mutex_unlock(&agent->lock);
+	return none;
+}
+
+/* Otherwise, requests would take the memory of an agent whose publishers are quiet. */
+static void a_rest_client_is_forgotten_although_the_loop_is_idle(void **state)
+{
+	static const char get[] = "GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	char own[] = "/tmp/sl-test-XXXXXX", rest[64], error[256], answer[1024] = "";
+	struct agent_opts o = {.socket = path, .host = "idle", .rest = rest};
+	const uint64_t one = 1;
+	pthread_t t;
+	int sock;
+
+	(void)state;
+	assert_non_null(mkdtemp(own));
+	snprintf(path, sizeof(path), "%s/s", own);
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s/r", own);
+	snprintf(rest, sizeof(rest), "unix:%s/r", own);
+	base_log_level = BASE_ERROR;
+	stop_fd = eventfd(0, EFD_CLOEXEC);
+	agent = agent_new(&o, error, sizeof(error));
+	if (!agent)
+		fail_msg("%s", error);
+	assert_int_equal(pthread_create(&t, NULL, loop, NULL), 0);
+	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(sock, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(write(sock, get, sizeof(get) - 1), sizeof(get) - 1);
+	assert_true(read(sock, answer, sizeof(answer) - 1) > 0);
+	assert_non_null(strstr(answer, " 200 "));
+	for (int i = 0; !no_peer_waits(); i++) {
+		assert_true(i < 6000);
+		usleep(10000);
+	}
+	close(sock);
+	assert_int_equal(write(stop_fd, &one, sizeof(one)), sizeof(one));
+	pthread_join(t, NULL);
+	agent_free(agent);
+	close(stop_fd);
+	assert_int_equal(rmdir(own), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_rest_client_is_forgotten_although_the_loop_is_idle),
 		cmocka_unit_test(clients_come_at_once),
 	};
 

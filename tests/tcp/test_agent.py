@@ -280,9 +280,14 @@ def killed_it_leaves_nothing_loaded_and_the_next_one_knows_whose_connections_the
 
 @case
 def a_killed_loader_is_replaced_and_its_tables_begin_anew():
-    agent = Agent('--tcp', 'flows,cpu')
+    agent = Agent('--tcp', 'flows,cpu', '--tcp-flows', '64')
     client, server = pair()
     wait_until(lambda: agent.flow(client), 'a flow before the kill', agent, seconds=40)
+    listener = socket.create_server(('127.0.0.1', 0))
+    many = [socket.create_connection(listener.getsockname()) for _ in range(60)]
+    refused = wait_until(lambda: agent.status()['counters']['tcp_refused'], 'that the table is full', agent, seconds=40)
+    for s in listener, *many:  # the next loader finds none of them
+        s.close()
     loader, = loaders(agent.pid)
     os.kill(loader, signal.SIGKILL)
     wait_until(lambda: any('exited: restarting it helper=tcp' in line for line in agent.err), 'it says so', agent)
@@ -295,6 +300,10 @@ def a_killed_loader_is_replaced_and_its_tables_begin_anew():
         except AssertionError:  # there is no table until the loader has attached its programs
             return None
     wait_until(is_back, 'the flow again', agent, seconds=60)
+    # Only the table's own count begins anew.
+    after = agent.status()['counters']['tcp_refused']
+    if after < refused:
+        fail(f'{refused} refused, then {after}', agent)
     if agent.stop():
         fail('it failed', agent)
 
