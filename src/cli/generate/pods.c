@@ -125,6 +125,7 @@ struct worker {
 	struct cli_generate_thread_total *total;
 	uint64_t random;
 	uint64_t done[CLI_KINDS], sum;
+	uint32_t pods; /* with a rate: pods of this process, each with a worker */
 };
 
 /* xorshift64 (Marsaglia 2003); good enough to spread observations over the buckets. */
@@ -185,6 +186,10 @@ static void as_fast_as_possible(struct worker *w)
 	}
 }
 
+/*
+ * Updates all pods of the process. If each had a thread of its own, waking them would take more CPU
+ * time than the updates.
+ */
 static void at_a_rate(struct worker *w)
 {
 	const uint64_t start = base_now_ns(), rate = w->s->rate;
@@ -203,12 +208,14 @@ static void at_a_rate(struct worker *w)
 			uint32_t at = (uint32_t)(made % m);
 			uint32_t n = due - made < m - at ? (uint32_t)(due - made) : m - at;
 
-			update_pass(w, at, at + n);
+			for (uint32_t i = 0; i < w->pods; i++)
+				update_pass(&w[i * w->s->threads], at, at + n);
 			made += n;
 			if (relaxed_load(*w->sh->stop))
 				break;
 		}
-		publish_total(w);
+		for (uint32_t i = 0; i < w->pods; i++)
+			publish_total(&w[i * w->s->threads]);
 		/*
 		 * Sleep until the next update is due, for at least 1 ms to avoid spinning, and at
 		 * most 50 ms to notice a stop.
@@ -231,7 +238,6 @@ static void *run_worker(void *arg)
 		at_a_rate(w);
 	else
 		as_fast_as_possible(w);
-	publish_total(w);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	relaxed_store(w->total->cpu_ns, (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec);
 	return NULL;
@@ -291,24 +297,30 @@ static void count_updates(struct cli_generate_child *c, const struct pods_pod *p
 	const uint32_t threads = c->s->threads;
 	struct worker *workers = calloc((size_t)n * threads, sizeof(*workers));
 	pthread_attr_t attr;
+	const size_t wanted = c->s->rate ? threads : (size_t)n * threads;
 	size_t started = 0;
 	int err = 0;
 
 	if (!workers)
 		failed(c, "out of memory");
+	for (size_t i = 0; i < (size_t)n * threads; i++) {
+		const uint64_t number = (uint64_t)first * threads + i;
+
+		workers[i] = (struct worker){
+			.s = c->s,
+			.sh = c->sh,
+			.pod = &pods[i / threads],
+			.total = &c->sh->total[number],
+			/* Make the state odd: xorshift must not start with 0. */
+			.random = (c->s->seed + number + 1) * 0x9e3779b97f4a7c15u | 1,
+			.pods = n,
+		};
+	}
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 256 << 10); /* there may be thousands of threads */
-	for (; started < (size_t)n * threads; started++) {
-		struct worker *w = &workers[started];
-		uint64_t number = (uint64_t)first * threads + started;
-
-		w->s = c->s;
-		w->sh = c->sh;
-		w->pod = &pods[started / threads];
-		w->total = &c->sh->total[number];
-		/* Make the state odd: xorshift must not start with 0. */
-		w->random = (c->s->seed + number + 1) * 0x9e3779b97f4a7c15u | 1;
-		err = pthread_create(&w->thread, &attr, run_worker, w);
+	for (; started < wanted; started++) {
+		err = pthread_create(&workers[started].thread, &attr, run_worker,
+				     &workers[started]);
 		if (err)
 			break;
 	}
