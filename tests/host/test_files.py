@@ -388,6 +388,30 @@ def without_descriptors_nothing_vanishes():
 
 
 @case
+def only_file_systems_that_it_sees_are_published():
+    """/home is covered here, /srv is not mounted, and /data is mounted at another place."""
+    with Scene({'/proc/1/mountinfo': '20 1 8:1 / / rw,noatime shared:1 - ext4 /dev/a rw\n'
+                                     '21 20 8:2 / /home rw - ext4 /dev/b rw\n'
+                                     '22 20 8:3 / /srv rw - ext4 /dev/c rw\n'
+                                     '23 20 8:4 / /data rw master:1 - ext4 /dev/d ro,errors=continue\n',
+                '/proc/self/mountinfo': '30 30 8:1 / / ro - ext4 /dev/a rw\n'
+                                        '31 30 8:2 / /home ro - ext4 /dev/b rw\n'
+                                        '32 31 0:9 / /home ro - tmpfs tmpfs ro\n'
+                                        '33 30 8:4 /folder /proc rw - ext4 /dev/d ro\n'}) as s:
+        def series(name, *values):
+            return {f'node_filesystem_{name}{{device="{d}",fstype="ext4",mountpoint="{at}"}}': v
+                    for (d, at), v in zip((('/dev/a', '/'), ('/dev/d', '/data')), values)}
+
+        def own(name):
+            s.round()
+            return s.series('node_filesystem_' + name)
+        # A thread of its own asks for them.
+        for name, *values in ('readonly', 0, 1), ('device_error', 0, 0), ('size_bytes', *(
+                v.f_blocks * v.f_bsize for v in map(os.statvfs, ('/', '/proc')))):
+            wait_until(lambda: own(name) == series(name, *values), lambda: own(name), s.collector, s.pod)
+
+
+@case
 def truncated_and_odd_files_do_no_harm():
     rng = random.Random(int(os.environ.get('SL_TEST_SEED', '7')))
     whole = {'/proc/stat': STAT, '/proc/net/dev': NET, '/proc/diskstats': DISKS,
