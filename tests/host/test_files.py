@@ -367,6 +367,7 @@ def ids_are_those_that_root_chose():
 def without_descriptors_nothing_vanishes():
     paths = ['/system.slice', '/system.slice/ssh.service']
     with Scene({'/proc/self/mounts': mounts(('/cg', 'cgroup2', '')), '/cg/cgroup.controllers': 'cpu\n',
+                f'/cg{paths[1]}/cpu.max': '50000 100000\n', f'/cg{paths[1]}/cpu.stat': 'nr_periods 7\n',
                 **{f'/cg{p}/cgroup.procs': '1\n' for p in paths}}) as s:
         want = {'container_processes' + series(p): 1 for p in paths}
         before = s.round()[0]
@@ -375,11 +376,13 @@ def without_descriptors_nothing_vanishes():
         resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
         s.round()
         # What is there is read on: its files are open.
-        s.put({f'/cg{p}/cgroup.procs': '1\n2\n' for p in paths})
+        s.put({f'/cg{paths[1]}/cpu.stat': 'nr_periods 9\n', **{f'/cg{p}/cgroup.procs': '1\n2\n' for p in paths}})
         during = s.round()[0]
         check(during > before, s.said)
         want = {k: 2 for k in want}
         s.expect(want, 'container_processes')
+        # Its quota cannot be read, but it has not gone.
+        s.expect({'container_cpu_cfs_periods_total' + series(paths[1]): 9}, 'container_cpu_cfs_periods')
         resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, limits)
         shutil.rmtree(f'{s.root}/cg{paths[1]}')
         s.round()
