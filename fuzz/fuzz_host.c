@@ -95,7 +95,7 @@ static bool parse(struct fuzz_scene *s, uint8_t which, struct host_text t)
 		host_os_parse(&h->kernel, t);
 		break;
 	case 16:
-		host_mounts_parse(h->mounts, t);
+		host_mounts_parse(h->mounts, t, t);
 		/* Of files that are not there: nothing is opened that the input names. */
 		host_hierarchies_parse(h, t, found);
 		break;

@@ -45,7 +45,9 @@ void bridge_host_run(const struct bridge_worker *w)
 					   0),
 		.mounts = bridge_counter(
 			w, "sidelight_bridge_host_mounts_left_out_total",
-			"Mounts beyond 1,024, counted each time the mounts change.", NULL, 0),
+			"Mounts beyond 1,024, or of file systems that the agent does not see, "
+			"counted each time the mounts change.",
+			NULL, 0),
 	};
 	struct host *h =
 		host_open(&(struct host_opts){.socket = w->o->socket, .interval_ns = every});

@@ -320,6 +320,15 @@ uint64_t region_flow_unread(const struct region_flow *f)
 	return f->bytes_received > read ? f->bytes_received - read : 0;
 }
 
+bool region_flow_queue_full(const struct region_flow *f)
+{
+	/*
+	 * The kernel refuses connections above the bound. An application that accepts one has just
+	 * made room for the next.
+	 */
+	return f->flags & SL_FLOW_LISTENER && f->backlog && f->backlog >= f->backlog_max;
+}
+
 bool region_flow_failed(const struct region_flow *f)
 {
 	return f->tcp_state == SYN_SENT || f->last_state == SYN_SENT;

@@ -118,6 +118,11 @@ enum region_fault region_flows_hot_read(const void *map, const struct region_flo
 uint64_t region_flow_duration(const struct region_flow *flow, uint64_t now_ns);
 /* Returns the number of received bytes that the application has not read. A FIN does not count. */
 uint64_t region_flow_unread(const struct region_flow *flow);
+/*
+ * Returns true if a listener's accept queue is at its bound. A listener's drops alone do not say
+ * that connections were refused, because they include stray segments.
+ */
+bool region_flow_queue_full(const struct region_flow *flow);
 /* How a connection ended, or why it was never established. */
 enum region_flow_end {
 	REGION_FLOW_OPEN = 0,

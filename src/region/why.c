@@ -241,9 +241,11 @@ static bool lists(const struct region_why_change *c)
 
 static bool refuses(const struct region_why_change *c)
 {
-	const struct region_flow *f = c->now;
+	const struct region_flow *f = c->now, *b = c->before ?: f;
 
-	return lists(c) && (c->drops || (f->backlog_max && f->backlog > f->backlog_max));
+	return lists(c) &&
+	       ((c->drops && (region_flow_queue_full(f) || region_flow_queue_full(b))) ||
+		(f->backlog_max && f->backlog > f->backlog_max));
 }
 
 static bool was_refused(const struct region_why_change *c)

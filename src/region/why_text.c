@@ -159,7 +159,7 @@ static void add_evidence(struct region_why *w, const struct region_why_change *c
 		{RECEIVING, {"receive-window", "bytes", f->rcv_wnd}},
 		{RECEIVING, {"windows-closed-here", "", (double)c->zero_out}},
 		{RECEIVING, {"receive-buffer", "bytes", f->rcvbuf}},
-		{ACCEPTS, {"refused", "connections", (double)c->drops}},
+		{ACCEPTS, {"dropped-by-listener", "segments", (double)c->drops}},
 		{ACCEPTS, {"accept-queue", "connections", f->backlog}},
 		{ACCEPTS, {"accept-queue-bound", "connections", f->backlog_max}},
 		{ALWAYS, {"throughput", "bytes/s", w->bytes_per_s}},
@@ -389,13 +389,20 @@ static void write_sentence(struct region_why *w, const struct region_why_change 
 		break;
 	case REGION_WHY_ACCEPT_QUEUE:
 		SAY("The application accepts too slowly: %u connections wait in a queue of %u, and "
-		    "%llu were refused.",
-		    f->backlog, f->backlog_max, LLU(c->drops));
+		    "%llu segments for its port were dropped.",
+		    c->before ? BASE_MAX(f->backlog, c->before->backlog) : f->backlog,
+		    f->backlog_max, LLU(c->drops));
 		break;
 	case REGION_WHY_ACCEPTING:
-		SAY("The application accepts connections as fast as they arrive: %u wait in a queue "
-		    "of %u.",
-		    f->backlog, f->backlog_max);
+		if (c->drops)
+			SAY("%u connections wait in a queue of %u, which is not full. %llu segments "
+			    "for its port were dropped: stray ones, or connections while it was "
+			    "full for a moment.",
+			    f->backlog, f->backlog_max, LLU(c->drops));
+		else
+			SAY("The application accepts connections as fast as they arrive: %u wait in "
+			    "a queue of %u.",
+			    f->backlog, f->backlog_max);
 		break;
 	case REGION_WHY_REFUSED:
 	case REGION_WHY_NOT_MADE:

@@ -46,7 +46,8 @@ MACHINE = {
     '/proc/net/dev': 'Inter-|   Receive  |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets '
                      'errs drop fifo colls carrier compressed\n  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n',
     **{f'/proc/pressure/{of}': WAITS for of in ('cpu', 'memory', 'io')},
-    '/proc/self/mounts': 'x / ext4 rw,relatime 0 0\nx /cg cgroup2 rw 0 0\n', '/cg/cgroup.controllers': 'cpu io memory pids\n',
+    '/proc/self/mountinfo': '20 1 8:1 / / rw,relatime - ext4 x rw\n',
+    '/proc/self/mounts': 'x /cg cgroup2 rw 0 0\n', '/cg/cgroup.controllers': 'cpu io memory pids\n',
     **{f'/cg/system.slice/docker-{"f" * 64}.scope/{name}': text for name, text in {
         'cgroup.procs': '1\n', 'cpu.stat': 'usage_usec 2500000\nuser_usec 1500000\nsystem_usec 1000000\n', 'cpu.pressure': WAITS,
         'memory.current': '10485760\n', 'memory.stat': 'anon 1000\nfile 5000\ninactive_file 485760\n'}.items()},

@@ -337,6 +337,30 @@ def to_another_host():
 
 
 @case
+def to_another_host_from_an_address_of_another_interface():
+    """As of a host that announces an address of its own: its route says by which interface it sends."""
+    own = '10.78.0.1', 'fd78::1'
+    with Far() as far:
+        for sock, source, bits, (family, here, there), more in zip(far.sockets, own, (32, 128), far.ADDRESSES, ([], ['nodad'])):
+            for command in (['addr', 'add', f'{source}/{bits}', 'dev', 'lo', *more],
+                            ['route', 'add', f'{there}/{bits}', 'dev', 'sl-near', 'src', source]):
+                subprocess.run(['ip', *command], check=True)
+            far.run('ip', 'route', 'add', f'{source}/{bits}', 'dev', 'sl-far')
+            got = Listener(sock)
+            p = reporter_to(sock)
+            with socket.socket(family, socket.SOCK_DGRAM) as s:
+                s.bind((here, 0))
+                for _ in range(20):
+                    s.sendto(b'z' * 1400, (there, 9))
+                key = key_of(s, (there, 9))
+            size = 1400 + (42 if family == socket.AF_INET else 62)
+            wait_until(lambda: got.last.get(key) == (20, 20 * size), lambda: f'{got.last.get(key)}', p, seconds=20)
+            p.stop()
+            got.stop()
+            subprocess.run(['ip', 'addr', 'del', f'{source}/{bits}', 'dev', 'lo'], check=True)
+
+
+@case
 def so_many_flows_that_packets_are_written_again():
     """What packets are written into was written into before: nothing of that is left in them."""
     with Far() as far:

@@ -367,6 +367,7 @@ def ids_are_those_that_root_chose():
 def without_descriptors_nothing_vanishes():
     paths = ['/system.slice', '/system.slice/ssh.service']
     with Scene({'/proc/self/mounts': mounts(('/cg', 'cgroup2', '')), '/cg/cgroup.controllers': 'cpu\n',
+                f'/cg{paths[1]}/cpu.max': '50000 100000\n', f'/cg{paths[1]}/cpu.stat': 'nr_periods 7\n',
                 **{f'/cg{p}/cgroup.procs': '1\n' for p in paths}}) as s:
         want = {'container_processes' + series(p): 1 for p in paths}
         before = s.round()[0]
@@ -375,16 +376,42 @@ def without_descriptors_nothing_vanishes():
         resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
         s.round()
         # What is there is read on: its files are open.
-        s.put({f'/cg{p}/cgroup.procs': '1\n2\n' for p in paths})
+        s.put({f'/cg{paths[1]}/cpu.stat': 'nr_periods 9\n', **{f'/cg{p}/cgroup.procs': '1\n2\n' for p in paths}})
         during = s.round()[0]
         check(during > before, s.said)
         want = {k: 2 for k in want}
         s.expect(want, 'container_processes')
+        # Its quota cannot be read, but it has not gone.
+        s.expect({'container_cpu_cfs_periods_total' + series(paths[1]): 9}, 'container_cpu_cfs_periods')
         resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, limits)
         shutil.rmtree(f'{s.root}/cg{paths[1]}')
         s.round()
         del want['container_processes' + series(paths[1])]
         s.expect(want, 'container_processes')
+
+
+@case
+def only_file_systems_that_it_sees_are_published():
+    """/home is covered here, /srv is not mounted, and /data is mounted at another place."""
+    with Scene({'/proc/1/mountinfo': '20 1 8:1 / / rw,noatime shared:1 - ext4 /dev/a rw\n'
+                                     '21 20 8:2 / /home rw - ext4 /dev/b rw\n'
+                                     '22 20 8:3 / /srv rw - ext4 /dev/c rw\n'
+                                     '23 20 8:4 / /data rw master:1 - ext4 /dev/d ro,errors=continue\n',
+                '/proc/self/mountinfo': '30 30 8:1 / / ro - ext4 /dev/a rw\n'
+                                        '31 30 8:2 / /home ro - ext4 /dev/b rw\n'
+                                        '32 31 0:9 / /home ro - tmpfs tmpfs ro\n'
+                                        '33 30 8:4 /folder /proc rw - ext4 /dev/d ro\n'}) as s:
+        def series(name, *values):
+            return {f'node_filesystem_{name}{{device="{d}",fstype="ext4",mountpoint="{at}"}}': v
+                    for (d, at), v in zip((('/dev/a', '/'), ('/dev/d', '/data')), values)}
+
+        def own(name):
+            s.round()
+            return s.series('node_filesystem_' + name)
+        # A thread of its own asks for them.
+        for name, *values in ('readonly', 0, 1), ('device_error', 0, 0), ('size_bytes', *(
+                v.f_blocks * v.f_bsize for v in map(os.statvfs, ('/', '/proc')))):
+            wait_until(lambda: own(name) == series(name, *values), lambda: own(name), s.collector, s.pod)
 
 
 @case

@@ -278,7 +278,7 @@ def in_namespace(folder):
     call(libc.unshare(0x20000))  # CLONE_NEWNS
     call(libc.mount(b'none', b'/', None, 0x44000, None))  # MS_REC | MS_PRIVATE
     # What the agent takes for the machine's file systems.
-    call(libc.mount(f'/proc/{os.getpid()}/mounts'.encode(), b'/proc/1/mounts', None, 0x1000, None))  # MS_BIND
+    call(libc.mount(f'/proc/{os.getpid()}/mountinfo'.encode(), b'/proc/1/mountinfo', None, 0x1000, None))  # MS_BIND
     fd = os.open('/dev/fuse', os.O_RDWR)
     os.set_inheritable(fd, True)
     call(libc.mount(b'hung', folder.encode(), b'fuse', 0, f'fd={fd},rootmode=40000,user_id=0,group_id=0'.encode()))

@@ -408,7 +408,35 @@ static void idle_and_listening_are_told_apart(void **state)
 	f.flags = SL_FLOW_LISTENER;
 	assert_why(&f, REGION_WHY_ACCEPTING, 1);
 	f.drops++;
+	assert_why(&f, REGION_WHY_ACCEPTING, 1);
+	f.backlog = 127;
+	f.backlog_max = 128;
+	assert_why(&f, REGION_WHY_ACCEPTING, 1);
+	f.backlog++;
 	assert_why(&f, REGION_WHY_ACCEPT_QUEUE, 1);
+	f.drops--;
+	assert_why(&f, REGION_WHY_ACCEPTING, 1);
+	f.backlog++;
+	assert_why(&f, REGION_WHY_ACCEPT_QUEUE, 1);
+}
+
+static void stray_segments_are_no_refused_connections(void **state)
+{
+	struct region_flow before = first(), f = first();
+	struct region_why w;
+
+	(void)state;
+	before.flags = f.flags = SL_FLOW_LISTENER;
+	before.backlog_max = f.backlog_max = 128;
+	f.changed_ns += 10000000000;
+	f.drops += 7;
+	region_why(&before, &f, &w);
+	assert_int_equal(w.limit, REGION_WHY_ACCEPTING);
+	assert_non_null(strstr(w.sentence, "7 segments for its port were dropped: stray"));
+	before.backlog = 128; /* the application has caught up since */
+	region_why(&before, &f, &w);
+	assert_int_equal(w.limit, REGION_WHY_ACCEPT_QUEUE);
+	assert_non_null(strstr(w.sentence, "128 connections wait in a queue of 128, and 7"));
 }
 
 static void snapshots_that_make_no_sense_do_no_harm(void **state)
@@ -876,6 +904,7 @@ int main(void)
 		cmocka_unit_test(two_ends_do_not_contradict_each_other),
 		cmocka_unit_test(who_waits_for_whom_is_told),
 		cmocka_unit_test(idle_and_listening_are_told_apart),
+		cmocka_unit_test(stray_segments_are_no_refused_connections),
 		cmocka_unit_test(snapshots_that_make_no_sense_do_no_harm),
 		cmocka_unit_test(a_reader_that_does_not_read),
 		cmocka_unit_test(a_sender_with_little_to_send),

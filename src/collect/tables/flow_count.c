@@ -60,8 +60,8 @@ static bool enter_workload(struct collect_link *l, struct collect_flow_table *t,
 
 	service_of(t, f, &role, &port);
 	/*
-	 * A listening port without a connection gets its own series only after a refused
-	 * connection.
+	 * A listening port without a connection gets its own series only after its listener has
+	 * dropped a segment.
 	 */
 	s->lumped = s->listener && !f->drops;
 	if (s->lumped)

@@ -70,7 +70,8 @@ void collect_workload_add(struct collect_workload *w, uint32_t group,
 	uint64_t *cell = collect_workload_cells(w, group), samples, sum;
 
 	if (f->flags & SL_FLOW_LISTENER) {
-		cell[COLLECT_DROPS] += get_growth32(b->drops, f->drops);
+		if (region_flow_queue_full(b) || region_flow_queue_full(f))
+			cell[COLLECT_DROPS] += get_growth32(b->drops, f->drops);
 		return;
 	}
 	cell[COLLECT_SENT] += collect_grown(b->bytes_sent, f->bytes_sent);

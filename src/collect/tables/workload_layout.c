@@ -107,7 +107,8 @@ static const struct workload_layout_metric {
 	BY(FLOWS, SL_KIND_COUNTER, RESET_OUT, "sidelight_tcp_resets_total", "", RESET_HELP,
 	   "direction", "out"),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_DROPS, "sidelight_tcp_listen_drops_total", "",
-	       "Connections refused because the accept queue was full."),
+	       "Segments that listeners dropped while their accept queue was full: connections "
+	       "were refused."),
 	BY(FLOWS, SL_KIND_COUNTER, FAILED_REFUSED, "sidelight_tcp_failures_total", "", FAILURE_HELP,
 	   "cause", "refused"),
 	BY(FLOWS, SL_KIND_COUNTER, FAILED_UNANSWERED, "sidelight_tcp_failures_total", "",

@@ -23,7 +23,8 @@ struct host_counts {
 	uint64_t refused; /* series that could not be published */
 	/* cgroups beyond cgroups_max, counted each time the cgroups are listed */
 	uint64_t left_out;
-	uint64_t mounts_left_out; /* mounts beyond the limit, counted each time the mounts change */
+	/* mounts beyond the limit or not seen by this process, counted at each change of mounts */
+	uint64_t mounts_left_out;
 };
 
 struct host;

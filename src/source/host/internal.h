@@ -293,7 +293,8 @@ void host_mounts_close(struct host_mounts *m);
 void host_mounts_slow(struct host *h, struct host_mounts *m); /* queues all mounts to be queried */
 /* Publishes the results, and marks mounts that do not respond. */
 void host_mounts_second(struct host_mounts *m, uint64_t now_ns);
-void host_mounts_parse(struct host_mounts *m, struct host_text t);
+/* Parses two files in the format of /proc/PID/mountinfo: the host's, and this process's own. */
+void host_mounts_parse(struct host_mounts *m, struct host_text t, struct host_text own);
 
 /* ---- cgroup_parse.c: the files of both versions ---- */
 

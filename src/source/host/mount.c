@@ -42,6 +42,7 @@ static const char *const keys[] = {"device", "mountpoint", "fstype"};
 /* A mount point. A thread in statvfs() holds a reference, and so does the table. */
 struct host_mount {
 	char *device, *point, *type;
+	char *path; /* where this process sees the file system */
 	bool read_only;
 
 	/* Protected by the lock. */
@@ -67,11 +68,80 @@ struct host_mount_shared {
 struct host_mounts {
 	struct host *h;
 	struct host_group group;
-	struct host_file file;
+	struct host_file file, own; /* the host's mounts, and those of this process */
 	struct host_mount_shared *shared;
 	struct host_mount **v;
 	size_t n, room;
 };
+
+/* ---- lines of /proc/PID/mountinfo, see proc(5) ---- */
+
+struct mount_line {
+	struct host_text id, parent, number, point, options, type, device, super_options;
+};
+
+static bool read_line(struct host_text *t, struct mount_line *out)
+{
+	struct host_text line, word;
+
+	if (!host_line(t, &line))
+		return false;
+	out->id = host_word(&line);
+	out->parent = host_word(&line);
+	out->number = host_word(&line); /* "8:1" identifies the file system */
+	host_word(&line);
+	out->point = host_word(&line);
+	out->options = host_word(&line);
+	do {
+		word = host_word(&line);
+	} while (host_length(word) && !host_is(word, "-"));
+	out->type = host_word(&line);
+	out->device = host_word(&line);
+	out->super_options = host_word(&line);
+	return true;
+}
+
+static bool same_text(struct host_text a, struct host_text b)
+{
+	return host_length(a) == host_length(b) && !memcmp(a.p, b.p, host_length(a));
+}
+
+/* True if something is mounted over this mount. */
+static bool is_covered(struct host_text table, const struct mount_line *mount)
+{
+	struct mount_line l;
+
+	while (read_line(&table, &l))
+		/* The root of a table may be its own parent. */
+		if (same_text(l.parent, mount->id) && !same_text(l.id, mount->id) &&
+		    same_text(l.point, mount->point))
+			return true;
+	return false;
+}
+
+/*
+ * Finds a path at which this process sees the file system of a mount of the host, preferably the
+ * same path. There it may see another file system: ProtectHome= of systemd covers /home, and a
+ * container has its own root.
+ */
+static bool find_path(struct host_text own, const struct mount_line *mount, struct host_text *path)
+{
+	struct host_text rest = own;
+	struct mount_line l;
+	bool found = false;
+
+	while (read_line(&rest, &l)) {
+		bool same = same_text(l.point, mount->point);
+
+		if ((found && !same) || !same_text(l.number, mount->number) || is_covered(own, &l))
+			continue;
+		*path = l.point;
+		found = true;
+		if (same)
+			break;
+	}
+	return found;
+}
 
 /* ---- selection ---- */
 
@@ -137,21 +207,22 @@ static void unref_mount(struct host_mount *m)
 	free(m->device);
 	free(m->point);
 	free(m->type);
+	free(m->path);
 	free(m);
 }
 
-static struct host_mount *mount_new(struct host_text device, struct host_text point,
-				    struct host_text type)
+static struct host_mount *mount_new(const struct mount_line *l, struct host_text path)
 {
 	struct host_mount *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
 	m->refs = 1;
-	m->device = unescape_field(device);
-	m->point = unescape_field(point);
-	m->type = unescape_field(type);
-	if (m->device && m->point && m->type)
+	m->device = unescape_field(l->device);
+	m->point = unescape_field(l->point);
+	m->type = unescape_field(l->type);
+	m->path = unescape_field(path);
+	if (m->device && m->point && m->type && m->path)
 		return m;
 	unref_mount(m);
 	return NULL;
@@ -188,7 +259,7 @@ static void query_mount(struct host_mount_shared *s, struct host_mount *m)
 
 	m->asked_ns = base_now_ns();
 	pthread_mutex_unlock(&s->lock);
-	failed = statvfs(m->point, &vfs);
+	failed = statvfs(m->path, &vfs);
 	pthread_mutex_lock(&s->lock);
 	m->asked_ns = 0;
 	m->known = true;
@@ -254,7 +325,7 @@ static void keep_mount(struct host_mounts *m, struct host_mount *new, struct hos
 {
 	/* If the mount existed before, keep what is known about it. */
 	for (size_t i = 0; i < old_count; i++)
-		if (old[i] && same_mount(old[i], new)) {
+		if (old[i] && same_mount(old[i], new) && !strcmp(old[i]->path, new->path)) {
 			unref_mount(new);
 			new = old[i];
 			old[i] = NULL;
@@ -272,34 +343,33 @@ static bool is_listed(const struct host_mounts *m, const struct host_mount *new)
 	return false;
 }
 
-/* Parses a file in the format of /proc/self/mounts; see fstab(5). */
-void host_mounts_parse(struct host_mounts *m, struct host_text t)
+void host_mounts_parse(struct host_mounts *m, struct host_text t, struct host_text own)
 {
 	struct host_mount **old = m->v;
 	size_t old_count = m->n;
-	struct host_text line;
+	struct mount_line l;
 
 	pthread_mutex_lock(&m->shared->lock);
 	m->v = NULL;
 	m->n = m->room = 0;
-	while (host_line(&t, &line)) {
-		struct host_text device = host_word(&line), point = host_word(&line);
-		struct host_text type = host_word(&line), options = host_word(&line);
+	while (read_line(&t, &l)) {
 		struct host_mount *new;
+		struct host_text path;
 
-		if (!host_length(options) || !is_wanted(type, point))
+		if (!host_length(l.super_options) || !is_wanted(l.type, l.point))
 			continue;
-		if (m->n == MOUNTS_MAX) {
+		if (m->n == MOUNTS_MAX || !find_path(own, &l, &path)) {
 			m->h->counts.mounts_left_out++;
 			continue;
 		}
-		new = mount_new(device, point, type);
+		new = mount_new(&l, path);
 		if (!new || is_listed(m, new) || !BASE_GROW(m->v, m->n, m->room)) {
 			if (new)
 				unref_mount(new);
 			continue;
 		}
-		keep_mount(m, new, old, old_count, host_listed(options, "ro"));
+		keep_mount(m, new, old, old_count,
+			   host_listed(l.options, "ro") || host_listed(l.super_options, "ro"));
 	}
 	for (size_t i = 0; i < old_count; i++)
 		if (old[i])
@@ -368,9 +438,17 @@ static void enqueue_mounts(struct host_mounts *m)
 /* The kernel signals POLLPRI when mounts change. */
 static bool mounts_changed(struct host_mounts *m)
 {
-	struct pollfd p = {m->file.fd, POLLPRI, 0};
+	struct pollfd p[] = {{m->file.fd, POLLPRI, 0}, {m->own.fd, POLLPRI, 0}};
 
-	return !m->file.bytes || poll(&p, 1, 0) != 0;
+	return !m->file.bytes || !m->own.bytes || poll(p, 2, 0) != 0;
+}
+
+/* Returns false if there is nothing to parse. */
+static bool read_tables(struct host *h, struct host_mounts *m)
+{
+	bool changed = host_file_read(h, &m->file), own_changed = host_file_read(h, &m->own);
+
+	return m->file.bytes && (changed || own_changed);
 }
 
 void host_mounts_second(struct host_mounts *m, uint64_t now_ns)
@@ -385,8 +463,9 @@ void host_mounts_second(struct host_mounts *m, uint64_t now_ns)
 
 void host_mounts_slow(struct host *h, struct host_mounts *m)
 {
-	if (mounts_changed(m) && host_file_read(h, &m->file))
-		host_mounts_parse(m, host_text(m->file.now, m->file.bytes));
+	if (mounts_changed(m) && read_tables(h, m))
+		host_mounts_parse(m, host_text(m->file.now, m->file.bytes),
+				  host_text(m->own.now, m->own.bytes));
 	pthread_mutex_lock(&m->shared->lock);
 	if (!m->shared->queued)
 		enqueue_mounts(m);
@@ -410,12 +489,13 @@ struct host_mounts *host_mounts_open(struct host *h)
 	m->shared->refs = 1;
 	host_group_init(h, &m->group, descs, HOST_LEN(descs), keys, HOST_LEN(keys));
 	/*
-	 * Prefer the mounts of PID 1: a systemd unit may see a different set, some of it
-	 * read-only.
+	 * Prefer the mounts of PID 1: a systemd unit or a container may see a different set, some
+	 * of it read-only.
 	 */
-	host_file_open(h, &m->file, "/proc/1/mounts");
+	host_file_open(h, &m->file, "/proc/1/mountinfo");
 	if (m->file.fd < 0)
-		host_file_open(h, &m->file, "/proc/self/mounts");
+		host_file_open(h, &m->file, "/proc/self/mountinfo");
+	host_file_open(h, &m->own, "/proc/self/mountinfo");
 	return m;
 }
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <net/if_arp.h>
 #include <netpacket/packet.h>
-#include <ifaddrs.h>
 #include <inttypes.h>
 #include <net/ethernet.h>
 #include <net/if.h>
@@ -26,6 +25,7 @@
 #include "source/report/budget.h"
 #include "source/report/event.h"
 #include "source/report/queue.h"
+#include "source/report/route.h"
 #include "source/report/shared.h"
 #include "source/report/sign.h"
 #include "source/report/report.skel.h"
@@ -126,25 +126,10 @@ static const void *address_in(const struct sockaddr *a)
 					: (const void *)&((const struct sockaddr_in *)a)->sin_addr;
 }
 
-/* b must be an IPv4 or IPv6 address. */
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
-	return a && a->sa_family == b->sa_family &&
+	return a->sa_family == b->sa_family &&
 	       !memcmp(address_in(a), address_in(b), a->sa_family == AF_INET6 ? 16 : 4);
-}
-
-static unsigned int interface_with(const struct sockaddr *address)
-{
-	struct ifaddrs *all, *i;
-	unsigned int index = 0;
-
-	if (getifaddrs(&all))
-		return 0;
-	for (i = all; i && !index; i = i->ifa_next)
-		if (same_address(i->ifa_addr, address))
-			index = if_nametoindex(i->ifa_name);
-	freeifaddrs(all);
-	return index;
 }
 
 /* Resolves a host name, preferring IPv4. Returns the result of getaddrinfo(3). */
@@ -212,10 +197,12 @@ static int find_route(struct report_config *c, struct route *r, const char *targ
 			error, bytes, -EINVAL,
 			"%s is this host: use ':%u', with the translator listening on any address",
 			target, port);
-	c->out = interface_with(from);
-	if (!c->out)
-		return base_fail(error, bytes, -ENETUNREACH,
-				 "%s: cannot find the outgoing interface", target);
+	/* A link-local address says its interface. */
+	c->out = c->v6 ? ((const struct sockaddr_in6 *)to)->sin6_scope_id : 0;
+	err = c->out ? 0 : report_route_interface(c->v6, address_in(from), address_in(to), &c->out);
+	if (err)
+		return base_fail(error, bytes, err, "%s: cannot find the outgoing interface: %s",
+				 target, strerror(-err));
 	return 0;
 }
 

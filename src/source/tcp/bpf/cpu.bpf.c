@@ -453,6 +453,17 @@ int BPF_PROG(on_runtime, struct task_struct *t)
 	return 0;
 }
 
+/*
+ * Reads the state from the task: sched_switch has it as an argument only since Linux 5.18. Nothing
+ * wakes a dead task, so its state cannot have changed since the scheduler read it.
+ */
+static __always_inline bool is_dead(const struct task_struct *t)
+{
+	if (bpf_core_field_exists(t->__state))
+		return t->__state & TASK_DEAD;
+	return ((const struct task_struct___old *)t)->state & TASK_DEAD;
+}
+
 /* The final values stay in the slot until it is assigned to another task. */
 static __always_inline void end_task(struct state *st)
 {
@@ -471,8 +482,7 @@ static __always_inline void end_task(struct state *st)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
-	     unsigned int prev_state)
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev)
 {
 	struct state *st;
 
@@ -484,7 +494,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	}
 	account_task(prev, st);
-	if (prev_state & TASK_DEAD)
+	if (is_dead(prev))
 		end_task(st);
 	return 0;
 }

@@ -131,6 +131,7 @@ struct sched_info {
 };
 
 struct task_struct {
+	unsigned int __state;
 	unsigned int flags;
 	struct sched_entity se;
 	struct sched_info sched_info;
@@ -142,6 +143,11 @@ struct task_struct {
 	u64 start_boottime;
 	char comm[16];
 	struct css_set *cgroups;
+};
+
+/* Linux before 5.14 */
+struct task_struct___old {
+	long state;
 };
 
 struct sock_cgroup_data {
