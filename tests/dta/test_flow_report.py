@@ -115,6 +115,16 @@ def to_this_host():
 
 
 @case
+def settings_of_the_unit_are_taken():
+    """deploy/report.yaml, but for the interface."""
+    settings = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../deploy/report.yaml')
+    q = subprocess.run([EXE, 'report', '--config', settings, '--interface', 'lo', '--duration', '10ms'], capture_output=True,
+                       text=True, timeout=300)
+    if q.returncode:
+        fail(f'exit {q.returncode} {q.stderr}')
+
+
+@case
 def several_at_one_interface():
     """Each sees everything and reports it to its own place; one that is killed leaves the others alone."""
     got, parts = [], []
