@@ -125,6 +125,21 @@ def settings_of_the_unit_are_taken():
 
 
 @case
+def a_number_that_is_not_given_is_drawn():
+    """A process ID could be that of a reporter on another host, or in another container."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('0.0.0.0', 0))
+    sock.settimeout(60)
+    with Part(EXE, 'report', '--interface', 'lo', '--target', f':{sock.getsockname()[1]}', '--direction', 'in') as p:
+        p.ready()
+        datagrams(socket.AF_INET, '127.0.0.1', 10, 100)
+        number = struct.unpack_from('>I', sock.recv(65536), 8)[0]
+        if number >> 31 != 1:
+            fail(f'reporter {number}', p)
+    sock.close()
+
+
+@case
 def several_at_one_interface():
     """Each sees everything and reports it to its own place; one that is killed leaves the others alone."""
     got, parts = [], []
