@@ -22,7 +22,7 @@
 
 /* limit per connection and event, so that other connections are served */
 #define PACKETS_PER_EVENT 16
-#define REGIONS_PER_CONN  64 /* libsidelight publishes at most 15 per process */
+#define REGIONS_PER_CONN  64 /* libsidelight publishes at most 63 per process */
 #define REFUSALS_PER_CONN 32
 /* maximum time that a tenant's connections may take per turn of the loop */
 #define TURN_NS 1000000u

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <sidelight/report.h>
@@ -626,6 +627,18 @@ static bool parse_subjects(const char *text, struct report_kernel_opts *o)
 }
 #endif
 
+#if HAVE_TCP
+/* Not the process ID, which a reporter on another host or in another container may have, too. */
+static uint32_t draw_reporter(void)
+{
+	uint32_t number;
+
+	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
+		number = (uint32_t)base_realtime_ns();
+	return number | 1u << 31;
+}
+#endif
+
 /* Makes the kernel report. Refuses options that the kernel does not support. */
 static int from_interface(const struct base_command *self, const struct report_settings *s,
 			  int operands)
@@ -636,7 +649,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 		.target = s->o.target,
 		.ingress = strcmp(s->direction, "out") != 0,
 		.egress = strcmp(s->direction, "in") != 0,
-		.reporter = s->o.reporter ? s->o.reporter : (uint32_t)getpid(),
+		.reporter = s->o.reporter ? s->o.reporter : draw_reporter(),
 		.tenant = s->o.tenant,
 		.store = s->how.store,
 		.copies = s->how.copies,

@@ -475,6 +475,31 @@ stores:
         fail(f'answers without a MAC were believed: {counts}')
 
 
+@case
+def settings_of_the_unit_are_taken():
+    """deploy/report.yaml, but for the interface."""
+    settings = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../deploy/report.yaml')
+    q = subprocess.run([EXE, 'report', '--config', settings, '--interface', 'lo', '--duration', '10ms'], capture_output=True,
+                       text=True, timeout=300)
+    if q.returncode:
+        fail(f'exit {q.returncode} {q.stderr}')
+
+
+@case
+def a_number_that_is_not_given_is_drawn():
+    """A process ID could be that of a reporter on another host, or in another container."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('0.0.0.0', 0))
+    sock.settimeout(60)
+    with Part(EXE, 'report', '--interface', 'lo', '--target', f':{sock.getsockname()[1]}', '--direction', 'in') as p:
+        p.ready()
+        datagrams(socket.AF_INET, '127.0.0.1', 10, 100)
+        number = struct.unpack_from('>I', sock.recv(65536), 8)[0]
+        if number >> 31 != 1:
+            fail(f'reporter {number}', p)
+    sock.close()
+
+
 needs_bpf()
 flows.own_network()
 run_cases()

@@ -44,13 +44,19 @@ with open(unit) as f:
     check(f'ExecStart={agent.removeprefix(root)} --config' in f.read(), 'the unit starts another program')
 
 # systemd takes the units as they are, but for the place of the program.
-units = []
+units, settings_of = [], {}
 for name in ('agent', 'collect', 'translate', 'report'):
     with open(only(f'/**/sidelight-{name}.service')) as f:
         text = re.sub(r'^ExecStart=(?=/)', f'ExecStart={root}', f.read(), flags=re.M)
     units.append(f'{d}/sidelight-{name}.service')
+    settings_of[name] = text.splitlines()
     with open(units[-1], 'w') as f:
         f.write(text)
+# What the programs do is not forbidden to them.
+for name, setting in (('agent', 'ProtectHome=read-only'),  # --host measures the file system of /home
+                      ('collect', 'SystemCallFilter=bpf'),  # reads the kernel tables of an agent on this host
+                      ('collect', 'StateDirectory=sidelight'), ('translate', 'StateDirectory=sidelight-translate')):
+    check(setting in settings_of[name], f'sidelight-{name}.service lacks {setting}')
 for name in ('agent', 'agent-consume', 'collect'):
     units.append(shutil.copy(only(f'/**/sidelight-{name}.socket'), d))
 os.mkdir(f'{d}/sidelight-agent.service.d')
@@ -71,6 +77,13 @@ if shutil.which('systemd-analyze'):
             check(p.returncode == 0, f'{unit}: {p.stdout[-300:]}')
 else:
     print('SKIP: no systemd-analyze to look at the units')
+
+# Each socket of the examples is in a folder that the unit of its listener makes.
+for name, listener in (('agent', 'agent'), ('collect', 'agent'), ('translate', 'collect')):
+    with open(only(f'/**/examples/{name}.yaml')) as f:
+        sockets = re.findall(r'/run/\S+\.sock', f.read())
+    made = [f'/run/{word}' for line in settings_of[listener] if line.startswith('RuntimeDirectory=') for word in line.split('=')[1].split()]
+    check(sockets and all(os.path.dirname(s) in made for s in sockets), f'{name}.yaml: {sockets}, but {listener} has {made}')
 
 # The examples of settings are accepted, also with all that is commented out.
 translate = (['--collector', 'unix:/nowhere/dta.sock', '--secret', f'{d}/nowhere'], 'No such file')

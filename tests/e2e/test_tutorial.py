@@ -17,7 +17,7 @@ from support.prometheus import available
 
 build, tutorial = sys.argv[1:]
 PORTS = '9464', '8000', '9090'
-LEFT_OUT = re.compile(r'sudo |make$|export PATH')
+LEFT_OUT = re.compile(r'sudo |scripts/setup |make$|export PATH')
 
 
 def free_port():

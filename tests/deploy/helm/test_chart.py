@@ -100,7 +100,7 @@ def documents_are_as_kubernetes_schemas_say():
 def no_container_has_more_than_it_needs():
     helm = installed()
     for values, wanted, nice in ((None, set(), set()), (RDMA, {'IPC_LOCK'}, set()), ({'collector': {'realtime': True}}, set(), {'SYS_NICE'}),
-                                 ({'agent': {'tcp': ['flows']}}, {'BPF', 'PERFMON', 'NET_ADMIN'}, set()),
+                                 ({'agent': {'tcp': ['flows']}}, {'BPF', 'PERFMON', 'NET_ADMIN', 'SYS_ADMIN'}, set()),
                                  (EVERYTHING, {'IPC_LOCK', 'BPF', 'PERFMON', 'NET_ADMIN'}, {'SYS_NICE'})):
         documents = helm.template(values)
         bound = {a['name'] for d in documents if d['kind'].endswith('RoleBinding') for a in d['subjects']}
