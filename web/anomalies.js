@@ -74,7 +74,7 @@ export function nameOf(a) {
 }
 
 // An incident that became part of an older one is shown as that one.
-export const shown = (incidents) => incidents.filter((i) => !i.part_of);
+const shown = (incidents) => incidents.filter((i) => !i.part_of);
 
 // How an incident looks: [text, class of its badge, what it means].
 export function stateOf(i) {

@@ -29,11 +29,15 @@ const missing = (e) => {
 };
 const ask = (path, params) => get(path, params).catch(missing);
 
-// By its id, or by a member of this instance that had an anomaly then, or the latest.
+// By its id, or by a member of this instance that had an anomaly then, or the latest. If it became part of an older one, that
+// one is found: alerts still have the address of the newer one.
 function find(list) {
 	const [instance, begin] = state.incident.split("@");
 	const is = (m) => m.instance === instance && (!begin || begin > m.begin - 0.01 && !(m.end && begin > m.last + 0.01));
-	return list.find((i) => i.id === state.incident) || list.find((i) => i.members.some(is)) || null;
+	let i = list.find((x) => x.id === state.incident) || list.find((x) => x.members.some(is));
+	while (i?.part_of)
+		i = list.find((x) => x.number === i.part_of);
+	return i || null;
 }
 
 function drawHead(i, now) {
@@ -394,21 +398,19 @@ async function draw() {
 		empty.hidden = false;
 		return emptyState(empty, "No incident is selected", "Open one from the services or the incidents.");
 	}
-	const address = state.incident;
 	let list = await get("incidents", {limit: 20});
 	if (!find(list.incidents))
 		list = await get("incidents", {limit: 256});
 	link.ok();
 	// The plots and traces are of the time of the incident.
-	const i = find(anomalies.shown(list.incidents)), a = i && {...i.cause, begin: i.begin, last: i.last, end: i.end, trace: i.trace};
+	const i = find(list.incidents), a = i && {...i.cause, begin: i.begin, last: i.last, end: i.end, trace: i.trace};
 	$("cause").hidden = !i;
 	empty.hidden = !!i;
 	if (!i) {
 		found = null;
 		shown = "";
-		const instance = address.split(/[@-]/)[0];
 		return emptyState(empty, "This incident is not known any more", "The collector keeps the last 256, and forgets them when it starts again.",
-		                  ["Show the metrics of its pod", () => app.showMetrics(instance)]);
+		                  ["Show the metrics of its pod", () => app.showMetrics(state.incident.split(/[@-]/)[0])]);
 	}
 	found = i;
 	if (shown !== addressKey(a)) {

@@ -55,7 +55,11 @@
 				node("stock", {anomaly: true}), node(LONG), node(RTL)],
 			edges: [edge("outside", "web"), edge("web", "payments", {culprit: true, errors_per_second: 2, retransmits_per_second: 1}), edge("web", "stock"),
 				edge("stock", LONG), edge("payments", LONG), edge(LONG, "stock"), edge(RTL, RTL)]}),
-		incidents: () => ({time: now(), truncated: false, incidents: [{number: 1, id: `${instance}-29394906`, kind: "fault", state: "open", begin: made.cause?.begin ?? began, last: now(),
+		// The newer one has become part of the older one.
+		incidents: () => ({time: now(), truncated: false, incidents: [
+			{number: 2, id: "00000000000000cc-29394907", kind: "fault", state: "ended", begin: began + 1,
+				last: began + 2, end: began + 2, sentence: "", load: null, part_of: 1, cause: anomaly(began + 2), members: [], members_left_out: 0},
+			{number: 1, id: `${instance}-29394906`, kind: "fault", state: "open", begin: made.cause?.begin ?? began, last: now(),
 				end: null, sentence: `payments-0 has been slow since ${new Date(began * 1000).toISOString().slice(11, 19)} UTC: ${MARKUP}`, load: null, part_of: 0, cause: anomaly(null), members_left_out: 0, trace,
 				members: [member("payments", instance, 4.2), member("stock", "00000000000000cc", 1.5)]}],
 			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),

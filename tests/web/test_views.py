@@ -152,6 +152,15 @@ class Test(Walk):
         page.wait("!document.querySelector('#view-cause').hidden && document.querySelector('#cause-title').textContent.includes('payments-0')")
         page.run("location.hash = '#tab=cause&incident=00000000000000bb-5'")
         page.wait("document.querySelector('#cause-empty').textContent.includes('not known any more')")
+        # An alert has the address of the incident that became part of this one.
+        page.run("location.hash = '#tab=cause&incident=00000000000000cc-29394907'")
+        page.wait("!document.querySelector('#cause').hidden && document.querySelector('#cause-title').textContent.includes('payments-0')")
+        # The button of an unknown incident leads to the pod of that one.
+        for other in ('bb', 'dd'):
+            page.run(f"location.hash = '#tab=cause&incident=00000000000000{other}-5'")
+            page.wait(f"!document.querySelector('#cause-empty').hidden && import('./state.js').then(({{state}}) => state.incident.includes('{other}'))")
+        page.click('#cause-empty button')
+        page.wait("location.hash.includes('pod=00000000000000dd')")
         page.run(f"location.hash = {json.dumps(self.address)}")  # as a reminder for the tab
 
     def an_incident_shows_its_worst_trace_and_the_pressure_of_its_host(self):
