@@ -6,7 +6,7 @@ import {$, el, emptyState, put, title} from "./dom.js";
 import {limitKind} from "./flows.js";
 import {age, clock, dateTime, grouped, grows, many, number, rate, seconds, toNumber, unitOf, valueUnit, zone} from "./format.js";
 import {MARKS, TimePlot, marksIn, rates} from "./plot.js";
-import {Poller, Problem, failed, get, link, send, token} from "./server.js";
+import {Poller, Problem, failed, get, link, post, token} from "./server.js";
 import {navigate, state} from "./state.js";
 import {REASONS, WHY} from "./traces.js";
 import {waterfall} from "./waterfall.js";
@@ -89,15 +89,16 @@ function askToAccept() {
 }
 
 async function accept(id) {
-	let answer, body;
 	try {
-		answer = await send(`incidents/${id}/accept`, {method: "POST"});
-		body = await answer.json();
-	} catch {
-		return app.notice("The collector does not answer. Nothing was accepted.");
+		const {accepted} = await post(`incidents/${id}/accept`);
+		app.notice(`The present behaviour of ${many(accepted, "pod")} is normal from now on. The incident ends.`);
+	} catch (e) {
+		if (!(e instanceof Problem))
+			throw e;
+		// A request whose answer is lost may have arrived.
+		app.notice(e.status ? `Nothing was accepted: ${e.message}.` :
+			"The collector's answer is lost. If the incident ends within a minute, the collector has accepted it.");
 	}
-	app.notice(answer.ok ? `The present behaviour of ${many(body.accepted, "pod")} is normal from now on. The incident ends.` :
-		`Nothing was accepted: ${body.error}.`);
 	poller.soon();
 }
 

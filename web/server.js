@@ -46,7 +46,7 @@ export const token = {
 };
 
 // fetch() with the token.
-export async function send(path, options) {
+async function send(path, options) {
 	const used = token.value;
 	const headers = used ? {...options.headers, Authorization: `Bearer ${used}`} : options.headers;
 	const response = await fetch(`api/v1/${path}`, {...options, headers});
@@ -62,15 +62,12 @@ function lost(e, part, sent) {
 	return new Problem("no answer within 4 s", 0, heard > sent);
 }
 
-export async function get(path, params = {}) {
-	const query = new URLSearchParams(
-		Object.entries(params).filter(([, v]) => v !== "" && v !== undefined && v !== null));
+// The body of an answer, which is waited for up to TIMEOUT_MS: a connection may be lost without a sign.
+async function ask(path, options) {
 	const part = path.split("?")[0].split("/")[0], sent = performance.now();
 	let response;
 	try {
-		response = await send(`${path}${query.size ? "?" + query : ""}`, {
-			signal: AbortSignal.timeout(TIMEOUT_MS), cache: "no-store",
-		});
+		response = await send(path, {...options, signal: AbortSignal.timeout(TIMEOUT_MS), cache: "no-store"});
 	} catch (e) {
 		throw lost(e, part, sent);
 	}
@@ -88,6 +85,14 @@ export async function get(path, params = {}) {
 		throw new Problem(body.error || `HTTP ${response.status}`, response.status);
 	return body;
 }
+
+export function get(path, params = {}) {
+	const query = new URLSearchParams(
+		Object.entries(params).filter(([, v]) => v !== "" && v !== undefined && v !== null));
+	return ask(`${path}${query.size ? "?" + query : ""}`);
+}
+
+export const post = (path, body) => ask(path, {method: "POST", body: JSON.stringify(body), headers: {"Content-Type": "application/json"}});
 
 // Whether the collector answers; the page shows it, and all pollers wait for it.
 export const link = {
