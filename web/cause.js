@@ -22,8 +22,9 @@ let plots = [];       // {root, plot, name, blame, ids}
 let hostSeries = {host: "", ids: []}; // series of the pressure on a host: of CPU, memory, I/O
 const asking = new Map(); // panel that waits for an answer -> whether it is wanted again
 
+// What was refused may be there: what is shown of it stays.
 const missing = (e) => {
-	if (!(e instanceof Problem) || !e.status)
+	if (!(e instanceof Problem) || !e.status || e.refused)
 		throw e;
 	return null;
 };
@@ -198,12 +199,19 @@ async function drawPlots(a, now) {
 	const to = a.end ? a.last + AFTER : now, from = Math.max(a.begin - BEFORE, to - LONGEST);
 	drawKeys(marksIn(from, to));
 	await Promise.all(plots.map(async (p) => {
-		const line = await lineOf(a, p, from, to);
+		let line = null, why = "";
+		try {
+			line = await lineOf(a, p, from, to);
+		} catch (e) {
+			if (!e.refused || p.plot.plot)
+				throw e;
+			why = `No plot: ${e.message}.`;
+		}
 		if (isGone(a))
 			return;
 		const inside = line?.t.some((t) => t >= from && t <= to);
 		p.note.hidden = !!inside;
-		put(p.note, inside ? "" : whyNoLine(a, p));
+		put(p.note, inside ? "" : why || whyNoLine(a, p));
 		p.box.dataset.points = inside ? line.t.length : 0;
 		if (!inside)
 			return p.plot.destroy();
@@ -293,8 +301,10 @@ async function drawTraces(a, now) {
 		box.querySelector(`[data-trace="${focused}"]`)?.focus();
 	}
 	const root = $("cause-waterfall");
-	if (!picked)
+	if (!picked) {
+		delete root.dataset.trace;
 		return root.replaceChildren();
+	}
 	if (root.dataset.trace === picked)
 		return;
 	const one = await ask(`traces/${picked}`);
@@ -376,6 +386,17 @@ async function drawHost(a) {
 
 const isGone = (a) => found?.cause.id !== a.id;
 
+// Until its panels have answers, nothing of the incident before it is shown.
+function clearPanels() {
+	for (const id of ["cause-traces", "cause-traces-note", "cause-waterfall", "cause-flows", "cause-pressure"]) {
+		$(id).replaceChildren();
+		delete $(id).dataset.key;
+		delete $(id).dataset.trace;
+	}
+	$("cause-pressure-title").hidden = true;
+	scorePlot.destroy();
+}
+
 // Each panel waits for its own answer.
 function apart(panel, drawPanel, a, now) {
 	if (asking.has(panel))
@@ -413,11 +434,11 @@ async function draw() {
 		return emptyState(empty, "This incident is not known any more", "The collector keeps the last 256, and forgets them when it starts again.",
 		                  ["Show the metrics of its pod", () => app.showMetrics(state.incident.split(/[@-]/)[0])]);
 	}
+	if (found?.id !== i.id)
+		clearPanels();
 	found = i;
 	if (shown !== addressKey(a)) {
 		shown = addressKey(a);
-		delete $("cause-waterfall").dataset.trace;
-		$("cause-waterfall").replaceChildren();
 		makePlots(a);
 	}
 	drawHead(i, list.time);

@@ -11,6 +11,8 @@ export class Problem extends Error {
 		super(message);
 		this.status = status; // of HTTP; 0: the server is unreachable
 		this.slow = slow;     // only this answer was late: others came in the meantime
+		// Others wait, it took too long, or a right is missing. 400 and 404 are answers to what was asked.
+		this.refused = status > 0 && status !== 400 && status !== 404;
 	}
 }
 

@@ -13,7 +13,8 @@
 		cause: null,       // what the cause of the incident has instead, such as a pod of the collector
 		metric: null,      // the only metric that there is, and grows by 100 per second
 		twin: false,       // a service of the same name in another namespace
-		refuse: "",        // a part of the API that is refused
+		refuse: "", refused: [], // a part of the API that is refused; the addresses that were
+		minute: 29394906,  // of the incident's id
 	};
 	const now = () => Date.now() / 1000 + made.shift;
 	const began = made.began = Math.floor(now()) - 20;
@@ -59,7 +60,7 @@
 		incidents: () => ({time: now(), truncated: false, incidents: [
 			{number: 2, id: "00000000000000cc-29394907", kind: "fault", state: "ended", begin: began + 1,
 				last: began + 2, end: began + 2, sentence: "", load: null, part_of: 1, cause: anomaly(began + 2), members: [], members_left_out: 0},
-			{number: 1, id: `${instance}-29394906`, kind: "fault", state: "open", begin: made.cause?.begin ?? began, last: now(),
+			{number: 1, id: `${instance}-${made.minute}`, kind: "fault", state: "open", begin: made.cause?.begin ?? began, last: now(),
 				end: null, sentence: `payments-0 has been slow since ${new Date(began * 1000).toISOString().slice(11, 19)} UTC: ${MARKUP}`, load: null, part_of: 0, cause: anomaly(null), members_left_out: 0, trace,
 				members: [member("payments", instance, 4.2), member("stock", "00000000000000cc", 1.5)]}],
 			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),
@@ -90,8 +91,10 @@
 			made.asked += String(address).includes("service=");
 			return new Promise((done, fail) => options.signal.addEventListener("abort", () => fail(options.signal.reason)));
 		}
-		if (made.refuse && made.refuse === path)
+		if (made.refuse && made.refuse === path) {
+			made.refused.push(String(address));
 			return new Response(JSON.stringify({error: "out of memory"}), {status: 503});
+		}
 		const answer = answers[path]?.(String(address));
 		if (answer)
 			return new Response(JSON.stringify(answer), {status: 200, headers: {"Content-Type": "application/json"}});

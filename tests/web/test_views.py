@@ -185,6 +185,15 @@ class Test(Walk):
         page.run("window.madeUp.more = 'others'")
         page.wait(f"{flows} === 'None of its connections is among the first 1 of 5 000 on its host.'")
         page.run("window.madeUp.more = true")
+        page.wait(f"{flows}.includes('The fastest')")
+        # What was refused may be there. But nothing of it is shown of another incident.
+        page.run("window.madeUp.refused = []; window.madeUp.refuse = 'flows'")
+        page.wait('window.madeUp.refused.length > 1')
+        check('The fastest' in page.run(flows), page.run(flows))
+        page.run("window.madeUp.minute++")
+        page.wait(f"{flows} === ''")
+        page.run("window.madeUp.refuse = ''")
+        page.wait(f"{flows}.includes('The fastest')")
         # What its dashed and dotted lines are.
         page.wait("['while it is anomalous', 'an incident begins'].every((text) => document.querySelector('#blamed-keys').textContent.includes(text))")
         page.wait("document.querySelector('#score-keys').checkVisibility()")
@@ -227,6 +236,12 @@ class Test(Walk):
         for part in ('p90', 'mean'):
             page.wait(f"{figure.format('test_size_seconds_' + part)}.textContent.endsWith('keeps no quantiles and means of connections over time.')")
         page.wait(f"Number({figure.format('test_size_seconds_count')}.dataset.points) > 0")
+        # A refusal is no end of the history.
+        page.run("window.madeUp.refused = []; window.madeUp.refuse = 'metrics'")
+        blame('test_latency_seconds_count')
+        page.wait("window.madeUp.refused.filter((address) => address.includes('q=test_latency_seconds')).length > 1")
+        page.run("window.madeUp.refuse = ''")
+        page.wait(f"Number({figure.format('test_latency_seconds_count')}.dataset.points) > 0")
         # An incident may last longer than the history of an answer.
         blame('test_latency_seconds_p99', begin=time.time() - 90000)
         page.wait(f"Number({figure.format('test_latency_seconds_p99')}.dataset.points) > 0")
