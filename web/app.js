@@ -49,7 +49,7 @@ function drawAway() {
 
 // ---- metrics -------------------------------------------------------------------------------------
 
-const metrics = {items: [], matching: 0, loaded: false, error: "", stamp: 0, pods: {}, unchanged: 0, own: 0};
+const metrics = {items: [], matching: 0, loaded: false, error: null, stamp: 0, pods: {}, unchanged: 0, own: 0};
 const known = new Map(); // id -> rate and values of the last 60 s
 const SPARK = 60;
 
@@ -252,13 +252,13 @@ async function askMetrics() {
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
 			throw e;
-		metrics.error = e.message;
+		metrics.error = e;
 		a = {metrics: [], pods: {}, matching: 0, offset: 0, time: 0};
 	}
 	if (stamp !== metrics.stamp)
 		return; // the search has changed
 	if (a.time)
-		metrics.error = "";
+		metrics.error = null;
 	link.ok();
 	metrics.loaded = true;
 	Object.assign(metrics.pods, a.pods);
@@ -316,7 +316,7 @@ function drawMetricsNote() {
 	if (empty.hidden)
 		return;
 	if (metrics.error)
-		emptyState(empty, "Invalid search", metrics.error);
+		emptyState(empty, metrics.error.headline, metrics.error.message);
 	else if (folded)
 		emptyState(empty, "Nothing changes", `None of ${grouped(still)} series changed in the last minute.`, ["Show them", unfold]);
 	else if (filtered)
@@ -436,13 +436,13 @@ async function askPods() {
 	if (state.tab !== "pods")
 		return;
 	const {first, count} = podList.range();
-	let a, error = "";
+	let a, error = null;
 	try {
 		a = await get("pods", {q: state.pq, state: state.podState, sort: "attention", offset: first, limit: Math.max(40, count)});
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
 			throw e;
-		error = e.message;
+		error = e;
 		a = {pods: [], matching: 0, time: 0};
 	}
 	link.ok();
@@ -458,7 +458,7 @@ async function askPods() {
 	empty.hidden = a.matching > 0 && !alone;
 	$("pods").hidden = !empty.hidden && !alone;
 	if (error)
-		emptyState(empty, "Invalid search", error);
+		emptyState(empty, error.headline, error.message);
 	else if (!empty.hidden && (state.pq || state.podState))
 		emptyState(empty, "Nothing matches", `No pod matches ${[state.pq && `“${state.pq}”`,
 			state.podState].filter(Boolean).join(", ")}.`, ["Clear the search", () => {

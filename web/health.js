@@ -42,7 +42,7 @@ export function observe(status, sent, notice) {
 
 // The state in one word for the badge, and the sentences behind it, the worst first.
 function judge(status) {
-	const t = status.totals, says = [], cores = status.workers.length;
+	const t = status.totals, says = [], cores = status.workers.length, lateAnswers = lateParts();
 	const say = (kind, what, advice = "") => says.push({kind, what, advice});
 	const late = t.missed_per_second > 0.01 * t.rounds_per_second;
 	if (!t.hosts && status.dta)
@@ -76,8 +76,8 @@ function judge(status) {
 		say("warn", `The collector's clock jumped ${clocks.jump > 0 ? "ahead" : "back"} by ${age(Math.abs(clocks.jump))}, to ${dateTime(clocks.jumped)}.`);
 	if (clocks.skew)
 		say("warn", `This computer's clock and the collector's differ by ${age(Math.abs(clocks.skew))}.`, "Times on this page are the collector's.");
-	for (const part of lateParts())
-		say("warn", `Answers of /api/v1/${part} take longer than 4 s.`, "What the page shows of them is older; the rest is not delayed.");
+	for (const part of lateAnswers)
+		say("warn", `Answers of /api/v1/${part} take longer than 4 s, or are refused.`, "What the page shows of them is older; the rest is not delayed.");
 	if (clocks.restarted)
 		say("idle", `The collector started again at ${dateTime(clocks.restarted)}.`);
 	const m = status.memory;
@@ -88,7 +88,9 @@ function judge(status) {
 	const order = says.map((s, i) => [s, i]).sort(([x, i], [y, k]) => rank[x.kind] - rank[y.kind] || i - k).map(([s]) => s);
 	const word = !t.hosts && status.dta ? "reports only" : !t.hosts_up ? (status.ready ? "no agent" : "starting") :
 		t.hosts_stale || t.hosts_up < t.hosts ? "degraded" : late ? "late" : "collecting";
-	return {word, kind: {"no agent": "bad", starting: "idle", degraded: "warn", late: "warn"}[word] || "good", says: order};
+	const kind = {"no agent": "bad", starting: "idle", degraded: "warn", late: "warn"}[word] || "good";
+	// What is shown may be older than it looks.
+	return kind === "good" && lateAnswers.length ? {word: "late answers", kind: "warn", says: order} : {word, kind, says: order};
 }
 
 // The worst first. "collecting" says nothing of the services, so it need not be said beside them.

@@ -10,16 +10,21 @@ export class Problem extends Error {
 	constructor(message, status, slow = false) {
 		super(message);
 		this.status = status; // of HTTP; 0: the server is unreachable
-		this.slow = slow;     // only this answer was late: others came in the meantime
+		this.slow = slow;     // only this answer is missing: others came at the time
 		// Others wait, it took too long, or a right is missing. 400 and 404 are answers to what was asked.
 		this.refused = status > 0 && status !== 400 && status !== 404;
 	}
+
+	// What stands above the message in place of a list.
+	get headline() {
+		return this.refused ? "Refused" : "Invalid search";
+	}
 }
 
-const late = new Map(); // part of the API -> when its answer was late
+const late = new Map(); // part of the API -> when its answer was late, or a refusal
 let heard = 0;          // when the last answer came
 
-// The parts of the API whose answers are late at present.
+// The parts of the API whose answers are late or refusals at present.
 export const lateParts = () => [...late].filter(([, at]) => performance.now() - at < 3 * TIMEOUT_MS).map(([part]) => part);
 
 // The token of a collector with --reader-token-file or --actor-token-file, kept as long as the tab. The page itself needs
@@ -79,12 +84,18 @@ async function ask(path, options) {
 	} catch (e) {
 		if (e.name === "TimeoutError")
 			throw lost(e, part, sent);
-		throw new Problem(`HTTP ${response.status} without JSON`, response.ok ? 0 : response.status);
+		// A proxy answers for the collector, or refuses this request alone.
+		late.set(part, performance.now());
+		throw new Problem(`HTTP ${response.status} without JSON`, 0, performance.now() - heard < TIMEOUT_MS);
 	}
 	heard = performance.now();
-	late.delete(part);
-	if (!response.ok)
-		throw new Problem(body.error || `HTTP ${response.status}`, response.status);
+	const problem = response.ok ? null : new Problem(body.error || `HTTP ${response.status}`, response.status);
+	if (problem?.refused)
+		late.set(part, heard);
+	else
+		late.delete(part);
+	if (problem)
+		throw problem;
 	return body;
 }
 

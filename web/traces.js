@@ -92,7 +92,7 @@ async function askTraces() {
 	try {
 		a = await get("traces", open ? {...question(), limit: SHOWN} : {limit: 0});
 	} catch (e) {
-		if (!(e instanceof Problem) || !e.status)
+		if (!(e instanceof Problem) || !e.status || e.refused)
 			throw e;
 		if (e.status === 400 && open)
 			return drawList({error: e.message, roots: 0, held: 0, matching: 0, traces: list = []});
@@ -122,7 +122,7 @@ async function askOne() {
 	try {
 		t = await get(`traces/${id}`);
 	} catch (e) {
-		if (!(e instanceof Problem) || !e.status)
+		if (!(e instanceof Problem) || !e.status || e.refused)
 			throw e;
 	}
 	link.ok();

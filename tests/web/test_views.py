@@ -335,6 +335,24 @@ class Test(Walk):
         page.wait("document.querySelector('#services').hidden && document.querySelector('#services-empty').textContent.includes('out of memory')")
         page.run("window.madeUp.refuse = ''")
         page.wait(f"!document.querySelector('#services').hidden && {SERVICES}.length === 7")
+        # It is no fault of the search.
+        page.run("window.madeUp.refuse = 'metrics'")
+        self._tab(page, 'metrics')
+        page.wait("document.querySelector('#metrics-empty').checkVisibility() && document.querySelector('#metrics-empty').textContent === 'Refusedout of memory'")
+        # What other views show is older than it looks.
+        page.run("window.madeUp.refuse = 'services'")
+        self._tab(page, 'health')
+        page.wait("document.querySelector('#health-says').textContent.includes('/api/v1/services take longer than 4 s, or are refused')")
+        page.wait("['late', 'late answers'].includes(document.querySelector('#health').textContent)")
+        page.run("window.madeUp.refuse = ''")
+        page.wait("!document.querySelector('#health-says').textContent.includes('are refused')")
+
+    def an_answer_of_a_proxy_is_not_the_collectors(self):
+        page = self.page
+        page.run("window.madeUp.proxy = true")
+        page.wait("!document.querySelector('#away').hidden && document.querySelector('#health').textContent === 'no answer'")
+        page.run("window.madeUp.proxy = false")
+        page.wait("document.querySelector('#away').hidden")
 
     def the_way_of_an_answer_is_no_skew(self):
         page = self.page
