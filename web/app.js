@@ -54,7 +54,7 @@ const known = new Map(); // id -> rate and values of the last 60 s
 const SPARK = 60;
 
 // Records a value; the rate uses the times of READs, not those of answers.
-function observe(m, pod, now) {
+export function observe(m, pod, now) {
 	let k = known.get(m.id);
 	const v = toNumber(m.value), at = pod?.last_read || now;
 	if (!k)
@@ -69,6 +69,8 @@ function observe(m, pod, now) {
 		const fresh = k.at && at - k.at < 10;
 		k.rate = fresh && v >= k.v ? (v - k.v) / (at - k.at) : NaN;
 		const point = running ? k.rate : v, slot = Math.floor(at);
+		if (slot - k.second >= SPARK) // it was out of sight
+			Object.assign(k, {spark: [], seeded: false});
 		if (slot > k.second) {
 			const y = Number.isNaN(point) ? null : point;
 			// A second without an answer has the value of the next one.
@@ -89,6 +91,8 @@ let seeding = false;
 
 async function seedSparks() {
 	const {first, count} = metricList.range(), ids = [];
+	if (seeding)
+		return;
 	for (let i = first; i < first + count && ids.length < 32; i++) {
 		const m = metrics.items[i], k = m && known.get(m.id);
 		if (k && !k.seeded && m.kind !== "info") {
@@ -96,7 +100,7 @@ async function seedSparks() {
 			ids.push(m.id);
 		}
 	}
-	if (!ids.length || seeding)
+	if (!ids.length)
 		return;
 	seeding = true;
 	try {
