@@ -13,20 +13,18 @@ const JUMP = 2; // seconds by which a clock may differ from what it was
 let app = null; // {status, hostsNeeded, hostsKnown}
 export let hosts = [];
 
-const clocks = {began: 0, shift: NaN, slack: 0, jumped: 0, jump: 0, restarted: 0, skew: 0};
+const clocks = {began: 0, shift: NaN, jumped: 0, jump: 0, restarted: 0, skew: 0};
 
-// A collector that started again, and clocks that jump: both are said, and nothing else need be done. sent: performance.now()
-// when the status was asked for. The collector took its time somewhere in the round trip: the middle is off by half of it
-// at most.
+// A collector that started again, and a clock that jumps: both are said, and nothing else need be done. A jump is one of the
+// collector's time against its own uptime: this computer's clocks stand still while it sleeps. sent: performance.now() when
+// the status was asked for. The collector took its time somewhere in the round trip: the middle is off by half of it at most.
 export function observe(status, sent, notice) {
-	const slack = (performance.now() - sent) / 2000, middle = sent / 1000 + slack;
-	const shift = status.time - middle, past = slack + clocks.slack;
-	let jump = shift - clocks.shift;
-	if (Math.abs(jump) <= JUMP + past)
-		jump = 0;
+	const slack = (performance.now() - sent) / 2000, shift = status.time - status.uptime_seconds;
+	const again = clocks.began && status.start !== clocks.began;
+	const jump = again || Math.abs(shift - clocks.shift) <= JUMP ? 0 : shift - clocks.shift;
 	const skew = status.time - (Date.now() / 1000 - slack);
 	clocks.skew = Math.abs(skew) > JUMP + slack ? skew : 0;
-	if (clocks.began && status.start !== clocks.began && status.uptime_seconds < 60 && !jump) {
+	if (again && status.uptime_seconds < 60) {
 		clocks.restarted = status.start;
 		notice("The collector started again. What it reads from memory is complete; its history and what it learned begin anew " +
 		       "unless it keeps them in files.");
@@ -37,7 +35,6 @@ export function observe(status, sent, notice) {
 	}
 	clocks.began = status.start;
 	clocks.shift = shift;
-	clocks.slack = slack;
 }
 
 // The state in one word for the badge, and the sentences behind it, the worst first.

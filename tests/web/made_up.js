@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // made_up.js - before a page's own scripts: answers of services, their map, an incident with all there is about it, and
 // more services than any collector has, with the most hostile names that JSON carries. The rest is the collector's.
-// window.madeUp: {many, shift, more, late, hold, cause, metric, twin, refuse} change what it says, and when.
+// window.madeUp: {many, shift, slept, more, late, hold, cause, metric, twin, refuse, minute, proxy} change what it says, and when.
 (() => {
 	const real = window.fetch, RTL = "\u202egnp.exe\u202c", MARKUP = "<img src=x onerror=alert(1)>&amp;\"'<script>";
 	const LONG = "long-".repeat(2048), instance = "00000000000000aa", trace = "ab".repeat(16);
 	const made = window.madeUp = {
 		many: 0, shift: 0,
+		slept: 0,          // for this many seconds the browser's computer slept, and the collector did not
 		more: false,       // more traces, connections, and the pressure of the host; "others": connections of others alone
 		late: "", asked: 0, // a part of the API that does not answer; how often a service's part of it was asked for
 		hold: 0, held: 0,  // ms by which the status arrives later; how often it did
@@ -102,11 +103,11 @@
 		if (answer)
 			return new Response(JSON.stringify(answer), {status: 200, headers: {"Content-Type": "application/json"}});
 		const response = await real(address, options);
-		if (path !== "status" || !made.shift && !made.hold)
+		if (path !== "status" || !made.shift && !made.hold && !made.slept)
 			return response;
 		const status = await response.json();
 		await new Promise((done) => setTimeout(done, made.hold));
 		made.held += made.hold > 0;
-		return new Response(JSON.stringify({...status, time: status.time + made.shift}), {status: 200});
+		return new Response(JSON.stringify({...status, time: status.time + made.shift + made.slept, uptime_seconds: status.uptime_seconds + made.slept}), {status: 200});
 	};
 })();

@@ -362,6 +362,13 @@ class Test(Walk):
         check('differ by' not in page.run("document.querySelector('#health-says').textContent"), 'the way back counts as skew')
         check('clock jumped' not in page.run("document.querySelector('#notice').textContent"), 'the way back counts as a jump')
 
+    def a_computer_that_slept_is_no_jump(self):
+        page = self.page
+        page.run("window.madeUp.held = 0; window.madeUp.slept = 3600; window.madeUp.hold = 1")
+        page.wait('window.madeUp.held > 2')
+        page.run("window.madeUp.slept = window.madeUp.hold = 0")
+        check('clock jumped' not in page.run("document.querySelector('#notice').textContent"), 'it counts as a jump')
+
     def a_map_has_its_culprit_and_is_the_same_again(self):
         page = self.page
         self._tab(page, 'map')
