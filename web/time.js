@@ -34,7 +34,7 @@ export function show(to, first) {
 	if (state.window === ALL && first)
 		oldest = first;
 	if (!state.from) {
-		const from = state.window === ALL ? Math.min(oldest || to - 1, to - 1) : to - state.window;
+		const from = state.window === ALL ? Math.min(oldest || to - LONGEST, to - 1) : to - state.window;
 		shown = [from, to];
 	}
 	drawRange();
