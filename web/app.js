@@ -5,7 +5,7 @@ import {$, el, emptyState, label, put, title} from "./dom.js";
 import {HIDDEN_MS, Poller, Problem, get, link, parts, token} from "./server.js";
 import {List} from "./list.js";
 import {color, rates, sparkline} from "./plot.js";
-import {age, bytes, clock, dateTime, grouped, grows, labelText, many, number, rate, toNumber, unitOf, valueUnit,
+import {age, bytes, dateTime, grouped, grows, labelText, many, moment, number, rate, toNumber, unitOf, valueUnit,
         withUnit, zone} from "./format.js";
 import * as cause from "./cause.js";
 import * as flows from "./flows.js";
@@ -42,7 +42,7 @@ function drawAway() {
 	if (!link.up) {
 		const wait = Math.max(0, Math.ceil((link.retryAt - Date.now()) / 1000));
 		put($("away-text"), `The collector does not answer (${link.message}). This data is from ` +
-			`${clock(link.since / 1000, false)}; retrying ${wait ? `in ${wait} s` : "now"}.`);
+			`${moment(link.since / 1000)}; retrying ${wait ? `in ${wait} s` : "now"}.`);
 	}
 	health.draw();
 }
@@ -393,7 +393,7 @@ function fillPod(row, index) {
 	row.dataset.anomalous = !!found;
 	put(c.badge, found ? "anomalous" : p.state);
 	c.badge.className = `badge ${found ? "bad" : p.state}`;
-	title(c.badge, found ? `since ${clock(found.begin, false)}: ${anomalies.blameText(found.blame)}` :
+	title(c.badge, found ? `since ${moment(found.begin)}: ${anomalies.blameText(found.blame)}` :
 		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(p.changed)}`);
 	put(c.name, podName(p) + (p.source === "tcp" ? " · TCP" : ""));
 	title(c.name, `${p.service} ${p.pod}, instance ${p.instance}: show its metrics`);

@@ -2,7 +2,7 @@
 // traces.js - the kept traces: a list, and the spans of one of them over time. The tab is shown once
 // the collector has seen a trace.
 import {$, el, emptyState, fillTable, num, pickRows, put} from "./dom.js";
-import {bytes, clock, dateTime, grouped, isoTime, many, parseTime, seconds, zone} from "./format.js";
+import {bytes, dateTime, grouped, isoTime, many, moment, parseTime, seconds, zone} from "./format.js";
 import {Poller, Problem, get, link} from "./server.js";
 import {waterfall} from "./waterfall.js";
 
@@ -61,7 +61,7 @@ function drawList(a) {
 		{text: t.reason, badge: REASONS[t.reason] || "idle", tip: WHY[t.reason] || ""},
 		{text: t.root || "(root not seen)", kind: "strong", tip: t.trace_id},
 		{text: t.service},
-		num(t.start ? clock(t.start) : "–", t.start ? dateTime(t.start) : ""),
+		num(t.start ? moment(t.start, true) : "–", t.start ? dateTime(t.start) : ""),
 		num(seconds(t.duration_seconds)),
 		num(grouped(t.spans_read), t.orphans || t.lost_lines ?
 			`${t.orphans} without parent, ${t.lost_lines} lines lost` : ""),

@@ -245,6 +245,10 @@ class Test(Walk):
         # An incident may last longer than the history of an answer.
         blame('test_latency_seconds_p99', begin=time.time() - 90000)
         page.wait(f"Number({figure.format('test_latency_seconds_p99')}.dataset.points) > 0")
+        # It did not begin today, so the list has its date.
+        self._tab(page, 'anomalies')
+        page.wait("document.querySelector('#anomalies tbody tr')?.cells[3].textContent.length === 19")
+        self._tab(page, 'cause')
         page.run("window.madeUp.cause = null")
         page.wait(f"!!{figure.format('checkout_seconds_p90')}")
 
