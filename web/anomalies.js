@@ -2,7 +2,7 @@
 // anomalies.js - the view of incidents, and what the page says of one and of its pods' anomalies. The tab is shown only
 // if the collector runs analysis.
 import {$, emptyState, fillTable, num, pickRows, put} from "./dom.js";
-import {age, clock, dateTime, grouped, number, rate, retimed, seconds, unitOf, withUnit} from "./format.js";
+import {age, dateTime, grouped, moment, number, rate, retimed, seconds, unitOf, withUnit} from "./format.js";
 import {HIDDEN_MS, Poller, get, link} from "./server.js";
 
 const LISTS = () => analysis ? 500 : 5000; // a restart may enable analysis
@@ -74,7 +74,7 @@ export function nameOf(a) {
 }
 
 // An incident that became part of an older one is shown as that one.
-export const shown = (incidents) => incidents.filter((i) => !i.part_of);
+const shown = (incidents) => incidents.filter((i) => !i.part_of);
 
 // How an incident looks: [text, class of its badge, what it means].
 export function stateOf(i) {
@@ -104,7 +104,7 @@ function drawList(now) {
 			{text: nameOf(a), kind: "strong", tip: `${a.service} ${a.pod}, ` + (a.container ? `container ${a.container}, ` : "") +
 				(a.pid ? `process ${a.pid}, ` : "") + `instance ${a.instance}`},
 			{text: a.host},
-			num(clock(i.begin, false), dateTime(i.begin)),
+			num(moment(i.begin), dateTime(i.begin)),
 			num(age((i.end || now) - i.begin)),
 			num(a.peak === null ? "–" : number(a.peak), "highest score of the cause; 1 is the threshold"),
 			{text: incidentText(i), kind: "blame", tip: blameText(a.blame)},

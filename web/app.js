@@ -5,7 +5,7 @@ import {$, el, emptyState, label, put, title} from "./dom.js";
 import {HIDDEN_MS, Poller, Problem, get, link, parts, token} from "./server.js";
 import {List} from "./list.js";
 import {color, rates, sparkline} from "./plot.js";
-import {age, bytes, clock, dateTime, grouped, grows, labelText, many, number, rate, toNumber, unitOf, valueUnit,
+import {age, bytes, dateTime, grouped, grows, labelText, many, moment, number, rate, toNumber, unitOf, valueUnit,
         withUnit, zone} from "./format.js";
 import * as cause from "./cause.js";
 import * as flows from "./flows.js";
@@ -42,19 +42,19 @@ function drawAway() {
 	if (!link.up) {
 		const wait = Math.max(0, Math.ceil((link.retryAt - Date.now()) / 1000));
 		put($("away-text"), `The collector does not answer (${link.message}). This data is from ` +
-			`${clock(link.since / 1000, false)}; retrying ${wait ? `in ${wait} s` : "now"}.`);
+			`${moment(link.since / 1000)}; retrying ${wait ? `in ${wait} s` : "now"}.`);
 	}
 	health.draw();
 }
 
 // ---- metrics -------------------------------------------------------------------------------------
 
-const metrics = {items: [], matching: 0, loaded: false, error: "", stamp: 0, pods: {}, unchanged: 0, own: 0};
+const metrics = {items: [], matching: 0, loaded: false, error: null, stamp: 0, pods: {}, unchanged: 0, own: 0};
 const known = new Map(); // id -> rate and values of the last 60 s
 const SPARK = 60;
 
 // Records a value; the rate uses the times of READs, not those of answers.
-function observe(m, pod, now) {
+export function observe(m, pod, now) {
 	let k = known.get(m.id);
 	const v = toNumber(m.value), at = pod?.last_read || now;
 	if (!k)
@@ -69,6 +69,8 @@ function observe(m, pod, now) {
 		const fresh = k.at && at - k.at < 10;
 		k.rate = fresh && v >= k.v ? (v - k.v) / (at - k.at) : NaN;
 		const point = running ? k.rate : v, slot = Math.floor(at);
+		if (slot - k.second >= SPARK) // it was out of sight
+			Object.assign(k, {spark: [], seeded: false});
 		if (slot > k.second) {
 			const y = Number.isNaN(point) ? null : point;
 			// A second without an answer has the value of the next one.
@@ -89,6 +91,8 @@ let seeding = false;
 
 async function seedSparks() {
 	const {first, count} = metricList.range(), ids = [];
+	if (seeding)
+		return;
 	for (let i = first; i < first + count && ids.length < 32; i++) {
 		const m = metrics.items[i], k = m && known.get(m.id);
 		if (k && !k.seeded && m.kind !== "info") {
@@ -96,7 +100,7 @@ async function seedSparks() {
 			ids.push(m.id);
 		}
 	}
-	if (!ids.length || seeding)
+	if (!ids.length)
 		return;
 	seeding = true;
 	try {
@@ -252,13 +256,13 @@ async function askMetrics() {
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
 			throw e;
-		metrics.error = e.message;
+		metrics.error = e;
 		a = {metrics: [], pods: {}, matching: 0, offset: 0, time: 0};
 	}
 	if (stamp !== metrics.stamp)
 		return; // the search has changed
 	if (a.time)
-		metrics.error = "";
+		metrics.error = null;
 	link.ok();
 	metrics.loaded = true;
 	Object.assign(metrics.pods, a.pods);
@@ -316,7 +320,7 @@ function drawMetricsNote() {
 	if (empty.hidden)
 		return;
 	if (metrics.error)
-		emptyState(empty, "Invalid search", metrics.error);
+		emptyState(empty, metrics.error.headline, metrics.error.message);
 	else if (folded)
 		emptyState(empty, "Nothing changes", `None of ${grouped(still)} series changed in the last minute.`, ["Show them", unfold]);
 	else if (filtered)
@@ -389,7 +393,7 @@ function fillPod(row, index) {
 	row.dataset.anomalous = !!found;
 	put(c.badge, found ? "anomalous" : p.state);
 	c.badge.className = `badge ${found ? "bad" : p.state}`;
-	title(c.badge, found ? `since ${clock(found.begin, false)}: ${anomalies.blameText(found.blame)}` :
+	title(c.badge, found ? `since ${moment(found.begin)}: ${anomalies.blameText(found.blame)}` :
 		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(p.changed)}`);
 	put(c.name, podName(p) + (p.source === "tcp" ? " · TCP" : ""));
 	title(c.name, `${p.service} ${p.pod}, instance ${p.instance}: show its metrics`);
@@ -436,13 +440,13 @@ async function askPods() {
 	if (state.tab !== "pods")
 		return;
 	const {first, count} = podList.range();
-	let a, error = "";
+	let a, error = null;
 	try {
 		a = await get("pods", {q: state.pq, state: state.podState, sort: "attention", offset: first, limit: Math.max(40, count)});
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
 			throw e;
-		error = e.message;
+		error = e;
 		a = {pods: [], matching: 0, time: 0};
 	}
 	link.ok();
@@ -458,7 +462,7 @@ async function askPods() {
 	empty.hidden = a.matching > 0 && !alone;
 	$("pods").hidden = !empty.hidden && !alone;
 	if (error)
-		emptyState(empty, "Invalid search", error);
+		emptyState(empty, error.headline, error.message);
 	else if (!empty.hidden && (state.pq || state.podState))
 		emptyState(empty, "Nothing matches", `No pod matches ${[state.pq && `“${state.pq}”`,
 			state.podState].filter(Boolean).join(", ")}.`, ["Clear the search", () => {

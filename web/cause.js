@@ -6,7 +6,7 @@ import {$, el, emptyState, put, title} from "./dom.js";
 import {limitKind} from "./flows.js";
 import {age, clock, dateTime, grouped, grows, many, number, rate, seconds, toNumber, unitOf, valueUnit, zone} from "./format.js";
 import {MARKS, TimePlot, marksIn, rates} from "./plot.js";
-import {Poller, Problem, failed, get, link, send, token} from "./server.js";
+import {Poller, Problem, failed, get, link, post, token} from "./server.js";
 import {navigate, state} from "./state.js";
 import {REASONS, WHY} from "./traces.js";
 import {waterfall} from "./waterfall.js";
@@ -22,18 +22,23 @@ let plots = [];       // {root, plot, name, blame, ids}
 let hostSeries = {host: "", ids: []}; // series of the pressure on a host: of CPU, memory, I/O
 const asking = new Map(); // panel that waits for an answer -> whether it is wanted again
 
+// What was refused may be there: what is shown of it stays.
 const missing = (e) => {
-	if (!(e instanceof Problem) || !e.status)
+	if (!(e instanceof Problem) || !e.status || e.refused)
 		throw e;
 	return null;
 };
 const ask = (path, params) => get(path, params).catch(missing);
 
-// By its id, or by a member of this instance that had an anomaly then, or the latest.
+// By its id, or by a member of this instance that had an anomaly then, or the latest. If it became part of an older one, that
+// one is found: alerts still have the address of the newer one.
 function find(list) {
 	const [instance, begin] = state.incident.split("@");
 	const is = (m) => m.instance === instance && (!begin || begin > m.begin - 0.01 && !(m.end && begin > m.last + 0.01));
-	return list.find((i) => i.id === state.incident) || list.find((i) => i.members.some(is)) || null;
+	let i = list.find((x) => x.id === state.incident) || list.find((x) => x.members.some(is));
+	while (i?.part_of)
+		i = list.find((x) => x.number === i.part_of);
+	return i || null;
 }
 
 function drawHead(i, now) {
@@ -85,15 +90,16 @@ function askToAccept() {
 }
 
 async function accept(id) {
-	let answer, body;
 	try {
-		answer = await send(`incidents/${id}/accept`, {method: "POST"});
-		body = await answer.json();
-	} catch {
-		return app.notice("The collector does not answer. Nothing was accepted.");
+		const {accepted} = await post(`incidents/${id}/accept`);
+		app.notice(`The present behaviour of ${many(accepted, "pod")} is normal from now on. The incident ends.`);
+	} catch (e) {
+		if (!(e instanceof Problem))
+			throw e;
+		// A request whose answer is lost may have arrived.
+		app.notice(e.status ? `Nothing was accepted: ${e.message}.` :
+			"The collector's answer is lost. If the incident ends within a minute, the collector has accepted it.");
 	}
-	app.notice(answer.ok ? `The present behaviour of ${many(body.accepted, "pod")} is normal from now on. The incident ends.` :
-		`Nothing was accepted: ${body.error}.`);
 	poller.soon();
 }
 
@@ -193,12 +199,19 @@ async function drawPlots(a, now) {
 	const to = a.end ? a.last + AFTER : now, from = Math.max(a.begin - BEFORE, to - LONGEST);
 	drawKeys(marksIn(from, to));
 	await Promise.all(plots.map(async (p) => {
-		const line = await lineOf(a, p, from, to);
+		let line = null, why = "";
+		try {
+			line = await lineOf(a, p, from, to);
+		} catch (e) {
+			if (!e.refused || p.plot.plot)
+				throw e;
+			why = `No plot: ${e.message}.`;
+		}
 		if (isGone(a))
 			return;
 		const inside = line?.t.some((t) => t >= from && t <= to);
 		p.note.hidden = !!inside;
-		put(p.note, inside ? "" : whyNoLine(a, p));
+		put(p.note, inside ? "" : why || whyNoLine(a, p));
 		p.box.dataset.points = inside ? line.t.length : 0;
 		if (!inside)
 			return p.plot.destroy();
@@ -288,8 +301,10 @@ async function drawTraces(a, now) {
 		box.querySelector(`[data-trace="${focused}"]`)?.focus();
 	}
 	const root = $("cause-waterfall");
-	if (!picked)
+	if (!picked) {
+		delete root.dataset.trace;
 		return root.replaceChildren();
+	}
 	if (root.dataset.trace === picked)
 		return;
 	const one = await ask(`traces/${picked}`);
@@ -371,6 +386,17 @@ async function drawHost(a) {
 
 const isGone = (a) => found?.cause.id !== a.id;
 
+// Until its panels have answers, nothing of the incident before it is shown.
+function clearPanels() {
+	for (const id of ["cause-traces", "cause-traces-note", "cause-waterfall", "cause-flows", "cause-pressure"]) {
+		$(id).replaceChildren();
+		delete $(id).dataset.key;
+		delete $(id).dataset.trace;
+	}
+	$("cause-pressure-title").hidden = true;
+	scorePlot.destroy();
+}
+
 // Each panel waits for its own answer.
 function apart(panel, drawPanel, a, now) {
 	if (asking.has(panel))
@@ -394,27 +420,25 @@ async function draw() {
 		empty.hidden = false;
 		return emptyState(empty, "No incident is selected", "Open one from the services or the incidents.");
 	}
-	const address = state.incident;
 	let list = await get("incidents", {limit: 20});
 	if (!find(list.incidents))
 		list = await get("incidents", {limit: 256});
 	link.ok();
 	// The plots and traces are of the time of the incident.
-	const i = find(anomalies.shown(list.incidents)), a = i && {...i.cause, begin: i.begin, last: i.last, end: i.end, trace: i.trace};
+	const i = find(list.incidents), a = i && {...i.cause, begin: i.begin, last: i.last, end: i.end, trace: i.trace};
 	$("cause").hidden = !i;
 	empty.hidden = !!i;
 	if (!i) {
 		found = null;
 		shown = "";
-		const instance = address.split(/[@-]/)[0];
 		return emptyState(empty, "This incident is not known any more", "The collector keeps the last 256, and forgets them when it starts again.",
-		                  ["Show the metrics of its pod", () => app.showMetrics(instance)]);
+		                  ["Show the metrics of its pod", () => app.showMetrics(state.incident.split(/[@-]/)[0])]);
 	}
+	if (found?.id !== i.id)
+		clearPanels();
 	found = i;
 	if (shown !== addressKey(a)) {
 		shown = addressKey(a);
-		delete $("cause-waterfall").dataset.trace;
-		$("cause-waterfall").replaceChildren();
 		makePlots(a);
 	}
 	drawHead(i, list.time);

@@ -26,7 +26,7 @@ const LIMITS = {
 export const limitKind = (limit) => ["bad", "warn"].find((kind) => limit in LIMITS[kind]) || "good";
 
 let app = null; // {state, picked, showMetrics, status}
-let list = [], error = "";
+let list = [], error = null;
 
 const end = (address, port) => (address.includes(":") ? `[${address}]` : address) + `:${port}`;
 // A unit in brackets is not a name: (host) is everything outside of containers.
@@ -71,7 +71,7 @@ function draw(a) {
 	if (list.length)
 		return;
 	if (error)
-		emptyState(empty, "Invalid search", error);
+		emptyState(empty, error.headline, error.message);
 	else if (filtered)
 		emptyState(empty, "Nothing matches", "No connection matches.", ["Clear the search", () => {
 			for (const key of SEARCH)
@@ -92,7 +92,7 @@ async function ask() {
 	if (app.state.tab !== "flows")
 		return;
 	let a = {flows: [], matching: 0};
-	error = "";
+	error = null;
 	try {
 		const {fq, flowState, flowService, flowPort, flowLimit, sort} = app.state;
 		a = await get("flows", {q: [fq, flowService && `service=${flowService}`].filter(Boolean).join(" "), state: flowState, port: flowPort,
@@ -100,7 +100,7 @@ async function ask() {
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
 			throw e;
-		error = e.message;
+		error = e;
 	}
 	link.ok();
 	list = a.flows;

@@ -13,20 +13,18 @@ const JUMP = 2; // seconds by which a clock may differ from what it was
 let app = null; // {status, hostsNeeded, hostsKnown}
 export let hosts = [];
 
-const clocks = {began: 0, shift: NaN, slack: 0, jumped: 0, jump: 0, restarted: 0, skew: 0};
+const clocks = {began: 0, shift: NaN, jumped: 0, jump: 0, restarted: 0, skew: 0};
 
-// A collector that started again, and clocks that jump: both are said, and nothing else need be done. sent: performance.now()
-// when the status was asked for. The collector took its time somewhere in the round trip: the middle is off by half of it
-// at most.
+// A collector that started again, and a clock that jumps: both are said, and nothing else need be done. A jump is one of the
+// collector's time against its own uptime: this computer's clocks stand still while it sleeps. sent: performance.now() when
+// the status was asked for. The collector took its time somewhere in the round trip: the middle is off by half of it at most.
 export function observe(status, sent, notice) {
-	const slack = (performance.now() - sent) / 2000, middle = sent / 1000 + slack;
-	const shift = status.time - middle, past = slack + clocks.slack;
-	let jump = shift - clocks.shift;
-	if (Math.abs(jump) <= JUMP + past)
-		jump = 0;
+	const slack = (performance.now() - sent) / 2000, shift = status.time - status.uptime_seconds;
+	const again = clocks.began && status.start !== clocks.began;
+	const jump = again || Math.abs(shift - clocks.shift) <= JUMP ? 0 : shift - clocks.shift;
 	const skew = status.time - (Date.now() / 1000 - slack);
 	clocks.skew = Math.abs(skew) > JUMP + slack ? skew : 0;
-	if (clocks.began && status.start !== clocks.began && status.uptime_seconds < 60 && !jump) {
+	if (again && status.uptime_seconds < 60) {
 		clocks.restarted = status.start;
 		notice("The collector started again. What it reads from memory is complete; its history and what it learned begin anew " +
 		       "unless it keeps them in files.");
@@ -37,12 +35,11 @@ export function observe(status, sent, notice) {
 	}
 	clocks.began = status.start;
 	clocks.shift = shift;
-	clocks.slack = slack;
 }
 
 // The state in one word for the badge, and the sentences behind it, the worst first.
 function judge(status) {
-	const t = status.totals, says = [], cores = status.workers.length;
+	const t = status.totals, says = [], cores = status.workers.length, lateAnswers = lateParts();
 	const say = (kind, what, advice = "") => says.push({kind, what, advice});
 	const late = t.missed_per_second > 0.01 * t.rounds_per_second;
 	if (!t.hosts && status.dta)
@@ -76,8 +73,8 @@ function judge(status) {
 		say("warn", `The collector's clock jumped ${clocks.jump > 0 ? "ahead" : "back"} by ${age(Math.abs(clocks.jump))}, to ${dateTime(clocks.jumped)}.`);
 	if (clocks.skew)
 		say("warn", `This computer's clock and the collector's differ by ${age(Math.abs(clocks.skew))}.`, "Times on this page are the collector's.");
-	for (const part of lateParts())
-		say("warn", `Answers of /api/v1/${part} take longer than 4 s.`, "What the page shows of them is older; the rest is not delayed.");
+	for (const part of lateAnswers)
+		say("warn", `Answers of /api/v1/${part} take longer than 4 s, or are refused.`, "What the page shows of them is older; the rest is not delayed.");
 	if (clocks.restarted)
 		say("idle", `The collector started again at ${dateTime(clocks.restarted)}.`);
 	const m = status.memory;
@@ -88,7 +85,9 @@ function judge(status) {
 	const order = says.map((s, i) => [s, i]).sort(([x, i], [y, k]) => rank[x.kind] - rank[y.kind] || i - k).map(([s]) => s);
 	const word = !t.hosts && status.dta ? "reports only" : !t.hosts_up ? (status.ready ? "no agent" : "starting") :
 		t.hosts_stale || t.hosts_up < t.hosts ? "degraded" : late ? "late" : "collecting";
-	return {word, kind: {"no agent": "bad", starting: "idle", degraded: "warn", late: "warn"}[word] || "good", says: order};
+	const kind = {"no agent": "bad", starting: "idle", degraded: "warn", late: "warn"}[word] || "good";
+	// What is shown may be older than it looks.
+	return kind === "good" && lateAnswers.length ? {word: "late answers", kind: "warn", says: order} : {word, kind, says: order};
 }
 
 // The worst first. "collecting" says nothing of the services, so it need not be said beside them.

@@ -4,8 +4,8 @@
 import {$, emptyState, fillTable, num, pickRows, put, svg} from "./dom.js";
 import {age, byName, bytes, dateTime, grouped, isoTime, many, number, parseTime, seconds} from "./format.js";
 import {TimePlot, color} from "./plot.js";
-import {PROTOCOLS, hasStore, post} from "./reports.js";
-import {Poller, Problem, get, link} from "./server.js";
+import {PROTOCOLS, hasStore} from "./reports.js";
+import {Poller, Problem, get, link, post} from "./server.js";
 import {navigate, state} from "./state.js";
 
 const PERIOD = () => state.tab === "network" ? 3000 : 10000;

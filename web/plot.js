@@ -67,10 +67,14 @@ export function setMarks(list) {
 // The kinds of the marks in a range of time.
 export const marksIn = (from, to) => Object.keys(MARKS).filter((kind) => marks.some((m) => m.kind === kind && m.at >= from && m.at <= to));
 
-zone.listeners.push(() => {
+// Plots come and go, so they are told from here.
+function rebuildAll() {
 	for (const p of plots)
 		p.rebuild();
-});
+}
+
+zone.listeners.push(rebuildAll);
+dark.addEventListener("change", rebuildAll);
 
 function followCursor(from, u) {
 	const {left, event} = u.cursor;
@@ -124,7 +128,6 @@ export class TimePlot {
 		root.append(this.tip);
 		plots.add(this);
 		new ResizeObserver(() => this.resize()).observe(root);
-		dark.addEventListener("change", () => this.rebuild());
 	}
 
 	// lines: {key, slot, unit, rate, dash, floor, weight, t, v, label}; from, to: the range to show, in seconds.

@@ -3,7 +3,7 @@
 // the translators, and queries. The tab is shown if the collector serves stores.
 import {$, el, emptyState, fillTable, num, pickRows, put, title} from "./dom.js";
 import {age, bytes, grouped, many, number} from "./format.js";
-import {Poller, Problem, get, link, send} from "./server.js";
+import {Poller, Problem, get, link, post} from "./server.js";
 
 const SHOWN = 100, PERIOD = () => 1000;
 // Every report sent is in exactly one of these.
@@ -235,15 +235,6 @@ async function drawKeys() {
 	}
 	fillTable(table, rows);
 	table.hidden = !rows.length;
-}
-
-export async function post(path, body) {
-	const r = await send(path, {method: "POST", body: JSON.stringify(body),
-	                            headers: {"Content-Type": "application/json"}});
-	const j = await r.json();
-	if (!r.ok)
-		throw new Problem(j.error || `HTTP ${r.status}`, r.status);
-	return j;
 }
 
 async function ask() {

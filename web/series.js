@@ -230,7 +230,7 @@ async function askHistory() {
 	link.ok();
 	if (q !== question())
 		return historyPoller.soon();
-	asked = q;
+	asked = answer.missing ? "" : q; // a refusal is no answer to keep
 	if (view === "heat")
 		lastHeat = answer;
 	else if (view === "lines")
@@ -307,7 +307,7 @@ export function drawPlot() {
 	if (!a)
 		return;
 	lines = [];
-	let recorded = 0, drawn = 0, decimated = false;
+	let recorded = 0, drawn = 0, decimated = false, clipped = false;
 	const steps = new Set();
 	for (const s of a.series) {
 		const slot = slots.get(s.id);
@@ -316,6 +316,7 @@ export function drawPlot() {
 		recorded += s.recorded;
 		drawn += s.points;
 		decimated ||= s.decimated;
+		clipped ||= s.clipped;
 		const meta = {name: s.name, kind: s.kind, unit: s.unit}, unit = valueUnit(meta);
 		if (isQuantiles(meta)) {
 			const h = histograms.get(s.id);
@@ -347,11 +348,12 @@ export function drawPlot() {
 	for (const l of lines)
 		l.label = [app.known.get(l.id)?.meta?.name || l.id, l.part, app.podName(app.known.get(l.id)?.pod)].filter(Boolean).join(" ");
 	lines = lines.filter((l) => l.t.length);
-	timePlot.draw(lines.filter((l) => !hidden.has(l.id)), ...time.show(a.to || Date.now() / 1000, Number.isFinite(first) ? first : 0));
+	timePlot.draw(lines.filter((l) => !hidden.has(l.id)), ...time.show(a.to || Date.now() / 1000, Number.isFinite(first) && !clipped ? first : 0));
 	$("plot").dataset.points = lines.reduce((n, l) => n + l.t.length, 0);
 	put($("plot-status"), any ? `${number(recorded)} values recorded` +
 	    (decimated ? `, ${number(drawn)} used: lowest and highest per step` : ", all used") +
-	    (steps.size ? `; rates over ${[...steps].sort((x, y) => x - y).map((x) => trimmed(seconds(x))).join(", ")}` : "") : "");
+	    (steps.size ? `; rates over ${[...steps].sort((x, y) => x - y).map((x) => trimmed(seconds(x))).join(", ")}` : "") +
+	    (clipped ? "; the oldest were not read in time: choose a shorter range or fewer series" : "") : "");
 	drawLegend();
 }
 

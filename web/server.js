@@ -10,14 +10,21 @@ export class Problem extends Error {
 	constructor(message, status, slow = false) {
 		super(message);
 		this.status = status; // of HTTP; 0: the server is unreachable
-		this.slow = slow;     // only this answer was late: others came in the meantime
+		this.slow = slow;     // only this answer is missing: others came at the time
+		// Others wait, it took too long, or a right is missing. 400 and 404 are answers to what was asked.
+		this.refused = status > 0 && status !== 400 && status !== 404;
+	}
+
+	// What stands above the message in place of a list.
+	get headline() {
+		return this.refused ? "Refused" : "Invalid search";
 	}
 }
 
-const late = new Map(); // part of the API -> when its answer was late
+const late = new Map(); // part of the API -> when its answer was late, or a refusal
 let heard = 0;          // when the last answer came
 
-// The parts of the API whose answers are late at present.
+// The parts of the API whose answers are late or refusals at present.
 export const lateParts = () => [...late].filter(([, at]) => performance.now() - at < 3 * TIMEOUT_MS).map(([part]) => part);
 
 // The token of a collector with --reader-token-file or --actor-token-file, kept as long as the tab. The page itself needs
@@ -46,7 +53,7 @@ export const token = {
 };
 
 // fetch() with the token.
-export async function send(path, options) {
+async function send(path, options) {
 	const used = token.value;
 	const headers = used ? {...options.headers, Authorization: `Bearer ${used}`} : options.headers;
 	const response = await fetch(`api/v1/${path}`, {...options, headers});
@@ -62,15 +69,12 @@ function lost(e, part, sent) {
 	return new Problem("no answer within 4 s", 0, heard > sent);
 }
 
-export async function get(path, params = {}) {
-	const query = new URLSearchParams(
-		Object.entries(params).filter(([, v]) => v !== "" && v !== undefined && v !== null));
+// The body of an answer, which is waited for up to TIMEOUT_MS: a connection may be lost without a sign.
+async function ask(path, options) {
 	const part = path.split("?")[0].split("/")[0], sent = performance.now();
 	let response;
 	try {
-		response = await send(`${path}${query.size ? "?" + query : ""}`, {
-			signal: AbortSignal.timeout(TIMEOUT_MS), cache: "no-store",
-		});
+		response = await send(path, {...options, signal: AbortSignal.timeout(TIMEOUT_MS), cache: "no-store"});
 	} catch (e) {
 		throw lost(e, part, sent);
 	}
@@ -80,14 +84,28 @@ export async function get(path, params = {}) {
 	} catch (e) {
 		if (e.name === "TimeoutError")
 			throw lost(e, part, sent);
-		throw new Problem(`HTTP ${response.status} without JSON`, response.ok ? 0 : response.status);
+		// A proxy answers for the collector, or refuses this request alone.
+		late.set(part, performance.now());
+		throw new Problem(`HTTP ${response.status} without JSON`, 0, performance.now() - heard < TIMEOUT_MS);
 	}
 	heard = performance.now();
-	late.delete(part);
-	if (!response.ok)
-		throw new Problem(body.error || `HTTP ${response.status}`, response.status);
+	const problem = response.ok ? null : new Problem(body.error || `HTTP ${response.status}`, response.status);
+	if (problem?.refused)
+		late.set(part, heard);
+	else
+		late.delete(part);
+	if (problem)
+		throw problem;
 	return body;
 }
+
+export function get(path, params = {}) {
+	const query = new URLSearchParams(
+		Object.entries(params).filter(([, v]) => v !== "" && v !== undefined && v !== null));
+	return ask(`${path}${query.size ? "?" + query : ""}`);
+}
+
+export const post = (path, body) => ask(path, {method: "POST", body: JSON.stringify(body), headers: {"Content-Type": "application/json"}});
 
 // Whether the collector answers; the page shows it, and all pollers wait for it.
 export const link = {

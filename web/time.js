@@ -2,7 +2,7 @@
 // time.js - the range of time that all plots show: the last seconds, live, or from one moment to another. It knows the
 // ranges before it, so that a zoom can be undone, and what happened in it.
 import {$, put} from "./dom.js";
-import {clock, dateTime, isoTime, parseTime, zone} from "./format.js";
+import {clock, isoTime, moment, parseTime, zone} from "./format.js";
 import {setMarks} from "./plot.js";
 import {Poller, Problem, get, link} from "./server.js";
 import {WINDOWS, navigate, state} from "./state.js";
@@ -34,7 +34,7 @@ export function show(to, first) {
 	if (state.window === ALL && first)
 		oldest = first;
 	if (!state.from) {
-		const from = state.window === ALL ? Math.min(oldest || to - 1, to - 1) : to - state.window;
+		const from = state.window === ALL ? Math.min(oldest || to - LONGEST, to - 1) : to - state.window;
 		shown = [from, to];
 	}
 	drawRange();
@@ -115,8 +115,7 @@ function drawRange() {
 	$("pause").setAttribute("aria-pressed", state.paused);
 	put($("pause"), state.paused ? "Resume" : "Pause");
 	$("live").hidden = state.paused;
-	const day = isoTime(from).slice(0, 10) === isoTime(Date.now() / 1000).slice(0, 10);
-	put($("range"), state.from ? `${day ? clock(from, to - from < 60) : dateTime(from)} – ${clock(to, to - from < 60)}` : "");
+	put($("range"), state.from ? `${moment(from, to - from < 60)} – ${clock(to, to - from < 60)}` : "");
 	for (const b of document.querySelectorAll("[data-window]"))
 		b.setAttribute("aria-pressed", !state.from && Number(b.dataset.window) === state.window);
 }

@@ -2,7 +2,7 @@
 // traces.js - the kept traces: a list, and the spans of one of them over time. The tab is shown once
 // the collector has seen a trace.
 import {$, el, emptyState, fillTable, num, pickRows, put} from "./dom.js";
-import {bytes, clock, dateTime, grouped, isoTime, many, parseTime, seconds, zone} from "./format.js";
+import {bytes, dateTime, grouped, isoTime, many, moment, parseTime, seconds, zone} from "./format.js";
 import {Poller, Problem, get, link} from "./server.js";
 import {waterfall} from "./waterfall.js";
 
@@ -61,7 +61,7 @@ function drawList(a) {
 		{text: t.reason, badge: REASONS[t.reason] || "idle", tip: WHY[t.reason] || ""},
 		{text: t.root || "(root not seen)", kind: "strong", tip: t.trace_id},
 		{text: t.service},
-		num(t.start ? clock(t.start) : "–", t.start ? dateTime(t.start) : ""),
+		num(t.start ? moment(t.start, true) : "–", t.start ? dateTime(t.start) : ""),
 		num(seconds(t.duration_seconds)),
 		num(grouped(t.spans_read), t.orphans || t.lost_lines ?
 			`${t.orphans} without parent, ${t.lost_lines} lines lost` : ""),
@@ -92,7 +92,7 @@ async function askTraces() {
 	try {
 		a = await get("traces", open ? {...question(), limit: SHOWN} : {limit: 0});
 	} catch (e) {
-		if (!(e instanceof Problem) || !e.status)
+		if (!(e instanceof Problem) || !e.status || e.refused)
 			throw e;
 		if (e.status === 400 && open)
 			return drawList({error: e.message, roots: 0, held: 0, matching: 0, traces: list = []});
@@ -122,7 +122,7 @@ async function askOne() {
 	try {
 		t = await get(`traces/${id}`);
 	} catch (e) {
-		if (!(e instanceof Problem) || !e.status)
+		if (!(e instanceof Problem) || !e.status || e.refused)
 			throw e;
 	}
 	link.ok();

@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "base/grow.h"
 #include "collect/read/past.h"
 
-#define MARKS_MAX 1000u
+#define MARKS_MAX 1000u /* in a response */
 /*
  * Publishers of a service belong to one deployment if they start within this time of each other, or
  * of the time when an earlier one closed.
@@ -41,7 +42,7 @@ struct marks {
 	struct api_range range;
 	struct marks_mark *v;
 	size_t n, room;
-	bool full;
+	bool no_memory;
 };
 
 /* Adds a mark with a formatted text, if its time is in the range. */
@@ -54,8 +55,8 @@ add_mark(struct marks *m, int64_t ns, enum marks_kind kind, uint64_t instance, c
 
 	if (ns < m->range.from_ns || ns > m->range.to_ns)
 		return;
-	if (m->n == m->room) {
-		m->full = true;
+	if (!BASE_GROW(m->v, m->n, m->room)) {
+		m->no_memory = true;
 		return;
 	}
 	to = &m->v[m->n++];
@@ -186,13 +187,20 @@ static int by_time(const void *a, const void *b)
 	return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
+/* If there are too many marks, the oldest ones of publishers are left out, but no incident. */
 static void put_marks(struct api_list *l, const struct marks *m)
 {
+	size_t too_many = m->n > MARKS_MAX ? m->n - MARKS_MAX : 0;
+
 	base_json_kbegin(l->j, "marks", '[');
 	for (size_t i = 0; i < m->n; i++) {
 		const struct marks_mark *mark = &m->v[i];
 		char many[TEXT_BYTES + 32];
 
+		if (too_many && mark->kind != MARKS_INCIDENT && mark->kind != MARKS_END) {
+			too_many--;
+			continue;
+		}
 		if (!api_item(l))
 			continue;
 		snprintf(many, sizeof(many), "%s (%u pods)", mark->text, mark->pods);
@@ -206,28 +214,25 @@ static void put_marks(struct api_list *l, const struct marks *m)
 
 void api_get_marks(struct http_request *req, void *arg)
 {
-	struct marks m = {.room = MARKS_MAX};
+	struct marks m = {.n = 0};
 	struct api_answer *a;
 	struct api_list l = {.limit = MARKS_MAX};
 
 	if (!api_param_range(req, 3600000000000ull, &m.range))
 		return;
-	m.v = api_alloc(req, m.room * sizeof(*m.v));
-	if (!m.v)
-		return;
 	add_mark(&m, api_status_begun_ns(), MARKS_COLLECTOR, 0, "", "", "the collector started");
-	if (!add_lives(&m, arg)) {
-		http_reply_error(req, 503, "out of memory");
-		goto out;
-	}
+	m.no_memory |= !add_lives(&m, arg);
 	api_incidents(arg, add_incident, &m);
-	a = api_answer_begin(req);
+	if (m.no_memory)
+		http_reply_error(req, 503, "out of memory");
+	a = m.no_memory ? NULL : api_answer_begin(req);
 	if (!a)
 		goto out;
-	qsort(m.v, m.n, sizeof(*m.v), by_time);
+	if (m.n)
+		qsort(m.v, m.n, sizeof(*m.v), by_time);
 	l.j = &a->json;
 	put_marks(&l, &m);
-	base_put(l.j, KV_BOOL("truncated", l.truncated || m.full));
+	base_put(l.j, KV_BOOL("truncated", l.truncated || m.n > MARKS_MAX));
 	api_answer_end(req, a);
 out:
 	free(m.v);

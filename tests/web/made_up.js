@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // made_up.js - before a page's own scripts: answers of services, their map, an incident with all there is about it, and
 // more services than any collector has, with the most hostile names that JSON carries. The rest is the collector's.
-// window.madeUp: {many, shift, more, late, hold, cause, metric, twin, refuse} change what it says, and when.
+// window.madeUp: {many, shift, slept, more, late, hold, cause, metric, twin, refuse, minute, proxy} change what it says, and when.
 (() => {
 	const real = window.fetch, RTL = "\u202egnp.exe\u202c", MARKUP = "<img src=x onerror=alert(1)>&amp;\"'<script>";
 	const LONG = "long-".repeat(2048), instance = "00000000000000aa", trace = "ab".repeat(16);
 	const made = window.madeUp = {
 		many: 0, shift: 0,
+		slept: 0,          // for this many seconds the browser's computer slept, and the collector did not
 		more: false,       // more traces, connections, and the pressure of the host; "others": connections of others alone
 		late: "", asked: 0, // a part of the API that does not answer; how often a service's part of it was asked for
 		hold: 0, held: 0,  // ms by which the status arrives later; how often it did
 		cause: null,       // what the cause of the incident has instead, such as a pod of the collector
 		metric: null,      // the only metric that there is, and grows by 100 per second
 		twin: false,       // a service of the same name in another namespace
-		refuse: "",        // a part of the API that is refused
+		refuse: "", refused: [], // a part of the API that is refused; the addresses that were
+		minute: 29394906,  // of the incident's id
+		proxy: false,      // a proxy answers, because the collector does not
 	};
 	const now = () => Date.now() / 1000 + made.shift;
 	const began = made.began = Math.floor(now()) - 20;
@@ -55,7 +58,11 @@
 				node("stock", {anomaly: true}), node(LONG), node(RTL)],
 			edges: [edge("outside", "web"), edge("web", "payments", {culprit: true, errors_per_second: 2, retransmits_per_second: 1}), edge("web", "stock"),
 				edge("stock", LONG), edge("payments", LONG), edge(LONG, "stock"), edge(RTL, RTL)]}),
-		incidents: () => ({time: now(), truncated: false, incidents: [{number: 1, id: `${instance}-29394906`, kind: "fault", state: "open", begin: made.cause?.begin ?? began, last: now(),
+		// The newer one has become part of the older one.
+		incidents: () => ({time: now(), truncated: false, incidents: [
+			{number: 2, id: "00000000000000cc-29394907", kind: "fault", state: "ended", begin: began + 1,
+				last: began + 2, end: began + 2, sentence: "", load: null, part_of: 1, cause: anomaly(began + 2), members: [], members_left_out: 0},
+			{number: 1, id: `${instance}-${made.minute}`, kind: "fault", state: "open", begin: made.cause?.begin ?? began, last: now(),
 				end: null, sentence: `payments-0 has been slow since ${new Date(began * 1000).toISOString().slice(11, 19)} UTC: ${MARKUP}`, load: null, part_of: 0, cause: anomaly(null), members_left_out: 0, trace,
 				members: [member("payments", instance, 4.2), member("stock", "00000000000000cc", 1.5)]}],
 			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),
@@ -82,21 +89,25 @@
 	};
 	window.fetch = async (address, options) => {
 		const path = /api\/v1\/([^?]*)/.exec(String(address))?.[1];
+		if (made.proxy)
+			return new Response("<h1>502 Bad Gateway</h1>", {status: 502});
 		if (made.late && made.late === path) {
 			made.asked += String(address).includes("service=");
 			return new Promise((done, fail) => options.signal.addEventListener("abort", () => fail(options.signal.reason)));
 		}
-		if (made.refuse && made.refuse === path)
+		if (made.refuse && made.refuse === path) {
+			made.refused.push(String(address));
 			return new Response(JSON.stringify({error: "out of memory"}), {status: 503});
+		}
 		const answer = answers[path]?.(String(address));
 		if (answer)
 			return new Response(JSON.stringify(answer), {status: 200, headers: {"Content-Type": "application/json"}});
 		const response = await real(address, options);
-		if (path !== "status" || !made.shift && !made.hold)
+		if (path !== "status" || !made.shift && !made.hold && !made.slept)
 			return response;
 		const status = await response.json();
 		await new Promise((done) => setTimeout(done, made.hold));
 		made.held += made.hold > 0;
-		return new Response(JSON.stringify({...status, time: status.time + made.shift}), {status: 200});
+		return new Response(JSON.stringify({...status, time: status.time + made.shift + made.slept, uptime_seconds: status.uptime_seconds + made.slept}), {status: 200});
 	};
 })();

@@ -228,6 +228,51 @@ void namespaces_have_deployments_of_their_own(void **state)
 	collector.life_count = 0;
 }
 
+void marks_that_are_too_many_leave_out_no_incident(void **state)
+{
+	static struct collect_life lives[1500];
+	const struct act_anomaly a = {.id = 1,
+				      .instance = CART,
+				      .name = {.pod = "cart-0", .service = "cart"},
+				      .begin_ns = 1005000000000,
+				      .last_ns = 1006000000000,
+				      .findings = 10,
+				      .peak = 3,
+				      .threshold = 1};
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.max_pods = 1});
+	struct act_incidents *incidents = act_incidents_new(&(struct act_incidents_opts){0});
+	json_t *whole, *list;
+	size_t found = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lives) / sizeof(*lives); i++) {
+		lives[i] = (struct collect_life){.ns = 1001000000000 + (int64_t)i * 10000000,
+						 .kind = COLLECT_LIFE_START,
+						 .instance = i + 1,
+						 .service = "job"};
+		snprintf(lives[i].pod, sizeof(lives[i].pod), "rank-%zu", i);
+	}
+	act_incidents_take(incidents, &a, a.last_ns);
+	act_incidents_poll(incidents, a.last_ns, no_news, NULL);
+	collector.verdicts = v;
+	collector.incidents = incidents;
+	collector.lives = lives;
+	collector.life_count = sizeof(lives) / sizeof(*lives);
+	list = ask_list("/api/v1/marks?start=1000&end=1100", "marks", &whole);
+	assert_int_equal(json_array_size(list), 1000);
+	assert_true(json_is_true(json_object_get(whole, "truncated")));
+	for (size_t i = 0; i < 1000; i++)
+		found += !strcmp(string(json_array_get(list, i), "kind"), "incident");
+	assert_int_equal(found, 1);
+	assert_string_equal(string(json_array_get(list, 999), "text"), "rank-1499 began");
+	json_decref(whole);
+	collector.life_count = 0;
+	collector.verdicts = NULL;
+	collector.incidents = NULL;
+	free_at_the_end(free_incidents, incidents);
+	free_at_the_end(free_verdicts, v);
+}
+
 /* Two services of a namespace, and one without. */
 static struct act_scale *scaled(int64_t t)
 {

@@ -323,10 +323,23 @@ class Test(Walk):
                 "1.23 ms", "250 ns", "90.0 s", "1 m 05 s", "20 ms", "93.10 %", "2.00 KiB/s", "–", "bytes",
                 "1.5 s", "2 s", "100/s"]
         check([g.replace("\u202f", " ") for g in got] == want, got)
+        got = page.run("""import('/format.js').then((f) => { const now = Date.now() / 1000, before = now - 172800;
+            return [f.moment(now) === f.clock(now, false), f.moment(before) === f.dateTime(before)]; })""")
+        check(got == [True, True], got)
         got = page.run("""import('/plot.js').then((p) => p.rates([0, 1, 2, 3, 4.5, 5, 6, 7],
             [0, 10, 20, 30, 45, 5, 15, 25], 1))""")
         check(got == [[1, 2, 3, 4.5, 5, 6], [10, 10, 10, 10, None, 10]] or
               got[1][:3] == [10, 10, 10] and None in got[1], got)
+
+    def values_of_long_ago_are_not_among_the_last(self):
+        # A value per second, then none for 100 s, as if another view was open.
+        spark = self.page.run("""import('/app.js').then(({observe}) => {
+            const at = (t, value) => observe({id: '00000000000000ff/1', kind: 'gauge', value}, {last_read: t}, t);
+            for (let t = 1000; t < 1060; t++)
+                at(t, 1);
+            at(1160, 2);
+            return at(1163, 3).spark; })""")
+        check(spark == [2, 3, 3, 3], spark)
 
     def a_hidden_page_asks_only_for_its_title(self):
         page = self.page

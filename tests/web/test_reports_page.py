@@ -62,6 +62,14 @@ def look(page, report, device):
     page.wait("!!document.querySelector('#dta-reporters td')", what='the reporters')
     assert page.run(text('#dta-reporters td:nth-child(3)')) == 't1'
     assert page.run(text('#dta-reporters td:nth-child(2)')).startswith('127.0.0.1:')
+    # A connection that is lost during a query does not stop the view.
+    page.run('''window.realFetch = window.fetch; window.hung = 0; window.fetch = (address, options) => options?.method !== "POST" ?
+        realFetch(address, options) : new Promise((done, fail) => {
+            window.hung++;
+            options.signal?.addEventListener("abort", () => fail(options.signal.reason));
+        })''')
+    page.wait("window.hung > 1", what="another query")
+    page.run("window.fetch = window.realFetch")
     # Asked.
     page.type('#dta-key', FLOW)
     page.click('#dta-ask button')

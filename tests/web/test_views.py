@@ -142,6 +142,11 @@ class Test(Walk):
         # It cannot be accepted without a token, and the page says why.
         page.wait("document.querySelector('#cause-accept').checkVisibility() && document.querySelector('#cause-accept').disabled")
         check('right to act' in page.run("document.querySelector('#cause-accept-why').textContent"), 'no reason')
+        # If the answer is lost, the request may have arrived.
+        page.run("window.madeUp.late = 'incidents/x/accept'; (() => { const d = document.querySelector('#accept'); d.dataset.incident = 'x';"
+                 " d.returnValue = 'accept'; d.dispatchEvent(new Event('close')); })()")
+        page.wait("document.querySelector('#notice').textContent.includes('answer is lost')")
+        page.run("window.madeUp.late = ''")
         self.shot(page, 'cause')
         page.key('Escape')
         page.wait("!document.querySelector('#view-services').hidden")
@@ -152,6 +157,15 @@ class Test(Walk):
         page.wait("!document.querySelector('#view-cause').hidden && document.querySelector('#cause-title').textContent.includes('payments-0')")
         page.run("location.hash = '#tab=cause&incident=00000000000000bb-5'")
         page.wait("document.querySelector('#cause-empty').textContent.includes('not known any more')")
+        # An alert has the address of the incident that became part of this one.
+        page.run("location.hash = '#tab=cause&incident=00000000000000cc-29394907'")
+        page.wait("!document.querySelector('#cause').hidden && document.querySelector('#cause-title').textContent.includes('payments-0')")
+        # The button of an unknown incident leads to the pod of that one.
+        for other in ('bb', 'dd'):
+            page.run(f"location.hash = '#tab=cause&incident=00000000000000{other}-5'")
+            page.wait(f"!document.querySelector('#cause-empty').hidden && import('./state.js').then(({{state}}) => state.incident.includes('{other}'))")
+        page.click('#cause-empty button')
+        page.wait("location.hash.includes('pod=00000000000000dd')")
         page.run(f"location.hash = {json.dumps(self.address)}")  # as a reminder for the tab
 
     def an_incident_shows_its_worst_trace_and_the_pressure_of_its_host(self):
@@ -171,6 +185,15 @@ class Test(Walk):
         page.run("window.madeUp.more = 'others'")
         page.wait(f"{flows} === 'None of its connections is among the first 1 of 5 000 on its host.'")
         page.run("window.madeUp.more = true")
+        page.wait(f"{flows}.includes('The fastest')")
+        # What was refused may be there. But nothing of it is shown of another incident.
+        page.run("window.madeUp.refused = []; window.madeUp.refuse = 'flows'")
+        page.wait('window.madeUp.refused.length > 1')
+        check('The fastest' in page.run(flows), page.run(flows))
+        page.run("window.madeUp.minute++")
+        page.wait(f"{flows} === ''")
+        page.run("window.madeUp.refuse = ''")
+        page.wait(f"{flows}.includes('The fastest')")
         # What its dashed and dotted lines are.
         page.wait("['while it is anomalous', 'an incident begins'].every((text) => document.querySelector('#blamed-keys').textContent.includes(text))")
         page.wait("document.querySelector('#score-keys').checkVisibility()")
@@ -201,6 +224,9 @@ class Test(Walk):
                 for seconds in (0.01,) * 19 + (10,):
                     self.pod.tell('observe', seconds)
                 page.pump(0.2)
+        # A plot that goes leaves no listener behind, which would keep all that it has.
+        page.run('''window.listened = 0; EventTarget.prototype.addEventListener = new Proxy(EventTarget.prototype.addEventListener, {
+            apply(add, of, what) { window.listened += of instanceof MediaQueryList; return add.apply(of, what); }})''')
         blame('test_latency_seconds_mean', 'test_latency_seconds_p50', 'test_latency_seconds_p99', 'test_breaker{state="open"}')
         check(page.run(f"{figure.format('test_latency_seconds_p99')}.textContent").startswith('99th percentile of test_latency_seconds rose'),
               page.run("document.querySelector('#blamed').textContent"))
@@ -209,13 +235,24 @@ class Test(Walk):
         highest('test_latency_seconds_p50', '< 0.02')
         page.wait(f"{figure.format('test_breaker')}.textContent.endsWith('keeps no history of states.')")
         # Where no quantiles are kept, nothing else is drawn in their place.
+        check(page.run('window.listened') == 0, page.run('window.listened'))
         blame('test_size_seconds_p90', 'test_size_seconds_mean', 'test_size_seconds_count', service='cart (tcp)')
         for part in ('p90', 'mean'):
             page.wait(f"{figure.format('test_size_seconds_' + part)}.textContent.endsWith('keeps no quantiles and means of connections over time.')")
         page.wait(f"Number({figure.format('test_size_seconds_count')}.dataset.points) > 0")
+        # A refusal is no end of the history.
+        page.run("window.madeUp.refused = []; window.madeUp.refuse = 'metrics'")
+        blame('test_latency_seconds_count')
+        page.wait("window.madeUp.refused.filter((address) => address.includes('q=test_latency_seconds')).length > 1")
+        page.run("window.madeUp.refuse = ''")
+        page.wait(f"Number({figure.format('test_latency_seconds_count')}.dataset.points) > 0")
         # An incident may last longer than the history of an answer.
         blame('test_latency_seconds_p99', begin=time.time() - 90000)
         page.wait(f"Number({figure.format('test_latency_seconds_p99')}.dataset.points) > 0")
+        # It did not begin today, so the list has its date.
+        self._tab(page, 'anomalies')
+        page.wait("document.querySelector('#anomalies tbody tr')?.cells[3].textContent.length === 19")
+        self._tab(page, 'cause')
         page.run("window.madeUp.cause = null")
         page.wait(f"!!{figure.format('checkout_seconds_p90')}")
 
@@ -306,6 +343,24 @@ class Test(Walk):
         page.wait("document.querySelector('#services').hidden && document.querySelector('#services-empty').textContent.includes('out of memory')")
         page.run("window.madeUp.refuse = ''")
         page.wait(f"!document.querySelector('#services').hidden && {SERVICES}.length === 7")
+        # It is no fault of the search.
+        page.run("window.madeUp.refuse = 'metrics'")
+        self._tab(page, 'metrics')
+        page.wait("document.querySelector('#metrics-empty').checkVisibility() && document.querySelector('#metrics-empty').textContent === 'Refusedout of memory'")
+        # What other views show is older than it looks.
+        page.run("window.madeUp.refuse = 'services'")
+        self._tab(page, 'health')
+        page.wait("document.querySelector('#health-says').textContent.includes('/api/v1/services take longer than 4 s, or are refused')")
+        page.wait("['late', 'late answers'].includes(document.querySelector('#health').textContent)")
+        page.run("window.madeUp.refuse = ''")
+        page.wait("!document.querySelector('#health-says').textContent.includes('are refused')")
+
+    def an_answer_of_a_proxy_is_not_the_collectors(self):
+        page = self.page
+        page.run("window.madeUp.proxy = true")
+        page.wait("!document.querySelector('#away').hidden && document.querySelector('#health').textContent === 'no answer'")
+        page.run("window.madeUp.proxy = false")
+        page.wait("document.querySelector('#away').hidden")
 
     def the_way_of_an_answer_is_no_skew(self):
         page = self.page
@@ -314,6 +369,13 @@ class Test(Walk):
         page.run("window.madeUp.hold = 0")
         check('differ by' not in page.run("document.querySelector('#health-says').textContent"), 'the way back counts as skew')
         check('clock jumped' not in page.run("document.querySelector('#notice').textContent"), 'the way back counts as a jump')
+
+    def a_computer_that_slept_is_no_jump(self):
+        page = self.page
+        page.run("window.madeUp.held = 0; window.madeUp.slept = 3600; window.madeUp.hold = 1")
+        page.wait('window.madeUp.held > 2')
+        page.run("window.madeUp.slept = window.madeUp.hold = 0")
+        check('clock jumped' not in page.run("document.querySelector('#notice').textContent"), 'it counts as a jump')
 
     def a_map_has_its_culprit_and_is_the_same_again(self):
         page = self.page
