@@ -157,21 +157,33 @@ void export_remote_write_flush(struct export_remote_write *w)
 	w->batch++;
 }
 
+/* Whether the series is the one under construction, to which more may be added. */
+static bool is_open(const struct export_remote_write *w, const struct export_remote_series *s)
+{
+	return w->is_open && s->opened == w->opened;
+}
+
 /*
- * Reserves n bytes for a series in the request. Version 2.0 allows each series only once per
- * request, so a series that was already completed starts a new request. Returns false if out of
- * memory.
+ * Whether n more bytes of a series must be in a new request. Version 2.0 allows each series only
+ * once per request.
  */
-static bool begin_series(struct export_remote_write *w, struct export_remote_series *s, size_t n)
+static bool needs_request(const struct export_remote_write *w, const struct export_remote_series *s,
+			  size_t n)
 {
 	const size_t bytes = BASE_MAX(w->bytes, w->v2 ? export_remote_v2_bytes(w->v2) : 0);
 
-	if ((bytes && bytes + n > REQUEST_MAX) ||
-	    (w->v2 && s->batch == w->batch && s->opened != w->opened))
+	return (bytes && bytes + n > REQUEST_MAX) ||
+	       (w->v2 && s->batch == w->batch && s->opened != w->opened);
+}
+
+/* Reserves n bytes for a series in the request. Returns false if out of memory. */
+static bool begin_series(struct export_remote_write *w, struct export_remote_series *s, size_t n)
+{
+	if (needs_request(w, s, n))
 		export_remote_write_flush(w);
 	if (!base_grow(&w->at, &w->room, w->bytes + n, 1))
 		return false;
-	if (w->v2 && (!w->is_open || s->opened != w->opened)) {
+	if (w->v2 && !is_open(w, s)) {
 		end_series(w);
 		export_remote_v2_begin(w->v2, s->labels, s->label_bytes, s->created_ms);
 		w->open_meta = s->meta ? &s->meta->m : NULL;
@@ -366,20 +378,22 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	uint64_t hash = e->ns ? 0 : hash_of(e);
 	size_t inner = 9 + 1 + export_pb_varint_bytes((uint64_t)ms);
 	struct export_label l[SL_LABELS_MAX];
+	size_t bytes;
 	uint8_t *from, *p;
 	uint64_t opened;
 
 	if (s->clashes || s->last_ms == INT64_MIN || ms <= s->exemplar_ms ||
 	    (hash && hash == s->exemplar))
 		return;
-	/*
-	 * A histogram is not sent twice, so the exemplar is kept and sent with the next histogram.
-	 */
-	if (w->v2 && s->native && s->opened != w->opened)
-		return;
 	for (size_t i = 0; i < n; i++)
 		l[i] = (struct export_label){e->labels[i].key, e->labels[i].value, ""};
 	inner += export_labels_bytes(l, n);
+	bytes = s->label_bytes + inner + 2 * EXPORT_PB_FIELD;
+	/*
+	 * A histogram is not sent twice, so the exemplar is kept and sent with the next histogram.
+	 */
+	if (w->v2 && s->native && (!is_open(w, s) || needs_request(w, s, bytes)))
+		return;
 	s->exemplar_ms = ms;
 	s->exemplar = hash;
 	if (export_exemplar_is_long(e)) {
@@ -387,7 +401,7 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 		return;
 	}
 	opened = s->opened;
-	if (!begin_series(w, s, s->label_bytes + inner + 2 * EXPORT_PB_FIELD)) {
+	if (!begin_series(w, s, bytes)) {
 		relaxed_bump(w->dropped_memory, 1);
 		return;
 	}

@@ -40,21 +40,22 @@ _Static_assert(sizeof(struct id) == 16, "the file's layout");
 /* Initialises an empty file or reads an existing one. Returns 0 or -errno. */
 static int load_file(struct export_sent *s)
 {
-	char head[HEAD];
+	const off_t bytes = (off_t)(HEAD + sizeof(s->id));
+	char head[HEAD] = "";
 	struct stat st;
 
 	if (fstat(s->fd, &st))
 		return -errno;
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(st.st_mode) ||
+	    (st.st_size && (st.st_size != bytes || pread(s->fd, head, HEAD, 0) != (ssize_t)HEAD)))
 		return -EINVAL;
-	if (!st.st_size) {
-		if (pwrite(s->fd, magic, HEAD, 0) != (ssize_t)HEAD ||
-		    ftruncate(s->fd, (off_t)(HEAD + sizeof(s->id))))
+	/* Write the magic last, because a file without it is initialised again. */
+	if (!memcmp(head, (char[HEAD]){0}, HEAD)) {
+		if (ftruncate(s->fd, bytes) || pwrite(s->fd, magic, HEAD, 0) != (ssize_t)HEAD)
 			return errno ? -errno : -ENOSPC;
 		return 0;
 	}
-	if (st.st_size != (off_t)(HEAD + sizeof(s->id)) ||
-	    pread(s->fd, head, HEAD, 0) != (ssize_t)HEAD || memcmp(head, magic, HEAD) ||
+	if (memcmp(head, magic, HEAD) ||
 	    pread(s->fd, s->id, sizeof(s->id), HEAD) != (ssize_t)sizeof(s->id))
 		return -EINVAL;
 	s->old = true;

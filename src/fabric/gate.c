@@ -22,6 +22,8 @@ void fabric_gate_share_of(const struct sockaddr *peer, uint8_t address[16])
 	memset(address, 0, 16);
 	if (peer->sa_family == AF_INET)
 		memcpy(address + 12, &v4->sin_addr, 4);
+	else if (peer->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+		memcpy(address + 12, &v6->sin6_addr.s6_addr[12], 4);
 	else if (peer->sa_family == AF_INET6)
 		memcpy(address, &v6->sin6_addr, IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) ? 16 : 8);
 }

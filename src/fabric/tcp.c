@@ -401,7 +401,7 @@ static uint32_t tcp_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 	return taken;
 }
 
-/* Lists the destinations of the next bytes. Returns their number. */
+/* Lists the destinations of the next bytes. Returns their number; 0 if they are not known. */
 static int next_areas(const struct fabric_tcp *t, struct iovec *to)
 {
 	size_t skip = t->taken;
@@ -412,6 +412,12 @@ static int next_areas(const struct fabric_tcp *t, struct iovec *to)
 		struct fabric_merged merged;
 
 		fabric_merge(&merged, &t->limits, r->first, r->reads);
+		/*
+		 * The addresses changed since the request, so the READs no longer merge as
+		 * requested, and it is not known which bytes belong to which READ.
+		 */
+		if (merged.bytes != r->bytes)
+			return n;
 		for (uint32_t k = 0; k < merged.areas; k++) {
 			struct iovec area = merged.area[k];
 			const size_t over = BASE_MIN(skip, area.iov_len);
@@ -485,7 +491,6 @@ static bool take_answer(struct fabric_tcp *t)
 		return check_answer(t);
 	}
 	count = next_areas(t, to);
-	/* The addresses changed since the request, so the READs no longer merge as requested. */
 	if (!count)
 		return refuse_answer(t);
 	n = receive(t, to, count);
@@ -556,8 +561,12 @@ static int tcp_init(struct fabric *f, const char *target)
 		.bytes = UINT32_MAX,
 		.sink = f->buffer + f->opts.buffer_bytes,
 	};
-	/* A range takes only a few bytes, unlike a work request, so allow more of them. */
-	t->depth = BASE_MAX(f->opts.queue_depth, FABRIC_TCP_RANGES_MAX);
+	/*
+	 * A range takes only a few bytes, unlike a work request, so allow more of them. A power of
+	 * two, because the numbers of ranges wrap at 2^32.
+	 */
+	for (t->depth = FABRIC_TCP_RANGES_MAX; t->depth < f->opts.queue_depth; t->depth *= 2)
+		;
 	t->out_room = 2 *
 		      (sizeof(struct fabric_tcp_ask) + t->depth * sizeof(struct fabric_tcp_range));
 	t->range = calloc(t->depth, sizeof(*t->range));

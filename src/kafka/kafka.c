@@ -19,7 +19,8 @@
 #include "base/confine.h"
 #include "kafka/internal.h"
 
-#define LOG "kafka"
+#define LOG	"kafka"
+#define PAUSE_S 1 /* pause after a producer that failed, because the next one may fail as well */
 
 /* ---- outcomes of messages ---- */
 
@@ -188,7 +189,13 @@ int kafka_producer_run(struct kafka_producer *k, int sock)
 			break;
 		while (rd_kafka_poll(k->rk, 0) > 0)
 			;
-	} while (send_outcomes(k, stream));
+	} while (send_outcomes(k, stream) && !rd_kafka_fatal_error(k->rk, error, sizeof(error)));
+	/* This producer delivers nothing any more, but another one may: end to be restarted. */
+	if (rd_kafka_fatal_error(k->rk, error, sizeof(error))) {
+		base_logf(BASE_WARN, LOG, "the producer has failed, restarting error=\"%s\"",
+			  error);
+		sleep(PAUSE_S);
+	}
 	rd_kafka_queue_destroy(queue);
 	rd_kafka_destroy(k->rk);
 	return 0;

@@ -2,8 +2,9 @@
 /*
  * kafka.c - kafka TOPIC...: librdkafka's mock cluster of one broker, which speaks Kafka's protocol
  * over loopback. Prints "ready bootstrap=HOST:PORT", and then each message as a line
- * {"topic","key","value"}. The lines "down" and "up" on stdin stop and start the broker; at the end
- * of stdin the program ends.
+ * {"topic","key","value"}. The lines "down" and "up" on stdin stop and start the broker; after
+ * "refuse", it prints "refuses" and forbids the next two producers; at the end of stdin the program
+ * ends.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
+
+#define INIT_PRODUCER_ID 22 /* the request by which an idempotent producer begins */
 
 static rd_kafka_t *client(rd_kafka_type_t type, const char *bootstrap)
 {
@@ -26,6 +29,15 @@ static rd_kafka_t *client(rd_kafka_type_t type, const char *bootstrap)
 	}
 	rd_kafka_conf_set(conf, "log_level", "0", why, sizeof(why));
 	return rd_kafka_new(type, conf, why, sizeof(why));
+}
+
+static void refuse_producers(rd_kafka_mock_cluster_t *mock)
+{
+	const rd_kafka_resp_err_t no = RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+
+	rd_kafka_mock_push_request_errors(mock, INIT_PRODUCER_ID, 2, no, no);
+	puts("refuses");
+	fflush(stdout);
 }
 
 static void print(const rd_kafka_message_t *m)
@@ -79,6 +91,8 @@ int main(int argc, char **argv)
 			break;
 		if (!strcmp(line, "down\n"))
 			rd_kafka_mock_broker_set_down(mock, 1);
+		else if (!strcmp(line, "refuse\n"))
+			refuse_producers(mock);
 		else
 			rd_kafka_mock_broker_set_up(mock, 1);
 	}

@@ -130,6 +130,22 @@ class Kafka(unittest.TestCase):
                 self.assertEqual(len({v['block'] for v in values(12)}), 12)
             self.assertEqual(c.stop(), 0)
 
+    def test_a_producer_that_may_not_begin_is_followed_by_another(self):
+        """An idempotent producer without a permission fails for ever, also when it has got the permission."""
+        folder = workdir()
+        stores = f'{folder}/stores.yaml'
+        with open(stores, 'w') as f:
+            f.write(STORES.format(folder=folder))
+        with Broker('sidelight-reports') as broker:
+            broker.tell('refuse')
+            wait_until(lambda: 'refuses' in broker.out, 'a broker that refuses', broker)
+            c = Collector([], '--dta', stores, '--kafka-config', config(broker.bootstrap))
+            with Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', '127.0.0.1:0') as t:
+                run(EXE, 'report', '--target', t.ready()['listen'], '--store', '2', '--essential', 'append', '1', 'u64:7')
+                wait_until(lambda: broker.messages('sidelight-reports'), 'the item', c, broker)
+            self.assertGreater(c.total('sidelight_helper_restarts_total', 'helper="kafka"'), 0)
+            self.assertEqual(c.stop(), 0)
+
     def test_flows_have_the_schema_of_goflow2_and_of_ipfix(self):
         """One flow of IPv4 and one of IPv6, as protoc, json and nfdump read them."""
         folder, examples = workdir(), os.path.join(ROOT, 'examples/dta')

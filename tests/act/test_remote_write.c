@@ -214,6 +214,44 @@ static void a_long_exemplar_is_counted(void **state)
 	receiver_free(r);
 }
 
+/* Version 2.0: a histogram would be followed by a sample without buckets at the same time. */
+static void an_exemplar_waits_for_a_histogram_in_its_request(void **state)
+{
+	static const uint64_t bucket[] = {0, 1, 0};
+	const struct export_native_buckets of = {.bucket = bucket, .count = 3, .sum = 1};
+	struct export_exemplar e = {.value = 1, .ns = 400 * MS};
+	struct export_remote_series *a = export_remote_series_new("a", "", NULL, 0, false);
+	struct export_remote_series *b = export_remote_series_new("b", "", NULL, 0, false);
+	struct export_remote_point p = {500 * MS, 1};
+	struct receiver *r = receiver_new("");
+	const struct export_remote_opts o = {
+		.url = receiver_url(r), .batch_samples = 2, .protocol = EXPORT_REMOTE_2};
+	char error[128] = "";
+	struct export_remote_write *w = export_remote_write_open(&o, error, sizeof(error));
+	struct export_remote_write_stats stats;
+	struct export_native native = {0};
+
+	(void)state;
+	if (!w)
+		fail_msg("%s", error);
+	assert_true(export_native_make(&native, &of));
+	export_remote_write_points(w, b, &p, 1);
+	export_remote_write_native(w, a, 500 * MS, &native); /* completes the request */
+	export_remote_write_exemplar(w, a, 500 * MS, &e);
+	export_remote_write_stats(w, &stats);
+	assert_int_equal(stats.exemplars, 0);
+	export_remote_write_native(w, a, 600 * MS, &native);
+	export_remote_write_exemplar(w, a, 600 * MS, &e);
+	export_remote_write_stats(w, &stats);
+	assert_int_equal(stats.exemplars, 1);
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
+	assert_int_equal(receiver_requests(r), 2);
+	export_native_free(&native);
+	free(a);
+	free(b);
+	receiver_free(r);
+}
+
 static bool has(const struct export_remote_series *s, const char *text)
 {
 	return memmem(s->labels, s->label_bytes, text, strlen(text));
@@ -330,6 +368,7 @@ int main(void)
 		cmocka_unit_test(requests_are_bounded_and_nothing_is_lost_between),
 		cmocka_unit_test(an_exemplar_is_sent_once_after_the_first_sample),
 		cmocka_unit_test(a_long_exemplar_is_counted),
+		cmocka_unit_test(an_exemplar_waits_for_a_histogram_in_its_request),
 		cmocka_unit_test(names_in_utf8_are_escaped_unless_they_are_taken),
 		cmocka_unit_test(no_two_series_are_sent_with_equal_labels),
 		cmocka_unit_test(series_go_on_or_end_where_others_take_their_place),

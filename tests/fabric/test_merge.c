@@ -3,6 +3,9 @@
 
 #include "support/test.h"
 #include "fabric/merge.h"
+#if HAVE_FABRIC_TCP
+#include "../../src/fabric/tcp.c"
+#endif
 
 #define GAP  FABRIC_MERGE_GAP_MAX
 #define AREA 4096u
@@ -205,6 +208,129 @@ static void each_read_of_any_row_brings_its_own_bytes(void **state)
 	assert_true(joined > 10000);
 }
 
+/* ---- READs over TCP: the test plays the host ---- */
+
+#if HAVE_FABRIC_TCP
+static uint8_t host_memory[4 * AREA];
+
+/* Connects a reader to *host. Its ranges are numbered from `first`. */
+static struct fabric *open_reader(uint32_t depth, uint32_t first, int *host)
+{
+	struct fabric *f = fabric_open("tcp://127.0.0.1:1",
+				       &(struct fabric_opts){.queue_depth = depth});
+	struct fabric_tcp *t;
+	int pair[2];
+
+	assert_non_null(f);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	for (size_t i = 0; i < sizeof(host_memory); i++)
+		host_memory[i] = (uint8_t)(1 + i % 251);
+	t = tcp_of(f);
+	t->fd = pair[0];
+	t->head = t->tail = first;
+	*host = pair[1];
+	fabric_went_up(
+		f, &(struct fabric_remote){.addr = FABRIC_TCP_BASE, .length = sizeof(host_memory)});
+	return f;
+}
+
+/* Answers one request. */
+static void answer_reader(int host)
+{
+	struct fabric_tcp_answer a = {.magic = FABRIC_TCP_ANSWER};
+	struct fabric_tcp_range range[FABRIC_TCP_RANGES_MAX];
+	struct fabric_tcp_ask ask;
+
+	assert_int_equal(recv(host, &ask, sizeof(ask), MSG_WAITALL), sizeof(ask));
+	assert_in_range(ask.count, 1, FABRIC_TCP_RANGES_MAX);
+	assert_int_equal(recv(host, range, ask.count * sizeof(*range), MSG_WAITALL),
+			 ask.count * sizeof(*range));
+	a.count = ask.count;
+	for (uint32_t i = 0; i < ask.count; i++)
+		a.bytes += range[i].bytes;
+	assert_int_equal(send(host, &a, sizeof(a), 0), sizeof(a));
+	for (uint32_t i = 0; i < ask.count; i++)
+		assert_int_equal(send(host, host_memory + (range[i].addr - FABRIC_TCP_BASE),
+				      range[i].bytes, 0),
+				 range[i].bytes);
+}
+
+static void poll_all(struct fabric *f, struct fabric_read **done, int count)
+{
+	for (int n = 0; n < count;)
+		n += fabric_poll(f, done + n, (uint32_t)(count - n), base_now_ns(), 0);
+}
+
+static void assert_own_bytes(const struct fabric_read *r)
+{
+	assert_memory_equal(r->to, host_memory + (r->remote->addr - FABRIC_TCP_BASE) + r->offset,
+			    r->length);
+}
+
+/* Regions of an agent may be registered again, with other keys, while READs are in flight. */
+static void reads_of_regions_that_moved_fail_over_tcp(void **state)
+{
+	(void)state;
+	for (int moved = 0; moved < 2; moved++) {
+		struct fabric_remote a = {.addr = FABRIC_TCP_BASE, .length = AREA, .rkey = 7};
+		struct fabric_remote b = a, c = a;
+		struct fabric_read *done[3];
+		struct fabric_stats stats;
+		int host;
+		struct fabric *f = open_reader(0, 0, &host);
+		uint8_t *to = fabric_buffer(f, NULL);
+		struct fabric_read r[] = {
+			{.remote = &a, .offset = AREA - 64, .length = 64, .to = to},
+			{.remote = &b, .length = 64, .to = to + 64},
+			{.remote = &c, .length = 64, .to = to + 128},
+		};
+
+		b.addr += AREA;
+		c.addr += 3 * AREA;
+		assert_int_equal(fabric_post(f, r, 3), 3);
+		fabric_stats(f, &stats);
+		assert_int_equal(stats.work_requests, 2); /* the first two READs are one */
+		b.rkey += (uint32_t)moved;
+		answer_reader(host);
+		poll_all(f, done, 3);
+		for (int i = 0; i < 3; i++) {
+			assert_int_equal(r[i].status, moved ? -ENOTCONN : 0);
+			if (!moved)
+				assert_own_bytes(&r[i]);
+		}
+		fabric_close(f);
+		close(host);
+	}
+}
+
+static void ranges_keep_their_places_when_their_numbers_wrap(void **state)
+{
+	struct fabric_remote all = {
+		.addr = FABRIC_TCP_BASE, .length = sizeof(host_memory), .rkey = 7};
+	struct fabric_read *done[2];
+	int host;
+	/* 2^32 is 1 modulo 257. */
+	struct fabric *f = open_reader(257, UINT32_MAX, &host);
+	uint8_t *to = fabric_buffer(f, NULL);
+	struct fabric_read r[] = {
+		{.remote = &all, .offset = 3 * AREA, .length = 64, .to = to},
+		{.remote = &all, .length = 64, .to = to + 64},
+	};
+
+	(void)state;
+	assert_int_equal(fabric_post(f, r, 2), 2);
+	answer_reader(host);
+	poll_all(f, done, 2);
+	for (int i = 0; i < 2; i++) {
+		assert_ptr_equal(done[i], &r[i]);
+		assert_int_equal(r[i].status, 0);
+		assert_own_bytes(&r[i]);
+	}
+	fabric_close(f);
+	close(host);
+}
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +341,10 @@ int main(void)
 		cmocka_unit_test(memory_that_does_not_follow_is_not_merged),
 		cmocka_unit_test(a_request_keeps_the_limits),
 		cmocka_unit_test(each_read_of_any_row_brings_its_own_bytes),
+#if HAVE_FABRIC_TCP
+		cmocka_unit_test(reads_of_regions_that_moved_fail_over_tcp),
+		cmocka_unit_test(ranges_keep_their_places_when_their_numbers_wrap),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which provider takes a target, and what --fabric means. */
+/* Which provider takes a target, what --fabric means, and which peers count as one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "fabric/fabric.h"
-#include "fabric/host.h"
+#include "fabric/gate.h"
+#include "fabric/lookup.h"
 
 static void a_target_names_its_provider(void **state)
 {
@@ -81,11 +82,40 @@ static void an_agent_listens_where_it_is_told(void **state)
 			fail_msg("'%s' was taken: %s %u", wrong[i], address, port);
 }
 
+static void a_peer_is_counted_by_its_address(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		bool same;
+	} all[] = {
+		{"10.0.0.1", "10.0.0.2", false},
+		{"::ffff:10.0.0.1", "::ffff:10.0.0.2", false}, /* IPv4 peers of an IPv6 listener */
+		{"::ffff:10.0.0.1", "10.0.0.1", true},
+		{"2001:db8::1", "2001:db8::2", true}, /* one /64 */
+		{"2001:db8::1", "2001:db8:0:1::1", false},
+		{"fe80::1", "fe80::2", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct sockaddr_storage a, b;
+		uint8_t x[16], y[16];
+
+		assert_true(fabric_lookup_numeric(all[i].a, "1", &a) &&
+			    fabric_lookup_numeric(all[i].b, "2", &b));
+		fabric_gate_share_of((struct sockaddr *)&a, x);
+		fabric_gate_share_of((struct sockaddr *)&b, y);
+		if (!memcmp(x, y, sizeof(x)) != all[i].same)
+			fail_msg("%s and %s", all[i].a, all[i].b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_target_names_its_provider),
 		cmocka_unit_test(an_agent_listens_where_it_is_told),
+		cmocka_unit_test(a_peer_is_counted_by_its_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@ rejected are counted."""
 import gzip
 import http.server
 import json
+import os
 import signal
 import struct
 import sys
@@ -254,6 +255,17 @@ def a_receiver_of_another_authority_gets_nothing():
                    'it is said', c)
         wait_until(lambda: total(c.get('/metrics'), 'sidelight_trace_export_retries_total'), 'it is counted', c)
     check(not spans, f'{len(spans)} spans arrived')
+
+
+@case
+def a_file_whose_creator_was_killed_is_begun_again():
+    """It had its size, but not yet its first line; after a power failure, neither may have the data that follows."""
+    with open(f'{d}/begun', 'wb') as f:
+        f.truncate(os.path.getsize(f'{d}/sent'))
+    c = collector('--otlp-sent', f'{d}/begun')
+    check(c.stop() == 0, 'exit code', c)
+    with open(f'{d}/begun', 'rb') as begun, open(f'{d}/sent', 'rb') as sent:
+        check(begun.read(64) == sent.read(64), 'it is not begun', c)
 
 
 @case
