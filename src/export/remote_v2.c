@@ -84,10 +84,10 @@ static void begin_request(struct export_remote_v2 *v)
 	v->items = 0;
 	v->request++;
 	v->failed = false;
-	if (v->symbols.count > SYMBOLS_MAX) {
+	if (v->symbols.count > SYMBOLS_MAX)
 		forget_symbols(v);
+	if (!v->symbols.bucket)
 		v->failed = !base_table_init(&v->symbols);
-	}
 	/* The first symbol is always the empty string. */
 	put_field(v, &v->texts, 4, "", 0);
 	v->count = 1;

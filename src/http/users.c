@@ -11,14 +11,16 @@
 #include "base/base.h"
 
 #define CREDENTIALS_MAX 1024u /* maximum size of the decoded credentials */
+/* Limit on guesses per peer, with room for typing errors. */
+#define PEER_GUESSES  10u
+#define PEER_EVERY_NS 5000000000ull
 /*
- * Limits on guesses: per peer, with room for typing errors, and for all peers together. At bcrypt
- * cost 10, all peers together take at most a tenth of a CPU.
+ * All peers together take a tenth of the time, of which 1.5 s can be saved up. A number of guesses
+ * would not do: one takes from milliseconds to seconds, depending on the cost that bcrypt was
+ * given.
  */
-#define PEER_GUESSES   10u
-#define PEER_EVERY_NS  5000000000ull
-#define TOTAL_GUESSES  30u
-#define TOTAL_EVERY_NS 500000000ull
+#define TOTAL_PART   10
+#define TOTAL_MAX_NS 1500000000ll
 
 bool http_users_basic(const char *authorization)
 {
@@ -42,6 +44,16 @@ static bool take_guess(struct http_ration *r, uint32_t most, uint64_t every_ns)
 		return false;
 	r->left--;
 	return true;
+}
+
+static bool has_time(struct http_users *u)
+{
+	const uint64_t now = base_now_ns(), since = u->time_since_ns;
+
+	u->time_ns = since ? u->time_ns + (int64_t)(now - since) / TOTAL_PART : TOTAL_MAX_NS;
+	u->time_ns = BASE_MIN(u->time_ns, TOTAL_MAX_NS);
+	u->time_since_ns = now;
+	return u->time_ns > 0;
 }
 
 /* Returns the peer's entry, or replaces the least recently used one. */
@@ -135,11 +147,12 @@ static bool decode_basic(const char *authorization, char text[CREDENTIALS_MAX + 
 
 static bool password_matches(struct http_users *u, const char *password, const char *hash)
 {
+	const uint64_t begun = base_now_ns();
 	struct crypt_data *data = calloc(1, sizeof(*data)); /* 32 KiB */
 	const char *got = data ? crypt_rn(password, hash, data, sizeof(*data)) : NULL;
 	bool same = got && strlen(got) == strlen(hash) && !gnutls_memcmp(got, hash, strlen(hash));
 
-	u->tried++;
+	u->time_ns -= (int64_t)(base_now_ns() - begun);
 	if (data)
 		gnutls_memset(data, 0, sizeof(*data));
 	free(data);
@@ -164,8 +177,7 @@ static enum http_guess check_guess(struct http_users *u, const struct http_web *
 
 	if (cached && is_known(u, mac))
 		return HTTP_GUESS_RIGHT;
-	if (!take_guess(ration_of(u, peer), PEER_GUESSES, PEER_EVERY_NS) ||
-	    !take_guess(&u->all, TOTAL_GUESSES, TOTAL_EVERY_NS))
+	if (!take_guess(ration_of(u, peer), PEER_GUESSES, PEER_EVERY_NS) || !has_time(u))
 		return HTTP_GUESS_TOO_MANY;
 	if (!password_matches(u, password, user ? user->hash : w->dummy) || !user)
 		return HTTP_GUESS_WRONG;

@@ -115,8 +115,9 @@ struct http_users {
 		struct http_ration ration;
 		uint64_t used_ns;
 	} peers[HTTP_USERS_PEERS];
-	struct http_ration all;
-	uint64_t tried; /* number of passwords hashed; for tests */
+	/* time that guesses of all peers together may still take, as of time_since_ns */
+	int64_t time_ns;
+	uint64_t time_since_ns;
 };
 
 enum http_guess { HTTP_GUESS_RIGHT, HTTP_GUESS_WRONG, HTTP_GUESS_TOO_MANY };
