@@ -4,7 +4,7 @@
 import {$, emptyState, fillTable, num, pickRows, put, svg} from "./dom.js";
 import {age, byName, bytes, dateTime, grouped, isoTime, many, number, parseTime, seconds} from "./format.js";
 import {TimePlot, color} from "./plot.js";
-import {PROTOCOLS, hasStore} from "./reports.js";
+import {PROTOCOLS, counts, hasStore} from "./reports.js";
 import {Poller, Problem, get, link, post} from "./server.js";
 import {navigate, state} from "./state.js";
 
@@ -69,9 +69,11 @@ function showRange() {
 	soon();
 }
 
-// An answer, or what was wrong with the request.
+// An answer, or what was wrong with the request. One that no store can answer is not sent.
 async function ask(what, params) {
 	try {
+		if (!await counts(params.by === "as" ? "as" : what === "drops" ? "drops" : "flows"))
+			return {rows: [], more: 0, problem: "no store has the required fields: see examples/dta/devices.yaml"};
 		return await get(`dta/${what}`, {...range(), ...params});
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)

@@ -217,6 +217,12 @@ function drawInputs() {
 
 export const hasStore = (name) => Boolean(there?.stores.some((s) => s.name === name));
 
+// Whether a store counts "flows", "drops" or "as", so that requests for these have an answer.
+export async function counts(what) {
+	const {stores} = there || await get("dta");
+	return stores.some((s) => s.counts === what);
+}
+
 // Recent keys of the store, with their values.
 async function drawKeys() {
 	const s = there.stores.find((one) => one.name === store), table = $("dta-keys");

@@ -9,7 +9,7 @@
 #include "analyse/reading.h"
 
 #define RATES  (ANALYSE_WINDOW + 2)	    /* number of arrays for rates */
-#define ARRAYS (RATES + 1 + ANALYSE_RECENT) /* number of float arrays */
+#define ARRAYS (RATES + 2 + ANALYSE_RECENT) /* number of float arrays */
 
 int analyse_reading_init(struct analyse_reading *r, uint32_t dims, uint64_t window_ns)
 {
@@ -24,7 +24,8 @@ int analyse_reading_init(struct analyse_reading *r, uint32_t dims, uint64_t wind
 	r->rates.increase = (float *)(r->last + d);
 	r->rates.earlier = r->rates.increase + ANALYSE_WINDOW * d;
 	r->rates.earlier_seconds = r->rates.earlier + d;
-	r->counter = r->rates.earlier_seconds + d;
+	r->missed = r->rates.earlier_seconds + d;
+	r->counter = r->missed + d;
 	r->recent = r->counter + d;
 	r->recents = (uint8_t *)(r->recent + ANALYSE_RECENT * d);
 	for (uint32_t c = 0; c < dims; c++)
@@ -45,6 +46,7 @@ void analyse_reading_place(struct analyse_reading *r, uint32_t c, bool counter)
 	for (uint32_t i = 0; i < ANALYSE_RECENT; i++)
 		r->recent[(size_t)i * r->dims + c] = NAN;
 	r->last[c] = NAN;
+	r->missed[c] = 0;
 	r->counter[c] = counter;
 	r->recents[c] = 0;
 }
@@ -120,8 +122,8 @@ static void push_part(struct analyse_rates *r, const float *row, float seconds)
 }
 
 /*
- * Adds the row to the latest part. If one of its rows is unknown, so is the part, because the
- * increase of that row may be in the next one.
+ * Adds the row to the latest part. If one of its rows is unknown, so is the part, because the part
+ * has one duration for all columns.
  */
 static void join_part(struct analyse_rates *r, const float *restrict row, float seconds)
 {
@@ -174,19 +176,25 @@ static void push_rates(struct analyse_rates *r, float *row, float seconds)
 		divide_rates(row, r->earlier, r->earlier_seconds, r->dims);
 }
 
-/* Computes the increases of counters; unknown at first and after a reset. */
-static void count_increases(struct analyse_reading *r, const double *restrict row,
+/*
+ * Computes the increases of counters; unknown at first and after a reset. An increase since a value
+ * before missing ones counts in proportion to the row's share of that time.
+ */
+static void count_increases(struct analyse_reading *r, const double *restrict row, float seconds,
 			    float *restrict increase)
 {
 	const float *counter = r->counter;
 	double *restrict last = r->last;
+	float *restrict missed = r->missed;
 	uint32_t resets = 0;
 
 	for (size_t c = 0; c < r->dims; c++) {
 		double before = last[c], by = row[c] - before;
+		float took = missed[c] + seconds;
 
-		increase[c] = by >= 0 ? (float)by : NAN;
+		increase[c] = by >= 0 ? (float)by * (seconds / took) : NAN;
 		last[c] = row[c] == row[c] ? row[c] : before;
+		missed[c] = row[c] == row[c] ? 0 : took;
 		resets += counter[c] > 0 && by < 0;
 	}
 	r->resets += resets;
@@ -268,8 +276,8 @@ void analyse_reading_push(struct analyse_reading *r, const double *row, float se
 	float rate[ANALYSE_ROW_MAX], gauge[ANALYSE_ROW_MAX];
 	const float *counter = r->counter;
 
-	analyse_fetch(r->rates.earlier, (3 + ANALYSE_RECENT) * (size_t)r->dims * sizeof(float));
-	count_increases(r, row, rate);
+	analyse_fetch(r->rates.earlier, (4 + ANALYSE_RECENT) * (size_t)r->dims * sizeof(float));
+	count_increases(r, row, seconds, rate);
 	push_rates(&r->rates, rate, seconds);
 	for (size_t c = 0; c < r->dims; c++)
 		gauge[c] = (float)row[c];

@@ -15,6 +15,7 @@
 #include "dta/query/export.h"
 #include "dta/query/json.h"
 #include "dta/query/layout.h"
+#include "dta/query/seen.h"
 #include "dta/store_server/server.h"
 
 #define KEYS_MAX 1000u /* maximum number of keys per POST */
@@ -37,16 +38,23 @@ static json_t *body_json(struct http_request *req)
 
 static void get_status(struct http_request *req, void *arg)
 {
+	static const char *const counts[] = {
+		[DTA_SEEN_FLOWS] = "flows", [DTA_SEEN_DROPS] = "drops", [DTA_SEEN_AS] = "as"};
 	json_t *all = dta_store_server_json(arg), *store;
 	size_t i;
 
 	json_array_foreach(json_object_get(all, "stores"), i, store)
 	{
-		json_t *load = dta_store_server_load_json(
-			arg, json_string_value(json_object_get(store, "name")));
+		const char *name = json_string_value(json_object_get(store, "name"));
+		json_t *load = dta_store_server_load_json(arg, name);
+		struct dta_held held;
 
 		if (load)
 			json_object_set_new(store, "load", load);
+		if (!dta_store_server_hold(arg, name, &held))
+			continue;
+		json_object_set_new(store, "counts", json_string(counts[dta_seen_kind(&held)]));
+		dta_store_server_release(arg);
 	}
 	reply_json(req, all);
 }

@@ -15,9 +15,8 @@
 #define PEER_GUESSES  10u
 #define PEER_EVERY_NS 5000000000ull
 /*
- * All peers together take a tenth of the time, of which 1.5 s can be saved up. A number of guesses
- * would not do: one takes from milliseconds to seconds, depending on the cost that bcrypt was
- * given.
+ * All peers together take at most a tenth of a CPU, of which 1.5 s can be saved up. The time is
+ * measured, because it depends on the cost that bcrypt was given.
  */
 #define TOTAL_PART   10
 #define TOTAL_MAX_NS 1500000000ll

@@ -3,6 +3,7 @@
  * test_judged.c - what is shown of a finding: errors are no evidence if more requests explain them;
  * why the steps of an MPI rank take longer
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +118,25 @@ static void errors_of_more_requests_have_no_share(void **state)
 	assert_true(share_after(20, 3) > .6);	/* fewer */
 }
 
+/* In one row, the line with the number of requests does not settle. */
+static void a_missing_number_of_requests_is_no_load(void **state)
+{
+	struct shop s;
+
+	(void)state;
+	open_shop(&s);
+	for (int i = 0; i < MINUTE; i++)
+		show_row(&s, 100, 1, false);
+	for (int i = 0; i < 20; i++) {
+		double requests = s.value[REQUESTS];
+
+		show_row(&s, i == 15 ? (double)NAN : 100, 3, true);
+		s.value[REQUESTS] = requests + 100;
+	}
+	assert_true(share_of_errors(&s) > .6);
+	close_shop(&s);
+}
+
 /* A step of a rank: its length, and what happens within it. */
 struct step {
 	double mean, cpu, faults, turns;
@@ -198,6 +218,7 @@ int act_test_judged(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(errors_of_more_requests_have_no_share),
+		cmocka_unit_test(a_missing_number_of_requests_is_no_load),
 		cmocka_unit_test(a_slow_rank_says_why),
 	};
 

@@ -112,6 +112,31 @@ static void a_counter_reset_says_nothing_of_its_row(void **state)
 	}
 }
 
+/* Twenty values in a row are missing: the next increase covers the time of 21 rows. */
+static void an_increase_is_divided_by_the_time_it_covers(void **state)
+{
+	static const uint64_t window[] = {0, SECOND};
+	struct pod p;
+
+	(void)state;
+	for (uint32_t w = 0; w < 2; w++)
+		for (double seconds = 0.001; seconds < 100; seconds *= 10) {
+			start(&p, window[w]);
+			push(&p, 0, 0, 0);
+			for (uint32_t i = 1; i < 2000; i++) {
+				bool missing = i % 500 >= 480;
+
+				push(&p, missing ? (double)NAN : 70 * i * seconds, 0, seconds);
+				if (missing)
+					assert_true(isnan(p.x[COUNTER]));
+				else
+					assert_true(fabs((double)p.x[COUNTER] - 70) < 0.1);
+			}
+			assert_int_equal(p.r.resets, 0);
+			analyse_reading_free(&p.r);
+		}
+}
+
 static int by_size(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -170,6 +195,7 @@ int main(void)
 		cmocka_unit_test(a_rate_covers_the_same_time_at_any_cadence),
 		cmocka_unit_test(a_row_joins_others_or_not_with_the_same_rate),
 		cmocka_unit_test(a_counter_reset_says_nothing_of_its_row),
+		cmocka_unit_test(an_increase_is_divided_by_the_time_it_covers),
 		cmocka_unit_test(a_gauge_is_the_median_of_its_known_values),
 		cmocka_unit_test(without_a_time_values_are_taken_as_they_are),
 	};

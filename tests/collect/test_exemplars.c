@@ -120,7 +120,39 @@ static void gauge_histograms_have_exemplars_in_place(void **state)
 	make_free(&p.m);
 }
 
+/* A publisher can make an element whose check word is 0. A list that leads back never ends. */
+static void an_element_is_linked_once(void **state)
+{
+	static struct collect_collector c;
+	struct region_info info = {.max_exemplars = 4};
+	struct collect_region r = {.c = &c, .info = &info};
+	struct collect_def def = {.metric = {.kind = SL_KIND_COUNTER, .cells = 1}};
+	const struct collect_column column = {.def = &def};
+	uint64_t words[REGION_EXEMPLAR_WORDS] = {0};
+	struct region_exemplar e;
+	uint32_t at = 0;
+
+	(void)state;
+	words[SL_EXEMPLAR_OF] = 1 << 16; /* in the same bucket as the series, which has id 0 */
+	words[SL_EXEMPLAR_BYTES] = 4;
+	memcpy(&words[SL_EXEMPLAR_TEXT], "k\0v", 4);
+	/* The second pair of cells adds 1 * n to the check word: first 0, then what is missing. */
+	words[2] = SL_LINE_K2 ^ 1;
+	words[3] = SL_LINE_K3;
+	words[3] ^= 0 - sl_sealed_check(words);
+	for (uint32_t i = 1; i < REGION_EXEMPLAR_WORDS / 8; i++) {
+		words[8 * i] = SL_EXEMPLAR_TAG_OF(0, i);
+		words[8 * i + 7] = sl_sealed_check(&words[8 * i]);
+	}
+	assert_int_equal(region_exemplar_parse(words, &e), 0);
+	for (int i = 0; i < 2; i++)
+		collect_exemplars_take(&r, 1, words);
+	assert_false(collect_exemplars_next(&r, &column, &at, &e));
+	collect_exemplars_free(&r);
+}
+
 const struct CMUnitTest exemplars_tests[] = {
+	TEST(an_element_is_linked_once),
 	TEST(exemplars_of_a_series_are_bounded),
 	TEST(exemplars_that_do_not_fit_are_counted),
 	TEST(gauge_histograms_have_exemplars_in_place),

@@ -659,6 +659,42 @@ static void flow_sums_outlive_the_agent(void **state)
 	make_flows_free(&n);
 }
 
+static void a_host_that_returns_counts_no_old_flow(void **state)
+{
+	static const char *const none[] = {NULL};
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct region_flow f = flow(1, 80);
+	struct collect_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	o.agents = none;
+	o.spare_hosts = 1;
+	o.stale_ns = 100 * MS;
+	o.unwanted_ns = 50 * MS;
+	make_flows(&m, 8, 16, 9);
+	f.bytes_sent = 1000;
+	make_flow(&m, 0, &f);
+	make_flows_publish(&m, 1, 200 * SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start_tables(&o, &often);
+	assert_int_equal(collect_collector_add_host(c, "one"), 0);
+	for (int i = 1; i <= 2; i++) {
+		collect_collector_want_host(c, 0, true);
+		WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
+		f.bytes_sent += 100;
+		f.changed_ns += SECOND;
+		change(h, &m, 0, &f);
+		WITHIN(3000, VALUE("sent_bytes_total", "port=\"80\"") == 100 * i);
+		collect_collector_want_host(c, 0, false);
+		WITHIN(3000, LOST("end") == i);
+		WITHIN(3000, !mentions(c, "sidelight_tcp_sent_bytes_total"));
+	}
+	collect_collector_free(c);
+	make_flows_free(&m);
+}
+
 static void flows_belong_to_owners_named_late(void **state)
 {
 	static const char *const cart[SL_CGROUP_TEXTS] = {"shop", "cart-0", "app", "cart", "/k/1"};
@@ -870,6 +906,7 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(an_interval_begins_with_the_activity),
 	TEST(both_ends_of_a_connection_have_one_answer),
 	TEST(flow_sums_outlive_the_agent),
+	TEST(a_host_that_returns_counts_no_old_flow),
 	TEST(flows_belong_to_owners_named_late),
 	TEST(flow_sums_survive_churn_and_tears),
 	{0},

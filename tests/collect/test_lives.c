@@ -563,6 +563,40 @@ static void scrapes_and_churn_disturb_no_round(void **state)
 		make_free(&pod[i].m);
 }
 
+/* The publisher goes on meanwhile: its counts are not added to those of before. */
+static void a_host_that_leaves_takes_its_regions_along(void **state)
+{
+	static const char *const none[] = {NULL};
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector_totals t;
+	struct collect_collector *c;
+	struct pod p;
+	uint32_t a;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	a = counter(&p, "a_total", NULL, NULL);
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct collect_collector_opts){.agents = none,
+						   .spare_hosts = 1,
+						   .period_ns = MS,
+						   .unwanted_ns = 50 * MS,
+						   .sum_processes = true});
+	assert_int_equal(collect_collector_add_host(c, "one"), 0);
+	for (uint64_t count = 5; count < 8; count++) {
+		set(h, &p, 1, a, count);
+		collect_collector_want_host(c, 0, true);
+		WITHIN(3000, self_value(c, "a_total", NULL) == (double)count);
+		collect_collector_totals(c, &t);
+		assert_int_equal(t.regions, 1);
+		collect_collector_want_host(c, 0, false);
+		WITHIN(3000, (collect_collector_totals(c, &t), t.regions == 0));
+		WITHIN(3000, GET(h->unmaps) == GET(h->maps));
+	}
+	collect_collector_free(c);
+	make_free(&p.m);
+}
+
 static void copy_view(const struct collect_host_view *v, void *arg)
 {
 	*(struct collect_host_view *)arg = *v;
@@ -609,5 +643,6 @@ const struct CMUnitTest lives_tests[] = {
 	TEST(instance_moving_between_links_is_kept),
 	TEST(pass_without_lease_delays_no_round),
 	TEST(scrapes_and_churn_disturb_no_round),
+	TEST(a_host_that_leaves_takes_its_regions_along),
 	{0},
 };

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_trace_kept.c - whatever a publisher claims about its spans, kept traces stay consistent. */
+/*
+ * test_trace_kept.c - whatever a publisher claims about its spans, kept traces and counts stay
+ * consistent.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/test.h"
+#include "base/base.h"
 #include "collect/trace/internal.h"
 
 /* As span_new() makes them: with their text in one piece. */
@@ -94,11 +98,96 @@ static void traces_of_one_hash_are_bounded(void **state)
 	free(t);
 }
 
+/* Answers a READ of the head of the pod's only ring. */
+static void take_head(struct collect_tracer *t, struct collect_trace_pod *p, uint64_t lines)
+{
+	struct collect_trace_request *r = calloc(1, sizeof(*r) + SL_LINE_SIZE);
+
+	assert_non_null(r);
+	r->pod = p;
+	r->count = 1;
+	r->bytes[SL_SPAN_HEAD_LINES] = lines;
+	r->bytes[SL_SPAN_HEAD_SPANS] = lines / 4;
+	r->bytes[SL_SPAN_HEAD_ROOTS] = lines / 8;
+	r->bytes[SL_SPAN_HEAD_INDEX] = lines / 16;
+	r->bytes[7] = sl_line_check(r->bytes);
+	collect_trace_take_heads(t, r);
+	free(r);
+}
+
+static void an_older_pod_has_published_what_it_still_holds(void **state)
+{
+	enum { LINES = SL_SPAN_RING_MIN, WRITTEN = 1000 * LINES };
+	const struct collect_trace_ring busy = {.roots_busy = true, .index_busy = true};
+	struct collect_tracer *t = calloc(1, sizeof(*t));
+	struct collect_trace_ring ring = busy; /* requests nothing */
+	struct region_info info = {.span_lines = LINES,
+				   .start_ns = base_realtime_ns() - 3600000000000};
+	struct collect_trace_pod p = {.ring = &ring, .rings = 1, .info = &info};
+
+	(void)state;
+	assert_non_null(t);
+	take_head(t, &p, WRITTEN);
+	assert_int_equal(t->stats.lines_published, LINES);
+	assert_int_equal(t->stats.spans_published, LINES / 4);
+	assert_int_equal(ring.roots, WRITTEN / 8 - SL_SPAN_ROOTS(LINES));
+	assert_int_equal(ring.index, WRITTEN / 16 - SL_SPAN_INDEX(LINES));
+	take_head(t, &p, WRITTEN + 3 * LINES);
+	assert_int_equal(t->stats.lines_published, 4 * LINES);
+	assert_int_equal(t->stats.spans_published, LINES);
+	/* A new pod has no past, even if it was found after its ring was overrun. */
+	t->stats = (struct collect_tracer_stats){0};
+	ring = busy;
+	info.start_ns = base_realtime_ns();
+	take_head(t, &p, WRITTEN);
+	assert_int_equal(t->stats.lines_published, WRITTEN);
+	assert_int_equal(t->stats.spans_published, WRITTEN / 4);
+	assert_int_equal(ring.roots, 0);
+	free(t);
+}
+
+/* The first READ tears the first or the second line of a span. */
+static void a_span_that_is_read_again_is_not_lost(void **state)
+{
+	struct collect_tracer *t = calloc(1, sizeof(*t));
+	struct collect_trace_pod p = {.instance = 7};
+	struct collect_trace_request *r = calloc(1, sizeof(*r) + 2 * SL_LINE_SIZE);
+	uint64_t *line = r->bytes;
+
+	(void)state;
+	assert_non_null(t);
+	region_schema_init(&p.schema);
+	for (uint32_t torn = 0; torn < 2; torn++) {
+		*r = (struct collect_trace_request){
+			.pod = &p, .count = 2, .length = 2 * SL_LINE_SIZE};
+		memset(line, 0, 2 * SL_LINE_SIZE);
+		for (uint32_t i = 0; i < 2; i++)
+			line[8 * i] = SL_SPAN_TAG(i, 2, i);
+		line[1] = line[3] = 1; /* the ids of trace and span */
+		for (uint32_t i = 0; i < 2; i++)
+			line[8 * i + 7] = sl_sealed_check(&line[8 * i]);
+		line[8 * torn + 4] ^= 1;
+		collect_trace_take_spans(t, r);
+		assert_true(r->again);
+		line[8 * torn + 4] ^= 1;
+		r->again = false;
+		r->tries = TRACE_TRIES; /* names that are missing are not waited for */
+		collect_trace_take_spans(t, r);
+		assert_false(r->again);
+	}
+	assert_int_equal(t->stats.lost_overrun + t->stats.lost_unsettled + t->stats.lost_lies, 0);
+	region_schema_free(&p.schema);
+	free(r);
+	free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(traces_of_one_hash_are_bounded),
 		cmocka_unit_test(a_root_whose_twin_is_none_is_root_no_more),
+		cmocka_unit_test(an_older_pod_has_published_what_it_still_holds),
+		cmocka_unit_test(a_span_that_is_read_again_is_not_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,6 +98,10 @@ def drops_say_device_interface_reason_and_flow():
                              (('--interface', '2'), 2, 2), (('--reason', '81'), 4, 81)):
         found = {k: n for k, n in truth.items() if k[at] == value}
         check(found and asked(*words) == found, f'{words}: {asked(*words)} is not {found}', net.t)
+    # The list of stores says which of them can answer.
+    check({s['name']: s['counts'] for s in net.c.status()['stores'] if 'counts' in s} ==
+          {'device_flows': 'flows', 'switch_flows': 'flows', 'switch_drops': 'drops', 'device_drops': 'drops', 'as_bytes': 'as'},
+          net.c.status()['stores'], net.c)
     text = net.query('drops', '--reason', '258')
     check('192.0.2.4:1027 > 198.51.100.7:https tcp at 203.0.113.9[4>5] reason 258: 1 packets' in text, text)
     net.end()

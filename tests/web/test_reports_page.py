@@ -98,6 +98,11 @@ def look(page, report, device):
     page.wait(f"{text('#dta-inputs tbody')}.startsWith('sflow132')", what="the device's account")
     row = page.run("[...document.querySelectorAll('#dta-inputs td')].map((c) => c.textContent).join()")
     assert row == 'sflow,1,3,2,0,1,0,1', row
+    # No store counts flows by device: the view of devices says so, and does not ask for them.
+    page.wait("!document.querySelector('#tab-network').hidden", what="the tab of devices")
+    page.click('#tab-network')
+    for note in 'top', 'paths':
+        page.wait(f"{text(f'#nw-{note}-note')}.startsWith('no store has the required fields')", what=f"the note on {note}")
     is_accessible(page, ['reports'], lambda view: page.click(f'#tab-{view}'), shot)
     # A question that can't be answered is a 400; nothing is traced here.
     problems = [p for p in page.problems if 'dta/query' not in p and 'api/v1/traces' not in p]

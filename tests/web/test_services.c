@@ -418,6 +418,33 @@ static void a_counter_that_goes_back_makes_no_rate(void **state)
 	assert_true(fabs(s.view.requests - 50) < 1e-6);
 }
 
+static void a_pod_that_is_not_read_tells_no_requests(void **state)
+{
+	struct seen s;
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		served += 50;
+		look();
+	}
+	regions[SHOP].view.stale = true;
+	for (int i = 0; i < 5; i++)
+		look();
+	s = service("shop", 5);
+	assert_true(isnan(s.view.requests));
+	/* Its values of the meantime are not those of a second. */
+	regions[SHOP].view.stale = false;
+	served += 6 * 50;
+	buckets[2] += 6 * 50;
+	look();
+	s = service("shop", 5);
+	assert_true(isnan(s.view.requests) && isnan(s.view.p50));
+	served += 50;
+	look();
+	s = service("shop", 60);
+	assert_true(fabs(s.view.requests - 50) < 1e-6);
+}
+
 static void series_that_stand_still_are_told_apart(void **state)
 {
 	struct seen s;
@@ -900,6 +927,7 @@ int main(void)
 		cmocka_unit_test(observations_of_any_size_are_counted),
 		TEST(requests_errors_and_latency_are_those_of_the_window),
 		TEST(a_counter_that_goes_back_makes_no_rate),
+		TEST(a_pod_that_is_not_read_tells_no_requests),
 		TEST(series_that_stand_still_are_told_apart),
 		TEST(pods_are_counted_by_their_state),
 		TEST(more_services_than_fit_are_counted),

@@ -74,8 +74,10 @@ static double take_load(struct collect_judged *p, const struct collect_judge_fin
 	double sum = 0, seconds, rate, learned;
 
 	for (uint32_t c = 0; c < p->columns; c++)
-		if (p->shows[c].requests && isfinite(is->value[c]))
+		if (p->shows[c].requests)
 			sum += is->value[c];
+	if (!isfinite(sum)) /* a count is missing: the next row covers the time of this one, too */
+		return 0;
 	seconds = (double)(is->ns - p->load.ns) * 1e-9;
 	rate = (sum - p->load.sum) / seconds;
 	learned = (double)(is->ns - p->load.first_ns) * 1e-9;

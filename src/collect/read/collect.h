@@ -34,6 +34,8 @@ struct collect_collector_opts {
 	uint64_t read_timeout_ns; /* 0 means 500 ms */
 	/* delay before a dropped region is retried, doubling each time; 0 means 5 s */
 	uint64_t dropped_ns;
+	/* how long the regions of a host that is no longer wanted are kept; 0 means 10 min */
+	uint64_t unwanted_ns;
 	/* memory for the history of all workers; 0 means no history */
 	size_t history_bytes;
 	/* maximum age of history; 0 means limited only by history_bytes */
@@ -71,7 +73,10 @@ bool collect_collector_turned(struct collect_collector *c);
  * number, -ENOSPC or -EINVAL. One thread at a time.
  */
 int collect_collector_add_host(struct collect_collector *c, const char *target);
-/* Starts or stops reading the host, starting with the next round. */
+/*
+ * Starts or stops reading the host, starting with the next round. The host keeps its number; after
+ * opts.unwanted_ns, its regions are gone.
+ */
 void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted);
 
 /*

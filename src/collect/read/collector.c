@@ -26,6 +26,7 @@ static void set_defaults(struct collect_collector_opts *o)
 	o->fabric.answer_timeout_ms = o->fabric.answer_timeout_ms ?: 2000;
 	o->stale_ns = o->stale_ns ?: BASE_MAX(5 * o->period_ns, 2000000000ull);
 	o->dropped_ns = o->dropped_ns ?: 5000000000;
+	o->unwanted_ns = o->unwanted_ns ?: 600000000000;
 	o->max_regions = o->max_regions ?: 65536;
 	o->max_series = o->max_series ?: 4194304;
 }

@@ -55,7 +55,8 @@ void collect_exemplars_take(struct collect_region *r, uint32_t i,
 
 	if (fault && fault != REGION_FAULT_UNSETTLED)
 		relaxed_add(r->c->exemplars_malformed, 1);
-	if (fault || i >= r->info->max_exemplars)
+	/* With a check word of 0, the element would look empty, and be linked again to itself. */
+	if (fault || i >= r->info->max_exemplars || !words[7])
 		return;
 	if (!e) {
 		e = exemplars_new(r->info->max_exemplars);
@@ -68,7 +69,7 @@ void collect_exemplars_take(struct collect_region *r, uint32_t i,
 		__atomic_store_n(&r->exemplars, e, __ATOMIC_RELEASE);
 	}
 	first = &e->first[parsed.id & e->mask];
-	if (!e->words[i][7]) { /* still empty: the check word of a sealed line is never 0 */
+	if (!e->words[i][7]) { /* still empty */
 		e->id[i] = parsed.id;
 		e->next[i] = *first;
 		/* Pairs with the acquire in collect_exemplars_next(). */

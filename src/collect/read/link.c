@@ -246,7 +246,23 @@ static bool is_open(struct collect_link *l)
 	return !l->broken;
 }
 
-/* Posts no more READs, and releases the regions once no READ is in flight; the connection stays. */
+static void forget_regions(struct collect_link *l)
+{
+	for (uint32_t i = 0; i < l->regions; i++) {
+		struct collect_region *r = l->region[i];
+
+		if (r->gone || r->synthetic) /* synthetic regions expire when they are idle */
+			continue;
+		r->left = true;
+		collect_table_remove(l, r);
+	}
+	collect_table_sweep(l);
+}
+
+/*
+ * Posts no more READs, and releases the regions once no READ is in flight. If the host stays
+ * unwanted, its regions are forgotten; the connection stays.
+ */
 static bool poll_unwanted(struct collect_link *l, uint64_t now_ns)
 {
 	bool any = collect_reads_poll(l, now_ns);
@@ -255,6 +271,11 @@ static bool poll_unwanted(struct collect_link *l, uint64_t now_ns)
 		lose_regions(l, now_ns);
 		collect_reads_cancel(l, now_ns);
 		l->paused = true;
+		l->paused_ns = now_ns;
+	}
+	if (l->paused && now_ns - l->paused_ns >= l->c->opts.unwanted_ns) {
+		forget_regions(l);
+		poll_beside(l, now_ns);
 	}
 	collect_fetch_poll(l, now_ns);
 	return any;

@@ -29,6 +29,7 @@ struct collect_link {
 	enum fabric_state state;
 	uint64_t epoch, drive_ns, up_ns;
 	bool paused;	     /* the host is not wanted, and all its regions are released */
+	uint64_t paused_ns;  /* since when */
 	bool broken;	     /* the link could not be opened */
 	bool tried, settled; /* settled: all regions of the first directory were read */
 	bool away;	     /* logged as unreachable */

@@ -64,6 +64,8 @@ struct collect_region {
 	uint64_t age;	     /* number in the order in which the link found its regions */
 	int64_t found_ns;    /* CLOCK_REALTIME */
 	uint64_t last_chunk; /* last chunk of the history; set before EVENT_GONE */
+	/* the host is no longer read, and the publisher may go on; set before EVENT_GONE */
+	bool left;
 
 	/* Immutable after EVENT_NEW. */
 	struct region_info *info;

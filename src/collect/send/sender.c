@@ -9,6 +9,7 @@
 #include "base/table.h"
 #include "collect/send/sender_hist.h"
 #include "collect/read/collector_internal.h"
+#include "collect/read/host.h"
 #include "collect/read/index.h"
 
 #define POINTS	  16384u	 /* maximum points per series at a time */
@@ -22,6 +23,7 @@
 struct sender_pod {
 	struct base_node node; /* next pod in the bucket */
 	uint64_t instance, seen;
+	const struct collect_host *host;
 	struct act_sample_pod plan;
 	uint64_t layout;
 	int64_t known_ns; /* the columns are as of this time */
@@ -256,6 +258,7 @@ static void look_at_index(struct collect_sender *s)
 			if (!p)
 				continue;
 			p->instance = r->instance;
+			p->host = r->host;
 			act_sample_init(&p->plan, &s->o, now - (int64_t)s->o.around_ns,
 					p->instance);
 			base_table_add(&s->pods, p, base_hash_u64(p->instance));
@@ -275,10 +278,15 @@ static void pod_free(struct sender_pod *p)
 	free(p);
 }
 
-/* Called when a pod has expired: marks its series stale at the receiver. */
+/*
+ * Called when a pod has expired: marks its series stale at the receiver, unless its host has left:
+ * another collector may send them now.
+ */
 static void pod_end(struct collect_sender *s, struct sender_pod *p)
 {
-	export_remote_write_follow(s->w, NULL, 0, p->all, p->alls, (int64_t)base_realtime_ns());
+	if (relaxed_load(p->host->wanted))
+		export_remote_write_follow(s->w, NULL, 0, p->all, p->alls,
+					   (int64_t)base_realtime_ns());
 	pod_free(p);
 }
 

@@ -68,8 +68,8 @@ struct collect_services_region {
 	struct collect_services_service *service;
 	const char *target;
 	char container[13];
-	bool kernel, live;
-	bool host; /* the region describes its host, and the agent attests it */
+	bool kernel, live, stale; /* stale: its publisher is alive, but is not read at present */
+	bool host;		  /* the region describes its host, and the agent attests it */
 	struct collect_services_series *series;
 	size_t series_count, series_room;
 	double sum[COLLECT_RULE_ROLES]; /* sum of the chosen metric at the last look */

@@ -173,6 +173,7 @@ static void note_region(const struct collect_region_view *r, void *arg)
 	}
 	to->kernel = r->info->kind == SL_REGION_FLOWS;
 	to->live = r->state == SL_STATE_LIVE && !r->stale;
+	to->stale = r->state == SL_STATE_LIVE && r->stale;
 	to->target = r->target;
 	snprintf(to->container, sizeof(to->container), "%s", r->tenant.container);
 	to->host = !strcmp(region_label(r->info, "service"), "host") &&
@@ -374,6 +375,15 @@ static void tell_saturation(struct services_sums *t, double seconds)
 		v->bytes = (isnan(v->bytes) ? 0 : v->bytes) + t->of[COLLECT_RULE_MEMORY].sum;
 }
 
+/* Once the region is read again, its values will have grown by all of the time until then. */
+static void forget_values(struct collect_services_region *r)
+{
+	for (int i = 0; i < COLLECT_RULE_ROLES; i++)
+		r->chosen[i] = UINT32_MAX;
+	free(r->latency);
+	r->latency = NULL;
+}
+
 static void look_at_region(struct collect_services *s, struct collect_services_region *r,
 			   struct services_sums *t)
 {
@@ -386,6 +396,10 @@ static void look_at_region(struct collect_services *s, struct collect_services_r
 		t->of[i].rank = UINT32_MAX;
 	if (collect_collector_metrics(s->c, r->instance, take_metric, t) || r->kernel)
 		return;
+	if (r->stale) {
+		forget_values(r);
+		return;
+	}
 	tell_requests(t, &r->service->tick[at]);
 	tell_latency(t, at);
 	tell_saturation(t, s->seconds[at]);

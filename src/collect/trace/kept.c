@@ -503,8 +503,12 @@ static bool take_lines(struct collect_tracer *t, struct collect_trace_request *r
 		if (last)
 			lose_lines(t, r->kept, &t->stats.lost_unsettled, *n);
 		return last;
+	case REGION_SPAN_LINE_INSIDE: /* the span's first line is read again, or was overrun */
+		if (r->again)
+			return false;
+		lose_lines(t, r->kept, &t->stats.lost_overrun, *n);
+		return true;
 	case REGION_SPAN_LINE_LATE:
-	case REGION_SPAN_LINE_INSIDE: /* the span's first line was overrun */
 		lose_lines(t, r->kept, &t->stats.lost_overrun, *n);
 		return true;
 	case REGION_SPAN_LINE_SHORT:

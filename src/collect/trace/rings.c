@@ -9,6 +9,8 @@
 #define FULL_HEADS  10u /* periods between two READs of the heads of unused rings */
 /* More lines than a host can write between two reads, even if it was unreachable in between. */
 #define LINES_AHEAD (1ull << 40)
+/* a pod that is older than this when its heads are first read has a past: see skip_past() */
+#define PAST_NS 60000000000
 
 /* ---- heads ---- */
 
@@ -142,6 +144,24 @@ static bool head_is_sane(const struct collect_trace_ring *g, const struct region
 	       head->lines - g->head.lines < LINES_AHEAD;
 }
 
+/*
+ * The lines that an older pod has overwritten before the collector found it count neither as
+ * published nor as lost. Otherwise, they would raise the number of bytes that may be READ.
+ */
+static void skip_past(struct collect_trace_ring *g, const struct region_span_head *head,
+		      const struct region_info *info)
+{
+	uint64_t held = BASE_MIN(head->lines, info->span_lines);
+
+	if (held == head->lines || (int64_t)(base_realtime_ns() - info->start_ns) < PAST_NS)
+		return;
+	g->head.lines = head->lines - held;
+	/* The number of spans among these lines is not known: take the average. */
+	g->head.spans = head->spans - head->spans * held / head->lines;
+	g->roots = head->roots - BASE_MIN(head->roots, SL_SPAN_ROOTS(info->span_lines));
+	g->index = head->index - BASE_MIN(head->index, SL_SPAN_INDEX(info->span_lines));
+}
+
 void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_request *r)
 {
 	struct collect_trace_pod *p = r->pod;
@@ -167,6 +187,8 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 			t->stats.lost_lies++;
 			return;
 		}
+		if (!g->known)
+			skip_past(g, &head, p->info);
 		t->stats.spans_published += head.spans - g->head.spans;
 		t->stats.lines_published += head.lines - g->head.lines;
 		g->known = true;

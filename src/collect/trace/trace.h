@@ -76,8 +76,12 @@ bool collect_tracer_get(struct collect_tracer *t, uint64_t trace_hi, uint64_t tr
 
 /* Counters since startup, except where marked. */
 struct collect_tracer_stats {
-	uint64_t roots;		  /* number of roots read */
-	uint64_t spans_published; /* spans published, as counted by the pods */
+	uint64_t roots; /* number of roots read */
+	/*
+	 * spans published, as counted by the pods; of a pod that was older than a minute when it
+	 * was found, only those that its rings still held
+	 */
+	uint64_t spans_published;
 	uint64_t lines_published; /* the cost of exporting every span, in lines of 64 bytes */
 	uint64_t kept[ACT_TRACE_REASONS], over_budget[ACT_TRACE_REASONS];
 	uint64_t spans_kept;
