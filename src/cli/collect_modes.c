@@ -192,11 +192,13 @@ static void print_found(const json_t *j)
 
 	json_array_foreach(hosts, i, h)
 	{
-		printf("host %s (%s, %s): %s, %lld regions%s%s\n",
-		       *cli_json_text(h, "host") ? cli_json_text(h, "host") : "?",
-		       cli_json_text(h, "target"), cli_json_text(h, "fabric"),
-		       cli_json_text(h, "condition"), cli_json_integer(h, "regions"),
-		       *cli_json_text(h, "error") ? ": " : "", cli_json_text(h, "error"));
+		fputs("host ", stdout);
+		cli_print_safe(*cli_json_text(h, "host") ? cli_json_text(h, "host") : "?", 0);
+		printf(" (%s, %s): %s, %lld regions%s", cli_json_text(h, "target"),
+		       cli_json_text(h, "fabric"), cli_json_text(h, "condition"),
+		       cli_json_integer(h, "regions"), *cli_json_text(h, "error") ? ": " : "");
+		cli_print_safe(cli_json_text(h, "error"), 0);
+		putchar('\n');
 	}
 	json_array_foreach(regions, i, r)
 	{
