@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "base/confine.h"
 #include "base/json_read.h"
 #include "base/secret.h"
+#include "base/text.h"
 
 void cli_start(void)
 {
@@ -100,12 +102,13 @@ int cli_exec_script(const struct base_command *self, const char *name, char *con
 
 void cli_print_safe(const char *s, int width)
 {
-	int n = 0;
+	char *safe = strdup(s ? s : "");
 
-	for (; *s; s++, n++)
-		putchar((unsigned char)*s < 32 || *s == 127 ? '?' : *s);
-	for (; n < width; n++)
-		putchar(' ');
+	if (!safe)
+		return;
+	base_harmless(safe);
+	printf("%-*s", width, safe);
+	free(safe);
 }
 
 int cli_choice(const char *word, const char *const *names)
