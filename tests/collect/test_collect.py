@@ -394,6 +394,24 @@ def ready_counts_the_hosts_it_reached():
 
 
 @case
+def goes_on_when_no_one_reads_its_ready_lines():
+    folder = workdir()
+    p = subprocess.Popen([EXE, 'collect', '--agent', folder + '/agent.sock', '--listen', f'unix:{folder}/http'],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline().startswith('ready ')
+        p.stdout.close()
+        with Agent(folder=folder):
+            assert any('cannot write the line' in line for line in p.stderr), p.wait()
+        p.stderr.close()
+        p.terminate()
+        assert p.wait() == 0
+    finally:
+        p.kill()
+        p.wait()
+
+
+@case
 def setup_says_what_it_waits_for_and_ends():
     with Agent() as agent, Agent() as other:
         agent.p.send_signal(signal.SIGSTOP)
