@@ -224,6 +224,7 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 	t.screen.typed = handle_key;
 	t.screen.context = &t;
 	t.screen.selects = true;
+	t.screen.plain = set.json;
 	t.screen.help = help;
 	code = set.once ? show_once(&t) : watch_services(&t);
 	json_decref(t.services);
