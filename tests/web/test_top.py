@@ -102,6 +102,9 @@ def keys_do_what_the_screen_says(system, pods):
     check(any(re.match(r'[ _.=+*%#-]{10,} max \d', line) for line in frame), 'no plot', frame)
     s.key(b'\033[B')
     s.next(lambda f: any(line.startswith('mail: ') for line in f), 'the plot of mail')
+    for key, name in ((b'\033[H', 'cart'), (b'\033[F', 'mail'), (b'\033[5~', 'cart'), (b'\033[6~', 'mail')):
+        s.key(key)
+        s.next(lambda f, name=name: any(line.startswith(f'{name}: ') for line in f), f'the plot of {name} after {key}')
     s.key(b'\r')
     frame = s.next(lambda f: any(line == 'mail' for line in f), 'the details of mail')
     check(any('test_requests_total' in line for line in frame) and any(line.startswith('series ') for line in frame), frame)
