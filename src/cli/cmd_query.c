@@ -546,7 +546,7 @@ static int change_stores(const struct base_command *self, const char *what, char
 	snprintf(path, sizeof(path), "/api/v1/dta/%s%s%s", reload ? "reload" : "stores/",
 		 reload ? "" : words[0], reload || resize ? "" : "/rotate");
 	for (uint32_t m = 0; m < collectors.n; m++)
-		if (collectors.member[m].up &&
+		if (!collectors.member[m].up ||
 		    !cli_query_order(&collectors, m, resize ? "PUT" : "POST", path,
 				     resize ? json_pack("{s:I}", "slots", CLI_INT(slots)) : NULL))
 			code = BASE_EXIT_FAILURE;

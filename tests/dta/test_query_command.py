@@ -347,6 +347,14 @@ def several_collectors_are_asked_as_one(c1, c2):
     report(t, [f'keywrite copies=4 {owned[c2][1]} u64:77'], '--store', '1', '--reporter', '5')
     wait_until(lambda: int(found(both, 'flows', owned[c2][1])['value'], 16) == 77, 'failover')
     query('status', '-c', '127.0.0.1:1', '-c', '127.0.0.1:2', code=1)
+
+    def epoch():
+        return next(s['epoch'] for s in c1.get('')['stores'] if s['name'] == 'seldom')
+    # A change that one of them did not make has failed, although the other made it.
+    before = epoch()
+    said = query('rotate', 'seldom', *both, code=1)
+    check(c2.at in said, said)
+    wait_until(lambda: epoch() > before, 'no new epoch', c1)
     # The file of the one that is gone.
     file = f'{c2.folder}/flows.0.0.store'
     check('agree' in query('keywrite', '--file', file, owned[c2][2]), 'the file')
