@@ -181,7 +181,7 @@ static int show_status(const char *socket, bool as_json)
 	else
 		cli_json_print(stdout, json_incref(j), JSON_INDENT(2));
 	json_decref(j);
-	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return cli_output_end(&cli_cmd_agent, BASE_EXIT_OK);
 }
 
 /* Serving */

@@ -266,8 +266,8 @@ int cli_collect_setup(const struct cli_collect_mode *m, struct collect_collector
 	else
 		cli_json_print(stdout, json_incref(all), JSON_INDENT(2));
 	json_decref(all);
-	fflush(stdout);
-	return t.hosts_up == t.hosts ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
+	return cli_output_end(&cli_cmd_collect,
+			      t.hosts_up == t.hosts ? BASE_EXIT_OK : BASE_EXIT_FAILURE);
 }
 
 /* The other modes, which run until stopped */
@@ -317,9 +317,11 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 	}
 	sample_take(now, c);
 	csv_rows(csv, now, row, start);
-	if (print)
-		print_rates(m, now, first, true);
 	code = BASE_EXIT_OK;
+	if (print) {
+		print_rates(m, now, first, true);
+		code = cli_output_end(&cli_cmd_collect, code);
+	}
 out:
 	if (csv && (ferror(csv) | fclose(csv))) {
 		base_logf(BASE_ERROR, "collect", "%s: write failed", m->csv);

@@ -217,6 +217,13 @@ def a_5_tuple_is_told_in_words(c, t):
     check(found(('-c', c.at), 'flows', flow), 'its value', c, t)
 
 
+def output_that_is_lost_is_a_failure_with_its_reason(c):
+    for words in (('status',), ('status', '--json'), ('reporters',), ('keys', 'flows'), ('keywrite', 'flows', 'text:disagree')):
+        with open('/dev/full', 'w') as full:
+            p = subprocess.run([SIDELIGHT, 'query', *words, '-c', c.at], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+        check(p.returncode == 1 and 'standard output: No space left on device' in p.stderr, f'{words}: {p}')
+
+
 def a_reader_that_sleeps_sees_the_overrun(c, t):
     reader = Part(SIDELIGHT, 'query', 'append', 'events', '--list', '1', '--follow', '-c', c.at)
     wait_until(lambda: reader.out and reader.out[-1] == f'{499:016x}', lambda: f'{len(reader.out)} items', reader)
@@ -387,6 +394,7 @@ if __name__ == '__main__':
     keys_are_those_of_their_store_and_what_is_gone_is_told(one)
     success_is_measured_beside_the_prediction(one)
     a_5_tuple_is_told_in_words(one, first)
+    output_that_is_lost_is_a_failure_with_its_reason(one)
     a_reader_that_sleeps_sees_the_overrun(one, first)
     rates_and_keys_change_while_it_runs(one)
     the_exposition_is_strictly_right(one)

@@ -57,7 +57,7 @@ int cli_run_kind(const struct base_command *self, const struct base_command *con
 		printf("\n'sidelight %s WHAT --help' lists the options.\nFor the manual: man "
 		       "sidelight-%s\n",
 		       self->name, self->name);
-		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+		return cli_output_end(self, BASE_EXIT_OK);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(argv[1], cli_kind_name(kinds[i])))
@@ -98,6 +98,13 @@ int cli_exec_script(const struct base_command *self, const char *name, char *con
 	execvp(argv[0], argv);
 	return base_failure(self, "cannot run python3: %s; install python3 and python3-yaml",
 			    strerror(errno));
+}
+
+int cli_output_end(const struct base_command *self, int code)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	return base_failure(self, "standard output: %s", strerror(errno));
 }
 
 void cli_print_safe(const char *s, int width)

@@ -48,6 +48,10 @@ int cli_exec_script(const struct base_command *self, const char *name, char *con
 const char *cli_kind_name(const struct base_command *kind);
 
 /*
+ * Flushes stdout. Returns code, or BASE_EXIT_FAILURE after printing an error if output was lost.
+ */
+int cli_output_end(const struct base_command *self, int code);
+/*
  * Prints untrusted text on stdout, padded to width, with '?' for control characters. NULL is "".
  */
 void cli_print_safe(const char *s, int width);

@@ -438,5 +438,5 @@ int cli_query_seen(const struct base_command *self, struct cli_query_collectors 
 	json_decref(index);
 	json_decref(rows);
 	json_decref(all);
-	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
+	return cli_output_end(self, code);
 }
