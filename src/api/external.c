@@ -16,9 +16,9 @@
 #include "act/kubernetes.h"
 #include "act/scale.h"
 #include "base/base.h"
+#include "base/text.h"
 #include "api/internal.h"
 #include "collect/judge/live.h"
-#include "region/text.h"
 
 #define GROUP	      "external.metrics.k8s.io"
 #define VERSION	      GROUP "/v1beta1"
@@ -43,7 +43,7 @@ reply_status(struct http_request *req, int code, const char *reason, const char 
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
-	region_text_harmless(message);
+	base_harmless(message);
 	http_reply_json(req, code,
 			json_pack("{s:s,s:s,s:{},s:s,s:s,s:s,s:i}", "kind", "Status", "apiVersion",
 				  "v1", "metadata", "status", "Failure", "message", message,

@@ -94,9 +94,11 @@ void base_json_string(struct base_json *j, const char *s)
 	while (*s) {
 		unsigned char c = (unsigned char)*s;
 		size_t n = base_utf8_sequence(s, 4);
+		/* U+0080 to U+009F, whose second byte is their number */
+		bool c1 = n == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0;
 		char escape[8];
 
-		if (n && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+		if (n && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && !c1) {
 			s += n;
 			continue;
 		}
@@ -107,8 +109,10 @@ void base_json_string(struct base_json *j, const char *s)
 			put_bytes(j, (char[]){'\\', (char)c}, 2);
 		else
 			put_bytes(j, escape,
-				  (size_t)snprintf(escape, sizeof(escape), "\\u%04x", c));
-		run = ++s;
+				  (size_t)snprintf(escape, sizeof(escape), "\\u%04x",
+						   c1 ? (unsigned char)s[1] : c));
+		s += n ? n : 1;
+		run = s;
 	}
 	put_bytes(j, run, (size_t)(s - run));
 	put_bytes(j, "\"", 1);

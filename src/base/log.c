@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 
 #define SECOND_NS 1000000000u
 
@@ -54,9 +55,8 @@ void base_logf(enum base_level level, const char *component, const char *fmt, ..
 				n += (size_t)r;
 		}
 	}
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
+	line[n] = 0;
+	base_harmless(line);
 	line[n++] = '\n';
 	/* There is nowhere to report that the log cannot be written. */
 	if (write(STDERR_FILENO, line, n) < 0) {

@@ -4,6 +4,7 @@
  * agree. The command line overrides the file, and the file overrides the defaults.
  */
 #include "base/base.h"
+#include "base/text.h"
 #include "base/yaml.h"
 
 #include <errno.h>
@@ -56,9 +57,7 @@ int base_complain(const struct base_command *cmd, int code, const char *fmt, ...
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	for (char *p = line; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = '?';
+	base_harmless(line);
 	fprintf(stderr, "sidelight %s: %s\n", cmd->name, line);
 	return code;
 }

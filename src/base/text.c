@@ -46,6 +46,21 @@ bool base_utf8(const char *s, size_t bytes)
 	return true;
 }
 
+void base_harmless(char *s)
+{
+	bool utf8 = base_utf8(s, strlen(s));
+
+	for (char *c = s; *c; c++) {
+		unsigned char here = (unsigned char)c[0], next = (unsigned char)c[1];
+
+		if (here < ' ' || here == 127 || (here >= 0x80 && !utf8))
+			*c = '?';
+		/* U+0080 to U+009F are the C1 controls */
+		else if (here == 0xc2 && next < 0xa0)
+			c[0] = c[1] = '?';
+	}
+}
+
 void base_hex(char *to, const void *from, size_t bytes)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - UTF-8 and hexadecimal digits. Pure functions. */
+/* text.h - UTF-8, text that controls no terminal, and hexadecimal digits. Pure functions. */
 #ifndef SL_BASE_TEXT_H
 #define SL_BASE_TEXT_H
 
@@ -13,6 +13,11 @@
 size_t base_utf8_sequence(const char *s, size_t bytes);
 /* True for well-formed UTF-8 without NUL. */
 bool base_utf8(const char *s, size_t bytes);
+/*
+ * Makes untrusted text printable: control characters (C0, DEL, and C1 in UTF-8), which could
+ * control a terminal, become '?'. If the text is not valid UTF-8, so do all non-ASCII bytes.
+ */
+void base_harmless(char *s);
 
 /* Writes 2 * bytes lower-case digits and a NUL. */
 void base_hex(char *to, const void *from, size_t bytes);

@@ -2,6 +2,7 @@
 /* cmd_agent.c - sidelight agent: runs the agent, or prints the status of a running agent. */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +181,7 @@ static int show_status(const char *socket, bool as_json)
 	else
 		cli_json_print(stdout, json_incref(j), JSON_INDENT(2));
 	json_decref(j);
-	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return cli_output_end(&cli_cmd_agent, BASE_EXIT_OK);
 }
 
 /* Serving */
@@ -479,6 +480,8 @@ static int serve_apart(const struct base_command *self, struct agent_opts *o)
 	int code = BASE_EXIT_OK;
 	char error[256];
 
+	/* Go on if the reader of the log has gone. */
+	signal(SIGPIPE, SIG_IGN);
 	if (o->rest) {
 		o->rest_front = http_front_fork(o->unconfined);
 		if (!o->rest_front)

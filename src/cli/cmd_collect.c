@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -547,6 +548,8 @@ static int run_apart(const struct base_command *self, struct cli_collect_setting
 	int code;
 
 	if (s->serves) {
+		/* Go on if the reader of the log or of the ready lines has gone. */
+		signal(SIGPIPE, SIG_IGN);
 		s->h.front = http_front_fork(s->unconfined);
 		if (!s->h.front)
 			return base_failure(self, "cannot start a process: %s", strerror(errno));

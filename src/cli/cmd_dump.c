@@ -283,9 +283,7 @@ static int dump_main(const struct base_command *self, int argc, char **argv)
 	if (settings.remote.target && arg < argc)
 		return base_usage(self, "--agent cannot be combined with a FILE or PID");
 	code = settings.remote.target ? dump_kernel(self) : dump_operand(self, argv[arg]);
-	if (fflush(stdout) || ferror(stdout))
-		return report_failure("standard output", strerror(errno));
-	return code;
+	return cli_output_end(self, code);
 }
 
 const struct base_command cli_cmd_dump = {

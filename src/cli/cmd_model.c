@@ -76,7 +76,7 @@ static int list_models(struct collect_models *m, bool as_json)
 	else
 		cli_json_print(stdout, json_incref(all), JSON_INDENT(2));
 	json_decref(all);
-	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return cli_output_end(&cli_cmd_model, BASE_EXIT_OK);
 }
 
 /* Merging */

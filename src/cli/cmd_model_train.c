@@ -131,8 +131,6 @@ static json_t *ask_store(const char *path, const char *match, const char *servic
 		json_decref(data);
 		data = NULL;
 	}
-	for (char *c = why; *c; c++)
-		*c = (uint8_t)*c < 32 || *c == 127 ? '?' : *c;
 	if (!data)
 		FAIL("%s: %s", set.from, why);
 	json_decref(j);

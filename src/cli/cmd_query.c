@@ -244,7 +244,7 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 		found &= cli_json_is(a, "result", "found");
 	}
 	json_decref(answers);
-	return fflush(stdout) || !found ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return cli_output_end(&cli_cmd_query, found ? BASE_EXIT_OK : BASE_EXIT_FAILURE);
 }
 
 struct cli_query_part {
@@ -314,7 +314,7 @@ static int follow_lanes(const char *store)
 			more |= items;
 		}
 	}
-	return ferror(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return cli_output_end(&cli_cmd_query, BASE_EXIT_OK);
 }
 
 static int keys_of(const char *store)
@@ -349,7 +349,7 @@ static int keys_of(const char *store)
 		putchar('\n');
 	}
 	json_decref(j);
-	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return cli_output_end(&cli_cmd_query, BASE_EXIT_OK);
 }
 
 static void show_load(const json_t *s)
@@ -418,7 +418,7 @@ static int query_status(void)
 			cli_json_print(stdout, json_incref(j), JSON_INDENT(1));
 		json_decref(j);
 	}
-	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
+	return cli_output_end(&cli_cmd_query, code);
 }
 
 static void show_reporter(const json_t *r)
@@ -476,7 +476,7 @@ static int query_reporters(void)
 	code = show_lists("/api/v1/dta/reporters", "reporters", show_reporter, &more);
 	if (more && !how.json)
 		printf("%lld other reporters were last heard from earlier\n", more);
-	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
+	return cli_output_end(&cli_cmd_query, code);
 }
 
 static void show_exporter(const json_t *e)
@@ -512,7 +512,7 @@ static int query_exporters(const struct base_command *self)
 		       "input", "silent s", "templates", "sampling", "datagrams", "records", "lost",
 		       "no templ", "refused", "unmapped", "clock s", "translator");
 	code = show_lists("/api/v1/dta/exporters", "exporters", show_exporter, &more);
-	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
+	return cli_output_end(&cli_cmd_query, code);
 }
 
 static bool store_name_fits(const char *name)
@@ -546,7 +546,7 @@ static int change_stores(const struct base_command *self, const char *what, char
 	snprintf(path, sizeof(path), "/api/v1/dta/%s%s%s", reload ? "reload" : "stores/",
 		 reload ? "" : words[0], reload || resize ? "" : "/rotate");
 	for (uint32_t m = 0; m < collectors.n; m++)
-		if (collectors.member[m].up &&
+		if (!collectors.member[m].up ||
 		    !cli_query_order(&collectors, m, resize ? "PUT" : "POST", path,
 				     resize ? json_pack("{s:I}", "slots", CLI_INT(slots)) : NULL))
 			code = BASE_EXIT_FAILURE;

@@ -328,7 +328,7 @@ static int print_result(const struct sl_reporter_stats *s, const struct report_s
 		cli_json_print(stdout, o, JSON_INDENT(2));
 	else
 		json_decref(o);
-	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return cli_output_end(&cli_cmd_report, BASE_EXIT_OK);
 }
 
 static struct report_settings {
@@ -552,7 +552,7 @@ static int print_kernel(const struct report_kernel *r, const struct report_kerne
 		       c->evicted_events, c->unsaid_bytes);
 		report_kernel_drops(r, print_drops, NULL);
 	}
-	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return cli_output_end(&cli_cmd_report, BASE_EXIT_OK);
 }
 
 /* Runs until stopped or for the duration (0 means unlimited). */

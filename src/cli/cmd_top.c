@@ -51,8 +51,26 @@ static void choose_row(struct cli_top *t, size_t row)
 		 cli_json_text(t->row[row], "namespace"));
 }
 
+/* Returns the row that Page Up, Page Down, Home or End selects. */
+static size_t row_of_key(const struct cli_top *t, int key)
+{
+	size_t page = t->screen.rows > 8 ? t->screen.rows - 8 : 1;
+	size_t last = t->rows ? t->rows - 1 : 0;
+
+	switch (key) {
+	case CLI_TCP_KEY_PAGE_UP:
+		return t->selected - BASE_MIN(page, t->selected);
+	case CLI_TCP_KEY_PAGE_DOWN:
+		return BASE_MIN(t->selected + page, last);
+	case CLI_TCP_KEY_HOME:
+		return 0;
+	default:
+		return last;
+	}
+}
+
 static const char *const help[] = {
-	"up, down      here: select a service; also k and j",
+	"up, down      here: select a service; also k, j, Page Up, Page Down, Home, End",
 	"Enter         details of the selected service; again, or Esc: back",
 	NULL,
 };
@@ -71,6 +89,14 @@ static bool handle_key(void *context, int key)
 	case CLI_TCP_KEY_DOWN:
 	case 'j':
 		choose_row(t, t->selected + 1);
+		return true;
+	case CLI_TCP_KEY_PAGE_UP:
+	case CLI_TCP_KEY_PAGE_DOWN:
+	case CLI_TCP_KEY_HOME:
+	case CLI_TCP_KEY_END:
+		if (t->details)
+			return false; /* the details scroll */
+		choose_row(t, row_of_key(t, key));
 		return true;
 	case '\n':
 	case '\r':
@@ -224,6 +250,7 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 	t.screen.typed = handle_key;
 	t.screen.context = &t;
 	t.screen.selects = true;
+	t.screen.plain = set.json;
 	t.screen.help = help;
 	code = set.once ? show_once(&t) : watch_services(&t);
 	json_decref(t.services);

@@ -192,11 +192,13 @@ static void print_found(const json_t *j)
 
 	json_array_foreach(hosts, i, h)
 	{
-		printf("host %s (%s, %s): %s, %lld regions%s%s\n",
-		       *cli_json_text(h, "host") ? cli_json_text(h, "host") : "?",
-		       cli_json_text(h, "target"), cli_json_text(h, "fabric"),
-		       cli_json_text(h, "condition"), cli_json_integer(h, "regions"),
-		       *cli_json_text(h, "error") ? ": " : "", cli_json_text(h, "error"));
+		fputs("host ", stdout);
+		cli_print_safe(*cli_json_text(h, "host") ? cli_json_text(h, "host") : "?", 0);
+		printf(" (%s, %s): %s, %lld regions%s", cli_json_text(h, "target"),
+		       cli_json_text(h, "fabric"), cli_json_text(h, "condition"),
+		       cli_json_integer(h, "regions"), *cli_json_text(h, "error") ? ": " : "");
+		cli_print_safe(cli_json_text(h, "error"), 0);
+		putchar('\n');
 	}
 	json_array_foreach(regions, i, r)
 	{
@@ -264,8 +266,8 @@ int cli_collect_setup(const struct cli_collect_mode *m, struct collect_collector
 	else
 		cli_json_print(stdout, json_incref(all), JSON_INDENT(2));
 	json_decref(all);
-	fflush(stdout);
-	return t.hosts_up == t.hosts ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
+	return cli_output_end(&cli_cmd_collect,
+			      t.hosts_up == t.hosts ? BASE_EXIT_OK : BASE_EXIT_FAILURE);
 }
 
 /* The other modes, which run until stopped */
@@ -315,9 +317,11 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 	}
 	sample_take(now, c);
 	csv_rows(csv, now, row, start);
-	if (print)
-		print_rates(m, now, first, true);
 	code = BASE_EXIT_OK;
+	if (print) {
+		print_rates(m, now, first, true);
+		code = cli_output_end(&cli_cmd_collect, code);
+	}
 out:
 	if (csv && (ferror(csv) | fclose(csv))) {
 		base_logf(BASE_ERROR, "collect", "%s: write failed", m->csv);

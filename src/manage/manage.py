@@ -51,9 +51,22 @@ def shown(text):
     return ''.join(c if c.isprintable() or c == '\t' else '?' for c in text[:SHOWN_MAX]) + '...' * (len(text) > SHOWN_MAX)
 
 
+lost = False  # some output could not be written
+
+
+def say(text, to=None):
+    """The reader of the output may have gone; the parts must be stopped nevertheless."""
+    global lost
+    to = to or sys.stdout
+    try:
+        print(text, file=to, flush=True)
+    except OSError:
+        lost = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), to.fileno())
+
+
 def complain(text):
-    sys.stdout.flush()
-    print('sidelight manage:', shown(text), file=sys.stderr, flush=True)
+    say(f'sidelight manage: {shown(text)}', sys.stderr)
     return 1
 
 
@@ -262,9 +275,6 @@ class File:
             m.doc.wrong(m.get('host'), f"there is no host '{name:.64}' under hosts")
         return self.hosts[name]
 
-    def say(self, text):
-        print(text, file=self.out, flush=True)
-
     def value(self, name):
         """Of PART.KEY. An option, a blank, a quote or any character with a meaning to a shell is refused."""
         part, _, key = name.partition('.')
@@ -448,7 +458,7 @@ def start(file, part):
     r = script(part.host, text, part.ready_within + LOOK)
     if r.code == 0:
         part.ready = r.out.split('\n')[0]
-        file.say(f'{part.name:16} {part.host.name:12} {shown(part.ready)}  ({r.seconds:.1f} s)')
+        say(f'{part.name:16} {part.host.name:12} {shown(part.ready)}  ({r.seconds:.1f} s)', file.out)
         return True
     part.started = r.code != UP_ALREADY
     why = r.reason(part.host)
@@ -466,7 +476,7 @@ def stop(file, part):
     if r.code:
         return complain(f'{part.name}: could not be stopped on {part.host.name}: {r.reason(part.host)}')
     if r.out:
-        file.say(f'{part.name:16} {part.host.name:12} {shown(r.out.splitlines()[-1])}')
+        say(f'{part.name:16} {part.host.name:12} {shown(r.out.splitlines()[-1])}', file.out)
     if 'killed' in r.out:
         complain(f'{part.name}: did not end on SIGTERM, and was killed')
     return 0
@@ -525,12 +535,12 @@ def look(file):
 def status(file, as_json):
     n = look(file)
     if as_json:
-        print(json.dumps([{'part': p.name, 'host': p.host.name, 'state': p.state, 'pid': p.pid, 'ready': p.ready}
-                          for p in file.parts], indent=1))
+        say(json.dumps([{'part': p.name, 'host': p.host.name, 'state': p.state, 'pid': p.pid, 'ready': p.ready}
+                        for p in file.parts], indent=1))
     else:
-        print(f'{"PART":16} {"HOST":12} {"STATE":11} {"PID":>8}  SAYS')
+        say(f'{"PART":16} {"HOST":12} {"STATE":11} {"PID":>8}  SAYS')
         for p in file.parts:
-            print(f'{p.name:16} {p.host.name:12} {p.state:11} {p.pid or "":>8}  {shown(p.ready or "")}')
+            say(f'{p.name:16} {p.host.name:12} {p.state:11} {p.pid or "":>8}  {shown(p.ready or "")}')
     return int(n < len(file.parts))
 
 
@@ -582,15 +592,14 @@ def run_step(file, step, listed, figures):
                        'seconds': mean, **({'why': why} if why else {}), **({'printed': printed} if figures else {})})
         return not why
     if why:
-        print(f'FAILED {step.name}: {shown(why)}')
+        say(f'FAILED {step.name}: {shown(why)}')
     elif step.times > 1:
-        print(f'ok     {step.name} ({len(seconds)} times, {min(seconds):.2f} to {max(seconds):.2f} s, mean {mean:.2f})')
+        say(f'ok     {step.name} ({len(seconds)} times, {min(seconds):.2f} to {max(seconds):.2f} s, mean {mean:.2f})')
     else:
-        print(f'ok     {step.name} ({seconds[0]:.1f} s)')
+        say(f'ok     {step.name} ({seconds[0]:.1f} s)')
     for text in (r.out, r.err) if why else (r.out,) if figures else ():
         for line in text.splitlines()[-20:]:
-            print(f'    | {shown(line)}')
-    sys.stdout.flush()
+            say(f'    | {shown(line)}')
     return not why
 
 
@@ -610,12 +619,12 @@ def run_steps(file, what, as_json):
     died = n - look(file)  # a part that died while it was tested has not passed
     ok = passed == len(steps) and not died
     if as_json:
-        print(json.dumps({what: listed, 'passed': passed, 'failed': ran - passed, 'not_run': len(steps) - ran,
-                          'parts_died': died, 'ok': ok}, indent=1))
+        say(json.dumps({what: listed, 'passed': passed, 'failed': ran - passed, 'not_run': len(steps) - ran,
+                        'parts_died': died, 'ok': ok}, indent=1))
     else:
         if died:
-            print(f'FAILED parts: {died} of {n} are no longer up')
-        print(f'{what}: {passed} passed, {ran - passed} failed{", interrupted" if ran < len(steps) else ""}')
+            say(f'FAILED parts: {died} of {n} are no longer up')
+        say(f'{what}: {passed} passed, {ran - passed} failed{", interrupted" if ran < len(steps) else ""}')
     return int(not ok)
 
 
@@ -645,12 +654,11 @@ def main(program, flags, *operands):
 
 
 if __name__ == '__main__':
+    if sys.stdout:
+        sys.stdout.reconfigure(errors='replace')  # a name need not be writable in this locale
     try:
         result = main(*sys.argv[1:])
-        sys.stdout.flush()
     except Wrong as e:
         complain(str(e))
         result = 2
-    except BrokenPipeError:
-        os._exit(1)
-    sys.exit(result)
+    sys.exit(result or int(lost))

@@ -10,8 +10,8 @@
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/network.h"
+#include "base/text.h"
 #include "region/internal.h"
-#include "region/text.h"
 
 static bool has_section(const struct sl_region_header *h, uint32_t type)
 {
@@ -504,7 +504,7 @@ enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct regio
 		if (length == left) /* the terminator is missing */
 			return REGION_FAULT_HOT;
 		c->name[i] = at;
-		region_text_harmless(c->text + (at - c->text));
+		base_harmless(c->text + (at - c->text));
 		at += length + 1;
 	}
 	return REGION_FAULT_NONE;

@@ -45,21 +45,6 @@ bool region_text_label_key(const char *s, size_t bytes)
 	       all_of(s, bytes, ALPHA | DIGIT) && !(bytes >= 2 && s[0] == '_' && s[1] == '_');
 }
 
-void region_text_harmless(char *s)
-{
-	bool utf8 = base_utf8(s, strlen(s));
-
-	for (char *c = s; *c; c++) {
-		unsigned char here = (unsigned char)c[0], next = (unsigned char)c[1];
-
-		if (here < ' ' || here == 127 || (here >= 0x80 && !utf8))
-			*c = '?';
-		/* U+0080 to U+009F are the C1 controls */
-		else if (here == 0xc2 && next < 0xa0)
-			c[0] = c[1] = '?';
-	}
-}
-
 static bool label_key_utf8(const char *s, size_t bytes)
 {
 	return region_text_name_utf8(s, bytes) && !(bytes >= 2 && s[0] == '_' && s[1] == '_');

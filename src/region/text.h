@@ -31,10 +31,4 @@ bool region_text_labels_utf8(const char *text, size_t bytes, bool sorted,
 size_t region_text_put_labels(char *to, size_t room, const struct region_text_label *labels,
 			      size_t count);
 
-/*
- * Makes untrusted text printable: control characters (C0, DEL, and C1 in UTF-8), which could
- * control a terminal, become '?'. If the text is not valid UTF-8, so do all non-ASCII bytes.
- */
-void region_text_harmless(char *s);
-
 #endif

@@ -240,6 +240,23 @@ def survives_hostile_clients():
         assert len(agent.logged()) < 20000, 'a flood of packets is a flood of lines'
 
 
+# Runs a command whose standard error is a pipe without a reader.
+UNREAD = '''import os, signal, sys
+r, w = os.pipe()
+os.dup2(w, 2)
+os.close(r)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])'''
+
+
+@case
+def goes_on_when_the_reader_of_its_log_has_gone():
+    with Agent(before=(sys.executable, '-c', UNREAD)) as agent:
+        c = Client(agent.socket)
+        c.s.send(b'x')  # it logs that it refuses this
+        wait_until(lambda: agent.status()['counters']['dropped']['malformed'] == 1)
+
+
 @case
 def drops_a_client_that_reads_no_answers():
     with Agent() as agent:

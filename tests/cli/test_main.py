@@ -71,6 +71,12 @@ for args, said in (
     expect(code == 2 and not out and err.count('\n') == 1 and said in err,
            f'{args}: {code} {out} {err}')
 
+# What others may have chosen controls no terminal, nor in the form of a C1 control.
+for args, said in ((('generate', 'x\033\x9b2J'), "cannot generate 'x???2J'"),
+                   (('agent', '--status', '--socket', '/none\x9b2J'), 'no agent answers on /none??2J: ')):
+    code, out, err = run(*args)
+    expect(code and not out and said in err and re.fullmatch('[\n -~]*', err), f'{args}: {code} {err!r}')
+
 # For a removed option, the error says what to use instead, on the command line and in a settings file.
 with open(sys.argv[2], encoding='utf-8') as f:
     removed = [(command, option, instead) for command, options, instead in

@@ -394,6 +394,9 @@ static void text_is_well_formed_whatever_goes_in(void **state)
 	base_json_time(&j, 1763694391123456789);
 	base_json_time(&j, -1500000000);
 	expect_text(&j, "1763694391.123456,-1.500000");
+	/* A C1 control, which terminals take for ESC [, and the first character after them */
+	base_json_string(&j, "\xc2\x9bK\xc2\xa0");
+	expect_text(&j, "\"\\u009bK\xc2\xa0\"");
 	/* Ill-formed UTF-8: lone continuation, overlong, surrogate, cut short, beyond U+10FFFF */
 	base_json_string(&j, "\x80|\xc0\x80|\xed\xa0\x80|\xe2\x82|\xf4\x90\x80\x80");
 #define R "\xef\xbf\xbd"

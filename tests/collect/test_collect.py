@@ -394,6 +394,24 @@ def ready_counts_the_hosts_it_reached():
 
 
 @case
+def goes_on_when_no_one_reads_its_ready_lines():
+    folder = workdir()
+    p = subprocess.Popen([EXE, 'collect', '--agent', folder + '/agent.sock', '--listen', f'unix:{folder}/http'],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline().startswith('ready ')
+        p.stdout.close()
+        with Agent(folder=folder):
+            assert any('cannot write the line' in line for line in p.stderr), p.wait()
+        p.stderr.close()
+        p.terminate()
+        assert p.wait() == 0
+    finally:
+        p.kill()
+        p.wait()
+
+
+@case
 def setup_says_what_it_waits_for_and_ends():
     with Agent() as agent, Agent() as other:
         agent.p.send_signal(signal.SIGSTOP)
@@ -407,6 +425,14 @@ def setup_says_what_it_waits_for_and_ends():
         assert agent.socket in said[0] and other.socket not in said[0] and 'reached=1/2' in said[0], r
         r = run('--agent', other.socket, '--mode', 'setup')
         assert r.returncode == 0 and not r.stderr, r
+
+
+@case
+def a_hosts_name_never_controls_the_terminal():
+    with Agent('--hostname', 'db\033]0;owned\007\x9b2J') as agent:
+        r = run('--agent', agent.socket, '--mode', 'setup')
+        assert r.returncode == 0 and 'host db?]0;owned???2J (' in r.stdout, r
+        assert re.fullmatch(r'[\n -~]*', r.stdout), r
 
 
 run_cases(only=sys.argv[3:])

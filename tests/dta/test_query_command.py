@@ -217,6 +217,13 @@ def a_5_tuple_is_told_in_words(c, t):
     check(found(('-c', c.at), 'flows', flow), 'its value', c, t)
 
 
+def output_that_is_lost_is_a_failure_with_its_reason(c):
+    for words in (('status',), ('status', '--json'), ('reporters',), ('keys', 'flows'), ('keywrite', 'flows', 'text:disagree')):
+        with open('/dev/full', 'w') as full:
+            p = subprocess.run([SIDELIGHT, 'query', *words, '-c', c.at], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+        check(p.returncode == 1 and 'standard output: No space left on device' in p.stderr, f'{words}: {p}')
+
+
 def a_reader_that_sleeps_sees_the_overrun(c, t):
     reader = Part(SIDELIGHT, 'query', 'append', 'events', '--list', '1', '--follow', '-c', c.at)
     wait_until(lambda: reader.out and reader.out[-1] == f'{499:016x}', lambda: f'{len(reader.out)} items', reader)
@@ -347,6 +354,14 @@ def several_collectors_are_asked_as_one(c1, c2):
     report(t, [f'keywrite copies=4 {owned[c2][1]} u64:77'], '--store', '1', '--reporter', '5')
     wait_until(lambda: int(found(both, 'flows', owned[c2][1])['value'], 16) == 77, 'failover')
     query('status', '-c', '127.0.0.1:1', '-c', '127.0.0.1:2', code=1)
+
+    def epoch():
+        return next(s['epoch'] for s in c1.get('')['stores'] if s['name'] == 'seldom')
+    # A change that one of them did not make has failed, although the other made it.
+    before = epoch()
+    said = query('rotate', 'seldom', *both, code=1)
+    check(c2.at in said, said)
+    wait_until(lambda: epoch() > before, 'no new epoch', c1)
     # The file of the one that is gone.
     file = f'{c2.folder}/flows.0.0.store'
     check('agree' in query('keywrite', '--file', file, owned[c2][2]), 'the file')
@@ -379,6 +394,7 @@ if __name__ == '__main__':
     keys_are_those_of_their_store_and_what_is_gone_is_told(one)
     success_is_measured_beside_the_prediction(one)
     a_5_tuple_is_told_in_words(one, first)
+    output_that_is_lost_is_a_failure_with_its_reason(one)
     a_reader_that_sleeps_sees_the_overrun(one, first)
     rates_and_keys_change_while_it_runs(one)
     the_exposition_is_strictly_right(one)

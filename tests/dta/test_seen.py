@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_seen.py SIDELIGHT [TEST]... - questions about the network: the flows that crossed a switch, an interface or a link, where
 packets were lost, and who talks; by the default mapping, the example's stores and the command, from packets made here."""
+import http.server
 import json
 import os
 import random
@@ -9,7 +10,9 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
+import urllib.parse
 
 from support.devices import Collector, Translator
 from support.http import get
@@ -192,6 +195,46 @@ def names_stand_for_numbers():
     net.query('paths', '--reason', '1', code=2)
     net.query('paths', '--from', 'yesterday', code=2)
     net.end()
+
+
+class StandIn(http.server.ThreadingHTTPServer):
+    """In place of a collector: it answers any question with the first of these rows."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            at = urllib.parse.urlsplit(self.path)
+            most, rows = int(dict(urllib.parse.parse_qsl(at.query)).get('max', 100)), self.server.rows
+            about = {'stores': [], 'replicas': 1}
+            body = json.dumps(about if at.path == '/api/v1/dta' else {'rows': rows[:most], 'more': max(len(rows) - most, 0)})
+            self.send_response(200)
+            self.send_header('Content-Length', str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_):
+            pass
+
+    def __init__(self, rows):
+        super().__init__(('127.0.0.1', 0), self.Handler)
+        self.rows, self.at = rows, f'127.0.0.1:{self.server_port}'
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+@case
+def rows_are_added_up_over_all_collectors():
+    """Also one that is among the first 100 of none, and if a collector is absent. What is left out is told."""
+    def row(address, n):
+        return {'address': address, 'bytes': n, 'from': 1, 'to': 2}
+    both = [StandIn([*(row(f'10.{k}.0.{i}', 100) for i in range(100)), row('192.0.2.1', 60)]) for k in range(2)]
+    for absent, code in ((), 0), (('-c', '127.0.0.1:1'), 1):
+        p = subprocess.run([SIDELIGHT, 'query', 'top', '--json', *absent, '-c', both[0].at, '-c', both[1].at], capture_output=True,
+                           text=True, timeout=300)
+        rows = [json.loads(line) for line in p.stdout.splitlines()]
+        check(p.returncode == code and len(rows) == 100 and rows[0] == row('192.0.2.1', 120), p)
+        check('101 more: use --max' in p.stderr and all(a in p.stderr for a in absent[1:]), p)
+    for server in both:
+        server.shutdown()
+        server.server_close()
 
 
 @case

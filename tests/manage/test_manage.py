@@ -121,6 +121,21 @@ bench:
         fail(f'{os.listdir(folder)}')
 
 
+def the_reader_of_the_output_has_gone():
+    """As behind '| head -1'. All parts are stopped nevertheless."""
+    path, folder = file(PAIR)
+    with open(os.path.dirname(path) + '/settings.yaml', 'w') as f:
+        f.write('period: 20ms\n')
+    manage('up', path)
+    for words in (('down',), ('--up', 'test')):
+        r, w = os.pipe()
+        os.close(r)
+        code = subprocess.run([EXE, 'manage', *words, path], stdin=subprocess.DEVNULL, stdout=w, stderr=w, timeout=300).returncode
+        os.close(w)
+        if code != 1 or os.path.exists(folder):
+            fail(f'{words}: exit {code}, {states(path, 1)}')
+
+
 def what_does_not_come_up():
     path, folder = file('''
 name: half
@@ -298,7 +313,7 @@ def the_example_of_reports():
         fail(out)
 
 
-for f in (bad_files, here, what_does_not_come_up, over_ssh, the_example_of_reports):
+for f in (bad_files, here, the_reader_of_the_output_has_gone, what_does_not_come_up, over_ssh, the_example_of_reports):
     begun = time.monotonic()
     f()
     print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)

@@ -3,14 +3,17 @@
 """test_readers.py SIDELIGHT PUBLISH_ALL: both readers decode a live region to the same values."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 
 from support import region_reader
+from support.hostile import HostileRegion, schema
 
 SIDELIGHT, PUBLISH = sys.argv[1:3]
+UNKNOWN = 10  # kind of a metric
 READER = region_reader.__file__
 
 
@@ -137,9 +140,17 @@ def usage():
         assert r.returncode == 1 and r.stderr.count(b'\n') == 1 and not r.stdout, (args, r)
 
 
+def names_never_control_the_terminal():
+    """A metric of this kind may have any name in UTF-8, and its publisher chooses it."""
+    region = HostileRegion(schema(['\033]0;owned\007\x9b2J'], UNKNOWN), 1, labels=(('service', '\033[\x9b2J'),))
+    r = subprocess.run([SIDELIGHT, 'dump', f'/proc/{os.getpid()}/fd/{region.fd}'], capture_output=True, timeout=300)
+    assert b'?]0;owned???2J' in r.stdout and re.fullmatch(rb'[\n -~]*', r.stdout + r.stderr), r
+
+
 def main():
     usage()
     through_an_agent()
+    names_never_control_the_terminal()
     p = subprocess.Popen([PUBLISH], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         word, fd = p.stdout.readline().split()

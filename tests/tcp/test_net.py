@@ -13,9 +13,11 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 
 from support.flows import held, needs_bpf, still_there, without_capabilities
 from support.process import Part, fail, output, wait_until, workdir
+from support.screen import Screen
 
 EXE = sys.argv[1]
 NAMES = [f'sl-net-{os.getpid()}-{n}' for n in 'abr']  # r: the network between a and b
@@ -465,6 +467,20 @@ def survives(live, agent):
     return agent
 
 
+def pauses():
+    """At a terminal: a pause shows nothing new."""
+    s = Screen(24, 150, EXE, 'tcp', 'net', '--agent', f'{DIR}/a.sock', '--agent', f'{DIR}/b.sock', '-i', '100ms')
+    s.wait(lambda f: any(line.startswith('there: A ') for line in f), 'a frame')
+    s.key(b' ')
+    s.next(lambda f: 'PAUSED' in f[0], 'a pause')
+    before = len(s.frames())
+    time.sleep(.5)  # several intervals
+    if len(s.frames()) != before:
+        fail(f'{len(s.frames()) - before} frames in a pause')
+    s.key(b'q')
+    s.end()
+
+
 def case_live():
     """Two agents, read one-sided while requests go on: the same as two files say."""
     agents = [Part(EXE, 'agent', '--socket', f'{DIR}/{end}.sock', '--no-rest', '--tcp', 'net',
@@ -479,6 +495,7 @@ def case_live():
     def seen():
         return sum('"row":"segment"' in line for line in list(live.out)) > 300
     wait_until(seen, 'segments', live, seconds=30)
+    pauses()
     agents[0] = survives(live, agents[0])
     if live.stop(signal.SIGINT):
         fail('it failed', live)

@@ -92,6 +92,15 @@ def what_starts_in_another_order_says_so(port):
     s.end()
 
 
+@case
+def json_at_a_terminal_is_lines_alone(port):
+    s = Screen(24, 80, EXE, 'tcp', 'flows', '--json', '-i', '100ms', '-d', '300ms', '-p', port)
+    wait_until(lambda: '"table"' in s.text() and s.p.poll() is not None, lambda: s.raw[-3000:])
+    s.end()
+    if b'\033' in s.raw:
+        fail(s.raw[:1000])
+
+
 def tcp(*args, **kw):
     return run(EXE, 'tcp', *args, seconds=60, **kw)
 

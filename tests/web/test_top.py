@@ -74,6 +74,10 @@ def what_is_wrong_is_one_line(system, _):
                              ((system.listen, '--once', '--token-file', '/none'), 1, '/none')):
         said = top(*args, code=code)
         check(text in said.stderr and said.stderr.count('\n') == 1 and not said.stdout, args, said.stderr)
+    # JSON is for programs, also in a terminal: there is no last answer to show.
+    s = Screen(24, 80, EXE, 'top', '--json', '-i', '100ms', '127.0.0.1:1')
+    s.end(1)
+    check(b'127.0.0.1:1: ' in s.raw and b'\033' not in s.raw, s.raw)
 
 
 def a_token_lets_it_read(system, _):
@@ -98,6 +102,9 @@ def keys_do_what_the_screen_says(system, pods):
     check(any(re.match(r'[ _.=+*%#-]{10,} max \d', line) for line in frame), 'no plot', frame)
     s.key(b'\033[B')
     s.next(lambda f: any(line.startswith('mail: ') for line in f), 'the plot of mail')
+    for key, name in ((b'\033[H', 'cart'), (b'\033[F', 'mail'), (b'\033[5~', 'cart'), (b'\033[6~', 'mail')):
+        s.key(key)
+        s.next(lambda f, name=name: any(line.startswith(f'{name}: ') for line in f), f'the plot of {name} after {key}')
     s.key(b'\r')
     frame = s.next(lambda f: any(line == 'mail' for line in f), 'the details of mail')
     check(any('test_requests_total' in line for line in frame) and any(line.startswith('series ') for line in frame), frame)

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "base/confine.h"
 #include "base/json_read.h"
 #include "base/secret.h"
+#include "base/text.h"
 
 void cli_start(void)
 {
@@ -55,7 +57,7 @@ int cli_run_kind(const struct base_command *self, const struct base_command *con
 		printf("\n'sidelight %s WHAT --help' lists the options.\nFor the manual: man "
 		       "sidelight-%s\n",
 		       self->name, self->name);
-		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+		return cli_output_end(self, BASE_EXIT_OK);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(argv[1], cli_kind_name(kinds[i])))
@@ -98,14 +100,22 @@ int cli_exec_script(const struct base_command *self, const char *name, char *con
 			    strerror(errno));
 }
 
+int cli_output_end(const struct base_command *self, int code)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	return base_failure(self, "standard output: %s", strerror(errno));
+}
+
 void cli_print_safe(const char *s, int width)
 {
-	int n = 0;
+	char *safe = strdup(s ? s : "");
 
-	for (; *s; s++, n++)
-		putchar((unsigned char)*s < 32 || *s == 127 ? '?' : *s);
-	for (; n < width; n++)
-		putchar(' ');
+	if (!safe)
+		return;
+	base_harmless(safe);
+	printf("%-*s", width, safe);
+	free(safe);
 }
 
 int cli_choice(const char *word, const char *const *names)

@@ -47,7 +47,13 @@ int cli_exec_script(const struct base_command *self, const char *name, char *con
 /* Returns the last word of a command's name: "probe" for "tcp probe". */
 const char *cli_kind_name(const struct base_command *kind);
 
-/* Prints untrusted text on stdout, padded to width. Control characters become '?'. */
+/*
+ * Flushes stdout. Returns code, or BASE_EXIT_FAILURE after printing an error if output was lost.
+ */
+int cli_output_end(const struct base_command *self, int code);
+/*
+ * Prints untrusted text on stdout, padded to width, with '?' for control characters. NULL is "".
+ */
 void cli_print_safe(const char *s, int width);
 
 #define CLI_OPTION_UNCONFINED(to)                                                                  \

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "cli/common/common.h"
 #include "cli/dump/dump.h"
 
 static const char *const kind_names[] = {
@@ -149,7 +150,9 @@ static void text_labels(const struct region_text_label *labels, uint32_t count, 
 		return;
 	fputs(open, stdout);
 	for (uint32_t i = 0; i < count; i++) {
-		printf("%s%s=", i ? separator : "", labels[i].key);
+		fputs(i ? separator : "", stdout);
+		cli_print_safe(labels[i].key, 0); /* may be any UTF-8, like a metric's name */
+		putchar('=');
 		put_string(labels[i].value);
 	}
 	fputs(close, stdout);
@@ -186,7 +189,8 @@ static void text_metric(const struct cli_dump *d, const struct region_metric *m)
 {
 	const uint64_t *cell = d->flat + m->cell;
 
-	printf("  %-13s %s", kind_names[m->kind], m->name);
+	printf("  %-13s ", kind_names[m->kind]);
+	cli_print_safe(m->name, 0);
 	text_labels(m->labels, m->label_count, "{", ",", "}");
 	switch (m->kind) {
 	case SL_KIND_COUNTER:

@@ -456,9 +456,7 @@ static int send_load(const struct base_command *cmd, struct cli_dta_load *load, 
 		report_json(&set, load, &sent);
 	else
 		report_text(&set, load, &sent);
-	if (fflush(stdout) || ferror(stdout))
-		err = -EIO;
-	return err || failed || sent.unsent ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return cli_output_end(cmd, err || failed || sent.unsent ? BASE_EXIT_FAILURE : BASE_EXIT_OK);
 }
 
 static int run_dta(const struct base_command *cmd, int argc, char **argv)

@@ -240,8 +240,7 @@ static int report_outcome(const struct parent *p, const struct metrics_outcome *
 			printf("CPU time per update     %.2f ns\n",
 			       (double)o->cpu_ns / (double)o->all);
 	}
-	return fflush(stdout) || ferror(stdout) ? report_error(p, "standard output", errno)
-						: BASE_EXIT_OK;
+	return cli_output_end(p->cmd, BASE_EXIT_OK);
 }
 
 /* Command */

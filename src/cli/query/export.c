@@ -304,8 +304,7 @@ static int finish_export(struct cli_export *e, int code)
 	base_table_free(&e->seen);
 	while (e->n)
 		free(e->keys[--e->n]);
-	if (fflush(stdout) || ferror(stdout))
-		return base_failure(e->x->self, "standard output: %s", strerror(errno));
+	code = cli_output_end(e->x->self, code);
 	if (code)
 		return code;
 	base_logf(BASE_INFO, "query",

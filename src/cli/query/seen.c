@@ -12,6 +12,8 @@
 #include "cli/common/common.h"
 #include "dta/wire/endian.h"
 
+#define ROWS_MAX 1000u /* limit of the collector's API */
+
 const char *const cli_seen_names[] = {"paths", "drops", "top", NULL};
 
 /* ---- the request ---- */
@@ -69,9 +71,14 @@ static void add_places(char *path, const char *key, const char *text)
 		cli_query_add_parameter(path, key, all);
 }
 
+/* several: there are several collectors. */
 static int make_path(const struct base_command *self, enum cli_seen_kind kind,
-		     const struct cli_seen_settings *set, char path[CLI_QUERY_PATH])
+		     const struct cli_seen_settings *set, bool several, char path[CLI_QUERY_PATH])
 {
+	/*
+	 * A row whose total is high may not be among the highest of any collector: request many.
+	 */
+	const uint32_t max = several ? BASE_MAX(set->max, ROWS_MAX) : set->max;
 	char text[CLI_NAME], place[2 * CLI_NAME];
 	const char *slash;
 
@@ -105,8 +112,8 @@ static int make_path(const struct base_command *self, enum cli_seen_kind kind,
 		if (strchr(set->prefix, ','))
 			cli_query_add_parameter(path, "prefix6", strchr(set->prefix, ',') + 1);
 	}
-	snprintf(text, sizeof(text), "%u", set->max);
-	if (set->max)
+	snprintf(text, sizeof(text), "%u", max);
+	if (max)
 		cli_query_add_parameter(path, "max", text);
 	return add_time(self, path, "from", set->from) ?: add_time(self, path, "to", set->to);
 }
@@ -181,6 +188,23 @@ static void merge_rows(json_t *rows, json_t *index, const json_t *answer, bool r
 		}
 		free(id);
 	}
+}
+
+/* Returns the first max rows by count. Adds the number of the other rows to *more. */
+static json_t *highest_rows(const json_t *rows, size_t max, json_int_t *more)
+{
+	const size_t n = json_array_size(rows);
+	json_t **sorted = calloc(n + 1, sizeof(*sorted)), *some = json_array();
+
+	for (size_t i = 0; sorted && i < n; i++)
+		sorted[i] = json_array_get(rows, i);
+	if (sorted)
+		qsort(sorted, n, sizeof(*sorted), by_count);
+	for (size_t i = 0; sorted && i < n && i < max; i++)
+		json_array_append(some, sorted[i]);
+	free(sorted);
+	*more += n > max ? (json_int_t)(n - max) : 0;
+	return some;
 }
 
 /* ---- names that devices gave to their interfaces ---- */
@@ -370,44 +394,38 @@ static void print_row(enum cli_seen_kind kind, const json_t *row)
 	putchar('\n');
 }
 
-static void print_rows(enum cli_seen_kind kind, const json_t *rows,
-		       const struct cli_seen_settings *set)
-{
-	const size_t n = json_array_size(rows), max = set->max ? set->max : 100;
-	json_t **sorted = calloc(n + 1, sizeof(*sorted));
-
-	for (size_t i = 0; sorted && i < n; i++)
-		sorted[i] = json_array_get(rows, i);
-	if (sorted)
-		qsort(sorted, n, sizeof(*sorted), by_count);
-	for (size_t i = 0; sorted && i < n && i < max; i++)
-		if (set->json)
-			cli_json_print(stdout, json_incref(sorted[i]), JSON_COMPACT);
-		else
-			print_row(kind, sorted[i]);
-	free(sorted);
-}
-
 int cli_query_seen(const struct base_command *self, struct cli_query_collectors *c,
 		   enum cli_seen_kind kind, const struct cli_seen_settings *set)
 {
-	json_t *rows = json_array(), *index = json_object(), *answer;
+	json_t *all, *index, *answer, *rows, *row;
 	char path[CLI_QUERY_PATH];
-	int code = make_path(self, kind, set, path);
+	int code = make_path(self, kind, set, c->n > 1, path);
 	json_int_t more = 0, lost = 0;
+	size_t i;
 
-	for (uint32_t m = 0; !code && m < c->n; m++) {
+	if (code)
+		return code;
+	all = json_array();
+	index = json_object();
+	for (uint32_t m = 0; m < c->n; m++) {
 		answer = c->member[m].up ? cli_query_get(c, m, path) : NULL;
 		if (!answer)
 			code = BASE_EXIT_FAILURE;
-		merge_rows(rows, index, answer, c->replicas > 1);
+		merge_rows(all, index, answer, c->replicas > 1);
 		more += cli_json_integer(answer, "more");
 		lost += cli_json_integer(answer, "overwritten_blocks");
 		json_decref(answer);
 	}
+	rows = highest_rows(all, set->max ? set->max : 100, &more);
 	if (!set->json)
 		learn_interfaces(c, rows);
-	print_rows(kind, rows, set);
+	json_array_foreach(rows, i, row)
+	{
+		if (set->json)
+			cli_json_print(stdout, json_incref(row), JSON_COMPACT);
+		else
+			print_row(kind, row);
+	}
 	if (more)
 		base_failure(self, "%lld more: use --max", more);
 	if (lost)
@@ -419,5 +437,6 @@ int cli_query_seen(const struct base_command *self, struct cli_query_collectors 
 		code = BASE_EXIT_FAILURE;
 	json_decref(index);
 	json_decref(rows);
-	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
+	json_decref(all);
+	return cli_output_end(self, code);
 }

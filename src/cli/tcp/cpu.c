@@ -176,7 +176,7 @@ static void csv_head(FILE *out)
 static void print_csv(struct cpu_view *v, const struct region_cpu_row *r,
 		      const struct tcp_cgroup_identity *who, uint64_t ns)
 {
-	char title[3 * TCP_CGROUP_NAME_BYTES];
+	char title[3 * TCP_CGROUP_NAME_BYTES], comm[17];
 	uint64_t number[NUMBERS];
 
 	if (!v->named)
@@ -184,7 +184,8 @@ static void print_csv(struct cpu_view *v, const struct region_cpu_row *r,
 	v->named = true;
 	tcp_cgroup_title(who, title, sizeof(title));
 	fprintf(v->out, "%" PRIu64 ",%" PRIu64 ",%u,%u,", base_realtime_ns(), ns, r->tgid, r->pid);
-	cli_tcp_csv_text(v->out, r->comm);
+	cli_tcp_safe(comm, sizeof(comm), r->comm);
+	cli_tcp_csv_text(v->out, comm);
 	fputc(',', v->out);
 	cli_tcp_csv_text(v->out, title);
 	fprintf(v->out, ",%" PRIu64, r->cgroup);

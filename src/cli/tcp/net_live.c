@@ -220,7 +220,8 @@ static int follow_hosts(const struct base_command *self, struct net_live_host *h
 			show += cli_tcp_common.interval_ns;
 			err = tcp_net_stat_count(view->stat, read_up_to(&h[0]), false);
 			expire_segments(view->stat, h);
-			cli_tcp_net_show(view);
+			if (!view->screen.paused)
+				cli_tcp_net_show(view);
 			fflush(view->out);
 		}
 		last = cli_tcp_screen_wait(&view->screen, stop, LOOK_MS) || base_now_ns() >= end;

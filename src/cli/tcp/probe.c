@@ -133,7 +133,7 @@ static int probe_main(const struct base_command *self, int argc, char **argv)
 		print_text(&hooks);
 		print_features(features);
 	}
-	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return cli_output_end(self, BASE_EXIT_OK);
 }
 
 const struct base_command cli_tcp_probe = {

@@ -76,6 +76,7 @@ void cli_tcp_screen_open(struct cli_tcp_screen *s, const struct base_command *cm
 {
 	s->cmd = cmd;
 	s->out = out;
+	s->plain |= cli_tcp_common.json || cli_tcp_common.csv || cli_tcp_common.microbpf;
 	s->terminal = !s->plain && isatty(fileno(out));
 	s->keys = s->terminal && isatty(STDIN_FILENO) && !tcgetattr(STDIN_FILENO, &s->was);
 	if (s->keys) {

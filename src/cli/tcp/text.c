@@ -3,17 +3,15 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/tcp/tcp.h"
 #include "region/flows.h"
 #include "source/tcp/cgroup.h"
 
 void cli_tcp_safe(char *out, size_t bytes, const char *text)
 {
-	size_t n = 0;
-
-	for (; *text && n + 1 < bytes; text++)
-		out[n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
-	out[n] = 0;
+	snprintf(out, bytes, "%s", text);
+	base_harmless(out);
 }
 
 const char *cli_tcp_endpoint(char out[CLI_TCP_ENDPOINT], const uint8_t address[16], int port)

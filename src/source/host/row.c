@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
-#include "region/text.h"
+#include "base/text.h"
 #include "source/host/internal.h"
 
 void host_group_init(struct host *h, struct host_group *g, const struct host_desc *descs, size_t n,
@@ -221,7 +221,7 @@ static char *clean_labels(const struct host_group *g, const struct host_text *va
 			n--;
 		memcpy(p, from, n);
 		p[n] = 0;
-		region_text_harmless(p);
+		base_harmless(p);
 		p += strlen(p) + 1;
 	}
 	return out;

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "region/text.h"
+#include "base/text.h"
 #include "source/tcp/cgroup.h"
 
 /* A component of a path, or a colon-separated part of a component. */
@@ -57,7 +57,7 @@ void tcp_cgroup_text(char *to, size_t bytes, const char *from, size_t n)
 			n--;
 	memcpy(to, from, n);
 	to[n] = 0;
-	region_text_harmless(to);
+	base_harmless(to);
 }
 
 /* Copies a part and decodes systemd's "\x2d" escapes (systemd.unit(5), string escaping). */
@@ -309,7 +309,7 @@ static bool parse_slurm(struct cgroup_path_part p, struct tcp_cgroup_identity *o
 		return false;
 	snprintf(out->container + used, sizeof(out->container) - used, "%s%.*s", used ? "." : "",
 		 (int)p.n, p.s);
-	region_text_harmless(out->container);
+	base_harmless(out->container);
 	return true;
 }
 
