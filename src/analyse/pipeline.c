@@ -10,8 +10,7 @@
 
 _Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a group of a row");
 
-#define FLOATS 6    /* number of float arrays of dims */
-#define LARGE  1e15 /* squares of larger values overflow a float */
+#define FLOATS 6 /* number of float arrays of dims */
 /* number of steps that the time may jump, forwards or back, before recent levels are stale */
 #define GAP_STEPS     10u
 #define THRESHOLD_MIN 1e-3f
@@ -306,10 +305,11 @@ static void gather_row(struct analyse_pipeline *p, const double *values, double 
 		row[s] = (double)NAN;
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint32_t s = p->slot_of[c];
-		bool sane = fabs(values[c]) < LARGE;
+		bool sane;
 
 		if (s == ANALYSE_NONE)
 			continue;
+		sane = p->slots[s].counter ? isfinite(values[c]) : fabs(values[c]) < ANALYSE_LARGE;
 		p->stats.missing += !sane;
 		row[s] = sane ? values[c] : (double)NAN;
 	}

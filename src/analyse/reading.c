@@ -174,7 +174,7 @@ static void push_rates(struct analyse_rates *r, float *row, float seconds)
 		divide_rates(row, r->earlier, r->earlier_seconds, r->dims);
 }
 
-/* Computes the increases of counters; unknown at first and after a reset. */
+/* Computes the increases of counters; unknown at first, after a reset and if nonsensical. */
 static void count_increases(struct analyse_reading *r, const double *restrict row,
 			    float *restrict increase)
 {
@@ -185,7 +185,7 @@ static void count_increases(struct analyse_reading *r, const double *restrict ro
 	for (size_t c = 0; c < r->dims; c++) {
 		double before = last[c], by = row[c] - before;
 
-		increase[c] = by >= 0 ? (float)by : NAN;
+		increase[c] = by >= 0 && by < ANALYSE_LARGE ? (float)by : NAN;
 		last[c] = row[c] == row[c] ? row[c] : before;
 		resets += counter[c] > 0 && by < 0;
 	}

@@ -604,6 +604,34 @@ static void nan_infinity_and_nonsense_are_missing_and_counted(void **state)
 	}
 }
 
+/* 64 busy CPUs count 2e15 ns in nine hours. */
+static void a_counter_may_be_of_any_size(void **state)
+{
+	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1};
+	struct analyse_column counts[N];
+	struct analyse_pipeline_stats s;
+	struct analyse_verdict v;
+
+	(void)state;
+	memcpy(counts, columns, sizeof(counts));
+	counts[8] = (struct analyse_column){"cpu_nanoseconds_total", true};
+	assert_int_equal(analyse_pipeline_columns(d.p, counts, N), 0);
+	d.values[8] = 2e15;
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
+	for (int i = 0; i < 600; i++)
+		push(&d);
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_GATED);
+	for (int i = 0; i < 20; i++)
+		push(&d);
+	analyse_pipeline_stats(d.p, &s);
+	assert_int_equal(s.missing, 0);
+	move_on(&d);
+	d.values[8] += 1e7;
+	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
+	assert_true(v.anomalous && v.blame[0].column == 8);
+	analyse_pipeline_free(d.p);
+}
+
 static void a_counter_that_begins_anew_is_no_anomaly(void **state)
 {
 	struct pod d = trained(NULL, 600);
@@ -991,6 +1019,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_first_row_of_a_fault_hides_not_the_next),
 		cmocka_unit_test(one_outlier_in_training_blinds_no_threshold),
 		cmocka_unit_test(nan_infinity_and_nonsense_are_missing_and_counted),
+		cmocka_unit_test(a_counter_may_be_of_any_size),
 		cmocka_unit_test(a_counter_that_begins_anew_is_no_anomaly),
 		cmocka_unit_test(time_that_does_not_advance_is_refused_and_counted),
 		cmocka_unit_test(a_clock_that_is_set_back_is_gone_along_with),
