@@ -286,6 +286,7 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 		}
 		p->stats.forgotten += p->keys[s] != 0;
 		analyse_normaliser_forget(&p->normaliser, s);
+		memset(&p->slots[s].errors, 0, sizeof(p->slots[s].errors));
 		memset(&p->slots[s].growth, 0, sizeof(p->slots[s].growth));
 		p->keys[s] = key;
 		place_column(p, c, s, &columns[c]);

@@ -738,6 +738,25 @@ static void series_come_and_go_and_are_known_again(void **state)
 	analyse_pipeline_free(d.p);
 }
 
+/* Its slot was that of a series that counted errors. */
+static void a_new_series_has_no_past_errors(void **state)
+{
+	struct pod d = trained(NULL, 100);
+	const uint32_t slot = d.p->slot_of[3];
+	struct analyse_column more[16];
+	char names[16][16];
+
+	(void)state;
+	assert_true(d.p->slots[slot].errors.seconds > 0);
+	for (int i = 0; i < 16; i++) {
+		snprintf(names[i], sizeof(names[i]), "failed%d", i);
+		more[i] = (struct analyse_column){names[i], true};
+	}
+	assert_int_equal(analyse_pipeline_columns(d.p, more, 16), 0);
+	assert_true(d.p->slots[slot].errors.seconds == 0);
+	analyse_pipeline_free(d.p);
+}
+
 static void a_shadow_scores_and_does_not_act(void **state)
 {
 	struct analyse_pipeline_opts o = {.columns = 16,
@@ -1024,6 +1043,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(time_that_does_not_advance_is_refused_and_counted),
 		cmocka_unit_test(a_clock_that_is_set_back_is_gone_along_with),
 		cmocka_unit_test(series_come_and_go_and_are_known_again),
+		cmocka_unit_test(a_new_series_has_no_past_errors),
 		cmocka_unit_test(a_shadow_scores_and_does_not_act),
 		cmocka_unit_test(rows_of_one_step_are_learned_once),
 		cmocka_unit_test(nothing_allocates_once_it_runs),
