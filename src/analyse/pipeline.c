@@ -359,6 +359,14 @@ static void leave_out_warming(struct analyse_pipeline *p)
 	}
 }
 
+/* Discards the levels before a jump of the time, and the errors during it. */
+static void discard_recent(struct analyse_pipeline *p)
+{
+	analyse_normaliser_jump(&p->normaliser);
+	for (uint32_t s = 0; s < p->dims; s++)
+		p->slots[s].counted = NAN;
+}
+
 int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
 			   struct analyse_verdict *v)
 {
@@ -381,7 +389,7 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 		analyse_pipeline_end_step(p);
 		if (step - p->step > GAP_STEPS) {
 			p->stats.jumps++;
-			analyse_normaliser_jump(&p->normaliser);
+			discard_recent(p);
 			analyse_pipeline_release(p);
 			p->worked_ns = 0;
 		}
@@ -572,9 +580,7 @@ void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning
 void analyse_pipeline_rewind(struct analyse_pipeline *p)
 {
 	analyse_pipeline_end_step(p);
-	analyse_normaliser_jump(&p->normaliser);
-	for (uint32_t s = 0; s < p->dims; s++)
-		p->slots[s].counted = NAN;
+	discard_recent(p);
 	analyse_reading_rewind(&p->reading);
 	if (p->suspect)
 		analyse_culprit_rewind(p->suspect);

@@ -738,6 +738,22 @@ static void series_come_and_go_and_are_known_again(void **state)
 	analyse_pipeline_free(d.p);
 }
 
+/* 100 errors in each second without rows are not 100000 errors in the next one. */
+static void errors_during_a_gap_are_not_those_of_a_step(void **state)
+{
+	struct pod d = trained(NULL, 100);
+	const struct analyse_count_past *errors = &d.p->slots[d.p->slot_of[3]].errors;
+
+	(void)state;
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
+	d.t += 1000 * STEP;
+	d.values[3] += 100000;
+	for (int i = 0; i < 3; i++)
+		push(&d);
+	assert_true(errors->seconds > 90 && errors->events < 100);
+	analyse_pipeline_free(d.p);
+}
+
 /* Its slot was that of a series that counted errors. */
 static void a_new_series_has_no_past_errors(void **state)
 {
@@ -1043,6 +1059,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(time_that_does_not_advance_is_refused_and_counted),
 		cmocka_unit_test(a_clock_that_is_set_back_is_gone_along_with),
 		cmocka_unit_test(series_come_and_go_and_are_known_again),
+		cmocka_unit_test(errors_during_a_gap_are_not_those_of_a_step),
 		cmocka_unit_test(a_new_series_has_no_past_errors),
 		cmocka_unit_test(a_shadow_scores_and_does_not_act),
 		cmocka_unit_test(rows_of_one_step_are_learned_once),
