@@ -71,6 +71,12 @@ void analyse_replicas_free(struct analyse_replicas *r)
 	free(r);
 }
 
+static void clear_slots(struct analyse_odd *o)
+{
+	for (uint32_t k = 0; k < ANALYSE_ODD_METRICS; k++)
+		o->metric[k].slot = ANALYSE_NONE;
+}
+
 int analyse_replicas_join(struct analyse_replicas *r, struct analyse_pipeline *p)
 {
 	size_t room = r->room;
@@ -82,6 +88,7 @@ int analyse_replicas_join(struct analyse_replicas *r, struct analyse_pipeline *p
 	if (!p->odd)
 		return -ENOMEM;
 	p->odd->of = r;
+	clear_slots(p->odd);
 	r->pod[r->pods++] = p;
 	return 0;
 }
@@ -108,29 +115,72 @@ static bool is_compared(struct analyse_role role)
 	       (role.kind == ANALYSE_ROLE_RESOURCE && role.part == ANALYSE_CPU);
 }
 
-/* Finds the compared metrics' slots in a new layout. */
-static void place_metrics(struct analyse_pipeline *p)
+/* Returns the metric of a series; ANALYSE_ODD_METRICS if it has none. */
+static uint32_t find_metric(const struct analyse_replicas *r, uint64_t key)
+{
+	for (uint32_t k = 0; k < r->metrics; k++)
+		if (r->key[k] == key)
+			return k;
+	return ANALYSE_ODD_METRICS;
+}
+
+static bool is_used(const struct analyse_replicas *r, uint32_t k)
+{
+	for (uint32_t i = 0; i < r->pods; i++)
+		if (r->pod[i]->odd->metric[k].slot != ANALYSE_NONE)
+			return true;
+	return false;
+}
+
+/* Returns a new metric, or one that no pod has any more; ANALYSE_ODD_METRICS if all are used. */
+static uint32_t new_metric(struct analyse_replicas *r)
+{
+	uint32_t k = 0;
+
+	if (r->metrics < ANALYSE_ODD_METRICS)
+		return r->metrics++;
+	while (k < ANALYSE_ODD_METRICS && is_used(r, k))
+		k++;
+	if (k == ANALYSE_ODD_METRICS)
+		return k;
+	for (uint32_t i = 0; i < r->pods; i++)
+		r->pod[i]->odd->metric[k] = (struct odd_metric){.slot = ANALYSE_NONE};
+	r->spread[k] = 0;
+	r->steps[k] = 0;
+	return k;
+}
+
+/* Places the known series of a pod, or all of them, in its present layout. */
+static void place_series(struct analyse_pipeline *p, bool all)
 {
 	struct analyse_odd *o = p->odd;
 	struct analyse_replicas *r = o->of;
 
-	o->layout = p->layout;
-	for (uint32_t k = 0; k < ANALYSE_ODD_METRICS; k++)
-		o->metric[k].slot = ANALYSE_NONE;
 	for (uint32_t s = 0; s < p->dims; s++) {
-		uint32_t k = 0;
+		uint32_t k;
 
 		if (p->column_of[s] == ANALYSE_NONE || !is_compared(p->slots[s].role))
 			continue;
-		while (k < r->metrics && r->key[k] != p->keys[s])
-			k++;
+		k = find_metric(r, p->keys[s]);
+		if (k == ANALYSE_ODD_METRICS && all)
+			k = new_metric(r);
 		if (k == ANALYSE_ODD_METRICS)
 			continue;
-		if (k == r->metrics)
-			r->key[r->metrics++] = p->keys[s];
+		r->key[k] = p->keys[s];
 		r->given_load[k] = p->slots[s].role.kind == ANALYSE_ROLE_RESOURCE;
 		o->metric[k].slot = s;
 	}
+}
+
+/* Finds the compared metrics' slots in a new layout. */
+static void place_metrics(struct analyse_pipeline *p)
+{
+	struct analyse_odd *o = p->odd;
+
+	o->layout = p->layout;
+	clear_slots(o);
+	place_series(p, false); /* first, so that no new series takes their metric */
+	place_series(p, true);
 }
 
 static void follow_level(struct odd_metric *m, float x)
@@ -182,7 +232,7 @@ static float find_median(float *x, uint32_t n)
 static bool is_present(const struct analyse_replicas *r, const struct odd_metric *m,
 		       const struct analyse_odd *o)
 {
-	return m->rows && o->step + STALE > r->step;
+	return m->rows && m->slot != ANALYSE_NONE && o->step + STALE > r->step;
 }
 
 /* Returns how much worse than its siblings a pod is, in multiples of the threshold. */

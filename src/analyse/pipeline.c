@@ -10,8 +10,7 @@
 
 _Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a group of a row");
 
-#define FLOATS 6    /* number of float arrays of dims */
-#define LARGE  1e15 /* squares of larger values overflow a float */
+#define FLOATS 6 /* number of float arrays of dims */
 /* number of steps that the time may jump, forwards or back, before recent levels are stale */
 #define GAP_STEPS     10u
 #define THRESHOLD_MIN 1e-3f
@@ -287,6 +286,7 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 		}
 		p->stats.forgotten += p->keys[s] != 0;
 		analyse_normaliser_forget(&p->normaliser, s);
+		memset(&p->slots[s].errors, 0, sizeof(p->slots[s].errors));
 		memset(&p->slots[s].growth, 0, sizeof(p->slots[s].growth));
 		p->keys[s] = key;
 		place_column(p, c, s, &columns[c]);
@@ -306,10 +306,11 @@ static void gather_row(struct analyse_pipeline *p, const double *values, double 
 		row[s] = (double)NAN;
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint32_t s = p->slot_of[c];
-		bool sane = fabs(values[c]) < LARGE;
+		bool sane;
 
 		if (s == ANALYSE_NONE)
 			continue;
+		sane = p->slots[s].counter ? isfinite(values[c]) : fabs(values[c]) < ANALYSE_LARGE;
 		p->stats.missing += !sane;
 		row[s] = sane ? values[c] : (double)NAN;
 	}
@@ -358,6 +359,14 @@ static void leave_out_warming(struct analyse_pipeline *p)
 	}
 }
 
+/* Discards the levels before a jump of the time, and the errors during it. */
+static void discard_recent(struct analyse_pipeline *p)
+{
+	analyse_normaliser_jump(&p->normaliser);
+	for (uint32_t s = 0; s < p->dims; s++)
+		p->slots[s].counted = NAN;
+}
+
 int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
 			   struct analyse_verdict *v)
 {
@@ -380,7 +389,7 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 		analyse_pipeline_end_step(p);
 		if (step - p->step > GAP_STEPS) {
 			p->stats.jumps++;
-			analyse_normaliser_jump(&p->normaliser);
+			discard_recent(p);
 			analyse_pipeline_release(p);
 			p->worked_ns = 0;
 		}
@@ -571,9 +580,7 @@ void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning
 void analyse_pipeline_rewind(struct analyse_pipeline *p)
 {
 	analyse_pipeline_end_step(p);
-	analyse_normaliser_jump(&p->normaliser);
-	for (uint32_t s = 0; s < p->dims; s++)
-		p->slots[s].counted = NAN;
+	discard_recent(p);
 	analyse_reading_rewind(&p->reading);
 	if (p->suspect)
 		analyse_culprit_rewind(p->suspect);

@@ -113,7 +113,7 @@ struct analyse_pipeline_stats {
 	/* rows refused because their time is not later than that of the last row */
 	uint64_t backwards;
 	uint64_t jumps;	    /* gaps and clocks set back, after which recent levels were discarded */
-	uint64_t missing;   /* values that were NaN, infinite or beyond 1e15 */
+	uint64_t missing;   /* values that were NaN, infinite or, for gauges, beyond 1e15 */
 	uint64_t resets;    /* counter resets */
 	uint64_t refused;   /* columns for which there was no space */
 	uint64_t forgotten; /* number of columns replaced by new ones */

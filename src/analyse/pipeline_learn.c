@@ -553,7 +553,7 @@ static void learn_errors(struct analyse_pipeline *p, bool learn)
 
 		if (p->role[s] != ANALYSE_ROLE_ERRORS || isnan(last))
 			continue;
-		if (learn && last >= slot->counted)
+		if (learn && last >= slot->counted && last - slot->counted < ANALYSE_LARGE)
 			analyse_count_learn(&slot->errors, (float)(last - slot->counted),
 					    (float)((double)p->opts.step_ns * 1e-9));
 		slot->counted = last;

@@ -177,8 +177,8 @@ static void push_rates(struct analyse_rates *r, float *row, float seconds)
 }
 
 /*
- * Computes the increases of counters; unknown at first and after a reset. An increase since a value
- * before missing ones counts in proportion to the row's share of that time.
+ * Computes the increases of counters; unknown at first, after a reset and if nonsensical. An
+ * increase since a value before missing ones counts in proportion to the row's share of that time.
  */
 static void count_increases(struct analyse_reading *r, const double *restrict row, float seconds,
 			    float *restrict increase)
@@ -192,7 +192,7 @@ static void count_increases(struct analyse_reading *r, const double *restrict ro
 		double before = last[c], by = row[c] - before;
 		float took = missed[c] + seconds;
 
-		increase[c] = by >= 0 ? (float)by * (seconds / took) : NAN;
+		increase[c] = by >= 0 && by < ANALYSE_LARGE ? (float)by * (seconds / took) : NAN;
 		last[c] = row[c] == row[c] ? row[c] : before;
 		missed[c] = row[c] == row[c] ? 0 : took;
 		resets += counter[c] > 0 && by < 0;

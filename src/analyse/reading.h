@@ -16,6 +16,11 @@
 
 #define ANALYSE_WINDOW 16u
 #define ANALYSE_RECENT 5u /* number of rows in a gauge's running median */
+/*
+ * Squares of larger values overflow a float. A counter may be larger, but not grow by so much in a
+ * row.
+ */
+#define ANALYSE_LARGE 1e15
 
 struct analyse_rates {
 	uint32_t dims;

@@ -170,26 +170,38 @@ static void show_steps(struct shop *s, struct step step, bool anomalous)
 	collect_judged_show(s->pod, &is, false);
 }
 
-/* A minute of steps of 20 ms, and six seconds of such ones: says why they take longer. */
-static void assert_cause(struct step step, const char *says)
+static void open_rank(struct shop *s)
 {
 	static const char names[] =
 		"0mpi_step_seconds_mean\0001mpi_sampled_seconds_total\0"
 		"1mpi_sampled_cpu_seconds_total\0001mpi_sampled_major_faults_total\0"
 		"1mpi_sampled_preemptions_total";
-	struct act_anomaly a;
-	struct shop s;
 
-	open_pod(&s, names, sizeof(names), COLUMNS);
+	open_pod(s, names, sizeof(names), COLUMNS);
+}
+
+/* A minute of steps of 20 ms, and six seconds of such ones: says why they take longer. */
+static void assert_slower(struct shop *s, struct step step, const char *says)
+{
+	struct act_anomaly a;
+
 	for (int i = 0; i < MINUTE; i++)
-		show_steps(&s, (struct step){.02, .005, 0, 1}, false);
+		show_steps(s, (struct step){.02, .005, 0, 1}, false);
 	for (int i = 0; i < 60; i++)
-		show_steps(&s, step, true);
-	act_verdicts_keep(s.verdicts, s.ns, ignore_change, NULL);
-	assert_int_equal(act_verdicts_anomalies(s.verdicts, 0, &a, 1), 1);
+		show_steps(s, step, true);
+	act_verdicts_keep(s->verdicts, s->ns, ignore_change, NULL);
+	assert_int_equal(act_verdicts_anomalies(s->verdicts, 0, &a, 1), 1);
 	if (!strstr(a.explanation, says))
 		print_error("not \"%s\": %s\n", says, a.explanation);
 	assert_non_null(strstr(a.explanation, says));
+}
+
+static void assert_cause(struct step step, const char *says)
+{
+	struct shop s;
+
+	open_rank(&s);
+	assert_slower(&s, step, says);
 	close_shop(&s);
 }
 
@@ -213,6 +225,20 @@ static void a_slow_rank_says_why(void **state)
 		     "whether it is stopped");
 }
 
+static void a_slow_rank_says_why_after_its_clock_was_set_back(void **state)
+{
+	struct shop s;
+
+	(void)state;
+	open_rank(&s);
+	for (int i = 0; i < MINUTE; i++)
+		show_steps(&s, (struct step){.02, .005, 0, 1}, false);
+	s.ns -= 600000000000ll;
+	assert_slower(&s, (struct step){.08, .065, 0, 1},
+		      ". It computes for longer: 65 ms of CPU time per step (usually 5 ms)");
+	close_shop(&s);
+}
+
 int act_test_judged(void);
 int act_test_judged(void)
 {
@@ -220,6 +246,7 @@ int act_test_judged(void)
 		cmocka_unit_test(errors_of_more_requests_have_no_share),
 		cmocka_unit_test(a_missing_number_of_requests_is_no_load),
 		cmocka_unit_test(a_slow_rank_says_why),
+		cmocka_unit_test(a_slow_rank_says_why_after_its_clock_was_set_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

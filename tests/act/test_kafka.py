@@ -128,6 +128,16 @@ class Kafka(unittest.TestCase):
                 wait_until(lambda: counts()['dropped_total'] > before['dropped_total'], 'they are counted', c)
                 broker.tell('up')
                 self.assertEqual(len({v['block'] for v in values(12)}), 12)
+
+                # A new size takes effect in a new object, whose blocks begin at 0.
+                def store():
+                    return c.api('dta')['stores'][0]
+                with open(stores, 'w') as f:
+                    f.write(STORES.format(folder=folder).replace('4096', '8192'))
+                os.kill(c.pid, signal.SIGHUP)
+                wait_until(lambda: len((s := store())['objects']) == 2 and not s['not_rotated'], store, c)
+                report(12, 14)
+                values(14)
             self.assertEqual(c.stop(), 0)
 
     def test_a_producer_that_may_not_begin_is_followed_by_another(self):

@@ -4,6 +4,7 @@
  * keep the budget of false alarms (docs/analytics.md, The odd one out).
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "support/test.h"
@@ -218,6 +219,55 @@ static void it_is_over_when_the_replica_is_as_its_siblings(void **state)
 	end(&s);
 }
 
+/* The last levels of a series that has ended do not stand for the replica. */
+static void a_fault_is_found_beside_series_that_have_ended(void **state)
+{
+	struct service s = make(SECOND, 7, PODS);
+	struct analyse_column fewer[COLUMNS];
+
+	(void)state;
+	s.r[0].slow = 13;
+	start(&s);
+	run(&s, MINUTE);
+	check_slow(&s, P99, 13);
+	memcpy(fewer, column, sizeof(fewer));
+	fewer[P90].name = "threads";
+	fewer[P99].name = "connections";
+	assert_int_equal(analyse_pipeline_columns(s.r[0].p, fewer, COLUMNS), 0);
+	s.r[0].slow = 1;
+	s.r[0].busy = 4;
+	run(&s, 2 * MINUTE);
+	assert_true(s.v[0].odd.score > 1);
+	assert_int_equal(s.v[0].odd.column, CPU);
+	end(&s);
+}
+
+/* With each version, latencies have another label. */
+static void replicas_of_the_tenth_version_are_compared(void **state)
+{
+	struct service s = make(SECOND, 8, PODS);
+	struct analyse_column labelled[COLUMNS];
+	char p90[64], p99[64];
+
+	(void)state;
+	start(&s);
+	memcpy(labelled, column, sizeof(labelled));
+	labelled[P90].name = p90;
+	labelled[P99].name = p99;
+	for (int version = 1; version <= 10; version++) {
+		snprintf(p90, sizeof(p90), "%s{version=\"%d\"}", column[P90].name, version);
+		snprintf(p99, sizeof(p99), "%s{version=\"%d\"}", column[P99].name, version);
+		for (uint32_t i = 0; i < PODS; i++)
+			assert_int_equal(analyse_pipeline_columns(s.r[i].p, labelled, COLUMNS), 0);
+		run(&s, 5 * SECOND);
+	}
+	s.r[0].slow = 13;
+	run(&s, 2 * MINUTE);
+	assert_true(s.v[0].odd.score > 1);
+	assert_true(s.v[0].odd.column == P90 || s.v[0].odd.column == P99);
+	end(&s);
+}
+
 static void what_is_accepted_is_normal(void **state)
 {
 	struct service s = make(SECOND, 5, PODS);
@@ -310,6 +360,8 @@ int main(void)
 		cmocka_unit_test(a_slow_replica_is_found_in_minutes_at_minute_rows),
 		cmocka_unit_test(more_cpu_for_the_same_requests_is_found),
 		cmocka_unit_test(it_is_over_when_the_replica_is_as_its_siblings),
+		cmocka_unit_test(a_fault_is_found_beside_series_that_have_ended),
+		cmocka_unit_test(replicas_of_the_tenth_version_are_compared),
 		cmocka_unit_test(what_is_accepted_is_normal),
 		cmocka_unit_test(three_pods_are_not_compared),
 		cmocka_unit_test(equal_replicas_are_quiet),

@@ -604,6 +604,34 @@ static void nan_infinity_and_nonsense_are_missing_and_counted(void **state)
 	}
 }
 
+/* 64 busy CPUs count 2e15 ns in nine hours. */
+static void a_counter_may_be_of_any_size(void **state)
+{
+	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1};
+	struct analyse_column counts[N];
+	struct analyse_pipeline_stats s;
+	struct analyse_verdict v;
+
+	(void)state;
+	memcpy(counts, columns, sizeof(counts));
+	counts[8] = (struct analyse_column){"cpu_nanoseconds_total", true};
+	assert_int_equal(analyse_pipeline_columns(d.p, counts, N), 0);
+	d.values[8] = 2e15;
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
+	for (int i = 0; i < 600; i++)
+		push(&d);
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_GATED);
+	for (int i = 0; i < 20; i++)
+		push(&d);
+	analyse_pipeline_stats(d.p, &s);
+	assert_int_equal(s.missing, 0);
+	move_on(&d);
+	d.values[8] += 1e7;
+	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
+	assert_true(v.anomalous && v.blame[0].column == 8);
+	analyse_pipeline_free(d.p);
+}
+
 static void a_counter_that_begins_anew_is_no_anomaly(void **state)
 {
 	struct pod d = trained(NULL, 600);
@@ -707,6 +735,41 @@ static void series_come_and_go_and_are_known_again(void **state)
 	analyse_pipeline_stats(d.p, &s);
 	assert_int_equal(s.refused, 25);
 	assert_int_equal(s.forgotten, N);
+	analyse_pipeline_free(d.p);
+}
+
+/* 100 errors in each second without rows are not 100000 errors in the next one. */
+static void errors_during_a_gap_are_not_those_of_a_step(void **state)
+{
+	struct pod d = trained(NULL, 100);
+	const struct analyse_count_past *errors = &d.p->slots[d.p->slot_of[3]].errors;
+
+	(void)state;
+	analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
+	d.t += 1000 * STEP;
+	d.values[3] += 100000;
+	for (int i = 0; i < 3; i++)
+		push(&d);
+	assert_true(errors->seconds > 90 && errors->events < 100);
+	analyse_pipeline_free(d.p);
+}
+
+/* Its slot was that of a series that counted errors. */
+static void a_new_series_has_no_past_errors(void **state)
+{
+	struct pod d = trained(NULL, 100);
+	const uint32_t slot = d.p->slot_of[3];
+	struct analyse_column more[16];
+	char names[16][16];
+
+	(void)state;
+	assert_true(d.p->slots[slot].errors.seconds > 0);
+	for (int i = 0; i < 16; i++) {
+		snprintf(names[i], sizeof(names[i]), "failed%d", i);
+		more[i] = (struct analyse_column){names[i], true};
+	}
+	assert_int_equal(analyse_pipeline_columns(d.p, more, 16), 0);
+	assert_true(d.p->slots[slot].errors.seconds == 0);
 	analyse_pipeline_free(d.p);
 }
 
@@ -991,10 +1054,13 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_first_row_of_a_fault_hides_not_the_next),
 		cmocka_unit_test(one_outlier_in_training_blinds_no_threshold),
 		cmocka_unit_test(nan_infinity_and_nonsense_are_missing_and_counted),
+		cmocka_unit_test(a_counter_may_be_of_any_size),
 		cmocka_unit_test(a_counter_that_begins_anew_is_no_anomaly),
 		cmocka_unit_test(time_that_does_not_advance_is_refused_and_counted),
 		cmocka_unit_test(a_clock_that_is_set_back_is_gone_along_with),
 		cmocka_unit_test(series_come_and_go_and_are_known_again),
+		cmocka_unit_test(errors_during_a_gap_are_not_those_of_a_step),
+		cmocka_unit_test(a_new_series_has_no_past_errors),
 		cmocka_unit_test(a_shadow_scores_and_does_not_act),
 		cmocka_unit_test(rows_of_one_step_are_learned_once),
 		cmocka_unit_test(nothing_allocates_once_it_runs),

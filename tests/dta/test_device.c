@@ -587,6 +587,44 @@ static void netflow9_options_have_scopes(void **state)
 	run_end(x);
 }
 
+static void uptimes_may_be_later_than_the_header_and_wrap(void **state)
+{
+	struct drive *x = run_new("netflow");
+	struct built m;
+
+	(void)state;
+	netflow9(&m, 1000, 0, 1);
+	begin_set(&m, 0);
+	PUT16(&m, 256, 3, 22, 4, 21, 4, 1, 4);
+	end_set(&m);
+	begin_set(&m, 256);
+	put(&m, 4, UINT32_MAX);
+	put(&m, 4, 1005);
+	put(&m, 4, 77);
+	end_set(&m);
+	assert_int_equal(give(x, &m), 1);
+	has_number(last(x), DTA_FIELD_START_NS, UINT64_C(1699999998999000000));
+	has_number(last(x), DTA_FIELD_END_NS, UINT64_C(1700000000005000000));
+	run_end(x);
+
+	/* The exporter of this one has run for 49 days and 5 s. */
+	x = run_new("ipfix");
+	ipfix(&m, 0, 1);
+	begin_set(&m, 2);
+	PUT16(&m, 256, 4, 160, 8, 22, 4, 21, 4, 1, 4);
+	end_set(&m);
+	begin_set(&m, 256);
+	put(&m, 8, UINT64_C(1700000000000) - (UINT64_C(1) << 32) - 5000);
+	put(&m, 4, 3000);
+	put(&m, 4, 5250);
+	put(&m, 4, 77);
+	end_set(&m);
+	assert_int_equal(give(x, &m), 1);
+	has_number(last(x), DTA_FIELD_START_NS, UINT64_C(1699999998000000000));
+	has_number(last(x), DTA_FIELD_END_NS, UINT64_C(1700000000250000000));
+	run_end(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -601,6 +639,7 @@ int main(void)
 		cmocka_unit_test(netflow5_is_read_as_it_is_laid_out),
 		cmocka_unit_test(sampled_flows_are_scaled),
 		cmocka_unit_test(netflow9_options_have_scopes),
+		cmocka_unit_test(uptimes_may_be_later_than_the_header_and_wrap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

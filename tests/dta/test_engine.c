@@ -306,6 +306,44 @@ static void a_list_goes_on_at_the_block_that_it_is_given(void **state)
 	take_down(&r);
 }
 
+/* A collector that has restarted gives each store again, with the blocks that are next. */
+static void items_wait_for_their_block_while_a_store_is_given_again(void **state)
+{
+	const uint64_t next[2] = {3, 0};
+	struct sl_query_append_reader reader = {.block = 3};
+	static struct feed feed;
+	uint8_t items[8 * 4];
+	struct rig r;
+
+	set_up(&r, state,
+	       (struct sl_store_config){.kind = SL_STORE_APPEND,
+					.slots = 8,
+					.value_bytes = 4,
+					.batch = 4,
+					.lists = 2},
+	       NULL);
+	assert_int_equal(dta_engine_store(r.e, &r.f.c, &r.f.object, 0, 0, next), 0);
+	feed_of(&feed, DTA_APPEND, 0, 4, 4, 0);
+	put_append(&feed, 0, "1st.");
+	put_append(&feed, 0, "2nd.");
+	put_append(&feed, 1, "only");
+	put_append(&feed, 0, "3rd.");
+	assert_int_equal(give(r.e, 0, &feed, 1), 4);
+	assert_int_equal(dta_engine_store(r.e, &r.f.c, &r.f.object, 0, 0, next), 0);
+	closed(r.e);
+	put_append(&feed, 0, "4th.");
+	put_append(&feed, 0, "5th.");
+	assert_int_equal(give(r.e, 0, &feed, 2), 2);
+	dta_engine_flush(r.e);
+	assert_int_equal(closed(r.e).stored, 6);
+	assert_int_equal(dta_append_read(&r.f.v, &reader, items, 8), 5);
+	assert_memory_equal(items, "1st.2nd.3rd.4th.5th.", 5 * 4);
+	reader = (struct sl_query_append_reader){.list = 1};
+	assert_int_equal(dta_append_read(&r.f.v, &reader, items, 8), 1);
+	assert_memory_equal(items, "only", 4);
+	take_down(&r);
+}
+
 static void counters_are_never_low_and_seldom_high(void **state)
 {
 	enum { KEYS = 3000, COLUMNS = 2048, REPORTS = 60000 };
@@ -586,6 +624,7 @@ int main(void)
 		BOTH(partial_blocks_wait_for_the_timer),
 		BOTH(behind_a_partial_block_are_zeros),
 		BOTH(a_list_goes_on_at_the_block_that_it_is_given),
+		BOTH(items_wait_for_their_block_while_a_store_is_given_again),
 		BOTH(counters_are_never_low_and_seldom_high),
 		BOTH(increments_of_a_key_are_one_addition_a_row),
 		BOTH(an_immediate_report_wakes_when_it_can_be_read),

@@ -741,6 +741,45 @@ static void a_log_that_wraps_in_an_epoch_has_its_newest_keys(void **state)
 	unfence(&log);
 }
 
+/* The size of a log was changed while keys of the epoch were known. */
+static void a_new_object_of_a_log_gets_the_keys_of_the_epoch(void **state)
+{
+	static struct feed feed;
+	struct dta_output *shm = dta_output_shm(NULL, NULL);
+	struct fenced f, log, larger;
+	struct dta_held store = {.count = 1, .view = {&f.v}};
+	struct dta_held keys = {.count = 1, .view = {&larger.v}};
+	struct dta_logged_key *logged;
+	struct sl_store_config c;
+	struct dta_engine *e;
+	uint64_t overwritten = 0;
+	size_t n;
+
+	(void)state;
+	e = engine_with_keylog(&f, &log, shm, 32);
+	c = log.c;
+	c.slots = 999;
+	fence(&larger, c);
+	feed_of(&feed, DTA_KEYWRITE, 2, 8, 8, 0);
+	for (int turn = 0; turn < 2; turn++) {
+		for (uint64_t key = 1; key <= 10; key++)
+			put(&feed, &key, "12345678");
+		assert_int_equal(give(e, 0, &feed, 1), 10);
+		if (!turn)
+			assert_int_equal(dta_engine_store(e, &larger.c, &larger.object, 0, 0, NULL),
+					 0);
+	}
+	dta_engine_flush(e);
+	logged = dta_query_logged(&keys, &store, &n, &overwritten);
+	assert_int_equal(n, 10);
+	free(logged);
+	dta_engine_free(e);
+	shm->ops->close(shm);
+	unfence(&f);
+	unfence(&log);
+	unfence(&larger);
+}
+
 /* ---- outputs ---- */
 
 static struct sl_store_config any_kind(uint32_t kind)
@@ -931,6 +970,7 @@ int main(void)
 		cmocka_unit_test(waiting_reports_go_to_the_epoch_of_their_arrival),
 		cmocka_unit_test(keys_are_logged_once_an_epoch_and_are_no_reports),
 		cmocka_unit_test(a_log_that_wraps_in_an_epoch_has_its_newest_keys),
+		cmocka_unit_test(a_new_object_of_a_log_gets_the_keys_of_the_epoch),
 		cmocka_unit_test(every_report_is_in_one_counter_for_any_output),
 		cmocka_unit_test(a_list_has_no_gap_where_the_output_was_down),
 	};

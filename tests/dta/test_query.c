@@ -629,6 +629,60 @@ static void epochs_before_a_restart_belong_to_ranges(void **state)
 	flows_free(&f);
 }
 
+/* Their keys are still in the log. */
+static void expired_epochs_are_not_in_the_range(void **state)
+{
+	struct dta_seen s = {.to_ns = UINT64_MAX};
+	struct seen_flows f;
+	uint64_t more;
+
+	(void)state;
+	flows_make(&f, 5);
+	for (uint32_t epoch = 1; epoch <= 5; epoch++) {
+		f.since_ns[epoch] = 10 * epoch;
+		flows_count(&f, epoch, 1, 100);
+	}
+	set_epochs(&f.counts, 5, 4);
+	json_decref(flows_paths(&f, &s, 10, &more));
+	assert_int_equal(s.rows, 1);
+	assert_int_equal(s.row->count, 200);
+	assert_int_equal(s.began_ns, 40);
+	free(s.row);
+	flows_free(&f);
+}
+
+/* After a resize, the newest object of the log has the newest keys only. */
+static void flows_in_the_log_before_its_resize_are_listed(void **state)
+{
+	struct dta_seen s = {.to_ns = UINT64_MAX};
+	struct sl_store_config c;
+	struct seen_flows f;
+	struct made before;
+	uint64_t more;
+	json_t *all;
+
+	(void)state;
+	flows_make(&f, 0);
+	flows_count(&f, 0, 1, 100);
+	end_block(&f.to);
+	before = f.log;
+	c = *before.v.config;
+	c.slots = 128;
+	assert_true(make_store(&f.log, c));
+	f.to = (struct logged){.m = &f.log};
+	f.keys = (struct dta_held){.count = 2, .view = {&f.log.v, &before.v}};
+	flows_count(&f, 0, 2, 200);
+	all = flows_paths(&f, &s, 10, &more);
+	assert_int_equal(json_array_size(all), 2);
+	json_decref(all);
+	all = dta_query_keys_json(&f.keys, &f.store, 10, true);
+	assert_int_equal(json_integer_value(json_object_get(all, "known")), 2);
+	json_decref(all);
+	free(s.row);
+	free(before.map);
+	flows_free(&f);
+}
+
 static void paths_are_cut_after_the_greatest_counts(void **state)
 {
 	struct dta_seen s = {.to_ns = UINT64_MAX};
@@ -968,6 +1022,8 @@ int main(void)
 		cmocka_unit_test(success_measured_is_what_was_predicted),
 		cmocka_unit_test(a_count_is_never_low_and_within_the_bound),
 		cmocka_unit_test(epochs_before_a_restart_belong_to_ranges),
+		cmocka_unit_test(expired_epochs_are_not_in_the_range),
+		cmocka_unit_test(flows_in_the_log_before_its_resize_are_listed),
 		cmocka_unit_test(paths_are_cut_after_the_greatest_counts),
 		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),

@@ -83,7 +83,8 @@ static double take_load(struct collect_judged *p, const struct collect_judge_fin
 	learned = (double)(is->ns - p->load.first_ns) * 1e-9;
 	p->load.sum = sum;
 	if (!p->load.ns || seconds <= 0 || rate < 0) {
-		p->load.first_ns = p->load.ns ? p->load.first_ns : is->ns;
+		/* Begin again also if the clock was set back. */
+		p->load.first_ns = p->load.ns && seconds >= 0 ? p->load.first_ns : is->ns;
 		p->load.ns = is->ns;
 		return 0;
 	}
@@ -178,11 +179,13 @@ static void find_steps(struct collect_judged *p)
 static bool take_steps(struct collect_judged *p, const struct collect_judge_finding *is,
 		       double now[COLLECT_STEPS])
 {
-	const double seconds = (double)(is->ns - p->step.ns) * 1e-9;
-	double v[COLLECT_STEPS], mean;
+	double v[COLLECT_STEPS], mean, seconds;
 
 	if (!p->step.known)
 		return false;
+	if (is->ns < p->step.ns) /* the clock was set back: begin again */
+		p->step.ns = p->step.first_ns = 0;
+	seconds = (double)(is->ns - p->step.ns) * 1e-9;
 	for (uint32_t i = 0; i < COLLECT_STEPS; i++) {
 		v[i] = is->value[p->step.column[i]];
 		if (!isfinite(v[i]))

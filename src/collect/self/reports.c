@@ -34,7 +34,8 @@
 struct lane {
 	char *store;
 	struct sl_query_append_reader reader;
-	uint64_t saved; /* number of the first block that is not acknowledged */
+	uint64_t first_epoch; /* of the store's object that is read */
+	uint64_t saved;	      /* number of the first block that is not acknowledged */
 	bool begun;
 };
 
@@ -183,6 +184,7 @@ static void begin_lane(struct collect_reports *r, struct lane *l, const struct d
 			relaxed_bump(r->overrun, l->reader.block - at);
 		}
 	}
+	l->first_epoch = v->config->first_epoch;
 	l->saved = l->reader.block;
 	l->begun = true;
 }
@@ -219,6 +221,37 @@ static void read_blocks(struct collect_reports *r, struct lane *l, const struct 
 	r->unit = unit;
 }
 
+/* Whether the lane's translator writes to this object, and thus no longer to the previous one. */
+static bool is_in_use(const struct lane *l, const struct dta_store_view *v)
+{
+	struct sl_query_append_reader first = {.list = l->reader.list, .lane = l->reader.lane};
+	uint8_t items[SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX];
+
+	return dta_append_read(v, &first, items, v->config->batch) != 0;
+}
+
+/* Reads new blocks. After a resize, the object from before is read to its end. */
+static void read_objects(struct collect_reports *r, struct lane *l, const struct dta_held *held,
+			 struct batch *b)
+{
+	const uint64_t before = l->reader.block;
+	size_t i = 0;
+
+	while (i + 1 < held->count && held->view[i + 1]->config->first_epoch >= l->first_epoch)
+		i++;
+	if (held->view[i]->config->first_epoch == l->first_epoch) {
+		const bool ended = i && is_in_use(l, held->view[i - 1]);
+
+		read_blocks(r, l, held->view[i], b);
+		if (!ended || l->reader.block != before)
+			return;
+		i--;
+	}
+	l->first_epoch = held->view[i]->config->first_epoch;
+	l->reader.block = l->saved = 0;
+	read_blocks(r, l, held->view[i], b);
+}
+
 static void read_lane(struct collect_reports *r, struct lane *l, struct batch *b)
 {
 	uint64_t before = l->reader.overrun;
@@ -231,7 +264,7 @@ static void read_lane(struct collect_reports *r, struct lane *l, struct batch *b
 	if (held.count && !l->begun)
 		begin_lane(r, l, held.view[0]);
 	if (held.count)
-		read_blocks(r, l, held.view[0], b);
+		read_objects(r, l, &held, b);
 	if (held.layout[1] &&
 	    (!dta_layout_read(held.layout[1], &b->flow) || !collect_flows_has(&b->flow)))
 		b->flow.fields = 0;

@@ -60,9 +60,9 @@ static void give_version5(struct dta_template_message *m, const uint8_t *p, uint
 	dta_record_set(r, DTA_FIELD_PACKETS, dta_get32(p + 16) * sampling);
 	dta_record_set(r, DTA_FIELD_BYTES, dta_get32(p + 20) * sampling);
 	dta_record_set(r, DTA_FIELD_START_NS,
-		       (m->export_ms - (uint32_t)(m->uptime - dta_get32(p + 24))) * 1000000);
+		       dta_template_uptime_ns(m->export_ms, m->uptime, dta_get32(p + 24)));
 	dta_record_set(r, DTA_FIELD_END_NS,
-		       (m->export_ms - (uint32_t)(m->uptime - dta_get32(p + 28))) * 1000000);
+		       dta_template_uptime_ns(m->export_ms, m->uptime, dta_get32(p + 28)));
 	dta_record_set(r, DTA_FIELD_SOURCE_PORT, dta_get16(p + 32));
 	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, dta_get16(p + 34));
 	dta_record_set(r, DTA_FIELD_TCP_FLAGS, p[37]);

@@ -60,6 +60,17 @@ struct dta_template_message {
 /* Begins a message, and counts it. */
 struct dta_template_message dta_template_begin(struct dta_decoder *d, const struct dta_datagram *in,
 					       uint64_t now_ns, dta_record_fn *fn, void *arg);
+/*
+ * Converts an uptime in ms that was sent when the clock was at export_ms and the uptime at now. It
+ * wraps after 49 days. It may be later than now, which a device reads before it fills the message.
+ */
+static inline uint64_t dta_template_uptime_ns(uint64_t export_ms, uint32_t now, uint32_t uptime)
+{
+	const uint32_t ago = now - uptime, later = uptime - now;
+
+	return (later < 60000 ? export_ms + later : export_ms - ago) * 1000000;
+}
+
 /* Decodes the sets of a message: templates, options and data. */
 void dta_template_sets(struct dta_template_message *m, const uint8_t *p, size_t bytes);
 

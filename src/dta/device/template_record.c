@@ -154,13 +154,12 @@ static bool time_of(const struct dta_template_message *m, const struct dta_templ
 		*ns = x[DTA_EXTRA_START_S] * 1000000000;
 	else if (!(extra >> DTA_EXTRA_START_UP & 1))
 		return false;
-	else if (m->netflow) /* the uptime wraps, so compute how long ago the flow started */
-		*ns = (m->export_ms - (uint32_t)(m->uptime - (uint32_t)x[DTA_EXTRA_START_UP])) *
-		      1000000;
-	else if (boot)
-		*ns = (boot + x[DTA_EXTRA_START_UP]) * 1000000;
-	else
+	else if (!m->netflow && !boot)
 		return false;
+	else
+		*ns = dta_template_uptime_ns(
+			m->export_ms, m->netflow ? m->uptime : (uint32_t)(m->export_ms - boot),
+			(uint32_t)x[DTA_EXTRA_START_UP]);
 	return true;
 }
 

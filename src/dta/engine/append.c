@@ -42,6 +42,28 @@ static int open_append(struct dta_engine *e, struct dta_engine_store *s, const u
 	return 0;
 }
 
+/*
+ * The collector has already said which block of each ring is next. If waiting items were written
+ * there through the previous object, the new object's first block would overwrite them. A ring of
+ * another size is a new one; the previous one is still read.
+ */
+static bool inherit_append(struct dta_engine_store *s, const struct dta_engine_store *previous)
+{
+	const struct append *from = previous->state;
+	struct append *to = s->state;
+
+	if (previous->c.slots != s->c.slots || previous->c.lists != s->c.lists ||
+	    previous->c.batch != s->c.batch || previous->c.value_bytes != s->c.value_bytes)
+		return false;
+	for (uint32_t i = from->waiting.head; i != ENGINE_NONE; i = from->ring[i].link.next) {
+		to->ring[i].count = from->ring[i].count;
+		to->ring[i].logged = from->ring[i].logged;
+		memcpy(to->staged + i * s->unit, from->staged + i * s->unit, s->unit);
+		dta_engine_queue_put(&to->waiting, i, from->ring[i].link.since);
+	}
+	return true;
+}
+
 static void close_append(struct dta_engine_store *s)
 {
 	struct append *a = s->state;
@@ -251,6 +273,7 @@ bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log
 
 const struct dta_engine_kind dta_engine_append = {
 	.open = open_append,
+	.inherit = inherit_append,
 	.close = close_append,
 	.block = block_append,
 	.flush = flush_append,

@@ -184,6 +184,17 @@ static int grow_table(struct dta_engine *e)
 	return 0;
 }
 
+/* Keys in the previous object of a key log are missing in the new one. */
+static void forget_logged_keys(struct dta_engine *e, const struct sl_store_config *log)
+{
+	for (uint32_t i = 0; i <= e->mask; i++) {
+		struct dta_engine_store *s = e->table[i];
+
+		if (s && s->keylog && s->c.tenant == log->tenant && s->c.keylog == log->id + 1u)
+			memset(s->keylog, 0, sizeof(*s->keylog));
+	}
+}
+
 int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 		     const struct dta_object *object, uint32_t lane, uint64_t epoch,
 		     const uint64_t *next)
@@ -221,9 +232,11 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 	e->stalled = false;
 	at = find_slot(e, config->tenant, config->id);
 	if (*at) {
-		flush_or_drop(e, *at);
+		if (s->kind != (*at)->kind || !s->kind->inherit || !s->kind->inherit(s, *at))
+			flush_or_drop(e, *at);
 		s->stats = (*at)->stats;
 		free_store(*at);
+		forget_logged_keys(e, config);
 	} else {
 		e->stores++;
 	}

@@ -116,6 +116,25 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	return gone + r.overrun + unread;
 }
 
+/*
+ * Adds the keys of a list. An object from before a resize comes first, as its keys are older.
+ * Returns the number of missing blocks.
+ */
+static uint64_t add_list(const struct dta_held *log, uint32_t list, struct dta_logged_key **keys,
+			 size_t *n, struct base_budget *budget)
+{
+	uint64_t missing = 0;
+
+	for (size_t i = log->count; i--;) {
+		const struct dta_store_view *ring = log->view[i];
+
+		for (uint32_t lane = 0;
+		     ring->config->kind == SL_STORE_APPEND && lane < ring->config->lanes; lane++)
+			missing += add_ring(ring, list, lane, keys, n, NULL, budget);
+	}
+	return missing;
+}
+
 /* Keeps each key once, at its last position. Returns the number of remaining keys. */
 static size_t keep_distinct(struct dta_logged_key *keys, size_t n)
 {
@@ -241,15 +260,12 @@ static int by_epoch(const void *x, const void *y)
 struct dta_logged_key *dta_query_logged(const struct dta_held *log, const struct dta_held *store,
 					size_t *n, uint64_t *overwritten)
 {
-	const struct dta_store_view *ring = log->view[0];
 	struct dta_logged_key *keys = NULL;
 	size_t all = 0;
 
 	*n = 0;
-	for (uint32_t lane = 0; ring->config->kind == SL_STORE_APPEND && lane < ring->config->lanes;
-	     lane++)
-		*overwritten += add_ring(ring, store->view[0]->config->keylog_list, lane, &keys,
-					 &all, NULL, store->budget);
+	*overwritten += add_list(log, store->view[0]->config->keylog_list, &keys, &all,
+				 store->budget);
 	if (all)
 		qsort(keys, all, sizeof(*keys), by_epoch);
 	/* Skip keys before the first mark, because the log no longer shows their epoch. */
@@ -262,16 +278,12 @@ struct dta_logged_key *dta_query_logged(const struct dta_held *log, const struct
 json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *store, size_t max,
 			    bool top)
 {
-	const struct dta_store_view *ring = log->view[0];
 	const uint32_t list = store->view[0]->config->keylog_list;
 	json_t *all = json_array(), *j;
 	struct dta_logged_key *keys = NULL;
 	size_t n = 0, unique;
-	uint64_t gone = 0;
+	const uint64_t missing = add_list(log, list, &keys, &n, store->budget);
 
-	for (uint32_t lane = 0; ring->config->kind == SL_STORE_APPEND && lane < ring->config->lanes;
-	     lane++)
-		gone += add_ring(ring, list, lane, &keys, &n, NULL, store->budget);
 	unique = keep_distinct(keys, n);
 	top = top && store->view[0]->config->kind == SL_STORE_INCREMENT;
 	for (size_t i = 0; top && i < unique && base_budget_spend(store->budget, 1); i++) {
@@ -293,6 +305,6 @@ json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *s
 	}
 	free(keys);
 	return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "store", store->view[0]->name, "keylog",
-			 ring->name, "list", dta_query_number(list), "overwritten_blocks",
-			 dta_query_number(gone), "known", dta_query_number(unique), "keys", all);
+			 log->view[0]->name, "list", dta_query_number(list), "overwritten_blocks",
+			 dta_query_number(missing), "known", dta_query_number(unique), "keys", all);
 }

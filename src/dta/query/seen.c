@@ -95,15 +95,6 @@ static uint64_t end_of(const struct dta_held *store, uint64_t epoch, uint64_t ne
 	return now;
 }
 
-static bool is_in_range(struct dta_seen *s, uint64_t from, uint64_t to)
-{
-	if (to <= s->from_ns || from >= s->to_ns)
-		return false;
-	s->began_ns = !s->ended_ns || from < s->began_ns ? from : s->began_ns;
-	s->ended_ns = BASE_MAX(s->ended_ns, to);
-	return true;
-}
-
 static uint64_t count_in(const struct dta_held *store, const struct dta_logged_key *k,
 			 uint64_t epoch)
 {
@@ -132,6 +123,8 @@ static bool add_count(struct dta_seen *s, const struct dta_record *r, bool again
 	row = &s->row[s->rows - 1];
 	row->count += count;
 	row->to_ns = to;
+	s->began_ns = !s->ended_ns || from < s->began_ns ? from : s->began_ns;
+	s->ended_ns = BASE_MAX(s->ended_ns, to);
 	return true;
 }
 
@@ -158,7 +151,7 @@ void dta_seen_take(struct dta_seen *s, const struct dta_held *store, const struc
 			continue;
 		from = start_of(store, epoch);
 		to = end_of(store, epoch, e.epoch, now);
-		if (!is_in_range(s, from, to))
+		if (to <= s->from_ns || from >= s->to_ns)
 			continue;
 		count = count_in(store, &keys[i], epoch);
 		if (!count || (!again && !dta_layout_take(&l, keys[i].key, keys[i].bytes, &r)))
