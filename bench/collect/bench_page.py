@@ -18,8 +18,8 @@ BUILD = sys.argv[1]
 FAULTS = int(sys.argv[2]) if len(sys.argv) > 2 else 12
 EXE = os.path.join(BUILD, 'sidelight')
 
-# Within the page, with each frame: when the first row of the list of anomalies is a new one that is not over and names
-# what is to blame, and when it names a trace.
+# Within the page, with each frame: when a row of the list of incidents is a new one that is open and names what is to
+# blame, and when it names a trace.
 WATCH = """(() => {
     window.seen = {};
     window.known = window.known || new Set();
@@ -29,9 +29,9 @@ WATCH = """(() => {
             const key = text[3];
             if (window.known.has(key))
                 continue;
-            if (!window.seen.verdict && text[0] === 'anomalous' && text[6].includes('shop_'))
+            if (!window.seen.verdict && text[0] === 'open' && text[6].includes('shop_'))
                 window.seen.verdict = Date.now() / 1000, window.key = key, window.seen.blame = text[6];
-            if (key === window.key && !window.seen.trace && text[7])
+            if (key === window.key && !window.seen.trace && text[8])
                 window.seen.trace = Date.now() / 1000;
         }
         if (window.watching) requestAnimationFrame(look);

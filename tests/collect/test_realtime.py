@@ -74,6 +74,15 @@ def a_worker_takes_no_cpu():
 
 
 @case
+def a_priority_of_the_whole_program_is_kept():
+    allowed()
+    with Agent() as agent, Collector([agent], before=('chrt', '-r', '3')) as collector:
+        check(total(collector, 'realtime') == 1, 'it has real-time priority', collector)
+        check(policy(collector) == os.SCHED_RR, policy(collector), collector)
+        check(os.sched_getparam(worker(collector)).sched_priority == 3, 'its own priority', collector)
+
+
+@case
 def it_can_be_switched_off():
     with Agent() as agent, Collector([agent], '--realtime', 'off') as collector:
         check(policy(collector) == os.SCHED_OTHER, policy(collector))

@@ -62,8 +62,15 @@ int collect_realtime_begin(struct collect_realtime *r)
 				 .sigev_signo = SIGNAL,
 				 .sigev_value.sival_ptr = r,
 				 ._sigev_un._tid = gettid()};
+	const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
 	int err;
 
+	/* The whole program was started with such a priority: the worker must not fall behind it.
+	 */
+	if (policy == SCHED_FIFO || policy == SCHED_RR) {
+		relaxed_store(r->on, true);
+		return 0;
+	}
 	if (sigaction(SIGNAL, &act, NULL) ||
 	    timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &r->timer))
 		return -errno;

@@ -15,7 +15,7 @@
 #define COLLECT_REALTIME_SHARE_NS  33000000u
 
 struct collect_realtime {
-	bool allowed;	    /* relaxed: the worker may have real-time priority */
+	bool allowed;	    /* relaxed: the worker has real-time priority for its share */
 	bool on;	    /* relaxed: the worker has it now */
 	uint64_t used_up;   /* relaxed: number of windows whose share was used up */
 	uint64_t window_ns; /* time at which the next window begins */
@@ -28,8 +28,8 @@ struct collect_realtime {
  */
 bool collect_realtime_permit(void);
 /*
- * Gives the calling thread real-time priority for its share of each window. Returns 0 or -errno
- * (-EPERM if this is not allowed).
+ * Gives the calling thread real-time priority for its share of each window. A thread that already
+ * has such a priority keeps it. Returns 0 or -errno (-EPERM if this is not allowed).
  */
 int collect_realtime_begin(struct collect_realtime *r);
 /* Begins the next window if its time has come. */

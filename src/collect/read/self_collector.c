@@ -46,7 +46,7 @@ static const void *worker_at(struct collect_self *s, struct export_series *out)
 #define OF_WORKER(field) EACH(worker_at, OF(NULL, FOUND, collect_worker, field))
 
 SERIES(realtime, struct collect_worker, w, worker_at(s, out),
-       collect_self_u64(out, relaxed_load(w->realtime.allowed)))
+       collect_self_u64(out, relaxed_load(w->realtime.allowed) || relaxed_load(w->realtime.on)))
 
 static bool fill_latency(struct collect_self *s, struct export_series *out)
 {
