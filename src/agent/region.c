@@ -695,15 +695,15 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 
 /*
  * Replaces memory that is sealed and can no longer be mapped writable by a copy that can be
- * repaired. Consumers find the copy through the entry's next generation. Registered memory is not
- * replaced.
+ * repaired. Consumers find the copy through the entry's next generation. Memory that is registered,
+ * or will be, is not replaced.
  */
 static void copy_memory(struct agent *a, struct agent_region *r)
 {
 	int fd, ro = -1;
 	void *map;
 
-	if (r->mr || r->kernel)
+	if (r->mr || r->settle.in || r->kernel)
 		return;
 	fd = agent_memory_copy(r->fd, r->info->size);
 	map = fd < 0 ? MAP_FAILED : agent_rdma_map(a, fd, r->info->size, true);
