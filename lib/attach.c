@@ -21,6 +21,7 @@
 #define RETRY_FULL_MS	 10
 #define RETRY_MAX_MS	 500
 #define RETRY_REFUSED_MS 30000
+#define RETRY_AGAIN_MAX	 7 /* attempts after EAGAIN, with delays of RETRY_MIN_MS to 16 s */
 
 static void close_socket(struct sl_publisher *p)
 {
@@ -167,8 +168,10 @@ static void handle_admitted(struct sl_publisher *p, uint32_t serial)
 
 	sl__lock(&guard);
 	r = find_answered(p, serial);
-	if (r)
+	if (r) {
 		r->admitted = true;
+		r->again = 0;
+	}
 	for (const struct sl__region *each = p->regions; each; each = each->next)
 		all &= each->admitted || each->orphan;
 	if (r == p->regions)
@@ -198,17 +201,19 @@ static int handle_refused(struct sl_publisher *p, uint32_t serial, const struct 
 		if (r->dense)
 			delay = 0;
 	}
+	if (why->error == EAGAIN && r->again < RETRY_AGAIN_MAX)
+		delay = RETRY_MIN_MS << r->again++;
 	r->serial = 0;
 	for (const struct sl__region *each = p->regions; each; each = each->next)
 		others |= each->serial != 0;
 	if (others && delay)
-		p->offer_ns = sl__monotonic_ns() + RETRY_REFUSED_MS * 1000000ull;
+		p->offer_ns = sl__monotonic_ns() + (uint64_t)delay * 1000000;
 	if (!others) {
 		close_socket(p);
 	} else if (!delay) {
 		offer(r);
 	}
-	first = delay && !(p->logged & SL__LOGGED_AGENT);
+	first = delay == RETRY_REFUSED_MS && !(p->logged & SL__LOGGED_AGENT);
 	if (first)
 		p->logged |= SL__LOGGED_AGENT;
 	sl__unlock(&guard);

@@ -146,6 +146,7 @@ struct sl__region {
 	/* State of the last PUBLISH message for this region. */
 	uint32_t serial; /* its serial number; 0 means not sent on this connection, or refused */
 	bool admitted;
+	uint8_t again; /* number of EAGAIN answers since it was last admitted */
 };
 
 struct sl_publisher {

@@ -262,6 +262,7 @@ void agent_rdma_event(struct agent *a);
 /* Updates counters from the host's. Returns the CPU time of the thread that serves READs, in ns. */
 uint64_t agent_rdma_count(struct agent *a);
 void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_register(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_release(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_age(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_left(struct agent *a, struct agent_timer *t);

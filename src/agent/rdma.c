@@ -11,7 +11,8 @@
  * merged with its neighbours in runs that double in size, 1 + 1, 2 + 2, 4 + 4, 8 + 8, so a region
  * is registered at most five times. The new key is published, and the old key stays valid for two
  * leases, because a READ with an invalid key breaks the collector's connection. When a region of a
- * run is retired, the remaining parts of the run are registered again.
+ * run is retired, the remaining parts of the run are registered again. If that fails, their regions
+ * have no key until they can be registered individually.
  *
  * Keys are also renewed, one registration at a time, when they are older than --rdma-key-lifetime,
  * and after a collector has left. The directory's own entry, in slot 0, tells collectors its new
@@ -159,13 +160,14 @@ void agent_rdma_timer_release(struct agent *a, struct agent_timer *t)
 	mr_free(a->rdma, AGENT_TIMER_OWNER(t, struct agent_mr, timer));
 }
 
-/* Publishes the region's entry with the new key. */
+/* Publishes the region's entry with the new key, or without a key if to is NULL. */
 static void region_move(struct agent *a, struct agent_region *r, struct agent_mr *to)
 {
 	struct agent_mr *from = r->mr;
 
 	r->mr = to;
-	to->members++;
+	if (to)
+		to->members++;
 	agent_region_publish(a, r);
 	if (from)
 		mr_leave(a, from, false);
@@ -322,6 +324,32 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 	a->n.promoted_regions += all.count;
 }
 
+/* Registers blocks first to last without the rest of their run, which will be unmapped. */
+static void separate_run(struct agent *a, struct agent_block *first, struct agent_block *last)
+{
+	if (register_run(a, first, last))
+		return;
+	base_log_limited(BASE_ERROR, AGENT_LOG,
+			 "regions cannot be read remotely until their memory can be registered "
+			 "again: see LimitMEMLOCK and the device's max_mr");
+	for (struct agent_block *n = first; n != TAILQ_NEXT(last, link); n = TAILQ_NEXT(n, link)) {
+		region_move(a, n->region, NULL);
+		agent_timer_start(a, TIMER_REGISTER, &n->region->settle);
+	}
+}
+
+void agent_rdma_timer_register(struct agent *a, struct agent_timer *t)
+{
+	struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, settle);
+
+	if (!a->rdma->host)
+		return;
+	if (register_alone(a, r, agent_arena_at(&a->rdma->arena, r->map)))
+		agent_timer_start(a, TIMER_REGISTER, t);
+	else
+		agent_region_publish(a, r);
+}
+
 /* Gives the other regions of the run new keys before this region is unmapped. */
 void agent_rdma_retire(struct agent *a, struct agent_region *r)
 {
@@ -336,9 +364,9 @@ void agent_rdma_retire(struct agent *a, struct agent_region *r)
 	run = (struct rdma_run){.first = b, .last = b};
 	extend_run(&run);
 	if (run.first != b)
-		register_run(a, run.first, TAILQ_PREV(b, agent_block_list, link));
+		separate_run(a, run.first, TAILQ_PREV(b, agent_block_list, link));
 	if (run.last != b)
-		register_run(a, TAILQ_NEXT(b, link), run.last);
+		separate_run(a, TAILQ_NEXT(b, link), run.last);
 }
 
 /* ---- renewal of keys ---- */

@@ -695,15 +695,15 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 
 /*
  * Replaces memory that is sealed and can no longer be mapped writable by a copy that can be
- * repaired. Consumers find the copy through the entry's next generation. Registered memory is not
- * replaced.
+ * repaired. Consumers find the copy through the entry's next generation. Memory that is registered,
+ * or will be, is not replaced.
  */
 static void copy_memory(struct agent *a, struct agent_region *r)
 {
 	int fd, ro = -1;
 	void *map;
 
-	if (r->mr || r->kernel)
+	if (r->mr || r->settle.in || r->kernel)
 		return;
 	fd = agent_memory_copy(r->fd, r->info->size);
 	map = fd < 0 ? MAP_FAILED : agent_rdma_map(a, fd, r->info->size, true);
@@ -754,10 +754,12 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	repaired = r->read_only ? 0 : agent_memory_repair(r->fd, r->map, r->info);
 	a->n.lines_repaired += repaired;
 	set_hot_state(r, SL_STATE_DEAD);
-	/* marked dead when the connection was lost; the grace timer is already running */
+	/* marked dead when the connection was lost, which started the grace timer */
 	if (r->unrepaired) {
 		r->unrepaired = false;
 		agent_region_publish(a, r);
+		if (!r->timer.in) /* it was stopped: see agent_region_died() */
+			start_grace(a, r);
 		return;
 	}
 	a->n.dead++;
@@ -779,8 +781,8 @@ void agent_region_died(struct agent *a, struct agent_region *r)
 	leave_conn(r);
 	if (r->state != SL_STATE_LIVE && !r->unrepaired)
 		return;
-	/* A region that was marked dead earlier and left unrepaired already has a timer. */
-	if (!agent_region_end(a, r, end_dead) && r->state == SL_STATE_LIVE)
+	/* A retired region has no readers, so it is not repaired later. */
+	if (!agent_region_end(a, r, end_dead) && r->state != SL_STATE_RETIRED)
 		agent_timer_start(a, TIMER_ORPHAN, &r->timer);
 }
 

@@ -44,7 +44,7 @@ struct agent_region {
 	bool kernel;		   /* the region is an eBPF map, to which the agent never writes */
 	struct agent_mr *mr;
 	struct agent_timer timer;  /* timer in queue ORPHAN, GRACE or QUARANTINE */
-	struct agent_timer settle; /* timer in queue SETTLE */
+	struct agent_timer settle; /* timer in queue SETTLE or REGISTER */
 	struct agent_verdict verdict[AGENT_VERDICT_READERS]; /* the latest verdict of each reader */
 	TAILQ_ENTRY(agent_region) peer_link;
 	struct base_node by_id;

@@ -86,6 +86,7 @@ void agent_timer_init(struct agent *a)
 		[TIMER_BLOCKED] = {.delay = 5000 * MS, .fn = agent_conn_timer},
 		[TIMER_IDLE] = {.delay = a->o.rest_idle_ns, .fn = agent_proxy_timer_idle},
 		[TIMER_SETTLE] = {.delay = a->o.rdma_settle_ns, .fn = agent_rdma_timer_settle},
+		[TIMER_REGISTER] = {.delay = 1000 * MS, .fn = agent_rdma_timer_register},
 		[TIMER_RELEASE] = {.delay = 2 * a->o.lease_ns, .fn = agent_rdma_timer_release},
 		[TIMER_KEY_AGE] = {.delay = a->o.rdma_key_lifetime_ns, .fn = agent_rdma_timer_age},
 		[TIMER_KEY_LEFT] = {.delay = BASE_MIN(a->o.rdma_key_lifetime_ns, 60000 * MS),

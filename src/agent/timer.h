@@ -31,6 +31,7 @@ enum {
 	TIMER_BLOCKED,	     /* a client does not read its answers */
 	TIMER_IDLE,	     /* a REST publisher has stopped posting */
 	TIMER_SETTLE,	     /* a region can now be registered together with its neighbours */
+	TIMER_REGISTER,	     /* time to register a region whose group could not be registered */
 	TIMER_RELEASE,	     /* time to release a replaced memory registration */
 	TIMER_KEY_AGE,	     /* a memory registration reached the age at which its key is renewed */
 	TIMER_KEY_LEFT,	     /* a collector left: the keys it knows must be renewed */

@@ -15,9 +15,10 @@ enum base_role {
 	BASE_ROLE_LOADER, /* loads eBPF programs for the agent */
 	BASE_ROLE_COLLECTOR,
 	BASE_ROLE_TRANSLATOR,
-	BASE_ROLE_FRONT,   /* front process of an HTTP server: accepts and parses */
-	BASE_ROLE_SPAWNER, /* forks and restarts HTTP fronts */
-	BASE_ROLE_BRIDGE,  /* reads metrics of other programs: scrapes, files, packets */
+	BASE_ROLE_FRONT,    /* front process of an HTTP server: accepts and parses */
+	BASE_ROLE_SPAWNER,  /* forks and restarts HTTP fronts */
+	BASE_ROLE_BRIDGE,   /* reads metrics of other programs: scrapes, files, packets */
+	BASE_ROLE_REPORTER, /* runs eBPF programs that report flows */
 };
 
 #define BASE_CONFINE_PATHS 16

@@ -2,6 +2,7 @@
 /* confine_calls.c - the system calls that a role may make, by libseccomp. */
 #include <errno.h>
 #include <linux/bpf.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -164,6 +165,17 @@ static const struct with_argument tables[] = {
 	{SYS_bpf, 0, BPF_ITER_CREATE, false},	   {SYS_setns, 1, CLONE_NEWNET, false},
 };
 
+/*
+ * For the reporter once its programs are attached: it runs them, notifies the service manager, and
+ * removes filters through a netlink socket. It may not bind its packet socket, by which it would
+ * receive frames: only addresses of netlink are that short.
+ */
+static const struct with_argument reporter[] = {
+	{SYS_bpf, 0, BPF_PROG_TEST_RUN, false},	 {SYS_socket, 0, AF_UNIX, false},
+	{SYS_socket, 0, AF_NETLINK, false},	 {SYS_bind, 2, sizeof(struct sockaddr_nl), false},
+	{SYS_setsockopt, 1, SOL_NETLINK, false},
+};
+
 /* For a role that opens AF_XDP sockets, which need programs and maps. */
 static const struct with_argument packets[] = {
 	{SYS_socket, 0, AF_PACKET, false},
@@ -220,6 +232,9 @@ static int allow_role(scmp_filter_ctx f, enum base_role role, bool with_packets)
 	if (role == BASE_ROLE_LOADER) {
 		err = err ?: allow_calls(f, ALL_OF(loader));
 		err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(tables));
+	} else if (role == BASE_ROLE_REPORTER) {
+		err = err ?: allow_calls(f, (const int[]){SYS_getsockname}, 1);
+		err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(reporter));
 	} else {
 		err = err ?: allow_calls(f, ALL_OF(networkers));
 		err = err ?: allow_calls(f, ALL_OF(networkers_older));

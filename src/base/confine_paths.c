@@ -38,7 +38,7 @@ static const struct {
 	uint32_t access;
 	const char *path;
 } table[] = {
-	{ALL, READ, "/proc"},
+	{ALL | ROLE(REPORTER), READ, "/proc"},
 	{ALL, READ, "/sys"},
 	{ALL, READ, "/usr"},
 	{ALL, READ, "/lib"},
@@ -46,7 +46,7 @@ static const struct {
 	{ALL, READ, "/etc/ld.so.cache"},
 	{ALL, READ, "/etc/localtime"},
 	{ALL, READ | WRITE_FILE, "/dev/null"},
-	{ALL, READ, "/dev/urandom"},
+	{ALL | ROLE(REPORTER), READ, "/dev/urandom"},
 	/* Names of hosts and users, and certificate authorities. */
 	{NETWORKERS, READ, "/etc/hosts"},
 	{NETWORKERS, READ, "/etc/host.conf"},

@@ -10,6 +10,7 @@
 #include <sidelight/report.h>
 #include <sidelight/store.h>
 
+#include "base/confine.h"
 #include "base/secret.h"
 #include "cli/commands.h"
 #include "cli/common/common.h"
@@ -337,7 +338,7 @@ static struct report_settings {
 	const char *legacy, *interface, *direction, *subjects;
 	uint64_t every, bytes, duration, timeout;
 	uint32_t flows;
-	bool single, immediate, essential, changes, by_key, inner, json;
+	bool single, immediate, essential, changes, by_key, inner, json, unconfined;
 } set = {.o = {.sz = sizeof(set.o),
 	       .target = "127.0.0.1",
 	       .packet_bytes = 1400,
@@ -408,6 +409,7 @@ static const struct base_option table[] = {
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "TIME",
 		  "with --interface: exit after this time; 0 means when interrupted (default)"),
 	BASE_FLAG("json", 'j', &set.json, "print the counters as JSON"),
+	CLI_OPTION_UNCONFINED(&set.unconfined),
 	{0},
 };
 
@@ -555,9 +557,18 @@ static int print_kernel(const struct report_kernel *r, const struct report_kerne
 	return cli_output_end(&cli_cmd_report, BASE_EXIT_OK);
 }
 
+/* The programs are loaded and attached. The process still parses the translator's answers. */
+static int confine_reporter(const struct report_kernel *r)
+{
+	const struct base_confine_opts c = {.role = BASE_ROLE_REPORTER,
+					    .capabilities = report_kernel_capabilities(r)};
+
+	return cli_confine("report", &c);
+}
+
 /* Runs until stopped or for the duration (0 means unlimited). */
 static int let_kernel_report(const struct base_command *self, const struct report_kernel_opts *o,
-			     uint64_t duration_ns, bool json)
+			     const struct report_settings *s)
 {
 	uint64_t flush_ns = o->flush_ns ? o->flush_ns : 10000000, begun, said, alive_ns;
 	struct report_kernel_counts c;
@@ -572,11 +583,16 @@ static int let_kernel_report(const struct base_command *self, const struct repor
 		close(stop);
 		return base_failure(self, "%s", error);
 	}
+	if (!s->unconfined && confine_reporter(r) != BASE_EXIT_OK) {
+		report_kernel_close(r);
+		close(stop);
+		return BASE_EXIT_FAILURE;
+	}
 	base_ready("target=%s", report_kernel_target(r));
 	alive_ns = base_alive_ns();
 	begun = said = base_now_ns();
 	while (!base_stop_wait(stop, (int)(flush_ns / 1000000 + 1)) &&
-	       (!duration_ns || base_now_ns() - begun < duration_ns)) {
+	       (!s->duration || base_now_ns() - begun < s->duration)) {
 		report_kernel_tick(r);
 		if (alive_ns && base_now_ns() - said >= alive_ns) {
 			base_alive();
@@ -585,7 +601,7 @@ static int let_kernel_report(const struct base_command *self, const struct repor
 	}
 	report_kernel_drain(r);
 	report_kernel_counts(r, &c);
-	code = print_kernel(r, &c, json);
+	code = print_kernel(r, &c, s->json);
 	report_kernel_close(r);
 	close(stop);
 	return code;
@@ -686,7 +702,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 				  s->subjects);
 	if (s->o.key_file)
 		base_secret_warn("report", s->o.key_file);
-	return let_kernel_report(self, &o, s->duration, s->json);
+	return let_kernel_report(self, &o, s);
 #else
 	return base_failure(self, "--interface: this build has no eBPF support");
 #endif

@@ -171,6 +171,44 @@ static void one_tenants_ends_delay_no_other(void **state)
 		fake_free(&f[i]);
 }
 
+/* The process outlives its connection, and then ends when its tenant's time is used up. */
+static void a_late_end_is_repaired_in_its_turn(void **state)
+{
+	struct fake f = fake_make(40, 2, SEALED);
+	uint64_t *line = fake_line(&f, 8192 + 4096 + 64);
+	struct agent_conn *c;
+	struct agent_peer *p;
+	struct agent a;
+
+	(void)state;
+	fake_hot(&f, 3, 2);
+	line[2] = 41; /* the store of its check word never came */
+	agent_up(&a, (struct agent_opts){0});
+	c = conn_as(&a, stranger(1));
+	p = c->peer;
+	p->known = true; /* and not dead */
+	admitted(&a, c, &f);
+	agent_conn_close(&a, c);
+	pass(&a, 51 * MS);
+	assert_int_equal(a.slots[0]->state, SL_STATE_DEAD);
+	p->dead = true;
+	p->tenant->end_turn = a.end_turn;
+	p->tenant->end_ns = UINT32_MAX;
+	agent_peer_event(&a, p);
+	assert_int_equal(a.n.ends_held, 1);
+	assert_int_equal(a.n.lines_repaired, 0);
+	pass(&a, 51 * MS);
+	assert_int_equal(a.n.lines_repaired, 1);
+	assert_int_equal(line[7], sl_line_check(line));
+	/* From then on, the last values stay for the grace. */
+	pass(&a, 999 * MS);
+	assert_int_equal(a.slots[0]->state, SL_STATE_DEAD);
+	pass(&a, 2 * MS);
+	assert_int_equal(a.slots[0]->state, SL_STATE_RETIRED);
+	agent_fini(&a);
+	fake_free(&f);
+}
+
 /* A timer that is due waits, and those behind it do not. */
 static void one_tenants_timers_delay_no_other(void **state)
 {
@@ -247,6 +285,7 @@ int main(void)
 		cmocka_unit_test(a_dead_process_takes_no_more_than_its_turn),
 		cmocka_unit_test(attaching_again_takes_no_more_than_a_turn),
 		cmocka_unit_test(one_tenants_ends_delay_no_other),
+		cmocka_unit_test(a_late_end_is_repaired_in_its_turn),
 		cmocka_unit_test(one_tenants_timers_delay_no_other),
 		cmocka_unit_test(who_is_refused_costs_others_no_last_values),
 	};

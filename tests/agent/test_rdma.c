@@ -292,6 +292,57 @@ static void a_group_breaks_up_when_a_member_goes(void **state)
 		fake_free(&f[i]);
 }
 
+/* The old key covers the memory of the member that goes, so it must not stay in use. */
+static void a_group_that_cannot_be_registered_again_has_no_key(void **state)
+{
+	struct fake f[4];
+	struct agent_conn *c[4];
+	struct region_entry before;
+	struct agent a;
+
+	(void)state;
+	up(&a, opts());
+	for (uint64_t i = 0; i < 4; i++) {
+		f[i] = fake_make(1 + i, 1, SEALED);
+		c[i] = conn_up(&a);
+		admitted(&a, c[i], &f[i]);
+	}
+	pass(&a, 501 * MS);
+	pass(&a, 201 * MS);
+	assert_int_equal(agent_rdma_mr_count(&a), 1);
+	before = region_of(&a, 1);
+	agent_conn_close(&a, c[1]);
+	fail_after = 0;
+	pass(&a, 301 * MS);
+	assert_int_equal(region_of(&a, 1).state, SL_STATE_RETIRED);
+	assert_int_equal(a.n.registration_failures, 2);
+	for (uint32_t i = 0; i < 4; i++)
+		if (i != 1) {
+			assert_int_equal(region_of(&a, i).state, SL_STATE_LIVE);
+			assert_int_equal(region_of(&a, i).addr, 0);
+			assert_int_equal(region_of(&a, i).rkey, 0);
+		}
+	/* READs may be in progress */
+	assert_true(readable(before.addr, before.length, before.rkey));
+	pass(&a, 201 * MS);
+	assert_int_equal(region_of(&a, 1).state, SL_STATE_FREE);
+	assert_int_equal(agent_rdma_mr_count(&a), 0);
+	assert_false(readable(before.addr, before.length, before.rkey));
+	/* They are tried again until they have keys. */
+	pass(&a, 1001 * MS);
+	assert_int_equal(region_of(&a, 0).addr, 0);
+	fail_after = UINT32_MAX;
+	pass(&a, 1001 * MS);
+	for (uint32_t i = 0; i < 4; i++)
+		if (i != 1)
+			assert_true(
+				readable(region_of(&a, i).addr, f[i].size, region_of(&a, i).rkey));
+	agent_fini(&a);
+	assert_int_equal(registered, 0);
+	for (int i = 0; i < 4; i++)
+		fake_free(&f[i]);
+}
+
 static void churn(uint64_t lifetime_ns)
 {
 	struct agent_opts o = opts();
@@ -573,6 +624,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(neighbours_share_a_registration_once_they_settled),
 		cmocka_unit_test(a_group_breaks_up_when_a_member_goes),
+		cmocka_unit_test(a_group_that_cannot_be_registered_again_has_no_key),
 		cmocka_unit_test(no_key_goes_while_a_reader_may_use_it),
 		cmocka_unit_test(no_region_goes_before_its_registration),
 		cmocka_unit_test(keys_change_with_age_and_when_a_collector_leaves),

@@ -6,7 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/netlink.h>
+#include <netpacket/packet.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
@@ -165,6 +168,33 @@ static int serves(void)
 	return pthread_create(&t, NULL, (void *(*)(void *))(void *)getpid, NULL);
 }
 
+/* ---- what a reporter may not, and what it needs to remove filters ---- */
+
+static int receives_frames(void)
+{
+	const struct sockaddr_ll any = {.sll_family = AF_PACKET};
+
+	return bind(0, (const struct sockaddr *)&any, sizeof(any)) ? errno : 0;
+}
+
+static int enters_a_namespace(void)
+{
+	return setns(0, CLONE_NEWNET) ? errno : 0;
+}
+
+static int asks_for_interfaces(void)
+{
+	struct sockaddr_nl at = {.nl_family = AF_NETLINK};
+	int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE), yes = 1;
+	socklen_t n = sizeof(at);
+
+	if (fd < 0 || setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, &yes, sizeof(yes)))
+		return errno;
+	if (bind(fd, (struct sockaddr *)&at, n) || getsockname(fd, (struct sockaddr *)&at, &n))
+		return errno;
+	return 0;
+}
+
 /* As /proc/thread-self/status says. */
 static int has_privileges(void)
 {
@@ -282,6 +312,30 @@ static void a_front_opens_and_receives_nothing(void **state)
 	assert_int_equal(confined_as(&starts, runs_a_program, false), ENOSYS);
 }
 
+static void a_reporter_attaches_and_receives_nothing(void **state)
+{
+	int (*const outside[])(void) = {
+		runs_a_program,
+		forks,
+		traces,
+		loads_a_program,
+		mounts,
+		kills,
+		changes_owners,
+		signals_another,
+		connects,
+		receives_frames,
+		listens_to_frames,
+		enters_a_namespace,
+	};
+	const struct base_confine_opts o = {.role = BASE_ROLE_REPORTER};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(outside) / sizeof(*outside); i++)
+		assert_int_equal(confined_as(&o, outside[i], false), ENOSYS);
+	assert_int_equal(confined_as(&o, asks_for_interfaces, false), 0);
+}
+
 static void paths_outside_of_the_role_are_refused(void **state)
 {
 	(void)state;
@@ -378,6 +432,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_outside_of_the_role_are_refused),
 		cmocka_unit_test(a_front_opens_and_receives_nothing),
+		cmocka_unit_test(a_reporter_attaches_and_receives_nothing),
 		cmocka_unit_test(paths_outside_of_the_role_are_refused),
 		cmocka_unit_test(no_thread_keeps_privileges),
 		cmocka_unit_test(what_the_role_needs_works),

@@ -19,6 +19,7 @@ from support.reporter import Far, Listener, datagrams, key_of, reporter
 from support.store_server import Store, StoreServer
 
 EXE = sys.argv[1]
+RESTRICTED = os.environ.get('SL_TEST_INSTRUMENTED') != '1'
 
 
 class Relay:
@@ -297,6 +298,34 @@ def killed():
         wait_until(lambda: not still_there(objects), lambda: str(still_there(objects)), seconds=20)
     p, _ = reporter('lo', ':40040')  # whatever was left is no hindrance
     p.stop()
+
+
+@case
+def confined_once_it_reports():
+    """It reads answers of a translator, so it gives up what it needed to attach; and yet it takes everything away."""
+    old = [int(n) for n in os.uname().release.split('.')[:2]] < [6, 6]
+    p, _ = reporter('lo', ':40040', '--report', 'drops=12,retransmissions=13,latency=14,queue=15')
+    s = status(p.pid)
+    for kind in 'CapEff', 'CapPrm', 'CapInh', 'CapAmb', 'CapBnd':
+        if int(s[kind], 16) & ~(1 << 12 | 1 << 39 if old else 0):  # CAP_NET_ADMIN, CAP_BPF
+            fail(f'{kind} {s[kind]}', p)
+    if s['NoNewPrivs'] != '1' or (RESTRICTED and s['Seccomp'] != '2'):
+        fail(f'NoNewPrivs {s["NoNewPrivs"]} Seccomp {s["Seccomp"]}', p)
+    objects = held(p.pid)
+    if p.stop():
+        fail('an exit status', p)
+    wait_until(lambda: not still_there(objects), lambda: str(still_there(objects)), seconds=20)
+    wait_until(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout,
+               'its interface is gone', seconds=20)
+    p, _ = reporter('lo', ':40040', '--unconfined')
+    if status(p.pid)['CapEff'] != status('self')['CapEff']:
+        fail(f'CapEff {status(p.pid)["CapEff"]}', p)
+    p.stop()
+
+
+def status(pid):
+    with open(f'/proc/{pid}/status') as f:
+        return {key: value.strip() for key, _, value in (line.partition(':') for line in f)}
 
 
 def reporter_to(sock):

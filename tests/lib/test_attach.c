@@ -269,6 +269,42 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 	close(listener);
 }
 
+/* "Try again" is no refusal for the next 30 s. */
+static void an_agent_that_says_eagain_is_asked_again_soon(void **state)
+{
+	int listener = agent_listen(), sock = -1;
+	struct {
+		struct sl_msg head;
+		struct sl_msg_refused refused;
+	} answer = {{SL_MSG_MAGIC, SL_MSG_REFUSED, 0, sizeof(struct sl_msg_refused), 0},
+		    {EAGAIN, "try again"}};
+	struct sl_publisher *p;
+	uint32_t serial;
+
+	(void)state;
+	sl_set_log(count_warnings, NULL);
+	warnings = 0;
+	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
+	for (int i = 0; i < 3; i++) {
+		sock = agent_accept(listener, 200); /* for 20 s at most */
+		assert_true(sock >= 0);
+		close(agent_published(sock, &serial));
+		if (i == 2)
+			break;
+		answer.head.serial = serial;
+		assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
+		assert_int_equal(agent_receive(sock).length, 0);
+		close(sock);
+	}
+	agent_admit(sock, serial);
+	assert_true(comes_true(is_attached, p, 1000));
+	assert_int_equal(__atomic_load_n(&warnings, __ATOMIC_RELAXED), 0);
+	sl_publisher_close(p);
+	sl_set_log(NULL, NULL);
+	close(sock);
+	close(listener);
+}
+
 static bool is_of(int fd, const char *name)
 {
 	return read_u64(fd, name) != ~0ull;
@@ -807,6 +843,7 @@ int main(void)
 		cmocka_unit_test(an_agent_that_restarts_gets_the_same_region_again),
 		cmocka_unit_test(a_process_that_exits_at_once_was_seen),
 		cmocka_unit_test(a_refusal_is_logged_once_and_not_hammered),
+		cmocka_unit_test(an_agent_that_says_eagain_is_asked_again_soon),
 		cmocka_unit_test(further_regions_share_the_connection),
 		cmocka_unit_test(further_regions_reach_an_agent_that_reads_late),
 		cmocka_unit_test(an_agent_that_takes_no_holes_gets_whole_memory),

@@ -2,10 +2,12 @@
 """app.py: a service that does on each line of stdin what it says, and answers by one line."""
 import asyncio
 import ctypes
+import errno
 import gc
 import json
 import os
 import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -115,6 +117,29 @@ def late():
         return len(said[-1])
 
 
+def soon():
+    """The length of the PUBLISH that follows EAGAIN long before one that follows another refusal."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f'{folder}/agent')
+        listener.listen()
+        listener.settimeout(20)
+        publisher = sidelight.Publisher(socket=f'{folder}/agent')
+        sidelight.Gauge('app_soon', publisher=publisher)
+        agent, _ = listener.accept()
+        agent.settimeout(20)
+        magic, serial = struct.unpack('<I8xI', agent.recv(4096)[:16])
+        agent.send(struct.pack('<IHHIIi252s', magic, 3, 0, 256, serial, errno.EAGAIN, b'try again'))
+        said = agent.recv(4096)
+        if not said:  # libsidelight connects again
+            agent.close()
+            agent, _ = listener.accept()
+            agent.settimeout(20)
+            said = agent.recv(4096)
+        agent.close()
+        publisher.close()
+        return len(said)
+
+
 def connection_to(path):
     """Returns a duplicate of the socket that is connected to this path."""
     for fd in os.listdir('/proc/self/fd'):
@@ -148,7 +173,7 @@ def full():
 
 commands = {
     'count': lambda: count(3000), 'threads': threads, 'asyncio': lambda: asyncio.run(many()), 'fork': fork, 'full': full,
-    'late': late, 'again': again, 'daemon': lambda: [daemon(fork) for fork in (os.fork, fork_without_hooks)],
+    'late': late, 'soon': soon, 'again': again, 'daemon': lambda: [daemon(fork) for fork in (os.fork, fork_without_hooks)],
     'remove': lambda: requests.remove('/2', 200), 'attached': sidelight.attached,
 }
 for line in sys.stdin:

@@ -94,6 +94,12 @@ def further_regions_reach_a_late_agent(agent, collector):
     check(app.close() == 0, 'an exit status', app)
 
 
+def offers_again_soon_after_eagain(agent, collector):
+    app = start(agent)
+    check(ask(app, 'soon') == 32, 'no PUBLISH', app)
+    check(app.close() == 0, 'an exit status', app)
+
+
 def counts_on_while_the_agent_is_away(agent, collector):
     app = start(agent)
     ask(app, 'count')

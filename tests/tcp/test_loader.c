@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * test_loader.c - messages between the agent and the eBPF loader: each side refuses
- * invalid ones.
+ * invalid ones. Uses --wrap=malloc.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,17 @@
 #include <unistd.h>
 
 #include "support/test.h"
+#include "source/tcp/loader.h"
 #include "source/tcp/loader_message.h"
+
+static bool no_memory;
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes)
+{
+	return no_memory ? NULL : __real_malloc(bytes);
+}
 
 static const char *ports[] = {"80", "8000-8080"}, *cidrs[] = {"10.0.0.0/8"},
 		  *cgroups[] = {"/a", ""};
@@ -128,6 +138,23 @@ static void more_descriptors_than_a_message_has_are_closed(void **state)
 	close(pair[1]);
 }
 
+static void a_lack_of_memory_is_said(void **state)
+{
+	const struct tcp_loader_opts o = {0};
+	struct tcp_loader *l;
+	char why[64] = "";
+	int err;
+
+	(void)state;
+	assert_int_equal(tcp_loader_fork(&o, &l), 0);
+	no_memory = true;
+	err = tcp_loader_filter(l, &all, why, sizeof(why));
+	no_memory = false;
+	assert_int_equal(err, -ENOMEM);
+	assert_string_equal(why, "out of memory");
+	tcp_loader_stop(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +162,7 @@ int main(void)
 		cmocka_unit_test(what_is_too_long_is_not_sent),
 		cmocka_unit_test(what_is_no_filter_is_refused),
 		cmocka_unit_test(more_descriptors_than_a_message_has_are_closed),
+		cmocka_unit_test(a_lack_of_memory_is_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

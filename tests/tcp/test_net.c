@@ -339,6 +339,77 @@ static void memory_is_bounded_and_what_does_not_fit_is_counted(void **state)
 	tcp_net_match_close(m);
 }
 
+static void no_record_is_compared_with_more_than_1024_others(void **state)
+{
+	enum { MANY = 2000, MOST = 1024 };
+	struct tcp_net_match *m = matcher();
+	struct region_nic_record r;
+
+	(void)state;
+	/* Segments that arrive merged into one. */
+	for (uint32_t i = 0; i < MANY; i++)
+		add(m, 0, segment(0, true, i, 1, 100 + i));
+	add(m, 1, segment(0, false, 0, MANY, 5000));
+	run(m);
+	assert_int_equal(sample_count, 1);
+	assert_int_equal(caused(m, TCP_NET_MERGED), MOST);
+	assert_int_equal(caused(m, TCP_NET_TOO_MANY), 1);
+	tcp_net_match_close(m);
+	/* Connections with the same ports. */
+	m = matcher();
+	for (uint32_t i = 0; i < MANY; i++) {
+		r = segment(0, true, 10 * i, 0, 100 + i);
+		r.flags |= SL_NIC_SYN;
+		r.end++;
+		add(m, 0, r);
+	}
+	assert_int_equal(caused(m, TCP_NET_FULL), MANY - MOST);
+	tcp_net_match_close(m);
+	/* Acknowledgements in the wrong order, and then some that differ only in the window. */
+	m = matcher();
+	for (uint32_t i = 0; i < MANY; i++) {
+		r = segment(1, true, 77, 0, 100 + i);
+		r.ack = MANY - i;
+		add(m, 1, r);
+	}
+	assert_int_equal(caused(m, TCP_NET_TOO_MANY), MANY - MOST - 1);
+	tcp_net_match_close(m);
+	m = matcher();
+	for (uint16_t i = 0; i < MANY; i++) {
+		r = segment(1, true, 77, 0, 100 + i);
+		r.window = i;
+		add(m, 1, r);
+	}
+	r.flags &= ~SL_NIC_OUT;
+	r.window = 3;
+	add(m, 0, r);
+	run(m);
+	assert_int_equal(sample_count, 0);
+	assert_int_equal(caused(m, TCP_NET_ACK_UNMATCHED), 1);
+	tcp_net_match_close(m);
+}
+
+/* A step per part of one byte would take minutes. */
+static void segments_of_four_million_parts_take_no_time(void **state)
+{
+	enum { SEGMENTS = 250, KNOWN = 64, BYTES = (1 << 22) - 1 };
+	struct tcp_net_match *m = matcher();
+
+	(void)state;
+	for (uint32_t i = 0; i < SEGMENTS; i++) {
+		struct region_nic_record r = segment(0, true, i * BYTES, BYTES, 1000 + i);
+
+		r.gso_size = 1;
+		add(m, 0, r);
+		for (uint32_t part = KNOWN; part--;)
+			add(m, 1, segment(0, false, i * BYTES + part, BYTES - part, 500000 + i));
+		run(m);
+	}
+	assert_int_equal(sample_count, SEGMENTS * KNOWN);
+	nothing_else(m, 0);
+	tcp_net_match_close(m);
+}
+
 /* ---- both together: a connection over a network that loses, delays, reorders and repeats ---- */
 
 struct event {
@@ -759,6 +830,8 @@ int main(void)
 		cmocka_unit_test(ports_used_again_are_another_connection),
 		cmocka_unit_test(acknowledgements_that_are_alike_are_not_matched),
 		cmocka_unit_test(memory_is_bounded_and_what_does_not_fit_is_counted),
+		cmocka_unit_test(no_record_is_compared_with_more_than_1024_others),
+		cmocka_unit_test(segments_of_four_million_parts_take_no_time),
 		cmocka_unit_test(latencies_are_within_bound_over_a_bad_network),
 		cmocka_unit_test(what_is_matched_late_has_its_latency_all_the_same),
 		cmocka_unit_test(trusted_wrong_clocks_give_negative_latencies),

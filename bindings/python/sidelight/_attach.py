@@ -19,6 +19,7 @@ from ._threads import log
 MAGIC = 0x314d4c53
 PUBLISH, ADMITTED, REFUSED, CLOSE, VERDICT = 1, 2, 3, 4, 20
 RETRY_MIN, RETRY_MAX, RETRY_FULL, RETRY_REFUSED = 0.25, 0.5, 0.01, 30.0
+AGAIN_MAX = 7  # attempts after EAGAIN, with delays of RETRY_MIN to 16 s
 REGIONS_MAX = 64  # per connection
 
 
@@ -195,6 +196,9 @@ class Attachment:
             return False
         if kind == ADMITTED:
             self.attached = True
+            with self._lock:
+                if serial in self._sent:
+                    self._sent[serial].again = 0
         elif kind == REFUSED and length >= 4:
             error, = struct.unpack_from('<i', packet, 16)
             self._refused(serial, error, packet[20:].split(b'\0')[0].decode('utf-8', 'replace'))
@@ -215,8 +219,13 @@ class Attachment:
                     return
                 except OSError as e:
                     reason = str(e)
-            self._retry[region] = time.monotonic() + RETRY_REFUSED
-            first, self._logged = not self._logged, True
+            delay = RETRY_REFUSED
+            if error == errno.EAGAIN and region.again < AGAIN_MAX:
+                delay = RETRY_MIN * 2 ** region.again
+                region.again += 1
+            self._retry[region] = time.monotonic() + delay
+            first = delay == RETRY_REFUSED and not self._logged
+            self._logged |= first
         if first:
             log.warning('the agent refused the region, next try in %d s socket=%s error=%d reason="%s"', RETRY_REFUSED,
                         self.path, error, reason)

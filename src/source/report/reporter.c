@@ -6,6 +6,7 @@
 #include <net/if_arp.h>
 #include <netpacket/packet.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -20,6 +21,7 @@
 #include <bpf/libbpf.h>
 
 #include "base/base.h"
+#include "base/confine.h"
 #include "base/network.h"
 #include "dta/wire/auth.h"
 #include "source/report/budget.h"
@@ -582,6 +584,15 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 fail:
 	report_kernel_close(r);
 	return NULL;
+}
+
+uint64_t report_kernel_capabilities(const struct report_kernel *r)
+{
+	/* Linux 5.18 may also require CAP_BPF to look up elements and to run programs. */
+	for (int i = 0; i < 3; i++)
+		if (r->hook[i].index)
+			return BASE_CAP(NET_ADMIN) | BASE_CAP(BPF);
+	return 0;
 }
 
 const char *report_kernel_target(const struct report_kernel *r)

@@ -75,6 +75,11 @@ void report_kernel_drain(struct report_kernel *r);
 /* Drains and removes everything. r may be NULL. */
 void report_kernel_close(struct report_kernel *r);
 
+/*
+ * Capabilities (bits CAP_...) that the other functions need once it is open: none, except to remove
+ * filters from interfaces before Linux 6.6.
+ */
+uint64_t report_kernel_capabilities(const struct report_kernel *r);
 /* Returns "ADDRESS:PORT" of the target. */
 const char *report_kernel_target(const struct report_kernel *r);
 /*

@@ -169,6 +169,8 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 
 	if (size == -E2BIG)
 		err = base_fail(why, bytes, -EINVAL, "the filter is too long");
+	else if (size < 0)
+		err = base_fail(why, bytes, err, "out of memory");
 	else if (!err)
 		err = tcp_message_send(tcp_loader_fd(l), message, (size_t)size, NULL, 0);
 	while (!err) {

@@ -14,6 +14,11 @@
 #define GAPS  64
 #define PARTS 64   /* maximum number of tracked parts of a segment that is split on the way */
 #define AGAIN 4096 /* maximum number of retransmitted segments remembered per direction */
+/*
+ * Maximum number of others that a record is compared with, as a host may send any records. The
+ * longest segment that Linux merges, 512 KiB, consists of fewer.
+ */
+#define COMPARED 1024
 
 /* A segment that was sent. Sequence numbers are unwrapped to 64 bits. */
 struct net_match_out {
@@ -85,6 +90,7 @@ static const struct {
 	[TCP_NET_MERGED] = {"merged", "arrived merged into another segment"},
 	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "ambiguous acknowledgements"},
 	[TCP_NET_FULL] = {"full", "no memory to remember the segment"},
+	[TCP_NET_TOO_MANY] = {"too_many", "too many others to compare with"},
 	[TCP_NET_MISSED] = {"missed", "records overwritten before they were read"},
 	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, but the clock offset is unknown"},
 };
@@ -173,17 +179,20 @@ static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region
 	int sender = r->flags & SL_NIC_OUT ? side : !side;
 	struct dir *d = base_table_first(&m->by_flow, hash_flow(r, sender)), *newest = NULL;
 	bool syn = r->flags & SL_NIC_SYN;
+	unsigned int n = 0;
 
 	for (; d; d = base_table_next(d)) { /* the newest comes first */
 		if (!same_flow(&d->flow, r, sender))
 			continue;
+		n++;
 		if (syn ? (d->has_isn[0] || d->has_isn[1]) && d->isn == r->seq : d->has_isn[side])
 			break;
 		newest = newest ?: d;
 	}
 	if (!d && !syn)
 		d = newest;
-	d = d ?: dir_add(m, r, sender);
+	if (!d && n < COMPARED)
+		d = dir_add(m, r, sender);
 	if (d && syn) {
 		d->has_isn[side] = true;
 		d->isn = r->seq;
@@ -234,13 +243,17 @@ static struct ack ack_of(struct dir *d, const struct region_nic_record *r)
 
 static void add_sent_ack(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
 {
-	struct ack *a = push_element(m, &d->acks, sizeof(*a)),
-		   *first = (struct ack *)d->acks.v + d->acks.first;
-	struct ack mine;
+	const struct ack mine = ack_of(d, r), *v = d->acks.v;
+	struct ack *a, *first;
 
+	if (d->acks.n - d->acks.first > COMPARED && v[d->acks.n - COMPARED - 1].ack > mine.ack) {
+		m->causes[TCP_NET_TOO_MANY]++;
+		return;
+	}
+	a = push_element(m, &d->acks, sizeof(*a));
 	if (!a)
 		return;
-	mine = ack_of(d, r);
+	first = (struct ack *)d->acks.v + d->acks.first;
 	/* Records of two CPUs may be out of order. */
 	for (; a > first && a[-1].ack > mine.ack; a--)
 		a[0] = a[-1];
@@ -286,10 +299,14 @@ static void add_sent(struct tcp_net_match *m, int side, struct dir *d,
 
 /* ---- what arrived ---- */
 
+static uint64_t part_size(const struct net_match_out *o)
+{
+	return o->gso_size ? o->gso_size : o->end - o->seq;
+}
+
 static unsigned int part_of(const struct net_match_out *o, uint64_t seq)
 {
-	uint64_t size = o->gso_size ? o->gso_size : o->end - o->seq;
-	uint64_t part = (seq - o->seq) / size;
+	uint64_t part = (seq - o->seq) / part_size(o);
 
 	return part < PARTS ? (unsigned int)part : PARTS - 1;
 }
@@ -337,14 +354,19 @@ static void consider_segment(struct choice *c, struct net_match_out *o, uint64_t
 static void mark_arrived(struct tcp_net_match *m, struct dir *d, struct net_match_out *first,
 			 uint64_t seq, uint64_t end)
 {
+	const uint64_t size = part_size(first), last = (BASE_MIN(end, first->end) - seq - 1) / size;
 	struct net_match_out *v = d->fresh.v;
+	size_t i, most;
 
-	for (uint64_t at = seq; at < end && at < first->end;
-	     at += first->gso_size ? first->gso_size : first->end - first->seq)
-		first->parts |= 1ull << part_of(first, at);
+	first->parts |= (2ull << part_of(first, seq + last * size)) - (1ull << part_of(first, seq));
 	if (end <= first->end)
 		return;
-	for (size_t i = fresh_at(&d->fresh, first->end); i < d->fresh.n && v[i].seq < end; i++) {
+	i = fresh_at(&d->fresh, first->end);
+	for (most = i + COMPARED; i < d->fresh.n && v[i].seq < end; i++) {
+		if (i == most) {
+			m->causes[TCP_NET_TOO_MANY]++;
+			break;
+		}
 		if (!v[i].parts)
 			m->causes[TCP_NET_MERGED]++;
 		v[i].parts |= 1;
@@ -410,15 +432,15 @@ static bool same_ack(const struct ack *a, const struct ack *b)
 static void match_ack(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
 {
 	struct ack want = ack_of(d, r), *v = d->acks.v;
-	size_t a, found = 0, n = 0;
+	size_t a, most, found = 0, n = 0;
 
 	BASE_LOWER_BOUND(a, d->acks.first, d->acks.n, v[a].ack < want.ack);
-	for (; a < d->acks.n && v[a].ack == want.ack; a++)
+	for (most = a + COMPARED; a < most && a < d->acks.n && v[a].ack == want.ack; a++)
 		if (same_ack(&v[a], &want)) {
 			found = a;
 			n++;
 		}
-	if (n != 1) {
+	if (n != 1 || a == most) {
 		m->causes[TCP_NET_ACK_UNMATCHED]++;
 		return;
 	}

@@ -27,6 +27,7 @@ enum tcp_net_cause {
 	TCP_NET_MERGED,	       /* segment merged into an earlier one on arrival: not timed */
 	TCP_NET_ACK_UNMATCHED, /* acknowledgement arrived, but matches no acknowledgement sent */
 	TCP_NET_FULL,	       /* no room to remember a segment */
+	TCP_NET_TOO_MANY,      /* record would have to be compared with too many others */
 	TCP_NET_MISSED,	       /* records overwritten before they were read */
 	TCP_NET_NO_CLOCK,      /* segment matched, but the clock offset at that time is unknown */
 	TCP_NET_CAUSES

@@ -27,6 +27,7 @@ const (
 	retryMax     = 500 * time.Millisecond
 	retryFull    = 10 * time.Millisecond
 	retryRefused = 30 * time.Second
+	againMax     = 7 // attempts after EAGAIN, with delays of retryMin to 16 s
 	sendPatience = time.Second
 	ttlMax       = time.Hour
 )
@@ -164,6 +165,11 @@ func (a *attachment) take(packet []byte) bool {
 	switch kind := le.Uint16(packet[4:]); {
 	case kind == packetAdmitted:
 		a.attached.Store(true)
+		a.mu.Lock()
+		if r := a.sent[le.Uint32(packet[12:])]; r != nil {
+			r.again = 0
+		}
+		a.mu.Unlock()
 	case kind == packetRefused && len(payload) >= 4:
 		reason := payload[4:]
 		for i, c := range reason {
@@ -189,7 +195,7 @@ func (a *attachment) take(packet []byte) bool {
 
 func (a *attachment) alarmed() bool { return int64(time.Since(a.epoch)) < a.alarm.Load() }
 
-// refused offers a region that the agent refused again: at once if it had holes, or later.
+// refused offers a region that the agent refused again: at once if it had holes, soon after EAGAIN, or later.
 func (a *attachment) refused(serial uint32, e syscall.Errno, reason string) {
 	a.mu.Lock()
 	r, conn := a.sent[serial], a.conn
@@ -199,6 +205,10 @@ func (a *attachment) refused(serial uint32, e syscall.Errno, reason string) {
 		return
 	}
 	delay := retryRefused
+	if e == syscall.EAGAIN && r.again < againMax {
+		delay = retryMin << r.again
+		r.again++
+	}
 	if e == syscall.ENODATA {
 		a.pub.mu.Lock()
 		if !r.dense && r.mem != nil && r.allocateAll() == nil {
@@ -206,7 +216,7 @@ func (a *attachment) refused(serial uint32, e syscall.Errno, reason string) {
 		}
 		a.pub.mu.Unlock()
 	}
-	if delay != 0 {
+	if delay == retryRefused {
 		a.mu.Lock()
 		first := !a.logged
 		a.logged = true

@@ -5,6 +5,7 @@ package sidelight
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -467,6 +469,42 @@ func TestStoppedAttachmentConnectsNoMore(t *testing.T) {
 	case <-a.done:
 	case <-time.After(30 * time.Second):
 		t.Error("it waits for the agent")
+	}
+}
+
+// An agent that says EAGAIN is asked again long before one that refuses.
+func TestEagainIsAnsweredSoon(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent")
+	agent, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: socket, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	p, err := Open(Options{Socket: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	conn, err := agent.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(retryRefused * 2 / 3))
+	for i := 0; i < 3; i++ {
+		var packet [4096]byte
+		n, err := conn.Read(packet[:])
+		if err != nil || n != 32 || binary.LittleEndian.Uint16(packet[4:]) != packetPublish {
+			t.Fatal(i, n, err)
+		}
+		answer := make([]byte, 16+256) // magic and serial number are those of PUBLISH
+		copy(answer, packet[:16])
+		binary.LittleEndian.PutUint16(answer[4:], packetRefused)
+		binary.LittleEndian.PutUint32(answer[8:], 256)
+		binary.LittleEndian.PutUint32(answer[16:], uint32(syscall.EAGAIN))
+		if _, err := conn.Write(answer); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
