@@ -592,6 +592,33 @@ static void a_host_that_leaves_takes_its_regions_along(void **state)
 		collect_collector_want_host(c, 0, false);
 		WITHIN(3000, (collect_collector_totals(c, &t), t.regions == 0));
 		WITHIN(3000, GET(h->unmaps) == GET(h->maps));
+		WITHIN(3000, !GET(h->open));
+	}
+	collect_collector_free(c);
+	make_free(&p.m);
+}
+
+static void a_host_that_leaves_keeps_no_connection(void **state)
+{
+	static const char *const none[] = {NULL};
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	h->region[1].no_map = true; /* it is tried again and again */
+	c = start(&(struct collect_collector_opts){
+		.agents = none, .spare_hosts = 1, .period_ns = MS, .unwanted_ns = 50 * MS});
+	assert_int_equal(collect_collector_add_host(c, "one"), 0);
+	for (int i = 0; i < 2; i++) {
+		uint64_t maps = GET(h->maps);
+
+		collect_collector_want_host(c, 0, true);
+		WITHIN(3000, GET(h->maps) > maps);
+		collect_collector_want_host(c, 0, false);
+		WITHIN(3000, !GET(h->open));
 	}
 	collect_collector_free(c);
 	make_free(&p.m);
@@ -644,5 +671,6 @@ const struct CMUnitTest lives_tests[] = {
 	TEST(pass_without_lease_delays_no_round),
 	TEST(scrapes_and_churn_disturb_no_round),
 	TEST(a_host_that_leaves_takes_its_regions_along),
+	TEST(a_host_that_leaves_keeps_no_connection),
 	{0},
 };
