@@ -127,7 +127,7 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 	measure_layout(f, row, &text, &widest);
 	f->name = calloc(f->count + 1, sizeof(*f->name));
 	f->counter = calloc(f->count + 1, sizeof(*f->counter));
-	f->value = calloc(f->count + 1, 3 * sizeof(*f->value));
+	f->value = calloc(f->count + 1, sizeof(*f->value));
 	f->source = calloc(f->sources + 1, sizeof(*f->source));
 	f->window = calloc(f->window_cells + widest + 1, sizeof(*f->window));
 	f->text = p = malloc(text + 1);
@@ -135,8 +135,6 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 		collect_features_free(f);
 		return -ENOMEM;
 	}
-	f->shown = f->value + f->count;
-	f->last = f->shown + f->count;
 	f->scratch = f->window + f->window_cells;
 	s = f->source;
 	for (uint32_t i = 0; i < row->columns; i++) {
@@ -155,9 +153,8 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 		for (uint32_t k = 0; k < n; k++) {
 			f->name[at] = p;
 			p += put_name(p, text + 1 - (size_t)(p - (char *)f->text), m, k) + 1;
-			f->counter[at] = region_is_counter(m) || m->kind == SL_KIND_SUMMARY ||
-					 (is_histogram(m) && !k);
-			f->last[at++] = NAN;
+			f->counter[at++] = region_is_counter(m) || m->kind == SL_KIND_SUMMARY ||
+					   (is_histogram(m) && !k);
 		}
 	}
 	f->layout = row->layout;
@@ -269,7 +266,6 @@ void collect_features_take(struct collect_features *f, const struct collect_tap_
 {
 	uint32_t from = window_begin(f, row->ns);
 	bool slide = is_over(f->mark_ns[f->mark], row->ns, COLLECT_FEATURE_PART_NS);
-	double seconds = (double)(row->ns - f->last_ns) * 1e-9;
 
 	for (uint32_t i = 0; i < f->sources; i++) {
 		struct collect_feature_source *s = &f->source[i];
@@ -289,12 +285,4 @@ void collect_features_take(struct collect_features *f, const struct collect_tap_
 		f->mark = (f->mark + 1) % COLLECT_FEATURE_MARKS;
 		f->mark_ns[f->mark] = row->ns;
 	}
-	for (uint32_t i = 0; i < f->count; i++) {
-		double v = f->value[i];
-
-		f->shown[i] = !f->counter[i] ? v : seconds > 0 ? (v - f->last[i]) / seconds : NAN;
-		if (!isnan(v))
-			f->last[i] = v;
-	}
-	f->last_ns = row->ns;
 }
