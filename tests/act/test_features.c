@@ -186,6 +186,34 @@ static void a_latency_is_over_within_a_window_and_a_part(void **state)
 	collect_features_free(&f);
 }
 
+/* Two rows per second, with ten observations each: of 1.5 up to that row, and then of 3. */
+static void a_row_that_did_not_settle_begins_no_window(void **state)
+{
+	(void)state;
+	for (int unsettled = 0; unsettled <= 6; unsettled += 6) {
+		struct collect_features f = {0};
+		struct collect_tap_row r = first_row();
+		double sum = 1500;
+
+		assert_int_equal(collect_features_make(&f, &r), 0);
+		for (int i = 0; i <= unsettled + 3; i++) {
+			bool early = i <= unsettled;
+
+			cell[early ? 4 : 5] += 10;
+			sum += early ? 15 : 30;
+			set(1, sum);
+			r = row(10 * S + i * S / 2);
+			if (i == unsettled)
+				value[1] = NAN;
+			collect_features_take(&f, &r);
+			if (i == unsettled + 2)
+				assert_true(isnan(f.value[2]) && isnan(f.value[3]));
+		}
+		assert_true(f.value[2] == 3);
+		collect_features_free(&f);
+	}
+}
+
 /* A layer: buckets of a power of two, from 1 on. */
 static struct collect_def layer = {.metric = {.kind = SL_KIND_HISTOGRAM_EXP,
 					      .name = "sidelight_tcp_layer_seconds",
@@ -265,6 +293,7 @@ int act_test_features(void)
 		cmocka_unit_test(features_are_named_and_begin_with_gauges),
 		cmocka_unit_test(features_are_of_the_last_moments),
 		cmocka_unit_test(a_latency_is_over_within_a_window_and_a_part),
+		cmocka_unit_test(a_row_that_did_not_settle_begins_no_window),
 		cmocka_unit_test(layer_quantiles_need_enough_observations),
 	};
 

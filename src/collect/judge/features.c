@@ -20,7 +20,8 @@ enum { COUNT, MEAN, P90, P50, P99, P95 };
  */
 struct collect_feature_source {
 	uint32_t column, first, count;
-	size_t marks; /* offset of the cells copied at the marks */
+	size_t marks;	  /* offset of the cells copied at the marks */
+	uint32_t settled; /* bit i: the cells had settled at mark i */
 	/* for layers: offsets of the cells at the start and in the middle of the longer window */
 	size_t old, mid;
 	int64_t old_ns, mid_ns; /* when these cells were copied */
@@ -184,14 +185,15 @@ static uint64_t *at_mark(const struct collect_features *f, const struct collect_
 }
 
 /*
- * Computes the mean and 90th percentile since mark `from`, which is UINT32_MAX if no mark is
- * old enough.
+ * Computes the mean and 90th percentile since mark `from`, which is UINT32_MAX if no mark is old
+ * enough. The cells must have settled at the mark.
  */
 static void take_brief(const struct collect_features *f, const struct collect_feature_source *s,
 		       const struct region_metric *m, const uint64_t *cell, uint32_t from)
 {
+	const bool known = from != UINT32_MAX && s->settled >> from & 1;
 	const uint64_t *old = at_mark(f, s, m, from);
-	uint64_t n = from == UINT32_MAX ? 0 : count_since(f, m, cell, old);
+	uint64_t n = known ? count_since(f, m, cell, old) : 0;
 	double *v = f->value + s->first;
 
 	if (!n)
@@ -234,16 +236,21 @@ static void take_histogram(struct collect_features *f, struct collect_feature_so
 			   uint32_t from, bool slide)
 {
 	const uint64_t *cell = collect_tap_cells(row, s->column);
+	const uint32_t next = (f->mark + 1) % COLLECT_FEATURE_MARKS;
 	double *v = f->value + s->first;
 
 	v[COUNT] = row->value[s->column];
 	for (uint32_t i = MEAN; i < s->count; i++)
 		v[i] = NAN;
-	if (isnan(v[COUNT]))
-		return; /* not settled: neither shown nor remembered */
+	if (isnan(v[COUNT])) { /* not settled: neither shown nor remembered */
+		s->settled &= ~((uint32_t)slide << next);
+		return;
+	}
 	take_brief(f, s, m, cell, from);
-	if (slide)
-		memcpy(at_mark(f, s, m, f->mark + 1), cell, m->cells * sizeof(*cell));
+	if (slide) {
+		memcpy(at_mark(f, s, m, next), cell, m->cells * sizeof(*cell));
+		s->settled |= 1u << next;
+	}
 	if (is_layer(m))
 		take_longer(f, s, m, cell, row->ns, slide);
 }
