@@ -344,7 +344,7 @@ void export_remote_write_native(struct export_remote_write *w, struct export_rem
 	p = export_native_put(body, n, &fields);
 	p = export_pb_u64(p, 15, (uint64_t)ms);
 	if (w->v2)
-		export_remote_v2_histogram(w->v2, body, (size_t)(p - body));
+		export_remote_v2_histogram(w->v2, ms, body, (size_t)(p - body));
 	end_v1(w, export_pb_close(series, export_pb_close(body, p, guess), guess));
 	s->native = true;
 	count_taken(w, s, ms, 1);
