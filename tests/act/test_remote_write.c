@@ -182,6 +182,32 @@ static void an_exemplar_is_sent_once_after_the_first_sample(void **state)
 	receiver_free(r);
 }
 
+static void an_exemplar_of_the_future_blocks_no_other(void **state)
+{
+	const struct export_exemplar future[] = {{.value = 2, .ns = 5000000000 * MS},
+						 {.value = 3, .ns = UINT64_MAX}};
+	struct export_exemplar timed = {.value = 4};
+	struct export_remote_series *s = export_remote_series_new("a", "", NULL, 0, false);
+	struct export_remote_point p = {500 * MS, 1};
+	struct receiver *r = receiver_new("");
+	struct export_remote_write *w = writer(r, 0);
+	struct export_remote_write_stats stats;
+
+	(void)state;
+	export_remote_write_points(w, s, &p, 1);
+	for (int i = 0; i < 6; i++) {
+		timed.ns = (uint64_t)(500 + i) * MS;
+		export_remote_write_exemplar(w, s, (500 + i) * MS, &timed);
+		export_remote_write_exemplar(w, s, (500 + i) * MS, &future[i / 3]);
+	}
+	export_remote_write_stats(w, &stats);
+	assert_int_equal(stats.exemplars, 6);
+	assert_int_equal(stats.future_exemplars, 2);
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
+	free(s);
+	receiver_free(r);
+}
+
 static void a_long_exemplar_is_counted(void **state)
 {
 	/* 121 characters and 8 are one too many; bytes do not count. */
@@ -403,6 +429,7 @@ int main(void)
 		cmocka_unit_test(one_sample_a_millisecond_and_never_backwards),
 		cmocka_unit_test(requests_are_bounded_and_nothing_is_lost_between),
 		cmocka_unit_test(an_exemplar_is_sent_once_after_the_first_sample),
+		cmocka_unit_test(an_exemplar_of_the_future_blocks_no_other),
 		cmocka_unit_test(a_long_exemplar_is_counted),
 		cmocka_unit_test(an_exemplar_waits_for_a_histogram_in_its_request),
 		cmocka_unit_test(a_histogram_is_not_older_than_its_start),
