@@ -490,8 +490,8 @@ static int quantiles_of(struct group_query *g, const struct group_series *s, siz
 		err = count ? 0 : -ENOMEM;
 	}
 	for (size_t i = 0; !err && i < n; i++) {
-		api_shape_observed(g->c, s[i].of.instance, s[i].of.metric, &g->steps, &merged,
-				   &g->shape[s[i].shape], count, g->budget);
+		api_shape_observed(g->c, &s[i].of, &g->steps, &merged, &g->shape[s[i].shape], count,
+				   g->budget);
 		err = api_is_late(g->begun_ns) || !base_budget_spend(g->budget, 0) ? -ETIME : 0;
 	}
 	for (size_t i = 0; !err && i < g->steps.n; i++) {

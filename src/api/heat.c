@@ -100,8 +100,11 @@ static void answer_heat(struct http_request *req, const struct heat_query *h,
 		return;
 	}
 	for (int i = 0; i < h->n && !late; i++) {
-		kept |= api_shape_observed(c, h->ids[i].instance, h->ids[i].metric, &h->steps,
-					   merged, &h->shape[i], count, http_budget(req));
+		const struct collect_series_ref of = {.instance = h->ids[i].instance,
+						      .metric = h->ids[i].metric};
+
+		kept |= api_shape_observed(c, &of, &h->steps, merged, &h->shape[i], count,
+					   http_budget(req));
 		late = api_is_late(begun_ns);
 	}
 	if (late)

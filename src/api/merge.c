@@ -220,13 +220,13 @@ static bool add_observed(void *arg, int64_t ns, const struct collect_bucket *v, 
 	return true;
 }
 
-bool api_shape_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
+bool api_shape_observed(struct collect_collector *c, const struct collect_series_ref *series,
 			const struct api_steps *steps, const struct api_shape *merged,
 			const struct api_shape *of, uint64_t *count, struct base_budget *budget)
 {
 	struct merge_observed o = {steps, merged, of, count, budget};
 
-	return collect_collector_observed(c, instance, metric, steps->first_ns - steps->width_ns,
+	return collect_collector_observed(c, series, steps->first_ns - steps->width_ns,
 					  api_step_ns(steps, steps->n) + API_OBSERVED_NS,
 					  add_observed, &o) >= 0;
 }

@@ -51,7 +51,7 @@ double api_shape_high(const struct api_shape *s, uint32_t bucket);
  * bucket]. Returns false if there is no such histogram. If the budget, which may be NULL, is used
  * up, older observations are missing.
  */
-bool api_shape_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
+bool api_shape_observed(struct collect_collector *c, const struct collect_series_ref *series,
 			const struct api_steps *steps, const struct api_shape *merged,
 			const struct api_shape *of, uint64_t *count, struct base_budget *budget);
 /* Observations are recorded once per second, at its end: a shorter step would be empty. */

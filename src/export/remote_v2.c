@@ -159,23 +159,29 @@ void export_remote_v2_begin(struct export_remote_v2 *v, const uint8_t *labels, s
 	put_labels(v, &v->open, labels, label_bytes);
 }
 
+/* A sample must not be older than its start. */
+static uint8_t *put_start(const struct export_remote_v2 *v, uint8_t *p, unsigned int field,
+			  int64_t ms)
+{
+	return v->created_ms > 0 && v->created_ms <= ms
+		       ? export_pb_u64(p, field, (uint64_t)v->created_ms)
+		       : p;
+}
+
 void export_remote_v2_sample(struct export_remote_v2 *v, int64_t ms, double value)
 {
 	uint8_t one[4 * EXPORT_PB_FIELD], *p = export_pb_f64(one, 1, value);
 
-	p = export_pb_u64(p, 2, (uint64_t)ms);
-	if (v->created_ms > 0 && v->created_ms <= ms)
-		p = export_pb_u64(p, 3, (uint64_t)v->created_ms);
+	p = put_start(v, export_pb_u64(p, 2, (uint64_t)ms), 3, ms);
 	put_field(v, &v->open, 2, one, (size_t)(p - one));
 	v->items++;
 }
 
-void export_remote_v2_histogram(struct export_remote_v2 *v, const uint8_t *message, size_t bytes)
+void export_remote_v2_histogram(struct export_remote_v2 *v, int64_t ms, const uint8_t *message,
+				size_t bytes)
 {
-	uint8_t created[EXPORT_PB_FIELD], *end = created, *p;
+	uint8_t created[EXPORT_PB_FIELD], *end = put_start(v, created, 17, ms), *p;
 
-	if (v->created_ms > 0)
-		end = export_pb_u64(created, 17, (uint64_t)v->created_ms);
 	p = reserve_field(v, &v->open, bytes);
 	if (!p)
 		return;

@@ -30,8 +30,9 @@ void export_remote_v2_free(struct export_remote_v2 *v); /* NULL is ignored */
 void export_remote_v2_begin(struct export_remote_v2 *v, const uint8_t *labels, size_t label_bytes,
 			    int64_t created_ms);
 void export_remote_v2_sample(struct export_remote_v2 *v, int64_t ms, double value);
-/* message: a Histogram message of version 1.0. */
-void export_remote_v2_histogram(struct export_remote_v2 *v, const uint8_t *message, size_t bytes);
+/* message: a Histogram message of version 1.0, with the time ms. */
+void export_remote_v2_histogram(struct export_remote_v2 *v, int64_t ms, const uint8_t *message,
+				size_t bytes);
 /* labels: see export_remote_v2_begin(). */
 void export_remote_v2_exemplar(struct export_remote_v2 *v, const uint8_t *labels,
 			       size_t label_bytes, int64_t ms, double value);

@@ -33,6 +33,8 @@
 
 #define REQUEST_MAX (4u << 20) /* size before compression, because receivers have limits */
 #define POINTS_MAX  10000u     /* points per message of one series */
+/* an exemplar may be this much later than its sample, as the clock of its host may be ahead */
+#define AHEAD_NS 3600000000000ull
 /* interval after which a receiver that uses 1.0 is offered 2.0 again */
 #define AGAIN_NS 3600000000000ull
 
@@ -71,7 +73,8 @@ struct export_remote_write {
 	size_t bytes, room;
 	uint64_t samples, items; /* items also counts exemplars */
 	/* Written by the caller's thread, read by any thread. */
-	uint64_t taken, same_ms, clashing, dropped_memory, exemplars, long_exemplars, before;
+	uint64_t taken, same_ms, clashing, dropped_memory, exemplars, long_exemplars,
+		future_exemplars, before;
 	uint64_t fallbacks, version; /* written by push's thread */
 };
 
@@ -344,7 +347,7 @@ void export_remote_write_native(struct export_remote_write *w, struct export_rem
 	p = export_native_put(body, n, &fields);
 	p = export_pb_u64(p, 15, (uint64_t)ms);
 	if (w->v2)
-		export_remote_v2_histogram(w->v2, body, (size_t)(p - body));
+		export_remote_v2_histogram(w->v2, ms, body, (size_t)(p - body));
 	end_v1(w, export_pb_close(series, export_pb_close(body, p, guess), guess));
 	s->native = true;
 	count_taken(w, s, ms, 1);
@@ -360,7 +363,7 @@ void export_remote_write_points(struct export_remote_write *w, struct export_rem
 
 /* ---- exemplars ---- */
 
-/* Only exemplars without a timestamp are compared with the previous exemplar by hash. */
+/* Only exemplars without a usable timestamp are compared with the previous one by hash. */
 static uint64_t hash_of(const struct export_exemplar *e)
 {
 	uint64_t hash = base_hash(1, &e->value, sizeof(e->value));
@@ -374,17 +377,23 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 				  int64_t ns, const struct export_exemplar *e)
 {
 	const size_t n = BASE_MIN(e->label_count, (size_t)SL_LABELS_MAX);
+	const bool future = e->ns > (uint64_t)ns + AHEAD_NS;
 	int64_t ms = (int64_t)(e->ns ? e->ns : (uint64_t)ns) / 1000000;
-	uint64_t hash = e->ns ? 0 : hash_of(e);
+	uint64_t hash = e->ns && !future ? 0 : hash_of(e);
 	size_t inner = 9 + 1 + export_pb_varint_bytes((uint64_t)ms);
 	struct export_label l[SL_LABELS_MAX];
 	size_t bytes;
 	uint8_t *from, *p;
 	uint64_t opened;
 
-	if (s->clashes || s->last_ms == INT64_MIN || ms <= s->exemplar_ms ||
+	if (s->clashes || s->last_ms == INT64_MIN || (ms <= s->exemplar_ms && !future) ||
 	    (hash && hash == s->exemplar))
 		return;
+	if (future) { /* all later exemplars would be earlier than this one */
+		s->exemplar = hash;
+		relaxed_bump(w->future_exemplars, 1);
+		return;
+	}
 	for (size_t i = 0; i < n; i++)
 		l[i] = (struct export_label){e->labels[i].key, e->labels[i].value, ""};
 	inner += export_labels_bytes(l, n);
@@ -395,7 +404,7 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	if (w->v2 && s->native && (!is_open(w, s) || needs_request(w, s, bytes)))
 		return;
 	s->exemplar_ms = ms;
-	s->exemplar = hash;
+	s->exemplar = hash ?: s->exemplar;
 	if (export_exemplar_is_long(e)) {
 		relaxed_bump(w->long_exemplars, 1);
 		return;
@@ -617,6 +626,7 @@ void export_remote_write_stats(struct export_remote_write *w, struct export_remo
 		.dropped_memory = __atomic_load_n(&w->dropped_memory, __ATOMIC_RELAXED),
 		.exemplars = __atomic_load_n(&w->exemplars, __ATOMIC_RELAXED),
 		.long_exemplars = __atomic_load_n(&w->long_exemplars, __ATOMIC_RELAXED),
+		.future_exemplars = relaxed_load(w->future_exemplars),
 		.before = relaxed_load(w->before),
 		.fallbacks = relaxed_load(w->fallbacks),
 		.version = (unsigned int)relaxed_load(w->version),

@@ -40,7 +40,7 @@ struct export_remote_series {
 	uint64_t opened;     /* number of the series in that request, for version 2.0 */
 	int64_t last_ms;     /* time of the last sample; INT64_MIN means none yet */
 	int64_t exemplar_ms; /* time of the last exemplar; INT64_MIN means none yet */
-	uint64_t exemplar;   /* hash of the last exemplar without a timestamp */
+	uint64_t exemplar;   /* hash of the last exemplar without a usable timestamp */
 	uint32_t label_bytes, longer_bytes;
 	uint32_t order; /* rank among series with equal labels; the first is sent */
 	bool native;	/* the last sample was a histogram */
@@ -81,8 +81,9 @@ struct export_remote_write_stats {
 	uint64_t same_ms;  /* skipped: another sample in the same millisecond is sent */
 	uint64_t clashing; /* skipped: another series has the same labels */
 	uint64_t dropped_memory;
-	uint64_t exemplars;	 /* number of exemplars accepted from the caller */
-	uint64_t long_exemplars; /* skipped because no receiver accepts exemplars this long */
+	uint64_t exemplars;	   /* number of exemplars accepted from the caller */
+	uint64_t long_exemplars;   /* skipped because no receiver accepts exemplars this long */
+	uint64_t future_exemplars; /* skipped because their time is far in the future */
 	uint64_t before;      /* skipped: not later than the samples queued by an earlier process */
 	uint64_t fallbacks;   /* switches from version 2.0 to 1.0 */
 	unsigned int version; /* version of the requests currently sent, 1 or 2 */

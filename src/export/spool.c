@@ -26,6 +26,8 @@
 #define SYNC_NS	     1000000000u /* minimum interval between two synchronisations */
 #define ALIGN(n)     (((n) + 7) & ~(uint64_t)7)
 #define RECORD_MAGIC 0x315051534c44ull /* "DLSQP1" */
+/* if an earlier process was this far ahead of the present, its clock was wrong */
+#define AHEAD_NS 3600000000000ull
 
 static const char magic[32] = "sidelight queue 1\n";
 
@@ -407,6 +409,9 @@ static int load_file(struct export_spool *s, uint64_t size)
 			s->head = (struct spool_head){.position = r.position, .number = r.number};
 	}
 	recover_records(s);
+	/* The caller must not wait until it is as late as that. */
+	if (s->head.newest_ns > base_realtime_ns() + AHEAD_NS)
+		s->head.newest_ns = 0;
 	return 0;
 }
 

@@ -96,7 +96,7 @@ static void features_are_named_and_begin_with_gauges(void **state)
 		assert_int_equal(f.counter[i], i < 2);
 	}
 	collect_features_take(&f, &r);
-	assert_true(f.value[0] == 100 && isnan(f.shown[0]) && isnan(f.value[2]));
+	assert_true(f.value[0] == 100 && isnan(f.value[2]));
 	assert_true(f.value[4] == 0 && f.value[5] == 1 && f.value[6] == 0.25);
 	collect_features_free(&f);
 }
@@ -114,10 +114,10 @@ static void features_are_of_the_last_moments(void **state)
 	set(1, 1530);
 	r = row(11 * S);
 	collect_features_take(&f, &r);
-	assert_true(f.shown[0] == 50 && f.value[1] == 1010);
+	assert_true(f.value[0] == 150 && f.value[1] == 1010);
 	r = row(11 * S + S / 2);
 	collect_features_take(&f, &r);
-	assert_true(f.value[2] == 3 && fabs(f.value[3] - 3.8) < 1e-9 && f.shown[0] == 0);
+	assert_true(f.value[2] == 3 && fabs(f.value[3] - 3.8) < 1e-9);
 
 	/* A line that did not settle gives no value, and does not affect later rows. */
 	r = row(12 * S);
@@ -127,7 +127,7 @@ static void features_are_of_the_last_moments(void **state)
 	cell[0] = 160;
 	r = row(12 * S + S / 2);
 	collect_features_take(&f, &r);
-	assert_true(f.value[0] == 160 && f.shown[0] == 20);
+	assert_true(f.value[0] == 160);
 
 	/* No new observations for two windows: no mean. */
 	for (int i = 13; i < 17; i++) {
@@ -138,12 +138,10 @@ static void features_are_of_the_last_moments(void **state)
 
 	/* The clock is set back by 11 s, and the window moves with it. */
 	for (int i = 5; i < 8; i++) {
-		cell[0] += 30;
 		cell[3] += 4;
 		set(1, i == 5 ? 1930 : 1930 + 2.0 * (i - 5));
 		r = row(i * S);
 		collect_features_take(&f, &r);
-		assert_true(i == 5 ? isnan(f.shown[0]) : f.shown[0] == 30);
 	}
 	assert_true(f.value[2] == 0.5 && f.value[1] == 1022);
 
@@ -186,6 +184,34 @@ static void a_latency_is_over_within_a_window_and_a_part(void **state)
 	}
 	assert_in_range(mixed, 8, 13);
 	collect_features_free(&f);
+}
+
+/* Two rows per second, with ten observations each: of 1.5 up to that row, and then of 3. */
+static void a_row_that_did_not_settle_begins_no_window(void **state)
+{
+	(void)state;
+	for (int unsettled = 0; unsettled <= 6; unsettled += 6) {
+		struct collect_features f = {0};
+		struct collect_tap_row r = first_row();
+		double sum = 1500;
+
+		assert_int_equal(collect_features_make(&f, &r), 0);
+		for (int i = 0; i <= unsettled + 3; i++) {
+			bool early = i <= unsettled;
+
+			cell[early ? 4 : 5] += 10;
+			sum += early ? 15 : 30;
+			set(1, sum);
+			r = row(10 * S + i * S / 2);
+			if (i == unsettled)
+				value[1] = NAN;
+			collect_features_take(&f, &r);
+			if (i == unsettled + 2)
+				assert_true(isnan(f.value[2]) && isnan(f.value[3]));
+		}
+		assert_true(f.value[2] == 3);
+		collect_features_free(&f);
+	}
 }
 
 /* A layer: buckets of a power of two, from 1 on. */
@@ -267,6 +293,7 @@ int act_test_features(void)
 		cmocka_unit_test(features_are_named_and_begin_with_gauges),
 		cmocka_unit_test(features_are_of_the_last_moments),
 		cmocka_unit_test(a_latency_is_over_within_a_window_and_a_part),
+		cmocka_unit_test(a_row_that_did_not_settle_begins_no_window),
 		cmocka_unit_test(layer_quantiles_need_enough_observations),
 	};
 

@@ -498,6 +498,37 @@ static void scaling_up_is_silent(void **state)
 	}
 }
 
+/* The names of pods that are gone must not keep later services from having a model. */
+static void the_model_used_longest_ago_makes_room(void **state)
+{
+	struct collect_models *models = collect_models_new();
+	struct collect_models_stats stats;
+	struct analyse_model_info info;
+	char name[24];
+	struct shop s;
+	int n = 0;
+
+	(void)state;
+	for (int err = 0; !err; n++) {
+		snprintf(name, sizeof(name), "gone-%06d", n);
+		err = collect_models_put(models, name, "?", 1);
+	}
+	assert_int_equal(n, 4096 + 1);
+	assert_int_equal(collect_models_put(models, "gone-000000", "!", 1), 0);
+	open_shop(&s, models, 11);
+	run(&s, 120, PODS + 9, "");
+	for (int i = 0; i < 2; i++)
+		collect_judge_keep(s.judge);
+	assert_int_equal(collect_models_info(models, "", "shop", &info), 0);
+	assert_int_equal(collect_models_info(models, "", "gone-000001", &info), -ENOENT);
+	assert_int_not_equal(collect_models_info(models, "", "gone-000000", &info), -ENOENT);
+	assert_int_not_equal(collect_models_info(models, "", "gone-000002", &info), -ENOENT);
+	collect_models_stats(models, &stats);
+	assert_int_equal(stats.removed, 1);
+	collect_judge_free(s.judge);
+	collect_models_free(models);
+}
+
 int act_test_judge(void);
 int act_test_judge(void)
 {
@@ -505,6 +536,7 @@ int act_test_judge(void)
 		cmocka_unit_test(faults_are_found_as_well_after_a_restart),
 		cmocka_unit_test(a_model_has_learned_from_every_pod),
 		cmocka_unit_test(faults_are_left_out_of_models),
+		cmocka_unit_test(the_model_used_longest_ago_makes_room),
 		cmocka_unit_test(what_is_learned_beside_faults_is_as_good),
 		cmocka_unit_test(errors_are_evidence_while_a_pod_learns),
 		cmocka_unit_test(a_pod_says_how_well_it_is_known_and_what_it_misses),

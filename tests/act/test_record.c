@@ -123,6 +123,30 @@ static void tables_are_whole_also_when_columns_come_later(void **state)
 	expect("verdicts.csv", COLLECT_JUDGE_HEAD "1.5,cart-0,2,1\n");
 }
 
+/* What is known about a pod that is gone does not stay in memory. */
+static void a_pod_that_returns_has_another_table(void **state)
+{
+	const struct collect_rows_entry gone = {
+		.instance = 7, .moment = 6, .kind = COLLECT_ROWS_GONE};
+	struct collect_record *r = recorder();
+
+	(void)state;
+	for (int64_t s = 1; s <= 3; s++) {
+		assert_true(layout(r, 7, "cart-0", 1));
+		put_row(r, 7, s * 1000000000, 1);
+		collect_record_entry(r, &gone, NULL);
+		put_row(r, 7, s * 1000000000, 1);
+	}
+	assert_int_equal(collect_record_lost(r), 0);
+	collect_record_hand_over(r);
+	collect_record_write(r);
+	assert_int_equal(collect_record_lost(r), 3); /* rows after the pod was gone */
+	assert_int_equal(collect_record_free(r), -EIO);
+	expect("metrics/cart-0.csv", "TimeStamp,a_total\n1.000000000,1\n");
+	expect("metrics/cart-0-0000000000000007.csv", "TimeStamp,a_total\n2.000000000,1\n");
+	expect("metrics/cart-0-0000000000000007-2.csv", "TimeStamp,a_total\n3.000000000,1\n");
+}
+
 static void names_of_strangers_stay_in_the_folder(void **state)
 {
 	struct collect_record *r = recorder();
@@ -170,6 +194,8 @@ int act_test_record(void)
 		cmocka_unit_test(names_are_those_that_replay_knows),
 		cmocka_unit_test_setup_teardown(tables_are_whole_also_when_columns_come_later,
 						folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(a_pod_that_returns_has_another_table, folder_make,
+						folder_remove),
 		cmocka_unit_test_setup_teardown(names_of_strangers_stay_in_the_folder, folder_make,
 						folder_remove),
 		cmocka_unit_test_setup_teardown(what_can_not_be_written_is_counted, folder_make,

@@ -182,6 +182,32 @@ static void an_exemplar_is_sent_once_after_the_first_sample(void **state)
 	receiver_free(r);
 }
 
+static void an_exemplar_of_the_future_blocks_no_other(void **state)
+{
+	const struct export_exemplar future[] = {{.value = 2, .ns = 5000000000 * MS},
+						 {.value = 3, .ns = UINT64_MAX}};
+	struct export_exemplar timed = {.value = 4};
+	struct export_remote_series *s = export_remote_series_new("a", "", NULL, 0, false);
+	struct export_remote_point p = {500 * MS, 1};
+	struct receiver *r = receiver_new("");
+	struct export_remote_write *w = writer(r, 0);
+	struct export_remote_write_stats stats;
+
+	(void)state;
+	export_remote_write_points(w, s, &p, 1);
+	for (int i = 0; i < 6; i++) {
+		timed.ns = (uint64_t)(500 + i) * MS;
+		export_remote_write_exemplar(w, s, (500 + i) * MS, &timed);
+		export_remote_write_exemplar(w, s, (500 + i) * MS, &future[i / 3]);
+	}
+	export_remote_write_stats(w, &stats);
+	assert_int_equal(stats.exemplars, 6);
+	assert_int_equal(stats.future_exemplars, 2);
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
+	free(s);
+	receiver_free(r);
+}
+
 static void a_long_exemplar_is_counted(void **state)
 {
 	/* 121 characters and 8 are one too many; bytes do not count. */
@@ -249,6 +275,42 @@ static void an_exemplar_waits_for_a_histogram_in_its_request(void **state)
 	export_native_free(&native);
 	free(a);
 	free(b);
+	receiver_free(r);
+}
+
+/* Version 2.0: the clock may have been set back since the histogram was created. */
+static void a_histogram_is_not_older_than_its_start(void **state)
+{
+	/* start_timestamp is 400. */
+	static const char start[] = "\x88\x01\x90\x03";
+	static const uint64_t bucket[] = {0, 1, 0};
+	const struct export_native_buckets of = {.bucket = bucket, .count = 3, .sum = 1};
+	struct export_remote_series *a = export_remote_series_new("a", "", NULL, 0, false);
+	struct receiver *r = receiver_new("");
+	const struct export_remote_opts o = {
+		.url = receiver_url(r), .batch_samples = 1, .protocol = EXPORT_REMOTE_2};
+	char error[128] = "";
+	struct export_remote_write *w = export_remote_write_open(&o, error, sizeof(error));
+	struct export_native native = {0};
+
+	(void)state;
+	if (!w)
+		fail_msg("%s", error);
+	assert_true(export_native_make(&native, &of));
+	a->created_ms = 400;
+	export_remote_write_native(w, a, 399 * MS, &native);
+	export_remote_write_native(w, a, 400 * MS, &native);
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
+	assert_int_equal(receiver_requests(r), 2);
+	for (size_t i = 0; i < 2; i++) {
+		size_t n;
+		char *got = unpacked(r, i, &n);
+
+		assert_int_equal(memmem(got, n, start, sizeof(start) - 1) != NULL, i);
+		free(got);
+	}
+	export_native_free(&native);
+	free(a);
 	receiver_free(r);
 }
 
@@ -367,8 +429,10 @@ int main(void)
 		cmocka_unit_test(one_sample_a_millisecond_and_never_backwards),
 		cmocka_unit_test(requests_are_bounded_and_nothing_is_lost_between),
 		cmocka_unit_test(an_exemplar_is_sent_once_after_the_first_sample),
+		cmocka_unit_test(an_exemplar_of_the_future_blocks_no_other),
 		cmocka_unit_test(a_long_exemplar_is_counted),
 		cmocka_unit_test(an_exemplar_waits_for_a_histogram_in_its_request),
+		cmocka_unit_test(a_histogram_is_not_older_than_its_start),
 		cmocka_unit_test(names_in_utf8_are_escaped_unless_they_are_taken),
 		cmocka_unit_test(no_two_series_are_sent_with_equal_labels),
 		cmocka_unit_test(series_go_on_or_end_where_others_take_their_place),

@@ -178,6 +178,7 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 		f->host = hosts[i];
 		f->bytes = opts->buffer_bytes ? opts->buffer_bytes : 4u << 20;
 		f->buffer = aligned_alloc(64, f->bytes);
+		__atomic_fetch_add(&hosts[i]->open, 1, __ATOMIC_RELAXED);
 		return f;
 	}
 	errno = EINVAL;
@@ -199,6 +200,7 @@ void fabric_close(struct fabric *f)
 {
 	if (!f)
 		return;
+	__atomic_fetch_sub(&f->host->open, 1, __ATOMIC_RELAXED);
 	free(f->buffer);
 	free(f);
 }

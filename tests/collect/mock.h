@@ -40,6 +40,7 @@ struct mock_host {
 	unsigned int tear; /* percent of the copies of a line that are torn */
 	unsigned int fail; /* percent of READs that time out, and the connection with them */
 	uint64_t directory_reads, maps, unmaps;
+	uint64_t open; /* number of connections that are not closed */
 	/*
 	 * Number of READs of regions that were posted more than two leases after the last answered
 	 * READ of the directory's hot line had been posted.

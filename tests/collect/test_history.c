@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/random.h"
 #include "support/test.h"
 #include "collect/read/history.h"
 
@@ -63,6 +64,30 @@ static void the_oldest_goes_first_and_memory_is_bounded(void **state)
 	assert_int_equal(collect_ring_read(&r, 42, 1, 0, &c, got, &prev), 0);
 	collect_ring_free(&r);
 	free(ns);
+	free(v);
+}
+
+static void a_chunk_that_is_too_large_is_counted(void **state)
+{
+	uint64_t *v = malloc(COLLECT_COLUMN_ROWS * COLUMNS * 8);
+	int64_t ns[COLLECT_COLUMN_ROWS];
+	uint64_t chunk, rng = 1;
+	struct collect_ring r;
+
+	(void)state;
+	assert_int_equal(collect_ring_init(&r, 64 << 10, 0), 0);
+	fill(1, ns, v, COLUMNS);
+	for (size_t i = 0; i < COLLECT_COLUMN_ROWS * COLUMNS; i++)
+		v[i] = random_xorshift(&rng); /* cannot be packed */
+	chunk = collect_ring_append(&r, 42, 0, ns, v, COLUMNS, f64, COLLECT_COLUMN_ROWS, 10);
+	assert_int_not_equal(chunk, 0);
+	assert_int_equal(r.large_chunks, 0);
+	assert_int_equal(collect_ring_append(&r, 42, chunk, ns, v, COLUMNS, f64,
+					     COLLECT_COLUMN_ROWS, COLUMNS),
+			 chunk);
+	assert_int_equal(r.large_chunks, 2);
+	assert_int_equal(r.chunks, 1);
+	collect_ring_free(&r);
 	free(v);
 }
 
@@ -155,6 +180,7 @@ int collect_test_history(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_oldest_goes_first_and_memory_is_bounded),
+		cmocka_unit_test(a_chunk_that_is_too_large_is_counted),
 		cmocka_unit_test(nothing_is_older_than_asked_for),
 		cmocka_unit_test(readers_get_whole_chunks_or_none),
 	};

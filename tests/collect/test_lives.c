@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/past.h"
 
 static void slow_host_delays_no_other(void **state)
 {
@@ -592,9 +594,117 @@ static void a_host_that_leaves_takes_its_regions_along(void **state)
 		collect_collector_want_host(c, 0, false);
 		WITHIN(3000, (collect_collector_totals(c, &t), t.regions == 0));
 		WITHIN(3000, GET(h->unmaps) == GET(h->maps));
+		WITHIN(3000, !GET(h->open));
 	}
 	collect_collector_free(c);
 	make_free(&p.m);
+}
+
+static void a_host_that_leaves_keeps_no_connection(void **state)
+{
+	static const char *const none[] = {NULL};
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	h->region[1].no_map = true; /* it is tried again and again */
+	c = start(&(struct collect_collector_opts){
+		.agents = none, .spare_hosts = 1, .period_ns = MS, .unwanted_ns = 50 * MS});
+	assert_int_equal(collect_collector_add_host(c, "one"), 0);
+	for (int i = 0; i < 2; i++) {
+		uint64_t maps = GET(h->maps);
+
+		collect_collector_want_host(c, 0, true);
+		WITHIN(3000, GET(h->maps) > maps);
+		collect_collector_want_host(c, 0, false);
+		WITHIN(3000, !GET(h->open));
+	}
+	collect_collector_free(c);
+	make_free(&p.m);
+}
+
+/* A row of a histogram with n observations so far. */
+static void observe(struct collect_collector *c, void **own, int64_t second, uint64_t n)
+{
+	static const double bounds[] = {1};
+	static const struct region_info info = {.kind = SL_REGION_METRICS, .start_ns = 1};
+	static struct collect_def def = {.metric = {.kind = SL_KIND_HISTOGRAM,
+						    .name = "latency",
+						    .cells = SL_HIST_BUCKETS + 2,
+						    .bounds = bounds,
+						    .bound_count = 1,
+						    .bucket_count = 2}};
+	static struct collect_column column = {.def = &def};
+	static const struct collect_layout shape = {
+		.columns = 1, .cells = SL_HIST_BUCKETS + 2, .column = &column};
+	const uint64_t cell[SL_HIST_BUCKETS + 2] = {[SL_HIST_BUCKETS] = n};
+	const double value = (double)n;
+	const struct collect_tap_row row = {.instance = 7,
+					    .info = &info,
+					    .state = SL_STATE_LIVE,
+					    .layout = 1,
+					    .shape = &shape,
+					    .columns = 1,
+					    .value = &value,
+					    .cell = cell,
+					    .ns = second * 1000000000,
+					    .own = own};
+
+	c->tap[0].row(c->tap[0].arg, &row);
+}
+
+static bool add_up(void *arg, int64_t ns, const struct collect_bucket *v, size_t n)
+{
+	(void)ns;
+	for (size_t i = 0; i < n; i++)
+		*(uint64_t *)arg += v[i].count;
+	return true;
+}
+
+/* The host of a pod leaves and returns twice. */
+static void each_life_has_its_own_observations(void **state)
+{
+	static const uint64_t counts[][2] = {{1, 6}, {10, 13}, {20, 29}};
+	struct collect_collector *c = calloc(1, sizeof(*c));
+	struct collect_past *past;
+	struct collect_point point;
+	struct collect_life life[8];
+	void *own = NULL;
+
+	(void)state;
+	assert_non_null(c);
+	past = collect_past_new(c, 1 << 20);
+	assert_non_null(past);
+	for (int i = 0; i < 3; i++) {
+		own = NULL;
+		observe(c, &own, 1000 * (i + 1), counts[i][0]); /* of before: not counted */
+		observe(c, &own, 1000 * (i + 1) + 1, counts[i][1]);
+		if (i < 2)
+			c->tap[0].gone(c->tap[0].arg, 7, own);
+	}
+	for (int i = 0; i < 3; i++) {
+		const struct collect_series_ref of = {
+			.instance = 7,
+			.part = COLLECT_PART_BUCKETS,
+			.buckets = 2,
+			.ended_ns = i < 2 ? (1000 * (i + 1) + 2) * 1000000000ll : 0,
+		};
+		uint64_t sum = 0;
+
+		assert_int_equal(collect_collector_observed(c, &of, 0, INT64_MAX, add_up, &sum), 1);
+		assert_int_equal(sum, counts[i][1] - counts[i][0]);
+		assert_int_equal(collect_past_totals(past, &of, 0, INT64_MAX, &point, 1, NULL), 1);
+		assert_true(point.value == (double)counts[i][1]);
+	}
+	/* It has started once. */
+	assert_int_equal(collect_collector_lives(c, life, 8), 1);
+	assert_int_equal(life[0].kind, COLLECT_LIFE_START);
+	c->tap[0].gone(c->tap[0].arg, 7, own);
+	collect_past_free(past);
+	free(c);
 }
 
 static void copy_view(const struct collect_host_view *v, void *arg)
@@ -644,5 +754,7 @@ const struct CMUnitTest lives_tests[] = {
 	TEST(pass_without_lease_delays_no_round),
 	TEST(scrapes_and_churn_disturb_no_round),
 	TEST(a_host_that_leaves_takes_its_regions_along),
+	TEST(a_host_that_leaves_keeps_no_connection),
+	TEST(each_life_has_its_own_observations),
 	{0},
 };

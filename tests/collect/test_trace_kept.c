@@ -146,6 +146,33 @@ static void an_older_pod_has_published_what_it_still_holds(void **state)
 	free(t);
 }
 
+static void a_pod_raises_the_share_by_no_more_than_its_ring(void **state)
+{
+	enum { LINES = SL_SPAN_RING_MIN, AHEAD = 256 << 10 };
+	const struct collect_trace_ring busy = {.roots_busy = true, .index_busy = true};
+	struct collect_tracer *t = calloc(1, sizeof(*t));
+	struct collect_trace_ring ring = busy;
+	struct region_info info = {.span_lines = LINES, .start_ns = base_realtime_ns()};
+	struct collect_trace_pod p = {.ring = &ring, .rings = 1, .info = &info};
+
+	(void)state;
+	assert_non_null(t);
+	t->o.bytes = 0.5;
+	for (uint64_t n = 1; n <= 3; n++) {
+		take_head(t, &p, n * 1000 * LINES);
+		assert_true(collect_trace_may_read_spans(t, AHEAD + n * LINES / 2 * SL_LINE_SIZE));
+		assert_false(
+			collect_trace_may_read_spans(t, AHEAD + n * LINES / 2 * SL_LINE_SIZE + 1));
+	}
+	assert_int_equal(t->stats.lines_published, 3000 * LINES);
+	/* No pod can have written that much by the first READ. */
+	ring = busy;
+	take_head(t, &p, 1ull << 41);
+	assert_true(p.bad);
+	assert_int_equal(t->stats.lines_published, 3000 * LINES);
+	free(t);
+}
+
 /* The first READ tears the first or the second line of a span. */
 static void a_span_that_is_read_again_is_not_lost(void **state)
 {
@@ -187,6 +214,7 @@ int main(void)
 		cmocka_unit_test(traces_of_one_hash_are_bounded),
 		cmocka_unit_test(a_root_whose_twin_is_none_is_root_no_more),
 		cmocka_unit_test(an_older_pod_has_published_what_it_still_holds),
+		cmocka_unit_test(a_pod_raises_the_share_by_no_more_than_its_ring),
 		cmocka_unit_test(a_span_that_is_read_again_is_not_lost),
 	};
 

@@ -224,6 +224,41 @@ static void what_is_no_queue_is_left_alone(void **state)
 	unlink(path);
 }
 
+static uint64_t ahead_ns;
+
+uint64_t __real_base_realtime_ns(void);
+uint64_t __wrap_base_realtime_ns(void);
+uint64_t __wrap_base_realtime_ns(void)
+{
+	return __real_base_realtime_ns() + ahead_ns;
+}
+
+static void a_clock_that_was_far_ahead_is_forgotten(void **state)
+{
+	static const uint64_t day_ns = 86400000000000;
+	const uint64_t begun = base_realtime_ns();
+	struct export_spool *s = fresh();
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		ahead_ns = day_ns;
+		assert_int_equal(add(s, i), 0);
+		if (i) /* only the head of the file has the time */
+			assert_int_equal(take(s), i);
+		s = reopen(s);
+		assert_true(export_spool_newest_ns(s) >= begun + day_ns);
+		ahead_ns = 0;
+		s = reopen(s);
+		assert_int_equal(export_spool_newest_ns(s), 0);
+		assert_int_equal(take(s), i ? UINT32_MAX : i);
+	}
+	assert_int_equal(add(s, 2), 0);
+	s = reopen(s);
+	assert_in_range(export_spool_newest_ns(s), begun, base_realtime_ns());
+	export_spool_close(s);
+	unlink(path);
+}
+
 static unsigned int synced;
 static bool sync_fails;
 
@@ -273,6 +308,7 @@ int main(void)
 		cmocka_unit_test(the_oldest_leave_and_are_counted),
 		cmocka_unit_test(damage_is_skipped_and_counted),
 		cmocka_unit_test(what_is_no_queue_is_left_alone),
+		cmocka_unit_test(a_clock_that_was_far_ahead_is_forgotten),
 		cmocka_unit_test(what_changed_is_synchronised),
 	};
 

@@ -205,7 +205,7 @@ int collect_collector_series(struct collect_collector *c, const struct collect_s
 	return 0;
 }
 
-ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
+ssize_t collect_collector_observed(struct collect_collector *c, const struct collect_series_ref *of,
 				   int64_t from_ns, int64_t to_ns,
 				   bool (*fn)(void *arg, int64_t ns, const struct collect_bucket *v,
 					      size_t n),
@@ -217,7 +217,7 @@ ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instanc
 	for (size_t i = c->observed_count; i-- > 0;) {
 		const struct fake_observed *o = &c->observed[i];
 
-		if (o->instance != instance || o->metric != metric || o->ns <= from_ns ||
+		if (o->instance != of->instance || o->metric != of->metric || o->ns <= from_ns ||
 		    o->ns > to_ns)
 			continue;
 		calls++;

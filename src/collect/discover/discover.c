@@ -191,12 +191,26 @@ static void assign_hosts(struct collect_discover *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
+/* Forgets the hosts that no source names. A host with a slot keeps it, so it stays. */
+static void forget_hosts(struct collect_discover *d)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < d->hosts; i++)
+		if (d->host[i].known || d->host[i].slot >= 0)
+			d->host[kept++] = d->host[i];
+		else
+			free(d->host[i].name);
+	d->hosts = kept;
+}
+
 static void discover_hosts(struct collect_discover *d)
 {
 	refresh_shard(d);
 	ask_sources(d);
 	update_hosts(d);
 	assign_hosts(d);
+	forget_hosts(d);
 }
 
 static void *run_thread(void *arg)

@@ -827,4 +827,5 @@ void collect_analysis_stats(const struct collect_analysis *a, struct collect_ana
 	collect_models_stats(a->models, &m);
 	out->models_refused = m.refused;
 	out->models_failed = m.failed;
+	out->models_removed = m.removed;
 }

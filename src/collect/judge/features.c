@@ -20,7 +20,8 @@ enum { COUNT, MEAN, P90, P50, P99, P95 };
  */
 struct collect_feature_source {
 	uint32_t column, first, count;
-	size_t marks; /* offset of the cells copied at the marks */
+	size_t marks;	  /* offset of the cells copied at the marks */
+	uint32_t settled; /* bit i: the cells had settled at mark i */
 	/* for layers: offsets of the cells at the start and in the middle of the longer window */
 	size_t old, mid;
 	int64_t old_ns, mid_ns; /* when these cells were copied */
@@ -127,7 +128,7 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 	measure_layout(f, row, &text, &widest);
 	f->name = calloc(f->count + 1, sizeof(*f->name));
 	f->counter = calloc(f->count + 1, sizeof(*f->counter));
-	f->value = calloc(f->count + 1, 3 * sizeof(*f->value));
+	f->value = calloc(f->count + 1, sizeof(*f->value));
 	f->source = calloc(f->sources + 1, sizeof(*f->source));
 	f->window = calloc(f->window_cells + widest + 1, sizeof(*f->window));
 	f->text = p = malloc(text + 1);
@@ -135,8 +136,6 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 		collect_features_free(f);
 		return -ENOMEM;
 	}
-	f->shown = f->value + f->count;
-	f->last = f->shown + f->count;
 	f->scratch = f->window + f->window_cells;
 	s = f->source;
 	for (uint32_t i = 0; i < row->columns; i++) {
@@ -155,9 +154,8 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 		for (uint32_t k = 0; k < n; k++) {
 			f->name[at] = p;
 			p += put_name(p, text + 1 - (size_t)(p - (char *)f->text), m, k) + 1;
-			f->counter[at] = region_is_counter(m) || m->kind == SL_KIND_SUMMARY ||
-					 (is_histogram(m) && !k);
-			f->last[at++] = NAN;
+			f->counter[at++] = region_is_counter(m) || m->kind == SL_KIND_SUMMARY ||
+					   (is_histogram(m) && !k);
 		}
 	}
 	f->layout = row->layout;
@@ -187,14 +185,15 @@ static uint64_t *at_mark(const struct collect_features *f, const struct collect_
 }
 
 /*
- * Computes the mean and 90th percentile since mark `from`, which is UINT32_MAX if no mark is
- * old enough.
+ * Computes the mean and 90th percentile since mark `from`, which is UINT32_MAX if no mark is old
+ * enough. The cells must have settled at the mark.
  */
 static void take_brief(const struct collect_features *f, const struct collect_feature_source *s,
 		       const struct region_metric *m, const uint64_t *cell, uint32_t from)
 {
+	const bool known = from != UINT32_MAX && s->settled >> from & 1;
 	const uint64_t *old = at_mark(f, s, m, from);
-	uint64_t n = from == UINT32_MAX ? 0 : count_since(f, m, cell, old);
+	uint64_t n = known ? count_since(f, m, cell, old) : 0;
 	double *v = f->value + s->first;
 
 	if (!n)
@@ -237,16 +236,21 @@ static void take_histogram(struct collect_features *f, struct collect_feature_so
 			   uint32_t from, bool slide)
 {
 	const uint64_t *cell = collect_tap_cells(row, s->column);
+	const uint32_t next = (f->mark + 1) % COLLECT_FEATURE_MARKS;
 	double *v = f->value + s->first;
 
 	v[COUNT] = row->value[s->column];
 	for (uint32_t i = MEAN; i < s->count; i++)
 		v[i] = NAN;
-	if (isnan(v[COUNT]))
-		return; /* not settled: neither shown nor remembered */
+	if (isnan(v[COUNT])) { /* not settled: neither shown nor remembered */
+		s->settled &= ~((uint32_t)slide << next);
+		return;
+	}
 	take_brief(f, s, m, cell, from);
-	if (slide)
-		memcpy(at_mark(f, s, m, f->mark + 1), cell, m->cells * sizeof(*cell));
+	if (slide) {
+		memcpy(at_mark(f, s, m, next), cell, m->cells * sizeof(*cell));
+		s->settled |= 1u << next;
+	}
 	if (is_layer(m))
 		take_longer(f, s, m, cell, row->ns, slide);
 }
@@ -269,7 +273,6 @@ void collect_features_take(struct collect_features *f, const struct collect_tap_
 {
 	uint32_t from = window_begin(f, row->ns);
 	bool slide = is_over(f->mark_ns[f->mark], row->ns, COLLECT_FEATURE_PART_NS);
-	double seconds = (double)(row->ns - f->last_ns) * 1e-9;
 
 	for (uint32_t i = 0; i < f->sources; i++) {
 		struct collect_feature_source *s = &f->source[i];
@@ -289,12 +292,4 @@ void collect_features_take(struct collect_features *f, const struct collect_tap_
 		f->mark = (f->mark + 1) % COLLECT_FEATURE_MARKS;
 		f->mark_ns[f->mark] = row->ns;
 	}
-	for (uint32_t i = 0; i < f->count; i++) {
-		double v = f->value[i];
-
-		f->shown[i] = !f->counter[i] ? v : seconds > 0 ? (v - f->last[i]) / seconds : NAN;
-		if (!isnan(v))
-			f->last[i] = v;
-	}
-	f->last_ns = row->ns;
 }

@@ -30,12 +30,9 @@ struct collect_features {
 	const char **name; /* "requests_total{code=\"200\"}", "latency_seconds_p90" */
 	bool *counter;	   /* the feature is the counter's rate */
 	double *value;	   /* raw values after collect_features_take(); NaN means unknown */
-	double *shown;	   /* values with counters as rates since the previous row */
 	/* Private members. */
 	struct collect_feature_source *source;
 	uint32_t sources;
-	double *last;
-	int64_t last_ns;
 	/* histogram cells at each mark; layers have two longer windows in addition */
 	uint64_t *window;
 	size_t window_cells;

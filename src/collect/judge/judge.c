@@ -361,6 +361,7 @@ static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, u
 		some[i] = pods[(uint64_t)i * n / m];
 	if (save_all(some, m, &bytes, &length))
 		return; /* try again next time */
+	collect_models_make_room(j->o.models, model_name(pods[0]));
 	collect_models_put(j->o.models, model_name(pods[0]), bytes, (size_t)length);
 	free(bytes);
 }

@@ -29,12 +29,14 @@ struct model {
 	void *bytes;
 	size_t length;
 	uint64_t learned; /* steps learned; 0 means loaded from a file */
+	uint64_t used;	  /* value of uses when it was last saved or loaded */
 };
 
 struct collect_models {
 	pthread_mutex_t lock;
 	struct model *model; /* sorted by name */
 	uint32_t count, room;
+	uint64_t uses;
 	struct collect_models_stats stats;
 
 	struct base_thread writer;
@@ -129,6 +131,7 @@ static int put_model(struct collect_models *m, const char *name, void *bytes, si
 	x->bytes = bytes;
 	x->length = length;
 	x->learned = learned;
+	x->used = ++m->uses;
 	return 0;
 }
 
@@ -144,6 +147,28 @@ int collect_models_put(struct collect_models *m, const char *name, const void *b
 	err = put_model(m, name, copy, length, 0);
 	pthread_mutex_unlock(&m->lock);
 	return err;
+}
+
+void collect_models_make_room(struct collect_models *m, const char *name)
+{
+	struct model *oldest = m->model;
+
+	pthread_mutex_lock(&m->lock);
+	if (m->count == MODELS_MAX && !find_model(m, name)) {
+		for (uint32_t i = 1; i < m->count; i++)
+			oldest = m->model[i].used < oldest->used ? &m->model[i] : oldest;
+		base_log_limited(BASE_WARN, "analysis",
+				 "there are %u models, so the one used longest ago is removed "
+				 "removed=%s added=%s: pods without the label service have one "
+				 "each",
+				 MODELS_MAX, oldest->name, name);
+		free(oldest->name);
+		free(oldest->bytes);
+		memmove(oldest, oldest + 1,
+			(size_t)(&m->model[--m->count] - oldest) * sizeof(*oldest));
+		m->stats.removed++;
+	}
+	pthread_mutex_unlock(&m->lock);
 }
 
 int collect_models_info(struct collect_models *m, const char *pod, const char *service,
@@ -168,6 +193,8 @@ int collect_models_load(struct collect_models *m, const char *pod, const char *s
 	pthread_mutex_lock(&m->lock);
 	x = find_either(m, pod, service);
 	err = x ? analyse_pipeline_load(p, x->bytes, x->length) : -ENOENT;
+	if (!err)
+		x->used = ++m->uses;
 	m->stats.refused += err && err != -ENOENT;
 	pthread_mutex_unlock(&m->lock);
 	return err;

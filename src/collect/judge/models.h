@@ -44,6 +44,11 @@ void collect_models_each(struct collect_models *m,
  */
 int collect_models_put(struct collect_models *m, const char *name, const void *bytes,
 		       size_t length);
+/*
+ * Removes, counts and logs the model that was saved or loaded longest ago if there is no room for
+ * one of this name.
+ */
+void collect_models_make_room(struct collect_models *m, const char *name);
 
 /*
  * Adds the models of a file. Returns 0, -ENOENT (no file), -EINVAL (not a model file, truncated or
@@ -67,6 +72,7 @@ uint64_t collect_models_asked(const struct collect_models *m);
 struct collect_models_stats {
 	uint64_t refused; /* files and models that are not valid, or of another kind */
 	uint64_t failed;  /* number of failed writes */
+	uint64_t removed; /* models removed because there were too many */
 };
 void collect_models_stats(struct collect_models *m, struct collect_models_stats *out);
 

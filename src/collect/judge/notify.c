@@ -123,7 +123,8 @@ static void send_verdict(struct collect_notify *t, struct collect_index *x, stru
 	struct fabric *f;
 	int err;
 
-	if (!r || r->synthetic || relaxed_load(r->state) != SL_STATE_LIVE)
+	if (!r || r->synthetic || relaxed_load(r->state) != SL_STATE_LIVE ||
+	    !relaxed_load(r->host->wanted))
 		return;
 	p->host = (size_t)(r->host - t->c->host);
 	f = fabric_of(t, p->host);
@@ -178,6 +179,10 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 		struct peer *p = &t->peer[i];
 		uint64_t epoch = p->epoch;
 
+		if (p->fabric && !relaxed_load(t->c->host[i].wanted)) {
+			fabric_close(p->fabric);
+			*p = (struct peer){.fabric = NULL};
+		}
 		if (!p->fabric)
 			continue;
 		log_away(t, p, fabric_drive(p->fabric, now_ns, &epoch));

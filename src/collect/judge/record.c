@@ -147,6 +147,14 @@ static struct record_pod *find_pod(const struct collect_record *r, uint64_t inst
 	return p;
 }
 
+static void free_pod(struct record_pod *p)
+{
+	free(p->path);
+	free(p->head);
+	free(p->label);
+	free(p);
+}
+
 /* A pod's name is not trusted: the path must stay inside the folder. */
 static char *make_path(struct collect_record *r, const char *pod, uint64_t instance, int again)
 {
@@ -409,6 +417,18 @@ static void take_row(struct collect_record *r, const struct collect_rows_entry *
 	putc('\n', o->f);
 }
 
+/* If the pod returns, it has a new file, because replay begins with the first row of a file. */
+static void take_gone(struct collect_record *r, const struct collect_rows_entry *e)
+{
+	struct record_pod *p = find_pod(r, e->instance);
+
+	fprintf(r->events, "gone,%" PRId64 ",%016" PRIx64 "\n", e->moment, e->instance);
+	if (!p)
+		return;
+	base_table_remove(&r->pods, p);
+	free_pod(p);
+}
+
 static void take_entry(struct collect_record *r, const struct collect_rows_entry *e,
 		       const uint8_t *bytes, struct record_file *o)
 {
@@ -421,7 +441,9 @@ static void take_entry(struct collect_record *r, const struct collect_rows_entry
 		take_layout(r, e, (const char *)bytes);
 		return;
 	case COLLECT_ROWS_GONE:
-		fprintf(r->events, "gone,%" PRId64 ",%016" PRIx64 "\n", e->moment, e->instance);
+		close_file(r, o);
+		o->of = NULL;
+		take_gone(r, e);
 		return;
 	case COLLECT_ROWS_ACCEPT:
 		fprintf(r->events, "accept,%" PRId64 ",%016" PRIx64 "\n", e->moment, e->instance);
@@ -563,14 +585,8 @@ int collect_record_free(struct collect_record *r)
 		collect_record_hand_over(r);
 		collect_record_write(r);
 	}
-	BASE_TABLE_EACH(&r->pods, n) {
-		struct record_pod *p = (struct record_pod *)n;
-
-		free(p->path);
-		free(p->head);
-		free(p->label);
-		free(p);
-	}
+	BASE_TABLE_EACH(&r->pods, n)
+		free_pod((struct record_pod *)n);
 	base_table_free(&r->pods);
 	if (r->events)
 		fclose(r->events);

@@ -75,7 +75,7 @@ bool collect_collector_turned(struct collect_collector *c);
 int collect_collector_add_host(struct collect_collector *c, const char *target);
 /*
  * Starts or stops reading the host, starting with the next round. The host keeps its number; after
- * opts.unwanted_ns, its regions are gone.
+ * opts.unwanted_ns, its regions are gone, and its connections are closed.
  */
 void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted);
 

@@ -128,8 +128,10 @@ static bool append_chunk(struct collect_ring *r, const struct collect_chunk_head
 {
 	struct collect_chunk_head old;
 
-	if (head->words > r->words / 4)
+	if (head->words > r->words / 4) { /* it would replace too much */
+		relaxed_store(r->large_chunks, r->large_chunks + 1);
 		return false;
+	}
 	collect_ring_expire(r, head->to_ns);
 	while (r->head + head->words - r->tail > r->words) {
 		get_head(r, r->tail, &old);

@@ -27,7 +27,7 @@ struct collect_ring {
 	/* memory before this position was returned to the system; control thread only */
 	uint64_t released;
 	/* Counters; read by any thread. */
-	uint64_t chunks, dropped_chunks, expired_chunks;
+	uint64_t chunks, dropped_chunks, expired_chunks, large_chunks;
 	uint64_t points; /* points kept now */
 	/* Members used only by the writer. */
 	uint64_t *scratch;
@@ -53,7 +53,7 @@ uint64_t collect_ring_bytes(const struct collect_ring *r); /* number of bytes ke
 /*
  * Packs rows x columns values, v[row * stride + column], and their times. f64[c] is true for
  * columns of doubles. Returns the position + 1 of the last chunk made, or prev if none was made
- * because columns is 0 or a chunk exceeds a quarter of the ring.
+ * because columns is 0 or a chunk exceeds a quarter of the ring, which is counted in large_chunks.
  */
 uint64_t collect_ring_append(struct collect_ring *r, uint64_t owner, uint64_t prev,
 			     const int64_t *ns, const uint64_t *v, size_t stride, const bool *f64,

@@ -23,6 +23,7 @@
 #define STATS_NS 100000000u /* time between two copies of the fabric's counters */
 /* do not wait longer than this for a region before reporting "settled" */
 #define SETTLE_NS 2000000000u
+#define OPEN_NS	  1000000000u /* time between two attempts to open a link */
 
 static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 {
@@ -39,6 +40,19 @@ static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 		return -ENOMEM;
 	relaxed_store(l->host->fabric, fabric_name(l->fabric));
 	return 0;
+}
+
+/* A link without regions. It may not have been opened completely. */
+static void close_link(struct collect_link *l)
+{
+	collect_turns_free(l);
+	base_table_free(&l->by_instance);
+	fabric_close(l->fabric);
+	l->fabric = NULL;
+	collect_reads_free(l);
+	free(l->dir);
+	l->dir = NULL;
+	relaxed_store(l->state, FABRIC_DOWN);
 }
 
 int collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
@@ -79,18 +93,11 @@ static void poll_beside(struct collect_link *l, uint64_t now_ns)
 void collect_link_free(struct collect_link *l)
 {
 	collect_fetch_free(l);
-	if (!l->fabric) { /* only a spare host has a link without a fabric */
-		pthread_mutex_destroy(&l->stats_lock);
-		return;
-	}
-	collect_turns_free(l);
-	free(l->tenant);
 	if (has_reader(l))
 		l->c->reader->end(l);
 	collect_table_free(l);
-	fabric_close(l->fabric);
-	collect_reads_free(l);
-	free(l->dir);
+	close_link(l);
+	free(l->tenant);
 	free(l->slot);
 	pthread_mutex_destroy(&l->stats_lock);
 }
@@ -185,15 +192,16 @@ static void snapshot_stats(struct collect_link *l, uint64_t now_ns)
 }
 
 /*
- * Logs once that the host is unreachable, and once that it is reachable again. Only the first queue
- * logs.
+ * Logs once that a wanted host is unreachable, and once that it is reachable again. Only the first
+ * queue logs.
  */
 static void log_away(struct collect_link *l)
 {
 	const bool up = l->state == FABRIC_UP;
 	struct fabric_stats stats;
 
-	if (l->queue || l->state == FABRIC_CONNECTING || up != l->away)
+	if (l->queue || l->state == FABRIC_CONNECTING || up != l->away ||
+	    !relaxed_load(l->host->wanted))
 		return;
 	l->away = !up;
 	fabric_stats(l->fabric, &stats);
@@ -230,24 +238,36 @@ static void drive_fabric(struct collect_link *l, uint64_t now_ns)
 	snapshot_stats(l, now_ns);
 }
 
-/* Returns true if the link is open. Opens the link of a host that is wanted for the first time. */
-static bool is_open(struct collect_link *l)
+/*
+ * Returns true if the link is open. Opens the link of a host that is wanted for the first time, or
+ * again.
+ */
+static bool is_open(struct collect_link *l, uint64_t now_ns)
 {
-	char error[256];
+	char error[256] = "out of memory";
+	bool failed;
 
 	if (l->fabric)
-		return !l->broken;
-	if (l->broken || !__atomic_load_n(&l->host->wanted, __ATOMIC_ACQUIRE))
+		return true;
+	if (!__atomic_load_n(&l->host->wanted, __ATOMIC_ACQUIRE) || now_ns < l->open_ns)
 		return false;
-	l->broken = open_link(l, error, sizeof(error)) != 0;
-	if (l->broken)
-		base_logf(BASE_WARN, "collect", "host cannot be read host=%s error=\"%s\"",
-			  l->host->target, error);
-	return !l->broken;
+	failed = open_link(l, error, sizeof(error));
+	if (failed && !l->failed)
+		base_logf(BASE_WARN, "collect",
+			  "host cannot be read, will retry host=%s error=\"%s\"", l->host->target,
+			  error);
+	if (failed) {
+		close_link(l);
+		l->open_ns = now_ns + OPEN_NS;
+	}
+	l->failed = failed;
+	return !failed;
 }
 
 static void forget_regions(struct collect_link *l)
 {
+	while (l->urgents)
+		l->urgent[--l->urgents]->urgent = false;
 	for (uint32_t i = 0; i < l->regions; i++) {
 		struct collect_region *r = l->region[i];
 
@@ -261,11 +281,11 @@ static void forget_regions(struct collect_link *l)
 
 /*
  * Posts no more READs, and releases the regions once no READ is in flight. If the host stays
- * unwanted, its regions are forgotten; the connection stays.
+ * unwanted, its regions are forgotten. When the last synthetic one has expired, the link is closed.
  */
 static bool poll_unwanted(struct collect_link *l, uint64_t now_ns)
 {
-	bool any = collect_reads_poll(l, now_ns);
+	bool any = collect_reads_poll(l, now_ns), left;
 
 	if (!l->paused && !l->ops_live) {
 		lose_regions(l, now_ns);
@@ -273,11 +293,14 @@ static bool poll_unwanted(struct collect_link *l, uint64_t now_ns)
 		l->paused = true;
 		l->paused_ns = now_ns;
 	}
-	if (l->paused && now_ns - l->paused_ns >= l->c->opts.unwanted_ns) {
+	left = l->paused && now_ns - l->paused_ns >= l->c->opts.unwanted_ns;
+	if (left) {
 		forget_regions(l);
 		poll_beside(l, now_ns);
 	}
 	collect_fetch_poll(l, now_ns);
+	if (left && !l->regions)
+		close_link(l);
 	return any;
 }
 
@@ -285,8 +308,10 @@ bool collect_link_poll(struct collect_link *l, uint64_t now_ns)
 {
 	bool any;
 
-	if (!is_open(l))
+	if (!is_open(l, now_ns)) {
+		collect_fetch_poll(l, now_ns); /* of regions that are gone */
 		return false;
+	}
 	if (now_ns >= l->drive_ns)
 		drive_fabric(l, now_ns);
 	if (!relaxed_load(l->host->wanted))

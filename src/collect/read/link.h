@@ -24,13 +24,14 @@ struct collect_link {
 	struct collect_collector *c;
 	struct collect_host *host;
 	struct collect_worker *worker;
-	unsigned int queue; /* number of the link among the host's links */
-	struct fabric *fabric;
+	unsigned int queue;    /* number of the link among the host's links */
+	struct fabric *fabric; /* NULL while the link is closed */
 	enum fabric_state state;
 	uint64_t epoch, drive_ns, up_ns;
 	bool paused;	     /* the host is not wanted, and all its regions are released */
 	uint64_t paused_ns;  /* since when */
-	bool broken;	     /* the link could not be opened */
+	bool failed;	     /* the link could not be opened, which was logged */
+	uint64_t open_ns;    /* time of the next attempt */
 	bool tried, settled; /* settled: all regions of the first directory were read */
 	bool away;	     /* logged as unreachable */
 

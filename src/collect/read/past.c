@@ -55,6 +55,7 @@ struct collect_past {
 	size_t changed_room;
 	struct collect_life *life; /* ring of [COLLECT_LIVES_MAX] events */
 	uint64_t lives;
+	bool left; /* a region has gone whose publisher may go on, so it may return */
 };
 
 /* ---- lives ---- */
@@ -121,13 +122,42 @@ size_t collect_collector_lives(struct collect_collector *c, struct collect_life 
 	return n;
 }
 
-static struct past_region *find_region(const struct collect_past *p, uint64_t instance, bool gone)
+/* Returns the number of the event that reports the publisher's start, or p->lives. */
+static uint64_t find_start(const struct collect_past *p, uint64_t instance)
+{
+	uint64_t i = p->lives - BASE_MIN(p->lives, (uint64_t)COLLECT_LIVES_MAX);
+
+	for (; i < p->lives; i++) {
+		const struct collect_life *l = &p->life[i % COLLECT_LIVES_MAX];
+
+		if (l->instance == instance && l->kind == COLLECT_LIFE_START)
+			break;
+	}
+	return i;
+}
+
+/*
+ * Returns the region that is there or, if ended_ns is set, the last one of this instance that had
+ * gone by then.
+ */
+static struct past_region *find_region(const struct collect_past *p, uint64_t instance,
+				       int64_t ended_ns)
 {
 	struct past_region *r = base_table_first(&p->regions, instance);
 
-	while (r && (r->instance != instance || r->gone != gone))
+	while (r && (r->instance != instance || r->gone != (ended_ns != 0) ||
+		     (ended_ns && r->taken_ns > ended_ns)))
 		r = base_table_next(r);
 	return r;
+}
+
+static struct past_region *find_series(const struct collect_past *p,
+				       const struct collect_series_ref *of)
+{
+	struct past_region *r = find_region(p, of->instance, of->ended_ns);
+
+	/* After a region has gone, the index still shows it as present for a moment. */
+	return r || of->ended_ns ? r : find_region(p, of->instance, INT64_MAX);
 }
 
 static void free_region(struct collect_past *p, struct past_region *r)
@@ -158,7 +188,7 @@ bool collect_collector_ended(struct collect_collector *c, uint64_t instance)
 	if (!c->past)
 		return false;
 	pthread_mutex_lock(&c->past->lock);
-	r = find_region(c->past, instance, false);
+	r = find_region(c->past, instance, 0);
 	ended = r && (r->state == SL_STATE_DEAD || r->state == SL_STATE_CLOSED);
 	pthread_mutex_unlock(&c->past->lock);
 	return ended;
@@ -297,9 +327,10 @@ static struct past_region *make_region(struct collect_past *p, const struct coll
 		return NULL;
 	}
 	base_table_add(&p->regions, r, row->instance);
+	r->life = p->left ? find_start(p, row->instance) : p->lives;
 	/* The clock may have been set since the publisher started. */
-	add_life(p, row, COLLECT_LIFE_START, start && start < row->ns ? start : row->ns);
-	r->life = p->lives - 1;
+	if (r->life == p->lives)
+		add_life(p, row, COLLECT_LIFE_START, start && start < row->ns ? start : row->ns);
 	*row->own = r;
 	return r;
 }
@@ -351,6 +382,7 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 
 	(void)instance;
 	pthread_mutex_lock(&p->lock);
+	p->left |= r->state == SL_STATE_LIVE;
 	if (r->histograms) {
 		r->gone = true;
 		r->cells += lists;
@@ -419,7 +451,7 @@ static struct past_histogram *find_column(const struct past_region *r, uint32_t 
 	return NULL;
 }
 
-ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
+ssize_t collect_collector_observed(struct collect_collector *c, const struct collect_series_ref *of,
 				   int64_t from_ns, int64_t to_ns,
 				   bool (*fn)(void *arg, int64_t ns, const struct collect_bucket *v,
 					      size_t n),
@@ -437,7 +469,7 @@ ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instanc
 	if (!p)
 		return -ENOENT;
 	pthread_mutex_lock(&p->lock);
-	h = find_column(find_region(p, instance, false) ?: find_region(p, instance, true), metric);
+	h = find_column(find_series(p, of), of->metric);
 	for (uint64_t at = h ? h->last : 0;
 	     more && collect_buckets_read(&p->buckets, at, &ns, &n, &prev) && ns > from_ns;
 	     at = prev) {
@@ -529,10 +561,7 @@ ssize_t collect_past_totals(struct collect_past *p, const struct collect_series_
 	if (!p)
 		return -ENOENT;
 	pthread_mutex_lock(&p->lock);
-	r = find_region(p, of->instance, of->ended_ns);
-	/* After a region has gone, the index still shows it as present for a moment. */
-	if (!r && !of->ended_ns)
-		r = find_region(p, of->instance, true);
+	r = find_series(p, of);
 	h = find_column(r, of->metric);
 	if (h && h->known)
 		walk_totals(p, r, h, of, &t);

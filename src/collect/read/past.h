@@ -27,7 +27,7 @@ void collect_past_free(struct collect_past *p); /* p may be NULL */
  * fn returns false. fn receives the increase of each bucket since the previous record, and must be
  * short. Returns the number of calls, or -ENOENT if there is no such histogram or no record of it.
  */
-ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
+ssize_t collect_collector_observed(struct collect_collector *c, const struct collect_series_ref *of,
 				   int64_t from_ns, int64_t to_ns,
 				   bool (*fn)(void *arg, int64_t ns, const struct collect_bucket *v,
 					      size_t n),

@@ -28,6 +28,8 @@ void collect_reads_free(struct collect_link *l)
 {
 	free(l->read);
 	free(l->op);
+	l->read = NULL;
+	l->op = NULL;
 }
 
 struct collect_op *collect_reads_new(struct collect_link *l, const struct collect_op_kind *kind,

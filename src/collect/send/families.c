@@ -39,6 +39,7 @@ static bool begin_walk(struct collect_self *s)
 		w->writer.before += by.before;
 		w->writer.clashing += by.clashing;
 		w->writer.long_exemplars += by.long_exemplars;
+		w->writer.future_exemplars += by.future_exemplars;
 		w->writer.dropped_memory += by.dropped_memory;
 		w->version = BASE_MIN(w->version, by.version);
 	}
@@ -64,6 +65,7 @@ static const struct collect_self_family sampling_families[] = {
 	 BY_LABEL("cause", OF_SEND("same_millisecond", writer.same_ms),
 		  OF_SEND("earlier_process", writer.before), OF_SEND("clash", writer.clashing),
 		  OF_SEND("long_exemplar", writer.long_exemplars),
+		  OF_SEND("future_exemplar", writer.future_exemplars),
 		  OF_SEND("memory", writer.dropped_memory))},
 	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
 	 "Time for which selected samples were not sent, by cause.",

@@ -58,7 +58,7 @@ static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t
 static uint64_t get_affordable(const struct collect_tracer *t, double part)
 {
 	const struct collect_tracer_stats *s = &t->stats;
-	double most = part * t->o.bytes * (double)s->lines_published * SL_LINE_SIZE + BYTES_AHEAD;
+	double most = part * t->o.bytes * (double)t->lines_due * SL_LINE_SIZE + BYTES_AHEAD;
 	double moved = (double)(t->lines_asked + s->bytes_spans + t->asked);
 
 	if (!(t->o.bytes > 0))
@@ -138,8 +138,6 @@ static bool head_is_sane(const struct collect_trace_ring *g, const struct region
 	/* A span has at least two lines and at most one index line, which is written first. */
 	if (head->spans > head->lines / 2 || head->roots > head->lines / 2)
 		return false;
-	if (!g->known)
-		return true;
 	return !region_span_head_follows(&g->head, head) &&
 	       head->lines - g->head.lines < LINES_AHEAD;
 }
@@ -177,6 +175,8 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 
 		if (fault == REGION_FAULT_UNSETTLED)
 			continue; /* try again in the next period */
+		if (!fault && !g->known)
+			skip_past(g, &head, p->info);
 		if (fault || !head_is_sane(g, &head)) {
 			if (!p->bad)
 				base_log_limited(BASE_WARN, "trace",
@@ -187,10 +187,13 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 			t->stats.lost_lies++;
 			return;
 		}
-		if (!g->known)
-			skip_past(g, &head, p->info);
 		t->stats.spans_published += head.spans - g->head.spans;
 		t->stats.lines_published += head.lines - g->head.lines;
+		/*
+		 * Lines that were overwritten meanwhile cannot be READ. If they counted, a pod
+		 * could raise the number of bytes that may be READ by any claim.
+		 */
+		t->lines_due += BASE_MIN(head.lines - g->head.lines, p->info->span_lines);
 		g->known = true;
 		g->head = head;
 		if (head.lines && i >= p->rings_used)
