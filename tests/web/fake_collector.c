@@ -144,6 +144,22 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 	return 0;
 }
 
+int collect_collector_metric(struct collect_collector *c, uint64_t instance, uint32_t metric,
+			     void (*fn)(const struct region_metric *, const uint64_t *value,
+					void *),
+			     void *arg)
+{
+	FAKE_REQUEST;
+	struct fake_region *r = find(c, instance);
+
+	for (size_t i = 0; r && i < r->metric_count; i++)
+		if (r->metrics[i].metric.id == metric) {
+			fn(&r->metrics[i].metric, r->metrics[i].value, arg);
+			return 0;
+		}
+	return -ENOENT;
+}
+
 static ssize_t find_points(struct collect_collector *c, uint64_t instance, uint32_t metric,
 			   int64_t from_ns, int64_t to_ns, struct collect_point *out, size_t max)
 {
