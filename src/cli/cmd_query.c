@@ -688,6 +688,22 @@ static bool open_file(char *error, size_t error_bytes)
 	return object;
 }
 
+/*
+ * Returns code, or BASE_EXIT_FAILURE after printing an error if more than `spare` collectors did
+ * not answer: sums and lists then lack what only those collectors have.
+ */
+static int check_complete(int code, uint32_t spare)
+{
+	uint32_t absent = 0;
+
+	for (uint32_t m = 0; m < collectors.n; m++)
+		absent += !collectors.member[m].up;
+	if (absent <= spare || absent == collectors.n)
+		return code;
+	return base_failure(&cli_cmd_query, "incomplete: no answer from %u of %u collectors",
+			    absent, collectors.n);
+}
+
 static int run_query(int kind, const char *store, char *const *keys, size_t n)
 {
 	char error[256];
@@ -707,7 +723,9 @@ static int run_query(int kind, const char *store, char *const *keys, size_t n)
 	else
 		code = show_answers(kind == KEYWRITE ? "key" : kinds[kind], store, keys, n);
 	dta_store_object_free(object, false);
-	return code;
+	if (kind == KEYWRITE || kind == POSTCARD)
+		return code;
+	return check_complete(code, BASE_MAX(collectors.replicas, 1u) - 1);
 }
 
 static const char *exported; /* name of the store to export */
@@ -748,7 +766,7 @@ static int export_all(const struct base_command *self, char *const *words, size_
 				"these collectors cannot be compared: their translators run "
 				"without --replicas, so each key is stored on only one of them");
 		exported = words[0];
-		return cli_query_export(&x, &collectors, words[0]);
+		return check_complete(cli_query_export(&x, &collectors, words[0]), 0);
 	}
 	if (!open_file(error, sizeof(error)))
 		return base_failure(self, "%s", error);

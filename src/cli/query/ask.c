@@ -435,6 +435,7 @@ static json_t *ask_all(struct cli_query_collectors *c, const char *store, char *
 
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_ask_one(c, m, store, keys, n) : NULL;
+		c->member[m].up = got;
 		if (!got)
 			continue;
 		asked++;
@@ -534,6 +535,7 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 		cli_query_add_parameter(path, "top", "1");
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_get(c, m, path) : NULL;
+		c->member[m].up = got;
 		if (!got)
 			continue;
 		if (c->n == 1) {

@@ -34,7 +34,7 @@ struct cli_query_collectors {
 		const char *at; /* address, HOST:PORT */
 		/* name by which translators know the collector; "" means not named */
 		char called[160];
-		bool up;
+		bool up;     /* it has the store, and has answered each query so far */
 		char *token; /* bearer token; NULL means none */
 		/* periods in which a replica received this collector's reports, or NULL */
 		json_t *gaps;
