@@ -402,7 +402,8 @@ static int query_status(void)
 	int code = BASE_EXIT_OK;
 
 	for (uint32_t m = 0; m < collectors.n; m++) {
-		json_t *j = cli_query_get(&collectors, m, "/api/v1/dta");
+		json_t *j = collectors.member[m].up ? cli_query_get(&collectors, m, "/api/v1/dta")
+						    : NULL;
 
 		if (!j) {
 			code = BASE_EXIT_FAILURE;
@@ -447,7 +448,7 @@ static int show_lists(const char *path, const char *list, void (*show)(const jso
 	size_t i;
 
 	for (uint32_t m = 0; m < collectors.n; m++) {
-		j = cli_query_get(&collectors, m, path);
+		j = collectors.member[m].up ? cli_query_get(&collectors, m, path) : NULL;
 		if (!j)
 			code = BASE_EXIT_FAILURE;
 		*more += cli_json_integer(j, "more");
