@@ -18,7 +18,7 @@
 #define KEYS_MAX   1000u
 #define POLL_MS	   100
 #define DEFAULT_AT "127.0.0.1:9464"
-#define PARTS_MAX  256 /* maximum number of lanes to follow */
+#define PARTS_MAX  (DTA_HASH_RING_MEMBERS_MAX * SL_STORE_LANES_MAX) /* lanes of all collectors */
 #define STORE_NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
 static struct cli_query_settings set = {.lane = -1};
@@ -257,7 +257,7 @@ struct cli_query_part {
  * parts. Returns the number of items, or -1.
  */
 static int look_at_lanes(const char *store, uint32_t member, struct cli_query_part *one,
-			 struct cli_query_part *parts, int *n)
+			 struct cli_query_part *parts, uint32_t *n)
 {
 	json_t *answers, *a, *ring;
 	int items = 0;
@@ -297,7 +297,8 @@ static int look_at_lanes(const char *store, uint32_t member, struct cli_query_pa
 static int follow_lanes(const char *store)
 {
 	static struct cli_query_part parts[PARTS_MAX];
-	int stop = base_stop_fd(), n = 0, items, more = 1;
+	int stop = base_stop_fd(), items, more = 1;
+	uint32_t n = 0;
 
 	if (stop < 0)
 		return base_failure(&cli_cmd_query, "signals: %s", strerror(-stop));
@@ -307,7 +308,7 @@ static int follow_lanes(const char *store)
 			return BASE_EXIT_FAILURE;
 	while (!fflush(stdout) && !base_stop_wait(stop, more ? 0 : POLL_MS)) {
 		more = 0;
-		for (int i = 0; i < n; i++) {
+		for (uint32_t i = 0; i < n; i++) {
 			items = look_at_lanes(store, parts[i].member, &parts[i], parts, &n);
 			if (items < 0)
 				return BASE_EXIT_FAILURE;

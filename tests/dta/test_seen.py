@@ -18,7 +18,7 @@ from support.devices import Collector, Translator
 from support.http import get
 from support.packets import (flow_of, flow_text, int_drop, int_path, int_report, ipfix, ipfix_names, sflow_counters,
                              sflow_drop)
-from support.process import case, check, run_cases, wait_until, workdir
+from support.process import Part, case, check, run_cases, wait_until, workdir
 
 SIDELIGHT = sys.argv[1]
 D = workdir()
@@ -260,6 +260,22 @@ def an_absent_collector_is_told_once():
                            timeout=300)
         check(p.returncode == 1 and said in p.stdout and p.stderr.count('127.0.0.1:1: ') == 1, words, p)
     server.end()
+
+
+@case
+def all_lanes_of_all_collectors_are_followed():
+    def answer(_, words):
+        """Each lane is empty at first, then has one item."""
+        start, lanes = int(words.get('from', 0)), [int(words['lane'])] if 'lane' in words else range(64)
+        return {'kind': 'append', 'result': 'found',
+                'rings': [{'lane': n, 'next': min(start + 1, 2), 'items': [f'lane{n}'] if start == 1 else []} for n in lanes]}
+    servers = [StandIn(answer, ('list', 'append')) for _ in range(5)]
+    reader = Part(SIDELIGHT, 'query', 'append', 'list', '--follow', *(w for s in servers for w in ('-c', s.at)))
+    wait_until(lambda: len(reader.out) == 5 * 64, lambda: f'{len(reader.out)} items', reader)
+    check(sorted(reader.out) == sorted(5 * [f'lane{n}' for n in range(64)]), reader.out, reader)
+    check(reader.stop() == 0, 'the reader failed', reader)
+    for server in servers:
+        server.end()
 
 
 @case
