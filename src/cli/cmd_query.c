@@ -639,6 +639,13 @@ static int check_settings(const struct base_command *self, const char *what)
 	if (set.collectors.n > DTA_HASH_RING_MEMBERS_MAX)
 		return base_usage(self, "--collector: at most %u are allowed",
 				  DTA_HASH_RING_MEMBERS_MAX);
+	for (size_t i = 0; i < set.collectors.n; i++) {
+		const char *given = set.collectors.v[i];
+
+		set.collectors.v[i] = cli_address(given);
+		if (!set.collectors.v[i])
+			return base_usage(self, "--collector '%.100s' is not HOST:PORT", given);
+	}
 	set.has_epoch = text.epoch;
 	set.has_from = text.from;
 	if (text.epoch && base_parse_u64(text.epoch, 0, INT64_MAX, &set.epoch_at))

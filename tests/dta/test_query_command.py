@@ -284,7 +284,9 @@ def rates_and_keys_change_while_it_runs(c):
     wait_until(lambda: sum(w['account']['refused']['mac'] for w in c.get('')['translators'] if w['name'] == 'r'),
                'forged', t)
     c.write(TENANT)
-    query('reload', '-c', c.at)
+    # In each form, the collector's token is found.
+    for at in c.at, f'http://{c.at}/':
+        query('reload', '-c', at)
     check(taken(t), 'a key is still asked for', t)
     check(t.stop() == 0, 'the translator failed', t)
 
