@@ -182,6 +182,7 @@ def names_stand_for_numbers():
     net.send('ipfix', '127.0.0.1', ipfix([(flow_of(1), 1, 2, 64500, 64501, 700)]))
     with open(f'{D}/hosts', 'w') as f:
         f.write('# documentation\n192.0.2.2 alice.example alice\n198.51.100.7\tbob.example\n')
+        f.write(f'#{" " * 2000}192.0.2.2 commented.example\n')
     with open(f'{D}/namesfile', 'w') as f:
         f.write('device 127.0.0.1 leaf1\ninterface 127.0.0.1 1 eth1/1\nas 64500 EXAMPLE\n')
     names = ('--hosts', f'{D}/hosts', '--names', f'{D}/namesfile')
