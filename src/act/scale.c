@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/relaxed.h"
+
 #define FRESH_NS 10000000000ll
 
 struct scale_entry {
@@ -20,6 +22,7 @@ struct act_scale {
 	size_t max, used;
 	struct scale_entry *entry;
 	int64_t now_ns;
+	uint64_t left_out;    /* read by any thread */
 	pthread_mutex_t lock; /* protects the following members */
 	struct act_workload *shown;
 	size_t shows;
@@ -87,8 +90,10 @@ void act_scale_pod(struct act_scale *s, const struct act_pod_verdict *v)
 	if (!v->ns || s->now_ns - v->ns > FRESH_NS)
 		return;
 	e = find_workload(s, &v->name);
-	if (!e)
+	if (!e) {
+		relaxed_bump(s->left_out, 1);
 		return;
+	}
 	e->w.pods++;
 	e->w.anomalous += v->anomalous;
 	if (!(v->slowdown > 0))
@@ -136,4 +141,9 @@ size_t act_scale_workloads(struct act_scale *s, struct act_workload *out, size_t
 	memcpy(out, s->shown, (n < max ? n : max) * sizeof(*out));
 	pthread_mutex_unlock(&s->lock);
 	return n;
+}
+
+uint64_t act_scale_left_out(const struct act_scale *s)
+{
+	return relaxed_load(s->left_out);
 }

@@ -28,8 +28,8 @@ struct act_workload {
 struct act_scale;
 
 /*
- * tau_ns: 0 means 10 s. max: maximum number of workloads, 0 means 1024; others are ignored. Returns
- * NULL with errno ENOMEM on failure.
+ * tau_ns: 0 means 10 s. max: maximum number of workloads, 0 means 1024; the pods of others are left
+ * out and counted. Returns NULL with errno ENOMEM on failure.
  */
 struct act_scale *act_scale_new(uint64_t tau_ns, size_t max);
 void act_scale_free(struct act_scale *s);
@@ -41,5 +41,7 @@ void act_scale_end(struct act_scale *s);
 
 /* Copies at most max workloads of the last pass. Returns their number. Thread-safe. */
 size_t act_scale_workloads(struct act_scale *s, struct act_workload *out, size_t max);
+/* Returns the number of pods that passes have left out. Thread-safe. */
+uint64_t act_scale_left_out(const struct act_scale *s);
 
 #endif

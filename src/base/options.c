@@ -17,7 +17,7 @@
 
 #define FIRST_LONG 256 /* getopt's value for table[i] is FIRST_LONG + i, above every letter */
 
-enum { HELP_SHOWN = -1, USAGE_ERROR = -2, NO_MEMORY = -3 };
+enum { HELP_SHOWN = -1, USAGE_ERROR = -2, FAILURE = -3 };
 
 struct options_parser {
 	const struct base_command *cmd;
@@ -63,7 +63,7 @@ int base_complain(const struct base_command *cmd, int code, const char *fmt, ...
 }
 
 #define WRONG(p, ...)	 base_complain((p)->cmd, USAGE_ERROR, __VA_ARGS__)
-#define OUT_OF_MEMORY(p) base_complain((p)->cmd, NO_MEMORY, "out of memory")
+#define OUT_OF_MEMORY(p) base_complain((p)->cmd, FAILURE, "out of memory")
 
 /* ---- one value ---- */
 
@@ -425,7 +425,8 @@ static void print_wrapped(const char *text, int column)
 	putchar('\n');
 }
 
-static void print_help(const struct options_parser *p)
+/* Returns HELP_SHOWN, or FAILURE after printing an error. */
+static int print_help(const struct options_parser *p)
 {
 	static const struct base_option own[] = {
 		BASE_STRING(
@@ -469,7 +470,9 @@ static void print_help(const struct options_parser *p)
 	/* "generate metrics" shares the manual page of generate. */
 	printf("\nFor the manual: man sidelight-%.*s\n", (int)strcspn(p->cmd->name, " "),
 	       p->cmd->name);
-	fflush(stdout);
+	if (!fflush(stdout) && !ferror(stdout))
+		return HELP_SHOWN;
+	return base_complain(p->cmd, FAILURE, "standard output: %s", strerror(errno));
 }
 
 /* ---- the file ---- */
@@ -601,10 +604,8 @@ static int parse_command_line(struct options_parser *p, int argc, char **argv,
 		const struct base_option *o = NULL;
 		char where[160], why[256];
 
-		if (c == 'h' || c == show_help) {
-			print_help(p);
-			return HELP_SHOWN;
-		}
+		if (c == 'h' || c == show_help)
+			return print_help(p);
 		if (c == config) {
 			p->config = optarg;
 			continue;
@@ -686,9 +687,9 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 	err = parse_command_line(&p, argc, argv, longs, shorts);
 	if (!err && p.config)
 		err = read_config(&p);
-	*code = err == HELP_SHOWN  ? BASE_EXIT_OK
-		: err == NO_MEMORY ? BASE_EXIT_FAILURE
-				   : BASE_EXIT_USAGE;
+	*code = err == HELP_SHOWN ? BASE_EXIT_OK
+		: err == FAILURE  ? BASE_EXIT_FAILURE
+				  : BASE_EXIT_USAGE;
 	return err ? -1 : optind;
 }
 

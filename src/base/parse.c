@@ -87,7 +87,7 @@ int base_parse_duration(const char *s, uint64_t *ns)
 			return err;
 		v = (unsigned __int128)whole * units[i].ns +
 		    (unsigned __int128)fraction * units[i].ns / scale;
-		if (v > UINT64_MAX)
+		if (v > INT64_MAX)
 			return -ERANGE;
 		*ns = (uint64_t)v;
 		return 0;

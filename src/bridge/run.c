@@ -139,7 +139,8 @@ static int drop_privileges(const struct bridge_opts *o)
 			http_client_files(&files, s.config);
 			bridge_scrape_release(&s);
 		}
-	http_files_allow(&files, &c);
+	if (!o->unconfined)
+		http_files_allow(&files, &c);
 	err = o->unconfined ? 0 : base_confine(&c, why, sizeof(why));
 	http_files_free(&files);
 	if (err)

@@ -620,6 +620,7 @@ static int train_main(const struct base_command *self, int argc, char **argv)
 {
 	const struct analyse_detector_ops *detector;
 	struct collect_models *models;
+	const char *from;
 	char error[4400];
 	int code, err;
 
@@ -627,6 +628,10 @@ static int train_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (!set.from || !set.out || !set.services.n)
 		return base_usage(self, "--from, --service and --out are required");
+	from = set.from;
+	set.from = cli_address(from);
+	if (!set.from)
+		return base_usage(self, "--from '%.100s' is not a URL", from);
 	detector = analyse_detector_named(set.detector ?: "combined", error, sizeof(error));
 	if (!detector)
 		return base_usage(self, "%s", error);

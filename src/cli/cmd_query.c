@@ -18,7 +18,7 @@
 #define KEYS_MAX   1000u
 #define POLL_MS	   100
 #define DEFAULT_AT "127.0.0.1:9464"
-#define PARTS_MAX  256 /* maximum number of lanes to follow */
+#define PARTS_MAX  (DTA_HASH_RING_MEMBERS_MAX * SL_STORE_LANES_MAX) /* lanes of all collectors */
 #define STORE_NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
 static struct cli_query_settings set = {.lane = -1};
@@ -257,7 +257,7 @@ struct cli_query_part {
  * parts. Returns the number of items, or -1.
  */
 static int look_at_lanes(const char *store, uint32_t member, struct cli_query_part *one,
-			 struct cli_query_part *parts, int *n)
+			 struct cli_query_part *parts, uint32_t *n)
 {
 	json_t *answers, *a, *ring;
 	int items = 0;
@@ -297,7 +297,8 @@ static int look_at_lanes(const char *store, uint32_t member, struct cli_query_pa
 static int follow_lanes(const char *store)
 {
 	static struct cli_query_part parts[PARTS_MAX];
-	int stop = base_stop_fd(), n = 0, items, more = 1;
+	int stop = base_stop_fd(), items, more = 1;
+	uint32_t n = 0;
 
 	if (stop < 0)
 		return base_failure(&cli_cmd_query, "signals: %s", strerror(-stop));
@@ -307,7 +308,7 @@ static int follow_lanes(const char *store)
 			return BASE_EXIT_FAILURE;
 	while (!fflush(stdout) && !base_stop_wait(stop, more ? 0 : POLL_MS)) {
 		more = 0;
-		for (int i = 0; i < n; i++) {
+		for (uint32_t i = 0; i < n; i++) {
 			items = look_at_lanes(store, parts[i].member, &parts[i], parts, &n);
 			if (items < 0)
 				return BASE_EXIT_FAILURE;
@@ -402,7 +403,8 @@ static int query_status(void)
 	int code = BASE_EXIT_OK;
 
 	for (uint32_t m = 0; m < collectors.n; m++) {
-		json_t *j = cli_query_get(&collectors, m, "/api/v1/dta");
+		json_t *j = collectors.member[m].up ? cli_query_get(&collectors, m, "/api/v1/dta")
+						    : NULL;
 
 		if (!j) {
 			code = BASE_EXIT_FAILURE;
@@ -447,7 +449,7 @@ static int show_lists(const char *path, const char *list, void (*show)(const jso
 	size_t i;
 
 	for (uint32_t m = 0; m < collectors.n; m++) {
-		j = cli_query_get(&collectors, m, path);
+		j = collectors.member[m].up ? cli_query_get(&collectors, m, path) : NULL;
 		if (!j)
 			code = BASE_EXIT_FAILURE;
 		*more += cli_json_integer(j, "more");
@@ -637,6 +639,13 @@ static int check_settings(const struct base_command *self, const char *what)
 	if (set.collectors.n > DTA_HASH_RING_MEMBERS_MAX)
 		return base_usage(self, "--collector: at most %u are allowed",
 				  DTA_HASH_RING_MEMBERS_MAX);
+	for (size_t i = 0; i < set.collectors.n; i++) {
+		const char *given = set.collectors.v[i];
+
+		set.collectors.v[i] = cli_address(given);
+		if (!set.collectors.v[i])
+			return base_usage(self, "--collector '%.100s' is not HOST:PORT", given);
+	}
 	set.has_epoch = text.epoch;
 	set.has_from = text.from;
 	if (text.epoch && base_parse_u64(text.epoch, 0, INT64_MAX, &set.epoch_at))
@@ -688,6 +697,22 @@ static bool open_file(char *error, size_t error_bytes)
 	return object;
 }
 
+/*
+ * Returns code, or BASE_EXIT_FAILURE after printing an error if more than `spare` collectors did
+ * not answer: sums and lists then lack what only those collectors have.
+ */
+static int check_complete(int code, uint32_t spare)
+{
+	uint32_t absent = 0;
+
+	for (uint32_t m = 0; m < collectors.n; m++)
+		absent += !collectors.member[m].up;
+	if (absent <= spare || absent == collectors.n)
+		return code;
+	return base_failure(&cli_cmd_query, "incomplete: no answer from %u of %u collectors",
+			    absent, collectors.n);
+}
+
 static int run_query(int kind, const char *store, char *const *keys, size_t n)
 {
 	char error[256];
@@ -707,7 +732,9 @@ static int run_query(int kind, const char *store, char *const *keys, size_t n)
 	else
 		code = show_answers(kind == KEYWRITE ? "key" : kinds[kind], store, keys, n);
 	dta_store_object_free(object, false);
-	return code;
+	if (kind == KEYWRITE || kind == POSTCARD)
+		return code;
+	return check_complete(code, BASE_MAX(collectors.replicas, 1u) - 1);
 }
 
 static const char *exported; /* name of the store to export */
@@ -748,7 +775,7 @@ static int export_all(const struct base_command *self, char *const *words, size_
 				"these collectors cannot be compared: their translators run "
 				"without --replicas, so each key is stored on only one of them");
 		exported = words[0];
-		return cli_query_export(&x, &collectors, words[0]);
+		return check_complete(cli_query_export(&x, &collectors, words[0]), 0);
 	}
 	if (!open_file(error, sizeof(error)))
 		return base_failure(self, "%s", error);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <sidelight/report.h>
@@ -21,6 +22,7 @@
 
 #define WORDS_MAX  4096
 #define LINE_BYTES (64u << 10)
+#define LOOK_NS	   50000000ull /* time between two looks for a signal */
 
 struct report_sender {
 	struct sl_reporter *r;
@@ -246,11 +248,13 @@ static size_t send_lines(struct report_sender *s, char *buffer, size_t n, bool e
 	return n;
 }
 
-static void send_input(struct report_sender *s)
+/* Sends the lines of standard input until its end, or until a signal arrives at stop. */
+static void send_input(struct report_sender *s, int stop)
 {
 	static char buffer[LINE_BYTES + 1];
 	struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
-			      {.fd = base_stop_fd(), .events = POLLIN}};
+			      {.fd = stop, .events = POLLIN}};
+	struct signalfd_siginfo info;
 	bool skip = false;
 	size_t n = 0;
 	ssize_t got;
@@ -261,8 +265,12 @@ static void send_input(struct report_sender *s)
 			sl_reporter_poll(s->r);
 			continue;
 		}
-		if (p[1].revents)
+		if (p[1].revents) {
+			/* take it, because the next signal ends the wait for acknowledgements */
+			while (read(stop, &info, sizeof(info)) > 0)
+				;
 			break;
+		}
 		got = read(STDIN_FILENO, buffer + n, LINE_BYTES - n);
 		if (got < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
@@ -280,8 +288,20 @@ static void send_input(struct report_sender *s)
 		sl_reporter_poll(s->r);
 	}
 	send_lines(s, buffer, n, true, &skip);
-	if (p[1].fd >= 0)
-		close(p[1].fd);
+}
+
+/* Waits for all acknowledgements. Returns -ETIMEDOUT after this time, or earlier after a signal. */
+static int await_acknowledgements(struct sl_reporter *r, uint64_t timeout_ns, int stop)
+{
+	const uint64_t begun = base_now_ns();
+	uint64_t waited = 0;
+	int err;
+
+	do {
+		err = sl_reporter_drain(r, BASE_MIN(timeout_ns - waited, LOOK_NS));
+		waited = base_now_ns() - begun;
+	} while (err == -ETIMEDOUT && waited < timeout_ns && !base_stop_wait(stop, 0));
+	return err;
 }
 
 /* Results */
@@ -445,7 +465,7 @@ static int run(const struct base_command *self, const struct report_settings *se
 {
 	struct report_sender s = {.how = settings->how};
 	struct sl_reporter_stats stats = {.sz = sizeof(stats)};
-	int code, err;
+	int code, err, stop = -1;
 
 	if (settings->o.key_file)
 		base_secret_warn("report", settings->o.key_file);
@@ -463,9 +483,12 @@ static int run(const struct base_command *self, const struct report_settings *se
 			return base_usage(self, "%s", s.error);
 		}
 	} else {
-		send_input(&s);
+		stop = base_stop_fd();
+		send_input(&s, stop);
 	}
-	err = sl_reporter_drain(s.r, settings->timeout);
+	err = await_acknowledgements(s.r, settings->timeout, stop);
+	if (stop >= 0)
+		close(stop);
 	sl_reporter_stats(s.r, &stats);
 	if (err == -ETIMEDOUT)
 		base_failure(

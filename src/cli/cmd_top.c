@@ -3,7 +3,6 @@
  * cmd_top.c - 'sidelight top': shows the services of a collector; those that need attention come
  * first.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -194,25 +193,6 @@ static int show_once(struct cli_top *t)
 
 /* Command */
 
-/* Sets the collector's address. Accepts "http://HOST:PORT/" for HOST:PORT. */
-static bool set_at(struct cli_top *t, const char *url)
-{
-	size_t n;
-
-	url += strncmp(url, "http://", 7) ? 0 : 7;
-	n = strlen(url);
-	while (n && url[n - 1] == '/' && strncmp(url, "unix:", 5))
-		n--;
-	if (!n || n >= sizeof(t->at) || (strncmp(url, "unix:", 5) && memchr(url, '/', n)))
-		return false;
-	memcpy(t->at, url, n);
-	t->at[n] = '\0';
-	for (const char *c = t->at; *c; c++)
-		if (iscntrl((unsigned char)*c) || *c == '@')
-			return false;
-	return true;
-}
-
 static int top_main(const struct base_command *self, int argc, char **argv)
 {
 	static struct cli_top t;
@@ -224,7 +204,8 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (argc - first > 1)
 		return base_usage(self, "only one collector is allowed");
-	if (!set_at(&t, first < argc ? argv[first] : "127.0.0.1:9464"))
+	t.at = cli_address(first < argc ? argv[first] : "127.0.0.1:9464");
+	if (!t.at || strchr(t.at, '@') || (strncmp(t.at, "unix:", 5) && strchr(t.at, '/')))
 		return base_usage(self, "'%.100s' is not http://HOST:PORT, HOST:PORT or unix:/PATH",
 				  argv[first]);
 	if (!cli_tcp_screen_sort(&t.screen, self, set.sort, cli_top_orders))
@@ -256,6 +237,7 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 	json_decref(t.services);
 	json_decref(t.map);
 	free(t.row);
+	free(t.at);
 	free(token);
 	return code;
 }

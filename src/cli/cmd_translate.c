@@ -676,9 +676,10 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	set.cmd = cmd;
 	if (!base_options_only(cmd, table, argc, argv, &code))
 		return code;
-	if (set.print_map)
-		return fputs(dta_map_default, stdout) < 0 || fflush(stdout) ? BASE_EXIT_FAILURE
-									    : BASE_EXIT_OK;
+	if (set.print_map) {
+		fputs(dta_map_default, stdout);
+		return cli_output_end(cmd, BASE_EXIT_OK);
+	}
 	code = check_options(&set);
 	if (code != BASE_EXIT_OK)
 		return code;

@@ -55,6 +55,14 @@ static const struct command commands[] = {
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
+static int end_output(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return BASE_EXIT_OK;
+	fprintf(stderr, "sidelight: standard output: %s\n", strerror(errno));
+	return BASE_EXIT_FAILURE;
+}
+
 static int show_help(void)
 {
 	puts("Usage: sidelight COMMAND [OPTION]...\n\n"
@@ -68,13 +76,13 @@ static int show_help(void)
 	puts("  help       Show the options of a command\n\nOptions:\n  -h, --help     show this\n"
 	     "  -V, --version  show the version\n\n'sidelight COMMAND --help' lists a command's "
 	     "options.\nFor the manual: man sidelight");
-	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return end_output();
 }
 
 static int show_version(void)
 {
 	printf("sidelight %s (fabrics: shm%s)\n", SL_VERSION_STRING, HAVE_VERBS ? ", verbs" : "");
-	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return end_output();
 }
 
 static const struct command *find_command(const char *name)

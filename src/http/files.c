@@ -4,12 +4,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/secret.h"
+
+static size_t folder_bytes(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? (size_t)(slash - path) : 0;
+}
+
+/* Returns true if a file of the list is in the folder of path. */
+static bool has_folder(const struct http_files *f, const char *path)
+{
+	const size_t bytes = folder_bytes(path);
+	bool has = false;
+
+	for (size_t i = 0; i < f->n && !has; i++)
+		has = folder_bytes(f->path[i]) == bytes && !memcmp(f->path[i], path, bytes);
+	return has;
+}
 
 void http_files_add(struct http_files *f, const char *path)
 {
-	if (path && f->n < BASE_CONFINE_READS && (f->path[f->n] = strdup(path)))
-		f->n++;
+	char *copy = path && f->n < BASE_CONFINE_READS ? strdup(path) : NULL;
+
+	if (copy)
+		f->path[f->n++] = copy;
+	else if (path && !has_folder(f, path))
+		f->left_out++;
 }
 
 char *http_files_path(struct base_yaml *y, base_yaml_node mapping, const char *key,
@@ -44,4 +67,9 @@ void http_files_allow(const struct http_files *f, struct base_confine_opts *o)
 {
 	for (size_t i = 0; i < f->n; i++)
 		o->folder_of[i] = f->path[i];
+	if (f->left_out)
+		base_logf(BASE_WARN, "http",
+			  "cannot allow all files of the settings left_out=%zu: they cannot be "
+			  "read; keep them in fewer folders, or use --unconfined",
+			  f->left_out);
 }

@@ -12,9 +12,10 @@
 struct http_files {
 	char *path[BASE_CONFINE_READS];
 	size_t n;
+	size_t left_out; /* files beyond the array's capacity, in other folders */
 };
 
-/* Adds a copy of path; NULL is ignored. Files beyond the array's capacity are ignored. */
+/* Adds a copy of path, or counts it if there is no room; NULL is ignored. */
 void http_files_add(struct http_files *f, const char *path);
 /*
  * Returns the path that a key of a mapping names, which the caller frees, or NULL if there is none.
@@ -25,7 +26,7 @@ char *http_files_path(struct base_yaml *y, base_yaml_node mapping, const char *k
 void http_files_add_key(struct http_files *f, struct base_yaml *y, base_yaml_node mapping,
 			const char *key, const char *beside);
 void http_files_free(struct http_files *f);
-/* Allows the files for base_confine(). f must outlive o. */
+/* Allows the files for base_confine(), and warns of those left out. f must outlive o. */
 void http_files_allow(const struct http_files *f, struct base_confine_opts *o);
 
 /* Adds web.yml, the roles file (NULL if there is none), and the files that web.yml names. */

@@ -34,10 +34,14 @@ static bool ends_in(const char *name, const char *end)
  * Records the file named by a property such as "ssl.ca.location", because the worker may read only
  * the folders of these files.
  */
-static int note_file(struct kafka_producer *k, const char *name, const char *value)
+static int note_file(struct kafka_producer *k, const char *name, const char *value, char *error,
+		     size_t error_bytes)
 {
-	if ((!ends_in(name, ".location") && !ends_in(name, ".keytab")) || k->files == KAFKA_FILES)
+	if (!ends_in(name, ".location") && !ends_in(name, ".keytab"))
 		return 0;
+	if (k->files == KAFKA_FILES)
+		return base_fail(error, error_bytes, -EINVAL, "more than %d properties name files",
+				 KAFKA_FILES);
 	k->file[k->files] = strdup(value);
 	return k->file[k->files++] ? 0 : -ENOMEM;
 }
@@ -70,7 +74,7 @@ static int set_property(struct kafka_producer *k, const char *name, const char *
 		return -EINVAL;
 	}
 	if (rd_kafka_conf_set(k->conf, name, value, why, sizeof(why)) == RD_KAFKA_CONF_OK)
-		return note_file(k, name, value);
+		return note_file(k, name, value, error, error_bytes);
 	snprintf(error, error_bytes, "property %s is unknown or has an invalid value", name);
 	return -EINVAL;
 }

@@ -74,16 +74,17 @@ class Failed(Exception):
         self.code = code
 
 
-def say(text):
-    """The reader of standard output may have gone; the parts must be stopped nevertheless."""
+def say(text, to=None):
+    """The reader of the output may have gone; the parts must be restarted and stopped nevertheless."""
+    to = to or sys.stdout
     try:
-        print(text, flush=True)
+        print(text, file=to, flush=True)
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), to.fileno())
 
 
 def complain(text):
-    print('sidelight demo:', text, file=sys.stderr, flush=True)
+    say(f'sidelight demo: {text}', sys.stderr)
 
 
 def seconds_of(duration):
@@ -146,6 +147,8 @@ def free_address(option, wish):
                         say(f'{wish} is in use; taking a free port')
                     continue
             return f'[{host}]:{number}' if ':' in host else f'{host}:{number}'
+    except UnicodeError as e:  # no name of a host, such as a..b
+        raise Failed(f"--{option}: '{wish}' is not ADDR:PORT", 2) from e
     except OSError as e:
         raise Failed(f'--{option}: {wish}: {e.strerror}') from e
     raise Failed(f'--{option}: {wish}: no port is free')
@@ -280,7 +283,7 @@ class Part:
 
     def show_tail(self):
         for line in self.lines()[-20:]:
-            print(f'  {self.name}: {line}', file=sys.stderr)
+            say(f'  {self.name}: {line}', sys.stderr)
 
 
 def described(code):

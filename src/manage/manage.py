@@ -387,10 +387,12 @@ def assign(**values):
 
 # $D is the directory. alive NAME: that part runs; $p is then its process. The start time, which tells a
 # reused number, is the 20th word behind the command's name in /proc/PID/stat, which may hold blanks.
+# clock: $u is the host's time since its boot in 1/100 s. To count sleeps would take longer on a busy host.
 PRELUDE = r'''
 of() { sed 's/.*) //' /proc/$1/stat 2>/dev/null; }
 same() { [ $# -ge 21 ] && [ "$2" != Z ] && [ "${21}" = "$1" ]; }
 alive() { p= t=; [ -f "$D/$1.pid" ] && read -r p t <"$D/$1.pid" && [ -n "$t" ] && same "$t" $(of "$p"); }
+clock() { read -r u _ </proc/uptime; u=${u%.*}${u#*.}; }
 '''
 OURS = '[ -O "$D" ] && [ ! -L "$D" ] && cd "$D" || exit 0\n'
 ENTER = f'''umask 077
@@ -404,19 +406,19 @@ START = f'''setsid -- "$@" </dev/null >"$N.out" 2>"$N.err" &
 p=$!
 started() {{ shift 19; echo "$1"; }}
 s=$(of $p) && echo "$p $(started $s)" >"$N.pid"
-n=0
+clock; end=$((u + WITHIN))
 until grep -q '^ready' "$N.out"; do
   alive "$N" || {{ rm -f "$N.pid"; wait $p; echo "exit $?" >&2; tail -n 3 "$N.err" >&2; exit {ENDED}; }}
-  n=$((n + 1))
-  [ $n -le $WITHIN ] || {{ kill -KILL $p; rm -f "$N.pid"; tail -n 3 "$N.err" >&2; exit {NOT_READY}; }}
+  clock
+  [ $u -le $end ] || {{ kill -KILL $p; rm -f "$N.pid"; tail -n 3 "$N.err" >&2; exit {NOT_READY}; }}
   sleep 0.05
 done
 grep -m 1 '^ready' "$N.out"
 '''
 STOP = '''if alive "$N"; then
-  echo stopped; kill -TERM $p; n=0
+  echo stopped; kill -TERM $p; clock; end=$((u + WITHIN))
   while alive "$N"; do
-    n=$((n + 1)); [ $n -ne $WITHIN ] || { echo killed; kill -KILL $p; }
+    clock; [ $u -le $end ] || { echo killed; kill -KILL $p; }
     sleep 0.05
   done
 elif [ -f "$N.pid" ]; then echo 'was dead'
@@ -428,8 +430,8 @@ elif [ -f "$N.pid" ]; then echo "$N dead 0"; fi
 '''
 
 
-def polls(seconds):
-    return str(int(seconds / 0.05) + 1)
+def hundredths(seconds):
+    return str(int(seconds * 100))
 
 
 def copies(file):
@@ -449,7 +451,7 @@ def copies(file):
 def start(file, part):
     try:
         command = shlex.join([part.host.program, *map(file.filled, part.run)])
-        text = assign(D=file.directory, N=part.name, WITHIN=polls(part.ready_within)) + PRELUDE + ENTER + \
+        text = assign(D=file.directory, N=part.name, WITHIN=hundredths(part.ready_within)) + PRELUDE + ENTER + \
             copies(file) + f'set -- {command}\n' + START
     except (KeyError, OSError) as e:
         complain(f'{part.name}: {e.args[0] if isinstance(e, KeyError) else e}')
@@ -471,7 +473,7 @@ def start(file, part):
 
 
 def stop(file, part):
-    text = assign(D=file.directory, N=part.name, WITHIN=polls(part.stop_within)) + PRELUDE + OURS + STOP
+    text = assign(D=file.directory, N=part.name, WITHIN=hundredths(part.stop_within)) + PRELUDE + OURS + STOP
     r = script(part.host, text, part.stop_within + LOOK, False)
     if r.code:
         return complain(f'{part.name}: could not be stopped on {part.host.name}: {r.reason(part.host)}')

@@ -250,7 +250,8 @@ class Kafka(unittest.TestCase):
             for line, says in (('acks=1', "acks can only be 'all'"), ('enable.idempotence=false', 'must be true'),
                                ('no.such.property=x', 'no.such.property is unknown'), ('nonsense', 'expected name=value'),
                                (f'no.such.file={secret}', 'no.such is unknown'),
-                               ('sasl.password.file=/nonexistent', 'No such file')):
+                               ('sasl.password.file=/nonexistent', 'No such file'),
+                               ('\n'.join(9 * ['ssl.ca.location=/etc/ssl']), 'more than 8 properties name files')):
                 p = run(EXE, 'collect', '--agent', a.socket, '--kafka-config', config('127.0.0.1:1', line), code=1)
                 self.assertIn(says, p.stderr)
                 self.assertNotIn('tell-no-one', p.stderr)

@@ -142,6 +142,7 @@ static void workloads_are_bounded_and_omissions_counted(void **state)
 	look(s, T, v, 4);
 	assert_int_equal(act_scale_workloads(s, w, 4), 2);
 	assert_int_equal(w[0].pods, 2);
+	assert_int_equal(act_scale_left_out(s), 1);
 	act_scale_free(s);
 }
 

@@ -56,6 +56,17 @@ def agent_and_collector():
 
 
 @case
+def files_that_may_not_be_read_are_told():
+    """Of 40 secrets in folders of their own, and the file that names them, 32 may be read; of those in one folder, all."""
+    settings = f'{workdir()}/client.yml'
+    for names, told in (([f'{i}/key' for i in range(40)], True), ([f'key{i}' for i in range(40)], False)):
+        with open(settings, 'w') as f:
+            json.dump({'http_headers': {'X-Key': {'files': names}}}, f)
+        with Agent() as agent, Collector([agent], '--analyse', '--alert', 'http://127.0.0.1:1/', '--alert-config', settings) as c:
+            check(('cannot allow all files of the settings left_out=9: ' in c.logged()) == told, f'{names[0]}', c)
+
+
+@case
 def translator():
     path = f'{workdir()}/none'
     with Part(EXE, 'translate', '--collector', f'unix:{path}', '--listen', '127.0.0.1:0', '--workers', '2') as part:

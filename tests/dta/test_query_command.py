@@ -284,7 +284,9 @@ def rates_and_keys_change_while_it_runs(c):
     wait_until(lambda: sum(w['account']['refused']['mac'] for w in c.get('')['translators'] if w['name'] == 'r'),
                'forged', t)
     c.write(TENANT)
-    query('reload', '-c', c.at)
+    # In each form, the collector's token is found.
+    for at in c.at, f'http://{c.at}/':
+        query('reload', '-c', at)
     check(taken(t), 'a key is still asked for', t)
     check(t.stop() == 0, 'the translator failed', t)
 
@@ -350,6 +352,13 @@ def several_collectors_are_asked_as_one(c1, c2):
     p = subprocess.run([SIDELIGHT, 'query', 'keywrite', 'flows', owned[c1][1], *both], capture_output=True, text=True, timeout=300)
     check(p.returncode == 0 and c2.at in p.stderr, f'{p}')
     query('keywrite', 'flows', owned[c2][1], *both, code=1)
+    # What is added up or listed lacks its part, which is a failure.
+    with open(f'{D}/keys', 'w') as f:
+        f.write('text:both-have\n')
+    for words, text in ((('increment', 'bytes', 'text:both-have'), ' = 5 ('), (('keys', 'bytes'), ''), (('append', 'events'), ''),
+                        (('sketch', 'union'), ''), (('--all', '--keys', f'{D}/keys', 'bytes'), '')):
+        p = subprocess.run([SIDELIGHT, 'query', *words, *both], capture_output=True, text=True, timeout=300)
+        check(p.returncode == 1 and text in p.stdout and 'incomplete: no answer from 1 of 2 collectors' in p.stderr, f'{p}')
     wait_until(lambda: any('collector is not available' in line for line in t.err), 'the translator has not noticed', t)
     report(t, [f'keywrite copies=4 {owned[c2][1]} u64:77'], '--store', '1', '--reporter', '5')
     wait_until(lambda: int(found(both, 'flows', owned[c2][1])['value'], 16) == 77, 'failover')

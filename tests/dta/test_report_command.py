@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """'sidelight report': arguments and lines become exactly the packet they describe; misuse gets a clear error."""
 import json
+import signal
 import socket
 import struct
 import subprocess
@@ -9,6 +10,8 @@ import sys
 import tempfile
 import threading
 import unittest
+
+from support.process import poll
 
 SIDELIGHT = sys.argv.pop(1)
 
@@ -173,6 +176,23 @@ class Report(unittest.TestCase):
         over.set()
         answer.join()
         self.assertEqual(json.loads(p.stdout)['dropped_ring'], 0)
+
+    def test_a_signal_ends_the_wait_for_acknowledgements(self):
+        """None comes. A first signal may end the input instead."""
+        for ended in False, True:
+            self.setUp()
+            p = subprocess.Popen([SIDELIGHT, 'report', '--target', self.target, '--essential', '--timeout', '1h', '--json'],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(p.kill)
+            p.stdin.write('increment text:last\n')
+            if ended:
+                p.stdin.close()
+            else:
+                p.stdin.flush()
+            self.items()
+            self.assertTrue(poll(lambda: p.send_signal(signal.SIGTERM) or p.poll() is not None, 60), 'it is deaf')
+            self.assertEqual((p.returncode, json.loads(p.stdout.read())['waiting']), (1, 1))
+            self.assertIn('not all reports were acknowledged', p.stderr.read())
 
     def test_the_originals_forms(self):
         self.run_report('--legacy', 'a', 'keywrite', 'text:key1', 'text:data')

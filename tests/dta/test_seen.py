@@ -18,7 +18,7 @@ from support.devices import Collector, Translator
 from support.http import get
 from support.packets import (flow_of, flow_text, int_drop, int_path, int_report, ipfix, ipfix_names, sflow_counters,
                              sflow_drop)
-from support.process import case, check, run_cases, wait_until, workdir
+from support.process import Part, case, check, run_cases, wait_until, workdir
 
 SIDELIGHT = sys.argv[1]
 D = workdir()
@@ -182,6 +182,7 @@ def names_stand_for_numbers():
     net.send('ipfix', '127.0.0.1', ipfix([(flow_of(1), 1, 2, 64500, 64501, 700)]))
     with open(f'{D}/hosts', 'w') as f:
         f.write('# documentation\n192.0.2.2 alice.example alice\n198.51.100.7\tbob.example\n')
+        f.write(f'#{" " * 2000}192.0.2.2 commented.example\n')
     with open(f'{D}/namesfile', 'w') as f:
         f.write('device 127.0.0.1 leaf1\ninterface 127.0.0.1 1 eth1/1\nas 64500 EXAMPLE\n')
     names = ('--hosts', f'{D}/hosts', '--names', f'{D}/namesfile')
@@ -198,14 +199,13 @@ def names_stand_for_numbers():
 
 
 class StandIn(http.server.ThreadingHTTPServer):
-    """In place of a collector: it answers any question with the first of these rows."""
+    """In place of a collector with these stores. answer(QUESTION, PARAMETERS) makes all other answers."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             at = urllib.parse.urlsplit(self.path)
-            most, rows = int(dict(urllib.parse.parse_qsl(at.query)).get('max', 100)), self.server.rows
-            about = {'stores': [], 'replicas': 1}
-            body = json.dumps(about if at.path == '/api/v1/dta' else {'rows': rows[:most], 'more': max(len(rows) - most, 0)})
+            what, words = at.path.removeprefix('/api/v1/dta'), dict(urllib.parse.parse_qsl(at.query))
+            body = json.dumps(self.server.answer(what, words) if what else {'stores': self.server.stores, 'replicas': 1})
             self.send_response(200)
             self.send_header('Content-Length', str(len(body)))
             self.end_headers()
@@ -214,10 +214,22 @@ class StandIn(http.server.ThreadingHTTPServer):
         def log_message(self, *_):
             pass
 
-    def __init__(self, rows):
+    def __init__(self, answer, *stores):
         super().__init__(('127.0.0.1', 0), self.Handler)
-        self.rows, self.at = rows, f'127.0.0.1:{self.server_port}'
+        self.answer, self.at = answer, f'127.0.0.1:{self.server_port}'
+        self.stores = [{'name': name, 'kind': kind, 'tenant': 0, 'number': 1} for name, kind in stores]
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def end(self):
+        self.shutdown()
+        self.server_close()
+
+
+def first_of(rows):
+    def answer(_, words):
+        most = int(words.get('max', 100))
+        return {'rows': rows[:most], 'more': max(len(rows) - most, 0)}
+    return answer
 
 
 @case
@@ -225,7 +237,7 @@ def rows_are_added_up_over_all_collectors():
     """Also one that is among the first 100 of none, and if a collector is absent. What is left out is told."""
     def row(address, n):
         return {'address': address, 'bytes': n, 'from': 1, 'to': 2}
-    both = [StandIn([*(row(f'10.{k}.0.{i}', 100) for i in range(100)), row('192.0.2.1', 60)]) for k in range(2)]
+    both = [StandIn(first_of([*(row(f'10.{k}.0.{i}', 100) for i in range(100)), row('192.0.2.1', 60)])) for k in range(2)]
     for absent, code in ((), 0), (('-c', '127.0.0.1:1'), 1):
         p = subprocess.run([SIDELIGHT, 'query', 'top', '--json', *absent, '-c', both[0].at, '-c', both[1].at], capture_output=True,
                            text=True, timeout=300)
@@ -233,8 +245,38 @@ def rows_are_added_up_over_all_collectors():
         check(p.returncode == code and len(rows) == 100 and rows[0] == row('192.0.2.1', 120), p)
         check('101 more: use --max' in p.stderr and all(a in p.stderr for a in absent[1:]), p)
     for server in both:
-        server.shutdown()
-        server.server_close()
+        server.end()
+
+
+@case
+def an_absent_collector_is_told_once():
+    """It is not asked again for the names of interfaces, which another one has."""
+    def answer(what, _):
+        row = {'device': '192.0.2.1', 'interface': 3, 'bytes': 7, 'from': 1, 'to': 2}
+        return {'rows': [row]} if what == '/top' else {'result': 'found', 'fields': {'name': 'uplink'}}
+    server = StandIn(answer, ('interface_names', 'key-write'))
+    for words, said in ((('top', '--by', 'interface'), '192.0.2.1[uplink]'), (('status',), 'store interface_names'),
+                        (('reporters',), 'reporter')):
+        p = subprocess.run([SIDELIGHT, 'query', *words, '-c', '127.0.0.1:1', '-c', server.at], capture_output=True, text=True,
+                           timeout=300)
+        check(p.returncode == 1 and said in p.stdout and p.stderr.count('127.0.0.1:1: ') == 1, words, p)
+    server.end()
+
+
+@case
+def all_lanes_of_all_collectors_are_followed():
+    def answer(_, words):
+        """Each lane is empty at first, then has one item."""
+        start, lanes = int(words.get('from', 0)), [int(words['lane'])] if 'lane' in words else range(64)
+        return {'kind': 'append', 'result': 'found',
+                'rings': [{'lane': n, 'next': min(start + 1, 2), 'items': [f'lane{n}'] if start == 1 else []} for n in lanes]}
+    servers = [StandIn(answer, ('list', 'append')) for _ in range(5)]
+    reader = Part(SIDELIGHT, 'query', 'append', 'list', '--follow', *(w for s in servers for w in ('-c', s.at)))
+    wait_until(lambda: len(reader.out) == 5 * 64, lambda: f'{len(reader.out)} items', reader)
+    check(sorted(reader.out) == sorted(5 * [f'lane{n}' for n in range(64)]), reader.out, reader)
+    check(reader.stop() == 0, 'the reader failed', reader)
+    for server in servers:
+        server.end()
 
 
 @case

@@ -122,6 +122,16 @@ def works_and_leaves_nothing_behind():
     os.close(w)
     check(code >= 0 and not os.listdir(tmp), f'a bounded demo: {code}, left {os.listdir(tmp)}')
 
+    # A part is started again although its death cannot be told.
+    demo = Part('sh', '-c', 'exec "$0" "$@" 2>/dev/full', sidelight, 'demo', '--examples', examples, '--listen', '127.0.0.1:0',
+                '--shop-listen', '127.0.0.1:0', '--period', '10ms', '--load', '0', env={'TMPDIR': tmp})
+    os.kill(int(demo.ready(60)['shop_pid']), signal.SIGKILL)
+    wait_until(lambda: any(o.startswith('shop runs again') for o in demo.out), 'the shop was not started again', demo)
+    check(demo.stop() == 0 and not os.listdir(tmp), 'a clean end', demo)
+
+    p = subprocess.run([sidelight, 'demo', '--examples', examples, '--listen', 'a..b:80'], capture_output=True, text=True, timeout=300)
+    check(p.returncode == 2 and p.stderr == "sidelight demo: --listen: 'a..b:80' is not ADDR:PORT\n", f'{p}')
+
 
 def killed_leaves_nothing_for_long():
     # Killed outright, it takes its parts along, and the next one clears up after it: after the dead

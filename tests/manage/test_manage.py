@@ -188,6 +188,29 @@ def bad_files():
             fail(f'{args}')
 
 
+def a_busy_host_gives_no_part_more_time():
+    """There, each look at a part takes a second. One is never ready, the other ignores SIGTERM."""
+    folder, sleep = workdir(), shutil.which('sleep')
+    for name, line in (('ssh', 'exec sh -s'), ('sleep', f'exec {sleep} 1'), ('mute', f'exec {sleep} 300'),
+                       ('deaf', f"trap '' TERM; echo ready; exec {sleep} 300")):
+        with open(f'{folder}/{name}', 'w') as f:
+            f.write(f'#!/bin/sh\n{line}\n')
+        os.chmod(f'{folder}/{name}', 0o755)
+    path, _ = file(f'''
+name: busy
+directory: DIR
+hosts:
+  one: {{program: {folder}/deaf, ssh: one}}
+  other: {{program: {folder}/mute, ssh: other}}
+parts:
+  - {{name: deaf, host: one, run: [x], stop: 2s}}
+  - {{name: mute, host: other, run: [x], ready: 2s}}
+''')
+    _, err = manage('up', path, code=1, env={**os.environ, 'PATH': f'{folder}:{os.environ["PATH"]}'})
+    if 'mute: was not ready in time, and was killed' not in err or 'deaf: did not end on SIGTERM, and was killed' not in err:
+        fail(err)
+
+
 class SshServer:
     """A real ssh server on loopback, for one key. It finds a user's keys by the home alone: in a mount namespace of its
     own, the home is another folder."""
@@ -313,7 +336,8 @@ def the_example_of_reports():
         fail(out)
 
 
-for f in (bad_files, here, the_reader_of_the_output_has_gone, what_does_not_come_up, over_ssh, the_example_of_reports):
+for f in (bad_files, here, the_reader_of_the_output_has_gone, what_does_not_come_up, a_busy_host_gives_no_part_more_time,
+          over_ssh, the_example_of_reports):
     begun = time.monotonic()
     f()
     print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)

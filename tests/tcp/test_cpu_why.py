@@ -156,8 +156,8 @@ def containers_are_shown_and_a_full_table_is_said():
 @case
 def wrong_questions_get_one_line():
     for args in (('cpu', '--by', 'colour'), ('cpu', '--hierarchy', 'nope'), ('cpu', 'x'),
-                 ('cpu', '--json', '--csv'), ('why',), ('why', ''), ('why', 'a', 'b'),
-                 ('why', '--duration', '1us', 'x')):
+                 ('cpu', '--json', '--csv'), ('cpu', '--by', 'container', '--pid', '1', '-d', '10ms'),
+                 ('why',), ('why', ''), ('why', 'a', 'b'), ('why', '--duration', '1us', 'x')):
         p = tcp(*args, code=2)
         if p.stderr.count('\n') != 1 or p.stdout:
             fail(f'{args}: {p.stdout}{p.stderr}')

@@ -180,7 +180,7 @@ def wrong_questions_get_one_line():
         return p.stderr
     for args in (('layers', '--by', 'colour'), ('layers', 'x'), ('layers', '--json', '--csv'),
                  ('trace', '--format', 'xml'), ('trace', '--json', '--csv'), ('layers', '--avoid', 'magic'),
-                 ('probe', '--avoid', 'none'), ('flows', '--avoid', 'x')):
+                 ('trace', '--interval', '1s', '-d', '10ms'), ('probe', '--avoid', 'none'), ('flows', '--avoid', 'x')):
         run(*args, code=2)
     for verb in ('layers', 'trace'):
         run(verb, '-p', 'http', '-d', '10ms', code=2)

@@ -437,6 +437,20 @@ def case_killed():
     wait_until(lambda: not still_there(objects), lambda: f'left: {still_there(objects)}', seconds=20)
 
 
+def case_lost_end():
+    """The reader goes before the last frame, which alone is then lost."""
+    r, w = os.pipe()
+    p = subprocess.Popen([EXE, 'tcp', 'net', '--record', '-', '--dev', 'sl0', '--netns', f'/run/netns/{NAMES[0]}', '-p', '9'],
+                         stdout=w, stderr=subprocess.PIPE, text=True, restore_signals=False)  # SIGPIPE stays ignored
+    os.close(w)
+    os.read(r, 4096)
+    os.close(r)
+    p.send_signal(signal.SIGINT)
+    said = p.communicate(timeout=60)[1]
+    if p.returncode != 1 or 'standard output: Broken pipe' not in said:
+        fail(f'exit {p.returncode}, {said!r}')
+
+
 def case_overrun():
     """A ring that is too small: what was overwritten is counted, and what is matched is right."""
     r = Recording('--ring', '64', pause=0, families=(0,), bulk=40_000_000)
@@ -526,6 +540,7 @@ try:
         case_bad_network()
     case_overrun()
     case_killed()
+    case_lost_end()
     case_live()
 finally:
     for n in NAMES:

@@ -147,10 +147,10 @@ def what_finds_no_room_is_said(_):
 @case
 def an_output_that_takes_nothing_more_is_an_error_with_its_name(port):
     with open('/dev/full', 'w') as full:
-        for verb, args, kw, name in (('flows', ('-o', '/dev/full'), {}, '/dev/full'),
-                                     ('cpu', (), {'stdout': full}, 'standard output'),
+        for verb, args, kw, name in (('flows', ('-i', '100ms', '-o', '/dev/full'), {}, '/dev/full'),
+                                     ('cpu', ('-i', '100ms'), {'stdout': full}, 'standard output'),
                                      ('trace', ('-o', '/dev/full'), {}, '/dev/full')):
-            said = tcp(verb, '--json', '-d', '300ms', '-i', '100ms', *args, code=1, **kw).stderr
+            said = tcp(verb, '--json', '-d', '300ms', *args, code=1, **kw).stderr
             if f'{name}: No space left on device' not in said:
                 fail(f'{verb}: {said}')
 

@@ -125,6 +125,13 @@ bool cli_json_print(FILE *out, json_t *j, size_t flags);
 #define CLI_OPTION_CLIENT(name, to, whom) \
 	BASE_STRING(name, 0, to, "FILE", "connect to " whom CLI_CLIENT_FILE)
 
+/*
+ * Returns the address of a server as the functions below take it, to be freed: HOST:PORT for
+ * "http://HOST:PORT/", and any other without a final '/'. Returns NULL if it is empty, too long, or
+ * has control characters.
+ */
+char *cli_address(const char *url);
+
 struct cli_request {
 	const char *at;		 /* address: HOST:PORT, https://HOST:PORT, or unix:/PATH */
 	const char *method;	 /* HTTP method; NULL means GET, or POST if there is a body */

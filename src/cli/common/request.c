@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* request.c - sends the HTTP requests of commands. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,22 @@
 #include "cli/common/common.h"
 #include "http/client.h"
 
-#define ANSWER_MAX ((size_t)64 << 20)
+#define ANSWER_MAX  ((size_t)64 << 20)
+#define ADDRESS_MAX 255u
+
+char *cli_address(const char *url)
+{
+	size_t n;
+
+	url += strncmp(url, "http://", 7) ? 0 : 7;
+	n = strlen(url);
+	while (n && url[n - 1] == '/' && strncmp(url, "unix:", 5))
+		n--;
+	for (size_t i = 0; i < n; i++)
+		if (iscntrl((unsigned char)url[i]))
+			return NULL;
+	return n && n <= ADDRESS_MAX ? strndup(url, n) : NULL;
+}
 
 /*
  * Returns true for a URL with a scheme. HOST:PORT without a scheme means HTTP on the local network,

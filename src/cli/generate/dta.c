@@ -236,10 +236,10 @@ static void report_json(const struct cli_dta_settings *s, const struct cli_dta_l
 						      (json_int_t)l->of_kind[k], "arriving",
 						      (json_int_t)l->delivered[k]));
 	cli_json_counts(all, x, sent_counts, sizeof(sent_counts) / sizeof(*sent_counts));
-	json_object_update_new(all, json_pack("{s:f, s:f, s:o, s:o}", "seconds",
-					      (double)x->elapsed_ns / 1e9, "cpu_seconds",
-					      (double)x->cpu_ns / 1e9, "kinds", kinds, "expect",
-					      some_expected(s, l)));
+	json_object_update_new(
+		all, json_pack("{s:b, s:f, s:f, s:o, s:o}", "complete", (int)x->complete, "seconds",
+			       (double)x->elapsed_ns / 1e9, "cpu_seconds", (double)x->cpu_ns / 1e9,
+			       "kinds", kinds, "expect", some_expected(s, l)));
 	cli_json_print(stdout, all, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
@@ -248,8 +248,9 @@ static void report_text(const struct cli_dta_settings *s, const struct cli_dta_l
 {
 	const double seconds = (double)x->elapsed_ns / 1e9;
 
-	printf("%" PRIu64 " reports in %" PRIu64 " packets (%u per packet), %" PRIu64 " bytes\n",
-	       x->reports, x->packets, s->pack, x->bytes);
+	printf("%" PRIu64 " reports in %" PRIu64 " packets (%u per packet), %" PRIu64 " bytes%s\n",
+	       x->reports, x->packets, s->pack, x->bytes,
+	       x->complete ? "" : ", stopped before the end");
 	printf("elapsed      %.3f s: %.0f reports/s, %.0f packets/s\n", seconds,
 	       (double)x->reports / seconds, (double)x->packets / seconds);
 	if (x->withheld_packets || x->duplicated || x->reordered)

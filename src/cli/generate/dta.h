@@ -108,6 +108,7 @@ struct cli_dta_sent {
 	uint64_t unsettled; /* number of essential reports without acknowledgement */
 	uint64_t unsent;    /* number of packets refused by the kernel */
 	uint64_t elapsed_ns, cpu_ns;
+	bool complete; /* false if sending stopped before the last report */
 };
 
 /* Sends a load. Returns 0, or a negative errno after printing an error. */

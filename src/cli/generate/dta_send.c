@@ -439,9 +439,8 @@ static int send_all(struct dta_send_sender *x, int stop)
 			if (x->s->rate)
 				pace_sending(x);
 		}
-		if (base_stop_wait(stop, 0))
-			return 0;
-	} while (through < x->s->reporters);
+		x->sent->complete = through == x->s->reporters;
+	} while (!x->sent->complete && !base_stop_wait(stop, 0));
 	return 0;
 }
 

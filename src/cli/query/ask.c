@@ -179,6 +179,7 @@ static bool note_collector(struct cli_query_collectors *c, uint32_t member, cons
 
 	snprintf(c->member[member].called, sizeof(c->member[member].called), "%s",
 		 cli_json_text(j, "called"));
+	json_decref(c->member[member].gaps);
 	c->member[member].gaps = json_incref(json_object_get(j, "gaps"));
 	if (replicas > c->replicas && replicas <= (json_int_t)DTA_HASH_RING_MEMBERS_MAX)
 		c->replicas = (uint32_t)replicas;
@@ -194,11 +195,26 @@ static bool note_collector(struct cli_query_collectors *c, uint32_t member, cons
 	return !store;
 }
 
+bool cli_query_choose(struct cli_query_collectors *c, const char *store, bool optional)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		json_t *j = c->member[i].up ? cli_query_get(c, i, "/api/v1/dta") : NULL;
+
+		c->member[i].up = j && note_collector(c, i, store, j);
+		any |= c->member[i].up;
+		if (j && !c->member[i].up && !optional)
+			base_failure(&cli_cmd_query, "%s: no store '%.64s'", c->member[i].at,
+				     store);
+		json_decref(j);
+	}
+	return any;
+}
+
 bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_settings *set,
 		    const char *store)
 {
-	uint32_t up = 0;
-
 	memset(c, 0, sizeof(*c));
 	c->set = set;
 	c->n = (uint32_t)set->collectors.n;
@@ -207,34 +223,9 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 		c->member[i].token = set->token	   ? set->token
 				     : set->config ? NULL
 						   : cli_token_find(c->member[i].at);
+		c->member[i].up = true;
 	}
-	if (c->n == 1) {
-		c->member[0].up = true;
-		return true;
-	}
-	for (uint32_t i = 0; i < c->n; i++) {
-		json_t *j = cli_query_get(c, i, "/api/v1/dta");
-
-		if (!j)
-			continue;
-		c->member[i].up = note_collector(c, i, store, j);
-		up += c->member[i].up;
-		if (!c->member[i].up)
-			base_failure(&cli_cmd_query, "%s: no store '%.64s'", c->member[i].at,
-				     store);
-		json_decref(j);
-	}
-	return up > 0;
-}
-
-void cli_query_leave(struct cli_query_collectors *c)
-{
-	for (uint32_t i = 0; i < c->n; i++) {
-		if (c->member[i].token != c->set->token)
-			free(c->member[i].token);
-		json_decref(c->member[i].gaps);
-	}
-	c->n = 0;
+	return c->n == 1 || cli_query_choose(c, store, false);
 }
 
 /* Lists the available members in query order: ring members first, then members without a name. */
@@ -435,6 +426,7 @@ static json_t *ask_all(struct cli_query_collectors *c, const char *store, char *
 
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_ask_one(c, m, store, keys, n) : NULL;
+		c->member[m].up = got;
 		if (!got)
 			continue;
 		asked++;
@@ -534,6 +526,7 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 		cli_query_add_parameter(path, "top", "1");
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_get(c, m, path) : NULL;
+		c->member[m].up = got;
 		if (!got)
 			continue;
 		if (c->n == 1) {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dta/wire/text.h"
@@ -77,16 +78,18 @@ static bool note_line(char *line, bool hosts)
 static int read_file(const struct base_command *self, const char *path, bool hosts)
 {
 	FILE *f = fopen(path, "re");
-	char line[1024];
+	char *line = NULL;
+	size_t room = 0;
 	int number = 0;
 	bool good = true;
 
 	if (!f)
 		return base_failure(self, "%s: %s", path, strerror(errno));
-	while (good && fgets(line, sizeof(line), f)) {
+	while (good && getline(&line, &room, f) >= 0) {
 		number++;
 		good = note_line(line, hosts);
 	}
+	free(line);
 	fclose(f);
 	if (good)
 		return BASE_EXIT_OK;

@@ -34,7 +34,7 @@ struct cli_query_collectors {
 		const char *at; /* address, HOST:PORT */
 		/* name by which translators know the collector; "" means not named */
 		char called[160];
-		bool up;
+		bool up;     /* it has the store, and has answered each query so far */
 		char *token; /* bearer token; NULL means none */
 		/* periods in which a replica received this collector's reports, or NULL */
 		json_t *gaps;
@@ -56,8 +56,12 @@ void cli_query_parameters(const struct cli_query_settings *set,
  */
 bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_settings *set,
 		    const char *store);
-/* Frees what cli_query_meet() has allocated. */
-void cli_query_leave(struct cli_query_collectors *c);
+/*
+ * Asks the collectors that answered so far about another store; those that do not have it are then
+ * not queried. Returns false if none has it. Prints an error for each without it, unless it is
+ * optional.
+ */
+bool cli_query_choose(struct cli_query_collectors *c, const char *store, bool optional);
 /*
  * Returns an array of responses of GET /api/v1/dta/query, one per key, or NULL after printing an
  * error.

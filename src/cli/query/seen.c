@@ -235,33 +235,18 @@ static void add_interfaces(json_t *keys, const json_t *row)
 	}
 }
 
-static bool has_names(const json_t *about)
+static void learn_interfaces(struct cli_query_collectors *c, const json_t *rows)
 {
-	const json_t *s;
-	bool has = false;
-	size_t i;
-
-	json_array_foreach(json_object_get(about, "stores"), i, s)
-		has |= cli_json_is(s, "name", INTERFACES);
-	return has;
-}
-
-static void learn_interfaces(const struct cli_query_collectors *c, const json_t *rows)
-{
-	struct cli_query_collectors holders = {.n = 0};
-	json_t *keys = json_object(), *row, *about = NULL, *answers = NULL, *what;
+	json_t *keys = json_object(), *row, *answers = NULL, *what;
 	char **key;
 	const char *name;
 	size_t i, n = 0;
 
 	json_array_foreach(rows, i, row) add_interfaces(keys, row);
 	key = calloc(json_object_size(keys) + 1, sizeof(*key));
-	if (key && json_object_size(keys) && cli_query_meet(&holders, c->set, NULL))
-		about = cli_query_get(&holders, 0, "/api/v1/dta");
-	cli_query_leave(&holders);
-	if (has_names(about) && cli_query_meet(&holders, c->set, INTERFACES)) {
+	if (key && json_object_size(keys) && cli_query_choose(c, INTERFACES, true)) {
 		json_object_foreach(keys, name, what) key[n++] = (char *)(uintptr_t)name;
-		answers = cli_query_ask(&holders, INTERFACES, key, n);
+		answers = cli_query_ask(c, INTERFACES, key, n);
 	}
 	json_array_foreach(answers, i, row)
 	{
@@ -272,9 +257,7 @@ static void learn_interfaces(const struct cli_query_collectors *c, const json_t 
 					cli_json_integer(what, "number"), name);
 	}
 	free(key);
-	cli_query_leave(&holders);
 	json_decref(answers);
-	json_decref(about);
 	json_decref(keys);
 }
 
@@ -409,6 +392,7 @@ int cli_query_seen(const struct base_command *self, struct cli_query_collectors 
 	index = json_object();
 	for (uint32_t m = 0; m < c->n; m++) {
 		answer = c->member[m].up ? cli_query_get(c, m, path) : NULL;
+		c->member[m].up = answer;
 		if (!answer)
 			code = BASE_EXIT_FAILURE;
 		merge_rows(all, index, answer, c->replicas > 1);

@@ -57,10 +57,9 @@ struct cpu_view {
 	uint64_t said[SL_TASK_LOSSES];
 };
 
-static bool is_selected(const struct cpu_view *v, const struct region_cpu_row *r,
-			const struct tcp_cgroup_identity *who)
+static bool is_selected(const struct region_cpu_row *r, const struct tcp_cgroup_identity *who)
 {
-	if (v->by_task && settings.pid && settings.pid != r->tgid)
+	if (settings.pid && settings.pid != r->tgid)
 		return false;
 	for (size_t i = 0; i < settings.of.n; i++)
 		if (tcp_cgroup_matches(who, settings.of.v[i]))
@@ -109,7 +108,7 @@ static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 	b->ended = r.ended;
 	if (!r.n.run_ns && !r.n.wait_ns && !r.n.waits)
 		return 0;
-	if (!is_selected(v, &r, tcp_cgroups_find(v->who, r.cgroup, now)))
+	if (!is_selected(&r, tcp_cgroups_find(v->who, r.cgroup, now)))
 		return 0;
 	if (!BASE_GROW(v->rows, v->n, v->room))
 		return -ENOMEM;
@@ -334,6 +333,8 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 	v.by_task = !strcmp(settings.by, "task");
 	if (!v.by_task && strcmp(settings.by, "container") != 0)
 		return base_usage(self, "--by '%s' is not task or container", settings.by);
+	if (!v.by_task && settings.pid)
+		return base_usage(self, "--pid requires --by task");
 	if (tcp_cgroup_hierarchy(&hierarchy, settings.hierarchy, NULL, NULL))
 		return base_usage(self, "--hierarchy %s: no such cgroup hierarchy is mounted",
 				  settings.hierarchy);

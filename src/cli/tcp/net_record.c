@@ -125,7 +125,9 @@ int cli_tcp_net_record(const struct base_command *self)
 	code = record_host(self, &w);
 	tcp_layers_close(w.layers);
 	tcp_net_close(w.net);
-	if (w.to != stdout && fclose(w.to) && !code)
+	if (w.to == stdout)
+		return code ?: cli_output_end(self, BASE_EXIT_OK);
+	if (fclose(w.to) && !code)
 		code = base_failure(self, "the file could not be written");
 	return code;
 }

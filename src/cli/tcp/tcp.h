@@ -29,16 +29,19 @@ extern struct cli_tcp_common {
 	struct base_strings avoid; /* names of the hook types of --avoid */
 } cli_tcp_common;
 
-/* Option rows for the output format and the selection of flows. */
+/* Option rows for the output and the selection of flows. */
 #define CLI_TCP_OPTIONS_SHOW                                                                 \
-	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print JSON, one object per line"),     \
-		BASE_FLAG("csv", 0, &cli_tcp_common.csv,                                     \
-			  "print CSV (RFC 4180) with a header line"),                        \
+	CLI_TCP_OPTIONS_FORMAT,                                                              \
 		BASE_TIME("interval", 'i', &cli_tcp_common.interval_ns, 1e6, 3.6e12, "TIME", \
 			  "time between two updates"),                                       \
-		BASE_TIME("duration", 'd', &cli_tcp_common.duration_ns, 0, 0, "TIME",        \
-			  "exit after this time; 0: when interrupted"),                      \
-		CLI_TCP_OPTION_OUTPUT
+		CLI_TCP_OPTION_DURATION, CLI_TCP_OPTION_OUTPUT
+#define CLI_TCP_OPTIONS_FORMAT                                                           \
+	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print JSON, one object per line"), \
+		BASE_FLAG("csv", 0, &cli_tcp_common.csv,                                 \
+			  "print CSV (RFC 4180) with a header line")
+#define CLI_TCP_OPTION_DURATION                                               \
+	BASE_TIME("duration", 'd', &cli_tcp_common.duration_ns, 0, 0, "TIME", \
+		  "exit after this time; 0: when interrupted")
 #define CLI_TCP_OPTION_OUTPUT                                      \
 	BASE_STRING("output", 'o', &cli_tcp_common.output, "FILE", \
 		    "write to FILE instead of standard output")

@@ -14,7 +14,9 @@ static struct {
 } settings = {.format = "text"};
 
 static const struct base_option table[] = {
-	CLI_TCP_OPTIONS_SHOW,
+	CLI_TCP_OPTIONS_FORMAT,
+	CLI_TCP_OPTION_DURATION,
+	CLI_TCP_OPTION_OUTPUT,
 	BASE_STRING("format", 'f', &settings.format, "FORMAT",
 		    "text, or microbpf: the lines of MicroBPF's tools"),
 	BASE_FLAG("segments", 's', &settings.segments, "print data segments as well"),

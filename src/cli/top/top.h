@@ -12,7 +12,7 @@
 
 struct cli_top {
 	const struct base_command *cmd;
-	char at[256]; /* address of the collector: HOST:PORT or unix:/PATH */
+	char *at; /* address of the collector: HOST:PORT or unix:/PATH */
 	const char *token;
 	uint32_t window; /* averaging window in seconds */
 	bool json, once;

@@ -17,7 +17,7 @@ struct live_walk {
 	struct act_verdicts_stats verdicts;
 	struct collect_notify_stats notify;
 	struct act_incidents_stats incidents;
-	uint64_t lost_changes, lost_alerts;
+	uint64_t lost_changes, lost_alerts, unscaled;
 	struct act_workload *workload;
 	size_t workloads;
 	/* Exemplar of the last series. */
@@ -53,6 +53,7 @@ static bool begin_walk(struct collect_self *s)
 		collect_notify_stats(l->notify, &w->notify);
 	w->lost_changes = relaxed_load(l->lost_changes);
 	w->lost_alerts = relaxed_load(l->lost_alerts);
+	w->unscaled = act_scale_left_out(l->scale);
 	return true;
 }
 
@@ -167,7 +168,7 @@ static const struct collect_self_family analysis_families[] = {
 		  OF_LIVE("calls", incidents.calls_left_out), OF_LIVE("changes", lost_changes),
 		  OF_LIVE("alerts", lost_alerts), OF_LIVE("recorded_rows", analysis.lost_rows),
 		  OF_LIVE("told", notify.untold), OF_LIVE("saved_models", analysis.models_failed),
-		  OF_LIVE("old_models", analysis.models_removed))},
+		  OF_LIVE("old_models", analysis.models_removed), OF_LIVE("workloads", unscaled))},
 	{"sidelight_analysis_pods", GAUGE, "", "Analysed pods, by state.",
 	 BY_LABEL("state", OF_LIVE("all", verdicts.pods), OF_LIVE("warming_up", analysis.warming),
 		  OF_LIVE("anomalous", verdicts.anomalous),
