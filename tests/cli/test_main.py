@@ -71,7 +71,7 @@ for args, said in (
     expect(code == 2 and not out and err.count('\n') == 1 and said in err,
            f'{args}: {code} {out} {err}')
 
-# What others may have chosen controls no terminal, nor in the form of a C1 control.
+# Text that others may have chosen must not control the terminal, not even with C1 controls.
 for args, said in ((('generate', 'x\033\x9b2J'), "cannot generate 'x???2J'"),
                    (('agent', '--status', '--socket', '/none\x9b2J'), 'no agent answers on /none??2J: ')):
     code, out, err = run(*args)
