@@ -269,7 +269,7 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 	close(listener);
 }
 
-/* EAGAIN is not a refusal for the next 30 s. */
+/* After EAGAIN, a region is not held back for 30 s, as it is after another refusal. */
 static void a_region_is_offered_again_soon_after_eagain(void **state)
 {
 	int listener = agent_listen(), sock = -1;
