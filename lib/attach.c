@@ -21,7 +21,7 @@
 #define RETRY_FULL_MS	 10
 #define RETRY_MAX_MS	 500
 #define RETRY_REFUSED_MS 30000
-#define RETRY_AGAIN_MAX	 7 /* attempts after EAGAIN, with delays of RETRY_MIN_MS to 16 s */
+#define RETRY_AGAIN_MAX	 7 /* quick retries after EAGAIN; the delay doubles to 16 s */
 
 static void close_socket(struct sl_publisher *p)
 {

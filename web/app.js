@@ -69,7 +69,7 @@ export function observe(m, pod, now) {
 		const fresh = k.at && at - k.at < 10;
 		k.rate = fresh && v >= k.v ? (v - k.v) / (at - k.at) : NaN;
 		const point = running ? k.rate : v, slot = Math.floor(at);
-		if (slot - k.second >= SPARK) // it was out of sight
+		if (slot - k.second >= SPARK) // all its values are too old
 			Object.assign(k, {spark: [], seeded: false});
 		if (slot > k.second) {
 			const y = Number.isNaN(point) ? null : point;

@@ -22,7 +22,7 @@ let plots = [];       // {root, plot, name, blame, ids}
 let hostSeries = {host: "", ids: []}; // series of the pressure on a host: of CPU, memory, I/O
 const asking = new Map(); // panel that waits for an answer -> whether it is wanted again
 
-// What was refused may be there: what is shown of it stays.
+// A refusal does not mean that there is nothing, so what is shown stays.
 const missing = (e) => {
 	if (!(e instanceof Problem) || !e.status || e.refused)
 		throw e;
@@ -30,8 +30,8 @@ const missing = (e) => {
 };
 const ask = (path, params) => get(path, params).catch(missing);
 
-// By its id, or by a member of this instance that had an anomaly then, or the latest. If it became part of an older one, that
-// one is found: alerts still have the address of the newer one.
+// Finds an incident by its id, or by a member of this instance that had an anomaly then, or the latest. If it became part
+// of an older one, returns the older one, because alerts still have the address of the newer one.
 function find(list) {
 	const [instance, begin] = state.incident.split("@");
 	const is = (m) => m.instance === instance && (!begin || begin > m.begin - 0.01 && !(m.end && begin > m.last + 0.01));
@@ -96,9 +96,9 @@ async function accept(id) {
 	} catch (e) {
 		if (!(e instanceof Problem))
 			throw e;
-		// A request whose answer is lost may have arrived.
+		// A request whose answer was lost may have arrived.
 		app.notice(e.status ? `Nothing was accepted: ${e.message}.` :
-			"The collector's answer is lost. If the incident ends within a minute, the collector has accepted it.");
+			"The collector's answer was lost. If the incident ends within a minute, the collector has accepted it.");
 	}
 	poller.soon();
 }
@@ -386,7 +386,7 @@ async function drawHost(a) {
 
 const isGone = (a) => found?.cause.id !== a.id;
 
-// Until its panels have answers, nothing of the incident before it is shown.
+// Removes what the panels show of the previous incident until they have answers about this one.
 function clearPanels() {
 	for (const id of ["cause-traces", "cause-traces-note", "cause-waterfall", "cause-flows", "cause-pressure"]) {
 		$(id).replaceChildren();

@@ -167,7 +167,7 @@ export const clock = (epoch, ms = true) => isoTime(epoch).slice(11, ms ? 23 : 19
 
 export const dateTime = (epoch) => epoch ? isoTime(epoch).slice(0, 19).replace("T", " ") : "–";
 
-// Time of day, with the date unless that is today's.
+// Time of day, with the date unless it is today.
 export const moment = (epoch, ms = false) => isoTime(epoch).slice(0, 10) === isoTime(Date.now() / 1000).slice(0, 10) ? clock(epoch, ms) : dateTime(epoch);
 
 // A sentence of the collector with its times in the zone of the page. The collector writes them in its own zone, so they

@@ -15,9 +15,10 @@ export let hosts = [];
 
 const clocks = {began: 0, shift: NaN, jumped: 0, jump: 0, restarted: 0, skew: 0};
 
-// A collector that started again, and a clock that jumps: both are said, and nothing else need be done. A jump is one of the
-// collector's time against its own uptime: this computer's clocks stand still while it sleeps. sent: performance.now() when
-// the status was asked for. The collector took its time somewhere in the round trip: the middle is off by half of it at most.
+// Notices that the collector was restarted or that its clock jumped; the page says so, and nothing else need be done. The
+// collector's time is compared with its own uptime, because this computer's clocks stand still while it sleeps. sent:
+// performance.now() when the status was asked for. The collector read its clock within the round trip, so the middle is off
+// by at most half of it.
 export function observe(status, sent, notice) {
 	const slack = (performance.now() - sent) / 2000, shift = status.time - status.uptime_seconds;
 	const again = clocks.began && status.start !== clocks.began;

@@ -67,7 +67,7 @@ export function setMarks(list) {
 // The kinds of the marks in a range of time.
 export const marksIn = (from, to) => Object.keys(MARKS).filter((kind) => marks.some((m) => m.kind === kind && m.at >= from && m.at <= to));
 
-// Plots come and go, so they are told from here.
+// One listener for all plots, because plots come and go.
 function rebuildAll() {
 	for (const p of plots)
 		p.rebuild();

@@ -230,7 +230,7 @@ async function askHistory() {
 	link.ok();
 	if (q !== question())
 		return historyPoller.soon();
-	asked = answer.missing ? "" : q; // a refusal is no answer to keep
+	asked = answer.missing ? "" : q; // after a refusal, ask again
 	if (view === "heat")
 		lastHeat = answer;
 	else if (view === "lines")

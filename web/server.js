@@ -10,21 +10,21 @@ export class Problem extends Error {
 	constructor(message, status, slow = false) {
 		super(message);
 		this.status = status; // of HTTP; 0: the server is unreachable
-		this.slow = slow;     // only this answer is missing: others came at the time
-		// Others wait, it took too long, or a right is missing. 400 and 404 are answers to what was asked.
+		this.slow = slow;     // only this answer is missing: others came in the meantime
+		// Too many others wait, it took too long, or a right is missing. 400 and 404 are answers about the request itself.
 		this.refused = status > 0 && status !== 400 && status !== 404;
 	}
 
-	// What stands above the message in place of a list.
+	// The heading above the message that is shown in place of a list.
 	get headline() {
 		return this.refused ? "Refused" : "Invalid search";
 	}
 }
 
-const late = new Map(); // part of the API -> when its answer was late, or a refusal
+const late = new Map(); // part of the API -> when its answer was late or refused
 let heard = 0;          // when the last answer came
 
-// The parts of the API whose answers are late or refusals at present.
+// The parts of the API whose answers are late or refused at present.
 export const lateParts = () => [...late].filter(([, at]) => performance.now() - at < 3 * TIMEOUT_MS).map(([part]) => part);
 
 // The token of a collector with --reader-token-file or --actor-token-file, kept as long as the tab. The page itself needs
@@ -69,7 +69,7 @@ function lost(e, part, sent) {
 	return new Problem("no answer within 4 s", 0, heard > sent);
 }
 
-// The body of an answer, which is waited for up to TIMEOUT_MS: a connection may be lost without a sign.
+// The body of an answer. Waits for up to TIMEOUT_MS, because a connection may be lost without notice.
 async function ask(path, options) {
 	const part = path.split("?")[0].split("/")[0], sent = performance.now();
 	let response;

@@ -18,8 +18,8 @@ BUILD = sys.argv[1]
 FAULTS = int(sys.argv[2]) if len(sys.argv) > 2 else 12
 EXE = os.path.join(BUILD, 'sidelight')
 
-# Within the page, with each frame: when a row of the list of incidents is a new one that is open and names what is to
-# blame, and when it names a trace.
+# Runs within the page at each frame: notes when the list of incidents has a new open incident that names what is to
+# blame, and when this incident names a trace.
 WATCH = """(() => {
     window.seen = {};
     window.known = window.known || new Set();

@@ -126,7 +126,7 @@ struct agent {
 	/* the agent's own regions, which are included in region_count but exempt from quotas */
 	uint32_t own_count;
 	uint64_t memory;
-	uint64_t stored_bytes; /* names in systemd's store, each with a separator */
+	uint64_t stored_bytes; /* length of all names in systemd's store, with separators */
 	uint64_t last_id;
 	uint64_t trimmed; /* value of n.freed at the last malloc_trim() */
 	struct agent_counters n;
@@ -244,7 +244,7 @@ void agent_directory_hot(struct agent *a); /* writes the counts of live and refu
 
 /* agent_rdma_start() is declared in agent.h. */
 int agent_rdma_init(struct agent *a, char *error, size_t bytes);
-/* Ends remote reading. Call it before regions are freed whose keys readers may still use. */
+/* Ends remote reading. Call it before freeing regions whose keys readers may still use. */
 void agent_rdma_stop(struct agent *a);
 void agent_rdma_fini(struct agent *a);
 /* Returns MAP_FAILED with errno on failure. */

@@ -758,7 +758,7 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	if (r->unrepaired) {
 		r->unrepaired = false;
 		agent_region_publish(a, r);
-		if (!r->timer.in) /* it was stopped: see agent_region_died() */
+		if (!r->timer.in) /* agent_region_died() stopped it */
 			start_grace(a, r);
 		return;
 	}

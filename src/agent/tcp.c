@@ -226,7 +226,7 @@ void agent_tcp_event(struct agent *a)
 		base_logf(BASE_ERROR, AGENT_LOG, "--tcp: %s", why);
 	/* The tables disappeared with their loader; the next loader creates new ones. */
 	if (!t->loading)
-		agent_tcp_use(a, &use); /* the final counts */
+		agent_tcp_use(a, &use); /* reads the final counts */
 	t->refused_before = a->n.tcp_refused;
 	t->cgroups_refused_before = a->n.tcp_cgroups_refused;
 	for (int i = 0; i < TCP_PARTS; i++)

@@ -132,7 +132,7 @@ static bool is_used(const struct analyse_replicas *r, uint32_t k)
 	return false;
 }
 
-/* Returns a new metric, or one that no pod has any more; ANALYSE_ODD_METRICS if all are used. */
+/* Returns a new metric, or one that no pod has any more; ANALYSE_ODD_METRICS if there is none. */
 static uint32_t new_metric(struct analyse_replicas *r)
 {
 	uint32_t k = 0;
@@ -150,7 +150,10 @@ static uint32_t new_metric(struct analyse_replicas *r)
 	return k;
 }
 
-/* Places the known series of a pod, or all of them, in its present layout. */
+/*
+ * Assigns the pod's series in its present layout to their metrics. If all is set, series without a
+ * metric get a new one.
+ */
 static void place_series(struct analyse_pipeline *p, bool all)
 {
 	struct analyse_odd *o = p->odd;

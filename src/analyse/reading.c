@@ -177,8 +177,8 @@ static void push_rates(struct analyse_rates *r, float *row, float seconds)
 }
 
 /*
- * Computes the increases of counters; unknown at first, after a reset and if nonsensical. An
- * increase since a value before missing ones counts in proportion to the row's share of that time.
+ * Computes the increases of counters, which are unknown at first, after a reset, and if they are
+ * impossibly large. An increase over missing values is reduced to the row's share of their time.
  */
 static void count_increases(struct analyse_reading *r, const double *restrict row, float seconds,
 			    float *restrict increase)

@@ -16,10 +16,7 @@
 
 #define ANALYSE_WINDOW 16u
 #define ANALYSE_RECENT 5u /* number of rows in a gauge's running median */
-/*
- * Squares of larger values overflow a float. A counter may be larger, but not grow by so much in a
- * row.
- */
+/* Squares of larger values overflow a float. A counter may be larger, but its increase may not. */
 #define ANALYSE_LARGE 1e15
 
 struct analyse_rates {
@@ -38,7 +35,7 @@ struct analyse_reading {
 	uint32_t dims;
 	struct analyse_rates rates;
 	double *last;	  /* per column, the latest known value */
-	float *missed;	  /* per column, seconds of the missing values since then */
+	float *missed;	  /* per column, seconds since then in which values were missing */
 	float *counter;	  /* per column, 1 for a counter, otherwise 0 */
 	float *recent;	  /* ANALYSE_RECENT rows with the latest known values, latest first */
 	uint8_t *recents; /* per column, the number of known values in recent */

@@ -187,7 +187,7 @@ static int by_time(const void *a, const void *b)
 	return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-/* If there are too many marks, the oldest ones of publishers are left out, but no incident. */
+/* If there are too many marks, the oldest ones of publishers are left out, but no incidents. */
 static void put_marks(struct api_list *l, const struct marks *m)
 {
 	size_t too_many = m->n > MARKS_MAX ? m->n - MARKS_MAX : 0;

@@ -188,7 +188,7 @@ void api_get_status(struct http_request *req, void *arg)
 	j = walk.j = &a->json;
 	collect_collector_totals(c, &t);
 
-	/* The time and the uptime are of the same moment: the page compares them to find a jump. */
+	/* Take both at the same moment: the page compares them to detect a jump of the clock. */
 	base_put(j, KV("role", roles[http_role(req)]), KV("version", SL_VERSION_STRING),
 		 KV_TIME("time", base_realtime_ns()), KV_TIME("start", api.start_realtime_ns),
 		 KV("uptime_seconds", (double)((base_now_ns() - api.start_ns) / 1000000) / 1e3),

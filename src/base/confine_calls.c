@@ -167,8 +167,8 @@ static const struct with_argument tables[] = {
 
 /*
  * For the reporter once its programs are attached: it runs them, notifies the service manager, and
- * removes filters through a netlink socket. It may not bind its packet socket, by which it would
- * receive frames: only addresses of netlink are that short.
+ * removes filters through a netlink socket. It must not bind its packet socket, which would then
+ * receive frames; only netlink addresses have the length that bind() accepts here.
  */
 static const struct with_argument reporter[] = {
 	{SYS_bpf, 0, BPF_PROG_TEST_RUN, false},	 {SYS_socket, 0, AF_UNIX, false},

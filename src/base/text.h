@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - UTF-8, text that controls no terminal, and hexadecimal digits. Pure functions. */
+/* text.h - UTF-8, removal of control characters, and hexadecimal digits. Pure functions. */
 #ifndef SL_BASE_TEXT_H
 #define SL_BASE_TEXT_H
 

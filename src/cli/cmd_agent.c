@@ -480,7 +480,7 @@ static int serve_apart(const struct base_command *self, struct agent_opts *o)
 	int code = BASE_EXIT_OK;
 	char error[256];
 
-	/* Go on if the reader of the log has gone. */
+	/* Keep running if the reader of the log exits. */
 	signal(SIGPIPE, SIG_IGN);
 	if (o->rest) {
 		o->rest_front = http_front_fork(o->unconfined);

@@ -548,7 +548,7 @@ static int run_apart(const struct base_command *self, struct cli_collect_setting
 	int code;
 
 	if (s->serves) {
-		/* Go on if the reader of the log or of the ready lines has gone. */
+		/* Keep running if the reader of the log or of the ready lines exits. */
 		signal(SIGPIPE, SIG_IGN);
 		s->h.front = http_front_fork(s->unconfined);
 		if (!s->h.front)

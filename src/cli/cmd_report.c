@@ -580,7 +580,7 @@ static int print_kernel(const struct report_kernel *r, const struct report_kerne
 	return cli_output_end(&cli_cmd_report, BASE_EXIT_OK);
 }
 
-/* The programs are loaded and attached. The process still parses the translator's answers. */
+/* Call it once the programs are attached. The process goes on parsing the translator's answers. */
 static int confine_reporter(const struct report_kernel *r)
 {
 	const struct base_confine_opts c = {.role = BASE_ROLE_REPORTER,
@@ -667,8 +667,8 @@ static bool parse_subjects(const char *text, struct report_kernel_opts *o)
 #endif
 
 #if HAVE_TCP
-/* Not the process ID, which a reporter on another host or in another container may have, too. */
-static uint32_t draw_reporter(void)
+/* Not the process ID, because another host or container may have a reporter with the same one. */
+static uint32_t choose_reporter(void)
 {
 	uint32_t number;
 
@@ -688,7 +688,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 		.target = s->o.target,
 		.ingress = strcmp(s->direction, "out") != 0,
 		.egress = strcmp(s->direction, "in") != 0,
-		.reporter = s->o.reporter ? s->o.reporter : draw_reporter(),
+		.reporter = s->o.reporter ? s->o.reporter : choose_reporter(),
 		.tenant = s->o.tenant,
 		.store = s->how.store,
 		.copies = s->how.copies,

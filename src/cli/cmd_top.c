@@ -94,7 +94,7 @@ static bool handle_key(void *context, int key)
 	case CLI_TCP_KEY_HOME:
 	case CLI_TCP_KEY_END:
 		if (t->details)
-			return false; /* the details scroll */
+			return false; /* scrolls the details */
 		choose_row(t, row_of_key(t, key));
 		return true;
 	case '\n':

@@ -160,15 +160,15 @@ void export_remote_write_flush(struct export_remote_write *w)
 	w->batch++;
 }
 
-/* Whether the series is the one under construction, to which more may be added. */
+/* True if the series is the one under construction, to which more may be added. */
 static bool is_open(const struct export_remote_write *w, const struct export_remote_series *s)
 {
 	return w->is_open && s->opened == w->opened;
 }
 
 /*
- * Whether n more bytes of a series must be in a new request. Version 2.0 allows each series only
- * once per request.
+ * True if n more bytes of a series need a new request. Version 2.0 allows each series only once per
+ * request.
  */
 static bool needs_request(const struct export_remote_write *w, const struct export_remote_series *s,
 			  size_t n)
@@ -389,7 +389,7 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	if (s->clashes || s->last_ms == INT64_MIN || (ms <= s->exemplar_ms && !future) ||
 	    (hash && hash == s->exemplar))
 		return;
-	if (future) { /* all later exemplars would be earlier than this one */
+	if (future) { /* sending it would block exemplars with earlier times */
 		s->exemplar = hash;
 		relaxed_bump(w->future_exemplars, 1);
 		return;

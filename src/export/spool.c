@@ -409,7 +409,7 @@ static int load_file(struct export_spool *s, uint64_t size)
 			s->head = (struct spool_head){.position = r.position, .number = r.number};
 	}
 	recover_records(s);
-	/* The caller must not wait until it is as late as that. */
+	/* Otherwise, the caller would leave out all samples until that time. */
 	if (s->head.newest_ns > base_realtime_ns() + AHEAD_NS)
 		s->head.newest_ns = 0;
 	return 0;

@@ -49,8 +49,8 @@ int export_spool_take(struct export_spool *s, void **body, size_t *bytes, uint64
 void export_spool_done(struct export_spool *s);
 /*
  * Returns the latest time (CLOCK_REALTIME) at which a body was added, possibly by an earlier
- * process, or 0 if there is none, or if an earlier process added it more than an hour in the
- * future.
+ * process. Returns 0 if there is none, or if that time was more than an hour in the future when the
+ * file was opened.
  */
 uint64_t export_spool_newest_ns(const struct export_spool *s);
 void export_spool_stats(const struct export_spool *s, struct export_spool_stats *out);

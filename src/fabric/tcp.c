@@ -562,8 +562,8 @@ static int tcp_init(struct fabric *f, const char *target)
 		.sink = f->buffer + f->opts.buffer_bytes,
 	};
 	/*
-	 * A range takes only a few bytes, unlike a work request, so allow more of them. A power of
-	 * two, because the numbers of ranges wrap at 2^32.
+	 * A range takes only a few bytes, unlike a work request, so allow more of them. The depth
+	 * is a power of two because the numbers of ranges wrap at 2^32.
 	 */
 	for (t->depth = FABRIC_TCP_RANGES_MAX; t->depth < f->opts.queue_depth; t->depth *= 2)
 		;

@@ -15,8 +15,8 @@
 #define PEER_GUESSES  10u
 #define PEER_EVERY_NS 5000000000ull
 /*
- * All peers together take at most a tenth of a CPU, of which 1.5 s can be saved up. The time is
- * measured, because it depends on the cost that bcrypt was given.
+ * Guesses of all peers together take at most a tenth of a CPU, and up to 1.5 s can be saved up.
+ * Their time is measured, because it depends on the cost in the bcrypt hash.
  */
 #define TOTAL_PART   10
 #define TOTAL_MAX_NS 1500000000ll

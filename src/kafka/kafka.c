@@ -20,7 +20,7 @@
 #include "kafka/internal.h"
 
 #define LOG	"kafka"
-#define PAUSE_S 1 /* pause after a producer that failed, because the next one may fail as well */
+#define PAUSE_S 1 /* pause after a producer has failed, because the next one may fail, too */
 
 /* ---- outcomes of messages ---- */
 
@@ -190,7 +190,7 @@ int kafka_producer_run(struct kafka_producer *k, int sock)
 		while (rd_kafka_poll(k->rk, 0) > 0)
 			;
 	} while (send_outcomes(k, stream) && !rd_kafka_fatal_error(k->rk, error, sizeof(error)));
-	/* This producer delivers nothing any more, but another one may: end to be restarted. */
+	/* This producer will deliver nothing more, but a new one may: exit to be restarted. */
 	if (rd_kafka_fatal_error(k->rk, error, sizeof(error))) {
 		base_logf(BASE_WARN, LOG, "the producer has failed, restarting error=\"%s\"",
 			  error);

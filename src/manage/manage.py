@@ -55,7 +55,7 @@ lost = False  # some output could not be written
 
 
 def say(text, to=None):
-    """The reader of the output may have gone; the parts must be stopped nevertheless."""
+    """Goes on if the reader of the output has exited, because the parts must still be stopped."""
     global lost
     to = to or sys.stdout
     try:
@@ -657,7 +657,7 @@ def main(program, flags, *operands):
 
 if __name__ == '__main__':
     if sys.stdout:
-        sys.stdout.reconfigure(errors='replace')  # a name need not be writable in this locale
+        sys.stdout.reconfigure(errors='replace')  # this locale may lack characters of a name
     try:
         result = main(*sys.argv[1:])
     except Wrong as e:

@@ -323,8 +323,8 @@ uint64_t region_flow_unread(const struct region_flow *f)
 bool region_flow_queue_full(const struct region_flow *f)
 {
 	/*
-	 * The kernel refuses connections above the bound. An application that accepts one has just
-	 * made room for the next.
+	 * The kernel refuses connections only above the bound, but when the application has just
+	 * accepted one, the queue is at the bound.
 	 */
 	return f->flags & SL_FLOW_LISTENER && f->backlog && f->backlog >= f->backlog_max;
 }

@@ -396,8 +396,8 @@ static void write_sentence(struct region_why *w, const struct region_why_change 
 	case REGION_WHY_ACCEPTING:
 		if (c->drops)
 			SAY("%u connections wait in a queue of %u, which is not full. %llu segments "
-			    "for its port were dropped: stray ones, or connections while it was "
-			    "full for a moment.",
+			    "for its port were dropped: stray ones, or new connections while it "
+			    "was briefly full.",
 			    f->backlog, f->backlog_max, LLU(c->drops));
 		else
 			SAY("The application accepts connections as fast as they arrive: %u wait in "

@@ -57,7 +57,7 @@ double sketch_fd_residual(const struct sketch_fd *fd, uint32_t k, const float *r
 
 /*
  * Adds the rows of `from` (Ghashami et al., section 1.3). The bound then holds for all rows
- * together. The numbers of directions may differ; l is then the smaller one in the bound. Returns
+ * together. The numbers of directions may differ; in the bound, l is then the smaller one. Returns
  * -EINVAL if the dimensions differ or if both are the same sketch.
  */
 int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from);

@@ -3,7 +3,7 @@
  * kafka.c - kafka TOPIC...: librdkafka's mock cluster of one broker, which speaks Kafka's protocol
  * over loopback. Prints "ready bootstrap=HOST:PORT", and then each message as a line
  * {"topic","key","value"}. The lines "down" and "up" on stdin stop and start the broker; after
- * "refuse", it prints "refuses" and forbids the next two producers; at the end of stdin the program
+ * "refuse", it prints "refuses" and refuses the next two producers; at the end of stdin the program
  * ends.
  */
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 
-#define INIT_PRODUCER_ID 22 /* the request by which an idempotent producer begins */
+#define INIT_PRODUCER_ID 22 /* the first request of an idempotent producer */
 
 static rd_kafka_t *client(rd_kafka_type_t type, const char *bootstrap)
 {

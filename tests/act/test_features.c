@@ -186,8 +186,8 @@ static void a_latency_is_over_within_a_window_and_a_part(void **state)
 	collect_features_free(&f);
 }
 
-/* Two rows per second, with ten observations each: of 1.5 up to that row, and then of 3. */
-static void a_row_that_did_not_settle_begins_no_window(void **state)
+/* Two rows per second, with ten observations each: 1.5 up to the unsettled row, and then 3. */
+static void an_unsettled_row_starts_no_window(void **state)
 {
 	(void)state;
 	for (int unsettled = 0; unsettled <= 6; unsettled += 6) {
@@ -293,7 +293,7 @@ int act_test_features(void)
 		cmocka_unit_test(features_are_named_and_begin_with_gauges),
 		cmocka_unit_test(features_are_of_the_last_moments),
 		cmocka_unit_test(a_latency_is_over_within_a_window_and_a_part),
-		cmocka_unit_test(a_row_that_did_not_settle_begins_no_window),
+		cmocka_unit_test(an_unsettled_row_starts_no_window),
 		cmocka_unit_test(layer_quantiles_need_enough_observations),
 	};
 

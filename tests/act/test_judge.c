@@ -498,8 +498,8 @@ static void scaling_up_is_silent(void **state)
 	}
 }
 
-/* The names of pods that are gone must not keep later services from having a model. */
-static void the_model_used_longest_ago_makes_room(void **state)
+/* Models of pods that are gone must not keep a new service from getting one. */
+static void the_least_recently_used_model_is_replaced(void **state)
 {
 	struct collect_models *models = collect_models_new();
 	struct collect_models_stats stats;
@@ -536,7 +536,7 @@ int act_test_judge(void)
 		cmocka_unit_test(faults_are_found_as_well_after_a_restart),
 		cmocka_unit_test(a_model_has_learned_from_every_pod),
 		cmocka_unit_test(faults_are_left_out_of_models),
-		cmocka_unit_test(the_model_used_longest_ago_makes_room),
+		cmocka_unit_test(the_least_recently_used_model_is_replaced),
 		cmocka_unit_test(what_is_learned_beside_faults_is_as_good),
 		cmocka_unit_test(errors_are_evidence_while_a_pod_learns),
 		cmocka_unit_test(a_pod_says_how_well_it_is_known_and_what_it_misses),

@@ -119,7 +119,7 @@ static void errors_of_more_requests_have_no_share(void **state)
 }
 
 /* In one row, the line with the number of requests does not settle. */
-static void a_missing_number_of_requests_is_no_load(void **state)
+static void a_missing_number_of_requests_raises_no_load(void **state)
 {
 	struct shop s;
 
@@ -180,7 +180,7 @@ static void open_rank(struct shop *s)
 	open_pod(s, names, sizeof(names), COLUMNS);
 }
 
-/* A minute of steps of 20 ms, and six seconds of such ones: says why they take longer. */
+/* After a minute of steps of 20 ms, six seconds of this step are explained in these words. */
 static void assert_slower(struct shop *s, struct step step, const char *says)
 {
 	struct act_anomaly a;
@@ -244,7 +244,7 @@ int act_test_judged(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(errors_of_more_requests_have_no_share),
-		cmocka_unit_test(a_missing_number_of_requests_is_no_load),
+		cmocka_unit_test(a_missing_number_of_requests_raises_no_load),
 		cmocka_unit_test(a_slow_rank_says_why),
 		cmocka_unit_test(a_slow_rank_says_why_after_its_clock_was_set_back),
 	};

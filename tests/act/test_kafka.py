@@ -129,7 +129,7 @@ class Kafka(unittest.TestCase):
                 broker.tell('up')
                 self.assertEqual(len({v['block'] for v in values(12)}), 12)
 
-                # A new size takes effect in a new object, whose blocks begin at 0.
+                # A new size takes effect in a new object, whose blocks start at 0.
                 def store():
                     return c.api('dta')['stores'][0]
                 with open(stores, 'w') as f:
@@ -140,8 +140,8 @@ class Kafka(unittest.TestCase):
                 values(14)
             self.assertEqual(c.stop(), 0)
 
-    def test_a_producer_that_may_not_begin_is_followed_by_another(self):
-        """An idempotent producer without a permission fails for ever, also when it has got the permission."""
+    def test_a_producer_that_was_refused_is_replaced(self):
+        """An idempotent producer that lacked a permission has failed for good, even if it gets the permission later."""
         folder = workdir()
         stores = f'{folder}/stores.yaml'
         with open(stores, 'w') as f:

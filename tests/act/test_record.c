@@ -123,8 +123,8 @@ static void tables_are_whole_also_when_columns_come_later(void **state)
 	expect("verdicts.csv", COLLECT_JUDGE_HEAD "1.5,cart-0,2,1\n");
 }
 
-/* What is known about a pod that is gone does not stay in memory. */
-static void a_pod_that_returns_has_another_table(void **state)
+/* Nothing about a pod that is gone stays in memory. */
+static void a_pod_that_returns_gets_a_new_table(void **state)
 {
 	const struct collect_rows_entry gone = {
 		.instance = 7, .moment = 6, .kind = COLLECT_ROWS_GONE};
@@ -194,7 +194,7 @@ int act_test_record(void)
 		cmocka_unit_test(names_are_those_that_replay_knows),
 		cmocka_unit_test_setup_teardown(tables_are_whole_also_when_columns_come_later,
 						folder_make, folder_remove),
-		cmocka_unit_test_setup_teardown(a_pod_that_returns_has_another_table, folder_make,
+		cmocka_unit_test_setup_teardown(a_pod_that_returns_gets_a_new_table, folder_make,
 						folder_remove),
 		cmocka_unit_test_setup_teardown(names_of_strangers_stay_in_the_folder, folder_make,
 						folder_remove),

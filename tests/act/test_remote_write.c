@@ -182,7 +182,7 @@ static void an_exemplar_is_sent_once_after_the_first_sample(void **state)
 	receiver_free(r);
 }
 
-static void an_exemplar_of_the_future_blocks_no_other(void **state)
+static void an_exemplar_from_the_future_blocks_no_other(void **state)
 {
 	const struct export_exemplar future[] = {{.value = 2, .ns = 5000000000 * MS},
 						 {.value = 3, .ns = UINT64_MAX}};
@@ -240,7 +240,7 @@ static void a_long_exemplar_is_counted(void **state)
 	receiver_free(r);
 }
 
-/* Version 2.0: a histogram would be followed by a sample without buckets at the same time. */
+/* Version 2.0: in a new request, the exemplar would need a sample at the time of the histogram. */
 static void an_exemplar_waits_for_a_histogram_in_its_request(void **state)
 {
 	static const uint64_t bucket[] = {0, 1, 0};
@@ -429,7 +429,7 @@ int main(void)
 		cmocka_unit_test(one_sample_a_millisecond_and_never_backwards),
 		cmocka_unit_test(requests_are_bounded_and_nothing_is_lost_between),
 		cmocka_unit_test(an_exemplar_is_sent_once_after_the_first_sample),
-		cmocka_unit_test(an_exemplar_of_the_future_blocks_no_other),
+		cmocka_unit_test(an_exemplar_from_the_future_blocks_no_other),
 		cmocka_unit_test(a_long_exemplar_is_counted),
 		cmocka_unit_test(an_exemplar_waits_for_a_histogram_in_its_request),
 		cmocka_unit_test(a_histogram_is_not_older_than_its_start),

@@ -250,10 +250,10 @@ os.execv(sys.argv[1], sys.argv[1:])'''
 
 
 @case
-def goes_on_when_the_reader_of_its_log_has_gone():
+def keeps_running_when_its_log_reader_exits():
     with Agent(before=(sys.executable, '-c', UNREAD)) as agent:
         c = Client(agent.socket)
-        c.s.send(b'x')  # it logs that it refuses this
+        c.s.send(b'x')  # the agent logs that it refuses this
         wait_until(lambda: agent.status()['counters']['dropped']['malformed'] == 1)
 
 

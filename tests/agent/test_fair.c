@@ -7,7 +7,7 @@
 
 #define MANY 4096
 
-/* Sends packets that the agent reads and ignores, at most this many. Returns how many fit. */
+/* Sends at most this many packets that the agent reads and ignores. Returns how many fit. */
 static int flood(int sock, int most)
 {
 	const struct {
@@ -172,7 +172,7 @@ static void one_tenants_ends_delay_no_other(void **state)
 }
 
 /* The process outlives its connection, and then ends when its tenant's time is used up. */
-static void a_late_end_is_repaired_in_its_turn(void **state)
+static void a_late_end_is_repaired_in_a_later_turn(void **state)
 {
 	struct fake f = fake_make(40, 2, SEALED);
 	uint64_t *line = fake_line(&f, 8192 + 4096 + 64);
@@ -182,7 +182,7 @@ static void a_late_end_is_repaired_in_its_turn(void **state)
 
 	(void)state;
 	fake_hot(&f, 3, 2);
-	line[2] = 41; /* the store of its check word never came */
+	line[2] = 41; /* its check word was never stored */
 	agent_up(&a, (struct agent_opts){0});
 	c = conn_as(&a, stranger(1));
 	p = c->peer;
@@ -200,7 +200,7 @@ static void a_late_end_is_repaired_in_its_turn(void **state)
 	pass(&a, 51 * MS);
 	assert_int_equal(a.n.lines_repaired, 1);
 	assert_int_equal(line[7], sl_line_check(line));
-	/* From then on, the last values stay for the grace. */
+	/* From then on, the last values stay for the grace period. */
 	pass(&a, 999 * MS);
 	assert_int_equal(a.slots[0]->state, SL_STATE_DEAD);
 	pass(&a, 2 * MS);
@@ -285,7 +285,7 @@ int main(void)
 		cmocka_unit_test(a_dead_process_takes_no_more_than_its_turn),
 		cmocka_unit_test(attaching_again_takes_no_more_than_a_turn),
 		cmocka_unit_test(one_tenants_ends_delay_no_other),
-		cmocka_unit_test(a_late_end_is_repaired_in_its_turn),
+		cmocka_unit_test(a_late_end_is_repaired_in_a_later_turn),
 		cmocka_unit_test(one_tenants_timers_delay_no_other),
 		cmocka_unit_test(who_is_refused_costs_others_no_last_values),
 	};

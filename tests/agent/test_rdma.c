@@ -292,7 +292,7 @@ static void a_group_breaks_up_when_a_member_goes(void **state)
 		fake_free(&f[i]);
 }
 
-/* The old key covers the memory of the member that goes, so it must not stay in use. */
+/* The old key covers the memory of the member that leaves, so it must not stay in use. */
 static void a_group_that_cannot_be_registered_again_has_no_key(void **state)
 {
 	struct fake f[4];
@@ -328,7 +328,7 @@ static void a_group_that_cannot_be_registered_again_has_no_key(void **state)
 	assert_int_equal(region_of(&a, 1).state, SL_STATE_FREE);
 	assert_int_equal(agent_rdma_mr_count(&a), 0);
 	assert_false(readable(before.addr, before.length, before.rkey));
-	/* They are tried again until they have keys. */
+	/* Registration is tried again until the regions have keys. */
 	pass(&a, 1001 * MS);
 	assert_int_equal(region_of(&a, 0).addr, 0);
 	fail_after = UINT32_MAX;
@@ -402,8 +402,8 @@ static void no_key_goes_while_a_reader_may_use_it(void **state)
 	churn(700 * MS);
 }
 
-/* A collector reads until the end: the thread that answers it must not find memory gone. */
-static void no_region_goes_before_its_registration(void **state)
+/* A collector may read until the agent ends, so the answering thread still needs the memory. */
+static void no_region_is_unmapped_while_registered(void **state)
 {
 	struct fake f[2];
 	struct agent a;
@@ -626,7 +626,7 @@ int main(void)
 		cmocka_unit_test(a_group_breaks_up_when_a_member_goes),
 		cmocka_unit_test(a_group_that_cannot_be_registered_again_has_no_key),
 		cmocka_unit_test(no_key_goes_while_a_reader_may_use_it),
-		cmocka_unit_test(no_region_goes_before_its_registration),
+		cmocka_unit_test(no_region_is_unmapped_while_registered),
 		cmocka_unit_test(keys_change_with_age_and_when_a_collector_leaves),
 		cmocka_unit_test(regions_outlive_their_device),
 		cmocka_unit_test(a_region_that_cannot_be_registered_is_refused),

@@ -468,7 +468,7 @@ int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const
 {
 	(void)pid, (void)unset;
 	assert_int_equal(sscanf(state, "FDSTORE=1\nFDNAME=%255s", stored_name), 1);
-	assert_null(strchr(stored_name, ':')); /* separates the names */
+	assert_null(strchr(stored_name, ':')); /* the separator of names */
 	assert_int_equal(count, 1);
 	stored_fd = dup(fds[0]);
 	return 1;
@@ -489,7 +489,7 @@ int __wrap_base_passed_file(const char **name)
 	return fd;
 }
 
-/* With a loop, which the store requires. */
+/* Starts an agent with an epoll descriptor, which the store requires. */
 static void agent_up_stored(struct agent *a)
 {
 	agent_up(a, (struct agent_opts){0});

@@ -156,8 +156,8 @@ static bool no_peer_waits(void)
 	return none;
 }
 
-/* Otherwise, requests would take the memory of an agent whose publishers are quiet. */
-static void a_rest_client_is_forgotten_although_the_loop_is_idle(void **state)
+/* Otherwise, REST clients would fill the memory of an agent whose loop has nothing to do. */
+static void a_rest_client_is_freed_while_the_loop_is_idle(void **state)
 {
 	static const char get[] = "GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -198,7 +198,7 @@ static void a_rest_client_is_forgotten_although_the_loop_is_idle(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_rest_client_is_forgotten_although_the_loop_is_idle),
+		cmocka_unit_test(a_rest_client_is_freed_while_the_loop_is_idle),
 		cmocka_unit_test(clients_come_at_once),
 	};
 

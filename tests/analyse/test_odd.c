@@ -219,8 +219,8 @@ static void it_is_over_when_the_replica_is_as_its_siblings(void **state)
 	end(&s);
 }
 
-/* The last levels of a series that has ended do not stand for the replica. */
-static void a_fault_is_found_beside_series_that_have_ended(void **state)
+/* The last levels of a series that has ended no longer count for the replica. */
+static void a_fault_is_found_after_other_series_ended(void **state)
 {
 	struct service s = make(SECOND, 7, PODS);
 	struct analyse_column fewer[COLUMNS];
@@ -242,7 +242,7 @@ static void a_fault_is_found_beside_series_that_have_ended(void **state)
 	end(&s);
 }
 
-/* With each version, latencies have another label. */
+/* Each version gives the latencies another label. */
 static void replicas_of_the_tenth_version_are_compared(void **state)
 {
 	struct service s = make(SECOND, 8, PODS);
@@ -360,7 +360,7 @@ int main(void)
 		cmocka_unit_test(a_slow_replica_is_found_in_minutes_at_minute_rows),
 		cmocka_unit_test(more_cpu_for_the_same_requests_is_found),
 		cmocka_unit_test(it_is_over_when_the_replica_is_as_its_siblings),
-		cmocka_unit_test(a_fault_is_found_beside_series_that_have_ended),
+		cmocka_unit_test(a_fault_is_found_after_other_series_ended),
 		cmocka_unit_test(replicas_of_the_tenth_version_are_compared),
 		cmocka_unit_test(what_is_accepted_is_normal),
 		cmocka_unit_test(three_pods_are_not_compared),

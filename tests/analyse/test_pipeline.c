@@ -605,7 +605,7 @@ static void nan_infinity_and_nonsense_are_missing_and_counted(void **state)
 }
 
 /* 64 busy CPUs count 2e15 ns in nine hours. */
-static void a_counter_may_be_of_any_size(void **state)
+static void a_counter_may_be_arbitrarily_large(void **state)
 {
 	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1};
 	struct analyse_column counts[N];
@@ -739,7 +739,7 @@ static void series_come_and_go_and_are_known_again(void **state)
 }
 
 /* 100 errors in each second without rows are not 100000 errors in the next one. */
-static void errors_during_a_gap_are_not_those_of_a_step(void **state)
+static void errors_during_a_gap_are_not_learned_as_one_step(void **state)
 {
 	struct pod d = trained(NULL, 100);
 	const struct analyse_count_past *errors = &d.p->slots[d.p->slot_of[3]].errors;
@@ -754,7 +754,7 @@ static void errors_during_a_gap_are_not_those_of_a_step(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* Its slot was that of a series that counted errors. */
+/* It gets the slot of a series that counted errors. */
 static void a_new_series_has_no_past_errors(void **state)
 {
 	struct pod d = trained(NULL, 100);
@@ -1054,12 +1054,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_first_row_of_a_fault_hides_not_the_next),
 		cmocka_unit_test(one_outlier_in_training_blinds_no_threshold),
 		cmocka_unit_test(nan_infinity_and_nonsense_are_missing_and_counted),
-		cmocka_unit_test(a_counter_may_be_of_any_size),
+		cmocka_unit_test(a_counter_may_be_arbitrarily_large),
 		cmocka_unit_test(a_counter_that_begins_anew_is_no_anomaly),
 		cmocka_unit_test(time_that_does_not_advance_is_refused_and_counted),
 		cmocka_unit_test(a_clock_that_is_set_back_is_gone_along_with),
 		cmocka_unit_test(series_come_and_go_and_are_known_again),
-		cmocka_unit_test(errors_during_a_gap_are_not_those_of_a_step),
+		cmocka_unit_test(errors_during_a_gap_are_not_learned_as_one_step),
 		cmocka_unit_test(a_new_series_has_no_past_errors),
 		cmocka_unit_test(a_shadow_scores_and_does_not_act),
 		cmocka_unit_test(rows_of_one_step_are_learned_once),

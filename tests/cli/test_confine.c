@@ -168,7 +168,7 @@ static int serves(void)
 	return pthread_create(&t, NULL, (void *(*)(void *))(void *)getpid, NULL);
 }
 
-/* ---- what a reporter may not, and what it needs to remove filters ---- */
+/* ---- what a reporter may not do, and what it must do to remove filters ---- */
 
 static int receives_frames(void)
 {

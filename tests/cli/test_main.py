@@ -71,14 +71,14 @@ for args, said in (
     expect(code == 2 and not out and err.count('\n') == 1 and said in err,
            f'{args}: {code} {out} {err}')
 
-# A help that is lost is a failure.
+# If the help cannot be written, the command fails.
 with open('/dev/full', 'w') as full:
     for args in (('--help',), ('--version',), *((c, '--help') for c in commands if c != 'help'), ('generate', 'dta', '--help'),
                  ('translate', '--print-map')):
         p = subprocess.run([sidelight, *args], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
         expect(p.returncode == 1 and re.fullmatch('sidelight.*: standard output: No space left on device\n', p.stderr), f'{args}: {p}')
 
-# What others may have chosen controls no terminal, nor in the form of a C1 control.
+# Text that others may have chosen must not control the terminal, not even with C1 controls.
 for args, said in ((('generate', 'x\033\x9b2J'), "cannot generate 'x???2J'"),
                    (('agent', '--status', '--socket', '/none\x9b2J'), 'no agent answers on /none??2J: ')):
     code, out, err = run(*args)

@@ -394,7 +394,7 @@ def ready_counts_the_hosts_it_reached():
 
 
 @case
-def goes_on_when_no_one_reads_its_ready_lines():
+def keeps_running_when_its_output_reader_exits():
     folder = workdir()
     p = subprocess.Popen([EXE, 'collect', '--agent', folder + '/agent.sock', '--listen', f'unix:{folder}/http'],
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

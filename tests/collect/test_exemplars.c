@@ -120,8 +120,8 @@ static void gauge_histograms_have_exemplars_in_place(void **state)
 	make_free(&p.m);
 }
 
-/* A publisher can make an element whose check word is 0. A list that leads back never ends. */
-static void an_element_is_linked_once(void **state)
+/* A publisher can write an element with a check word of 0; linked twice, it is an endless list. */
+static void an_exemplar_is_linked_once(void **state)
 {
 	static struct collect_collector c;
 	struct region_info info = {.max_exemplars = 4};
@@ -136,7 +136,7 @@ static void an_element_is_linked_once(void **state)
 	words[SL_EXEMPLAR_OF] = 1 << 16; /* in the same bucket as the series, which has id 0 */
 	words[SL_EXEMPLAR_BYTES] = 4;
 	memcpy(&words[SL_EXEMPLAR_TEXT], "k\0v", 4);
-	/* The second pair of cells adds 1 * n to the check word: first 0, then what is missing. */
+	/* Words 2 and 3 add 1 * n to the check word. Choose n so that the check word is 0. */
 	words[2] = SL_LINE_K2 ^ 1;
 	words[3] = SL_LINE_K3;
 	words[3] ^= 0 - sl_sealed_check(words);
@@ -152,7 +152,7 @@ static void an_element_is_linked_once(void **state)
 }
 
 const struct CMUnitTest exemplars_tests[] = {
-	TEST(an_element_is_linked_once),
+	TEST(an_exemplar_is_linked_once),
 	TEST(exemplars_of_a_series_are_bounded),
 	TEST(exemplars_that_do_not_fit_are_counted),
 	TEST(gauge_histograms_have_exemplars_in_place),

@@ -659,7 +659,7 @@ static void flow_sums_outlive_the_agent(void **state)
 	make_flows_free(&n);
 }
 
-static void a_host_that_returns_counts_no_old_flow(void **state)
+static void old_flows_of_a_returning_host_do_not_count(void **state)
 {
 	static const char *const none[] = {NULL};
 	struct collect_collector_opts o = fast;
@@ -906,7 +906,7 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(an_interval_begins_with_the_activity),
 	TEST(both_ends_of_a_connection_have_one_answer),
 	TEST(flow_sums_outlive_the_agent),
-	TEST(a_host_that_returns_counts_no_old_flow),
+	TEST(old_flows_of_a_returning_host_do_not_count),
 	TEST(flows_belong_to_owners_named_late),
 	TEST(flow_sums_survive_churn_and_tears),
 	{0},

@@ -565,8 +565,8 @@ static void scrapes_and_churn_disturb_no_round(void **state)
 		make_free(&pod[i].m);
 }
 
-/* The publisher goes on meanwhile: its counts are not added to those of before. */
-static void a_host_that_leaves_takes_its_regions_along(void **state)
+/* The publisher keeps running, so its counts must not be added to its earlier ones. */
+static void regions_of_a_host_that_leaves_are_removed(void **state)
 {
 	static const char *const none[] = {NULL};
 	struct mock_host *h = mock_host("one", 16);
@@ -600,7 +600,7 @@ static void a_host_that_leaves_takes_its_regions_along(void **state)
 	make_free(&p.m);
 }
 
-static void a_host_that_leaves_keeps_no_connection(void **state)
+static void a_host_that_leaves_is_disconnected(void **state)
 {
 	static const char *const none[] = {NULL};
 	struct mock_host *h = mock_host("one", 16);
@@ -610,7 +610,7 @@ static void a_host_that_leaves_keeps_no_connection(void **state)
 	(void)state;
 	pod_make(&p, 7, LABELS("pod\0p"));
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	h->region[1].no_map = true; /* it is tried again and again */
+	h->region[1].no_map = true; /* mapping it is tried again and again */
 	c = start(&(struct collect_collector_opts){
 		.agents = none, .spare_hosts = 1, .period_ns = MS, .unwanted_ns = 50 * MS});
 	assert_int_equal(collect_collector_add_host(c, "one"), 0);
@@ -626,7 +626,7 @@ static void a_host_that_leaves_keeps_no_connection(void **state)
 	make_free(&p.m);
 }
 
-/* A row of a histogram with n observations so far. */
+/* Passes a row of a histogram that has n observations so far. */
 static void observe(struct collect_collector *c, void **own, int64_t second, uint64_t n)
 {
 	static const double bounds[] = {1};
@@ -680,7 +680,7 @@ static void each_life_has_its_own_observations(void **state)
 	assert_non_null(past);
 	for (int i = 0; i < 3; i++) {
 		own = NULL;
-		observe(c, &own, 1000 * (i + 1), counts[i][0]); /* of before: not counted */
+		observe(c, &own, 1000 * (i + 1), counts[i][0]); /* from before: not counted */
 		observe(c, &own, 1000 * (i + 1) + 1, counts[i][1]);
 		if (i < 2)
 			c->tap[0].gone(c->tap[0].arg, 7, own);
@@ -699,7 +699,7 @@ static void each_life_has_its_own_observations(void **state)
 		assert_int_equal(collect_past_totals(past, &of, 0, INT64_MAX, &point, 1, NULL), 1);
 		assert_true(point.value == (double)counts[i][1]);
 	}
-	/* It has started once. */
+	/* The pod has started only once. */
 	assert_int_equal(collect_collector_lives(c, life, 8), 1);
 	assert_int_equal(life[0].kind, COLLECT_LIFE_START);
 	c->tap[0].gone(c->tap[0].arg, 7, own);
@@ -753,8 +753,8 @@ const struct CMUnitTest lives_tests[] = {
 	TEST(instance_moving_between_links_is_kept),
 	TEST(pass_without_lease_delays_no_round),
 	TEST(scrapes_and_churn_disturb_no_round),
-	TEST(a_host_that_leaves_takes_its_regions_along),
-	TEST(a_host_that_leaves_keeps_no_connection),
+	TEST(regions_of_a_host_that_leaves_are_removed),
+	TEST(a_host_that_leaves_is_disconnected),
 	TEST(each_life_has_its_own_observations),
 	{0},
 };

@@ -74,7 +74,7 @@ def a_worker_takes_no_cpu():
 
 
 @case
-def a_priority_of_the_whole_program_is_kept():
+def the_programs_priority_is_kept():
     allowed()
     with Agent() as agent, Collector([agent], before=('chrt', '-r', '3')) as collector:
         check(total(collector, 'realtime') == 1, 'it has real-time priority', collector)

@@ -115,7 +115,7 @@ static void take_head(struct collect_tracer *t, struct collect_trace_pod *p, uin
 	free(r);
 }
 
-static void an_older_pod_has_published_what_it_still_holds(void **state)
+static void only_what_an_old_pod_still_holds_is_published(void **state)
 {
 	enum { LINES = SL_SPAN_RING_MIN, WRITTEN = 1000 * LINES };
 	const struct collect_trace_ring busy = {.roots_busy = true, .index_busy = true};
@@ -198,7 +198,7 @@ static void a_span_that_is_read_again_is_not_lost(void **state)
 		assert_true(r->again);
 		line[8 * torn + 4] ^= 1;
 		r->again = false;
-		r->tries = TRACE_TRIES; /* names that are missing are not waited for */
+		r->tries = TRACE_TRIES; /* do not wait for missing names */
 		collect_trace_take_spans(t, r);
 		assert_false(r->again);
 	}
@@ -213,7 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(traces_of_one_hash_are_bounded),
 		cmocka_unit_test(a_root_whose_twin_is_none_is_root_no_more),
-		cmocka_unit_test(an_older_pod_has_published_what_it_still_holds),
+		cmocka_unit_test(only_what_an_old_pod_still_holds_is_published),
 		cmocka_unit_test(a_pod_raises_the_share_by_no_more_than_its_ring),
 		cmocka_unit_test(a_span_that_is_read_again_is_not_lost),
 	};

@@ -607,7 +607,7 @@ static void uptimes_may_be_later_than_the_header_and_wrap(void **state)
 	has_number(last(x), DTA_FIELD_END_NS, UINT64_C(1700000000005000000));
 	run_end(x);
 
-	/* The exporter of this one has run for 49 days and 5 s. */
+	/* This exporter has run for 2^32 ms and 5 s. */
 	x = run_new("ipfix");
 	ipfix(&m, 0, 1);
 	begin_set(&m, 2);

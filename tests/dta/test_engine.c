@@ -306,8 +306,8 @@ static void a_list_goes_on_at_the_block_that_it_is_given(void **state)
 	take_down(&r);
 }
 
-/* A collector that has restarted gives each store again, with the blocks that are next. */
-static void items_wait_for_their_block_while_a_store_is_given_again(void **state)
+/* A restarted collector hands over each store again, and says which block of each list is next. */
+static void waiting_items_survive_a_collector_restart(void **state)
 {
 	const uint64_t next[2] = {3, 0};
 	struct sl_query_append_reader reader = {.block = 3};
@@ -624,7 +624,7 @@ int main(void)
 		BOTH(partial_blocks_wait_for_the_timer),
 		BOTH(behind_a_partial_block_are_zeros),
 		BOTH(a_list_goes_on_at_the_block_that_it_is_given),
-		BOTH(items_wait_for_their_block_while_a_store_is_given_again),
+		BOTH(waiting_items_survive_a_collector_restart),
 		BOTH(counters_are_never_low_and_seldom_high),
 		BOTH(increments_of_a_key_are_one_addition_a_row),
 		BOTH(an_immediate_report_wakes_when_it_can_be_read),

@@ -741,8 +741,8 @@ static void a_log_that_wraps_in_an_epoch_has_its_newest_keys(void **state)
 	unfence(&log);
 }
 
-/* The size of a log was changed while keys of the epoch were known. */
-static void a_new_object_of_a_log_gets_the_keys_of_the_epoch(void **state)
+/* The log is resized after keys of the epoch were logged. */
+static void keys_are_logged_again_after_a_resize(void **state)
 {
 	static struct feed feed;
 	struct dta_output *shm = dta_output_shm(NULL, NULL);
@@ -970,7 +970,7 @@ int main(void)
 		cmocka_unit_test(waiting_reports_go_to_the_epoch_of_their_arrival),
 		cmocka_unit_test(keys_are_logged_once_an_epoch_and_are_no_reports),
 		cmocka_unit_test(a_log_that_wraps_in_an_epoch_has_its_newest_keys),
-		cmocka_unit_test(a_new_object_of_a_log_gets_the_keys_of_the_epoch),
+		cmocka_unit_test(keys_are_logged_again_after_a_resize),
 		cmocka_unit_test(every_report_is_in_one_counter_for_any_output),
 		cmocka_unit_test(a_list_has_no_gap_where_the_output_was_down),
 	};

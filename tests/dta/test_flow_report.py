@@ -302,7 +302,7 @@ def killed():
 
 @case
 def confined_once_it_reports():
-    """It reads answers of a translator, so it gives up what it needed to attach; and yet it takes everything away."""
+    """It parses answers of a translator, so it drops the privileges it needed to attach. It still cleans up at the end."""
     old = [int(n) for n in os.uname().release.split('.')[:2]] < [6, 6]
     p, _ = reporter('lo', ':40040', '--report', 'drops=12,retransmissions=13,latency=14,queue=15')
     s = status(p.pid)
@@ -367,7 +367,7 @@ def to_another_host():
 
 @case
 def to_another_host_from_an_address_of_another_interface():
-    """As of a host that announces an address of its own: its route says by which interface it sends."""
+    """A host may announce an address of another interface; its route says through which interface it sends."""
     own = '10.78.0.1', 'fd78::1'
     with Far() as far:
         for sock, source, bits, (family, here, there), more in zip(far.sockets, own, (32, 128), far.ADDRESSES, ([], ['nodad'])):
@@ -505,8 +505,8 @@ stores:
 
 
 @case
-def settings_of_the_unit_are_taken():
-    """deploy/report.yaml, but for the interface."""
+def settings_of_the_unit_are_accepted():
+    """Uses deploy/report.yaml with another interface."""
     settings = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../deploy/report.yaml')
     q = subprocess.run([EXE, 'report', '--config', settings, '--interface', 'lo', '--duration', '10ms'], capture_output=True,
                        text=True, timeout=300)
@@ -515,7 +515,7 @@ def settings_of_the_unit_are_taken():
 
 
 @case
-def a_number_that_is_not_given_is_drawn():
+def a_missing_reporter_number_is_chosen_at_random():
     """A process ID could be that of a reporter on another host, or in another container."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', 0))

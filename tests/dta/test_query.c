@@ -652,7 +652,7 @@ static void expired_epochs_are_not_in_the_range(void **state)
 }
 
 /* After a resize, the newest object of the log has the newest keys only. */
-static void flows_in_the_log_before_its_resize_are_listed(void **state)
+static void flows_logged_before_a_resize_are_listed(void **state)
 {
 	struct dta_seen s = {.to_ns = UINT64_MAX};
 	struct sl_store_config c;
@@ -1023,7 +1023,7 @@ int main(void)
 		cmocka_unit_test(a_count_is_never_low_and_within_the_bound),
 		cmocka_unit_test(epochs_before_a_restart_belong_to_ranges),
 		cmocka_unit_test(expired_epochs_are_not_in_the_range),
-		cmocka_unit_test(flows_in_the_log_before_its_resize_are_listed),
+		cmocka_unit_test(flows_logged_before_a_resize_are_listed),
 		cmocka_unit_test(paths_are_cut_after_the_greatest_counts),
 		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),

@@ -217,7 +217,7 @@ def a_5_tuple_is_told_in_words(c, t):
     check(found(('-c', c.at), 'flows', flow), 'its value', c, t)
 
 
-def output_that_is_lost_is_a_failure_with_its_reason(c):
+def lost_output_is_a_failure_with_its_reason(c):
     for words in (('status',), ('status', '--json'), ('reporters',), ('keys', 'flows'), ('keywrite', 'flows', 'text:disagree')):
         with open('/dev/full', 'w') as full:
             p = subprocess.run([SIDELIGHT, 'query', *words, '-c', c.at], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
@@ -366,7 +366,7 @@ def several_collectors_are_asked_as_one(c1, c2):
 
     def epoch():
         return next(s['epoch'] for s in c1.get('')['stores'] if s['name'] == 'seldom')
-    # A change that one of them did not make has failed, although the other made it.
+    # The command fails if one of them was not changed, although the other was.
     before = epoch()
     said = query('rotate', 'seldom', *both, code=1)
     check(c2.at in said, said)
@@ -403,7 +403,7 @@ if __name__ == '__main__':
     keys_are_those_of_their_store_and_what_is_gone_is_told(one)
     success_is_measured_beside_the_prediction(one)
     a_5_tuple_is_told_in_words(one, first)
-    output_that_is_lost_is_a_failure_with_its_reason(one)
+    lost_output_is_a_failure_with_its_reason(one)
     a_reader_that_sleeps_sees_the_overrun(one, first)
     rates_and_keys_change_while_it_runs(one)
     the_exposition_is_strictly_right(one)

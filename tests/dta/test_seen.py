@@ -199,7 +199,7 @@ def names_stand_for_numbers():
 
 
 class StandIn(http.server.ThreadingHTTPServer):
-    """In place of a collector with these stores. answer(QUESTION, PARAMETERS) makes all other answers."""
+    """Stands in for a collector with these stores. answer(QUESTION, PARAMETERS) makes all other answers."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -234,7 +234,7 @@ def first_of(rows):
 
 @case
 def rows_are_added_up_over_all_collectors():
-    """Also one that is among the first 100 of none, and if a collector is absent. What is left out is told."""
+    """Even a row that no collector has among its first 100, and if one is absent. The number of rows left out is reported."""
     def row(address, n):
         return {'address': address, 'bytes': n, 'from': 1, 'to': 2}
     both = [StandIn(first_of([*(row(f'10.{k}.0.{i}', 100) for i in range(100)), row('192.0.2.1', 60)])) for k in range(2)]

@@ -52,7 +52,7 @@ for name in ('agent', 'collect', 'translate', 'report'):
     settings_of[name] = text.splitlines()
     with open(units[-1], 'w') as f:
         f.write(text)
-# What the programs do is not forbidden to them.
+# The units permit what the programs do.
 for name, setting in (('agent', 'ProtectHome=read-only'),  # --host measures the file system of /home
                       ('collect', 'SystemCallFilter=bpf'),  # reads the kernel tables of an agent on this host
                       ('collect', 'StateDirectory=sidelight'), ('translate', 'StateDirectory=sidelight-translate')):
@@ -78,7 +78,7 @@ if shutil.which('systemd-analyze'):
 else:
     print('SKIP: no systemd-analyze to look at the units')
 
-# Each socket of the examples is in a folder that the unit of its listener makes.
+# Each socket in the example settings is in a folder that the unit of its listener creates.
 for name, listener in (('agent', 'agent'), ('collect', 'agent'), ('translate', 'collect')):
     with open(only(f'/**/examples/{name}.yaml')) as f:
         sockets = re.findall(r'/run/\S+\.sock', f.read())

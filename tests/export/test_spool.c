@@ -243,7 +243,7 @@ static void a_clock_that_was_far_ahead_is_forgotten(void **state)
 	for (uint32_t i = 0; i < 2; i++) {
 		ahead_ns = day_ns;
 		assert_int_equal(add(s, i), 0);
-		if (i) /* only the head of the file has the time */
+		if (i) /* then only the head of the file has the time */
 			assert_int_equal(take(s), i);
 		s = reopen(s);
 		assert_true(export_spool_newest_ns(s) >= begun + day_ns);

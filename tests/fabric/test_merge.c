@@ -289,7 +289,7 @@ static void reads_of_regions_that_moved_fail_over_tcp(void **state)
 		c.addr += 3 * AREA;
 		assert_int_equal(fabric_post(f, r, 3), 3);
 		fabric_stats(f, &stats);
-		assert_int_equal(stats.work_requests, 2); /* the first two READs are one */
+		assert_int_equal(stats.work_requests, 2); /* the first two READs are merged */
 		b.rkey += (uint32_t)moved;
 		answer_reader(host);
 		poll_all(f, done, 3);

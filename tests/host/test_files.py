@@ -381,7 +381,7 @@ def without_descriptors_nothing_vanishes():
         check(during > before, s.said)
         want = {k: 2 for k in want}
         s.expect(want, 'container_processes')
-        # Its quota cannot be read, but it has not gone.
+        # The quota cannot be read, but it still applies.
         s.expect({'container_cpu_cfs_periods_total' + series(paths[1]): 9}, 'container_cpu_cfs_periods')
         resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, limits)
         shutil.rmtree(f'{s.root}/cg{paths[1]}')
@@ -408,7 +408,7 @@ def only_file_systems_that_it_sees_are_published():
         def own(name):
             s.round()
             return s.series('node_filesystem_' + name)
-        # A thread of its own asks for them.
+        # A separate thread queries them.
         for name, *values in ('readonly', 0, 1), ('device_error', 0, 0), ('size_bytes', *(
                 v.f_blocks * v.f_bsize for v in map(os.statvfs, ('/', '/proc')))):
             wait_until(lambda: own(name) == series(name, *values), lambda: own(name), s.collector, s.pod)

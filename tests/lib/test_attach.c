@@ -269,8 +269,8 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 	close(listener);
 }
 
-/* "Try again" is no refusal for the next 30 s. */
-static void an_agent_that_says_eagain_is_asked_again_soon(void **state)
+/* After EAGAIN, a region is not held back for 30 s, as it is after another refusal. */
+static void a_region_is_offered_again_soon_after_eagain(void **state)
 {
 	int listener = agent_listen(), sock = -1;
 	struct {
@@ -843,7 +843,7 @@ int main(void)
 		cmocka_unit_test(an_agent_that_restarts_gets_the_same_region_again),
 		cmocka_unit_test(a_process_that_exits_at_once_was_seen),
 		cmocka_unit_test(a_refusal_is_logged_once_and_not_hammered),
-		cmocka_unit_test(an_agent_that_says_eagain_is_asked_again_soon),
+		cmocka_unit_test(a_region_is_offered_again_soon_after_eagain),
 		cmocka_unit_test(further_regions_share_the_connection),
 		cmocka_unit_test(further_regions_reach_an_agent_that_reads_late),
 		cmocka_unit_test(an_agent_that_takes_no_holes_gets_whole_memory),

@@ -122,7 +122,7 @@ bench:
 
 
 def the_reader_of_the_output_has_gone():
-    """As behind '| head -1'. All parts are stopped nevertheless."""
+    """As with '| head -1'. All parts are stopped anyway."""
     path, folder = file(PAIR)
     with open(os.path.dirname(path) + '/settings.yaml', 'w') as f:
         f.write('period: 20ms\n')

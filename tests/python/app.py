@@ -118,7 +118,7 @@ def late():
 
 
 def soon():
-    """The length of the PUBLISH that follows EAGAIN long before one that follows another refusal."""
+    """Returns the length of the PUBLISH after EAGAIN, which comes long before one after another refusal would."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f'{folder}/agent')
         listener.listen()

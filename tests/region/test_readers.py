@@ -141,7 +141,7 @@ def usage():
 
 
 def names_never_control_the_terminal():
-    """A metric of this kind may have any name in UTF-8, and its publisher chooses it."""
+    """The publisher may give a metric of this kind any name in UTF-8."""
     region = HostileRegion(schema(['\033]0;owned\007\x9b2J'], UNKNOWN), 1, labels=(('service', '\033[\x9b2J'),))
     r = subprocess.run([SIDELIGHT, 'dump', f'/proc/{os.getpid()}/fd/{region.fd}'], capture_output=True, timeout=300)
     assert b'?]0;owned???2J' in r.stdout and re.fullmatch(rb'[\n -~]*', r.stdout + r.stderr), r

@@ -258,14 +258,14 @@ def a_receiver_of_another_authority_gets_nothing():
 
 
 @case
-def a_file_whose_creator_was_killed_is_begun_again():
-    """It had its size, but not yet its first line; after a power failure, neither may have the data that follows."""
+def a_file_without_a_first_line_is_initialised_again():
+    """Its creator was killed after it gave the file its size, or a power failure lost the first line."""
     with open(f'{d}/begun', 'wb') as f:
         f.truncate(os.path.getsize(f'{d}/sent'))
     c = collector('--otlp-sent', f'{d}/begun')
     check(c.stop() == 0, 'exit code', c)
     with open(f'{d}/begun', 'rb') as begun, open(f'{d}/sent', 'rb') as sent:
-        check(begun.read(64) == sent.read(64), 'it is not begun', c)
+        check(begun.read(64) == sent.read(64), 'it is not initialised', c)
 
 
 @case

@@ -300,7 +300,7 @@ def a_killed_loader_is_replaced_and_its_tables_begin_anew():
         except AssertionError:  # there is no table until the loader has attached its programs
             return None
     wait_until(is_back, 'the flow again', agent, seconds=60)
-    # Only the table's own count begins anew.
+    # Only the table's own count starts again from 0.
     after = agent.status()['counters']['tcp_refused']
     if after < refused:
         fail(f'{refused} refused, then {after}', agent)

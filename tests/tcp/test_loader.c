@@ -138,7 +138,7 @@ static void more_descriptors_than_a_message_has_are_closed(void **state)
 	close(pair[1]);
 }
 
-static void a_lack_of_memory_is_said(void **state)
+static void a_lack_of_memory_is_reported(void **state)
 {
 	const struct tcp_loader_opts o = {0};
 	struct tcp_loader *l;
@@ -162,7 +162,7 @@ int main(void)
 		cmocka_unit_test(what_is_too_long_is_not_sent),
 		cmocka_unit_test(what_is_no_filter_is_refused),
 		cmocka_unit_test(more_descriptors_than_a_message_has_are_closed),
-		cmocka_unit_test(a_lack_of_memory_is_said),
+		cmocka_unit_test(a_lack_of_memory_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

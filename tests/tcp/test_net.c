@@ -389,7 +389,7 @@ static void no_record_is_compared_with_more_than_1024_others(void **state)
 	tcp_net_match_close(m);
 }
 
-/* A step per part of one byte would take minutes. */
+/* One step per part, which has one byte, would take minutes. */
 static void segments_of_four_million_parts_take_no_time(void **state)
 {
 	enum { SEGMENTS = 250, KNOWN = 64, BYTES = (1 << 22) - 1 };

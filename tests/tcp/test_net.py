@@ -482,7 +482,7 @@ def survives(live, agent):
 
 
 def pauses():
-    """At a terminal: a pause shows nothing new."""
+    """On a terminal, nothing new is shown during a pause."""
     s = Screen(24, 150, EXE, 'tcp', 'net', '--agent', f'{DIR}/a.sock', '--agent', f'{DIR}/b.sock', '-i', '100ms')
     s.wait(lambda f: any(line.startswith('there: A ') for line in f), 'a frame')
     s.key(b' ')

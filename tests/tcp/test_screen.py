@@ -93,7 +93,7 @@ def what_starts_in_another_order_says_so(port):
 
 
 @case
-def json_at_a_terminal_is_lines_alone(port):
+def json_on_a_terminal_is_plain_lines(port):
     s = Screen(24, 80, EXE, 'tcp', 'flows', '--json', '-i', '100ms', '-d', '300ms', '-p', port)
     wait_until(lambda: '"table"' in s.text() and s.p.poll() is not None, lambda: s.raw[-3000:])
     s.end()

@@ -7,16 +7,16 @@
 	const LONG = "long-".repeat(2048), instance = "00000000000000aa", trace = "ab".repeat(16);
 	const made = window.madeUp = {
 		many: 0, shift: 0,
-		slept: 0,          // for this many seconds the browser's computer slept, and the collector did not
+		slept: 0,          // seconds for which the browser's computer slept, while the collector ran
 		more: false,       // more traces, connections, and the pressure of the host; "others": connections of others alone
 		late: "", asked: 0, // a part of the API that does not answer; how often a service's part of it was asked for
 		hold: 0, held: 0,  // ms by which the status arrives later; how often it did
 		cause: null,       // what the cause of the incident has instead, such as a pod of the collector
 		metric: null,      // the only metric that there is, and grows by 100 per second
 		twin: false,       // a service of the same name in another namespace
-		refuse: "", refused: [], // a part of the API that is refused; the addresses that were
-		minute: 29394906,  // of the incident's id
-		proxy: false,      // a proxy answers, because the collector does not
+		refuse: "", refused: [], // a part of the API that is refused; the refused addresses
+		minute: 29394906,  // the part of the incident's id that is a time
+		proxy: false,      // true: a proxy answers in place of the collector
 	};
 	const now = () => Date.now() / 1000 + made.shift;
 	const began = made.began = Math.floor(now()) - 20;
@@ -58,7 +58,7 @@
 				node("stock", {anomaly: true}), node(LONG), node(RTL)],
 			edges: [edge("outside", "web"), edge("web", "payments", {culprit: true, errors_per_second: 2, retransmits_per_second: 1}), edge("web", "stock"),
 				edge("stock", LONG), edge("payments", LONG), edge(LONG, "stock"), edge(RTL, RTL)]}),
-		// The newer one has become part of the older one.
+		// The newer incident has become part of the older one.
 		incidents: () => ({time: now(), truncated: false, incidents: [
 			{number: 2, id: "00000000000000cc-29394907", kind: "fault", state: "ended", begin: began + 1,
 				last: began + 2, end: began + 2, sentence: "", load: null, part_of: 1, cause: anomaly(began + 2), members: [], members_left_out: 0},

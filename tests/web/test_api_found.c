@@ -228,7 +228,7 @@ void namespaces_have_deployments_of_their_own(void **state)
 	collector.life_count = 0;
 }
 
-void marks_that_are_too_many_leave_out_no_incident(void **state)
+void too_many_marks_leave_out_no_incident(void **state)
 {
 	static struct collect_life lives[1500];
 	const struct act_anomaly a = {.id = 1,

@@ -331,7 +331,7 @@ class Test(Walk):
         check(got == [[1, 2, 3, 4.5, 5, 6], [10, 10, 10, 10, None, 10]] or
               got[1][:3] == [10, 10, 10] and None in got[1], got)
 
-    def values_of_long_ago_are_not_among_the_last(self):
+    def the_sparkline_has_no_old_values(self):
         # A value per second, then none for 100 s, as if another view was open.
         spark = self.page.run("""import('/app.js').then(({observe}) => {
             const at = (t, value) => observe({id: '00000000000000ff/1', kind: 'gauge', value}, {last_read: t}, t);

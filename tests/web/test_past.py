@@ -222,7 +222,7 @@ class Test:
         none = self.get("marks", start=self.begun - 100, end=self.begun - 90)
         check(none["marks"] == [] and none["truncated"] is False, none)
 
-    def the_past_of_ended_pods_stays(self):
+    def the_past_of_ended_pods_remains(self):
         latency, requests = (series["mail-0"] for series in (self.latency, self.requests))
         poll(lambda: latency not in self.ids("test_latency_seconds").values()) or check(False, "still listed")
         heat = self.get("heat", series=latency, start=self.begun - 3, end=self.ended + 3, columns=1000)

@@ -204,7 +204,7 @@ class Test:
                          " const now = Date.now() / 1000, was = state.window; state.window = 86400; t.show(now, now - 86400);"
                          " const asked = t.params(); t.forgetOldest(); state.window = was; return asked; })")
         check(asked == {"last": "24h"}, asked)
-        # A refusal is no end of a series, and no answer about a range that stands still.
+        # A refusal does not end a series, and a fixed range is asked for again.
         refused = "document.querySelector('#plot-empty').checkVisibility() && document.querySelector('#plot-empty').textContent === '20 others wait'"
         page.run("window.realFetch = window.fetch; window.refused = 0; window.fetch = (address, options) => /api.v1.history/.test(address) ?"
                  " Promise.resolve(new Response('{\"error\": \"20 others wait\"}', {status: 503})).finally(() => refused++) : realFetch(address, options)")
@@ -214,7 +214,7 @@ class Test:
         page.run("window.fetch = window.realFetch")
         page.wait(f"!({refused})")
         page.run("import('/time.js').then((t) => t.live())")
-        # Values for which there was no time are not silently left out.
+        # The page says so if there was no time to read all values.
         status = "document.querySelector('#plot-status').textContent"
         page.run("window.fetch = async (address, options) => { const answer = await realFetch(address, options);"
                  " if (!/api.v1.history/.test(address)) return answer; const a = await answer.json();"
@@ -280,7 +280,7 @@ class Test:
         groups = self.get("group", metric="test_requests_total", by="pod", fn="rate", last="60s")["groups"]
         check(set(names) <= {g["labels"]["pod"] for g in groups} and "cart-0" in names, names, groups)
         check(page.run("document.querySelector('#fn').value") == "rate")
-        # All history is a day, as long as its beginning is not known.
+        # Until the beginning of the history is known, all history means one day.
         other = self.browser.page(f"{self.system.url}#tab=metrics&series={self.requests}&view=group&window=86400")
         other.wait("/[34] groups/.test(document.querySelector('#plot-status').textContent)")
         span = other.run("import('/series.js').then((s) => s.timePlot.range[1] - s.timePlot.range[0])")

@@ -98,7 +98,7 @@ def look(page, report, device):
     page.wait(f"{text('#dta-inputs tbody')}.startsWith('sflow132')", what="the device's account")
     row = page.run("[...document.querySelectorAll('#dta-inputs td')].map((c) => c.textContent).join()")
     assert row == 'sflow,1,3,2,0,1,0,1', row
-    # No store counts flows by device: the view of devices says so, and does not ask for them.
+    # No store counts flows by device: the view of devices says so instead of asking for them.
     page.wait("!document.querySelector('#tab-network').hidden", what="the tab of devices")
     page.click('#tab-network')
     for note in 'top', 'paths':

@@ -418,7 +418,7 @@ static void a_counter_that_goes_back_makes_no_rate(void **state)
 	assert_true(fabs(s.view.requests - 50) < 1e-6);
 }
 
-static void a_pod_that_is_not_read_tells_no_requests(void **state)
+static void a_pod_that_is_not_read_has_no_request_rate(void **state)
 {
 	struct seen s;
 
@@ -432,7 +432,7 @@ static void a_pod_that_is_not_read_tells_no_requests(void **state)
 		look();
 	s = service("shop", 5);
 	assert_true(isnan(s.view.requests));
-	/* Its values of the meantime are not those of a second. */
+	/* The growth in the meantime does not count as that of one second. */
 	regions[SHOP].view.stale = false;
 	served += 6 * 50;
 	buckets[2] += 6 * 50;
@@ -927,7 +927,7 @@ int main(void)
 		cmocka_unit_test(observations_of_any_size_are_counted),
 		TEST(requests_errors_and_latency_are_those_of_the_window),
 		TEST(a_counter_that_goes_back_makes_no_rate),
-		TEST(a_pod_that_is_not_read_tells_no_requests),
+		TEST(a_pod_that_is_not_read_has_no_request_rate),
 		TEST(series_that_stand_still_are_told_apart),
 		TEST(pods_are_counted_by_their_state),
 		TEST(more_services_than_fit_are_counted),

@@ -74,7 +74,7 @@ def what_is_wrong_is_one_line(system, _):
                              ((system.listen, '--once', '--token-file', '/none'), 1, '/none')):
         said = top(*args, code=code)
         check(text in said.stderr and said.stderr.count('\n') == 1 and not said.stdout, args, said.stderr)
-    # JSON is for programs, also in a terminal: there is no last answer to show.
+    # JSON is for programs, even on a terminal: end instead of showing the last answer.
     s = Screen(24, 80, EXE, 'top', '--json', '-i', '100ms', '127.0.0.1:1')
     s.end(1)
     check(b'127.0.0.1:1: ' in s.raw and b'\033' not in s.raw, s.raw)

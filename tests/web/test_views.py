@@ -145,7 +145,7 @@ class Test(Walk):
         # If the answer is lost, the request may have arrived.
         page.run("window.madeUp.late = 'incidents/x/accept'; (() => { const d = document.querySelector('#accept'); d.dataset.incident = 'x';"
                  " d.returnValue = 'accept'; d.dispatchEvent(new Event('close')); })()")
-        page.wait("document.querySelector('#notice').textContent.includes('answer is lost')")
+        page.wait("document.querySelector('#notice').textContent.includes('answer was lost')")
         page.run("window.madeUp.late = ''")
         self.shot(page, 'cause')
         page.key('Escape')
@@ -157,10 +157,10 @@ class Test(Walk):
         page.wait("!document.querySelector('#view-cause').hidden && document.querySelector('#cause-title').textContent.includes('payments-0')")
         page.run("location.hash = '#tab=cause&incident=00000000000000bb-5'")
         page.wait("document.querySelector('#cause-empty').textContent.includes('not known any more')")
-        # An alert has the address of the incident that became part of this one.
+        # An alert may have the address of an incident that became part of this one.
         page.run("location.hash = '#tab=cause&incident=00000000000000cc-29394907'")
         page.wait("!document.querySelector('#cause').hidden && document.querySelector('#cause-title').textContent.includes('payments-0')")
-        # The button of an unknown incident leads to the pod of that one.
+        # The button for an unknown incident leads to that incident's pod.
         for other in ('bb', 'dd'):
             page.run(f"location.hash = '#tab=cause&incident=00000000000000{other}-5'")
             page.wait(f"!document.querySelector('#cause-empty').hidden && import('./state.js').then(({{state}}) => state.incident.includes('{other}'))")
@@ -186,7 +186,7 @@ class Test(Walk):
         page.wait(f"{flows} === 'None of its connections is among the first 1 of 5 000 on its host.'")
         page.run("window.madeUp.more = true")
         page.wait(f"{flows}.includes('The fastest')")
-        # What was refused may be there. But nothing of it is shown of another incident.
+        # After a refusal, the last answer stays, but not if another incident is shown.
         page.run("window.madeUp.refused = []; window.madeUp.refuse = 'flows'")
         page.wait('window.madeUp.refused.length > 1')
         check('The fastest' in page.run(flows), page.run(flows))
@@ -224,7 +224,7 @@ class Test(Walk):
                 for seconds in (0.01,) * 19 + (10,):
                     self.pod.tell('observe', seconds)
                 page.pump(0.2)
-        # A plot that goes leaves no listener behind, which would keep all that it has.
+        # A removed plot leaves no listener behind, which would keep the plot in memory.
         page.run('''window.listened = 0; EventTarget.prototype.addEventListener = new Proxy(EventTarget.prototype.addEventListener, {
             apply(add, of, what) { window.listened += of instanceof MediaQueryList; return add.apply(of, what); }})''')
         blame('test_latency_seconds_mean', 'test_latency_seconds_p50', 'test_latency_seconds_p99', 'test_breaker{state="open"}')
@@ -240,7 +240,7 @@ class Test(Walk):
         for part in ('p90', 'mean'):
             page.wait(f"{figure.format('test_size_seconds_' + part)}.textContent.endsWith('keeps no quantiles and means of connections over time.')")
         page.wait(f"Number({figure.format('test_size_seconds_count')}.dataset.points) > 0")
-        # A refusal is no end of the history.
+        # A refusal does not end the history.
         page.run("window.madeUp.refused = []; window.madeUp.refuse = 'metrics'")
         blame('test_latency_seconds_count')
         page.wait("window.madeUp.refused.filter((address) => address.includes('q=test_latency_seconds')).length > 1")
@@ -249,7 +249,7 @@ class Test(Walk):
         # An incident may last longer than the history of an answer.
         blame('test_latency_seconds_p99', begin=time.time() - 90000)
         page.wait(f"Number({figure.format('test_latency_seconds_p99')}.dataset.points) > 0")
-        # It did not begin today, so the list has its date.
+        # It did not begin today, so the list shows its date.
         self._tab(page, 'anomalies')
         page.wait("document.querySelector('#anomalies tbody tr')?.cells[3].textContent.length === 19")
         self._tab(page, 'cause')
@@ -343,11 +343,11 @@ class Test(Walk):
         page.wait("document.querySelector('#services').hidden && document.querySelector('#services-empty').textContent.includes('out of memory')")
         page.run("window.madeUp.refuse = ''")
         page.wait(f"!document.querySelector('#services').hidden && {SERVICES}.length === 7")
-        # It is no fault of the search.
+        # A refusal is not shown as a mistake in the search.
         page.run("window.madeUp.refuse = 'metrics'")
         self._tab(page, 'metrics')
         page.wait("document.querySelector('#metrics-empty').checkVisibility() && document.querySelector('#metrics-empty').textContent === 'Refusedout of memory'")
-        # What other views show is older than it looks.
+        # The page says that other views are older than they look.
         page.run("window.madeUp.refuse = 'services'")
         self._tab(page, 'health')
         page.wait("document.querySelector('#health-says').textContent.includes('/api/v1/services take longer than 4 s, or are refused')")
@@ -355,7 +355,7 @@ class Test(Walk):
         page.run("window.madeUp.refuse = ''")
         page.wait("!document.querySelector('#health-says').textContent.includes('are refused')")
 
-    def an_answer_of_a_proxy_is_not_the_collectors(self):
+    def an_answer_from_a_proxy_is_not_the_collectors(self):
         page = self.page
         page.run("window.madeUp.proxy = true")
         page.wait("!document.querySelector('#away').hidden && document.querySelector('#health').textContent === 'no answer'")
@@ -370,7 +370,7 @@ class Test(Walk):
         check('differ by' not in page.run("document.querySelector('#health-says').textContent"), 'the way back counts as skew')
         check('clock jumped' not in page.run("document.querySelector('#notice').textContent"), 'the way back counts as a jump')
 
-    def a_computer_that_slept_is_no_jump(self):
+    def sleep_of_the_computer_is_no_clock_jump(self):
         page = self.page
         page.run("window.madeUp.held = 0; window.madeUp.slept = 3600; window.madeUp.hold = 1")
         page.wait('window.madeUp.held > 2')

@@ -19,7 +19,7 @@ from ._threads import log
 MAGIC = 0x314d4c53
 PUBLISH, ADMITTED, REFUSED, CLOSE, VERDICT = 1, 2, 3, 4, 20
 RETRY_MIN, RETRY_MAX, RETRY_FULL, RETRY_REFUSED = 0.25, 0.5, 0.01, 30.0
-AGAIN_MAX = 7  # attempts after EAGAIN, with delays of RETRY_MIN to 16 s
+AGAIN_MAX = 7  # quick retries after EAGAIN; the delay doubles from RETRY_MIN to 16 s
 REGIONS_MAX = 64  # per connection
 
 

@@ -70,7 +70,7 @@ class Region:
         self.instance = int.from_bytes(os.urandom(8), 'little') or 1
         self.generation = self.schema_used = self.lines_used = self.cells_used = self.idents = 0
         self.refused, self.dense = 0, False
-        self.again = 0  # EAGAIN answers since it was last admitted
+        self.again = 0  # number of EAGAIN answers since it was last admitted
         self._exemplars = None
         self.allocated = {}  # end of what has memory, by first byte
         self.fd = Descriptor(_memfd())

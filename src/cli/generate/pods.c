@@ -125,7 +125,7 @@ struct worker {
 	struct cli_generate_thread_total *total;
 	uint64_t random;
 	uint64_t done[CLI_KINDS], sum;
-	uint32_t pods; /* with a rate: pods of this process, each with a worker */
+	uint32_t pods; /* number of pods of this process; used with a rate */
 };
 
 /* xorshift64 (Marsaglia 2003); good enough to spread observations over the buckets. */
@@ -187,7 +187,7 @@ static void as_fast_as_possible(struct worker *w)
 }
 
 /*
- * Updates all pods of the process. If each had a thread of its own, waking them would take more CPU
+ * Updates all pods of the process. If each pod had its own threads, waking them would take more CPU
  * time than the updates.
  */
 static void at_a_rate(struct worker *w)

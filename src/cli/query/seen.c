@@ -75,9 +75,7 @@ static void add_places(char *path, const char *key, const char *text)
 static int make_path(const struct base_command *self, enum cli_seen_kind kind,
 		     const struct cli_seen_settings *set, bool several, char path[CLI_QUERY_PATH])
 {
-	/*
-	 * A row whose total is high may not be among the highest of any collector: request many.
-	 */
+	/* A row with a high total may be low in each collector, so request many rows. */
 	const uint32_t max = several ? BASE_MAX(set->max, ROWS_MAX) : set->max;
 	char text[CLI_NAME], place[2 * CLI_NAME];
 	const char *slash;
@@ -190,7 +188,7 @@ static void merge_rows(json_t *rows, json_t *index, const json_t *answer, bool r
 	}
 }
 
-/* Returns the first max rows by count. Adds the number of the other rows to *more. */
+/* Returns the max rows with the highest counts. Adds the number of the other rows to *more. */
 static json_t *highest_rows(const json_t *rows, size_t max, json_int_t *more)
 {
 	const size_t n = json_array_size(rows);

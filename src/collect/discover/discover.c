@@ -191,7 +191,7 @@ static void assign_hosts(struct collect_discover *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* Forgets the hosts that no source names. A host with a slot keeps it, so it stays. */
+/* Forgets hosts that no source names any more, except those with a slot, which they keep. */
 static void forget_hosts(struct collect_discover *d)
 {
 	size_t kept = 0;

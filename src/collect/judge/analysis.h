@@ -92,7 +92,7 @@ struct collect_analysis_stats {
 	uint64_t queue_lost;   /* rows dropped for lack of room in the queue to the judge */
 	uint64_t missing;      /* values that are NaN or infinite */
 	uint64_t lost_rows;    /* rows missing from the record */
-	/* models_failed: number of failed writes of the model file; _removed: too many names */
+	/* failed: failed writes of the model file; removed: because there were too many */
 	uint64_t models_refused, models_failed, models_removed;
 	uint64_t warming; /* pods that are warming up */
 	uint64_t traces;  /* traces used to learn the call graph */

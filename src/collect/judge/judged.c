@@ -83,7 +83,7 @@ static double take_load(struct collect_judged *p, const struct collect_judge_fin
 	learned = (double)(is->ns - p->load.first_ns) * 1e-9;
 	p->load.sum = sum;
 	if (!p->load.ns || seconds <= 0 || rate < 0) {
-		/* Begin again also if the clock was set back. */
+		/* Start again also if the clock was set back. */
 		p->load.first_ns = p->load.ns && seconds >= 0 ? p->load.first_ns : is->ns;
 		p->load.ns = is->ns;
 		return 0;
@@ -183,7 +183,7 @@ static bool take_steps(struct collect_judged *p, const struct collect_judge_find
 
 	if (!p->step.known)
 		return false;
-	if (is->ns < p->step.ns) /* the clock was set back: begin again */
+	if (is->ns < p->step.ns) /* the clock was set back: start again */
 		p->step.ns = p->step.first_ns = 0;
 	seconds = (double)(is->ns - p->step.ns) * 1e-9;
 	for (uint32_t i = 0; i < COLLECT_STEPS; i++) {

@@ -29,7 +29,7 @@ struct model {
 	void *bytes;
 	size_t length;
 	uint64_t learned; /* steps learned; 0 means loaded from a file */
-	uint64_t used;	  /* value of uses when it was last saved or loaded */
+	uint64_t used;	  /* value of the models' uses when it was last saved or loaded */
 };
 
 struct collect_models {
@@ -158,9 +158,9 @@ void collect_models_make_room(struct collect_models *m, const char *name)
 		for (uint32_t i = 1; i < m->count; i++)
 			oldest = m->model[i].used < oldest->used ? &m->model[i] : oldest;
 		base_log_limited(BASE_WARN, "analysis",
-				 "there are %u models, so the one used longest ago is removed "
-				 "removed=%s added=%s: pods without the label service have one "
-				 "each",
+				 "there are %u models, so a new one replaces the least recently "
+				 "used one removed=%s added=%s: give pods the label service to "
+				 "share a model",
 				 MODELS_MAX, oldest->name, name);
 		free(oldest->name);
 		free(oldest->bytes);

@@ -417,7 +417,7 @@ static void take_row(struct collect_record *r, const struct collect_rows_entry *
 	putc('\n', o->f);
 }
 
-/* If the pod returns, it has a new file, because replay begins with the first row of a file. */
+/* If the pod returns, it gets a new file, because replay starts at the first row of a file. */
 static void take_gone(struct collect_record *r, const struct collect_rows_entry *e)
 {
 	struct record_pod *p = find_pod(r, e->instance);

@@ -74,8 +74,8 @@ bool collect_collector_turned(struct collect_collector *c);
  */
 int collect_collector_add_host(struct collect_collector *c, const char *target);
 /*
- * Starts or stops reading the host, starting with the next round. The host keeps its number; after
- * opts.unwanted_ns, its regions are gone, and its connections are closed.
+ * Starts or stops reading the host, starting with the next round. The host keeps its number. If it
+ * is not wanted for opts.unwanted_ns, its regions are removed and its connections closed.
  */
 void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted);
 
@@ -143,8 +143,8 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 					 void *),
 			      void *arg);
 /*
- * Calls fn for one metric of the region with this instance. If there is none, fn is called for the
- * one that ended last, with NULL for the value. Returns 0, -ENOENT or -ENOMEM.
+ * Calls fn for one metric of the region with this instance. If there is no such region, the one
+ * that ended last is used, and value is NULL. Returns 0, -ENOENT or -ENOMEM.
  */
 int collect_collector_metric(struct collect_collector *c, uint64_t instance, uint32_t metric,
 			     void (*fn)(const struct region_metric *, const uint64_t *value,
@@ -160,7 +160,7 @@ struct collect_point {
 struct base_budget;
 /*
  * A series of a listed region or, if ended_ns is set, of a region that is gone. Without ended_ns,
- * the history of a region that is not listed is that of the one that ended last.
+ * if no region with this instance is listed, the one that ended last is used.
  */
 struct collect_series_ref {
 	uint64_t instance;

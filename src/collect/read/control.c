@@ -166,7 +166,7 @@ static void drop_builds(struct collect_collector *c)
 static void remove_region(struct collect_collector *c, struct collect_region *r)
 {
 	r->ended = true;
-	/* The values of a publisher that goes on would be added twice once its host is back. */
+	/* If the publisher goes on, its values would count twice once its host is back. */
 	if (c->opts.sum_processes && !r->left)
 		collect_retire_region(c, r);
 	collect_ended_add(c, r);

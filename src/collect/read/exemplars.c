@@ -55,7 +55,7 @@ void collect_exemplars_take(struct collect_region *r, uint32_t i,
 
 	if (fault && fault != REGION_FAULT_UNSETTLED)
 		relaxed_add(r->c->exemplars_malformed, 1);
-	/* With a check word of 0, the element would look empty, and be linked again to itself. */
+	/* With a check word of 0, the element would look empty and be linked again, to itself. */
 	if (fault || i >= r->info->max_exemplars || !words[7])
 		return;
 	if (!e) {

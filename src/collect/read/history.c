@@ -128,7 +128,7 @@ static bool append_chunk(struct collect_ring *r, const struct collect_chunk_head
 {
 	struct collect_chunk_head old;
 
-	if (head->words > r->words / 4) { /* it would replace too much */
+	if (head->words > r->words / 4) { /* it would replace too many others */
 		relaxed_store(r->large_chunks, r->large_chunks + 1);
 		return false;
 	}

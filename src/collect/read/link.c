@@ -42,7 +42,7 @@ static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 	return 0;
 }
 
-/* A link without regions. It may not have been opened completely. */
+/* Closes a link without regions, which may have been opened only in part. */
 static void close_link(struct collect_link *l)
 {
 	collect_turns_free(l);
@@ -281,7 +281,7 @@ static void forget_regions(struct collect_link *l)
 
 /*
  * Posts no more READs, and releases the regions once no READ is in flight. If the host stays
- * unwanted, its regions are forgotten. When the last synthetic one has expired, the link is closed.
+ * unwanted, forgets its regions, and closes the link when the last synthetic one has expired.
  */
 static bool poll_unwanted(struct collect_link *l, uint64_t now_ns)
 {
@@ -309,7 +309,7 @@ bool collect_link_poll(struct collect_link *l, uint64_t now_ns)
 	bool any;
 
 	if (!is_open(l, now_ns)) {
-		collect_fetch_poll(l, now_ns); /* of regions that are gone */
+		collect_fetch_poll(l, now_ns); /* for regions that are gone */
 		return false;
 	}
 	if (now_ns >= l->drive_ns)

@@ -29,9 +29,9 @@ struct collect_link {
 	enum fabric_state state;
 	uint64_t epoch, drive_ns, up_ns;
 	bool paused;	     /* the host is not wanted, and all its regions are released */
-	uint64_t paused_ns;  /* since when */
-	bool failed;	     /* the link could not be opened, which was logged */
-	uint64_t open_ns;    /* time of the next attempt */
+	uint64_t paused_ns;  /* when it was paused */
+	bool failed;	     /* the last attempt to open the link failed and was logged */
+	uint64_t open_ns;    /* earliest time of the next attempt to open it */
 	bool tried, settled; /* settled: all regions of the first directory were read */
 	bool away;	     /* logged as unreachable */
 

@@ -55,7 +55,7 @@ struct collect_past {
 	size_t changed_room;
 	struct collect_life *life; /* ring of [COLLECT_LIVES_MAX] events */
 	uint64_t lives;
-	bool left; /* a region has gone whose publisher may go on, so it may return */
+	bool left; /* a live publisher's region has gone, and may return */
 };
 
 /* ---- lives ---- */
@@ -122,7 +122,7 @@ size_t collect_collector_lives(struct collect_collector *c, struct collect_life 
 	return n;
 }
 
-/* Returns the number of the event that reports the publisher's start, or p->lives. */
+/* Returns the number of the event for the publisher's start, or p->lives if there is none. */
 static uint64_t find_start(const struct collect_past *p, uint64_t instance)
 {
 	uint64_t i = p->lives - BASE_MIN(p->lives, (uint64_t)COLLECT_LIVES_MAX);
@@ -137,7 +137,7 @@ static uint64_t find_start(const struct collect_past *p, uint64_t instance)
 }
 
 /*
- * Returns the region that is there or, if ended_ns is set, the last one of this instance that had
+ * Returns the present region or, if ended_ns is set, the last region of this instance that had
  * gone by then.
  */
 static struct past_region *find_region(const struct collect_past *p, uint64_t instance,

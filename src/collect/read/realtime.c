@@ -65,7 +65,9 @@ int collect_realtime_begin(struct collect_realtime *r)
 	const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
 	int err;
 
-	/* The whole program was started with such a priority: the worker must not fall behind it.
+	/*
+	 * The program was started with such a priority: with a lower one, the worker would starve
+	 * behind the other threads.
 	 */
 	if (policy == SCHED_FIFO || policy == SCHED_RR) {
 		relaxed_store(r->on, true);

@@ -155,7 +155,7 @@ static const struct collect_self_family collector_families[] = {
 	{"sidelight_collector_expired_regions", COUNTER, "", "Regions whose final values expired.",
 	 SINGLE(OF_WALK(NULL, totals.expired))},
 	{"sidelight_collector_history_dropped_chunks", COUNTER, "",
-	 "Chunks of history dropped because memory was full, or they were too large or too old.",
+	 "Chunks of history dropped because the memory was full, or they were too large or old.",
 	 BY_LABEL("cause", OF_WORKERS("full", ring.dropped_chunks),
 		  OF_WORKERS("large", ring.large_chunks), OF_WORKERS("old", ring.expired_chunks))},
 	{"sidelight_collector_history_points", GAUGE, "", "Points in packed history.",

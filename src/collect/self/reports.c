@@ -34,7 +34,7 @@
 struct lane {
 	char *store;
 	struct sl_query_append_reader reader;
-	uint64_t first_epoch; /* of the store's object that is read */
+	uint64_t first_epoch; /* of the store's object being read */
 	uint64_t saved;	      /* number of the first block that is not acknowledged */
 	bool begun;
 };
@@ -221,7 +221,7 @@ static void read_blocks(struct collect_reports *r, struct lane *l, const struct 
 	r->unit = unit;
 }
 
-/* Whether the lane's translator writes to this object, and thus no longer to the previous one. */
+/* True if the lane's translator writes to this object, and so no longer to the previous one. */
 static bool is_in_use(const struct lane *l, const struct dta_store_view *v)
 {
 	struct sl_query_append_reader first = {.list = l->reader.list, .lane = l->reader.lane};
@@ -230,7 +230,7 @@ static bool is_in_use(const struct lane *l, const struct dta_store_view *v)
 	return dta_append_read(v, &first, items, v->config->batch) != 0;
 }
 
-/* Reads new blocks. After a resize, the object from before is read to its end. */
+/* Reads new blocks. After a resize, first reads the previous object to its end. */
 static void read_objects(struct collect_reports *r, struct lane *l, const struct dta_held *held,
 			 struct batch *b)
 {

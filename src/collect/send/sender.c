@@ -279,8 +279,8 @@ static void pod_free(struct sender_pod *p)
 }
 
 /*
- * Called when a pod has expired: marks its series stale at the receiver, unless its host has left:
- * another collector may send them now.
+ * Called when a pod has expired. Marks its series stale at the receiver, unless its host has left,
+ * because another collector may send them now.
  */
 static void pod_end(struct collect_sender *s, struct sender_pod *p)
 {

@@ -68,7 +68,7 @@ struct collect_services_region {
 	struct collect_services_service *service;
 	const char *target;
 	char container[13];
-	bool kernel, live, stale; /* stale: its publisher is alive, but is not read at present */
+	bool kernel, live, stale; /* stale: its publisher is alive, but cannot be read now */
 	bool host;		  /* the region describes its host, and the agent attests it */
 	struct collect_services_series *series;
 	size_t series_count, series_room;

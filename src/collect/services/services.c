@@ -375,7 +375,7 @@ static void tell_saturation(struct services_sums *t, double seconds)
 		v->bytes = (isnan(v->bytes) ? 0 : v->bytes) + t->of[COLLECT_RULE_MEMORY].sum;
 }
 
-/* Once the region is read again, its values will have grown by all of the time until then. */
+/* When the region is read again, its values will include all growth in the meantime. */
 static void forget_values(struct collect_services_region *r)
 {
 	for (int i = 0; i < COLLECT_RULE_ROLES; i++)

@@ -103,7 +103,7 @@ void collect_tables_gone(struct collect_link *l, struct collect_region *r)
 			continue;
 		types[i]->gone(l, r);
 		h->table[i].region = NULL;
-		/* A host that returns has changed in the meantime: begin as with a new one. */
+		/* A host that returns has changed in the meantime: treat it like a new one. */
 		h->table[i].had &= !r->left;
 	}
 }

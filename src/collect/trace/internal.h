@@ -245,8 +245,8 @@ struct collect_tracer {
 	struct collect_trace_request *again; /* requests to be repeated in the next period */
 	size_t asked;			     /* bytes of spans in flight */
 	uint64_t lines_asked;		     /* total bytes of roots and index requested */
-	uint64_t lines_due; /* lines published, without those overwritten before their head was read
-			     */
+	/* lines published, without those that were overwritten before their head was read */
+	uint64_t lines_due;
 	struct collect_trace_run run[TRACE_RUNS];
 	struct region_span_data data; /* the span being parsed, which is too large for the stack */
 	uint64_t sequence;	      /* sequence of the next run; the first run is 1 */

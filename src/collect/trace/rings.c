@@ -9,7 +9,7 @@
 #define FULL_HEADS  10u /* periods between two READs of the heads of unused rings */
 /* More lines than a host can write between two reads, even if it was unreachable in between. */
 #define LINES_AHEAD (1ull << 40)
-/* a pod that is older than this when its heads are first read has a past: see skip_past() */
+/* skip_past() applies to a pod that is older than this when its heads are first read */
 #define PAST_NS 60000000000
 
 /* ---- heads ---- */
@@ -191,7 +191,7 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 		t->stats.lines_published += head.lines - g->head.lines;
 		/*
 		 * Lines that were overwritten meanwhile cannot be READ. If they counted, a pod
-		 * could raise the number of bytes that may be READ by any claim.
+		 * could raise the number of bytes that may be READ at will.
 		 */
 		t->lines_due += BASE_MIN(head.lines - g->head.lines, p->info->span_lines);
 		g->known = true;

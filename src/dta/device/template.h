@@ -61,8 +61,9 @@ struct dta_template_message {
 struct dta_template_message dta_template_begin(struct dta_decoder *d, const struct dta_datagram *in,
 					       uint64_t now_ns, dta_record_fn *fn, void *arg);
 /*
- * Converts an uptime in ms that was sent when the clock was at export_ms and the uptime at now. It
- * wraps after 49 days. It may be later than now, which a device reads before it fills the message.
+ * Converts an uptime in ms to a time. export_ms and now are the message's own time and uptime. An
+ * uptime wraps after 49 days, and may be later than now, because a device reads now before it fills
+ * the message.
  */
 static inline uint64_t dta_template_uptime_ns(uint64_t export_ms, uint32_t now, uint32_t uptime)
 {

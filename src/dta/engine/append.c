@@ -43,9 +43,9 @@ static int open_append(struct dta_engine *e, struct dta_engine_store *s, const u
 }
 
 /*
- * The collector has already said which block of each ring is next. If waiting items were written
- * there through the previous object, the new object's first block would overwrite them. A ring of
- * another size is a new one; the previous one is still read.
+ * The collector has already said which block of each ring is next. If waiting items were written to
+ * that block through the previous object, the new object's first block would overwrite them. A ring
+ * of another size starts empty, and the previous one is still read.
  */
 static bool inherit_append(struct dta_engine_store *s, const struct dta_engine_store *previous)
 {

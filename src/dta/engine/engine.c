@@ -184,7 +184,7 @@ static int grow_table(struct dta_engine *e)
 	return 0;
 }
 
-/* Keys in the previous object of a key log are missing in the new one. */
+/* The new object of a key log lacks the keys of the previous one, so they must be logged again. */
 static void forget_logged_keys(struct dta_engine *e, const struct sl_store_config *log)
 {
 	for (uint32_t i = 0; i <= e->mask; i++) {

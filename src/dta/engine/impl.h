@@ -54,8 +54,8 @@ struct dta_engine {
 struct dta_engine_kind {
 	int (*open)(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next);
 	/*
-	 * Takes over the reports that wait for the store's previous object. Returns false if they
-	 * don't belong to this one; they are then written to the previous one.
+	 * Takes over the reports that wait for the store's previous object. Returns false if this
+	 * is not possible; they are then written to the previous object.
 	 */
 	bool (*inherit)(struct dta_engine_store *s, const struct dta_engine_store *previous);
 	void (*close)(struct dta_engine_store *s);

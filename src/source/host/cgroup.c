@@ -261,7 +261,7 @@ static void put_values(struct host_cgroups *c, struct host_cgroup *g, enum host_
 	struct host_container_values *v = &c->values;
 
 	working_set(v, g);
-	/* The files of the quota also have the period, unless they could not be read. */
+	/* Without a period, the quota could not be read: keep what is known. */
 	if (tier == HOST_TIER_SLOW && v->has >> HOST_SPEC_PERIOD & 1)
 		g->limited = v->has >> HOST_SPEC_QUOTA & 1;
 	if (!g->limited)

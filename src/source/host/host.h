@@ -23,7 +23,7 @@ struct host_counts {
 	uint64_t refused; /* series that could not be published */
 	/* cgroups beyond cgroups_max, counted each time the cgroups are listed */
 	uint64_t left_out;
-	/* mounts beyond the limit or not seen by this process, counted at each change of mounts */
+	/* mounts beyond the limit or not visible here, counted each time the mounts change */
 	uint64_t mounts_left_out;
 };
 

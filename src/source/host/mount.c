@@ -121,8 +121,8 @@ static bool is_covered(struct host_text table, const struct mount_line *mount)
 
 /*
  * Finds a path at which this process sees the file system of a mount of the host, preferably the
- * same path. There it may see another file system: ProtectHome= of systemd covers /home, and a
- * container has its own root.
+ * same path. At the same path, it may see another file system: ProtectHome= of systemd covers
+ * /home, and a container has its own root.
  */
 static bool find_path(struct host_text own, const struct mount_line *mount, struct host_text *path)
 {

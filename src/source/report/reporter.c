@@ -199,7 +199,7 @@ static int find_route(struct report_config *c, struct route *r, const char *targ
 			error, bytes, -EINVAL,
 			"%s is this host: use ':%u', with the translator listening on any address",
 			target, port);
-	/* A link-local address says its interface. */
+	/* A link-local address includes its interface. */
 	c->out = c->v6 ? ((const struct sockaddr_in6 *)to)->sin6_scope_id : 0;
 	err = c->out ? 0 : report_route_interface(c->v6, address_in(from), address_in(to), &c->out);
 	if (err)

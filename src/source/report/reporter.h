@@ -76,8 +76,8 @@ void report_kernel_drain(struct report_kernel *r);
 void report_kernel_close(struct report_kernel *r);
 
 /*
- * Capabilities (bits CAP_...) that the other functions need once it is open: none, except to remove
- * filters from interfaces before Linux 6.6.
+ * Capabilities (bits CAP_...) that the other functions need once the reporter is open. There are
+ * none, except before Linux 6.6, to remove filters from interfaces.
  */
 uint64_t report_kernel_capabilities(const struct report_kernel *r);
 /* Returns "ADDRESS:PORT" of the target. */

@@ -15,8 +15,8 @@
 #define PARTS 64   /* maximum number of tracked parts of a segment that is split on the way */
 #define AGAIN 4096 /* maximum number of retransmitted segments remembered per direction */
 /*
- * Maximum number of others that a record is compared with, as a host may send any records. The
- * longest segment that Linux merges, 512 KiB, consists of fewer.
+ * A record is compared with at most this many others, because a hostile host may send any records.
+ * The longest segment that Linux merges, 512 KiB, consists of fewer.
  */
 #define COMPARED 1024
 
@@ -90,7 +90,7 @@ static const struct {
 	[TCP_NET_MERGED] = {"merged", "arrived merged into another segment"},
 	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "ambiguous acknowledgements"},
 	[TCP_NET_FULL] = {"full", "no memory to remember the segment"},
-	[TCP_NET_TOO_MANY] = {"too_many", "too many others to compare with"},
+	[TCP_NET_TOO_MANY] = {"too_many", "too many records to compare with"},
 	[TCP_NET_MISSED] = {"missed", "records overwritten before they were read"},
 	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, but the clock offset is unknown"},
 };

@@ -27,7 +27,7 @@ const (
 	retryMax     = 500 * time.Millisecond
 	retryFull    = 10 * time.Millisecond
 	retryRefused = 30 * time.Second
-	againMax     = 7 // attempts after EAGAIN, with delays of retryMin to 16 s
+	againMax     = 7 // quick retries after EAGAIN; the delay doubles from retryMin to 16 s
 	sendPatience = time.Second
 	ttlMax       = time.Hour
 )
@@ -195,7 +195,7 @@ func (a *attachment) take(packet []byte) bool {
 
 func (a *attachment) alarmed() bool { return int64(time.Since(a.epoch)) < a.alarm.Load() }
 
-// refused offers a region that the agent refused again: at once if it had holes, soon after EAGAIN, or later.
+// refused offers a refused region again: at once if it had holes, soon if the agent said EAGAIN, otherwise later.
 func (a *attachment) refused(serial uint32, e syscall.Errno, reason string) {
 	a.mu.Lock()
 	r, conn := a.sent[serial], a.conn

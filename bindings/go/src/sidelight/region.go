@@ -55,7 +55,7 @@ type region struct {
 	claimed                                   []int
 	allocated                                 map[uint64]uint64 // end of what has memory, by first byte
 	dense                                     bool
-	again                                     uint // EAGAIN answers since it was last admitted; of attachment.run() alone
+	again                                     uint // EAGAIN answers since it was last admitted; used by attachment.run() alone
 }
 
 type regionOptions struct {

@@ -472,8 +472,8 @@ func TestStoppedAttachmentConnectsNoMore(t *testing.T) {
 	}
 }
 
-// An agent that says EAGAIN is asked again long before one that refuses.
-func TestEagainIsAnsweredSoon(t *testing.T) {
+// After EAGAIN, a region is offered again long before it would be after another refusal.
+func TestRegionIsOfferedAgainSoonAfterEagain(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "agent")
 	agent, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: socket, Net: "unixpacket"})
 	if err != nil {
@@ -497,7 +497,7 @@ func TestEagainIsAnsweredSoon(t *testing.T) {
 		if err != nil || n != 32 || binary.LittleEndian.Uint16(packet[4:]) != packetPublish {
 			t.Fatal(i, n, err)
 		}
-		answer := make([]byte, 16+256) // magic and serial number are those of PUBLISH
+		answer := make([]byte, 16+256) // with the magic and serial number of PUBLISH
 		copy(answer, packet[:16])
 		binary.LittleEndian.PutUint16(answer[4:], packetRefused)
 		binary.LittleEndian.PutUint32(answer[8:], 256)
