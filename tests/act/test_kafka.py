@@ -203,7 +203,8 @@ class Kafka(unittest.TestCase):
                         'protocolIdentifier': 6, 'tcpControlBits': 27, 'sourceTransportPort': 50000, 'destinationTransportPort': 443,
                         'ipClassOfService': 0, 'ingressInterface': 3, 'egressInterface': 4, 'bgpSourceAsNumber': 64500,
                         'bgpDestinationAsNumber': 64501, 'packetDeltaCount': 7, 'octetDeltaCount': 4200, 'observationDomainId': 5,
-                        'flowStartMilliseconds': 1700000000123, 'flowEndMilliseconds': 1700000001456, 'vlanId': 0})
+                        'flowStartMilliseconds': 1700000000123, 'flowEndMilliseconds': 1700000001456, 'vlanId': 0,
+                        f'icmpTypeCodeIPv{v}': 0})
                     continue
                 raw = bytes.fromhex(m['value'])
                 length = raw[0] & 0x7f | raw[1] << 7 if raw[0] & 0x80 else raw[0]
@@ -234,8 +235,8 @@ class Kafka(unittest.TestCase):
         folder = workdir()
         for name in 'flows.yaml', 'flows-map.yaml':
             with open(os.path.join(ROOT, 'examples/dta', name)) as f, open(f'{folder}/{name}', 'w') as to:
-                text = f.read().replace('/tmp/sidelight-dta', folder).replace('value: 110', 'value: 114')
-                to.write(text.replace('vlan', 'source-prefix, destination-prefix, icmp, vlan'))
+                text = f.read().replace('/tmp/sidelight-dta', folder).replace('value: 112', 'value: 114')
+                to.write(text.replace('vlan', 'source-prefix, destination-prefix, vlan'))
         fields = ((27, 16), (28, 16), (4, 1), (29, 1), (30, 1), (139, 2), (2, 8), (1, 8))
         template = struct.pack('>HH', 300, len(fields)) + b''.join(struct.pack('>HH', *f) for f in fields)
         values = b''.join(socket.inet_pton(socket.AF_INET6, f'2001:db8::{i}') for i in (1, 2))

@@ -155,11 +155,11 @@ static bool read_ip(struct dta_record *r, const struct sflow_part *p, struct sfl
 	if (dta_record_has(r, DTA_FIELD_SOURCE)) /* the raw header takes precedence */
 		return true;
 	dta_record_set(r, DTA_FIELD_IP_VERSION, format == FLOW_IPV4 ? 4 : 6);
-	dta_record_set(r, DTA_FIELD_PROTOCOL, dta_get32(p->at + 4) & 0xff);
 	dta_record_set_address(r, DTA_FIELD_SOURCE, p->at + 8, address);
 	dta_record_set_address(r, DTA_FIELD_DESTINATION, p->at + 8 + address, address);
 	dta_record_set(r, DTA_FIELD_SOURCE_PORT, dta_get32(after) & 0xffff);
 	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, dta_get32(after + 4) & 0xffff);
+	dta_record_set_protocol(r, dta_get32(p->at + 4) & 0xff);
 	dta_record_set(r, DTA_FIELD_TCP_FLAGS, dta_get32(after + 8) & 0xff);
 	dta_record_set(r, DTA_FIELD_TOS, dta_get32(after + 12) & 0xff);
 	dta_record_set(r, DTA_FIELD_DSCP, (dta_get32(after + 12) & 0xff) >> 2);
