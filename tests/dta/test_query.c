@@ -759,6 +759,33 @@ static void paths_are_cut_after_the_greatest_counts(void **state)
 	flows_free(&f);
 }
 
+static void paths_are_ordered_by_bytes_not_by_reports_of_switches(void **state)
+{
+	struct dta_seen s = {.to_ns = UINT64_MAX};
+	struct seen_flows exporters, switches;
+	const char *flow;
+	uint64_t more;
+	json_t *all;
+
+	(void)state;
+	flows_make(&exporters, 0);
+	flows_make(&switches, 0);
+	switches.store.layout[0] = "switch,5-tuple";
+	for (uint8_t host = 1; host <= 2; host++) {
+		flows_count(&exporters, 0, host, host * 100u);
+		flows_count(&switches, 0, host, 1000u / host);
+	}
+	end_block(&switches.to);
+	dta_seen_take(&s, &switches.store, &switches.keys);
+	all = flows_paths(&exporters, &s, 2, &more);
+	flow = json_string_value(json_object_get(json_array_get(all, 0), "flow"));
+	assert_non_null(strstr(flow, "10.0.0.2"));
+	json_decref(all);
+	free(s.row);
+	flows_free(&exporters);
+	flows_free(&switches);
+}
+
 /* ---- append ---- */
 
 static const struct sl_store_config ring = {.kind = SL_STORE_APPEND,
@@ -1179,6 +1206,7 @@ int main(void)
 		cmocka_unit_test(expired_epochs_are_not_in_the_range),
 		cmocka_unit_test(flows_in_the_log_before_its_resize_are_listed),
 		cmocka_unit_test(paths_are_cut_after_the_greatest_counts),
+		cmocka_unit_test(paths_are_ordered_by_bytes_not_by_reports_of_switches),
 		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),
 		cmocka_unit_test(a_block_that_is_half_written_is_waited_for),
