@@ -203,7 +203,8 @@ class Kafka(unittest.TestCase):
                         'protocolIdentifier': 6, 'tcpControlBits': 27, 'sourceTransportPort': 50000, 'destinationTransportPort': 443,
                         'ipClassOfService': 0, 'ingressInterface': 3, 'egressInterface': 4, 'bgpSourceAsNumber': 64500,
                         'bgpDestinationAsNumber': 64501, 'packetDeltaCount': 7, 'octetDeltaCount': 4200, 'observationDomainId': 5,
-                        'flowStartMilliseconds': 1700000000123, 'flowEndMilliseconds': 1700000001456, 'vlanId': 0})
+                        'flowStartMilliseconds': 1700000000123, 'flowEndMilliseconds': 1700000001456, 'vlanId': 0,
+                        f'icmpTypeCodeIPv{v}': 0})
                     continue
                 raw = bytes.fromhex(m['value'])
                 length = raw[0] & 0x7f | raw[1] << 7 if raw[0] & 0x80 else raw[0]
@@ -228,6 +229,37 @@ class Kafka(unittest.TestCase):
         rows = sorted(tuple(line.split()) for line in dump.splitlines())
         self.assertEqual(rows, sorted((a, b, '50000', '443', 'TCP', '4200', '7', '64500', '64501', '3', '4')
                                       for a, b, _ in pairs for _ in range(3)), dump)
+
+    def test_a_flow_of_ipv6_has_the_elements_of_ipv6(self):
+        """Lengths of prefixes, and type and code of ICMP, have elements of their own."""
+        folder = workdir()
+        for name in 'flows.yaml', 'flows-map.yaml':
+            with open(os.path.join(ROOT, 'examples/dta', name)) as f, open(f'{folder}/{name}', 'w') as to:
+                text = f.read().replace('/tmp/sidelight-dta', folder).replace('value: 112', 'value: 114')
+                to.write(text.replace('vlan', 'source-prefix, destination-prefix, vlan'))
+        fields = ((27, 16), (28, 16), (4, 1), (29, 1), (30, 1), (139, 2), (2, 8), (1, 8))
+        template = struct.pack('>HH', 300, len(fields)) + b''.join(struct.pack('>HH', *f) for f in fields)
+        values = b''.join(socket.inet_pton(socket.AF_INET6, f'2001:db8::{i}') for i in (1, 2))
+        values += struct.pack('>BBBHQQ', 58, 64, 48, 0x8000, 1, 104)
+        sets = struct.pack('>HH', 2, 4 + len(template)) + template + struct.pack('>HH', 300, 4 + len(values)) + values
+        message = struct.pack('>HHIII', 10, 16 + len(sets), 1700000002, 0, 5) + sets
+        peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        peer.bind(('127.0.0.1', 0))
+        peer.settimeout(60)
+        with Broker('sidelight-flows') as broker, peer:
+            c = Collector([], '--dta', f'{folder}/flows.yaml', '--ipfix', f'127.0.0.1:{peer.getsockname()[1]}',
+                          '--kafka-config', config(broker.bootstrap), '--kafka-flows', 'json')
+            with Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--input', 'ipfix=127.0.0.1:0',
+                      '--map', f'{folder}/flows-map.yaml') as t:
+                peer.sendto(message, ('127.0.0.1', int(t.ready()['input'].rsplit(':', 1)[1])))
+                value = wait_until(lambda: broker.messages('sidelight-flows'), 'the flow', c, t)[0]['value']
+                got = peer.recv(2048)
+            self.assertEqual(c.stop(), 0)
+        self.assertEqual([k for k in value if 'IPv4' in k], ['exporterIPv4Address'])
+        self.assertEqual([value[k] for k in ('sourceIPv6PrefixLength', 'destinationIPv6PrefixLength', 'icmpTypeCodeIPv6')],
+                         [64, 48, 0x8000])
+        elements = {struct.unpack_from('>H', got, 24 + 4 * i)[0] for i in range(struct.unpack_from('>H', got, 22)[0])}
+        self.assertEqual(elements & {8, 9, 12, 13, 32, 27, 28, 29, 30, 139}, {27, 28, 29, 30, 139})
 
     def test_an_unreachable_broker_and_a_full_queue_are_counted(self):
         with System(POD) as s:

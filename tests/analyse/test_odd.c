@@ -268,6 +268,69 @@ static void replicas_of_the_tenth_version_are_compared(void **state)
 	end(&s);
 }
 
+#define WIDE 9u /* latencies per version: two versions have more than are compared */
+
+static struct analyse_pipeline *start_wide(struct service *s, int version)
+{
+	struct analyse_pipeline *p = analyse_pipeline_create(
+		&(struct analyse_pipeline_opts){.columns = 16, .step_ns = s->every});
+	struct analyse_column wide[WIDE];
+	char name[WIDE][64];
+
+	assert_non_null(p);
+	for (uint32_t k = 0; k < WIDE; k++) {
+		snprintf(name[k], sizeof(name[k]),
+			 "http_duration_seconds_p99{route=\"%u\",version=\"%d\"}", k, version);
+		wide[k] = (struct analyse_column){name[k], false};
+	}
+	assert_int_equal(analyse_pipeline_columns(p, wide, WIDE), 0);
+	assert_int_equal(analyse_fleet_join(s->fleet, p, "shop"), 0);
+	assert_int_equal(analyse_fleet_replica(s->fleet, p, "shop"), 0);
+	analyse_pipeline_learning(p, ANALYSE_LEARN_WARM);
+	return p;
+}
+
+/* The last latency of the first pod is slow. */
+static void run_wide(struct service *s, struct analyse_pipeline **p, uint32_t pods, uint64_t time)
+{
+	for (uint64_t to = s->t + time; s->t < to;) {
+		s->t += s->every;
+		for (uint32_t i = 0; i < pods; i++) {
+			double v[WIDE];
+
+			for (uint32_t k = 0; k < WIDE; k++)
+				v[k] = 0.003 * exp(0.3 * noise_normal(&s->seed));
+			v[WIDE - 1] *= i ? 1 : 13;
+			assert_int_equal(analyse_pipeline_score(p[i], s->t, v, &s->v[i]), 0);
+		}
+		assert_int_equal(analyse_fleet_judge(s->fleet, p, s->v, pods), 0);
+	}
+}
+
+/* While the old pods are there, the table has no room for all latencies of the new ones. */
+static void pods_that_began_beside_others_are_compared(void **state)
+{
+	struct service s = make(SECOND, 9, 0);
+	struct analyse_pipeline *old, *new[4];
+
+	(void)state;
+	old = start_wide(&s, 1);
+	run_wide(&s, &old, 1, 5 * SECOND);
+	for (int i = 0; i < 4; i++)
+		new[i] = start_wide(&s, 2);
+	run_wide(&s, new, 4, 5 * SECOND);
+	analyse_fleet_leave(s.fleet, old);
+	analyse_pipeline_free(old);
+	run_wide(&s, new, 4, 2 * MINUTE);
+	assert_true(s.v[0].odd.score > 1);
+	assert_int_equal(s.v[0].odd.column, WIDE - 1);
+	for (int i = 0; i < 4; i++) {
+		analyse_fleet_leave(s.fleet, new[i]);
+		analyse_pipeline_free(new[i]);
+	}
+	analyse_fleet_free(s.fleet);
+}
+
 static void what_is_accepted_is_normal(void **state)
 {
 	struct service s = make(SECOND, 5, PODS);
@@ -362,6 +425,7 @@ int main(void)
 		cmocka_unit_test(it_is_over_when_the_replica_is_as_its_siblings),
 		cmocka_unit_test(a_fault_is_found_after_other_series_ended),
 		cmocka_unit_test(replicas_of_the_tenth_version_are_compared),
+		cmocka_unit_test(pods_that_began_beside_others_are_compared),
 		cmocka_unit_test(what_is_accepted_is_normal),
 		cmocka_unit_test(three_pods_are_not_compared),
 		cmocka_unit_test(equal_replicas_are_quiet),

@@ -178,6 +178,7 @@ def templates():
         (184, 4, 1), (185, 4, 2), (186, 2, 100), (192, 1, 63), (206, 1, 0), (189, 1, 5), (205, 2, 500)], [flow(ttl=63)], None
     yield 'mikrotik-icmp', 'netflow', tuple4(protocol=1, ports=(0, 0)) + [(176, 1, 8), (177, 1, 0)], [flow(protocol=1,
         ports=(0, 0), icmp=0x800)], None
+    yield 'ios-icmp', 'netflow', tuple4(protocol=1, ports=(0, 0x301)), [flow(protocol=1, ports=(0, 0), icmp=0x301)], None
     yield 'fortinet', 'netflow', tuple4((1, 8, 5000), (2, 8, 10)) + [(23, 8, 700), (24, 8, 3), *UP, (10, 2, 5), (14, 2, 6),
         (95, 9, 0x14 << 64 | 12356 << 32 | 16354), (65, 2, 0), (89, 1, 64), (225, 4, '203.0.113.5'), (226, 4, B), (227, 2, 4000),
         (228, 2, 443)], [flow(application=12356 << 32 | 16354, forwarding_status=64, nat_source='203.0.113.5')], None

@@ -433,7 +433,10 @@ static void netflow5_is_read_as_it_is_laid_out(void **state)
 			put(&m, 4, 0xffffffff);
 			put(&m, 4, 40000);
 			put(&m, 4, 45000);
-			PUT16(&m, 443, 50000, 0x0012, 0x06b8);
+			if (i)
+				PUT16(&m, 443, 50000, 0x0012, 0x06b8);
+			else /* ICMP: its type and code */
+				PUT16(&m, 0, 0x0301, 0x0000, 0x01b8);
 			PUT16(&m, 65001, 65002, 0x1818, 0);
 		}
 		assert_int_equal(give(x, &m), 2);
@@ -457,6 +460,10 @@ static void netflow5_is_read_as_it_is_laid_out(void **state)
 	has_number(r, DTA_FIELD_SOURCE_AS, 65001);
 	has_number(r, DTA_FIELD_DESTINATION_AS, 65002);
 	has_number(r, DTA_FIELD_DOMAIN, 0x102);
+	assert_false(r->has >> DTA_FIELD_ICMP & 1);
+	has_number(r - 1, DTA_FIELD_ICMP, 0x0301);
+	has_number(r - 1, DTA_FIELD_SOURCE_PORT, 0);
+	has_number(r - 1, DTA_FIELD_DESTINATION_PORT, 0);
 	assert_int_equal(x->d->stats.lost, 2);
 	for (size_t n = 0; n < m.bytes; n++)
 		assert_int_equal(drive_bytes(x, m.at, n), 0);

@@ -34,7 +34,9 @@ DIFFERENT = {
     ('nfdump', 'huawei-ne-v9'): 'nfcapd 1.7.1 does not read a rate (34) in records',
     ('nfdump', 'open-vswitch'): 'nfcapd reads the totals (85, 86) instead of the deltas',
     ('nfdump', 'variable-lengths'): 'nfcapd does not read numbers of variable length',
+    ('nfdump', 'ios-icmp'): 'the type and code of ICMP are the destination port',
     ('nfdump', 'contradicting-rates'): 'nfcapd takes the last rate of the address',
+    ('tshark', 'ios-icmp'): 'the type and code of ICMP are the destination port',
     ('tshark', 'juniper-mx-ipv4'): 'vlanId (58) is 0, and dot1qVlanId (243) is not',
     ('tshark', 'brocade-qinq'): 'vlan.id is the inner tag; the outer one is ieee8021ad.id',
 }

@@ -296,6 +296,47 @@ static void a_translators_counts_survive_its_successors(void **state)
 	dta_store_server_free(o);
 }
 
+/* Reports that waited in a killed translator, and those that it missed, do not come any more. */
+static void an_ended_run_leaves_no_report_open(void **state)
+{
+	struct dta_translate_account a = {
+		.reports = 10,
+		.fresh = 10,
+		.loss.missing = 3,
+		.engine = {.in = 10, .stored = 6, .waiting = 4},
+	};
+	struct translator t;
+	struct dta_store_server *o;
+	const json_t *sum;
+	char error[512];
+	json_t *j;
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	come(&t, socket_path(), "t");
+	for (int run = 1; run <= 2; run++) {
+		json_t *m = dta_account_json(&a);
+
+		json_object_set_new(m, "type", json_string("account"));
+		json_object_set_new(m, "run", json_integer(run));
+		say(t.line, m);
+		a = (struct dta_translate_account){.packets = 2};
+	}
+	wait_packets(o, 2);
+	j = dta_store_server_json(o);
+	sum = json_object_get(j, "account");
+	assert_int_equal(number(sum, "stored"), 6);
+	assert_int_equal(number(sum, "waiting"), 0);
+	assert_int_equal(number(sum, "dropped"), 4);
+	assert_int_equal(number(sum, "missing"), 0);
+	assert_int_equal(number(sum, "lost"), 3);
+	assert_true(json_is_true(json_object_get(sum, "closes")));
+	json_decref(j);
+	leave(&t);
+	dta_store_server_free(o);
+}
+
 /* ---- a real translator ---- */
 
 #define INPUTS 3u
@@ -755,6 +796,7 @@ int main(void)
 		cmocka_unit_test(a_bank_is_zeroed_after_every_translator_left_it),
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
 		cmocka_unit_test(a_translators_counts_survive_its_successors),
+		cmocka_unit_test(an_ended_run_leaves_no_report_open),
 		cmocka_unit_test(a_flood_of_exporters_is_listed_whole),
 		cmocka_unit_test(an_account_counts_once_when_its_packets_move),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),

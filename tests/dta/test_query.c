@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "support/test.h"
+#include "base/budget.h"
+#include "dta/query/export.h"
 #include "dta/query/json.h"
 #include "dta/query/seen.h"
 #include "dta/wire/text.h"
@@ -500,6 +502,40 @@ static void success_measured_is_what_was_predicted(void **state)
 	}
 }
 
+/* Its keys of the current epoch are in the object of before the resize. */
+static void success_is_measured_after_a_resize_of_the_log(void **state)
+{
+	const struct sl_store_config c = {.kind = SL_STORE_KEYWRITE,
+					  .slots = IN_LOG,
+					  .copies = 2,
+					  .banks = 2,
+					  .value_bytes = 8};
+	struct sl_store_config log = {.kind = SL_STORE_APPEND,
+				      .slots = 1024,
+				      .value_bytes = 16,
+				      .batch = 16,
+				      .lists = 1,
+				      .lanes = 4};
+	struct made m, before, after;
+	struct dta_success s;
+
+	(void)state;
+	assert_true(make_store(&m, c));
+	set_epochs(&m, 5, 4);
+	assert_true(make_store(&before, log));
+	fill(&m, &before, c.kind, .3, false);
+	log.slots = 2048;
+	log.first_epoch = 1;
+	assert_true(make_store(&after, log));
+	dta_query_success(&(struct dta_held){.count = 1, .view = {&m.v}},
+			  &(struct dta_held){.count = 2, .view = {&after.v, &before.v}}, &s);
+	assert_null(s.why_not);
+	assert_int_equal(s.known, (uint32_t)(.3 * IN_LOG));
+	free(after.map);
+	free(before.map);
+	free(m.map);
+}
+
 /* ---- increment ---- */
 
 static void a_count_is_never_low_and_within_the_bound(void **state)
@@ -654,12 +690,16 @@ static void expired_epochs_are_not_in_the_range(void **state)
 /* After a resize, the newest object of the log has the newest keys only. */
 static void flows_logged_before_a_resize_are_listed(void **state)
 {
+	struct base_budget few = {.end_ns = UINT64_MAX, .samples = 3};
 	struct dta_seen s = {.to_ns = UINT64_MAX};
+	struct dta_logged_key *keys;
 	struct sl_store_config c;
 	struct seen_flows f;
 	struct made before;
+	char error[160];
 	uint64_t more;
 	json_t *all;
+	size_t n;
 
 	(void)state;
 	flows_make(&f, 0);
@@ -678,6 +718,16 @@ static void flows_logged_before_a_resize_are_listed(void **state)
 	all = dta_query_keys_json(&f.keys, &f.store, 10, true);
 	assert_int_equal(json_integer_value(json_object_get(all, "known")), 2);
 	json_decref(all);
+	all = dta_export_page(&f.store, &f.keys, &(struct dta_export){.epoch = NEWEST}, error,
+			      sizeof(error));
+	assert_int_equal(json_array_size(json_object_get(all, "records")), 2);
+	json_decref(all);
+	/* If there are too many keys, the newest ones are read. */
+	f.store.budget = &few;
+	keys = dta_query_logged(&f.keys, &f.store, &n, &more);
+	assert_int_equal(n, 1);
+	assert_int_equal(keys[0].key[7], 2);
+	free(keys);
 	free(s.row);
 	free(before.map);
 	flows_free(&f);
@@ -707,6 +757,33 @@ static void paths_are_cut_after_the_greatest_counts(void **state)
 	json_decref(all);
 	free(s.row);
 	flows_free(&f);
+}
+
+static void paths_are_ordered_by_bytes_not_by_reports_of_switches(void **state)
+{
+	struct dta_seen s = {.to_ns = UINT64_MAX};
+	struct seen_flows exporters, switches;
+	const char *flow;
+	uint64_t more;
+	json_t *all;
+
+	(void)state;
+	flows_make(&exporters, 0);
+	flows_make(&switches, 0);
+	switches.store.layout[0] = "switch,5-tuple";
+	for (uint8_t host = 1; host <= 2; host++) {
+		flows_count(&exporters, 0, host, host * 100u);
+		flows_count(&switches, 0, host, 1000u / host);
+	}
+	end_block(&switches.to);
+	dta_seen_take(&s, &switches.store, &switches.keys);
+	all = flows_paths(&exporters, &s, 2, &more);
+	flow = json_string_value(json_object_get(json_array_get(all, 0), "flow"));
+	assert_non_null(strstr(flow, "10.0.0.2"));
+	json_decref(all);
+	free(s.row);
+	flows_free(&exporters);
+	flows_free(&switches);
 }
 
 /* ---- append ---- */
@@ -828,6 +905,75 @@ static void lap_numbers_go_round(void **state)
 	assert_int_equal(dta_append_read(&m.v, &r, items, 4), -EOVERFLOW);
 	assert_int_equal(r.block, first + 13);
 	free(m.map);
+}
+
+/* Returns a position's answer of a list in one lane, and checks its items. */
+static uint64_t check_list(const struct dta_held *held, uint64_t from, uint32_t first,
+			   uint32_t items)
+{
+	char error[160], hex[17];
+	struct dta_ask ask;
+	const json_t *got;
+	uint64_t next;
+	json_t *j;
+
+	dta_ask_init(&ask);
+	ask.list = ask.lane = 1;
+	ask.from = from;
+	j = dta_query_json(held, &ask, error, sizeof(error));
+	got = json_array_get(json_object_get(j, "rings"), 0);
+	next = (uint64_t)json_integer_value(json_object_get(got, "next"));
+	got = json_object_get(got, "items");
+	assert_int_equal(json_array_size(got), items);
+	for (uint32_t i = 0; i < items; i++) {
+		snprintf(hex, sizeof(hex), "%02x00000000000000", first + i);
+		assert_string_equal(json_string_value(json_array_get(got, i)), hex);
+	}
+	json_decref(j);
+	return next;
+}
+
+/* After two resizes, with no item in between. */
+static void a_list_is_read_on_after_a_resize(void **state)
+{
+	struct sl_store_config c = ring;
+	struct dta_held held = {.count = 1};
+	struct made m[3];
+	char error[160];
+	uint64_t next;
+	json_t *all;
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		c.slots = 7 + i;
+		c.first_epoch = i;
+		assert_true(make_store(&m[i], c));
+		held.view[2 - i] = &m[i].v;
+	}
+	put_items(&m[0], 0, 100, 4);
+	put_items(&m[0], 1, 104, 2);
+	next = check_list(&(struct dta_held){.count = 1, .view = {&m[0].v}}, NEWEST, 100, 6);
+	assert_int_equal(next, 2);
+	held.count = 3;
+	assert_int_equal(check_list(&held, next, 0, 0), next);
+	put_items(&m[0], 2, 106, 1); /* the translator had not heard of the resize yet */
+	assert_int_equal(check_list(&held, next, 106, 1), next + 1);
+	put_items(&m[2], 0, 107, 3);
+	next = check_list(&held, next, 106, 4);
+	put_items(&m[2], 1, 110, 2);
+	next = check_list(&held, next, 110, 2);
+	assert_int_equal(check_list(&held, next, 0, 0), next);
+	check_list(&held, NEWEST, 100, 12);
+	all = dta_export_page(&held, NULL, &(struct dta_export){.epoch = NEWEST}, error,
+			      sizeof(error));
+	assert_int_equal(json_array_size(json_object_get(all, "records")), 12);
+	assert_true(json_is_null(json_object_get(all, "next")));
+	json_decref(all);
+	/* The oldest object has been dropped: the reader goes on with the oldest one left. */
+	held.count = 2;
+	check_list(&held, 3, 107, 5);
+	for (int i = 0; i < 3; i++)
+		free(m[i].map);
 }
 
 /* ---- postcards ---- */
@@ -987,6 +1133,40 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 	}
 }
 
+static void a_sketch_from_before_a_resize_is_merged(void **state)
+{
+	struct sl_store_config c = {.kind = SL_STORE_SKETCH,
+				    .sketch = SL_STORE_COUNT_MIN,
+				    .slots = 256,
+				    .rows = 3,
+				    .lanes = 1,
+				    .reporters = 1,
+				    .banks = 2};
+	static uint64_t cells[3 * 256];
+	struct made before, after;
+	char error[160];
+	struct dta_ask ask;
+	json_t *j;
+
+	(void)state;
+	assert_true(make_store(&before, c));
+	put_lane(&before, 0, 0, cells, 3 * 256, 0, 1);
+	c.slots = 128;
+	c.first_epoch = 1;
+	assert_true(make_store(&after, c));
+	dta_ask_init(&ask);
+	ask.epoch = 0;
+	ask.cells = true;
+	j = dta_query_json(&(struct dta_held){.count = 2, .view = {&after.v, &before.v}}, &ask,
+			   error, sizeof(error));
+	assert_string_equal(json_string_value(json_object_get(j, "result")), "found");
+	assert_int_equal(json_integer_value(json_object_get(j, "columns")), 256);
+	assert_int_equal(strlen(json_string_value(json_object_get(j, "cells"))), 2 * sizeof(cells));
+	json_decref(j);
+	free(after.map);
+	free(before.map);
+}
+
 static void a_5_tuple_is_said_as_it_is_read(void **state)
 {
 	static const char *const flows[] = {"flow:10.0.0.1:443,192.0.2.7:65535,tcp",
@@ -1020,17 +1200,21 @@ int main(void)
 		cmocka_unit_test(success_is_the_formulas_where_crc_slots_fall_short),
 		cmocka_unit_test(load_and_prediction_are_what_was_written),
 		cmocka_unit_test(success_measured_is_what_was_predicted),
+		cmocka_unit_test(success_is_measured_after_a_resize_of_the_log),
 		cmocka_unit_test(a_count_is_never_low_and_within_the_bound),
 		cmocka_unit_test(epochs_before_a_restart_belong_to_ranges),
 		cmocka_unit_test(expired_epochs_are_not_in_the_range),
 		cmocka_unit_test(flows_logged_before_a_resize_are_listed),
 		cmocka_unit_test(paths_are_cut_after_the_greatest_counts),
+		cmocka_unit_test(paths_are_ordered_by_bytes_not_by_reports_of_switches),
 		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),
 		cmocka_unit_test(a_block_that_is_half_written_is_waited_for),
 		cmocka_unit_test(lap_numbers_go_round),
+		cmocka_unit_test(a_list_is_read_on_after_a_resize),
 		cmocka_unit_test(a_path_is_decoded_against_the_known_values),
 		cmocka_unit_test(merged_lanes_are_the_sketch_of_the_union),
+		cmocka_unit_test(a_sketch_from_before_a_resize_is_merged),
 	};
 
 	return cmocka_run_group_tests_name("query", tests, NULL, NULL);

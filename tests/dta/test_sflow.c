@@ -188,6 +188,40 @@ static void counters_are_there_if_the_device_has_them(void **state)
 	drive_end(&v);
 }
 
+/* Sums of 32-bit counters wrap like these, and each direction has its own unknown counters. */
+static void sums_of_counters_wrap_and_are_known_apart(void **state)
+{
+	struct built b;
+	struct drive v;
+	size_t sample, at;
+
+	(void)state;
+	drive_begin(&v, &dta_decoder_sflow);
+	put_head(&b, 0, 1, 1);
+	sample = begin(&b, 2);
+	PUT32(&b, 1, 7, 2);
+	at = begin(&b, 1);
+	PUT32(&b, 7, 6);
+	put64(&b, 0);
+	PUT32(&b, 1, 3);
+	put64(&b, 1);
+	PUT32(&b, UINT32_MAX - 9, 20, 5, 0, UINT32_MAX, 0);
+	put64(&b, 2);
+	PUT32(&b, 1, 2, 3, 0, UINT32_MAX, 0);
+	end(&b, at);
+	at = begin(&b, 2);
+	PUT32(&b, 1, UINT32_MAX, 50, 50, 3, 50, 4, 5, 6, 7, 8, 9, 10);
+	end(&b, at);
+	end(&b, sample);
+	assert_int_equal(drive_take(&v, &b), 1);
+	check_numbers(v.got, NUMBERS({DTA_FIELD_DOMAIN, 0}, {DTA_FIELD_INTERFACE, 7},
+				     {DTA_FIELD_IN_BYTES, 1}, {DTA_FIELD_IN_PACKETS, 15},
+				     {DTA_FIELD_IN_DROPS, 0}, {DTA_FIELD_OUT_BYTES, 2},
+				     {DTA_FIELD_OUT_PACKETS, 6}, {DTA_FIELD_OUT_DROPS, 0},
+				     {DTA_FIELD_OUT_ERRORS, 3 + 4 + 5 + 6 + 7}));
+	drive_end(&v);
+}
+
 static void a_discarded_packet_is_a_drop(void **state)
 {
 	struct built b;
@@ -248,6 +282,9 @@ static void samples_that_never_came_are_counted(void **state)
 	assert_int_equal(lost_after(&v, 0, UINT32_MAX, UINT32_MAX, 1, 0), 4);
 	assert_int_equal(lost_after(&v, 0, 0, 0, 1, 0), 4); /* round the end */
 	assert_int_equal(lost_after(&v, 0, 2, 2, 1, 0), 5);
+	/* Streams of sub-agents with large numbers are separate, too. */
+	assert_int_equal(lost_after(&v, 0, 3, 10, 1 << 24 | 1, 0), 5);
+	assert_int_equal(lost_after(&v, 1 << 16, 1, 5000, 1, 0), 5);
 	drive_end(&v);
 }
 
@@ -384,6 +421,7 @@ int main(void)
 		cmocka_unit_test(a_sample_counts_for_all_that_it_stands_for),
 		cmocka_unit_test(reads_wide_samples_and_what_the_switch_adds),
 		cmocka_unit_test(counters_are_there_if_the_device_has_them),
+		cmocka_unit_test(sums_of_counters_wrap_and_are_known_apart),
 		cmocka_unit_test(a_discarded_packet_is_a_drop),
 		cmocka_unit_test(samples_that_never_came_are_counted),
 		cmocka_unit_test(strangers_take_no_place_for_long),

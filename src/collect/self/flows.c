@@ -21,7 +21,8 @@
 
 /*
  * protobuf: field number in FlowMessage, or 0. element, element6: numbers of the information
- * elements for IPv4 and IPv6. bytes: size of the element; 0 means an address.
+ * elements for IPv4 and IPv6; element6 0: one element for both. bytes: size of the element; 0 means
+ * an address.
  */
 struct flow_field {
 	uint8_t field, protobuf, bytes;
@@ -38,7 +39,7 @@ static const struct flow_field fields[] = {
 	{DTA_FIELD_DESTINATION_PORT, 22, 2, 11, 0, "destinationTransportPort", NULL},
 	{DTA_FIELD_PROTOCOL, 20, 1, 4, 0, "protocolIdentifier", NULL},
 	{DTA_FIELD_TCP_FLAGS, 26, 2, 6, 0, "tcpControlBits", NULL},
-	{DTA_FIELD_ICMP, 0, 2, 32, 0, "icmpTypeCodeIPv4", NULL},
+	{DTA_FIELD_ICMP, 0, 2, 32, 139, "icmpTypeCodeIPv4", "icmpTypeCodeIPv6"},
 	{DTA_FIELD_TOS, 23, 1, 5, 0, "ipClassOfService", NULL},
 	{DTA_FIELD_TTL, 25, 1, 192, 0, "ipTTL", NULL},
 	{DTA_FIELD_DOMAIN, 70, 4, 149, 0, "observationDomainId", NULL},
@@ -51,8 +52,9 @@ static const struct flow_field fields[] = {
 	{DTA_FIELD_SOURCE_AS, 14, 4, 16, 0, "bgpSourceAsNumber", NULL},
 	{DTA_FIELD_DESTINATION_AS, 15, 4, 17, 0, "bgpDestinationAsNumber", NULL},
 	{DTA_FIELD_NEXT_AS, 13, 4, 128, 0, "bgpNextAdjacentAsNumber", NULL},
-	{DTA_FIELD_SOURCE_PREFIX, 16, 1, 9, 0, "sourceIPv4PrefixLength", NULL},
-	{DTA_FIELD_DESTINATION_PREFIX, 17, 1, 13, 0, "destinationIPv4PrefixLength", NULL},
+	{DTA_FIELD_SOURCE_PREFIX, 16, 1, 9, 29, "sourceIPv4PrefixLength", "sourceIPv6PrefixLength"},
+	{DTA_FIELD_DESTINATION_PREFIX, 17, 1, 13, 30, "destinationIPv4PrefixLength",
+	 "destinationIPv6PrefixLength"},
 	{DTA_FIELD_FORWARDING_STATUS, 24, 1, 89, 0, "forwardingStatus", NULL},
 	{DTA_FIELD_BYTES, 9, 8, 1, 0, "octetDeltaCount", NULL},
 	{DTA_FIELD_PACKETS, 10, 8, 2, 0, "packetDeltaCount", NULL},
@@ -82,6 +84,19 @@ static size_t address_of(const struct dta_record *r, unsigned int field, const u
 
 	*at = a->s6_addr + (v4 ? 12 : 0);
 	return v4 ? 4 : 16;
+}
+
+/*
+ * Whether the record has the field's element for IPv6. An address decides for itself, and the
+ * flow's addresses decide for the numbers that belong to them.
+ */
+static bool is_v6(const struct flow_field *f, const struct dta_record *r)
+{
+	const uint8_t address = f->field < DTA_FIELD_ADDRESSES		   ? f->field
+				: f->field == DTA_FIELD_DESTINATION_PREFIX ? DTA_FIELD_DESTINATION
+									   : DTA_FIELD_SOURCE;
+
+	return f->element6 && !IN6_IS_ADDR_V4MAPPED(&r->address[address]);
 }
 
 /* Converts the times of a flow to milliseconds for IPFIX. */
@@ -138,16 +153,17 @@ json_t *collect_flows_json(const struct dta_record *r)
 {
 	json_t *j = json_object();
 	char text[INET6_ADDRSTRLEN];
-	const uint8_t *at;
 
 	EACH(f, r)
 	{
+		const char *name = is_v6(f, r) ? f->name6 : f->name;
+
 		if (f->field < DTA_FIELD_ADDRESSES)
 			json_object_set_new(
-				j, address_of(r, f->field, &at) == 4 ? f->name : f->name6,
+				j, name,
 				json_string(base_address_text(&r->address[f->field], text)));
 		else
-			json_object_set_new(j, f->name,
+			json_object_set_new(j, name,
 					    f->bytes == 6 ? mac_json(r->number[f->field])
 							  : json_integer((json_int_t)ipfix_number(
 								    r, f->field)));
@@ -159,12 +175,11 @@ json_t *collect_flows_json(const struct dta_record *r)
 
 static uint32_t ipv6_of(const struct dta_record *r)
 {
-	const uint8_t *at;
 	uint32_t ipv6 = 0;
 
 	EACH(f, r)
 	if (f->field < DTA_FIELD_ADDRESSES)
-		ipv6 |= (uint32_t)(address_of(r, f->field, &at) == 16) << f->field;
+		ipv6 |= (uint32_t)is_v6(f, r) << f->field;
 	return ipv6;
 }
 
@@ -192,8 +207,7 @@ static void begin_message(struct collect_flows_ipfix *m, const struct dta_record
 	p += 4;
 	EACH(f, r)
 	{
-		const bool address = f->field < DTA_FIELD_ADDRESSES;
-		const bool v6 = address && ipv6 >> f->field & 1;
+		const bool address = f->field < DTA_FIELD_ADDRESSES, v6 = is_v6(f, r);
 
 		dta_put16(p, v6 ? f->element6 : f->element);
 		dta_put16(p + 2, address ? v6 ? 16 : 4 : f->bytes);

@@ -221,15 +221,6 @@ static void read_blocks(struct collect_reports *r, struct lane *l, const struct 
 	r->unit = unit;
 }
 
-/* True if the lane's translator writes to this object, and so no longer to the previous one. */
-static bool is_in_use(const struct lane *l, const struct dta_store_view *v)
-{
-	struct sl_query_append_reader first = {.list = l->reader.list, .lane = l->reader.lane};
-	uint8_t items[SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX];
-
-	return dta_append_read(v, &first, items, v->config->batch) != 0;
-}
-
 /* Reads new blocks. After a resize, first reads the previous object to its end. */
 static void read_objects(struct collect_reports *r, struct lane *l, const struct dta_held *held,
 			 struct batch *b)
@@ -240,7 +231,7 @@ static void read_objects(struct collect_reports *r, struct lane *l, const struct
 	while (i + 1 < held->count && held->view[i + 1]->config->first_epoch >= l->first_epoch)
 		i++;
 	if (held->view[i]->config->first_epoch == l->first_epoch) {
-		const bool ended = i && is_in_use(l, held->view[i - 1]);
+		const bool ended = dta_append_ended(held, i, l->reader.list, l->reader.lane);
 
 		read_blocks(r, l, held->view[i], b);
 		if (!ended || l->reader.block != before)

@@ -253,13 +253,26 @@ void dta_record_set_protocol(struct dta_record *r, uint64_t protocol)
 	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, 0);
 }
 
+static bool is_icmp(uint64_t protocol)
+{
+	return protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6;
+}
+
+void dta_record_set_flow_protocol(struct dta_record *r, uint64_t protocol)
+{
+	if (is_icmp(protocol) && !dta_record_has(r, DTA_FIELD_ICMP) &&
+	    dta_record_has(r, DTA_FIELD_DESTINATION_PORT))
+		dta_record_set(r, DTA_FIELD_ICMP, r->number[DTA_FIELD_DESTINATION_PORT]);
+	dta_record_set_protocol(r, protocol);
+}
+
 void dta_frame_parse_above(struct dta_record *r, const struct dta_frame *f)
 {
 	const uint8_t *p = f->above;
 
 	if (f->protocol == IPPROTO_TCP && f->above_bytes >= 14)
 		dta_record_set(r, DTA_FIELD_TCP_FLAGS, p[13]);
-	if ((f->protocol == IPPROTO_ICMP || f->protocol == IPPROTO_ICMPV6) && f->above_bytes >= 2)
+	if (is_icmp(f->protocol) && f->above_bytes >= 2)
 		dta_record_set(r, DTA_FIELD_ICMP, dta_get16(p));
 	if (!has_ports(f->protocol) || f->above_bytes < 4)
 		return;

@@ -31,6 +31,11 @@ void dta_frame_parse(struct dta_record *r, uint16_t type, const uint8_t *p, size
  * reports of kernel flows. Ports that are only unknown, as those of a fragment, are not set.
  */
 void dta_record_set_protocol(struct dta_record *r, uint64_t protocol);
+/*
+ * Sets the protocol of a flow that has its ports already. Many devices send the type and code of
+ * ICMP as its destination port.
+ */
+void dta_record_set_flow_protocol(struct dta_record *r, uint64_t protocol);
 /* Sets ports, flags or the ICMP type from a transport header. */
 void dta_frame_parse_above(struct dta_record *r, const struct dta_frame *f);
 

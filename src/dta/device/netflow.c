@@ -66,7 +66,8 @@ static void give_version5(struct dta_template_message *m, const uint8_t *p, uint
 	dta_record_set(r, DTA_FIELD_SOURCE_PORT, dta_get16(p + 32));
 	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, dta_get16(p + 34));
 	dta_record_set(r, DTA_FIELD_TCP_FLAGS, p[37]);
-	dta_record_set(r, DTA_FIELD_PROTOCOL, p[38]);
+	r->has &= ~DTA_FIELD_BIT(DTA_FIELD_ICMP);
+	dta_record_set_flow_protocol(r, p[38]);
 	dta_record_set(r, DTA_FIELD_TOS, p[39]);
 	dta_record_set(r, DTA_FIELD_DSCP, p[39] >> 2);
 	dta_record_set(r, DTA_FIELD_SOURCE_AS, dta_get16(p + 40));

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dta/store/hash.h"
 #include "dta/wire/endian.h"
 #include "frame.h"
 #include "streams.h"
@@ -155,11 +156,11 @@ static bool read_ip(struct dta_record *r, const struct sflow_part *p, struct sfl
 	if (dta_record_has(r, DTA_FIELD_SOURCE)) /* the raw header takes precedence */
 		return true;
 	dta_record_set(r, DTA_FIELD_IP_VERSION, format == FLOW_IPV4 ? 4 : 6);
-	dta_record_set(r, DTA_FIELD_PROTOCOL, dta_get32(p->at + 4) & 0xff);
 	dta_record_set_address(r, DTA_FIELD_SOURCE, p->at + 8, address);
 	dta_record_set_address(r, DTA_FIELD_DESTINATION, p->at + 8 + address, address);
 	dta_record_set(r, DTA_FIELD_SOURCE_PORT, dta_get32(after) & 0xffff);
 	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, dta_get32(after + 4) & 0xffff);
+	dta_record_set_protocol(r, dta_get32(p->at + 4) & 0xff);
 	dta_record_set(r, DTA_FIELD_TCP_FLAGS, dta_get32(after + 8) & 0xff);
 	dta_record_set(r, DTA_FIELD_TOS, dta_get32(after + 12) & 0xff);
 	dta_record_set(r, DTA_FIELD_DSCP, (dta_get32(after + 12) & 0xff) >> 2);
@@ -355,8 +356,8 @@ static void count_lost(const struct sflow_datagram *d, uint32_t kind, uint32_t c
 		       uint32_t index, uint32_t number, uint32_t drops)
 {
 	struct dta_device_stats *stats = &d->s->decoder.stats;
-	const uint64_t id = ((uint64_t)kind << 56 | (uint64_t)(class & 0xff) << 48 | index) ^
-			    (uint64_t)d->sub_agent << 32;
+	const uint32_t source[] = {kind, class, index, d->sub_agent};
+	const uint64_t id = XXH3_64bits(source, sizeof(source));
 	struct dta_stream *s = dta_streams_find(d->s->streams, &d->agent, id, d->now_ns);
 
 	if (s)
@@ -478,10 +479,13 @@ static void set_counter64(struct dta_record *r, enum dta_field field, const uint
 		dta_record_set(r, field, dta_get64(p));
 }
 
-/* Devices count unicast, multicast and broadcast packets separately. */
+/*
+ * Devices count unicast, multicast and broadcast packets separately. A sum of 32-bit counters has
+ * 32 bits, too, so that it increases steadily when one of them wraps.
+ */
 static void set_packets(struct dta_record *r, enum dta_field field, const uint8_t *p)
 {
-	uint64_t sum = 0;
+	uint32_t sum = 0;
 
 	if (dta_get32(p) == UINT32_MAX)
 		return;
@@ -509,25 +513,31 @@ static bool read_interface(struct dta_record *r, const struct sflow_part *p)
 	return true;
 }
 
+static void set_errors(struct dta_record *r, enum dta_field field, const uint8_t *p,
+		       const uint8_t counters[5])
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < 5; i++) {
+		const uint32_t n = dta_get32(p + 4u * counters[i]);
+
+		if (n == UINT32_MAX)
+			return;
+		sum += n;
+	}
+	if (!dta_record_has(r, field))
+		dta_record_set(r, field, sum);
+}
+
 /* The "ethernet_counters" that sum up to ifInErrors and ifOutErrors (RFC 3635, section 3.2.6). */
 static bool read_ethernet(struct dta_record *r, const struct sflow_part *p)
 {
 	static const uint8_t in[] = {0, 1, 10, 11, 12}, out[] = {4, 6, 7, 8, 9};
-	uint64_t in_errors = 0, out_errors = 0;
-	bool known = true;
 
 	if (p->bytes < 52)
 		return false;
-	for (size_t i = 0; i < sizeof(in); i++) {
-		known &= dta_get32(p->at + 4u * in[i]) != UINT32_MAX;
-		known &= dta_get32(p->at + 4u * out[i]) != UINT32_MAX;
-		in_errors += dta_get32(p->at + 4u * in[i]);
-		out_errors += dta_get32(p->at + 4u * out[i]);
-	}
-	if (known && !dta_record_has(r, DTA_FIELD_IN_ERRORS))
-		dta_record_set(r, DTA_FIELD_IN_ERRORS, in_errors);
-	if (known && !dta_record_has(r, DTA_FIELD_OUT_ERRORS))
-		dta_record_set(r, DTA_FIELD_OUT_ERRORS, out_errors);
+	set_errors(r, DTA_FIELD_IN_ERRORS, p->at, in);
+	set_errors(r, DTA_FIELD_OUT_ERRORS, p->at, out);
 	return true;
 }
 

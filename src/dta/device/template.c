@@ -244,8 +244,8 @@ static void finish_template(struct dta_template *t, struct dta_template_op *op)
 			     (t->both ? DTA_STEP_BOTH : 0));
 	if (!(t->has >> DTA_FIELD_IP_VERSION & 1) && t->has >> DTA_FIELD_SOURCE & 1)
 		t->steps |= DTA_STEP_VERSION;
-	if (!(t->has >> DTA_FIELD_SOURCE_PORT & 1) && t->has >> DTA_FIELD_PROTOCOL & 1)
-		t->steps |= DTA_STEP_PORTS;
+	if (t->has >> DTA_FIELD_PROTOCOL & 1)
+		t->steps |= DTA_STEP_PROTOCOL;
 	t->clear = t->steps & DTA_STEP_REVERSE;
 	for (uint32_t i = 0; i < t->ops; i++)
 		t->clear |= op[i].how == DTA_OP_RANKED;

@@ -36,12 +36,12 @@ enum dta_template_step {
 	DTA_STEP_VERSION = 2,
 	DTA_STEP_TIMES = 4,
 	DTA_STEP_SAMPLING = 8, /* the record states a sampling rate or names a sampler */
-	DTA_STEP_BOTH = 16,    /* this step and the following ones are needed by few exporters */
+	DTA_STEP_BOTH = 16,    /* this step and the next one are needed by few exporters */
 	DTA_STEP_ICMP = 32,
 	DTA_STEP_REVERSE = 64,
-	DTA_STEP_PORTS = 128,
+	DTA_STEP_PROTOCOL = 128,
 };
-#define DTA_STEPS_RARE (DTA_STEP_BOTH | DTA_STEP_ICMP | DTA_STEP_PORTS)
+#define DTA_STEPS_RARE (DTA_STEP_BOTH | DTA_STEP_ICMP)
 
 struct dta_template {
 	struct dta_template *next;

@@ -246,8 +246,6 @@ static void complete_rare(const struct dta_template *t, struct dta_template_work
 		dta_record_set(r, DTA_FIELD_ICMP,
 			       (x[DTA_EXTRA_ICMP_TYPE] & 255) << 8 |
 				       (x[DTA_EXTRA_ICMP_CODE] & 255));
-	if (t->steps & DTA_STEP_PORTS)
-		dta_record_set_protocol(r, r->number[DTA_FIELD_PROTOCOL]);
 }
 
 /* Sets the fields that are computed from other fields. */
@@ -261,6 +259,8 @@ static inline void complete_record(const struct dta_template_message *m,
 
 	if (t->steps & DTA_STEPS_RARE)
 		complete_rare(t, w);
+	if (t->steps & DTA_STEP_PROTOCOL)
+		dta_record_set_flow_protocol(r, r->number[DTA_FIELD_PROTOCOL]);
 	if (t->steps & DTA_STEP_TOS)
 		dta_record_set(r, DTA_FIELD_DSCP, (r->number[DTA_FIELD_TOS] & 255) >> 2);
 	if (t->steps & DTA_STEP_VERSION)

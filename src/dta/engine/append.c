@@ -47,14 +47,22 @@ static int open_append(struct dta_engine *e, struct dta_engine_store *s, const u
  * that block through the previous object, the new object's first block would overwrite them. A ring
  * of another size starts empty, and the previous one is still read.
  */
-static bool inherit_append(struct dta_engine_store *s, const struct dta_engine_store *previous)
+static bool inherit_append(const struct dta_engine *e, struct dta_engine_store *s,
+			   const struct dta_engine_store *previous)
 {
 	const struct append *from = previous->state;
 	struct append *to = s->state;
+	/* The output still repeats blocks that were missing when the collector said that. */
+	const bool repeats = e->output && e->output->outstanding && previous->lane == s->lane &&
+			     previous->object.number == s->object.number &&
+			     previous->object.addr == s->object.addr &&
+			     previous->object.rkey == s->object.rkey;
 
 	if (previous->c.slots != s->c.slots || previous->c.lists != s->c.lists ||
 	    previous->c.batch != s->c.batch || previous->c.value_bytes != s->c.value_bytes)
 		return false;
+	for (uint32_t i = 0; repeats && i < s->c.lists; i++)
+		to->ring[i].block = BASE_MAX(to->ring[i].block, from->ring[i].block);
 	for (uint32_t i = from->waiting.head; i != ENGINE_NONE; i = from->ring[i].link.next) {
 		to->ring[i].count = from->ring[i].count;
 		to->ring[i].logged = from->ring[i].logged;

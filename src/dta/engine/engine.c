@@ -232,7 +232,7 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 	e->stalled = false;
 	at = find_slot(e, config->tenant, config->id);
 	if (*at) {
-		if (s->kind != (*at)->kind || !s->kind->inherit || !s->kind->inherit(s, *at))
+		if (s->kind != (*at)->kind || !s->kind->inherit || !s->kind->inherit(e, s, *at))
 			flush_or_drop(e, *at);
 		s->stats = (*at)->stats;
 		free_store(*at);

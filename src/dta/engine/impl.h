@@ -57,7 +57,8 @@ struct dta_engine_kind {
 	 * Takes over the reports that wait for the store's previous object. Returns false if this
 	 * is not possible; they are then written to the previous object.
 	 */
-	bool (*inherit)(struct dta_engine_store *s, const struct dta_engine_store *previous);
+	bool (*inherit)(const struct dta_engine *e, struct dta_engine_store *s,
+			const struct dta_engine_store *previous);
 	void (*close)(struct dta_engine_store *s);
 	/* The caller has checked the opcode. Counts all reports; returns the number not dropped. */
 	uint32_t (*block)(struct dta_engine *e, struct dta_engine_store *s,

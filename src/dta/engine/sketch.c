@@ -100,8 +100,8 @@ static void close_sketch(struct dta_engine_store *s)
 }
 
 /*
- * Writes the sum so far. Returns 0 or the cause of failure. On FAILED, waiting reports are dropped
- * but the sum remains.
+ * Writes the sum so far. Returns 0 or the cause of failure. The sum then still has the waiting
+ * reports, which are stored with it later, or dropped at the end of the epoch.
  */
 static int emit_rows(struct dta_engine *e, struct dta_engine_store *s)
 {
@@ -131,18 +131,13 @@ static int emit_rows(struct dta_engine *e, struct dta_engine_store *s)
 		c->check = dta_sketch_check(&s->c, s->lane, 0, &c->epoch, sizeof(*c) - 8);
 		cause = dta_engine_write(e, s, lane, c, sizeof(*c), p->immediate);
 	}
-	if (!cause) {
-		s->stats.stored += p->waiting;
-		s->stats.merged += p->merged;
-		p->immediate = false;
-	} else if (cause == DTA_DROP_OUTPUT_FAILED) {
-		s->stats.dropped[cause] += p->waiting;
-	} else {
+	if (cause)
 		return cause;
-	}
+	s->stats.stored += p->waiting;
+	s->stats.merged += p->merged;
 	s->stats.waiting -= p->waiting;
 	p->waiting = p->merged = p->given = 0;
-	p->dirty = p->due = false;
+	p->immediate = p->dirty = p->due = false;
 	return 0;
 }
 

@@ -192,6 +192,19 @@ int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reade
 	return (int)got;
 }
 
+bool dta_append_ended(const struct dta_held *held, size_t i, uint32_t list, uint32_t lane)
+{
+	uint8_t items[SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX];
+
+	while (i--) {
+		struct sl_query_append_reader first = {.list = list, .lane = lane};
+
+		if (dta_append_read(held->view[i], &first, items, held->view[i]->config->batch))
+			return true;
+	}
+	return false;
+}
+
 int dta_append_wait(const struct dta_store_view *v, struct sl_query_append_reader *r, void *items,
 		    uint32_t max, uint64_t timeout_ns)
 {

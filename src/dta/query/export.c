@@ -108,16 +108,30 @@ static void export_slots(struct export_page *p)
 	p->end = p->at[0] >= n;
 }
 
-/* ---- rings: at = { list, lane, block, end block } ---- */
+/* ---- rings: at = { list, ring, block, end block } ---- */
+
+/*
+ * A list has a ring per lane in each object, and those from before a resize come first. Returns the
+ * object of the position's ring, or NULL after the last ring.
+ */
+static const struct dta_store_view *object_of(const struct export_page *p,
+					      const struct dta_held *held)
+{
+	const uint64_t i = p->at[1] / held->view[0]->config->lanes;
+
+	return i < held->count ? held->view[held->count - 1 - i] : NULL;
+}
 
 /*
  * Reads the next block of a ring into items. Returns the number of items, 0 if the block is lost,
  * or -1 at the end of the ring.
  */
-static int next_block(struct export_page *p, const struct dta_store_view *ring, uint8_t *items,
+static int next_block(struct export_page *p, const struct dta_held *held, uint8_t *items,
 		      uint64_t *block)
 {
-	struct sl_query_append_reader r = {.list = (uint32_t)p->at[0], .lane = (uint32_t)p->at[1]};
+	const struct dta_store_view *ring = object_of(p, held);
+	struct sl_query_append_reader r = {.list = (uint32_t)p->at[0],
+					   .lane = (uint32_t)(p->at[1] % ring->config->lanes)};
 	int n;
 
 	if (!p->at[3]) {
@@ -136,11 +150,11 @@ static int next_block(struct export_page *p, const struct dta_store_view *ring, 
 	return n > 0 ? n : 0;
 }
 
-static void next_ring(struct export_page *p, const struct dta_store_view *ring, uint32_t lists)
+static void next_ring(struct export_page *p, const struct dta_held *held, uint32_t lists)
 {
 	p->at[2] = p->at[3] = 0;
 	p->at[1]++;
-	if (p->at[1] >= ring->config->lanes) {
+	if (!object_of(p, held)) {
 		p->at[1] = 0;
 		p->at[0]++;
 	}
@@ -153,19 +167,20 @@ static void export_items(struct export_page *p)
 	uint8_t buf[SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX];
 	uint64_t block = 0;
 
-	p->end = p->at[0] >= c->lists || p->at[1] >= c->lanes;
+	p->end = p->at[0] >= c->lists || !object_of(p, p->store);
 	while (!p->end && !is_full(p)) {
-		int n = next_block(p, p->v, buf, &block);
+		const uint64_t lane = p->at[1] % c->lanes;
+		int n = next_block(p, p->store, buf, &block);
 
 		for (int i = 0; i < n && base_budget_spend(p->store->budget, 1); i++)
 			add_record(p, json_pack("{s:o,s:o,s:o,s:i,s:o}", "list",
 						dta_query_number(p->at[0]), "lane",
-						dta_query_number(p->at[1]), "block",
+						dta_query_number(lane), "block",
 						dta_query_number(block), "item", i, "value",
 						dta_query_hex(buf + (size_t)i * c->value_bytes,
 							      c->value_bytes)));
 		if (n < 0)
-			next_ring(p, p->v, c->lists);
+			next_ring(p, p->store, c->lists);
 	}
 }
 
@@ -202,16 +217,16 @@ static void add_key(struct export_page *p, const uint8_t *entry, struct dta_tota
 
 static void export_keys(struct export_page *p)
 {
-	const struct dta_store_view *ring = p->log->view[0];
-	const uint32_t size = ring->config->value_bytes, list = p->v->config->keylog_list;
+	const struct sl_store_config *log = p->log->view[0]->config;
+	const uint32_t size = log->value_bytes, list = p->v->config->keylog_list;
 	uint8_t buf[SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX];
 	struct dta_totals totals = {0};
 	uint64_t block;
 
 	p->at[0] = list;
-	p->end = list >= ring->config->lists || p->at[1] >= ring->config->lanes;
+	p->end = list >= log->lists || !object_of(p, p->log);
 	while (!p->end && !is_full(p)) {
-		int n = next_block(p, ring, buf, &block);
+		int n = next_block(p, p->log, buf, &block);
 
 		for (int i = 0; i < n; i++) {
 			const uint8_t *entry = buf + (size_t)i * size;
@@ -222,7 +237,7 @@ static void export_keys(struct export_page *p)
 				add_key(p, entry, &totals);
 		}
 		if (n < 0)
-			next_ring(p, ring, list + 1);
+			next_ring(p, p->log, list + 1);
 	}
 }
 

@@ -183,29 +183,60 @@ static void answer_postcard(json_t *j, const struct dta_held *held, const struct
 		add_empty_meaning(j, held, ask);
 }
 
-static json_t *ring_json(const struct dta_store_view *v, const struct dta_ask *a, uint32_t lane)
+/* Adds an object's items from the reader's block on, at most max. Returns their number. */
+static uint32_t read_items(const struct dta_store_view *v, struct sl_query_append_reader *r,
+			   uint32_t max, json_t *items)
 {
-	const struct sl_store_config *c = v->config;
-	struct sl_query_append_reader r = {.list = a->list, .lane = lane, .block = a->from};
-	json_t *items = json_array(), *j;
-	uint8_t *buf = malloc((size_t)a->max * c->value_bytes);
+	const uint32_t bytes = v->config->value_bytes;
+	uint8_t *buf = malloc((size_t)max * bytes);
 	int n = 0;
 
-	if (r.block == ~0ull)
-		r.block = dta_append_oldest(v, a->list, lane);
 	for (int i = 0; buf && i < 4; i++) { /* retry after an overrun */
-		n = dta_append_read(v, &r, buf, a->max > c->batch ? a->max : c->batch);
+		n = dta_append_read(v, r, buf, max);
 		if (n != -EOVERFLOW)
 			break;
 	}
 	for (int i = 0; i < n; i++)
-		json_array_append_new(
-			items, dta_query_hex(buf + (size_t)i * c->value_bytes, c->value_bytes));
+		json_array_append_new(items, dta_query_hex(buf + (size_t)i * bytes, bytes));
 	free(buf);
-	j = json_pack("{s:o,s:o,s:o,s:o}", "lane", dta_query_number(lane), "next",
-		      dta_query_number(r.block), "overrun", dta_query_number(r.overrun), "items",
-		      items);
-	return j;
+	return n > 0 ? (uint32_t)n : 0;
+}
+
+/*
+ * A position in a ring: the number of a block and, in the bits above, the first epoch of its
+ * object. Epochs of a list count its resizes.
+ */
+#define BLOCK_BITS 48
+
+/*
+ * Reads a lane from a->from on, or from its oldest item if that is not given or no longer there.
+ * Objects from before a resize are read to their end, and then the next one.
+ */
+static json_t *ring_json(const struct dta_held *held, const struct dta_ask *a, uint32_t lane)
+{
+	struct sl_query_append_reader r = {.list = a->list, .lane = lane};
+	json_t *items = json_array();
+	uint32_t room = a->max;
+	size_t i = held->count - 1;
+
+	while (i && a->from != ~0ull && held->view[i]->config->first_epoch < a->from >> BLOCK_BITS)
+		i--;
+	if (a->from != ~0ull && held->view[i]->config->first_epoch == a->from >> BLOCK_BITS)
+		r.block = a->from & ((1ull << BLOCK_BITS) - 1);
+	else
+		r.block = dta_append_oldest(held->view[i], a->list, lane);
+	for (;;) {
+		const bool ended = dta_append_ended(held, i, a->list, lane);
+
+		room -= read_items(held->view[i], &r, room, items);
+		if (!ended || room < held->view[i]->config->batch)
+			break;
+		r.block = dta_append_oldest(held->view[--i], a->list, lane);
+	}
+	return json_pack(
+		"{s:o,s:o,s:o,s:o}", "lane", dta_query_number(lane), "next",
+		dta_query_number(held->view[i]->config->first_epoch << BLOCK_BITS | r.block),
+		"overrun", dta_query_number(r.overrun), "items", items);
 }
 
 static void answer_append(json_t *j, const struct dta_held *held, const struct dta_ask *a)
@@ -221,7 +252,7 @@ static void answer_append(json_t *j, const struct dta_held *held, const struct d
 	}
 	for (uint32_t lane = 0; lane < v->config->lanes; lane++)
 		if (a->lane == ~0u || a->lane == lane) {
-			json_t *r = ring_json(v, a, lane);
+			json_t *r = ring_json(held, a, lane);
 
 			items += json_array_size(json_object_get(r, "items"));
 			json_array_append_new(rings, r);
@@ -231,18 +262,37 @@ static void answer_append(json_t *j, const struct dta_held *held, const struct d
 	dta_query_set(j, "rings", rings);
 }
 
+static uint64_t sketch_bytes(const struct sl_store_config *c)
+{
+	return (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c);
+}
+
+/* Merges the lanes of an object into *cells, which it allocates. Returns its configuration. */
+static const struct sl_store_config *merge_lanes(const struct dta_store_view *v, uint64_t epoch,
+						 void **cells, struct dta_merged *out)
+{
+	const uint64_t bytes = sketch_bytes(v->config);
+
+	free(*cells);
+	*cells = bytes <= DTA_QUERY_CELLS_MAX ? malloc(sl_pad8(bytes)) : NULL;
+	*out = (struct dta_merged){.result = SL_QUERY_UNKNOWN};
+	if (*cells)
+		dta_view_sketch(v, epoch, *cells, out);
+	return v->config;
+}
+
 static void answer_sketch(json_t *j, const struct dta_held *held, const struct dta_ask *a)
 {
 	struct dta_merged m = {.result = SL_QUERY_UNKNOWN};
 	struct dta_sketch_estimate e;
 	const struct sl_store_config *c = held->view[0]->config;
-	uint64_t bytes = (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c);
-	void *cells = bytes <= DTA_QUERY_CELLS_MAX ? malloc(sl_pad8(bytes)) : NULL;
+	uint64_t bytes;
+	void *cells = NULL;
 	int err;
 
 	dta_query_set(j, "sketch", json_string(dta_store_sketch_name(c->sketch)));
-	if (cells)
-		dta_view_sketch(held->view[0], a->epoch, cells, &m);
+	DTA_QUERY_OBJECTS(held, m, c = merge_lanes(v, a->epoch, &cells, &m));
+	bytes = sketch_bytes(c);
 	dta_query_set(j, "result", json_string(dta_query_result_name(m.result)));
 	if (m.result == SL_QUERY_FOUND) {
 		dta_query_set(j, "epoch", dta_query_number(m.epoch));

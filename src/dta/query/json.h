@@ -31,7 +31,7 @@ struct dta_ask {
 	/* for queries of append stores: */
 	uint32_t list;
 	uint32_t lane; /* ~0 means all lanes */
-	uint64_t from; /* first block; ~0 means the oldest */
+	uint64_t from; /* first position, as in "next" of an answer; ~0 means the oldest */
 	uint32_t max;  /* maximum number of items per lane */
 };
 #define DTA_ASK_ITEMS_MAX 4096u

@@ -117,20 +117,23 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 }
 
 /*
- * Adds the keys of a list. An object from before a resize comes first, as its keys are older.
- * Returns the number of missing blocks.
+ * Adds the keys of a list from all objects of the log. The newest object is read first, because it
+ * has the newest keys and there may be too many of them. Returns the number of missing blocks.
  */
 static uint64_t add_list(const struct dta_held *log, uint32_t list, struct dta_logged_key **keys,
-			 size_t *n, struct base_budget *budget)
+			 size_t *n, struct of_epoch *of, struct base_budget *budget)
 {
 	uint64_t missing = 0;
 
-	for (size_t i = log->count; i--;) {
+	for (size_t i = 0; i < log->count; i++) {
 		const struct dta_store_view *ring = log->view[i];
+		const size_t before = *n;
 
 		for (uint32_t lane = 0;
 		     ring->config->kind == SL_STORE_APPEND && lane < ring->config->lanes; lane++)
-			missing += add_ring(ring, list, lane, keys, n, NULL, budget);
+			missing += add_ring(ring, list, lane, keys, n, of, budget);
+		for (size_t k = before; k < *n; k++)
+			(*keys)[k].order += (uint64_t)(log->count - i) << 32;
 	}
 	return missing;
 }
@@ -227,8 +230,7 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 		out->why_not = "the store has no key log";
 	if (out->why_not)
 		return;
-	for (uint32_t lane = 0; lane < log->view[0]->config->lanes; lane++)
-		add_ring(log->view[0], c->keylog_list, lane, &keys, &n, &of, NULL);
+	add_list(log, c->keylog_list, &keys, &n, &of, NULL);
 	n = keep_distinct(keys, n);
 	if (of.partly) {
 		out->why_not = "the key log does not hold all keys of the epoch: raise its number "
@@ -238,8 +240,9 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 	} else {
 		qsort(keys, n, sizeof(*keys), by_order);
 		/* Keys logged during the read are newer than all keys that were read. */
-		for (uint32_t lane = 0; lane < log->view[0]->config->lanes; lane++)
-			ends += dta_append_next(log->view[0], c->keylog_list, lane);
+		for (size_t i = 0; i < log->count; i++)
+			for (uint32_t lane = 0; lane < log->view[i]->config->lanes; lane++)
+				ends += dta_append_next(log->view[i], c->keylog_list, lane);
 		ends = ends > of.ends ? ends - of.ends : 0;
 		out->why_not = look_up(store, keys, n, ends * log->view[0]->config->batch, out);
 	}
@@ -264,7 +267,7 @@ struct dta_logged_key *dta_query_logged(const struct dta_held *log, const struct
 	size_t all = 0;
 
 	*n = 0;
-	*overwritten += add_list(log, store->view[0]->config->keylog_list, &keys, &all,
+	*overwritten += add_list(log, store->view[0]->config->keylog_list, &keys, &all, NULL,
 				 store->budget);
 	if (all)
 		qsort(keys, all, sizeof(*keys), by_epoch);
@@ -282,7 +285,7 @@ json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *s
 	json_t *all = json_array(), *j;
 	struct dta_logged_key *keys = NULL;
 	size_t n = 0, unique;
-	const uint64_t missing = add_list(log, list, &keys, &n, store->budget);
+	const uint64_t missing = add_list(log, list, &keys, &n, NULL, store->budget);
 
 	unique = keep_distinct(keys, n);
 	top = top && store->view[0]->config->kind == SL_STORE_INCREMENT;

@@ -79,6 +79,11 @@ int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reade
  */
 int dta_append_wait(const struct dta_store_view *v, struct sl_query_append_reader *r, void *items,
 		    uint32_t max, uint64_t timeout_ns);
+/*
+ * Whether the lane's translator writes to an object newer than the i-th, and thus no longer to that
+ * one. After a resize, a reader goes on in the next object if it finds nothing more afterwards.
+ */
+bool dta_append_ended(const struct dta_held *held, size_t i, uint32_t list, uint32_t lane);
 /* Scans this ring for its next block number, where a restarted translator continues. */
 uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane);
 /* Returns the oldest block, where a reader starts. */

@@ -221,10 +221,13 @@ static void sort_rows(struct dta_seen *s, int (*by)(const void *, const void *))
 		qsort(s->row, s->rows, sizeof(*s->row), by);
 }
 
-/* Returns the count of the device that counted most. The flow's rows are [first, *end). */
+/*
+ * Returns the count of the device that counted most. The flow's rows are [first, *end). Bytes of
+ * exporters come before reports of switches.
+ */
 static uint64_t most_of_flow(const struct dta_seen *s, size_t first, size_t *end)
 {
-	uint64_t most = 0, sum = 0;
+	uint64_t most[2] = {0}, sum = 0;
 	size_t i = first;
 
 	for (; i < s->rows && is_same_flow(&s->row[first], &s->row[i]); i++) {
@@ -233,10 +236,10 @@ static uint64_t most_of_flow(const struct dta_seen *s, size_t first, size_t *end
 		if (i > first && memcmp(&row->device, &row[-1].device, sizeof(row->device)))
 			sum = 0;
 		sum += row->count;
-		most = BASE_MAX(most, sum);
+		most[row->is_switch] = BASE_MAX(most[row->is_switch], sum);
 	}
 	*end = i;
-	return most;
+	return most[0] ?: most[1];
 }
 
 /* A flow and its rows at all devices. */

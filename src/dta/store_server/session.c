@@ -228,6 +228,25 @@ void dta_store_server_notify_tenants(struct dta_store_server *o)
 			send_tenants(o, c);
 }
 
+/* ---- accounts of runs ---- */
+
+/*
+ * Adds the account of a run that has ended. Reports that waited in the translator are gone, and no
+ * missing ones come any more.
+ */
+static void add_ended(struct dta_translate_account *to, const json_t *last)
+{
+	struct dta_translate_account a = {0};
+
+	dta_store_server_account_take(&a, last);
+	a.engine.dropped[DTA_DROP_OUTPUT_DOWN] += a.engine.waiting;
+	a.loss.lost += a.loss.missing;
+	a.engine.waiting = a.loss.missing = a.loss.reporters = 0;
+	for (int d = 0; d < DTA_DEVICES; d++)
+		a.device[d].decoder.exporters = a.device[d].decoder.templates = 0;
+	dta_account_add(to, &a);
+}
+
 /* ---- admission ---- */
 
 /*
@@ -296,7 +315,7 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 	take_over(o, c);
 	k = &o->known[lane];
 	if (strcmp(k->name, c->name)) {
-		dta_store_server_account_take(&o->forgotten, k->last);
+		add_ended(&o->forgotten, k->last);
 		dta_account_add(&o->forgotten, &k->past);
 		json_decref(k->last);
 		json_decref(k->reporters);
@@ -425,7 +444,7 @@ static void handle_account(struct dta_store_server *o, struct dta_server_conn *c
 	 * another collector when that one is available again.
 	 */
 	if (run != k->run)
-		dta_store_server_account_take(&k->past, k->last);
+		add_ended(&k->past, k->last);
 	k->run = run;
 	/* Keep only the fields of an account. */
 	dta_account_of_json(m, &a);
