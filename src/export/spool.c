@@ -194,6 +194,16 @@ static bool is_oldest(struct export_spool *s, uint64_t position, struct record *
 	return false;
 }
 
+/*
+ * Notes the time of a record in the file, unless the clock was far ahead when it was written: the
+ * caller leaves out all samples before the newest time.
+ */
+static void note_time(struct export_spool *s, uint64_t ns)
+{
+	if (ns <= base_realtime_ns() + AHEAD_NS)
+		s->head.newest_ns = BASE_MAX(s->head.newest_ns, ns);
+}
+
 /* Counts valid and damaged records, and finds the end. */
 static void recover_records(struct export_spool *s)
 {
@@ -212,7 +222,7 @@ static void recover_records(struct export_spool *s)
 		s->stats.bodies++;
 		s->stats.bytes += r.bytes;
 		s->stats.items += r.items;
-		s->head.newest_ns = BASE_MAX(s->head.newest_ns, r.ns);
+		note_time(s, r.ns);
 	}
 	s->tail = at;
 	s->next = number;
@@ -382,6 +392,7 @@ static int load_file(struct export_spool *s, uint64_t size)
 {
 	char found[sizeof(magic)] = "";
 	struct record r = {.number = UINT64_MAX};
+	uint64_t newest_ns;
 	struct stat st;
 
 	size = BASE_MAX(size, (uint64_t)EXPORT_SPOOL_MIN) & ~(uint64_t)7;
@@ -408,10 +419,10 @@ static int load_file(struct export_spool *s, uint64_t size)
 		if (r.number != UINT64_MAX)
 			s->head = (struct spool_head){.position = r.position, .number = r.number};
 	}
+	newest_ns = s->head.newest_ns;
+	s->head.newest_ns = 0;
+	note_time(s, newest_ns);
 	recover_records(s);
-	/* Otherwise, the caller would leave out all samples until that time. */
-	if (s->head.newest_ns > base_realtime_ns() + AHEAD_NS)
-		s->head.newest_ns = 0;
 	return 0;
 }
 
