@@ -389,11 +389,11 @@ function fillPod(row, index) {
 	}
 	row.dataset.instance = p.instance;
 	row.dataset.state = p.state;
-	const found = p.state === "live" ? anomalies.anomalous.get(p.instance) : null;
+	const found = p.state === "live" && p.verdict?.anomalous ? p.verdict : null;
 	row.dataset.anomalous = !!found;
 	put(c.badge, found ? "anomalous" : p.state);
 	c.badge.className = `badge ${found ? "bad" : p.state}`;
-	title(c.badge, found ? `since ${moment(found.begin)}: ${anomalies.blameText(found.blame)}` :
+	title(c.badge, found ? `since ${moment(found.since)}: ${anomalies.blameText(found.blame)}` :
 		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(p.changed)}`);
 	put(c.name, podName(p) + (p.source === "tcp" ? " · TCP" : ""));
 	title(c.name, `${p.service} ${p.pod}, instance ${p.instance}: show its metrics`);
@@ -744,10 +744,7 @@ flows.start({state, showMetrics: showMetricsOf, picked: () => {
 	showState();
 	writeHash();
 }, get status() { return status; }});
-anomalies.start({state, podName, changed: () => {
-	podList.draw();
-	health.draw();
-}, openCause});
+anomalies.start({state, podName, changed: health.draw, openCause});
 jobs.start({openCause, showMetrics: showMetricsOf});
 services.start({openCause, showService, nothingYet});
 map.start({openService});

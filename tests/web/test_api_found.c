@@ -59,7 +59,14 @@ static void expect_incident(const char *event)
 	ask_list("/api/v1/incidents?after=1", "incidents", &whole);
 	assert_int_equal(json_array_size(json_object_get(whole, "incidents")), 0);
 	json_decref(whole);
+	ask_list("/api/v1/incidents?state=open&limit=1", "incidents", &whole);
+	assert_int_equal(json_array_size(json_object_get(whole, "incidents")), 1);
+	json_decref(whole);
+	ask_list("/api/v1/incidents?state=ended", "incidents", &whole);
+	assert_int_equal(json_array_size(json_object_get(whole, "incidents")), 0);
+	json_decref(whole);
 	json_decref(ask_json("/api/v1/incidents?limit=257", 400));
+	json_decref(ask_json("/api/v1/incidents?state=over", 400));
 }
 
 void findings_are_told_with_what_is_to_blame(void **state)

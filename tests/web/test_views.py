@@ -276,6 +276,24 @@ class Test(Walk):
         page.run("window.madeUp.metric = null")
         self._tab(page, 'cause')
 
+    def an_open_incident_is_not_hidden_by_newer_ones(self):
+        page = self.page
+        self._tab(page, 'anomalies')
+        page.run("window.madeUp.older = true")
+        page.wait("[...document.querySelectorAll('#anomalies tbody .badge')].map((b) => b.textContent).join() === 'over,open'")
+        check(page.run('document.title').startswith('1 incident'), page.run('document.title'))
+        page.run("window.madeUp.older = false")
+        page.wait("document.querySelectorAll('#anomalies tbody tr').length === 1")
+
+    def a_pod_is_marked_by_its_own_verdict(self):
+        page = self.page
+        page.run("window.madeUp.verdict = true")
+        self._tab(page, 'pods')
+        badge = "document.querySelector('#pods .row[data-instance=\"00000000000000aa\"] .badge')"
+        page.wait(f"{badge}?.textContent === 'anomalous' && {badge}.title.includes('checkout_failures_total = 12 ')")
+        page.run("window.madeUp.verdict = false")
+        self._tab(page, 'cause')
+
     def times_are_local_or_utc_everywhere(self):
         page = self.page
         page.zone('Asia/Kolkata')
