@@ -55,7 +55,7 @@
 		retransmits, rtt_seconds: 0.002, why: `${retransmits} segments retransmitted.`});
 	const waits = (i) => ({id: `00000000000000ee/${i}`, name: `node_pressure_${["cpu", "memory", "io"][i]}_waiting_seconds_total`, kind: "counter", labels: {}});
 	const answers = {
-		services: () => ({time: now(), window_seconds: 10, changing: 7, unchanged: 142, truncated: false,
+		services: () => ({time: now(), window_seconds: 10, changing: 7, unchanged: 142, truncated: false, left_out: made.many ? 100 : 0,
 			services: made.many ? Array.from({length: made.many}, (_, i) => service(`service-${String(i).padStart(5, "0")}`)) : few()}),
 		map: () => ({time: now(), nodes: [node("outside", {outside: true}), node("web"), node("payments", {namespace: "shop", anomaly: true, culprit: true, sentence: MARKUP}),
 				node("stock", {anomaly: true}), node(LONG), node(RTL)],

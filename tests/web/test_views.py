@@ -481,6 +481,9 @@ class Test(Walk):
         check(page.run("document.querySelectorAll('#services .row').length") < 60, 'too many rows')
         page.type('#sq', 'service-09876')
         page.wait(f"{SERVICES}.length === 1 && {SERVICES}[0].dataset.service === 'service-09876'")
+        # One that is left out is not found.
+        note = page.run("document.querySelector('#services-note').textContent")
+        check(note == '1 match; too many for this view: 100 pods or series are left out', note)
         took = page.run("""(() => { const q = document.querySelector('#sq'), times = [];
             for (const text of ['service-0', 'shop 00', 'node-1 service-0987', 'nothing', '']) {
                 const start = performance.now();
