@@ -246,6 +246,11 @@ class Test(Walk):
         page.wait("window.madeUp.refused.filter((address) => address.includes('q=test_latency_seconds')).length > 1")
         page.run("window.madeUp.refuse = ''")
         page.wait(f"Number({figure.format('test_latency_seconds_count')}.dataset.points) > 0")
+        # A name in UTF-8 is quoted.
+        blame('shop.latency_mean')
+        page.wait(f"{figure.format('shop.latency_mean')}.textContent.endsWith('history of this time is no longer kept.')")
+        asked = [r for r in page.requests if '/query_range' in r and 'shop.latency' in r]
+        check(asked and all('%7B%22shop.latency_sum%22%2Cservice%3D' in r for r in asked), asked)
         # An incident may last longer than the history of an answer.
         blame('test_latency_seconds_p99', begin=time.time() - 90000)
         page.wait(f"Number({figure.format('test_latency_seconds_p99')}.dataset.points) > 0")
