@@ -98,7 +98,7 @@ async function accept(id) {
 		if (!(e instanceof Problem))
 			throw e;
 		// A request whose answer is lost may have arrived.
-		app.notice(e.status ? `Nothing was accepted: ${e.message}.` :
+		app.notice(e.status ? `The incident is not accepted: ${e.message}.` :
 			"The collector's answer is lost. If the incident ends within a minute, the collector has accepted it.");
 	}
 	poller.soon();

@@ -280,6 +280,7 @@ static void post_accept(struct http_request *req, void *arg)
 {
 	struct api_anomalies_accepted members = {.id = http_variable(req)};
 	struct collect_analysis_view view;
+	uint32_t accepted = 0;
 	int err = 0;
 
 	if (collect_collector_analysis(arg, &view))
@@ -292,12 +293,15 @@ static void post_accept(struct http_request *req, void *arg)
 		http_reply_error(req, 409, "this incident has already ended");
 		return;
 	}
-	for (uint32_t i = 0; i < members.n && !err; i++)
-		err = collect_analysis_accept(view.analysis, members.instance[i]);
+	while (!err && accepted < members.n) {
+		err = collect_analysis_accept(view.analysis, members.instance[accepted]);
+		accepted += !err;
+	}
 	if (err)
-		http_reply_error(req, 503, "%s", strerror(-err));
+		http_reply_error(req, 503, "%u of %u pods were accepted: %s", accepted, members.n,
+				 strerror(-err));
 	else
-		http_reply_json(req, 200, json_pack("{s:i}", "accepted", (int)members.n));
+		http_reply_json(req, 200, json_pack("{s:i}", "accepted", (int)accepted));
 }
 
 struct api_anomalies_course {

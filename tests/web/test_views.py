@@ -147,6 +147,10 @@ class Test(Walk):
                  " d.returnValue = 'accept'; d.dispatchEvent(new Event('close')); })()")
         page.wait("document.querySelector('#notice').textContent.includes('answer is lost')")
         page.run("window.madeUp.late = ''")
+        # Some of its pods may have been accepted before it was refused.
+        page.run("window.madeUp.refuse = 'incidents/x/accept'; document.querySelector('#accept').dispatchEvent(new Event('close'))")
+        page.wait("document.querySelector('#notice').textContent === 'The incident is not accepted: out of memory.'")
+        page.run("window.madeUp.refuse = ''")
         self.shot(page, 'cause')
         page.key('Escape')
         page.wait("!document.querySelector('#view-services').hidden")
