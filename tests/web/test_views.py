@@ -209,6 +209,16 @@ class Test(Walk):
         self.shot(page, 'cause-more')
         page.run("window.madeUp.more = false")
 
+    def a_trace_of_many_spans_takes_no_square_of_their_number(self):
+        drawn = self.page.run("""import('./waterfall.js').then(({waterfall}) => {
+            let read = 0;
+            const root = document.createElement('div'), spans = Array.from({length: 2000}, (_, i) => ({span_id: String(i), name: 'work', service: 'cart',
+                pod: 'cart-0', kind: 'server', status: 'unset', message: '', start: i, duration_seconds: i ? 1 : 2000, attributes: {},
+                get parent_id() { return read++, i ? '0' : ''; }}));
+            waterfall(root, {spans, spans_read: 9000, truncated: true});
+            return [read < 20000, root.querySelectorAll('.span').length, root.lastChild.textContent.replaceAll('\u202f', ' ')]; })""")
+        check(drawn == [True, 2000, "Only 2 000 of 9 000 spans fit into the collector's answer."], drawn)
+
     def plots_are_of_what_is_blamed_or_say_why_not(self):
         """One request of twenty takes 10 s: the median stays at 10 ms, and the mean is about 500 ms."""
         page = self.page
