@@ -40,7 +40,7 @@ function drawAway() {
 	away.hidden = link.up;
 	document.body.classList.toggle("is-away", !link.up);
 	if (!link.up) {
-		const wait = Math.max(0, Math.ceil((link.retryAt - Date.now()) / 1000));
+		const wait = Math.max(0, Math.ceil((link.retryAt - performance.now()) / 1000));
 		put($("away-text"), `The collector does not answer (${link.message}). This data is from ` +
 			`${moment(link.since / 1000)}; retrying ${wait ? `in ${wait} s` : "now"}.`);
 	}

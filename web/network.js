@@ -154,7 +154,7 @@ function devicesOf(exporters, drops, paths) {
 
 // Records per second, since the translator told of the device before.
 function rateOf(d) {
-	const now = Date.now() / 1000, last = before.get(d.id);
+	const now = performance.now() / 1000, last = before.get(d.id);
 	if (!last || d.records !== last.records || now - last.time > 10) {
 		rates.set(d.id, last ? Math.max(0, d.records - last.records) / (now - last.time) : NaN);
 		before.set(d.id, {records: d.records, time: now});
