@@ -11,8 +11,6 @@ let app = null; // {state, podName, changed, openCause}
 let list = [];
 export let analysis = null;
 
-export const anomalous = new Map(); // instance -> its current anomaly
-
 export function blameText(blame) {
 	return blame.map((b) => b.metric + (b.value === null ? "" : ` = ${number(b.value)}`) +
 		` (${Math.round(b.share * 100)} %)`).join(", ");
@@ -132,18 +130,17 @@ function drawList(now) {
 }
 
 async function askAnomalies() {
-	const [i, a] = await Promise.all([get("incidents", {limit: 100}), get("anomalies", {limit: 200})]);
+	// Many newer ones may have ended since an open one began.
+	const [open, newest] = await Promise.all([get("incidents", {state: "open", limit: 256}),
+		app.state.tab === "anomalies" ? get("incidents", {limit: 100}) : null]);
+	const all = new Map([...open.incidents, ...newest?.incidents || []].map((i) => [i.number, i]));
 	link.ok();
-	analysis = i.analysis;
-	list = shown(i.incidents);
-	anomalous.clear();
-	for (const x of a.anomalies)
-		if (!x.end)
-			anomalous.set(x.instance, x);
+	analysis = open.analysis;
+	list = shown([...all.values()]).sort((x, y) => y.number - x.number);
 	drawTab();
 	app.changed();
-	if (app.state.tab === "anomalies")
-		drawList(i.time);
+	if (newest)
+		drawList(newest.time);
 }
 
 const poller = new Poller(askAnomalies, LISTS, "analysis", HIDDEN_MS);

@@ -40,7 +40,7 @@ function drawAway() {
 	away.hidden = link.up;
 	document.body.classList.toggle("is-away", !link.up);
 	if (!link.up) {
-		const wait = Math.max(0, Math.ceil((link.retryAt - Date.now()) / 1000));
+		const wait = Math.max(0, Math.ceil((link.retryAt - performance.now()) / 1000));
 		put($("away-text"), `The collector does not answer (${link.message}). This data is from ` +
 			`${moment(link.since / 1000)}; retrying ${wait ? `in ${wait} s` : "now"}.`);
 	}
@@ -234,6 +234,7 @@ function readColors() {
 
 const metricList = new List($("metrics"), {
 	make: makeMetric, fill: fillMetric,
+	keyOf: (index) => metrics.items[index]?.id,
 	pick: (index) => {
 		const m = metrics.items[index];
 		if (m && (m.kind !== "info" || state.series.includes(m.id)))
@@ -389,11 +390,11 @@ function fillPod(row, index) {
 	}
 	row.dataset.instance = p.instance;
 	row.dataset.state = p.state;
-	const found = p.state === "live" ? anomalies.anomalous.get(p.instance) : null;
+	const found = p.state === "live" && p.verdict?.anomalous ? p.verdict : null;
 	row.dataset.anomalous = !!found;
 	put(c.badge, found ? "anomalous" : p.state);
 	c.badge.className = `badge ${found ? "bad" : p.state}`;
-	title(c.badge, found ? `since ${moment(found.begin)}: ${anomalies.blameText(found.blame)}` :
+	title(c.badge, found ? `since ${moment(found.since)}: ${anomalies.blameText(found.blame)}` :
 		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(p.changed)}`);
 	put(c.name, podName(p) + (p.source === "tcp" ? " · TCP" : ""));
 	title(c.name, `${p.service} ${p.pod}, instance ${p.instance}: show its metrics`);
@@ -417,6 +418,7 @@ function fillPod(row, index) {
 
 const podList = new List($("pods"), {
 	make: makePod, fill: fillPod,
+	keyOf: (index) => pods.items[index]?.instance,
 	pick: (index) => {
 		const p = pods.items[index];
 		if (!p)
@@ -744,10 +746,7 @@ flows.start({state, showMetrics: showMetricsOf, picked: () => {
 	showState();
 	writeHash();
 }, get status() { return status; }});
-anomalies.start({state, podName, changed: () => {
-	podList.draw();
-	health.draw();
-}, openCause});
+anomalies.start({state, podName, changed: health.draw, openCause});
 jobs.start({openCause, showMetrics: showMetricsOf});
 services.start({openCause, showService, nothingYet});
 map.start({openService});

@@ -6,6 +6,7 @@ import {$, el, emptyState, put, title} from "./dom.js";
 import {limitKind} from "./flows.js";
 import {age, clock, dateTime, grouped, grows, many, number, rate, seconds, toNumber, unitOf, valueUnit, zone} from "./format.js";
 import {MARKS, TimePlot, marksIn, rates} from "./plot.js";
+import {selector} from "./save.js";
 import {Poller, Problem, failed, get, link, post, token} from "./server.js";
 import {navigate, state} from "./state.js";
 import {REASONS, WHY} from "./traces.js";
@@ -97,7 +98,7 @@ async function accept(id) {
 		if (!(e instanceof Problem))
 			throw e;
 		// A request whose answer was lost may have arrived.
-		app.notice(e.status ? `Nothing was accepted: ${e.message}.` :
+		app.notice(e.status ? `The incident is not accepted: ${e.message}.` :
 			"The collector's answer was lost. If the incident ends within a minute, the collector has accepted it.");
 	}
 	poller.soon();
@@ -142,10 +143,10 @@ async function lineOfQuantile(a, p, from, to) {
 
 // The line of a histogram's mean: of the sum and the count of its observations, which are kept once per second.
 async function lineOfMean(a, p, from, to) {
-	const step = Math.ceil((to - from) / 400), of = labelsOf(a, p).map(([k, v]) => `${k}=${JSON.stringify(v)}`);
-	const sum = (name, labels) => `sum(rate(${name}{${labels.join()}}[${Math.max(5, 2 * step)}s]))`;
+	const step = Math.ceil((to - from) / 400), of = labelsOf(a, p).map(([k, v]) => [k, "=", v]);
+	const sum = (name, pairs) => `sum(rate(${selector(name, pairs)}[${Math.max(5, 2 * step)}s]))`;
 	const r = await ask("query_range", {start: from, end: to, step,
-		query: `${sum(p.name + "_sum", of)} / ${sum(p.name + "_bucket", [...of, 'le="+Inf"'])}`});
+		query: `${sum(p.name + "_sum", of)} / ${sum(p.name + "_bucket", [...of, ["le", "=", "+Inf"]])}`});
 	const values = r?.data.result[0]?.values;
 	return values?.length ? {t: values.map((x) => x[0]), v: values.map((x) => x[1] === "NaN" ? null : Number(x[1])), unit: unitOf(p), rate: false} : null;
 }

@@ -19,7 +19,7 @@ const STATES = {bad: "losses", warn: "check", good: "fine"}, RANK = Object.keys(
 let app = null; // {status}
 let picked = "", drawn = "", opened = ""; // flow, picture, device
 let before = new Map(), rates = new Map(); // records of a device at the last change: {records, time}
-const names = new Map();                   // of interfaces, by their key
+const names = new Map();                   // of interfaces, by their key; for one poll, because numbers are reused
 const past = new Map();                    // answers for finished epochs, by request
 let plot = null;
 
@@ -103,11 +103,12 @@ function said(a, none, extra = "") {
 
 // ---- devices
 
-function problemsOf(d) {
+function problemsOf(d, drops) {
 	const ahead = d.offset > 0 ? "ahead" : "behind";
 	return [
 		[d.dropped, "bad", `${many(d.dropped, "packet")} dropped`],
 		[d.lost, "bad", `${grouped(d.lost)} lost on the way here`],
+		[drops.problem, "warn", "its drops are not known"],
 		[d.no_template, "warn", `${many(d.no_template, "set")} without a template`],
 		[d.refused, "warn", `${grouped(d.refused)} not read`],
 		[Math.abs(d.offset ?? 0) > SKEW, "warn", `clock ${age(Math.abs(d.offset))} ${ahead}`],
@@ -142,11 +143,11 @@ function devicesOf(exporters, drops, paths) {
 			d.silent = Math.min(d.silent, Math.max(0, Date.now() / 1000 - row.to));
 		return d;
 	};
-	for (const row of drops)
+	for (const row of drops.rows)
 		seen(row).dropped += row.packets;
-	paths.forEach((p) => p.crossed.forEach(seen));
+	paths.rows.forEach((p) => p.crossed.forEach(seen));
 	for (const d of all.values()) {
-		d.problems = problemsOf(d);
+		d.problems = problemsOf(d, drops);
 		d.kind = d.problems[0]?.[1] || "good";
 	}
 	return [...all.values()].sort((a, b) => RANK.indexOf(a.kind) - RANK.indexOf(b.kind) || b.dropped + b.lost - a.dropped - a.lost ||
@@ -155,7 +156,7 @@ function devicesOf(exporters, drops, paths) {
 
 // Records per second, since the translator told of the device before.
 function rateOf(d) {
-	const now = Date.now() / 1000, last = before.get(d.id);
+	const now = performance.now() / 1000, last = before.get(d.id);
 	if (!last || d.records !== last.records || now - last.time > 10) {
 		rates.set(d.id, last ? Math.max(0, d.records - last.records) / (now - last.time) : NaN);
 		before.set(d.id, {records: d.records, time: now});
@@ -393,7 +394,8 @@ async function poll() {
 		return emptyState($("nw-empty"), "No network device", "Switches, routers and probes are heard by a translator.", null,
 		                  "sidelight translate --collector … --input ipfix --input netflow --input sflow --input int");
 	const drops = await ask("drops", {max: MOST}), paths = await ask("paths", {max: MOST});
-	drawDevices(devicesOf(exporters, drops.rows, paths.rows));
+	names.clear();
+	drawDevices(devicesOf(exporters, drops, paths));
 	await drawDevice(drops, paths);
 	await drawTalkers();
 	await drawPaths(drops, paths);

@@ -80,9 +80,13 @@ export function picture() {
 const quoted = (v) => `"${v.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n")}"`;
 const RANGE = "$__rate_interval";
 
-function selector(name, pairs) {
-	const inside = pairs.map(([k, op, v]) => `${k}${op}${quoted(v)}`).join(",");
-	return inside ? `${name}{${inside}}` : name;
+// Names in UTF-8 are quoted, as in Prometheus 3.
+const labelName = (name) => /^[A-Za-z_]\w*$/.test(name) ? name : quoted(name);
+
+export function selector(name, pairs) {
+	const plain = /^[A-Za-z_:][\w:]*$/.test(name);
+	const inside = [...plain ? [] : [quoted(name)], ...pairs.map(([k, op, v]) => `${labelName(k)}${op}${quoted(v)}`)].join(",");
+	return (plain ? name : "") + (inside && `{${inside}}`);
 }
 
 // A name as in /metrics: the samples of a counter have _total, those of a histogram _count.
@@ -93,7 +97,7 @@ function exposed(meta) {
 
 // The query of one entry: {meta, pairs, fn, by} with fn "" for a series by itself.
 export function promql({meta, pairs, fn, by}, range = RANGE) {
-	const counted = grows(meta.kind), by_ = by?.length ? ` by (${by.join(", ")})` : "";
+	const counted = grows(meta.kind), by_ = by?.length ? ` by (${by.map(labelName).join(", ")})` : "";
 	if (fn?.startsWith("p")) {
 		// Native ones need no buckets; the collector exposes classic ones by request.
 		const q = Number("0." + fn.slice(1));

@@ -107,7 +107,8 @@ export function get(path, params = {}) {
 
 export const post = (path, body) => ask(path, {method: "POST", body: JSON.stringify(body), headers: {"Content-Type": "application/json"}});
 
-// Whether the collector answers; the page shows it, and all pollers wait for it.
+// Whether the collector answers; the page shows it, and all pollers wait for it. retryAt: performance.now(), because the
+// clock may be set.
 export const link = {
 	up: true, failures: 0, retryAt: 0, message: "", since: 0, listeners: [],
 
@@ -119,13 +120,13 @@ export const link = {
 		this.failures = 0;
 	},
 	failed(message) {
-		if (!this.up && Date.now() < this.retryAt)
+		if (!this.up && performance.now() < this.retryAt)
 			return; // another request that was in flight
 		if (this.up)
 			this.since = Date.now();
 		this.up = false;
 		this.message = message;
-		this.retryAt = Date.now() + RETRY_MS[Math.min(this.failures, RETRY_MS.length - 1)];
+		this.retryAt = performance.now() + RETRY_MS[Math.min(this.failures, RETRY_MS.length - 1)];
 		this.failures++;
 		this.notify();
 	},
@@ -196,8 +197,8 @@ export class Poller {
 		const start = performance.now();
 		if (this.busy)
 			return;
-		if (!link.up && Date.now() < link.retryAt) {
-			this.schedule(link.retryAt - Date.now());
+		if (!link.up && start < link.retryAt) {
+			this.schedule(link.retryAt - start);
 			return;
 		}
 		this.busy = true;
@@ -210,7 +211,7 @@ export class Poller {
 		const again = this.again;
 		this.again = false;
 		const left = this.period() - (performance.now() - start);
-		this.schedule(again ? 0 : Math.max(20, left, link.up ? 0 : link.retryAt - Date.now()));
+		this.schedule(again ? 0 : Math.max(20, left, link.up ? 0 : link.retryAt - performance.now()));
 	}
 }
 

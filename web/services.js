@@ -138,6 +138,7 @@ function fillRow(row, index) {
 
 const list = new List($("services"), {
 	make: makeRow, fill: fillRow,
+	keyOf: (index) => shown[index] && `${shown[index].namespace}\0${shown[index].service}`,
 	pick: (index) => {
 		const s = shown[index];
 		if (s?.anomaly)
@@ -160,10 +161,12 @@ function filter() {
 	put($("n-services"), answer ? grouped(all.length) : "");
 	put($("v-services"), answer ? grouped(all.length) + (now ? ` · ${now} anomalous` : "") : "–");
 	$("v-services").className = now ? "bad" : "";
-	put($("services-note"), !answer || !all.length ? "" : state.sq ? `${grouped(shown.length)} match` :
+	put($("services-note"), !answer || !all.length ? "" : [state.sq ? `${grouped(shown.length)} match` :
 		`${need ? `${need} ${need === 1 ? "needs" : "need"} attention; ` : ""}those that need it most come first` +
-		(analysis?.learning ? `; ${analysis.learning} of ${many(analysis.pods, "pod")} in warm-up` : "") +
-		(answer.truncated ? `; the first ${grouped(all.length)} only` : ""));
+		(analysis?.learning ? `; ${analysis.learning} of ${many(analysis.pods, "pod")} in warm-up` : ""),
+		answer.truncated && `the first ${grouped(all.length)} only`,
+		answer.left_out && `too many for this view: ${grouped(answer.left_out)} pods or series are left out`]
+		.filter(Boolean).join("; "));
 	const empty = $("services-empty");
 	empty.hidden = !answer || shown.length > 0;
 	$("services").hidden = !empty.hidden;

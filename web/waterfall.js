@@ -2,33 +2,35 @@
 // waterfall.js - the spans of a trace over time. A bar is strong where none of the span's children is at work: that is
 // its self time.
 import {el, title} from "./dom.js";
-import {seconds} from "./format.js";
+import {grouped, many, seconds} from "./format.js";
 
-// Depth first; children and roots in the order of their start.
-function inOrder(spans) {
-	const ids = new Set(spans.map((s) => s.span_id)), children = new Map(), out = [];
-	for (const s of spans) {
-		const key = ids.has(s.parent_id) && s.parent_id !== s.span_id ? s.parent_id : "";
-		children.set(key, [...(children.get(key) || []), s]);
-	}
-	const todo = (children.get("") || []).map((s) => [s, 0]).reverse(), done = new Set();
+// The children of each span by its id, in the order of their start; those of "" are the roots.
+function childrenOf(spans) {
+	const children = new Map([["", []], ...spans.map((s) => [s.span_id, []])]);
+	for (const s of spans)
+		children.get(children.has(s.parent_id) && s.parent_id !== s.span_id ? s.parent_id : "").push(s);
+	return children;
+}
+
+// Depth first.
+function inOrder(spans, children) {
+	const todo = children.get("").map((s) => [s, 0]).reverse(), done = new Set(), out = [];
 	while (todo.length) {
 		const [s, depth] = todo.pop();
 		if (done.has(s))
 			continue;
 		done.add(s);
 		out.push([s, depth]);
-		for (const child of (children.get(s.span_id) || []).reverse())
-			todo.push([child, depth + 1]);
+		todo.push(...children.get(s.span_id).map((child) => [child, depth + 1]).reverse());
 	}
 	return [...out, ...spans.filter((s) => !done.has(s)).map((s) => [s, 0])]; // cyclic parents
 }
 
 // The parts of a span during which none of its children runs, as [start, end].
-export function selfParts(span, spans) {
+function selfParts(span, children) {
 	const end = span.start + span.duration_seconds, parts = [];
 	let at = span.start;
-	for (const c of spans.filter((s) => s.parent_id === span.span_id && s !== span).sort((x, y) => x.start - y.start)) {
+	for (const c of children) {
 		const from = Math.max(at, Math.min(c.start, end)), to = Math.min(end, c.start + c.duration_seconds);
 		if (from > at)
 			parts.push([at, from]);
@@ -40,6 +42,7 @@ export function selfParts(span, spans) {
 }
 
 export function waterfall(root, t) {
+	const spans = [...t.spans].sort((x, y) => x.start - y.start), children = childrenOf(spans);
 	const start = Math.min(...t.spans.map((s) => s.start)), services = [];
 	const end = Math.max(...t.spans.map((s) => s.start + s.duration_seconds)), whole = end - start || 1e-9;
 	const bar = (kind, from, to) => {
@@ -48,11 +51,11 @@ export function waterfall(root, t) {
 		i.style.width = `${Math.max(0.2, (to - from) / whole * 100)}%`;
 		return i;
 	};
-	root.replaceChildren(...inOrder(t.spans).map(([s, depth]) => {
+	root.replaceChildren(...inOrder(spans, children).map(([s, depth]) => {
 		const row = el("div", "span"), name = el("span", "span-name"), track = el("span", "span-track");
 		if (!services.includes(s.service))
 			services.push(s.service);
-		const kind = s.status === "error" ? "error" : `s${services.indexOf(s.service) % 8}`, parts = selfParts(s, t.spans);
+		const kind = s.status === "error" ? "error" : `s${services.indexOf(s.service) % 8}`, parts = selfParts(s, children.get(s.span_id));
 		const self = parts.reduce((sum, [from, to]) => sum + to - from, 0);
 		name.style.paddingLeft = `${Math.min(depth, 12) * 14}px`;
 		name.append(el("b", "", s.service), ` ${s.name}`);
@@ -68,4 +71,6 @@ export function waterfall(root, t) {
 		            ...Object.entries(s.attributes).map(([k, v]) => `${k} = ${v}`)].filter(Boolean).join("\n"));
 		return row;
 	}));
+	if (t.truncated)
+		root.append(el("p", "dim", `Only ${grouped(t.spans.length)} of ${many(t.spans_read, "span")} fit into the collector's answer.`));
 }

@@ -185,10 +185,17 @@ static void put_member(struct base_json *j, const struct act_member *m)
 			KV_FINITE("peak", m->peak), KV_FINITE("suspicion", m->suspicion));
 }
 
+static const char *const incident_states[] = {"open", "ended"};
+
+static const char *state_of(const struct act_incident *i)
+{
+	return incident_states[i->end_ns != 0];
+}
+
 static void put_incident(struct base_json *j, const struct act_incident *i)
 {
 	base_put(j, KV("number", i->number), KV("id", i->id),
-		 KV("kind", act_incident_kinds[i->kind]), KV("state", i->end_ns ? "ended" : "open"),
+		 KV("kind", act_incident_kinds[i->kind]), KV("state", state_of(i)),
 		 KV_TIME("begin", i->begin_ns), KV_TIME("last", i->last_ns),
 		 KV_TIME("end", i->end_ns), KV("sentence", i->sentence),
 		 KV_FINITE("load", i->load > 0 ? i->load : INFINITY), KV("part_of", i->joined));
@@ -204,38 +211,47 @@ static void put_incident(struct base_json *j, const struct act_incident *i)
 		put_trace(j, i->trace);
 }
 
+struct api_anomalies_listed {
+	struct api_list list;
+	const char *state; /* one of incident_states; NULL means both */
+};
+
 static bool put_listed(const struct act_incident *i, void *arg)
 {
-	struct api_list *l = arg;
+	struct api_anomalies_listed *to = arg;
 
-	if (!api_item(l))
+	if (to->state && to->state != state_of(i))
+		return true;
+	if (!api_item(&to->list))
 		return false;
-	put_incident(l->j, i);
-	api_item_end(l);
+	put_incident(to->list.j, i);
+	api_item_end(&to->list);
 	return true;
 }
 
 static void get_incidents(struct http_request *req, void *arg)
 {
-	struct api_list l = {.limit = 50};
+	struct api_anomalies_listed to = {.list.limit = 50};
+	struct api_list *l = &to.list;
 	struct collect_analysis_view view;
 	struct api_answer *a;
 	uint64_t after = 0;
 	bool is;
 
-	if (!api_params_once(req) || !api_param_u64(req, "limit", 0, INCIDENTS_MAX, &l.limit) ||
-	    !api_param_u64(req, "after", 0, UINT64_MAX, &after))
+	if (!api_params_once(req) || !api_param_u64(req, "limit", 0, INCIDENTS_MAX, &l->limit) ||
+	    !api_param_u64(req, "after", 0, UINT64_MAX, &after) ||
+	    !api_param_choice(req, "state", incident_states, 2, &to.state))
 		return;
 	a = api_answer_begin(req);
 	if (!a)
 		return;
-	l.j = &a->json;
-	is = put_analysis(l.j, arg, &view);
-	base_json_kbegin(l.j, "incidents", '[');
+	l->j = &a->json;
+	is = put_analysis(l->j, arg, &view);
+	base_json_kbegin(l->j, "incidents", '[');
 	if (is)
-		act_incidents_each(view.incidents, after, put_listed, &l);
-	base_json_end(l.j, ']');
-	base_put(l.j, KV("truncated", l.truncated));
+		act_incidents_each(view.incidents, after, put_listed, &to);
+	base_json_end(l->j, ']');
+	base_put(l->j, KV("truncated", l->truncated));
 	api_answer_end(req, a);
 }
 
@@ -264,6 +280,7 @@ static void post_accept(struct http_request *req, void *arg)
 {
 	struct api_anomalies_accepted members = {.id = http_variable(req)};
 	struct collect_analysis_view view;
+	uint32_t accepted = 0;
 	int err = 0;
 
 	if (collect_collector_analysis(arg, &view))
@@ -276,12 +293,15 @@ static void post_accept(struct http_request *req, void *arg)
 		http_reply_error(req, 409, "this incident has already ended");
 		return;
 	}
-	for (uint32_t i = 0; i < members.n && !err; i++)
-		err = collect_analysis_accept(view.analysis, members.instance[i]);
+	while (!err && accepted < members.n) {
+		err = collect_analysis_accept(view.analysis, members.instance[accepted]);
+		accepted += !err;
+	}
 	if (err)
-		http_reply_error(req, 503, "%s", strerror(-err));
+		http_reply_error(req, 503, "%u of %u pods were accepted: %s", accepted, members.n,
+				 strerror(-err));
 	else
-		http_reply_json(req, 200, json_pack("{s:i}", "accepted", (int)members.n));
+		http_reply_json(req, 200, json_pack("{s:i}", "accepted", (int)accepted));
 }
 
 struct api_anomalies_course {

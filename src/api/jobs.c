@@ -70,7 +70,10 @@ struct jobs_job {
 	int64_t begin_ns, end_ns;
 	uint32_t ranks, running, cgroups, nodes;
 	struct jobs_node *first, **end; /* its nodes */
-	/* the newest incident whose cause is a rank, and that rank; NULL if there is none */
+	/*
+	 * the newest incident whose cause is a rank, preferably an open one, and that rank; NULL
+	 * if there is none
+	 */
 	struct act_incident *slow;
 	const struct jobs_rank *slow_rank;
 };
@@ -338,10 +341,10 @@ static bool add_incident(const struct act_incident *i, void *arg)
 		return true;
 	if (!*r->incident)
 		copy_text(r->incident, sizeof(r->incident), i->id);
-	if (r->job->slow)
+	if (r->job->slow && (!r->job->slow->end_ns || i->end_ns))
 		return true;
 	r->job->slow_rank = r;
-	r->job->slow = malloc(sizeof(*i));
+	r->job->slow = r->job->slow ?: malloc(sizeof(*i));
 	if (r->job->slow)
 		*r->job->slow = *i;
 	else

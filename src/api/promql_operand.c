@@ -69,22 +69,33 @@ static int take_duration(struct api_promql_parser *p, int64_t *ns)
 
 /* Lists of labels */
 
+/* Reads a label's name, which Prometheus 3 allows in quotes. Returns its end, or NULL. */
+static const char *read_label(const char *s, char **out)
+{
+	const size_t n = api_promql_name(s, false);
+
+	if (!n)
+		return api_promql_text(s, out);
+	*out = strndup(s, n);
+	return s + n;
+}
+
 int api_promql_parse_labels(struct api_promql_parser *p, struct api_promql_labels *l)
 {
 	int err = api_promql_expect_char(p, '(');
 
 	while (!err && !api_promql_take_char(p, ')')) {
-		const size_t n = api_promql_name(p->at, false);
+		const char *end;
 
-		if (!n)
-			return api_promql_fail_parse(p, "expected a label name");
 		if (l->n == API_PROMQL_LABELS)
 			return api_promql_fail_parse(p, "too many labels");
-		l->v[l->n] = strndup(p->at, n);
+		end = read_label(p->at, &l->v[l->n]);
 		if (!l->v[l->n])
 			return -ENOMEM;
 		l->n++;
-		api_promql_skip_bytes(p, n);
+		if (!end)
+			return api_promql_fail_parse(p, "expected a label name");
+		api_promql_skip_bytes(p, (size_t)(end - p->at));
 		if (!api_promql_take_char(p, ',') && *p->at != ')')
 			return api_promql_fail_parse(p, "expected , or )");
 	}

@@ -5,6 +5,7 @@ minor 1 come out in every format, and Prometheus takes them."""
 import re
 import sys
 import unittest
+import urllib.parse
 
 from support import exposition as e
 from support import http
@@ -109,6 +110,11 @@ class Minor1(unittest.TestCase):
         names = [f['name'][0] for f in e.decode(self.get(PROTOBUF)[1])]
         self.assertIn('http_requests_total', names)
         self.assertIn('http.requests_total', [f['name'][0] for f in e.decode(self.get(PROTOBUF + UTF8)[1])])
+
+    def test_names_in_utf8_are_quoted_in_queries(self):
+        query = urllib.parse.quote('sum by ("käse", service) ({"http.requests_total","käse"="1"})')
+        found, = self.collector.api(f'query?query={query}')['data']['result']
+        self.assertEqual((found['metric'], found['value'][1]), ({'käse': '1', 'service': 'kinds'}, '5'))
 
     def test_prometheus_takes_all_of_it(self):
         if not available():

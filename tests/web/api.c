@@ -223,7 +223,7 @@ int setup(void **state)
 static struct {
 	void (*fn)(void *);
 	void *what;
-} at_the_end[10];
+} at_the_end[16];
 
 void free_at_the_end(void (*fn)(void *), void *what)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // made_up.js - before a page's own scripts: answers of services, their map, an incident with all there is about it, and
 // more services than any collector has, with the most hostile names that JSON carries. The rest is the collector's.
-// window.madeUp: {many, shift, slept, more, late, hold, cause, metric, twin, refuse, minute, proxy} change what it says, and when.
+// window.madeUp: {many, shift, slept, more, late, hold, cause, metric, twin, older, verdict, refuse, minute, proxy} change what it
+// says, and when.
 (() => {
 	const real = window.fetch, RTL = "\u202egnp.exe\u202c", MARKUP = "<img src=x onerror=alert(1)>&amp;\"'<script>";
 	const LONG = "long-".repeat(2048), instance = "00000000000000aa", trace = "ab".repeat(16);
@@ -14,6 +15,8 @@
 		cause: null,       // what the cause of the incident has instead, such as a pod of the collector
 		metric: null,      // the only metric that there is, and grows by 100 per second
 		twin: false,       // a service of the same name in another namespace
+		older: false,      // the open incident is too old for the newest ones, of which one has ended
+		verdict: false,    // there is only one pod, and it is anomalous
 		refuse: "", refused: [], // a part of the API that is refused; the refused addresses
 		minute: 29394906,  // the part of the incident's id that is a time
 		proxy: false,      // true: a proxy answers in place of the collector
@@ -52,22 +55,25 @@
 		retransmits, rtt_seconds: 0.002, why: `${retransmits} segments retransmitted.`});
 	const waits = (i) => ({id: `00000000000000ee/${i}`, name: `node_pressure_${["cpu", "memory", "io"][i]}_waiting_seconds_total`, kind: "counter", labels: {}});
 	const answers = {
-		services: () => ({time: now(), window_seconds: 10, changing: 7, unchanged: 142, truncated: false,
+		services: () => ({time: now(), window_seconds: 10, changing: 7, unchanged: 142, truncated: false, left_out: made.many ? 100 : 0,
 			services: made.many ? Array.from({length: made.many}, (_, i) => service(`service-${String(i).padStart(5, "0")}`)) : few()}),
 		map: () => ({time: now(), nodes: [node("outside", {outside: true}), node("web"), node("payments", {namespace: "shop", anomaly: true, culprit: true, sentence: MARKUP}),
 				node("stock", {anomaly: true}), node(LONG), node(RTL)],
 			edges: [edge("outside", "web"), edge("web", "payments", {culprit: true, errors_per_second: 2, retransmits_per_second: 1}), edge("web", "stock"),
 				edge("stock", LONG), edge("payments", LONG), edge(LONG, "stock"), edge(RTL, RTL)]}),
 		// The newer incident has become part of the older one.
-		incidents: () => ({time: now(), truncated: false, incidents: [
+		incidents: (address) => ({time: now(), truncated: false, incidents: [
 			{number: 2, id: "00000000000000cc-29394907", kind: "fault", state: "ended", begin: began + 1,
-				last: began + 2, end: began + 2, sentence: "", load: null, part_of: 1, cause: anomaly(began + 2), members: [], members_left_out: 0},
+				last: began + 2, end: began + 2, sentence: "", load: null, part_of: made.older ? 0 : 1, cause: anomaly(began + 2), members: [], members_left_out: 0},
 			{number: 1, id: `${instance}-${made.minute}`, kind: "fault", state: "open", begin: made.cause?.begin ?? began, last: now(),
 				end: null, sentence: `payments-0 has been slow since ${new Date(began * 1000).toISOString().slice(11, 19)} UTC: ${MARKUP}`, load: null, part_of: 0, cause: anomaly(null), members_left_out: 0, trace,
-				members: [member("payments", instance, 4.2), member("stock", "00000000000000cc", 1.5)]}],
+				members: [member("payments", instance, 4.2), member("stock", "00000000000000cc", 1.5)]}]
+			.filter((i) => address.includes("state=open") ? !i.end : !made.older || i.end),
 			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),
-		anomalies: () => ({time: now(), truncated: false, anomalies: [anomaly(null)],
-			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),
+		pods: () => made.verdict && {time: now(), matching: 1, offset: 0, truncated: false, pods: [{position: 0, instance, service: "payments", pod: "payments-0",
+			unit: "", host: "node-1", target: "agent.sock", labels: {}, pid: 77, source: "application", state: "live", stale: false, changed: began,
+			changed_seconds: 20, start: began, last_read: now(), age_seconds: 0, metrics: 3, series: 3, unsettled: 0, refused: 0, rounds: 9, bytes: 4096,
+			fault: "", held: "", verdict: {score: 3, learning: false, state: "ready", anomalous: true, drift: false, since: began, blame}}]},
 		scores: () => ({time: now(), instance, verdict: {score: 3, learning: false, state: "ready", anomalous: true, drift: false, blame},
 			t: Array.from({length: 80}, (_, i) => began - 20 + i / 2), score: Array.from({length: 80}, (_, i) => i < 40 ? 0.1 : 4), threshold: Array(80).fill(1)}),
 		traces: () => ({time: now(), traces: made.more ? [summary, longest, broken] : [summary], matching: made.more ? 3 : 1, held: 1, roots: 100, spans_published: 300, spans_read: 3, published_bytes: 1000, read_bytes: 10,

@@ -59,7 +59,14 @@ static void expect_incident(const char *event)
 	ask_list("/api/v1/incidents?after=1", "incidents", &whole);
 	assert_int_equal(json_array_size(json_object_get(whole, "incidents")), 0);
 	json_decref(whole);
+	ask_list("/api/v1/incidents?state=open&limit=1", "incidents", &whole);
+	assert_int_equal(json_array_size(json_object_get(whole, "incidents")), 1);
+	json_decref(whole);
+	ask_list("/api/v1/incidents?state=ended", "incidents", &whole);
+	assert_int_equal(json_array_size(json_object_get(whole, "incidents")), 0);
+	json_decref(whole);
 	json_decref(ask_json("/api/v1/incidents?limit=257", 400));
+	json_decref(ask_json("/api/v1/incidents?state=over", 400));
 }
 
 void findings_are_told_with_what_is_to_blame(void **state)
@@ -267,6 +274,64 @@ void too_many_marks_leave_out_no_incident(void **state)
 	assert_string_equal(string(json_array_get(list, 999), "text"), "rank-1499 began");
 	json_decref(whole);
 	collector.life_count = 0;
+	collector.verdicts = NULL;
+	collector.incidents = NULL;
+	free_at_the_end(free_incidents, incidents);
+	free_at_the_end(free_verdicts, v);
+}
+
+/* The older incident is still open, and the newer one is over. */
+void jobs_name_the_rank_that_is_slow_now(void **state)
+{
+	static struct fake_metric steps = {.metric = {.kind = SL_KIND_COUNTER,
+						      .name = "mpi_step_seconds_count",
+						      .unit = "",
+						      .help = ""},
+					   .value = value_500};
+	static struct fake_region ranks[2];
+	struct act_anomaly a = {.id = 1,
+				.instance = 100,
+				.name = {.pod = "rank-0", .service = "ocean", .host = "n7"},
+				.begin_ns = 1010000000000,
+				.last_ns = 1090000000000,
+				.findings = 10,
+				.peak = 3,
+				.threshold = 1};
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.max_pods = 1});
+	struct act_incidents *incidents = act_incidents_new(&(struct act_incidents_opts){0});
+	json_t *whole, *list, *slow;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		ranks[i] = regions[0];
+		ranks[i].view.info = &ranks[i].info;
+		ranks[i].info.instance = 100 + i;
+		ranks[i].info.labels[0] = (struct region_text_label){"job", "4711"};
+		ranks[i].info.labels[1] = (struct region_text_label){"rank", i ? "1" : "0"};
+		ranks[i].metrics = &steps;
+		ranks[i].metric_count = 1;
+	}
+	act_incidents_take(incidents, &a, a.last_ns);
+	a.id = 2;
+	a.instance = 101;
+	a.name = (struct act_pod_name){.pod = "rank-1", .service = "ice", .host = "n8"};
+	a.last_ns = 1020000000000;
+	act_incidents_take(incidents, &a, a.last_ns);
+	a.end_ns = 1025000000000;
+	act_incidents_take(incidents, &a, a.end_ns);
+	act_incidents_poll(incidents, 1090000000000, no_news, NULL);
+	collector.verdicts = v;
+	collector.incidents = incidents;
+	collector.regions = ranks;
+	collector.region_count = 2;
+	list = ask_list("/api/v1/jobs", "jobs", &whole);
+	assert_int_equal(json_array_size(list), 1);
+	slow = json_object_get(json_array_get(list, 0), "slow");
+	assert_string_equal(string(slow, "rank"), "0");
+	assert_true(json_is_null(json_object_get(slow, "end")));
+	json_decref(whole);
+	collector.regions = regions;
+	collector.region_count = 5;
 	collector.verdicts = NULL;
 	collector.incidents = NULL;
 	free_at_the_end(free_incidents, incidents);

@@ -72,6 +72,13 @@ def devices(page):
                                          ['losses', '203.0.113.9', '1 packet dropped'], ['fine', 'switch 7', 'no problem is known']], rows
     assert [r[1] for r in rows[3:]] == [*(f'switch {n}' for n in (7, 9, 10, 11)), '127.0.0.1', CALM, '127.0.0.4'], rows
     assert [rows[0][i] for i in (3, 6, 7)] == ['ipfix', '7', '7'], rows[0]
+    # None is fine while its drops are not known.
+    page.run("window.realFetch = window.fetch; window.fetch = (address, options) => /dta.drops/.test(address) ?"
+             " Promise.resolve(new Response('{\"error\": \"20 others wait\"}', {status: 503})) : realFetch(address, options)")
+    page.wait("[...document.querySelectorAll('#nw-devices tbody tr')].every((r) => r.cells[0].textContent !== 'fine' &&"
+              " r.cells[2].textContent.includes('drops are not known'))", what='a problem of each device')
+    page.run("window.fetch = window.realFetch")
+    page.wait(f"!{text('#nw-devices')}.includes('are not known') && {text('#nw-devices')}.includes('3 packets dropped')", what='its end')
 
 
 def talkers(page):
@@ -149,6 +156,14 @@ def device(page):
     page.wait("document.querySelector('#nw-device').hidden", what='that it closes')
 
 
+def renumbered(page, translator):
+    """The number of an interface is given to another one while the page shows it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind((LOST, 0))
+        s.sendto(ipfix_names({2: b'eth9'}, 14), ('127.0.0.1', translator.port['ipfix']))
+    page.wait(f"{cells('#nw-interfaces tbody tr:nth-child(2)')}[0] === 'eth9'", what='its new name')
+
+
 def main():
     folder = workdir()
     collector = Collector(EXE, f'{ROOT}/examples/dta/devices.yaml', folder)
@@ -167,6 +182,7 @@ def main():
         over_time(page, collector, translator)
         page.run("document.querySelector('#nw-devices tbody tr').click()")
         page.wait(f"{text('#nw-device-name')} === 'Interfaces of {LOST}'", what='the device')
+        renumbered(page, translator)
         is_accessible(page, ['network'], lambda view: page.click(f'#tab-{view}'), shot)
         # What can't be read as a device is a 400; nothing is traced here.
         problems = [p for p in page.problems if 'dta/paths' not in p and 'api/v1/traces' not in p]

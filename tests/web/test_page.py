@@ -352,7 +352,7 @@ class Test(Walk):
         self.until(page, lambda: len(page.requests) > asked, "the title")
         page.pump(1.6)
         also = {r.split('/api/v1/')[-1].split('?')[0] for r in page.requests[asked:]}
-        check(also <= {'status', 'incidents', 'anomalies'}, also)
+        check(also <= {'status', 'incidents'}, also)
         asked = len(page.requests)
         page.run("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
         self.until(page, lambda: len(page.requests) > asked, "going on")

@@ -360,6 +360,15 @@ class Test:
         check(re.fullmatch(r"histogram_quantile\(0\.5, sum \(rate\(test_latency_seconds\{.*\}\[\$__rate_interval\]\)\)\)",
                            p["targets"][0]["expr"]), p)
 
+    def names_in_utf_8_are_quoted(self):
+        queries = self.page.run("""import('/save.js').then((s) => [
+            s.promql({meta: {name: 'http.requests', kind: 'counter'}, pairs: [['käse', '=', 'x']], fn: 'rate', by: ['a.b', 'pod']}, '1m'),
+            s.promql({meta: {name: 'latency.seconds', kind: 'histogram'}, pairs: [], fn: 'p90', by: []}, '1m')])""")
+        check(queries == ['sum by ("a.b", pod) (rate({"http.requests_total","käse"="x"}[1m]))',
+                          'histogram_quantile(0.9, sum (rate({"latency.seconds"}[1m])))'], queries)
+        for query in queries:
+            check(self.get("query", query=query)["data"]["result"] == [], query)
+
     def a_heat_map_shows_values_under_the_cursor(self):
         page = self.page
         page.run(f"location.hash = 'tab=metrics&series={self.latency}&window=60&view=heat'")

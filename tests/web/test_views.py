@@ -147,6 +147,10 @@ class Test(Walk):
                  " d.returnValue = 'accept'; d.dispatchEvent(new Event('close')); })()")
         page.wait("document.querySelector('#notice').textContent.includes('answer was lost')")
         page.run("window.madeUp.late = ''")
+        # Some of its pods may have been accepted before it was refused.
+        page.run("window.madeUp.refuse = 'incidents/x/accept'; document.querySelector('#accept').dispatchEvent(new Event('close'))")
+        page.wait("document.querySelector('#notice').textContent === 'The incident is not accepted: out of memory.'")
+        page.run("window.madeUp.refuse = ''")
         self.shot(page, 'cause')
         page.key('Escape')
         page.wait("!document.querySelector('#view-services').hidden")
@@ -205,6 +209,16 @@ class Test(Walk):
         self.shot(page, 'cause-more')
         page.run("window.madeUp.more = false")
 
+    def a_trace_of_many_spans_takes_no_square_of_their_number(self):
+        drawn = self.page.run("""import('./waterfall.js').then(({waterfall}) => {
+            let read = 0;
+            const root = document.createElement('div'), spans = Array.from({length: 2000}, (_, i) => ({span_id: String(i), name: 'work', service: 'cart',
+                pod: 'cart-0', kind: 'server', status: 'unset', message: '', start: i, duration_seconds: i ? 1 : 2000, attributes: {},
+                get parent_id() { return read++, i ? '0' : ''; }}));
+            waterfall(root, {spans, spans_read: 9000, truncated: true});
+            return [read < 20000, root.querySelectorAll('.span').length, root.lastChild.textContent.replaceAll('\u202f', ' ')]; })""")
+        check(drawn == [True, 2000, "Only 2 000 of 9 000 spans fit into the collector's answer."], drawn)
+
     def plots_are_of_what_is_blamed_or_say_why_not(self):
         """One request of twenty takes 10 s: the median stays at 10 ms, and the mean is about 500 ms."""
         page = self.page
@@ -246,6 +260,11 @@ class Test(Walk):
         page.wait("window.madeUp.refused.filter((address) => address.includes('q=test_latency_seconds')).length > 1")
         page.run("window.madeUp.refuse = ''")
         page.wait(f"Number({figure.format('test_latency_seconds_count')}.dataset.points) > 0")
+        # A name in UTF-8 is quoted.
+        blame('shop.latency_mean')
+        page.wait(f"{figure.format('shop.latency_mean')}.textContent.endsWith('history of this time is no longer kept.')")
+        asked = [r for r in page.requests if '/query_range' in r and 'shop.latency' in r]
+        check(asked and all('%7B%22shop.latency_sum%22%2Cservice%3D' in r for r in asked), asked)
         # An incident may last longer than the history of an answer.
         blame('test_latency_seconds_p99', begin=time.time() - 90000)
         page.wait(f"Number({figure.format('test_latency_seconds_p99')}.dataset.points) > 0")
@@ -274,6 +293,43 @@ class Test(Walk):
             page.wait(f"{value} === '{ {'summary': '100/s', 'gaugehistogram': '1' + chr(0x202f) + '950'}[kind]}'", what=f'the value of a {kind}')
             page.click('#clear')
         page.run("window.madeUp.metric = null")
+        self._tab(page, 'cause')
+
+    def an_open_incident_is_not_hidden_by_newer_ones(self):
+        page = self.page
+        self._tab(page, 'anomalies')
+        page.run("window.madeUp.older = true")
+        page.wait("[...document.querySelectorAll('#anomalies tbody .badge')].map((b) => b.textContent).join() === 'over,open'")
+        check(page.run('document.title').startswith('1 incident'), page.run('document.title'))
+        page.run("window.madeUp.older = false")
+        page.wait("document.querySelectorAll('#anomalies tbody tr').length === 1")
+
+    def the_focus_stays_with_what_moves(self):
+        page = self.page
+        self._tab(page, 'anomalies')
+        page.run("document.querySelector('#anomalies tbody tr').focus()")
+        page.run("window.madeUp.older = true")
+        page.wait("document.querySelectorAll('#anomalies tbody tr').length === 2")
+        check(page.run("document.activeElement.dataset.incident?.startsWith('00000000000000aa-')"), page.run("document.activeElement.outerHTML"))
+        page.run("window.madeUp.older = false")
+        self._tab(page, 'services')
+        page.run("document.querySelector('#services').focus()")
+        page.key('Home')
+        page.run("window.madeUp.twin = true")  # it is listed before
+        page.wait(f"{SERVICES}.length === 8")
+        check(page.run("document.getElementById(document.querySelector('#services').getAttribute('aria-activedescendant'))?.dataset.index") == '1',
+              'the active row is of another service')
+        page.key('Enter')
+        page.wait("!document.querySelector('#view-cause').hidden")
+        page.run("window.madeUp.twin = false")
+
+    def a_pod_is_marked_by_its_own_verdict(self):
+        page = self.page
+        page.run("window.madeUp.verdict = true")
+        self._tab(page, 'pods')
+        badge = "document.querySelector('#pods .row[data-instance=\"00000000000000aa\"] .badge')"
+        page.wait(f"{badge}?.textContent === 'anomalous' && {badge}.title.includes('checkout_failures_total = 12 ')")
+        page.run("window.madeUp.verdict = false")
         self._tab(page, 'cause')
 
     def times_are_local_or_utc_everywhere(self):
@@ -359,8 +415,10 @@ class Test(Walk):
         page = self.page
         page.run("window.madeUp.proxy = true")
         page.wait("!document.querySelector('#away').hidden && document.querySelector('#health').textContent === 'no answer'")
-        page.run("window.madeUp.proxy = false")
+        # A clock that is set back meanwhile delays no retry.
+        page.run("window.realNow = Date.now; Date.now = () => realNow() - 3600000; window.madeUp.proxy = false")
         page.wait("document.querySelector('#away').hidden")
+        page.run("Date.now = window.realNow")
 
     def the_way_of_an_answer_is_no_skew(self):
         page = self.page
@@ -463,6 +521,9 @@ class Test(Walk):
         check(page.run("document.querySelectorAll('#services .row').length") < 60, 'too many rows')
         page.type('#sq', 'service-09876')
         page.wait(f"{SERVICES}.length === 1 && {SERVICES}[0].dataset.service === 'service-09876'")
+        # One that is left out is not found.
+        note = page.run("document.querySelector('#services-note').textContent")
+        check(note == '1 match; too many for this view: 100 pods or series are left out', note)
         took = page.run("""(() => { const q = document.querySelector('#sq'), times = [];
             for (const text of ['service-0', 'shop 00', 'node-1 service-0987', 'nothing', '']) {
                 const start = performance.now();
