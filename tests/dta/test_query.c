@@ -759,7 +759,7 @@ static void paths_are_cut_after_the_greatest_counts(void **state)
 	flows_free(&f);
 }
 
-static void paths_are_ordered_by_bytes_not_by_reports_of_switches(void **state)
+static void paths_are_ordered_by_bytes_not_by_reports(void **state)
 {
 	struct dta_seen s = {.to_ns = UINT64_MAX};
 	struct seen_flows exporters, switches;
@@ -1206,7 +1206,7 @@ int main(void)
 		cmocka_unit_test(expired_epochs_are_not_in_the_range),
 		cmocka_unit_test(flows_logged_before_a_resize_are_listed),
 		cmocka_unit_test(paths_are_cut_after_the_greatest_counts),
-		cmocka_unit_test(paths_are_ordered_by_bytes_not_by_reports_of_switches),
+		cmocka_unit_test(paths_are_ordered_by_bytes_not_by_reports),
 		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),
 		cmocka_unit_test(a_block_that_is_half_written_is_waited_for),
