@@ -234,7 +234,6 @@ function readColors() {
 
 const metricList = new List($("metrics"), {
 	make: makeMetric, fill: fillMetric,
-	keyOf: (index) => metrics.items[index]?.id,
 	pick: (index) => {
 		const m = metrics.items[index];
 		if (m && (m.kind !== "info" || state.series.includes(m.id)))
@@ -418,7 +417,6 @@ function fillPod(row, index) {
 
 const podList = new List($("pods"), {
 	make: makePod, fill: fillPod,
-	keyOf: (index) => pods.items[index]?.instance,
 	pick: (index) => {
 		const p = pods.items[index];
 		if (!p)
