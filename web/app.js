@@ -234,6 +234,7 @@ function readColors() {
 
 const metricList = new List($("metrics"), {
 	make: makeMetric, fill: fillMetric,
+	keyOf: (index) => metrics.items[index]?.id,
 	pick: (index) => {
 		const m = metrics.items[index];
 		if (m && (m.kind !== "info" || state.series.includes(m.id)))
@@ -417,6 +418,7 @@ function fillPod(row, index) {
 
 const podList = new List($("pods"), {
 	make: makePod, fill: fillPod,
+	keyOf: (index) => pods.items[index]?.instance,
 	pick: (index) => {
 		const p = pods.items[index];
 		if (!p)

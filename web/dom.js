@@ -75,16 +75,18 @@ export function fillTable(table, rows) {
 }
 
 // A row is picked by a click, or by Enter or Space; the arrow keys, Home and End move between rows, of which one is in
-// the order of Tab.
+// the order of Tab. The focus stays with what a row is about, as its data attribute says.
 export function pickRows(table, pick) {
 	const body = table.tBodies[0];
 	const only = (row) => [...body.rows].forEach((r) => {
 		r.tabIndex = r === row ? 0 : -1;
 	});
-	new MutationObserver(() => {
-		if (![...body.rows].some((r) => r.tabIndex === 0))
-			only(body.rows[0]);
-	}).observe(body, {childList: true});
+	new MutationObserver(() => only([...body.rows].find((r) => r.tabIndex === 0) || body.rows[0])).observe(body, {childList: true});
+	new MutationObserver((changes) => {
+		const of = changes.find((c) => c.target === document.activeElement && c.target.getAttribute(c.attributeName) !== c.oldValue);
+		if (of)
+			[...body.rows].find((r) => r.getAttribute(of.attributeName) === of.oldValue)?.focus({preventScroll: true});
+	}).observe(body, {subtree: true, attributeOldValue: true, attributeFilter: ["data-id", "data-incident", "data-instance", "data-store", "data-trace"]});
 	body.addEventListener("focusin", (e) => only(e.target.closest("tr")));
 	body.addEventListener("click", (e) => {
 		const row = e.target.closest("tr");

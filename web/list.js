@@ -6,15 +6,18 @@ const SPARE = 4;
 
 export class List {
 	// fill(row, index): writes the item at index into a row element from make(); false: not
-	// loaded yet. pick(index, event). moved(first, count): the visible rows have changed.
-	constructor(root, {make, fill, pick, moved}) {
+	// loaded yet. keyOf(index): what the item is known by; undefined: not loaded yet.
+	// pick(index, event). moved(first, count): the visible rows have changed.
+	constructor(root, {make, fill, keyOf, pick, moved}) {
 		this.root = root;
 		this.make = make;
 		this.fill = fill;
+		this.keyOf = keyOf;
 		this.pick = pick;
 		this.moved = moved || (() => {});
 		this.count = 0;
 		this.active = -1;
+		this.activeKey = undefined;
 		this.rows = [];
 		this.space = document.createElement("div");
 		this.space.className = "list-space";
@@ -32,6 +35,7 @@ export class List {
 			if (!row || e.target.closest("a, button"))
 				return;
 			this.active = Number(row.dataset.index);
+			this.activeKey = undefined;
 			this.pick(this.active, e);
 			this.draw();
 		});
@@ -58,8 +62,20 @@ export class List {
 		this.draw();
 	}
 
+	// The active row is that of an item, which may be at another place now, or gone.
+	follow() {
+		const key = this.keyOf(this.active);
+		if (key !== undefined && this.activeKey !== undefined && key !== this.activeKey) {
+			this.active = this.count - 1;
+			while (this.active >= 0 && this.keyOf(this.active) !== this.activeKey)
+				this.active--;
+		}
+		this.activeKey = this.active < 0 ? undefined : this.activeKey ?? key;
+	}
+
 	draw() {
 		const height = this.rowHeight();
+		this.follow();
 		this.space.style.height = this.count * height + "px";
 		const {first, count} = this.range();
 		while (this.rows.length < count) {
@@ -101,6 +117,7 @@ export class List {
 		if (!this.count)
 			return;
 		this.active = Math.max(0, Math.min(index, this.count - 1));
+		this.activeKey = undefined;
 		if (top < this.root.scrollTop)
 			this.root.scrollTop = top;
 		else if (top + height > this.root.scrollTop + this.root.clientHeight)

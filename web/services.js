@@ -138,6 +138,7 @@ function fillRow(row, index) {
 
 const list = new List($("services"), {
 	make: makeRow, fill: fillRow,
+	keyOf: (index) => shown[index] && `${shown[index].namespace}\0${shown[index].service}`,
 	pick: (index) => {
 		const s = shown[index];
 		if (s?.anomaly)

@@ -304,6 +304,25 @@ class Test(Walk):
         page.run("window.madeUp.older = false")
         page.wait("document.querySelectorAll('#anomalies tbody tr').length === 1")
 
+    def the_focus_stays_with_what_moves(self):
+        page = self.page
+        self._tab(page, 'anomalies')
+        page.run("document.querySelector('#anomalies tbody tr').focus()")
+        page.run("window.madeUp.older = true")
+        page.wait("document.querySelectorAll('#anomalies tbody tr').length === 2")
+        check(page.run("document.activeElement.dataset.incident?.startsWith('00000000000000aa-')"), page.run("document.activeElement.outerHTML"))
+        page.run("window.madeUp.older = false")
+        self._tab(page, 'services')
+        page.run("document.querySelector('#services').focus()")
+        page.key('Home')
+        page.run("window.madeUp.twin = true")  # it is listed before
+        page.wait(f"{SERVICES}.length === 8")
+        check(page.run("document.getElementById(document.querySelector('#services').getAttribute('aria-activedescendant'))?.dataset.index") == '1',
+              'the active row is of another service')
+        page.key('Enter')
+        page.wait("!document.querySelector('#view-cause').hidden")
+        page.run("window.madeUp.twin = false")
+
     def a_pod_is_marked_by_its_own_verdict(self):
         page = self.page
         page.run("window.madeUp.verdict = true")
