@@ -216,8 +216,13 @@ class Test(Walk):
                 pod: 'cart-0', kind: 'server', status: 'unset', message: '', start: i, duration_seconds: i ? 1 : 2000, attributes: {},
                 get parent_id() { return read++, i ? '0' : ''; }}));
             waterfall(root, {spans, spans_read: 9000, truncated: true});
+            document.querySelector('#cause-waterfall').append(window.manySpans = root);
             return [read < 20000, root.querySelectorAll('.span').length, root.lastChild.textContent.replaceAll('\u202f', ' ')]; })""")
         check(drawn == [True, 2000, "Only 2 000 of 9 000 spans fit into the collector's answer."], drawn)
+        # Those out of sight are not laid out.
+        self.page.wait("window.manySpans.children[0].firstChild.checkVisibility() && "
+                       "!window.manySpans.children[1999].firstChild.checkVisibility({contentVisibilityAuto: true})")
+        self.page.run("window.manySpans.remove()")
 
     def plots_are_of_what_is_blamed_or_say_why_not(self):
         """One request of twenty takes 10 s: the median stays at 10 ms, and the mean is about 500 ms."""
