@@ -235,8 +235,8 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 		if (s->kind != (*at)->kind || !s->kind->inherit || !s->kind->inherit(e, s, *at))
 			flush_or_drop(e, *at);
 		s->stats = (*at)->stats;
-		free_store(*at);
 		forget_logged_keys(e, config);
+		free_store(*at);
 	} else {
 		e->stores++;
 	}
