@@ -161,8 +161,8 @@ def a_range_of_time_is_that_of_its_epochs():
         wait_until(lambda: any(r['flow'] == flow_text(flow_of(i)) for r in net.rows('paths', code=None)), f'flow {i}', net.t)
         status = {s['name']: s for s in net.c.status()['stores']}
         net.query('rotate', 'device_flows')
-        wait_until(lambda: {s['name']: s for s in net.c.status()['stores']}['device_flows']['epoch'] >
-                   status['device_flows']['epoch'], 'no epoch', net.c)
+        now = lambda: {s['name']: s for s in net.c.status()['stores']}['device_flows']
+        wait_until(lambda: now()['epoch'] > status['device_flows']['epoch'] and not now()['not_rotated'], 'no epoch', net.c)
         ends.append({s['name']: s for s in net.c.status()['stores']}['device_flows']['epoch_since'])
 
     def asked(*words):
