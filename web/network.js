@@ -73,7 +73,7 @@ function showRange() {
 async function ask(what, params) {
 	try {
 		if (!await counts(params.by === "as" ? "as" : what === "drops" ? "drops" : "flows"))
-			return {rows: [], more: 0, problem: "no store has the required fields: see examples/dta/devices.yaml"};
+			return {rows: [], more: 0, uncounted: true, problem: "no store has the required fields: see examples/dta/devices.yaml"};
 		return await get(`dta/${what}`, {...range(), ...params});
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
@@ -108,7 +108,7 @@ function problemsOf(d, drops) {
 	return [
 		[d.dropped, "bad", `${many(d.dropped, "packet")} dropped`],
 		[d.lost, "bad", `${grouped(d.lost)} lost on the way here`],
-		[drops.problem, "warn", "its drops are not known"],
+		[drops.problem && !drops.uncounted, "warn", "its drops are not known"],
 		[d.no_template, "warn", `${many(d.no_template, "set")} without a template`],
 		[d.refused, "warn", `${grouped(d.refused)} not read`],
 		[Math.abs(d.offset ?? 0) > SKEW, "warn", `clock ${age(Math.abs(d.offset))} ${ahead}`],
