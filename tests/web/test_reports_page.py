@@ -104,7 +104,7 @@ def look(page, report, device):
     for note in 'top', 'paths':
         page.wait(f"{text(f'#nw-{note}-note')}.startsWith('no store has the required fields')", what=f"the note on {note}")
     page.wait(f"{text('#nw-devices tbody')}.includes('sflow')", what="the device")
-    assert not page.run(f"{text('#nw-devices')}.includes('drops are not known')"), 'drops that nobody counts are a problem'
+    assert not page.run(f"{text('#nw-devices')}.includes('drops are not known')"), 'drops that no store counts are a problem'
     is_accessible(page, ['reports'], lambda view: page.click(f'#tab-{view}'), shot)
     # A question that can't be answered is a 400; nothing is traced here.
     problems = [p for p in page.problems if 'dta/query' not in p and 'api/v1/traces' not in p]
