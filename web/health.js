@@ -87,7 +87,7 @@ function judge(status) {
 	const word = !t.hosts && status.dta ? "reports only" : !t.hosts_up ? (status.ready ? "no agent" : "starting") :
 		t.hosts_stale || t.hosts_up < t.hosts ? "degraded" : late ? "late" : "collecting";
 	const kind = {"no agent": "bad", starting: "idle", degraded: "warn", late: "warn"}[word] || "good";
-	// What is shown may be older than it looks.
+	// While answers are late, the data on the page is older than it looks.
 	return kind === "good" && lateAnswers.length ? {word: "late answers", kind: "warn", says: order} : {word, kind, says: order};
 }
 

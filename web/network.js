@@ -69,7 +69,7 @@ function showRange() {
 	soon();
 }
 
-// An answer, or what was wrong with the request. A request that no store can answer is not sent.
+// Returns the answer, or an empty one with the reason as "problem". A request that no store can answer is not sent.
 async function ask(what, params) {
 	try {
 		if (!await counts(params.by === "as" ? "as" : what === "drops" ? "drops" : "flows"))

@@ -176,8 +176,8 @@ bool base_cond_wait(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t ns);
 void base_print_duration(char *out, size_t bytes,
 			 uint64_t ns); /* such as "500us", in the largest unit that divides it */
 /*
- * Examples: "250us" "1ms" "1.5s" "2m" "1h", "0". At most INT64_MAX, so that the sum of a duration
- * and the time of any clock fits 64 bits.
+ * Examples: "250us" "1ms" "1.5s" "2m" "1h", "0". Values above INT64_MAX ns are refused, so that
+ * adding a duration to a time cannot overflow 64 bits.
  */
 int base_parse_duration(const char *s, uint64_t *ns);
 /* examples: "4096" "64K" "16M" "1G", with binary prefixes */

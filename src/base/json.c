@@ -94,7 +94,7 @@ void base_json_string(struct base_json *j, const char *s)
 	while (*s) {
 		unsigned char c = (unsigned char)*s;
 		size_t n = base_utf8_sequence(s, 4);
-		/* U+0080 to U+009F; the second byte equals the code point */
+		/* U+0080 to U+009F, whose second UTF-8 byte equals the code point */
 		bool c1 = n == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0;
 		char escape[8];
 

@@ -15,7 +15,7 @@ size_t base_utf8_sequence(const char *s, size_t bytes);
 bool base_utf8(const char *s, size_t bytes);
 /*
  * Makes untrusted text printable: control characters (C0, DEL, and C1 in UTF-8), which could
- * control a terminal, become '?'. If the text is not valid UTF-8, so do all non-ASCII bytes.
+ * control a terminal, become '?'. In text that is not valid UTF-8, all non-ASCII bytes do, too.
  */
 void base_harmless(char *s);
 

@@ -45,8 +45,8 @@ void collect_models_each(struct collect_models *m,
 int collect_models_put(struct collect_models *m, const char *name, const void *bytes,
 		       size_t length);
 /*
- * If there is no room for a model of this name, removes the one that was saved or loaded longest
- * ago; this is counted and logged.
+ * If there is no room for a model of this name, removes the least recently saved or loaded one,
+ * and counts and logs the removal.
  */
 void collect_models_make_room(struct collect_models *m, const char *name);
 

@@ -179,6 +179,15 @@ static const struct collect_snapshot *find_snapshot(struct collect_index *x, uin
 	return x->snapshot[i];
 }
 
+static struct region_metric metric_at(const struct collect_layout *l, uint32_t column)
+{
+	struct region_metric m = l->column[column].def->metric;
+
+	m.id = column;
+	m.cell = l->column[column].cell;
+	return m;
+}
+
 int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 			      void (*fn)(const struct region_metric *, const uint64_t *value,
 					 void *),
@@ -198,12 +207,10 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 		goto out;
 	collect_snapshot_read(b, 0, b->layout->cells, cell);
 	for (uint32_t i = 0; i < b->layout->columns; i++) {
-		struct region_metric m = b->layout->column[i].def->metric;
+		struct region_metric m = metric_at(b->layout, i);
 
 		if (b->layout->column[i].removed)
 			continue;
-		m.id = i;
-		m.cell = b->layout->column[i].cell;
 		fn(&m, cell + m.cell, arg);
 	}
 	free(cell);
@@ -238,9 +245,7 @@ int collect_collector_metric(struct collect_collector *c, uint64_t instance, uin
 
 	if (!l || metric >= l->columns || l->column[metric].removed)
 		goto out;
-	m = l->column[metric].def->metric;
-	m.id = metric;
-	m.cell = l->column[metric].cell;
+	m = metric_at(l, metric);
 	err = -ENOMEM;
 	value = b ? malloc((m.cells + (size_t)1) * sizeof(*value)) : NULL;
 	if (b && !value)

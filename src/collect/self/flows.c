@@ -87,8 +87,8 @@ static size_t address_of(const struct dta_record *r, unsigned int field, const u
 }
 
 /*
- * Whether the record has the field's element for IPv6. An address decides for itself, and the
- * flow's addresses decide for the numbers that belong to them.
+ * Returns true if the record uses the field's element for IPv6: for an address if it is an IPv6
+ * address, and for a prefix length or ICMP if the flow's addresses are.
  */
 static bool is_v6(const struct flow_field *f, const struct dta_record *r)
 {

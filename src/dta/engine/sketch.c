@@ -100,8 +100,8 @@ static void close_sketch(struct dta_engine_store *s)
 }
 
 /*
- * Writes the sum so far. Returns 0 or the cause of failure. The sum then still has the waiting
- * reports, which are stored with it later, or dropped at the end of the epoch.
+ * Writes the sum so far. Returns 0 or the cause of failure. After a failure, the waiting reports
+ * remain in the sum; they are stored with it later, or dropped at the end of the epoch.
  */
 static int emit_rows(struct dta_engine *e, struct dta_engine_store *s)
 {
