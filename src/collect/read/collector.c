@@ -54,7 +54,7 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 	unsigned int workers = c->opts.workers;
 	size_t bytes = c->opts.history_bytes;
 	size_t share = (bytes - bytes / COLLECT_ENDED_SHARE) / workers;
-	int err;
+	int err = 0;
 
 	w->c = c;
 	w->number = i;
