@@ -92,7 +92,7 @@ static _Atomic bool publishing;
 /* Per thread, in ticks. */
 static __thread struct {
 	uint64_t collective_end; /* 0 before the first one */
-	uint64_t other;		 /* time in other calls since then */
+	uint64_t other;		 /* time in other calls since collective_end */
 } self __attribute__((tls_model("initial-exec")));
 
 /*

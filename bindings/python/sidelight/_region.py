@@ -56,7 +56,7 @@ class Region:
         self.minor, self.cells_max, self.schema_max = minor, cells, schema_bytes
         self.stride = ((cells + 6) // 7 * f.LINE + f.PAGE - 1) // f.PAGE * f.PAGE
         self.schema_at = 2 * f.PAGE + 2 * self.stride
-        self.records_max = cells  # that can be told from removed ones
+        self.records_max = cells  # maximum number of records with a creation time
         self.created_at = self.schema_at + schema_bytes
         created = ((self.records_max + 6) // 7 * f.LINE + f.PAGE - 1) // f.PAGE * f.PAGE if minor else 0
         self.exemplars_at = self.created_at + created
@@ -72,7 +72,7 @@ class Region:
         self.refused, self.dense = 0, False
         self.again = 0  # number of EAGAIN answers since it was last admitted
         self._exemplars = None
-        self.allocated = {}  # end of what has memory, by first byte
+        self.allocated = {}  # {first byte of a section: end of its allocated memory}
         self.fd = Descriptor(_memfd())
         try:
             fd = self.fd.number()

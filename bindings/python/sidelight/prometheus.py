@@ -496,7 +496,7 @@ def _patch():
     Base.__setattr__ = set_attribute
     for cls in INSTRUMENTS:
         _initialised(cls)
-    # By their real types: isinstance() asks an object for its class, which evaluates lazy ones of the application.
+    # Compare real types: isinstance() asks an object for its class, which would evaluate lazy objects of the application.
     for one in [o for o in gc.get_objects() if type.__subclasscheck__(registry.CollectorRegistry, type(o))]:
         for collector in list(one._collector_to_names):
             _enter_registry(collector)
