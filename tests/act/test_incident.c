@@ -347,7 +347,7 @@ static void a_host_holds_no_incident_open(void **state)
 	take_at(&host, 15);
 	assert_int_equal(news.ended, 1);
 	assert_int_equal(news.last.end_ns, T + 95 * S / 10);
-	/* What goes on is an incident of its own. */
+	/* An anomaly that goes on after the end of its incident is a new incident. */
 	take_at(&host, 16);
 	assert_int_equal(list(), 2);
 	assert_string_equal(listed[0].cause.name.service, "host");
@@ -467,7 +467,9 @@ static void find_from_to(struct act_verdicts *v, struct act_verdict_pod *p, doub
 	}
 }
 
-/* What was wrong before is told with its own time, whether the anomaly went on or not. */
+/*
+ * An earlier fault is mentioned with its own time, whether or not the anomaly continued in between.
+ */
 static void a_sentence_names_what_is_wrong_now(void **state)
 {
 	static const struct act_pod_name name = {.pod = "cart-0", .service = "cart"};

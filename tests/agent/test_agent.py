@@ -423,7 +423,7 @@ def refuses_wrong_options_as_usage_errors():
 def warns_when_a_default_is_unavailable():
     d = workdir()
     with open(d + '/rest.sock', 'w'):
-        pass  # what is no socket is left alone
+        pass  # a file that is no socket is left alone
     agent = Part(EXE, 'agent', '--socket', d + '/s')
     ready = agent.ready()
     assert agent.stop() == 0
@@ -515,7 +515,7 @@ def sockets_of_pods_accept_publishers_only():
 
 @case
 def consumers_find_their_socket():
-    """Who names the socket of publishers, as --agent did before there were two, gets the other."""
+    """A client that names the publishers' socket, as --agent did before there were two, uses the consumers' socket instead."""
     with Agent() as agent:
         assert agent.status()['consume_socket'] == agent.socket + '.consume'
         client, r = Client(agent.socket), Region()

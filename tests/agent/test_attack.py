@@ -52,7 +52,7 @@ def shared_bytes(agent):
 
 
 def send(s, payload, fds):
-    """One packet with these descriptors, whatever it is; they are closed here."""
+    """Sends one packet of any content with these descriptors, and closes them."""
     socket.send_fds(s, [payload], [f if isinstance(f, int) else f.fileno() for f in fds])
     for f in fds:
         os.close(f) if isinstance(f, int) else f.close()
@@ -85,7 +85,7 @@ def attacked(attack):
         before = agent.descriptors()
         all_are_served(agent)
         with Attacker(lambda: attack(agent)):
-            time.sleep(0.2)  # the agent takes what was sent
+            time.sleep(0.2)  # the agent reads the packets
             all_are_served(agent)
             fds = agent.descriptors()
             print(f'{before} descriptors, {fds} attacked')
@@ -122,7 +122,7 @@ def nothing():
 
 @case
 def surplus_descriptors_delay_nobody():
-    """One descriptor is expected: what comes with it must not be closed by the agent's loop."""
+    """The agent expects one descriptor. It must not close additional ones in its loop."""
     def attack(agent):
         for n in (2, 3, 253):
             send_unread(agent, [(publish_packet(), some_lingering(2) + [nothing() for _ in range(n - 2)])])
@@ -143,7 +143,7 @@ def a_hung_close_delays_nobody():
 
 @case
 def unread_descriptors_delay_nobody():
-    """The kernel closes what is unread in a connection that the agent closes."""
+    """When the agent closes a connection, the kernel closes the descriptors in unread packets."""
     def attack(agent):
         for _ in range(4):
             send_unread(agent, [(b'not a packet', [])] + [(publish_packet(), [t]) for t in some_lingering(4)])
@@ -151,7 +151,7 @@ def unread_descriptors_delay_nobody():
 
 
 def at_front(agent, n):
-    """n requests by unix socket, each of which brings a descriptor whose close() hangs; some are closed at once."""
+    """Sends n requests over a unix socket, each with a descriptor whose close() hangs; closes some connections at once."""
     for i in range(n):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         s.connect(agent.rest.removeprefix('unix:'))
@@ -188,7 +188,7 @@ def rest_descriptors_delay_nobody():
 
 @case
 def stop_waits_for_no_stranger():
-    """What connections bring that are not accepted yet, the kernel closes with the listener."""
+    """The kernel closes the descriptors of connections not yet accepted together with the listener."""
     agent = public(Agent(rest=True))
 
     def attack():
@@ -204,7 +204,7 @@ def stop_waits_for_no_stranger():
 
 
 def open_for_writing(fd, size):
-    """What root in a container does with a read-only descriptor."""
+    """Tries what root in a container can do with a read-only descriptor."""
     try:
         again = os.open(f'/proc/self/fd/{fd}', os.O_RDWR)
     except PermissionError:
@@ -284,7 +284,7 @@ def last_values_are_repaired_after_a_restart():
 
 @case
 def restart_waits_for_no_stranger():
-    """flock() of the folder, by any user who may read it, held a restarting agent for ever."""
+    """Any user who could read the folder could block a restarting agent for ever by flock()."""
     agent = Agent()
     agent.kill()
     os.chmod(agent.folder, 0o755)
@@ -381,7 +381,7 @@ def holes_cost_the_agent_no_memory():
         def attack():
             for _ in range(16):
                 r, s = Region(stripes=4000), Client(agent.socket)
-                # The hot line says that all is in use.
+                # The hot line claims that everything is in use.
                 r.line(4096, (1, 0, 64, 4000, LIVE, 0, 0))
                 held.extend((r, s))
                 s.publish(r)
@@ -552,7 +552,7 @@ def strange_descriptors_delay_nobody():
 
 @case
 def spoiled_regions_cost_a_consumer_nothing():
-    """Regions that cannot be handed out are no fault of who asks for them."""
+    """Asking for regions that cannot be handed out is no fault of the client."""
     with Agent() as agent:
         public(agent)
 

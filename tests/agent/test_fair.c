@@ -75,7 +75,7 @@ static void one_tenant_takes_no_more_than_its_turn(void **state)
 		close(sock[i]);
 }
 
-/* As if other connections had needed all of the tenant's time in this turn. */
+/* Pretends that other connections have used all of the tenant's time in this turn. */
 static void use_up_time(struct agent *a, struct agent_tenant *t)
 {
 	t->turn = a->turn;
@@ -158,7 +158,7 @@ static void one_tenants_ends_delay_no_other(void **state)
 	}
 	pass(&a, MS);
 	one->peer->tenant->end_turn = a.end_turn;
-	one->peer->tenant->end_ns = UINT32_MAX; /* as if it had repaired much memory */
+	one->peer->tenant->end_ns = UINT32_MAX; /* pretend that it has repaired much memory */
 	agent_conn_close(&a, one);
 	agent_conn_close(&a, other);
 	assert_int_equal(a.state_count[SL_STATE_LIVE], 2);

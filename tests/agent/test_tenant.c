@@ -267,7 +267,10 @@ static void subordinate_uids_count_as_their_owner(void **state)
 	assert_int_equal(agent_tenant_owner(path, 500001, &err), 500001);
 	assert_int_equal(agent_tenant_owner("/nowhere", 5, &err), 5);
 	assert_int_equal(err, 0);
-	/* Where root may not be told apart from others, it is said: a name of itself is a loop. */
+	/*
+	 * If root cannot be distinguished from other users, the agent says so. A path that contains
+	 * itself causes a loop.
+	 */
 	snprintf(path, sizeof(path), "%s/loop", test_folder);
 	assert_int_equal(symlink(path, path), 0);
 	agent_tenant_owner(path, 5, &err);
@@ -569,7 +572,7 @@ static void systemd_keeps_no_more_than_it_can_pass(void **state)
 	assert_int_equal(a.stored_bytes, strlen(stored_name) + 1);
 	agent_region_retire(&a, a.slots[0]);
 	assert_int_equal(a.stored_bytes, 0);
-	a.stored_bytes = 128 * 1024 - 64; /* as if there were a thousand others */
+	a.stored_bytes = 128 * 1024 - 64; /* pretend that there are a thousand other regions */
 	admitted(&a, conn_up(&a), &g);
 	assert_int_equal(stored_fd, -1);
 	agent_region_retire(&a, a.slots[1]);

@@ -248,7 +248,10 @@ static void a_new_level_becomes_normal_in_the_end(void **state)
 	end(&s);
 }
 
-/* A person says that the level is normal: the anomaly is over, and what follows is judged by it. */
+/*
+ * A user accepts the level as normal: the anomaly ends, and later values are compared with this
+ * level.
+ */
 static void what_a_person_accepts_is_normal(void **state)
 {
 	struct service s = make(SECOND / 10, SECOND, 0);
@@ -304,7 +307,7 @@ static void a_queue_that_only_grows_is_found(void **state)
 		grows |= s.v[0].blame[i].column == 6 && s.v[0].blame[i].grows;
 	assert_true(grows);
 	assert_true(run(&s, 600).rows >= 590);
-	/* It is long, but does not grow any more. */
+	/* The queue is long, but no longer grows. */
 	s.growth = 0;
 	run(&s, 200);
 	for (uint32_t i = 0; i < s.v[0].blamed; i++)

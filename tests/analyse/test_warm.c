@@ -36,7 +36,7 @@ struct service {
 	bool warm;
 };
 
-/* What was found within some seconds. */
+/* Findings within some seconds. */
 struct found {
 	unsigned int rows, errors; /* anomalous ones; those by errors alone */
 	float score;

@@ -370,7 +370,10 @@ static void names_stay_as_they_are_if_wanted(void **state)
 	opts = NULL;
 }
 
-/* Resources without attributes that matter must not use up the limit of the second reading. */
+/*
+ * Resources without relevant attributes must not use up the limits in the second pass over the
+ * body.
+ */
 static void a_checked_body_is_taken_whole(void **state)
 {
 	enum { N = 200000 };

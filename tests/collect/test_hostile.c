@@ -197,7 +197,7 @@ static void hostile_region_costs_only_its_owner(void **state)
 	assert_true(self_value(c, "sidelight_collector_region_faults_total", NULL) >= EVIL);
 	assert_true(self_value(c, "sidelight_collector_region_faults_total", "\"magic\"") >= 1);
 	assert_true(self_value(c, "sidelight_collector_region_faults_total", "\"unsettled\"") >= 1);
-	/* Those that were dropped first are now being looked at again. */
+	/* The regions that were dropped first are now read again. */
 	WITHIN(1000, mentions(c, "sidelight_collector_regions{state=\"dropped\"} 6"));
 	pthread_mutex_lock(&h->lock);
 	maps = h->maps;

@@ -48,7 +48,7 @@ class Agent:
         return c
 
     def close(self):
-        """As an agent that was killed."""
+        """Closes the socket like an agent that was killed."""
         self.s.close()
         os.unlink(self.path)
 
@@ -252,7 +252,7 @@ def total(value):
 
 
 def repair(r):
-    """As the agent does, in a copy. The number of lines repaired."""
+    """Repairs a copy as the agent does. Returns the number of repaired lines."""
     stride, offset, _ = r.sections[STRIPES]
     words, broken = memoryview(bytearray(r.map)).cast('Q'), 0
     hot = list(words[r.sections[HOT][1] // 8:][:8])
@@ -324,7 +324,7 @@ def removes_and_gives_again(s):
 
 
 def keeps_exemplars(s):
-    """Minor 1: the latest of a counter; what does not fit or has no form is dropped, and counted."""
+    """Minor 1: keeps a counter's latest exemplar. An exemplar that does not fit or is malformed is dropped and counted."""
     def traced(key, value):
         return None if s.writer.tell('traced', key, value) == ['lacks'] else s.reader.quiet()['kit_traced_total', ()]
 
@@ -358,7 +358,7 @@ ALONE = (comes_before_the_agent, goes_dense_when_told)
 
 
 def run(case, argv):
-    """What the case says; raises Fault."""
+    """Returns the result of the case; raises Fault."""
     with tempfile.TemporaryDirectory() as folder:
         f, s = CASES[case], None
         try:

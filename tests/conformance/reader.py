@@ -256,7 +256,7 @@ def parse_schema(data, cells_of_stripe, before=()):
 
 
 def check_names(records):
-    """Of the records that are there."""
+    """Checks the records that are in use."""
     seen = set()
     for r in records:
         if r['kind'] in KINDS:
@@ -268,7 +268,7 @@ def check_names(records):
 # ---- a region --------------------------------------------------------------------------------------------------------
 
 class Reader:
-    """Of a region that a writer may be writing. Every method raises Fault."""
+    """Reads a region that a writer may be writing. Every method raises Fault."""
 
     def __init__(self, fd, close=True):
         size = os.fstat(fd).st_size
@@ -303,7 +303,7 @@ class Reader:
         raise Fault(f'the line at {offset} does not verify')
 
     def round(self):
-        """{(name, labels): value} of what is there now."""
+        """Returns {(name, labels): value} of the metrics in use."""
         need(self.map[:4096] == self.head, 'the header changed')
         hot, old = self.line(self.sections[HOT][1], plain), self.hot
         stride, _, length = self.sections[STRIPES]
@@ -348,7 +348,7 @@ class Reader:
             if new != was:
                 r.pop('value', None)
                 self.seen.pop(r['id'], None)
-            if data != r['bytes'] and new:  # of a removed record the writer may be writing
+            if data != r['bytes'] and new:  # the writer may be replacing a removed record
                 need(r['replaceable'] and new != was, 'a record changed')
                 need(clock - r.get('there', -REPLACE_S) >= REPLACE_S - 1, 'a record was replaced too soon')
                 other = parse_record(data)

@@ -444,7 +444,7 @@ static void keys_come_from_a_collector_that_proved_the_secret(void **state)
 			for (int i = 0; i < 20000 && !dta_client_ready(it.client); i++)
 				json_decref(heard(1));
 		}
-		/* Without --secret it may ask for MACs; nothing else. */
+		/* Without --secret, a client may only ask for MACs. */
 		assert_int_equal(dta_client_ready(it.client), how == 0 || how == 3);
 		assert_int_equal(it.tenants, !how ? 101 : how == 3 ? 100 : 0);
 		assert_int_equal(it.keys, how ? 0 : 2);

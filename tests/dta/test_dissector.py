@@ -66,7 +66,7 @@ class Dissector(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def dissect(self, frames, legacy='none'):
-        """What tshark makes of each: names of fields to lists of their values, and what it complains of."""
+        """Returns tshark's result for each packet: {field: [value]}, and its complaints."""
         path = os.path.join(self.folder.name, 'pcap')
         with open(path, 'wb') as f:
             f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 101))

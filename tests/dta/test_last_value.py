@@ -26,7 +26,7 @@ stores:
 
 
 class Network(threading.Thread):
-    """From the reporter to each translator, and back. What is held up for a translator that is cut off is lost."""
+    """Passes packets from the reporter to each translator, and back. Packets held for a translator that is cut off are lost."""
 
     def __init__(self, translators):
         super().__init__(daemon=True)

@@ -74,7 +74,7 @@ static void each_controller_has_its_own_tree_in_version_1(void **state)
 	folder_put("hugetlb/h/hugetlb.2MB.limit_in_bytes", "2097152\n");
 	assert_int_equal(left(DTA_LIMIT_HUGETLB), 2 * MIB);
 	/*
-	 * The root of what a container sees is its cgroup; the path is that outside of the
+	 * Within a container, the root is its cgroup, but the path is that outside of the
 	 * container.
 	 */
 	folder_put("cgroup", "9:memory:/docker/0123\n");

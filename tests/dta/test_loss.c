@@ -431,7 +431,10 @@ static void unknown_reporters_are_bounded_and_counted(void **state)
 	assert_int_equal(refused, 9900);
 	assert_int_equal(total(l).refused, 9900);
 	assert_int_equal(total(l).reporters, 100);
-	/* Reporter 0 is active again and stays; 1 has been silent for longest, and is evicted. */
+	/*
+	 * Reporter 0 is active again and is kept; reporter 1 has been silent for longest, and is
+	 * evicted.
+	 */
 	k = stranger(0);
 	h.sequence = 5;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 900, fresh), 3);
@@ -541,7 +544,10 @@ static void no_address_and_no_tenant_takes_all_windows(void **state)
 	dta_loss_free(l);
 }
 
-/* Of tenant 1 and 2, as many as there are shares for; the first of tenant 1 is older. */
+/*
+ * Fills the table with reporters of tenants 1 and 2, up to their shares; the first one of tenant 1
+ * is the oldest.
+ */
 static struct dta_loss *full_table(const struct dta_loss_opts *o)
 {
 	struct dta_loss *l = dta_loss_new(o);
@@ -596,7 +602,7 @@ static void a_number_that_restarts_is_not_forgotten(void **state)
 	assert_int_equal(total(l).forgotten, 2);
 	assert_int_equal(forgotten_of[0], 0);
 	dta_loss_free(l);
-	/* As the most silent of all: of one reporter alone. */
+	/* As the most silent of all, if each tenant's share is one reporter. */
 	o.reporters = 1;
 	l = full_table(&o);
 	assert_int_equal(begin_again(l, 1, 32, 1, 1000), 1);
@@ -749,7 +755,7 @@ static void a_window_that_passes_a_jump_has_taken_it(void **state)
 		assert_int_equal(give(l, 4190, 20, 0), 0);
 		dta_loss_free(l);
 	}
-	/* It is followed from within the window: nothing is given up twice. */
+	/* A report follows within the window: nothing is given up twice. */
 	l = dta_loss_new(NULL);
 	give(l, 0, 10, 0);
 	give(l, 20, 80, 0);

@@ -291,7 +291,7 @@ struct asked {
 	uint64_t adds, bells, denied, steps;
 };
 
-/* A network that loses, and a peer that refuses and falls silent. */
+/* Lets the network lose frames, and the peer refuse requests or fall silent, at random. */
 static void disturb(unsigned round)
 {
 	if (round >= 8 && chance() % 300 == 0)

@@ -296,7 +296,7 @@ static void a_translators_counts_survive_its_successors(void **state)
 	dta_store_server_free(o);
 }
 
-/* Reports that waited in a killed translator, and those that it missed, do not come any more. */
+/* Reports that waited in a killed translator, and those that it missed, will never arrive. */
 static void an_ended_run_leaves_no_report_open(void **state)
 {
 	struct dta_translate_account a = {

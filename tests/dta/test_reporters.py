@@ -38,7 +38,7 @@ def report(number, count):
 
 
 def packet(reporter):
-    """What the program sends."""
+    """Returns the packets that the program sends."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     listener.bind(('127.0.0.1', 0))
     p = subprocess.Popen([SIDELIGHT, 'report', '--target', f'127.0.0.1:{listener.getsockname()[1]}', '--store', '1', '--reporter',
@@ -86,7 +86,7 @@ t.stop(signal.SIGKILL)
 wait_until(lambda: not any(r['connected'] for r in told().values()), 'its translator is gone', c)
 check('(gone)' in query(), query())
 
-# A translator that lies: what is no reporter is left out, numbers are numbers, and all of it is bounded.
+# If a translator lies, entries that are no reporters are left out, numbers are numbers, and all of it is bounded.
 s = socket.socket(socket.AF_UNIX)
 s.connect(f'{D}/dta.sock')
 

@@ -234,7 +234,8 @@ def first_of(rows):
 
 @case
 def rows_are_added_up_over_all_collectors():
-    """Even a row that no collector has among its first 100, and if one is absent. The number of rows left out is reported."""
+    """Also a row that is not among the first 100 of any collector, and if a collector is absent. The number of omitted rows is
+    reported."""
     def row(address, n):
         return {'address': address, 'bytes': n, 'from': 1, 'to': 2}
     both = [StandIn(first_of([*(row(f'10.{k}.0.{i}', 100) for i in range(100)), row('192.0.2.1', 60)])) for k in range(2)]
@@ -249,8 +250,8 @@ def rows_are_added_up_over_all_collectors():
 
 
 @case
-def an_absent_collector_is_told_once():
-    """It is not asked again for the names of interfaces, which another one has."""
+def an_absent_collector_is_reported_once():
+    """The absent collector is asked once, not again for the names of interfaces, which the other one has."""
     def answer(what, _):
         row = {'device': '192.0.2.1', 'interface': 3, 'bytes': 7, 'from': 1, 'to': 2}
         return {'rows': [row]} if what == '/top' else {'result': 'found', 'fields': {'name': 'uplink'}}

@@ -45,7 +45,7 @@ def expected(path):
 
 
 def lists(stores, count=4):
-    """Of each list the numbers of its items, in the order of the ring, whose blocks must have no gap."""
+    """Returns the numbers of the items in each list, in the order of the ring, whose blocks must have no gap."""
     for i in range(count):
         blocks = stores[1].blocks(i)
         first = min(blocks, default=0)
@@ -125,7 +125,8 @@ def a_packet_seen_in_part_gives_its_other_reports():
     a = t.account()
     check(a['loss']['duplicates'] == 12 and a['fresh'] == 18 and a['engine']['dropped']['output_down'] == 6, f'{a}', t)
     check(list(lists(stores))[1] == list(range(12)), f'{list(lists(stores))[1]}', t)
-    # Of those that were sent again, what was taken: not what had come before, nor what no server could store.
+    # Only retransmitted reports that were taken may be stored twice, not those that had arrived before or that no server could
+    # store.
     check(a['maybe_twice'] == 3, f'{a}', t)
 
 
@@ -269,7 +270,7 @@ def strangers_get_no_more_back_than_they_sent():
     s.settimeout(.2)
     s.connect(('127.0.0.1', t.port))
     sent = got = answers = 0
-    # Each leaves a hole before it, of which a translator would say five times that it is missing.
+    # Each packet leaves a gap before it, which a translator would report as missing five times.
     for i in range(300):
         tenant = 7 * (i % 2)
         p = header(i // 2 % 50, 3 + 4 * (i // 100), 1, item, flags=4, tenant=tenant)
@@ -452,7 +453,7 @@ def original_reporters_resend_on_nack():
             if not r.listen(.02):
                 r.send_again()
         r.report(lambda sequence, flags, i=i: struct.pack('>BBBII', 2, sequence, flags, i & 3, i), random.random() < .1)
-        # What can't be sent again has no number: it is taken as it comes, and not held against the others.
+        # Reports that cannot be retransmitted have no number: they are taken as they come, and do not affect the others.
         r.report(lambda sequence, flags, i=i: struct.pack('>BBBII', 2, sequence, flags, i & 3, i + 10000), i % 10,
                  retransmitable=False)
     wait_until(lambda: not r.kept or (r.listen(.02) or r.send_again()) and False, lambda: f'{len(r.kept)} remain',
@@ -500,7 +501,7 @@ def an_overflow_lowers_the_credits_while_it_lasts():
         nonlocal sequence
         os.kill(t.pid, signal.SIGSTOP)
         wait_until(lambda: stopped(t.pid), 'it runs on', t)
-        sequence += 1  # a gap ahead of what is dropped: it is asked for as soon as it runs again
+        sequence += 1  # a gap before the dropped reports, which is requested as soon as it runs again
         for _ in range(2000):
             s.send(header(1, sequence, 1, keywrite(sequence)))
             sequence += 1
@@ -601,7 +602,7 @@ def refuses_wrong_packets_by_cause():
     s.send(header(1, 0, 1, block(1, [item]), tenant=77))
     for i, (_, b) in enumerate(dropped):
         s.send(header(1, i, 1, b))
-    # Of three blocks, the second names no store: the others are taken.
+    # The second of three blocks names an unknown store; the other two are taken.
     s.send(header(1, len(dropped), 3, three[0] + block(1, [item], store=98) + three[1], blocks=3))
     wait_until(lambda: sum(map(len, lists(stores))) == 1, 'the last packet has not come', t)
     a = t.account()
@@ -627,7 +628,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
             f.write(key)
 
     def tenant(*keys, rate=0):
-        # In the order in which it is sent, a rotation is answered.
+        # The translator handles messages in order, so its answer to the rotation shows that it has taken the tenant.
         tenant.epoch += 1
         server.say(server.said[0], {'type': 'tenant', 'tenant': 7, 'rate': rate, 'burst': rate, 'required': True,
                                   'keys': [{'key': k} for k in keys]})
@@ -641,7 +642,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     s.settimeout(60)
 
     def recorded(key, number):
-        """A packet that proves who made it, on its way to another tenant."""
+        """An authenticated packet, redirected to another tenant."""
         r = Part(SIDELIGHT, 'report', '--target', f'127.0.0.1:{s.getsockname()[1]}', '--tenant', '7', '--store', '1',
                  '--reporter', str(number), '--key-file', f'{D}/key{key}', '--translator', 't', 'keywrite', f'u64:{number}', 'u64:2')
         check(r.wait() == 0, 'the reporter failed', r)
@@ -652,7 +653,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     forged = [bytearray(right) for _ in range(3)]
     forged[0][50] ^= 1   # its contents
     forged[1][-1] ^= 1   # its MAC
-    forged[2][11] ^= 1   # who it says that it is
+    forged[2][11] ^= 1   # the claimed identity
     plain = bytearray(right[:-24])
     plain[2] = 0
     to = ('127.0.0.1', t.port)
@@ -662,7 +663,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     elsewhere.bind(('127.0.0.2', 0))
     elsewhere.sendto(right, to)
     wait_until(lambda: store.occupied() == 1, 'who has the key is refused, too', t)
-    # While reports come, rates and keys are said again and again, and a wrong key between them.
+    # While reports arrive, rates and keys are sent again and again, with a wrong key between them.
     g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count', '4000', '--lists',
              '4', '--tenant', '7', '--key', f'{D}/key0', '--essential', '--show', '0', '--rate', '20000')
     ended = False
@@ -725,7 +726,7 @@ def a_lying_store_server_is_left_for_an_honest_one():
         ('Protocol', lambda c: StoreServer.say(c, b'[1, 2\n')),
         ('go away?', lambda c: StoreServer.say(c, {'type': 'bye', 'why': 'go away\x1b'})),
     ]
-    # Each lie is told to a translator of its own, which then finds an honest server.
+    # Each lie is told to a separate translator, which then finds an honest server.
     servers, translators = [], []
     for i, (_, lie) in enumerate(lies):
         def first(c, server=len(servers), lie=lie):
@@ -748,7 +749,7 @@ def a_capture_is_translated_to_its_end():
     with open(f'{D}/capture', 'wb') as f:
         f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
         for i in range(1000):
-            # What one call gave the kernel was captured in one piece: the last is cut into 100, which are more than a batch.
+            # Packets of one system call were captured in one piece. The last one is cut into 100, which is more than a batch.
             each = [header(1, i, 1, keywrite(i))] if i < 999 else [header(1, n, 1, keywrite(n)) for n in range(999, 1099)]
             udp = b''.join(each)
             udp = struct.pack('>HHHH', 5, 40040, 8 + len(udp), 0) + udp

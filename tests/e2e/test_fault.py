@@ -54,7 +54,7 @@ def api(path):
 
 
 def shop():
-    """The shop as the collector knows it: its instance and its last verdict."""
+    """Returns the shop as the collector sees it: its instance and its last verdict."""
     return next(p for p in api('pods?q=shop-0')['pods'] if p['verdict'])
 
 
@@ -69,8 +69,8 @@ def logged(text):
 
 
 def quiet():
-    """Waits until nothing is wrong and the shop knows: what breaks during an incident joins it. If the
-    machine itself is no longer as it was when the demo learned, that becomes normal after five minutes."""
+    """Waits until nothing is wrong and the shop has been told: a fault during an incident would join that incident. If the
+    machine itself has changed since the demo learned, the change becomes normal after five minutes."""
     def over():
         return (all(a['end'] for a in anomalies()) and all(i['end'] for i in api('incidents')['incidents']) and
                 logged('level is now info') == logged('level is now debug'))
@@ -98,7 +98,7 @@ class Try:
         return [a for a in anomalies() if a['last'] >= self.begin and a['begin'] <= self.end + 1]
 
     def finding(self):
-        """The anomaly that blames what the fault moves."""
+        """Returns the anomaly that blames a metric which the fault changes."""
         self.most = max(self.most, self.hit(get(ready['metrics'])))
         return next((a for a in self.within()
                      if any(b['metric'].startswith(self.blame) for b in a['blame'])), None)

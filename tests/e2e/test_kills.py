@@ -28,7 +28,7 @@ seen, kills = [], {'agent': 0, 'collector': 0}
 
 
 def value():
-    """What the collector shows now, or None while it doesn't know the series."""
+    """Returns the collector's present value, or None if it does not know the series yet."""
     try:
         found = [v for n, labels, v in series(c.get('/metrics')) if n == 'generated_updates_total'
                  and labels['service'] == 'kills']

@@ -20,7 +20,7 @@ class Rack(Agent):
     """The agent beside collectors."""
 
     def __init__(self, *options, **kw):
-        # With this grace, what the agent keeps would not go away by itself.
+        # With this grace, regions would stay in the agent for the whole test.
         super().__init__('--origin-uid', UID, '--grace', '1h', *options, **kw)
 
 
@@ -62,7 +62,7 @@ def of_pods(collector, *parts):
 
 
 def await_same(collector, leaves, name, *parts):
-    """Waits until the top shows what the leaves show, apart from the order of labels."""
+    """Waits until the top shows the same as the leaves, apart from the order of labels."""
     def all_leaves():
         want = {}
         for leaf in leaves:

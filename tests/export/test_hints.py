@@ -60,6 +60,6 @@ with Agent() as agent, Collector([agent], '--period', '10ms') as c, Prometheus({
             span = {'query': query, 'start': begun + 1.234, 'end': at - 0.777, 'step': 0.25}
             ours, theirs = (rows(ask(get, 'query_range', **span)['data']) for get in (c.get, lambda path: p.get(path)))
             check(same(ours, theirs) and ours, query, ours[:1], theirs[:1])
-        # What cannot be thinned and is too much is an error that Prometheus shows.
+        # If a query cannot be thinned and is too large, Prometheus shows the error.
         answer = ask(p.get, 'query', query=f'sum(sum_over_time({SERIES}[5m]))', time=at)
         check(any('the response is too large' in w for w in answer.get('warnings', [])), {**answer, 'data': None})

@@ -41,7 +41,7 @@ class Minor1(unittest.TestCase):
         return headers['Content-Type'], body
 
     def lines(self, accept):
-        """{name and our labels: the rest of the line} without what every series has."""
+        """Returns {name and our labels: the rest of the line}, without the labels of all series."""
         out = {}
         for line in self.get(accept)[1].decode().splitlines():
             if 'service="kinds"' in line:

@@ -34,7 +34,7 @@ struct agent {
 	int listener;
 	int peer;	     /* the one connection */
 	int fd, sealed_late; /* memory to hand out */
-	uint32_t serial;     /* of the last question */
+	uint32_t serial;     /* serial number of the last request */
 };
 
 static int memory(size_t bytes, unsigned int seals)
@@ -827,7 +827,7 @@ static void a_region_is_checked_like_the_directory(void **state)
 			want = -EINVAL;
 			up = true;
 			break;
-		case 1: /* another size than the directory says */
+		case 1: /* the size differs from the one in the directory */
 			s.region.size = SIZE + 4096;
 			want = -EINVAL;
 			up = true;

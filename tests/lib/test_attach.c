@@ -340,7 +340,7 @@ static void further_regions_share_the_connection(void **state)
 	assert_false(is_of(fd, "first"));
 	close(fd);
 	assert_true(serial[0] != serial[1]);
-	/* Refused: the first one stays where it is. */
+	/* Refused: the first one is unchanged. */
 	answer.head.serial = serial[1];
 	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
 	sl_counter_add(first, 7);

@@ -115,14 +115,14 @@ bench:
         fail('something was left')
     if manage('down', path)[0]:
         fail('stopped twice')
-    # Around a test: what passed leaves nothing, what failed leaves what was printed.
+    # Around a test: a passed test leaves nothing, a failed one leaves its output.
     manage('--up', '--json', 'test', path, code=1)
     if sorted(os.listdir(folder)) != ['agent.err', 'agent.out', 'collector.err', 'collector.out', 'settings.yaml']:
         fail(f'{os.listdir(folder)}')
 
 
 def the_reader_of_the_output_has_gone():
-    """As with '| head -1'. All parts are stopped anyway."""
+    """The reader has exited, as after '| head -1'. All parts are stopped nevertheless."""
     path, folder = file(PAIR)
     with open(os.path.dirname(path) + '/settings.yaml', 'w') as f:
         f.write('period: 20ms\n')
@@ -189,7 +189,7 @@ def bad_files():
 
 
 def a_busy_host_gives_no_part_more_time():
-    """There, each look at a part takes a second. One is never ready, the other ignores SIGTERM."""
+    """On this host, each check of a part takes a second. One part is never ready, the other one ignores SIGTERM."""
     folder, sleep = workdir(), shutil.which('sleep')
     for name, line in (('ssh', 'exec sh -s'), ('sleep', f'exec {sleep} 1'), ('mute', f'exec {sleep} 300'),
                        ('deaf', f"trap '' TERM; echo ready; exec {sleep} 300")):
@@ -264,7 +264,7 @@ def far_parts(path, run):
     seen = states(path, 0)
     if manage('test', path)[0].splitlines()[-1] != 'test: 2 passed, 0 failed':
         fail('test over ssh')
-    # The connection is not what keeps it alive.
+    # It does not depend on the connection.
     os.kill(seen['agent']['pid'], signal.SIGKILL)
     if not poll(lambda: states(path, 1)['agent']['state'] == 'dead'):
         fail('a dead part of another host is not seen')
@@ -274,7 +274,7 @@ def far_parts(path, run):
 
 
 def mute_part(path):
-    """A part that is never ready is killed, and what was started before it goes."""
+    """A part that is never ready is killed, and the parts started before it are stopped."""
     with open(path) as f:
         text = f.read()
     with open(path, 'w') as f:

@@ -156,7 +156,10 @@ static uint64_t *own_cell(const struct writer *w, bool gauge, unsigned int line,
 	return (uint64_t *)(w->s->stripes + stripe * w->s->stride + line * 64) + cell;
 }
 
-/* A cell of stripe 0, or of a broken scheme's version of it, was changed. */
+/*
+ * Updates the check word after a change of a cell. stripe0: in stripe 0, or in the line that
+ * replaces it in a broken scheme.
+ */
 static void changed(const struct writer *w, bool stripe0, uint64_t *cell, unsigned int i,
 		    uint64_t old, uint64_t value)
 {

@@ -236,7 +236,7 @@ static void a_flood_of_errors_leaves_some_to_verdicts(void **state)
 		act_trace_decide(p, &f);
 	}
 	act_trace_policy_stats(p, &s);
-	/* A hundredth of the budget is theirs; errors get what they do not need. */
+	/* A hundredth of the budget is reserved for them; errors get what they do not need. */
 	assert_true(s.kept[ACT_TRACE_VERDICT] >= 45);
 	assert_true(s.kept[ACT_TRACE_VERDICT] + s.kept[ACT_TRACE_ERROR] >= 5000);
 	act_trace_policy_free(p);

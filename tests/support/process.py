@@ -14,7 +14,7 @@ import time
 import weakref
 
 SCALE = float(os.environ.get('SL_TEST_SCALE', '1'))
-PATIENCE = 300  # seconds: only what hangs takes them; a busy machine may let a process wait for many
+PATIENCE = 300  # seconds; only a hanging process takes that long, but on a busy machine others may take many
 PR_SET_PDEATHSIG = 1
 _children = []
 _parts = weakref.WeakSet()
@@ -80,7 +80,7 @@ def wait_until(condition, *what, seconds=0, every=0.02):
 
 
 class Missed(Exception):
-    """A window of time closed before a slow machine came to act or look in it: nothing is proved, nothing refuted."""
+    """A time window closed before a slow machine acted or looked in it, so the attempt proves nothing."""
 
 
 def widen(attempt, *factors):

@@ -25,7 +25,7 @@ class Prometheus:
         self.folder = workdir()
         self.port = 0
         self.web = web and (web, *how)
-        self.at = None  # of queries; None: now
+        self.at = None  # address for queries; None: now
         self.base = None
         config = os.path.join(self.folder, 'prometheus.yml')
         with open(config, 'w') as f:
@@ -119,7 +119,7 @@ class Prometheus:
 
 
 class Receiver(Prometheus):
-    """Scrapes nothing, and takes what is sent to self.url by remote write."""
+    """Scrapes nothing, but receives remote write at self.url."""
 
     def __init__(self, **options):
         super().__init__({}, **options)

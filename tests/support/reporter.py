@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The in-kernel reporter as a process, what it sends, and network namespaces to send it to."""
+"""The in-kernel reporter as a process, the packets it sends, and network namespaces for them."""
 import ctypes
 import os
 import socket
@@ -162,7 +162,7 @@ class Far(Namespace):
             self.wait_for(sock, family, here)
 
     def wait_for(self, sock, family, here):
-        """The way there is open, and the neighbour known: until then the kernel throws away what is more than it holds."""
+        """Waits until the path works and the neighbour is known: until then, the kernel drops packets beyond a small queue."""
         sock.settimeout(0.05)
         with socket.socket(family, socket.SOCK_DGRAM) as s:
             s.bind((here, 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command at a terminal, here a pseudo terminal: what it shows, frame by frame, its keys, and what it leaves."""
+"""A command at a pseudo terminal: its output frame by frame, its keys, and the state in which it leaves the terminal."""
 import fcntl
 import os
 import pty
@@ -43,7 +43,7 @@ class Screen:
         return self.raw.decode(errors='replace')
 
     def frames(self):
-        """Complete ones, as lines; what follows a home up to the next."""
+        """Returns complete frames, as lines. A frame begins with the cursor's return to the top left."""
         found = []
         for frame in self.text().split('\033[H')[1:]:
             if '\033[J' in frame:  # the rest of the screen is cleared: it is complete
@@ -52,7 +52,7 @@ class Screen:
         return [f for f in found if f != ['']]
 
     def wait(self, condition, what):
-        """The newest frame of which that is true, and which fits."""
+        """Returns the newest complete frame that meets the condition."""
         def there():
             return next((f for f in reversed(self.frames()) if condition(f)), None)
         frame = wait_until(there, lambda: f'{what}: {self.raw[-3000:]}', seconds=30)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine does not permit gets one line that says what to do about it: each missing capability by
-name; a kernel without BTF, or locked down. What still works is used, and nothing stays loaded."""
+"""If a machine does not permit something, one line says what to do about it: it names each missing capability, missing BTF, or
+lockdown. Other features still work, and nothing remains loaded."""
 import json
 import os
 import subprocess
@@ -132,7 +132,7 @@ def lockdown():
 
 @case
 def what_a_locked_down_kernel_still_allows_is_used():
-    """On a kernel that refuses hooks of functions: others are chosen, it is said why, and flows are counted."""
+    """If the kernel refuses hooks of functions, others are chosen, the reason is reported, and flows are counted."""
     probe = json.loads(subprocess.run([EXE, 'tcp', 'probe', '--json'], check=True, stdout=subprocess.PIPE).stdout)
     for b in probe['boundaries']:
         for i, c in enumerate(b['candidates']):

@@ -103,7 +103,7 @@ static bool of_program(uintptr_t at)
 	return at >= fail.begin && at < fail.end;
 }
 
-/* Returns the point of this call; 0: not called by the program. */
+/* Returns the point of this call, or 0 if the program did not make the call. */
 static uint64_t point_of(const char *name, void **frames, int n, bool *outside)
 {
 	uint64_t h = 1;

@@ -104,7 +104,7 @@ class Test(Walk):
         page.run("document.querySelector('#metrics .row').click()")
         check('/api/v1/history' in self._cost()[1], 'the plot is not live')
         page.run("document.querySelector('#tab-services').click()")
-        self._cost('/services?')  # until what was asked before is answered
+        self._cost('/services?')  # until earlier requests have been answered
         asked = self._cost('/services?')[1]
         check(not asked.keys() & {'/api/v1/history', '/api/v1/marks'}, 'it asks for a plot that is hidden', asked)
 

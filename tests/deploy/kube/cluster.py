@@ -129,7 +129,7 @@ class Cluster:
             self.run_pod(namespace, name, address)
 
     def run_pod(self, namespace, name, address, ready=True):
-        """Binds a pod to the node as a scheduler does, once, and says of it what its kubelet says of one that runs."""
+        """Binds a pod to the node once, as a scheduler does, and reports it as running, as its kubelet does."""
         if not self.get('pod', name, '-n', namespace)['spec'].get('nodeName'):
             binding = {'apiVersion': 'v1', 'kind': 'Binding', 'metadata': {'name': name}, 'target': {'kind': 'Node', 'name': 'node-1'}}
             self.kubectl('create', '--raw', f'/api/v1/namespaces/{namespace}/pods/{name}/binding', '-f', '-', stdin=json.dumps(binding))
