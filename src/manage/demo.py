@@ -147,7 +147,7 @@ def free_address(option, wish):
                         say(f'{wish} is in use; taking a free port')
                     continue
             return f'[{host}]:{number}' if ':' in host else f'{host}:{number}'
-    except UnicodeError as e:  # no name of a host, such as a..b
+    except UnicodeError as e:  # not a host name, such as a..b
         raise Failed(f"--{option}: '{wish}' is not ADDR:PORT", 2) from e
     except OSError as e:
         raise Failed(f'--{option}: {wish}: {e.strerror}') from e

@@ -387,7 +387,7 @@ def assign(**values):
 
 # $D is the directory. alive NAME: that part runs; $p is then its process. The start time, which tells a
 # reused number, is the 20th word behind the command's name in /proc/PID/stat, which may hold blanks.
-# clock: $u is the host's time since its boot in 1/100 s. To count sleeps would take longer on a busy host.
+# clock: $u is the time since the host's boot, in 1/100 s. Counting sleeps would take longer on a busy host.
 PRELUDE = r'''
 of() { sed 's/.*) //' /proc/$1/stat 2>/dev/null; }
 same() { [ $# -ge 21 ] && [ "$2" != Z ] && [ "${21}" = "$1" ]; }
