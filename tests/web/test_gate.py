@@ -218,7 +218,7 @@ def front_proxies_say_who_asks():
         for item in wait_until(values, 'values', c):
             check(item['metricName'] == 'sidelight_scaling_anomalous_ratio' and re.fullmatch('[0-9]+m?', item['value']) and
                   re.fullmatch(r'....-..-..T..:..:..Z', item['timestamp']) and item['metricLabels']['service'], item)
-        # A user whom the proxy does not name has no role, like one without credentials.
+        # A user who is not named by the proxy has no role, like one without credentials.
         check(said_by(None)[0] == 403 and said_by('')[0] == 403, 'a proxy that names no user', c)
         check(c.ask(path=EXTERNAL)[0] == 401, 'without a certificate', c)
         check(c.ask(path=EXTERNAL, **reader)[0] == 200, 'a reader by token', c)
