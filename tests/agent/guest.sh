@@ -13,7 +13,7 @@ agent() {
 }
 status() { sidelight agent --status --json --socket $S; }
 collected() { curl -s http://127.0.0.1:9464/metrics; }
-# The number of counters that the collector shows as live and growing.
+# Returns the number of counters that the collector shows as live and growing.
 growing() {
 	collected | grep '^ticks_total' | sort > /tmp/before
 	sleep 1

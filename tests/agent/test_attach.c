@@ -288,7 +288,7 @@ static void nonsense_ends_the_connection(void **state)
 	agent_fini(&a);
 }
 
-/* Defect 1 and 9 of MicroView: one pod reached another's memory. */
+/* MicroView's defects 1 and 9: one pod reached another one's memory. */
 static void publishers_cannot_see_each_other(void **state)
 {
 	struct fake f = fake_make(70, 1, SEALED), g = fake_make(71, 1, SEALED);
@@ -413,7 +413,10 @@ static void tells_close_from_death(void **state)
 	fake_free(&f);
 }
 
-/* Defect 6 of MicroView: ten pages, none ever reused. And stale readers must notice. */
+/*
+ * MicroView's defect 6: it had ten pages, and never reused one. Here, readers must also notice that
+ * a slot was reused.
+ */
 static void a_slot_is_reused_after_quarantine_as_a_generation(void **state)
 {
 	struct fake f = fake_make(90, 1, SEALED), g = fake_make(91, 1, SEALED),

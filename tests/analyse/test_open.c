@@ -72,7 +72,7 @@ static double events(struct service *s, double mean)
 	return n;
 }
 
-/* A row of each pod; true if the first pod's is anomalous. */
+/* Passes a row of each pod; returns true if the first pod's row is anomalous. */
 static bool row(struct service *s)
 {
 	double load = 100;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a target or a textfile says comes out as it went in, and a hostile target harms itself alone.
+"""Metrics of a target or a text file are published unchanged, and a hostile target harms only itself.
 test_scrape.py SIDELIGHT CASE"""
 import gzip
 import os

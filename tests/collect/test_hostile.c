@@ -62,7 +62,10 @@ static void unordered_completions_reach_their_pod(void **state)
 		make_free(&pod[i].m);
 }
 
-/* Defect 3: a READ that times out must not shift later data. Defect 5: it also needs no restart. */
+/*
+ * MicroView's defects 3 and 5: a READ that times out must not shift later data, and must not
+ * require a restart.
+ */
 static void timeout_shifts_no_value(void **state)
 {
 	enum { PODS = 30 };

@@ -110,7 +110,7 @@ static void no_row_comes_late_into_history(void **state)
 		make_free(&p[i].m);
 }
 
-/* Defect 6, and the effect of a restart of the agent. */
+/* Pods and metrics that appear later (MicroView's defect 6), and a restart of the agent. */
 static void sees_late_pods_and_metrics(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);

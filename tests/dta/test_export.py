@@ -113,7 +113,7 @@ rows = both(c, 'flows', '--keys', f'{D}/keys')
 check([r['result'] for r in rows] == ['found'] * 1500 + ['empty', 'found'] and rows[-1]['value'] == keys[f'{5:016x}'],
       f'{len(rows)} {rows[-2:]}')
 
-# A sketch, of one moment.
+# A sketch, all of it read at one moment.
 g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.at, '--kinds', 'sketch', '--rows', '2', '--columns', '64', '--store', '6', '--keys',
          '50', '--essential', '--show', '0')
 check(g.wait() == 0, 'the generator failed', g, t)

@@ -435,7 +435,7 @@ stores:
 
 @case
 def signed_as_the_translator_requires():
-    """Every packet is proved by a key, and so is every answer: with packets of all lengths, of both families."""
+    """Every packet is authenticated with a key, and so is every answer; with packets of all lengths, of both families."""
     folder = workdir()
     with open(f'{folder}/key', 'w') as f:
         f.write('000102030405060708090a0b0c0d0eff\n')

@@ -484,7 +484,7 @@ def an_overflow_lowers_the_credits_while_it_lasts():
     sequence = 0
 
     def ask(seconds=1):
-        """The credits of the next answer to a packet that asks for one."""
+        """Sends a packet that requests an answer, and returns the credits in the answer."""
         nonlocal sequence
         p = bytearray(header(1, sequence, 1, keywrite(sequence)))
         p[2] = 4

@@ -100,7 +100,7 @@ def a_kernel_without_btf_is_told_so():
 
 @case
 def an_agent_starts_without_the_tables_that_its_kernel_cannot_have():
-    """Each is left out with its reason; the agent serves, and knows no connections."""
+    """Each table is left out with its reason; the agent runs, and knows no connections."""
     socket = f'{workdir()}/agent.sock'
     agent = flows.Part(*WITHOUT_BTF, EXE, 'agent', '--socket', socket, '--tcp', 'flows,layers,cpu,net')
     rest = agent.ready()['rest']

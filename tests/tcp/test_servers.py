@@ -192,7 +192,8 @@ def info(port):
 
 
 def start_redis(d, port):
-    """Debian has the server's program in redis-tools, which starts no service: its name decides."""
+    """Debian has the server's program in redis-tools, which starts no service. The program acts as the server if its name is
+    redis-server."""
     os.symlink(find('redis-check-rdb'), f'{d}/redis-server')
     server = Part(f'{d}/redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', d,
                   '--maxclients', '12000', '--tcp-backlog', '8192')
