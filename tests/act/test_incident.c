@@ -332,7 +332,9 @@ static void a_host_that_is_the_cause_takes_its_pods(void **state)
 	assert_int_equal(listed[0].members, 3);
 }
 
-/* The host is unusual for longer than cart, and not because of mail, which comes later. */
+/*
+ * The host is anomalous for longer than cart, but not because of mail, whose anomaly begins later.
+ */
 static void a_host_holds_no_incident_open(void **state)
 {
 	struct act_anomaly cart = begin("cart", 0, 5), host = begin("host", 0.5, 4), mail;
@@ -580,7 +582,7 @@ static void refused_connections_end_when_the_service_is_back(void **state)
 	take_at(&refused, 1);
 	cart.unread = cart.died = true;
 	end_at(&cart, 11);
-	take_at(&refused, 20); /* the connections go on as an incident of their own */
+	take_at(&refused, 20); /* the refused connections continue as an incident of their own */
 	take_at(&refused, 30);
 	assert_int_equal(list(), 2);
 	assert_non_null(strstr(listed[1].sentence, ". Its process has ended."));
@@ -643,7 +645,7 @@ static void bounds_hold_and_are_counted(void **state)
 	assert_int_equal(stats.calls_left_out, 5000 - 4096);
 }
 
-/* A member that is no longer heard of does not hold an incident open, nor does a clock set back. */
+/* An incident ends even if nothing is heard of its member any more, or if the clock is set back. */
 static void it_ends_without_a_last_word(void **state)
 {
 	struct act_anomaly a = begin("cart", 0, 5), b;

@@ -242,7 +242,7 @@ static void learn(struct shop *s, struct collect_models *models, uint64_t seed, 
 	collect_judge_free(s->judge);
 }
 
-/* Judges the same rows as a restarted collector would with this model. */
+/* Judges the same rows as a collector that was restarted with this model would. */
 static void restart(struct shop *s, struct collect_models *models, uint64_t seed)
 {
 	float scores;

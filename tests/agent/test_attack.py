@@ -33,7 +33,8 @@ def public(agent):
 
 
 def all_are_served(agent):
-    """PUBLISH, OPEN, STATUS, REST and SIGTERM of others; a hang is ended by a time-out of a minute."""
+    """Checks that PUBLISH, OPEN, STATUS and REST of other clients work. If the agent hangs, a time-out of a minute ends the
+    wait."""
     r = Region()
     publisher = Client(agent.socket)
     id, _ = publisher.publish(r)
@@ -131,7 +132,8 @@ def surplus_descriptors_delay_nobody():
 
 @case
 def a_hung_close_delays_nobody():
-    """A descriptor whose close() hangs, and more non-memfds behind it than any queue holds."""
+    """A publisher sends a descriptor whose close() hangs, and behind it more descriptors of other kinds than any queue
+    holds."""
     def attack(agent):
         pairs = [nested() for _ in range(4)]
         held.extend(pairs)
@@ -254,7 +256,7 @@ def last_values_are_repaired_after_a_restart():
         id, _ = client.publish(r)
         c = Consumer(agent.socket)
         before = c.entry(r.instance)
-        # In mid-update: the cell is stored, the check word is not.
+        # In the middle of an update: the cell is stored, but the check word is not.
         r.line(8192, (41, 0, 0, 0, 0, 0, 0), mixed=True)
         r.map[8192:8200] = struct.pack('<Q', 42)
         client.close()
@@ -432,7 +434,7 @@ def refused_open(consumer, id):
 
 @case
 def a_held_lock_delays_nobody():
-    """A publisher holds its memory's lock for ever, before it publishes, afterwards and at CLOSE."""
+    """A publisher holds a lock on its memory forever: from before PUBLISH, from after it, or when it sends CLOSE."""
     pages = []
     with Agent('--grace', '60s', rest=True) as agent:
         public(agent)
@@ -480,7 +482,7 @@ def a_lease_delays_nobody():
 
 
 def sendable(fd):
-    """Some kinds are refused by the kernel."""
+    """Returns whether the kernel can send this descriptor over a socket; it refuses some kinds."""
     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with a, b:
         try:
@@ -529,7 +531,7 @@ def strange():
 
 @case
 def strange_descriptors_delay_nobody():
-    """Each kind as the descriptor of a PUBLISH, then all of them in each of many packets."""
+    """First each kind of descriptor with a PUBLISH of its own, then all of them in each of many packets."""
     def attack(agent):
         refused = 0
         for fd in strange():

@@ -66,7 +66,7 @@ static void one_tenant_takes_no_more_than_its_turn(void **state)
 	/* But a collector of the same user does not wait for any of them. */
 	one[1]->role = ROLE_CONSUMER;
 	agent_conn_event(&a, one[1], EPOLLIN);
-	assert_true(one[1]->gone); /* a CLOSE is no message of a consumer: it was read */
+	assert_true(one[1]->gone); /* a consumer may not send CLOSE: the message was read */
 	a.turn++;
 	assert_true(served(&a, one[0]) > 0);
 	assert_true(one[0]->peer->tenant->spent_ns < UINT32_MAX);
@@ -209,7 +209,7 @@ static void a_late_end_is_repaired_in_a_later_turn(void **state)
 	fake_free(&f);
 }
 
-/* A timer that is due waits, and those behind it do not. */
+/* A due timer of a tenant that has used up its turn waits, but the timers behind it do not. */
 static void one_tenants_timers_delay_no_other(void **state)
 {
 	struct agent_region *r[2];

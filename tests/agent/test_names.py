@@ -32,7 +32,7 @@ def runc(*args):
 
 
 def prepare():
-    """Why it can't, or nothing. All mounts are gone with this process."""
+    """Returns why the test can't run, or ''. All mounts vanish when this process ends."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x20000) or subprocess.run(['mount', '--make-rprivate', '/']).returncode:
         return 'no mounts of its own'

@@ -352,7 +352,7 @@ static void the_directory_says_whose_a_region_is(void **state)
 	fake_free(&g);
 }
 
-/* The publisher knows its own instance alone. */
+/* The agent gave the region another instance; its publisher knows only the one that it sent. */
 static void verdicts_and_closing_reach_a_strangers_region(void **state)
 {
 	struct fake f = fake_make(12, 1, SEALED);
@@ -427,7 +427,8 @@ FILE *__wrap_fopen64(const char *name, const char *mode)
 }
 
 /*
- * It published, and must not be refused because it ended quickly: no one would read its last words.
+ * The process published, so it must not be refused because it ended quickly: otherwise nobody would
+ * read its last values.
  */
 static void who_ends_while_it_is_attested_is_a_stranger(void **state)
 {

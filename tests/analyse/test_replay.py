@@ -317,7 +317,7 @@ def what_was_learned_can_be_kept_and_merged(day):
         p = replay(day, '--model', at[0], '--score', SCORE, '--verdicts', '-', '--detector', detector)
         # To the last digit: nothing of a model is rounded on its way.
         expect(p.stdout == whole, f'{detector}: the break shows')
-    # Two hosts that saw half of it each: together they know the faults as the whole does.
+    # Two hosts saw half of the data each. Together they know the faults as well as one that saw everything.
     replay(day, '--train', f'{T0 + 300 * STEP}:{half}', '--save-model', at[1])
     replay(day, '--train', f'{half + 1}:{T0 + ROWS * STEP}', '--save-model', at[2])
     p = model('--merge', at[3], at[1], at[2])

@@ -229,8 +229,8 @@ def takes_any_answer(s):
 
 
 def killed_at_any_time(s):
-    """A writer that is killed leaves memory that is right once the check words are computed anew: one round at most is
-    in part."""
+    """A writer that is killed leaves memory that is right once the check words are computed anew; at most the last round is
+    incomplete."""
     s.writer.send('count', 10**9)
     key, end = ('kit_requests_total', LABELS['kit_requests_total']), time.monotonic() + PATIENCE
     while s.reader.round().get(key, 0) < 1000:
@@ -302,7 +302,7 @@ def goes_dense_when_told(argv, folder):
 
 
 def removes_and_gives_again(s):
-    """Minor 1: a removed metric is not there, comes back from 0, and makes room for another after 11 s."""
+    """Minor 1: a removed metric disappears, starts from 0 if it is added again, and makes room for another one after 11 s."""
     r, name = s.reader, 'kit_removable_total'
     s.writer.tell('labels', 'first')
     need(r.quiet()[name, (('of', 'first'),)] == 1, 'the metric does not count')

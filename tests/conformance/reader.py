@@ -33,7 +33,7 @@ PATIENCE = 5  # seconds, for a line that does not verify
 
 
 class Fault(Exception):
-    """A rule that does not hold."""
+    """A rule of the format is violated."""
 
 
 def need(condition, *what):
@@ -181,7 +181,7 @@ def cell_rule(kind, cells, bounds):
 
 
 def parse_record(data):
-    """One record, by the rules that concern it alone. data may go on behind it."""
+    """Checks and returns the first record of data, by the rules that concern a single record. More data may follow it."""
     need(len(data) >= 64, 'a record is cut off')
     (length, whole, flags, cell, cells, ident, _, name, unit, help_, labels, states, bounds, scale, state_count, first, _,
      zero, check) = struct.unpack_from('<IHHIIIIHHHHHHhHiIdQ', data)
@@ -239,7 +239,7 @@ def rule_of_kind(r, states, bounds, state_count):
 
 
 def parse_schema(data, cells_of_stripe, before=()):
-    """All records of data, by the rules of their order, too."""
+    """Checks and returns all records of data, also by the rules for their order."""
     out, taken, at = list(before), set(), 0
     for r in out:
         taken.update(range(r['cell'], r['cell'] + r['cells']))
@@ -416,7 +416,7 @@ class Reader:
         self.seen[r['id']] = grows
 
     def quiet(self):
-        """What holds besides when the writer does not write: what is not in use is 0. Returns what round() does."""
+        """Checks in addition what holds while the writer doesn't write: unused memory is 0. Returns the same as round()."""
         self.round()
         stride, offset, length = self.sections[STRIPES]
         own = {}
@@ -441,7 +441,7 @@ class Reader:
         return self.values
 
     def exemplars(self):
-        """[(id, cell, labels, value)] of those that are there."""
+        """Returns the stored exemplars as [(id, cell, labels, value)]."""
         out = []
         if EXEMPLARS not in self.sections:
             return out

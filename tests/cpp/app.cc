@@ -313,7 +313,7 @@ class App
 		routes_.Add({{"process", "1"}, {"host", "victim"}, {"uid", "0"}}).Increment();
 		return "null";
 	}
-	// A registry that ends, and one that follows: it begins at 0.
+	// A registry is destroyed, and another one with the same metric follows it, which begins at 0.
 	std::string Short()
 	{
 		double value = 0;

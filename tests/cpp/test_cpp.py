@@ -152,7 +152,7 @@ def forks_beside_new_metrics_end(agent, collector):
 
 
 def forked_children_count_by_themselves(agent, collector):
-    """And are in the sum after they were killed. A sum has no quantiles, those of one process alone are shown."""
+    """They stay in the sum after they were killed. A sum has no quantiles; those of a single process are shown."""
     app = start(agent)
     app.ask('more')
     pids = [app.ask('fork')]

@@ -233,7 +233,8 @@ def strangers_refuse_no_known_reporter():
 
 @case
 def a_key_is_of_one_tenant():
-    """Neither another tenant's key nor none, nor an earlier format, nor a store of another tenant."""
+    """A tenant's reports are accepted neither with another tenant's key, nor without a key, nor in an earlier format, nor for a
+    store of another tenant."""
     keys = put('key7', KEY), put('key8', OTHER)
     mine, theirs = appends(2, 7), appends(2, 8)
     server = Server('s', [mine, theirs, appends(3, 8)], {7: KEY, 8: OTHER})
@@ -301,7 +302,7 @@ def the_known_get_in_beside_half_open_connections():
     check(refused['proof'] == 0 and refused['crowded'] > 0, f'{refused}', c)
     for s in strangers:
         s.close()
-    # Another secret, none, and an earlier version of the channel, which has no TLS.
+    # Refused: another secret, no secret, and an earlier version of the channel, which has no TLS.
     other = talk(psk(b'another one, as long'))
     check(b'alert' in other.communicate(hello, timeout=300)[1], 'another secret is not refused', c)
     old = socket.create_connection(('127.0.0.1', port))

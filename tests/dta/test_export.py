@@ -42,7 +42,7 @@ def table(text):
 
 
 def report(t, lines, store):
-    """Each run has a number of its own, and no more reports than its ring has room for."""
+    """Sends lines in several runs, each with a reporter number of its own and no more reports than the ring has room for."""
     for i in range(0, len(lines), 1000):
         report.reporter += 1
         p = subprocess.run([SIDELIGHT, 'report', '--target', t.at, '--essential', '--store', str(store), '--packet', '900',

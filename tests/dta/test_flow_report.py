@@ -117,7 +117,7 @@ def to_this_host():
 
 @case
 def several_at_one_interface():
-    """Each sees everything and reports it to its own place; one that is killed leaves the others alone."""
+    """Each reporter sees all packets and reports them to its own target; one that is killed does not disturb the others."""
     got, parts = [], []
     for _ in range(4):
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -230,7 +230,7 @@ def what_the_table_drops_unsaid_is_counted():
 
 @case
 def a_sample_of_flows():
-    """One in four, by their keys: of those every packet, of the others none."""
+    """One flow in four, selected by its key: all its packets are counted, and none of other flows."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', 0))
     got = Listener(sock)
@@ -258,7 +258,7 @@ def a_sample_of_flows():
 
 @case
 def the_loss_of_the_last_packets_is_seen():
-    """Nothing follows a lost packet but heartbeats: the translator misses its reports all the same."""
+    """No packet but heartbeats follows the lost one; the translator notices all the same that its reports are missing."""
     folder = workdir()
     server = StoreServer(f'{folder}/s', [Store('key-write', 4, value=16, copies=3)])
     translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/s', '--listen', '127.0.0.1:0', '--json')
@@ -345,7 +345,7 @@ def to_another_host():
             got = Listener(sock)
             p = reporter_to(sock)
             keys, open_ones = {}, []  # each has a port of its own as long as all are open
-            # Of both families by either, and more than a packet holds.
+            # Flows of both address families, whichever of them the reports use; more flows than fit into one packet.
             for family, here, there in far.ADDRESSES:
                 for _ in range(30):
                     s = socket.socket(family, socket.SOCK_DGRAM)
@@ -358,7 +358,7 @@ def to_another_host():
                 s.close()
             wait_until(lambda: all(got.last.get(k) == v for k, v in keys.items()),
                        lambda: f'{sum(got.last.get(k) == v for k, v in keys.items())} of {len(keys)} flows', p, seconds=20)
-            # Its own packets are in no flow.
+            # The reporter does not count its own packets.
             if any(k[-5:-3] == struct.pack('>H', 40041) for k in list(got.last)):
                 fail('it reports its own reports', p)
             p.stop()
@@ -456,7 +456,7 @@ stores:
         fail(f'exit {q.returncode} {q.stderr}')
     collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
     address = collector.ready()['listen']
-    # By its address, and by its name; the last one has another key.
+    # The reporter names the translator by its address or also by its name; in the last case its key is another one.
     for key, meant, good in (('key', (), True), ('key', ('--translator', 'it'), True), ('key', ('--translator', 'no'), False),
                              ('other', (), False)):
         p, target = reporter('lo', ':40040', '--direction', 'in', '--tenant', '3', '--key-file', f'{folder}/{key}', *meant)

@@ -91,7 +91,7 @@ class Network(threading.Thread):
 
 
 def lines(number):
-    """Each key once, in an order of its own, and one in eight more often."""
+    """Yields lines in which each key is reported once, in an order of this round, and one key in eight once more."""
     order = list(range(KEYS))
     rng = random.Random(number)
     rng.shuffle(order)
@@ -127,7 +127,7 @@ reporter = subprocess.Popen([SIDELIGHT, 'report', '--target', network.address, '
 try:
     for number in range(ROUNDS):
         for i, part in enumerate(lines(number)):
-            # In the middle of a round, the one that is in use is cut off.
+            # In the middle of a round, the translator in use is cut off.
             if i == KEYS // 2000:
                 network.cut = network.heard
             reporter.stdin.write(part.encode())

@@ -111,7 +111,7 @@ static void a_gap_is_named_with_doubling_until_it_is_lost(void **state)
 		assert_int_equal(at[i], ((4ull << i) - 2) * MS);
 	assert_int_equal(total(l).lost, 5);
 	assert_int_equal(total(l).nacks, 5);
-	/* The window still knows that it never arrived: it is accepted once. */
+	/* The window still knows that they never arrived: they are accepted, once. */
 	assert_int_equal(give(l, 10, 5, 1001 * MS), 5);
 	assert_int_equal(give(l, 10, 5, 1001 * MS), 0);
 	assert_int_equal(total(l).lost, 0);
@@ -330,7 +330,10 @@ static void another_incarnation_mutes_nobody_for_long(void **state)
 		h.sequence -= 10;
 		assert_int_equal(dta_loss_packet(l, &k, &h, 32, now, fresh), 0);
 		h.sequence += 10;
-		/* It has proven to be alive: a third one does not mute it for a second again. */
+		/*
+		 * The reporter has proven to be alive: a third incarnation does not mute it for
+		 * another second.
+		 */
 		other.incarnation = 300;
 		assert_int_equal(dta_loss_packet(l, &k, &other, 32, now, fresh), 10);
 		assert_int_equal(dta_loss_packet(l, &k, &h, 32, now, fresh), 10);
@@ -404,7 +407,7 @@ static void what_is_authenticated_is_taken_once(void **state)
 	dta_loss_free(l);
 }
 
-/* Each of an address of its own. */
+/* Each stranger has an address of its own. */
 static struct dta_loss_key stranger(uint32_t i)
 {
 	struct dta_loss_key k = key_of(i);
@@ -812,9 +815,9 @@ static void more_gaps_than_are_kept_are_given_up_oldest_first(void **state)
 }
 
 /*
- * Packets that come at once, a little or far too late, and each a second time; their numbers go
- * round the end, which lies in the middle of one. A report is taken if it is new and no further
- * back than the window: each for itself.
+ * Packets arrive at once, a little late or far too late, and each one a second time. Their numbers
+ * wrap in the middle of a packet. Each report of a packet is judged separately: it is taken if it
+ * is new and lies within the window.
  */
 static void reports_come_once_in_the_window_and_never_behind(void **state)
 {

@@ -136,7 +136,7 @@ def disagree(store, *more):
     return p.returncode, p.stdout
 
 
-# Each key on which they disagree is listed: from the key logs of both, or from a list of keys.
+# Each key on which the replicas disagree is listed, whether the keys come from both key logs or from a list.
 code, out = disagree('flows', '--json')
 rows = [json.loads(line) for line in out.splitlines()]
 check(code == 1 and sorted(r['key'] for r in rows) == OLD + NEW, f'{code}, {len(rows)} keys')
@@ -155,13 +155,13 @@ wait_until(lambda: values(query('keywrite', 'flows', *late, of=[a], code=None)) 
 check(values(query('keywrite', 'flows', key(950))) == [1950] and query('keywrite', 'flows', key(950))[0]['replicas']['agree'] == 2,
       'what came since')
 check([r['value'] for r in query('increment', 'bytes', key(50), key(950))] == [6, 3], f'{query("increment", "bytes", key(50))}')
-# Its own answer alone may be old.
+# An answer of this collector alone may be outdated.
 b.stop(signal.SIGKILL)
 one, = query('keywrite', 'flows', key(950))
 check(one['replicas']['may_be_old'] and one['gaps'] and 'may be outdated: the collector was unavailable' in words('keywrite', 'flows', key(950)), f'{one}')
 
-# Accounts close, at the collector (as its translator counts, from its start) and at the translator: each report twice, but for
-# those that one alone took.
+# Accounts close, at the collector (as far as its translator counted since its start) and at the translator: each report counts
+# twice, except those that only one collector took.
 wait_until(lambda: a.status()['account']['closes'] and a.status()['account']['stored'] == 2100, lambda: f'{a.status()["account"]}', a, t)
 t.stop(signal.SIGINT)
 account = json.loads(t.stdout()[t.stdout().index('{'):])
@@ -235,7 +235,7 @@ rings = query('append', 'events', '--max', '4096', of=[a])[0]['rings']
 items = {int(i, 16) for r in rings for i in r['items']}
 check(items >= set(range(900)), f'{len(items)} items')
 check(all(g == [] for g in [b.status()['gaps']]) and b.status()['refused_connections'] == 0, f'{b.status()["refused_by_cause"]}')
-# Then it answers alone, and its translator's next epoch is as any other.
+# Then it answers alone, and the next epoch of its translator is like any other.
 b.stop(signal.SIGKILL)
 check(values(query('keywrite', 'flows', *OLD, *NEW)) == want, 'alone')
 check(not query('keywrite', 'flows', key(5))[0]['replicas']['may_be_old'], 'it is as good as the other')

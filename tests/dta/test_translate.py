@@ -161,7 +161,7 @@ def lost_store_server_costs_only_the_gap():
     server.close()
     wait_until(lambda: any('collector is not available' in line for line in t.err), 'it has not noticed', t)
     generate(t, *some)
-    # An object of its own each time, as a collector that was started again has.
+    # A new object each time, as in a collector that was restarted.
     later = usual()
     server = StoreServer(f'{D}/s', later)
     wait_until(lambda: sum('writing' in line for line in t.err) == 2, 'it has not come back', t)
@@ -387,8 +387,9 @@ def refuses_strangers_and_hostile_packets():
 
 
 class OriginalReporter:
-    """One of the original's, form B: 8 bits of sequence, and an answer on port 40044 says up to where all arrived
-    (NACK: send again what is behind). Of an address of its own, as nothing else tells reporters apart."""
+    """A reporter of the original protocol, form B: it has 8 bits of sequence numbers, and answers on port 40044 say up to where
+    all packets arrived (a NACK asks for those behind). Each has an address of its own, as nothing else tells reporters
+    apart."""
 
     def __init__(self, port):
         while True:

@@ -43,7 +43,7 @@ class Wire:
         return macs
 
     def socket(self, *args):
-        """One of the far end: a socket lives in the namespace in which it was made."""
+        """Returns a socket of the far end. A socket belongs to the namespace in which it was created."""
         made = []
 
         def make():

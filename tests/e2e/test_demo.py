@@ -159,7 +159,7 @@ def killed_leaves_nothing_for_long():
 
 
 def reads_as_often_as_the_machine_can():
-    # Its period is one that the machine keeps. This one keeps none.
+    # The demo reads with a period that the machine keeps up with. This machine keeps up with none.
     demo, tmp = start('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0', '--load', '0')
     end = threading.Event()
     thread = threading.Thread(target=stall, args=(demo, end))

@@ -156,7 +156,7 @@ def keeps_labels_values_and_types():
 
 @case
 def a_dead_leaf_is_stale_within_two_periods():
-    """In rounds of the top: a scrape of a later round does not have the series."""
+    """Counted in rounds of the top collector: scrapes of later rounds no longer have the series."""
     rack = Rack()
     leaf = Leaf('leaf', rack, EVENTS, period='1s')
     leaf.pod('one').tell('add', 1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_minor1.py SIDELIGHT PUBLISHER - exemplars, creation times, names in UTF-8 and the kinds of
-minor 1 come out in every format, and Prometheus takes them."""
+"""test_minor1.py SIDELIGHT PUBLISHER - exemplars, creation times, names in UTF-8 and the kinds of minor 1 are exported in every
+format, and Prometheus accepts them."""
 import re
 import sys
 import unittest

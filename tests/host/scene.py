@@ -16,7 +16,8 @@ def read(text):
 
 
 def labelled(collector, name, *labels):
-    """{values of the labels: value} of these series; a single label's value is no tuple, and '' means that it has none."""
+    """Returns {values of the labels: value} of these series. For a single label, the key is no tuple; '' means that the series
+    does not have the label."""
     out = {}
     for series, v in collector.find(name).items():
         values = tuple((re.findall(f'[{{,]{label}="(.*?)"', series) or [''])[0] for label in labels)

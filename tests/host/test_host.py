@@ -239,7 +239,7 @@ def a_burst_of_50_ms_is_seen():
             def values():
                 return collector.api(f'history?series={series["id"]}&last=5m&points=10000')['series'][0]['v']
             wait_until(lambda: values() and max(values()) >= before + .05, values)
-            # Not at once, but as it went on.
+            # Usage did not jump, but grew in steps while the process ran.
             check(len({v for v in values() if before < v < before + .05}) >= 2, values)
         finally:
             cgroup.remove()

@@ -70,7 +70,7 @@ def here():
     out, _ = manage('test', path)
     if not out.endswith('test: 2 passed, 0 failed\n'):
         fail(out)
-    # A step that does not hold, one that takes too long, one that prints something else, and a figure.
+    # A step that fails, one that takes too long, one with unexpected output, and a bench figure.
     with open(path) as f:
         text = f.read()
     with open(path, 'w') as f:
@@ -212,8 +212,8 @@ parts:
 
 
 class SshServer:
-    """A real ssh server on loopback, for one key. It finds a user's keys by the home alone: in a mount namespace of its
-    own, the home is another folder."""
+    """A real ssh server on loopback that accepts one key. It finds a user's keys in the user's home folder, for which a mount
+    namespace of its own substitutes another folder."""
 
     def __init__(self, folder):
         self.folder, self.home = folder, pwd.getpwuid(0).pw_dir
@@ -325,7 +325,7 @@ test:
 
 
 def the_example_of_reports():
-    """examples/dta as it is, but for the directory: a check beside this one has its own."""
+    """Runs examples/dta unchanged except for its directory, as a test that runs at the same time uses one, too."""
     folder = workdir()
     example = os.path.join(os.path.dirname(os.path.dirname(HERE)), 'examples', 'dta')
     for name in ('local.yaml', 'stores.yaml'):

@@ -123,7 +123,7 @@ def twin(agent, collector):
 
 
 def odd(agent, collector):
-    """Help is cut, the bound of infinity comes by itself, and a label with a NUL is no other series."""
+    """Help is truncated, the bound of infinity is added by itself, and labels that contain a NUL do not make another series."""
     app = node(agent, 'app.js')
     check(ask(app, 'odd') == 1, 'the label with a NUL')
     wait_until(lambda: (collector.total('app_long_bucket', 'le="1"'), collector.total('app_long_count')) == (0, 1),

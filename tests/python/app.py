@@ -52,7 +52,7 @@ async def many():
 
 
 def fork():
-    """A child that counts by itself and lives until it is killed."""
+    """Forks a child that counts by itself and lives until it is killed."""
     there, here = os.pipe()
     parent, pid = os.getpid(), os.fork()
     if not pid:

@@ -51,7 +51,7 @@ static const char *const type_name[] = {"counter", "counter_f64", "gauge", "gaug
 
 /* Lines in a stripe: two of counters, and one of each other type, in this order. */
 #define STRIPE_LINES 5
-#define METRICS	     56 /* that the library is asked for: it fills the lines, in its own order */
+#define METRICS	     56 /* that the test creates; the library decides on their lines */
 
 static enum type type_of(unsigned int line)
 {

@@ -106,9 +106,9 @@ class Prometheus:
         return result[0][1]
 
     def scraped(self, jobs):
-        """Waits for a moment at which the last scrape of each had not failed, as on a busy machine one
-        does that takes over a second; and for the next one, before which that may change. Queries
-        are of that moment from then on."""
+        """Waits for a moment at which the last scrape of every job had succeeded (on a busy machine, one fails if it takes over
+        a second), and for the scrape after it, before which the results for that moment may change. From then on, queries ask
+        for that moment."""
         def stored():
             at, self.at = time.time(), None
             self.eventually(lambda: all(self.query(f'timestamp(up{{job="{j}"}}) > {at}') for j in jobs),

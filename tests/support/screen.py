@@ -11,7 +11,7 @@ import termios
 
 from support.process import fail, wait_until
 
-# All that a frame may have: home, clear the line or the rest, and how characters look.
+# All escape sequences that a frame may contain: home, clear the line or the rest, and attributes of characters.
 ALLOWED = r'\033\[(?:H|2J|J|K|[0-9;]*m)'
 
 
@@ -31,7 +31,7 @@ class Screen:
         self.size = rows, columns
 
     def text(self):
-        """All that it wrote up to now."""
+        """Returns everything that the program wrote up to now."""
         while select.select([self.ours], [], [], 0)[0]:
             try:
                 got = os.read(self.ours, 1 << 16)
@@ -62,7 +62,8 @@ class Screen:
         return frame
 
     def next(self, condition, what):
-        """The same of frames from now on, or since a key was pressed: it may have been drawn already, for the last time."""
+        """Like wait(), but considers only frames drawn from now on, or since a key was pressed, if one was: what it changed may
+        already have been drawn."""
         seen, self.seen = self.seen if self.seen is not None else len(self.frames()), None
 
         def there():

@@ -304,7 +304,7 @@ def filters_leave_out_what_is_not_wanted():
         f = wait_until(lambda: watch.of(*flows.name_of(sock)), 'a flow of ours', watch.part, seconds=20)
         check('pid', f['pid'], os.getpid())
     watch.end()
-    # One in four, and the same at both ends.
+    # One flow in four is sampled, and the same ones at both ends.
     watch = Flows('--new', '--sample', '2')
     many = [pair() for _ in range(120)]
     seen = wait_until(lambda: (watch.update(), watch.seen)[1], 'some flow', watch.part, seconds=20)

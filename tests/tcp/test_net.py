@@ -467,7 +467,8 @@ def case_overrun():
 
 
 def survives(live, agent):
-    """An agent that is killed and comes back is read on, and its new segments are shown; returns it."""
+    """A live command survives it when its agent is killed and started again: it reads on and shows new segments. Returns the
+    new agent."""
     agent.kill()
     wait_until(lambda: 'reconnecting' in live.logged(), 'a line on the loss', live, seconds=30)
     agent = Part(*agent.argv)

@@ -118,7 +118,8 @@ def a_stopped_collector_delays_no_other():
 
 @case
 def a_stopped_publisher_stays_alive():
-    """It lives, its values are shown, and others are read and admitted on time."""
+    """A publisher that was stopped with SIGSTOP counts as alive: its values are shown, and others are read and admitted on
+    time."""
     with Quick() as a, Collector([a]) as c:
         still = App(a)
         wait_until(lambda: shown(c) == [2000], 'it is read', c)

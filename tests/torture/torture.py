@@ -179,7 +179,7 @@ class Library:
 
 
 def connections_closed(v, sock, listening):
-    """Waits for it, at an agent. Returns how many sockets stay for lack of memory, as it counts."""
+    """Waits until an agent has closed its connections. Returns how many sockets it says stay open for lack of memory."""
     leaked = 0
 
     def closed():
@@ -294,7 +294,7 @@ class Taker(http.server.BaseHTTPRequestHandler):
 
 
 class OfCollector:
-    """Reads one pod and one that comes later, is scraped and asked, and stops."""
+    """Reads one pod and another that appears later, answers scrapes and requests, and stops."""
 
     def __init__(self):
         self.agent = Agent('--grace', '100ms', '--lease', '50ms', '--max-regions-per-uid', '1000')

@@ -58,12 +58,12 @@ class Stores(Part):
         return status, answer.decode(errors='replace')
 
     def store(self, name):
-        """Its part of the status, by the token of this machine's user if that is needed."""
+        """Returns the status of this store. The request has the token of this machine's user, in case one is needed."""
         j = json.loads(self.ask('GET', '/api/v1/dta', Authorization=f'Bearer {TOKEN}')[1])
         return next(s for s in j['stores'] if s['name'] == name)
 
     def raw(self, text, source=None):
-        """All that the server answers before it closes or is silent for a second."""
+        """Returns what the server answers until it closes the connection, or until the body ends with a brace or a newline."""
         host, port = self.at.rsplit(':', 1)
         with socket.create_connection((host, int(port)), 20, source) as s:
             s.sendall(text)

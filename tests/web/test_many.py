@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The page over very many series, in headless Chromium: what it holds and asks for does not grow with them.
+"""The page with very many series, in headless Chromium: what it holds and requests does not grow with their number.
 
 usage: test_many.py SIDELIGHT PUBLISHER [SCREENSHOT-FOLDER]
 
