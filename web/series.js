@@ -464,7 +464,7 @@ function valuesOf(id, cursor) {
 	}).join("\n");
 }
 
-// Sorts the legend by value, highest first, if the user has chosen so.
+// Sorts the legend by value, highest first, if the user asked for that.
 function sorted(list) {
 	if (!$("legend-sort").value)
 		return list;

@@ -105,7 +105,10 @@ static void a_process_without_progress_is_named(void **state)
 			    "whether its process is stopped, or its callers are: ps -p 12.");
 }
 
-/* The sentence says whether work waits for the pod without progress, or whether there is none. */
+/*
+ * The sentence says whether work waits for the pod without progress, or whether the pod is given
+ * none.
+ */
 static void silence_is_stuck_or_idle(void **state)
 {
 	struct act_anomaly a = anomaly();

@@ -395,7 +395,7 @@ static void what_is_missing_says_nothing(void **state)
 	for (uint32_t i = 0; i < f.pods; i++)
 		assert_true(f.found[i].evidence == 0);
 	analyse_culprit_step(f.c, f.suspect, f.seen, 0, 1e-3, f.found);
-	/* After a jump of time the level must be seen again. */
+	/* After a jump of time, the current level must be observed again first. */
 	for (uint32_t i = 0; i < f.pods; i++)
 		analyse_culprit_rewind(f.suspect[i]);
 	f.delay[DB] = 0.3;

@@ -368,7 +368,7 @@ class Reader:
         return lines[key][number % 7]
 
     def take(self, r, lines):
-        """The value of a record, which may be of this round or, if its lines are not in use yet, none."""
+        """Sets r['value'] from the cells, unless its lines are not in use yet. lines: cache of the lines read in this round."""
         _, used, count = self.hot[1:4]
         if r['cells'] and (r['cell'] + r['cells'] - 1) // 7 >= used:
             return

@@ -262,7 +262,7 @@ def names_the_rank_that_loses_packets():
     inside('nft', 'add table ip lossy; add chain ip lossy in { type filter hook input priority 0; }; '
            f'add rule ip lossy in tcp sport {{ {", ".join(ports)} }} numgen random mod 100 < 8 drop')
     begin = time.monotonic()
-    # Its neighbours retransmit what it does not acknowledge, which may be detected first.
+    # Its neighbours retransmit what it does not acknowledge, and their retransmissions may be detected first.
     wait_until(lambda: named() == {'rank-5'}, 'the rank is named', c)
     print(f'found after {time.monotonic() - begin:.1f} s')
     while time.monotonic() < begin + 15:

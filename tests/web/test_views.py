@@ -170,7 +170,7 @@ class Test(Walk):
             page.wait(f"!document.querySelector('#cause-empty').hidden && import('./state.js').then(({{state}}) => state.incident.includes('{other}'))")
         page.click('#cause-empty button')
         page.wait("location.hash.includes('pod=00000000000000dd')")
-        page.run(f"location.hash = {json.dumps(self.address)}")  # as a reminder for the tab
+        page.run(f"location.hash = {json.dumps(self.address)}")  # the tab shows this incident in the next steps
 
     def an_incident_shows_its_worst_trace_and_the_pressure_of_its_host(self):
         page = self.page
@@ -375,7 +375,7 @@ class Test(Walk):
         page.type('#sq', '')
         page.wait("!location.hash.includes('sq=')")
         check(page.run('history.length') == length, page.run('history.length'), length)
-        page.run(f"location.hash = {json.dumps(self.address)}")  # as a reminder for the tab
+        page.run(f"location.hash = {json.dumps(self.address)}")  # the tab shows this incident in the next step
 
     def a_late_answer_delays_what_it_is_about(self):
         page = self.page
@@ -476,7 +476,7 @@ class Test(Walk):
                 page.run("window.reached.add(document.activeElement)")
             missed = page.run(f"{REACHABLE}.filter((e) => !window.reached.has(e)).map((e) => e.id || e.outerHTML.slice(0, 80))")
             check(not missed, view, 'cannot be reached:', missed)
-        # Rows by the arrow keys; another view by its number; the keys by ?.
+        # The arrow keys move between rows, a digit switches the view, and ? lists the keys.
         self._tab(page, 'anomalies')
         page.wait("!!document.querySelector('#anomalies tbody tr')")
         page.run("document.querySelector('#anomalies tbody tr').focus()")

@@ -137,7 +137,7 @@ impl CounterF64<'_> {
 }
 
 impl Gauge<'_> {
-    /// The last one wins.
+    /// Sets the value. If several threads set it at once, the last one wins.
     #[inline]
     pub fn set(self, v: i64) {
         unsafe { ffi::sl_gauge_set(self.raw, v) }
@@ -164,7 +164,7 @@ impl Gauge<'_> {
 }
 
 impl GaugeF64<'_> {
-    /// The last one wins.
+    /// Sets the value. If several threads set it at once, the last one wins.
     #[inline]
     pub fn set(self, v: f64) {
         unsafe { ffi::sl_gauge_f64_set(self.raw, v) }
@@ -266,7 +266,7 @@ impl Summary<'_> {
 }
 
 impl Unknown<'_> {
-    /// The last one wins.
+    /// Sets the value. If several threads set it at once, the last one wins.
     #[inline]
     pub fn set(self, v: f64) {
         unsafe { ffi::sl_unknown_set(self.raw, v) }
