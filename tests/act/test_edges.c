@@ -19,7 +19,7 @@
 struct world {
 	struct collect_edges *edges;
 	struct analyse_graph *graph;
-	uint16_t port; /* of the next connection */
+	uint16_t port; /* port of the next connection */
 	int64_t now_ns;
 };
 

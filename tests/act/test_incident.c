@@ -235,7 +235,7 @@ static void it_ends_once_when_all_have_settled(void **state)
 	assert_int_equal(list(), 2);
 }
 
-/* What began before the end, and was found after it. */
+/* An anomaly that began before the end of an incident, but was found after it. */
 static void what_touches_an_ended_one_goes_on_with_it(void **state)
 {
 	struct act_anomaly a = begin("cart", 0, 5), b = begin("cart", 6, 5);
@@ -505,7 +505,9 @@ static void a_sentence_names_what_is_wrong_now(void **state)
 	act_verdicts_free(v);
 }
 
-/* Even if other evidence is stronger, and until it works again. */
+/*
+ * That the process stopped is said first, even if other evidence is stronger, until it works again.
+ */
 static void a_process_that_stops_is_said_first(void **state)
 {
 	static const struct act_pod_name name = {.pod = "cart-0", .service = "cart"};

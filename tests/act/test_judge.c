@@ -41,11 +41,11 @@ struct shop {
 	enum analyse_state state[PODS + 2];
 	double least[PODS + 2];
 	uint32_t changes;
-	float score[3]; /* of the three kinds, as last found */
-	double factor;	/* of the latency of a pod that is slower */
+	float score[3]; /* scores of the three kinds, as last found */
+	double factor;	/* factor of the latency of a slower pod */
 	double load;	/* factor of each pod's requests */
 	uint32_t from_start[PODS + 2];
-	uint32_t siblings; /* of the pod last found unlike them */
+	uint32_t siblings; /* number of siblings of the pod last found unlike them */
 	double median, level;
 };
 

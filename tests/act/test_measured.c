@@ -140,7 +140,7 @@ static bool waits_for(uint32_t pod, uint32_t slow)
 
 static void connections_of(struct world *w, uint32_t i, double row[COLUMNS])
 {
-	static const double quantile[] = {1.5, 3, 2}; /* of P90, P99, P95, to the median */
+	static const double quantile[] = {1.5, 3, 2}; /* P90, P99, P95 relative to the median */
 	double late = waits_for(i, w->slow) ? w->late : 0;
 
 	w->count[i] += 60;

@@ -76,7 +76,7 @@ static void the_agents_memory_is_read_only_for_others(void **state)
 	assert_int_equal(fcntl(h.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
 	assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, h.fd, 0) == MAP_FAILED);
 	assert_int_equal(fstat(h.fd, &st), 0);
-	assert_int_equal(st.st_mode & 0222, 0); /* or /proc/self/fd would give it back */
+	assert_int_equal(st.st_mode & 0222, 0); /* or /proc/self/fd would allow writing again */
 	close(h.fd);
 	say(&a, c, SL_MSG_OPEN, &(struct sl_msg_id){id}, 8, -1);
 	h = hear(c);
@@ -333,7 +333,7 @@ static void publishers_cannot_see_each_other(void **state)
 	say(&a, d, SL_MSG_PUBLISH, &(struct sl_msg_publish){70, f.size}, 16, g.fd);
 	h = hear(d);
 	assert_int_equal(h.type, SL_MSG_REFUSED);
-	assert_int_equal(h.refused.error, EBADMSG); /* it has no such region itself */
+	assert_int_equal(h.refused.error, EBADMSG); /* this publisher has no such region */
 	say(&a, d, SL_MSG_CLOSE, &(struct sl_msg_id){70}, 8, -1);
 	if (!d->hang_up)
 		assert_int_equal(hear(d).type, 0);
@@ -444,7 +444,7 @@ static void a_slot_is_reused_after_quarantine_as_a_generation(void **state)
 
 	d = conn_up(&a);
 	admitted(&a, d, &g);
-	assert_int_equal(entry_of(&a, 1).instance, 91); /* not in its place yet */
+	assert_int_equal(entry_of(&a, 1).instance, 91); /* not in the old one's slot yet */
 	say(&a, conn_up(&a), SL_MSG_SUBSCRIBE, "", 0, -1);
 	pass(&a, 200 * MS - 1);
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_RETIRED);

@@ -39,7 +39,7 @@ def all_are_served(agent):
     publisher = Client(agent.socket)
     id, _ = publisher.publish(r)
     c = Consumer(agent.socket)
-    c.open(id).close()  # while its publisher is connected: afterwards it goes
+    c.open(id).close()  # while its publisher is connected, because the region goes with it
     c.close()
     publisher.close()
     agent.status()
@@ -171,8 +171,8 @@ def rest_descriptors_delay_nobody():
     with Agent(rest=True) as agent:
         public(agent)
         pid = front(agent)
-        os.kill(pid, signal.SIGSTOP)  # so that every descriptor's last reference is in the front
-        with Attacker(lambda: at_front(agent, 480)):  # more than one user may have threads for
+        os.kill(pid, signal.SIGSTOP)  # so that the front holds the last reference to every descriptor
+        with Attacker(lambda: at_front(agent, 480)):  # more connections than a single user may have threads for
             os.kill(pid, signal.SIGCONT)
             for _ in range(20):
                 check(agent.ask('GET', '/health')[0] == 200)
@@ -183,7 +183,7 @@ def rest_descriptors_delay_nobody():
                 threads = next(int(line.split()[1]) for line in f if line.startswith('Threads'))
             print(f'{threads} threads of the front')
             check(threads > 100, 'nothing hung')
-        # Their peers are gone, so are they.
+        # The threads end when their peers are gone.
         wait_until(lambda: len(os.listdir(f'/proc/{pid}/task')) < 16, agent)
         check(as_user(STRANGER, agent.ask, 'GET', '/health')[0] == 200)
 

@@ -182,7 +182,7 @@ static void a_late_end_is_repaired_in_a_later_turn(void **state)
 
 	(void)state;
 	fake_hot(&f, 3, 2);
-	line[2] = 41; /* its check word was never stored */
+	line[2] = 41; /* but the line's check word was never stored */
 	agent_up(&a, (struct agent_opts){0});
 	c = conn_as(&a, stranger(1));
 	p = c->peer;

@@ -78,7 +78,7 @@ static void only_roots_cgroups_name_containers(void **state)
 	id = of("", "/system.slice/docker-" ID ".scope");
 	assert_true(id.contained);
 	assert_memory_equal(id.container, none, 16);
-	/* No container at all. */
+	/* Not in a container at all. */
 	assert_false(of(root, "/").contained);
 	assert_false(of(root, "/system.slice/shop.service").contained);
 	assert_false(of(root, "/user.slice/user-1000.slice/session-1.scope").contained);
@@ -298,7 +298,7 @@ static void a_containers_root_is_not_trusted(void **state)
 	}
 	c = conn_of(&a, &host);
 	assert_true(c->peer->tenant->trusted);
-	/* Nor has any of them the key of another. */
+	/* Nor do two of them have the same key. */
 	assert_int_not_equal(agent_tenant_key(&host), agent_tenant_key(&pod));
 	assert_int_not_equal(agent_tenant_key(&pod), agent_tenant_key(&known));
 	/* A tenant is forgotten with its last connection. */
@@ -322,7 +322,7 @@ static void the_directory_says_whose_a_region_is(void **state)
 	id.pod[15] = 7;
 	agent_up(&a, (struct agent_opts){0});
 	admitted(&a, conn_of(&a, &id), &f);
-	admitted(&a, conn_up(&a), &g); /* the same instance, of another tenant */
+	admitted(&a, conn_up(&a), &g); /* the same instance number, but of another tenant */
 	assert_int_equal(region_info_parse(a.dir.map, a.dir.size, &info), REGION_FAULT_NONE);
 	assert_int_equal(info.tenants, (char *)a.dir.tenant - (char *)a.dir.map);
 	assert_int_equal(info.max_tenants, info.max_entries);

@@ -27,7 +27,7 @@ struct service {
 	struct analyse_pipeline *pod[PODS];
 	uint64_t seed, t, every, rows;
 	double factor[COLUMNS]; /* of the first pod */
-	double queue, growth;	/* of the first pod: work that waits, and what is added per row */
+	double queue, growth;	/* of the first pod: requests that wait, and their growth per row */
 	bool daily;
 	struct analyse_verdict v[PODS];
 };

@@ -315,7 +315,7 @@ def what_was_learned_can_be_kept_and_merged(day):
         p = replay(day, '--train', TRAIN, '--save-model', at[0], '--detector', detector)
         expect(p.stdout == '', p.stdout)
         p = replay(day, '--model', at[0], '--score', SCORE, '--verdicts', '-', '--detector', detector)
-        # To the last digit: nothing of a model is rounded on its way.
+        # Identical to the last digit: saving a model rounds nothing.
         expect(p.stdout == whole, f'{detector}: the break shows')
     # Two hosts saw half of the data each. Together they know the faults as well as one that saw everything.
     replay(day, '--train', f'{T0 + 300 * STEP}:{half}', '--save-model', at[1])

@@ -163,7 +163,7 @@ static void exemplars_beyond_bounds_are_left_out(void **state)
 static void what_has_no_meaning_is_refused_and_counted(void **state)
 {
 	(void)state;
-	/* No temporality; bounds that do not ascend; more buckets than bounds; no value. */
+	/* Without temporality; bounds not ascending; more buckets than bounds; no value. */
 	reads(BODY("{\"name\":\"a\",\"sum\":{\"dataPoints\":[{\"asInt\":1}]}},"
 		   "{\"name\":\"b\",\"histogram\":{\"aggregationTemporality\":2,\"dataPoints\":["
 		   "{\"count\":1,\"bucketCounts\":[1,0,0],\"explicitBounds\":[1,1]},"

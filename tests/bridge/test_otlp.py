@@ -176,7 +176,7 @@ def otlp_answers_say_what_was_refused():
         partial = post_otlp(c, twice)[1]['partialSuccess']
         check(partial['rejectedDataPoints'] == '2' and 'was received before' in partial['errorMessage'] and
               'aggregation temporality' in partial['errorMessage'], partial)
-        # The same in protobuf; and a delta that is sent again counts once.
+        # The same in protobuf; and a delta that is sent twice counts once.
         metric = field(1, 'd') + field(7, field(1, field(4, 1.0) + b'\x19' + struct.pack('<Q', 5 * 10**9)) + field(2, 1) + field(3, 1))
         resource = field(1, field(1, field(1, 'service.name') + field(2, field(1, 's'))))
 

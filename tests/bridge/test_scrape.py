@@ -366,7 +366,7 @@ def protobuf_brings_native_histograms():
         return field(1, n) + field(2, 500000000)
 
     def exemplar(trace, value):
-        """Its length, and it."""
+        """Returns an exemplar after its length."""
         x = field(1, field(1, 'trace_id') + field(2, trace)) + field(2, value) + field(3, seconds(1700000000))
         return varint(len(x)) + x
 

@@ -104,7 +104,8 @@ def tables_of_the_kernel_are_made_by_a_process_of_their_own():
         if used['tcp-ip'] == 'netfilter':  # a hook for each new network namespace
             lasting += ('SYS_ADMIN', 'SYS_PTRACE', 'NET_ADMIN', 'PERFMON', 'BPF')
         confined(loader, *lasting)
-        # Neither loads another program: no descriptor of one is the agent's, and the loader has no socket but one.
+        # Neither process can load another program: the agent has no descriptor of one, and the loader's only socket is the one
+        # to the agent.
         links = [os.readlink(f'/proc/{agent.pid}/fd/{n}') for n in os.listdir(f'/proc/{agent.pid}/fd')]
         check(not [link for link in links if 'bpf-prog' in link or 'bpf_link' in link], links)
         sockets = [link for link in (os.readlink(f'/proc/{loader}/fd/{n}')

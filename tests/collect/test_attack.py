@@ -38,7 +38,7 @@ def collector(agent, *options):
 
 @case
 def an_older_gauge_removes_no_counter():
-    """Nor after a restart of the collector, which then sees the attacker first."""
+    """Not even after a restart of the collector, which then sees the attacker first."""
     with public_agent() as agent:
         def attack():
             publish(agent, HostileRegion(schema(['ticks', 'ticks_total', 'http_requests'], GAUGE), 1))

@@ -14,7 +14,7 @@ from support.process import Part, case, check, fail, run, run_cases, wait_until
 from support.sidelight import Agent, Collector
 
 PORT, REQUESTS, WORK = 1600, 300, 0.002
-SEGMENTS = 2 * (REQUESTS + 2)  # each way one of each request, SYN and FIN
+SEGMENTS = 2 * (REQUESTS + 2)  # in each direction: a segment per request, a SYN and a FIN
 SERVER = f'''
 import socket, time
 s = socket.socket()
@@ -69,7 +69,7 @@ def every_segment_counts_once():
     # The kernel sometimes skips a call. A segment without latency then has a cause.
     if n != SEGMENTS or known < 0.95 * SEGMENTS or port['there']['negative_total'] or port['back']['negative_total']:
         fail(f'{n} segments: {pair}', collector)
-    # Both have one clock.
+    # Both hosts have the same clock.
     if not pair['clock']['known'] or abs(pair['clock']['offset']) > pair['clock']['bound']:
         fail(f'{pair["clock"]}', collector)
     if (pair['a']['host'], pair['b']['host']) != ('client', 'server'):

@@ -27,7 +27,7 @@ PUBLISH, ADMITTED, REFUSED, CLOSE, VERDICT, UNKNOWN = 1, 2, 3, 4, 20, 999
 SHRINK, GROW = fcntl.F_SEAL_SHRINK, fcntl.F_SEAL_GROW
 PATIENCE = 60
 ROUNDS = 20000
-# What the writer is told to do in a round, by kinds; the totals of N rounds.
+# Latencies that the writer observes, and the bounds of their histogram.
 LATENCIES = (0.05, 0.5, 5.0, 50.0)
 BOUNDS = (0.1, 1.0, 10.0)
 
@@ -288,7 +288,7 @@ def goes_dense_when_told(argv, folder):
     c = agent.accept()
     fd, _, size, serial = publication(c)
     c.send(packet(REFUSED, struct.pack('<i252s', errno.ENODATA, b'the memory has holes'), serial))
-    # On the same connection, or on another one.
+    # The writer may publish again over the same connection or over another one.
     ready, _, _ = select.select([c, agent.s], [], [], PATIENCE)
     need(ready, 'the region is not published again')
     ended = c in ready and not c.recv(1, socket.MSG_PEEK)

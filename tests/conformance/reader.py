@@ -116,7 +116,7 @@ def parse_exemplar(lines):
 
 
 def parse_element(data):
-    """The same of 256 bytes."""
+    """Checks and returns an exemplar, from an element of 256 bytes."""
     lines = [struct.unpack_from('<8Q', data, 64 * i) for i in range(4)]
     for line in lines:
         need(sealed(line[:7]) == line[7], 'check of an exemplar')

@@ -57,7 +57,7 @@ def lists():
 
 
 def rpm_lists():
-    """The same of the spec: {package: [pattern]} with Debian's names."""
+    """Like lists(), from the spec file: {package: [pattern]} with Debian's names."""
     found, files = {}, None
     with open(f'{SOURCE}/deploy/sidelight.spec') as f:
         for line in f:

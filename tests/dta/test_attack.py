@@ -294,7 +294,7 @@ def the_known_get_in_beside_half_open_connections():
     crowd(40)
     known.stdin.write(hello)
     known.stdin.flush()
-    crowd(160)  # not all of them fit into the listener's queue
+    crowd(160)  # more than fit into the listener's queue
     answer = known.stdout.readline()  # an admitted client is told why it cannot be used here
     check(b'no RDMA' in answer, f'{answer}', c)
     known.communicate()

@@ -199,7 +199,7 @@ def flows_are_those_that_nfcapd_has():
             key = p.key(flow)
             ours = c.count('flow_packets', key), c.count('flow_bytes', key)
             check(ours == (packets, size), f'{p.name}: {flow}: {ours} is not {(packets, size)}', t)
-        # And the truth: 25 datagrams of 1,028 bytes.
+        # Compare with the truth: 25 datagrams of 1,028 bytes.
         one = (FAR, NEAR, 30007, 40000, 17)
         check(flows.get(one, [0])[1:] == [25, 25 * 1028], f'{p.name}: {flows.get(one)}', p.probe)
     a = t.account()['devices']

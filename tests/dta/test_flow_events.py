@@ -81,7 +81,7 @@ def drops_for_each_reason():
                 for _ in range(10):
                     try:
                         s.sendto(50 * b'y', (there, 9))
-                    except PermissionError:  # this is how the sender learns of it
+                    except PermissionError:  # the sender is told of the drop by this error
                         pass
                 wanted[key_of(s, (there, 9)), 'NETFILTER_DROP'] = 10, 10 * (50 + header)
         wait_until(lambda: all(dropped(r, key) == [v] for (key, _), v in wanted.items()),

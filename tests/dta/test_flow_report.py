@@ -91,7 +91,7 @@ def to_this_host():
     wait_until(lambda: all(got.last.get(k) == v for k, v in wanted.items()),
                lambda: str({k.hex(): (got.last.get(k), v) for k, v in wanted.items()}), p, seconds=20)
     wait_until(lambda: got.last.get(tcp, (0, 0))[1] >= 100000, lambda: str(got.last.get(tcp)), p, seconds=20)
-    # More flows than a packet has room for, from every CPU.
+    # More flows than fit into a packet, from every CPU.
     many = [datagrams(socket.AF_INET, '127.0.0.1', 3, 10) for _ in range(500)]
     wait_until(lambda: all(got.last.get(k) == (3, 3 * 52) for k in many),
                lambda: str(sum(got.last.get(k) == (3, 3 * 52) for k in many)), p, seconds=20)

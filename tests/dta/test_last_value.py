@@ -152,7 +152,7 @@ for t in translators:
 superseded = sum(a['engine']['dropped']['superseded'] for a in accounts)
 check(c.stop(signal.SIGTERM) == 0, 'the collector failed', c)
 
-# Every slot, not only the answers of queries: no copy of a key has an older value.
+# Check every slot, not only the answers of queries: no copy of a key has an older value.
 store, = (f for f in os.listdir(D) if f.endswith('.store'))
 export = subprocess.Popen([SIDELIGHT, 'query', '--all', '--file', f'{D}/{store}'], stdout=subprocess.PIPE, text=True)
 columns = export.stdout.readline().strip().split(',')

@@ -143,7 +143,7 @@ static void a_store_takes_no_more_than_they_leave(void **state)
 	char error[300] = "";
 
 	(void)state;
-	hugetlb_left = 2 * MIB; /* of 4 MiB and some pages */
+	hugetlb_left = 2 * MIB; /* the store needs 4 MiB and some pages */
 	assert_null(
 		dta_store_object_new(&config, "x", NULL, DTA_HUGE_ALWAYS, error, sizeof(error)));
 	assert_non_null(strstr(error, "(the hugetlb limit of its cgroup)"));

@@ -601,11 +601,11 @@ static void a_number_that_restarts_is_not_forgotten(void **state)
 	o.arg = forgotten_of;
 	l = full_table(&o);
 	assert_int_equal(begin_again(l, 2, 32, 1, 500), 1); /* by its own share */
-	assert_int_equal(begin_again(l, 2, 8, 1, 500), 1);  /* with numbers of other bits */
+	assert_int_equal(begin_again(l, 2, 8, 1, 500), 1);  /* the numbers have another width */
 	assert_int_equal(total(l).forgotten, 2);
 	assert_int_equal(forgotten_of[0], 0);
 	dta_loss_free(l);
-	/* As the most silent of all, if each tenant's share is one reporter. */
+	/* If each tenant's share is one reporter, the most silent one of all is forgotten. */
 	o.reporters = 1;
 	l = full_table(&o);
 	assert_int_equal(begin_again(l, 1, 32, 1, 1000), 1);

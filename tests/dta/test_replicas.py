@@ -95,7 +95,7 @@ t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{a.socket}', '--collector
 t.at = t.ready()['listen']
 write(0, 600, 1000)
 
-# Each has everything.
+# Each collector has everything.
 OLD, NEW = [key(i) for i in range(600)], [key(i) for i in range(600, 900)]
 for one in (a, b):
     wait_until(lambda: values(query('keywrite', 'flows', *OLD, of=[one], code=None)) == [1000 + i for i in range(600)],

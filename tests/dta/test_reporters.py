@@ -76,7 +76,7 @@ s.sendto(later, at)
 wait_until(lambda: told().get(13, {}).get('lost') == 40, lambda: f'{told()}', c, t)
 check(told()[11]['lost'] == 0 and told()[13]['arrived'] == 2, f'{told()}')
 
-# More than fit are counted, and the latest ones shown.
+# Reporters beyond the limit are only counted; the latest ones are listed.
 g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.at, '--kinds', 'keywrite', '--count', '2000', '--reporters', '300', '--pack', '4',
          '--show', '0')
 check(g.wait() == 0, 'the generator failed', g, t)

@@ -146,7 +146,7 @@ def talkers_are_added_up_by_what_was_asked():
     crossed = {r['flow'] for r in net.rows('paths', '--through', '127.0.0.2/3', '--max', '1000')}
     check(crossed == {flow_text(f[0]) for f in flows if f[1] == 3}, f'{crossed}', net.t)
     check(len(net.rows('paths', '--through', '127.0.0.1,127.0.0.2', '--max', '1000')) == 100, 'both', net.t)
-    # The same by the API, within its bounds.
+    # The API has the same rows, up to its limit.
     j = json.loads(get(f'{net.c.base}/api/v1/dta/top?by=address&max=3'))
     check([r['bytes'] for r in j['rows']] == sorted(truth.values(), reverse=True)[:3] and j['more'] == len(truth) - 3, f'{j}')
     net.end()
@@ -301,7 +301,7 @@ def each_exporter_has_an_account():
         return [x for x in get(f'{net.c.base}/metrics').splitlines() if all(w in x for w in ('sidelight_dta_exporters{', *words))]
     lost = metrics('count="lost"', 'exporter="127.0.0.3"')
     check([int(x.split()[-1]) for x in lost] == [5], lost)
-    for i in range(300):  # more than have a place of their own, which any of them may have
+    for i in range(300):  # more exporters than have a place of their own, which any of them may take
         net.send('ipfix', f'127.1.{i // 100}.{i % 100 + 1}', ipfix([(flow_of(i), 1, 2, 1, 2, 7)]))
     wait_until(lambda: sum(e['datagrams'] for e in listed().values()) == 305, 'not all arrived', net.t)
     found = metrics('count="datagrams"')

@@ -231,7 +231,7 @@ def a_forged_packet_mutes_no_reporter():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.connect(('127.0.0.1', t.port))
     at, forged = 0, header(1, 0, 1, keywrite(1))
-    forged = forged[:24] + struct.pack('>I', 77) + forged[28:]  # another incarnation
+    forged = forged[:24] + struct.pack('>I', 77) + forged[28:]  # of another incarnation
 
     def report():
         nonlocal at
@@ -326,7 +326,7 @@ def a_resent_report_replaces_no_newer_one():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.settimeout(20)
     s.connect(('127.0.0.1', t.port))
-    rounds, keys, sent, named = 4, 1000, {}, set()  # all within a window
+    rounds, keys, sent, named = 4, 1000, {}, set()  # all reports lie within a window
     for number in range(rounds):
         for at in range(0, keys, 20):
             first = number * keys + at
@@ -403,7 +403,7 @@ class OriginalReporter:
                 self.close()
         self.s.bind((me, 0))
         self.s.connect(('127.0.0.1', port))
-        self.kept, self.next = {}, 1  # not yet acknowledged, by their whole number
+        self.kept, self.next = {}, 1  # packets not yet acknowledged, by their unwrapped number
         self.nacks = self.again = 0
 
     def report(self, packet, lost, retransmitable=True):
@@ -508,7 +508,7 @@ def an_overflow_lowers_the_credits_while_it_lasts():
             sequence += 1
         os.kill(t.pid, signal.SIGCONT)
         return (ask() or 0) in (2048, 1024, 512, 256, 128, 64)
-    # On a busy machine it may be over before the agent was told.
+    # On a busy machine, the overflow may be over before the test asks.
     wait_until(lowered, 'it asks for as many as before', t)
     wait_until(lambda: ask() == 0xffffffff, 'it never wants more again', t)
     a = t.account()
@@ -594,7 +594,7 @@ def refuses_wrong_packets_by_cause():
         ('copies', header(1, 0, 3, b''.join(three) + block(1, [item], copies=9), blocks=3)),
     ]
     dropped = [
-        ('no_store', block(1, [item], store=99)), ('no_store', block(2, [pair], 1, 0, 4)),  # no such one; of another kind
+        ('no_store', block(1, [item], store=99)), ('no_store', block(2, [pair], 1, 0, 4)),  # no such store; a store of another kind
         ('shape', block(1, [bytes(24)], value=16)), ('shape', block(1, [item], copies=8)),
         ('list', block(2, [struct.pack('>IQ', 4, 5)], 2, 0, 4)), ('list', block(4, [bytes(8) + b'\0\6' + bytes(6)], 4, 2)),
     ]

@@ -72,7 +72,7 @@ for i in range(ROUNDS):
         g.stop()
     else:
         check(g.wait() == 0, f'round {i}: the generator failed', g, a)
-    if i in (9, 19):  # one look may come just after tables of 1,000 pods were given back
+    if i in (9, 19):  # a single look might come just after tables of 1,000 pods were returned
         settled = tuple(map(max, settled, at_rest(allowed)))
         allowed = (settled[0] + 2048, settled[1] + HISTORY + 2048) if i == 19 else allowed
 end = at_rest(allowed)

@@ -71,7 +71,7 @@ def stall(demo, end):
 
 
 def works_and_leaves_nothing_behind():
-    # Both ports are in use: others are taken.
+    # Both ports are in use, so the demo takes others.
     taken = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]
     used = [s.getsockname()[1] for s in taken]
     demo, tmp = start('--listen', f'127.0.0.1:{used[0]}', '--shop-listen', f'127.0.0.1:{used[1]}',

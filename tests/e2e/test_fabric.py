@@ -144,7 +144,7 @@ def hostile_peers_harm_nobody():
         wait_until(lambda: host.descriptors() <= before + 70, lambda: f'{host.descriptors()} of {before}', host)
         with reader(host, key) as late:
             await_values(late, expect)
-        # Nor do those stay.
+        # Those connections are closed as well.
         wait_until(lambda: host.descriptors() <= before + 2, lambda: f'{host.descriptors()} of {before}', host)
         wait_until(lambda: c.total('sidelight_agent_fabric_silent_total') >= SILENT, 'they are counted', c)
         wait_until(lambda: c.total('sidelight_agent_rdma_refused_total', 'cause="malformed"') >= 8, 'so is garbage', c)

@@ -26,14 +26,14 @@ from support.process import Part, check, fail, poll, skip, wait_until, workdir
 
 sidelight, examples, *kinds = sys.argv[1:]
 SECONDS, TRIES, REQUESTS = 3, 4, 30
-# What may be blamed: metrics that the fault moves itself; what it does to one of them, in requests.
+# Per fault: metrics that it changes itself and that may be blamed; and its effect on one of them, in requests.
 FAULTS = {
     'cpu': (('shop_cpu_seconds', 'http_request_duration_seconds'),
             lambda m: total(m, 'shop_cpu_seconds_total') / 0.002),
     'slow': (('shop_database_duration_seconds', 'http_request_duration_seconds',
               'http_requests_in_flight'),
              lambda m: total(m, 'shop_database_duration_seconds_sum') / 0.02),
-    # What it answers is shorter, and the last answers are what it keeps.
+    # Error answers are shorter, and the cache keeps the last answers.
     'errors': (('http_requests_total', 'http_response_bytes', 'shop_cache_bytes'),
                lambda m: total(m, 'http_requests_total', code='500')),
     'leak': (('shop_cache_bytes', 'shop_cpu_seconds', 'http_request_duration_seconds'),

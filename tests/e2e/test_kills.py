@@ -59,7 +59,7 @@ while not g.out and time.monotonic() - start < 200:
         time.sleep(0.1)
         a = Agent(folder=d)
         kills['agent'] += 1
-    # Both find each other again within the second that is promised, and a little.
+    # Both find each other again within the promised second, plus a margin.
     poll(lambda: look() is not None, 60)
 r = report(g, 120)
 check(r['complete'] and r['grand_total'] == WANTED, f'the generator was stopped: {r}', g)

@@ -52,7 +52,7 @@ LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
 
 
 def by_labels(series):
-    """The same with labels in any order: a region keeps those of a metric sorted."""
+    """Returns the series with unordered labels, because a region sorts the labels of a metric."""
     return {(k.partition('{')[0], frozenset(LABEL.findall(k))): v for k, v in series.items()}
 
 
@@ -123,7 +123,7 @@ def kills_leave_totals_exact():
 
 @case
 def keeps_labels_values_and_types():
-    """Also over a third level."""
+    """The same is true over a third level."""
     rack, hall = Rack(), Rack()
     selectors = [f'{n}{{namespace="shop"}}' for n in ('level_events_total', 'level_joules_total', 'level_depth',
                                                       'level_ratio', 'level_size_bytes')]
@@ -225,7 +225,7 @@ def samples_have_the_time_of_level_one():
 
 @case
 def foreign_identity_is_refused():
-    """From each user that --origin-uid does not name, root and the agent's own user included."""
+    """An identity is refused from any user that --origin-uid does not name, including root and the agent's own user."""
     for options in ((), ('--origin-uid', str(int(UID) + 1))):
         rack = Agent(*options)
         leaf = Leaf('leaf', rack, EVENTS)

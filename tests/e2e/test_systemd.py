@@ -73,7 +73,7 @@ class StoppedThread:
 
 
 def falls_silent(manager, part, thread, lives):
-    """No sign of life while the thread stands, though the process otherwise lives; then again."""
+    """Notifications stop while one thread is stopped, although the rest of the process runs; then they resume."""
     with StoppedThread(part, thread):
         said = []
         for _ in range(4):

@@ -45,7 +45,7 @@ with Agent() as agent, Collector([agent], '--period', '10ms') as c, Prometheus({
     begun = time.time()
     with generate(agent.socket, '--service', 'many', '--pods', str(PODS[0]), '--metrics', str(PODS[1]), '--pods-per-process', '10',
                   '--kinds', 'counter,gauge,histogram', '--rate', '3000', '--updates', '1000', '--hold', '1h') as g:
-        # More than a message of samples may have.
+        # More points than one message of samples can hold.
         wait_until(lambda: c.total('sidelight_collector_history_points') > 2700000, 'a long history', c, g, every=0.5)
         at = round(time.time() - 0.1, 3)
         some = 0

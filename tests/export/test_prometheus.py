@@ -45,7 +45,7 @@ class Scrapes(unittest.TestCase):
         self.assertEqual(self.server.stop(), 0)
 
     def same(self, prometheus, job, samples):
-        """Every sample of the text is in Prometheus, with this value, and no other is."""
+        """Checks that Prometheus has every sample of the text, with the same value, and no others."""
         stored = {}
         for labels, value in prometheus.query(f'{{job="{job}",__name__=~"shop_.*"}}'):
             name = labels.pop('__name__')

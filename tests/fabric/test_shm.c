@@ -975,7 +975,7 @@ static void an_unrequested_message_ends_the_connection(void **state)
 	before = count_fds();
 	f = connect_to(a);
 	agent_say(a, SL_MSG_REGION, NULL, 0, memory(SIZE, F_SEAL_SHRINK));
-	/* No check before 2 ms have passed: a round costs no system call. */
+	/* The memory is checked at most every 2 ms, so that a round needs no system call. */
 	assert_int_equal(fabric_drive(f, now + 1, NULL), FABRIC_UP);
 	now += 3 * MS;
 	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_DOWN);

@@ -140,7 +140,7 @@ def labels_of_identity_are_the_agents(agent, collector):
 
 
 def verdicts_reach_the_application(agent, collector):
-    """And end with their time."""
+    """Verdicts end when their time is over."""
     app = start(agent)
     wait_until(lambda: app.tell('attached') == 'true', 'it is attached', app)
     check(app.tell('alarmed') == 'false', 'alarmed without a verdict')

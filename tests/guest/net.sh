@@ -89,7 +89,7 @@ while True:
         time.sleep(0.2)
 c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 i = 0
-while not sys.argv[3] or i < int(sys.argv[3]):  # without a number: until it is killed
+while not sys.argv[3] or i < int(sys.argv[3]):  # without a number, until it is killed
     i += 1
     c.sendall(b"q" * 200)
     n = 900

@@ -8,7 +8,8 @@ hot "$BUILD/tests/fabric/tears" "$BUILD/sidelight" "$BUILD/tests/span/traffic" \
 export SL_TEST_RDMA=$RDMA_DEVICE PYTHONDONTWRITEBYTECODE=1
 
 echo "cpu $SL_GUEST_CPU"
-# What the kernel copies by words tears less, and no cell: half as many lines. Ten times as many in make soak.
+# If the kernel copies by words, fewer lines are torn, and no cells: half as many lines suffice. make soak reads ten times as
+# many.
 words=yes lines=2000000
 [ "$SL_GUEST_CPU" = max ] && words= lines=4000000
 lines=$(awk "BEGIN { printf \"%d\", ${LINES_READ:-$lines} * $SL_TEST_SCALE }")

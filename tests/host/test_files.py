@@ -216,7 +216,7 @@ def rdma_ports_and_counters_come_and_go():
                f'{at}/ports/odd/state': '4: ACTIVE\n', f'{at}/ports/2/rate': 'fast\n'})
         check(s.round() == (0, 0, 0), s.said)
         expect({'1': 1}, {('1', 'InfiniBand', 'HDR'), ('2', 'InfiniBand', '')}, first | second | more)
-        # No more counters of a port than any driver has.
+        # The number of counters of a port is limited; no driver has more.
         s.put({f'{at}/ports/2/hw_counters/c{i}': '1\n' for i in range(400)})
         s.round()
         wait_until(lambda: 200 < len(s.collector.find('sidelight_rdma_hw_counter_total', 'port="2"')) <= 256, 'bound', s.collector)

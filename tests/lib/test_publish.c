@@ -397,7 +397,7 @@ static void a_refused_name_is_counted_and_logged_once(void **state)
 	REFUSED_COUNTER(.name = "a-b");
 	REFUSED_COUNTER(.name = "a\n");
 	REFUSED_COUNTER(.name = long_name);
-	assert_int_equal(log_lines, 1); /* one reason, one line */
+	assert_int_equal(log_lines, 1); /* the reason was logged once for all refusals so far */
 	REFUSED_COUNTER(.name = "h", .help = long_help);
 	REFUSED_COUNTER(.name = "h", .help = "\xc0\x80");
 	REFUSED_COUNTER(.name = "h", .help = "\xed\xa0\x80");

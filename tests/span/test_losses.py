@@ -11,7 +11,7 @@ from support.sidelight import Agent, Collector
 
 sidelight, lossy = sys.argv[1:]
 d = workdir()
-LINES = 2         # of a span without attributes, or one
+LINES = 2         # lines of a span with at most one attribute
 BURST = 20000     # its ring has room for 128 roots, and for the spans of 85 traces
 
 a = Agent('--grace', '1s', folder=d)

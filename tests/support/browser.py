@@ -31,7 +31,7 @@ class BrowserError(Exception):
 
 
 class NoBrowser(Exception):
-    """No browser here, or one that does not start: a reason to skip."""
+    """There is no browser, or it does not start: the test is skipped."""
 
 
 class WebSocket:
@@ -315,7 +315,7 @@ class Browser:
                 "--remote-debugging-address=127.0.0.1", "--remote-debugging-port=0", "about:blank")
 
     def _environment(self):
-        return {"TMPDIR": self.folder}  # it leaves some files there
+        return {"TMPDIR": self.folder}  # the browser leaves some files there
 
     def _url(self):
         """Returns the address of its WebSocket; fails if there is none yet."""
@@ -338,7 +338,7 @@ class Browser:
             time.sleep(0.05)
 
     def _begin(self):
-        """What is asked of it once."""
+        """Sends the commands that are needed once, at the start."""
 
     def _call(self, method, **params):
         return self.ws.call(method, params, lambda message: None)

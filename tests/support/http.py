@@ -87,7 +87,7 @@ def get_json(url):
 
 
 def get_tls(url, authority, user, password, seconds=60):
-    """The same from who has a certificate of that authority, and asks for a password."""
+    """Like get(), over TLS with a certificate of that authority, and with a password."""
     word = base64.b64encode(f'{user}:{password}'.encode()).decode()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}),
                                          urllib.request.HTTPSHandler(context=authority.context()))

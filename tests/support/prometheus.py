@@ -46,7 +46,7 @@ class Prometheus:
         self.part = Part(*cmd)
 
     def again(self):
-        """Another life with the same data at the same port, after kill()."""
+        """Starts it again after kill(), with the same data and at the same port."""
         self.port = int(self.base.rpartition(':')[2])
         self.part = Part(*self.command(), *self.features)
         return self.__enter__()

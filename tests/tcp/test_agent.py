@@ -35,7 +35,7 @@ class Agent(Part):
             p = subprocess.run([EXE, 'dump', '--agent', self.socket, '--kind', kind, '--json', *args],
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
             return 'did not answer' not in p.stderr and p
-        p = wait_until(answered, 'the agent answers', self)  # it has two seconds, which may be too little on a busy machine
+        p = wait_until(answered, 'the agent answers', self)  # dump waits two seconds, which may be too few on a busy machine
         if p.returncode:
             fail(f'dump --kind {kind}: {p.stderr}', self)
         rows = [json.loads(line) for line in p.stdout.splitlines()]
@@ -300,7 +300,7 @@ def a_killed_loader_is_replaced_and_its_tables_begin_anew():
         except AssertionError:  # there is no table until the loader has attached its programs
             return None
     wait_until(is_back, 'the flow again', agent, seconds=60)
-    # Only the table's own count starts again from 0.
+    # Only the count in the table starts from 0 again.
     after = agent.status()['counters']['tcp_refused']
     if after < refused:
         fail(f'{refused} refused, then {after}', agent)

@@ -117,7 +117,7 @@ def who_is_kept_waiting_is_shown_to_wait():
     cpu = min(os.sched_getaffinity(0))
     for w in rivals:
         os.sched_setaffinity(w.p.pid, {cpu})
-        w.p.stdin.write('\n' * 5000)  # more than it can do in the meantime
+        w.p.stdin.write('\n' * 5000)  # more work than it can do during the test
         w.p.stdin.flush()
     # A turn that began before or ends after is in one number or in none: where many wait, a longer look is needed.
     for look in ('400ms', '1s', '4s', '16s'):

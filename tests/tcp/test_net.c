@@ -532,9 +532,7 @@ static void latencies_are_within_bound_over_a_bad_network(void **state)
 	free(e);
 }
 
-/*
- * As in a collector: some segments of a window are matched after it is over, and history is short.
- */
+/* As in a collector, some segments of a window are matched after its end, and history is short. */
 static void what_is_matched_late_has_its_latency_all_the_same(void **state)
 {
 	enum { N = 1000, STEP = 10 };

@@ -53,7 +53,7 @@ def start():
 
 
 def end():
-    if not os.path.isdir(BUNDLE):  # nothing was begun, and /run is the machine's
+    if not os.path.isdir(BUNDLE):  # nothing was created, and /run belongs to the machine
         return
     runc('delete', '-f', ID)
     # Of each hierarchy. The container's own is left by runc where its processes took too long to go.

@@ -149,7 +149,7 @@ def nginx(connections, seconds):
         answered, got, errors = map(int, told.split())
         if answered:
             break
-        seconds *= 4  # it had not even connected all when its time was over
+        seconds *= 4  # not even all connections were open when its time was over
     server.stop(signal.SIGQUIT)
     watched.end()
     with open(f'{d}/access') as f:

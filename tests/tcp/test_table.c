@@ -427,7 +427,7 @@ static void a_missed_end_is_found(void **state)
 	close(fd[1]);
 	close(unread[1]);
 	close(unread[0]);
-	await_from(f.id, port, SL_STATE_CLOSED, &f); /* not an earlier one of the same port */
+	await_from(f.id, port, SL_STATE_CLOSED, &f); /* not an earlier flow of the same port */
 	assert_true(f.flags & SL_FLOW_UNSEEN);
 	assert_int_equal(f.tcp_state, 7);
 	assert_int_equal(f.bytes_sent, 3);

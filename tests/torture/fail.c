@@ -252,7 +252,7 @@ static __attribute__((noinline)) bool fails(const char *name, int error)
 	if (!fail.on || depth)
 		return false;
 	depth++;
-	n = backtrace(frames, FRAMES) - 2; /* without this function and its caller here */
+	n = backtrace(frames, FRAMES) - 2; /* not counting this function and its caller here */
 	point = n > 0 ? point_of(name, frames + 2, n, &outside) : 0;
 	errno = saved;
 	if (point) {

@@ -8,7 +8,7 @@ from support.process import check
 
 AXE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'node', 'node_modules', 'axe-core', 'axe.min.js')
 COLOURS = ", runOnly: ['color-contrast']"
-# Every rule at each width and in each of light and dark, and those of colours everywhere: no other depends on them.
+# Every rule once, and the rules on colours at each width in light and in dark: no other rules depend on these.
 LOOKS = (1440, False, ''), (1440, True, COLOURS), (390, False, COLOURS), (390, True, '')
 
 

@@ -71,13 +71,13 @@ def a_front_that_hangs_delays_no_round():
         stopped = front(collector)
         before = rounds(collector.series())
         os.kill(stopped, signal.SIGSTOP)
-        with socket.create_connection(collector.address.rsplit(':', 1)) as s:  # which it does not answer
+        with socket.create_connection(collector.address.rsplit(':', 1)) as s:  # the stopped process does not answer
             s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
             time.sleep(2)  # 200 rounds
             os.kill(stopped, signal.SIGCONT)
             wait_until(lambda: rounds(collector.series()) >= before + 100, 'rounds went on', collector)
             check(front(collector) == stopped, 'the same process', collector)
-        os.kill(stopped, signal.SIGSTOP)  # and it ends in order
+        os.kill(stopped, signal.SIGSTOP)  # the collector can stop it in this state
 
 
 @case

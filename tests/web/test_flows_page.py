@@ -102,7 +102,7 @@ def look(page):
         [...document.querySelector('#flow-limit').options].find((o) => o.value === f.limit)?.text !== f.limit_label)
         .map((f) => f.limit))""") == []
     is_accessible(page, ["flows"], lambda view: page.click(f"#tab-{view}"), shot)
-    # To the plots of whose it is.
+    # Clicking the owner of a flow leads to its plots.
     page.run(f"{ROWS}.find((r) => r.dataset.instance).cells[1].click()")
     page.wait("location.hash.includes('pod=000000000000007c')", what="its metrics")
     problems = [p for p in page.problems if not re.search("api/v1/(traces|services)", p)]  # it keeps none

@@ -178,7 +178,7 @@ def front_proxies_say_who_asks():
             'client_ca_file': proxies.ca, 'allowed_names': ['front-proxy-client']}, **more}))
 
     def said_by(user, *groups, pair=proxy, path=EXTERNAL, method='GET', more=()):
-        """As a proxy sends them: a header for each group. (status, answer)"""
+        """Sends a request as a proxy does, with a header per group. Returns (status, answer)."""
         conn = http.client.HTTPSConnection('127.0.0.1', c.port, timeout=300, context=authority.context(pair))
         try:
             conn.putrequest(method, path, skip_host=True)

@@ -52,7 +52,7 @@ class Test(Walk):
         nodes, largest = self._cost()
         print(f'{PER_POD * (PODS + 1)} series: {nodes} elements, answers of {largest} bytes; before: {self.before}')
         check(nodes < 1.2 * self.before[0], nodes, self.before)
-        # But for digits that are more, and the pods' names.
+        # Answers are larger only because numbers have more digits, and because of the pods' names.
         check(max(largest.values()) < 1.5 * max(self.before[1].values()), largest, self.before)
         self.shot(self.page, 'many')
 

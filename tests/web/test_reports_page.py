@@ -81,7 +81,7 @@ def look(page, report, device):
     page.run("document.querySelector('#dta-key').value = 'nonsense'")
     page.click('#dta-ask button')
     page.wait(f"{text('#dta-answer')}.includes('nonsense')", what="what is wrong with it")
-    # Another store, to which something is then added.
+    # Pick another store; then something is added to it.
     page.click("#dta-stores tr[data-store='bytes']")
     page.wait(f"{text('#dta-store')} === 'bytes'", what="the store that was picked")
     report('increment', 'store=3', 'copies=4', 'text:abcd', '58')
