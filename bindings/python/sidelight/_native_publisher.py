@@ -25,8 +25,8 @@ def lock():
 
 
 class Publisher:
-    """As in _publisher.py. If it cannot be opened, metrics count for this process only. max_regions of 1 refuses what does not
-    fit; otherwise the library decides."""
+    """Like the class in _publisher.py. If the publisher cannot be opened, metrics count for this process only. With
+    max_regions=1, what does not fit is refused; otherwise the library decides."""
 
     def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
                  max_regions=16, span_bytes=0, strict=True):

@@ -147,7 +147,7 @@ class Publisher:
                 raise f.Refused('the name and labels are those of another metric')
             return record.value
         if record and (record.shape.kind, record.shape.flags, record.shape.body) != (shape.kind, shape.flags, shape.body):
-            record = None  # its place may be too short
+            record = None  # the other shape may not fit into the record
         self._attach.watch()
         value = value_of(shape.kind, shape.bounds, summary, shape.flags & f.MIRRORED)
         self._put(shape, value, record)
@@ -316,7 +316,7 @@ def _revive_all():
 
 
 def _after_in_child():
-    # Another child of this one must find its hooks in order, and the parent's end is to be seen.
+    # The child may fork again, so its hooks must be in order; and it must not keep the parent's connection open.
     cells.lock.release()
     for p in list(_publishers):
         p._forked()

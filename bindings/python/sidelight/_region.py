@@ -195,6 +195,6 @@ class Region:
     def drop(self):
         """Closes the descriptor, unless the application did. The memory is freed together with the last cell in it."""
         if not self.fd.ours():
-            _abandoned.append(self.map)  # it has a duplicate of the descriptor, which it would close by its number
+            _abandoned.append(self.map)  # the map has a duplicate of the descriptor, and would close that number, which the application may use
         self.fd.close()
         self.words = self.map = self._exemplars = None

@@ -25,7 +25,7 @@ static const struct sl_trace_context *parent_of(PyObject *parent, struct sl_trac
 		return NULL;
 	text = PyUnicode_AsUTF8AndSize(parent, &n);
 	if (!text)
-		PyErr_Clear(); /* no header has such text */
+		PyErr_Clear(); /* not UTF-8: no header contains such text */
 	return text && !sl_traceparent_parse(text, (size_t)n, room) ? room : NULL;
 }
 

@@ -28,7 +28,7 @@ Base = metrics.MetricWrapperBase
 INSTRUMENTS = (metrics.Counter, metrics.Gauge, metrics.Summary, metrics.Histogram, metrics.Info, metrics.Enum)
 _every = Sampler(float(os.environ.get('SIDELIGHT_COLLECT_SECONDS') or 5))
 _mirror = Mirror()
-_owners = weakref.WeakValueDictionary()  # by key: the metric that ends the series
+_owners = weakref.WeakValueDictionary()  # key -> the metric that ends the series
 _used = set()  # the keys of published series
 
 

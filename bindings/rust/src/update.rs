@@ -216,7 +216,7 @@ impl Histogram<'_> {
     pub fn count(self) -> u64 {
         unsafe { ffi::sl_histogram_count(self.raw) }
     }
-    /// Their sum. Takes a lock.
+    /// Returns the sum of the observations. Takes a lock.
     pub fn sum(self) -> f64 {
         unsafe { ffi::sl_histogram_sum(self.raw) }
     }

@@ -72,7 +72,7 @@ type copied struct {
 	site
 	shape *shape
 	turn  uint64
-	times map[int]time.Time // of exemplars, by bucket
+	times map[int]time.Time // times of exemplars, by bucket
 }
 
 // NewCopier returns a Copier without series.

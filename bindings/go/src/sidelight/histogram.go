@@ -256,7 +256,7 @@ func (p *Publisher) histogram(o *HistogramOpts, names, values []string) *Histogr
 		return publish(p, &o.Opts, kindHistogram, names, values, func(s *shape) { s.bounds = bounds },
 			func() *Histogram { return &Histogram{bounds: bounds} })
 	}
-	x, _ := o.pick() // without buckets the shape is refused
+	x, _ := o.pick() // if there are no buckets, the shape is refused
 	return publish(p, &o.Opts, kindHistogramExp, names, values, func(s *shape) {
 		s.scale, s.first, s.zero, s.cells = int16(x.scale), int32(x.first), x.zero, 3+x.count+1
 	}, func() *Histogram { return &Histogram{exponential: x} })

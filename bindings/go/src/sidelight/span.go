@@ -138,7 +138,7 @@ func (p *Publisher) StartSpan(ctx context.Context, name string, kind SpanKind) (
 	ctx = ContextWithSpanContext(ctx, c)
 	id, ok := p.stringID(name)
 	if !ok {
-		return ctx, nil // its children are those of a span that is not there
+		return ctx, nil // its children have a parent that is not published
 	}
 	s := &Span{pub: p, context: c, parent: parent.SpanID, start: time.Now()}
 	s.words[0] = uint64(id) | uint64(kind&15)<<32 | uint64(c.Flags)<<40
