@@ -356,7 +356,7 @@ def gather(process, end, interruptible):
 
 
 def script(host, text, timeout, interruptible=True):
-    # Nobody can answer a prompt, and an unreachable host must not delay the others. A host that was taken over gets neither
+    # Prompts cannot be answered, and an unreachable host must not delay the others. A host that was taken over gets neither
     # keys nor the operator's display.
     ssh = ['ssh', '-T', '-a', '-x', '-o', 'BatchMode=yes', '-o', 'ConnectTimeout=10']
     args = [*ssh, *host.ssh[:-1], '--', host.ssh[-1], 'sh', '-s'] if host.ssh else ['sh', '-s']

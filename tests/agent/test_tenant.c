@@ -427,8 +427,8 @@ FILE *__wrap_fopen64(const char *name, const char *mode)
 }
 
 /*
- * The process published, so it must not be refused because it ended quickly: otherwise nobody would
- * read its last values.
+ * The process published, so it must not be refused because it ended quickly: its last values would
+ * not be read.
  */
 static void who_ends_while_it_is_attested_is_a_stranger(void **state)
 {

@@ -815,9 +815,9 @@ static void more_gaps_than_are_kept_are_given_up_oldest_first(void **state)
 }
 
 /*
- * Packets arrive at once, a little late or far too late, and each one a second time. Their numbers
- * wrap in the middle of a packet. Each report of a packet is judged separately: it is taken if it
- * is new and lies within the window.
+ * Packets arrive at once, a little late or far too late, and each one twice. Their numbers wrap in
+ * the middle of a packet. Each report of a packet is judged separately: it is taken if it is new
+ * and lies within the window.
  */
 static void reports_come_once_in_the_window_and_never_behind(void **state)
 {
