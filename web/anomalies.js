@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// anomalies.js - the view of incidents, and what the page says of one and of its pods' anomalies. The tab is shown only
+// anomalies.js - the view of incidents, and the texts about an incident and the anomalies of its pods. The tab is shown only
 // if the collector runs analysis.
 import {$, emptyState, fillTable, num, pickRows, put} from "./dom.js";
 import {age, dateTime, grouped, moment, number, rate, retimed, seconds, unitOf, withUnit} from "./format.js";
@@ -16,8 +16,8 @@ export function blameText(blame) {
 		` (${Math.round(b.share * 100)} %)`).join(", ");
 }
 
-// What a blamed metric is: {whole, name, part, labels}. part is a quantile such as "p90", "mean" or "count" of the histogram
-// called name, or "". whole is the complete name, because a gauge's own name may end so.
+// Splits a blamed metric into {whole, name, part, labels}. part is a quantile such as "p90", "mean" or "count" if the metric is
+// that part of the histogram `name`, otherwise "". whole is the complete name, because a gauge's own name may have such an ending.
 export function blamed(text) {
 	const [, name, labels] = /^([^{]*)(?:\{(.*)\})?$/s.exec(text) || [text, text, ""];
 	const [, base, part] = /^(.*)_(p50|p90|p95|p99|mean|count)$/.exec(name) || [name, name, ""];
@@ -25,7 +25,7 @@ export function blamed(text) {
 	return {whole: name, name: base, part, labels: pairs.map(([, k, v]) => [k, v.replace(/\\(.)/g, (all, c) => c === "n" ? "\n" : c)])};
 }
 
-// A value of a blamed metric, with its unit; counters are judged by their rate.
+// Formats a value of a blamed metric, with its unit; counters are judged by their rate.
 function blameValue({name, part}, v) {
 	const unit = unitOf({name});
 	if (part === "count" || !part && /_total$/.test(name))
@@ -36,7 +36,7 @@ function blameValue({name, part}, v) {
 const PARTS = {p50: "median of ", p90: "90th percentile of ", p95: "95th percentile of ", p99: "99th percentile of ", mean: "mean of ",
 	count: "rate of ", "": ""};
 
-// short: without the unit in its name, which its values have.
+// short: omits the unit from the metric's name, because the values show it.
 export function blameChange(b, short = false) {
 	const m = blamed(b.metric), known = typeof b.value === "number";
 	const name = short ? m.name.replace(/(_seconds|_bytes|_nanoseconds|_ratio)?(_total)?$/, "") : m.name;
@@ -49,20 +49,20 @@ export function blameChange(b, short = false) {
 		`${of} ${b.value < b.before ? "fell" : "rose"} to ${blameValue(m, b.value)} (usually ${blameValue(m, b.before)})`;
 }
 
-// One sentence: the pod, if it is not known, and what changed most.
+// Returns one sentence: the pod, if `pod` is set, and what changed most.
 export const sentence = (a, pod, short) => a.blame.length ? (pod ? `${nameOf(a)}: ` : "") + blameChange(a.blame[0], short) :
 	retimed(a.sentence || a.explanation || `${nameOf(a)} behaves unusually`, a.begin);
 
-// What an incident says, in the zone of the page.
+// The incident's sentence, with times in the page's time zone.
 export const incidentText = (i) => retimed(i.sentence, i.begin, i.cause.begin);
 
-// How an address names it.
+// The anomaly's id in the page's address.
 export const addressOf = (a) => `${a.instance}@${a.begin}`;
 
 export const isConnections = (a) => / \(tcp\)$/.test(a.service || "");
 
-// Pods of a host without an orchestrator have no names, or its own: their processes tell them apart. Hosts and connections
-// are named as in sentences.
+// Without an orchestrator, pods have no name, or the name of their host; the process ID then distinguishes them. Hosts and
+// connections are named as in sentences.
 export function nameOf(a) {
 	const [, of, tcp] = /^(.*?)( \(tcp\))?$/s.exec(a.service || ""), host = of === "(host)";
 	if (tcp || host)
@@ -71,7 +71,7 @@ export function nameOf(a) {
 	return !bare || !a.pid ? app.podName(a) : `${a.container || a.service || app.podName(a)}[${a.pid}]`;
 }
 
-// An incident that became part of an older one is shown as that one.
+// An incident that was merged into an older one is not listed separately.
 const shown = (incidents) => incidents.filter((i) => !i.part_of);
 
 // How an incident looks: [text, class of its badge, what it means].

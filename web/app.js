@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// app.js - the page: its state is in the fragment of the address, its data comes by polling.
+// app.js - the page. Its state is in the fragment of the address; it polls the collector for data.
 import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, label, put, title} from "./dom.js";
 import {HIDDEN_MS, Poller, Problem, get, link, parts, token} from "./server.js";
@@ -24,7 +24,7 @@ import * as traces from "./traces.js";
 let status = null;
 let noticed = 0;
 
-// One sentence for a while, over the page so that nothing moves.
+// Shows one sentence for a while, on top of the page, so that nothing moves.
 function notice(text) {
 	const e = $("notice");
 	put(e, text);
@@ -114,7 +114,7 @@ async function seedSparks() {
 			t.forEach((x, i) => at.set(Math.floor(x), y[i]));
 			const spark = Array.from({length: SPARK}, (_, i) =>
 				k.spark[k.spark.length - SPARK + i] ?? at.get(k.second - SPARK + 1 + i) ?? null);
-			// The second in which both begin is in neither.
+			// Both lists lack the second in which they begin.
 			k.spark = spark.map((y, i) => y ?? spark[i - 1] ?? null);
 		}
 		metricList.draw();
@@ -243,7 +243,7 @@ const metricList = new List($("metrics"), {
 	moved: () => metricPoller.soon(),
 });
 
-// Without a search, series that do not change are folded away, and those of Sidelight, hosts and runtimes.
+// Without a search, the list hides series that do not change, and series of Sidelight, hosts and runtimes.
 const folds = () => !state.all && !state.q && !state.kind && !state.pod;
 
 async function askMetrics() {
@@ -346,7 +346,7 @@ $("fold").addEventListener("click", unfold);
 
 // ---- empty states -----------------------------------------------------------------------------------
 
-// Without pods there is no agent, or the agent has none.
+// There are no pods: either there is no agent, or the agent has no pods.
 function nothingYet(root) {
 	const t = status?.totals;
 	const socket = health.hosts.find((h) => h.fabric === "shm")?.target || "/run/sidelight/agent.sock";
@@ -503,7 +503,7 @@ function showState() {
 	drawMetricsNote();
 }
 
-// The open view may have been polled rarely before.
+// Polls for the open view at once, because it may have been polled rarely before.
 function askSoon() {
 	for (const p of [services, map, cause, series, metricPoller, podPoller, health, anomalies, flows, jobs, reports, network,
 		traces])
@@ -530,7 +530,7 @@ function openCause(address) {
 	$("view-cause").querySelector(".scroll").scrollTop = 0;
 }
 
-// A service without an anomaly: its metrics.
+// Shows the metrics of a service without an anomaly.
 function openService(name, namespace) {
 	const s = services.named(name, namespace);
 	if (s?.anomaly)

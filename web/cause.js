@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cause.js - one incident: its sentence, the metrics to blame as plots, its members, its kept traces, and the connections
-// and the host of its cause. The address names it, and works after it has ended for as long as the collector keeps it.
+// and the host of its cause. The page's address contains the incident, and works as long as the collector keeps the incident.
 import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, put, title} from "./dom.js";
 import {limitKind} from "./flows.js";
@@ -12,7 +12,7 @@ import {navigate, state} from "./state.js";
 import {REASONS, WHY} from "./traces.js";
 import {waterfall} from "./waterfall.js";
 
-const BEFORE = 30, AFTER = 15; // seconds that are shown around an anomaly
+const BEFORE = 30, AFTER = 15; // seconds shown before and after an anomaly
 const LONGEST = 86400;         // seconds of history in an answer
 const BLAMED = 4, MEMBERS = 12, TRACES = 5, FLOWS = 4;
 
@@ -23,7 +23,7 @@ let plots = [];       // {root, plot, name, blame, ids}
 let hostSeries = {host: "", ids: []}; // series of the pressure on a host: of CPU, memory, I/O
 const asking = new Map(); // panel that waits for an answer -> whether it is wanted again
 
-// A refusal does not mean that there is nothing, so what is shown stays.
+// A refusal does not mean that there is no data, so the panel keeps its present content.
 const missing = (e) => {
 	if (!(e instanceof Problem) || !e.status || e.refused)
 		throw e;
@@ -55,7 +55,7 @@ function drawHead(i, now) {
 	drawAccept(i);
 }
 
-// The trace that it advises to look at is a button, which shows it.
+// If the sentence names a trace, the name is a button that shows the trace.
 function drawSentence(text) {
 	const root = $("cause-sentence");
 	if (root.textContent === text)
@@ -80,7 +80,7 @@ function drawAccept(i) {
 	put($("cause-accept-why"), token.value ? "Your token does not give the right to accept it." : "Only a token with the right to act can accept it.");
 }
 
-// Asks first, because there is no further alarm for a fault that was accepted.
+// Asks for confirmation, because an accepted fault raises no further alarm.
 function askToAccept() {
 	const others = found.members.length + found.members_left_out - 1;
 	put($("accept-text"), `What ${anomalies.nameOf(found.cause)}${others ? ` and ${many(others, "other")}` : ""} ` +
@@ -129,10 +129,10 @@ function makePlots(a) {
 		$("blamed").append(el("p", "dim", "No metric stands out."));
 }
 
-// The labels by which the series of a blamed metric are found.
+// The labels that identify the series of a blamed metric.
 const labelsOf = (a, p) => [["service", a.service], ["pod", a.pod], ["process", a.pid ? String(a.pid) : ""], ...p.labels].filter(([, v]) => v);
 
-// The line of a histogram's quantile, from its buckets over time.
+// Computes the line of a histogram's quantile from its buckets over time.
 async function lineOfQuantile(a, p, from, to) {
 	const query = new URLSearchParams({metric: p.name, by: "pod", fn: p.part, start: from, end: to, points: 400});
 	for (const [k, v] of labelsOf(a, p))
@@ -141,7 +141,7 @@ async function lineOfQuantile(a, p, from, to) {
 	return points?.length ? {t: points.map((x) => x[0]), v: points.map((x) => x[1]), unit: unitOf({name: p.name, unit: g.unit}), rate: false} : null;
 }
 
-// The line of a histogram's mean: of the sum and the count of its observations, which are kept once per second.
+// Computes the line of a histogram's mean from the sum and the count of its observations, which are kept once per second.
 async function lineOfMean(a, p, from, to) {
 	const step = Math.ceil((to - from) / 400), of = labelsOf(a, p).map(([k, v]) => [k, "=", v]);
 	const sum = (name, pairs) => `sum(rate(${selector(name, pairs)}[${Math.max(5, 2 * step)}s]))`;
@@ -153,7 +153,7 @@ async function lineOfMean(a, p, from, to) {
 
 const isCount = (p) => !p.part || p.part === "count";
 
-// The line of a counter or gauge, or of the number of observations of a histogram.
+// Fetches the line of a counter or gauge, or of a histogram's number of observations.
 async function lineOfHistory(a, p, from, to) {
 	if (!p.ids) {
 		const m = await ask("metrics", {pod: a.instance, q: p.name, limit: 200});
@@ -171,7 +171,7 @@ async function lineOfHistory(a, p, from, to) {
 	return {t, v: y, unit: valueUnit(s), rate: running};
 }
 
-// The line of what is blamed, and of nothing else.
+// Fetches the line of the blamed metric only.
 async function lineOf(a, p, from, to) {
 	const kept = !isCount(p) && !anomalies.isConnections(a);
 	const line = kept && await (p.part === "mean" ? lineOfMean : lineOfQuantile)(a, p, from, to);
@@ -181,7 +181,7 @@ async function lineOf(a, p, from, to) {
 const whyNoLine = (a, p) => "No plot: the " + (p.isState ? "collector keeps no history of states." : !isCount(p) && anomalies.isConnections(a) ?
 	"collector keeps no quantiles and means of connections over time." : "history of this time is no longer kept.");
 
-// What the dashed line and the dotted ones are.
+// Explains the dashed and the dotted lines.
 function drawKeys(kinds) {
 	const root = $("blamed-keys"), key = kinds.join();
 	root.hidden = !plots.length;
@@ -219,7 +219,7 @@ async function drawPlots(a, now) {
 		const top = Math.max(...line.v.filter((v) => v !== null && Number.isFinite(v)), 0);
 		p.box.dataset.highest = top;
 		p.plot.draw([{key: p.name, label: p.name, slot: 1, floor: true, ...line},
-		             // When it was anomalous, below the line.
+		             // The time of the anomaly, as a strip at the bottom of the plot.
 		             {key: "anomalous", slot: 3, floor: true, unit: line.unit, rate: line.rate, dash: [2, 2],
 		              t: [a.begin, a.begin + 1e-3, a.end ? a.last : now], v: [0, 0.02 * top, 0.02 * top]}], from, to);
 	}));
@@ -249,7 +249,7 @@ async function drawScore(a, now) {
 	$("scores").dataset.highest = Math.max(0, ...s.score);
 }
 
-// The members by their evidence, on the scale of the cause's: suspicion where callers are known.
+// Sorts the members by the same measure as the cause: by suspicion if its callers are known, otherwise by peak score.
 function drawMembers(i) {
 	const of = (m) => (i.cause.suspicion >= 1 ? m.suspicion : m.peak) || 0, box = $("suspects");
 	const rows = [...i.members].sort((x, y) => (y.instance === i.cause.instance) - (x.instance === i.cause.instance) || of(y) - of(x)).slice(0, MEMBERS);
@@ -277,7 +277,7 @@ async function drawTraces(a, now) {
 	const named = t && a.trace && !t.traces.some((x) => x.trace_id === a.trace) ? await ask(`traces/${a.trace}`) : null;
 	if (isGone(a))
 		return;
-	// A failed one first, then the slowest. Those that the sentence and the address name are always there.
+	// Failed traces come first, then the slowest ones. The traces that the sentence and the page's address name are always shown.
 	const worth = (x) => x.error ? 3 : {error: 3, slow: 2, verdict: 1}[x.reason] || 0;
 	const of = [...t?.traces || [], named].filter(Boolean).sort((x, y) => worth(y) - worth(x) || y.duration_seconds - x.duration_seconds);
 	const best = of.filter((x, i) => i < TRACES || [a.trace, state.trace].includes(x.trace_id));
@@ -348,7 +348,7 @@ async function drawFlows(a) {
 			`None of its connections is among the first ${grouped(f.flows.length)} of ${grouped(f.matching)} on its host.` : "None of its connections is open now."));
 }
 
-// The share of the time for which something waited (PSI), if the host publishes it.
+// The share of time in which something waited (PSI), if the host publishes it.
 const PRESSURES = [["cpu", "CPU"], ["memory", "memory"], ["io", "I/O"]];
 
 async function drawHost(a) {
@@ -387,7 +387,7 @@ async function drawHost(a) {
 
 const isGone = (a) => found?.cause.id !== a.id;
 
-// Removes what the panels show of the previous incident until they have answers about this one.
+// Empties the panels, because they show the previous incident until they have answers about this one.
 function clearPanels() {
 	for (const id of ["cause-traces", "cause-traces-note", "cause-waterfall", "cause-flows", "cause-pressure"]) {
 		$(id).replaceChildren();
@@ -398,7 +398,7 @@ function clearPanels() {
 	scorePlot.destroy();
 }
 
-// Each panel waits for its own answer.
+// Draws a panel without making the others wait for its answer.
 function apart(panel, drawPanel, a, now) {
 	if (asking.has(panel))
 		return asking.set(panel, true);
@@ -425,7 +425,7 @@ async function draw() {
 	if (!find(list.incidents))
 		list = await get("incidents", {limit: 256});
 	link.ok();
-	// The plots and traces are of the time of the incident.
+	// The plots and traces show the time of the incident, not that of its cause's anomaly.
 	const i = find(list.incidents), a = i && {...i.cause, begin: i.begin, last: i.last, end: i.end, trace: i.trace};
 	$("cause").hidden = !i;
 	empty.hidden = !!i;
@@ -448,10 +448,10 @@ async function draw() {
 		apart(panel, drawPanel, a, list.time);
 }
 
-// What is to blame may change while it lasts.
+// The blamed metrics may change during an anomaly.
 const addressKey = (a) => anomalies.addressOf(a) + a.blame.slice(0, BLAMED).map((b) => b.metric).join();
 
-// Nothing changes once it is over, except for what is forgotten.
+// When the incident is over, its data no longer changes, but the collector may forget some of it.
 const poller = new Poller(draw, () => found?.end ? 5000 : 1000, "analysis");
 export const soon = () => poller.soon();
 

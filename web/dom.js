@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dom.js - helpers for elements, which write only changes.
+// dom.js - helpers for elements; they write to the document only if something has changed.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -12,7 +12,7 @@ export function el(tag, className, text) {
 	return e;
 }
 
-// Writes only a change, so that the browser need not lay out again.
+// Writes the text only if it has changed, so that the browser does not compute the layout again.
 export function put(e, text) {
 	if (e.textContent !== text)
 		e.textContent = text;
@@ -74,8 +74,8 @@ export function fillTable(table, rows) {
 	});
 }
 
-// A row is picked by a click, or by Enter or Space; the arrow keys, Home and End move between rows, of which one is in
-// the order of Tab. The focus stays with what a row is about, as its data attribute says.
+// A click, Enter or Space picks a row. The arrow keys, Home and End move between rows; the Tab key stops at one of them only.
+// The focus follows the object that the row's data attribute names, even if the object moves to another row.
 export function pickRows(table, pick) {
 	const body = table.tBodies[0];
 	const only = (row) => [...body.rows].forEach((r) => {

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert the files of the page into one C file: embed.py ROOT OUT FILE...
 
-The address of a file is its path below ROOT; index.html is "/". It asks for all modules at once: a browser
-would find out about each one only when it has another that imports it. The output also has the hash of the
-inline script of index.html, for the policy that permits no other one (CSP level 3, 2.3.1).
+The address of a file is its path below ROOT; index.html is "/". index.html preloads all modules at once; otherwise, a
+browser would discover a module only after loading one that imports it. The output also has the hash of the inline
+script of index.html, for the content security policy, which permits no other inline script (CSP level 3, 2.3.1).
 """
 import base64
 import hashlib

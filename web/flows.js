@@ -9,7 +9,7 @@ import {Poller, Problem, get, link} from "./server.js";
 
 const SHOWN = 200, PERIOD = () => 1000;
 const SEARCH = ["fq", "flowState", "flowService", "flowPort", "flowLimit"];
-// What limits a connection: its name in the API and in words, by the kind of its badge.
+// What limits a connection: its name in the API and its description, grouped by the kind of badge.
 const LIMITS = {
 	bad: {"peer-not-reading": "peer does not read", "not-reading": "does not read", unanswered: "unanswered", "nothing-arrives": "nothing arrives",
 	      "loss-timeout": "losses and timeouts", "loss-fast": "losses", "accept-queue": "accepts too slowly", refused: "refused",
@@ -29,7 +29,7 @@ let app = null; // {state, picked, showMetrics, status}
 let list = [], error = null;
 
 const end = (address, port) => (address.includes(":") ? `[${address}]` : address) + `:${port}`;
-// A unit in brackets is not a name: (host) is everything outside of containers.
+// A unit in parentheses is not a name: (host) means everything outside of containers.
 const owner = (f) => f.pod || f.container || f.service || (f.unit && !f.unit.startsWith("(") ? f.unit : f.task || f.unit);
 
 function drawHead() {

@@ -27,12 +27,12 @@ const WHOLE = new Intl.NumberFormat("en-US", {maximumFractionDigits: 0});
 
 export const grouped = (v) => WHOLE.format(Math.round(v)).replaceAll(",", THIN);
 
-// The order of names in which numbers count as such: cart-9 is before cart-10.
+// Sorts numbers within names by value: cart-9 comes before cart-10.
 export const byName = new Intl.Collator("en", {numeric: true}).compare;
 
 export const many = (n, what) => `${grouped(n)} ${what}${n === 1 ? "" : "s"}`;
 
-// Four significant digits and an SI prefix; small integers in full. What is not known is a dash.
+// Formats a number with four significant digits and an SI prefix, or a small integer in full. An unknown value is a dash.
 export function number(v, small = false) {
 	if (v === null || v === undefined)
 		return "–";
@@ -97,7 +97,7 @@ export function age(v) {
 	return `${Math.floor(s / 86400)}${THIN}d ${Math.floor(s % 86400 / 3600)}${THIN}h`;
 }
 
-// The unit that a metric declares, or the suffix of its name.
+// The unit that a metric declares, or the one in its name's suffix.
 export function unitOf(metric) {
 	if (metric.unit)
 		return metric.unit;
@@ -140,7 +140,7 @@ export function rate(v, unit) {
 	return (v !== 0 && Math.abs(v) >= 1 && Math.abs(v) < 999.5 ? digits(v, 3) : number(v)) + "/s";
 }
 
-// Without trailing zeros, for axes.
+// Removes trailing zeros, for axes.
 export const trimmed = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 
 // The zone of all times on the page: local or UTC, as this browser keeps it.
@@ -154,7 +154,7 @@ export const zone = {
 	},
 };
 
-// 2025-11-21T03:06:28.123: as text, and as an input of type datetime-local has it.
+// Formats a time like 2025-11-21T03:06:28.123, as in an input of type datetime-local.
 export function isoTime(epoch) {
 	const ms = epoch * 1000, offset = zone.utc ? 0 : new Date(ms).getTimezoneOffset() * 60000;
 	return Number.isFinite(ms) ? new Date(ms - offset).toISOString().slice(0, 23) : "";
@@ -170,8 +170,8 @@ export const dateTime = (epoch) => epoch ? isoTime(epoch).slice(0, 19).replace("
 // Time of day, with the date unless it is today.
 export const moment = (epoch, ms = false) => isoTime(epoch).slice(0, 10) === isoTime(Date.now() / 1000).slice(0, 10) ? clock(epoch, ms) : dateTime(epoch);
 
-// A sentence of the collector with its times in the zone of the page. The collector writes them in its own zone, so they
-// are recognised by the moments that they may be; zones differ by quarters of an hour.
+// Converts the times in a sentence of the collector from the collector's time zone to the page's. A time in the sentence is
+// converted if it equals one of `moments` up to a multiple of 15 minutes, because time zones differ by such multiples.
 export const retimed = (text, ...moments) => text.replace(/\b(\d\d):(\d\d):(\d\d) [A-Z+-][\w+-]{1,5}/g, (all, h, m, s) => {
 	const at = moments.find((t) => (Math.floor(t) - h * 3600 - m * 60 - s) % 900 === 0);
 	return at === undefined ? all : clock(at, false);

@@ -7,10 +7,10 @@ import {Problem, get} from "./server.js";
 import {FUNCTIONS, state, writeHash} from "./state.js";
 import * as time from "./time.js";
 
-const SHOWN = 60; // groups; more are a smear
+const SHOWN = 60; // maximum number of groups, as more would blur together
 let changed = () => {};
 
-// What suits a metric: times by their 99th percentile, counters by their rate, others by their sum.
+// The function chosen for the metric; by default the 99th percentile for histograms, the rate for counters, otherwise the sum.
 export const functionOf = (meta) => FUNCTIONS.includes(state.fn) && allowed(meta).includes(state.fn) ? state.fn :
 	meta.kind === "histogram" ? "p99" : grows(meta.kind) ? "rate" : "sum";
 
@@ -26,7 +26,7 @@ const WORDS = {sum: "sum", rate: "rate", avg: "average", max: "maximum", min: "m
 const labelsOf = new Map(); // metric -> names
 let asking = "";
 
-// Names of Prometheus: the metric's own, or with the suffix of its samples.
+// A pattern for the metric's names in Prometheus, with or without the suffix of its samples.
 const exposed = (name) => `${name.replace(/[^\w:]/g, ".")}(_total|_count)?`;
 
 async function askLabels(meta) {
@@ -103,7 +103,7 @@ export function question(of) {
 		askLabels(meta);
 		return {metric: meta.name, by: state.by.join(), fn: functionOf(meta)};
 	}
-	// Of the same service and with the same labels: only the pod differs.
+	// Siblings have the same service and labels, and differ only in the pod.
 	const match = Object.entries({service: pod?.service || "", ...meta.labels}).filter(([k, v]) => v || k !== "service")
 		.map(([k, v]) => `${k}=${v}`);
 	return {metric: meta.name, by: "pod", fn: functionOf(meta), match};
@@ -125,7 +125,7 @@ function nameOf(labels) {
 
 const lastOf = (v) => v.findLast((x) => x !== null) ?? null;
 
-// Lines for the plot, the highest first; the colours are for those that stand out.
+// Returns the lines of the plot. Only those with the highest values have different colours.
 export function lines(a) {
 	const meta = {name: a.metric, kind: a.kind, unit: a.unit};
 	const unit = a.fn.startsWith("p") ? unitOf(meta) : valueUnit(meta);

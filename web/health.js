@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// health.js - how Sidelight itself is, in words: the badge in the header, and the view that has its reasons, hosts,
-// workers and the duration of READs. The title of the page says this and how the services are.
+// health.js - the state of Sidelight itself: the badge in the header, and the view with the reasons, the hosts, the workers
+// and the duration of READs. The page's title shows this state and that of the services.
 import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, fillTable, num, put, title} from "./dom.js";
 import {age, bytes, dateTime, grouped, many, number, rate} from "./format.js";
@@ -15,10 +15,9 @@ export let hosts = [];
 
 const clocks = {began: 0, shift: NaN, jumped: 0, jump: 0, restarted: 0, skew: 0};
 
-// Notices that the collector was restarted or that its clock jumped; the page says so, and nothing else need be done. The
-// collector's time is compared with its own uptime, because this computer's clocks stand still while it sleeps. sent:
-// performance.now() when the status was asked for. The collector read its clock within the round trip, so the middle is off
-// by at most half of it.
+// Detects that the collector was restarted or that its clock jumped, and notifies the user. The collector's time is compared
+// with its own uptime, because this computer's clocks stand still while it sleeps. sent: performance.now() when the status was
+// requested. The collector read its clock during the round trip, so the middle of the round trip is wrong by at most half of it.
 export function observe(status, sent, notice) {
 	const slack = (performance.now() - sent) / 2000, shift = status.time - status.uptime_seconds;
 	const again = clocks.began && status.start !== clocks.began;
@@ -91,7 +90,7 @@ function judge(status) {
 	return kind === "good" && lateAnswers.length ? {word: "late answers", kind: "warn", says: order} : {word, kind, says: order};
 }
 
-// The worst first. "collecting" says nothing of the services, so it need not be said beside them.
+// The page's title names the worst problem first. The word "collecting" is left out where the state of the services is known.
 function titleOf(word, kind) {
 	const open = anomalies.openNow(), known = link.up && anomalies.analysis;
 	const says = [known && open ? many(open, "incident") : "", kind === "good" && known ? "" : word].filter(Boolean);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// heat.js - what histograms observed: a column per step of time, a row per bucket, the darker the more.
+// heat.js - a heat map of the observations of histograms: one column per time step, one row per bucket; darker means more.
 import {$, put} from "./dom.js";
 import {clock, grouped, number, trimmed, withUnit} from "./format.js";
 import {TimePlot} from "./plot.js";
 
-// From few to many, on white and on black; the ends tell from the background.
+// Colours from few to many observations, for a white and a black background; all of them differ visibly from the background.
 const RAMPS = {
 	light: [[222, 235, 247], [158, 202, 225], [66, 146, 198], [8, 81, 156], [8, 34, 84]],
 	dark: [[24, 48, 74], [30, 96, 140], [44, 150, 150], [150, 200, 110], [253, 231, 90]],
@@ -18,7 +18,7 @@ function shade(share) {
 	return `rgb(${ramp[i].map((v, k) => Math.round(v + (ramp[i + 1][k] - v) * part)).join()})`;
 }
 
-// Counts differ by powers of ten: equal factors are equal steps of colour.
+// Counts differ by powers of ten, so the colour depends on their logarithm.
 const share = (n, most) => most > 1 ? 0.12 + 0.88 * Math.log(n) / Math.log(most) : 1;
 
 export class HeatPlot extends TimePlot {
@@ -79,7 +79,7 @@ export class HeatPlot extends TimePlot {
 		c.restore();
 	}
 
-	// What is under the cursor: {text, n}, or null.
+	// Describes the cell under the cursor: {text, n}, or null.
 	under() {
 		const u = this.plot, {left, top} = u?.cursor || {};
 		if (!u || left < 0 || top < 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// jobs.js - the view of a cluster's jobs: the list, and of one job its nodes, its ranks and which rank delays the others.
+// jobs.js - the view of a cluster's jobs: the list, and the nodes and ranks of one job, with the rank that delays the others.
 import {$, emptyState, fillTable, num, pickRows, put} from "./dom.js";
 import {age, bytes, dateTime, grouped, many, retimed, seconds} from "./format.js";
 import {Poller, Problem, get, link} from "./server.js";
@@ -12,7 +12,7 @@ let app = null; // {openCause, showMetrics}
 
 const value = (v, as) => num(v === null ? "" : as(v));
 const ended = (job) => job.state === "ended";
-// The slow rank while its incident is open. Of a job that has ended, the last slow rank.
+// The slow rank while its incident is open; after the end of the job, its last slow rank.
 const slowOf = (job) => job.slow && (!job.slow.end || ended(job)) ? job.slow : null;
 
 function drawList(a) {

@@ -5,9 +5,9 @@
 const SPARE = 4;
 
 export class List {
-	// fill(row, index): writes the item at index into a row element from make(); false: not
-	// loaded yet. keyOf(index): what the item is known by; undefined: not loaded yet.
-	// pick(index, event). moved(first, count): the visible rows have changed.
+	// fill(row, index): writes the item at index into a row element from make(); returns false if it is not
+	// loaded yet. keyOf(index): returns a key that identifies the item, or undefined if it is not loaded yet.
+	// pick(index, event): the user picked the item. moved(first, count): the visible rows have changed.
 	constructor(root, {make, fill, keyOf, pick, moved}) {
 		this.root = root;
 		this.make = make;
@@ -62,7 +62,7 @@ export class List {
 		this.draw();
 	}
 
-	// The active row is that of an item, which may be at another place now, or gone.
+	// The active row follows its item, which may have moved or disappeared.
 	follow() {
 		const key = this.keyOf(this.active);
 		if (key !== undefined && this.activeKey !== undefined && key !== this.activeKey) {

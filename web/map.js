@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// map.js - services and the calls between them. The layout is by layers, the same for the same services: a node is one layer
-// after its last caller; within a layer nodes stand close to their neighbours.
+// map.js - services and the calls between them. The layout has layers, and is always the same for the same services: a node is
+// one layer after its last caller, and within its layer it is close to its neighbours.
 import {sentence} from "./anomalies.js";
 import {$, emptyState, fillTable, label, num, put, svg} from "./dom.js";
 import {bytes, grouped, many, rate, retimed, seconds} from "./format.js";
@@ -8,9 +8,9 @@ import {Poller, Problem, get, link} from "./server.js";
 import * as services from "./services.js";
 import {state} from "./state.js";
 
-// Sizes of a node, and the room between nodes: across and, at least and at most, along the layers.
+// Width and height of a node, and the space between nodes: within a layer (across), and between layers (along: least, most).
 const WIDE = {w: 158, h: 46, across: 30, along: [104, 190]}, NARROW = {w: 112, h: 46, across: 10, along: [66, 66]};
-const BULGE = 46; // of a way back
+const BULGE = 46; // how far an edge that closes a cycle bulges
 const SWEEPS = 6;
 
 let app = null; // {openService}
@@ -18,7 +18,7 @@ let drawn = "";
 
 const keyOf = (n) => n.key ?? n.service;
 
-// Services of one name are told apart by their namespace, and from what is outside.
+// Services with the same name are distinguished by their namespace, and from services outside.
 function keyed({nodes, edges}) {
 	for (const n of nodes)
 		n.key = `${n.outside ? "outside" : n.namespace}\0${n.service}`;
@@ -27,7 +27,7 @@ function keyed({nodes, edges}) {
 	return edges.map((e) => ({...e, from: end(e.from, e.from_namespace, e.from_outside), to: end(e.to, e.to_namespace, e.to_outside)}));
 }
 
-// Edges without those that close a cycle, by a depth-first walk in the order of the names.
+// Removes edges that close a cycle, which a depth-first search in the order of the names finds.
 function acyclic(names, edges) {
 	const out = new Map(names.map((n) => [n, []])), mark = new Map(), kept = [];
 	for (const e of edges)
@@ -46,7 +46,7 @@ function acyclic(names, edges) {
 				mark.set(n, 2);
 				todo.pop();
 			} else if (mark.get(e.to) === 1) {
-				continue; // the way back of a cycle, or a service that calls itself
+				continue; // closes a cycle, or is a service's call of itself
 			} else {
 				kept.push(e);
 				if (!mark.has(e.to))
@@ -57,7 +57,7 @@ function acyclic(names, edges) {
 	return kept;
 }
 
-// {columns: [[name or null for an edge on its way]], at: name -> [layer, place]}
+// Returns {columns: [[name, or null where an edge passes through]], at: name -> [layer, place]}.
 export function layout(nodes, unsorted) {
 	const edges = [...unsorted].sort((x, y) => x.from + "\0" + x.to < y.from + "\0" + y.to ? -1 : 1);
 	const rank = new Map(nodes.map((n) => [keyOf(n), n.outside ? 0 : 1]));
@@ -109,7 +109,7 @@ export function layout(nodes, unsorted) {
 
 const known = (v) => typeof v === "number";
 
-// The two figures that say most; one if there is no room.
+// The one or two most useful figures of an edge.
 function edgeText(e, one) {
 	const rates = known(e.requests_per_second) ? rate(e.requests_per_second, "") : known(e.bytes_per_second) ? rate(e.bytes_per_second, "bytes") : "";
 	const times = known(e.p50_seconds) ? seconds(e.p50_seconds) : known(e.rtt_seconds) ? `RTT ${seconds(e.rtt_seconds)}` : "";
@@ -144,7 +144,7 @@ function draw(a) {
 		if (e.from === e.to)
 			continue;
 		let d, x, y;
-		if (back) { // beside the nodes, so that it is not taken for a way forward
+		if (back) { // drawn beside the nodes, so that it is not mistaken for a forward edge
 			const side = (down ? size.w : size.h) / 2;
 			const [[x0, y0], [x1, y1]] = [e.from, e.to].map(point).map(([px, py]) => down ? [px + side, py] : [px, py + side]);
 			d = down ? `M${x0},${y0}C${x0 + BULGE},${y0} ${x1 + BULGE},${y1} ${x1},${y1}` : `M${x0},${y0}C${x0},${y0 + BULGE} ${x1},${y1 + BULGE} ${x1},${y1}`;
@@ -159,7 +159,7 @@ function draw(a) {
 				const [x0, y0] = p[i - 1], [x1, y1] = p[i], bend = (down ? y1 - y0 : x1 - x0) / 2;
 				d += down ? `C${x0},${y0 + bend} ${x1},${y1 - bend} ${x1},${y1}` : `C${x0 + bend},${y0} ${x1 - bend},${y1} ${x1},${y1}`;
 			}
-			// On its last part, where those of one caller are apart.
+			// Place the text on the last segment, where the edges of one caller are apart.
 			const [x0, y0] = p[p.length - 2], [x1, y1] = p[p.length - 1];
 			[x, y] = [x0 + (x1 - x0) * (down ? 0.7 : 0.5), y0 + (y1 - y0) * (down ? 0.56 : 0.7)];
 		}
@@ -235,7 +235,7 @@ async function ask() {
 		a.edges.length ? `${many(a.nodes.length, "service")}; ${a.edges.length === 1 ? "1 calls another" : `${grouped(a.edges.length)} edges`}` :
 			"Calls between them are not known yet: they come from traces, and from connections whose ends are both observed.");
 	$("map-note").classList.toggle("bad", !!culprit);
-	// Drawn anew only for other text, so that the focus and a tooltip stay.
+	// Draw again only if the text has changed, so that the focus and a tooltip stay.
 	const key = JSON.stringify([a.nodes, a.edges.map((e) => [e.from, e.to, e.culprit, edgeText(e, false), trouble(e)]), $("map").clientWidth]);
 	if (key !== drawn) {
 		drawn = key;

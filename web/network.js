@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// network.js - the view of network devices: what is wrong with each, its interfaces and drops, who talks, and the path of a
-// flow with its losses. All texts of devices get into the page as text, never as HTML.
+// network.js - the view of network devices: problems, interfaces and drops of each device, top talkers, and the path of a flow
+// with its losses. Texts from devices are inserted into the page as text, never as HTML.
 import {$, emptyState, fillTable, num, pickRows, put, svg} from "./dom.js";
 import {age, byName, bytes, dateTime, grouped, isoTime, many, number, parseTime, seconds} from "./format.js";
 import {TimePlot, color} from "./plot.js";
@@ -9,9 +9,9 @@ import {Poller, Problem, get, link, post} from "./server.js";
 import {navigate, state} from "./state.js";
 
 const PERIOD = () => state.tab === "network" ? 3000 : 10000;
-const MOST = 1000, TALKERS = 20, FLOWS = 100; // rows of an answer, and those shown
+const MOST = 1000, TALKERS = 20, FLOWS = 100; // maximum rows of an answer, and of the tables
 const LINES = 5, EPOCHS = 16;                 // most talkers and epochs in the plot; a store keeps at most 16 epochs
-const SKEW = 60, SILENT = 300;                // seconds from which a clock, or silence, is a problem
+const SKEW = 60, SILENT = 300;                // seconds from which a clock's error, or silence, is a problem
 const SUMS = ["records", "lost", "no_template", "refused"];
 const BOX = {w: 216, h: 82, gap: 30};
 const STATES = {bad: "losses", warn: "check", good: "fine"}, RANK = Object.keys(STATES); // the worst first
@@ -19,7 +19,7 @@ const STATES = {bad: "losses", warn: "check", good: "fine"}, RANK = Object.keys(
 let app = null; // {status}
 let picked = "", drawn = "", opened = ""; // flow, picture, device
 let before = new Map(), rates = new Map(); // records of a device at the last change: {records, time}
-const names = new Map();                   // of interfaces, by their key; for one poll, because numbers are reused
+const names = new Map();                   // of interfaces, by key; kept for one poll only, because interface numbers are reused
 const past = new Map();                    // answers for finished epochs, by request
 let plot = null;
 
@@ -31,7 +31,7 @@ const sum = (rows, of) => rows.reduce((total, r) => total + of(r), 0);
 function addressHex(text) {
 	if (!text.includes(":"))
 		return text.split(".").map((n) => hex(n, 1)).join("");
-	// The URL's parser writes an embedded IPv4 address as words.
+	// The URL parser converts an embedded IPv4 address to hexadecimal words.
 	const [head, tail = []] = new URL(`http://[${text}]`).hostname.slice(1, -1).split("::").map((part) => part ? part.split(":") : []);
 	return [...head, ...Array(8 - head.length - tail.length).fill("0"), ...tail].map((w) => w.padStart(4, "0")).join("");
 }
@@ -82,7 +82,7 @@ async function ask(what, params) {
 	}
 }
 
-// The answers of a Key-Write store that were found.
+// Queries the keys in a Key-Write store, and returns the answers with values.
 async function values(store, keys) {
 	return keys.length && hasStore(store) ?
 		(await post("dta/query", {store, keys: keys.slice(0, MOST)})).answers.filter((a) => a.fields) : [];
@@ -154,7 +154,7 @@ function devicesOf(exporters, drops, paths) {
 		byName(a.id, b.id));
 }
 
-// Records per second, since the translator told of the device before.
+// Records per second since the translator's previous report about the device.
 function rateOf(d) {
 	const now = performance.now() / 1000, last = before.get(d.id);
 	if (!last || d.records !== last.records || now - last.time > 10) {
@@ -190,7 +190,7 @@ function drawDevices(devices) {
 	markPicked($("nw-devices"), devices.map((d) => d.id), state.device);
 }
 
-// The interfaces that flows, drops and counters name.
+// Lists the interfaces named by flows, drops and counters.
 async function drawDevice(drops, paths) {
 	const device = state.device, all = new Map();
 	$("nw-device").hidden = !device;
@@ -264,7 +264,7 @@ function drawTalkersPlot(rows, epochs) {
 		const name = talker(row), t = [], v = [];
 		for (const a of epochs) {
 			const of = a.rows.find((r) => talker(r) === name);
-			const rate = of ? of.bytes / (a.to - a.from) : a.more ? null : 0; // null: it may be among those left out
+			const rate = of ? of.bytes / (a.to - a.from) : a.more ? null : 0; // null: it may be among the rows left out
 			t.push(a.from, a.to - 0.001);
 			v.push(rate, rate);
 		}
@@ -300,7 +300,7 @@ async function drawTalkers() {
 const dropsText = (drops) => `${many(sum(drops, (r) => r.packets), "packet")} dropped, ` +
 	(drops.length === 1 ? `reason ${drops[0].reason}` : `reasons ${[...new Set(drops.map((r) => r.reason))].join(", ")}`);
 
-// Flows with losses first. A flow of which no packet got through is known by its drops alone.
+// Flows with losses come first. A flow whose packets were all dropped is known only from its drops.
 function flowsOf(paths, drops, through) {
 	const all = new Map(paths.rows.map((p) => [p.flow, {...p, drops: []}]));
 	const wanted = through.split(",").map((place) => place.trim().split("/")[0]).filter(Boolean);
@@ -312,7 +312,7 @@ function flowsOf(paths, drops, through) {
 	return [...all.values()].map((f) => ({...f, lost: sum(f.drops, (r) => r.packets)})).sort((a, b) => b.lost - a.lost).slice(0, FLOWS);
 }
 
-// The boxes of the picture: the hops in their order, then the devices of which the order is not known.
+// The boxes of the picture: the hops in order, then the devices whose order is not known.
 function boxesOf(f, values_) {
 	const ordered = f.path || [], rest = [...new Set([...f.crossed, ...f.drops].map((c) => c.device))].filter((d) => !ordered.includes(d));
 	return [...ordered.map((d) => [d, true]), ...rest.map((d) => [d, false])].map(([device, inOrder]) => {
@@ -407,7 +407,7 @@ export function soon() {
 	poller.soon();
 }
 
-// "": none. The paths and talkers are then those of this device.
+// Selects a device, or none if "". The paths and talkers are then those of this device.
 function open(device) {
 	state.device = device;
 	navigate();

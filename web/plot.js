@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plot.js - lines over time, and bars of a histogram, drawn by uPlot (the global of that name).
+// plot.js - lines over time, and bars of a histogram, drawn by uPlot (a global variable).
 import {clock, number, rate, retimed, seconds, trimmed, withUnit, zone} from "./format.js";
 
 const FONT = "11px system-ui, sans-serif";
@@ -7,7 +7,7 @@ const FONT = "11px system-ui, sans-serif";
 const BINARY = Array.from({length: 61}, (_, i) => 2 ** (i - 10));
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-// A value of the style sheet, which is read once: each reading makes the browser apply all that changed.
+// Returns a value of the style sheet. It is read only once, because reading forces the browser to apply pending style changes.
 const styles = new Map();
 dark.addEventListener("change", () => styles.clear());
 
@@ -50,7 +50,7 @@ export function rates(t, v, width) {
 	return [outT, outV];
 }
 
-// All plots over time: they share the cursor and the marks.
+// All time plots, which share the cursor and the marks.
 const plots = new Set();
 let marks = [], following = false;
 
@@ -105,7 +105,7 @@ const TIP_LINES = 12;
 export const valueText = (l, v) => v === null ? "–" : l.rate ? rate(v, l.unit) : withUnit(v, l.unit);
 
 export class TimePlot {
-	// onZoom(from, to): the user drew a range. onMark(mark): chose a mark; without it, marks are lines only.
+	// onZoom(from, to): the user selected a range. onMark(mark): the user chose a mark; without it, marks are only lines.
 	constructor(root, {onZoom, onCursor, onMark}) {
 		this.root = root;
 		this.onZoom = onZoom;
@@ -131,8 +131,8 @@ export class TimePlot {
 	}
 
 	// lines: {key, slot, unit, rate, dash, floor, weight, t, v, label}; from, to: the range to show, in seconds.
-	// label: its name beside the cursor; without one it is not there.
-	// weight: "thin" is of those in the background, "bold" of the one that matters.
+	// label: the line's name beside the cursor; lines without a label are left out there.
+	// weight: "thin" for lines in the background, "bold" for the most important one.
 	draw(lines, from, to) {
 		const key = lines.map((l) => [l.key, l.slot, l.unit, l.rate, l.weight].join()).join(";");
 		this.lines = lines;
@@ -175,7 +175,7 @@ export class TimePlot {
 		this.strip?.replaceChildren();
 	}
 
-	// The moment under the mouse, and the value of each line at it. A cursor that follows another plot's has no event.
+	// Shows the time under the mouse, and each line's value at that time. If the mouse is on another plot, u.cursor has no event.
 	drawTip(u) {
 		const {left, idx, event} = u.cursor, at = this.data[0]?.[idx], lines = this.lines.map((l, n) => [l, n]).filter(([l]) => l.label);
 		this.tip.hidden = !event || left < 0 || at === undefined || !lines.length;
@@ -237,7 +237,7 @@ export class TimePlot {
 				b.addEventListener("click", () => this.onMark(b.mark));
 				this.strip.append(b);
 			}
-			// The worst of those that are close together stands for all.
+			// The worst of several marks close together represents them all.
 			b.mark = g.marks.reduce((a, m) => MARK_WEIGHT.indexOf(m.kind) > MARK_WEIGHT.indexOf(a.kind) ? m : a);
 			b.dataset.kind = b.mark.kind;
 			const text = g.marks.slice(0, 8).map((m) => `${clock(m.at, false)} ${retimed(m.text, m.at)}`).join("\n") +
@@ -337,7 +337,7 @@ export class TimePlot {
 		return [min - air, max + air];
 	}
 
-	// Value of a line at an index of the joined data: the nearest at or before it, but none in a gap.
+	// The value of a line at an index of the joined data: the latest one up to there, or null in a gap.
 	valueAt(line, index) {
 		const column = this.data?.[line + 1], hasGaps = this.lines[line]?.gaps;
 		for (let i = index; column && i >= 0 && i > index - 200; i--)
@@ -461,8 +461,8 @@ export class LatencyPlot {
 
 const waiting = new Map(); // canvas -> its sparkline
 
-// A sparkline of 60 s. It is drawn once all rows are filled: a canvas whose size is asked for between changes of the page
-// makes the browser lay out the page each time.
+// A sparkline of 60 s. All sparklines are drawn after all rows have been filled: reading a canvas' size between changes to the
+// page would make the browser compute the layout each time.
 export function sparkline(canvas, ...what) {
 	if (!waiting.size)
 		queueMicrotask(drawSparklines);

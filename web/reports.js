@@ -36,17 +36,17 @@ export function keyText(hex) {
 	return codes.every((c) => c >= 33 && c < 127) ? String.fromCharCode(...codes) : hex;
 }
 
-// The counters of an interface, as the default mapping writes them: digits of the value.
+// Hexadecimal digits of an interface's counters as the default mapping writes them.
 const COUNTERS = 128;
 
-// The key of such: the exporter's address and a number.
+// Formats the key of an interface's counters: the exporter's address and a number.
 function interfaceText(a) {
 	if (a.value?.length !== COUNTERS || (a.key.length !== 16 && a.key.length !== 40))
 		return "";
 	return `${address(a.key.slice(0, -8))} interface ${of(a.key, a.key.length / 2 - 4, 4)}`;
 }
 
-// A value of a Key-Write: the counts of a flow, a number, or hexadecimal digits.
+// Formats a value of a Key-Write store: the counts of a flow, a number, or hexadecimal digits.
 export function valueText(hex) {
 	if (hex.length === 32)
 		return `${grouped(of(hex, 0, 8))} packets, ${bytes(of(hex, 8, 8))}`;
@@ -174,7 +174,7 @@ function drawTranslators() {
 	$("dta-translators").hidden = !there.translators.length;
 }
 
-// Who reports, as the translators know it.
+// Lists the reporters that the translators know.
 async function drawReporters() {
 	const {reporters, more} = await get("dta/reporters");
 	fillTable($("dta-reporters"), reporters.map((r) => [
@@ -192,10 +192,10 @@ async function drawReporters() {
 	$("dta-reporters-note").hidden = !more;
 }
 
-// What each protocol numbers, and so what is known to be lost.
+// The units that each protocol numbers, and in which losses are therefore counted.
 const NUMBERED = {int: "packets of reports", ipfix: "records", netflow: "flows of version 5, datagrams of version 9", sflow: "samples"};
 
-// What devices send, by its kind.
+// Lists the input of network devices by protocol.
 function drawInputs() {
 	const inputs = Object.entries(there.account.translators?.devices || {});
 	fillTable($("dta-inputs"), inputs.map(([kind, d]) => {
@@ -217,7 +217,7 @@ function drawInputs() {
 
 export const hasStore = (name) => Boolean(there?.stores.some((s) => s.name === name));
 
-// Whether a store counts "flows", "drops" or "as", so that requests for these have an answer.
+// Whether a store counts `what` ("flows", "drops" or "as"), so that requests for it can be answered.
 export async function counts(what) {
 	const {stores} = there || await get("dta");
 	return stores.some((s) => s.counts === what);

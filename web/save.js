@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// save.js - takes a plot elsewhere: a link, its values, its picture, a panel of Grafana.
+// save.js - exports a plot: a link, its values, a picture, or a panel for Grafana.
 import {$, el, put} from "./dom.js";
 import {clock, dateTime, grows, unitOf, valueUnit} from "./format.js";
 import {color} from "./plot.js";
@@ -9,7 +9,7 @@ import * as time from "./time.js";
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 let shown = () => ({}); // {plot, heat, entries, questions}
 
-// ---- a link to what is seen, also while it is live
+// ---- a link to the present view, even if it is live
 
 export function link() {
 	const [from, to] = time.range(), hash = new URLSearchParams(location.hash.slice(1));
@@ -22,7 +22,7 @@ export function link() {
 
 function cell(v) {
 	const text = v === null || v === undefined ? "" : String(v);
-	// A spreadsheet must not take a label for a formula.
+	// Prevent a spreadsheet from taking a label for a formula.
 	const safe = typeof v === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
 	return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
@@ -89,17 +89,17 @@ export function selector(name, pairs) {
 	return (plain ? name : "") + (inside && `{${inside}}`);
 }
 
-// A name as in /metrics: the samples of a counter have _total, those of a histogram _count.
+// The metric's name in /metrics: a counter's samples end in _total, those of a histogram in _count.
 function exposed(meta) {
 	const base = meta.kind === "counter" ? meta.name.replace(/_total$/, "") : meta.name;
 	return base + ({counter: "_total", histogram: "_count", summary: "_count"}[meta.kind] || "");
 }
 
-// The query of one entry: {meta, pairs, fn, by} with fn "" for a series by itself.
+// Returns the PromQL query of one entry; fn "" means a single series.
 export function promql({meta, pairs, fn, by}, range = RANGE) {
 	const counted = grows(meta.kind), by_ = by?.length ? ` by (${by.map(labelName).join(", ")})` : "";
 	if (fn?.startsWith("p")) {
-		// Native ones need no buckets; the collector exposes classic ones by request.
+		// Native histograms need no label "le"; the collector exposes classic buckets only on request.
 		const q = Number("0." + fn.slice(1));
 		return `histogram_quantile(${q}, sum${by_} (rate(${selector(meta.name, pairs)}[${range}])))`;
 	}
@@ -108,7 +108,7 @@ export function promql({meta, pairs, fn, by}, range = RANGE) {
 	return fn ? `${fn === "rate" ? "sum" : fn}${by_} (${inner})` : inner;
 }
 
-// A line for each. Only Grafana knows an interval of its own.
+// One query per line, with a fixed interval, because only Grafana replaces $__rate_interval.
 export const queries = () => shown().questions.map((q) => promql(q, "1m")).join("\n");
 
 const UNITS = {seconds: "s", bytes: "bytes", ratio: "percentunit", celsius: "celsius", hertz: "hertz", volts: "volt"};
@@ -143,7 +143,7 @@ function download(name, what) {
 	setTimeout(() => URL.revokeObjectURL(a.href), 10000);
 }
 
-// Without the permission, or over plain HTTP from elsewhere, the text is there to be copied by hand.
+// Without the permission, or over plain HTTP from another host, shows the text so that the user can copy it.
 async function copy(text, what) {
 	const field = $("share-text");
 	field.value = text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// series.js - the plot of the selected series, or of what group.js and heat.js make of the last of them, and its legend.
+// series.js - the plot of the selected series with its legend, or the group (group.js) or heat map (heat.js) of the last one.
 import {$, el, put, title} from "./dom.js";
 import {clock, grows, labelText, number, seconds, toNumber, trimmed, unitOf, valueUnit} from "./format.js";
 import * as group from "./group.js";
@@ -76,12 +76,12 @@ export const heatPlot = new HeatPlot($("heat"), onPlot);
 export function setPaused(on, write) {
 	if (on) {
 		time.pause();
-		asked = question(); // what is shown is all that is wanted
+		asked = question(); // the answer is already shown
 	} else if (state.paused)
 		time.live(write);
 }
 
-// The range is another one: what is there is shown until the answer comes.
+// The range has changed. The data at hand is shown until the new answer arrives.
 function rangeChanged() {
 	timePlot.unzoom();
 	heatPlot.unzoom();
@@ -136,7 +136,7 @@ function redraw() {
 // Views that are not about series hide the plot.
 const isShown = () => state.series.length > 0 && $("plots").offsetParent !== null;
 
-// Keeps the selected series known when the list shows others.
+// Keeps the values of selected series up to date even if the list shows other series.
 async function askSelected() {
 	if (!isShown())
 		return;
@@ -202,7 +202,7 @@ function trackHistogram(s, time) {
 
 const isQuantiles = (meta) => meta?.kind === "histogram" && state.histogram === "quantiles";
 
-// Few enough for a long range, and more than there are pixels.
+// Maximum points of all lines together: few enough for a long range, but more than the plot has pixels.
 const POINTS = 6000;
 
 function pointsFor(lines) {
@@ -210,7 +210,7 @@ function pointsFor(lines) {
 	return Math.max(200, Math.min(2000, wide, Math.floor(POINTS / lines)));
 }
 
-// What an answer is about. Of a range that stands still, one is enough.
+// Identifies a request. For a fixed range, one answer is enough.
 const question = () => JSON.stringify([state.series, viewOf(), state.from, state.to, state.window, state.by, state.fn,
                                        state.histogram, about()?.meta?.name]);
 
@@ -240,7 +240,7 @@ async function askHistory() {
 	redraw();
 }
 
-// Short and live, quantiles are of half a second; otherwise of what the collector has kept.
+// In a short live window, quantiles cover half a second each; otherwise they come from the collector's history.
 const isTracked = () => !state.from && state.window <= 10;
 
 async function askLines() {
@@ -289,13 +289,13 @@ async function askHeat() {
 	return map;
 }
 
-// Interval of a rate: as short as the plot resolves, but at least sixteen events.
+// Returns the interval of a rate: as short as the plot's resolution, but with at least sixteen events.
 function rateStep(s) {
 	let changes = 0;
 	for (let i = 1; i < s.v.length; i++)
 		changes += s.v[i] !== s.v[i - 1];
 	const total = s.v.length ? s.v[s.v.length - 1] - s.v[0] : 0;
-	// Decimation hides changes; an integer cannot hide more than its increase.
+	// Decimation hides changes, but an integer cannot have changed more often than its increase.
 	let events = s.decimated ? Infinity : changes;
 	if (Number.isInteger(total) && total >= 0)
 		events = Math.min(events, total);
@@ -391,7 +391,7 @@ function drawHeat() {
 	drawLegend();
 }
 
-// What the legend lists: {id, name, second, state, title, weight, removable}.
+// Entries of the legend: {id, name, second, state, title, weight, removable}.
 function entries() {
 	const view = viewOf();
 	if (view === "group" || view === "siblings")
@@ -426,7 +426,7 @@ function makeEntry() {
 	return item;
 }
 
-// Alone, or with all others again; with a key held down, it is hidden or shown by itself.
+// Shows the line alone, or all lines again. If a key is held down (single), hides or shows only this line.
 function showOrHide(id, single) {
 	const others = [...new Set(lines.map((l) => l.id))].filter((x) => x !== id);
 	if (single && !hidden.delete(id)) {
@@ -440,7 +440,7 @@ function showOrHide(id, single) {
 	redraw();
 }
 
-// What the legend says of a line where the mouse is not on the plot.
+// The legend's value of a line while the mouse is not on the plot.
 const OF_LINE = {
 	min: (v) => v.reduce((a, x) => x !== null && !(x >= a) ? x : a, null),
 	max: (v) => v.reduce((a, x) => x !== null && !(x <= a) ? x : a, null),
@@ -464,7 +464,7 @@ function valuesOf(id, cursor) {
 	}).join("\n");
 }
 
-// The highest first, if it is to be sorted.
+// Sorts the legend by value, highest first, if the user asked for that.
 function sorted(list) {
 	if (!$("legend-sort").value)
 		return list;
@@ -509,7 +509,7 @@ function lastOf(v) {
 	return null;
 }
 
-// What save.js takes elsewhere.
+// Returns what save.js exports.
 function whatIsShown() {
 	const view = viewOf(), list = new Map(entries().map((e) => [e.id, e]));
 	const pairsOf = (k) => Object.entries({service: k.pod?.service || "", pod: k.pod?.pod || "", ...k.meta.labels})
@@ -529,7 +529,7 @@ function whatIsShown() {
 $("legend-sort").addEventListener("change", () => drawLegend());
 
 const selectedPoller = new Poller(askSelected, () => 1000);
-// A long range moves slowly.
+// A long range changes slowly on the screen, so it is polled rarely.
 export const historyPoller = new Poller(askHistory, () => state.from ? 1000 : viewOf() !== "lines" ? 1000 :
 	state.window <= 10 ? 200 : state.window <= 60 ? 500 : state.window <= 900 ? 2000 : 5000);
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // server.js - requests to the collector: one at a time per poller, periodic, and retried after a
-// failure. A hidden page sends only what its title shows, and rarely.
+// failure. A hidden page rarely sends requests, and only for what its title shows.
 
 const TIMEOUT_MS = 4000;
-export const HIDDEN_MS = 10000; // between two requests for what the title shows, while the page is hidden
+export const HIDDEN_MS = 10000; // interval between requests while the page is hidden
 const RETRY_MS = [500, 1000, 2000, 4000, 5000];
 
 export class Problem extends Error {
 	constructor(message, status, slow = false) {
 		super(message);
-		this.status = status; // of HTTP; 0: the server is unreachable
-		this.slow = slow;     // only this answer is missing: others came in the meantime
-		// Too many others wait, it took too long, or a right is missing. 400 and 404 are answers about the request itself.
+		this.status = status; // HTTP status; 0: no answer
+		this.slow = slow;     // only this answer is missing: others have arrived in the meantime
+		// The collector was too busy, the request took too long, or a right is missing. 400 and 404 mean a wrong request.
 		this.refused = status > 0 && status !== 400 && status !== 404;
 	}
 
@@ -27,8 +27,8 @@ let heard = 0;          // when the last answer came
 // The parts of the API whose answers are late or refused at present.
 export const lateParts = () => [...late].filter(([, at]) => performance.now() - at < 3 * TIMEOUT_MS).map(([part]) => part);
 
-// The token of a collector with --reader-token-file or --actor-token-file, kept as long as the tab. The page itself needs
-// none. why: what the token is asked for.
+// The token for a collector with --reader-token-file or --actor-token-file, kept until the browser's tab is closed. The page
+// itself needs none. why: text that says why the user must enter a token.
 export const token = {
 	value: sessionStorage.getItem("token") || "", asked: false, why: "", listeners: [],
 
@@ -44,7 +44,7 @@ export const token = {
 		this.asked = false;
 		this.listeners.forEach((fn) => fn(this));
 	},
-	// A request with this one was refused.
+	// A request with the token `used` was refused.
 	wrong(used) {
 		if (used !== this.value || this.asked)
 			return;
@@ -69,7 +69,7 @@ function lost(e, part, sent) {
 	return new Problem("no answer within 4 s", 0, heard > sent);
 }
 
-// The body of an answer. Waits for up to TIMEOUT_MS, because a connection may be lost without notice.
+// Returns the body of an answer. Waits for up to TIMEOUT_MS, because a connection may be lost without notice.
 async function ask(path, options) {
 	const part = path.split("?")[0].split("/")[0], sent = performance.now();
 	let response;
@@ -84,7 +84,7 @@ async function ask(path, options) {
 	} catch (e) {
 		if (e.name === "TimeoutError")
 			throw lost(e, part, sent);
-		// A proxy answers for the collector, or refuses this request alone.
+		// A proxy has answered instead of the collector, either all requests or only this one.
 		late.set(part, performance.now());
 		throw new Problem(`HTTP ${response.status} without JSON`, 0, performance.now() - heard < TIMEOUT_MS);
 	}
@@ -107,8 +107,8 @@ export function get(path, params = {}) {
 
 export const post = (path, body) => ask(path, {method: "POST", body: JSON.stringify(body), headers: {"Content-Type": "application/json"}});
 
-// Whether the collector answers; the page shows it, and all pollers wait for it. retryAt: performance.now(), because the
-// clock may be set.
+// Whether the collector answers; if not, the page says so and all pollers wait. retryAt: a value of performance.now(), because
+// the clock may be set.
 export const link = {
 	up: true, failures: 0, retryAt: 0, message: "", since: 0, listeners: [],
 
@@ -141,7 +141,7 @@ export const link = {
 	},
 };
 
-// What a poller does with an error. An answer that is late delays what is drawn from it, and nothing else.
+// Handles an error of a poller. A late answer delays only what is drawn from it, so it does not count as a lost connection.
 export function failed(e) {
 	if (!(e instanceof Problem))
 		console.error(e);
@@ -151,7 +151,7 @@ export function failed(e) {
 
 const pollers = [];
 
-// The parts that the collector's build has, by the names of /api/v1/status; null: not known yet.
+// The parts that the collector's build includes, with their names in /api/v1/status; null: not known yet.
 export const parts = {
 	of: null,
 
@@ -166,8 +166,8 @@ export const parts = {
 	},
 };
 
-// Calls ask() every period() ms, counted from the start of the previous call; calls do not overlap. Asks nothing while
-// the collector is not known to have the part. hidden: its period in ms while the page is hidden; 0: it asks nothing then.
+// Calls ask() every period() ms, counted from the start of the previous call; calls do not overlap. Does not call it unless
+// the collector is known to have the part. hidden: the period in ms while the page is hidden; 0 means no calls then.
 export class Poller {
 	constructor(ask, period, part = "", hidden = 0) {
 		this.ask = ask;

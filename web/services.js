@@ -41,7 +41,7 @@ function makeRow() {
 	c.canvas = el("canvas", "spark");
 	c.canvas.setAttribute("aria-hidden", "true");
 	c.spark.append(c.canvas);
-	for (const key of ["rate", "errors", "p50", "p99"]) { // their heads are gone where the page is narrow
+	for (const key of ["rate", "errors", "p50", "p99"]) { // labels for a narrow page, which hides the table's heading
 		c[key].append(el("small", "", {rate: "rate", errors: "errors"}[key] || key), c[`${key}Text`] = el("span"));
 	}
 	for (const [key, name] of GAUGES) {
@@ -89,7 +89,7 @@ function drawConnections(c, s) {
 	title(c.connections, k ? k.why || "" : "no connections are known: sidelight agent --tcp observes them");
 }
 
-// What the second line says, and how loudly: an anomaly, what else needs attention, what holds connections back.
+// Returns the kind and the text of the second line: an anomaly, another reason for attention, or what limits connections.
 function saying(s) {
 	const a = s.anomaly, over = a?.end ? ", is over" : "";
 	if (a)
@@ -99,7 +99,7 @@ function saying(s) {
 	return ["good", s.connections?.why && limitKind(s.connections.limit) !== "good" ? s.connections.why : ""];
 }
 
-// Of a service that needs no attention. Before its pods know what is usual, little would show.
+// The text for a service that needs no attention. During the warm-up, the analysis finds only errors.
 function nothing() {
 	return analysis?.learning && analysis.learning === analysis.pods ? "Learning what is usual: only errors show yet" : "Nothing unusual";
 }
@@ -152,7 +152,7 @@ export function draw() {
 	list.draw();
 }
 
-// All words must occur. 10,000 services are searched within a frame: nothing is asked.
+// A service matches if it contains all words. Searches in the browser, which takes less than a frame for 10,000 services.
 function filter() {
 	const words = state.sq.toLowerCase().split(/\s+/).filter(Boolean);
 	shown = words.length ? all.filter((s) => words.every((w) => haystack(s).includes(w))) : all;

@@ -4,8 +4,8 @@ import {COLORS} from "./plot.js";
 
 // In the order of the page.
 export const TABS = ["services", "map", "metrics", "pods", "jobs", "flows", "anomalies", "cause", "traces", "reports", "network", "health"];
-export const ANALYSIS_TABS = ["services", "map", "anomalies", "cause", "traces"]; // of the part "analysis"
-export const WINDOWS = [1, 10, 60, 300, 900, 3600, 86400]; // the last: all that there is
+export const ANALYSIS_TABS = ["services", "map", "anomalies", "cause", "traces"]; // shown if the collector has the part "analysis"
+export const WINDOWS = [1, 10, 60, 300, 900, 3600, 86400]; // the last one means all history
 export const VIEWS = ["lines", "group", "siblings", "heat"];
 export const FUNCTIONS = ["sum", "rate", "avg", "max", "min", "p50", "p75", "p90", "p95", "p99"];
 
@@ -13,18 +13,18 @@ export const state = {
 	tab: "services", sq: "", q: "", kind: "", pod: "", pq: "", podState: "",
 	series: [],         // ids on the plot, at most COLORS
 	window: 10, mode: "rate", histogram: "quantiles", paused: false,
-	incident: "",       // the one whose cause is shown: its id; or INSTANCE@BEGIN of a member, or INSTANCE for its pod's latest
+	incident: "",       // the incident shown: its id, INSTANCE@BEGIN of a member, or INSTANCE for the pod's latest incident
 	fq: "", flowState: "", flowService: "", flowPort: "", flowLimit: "", sort: "rate", // connections
 	device: "",         // address or number of the network device that is shown
 	job: "",            // the job that is shown
 	trace: "",          // id of the trace whose spans are shown
 	traces: {service: "", root: "", status: "", least: "", attribute: "", from: "", to: "", sort: ""}, // which are listed
-	all: false,         // metrics without a change, too
-	from: 0, to: 0,     // range of the plots in seconds; 0: the last window, live
-	view: "lines", by: ["pod"], fn: "", // fn: "" is what suits the metric
+	all: false,         // also list metrics that do not change
+	from: 0, to: 0,     // range of the plots in seconds; 0: the latest `window` seconds, live
+	view: "lines", by: ["pod"], fn: "", // fn: "" means the metric's default
 };
 
-// What each part of a search for traces may be: a duration in ms, times in seconds.
+// Allowed values in a search for traces: a duration in ms, times in seconds.
 const NUMBER = /^\d{1,12}(\.\d{1,6})?$/, TEXT = /^.{1,200}$/;
 const TRACES = {service: TEXT, root: TEXT, status: /^(ok|failed)$/, least: NUMBER, attribute: TEXT, from: NUMBER, to: NUMBER, sort: /^duration$/};
 
@@ -69,9 +69,9 @@ export function readHash() {
 		.filter((id) => /^[0-9a-f]{16}\/\d{1,10}$/.test(id)))].slice(0, COLORS);
 }
 
-// The address of what the page changes by itself, or of what is typed.
+// Updates the address after a change by the page itself, or while the user types.
 export const writeHash = () => write("replaceState");
-// The address of where a person goes: the one before stays, so that Back leads to it.
+// Updates the address after a step of the user. The previous address stays in the history, so that Back leads to it.
 export const navigate = () => write("pushState");
 
 function write(how) {

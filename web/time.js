@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// time.js - the range of time that all plots show: the last seconds, live, or from one moment to another. It knows the
-// ranges before it, so that a zoom can be undone, and what happened in it.
+// time.js - the time range that all plots show: the latest seconds, live, or a fixed range. It keeps earlier ranges, so that a
+// zoom can be undone, and the marks of events.
 import {$, put} from "./dom.js";
 import {clock, isoTime, moment, parseTime, zone} from "./format.js";
 import {setMarks} from "./plot.js";
@@ -15,12 +15,12 @@ export const ALL = WINDOWS[WINDOWS.length - 1];
 const past = []; // ranges before a zoom
 let changed = () => {}, shown = [0, 0], oldest = 0, marks = [];
 
-// What is on the screen, in seconds: plots move it while it is live.
+// The range on the screen, in seconds; while it is live, plots move it.
 export const range = () => state.from ? [state.from, state.to] : shown;
 export const length = () => state.from ? state.to - state.from : state.window === ALL && oldest ?
 	Math.max(1, Date.now() / 1000 - oldest) : state.window;
 
-// Of a request; a rate needs a point before the first one.
+// Parameters of a request; margin: additional part of the range, because a rate needs a point before the first one.
 export function params(margin = 0) {
 	if (state.from)
 		return {start: (state.from - margin * length()).toFixed(3), end: state.to.toFixed(3)};
@@ -29,7 +29,7 @@ export function params(margin = 0) {
 	return {last: Math.ceil(state.window * (1 + margin) * 1000) + "ms"};
 }
 
-// Plots say what they show: to, and the first point if everything was asked for.
+// Called by plots. to: end of the data shown; first: its first point, which matters if all history was requested.
 export function show(to, first) {
 	if (state.window === ALL && first)
 		oldest = first;
@@ -41,7 +41,7 @@ export function show(to, first) {
 	return range();
 }
 
-// Another collector may have begun since.
+// Forgets where the history begins; called by tests only.
 export function forgetOldest() {
 	oldest = 0;
 }
@@ -87,7 +87,7 @@ export function pause() {
 
 export const before = (mark) => go(mark.at - BEFORE, mark.at + AFTER);
 
-// The last thing that went wrong, in what is shown or before it.
+// Goes to the last incident or death in the range shown or before it.
 function beforeLastFault() {
 	const faults = marks.filter((m) => ["incident", "death"].includes(m.kind));
 	const mark = faults[faults.length - 1] || marks[marks.length - 1];

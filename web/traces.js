@@ -19,7 +19,7 @@ let list = [], shown = "";
 
 // ---- search
 
-// Writes what is searched for into the fields.
+// Writes the present search into the fields.
 export function showSearch() {
 	for (const f of FIELDS) {
 		const key = f.dataset.trace, value = app.state.traces[key];

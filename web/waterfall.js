@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// waterfall.js - the spans of a trace over time. A bar is strong where none of the span's children is at work: that is
+// waterfall.js - the spans of a trace over time. A bar has its full colour where none of the span's children runs, which is
 // its self time.
 import {el, title} from "./dom.js";
 import {grouped, many, seconds} from "./format.js";
 
-// The children of each span by its id, in the order of their start; those of "" are the roots.
+// Returns the children of each span id, in the order of their start; the children of "" are the roots.
 function childrenOf(spans) {
 	const children = new Map([["", []], ...spans.map((s) => [s.span_id, []])]);
 	for (const s of spans)
@@ -12,7 +12,7 @@ function childrenOf(spans) {
 	return children;
 }
 
-// Depth first.
+// Returns [span, depth] in depth-first order.
 function inOrder(spans, children) {
 	const todo = children.get("").map((s) => [s, 0]).reverse(), done = new Set(), out = [];
 	while (todo.length) {
@@ -66,7 +66,7 @@ export function waterfall(root, t) {
 		time.append(el("small", "", self < 0.995 * s.duration_seconds ? ` self ${seconds(self)}` : ""));
 		row.append(name, track, time);
 		row.dataset.span = s.span_id;
-		title(row, [`${s.kind} in ${s.pod}, ${seconds(s.start - start)} after the start, of itself ${seconds(self)}`,
+		title(row, [`${s.kind} in ${s.pod}, ${seconds(s.start - start)} after the start, self time ${seconds(self)}`,
 		            s.message && `${s.status}: ${s.message}`,
 		            ...Object.entries(s.attributes).map(([k, v]) => `${k} = ${v}`)].filter(Boolean).join("\n"));
 		return row;

@@ -92,7 +92,7 @@ static _Atomic bool publishing;
 /* Per thread, in ticks. */
 static __thread struct {
 	uint64_t collective_end; /* 0 before the first one */
-	uint64_t other;		 /* time in other calls since then */
+	uint64_t other;		 /* time in other calls since collective_end */
 } self __attribute__((tls_model("initial-exec")));
 
 /*
@@ -102,7 +102,7 @@ static __thread struct {
 static __thread struct {
 	uint32_t left, every; /* segments until the next sample, and on average */
 	uint32_t random;
-	uint64_t begin; /* in ticks; of the last sample */
+	uint64_t begin; /* begin of the last sample, in ticks */
 	bool on;
 	struct rusage before;
 } sample __attribute__((tls_model("initial-exec")));
@@ -311,7 +311,7 @@ static void look_at_connections(void)
 /* Looks once per second, or more rarely, so that it takes less than a thousandth of the time. */
 static void look_if_due(uint64_t at)
 {
-	static _Atomic uint64_t due; /* in ticks; UINT64_MAX while a thread looks */
+	static _Atomic uint64_t due; /* next look, in ticks; UINT64_MAX while a thread looks */
 	uint64_t was = atomic_load_explicit(&due, memory_order_relaxed);
 	double took;
 

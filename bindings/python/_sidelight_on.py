@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sidelight.pth imports where $SIDELIGHT is 1: as soon as a program imports prometheus_client, it publishes."""
+"""Imported by sidelight.pth if $SIDELIGHT is 1. Makes prometheus_client publish as soon as a program imports it."""
 import sys
 from importlib.machinery import PathFinder
 
 
 class Finder:
-    """Of prometheus_client alone: the module is what it is, and patched when it is complete."""
+    """Finds only prometheus_client, and patches it as soon as it has been loaded."""
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
@@ -26,7 +26,7 @@ class Finder:
 
 
 def patch():
-    """A program goes on without us if this fails."""
+    """If this fails, the program continues without Sidelight."""
     try:
         import sidelight.prometheus  # noqa: F401
     except Exception:

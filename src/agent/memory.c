@@ -46,7 +46,10 @@ uint64_t agent_memory_repair(int fd, void *map, const struct region_info *info)
 	for (uint64_t at = 0; at < info->size; at += sizeof(step)) {
 		ssize_t n = pread(fd, step, sizeof(step), (off_t)at);
 
-		/* Lines of zeros verify. Handle few pages at a time: others may punch holes. */
+		/*
+		 * Skip pages of zeros, because lines of zeros are valid. Handle only a few pages at
+		 * a time, because other processes may punch holes.
+		 */
 		for (ssize_t i = 0; i < n; i += PAGE)
 			if (!is_zero(step + i, BASE_MIN((size_t)(n - i), (size_t)PAGE)))
 				repaired += region_repair_within(map, info, at + (uint64_t)i,

@@ -168,7 +168,7 @@ static void identify_caller(void *arg, int socket, struct http_caller *c)
 	}
 	agent_peer_put(a, peer);
 	pthread_mutex_unlock(&a->lock);
-	agent_wake(a); /* to free the peer */
+	agent_wake(a); /* so that the loop frees the peer */
 }
 
 static void forget_caller(void *arg, struct http_caller *c)

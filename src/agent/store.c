@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * store.c - uses systemd's file descriptor store (sd_pid_notify_with_fds(3)), which keeps the
- * memfds while the agent restarts, so that final values survive. The name of a descriptor contains
- * what is not in the region, the process and tenant as attested when it was published:
+ * memfds while the agent restarts, so that final values survive. A region does not say which
+ * process and tenant published it. Therefore, these are part of the descriptor's name:
  * sl-INSTANCE-PID-STARTTICKS-UID-CONTAINED-CONTAINER.POD (the instance is hexadecimal, container
  * and pod are as in the host's files, or empty). Live publishers attach again by themselves.
  */

@@ -71,7 +71,7 @@ int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 
 int agent_tcp_fork(struct agent_opts *o, char *error, size_t bytes)
 {
-	static struct tcp_loader_opts opts; /* one agent per process */
+	static struct tcp_loader_opts opts; /* static, as there is one agent per process */
 	const unsigned int parts = parts_of(o->tcp, error, bytes);
 	int err;
 

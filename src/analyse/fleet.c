@@ -271,7 +271,10 @@ static bool room_for(struct analyse_fleet *f, uint32_t n)
 {
 	size_t suspects = f->suspect_room, seen = f->suspect_room;
 
-	/* If the last one fails, the others grow again. */
+	/*
+	 * suspect_room is set last: if an array cannot grow, the earlier ones are reallocated next
+	 * time.
+	 */
 	return base_grow(&f->suspect, &suspects, n, sizeof(struct analyse_suspect *)) &&
 	       base_grow(&f->seen, &seen, n, sizeof(*f->seen)) &&
 	       base_grow(&f->found, &f->suspect_room, n, sizeof(*f->found));

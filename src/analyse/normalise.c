@@ -249,8 +249,8 @@ void analyse_normaliser_add(struct analyse_normaliser *n, const float *x)
 }
 
 /*
- * Returns the distance that `most` of the counts exceed, assuming that values are spread evenly
- * within a bin; 0 if there are no more counts than that.
+ * Returns the distance that only `most` of the counted distances exceed, assuming that they are
+ * spread evenly within a bin. Returns 0 if at most that many were counted.
  */
 static float tail_of(const struct analyse_normaliser *n, uint32_t c, float most)
 {

@@ -103,7 +103,7 @@ void analyse_replicas_leave(struct analyse_pipeline *p)
 			r->pod[n++] = r->pod[i];
 	if (r)
 		r->pods = n;
-	/* The others place their series again, as metrics of this pod may have become free. */
+	/* Let the other pods place their series again: metrics of this pod may have become free. */
 	for (uint32_t i = 0; i < n; i++)
 		r->pod[i]->odd->layout = 0;
 	free(p->odd);

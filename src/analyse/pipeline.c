@@ -10,7 +10,7 @@
 
 _Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a group of a row");
 
-#define FLOATS 6 /* number of float arrays of dims */
+#define FLOATS 6 /* number of float arrays with an element per metric */
 /* number of steps that the time may jump, forwards or back, before recent levels are stale */
 #define GAP_STEPS     10u
 #define THRESHOLD_MIN 1e-3f
@@ -359,7 +359,7 @@ static void leave_out_warming(struct analyse_pipeline *p)
 	}
 }
 
-/* Discards the levels before a jump of the time, and the errors during it. */
+/* After a gap or a jump of the clock, discards the levels before it, and the errors during it. */
 static void discard_recent(struct analyse_pipeline *p)
 {
 	analyse_normaliser_jump(&p->normaliser);

@@ -152,7 +152,9 @@ void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
 
 /* ---- pipeline_event.c ---- */
 
-/* Replaces the moves of metrics that show an event in the last row. w: seconds that a rate covers.
+/*
+ * Replaces p->move of metrics that show errors, silence or growth in the last row. w: seconds over
+ * which rates are computed.
  */
 void analyse_pipeline_judge_events(struct analyse_pipeline *p, double w);
 

@@ -35,7 +35,7 @@ struct analyse_reading {
 	uint32_t dims;
 	struct analyse_rates rates;
 	double *last;	  /* per column, the latest known value */
-	float *missed;	  /* per column, seconds since then in which values were missing */
+	float *missed;	  /* per column, seconds without a value since the latest known one */
 	float *counter;	  /* per column, 1 for a counter, otherwise 0 */
 	float *recent;	  /* ANALYSE_RECENT rows with the latest known values, latest first */
 	uint8_t *recents; /* per column, the number of known values in recent */

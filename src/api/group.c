@@ -303,7 +303,7 @@ static bool select_series(struct http_request *req, struct group_query *g)
 	return false;
 }
 
-/* One series per step */
+/* Functions that compute one series per step. */
 
 static int64_t hold_ns(const struct group_query *g)
 {

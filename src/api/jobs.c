@@ -22,12 +22,12 @@
 #define NODES_SAID 16u	/* number of nodes by name in a list of jobs */
 #define RECENT_NS  10000000000ll
 
-/* Of a rank, or of a job on a node; NaN if unknown. */
+/* Values of a rank, or of a job on a node; NaN if unknown. */
 struct jobs_values {
-	double steps, waiting, in_mpi, cpu, peak, sent, received; /* of a node: cpu and peak */
-	/* number and sum of steps at the same time, and RECENT_NS before it */
+	double steps, waiting, in_mpi, cpu, peak, sent, received; /* of a node only cpu and peak */
+	/* number and sum of steps at one time, and RECENT_NS before it */
 	double counted, counted_before, sum, sum_before;
-	/* Only of a node: its cgroup and connections. */
+	/* of a node only: its cgroup and connections */
 	double cgroup_cpu, cgroup_memory, cgroup_start, tcp_sent, tcp_received, retransmits;
 };
 
@@ -42,9 +42,9 @@ enum jobs_source { JOBS_RANK, JOBS_CGROUP, JOBS_TCP };
 static const struct jobs_metric {
 	const char *name;
 	enum jobs_source source;
-	size_t to, before;     /* offsets of values; before: or NO_BEFORE */
-	bool listed;	       /* a list of jobs needs it, too */
-	const char *direction; /* value of this label, or NULL */
+	size_t to, before;     /* offsets of values; before may be NO_BEFORE */
+	bool listed;	       /* also needed in a list of jobs */
+	const char *direction; /* required value of this label, or NULL */
 } metrics[] = {
 	{"mpi_step_seconds_count", JOBS_RANK, AT(steps), NO_BEFORE, true, NULL},
 	{"mpi_step_seconds_bucket", JOBS_RANK, AT(counted), AT(counted_before), false, NULL},
@@ -220,7 +220,7 @@ static struct jobs_rank *get_rank(struct jobs *s, const struct collect_series_vi
 	copy_text(r->name, sizeof(r->name), *node ? node : on->host);
 	copy_text(on->name, sizeof(on->name), r->name);
 	forget_values(&r->v);
-	/* Of a rank that is listed, jobs_region() says more. */
+	/* If the rank is still listed, jobs_region() replaces this. */
 	r->state = "ended";
 	r->begin_ns = v->found_ns;
 	r->end_ns = v->read_ns;
@@ -318,7 +318,7 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 	return !m || (m->source == JOBS_RANK ? add_to_rank : add_to_node)(s, v, m);
 }
 
-/* What is known only of ranks that are still listed. */
+/* Adds what is only known of ranks that are still listed. */
 static void jobs_region(const struct collect_region_view *v, void *arg)
 {
 	struct jobs_rank *r = find_rank(arg, v->info->instance);
@@ -401,7 +401,7 @@ static void sum_up(struct jobs *s)
 	BASE_TABLE_EACH(&s->ranks, at) {
 		struct jobs_rank *r = (struct jobs_rank *)at;
 
-		if (!r->live && !r->end_ns) /* it went during the walk */
+		if (!r->live && !r->end_ns) /* it ended during the walk */
 			r->end_ns = s->known_ns;
 		r->job->ranks++;
 		r->job->running += r->live;
@@ -602,7 +602,7 @@ static void get_jobs(struct http_request *req, void *arg)
 			 KV("truncated", l.truncated));
 		api_answer_end(req, a);
 	}
-	if (err && !http_over_budget(req)) /* which answers if the budget is used up */
+	if (err && !http_over_budget(req)) /* http_over_budget() answers the request itself */
 		http_reply_error(req, 503, "out of memory");
 	free(jobs);
 	free_jobs(&s);

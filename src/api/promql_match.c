@@ -222,7 +222,10 @@ static int match_pair(struct api_promql_run *r, const struct api_promql_node *n,
 	return err;
 }
 
-/* Returns an error if two rows of the side with one series per match have a value at one step. */
+/*
+ * Checks the side that may have only one series per match. Returns an error if two of its rows have
+ * a value at the same step.
+ */
 static int check_single(struct api_promql_run *r, const struct match_row *m, size_t n, size_t steps,
 			bool *any)
 {

@@ -16,7 +16,7 @@ struct api_series {
 	struct export_remote_series *of; /* sorted labels, including __name__ */
 	struct collect_series_ref ref;
 	int64_t found_ns, read_ns; /* as in struct collect_series_view */
-	struct api_series *before; /* its points before found_ns, from a region that is gone */
+	struct api_series *before; /* an ended region's series with the points before found_ns */
 };
 
 struct api_selected {	      /* initially zero */

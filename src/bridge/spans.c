@@ -13,7 +13,7 @@
 
 struct bridge_spans {
 	struct sl_publisher *publisher;
-	struct sl_span_name other; /* used for spans for whose name there is no room */
+	struct sl_span_name other; /* for spans whose name does not fit */
 };
 
 struct bridge_spans *bridge_spans_open(const char *service, const char *pod, const char *socket)

@@ -99,7 +99,7 @@ struct bridge_text_parser {
 	struct bridge_text_counts counts;
 	struct bridge_window window;
 
-	/* The shape of the last body, with the bytes of all lines in one block. */
+	/* The shape of the last body: its lines without values. shape_bytes has their text. */
 	bool shaped;
 	enum bridge_text_format shape_format;
 	char *shape_bytes;

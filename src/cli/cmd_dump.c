@@ -264,7 +264,8 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	if (settings.check && (settings.json || settings.raw_lines))
 		return base_usage(self, "--check cannot be combined with --json or --raw-lines");
 	if (agent && operand)
-		return base_usage(self, "a file or process and an agent are mutually exclusive");
+		return base_usage(self,
+				  "FILE or PID cannot be combined with --socket, --id or --all");
 	if (!agent && !operand)
 		return base_usage(self, "specify one FILE, one PID or --socket PATH");
 	if (agent)

@@ -22,7 +22,7 @@
 
 #define WORDS_MAX  4096
 #define LINE_BYTES (64u << 10)
-#define LOOK_NS	   50000000ull /* time between two looks for a signal */
+#define LOOK_NS	   50000000ull /* interval between checks for a signal */
 
 struct report_sender {
 	struct sl_reporter *r;

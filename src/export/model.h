@@ -153,8 +153,8 @@ struct export_source {
 };
 
 /*
- * Makes the finite bounds that the text formats have for a histogram, and for each the last bucket
- * below it. The caller frees both arrays. Returns 0 or -errno.
+ * Computes the finite bounds of a histogram in the text formats and, for each bound, the last
+ * bucket below it. The caller frees both arrays. Returns 0 or -errno.
  */
 int export_bounds_of(const struct export_series *s, double **bound, uint32_t **bucket, size_t *n);
 

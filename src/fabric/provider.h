@@ -36,9 +36,9 @@ struct fabric_ops {
 	void (*unmap)(struct fabric *f, struct fabric_remote *remote);
 
 	/*
-	 * Called while up, for READs within bounds, at most as many as there is space for. Each
-	 * READ taken is passed to fabric_finish() exactly once, now or later. Returns the number of
-	 * READs taken.
+	 * Called while the fabric is up, with READs within bounds, and no more of them than there
+	 * is space for. Passes each READ that it takes to fabric_finish() exactly once, now or
+	 * later. Returns the number of READs taken.
 	 */
 	uint32_t (*post)(struct fabric *f, struct fabric_read *reads, uint32_t count);
 	/*

@@ -32,7 +32,7 @@ struct http_tls_session {
 	struct http_tls *tls;
 	struct gnutls_session_int *session;
 	struct http_message_open who; /* everything except .peer */
-	char *names;		      /* .who.names bytes, or NULL */
+	char *names;		      /* who.names bytes of names, or NULL */
 	bool certificate_refused;
 	char why[160]; /* reason if the handshake failed */
 };

@@ -77,7 +77,7 @@ static struct http_ration *ration_of(struct http_users *u, const unsigned char p
 
 /* ---- passwords known to be correct ---- */
 
-/* Includes the password hash, so that a changed password is no longer known. */
+/* Covers the hash in the settings, so that an old password is not accepted after a change. */
 static bool fingerprint_of(struct http_users *u, const struct http_web_user *user,
 			   const char *password, unsigned char mac[32])
 {

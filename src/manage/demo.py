@@ -67,7 +67,7 @@ libc = ctypes.CDLL(None)
 
 
 class Failed(Exception):
-    """The demo cannot start or go on; code: its exit status."""
+    """The demo cannot start or continue; code: its exit status."""
 
     def __init__(self, text, code=1):
         super().__init__(text)
@@ -98,7 +98,7 @@ stopping = False
 
 
 def stopped(seconds):
-    """Waits for this many seconds. True: a signal asks for the end."""
+    """Waits for this many seconds. Returns True if a signal asks for the end."""
     global stopping
     if not stopping:
         stopping = signal.sigtimedwait(SIGNALS, seconds) is not None
@@ -109,7 +109,7 @@ opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def request(url, body=None):
-    """The answer as text; None: no answer, or a status other than 200."""
+    """Returns the answer as text; None without an answer, or if the status is not 200."""
     try:
         with opener.open(url, body, timeout=3) as answer:
             return answer.read().decode() if answer.status == 200 else None
@@ -125,7 +125,7 @@ def fetch(url):
 
 
 def free_address(option, wish):
-    """The address, or another port on the same host if it is in use."""
+    """Returns the address, or one with another port if it is in use."""
     host, _, port = wish.rpartition(':')
     host = host.strip('[]') or '127.0.0.1'
     if ':' not in wish or not re.fullmatch('[0-9]{1,5}', port) or int(port) > 65535:
@@ -147,7 +147,7 @@ def free_address(option, wish):
                         say(f'{wish} is in use; taking a free port')
                     continue
             return f'[{host}]:{number}' if ':' in host else f'{host}:{number}'
-    except UnicodeError as e:  # no name of a host, such as a..b
+    except UnicodeError as e:  # not a host name, such as a..b
         raise Failed(f"--{option}: '{wish}' is not ADDR:PORT", 2) from e
     except OSError as e:
         raise Failed(f'--{option}: {wish}: {e.strerror}') from e
@@ -157,7 +157,7 @@ def free_address(option, wish):
 # ---- the folder: a locked file in it shows that the demo is running, and the kernel releases it ----
 
 def lock_of_dead(path):
-    """Locks the folder of this user's dead demo. None: it is not one."""
+    """Locks the folder of a dead demo of this user. Returns None if it is not one."""
     try:
         if os.lstat(path).st_uid != os.geteuid():
             return None
@@ -229,7 +229,7 @@ class Part:
             return []
 
     def ready(self):
-        """The line "ready" as a dictionary, or None."""
+        """Returns the line "ready" as a dictionary, or None."""
         for line in self.lines():
             if line.startswith('ready'):
                 return dict(word.split('=', 1) for word in line.split()[1:] if '=' in word)
@@ -245,7 +245,7 @@ class Part:
         self.started, self.restart = time.monotonic(), None
 
     def reap(self):
-        """Its status, once, after it has ended; else None."""
+        """Returns the exit status once after the process ended, otherwise None."""
         code = self.process.poll() if self.process else None
         if code is not None:
             try:
@@ -321,7 +321,7 @@ class Demo:
         self.part[name] = Part(self.folder, name, *command, **options)
 
     def set_parts(self):
-        """In the order of their start; they stop in reverse order."""
+        """Creates the parts, in the order of their start; they stop in reverse order."""
         self.folder = make_folder()
         agent_socket = f'{self.folder}/agent.sock'
         if len(agent_socket) > 107:
@@ -367,7 +367,7 @@ class Demo:
                      env={'SIDELIGHT': self.program})
 
     def try_reporter(self, command):
-        """The address that the kernel's reports go to, at which the translator listens; None: it cannot report."""
+        """Returns the address at which the translator listens for reports of the kernel; None if the kernel cannot report."""
         p = Part(self.folder, 'report', *command)
         p.show_tail = lambda: None
         try:
@@ -410,7 +410,7 @@ class Demo:
                 break
 
     def leave_out(self, gone, why):
-        """Gives up a late part, which is optional: the switch, or the reporter of loopback traffic and its translator."""
+        """Gives up a late part that is optional: the switch, or the reporter of loopback traffic with its translator."""
         what = 'switch' if gone.name == 'switch' else 'reports'
         for p in reversed(self.part.values()):
             if p.late and (p.name == 'switch') == (what == 'switch'):
@@ -429,7 +429,7 @@ class Demo:
         return totals.get('rounds'), totals.get('missed_deadlines')
 
     def choose_period(self):
-        """The shortest period that holds for a second with everything running, or else the one with the fewest missed
+        """Returns the shortest period that holds for a second with everything running, otherwise the one with the fewest missed
         deadlines: the best rate depends on the load of the machine."""
         best, least = None, 2
         for period in ('1ms', '2ms', '5ms', '10ms'):
@@ -463,7 +463,7 @@ class Demo:
     # ---- messages ----
 
     def samples(self, name):
-        """The lines of /metrics of this name with a value other than 0."""
+        """Returns the lines of /metrics of this name with a value other than 0."""
         return [line for line in (request(f'http://{self.listen}/metrics') or '').splitlines()
                 if line.startswith(name) and not line.endswith(' 0')]
 
@@ -593,7 +593,7 @@ class Fault:
             self.step()
 
     def anomaly(self):
-        """The newest one of the shop."""
+        """Returns the newest anomaly of the shop."""
         return next((a for a in self.api('anomalies?limit=100').get('anomalies', [])
                      if a.get('pod') == 'shop-0' and a['id'] > self.above), None)
 

@@ -47,7 +47,7 @@ class Wrong(Exception):
 
 
 def shown(text):
-    """Text of a host for a terminal: without control characters and other invisible ones, and cut."""
+    """Text from a host, for a terminal: truncated, and without control characters and other invisible ones."""
     return ''.join(c if c.isprintable() or c == '\t' else '?' for c in text[:SHOWN_MAX]) + '...' * (len(text) > SHOWN_MAX)
 
 
@@ -73,11 +73,11 @@ def complain(text):
 # ---- the file ----
 
 class Document:
-    """One YAML document, checked; complaints name file and line. A node that says nothing is None."""
+    """One YAML document. Complaints name the file and the line. An empty node is None."""
 
     def __init__(self, path):
         self.path = path
-        try:  # without waiting for a pipe
+        try:  # do not wait if it is a pipe
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as e:
             self.wrong(None, f"can't be opened: {e.strerror}")
@@ -89,7 +89,7 @@ class Document:
             self.wrong(None, 'is larger than 1 MiB')
         try:
             for event in yaml.parse(text, yaml.SafeLoader):
-                if isinstance(event, yaml.AliasEvent):  # a kilobyte of them may hold a billion nodes
+                if isinstance(event, yaml.AliasEvent):  # a kilobyte of aliases may expand to a billion nodes
                     self.wrong(event, 'aliases (*name) are not supported')
             self.root = self.value(yaml.compose(text, yaml.SafeLoader))
         except yaml.MarkedYAMLError as e:
@@ -116,7 +116,7 @@ class Document:
         return node.value
 
     def pairs(self, node, keys=None):
-        """A mapping as {key: (node of the key, value)}; keys: those allowed, any if None."""
+        """Returns a mapping as {key: (node of the key, value)}. keys: the allowed keys; None: any."""
         if not isinstance(node, yaml.MappingNode):
             self.wrong(node, f"expected 'key: value' lines, found a {node.id}")
         found = {}
@@ -135,7 +135,7 @@ class Document:
 
 
 class Mapping:
-    """The keys of one mapping, by type."""
+    """Reads the keys of a mapping, by type."""
 
     def __init__(self, doc, node, keys):
         self.doc, self.node, self.found = doc, node, doc.pairs(node, keys)
@@ -178,7 +178,7 @@ class Mapping:
 
 
 def check_name(doc, node, what):
-    """Names become names of files and words of scripts."""
+    """Checks a name, which is used in names of files and in scripts."""
     name = doc.text(node, what)
     if not NAME.fullmatch(name):
         doc.wrong(node, f"{what}: expected up to 63 letters, digits, '-', '_', '.', not '{name:.64}'")
@@ -195,7 +195,7 @@ class Part:
         self.name, self.host = m.name(), file.host(m)
         self.run = m.words('run', needed=True)
         self.ready_within, self.stop_within = m.duration('ready', 30.0), m.duration('stop', 10.0)
-        self.ready = None  # its line "ready KEY=VALUE ...", once it is up
+        self.ready = None  # its line "ready KEY=VALUE ...", once it has printed it
         self.started = False  # by this call
         self.state, self.pid = 'unreachable', None
 
@@ -214,7 +214,7 @@ class Step:
 
 
 def matches(pattern, text):
-    """Whether some line matches the extended regular expression (POSIX); None if it is malformed."""
+    """Returns whether a line matches the POSIX extended regular expression; None if that is malformed."""
     p = subprocess.run(['grep', '-aEqe', pattern], input=text.encode(), stderr=subprocess.DEVNULL,
                        env={**os.environ, 'LC_ALL': 'C'}, check=False)
     return None if p.returncode > 1 else not p.returncode
@@ -276,7 +276,8 @@ class File:
         return self.hosts[name]
 
     def value(self, name):
-        """Of PART.KEY. An option, a blank, a quote or any character with a meaning to a shell is refused."""
+        """Returns the value of PART.KEY. Refuses values that could be taken for an option, and characters with a meaning to a
+        shell."""
         part, _, key = name.partition('.')
         part = next((p for p in self.parts if p.name == part), None)
         for said in (part and part.ready or '').split(' ')[1:]:
@@ -288,12 +289,12 @@ class File:
         raise KeyError(f"nothing is known of '${{{name}}}': no part that is up says so in its line 'ready'")
 
     def filled(self, word):
-        """The word, with ${directory} and ${PART.KEY} replaced."""
+        """Returns the word with ${directory} and ${PART.KEY} replaced."""
         return VARIABLE.sub(lambda m: self.directory if m[1] == 'directory' else
                             self.value(m[1]) if '.' in m[1] else m[0], word)
 
     def shell(self, text):
-        """The script, in which each ${PART.KEY} is a variable of the environment; and these variables."""
+        """Returns the script, with a variable of the environment for each ${PART.KEY}, and these variables."""
         names = sorted({m[1] for m in VARIABLE.finditer(text) if '.' in m[1]})
         variables = {f'SIDELIGHT_{i}': name for i, name in enumerate(names)}
         for variable, name in variables.items():
@@ -304,7 +305,7 @@ class File:
 # ---- scripts ----
 
 class Result:
-    """Of a script. why: it could not be run, was killed or took too long."""
+    """Result of a script. why: the reason if it could not be run, was killed or took too long."""
     code, out, err, cut, seconds, why = -1, '', '', False, 0.0, ''
 
     def reason(self, host):
@@ -331,7 +332,7 @@ def catch_signals():
 
 
 def gather(process, end, interruptible):
-    """Both outputs, up to OUTPUT_MAX each: [bytes, bytes], cut, why."""
+    """Reads both outputs, up to OUTPUT_MAX bytes each. Returns [bytes, bytes], cut, why."""
     taken, cut = [b'', b''], False
     with selectors.DefaultSelector() as s:
         for i, pipe in enumerate((process.stdout, process.stderr)):
@@ -355,8 +356,8 @@ def gather(process, end, interruptible):
 
 
 def script(host, text, timeout, interruptible=True):
-    # No prompt can be answered; an absent host must not delay the others; one that was taken over gets no
-    # key and no display of the operator's.
+    # Prompts cannot be answered, and an unreachable host must not delay the others. A host that was taken over gets neither
+    # keys nor the operator's display.
     ssh = ['ssh', '-T', '-a', '-x', '-o', 'BatchMode=yes', '-o', 'ConnectTimeout=10']
     args = [*ssh, *host.ssh[:-1], '--', host.ssh[-1], 'sh', '-s'] if host.ssh else ['sh', '-s']
     r, began = Result(), time.monotonic()
@@ -385,9 +386,9 @@ def assign(**values):
     return ''.join(f'{name}={shlex.quote(value)}\n' for name, value in values.items())
 
 
-# $D is the directory. alive NAME: that part runs; $p is then its process. The start time, which tells a
-# reused number, is the 20th word behind the command's name in /proc/PID/stat, which may hold blanks.
-# clock: $u is the host's time since its boot in 1/100 s. To count sleeps would take longer on a busy host.
+# $D is the directory. alive NAME succeeds if that part runs, and sets $p to its process ID. The start time, which detects a
+# reused ID, is the 20th word after the command's name in /proc/PID/stat; the name may contain blanks. clock sets $u to the time
+# since the host's boot, in 1/100 s. To count sleeps instead would take longer on a busy host.
 PRELUDE = r'''
 of() { sed 's/.*) //' /proc/$1/stat 2>/dev/null; }
 same() { [ $# -ge 21 ] && [ "$2" != Z ] && [ "${21}" = "$1" ]; }
@@ -435,7 +436,7 @@ def hundredths(seconds):
 
 
 def copies(file):
-    """Lines that make the files beside ours appear in the directory."""
+    """Returns script lines that copy the files of the key "files" into the directory."""
     lines = ''
     for name in file.files:
         with open(os.path.join(file.folder, name), 'rb') as f:
@@ -500,7 +501,7 @@ def up(file):
     for i, part in enumerate(file.parts):
         if start(file, part):
             continue
-        for p in reversed(file.parts[:i + 1]):  # all or nothing, but for what was up before
+        for p in reversed(file.parts[:i + 1]):  # start all or nothing, but leave parts that ran before
             if p.started:
                 stop(file, p)
         return 1
@@ -549,7 +550,7 @@ def status(file, as_json):
 # ---- steps ----
 
 def run_once(file, step):
-    """The result, and why the step failed or ''."""
+    """Returns the result, and why the step failed, or ''."""
     try:
         if step.run:
             command, variables = [step.host.program, *map(file.filled, step.run)], {}
@@ -559,7 +560,7 @@ def run_once(file, step):
     except KeyError as e:
         return Result(), e.args[0]
     variables.update(SIDELIGHT=step.host.program, directory=file.directory)
-    # A step reads /dev/null, as standard input is the script.
+    # The script comes by standard input, so a step reads /dev/null.
     r = script(step.host, assign(**variables) + f'export {" ".join(variables)}\n'
                f'cd "$directory" || exit 1\nexec {shlex.join(command)} </dev/null\n', step.within)
     why = r.why
@@ -571,7 +572,7 @@ def run_once(file, step):
 
 
 def last_of(out):
-    """The last line, as JSON if it is JSON and can be printed as such: not NaN, nor deeper than Python goes."""
+    """Returns the last line. If it is JSON that can be printed again (neither NaN nor nested too deeply), returns its value."""
     line = out.rstrip('\n').rpartition('\n')[2]
     try:
         value = json.loads(line)
@@ -582,7 +583,7 @@ def last_of(out):
 
 
 def run_step(file, step, listed, figures):
-    """Runs a step, and prints it or adds it to listed. True: it passed."""
+    """Runs a step, and prints its result or adds it to listed. Returns True if it passed."""
     seconds, printed, why = [], [], ''
     while len(seconds) < step.times and not why:
         r, why = run_once(file, step)
@@ -646,7 +647,7 @@ def main(program, flags, *operands):
         return status(file, as_json)
     if 'u' not in flags:
         return run_steps(file, verb, as_json)
-    if as_json:  # one document on standard output
+    if as_json:  # standard output has a single document
         file.out = sys.stderr
     code = up(file)
     if not code:
@@ -657,7 +658,7 @@ def main(program, flags, *operands):
 
 if __name__ == '__main__':
     if sys.stdout:
-        sys.stdout.reconfigure(errors='replace')  # this locale may lack characters of a name
+        sys.stdout.reconfigure(errors='replace')  # the locale may lack characters of a name
     try:
         result = main(*sys.argv[1:])
     except Wrong as e:

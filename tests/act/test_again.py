@@ -17,7 +17,7 @@ PODS = 5
 
 
 def rows(folder):
-    """Without a last line that is still being written."""
+    """Without a last line that may still be incomplete."""
     with open(os.path.join(folder, 'verdicts.csv')) as f:
         return f.read().split('\n')[:-1]
 

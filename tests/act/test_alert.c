@@ -118,10 +118,10 @@ static void alertmanager_hears_begin_again_and_end(void **state)
 	assert_string_equal(at(first, "annotations", "blame"), "latency_p90{path=\"/\"}");
 	assert_string_equal(at(first, "annotations", "summary"), i.sentence);
 	assert_string_equal(at(first, "annotations", "pod"), "cart-0");
-	assert_null(at(first, "annotations", "host")); /* what is empty is left out */
+	assert_null(at(first, "annotations", "host")); /* empty labels are omitted */
 	labels = json_deep_copy(json_object_get(first, "labels"));
 
-	/* Another cause: annotations have it, and labels remain. */
+	/* If the cause changes, the annotations change, but the labels stay the same. */
 	strcpy(i.cause.name.service, "db");
 	i.cause.peak = 9;
 	take(s, &i, ACT_NEWS_CHANGED, T + 61 * S, &out);
@@ -210,7 +210,7 @@ static void a_webhook_hears_each_begin_and_end_once(void **state)
 	expect_version_4(h.events[1], "resolved");
 	assert_string_equal(at(h.events[0], NULL, "groupKey"), at(h.events[1], NULL, "groupKey"));
 	assert_true(json_is_true(json_object_get(h.events[1], "unread")));
-	/* It ended before it was told of: both events are sent. */
+	/* The incident ended before its beginning was sent: both events are sent. */
 	take(s, &i, ACT_NEWS_BEGAN | ACT_NEWS_ENDED, T + 601 * S, &out);
 	assert_int_equal(h.n, 4);
 	assert_string_equal(at(h.events[2], NULL, "event"), "incident.begin");

@@ -19,7 +19,7 @@
 struct world {
 	struct collect_edges *edges;
 	struct analyse_graph *graph;
-	uint16_t port; /* of the next connection */
+	uint16_t port; /* port of the next connection */
 	int64_t now_ns;
 };
 
@@ -122,7 +122,9 @@ static const struct analyse_path *path(struct world *w, const char *caller, cons
 
 #define SIDE(...) ((struct side){.target = "host", __VA_ARGS__})
 
-/* Of 100 requests to the front, 40 call the cart, which calls the database three times each. */
+/*
+ * Of 100 requests to the front, 40 call the cart, and each of these calls the database three times.
+ */
 static void shares_are_those_of_requests(void **state)
 {
 	struct world w = make();

@@ -45,7 +45,7 @@ def main():
     if ctypes.CDLL(None).unshare(0x20000) or subprocess.run(['mount', '--make-rprivate', '/']).returncode or \
             subprocess.run(['mount', '-t', 'cgroup2', 'none', root]).returncode:
         skip('no cgroup2 can be mounted')
-    # Before the folder is removed with all that is in it: that would be the machine's cgroups.
+    # Runs before the folder is removed with its content, which would include the machine's cgroups.
     atexit.register(subprocess.run, ['umount', '-l', root])
     folders = [f'{root}/sl-test-{name}-{os.getpid()}.service' for name in ('callee', 'caller')]
     parts = []

@@ -30,7 +30,7 @@ static struct act_anomaly anomaly(void)
 	};
 }
 
-/* Times are local. Shares and scores are not said: they mean nothing to a newcomer. */
+/* Times are local. Shares and scores are left out, because they mean nothing to a newcomer. */
 static void a_pods_anomaly_says_what_since_when_and_how_much(void **state)
 {
 	struct act_anomaly a = anomaly();
@@ -87,7 +87,7 @@ static void a_slow_rank_is_to_be_looked_at(void **state)
 			    "why.");
 }
 
-/* That a process has stopped is said first, whatever else is unusual. */
+/* A process that has stopped is named first, whatever else is unusual. */
 static void a_process_without_progress_is_named(void **state)
 {
 	struct act_anomaly a = anomaly();
@@ -105,7 +105,10 @@ static void a_process_without_progress_is_named(void **state)
 			    "whether its process is stopped, or its callers are: ps -p 12.");
 }
 
-/* Work that waits for a pod without progress is said, and so is that there is none. */
+/*
+ * The sentence says whether work waits for the pod without progress, or whether the pod is given
+ * none.
+ */
 static void silence_is_stuck_or_idle(void **state)
 {
 	struct act_anomaly a = anomaly();
@@ -194,7 +197,7 @@ static void more_requests_are_said_first(void **state)
 					    "and used more CPU than usual from "));
 }
 
-/* What is better than usual is no evidence of a fault, even if it has the largest share. */
+/* An improvement is no evidence of a fault, even if it has the largest share. */
 static void an_improvement_is_no_evidence(void **state)
 {
 	struct act_anomaly a = anomaly();
@@ -233,7 +236,7 @@ static void advice_comes_from_what_is_known(void **state)
 	assert_non_null(strstr(text, ". Its process has ended. First, read its log to see why"));
 }
 
-/* A port of the host's own connections is named by what listens there. */
+/* A port of the host's own connections is shown with the name of its server. */
 static void the_server_of_a_port_is_named(void **state)
 {
 	struct act_incident i = {.cause = anomaly(), .begin_ns = T};

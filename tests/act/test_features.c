@@ -228,7 +228,7 @@ static struct collect_layout layer_layout = {
 static uint64_t layer_cell[SL_HIST_BUCKETS + 12];
 static double layer_count;
 
-/* n more observations, one in a hundred of which is long. */
+/* Adds n observations, one in a hundred of which is long. */
 static void layer_row(struct collect_features *f, int64_t ns, uint64_t n, uint64_t every)
 {
 	struct collect_tap_row r = {.layout = 1,

@@ -235,7 +235,7 @@ static void it_ends_once_when_all_have_settled(void **state)
 	assert_int_equal(list(), 2);
 }
 
-/* What began before the end, and was found after it. */
+/* An anomaly that began before the end of an incident, but was found after it. */
 static void what_touches_an_ended_one_goes_on_with_it(void **state)
 {
 	struct act_anomaly a = begin("cart", 0, 5), b = begin("cart", 6, 5);
@@ -332,7 +332,9 @@ static void a_host_that_is_the_cause_takes_its_pods(void **state)
 	assert_int_equal(listed[0].members, 3);
 }
 
-/* The host is unusual for longer than cart, and not because of mail, which comes later. */
+/*
+ * The host is anomalous for longer than cart, but not because of mail, whose anomaly begins later.
+ */
 static void a_host_holds_no_incident_open(void **state)
 {
 	struct act_anomaly cart = begin("cart", 0, 5), host = begin("host", 0.5, 4), mail;
@@ -347,7 +349,7 @@ static void a_host_holds_no_incident_open(void **state)
 	take_at(&host, 15);
 	assert_int_equal(news.ended, 1);
 	assert_int_equal(news.last.end_ns, T + 95 * S / 10);
-	/* What goes on is an incident of its own. */
+	/* An anomaly that goes on after the end of its incident is a new incident. */
 	take_at(&host, 16);
 	assert_int_equal(list(), 2);
 	assert_string_equal(listed[0].cause.name.service, "host");
@@ -467,7 +469,9 @@ static void find_from_to(struct act_verdicts *v, struct act_verdict_pod *p, doub
 	}
 }
 
-/* What was wrong before is told with its own time, whether the anomaly went on or not. */
+/*
+ * An earlier fault is mentioned with its own time, whether or not the anomaly continued in between.
+ */
 static void a_sentence_names_what_is_wrong_now(void **state)
 {
 	static const struct act_pod_name name = {.pod = "cart-0", .service = "cart"};
@@ -501,7 +505,9 @@ static void a_sentence_names_what_is_wrong_now(void **state)
 	act_verdicts_free(v);
 }
 
-/* Even if other evidence is stronger, and until it works again. */
+/*
+ * That the process stopped is said first, even if other evidence is stronger, until it works again.
+ */
 static void a_process_that_stops_is_said_first(void **state)
 {
 	static const struct act_pod_name name = {.pod = "cart-0", .service = "cart"};
@@ -578,7 +584,7 @@ static void refused_connections_end_when_the_service_is_back(void **state)
 	take_at(&refused, 1);
 	cart.unread = cart.died = true;
 	end_at(&cart, 11);
-	take_at(&refused, 20); /* the connections go on as an incident of their own */
+	take_at(&refused, 20); /* the refused connections continue as an incident of their own */
 	take_at(&refused, 30);
 	assert_int_equal(list(), 2);
 	assert_non_null(strstr(listed[1].sentence, ". Its process has ended."));
@@ -641,7 +647,7 @@ static void bounds_hold_and_are_counted(void **state)
 	assert_int_equal(stats.calls_left_out, 5000 - 4096);
 }
 
-/* A member that is no longer heard of does not hold an incident open, nor does a clock set back. */
+/* An incident ends even if nothing is heard of its member any more, or if the clock is set back. */
 static void it_ends_without_a_last_word(void **state)
 {
 	struct act_anomaly a = begin("cart", 0, 5), b;

@@ -35,17 +35,17 @@ struct shop {
 	uint32_t pods;
 	double value[PODS + 2][COLUMNS];
 	uint32_t number[PODS + 2]; /* own of each pod: its place */
-	/* Of the pods, since they were cleared. */
+	/* Numbers for each pod since they were last cleared. */
 	uint32_t anomalous[PODS + 2], findings[PODS + 2], warming[PODS + 2];
 	float best[PODS + 2];
 	enum analyse_state state[PODS + 2];
 	double least[PODS + 2];
 	uint32_t changes;
-	float score[3]; /* of the three kinds, as last found */
-	double factor;	/* of the latency of a pod that is slower */
+	float score[3]; /* scores of the three kinds, as last found */
+	double factor;	/* factor of the latency of a slower pod */
 	double load;	/* factor of each pod's requests */
 	uint32_t from_start[PODS + 2];
-	uint32_t siblings; /* of the pod last found unlike them */
+	uint32_t siblings; /* number of siblings of the pod last found unlike them */
 	double median, level;
 };
 
@@ -162,7 +162,7 @@ static void faults_are_found_as_well_after_a_restart(void **state)
 	open_shop(&s, models, 1);
 	run(&s, 120, PODS + 9, "");
 	assert_int_equal(found_within_a_second(&s, &before), 3);
-	/* As when a collector ends: its pods disappear. */
+	/* The collector ends: its pods disappear. */
 	for (uint32_t i = 0; i < PODS; i++)
 		assert_ptr_equal(collect_judge_gone(s.judge, 100 + i), &s.number[i]);
 	collect_judge_free(s.judge);
@@ -242,7 +242,7 @@ static void learn(struct shop *s, struct collect_models *models, uint64_t seed, 
 	collect_judge_free(s->judge);
 }
 
-/* Judges the same rows as a restarted collector would with this model. */
+/* Judges the same rows as a collector that was restarted with this model would. */
 static void restart(struct shop *s, struct collect_models *models, uint64_t seed)
 {
 	float scores;
@@ -289,7 +289,7 @@ static void what_is_learned_beside_faults_is_as_good(void **state)
 	}
 }
 
-/* A new pod of a service does not have to learn what its siblings know. */
+/* A new pod does not need to learn what its siblings have learned. */
 static void a_new_pod_begins_with_what_its_siblings_know(void **state)
 {
 	struct collect_models *models = collect_models_new();
@@ -394,7 +394,7 @@ static void an_accepted_level_is_normal(void **state)
 	collect_models_free(models);
 }
 
-/* Without a model, and without a pod that has finished its warm-up. */
+/* There is no model, and no pod has finished its warm-up. */
 static void a_pod_unlike_its_siblings_is_found(void **state)
 {
 	struct collect_models *models = collect_models_new();
@@ -485,7 +485,7 @@ static void scaling_up_is_silent(void **state)
 		run(&s, 120, PODS + 9, "");
 		for (uint32_t i = 0; i < s.pods; i++)
 			assert_int_equal(s.anomalous[i], 0);
-		/* The pods are judged by what they have to do now. */
+		/* The pods are judged by their present work. */
 		if (seed == 1) {
 			run(&s, 10, 0, "slow");
 			assert_true(s.anomalous[0] > 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_judged.c - what is shown of a finding: errors are no evidence if more requests explain them;
+ * test_judged.c - the texts about a finding: errors are no evidence if more requests explain them;
  * why the steps of an MPI rank take longer
  */
 #include <math.h>
@@ -137,7 +137,7 @@ static void a_missing_number_of_requests_raises_no_load(void **state)
 	close_shop(&s);
 }
 
-/* A step of a rank: its length, and what happens within it. */
+/* A step of a rank: its length, and the parts of it. */
 struct step {
 	double mean, cpu, faults, turns;
 };

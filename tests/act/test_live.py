@@ -62,7 +62,7 @@ class Test:
         self.page = None
 
     def collect(self):
-        # No trace is ever complete: what has to be known of one is known before.
+        # No trace is ever complete, so facts about a trace must be known before.
         self.s.collect('--trace-linger', '1h', '--model', self.model, '--record', self.recording,
                        '--alert', self.r.url + '/api/v2/alerts', '--alert-config', self.r.alerts, '--webhook', self.r.url + '/hook',
                        '--webhook-config', self.r.hook, '--link', 'http://page.example', '--shadow', 'threshold',
@@ -192,7 +192,7 @@ class Test:
             return [i for i in self.s.api('incidents')['incidents'] if not i['end'] and i['kind'] == 'fault']
         incident, page = self.s.sicken(still_open, 'an incident')[0], self.page
         page.run(f"location.hash = '#tab=cause&incident={incident['id']}'")
-        # Who may only read sees why the button does nothing.
+        # With a token that may only read, the page explains why the button does nothing.
         page.wait("document.querySelector('#cause-accept').disabled && "
                   "document.querySelector('#cause-accept-why').textContent.includes('right to act')")
         page.click('#cause-token')
@@ -244,7 +244,7 @@ class Test:
     def a_kill_costs_what_was_learned_since_it_was_last_saved(self):
         before = models(self.model)[0]['steps']
         self.s.collect('--model', self.model, '--model-every', '1s')
-        # With what it learned anew, and a file of its own each time.
+        # The model has learned more since, and each time it is saved to a new file.
         wait_until(lambda: models(self.model)[0]['steps'] > before, 'the model is saved')
         inode = os.stat(self.model).st_ino
         wait_until(lambda: os.stat(self.model).st_ino != inode, 'it is saved again')
@@ -260,7 +260,7 @@ class Test:
         lost = self.s.metric('sidelight_analysis_lost_total')
         check(lost['{cause="models"}'] == 1, lost)
         self.s.stop_collector()
-        # What can't be a file of models at all is a mistake of who starts it.
+        # A path that cannot be a model file is an error of the user.
         for path in (self.s.folder, os.path.join(self.s.folder, 'none', 'model')):
             result = subprocess.run(
                 [EXE, 'collect', '--agent', self.s.socket, '--listen', '127.0.0.1:0',

@@ -140,7 +140,7 @@ static bool waits_for(uint32_t pod, uint32_t slow)
 
 static void connections_of(struct world *w, uint32_t i, double row[COLUMNS])
 {
-	static const double quantile[] = {1.5, 3, 2}; /* of P90, P99, P95, to the median */
+	static const double quantile[] = {1.5, 3, 2}; /* P90, P99, P95 relative to the median */
 	double late = waits_for(i, w->slow) ? w->late : 0;
 
 	w->count[i] += 60;
@@ -198,7 +198,10 @@ static void the_slow_pod_is_named_by_what_the_kernel_measures(void **state)
 				service[slow], service[i], (double)w.score[i], w.anomalous[i],
 				w.delay[i], (double)w.culprit[i]);
 		for (uint32_t i = 0; i < PODS; i++)
-			/* The level is the mean of two steps: for some rows both explain it. */
+			/*
+			 * The level is the mean of two steps: for some rows, others seem to explain
+			 * the delay, too.
+			 */
 			assert_true(i == slow ? w.anomalous[i] >= 20
 					      : w.anomalous[i] <= 4 && w.score[i] < w.score[slow]);
 		w.slow = NONE_SLOW;

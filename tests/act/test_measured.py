@@ -66,7 +66,7 @@ def main():
                    'the connections are known', collector)
         delay = SLOW
         wait_until(lambda: features(recording, LAYER % 'p95')[-1] > SLOW / 2, 'a slow P95', collector)
-        # The host's connections are said with the process that serves their port.
+        # The host's connections are shown with the process that serves their port.
         delay = STUCK
         said = f' at port {PORT}, where python3[{os.getpid()}] listens, '
         wait_until(lambda: any(said in i['sentence'] for i in collector.api('incidents')['incidents']),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_push.c - pushed bodies arrive once and in order, or are counted, whatever the receiver
- * does.
+ * test_push.c - pushed bodies arrive once and in order, or are counted as lost, whatever the
+ * receiver does.
  */
 #include <errno.h>
 #include <stdio.h>

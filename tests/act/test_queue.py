@@ -38,7 +38,8 @@ class System:
                                    '--remote-write', self.url, '--remote-queue', self.queue, *self.options)
 
     def own(self):
-        """The history: [(ms, value)], of which the first within a millisecond is sent: a busy machine may catch up."""
+        """Returns the history as [(ms, value)], with the first value per millisecond, which is the one sent: a busy collector
+        may read twice in a millisecond."""
         found = [m for m in self.collector.api('metrics?q=' + NAME)['metrics'] if m['name'] == NAME]
         if not found:
             return []
@@ -72,7 +73,7 @@ class Queue(unittest.TestCase):
             wait_until(lambda: s.collector.total('sidelight_push_waiting_bytes', 'to="remote_write"') > 0, 'a queue')
             wait_until(lambda: s.own()[-1][0] > at + 2500, 'an outage')
             first = s.own()
-            # All but what was read in the last second and the slice of the thread is on disk: the collector dies.
+            # When the collector dies, everything but the last second and the thread's time slice is on disk.
             wait_until(lambda: s.own()[-1][0] > first[-1][0] + 2500, 'all of it is queued')
             s.collector.kill()
             s.collect()

@@ -74,7 +74,7 @@ class Remote(unittest.TestCase):
             self.assertEqual(set(lost.values()), {0.0}, lost)
 
     def test_prometheus_gets_histograms_as_they_are(self):
-        """After the death of the pod nothing moves: what Prometheus has is what is exposed."""
+        """After the death of the pod nothing changes, so Prometheus has the same values as /metrics."""
         if not available():
             skip('no prometheus: install the package prometheus')
         with Receiver(native=True) as prometheus, System(POD) as s:
@@ -108,7 +108,7 @@ class Remote(unittest.TestCase):
                 if key in labels and le != float('inf'):
                     self.assertEqual(sum(float(c) for _, _, high, c in h['buckets']
                                          if float(high) <= le * (1 + 1e-9)), below, le)
-            # 5 to 15 ms is what a pod observes that is fine
+            # a healthy pod observes 5 to 15 ms
             low, high = (prometheus.scalar(f'histogram_quantile({q}, shop_latency_seconds'
                                            '{pod="shop-0"})') for q in (0.01, 0.99))
             self.assertTrue(0.0045 < low < 0.0055 and 0.014 < high < 0.017, (low, high))

@@ -39,7 +39,7 @@ v2 = messages()
 
 
 class Judge:
-    """A receiver of version 2.0. mode: what it answers."""
+    """A receiver of version 2.0. mode: how it answers."""
 
     def __init__(self):
         self.mode, self.requests, self.heads = 'write', [], []

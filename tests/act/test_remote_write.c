@@ -122,7 +122,7 @@ static void requests_are_bounded_and_nothing_is_lost_between(void **state)
 		p[i] = (struct export_remote_point){(1000 + i) * MS, i};
 	for (int i = 0; i < 25000; i += 500)
 		export_remote_write_points(w, s, p + i, 500);
-	export_remote_write_points(w, s, p, 25000); /* all of it has been */
+	export_remote_write_points(w, s, p, 25000); /* all of it was sent before */
 	export_remote_write_stats(w, &stats);
 	assert_int_equal(stats.samples, 25000);
 	assert_int_equal(stats.same_ms, 25000);

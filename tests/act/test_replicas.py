@@ -115,7 +115,7 @@ def a_label_tells_replicas_apart_for_stores_that_want_it():
     with Victoria() as store, fleet(store, *(('--remote-label', f'collector_replica={x}', '--remote-label', 'service=other')
                                              for x in 'ab')) as parts:
         def replicas(host):
-            found = store.samples(NAME, service=f'of-{host}')  # a pod's own label stays
+            found = store.samples(NAME, service=f'of-{host}')  # a pod's own label is kept
             return sorted(dict(k)['collector_replica'] for k in found), len({tuple(x for x in k if x[0] != 'collector_replica') for k in found})
         for i in range(HOSTS):
             wait_until(lambda: replicas(i) == (['a', 'b'], 1), lambda: replicas(i), *parts)

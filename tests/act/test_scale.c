@@ -68,7 +68,7 @@ static void pressure_above_one_adds_pods_below_takes_them(void **state)
 		{{1, 1}, 0, 4, 4},	/* as planned */
 		{{1, 1}, 1e6, 4, 4},	/* odd, but not slower */
 		{{2, 2}, 0, 4, 8},	/* twice as slow */
-		{{3, 1}, 0, 4, 8},	/* one of two is slow */
+		{{3, 1}, 0, 4, 8},	/* one of two pods is slow */
 		{{0.5, 0.5}, 50, 4, 2}, /* twice as fast, which is odd, too */
 		{{1.25, 0}, 0, 4, 5},	/* one has no requests */
 		{{1e9, 1e9}, 0, 1, ACT_PRESSURE_MAX},

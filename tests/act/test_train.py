@@ -100,14 +100,14 @@ class Train(unittest.TestCase):
                 else:
                     rows = c.total('sidelight_analysis_rows_total')
                     wait_until(lambda: c.total('sidelight_analysis_rows_total') > rows + 100, 'ten seconds of rows', c)
-                    # Of metrics that the store does not have, the collector may think what it likes.
+                    # The collector may find anything in metrics that the store lacks.
                     blamed = [b['metric'] for a in c.api('anomalies')['anomalies'] for b in a['blame']]
                     self.assertNotIn('shop_queue', blamed)
 
     def test_a_fault_is_found_without_a_warm_up(self):
         self.clear()
         bounds = [2 ** (k / 8) / 1000 for k in range(0, 48)]
-        share = [min(max((b - 0.005) / 0.01, 0), 1) for b in bounds] + [1]  # of the pod's requests, below each bound
+        share = [min(max((b - 0.005) / 0.01, 0), 1) for b in bounds] + [1]  # share of the pod's requests below each bound
         self.put('shop', ('shop_queue', {}, lambda t: LIVE * (1 + 0.5 * wave(t))),
                  *(('shop_latency_seconds_bucket', {'le': le}, lambda t, n=n: (t - NOW + WEEK) * round(700 * n))
                    for le, n in zip([*map(str, bounds), '+Inf'], share)),
@@ -139,7 +139,7 @@ class Train(unittest.TestCase):
         one = json.loads(model('--json', path).stdout)[0]
         self.assertEqual((one['name'], one['detector'], one['step_seconds']), ('slow', 'combined', 1.0))
         self.assertGreater(one['steps'], 9000)
-        # Of a service's models in a file, that of the other one stays.
+        # Training a second service keeps the first one's model in the file.
         self.put('other', ('x_total', {}, lambda t: 5 * (t - NOW + WEEK)), ('y', {}, wave))
         model('train', '--from', self.store.base, '--service', 'other', '--out', path)
         self.assertEqual([m['name'] for m in json.loads(model('--json', path).stdout)], ['other', 'slow'])

@@ -547,7 +547,7 @@ static void writers_keeper_and_readers_together(void **state)
 	pthread_join(k, NULL);
 	pthread_join(r, NULL);
 	act_verdicts_stats(sh.v, &s);
-	/* Nothing is lost: what no reader saw in time was counted. */
+	/* Findings that no reader saw in time were counted, so nothing is lost. */
 	assert_int_equal(s.findings, 2 * PODS * ROWS);
 	assert_int_equal(s.alarms, 2 * PODS * ROWS / 20);
 	assert_int_equal(s.anomalies + s.missed, 2 * PODS * ROWS / 1000);

@@ -236,7 +236,7 @@ static inline struct region_directory_hot dir_hot(struct agent *a)
 static inline void pass(struct agent *a, uint64_t ns)
 {
 	a->clock += ns;
-	do /* what waits for its tenant's time has its turn as well */
+	do /* let connections that waited for their tenant's time have their turn */
 		agent_timer_expire(a, agent_now(a));
 	while (agent_timer_next_due(a) <= agent_now(a));
 	agent_bury(a);

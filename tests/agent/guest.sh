@@ -13,7 +13,7 @@ agent() {
 }
 status() { sidelight agent --status --json --socket $S; }
 collected() { curl -s http://127.0.0.1:9464/metrics; }
-# The number of counters that the collector shows as live and growing.
+# Returns the number of counters that the collector shows as live and growing.
 growing() {
 	collected | grep '^ticks_total' | sort > /tmp/before
 	sleep 1
@@ -48,7 +48,7 @@ check neighbours-share-keys wait_for 20 few_keys
 echo "= $before promotions before, $(promotions) after the collector came"
 check while-they-were-read test "$(promotions)" -gt "$before"
 check and-are-read-on wait_for 10 has_growing 8
-sleep 3 # a key stays for two leases
+sleep 3 # a key remains valid for two leases
 by_cause
 check no-key-went-under-a-reader test "$(errors)" = 0
 
@@ -61,7 +61,7 @@ collector() {
 check defect-5-a-collector-that-was-killed-comes-back-to-the-same-agent collector
 check and-reads-every-pod wait_for 15 has_growing 8
 
-# One that shares its key: which do depends on where the regions happened to be mapped.
+# Another region with the same key: which regions share one depends on their addresses.
 kill -9 "$(status | python3 -c '
 import json, sys
 r = [x for x in json.load(sys.stdin)["regions"] if x["by"] == "publisher" and x["state"] == "live"]
@@ -71,7 +71,7 @@ check a-death-is-shown wait_for 5 sh -c 'sidelight agent --status --socket /tmp/
 check the-group-breaks-up wait_for 10 sh -c \
 	'sidelight agent --status --json --socket /tmp/agent.sock | grep -q "\"breakups\": 1"'
 check the-others-are-read-on wait_for 10 has_growing 7
-sleep 3 # a key stays for two leases
+sleep 3 # a key remains valid for two leases
 check no-key-went-under-a-reader-again test "$(errors)" = 0
 by_cause
 

@@ -38,7 +38,7 @@ def sees_publisher_death_at_once():
             view.close()
         took.sort()
         print(f'median {took[10] * 1000:.2f} ms, longest {took[-1] * 1000:.2f} ms')
-        # Nothing else than the hang-up could tell it before --grace is over.
+        # Only the hang-up can tell the agent of the death before --grace is over.
         assert took[10] < 1, took
         n = agent.status()['counters']
         assert n['dead'] == 20 and n['closed'] == 0, n
@@ -315,7 +315,8 @@ def slow_close_of_a_descriptor_delays_no_client():
                     return e.error
                 raise AssertionError('admitted')
 
-            # While 64 wait for the thread, which a busy machine may let wait, none is taken.
+            # At most 64 descriptors wait for that thread. While the queue is full, as it may be on a busy machine, the agent
+            # refuses further ones with EMFILE (24).
             told = []
             wait_until(lambda: told.append(error()) or told[-1] != 24)
             assert told[-1] == 22, told
@@ -372,7 +373,7 @@ def replaces_a_stale_socket_and_cleans_up():
         assert agent.stop(sig) == 0
         assert not os.path.exists(agent.socket)
         agent = Agent(folder=agent.folder)
-    # The directory that consumers still hold says that the agent is gone.
+    # The directory, which consumers still have mapped, says that the agent is gone.
     c = Consumer(agent.socket)
     assert agent.stop() == 0
     assert c.directory.line(4096)[4] == CLOSED
@@ -423,7 +424,7 @@ def refuses_wrong_options_as_usage_errors():
 def warns_when_a_default_is_unavailable():
     d = workdir()
     with open(d + '/rest.sock', 'w'):
-        pass  # what is no socket is left alone
+        pass  # a file that is no socket is left alone
     agent = Part(EXE, 'agent', '--socket', d + '/s')
     ready = agent.ready()
     assert agent.stop() == 0
@@ -515,7 +516,7 @@ def sockets_of_pods_accept_publishers_only():
 
 @case
 def consumers_find_their_socket():
-    """Who names the socket of publishers, as --agent did before there were two, gets the other."""
+    """A client that names the publishers' socket, as --agent did before there were two, uses the consumers' socket instead."""
     with Agent() as agent:
         assert agent.status()['consume_socket'] == agent.socket + '.consume'
         client, r = Client(agent.socket), Region()

@@ -76,7 +76,7 @@ static void the_agents_memory_is_read_only_for_others(void **state)
 	assert_int_equal(fcntl(h.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
 	assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, h.fd, 0) == MAP_FAILED);
 	assert_int_equal(fstat(h.fd, &st), 0);
-	assert_int_equal(st.st_mode & 0222, 0); /* or /proc/self/fd would give it back */
+	assert_int_equal(st.st_mode & 0222, 0); /* or /proc/self/fd would allow writing again */
 	close(h.fd);
 	say(&a, c, SL_MSG_OPEN, &(struct sl_msg_id){id}, 8, -1);
 	h = hear(c);
@@ -288,7 +288,7 @@ static void nonsense_ends_the_connection(void **state)
 	agent_fini(&a);
 }
 
-/* Defect 1 and 9 of MicroView: one pod reached another's memory. */
+/* MicroView's defects 1 and 9: one pod reached another one's memory. */
 static void publishers_cannot_see_each_other(void **state)
 {
 	struct fake f = fake_make(70, 1, SEALED), g = fake_make(71, 1, SEALED);
@@ -333,7 +333,7 @@ static void publishers_cannot_see_each_other(void **state)
 	say(&a, d, SL_MSG_PUBLISH, &(struct sl_msg_publish){70, f.size}, 16, g.fd);
 	h = hear(d);
 	assert_int_equal(h.type, SL_MSG_REFUSED);
-	assert_int_equal(h.refused.error, EBADMSG); /* it has no such region itself */
+	assert_int_equal(h.refused.error, EBADMSG); /* this publisher has no such region */
 	say(&a, d, SL_MSG_CLOSE, &(struct sl_msg_id){70}, 8, -1);
 	if (!d->hang_up)
 		assert_int_equal(hear(d).type, 0);
@@ -413,7 +413,10 @@ static void tells_close_from_death(void **state)
 	fake_free(&f);
 }
 
-/* Defect 6 of MicroView: ten pages, none ever reused. And stale readers must notice. */
+/*
+ * MicroView's defect 6: it had ten pages, and never reused one. Here, readers must also notice that
+ * a slot was reused.
+ */
 static void a_slot_is_reused_after_quarantine_as_a_generation(void **state)
 {
 	struct fake f = fake_make(90, 1, SEALED), g = fake_make(91, 1, SEALED),
@@ -441,7 +444,7 @@ static void a_slot_is_reused_after_quarantine_as_a_generation(void **state)
 
 	d = conn_up(&a);
 	admitted(&a, d, &g);
-	assert_int_equal(entry_of(&a, 1).instance, 91); /* not in its place yet */
+	assert_int_equal(entry_of(&a, 1).instance, 91); /* not in the old one's slot yet */
 	say(&a, conn_up(&a), SL_MSG_SUBSCRIBE, "", 0, -1);
 	pass(&a, 200 * MS - 1);
 	assert_int_equal(entry_of(&a, 0).state, SL_STATE_RETIRED);

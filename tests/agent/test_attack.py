@@ -33,12 +33,13 @@ def public(agent):
 
 
 def all_are_served(agent):
-    """PUBLISH, OPEN, STATUS, REST and SIGTERM of others; a hang is ended by a time-out of a minute."""
+    """Checks that PUBLISH, OPEN, STATUS and REST of other clients work. If the agent hangs, a time-out of a minute ends the
+    wait."""
     r = Region()
     publisher = Client(agent.socket)
     id, _ = publisher.publish(r)
     c = Consumer(agent.socket)
-    c.open(id).close()  # while its publisher is connected: afterwards it goes
+    c.open(id).close()  # while its publisher is connected, because the region goes with it
     c.close()
     publisher.close()
     agent.status()
@@ -52,7 +53,7 @@ def shared_bytes(agent):
 
 
 def send(s, payload, fds):
-    """One packet with these descriptors, whatever it is; they are closed here."""
+    """Sends one packet of any content with these descriptors, and closes them."""
     socket.send_fds(s, [payload], [f if isinstance(f, int) else f.fileno() for f in fds])
     for f in fds:
         os.close(f) if isinstance(f, int) else f.close()
@@ -85,7 +86,7 @@ def attacked(attack):
         before = agent.descriptors()
         all_are_served(agent)
         with Attacker(lambda: attack(agent)):
-            time.sleep(0.2)  # the agent takes what was sent
+            time.sleep(0.2)  # the agent reads the packets
             all_are_served(agent)
             fds = agent.descriptors()
             print(f'{before} descriptors, {fds} attacked')
@@ -122,7 +123,7 @@ def nothing():
 
 @case
 def surplus_descriptors_delay_nobody():
-    """One descriptor is expected: what comes with it must not be closed by the agent's loop."""
+    """The agent expects one descriptor. It must not close additional ones in its loop."""
     def attack(agent):
         for n in (2, 3, 253):
             send_unread(agent, [(publish_packet(), some_lingering(2) + [nothing() for _ in range(n - 2)])])
@@ -131,7 +132,8 @@ def surplus_descriptors_delay_nobody():
 
 @case
 def a_hung_close_delays_nobody():
-    """A descriptor whose close() hangs, and more non-memfds behind it than any queue holds."""
+    """A publisher sends a descriptor whose close() hangs, and behind it more descriptors of other kinds than any queue
+    holds."""
     def attack(agent):
         pairs = [nested() for _ in range(4)]
         held.extend(pairs)
@@ -143,7 +145,7 @@ def a_hung_close_delays_nobody():
 
 @case
 def unread_descriptors_delay_nobody():
-    """The kernel closes what is unread in a connection that the agent closes."""
+    """When the agent closes a connection, the kernel closes the descriptors in unread packets."""
     def attack(agent):
         for _ in range(4):
             send_unread(agent, [(b'not a packet', [])] + [(publish_packet(), [t]) for t in some_lingering(4)])
@@ -151,7 +153,7 @@ def unread_descriptors_delay_nobody():
 
 
 def at_front(agent, n):
-    """n requests by unix socket, each of which brings a descriptor whose close() hangs; some are closed at once."""
+    """Sends n requests over a unix socket, each with a descriptor whose close() hangs; closes some connections at once."""
     for i in range(n):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         s.connect(agent.rest.removeprefix('unix:'))
@@ -169,8 +171,8 @@ def rest_descriptors_delay_nobody():
     with Agent(rest=True) as agent:
         public(agent)
         pid = front(agent)
-        os.kill(pid, signal.SIGSTOP)  # so that every descriptor's last reference is in the front
-        with Attacker(lambda: at_front(agent, 480)):  # more than one user may have threads for
+        os.kill(pid, signal.SIGSTOP)  # so that the front holds the last reference to every descriptor
+        with Attacker(lambda: at_front(agent, 480)):  # more connections than a single user may have threads for
             os.kill(pid, signal.SIGCONT)
             for _ in range(20):
                 check(agent.ask('GET', '/health')[0] == 200)
@@ -181,14 +183,14 @@ def rest_descriptors_delay_nobody():
                 threads = next(int(line.split()[1]) for line in f if line.startswith('Threads'))
             print(f'{threads} threads of the front')
             check(threads > 100, 'nothing hung')
-        # Their peers are gone, so are they.
+        # The threads end when their peers are gone.
         wait_until(lambda: len(os.listdir(f'/proc/{pid}/task')) < 16, agent)
         check(as_user(STRANGER, agent.ask, 'GET', '/health')[0] == 200)
 
 
 @case
 def stop_waits_for_no_stranger():
-    """What connections bring that are not accepted yet, the kernel closes with the listener."""
+    """The kernel closes the descriptors of connections not yet accepted together with the listener."""
     agent = public(Agent(rest=True))
 
     def attack():
@@ -204,7 +206,7 @@ def stop_waits_for_no_stranger():
 
 
 def open_for_writing(fd, size):
-    """What root in a container does with a read-only descriptor."""
+    """Tries what root in a container can do with a read-only descriptor."""
     try:
         again = os.open(f'/proc/self/fd/{fd}', os.O_RDWR)
     except PermissionError:
@@ -254,7 +256,7 @@ def last_values_are_repaired_after_a_restart():
         id, _ = client.publish(r)
         c = Consumer(agent.socket)
         before = c.entry(r.instance)
-        # In mid-update: the cell is stored, the check word is not.
+        # In the middle of an update: the cell is stored, but the check word is not.
         r.line(8192, (41, 0, 0, 0, 0, 0, 0), mixed=True)
         r.map[8192:8200] = struct.pack('<Q', 42)
         client.close()
@@ -284,7 +286,7 @@ def last_values_are_repaired_after_a_restart():
 
 @case
 def restart_waits_for_no_stranger():
-    """flock() of the folder, by any user who may read it, held a restarting agent for ever."""
+    """Any user who could read the folder could block a restarting agent for ever by flock()."""
     agent = Agent()
     agent.kill()
     os.chmod(agent.folder, 0o755)
@@ -381,7 +383,7 @@ def holes_cost_the_agent_no_memory():
         def attack():
             for _ in range(16):
                 r, s = Region(stripes=4000), Client(agent.socket)
-                # The hot line says that all is in use.
+                # The hot line claims that everything is in use.
                 r.line(4096, (1, 0, 64, 4000, LIVE, 0, 0))
                 held.extend((r, s))
                 s.publish(r)
@@ -432,7 +434,7 @@ def refused_open(consumer, id):
 
 @case
 def a_held_lock_delays_nobody():
-    """A publisher holds its memory's lock for ever, before it publishes, afterwards and at CLOSE."""
+    """A publisher holds a lock on its memory forever: from before PUBLISH, from after it, or when it sends CLOSE."""
     pages = []
     with Agent('--grace', '60s', rest=True) as agent:
         public(agent)
@@ -480,7 +482,7 @@ def a_lease_delays_nobody():
 
 
 def sendable(fd):
-    """Some kinds are refused by the kernel."""
+    """Returns whether the kernel can send this descriptor over a socket; it refuses some kinds."""
     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with a, b:
         try:
@@ -529,7 +531,7 @@ def strange():
 
 @case
 def strange_descriptors_delay_nobody():
-    """Each kind as the descriptor of a PUBLISH, then all of them in each of many packets."""
+    """First each kind of descriptor with a PUBLISH of its own, then all of them in each of many packets."""
     def attack(agent):
         refused = 0
         for fd in strange():
@@ -552,7 +554,7 @@ def strange_descriptors_delay_nobody():
 
 @case
 def spoiled_regions_cost_a_consumer_nothing():
-    """Regions that cannot be handed out are no fault of who asks for them."""
+    """Asking for regions that cannot be handed out is no fault of the client."""
     with Agent() as agent:
         public(agent)
 

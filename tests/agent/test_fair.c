@@ -66,7 +66,7 @@ static void one_tenant_takes_no_more_than_its_turn(void **state)
 	/* But a collector of the same user does not wait for any of them. */
 	one[1]->role = ROLE_CONSUMER;
 	agent_conn_event(&a, one[1], EPOLLIN);
-	assert_true(one[1]->gone); /* a CLOSE is no message of a consumer: it was read */
+	assert_true(one[1]->gone); /* a consumer may not send CLOSE: the message was read */
 	a.turn++;
 	assert_true(served(&a, one[0]) > 0);
 	assert_true(one[0]->peer->tenant->spent_ns < UINT32_MAX);
@@ -75,7 +75,7 @@ static void one_tenant_takes_no_more_than_its_turn(void **state)
 		close(sock[i]);
 }
 
-/* As if other connections had needed all of the tenant's time in this turn. */
+/* Pretends that other connections have used all of the tenant's time in this turn. */
 static void use_up_time(struct agent *a, struct agent_tenant *t)
 {
 	t->turn = a->turn;
@@ -158,7 +158,7 @@ static void one_tenants_ends_delay_no_other(void **state)
 	}
 	pass(&a, MS);
 	one->peer->tenant->end_turn = a.end_turn;
-	one->peer->tenant->end_ns = UINT32_MAX; /* as if it had repaired much memory */
+	one->peer->tenant->end_ns = UINT32_MAX; /* pretend that it has repaired much memory */
 	agent_conn_close(&a, one);
 	agent_conn_close(&a, other);
 	assert_int_equal(a.state_count[SL_STATE_LIVE], 2);
@@ -182,7 +182,7 @@ static void a_late_end_is_repaired_in_a_later_turn(void **state)
 
 	(void)state;
 	fake_hot(&f, 3, 2);
-	line[2] = 41; /* its check word was never stored */
+	line[2] = 41; /* but the line's check word was never stored */
 	agent_up(&a, (struct agent_opts){0});
 	c = conn_as(&a, stranger(1));
 	p = c->peer;
@@ -209,7 +209,7 @@ static void a_late_end_is_repaired_in_a_later_turn(void **state)
 	fake_free(&f);
 }
 
-/* A timer that is due waits, and those behind it do not. */
+/* A due timer of a tenant that has used up its turn waits, but the timers behind it do not. */
 static void one_tenants_timers_delay_no_other(void **state)
 {
 	struct agent_region *r[2];

@@ -23,7 +23,7 @@ UNKNOWN = (secrets.token_hex(32), f'/{PODS}/system.slice/docker-%s.scope')
 
 
 def runc(*args):
-    """Why not, or nothing. What is said goes to a file: a pipe would stay open as long as the container."""
+    """Returns an error or nothing. Output goes to a file, because a pipe would stay open as long as the container runs."""
     with open(f'{ROOT}/said', 'w+') as said:
         code = subprocess.run(['runc', '--root', f'{ROOT}/runc', *args], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                               timeout=300).returncode
@@ -32,7 +32,7 @@ def runc(*args):
 
 
 def prepare():
-    """Why it can't, or nothing. All mounts are gone with this process."""
+    """Returns why the test can't run, or ''. All mounts vanish when this process ends."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x20000) or subprocess.run(['mount', '--make-rprivate', '/']).returncode:
         return 'no mounts of its own'
@@ -45,7 +45,7 @@ def prepare():
 
 
 def run(container, socket):
-    """A publisher that says that it is another pod."""
+    """A publisher that claims to be another pod."""
     bundle = f'{ROOT}/{container[0]}'
     os.makedirs(f'{bundle}/rootfs/proc')
     libraries = re.findall(r'(/\S+) \(0x', subprocess.run(['ldd', COUNTER], stdout=subprocess.PIPE, text=True, check=True).stdout)

@@ -218,7 +218,7 @@ def microservice_belongs_to_its_user():
         check(code == 200 and mine['value'] == 7 and mine['instance'] != forged['instance'], f'{mine}')
         regions = {r['instance']: r for r in agent.status()['regions']}
         check(regions[forged['instance']]['uid'] == STRANGER and regions[mine['instance']]['uid'] == 0, f'{regions}')
-        # Who came first does not keep the name from others.
+        # A user who takes a name first does not keep others from using it.
         check(as_(STRANGER, *post('squatted', 666))[0] == 201, 'the stranger\'s own')
         check(as_(OTHER, *post('squatted', 1))[1]['value'] == 1, 'squatted')
 
@@ -234,7 +234,7 @@ def only_trusted_users_set_filters():
                 check(code == 403, f'{uid}: {what}: {code} {got}')
         code, got = agent.ask('PUT', '/tcp/filter', {'ports': ['1']})
         check(code == 409, f'root, without --tcp: {code} {got}')
-        # What shows regions of all users is for those who may read them.
+        # Routes that show regions of all users require the permission to read them.
         for path in ('/metrics', '/rdma/mrs', '/rdma/qps', '/tcp'):
             code, got = as_(STRANGER, 'GET', path)
             check(code == 403 and '--consumer-uid' in got['error'], f'{path}: {code} {got}')

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_share.c - fair shares: what remains for others when some tenants are greedy. */
+/* test_share.c - fair shares: how much is left for others when some tenants are greedy. */
 #include "support/test.h"
 
 #include "base/share.h"
@@ -42,7 +42,7 @@ static void each_leaves_as_much_as_it_takes(void **state)
 		if (s.used < CAPACITY)
 			assert_true(held >= 1); /* the first claim, out of the reserve */
 	}
-	/* What some give back is available to those who have little. */
+	/* Capacity that some give back is available to those who have little. */
 	s.used = CAPACITY / 2;
 	assert_true(base_share_may(&s, 1, CAPACITY / 8, false));
 }
@@ -59,7 +59,7 @@ static void a_newcomers_first_claim_needs_no_share(void **state)
 	s.used = CAPACITY;
 	assert_false(base_share_may(&s, 0, 1, false));
 	assert_false(base_share_may(&s, 0, 1, true));
-	s.used = CAPACITY + 5; /* what the trusted took beyond it */
+	s.used = CAPACITY + 5; /* trusted tenants have exceeded the capacity */
 	assert_false(base_share_may(&s, 0, 1, true));
 	assert_true(base_share_may(&s, 0, 0, false));
 }

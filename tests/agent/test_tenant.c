@@ -78,7 +78,7 @@ static void only_roots_cgroups_name_containers(void **state)
 	id = of("", "/system.slice/docker-" ID ".scope");
 	assert_true(id.contained);
 	assert_memory_equal(id.container, none, 16);
-	/* No container at all. */
+	/* Not in a container at all. */
 	assert_false(of(root, "/").contained);
 	assert_false(of(root, "/system.slice/shop.service").contained);
 	assert_false(of(root, "/user.slice/user-1000.slice/session-1.scope").contained);
@@ -267,7 +267,10 @@ static void subordinate_uids_count_as_their_owner(void **state)
 	assert_int_equal(agent_tenant_owner(path, 500001, &err), 500001);
 	assert_int_equal(agent_tenant_owner("/nowhere", 5, &err), 5);
 	assert_int_equal(err, 0);
-	/* Where root may not be told apart from others, it is said: a name of itself is a loop. */
+	/*
+	 * If root cannot be distinguished from other users, the agent says so. A path that contains
+	 * itself causes a loop.
+	 */
 	snprintf(path, sizeof(path), "%s/loop", test_folder);
 	assert_int_equal(symlink(path, path), 0);
 	agent_tenant_owner(path, 5, &err);
@@ -295,7 +298,7 @@ static void a_containers_root_is_not_trusted(void **state)
 	}
 	c = conn_of(&a, &host);
 	assert_true(c->peer->tenant->trusted);
-	/* Nor has any of them the key of another. */
+	/* Nor do two of them have the same key. */
 	assert_int_not_equal(agent_tenant_key(&host), agent_tenant_key(&pod));
 	assert_int_not_equal(agent_tenant_key(&pod), agent_tenant_key(&known));
 	/* A tenant is forgotten with its last connection. */
@@ -319,7 +322,7 @@ static void the_directory_says_whose_a_region_is(void **state)
 	id.pod[15] = 7;
 	agent_up(&a, (struct agent_opts){0});
 	admitted(&a, conn_of(&a, &id), &f);
-	admitted(&a, conn_up(&a), &g); /* the same instance, of another tenant */
+	admitted(&a, conn_up(&a), &g); /* the same instance number, but of another tenant */
 	assert_int_equal(region_info_parse(a.dir.map, a.dir.size, &info), REGION_FAULT_NONE);
 	assert_int_equal(info.tenants, (char *)a.dir.tenant - (char *)a.dir.map);
 	assert_int_equal(info.max_tenants, info.max_entries);
@@ -349,7 +352,7 @@ static void the_directory_says_whose_a_region_is(void **state)
 	fake_free(&g);
 }
 
-/* The publisher knows its own instance alone. */
+/* The agent gave the region another instance; its publisher knows only the one that it sent. */
 static void verdicts_and_closing_reach_a_strangers_region(void **state)
 {
 	struct fake f = fake_make(12, 1, SEALED);
@@ -424,7 +427,8 @@ FILE *__wrap_fopen64(const char *name, const char *mode)
 }
 
 /*
- * It published, and must not be refused because it ended quickly: no one would read its last words.
+ * The process published, so it must not be refused because it ended quickly: its last values would
+ * not be read.
  */
 static void who_ends_while_it_is_attested_is_a_stranger(void **state)
 {
@@ -569,7 +573,7 @@ static void systemd_keeps_no_more_than_it_can_pass(void **state)
 	assert_int_equal(a.stored_bytes, strlen(stored_name) + 1);
 	agent_region_retire(&a, a.slots[0]);
 	assert_int_equal(a.stored_bytes, 0);
-	a.stored_bytes = 128 * 1024 - 64; /* as if there were a thousand others */
+	a.stored_bytes = 128 * 1024 - 64; /* pretend that there are a thousand other regions */
 	admitted(&a, conn_up(&a), &g);
 	assert_int_equal(stored_fd, -1);
 	agent_region_retire(&a, a.slots[1]);

@@ -195,7 +195,7 @@ static void independent_rows(void **state)
 	hold_budget(INDEPENDENT, MINUTE, 300, 200);
 }
 
-/* Rows of a smoothed series repeat one event: what they add up to is no evidence. */
+/* Rows of a smoothed series repeat one event, so their sum is no evidence. */
 static void smoothed_rows(void **state)
 {
 	(void)state;

@@ -135,9 +135,10 @@ static void the_threshold_comes_down_as_more_is_known(void **state)
 #define MANY 8
 
 /*
- * Of some pods that learned as many scores each, their scales spread by e^(spread x): alarms of the
- * mean pod and of the worst, in budgets, with thresholds of their own and with one for all, and how
- * high theirs are over that one. Means of some seeds.
+ * Alarms and thresholds of MANY pods whose scores have different scales, e^(spread x), after each
+ * has learned the same number of scores: alarms of the mean pod and of the worst one, as a multiple
+ * of the budget, with a threshold per pod and with one for all; and how high the pods' own
+ * thresholds are relative to the common one. All are means over several seeds.
  */
 struct pooled {
 	double mean, worst, mean_of_all, worst_of_all, height;

@@ -54,7 +54,7 @@ static void shares_are_those_of_the_traces(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(analyse_graph_add(g, brief, 1), 0);
 
-	p = path(g, FRONT, CART); /* one request of four, every call */
+	p = path(g, FRONT, CART); /* a quarter of the requests and all outgoing calls reach it */
 	assert_float_equal(p->server, 0.25, 1e-6);
 	assert_float_equal(p->client, 1, 1e-6);
 	assert_float_equal(p->calls, 1, 1e-6);
@@ -265,7 +265,7 @@ static void a_slow_network_is_not_blamed_on_callees(void **state)
 	for (uint32_t i = 0; i < ALL; i++)
 		assert_non_null(suspect[i] = analyse_culprit_add(c, i));
 	for (uint64_t step = 1; step < 203; step++) {
-		double late = step > 200 ? 0.2 : 0; /* of the middle's network */
+		double late = step > 200 ? 0.2 : 0; /* delay of the network of the middle pod */
 
 		for (uint32_t i = 0; i < ALL; i++) {
 			seen[i] = (struct analyse_observation){.step = step, .learn = step < 200};
@@ -395,7 +395,7 @@ static void what_is_missing_says_nothing(void **state)
 	for (uint32_t i = 0; i < f.pods; i++)
 		assert_true(f.found[i].evidence == 0);
 	analyse_culprit_step(f.c, f.suspect, f.seen, 0, 1e-3, f.found);
-	/* After a jump of time the level must be seen again. */
+	/* After a jump of time, the current level must be observed again first. */
 	for (uint32_t i = 0; i < f.pods; i++)
 		analyse_culprit_rewind(f.suspect[i]);
 	f.delay[DB] = 0.3;

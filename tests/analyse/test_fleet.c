@@ -352,7 +352,7 @@ static void without_its_caller_a_pod_is_judged_by_itself(void **state)
 	end(&w);
 }
 
-/* As in recorded data: the rows of one pod are hours off, and then its clock is corrected. */
+/* As in recorded data, the rows of one pod are hours off until its clock is corrected. */
 static void a_pod_with_a_wrong_clock_disturbs_no_other(void **state)
 {
 	struct world w = make(1);

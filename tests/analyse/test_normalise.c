@@ -104,7 +104,7 @@ static void rounding_of_a_level_is_no_move(void **state)
 }
 
 /*
- * Only the largest distance of the rows of a step counts: one row in 180 leaps, which is one step
+ * Only the row with the largest distance in a step counts: one row in 180 leaps, which is one step
  * in 20.
  */
 static void rows_of_a_step_count_once(void **state)

@@ -35,7 +35,7 @@ struct replica {
 	double load;   /* requests per second */
 	double cold;   /* factor of latencies at its start, which vanishes within a minute */
 	double z[3], total[2];
-	uint64_t born, life; /* it is replaced after this time; 0 means never */
+	uint64_t born, life; /* the pod is replaced after this time; 0 means never */
 	uint32_t calm, alarms, anomalous;
 };
 

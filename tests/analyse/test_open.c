@@ -27,7 +27,7 @@ struct service {
 	struct analyse_pipeline *pod[PODS];
 	uint64_t seed, t, every, rows;
 	double factor[COLUMNS]; /* of the first pod */
-	double queue, growth;	/* of the first pod: work that waits, and what is added per row */
+	double queue, growth;	/* of the first pod: requests that wait, and their growth per row */
 	bool daily;
 	struct analyse_verdict v[PODS];
 };
@@ -72,7 +72,7 @@ static double events(struct service *s, double mean)
 	return n;
 }
 
-/* A row of each pod; true if the first pod's is anomalous. */
+/* Passes a row of each pod; returns true if the first pod's row is anomalous. */
 static bool row(struct service *s)
 {
 	double load = 100;
@@ -248,7 +248,10 @@ static void a_new_level_becomes_normal_in_the_end(void **state)
 	end(&s);
 }
 
-/* A person says that the level is normal: the anomaly is over, and what follows is judged by it. */
+/*
+ * A user accepts the level as normal: the anomaly ends, and later values are compared with this
+ * level.
+ */
 static void what_a_person_accepts_is_normal(void **state)
 {
 	struct service s = make(SECOND / 10, SECOND, 0);
@@ -304,7 +307,7 @@ static void a_queue_that_only_grows_is_found(void **state)
 		grows |= s.v[0].blame[i].column == 6 && s.v[0].blame[i].grows;
 	assert_true(grows);
 	assert_true(run(&s, 600).rows >= 590);
-	/* It is long, but does not grow any more. */
+	/* The queue is long, but no longer grows. */
 	s.growth = 0;
 	run(&s, 200);
 	for (uint32_t i = 0; i < s.v[0].blamed; i++)

@@ -868,7 +868,7 @@ static void a_loaded_model_scores_as_the_one_saved(void **state)
 		buf = saved(a.p, &bytes);
 		assert_int_equal(analyse_pipeline_load(b.p, buf, bytes), 0);
 		assert_int_equal(analyse_pipeline_columns(b.p, columns, N), 0);
-		/* First without learning, then with: what is learned goes on as well. */
+		/* First without learning, then with it: learning continues as well. */
 		for (int i = 0; i < 300; i++) {
 			if (i % 100 == 0) {
 				analyse_pipeline_learning(a.p, i ? ANALYSE_LEARN_ALL
@@ -907,7 +907,7 @@ static void an_empty_fleet_begins_with_the_models_threshold(void **state)
 	move_on(&a);
 	assert_int_equal(analyse_pipeline_push(b.p, a.t, a.values, &v), 0);
 	assert_true(v.known);
-	/* It is still the fleet's threshold that counts, and another model does not replace it. */
+	/* The fleet's threshold still counts; it is not replaced by another model's. */
 	analyse_pipeline_recalibrate(b.p);
 	assert_int_equal(analyse_fleet_thresholds(f)->step.n, 0);
 	free(buf);

@@ -55,7 +55,7 @@ def make(name, change=None):
 
 
 def replay(day, *args, code=0, spans=None):
-    """Makes the recording anew; what that says is on standard error as well."""
+    """Converts the day to a recording and replays it. The result's said has the warnings of the conversion."""
     rec, said = day + '.recording', []
     shutil.rmtree(rec, ignore_errors=True)
     if os.path.exists(day):
@@ -115,7 +115,7 @@ def a_shadow_and_drift_are_reported(day):
     expect('drift' not in p.stderr, p.stderr)
 
     def restless(pod, lines):
-        """Noise that doubles for two hours, of one pod: seldom an alarm, but not what it was."""
+        """One pod's noise doubles for two hours: this rarely causes an alarm, but is a change."""
         if pod == 4:
             for i in range(120, 240):
                 v = lines[i].split(',')
@@ -315,9 +315,9 @@ def what_was_learned_can_be_kept_and_merged(day):
         p = replay(day, '--train', TRAIN, '--save-model', at[0], '--detector', detector)
         expect(p.stdout == '', p.stdout)
         p = replay(day, '--model', at[0], '--score', SCORE, '--verdicts', '-', '--detector', detector)
-        # To the last digit: nothing of a model is rounded on its way.
+        # Identical to the last digit: saving a model rounds nothing.
         expect(p.stdout == whole, f'{detector}: the break shows')
-    # Two hosts that saw half of it each: together they know the faults as the whole does.
+    # Two hosts saw half of the data each. Together they know the faults as well as one that saw everything.
     replay(day, '--train', f'{T0 + 300 * STEP}:{half}', '--save-model', at[1])
     replay(day, '--train', f'{half + 1}:{T0 + ROWS * STEP}', '--save-model', at[2])
     p = model('--merge', at[3], at[1], at[2])
@@ -331,7 +331,7 @@ def what_was_learned_can_be_kept_and_merged(day):
         window = [r for r in rows if 0 <= int(r['unix_s']) - T0 - i * STEP < 3 * STEP]
         worst = max(window, key=lambda r: float(r['score']))
         expect(worst['pod'] == f'pod{pod}' and worst['anomalous'] == '1', worst)
-    # What does not go together is said, and is no model of nothing.
+    # Models that differ cannot be merged, and a model of other metrics cannot be used.
     p = model('--merge', at[4], at[1], at[0], code=1)
     expect(p.stderr.count('differ from earlier files') == PODS, p.stderr)
     p = replay(day, '--model', at[0], '--score', SCORE, '--verdicts', '-')

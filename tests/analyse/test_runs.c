@@ -48,7 +48,10 @@ static void a_fault_below_the_threshold_is_found_if_it_lasts(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* A metric that deviates late does not delay the end; the slow median still stays at its level. */
+/*
+ * A metric that deviates late does not delay the end of the anomaly; the slow median still stays at
+ * its level.
+ */
 static void what_joined_a_fault_late_makes_none_of_its_end(void **state)
 {
 	struct pod d = trained(NULL, 600);
@@ -118,7 +121,7 @@ static void what_is_off_for_long_hides_no_fault(void **state)
 		move_on(&d);
 		d.values[1] += 2.2e7;
 		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
-		/* As if the twenty steps before had been just above the usual level. */
+		/* Pretend that the previous twenty steps were just above the usual level. */
 		if (i == 0)
 			d.p->run.steps = 20;
 		found += v.anomalous;

@@ -15,7 +15,7 @@
 #define STEP	1000000000ull
 #define ROWS	10u /* of a step */
 #define RATE	200 /* requests per second */
-#define SEEDS	4   /* of services that break again and again */
+#define SEEDS	4   /* services that break again and again, each with its own seed */
 #define WARM	90  /* steps, at least: a threshold needs 72 that are learned */
 
 static const struct analyse_column columns[COLUMNS] = {
@@ -36,7 +36,7 @@ struct service {
 	bool warm;
 };
 
-/* What was found within some seconds. */
+/* Findings within some seconds. */
 struct found {
 	unsigned int rows, errors; /* anomalous ones; those by errors alone */
 	float score;

@@ -10,7 +10,10 @@
 
 #define OWN 70 /* the instance in the publisher's header */
 
-/* A sound one, but for what is said otherwise. Collectors know a stranger's derived instance. */
+/*
+ * A valid message, except for members that the arguments override. Collectors know a stranger's
+ * derived instance.
+ */
 #pragma GCC diagnostic ignored "-Woverride-init"
 #define VERDICT(...)                                                                      \
 	(struct sl_msg_verdict)                                                           \
@@ -127,7 +130,7 @@ static void only_an_admitted_consumer_may_say_it(void **state)
 	assert_int_equal(hear(c).refused.error, EPROTO);
 	fake_free(&other);
 
-	c = conn_as(&s.a, stranger(2)); /* one that may not subscribe */
+	c = conn_as(&s.a, stranger(2)); /* a peer that may not subscribe */
 	say(&s.a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
 	assert_int_equal(hear(c).refused.error, EPERM);
 	say(&s.a, c, SL_MSG_VERDICT, &v, sizeof(v), -1);
@@ -218,7 +221,7 @@ static void the_status_shows_it_until_it_expires(void **state)
 	down(&s);
 }
 
-/* What the publisher is told after one more verdict. */
+/* Returns the message that the publisher receives after one more verdict. */
 static struct sl_msg_verdict answer_to(struct scene *s, struct sl_msg_verdict said)
 {
 	struct sl_msg_verdict v = {.flags = 99};
@@ -251,7 +254,7 @@ static void a_pod_is_anomalous_while_any_reader_says_so(void **state)
 	assert_true(v.flags == 1 && v.score == 4 && v.ttl_ns == 960 * MS);
 	v = answer_to(&s, VERDICT(.reader = 8));
 	assert_true(v.flags == 1 && v.score == 3 && v.ttl_ns == 280 * MS);
-	/* One that has expired drops out. */
+	/* An expired verdict no longer counts. */
 	s.a.clock += 280 * MS;
 	v = answer_to(&s, VERDICT(.reader = 8, .score = 0.25));
 	assert_true(v.flags == 0 && v.score == 0.25 && v.ttl_ns == 1000 * MS);

@@ -74,7 +74,7 @@ static void tell(struct scene *s, struct sl_msg_verdict v)
 	assert_int_equal(send(s->sock, &out, sizeof(out), MSG_NOSIGNAL), sizeof(out));
 }
 
-/* A sound one, but for what is said otherwise. */
+/* A valid message, except for members that the arguments override. */
 #pragma GCC diagnostic ignored "-Woverride-init"
 #define SAY(s, ...)                                                  \
 	tell((s), (struct sl_msg_verdict){.instance = (s)->instance, \

@@ -25,7 +25,7 @@ api = c.url + '/api/v1/'
 
 
 def alarmed(order='?'):
-    """Gives the pod an order; what it was told of itself."""
+    """Sends the pod a command, and returns what it has been told about itself."""
     p.stdin.write(order + '\n')
     p.stdin.flush()
     return p.stdout.readline() == 'alarmed 1\n'

@@ -45,7 +45,7 @@ class Bridged(Agent):
 
 
 def worker(agent):
-    """The process that reads what other programs say."""
+    """Returns the process that parses the input of other programs."""
     with os.popen(f'pgrep -P {agent.pid} -x sidelight-bridg') as f:
         return int(f.read().split()[0])
 

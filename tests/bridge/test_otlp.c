@@ -163,7 +163,7 @@ static void exemplars_beyond_bounds_are_left_out(void **state)
 static void what_has_no_meaning_is_refused_and_counted(void **state)
 {
 	(void)state;
-	/* No temporality; bounds that do not ascend; more buckets than bounds; no value. */
+	/* Without temporality; bounds not ascending; more buckets than bounds; no value. */
 	reads(BODY("{\"name\":\"a\",\"sum\":{\"dataPoints\":[{\"asInt\":1}]}},"
 		   "{\"name\":\"b\",\"histogram\":{\"aggregationTemporality\":2,\"dataPoints\":["
 		   "{\"count\":1,\"bucketCounts\":[1,0,0],\"explicitBounds\":[1,1]},"
@@ -370,7 +370,10 @@ static void names_stay_as_they_are_if_wanted(void **state)
 	opts = NULL;
 }
 
-/* Resources without attributes that matter must not use up the limit of the second reading. */
+/*
+ * Resources without relevant attributes must not use up the limits in the second pass over the
+ * body.
+ */
 static void a_checked_body_is_taken_whole(void **state)
 {
 	enum { N = 200000 };

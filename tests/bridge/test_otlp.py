@@ -47,7 +47,7 @@ def otlp_metrics_are_published():
             except OSError:
                 return False
         wait_until(ready, 'the receiver', agent)
-        # By one connection: a second one that comes before the end of the first is another sender.
+        # All over one connection: a second one that arrives before the first has ended counts as another sender.
         shop = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
         members = b''.join(gzip.compress(part) for part in re.findall(b'(?s).{1,20}', otlp('shop', delta)))
         for body, more in (otlp('shop', total, delta, exponential), {}), (members, {'Content-Encoding': 'gzip'}):
@@ -136,7 +136,7 @@ def otlp_senders_are_told_apart():
         first.close()
         wait_until(lambda: post_otlp(third := otlp.connect(agent), counters('twins', {'served': 400})) == (200, {}) and
                    served(service='twins') == {'twins': 400, 'twins-2': 3}, served, collector, agent)
-        # It keeps its series when another one has left.
+        # A sender keeps its series after another one has left.
         second.close()
         first, second = otlp.connect(agent), otlp.connect(agent)
         for value in 5, 6:
@@ -157,7 +157,7 @@ def otlp_senders_are_told_apart():
         check(post_otlp(first, spans, '/v1/traces') == (200, {}))
         wait_until(lambda: served(service='both') == {'both': 1}, served, collector, agent)
         check(not collector.find('both-2'), collector)
-        # Over one connection, the resources tell them apart.
+        # Over one connection, senders are told apart by their resources.
         for pid in '7', '8':
             check(post_otlp(second, counters('forks', {'served': int(pid)}, **{'process.pid': pid, 'env': 'test'})) == (200, {}))
         wait_until(lambda: served(service='forks', env='test') == {'forks': 7, 'forks-2': 8}, served, collector, agent)
@@ -176,7 +176,7 @@ def otlp_answers_say_what_was_refused():
         partial = post_otlp(c, twice)[1]['partialSuccess']
         check(partial['rejectedDataPoints'] == '2' and 'was received before' in partial['errorMessage'] and
               'aggregation temporality' in partial['errorMessage'], partial)
-        # The same in protobuf; and a delta that is sent again counts once.
+        # The same in protobuf; and a delta that is sent twice counts once.
         metric = field(1, 'd') + field(7, field(1, field(4, 1.0) + b'\x19' + struct.pack('<Q', 5 * 10**9)) + field(2, 1) + field(3, 1))
         resource = field(1, field(1, field(1, 'service.name') + field(2, field(1, 's'))))
 
@@ -207,7 +207,7 @@ def otlp_answers_say_what_was_refused():
 
 @case
 def costly_otlp_bodies_are_refused():
-    """Each is short, as it arrives, and means very much work: the next sender waits for none of it."""
+    """Each body is short as it arrives, but would cause very much work. The next sender must not wait because of it."""
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
         url = f'http://127.0.0.1:{s.getsockname()[1]}'
@@ -262,7 +262,7 @@ def costly_otlp_bodies_are_refused():
 
 @case
 def otlp_bodies_that_never_end_are_bounded():
-    """A sender holds no more memory than its share, and others are served."""
+    """A sender takes no more memory than its share, and other senders are still served."""
     otlp, senders = Otlp(), []
     size = 8 << 20
     with Bridged('--otlp', otlp.at) as agent, Collector([agent], '--period', '20ms') as collector:

@@ -243,7 +243,7 @@ static void series_may_change_their_shape(void **state)
 		bytes = p->bytes;
 		bridge_publish_begin(p);
 		tell_shape(p, type, "1", 3);
-		/* In one body, the first shape counts. */
+		/* Within one body, the first shape counts. */
 		tell_shape(p, type, "1", 2);
 		bridge_publish_end(p);
 		assert_int_equal(bridge_publish_series(p), 1);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a target or a textfile says comes out as it went in, and a hostile target harms itself alone.
+"""Metrics of a target or a text file are published unchanged, and a hostile target harms only itself.
 test_scrape.py SIDELIGHT CASE"""
 import gzip
 import os
@@ -308,7 +308,7 @@ def node_exporter_is_the_same_through_sidelight():
         port = s.getsockname()[1]
     url = f'http://127.0.0.1:{port}/metrics'
     exporter = Part(exe, f'--web.listen-address=127.0.0.1:{port}', '--collector.disable-defaults', *(f'--collector.{c}' for c in (
-                        # Those of sockets count the one that asks.
+                        # Metrics of sockets include the scrape itself.
                         'cpu', 'diskstats', 'filesystem', 'loadavg', 'meminfo', 'netdev', 'os', 'stat', 'time',
                         'uname', 'vmstat', 'schedstat', 'netclass')))
     with_go = Server(say(KINDS))
@@ -325,10 +325,10 @@ def node_exporter_is_the_same_through_sidelight():
             time.sleep(0.7)
             series, types, helps = through()
             after = read(client.get(url))
-            # Those of the exporter's own process change with each that asks.
+            # Metrics of the exporter's own process change with each scrape.
             constant = {k for k, v in before[0].items() if k[0].startswith('node_') and after[0].get(k) == v}
             now = {k for k in constant if k not in series or float(series[k]) != float(after[0][k])}
-            # What changed and changed back is not wrong each time.
+            # A value that changed and changed back differs only in some attempts.
             wrong = now if wrong is None else wrong & now
             tries += 1
             check(tries < 10, {k: (series.get(k), after[0][k]) for k in wrong})
@@ -340,7 +340,7 @@ def node_exporter_is_the_same_through_sidelight():
         check(ours <= before[0].keys() | after[0].keys(), 'more:', sorted(ours - after[0].keys())[:5])
         kinds = {k: types.get(k) for k in after[1]}
         check(kinds == after[1], {k: (kinds[k], v) for k, v in after[1].items() if kinds[k] != v})
-        # Of a family that the other target has, too, one of both helps is shown.
+        # If both targets have a family, one of the two help texts is shown.
         differs = {k: (helps.get(k), v) for k, v in after[2].items()
                    if v == before[2].get(k) != helps.get(k) and f' {k} '.encode() not in KINDS}
         check(not differs, differs)
@@ -366,7 +366,7 @@ def protobuf_brings_native_histograms():
         return field(1, n) + field(2, 500000000)
 
     def exemplar(trace, value):
-        """Its length, and it."""
+        """Returns an exemplar after its length."""
         x = field(1, field(1, 'trace_id') + field(2, trace)) + field(2, value) + field(3, seconds(1700000000))
         return varint(len(x)) + x
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_statsd.c - lines of StatsD and DogStatsD, and what they count. */
+/* test_statsd.c - lines of StatsD and DogStatsD, and the resulting counts. */
 #include "support/test.h"
 
 #include <math.h>
@@ -298,7 +298,7 @@ static void refused_series_take_little_memory(void **state)
 	}
 	assert_in_range(bridge_statsd_series(t.s), 1, (32 << 20) / SHORT);
 	assert_int_equal(bridge_statsd_counts(t.s).refused, N + 1);
-	/* They leave room for others. */
+	/* Once the long names have expired, there is room for others. */
 	bridge_statsd_tick(t.s, 11 * SECOND, 3600 * SECOND);
 	assert_int_equal(bridge_statsd_series(t.s), 0);
 	send(&t, "a:1|c");

@@ -34,7 +34,7 @@ def statsd_updates_are_exact_or_counted_as_lost():
                 pipe.gauge('level', i)
 
         def all_counted():
-            c.incr('last')  # with a packet, the kernel says what it dropped before it
+            c.incr('last')  # the kernel reports with each packet how many it dropped before
             return collector.total('a_total') + count(collector, 'statsd_dropped') >= n
         wait_until(all_counted, lambda: (collector.total('a_total'), count(collector, 'statsd_dropped')), collector, agent)
         check(collector.total('a_total') + count(collector, 'statsd_dropped') <= n + 100, 'counted twice')
@@ -85,7 +85,7 @@ def statsd_over_connections_loses_nothing():
         check(len(collector.find('parts_total')) == 3)
         wait_until(lambda: count(collector, 'statsd_lines') == 3 * n + 1 and count(collector, 'statsd_connections') == 2 and
                    count(collector, 'statsd_packets') == n, lambda: collector.find('sidelight_bridge_statsd'), collector)
-        # What has no end is cut off and counted.
+        # A message without an end is cut off and counted.
         for beginning in b'x' * 70000, struct.pack('<I', 70000 & 0xffff) + b'x' * 10, b'half a packet\nand a line without a type':
             with socket.create_connection(at) as s:
                 try:
@@ -114,7 +114,7 @@ def statsd_idle_connections_shut_nobody_out():
         connected(256)
         busy.sendall(b'busy:1|c\n')
         wait_until(lambda: collector.total('busy_total') == 1, 'a line', collector)
-        # There are 256 connections. The first of those that send nothing is closed for another one.
+        # There are 256 connections. To admit another one, the oldest connection that sends nothing is closed.
         other = connect()
         other.sendall(b'other:1|c\n')
         wait_until(lambda: collector.total('other_total') == 1, 'the newcomer', collector, agent)
@@ -123,7 +123,7 @@ def statsd_idle_connections_shut_nobody_out():
         wait_until(lambda: collector.total('busy_total') == 2, 'a connection in use', collector)
         for s in busy, other, *idle:
             s.close()
-        # Without a descriptor, a connection waits until there is one.
+        # Without a free descriptor, a connection waits until there is one.
         pid, limit = worker(agent), resource.prlimit(worker(agent), resource.RLIMIT_NOFILE)
         wait_until(lambda: len(os.listdir(f'/proc/{pid}/fd')) < 200, 'the descriptors', agent)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(int(fd) for fd in os.listdir(f'/proc/{pid}/fd')), limit[1]))

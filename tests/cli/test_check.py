@@ -95,7 +95,7 @@ LEFT = {'leaves_a_process': r'left running: \d+ \(sleep 300\)', 'leaves_a_file':
 
 
 def check(meson):
-    """Of a project with these tests: the process that checked it, and its results."""
+    """Returns the process that checked a project with these tests, and its results."""
     d = tempfile.mkdtemp(prefix='check-')
     try:
         mine = os.path.join(shutil.copytree(scripts, os.path.join(d, 'scripts')), 'check')
@@ -129,7 +129,7 @@ last = p.stdout.rstrip().split('\n')[-1]
 if p.returncode != 1 or last != f'{passed} passed, {failed} failed, {skipped} skipped':
     print(f'FAILED: exit {p.returncode}, "{last}"\n{text}')
     sys.exit(1)
-# The names of all failures are the last lines but one, whatever else there is to say.
+# The last lines name all failures, whatever else is printed.
 names = [name for name, result, _ in WANTED if result == 'fail']
 end = p.stdout.rstrip().split('\n')[-3 - len(names):-3]
 if sorted(m.group(1) for m in (re.match(r'FAILED \w+: (\S+): ', e) for e in end) if m) != \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_confine.c - what a confined process can no longer do, in the thread that confined it and in
- * a thread that was already running. Each attempt runs in a separate process.
+ * test_confine.c - a confined process no longer has its privileges, neither in the thread that
+ * confined it nor in a thread that was already running. Each attempt runs in a separate process.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -51,7 +51,7 @@ def all_that_is_made_in_the_code_is_in_the_table():
         with open(path) as f:
             if MAKING.search(re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)):
                 found.add(os.path.relpath(path, ROOT))
-    found -= {'src/base/file.c', 'src/base/unix.c', 'src/base/confine_calls.c'}  # they make files for others
+    found -= {'src/base/file.c', 'src/base/unix.c', 'src/base/confine_calls.c'}  # these create files on behalf of others
     check(found == said, f'without a row: {found - said}; a row for nothing: {said - found}')
 
 
@@ -195,7 +195,7 @@ def tree(pid):
 
 @case
 def a_crash_leaves_no_file():
-    """No core file, which would contain secrets and tenants' data, and no file of a library."""
+    """A crash leaves neither a core file, which would contain secrets and tenants' data, nor a file of a library."""
     resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
     before = ['sh', '-c', 'cd "$0" && umask 0 && exec "$@"']
     folder = workdir()

@@ -37,7 +37,7 @@ def confined(pid, *allowed):
 
 
 def real_time():
-    """What workers need for their priority: a limit, or if that cannot be raised, a capability."""
+    """What workers need for their priority: a resource limit or, if that cannot be raised, a capability."""
     with open('/proc/self/status') as f:
         own = int(next(line for line in f if line.startswith('CapEff')).split()[1], 16)
     raised = resource.getrlimit(resource.RLIMIT_RTPRIO)[1] or own & mask('SYS_RESOURCE')
@@ -57,7 +57,8 @@ def agent_and_collector():
 
 @case
 def files_that_may_not_be_read_are_told():
-    """Of 40 secrets in folders of their own, and the file that names them, 32 may be read; of those in one folder, all."""
+    """With 40 secrets in separate folders, 32 files may be read: the settings file and 31 secrets. With all in one folder, all
+    may be read."""
     settings = f'{workdir()}/client.yml'
     for names, told in (([f'{i}/key' for i in range(40)], True), ([f'key{i}' for i in range(40)], False)):
         with open(settings, 'w') as f:
@@ -70,7 +71,7 @@ def files_that_may_not_be_read_are_told():
 def translator():
     path = f'{workdir()}/none'
     with Part(EXE, 'translate', '--collector', f'unix:{path}', '--listen', '127.0.0.1:0', '--workers', '2') as part:
-        # It is ready when a collector answers, and confined before.
+        # The part is ready when a collector answers, and must be confined before.
         check(poll(lambda: os.listdir(f'/proc/{part.pid}/task')[2:] and seccomp(part.pid), 30), 'confined', part)
         confined(part.pid, 'IPC_LOCK')
 
@@ -103,7 +104,8 @@ def tables_of_the_kernel_are_made_by_a_process_of_their_own():
         if used['tcp-ip'] == 'netfilter':  # a hook for each new network namespace
             lasting += ('SYS_ADMIN', 'SYS_PTRACE', 'NET_ADMIN', 'PERFMON', 'BPF')
         confined(loader, *lasting)
-        # Neither loads another program: no descriptor of one is the agent's, and the loader has no socket but one.
+        # Neither process can load another program: the agent has no descriptor of one, and the loader's only socket is the one
+        # to the agent.
         links = [os.readlink(f'/proc/{agent.pid}/fd/{n}') for n in os.listdir(f'/proc/{agent.pid}/fd')]
         check(not [link for link in links if 'bpf-prog' in link or 'bpf_link' in link], links)
         sockets = [link for link in (os.readlink(f'/proc/{loader}/fd/{n}')

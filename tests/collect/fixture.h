@@ -56,7 +56,7 @@ void put(struct mock_host *h, uint32_t index, uint64_t id, struct pod *p, uint32
 void set(struct mock_host *h, struct pod *p, uint32_t stripe, uint32_t cell, uint64_t v);
 /* Starts a collector; it reads host "one" unless agents are given. */
 struct collect_collector *start(struct collect_collector_opts *o);
-/* With kernel tables, unless tables is NULL. */
+/* Like start(), with kernel tables unless tables is NULL. */
 struct collect_collector *start_tables(struct collect_collector_opts *o,
 				       const struct collect_tables_opts *tables);
 /* An exposition, malloc'd. */
@@ -65,7 +65,7 @@ char *scrape_as(struct collect_collector *c, enum export_format format, bool utf
 /* Returns whether an exposition has this line. */
 bool has(struct collect_collector *c, const char *line);
 bool mentions(struct collect_collector *c, const char *what);
-/* The sum of a self metric's series, or -1 without one. */
+/* Returns the sum of a self metric's series, or -1 if there is none. */
 double self_value(struct collect_collector *c, const char *name, const char *labels);
 /* Faults of regions by this cause. */
 double faults(struct collect_collector *c, const char *cause);

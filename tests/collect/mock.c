@@ -327,9 +327,7 @@ static int copy(struct fabric *f, struct fabric_read *r)
 	return 0;
 }
 
-/*
- * What a failed READ leaves in memory: valid lines, but of another region. They must not be used.
- */
+/* A failed READ may leave valid lines of another region in memory. They must not be used. */
 static void mislead(struct mock_host *h, struct fabric_read *r)
 {
 	const struct mock_region *other = &h->region[(r->remote->id + 1) % MOCK_REGIONS];

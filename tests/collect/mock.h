@@ -47,7 +47,7 @@ struct mock_host {
 	 */
 	uint64_t late_reads;
 	uint64_t rng;
-	const char *error; /* what fabric_stats() says, and since when; NULL: nothing */
+	const char *error; /* error of fabric_stats(), and its time; NULL means none */
 	uint64_t error_ns;
 };
 

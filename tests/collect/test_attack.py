@@ -15,7 +15,7 @@ from support.process import SCALE, case, check, run_cases, wait_until
 from support.protocol import Client, fnv1a, line_check
 from support.sidelight import Agent, Collector, counter
 
-held = []  # what an attacker keeps
+held = []  # kept open by the attacker
 OF_STRANGER = f'uid="{STRANGER}"'
 
 
@@ -38,7 +38,7 @@ def collector(agent, *options):
 
 @case
 def an_older_gauge_removes_no_counter():
-    """Nor after a restart of the collector, which then sees the attacker first."""
+    """Not even after a restart of the collector, which then sees the attacker first."""
     with public_agent() as agent:
         def attack():
             publish(agent, HostileRegion(schema(['ticks', 'ticks_total', 'http_requests'], GAUGE), 1))
@@ -75,7 +75,7 @@ def equal_labels_do_not_stand_for_anothers():
 
 @case
 def holes_cost_their_owner_alone():
-    """Regions of holes, all of whose lines are said to be in use."""
+    """Regions that consist of holes, but whose hot lines claim that all lines are in use."""
     with public_agent() as agent, collector(agent, '--history', '0') as c:
         def attack():
             last = record(0, 'last_total', cell=57000 * 7 - 1)
@@ -101,7 +101,7 @@ def one_user_does_not_take_all_series():
             publish(agent, *(HostileRegion(records, 143) for _ in range(8)))
         with Attacker(attack):
             wait_until(lambda: c.total('sidelight_tenant_refused_series_total', OF_STRANGER), 'its share is used up', c)
-            # 8,000 wanted; half of what the reserve and the agent's own leave is 2,800 or less.
+            # The attacker wants 8,000. Half of the capacity without the reserve and the agent's own series is at most 2,800.
             check(2000 < c.total('sidelight_tenant_series', OF_STRANGER) <= 2800, 'its share is a half', c)
 
             def innocent():
@@ -182,7 +182,7 @@ def many_metrics_of_one_user_delay_no_other():
     def attack():
         regions = [HostileRegion(records, 60000 // 7 + 1, labels=(('pod', str(i)),)) for i in range(24)]
         for r in regions:
-            r.map.close()  # the agent cannot seal what is mapped for writing
+            r.map.close()  # the agent cannot seal memory that is mapped for writing
         threading.Timer(1, publish, (agent, *regions)).start()
         return 'soon'
 

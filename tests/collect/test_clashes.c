@@ -147,7 +147,7 @@ static void clashing_names_keep_exposition_valid(void **state)
 	clash(true);
 }
 
-/* As in text 0.0.4 of Prometheus' Python client: a gauge for each counter. */
+/* Creation times as in text 0.0.4 of Prometheus' Python client: as a gauge per counter. */
 static void created_clashes_where_it_is_shown(void **state)
 {
 	struct mock_host *h;
@@ -185,8 +185,8 @@ static void omits_and_counts_conflicts(void **state)
 	pod_make(&p, 7, LABELS("pod\0p\0host\0mine\0process\0mine"));
 	pod_make(&q, 8, LABELS("pod\0q"));
 	counter(&p, "x_total", "pod", "inner");
-	metric_of(&q, SL_KIND_GAUGE, "x_total"); /* another kind than p's */
-	metric_of(&q, SL_KIND_GAUGE, "h_count"); /* a sample of p's histogram */
+	metric_of(&q, SL_KIND_GAUGE, "x_total"); /* another kind than in p */
+	metric_of(&q, SL_KIND_GAUGE, "h_count"); /* the name of a sample of p's histogram */
 	counter(&q, "sidelight_collector_rounds_total", NULL, NULL);
 	make_metric(&p.m, &(struct make_metric){.kind = SL_KIND_HISTOGRAM,
 						.name = "h",

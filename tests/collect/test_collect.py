@@ -143,14 +143,15 @@ def stopped_agent_delays_no_other_host():
         r, t = c.total('sidelight_collector_rounds_total'), time.monotonic()
         time.sleep(seconds)
         return (c.total('sidelight_collector_rounds_total') - r) / (time.monotonic() - t)
-    agents[0].p.send_signal(signal.SIGSTOP)  # before it was ever reached: never says welcome
+    agents[0].p.send_signal(signal.SIGSTOP)  # it was never reached before: it sends no welcome
     try:
         with collector(agents, period='5ms') as c:
             wait_until(lambda: len(c.find(name)) == 3)
             usual = rate(c, 1)
             agents[1].p.send_signal(signal.SIGSTOP)
             before = c.find(name)
-            # One that waited for it would make a round a time-out, not a hundred per second.
+            # A collector that waits for the stopped agent would need a time-out per round, instead of making a hundred rounds
+            # per second.
             stopped = wait_until(lambda: (lambda r: r > usual * 0.1 and r)(rate(c, 2)), f'{usual} rounds/s', c)
             print(f'{usual:.0f} rounds/s of 200, {stopped:.0f} with a stopped agent')
             wait_until(lambda: all(v > before[k] for k, v in c.find(name).items() if k in before))
@@ -185,7 +186,7 @@ def pod_churn_leaks_nothing():
                          '--pods-per-process', '15', *(['--hold', '1h'] if turn == 1 else []))
             if turn == 1:
                 # Sums outlive their pods, so each has to have been seen once: not so if it ended first.
-                report(g)  # it is past its start
+                report(g)  # it has started
                 wait_until(lambda: len(c.find('generated_updates_total')) == 800)
                 g.p.terminate()
             assert g.wait(60) == 0
@@ -274,7 +275,7 @@ def history_continues_after_an_agent_restart():
 
 @case
 def reading_wakes_no_process():
-    """A reader costs those who are read nothing: they sleep through it."""
+    """Reading costs the publishers and the agent nothing: they sleep meanwhile."""
     if os.environ.get('SL_TEST_TSAN'):
         skip("ThreadSanitizer's own thread wakes")
 
@@ -293,7 +294,7 @@ def reading_wakes_no_process():
             with open(f'/proc/{g.pid}/task/{g.pid}/children') as f:
                 pids = [agent.pid, g.pid] + [int(x) for x in f.read().split()]
             assert len(pids) == 6
-            for _ in range(10):  # what they did before may have an end of its own
+            for _ in range(10):  # earlier work may still have to end
                 rounds, before = c.total('sidelight_collector_rounds_total'), woken(pids)
                 time.sleep(1)
                 if woken(pids) == before:

@@ -22,7 +22,7 @@ HOSTS = 6
 
 
 def write(path, text):
-    """As a whole, as those who write such files do."""
+    """Replaces the file as a whole, as programs that write such files do."""
     with open(path + '.new', 'w') as f:
         f.write(text)
     os.rename(path + '.new', path)
@@ -187,7 +187,8 @@ def each_host_that_is_known_is_read_as_often_as_replicas_say():
 
 @case
 def lists_that_differ_show():
-    """A host of a list is read by the owner that knows it, or the sum of hosts read, or the hash of the list says that it is not."""
+    """Each listed host is read by its owner. If lists differ, either the number of hosts read or the hash of the list shows
+    it."""
     def seen(*lists):
         with contextlib.ExitStack() as stack:
             parts = [stack.enter_context(Collector([], '--discover', ','.join(f'/nowhere/{k}' for k in known), '--shard', f'{i}/2'))

@@ -8,7 +8,7 @@
 
 #define FLOWS	3000u
 #define BUCKETS 4096u
-#define MOST	64u /* with 3,000 in 4,096 buckets, chance makes 8 */
+#define MOST	64u /* with 3,000 in 4,096 buckets, 8 may occur by chance */
 
 /* The bucket by unseeded FNV-1a. */
 static uint32_t known_bucket(const struct region_nic_record *r)

@@ -200,7 +200,7 @@ static void failed_connections_are_only_failures(void **state)
 	end(h, &m, 0, &f);
 	publish(h, &m, 1, 2 * SECOND);
 	WITHIN(3000, VALUE("failures_total", "cause=\"refused\",port=\"80\",role=\"client\"") == 1);
-	/* One that only the journal tells of. */
+	/* A connection that is only in the journal. */
 	pthread_mutex_lock(&h->lock);
 	g.tcp_state = 7;
 	make_flow_event(&m, SL_FLOW_EVENT_CLOSE, 0, &g);
@@ -334,7 +334,7 @@ static void workloads_beyond_the_bound_are_lumped(void **state)
 	make_flows(&m, 256, 16, 9);
 	for (uint32_t i = 0; i < 200; i++) {
 		f = flow(i + 1, (uint16_t)(1000 + i));
-		f.open_ns = 2 * SECOND; /* none is there before */
+		f.open_ns = 2 * SECOND; /* not open before */
 		f.bytes_sent = 1;
 		make_flow(&m, i, &f);
 	}
@@ -551,7 +551,10 @@ static void note_limit(const struct collect_flow_view *v, void *arg)
 	l->of[strcmp(v->target, "one") != 0][v->slot] = y.limit;
 }
 
-/* Puts end 0 or 1 of a connection into a slot. Nothing acknowledges what a dead one sends. */
+/*
+ * Puts end 0 or 1 of a connection into a slot. The bytes that a dead end sends are not
+ * acknowledged.
+ */
 static void put_end(struct make_flows *m, uint32_t slot, uint8_t address, int end, bool dead)
 {
 	struct region_flow f = flow(slot + 1, end ? 80 : 40000);
@@ -716,7 +719,7 @@ static void flows_belong_to_owners_named_late(void **state)
 #define CART "namespace=\"shop\",pod=\"cart-0\",container=\"app\",service=\"cart\",host="
 	WITHIN(3000, VALUE("connections", CART) == 1);
 	assert_false(mentions(c, "(unknown)"));
-	/* What was counted before the name was known still belongs to its owner. */
+	/* Bytes counted before the name was known still belong to their owner. */
 	late.open_ns = late.changed_ns = 300 * SECOND;
 	late.cgroup = 70;
 	late.bytes_sent = 100;
@@ -770,7 +773,7 @@ static void quarantine(struct collect_collector *c)
 	}
 }
 
-/* What others see of a flow is one snapshot, even while the worker writes the next. */
+/* Readers of a flow see one snapshot, even while the worker writes the next one. */
 static void look_at_flow(const struct collect_flow_view *v, void *arg)
 {
 	struct looker *l = arg;

@@ -62,7 +62,10 @@ static void unordered_completions_reach_their_pod(void **state)
 		make_free(&pod[i].m);
 }
 
-/* Defect 3: a READ that times out must not shift later data. Defect 5: it also needs no restart. */
+/*
+ * MicroView's defects 3 and 5: a READ that times out must not shift later data, and must not
+ * require a restart.
+ */
 static void timeout_shifts_no_value(void **state)
 {
 	enum { PODS = 30 };
@@ -197,7 +200,7 @@ static void hostile_region_costs_only_its_owner(void **state)
 	assert_true(self_value(c, "sidelight_collector_region_faults_total", NULL) >= EVIL);
 	assert_true(self_value(c, "sidelight_collector_region_faults_total", "\"magic\"") >= 1);
 	assert_true(self_value(c, "sidelight_collector_region_faults_total", "\"unsettled\"") >= 1);
-	/* Those that were dropped first are now being looked at again. */
+	/* The regions that were dropped first are now read again. */
 	WITHIN(1000, mentions(c, "sidelight_collector_regions{state=\"dropped\"} 6"));
 	pthread_mutex_lock(&h->lock);
 	maps = h->maps;

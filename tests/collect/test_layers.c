@@ -276,7 +276,7 @@ static void put_services(struct mock_host *h, struct make_flows *m, struct table
 		uint16_t service = (uint16_t)(8000 + i / 2), other = (uint16_t)(33000 + i);
 		struct region_flow f = {
 			.id = i + 1,
-			.open_ns = 300 * SECOND, /* its opening is counted */
+			.open_ns = 300 * SECOND, /* the opening of the connection is counted */
 			.changed_ns = 300 * SECOND,
 			.state = SL_STATE_LIVE,
 			.tcp_state = 1,

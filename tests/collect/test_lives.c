@@ -110,7 +110,7 @@ static void no_row_comes_late_into_history(void **state)
 		make_free(&p[i].m);
 }
 
-/* Defect 6, and the effect of a restart of the agent. */
+/* Pods and metrics that appear later (MicroView's defect 6), and a restart of the agent. */
 static void sees_late_pods_and_metrics(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
@@ -376,7 +376,7 @@ static void instance_moving_between_links_is_kept(void **state)
 		/* Busy: it is open which of the two looks first. */
 		c = start(&(struct collect_collector_opts){.workers = 2, .queues = 2});
 		WITHIN(3000, (collect_collector_totals(c, &t), t.regions == PODS));
-		/* Removes what one link has, and moves all that the other has. */
+		/* Removes the regions of one link, and moves those of the other. */
 		for (unsigned int i = 1; i < PODS; i += 2)
 			put(h, i, i + 1, &pod[i], SL_STATE_RETIRED);
 		WITHIN(3000, (collect_collector_totals(c, &t), t.regions == PODS / 2));

@@ -12,7 +12,7 @@
 #define BITS  17u /* 2^17 names, as a product of pairs of blocks */
 #define BLOCK 4u
 #define COUNT 100000u
-#define LOW   0xfffffu /* more bits than a table of this many names looks at */
+#define LOW   0xfffffu /* more bits than a table of COUNT names uses */
 
 /*
  * Joux's multicollision on the low bits of FNV-1a, which only depend on the low bits of its state:

@@ -14,7 +14,7 @@ from support.process import Part, case, check, fail, run, run_cases, wait_until
 from support.sidelight import Agent, Collector
 
 PORT, REQUESTS, WORK = 1600, 300, 0.002
-SEGMENTS = 2 * (REQUESTS + 2)  # each way one of each request, SYN and FIN
+SEGMENTS = 2 * (REQUESTS + 2)  # in each direction: a segment per request, a SYN and a FIN
 SERVER = f'''
 import socket, time
 s = socket.socket()
@@ -49,7 +49,7 @@ def net():
 
 
 def told():
-    """Those with a latency, and those of which it is said why they have none."""
+    """Waits for the segments with a latency, and for those with a known cause of having none."""
     pair = net()['pairs'][:1]
     if not pair:
         return 0, None
@@ -66,10 +66,10 @@ def every_segment_counts_once():
     known = port['there']['total'] + port['back']['total']
     print(f"ok   {known} of {SEGMENTS} segments, bound {pair['clock'].get('bound', 0) * 1e6:.1f} us, both ways "
           f"{(port['both']['p50'] or 0) * 1e6:.1f} us; {pair['causes']}")
-    # The kernel leaves out a call now and then: what has no latency then has a cause.
+    # The kernel sometimes skips a call. A segment without latency then has a cause.
     if n != SEGMENTS or known < 0.95 * SEGMENTS or port['there']['negative_total'] or port['back']['negative_total']:
         fail(f'{n} segments: {pair}', collector)
-    # Both have one clock.
+    # Both hosts have the same clock.
     if not pair['clock']['known'] or abs(pair['clock']['offset']) > pair['clock']['bound']:
         fail(f'{pair["clock"]}', collector)
     if (pair['a']['host'], pair['b']['host']) != ('client', 'server'):

@@ -54,7 +54,7 @@ static void removed_metrics_are_not_shown(void **state)
 	WITHIN(3000, !mentions(c, "a_total"));
 	assert_true(mentions(c, "stays_total{"));
 	assert_int_equal(read_history(c, 7, 0, 0, INT64_MAX, points, 64), -ENOENT);
-	/* Another metric in its place, with a history of its own. */
+	/* Another metric takes its place, with a history of its own. */
 	LOCKED(make_replace(&p.m, 0, &b, START + 1));
 	LOCKED(make_cell_set(&p.m, 2, 0, 7));
 	WITHIN(3000, mentions(c, "k=\"new\"} 7\n"));

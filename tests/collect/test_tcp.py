@@ -67,7 +67,7 @@ def connections_that_come_and_go_are_counted_exactly():
                               ('connection_duration_seconds_count', 'server', COUNT),
                               ('connections', 'client', 0)):
         got = s.sum(f'sidelight_tcp_{name}', host='one', role=role, port=PORT)
-        # What the peer acknowledges includes the end of the stream, in TCP_INFO as well.
+        # The peer's acknowledgements include the end of the stream, in TCP_INFO as well.
         if got is None or not value <= got <= value + (COUNT if 'bytes' in name else 0):
             fail(f'{name} of the {role} is {got}, not {value}', collector)
     if s.sum('sidelight_tcp_connections_opened_total', host='two'):
@@ -79,7 +79,7 @@ def connections_that_come_and_go_are_counted_exactly():
 
 @case
 def an_open_connection_is_what_tcp_info_says():
-    global client, peer  # it stays open, as the next agent sees it, too
+    global client, peer  # it stays open, so that the next agent sees it, too
     client = socket.create_connection(('127.0.0.1', PORT))
     peer = listener.accept()[0]
     client.sendall(b'z' * 1000000)
@@ -99,8 +99,8 @@ def an_open_connection_is_what_tcp_info_says():
 
 
 def run_iperf3(slower):
-    """What iperf3 says at its end of 5 MB, and what the second agent's kernel counted. Not at full speed: the end would find
-    bytes on the way."""
+    """Sends 5 MB; returns iperf3's report, and the counts of the second agent's kernel. Not at full speed, because bytes would
+    still be on the way at the end."""
     def seen(name, **labels):
         return collector.scrape().sum(f'sidelight_tcp_{name}_total', host='two', **labels) or 0
     theirs = Part('iperf3', '-s', '-1', '-p', IPERF, '-B', '127.0.0.1', '-J')
@@ -116,7 +116,7 @@ def run_iperf3(slower):
     end = json.loads(run.stdout)['end']
     wait_until(lambda: seen('connections_closed') == closed + 4, lambda: collector.scrape().text, collector, seconds=30)
     got, again = seen('received_bytes', role='server') - got, seen('retransmits') - again
-    # Its server ends without waiting for the last bytes: what it does not read in time is never sent.
+    # The server ends without waiting for the last bytes; those that it does not read in time are never sent.
     if end['sum_received']['bytes'] < got <= end['sum_sent']['bytes']:
         raise Missed(f'{end["sum_sent"]["bytes"] - got} bytes')
     return end, got, again, sent_again() - by_kernel

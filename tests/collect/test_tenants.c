@@ -310,7 +310,7 @@ static void no_tenant_takes_all_series(void **state)
 	}
 	c = start(&(struct collect_collector_opts){.period_ns = MS, .max_series = 640});
 	WITHIN(3000, collect_collector_ready(c));
-	/* Half of what is free without the reserve, and no more. */
+	/* A stranger gets half of the capacity that is left after the reserve. */
 	WITHIN(3000, self_value(c, "sidelight_tenant_series", "uid=\"666\"") == 280);
 	pod_make(&good, 7, LABELS("pod\0good"));
 	fill(&good, 64);
@@ -460,9 +460,9 @@ static void fair_parts_of_a_round(void **state)
 	struct collect_claim alone[] = {{.lines = 1000}};
 
 	(void)state;
-	collect_turns_divide(idle, 2, 100); /* there is enough for all */
+	collect_turns_divide(idle, 2, 100); /* enough for all */
 	assert_true(!idle[0].part && !idle[1].part);
-	collect_turns_divide(hog, 3, 100); /* gets what the others leave */
+	collect_turns_divide(hog, 3, 100); /* the second one gets what the others leave */
 	assert_true(!hog[0].part && hog[1].part == 70 && !hog[2].part);
 	collect_turns_divide(equal, 3, 30); /* overload that is no single tenant's fault */
 	assert_true(!equal[0].part && !equal[1].part && !equal[2].part);
@@ -529,7 +529,7 @@ static void costly_tenant_is_read_in_its_turn(void **state)
 	c = start(&(struct collect_collector_opts){.period_ns = MS});
 	WITHIN(9000, self_value(c, "sidelight_tenant_read_every", "uid=\"666\"") > 1);
 	assert_true(self_value(c, "sidelight_tenant_read_every", "uid=\"1001\"") == 1);
-	/* It is still read, to the last line, and so are its last words. */
+	/* It is still read completely, including its last values. */
 	for (unsigned int i = 0; i < HOGS; i++)
 		set(h, &evil[i], 1, last[i], 1);
 	set(h, &good, 1, a, 5);
@@ -656,7 +656,7 @@ static void late_rounds_hide_no_slow_tenant(void **state)
 			assert_true(collect_region_visible(r, now));
 		l->rounds++;
 	}
-	/* It is hidden if the host is no longer read, or if its laps pass it by. */
+	/* It is hidden if the host is no longer read, or if laps end without reading it. */
 	assert_true(collect_region_visible(r, host.fresh_ns));
 	assert_false(collect_region_visible(r, host.fresh_ns + 2000 * MS));
 	s->turn->last_lap_at_ns = now;

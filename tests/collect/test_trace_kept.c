@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "collect/trace/internal.h"
 
-/* As span_new() makes them: with their text in one piece. */
+/* Adds spans in the same form as span_new(): with their text in one piece. */
 static void add(struct collect_tracer *t, struct collect_trace_kept *k, uint64_t id,
 		uint64_t parent, const char *name)
 {

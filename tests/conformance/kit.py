@@ -27,7 +27,7 @@ PUBLISH, ADMITTED, REFUSED, CLOSE, VERDICT, UNKNOWN = 1, 2, 3, 4, 20, 999
 SHRINK, GROW = fcntl.F_SEAL_SHRINK, fcntl.F_SEAL_GROW
 PATIENCE = 60
 ROUNDS = 20000
-# What the writer is told to do in a round, by kinds; the totals of N rounds.
+# Latencies that the writer observes, and the bounds of their histogram.
 LATENCIES = (0.05, 0.5, 5.0, 50.0)
 BOUNDS = (0.1, 1.0, 10.0)
 
@@ -48,7 +48,7 @@ class Agent:
         return c
 
     def close(self):
-        """As an agent that was killed."""
+        """Closes the socket like an agent that was killed."""
         self.s.close()
         os.unlink(self.path)
 
@@ -229,8 +229,8 @@ def takes_any_answer(s):
 
 
 def killed_at_any_time(s):
-    """A writer that is killed leaves memory that is right once the check words are computed anew: one round at most is
-    in part."""
+    """A writer that is killed leaves memory that is right once the check words are computed anew; at most the last round is
+    incomplete."""
     s.writer.send('count', 10**9)
     key, end = ('kit_requests_total', LABELS['kit_requests_total']), time.monotonic() + PATIENCE
     while s.reader.round().get(key, 0) < 1000:
@@ -252,7 +252,7 @@ def total(value):
 
 
 def repair(r):
-    """As the agent does, in a copy. The number of lines repaired."""
+    """Repairs a copy as the agent does. Returns the number of repaired lines."""
     stride, offset, _ = r.sections[STRIPES]
     words, broken = memoryview(bytearray(r.map)).cast('Q'), 0
     hot = list(words[r.sections[HOT][1] // 8:][:8])
@@ -288,7 +288,7 @@ def goes_dense_when_told(argv, folder):
     c = agent.accept()
     fd, _, size, serial = publication(c)
     c.send(packet(REFUSED, struct.pack('<i252s', errno.ENODATA, b'the memory has holes'), serial))
-    # On the same connection, or on another one.
+    # The writer may publish again over the same connection or over another one.
     ready, _, _ = select.select([c, agent.s], [], [], PATIENCE)
     need(ready, 'the region is not published again')
     ended = c in ready and not c.recv(1, socket.MSG_PEEK)
@@ -302,7 +302,7 @@ def goes_dense_when_told(argv, folder):
 
 
 def removes_and_gives_again(s):
-    """Minor 1: a removed metric is not there, comes back from 0, and makes room for another after 11 s."""
+    """Minor 1: a removed metric disappears, starts from 0 if it is added again, and makes room for another one after 11 s."""
     r, name = s.reader, 'kit_removable_total'
     s.writer.tell('labels', 'first')
     need(r.quiet()[name, (('of', 'first'),)] == 1, 'the metric does not count')
@@ -324,7 +324,7 @@ def removes_and_gives_again(s):
 
 
 def keeps_exemplars(s):
-    """Minor 1: the latest of a counter; what does not fit or has no form is dropped, and counted."""
+    """Minor 1: keeps a counter's latest exemplar. An exemplar that does not fit or is malformed is dropped and counted."""
     def traced(key, value):
         return None if s.writer.tell('traced', key, value) == ['lacks'] else s.reader.quiet()['kit_traced_total', ()]
 
@@ -358,7 +358,7 @@ ALONE = (comes_before_the_agent, goes_dense_when_told)
 
 
 def run(case, argv):
-    """What the case says; raises Fault."""
+    """Returns the result of the case; raises Fault."""
     with tempfile.TemporaryDirectory() as folder:
         f, s = CASES[case], None
         try:

@@ -33,7 +33,7 @@ PATIENCE = 5  # seconds, for a line that does not verify
 
 
 class Fault(Exception):
-    """A rule that does not hold."""
+    """A rule of the format is violated."""
 
 
 def need(condition, *what):
@@ -116,7 +116,7 @@ def parse_exemplar(lines):
 
 
 def parse_element(data):
-    """The same of 256 bytes."""
+    """Checks and returns an exemplar, from an element of 256 bytes."""
     lines = [struct.unpack_from('<8Q', data, 64 * i) for i in range(4)]
     for line in lines:
         need(sealed(line[:7]) == line[7], 'check of an exemplar')
@@ -181,7 +181,7 @@ def cell_rule(kind, cells, bounds):
 
 
 def parse_record(data):
-    """One record, by the rules that concern it alone. data may go on behind it."""
+    """Checks and returns the first record of data, by the rules that concern a single record. More data may follow it."""
     need(len(data) >= 64, 'a record is cut off')
     (length, whole, flags, cell, cells, ident, _, name, unit, help_, labels, states, bounds, scale, state_count, first, _,
      zero, check) = struct.unpack_from('<IHHIIIIHHHHHHhHiIdQ', data)
@@ -239,7 +239,7 @@ def rule_of_kind(r, states, bounds, state_count):
 
 
 def parse_schema(data, cells_of_stripe, before=()):
-    """All records of data, by the rules of their order, too."""
+    """Checks and returns all records of data, also by the rules for their order."""
     out, taken, at = list(before), set(), 0
     for r in out:
         taken.update(range(r['cell'], r['cell'] + r['cells']))
@@ -256,7 +256,7 @@ def parse_schema(data, cells_of_stripe, before=()):
 
 
 def check_names(records):
-    """Of the records that are there."""
+    """Checks the records that are in use."""
     seen = set()
     for r in records:
         if r['kind'] in KINDS:
@@ -268,7 +268,7 @@ def check_names(records):
 # ---- a region --------------------------------------------------------------------------------------------------------
 
 class Reader:
-    """Of a region that a writer may be writing. Every method raises Fault."""
+    """Reads a region that a writer may be writing. Every method raises Fault."""
 
     def __init__(self, fd, close=True):
         size = os.fstat(fd).st_size
@@ -303,7 +303,7 @@ class Reader:
         raise Fault(f'the line at {offset} does not verify')
 
     def round(self):
-        """{(name, labels): value} of what is there now."""
+        """Returns {(name, labels): value} of the metrics in use."""
         need(self.map[:4096] == self.head, 'the header changed')
         hot, old = self.line(self.sections[HOT][1], plain), self.hot
         stride, _, length = self.sections[STRIPES]
@@ -348,7 +348,7 @@ class Reader:
             if new != was:
                 r.pop('value', None)
                 self.seen.pop(r['id'], None)
-            if data != r['bytes'] and new:  # of a removed record the writer may be writing
+            if data != r['bytes'] and new:  # the writer may be replacing a removed record
                 need(r['replaceable'] and new != was, 'a record changed')
                 need(clock - r.get('there', -REPLACE_S) >= REPLACE_S - 1, 'a record was replaced too soon')
                 other = parse_record(data)
@@ -368,7 +368,7 @@ class Reader:
         return lines[key][number % 7]
 
     def take(self, r, lines):
-        """The value of a record, which may be of this round or, if its lines are not in use yet, none."""
+        """Sets r['value'] from the cells, unless its lines are not in use yet. lines: cache of the lines read in this round."""
         _, used, count = self.hot[1:4]
         if r['cells'] and (r['cell'] + r['cells'] - 1) // 7 >= used:
             return
@@ -416,7 +416,7 @@ class Reader:
         self.seen[r['id']] = grows
 
     def quiet(self):
-        """What holds besides when the writer does not write: what is not in use is 0. Returns what round() does."""
+        """Checks in addition what holds while the writer doesn't write: unused memory is 0. Returns the same as round()."""
         self.round()
         stride, offset, length = self.sections[STRIPES]
         own = {}
@@ -441,7 +441,7 @@ class Reader:
         return self.values
 
     def exemplars(self):
-        """[(id, cell, labels, value)] of those that are there."""
+        """Returns the stored exemplars as [(id, cell, labels, value)]."""
         out = []
         if EXEMPLARS not in self.sections:
             return out

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of this kit agrees with every vector: what is right it takes, and what is wrong it refuses."""
+"""The reader of this kit agrees with every vector: it accepts valid ones and refuses invalid ones."""
 import os
 import struct
 
@@ -51,7 +51,7 @@ for want, name, *words in rows('records.txt'):
 for want, name, *words in rows('exemplars.txt'):
     got, reasons['exemplar-' + name] = verdict(lambda: reader.parse_element(data(words)))
     assert got == want, (name, got, reasons['exemplar-' + name])
-# A vector is refused for what it is named after, and not because its check is wrong.
+# A vector is refused for the reason in its name, and not because its check word is wrong.
 for name, why in reasons.items():
     assert (why in ('check of a record', 'check of the header', 'check of an exemplar')) == (name in ('check', 'exemplar-check')), (name, why)
 print(f'{count + len(reasons)} vectors')

@@ -55,7 +55,7 @@ std::string Json(const std::string &s)
 	return out + "\"";
 }
 
-// What an application computes when it is asked.
+// Values that an application computes when it is collected.
 class Custom : public Collectable
 {
       public:
@@ -94,7 +94,7 @@ class Custom : public Collectable
 	}
 };
 
-// Lists what a registry publishes already.
+// Lists the metrics of a registry, which publishes them already.
 class Delegate : public Collectable
 {
       public:
@@ -190,7 +190,7 @@ class App
 		return "null";
 	}
 	std::string Show() const { return Json(TextSerializer().Serialize(registry_->Collect())); }
-	// What must throw, and as what.
+	// Calls that must throw, and the exceptions.
 	std::string Refused()
 	{
 		const std::vector<std::function<void()>> calls = {
@@ -313,7 +313,7 @@ class App
 		routes_.Add({{"process", "1"}, {"host", "victim"}, {"uid", "0"}}).Increment();
 		return "null";
 	}
-	// A registry that ends, and one that follows: it begins at 0.
+	// A registry is destroyed, and another one with the same metric follows it, which begins at 0.
 	std::string Short()
 	{
 		double value = 0;
@@ -339,7 +339,7 @@ class App
 		family.Remove(&family.Add({{"version", "0.9"}}));
 		return Json(TextSerializer().Serialize(family.Collect()));
 	}
-	// What is refused from 1.1 on.
+	// Names that version 1.1 and later refuse.
 	std::string Reserved()
 	{
 		int refused = 0;
@@ -371,7 +371,7 @@ class App
 	}
 #endif
 #ifdef OURS
-	// A Collectable lists the registry a few times. Returns what the registry shows then.
+	// Lists the registry a few times through a Collectable. Returns what the registry shows then.
 	std::string Delegated()
 	{
 		const auto delegate = std::make_shared<Delegate>(registry_);

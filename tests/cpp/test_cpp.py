@@ -33,7 +33,7 @@ def differences(mine, wanted, prefix=''):
 
 
 def await_same(collector, wanted, prefix):
-    """What prometheus-cpp shows comes out of the collector, and nothing else of the application."""
+    """The collector shows the same series as prometheus-cpp, and no others of the application."""
     types, helps, samples = of_application(wanted)
     wait_until(lambda: not differences(collector.get('/metrics'), wanted, prefix),
                lambda: differences(collector.get('/metrics'), wanted, prefix), collector)
@@ -74,7 +74,7 @@ def publishes_what_a_collectable_lists(agent, collector):
 
 
 def copies_no_instrument(agent, collector):
-    """What a Collectable lists of a registry is published by the registry already, and counts once."""
+    """A registry publishes its metrics itself, so they count once even if a Collectable lists them."""
     app = start(agent)
     app.ask('more')
     wanted = app.ask('show')
@@ -152,7 +152,7 @@ def forks_beside_new_metrics_end(agent, collector):
 
 
 def forked_children_count_by_themselves(agent, collector):
-    """And are in the sum after they were killed. A sum has no quantiles, those of one process alone are shown."""
+    """They stay in the sum after they were killed. A sum has no quantiles; those of a single process are shown."""
     app = start(agent)
     app.ask('more')
     pids = [app.ask('fork')]
@@ -185,7 +185,7 @@ def counts_on_while_the_agent_is_away(agent, collector):
 
 
 def goes_on_when_its_region_is_full(agent, collector):
-    """Memory that is full is followed by more; where it is fixed, what is new is refused, and counts for itself alone."""
+    """When the memory is full, more is added. If it is fixed, new metrics are refused, and count only within the process."""
     app = start(agent)
     check(app.ask('full') == 1 and app.ask('refusals') == 0, 'some were refused')
     wait_until(lambda: len(collector.find('app_routes_total')) == 2000, 'all are shown', collector)

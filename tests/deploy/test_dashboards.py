@@ -29,7 +29,7 @@ from support.sidelight import EXE, Agent, Collector, Pod
 POD, HOST_AT, DEPLOY = sys.argv[2:5]
 BOARDS, RANKS = (lambda words, at: (words[:at], words[at + 1:]))(sys.argv[5:], sys.argv[5:].index('--ranks'))
 RULES = os.path.join(DEPLOY, 'rules.yml')
-# What this test chooses of each variable.
+# The test's value of each variable.
 CHOSEN = {'service': '.*', 'host': '.*', 'exporter': '.*', 'job': '.*', 'requests': 'shop_requests_total', 'errors': 'shop_errors_total',
           'latency': 'shop_latency_seconds', '__rate_interval': '30s'}
 METRICS = 'requests', 'errors', 'latency'
@@ -70,7 +70,7 @@ def expressions(board):
 
 
 def variables(board):
-    """Those that Grafana asks Prometheus for."""
+    """Variables whose values Grafana queries from Prometheus."""
     return [v for v in board['templating']['list'] if v['type'] != 'datasource']
 
 
@@ -96,7 +96,8 @@ def offered(v, prometheus):
 
 
 def rules():
-    """[(alert, expression, text of its annotations)]; the house's own layout, as tests need no YAML."""
+    """Returns [(alert, expression, text of its annotations)]. Parses the layout of our file by regular expressions, because
+    tests have no YAML parser."""
     with open(RULES) as f:
         text = f.read()
     found = []
@@ -257,7 +258,7 @@ class Deploy(unittest.TestCase):
             self.assertIn(f"-t {re.search('path: (.*)', f.read())[1]} *.json", readme.read())
 
     def test_every_query_has_a_value(self):
-        """Those of connections where eBPF is allowed: the scrapes themselves are connections."""
+        """Panels about connections are tested where eBPF is allowed: the scrapes themselves are connections."""
         probe = subprocess.run([EXE, 'tcp', 'probe', '--json'], capture_output=True,
                                text=True, timeout=300)
         self.tcp = probe.returncode == 0
@@ -291,7 +292,7 @@ class Deploy(unittest.TestCase):
                 with Prometheus(jobs) as classic, Prometheus(jobs, native=True) as native:
                     for prometheus in (classic, native):
                         prometheus.scraped(jobs)
-                        prometheus.at = None  # what comes later counts as well
+                        prometheus.at = None  # later data counts as well
                         self.board(prometheus, 'jobs', dashboards()['jobs'])
                     if job:  # ranks that wait use the CPUs
                         with open(end, 'w'):

@@ -10,7 +10,7 @@ import unittest
 
 BUILD, SOURCE = sys.argv[1:3]
 GLIBC = {'libc', 'libm', 'libresolv', 'ld-linux-x86-64', 'ld-linux-aarch64'}
-# What does not run on every machine: Kafka, requests to others, captures, compression, expressions, another TLS, directories.
+# Libraries that not every machine needs: Kafka, HTTP requests, captures, compression, expressions, another TLS, directories.
 NOT_IN_THE_AGENT = ('librdkafka', 'libcurl', 'libpcap', 'libsnappy', 'libpcre', 'libssl', 'libcrypto', 'libldap', 'libkrb5',
                     'libgssapi')
 

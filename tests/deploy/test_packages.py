@@ -10,9 +10,9 @@ import sys
 import unittest
 
 BUILD, SOURCE = sys.argv[1:3]
-# What debian/rules installs elsewhere than meson does.
+# Files that debian/rules installs in other places than meson.
 MOVED = [('usr/lib/systemd/', 'lib/systemd/'), ('usr/lib/nodejs/', 'usr/lib/TRIPLET/nodejs/')]
-# RPM's packages, and where they have what Debian has elsewhere.
+# The names of RPM's packages, and the paths that differ from Debian's.
 RPM = {'libs': 'libsidelight0', 'dta-libs': 'libsidelight-dta0', 'devel': 'libsidelight-dev',
        'python3-sidelight': 'python3-sidelight', 'nodejs-sidelight': 'node-sidelight',
        'golang-sidelight-devel': 'golang-sidelight-dev', 'rust-sidelight-devel': 'librust-sidelight-dev'}
@@ -27,7 +27,7 @@ def introspect(what):
 
 
 def installed():
-    """Paths as in a package, of what 'meson install' would write."""
+    """Returns the paths that 'meson install' would write, as they are in a package."""
     prefix = next(o['value'] for o in introspect('--buildoptions') if o['name'] == 'prefix')
     paths = []
     for built, path in introspect('--installed').items():
@@ -47,7 +47,7 @@ def moved(path, rules):
 
 
 def lists():
-    """{package: [pattern]}, and the patterns of what no package has."""
+    """Returns {package: [pattern]}, and the patterns of files that are in no package."""
     found = {}
     for name in os.listdir(f'{SOURCE}/debian'):
         if name.endswith('.install') or name == 'not-installed':
@@ -57,7 +57,7 @@ def lists():
 
 
 def rpm_lists():
-    """The same of the spec: {package: [pattern]} with Debian's names."""
+    """Like lists(), from the spec file: {package: [pattern]} with Debian's names."""
     found, files = {}, None
     with open(f'{SOURCE}/deploy/sidelight.spec') as f:
         for line in f:
@@ -71,7 +71,7 @@ def rpm_lists():
 
 
 def rpm_path(path):
-    """Of a path in a package of Debian's."""
+    """Converts a path in one of Debian's packages to the path in RPM's."""
     path = moved(path, RPM_MOVED)
     if os.path.basename(path).startswith('libsidelight') or '/pkgconfig/' in path:
         path = 'usr/lib64/' + path.split('/', 3)[3]  # usr/lib/TRIPLET/...
@@ -79,7 +79,7 @@ def rpm_path(path):
 
 
 def matches(path, pattern):
-    """Of a file, or of its folder; as in a shell, no * matches a slash."""
+    """Whether the pattern matches a file or its folder. As in a shell, * matches no slash."""
     path, pattern = path.split('/'), pattern.split('/')
     return len(pattern) <= len(path) and all(map(fnmatch.fnmatchcase, path, pattern))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The bill of materials of a package is what the package says: test_sbom.py SBOM"""
+"""The bill of materials of a package agrees with the package: test_sbom.py SBOM"""
 import json
 import os
 import shutil

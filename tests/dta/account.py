@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A translator's account at its end: whatever came, it closes."""
+"""Checks that a translator's account at its end closes, whatever it received."""
 import json
 
 from support.process import check

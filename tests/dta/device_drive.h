@@ -173,7 +173,7 @@ static inline size_t drive_bytes(struct drive *v, const uint8_t *p, size_t bytes
 	return v->n;
 }
 
-/* Gives what the decoder kept. Returns the number of records. */
+/* Passes on what the decoder kept. Returns the number of records. */
 static inline size_t drive_flush(struct drive *v)
 {
 	v->n = 0;

@@ -473,8 +473,8 @@ static void give_all(struct dta_output *o, struct dta_object *object, unsigned r
 		if (kill && i == operations - 64)
 			json_decref(await("KILLED", run, o));
 		/*
-		 * Frames that are sent for the first time, of which the owner can't have had
-		 * others; and more follow. Three of them, as the NAK of one may be lost.
+		 * Three frames that are sent for the first time and never retransmitted, and are
+		 * followed by more. Three, because the NAK of one may be lost.
 		 */
 		if ((skip || broken) &&
 		    (i == operations / 4 || i == operations / 2 || i == operations / 4 * 3)) {

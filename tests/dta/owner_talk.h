@@ -61,8 +61,8 @@ static inline struct dta_control_line *connect_to(const char *path)
 }
 
 /*
- * Returns the next message, within 20 s; NULL: the other end closed the connection. fd: owned by
- * the caller.
+ * Returns the next message within 20 s, or NULL if the other end has closed the connection. The
+ * caller owns the descriptor in *fd.
  */
 static inline json_t *next(struct dta_control_line *l, int *fd)
 {

@@ -53,7 +53,7 @@ class Server(StoreServer):
     def admit(self, c):
         self.lane, self.next = self.next, self.next + 1
         for tenant, key in self.keys.items():
-            # Said after the welcome, which clears what tenants are known.
+            # Sends the tenant after the welcome, because the welcome clears the known tenants.
             self.said_tenant = {'type': 'tenant', 'tenant': tenant, 'rate': 0, 'burst': 0, 'required': True,
                                 'keys': [{'key': key}]}
         self.name_stores(c)
@@ -111,7 +111,7 @@ def a_recorded_packet_is_stored_once():
             one.sendto(packet, ('127.0.0.1', port))
     wait_until(lambda: items(stores[0]), 'the first is stored', t)
     a, b = t.account(), t2.account()
-    # A translator that ends leaves what is on its way from one worker to another, and counts it.
+    # A translator that ends drops packets on their way from one worker to another, and counts them.
     check(a['packets'] + a['handover_drops'] == 128 and b['packets'] + b['handover_drops'] == 64, f'not all came: {a} {b}', t)
     check(len(items(stores[0])) == 1, f'stored {len(items(stores[0]))} times: {a}', t)
     check(not items(others[0]), f'a second translator stored it {len(items(others[0]))} times: {b}', t2)
@@ -123,7 +123,7 @@ def a_recorded_packet_is_stored_once():
 
 @case
 def a_reporter_may_move_between_workers():
-    """Its window stays with one worker, which answers where it is now."""
+    """Its window stays with one worker, which sends the answers."""
     key = put('key', KEY)
     stores = [appends(2, 7)]
     server = Server('s', stores, {7: KEY})
@@ -161,7 +161,8 @@ def a_reporter_may_move_between_workers():
 
 @case
 def a_translator_is_meant_by_each_of_its_addresses():
-    """Of a socket of any address each packet says where it was sent to; and a name holds wherever it is sent."""
+    """With a socket that is bound to any address, a packet's destination address identifies the translator; a name is valid for
+    all addresses."""
     key = put('key', KEY)
     stores = [appends(2, 7)]
     server = Server('s', stores, {7: KEY})
@@ -214,7 +215,7 @@ def strangers_refuse_no_known_reporter():
     other.bind(('127.0.0.2', 0))
     other.sendto(plain(7), address)
     wait_until(lambda: 7 in items(open_), 'a reporter of another address was refused', t, seconds=10)
-    # As many addresses as it takes to fill the table of those without a key, which is not that of the others.
+    # Enough addresses to fill the table of reporters without a key, which is separate from that of the others.
     for i in range(20000):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as forged:
             forged.bind((f'127.{1 + i // 62500}.{i // 250 % 250}.{1 + i % 250}', 0))
@@ -232,7 +233,8 @@ def strangers_refuse_no_known_reporter():
 
 @case
 def a_key_is_of_one_tenant():
-    """Neither another tenant's key nor none, nor an earlier format, nor a store of another tenant."""
+    """A tenant's reports are accepted neither with another tenant's key, nor without a key, nor in an earlier format, nor for a
+    store of another tenant."""
     keys = put('key7', KEY), put('key8', OTHER)
     mine, theirs = appends(2, 7), appends(2, 8)
     server = Server('s', [mine, theirs, appends(3, 8)], {7: KEY, 8: OTHER})
@@ -292,15 +294,15 @@ def the_known_get_in_beside_half_open_connections():
     crowd(40)
     known.stdin.write(hello)
     known.stdin.flush()
-    crowd(160)  # of which not all wait in the listener's queue
-    answer = known.stdout.readline()  # who is let in is told why it is of no use here
+    crowd(160)  # more than fit into the listener's queue
+    answer = known.stdout.readline()  # an admitted client is told why it cannot be used here
     check(b'no RDMA' in answer, f'{answer}', c)
     known.communicate()
     refused = c.status()['refused_by_cause']
     check(refused['proof'] == 0 and refused['crowded'] > 0, f'{refused}', c)
     for s in strangers:
         s.close()
-    # Another secret, none, and an earlier version of the channel, which has no TLS.
+    # Refused: another secret, no secret, and an earlier version of the channel, which has no TLS.
     other = talk(psk(b'another one, as long'))
     check(b'alert' in other.communicate(hello, timeout=300)[1], 'another secret is not refused', c)
     old = socket.create_connection(('127.0.0.1', port))
@@ -327,7 +329,7 @@ def no_secret_no_keys_of_a_translator():
             while True:
                 c, _ = listener.accept()
                 try:
-                    if how == 'mirror':  # what it says is said back
+                    if how == 'mirror':  # echoes all input
                         while data := c.recv(4096):
                             heard.append(data)
                             c.sendall(data)
@@ -413,7 +415,7 @@ def strangers_fill_no_memory_of_the_collector():
         strangers.append(s)
         most = max(most, c.resident_bytes() - before)
     check(most < 32 << 20, f'{most >> 20} MiB are held for strangers', c)
-    # Meanwhile a translator that is known comes in.
+    # Meanwhile, a known translator is admitted.
     m = Hostile(c.socket)
     m.close()
     refused = c.status()['refused_by_cause']
@@ -467,14 +469,14 @@ def keys_of_reporters_are_exchanged_under_load():
     check(t.stop() == 0, 'the translator failed', t)
     a = json.loads(t.out[-1])
     check(a['engine']['stored'] == 9003, f'{a}', t)
-    # What is not acknowledged is sent again: each of the four that were refused, at least once.
+    # Unacknowledged reports are sent again: each of the four refused ones at least once.
     check(a['refused']['mac'] >= 4 and not a['loss']['collisions'], f'{a}', t)
     check(sum(a['refused'].values()) == a['refused']['mac'] and not a['refused_reporter'], f'{a}', t)
     check(c.stop() == 0, 'the collector failed', c)
 
 
 class Hostile:
-    """A translator of this process that is admitted, with the descriptors of what it may write to."""
+    """An admitted translator in this process, with the descriptors of the memory that it may write."""
 
     def __init__(self, path, name='hostile'):
         self.s = socket.socket(socket.AF_UNIX)
@@ -509,7 +511,7 @@ def punch(fd, offset, bytes_):
 
 
 def takes_away(name, more):
-    """Whatever a translator does to the memory it was given: the collector lives, answers, and says it."""
+    """Whatever a translator does to the memory it was given, the collector lives, answers and reports it."""
     c = Collector(name, more=more)
     t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{c.socket}', '--listen', '127.0.0.1:0', '--name', 'honest')
     address = t.ready()['listen']
@@ -604,7 +606,7 @@ def queries_survive_memory_that_changes_under_them():
             answers[status] = answers.get(status, 0) + 1
         get(c.url.replace('/api/v1/dta', '/metrics'))
         if i % 10 == 9:
-            Hostile(c.socket, 'next').close()  # who comes in is told what the rings hold
+            Hostile(c.socket, 'next').close()  # a new translator learns the positions in the rings
     ended.set()
     for thread in threads:
         thread.join()

@@ -234,7 +234,7 @@ static void none_is_asked_for_before_the_welcome(void **state)
 	settle();
 	write_without_answer();
 	hang_up();
-	pass(20 * SECOND); /* it is silent, and meanwhile the previous queue pair is given up */
+	pass(20 * SECOND); /* it is silent; meanwhile, the previous queue pair is given up */
 	assert_int_equal(stats().disconnects, 1);
 	assert_int_equal(here.queues, 0);
 	welcome();

@@ -73,7 +73,7 @@ static int64_t take_n(int at)
 	return n;
 }
 
-/* The same, after data has arrived: a part of a record is not a message. */
+/* Like take_n(), but tries again while there is no complete message: a part of a record is none. */
 static int64_t take_some(int at)
 {
 	int64_t said = -EAGAIN;
@@ -433,7 +433,7 @@ static void keys_come_from_a_collector_that_proved_the_secret(void **state)
 		if (how == 1 || how == 2) {
 			assert_null(hello);
 			assert_int_equal(errno, how == 1 ? EACCES : EPROTONOSUPPORT);
-			if (how == 2) /* it speaks nevertheless */
+			if (how == 2) /* it sends messages nevertheless */
 				withdraw_and_require();
 			for (int i = 0; i < 200; i++)
 				dta_client_drive(it.client, base_now_ns());
@@ -444,7 +444,7 @@ static void keys_come_from_a_collector_that_proved_the_secret(void **state)
 			for (int i = 0; i < 20000 && !dta_client_ready(it.client); i++)
 				json_decref(heard(1));
 		}
-		/* Without --secret it may ask for MACs; nothing else. */
+		/* Without --secret, a client may only ask for MACs. */
 		assert_int_equal(dta_client_ready(it.client), how == 0 || how == 3);
 		assert_int_equal(it.tenants, !how ? 101 : how == 3 ? 100 : 0);
 		assert_int_equal(it.keys, how ? 0 : 2);

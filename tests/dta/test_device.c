@@ -82,7 +82,7 @@ static void fields_of_others_and_of_any_length(void **state)
 	ipfix(&m, 0, 1);
 	begin_set(&m, 2);
 	PUT16(&m, 257, 5, 8, 4, 12, 4, 0x8000 | 1, 4);
-	put(&m, 4, 9); /* not IANA's octets, but an enterprise's */
+	put(&m, 4, 9); /* field 1 of an enterprise, not IANA's octets */
 	PUT16(&m, 2, 4, 1, 4);
 	PUT16(&m, 300, 4, 82, 65535, 1, 65535, 0x8000 | 12, 65535);
 	put(&m, 4, 9);

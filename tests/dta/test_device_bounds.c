@@ -39,7 +39,7 @@ static void a_flood_displaces_no_live_exporter(void **state)
 	assert_int_equal(taken, 100);
 	assert_int_equal(x->d->stats.exporters, DTA_EXPORTERS);
 	assert_int_equal(x->d->stats.templates, DTA_EXPORTERS);
-	/* A new exporter is admitted among them, and stays as long as it sends. */
+	/* A new exporter is admitted among them, and is kept as long as it sends. */
 	forge(x, 1 << 20);
 	give(x, &with);
 	for (uint32_t i = 0; i < 20000; i++) {

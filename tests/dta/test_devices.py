@@ -121,7 +121,7 @@ class Probe:
             self.datagrams += 1
 
     def stop(self, capture):
-        """Ends the probe, which exports what it still holds; softflowd reads the packets of a capture instead."""
+        """Stops the probe, which then exports its remaining flows; softflowd reads the packets from a capture instead."""
         if self.probe:
             self.probe.stop(signal.SIGINT)
         else:
@@ -137,7 +137,8 @@ class Probe:
         self.relay.close()
 
     def captured(self):
-        """What nfdump reads: {flow: [records, packets, bytes]} of TCP and UDP; and the number of all records."""
+        """Returns the flows in nfdump's output, {flow: [records, packets, bytes]} for TCP and UDP, and the number of all
+        records."""
         self.capture.stop()
         p = subprocess.run(['nfdump', '-R', self.folder, '-o', 'json'], capture_output=True, text=True, timeout=300)
         check(p.returncode == 0 and '[' in p.stdout, f'nfdump: {p.stderr} {p.stdout[:500]} {os.listdir(self.folder)}', self.capture, self.probe)
@@ -180,7 +181,7 @@ def flows_are_those_that_nfcapd_has():
     dump = Part('tcpdump', '-i', 'sl-near', '-w', f'{D}/wire.pcap', '-U', '-Z', 'root', '-s', '100')
     wait_until(lambda: 'listening' in dump.logged(), 'tcpdump does not listen', dump)
     wire.traffic()
-    # It forgets what it has not read when it is stopped; the datagrams come last.
+    # When tcpdump is stopped, it drops packets that it has not read. The datagrams are the last ones.
     wait_until(lambda: written(f'{D}/wire.pcap') == 2 * 40 * 25, lambda: f'{written(f"{D}/wire.pcap")} datagrams', dump)
     dump.stop()
     for p in probes:
@@ -198,7 +199,7 @@ def flows_are_those_that_nfcapd_has():
             key = p.key(flow)
             ours = c.count('flow_packets', key), c.count('flow_bytes', key)
             check(ours == (packets, size), f'{p.name}: {flow}: {ours} is not {(packets, size)}', t)
-        # And the truth: 25 datagrams of 1,028 bytes.
+        # Compare with the truth: 25 datagrams of 1,028 bytes.
         one = (FAR, NEAR, 30007, 40000, 17)
         check(flows.get(one, [0])[1:] == [25, 25 * 1028], f'{p.name}: {flows.get(one)}', p.probe)
     a = t.account()['devices']
@@ -420,7 +421,7 @@ def hostile_datagrams_cost_nothing():
         send(live, t.port['ipfix'], message(flows((1, 1, 1000)), sequence=part))
         sent['ipfix'] += 1
         memory.append(resident(t))
-    # The account is told each second; what the socket had no room for is a counter, too.
+    # The account is updated once per second; a counter also has the packets for which the socket had no room.
     wait_until(lambda: c.count('flow_packets', flow_key(1)) > 0, 'the live exporter is not read', t)
     wait_until(lambda: not unread(t.port.values()), 'datagrams are not read', t)
     a = t.account()

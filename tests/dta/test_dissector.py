@@ -38,7 +38,8 @@ FIELDS = {
 
 
 def sent(*args, lines):
-    """The datagrams with reports that 'sidelight report' sends: none cut in two since its time was over, and each once."""
+    """Returns the datagrams with reports that 'sidelight report' sends for lines. --flush is long, so that no datagram is sent
+    before it is full; retransmissions are left out."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         udp.bind(('127.0.0.1', 0))
         target = '127.0.0.1:%d' % udp.getsockname()[1]
@@ -66,7 +67,7 @@ class Dissector(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def dissect(self, frames, legacy='none'):
-        """What tshark makes of each: names of fields to lists of their values, and what it complains of."""
+        """Returns tshark's result for each packet: {field: [value]}, and its complaints."""
         path = os.path.join(self.folder.name, 'pcap')
         with open(path, 'wb') as f:
             f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 101))
@@ -146,7 +147,7 @@ class Dissector(unittest.TestCase):
         self.assertEqual(a[3]['hop'], ['2'])
         named = named.union(*a, *b)
         self.assertEqual(FIELDS - named, set())
-        # The form is not configured: it is not guessed.
+        # The dissector does not guess the form, which is not configured here.
         self.assertEqual(self.dissect([frame(b'\1\0\1key1data', 50000, 40040)]), [{}])
 
     def test_what_is_cut_or_wrong_is_said(self):

@@ -91,7 +91,7 @@ def account(t):
 
 
 def found_as_written(c, want, least=.99):
-    """Every answer is right; nearly all keys are found. The shares are far from what the formulas say."""
+    """Every answer is right, and nearly all keys are found. The limits are far from the values of the formulas."""
     keys = [w[0] for w in want['keywrite']]
     right = 0
     for (key, value), a in zip(want['keywrite'], c.ask_all('flows', keys)):
@@ -115,7 +115,7 @@ def found_as_written(c, want, least=.99):
 
 @case
 def paths_are_whole_over_workers_and_translators():
-    """Five switches, a hop each: whatever part takes a hop, and when, the path has it."""
+    """Five switches report one hop each. Whichever part receives a hop, and whenever, the path contains it."""
     paths, hops = 400, 5
     for parts, workers in ((1, 1), (1, 4), (2, 2)):
         c = Collector(f'c{parts}{workers}')
@@ -136,7 +136,7 @@ def paths_are_whole_over_workers_and_translators():
         check(stored == paths * hops, f'{stored} hops stored of {paths * hops}: {accounts}', c)
         whole = sum(a['result'] == 'found' and a['path'] == [p * 10 + h for h in range(hops)]
                     for p, a in enumerate(c.ask_all('paths', [f'{p:016x}' for p in range(paths)])))
-        # Of 400 paths in two of 50,000 slots each, 2 in a million meet in both.
+        # In two copies of 50,000 slots each, 2 in a million of 400 paths collide in both.
         check(whole >= paths - 1, f'{parts} translators, {workers} workers: {whole} of {paths} paths are whole', c)
         check(c.stop() == 0, 'the collector failed', c)
 
@@ -184,14 +184,14 @@ def kills_lose_nothing_stored():
     wait_until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 9000, 'not all', c, t)
     for i in range(4):
         for ring in c.items(i).values():
-            # Three generators, one behind the other; what was sent again came in another order.
+            # Three generators, one after the other; retransmitted items arrived in another order.
             check(ring[:1750] == list(range(1250)) + list(range(500)), f'list {i}: {len(ring)} items', c)
             check(sorted(ring[1750:]) == list(range(500)), f'list {i}: {len(ring)} items', c)
 
 
 @case
 def two_deaths_store_at_most_a_window_twice():
-    """Of 40,000 items, with the collector killed and then the translator in use: each stored, few twice."""
+    """40,000 items. The collector is killed, and then the translator in use: each item is stored, few of them twice."""
     c = Collector('c', more=f'directory: {D}')
     two = [translator(c, name=name) for name in ('t1', 't2')]
     r = subprocess.Popen([SIDELIGHT, 'report', '--target', ','.join(t.address for t in two), '--store', '2', '--essential',
@@ -226,7 +226,7 @@ def two_deaths_store_at_most_a_window_twice():
 
 @case
 def next_translator_gets_unacknowledged_reports():
-    """For a reporter that has just begun, and one of which the next translator has not seen the beginning."""
+    """For a new reporter, and for one whose beginning the next translator has not seen."""
     c = Collector('c')
     for sequence, before in ((0, 0), (100000, 30)):
         t = translator(c, options=('--flush', '1h'))  # a batch is 16: nothing of it is ever written
@@ -253,7 +253,7 @@ def keys_move_from_a_dead_collector():
                        '--duplicate', '.05')
 
     def told():
-        """What all collectors together were told: each report and packet once."""
+        """All collectors together received each report and packet once."""
         of = [c.status()['account'] for c in two]
         check(all(a['closes'] for a in of), f'{of}')
         return {'stored': sum(a['stored'] for a in of), 'sent': sum(a['sent'] - a['duplicates'] - a['late'] for a in of),

@@ -195,7 +195,7 @@ static void batches_of_1_to_64_leave_when_full_or_due(void **state)
 	}
 }
 
-/* Of 64 keys, about half are beyond 4 GiB: none may be lost for that. */
+/* About half of 64 keys are beyond 4 GiB: none may be lost for that reason. */
 static void stores_beyond_4_gib_have_all_their_places(void **state)
 {
 	enum { KEYS = 64 };
@@ -270,7 +270,7 @@ static void stores_beyond_4_gib_have_all_their_places(void **state)
 	}
 }
 
-/* A query reads a limited number of keys, and says how many blocks it left out. */
+/* A query reads a limited number of keys, and returns how many blocks it left out. */
 static void keys_beyond_the_limit_are_counted(void **state)
 {
 	enum { KEYS = 1100000 };

@@ -252,7 +252,7 @@ static void a_reused_place_is_written_for_its_new_key(void **state)
 			10 + i); /* the last one is discarded as too old */
 	put_hop(&feed, "five", 1, 2, 20);
 	assert_int_equal(give(e, 0, &feed, 1), 6);
-	put_hop(&feed, "two.", 1, 3, 30); /* of two hops until now */
+	put_hop(&feed, "two.", 1, 3, 30); /* the path had two hops until now */
 	assert_int_equal(give(e, 0, &feed, 1), 1);
 	put_hop(&feed, "two.", 3, 3, 31);
 	assert_int_equal(give(e, 0, &feed, 1), 0);
@@ -727,7 +727,7 @@ static void a_log_that_wraps_in_an_epoch_has_its_newest_keys(void **state)
 	dta_engine_flush(e);
 	logged = dta_query_logged(&keys, &store, &n, &overwritten);
 	assert_true(overwritten > 0);
-	/* Less a few marks, and a few keys before the first one. */
+	/* Some marks and a few keys before the first mark are missing. */
 	assert_in_range(n, 32 * 4 * 3 / 4, 32 * 4);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(logged[i].epoch, 0);

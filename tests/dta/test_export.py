@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""'sidelight query --all': every kind of store, as CSV and JSON lines, and what they
-hold is what was reported."""
+"""'sidelight query --all': every kind of store, as CSV and JSON lines, contains what was reported."""
 import csv
 import io
 import json
@@ -43,7 +42,7 @@ def table(text):
 
 
 def report(t, lines, store):
-    """Each run has a number of its own, and no more reports than its ring has room for."""
+    """Sends lines in several runs, each with a reporter number of its own and no more reports than the ring has room for."""
     for i in range(0, len(lines), 1000):
         report.reporter += 1
         p = subprocess.run([SIDELIGHT, 'report', '--target', t.at, '--essential', '--store', str(store), '--packet', '900',
@@ -107,14 +106,14 @@ items = both(c, 'events')
 check(sorted(int(r['value'], 16) for r in items) == list(range(1, 4001)), f'{len(items)} items')
 check(all(int(r['value'], 16) % 3 == int(r['list']) for r in items), 'an item in another list')
 
-# Keys of a file: of those that were never reported, it is said.
+# With keys from a file, keys that were never reported are marked as not found.
 with open(f'{D}/keys', 'w') as f:
     f.write('\n'.join([*list(keys)[:1500], 'text:unknown', 'u64:5']) + '\n')
 rows = both(c, 'flows', '--keys', f'{D}/keys')
 check([r['result'] for r in rows] == ['found'] * 1500 + ['empty', 'found'] and rows[-1]['value'] == keys[f'{5:016x}'],
       f'{len(rows)} {rows[-2:]}')
 
-# A sketch, of one moment.
+# A sketch, all of it read at one moment.
 g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.at, '--kinds', 'sketch', '--rows', '2', '--columns', '64', '--store', '6', '--keys',
          '50', '--essential', '--show', '0')
 check(g.wait() == 0, 'the generator failed', g, t)
@@ -140,7 +139,7 @@ for wrong in ('', '?store=flows&at=1.2', '?store=flows&at=1.2.3.4.5', '?store=fl
     p = subprocess.run(['curl', '-sg', '-o', '/dev/null', '-w', '%{http_code}', f'http://{c.at}/api/v1/dta/export{wrong}'],
                        capture_output=True, text=True)
     check(p.stdout == '400', f'{wrong}: {p.stdout}')
-# Any place is a place, of which there may be nothing.
+# Any position is valid, but may be followed by nothing.
 for at in ('18446744073709551615.18446744073709551615.18446744073709551615.18446744073709551615', '9.9.9.9', '0.0.7.9'):
     for store in ('flows', 'bare', 'events', 'bytes', 'paths'):
         p = subprocess.run(['curl', '-sgf', f'http://{c.at}/api/v1/dta/export?store={store}&epoch=0&at={at}'], capture_output=True)

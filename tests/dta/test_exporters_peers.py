@@ -115,7 +115,7 @@ def nfdump(all_):
         if len(theirs) != 1 or not records:
             continue
         for field, ours in NF_FIELDS.items():
-            # It shows 0 for what it does not have.
+            # The peer shows 0 for fields that it does not have.
             if theirs[0].get(field) not in (None, 0, '0.0.0.0', '::', '00:00:00:00:00:00') or field in ('in_packets', 'in_bytes'):
                 judge.field(name, field, theirs[0][field], records[0].get(ours))
     judge.end()

@@ -81,7 +81,7 @@ def drops_for_each_reason():
                 for _ in range(10):
                     try:
                         s.sendto(50 * b'y', (there, 9))
-                    except PermissionError:  # that is how a sender is told
+                    except PermissionError:  # the sender is told of the drop by this error
                         pass
                 wanted[key_of(s, (there, 9)), 'NETFILTER_DROP'] = 10, 10 * (50 + header)
         wait_until(lambda: all(dropped(r, key) == [v] for (key, _), v in wanted.items()),
@@ -146,7 +146,7 @@ def a_queue_and_what_it_drops():
         arrived = [0]
 
         def closes():
-            """What was sent has arrived, or was dropped."""
+            """All packets sent have either arrived or been dropped."""
             try:
                 while True:
                     arrived[0] += len(there.recv(2000)) == 958
@@ -205,7 +205,7 @@ def latency_of_a_connection():
             known = set()
 
             def said():
-                """A message that is acknowledged: what the socket knew before is what is reported with it."""
+                """Sends a message that is acknowledged: the report contains the values that the socket had before."""
                 info = tcp_info(c)
                 known.add(info['rtt'])
                 least = info['min_rtt']

@@ -44,7 +44,7 @@ class Path:
                     inside('ip', 'neigh', 'add', address, 'lladdr', mac(other), 'dev', device, 'nud', 'permanent')
             far.run('ip', 'route', 'add', 'default', 'via', f'10.78.{net}.2')
             far.run('ip', 'route', 'add', 'default', 'via', f'fd78:{net}::2')
-        here('ip', 'link', 'set', 'dev', 'm2', 'gso_max_segs', '1')  # whatever is coalesced is segmented there
+        here('ip', 'link', 'set', 'dev', 'm2', 'gso_max_segs', '1')  # coalesced packets are segmented there
         for setting in 'ipv4/ip_forward', 'ipv6/conf/all/forwarding':
             with open(f'/proc/sys/net/{setting}', 'w') as f:
                 f.write('1')
@@ -95,7 +95,7 @@ class Wire:
             self.most = max(self.most, n)
 
     def stop(self):
-        """What it saw; fails if it missed any."""
+        """Returns the packets seen; fails if any were missed."""
         self.end = True
         self.thread.join()
         dropped = struct.unpack('II', self.sock.getsockopt(263, 6, 8))[1]  # SOL_PACKET, PACKET_STATISTICS
@@ -136,7 +136,8 @@ def segmented_datagrams(path):
 
 
 def compare(transfers, *options):
-    """Both reporters say of each flow what b receives. transfers(path): {flow as reported: flows as received}, later."""
+    """Both reporters report of each flow what b receives. transfers(path) returns {flow as reported: flows as received},
+    later."""
     with contextlib.ExitStack() as stack:
         path = Path(stack)
         wire = Wire(path.b, 'b')
@@ -174,7 +175,7 @@ def streams_and_datagrams():
 
 
 def through_tunnel(port, inner, *kind):
-    """As outer flows, and as the flow within."""
+    """Each transfer is reported as the outer flow and as the inner flow."""
     def transfers(path):
         path.tunnel(*kind)
         flow = bulk(path, socket.AF_INET, '10.79.0.2')
@@ -215,7 +216,7 @@ def framed(ip, payload):
 
 @case
 def what_a_tunnel_may_hold():
-    """Options, no frame, either family; what is cut short or not IP is the tunnel's own."""
+    """Options, no frame, either family. Packets that are truncated or not IP belong to the tunnel."""
     ether = lambda kind, body: 12 * b'\2' + struct.pack('>H', kind) + body
     geneve = lambda words, kind, body: struct.pack('>BBHI', words, 0, kind, 5 << 8) + 4 * words * b'o' + body
     vxlan = lambda body, flags=8: struct.pack('>B7x', flags) + body

@@ -23,7 +23,7 @@ RESTRICTED = os.environ.get('SL_TEST_INSTRUMENTED') != '1'
 
 
 class Relay:
-    """Passes packets of reports on, or once it is told to loses them, but no heartbeat; counts reports, and NACKs."""
+    """Passes on packets of reports or, if told to, drops them, but no heartbeats. Counts reports and NACKs."""
 
     def __init__(self, to):
         self.near, self.far = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
@@ -76,10 +76,10 @@ def to_this_host():
                            capture_output=True, text=True, timeout=300)
         if q.returncode != 1 or words not in q.stderr or q.stderr.count('\n') != 1:
             fail(f'{wrong}: exit {q.returncode} {q.stderr}', p)
-    # What the interface itself counts of the same.
+    # The interface's own counters.
     wanted = {datagrams(socket.AF_INET, '127.0.0.1', 1000, 100): (1000, 142 * 1000),
               datagrams(socket.AF_INET6, '::1', 300, 50): (300, 112 * 300)}
-    # One that is silent at once has been reported with all that it did; and one that ends by FIN.
+    # A flow that becomes silent at once has been reported completely, and so has one that ends by FIN.
     listener = socket.create_server(('127.0.0.1', 0))
     c = socket.create_connection(listener.getsockname())
     s, _ = listener.accept()
@@ -91,7 +91,7 @@ def to_this_host():
     wait_until(lambda: all(got.last.get(k) == v for k, v in wanted.items()),
                lambda: str({k.hex(): (got.last.get(k), v) for k, v in wanted.items()}), p, seconds=20)
     wait_until(lambda: got.last.get(tcp, (0, 0))[1] >= 100000, lambda: str(got.last.get(tcp)), p, seconds=20)
-    # More flows than a packet has room for, from every CPU.
+    # More flows than fit into a packet, from every CPU.
     many = [datagrams(socket.AF_INET, '127.0.0.1', 3, 10) for _ in range(500)]
     wait_until(lambda: all(got.last.get(k) == (3, 3 * 52) for k in many),
                lambda: str(sum(got.last.get(k) == (3, 3 * 52) for k in many)), p, seconds=20)
@@ -117,7 +117,7 @@ def to_this_host():
 
 @case
 def several_at_one_interface():
-    """Each sees everything and reports it to its own place; one that is killed leaves the others alone."""
+    """Each reporter sees all packets and reports them to its own target; one that is killed does not disturb the others."""
     got, parts = [], []
     for _ in range(4):
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -148,7 +148,7 @@ def several_at_one_interface():
 
 @case
 def held_back_until_a_translator_listens():
-    """A reporter that starts before its translator loses nothing: its later reports hold what it saw."""
+    """A reporter that starts before its translator loses nothing: its later reports contain the earlier traffic."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind(('0.0.0.0', 0))
         port = s.getsockname()[1]
@@ -171,7 +171,7 @@ def held_back_until_a_translator_listens():
 
 @case
 def as_many_as_the_translator_gives_credit_for():
-    """What a translator can't take is held back, and comes when it can."""
+    """Reports that a translator cannot take are held back, and sent when it can."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', 0))
     got = Listener(sock, 0)
@@ -179,7 +179,7 @@ def as_many_as_the_translator_gives_credit_for():
     keys = []
 
     def behind():
-        """More flows than it has credit for: what it hears of that, and when, is its own affair."""
+        """Creates more flows than the reporter has credits for. When it learns of its lack of credits does not matter."""
         keys.extend(datagrams(socket.AF_INET, '127.0.0.1', 3, 10) for _ in range(100))
         return sum(k not in got.last for k in keys) >= 500
     wait_until(behind, 'no report was held back', p)
@@ -198,7 +198,7 @@ def as_many_as_the_translator_gives_credit_for():
 
 @case
 def what_the_table_drops_unsaid_is_counted():
-    """More flows than the table has room for, while no report may go: each byte is said, lost or there yet."""
+    """More flows than fit into the table, while no report may be sent: each byte is reported, lost, or still there."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind(('0.0.0.0', 0))
         port = s.getsockname()[1]
@@ -230,7 +230,7 @@ def what_the_table_drops_unsaid_is_counted():
 
 @case
 def a_sample_of_flows():
-    """One in four, by their keys: of those every packet, of the others none."""
+    """One flow in four, selected by its key: all its packets are counted, and none of other flows."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', 0))
     got = Listener(sock)
@@ -258,7 +258,7 @@ def a_sample_of_flows():
 
 @case
 def the_loss_of_the_last_packets_is_seen():
-    """Nothing follows a lost packet but heartbeats: the translator misses its reports all the same."""
+    """No packet but heartbeats follows the lost one; the translator notices all the same that its reports are missing."""
     folder = workdir()
     server = StoreServer(f'{folder}/s', [Store('key-write', 4, value=16, copies=3)])
     translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/s', '--listen', '127.0.0.1:0', '--json')
@@ -296,7 +296,7 @@ def killed():
                'its interface is gone', seconds=20)
     if [int(n) for n in os.uname().release.split('.')[:2]] >= [6, 6]:
         wait_until(lambda: not still_there(objects), lambda: str(still_there(objects)), seconds=20)
-    p, _ = reporter('lo', ':40040')  # whatever was left is no hindrance
+    p, _ = reporter('lo', ':40040')  # leftovers are no obstacle
     p.stop()
 
 
@@ -345,7 +345,7 @@ def to_another_host():
             got = Listener(sock)
             p = reporter_to(sock)
             keys, open_ones = {}, []  # each has a port of its own as long as all are open
-            # Of both families by either, and more than a packet holds.
+            # Flows of both address families, whichever of them the reports use; more flows than fit into one packet.
             for family, here, there in far.ADDRESSES:
                 for _ in range(30):
                     s = socket.socket(family, socket.SOCK_DGRAM)
@@ -358,7 +358,7 @@ def to_another_host():
                 s.close()
             wait_until(lambda: all(got.last.get(k) == v for k, v in keys.items()),
                        lambda: f'{sum(got.last.get(k) == v for k, v in keys.items())} of {len(keys)} flows', p, seconds=20)
-            # Its own packets are in no flow.
+            # The reporter does not count its own packets.
             if any(k[-5:-3] == struct.pack('>H', 40041) for k in list(got.last)):
                 fail('it reports its own reports', p)
             p.stop()
@@ -367,7 +367,7 @@ def to_another_host():
 
 @case
 def to_another_host_from_an_address_of_another_interface():
-    """A host may announce an address of another interface; its route says through which interface it sends."""
+    """A host may announce an address of another interface. The route, not the address, determines the outgoing interface."""
     own = '10.78.0.1', 'fd78::1'
     with Far() as far:
         for sock, source, bits, (family, here, there), more in zip(far.sockets, own, (32, 128), far.ADDRESSES, ([], ['nodad'])):
@@ -391,7 +391,7 @@ def to_another_host_from_an_address_of_another_interface():
 
 @case
 def so_many_flows_that_packets_are_written_again():
-    """What packets are written into was written into before: nothing of that is left in them."""
+    """Packets are written into buffers that were used before; nothing of the old content remains in them."""
     with Far() as far:
         got = Listener(far.sockets[1])
         p = reporter_to(far.sockets[1])
@@ -435,7 +435,7 @@ stores:
 
 @case
 def signed_as_the_translator_requires():
-    """Every packet is proved by a key, and so is every answer: with packets of all lengths, of both families."""
+    """Every packet is authenticated with a key, and so is every answer; with packets of all lengths, of both families."""
     folder = workdir()
     with open(f'{folder}/key', 'w') as f:
         f.write('000102030405060708090a0b0c0d0eff\n')
@@ -456,7 +456,7 @@ stores:
         fail(f'exit {q.returncode} {q.stderr}')
     collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
     address = collector.ready()['listen']
-    # By its address, and by its name; the last one has another key.
+    # The reporter names the translator by its address or also by its name; in the last case its key is another one.
     for key, meant, good in (('key', (), True), ('key', ('--translator', 'it'), True), ('key', ('--translator', 'no'), False),
                              ('other', (), False)):
         p, target = reporter('lo', ':40040', '--direction', 'in', '--tenant', '3', '--key-file', f'{folder}/{key}', *meant)

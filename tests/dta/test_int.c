@@ -142,7 +142,7 @@ static void a_path_that_is_not_whole_has_no_length(void **state)
 		else
 			assert_int_equal(v.got[2].kind, DTA_RECORD_DROP);
 	}
-	/* Not tracked: nothing is embedded, whatever the contents look like. */
+	/* Not tracked: nothing is embedded, whatever the content looks like. */
 	put_group(&b, 0, 4);
 	at = begin(&b, 1, 4, 0);
 	MAIN(&b, 0x1000, 3000);

@@ -56,7 +56,7 @@ def md_1(hops, flow):
 
 
 def mx(flow, number, ttl):
-    """INT-MX 2.1: a packet that carries the instructions alone, before its own transport header."""
+    """INT-MX 2.1: the packet carries only the instructions, before its own transport header."""
     body = struct.pack('>IHHHH', 2 << 28, 1 << 13 | 1 << 12, 0, 0, 0)
     shim = struct.pack('>BBBB', 3 << 4 | 2 << 2, len(body) // 4, 0, flow[4])
     return ipv4(flow[0], flow[1], 17, udp(55555, 5000, shim + body + transport(flow)), number=number, ttl=ttl)

@@ -26,7 +26,7 @@ stores:
 
 
 class Network(threading.Thread):
-    """From the reporter to each translator, and back. What is held up for a translator that is cut off is lost."""
+    """Passes packets from the reporter to each translator, and back. Packets held for a translator that is cut off are lost."""
 
     def __init__(self, translators):
         super().__init__(daemon=True)
@@ -91,7 +91,7 @@ class Network(threading.Thread):
 
 
 def lines(number):
-    """Each key once, in an order of its own, and one in eight more often."""
+    """Yields lines in which each key is reported once, in an order of this round, and one key in eight once more."""
     order = list(range(KEYS))
     rng = random.Random(number)
     rng.shuffle(order)
@@ -127,7 +127,7 @@ reporter = subprocess.Popen([SIDELIGHT, 'report', '--target', network.address, '
 try:
     for number in range(ROUNDS):
         for i, part in enumerate(lines(number)):
-            # In the middle of a round, the one that is in use is cut off.
+            # In the middle of a round, the translator in use is cut off.
             if i == KEYS // 2000:
                 network.cut = network.heard
             reporter.stdin.write(part.encode())
@@ -152,7 +152,7 @@ for t in translators:
 superseded = sum(a['engine']['dropped']['superseded'] for a in accounts)
 check(c.stop(signal.SIGTERM) == 0, 'the collector failed', c)
 
-# Every slot, not only the answers of queries: no copy of a key has an older value.
+# Check every slot, not only the answers of queries: no copy of a key has an older value.
 store, = (f for f in os.listdir(D) if f.endswith('.store'))
 export = subprocess.Popen([SIDELIGHT, 'query', '--all', '--file', f'{D}/{store}'], stdout=subprocess.PIPE, text=True)
 columns = export.stdout.readline().strip().split(',')

@@ -74,7 +74,7 @@ static void each_controller_has_its_own_tree_in_version_1(void **state)
 	folder_put("hugetlb/h/hugetlb.2MB.limit_in_bytes", "2097152\n");
 	assert_int_equal(left(DTA_LIMIT_HUGETLB), 2 * MIB);
 	/*
-	 * The root of what a container sees is its cgroup; the path is that outside of the
+	 * Within a container, the root is its cgroup, but the path is that outside of the
 	 * container.
 	 */
 	folder_put("cgroup", "9:memory:/docker/0123\n");
@@ -143,7 +143,7 @@ static void a_store_takes_no_more_than_they_leave(void **state)
 	char error[300] = "";
 
 	(void)state;
-	hugetlb_left = 2 * MIB; /* of 4 MiB and some pages */
+	hugetlb_left = 2 * MIB; /* the store needs 4 MiB and some pages */
 	assert_null(
 		dta_store_object_new(&config, "x", NULL, DTA_HUGE_ALWAYS, error, sizeof(error)));
 	assert_non_null(strstr(error, "(the hugetlb limit of its cgroup)"));

@@ -111,7 +111,7 @@ static void a_gap_is_named_with_doubling_until_it_is_lost(void **state)
 		assert_int_equal(at[i], ((4ull << i) - 2) * MS);
 	assert_int_equal(total(l).lost, 5);
 	assert_int_equal(total(l).nacks, 5);
-	/* The window still knows that it never arrived: it is accepted once. */
+	/* The window still knows that they never arrived: they are accepted, once. */
 	assert_int_equal(give(l, 10, 5, 1001 * MS), 5);
 	assert_int_equal(give(l, 10, 5, 1001 * MS), 0);
 	assert_int_equal(total(l).lost, 0);
@@ -330,7 +330,10 @@ static void another_incarnation_mutes_nobody_for_long(void **state)
 		h.sequence -= 10;
 		assert_int_equal(dta_loss_packet(l, &k, &h, 32, now, fresh), 0);
 		h.sequence += 10;
-		/* It has proven to be alive: a third one does not mute it for a second again. */
+		/*
+		 * The reporter has proven to be alive: a third incarnation does not mute it for
+		 * another second.
+		 */
 		other.incarnation = 300;
 		assert_int_equal(dta_loss_packet(l, &k, &other, 32, now, fresh), 10);
 		assert_int_equal(dta_loss_packet(l, &k, &h, 32, now, fresh), 10);
@@ -404,7 +407,7 @@ static void what_is_authenticated_is_taken_once(void **state)
 	dta_loss_free(l);
 }
 
-/* Each of an address of its own. */
+/* Each stranger has an address of its own. */
 static struct dta_loss_key stranger(uint32_t i)
 {
 	struct dta_loss_key k = key_of(i);
@@ -431,7 +434,10 @@ static void unknown_reporters_are_bounded_and_counted(void **state)
 	assert_int_equal(refused, 9900);
 	assert_int_equal(total(l).refused, 9900);
 	assert_int_equal(total(l).reporters, 100);
-	/* Reporter 0 is active again and stays; 1 has been silent for longest, and is evicted. */
+	/*
+	 * Reporter 0 is active again and is kept; reporter 1 has been silent for longest, and is
+	 * evicted.
+	 */
 	k = stranger(0);
 	h.sequence = 5;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 900, fresh), 3);
@@ -541,7 +547,10 @@ static void no_address_and_no_tenant_takes_all_windows(void **state)
 	dta_loss_free(l);
 }
 
-/* Of tenant 1 and 2, as many as there are shares for; the first of tenant 1 is older. */
+/*
+ * Fills the table with reporters of tenants 1 and 2, up to their shares; the first one of tenant 1
+ * is the oldest.
+ */
 static struct dta_loss *full_table(const struct dta_loss_opts *o)
 {
 	struct dta_loss *l = dta_loss_new(o);
@@ -592,11 +601,11 @@ static void a_number_that_restarts_is_not_forgotten(void **state)
 	o.arg = forgotten_of;
 	l = full_table(&o);
 	assert_int_equal(begin_again(l, 2, 32, 1, 500), 1); /* by its own share */
-	assert_int_equal(begin_again(l, 2, 8, 1, 500), 1);  /* with numbers of other bits */
+	assert_int_equal(begin_again(l, 2, 8, 1, 500), 1);  /* the numbers have another width */
 	assert_int_equal(total(l).forgotten, 2);
 	assert_int_equal(forgotten_of[0], 0);
 	dta_loss_free(l);
-	/* As the most silent of all: of one reporter alone. */
+	/* If each tenant's share is one reporter, the most silent one of all is forgotten. */
 	o.reporters = 1;
 	l = full_table(&o);
 	assert_int_equal(begin_again(l, 1, 32, 1, 1000), 1);
@@ -749,7 +758,7 @@ static void a_window_that_passes_a_jump_has_taken_it(void **state)
 		assert_int_equal(give(l, 4190, 20, 0), 0);
 		dta_loss_free(l);
 	}
-	/* It is followed from within the window: nothing is given up twice. */
+	/* A report follows within the window: nothing is given up twice. */
 	l = dta_loss_new(NULL);
 	give(l, 0, 10, 0);
 	give(l, 20, 80, 0);
@@ -806,9 +815,9 @@ static void more_gaps_than_are_kept_are_given_up_oldest_first(void **state)
 }
 
 /*
- * Packets that come at once, a little or far too late, and each a second time; their numbers go
- * round the end, which lies in the middle of one. A report is taken if it is new and no further
- * back than the window: each for itself.
+ * Packets arrive at once, a little late or far too late, and each one twice. Their numbers wrap in
+ * the middle of a packet. Each report of a packet is judged separately: it is taken if it is new
+ * and lies within the window.
  */
 static void reports_come_once_in_the_window_and_never_behind(void **state)
 {

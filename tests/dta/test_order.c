@@ -40,7 +40,7 @@ struct world {
 static uint64_t fresh[DTA_LOSS_FRESH_WORDS];
 static struct dta_packet parsed;
 
-/* Does what a translator does with a packet. */
+/* Processes a packet as a translator does. */
 static void deliver(struct world *w, const struct packet *p, uint16_t reporter)
 {
 	const struct dta_loss_key from = {.tenant = 1, .reporter = reporter, .port = 9};
@@ -159,7 +159,8 @@ static void run(uint32_t lose, uint32_t packets, bool reset, bool hops)
 			resend(w, lose, 0, 1);
 		if (reset && i == packets / 2) {
 			land(w, 1);
-			dta_loss_reset(w->loss); /* what an output lost is resent, in any order */
+			dta_loss_reset(
+				w->loss); /* lost operations are retransmitted, in any order */
 			for (uint32_t k = 0; k < 100; k++)
 				send_packet(w, i - k, 0, 1);
 		}

@@ -41,7 +41,7 @@ static struct {
 	uint32_t expected;
 	uint64_t executed, adds, bells;
 	bool nak_sent, dead, silent, busy_once;
-	uint64_t va, left; /* of a WRITE of several packets */
+	uint64_t va, left; /* address and remaining bytes of a WRITE of several packets */
 	uint32_t remembered[REMEMBERS];
 	unsigned remember_at, lossy;
 	uint8_t answer[QUEUE][128];
@@ -291,7 +291,7 @@ struct asked {
 	uint64_t adds, bells, denied, steps;
 };
 
-/* A network that loses, and a peer that refuses and falls silent. */
+/* Lets the network lose frames, and the peer refuse requests or fall silent, at random. */
 static void disturb(unsigned round)
 {
 	if (round >= 8 && chance() % 300 == 0)

@@ -282,7 +282,7 @@ static void a_translators_counts_survive_its_successors(void **state)
 	child_go(&c);
 	wait_written(o, 130);
 	child_kill(&c);
-	wait_packets(o, -1); /* so its lane is free */
+	wait_packets(o, -1); /* its lane is free now */
 	come(&t, socket_path(), "b");
 	assert_int_equal(t.lane, 0);
 	say_units(t.line, 1, 1, 7);
@@ -296,7 +296,7 @@ static void a_translators_counts_survive_its_successors(void **state)
 	dta_store_server_free(o);
 }
 
-/* Reports that waited in a killed translator, and those that it missed, do not come any more. */
+/* Reports that waited in a killed translator, and those that it missed, will never arrive. */
 static void an_ended_run_leaves_no_report_open(void **state)
 {
 	struct dta_translate_account a = {
@@ -588,7 +588,7 @@ static void a_report_stands_is_overwritten_updated_or_expired(void **state)
 	for (uint64_t *slot = (uint64_t *)(void *)bank_of(&t, 0, 0, &v), *end = slot + 2 * SLOTS;
 	     slot < end; slot += 2)
 		standing += *slot != 0;
-	assert_in_range(standing, KEYS / 3, KEYS - 1); /* some fell upon others */
+	assert_in_range(standing, KEYS / 3, KEYS - 1); /* some keys have overwritten others */
 	/* Newer values of the same keys evict no others. */
 	for (uint64_t key = KEYS - AGAIN; key < KEYS; key++)
 		put(&t, 0, 0, key);

@@ -111,7 +111,7 @@ static void huge_pages_are_had_or_it_is_said_why_not(void **state)
 	pages = pages_of("hugepages: auto", &kib, error);
 	assert_non_null(pages);
 	if (able && !strcmp(pages, "small"))
-		assert_false(collapses()); /* there were some just before */
+		assert_false(collapses()); /* memory was free just before */
 	if (!able)
 		print_message("SKIP: this kernel or its memory gives no huge pages when asked\n");
 }
@@ -170,9 +170,7 @@ static void files_survive_a_restart_and_others_are_left_alone(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-/*
- * One line names the file, and the file stays unchanged, whatever its owner and its size are.
- */
+/* One line names the file, and the file stays unchanged, whatever its owner and size. */
 static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 {
 	char error[512], path[128], kept[128], rest[128], text[1024];

@@ -349,8 +349,8 @@ static void success_is_the_formulas_where_crc_slots_fall_short(void **state)
 					 want);
 		}
 	/*
-	 * As in the original: two keys that share one slot share all of them, so copies make it
-	 * worse.
+	 * As in the original implementation: two keys that share one slot share all of them, so
+	 * more copies make it worse.
 	 */
 	measured_all(&m, .1, 2, &crc, &ours);
 	assert_true(fabs(crc - .903) < .01);
@@ -502,7 +502,7 @@ static void success_measured_is_what_was_predicted(void **state)
 	}
 }
 
-/* Its keys of the current epoch are in the object of before the resize. */
+/* The log's keys of the current epoch are in its object from before the resize. */
 static void success_is_measured_after_a_resize_of_the_log(void **state)
 {
 	const struct sl_store_config c = {.kind = SL_STORE_KEYWRITE,
@@ -907,7 +907,7 @@ static void lap_numbers_go_round(void **state)
 	free(m.map);
 }
 
-/* Returns a position's answer of a list in one lane, and checks its items. */
+/* Reads one lane of a list from a position, checks its items, and returns the next position. */
 static uint64_t check_list(const struct dta_held *held, uint64_t from, uint32_t first,
 			   uint32_t items)
 {
@@ -933,7 +933,7 @@ static uint64_t check_list(const struct dta_held *held, uint64_t from, uint32_t 
 	return next;
 }
 
-/* After two resizes, with no item in between. */
+/* The list is resized twice, with no item in between. */
 static void a_list_is_read_on_after_a_resize(void **state)
 {
 	struct sl_store_config c = ring;

@@ -16,7 +16,7 @@ from support.process import Part, check, poll, wait_until, workdir
 
 SIDELIGHT = sys.argv[1]
 D = workdir()
-# Seeds, where a copy that another key has by chance would change what is said.
+# Hash seeds, because a copy that another key has by chance would change the output.
 STORES = '''
 listen: {socket}
 directory: {folder}
@@ -75,12 +75,12 @@ def report(t, lines, *options, code=0):
 
 
 def whatever_is_printed_is_found(c, t):
-    """What the generator says that a query must find, the query finds; in words and in JSON."""
+    """Queries find what the generator says that they must find, in text and in JSON."""
     g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.at, '--kinds', 'all', '--count', '1000', '--keys', '200', '--lists',
              '2', '--essential', '--reporters', '3', '--pack', '5', '--show', '3')
     check(g.wait() == 0, 'the generator failed', g, t)
     report(t, [f'increment copies=4 {i:016x} 1' for i in range(1, 301)], '--store', '8', '--copies', '4', '--packet', '300')
-    # Translators tell of it each second; what waits for more is there a little later.
+    # Translators report it once per second; waiting items appear a little later.
     reports = int(g.out[0].split()[0]) + 300
     wait_until(lambda: all((c.get('')['account']['sent'] >= reports, c.get('')['account']['waiting'] == 0)),
                'something waits for ever', c, t)
@@ -136,7 +136,7 @@ def a_key_rewritten_with_fewer_copies_has_its_newest_value(c, t):
         check(a['verified'] == a['asked'] == (2 if '--copies' in policy else 4), f'{policy}: {a}')
     said = query('keywrite', 'flows', 'text:disagree', '-c', c.at, '-p', 'consensus', '--consensus', '4', code=1)
     check('conflict' in said, said)
-    # What "empty" is worth: of 4 copies in 20000 slots, by the formula of docs/dta.md.
+    # The certainty of "empty" with 4 copies in 20000 slots, by the formula in docs/dta.md.
     never = ('keywrite', 'flows', 'text:never', '-c', c.at)
     for options, copies, within in (((), 4, None), (('--within', '7000'), 4, 7000), (('-w', '7000', '-n', '1'), 1, 7000)):
         a = json.loads(query(*never, '--json', *options, code=1))
@@ -148,7 +148,7 @@ def a_key_rewritten_with_fewer_copies_has_its_newest_value(c, t):
     query(*never, '--within', '0', code=2)
     check('nothing was counted' in query('increment', 'bytes', 'text:never', '-c', c.at, code=1), 'a count')
     check('unknown' in query('keywrite', 'flows', 'text:never', '-c', c.at, '--epoch', '77', code=1), 'an epoch to come')
-    # A hop that says what none may is no path.
+    # A hop with a value that is not allowed is no path.
     report(t, [f'postcard copies=2 text:path {hop} 2 {value}' for hop, value in ((0, 5), (1, 4711))], '--store', '4',
            '--reporter', '4')
     wait_until(lambda: 'conflict' in query('postcard', 'paths', 'text:path', '-c', c.at, code=None), 'a wrong hop', c)
@@ -260,7 +260,7 @@ def taken(t, *options):
 
 
 def rates_and_keys_change_while_it_runs(c):
-    """What a reload changes reaches translators; a wrong file changes nothing, and is told and counted."""
+    """Changes by a reload reach translators. An invalid file changes nothing, and is reported and counted."""
     key = f'{D}/mac'
     with open(key, 'w') as f:
         f.write('0123456789abcdef' * 2)
@@ -292,13 +292,13 @@ def rates_and_keys_change_while_it_runs(c):
 
 
 def found(where, store, key):
-    """What is said of a key, once it is there: acknowledged is not yet written."""
+    """Returns the answer about a key once it has been written, because an acknowledged report may not be written yet."""
     return poll(lambda: (lambda a: a['result'] == 'found' and a)(json.loads(
         query('increment' if store == 'bytes' else 'keywrite', store, key, '--json', *where, code=None))))
 
 
 def sketches_are_merged_cell_by_cell(c1, c2, only):
-    """Of one epoch, whose reporters' cells went to either: as if they had gone to one."""
+    """One epoch, in which the reporters sent their cells to either collector: the result is as if all had gone to one."""
     for store, options in ((6, ('--hll', '--rows', '1', '--keys', '20000')), (5, ('--keys', '200'))):
         g = Part(SIDELIGHT, 'generate', 'dta', '--to', only[c2].at, '--kinds', 'sketch', '--store', str(store), '--essential',
                  '--reporter', '21', *options)
@@ -319,7 +319,7 @@ def sketches_are_merged_cell_by_cell(c1, c2, only):
 
 
 def several_collectors_are_asked_as_one(c1, c2):
-    """Of each key its owner is asked first, then the next; what is counted or listed is taken together."""
+    """Each key is asked for at its own collector first, and then at the next one. Counts and lists of both are combined."""
     both, keys = ('-c', c1.at, '-c', c2.at), [f'text:many{i}' for i in range(200)]
     t, only = translator('m', c1, c2), {c: translator(f'only{i}', c) for i, c in enumerate((c1, c2))}
     report(t, [f'keywrite copies=4 {k} u64:{i}' for i, k in enumerate(keys)], '--store', '1')
@@ -335,7 +335,7 @@ def several_collectors_are_asked_as_one(c1, c2):
         for where in (both, both[2:] + both[:2]):
             a = found(where, 'flows', owned[c][0])
             check(int(a['value'], 16) < 200 and a['collector'] == c.at, f'{a}, not of {c.at}')
-        # What its owner has not, the next one says.
+        # If a key's own collector does not have it, the next one answers.
         report(only[other], [f'keywrite copies=4 text:moved-{c.pid} u64:{c.pid}'], '--store', '1')
         check(found(both, 'flows', f'text:moved-{c.pid}')['collector'] == other.at, 'a key that has moved')
     report(only[c1], ['increment copies=4 text:both-have 5'], '--store', '3')
@@ -352,7 +352,7 @@ def several_collectors_are_asked_as_one(c1, c2):
     p = subprocess.run([SIDELIGHT, 'query', 'keywrite', 'flows', owned[c1][1], *both], capture_output=True, text=True, timeout=300)
     check(p.returncode == 0 and c2.at in p.stderr, f'{p}')
     query('keywrite', 'flows', owned[c2][1], *both, code=1)
-    # What is added up or listed lacks its part, which is a failure.
+    # If a collector is missing, sums and lists are incomplete, and the command fails.
     with open(f'{D}/keys', 'w') as f:
         f.write('text:both-have\n')
     for words, text in ((('increment', 'bytes', 'text:both-have'), ' = 5 ('), (('keys', 'bytes'), ''), (('append', 'events'), ''),

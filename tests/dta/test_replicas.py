@@ -77,7 +77,7 @@ def values(answers):
 
 p = subprocess.run([SIDELIGHT, 'translate', '--collector', f'unix:{D}/a.sock', '--replicas', '2'], capture_output=True, text=True)
 check(p.returncode == 2 and '--replicas 2 requires at least as many --collector' in p.stderr, f'{p}')
-# A peer on another host needs RDMA and the secret, and is read by none who has not proved it.
+# A peer on another host needs RDMA and the secret, and accepts readers only after they have proved that they know it.
 with open(f'{D}/far.yaml', 'w') as f:
     f.write(STORES.format(socket=f'{D}/far.sock', more='peer: "127.0.0.1:1"'))
 p = subprocess.run([SIDELIGHT, 'collect', '--dta', f'{D}/far.yaml', '--listen', '127.0.0.1:0'], capture_output=True, text=True)
@@ -95,7 +95,7 @@ t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{a.socket}', '--collector
 t.at = t.ready()['listen']
 write(0, 600, 1000)
 
-# Each has everything.
+# Each collector has everything.
 OLD, NEW = [key(i) for i in range(600)], [key(i) for i in range(600, 900)]
 for one in (a, b):
     wait_until(lambda: values(query('keywrite', 'flows', *OLD, of=[one], code=None)) == [1000 + i for i in range(600)],
@@ -117,7 +117,7 @@ one = query('keywrite', 'flows', key(700))[0]['replicas']
 check((one['asked'], one['agree'], one['may_be_old']) == (1, 1, False), f'{one}')
 check('1 of 2 replicas agree, 1 unreachable' in words('keywrite', 'flows', key(700)), words('keywrite', 'flows', key(700)))
 
-# It comes back, empty: it says since when it knows nothing, and the other answers.
+# It returns empty: it reports since when it knows nothing, and the other one answers.
 a = Collector('a')
 wait_until(lambda: a.status()['gaps'], 'the gap is not told', a, t)
 gap, = a.status()['gaps']
@@ -136,7 +136,7 @@ def disagree(store, *more):
     return p.returncode, p.stdout
 
 
-# Each key on which they disagree is listed: from the key logs of both, or from a list of keys.
+# Each key on which the replicas disagree is listed, whether the keys come from both key logs or from a list.
 code, out = disagree('flows', '--json')
 rows = [json.loads(line) for line in out.splitlines()]
 check(code == 1 and sorted(r['key'] for r in rows) == OLD + NEW, f'{code}, {len(rows)} keys')
@@ -155,13 +155,13 @@ wait_until(lambda: values(query('keywrite', 'flows', *late, of=[a], code=None)) 
 check(values(query('keywrite', 'flows', key(950))) == [1950] and query('keywrite', 'flows', key(950))[0]['replicas']['agree'] == 2,
       'what came since')
 check([r['value'] for r in query('increment', 'bytes', key(50), key(950))] == [6, 3], f'{query("increment", "bytes", key(50))}')
-# Its own answer alone may be old.
+# An answer of this collector alone may be outdated.
 b.stop(signal.SIGKILL)
 one, = query('keywrite', 'flows', key(950))
 check(one['replicas']['may_be_old'] and one['gaps'] and 'may be outdated: the collector was unavailable' in words('keywrite', 'flows', key(950)), f'{one}')
 
-# Accounts close, at the collector (as its translator counts, from its start) and at the translator: each report twice, but for
-# those that one alone took.
+# Accounts close, at the collector (as far as its translator counted since its start) and at the translator: each report counts
+# twice, except those that only one collector took.
 wait_until(lambda: a.status()['account']['closes'] and a.status()['account']['stored'] == 2100, lambda: f'{a.status()["account"]}', a, t)
 t.stop(signal.SIGINT)
 account = json.loads(t.stdout()[t.stdout().index('{'):])
@@ -170,7 +170,7 @@ engine = account['engine']
 check(account['fresh'] == reports and 2 * reports == engine['in'] + account['unreplicated'], f'{account}')
 check(engine['in'] == engine['stored'] + sum(engine['dropped'].values()) and account['unreplicated'] == 3 * 400, f'{account}')
 
-# What one missed is known after the translator is killed as well, by the file that has it.
+# The gap of one collector is still known after the translator is killed, from the translator's file.
 a.stop()
 b = Collector('b')
 
@@ -192,7 +192,7 @@ a.stop(signal.SIGKILL)
 wait_until(lambda: any('collector is not available' in line for line in t.err), 'the translator has not noticed', t)
 write(0, 100, 1000)
 t.stop(signal.SIGKILL)
-# Of one worker, which takes over what two had.
+# One worker takes over the gaps of two.
 t = with_gaps(1)
 a = Collector('a')
 wait_until(lambda: a.status()['gaps'], 'the gap is not told', a, t)
@@ -207,7 +207,7 @@ check(again.returncode == 1 and 'is not a gap file' in again.stderr, f'{again}')
 a.stop()
 b.stop()
 
-# With a peer, one that comes back catches up by reading the other's memory.
+# With a peer, a returning collector catches up by reading the other one's memory.
 a, b = Collector('a2', f'peer: unix:{D}/b2.sock'), Collector('b2', f'peer: {D}/a2.sock')
 t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{a.socket}', '--collector', f'unix:{b.socket}', '--replicas', '2', '--listen',
          '127.0.0.1:0', '--name', 't2', '--json')
@@ -220,7 +220,7 @@ write(600, 900, 1000)
 write(0, 100, 5000)
 wait_until(lambda: values(query('keywrite', 'flows', *OLD, *NEW, of=[b], code=None)) == want, 'the other has not all', b, t)
 a = Collector('a2', f'peer: unix:{D}/b2.sock')
-# Written while it catches up: newer than what it reads.
+# Written while it catches up, and therefore newer than what it reads.
 write(100, 150, 9000)
 want[100:150] = [9000 + i for i in range(100, 150)]
 wait_until(lambda: [g['filled'] for g in a.status()['gaps']] == [True], lambda: f'{a.status()["gaps"]}', a, t)
@@ -235,7 +235,7 @@ rings = query('append', 'events', '--max', '4096', of=[a])[0]['rings']
 items = {int(i, 16) for r in rings for i in r['items']}
 check(items >= set(range(900)), f'{len(items)} items')
 check(all(g == [] for g in [b.status()['gaps']]) and b.status()['refused_connections'] == 0, f'{b.status()["refused_by_cause"]}')
-# Then it answers alone, and its translator's next epoch is as any other.
+# Then it answers alone, and the next epoch of its translator is like any other.
 b.stop(signal.SIGKILL)
 check(values(query('keywrite', 'flows', *OLD, *NEW)) == want, 'alone')
 check(not query('keywrite', 'flows', key(5))[0]['replicas']['may_be_old'], 'it is as good as the other')

@@ -45,7 +45,7 @@ struct translator {
 	uint64_t packets, reports, again, taken;
 	struct sockaddr_in from;
 	uint8_t packet[DTA_PACKET_MAX];
-	uint8_t *counts; /* of the u32 that an append has for its value; NULL: not wanted */
+	uint8_t *counts; /* number of appended items by their u32 value; NULL: not wanted */
 	uint32_t most;
 };
 
@@ -725,7 +725,7 @@ static void a_full_ring_refuses_and_gives_nothing_up(void **state)
 		assert_true(err == 0 || err == -EAGAIN);
 		taken += !err;
 	}
-	assert_int_equal(taken, 11); /* one of them is packed */
+	assert_int_equal(taken, 11); /* 10 wait, and one is in the packet that is being filled */
 	assert_int_equal(stats(r).waiting, 10);
 	assert_int_equal(stats(r).dropped_ring, 89);
 	assert_int_equal(sl_reporter_drain(r, 1000000), -ETIMEDOUT);
@@ -856,7 +856,7 @@ static void credits_hold_reports_back(void **state)
 	/* 20 and the waiting one; one more packet per 100 ms may request more. */
 	assert_true(i >= 21);
 	assert_int_equal(stats(r).packed, 1);
-	step(t); /* every packet beyond half of the credits asked */
+	step(t); /* when more than half of the credits are used, every packet asks for new ones */
 	assert_int_equal(sl_reporter_poll(r), 0);
 	assert_int_equal(sl_report_append(r, NULL, 1, "item", 4), 0);
 	assert_int_equal(stats(r).dropped_credits, dropped);

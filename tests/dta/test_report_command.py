@@ -32,7 +32,7 @@ class Report(unittest.TestCase):
         return p
 
     def items(self):
-        """The next packet: what is in its header, and (opcode, copies, store, key, value) of each report."""
+        """Returns the next packet: the content of its header, and (opcode, copies, store, key, value) of each report."""
         p = self.udp.recv(65536)
         magic, version, flags, blocks, tenant, length, reporter, sequence, _, _, reports = \
             struct.unpack('>BBBBHHIIQII', p[:32])
@@ -178,7 +178,7 @@ class Report(unittest.TestCase):
         self.assertEqual(json.loads(p.stdout)['dropped_ring'], 0)
 
     def test_a_signal_ends_the_wait_for_acknowledgements(self):
-        """None comes. A first signal may end the input instead."""
+        """No acknowledgement arrives. If the input has not ended, a first signal ends it."""
         for ended in False, True:
             self.setUp()
             p = subprocess.Popen([SIDELIGHT, 'report', '--target', self.target, '--essential', '--timeout', '1h', '--json'],

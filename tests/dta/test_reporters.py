@@ -38,7 +38,7 @@ def report(number, count):
 
 
 def packet(reporter):
-    """What the program sends."""
+    """Returns the packets that the program sends."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     listener.bind(('127.0.0.1', 0))
     p = subprocess.Popen([SIDELIGHT, 'report', '--target', f'127.0.0.1:{listener.getsockname()[1]}', '--store', '1', '--reporter',
@@ -76,7 +76,7 @@ s.sendto(later, at)
 wait_until(lambda: told().get(13, {}).get('lost') == 40, lambda: f'{told()}', c, t)
 check(told()[11]['lost'] == 0 and told()[13]['arrived'] == 2, f'{told()}')
 
-# More than fit are counted, and the latest ones shown.
+# Reporters beyond the limit are only counted; the latest ones are listed.
 g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.at, '--kinds', 'keywrite', '--count', '2000', '--reporters', '300', '--pack', '4',
          '--show', '0')
 check(g.wait() == 0, 'the generator failed', g, t)
@@ -86,7 +86,7 @@ t.stop(signal.SIGKILL)
 wait_until(lambda: not any(r['connected'] for r in told().values()), 'its translator is gone', c)
 check('(gone)' in query(), query())
 
-# A translator that lies: what is no reporter is left out, numbers are numbers, and all of it is bounded.
+# If a translator lies, entries that are no reporters are left out, numbers are numbers, and all of it is bounded.
 s = socket.socket(socket.AF_UNIX)
 s.connect(f'{D}/dta.sock')
 

@@ -292,11 +292,11 @@ static void an_answer_is_read_and_a_changed_one_is_not(void **state)
 		assert_true(a.opcode == said.opcode && a.psn == said.psn &&
 			    a.syndrome == said.syndrome && a.msn == said.msn &&
 			    a.original == said.original);
-		memset(f + n, 0x55, 8); /* what Ethernet pads */
+		memset(f + n, 0x55, 8); /* padding of Ethernet */
 		assert_int_equal(dta_roce_parse(f, n + 8, &us, &them, &a), DTA_ROCE_FINE);
 		for (size_t cut = 0; cut < n; cut++) {
-			uint8_t *exact = malloc(cut ? cut
-						    : 1); /* so that a tool sees who reads beyond */
+			uint8_t *exact = malloc(
+				cut ? cut : 1); /* so that a tool detects reads beyond the end */
 
 			memcpy(exact, f, cut);
 			assert_int_not_equal(dta_roce_parse(exact, cut, &us, &them, &a),

@@ -146,7 +146,7 @@ def talkers_are_added_up_by_what_was_asked():
     crossed = {r['flow'] for r in net.rows('paths', '--through', '127.0.0.2/3', '--max', '1000')}
     check(crossed == {flow_text(f[0]) for f in flows if f[1] == 3}, f'{crossed}', net.t)
     check(len(net.rows('paths', '--through', '127.0.0.1,127.0.0.2', '--max', '1000')) == 100, 'both', net.t)
-    # The same by the API, within its bounds.
+    # The API has the same rows, up to its limit.
     j = json.loads(get(f'{net.c.base}/api/v1/dta/top?by=address&max=3'))
     check([r['bytes'] for r in j['rows']] == sorted(truth.values(), reverse=True)[:3] and j['more'] == len(truth) - 3, f'{j}')
     net.end()
@@ -234,7 +234,8 @@ def first_of(rows):
 
 @case
 def rows_are_added_up_over_all_collectors():
-    """Even a row that no collector has among its first 100, and if one is absent. The number of rows left out is reported."""
+    """Also a row that is not among the first 100 of any collector, and if a collector is absent. The number of omitted rows is
+    reported."""
     def row(address, n):
         return {'address': address, 'bytes': n, 'from': 1, 'to': 2}
     both = [StandIn(first_of([*(row(f'10.{k}.0.{i}', 100) for i in range(100)), row('192.0.2.1', 60)])) for k in range(2)]
@@ -249,8 +250,8 @@ def rows_are_added_up_over_all_collectors():
 
 
 @case
-def an_absent_collector_is_told_once():
-    """It is not asked again for the names of interfaces, which another one has."""
+def an_absent_collector_is_reported_once():
+    """The absent collector is asked once, not again for the names of interfaces, which the other one has."""
     def answer(what, _):
         row = {'device': '192.0.2.1', 'interface': 3, 'bytes': 7, 'from': 1, 'to': 2}
         return {'rows': [row]} if what == '/top' else {'result': 'found', 'fields': {'name': 'uplink'}}
@@ -300,7 +301,7 @@ def each_exporter_has_an_account():
         return [x for x in get(f'{net.c.base}/metrics').splitlines() if all(w in x for w in ('sidelight_dta_exporters{', *words))]
     lost = metrics('count="lost"', 'exporter="127.0.0.3"')
     check([int(x.split()[-1]) for x in lost] == [5], lost)
-    for i in range(300):  # more than have a place of their own, which any of them may have
+    for i in range(300):  # more exporters than have a place of their own, which any of them may take
         net.send('ipfix', f'127.1.{i // 100}.{i % 100 + 1}', ipfix([(flow_of(i), 1, 2, 1, 2, 7)]))
     wait_until(lambda: sum(e['datagrams'] for e in listed().values()) == 305, 'not all arrived', net.t)
     found = metrics('count="datagrams"')

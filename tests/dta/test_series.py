@@ -59,7 +59,7 @@ wait_until(lambda: scrape() == {('found', 'load', 'core1-queue'): 1, ('value', '
                                 ('found', 'bytes', 'backup'): 1, ('value', 'bytes', 'backup'): 1500}, lambda: f'{SEEN}', c, t)
 exposition.openmetrics(get(f'http://{c.at}/metrics', accept='application/openmetrics-text').encode())
 
-# The manual's rules on what was scraped.
+# Checks the scrape by the rules of the manual page.
 if shutil.which('promtool'):
     with open(MANUAL) as f:
         rules = re.search(r'```yaml\n(groups:.*?)```', f.read(), re.S)[1]
@@ -85,7 +85,7 @@ if shutil.which('promtool'):
     check(alerts(absent) == ['NothingReported'], f'{alerts(absent)}')
     check(alerts({**SEEN, ('value', 'load', 'core1-queue'): 899}) == [], 'a short queue')
 
-# A reload adds, removes, and refuses what is wrong, as a whole.
+# A reload adds and removes series, or refuses an invalid file as a whole.
 write(QUEUE + ', {key: "text:core2", name: core2, bytes: 2}', '')
 query('reload')
 report(f'keywrite copies=2 text:core2 1234{0:028x}', 7, 3)

@@ -98,12 +98,13 @@ TIMES = {'sflow': 1, 'ipfix': 2, 'netflow': 1}
 
 
 def expected(kind, packets, size):
-    """Of packets with frames of this size in all."""
+    """Returns the total number of packets, and of bytes in packets whose frames have this size."""
     return TIMES[kind] * packets, TIMES[kind] * (size + BYTES[kind] * packets)
 
 
 def settle(switch, c, t, *exact):
-    """Waits until nothing changes any more, and stores have what the switch has, of these kinds. Returns both, by sender."""
+    """Waits until nothing changes any more, and the stores of these kinds equal the switch's counters. Returns both, by
+    sender."""
     before = None
 
     def settled():
@@ -123,7 +124,7 @@ def each_packet_of_a_switch_is_counted_once():
     switch.traffic()
     passed = sum(n for n, _ in settle(switch, c, t, *KINDS)[0].values())
     check(passed > 1500, f'only {passed} packets')
-    # Interfaces: what the switch's ports count, by its ports' own numbers.
+    # Interfaces: the counters of the switch's ports, by the ports' numbers.
     index = {n: socket.if_nametoindex(f'sl-port{n}') for n in (0, 1)}
     number = {n: switch.set('get', 'interface', f'sl-port{n}', 'ofport').strip() for n in (0, 1)}
     for n in (0, 1):

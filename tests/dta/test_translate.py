@@ -45,7 +45,7 @@ def expected(path):
 
 
 def lists(stores, count=4):
-    """Of each list the numbers of its items, in the order of the ring, whose blocks must have no gap."""
+    """Returns the numbers of the items in each list, in the order of the ring, whose blocks must have no gap."""
     for i in range(count):
         blocks = stores[1].blocks(i)
         first = min(blocks, default=0)
@@ -125,7 +125,8 @@ def a_packet_seen_in_part_gives_its_other_reports():
     a = t.account()
     check(a['loss']['duplicates'] == 12 and a['fresh'] == 18 and a['engine']['dropped']['output_down'] == 6, f'{a}', t)
     check(list(lists(stores))[1] == list(range(12)), f'{list(lists(stores))[1]}', t)
-    # Of those that were sent again, what was taken: not what had come before, nor what no server could store.
+    # Only retransmitted reports that were taken may be stored twice, not those that had arrived before or that no server could
+    # store.
     check(a['maybe_twice'] == 3, f'{a}', t)
 
 
@@ -160,7 +161,7 @@ def lost_store_server_costs_only_the_gap():
     server.close()
     wait_until(lambda: any('collector is not available' in line for line in t.err), 'it has not noticed', t)
     generate(t, *some)
-    # An object of its own each time, as a collector that was started again has.
+    # A new object each time, as in a collector that was restarted.
     later = usual()
     server = StoreServer(f'{D}/s', later)
     wait_until(lambda: sum('writing' in line for line in t.err) == 2, 'it has not come back', t)
@@ -230,7 +231,7 @@ def a_forged_packet_mutes_no_reporter():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.connect(('127.0.0.1', t.port))
     at, forged = 0, header(1, 0, 1, keywrite(1))
-    forged = forged[:24] + struct.pack('>I', 77) + forged[28:]  # another incarnation
+    forged = forged[:24] + struct.pack('>I', 77) + forged[28:]  # of another incarnation
 
     def report():
         nonlocal at
@@ -269,7 +270,7 @@ def strangers_get_no_more_back_than_they_sent():
     s.settimeout(.2)
     s.connect(('127.0.0.1', t.port))
     sent = got = answers = 0
-    # Each leaves a hole before it, of which a translator would say five times that it is missing.
+    # Each packet leaves a gap before it, which a translator would report as missing five times.
     for i in range(300):
         tenant = 7 * (i % 2)
         p = header(i // 2 % 50, 3 + 4 * (i // 100), 1, item, flags=4, tenant=tenant)
@@ -325,7 +326,7 @@ def a_resent_report_replaces_no_newer_one():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.settimeout(20)
     s.connect(('127.0.0.1', t.port))
-    rounds, keys, sent, named = 4, 1000, {}, set()  # all within a window
+    rounds, keys, sent, named = 4, 1000, {}, set()  # all reports lie within a window
     for number in range(rounds):
         for at in range(0, keys, 20):
             first = number * keys + at
@@ -386,8 +387,9 @@ def refuses_strangers_and_hostile_packets():
 
 
 class OriginalReporter:
-    """One of the original's, form B: 8 bits of sequence, and an answer on port 40044 says up to where all arrived
-    (NACK: send again what is behind). Of an address of its own, as nothing else tells reporters apart."""
+    """A reporter of the original protocol, form B: it has 8 bits of sequence numbers, and answers on port 40044 say up to where
+    all packets arrived (a NACK asks for those behind). Each has an address of its own, as nothing else tells reporters
+    apart."""
 
     def __init__(self, port):
         while True:
@@ -401,7 +403,7 @@ class OriginalReporter:
                 self.close()
         self.s.bind((me, 0))
         self.s.connect(('127.0.0.1', port))
-        self.kept, self.next = {}, 1  # not yet acknowledged, by their whole number
+        self.kept, self.next = {}, 1  # packets not yet acknowledged, by their unwrapped number
         self.nacks = self.again = 0
 
     def report(self, packet, lost, retransmitable=True):
@@ -452,7 +454,7 @@ def original_reporters_resend_on_nack():
             if not r.listen(.02):
                 r.send_again()
         r.report(lambda sequence, flags, i=i: struct.pack('>BBBII', 2, sequence, flags, i & 3, i), random.random() < .1)
-        # What can't be sent again has no number: it is taken as it comes, and not held against the others.
+        # Reports that cannot be retransmitted have no number: they are taken as they come, and do not affect the others.
         r.report(lambda sequence, flags, i=i: struct.pack('>BBBII', 2, sequence, flags, i & 3, i + 10000), i % 10,
                  retransmitable=False)
     wait_until(lambda: not r.kept or (r.listen(.02) or r.send_again()) and False, lambda: f'{len(r.kept)} remain',
@@ -483,7 +485,7 @@ def an_overflow_lowers_the_credits_while_it_lasts():
     sequence = 0
 
     def ask(seconds=1):
-        """The credits of the next answer to a packet that asks for one."""
+        """Sends a packet that requests an answer, and returns the credits in the answer."""
         nonlocal sequence
         p = bytearray(header(1, sequence, 1, keywrite(sequence)))
         p[2] = 4
@@ -500,13 +502,13 @@ def an_overflow_lowers_the_credits_while_it_lasts():
         nonlocal sequence
         os.kill(t.pid, signal.SIGSTOP)
         wait_until(lambda: stopped(t.pid), 'it runs on', t)
-        sequence += 1  # a gap ahead of what is dropped: it is asked for as soon as it runs again
+        sequence += 1  # a gap before the dropped reports, which is requested as soon as it runs again
         for _ in range(2000):
             s.send(header(1, sequence, 1, keywrite(sequence)))
             sequence += 1
         os.kill(t.pid, signal.SIGCONT)
         return (ask() or 0) in (2048, 1024, 512, 256, 128, 64)
-    # On a busy machine it may be over before the agent was told.
+    # On a busy machine, the overflow may be over before the test asks.
     wait_until(lowered, 'it asks for as many as before', t)
     wait_until(lambda: ask() == 0xffffffff, 'it never wants more again', t)
     a = t.account()
@@ -592,7 +594,7 @@ def refuses_wrong_packets_by_cause():
         ('copies', header(1, 0, 3, b''.join(three) + block(1, [item], copies=9), blocks=3)),
     ]
     dropped = [
-        ('no_store', block(1, [item], store=99)), ('no_store', block(2, [pair], 1, 0, 4)),  # no such one; of another kind
+        ('no_store', block(1, [item], store=99)), ('no_store', block(2, [pair], 1, 0, 4)),  # no such store; a store of another kind
         ('shape', block(1, [bytes(24)], value=16)), ('shape', block(1, [item], copies=8)),
         ('list', block(2, [struct.pack('>IQ', 4, 5)], 2, 0, 4)), ('list', block(4, [bytes(8) + b'\0\6' + bytes(6)], 4, 2)),
     ]
@@ -601,7 +603,7 @@ def refuses_wrong_packets_by_cause():
     s.send(header(1, 0, 1, block(1, [item]), tenant=77))
     for i, (_, b) in enumerate(dropped):
         s.send(header(1, i, 1, b))
-    # Of three blocks, the second names no store: the others are taken.
+    # The second of three blocks names an unknown store; the other two are taken.
     s.send(header(1, len(dropped), 3, three[0] + block(1, [item], store=98) + three[1], blocks=3))
     wait_until(lambda: sum(map(len, lists(stores))) == 1, 'the last packet has not come', t)
     a = t.account()
@@ -627,7 +629,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
             f.write(key)
 
     def tenant(*keys, rate=0):
-        # In the order in which it is sent, a rotation is answered.
+        # The translator handles messages in order, so its answer to the rotation shows that it has taken the tenant.
         tenant.epoch += 1
         server.say(server.said[0], {'type': 'tenant', 'tenant': 7, 'rate': rate, 'burst': rate, 'required': True,
                                   'keys': [{'key': k} for k in keys]})
@@ -641,7 +643,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     s.settimeout(60)
 
     def recorded(key, number):
-        """A packet that proves who made it, on its way to another tenant."""
+        """An authenticated packet, redirected to another tenant."""
         r = Part(SIDELIGHT, 'report', '--target', f'127.0.0.1:{s.getsockname()[1]}', '--tenant', '7', '--store', '1',
                  '--reporter', str(number), '--key-file', f'{D}/key{key}', '--translator', 't', 'keywrite', f'u64:{number}', 'u64:2')
         check(r.wait() == 0, 'the reporter failed', r)
@@ -652,7 +654,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     forged = [bytearray(right) for _ in range(3)]
     forged[0][50] ^= 1   # its contents
     forged[1][-1] ^= 1   # its MAC
-    forged[2][11] ^= 1   # who it says that it is
+    forged[2][11] ^= 1   # the claimed identity
     plain = bytearray(right[:-24])
     plain[2] = 0
     to = ('127.0.0.1', t.port)
@@ -662,7 +664,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     elsewhere.bind(('127.0.0.2', 0))
     elsewhere.sendto(right, to)
     wait_until(lambda: store.occupied() == 1, 'who has the key is refused, too', t)
-    # While reports come, rates and keys are said again and again, and a wrong key between them.
+    # While reports arrive, rates and keys are sent again and again, with a wrong key between them.
     g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count', '4000', '--lists',
              '4', '--tenant', '7', '--key', f'{D}/key0', '--essential', '--show', '0', '--rate', '20000')
     ended = False
@@ -725,7 +727,7 @@ def a_lying_store_server_is_left_for_an_honest_one():
         ('Protocol', lambda c: StoreServer.say(c, b'[1, 2\n')),
         ('go away?', lambda c: StoreServer.say(c, {'type': 'bye', 'why': 'go away\x1b'})),
     ]
-    # Each lie is told to a translator of its own, which then finds an honest server.
+    # Each lie is told to a separate translator, which then finds an honest server.
     servers, translators = [], []
     for i, (_, lie) in enumerate(lies):
         def first(c, server=len(servers), lie=lie):
@@ -748,7 +750,7 @@ def a_capture_is_translated_to_its_end():
     with open(f'{D}/capture', 'wb') as f:
         f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
         for i in range(1000):
-            # What one call gave the kernel was captured in one piece: the last is cut into 100, which are more than a batch.
+            # Packets of one system call were captured in one piece. The last one is cut into 100, which is more than a batch.
             each = [header(1, i, 1, keywrite(i))] if i < 999 else [header(1, n, 1, keywrite(n)) for n in range(999, 1099)]
             udp = b''.join(each)
             udp = struct.pack('>HHHH', 5, 40040, 8 + len(udp), 0) + udp

@@ -749,7 +749,7 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 	assert_int_equal(CHECK(&h, now), DTA_BAD_MAC);
 	dta_auth_require(a, 3, false);
 	assert_int_equal(CHECK(&h, now), DTA_FINE);
-	/* Many, in any order. */
+	/* Many keys, in mixed order. */
 	for (uint32_t i = 0; i < 5000; i++) {
 		key[0] = (uint8_t)(i * 7919 % 5000);
 		key[1] = (uint8_t)(i * 7919 % 5000 >> 8);

@@ -94,7 +94,7 @@ def strangers_and_hostile_frames_are_left_to_the_kernel_or_counted():
     r = lambda: report(next(n))
     big = udp(*a4, r())
     ether = lambda packet, to=near: to + far + (b'\x08\0' if packet[0] >> 4 == 4 else b'\x86\xdd') + packet
-    short = [ether(four(udp(*a4, r())))]  # they take the short way
+    short = [ether(four(udp(*a4, r())))]  # packets that take the short path
     short += [ether(four(udp(*a4, r(), check_by=lambda _: 0))), ether(six(udp(*a6, r()))) + b'\0' * 6]
     wrong = [ether(four(udp(*a4, r(), check_by=lambda s: s ^ 0x100))), ether(four(udp(*a4, r()), break_sum=1)),
              ether(four(udp(*a4, r(), length=69))), ether(four(udp(*a4, r(), length=7))),
@@ -196,13 +196,13 @@ def who_can_t_is_told_why_and_nothing_is_left_by_the_killed():
     check(programs(), 'there is no program', t)
     objects = held(t.pid)
     check({o[0] for o in objects} == {'prog', 'map', 'link'}, f'it holds {objects}', t)
-    # Another one listens elsewhere, but has the same interface in mind.
+    # Another translator with another address wants to use the same interface.
     other = Part(EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--insecure-listen', '--xdp', 'sl-near:0')
     check(other.wait() == 1 and 'already has one' in error(other), 'two programs', other)
     t.stop(signal.SIGKILL)
     wait_until(lambda: not programs(), 'the program is gone', seconds=20)
     wait_until(lambda: not still_there(objects), lambda: str(still_there(objects)), seconds=20)
-    t = Translator(server)  # and nothing is in its way
+    t = Translator(server)  # nothing is left that would hinder it
     t.account()
     check(not programs(), 'the program is left')
     p = subprocess.run([reachable(EXE, 'translate'), 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--insecure-listen',

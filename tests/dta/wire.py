@@ -29,7 +29,7 @@ class Wire:
         self.macs = self.pair('sl-near', 'sl-far', [(NEAR, 24), (NEAR6, 64)], [(FAR, 24), (FAR6, 64)])
 
     def pair(self, near, far, near_addresses, far_addresses, queues=2):
-        """Another pair; the addresses of both ends' hardware."""
+        """Adds another pair. Returns the MAC addresses of both ends."""
         queues = ('numrxqueues', queues, 'numtxqueues', queues)
         macs = []
         ip('link', 'add', near, *queues, 'type', 'veth', 'peer', 'name', far, *queues, 'netns', self.child.pid)
@@ -43,7 +43,7 @@ class Wire:
         return macs
 
     def socket(self, *args):
-        """One of the far end: a socket lives in the namespace in which it was made."""
+        """Returns a socket of the far end. A socket belongs to the namespace in which it was created."""
         made = []
 
         def make():

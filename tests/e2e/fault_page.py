@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person does who has never seen the page: opens it, and clicks on what is red."""
+"""Acts like a person who has never seen the page: opens it, and clicks on what is red."""
 import atexit
 import json
 import os
@@ -11,7 +11,7 @@ ROW = '#services .row[data-service="shop"]:not([hidden])'
 
 
 class FaultPage:
-    """The browser starts with the first look, so that it takes no CPU from what is still learned."""
+    """The browser starts at the first use, so that it takes no CPU time from the learning before."""
 
     def __init__(self, address):
         self.address, self.browser = address, None

@@ -22,7 +22,7 @@ def resident(part):
 
 
 def mappings(part):
-    """Of regions: memfds that are mapped."""
+    """Returns the number of mapped memfds, which are regions."""
     with open(f'/proc/{part.pid}/maps') as f:
         return sum('memfd:' in line for line in f)
 
@@ -42,7 +42,7 @@ def at_rest(allowed):
     return resident(a), resident(c)
 
 
-c.get('/metrics')  # whatever a first scrape opens is there
+c.get('/metrics')  # the first scrape has opened everything it needs
 poll(lambda: mappings(c) > 0, 5)
 rest_a, rest_c, fds_a, fds_c = mappings(a), mappings(c), a.descriptors(), c.descriptors() + 4
 first = resident(a), resident(c)
@@ -72,7 +72,7 @@ for i in range(ROUNDS):
         g.stop()
     else:
         check(g.wait() == 0, f'round {i}: the generator failed', g, a)
-    if i in (9, 19):  # one look may come just after tables of 1,000 pods were given back
+    if i in (9, 19):  # a single look might come just after tables of 1,000 pods were returned
         settled = tuple(map(max, settled, at_rest(allowed)))
         allowed = (settled[0] + 2048, settled[1] + HISTORY + 2048) if i == 19 else allowed
 end = at_rest(allowed)

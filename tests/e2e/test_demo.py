@@ -71,7 +71,7 @@ def stall(demo, end):
 
 
 def works_and_leaves_nothing_behind():
-    # Both ports are in use: others are taken.
+    # Both ports are in use, so the demo takes others.
     taken = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]
     used = [s.getsockname()[1] for s in taken]
     demo, tmp = start('--listen', f'127.0.0.1:{used[0]}', '--shop-listen', f'127.0.0.1:{used[1]}',
@@ -92,7 +92,7 @@ def works_and_leaves_nothing_behind():
     if 'flows of loopback, by the kernel itself' in demo.stdout():
         wait_until(lambda: total(get(ready['metrics']), 'sidelight_dta_reports', outcome='stored') > 0, 'no report is stored', demo)
 
-    # A service is killed: it is told, its load waits, and a new one comes.
+    # A service is killed: the demo reports it, the load waits, and a new service starts.
     load = [pid for pid in descendants(demo.pid) if name_of(pid) == 'wrk']
     os.kill(int(ready['shop_pid']), signal.SIGKILL)
     wait_until(lambda: any('shop (pid' in e and 'killed by signal 9' in e for e in demo.err),
@@ -112,7 +112,7 @@ def works_and_leaves_nothing_behind():
     check(not those_alive(parts), f'left running: {those_alive(parts)}', demo)
     check(not os.listdir(tmp), f'left in TMPDIR: {os.listdir(tmp)}', demo)
 
-    # By itself, after --duration, although who read what it prints is gone.
+    # It ends after --duration, although the reader of its output has exited.
     tmp = tempfile.mkdtemp(dir=d)
     r, w = os.pipe()
     os.close(r)
@@ -122,7 +122,7 @@ def works_and_leaves_nothing_behind():
     os.close(w)
     check(code >= 0 and not os.listdir(tmp), f'a bounded demo: {code}, left {os.listdir(tmp)}')
 
-    # A part is started again although its death cannot be told.
+    # A part is restarted even if its death cannot be reported.
     demo = Part('sh', '-c', 'exec "$0" "$@" 2>/dev/full', sidelight, 'demo', '--examples', examples, '--listen', '127.0.0.1:0',
                 '--shop-listen', '127.0.0.1:0', '--period', '10ms', '--load', '0', env={'TMPDIR': tmp})
     os.kill(int(demo.ready(60)['shop_pid']), signal.SIGKILL)
@@ -134,8 +134,8 @@ def works_and_leaves_nothing_behind():
 
 
 def killed_leaves_nothing_for_long():
-    # Killed outright, it takes its parts along, and the next one clears up after it: after the dead
-    # only, not after one that runs, nor a folder that no demo has locked.
+    # When the demo is killed, its parts end, too, and the next demo cleans up. It removes only what dead demos have left:
+    # nothing of a running one, and no folder that no demo has locked.
     anywhere = ('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0', '--period', '10ms')
     killed, tmp = start(*anywhere)
     killed.ready(60)
@@ -159,7 +159,7 @@ def killed_leaves_nothing_for_long():
 
 
 def reads_as_often_as_the_machine_can():
-    # Its period is one that the machine keeps. This one keeps none.
+    # The demo reads with a period that the machine keeps up with. This machine keeps up with none.
     demo, tmp = start('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0', '--load', '0')
     end = threading.Event()
     thread = threading.Thread(target=stall, args=(demo, end))

@@ -41,7 +41,7 @@ def publish(host, updates='700'):
 
 
 def of_application(c):
-    """Series of what was generated, without the label of the host's reader."""
+    """Returns the generated series, without the label of the host's reader."""
     return {k: v for k, v in c.series().items() if 'service="far"' in k and not k.startswith('sidelight_')}
 
 
@@ -144,7 +144,7 @@ def hostile_peers_harm_nobody():
         wait_until(lambda: host.descriptors() <= before + 70, lambda: f'{host.descriptors()} of {before}', host)
         with reader(host, key) as late:
             await_values(late, expect)
-        # Nor do those stay.
+        # Those connections are closed as well.
         wait_until(lambda: host.descriptors() <= before + 2, lambda: f'{host.descriptors()} of {before}', host)
         wait_until(lambda: c.total('sidelight_agent_fabric_silent_total') >= SILENT, 'they are counted', c)
         wait_until(lambda: c.total('sidelight_agent_rdma_refused_total', 'cause="malformed"') >= 8, 'so is garbage', c)
@@ -164,7 +164,7 @@ def take(s, n):
 
 @case
 def reads_beyond_memory_are_refused():
-    """Of a host without a secret: what is asked is answered in order, however it arrives, and anything else ends the connection."""
+    """A host without a secret answers requests in order, however they arrive; anything else ends the connection."""
     with Agent('--fabric', 'tcp::0', '--insecure-listen') as host:
         at = ('127.0.0.1', int(host.ready()['fabric'].rsplit(':', 1)[1]))
 
@@ -226,13 +226,13 @@ def hosts_that_lie_are_left():
         why = 'closed the connection' if not lie else 'Permission denied' if lie[4:12] == struct.pack('<II', 13, 0) \
             else 'does not match the request'
         with Collector([f'tcp://127.0.0.1:{listener.getsockname()[1]}'], '--period', '5ms') as c:
-            # Of a host that is away, only the first reason is in the log.
+            # For an unreachable host, only the first reason is logged.
             wait_until(lambda: why in json.dumps(c.api('hosts')), f'{lie}: {why}', c)
 
 
 class Way:
-    """To the host's port, through an end that takes hardly more than it is asked to carry on. While it is not open, what
-    the host answers waits in the host's sockets."""
+    """A proxy to the host's port, which buffers hardly more than it is told to pass on. While it is closed, the host's answers
+    wait in the host's sockets."""
 
     def __init__(self, port):
         self.to, self.host_sides, self.open = port, [], threading.Event()

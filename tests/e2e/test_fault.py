@@ -26,14 +26,14 @@ from support.process import Part, check, fail, poll, skip, wait_until, workdir
 
 sidelight, examples, *kinds = sys.argv[1:]
 SECONDS, TRIES, REQUESTS = 3, 4, 30
-# What may be blamed: metrics that the fault moves itself; what it does to one of them, in requests.
+# Per fault: metrics that it changes itself and that may be blamed; and its effect on one of them, in requests.
 FAULTS = {
     'cpu': (('shop_cpu_seconds', 'http_request_duration_seconds'),
             lambda m: total(m, 'shop_cpu_seconds_total') / 0.002),
     'slow': (('shop_database_duration_seconds', 'http_request_duration_seconds',
               'http_requests_in_flight'),
              lambda m: total(m, 'shop_database_duration_seconds_sum') / 0.02),
-    # What it answers is shorter, and the last answers are what it keeps.
+    # Error answers are shorter, and the cache keeps the last answers.
     'errors': (('http_requests_total', 'http_response_bytes', 'shop_cache_bytes'),
                lambda m: total(m, 'http_requests_total', code='500')),
     'leak': (('shop_cache_bytes', 'shop_cpu_seconds', 'http_request_duration_seconds'),
@@ -54,7 +54,7 @@ def api(path):
 
 
 def shop():
-    """The shop as the collector knows it: its instance and its last verdict."""
+    """Returns the shop as the collector sees it: its instance and its last verdict."""
     return next(p for p in api('pods?q=shop-0')['pods'] if p['verdict'])
 
 
@@ -69,8 +69,8 @@ def logged(text):
 
 
 def quiet():
-    """Waits until nothing is wrong and the shop knows: what breaks during an incident joins it. If the
-    machine itself is no longer as it was when the demo learned, that becomes normal after five minutes."""
+    """Waits until nothing is wrong and the shop has been told: a fault during an incident would join that incident. If the
+    machine itself has changed since the demo learned, the change becomes normal after five minutes."""
     def over():
         return (all(a['end'] for a in anomalies()) and all(i['end'] for i in api('incidents')['incidents']) and
                 logged('level is now info') == logged('level is now debug'))
@@ -98,7 +98,7 @@ class Try:
         return [a for a in anomalies() if a['last'] >= self.begin and a['begin'] <= self.end + 1]
 
     def finding(self):
-        """The anomaly that blames what the fault moves."""
+        """Returns the anomaly that blames a metric which the fault changes."""
         self.most = max(self.most, self.hit(get(ready['metrics'])))
         return next((a for a in self.within()
                      if any(b['metric'].startswith(self.blame) for b in a['blame'])), None)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The collector shows exactly what 'sidelight generate metrics' says it made."""
+"""The collector shows exactly the values that 'sidelight generate metrics' reports."""
 import signal
 import subprocess
 import sys
@@ -16,7 +16,7 @@ c = Collector([a], '--period', '5ms')
 
 
 def shown(expect, service):
-    """The collector's sums, once they equal expect, or what they are after a time."""
+    """Returns the collector's sums, once they equal expect or a time has passed."""
     text = ''
 
     def equal():
@@ -60,7 +60,7 @@ for seed in ('7', '7', '8'):
     sums.append(report(g)['expect']['generated_size_bytes_sum'])
 check(sums[0] == sums[1] != sums[2], f'seeds: {sums}')
 
-# Stopped half way: the report says so and is right all the same.
+# Stopped half way: the report says so, and its numbers are right.
 g = generate(a.socket, '--pods', '2', '--metrics', '10', '--threads', '2', '--updates',
              '1000000000', '--rate', '5000', '--service', 'stopped')
 g.ready()

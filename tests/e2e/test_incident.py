@@ -50,11 +50,11 @@ class System:
         return next((p['verdict'] for p in self.c.api(f'pods?q={name}-0')['pods'] if p.get('verdict')), None)
 
     def quiet(self):
-        """Waits until what was before is over."""
+        """Waits until all earlier incidents are over."""
         wait_until(lambda: all(i['end'] for i in self.incidents(0)), lambda: self.incidents(0)[:1], self.c, seconds=400)
 
     def incidents(self, since):
-        """Those of the two services since then."""
+        """Returns the incidents of the two services since then."""
         return [i for i in self.c.api('incidents?limit=256')['incidents']
                 if i['last'] >= since and {'cart', 'front'} & {m['service'] for m in i['members']}]
 
@@ -82,12 +82,13 @@ class System:
         return '' if right else said
 
     def surge(self):
-        """Returns what was alerted of three times as many requests, or ''."""
+        """Returns the incidents and alerts that three times as many requests cause, or '' if there are none but those of
+        load."""
         self.quiet()
         since = time.time()
         self.chain.tell('surge')
         poll(lambda: time.time() > since + SURGE_S, SURGE_S + 1, every=0.5)
-        poll(lambda: False, 4, every=1)  # what begins late is told after 3 s
+        poll(lambda: False, 4, every=1)  # an incident is reported after at most 3 s
         found = self.incidents(since)
         alerts = self.receiver.of({i['id'] for i in found})
         self.chain.tell('usual')
@@ -97,7 +98,7 @@ class System:
 
 
     def accept(self):
-        """A person says that a fault is the new normal: the incident is over while the fault lasts. A caller without a token is refused."""
+        """A user accepts a fault as normal: the incident ends while the fault lasts. A client without a token is refused."""
         self.quiet()
         since = time.time()
         self.chain.tell('fault')

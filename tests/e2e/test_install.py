@@ -99,7 +99,7 @@ for name, args, why in (('agent', ['--status'], 'No such file'), ('collect', ['-
         check(p.returncode == 1 and why in p.stdout + p.stderr,
               f'{name}.yaml: exit {p.returncode} {p.stdout} {p.stderr}')
 
-# Each package is where its README says, for the default prefix.
+# Each package is in the place that its README names, for the default prefix.
 prefix = os.path.dirname(os.path.dirname(sidelight.removeprefix(root)))
 for language, a_file in (('go', 'sidelight/exemplar.go'), ('node', 'sidelight/index.js'), ('python', 'sidelight/__init__.py'),
                          ('rust', 'rust/Cargo.toml')):

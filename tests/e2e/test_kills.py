@@ -28,7 +28,7 @@ seen, kills = [], {'agent': 0, 'collector': 0}
 
 
 def value():
-    """What the collector shows now, or None while it doesn't know the series."""
+    """Returns the collector's present value, or None if it does not know the series yet."""
     try:
         found = [v for n, labels, v in series(c.get('/metrics')) if n == 'generated_updates_total'
                  and labels['service'] == 'kills']
@@ -59,7 +59,7 @@ while not g.out and time.monotonic() - start < 200:
         time.sleep(0.1)
         a = Agent(folder=d)
         kills['agent'] += 1
-    # Both find each other again within the second that is promised, and a little.
+    # Both find each other again within the promised second, plus a margin.
     poll(lambda: look() is not None, 60)
 r = report(g, 120)
 check(r['complete'] and r['grand_total'] == WANTED, f'the generator was stopped: {r}', g)

@@ -20,7 +20,7 @@ class Rack(Agent):
     """The agent beside collectors."""
 
     def __init__(self, *options, **kw):
-        # With this grace, what the agent keeps would not go away by itself.
+        # With this grace, regions would stay in the agent for the whole test.
         super().__init__('--origin-uid', UID, '--grace', '1h', *options, **kw)
 
 
@@ -52,7 +52,7 @@ LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
 
 
 def by_labels(series):
-    """The same with labels in any order: a region keeps those of a metric sorted."""
+    """Returns the series with unordered labels, because a region sorts the labels of a metric."""
     return {(k.partition('{')[0], frozenset(LABEL.findall(k))): v for k, v in series.items()}
 
 
@@ -62,7 +62,7 @@ def of_pods(collector, *parts):
 
 
 def await_same(collector, leaves, name, *parts):
-    """Waits until the top shows what the leaves show, apart from the order of labels."""
+    """Waits until the top shows the same as the leaves, apart from the order of labels."""
     def all_leaves():
         want = {}
         for leaf in leaves:
@@ -123,7 +123,7 @@ def kills_leave_totals_exact():
 
 @case
 def keeps_labels_values_and_types():
-    """Also over a third level."""
+    """The same is true over a third level."""
     rack, hall = Rack(), Rack()
     selectors = [f'{n}{{namespace="shop"}}' for n in ('level_events_total', 'level_joules_total', 'level_depth',
                                                       'level_ratio', 'level_size_bytes')]
@@ -156,7 +156,7 @@ def keeps_labels_values_and_types():
 
 @case
 def a_dead_leaf_is_stale_within_two_periods():
-    """In rounds of the top: a scrape of a later round does not have the series."""
+    """Counted in rounds of the top collector: scrapes of later rounds no longer have the series."""
     rack = Rack()
     leaf = Leaf('leaf', rack, EVENTS, period='1s')
     leaf.pod('one').tell('add', 1)
@@ -225,7 +225,7 @@ def samples_have_the_time_of_level_one():
 
 @case
 def foreign_identity_is_refused():
-    """From each user that --origin-uid does not name, root and the agent's own user included."""
+    """An identity is refused from any user that --origin-uid does not name, including root and the agent's own user."""
     for options in ((), ('--origin-uid', str(int(UID) + 1))):
         rack = Agent(*options)
         leaf = Leaf('leaf', rack, EVENTS)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_many.py SIDELIGHT MANY - a publisher that fills its region goes on in further ones: 100,000 series with default
-options, all of them shown."""
+"""test_many.py SIDELIGHT MANY - a publisher that has filled its region continues in further ones: 100,000 series with default
+options, all of which are shown."""
 import sys
 
 from support.process import check, wait_until

@@ -34,7 +34,7 @@ class Manager:
         self.env = {'NOTIFY_SOCKET': path, 'WATCHDOG_USEC': str(2 * PERIOD * 1000000)}
 
     def heard(self, seconds):
-        """What comes within this time."""
+        """Returns all messages that arrive within this time."""
         end, out = time.monotonic() + seconds, []
         while (left := end - time.monotonic()) > 0:
             self.s.settimeout(left)
@@ -73,13 +73,13 @@ class StoppedThread:
 
 
 def falls_silent(manager, part, thread, lives):
-    """No sign of life while the thread stands, though the process otherwise lives; then again."""
+    """Notifications stop while one thread is stopped, although the rest of the process runs; then they resume."""
     with StoppedThread(part, thread):
         said = []
         for _ in range(4):
             lives()
             said += manager.heard(PERIOD)
-        # One may say what was before.
+        # One message may be from before.
         check(said.count('WATCHDOG=1') <= 1, f'{thread} stands still, and yet: {said}', part)
     manager.await_signs(1, part)
 
@@ -188,7 +188,7 @@ def a_socket_that_no_option_names_is_refused():
                         (socket.SOCK_STREAM, ['agent', '--socket', d + '/s', '--no-rest']),
                         (socket.SOCK_STREAM, ['collect', '--agent', d + '/none', '--listen', '127.0.0.1:0'])):
         with listen(socket.AF_UNIX, kind, d + '/s') as s:
-            if words[2] == d + '/s':  # of the wrong type: what answers there is another server
+            if words[2] == d + '/s':  # the wrong type of socket: another server answers there
                 why = 'another agent answers'
             else:
                 why = f'the service manager passed the socket {d}/s, but no option uses it'

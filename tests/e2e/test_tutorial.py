@@ -45,7 +45,7 @@ class Shell:
     def run(self, block):
         """What it prints"""
         end = f'--- end {time.monotonic_ns()}'
-        # What the shell starts in the background must not hold the pipe.
+        # Programs that the shell starts in the background must not keep the pipe open.
         block = re.sub(r' &$', ' >>log 2>&1 &', block, flags=re.M)
         self.p.stdin.write(f'{block}\necho "{end}"\n')
         self.p.stdin.flush()
@@ -71,7 +71,7 @@ def incidents(out):
     return [i for i in json.loads(out)['incidents'] if 'bakery' in json.dumps(i)]
 
 
-# What a block prints, sooner or later.
+# Output of each block, sooner or later.
 PRINTS = {
     'sidelight top --once': lambda out: re.search(r'bakery', out) and re.search(r'^bakery_orders_total.*code="200".* [1-9]', out, re.M),
     '/api/v1/incidents': incidents,

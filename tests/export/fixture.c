@@ -48,7 +48,7 @@ static int next_family(void *walk, struct export_family *out)
 	return 1;
 }
 
-/* As in a collector: labels are escaped once, and both forms are set. */
+/* As in a collector, labels are escaped once, and both forms are set. */
 static int next_series(void *walk, struct export_series *out)
 {
 	struct walk *w = walk;

@@ -70,7 +70,7 @@ def sums_over_the_past_stay_the_same():
         now = time.time()
         check(not ask(c, 'series', start=now, end=now + 1, **{'match[]': '{service="ends"}'})['data'], 'series of now')
         check(len(ask(c, 'group', metric='generated_updates_total', by='pod', last='500ms', points=5)['groups']) == 2, 'groups of now', c)
-        # Counts of the last minute include what ended in it.
+        # Counts over the last minute include pods that ended in it.
         found = ask(c, 'query', query='count(count_over_time(generated_updates_total[1m]))')['data']['result'][0]['value'][1]
         check(found == '5', found, c)
         if available():
@@ -114,7 +114,7 @@ def thousands_of_ended_pods_stay_in_the_budget():
 
 @case
 def quantiles_are_those_of_a_scrape():
-    """Prometheus scrapes the collector once per second, and stores what the history of buckets has."""
+    """Prometheus scrapes the collector once per second, and stores the same as the history of buckets."""
     if not available():
         skip('no prometheus')
     with Agent() as agent, Collector([agent], '--period', '10ms') as c, \

@@ -45,7 +45,7 @@ with Agent() as agent, Collector([agent], '--period', '10ms') as c, Prometheus({
     begun = time.time()
     with generate(agent.socket, '--service', 'many', '--pods', str(PODS[0]), '--metrics', str(PODS[1]), '--pods-per-process', '10',
                   '--kinds', 'counter,gauge,histogram', '--rate', '3000', '--updates', '1000', '--hold', '1h') as g:
-        # More than a message of samples may have.
+        # More points than one message of samples can hold.
         wait_until(lambda: c.total('sidelight_collector_history_points') > 2700000, 'a long history', c, g, every=0.5)
         at = round(time.time() - 0.1, 3)
         some = 0
@@ -60,6 +60,6 @@ with Agent() as agent, Collector([agent], '--period', '10ms') as c, Prometheus({
             span = {'query': query, 'start': begun + 1.234, 'end': at - 0.777, 'step': 0.25}
             ours, theirs = (rows(ask(get, 'query_range', **span)['data']) for get in (c.get, lambda path: p.get(path)))
             check(same(ours, theirs) and ours, query, ours[:1], theirs[:1])
-        # What cannot be thinned and is too much is an error that Prometheus shows.
+        # If a query cannot be thinned and is too large, Prometheus shows the error.
         answer = ask(p.get, 'query', query=f'sum(sum_over_time({SERIES}[5m]))', time=at)
         check(any('the response is too large' in w for w in answer.get('warnings', [])), {**answer, 'data': None})

@@ -681,7 +681,7 @@ static void a_slow_client_blocks_no_other(void **state)
 	EVENTUALLY(http_connections(h) == 8);
 	for (int i = 0; i < 20; i++)
 		expect(get(h, "/stream?bytes=100000", ""), 200, NULL);
-	assert_true(http_connections(h) >= 8); /* none was closed for the others */
+	assert_true(http_connections(h) >= 8); /* none was closed in favour of the others */
 	for (int i = 0; i < 8; i++)
 		close(slow[i]);
 	http_free(h);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_minor1.py SIDELIGHT PUBLISHER - exemplars, creation times, names in UTF-8 and the kinds of
-minor 1 come out in every format, and Prometheus takes them."""
+"""test_minor1.py SIDELIGHT PUBLISHER - exemplars, creation times, names in UTF-8 and the kinds of minor 1 are exported in every
+format, and Prometheus accepts them."""
 import re
 import sys
 import unittest
@@ -41,7 +41,7 @@ class Minor1(unittest.TestCase):
         return headers['Content-Type'], body
 
     def lines(self, accept):
-        """{name and our labels: the rest of the line} without what every series has."""
+        """Returns {name and our labels: the rest of the line}, without the labels of all series."""
         out = {}
         for line in self.get(accept)[1].decode().splitlines():
             if 'service="kinds"' in line:

@@ -23,7 +23,7 @@ def fetch(address, path, accept=None):
 
 
 def native_quantile(q, h):
-    """As PromQL does it: linear within the bucket that holds the rank."""
+    """Computes a quantile like PromQL: linear within the bucket that contains the rank."""
     factor = 2 ** 2 ** -h['schema']
     buckets = [(0, h['zero_threshold'], h['zero_count'])]
     buckets += [(factor**(i - 1), factor**i, n) for i, n in sorted(h['buckets'].items())]
@@ -45,7 +45,7 @@ class Scrapes(unittest.TestCase):
         self.assertEqual(self.server.stop(), 0)
 
     def same(self, prometheus, job, samples):
-        """Every sample of the text is in Prometheus, with this value, and no other is."""
+        """Checks that Prometheus has every sample of the text, with the same value, and no others."""
         stored = {}
         for labels, value in prometheus.query(f'{{job="{job}",__name__=~"shop_.*"}}'):
             name = labels.pop('__name__')
@@ -75,7 +75,7 @@ class Scrapes(unittest.TestCase):
             prometheus.scraped(jobs)
             self.same(prometheus, 'text', text)
             self.same(prometheus, 'openmetrics', openmetrics)
-            # only OpenMetrics has units, so this is what it got
+            # only OpenMetrics has units, so Prometheus has received it
             meta = prometheus.api('/metadata', metric='shop_size_bytes')['shop_size_bytes']
             self.assertIn({'type': 'histogram', 'help': 'Sizes', 'unit': 'bytes'}, meta)
             meta = prometheus.api('/metadata', metric='shop_state')['shop_state']

@@ -189,7 +189,7 @@ def rate(points, start, end, counter=True, per_second=True):
 
 
 def expressions(counter, gauge, histogram, start):
-    """Queries that use each feature of PromQL that the collector has. Equal values have no order: what is ranked differs."""
+    """Queries for each feature of PromQL that the collector supports. Equal values have no order, so ranked values differ."""
     c, g, h = (f'{name}{{service="shop"}}' for name in (counter, gauge, histogram))
     at = f'{start + 0.1:.3f}'
     ranked = ' or '.join(f'avg_over_time({c[:-1]},pod="shop-{i}"}}[1s]) * {i + 1}' for i in range(3))
@@ -256,7 +256,7 @@ class RemoteRead(unittest.TestCase):
                         '--updates', 700, '--service', 'shop', '--hold', '1s')
         check(pods.wait() == 0, 'the pods', pods)
         wait_until(lambda: len(cls.metrics()) == 9, 'the metrics', cls.collector)
-        # What has ended changes no more, so that everybody is asked about the same points.
+        # The data of ended pods no longer changes, so all are asked about the same points.
         wait_until(lambda: not any(p['state'] in ('live', 'stale') for p in cls.collector.api('pods?limit=1000')['pods'] if p['service'] == 'shop'),
                    'they have ended', cls.collector)
         cls.history = {}
@@ -310,7 +310,7 @@ class RemoteRead(unittest.TestCase):
         headers, body = self.ask([(0, 'service', 'shop')], types=(1, 0))
         self.assertEqual(headers['Content-Type'], 'application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse')
         self.same(chunks_of(body))
-        # Who prefers samples, or knows no chunks, has samples.
+        # A client that prefers samples, or does not support chunks, receives samples.
         self.same(samples_of(self.ask([(0, 'service', 'shop')], types=(0, 1))[1]))
 
     def test_times_are_bounds(self):
@@ -349,7 +349,7 @@ class RemoteRead(unittest.TestCase):
             status, _, answer = post(body)
             self.assertEqual(status, 400, answer)
             self.assertIn(words, answer)
-        # What backtracks without end is given up.
+        # A regular expression that backtracks too long is given up.
         slow = '(.*)*' * 12 + '(?!)'
         status, _, answer = post(snappy.compress(read_request([(0, 'service', 'shop'), (2, 'pod', slow)], 0, 1)))
         self.assertEqual((status, b'too expensive' in answer), (400, True), answer)
@@ -430,7 +430,7 @@ class RemoteRead(unittest.TestCase):
         return json.loads(body)
 
     def same_answers_without_an_engine(self, p, start):
-        """/api/v1/query_range and the like say what Prometheus says over remote read."""
+        """/api/v1/query_range and the like return the same as Prometheus does over remote read."""
         def result(data):
             r = data['result']
             if data['resultType'] in ('scalar', 'string'):

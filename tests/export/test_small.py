@@ -89,7 +89,7 @@ def a_second_prometheus_has_the_same():
             at = second.at
             theirs, ours = of(second, at), of(first, at)
             check(theirs and not set(theirs) - set(ours), len(theirs), len(ours))
-            # Those of one scrape of the first; a series that began after the last federation is not there yet.
+            # All samples are from one scrape of the first collector; it may lack series that began after the last federation.
             for series, values in theirs.items():
                 for t, value in values.items():
                     if ours[series].get(t, value) != value:

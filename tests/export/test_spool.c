@@ -193,9 +193,9 @@ static void damaged(off_t at, size_t n, uint32_t lost, uint32_t lost_count, uint
 static void damage_is_skipped_and_counted(void **state)
 {
 	(void)state;
-	damaged(AT(3) + 100, 8, 3, 1, 4); /* in a body: the number of its items is known */
+	damaged(AT(3) + 100, 8, 3, 1, 4); /* body: its head has the number of items */
 	damaged(AT(0) + 100, 8, 0, 1, 1);
-	damaged(AT(4) + 16, 8, 4, 1, 1); /* in a head: one body, by the numbering */
+	damaged(AT(4) + 16, 8, 4, 1, 1); /* head: by the numbering, one body is lost */
 	damaged(AT(0), 64, 0, 1, 1);
 	damaged(AT(9) + 500, 8, 9, 1, 10); /* the tail's body */
 	damaged(AT(9), 8, 9, 1, 0);	   /* the tail's head: it was never there */

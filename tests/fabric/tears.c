@@ -36,10 +36,10 @@
 #include "region/decode.h"
 
 #define PORT	17999
-#define LINES	64u /* of counters, and as many of gauges */
+#define LINES	64u /* lines of counters, and as many of gauges */
 #define CELLS	(LINES * SL_LINE_CELLS)
 #define STEP	0x9b97f4a7c15f39c5ull /* odd, all bytes different */
-#define N_MAX	(1ull << 40)	      /* no test runs that long */
+#define N_MAX	(1ull << 40)	      /* no test runs long enough to reach it */
 #define PAGES	8u		      /* READs of LINES lines on the way */
 #define SINGLES 64u		      /* and of one line */
 #define RETRIES 3

@@ -96,7 +96,7 @@ static void a_host_proves_it_for_its_hello(void **state)
 		((uint8_t *)&x)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		assert_false(fabric_auth_welcome_fits(secret, strlen(secret), &p, QUEUE, &x));
 	}
-	/* It does not prove what a collector would, so it cannot be sent back. */
+	/* A host's proof differs from a collector's, so it cannot be sent back. */
 	memcpy(p.proof, w.proof, sizeof(p.proof));
 	assert_int_equal(fabric_auth_check(a, here, &p, QUEUE, NOW), -EKEYREJECTED);
 	fabric_auth_free(a);

@@ -268,7 +268,7 @@ static void assert_own_bytes(const struct fabric_read *r)
 }
 
 /* Regions of an agent may be registered again, with other keys, while READs are in flight. */
-static void reads_of_regions_that_moved_fail_over_tcp(void **state)
+static void tcp_reads_of_regions_that_moved_fail(void **state)
 {
 	(void)state;
 	for (int moved = 0; moved < 2; moved++) {
@@ -342,7 +342,7 @@ int main(void)
 		cmocka_unit_test(a_request_keeps_the_limits),
 		cmocka_unit_test(each_read_of_any_row_brings_its_own_bytes),
 #if HAVE_FABRIC_TCP
-		cmocka_unit_test(reads_of_regions_that_moved_fail_over_tcp),
+		cmocka_unit_test(tcp_reads_of_regions_that_moved_fail),
 		cmocka_unit_test(ranges_keep_their_places_when_their_numbers_wrap),
 #endif
 	};

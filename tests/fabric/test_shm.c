@@ -34,7 +34,7 @@ struct agent {
 	int listener;
 	int peer;	     /* the one connection */
 	int fd, sealed_late; /* memory to hand out */
-	uint32_t serial;     /* of the last question */
+	uint32_t serial;     /* serial number of the last request */
 };
 
 static int memory(size_t bytes, unsigned int seals)
@@ -827,7 +827,7 @@ static void a_region_is_checked_like_the_directory(void **state)
 			want = -EINVAL;
 			up = true;
 			break;
-		case 1: /* another size than the directory says */
+		case 1: /* the size differs from the one in the directory */
 			s.region.size = SIZE + 4096;
 			want = -EINVAL;
 			up = true;
@@ -975,7 +975,7 @@ static void an_unrequested_message_ends_the_connection(void **state)
 	before = count_fds();
 	f = connect_to(a);
 	agent_say(a, SL_MSG_REGION, NULL, 0, memory(SIZE, F_SEAL_SHRINK));
-	/* No check before 2 ms have passed: a round costs no system call. */
+	/* The memory is checked at most every 2 ms, so that a round needs no system call. */
 	assert_int_equal(fabric_drive(f, now + 1, NULL), FABRIC_UP);
 	now += 3 * MS;
 	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_DOWN);

@@ -119,7 +119,7 @@ void a_host_that_does_not_listen_holds_up_verdicts_alone(void **state)
 	host_stop(&h);
 }
 
-/* The device refuses it: only that connection ends. */
+/* The device refuses the WRITE: only that connection ends. */
 static void refused_write(struct fabric *f, uint32_t entry)
 {
 	uint64_t end = clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;

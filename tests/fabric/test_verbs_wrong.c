@@ -297,6 +297,6 @@ void a_device_that_vanishes_is_survived(void **state)
 	assert_int_equal(r.status, 0);
 	fabric_close(f);
 	host_stop(&h);
-	/* Ends with this process, in which librdmacm holds it open. */
+	/* This command ends only after this process, in which librdmacm holds the device open. */
 	assert_int_equal(system("rdma link delete rxe1 &"), 0);
 }

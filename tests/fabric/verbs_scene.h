@@ -32,8 +32,8 @@
 #define REGION_BYTES (4u << 20)
 #define TIMEOUT_NS   3000000000ull
 
-extern const char *device, *address; /* of the RDMA device */
-extern const char *host_secret;	     /* of hosts that start; NULL: none */
+extern const char *device, *address; /* of the RDMA device in use */
+extern const char *host_secret;	     /* secret of the hosts that start; NULL: none */
 extern uint16_t next_port;
 
 static inline void pause_us(long us)
@@ -62,7 +62,7 @@ struct reply {
 	bool lost;
 	char state[16];
 	uint64_t notices, last_notice;
-	struct sl_board_line line; /* that the last notice named */
+	struct sl_board_line line; /* the line that the last notice named */
 };
 
 #define BOARD_LINES 64u

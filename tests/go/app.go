@@ -64,7 +64,7 @@ func goroutines(n int) {
 	all.Wait()
 }
 
-// full has no room for most of what it makes.
+// full has no room for most of its metrics.
 func full() uint64 {
 	p, err := sidelight.Open(sidelight.Options{Service: "small", Cells: 60, MaxRegions: 1})
 	if err != nil {
@@ -110,7 +110,7 @@ func trace() string {
 	return root.Context().Traceparent()
 }
 
-// A registry with each type, and what Go itself collects.
+// A registry with a metric of each type, and the metrics of Go itself.
 var (
 	registry  = prometheus.NewRegistry()
 	pCounter  = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "p_requests_total", Help: "Two lines,\nand a \"quote\"."}, []string{"route"})
@@ -135,7 +135,7 @@ func observe(n int) {
 	pFloating.WithLabelValues("é\\\"\n").Set(-0.1)
 }
 
-// show is what client_golang itself exposes, in one line.
+// show returns what client_golang itself exposes, in one line.
 func show() string {
 	families, err := registry.Gather()
 	if err != nil {

@@ -67,7 +67,7 @@ def goroutines_lose_nothing(agent, collector):
 
 
 def region(app):
-    """What reads the first region of the process."""
+    """Reads the first region of the process."""
     folder = f'/proc/{app.pid}/fd'
     fd = next(fd for fd in sorted(os.listdir(folder), key=int) if 'memfd' in os.readlink(f'{folder}/{fd}'))
     return Reader(os.open(f'{folder}/{fd}', os.O_RDONLY))
@@ -89,7 +89,7 @@ def processes_of_a_service_are_combined(agent, collector):
 
 
 def restarts_and_kills_lose_nothing(agent, collector):
-    """A process that is killed, replaced by another image of itself, or started anew: all counts stay."""
+    """A process is killed, replaced by another image of itself, or restarted: no count is lost."""
     app = start(agent)
     app.tell('count')
     await_total(collector, 'app_requests_total', 3000)
@@ -140,7 +140,7 @@ def labels_of_identity_are_the_agents(agent, collector):
 
 
 def verdicts_reach_the_application(agent, collector):
-    """And end with their time."""
+    """Verdicts end when their time is over."""
     app = start(agent)
     wait_until(lambda: app.tell('attached') == 'true', 'it is attached', app)
     check(app.tell('alarmed') == 'false', 'alarmed without a verdict')
@@ -158,7 +158,7 @@ def verdicts_reach_the_application(agent, collector):
 
 
 def exemplars_are_in_the_region(agent, collector):
-    """Of both halves of the application, as the reader of the conformance kit finds them."""
+    """Compares both halves of the application, as the reader of the conformance kit sees them."""
     app = start(agent)
     for command in ('count', 'exemplar', 'observe'):
         app.tell(command)
@@ -195,7 +195,7 @@ def spans_are_kept(agent, collector):
 
 
 def mirror_shows_what_client_golang_shows(agent, collector):
-    """Names, types, help, labels and values; what is deleted goes."""
+    """Names, types, help, labels and values; deleted metrics disappear."""
     app = start(agent)
     for _ in range(2):
         app.tell('observe')
@@ -208,7 +208,7 @@ def mirror_shows_what_client_golang_shows(agent, collector):
         return [(k, v, mine.get(k)) for k, v in still.items()
                 if not (k in mine and (mine[k] == v or math.isclose(mine[k], v, rel_tol=1e-12)))]
     wait_until(lambda: not differ(), differ, collector)
-    # Those that change by themselves, too, are shown by now.
+    # Metrics that change by themselves are shown by now, too.
     wait_until(lambda: types.keys() <= of_application(collector.get('/metrics'))[0].keys(), 'all families', collector)
     t, h, mine = of_application(collector.get('/metrics'))
     for name, kind in types.items():

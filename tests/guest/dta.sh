@@ -67,7 +67,7 @@ collector() {
 	wait_for 30 ready /tmp/collect.out || { tail -n 5 /tmp/collect.err; return 1; }
 }
 
-# The kernel waits until no process has the device open. librdmacm lets go of one where another stays (docs/dta.md).
+# The kernel waits until no process has the device open. librdmacm only closes a device if another one exists (docs/dta.md).
 another_device() { ip link set dummy0 up && rdma link add rxe1 type rxe netdev dummy0; }
 ended() { ! kill -0 $1 2> /dev/null; }
 device_lost_and_back() {
@@ -124,7 +124,7 @@ stores() {
 	sed 's/^/     | /' /tmp/collect.err | tail -n 40
 }
 
-# Little: soft-RoCE sends anew what follows what was lost, after 67 ms.
+# Only small losses: soft-RoCE retransmits everything after a lost packet, after 67 ms.
 netem() { tc qdisc replace dev eth0 root netem delay 1ms reorder 5% loss 0.5%; }
 no_netem() { tc qdisc del dev eth0 root 2> /dev/null; }
 
@@ -144,7 +144,7 @@ end_translator() { # NAME
 	cp /tmp/translate.out "$shared/account-$1"
 }
 
-# What there is to know of a run that failed.
+# Shows everything that helps to explain a failed run.
 failed() {
 	tail -n 5 /tmp/generate-*.out
 	kill -TERM $translator

@@ -13,13 +13,13 @@ import sys
 def ask(kind, store, *rest):
     for _ in range(6):  # a query waits 10 s, which an emulated machine may take for one of 1,000 keys
         out = subprocess.run(['sidelight', 'query', kind, store, *rest, '--json'], stdout=subprocess.PIPE, text=True)
-        if out.stdout:  # its exit status also says that a key is not there
+        if out.stdout:  # its exit status also indicates that a key was not found
             return [json.loads(line) for line in out.stdout.splitlines()]
     sys.exit(f'FAIL: query {kind} {store}: no answer in six attempts')
 
 
 def ask_keys(kind, store, keys):
-    for i in range(0, len(keys), 1000):  # as many as the command takes
+    for i in range(0, len(keys), 1000):  # as many keys as the command accepts
         yield from ask(kind, store, *keys[i:i + 1000])
 
 
@@ -56,7 +56,7 @@ class Run:
             assert self.plain or output['connects'] > 1, 'it never came back'
 
     def check_keys(self, said):
-        """Of Key-Write: each of its value, but for those that others' keys have written over."""
+        """Key-Write: each key has its value, except for those that other keys have overwritten."""
         assert [s['key'] for s in said] == [key for key, _ in self.want['keywrite']], 'not an answer to each key'
         self.overwritten = sum(s['result'] == 'empty' for s in said)
         wrong = [(w, s) for w, s in zip(self.want['keywrite'], said) if s['result'] != 'empty' and s['value'] != w[1]]
@@ -78,7 +78,7 @@ class Run:
         assert set(every) == set(range(self.items)), f'append: {self.items - len(set(every))} items are missing'
         doubles = len(every) - self.items
         assert doubles <= (0 if self.plain else self.twice), f'append: {doubles} items are there twice'
-        # A report that was lost and asked for again lies behind those that came meanwhile.
+        # A report that was lost and requested again comes after those that arrived meanwhile.
         assert back <= self.twice + self.account['loss']['reordered'], f'append: out of order at {back} places'
         print('=', self.sent, 'sent, all stored;', self.overwritten, 'overwritten; twice:', doubles, 'items,',
               self.added_twice, 'additions, of at most', self.twice)

@@ -7,10 +7,10 @@ hot "$BUILD/sidelight"
 pods=8 metrics=64 threads=2 updates=5000
 each=$((threads * updates)) series=$((pods * metrics))
 
-# Nothing of what is sent from here arrives; what comes does, so that the agent hears that its reader left, for which
-# its probes take a minute. Not 'ip link set eth0 down': there is no route then, and where the agent gives its reader up
-# meanwhile (a probe in 5 s), soft-RoCE of Linux 6.1 fails to send the CM's goodbye, and leaves the CM's own queue pair
-# deaf until 'rdma link delete'.
+# Packets from here no longer arrive elsewhere, but packets to here do, so that the agent detects that its reader has left; its
+# probes take a minute. Not 'ip link set eth0 down': then there would be no route, and if the agent gives up its reader
+# meanwhile (a probe takes 5 s), soft-RoCE of Linux 6.1 fails to send the CM's disconnect, and the CM's own queue pair is deaf
+# until 'rdma link delete'.
 cut() { tc qdisc add dev eth0 root netem loss 100%; }
 mend() { tc qdisc del dev eth0 root; }
 
@@ -28,7 +28,7 @@ queue_pairs() { rdma resource show qp | grep -c "pid $agent " || true; }
 queue_pairs_are() { [ "$(queue_pairs)" = "$1" ]; }
 generated() { grep -q '^ready' "$1"; }
 
-# Publishes and stays; the totals that it prints are what must be read.
+# Publishes and keeps running; readers must see the totals that it prints.
 generate() {
 	local name=$1
 	shift

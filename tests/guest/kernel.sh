@@ -17,7 +17,7 @@ host() {
 	check agent-is-ready-with-rdma wait_for 60 agent_is_ready
 	cat /tmp/agent.err
 	tell agent
-	# Prints what TCP_INFO says of each, and holds the connections until they were read.
+	# Prints the TCP_INFO of each connection, and keeps the connections open until they have been read.
 	check connections-at-rest $remote rest "$OUT"
 	check connections-come-and-go $remote churn "$OUT" "$connections"
 	hear all-read > /dev/null
@@ -32,7 +32,7 @@ host() {
 
 nothing_loaded() { ! bpftool prog show | grep -q ' flow_'; }
 
-# One line that says why, and soon.
+# It soon prints one line that says why.
 reads_nothing() {
 	! sidelight dump --agent "$PEER" --dev "$RDMA_DEVICE" --kind flows --json 2> /tmp/why > /dev/null &&
 		[ "$(wc -l < /tmp/why)" = 1 ]

@@ -68,7 +68,7 @@ tell() { echo "${*:2}" > "$OUT/$1.part" && mv "$OUT/$1.part" "$OUT/$1"; }
 heard() { [ -e "$OUT/$1" ]; }
 hear() { wait_for "${2:-120}" heard "$1" && cat "$OUT/$1"; }
 
-# What this guest's kernel holds for RDMA but for its own (the CM's queue pair, without a process).
+# Counts the RDMA objects in this guest's kernel, except for the kernel's own (the CM's queue pair, which has no process).
 rdma_left() {
 	rdma resource show qp | grep -c 'pid ' || true
 	rdma resource show mr | grep -c 'pid ' || true

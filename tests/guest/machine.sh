@@ -7,7 +7,7 @@ echo "= $(uname -mr), pages of $(sed -n '/^KernelPageSize/{s/[^0-9]//g;p;q}' /pr
 
 pods=2 metrics=16 threads=2 updates=2000
 each=$((threads * updates)) series=$((pods * metrics))
-# Linux 5.10 lacks what every table needs: docs/tcp.md.
+# Linux 5.10 lacks a feature that every table needs: docs/tcp.md.
 case $(uname -r) in
 5.10.*) tables=flows,layers,cpu,net too_old=yes ;;
 *) tables=flows too_old= ;;
@@ -56,7 +56,7 @@ kernel_tables() {
 }
 sees_port() { sidelight dump --agent /run/sidelight/agent.sock --kind flows --json 2> /tmp/dump.err | grep -q 9464; }
 
-# One line per table says what this kernel lacks, and there is no table.
+# One line per table names the missing feature, and there is no table.
 tables_are_missed() {
 	local table
 	for table in ${tables//,/ }; do
@@ -73,7 +73,7 @@ ends_saying() {
 	[ $? = 1 ] && cat /tmp/said && [ "$(grep -c . /tmp/said)" = 1 ] && grep -q "$words" /tmp/said
 }
 
-# What else attaches programs ends, and names the feature.
+# Other programs that need eBPF end, and name the missing feature.
 programs_are_refused() {
 	ends_saying "Linux $(uname -r) lacks .*bpf_xdp_store_bytes() (5.18)" \
 		sidelight report --interface lo --target :40040 --store 1 &&

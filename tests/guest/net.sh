@@ -19,7 +19,7 @@ if [ "$GUEST" = 0 ] && [ -z "$long" ]; then
 	what+=(--netns /run/netns/sl-net)
 fi
 
-# A namespace behind this guest: its device is the NIC, and what lies between may be slow.
+# Creates a namespace behind this guest: its device is the NIC, and the path to it may be slow.
 behind() {
 	ip netns add sl-net && ip link add sl0 type veth peer name sl1 || return 1
 	ip link set sl0 netns sl-net
@@ -89,7 +89,7 @@ while True:
         time.sleep(0.2)
 c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 i = 0
-while not sys.argv[3] or i < int(sys.argv[3]):  # without a number: until it is killed
+while not sys.argv[3] or i < int(sys.argv[3]):  # without a number, until it is killed
     i += 1
     c.sendall(b"q" * 200)
     n = 900
@@ -120,7 +120,7 @@ while True:
 asked() { [ "$(wc -l < /tmp/clock)" -ge "$1" ]; }
 segments() { [ "$(grep -c '"row":"segment"' /tmp/live.json)" -ge "$1" ]; }
 collected() {
-	# It says that it is ready again whenever it reaches or loses a host.
+	# It reports that it is ready again whenever it reaches or loses a host.
 	/usr/bin/python3 /tmp/tcp/net_trip.py "$(sed -n '/.*listen=\([^ ]*\).*/{s//\1/p;q}' /tmp/collect.out)" \
 		$port 0.005
 }

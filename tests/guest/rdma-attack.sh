@@ -115,7 +115,7 @@ moves() {
 }
 # The agent's end of the reader's queue pair.
 reader_queue() { rdma resource show qp | sed -n 's/.* rqpn \([1-9][0-9]*\) .*comm worker.*/\1/p' | grep -m 1 .; }
-# What the collector counts when its host or its connection failed it.
+# Prints the collector's counters of failures of its host or connection.
 losses() { scrape | grep -E '^sidelight_.*(disconnect|timeout|access|read_errors)[a-z_]*total' | sort; }
 # Rounds of the collector from the first mark to the second, per second.
 mark() { scrape | awk -v now="$EPOCHREALTIME" '/^sidelight_host_rounds_total/ { n += $2 } END { print now, n }' > "/tmp/mark$1"; }
@@ -123,7 +123,7 @@ rate() { awk '{ t[NR] = $1; n[NR] = $2 } END { printf "%.1f", (n[2] - n[1]) / (t
 undisturbed() { losses | diff /tmp/losses - && moves; }
 
 attack() { FROM=$stranger timeout 300 rdma_attack "$@" > /tmp/attack && grep = /tmp/attack | sed 's/^/= /'; }
-gets() { # gets PATTERN COMMAND...: what the attack prints
+gets() { # gets PATTERN COMMAND...: checks the output of the attack
 	local want=$1
 	shift
 	attack "$@"

@@ -8,13 +8,14 @@ hot "$BUILD/tests/fabric/tears" "$BUILD/sidelight" "$BUILD/tests/span/traffic" \
 export SL_TEST_RDMA=$RDMA_DEVICE PYTHONDONTWRITEBYTECODE=1
 
 echo "cpu $SL_GUEST_CPU"
-# What the kernel copies by words tears less, and no cell: half as many lines. Ten times as many in make soak.
+# If the kernel copies by words, fewer lines are torn, and no cells: half as many lines suffice. make soak reads ten times as
+# many.
 words=yes lines=2000000
 [ "$SL_GUEST_CPU" = max ] && words= lines=4000000
 lines=$(awk "BEGIN { printf \"%d\", ${LINES_READ:-$lines} * $SL_TEST_SCALE }")
 check "$lines-lines-and-none-torn-unnoticed" tears "$lines"
-# A verdict has no more to do with how the kernel copies than its first reading, and reads traces as well:
-# they alone are read where words tear, and in make soak.
+# Where the kernel copies by words, the test of verdicts, which reads traces as well, stands in for the test of traces, except
+# in make soak. Verdicts do not depend on how the kernel copies, so their test runs only there.
 case $words,$SL_TEST_SCALE in
 yes,1 | yes,1.0) ;;
 *)

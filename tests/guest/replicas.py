@@ -17,7 +17,7 @@ def ask(kind, store, *rest):
 
 
 def wrong_of(run):
-    """What is not as it was reported. Of 900 keys in 100,000 slots, two that lose both their copies are one in a thousand."""
+    """Returns wrong values. Of 900 keys in 100,000 slots, one in a thousand runs loses both copies of two keys."""
     want = {'keywrite': [], 'increment': []}
     with open(f'{folder}/expected-{run}') as f:
         for kind, *rest in map(str.split, f):

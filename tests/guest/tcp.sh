@@ -19,7 +19,7 @@ hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_tes
 cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/dta" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
 uname -r
 
-# Each start takes seconds under emulation: what was tried once is known to the rest.
+# Each start takes seconds under emulation, so the others use the result of the first probe.
 export SL_TCP_PROBED=/tmp/probed
 probe() { sidelight tcp probe --json > $SL_TCP_PROBED && grep -q tp_btf $SL_TCP_PROBED; }
 # python NAME [ARG]...: a test of tests/tcp
@@ -68,7 +68,7 @@ check layers-and-requests-are-timed-as-server-and-wire-saw-them tcp_test_layer
 check flow-table-is-filtered-and-mapped tcp_test_table
 check busy-connections-have-owners tcp_test_owners
 check why-a-connection-is-slow-is-told tcp_test_why
-# What does not depend on the kernel is left out here.
+# Tests that do not depend on the kernel are left out here.
 python flows every_statistic_is_what_tcp_info_says_for_each_family \
 	bulk_data_that_fills_the_window_is_right_to_the_byte \
 	connections_made_before_the_start_are_marked_and_right what_reset_a_connection_is_known

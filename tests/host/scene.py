@@ -10,13 +10,14 @@ from support.sidelight import Agent, Collector, Pod
 
 
 def read(text):
-    """As published.read(), with numbers for values."""
+    """Like published.read(), with numbers for values."""
     series, types, helps = published.read(text)
     return {k: float(v) for k, v in series.items()}, types, helps
 
 
 def labelled(collector, name, *labels):
-    """{values of the labels: value} of these series; a single label's value is no tuple, and '' means that it has none."""
+    """Returns {values of the labels: value} of these series. For a single label, the key is no tuple; '' means that the series
+    does not have the label."""
     out = {}
     for series, v in collector.find(name).items():
         values = tuple((re.findall(f'[{{,]{label}="(.*?)"', series) or [''])[0] for label in labels)
@@ -77,8 +78,8 @@ class Scene:
         return out
 
     def expect(self, want, *prefixes, of=lambda name: True):
-        """Of these names there are these series, and no others. The collector learns of new and removed ones later than
-        of values."""
+        """Checks that exactly these series with these names exist. The collector notices new and removed ones later than
+        values."""
         def differs():
             have = {k: v for k, v in self.series(*prefixes).items() if of(k)}
             return {k: (have.get(k), want.get(k)) for k in have.keys() | want.keys() if have.get(k) != want.get(k)}

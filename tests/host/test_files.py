@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What files of the kernel say is published as it is, and odd ones do no harm. test_files.py SIDELIGHT HOST_AT CASE"""
+"""Values in files of the kernel are published unchanged, and malformed files do no harm. test_files.py SIDELIGHT HOST_AT
+CASE"""
 import os
 import random
 import resource
@@ -137,7 +138,8 @@ def devices_and_processors_come_and_go():
 
         s.round()
         expect(.09, .09)
-        # Time that goes back a little stands still; by more than three seconds of idle time it begins anew.
+        # If a time goes back slightly, the counter keeps its value; if idle time goes back by more than three seconds, it
+        # starts again.
         s.put({'/proc/stat': STAT.replace('30 4000 50 6 7 8 9 10', '30 4000 50 6 7 8 5 10').replace(
             '3 4000 5 6 7 8 9 10', '3 100 5 6 7 8 5 10')})
         s.round()
@@ -170,7 +172,7 @@ PATHS = {
     '/kubepods.slice': {}, '/kubepods.slice/kubepods-burstable.slice': {}, '/machine.slice': {},
     f'/kubepods/besteffort/pod{POD[:-1]}9': {'pod_uid': POD[:-1] + '9'},
     '/lxc/web': {'name': 'web'},
-    # Of version 1 and 2; in the latter, the processes say whose job it is.
+    # Versions 1 and 2; in version 2, the processes show whose job it is.
     '/slurm/uid_1000/job_7': {'name': '7', 'user': '1000'},
     '/slurm/uid_1000/job_7/step_0': {'name': '7.0', 'user': '1000'},
     '/system.slice/slurmstepd.scope': {},
@@ -214,7 +216,7 @@ def rdma_ports_and_counters_come_and_go():
                f'{at}/ports/odd/state': '4: ACTIVE\n', f'{at}/ports/2/rate': 'fast\n'})
         check(s.round() == (0, 0, 0), s.said)
         expect({'1': 1}, {('1', 'InfiniBand', 'HDR'), ('2', 'InfiniBand', '')}, first | second | more)
-        # No more counters of a port than any driver has.
+        # The number of counters of a port is limited; no driver has more.
         s.put({f'{at}/ports/2/hw_counters/c{i}': '1\n' for i in range(400)})
         s.round()
         wait_until(lambda: 200 < len(s.collector.find('sidelight_rdma_hw_counter_total', 'port="2"')) <= 256, 'bound', s.collector)
@@ -310,7 +312,7 @@ def containers_of_version_1_are_published():
             want[f'container_fs_{n}_total' + series(path, device='/dev/sda')] = v
         changing = ('container_last', 'container_start')
         s.expect(want, 'container_', of=lambda k: path in k and not k.startswith(changing))
-        # With a quota, throttling counts.
+        # If there is a quota, throttling is published.
         s.put({f'{at["cpu"]}{path}/cpu.cfs_quota_us': '20000\n'})
         s.round()
         s.expect({'container_cpu_cfs_periods_total' + series(path): 7}, 'container_cpu_cfs_periods')
@@ -346,7 +348,7 @@ def many_cgroups_take_no_room_from_the_hosts_own():
 
 @case
 def ids_are_those_that_root_chose():
-    """Who may make a cgroup could name it after another's container, and after a pod."""
+    """A user who may create a cgroup could name it like another user's container, and like a pod."""
     if os.geteuid():
         skip('needs root to make folders of another user')
     pod = f'kubepods/pod{POD}'
@@ -375,7 +377,7 @@ def without_descriptors_nothing_vanishes():
         limits = resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
         s.round()
-        # What is there is read on: its files are open.
+        # Existing cgroups are still read, because their files are open.
         s.put({f'/cg{paths[1]}/cpu.stat': 'nr_periods 9\n', **{f'/cg{p}/cgroup.procs': '1\n2\n' for p in paths}})
         during = s.round()[0]
         check(during > before, s.said)

@@ -15,7 +15,7 @@ from support import http
 from support.process import PATIENCE, Part, alive, case, check, poll, run_cases, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
-# What node_exporter says of itself, and collectors that docs/host.md leaves out.
+# node_exporter's metrics about itself, and collectors that docs/host.md leaves out.
 LEFT_OUT = ('node_exporter_', 'node_scrape_', 'node_textfile_', 'node_selinux_', 'promhttp_', 'node_hwmon_', 'node_dmi_',
             'node_cpu_core_throttles', 'node_cpu_package_throttles', 'node_power_supply_', 'node_edac_', 'node_md_',
             'node_systemd_', 'node_nfs', 'node_bonding', 'node_btrfs', 'node_xfs', 'node_zfs',
@@ -54,7 +54,7 @@ def rounds(collector):
 
 
 def host(collector, names=('node_',)):
-    """What the collector shows after a reading that began after this call."""
+    """Returns the collector's values from a reading that began after this call."""
     before = rounds(collector)
     wait_until(lambda: rounds(collector) >= before + 3, 'rounds', collector)
     series, types, helps = read(collector.get('/metrics'))
@@ -65,7 +65,7 @@ def host(collector, names=('node_',)):
 def is_the_same_as_node_exporter():
     exporter = Exporter()
     with Agent('--host', '--host-interval', '10ms') as agent, Collector([agent], '--period', '10ms') as collector:
-        # File systems answer after a second; the rest of what is slow after five, if something changed in between.
+        # File systems are read after a second; other slow files after five, if something has changed in between.
         wait_until(lambda: collector.find('node_filesystem_size_bytes'), 'file systems', collector, agent)
         wrong, end = None, time.monotonic() + PATIENCE
         while wrong is None or wrong:
@@ -81,12 +81,12 @@ def is_the_same_as_node_exporter():
                 kind, v = types.get(k[0]), theirs[k]
                 if first[k] == v == again[k] and v not in (before[k], after[k]):
                     now.add(('constant', k))
-                # What only grows: read before, by node_exporter, and after.
+                # Values that only increase are compared with node_exporter's values before and after.
                 grows = kind == 'counter' or k[0].startswith(('node_vmstat_', 'node_netstat_')) and \
                     not k[0].endswith('CurrEstab')
                 if grows and not before[k] - TICK <= v <= after[k] + TICK:
                     now.add(('between', k))
-            # What changed and changed back, or is read every five seconds, is not wrong each time.
+            # A value that changed and changed back, or is read every five seconds, differs only in some attempts.
             wrong = now if wrong is None else wrong & now
             check(time.monotonic() < end, [(w, k, before.get(k), theirs.get(k), after.get(k)) for w, k in wrong])
         check(len(lasting) > 250, len(lasting))
@@ -239,7 +239,7 @@ def a_burst_of_50_ms_is_seen():
             def values():
                 return collector.api(f'history?series={series["id"]}&last=5m&points=10000')['series'][0]['v']
             wait_until(lambda: values() and max(values()) >= before + .05, values)
-            # Not at once, but as it went on.
+            # Usage did not jump, but grew in steps while the process ran.
             check(len({v for v in values() if before < v < before + .05}) >= 2, values)
         finally:
             cgroup.remove()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_rdma.c - what the kernel answers about RDMA objects and drivers' counters, also if
- * malformed. */
+/*
+ * test_rdma.c - the kernel's answers about RDMA objects and drivers' counters, also if malformed.
+ */
 #include <linux/ethtool.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>

@@ -84,7 +84,7 @@ def objects_are_those_that_rdma_shows():
 
 
 def driver():
-    """{name: value} of what the driver counts for its interface, by ioctl (linux/ethtool.h)."""
+    """Returns {name: value}, the driver's counters of its interface, by ioctl (linux/ethtool.h)."""
     def ask(request, room):
         b = ctypes.create_string_buffer(request, len(request) + room)
         fcntl.ioctl(s, 0x8946, struct.pack('16sP', INTERFACE.encode(), ctypes.addressof(b)))

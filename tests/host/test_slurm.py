@@ -48,7 +48,7 @@ PartitionName=all Nodes=ALL Default=YES
 
 
 def remove_cgroups():
-    """Those that slurmd leaves behind."""
+    """Removes the cgroups that slurmd leaves behind."""
     for folder, _, _ in os.walk('/sys/fs/cgroup', topdown=False):
         if folder.endswith((f'/slurm_{HOST}', f'/slurm_{HOST}/uid_0', f'/slurm_{HOST}/system')):
             os.rmdir(folder)

@@ -72,7 +72,7 @@ static inline bool raw_mixed(const struct raw *r, uint64_t offset, uint32_t cell
 	return false;
 }
 
-/* Returns the time since which a record counts; 0: it does not exist. */
+/* Returns the time since which a record counts, or 0 if it does not exist. */
 static inline uint64_t raw_created(const struct raw *r, uint32_t id)
 {
 	uint64_t value = 0;

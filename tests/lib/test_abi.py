@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The libraries' binary interface is that of tests/lib/abi, but for what was added:
-test_abi.py LIBRARY... (or --update LIBRARY..., when a change is meant: a new soname, or a field that --sz covers)."""
+"""The binary interface of the libraries is still the one recorded in tests/lib/abi, except for additions: test_abi.py
+LIBRARY... (or --update LIBRARY..., if a change is intended: a new soname, or a field that --sz covers)."""
 import glob
 import lzma
 import os

@@ -340,7 +340,7 @@ static void further_regions_share_the_connection(void **state)
 	assert_false(is_of(fd, "first"));
 	close(fd);
 	assert_true(serial[0] != serial[1]);
-	/* Refused: the first one stays where it is. */
+	/* Refused: the first one is unchanged. */
 	answer.head.serial = serial[1];
 	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
 	sl_counter_add(first, 7);
@@ -480,7 +480,7 @@ static void a_hostile_agent_does_no_harm(void **state)
 
 		sock = agent_accept(listener, 2000);
 		if (sock < 0)
-			break; /* it was refused, and is waiting */
+			break; /* the publisher was refused, and waits */
 		close(agent_published(sock, NULL));
 		memset(junk, 0xff, sizeof(junk));
 		memcpy(junk, &head, sizeof(head));
@@ -547,7 +547,7 @@ static void while_attached_the_thread_sleeps(void **state)
 	close(agent_published(sock, &serial));
 	agent_admit(sock, serial);
 	assert_true(comes_true(is_attached, p, 2000));
-	/* On a busy machine it may not be asleep yet. */
+	/* On a busy machine, the thread may not sleep yet. */
 	for (int i = 0;; i++) {
 		before = switches_of_thread();
 		assert_true(before > 0);

@@ -143,7 +143,7 @@ static void what_cannot_be_kept_is_counted(void **state)
 		c[i] = sl_counter_with(f, SL_LABELS({"k", value}));
 	}
 	memset(value, 'x', sizeof(value));
-	value[SL_EXEMPLAR_LABELS - 3] = '\0'; /* with "a" and two NULs: all of it */
+	value[SL_EXEMPLAR_LABELS - 3] = '\0'; /* with "a" and two NULs, this takes all bytes */
 	longest.value = value;
 	sl_counter_add_exemplar(c[0], 1, EXEMPLAR(.labels = &longest, .label_count = 1));
 	assert_int_equal(head(&r, SL_EXEMPLAR_HEAD_SET), 1);

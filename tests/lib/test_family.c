@@ -154,7 +154,10 @@ static void a_refused_family_or_label_is_counted_and_harmless(void **state)
 	REFUSED(sl_counter_with(f, SL_LABELS({"k", NULL})));
 	REFUSED(sl_counter_with(f, NULL, 1));
 	REFUSED(sl_histogram_with(h, SL_LABELS({"le", "1"})));
-	/* Without a publisher there is nothing to count it in. */
+	/*
+	 * Without a publisher, a family is refused, and there is nothing that could count the
+	 * refusal.
+	 */
 	assert_int_equal(sl_counter_family_create(NULL, &SL_OPTS(sl_metric_opts, .name = "c")).bits,
 			 0);
 	assert_int_equal(sl_counter_with((struct sl_counter_family){0}, NULL, 0).bits, 0);

@@ -148,7 +148,7 @@ static void a_forked_child_keeps_all_regions(void **state)
 	}
 	pid = fork();
 	if (!pid) {
-		sl_counter_inc(c[MANY - 1]); /* of the last region, before the first is used */
+		sl_counter_inc(c[MANY - 1]); /* in the last region, before the first one is used */
 		for (int i = 0; i < MANY; i++)
 			sl_counter_inc(c[i]);
 		found = look(p, "c_total");

@@ -252,7 +252,7 @@ static void names_in_utf8_have_replaceable_records(void **state)
 
 static void each_metric_says_since_when_it_counts(void **state)
 {
-	enum { COUNT = 1700 }; /* more than a page of cells */
+	enum { COUNT = 1700 }; /* more than fit into a page of cells */
 	struct sl_publisher *p = sl_publisher_open(
 		&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED, .span_bytes = 32768));
 	uint64_t before = now_ns(), after;

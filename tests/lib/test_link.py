@@ -155,7 +155,7 @@ def run(*command, **more):
 class Link(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        """A prefix as make install would make it, of the libraries alone."""
+        """Installs a prefix as make install would, with the libraries only."""
         cls.dir = tempfile.mkdtemp(prefix='sl-link-')
         prefix = os.path.join(cls.dir, 'usr')
         lib = os.path.join(prefix, 'lib')

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_publish.c - what a publisher writes into its region, as decoded by src/region. */
+/* test_publish.c - the content of a publisher's region, as decoded by src/region. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -397,7 +397,7 @@ static void a_refused_name_is_counted_and_logged_once(void **state)
 	REFUSED_COUNTER(.name = "a-b");
 	REFUSED_COUNTER(.name = "a\n");
 	REFUSED_COUNTER(.name = long_name);
-	assert_int_equal(log_lines, 1); /* one reason, one line */
+	assert_int_equal(log_lines, 1); /* the reason was logged once for all refusals so far */
 	REFUSED_COUNTER(.name = "h", .help = long_help);
 	REFUSED_COUNTER(.name = "h", .help = "\xc0\x80");
 	REFUSED_COUNTER(.name = "h", .help = "\xed\xa0\x80");
@@ -684,7 +684,7 @@ static void options_of_another_version_are_told_apart(void **state)
 
 	(void)state;
 	p = sl_publisher_open(&newer.opts);
-	assert_non_null(p); /* what it does not know is 0: nothing was asked for */
+	assert_non_null(p); /* unknown members are 0, so no unknown feature is requested */
 	assert_true(sl_counter_valid(sl_counter_create(p, &newer_metric.opts)));
 	newer_metric.more = 1;
 	assert_false(sl_counter_valid(sl_counter_create(p, &newer_metric.opts)));

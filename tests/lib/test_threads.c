@@ -315,7 +315,7 @@ static void what_destructors_count_is_not_lost(void **state)
 	assert_true(expected >= (uint64_t)rounds * (TEST_SANITIZED ? 2 : 3));
 	assert_true(reader_f64(&r, "sum") == (double)(expected - (uint64_t)rounds));
 	sl_publisher_stats(publisher, &stats);
-	assert_true(stats.stripes_used <= 2); /* none was taken by a thread that had ended */
+	assert_true(stats.stripes_used <= 2); /* no stripe was taken by a thread that had ended */
 	reader_close(&r);
 	pthread_key_delete(early);
 	pthread_key_delete(late);

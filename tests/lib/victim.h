@@ -39,7 +39,8 @@ static inline void victim_ready(int *at, int fd)
 }
 
 /*
- * Kills this many writers, each within 0.4 ms of its start; check receives what each left behind.
+ * Kills this many writers, each within 0.4 ms of its start; passes to check what each has left
+ * behind.
  */
 static inline void victims_killed(int *at, int rounds, void (*reset)(void), void (*write)(void),
 				  void (*check)(int fd))

@@ -12,7 +12,7 @@ from support.process import case, check, run_cases, workdir
 
 EXE = os.path.abspath(sys.argv[1])
 
-# In place of ssh. 'honest' runs the script like a host; any other host answers what files of its name hold.
+# Replaces ssh. 'honest' runs the script like a host; any other host answers with the content of files of its name.
 SSH = r'''#!/bin/sh
 folder=${0%/*}
 printf '%s\n' "$*" >>"$folder/calls"
@@ -61,7 +61,7 @@ class Scene:
 
 
 def plan(hosts, steps):
-    """With a part 'pHOST' on each host, and the steps of each, in which P stands for that part."""
+    """Creates a part 'pHOST' on each host, and each host's steps, in which P stands for that part."""
     lines = ['name: plan', 'directory: DIR/run', 'hosts:', *(f'  {h}: {{ssh: [{h}]}}' for h in hosts), 'parts:',
              *(f'  - {{name: p{h}, host: {h}, run: [collect]}}' for h in hosts)]
     for key, of_key in steps.items():
@@ -72,7 +72,7 @@ def plan(hosts, steps):
 RUN = b'touch${IFS}pwned'
 GOOD = (b'127.0.0.1:7', b'[::1]:7', b'unix:/run/a-b_c.sock', b'/x/y', b'0/1', b'fe80::1%eth0', b'x\n' + RUN,
         b'x\nready listen=;' + RUN)
-# Every character with a meaning to a shell, in a command that leaves a file; an option; what a terminal would obey.
+# All characters with a meaning to a shell, in a command that creates a file; an option; control sequences of a terminal.
 BAD = (b';' + RUN, b'x;' + RUN + b';', b'$(' + RUN + b')', b'`' + RUN + b'`', b'|' + RUN, b'x||' + RUN,
        b'x&' + RUN + b'&', b'x&&' + RUN, b'>pwned', b'x>>pwned', b'2>pwned', b"';" + RUN + b";'", b'";' + RUN + b';"',
        b'"$(' + RUN + b')"', b'\\";' + RUN + b'#', b'${x:=$(' + RUN + b')}', b'<(' + RUN + b')', b'{a,b};' + RUN,

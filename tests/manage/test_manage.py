@@ -70,7 +70,7 @@ def here():
     out, _ = manage('test', path)
     if not out.endswith('test: 2 passed, 0 failed\n'):
         fail(out)
-    # A step that does not hold, one that takes too long, one that prints something else, and a figure.
+    # A step that fails, one that takes too long, one with unexpected output, and a bench figure.
     with open(path) as f:
         text = f.read()
     with open(path, 'w') as f:
@@ -115,14 +115,14 @@ bench:
         fail('something was left')
     if manage('down', path)[0]:
         fail('stopped twice')
-    # Around a test: what passed leaves nothing, what failed leaves what was printed.
+    # Around a test: a passed test leaves nothing, a failed one leaves its output.
     manage('--up', '--json', 'test', path, code=1)
     if sorted(os.listdir(folder)) != ['agent.err', 'agent.out', 'collector.err', 'collector.out', 'settings.yaml']:
         fail(f'{os.listdir(folder)}')
 
 
 def the_reader_of_the_output_has_gone():
-    """As with '| head -1'. All parts are stopped anyway."""
+    """The reader has exited, as after '| head -1'. All parts are stopped nevertheless."""
     path, folder = file(PAIR)
     with open(os.path.dirname(path) + '/settings.yaml', 'w') as f:
         f.write('period: 20ms\n')
@@ -189,7 +189,7 @@ def bad_files():
 
 
 def a_busy_host_gives_no_part_more_time():
-    """There, each look at a part takes a second. One is never ready, the other ignores SIGTERM."""
+    """On this host, each check of a part takes a second. One part is never ready, the other one ignores SIGTERM."""
     folder, sleep = workdir(), shutil.which('sleep')
     for name, line in (('ssh', 'exec sh -s'), ('sleep', f'exec {sleep} 1'), ('mute', f'exec {sleep} 300'),
                        ('deaf', f"trap '' TERM; echo ready; exec {sleep} 300")):
@@ -212,8 +212,8 @@ parts:
 
 
 class SshServer:
-    """A real ssh server on loopback, for one key. It finds a user's keys by the home alone: in a mount namespace of its
-    own, the home is another folder."""
+    """A real ssh server on loopback that accepts one key. It finds a user's keys in the user's home folder, for which a mount
+    namespace of its own substitutes another folder."""
 
     def __init__(self, folder):
         self.folder, self.home = folder, pwd.getpwuid(0).pw_dir
@@ -264,7 +264,7 @@ def far_parts(path, run):
     seen = states(path, 0)
     if manage('test', path)[0].splitlines()[-1] != 'test: 2 passed, 0 failed':
         fail('test over ssh')
-    # The connection is not what keeps it alive.
+    # It does not depend on the connection.
     os.kill(seen['agent']['pid'], signal.SIGKILL)
     if not poll(lambda: states(path, 1)['agent']['state'] == 'dead'):
         fail('a dead part of another host is not seen')
@@ -274,7 +274,7 @@ def far_parts(path, run):
 
 
 def mute_part(path):
-    """A part that is never ready is killed, and what was started before it goes."""
+    """A part that is never ready is killed, and the parts started before it are stopped."""
     with open(path) as f:
         text = f.read()
     with open(path, 'w') as f:
@@ -325,7 +325,7 @@ test:
 
 
 def the_example_of_reports():
-    """examples/dta as it is, but for the directory: a check beside this one has its own."""
+    """Runs examples/dta unchanged except for its directory, as a test that runs at the same time uses one, too."""
     folder = workdir()
     example = os.path.join(os.path.dirname(os.path.dirname(HERE)), 'examples', 'dta')
     for name in ('local.yaml', 'stores.yaml'):

@@ -15,7 +15,7 @@
 #define MANY	40 /* more requests than the library keeps on the stack */
 
 static int rank, left, right;
-static long sum; /* of all that was received */
+static long sum; /* sum of everything received */
 
 static void add_ints(const int *in, int n)
 {

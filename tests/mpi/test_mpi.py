@@ -55,7 +55,7 @@ def label(series, key):
 
 
 def show(c, rank):
-    """What is published of a rank, in the form of expected()."""
+    """Returns the published values of a rank, in the form of expected()."""
     pod = f'pod="rank-{rank}"'
     calls = {label(k, 'call'): int(v) for k, v in c.find('mpi_calls_total', pod).items()}
     return ({k: v for k, v in calls.items() if k not in ('MPI_Test', 'MPI_Waitsome')}, *(
@@ -108,7 +108,7 @@ def runs_the_same_without_an_agent():
 
 
 def jobs_are_listed_with_their_ranks():
-    """Two jobs, of which one ends: it stays in the list after its pods are gone."""
+    """Two jobs, of which one ends: it remains in the list after its pods are gone."""
     agent = Agent('--hostname', 'node-1', '--grace', '1s')
     c = Collector([agent], '--period', '10ms')
     ends = f'{workdir()}/end-1', f'{workdir()}/end-2'
@@ -141,7 +141,7 @@ def jobs_are_listed_with_their_ranks():
         (str(i), '0', 'n7', f'rank-{i}', 'live') for i in range(RANKS)], a)
     check(set(a['job']) == set(first) and a['job']['job'] == '4711' and not a['truncated'], a)
     for r in a['ranks']:
-        # Steps are sleeps of 20 ms; what a busy machine adds is not limited.
+        # Steps sleep for 20 ms; on a busy machine they may take any longer time.
         check(0.02 <= r['step_seconds'] and 0.02 <= r['step_seconds_mean'] and r['pid'] and r['memory_peak_bytes'] > 1 << 20, r)
         check(0 < r['waiting_seconds'] <= r['mpi_seconds'] and r['sent_bytes'] > 0 and r['received_bytes'] > 0 and not r['incident'], r)
     node, = a['nodes']
@@ -168,8 +168,8 @@ def jobs_are_listed_with_their_ranks():
 
 
 def names_the_slow_rank_and_no_other():
-    """Eight ranks take steps of the same work. Then one of them works four times as long, and recovers; and another one is stopped
-    most of the time. Each time it is said why."""
+    """Eight ranks take equal steps. Then one of them works four times as long, and recovers; and another one is stopped most of
+    the time. Each time, the cause is named."""
     if MPI == 'mpich' and SCALE <= 1:
         skip('takes 90 s, and Open MPI has run: make soak')
     agent = Agent('--hostname', 'node-1')
@@ -239,7 +239,7 @@ def names_the_slow_rank_and_no_other():
 
 
 def names_the_rank_that_loses_packets():
-    """Ranks that are connected by TCP, in a network of their own, in which what one of them sends is lost often."""
+    """Ranks connected by TCP, in a network namespace, in which packets from one of them are often lost."""
     if os.geteuid() or not shutil.which('nft'):
         skip('needs root and nft (package nftables)')
     agent = Agent('--hostname', 'node-1')
@@ -262,7 +262,7 @@ def names_the_rank_that_loses_packets():
     inside('nft', 'add table ip lossy; add chain ip lossy in { type filter hook input priority 0; }; '
            f'add rule ip lossy in tcp sport {{ {", ".join(ports)} }} numgen random mod 100 < 8 drop')
     begin = time.monotonic()
-    # Its neighbours send again what it does not acknowledge, which may be seen first.
+    # Its neighbours retransmit what it does not acknowledge, and their retransmissions may be detected first.
     wait_until(lambda: named() == {'rank-5'}, 'the rank is named', c)
     print(f'found after {time.monotonic() - begin:.1f} s')
     while time.monotonic() < begin + 15:

@@ -56,7 +56,7 @@ function more() {
   other.inc(9);
 }
 
-/** What must throw, with the same words as without us. */
+/* Calls that must throw, with the same messages as without Sidelight. */
 function refused() {
   const calls = [
     () => plain.inc(-1), () => plain.inc(Infinity), () => routes.inc({ wrong: 1 }), () => queue.set({ kind: 'x' }, '3'),

@@ -68,7 +68,7 @@ def same_as_stock(agent, collector, folder=HERE):
     t, h, s = of_application(collector.get('/metrics'))
     for name, kind in types.items():
         if not any(k[0] in (name, name + '_count') for k in samples) or (name not in t and name.startswith('nodejs_gc')):
-            continue  # prom-client shows the type of what has no value, too
+            continue  # prom-client shows the type even of a metric without a value
         check(t.get(name) == kind, f'{name} is {t.get(name)}, not {kind}')
         check(h.get(name) == helps[name], f'{name}: {h.get(name)}, not {helps[name]}')
     check('SidelightWarning' not in app.logged(), 'a warning', app)
@@ -83,7 +83,7 @@ def same_as_stock(agent, collector, folder=HERE):
 
 
 def agent_comes_back(agent, collector):
-    """What is counted while the agent is away is there when it is back."""
+    """Counts made while the agent is away appear when it is back."""
     app = node(agent, 'app.js')
     ask(app, 'more')
     wait_until(lambda: collector.total('app_plain_total') == 2.5, 'the first', collector, app)
@@ -97,7 +97,7 @@ def agent_comes_back(agent, collector):
 
 
 def full(agent, collector):
-    """Memory that is full is followed by more; where it is fixed, what is new is refused and counted."""
+    """When the memory is full, more is added. If it is fixed, new metrics are refused and counted."""
     app = node(agent, 'app.js')
     ask(app, 'more')
     check(ask(app, 'full') == 0, 'some were refused')
@@ -123,7 +123,7 @@ def twin(agent, collector):
 
 
 def odd(agent, collector):
-    """Help is cut, the bound of infinity comes by itself, and a label with a NUL is no other series."""
+    """Help is truncated, the bound of infinity is added by itself, and labels that contain a NUL do not make another series."""
     app = node(agent, 'app.js')
     check(ask(app, 'odd') == 1, 'the label with a NUL')
     wait_until(lambda: (collector.total('app_long_bucket', 'le="1"'), collector.total('app_long_count')) == (0, 1),
@@ -169,7 +169,7 @@ def left_alone(agent, collector):
 
 
 def exemplars(agent, collector):
-    """What prom-client counts before it refuses an exemplar counts here as well."""
+    """If prom-client counts before it refuses an exemplar, the count is published, too."""
     for service, folder in (('hashed', HERE), ('stored', with_client('stored'))):
         app = node(agent, 'exemplars.js', folder=folder, env={'SIDELIGHT_SERVICE': service})
         wait_until(lambda: app.out, 'what it counted', app)
@@ -182,7 +182,7 @@ def exemplars(agent, collector):
 
 
 def imported(agent, collector):
-    """What a module imports is patched as well."""
+    """A prom-client loaded by an import statement is patched as well."""
     app = node(agent, 'module.mjs')
     wait_until(lambda: collector.total('module_total') == 3, 'the metric', collector, app)
     check(app.close() == 0, 'an exit status', app)

@@ -52,7 +52,7 @@ async def many():
 
 
 def fork():
-    """A child that counts by itself and lives until it is killed."""
+    """Forks a child that counts by itself and lives until it is killed."""
     there, here = os.pipe()
     parent, pid = os.getpid(), os.fork()
     if not pid:
@@ -118,7 +118,7 @@ def late():
 
 
 def soon():
-    """Returns the length of the PUBLISH after EAGAIN, which comes long before one after another refusal would."""
+    """Returns the length of the PUBLISH after EAGAIN, which arrives much sooner than after any other refusal."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f'{folder}/agent')
         listener.listen()

@@ -111,7 +111,7 @@ def more():
 
 
 def refused():
-    """What must throw, in the words that the client has for it."""
+    """Calls that must throw, with the client's messages."""
     said = []
     for call in (lambda: plain.inc(-1), lambda: routes.inc(), lambda: routes.labels('one'), lambda: queue.set(1),
                  lambda: queue.labels('x').set('a'), lambda: queue.labels('x').set(10 ** 400), lambda: plain.inc(1, {'x' * 100: 'y' * 100}), lambda: state.state('no'),
@@ -168,7 +168,7 @@ def fork():
 
 
 def publisher():
-    """What we know of it, without us nothing."""
+    """Returns Sidelight's view; nothing without Sidelight."""
     from sidelight import _backend
     return _backend.default()
 
@@ -186,7 +186,7 @@ def change():
 
 
 def unusual():
-    """What the client accepts, and a region does not have. Returns what the client shows of it."""
+    """Uses what the client accepts but a region cannot express. Returns what the client exposes."""
     many_states = Enum('app_many_states', 'Of more than a region has.', states=[f's{i}' for i in range(100)])
     not_number = Counter('app_not_number', 'Of some.')
     many_states.state('s7')
@@ -198,7 +198,7 @@ def unusual():
 
 
 def register_again():
-    """Registers what has observations, and observes. Returns what the client shows of it."""
+    """Registers metrics that already have observations, and observes more. Returns what the client exposes."""
     for metric in (sizes, ages):
         REGISTRY.unregister(metric)
         REGISTRY.register(metric)

@@ -21,7 +21,7 @@ updates = {}
 def note(n, at):
     pid = os.getpid()
     if pid not in updates:
-        name = f"{os.environ['NOTES']}/{pid}-{time.monotonic_ns()}"  # of many workers, some have had the same pid
+        name = f"{os.environ['NOTES']}/{pid}-{time.monotonic_ns()}"  # with many workers, some have had the same pid
         updates[pid] = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     os.pwrite(updates[pid], struct.pack('<Q', n), at)
 

@@ -88,7 +88,8 @@ def shows_what_stock_shows(agent, collector):
 
 
 def read_quiet(path):
-    """The region, read while nothing changes in it. The client's thread may add a series meanwhile: then it is read again."""
+    """Reads the region while nothing changes in it. The client's thread may add a series meanwhile; then the region is read
+    again."""
     for again in reversed(range(10)):
         reader = Reader(os.open(path, os.O_RDONLY))
         try:
@@ -124,7 +125,7 @@ def modes_and_exemplars(agent, collector):
 
 
 def what_ends_goes(agent, collector):
-    """Two metrics of one name are a series, and keep their values for themselves; what is unregistered is not shown."""
+    """Two metrics with one name share a series, but each keeps its own value; unregistered metrics disappear."""
     app = start(agent)
     ask(app, 'more')
     check(ask(app, 'twin') == [100, 4.5], 'their own values')
@@ -160,7 +161,8 @@ def collectors_may_change(agent, collector):
 
 
 def later_versions(agent, collector):
-    """What methods of later versions of the client do to its values and children is published. So is NaN, as the client counts it."""
+    """Changes that methods of later versions of the client make to its values and children are published. So is NaN, as the
+    client counts it."""
     apps = [start(agent, publish=p, script='newer_app.py') for p in (True, False)]
     for app in apps:
         ask(app, 'count')
@@ -198,7 +200,7 @@ def otel(agent, collector):
 
 
 def unknown(agent, collector):
-    """A client without what we rely on works as without us, and one line says so."""
+    """A client that lacks what we rely on works as without Sidelight, and one line says so."""
     apps = [start(agent, publish=False, script='other_app.py', PUBLISH=p) for p in ('1', '')]
     said = [ask(app, 'count') for app in apps]
     check(said[0] == said[1] and 'other_total 3.0' in said[0], said)
@@ -243,7 +245,7 @@ def agent_comes_back(agent, collector):
 
 
 def full_region(agent, collector):
-    """What is refused still counts for the client, and what is there counts on."""
+    """Refused metrics still count for the client, and existing ones continue to count."""
     app = start(agent, script='full_app.py')
     refused = ask(app, 'full')
     check(refused > 1000, f'{refused} were refused')

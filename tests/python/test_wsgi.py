@@ -139,7 +139,7 @@ def main(stack):
     # A gauge of those that live is there once a worker of these has it.
     wait_until(lambda: parts(text).items() <= parts(collector.get('/metrics')).items(), lambda: f'{parts(text)}', collector, server)
     wait_until(lambda: len(collector.find('shop_requests_total')) == len(ROUTES) + 1, collector.find('shop_requests_total'))
-    # Those that are dead take no memory in the end, and stay in the sum.
+    # Dead workers take no memory in the end, but remain in the sum.
     wait_until(lambda: len(collector.find('shop_working')) == 1 and collector.total('shop_working') == 0, 'the gauge', collector)
     check(all(done <= t <= begun for t in totals()), f'{totals()}, later, not {done} to {begun}')
     if prometheus:

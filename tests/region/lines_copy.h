@@ -22,7 +22,7 @@ struct line {
 };
 
 struct plan {
-	uint8_t bytes; /* of a step; 0: each step says */
+	uint8_t bytes; /* bytes per step; 0: each step has its own */
 	uint16_t steps;
 	uint16_t step[LINES_MAX * 64]; /* where, in the block; bits 12-15: bytes, if mixed */
 };

@@ -55,7 +55,7 @@ def orders(program):
 
 
 def executions(threads):
-    """What the loads of each execution saw: {name: value}."""
+    """Values that the loads of each execution saw: {name: value}."""
     seen = set()
     for chosen in itertools.product(*(orders(t) for t in threads)):
         stack = [((0,) * len(chosen), (), ())]

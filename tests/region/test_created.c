@@ -240,7 +240,10 @@ static void record_being_replaced_is_not_looked_at(void **state)
 	make_metric(&m, &old);
 	second = m.hot[SL_HOT_SCHEMA_USED];
 	make_metric(&m, &fixed);
-	/* Half written: any content is allowed while its cell is 0, and refused when it exists. */
+	/*
+	 * A half-written record may have any content while its cell in "created" is 0. Once it
+	 * exists, it is refused.
+	 */
 	make_created_set(&m, 0, 0);
 	memset(m.schema + sizeof(struct sl_schema_record), 0x5a, 40);
 	expect(REGION_FAULT_NONE, append(&s, &info, &m));

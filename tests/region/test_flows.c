@@ -195,7 +195,7 @@ static void drops_belong_to_one_flow_and_have_names(void **state)
 		assert_int_equal(region_flow_drops_parse(line, &f), REGION_FAULT_UNSETTLED);
 		((uint8_t *)line)[i] ^= 0x40;
 	}
-	memset(&name[1], 'A', SL_DROP_NAME); /* without an end, and with what no name has */
+	memset(&name[1], 'A', SL_DROP_NAME); /* no NUL, and a character that names do not contain */
 	((char *)&name[1])[1] = '"';
 	name[7] = sl_line_check(name);
 	assert_int_equal(region_drop_reason_parse(name, 5, &reason), REGION_FAULT_NONE);

@@ -389,7 +389,7 @@ static void names_that_lie_are_refused_or_made_harmless(void **state)
 	} while (0)
 	LIE(REGION_FAULT_HOT, slot[SL_FLOW_CGROUP_STATE] = SL_STATE_RETIRED);
 	LIE(REGION_FAULT_HOT, slot[SL_FLOW_CGROUP_ID] = 0);
-	/* Without any NUL: nothing is read beyond the text. */
+	/* If the text has no NUL, nothing beyond it is read. */
 	LIE(REGION_FAULT_HOT, for (int l = 1; l < 8; l++) memset(slot + l * 8 + 1, 'x', 48));
 	LIE(REGION_FAULT_HOT, for (int l = 1; l < 8; l++) memset(slot + l * 8 + 1, 'x', 48);
 	    memset(slot + 9, 0, 4));

@@ -51,7 +51,7 @@ static const char *const type_name[] = {"counter", "counter_f64", "gauge", "gaug
 
 /* Lines in a stripe: two of counters, and one of each other type, in this order. */
 #define STRIPE_LINES 5
-#define METRICS	     56 /* that the library is asked for: it fills the lines, in its own order */
+#define METRICS	     56 /* that the test creates; the library decides on their lines */
 
 static enum type type_of(unsigned int line)
 {
@@ -156,7 +156,10 @@ static uint64_t *own_cell(const struct writer *w, bool gauge, unsigned int line,
 	return (uint64_t *)(w->s->stripes + stripe * w->s->stride + line * 64) + cell;
 }
 
-/* A cell of stripe 0, or of a broken scheme's version of it, was changed. */
+/*
+ * Updates the check word after a change of a cell. stripe0: in stripe 0, or in the line that
+ * replaces it in a broken scheme.
+ */
 static void changed(const struct writer *w, bool stripe0, uint64_t *cell, unsigned int i,
 		    uint64_t old, uint64_t value)
 {

@@ -29,7 +29,7 @@ def both(path):
 
 
 def same(dump, reader):
-    """Everything that the reader in Python says, the one in C says too."""
+    """The reader in C agrees with everything that the one in Python says."""
     for key in ('size', 'pid', 'instance', 'start_ns', 'start_ticks', 'boot_id', 'labels'):
         assert dump[key] == reader[key], (key, dump[key], reader[key])
     for key, value in reader['hot'].items():
@@ -42,7 +42,7 @@ def same(dump, reader):
 
 
 def expected(m):
-    """What publish_all said, counted anew."""
+    """Computes again what publish_all prints."""
     n = range(40000)
     assert m['requests_total']['value'] == 40000
     assert m['requests_total']['help'] == 'Requests – all\nof "them"'
@@ -79,7 +79,7 @@ def counting(before, after):
 
 
 def through_an_agent():
-    """Directory, one region by its id, all of them; what is not there, and what is no agent."""
+    """Directory, one region by its id, all regions; a missing region, and a socket without an agent."""
     with tempfile.TemporaryDirectory() as tmp:
         socket = os.path.join(tmp, 'agent.sock')
         agent = subprocess.Popen([SIDELIGHT, 'agent', '--socket', socket],

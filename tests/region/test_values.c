@@ -32,7 +32,7 @@ static void values_are_summed_as_their_kind_demands(void **state)
 	region_values_init(&v);
 	memset(out, 0xee, sizeof(out));
 	region_values_flatten(&v, s.specials, s.special_count, s.cells,
-			      out); /* nothing yet: zeroes */
+			      out); /* no values yet: zeroes */
 	for (uint64_t i = 0; i < s.cells; i++)
 		assert_int_equal(out[i], 0);
 	assert_int_equal(out[s.cells], 0xeeeeeeeeeeeeeeee);

@@ -90,7 +90,7 @@ impl<'p> App<'p> {
         "null".into()
     }
 
-    /// What the handles say themselves.
+    /// The values that the handles themselves return.
     fn values(&self) -> String {
         format!(
             "[{}, {}, {}, {}, {}, {}, {}, {}, {}, {}]",
@@ -107,7 +107,7 @@ impl<'p> App<'p> {
         )
     }
 
-    /// What is no metric does nothing.
+    /// Invalid metrics do nothing.
     fn refused(&self) -> String {
         let p = self.publisher;
         let before = p.stats().refused;

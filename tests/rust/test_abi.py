@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_abi.py RUSTC FFI INCLUDE: what ffi.rs declares by hand is what the headers declare: functions and their types,
-structures and where their members are, constants."""
+"""test_abi.py RUSTC FFI INCLUDE: the hand-written declarations in ffi.rs agree with the headers: functions and their types,
+structures and the offsets of their members, constants."""
 import os
 import re
 import subprocess
@@ -60,7 +60,7 @@ def c_functions():
 
 
 def structures():
-    """{name: its members} of what Rust and C both lay out."""
+    """Returns {name: its members} of structures that both Rust and C define."""
     out = {name: re.findall(rf'pub (?:r#)?({WORD}):', body) for name, body in re.findall(rf'pub struct ({WORD}) \{{(.*?)\}}', RUST, re.S)}
     for name in re.search(r'handles!\((.*?)\);', RUST, re.S)[1].split(','):
         out[name.strip()] = ['bits']

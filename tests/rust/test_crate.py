@@ -38,7 +38,7 @@ fn main() {
     println!("{} {}", PLACE.lock().unwrap().unwrap().value(), h.count());
 }
 '''
-# The compiler's number of the error, and what must not compile.
+# Code that must not compile, with the number of the compiler's error.
 REFUSED = {
     'a handle outlives its publisher': ('E0505', '''use sidelight::{Options, Publisher};
 fn main() { let p = Publisher::open(&Options::new()).unwrap(); let c = p.counter("a_total"); drop(p); c.inc(); }'''),

@@ -18,7 +18,7 @@ def start(agent, *options, service='app'):
 
 
 def exemplars(app):
-    """Those in its memory, by the metric's name."""
+    """Returns the metrics in its memory, by name."""
     folder = f'/proc/{app.pid}/fd'
     fd = next(n for n in os.listdir(folder) if os.readlink(f'{folder}/{n}').startswith('/memfd:'))
     reader = Reader(os.open(f'{folder}/{fd}', os.O_RDONLY))

@@ -22,7 +22,7 @@
 
 #include "rings.h"
 
-#define QUICK 30 /* that a slow one is held against */
+#define QUICK 30 /* number of quick requests that a slow one is compared with */
 
 static struct sl_publisher *open_pod(const char *name, const char *socket)
 {

@@ -11,11 +11,11 @@ from support.sidelight import Agent, Collector
 
 sidelight, lossy = sys.argv[1:]
 d = workdir()
-LINES = 2         # of a span without attributes, or one
+LINES = 2         # lines of a span with at most one attribute
 BURST = 20000     # its ring has room for 128 roots, and for the spans of 85 traces
 
 a = Agent('--grace', '1s', folder=d)
-# Without a spread: of 128 slow traces after 30 quick ones some are learned, and then the others are as usual.
+# Without a spread: if some of 128 slow traces after 30 quick ones were learned, the others would count as usual.
 c = Collector([a], '--trace-budget', '1', '--trace-bytes', '0', '--trace-slow-spread', '0')
 
 
@@ -81,8 +81,8 @@ check(lost('roots_overrun') > BURST / 2, 'the ring was not overrun: is it the ma
 
 
 def settled():
-    """Every trace has all its lines, here or among the lost; but for those whose index was overrun, of
-    which no more is known than the root."""
+    """The lines of every trace are all either read or counted as lost, except for traces whose index was overrun, of which only
+    the root is known."""
     traces = [t for t in api('traces?limit=10000')['traces'] if t['trace_id'] != trace_id]
     lines = [t['spans_read'] * LINES + t['lost_lines'] for t in traces]
     known = LINES if lost('index_overrun') else 3 * LINES
@@ -99,7 +99,7 @@ check(traces, f'{api("traces?limit=3")}, unread {lost("unread")}', c)
 overrun = sum(t['lost_lines'] for t in traces)
 check(overrun > 0, 'nothing was overrun', c)
 check(all(lost(w) == 0 for w in ('unsettled', 'lies', 'unread', 'memory', 'evicted')), c.get('/metrics'), c)
-# One who lies about what he wrote is not read any more, and his numbers go into no sum.
+# A publisher that lies about what it wrote is no longer read, and its numbers are in no sum.
 published = metrics('published_spans_total')
 liar = Part(lossy, f'{d}/agent.sock', 'liar')
 liar.ready()

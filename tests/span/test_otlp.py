@@ -30,7 +30,7 @@ answers = [bytes([0x0a, 4 + len(WHY), 0x08, 4, 0x12, len(WHY)]) + WHY, b'',
 
 
 def fields(data):
-    """[(number, value)] of a message: integers, or bytes."""
+    """Parses a protobuf message into [(field number, value)]; values are integers or bytes."""
     at, out = 0, []
 
     def varint():
@@ -259,7 +259,7 @@ def a_receiver_of_another_authority_gets_nothing():
 
 @case
 def a_file_without_a_first_line_is_initialised_again():
-    """Its creator was killed after it gave the file its size, or a power failure lost the first line."""
+    """The process that created the file was killed after setting its size, or a power failure lost its first line."""
     with open(f'{d}/begun', 'wb') as f:
         f.truncate(os.path.getsize(f'{d}/sent'))
     c = collector('--otlp-sent', f'{d}/begun')

@@ -236,7 +236,7 @@ static void a_flood_of_errors_leaves_some_to_verdicts(void **state)
 		act_trace_decide(p, &f);
 	}
 	act_trace_policy_stats(p, &s);
-	/* A hundredth of the budget is theirs; errors get what they do not need. */
+	/* A hundredth of the budget is reserved for them; errors get what they do not need. */
 	assert_true(s.kept[ACT_TRACE_VERDICT] >= 45);
 	assert_true(s.kept[ACT_TRACE_VERDICT] + s.kept[ACT_TRACE_ERROR] >= 5000);
 	act_trace_policy_free(p);
@@ -426,7 +426,10 @@ static void head_sampling_takes_the_same_ids_everywhere(void **state)
 						    .trace_lo = at * 0x9e3779b97f4a7c15ull};
 			bool head = act_trace_decide(p, &f) == ACT_TRACE_HEAD;
 
-			/* Its first traces have added no budget yet. */
+			/*
+			 * The first 100 traces of either order may find no budget, and are not
+			 * compared.
+			 */
 			assert_true(!turn || head == in[at] || at < 100 || at >= N - 100);
 			in[at] = head;
 			kept += head;

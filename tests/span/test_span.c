@@ -222,7 +222,7 @@ static void what_does_not_fit_is_cut_or_dropped_and_counted(void **state)
 	text[255] = 0;
 	sl_span_start(&span, name, SL_SPAN_INTERNAL, NULL);
 	sl_span_set_string(&span, key[0], text);
-	sl_span_set_text(&span, key[1], text, 128); /* half a character: not the library's fault */
+	sl_span_set_text(&span, key[1], text, 128); /* the caller cuts a character in half */
 	sl_span_end(&span);
 
 	s = see(sl_publisher_fd(p));

@@ -176,7 +176,7 @@ static void look(uint64_t step)
 		return;
 	}
 
-	/* As if it had died here: the head is repaired. */
+	/* Pretend that it died here: the head is repaired. */
 	memcpy(dead.map, seen.live.map, seen.live.size);
 	assert_int_equal(region_repair(dead.map, &dead.info), 1);
 	good = 0;
@@ -203,7 +203,7 @@ static void a_span_is_written_safely_at_every_instruction(void **state)
 		print_message("%llu instructions, after %llu of them something did not hold\n",
 			      (unsigned long long)steps, (unsigned long long)seen.torn);
 		assert_true(seen.torn > 10 && seen.spans == BEFORE + STEPPED);
-		/* Nothing stays unfinished. */
+		/* Nothing remains unfinished. */
 		assert_true(ring_head(&seen.live, 1, copy_in_order, &head));
 		assert_int_equal(bad_index_lines(&seen.live, &head), 0);
 		free(seen.copy);

@@ -115,7 +115,7 @@ check(len(few['traces']) == 1 and few['matching'] == len(every), few)
 for odd in 'status=maybe', 'sort=name', 'min_duration=long', 'attribute=items', 'start=then':
     check(refused('?' + odd) == 400, odd)
 
-# Most of what was published was never moved, and all of it is counted.
+# Most of the published lines were never read, and all of them are counted.
 text = c.get('/metrics')
 check(total(text, 'sidelight_trace_published_spans_total') == int(made['spans']), 'spans', c)
 published = total(text, 'sidelight_trace_published_bytes_total')
@@ -146,7 +146,7 @@ def last_slow_is_found():
     check(found, 'the last slow trace was not found after a restart', c)
 
 
-# Another collector finds what is still in the rings, and their publishers do nothing for it.
+# Another collector finds the traces that are still in the rings, without the help of their publishers.
 c.stop(signal.SIGKILL)
 before = spent()
 c = Collector([a])

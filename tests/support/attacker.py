@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An attacker: a process of another user, which does its worst and stays until the test ends it."""
+"""An attacker: a process of another user, which runs an attack and stays until the test ends it."""
 import ctypes
 import fcntl
 import mmap
@@ -23,10 +23,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Attacker:
-    """
-    Runs attack() as another user; its truthy result is .said. Its descriptors stay open until stop().
-    first(): what is done before, as root, in the same process.
-    """
+    """Runs attack() as another user; .said is its result, if true. Its descriptors stay open until stop(). first() runs before,
+    as root, in the same process."""
 
     def __init__(self, attack, uid=STRANGER, first=None):
         if os.geteuid():
@@ -48,7 +46,7 @@ class Attacker:
             except BaseException:
                 traceback.print_exc()
                 sys.stderr.flush()
-                # Before what the traceback holds is closed: that of a lingering socket takes minutes.
+                # Exit before the traceback's objects are closed: closing a lingering socket takes minutes.
                 os._exit(1)
         os.close(tells)
         with open(told) as f:
@@ -92,7 +90,7 @@ def lingering(seconds=250):
 
 
 def nested(seconds=250):
-    """(unix socket whose last close() closes a lingering one in its queue, what must stay open)."""
+    """Returns a unix socket whose last close() closes a lingering socket in its queue, and objects that must stay open."""
     s, peer = lingering(seconds)
     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     socket.send_fds(b, [b'x'], [s.fileno()])
@@ -101,10 +99,8 @@ def nested(seconds=250):
 
 
 def unread(path):
-    """
-    A connection that the agent reads no further until answers() is called, as its answers were not
-    taken. What is sent on it meanwhile, and closed here, has its last reference in the agent.
-    """
+    """A connection that the agent stops reading until answers() is called, because its answers are not read. The agent then
+    holds the last reference to descriptors that are sent on it and closed here."""
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     s.connect(path)
     r = Region()

@@ -31,7 +31,7 @@ class BrowserError(Exception):
 
 
 class NoBrowser(Exception):
-    """No browser here, or one that does not start: a reason to skip."""
+    """There is no browser, or it does not start: the test is skipped."""
 
 
 class WebSocket:
@@ -127,8 +127,8 @@ class WebSocket:
 
 
 class Page:
-    """One tab. requests: every address it asked for; problems: what its console complained of, but for
-    what the browser dropped when an address came or went on this machine, as other tests' do."""
+    """One tab. requests: every address that it requested; problems: complaints on its console, except about requests that the
+    browser dropped because a network address came or went on this machine, as in other tests."""
 
     def __init__(self, url):
         self.ws = WebSocket(url)
@@ -175,7 +175,7 @@ class Page:
             error = ""
             try:
                 value = self.run(expression)
-            except BrowserError as e:  # it is being loaded again, and nothing is where it was
+            except BrowserError as e:  # it is being reloaded
                 value, error = None, str(e)
             if value:
                 return value
@@ -315,10 +315,10 @@ class Browser:
                 "--remote-debugging-address=127.0.0.1", "--remote-debugging-port=0", "about:blank")
 
     def _environment(self):
-        return {"TMPDIR": self.folder}  # it leaves some of what it puts there
+        return {"TMPDIR": self.folder}  # the browser leaves some files there
 
     def _url(self):
-        """Of its WebSocket; it fails while there is none."""
+        """Returns the address of its WebSocket; fails if there is none yet."""
         with open(os.path.join(self.profile, "DevToolsActivePort")) as f:
             self.port, path = f.read().split("\n")[:2]
         return f"ws://127.0.0.1:{int(self.port)}{path}"
@@ -338,7 +338,7 @@ class Browser:
             time.sleep(0.05)
 
     def _begin(self):
-        """What is asked of it once."""
+        """Sends the commands that are needed once, at the start."""
 
     def _call(self, method, **params):
         return self.ws.call(method, params, lambda message: None)
@@ -348,7 +348,7 @@ class Browser:
         page = Page(f"ws://127.0.0.1:{self.port}/devtools/page/{target}")
         page.size(width, height, scale, mobile)
         page.dark(dark)
-        # As if it were visible, whatever the browser thinks: a hidden page asks nothing.
+        # Makes the page visible for the browser, because a hidden page sends no requests.
         page.call("Emulation.setFocusEmulationEnabled", enabled=True)
         page.target = target
         self.pages.append(page)
@@ -377,7 +377,7 @@ class Browser:
             pass
         self.process.wait()
         self.log.close()
-        # What writes crash reports is of none, and ends by itself: its folder goes when it has.
+        # The process that writes crash reports has no parent, and ends by itself. Remove the folder after that.
         until = time.monotonic() + PATIENCE
         while self._users() and time.monotonic() < until:
             time.sleep(0.01)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What devices send, as a collector and a translator take it."""
+"""Network devices, as a collector and a translator see them."""
 import json
 import re
 
@@ -8,12 +8,12 @@ from support.process import Part, check
 
 
 class Collector(Part):
-    """With the stores of a file; its control socket and its memory are in folder."""
+    """A collector with the stores of a file; its control socket and its memory are in folder."""
 
     def __init__(self, program, stores, folder):
         with open(stores) as f:
             text = f.read().replace('/tmp/sidelight-dta', folder)
-        # One seed: what shares a counter by chance is the same in each run.
+        # A fixed seed: the same keys share a counter in each run.
         text = re.sub(r'(kind: (increment|key-write|postcard)),(?! seed)', r'\1, seed: 1,', text)
         with open(f'{folder}/stores.yaml', 'w') as f:
             f.write(text)
@@ -26,7 +26,7 @@ class Collector(Part):
         return json.loads(get(f'{self.base}/api/v1/dta'))
 
     def devices(self):
-        """What translators said of devices last."""
+        """The translators' latest report about devices."""
         return self.status()['account']['translators'].get('devices', {})
 
     def ask(self, store, key):
@@ -44,7 +44,7 @@ class Translator(Part):
                      for kind, at in (w.split(':', 1) for w in self.ready()['input'].split(','))}
 
     def account(self):
-        """Ends it. Whatever came, its account must close."""
+        """Stops it. Whatever it received, its account must close."""
         check(self.stop() == 0, 'it failed', self)
         a = json.loads(self.out[-1])
         engine = a['engine']

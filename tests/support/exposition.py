@@ -52,7 +52,7 @@ def sample(line):
     return m[1], labels, number(m[4]), m[5]
 
 
-# What tells processes and hosts apart.
+# Labels that distinguish processes and hosts.
 def lines_of(body):
     text = body.decode('utf-8')  # must be UTF-8
     need(not text or text.endswith('\n'), 'the last line has no end')

@@ -22,7 +22,7 @@ NUMBERS = {"NaN": float("nan"), "-0": -0.0, "Infinity": float("inf"), "-Infinity
 
 
 def value_of(remote):
-    """What a RemoteValue is in Python."""
+    """Converts a RemoteValue to Python."""
     value = remote.get("value")
     if remote["type"] == "array":
         return [value_of(v) for v in value]

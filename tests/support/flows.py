@@ -17,8 +17,8 @@ EXE = sys.argv[1] if len(sys.argv) > 1 else None
 INTERVAL = '250ms' if 'GUEST' in os.environ else '50ms'
 libc = ctypes.CDLL(None, use_errno=True)
 
-# include/uapi/linux/tcp.h, struct tcp_info: name, and its format. Grown over time; what a kernel does
-# not fill in is left out.
+# include/uapi/linux/tcp.h, struct tcp_info: name and format. It has grown over time; members that a kernel does not fill in are
+# left out.
 TCP_INFO = [('state', 'B'), ('ca_state', 'B'), ('retransmits', 'B'), ('probes', 'B'),
             ('backoff', 'B'), ('options', 'B'), ('wscale', 'B'), ('app_limited', 'B')]
 TCP_INFO += [(n, 'I') for n in (
@@ -75,7 +75,7 @@ class Flows:
     def __init__(self, *args, netns=True):
         """netns: only flows of this process' network namespace."""
         own = ('--netns', f'/proc/{os.getpid()}/ns/net') if netns else ()
-        # A machine that emulates another may not run for seconds; what ended must still be there.
+        # A machine that emulates another one may pause for seconds; ended flows must still be there afterwards.
         self.part = Part(EXE, 'tcp', 'flows', '--json', '-i', INTERVAL, '--quarantine', '60s', *own,
                          *args)
         self.part.ready()
@@ -83,7 +83,7 @@ class Flows:
 
     def update(self):
         lines = self.part.out
-        end = len(lines)  # as of now: a slow caller must get back to its bounds, too
+        end = len(lines)  # the end as of now, so that even a slow caller returns
         while self.at < end:
             row = json.loads(lines[self.at])
             self.at += 1
@@ -102,7 +102,7 @@ class Flows:
         return None
 
     def end(self):
-        """Stops it; every flow by its id, and what the table says of itself."""
+        """Stops it; returns every flow by its id, and the table's own counters."""
         code = self.part.stop()
         if code:
             fail(f'{self.part} ended with {code}', self.part)
@@ -119,7 +119,7 @@ class Layers:
         self.part.ready()
 
     def end(self):
-        """Stops it: [row], {cause: count}."""
+        """Stops it; returns [row] and {cause: count}."""
         code = self.part.stop()
         if code:
             fail(f'{self.part} ended with {code}', self.part)
@@ -150,7 +150,7 @@ def differences(flow, sock, **known):
 
 
 def same_as_tcp_info(flows, sock, seconds=20, **known):
-    """Waits until every statistic is what TCP_INFO says, and what is known besides; returns the flow."""
+    """Waits until all statistics agree with TCP_INFO, and with `known`; returns the flow."""
     ends = name_of(sock)
     bad = ['there is no such flow']
 
@@ -225,7 +225,7 @@ GET_FD_BY_ID = {'prog': 13, 'map': 14, 'link': 30}  # include/uapi/linux/bpf.h
 
 
 def still_there(objects):
-    """Those of them that the kernel still has. By the system call: each bpftool loads a program of its own first."""
+    """Returns the objects that the kernel still has. Uses the system call, because each bpftool loads a program of its own."""
     there = set()
     for kind, n in objects:
         attributes = struct.pack('=QQ', n, 0)
@@ -246,7 +246,8 @@ def own_network():
 
 
 def needs_bpf():
-    """What 'tcp probe' says; skips where eBPF is not available. A guest knows it: probing takes seconds under emulation."""
+    """Returns the output of 'tcp probe'; skips where eBPF is not available. A guest passes it on, because probing takes seconds
+    under emulation."""
     if 'SL_TCP_PROBED' in os.environ:
         with open(os.environ['SL_TCP_PROBED']) as f:
             return json.load(f)
@@ -264,7 +265,7 @@ BETWEEN = {'mac_in': ('nic-in', 'mac-ip'), 'ip_in': ('mac-ip', 'ip-tcp'), 'tcp_i
 
 
 def lost_layers():
-    """Those that this machine cannot measure, and why."""
+    """Returns the layers that this machine cannot measure, and why."""
     lost = {b['boundary']: b['lost'] for b in needs_bpf()['boundaries'] if b['used'] == 'none'}
     return {layer: lost[end] for layer, ends in BETWEEN.items() for end in ends if end in lost}
 

@@ -10,7 +10,7 @@ def children(pid):
 
 
 def name(pid):
-    """Its name; None: it has ended."""
+    """Returns its name, or None if it has ended."""
     try:
         with open(f'/proc/{pid}/comm') as f:
             return f.read().strip()
@@ -24,7 +24,7 @@ def spawners(part):
 
 
 def helper(part, what):
-    """The helper process of this name; None: there is none just now."""
+    """Returns the helper process with this name, or None if there is none now."""
     try:
         return next((c for c in children(part.pid) if name(c) == what and alive(c)), None)
     except (FileNotFoundError, ProcessLookupError):  # the part itself has ended

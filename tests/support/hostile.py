@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of any shape, of holes but for what is written, as a hostile publisher makes them."""
+"""Regions of any shape, with holes except where something is written, as a hostile publisher makes them."""
 import fcntl
 import mmap
 import os
@@ -26,7 +26,7 @@ def schema(names, kind=COUNTER):
 
 
 class HostileRegion:
-    """Its hot line says that all lines of all stripes are in use."""
+    """A region whose hot line claims that all lines of all stripes are in use."""
 
     def __init__(self, records, lines, stripes=1, labels=(('service', 'hostile'),)):
         def pages(n):

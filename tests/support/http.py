@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to addresses of this machine, whatever proxy the environment names."""
+"""Requests to addresses of this machine, ignoring any proxy in the environment."""
 import base64
 import encodings.idna  # noqa: F401, which a process of another user may not be able to import
 import http.client
@@ -14,7 +14,7 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def request(url, method=None, data=None, headers=None, seconds=60):
-    """(status, headers, body) of the answer, whatever its status."""
+    """Returns (status, headers, body) of the answer, whatever its status."""
     try:
         with _opener.open(urllib.request.Request(url, data=data, method=method, headers=headers or {}),
                           timeout=seconds) as answer:
@@ -32,7 +32,7 @@ class _Unix(http.client.HTTPConnection):
 
 
 def request_at(at, method, path, data=None, headers=None, seconds=60):
-    """(status, JSON) of the answer of HOST:PORT or unix:/PATH, whatever its status."""
+    """Returns (status, JSON) of the answer of HOST:PORT or unix:/PATH, whatever its status."""
     if at.startswith('unix:'):
         c = _Unix('localhost', timeout=seconds)
         c.path = at.removeprefix('unix:')
@@ -81,13 +81,13 @@ def get(url, accept=None, seconds=60):
 
 
 def get_json(url):
-    """(status, JSON) of the answer, whatever its status."""
+    """Returns (status, JSON) of the answer, whatever its status."""
     status, _, body = request(url)
     return status, json.loads(body)
 
 
 def get_tls(url, authority, user, password, seconds=60):
-    """The same from who has a certificate of that authority, and asks for a password."""
+    """Like get(), over TLS with a certificate of that authority, and with a password."""
     word = base64.b64encode(f'{user}:{password}'.encode()).decode()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}),
                                          urllib.request.HTTPSHandler(context=authority.context()))

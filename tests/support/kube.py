@@ -27,7 +27,7 @@ def tools(*names):
 
 
 def here(args, folder, names):
-    """The arguments of a container with paths below folder, and what the kubelet puts in place of $(NAME)."""
+    """Returns the arguments of a container, with paths below folder, and with the kubelet's values for $(NAME)."""
     args = [re.sub(r'\$\((\w+)\)', lambda m: names[m[1]], a) for a in args]
     args = [re.sub(r'=(file:)?(/(?:run|etc)/.*)', rf'=\1{folder}\2', a) for a in args]
     for a in args:

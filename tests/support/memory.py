@@ -3,7 +3,7 @@
 
 
 def held(pid, wanted):
-    """Those of the wanted byte strings that are in the process's memory, environment or arguments."""
+    """Returns those of the wanted byte strings that are in the process's memory, environment or arguments."""
     found = set()
 
     def look(data):

@@ -41,7 +41,7 @@ def int_drop(node, number, flow, ingress, egress, reason):
 
 
 def ipfix(flows, sequence=0):
-    """Of (flow, ingress, egress, source AS, destination AS, bytes)."""
+    """A message with flows of (flow, ingress, egress, source AS, destination AS, bytes)."""
     fields = ((8, 4), (12, 4), (7, 2), (11, 2), (4, 1), (10, 4), (14, 4), (16, 4), (17, 4), (2, 4), (1, 4))
     template = struct.pack('>HH', 256, len(fields)) + b''.join(struct.pack('>HH', *f) for f in fields)
     data = b''.join(socket.inet_aton(f[0]) + socket.inet_aton(f[1]) + struct.pack('>HHBIIIIII', f[2], f[3], 6, i, o, a, b, 1, n)

@@ -77,7 +77,7 @@ class Authority:
         return path
 
     def context(self, pair=None):
-        """Of a client that trusts this authority."""
+        """Returns a client's context that trusts this authority."""
         c = ssl.create_default_context(cafile=self.ca)
         if pair:
             c.load_cert_chain(*pair)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a test: started, waited for, and never left behind, however the test ends."""
+"""Processes of a test, which are never left behind, however the test ends."""
 import atexit
 import ctypes
 import os
@@ -14,14 +14,15 @@ import time
 import weakref
 
 SCALE = float(os.environ.get('SL_TEST_SCALE', '1'))
-PATIENCE = 300  # seconds: only what hangs takes them; a busy machine may let a process wait for many
+PATIENCE = 300  # seconds; only a hanging process takes that long, but on a busy machine others may take many
 PR_SET_PDEATHSIG = 1
 _children = []
 _parts = weakref.WeakSet()
 
 
 def workdir():
-    """A folder that goes with the test. Its path is short, as the name of a unix socket has room for 107 characters."""
+    """Returns a folder that is removed when the test ends. Its path is short, as the name of a unix socket may have 107
+    characters."""
     d = tempfile.mkdtemp(prefix='sl-')
     atexit.register(shutil.rmtree, d, ignore_errors=True)
     return d
@@ -80,7 +81,7 @@ def wait_until(condition, *what, seconds=0, every=0.02):
 
 
 class Missed(Exception):
-    """A window of time closed before a slow machine came to act or look in it: nothing is proved, nothing refuted."""
+    """A time window closed before a slow machine acted or looked in it, so the attempt proves nothing."""
 
 
 def widen(attempt, *factors):
@@ -179,7 +180,7 @@ class Part:
         return self
 
     def __exit__(self, error, *_):
-        """A part that ended by itself fails the test, as does a sanitizer's complaint: an exit code."""
+        """The test fails if the part ended by itself, or if a sanitizer complained, which makes it exit with another code."""
         died, code = self.p.poll(), self.stop()
         if error:
             print(f'--- {self}: exit {code}\n{self.logged()[-4000:]}')

@@ -25,7 +25,7 @@ class Prometheus:
         self.folder = workdir()
         self.port = 0
         self.web = web and (web, *how)
-        self.at = None  # of queries; None: now
+        self.at = None  # address for queries; None: now
         self.base = None
         config = os.path.join(self.folder, 'prometheus.yml')
         with open(config, 'w') as f:
@@ -46,7 +46,7 @@ class Prometheus:
         self.part = Part(*cmd)
 
     def again(self):
-        """Another life with the same data at the same port, after kill()."""
+        """Starts it again after kill(), with the same data and at the same port."""
         self.port = int(self.base.rpartition(':')[2])
         self.part = Part(*self.command(), *self.features)
         return self.__enter__()
@@ -106,9 +106,9 @@ class Prometheus:
         return result[0][1]
 
     def scraped(self, jobs):
-        """Waits for a moment at which the last scrape of each had not failed, as on a busy machine one
-        does that takes over a second; and for the next one, before which that may change. Queries
-        are of that moment from then on."""
+        """Waits for a moment at which the last scrape of every job had succeeded (on a busy machine, one fails if it takes over
+        a second), and for the scrape after it, before which the results for that moment may change. From then on, queries ask
+        for that moment."""
         def stored():
             at, self.at = time.time(), None
             self.eventually(lambda: all(self.query(f'timestamp(up{{job="{j}"}}) > {at}') for j in jobs),
@@ -119,7 +119,7 @@ class Prometheus:
 
 
 class Receiver(Prometheus):
-    """Scrapes nothing, and takes what is sent to self.url by remote write."""
+    """Scrapes nothing, but receives remote write at self.url."""
 
     def __init__(self, **options):
         super().__init__({}, **options)

@@ -34,7 +34,7 @@ def fnv1a(data):
 
 
 def line_check(cells, mixed=False):
-    """Of a plain line, or of a mixed one, as those of stripe 0 are."""
+    """Returns the check word of a plain line, or of a mixed one, as in stripe 0."""
     products = [c * k for c, k in zip(cells, K)]
     return sum(p & M ^ p >> 64 if mixed else p for p in products) & M
 

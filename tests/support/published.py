@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What others say, and what a collector makes of it, in a form in which the two can be compared."""
+"""The metrics of other programs, and of a collector that reads them, in a form in which the two can be compared."""
 import re
 
 OURS = ('service', 'pod', 'namespace', 'host', 'process', 'uid')

@@ -7,7 +7,7 @@ import time
 
 
 class Receiver:
-    """Keeps what is POSTed by path, with the time at which it came: the items of lists one by one."""
+    """Keeps POSTed bodies by path, with the time at which they arrived; lists are split into their items."""
 
     def __init__(self, authority=None):
         self.got, self.times = {}, {}

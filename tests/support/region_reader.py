@@ -190,7 +190,7 @@ class Region:
         return out
 
     def spans(self, rings):
-        """Every span that is to be believed, and what heads, roots and index say."""
+        """Returns every valid span, and the content of heads, roots and index."""
         out, size = [], self.span_lines
         for ring in range(rings):
             head = self.line(self.sections[SPANS][1] + 64 * ring, plain)

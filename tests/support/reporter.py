@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The in-kernel reporter as a process, what it sends, and network namespaces to send it to."""
+"""The in-kernel reporter as a process, the packets it sends, and network namespaces for them."""
 import ctypes
 import os
 import socket
@@ -14,7 +14,8 @@ EXE = sys.argv[1] if len(sys.argv) > 1 else None
 
 
 class Listener:
-    """Parses packets of reports from docs/dta-wire.md alone. proof: of how many bytes each must have one."""
+    """Parses packets of reports by docs/dta-wire.md alone. proof: the length of the authentication that each packet must end
+    with, in bytes."""
 
     def __init__(self, sock, credits=None, proof=0):
         self.proof, self.also = proof, {}  # also: {(store, key): numbers} of what is not a flow
@@ -139,7 +140,7 @@ class Namespace:
 
 
 class Far(Namespace):
-    """One behind a veth pair, with sockets that live in it, one of each family."""
+    """A network namespace behind a veth pair, with a socket of each address family in it."""
     ADDRESSES = ((socket.AF_INET, '10.77.0.1', '10.77.0.2'), (socket.AF_INET6, 'fd77::1', 'fd77::2'))
 
     def begin(self):
@@ -162,7 +163,7 @@ class Far(Namespace):
             self.wait_for(sock, family, here)
 
     def wait_for(self, sock, family, here):
-        """The way there is open, and the neighbour known: until then the kernel throws away what is more than it holds."""
+        """Waits until the path works and the neighbour is known: until then, the kernel drops packets beyond a small queue."""
         sock.settimeout(0.05)
         with socket.socket(family, socket.SOCK_DGRAM) as s:
             s.bind((here, 0))
@@ -180,6 +181,6 @@ class Far(Namespace):
             wait_until(through, lambda: f'nothing comes through to {sock.getsockname()}', seconds=20)
 
     def __exit__(self, *_):
-        # Its other end goes along; with the namespace alone both would, but some time later.
+        # The other end goes along. If only the namespace ended, both ends would go as well, but later.
         subprocess.run(['ip', 'link', 'del', 'sl-near'], stderr=subprocess.DEVNULL)
         self.end()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command at a terminal, here a pseudo terminal: what it shows, frame by frame, its keys, and what it leaves."""
+"""A command at a pseudo terminal: its output frame by frame, its keys, and the state in which it leaves the terminal."""
 import fcntl
 import os
 import pty
@@ -11,7 +11,7 @@ import termios
 
 from support.process import fail, wait_until
 
-# All that a frame may have: home, clear the line or the rest, and how characters look.
+# All escape sequences that a frame may contain: home, clear the line or the rest, and attributes of characters.
 ALLOWED = r'\033\[(?:H|2J|J|K|[0-9;]*m)'
 
 
@@ -31,7 +31,7 @@ class Screen:
         self.size = rows, columns
 
     def text(self):
-        """All that it wrote up to now."""
+        """Returns everything that the program wrote up to now."""
         while select.select([self.ours], [], [], 0)[0]:
             try:
                 got = os.read(self.ours, 1 << 16)
@@ -43,7 +43,7 @@ class Screen:
         return self.raw.decode(errors='replace')
 
     def frames(self):
-        """Complete ones, as lines; what follows a home up to the next."""
+        """Returns complete frames, as lines. A frame begins with the cursor's return to the top left."""
         found = []
         for frame in self.text().split('\033[H')[1:]:
             if '\033[J' in frame:  # the rest of the screen is cleared: it is complete
@@ -52,7 +52,7 @@ class Screen:
         return [f for f in found if f != ['']]
 
     def wait(self, condition, what):
-        """The newest frame of which that is true, and which fits."""
+        """Returns the newest complete frame that meets the condition."""
         def there():
             return next((f for f in reversed(self.frames()) if condition(f)), None)
         frame = wait_until(there, lambda: f'{what}: {self.raw[-3000:]}', seconds=30)
@@ -62,7 +62,8 @@ class Screen:
         return frame
 
     def next(self, condition, what):
-        """The same of frames from now on, or since a key was pressed: it may have been drawn already, for the last time."""
+        """Like wait(), but considers only frames drawn from now on, or since a key was pressed, if one was: what it changed may
+        already have been drawn."""
         seen, self.seen = self.seen if self.seen is not None else len(self.frames()), None
 
         def there():

@@ -31,7 +31,7 @@ class Agent(Part):
         self.rest = self.ready().get('rest')
 
     def ask(self, method, path, body=None, headers=None):
-        """(status, JSON) of an answer of REST. body: bytes, or what JSON can say."""
+        """Returns (status, JSON) of an answer over REST. body: bytes, or an object for JSON."""
         data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
         kind = {} if data is None else {'Content-Type': 'application/json'}
         return http.request_at(self.rest, method, path, data, {**kind, **(headers or {})})
@@ -63,7 +63,7 @@ class Collector(Part):
         return Scrape(self.get('/metrics'))
 
     def series(self):
-        """{'name{labels}': value} of what is exposed."""
+        """Returns {'name{labels}': value} of the exposition."""
         out = {}
         for line in self.get('/metrics').splitlines():
             if line and line[0] != '#':
@@ -85,13 +85,13 @@ class Collector(Part):
                    lambda: f'{name} is {self.total(name, *parts)}, not {want}', self)
 
     def mappings(self):
-        """Of memory that agents share with it."""
+        """Returns the size of the memory that agents share with it."""
         with open(f'/proc/{self.pid}/maps') as f:
             return sum('memfd:' in line for line in f)
 
 
 class Pod(Part):
-    """A publisher that does what it is told line by line, and answers each."""
+    """A publisher that obeys commands, one per line, and answers each."""
 
     def __init__(self, *argv, env=None):
         super().__init__(*argv, stdin=subprocess.PIPE, env=env)

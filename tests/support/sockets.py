@@ -5,7 +5,7 @@ import os
 
 
 def opened(pid):
-    """What its descriptors refer to, such as 'socket:[INODE]'. Nothing if it has ended."""
+    """Returns the targets of its descriptors, such as 'socket:[INODE]'; nothing if it has ended."""
     links = set()
     with contextlib.suppress(OSError):
         for fd in os.listdir(f'/proc/{pid}/fd'):
@@ -15,8 +15,8 @@ def opened(pid):
 
 
 def listens(pid):
-    """The port that the kernel chose for a process that says nothing of it: a socket of its own that listens, proc(5).
-    A free one looked for beforehand may be another's by then."""
+    """Returns the port that the kernel chose for a process that does not print it: the port of its listening socket, proc(5). A
+    free port found beforehand could be taken by another process."""
     own = opened(pid)
     for family in ('tcp', 'tcp6'):
         with open(f'/proc/{pid}/net/{family}') as f:

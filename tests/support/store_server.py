@@ -87,7 +87,7 @@ def usual():
 
 
 class StoreServer:
-    """Serves at path until close(). before(say): replaces what a store server says."""
+    """Serves at path until close(). before(say) replaces the store server's messages."""
 
     def __init__(self, path, stores, before=None, lane=0):
         self.stores, self.before, self.lane = stores, before, lane

@@ -33,7 +33,7 @@ def needs_switch(*programs):
 
 
 def whole_packets(interface):
-    """The kernel leaves checksums and segments to a driver; a switch in user space passes on what it gets."""
+    """The kernel leaves checksums and segmentation to a driver, but a switch in user space passes packets on as they are."""
     with socket.socket() as s:
         for command in (0x17, 0x1f, 0x24):  # ETHTOOL_STXCSUM, STSO, SGSO
             value = ctypes.create_string_buffer(struct.pack('=II', command, 0))
@@ -76,7 +76,7 @@ class Switch:
         wait_until(lambda: os.path.exists(f'{self.folder}/db.sock'), 'no database', *self.parts)
         self.set('--no-wait', 'init')
         self.parts.append(Part('ovs-vswitchd', self.db, f'--unixctl={self.folder}/switch.ctl', '--disable-system', env=env))
-        # What is idle for a second is exported.
+        # A flow that is idle for a second is exported.
         self.set('set', 'Open_vSwitch', '.', 'other_config:max-idle=1000')
         self.set('add-br', 'br0', '--', 'set', 'bridge', 'br0', 'datapath_type=netdev')
         self.set('add-port', 'br0', 'sl-port0', '--', 'add-port', 'br0', 'sl-port1')

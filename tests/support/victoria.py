@@ -15,7 +15,7 @@ def available():
 
 
 class Program:
-    """One that listens where the kernel chooses, or at a port that an earlier life had."""
+    """A VictoriaMetrics that listens at a port chosen by the kernel, or at the port of an earlier run."""
 
     def __init__(self, name, *options, port=0):
         self.part = Part(name, f'-httpListenAddr=127.0.0.1:{port}', '-loggerLevel=WARN', *options)
@@ -73,7 +73,7 @@ class VmAuth(Program):
         with open(config, 'w') as f:  # JSON is YAML
             json.dump({'users': [{'username': user, 'password': password, 'url_prefix': to}]}, f)
         super().__init__('vmauth', f'-auth.config={config}')
-        self.client = os.path.join(workdir(), 'client.yml')  # what its clients connect by
+        self.client = os.path.join(workdir(), 'client.yml')  # its clients connect with this
         secret = os.path.join(workdir(), 'password')
         for path, text in ((secret, password),
                            (self.client, json.dumps({'basic_auth': {'username': user, 'password_file': secret}}))):

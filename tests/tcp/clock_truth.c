@@ -30,7 +30,7 @@
 #include "base/base.h"
 
 #define GOOD_NS 1000	/* a round trip that is good enough */
-#define MOST_NS 5000000 /* then the best there is */
+#define MOST_NS 5000000 /* if none was good enough by then, the best one is used */
 #define ANSWER_NS                                                                                \
 	2000000 /* an answer later than this is dropped; the answering side sleeps as long after \
 		   its last one */

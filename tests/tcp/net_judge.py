@@ -49,8 +49,8 @@ def packets(path, epoch):
 
 
 class Truth:
-    """theta = clock 1 - clock 0, between two askings, and how far that may be from it: by what these say of
-    themselves, and by what those next to them are off the line through their neighbours, as the rate changes."""
+    """theta = clock 1 - clock 0, between two measurements, and the bound of its error: from the measurements' own bounds, and
+    from the deviation of adjacent ones from a straight line, because the rate changes."""
 
     def __init__(self, asked):
         self.asked = sorted(asked)
@@ -61,7 +61,7 @@ class Truth:
             self.off[i] = abs(low + (high - low) * (at - a) / (b - a) - theta)
 
     def at(self, x):
-        """(theta, its bound); None: not asked around then."""
+        """Returns (theta, bound of its error), or None if nothing was measured around that time."""
         i = bisect.bisect_left(self.times, x)
         if not 2 <= i < len(self.times) - 1 or self.times[i] - self.times[i - 1] > GAP_NS:
             return None
@@ -84,7 +84,7 @@ totals = [r for r in rows if r['row'] == 'totals'][-1]
 stated = sorted(s['bound_ns'] for s in rows if s['row'] == 'segment')
 if not stated:
     fail(f'no segment: {totals}')
-# An asking that was interrupted, as on a busy machine, says nothing. Held against bounds that are wide it may say less.
+# If a measurement was interrupted, as on a busy machine, it proves nothing. With wide bounds, more may be missing.
 WIDE = stated[len(stated) // 2] >= 1_000_000
 GOOD_NS, GAP_NS = (stated[len(stated) // 2] // 8, 3_000_000_000) if WIDE else (20_000, 500_000_000)
 truth = Truth([row for row in (tuple(map(int, r.split())) for r in line('clock').splitlines()) if row[2] <= GOOD_NS])

@@ -16,7 +16,7 @@ net = None
 
 
 def whole():
-    """The pair, its port and the trip, when there is a trip of which every part was measured."""
+    """Returns the pair, its port and the trip, once there is a trip with all parts measured."""
     global net
     net = json.loads(get(f'http://{ADDRESS}/api/v1/net?port={PORT}'))
     for pair in net['pairs']:

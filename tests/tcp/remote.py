@@ -32,7 +32,7 @@ def heard(name):
 
 
 def statistics(sock):
-    """Without those that are times since something: they never rest."""
+    """Returns the statistics, without times since an event, which change all the time."""
     info = tcp_info(sock)
     return {theirs: info[theirs] for theirs in SAME.values() if theirs in info}
 

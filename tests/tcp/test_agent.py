@@ -30,12 +30,12 @@ class Agent(Part):
         self.rest = self.ready()['rest']
 
     def dump(self, kind, *args):
-        """The region's own object, and what follows by its first key."""
+        """Returns the region's own object, and the objects that follow."""
         def answered():
             p = subprocess.run([EXE, 'dump', '--agent', self.socket, '--kind', kind, '--json', *args],
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
             return 'did not answer' not in p.stderr and p
-        p = wait_until(answered, 'the agent answers', self)  # it has two seconds, of which a busy machine gives few
+        p = wait_until(answered, 'the agent answers', self)  # dump waits two seconds, which may be too few on a busy machine
         if p.returncode:
             fail(f'dump --kind {kind}: {p.stderr}', self)
         rows = [json.loads(line) for line in p.stdout.splitlines()]
@@ -87,7 +87,7 @@ def flows_layers_and_tasks_are_read_through_the_agent_and_true():
     dumped = {}
 
     def fifty():
-        """Each request is timed, and none twice. The table of flows says nothing of when that was published."""
+        """Each request is timed once. The table of flows may have been published at another time."""
         dumped['region'], rows = agent.dump('layers')
         dumped['mine'], theirs = ([r['flow_layers'] for r in rows if 'flow_layers' in r and
                                    r['flow_layers']['local_port'] == s.getsockname()[1]] for s in (server, client))
@@ -107,7 +107,7 @@ def flows_layers_and_tasks_are_read_through_the_agent_and_true():
     seen = {}
 
     def same():
-        """Asleep, so that what the kernel accounts for does not change while it is read."""
+        """The worker sleeps, so that its accounts do not change while they are read."""
         with open(f'/proc/{worker.pid}/schedstat') as f:
             truth = [int(v) for v in f.read().split()]
         seen['truth'] = truth
@@ -155,8 +155,8 @@ def the_filter_is_changed_by_rest_and_the_agent_counts():
     # More than there is room for: counted, in the table as in the agent's own metrics.
     many = [socket.create_connection(('127.0.0.1', port)) for _ in range(60)]
     wait_until(lambda: agent.dump('flows')[0]['refused'], 'that it is full', agent, seconds=20)
-    # Others connect meanwhile, and the agent looks at the table now and then: it comes to no less than what was
-    # refused before, and says no more than what is afterwards.
+    # Others connect meanwhile, and the agent reads the table only now and then. Its counter must be between the table's values
+    # before and after.
     before = agent.dump('flows')[0]['refused']
     said = wait_until(lambda: max(agent.status()['counters']['tcp_refused'] - before + 1, 0),
                       lambda: f'{before}: {agent.status()["counters"]}', agent) + before - 1
@@ -242,7 +242,7 @@ def a_new_cgroup_is_named_beside_its_connections():
         if not who['path'].endswith(os.path.basename(folder)) or who['service'] != name or \
                 who['state'] != 'live':
             fail(f'{who}', agent)
-        # One that has tasks, and no connection, has its name as well: scheduler time is told by it.
+        # A cgroup with tasks but without connections has a name, too, because scheduler time is shown by cgroup.
         sleeper = subprocess.Popen([sys.executable, '-c', 'import os,sys\n'
                                     f'open({quiet!r} + "/cgroup.procs", "w").write(str(os.getpid()))\n'
                                     'sys.stdin.read()'], stdin=subprocess.PIPE)
@@ -255,7 +255,7 @@ def a_new_cgroup_is_named_beside_its_connections():
         for f in folder, quiet:
             wait_until(lambda f=f: not open(f'{f}/cgroup.procs').read(), 'the cgroup is empty', seconds=20)
             os.rmdir(f)
-    # What was known of it stays, and that it is gone is told when it is looked at again.
+    # Its data is kept; that it is gone is noticed when it is looked up again.
     gone = wait_until(lambda: agent.cgroups().get(number, {}).get('state') == 'closed' and agent.cgroups()[number],
                       lambda: str(agent.cgroups()), agent, seconds=40)
     if gone['service'] != name:
@@ -300,7 +300,7 @@ def a_killed_loader_is_replaced_and_its_tables_begin_anew():
         except AssertionError:  # there is no table until the loader has attached its programs
             return None
     wait_until(is_back, 'the flow again', agent, seconds=60)
-    # Only the table's own count starts again from 0.
+    # Only the count in the table starts from 0 again.
     after = agent.status()['counters']['tcp_refused']
     if after < refused:
         fail(f'{refused} refused, then {after}', agent)

@@ -23,7 +23,7 @@
 
 enum { HELPER = 1, CLAIMED = 2, CLAIMED_POD = 4 };
 
-/* From the documentation of each runtime, or from a machine that runs it: see cgroup_path.c. */
+/* From each runtime's documentation, or from a machine that runs it: see cgroup_path.c. */
 static const struct {
 	const char *path, *runtime, *container_id, *pod_uid, *container, *service;
 	unsigned int is;

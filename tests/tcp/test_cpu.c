@@ -238,7 +238,10 @@ static void read_oracle(pid_t pid, pid_t tid, struct oracle *o)
 	o->migrations = field(path, "se.nr_migrations", &o->migrations_known);
 }
 
-/* Reads the accounts of a thread that sleeps, and slept all the time while its files were read. */
+/*
+ * Reads the accounts of a thread that sleeps. Repeats this until the thread has slept during the
+ * whole reading.
+ */
 static struct oracle oracle_of(pid_t pid, pid_t tid)
 {
 	uint64_t start = base_now_ns();

@@ -44,7 +44,7 @@ class Worker:
         self.p.stdout.readline()
 
     def schedstat(self):
-        """Of a process that sleeps: run, wait, waits."""
+        """Returns run, wait and waits of the process while it sleeps."""
         def asleep():
             with open(f'/proc/{self.p.pid}/stat', errors='replace') as f:
                 if f.read().rpartition(') ')[2][0] != 'S':
@@ -117,7 +117,7 @@ def who_is_kept_waiting_is_shown_to_wait():
     cpu = min(os.sched_getaffinity(0))
     for w in rivals:
         os.sched_setaffinity(w.p.pid, {cpu})
-        w.p.stdin.write('\n' * 5000)  # more than it can do meanwhile
+        w.p.stdin.write('\n' * 5000)  # more work than it can do during the test
         w.p.stdin.flush()
     # A turn that began before or ends after is in one number or in none: where many wait, a longer look is needed.
     for look in ('400ms', '1s', '4s', '16s'):
@@ -215,7 +215,7 @@ def a_container_in_a_hierarchy_of_version_1_is_found_by_its_process():
         print('SKIP: no hierarchy of version 1')
         return
     ident = '0123456789ab' + f'{os.getpid():052x}'
-    inner = 'fedcba987654' + ident[12:]  # what a container calls a folder of its own
+    inner = 'fedcba987654' + ident[12:]  # folders that a container may name itself
     folders = [f'{memory}/docker', f'{memory}/docker/{ident}', f'{memory}/docker/{ident}/docker',
                f'{memory}/docker/{ident}/docker/{inner}']
     made = [f for f in folders if not os.path.exists(f)]

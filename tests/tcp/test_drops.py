@@ -65,7 +65,7 @@ def copies_are_dropped_and_named(wire):
 
 
 def why_names_the_reason(wire):
-    """Of segments that fit into no window, but not of copies, with which nothing is lost."""
+    """It names segments that fit into no window, but not duplicates, which are no loss."""
     client, server = wire.pair()
     port = client.getsockname()[1]
     exchange(client, server, 1)
@@ -85,7 +85,8 @@ def why_names_the_reason(wire):
 
 
 def a_wrong_checksum_is_counted_once(wire):
-    """Of the flow, too, if the kernel says so: whether it knows the socket by then depends on the kernel."""
+    """It is also counted for the flow, if the kernel knows the socket when it drops the segment, which depends on the
+    kernel."""
     client, server = wire.pair()
     exchange(client, server, 1)
     before, broken = total('TCP_CSUM'), []

@@ -128,7 +128,7 @@ def main():
     flows = Flows()
 
     def expect(remote, end, sent=None, received=None):
-        """Exactly one line says that the connection to remote ended so."""
+        """Returns the only line about the connection to remote, which ended this way."""
         def of_remote():
             return [w for w in (line.split() for line in lines.out[1:]) if w[4] == remote]
         found = wait_until(of_remote, lambda: f'{remote} did not end: {lines.stdout()}')

@@ -137,7 +137,7 @@ def connections_made_before_the_start_are_marked_and_right():
     watch.end()
 
 
-# What unshare() does to processes is for those that are forked after it: the first is 1 there.
+# unshare() of the PID namespace only affects processes forked afterwards; the first of them has PID 1.
 ELSEWHERE = """
 import ctypes, os, socket, subprocess
 ctypes.CDLL(None).unshare(0x40000000)  # CLONE_NEWNET
@@ -304,7 +304,7 @@ def filters_leave_out_what_is_not_wanted():
         f = wait_until(lambda: watch.of(*flows.name_of(sock)), 'a flow of ours', watch.part, seconds=20)
         check('pid', f['pid'], os.getpid())
     watch.end()
-    # One in four, and the same at both ends.
+    # One flow in four is sampled, and the same ones at both ends.
     watch = Flows('--new', '--sample', '2')
     many = [pair() for _ in range(120)]
     seen = wait_until(lambda: (watch.update(), watch.seen)[1], 'some flow', watch.part, seconds=20)
@@ -319,7 +319,7 @@ def filters_leave_out_what_is_not_wanted():
 @case
 def a_full_table_counts_what_it_refuses():
     watch = Flows('--new', '--flows', '64')
-    # 150 sockets that all stay open ask for one of 64 slots: what is closed is free again after its quarantine.
+    # 150 open sockets need slots, but there are 64; a closed socket's slot is free again after its quarantine.
     many = []
     for _ in range(50):
         listener = socket.create_server(('127.0.0.1', 0))

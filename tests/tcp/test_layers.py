@@ -41,7 +41,7 @@ def ask(took=None, sleep=0):
 
 
 def trace(*args, **kw):
-    """What 'tcp trace' prints of ask(), and the ports."""
+    """Returns the output of 'tcp trace' about ask(), and the ports."""
     part = Part(EXE, 'tcp', 'trace', *args)
     part.ready()
     ports = ask(**kw)
@@ -110,12 +110,12 @@ def every_way_to_add_up_counts_the_same_requests():
         part.ready()
         server, _ = ask()
         count = REQUESTS
-        if by != 'flow':  # another port is another group, and adds up
+        if by != 'flow':  # another request from another port: unless rows are per flow, it is added to the same row
             ask()
             count *= 2
 
         def row():
-            """Of those rows that ask() is in, the last; others may be at work here, too."""
+            """Returns the last row that includes ask(); other programs may be at work here, too."""
             for line in reversed(list(part.out)):
                 r = json.loads(line)
                 if r['row'] == by and r['role'] == 'server' and r['complete'] >= count and \

@@ -17,7 +17,7 @@ from support.process import Part, fail, output, skip, wait_until
 AMOUNT = sys.argv[2] if len(sys.argv) > 2 else '30M'
 NAMES = [f'sl-tcp-{os.getpid()}-{n}' for n in 'arb']
 CLEAN = 'a clean link'
-COOKIE = 37  # what iperf3 sends first on each stream
+COOKIE = 37  # the cookie that iperf3 sends first on each stream
 
 
 def within(name):
@@ -72,7 +72,7 @@ def flap():
 
 
 def transfer(label, meanwhile=None):
-    """One iperf3 through the link; what it, nstat and we say of it has to be the same."""
+    """Runs iperf3 through the link; iperf3, nstat and Sidelight must agree."""
     begin, before, old = time.monotonic(), nstat(NAMES[0]), set(WATCH.seen)
     server = Part(*within(NAMES[2]), 'iperf3', '-s', '-1', '-p', PORT)
     wait_until(lambda: 'LISTEN' in inside(NAMES[2], 'ss', '-ltn'), 'iperf3 listens', server, seconds=20)
@@ -103,8 +103,8 @@ def transfer(label, meanwhile=None):
             fail(f'{label}: {what} is {got}, not {expected}: {data}; nstat: {changed}')
 
     def seen_by_calls(what, got, expected):
-        # 6.18 leaves out a few calls of tracepoints under load, and while others attach (docs/tcp.md);
-        # the guest's kernel leaves out what it counts as such.
+        # Linux 6.18 skips a few calls of tracepoints under load and while other programs attach (docs/tcp.md). The guest's
+        # kernel skips only calls that it counts as missed.
         missed = (WATCH.table or {}).get('missed', 0)
         if abs(got - expected) > max(missed, 0 if 'GUEST' in os.environ else 3 + expected / 20):
             same(what, got, expected)
@@ -114,7 +114,8 @@ def transfer(label, meanwhile=None):
     same('bytes written', data['write_bytes'], stream['sender']['bytes'] + COOKIE)
     same('bytes read by the peer', peer['read_bytes'], stream['receiver']['bytes'] + COOKIE)
     same('retransmissions by nstat', both('retrans'), grown['TcpRetransSegs'])
-    # iperf3 looks when it has written all; what is in the queue then may be lost still, on a busy machine much.
+    # iperf3 reads its counters when it has written everything; segments in the queue may be lost later, many of them on a busy
+    # machine.
     if data['retrans'] < stream['sender']['retransmits']:
         fail(f"{label}: {data['retrans']} segments again, iperf3 says {stream['sender']['retransmits']}")
     seen_by_calls('fast ones by nstat', both('re_fast'), grown['TcpExtTCPFastRetrans'])

@@ -48,7 +48,7 @@ for i in range(COUNT):
 server.join()
 listener.close()
 def all_seen():
-    """But those whose opening the kernel left out, and those that left between two looks: both are counted."""
+    """All except connections whose opening the kernel left out, and those that ended between two looks; both are counted."""
     watch.update()
     return watch.table and len(watch.seen) >= 2 * COUNT + 1 - watch.table['missed'] - watch.table['unseen']
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Without a mount of cgroup2, 'sidelight tcp layers' mounts it for itself alone; where that is refused, it says so
-once, and leaves out what needs it."""
+"""If cgroup2 is not mounted, 'sidelight tcp layers' mounts it for itself. If that is not permitted, it says so once, and leaves
+out everything that needs it."""
 import ctypes
 import json
 import struct

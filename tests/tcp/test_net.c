@@ -145,7 +145,7 @@ static void split_segments_are_timed_each_and_merged_ones_once(void **state)
 	tcp_net_match_close(m);
 }
 
-/* What distinguishes two transmissions of the same bytes. */
+/* How two transmissions of the same bytes can be distinguished. */
 enum telling { BY_NOTHING, BY_TIMESTAMP, BY_ID };
 
 static void sent_twice(enum telling by, bool first_comes, bool second_comes)
@@ -389,7 +389,10 @@ static void no_record_is_compared_with_more_than_1024_others(void **state)
 	tcp_net_match_close(m);
 }
 
-/* One step per part, which has one byte, would take minutes. */
+/*
+ * Each segment consists of four million parts of one byte. Handling them one by one would take
+ * minutes.
+ */
 static void segments_of_four_million_parts_take_no_time(void **state)
 {
 	enum { SEGMENTS = 250, KNOWN = 64, BYTES = (1 << 22) - 1 };
@@ -529,9 +532,7 @@ static void latencies_are_within_bound_over_a_bad_network(void **state)
 	free(e);
 }
 
-/*
- * As in a collector: some segments of a window are matched after it is over, and history is short.
- */
+/* As in a collector, some segments of a window are matched after its end, and history is short. */
 static void what_is_matched_late_has_its_latency_all_the_same(void **state)
 {
 	enum { N = 1000, STEP = 10 };
@@ -587,7 +588,7 @@ static void trusted_wrong_clocks_give_negative_latencies(void **state)
 	const struct tcp_net_row *r;
 
 	(void)state;
-	/* 50 us each way; B is wrongly said to be ahead by 90 us. */
+	/* 50 us in each direction; B's clock is wrongly assumed to be ahead by 90 us. */
 	for (uint32_t i = 0; i < 10; i++) {
 		add(m, 0, segment(0, true, 10 * i, 10, 1000000 * i));
 		add(m, 1, segment(0, false, 10 * i, 10, 1000000 * i + 50000));

@@ -112,7 +112,7 @@ def python(end, program, *args):
 
 
 class Recording:
-    """Both ends' recorders, and what they left."""
+    """The recorders of both ends, and their files."""
 
     def __init__(self, *options, capture=False, pause=0.001, requests=REQUESTS, bulk=BULK,
                  families=(0, 1)):
@@ -213,13 +213,13 @@ def another_clock(path, to, ahead, ppm):
 
 
 def truths(rows):
-    """What each segment took by the one clock, and its key."""
+    """Returns each segment's key and its latency by the common clock."""
     return {(s['way'], s['from_port'], s['to_port'], s['seq'], s['out_ns']): s['in_ns'] - s['out_ns']
             for s in rows['segment']}
 
 
 def right_within_the_bound(recording, label, ppm=60, least=0):
-    """As recorded, and with B's clock changed: every error is within the bound stated for it."""
+    """With the clocks as recorded, and with B's clock changed, every error is within its stated bound."""
     one = compare('--segments', *recording.files)
     totals = one['totals'][0]
     truth = truths(one)
@@ -246,7 +246,7 @@ def right_within_the_bound(recording, label, ppm=60, least=0):
         same = mine[key(s)].pop(0)
         error = abs(s['latency_ns'] - (same['in_ns'] - same['out_ns']))
         worst = max(worst, error)
-        # The rate changes what a duration is: by 60 ppm of the latency itself.
+        # Durations by a clock that is 60 ppm fast differ by 60 ppm.
         if error > s['bound_ns'] + abs(same['in_ns'] - same['out_ns']) * ppm / 1e6 + 2:
             fail(f'{label}: off by {error} ns: {s}, truth {same}')
     c = other['totals'][0]['clock']
@@ -289,7 +289,7 @@ def captured(path):
 def case_plain():
     r = Recording('--requests', capture=bool(shutil.which('tcpdump')))
     one, other = right_within_the_bound(r, 'two namespaces', least=2 * REQUESTS)
-    # What is sent again within a millisecond over IPv6 can't be told apart.
+    # Over IPv6, retransmissions within a millisecond cannot be distinguished.
     t = one['totals'][0]
     # A call that the kernel left out is a record that is not there, at one end. It does not count all of them on a busy CPU.
     only(one, 'merged', 'ambiguous', 'ack_unmatched', 'lost', 'not_sent')
@@ -343,7 +343,7 @@ def case_slow_way():
     r = Recording(pause=0, requests=60, bulk=200000, families=(0,))
     one, _ = right_within_the_bound(r, '20 ms in one direction', least=120)
     row = one['all'][0]
-    # Half of it is not known: the estimate says 10 ms for each way, give or take 10.
+    # The split between the directions is unknown: the estimate is 10 ms for each, plus or minus 10 ms.
     if row['round']['count'] < 60 or row['round']['min_ns'] < 20e6 or \
             row['there']['bound_max_ns'] < 10e6:
         fail(f'{row}')
@@ -352,7 +352,7 @@ def case_slow_way():
 
 
 def case_bad_network():
-    """Loss, reordering and copies: what was sent is timed, or in a cause, all of it."""
+    """Loss, reordering and duplicates: each segment sent is either timed or counted under a cause."""
     impair(1, 'delay', '2ms', '1ms', 'loss', '3%', 'duplicate', '3%')
     impair(0, 'delay', '1ms')
     r = Recording(pause=0, requests=100, bulk=1_000_000)
@@ -369,11 +369,11 @@ def case_bad_network():
 
 
 def case_wrong():
-    """What is wrong is said in a line."""
+    """An error is reported in one line."""
     good, bad = f'{DIR}/a.rec', f'{DIR}/bad'
     with open(good, 'rb') as f:
         data = f.read()
-    at = 0  # of the first segment's bytes
+    at = 0  # position of the first segment's bytes
     for kind, body in frames(good):
         if kind == SEGMENT:
             at += 8
@@ -401,7 +401,7 @@ def case_wrong():
         with open(bad, 'wb') as f:
             f.write(content)
         says([good, bad], 1, text)
-    # A recorder that was killed: what there is counts, and it is said.
+    # If a recorder was killed, its records so far are used, and the file is reported as cut off.
     with open(bad, 'wb') as f:
         f.write(data[:len(data) // 2 + 3])
     rows = compare(bad, f'{DIR}/b.rec')
@@ -427,7 +427,7 @@ def case_formats():
 
 
 def case_killed():
-    """Killed while attached: nothing stays in the kernel."""
+    """A recorder is killed while attached: nothing remains in the kernel."""
     p = Part(EXE, 'tcp', 'net', '--record', f'{DIR}/killed.rec', '--ring', '64')
     p.ready()
     objects = held(p.pid)
@@ -438,7 +438,7 @@ def case_killed():
 
 
 def case_lost_end():
-    """The reader goes before the last frame, which alone is then lost."""
+    """The reader exits before the last frame; only that frame is lost."""
     r, w = os.pipe()
     p = subprocess.Popen([EXE, 'tcp', 'net', '--record', '-', '--dev', 'sl0', '--netns', f'/run/netns/{NAMES[0]}', '-p', '9'],
                          stdout=w, stderr=subprocess.PIPE, text=True, restore_signals=False)  # SIGPIPE stays ignored
@@ -452,7 +452,7 @@ def case_lost_end():
 
 
 def case_overrun():
-    """A ring that is too small: what was overwritten is counted, and what is matched is right."""
+    """The ring is too small: overwritten records are counted, and matched ones are right."""
     r = Recording('--ring', '64', pause=0, families=(0,), bulk=40_000_000)
     one = compare('--segments', *r.files)
     t = one['totals'][0]
@@ -460,14 +460,15 @@ def case_overrun():
         if abs(s['latency_ns'] - (s['in_ns'] - s['out_ns'])) > s['bound_ns']:
             fail(f'{s}')
     print(f"ok   a ring of 64: {t['causes']['missed']} missed, {t['matched']} matched of {t['sent']}")
-    # What was overwritten at one end is not said to be lost on the way. Calls that the kernel left out are; how many, a
-    # ring with holes can't tell (docs/tcp.md): some in a hundred.
+    # Records that were overwritten at one end are not reported as lost on the way, but calls that the kernel skipped are. A
+    # ring with holes cannot count those (docs/tcp.md): a few per cent.
     if not t['causes']['missed'] or t['causes']['lost'] > t['left_out'] + sum(t['sent']) // 10:
         fail(f'{t}')
 
 
 def survives(live, agent):
-    """An agent that is killed and comes back is read on, and its new segments are shown; returns it."""
+    """A live command survives it when its agent is killed and started again: it reads on and shows new segments. Returns the
+    new agent."""
     agent.kill()
     wait_until(lambda: 'reconnecting' in live.logged(), 'a line on the loss', live, seconds=30)
     agent = Part(*agent.argv)

@@ -32,7 +32,10 @@ static int by_time(const void *a, const void *b)
 	return p->at < q->at ? -1 : p->at > q->at;
 }
 
-/* p: sorted. As in net_stat.c: window by window, with what is known of the adjacent ones. */
+/*
+ * p must be sorted. Processes windows like net_stat.c: one by one, with the data of the adjacent
+ * ones.
+ */
 static void windows(struct tcp_net_clock *c, const struct tcp_net_point *p, size_t n, int64_t start,
 		    int64_t end)
 {
@@ -214,9 +217,10 @@ static void few_packets_are_bounded_by_their_own_rtt(void **state)
 }
 
 /*
- * 6 s of a packet each 0.5 ms, 20 us and more there and back: at how many of them the offset is
- * known. That of one that was on its way when it changed is the one at either end: by its stamps it
- * is that where B's clock was looked at. unseen: what a clock may be off besides, ns.
+ * Simulates 6 s with a packet every 0.5 ms, and 20 us or more in each direction. Returns at how
+ * many packets the offset is known. If the offset changed while a packet was on its way, its value
+ * at either end is right; the packet's stamps belong to the value at the time when B's clock was
+ * read. unseen: further error of a clock in ns.
  */
 static size_t looked_at(const struct truth *t, struct tcp_net_clock *c, int64_t unseen)
 {

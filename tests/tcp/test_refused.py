@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine does not permit gets one line that says what to do about it: each missing capability by
-name; a kernel without BTF, or locked down. What still works is used, and nothing stays loaded."""
+"""If a machine does not permit something, one line says what to do about it: it names each missing capability, missing BTF, or
+lockdown. Other features still work, and nothing remains loaded."""
 import json
 import os
 import subprocess
@@ -100,7 +100,7 @@ def a_kernel_without_btf_is_told_so():
 
 @case
 def an_agent_starts_without_the_tables_that_its_kernel_cannot_have():
-    """Each is left out with its reason; the agent serves, and knows no connections."""
+    """Each table is left out with its reason; the agent runs, and knows no connections."""
     socket = f'{workdir()}/agent.sock'
     agent = flows.Part(*WITHOUT_BTF, EXE, 'agent', '--socket', socket, '--tcp', 'flows,layers,cpu,net')
     rest = agent.ready()['rest']
@@ -132,7 +132,7 @@ def lockdown():
 
 @case
 def what_a_locked_down_kernel_still_allows_is_used():
-    """On a kernel that refuses hooks of functions: others are chosen, it is said why, and flows are counted."""
+    """If the kernel refuses hooks of functions, others are chosen, the reason is reported, and flows are counted."""
     probe = json.loads(subprocess.run([EXE, 'tcp', 'probe', '--json'], check=True, stdout=subprocess.PIPE).stdout)
     for b in probe['boundaries']:
         for i, c in enumerate(b['candidates']):

@@ -19,13 +19,13 @@ BUSYBOX, PORT, NAME = '/bin/busybox', 7000, f'shop-{os.getpid()}'
 ID = secrets.token_hex(32)
 GROUP = f'sl-runc-{os.getpid()}'  # the folder above the container's
 BUNDLE = f'/run/containerd/io.containerd.runtime.v2.task/default/{ID}'
-# A server, and a connection to it that stays.
+# A server, and a connection to it that remains open.
 INSIDE = f'{BUSYBOX} nc -ll -p {PORT} -e {BUSYBOX} cat & ' \
          f'until {BUSYBOX} nc 127.0.0.1 {PORT} -e {BUSYBOX} sleep 1000; do {BUSYBOX} sleep 0.1; done'
 
 
 def runc(*args):
-    """Why not, or nothing. What is said goes to a file: a pipe would stay open as long as the container."""
+    """Returns an error or nothing. Output goes to a file, because a pipe would stay open as long as the container runs."""
     with open('/run/said', 'w') as said:
         code = subprocess.run(['runc', '--root', '/run/runc', *args], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                               timeout=300).returncode
@@ -53,7 +53,7 @@ def start():
 
 
 def end():
-    if not os.path.isdir(BUNDLE):  # nothing was begun, and /run is the machine's
+    if not os.path.isdir(BUNDLE):  # nothing was created, and /run belongs to the machine
         return
     runc('delete', '-f', ID)
     # Of each hierarchy. The container's own is left by runc where its processes took too long to go.

@@ -58,7 +58,7 @@ def keys_help_filter_scroll_and_pause(port):
     s = Screen(24, 80, EXE, 'tcp', 'flows', '-i', '100ms', '--netns', '/proc/self/ns/net')
 
     def after(key, condition, what):
-        """A frame of which that is true, drawn after the key: in a pause there is no other."""
+        """Waits for a frame drawn after the key that meets the condition. During a pause, only keys cause frames."""
         seen = len(s.frames())
         s.key(key)
         wait_until(lambda: any(condition(f) for f in s.frames()[seen:]), lambda: f'{what}: {s.raw[-3000:]}')

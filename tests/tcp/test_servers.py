@@ -28,7 +28,7 @@ def case(*needs):
 
 
 def soak(*needs):
-    """What takes long is for 'make soak', and for who names it."""
+    """A long case, which runs only in 'make soak', or if it is named on the command line."""
     return case(*needs) if SCALE > 1 or len(sys.argv) > 2 else lambda f: f
 
 
@@ -83,7 +83,8 @@ class Watched:
         print(f'note: {what}: {got}, not {expected}: calls left out by the kernel')
 
     def both_ends(self):
-        """What one end wrote, the other has received, but for what came after it had closed, which it answers by a reset."""
+        """Each end has received everything that the other one wrote, except for bytes after its close, which it answers by a
+        reset."""
         by_ends = {(f['local_port'], f['remote_port']): f for f in self.ends}
         for (here, there), f in by_ends.items():
             other = by_ends.get((there, here))
@@ -148,14 +149,14 @@ def nginx(connections, seconds):
         answered, got, errors = map(int, told.split())
         if answered:
             break
-        seconds *= 4  # it had not even connected all when its time was over
+        seconds *= 4  # not even all connections were open when its time was over
     server.stop(signal.SIGQUIT)
     watched.end()
     with open(f'{d}/access') as f:
         log = [tuple(map(int, line.split())) for line in f]
     if errors or any(status != 200 for status, _, _ in log):
         fail(f'{errors} errors; {set(s for s, _, _ in log)}')
-    # What was in flight when wrk stopped counting, it has not counted.
+    # wrk does not count requests that were in flight when it stopped.
     if not answered <= len(log) <= answered + 2 * connections * runs:
         fail(f'wrk counts {answered} requests, nginx {len(log)}')
     if len(watched.server) < connections:
@@ -181,7 +182,7 @@ def nginx_and_wrk_with_6400_connections():
 # ---- redis ---------------------------------------------------------------------------------------
 
 def info(port):
-    """What redis counted, by its INFO; and the bytes of the answer, which it has not yet counted."""
+    """Counters of redis from its INFO, and the length of the answer, which they do not include yet."""
     with socket.create_connection(('127.0.0.1', port)) as s:
         s.sendall(b'INFO stats\r\n')
         answer = b''
@@ -191,7 +192,8 @@ def info(port):
 
 
 def start_redis(d, port):
-    """Debian has the server's program in redis-tools, which starts no service: its name decides."""
+    """Debian has the server's program in redis-tools, which starts no service. The program acts as the server if its name is
+    redis-server."""
     os.symlink(find('redis-check-rdb'), f'{d}/redis-server')
     server = Part(f'{d}/redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', d,
                   '--maxclients', '12000', '--tcp-backlog', '8192')
@@ -239,7 +241,7 @@ def redis_with_pipelines_of_16():
     return redis(100, 16000, 16)
 
 
-# What ss prints, and what we say of it: name, our value as ss writes it. What is 0 it leaves out.
+# Fields of ss, and our value in the format of ss. ss leaves out fields that are 0.
 SS = {
     'rto': lambda f: f['rto_us'] / 1000, 'mss': lambda f: f['mss'], 'cwnd': lambda f: f['cwnd'],
     'rtt': lambda f: f"{f['srtt_us'] / 1000:g}/{f['mdev_us'] / 1000:g}",
@@ -267,7 +269,7 @@ def ss():
 
 
 def against_ss(watch, expected):
-    """What is different at this moment, as text; and how many fields were compared."""
+    """Returns the present differences as text, and the number of compared fields."""
     watch.update()
     there, bad, compared = ss(), [], 0
     for f in [f for f in watch.seen.values() if f['state'] == 'ESTABLISHED' and not f['closed']]:

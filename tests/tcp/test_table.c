@@ -202,8 +202,8 @@ static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 
 /*
  * Existing connections are released and recorded again, here a connection of this process that
- * reads nothing meanwhile. A connection that is made while the filter excludes it has no flow until
- * the filter changes, and then counts as an older one.
+ * reads nothing meanwhile. A connection that is opened while the filter excludes it has no flow
+ * until the filter changes, and then counts as an existing one.
  */
 static void each_kind_of_filter_takes_and_lets_go_at_run_time(void **state)
 {
@@ -427,7 +427,7 @@ static void a_missed_end_is_found(void **state)
 	close(fd[1]);
 	close(unread[1]);
 	close(unread[0]);
-	await_from(f.id, port, SL_STATE_CLOSED, &f); /* not an earlier one of the same port */
+	await_from(f.id, port, SL_STATE_CLOSED, &f); /* not an earlier flow of the same port */
 	assert_true(f.flags & SL_FLOW_UNSEEN);
 	assert_int_equal(f.tcp_state, 7);
 	assert_int_equal(f.bytes_sent, 3);
@@ -651,7 +651,10 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
 		cmocka_unit_test(a_slot_that_cannot_be_freed_now_is_freed_later),
 		cmocka_unit_test(a_refused_connection_is_taken_when_there_is_room),
-		/* The last tests: from here on, the table is not told of ends and beginnings. */
+		/*
+		 * These must be the last tests: from here on, the table learns of no beginnings and
+		 * ends.
+		 */
 		cmocka_unit_test(a_missed_end_is_found),
 		cmocka_unit_test(a_missed_beginning_is_found_by_its_first_segment),
 	};

@@ -119,7 +119,7 @@ static struct region_flow congested(void)
 	return f;
 }
 
-/* And with losses, one of which caused a timeout. */
+/* The same with losses, one of which caused a timeout. */
 static struct region_flow lossy(void)
 {
 	struct region_flow f = congested();
@@ -236,7 +236,7 @@ static void losses_and_windows_are_told_apart(void **state)
 	f.retrans -= 3;
 	f.re_tlp -= 4;
 	f.fast--;
-	f.timeouts++; /* of 200 ms: less than the window's share */
+	f.timeouts++; /* out of 200 ms: less than the window's share */
 	assert_why(&f, REGION_WHY_LOSS_FAST, 0.88);
 	f.timeouts += 22;
 	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.46);

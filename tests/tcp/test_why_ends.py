@@ -24,7 +24,7 @@ CUT, LOOK, SECONDS = 2, 5, 9  # seconds from the start until the path is cut, an
 LATE, TRIES = 10, 6  # ms by which the packets of a path may be late, and attempts with paths that are later
 RCVBUF, SNDBUF, RATE = (socket.SOL_SOCKET, socket.SO_RCVBUF), (socket.SOL_SOCKET, socket.SO_SNDBUF), (socket.SOL_SOCKET, 47)
 TCP = socket.IPPROTO_TCP
-# Of a connection that has been idle for longer, the first probe is sent at once.
+# If a connection has been idle for longer, the first probe is sent at once.
 KEEPALIVE = ((TCP, socket.TCP_KEEPINTVL, 1), (TCP, socket.TCP_KEEPCNT, 2), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
              (TCP, socket.TCP_KEEPIDLE, 1))
 OBSERVED = signal.SIGUSR1  # `tcp why` observes the connections
@@ -84,7 +84,8 @@ def does(f, **how):
 
 
 class Situation:
-    """path: options of both directions, or of each. at_a, at_b: what `tcp why` should say. alone: it needs a CPU."""
+    """path: options for both directions, or for each. at_a, at_b: expected answers of `tcp why`. alone: needs a CPU of its
+    own."""
 
     def __init__(self, path, a, b, at_a, at_b, options=((), ()), cut=None, alone=False):
         self.path, self.does, self.right, self.options, self.cut, self.alone = path, (a, b), (at_a, at_b), options, cut, alone
@@ -291,7 +292,7 @@ class Connection:
         return self.path.close()
 
     def wrong(self, said):
-        """What is wrong in the answers of `tcp why`."""
+        """Returns the wrong answers of `tcp why`."""
         for side, key, right in zip('AB', ('remote_port', 'local_port'), self.situation.right):
             of_end = [s for s in said if s.get(key) == self.port]
             if [s['limit'] for s in of_end] != [right]:
@@ -299,7 +300,7 @@ class Connection:
 
 
 def waits_for_signals(part):
-    """True from just before the first of the two looks of `tcp why`: it then has a descriptor for signals."""
+    """True from just before the first of the two snapshots of `tcp why`: it then has a descriptor for signals."""
     fds = f'/proc/{part.pid}/fd'
     try:
         return any('signalfd' in os.readlink(f'{fds}/{fd}') for fd in os.listdir(fds))
@@ -308,7 +309,7 @@ def waits_for_signals(part):
 
 
 def look(connections):
-    """What `tcp why` says. Meanwhile, cuts the paths of 'pulse' from time to time."""
+    """Returns the answers of `tcp why`. Meanwhile, cuts the paths of 'pulse' from time to time."""
     why = Part(EXE, 'tcp', 'why', '--json', '--top', '0', '-d', f'{SECONDS}s', '-p', f'{connections[0].port}-{connections[-1].port}', COMM)
     wait_until(lambda: why.p.poll() is not None or waits_for_signals(why), 'tcp why observes', why)
     for c in connections:
@@ -326,7 +327,7 @@ def look(connections):
 
 
 def try_all(situations, first_port):
-    """Starts these connections. Returns what is wrong, and whether a path of those was late."""
+    """Starts these connections. Returns the wrong answers, and whether any of their paths was late."""
     connections, wrong = [], {}
     try:
         for name, situation in situations.items():

@@ -13,9 +13,9 @@ from support.process import SCALE, Part, fail, poll, wait_until, workdir
 from wire import SYN, Capture, Wire
 
 CASES = []
-# 6.18 leaves out a call of a tracepoint now and then (docs/tcp.md); in a guest on a busy machine TCP's own timers
-# send more again than the wire lost, as it does here when this process, which carries the packets, is held up for some
-# milliseconds. What is then wrong must be right one of the next times; what is wrong for good is so each time.
+# Linux 6.18 sometimes skips a call of a tracepoint (docs/tcp.md). In a guest on a busy machine, TCP's own timers retransmit
+# more than the wire lost; the same happens here if this process, which carries the packets, is delayed by some milliseconds.
+# Such an error does not occur in every attempt, whereas a real error does.
 TRIES = 8
 
 
@@ -36,7 +36,7 @@ def nstat(*within):
 
 
 class Watched:
-    """One connection over the wire from its first packet on: its flows, and what nstat says of both ends."""
+    """One connection over the wire from its first packet on: its flows, and the counters of nstat at both ends."""
 
     def __init__(self, wire):
         self.wire, self.watch = wire, WATCH
@@ -70,7 +70,7 @@ class Watched:
         return {k: v - self.before[far].get(k, 0) for k, v in after.items()}
 
     def settled(self, **expected):
-        """Waits until the flow says this; then it, nstat and the wire have to agree on the rest."""
+        """Waits until the flow meets the condition; then the flow, nstat and the wire must agree on the rest."""
         def there(f):
             if any(f[k] > v for k, v in expected.items()):  # they only grow
                 raise Wrong(f'more than {expected}: {f}')
@@ -98,7 +98,7 @@ class Watched:
 
 
 def once(choose):
-    """A rule that drops the first packet to the far end that choose() takes."""
+    """Returns a rule that drops the first packet to the far end for which choose() is true."""
     done = []
 
     def rule(to_far, p):
@@ -249,7 +249,7 @@ CONNECTIONS, ROUNDS = 8, 25
 
 
 def talk(client, server, number):
-    """Requests and responses of many sizes, some of several segments; the server says the last word."""
+    """Requests and responses of many sizes, some of several segments; the server sends last."""
     def serve():
         for i in range(ROUNDS):
             receive(server, 50 + 700 * (i % 5) + number)
@@ -349,7 +349,7 @@ def requests_and_samples_of_the_rtt_are_what_tcpdump_saw(wire):
     counted = 0
     for (_, client), (_, port) in ends:
         f = found[next(e for e in ends if e[0][1] == client)]
-        if f['retrans']:  # of what was sent again, the sample is the time stamp option's, or none (Karn)
+        if f['retrans']:  # a retransmitted segment has a sample from the timestamp option, or none (Karn)
             raise Wrong(f'sent again, though nothing was lost: {f}')
         samples = samples_in(at_near, client, port)
         if len(samples) < ROUNDS or f['rtt_count'] != len(samples):

@@ -89,9 +89,9 @@ def is_tcp(raw):
 
 
 class Wire:
-    """rule(far, packet): what becomes of a packet that goes to the far end, or comes from there; None:
-    it goes on, else a list of bytes to send in its place. delay: seconds each way. sent_again: segments
-    with data whose bytes had been seen, by their sender's address."""
+    """rule(far, packet): decides about a packet to the far end, or from there. None: pass it on; otherwise a list of packets to
+    send in its place. delay: seconds in each direction. sent_again: data segments whose bytes had been seen before, by their
+    sender's address."""
 
     def __init__(self):
         self.rule, self.delay = None, 0
@@ -119,7 +119,7 @@ class Wire:
 
     @staticmethod
     def _far_end(control):
-        """Makes a namespace, and in it what it is asked for: listeners, whose sockets it hands over."""
+        """Creates a namespace and, in it, the requested listeners, whose sockets it passes to the caller."""
         flows.libc.prctl(1, signal.SIGKILL)
         try:
             if flows.libc.unshare(0x40000000):
@@ -162,7 +162,7 @@ class Wire:
         self.socket.recv(1)
 
     def within(self):
-        """What a command at the far end begins with."""
+        """Returns the prefix of commands for the far end."""
         return 'nsenter', f'--net=/proc/{self.child}/ns/net'
 
     def pair(self):
@@ -217,7 +217,7 @@ class Wire:
         return []
 
     def release(self):
-        """No rule from now on; what was held goes on to the near end."""
+        """Removes the rule; packets that were held go on to the near end."""
         with self.lock:
             self.rule = None
             for raw in self.held:

@@ -103,7 +103,7 @@ static bool of_program(uintptr_t at)
 	return at >= fail.begin && at < fail.end;
 }
 
-/* Returns the point of this call; 0: not called by the program. */
+/* Returns the point of this call, or 0 if the program did not make the call. */
 static uint64_t point_of(const char *name, void **frames, int n, bool *outside)
 {
 	uint64_t h = 1;
@@ -252,7 +252,7 @@ static __attribute__((noinline)) bool fails(const char *name, int error)
 	if (!fail.on || depth)
 		return false;
 	depth++;
-	n = backtrace(frames, FRAMES) - 2; /* without this function and its caller here */
+	n = backtrace(frames, FRAMES) - 2; /* not counting this function and its caller here */
 	point = n > 0 ? point_of(name, frames + 2, n, &outside) : 0;
 	errno = saved;
 	if (point) {

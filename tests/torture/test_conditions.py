@@ -41,7 +41,7 @@ class App(Pod):
         wait_until(lambda: self.out, 'it counts', self)
 
     def exact(self):
-        """Whether every metric was created, and holds what was counted."""
+        """Returns whether every metric was created and has the right value."""
         return self.tell('?') == 'exact 0'
 
     def end(self):
@@ -79,7 +79,7 @@ def meanwhile(work):
 
 @case
 def a_stopped_agent_costs_no_count():
-    """Publishers count on, the collector reads on, and who comes meanwhile is admitted afterwards."""
+    """Publishers go on counting and the collector goes on reading; publishers that start meanwhile are admitted afterwards."""
     with Quick() as a, Collector([a], '--period', '10ms') as c:
         early = App(a)
         wait_until(lambda: shown(c) == [2000], 'it is read', c)
@@ -118,7 +118,8 @@ def a_stopped_collector_delays_no_other():
 
 @case
 def a_stopped_publisher_stays_alive():
-    """It lives, its values are shown, and others are read and admitted on time."""
+    """A publisher that was stopped with SIGSTOP counts as alive: its values are shown, and others are read and admitted on
+    time."""
     with Quick() as a, Collector([a]) as c:
         still = App(a)
         wait_until(lambda: shown(c) == [2000], 'it is read', c)
@@ -306,7 +307,7 @@ def a_full_disk_stops_only_the_files():
 
 @case
 def a_limit_of_file_size_stops_only_the_files():
-    """RLIMIT_FSIZE kills by a signal what does not ignore it."""
+    """RLIMIT_FSIZE kills processes that do not ignore its signal."""
     folder = workdir()
     with Quick() as a:
         app = App(a)
@@ -344,7 +345,7 @@ def stores_on_a_full_disk_are_refused_not_torn():
 
 @case
 def a_full_disk_for_the_log_stops_nothing():
-    """Lines are lost; what they tell of is not."""
+    """Log lines are lost, but not the data that they are about."""
     folder = f'{workdir()}/disk'
     os.mkdir(folder)
     with Quick() as a:
@@ -415,7 +416,7 @@ class Cgroup:
 
 @case
 def a_collector_out_of_memory_costs_no_count():
-    """The kernel kills one of its processes. What is left of it ends, or makes good; hosts notice nothing."""
+    """The kernel kills one of its processes. The others end or recover; the hosts notice nothing."""
     with Cgroup(48 << 20) as limited, Quick() as a, Collector([a]) as other:
         app = App(a)
         c = Collector([a], '--period', '1ms', before=limited.words())
@@ -488,20 +489,20 @@ def a_collector_out_of_descriptors_recovers():
 
 @case
 def a_publisher_without_descriptors_runs():
-    """Its application runs; the library says why nothing is published."""
+    """The application runs; the library logs why nothing is published."""
     with Quick() as a:
         for n in range(3, 12):
             app = Pod(*with_descriptors(n), APP, a.socket)
             wait_until(lambda: app.out or app.p.poll() is not None, 'it runs', app)
             if app.p.poll() is not None and not app.out and app.p.returncode == 127:
-                continue  # too few for the loader
+                continue  # too few descriptors for the dynamic linker
             check(app.tell('?').startswith('exact'), 'counts are lost', app)
             check(app.close() == 0, 'it ends', app)
 
 
 @case
 def too_few_descriptors_at_the_start_are_said():
-    """Each part is ready, or says what it lacks, whether it ends or tries again."""
+    """Each part becomes ready or says what it lacks, whether it then ends or tries again."""
     ready = {}
     with Stores() as s, Quick() as a:
         s.ready()
@@ -526,7 +527,7 @@ def too_few_descriptors_at_the_start_are_said():
 # ---- the clock is set ------------------------------------------------------------------------------------------------
 
 class Receiver:
-    """Of remote write: counts requests."""
+    """A receiver of remote write that counts requests."""
 
     def __enter__(self):
         class Take(http.server.BaseHTTPRequestHandler):
@@ -547,7 +548,7 @@ class Receiver:
 
 
 class Clock:
-    """The clock of parts that get its environment. What is suspended sees the same: CLOCK_MONOTONIC stands still meanwhile,
+    """Sets the clock of parts that get its environment. A suspended machine sees the same: CLOCK_MONOTONIC stands still,
     CLOCK_REALTIME and CLOCK_BOOTTIME do not."""
 
     def __init__(self):
@@ -562,7 +563,7 @@ class Clock:
 
 @case
 def a_clock_that_is_set_costs_no_report():
-    """Of a translator and a store server; reports that carry a time are not among them."""
+    """Sets the clock of a translator and a store server; the reports contain no times."""
     clock = Clock()
     with Stores(env=clock.env) as s:
         s.ready()
@@ -592,7 +593,7 @@ def a_clock_that_is_set_delays_no_stop():
 
 @case
 def a_clock_that_is_set_is_survived_and_said():
-    """Remote write says how long it withholds samples; counts, pods and deaths do not depend on the clock."""
+    """Remote write reports how long it withholds samples; counts, pods and deaths do not depend on the clock."""
     clock = Clock()
     set_to, env = clock.set, clock.env
     with Receiver() as to, Quick(env=env) as a:
@@ -607,7 +608,7 @@ def a_clock_that_is_set_is_survived_and_said():
                 wait_until(lambda: samples() > before and not withheld(), f'samples are sent {what}', c)
 
             def works():
-                """Deaths are seen and pods come, whatever the clock says."""
+                """Deaths are detected and new pods appear, whatever the clock shows."""
                 pod = App(a)
                 wait_until(lambda: shown(c) == [2000] * 2, 'a new pod is shown', c, a)
                 pod.kill()

@@ -34,10 +34,10 @@ from support.sidelight import Agent
 
 SIDELIGHT, FAIL, APP, PART, *ARGS = sys.argv[1:]  # a victim is the program that SIDELIGHT would execute
 SECONDS = float(os.environ.get('TORTURE_SECONDS', '15'))
-PATIENCE = 120  # of each step; a retry is due within a second, and the machine may be busy
+PATIENCE = 120  # time limit of each step; a retry is due within a second, and the machine may be busy
 OURS = ('sidelight-agent', 'sidelight-collect', 'sidelight-translate', 'libsidelight', 'libjansson', 'libc')
 LIBRARIES = ('libmicrohttpd', 'libcurl-gnutls', 'libyaml-0', 'libsystemd', 'libbpf', 'libibverbs', 'librdmacm')
-# What cannot fail, and what a library says of it by abort().
+# Functions that cannot fail, or whose failure makes a library call abort().
 EXEMPT = {
     ('write', 'libmicrohttpd.so'): 'an eventfd of its own has room for a one',
     ('shutdown', 'libmicrohttpd.so'): 'a connected socket; the library waits for its end',
@@ -48,11 +48,11 @@ names = itertools.count()
 
 
 class Finding(Exception):
-    """What may not happen."""
+    """A forbidden result."""
 
 
 class GaveUp(Exception):
-    """It ended before it was ready, and said why."""
+    """It ended before it was ready, with an error message."""
 
 
 class Victim(Part):
@@ -110,7 +110,7 @@ class Victim(Part):
                    for n in os.listdir(f'/proc/{self.pid}/fd'))
 
     def stacks(self):
-        """Where its threads are, for who mends it."""
+        """Prints the stacks of its threads, for debugging."""
         if not shutil.which('gdb') or '--stacks' not in ARGS:
             return []
         return subprocess.run(['gdb', '-p', str(self.pid), '-batch', '-ex', 'thread apply all bt 12'],
@@ -142,7 +142,7 @@ def status(socket_path):
 
 
 class Library:
-    """Publishes, is attached, counts in threads and a child, closes: what is valid holds every count."""
+    """Publishes, attaches, counts in threads and a child, closes: valid metrics have all their counts."""
 
     def __init__(self):
         self.agent = Agent('--grace', '100ms', '--max-regions-per-uid', '1000')
@@ -157,7 +157,7 @@ class Library:
             files = v.until(lambda: list(v.out) and v.out[0].startswith('counted') and v.out[0].split()[1:], 'counts')
             files = [f for f in map(int, files) if f >= 0]
             os.symlink(self.agent.socket, later)
-            # Without its thread the second one cannot be attached, and says so.
+            # Without its thread, the second publisher cannot be attached, and says so.
             v.until(lambda: self.attached(v.pid) + ('cannot start the attach thread' in v.logged()) >= len(files), 'is attached')
             v.p.stdin.write('?\n')
             v.p.stdin.flush()
@@ -179,7 +179,7 @@ class Library:
 
 
 def connections_closed(v, sock, listening):
-    """Waits for it, at an agent. Returns how many sockets stay for lack of memory, as it counts."""
+    """Waits until an agent has closed its connections. Returns how many sockets it says stay open for lack of memory."""
     leaked = 0
 
     def closed():
@@ -221,7 +221,7 @@ class OfAgent:
                 r['instance'] == f'{region.instance:016x}' for r in status(sock)['regions'])
         try:
             rest = v.ready_now()['rest']
-            # What faces clients may be started again now, if its beginning failed: with all of its sockets.
+            # If the start of a process for clients failed, it may be restarting now, with all of its sockets.
             v.until(lambda: request_at(rest, 'GET', '/metrics', seconds=10)[0] == 200, 'REST answers')
             time.sleep(0.2)
             listening = v.sockets()
@@ -233,7 +233,7 @@ class OfAgent:
             v.until(live, 'is read')
             pod.close()
             v.until(freed, 'the region is freed')
-            # A socket for whose closing there was no memory stays, and is counted.
+            # If a socket could not be closed for lack of memory, it remains, and is counted.
             leaked = connections_closed(v, sock, listening)
             v.end()
             if 'FAIL_AT' not in env and os.path.exists(sock):
@@ -282,7 +282,7 @@ class OfTables:
 
 
 class Taker(http.server.BaseHTTPRequestHandler):
-    """A receiver of whatever a collector sends."""
+    """A receiver of everything that a collector sends."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers['Content-Length']))
@@ -294,7 +294,7 @@ class Taker(http.server.BaseHTTPRequestHandler):
 
 
 class OfCollector:
-    """Reads one pod and one that comes later, is scraped and asked, and stops."""
+    """Reads one pod and another that appears later, answers scrapes and requests, and stops."""
 
     def __init__(self):
         self.agent = Agent('--grace', '100ms', '--lease', '50ms', '--max-regions-per-uid', '1000')
@@ -320,7 +320,7 @@ class OfCollector:
             v.until(lambda: 2000. in values(), 'the pod is shown')
             v.until(lambda: 'sidelight_push_sent_total{to="remote_write"} 0' not in
                     get(f'http://{address}/metrics', seconds=10), 'samples are sent')
-            # Memory that fails in the middle of a page breaks it off, as HTTP has it: a scrape that fails.
+            # If memory runs out in the middle of a page, the response breaks off, as HTTP requires: the scrape fails.
             if (counts := v.until(lambda: set(values()), 'the pod is still shown')) != {2000.}:
                 raise Finding(f'wrong counts: {counts}')
             late = Client(self.agent.socket)
@@ -354,7 +354,7 @@ def generate(to, expect, *options):
 
 
 class OfTranslator:
-    """Stores reports of one reporter, each exactly once, and says so at its end."""
+    """Stores the reports of one reporter, each exactly once, and prints its account at the end."""
     REPORTS = 200
 
     def __init__(self):
@@ -431,7 +431,7 @@ INTERRUPTED = {'read', 'write', 'recv', 'recvfrom', 'recvmsg', 'send', 'sendmsg'
 # ---- points ----------------------------------------------------------------------------------------------------------
 
 class Trace:
-    """What FAIL wrote of a run."""
+    """The file that FAIL wrote in a run."""
 
     def __init__(self, path):
         self.points, self.left, self.calls, self.files, self.failed = {}, collections.Counter(), {}, [], None
@@ -453,7 +453,7 @@ class Trace:
 
 
 def attempt(part, point=None, error=None):
-    """(trace, what came of it) of one run."""
+    """Returns the trace and the result of one run."""
     path = f'{D}/trace{next(names)}'
     env = {'LD_PRELOAD': FAIL, 'FAIL_TRACE': path}
     if point:
@@ -468,7 +468,7 @@ def attempt(part, point=None, error=None):
         result = f'gave up: {e}'
     except Finding as e:
         result = e
-    except Exception as e:  # such as an answer without what it holds
+    except Exception as e:  # such as an incomplete answer
         result = Finding(f'{type(e).__name__}: {e}')
     trace = Trace(path)
     trace.files = trace.files[said:]
@@ -476,14 +476,14 @@ def attempt(part, point=None, error=None):
 
 
 def grown(trace, usual):
-    """Points with more blocks at the end than in any run without a failure. What other libraries lose of their own is
-    theirs; JSON is the program's."""
+    """Returns the points with more allocated blocks at the end than in any run without a failure. Leaks within other libraries
+    do not count, except for JSON, which the program allocates."""
     return [p for p, n in trace.left.items() if p in usual.points and n > usual.left[p] + 1 and
             usual.points[p][2].split('+')[0].split('.')[0] in OURS]
 
 
 def unsure(trace):
-    """Descriptors of which a publisher cannot tell whether they are still its own, and leaves open."""
+    """Returns the number of descriptors that a publisher leaves open because it cannot tell whether they are still its own."""
     return trace.failed[1] == 'fstat64' and sum('/memfd:sidelight' in f for f in trace.files) == 1 if trace.failed else 0
 
 
@@ -500,7 +500,7 @@ def main():
     every = '--all' in ARGS or SCALE > 1
     usual, result = attempt(part)
     check(result == 'ok', f'without a failure: {result.args if isinstance(result, Finding) else result}')
-    for _ in range(2):  # what is reached in some runs only, by other timing
+    for _ in range(2):  # some points are reached only with other timing
         more, result = attempt(part)
         check(result == 'ok', f'without a failure: {result}')
         usual.points.update(more.points)

@@ -205,7 +205,7 @@ int setup(void **state)
 	fill_collector();
 	http = http_new(&(struct http_opts){.listen = "127.0.0.1:0"}, error, sizeof(error));
 	fake_flows(&collector, 300);
-	/* No host falls silent meanwhile, however long the tests take under a tool. */
+	/* No host becomes silent meanwhile, however long the tests take under a tool. */
 	for (size_t i = 0; i < collector.flow_count; i++)
 		collector.flows[i].read_ns += 600000000000;
 	services = collect_services_new(&collector);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What axe-core finds to be in the way of people, at two widths, in the light and in the dark."""
+"""Obstacles to accessibility that axe-core finds, at two widths, in light and dark mode."""
 import json
 import os
 import time
@@ -8,7 +8,7 @@ from support.process import check
 
 AXE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'node', 'node_modules', 'axe-core', 'axe.min.js')
 COLOURS = ", runOnly: ['color-contrast']"
-# Every rule at each width and in each of light and dark, and those of colours everywhere: no other depends on them.
+# Every rule once, and the rules on colours at each width in light and in dark: no other rules depend on these.
 LOOKS = (1440, False, ''), (1440, True, COLOURS), (390, False, COLOURS), (390, True, '')
 
 
@@ -18,7 +18,8 @@ def found_by_axe(page, where='document', only=''):
 
 
 def is_accessible(page, views, show, shot=lambda page, name: None, where='document'):
-    """Shows each view by show(name) at every look; where: an expression of what is looked at. False: axe-core is not installed."""
+    """Shows each view with show(name) and checks it; where: a JavaScript expression for the element to check. Returns False if
+    axe-core is not installed."""
     if not os.path.exists(AXE):
         print('SKIP: axe-core is not installed (scripts/setup test)')
         return False

@@ -64,8 +64,8 @@ static void observe(struct region_layer_view *v, uint64_t n, const int k[SL_LAYE
 }
 
 /*
- * cart-0 serves 100 requests on late, most of whose time is spent in the application, and calls a
- * database.
+ * cart-0 calls a database, and has served 100 recent requests ("late"), most of whose time was
+ * spent in the application.
  */
 static void fake_layers(struct collect_collector *c)
 {

@@ -12,7 +12,7 @@
 		more: false,       // more traces, connections, and the pressure of the host; "others": connections of others alone
 		late: "", asked: 0, // a part of the API that does not answer; how often a service's part of it was asked for
 		hold: 0, held: 0,  // ms by which the status arrives later; how often it did
-		cause: null,       // what the cause of the incident has instead, such as a pod of the collector
+		cause: null,       // replaces members of the incident's cause, such as a pod of the collector
 		metric: null,      // the only metric that there is, and grows by 100 per second
 		twin: false,       // a service of the same name in another namespace
 		older: false,      // the open incident is too old for the newest ones, of which one has ended

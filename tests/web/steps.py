@@ -10,7 +10,7 @@ from system import System
 
 
 class Walk:
-    """Its public methods with a name of several words are the steps. pages: those whose console tells what went wrong."""
+    """The steps are its public methods with names of several words. pages: pages whose console is shown after an error."""
 
     def __init__(self, browser, system, shots):
         self.browser, self.system, self.shots = browser, system, shots

@@ -58,12 +58,12 @@ class Stores(Part):
         return status, answer.decode(errors='replace')
 
     def store(self, name):
-        """Its part of the status, by the token of this machine's user if that is needed."""
+        """Returns the status of this store. The request has the token of this machine's user, in case one is needed."""
         j = json.loads(self.ask('GET', '/api/v1/dta', Authorization=f'Bearer {TOKEN}')[1])
         return next(s for s in j['stores'] if s['name'] == name)
 
     def raw(self, text, source=None):
-        """All that the server answers before it closes or is silent for a second."""
+        """Returns what the server answers until it closes the connection, or until the body ends with a brace or a newline."""
         host, port = self.at.rsplit(':', 1)
         with socket.create_connection((host, int(port)), 20, source) as s:
             s.sendall(text)
@@ -138,7 +138,7 @@ def own_user_changes_stores_by_command():
 
 @case
 def pages_of_others_change_nothing():
-    """What a browser sends for fetch(url, {method: "POST", mode: "no-cors"}), and for the same with a token it guessed."""
+    """The request that a browser sends for fetch(url, {method: "POST", mode: "no-cors"}), and the same with a guessed token."""
     with Stores() as c:
         before = c.store('bytes')['epoch']
         status, answer = c.ask(*ROTATE, Origin='http://evil.example', Content_Type='text/plain;charset=UTF-8')
@@ -257,8 +257,8 @@ def ambiguous_lengths_are_refused():
             got = c.raw(text.encode())
             check(got.startswith('HTTP/1.1 400 '), f'{name}: {got[:200]!r}', c)
             check(' 200 OK' not in got and 'ok\n' not in got, f'{name}: the connection went on: {got[:600]!r}', c)
-    # The line of a chunk may end at a bare LF or not (a proxy's next request would be in it), and trailers may hide a CL:
-    # what follows a chunked body is never taken for a request.
+    # The line of a chunk may end at a bare LF or not (a proxy's next request would be in it), and trailers may hide a CL: bytes
+    # after a chunked body are never taken for a request.
     n = f'{len(body):x}'
     with Stores() as c:
         for name, text in {'chunked alone': chunked, 'a bare LF': f'{n};a\n{body}\r\n0\r\n\r\n',
@@ -271,7 +271,7 @@ def ambiguous_lengths_are_refused():
 
 @case
 def no_page_gets_leave_by_a_preflight():
-    """CORS: no answer allows another origin, whatever it asks for; nor is a token taken from a URL."""
+    """CORS: no answer allows another origin, whatever the request asks for, and no token is taken from a URL."""
     with Stores('--reader-token-file', token_file(OTHER), '--admin-token-file', token_file()) as c:
         for method in ('OPTIONS', 'GET', 'PUT', 'POST', 'TRACE'):
             got = c.raw(f'{method} {RESIZE[1]} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n'
@@ -532,8 +532,8 @@ def port_scans_leave_nothing():
         with Collector([f'{workdir()}/none.sock'], '--max-connections', '64', listen=listen) as c:
             pids = (c.pid, front(c))
             descriptors = size(pids)[0]
-            # One thread of the front waits for an answer meanwhile, and has hundreds of connections to serve afterwards: those that were
-            # closed meanwhile, and those that are open.
+            # One thread of the front waits for an answer; afterwards it has hundreds of connections to serve, closed ones and
+            # open ones.
             os.kill(c.pid, signal.SIGSTOP)
             with connect(c.address) as waits:
                 waits.sendall(b'GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n')
@@ -545,7 +545,8 @@ def port_scans_leave_nothing():
             crowd(c.address)
 
             def grows():
-                """Whether 5,000 more cost memory. What is allocated once costs it once."""
+                """Returns whether 5,000 more connections take more memory. Memory that is allocated only once counts only
+                once."""
                 resident = size(pids)[1]
                 scan(c.address, int(5000 * SCALE))
                 wait_until(lambda: size(pids)[0] <= descriptors, lambda: f'{descriptors} descriptors became {size(pids)[0]}', c)

@@ -14,7 +14,7 @@ from support.process import alive, case, check, poll, run_cases, skip, wait_unti
 from support.sidelight import Agent, Collector
 
 TOKEN = '5a1debeef5a1debeef5a1debeef00'
-ENDS_S = 60  # what must end does so within a second; more than that of a busy machine
+ENDS_S = 60  # a process that must end does so within a second, but may take longer on a busy machine
 RESTRICTED = os.environ.get('SL_TEST_INSTRUMENTED') != '1'
 
 
@@ -71,13 +71,13 @@ def a_front_that_hangs_delays_no_round():
         stopped = front(collector)
         before = rounds(collector.series())
         os.kill(stopped, signal.SIGSTOP)
-        with socket.create_connection(collector.address.rsplit(':', 1)) as s:  # which it does not answer
+        with socket.create_connection(collector.address.rsplit(':', 1)) as s:  # the stopped process does not answer
             s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
             time.sleep(2)  # 200 rounds
             os.kill(stopped, signal.SIGCONT)
             wait_until(lambda: rounds(collector.series()) >= before + 100, 'rounds went on', collector)
             check(front(collector) == stopped, 'the same process', collector)
-        os.kill(stopped, signal.SIGSTOP)  # and it ends in order
+        os.kill(stopped, signal.SIGSTOP)  # the collector can stop it in this state
 
 
 @case
@@ -111,7 +111,7 @@ def a_spawner_that_is_killed_is_replaced():
 
 
 def ends_with_an_error(part, line, goes_on):
-    """goes_on: tells that the part has started again what it can't."""
+    """goes_on() is true if the part has restarted the helper, which it must not be able to do."""
     poll(lambda: part.p.poll() is not None or goes_on(), ENDS_S)
     check(part.p.poll() == 1, 'it exits with 1', part)
     check(line in part.logged(), part)

@@ -28,7 +28,7 @@ void layers_are_sorted_by_answers_with_quantiles(void **state)
 	/* In the bucket that ends at 2^-6 s, in the middle of it on the logarithmic scale. */
 	assert_true(fabs(layer(late, "app", "p50") / exp2(-6.25) - 1) < 1e-9);
 	assert_true(layer(late, "app", "p99") > layer(late, "app", "p90"));
-	/* No data of late: quantiles of nothing are absent. */
+	/* There is no recent data, so that quantiles are absent. */
 	w = json_object_get(json_array_get(list, 2), "late");
 	w = json_object_get(json_object_get(w, "layers"), "app");
 	assert_true(json_is_null(json_object_get(w, "p50")));

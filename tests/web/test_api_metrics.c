@@ -235,7 +235,7 @@ void a_pod_that_returns_continues_its_series(void **state)
 	assert_true(value_at(t + s / 2) == 5 && value_at(t + s) == 7);
 	assert_true(value_at(t + 2 * s) == 1 && value_at(t + 4 * s) == 1 &&
 		    value_at(t + 7 * s) == 2);
-	/* It returns later: in between there is nothing. */
+	/* The pod returns later: there is no value while it is away. */
 	regions[1].found_ns = after[0].ns = t + 5 * s;
 	assert_true(value_at(t + 2 * s) == 7 && isnan(value_at(t + 4 * s)));
 	assert_true(value_at(t + 5 * s) == 1 && value_at(t + 7 * s) == 2);

@@ -85,7 +85,7 @@ void metrics_that_change_are_told_from_others(void **state)
 	regions[0].metrics[1].value = &none;
 	look();
 	assert_changing(NULL, 9);
-	/* It changes now, and then stays for a minute. */
+	/* It changes now, and then remains constant for a minute. */
 	regions[0].metrics[1].value = before;
 	for (unsigned int i = 0; i < COLLECT_SERVICES_WINDOW; i++) {
 		look();

@@ -25,7 +25,7 @@ def shot(page, name):
 def look(page):
     page.wait("!document.querySelector('#tab-flows').hidden", what="the tab")
     page.click("#tab-flows")
-    # By rate: the one that moves most comes first, and says what holds it back.
+    # Sorted by rate, the busiest connection comes first, with its limit.
     page.wait(f"{cell(0, 0)} === 'losses'", what="the busiest first")
     assert page.run(cell(0, 1)) == "cart-0", page.run(cell(0, 1))
     assert page.run(cell(0, 3)) == "10.0.0.1:8080", page.run(cell(0, 3))
@@ -46,7 +46,7 @@ def look(page):
     assert len(share) == 7 and abs(sum(share) - 1) < 1e-3 and share[3] > 0.99, share
     assert page.run("document.querySelector('#layers tbody tr').cells[5].textContent").endswith("ms")
     assert "3 retransmit" in page.run("document.querySelector('#layers-note').textContent")
-    # Between hosts: each way within its bound, what is negative as such, and a request's whole way.
+    # Latency between hosts: each direction with its bound, negative values as they are, and a whole request.
     page.wait("!document.querySelector('#net-panel').hidden", what="latency between hosts")
     net = page.run("[...document.querySelectorAll('#net tbody tr')[0].cells].map((c) => c.textContent)")
     assert net[:2] == ["node-1 → node-2", "8080"] and "±" in net[2] and "±" in net[3] and net[8] == "2", net
@@ -59,7 +59,7 @@ def look(page):
     page.click("#flows th[data-sort='rtt']")
     page.wait(f"{cell(0, 4)} === '10.0.0.2:5432'", what="the slowest first")
     assert page.run("location.hash").find("sort=rtt") > 0
-    # What is not known, and what JSON cannot express.
+    # Unknown values, and values that JSON cannot express.
     assert page.run("import('/format.js').then((f) => [f.seconds(null), f.bytes(undefined), f.rate(null, ''), f.seconds('+Inf'),"
                     " f.withUnit('-Inf', 'ratio'), f.number('NaN')])") == ["–", "–", "–", "+∞", "−∞", "NaN"]
     # Searched.
@@ -102,7 +102,7 @@ def look(page):
         [...document.querySelector('#flow-limit').options].find((o) => o.value === f.limit)?.text !== f.limit_label)
         .map((f) => f.limit))""") == []
     is_accessible(page, ["flows"], lambda view: page.click(f"#tab-{view}"), shot)
-    # To the plots of whose it is.
+    # Clicking the owner of a flow leads to its plots.
     page.run(f"{ROWS}.find((r) => r.dataset.instance).cells[1].click()")
     page.wait("location.hash.includes('pod=000000000000007c')", what="its metrics")
     problems = [p for p in page.problems if not re.search("api/v1/(traces|services)", p)]  # it keeps none

@@ -33,7 +33,7 @@ PASSWORDS = {'reader': 'r-e-a-d', 'actor': 'a-c-t', 'boss': 'a-d-m-i-n'}
 
 
 def write(path, text):
-    """As an administrator's tool does: a new file in place of the old one."""
+    """Replaces the file, as administrators' tools do."""
     with open(path + '.new', 'w') as f:
         f.write(text)
     os.chmod(path + '.new', 0o600)
@@ -84,7 +84,7 @@ class Gate(Part):
         return int(found[1])
 
     def counts(self, cause, line, **how):
-        """Waits until a refusal is counted and said."""
+        """Waits until a refusal has been counted and logged."""
         wait_until(lambda: self.refused(cause, **how) and line in self.logged(), f'{cause}, "{line}"', self)
 
 
@@ -178,7 +178,7 @@ def front_proxies_say_who_asks():
             'client_ca_file': proxies.ca, 'allowed_names': ['front-proxy-client']}, **more}))
 
     def said_by(user, *groups, pair=proxy, path=EXTERNAL, method='GET', more=()):
-        """As a proxy sends them: a header for each group. (status, answer)"""
+        """Sends a request as a proxy does, with a header per group. Returns (status, answer)."""
         conn = http.client.HTTPSConnection('127.0.0.1', c.port, timeout=300, context=authority.context(pair))
         try:
             conn.putrequest(method, path, skip_host=True)
@@ -218,12 +218,12 @@ def front_proxies_say_who_asks():
         for item in wait_until(values, 'values', c):
             check(item['metricName'] == 'sidelight_scaling_anomalous_ratio' and re.fullmatch('[0-9]+m?', item['value']) and
                   re.fullmatch(r'....-..-..T..:..:..Z', item['timestamp']) and item['metricLabels']['service'], item)
-        # Who is not named by the proxy has no role, as who proves nothing.
+        # A user who is not named by the proxy has no role, like one without credentials.
         check(said_by(None)[0] == 403 and said_by('')[0] == 403, 'a proxy that names no user', c)
         check(c.ask(path=EXTERNAL)[0] == 401, 'without a certificate', c)
         check(c.ask(path=EXTERNAL, **reader)[0] == 200, 'a reader by token', c)
         check(c.ask(path='/-/healthy')[0] == 200, 'a probe', c)
-        # Headers count from a proxy alone, whatever else their sender has.
+        # These headers count only if they come from a proxy, whatever other credentials their sender has.
         client = authority.issue('client')
         forged = 0
         for how in ({'pair': None}, {'pair': None, 'path': '/-/healthy'}, {'pair': None, 'more': [('Authorization', reader['Authorization'])]}):
@@ -272,7 +272,7 @@ def front_proxies_say_who_asks():
 
 @case
 def wrong_passwords_cost_little():
-    """A thousand guesses by one user; another, who was here before, is let in all the while."""
+    """One user makes a thousand guesses; another one, who was here before, is admitted all the time."""
     with Gate({'tls_server_config': tls(), 'basic_auth_users': users()}) as c:
         check(c.ask(user='reader')[0] == 200, 'the right one', c)
         conn = http.client.HTTPSConnection('127.0.0.1', c.port, timeout=300, context=c.authority.context())
@@ -415,7 +415,7 @@ def prometheus_scrapes_by_certificate_and_password():
 
 
 class Webhook:
-    """An HTTPS server of the test, which keeps what it was sent: [(headers, body)]."""
+    """An HTTPS server that keeps the requests it received: [(headers, body)]."""
 
     def __init__(self, authority):
         got = self.got = []

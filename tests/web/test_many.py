@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The page over very many series, in headless Chromium: what it holds and asks for does not grow with them.
+"""The page with very many series, in headless Chromium: what it holds and requests does not grow with their number.
 
 usage: test_many.py SIDELIGHT PUBLISHER [SCREENSHOT-FOLDER]
 
@@ -52,7 +52,7 @@ class Test(Walk):
         nodes, largest = self._cost()
         print(f'{PER_POD * (PODS + 1)} series: {nodes} elements, answers of {largest} bytes; before: {self.before}')
         check(nodes < 1.2 * self.before[0], nodes, self.before)
-        # But for digits that are more, and the pods' names.
+        # Answers are larger only because numbers have more digits, and because of the pods' names.
         check(max(largest.values()) < 1.5 * max(self.before[1].values()), largest, self.before)
         self.shot(self.page, 'many')
 
@@ -104,7 +104,7 @@ class Test(Walk):
         page.run("document.querySelector('#metrics .row').click()")
         check('/api/v1/history' in self._cost()[1], 'the plot is not live')
         page.run("document.querySelector('#tab-services').click()")
-        self._cost('/services?')  # until what was asked before is answered
+        self._cost('/services?')  # until earlier requests have been answered
         asked = self._cost('/services?')[1]
         check(not asked.keys() & {'/api/v1/history', '/api/v1/marks'}, 'it asks for a plot that is hidden', asked)
 

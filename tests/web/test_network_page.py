@@ -40,7 +40,7 @@ def shot(page, name):
 
 
 def send(translator):
-    """What is there to be seen."""
+    """Sends the data that the page must show."""
     sockets = {}
 
     def to(kind, exporter, data):
@@ -65,14 +65,14 @@ def send(translator):
 def devices(page):
     page.wait("!document.querySelector('#tab-network').hidden", what='the tab')
     page.click('#tab-network')
-    # Those with problems come first, and say what is wrong.
+    # Devices with problems come first, with the problem.
     page.wait(f"{text('#nw-devices')}.includes('switch 11')", what='the devices')
     rows = page.run("[...document.querySelectorAll('#nw-devices tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
     assert [r[:3] for r in rows[:4]] == [['losses', LOST, '7 lost on the way here'], ['losses', 'switch 8', '3 packets dropped'],
                                          ['losses', '203.0.113.9', '1 packet dropped'], ['fine', 'switch 7', 'no problem is known']], rows
     assert [r[1] for r in rows[3:]] == [*(f'switch {n}' for n in (7, 9, 10, 11)), '127.0.0.1', CALM, '127.0.0.4'], rows
     assert [rows[0][i] for i in (3, 6, 7)] == ['ipfix', '7', '7'], rows[0]
-    # None is fine while its drops are not known.
+    # No device is fine while its drops are not known.
     page.run("window.realFetch = window.fetch; window.fetch = (address, options) => /dta.drops/.test(address) ?"
              " Promise.resolve(new Response('{\"error\": \"20 others wait\"}', {status: 503})) : realFetch(address, options)")
     page.wait("[...document.querySelectorAll('#nw-devices tbody tr')].every((r) => r.cells[0].textContent !== 'fine' &&"
@@ -91,7 +91,7 @@ def talkers(page):
 
 
 def over_time(page, collector, translator):
-    """Who talks in each epoch: another talker in the second one. A range that is drawn or typed selects epochs."""
+    """Talkers in each epoch: there is another one in the second. A range that is drawn or typed selects epochs."""
     page.run("(() => { const e = document.querySelector('#nw-by'); e.value = 'address'; e.dispatchEvent(new Event('change')); })()")
     page.wait("document.querySelector('#nw-plot').dataset.epochs === '1' && document.querySelector('#nw-plot canvas') !== null", what='a plot of one epoch')
     time.sleep(1.5)
@@ -133,7 +133,7 @@ def paths(page):
     page.key('Enter')
     page.wait(f"{text('#nw-path-says')}.endsWith('1 packet dropped, reason 258 at 203.0.113.9; the order of its devices is not known')",
               what='the path of the second row')
-    # Through a link, and through what is no device.
+    # Paths through a link, and through something that is no device.
     page.type('#nw-through', '7,10')
     page.key('Enter')
     page.wait(f"{cells('#nw-paths tbody tr')}.join() === '192.0.2.9:1032 → 198.51.100.7:443 tcp,7 → 10 → 9,,87.9\u202fKiB'", what='a link')
@@ -186,7 +186,7 @@ def main():
         page.wait(f"{text('#nw-device-name')} === 'Interfaces of {LOST}'", what='the device')
         renumbered(page, translator)
         is_accessible(page, ['network'], lambda view: page.click(f'#tab-{view}'), shot)
-        # What can't be read as a device is a 400; nothing is traced here.
+        # Text that is no device is answered by status 400; nothing is traced here.
         problems = [p for p in page.problems if 'dta/paths' not in p and 'api/v1/traces' not in p]
         assert not problems, problems
     translator.account()

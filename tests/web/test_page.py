@@ -236,7 +236,7 @@ class Test(Walk):
         page.wait(f"{PODS}.find((r) => r.cells.name.textContent === 'batch-0').dataset.state "
                   "=== 'closed'")
         self.shot(page, "dead")
-        # Its last values stay, and are told from those of the living.
+        # The pod's last values stay, and can be told from those of live pods.
         page.run(f"{PODS}.find((r) => r.dataset.state === 'dead').click()")
         page.wait(f"{ROWS}.length === 7 && {ROWS}.every((r) => r.classList.contains('gone'))")
         wait_value(page, "test_requests_total", 7)

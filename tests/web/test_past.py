@@ -66,7 +66,7 @@ class Test:
             time.sleep(0.05)
         self.after = self.expect_buckets(before)
         self.ended = time.time()
-        time.sleep(2.1)  # what was observed in a second is known at its end
+        time.sleep(2.1)  # the observations of a second are known at its end
 
     def buckets(self):
         ids = self.ids("test_latency_seconds")
@@ -74,7 +74,7 @@ class Test:
         return {s["id"]: {str(b[1]): b[2] for b in s["buckets"]} for s in a["series"]}
 
     def expect_buckets(self, before):
-        """What was observed since, once the collector has seen it: 40 in each."""
+        """Returns the observations since then, once the collector has read them: 40 in each."""
         def fresh():
             now = self.buckets()
             diff = {i: {k: n - before.get(i, {}).get(k, 0) for k, n in b.items()} for i, b in now.items()}
@@ -100,7 +100,7 @@ class Test:
         for t, v in peaks["points"]:
             # Times of JSON are cut to microseconds; a point right at an edge may be on either side.
             inside = [x[1] for p in points.values() for x in p if t - width + 1e-5 < x[0] <= t - 1e-5]
-            check(not inside or v >= max(inside), t, v, inside)  # none: a busy collector read nothing meanwhile
+            check(not inside or v >= max(inside), t, v, inside)  # none, if a busy collector read nothing meanwhile
 
     def rates_are_those_of_the_history(self):
         start, end = self.begun + 0.5, self.ended

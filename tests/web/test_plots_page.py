@@ -214,7 +214,7 @@ class Test:
         page.run("window.fetch = window.realFetch")
         page.wait(f"!({refused})")
         page.run("import('/time.js').then((t) => t.live())")
-        # The page says so if there was no time to read all values.
+        # The page says so if the collector had no time to read all values.
         status = "document.querySelector('#plot-status').textContent"
         page.run("window.fetch = async (address, options) => { const answer = await realFetch(address, options);"
                  " if (!/api.v1.history/.test(address)) return answer; const a = await answer.json();"

@@ -47,7 +47,7 @@ def look(page, report, device):
     assert closes == 'the account closes', closes
     assert page.run("[...document.querySelectorAll('#dta-stores tbody tr')].map((r) => r.cells[0].textContent).join()") == \
         'flows,bytes,keys'
-    # Sizes, limits and what is to be expected have units, and say what they are.
+    # Sizes, limits and expected values have units and explanations.
     cells = page.run(text("#dta-stores tr[data-store='flows']"))
     assert '10 000 slots' in cells.replace('\u202f', ' ').replace('\u00a0', ' ') and '1× 100.0 % · 2× 100.0 %' in cells, cells
     assert '1 list of' in page.run(text("#dta-stores tr[data-store='keys']"))
@@ -55,7 +55,7 @@ def look(page, report, device):
     assert tenant == 'campus050 0004 000no MAC', tenant
     page.wait(f"{text('#dta-keys-note')}.endsWith('2 of 2 found, 100.0 %')", what="how many of them are found")
     page.wait(f"{text('#dta-stores tbody')}.includes('100.0 % found of 2 sampled, 100.0 % predicted')", what="what was measured")
-    # What was seen lately, as people write it.
+    # Recent keys, in readable form.
     page.wait(f"{text('#dta-keys tbody tr')}.includes('10.0.0.1:8080 → 10.0.0.2:443 tcp')", what="the flow")
     assert '7 packets, 1.46' in page.run(text('#dta-keys')), page.run(text('#dta-keys'))
     assert page.run(text('#dta-translators td:nth-child(2)')) == 't1'
@@ -81,17 +81,17 @@ def look(page, report, device):
     page.run("document.querySelector('#dta-key').value = 'nonsense'")
     page.click('#dta-ask button')
     page.wait(f"{text('#dta-answer')}.includes('nonsense')", what="what is wrong with it")
-    # Another store, to which something is then added.
+    # Pick another store; then something is added to it.
     page.click("#dta-stores tr[data-store='bytes']")
     page.wait(f"{text('#dta-store')} === 'bytes'", what="the store that was picked")
     report('increment', 'store=3', 'copies=4', 'text:abcd', '58')
     page.run("document.querySelector('#dta-key').value = 'text:abcd'")
     page.wait(f"(document.querySelector('#dta-ask button').click(), {text('#dta-answer')}.startsWith('100,'))",
               what="the sum")
-    # What was dropped, and why.
+    # Dropped reports, and why.
     report('keywrite', 'store=4711', 'text:abcd', 'u64:58')
     page.wait(f"{text('#dta-dropped')} === 'dropped: 1 for an unknown store'", what="why it was dropped")
-    # What a device sends: two datagrams, between which one sample is missing, and an unknown sample.
+    # Input of a device: two datagrams, between which one sample is missing, and an unknown sample.
     for number, kind in (1, 1), (3, 1), (4, 77):
         sample = struct.pack('>8I', number, 3, 100, 1000, 0, 3, 4, 0)
         device(struct.pack('>8I', 5, 1, 0x0a000009, 0, number, 0, 1, kind) + struct.pack('>I', len(sample)) + sample)

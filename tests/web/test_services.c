@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_services.c - what the last values of a simulated collector say about services. */
+/* test_services.c - the view of services, from the last values of a simulated collector. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -519,7 +519,7 @@ static void more_services_than_fit_are_counted(void **state)
 	free(name);
 }
 
-/* As if an agent were read at two of its addresses. */
+/* Pretend that an agent is read at two of its addresses. */
 static void a_region_may_be_listed_twice(void **state)
 {
 	struct fake_region twice[2] = {regions[SHOP], regions[SHOP]};
@@ -584,7 +584,7 @@ static void no_news(const struct act_incident *i, unsigned int news, void *arg)
 	(void)arg;
 }
 
-/* blame: what a metric measures that rose to load times the usual. */
+/* blame: what the blamed metric measures; it rose to `load` times its usual value. */
 static void find_with(struct act_verdicts *v, struct act_verdict_pod *p, double score, double load,
 		      enum act_measure blame)
 {
@@ -623,7 +623,7 @@ static void load_needs_no_attention(void **state)
 	find_with(v, shop, 2, 3, ACT_MEASURE_CPU);
 	assert_null(service("shop", 10).view.anomaly);
 	find_with(v, shop, 3, 3, ACT_MEASURE_LATENCY);
-	/* It is a fault, as is decided after a few seconds. */
+	/* It is a fault, which is decided after a few seconds. */
 	act_incidents_poll(collector.incidents, (int64_t)(1700000003 * SECOND + clock_ns), no_news,
 			   NULL);
 	assert_non_null(service("shop", 10).view.anomaly);
@@ -665,7 +665,7 @@ static void the_culprit_stands_on_top(void **state)
 		look();
 	s = service("queue", 10);
 	assert_null(s.view.anomaly);
-	/* Without known callers, nothing suggests that it is the cause of anything else. */
+	/* Without known callers, there is no evidence that it causes anything else. */
 	find_with(v, queue, 5, 1, ACT_MEASURE_OTHER);
 	s = service("queue", 10);
 	assert_true(s.view.anomaly && !s.view.anomaly->end_ns && !s.view.culprit);

@@ -24,7 +24,7 @@ def top(*args, code=0, **kw):
 
 
 def rows(frame):
-    """Of a table, the names of the services in order."""
+    """Returns the names of the services in a table, in order."""
     head = next((i for i, line in enumerate(frame) if line.startswith('SERVICE')), None)
     names = [] if head is None else [line.split()[0] for line in frame[head + 1:] if re.match(r'\S+ +\d+/\d+ ', line)]
     return names
@@ -131,7 +131,8 @@ def keys_do_what_the_screen_says(system, pods):
     check(s.raw.isascii() and b'\033[1;31m' not in s.raw, 'not plain')
 
 
-# As a shell runs a command: in a process group of its own, whose parent may continue it. Others do not stop.
+# Runs a command like a shell: in a process group of its own, whose parent may continue it. Other process groups cannot be
+# stopped.
 SHELL = '''import os, sys
 pid = os.fork()
 if not pid:

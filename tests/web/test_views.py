@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SERVICES = "[...document.querySelectorAll('#services .row:not([hidden])')]"
 VIEWS = ('services', 'map', 'metrics', 'pods', 'anomalies', 'cause', 'traces', 'health')
 NAMED = 'café-žluť-服务', '\u202egnp.exe', '<img src=x onerror=alert(1)>'
-# What Tab must reach: all that a mouse can use, but for rows and tabs, of which one is in its order.
+# Elements that Tab must reach: all that a mouse can use, except for most rows and tabs, of which only one is in the tab order.
 REACHABLE = """[...document.querySelectorAll('button, input, select, a[href], summary, [tabindex="0"]')].filter((e) =>
     e.tabIndex >= 0 && e.checkVisibility({visibilityProperty: true}) && !e.closest('dialog') && !e.disabled)"""
 
@@ -112,7 +112,7 @@ class Test(Walk):
         page.wait("!document.querySelector('#away').hidden && document.querySelector('#health').textContent === 'no answer'")
         self.system.start_collector('--analyse', '--warm-up', '1h')
         page.wait("document.querySelector('#away').hidden && document.querySelector('#notice').textContent.includes('started again')")
-        # Who has learned nothing yet does not say that nothing is unusual.
+        # While a service is still learning, it is not shown as "nothing unusual".
         page.wait(f"{SERVICES}.find((r) => r.dataset.service === 'cart')?.cells.says.textContent.startsWith('Learning')")
         page.wait("document.querySelector('#services-note').textContent.includes('in warm-up')")
         page.click('#health')
@@ -139,7 +139,7 @@ class Test(Walk):
         check('incident=00000000000000aa@' in self.address, self.address)
         check(page.run("document.querySelectorAll('#suspects .suspect').length") == 2, 'its members')
         page.wait("document.title.startsWith('1 incident')")
-        # It cannot be accepted without a token, and the page says why.
+        # The incident cannot be accepted without a token, and the page explains why.
         page.wait("document.querySelector('#cause-accept').checkVisibility() && document.querySelector('#cause-accept').disabled")
         check('right to act' in page.run("document.querySelector('#cause-accept-why').textContent"), 'no reason')
         # If the answer is lost, the request may have arrived.
@@ -170,7 +170,7 @@ class Test(Walk):
             page.wait(f"!document.querySelector('#cause-empty').hidden && import('./state.js').then(({{state}}) => state.incident.includes('{other}'))")
         page.click('#cause-empty button')
         page.wait("location.hash.includes('pod=00000000000000dd')")
-        page.run(f"location.hash = {json.dumps(self.address)}")  # as a reminder for the tab
+        page.run(f"location.hash = {json.dumps(self.address)}")  # the tab shows this incident in the next steps
 
     def an_incident_shows_its_worst_trace_and_the_pressure_of_its_host(self):
         page = self.page
@@ -183,14 +183,14 @@ class Test(Walk):
         pressure = "document.querySelector('#cause-pressure').textContent"
         page.wait(f"{pressure}.includes('CPU25.0') && {pressure}.includes('memory10.0') && {pressure}.includes('I/O0.0')")
         check('cores' not in page.run(pressure), page.run(pressure))
-        # Connections of one limit share a row; what is said in detail is of one.
+        # Connections with the same limit share a row; the detailed sentence is about one of them.
         flows = "document.querySelector('#cause-flows').textContent.replaceAll('\u202f', ' ')"
         page.wait(f"{flows} === 'losses 2 connections, 1000 B/s, RTT up to 2.00 ms, 12 retransmittedThe fastest: 9 segments retransmitted.'")
         page.run("window.madeUp.more = 'others'")
         page.wait(f"{flows} === 'None of its connections is among the first 1 of 5 000 on its host.'")
         page.run("window.madeUp.more = true")
         page.wait(f"{flows}.includes('The fastest')")
-        # After a refusal, the last answer stays, but not if another incident is shown.
+        # After a refusal, the last answer is kept, but not if another incident is shown.
         page.run("window.madeUp.refused = []; window.madeUp.refuse = 'flows'")
         page.wait('window.madeUp.refused.length > 1')
         check('The fastest' in page.run(flows), page.run(flows))
@@ -198,7 +198,7 @@ class Test(Walk):
         page.wait(f"{flows} === ''")
         page.run("window.madeUp.refuse = ''")
         page.wait(f"{flows}.includes('The fastest')")
-        # What its dashed and dotted lines are.
+        # The meaning of the dashed and dotted lines.
         page.wait("['while it is anomalous', 'an incident begins'].every((text) => document.querySelector('#blamed-keys').textContent.includes(text))")
         page.wait("document.querySelector('#score-keys').checkVisibility()")
         # A trace that is picked is in the address.
@@ -219,7 +219,7 @@ class Test(Walk):
             document.querySelector('#cause-waterfall').append(window.manySpans = root);
             return [read < 20000, root.querySelectorAll('.span').length, root.lastChild.textContent.replaceAll('\u202f', ' ')]; })""")
         check(drawn == [True, 2000, "Only 2 000 of 9 000 spans fit into the collector's answer."], drawn)
-        # Those out of sight are not laid out.
+        # Only visible spans are laid out.
         self.page.wait("window.manySpans.children[0].firstChild.checkVisibility() && "
                        "!window.manySpans.children[1999].firstChild.checkVisibility({contentVisibilityAuto: true})")
         self.page.run("window.manySpans.remove()")
@@ -293,7 +293,7 @@ class Test(Walk):
             said = page.run(f"{row}.cells.value.textContent").replace('\u202f', ' ')
             check(said == {'summary': '1 234 observations', 'gaugehistogram': 'p50 500 ms · p99 1.00 s'}[kind], said)
             page.run(f"{row}.click()")
-            # Its rate, or what it is now.
+            # The value is a rate, or the current value.
             value = "document.querySelector('#legend .num').textContent"
             page.wait(f"{value} === '{ {'summary': '100/s', 'gaugehistogram': '1' + chr(0x202f) + '950'}[kind]}'", what=f'the value of a {kind}')
             page.click('#clear')
@@ -320,7 +320,7 @@ class Test(Walk):
         self._tab(page, 'services')
         page.run("document.querySelector('#services').focus()")
         page.key('Home')
-        page.run("window.madeUp.twin = true")  # it is listed before
+        page.run("window.madeUp.twin = true")  # it comes first in the list
         page.wait(f"{SERVICES}.length === 8")
         check(page.run("document.getElementById(document.querySelector('#services').getAttribute('aria-activedescendant'))?.dataset.index") == '1',
               'the active row is of another service')
@@ -367,7 +367,7 @@ class Test(Walk):
             page.wait(f"!document.querySelector('#view-{view}').hidden && document.querySelector('#tab-{view}').getAttribute('aria-selected') === 'true'")
             check(view != 'cause' or page.run('location.hash') == cause, page.run('location.hash'), cause)
         page.wait("document.querySelector('#cause-title').textContent.includes('payments-0')")
-        # What is typed is in the address, but is no place to go back to.
+        # The address contains the typed text, but Back does not stop at it.
         self._tab(page, 'services')
         length = page.run('history.length')
         page.type('#sq', 'payments')
@@ -375,7 +375,7 @@ class Test(Walk):
         page.type('#sq', '')
         page.wait("!location.hash.includes('sq=')")
         check(page.run('history.length') == length, page.run('history.length'), length)
-        page.run(f"location.hash = {json.dumps(self.address)}")  # as a reminder for the tab
+        page.run(f"location.hash = {json.dumps(self.address)}")  # the tab shows this incident in the next step
 
     def a_late_answer_delays_what_it_is_about(self):
         page = self.page
@@ -404,11 +404,11 @@ class Test(Walk):
         page.wait("document.querySelector('#services').hidden && document.querySelector('#services-empty').textContent.includes('out of memory')")
         page.run("window.madeUp.refuse = ''")
         page.wait(f"!document.querySelector('#services').hidden && {SERVICES}.length === 7")
-        # A refusal is not shown as a mistake in the search.
+        # A refusal is not reported as an error in the search.
         page.run("window.madeUp.refuse = 'metrics'")
         self._tab(page, 'metrics')
         page.wait("document.querySelector('#metrics-empty').checkVisibility() && document.querySelector('#metrics-empty').textContent === 'Refusedout of memory'")
-        # The page says that other views are older than they look.
+        # The page says that other views show old data.
         page.run("window.madeUp.refuse = 'services'")
         self._tab(page, 'health')
         page.wait("document.querySelector('#health-says').textContent.includes('/api/v1/services take longer than 4 s, or are refused')")
@@ -420,7 +420,7 @@ class Test(Walk):
         page = self.page
         page.run("window.madeUp.proxy = true")
         page.wait("!document.querySelector('#away').hidden && document.querySelector('#health').textContent === 'no answer'")
-        # A clock that is set back meanwhile delays no retry.
+        # If the clock is set back meanwhile, no retry is delayed.
         page.run("window.realNow = Date.now; Date.now = () => realNow() - 3600000; window.madeUp.proxy = false")
         page.wait("document.querySelector('#away').hidden")
         page.run("Date.now = window.realNow")
@@ -476,7 +476,7 @@ class Test(Walk):
                 page.run("window.reached.add(document.activeElement)")
             missed = page.run(f"{REACHABLE}.filter((e) => !window.reached.has(e)).map((e) => e.id || e.outerHTML.slice(0, 80))")
             check(not missed, view, 'cannot be reached:', missed)
-        # Rows by the arrow keys; another view by its number; the keys by ?.
+        # The arrow keys move between rows, a digit switches the view, and ? lists the keys.
         self._tab(page, 'anomalies')
         page.wait("!!document.querySelector('#anomalies tbody tr')")
         page.run("document.querySelector('#anomalies tbody tr').focus()")
@@ -526,7 +526,7 @@ class Test(Walk):
         check(page.run("document.querySelectorAll('#services .row').length") < 60, 'too many rows')
         page.type('#sq', 'service-09876')
         page.wait(f"{SERVICES}.length === 1 && {SERVICES}[0].dataset.service === 'service-09876'")
-        # One that is left out is not found.
+        # A service that is left out is not found.
         note = page.run("document.querySelector('#services-note').textContent")
         check(note == '1 match; too many for this view: 100 pods or series are left out', note)
         took = page.run("""(() => { const q = document.querySelector('#sq'), times = [];

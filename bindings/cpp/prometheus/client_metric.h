@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one metric shows when it is collected; of the values, that of its family's type counts. */
+/* The result of collecting one metric. Only the member for its family's type is used. */
 #ifndef SIDELIGHT_PROMETHEUS_CLIENT_METRIC_H
 #define SIDELIGHT_PROMETHEUS_CLIENT_METRIC_H
 

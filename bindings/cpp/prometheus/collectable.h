@@ -9,8 +9,8 @@
 namespace prometheus
 {
 /*
- * Whatever can list metrics. Registries and families publish by themselves; one of the
- * application's own is published from the time that an Exposer has it.
+ * An object that can list metrics. Registries and families publish by themselves; the application's
+ * own classes are published once they are registered with an Exposer.
  */
 class Collectable
 {

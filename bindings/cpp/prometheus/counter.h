@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A number that grows. Increment() is one addition to memory that this thread alone writes, about a
- * nanosecond, without a lock. Whole numbers are counted as such, exactly; of others the fraction is
- * added up beside them, and readers see the sum.
+ * A number that only increases. Increment() is one addition, without a lock, to memory that only
+ * this thread writes; it takes about a nanosecond. Whole numbers are counted exactly. The fractions
+ * of other numbers are added up separately, and readers see the sum of both.
  */
 #ifndef SIDELIGHT_PROMETHEUS_COUNTER_H
 #define SIDELIGHT_PROMETHEUS_COUNTER_H
@@ -67,7 +67,8 @@ class Counter
       private:
 	template <typename T> friend class Family;
 
-	/* What is counted in seconds has fractions from the first update on. */
+	/* A counter of seconds has fractions from the first update on, so it needs no whole part.
+	 */
 	void Publish(const detail::Identity &id)
 	{
 		if (id.name.find("_seconds") != std::string::npos) {
@@ -112,7 +113,7 @@ class Counter
 
 	sl_counter whole_{0};
 	std::atomic<std::uint64_t> fraction_{0}; /* bits of a sl_counter_f64 */
-	std::atomic<double> local_{0};		 /* of one that is not published */
+	std::atomic<double> local_{0};		 /* value of an unpublished counter */
 	std::mutex opening_;
 	std::unique_ptr<const detail::Identity> id_;
 	detail::Series whole_series_, fraction_series_;

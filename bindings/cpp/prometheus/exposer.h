@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an application hands to an Exposer is published; no port is opened, as readers take the
- * values out of this process' memory. 'sidelight collect' serves /metrics of all processes.
- * Registries publish by themselves; a Collectable of the application's own is asked every
+ * An Exposer publishes the Collectables registered with it. It opens no port, because readers take
+ * the values from this process' memory, and 'sidelight collect' serves /metrics of all processes.
+ * Registries publish by themselves; the application's own Collectables are collected every
  * $SIDELIGHT_COLLECT_SECONDS, by default 5. One line on stderr says so.
  */
 #ifndef SIDELIGHT_PROMETHEUS_EXPOSER_H
@@ -66,7 +66,7 @@ class Exposer
 		mirrors_.remove_if(
 			[&](const Entry &e) { return e.from == from.get() && e.uri == uri; });
 	}
-	/* There is nothing to protect: 'sidelight collect' has access rights of its own. */
+	/* Does nothing, because no port is open: 'sidelight collect' has its own access rights. */
 	void RegisterAuth(std::function<bool(const std::string &, const std::string &)> authCB,
 			  const std::string &realm = "Prometheus-cpp Exporter",
 			  const std::string &uri = std::string("/metrics"))

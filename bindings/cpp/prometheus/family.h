@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metrics that differ in their labels alone. */
+/* Metrics that differ only in their labels. */
 #ifndef SIDELIGHT_PROMETHEUS_FAMILY_H
 #define SIDELIGHT_PROMETHEUS_FAMILY_H
 
@@ -24,7 +24,7 @@ class Registry;
 
 namespace detail
 {
-/* Whose metrics are in shared memory anyway. */
+/* Marks a Collectable whose metrics are in shared memory anyway, so that no copies are made. */
 class PublishesItself
 {
       protected:
@@ -47,9 +47,9 @@ template <typename T> class Family : public Collectable, public detail::Publishe
 	}
 
 	/*
-	 * The metric of these labels; if there is none yet, a T that the arguments make. It is
-	 * published from now on. Throws std::invalid_argument for a malformed label, or one that
-	 * the family has. Takes a lock: keep what it returns.
+	 * Returns the metric with these labels. If there is none, constructs a T from the arguments
+	 * and publishes it. Throws std::invalid_argument if a label is malformed or is also a
+	 * constant label of the family. Takes a lock, so keep the result.
 	 */
 	template <typename... Args> T &Add(const Labels &labels, Args &&...args)
 	{
@@ -69,7 +69,7 @@ template <typename T> class Family : public Collectable, public detail::Publishe
 		metric->Publish(id);
 		return *metrics_.emplace(labels, std::move(metric)).first->second;
 	}
-	/* Ends the metric, which readers no longer see. One that is not of this family stays. */
+	/* Removes the metric; readers no longer see it. Ignores metrics of other families. */
 	void Remove(T *metric)
 	{
 		std::lock_guard<std::mutex> guard(mutex_);

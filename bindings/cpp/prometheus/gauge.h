@@ -13,7 +13,7 @@
 
 namespace prometheus
 {
-/* Any thread may use it; the last Set() wins, and what is added is exact. */
+/* Any thread may use it. The last Set() wins, and sums are exact. */
 class Gauge
 {
       public:
@@ -69,7 +69,7 @@ class Gauge
 	void Withdraw() { series_.Remove(); }
 
 	sl_gauge_f64 shared_{0};
-	std::atomic<double> local_{0}; /* of one that is not published */
+	std::atomic<double> local_{0}; /* value of an unpublished gauge */
 	detail::Series series_;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Observations counted in buckets. NaN is refused and counted so. */
+/* Observations counted in buckets. NaN is refused, and counted as refused. */
 #ifndef SIDELIGHT_PROMETHEUS_HISTOGRAM_H
 #define SIDELIGHT_PROMETHEUS_HISTOGRAM_H
 
@@ -27,13 +27,13 @@ class Histogram
 
 	static const MetricType metric_type{MetricType::Histogram};
 
-	/* Upper bounds, ascending; what is above the last one has a bucket of its own. */
+	/* buckets: upper bounds, ascending; larger observations have another bucket. */
 	Histogram(const BucketBoundaries &buckets) : boundaries_(buckets), bounds_(buckets)
 	{
 		if (std::adjacent_find(buckets.begin(), buckets.end(),
 				       std::greater_equal<double>()) != buckets.end())
 			throw std::invalid_argument("Bucket Boundaries must be strictly sorted");
-		/* A region's bounds are finite numbers, at least one; +Inf comes by itself. */
+		/* A region has at least one bound; all are finite, and +Inf is implied. */
 		if (!bounds_.empty() && std::isinf(bounds_.back()))
 			bounds_.pop_back();
 		if (bounds_.empty())
@@ -50,7 +50,7 @@ class Histogram
 		else
 			ObserveLocal(v);
 	}
-	/* The number in each bucket, one more than there are bounds, and the sum of all. */
+	/* bucket_increments: observations in each bucket, which is one number more than bounds. */
 	void ObserveMultiple(const std::vector<double> &bucket_increments,
 			     const double sum_of_values)
 	{
@@ -81,7 +81,7 @@ class Histogram
 			b.cumulative_count = h.sample_count;
 			b.upper_bound = i < bounds_.size() ? bounds_[i] : infinity;
 			if (i >= boundaries_.size() && i < bounds_.size())
-				continue; /* the bound that stands for none */
+				continue; /* the application gave no bound */
 			h.bucket.push_back(b);
 		}
 		return m;
@@ -133,7 +133,8 @@ class Histogram
 	sl_histogram shared_{0, nullptr};
 	const BucketBoundaries boundaries_; /* as the application gave them */
 	BucketBoundaries bounds_;
-	mutable std::mutex mutex_; /* of what follows, for one that is not published */
+	mutable std::mutex
+		mutex_; /* protects the members below, which an unpublished histogram uses */
 	std::vector<std::uint64_t> local_;
 	double sum_ = 0;
 	detail::Series series_;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Families, which no two names share. All of them are published, whether or not an Exposer has the
- * registry. When it is destroyed, their series stay as they are until the process ends, so that no
- * count is lost with a registry at the end of main(), or until another registry begins them anew.
+ * Families with unique names. All of them are published, whether or not the registry is registered
+ * with an Exposer. When it is destroyed, for example at the end of main(), their series keep their
+ * last values, so that no count is lost, until the process ends or another registry restarts them.
  */
 #ifndef SIDELIGHT_PROMETHEUS_REGISTRY_H
 #define SIDELIGHT_PROMETHEUS_REGISTRY_H
@@ -31,8 +31,8 @@ namespace prometheus
 class Registry : public Collectable, public detail::PublishesItself
 {
       public:
-	/* Of a family whose name and constant labels there are: give it, or throw. One that has the
-	 * name and other labels, or another type, always throws std::invalid_argument. */
+	/* If a family with this name and these constant labels exists: return it, or throw. If it
+	 * has other labels or another type, std::invalid_argument is thrown in either case. */
 	enum class InsertBehavior { Merge, Throw };
 
 	explicit Registry(InsertBehavior insert_behavior = InsertBehavior::Merge)
@@ -57,7 +57,7 @@ class Registry : public Collectable, public detail::PublishesItself
 		CollectAll(infos_, all);
 		return all;
 	}
-	/* Ends the family and its metrics. False: it is not of this registry. */
+	/* Removes the family and its metrics. Returns false if it is not in this registry. */
 	template <typename T> bool Remove(const Family<T> &family)
 	{
 		std::lock_guard<std::mutex> guard(mutex_);

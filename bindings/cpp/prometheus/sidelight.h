@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prometheus/sidelight.h - what the application may say to Sidelight; prometheus-cpp has no such
- * header. None of it is needed: the first metric opens a publisher with these options as they are,
- * and $SIDELIGHT_SERVICE, $SIDELIGHT_SOCKET, $POD_NAME and $POD_NAMESPACE do without code.
+ * prometheus/sidelight.h - options of Sidelight, which prometheus-cpp does not have. They are not
+ * required: the first metric opens a publisher with the default options, and the environment
+ * variables SIDELIGHT_SERVICE, SIDELIGHT_SOCKET, POD_NAME and POD_NAMESPACE set the most important
+ * ones.
  */
 #ifndef SIDELIGHT_PROMETHEUS_SIDELIGHT_H
 #define SIDELIGHT_PROMETHEUS_SIDELIGHT_H
@@ -17,22 +18,22 @@ namespace prometheus
 {
 namespace sidelight
 {
-/* struct sl_publisher_opts has their meanings; empty and 0 are its defaults. */
+/* The members are as in struct sl_publisher_opts; empty strings and 0 mean its defaults. */
 using Options = detail::Options;
 
-/* Opens the publisher of the process. False: a metric was made before, or errno says why not. */
+/* Opens the publisher of the process. Returns false with errno; EBUSY if it is open already. */
 inline bool Open(const Options &options)
 {
 	return detail::Process::Get().Open(options);
 }
-/* For the functions of sidelight.h and span.h: sl_publisher_alarmed(), sl_span_name_create(). */
+/* For functions of the C library such as sl_publisher_alarmed() and sl_span_name_create(). */
 inline sl_publisher *Publisher()
 {
 	return detail::Process::Get().Publisher();
 }
 /*
- * Tells the agent that the process ends in order, rather than died. No thread may use a metric any
- * more, or make one. What was counted stays.
+ * Tells the agent that the process ends normally. No thread may use or create a metric any more.
+ * The last values stay visible.
  */
 inline void Close()
 {

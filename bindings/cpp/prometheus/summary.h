@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Number and sum of observations, and quantiles of the latest ones. The former are in shared memory
+ * Number and sum of observations, and quantiles of the latest ones. Number and sum are published
  * with each observation, the quantiles every $SIDELIGHT_COLLECT_SECONDS, by default 5.
  */
 #ifndef SIDELIGHT_PROMETHEUS_SUMMARY_H
@@ -26,12 +26,12 @@ namespace prometheus
 class Summary : private detail::Periodic
 {
       public:
-	/* {rank, error}: {0.5, 0.05} is the median, by rank 0.45 to 0.55. */
+	/* {rank, error}: for {0.5, 0.05}, the result's rank is between 0.45 and 0.55. */
 	using Quantiles = std::vector<detail::CKMSQuantiles::Quantile>;
 
 	static const MetricType metric_type{MetricType::Summary};
 
-	/* The quantiles forget what is older than max_age, in age_buckets steps. */
+	/* The quantiles cover the last max_age, which advances in age_buckets steps. */
 	Summary(const Quantiles &quantiles,
 		std::chrono::milliseconds max_age = std::chrono::seconds(60), int age_buckets = 5)
 	    : quantiles_(quantiles), window_(quantiles_, max_age, age_buckets)
@@ -112,8 +112,8 @@ class Summary : private detail::Periodic
 
 	sl_summary shared_{0, 0};
 	const Quantiles quantiles_;
-	std::vector<double> ranks_; /* as published, ascending; empty: no quantiles are */
-	mutable std::mutex mutex_;  /* of what follows */
+	std::vector<double> ranks_; /* as published, ascending; empty if there are none */
+	mutable std::mutex mutex_;  /* protects the members below */
 	mutable detail::TimeWindowQuantiles window_;
 	std::uint64_t count_ = 0;
 	double sum_ = 0;

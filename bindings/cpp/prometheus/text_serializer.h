@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prometheus' text format 0.0.4: what an application shows of its registries by itself. */
+/* Prometheus' text format 0.0.4, for applications that serialize their registries themselves. */
 #ifndef SIDELIGHT_PROMETHEUS_TEXT_SERIALIZER_H
 #define SIDELIGHT_PROMETHEUS_TEXT_SERIALIZER_H
 
@@ -17,7 +17,7 @@ namespace prometheus
 {
 namespace detail
 {
-/* The shorter of 16 and 17 digits that gives the number back. */
+/* Formats a number with 16 digits, or with 17 if 16 do not represent it exactly. */
 inline std::string TextNumber(double v)
 {
 	char text[32];

@@ -33,16 +33,16 @@ union handle {
 	struct sl_gauge_f64 gauge;
 	struct sl_histogram histogram;
 	struct sl_summary summary;
-	uint64_t spare; /* of one that is free: the next such one, plus 1 */
+	uint64_t spare; /* in a free handle: index of the next free one, plus 1 */
 };
 
-/* Of a thread that loaded the addon. */
+/* State of each thread that has loaded the addon. */
 struct state {
 	struct family *family;
 	union handle *handle;
 	uint32_t families, handles, family_room, handle_room;
-	uint64_t spare; /* the first free handle, plus 1 */
-	bool opened;	/* it holds the publisher */
+	uint64_t spare; /* index of the first free handle, plus 1 */
+	bool opened;	/* this thread uses the publisher */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -58,7 +58,7 @@ struct series {
 	union handle handle;
 	uint32_t users;
 };
-static void *series; /* a tree of them, by handle; under the lock */
+static void *series; /* a tree sorted by handle, protected by the lock */
 
 /* ---- arguments ---- */
 
@@ -84,7 +84,7 @@ static napi_value number(napi_env env, double n)
 	return v;
 }
 
-/* A copy of a string, or NULL if there is no string; to be freed. */
+/* Returns a copy of a string, to be freed, or NULL if v is no string. */
 static char *string(napi_env env, napi_value v)
 {
 	size_t n;
@@ -98,7 +98,7 @@ static char *string(napi_env env, napi_value v)
 	return s;
 }
 
-/* The property of an object; NULL: not there. */
+/* Returns the property of an object, or NULL if there is none. */
 static napi_value property(napi_env env, napi_value object, const char *name)
 {
 	napi_valuetype type;
@@ -151,7 +151,10 @@ static void cut(char *s, size_t most)
 	s[most] = '\0';
 }
 
-/* ["key", "value", ...]: label and text are to be freed. False: no memory, or not that. */
+/*
+ * Converts ["key", "value", ...]. Returns false if out of memory, or if it is something else. The
+ * caller frees label and text in either case.
+ */
 static bool labels(napi_env env, napi_value array, struct sl_label **label, char ***text,
 		   uint32_t *count)
 {
@@ -235,7 +238,7 @@ static int compare_series(const void *a, const void *b)
 	return memcmp(a, b, sizeof(union handle));
 }
 
-/* Adds a user of a series. False: no memory. */
+/* Adds a user of a series. Returns false if out of memory. */
 static bool join_series(union handle h)
 {
 	struct series *new = calloc(1, sizeof(*new)), **found;
@@ -251,7 +254,7 @@ static bool join_series(union handle h)
 	return found != NULL;
 }
 
-/* True: the user was the last. Handles of refused metrics use no series. */
+/* Returns true if this was the series' last user. Handles of refused metrics use no series. */
 static bool leave_series(union handle h)
 {
 	struct series **found = tfind(&h, &series, compare_series), *last;
@@ -360,7 +363,7 @@ static struct family make(enum kind kind, const struct sl_metric_opts *o)
 	return f;
 }
 
-/* The numbers of a Float64Array; false: it is something else, and no null. */
+/* Gets the numbers of a Float64Array. Returns false if arg is neither that nor null. */
 static bool numbers(napi_env env, napi_value arg, const double **out, size_t *count)
 {
 	napi_typedarray_type type;
@@ -427,7 +430,7 @@ static napi_value js_family(napi_env env, napi_callback_info info)
 	return number(env, s->families++);
 }
 
-/* The family that an argument names; NULL after an exception. */
+/* Returns the family with the index in the argument, or NULL after an exception. */
 static const struct family *family_of(napi_env env, const struct state *s, napi_value arg)
 {
 	uint32_t i = UINT32_MAX;
@@ -439,7 +442,7 @@ static const struct family *family_of(napi_env env, const struct state *s, napi_
 	return NULL;
 }
 
-/* The index of a handle. A free one is zeroes but for its link, and no update gets it. */
+/* Stores a handle, and returns its index. No update uses a free handle. */
 static napi_value keep(napi_env env, struct state *s, union handle h)
 {
 	uint32_t i = (uint32_t)(s->spare - 1);

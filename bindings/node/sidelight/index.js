@@ -118,7 +118,7 @@ function flat(labels) {
   return out;
 }
 
-/** The bounds that a region can have: finite ones, at least one. The bucket up to infinity comes by itself. */
+/** Returns bounds that a region accepts: finite ones, and at least one. The bucket up to infinity is implied. */
 function finiteBounds(buckets) {
   const finite = Array.from(buckets).filter(bound => bound !== Infinity);
   return finite.length ? finite : [Number.MAX_VALUE];

@@ -523,7 +523,7 @@ function versionOf(request, parent) {
 const load = Module._load;
 Module._load = function (request, parent, ...rest) {
   const loaded = load.call(this, request, parent, ...rest);
-  // The second form is that of an import.
+  // An import statement passes the path of the file.
   if (request === 'prom-client' || /[\\/]prom-client[\\/]index\.js$/.test(request)) patch(loaded, versionOf(request, parent));
   return loaded;
 };

@@ -32,7 +32,7 @@ class Attachment:
         self._sock, self._connection = None, None  # the socket, and its descriptor
         self._wake, self._thread = None, None  # _wake: the two ends of a pipe
         self._regions, self._sent, self._serial = [], {}, 0  # _sent: {serial: region}
-        self._retry = {}  # region: when it is offered again
+        self._retry = {}  # {region: time at which it is offered again}
         self._logged, self.attached, self._ended = False, False, False
         self._verdict = (False, 0.0, 0.0)
 

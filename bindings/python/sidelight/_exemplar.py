@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exemplars of a region: "Exemplars" of sidelight-region(5). Callers hold the lock."""
+"""Exemplars of a region: see "Exemplars" in sidelight-region(5). Callers hold the lock."""
 import struct
 import time
 
 from . import _format as f
 
-ELEMENTS, SIZE = 64, 256  # the head is the first one
+ELEMENTS, SIZE = 64, 256  # the first element is the head
 LABELS_MAX = 152
 USED, SET, DROPPED = range(3)
 
 
 def sealed(cells):
-    """The check word of a line."""
+    """Returns the check word of a line."""
     def fold(a, b):
         return a * b & f.M ^ a * b >> 64
     mixed = [c ^ k for c, k in zip(cells, f.K)]
@@ -19,13 +19,13 @@ def sealed(cells):
 
 
 class Exemplars:
-    """The elements of the section at this offset. Its pages are there."""
+    """The elements of the section at this offset. Its pages have been allocated."""
 
     def __init__(self, words, at):
         self._words, self._at, self._elements, self._tag = words, at // 8, {}, 0
 
     def _line(self, at, cells, check):
-        self._words[at + 7] = ~check & f.M  # no reader takes it for whole before its end
+        self._words[at + 7] = ~check & f.M  # no reader accepts the line until it is complete
         for i, cell in enumerate(cells):
             self._words[at + i] = cell
         self._words[at + 7] = check
@@ -38,7 +38,7 @@ class Exemplars:
         self._line(self._at, cells, f.plain(cells))
 
     def keep(self, ident, cell, created, value, labels):
-        """In the place of the one that this cell of the record has. What is ill-formed or has no place is counted."""
+        """Replaces the exemplar of this cell of the record. An exemplar that is malformed or has no room is dropped and counted."""
         try:
             data = f.labels([(str(k), str(v)) for k, v in labels.items()], False)
         except f.Refused:

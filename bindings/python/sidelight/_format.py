@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Region format 1 in bytes: sidelight-region(5). Knows no memory, process or socket."""
+"""Encodes region format 1: see sidelight-region(5). This file must not use memory maps, processes or sockets."""
 import re
 import struct
 
@@ -25,7 +25,7 @@ KEY = re.compile(r'(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z')
 
 
 class Refused(ValueError):
-    """A metric that the format has no room or no form for."""
+    """The format cannot express the metric, or has no room for it."""
 
 
 def fnv1a(data):
@@ -40,7 +40,7 @@ def plain(cells):
 
 
 def place(cell):
-    """(word of the cell, word of its check, number in the line) from the start of a stripe, in words of 8 bytes."""
+    """Returns the positions of the cell and of its check word in the stripe, in words of 8 bytes, and its number in the line."""
     line, i = divmod(cell, 7)
     return line * 8 + i, line * 8 + 7, i
 
@@ -53,12 +53,12 @@ def text(value, most, what):
 
 
 def cut(value, most):
-    """UTF-8 without NUL, cut between two characters."""
+    """Returns UTF-8 without NUL, cut between two characters."""
     return value.replace('\0', '').encode('utf-8', 'replace')[:most].decode('utf-8', 'ignore').encode()
 
 
 def labels(pairs, of_record, utf8=False):
-    """Of a header in their order, of a record in that of their keys. utf8: a key may be any UTF-8."""
+    """Encodes labels: in the given order for a header, sorted by key for a record. utf8: keys may be any UTF-8."""
     data = [(text(k, NAME_MAX, 'a label'), text(v, VALUE_MAX, 'the value of a label')) for k, v in pairs]
     if len(data) > LABELS_MAX or len({k for k, _ in data}) < len(data):
         raise Refused(f'more than {LABELS_MAX} labels, or one of them twice')
@@ -79,11 +79,11 @@ def header(size, sections, label_bytes, instance, pid, start_ns, start_ticks, bo
 
 
 class Shape:
-    """What a record says, without its place: kind, name, unit, help, labels, bounds, states, flags, number of cells."""
+    """A record without its place: kind, name, unit, help, labels, bounds, states, flags, number of cells."""
     __slots__ = ('kind', 'name', 'labels', 'bounds', 'cells', 'flags', 'body', 'parts', 'key', 'replaceable')
 
     def __init__(self, kind, name, help='', pairs=(), bounds=(), states=(), flags=0, unit='', minor=0):
-        utf8 = minor and kind != STATESET  # the exposition names a label as the state set
+        utf8 = minor and kind != STATESET  # in the exposition, a label has the state set's name
         legacy = NAME.match(name)
         if kind != STRING and not legacy and not (utf8 and name):
             raise Refused(f'the name {name!r} is not [a-zA-Z_:][a-zA-Z0-9_:]*')
@@ -94,7 +94,7 @@ class Shape:
             raise Refused('bounds are finite, ascending, and at most 4095')
         self.kind, self.name, self.bounds, self.flags = kind, name, tuple(bounds), flags
         self.labels = labels(tuple(pairs), True, utf8)
-        # Its series may end; and readers of minor 0 pass over it, which a name in UTF-8 needs.
+        # A replaceable series may be removed. Readers of minor 0 skip it, which is required if the name is UTF-8.
         self.replaceable = bool(minor and (self.labels or kind == INFO or kind != STRING and not legacy))
         self.cells = {HISTOGRAM: 3 + len(bounds), SUMMARY: 2 + len(bounds), INFO: 0, STRING: 0, GAUGE_TIMED: 2}.get(kind, 1)
         self.key = name, self.labels
@@ -104,7 +104,7 @@ class Shape:
         self.body = struct.pack(f'<{len(bounds)}d', *bounds) + b''.join(self.parts)
 
     def length(self, replaceable):
-        """Of the record. That of a replaceable one is rounded up further, so that more records fit in its place."""
+        """Returns the record's length. For a replaceable record it is rounded up further, so that more records fit in its place."""
         to = 64 if replaceable else 8
         return 64 + (len(self.body) + to - 1) // to * to
 

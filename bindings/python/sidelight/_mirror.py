@@ -64,7 +64,7 @@ def _observed(family):
 class Mirror:
     def __init__(self):
         self.collectors, self._cells = [], {}  # _cells: {(kind, name, labels): (further arguments, cell)}
-        self._failed = set()  # what a warning was about
+        self._failed = set()  # errors that a warning was logged for
 
     def add(self, collector):
         self.collectors = [*self.collectors, collector]

@@ -15,7 +15,7 @@ from ._threads import log
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 CELLS = 4096
 _publishers = weakref.WeakSet()
-_lock = _held = threading.RLock()  # _held: by who forks
+_lock = _held = threading.RLock()  # _held: the lock that the forking thread holds
 after_fork = []
 
 
@@ -25,8 +25,8 @@ def lock():
 
 
 class Publisher:
-    """As in _publisher.py. If it cannot be opened, metrics count for this process only. max_regions of 1 refuses what does not
-    fit; otherwise the library decides."""
+    """Like the class in _publisher.py. If the publisher cannot be opened, metrics count for this process only. With
+    max_regions=1, what does not fit is refused; otherwise the library decides."""
 
     def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
                  max_regions=16, span_bytes=0, strict=True):
@@ -40,7 +40,7 @@ class Publisher:
             log.warning('metrics are not published error="%s"', e)
             self._native, self._closed = _native.Publisher(), True
         self._families, self._metrics = {}, {}  # _metrics: {(name, labels): (kind, family, pairs, value)}
-        self._histograms = {}  # by name: the family, which has one set of bounds
+        self._histograms = {}  # {name: family}; a family has one set of bounds
         _publishers.add(self)
 
     # ---- metrics ----
@@ -184,7 +184,8 @@ def _before_fork():
 
 
 def _after_fork():
-    """The lock that was taken: another hook of the child may have made it use this module, which then has a new one."""
+    """Releases the lock taken before the fork, not _lock: another hook may have used this module in the child, which then has
+    a new _lock."""
     _held.release()
 
 

@@ -30,7 +30,7 @@ class State(cells.Word):
         self.kept = 0
 
     def set(self, value):
-        self.kept = value & f.M  # one that was refused may have more states than there are bits
+        self.kept = value & f.M  # a refused state set may have more than 64 states
         super().set(self.kept)
 
     def place(self, words, stripe, cell):
@@ -75,12 +75,13 @@ def value_of(kind, bounds, summary, mirror):
 
 
 class Publisher:
-    """Publishes the metrics of this process. Never raises for want of room or of an agent: what is not published is
-    counted in refused, and logged once.
+    """Publishes the metrics of this process. Does not raise if there is no room or no agent: metrics that are not
+    published are counted in refused, and the first one is logged.
 
     service, pod, namespace: labels of all series; default $SIDELIGHT_SERVICE or the program; $POD_NAME, the container or
-    SERVICE-PID; $POD_NAMESPACE. labels: a dict of more. socket: the agent's; default $SIDELIGHT_SOCKET. cells: of the first region;
-    a further one is made when it is full, at most max_regions. strict: raise ValueError if labels are malformed or too long;
+    SERVICE-PID; $POD_NAMESPACE. labels: a dict of further labels. socket: path of the agent's socket; default $SIDELIGHT_SOCKET.
+    cells: number of cells in the first region; when it is full, another region is created, up to max_regions. strict: raise
+    ValueError if labels are malformed or too long;
     otherwise log a warning, and use 'unknown' as service and pod, without further labels."""
 
     def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
@@ -105,7 +106,7 @@ class Publisher:
         _publishers.add(self)
 
     def _labels(self):
-        """Those of this process: a child of fork() is another pod, unless it was given a name."""
+        """Returns the labels of this process. A forked child has another pod, unless the application has set the pod."""
         pod = self._pod or pod_name(self._service)
         return f.labels([('service', self._service), ('pod', pod), *self._more], False)
 
@@ -115,7 +116,7 @@ class Publisher:
         self._attach = Attachment(self._path)
         with cells.lock:
             try:
-                self._new_region()  # there from now on, with or without a metric
+                self._new_region()  # created even if there is no metric yet
             except OSError as e:
                 log.warning('no memory for metrics yet error="%s"', e)
 
@@ -146,7 +147,7 @@ class Publisher:
                 raise f.Refused('the name and labels are those of another metric')
             return record.value
         if record and (record.shape.kind, record.shape.flags, record.shape.body) != (shape.kind, shape.flags, shape.body):
-            record = None  # its place may be too short
+            record = None  # the other shape may not fit into the record
         self._attach.watch()
         value = value_of(shape.kind, shape.bounds, summary, shape.flags & f.MIRRORED)
         self._put(shape, value, record)
@@ -315,7 +316,7 @@ def _revive_all():
 
 
 def _after_in_child():
-    # Another child of this one must find its hooks in order, and the parent's end is to be seen.
+    # The child may fork again, so its hooks must be in order; and it must not keep the parent's connection open.
     cells.lock.release()
     for p in list(_publishers):
         p._forked()

@@ -56,7 +56,7 @@ class Region:
         self.minor, self.cells_max, self.schema_max = minor, cells, schema_bytes
         self.stride = ((cells + 6) // 7 * f.LINE + f.PAGE - 1) // f.PAGE * f.PAGE
         self.schema_at = 2 * f.PAGE + 2 * self.stride
-        self.records_max = cells  # that can be told from removed ones
+        self.records_max = cells  # maximum number of records with a creation time
         self.created_at = self.schema_at + schema_bytes
         created = ((self.records_max + 6) // 7 * f.LINE + f.PAGE - 1) // f.PAGE * f.PAGE if minor else 0
         self.exemplars_at = self.created_at + created
@@ -72,7 +72,7 @@ class Region:
         self.refused, self.dense = 0, False
         self.again = 0  # number of EAGAIN answers since it was last admitted
         self._exemplars = None
-        self.allocated = {}  # end of what has memory, by first byte
+        self.allocated = {}  # {first byte of a section: end of its allocated memory}
         self.fd = Descriptor(_memfd())
         try:
             fd = self.fd.number()
@@ -195,6 +195,6 @@ class Region:
     def drop(self):
         """Closes the descriptor, unless the application did. The memory is freed together with the last cell in it."""
         if not self.fd.ours():
-            _abandoned.append(self.map)  # it has a duplicate of the descriptor, which it would close by its number
+            _abandoned.append(self.map)  # the map has a duplicate of the descriptor, and would close that number, which the application may use
         self.fd.close()
         self.words = self.map = self._exemplars = None

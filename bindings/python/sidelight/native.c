@@ -55,8 +55,8 @@ static PyObject *check_fork(PyObject *module, PyObject *unused)
 /* ---- what the library logs ---- */
 
 /*
- * Kept until Python asks. A thread of the library does not wait for Python's lock: under uwsgi
- * without threads it would wait for ever.
+ * Messages are kept until Python asks for them. A thread of the library does not wait for Python's
+ * lock: under uwsgi without threads, it would wait for ever.
  */
 static atomic_flag log_busy = ATOMIC_FLAG_INIT;
 static char log_line[16][512];
@@ -299,7 +299,7 @@ static PyObject *family_remove(struct native_family *f, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "OO", &pairs, &value) || native_labels(&labels, pairs))
 		return NULL;
-	native_value_leave(value); /* its cell will be another metric's */
+	native_value_leave(value); /* its cell will be reused for another metric */
 	err = family_end(f, &labels);
 	native_labels_free(&labels);
 	return PyBool_FromLong(!err);
@@ -331,7 +331,7 @@ static PyTypeObject family_type = {
 	.tp_methods = family_methods,
 };
 
-/* nowhere(kind, bounds, states): a value that no publisher has */
+/* nowhere(kind, bounds, states): a value that is not published */
 static PyObject *nowhere(PyObject *module, PyObject *args)
 {
 	struct native_labels none = {.count = 0};
@@ -386,7 +386,7 @@ static PyObject *publisher_histogram(struct native_publisher *self, PyObject *ar
 	return value;
 }
 
-/* info(name, help, pairs, remove): whether it is there, or was */
+/* info(name, help, pairs, remove): whether it was created, or removed */
 static PyObject *publisher_info(struct native_publisher *self, PyObject *args)
 {
 	struct sl_metric_opts o = SL_OPTS(sl_metric_opts);
@@ -427,15 +427,15 @@ static PyObject *publisher_refused(struct native_publisher *self, PyObject *unus
 	return PyLong_FromUnsignedLong(st.refused);
 }
 
-/* All values have left. */
+/* Requires that all values have been detached. */
 static PyObject *publisher_close(struct native_publisher *self, PyObject *unused)
 {
 	struct sl_publisher *p = self->p;
 
 	(void)unused;
 	self->p = NULL;
-	/* With the GIL: another thread may be about to end a span, which is in memory that goes.
-	 * The library's own thread, which is waited for, never takes it.
+	/* Keep the GIL: otherwise, another thread could end a span in memory that is being freed.
+	 * The call waits for the library's thread, which never takes the GIL.
 	 */
 	sl_publisher_close(p);
 	Py_RETURN_NONE;
@@ -491,9 +491,9 @@ static PyMethodDef publisher_methods[] = {
 	{"refused", (PyCFunction)(void (*)(void))publisher_refused, METH_NOARGS,
 	 "Metrics and observations."},
 	{"close", (PyCFunction)(void (*)(void))publisher_close, METH_NOARGS,
-	 "Tells the agent. No value of it may count any more."},
+	 "Tells the agent. Its values must not count any more."},
 	{0}};
-/* One that is not closed is not freed: values may point into it. */
+/* A publisher that is not closed is not freed, because values may point into it. */
 static PyTypeObject publisher_type = {
 	PyVarObject_HEAD_INIT(NULL, 0).tp_name = "sidelight._native.Publisher",
 	.tp_basicsize = sizeof(struct native_publisher),

@@ -7,16 +7,16 @@
 #include <Python.h>
 #include <sidelight/sidelight.h>
 
-#define NATIVE_LABELS_MAX 32 /* of the format: sidelight-region(5) */
+#define NATIVE_LABELS_MAX 32 /* limit of the format: sidelight-region(5) */
 
-/* Labels out of Python: pointers into the strings of `pairs`, which is held. */
+/* Labels from Python: pointers into the strings of `pairs`, to which it holds a reference. */
 struct native_labels {
 	struct sl_label label[NATIVE_LABELS_MAX];
 	size_t count;
 	PyObject *pairs;
 };
 
-/* Of a sequence of (key, value), all of them str. 0, or -1 with an exception. */
+/* Converts a sequence of (key, value), all of type str. Returns 0, or -1 with an exception. */
 int native_labels(struct native_labels *labels, PyObject *pairs);
 void native_labels_free(struct native_labels *labels);
 
@@ -50,11 +50,11 @@ struct native_family {
 	} as;
 };
 
-/* The value of a family's metric, at 0, with these labels. NULL with an exception. */
+/* Creates the family's metric with these labels; returns its value, or NULL with an exception. */
 PyObject *native_value(const struct native_family *family, const struct native_labels *labels);
 /* Returns a value that observes into this histogram. NULL with an exception. */
 PyObject *native_histogram(const struct native_family *family, struct sl_histogram h);
-/* It counts for this process alone from now on. */
+/* Detaches the value from its metric. It continues to count, but only for this process. */
 void native_value_leave(PyObject *value);
 
 int native_value_types(PyObject *module);
@@ -62,14 +62,14 @@ int native_span_types(PyObject *module);
 
 /* Calls the hook of a child of fork() that has not been called yet. */
 void native_check_fork(void);
-/* Differs from what it was in the parent. */
+/* Changes in a forked child. */
 extern unsigned int native_epoch;
 
 struct native_publisher {
 	PyObject_HEAD struct sl_publisher *p;
 };
 
-/* span_word(text, key), of a publisher */
+/* The publisher's method span_word(text, key). */
 PyObject *native_span_word(struct native_publisher *self, PyObject *args);
 
 #endif

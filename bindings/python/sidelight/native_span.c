@@ -10,7 +10,10 @@ struct span {
 
 static PyTypeObject span_type;
 
-/* A parent: None, the text of a traceparent header, or a Span. NULL: none, or not a context. */
+/*
+ * Returns the context of a parent (None, the text of a traceparent header, or a Span), or NULL if
+ * there is none or it is malformed.
+ */
 static const struct sl_trace_context *parent_of(PyObject *parent, struct sl_trace_context *room)
 {
 	const char *text;
@@ -22,11 +25,11 @@ static const struct sl_trace_context *parent_of(PyObject *parent, struct sl_trac
 		return NULL;
 	text = PyUnicode_AsUTF8AndSize(parent, &n);
 	if (!text)
-		PyErr_Clear(); /* no header has such text */
+		PyErr_Clear(); /* not UTF-8: no header contains such text */
 	return text && !sl_traceparent_parse(text, (size_t)n, room) ? room : NULL;
 }
 
-/* Span(name, kind, parent): it has started */
+/* Span(name, kind, parent): a started span */
 static PyObject *span_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	struct sl_trace_context room;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * native_value.c - what counts for a metric. It keeps its number beside libsidelight's cell: to ask
- * for it costs nothing, and it goes on where the cell was refused or removed.
+ * native_value.c - the values of metrics. A value has a number of its own besides libsidelight's
+ * cell. It can therefore be read quickly, and continues to count if the cell is refused or removed.
  */
 #include <math.h>
 
@@ -14,7 +14,7 @@
 
 struct update {
 	double amount;
-	PyObject *exemplar; /* borrowed; NULL: none */
+	PyObject *exemplar; /* borrowed; NULL means none */
 };
 
 static inline bool number(PyObject *o, double *out)
@@ -28,7 +28,7 @@ static inline bool number(PyObject *o, double *out)
 	return likely(*out != -1.0) || !PyErr_Occurred();
 }
 
-/* (amount, exemplar=None), by position or by name. wanted: amount has no default. */
+/* Parses (amount, exemplar=None), by position or by name. wanted: amount is required. */
 static bool slow_arguments(struct update *u, PyObject *const *args, Py_ssize_t n, PyObject *names,
 			   bool wanted)
 {
@@ -73,7 +73,7 @@ static inline bool arguments(struct update *u, PyObject *const *args, Py_ssize_t
 	return slow_arguments(u, args, n, names, wanted);
 }
 
-/* The exemplar of an update. False: an exception. */
+/* Converts the exemplar of an update. Returns false with an exception. */
 static bool exemplar_of(PyObject *dict, struct native_labels *labels, struct sl_exemplar *e)
 {
 	PyObject *items = PyMapping_Items(dict);
@@ -98,7 +98,7 @@ struct scalar {
 
 static void write_states(const struct scalar *s)
 {
-	/* One that was refused may have more states than there are bits. */
+	/* A refused state set may have more states than there are bits. */
 	for (unsigned int i = 0; s->bits && i < s->states; i++)
 		sl_stateset_set((struct sl_stateset){s->bits}, i, s->on >> i & 1);
 }
@@ -147,7 +147,7 @@ static PyObject *counter_inc(struct scalar *s, PyObject *const *args, Py_ssize_t
 	Py_RETURN_NONE;
 }
 
-/* Of one that is a mirror, as it is; what others see of another counter grows only. */
+/* Sets the value. Readers see every value of a mirror, but only increases of other counters. */
 static PyObject *counter_set(struct scalar *s, PyObject *arg)
 {
 	double v;
@@ -224,7 +224,7 @@ static PyObject *gauge_dec(struct scalar *s, PyObject *const *args, Py_ssize_t n
 	return gauge_move(s, args, n, names, -1);
 }
 
-/* By bits: bit i is state i. What is published has no more than 64 of them. */
+/* Sets all states: bit i is state i. A published state set has at most 64 states. */
 static PyObject *states_set(struct scalar *s, PyObject *arg)
 {
 	uint64_t on = PyLong_AsUnsignedLongLongMask(arg);
@@ -254,7 +254,7 @@ struct observer {
 	double sum;
 	size_t bounds;
 	double *bound;
-	uint64_t *count; /* bounds + 1; of a summary 1 */
+	uint64_t *count; /* bounds + 1 numbers; 1 for a summary */
 };
 
 static void observer_forked(struct observer *o)
@@ -351,7 +351,7 @@ static PyObject *observer_count(struct observer *o, PyObject *arg)
 	return PyLong_FromUnsignedLongLong(o->count[i]);
 }
 
-/* set(sum, counts), of a mirror: the observations of each bucket, not cumulated. */
+/* set(sum, counts), for mirrors. counts: observations per bucket, not cumulative. */
 static PyObject *observer_set(struct observer *o, PyObject *args)
 {
 	PyObject *counts, *fast;
@@ -365,7 +365,7 @@ static PyObject *observer_set(struct observer *o, PyObject *args)
 	observer_check(o);
 	if ((size_t)PySequence_Fast_GET_SIZE(fast) != o->bounds + 1 || !o->mirror)
 		PyErr_SetString(PyExc_ValueError, "not a mirror, or of other buckets");
-	/* All or none of them. */
+	/* Check all numbers before storing any. */
 	for (size_t i = 0; !PyErr_Occurred() && i <= o->bounds; i++)
 		PyLong_AsUnsignedLongLong(PySequence_Fast_GET_ITEM(fast, (Py_ssize_t)i));
 	for (size_t i = 0; !PyErr_Occurred() && i <= o->bounds; i++)

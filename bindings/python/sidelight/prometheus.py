@@ -28,7 +28,7 @@ Base = metrics.MetricWrapperBase
 INSTRUMENTS = (metrics.Counter, metrics.Gauge, metrics.Summary, metrics.Histogram, metrics.Info, metrics.Enum)
 _every = Sampler(float(os.environ.get('SIDELIGHT_COLLECT_SECONDS') or 5))
 _mirror = Mirror()
-_owners = weakref.WeakValueDictionary()  # by key: the metric that ends the series
+_owners = weakref.WeakValueDictionary()  # key -> the metric that ends the series
 _used = set()  # the keys of published series
 
 
@@ -496,7 +496,7 @@ def _patch():
     Base.__setattr__ = set_attribute
     for cls in INSTRUMENTS:
         _initialised(cls)
-    # By their real types: isinstance() asks an object for its class, which evaluates lazy ones of the application.
+    # Compare real types: isinstance() asks an object for its class, which would evaluate lazy objects of the application.
     for one in [o for o in gc.get_objects() if type.__subclasscheck__(registry.CollectorRegistry, type(o))]:
         for collector in list(one._collector_to_names):
             _enter_registry(collector)

@@ -13,10 +13,11 @@
 //!
 //! - A handle ([`Counter`], [`Gauge`], [`Histogram`], ...) is a small value: `Copy`, `Send`, `Sync`. It lives no longer than
 //!   its publisher; that of [`publisher()`] lives as long as the process.
-//! - There are no errors to handle: a refused metric does nothing, its refusal is counted ([`Stats::refused`]) and told to the
-//!   logger once. Without an agent the process counts on, and its values appear once an agent is there.
-//! - An update takes no lock, makes no system call and allocates nothing (a thread's first one may). Signal handlers may update.
-//! - After `fork()` the child publishes in memory of its own, from 0.
+//! - There are no errors to handle: a refused metric does nothing. Refusals are counted ([`Stats::refused`]), and the first
+//!   one is logged. Without an agent, the process counts all the same, and its values appear once there is an agent.
+//! - An update takes no lock, makes no system call and allocates nothing, except the first one of a thread. Signal handlers
+//!   may call it.
+//! - After `fork()`, the child publishes in memory of its own, starting at 0.
 //!
 //! Over libsidelight, whose manual is sidelight(3).
 #![warn(missing_docs)]

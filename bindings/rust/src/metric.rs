@@ -14,13 +14,13 @@ pub enum Combine {
     Sum = ffi::SL_COMBINE_SUM as isize,
     Min = ffi::SL_COMBINE_MIN as isize,
     Max = ffi::SL_COMBINE_MAX as isize,
-    /// Of timed gauges alone.
+    /// For timed gauges only.
     MostRecent = ffi::SL_COMBINE_MOST_RECENT as isize,
     /// One series per process.
     All = ffi::SL_COMBINE_ALL as isize,
 }
 
-/// Describes a metric, or a family of them. A name, or a name and help, will often do.
+/// Describes a metric or a family of metrics. Often a name, or a name and a help text, is enough.
 #[derive(Clone, Debug)]
 pub struct Metric {
     name: String,
@@ -39,7 +39,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// By its name: `[a-zA-Z_:][a-zA-Z0-9_:]*`, base units, `_total` for counters.
+    /// The name matches `[a-zA-Z_:][a-zA-Z0-9_:]*`, and by convention has a base unit, and `_total` for counters.
     pub fn new(name: impl Into<String>) -> Metric {
         Metric {
             name: name.into(),
@@ -57,7 +57,7 @@ impl Metric {
             created_ns: 0,
         }
     }
-    /// One line that says what it is.
+    /// One line of text that describes the metric.
     pub fn help(mut self, help: impl Into<String>) -> Metric {
         self.help = help.into();
         self
@@ -67,32 +67,32 @@ impl Metric {
         self.unit = unit.into();
         self
     }
-    /// One more label. A family has none: its `with()` takes them.
+    /// Adds a label. Not for families, whose `with()` takes the labels.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Metric {
         self.labels.push((key.into(), value.into()));
         self
     }
-    /// Of a histogram: ascending upper bounds, without infinity. Without them its buckets are exponential.
+    /// For histograms: ascending upper bounds, without infinity. By default, the buckets are exponential.
     pub fn buckets(mut self, bounds: &[f64]) -> Metric {
         self.bounds = bounds.to_vec();
         self
     }
-    /// Of an exponential histogram: a factor of 2^(2^-scale) between buckets; default 3, a factor of 1.09.
+    /// For exponential histograms: a factor of 2^(2^-scale) between buckets; by default 3, a factor of 1.09.
     pub fn scale(mut self, scale: i32) -> Metric {
         self.scale = Some(scale);
         self
     }
-    /// Of an exponential histogram: the least and the greatest value told apart; default 1e-6 to 1e6.
+    /// For exponential histograms: the range of values that have buckets of their own; by default 1e-6 to 1e6.
     pub fn range(mut self, min: f64, max: f64) -> Metric {
         self.range = (min, max);
         self
     }
-    /// Of a state set.
+    /// For state sets: the names of the states.
     pub fn states(mut self, states: &[&str]) -> Metric {
         self.states = states.iter().map(|s| s.to_string()).collect();
         self
     }
-    /// Of a summary: ranks from 0 to 1, ascending.
+    /// For summaries: ranks from 0 to 1, ascending.
     pub fn quantiles(mut self, ranks: &[f64]) -> Metric {
         self.quantiles = ranks.to_vec();
         self
@@ -102,7 +102,7 @@ impl Metric {
         self.combine = combine;
         self
     }
-    /// Values of processes that have ended do not count.
+    /// Combines only the values of processes that are alive.
     pub fn live(mut self) -> Metric {
         self.live = true;
         self
@@ -112,7 +112,7 @@ impl Metric {
         self.utf8 = true;
         self
     }
-    /// Since when it counts; default: now.
+    /// The time since which the metric counts; by default now.
     pub fn created(mut self, since: SystemTime) -> Metric {
         self.created_ns = nanoseconds(since);
         self
@@ -121,7 +121,8 @@ impl Metric {
     pub(crate) fn is_classic(&self) -> bool {
         !self.bounds.is_empty()
     }
-    /// Calls f with what C makes of it. A NUL inside gives an empty name, which is refused and counted.
+    /// Calls f with the options in C. If a text contains a NUL, the name is empty, and the library refuses and counts the
+    /// metric.
     pub(crate) fn with_opts<R>(&self, f: impl FnOnce(&ffi::sl_metric_opts) -> R) -> R {
         let nul = [&self.name, &self.help, &self.unit].iter().any(|s| s.contains('\0'))
             || self.states.iter().any(|s| s.contains('\0'));
@@ -168,7 +169,7 @@ impl From<(&str, &str)> for Metric {
     }
 }
 
-/// Since 1970; 0, which C takes for now, if it was before.
+/// Nanoseconds since 1970. An earlier time is 0, which means now to the library.
 pub(crate) fn nanoseconds(t: SystemTime) -> u64 {
     t.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Once;
 use std::{fmt, io, mem, ptr};
 
-/// Of a publisher. What is not set is libsidelight's default.
+/// Options of a publisher. Options that are not set have libsidelight's defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     service: Option<String>,
@@ -42,7 +42,7 @@ macro_rules! option {
 }
 
 impl Options {
-    /// All defaults.
+    /// Options with default values.
     pub fn new() -> Options {
         Options::default()
     }
@@ -56,79 +56,79 @@ impl Options {
         pod: &str,
         /// Label "namespace"; default: `$POD_NAMESPACE`, or none.
         namespace: &str,
-        /// The agent's; default: `$SIDELIGHT_SOCKET`, or /run/sidelight/agent.sock.
+        /// Path of the agent's socket; default: `$SIDELIGHT_SOCKET`, or /run/sidelight/agent.sock.
         socket: &str,
-        /// Of the first region; a counter or a gauge takes one.
+        /// Number of cells in the first region; a counter or a gauge takes one.
         max_cells: u32,
-        /// Threads that count without atomic operations.
+        /// Number of threads that count without atomic operations.
         max_threads: u32,
-        /// For names, help and labels.
+        /// Room for names, help texts and labels.
         schema_bytes: u32,
-        /// Counters and buckets that may have an exemplar.
+        /// Maximum number of counters and buckets that have an exemplar.
         exemplars: u32
     }
-    /// One more label of all series.
+    /// Adds a label to all series.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Options {
         self.labels.push((key.into(), value.into()));
         self
     }
-    /// Room for about a thousand spans per thread; `bytes` for another number of them.
+    /// Reserves room for about a thousand spans per thread. [`Options::span_bytes`] sets another size.
     pub fn spans(self) -> Options {
         self.span_bytes(ffi::SL_SPAN_BYTES)
     }
-    /// For the spans of one thread.
+    /// Room for the spans of one thread.
     pub fn span_bytes(mut self, bytes: u32) -> Options {
         self.span_bytes = bytes;
         self
     }
-    /// Callers publish no spans to Sidelight.
+    /// The callers of this service publish no spans to Sidelight, so a span with a remote parent is the root of its trace.
     pub fn edge(mut self) -> Options {
         self.flags |= ffi::SL_PUBLISHER_EDGE;
         self
     }
-    /// Refuse what does not fit, rather than take more memory.
+    /// Refuses metrics that do not fit, instead of taking more memory.
     pub fn fixed(mut self) -> Options {
         self.flags |= ffi::SL_PUBLISHER_FIXED;
         self
     }
-    /// Look for no agent.
+    /// Does not look for an agent.
     pub fn detached(mut self) -> Options {
         self.flags |= ffi::SL_PUBLISHER_DETACHED;
         self
     }
 }
 
-/// Memory of this process that a collector reads. Metrics borrow it; it closes, and tells the agent, when it is dropped.
+/// Memory of this process that a collector reads. Metrics borrow it. When it is dropped, it tells the agent that it closes.
 pub struct Publisher {
     raw: *mut ffi::sl_publisher,
 }
 
-// SAFETY: every function of the C interface that takes a publisher is thread-safe but the closing, which needs the only owner.
+// SAFETY: the C functions that take a publisher are thread-safe, except for sl_publisher_close(), which only drop() calls.
 unsafe impl Send for Publisher {}
 unsafe impl Sync for Publisher {}
 
-/// Numbers of a publisher.
+/// Statistics of a publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Stats {
     pub metrics: u32,
-    /// Metrics and observations.
+    /// Refused metrics and observations.
     pub refused: u32,
     pub cells_used: u32,
     pub cells_max: u32,
     pub stripes_used: u32,
     pub stripes_max: u32,
-    /// Beyond `max_threads`: exact, with atomic operations.
+    /// Threads beyond `max_threads`, which share a stripe. They count exactly, too, by atomic operations.
     pub threads_sharing: u32,
-    /// Times that an agent admitted the first region.
+    /// How often an agent has admitted the first region.
     pub attaches: u32,
     pub regions: u32,
 }
 
-/// What a collector that analyses this process finds.
+/// The verdict of a collector that analyses this process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// False: no analysis, or the verdict expired.
+    /// False without analysis, and if the verdict has expired.
     pub known: bool,
     /// False unless known.
     pub anomalous: bool,
@@ -136,7 +136,7 @@ pub struct Verdict {
     pub score: f64,
     /// Grows with each change.
     pub sequence: u64,
-    /// Of the verdict, the collector's clock, nanoseconds since 1970.
+    /// Time of the verdict by the collector's clock, in nanoseconds since 1970.
     pub time_ns: i64,
 }
 
@@ -147,7 +147,7 @@ macro_rules! kinds {
             let metric = metric.into();
             metric.with_opts(|o| $type::create(self.raw, o, metric.is_classic()))
         }
-        /// The same with labels, which `with()` takes. Metrics of a family differ in their labels alone.
+        /// A family of such metrics, which differ only in their labels; `with()` returns the metric with given labels.
         pub fn $family(&self, metric: impl Into<Metric>) -> Family<'_, $type<'_>> {
             let metric = metric.into();
             Family::new(metric.with_opts(|o| $type::family(self.raw, o, metric.is_classic())))
@@ -156,8 +156,8 @@ macro_rules! kinds {
 }
 
 impl Publisher {
-    /// Creates the memory, and a thread that hands it to the agent once there is one. Fails for malformed options, and where
-    /// the process may have no more memory or descriptors.
+    /// Creates the memory, and a thread that passes it to the agent as soon as there is one. Fails if an option is malformed,
+    /// or if memory or descriptors are exhausted.
     pub fn open(options: &Options) -> io::Result<Publisher> {
         let service = options.service.clone().or_else(|| std::env::var("SIDELIGHT_SERVICE").ok());
         let texts =
@@ -191,44 +191,44 @@ impl Publisher {
     }
 
     kinds! {
-        /// Whole numbers that are added up.
+        /// A whole number that only increases.
         counter, counter_family: Counter;
-        /// Other numbers that are added up.
+        /// A number that only increases.
         counter_f64, counter_f64_family: CounterF64;
         /// A whole number that goes up and down.
         gauge, gauge_family: Gauge;
         /// A number that goes up and down.
         gauge_f64, gauge_f64_family: GaugeF64;
-        /// A gauge that keeps when it was set.
+        /// A gauge that records when it was set.
         gauge_timed, gauge_timed_family: GaugeTimed;
-        /// Observations in buckets: those of `Metric::buckets()`, else exponential ones.
+        /// Observations in buckets: those of `Metric::buckets()`, or exponential ones.
         histogram, histogram_family: Histogram;
-        /// A histogram of what there is now, whose buckets may decrease.
+        /// A histogram of a current state, whose buckets may decrease.
         gauge_histogram, gauge_histogram_family: GaugeHistogram;
-        /// States of which each is on or off.
+        /// A set of states, each of which is on or off.
         state_set, state_set_family: StateSet;
         /// Number and sum of observations, and quantiles computed elsewhere.
         summary, summary_family: Summary;
-        /// A number of which no type is known.
+        /// A number of unknown type.
         unknown, unknown_family: Unknown;
     }
-    /// A metric whose labels are its value. False if it is refused.
+    /// Publishes a metric whose value is its labels. Returns false if it is refused.
     pub fn info(&self, metric: impl Into<Metric>) -> bool {
         // SAFETY: the options live until the call returns.
         metric.into().with_opts(|o| unsafe { ffi::sl_info_create(self.raw, o) }) == 0
     }
-    /// Removes the info of this name and these labels. False if there is none.
+    /// Removes the info with this name and these labels. Returns false if there is none.
     pub fn remove_info(&self, metric: impl Into<Metric>) -> bool {
         // SAFETY: as above.
         metric.into().with_opts(|o| unsafe { ffi::sl_info_remove(self.raw, o) }) == 0
     }
-    /// A kind of work, without ids: "GET /cart".
+    /// Creates a name for spans. It names a kind of work, such as "GET /cart", and contains no ids.
     pub fn span_name(&self, name: &str) -> SpanName<'_> {
         let name = c_string(name).unwrap_or_default();
         // SAFETY: the name lives until the call returns.
         SpanName::new(unsafe { ffi::sl_span_name_create(self.raw, name.as_ptr()) })
     }
-    /// The key of an attribute: "http.response.status_code".
+    /// Creates the key of an attribute, such as "http.response.status_code".
     pub fn span_key(&self, key: &str) -> SpanKey<'_> {
         let key = c_string(key).unwrap_or_default();
         // SAFETY: the key lives until the call returns.
@@ -240,27 +240,28 @@ impl Publisher {
         // SAFETY: raw is valid, or NULL.
         unsafe { ffi::sl_publisher_attached(self.raw) }
     }
-    /// True while a collector finds this process anomalous: a reason to log more. One load, fit for every request.
+    /// True while a collector finds this process anomalous, so that it can log more. Costs one load, so call it as often as
+    /// you like.
     #[inline]
     pub fn alarmed(&self) -> bool {
-        // SAFETY: this is the first word of a publisher, as sl_publisher_alarmed() of sidelight.h has it.
+        // SAFETY: this is the first word of a publisher, which sl_publisher_alarmed() in sidelight.h also reads.
         !self.raw.is_null() && unsafe { (*self.raw.cast::<AtomicU32>()).load(Ordering::Relaxed) } != 0
     }
-    /// The collector's verdict on this process. No system call.
+    /// The collector's verdict on this process. Makes no system call.
     pub fn verdict(&self) -> Verdict {
         let sz = mem::size_of::<ffi::sl_publisher_verdict>();
         let mut v =
             ffi::sl_publisher_verdict { sz, known: false, anomalous: false, score: 0.0, sequence: 0, time_ns: 0 };
-        // SAFETY: v is as large as it says. Refused, which NULL is, it stays as it is.
+        // SAFETY: v.sz is the size of v. If raw is NULL, the call leaves v unchanged.
         unsafe { ffi::sl_publisher_verdict(self.raw, &mut v) };
         Verdict { known: v.known, anomalous: v.anomalous, score: v.score, sequence: v.sequence, time_ns: v.time_ns }
     }
-    /// Its numbers.
+    /// Statistics of this publisher.
     pub fn stats(&self) -> Stats {
         // SAFETY: a structure of numbers may be all zeroes.
         let mut s: ffi::sl_publisher_stats = unsafe { mem::zeroed() };
         s.sz = mem::size_of_val(&s);
-        // SAFETY: s is as large as it says.
+        // SAFETY: s.sz is the size of s.
         unsafe { ffi::sl_publisher_stats(self.raw, &mut s) };
         Stats {
             metrics: s.metrics,
@@ -278,7 +279,7 @@ impl Publisher {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        // SAFETY: nothing that borrowed it is left.
+        // SAFETY: no borrow of the publisher is left.
         unsafe { ffi::sl_publisher_close(self.raw) };
     }
 }
@@ -289,17 +290,18 @@ impl fmt::Debug for Publisher {
     }
 }
 
-/// The publisher of the process, with default options; opened by the first call, and never closed. If it cannot be opened,
+/// The publisher of the process. The first call opens it with default options, and it is never closed. If it cannot be
+/// opened,
 /// all its metrics are refused.
 pub fn publisher() -> &'static Publisher {
     static ONCE: Once = Once::new();
     static mut PUBLISHER: *const Publisher = ptr::null();
     ONCE.call_once(|| {
         let p = Publisher::open(&Options::new()).unwrap_or(Publisher { raw: ptr::null_mut() });
-        // SAFETY: written once, before anyone reads it.
+        // SAFETY: written once, before any read.
         unsafe { PUBLISHER = Box::leak(Box::new(p)) };
     });
-    // SAFETY: written by now, and never again.
+    // SAFETY: has been written, and is never written again.
     unsafe { &*PUBLISHER }
 }
 
@@ -309,7 +311,7 @@ pub fn version() -> &'static str {
     unsafe { CStr::from_ptr(ffi::sl_version()) }.to_str().unwrap_or("")
 }
 
-/// Of a message of the library.
+/// The level of a message from the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum LogLevel {
@@ -319,10 +321,10 @@ pub enum LogLevel {
     Debug,
 }
 
-/// Hands the library's messages to f, from any thread; None: they are dropped, as at first.
+/// Passes the library's messages to f, in any thread. With None, which is the default, messages are dropped.
 pub fn set_log(f: Option<fn(LogLevel, &str)>) {
     unsafe extern "C" fn call(level: c_uint, line: *const c_char, arg: *mut c_void) {
-        // SAFETY: the library hands on what it was given below, and a string.
+        // SAFETY: arg is the function pointer passed below, and line is a string.
         let (f, line) = (mem::transmute::<*mut c_void, fn(LogLevel, &str)>(arg), CStr::from_ptr(line));
         let level = match level {
             ffi::SL_LOG_ERROR => LogLevel::Error,
@@ -330,10 +332,10 @@ pub fn set_log(f: Option<fn(LogLevel, &str)>) {
             ffi::SL_LOG_INFO => LogLevel::Info,
             _ => LogLevel::Debug,
         };
-        // A panic ends at C.
+        // A panic must not unwind into C.
         let _ = catch_unwind(|| f(level, &line.to_string_lossy()));
     }
-    // SAFETY: a function pointer, as long as the process lives.
+    // SAFETY: a function pointer is valid as long as the process runs.
     unsafe {
         match f {
             Some(f) => ffi::sl_set_log(Some(call), f as *mut c_void),

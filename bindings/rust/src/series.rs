@@ -6,13 +6,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::os::raw::c_int;
 
-/// The number of values is not that of the metric.
+/// The number of values does not match the metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch;
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the number of values is not that of the metric")
+        f.write_str("the number of values does not match the metric")
     }
 }
 
@@ -28,8 +28,8 @@ impl Mismatch {
     }
 }
 
-/// A kind of metric, by the functions of the C interface. The pointers are those of a publisher and of options that live
-/// until a call returns.
+/// The functions of the C interface for one kind of metric. p must be a publisher, and o must be valid until the call
+/// returns.
 pub trait Kind: Copy {
     #[doc(hidden)]
     fn create(p: *mut ffi::sl_publisher, o: &ffi::sl_metric_opts, classic: bool) -> Self;
@@ -43,7 +43,7 @@ pub trait Kind: Copy {
     fn clear(family: u64) -> c_int;
 }
 
-/// Metrics of one name that differ in their labels.
+/// Metrics with the same name and different labels.
 pub struct Family<'p, M: Kind> {
     bits: u64,
     of: PhantomData<(&'p (), fn() -> M)>,
@@ -67,20 +67,21 @@ impl<M: Kind> Family<'_, M> {
     pub(crate) fn new(bits: u64) -> Self {
         Family { bits, of: PhantomData }
     }
-    /// False: refused; its metrics are, too.
+    /// False if the family was refused; then its metrics are refused, too.
     pub fn is_valid(self) -> bool {
         self.bits >> 32 != 0
     }
-    /// The metric of these labels. Takes a lock and searches a table: keep what it returns.
+    /// Returns the metric with these labels. Takes a lock and searches a table, so keep the result.
     pub fn with<K: AsRef<str>, V: AsRef<str>>(self, labels: &[(K, V)]) -> M {
         M::with(self.bits, &Labels::new(labels))
     }
-    /// Ends the metric of these labels; false: there is none. The same labels again begin at 0. What a handle of it counts
-    /// from then on is lost, or counts, no sooner than 11 s later, in a metric that takes its place.
+    /// Removes the metric with these labels; returns false if there is none. A new metric with these labels starts at 0. Do
+    /// not
+    /// use handles of the removed metric: their updates are lost, and after 11 s they may count in another metric.
     pub fn remove<K: AsRef<str>, V: AsRef<str>>(self, labels: &[(K, V)]) -> bool {
         M::remove(self.bits, &Labels::new(labels)) == 0
     }
-    /// Ends all metrics of the family; false: it was refused.
+    /// Removes all metrics of the family. Returns false if the family was refused.
     pub fn clear(self) -> bool {
         M::clear(self.bits) == 0
     }
@@ -99,12 +100,12 @@ macro_rules! kind {
             of: PhantomData<&'p ()>,
         }
 
-        // SAFETY: a handle is a value that any thread may use; what it points to is never freed.
+        // SAFETY: any thread may use a handle, and its target is never freed.
         unsafe impl Send for $name<'_> {}
         unsafe impl Sync for $name<'_> {}
 
         impl $name<'_> {
-            /// False: refused; it does nothing.
+            /// False if the metric was refused; then its functions do nothing.
             pub fn is_valid(self) -> bool {
                 self.raw.bits >> 32 != 0
             }
@@ -143,14 +144,14 @@ macro_rules! kind {
 }
 
 kind! {
-    /// Whole numbers that are added up.
+    /// A whole number that only increases.
     Counter(sl_counter, sl_counter_family),
     sl_counter_create,
     sl_counter_family_create,
     sl_counter_with, sl_counter_remove, sl_counter_clear
 }
 kind! {
-    /// Numbers that are added up.
+    /// A number that only increases.
     CounterF64(sl_counter_f64, sl_counter_f64_family),
     sl_counter_f64_create,
     sl_counter_f64_family_create,
@@ -171,7 +172,7 @@ kind! {
     sl_gauge_f64_with, sl_gauge_f64_remove, sl_gauge_f64_clear
 }
 kind! {
-    /// A gauge that keeps when it was set, for [`Combine::MostRecent`](crate::Combine::MostRecent), its default.
+    /// A gauge that records when it was set, for [`Combine::MostRecent`](crate::Combine::MostRecent), its default.
     GaugeTimed(sl_gauge_timed, sl_gauge_timed_family),
     sl_gauge_timed_create,
     sl_gauge_timed_family_create,
@@ -185,14 +186,14 @@ kind! {
     sl_histogram_with, sl_histogram_remove, sl_histogram_clear
 }
 kind! {
-    /// A histogram of what there is now.
+    /// A histogram of a current state.
     GaugeHistogram(sl_gauge_histogram, sl_gauge_histogram_family),
     sl_gauge_histogram_create or sl_gauge_histogram_create_classic,
     sl_gauge_histogram_family_create or sl_gauge_histogram_family_create_classic,
     sl_gauge_histogram_with, sl_gauge_histogram_remove, sl_gauge_histogram_clear
 }
 kind! {
-    /// States of which each is on or off.
+    /// A set of states, each of which is on or off.
     StateSet(sl_stateset, sl_stateset_family),
     sl_stateset_create,
     sl_stateset_family_create,
@@ -206,7 +207,7 @@ kind! {
     sl_summary_with, sl_summary_remove, sl_summary_clear
 }
 kind! {
-    /// A number of which no type is known.
+    /// A number of unknown type.
     Unknown(sl_unknown, sl_unknown_family),
     sl_unknown_create,
     sl_unknown_family_create,

@@ -9,24 +9,26 @@ use std::mem::MaybeUninit;
 use std::os::raw::c_char;
 use std::time::SystemTime;
 
-/// The identity of a span: <https://www.w3.org/TR/trace-context/>. Without ids it is none, and starts a new trace.
+/// The identity of a span (<https://www.w3.org/TR/trace-context/>). A context without ids is invalid; as a parent, it starts
+/// a new
+/// trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceContext {
-    /// Of the trace; 0: no context.
+    /// The trace's id; 0 means that the context is invalid.
     pub trace_id: u128,
-    /// Of the span; 0: no context.
+    /// The span's id; 0 means that the context is invalid.
     pub span_id: u64,
-    /// Trace-flags; bit 0: sampled.
+    /// The trace-flags; bit 0 means sampled.
     pub flags: u8,
-    /// Received from another process.
+    /// True if the context was received from another process.
     pub remote: bool,
 }
 
 impl TraceContext {
-    /// Reads a traceparent header; one that is malformed or missing ("") gives no context.
+    /// Parses a traceparent header. Returns an invalid context if the header is malformed or empty.
     pub fn parse(traceparent: &str) -> TraceContext {
         let mut c = TraceContext::default().to_raw();
-        // SAFETY: the text is as long as it says, and needs no NUL.
+        // SAFETY: the call reads text.len() bytes, without requiring a NUL.
         unsafe { ffi::sl_traceparent_parse(traceparent.as_ptr().cast::<c_char>(), traceparent.len(), &mut c) };
         TraceContext::of_raw(&c)
     }
@@ -34,10 +36,10 @@ impl TraceContext {
     pub fn is_valid(self) -> bool {
         self.trace_id != 0 && self.span_id != 0
     }
-    /// The traceparent header; None if it is no context.
+    /// The traceparent header, or None if the context is invalid.
     pub fn traceparent(self) -> Option<String> {
         let mut text = [0u8; ffi::SL_TRACEPARENT_LENGTH as usize + 1];
-        // SAFETY: the text has the room that the function asks for.
+        // SAFETY: the function writes at most SL_TRACEPARENT_LENGTH + 1 bytes.
         let n = unsafe { ffi::sl_traceparent_format(&self.to_raw(), text.as_mut_ptr().cast::<c_char>()) };
         if n == 0 {
             return None;
@@ -77,7 +79,7 @@ macro_rules! names {
             pub(crate) fn new(raw: ffi::$raw) -> Self {
                 $name { raw, of: PhantomData }
             }
-            /// False: refused; a publisher has no spans without [`Options::spans`](crate::Options::spans).
+            /// False if it was refused; without [`Options::spans`](crate::Options::spans), a publisher refuses all.
             pub fn is_valid(self) -> bool {
                 self.raw.bits >> 32 != 0
             }
@@ -92,13 +94,13 @@ macro_rules! names {
 }
 
 names! {
-    /// A kind of work.
+    /// The name of spans, which names a kind of work.
     SpanName: sl_span_name;
     /// The key of an attribute.
     SpanKey: sl_span_key;
 }
 
-/// What a span is to its caller and its callee.
+/// The role of a span in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum SpanKind {
@@ -109,7 +111,7 @@ pub enum SpanKind {
     Consumer = ffi::SL_SPAN_CONSUMER as isize,
 }
 
-/// How it ended.
+/// The outcome of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum SpanStatus {
@@ -146,7 +148,8 @@ pub struct Span<'p> {
 }
 
 impl<'p> Span<'p> {
-    /// Starts now. parent: the context of a span that it is part of, or a caller's; without one it is the root of a trace.
+    /// Starts a span now. parent: the context of the enclosing span or of the caller; without it, the span is the root of a
+    /// trace.
     pub fn start(name: SpanName<'p>, kind: SpanKind, parent: impl Into<Option<TraceContext>>) -> Span<'p> {
         let parent = parent.into().unwrap_or_default().to_raw();
         let mut raw = MaybeUninit::uninit();
@@ -158,11 +161,11 @@ impl<'p> Span<'p> {
         };
         Span { raw, of: PhantomData }
     }
-    /// Its identity: the parent of spans of what it calls.
+    /// The span's identity, which is the parent of the spans of its calls.
     pub fn context(&self) -> TraceContext {
         TraceContext::of_raw(&self.raw.context)
     }
-    /// An attribute; of two with one key the later one counts. What does not fit is dropped and counted.
+    /// Sets an attribute; replaces an earlier one with the same key. An attribute that does not fit is dropped and counted.
     pub fn set<'a>(&mut self, key: SpanKey<'p>, value: impl Into<SpanValue<'a>>) {
         let span = &mut self.raw;
         // SAFETY: a text is as long as it says.
@@ -175,7 +178,7 @@ impl<'p> Span<'p> {
             }
         }
     }
-    /// The last call wins. The message is that of an error; "": none.
+    /// Sets the status; the last call wins. message: an error message, or "".
     pub fn status(&mut self, status: SpanStatus, message: &str) {
         let message = if message.is_empty() { None } else { c_string(message) };
         // SAFETY: the message lives until the call returns, which copies it.
@@ -187,17 +190,17 @@ impl<'p> Span<'p> {
             )
         }
     }
-    /// In place of the time of `start()`.
+    /// Sets the start time, instead of the time of `start()`.
     pub fn set_start(&mut self, time: SystemTime) {
         // SAFETY: a number.
         unsafe { ffi::sl_span_set_start(&mut self.raw, nanoseconds(time)) }
     }
-    /// In place of the time at which it ends.
+    /// Sets the end time, instead of the time of `end()`.
     pub fn set_end(&mut self, time: SystemTime) {
         // SAFETY: a number.
         unsafe { ffi::sl_span_set_end(&mut self.raw, nanoseconds(time)) }
     }
-    /// Ends it before the end of the scope.
+    /// Ends the span before the end of its scope.
     pub fn end(self) {}
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Strings and labels as C has them.
+//! Strings and labels for C.
 use crate::ffi;
 use std::ffi::CString;
 use std::os::raw::c_char;
 use std::ptr;
 
-/// None has a NUL inside: C would see a shorter string.
+/// Returns None if the string contains a NUL, because C would see a shorter string.
 pub(crate) fn c_string(s: &str) -> Option<CString> {
     CString::new(s).ok()
 }
 
-/// NULL for an empty string, which C takes for its default.
+/// Returns NULL for an empty string, so that the library uses its default.
 pub(crate) fn or_null(s: &Option<CString>) -> *const c_char {
     match s {
         Some(s) if !s.as_bytes().is_empty() => s.as_ptr(),
@@ -25,7 +25,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// A label with a NUL inside gets a key that every function refuses.
+    /// A label that contains a NUL gets an empty key, which every function refuses.
     pub(crate) fn new<K: AsRef<str>, V: AsRef<str>>(labels: &[(K, V)]) -> Labels {
         let text: Vec<(CString, CString)> = labels
             .iter()

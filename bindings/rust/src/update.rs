@@ -11,16 +11,16 @@ use crate::span::TraceContext;
 use crate::text::Labels;
 use std::time::SystemTime;
 
-/// An observation of which more is known, as the trace that it belongs to. The latest one of each counter and bucket is kept.
+/// Additional information on one observation, such as its trace. Only the latest exemplar of each counter and bucket is kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exemplar<'a> {
-    /// Label "trace_id"; 0: none.
+    /// Label "trace_id"; 0 leaves it out.
     pub trace_id: u128,
-    /// Label "span_id"; 0: none.
+    /// Label "span_id"; 0 leaves it out.
     pub span_id: u64,
-    /// Further labels. All of them take at most 128 bytes, of which the ids take 67.
+    /// Further labels. All labels together take at most 152 bytes, with a NUL after each key and value; the ids take 67.
     pub labels: &'a [(&'a str, &'a str)],
-    /// Default: now.
+    /// Time of the observation; by default now.
     pub time: Option<SystemTime>,
 }
 
@@ -57,13 +57,13 @@ const LINE_K: [u64; 8] = [
     0,
 ];
 
-/// sl_counter_add() of sidelight.h: the cell, and the check word of its line.
+/// Like sl_counter_add() in sidelight.h: updates the cell, and the check word of its line.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn counter_add(c: ffi::sl_counter, n: u64) {
     use std::arch::asm;
     let table: *const u64;
-    // SAFETY: the address of the library's thread-local table, which is the same for as long as this function runs.
+    // SAFETY: the address of the library's thread-local table does not change while this function runs.
     unsafe {
         asm!(
             "mov {table}, qword ptr fs:[0]",
@@ -72,14 +72,14 @@ fn counter_add(c: ffi::sl_counter, n: u64) {
             options(pure, nomem, nostack)
         );
     }
-    // SAFETY: the slot of a handle is less than SL_PUBLISHER_SLOTS. Other calls of this thread change the word.
+    // SAFETY: the slot of a handle is less than SL_PUBLISHER_SLOTS, and only calls of this thread change the word.
     let base = unsafe { table.add((c.bits >> 32) as usize).read_volatile() };
     if base == 0 {
         // SAFETY: see above.
         return unsafe { ffi::sl__counter_add_slow(c, n) };
     }
     let cell = base.wrapping_add(c.bits);
-    // SAFETY: the base is that of a stripe that this thread alone writes; one instruction each, as a signal handler of this
+    // SAFETY: only this thread writes the stripe at base. Each addition is one instruction, because a signal handler of this
     // thread may count, too.
     unsafe {
         asm!("add qword ptr [{cell}], {n}", cell = in(reg) cell, n = in(reg) n, options(nostack));
@@ -95,12 +95,12 @@ fn counter_add(c: ffi::sl_counter, n: u64) {
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn counter_add(c: ffi::sl_counter, n: u64) {
-    // SAFETY: one of each.
+    // SAFETY: the batch has one counter and one number.
     unsafe { ffi::sl_counter_add_batch(&c, &n, 1) }
 }
 
 impl Counter<'_> {
-    /// Adds 1. Exact in any number of threads.
+    /// Adds 1. The sum is exact with any number of threads.
     #[inline(always)]
     pub fn inc(self) {
         counter_add(self.raw, 1);
@@ -137,12 +137,12 @@ impl CounterF64<'_> {
 }
 
 impl Gauge<'_> {
-    /// The last one wins.
+    /// Sets the value. If several threads set it at once, the last one wins.
     #[inline]
     pub fn set(self, v: i64) {
         unsafe { ffi::sl_gauge_set(self.raw, v) }
     }
-    /// Adds v, which may be negative; exact.
+    /// Adds v, which may be negative. The sum is exact.
     #[inline]
     pub fn add(self, v: i64) {
         unsafe { ffi::sl_gauge_add(self.raw, v) }
@@ -164,7 +164,7 @@ impl Gauge<'_> {
 }
 
 impl GaugeF64<'_> {
-    /// The last one wins.
+    /// Sets the value. If several threads set it at once, the last one wins.
     #[inline]
     pub fn set(self, v: f64) {
         unsafe { ffi::sl_gauge_f64_set(self.raw, v) }
@@ -181,12 +181,12 @@ impl GaugeF64<'_> {
 }
 
 impl GaugeTimed<'_> {
-    /// Sets it now.
+    /// Sets the value, with the current time.
     #[inline]
     pub fn set(self, v: f64) {
         unsafe { ffi::sl_gauge_timed_set(self.raw, v) }
     }
-    /// Sets it as of this time.
+    /// Sets the value, with the given time.
     pub fn set_at(self, v: f64, time: SystemTime) {
         unsafe { ffi::sl_gauge_timed_set_at(self.raw, v, nanoseconds(time)) }
     }
@@ -200,14 +200,15 @@ impl Histogram<'_> {
     /// Counts v, in the metric's unit. NaN is refused.
     #[inline]
     pub fn observe(self, v: f64) {
-        // A refused handle points to no buckets, of which the library asks only after it found a stripe.
+        // A refused handle has no buckets, but the library reads them only after it has found a stripe.
         unsafe { ffi::sl_histogram_observe(self.raw, v) }
     }
     /// Counts v, and keeps the exemplar.
     pub fn observe_exemplar(self, v: f64, exemplar: &Exemplar<'_>) {
         exemplar.with_raw(|e| unsafe { ffi::sl_histogram_observe_exemplar(self.raw, v, e) });
     }
-    /// Adds many observations: the number in each bucket, not cumulated, the last for those above all bounds; and their sum.
+    /// Adds many observations: their number in each bucket (not cumulative; the last bucket is above all bounds), and their
+    /// sum.
     pub fn add(self, buckets: &[u64], sum: f64) -> Result<(), Mismatch> {
         Mismatch::of(unsafe { ffi::sl_histogram_add(self.raw, buckets.as_ptr(), buckets.len(), sum) })
     }
@@ -215,25 +216,25 @@ impl Histogram<'_> {
     pub fn count(self) -> u64 {
         unsafe { ffi::sl_histogram_count(self.raw) }
     }
-    /// Their sum. Takes a lock.
+    /// Returns the sum of the observations. Takes a lock.
     pub fn sum(self) -> f64 {
         unsafe { ffi::sl_histogram_sum(self.raw) }
     }
 }
 
 impl GaugeHistogram<'_> {
-    /// Sets all of it: the number in each bucket, as for [`Histogram::add`].
+    /// Sets all buckets, as in [`Histogram::add`], and the sum.
     pub fn set(self, buckets: &[u64], sum: f64) -> Result<(), Mismatch> {
         Mismatch::of(unsafe { ffi::sl_gauge_histogram_set(self.raw, buckets.as_ptr(), buckets.len(), sum) })
     }
-    /// The number of buckets; 0 if refused.
+    /// The number of buckets, or 0 if the histogram was refused.
     pub fn size(self) -> usize {
         unsafe { ffi::sl_gauge_histogram_size(self.raw) }
     }
 }
 
 impl StateSet<'_> {
-    /// Switches the state with this index; out of range: nothing.
+    /// Switches the state with this index on or off. Does nothing if the index is out of range.
     #[inline]
     pub fn set(self, state: u32, on: bool) {
         unsafe { ffi::sl_stateset_set(self.raw, state, on) }
@@ -246,11 +247,11 @@ impl Summary<'_> {
     pub fn observe(self, v: f64) {
         unsafe { ffi::sl_summary_observe(self.raw, v) }
     }
-    /// Adds many observations and their sum.
+    /// Adds the number of many observations, and their sum.
     pub fn add(self, sum: f64, count: u64) {
         unsafe { ffi::sl_summary_add(self.raw, sum, count) }
     }
-    /// The values of all quantiles, in the order of their ranks; NaN: unknown.
+    /// Sets the values of all quantiles, in the order of their ranks; NaN means unknown.
     pub fn set_quantiles(self, values: &[f64]) -> Result<(), Mismatch> {
         Mismatch::of(unsafe { ffi::sl_summary_set_quantiles(self.raw, values.as_ptr(), values.len()) })
     }
@@ -265,7 +266,7 @@ impl Summary<'_> {
 }
 
 impl Unknown<'_> {
-    /// The last one wins.
+    /// Sets the value. If several threads set it at once, the last one wins.
     #[inline]
     pub fn set(self, v: f64) {
         unsafe { ffi::sl_unknown_set(self.raw, v) }

@@ -57,9 +57,9 @@ void cli_query_parameters(const struct cli_query_settings *set,
 bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_settings *set,
 		    const char *store);
 /*
- * Asks the collectors that answered so far about another store; those that do not have it are then
- * not queried. Returns false if none has it. Prints an error for each without it, unless it is
- * optional.
+ * Selects the collectors that have another store, among those that have answered so far; only these
+ * are queried afterwards. Returns false if there are none. Prints an error for each collector
+ * without the store, unless it is optional.
  */
 bool cli_query_choose(struct cli_query_collectors *c, const char *store, bool optional);
 /*

@@ -186,7 +186,7 @@ static uint64_t *at_mark(const struct collect_features *f, const struct collect_
 
 /*
  * Computes the mean and 90th percentile since mark `from`, which is UINT32_MAX if no mark is old
- * enough. The cells must have settled at the mark.
+ * enough. They are unknown if the cells had not settled at the mark.
  */
 static void take_brief(const struct collect_features *f, const struct collect_feature_source *s,
 		       const struct region_metric *m, const uint64_t *cell, uint32_t from)

@@ -29,7 +29,7 @@ struct model {
 	void *bytes;
 	size_t length;
 	uint64_t learned; /* steps learned; 0 means loaded from a file */
-	uint64_t used;	  /* value of the models' uses when it was last saved or loaded */
+	uint64_t used;	  /* collect_models.uses when it was last saved or loaded */
 };
 
 struct collect_models {

@@ -109,7 +109,7 @@ void collect_control_wake(struct collect_collector *c);
 extern const struct collect_self_group collect_self_tenant;
 extern const struct collect_part collect_self_own_part;
 
-/* Exposes the families of the part with that number as well. Returns false if out of memory. */
+/* Also exposes the families of attached part `number`. Returns false if out of memory. */
 bool collect_self_add(struct collect_collector *c, const struct collect_part *part,
 		      unsigned int number);
 /*

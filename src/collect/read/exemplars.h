@@ -15,7 +15,10 @@
  */
 #define COLLECT_SERIES_EXEMPLARS 1024u
 
-/* Stores a copy of element i (starting at 1); the first call allocates the memory. Worker only. */
+/*
+ * Stores a copy of element i (starting at 1); the first call allocates the memory. Worker thread
+ * only.
+ */
 void collect_exemplars_take(struct collect_region *r, uint32_t i,
 			    const uint64_t words[REGION_EXEMPLAR_WORDS]);
 void collect_exemplars_free(struct collect_region *r);

@@ -76,7 +76,9 @@ const struct collect_ended *collect_index_ended(const struct collect_index *x, u
 /* Returns the region with this instance that ended last, or NULL. */
 const struct collect_ended *collect_index_last_ended(const struct collect_index *x,
 						     uint64_t instance);
-/* Returns false if the current index leaves out the family of the definition. Control only. */
+/*
+ * Returns false if the current index leaves out the family of the definition. Control thread only.
+ */
 bool collect_index_shows(const struct collect_collector *c, const struct collect_def *def);
 
 /*
@@ -91,7 +93,7 @@ const struct collect_label_set *collect_index_labels(const struct collect_index 
  * Returns the suffix, after the family's name, of the samples that the history keeps for this type.
  */
 const char *collect_history_suffix(enum export_family_type type);
-/* Adds the counters of an expired region to the sums that outlive it. Control only. */
+/* Adds the counters of an expired region to the sums that outlive it. Control thread only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);
 void collect_retired_free(struct collect_collector *c);
 /* Returns true for types whose values stay in a sum after the process has exited. */

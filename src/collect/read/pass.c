@@ -12,7 +12,7 @@
 #define HOT_MAX_NS	5000000000u
 #define FINAL_PASSES	20u	      /* maximum passes to read all lines of a dead region */
 #define HELD_MAX_NS	5000000000u   /* maximum time for which a snapshot is held back */
-#define ORIGIN_AHEAD_NS 60000000000ll /* by which the clock of another level may be ahead */
+#define ORIGIN_AHEAD_NS 60000000000ll /* how far the clock of another level may be ahead */
 #define HELD_URGENT	8u	      /* passes outside the rounds while a snapshot is held back */
 
 /* Returns how many lines a plan for this layout and hot line reads. */

@@ -16,7 +16,7 @@
 
 struct collect_realtime {
 	bool allowed;	    /* relaxed: the worker has real-time priority for its share */
-	bool on;	    /* relaxed: the worker has it now */
+	bool on;	    /* relaxed: the worker has real-time priority now */
 	uint64_t used_up;   /* relaxed: number of windows whose share was used up */
 	uint64_t window_ns; /* time at which the next window begins */
 	timer_t timer;

@@ -176,7 +176,7 @@ struct collect_region {
 
 struct collect_region *collect_region_new(struct collect_link *l, uint64_t instance, uint64_t age);
 void collect_region_put(struct collect_region *r);
-/* Queues the region for control. Worker only. */
+/* Queues the region for control. Worker thread only. */
 void collect_region_queue(struct collect_region *r, enum collect_event event);
 /*
  * Notes that the region's layout has to wait until its tenant may spend more time on layouts.

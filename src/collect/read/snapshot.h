@@ -41,10 +41,10 @@ struct collect_snapshot {
 struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 					      const struct collect_region *r);
 void collect_snapshot_put(struct collect_snapshot *s, struct collect_collector *c);
-/* Publishes values by cell, read at real_ns. Worker only. */
+/* Publishes values by cell, read at real_ns. Worker thread only. */
 void collect_snapshot_publish(struct collect_snapshot *s, const uint64_t *cell, int64_t real_ns,
 			      struct collect_worker *w, uint64_t instance);
-/* Packs the open rows before another snapshot replaces s. Returns the chunk. Worker only. */
+/* Packs the open rows before another snapshot replaces s. Returns the chunk. Worker thread only. */
 uint64_t collect_snapshot_flush(const struct collect_snapshot *s, struct collect_worker *w,
 				uint64_t instance);
 /* Copies cells, all from the same pass. Thread-safe. */

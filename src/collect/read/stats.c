@@ -339,7 +339,7 @@ static int64_t oldest_ns(const struct collect_collector *c, int64_t from_ns)
 struct history_rows {
 	const struct collect_layout *layout;
 	const int64_t *since_ns;
-	const struct collect_snapshot *open; /* has the rows not packed yet; NULL means none */
+	const struct collect_snapshot *open; /* with the rows that are not packed yet, or NULL */
 	const struct collect_ring *ring;
 	uint64_t chunk;
 };

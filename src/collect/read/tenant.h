@@ -88,7 +88,9 @@ struct collect_tenant *collect_tenant_own(struct collect_host *h);
 struct collect_tenant *collect_tenant_ref(struct collect_tenant *t);
 void collect_tenant_put(struct collect_tenant *t);
 
-/* Sorts trusted tenants before others, and older tenants before younger ones. Control only. */
+/*
+ * Sorts trusted tenants before others, and older tenants before younger ones. Control thread only.
+ */
 int collect_tenant_order(const struct collect_tenant *a, const struct collect_tenant *b);
 
 /*

@@ -47,8 +47,8 @@ void collect_turn_take(struct collect_region *r);
 bool collect_turn_pay(const struct collect_region *r, uint32_t bytes);
 
 /*
- * Schemas are read outside the rounds, but by the same worker. Each tenant may spend a fixed part
- * of the worker's time on this, less if more tenants have schemas to read than there are parts.
+ * Schemas are read outside the rounds, but by the same worker. Each tenant may spend a fixed share
+ * of the worker's time on this, or less if many tenants have schemas to read.
  */
 /* Called before the regions of a link are set up. */
 void collect_turns_set_up(struct collect_link *l);

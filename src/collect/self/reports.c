@@ -34,7 +34,7 @@
 struct lane {
 	char *store;
 	struct sl_query_append_reader reader;
-	uint64_t first_epoch; /* of the store's object being read */
+	uint64_t first_epoch; /* first epoch of the store's object that is being read */
 	uint64_t saved;	      /* number of the first block that is not acknowledged */
 	bool begun;
 };

@@ -247,7 +247,10 @@ static void describe_metric(struct scheme *s, const struct workload_layout_metri
 		set_shape(&s->m, RTT_SCALE, RTT_LOW * (1 << RTT_SCALE) + 1, RTT_CELLS);
 }
 
-/* Only servers have requests: the kernel does not time those that a client makes. They listen. */
+/*
+ * Whether only servers have this metric: the kernel does not time the requests that a client makes,
+ * and only servers listen.
+ */
 static bool is_of_server(const struct workload_layout_metric *d)
 {
 	if (d->part == WORKLOAD_FLOWS)

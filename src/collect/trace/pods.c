@@ -72,7 +72,7 @@ void collect_trace_take_schema(struct collect_tracer *t, struct collect_trace_re
 	if (r->status)
 		return;
 	t->stats.bytes_schema += r->length;
-	/* A fault ends parsing; the names so far stay, and missing names are requested again. */
+	/* A fault ends parsing. Names parsed before are kept; missing ones are requested again. */
 	(void)region_schema_append(&p->schema, p->info, r->bytes, r->length);
 	if (p->schema.parsed > before)
 		schema_next(t, p);

@@ -83,7 +83,7 @@ static bool take_part(struct sflow_part *p, uint32_t bytes, struct sflow_part *o
 	return true;
 }
 
-/* Takes a format, a length and the structure that has that length. */
+/* Takes the next structure, which is preceded by its format and its length. */
 static enum dta_device_refusal take_structure(struct sflow_part *p, uint32_t *format,
 					      struct sflow_part *out)
 {

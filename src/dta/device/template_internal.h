@@ -36,7 +36,7 @@ enum dta_template_step {
 	DTA_STEP_VERSION = 2,
 	DTA_STEP_TIMES = 4,
 	DTA_STEP_SAMPLING = 8, /* the record states a sampling rate or names a sampler */
-	DTA_STEP_BOTH = 16,    /* this step and the next one are needed by few exporters */
+	DTA_STEP_BOTH = 16,    /* has fields of both IP versions; rare, like the next one */
 	DTA_STEP_ICMP = 32,
 	DTA_STEP_REVERSE = 64,
 	DTA_STEP_PROTOCOL = 128,

@@ -209,8 +209,8 @@ static uint32_t read_items(const struct dta_store_view *v, struct sl_query_appen
 #define BLOCK_BITS 48
 
 /*
- * Reads a lane from a->from on, or from its oldest item if that is not given or no longer there.
- * Objects from before a resize are read to their end, and then the next one.
+ * Reads a lane from position a->from on, or from its oldest item if there is no such position any
+ * more. After the end of an object from before a resize, continues in the next object.
  */
 static json_t *ring_json(const struct dta_held *held, const struct dta_ask *a, uint32_t lane)
 {

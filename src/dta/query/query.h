@@ -80,8 +80,8 @@ int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reade
 int dta_append_wait(const struct dta_store_view *v, struct sl_query_append_reader *r, void *items,
 		    uint32_t max, uint64_t timeout_ns);
 /*
- * Whether the lane's translator writes to an object newer than the i-th, and thus no longer to that
- * one. After a resize, a reader goes on in the next object if it finds nothing more afterwards.
+ * Returns true if the lane's translator writes to a newer object than the i-th, and therefore no
+ * longer to that one. If a reader then finds nothing more in the i-th, it continues in the next.
  */
 bool dta_append_ended(const struct dta_held *held, size_t i, uint32_t list, uint32_t lane);
 /* Scans this ring for its next block number, where a restarted translator continues. */

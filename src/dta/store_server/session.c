@@ -231,8 +231,8 @@ void dta_store_server_notify_tenants(struct dta_store_server *o)
 /* ---- accounts of runs ---- */
 
 /*
- * Adds the account of a run that has ended. Reports that waited in the translator are gone, and no
- * missing ones come any more.
+ * Adds the account of a run that has ended. Reports that waited in the translator are gone, and
+ * missing ones will not arrive any more.
  */
 static void add_ended(struct dta_translate_account *to, const json_t *last)
 {

@@ -508,7 +508,7 @@ static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool fo
 	r->far.given_up = begin - r->top > window ? begin - r->top - window : 0;
 	if (begin != r->top)
 		dta_loss_skip(l, r, begin - r->top, now_ns);
-	/* Unless this packet is the earlier one and covers the gap itself. */
+	/* If this packet is before far.first and reaches it, it covers those reports itself. */
 	if (!before || far.first - begin >= h->reports)
 		new_reports(l, r, far.first, far.count, true, now_ns);
 }

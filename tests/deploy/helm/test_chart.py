@@ -105,7 +105,7 @@ def no_container_has_more_than_it_needs():
         documents = helm.template(values)
         bound = {a['name'] for d in documents if d['kind'].endswith('RoleBinding') for a in d['subjects']}
         for component, spec in pods(documents).items():
-            # Who has no rights at the API has no token for it.
+            # A pod without rights at the API has no token for it.
             check(spec.get('automountServiceAccountToken', True) == (spec['serviceAccountName'] in bound), component)
             for c in spec['containers'] + spec.get('initContainers', []):
                 is_agent, s = c['name'] == 'agent', {**spec['securityContext'], **c['securityContext']}
@@ -148,7 +148,7 @@ def parts_of_the_chart_fit_each_other():
                 name = v.get('configMap', {}).get('name') or v.get('secret', {}).get('secretName')
                 check('secret' not in v or v['secret']['defaultMode'] == 0o440, v)
                 check(not name or name in settings | {'readers', 'scaling-tls', 'rdma'}, name)
-            # What listens is a port of the container, and of the policy.
+            # Every listening port is a port of the container and of the policy.
             policy = [d for d in documents if d['kind'] == 'NetworkPolicy' and
                       d['spec']['podSelector']['matchLabels']['app.kubernetes.io/component'] == component]
             listens = {int(w.rpartition(':')[2]) for c in spec['containers'] for w in values_of(c['args'], 'listen')}
@@ -235,8 +235,8 @@ def containers_arguments_are_the_programs_own():
             args = [re.sub('0.0.0.0:.*', '0.0.0.0:0', w) for w in here(c['args'], folder, names)]
             p = subprocess.run([EXE, *args, *(['--duration=1s'] if args[0] == 'collect' else [])], capture_output=True, text=True, timeout=300,
                                env={**os.environ, 'POD_NAME': f'r-sidelight-{component}-2'})
-            # 2: the parser refuses. A collector waits for what it discovers; an agent lacks the device, and the API's
-            # collector the certificate, which the chart is not given.
+            # Exit status 2 would mean that the parser refused the arguments. A collector waits for hosts; an agent fails for
+            # lack of the device, and the API's collector for lack of the certificate, which the chart does not contain.
             missing = {'agent': 'mlx5_0', 'scaling': 'tls.crt'}.get(component)
             check(p.returncode == 1 and missing in p.stderr if missing else p.returncode == 0, f'{component}: {c["args"]}: {p.returncode} {p.stderr}')
 

@@ -11,7 +11,7 @@ from support.kube import CHART, tools, write
 from support.pki import Authority
 from support.process import Part, check, output, run, skip, wait_until, workdir
 
-HOST = '10.77.0.1'  # of the loopback interface; the API takes no address of 127.0.0.0/8 for a pod's
+HOST = '10.77.0.1'  # an address of the loopback interface; for pods, the API refuses 127.0.0.0/8
 API = f'https://{HOST}:6443'
 CONTROLLERS = ('serviceaccount', 'serviceaccount-token', 'root-ca-cert-publisher', 'deployment', 'replicaset', 'statefulset',
                'daemonset', 'endpoint', 'horizontalpodautoscaling')
@@ -69,7 +69,7 @@ class Cluster:
             '--requestheader-username-headers', 'X-Remote-User', '--requestheader-group-headers', 'X-Remote-Group',
             '--requestheader-extra-headers-prefix', 'X-Remote-Extra-', '--proxy-client-cert-file', proxy[0],
             '--proxy-client-key-file', proxy[1], '--enable-aggregator-routing=true',
-            '--vmodule', 'controller=7')  # it says what became of OpenAPI documents
+            '--vmodule', 'controller=7')  # logs what happens to OpenAPI documents
         wait_until(lambda: self.try_kubectl('get', '--raw', '/readyz').returncode == 0 or self.api.p.poll() is not None,
                    'kube-apiserver is ready', self.api, self.etcd, seconds=600, every=0.5)
         self.controllers = Part(
@@ -118,7 +118,7 @@ class Cluster:
         self.helm(verb, release, CHART, '--values', path, '--server-side=false', namespace=namespace)
 
     def pods(self, namespace, selector, count):
-        """Their names, once a controller has made at least count."""
+        """Waits until controllers have created at least count pods, and returns their names."""
         def there():
             names = [p['metadata']['name'] for p in self.get('pods', '-n', namespace, '-l', selector)['items']]
             return len(names) >= count and names
@@ -129,7 +129,7 @@ class Cluster:
             self.run_pod(namespace, name, address)
 
     def run_pod(self, namespace, name, address, ready=True):
-        """Binds a pod to the node as a scheduler does, once, and says of it what its kubelet says of one that runs."""
+        """Binds a pod to the node once, as a scheduler does, and reports it as running, as its kubelet does."""
         if not self.get('pod', name, '-n', namespace)['spec'].get('nodeName'):
             binding = {'apiVersion': 'v1', 'kind': 'Binding', 'metadata': {'name': name}, 'target': {'kind': 'Node', 'name': 'node-1'}}
             self.kubectl('create', '--raw', f'/api/v1/namespaces/{namespace}/pods/{name}/binding', '-f', '-', stdin=json.dumps(binding))

@@ -36,7 +36,7 @@ SHOP = {'apiVersion': 'apps/v1', 'kind': 'Deployment', 'metadata': {'name': 'sho
 
 
 def ask(url, authority, headers=None, pair=None):
-    """(status, body); None: no connection."""
+    """Returns (status, body), or None if there is no connection."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=authority.context(pair)))
     try:
         with opener.open(urllib.request.Request(url, headers=headers or {}), timeout=300) as a:
@@ -95,7 +95,7 @@ class Test:
                    lambda: f'unavailable: {self.available()}', self.c.api, every=0.5)
 
     def behind_the_aggregation_layer_it_is(self):
-        """The container of the Deployment, with what Kubernetes has for it; memory of this machine in place of RDMA."""
+        """Starts the container of the Deployment as Kubernetes would, with memory of this machine instead of RDMA."""
         c = self.c
         container = c.get('deployment', f'{RELEASE}-scaling', '-n', NS)['spec']['template']['spec']['containers'][0]
         for folder, kind, name in (('web', 'configmap', f'{RELEASE}-scaling'), ('tls', 'secret', 'scaling-tls'),
@@ -117,7 +117,7 @@ class Test:
         check('sidelight_scaling_pressure.external.metrics.k8s.io' in names, names)
 
     def it_has_an_openapi_document(self):
-        """Without one kube-apiserver asks for it again and again."""
+        """Without an OpenAPI document, kube-apiserver requests it again and again."""
         said = 'OpenAPI AggregationController: action for item v1beta1.external.metrics.k8s.io: Requeue.'
         wait_until(lambda: said in self.c.api.logged(), 'it is merged', self.c.api, every=0.5)
         check('OpenAPI spec does not exist' not in self.c.api.logged(), 'there is none', self.c.api)
@@ -144,7 +144,7 @@ class Test:
             check(p.returncode != 0 and 'orbidden' in p.stderr and 'cannot list resource' in p.stderr, p.stderr)
         p = c.try_kubectl('get', '--raw', f'{GROUP}/namespaces/default/unknown')
         check(p.returncode != 0 and 'NotFound' in p.stderr, p.stderr)
-        # Headers of a front proxy, from who is none: to kube-apiserver, and past it.
+        # Sends headers of a front proxy without being one: to kube-apiserver, and directly.
         forged = {'X-Remote-User': 'admin', 'X-Remote-Group': 'system:masters'}
         check(ask(API + PRESSURE, c.authority, forged)[0] == 403, 'nobody', c.api)
         check(ask(API + PRESSURE, c.authority, {**forged, 'Authorization': 'Bearer token-of-stranger'})[0] == 403, 'a stranger', c.api)
@@ -176,7 +176,7 @@ class Test:
             hpa = next(d for block in re.findall('```yaml\n(.*?)```', f.read(), re.S) for d in yaml.safe_load_all(block)
                        if d.get('kind') == 'HorizontalPodAutoscaler')
         if 'autoscaling/v2' not in c.kubectl('api-versions').split():
-            hpa['apiVersion'] = 'autoscaling/v2beta2'  # as version 2, whose rehearsal it was
+            hpa['apiVersion'] = 'autoscaling/v2beta2'  # for this test the same as version 2
         hpa = json.loads(json.dumps(hpa).replace('cart', 'shop'))
         hpa['metadata']['namespace'] = 'default'
         c.apply(hpa)
@@ -242,7 +242,8 @@ class Test:
         c.kubectl('delete', 'deployment', 'many', '-n', NS, '--wait=false')
 
     def collectors_share_hosts_by_their_pods_numbers(self):
-        """Those of the StatefulSet, with all arguments that its containers have. Hosts are names, as RDMA is what is missing."""
+        """Starts the StatefulSet's collectors with all arguments of its containers. Hosts are only names, because RDMA is
+        missing."""
         c, hosts = self.c, 24
         container = c.get('statefulset', f'{RELEASE}-collector', '-n', NS)['spec']['template']['spec']['containers'][0]
         shards = c.get('configmap', f'{RELEASE}-collector', '-n', NS)['data']['shards']

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantiles of a stream within errors chosen beforehand: G. Cormode, F. Korn, S. Muthukrishnan, D.
+ * Quantiles of a stream with given maximum errors: G. Cormode, F. Korn, S. Muthukrishnan, D.
  * Srivastava, "Effective Computation of Biased Quantiles over Data Streams", ICDE 2005, section 5.
  */
 #ifndef SIDELIGHT_PROMETHEUS_CKMS_QUANTILES_H
@@ -16,11 +16,11 @@ namespace prometheus
 {
 namespace detail
 {
-/* For one thread at a time. */
+/* Not thread-safe. */
 class CKMSQuantiles
 {
       public:
-	/* A rank from 0 to 1, and by how much of all observations the answer may be off. */
+	/* A rank from 0 to 1, and the maximum error of the result's rank. */
 	struct Quantile {
 		Quantile(double rank, double tolerated) : quantile(rank), error(tolerated) {}
 
@@ -28,7 +28,7 @@ class CKMSQuantiles
 		double error;
 	};
 
-	/* The quantiles stay the caller's, and where they are. */
+	/* The caller owns the quantiles, which must outlive this object. */
 	explicit CKMSQuantiles(const std::vector<Quantile> &quantiles) : quantiles_(&quantiles) {}
 
 	void insert(double v)
@@ -37,7 +37,7 @@ class CKMSQuantiles
 		if (buffer_.size() == kBuffer)
 			Flush();
 	}
-	/* NaN: there were no observations. */
+	/* Returns NaN if there were no observations. */
 	double get(double q)
 	{
 		Flush();
@@ -62,8 +62,8 @@ class CKMSQuantiles
       private:
 	static constexpr std::size_t kBuffer = 512;
 
-	/* g: by how much its least rank exceeds that of the sample before; delta: how much its
-	 * greatest rank may exceed its least one. */
+	/* g: difference between the minimum ranks of this sample and the previous one; delta:
+	 * difference between this sample's maximum and minimum rank. */
 	struct Sample {
 		double value, g, delta;
 	};
@@ -108,8 +108,8 @@ class CKMSQuantiles
 		buffer_.clear();
 		Compress(merged);
 	}
-	/* Drops samples, from the greatest on, whose neighbour answers for both. The least stays.
-	 */
+	/* Merges samples into their greater neighbour where the errors allow it, starting with the
+	 * greatest sample. Keeps the least one. */
 	void Compress(const std::vector<Sample> &from)
 	{
 		double rank = count_;

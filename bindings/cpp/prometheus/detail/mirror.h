@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publishes what a Collectable of the application's own lists, as copies of its values. */
+/* Publishes copies of the values that the application's own Collectable lists. */
 #ifndef SIDELIGHT_PROMETHEUS_MIRROR_H
 #define SIDELIGHT_PROMETHEUS_MIRROR_H
 
@@ -58,7 +58,7 @@ class Mirror : private Periodic
 		const bool good = Collect(families);
 		lock.lock();
 		if (!good)
-			return; /* it keeps what it had */
+			return; /* the copies keep their values */
 		for (auto &copy : copies_)
 			copy.second.seen = false;
 		for (const MetricFamily &family : families)
@@ -155,13 +155,14 @@ class Mirror : private Periodic
 			o.quantile_count = c.shape.size();
 			c.summary = c.series.Open<SummaryKind>(id, false, o, true);
 			break;
-		case MetricType::Info: /* published like in prometheus-cpp, as a gauge of 1 */
+		case MetricType::Info: /* published as in prometheus-cpp, as a gauge of 1 */
 			c.gauge = c.series.Open<GaugeKind>({id.name + "_info", id.help, id.labels},
 							   false, o, true);
 			break;
 		}
 	}
-	/* Handles of other types are 0, and do nothing. */
+	/* Sets the handle of the metric's type. The other handles are 0, so setting them does
+	 * nothing. */
 	static void Set(const Copy &c, const ClientMetric &m)
 	{
 		sl_counter_f64_mirror(c.counter, m.counter.value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The publisher of this process, its series, and the thread that does what is done now and then. */
+/* The publisher of this process, its series, and the thread for periodic tasks. */
 #ifndef SIDELIGHT_PROMETHEUS_PROCESS_H
 #define SIDELIGHT_PROMETHEUS_PROCESS_H
 
@@ -22,7 +22,7 @@
 #include <vector>
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" /* functions that bear the name of a structure */
+#pragma GCC diagnostic ignored "-Wshadow" /* functions with the same name as a structure */
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #include <sidelight/sidelight.h>
 #pragma GCC diagnostic pop
@@ -44,8 +44,9 @@ template <class T> T Sized()
 }
 
 /*
- * They point into the labels. A value with a NUL would be cut there and could name another series:
- * it is replaced by invalid UTF-8, which the library refuses and counts.
+ * The result points into the labels. A value that contains a NUL would be cut there and could
+ * identify another series. It is therefore replaced by invalid UTF-8, which the library refuses and
+ * counts.
  */
 inline std::vector<sl_label> LabelArray(const Labels &labels)
 {
@@ -76,19 +77,19 @@ struct Identity {
 	Labels labels;
 };
 
-/* Something that is done every $SIDELIGHT_COLLECT_SECONDS, by default 5. */
+/* A task that runs every $SIDELIGHT_COLLECT_SECONDS, by default 5. */
 class Periodic
 {
       public:
 	virtual ~Periodic() = default;
-	/* lock: released while the application's code runs, which takes locks of its own. */
+	/* Releases the lock while the application's code runs, because that takes other locks. */
 	virtual void Tick(std::unique_lock<std::mutex> &lock) = 0;
 };
 
 class Process
 {
       public:
-	/* Never destroyed: threads count until the very end. */
+	/* The object is never destroyed, because threads may count until the process exits. */
 	static Process &Get()
 	{
 		static Process *const process = new Process;
@@ -131,8 +132,8 @@ class Process
 	/*
 	 * Returns a handle of the series with this identity. Several users may share a series if
 	 * all are instruments or all are copies (mirror); otherwise the same events would count
-	 * twice. fraction: the series for fractions beside one for whole numbers. The series of a
-	 * registry that was destroyed begin anew.
+	 * twice. fraction: the series holds the fractions of a counter whose whole part has another
+	 * series. If the series is left over from a destroyed registry, it starts again at 0.
 	 */
 	template <class Kind>
 	typename Kind::Handle Enter(const std::string &key, const Identity &id, bool fraction,
@@ -178,7 +179,7 @@ class Process
 		if (!e.users++)
 			e.remove = [] {};
 	}
-	/* One less has it. If it was the last, the series is removed, or stays as it is. */
+	/* Removes a user of a series. After the last one, removes the series if `remove` is set. */
 	void Leave(const std::string &key, bool remove)
 	{
 		std::lock_guard<std::mutex> guard(mutex_);
@@ -200,7 +201,7 @@ class Process
 		ticks_ = true;
 		Continue();
 	}
-	/* Not in its Tick(), nor called again, once this returns. */
+	/* Once this returns, the task's Tick() is not running and will not be called again. */
 	void Stop(Periodic *task)
 	{
 		std::unique_lock<std::mutex> guard(tick_mutex_);
@@ -208,7 +209,7 @@ class Process
 		tasks_.erase(task);
 		tick_ends_.wait(guard, [&] { return ticking_ != task; });
 	}
-	/* The thread of a parent does not run in its child. */
+	/* Starts the thread again in a forked child, which lacks the thread of its parent. */
 	void ContinueInChild()
 	{
 		if (__builtin_expect(forked_.load(std::memory_order_relaxed), 0)) {
@@ -252,7 +253,7 @@ class Process
 		tick_mutex_.unlock();
 	}
 
-	/* The child has neither the thread that ticks nor those that wait for it. */
+	/* The child has neither the thread that calls Tick() nor those that wait for its end. */
 	void UnlockInChild()
 	{
 		ticking_ = nullptr;
@@ -291,7 +292,7 @@ class Process
 		return sl_publisher_open(&o);
 	}
 	sl_publisher *Main() { return main_ ? main_ : main_ = OpenOne(options_.span_bytes); }
-	/* Where the same names have another kind. */
+	/* A second publisher, in which the same names have another kind. */
 	sl_publisher *Fractions() { return fractions_ ? fractions_ : fractions_ = OpenOne(0); }
 
 	static std::vector<double> ShapeOf(const sl_metric_opts &o)
@@ -318,7 +319,7 @@ class Process
 		}
 		return known.bits;
 	}
-	/* Each metric of a family may have buckets of its own. */
+	/* Within a family, each metric may have other buckets. */
 	template <class Kind>
 	typename Kind::Handle With(sl_publisher *p, std::uint64_t family, bool fraction,
 				   const std::vector<sl_label> &labels, sl_metric_opts &o)
@@ -330,7 +331,7 @@ class Process
 		return Kind::Make(p, &o);
 	}
 
-	/* Without a thread, what it would do is not done. */
+	/* Starts the thread. If that fails, periodic tasks do not run. */
 	void Continue()
 	{
 		sigset_t all, before;
@@ -354,7 +355,7 @@ class Process
 			std::unique_lock<std::mutex> lock(tick_mutex_);
 			for (auto at = tasks_.begin(); at != tasks_.end();) {
 				Periodic *const task = ticking_ = *at;
-				task->Tick(lock); /* others may start and stop meanwhile */
+				task->Tick(lock); /* tasks may be added or removed meanwhile */
 				ticking_ = nullptr;
 				tick_ends_.notify_all();
 				at = tasks_.upper_bound(task);
@@ -373,7 +374,7 @@ class Process
 	std::mutex tick_mutex_;
 	std::condition_variable tick_ends_;
 	std::set<Periodic *> tasks_;
-	Periodic *ticking_ = nullptr; /* whose Tick() runs */
+	Periodic *ticking_ = nullptr; /* task whose Tick() is running */
 	bool running_ = false, ticks_ = false;
 	std::atomic<bool> forked_{false};
 };

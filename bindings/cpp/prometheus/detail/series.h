@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One metric's place in shared memory, and the kinds that there are. */
+/* One metric's series in shared memory, and the kinds of series. */
 #ifndef SIDELIGHT_PROMETHEUS_SERIES_H
 #define SIDELIGHT_PROMETHEUS_SERIES_H
 
@@ -42,7 +42,7 @@ SL__PROMETHEUS_KIND(Summary, summary, );
 SL__PROMETHEUS_KIND(Unknown, unknown, );
 #undef SL__PROMETHEUS_KIND
 
-/* For values of metrics that are not published: of an object by itself, or a refused one. */
+/* For metrics that are not published, because they are in no registry or were refused. */
 inline void AtomicAdd(std::atomic<double> &to, double v)
 {
 	double old = to.load(std::memory_order_relaxed);
@@ -59,7 +59,7 @@ class Series
 	Series &operator=(const Series &) = delete;
 	~Series() { Leave(false); }
 
-	/* A handle of 0: refused. mirror: copies of values, not an instrument. */
+	/* Returns a handle of 0 if refused. mirror: for copies of values, not for an instrument. */
 	template <class Kind>
 	typename Kind::Handle Open(const Identity &id, bool fraction = false,
 				   const sl_metric_opts &shape = Sized<sl_metric_opts>(),
@@ -72,13 +72,13 @@ class Series
 			key_ = key;
 		return h;
 	}
-	/* Keeps copies away from a series that is published by other means. */
+	/* Prevents copies of a series that is published by other means. */
 	void Claim(const Identity &id)
 	{
 		key_ = KeyOf(id, false);
 		Process::Get().Claim(key_);
 	}
-	/* It is no longer shown, unless another metric is the same series. */
+	/* Removes the series, unless another metric uses it as well. */
 	void Remove() { Leave(true); }
 
       private:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantiles of the latest observations: sketches that begin one after the other, and are asked
- * while they are the oldest. */
+/* Quantiles of the latest observations. Several sketches, started at equal intervals, receive all
+ * observations; the oldest one is queried, and then reset. */
 #ifndef SIDELIGHT_PROMETHEUS_TIME_WINDOW_QUANTILES_H
 #define SIDELIGHT_PROMETHEUS_TIME_WINDOW_QUANTILES_H
 
@@ -15,7 +15,7 @@ namespace prometheus
 {
 namespace detail
 {
-/* For one thread at a time. */
+/* Not thread-safe. */
 class TimeWindowQuantiles
 {
 	using Clock = std::chrono::steady_clock;

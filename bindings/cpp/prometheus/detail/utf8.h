@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The application's text, in the form that a region accepts: UTF-8 of limited length. */
+/* Converts the application's text to the form that a region accepts: UTF-8 of limited length. */
 #ifndef SIDELIGHT_PROMETHEUS_UTF8_H
 #define SIDELIGHT_PROMETHEUS_UTF8_H
 
@@ -10,7 +10,7 @@ namespace prometheus
 {
 namespace detail
 {
-/* The bytes of the character that begins here, by RFC 3629; 0: it is malformed. */
+/* Returns the length of the character at this position (RFC 3629), or 0 if it is malformed. */
 inline std::size_t CharacterAt(const std::string &s, std::size_t at)
 {
 	const auto byte = [&](std::size_t i) {
@@ -28,7 +28,7 @@ inline std::size_t CharacterAt(const std::string &s, std::size_t at)
 	return n;
 }
 
-/* A text of at most this many bytes, cut between two characters; '?' for each malformed byte. */
+/* Cuts a text after at most this many bytes, between two characters. Malformed bytes become '?'. */
 inline std::string CutText(const std::string &s, std::size_t most)
 {
 	std::string out;

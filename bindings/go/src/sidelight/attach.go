@@ -36,12 +36,12 @@ const (
 type attachment struct {
 	pub      *Publisher
 	attached atomic.Bool
-	alarm    atomic.Int64 // until when, on the clock of epoch
+	alarm    atomic.Int64 // end of the alarm, in nanoseconds since epoch
 	epoch    time.Time
 	ended    chan struct{}
 	done     chan struct{}
 
-	mu      sync.Mutex // never taken before the publisher's
+	mu      sync.Mutex // taken after the publisher's
 	conn    *net.UnixConn
 	serial  uint32
 	regions []*region
@@ -53,7 +53,7 @@ func newAttachment(p *Publisher) *attachment {
 	return &attachment{pub: p, epoch: time.Now(), ended: make(chan struct{}), done: make(chan struct{})}
 }
 
-// offer publishes a further region. The first one connects at once, so that even a process that ends soon is seen.
+// offer publishes another region. The first one connects at once, so that even a short-lived process is seen.
 func (a *attachment) offer(r *region) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,13 +96,13 @@ func (a *attachment) publish(r *region) {
 	binary.LittleEndian.PutUint64(payload[8:], r.size)
 	serial, err := a.send(packetPublish, payload[:], syscall.UnixRights(r.fd))
 	if err != nil {
-		a.conn.CloseRead() // and so run() begins anew
+		a.conn.CloseRead() // makes run() connect again
 		return
 	}
 	a.sent[serial] = r
 }
 
-// run holds the connection until stop().
+// run keeps a connection until stop().
 func (a *attachment) run() {
 	defer close(a.done)
 	delay := retryFull
@@ -123,7 +123,7 @@ func (a *attachment) run() {
 			a.receive(conn)
 			a.attached.Store(false)
 			a.mu.Lock()
-			if !a.stopped() { // else stop() closes it
+			if !a.stopped() { // otherwise stop() closes it
 				conn.Close()
 				a.conn = nil
 			}
@@ -148,14 +148,14 @@ func (a *attachment) run() {
 func (a *attachment) receive(conn *net.UnixConn) {
 	var packet [4096]byte
 	for {
-		n, err := conn.Read(packet[:]) // descriptors that it carries are dropped by the kernel
+		n, err := conn.Read(packet[:]) // the kernel drops descriptors in the packet
 		if err != nil || !a.take(packet[:n]) {
 			return
 		}
 	}
 }
 
-// take handles a packet. False: it is none.
+// take handles a packet. It returns false if the packet is malformed.
 func (a *attachment) take(packet []byte) bool {
 	le := binary.LittleEndian
 	if len(packet) < 16 || le.Uint32(packet) != attachMagic || le.Uint32(packet[8:]) != uint32(len(packet)-16) {
@@ -190,7 +190,7 @@ func (a *attachment) take(packet []byte) bool {
 		}
 		a.alarm.Store(until)
 	}
-	return true // or a message of a later version
+	return true // ignore messages of a later version
 }
 
 func (a *attachment) alarmed() bool { return int64(time.Since(a.epoch)) < a.alarm.Load() }
@@ -255,8 +255,8 @@ func (a *attachment) stop() {
 			binary.LittleEndian.PutUint64(payload[:], r.instance)
 			a.send(packetClose, payload[:], nil)
 		}
-		// To close a socket with an unread message resets the connection, which the agent would see before CLOSE: run()
-		// reads what is there first.
+		// Closing a socket with an unread message would reset the connection, which the agent would see before CLOSE. Let
+		// run() read the waiting messages first.
 		conn.CloseRead()
 	}
 	a.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// SeriesKind is what a Series counts.
+// SeriesKind is the type of a Series.
 type SeriesKind int
 
 // Kinds of series.
@@ -20,39 +20,39 @@ const (
 	GaugeHistogramSeries
 )
 
-// A Series is a metric with the value that it has elsewhere.
+// A Series is a metric with its value, from another library.
 type Series struct {
 	Kind       SeriesKind
 	Name, Help string
 	Labels     Labels
-	// Value of a counter, a gauge or what is unknown.
+	// Value of a counter, a gauge or a metric of unknown type.
 	Value float64
 	// Sum and Count of a summary; Sum of a histogram, whose count is that of its buckets.
 	Sum   float64
 	Count uint64
 	// Bounds are the upper bounds of a histogram's buckets without the infinite one, or the ranks of a summary's quantiles.
 	Bounds []float64
-	// Quantiles are as many as Bounds.
+	// Quantiles are the values of the quantiles, as many as Bounds.
 	Quantiles []float64
-	// Buckets are one more than Bounds: observations in each bucket alone.
+	// Buckets are the observations in each bucket, not cumulative; one more than Bounds.
 	Buckets []uint64
-	// Native, if not nil, is in place of Bounds and Buckets.
+	// Native, if not nil, replaces Bounds and Buckets.
 	Native *NativeBuckets
 	// Exemplars of a counter or a histogram.
 	Exemplars []Exemplar
 }
 
-// NativeBuckets are those of a Prometheus native histogram.
+// NativeBuckets are the buckets of a Prometheus native histogram.
 type NativeBuckets struct {
-	Schema        int // -4 to 8; buckets of a finer one are joined
+	Schema        int // scale, -4 to 8; buckets of a finer scale are merged
 	ZeroThreshold float64
 	ZeroCount     uint64
-	Negative      uint64   // observations in negative buckets, which the format has no room for: counted as refused
+	Negative      uint64   // observations in negative buckets, which the format cannot hold: counted as refused
 	First         int      // number of the first of Counts
-	Counts        []uint64 // of positive buckets
+	Counts        []uint64 // observations in positive buckets
 }
 
-// An Exemplar is an example of what was counted.
+// An Exemplar describes one of the counted events.
 type Exemplar struct {
 	Bucket int // classic histograms
 	Value  float64
@@ -60,7 +60,7 @@ type Exemplar struct {
 	Time   time.Time
 }
 
-// A Copier publishes series that are counted elsewhere, such as in a registry of another library.
+// A Copier publishes series that another library counts.
 type Copier struct {
 	pub    *Publisher
 	mu     sync.Mutex
@@ -72,13 +72,13 @@ type copied struct {
 	site
 	shape *shape
 	turn  uint64
-	times map[int]time.Time // of exemplars, by bucket
+	times map[int]time.Time // times of exemplars, by bucket
 }
 
 // NewCopier returns a Copier without series.
 func (p *Publisher) NewCopier() *Copier { return &Copier{pub: p, copies: map[string]*copied{}} }
 
-// Copy publishes the values of these series. With complete, those that came before and are not among them end.
+// Copy publishes the values of these series. If complete is set, it removes earlier series that are not among them.
 func (c *Copier) Copy(series []Series, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *Copier) copy(s *Series) {
 	m.set(s)
 }
 
-// publishCopy makes the series. One that is refused counts nowhere, and is not tried again while it is there.
+// publishCopy creates the series. If it is refused, it is not published, and not tried again until the library removes it.
 func publishCopy(p *Publisher, s *shape) *copied {
 	fresh := func() placed { return &copied{shape: s, times: map[int]time.Time{}} }
 	m, same := p.metric(s, fresh).(*copied)
@@ -173,7 +173,7 @@ func (s *Series) shape() (*shape, error) {
 	return out, err
 }
 
-// coarse returns the buckets at a scale that the format has: at least one.
+// coarse returns the buckets at a scale that the format supports, and at least one bucket.
 func (n *NativeBuckets) coarse() (first int, counts []uint64, scale int) {
 	first, counts, scale = n.First, n.Counts, n.Schema
 	for ; scale > 8; scale-- {
@@ -199,7 +199,7 @@ func (s *shape) holds(now *shape, native *NativeBuckets) bool {
 	return s.kind == now.kind && s.scale == now.scale && s.zero == now.zero && s.first <= now.first && end <= last
 }
 
-// widen gives an exponential histogram room for a factor of 16 more to both sides, as its buckets become more.
+// widen gives an exponential histogram room for values that are 16 times larger or smaller, for which buckets may follow.
 func (s *shape) widen() {
 	more := uint32(4)
 	if s.scale > 0 {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A Counter is a whole number that only grows. An update costs about half an atomic addition, and processors do not wait
-// for each other.
+// A Counter is a whole number that only increases. An update takes about half the time of an atomic addition, and processors
+// do not wait for each other.
 type Counter struct{ site }
 
 // Inc adds 1.
 func (c *Counter) Inc() {
-	// What base() does, without the call.
+	// This is base(), inlined.
 	id := procPin()
 	p := c.load()
 	if p != nil && uint(id) < maxStripes {
@@ -40,14 +40,14 @@ func (c *Counter) Add(n uint64) {
 	procUnpin()
 }
 
-// AddWithExemplar adds n, and gives an example of what was counted: a trace id, for instance. The labels have at most 150
-// bytes; of two goroutines that set one at the same time, one sets it.
+// AddWithExemplar adds n and sets an exemplar, such as a trace id. Its labels have at most 150 bytes. If two goroutines set
+// exemplars at the same time, one exemplar is dropped.
 func (c *Counter) AddWithExemplar(n uint64, exemplar Labels) {
 	c.Add(n)
 	c.load().setExemplar(0, float64(n), exemplar, time.Now())
 }
 
-// Value is what was counted so far.
+// Value returns the count so far.
 func (c *Counter) Value() uint64 {
 	p := c.pinned()
 	v := p.sum(p.spot)
@@ -55,13 +55,13 @@ func (c *Counter) Value() uint64 {
 	return v
 }
 
-// A FloatCounter is a number that only grows.
+// A FloatCounter is a number that only increases.
 type FloatCounter struct{ site }
 
 // Inc adds 1.
 func (c *FloatCounter) Inc() { c.Add(1) }
 
-// Add adds v. One that is negative, infinite or no number is dropped and counted as refused.
+// Add adds v. A negative or infinite v, or NaN, is dropped and counted as refused.
 func (c *FloatCounter) Add(v float64) {
 	p, base := c.base()
 	switch {
@@ -75,13 +75,13 @@ func (c *FloatCounter) Add(v float64) {
 	procUnpin()
 }
 
-// AddWithExemplar adds v, and gives an example of what was counted, as that of Counter.
+// AddWithExemplar adds v and sets an exemplar, as Counter.AddWithExemplar does.
 func (c *FloatCounter) AddWithExemplar(v float64, exemplar Labels) {
 	c.Add(v)
 	c.load().setExemplar(0, v, exemplar, time.Now())
 }
 
-// Value is what was counted so far.
+// Value returns the count so far.
 func (c *FloatCounter) Value() float64 {
 	p := c.pinned()
 	v := p.sumFloat(p.spot)
@@ -103,34 +103,34 @@ func (p *Publisher) floatCounter(o *Opts, names, values []string) *FloatCounter 
 	return publish(p, o, kindFloatCounter, names, values, nil, func() *FloatCounter { return new(FloatCounter) })
 }
 
-// NewCounter makes a counter, or returns the one that is there.
+// NewCounter creates a counter, or returns the existing one.
 func (p *Publisher) NewCounter(o Opts) *Counter { return p.counter(&o, nil, nil) }
 
-// NewCounterVec makes a family of counters with these labels.
+// NewCounterVec creates a family of counters with these labels.
 func (p *Publisher) NewCounterVec(o Opts, labels ...string) *CounterVec {
 	return newVec(p, o, labels, func(values []string) *Counter { return p.counter(&o, labels, values) })
 }
 
-// NewFloatCounter makes a float counter, or returns the one that is there.
+// NewFloatCounter creates a float counter, or returns the existing one.
 func (p *Publisher) NewFloatCounter(o Opts) *FloatCounter { return p.floatCounter(&o, nil, nil) }
 
-// NewFloatCounterVec makes a family of float counters with these labels.
+// NewFloatCounterVec creates a family of float counters with these labels.
 func (p *Publisher) NewFloatCounterVec(o Opts, labels ...string) *FloatCounterVec {
 	return newVec(p, o, labels, func(values []string) *FloatCounter { return p.floatCounter(&o, labels, values) })
 }
 
-// NewCounter makes a counter of the default publisher.
+// NewCounter creates a counter of the default publisher.
 func NewCounter(o Opts) *Counter { return Default().NewCounter(o) }
 
-// NewCounterVec makes a family of counters of the default publisher.
+// NewCounterVec creates a family of counters of the default publisher.
 func NewCounterVec(o Opts, labels ...string) *CounterVec {
 	return Default().NewCounterVec(o, labels...)
 }
 
-// NewFloatCounter makes a float counter of the default publisher.
+// NewFloatCounter creates a float counter of the default publisher.
 func NewFloatCounter(o Opts) *FloatCounter { return Default().NewFloatCounter(o) }
 
-// NewFloatCounterVec makes a family of float counters of the default publisher.
+// NewFloatCounterVec creates a family of float counters of the default publisher.
 func NewFloatCounterVec(o Opts, labels ...string) *FloatCounterVec {
 	return Default().NewFloatCounterVec(o, labels...)
 }

@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// Exemplars of sidelight-region(5): each cell that has had one has an element.
+// Exemplars as in sidelight-region(5). Each cell with an exemplar has an element.
 
 const (
 	exemplarSize   = 256
@@ -25,10 +25,10 @@ type exemplars struct {
 	mu      sync.Mutex
 	at      uint64 // of the section
 	max     uint32
-	used    uint32 // the head included; 0: the section has no memory yet
+	used    uint32 // including the head; 0: the section has no memory yet
 	element map[exemplarKey]uint32
 	free    []uint32
-	number  []uint64 // of the last exemplar of each element
+	number  []uint64 // number of exemplars that each element has had
 }
 
 type exemplarKey struct{ id, cell uint32 }
@@ -45,7 +45,7 @@ func (r *region) countExemplar(cell uint32) {
 	plainAdd(unsafe.Add(r.base, r.exemplars.at), spotOf(cell), 1)
 }
 
-// elementOf finds the element of a cell, or makes it one. 0: no room.
+// elementOf returns the element of a cell, assigning one if necessary. It returns 0 if there is no room.
 func (r *region) elementOf(key exemplarKey) uint32 {
 	e := &r.exemplars
 	index, ok := e.element[key]
@@ -73,7 +73,8 @@ func (r *region) elementOf(key exemplarKey) uint32 {
 	return index
 }
 
-// forgetExemplars gives back the elements of a removed record. Their exemplars are obsolete by the record's creation.
+// forgetExemplars frees the elements of a removed record. Readers ignore their exemplars, because these contain the creation
+// time of the removed record.
 func (r *region) forgetExemplars(record *record) {
 	e := &r.exemplars
 	e.mu.Lock()
@@ -90,8 +91,8 @@ func (r *region) forgetExemplars(record *record) {
 	}
 }
 
-// setExemplar sets that of a cell of the metric. While another goroutine sets one of this region, it is dropped: either
-// would do. Not pinned.
+// setExemplar sets the exemplar of a cell of the metric. If another goroutine is setting an exemplar in this region, this one
+// is dropped. The caller must not be pinned.
 func (p *place) setExemplar(cell uint32, value float64, labels Labels, when time.Time) {
 	if p == nil || p.region == nil || len(labels) == 0 {
 		return
@@ -116,7 +117,7 @@ func (p *place) setExemplar(cell uint32, value float64, labels Labels, when time
 		r.countExemplar(exemplarHeadDropped)
 		return
 	}
-	// The first 8 bytes of the text are the last cell of line 0, each 48 that follow the cells 1 to 6 of another line.
+	// The first 8 bytes of the text are the last cell of line 0. Each following 48 bytes are cells 1 to 6 of another line.
 	var text [8 + 3*48]byte
 	copy(text[:], encoded)
 	e.number[index]++

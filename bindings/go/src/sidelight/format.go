@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Region format 1, minor 1, in bytes: sidelight-region(5). Nothing here knows memory, processes or sockets.
+// Encodes region format 1, minor version 1: see sidelight-region(5). This file must not use memory maps, processes or sockets.
 
 const (
 	headerSize = 4096
@@ -96,7 +96,7 @@ func validText(s string, most int) bool {
 	return len(s) <= most && utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
 }
 
-// cut returns valid UTF-8 without NUL, cut between two characters.
+// cut returns valid UTF-8 without NUL, with at most `most` bytes, cut between two characters.
 func cut(s string, most int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 	if len(s) > most {
@@ -110,7 +110,7 @@ func cut(s string, most int) string {
 
 type label struct{ key, value string }
 
-// encodeLabels checks labels and encodes them: those of a record ascend by key. utf8Keys: keys need not be legacy names.
+// encodeLabels checks labels and encodes them. sorted: in the order of keys, as in a record. utf8Keys: keys may be any UTF-8.
 func encodeLabels(labels []label, sorted, utf8Keys bool) (string, error) {
 	if len(labels) > labelsMax {
 		return "", fmt.Errorf("more than %d labels", labelsMax)
@@ -182,7 +182,7 @@ func (h *header) encode(to []byte) {
 	le.PutUint64(to[4088:], fnv1a(fnvBasis, to[:4088]))
 }
 
-// A shape is what a record says of a metric, but for its place.
+// A shape is the description of a metric in its record, except for the place of its cells.
 type shape struct {
 	kind       kind // with replaceable
 	flags      uint16
@@ -207,7 +207,7 @@ func (s *shape) base() kind {
 // key identifies the series.
 func (s *shape) key() string { return s.name + "\x00" + s.labels }
 
-// check says why the format has no form for the shape, and counts its cells.
+// check computes the number of cells. It returns an error if the format cannot express the shape.
 func (s *shape) check() error {
 	k := s.base()
 	legacy := legacyName.MatchString(s.name)
@@ -289,7 +289,7 @@ func (s *shape) stateBytes() string {
 	return strings.Join(s.states, "\x00") + "\x00"
 }
 
-// length of the record. That of a replaceable one is rounded up further, so that more records fit into its place.
+// length is the length of the record. For a replaceable record it is rounded up further, so that more records fit in its place.
 func (s *shape) length() uint32 {
 	to := 8
 	if s.kind&replaceable != 0 {
@@ -299,7 +299,7 @@ func (s *shape) length() uint32 {
 	return uint32((n + to - 1) / to * to)
 }
 
-// isSum reports whether this cell is a sum of numbers of type f64 over the stripes.
+// isSum reports whether the value of this cell is the sum of f64 numbers in the stripes.
 func (s *shape) isSum(cell uint32) bool {
 	switch s.base() {
 	case kindFloatCounter:
@@ -310,7 +310,7 @@ func (s *shape) isSum(cell uint32) bool {
 	return false
 }
 
-// equal reports whether both describe the same metric, but for help and flags.
+// equal reports whether both describe the same metric, ignoring help and flags.
 func (s *shape) equal(t *shape) bool {
 	if s.kind != t.kind || s.cells != t.cells || s.scale != t.scale || s.first != t.first || s.zero != t.zero ||
 		len(s.bounds) != len(t.bounds) || s.stateBytes() != t.stateBytes() {
@@ -324,7 +324,7 @@ func (s *shape) equal(t *shape) bool {
 	return true
 }
 
-// same reports whether a record of one says all that one of the other does.
+// same reports whether both have the same record.
 func (s *shape) same(t *shape) bool {
 	return s.equal(t) && s.flags == t.flags && s.help == t.help && s.unit == t.unit
 }
@@ -360,7 +360,7 @@ func (s *shape) encode(to []byte, cell, id, generation uint32) {
 	le.PutUint64(to[56:], fnv1a(fnvBasis, to))
 }
 
-// bootIDOf decodes what /proc/sys/kernel/random/boot_id says.
+// bootIDOf decodes the content of /proc/sys/kernel/random/boot_id.
 func bootIDOf(text []byte) (id [16]byte) {
 	digits, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(string(text)), "-", ""))
 	if err == nil && len(digits) == len(id) {

@@ -46,7 +46,7 @@ func (g *Gauge) Dec() { g.Add(-1) }
 // SetToCurrentTime sets the gauge to the seconds since 1970.
 func (g *Gauge) SetToCurrentTime() { g.Set(float64(time.Now().UnixNano()) / 1e9) }
 
-// Value is what the gauge is set to.
+// Value returns the gauge's value.
 func (g *Gauge) Value() float64 {
 	p := g.pinned()
 	v := numberOf(atomic.LoadUint64(wordAt(p.shared, p.at)))
@@ -65,15 +65,15 @@ func (p *Publisher) gauge(o *Opts, names, values []string) *Gauge {
 	return publish(p, o, k, names, values, nil, func() *Gauge { return &Gauge{timed: k == kindTimedGauge} })
 }
 
-// NewGauge makes a gauge, or returns the one that is there.
+// NewGauge creates a gauge, or returns the existing one.
 func (p *Publisher) NewGauge(o Opts) *Gauge { return p.gauge(&o, nil, nil) }
 
-// NewGaugeVec makes a family of gauges with these labels.
+// NewGaugeVec creates a family of gauges with these labels.
 func (p *Publisher) NewGaugeVec(o Opts, labels ...string) *GaugeVec {
 	return newVec(p, o, labels, func(values []string) *Gauge { return p.gauge(&o, labels, values) })
 }
 
-// NewGaugeFunc makes a gauge that f sets once per second, in a goroutine of the publisher, until Close.
+// NewGaugeFunc creates a gauge that f sets once per second, in a goroutine of the publisher, until Close.
 func (p *Publisher) NewGaugeFunc(o Opts, f func() float64) {
 	g := p.NewGauge(o)
 	if p == nil {
@@ -106,11 +106,11 @@ func (p *Publisher) sample() {
 	}
 }
 
-// NewGaugeFunc makes a gauge of the default publisher that f sets once per second.
+// NewGaugeFunc creates a gauge of the default publisher that f sets once per second.
 func NewGaugeFunc(o Opts, f func() float64) { Default().NewGaugeFunc(o, f) }
 
-// NewGauge makes a gauge of the default publisher.
+// NewGauge creates a gauge of the default publisher.
 func NewGauge(o Opts) *Gauge { return Default().NewGauge(o) }
 
-// NewGaugeVec makes a family of gauges of the default publisher.
+// NewGaugeVec creates a family of gauges of the default publisher.
 func NewGaugeVec(o Opts, labels ...string) *GaugeVec { return Default().NewGaugeVec(o, labels...) }

@@ -17,28 +17,28 @@ const (
 	histFirst   = 2 // classic: the first bucket; exponential: the zero bucket
 )
 
-// HistogramOpts say what a histogram is.
+// HistogramOpts are the options of a histogram.
 type HistogramOpts struct {
 	Opts
-	// Buckets are the upper bounds of a classic histogram, finite and ascending. Without them the buckets are exponential,
+	// Buckets are the upper bounds of a classic histogram, finite and ascending. By default, the buckets are exponential,
 	// like those of Prometheus' native histograms.
 	Buckets []float64
-	// Factor is the most by which the bounds of an exponential bucket differ; default 1.1.
+	// Factor is the maximum ratio of the two bounds of an exponential bucket; default 1.1.
 	Factor float64
-	// Min and Max are what an exponential histogram tells apart: it counts -Min to Min in one bucket, and what is above
-	// Max in another. Defaults 1e-6 and 1e6.
+	// Min and Max limit the resolution of an exponential histogram: one bucket counts values from -Min to Min, and another
+	// one values above Max. Defaults 1e-6 and 1e6.
 	Min, Max float64
 }
 
-// buckets of exponential histograms: Scale and first bucket as in sidelight-region(5).
+// exponential describes exponential buckets; scale and first bucket are as in sidelight-region(5).
 type exponential struct {
 	scale, first int
 	count        uint32
 	zero         float64
 }
 
-// The bounds within a power of two at scale 8, rounded down: mantissas of 2^(j/256). A number is above a bound if it is
-// above this, as no float64 lies between.
+// The mantissas of the bounds 2^(j/256) within a power of two at scale 8, rounded down to a float64. A number is above the
+// exact bound if and only if it is above the rounded one, because no float64 lies between them.
 var (
 	boundsOnce sync.Once
 	mantissas  [256]uint64
@@ -79,7 +79,7 @@ func bucketOf(v float64, scale int) int {
 	return ((int(b>>52)-1023)<<8 + j + 1<<shift - 1) >> shift
 }
 
-// pick chooses exponential buckets. False: there are none such, or too many.
+// pick chooses exponential buckets. It returns false if the options are invalid or require too many buckets.
 func (o *HistogramOpts) pick() (x exponential, ok bool) {
 	boundsOnce.Do(fillBounds)
 	factor, min, max := o.Factor, o.Min, o.Max
@@ -110,14 +110,14 @@ func (o *HistogramOpts) pick() (x exponential, ok bool) {
 	return x, true
 }
 
-// A Histogram counts observations by their size.
+// A Histogram counts observations in buckets.
 type Histogram struct {
 	site
 	bounds []float64 // classic
 	exponential
 }
 
-// cell of the bucket of v; histRefused: none has it. Relative to the first one.
+// bucket returns the cell of the bucket of v, relative to the first cell, or histRefused if no bucket contains v.
 func (h *Histogram) bucket(v float64) uint32 {
 	if v != v {
 		return histRefused
@@ -147,7 +147,7 @@ func (h *Histogram) bucket(v float64) uint32 {
 	return histFirst + 1 + h.count
 }
 
-// Observe counts v. What is no number, and by an exponential histogram what is below -Min, is counted as refused.
+// Observe counts v. NaN, and in an exponential histogram a value below -Min, is counted as refused.
 func (h *Histogram) Observe(v float64) { h.observe(v) }
 
 func (h *Histogram) observe(v float64) uint32 {
@@ -176,14 +176,14 @@ func (h *Histogram) observe(v float64) uint32 {
 	return cell
 }
 
-// ObserveWithExemplar counts v, and gives an example of what was observed, as Counter.AddWithExemplar.
+// ObserveWithExemplar counts v and sets an exemplar, as Counter.AddWithExemplar does.
 func (h *Histogram) ObserveWithExemplar(v float64, exemplar Labels) {
 	if cell := h.observe(v); cell != histRefused {
 		h.load().setExemplar(cell, v, exemplar, time.Now())
 	}
 }
 
-// Sum is that of the observations.
+// Sum returns the sum of the observations.
 func (h *Histogram) Sum() float64 {
 	p := h.pinned()
 	v := p.sumFloat(p.spot)
@@ -191,7 +191,7 @@ func (h *Histogram) Sum() float64 {
 	return v
 }
 
-// Count is the number of the observations.
+// Count returns the number of observations.
 func (h *Histogram) Count() uint64 {
 	p := h.pinned()
 	n := uint32(len(h.bounds)) + 1
@@ -209,7 +209,7 @@ func (h *Histogram) Count() uint64 {
 // A Summary has the sum and the number of observations.
 type Summary struct{ site }
 
-// Observe counts v. What is infinite or no number is dropped and counted as refused.
+// Observe counts v. An infinite v, or NaN, is dropped and counted as refused.
 func (s *Summary) Observe(v float64) {
 	p, base := s.base()
 	switch {
@@ -225,7 +225,7 @@ func (s *Summary) Observe(v float64) {
 	procUnpin()
 }
 
-// Sum is that of the observations.
+// Sum returns the sum of the observations.
 func (s *Summary) Sum() float64 {
 	p := s.pinned()
 	v := p.sumFloat(p.spot)
@@ -233,7 +233,7 @@ func (s *Summary) Sum() float64 {
 	return v
 }
 
-// Count is the number of the observations.
+// Count returns the number of observations.
 func (s *Summary) Count() uint64 {
 	p := s.pinned()
 	v := p.sum(spotOf(p.cell + 1))
@@ -256,7 +256,7 @@ func (p *Publisher) histogram(o *HistogramOpts, names, values []string) *Histogr
 		return publish(p, &o.Opts, kindHistogram, names, values, func(s *shape) { s.bounds = bounds },
 			func() *Histogram { return &Histogram{bounds: bounds} })
 	}
-	x, _ := o.pick() // without buckets the shape is refused
+	x, _ := o.pick() // if there are no buckets, the shape is refused
 	return publish(p, &o.Opts, kindHistogramExp, names, values, func(s *shape) {
 		s.scale, s.first, s.zero, s.cells = int16(x.scale), int32(x.first), x.zero, 3+x.count+1
 	}, func() *Histogram { return &Histogram{exponential: x} })
@@ -266,34 +266,34 @@ func (p *Publisher) summary(o *Opts, names, values []string) *Summary {
 	return publish(p, o, kindSummary, names, values, nil, func() *Summary { return new(Summary) })
 }
 
-// NewHistogram makes a histogram, or returns the one that is there.
+// NewHistogram creates a histogram, or returns the existing one.
 func (p *Publisher) NewHistogram(o HistogramOpts) *Histogram { return p.histogram(&o, nil, nil) }
 
-// NewHistogramVec makes a family of histograms with these labels.
+// NewHistogramVec creates a family of histograms with these labels.
 func (p *Publisher) NewHistogramVec(o HistogramOpts, labels ...string) *HistogramVec {
 	return newVec(p, o.Opts, labels, func(values []string) *Histogram { return p.histogram(&o, labels, values) })
 }
 
-// NewSummary makes a summary, or returns the one that is there.
+// NewSummary creates a summary, or returns the existing one.
 func (p *Publisher) NewSummary(o Opts) *Summary { return p.summary(&o, nil, nil) }
 
-// NewSummaryVec makes a family of summaries with these labels.
+// NewSummaryVec creates a family of summaries with these labels.
 func (p *Publisher) NewSummaryVec(o Opts, labels ...string) *SummaryVec {
 	return newVec(p, o, labels, func(values []string) *Summary { return p.summary(&o, labels, values) })
 }
 
-// NewHistogram makes a histogram of the default publisher.
+// NewHistogram creates a histogram of the default publisher.
 func NewHistogram(o HistogramOpts) *Histogram { return Default().NewHistogram(o) }
 
-// NewHistogramVec makes a family of histograms of the default publisher.
+// NewHistogramVec creates a family of histograms of the default publisher.
 func NewHistogramVec(o HistogramOpts, labels ...string) *HistogramVec {
 	return Default().NewHistogramVec(o, labels...)
 }
 
-// NewSummary makes a summary of the default publisher.
+// NewSummary creates a summary of the default publisher.
 func NewSummary(o Opts) *Summary { return Default().NewSummary(o) }
 
-// NewSummaryVec makes a family of summaries of the default publisher.
+// NewSummaryVec creates a family of summaries of the default publisher.
 func NewSummaryVec(o Opts, labels ...string) *SummaryVec {
 	return Default().NewSummaryVec(o, labels...)
 }

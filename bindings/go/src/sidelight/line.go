@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Lines and cells: LINES, STRIPES and THE WRITER of sidelight-region(5).
+// Lines and cells: see LINES, STRIPES and THE WRITER in sidelight-region(5).
 
 const (
 	lineSize  = 64
@@ -19,11 +19,11 @@ const (
 var lineK = [8]uint64{0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0xd6e8feb86659fd93,
 	0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3}
 
-// A spot is where a cell is in its stripe.
+// A spot is the position of a cell within its stripe.
 type spot struct {
-	at    uintptr // of the cell
-	check uintptr // of the check word of its line
-	k     uint64  // the weight of the cell in it
+	at    uintptr // offset of the cell
+	check uintptr // offset of the check word of its line
+	k     uint64  // weight of the cell in the check word
 }
 
 func spotOf(cell uint32) spot {
@@ -47,7 +47,7 @@ func sealed(c *[lineCells]uint64) uint64 {
 	return pair(0, 1) + pair(2, 3) + pair(4, 5) + mix(c[6]^lineK[6], lineK[0])
 }
 
-// cellOf folds a number into the content of a cell; numberOf is its inverse.
+// cellOf converts a number to the content of a cell; numberOf is its inverse.
 func cellOf(v float64) uint64 {
 	b := math.Float64bits(v)
 	return b ^ b>>32
@@ -57,8 +57,8 @@ func numberOf(cell uint64) float64 {
 	return math.Float64frombits(cell ^ cell>>32)
 }
 
-// Plain lines of the stripe of this P: pinned, and so without atomic operations. A reader may see a line between the
-// two stores: it does not verify, and is read again.
+// Plain lines in this P's own stripe. The caller is pinned, so no atomic operations are needed. If a reader sees a line
+// between the two stores, the check word does not match, and the line is read again.
 
 func ownAdd(base unsafe.Pointer, s spot, n uint64) {
 	*wordAt(base, s.at) += n
@@ -73,14 +73,14 @@ func ownAddFloat(base unsafe.Pointer, s spot, v float64) {
 	*wordAt(base, s.check) += (now - old) * s.k
 }
 
-// plainAdd is for plain lines that several write.
+// plainAdd is for plain lines with several writers.
 func plainAdd(base unsafe.Pointer, s spot, n uint64) {
 	atomic.AddUint64(wordAt(base, s.at), n)
 	atomic.AddUint64(wordAt(base, s.check), n*s.k)
 }
 
-// Mixed lines, of stripe 0 and the section created, which any number of goroutines write: each adds to the check word
-// the difference that it made, so that it is right once all have.
+// Mixed lines, in stripe 0 and in the section "created", which any number of goroutines write. Each adds its own difference
+// to the check word, which is correct again once all have done so.
 
 func mixedAdd(base unsafe.Pointer, s spot, n uint64) {
 	now := atomic.AddUint64(wordAt(base, s.at), n)
@@ -110,8 +110,8 @@ func mixedChange(base unsafe.Pointer, s spot, f func(old uint64) uint64) {
 	}
 }
 
-// putLine writes a sealed line, of which there is one writer at a time. The check word says to a reader which stores it
-// saw, so that their order does not matter.
+// putLine writes a sealed line, which has one writer at a time. The order of the stores does not matter, because the check
+// word matches only if a reader has seen all of them.
 func putLine(to unsafe.Pointer, cells *[lineCells]uint64) {
 	line := (*[lineCells + 1]uint64)(to)
 	copy(line[:], cells[:])

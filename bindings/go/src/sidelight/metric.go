@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// Combine says how a reader that shows the processes of one service as one combines their values, as
+// Combine determines how a reader combines the values of a service's processes if it shows them as one series, as
 // sidelight collect --sum-processes does.
 type Combine uint16
 
-// Ways to combine. The zero value is the sum for counters, histograms and summaries; each process has its own gauge.
+// Ways to combine. The zero value means the sum for counters, histograms and summaries; gauges are not combined.
 const (
 	Sum Combine = 1 + iota
 	Min
@@ -19,20 +19,20 @@ const (
 	MostRecent // the value that was set last
 	Each       // no combination
 
-	Live Combine = 8 // added to another: of processes that live
+	Live Combine = 8 // added to another one: only processes that are alive
 )
 
-// Opts say what a metric is.
+// Opts are the options of a metric.
 type Opts struct {
-	// Name matches [a-zA-Z_:][a-zA-Z0-9_:]*, or is any UTF-8 of a metric with labels.
+	// Name matches [a-zA-Z_:][a-zA-Z0-9_:]*. The name of a metric with labels may be any UTF-8.
 	Name string
-	// Help is for people, at most 1023 bytes.
+	// Help is a description for people, of at most 1023 bytes.
 	Help string
-	// Unit is for people, too: seconds, bytes.
+	// Unit is for people, too, such as "seconds" or "bytes".
 	Unit string
-	// Labels are the same for all metrics of a family.
+	// Labels are constant labels, which are the same for all metrics of a family.
 	Labels Labels
-	// Combine is how values of several processes become one.
+	// Combine determines how the values of several processes are combined.
 	Combine Combine
 }
 
@@ -48,7 +48,7 @@ func (o *Opts) shape(k kind, names, values []string) (*shape, error) {
 	return s, err
 }
 
-// publish makes a metric of opts. edit completes the shape.
+// publish creates a metric from opts. edit completes the shape.
 func publish[T placed](p *Publisher, o *Opts, k kind, names, values []string, edit func(*shape), fresh func() T) T {
 	s, err := o.shape(k, names, values)
 	if edit != nil {
@@ -69,7 +69,7 @@ func publish[T placed](p *Publisher, o *Opts, k kind, names, values []string, ed
 	return m
 }
 
-// A Vec is a family of metrics that have a name and differ in the values of their labels.
+// A Vec is a family of metrics with the same name and different values of labels.
 type Vec[T any] struct {
 	pub      *Publisher
 	opts     Opts
@@ -90,7 +90,7 @@ func newVec[T any](p *Publisher, o Opts, names []string, make func(values []stri
 
 func (v *Vec[T]) appendKey(to []byte, values []string) []byte {
 	if len(values) != len(v.names) {
-		// Without the values themselves: the caller's slice would be on the heap.
+		// Do not print the values, which would move the caller's slice to the heap.
 		panic(fmt.Sprintf("sidelight: %s has the labels %q, and not %d of them", v.opts.Name, v.names, len(values)))
 	}
 	for _, value := range values {
@@ -100,8 +100,8 @@ func (v *Vec[T]) appendKey(to []byte, values []string) []byte {
 	return to
 }
 
-// With returns the metric of these values of labels, in the order of their names, and makes it if there is none. Keep it
-// where it matters: an update takes less than this. With panics if the number of values is wrong.
+// With returns the metric with these values of labels, in the order of their names, and creates it if necessary. Where
+// performance matters, keep the result, because With takes longer than an update. It panics if the number of values is wrong.
 func (v *Vec[T]) With(values ...string) T {
 	var room [128]byte
 	key := v.appendKey(room[:0], values)
@@ -122,7 +122,7 @@ func (v *Vec[T]) With(values ...string) T {
 	return c.metric
 }
 
-// Remove ends the series of these values of labels. A metric that With returned for them counts nowhere from now on.
+// Remove removes the series with these values of labels. Metrics that With returned for it are no longer published.
 // Remove reports whether there was one.
 func (v *Vec[T]) Remove(values ...string) bool {
 	key := string(v.appendKey(nil, values))
@@ -145,7 +145,7 @@ func (v *Vec[T]) remove(key string) {
 	delete(v.children, key)
 }
 
-// Reset ends all series of the family.
+// Reset removes all series of the family.
 func (v *Vec[T]) Reset() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

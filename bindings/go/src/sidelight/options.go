@@ -27,29 +27,30 @@ func (l Labels) list() []label {
 	return out
 }
 
-// Options say how a Publisher publishes. The zero value is a good choice.
+// Options are the options of a Publisher. The zero value is a good choice.
 type Options struct {
 	// Service, Pod and Namespace are labels of all series. They default to $SIDELIGHT_SERVICE, $OTEL_SERVICE_NAME or the
 	// name of the program; to $POD_NAME, the container that the process runs in, or SERVICE-PID; and to
 	// $POD_NAMESPACE.
 	Service, Pod, Namespace string
-	// Labels are further labels of all series. What the agent attests of a process, it says itself, whatever is here.
+	// Labels are further labels of all series. They cannot replace what the agent attests.
 	Labels Labels
-	// Socket is that of the agent; default $SIDELIGHT_SOCKET, or /run/sidelight/agent.sock.
+	// Socket is the path of the agent's socket; default $SIDELIGHT_SOCKET, or /run/sidelight/agent.sock.
 	Socket string
-	// Cells is the room of the first region; a counter takes one cell, a histogram one per bucket and three more. Default
-	// 4096. When a region is full, the publisher makes a further one, of twice the room.
+	// Cells is the number of cells in the first region; a counter takes one cell, a histogram three and one per bucket.
+	// Default 4096. When a region is full, the publisher creates another one, with twice as many cells.
 	Cells int
-	// MaxRegions bounds the regions; default 16, at most 64. What has no room then is refused.
+	// MaxRegions is the maximum number of regions; default 16, at most 64. Metrics that do not fit then are refused.
 	MaxRegions int
 	// SpanLines is the room for spans of each processor, in lines of 64 bytes: a power of two from 512 on. A span takes two
-	// lines or more. Default: no spans are kept. Less is taken where the region became larger than an agent allows.
+	// lines or more. By default, no spans are published. If the region would be larger than agents accept, there is less room.
 	SpanLines int
-	// ErrorLog gets a line when the first metric is refused, or the agent refuses a region. Default: none is written.
+	// ErrorLog receives a line when the first metric is refused, and when the agent refuses a region. By default, none is
+	// written.
 	ErrorLog *log.Logger
 }
 
-// fill replaces what is not given by defaults.
+// fill sets the defaults of options that are not set.
 func (o *Options) fill() error {
 	env := func(value string, names ...string) string {
 		for _, name := range names {
@@ -68,7 +69,7 @@ func (o *Options) fill() error {
 		o.Pod = containerID()
 	}
 	if o.Pod == "" && (os.Getpid() == 1 || os.Getenv("KUBERNETES_SERVICE_HOST") != "") {
-		// The container's id is hidden. In Kubernetes this is the pod's name; PIDs are the same in each replica.
+		// The container's id is hidden. In Kubernetes, the host name is the pod's name, whereas replicas have equal PIDs.
 		host, _ := os.Hostname()
 		o.Pod = cut(host, valueMax)
 	}

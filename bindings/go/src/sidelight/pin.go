@@ -7,13 +7,13 @@ import (
 	_ "unsafe" // go:linkname
 )
 
-// A goroutine has no identity, but the processor (P) on which it runs has one. While a goroutine is pinned, no other one
-// runs on its P, and it goes to no other P: it may write the stripe of the P by plain stores, like a thread its own in C.
-// A P that passes from one thread of the system to another does so by atomic operations of the scheduler, which order
-// these stores. sync.Pool rests on the same two functions. Whatever is pinned calls nothing that may block or allocate.
+// A goroutine has no identity, but the processor (P) on which it runs has one. A pinned goroutine stays on its P, and no
+// other one runs there. It may therefore write the P's stripe by plain stores, as a thread writes its own stripe in C. When
+// the scheduler moves a P from one thread of the system to another, its atomic operations order these stores. sync.Pool is
+// based on the same two functions. A pinned goroutine must not call anything that may block or allocate.
 //
-// It costs a third of the alternatives that are as exact: two atomic additions, to the cell and its check word, to a stripe
-// that is known; a stripe out of a sync.Pool; or a mutex, which costs even more.
+// This takes a third of the time of the alternatives with exact sums: two atomic additions, to the cell and its check word,
+// in a known stripe; or a stripe from a sync.Pool. A mutex takes even longer.
 
 //go:linkname procPin runtime.procPin
 //go:nosplit
@@ -23,7 +23,8 @@ func procPin() int
 //go:nosplit
 func procUnpin()
 
-// quiesce returns once every pinned section that was running has ended: the world stops only when no goroutine is pinned.
+// quiesce waits until all pinned sections that are running have ended. It stops the world, which happens only when no
+// goroutine is pinned.
 func quiesce() {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -8,10 +8,10 @@ import (
 	"unsafe"
 )
 
-// A place is where the cells of a metric are, and whose record they have. It does not change; a metric whose series ends
-// goes to another place.
+// A place tells where the cells of a metric and their record are. It is immutable; a metric whose series ends gets another
+// place.
 type place struct {
-	spot           // of the first cell
+	spot           // position of the first cell
 	own     *table // bases of the stripes, by P
 	shared  unsafe.Pointer
 	region  *region // nil: nowhere
@@ -21,19 +21,19 @@ type place struct {
 	created uint64
 }
 
-// A placed metric has its cells somewhere.
+// A placed metric has a place.
 type placed interface {
-	// put moves the metric to a place; nil: it ends, and counts nowhere.
+	// put moves the metric to a place; nil means that it is no longer published.
 	put(*place)
 }
 
-// nowhere takes what ended metrics count. It is outside of Go's heap like any region: the race detector looks at neither,
-// and has nothing to look at here, as nobody reads it.
+// nowhere is the place of metrics that are not published. Nobody reads it, so races on it are harmless. The race detector does
+// not check it, because, like any region, it is outside of Go's heap.
 var nowhere = func() *place {
 	sink, err := syscall.Mmap(-1, 0, int(roundUp((bucketsMax+2+lineCells)/lineCells*lineSize, pageSize)),
 		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	if err != nil {
-		panic("sidelight: mmap: " + err.Error()) // of 40 KiB: Go itself would not run
+		panic("sidelight: mmap: " + err.Error()) // only 40 KiB: without them, Go itself could not run
 	}
 	p := &place{spot: spotOf(0), own: new(table), shared: unsafe.Pointer(&sink[0])}
 	for i := range p.own {
@@ -42,8 +42,8 @@ var nowhere = func() *place {
 	return p
 }()
 
-// A site is what all metrics have: a place that changes when the series ends. In Go 1.19 the methods of atomic.Pointer are
-// not inlined, which would cost as much as the rest of an update.
+// A site is the part that all metrics have in common: a pointer to their place, which changes when the series ends. It is not
+// an atomic.Pointer, whose methods Go 1.19 does not inline; the calls would take as long as the rest of an update.
 type site struct{ at unsafe.Pointer }
 
 func (s *site) load() *place { return (*place)(atomic.LoadPointer(&s.at)) }
@@ -55,13 +55,13 @@ func (s *site) put(p *place) {
 	atomic.StorePointer(&s.at, unsafe.Pointer(p))
 }
 
-// base pins the goroutine and returns the place and the base of its P's stripe, which the caller writes before it calls
-// procUnpin(); nil: it writes stripe 0, by atomic operations.
+// base pins the goroutine, and returns the place and the base of its P's stripe. If the base is nil, the caller writes stripe
+// 0, by atomic operations. It must write before it calls procUnpin().
 func (s *site) base() (*place, unsafe.Pointer) {
 	for {
 		id := procPin()
 		p := s.load()
-		if p == nil { // of a metric that no function of this package made
+		if p == nil { // a zero value that no function of this package created
 			p = nowhere
 		}
 		if uint(id) >= maxStripes {
@@ -85,14 +85,14 @@ func (p *place) claim(id int) {
 	p.pub.mu.Unlock()
 }
 
-// refuse counts an observation that was dropped; pinned or not.
+// refuse counts a dropped observation. The caller may be pinned.
 func (p *place) refuse() {
 	if p.region != nil {
 		p.region.refuse()
 	}
 }
 
-// sum adds up a cell over the stripes; pinned.
+// sum adds up a cell over the stripes. The caller is pinned.
 func (p *place) sum(s spot) uint64 {
 	v := atomic.LoadUint64(wordAt(p.shared, s.at))
 	if p.region == nil {
@@ -119,7 +119,7 @@ func (p *place) sumFloat(s spot) float64 {
 	return v
 }
 
-// pinned returns the place, for what reads it or writes stripe 0 before procUnpin().
+// pinned pins the goroutine and returns the place, for callers that read cells or write stripe 0 before procUnpin().
 func (s *site) pinned() *place {
 	procPin()
 	if p := s.load(); p != nil {

@@ -16,10 +16,10 @@ const (
 	exemplarsMost = 1024
 )
 
-// A Publisher has memory in which metrics count, and offers it to the agent of the machine, now or when there is one. All
+// A Publisher has the memory of metrics, and offers it to the agent of this host as soon as there is one. All
 // its methods, and those of its metrics, may be called by any goroutine. They never wait for an agent or a reader.
 //
-// A nil *Publisher is valid: its metrics count nowhere.
+// A nil *Publisher is valid: its metrics are not published.
 type Publisher struct {
 	options Options
 	labels  string
@@ -41,7 +41,7 @@ type Publisher struct {
 	spanRegion *region // the first one
 }
 
-// Open makes a publisher. It fails if the options are wrong, or if there is no memory; not for want of an agent.
+// Open creates a publisher. It fails if the options are invalid or there is no memory. It does not need a running agent.
 func Open(options Options) (*Publisher, error) {
 	if err := options.fill(); err != nil {
 		return nil, fmt.Errorf("sidelight: %w", err)
@@ -74,8 +74,8 @@ var (
 	defaultPublisher *Publisher
 )
 
-// Default is the publisher of the functions of this package, which its first use opens with default options. If that
-// fails, it is nil, and its metrics count nowhere.
+// Default returns the publisher that this package's functions use. The first use opens it with default options. If that
+// fails, it is nil, and its metrics are not published.
 func Default() *Publisher {
 	defaultOnce.Do(func() {
 		p, err := Open(Options{})
@@ -86,7 +86,7 @@ func Default() *Publisher {
 	return defaultPublisher
 }
 
-// newRegion makes a region with room for at least one metric of this size.
+// newRegion creates a region with room for at least one metric of this size.
 func (p *Publisher) newRegion(cells, schema uint32) (*region, error) {
 	o := regionOptions{labels: p.labels, stripesMax: stripesWanted(), exemplars: exemplarsMost}
 	stripes := uint32(o.stripesMax + 1)
@@ -138,7 +138,7 @@ func (p *Publisher) logf(format string, args ...any) {
 	}
 }
 
-// Refused counts the metrics that were not published: their names or labels are wrong, others have them, or there was no
+// Refused returns the number of metrics that were not published: a name or label was invalid or already in use, or there was no
 // room.
 func (p *Publisher) Refused() uint64 {
 	if p == nil {
@@ -147,14 +147,14 @@ func (p *Publisher) Refused() uint64 {
 	return p.refused.Load()
 }
 
-// Attached reports whether an agent has the memory.
+// Attached reports whether an agent has admitted the memory.
 func (p *Publisher) Attached() bool { return p != nil && p.attach.attached.Load() }
 
-// Alarmed reports whether a collector finds this process anomalous: a reason to log more.
+// Alarmed reports whether a collector finds this process anomalous, so that it can log more.
 func (p *Publisher) Alarmed() bool { return p != nil && p.attach.alarmed() }
 
-// Close tells the agent that the publisher ends, and gives the memory back. Its metrics count nowhere from now on. A
-// process that ends without it is noticed all the same.
+// Close tells the agent that the publisher ends, and frees its memory. Its metrics are no longer published. If a process exits
+// without Close, the agent detects it.
 func (p *Publisher) Close() error {
 	if p == nil {
 		return nil

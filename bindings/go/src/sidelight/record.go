@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Which metric has which record, and what becomes of the places of removed ones: "Created" of sidelight-region(5).
+// Assigns records to metrics, and reuses the places of removed records: see "Created" in sidelight-region(5).
 
-// replaceAfter is how long a removed record stays as it is; tests do not wait that long.
+// replaceAfter is how long a removed record remains unchanged; tests reduce it.
 var replaceAfter = 11 * time.Second
 
 var (
@@ -19,8 +19,8 @@ var (
 	errOther  = errors.New("another metric has this name and these labels")
 )
 
-// metric finds or makes the metric of a shape, as fresh() makes it, and moves it to its place. A metric that is refused
-// counts nowhere.
+// metric returns the metric with this shape. If there is none, it creates one with fresh() and moves it to its place. A refused
+// metric is not published.
 func (p *Publisher) metric(s *shape, fresh func() placed) placed {
 	m, err := p.find(s, fresh)
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *Publisher) find(s *shape, fresh func() placed) (placed, error) {
 	return e.metric, nil
 }
 
-// show publishes a record whose values are 0, and lets its metric count in it.
+// show publishes a record whose values are 0, and moves its metric there.
 func (p *Publisher) show(e *record) {
 	e.region.setCreated(e, uint64(time.Now().UnixNano()))
 	e.region.publish(stateLive)
@@ -71,8 +71,8 @@ func (p *Publisher) show(e *record) {
 	}
 }
 
-// record takes a place for a shape: that of old, which had the same name and labels, of any other removed record, or a new
-// one. Its values are 0.
+// record returns a record for a shape, with values of 0: the record `old` of a removed metric with the same name and labels,
+// the place of another removed record, or a new record.
 func (p *Publisher) record(s *shape, old *record) (*record, error) {
 	switch {
 	case old != nil && old.shape.same(s):
@@ -108,7 +108,7 @@ func (p *Publisher) record(s *shape, old *record) (*record, error) {
 	return r.add(s)
 }
 
-// A form is what two records have in common of which one may replace the other.
+// Records with the same form may replace each other.
 type form struct {
 	kind                  kind
 	cells, bounds, length uint32
@@ -118,10 +118,10 @@ func (s *shape) form() form { return form{s.kind, s.cells, uint32(len(s.bounds))
 
 type vacated struct {
 	record *record
-	when   time.Time // if another than the record's, it was taken since
+	when   time.Time // time of removal; if the record has another one, it has been taken since
 }
 
-// vacancy takes the record of this form that was removed first, if that is long enough ago.
+// vacancy takes the record of this form that was removed first, if it was removed long enough ago.
 func (p *Publisher) vacancy(s *shape) *record {
 	f := s.form()
 	for queue := p.vacant[f]; len(queue) > 0; queue = p.vacant[f] {
@@ -138,7 +138,7 @@ func (p *Publisher) vacancy(s *shape) *record {
 	return nil
 }
 
-// take brings a removed record to 0. False: its values cannot be brought to 0.
+// take sets the values of a removed record to 0. It returns false if that is not possible.
 func (p *Publisher) take(e *record) bool {
 	if !e.removed.Before(p.quiet) {
 		p.quiesce() // a goroutine may still be writing its cells
@@ -156,7 +156,7 @@ func (p *Publisher) quiesce() {
 	p.quiet = begun
 }
 
-// end removes the metric of this name and labels. False: there is none.
+// end removes the metric with this name and labels. It returns false if there is none.
 func (p *Publisher) end(name, labels string) bool {
 	if p == nil {
 		return false
@@ -181,7 +181,7 @@ func (p *Publisher) end(name, labels string) bool {
 	return true
 }
 
-// encodedLabels of a record: constant ones, and those of a family.
+// encodedLabels encodes the labels of a record: the constant ones, and those of a family.
 func encodedLabels(constant Labels, names, values []string) (string, error) {
 	list := constant.list()
 	for i, name := range names {

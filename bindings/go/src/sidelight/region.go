@@ -17,19 +17,20 @@ import (
 	"unsafe"
 )
 
-// maxStripes bounds the P that have a stripe of their own; further ones share stripe 0.
+// maxStripes is the maximum number of P with a stripe of their own; further ones share stripe 0.
 const maxStripes = 128
 
-// blockLines: metrics of one cell lie in different lines by turns, as updates of one line wait for each other.
+// blockLines is the number of lines over which consecutive metrics of one cell are spread, because updates of the same line
+// wait for each other.
 const blockLines = 8
 
-// A table has the base of each P's stripe; nil: not in use yet.
+// A table has the base of each P's stripe, or nil if it is not in use yet.
 type table [maxStripes]unsafe.Pointer
 
-// A region is memory in the format of sidelight-region(5). The publisher's lock guards all but own, denied, and cells.
+// A region is memory in the format of sidelight-region(5). The publisher's lock protects everything but own, denied and cells.
 type region struct {
 	own    table
-	denied [maxStripes]atomic.Bool // these P write stripe 0
+	denied [maxStripes]atomic.Bool // P that write stripe 0
 	shared unsafe.Pointer          // stripe 0
 	closed atomic.Bool
 
@@ -39,7 +40,7 @@ type region struct {
 	size      uint64
 	instance  uint64
 	stride    uint64
-	stripes   int // there is room for, stripe 0 included
+	stripes   int // maximum number, including stripe 0
 	cellsMax  uint32
 	schemaAt  uint64
 	schemaMax uint32
@@ -51,9 +52,9 @@ type region struct {
 	stripesUsed                               int
 	block, blockUsed                          uint32 // cells of blockLines lines
 	generation                                uint64
-	hot                                       [lineCells]uint64 // as published, but for hotRefused
+	hot                                       [lineCells]uint64 // as published, except for hotRefused
 	claimed                                   []int
-	allocated                                 map[uint64]uint64 // end of what has memory, by first byte
+	allocated                                 map[uint64]uint64 // first byte of a section -> end of its allocated memory
 	dense                                     bool
 	again                                     uint // EAGAIN answers since it was last admitted; used by attachment.run() alone
 }
@@ -62,8 +63,8 @@ type regionOptions struct {
 	labels     string
 	cells      uint32
 	schema     uint32 // bytes
-	exemplars  uint32 // elements, the head included
-	spanLines  uint32 // of a ring; 0: no spans
+	exemplars  uint32 // elements, including the head
+	spanLines  uint32 // lines of a ring; 0: no spans
 	stripesMax int
 }
 
@@ -174,7 +175,7 @@ func (r *region) makeMemory(stripesAt, created uint64) (err error) {
 	return nil
 }
 
-// allocate gives memory to the pages from first on: to touch one that the system cannot fill would be a SIGBUS.
+// allocate allocates the pages from first on, because touching a page that the system cannot provide raises SIGBUS.
 func (r *region) allocate(first, length uint64) error {
 	done, ok := r.allocated[first]
 	if !ok {
@@ -202,7 +203,7 @@ func fallocate(fd int, first, length uint64) error {
 	}
 }
 
-// allocateAll is for an agent that registers memory: it takes none with holes.
+// allocateAll fills holes, for an agent that registers memory: it accepts no memory with holes.
 func (r *region) allocateAll() error {
 	if r.dense {
 		return nil
@@ -216,8 +217,8 @@ func (r *region) stripe(n int) unsafe.Pointer { return unsafe.Add(r.shared, uint
 
 func (r *region) hotLine() unsafe.Pointer { return unsafe.Add(r.base, pageSize) }
 
-// publish writes the hot line; what it covers is there before. All cells change before the check word, so that no reader
-// believes half of it. It adds the differences, as refuse() may add its own meanwhile.
+// publish writes the hot line, after everything that it refers to. The check word changes last, so that no reader accepts a
+// half-written line. publish adds differences, because refuse() may add to the line at the same time.
 func (r *region) publish(state uint64) {
 	r.generation++
 	now := [lineCells]uint64{r.generation, uint64(r.schemaUsed), uint64(r.linesUsed), uint64(r.stripesUsed), state,
@@ -232,7 +233,7 @@ func (r *region) publish(state uint64) {
 	r.hot = now
 }
 
-// refuse counts what was dropped. Any goroutine may call it. Pinned, so that free() does not come in between.
+// refuse counts a refusal. Any goroutine may call it. It is pinned, so that free() waits for it.
 func (r *region) refuse() {
 	procPin()
 	if !r.closed.Load() {
@@ -241,7 +242,7 @@ func (r *region) refuse() {
 	procUnpin()
 }
 
-// place of the next metric of this many cells, and the end of the cells with it.
+// place returns the first cell of the next metric with this many cells, and the end of the used cells including it.
 func (r *region) place(cells uint32) (first, end uint32) {
 	if cells == 1 && r.blockUsed%(blockLines*lineCells) != 0 {
 		i := r.blockUsed
@@ -258,19 +259,19 @@ func (r *region) room(s *shape) bool {
 	return end <= r.cellsMax && r.records < r.cellsMax && uint64(r.schemaUsed)+uint64(s.length()) <= uint64(r.schemaMax)
 }
 
-// A record is one of the schema.
+// A record is a record of the schema.
 type record struct {
 	region  *region
 	shape   *shape
 	cell    uint32 // the first
 	id      uint32
 	at      uint32    // in the schema
-	created uint64    // when it was there last
-	removed time.Time // zero: it is there
-	metric  placed    // that counts in it; nil: none does
+	created uint64    // latest creation time
+	removed time.Time // zero if it is in use
+	metric  placed    // the metric that counts in it, or nil
 }
 
-// add makes a new record, not published yet; room() is true. Its cells are 0.
+// add creates a record, which is not published yet, with cells of 0. It requires room().
 func (r *region) add(s *shape) (*record, error) {
 	first, end := r.place(s.cells)
 	length := s.length()
@@ -311,8 +312,8 @@ func (r *region) write(e *record) {
 	e.shape.encode(r.mem[at:at+uint64(e.shape.length())], e.cell, e.id, uint32(r.generation+1))
 }
 
-// setCreated says since when a record counts; 0 removes it. publish() follows. A reader tells two uses of a record by
-// this time, so that it grows in any case.
+// setCreated sets the creation time of a record; 0 removes it. Call publish() afterwards. Readers distinguish two uses of a
+// record by this time, so it always increases.
 func (r *region) setCreated(e *record, ns uint64) {
 	if ns != 0 {
 		if ns <= e.created {
@@ -323,8 +324,9 @@ func (r *region) setCreated(e *record, ns uint64) {
 	mixedSet(unsafe.Add(r.base, r.createdAt), spotOf(e.id), ns)
 }
 
-// clear brings the values of a removed record to 0; quiesce() was called since. Its cells in the stripes belong to their
-// P, which may be writing others of the same line: stripe 0 gets the negative of their sum. False: that cannot be said.
+// clear sets the values of a removed record to 0. Call quiesce() before. The cells in the stripes belong to their P, which
+// may be writing other cells of the same line; therefore, stripe 0 gets the negative of their sum. clear returns false if
+// the sum is not finite.
 func (r *region) clear(e *record) bool {
 	for i := uint32(0); i < e.shape.cells; i++ {
 		s := spotOf(e.cell + i)
@@ -348,7 +350,7 @@ func (r *region) clear(e *record) bool {
 	return true
 }
 
-// claim gives a stripe to a P that has none, or denies it one. Not pinned; under the publisher's lock.
+// claim assigns a stripe to a P that has none, or denies it one. The caller is not pinned, and holds the publisher's lock.
 func (r *region) claim(p int) {
 	if p >= maxStripes || r.denied[p].Load() || atomic.LoadPointer(&r.own[p]) != nil || r.mem == nil {
 		return
@@ -368,8 +370,7 @@ func (r *region) claim(p int) {
 	atomic.StorePointer(&r.own[p], base)
 }
 
-// free gives the memory back. Nobody writes it any more: closed is set, all metrics are elsewhere, and quiesce() was
-// called since.
+// free frees the memory. Nobody may write it any more: set closed, move all metrics elsewhere, and call quiesce() before.
 func (r *region) free() {
 	r.exemplars.mu.Lock()
 	defer r.exemplars.mu.Unlock()
@@ -378,13 +379,13 @@ func (r *region) free() {
 	r.mem = nil
 }
 
-// place of a record, for a metric that begins to count.
+// place returns the place of a record.
 func (e *record) place(p *Publisher) *place {
 	return &place{spot: spotOf(e.cell), own: &e.region.own, shared: e.region.shared, region: e.region, pub: p, cell: e.cell,
 		id: e.id, created: e.created}
 }
 
-// stripesWanted is the number of P that may come to be.
+// stripesWanted returns the number of P that may exist.
 func stripesWanted() int {
 	n := runtime.GOMAXPROCS(0)
 	if cpus := runtime.NumCPU(); n < cpus {

@@ -10,8 +10,7 @@ import (
 	"unsafe"
 )
 
-// Rings of spans, as SPANS of sidelight-region(5) has them. Each processor has a ring; a lock that is almost never waited
-// for keeps other goroutines out of it while one writes.
+// Rings of spans: see SPANS in sidelight-region(5). Each processor has a ring, whose lock is almost never contended.
 
 const (
 	spanLinesMin = 512
@@ -30,10 +29,10 @@ const (
 )
 
 type rings struct {
-	at     uint64 // of the section
+	at     uint64 // offset of the section
 	heads  uint64 // bytes
 	stride uint64
-	lines  uint64 // of a ring
+	lines  uint64 // per ring
 	ring   []ring // by stripe; ring 0 is not used
 }
 
@@ -84,7 +83,7 @@ func (r *region) writeSpan(s *Span, duration time.Duration) {
 	ring.write(unsafe.Add(r.base, base), unsafe.Add(r.base, r.spans.at+uint64(i)*lineSize), r.spans.lines, s, duration)
 }
 
-// write puts lines first and the head last: it says where to expect lines, which verify by themselves.
+// write writes the lines, and then the head, which tells readers where to find them. Each line has its own check word.
 func (g *ring) write(base, head unsafe.Pointer, capacity uint64, s *Span, duration time.Duration) {
 	hi, lo := binary.BigEndian.Uint64(s.context.TraceID[:]), binary.BigEndian.Uint64(s.context.TraceID[8:])
 	id, parent := binary.BigEndian.Uint64(s.context.SpanID[:]), binary.BigEndian.Uint64(s.parent[:])
@@ -109,7 +108,7 @@ func (g *ring) write(base, head unsafe.Pointer, capacity uint64, s *Span, durati
 		g.head[headRoots]++
 	}
 
-	// An entry covers spans of one trace that follow each other: the last one may grow.
+	// An entry covers consecutive spans of one trace, so this span may extend the last entry.
 	hash := (hi ^ lo) * lineK[0] >> 41 << 41
 	entry := first&(1<<32-1) | lines<<32 | hash
 	failed := uint64(0)
@@ -137,11 +136,11 @@ func (g *ring) write(base, head unsafe.Pointer, capacity uint64, s *Span, durati
 	for i, c := range g.head {
 		check += c * lineK[i]
 	}
-	atomic.StoreUint64(wordAt(head, lineCells*8), check) // after what it covers
+	atomic.StoreUint64(wordAt(head, lineCells*8), check) // after all that it refers to
 	copy((*[lineCells]uint64)(head)[:], g.head[:])
 }
 
-// close keeps later spans out of the memory.
+// close prevents further writes of spans.
 func (g *rings) close() {
 	for i := range g.ring {
 		g.ring[i].mu.Lock()

@@ -25,13 +25,13 @@ import (
 
 var ctx = context.Background()
 
-// Examples use the default publisher, and no agent of this machine is to see it.
+// Examples use the default publisher, which must not attach to an agent of this machine.
 func TestMain(m *testing.M) {
 	os.Setenv("SIDELIGHT_SOCKET", filepath.Join(os.TempDir(), "no-agent-is-here"))
 	os.Exit(m.Run())
 }
 
-// open makes a publisher without an agent.
+// open creates a publisher without an agent.
 func open(t testing.TB, o Options) *Publisher {
 	t.Helper()
 	o.Socket = filepath.Join(t.TempDir(), "none")
@@ -57,7 +57,7 @@ func parallel(t testing.TB, n int, f func(i int)) {
 	all.Wait()
 }
 
-// verify holds all lines in use against their check words; nobody writes.
+// verify compares all lines in use with their check words, while nobody writes.
 func verify(t testing.TB, p *Publisher) {
 	t.Helper()
 	for _, r := range p.regions {

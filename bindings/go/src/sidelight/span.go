@@ -32,7 +32,7 @@ const (
 	SpanConsumer
 )
 
-// SpanStatus says how what a span covers ended.
+// SpanStatus is the outcome of a span.
 type SpanStatus uint8
 
 // States of spans.
@@ -51,7 +51,7 @@ const (
 	attrMessage
 )
 
-// A SpanContext is what travels between processes: https://www.w3.org/TR/trace-context/
+// A SpanContext is the identity of a span, as passed between processes: https://www.w3.org/TR/trace-context/
 type SpanContext struct {
 	TraceID [16]byte
 	SpanID  [8]byte
@@ -59,19 +59,19 @@ type SpanContext struct {
 	Remote  bool // it came from another process
 }
 
-// Valid reports whether there is a trace and a span.
+// Valid reports whether both ids are set.
 func (c SpanContext) Valid() bool { return c.TraceID != [16]byte{} && c.SpanID != [8]byte{} }
 
 const traceparentLength = 55
 
-// ParseTraceparent reads the header traceparent. The context is not valid if the header is not.
+// ParseTraceparent parses the header traceparent. If the header is not valid, neither is the context.
 func ParseTraceparent(header string) SpanContext {
 	var c SpanContext
 	if len(header) < traceparentLength || header[2] != '-' || header[35] != '-' || header[52] != '-' ||
 		strings.ToLower(header[:traceparentLength]) != header[:traceparentLength] {
 		return SpanContext{}
 	}
-	// Of a later version these parts, if nothing or a dash follows.
+	// A later version has the same parts, followed by nothing or by a dash.
 	if len(header) > traceparentLength && (header[:2] == "00" || header[traceparentLength] != '-') {
 		return SpanContext{}
 	}
@@ -90,7 +90,7 @@ func decodeHex(to []byte, text string) bool {
 	return err == nil
 }
 
-// Traceparent is the header for a request to another process; "" of a context that is not valid.
+// Traceparent returns the header for a request to another process, or "" if the context is not valid.
 func (c SpanContext) Traceparent() string {
 	if !c.Valid() {
 		return ""
@@ -101,7 +101,7 @@ func (c SpanContext) Traceparent() string {
 
 type spanContextKey struct{}
 
-// ContextWithSpanContext returns a context in which spans that start are children of c: of a request's traceparent.
+// ContextWithSpanContext returns a context in which new spans are children of c, such as the traceparent of a request.
 func ContextWithSpanContext(ctx context.Context, c SpanContext) context.Context {
 	return context.WithValue(ctx, spanContextKey{}, c)
 }
@@ -112,15 +112,15 @@ func SpanContextFromContext(ctx context.Context) SpanContext {
 	return c
 }
 
-// A Span is one operation of a trace. It belongs to one goroutine at a time; it stays in the memory of this process, and
-// a collector that keeps its trace reads it there. A nil *Span is valid and does nothing.
+// A Span is one operation of a trace. Only one goroutine may use it at a time. It stays in the memory of this process, where a
+// collector that keeps its trace reads it. A nil *Span is valid and does nothing.
 type Span struct {
 	pub     *Publisher
 	context SpanContext
 	parent  [8]byte
 	start   time.Time
-	words   [1 + spanWordsMax]uint64 // the first one says what the span is
-	used    int                      // words of attributes
+	words   [1 + spanWordsMax]uint64 // the first one has kind, status and name
+	used    int                      // words used by attributes
 	dropped uint64
 	cut     uint64
 }
@@ -138,7 +138,7 @@ func (p *Publisher) StartSpan(ctx context.Context, name string, kind SpanKind) (
 	ctx = ContextWithSpanContext(ctx, c)
 	id, ok := p.stringID(name)
 	if !ok {
-		return ctx, nil // its children are those of a span that is not there
+		return ctx, nil // its children have a parent that is not published
 	}
 	s := &Span{pub: p, context: c, parent: parent.SpanID, start: time.Now()}
 	s.words[0] = uint64(id) | uint64(kind&15)<<32 | uint64(c.Flags)<<40
@@ -161,7 +161,7 @@ func (s *Span) Context() SpanContext {
 	return s.context
 }
 
-// attribute adds one of this type, with room for its words. nil: there is none.
+// attribute adds an attribute of this type, and returns its words, or nil if there is no room.
 func (s *Span) attribute(key string, of uint64, words int) []uint64 {
 	if s == nil || s.pub == nil {
 		return nil
@@ -185,7 +185,7 @@ func (s *Span) attribute(key string, of uint64, words int) []uint64 {
 	return at
 }
 
-// SetString sets an attribute. What is longer than 128 bytes is cut.
+// SetString sets an attribute. A value longer than 128 bytes is truncated.
 func (s *Span) SetString(key, value string) { s.setString(key, attrString, value) }
 
 func (s *Span) setString(key string, of uint64, value string) {
@@ -236,7 +236,7 @@ func (s *Span) SetBool(key string, value bool) {
 	s.setWord(key, attrBool, word)
 }
 
-// SetStatus says how it ended, with a message if it is not empty.
+// SetStatus sets the outcome, with a message unless it is empty.
 func (s *Span) SetStatus(status SpanStatus, message string) {
 	if s == nil {
 		return
@@ -247,7 +247,7 @@ func (s *Span) SetStatus(status SpanStatus, message string) {
 	}
 }
 
-// End ends the span, and writes it. A second call does nothing.
+// End ends and publishes the span. A second call does nothing.
 func (s *Span) End() {
 	if s == nil || s.pub == nil {
 		return
@@ -264,7 +264,7 @@ var (
 	idOnce  sync.Once
 )
 
-// nextID gives out distinct numbers, which are not secret: splitmix64 of a sum of equal steps, from a random start.
+// nextID returns unique numbers, which are not secret: splitmix64, from a random start.
 func nextID() uint64 {
 	idOnce.Do(func() {
 		var b [8]byte
@@ -283,7 +283,7 @@ func nextID() uint64 {
 	}
 }
 
-// stringID finds or makes the record of a name or key.
+// stringID returns the number of the record of a name or key, and creates it if necessary.
 func (p *Publisher) stringID(text string) (uint32, bool) {
 	if p == nil {
 		return 0, false

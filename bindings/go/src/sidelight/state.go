@@ -61,26 +61,26 @@ func (p *Publisher) stateSet(o *Opts, states, names, values []string) *StateSet 
 		func() *StateSet { return &StateSet{states: states} })
 }
 
-// NewStateSet makes a state set, all of whose states are off, or returns the one that is there.
+// NewStateSet creates a state set, all of whose states are off, or returns the existing one.
 func (p *Publisher) NewStateSet(o Opts, states ...string) *StateSet {
 	return p.stateSet(&o, append([]string(nil), states...), nil, nil)
 }
 
-// NewStateSetVec makes a family of state sets with these labels.
+// NewStateSetVec creates a family of state sets with these labels.
 func (p *Publisher) NewStateSetVec(o Opts, states []string, labels ...string) *StateSetVec {
 	states = append([]string(nil), states...)
 	return newVec(p, o, labels, func(values []string) *StateSet { return p.stateSet(&o, states, labels, values) })
 }
 
-// NewStateSet makes a state set of the default publisher.
+// NewStateSet creates a state set of the default publisher.
 func NewStateSet(o Opts, states ...string) *StateSet { return Default().NewStateSet(o, states...) }
 
-// NewStateSetVec makes a family of state sets of the default publisher.
+// NewStateSetVec creates a family of state sets of the default publisher.
 func NewStateSetVec(o Opts, states []string, labels ...string) *StateSetVec {
 	return Default().NewStateSetVec(o, states, labels...)
 }
 
-// An Info has facts, as labels.
+// An Info publishes facts as labels.
 type Info struct {
 	pub           *Publisher
 	opts          Opts
@@ -137,16 +137,16 @@ func (p *Publisher) info(o *Opts, names, values []string) *Info {
 	return &Info{pub: p, opts: *o, names: names, values: values}
 }
 
-// NewInfo makes an info, which is there once its facts are set.
+// NewInfo creates an info, which is published once its facts are set.
 func (p *Publisher) NewInfo(o Opts) *Info { return p.info(&o, nil, nil) }
 
-// NewInfoVec makes a family of infos with these labels.
+// NewInfoVec creates a family of infos with these labels.
 func (p *Publisher) NewInfoVec(o Opts, labels ...string) *InfoVec {
 	return newVec(p, o, labels, func(values []string) *Info { return p.info(&o, labels, values) })
 }
 
-// NewInfo makes an info of the default publisher.
+// NewInfo creates an info of the default publisher.
 func NewInfo(o Opts) *Info { return Default().NewInfo(o) }
 
-// NewInfoVec makes a family of infos of the default publisher.
+// NewInfoVec creates a family of infos of the default publisher.
 func NewInfoVec(o Opts, labels ...string) *InfoVec { return Default().NewInfoVec(o, labels...) }

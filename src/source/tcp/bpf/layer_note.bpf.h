@@ -220,7 +220,10 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 		bpf_timer_start(&t->timer, pause_after(&r), 0);
 		return 0;
 	}
-	/* Pairs with the additions in note_put() and flow_end(): one that saw 1 is visible here. */
+	/*
+	 * Pairs with the additions in note_put() and flow_end(). If one of them saw 1 and therefore
+	 * did not start the timer, its addition is visible below.
+	 */
 	__sync_lock_test_and_set(&count_armed, 0);
 	bpf_loop(cpus, anything_cpu, &r, 0);
 	if ((r.more || READ(ended_head) != ended) && !__sync_lock_test_and_set(&count_armed, 1))
@@ -476,7 +479,7 @@ static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
 	return st->wanted ? st : NULL;
 }
 
-/* Returns the state for later hooks, by lookup only. */
+/* Returns the state of a socket whose first hook has created it, or NULL if there is none. */
 static __always_inline struct layer_sock *state_of(struct sock *sk)
 {
 	struct layer_sock *st = near_state(sk) ?: bpf_sk_storage_get(&layer_socks, sk, NULL, 0);

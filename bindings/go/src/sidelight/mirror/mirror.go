@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mirror publishes through Sidelight whatever a registry of client_golang gathers: a service that is instrumented
-// with it needs one more line.
+// Package mirror publishes through Sidelight what a registry of client_golang gathers. An instrumented service needs one more
+// line of code.
 //
 //	stop := mirror.Start(prometheus.DefaultGatherer, mirror.Options{})
 //	defer stop()
 //
-// All types come out as they went in: counters, gauges, summaries, histograms, native ones too, and untyped values, with
-// exemplars. Metrics of the package sidelight cost less and are there with each update, not with each interval.
+// Metrics keep their types: counters, gauges, summaries, classic and native histograms, and untyped values, with exemplars.
+// Metrics of the package sidelight take less time, and readers see each update at once instead of after an interval.
 package mirror
 
 import (
@@ -23,13 +23,13 @@ import (
 	"sidelight"
 )
 
-// Options say how a Mirror publishes. The zero value is a good choice.
+// Options are the options of a Mirror. The zero value is a good choice.
 type Options struct {
-	// Publisher has the memory; default sidelight.Default().
+	// Publisher publishes the metrics; default sidelight.Default().
 	Publisher *sidelight.Publisher
-	// Interval between two times that the registry is gathered; default 5 s.
+	// Interval is the time between two calls of Gather; default 5 s.
 	Interval time.Duration
-	// ErrorLog receives an error of Publish, once until Publish succeeds again. Default: log.Default().
+	// ErrorLog receives the first error of Publish, and no more until Publish has succeeded. Default: log.Default().
 	ErrorLog *log.Logger
 }
 
@@ -183,7 +183,7 @@ func classicBuckets(s *sidelight.Series, h *dto.Histogram) {
 	s.Buckets = append(s.Buckets, h.GetSampleCount()-below)
 }
 
-// native reports whether a histogram has native buckets, which go before classic ones, as in Prometheus.
+// native reports whether a histogram has native buckets, which are preferred to classic ones, as in Prometheus.
 func native(h *dto.Histogram) bool {
 	return h.Schema != nil && (h.GetZeroThreshold() > 0 || h.GetZeroCount() > 0 || len(h.PositiveSpan) > 0 ||
 		len(h.NegativeSpan) > 0)
@@ -199,8 +199,8 @@ func nativeBuckets(h *dto.Histogram) *sidelight.NativeBuckets {
 	return n
 }
 
-// expand turns spans and differences into the counts of consecutive buckets. What is further away than any bucket of
-// sidelight-region(5) is left out.
+// expand converts spans and differences to the counts of consecutive buckets. It leaves out buckets beyond the limits of
+// sidelight-region(5).
 func expand(spans []*dto.BucketSpan, deltas []int64) (first int, counts []uint64) {
 	const most = 1 << 12
 	at, value, next := 0, int64(0), 0
