@@ -176,6 +176,12 @@ SL_API int sl_reporter_flush(struct sl_reporter *r);
 SL_API int sl_reporter_poll(struct sl_reporter *r);
 /* Sends the open packet and waits for all acknowledgements. Returns 0, -EINVAL or -ETIMEDOUT. */
 SL_API int sl_reporter_drain(struct sl_reporter *r, uint64_t timeout_ns);
+/*
+ * Lets a descriptor, such as one of signalfd(2), end each wait of SL_REPORTER_WAIT and of
+ * sl_reporter_drain() as soon as it is readable, as if the time were over. The caller reads from it
+ * and closes it after the reporter. -1, the default, means none. Returns 0 or -EINVAL.
+ */
+SL_API int sl_reporter_stop_fd(struct sl_reporter *r, int fd);
 
 /*
  * The counters add up: reports = sent + packed + unchanged + sampled_out + dropped_full +

@@ -51,7 +51,8 @@ struct sl__sketch {
 };
 
 struct sl_reporter {
-	int fd; /* the same as target[at] */
+	int fd;	     /* the same as target[at] */
+	int stop_fd; /* waits end while it is readable; -1 means none */
 	int target[SL_REPORTER_TARGETS_MAX];
 	/* identities of the translators, which a packet's MAC covers */
 	uint64_t meant[SL_REPORTER_TARGETS_MAX];

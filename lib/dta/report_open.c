@@ -90,7 +90,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
-	r->fd = r->file_fd = -1;
+	r->fd = r->file_fd = r->stop_fd = -1;
 	r->flags = o.flags;
 	r->packet_bytes = o.packet_bytes;
 	r->tenant = o.tenant;

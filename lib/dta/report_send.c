@@ -51,17 +51,18 @@ static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 	}
 }
 
-/* Waits for events. Returns false when end_ns has passed. */
+/* Waits for events. Returns false when end_ns has passed, or when the caller wants to stop. */
 static bool wait_for(struct sl_reporter *r, short events, uint64_t end_ns)
 {
-	struct pollfd p = {.fd = r->fd, .events = events};
+	struct pollfd p[2] = {{.fd = r->fd, .events = events},
+			      {.fd = r->stop_fd, .events = POLLIN}};
 	uint64_t now = sl__report_now();
 
 	if (now >= end_ns)
 		return false;
 	/* Wait at most 5 ms, because answers and timers may be due. */
-	poll(&p, 1, (int)((end_ns - now) / 1000000 < 5 ? (end_ns - now) / 1000000 + 1 : 5));
-	return true;
+	poll(p, 2, (int)((end_ns - now) / 1000000 < 5 ? (end_ns - now) / 1000000 + 1 : 5));
+	return !p[1].revents;
 }
 
 int sl__report_send_raw(struct sl_reporter *r, const void *packet, size_t bytes)
@@ -505,6 +506,14 @@ void sl__report_answers(struct sl_reporter *r)
 	if (!r->legacy) /* legacy answers go to another port */
 		receive_answers(r);
 	sl__report_failover(r, sl__report_now());
+}
+
+int sl_reporter_stop_fd(struct sl_reporter *r, int fd)
+{
+	if (!r)
+		return -EINVAL;
+	r->stop_fd = fd;
+	return 0;
 }
 
 int sl_reporter_drain(struct sl_reporter *r, uint64_t timeout_ns)

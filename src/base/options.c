@@ -280,6 +280,7 @@ static const struct removed_option {
 	{"generate dta", "replay", "use 'sidelight report --interface' and tcpreplay(1)"},
 	{"generate dta", "distribution", "use --keys, which cycles through the keys"},
 	{"generate dta", "zipf", "use --keys, which cycles through the keys"},
+	{"tcp trace", "interval", "use 'sidelight tcp layers' for the times of an interval"},
 	{"translate", "in-kernel", "use --xdp alone"},
 	{"replay", "traces",
 	 "use a recording of 'sidelight collect --record', which contains the traces"},

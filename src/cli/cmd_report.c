@@ -22,7 +22,6 @@
 
 #define WORDS_MAX  4096
 #define LINE_BYTES (64u << 10)
-#define LOOK_NS	   50000000ull /* interval between checks for a signal */
 
 struct report_sender {
 	struct sl_reporter *r;
@@ -265,12 +264,8 @@ static void send_input(struct report_sender *s, int stop)
 			sl_reporter_poll(s->r);
 			continue;
 		}
-		if (p[1].revents) {
-			/* take it, because the next signal ends the wait for acknowledgements */
-			while (read(stop, &info, sizeof(info)) > 0)
-				;
+		if (p[1].revents)
 			break;
-		}
 		got = read(STDIN_FILENO, buffer + n, LINE_BYTES - n);
 		if (got < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
@@ -288,20 +283,9 @@ static void send_input(struct report_sender *s, int stop)
 		sl_reporter_poll(s->r);
 	}
 	send_lines(s, buffer, n, true, &skip);
-}
-
-/* Waits for all acknowledgements. Returns -ETIMEDOUT after this time, or earlier after a signal. */
-static int await_acknowledgements(struct sl_reporter *r, uint64_t timeout_ns, int stop)
-{
-	const uint64_t begun = base_now_ns();
-	uint64_t waited = 0;
-	int err;
-
-	do {
-		err = sl_reporter_drain(r, BASE_MIN(timeout_ns - waited, LOOK_NS));
-		waited = base_now_ns() - begun;
-	} while (err == -ETIMEDOUT && waited < timeout_ns && !base_stop_wait(stop, 0));
-	return err;
+	/* take the signal, because the next one ends the wait for acknowledgements */
+	while (read(stop, &info, sizeof(info)) > 0)
+		;
 }
 
 /* Results */
@@ -484,11 +468,10 @@ static int run(const struct base_command *self, const struct report_settings *se
 		}
 	} else {
 		stop = base_stop_fd();
+		sl_reporter_stop_fd(s.r, stop);
 		send_input(&s, stop);
 	}
-	err = await_acknowledgements(s.r, settings->timeout, stop);
-	if (stop >= 0)
-		close(stop);
+	err = sl_reporter_drain(s.r, settings->timeout);
 	sl_reporter_stats(s.r, &stats);
 	if (err == -ETIMEDOUT)
 		base_failure(
@@ -504,6 +487,8 @@ static int run(const struct base_command *self, const struct report_settings *se
 			     stats.dropped_ring);
 	code = print_result(&stats, &s, settings->json);
 	sl_reporter_close(s.r);
+	if (stop >= 0)
+		close(stop);
 	if (err || s.wrong || stats.dropped_full || stats.dropped_credits || stats.dropped_error ||
 	    stats.dropped_ring)
 		code = BASE_EXIT_FAILURE;

@@ -24,6 +24,7 @@
 
 #define PAGE	     4096u
 #define SYNC_NS	     1000000000u /* minimum interval between two synchronisations */
+#define READ_TRIES   10u	 /* failed reads in a row until a record counts as damaged */
 #define ALIGN(n)     (((n) + 7) & ~(uint64_t)7)
 #define RECORD_MAGIC 0x315051534c44ull /* "DLSQP1" */
 /* if an earlier process was this far ahead of the present, its clock was wrong */
@@ -47,6 +48,8 @@ struct export_spool {
 	struct spool_head head;
 	uint64_t tail, next; /* position and number of the next record to be written */
 	bool taken, passed;  /* passed: the taken record has since been overwritten */
+	struct record first; /* the taken record */
+	unsigned int failed_heads, failed_bodies; /* failed tries in a row */
 	struct export_spool_stats stats;
 
 	uint64_t synced_ns;   /* used only by export_spool_sync(), as is the next field */
@@ -239,22 +242,34 @@ static void forget_first(struct export_spool *s, const struct record *r)
 	s->head.number = r->number + 1;
 }
 
-/*
- * Finds the oldest record, skipping damaged records. Returns false if all waiting records are
- * damaged.
- */
-static bool find_first(struct export_spool *s, struct record *r)
+/* Whether a read has failed, not for the last time, since there were this many errors. */
+static bool is_to_retry(const struct export_spool *s, unsigned int *failed, uint64_t errors)
 {
-	if ((record_at(s, s->head.position, r) && r->number == s->head.number) ||
-	    scan_records(s, s->head.position, is_later, r))
-		return true;
+	*failed = s->stats.errors == errors ? 0 : *failed + 1;
+	return *failed && *failed < READ_TRIES;
+}
+
+/*
+ * Finds the oldest record, skipping damaged records. Returns 0, -EIO if it may be readable later,
+ * or -ENOENT if all waiting records are damaged.
+ */
+static int find_first(struct export_spool *s, struct record *r)
+{
+	const uint64_t errors = s->stats.errors;
+	bool found = (record_at(s, s->head.position, r) && r->number == s->head.number) ||
+		     scan_records(s, s->head.position, is_later, r);
+
+	if (is_to_retry(s, &s->failed_heads, errors))
+		return -EIO;
+	if (found)
+		return 0;
 	s->stats.corrupt += s->stats.items;
 	s->stats.items = s->stats.bodies = s->stats.bytes = 0;
 	s->head.position = s->tail;
 	s->head.number = s->next;
 	s->taken = false;
 	save_head(s);
-	return false;
+	return -ENOENT;
 }
 
 int export_spool_add(struct export_spool *s, const void *body, size_t bytes, uint64_t items,
@@ -272,11 +287,12 @@ int export_spool_add(struct export_spool *s, const void *body, size_t bytes, uin
 		      oldest;
 	const uint64_t need = ALIGN(sizeof(r) + bytes);
 	bool moved = false;
+	int err = 0;
 
 	if (need > s->room)
 		return -ENOSPC;
 	while (s->tail + need - s->head.position > s->room && s->stats.bodies &&
-	       find_first(s, &oldest)) {
+	       !(err = find_first(s, &oldest))) {
 		if (s->taken && !s->passed)
 			s->passed = true;
 		else
@@ -284,7 +300,7 @@ int export_spool_add(struct export_spool *s, const void *body, size_t bytes, uin
 		forget_first(s, &oldest);
 		moved = true;
 	}
-	if (moved && !save_head(s))
+	if ((moved && !save_head(s)) || err == -EIO)
 		return -EIO;
 	r.body_check = check_of(body, bytes);
 	r.check = check_of(&r, offsetof(struct record, check));
@@ -309,20 +325,29 @@ int export_spool_take(struct export_spool *s, void **body, size_t *bytes, uint64
 	struct record r;
 
 	while (s->stats.bodies) {
-		if (!find_first(s, &r))
-			return -ENOENT;
+		int err = find_first(s, &r);
+		uint64_t errors = s->stats.errors;
+		bool whole, retry;
+
+		if (err)
+			return err;
 		*body = malloc(r.bytes + 1);
 		if (!*body)
 			return -ENOMEM;
-		if (read_all(s, *body, r.bytes, r.position + sizeof(r)) &&
-		    check_of(*body, r.bytes) == r.body_check) {
+		whole = read_all(s, *body, r.bytes, r.position + sizeof(r)) &&
+			check_of(*body, r.bytes) == r.body_check;
+		retry = is_to_retry(s, &s->failed_bodies, errors);
+		if (whole) {
 			*bytes = r.bytes;
 			*items = r.items;
+			s->first = r;
 			s->taken = true;
 			s->passed = false;
 			return 0;
 		}
 		free(*body);
+		if (retry)
+			return -EIO;
 		s->stats.corrupt += r.items;
 		forget_first(s, &r);
 		save_head(s);
@@ -332,10 +357,8 @@ int export_spool_take(struct export_spool *s, void **body, size_t *bytes, uint64
 
 void export_spool_done(struct export_spool *s)
 {
-	struct record r;
-
-	if (s->taken && !s->passed && s->stats.bodies && find_first(s, &r)) {
-		forget_first(s, &r);
+	if (s->taken && !s->passed && s->stats.bodies) {
+		forget_first(s, &s->first);
 		save_head(s);
 	}
 	s->taken = s->passed = false;
@@ -394,12 +417,14 @@ static int load_file(struct export_spool *s, uint64_t size)
 	struct record r = {.number = UINT64_MAX};
 	uint64_t newest_ns;
 	struct stat st;
+	ssize_t n;
 
 	size = BASE_MAX(size, (uint64_t)EXPORT_SPOOL_MIN) & ~(uint64_t)7;
 	if (fstat(s->fd, &st))
 		return -errno;
-	if (st.st_size && pread(s->fd, found, sizeof(found), 0) != (ssize_t)sizeof(found))
-		return -EINVAL;
+	n = st.st_size ? pread(s->fd, found, sizeof(found), 0) : (ssize_t)sizeof(found);
+	if (n != (ssize_t)sizeof(found))
+		return n < 0 ? -errno : -EINVAL;
 	if (!st.st_size || !memcmp(found, (char[sizeof(magic)]){0}, sizeof(magic)))
 		return make_file(s, size);
 	if (memcmp(found, magic, sizeof(magic)) || st.st_size < (off_t)EXPORT_SPOOL_MIN ||
@@ -423,7 +448,7 @@ static int load_file(struct export_spool *s, uint64_t size)
 	s->head.newest_ns = 0;
 	note_time(s, newest_ns);
 	recover_records(s);
-	return 0;
+	return s->stats.errors ? -EIO : 0;
 }
 
 struct export_spool *export_spool_open(const char *path, uint64_t size, char *error,

@@ -35,15 +35,17 @@ struct export_spool *export_spool_open(const char *path, uint64_t size, char *er
 				       size_t error_bytes);
 /*
  * Appends a body with `items` items. The oldest bodies are dropped to make room, and their items
- * are added to *dropped. Returns 0; -ENOSPC if the body is larger than the file; or -errno if the
- * write failed and nothing was appended.
+ * are added to *dropped. Returns 0; -ENOSPC if the body is larger than the file; or -errno if a
+ * read or write failed and nothing was appended.
  */
 int export_spool_add(struct export_spool *s, const void *body, size_t bytes, uint64_t items,
 		     uint64_t *dropped);
 /*
  * Reads the oldest body, which the caller frees. It stays in the queue until export_spool_done().
- * Returns 0, -ENOENT if there is none, -ENOMEM or -EIO. If export_spool_add() overwrites the body
- * in the meantime, it does not count as dropped, because the caller has it.
+ * Returns 0, -ENOENT if there is none, -ENOMEM, or -EIO if a read failed: it is repeated by the
+ * next call, and after ten failures in a row, what can't be read counts as damaged. If
+ * export_spool_add() overwrites the body in the meantime, it does not count as dropped, because the
+ * caller has it.
  */
 int export_spool_take(struct export_spool *s, void **body, size_t *bytes, uint64_t *items);
 void export_spool_done(struct export_spool *s);

@@ -79,6 +79,10 @@ void http_front_refused(struct http_server *s, enum http_refusal cause)
 {
 	const struct http_message m = {.type = HTTP_REFUSED, .slot = cause, .arg = 1};
 
+	if (!s->c.tls) {
+		relaxed_add(s->refused[cause], 1);
+		return;
+	}
 	pthread_mutex_lock(&s->shakes);
 	if (http_message_send(s->channels[s->c.threads], m, NULL, 0, NULL, 0, NULL, 0))
 		http_front_gone();
@@ -437,18 +441,23 @@ static void request_done(void *arg, struct MHD_Connection *connection, void **co
 	free(req);
 }
 
+static bool is_relayed(const struct http_server *s)
+{
+	return s->c.is_unix || s->c.tls;
+}
+
 /* Limits the number of sockets; sockets that peer.c has shut down may still exist. */
 static enum MHD_Result admit_connection(void *arg, const struct sockaddr *addr, socklen_t bytes)
 {
 	struct http_server *s = arg;
 
 	(void)addr, (void)bytes;
-	return relaxed_load(s->sockets) < 2 * s->c.max_connections ? MHD_YES : MHD_NO;
-}
-
-static bool is_relayed(const struct http_server *s)
-{
-	return s->c.is_unix || s->c.tls;
+	if (relaxed_load(s->sockets) < 2 * s->c.max_connections)
+		return MHD_YES;
+	http_front_refused(s, HTTP_REFUSED_CONNECTION);
+	if (!is_relayed(s)) /* otherwise a thread without a channel has accepted it */
+		tell_refusals(s);
+	return MHD_NO;
 }
 
 /* key: identifies the peer. */

@@ -120,8 +120,9 @@ void http_front_tell(struct http_server *s, enum http_message_type type, uint32_
 		     uint32_t arg);
 __attribute__((noreturn)) void http_front_gone(void);
 /*
- * For threads without a channel, with TLS: http_front_sign() requests a signature from the back and
- * returns its length or -errno; http_front_refused() counts a refusal and reports it immediately.
+ * For threads without a channel: http_front_sign(), with TLS, requests a signature from the back
+ * and returns its length or -errno. http_front_refused() counts a refusal, and reports it at once
+ * with TLS, otherwise with the next connection.
  */
 ssize_t http_front_sign(struct http_server *s, struct http_message ask, const void *data,
 			unsigned char out[HTTP_SIGNATURE]);

@@ -300,10 +300,8 @@ bool http_peer_enter(struct http_server *s, struct http_connection *c)
 
 	http_peer_identify(s, c->fd, &who);
 	peer = find_peer(s, &who);
-	if (!peer)
-		return false;
-	if (relaxed_load(s->open) >= (is_preferred(peer) ? max : max - reserve)) {
-		out = choose_victim(s, peer);
+	if (!peer || relaxed_load(s->open) >= (is_preferred(peer) ? max : max - reserve)) {
+		out = peer ? choose_victim(s, peer) : NULL;
 		if (!out) {
 			relaxed_add(s->refused[HTTP_REFUSED_CONNECTION], 1);
 			return false;

@@ -327,13 +327,12 @@ static bool count_relay(struct http_server *s, struct http_relay *r)
 static void park_relay(struct http_server *s, struct http_relay *r)
 {
 	shutdown(r->client, SHUT_RDWR);
+	http_front_refused(s, HTTP_REFUSED_CONNECTION);
 	if (s->c.tls) { /* TCP connections carry no descriptors */
 		close(r->client);
 		free(r);
-		http_front_refused(s, HTTP_REFUSED_CONNECTION);
 		return;
 	}
-	relaxed_add(s->refused[HTTP_REFUSED_CONNECTION], 1);
 	pthread_mutex_lock(&s->lock);
 	r->next = s->parked;
 	s->parked = r;

@@ -132,12 +132,27 @@ class Kafka(unittest.TestCase):
                 # A new size takes effect in a new object, whose blocks start at 0.
                 def store():
                     return c.api('dta')['stores'][0]
-                with open(stores, 'w') as f:
-                    f.write(STORES.format(folder=folder).replace('4096', '8192'))
-                os.kill(c.pid, signal.SIGHUP)
-                wait_until(lambda: len((s := store())['objects']) == 2 and not s['not_rotated'], store, c)
+
+                def resize(slots, objects):
+                    with open(stores, 'w') as f:
+                        f.write(STORES.format(folder=folder).replace('4096', slots))
+                    os.kill(c.pid, signal.SIGHUP)
+                    wait_until(lambda: len((s := store())['objects']) == objects and not s['not_rotated'], store, c)
+                resize('8192', 2)
                 report(12, 14)
                 values(14)
+
+                # Items that were not sent before a resize and a restart are sent after it.
+                broker.tell('down')
+                report(14, 16)
+                resize('16384', 3)
+                report(16, 18)
+                c.kill()
+                broker.tell('up')
+                c = collector()
+                got = {(v['epoch'], v['block'], v['index'], v['value']) for v in values(18)}
+                self.assertEqual(len(got), 18)
+                self.assertEqual(len({place[:3] for place in got}), 18)
             self.assertEqual(c.stop(), 0)
 
     def test_a_producer_that_was_refused_is_replaced(self):

@@ -194,6 +194,20 @@ class Report(unittest.TestCase):
             self.assertEqual((p.returncode, json.loads(p.stdout.read())['waiting']), (1, 1))
             self.assertIn('not all reports were acknowledged', p.stderr.read())
 
+    def test_a_signal_ends_the_wait_for_room(self):
+        """The second packet finds no room, because the first one is never acknowledged."""
+        p = subprocess.Popen([SIDELIGHT, 'report', '--target', self.target, '--essential', '--backup-packets', '1', '--single',
+                              '--wait', '1h', '--timeout', '1h', '--json'],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.kill)
+        p.stdin.write(''.join(f'append 1 u64:{i}\n' for i in range(3)))
+        p.stdin.close()
+        self.items()
+        self.assertTrue(poll(lambda: p.send_signal(signal.SIGTERM) or p.poll() is not None, 60), 'it is deaf')
+        said = json.loads(p.stdout.read())
+        self.assertEqual((p.returncode, said['reports'], said['sent'], said['waiting']), (1, 3, 1, 1))
+        self.assertEqual(said['packed'] + said['dropped_ring'], 2)
+
     def test_the_originals_forms(self):
         self.run_report('--legacy', 'a', 'keywrite', 'text:key1', 'text:data')
         self.assertEqual(self.udp.recv(100), b'\1\0\1key1data')

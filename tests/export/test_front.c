@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/test.h"
+#include "support/folder.h"
 #include "http/front.h"
 
 /* ---- a back, of which the test is the front ---- */
@@ -639,6 +640,65 @@ static void an_answer_that_is_not_taken_is_not_made(void **state)
 	http_free(h);
 }
 
+static sem_t releases;
+
+static void on_held(struct http_request *req, void *arg)
+{
+	(void)arg;
+	sem_wait(&releases);
+	http_reply(req, 200, "text/plain", "done", 4);
+}
+
+static int dial_unix(const struct http *h)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", http_address(h) + strlen("unix:"));
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+/* While the front's only thread waits for a handler, the sockets' limit is reached. */
+static void a_connection_beyond_all_sockets_is_counted(void **state)
+{
+	static const char request[] = "GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	char error[256], listen[128], c;
+	struct http *h;
+	int held, next;
+
+	(void)state;
+	sem_init(&releases, 0, 0);
+	snprintf(listen, sizeof(listen), "unix:%s/http", test_folder);
+	h = http_new(
+		&(struct http_opts){
+			.listen = listen, .max_connections = 1, .threads = 1, .timeout_s = 600},
+		error, sizeof(error));
+	assert_non_null(h);
+	assert_int_equal(http_route(h, "GET", "/held", HTTP_READER, on_held, NULL), 0);
+	assert_int_equal(http_start(h, error, sizeof(error)), 0);
+	held = dial_unix(h);
+	assert_true(send(held, request, sizeof(request) - 1, MSG_NOSIGNAL) > 0);
+	while (!http_connections(h))
+		usleep(1000);
+	next = dial_unix(h);
+	assert_true(recv(next, &c, 1, 0) <= 0);
+	close(next);
+	sem_post(&releases);
+	assert_int_equal(recv(held, &c, 1, 0), 1);
+	close(held);
+	while (http_connections(h))
+		usleep(1000);
+	next = dial_unix(h); /* the front reports the refusal with this connection */
+	while (!http_connections(h))
+		usleep(1000);
+	close(next);
+	while (http_connections(h))
+		usleep(1000);
+	assert_int_equal(http_refused(h, HTTP_REFUSED_CONNECTION), 1);
+	http_free(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -651,6 +711,8 @@ int main(void)
 		cmocka_unit_test(a_front_survives_hostile_backs),
 		cmocka_unit_test(a_front_ends_with_its_back),
 		cmocka_unit_test(an_answer_that_is_not_taken_is_not_made),
+		cmocka_unit_test_setup_teardown(a_connection_beyond_all_sockets_is_counted,
+						folder_make, folder_remove),
 	};
 
 	return cmocka_run_group_tests_name("front", tests, NULL, NULL);

@@ -301,6 +301,85 @@ static void what_changed_is_synchronised(void **state)
 	unlink(path);
 }
 
+static unsigned int failing_reads, good_reads; /* good_reads: before the failing ones */
+
+ssize_t __real_pread64(int fd, void *to, size_t n, off_t at);
+ssize_t __wrap_pread64(int fd, void *to, size_t n, off_t at);
+ssize_t __wrap_pread64(int fd, void *to, size_t n, off_t at)
+{
+	if (good_reads || !failing_reads) {
+		good_reads -= good_reads > 0;
+		return __real_pread64(fd, to, n, at);
+	}
+	failing_reads--;
+	errno = EIO;
+	return -1;
+}
+
+static void a_failed_read_loses_nothing(void **state)
+{
+	struct export_spool *s = fresh();
+	char error[256];
+
+	(void)state;
+	for (uint32_t i = 0; i < 80; i++)
+		add(s, i);
+	for (uint32_t i = 80 - (uint32_t)stats(s).bodies; i < 80; i++) {
+		good_reads = i % 2; /* the record's head */
+		failing_reads = 1 + i % 3;
+		while (failing_reads)
+			assert_int_equal(peek(s), UINT32_MAX);
+		assert_int_equal(peek(s), i);
+		failing_reads = 1;
+		export_spool_done(s);
+		failing_reads = 0;
+	}
+	assert_int_equal(stats(s).corrupt, 0);
+	assert_int_equal(stats(s).bodies, 0);
+	add(s, 80);
+	add(s, 81);
+	export_spool_close(s);
+	for (unsigned int i = 0; i < 4; i++) {
+		good_reads = i;
+		failing_reads = 1;
+		assert_null(export_spool_open(path, EXPORT_SPOOL_MIN, error, sizeof(error)));
+		assert_int_equal(errno, EIO);
+	}
+	s = reopen(NULL);
+	assert_int_equal(take(s), 80);
+	assert_int_equal(take(s), 81);
+	assert_int_equal(stats(s).corrupt, 0);
+	assert_int_equal(stats(s).bodies, 0);
+	export_spool_close(s);
+	unlink(path);
+}
+
+/* A full queue takes nothing more while it can't be read, and goes on after some time. */
+static void an_unreadable_queue_is_counted_and_given_up(void **state)
+{
+	uint32_t body[BODY / 4] = {0}, added = 0;
+	struct export_spool *s = fresh();
+	uint64_t dropped = 0, items;
+
+	(void)state;
+	while (!add(s, added))
+		added++;
+	items = stats(s).items;
+	failing_reads = UINT32_MAX;
+	assert_int_equal(export_spool_add(s, body, sizeof(body), 1, &dropped), -EIO);
+	assert_int_equal(stats(s).items, items);
+	while (stats(s).items == items)
+		assert_int_equal(peek(s), UINT32_MAX);
+	assert_int_equal(stats(s).items, 0);
+	assert_int_equal(stats(s).corrupt, items);
+	assert_int_equal(dropped, 0);
+	failing_reads = 0;
+	add(s, 5);
+	assert_int_equal(take(s), 5);
+	export_spool_close(s);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -310,6 +389,8 @@ int main(void)
 		cmocka_unit_test(what_is_no_queue_is_left_alone),
 		cmocka_unit_test(a_clock_that_was_far_ahead_is_forgotten),
 		cmocka_unit_test(what_changed_is_synchronised),
+		cmocka_unit_test(a_failed_read_loses_nothing),
+		cmocka_unit_test(an_unreadable_queue_is_counted_and_given_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

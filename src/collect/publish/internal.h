@@ -65,6 +65,7 @@ struct collect_publish {
 	char host[65], pid[16]; /* labels of sums */
 	uint64_t pass, now_ns;
 	struct base_table series, targets;
+	size_t ended; /* number of series that are only remembered for sums */
 	/* The series at hand: its name, the rules for this name as bits, and its value. */
 	char name[SL_NAME_MAX + 8];
 	const struct export_family *family;

@@ -17,10 +17,12 @@
 #include "collect/read/collector_internal.h"
 
 /*
- * A series that is not exposed may come back, for example when its host is reachable again. Until
- * this time is over, a sum of counters remembers its value, so that it counts only once.
+ * A series that is not exposed may come back, for example when its host is reachable again. A sum
+ * of counters remembers its value, so that it counts only once, for this time at least, and for
+ * longer while it remembers no more series than this.
  */
-#define FORGET_NS 3600000000000ull
+#define FORGET_NS  3600000000000ull
+#define REMEMBERED 65536u
 
 /* A series of a family that a rule names. A keyed 64-bit hash identifies it. */
 struct publish_series {
@@ -29,6 +31,7 @@ struct publish_series {
 	struct collect_publish_target *to;
 	enum collect_publish_cause cause;
 	bool second;	 /* another rule selects it as well */
+	bool ended;	 /* remembered: counted in collect_publish.ended */
 	uint64_t last[]; /* last value, of a series in a sum of counters or histograms */
 };
 
@@ -244,6 +247,8 @@ static int take_series(struct collect_publish *p, uint64_t family_hash)
 		return -ENOMEM;
 	e->pass = p->pass;
 	e->seen_ns = p->now_ns;
+	p->ended -= e->ended;
+	e->ended = false;
 	if (!e->to)
 		return 0;
 	/* The same labels may come back with another type. */
@@ -292,8 +297,11 @@ static void end_series(struct collect_publish *p, struct publish_series *e)
 	if (keeps_ended(t)) {
 		if (t->pass == p->pass)
 			add_to(p, t, e->last);
-		if (p->now_ns - e->seen_ns < FORGET_NS)
+		p->ended += !e->ended;
+		e->ended = true;
+		if (p->now_ns - e->seen_ns < FORGET_NS || p->ended <= REMEMBERED)
 			return;
+		p->ended--;
 		add_words(t->kind, t->ended, e->last, t->words);
 	}
 	if (t)

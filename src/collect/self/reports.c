@@ -34,8 +34,7 @@
 struct lane {
 	char *store;
 	struct sl_query_append_reader reader;
-	uint64_t first_epoch; /* first epoch of the store's object that is being read */
-	uint64_t saved;	      /* number of the first block that is not acknowledged */
+	uint64_t next, saved; /* positions: to be read, and first that is not acknowledged */
 	bool begun;
 };
 
@@ -47,7 +46,7 @@ struct collect_reports {
 	struct collect_flows_ipfix message;
 	uint64_t ipfix_records, ipfix_lost;
 	char *path;
-	json_t *offsets; /* {"STORE/LIST/LANE": block} */
+	json_t *offsets; /* {"STORE/LIST/LANE": position} */
 	struct lane *lane;
 	size_t lanes, lane_room;
 	uint8_t *items;
@@ -166,26 +165,24 @@ static void find_stores(struct collect_reports *r)
 /* ---- following ---- */
 
 /* Sets the lane's start: the saved position, unless the store has been recreated since. */
-static void begin_lane(struct collect_reports *r, struct lane *l, const struct dta_store_view *v)
+static void begin_lane(struct collect_reports *r, struct lane *l, const struct dta_held *held)
 {
+	const struct dta_store_view *v;
+	uint64_t oldest, at;
 	char key[512];
 	json_t *saved;
 
 	key_of(l, key, sizeof(key));
 	saved = json_object_get(r->offsets, key);
-	l->reader.block = dta_append_oldest(v, l->reader.list, l->reader.lane);
-	if (json_is_integer(saved)) {
-		uint64_t at = (uint64_t)json_integer_value(saved);
-		uint64_t next = dta_append_next(v, l->reader.list, l->reader.lane);
-
-		if (at <= next && at >= l->reader.block) {
-			l->reader.block = at;
-		} else if (at < l->reader.block) {
-			relaxed_bump(r->overrun, l->reader.block - at);
-		}
-	}
-	l->first_epoch = v->config->first_epoch;
-	l->saved = l->reader.block;
+	at = json_is_integer(saved) ? (uint64_t)json_integer_value(saved) : ~0ull;
+	v = held->view[dta_append_seek(held, at, &l->reader)];
+	oldest = dta_append_oldest(v, l->reader.list, l->reader.lane);
+	if (l->reader.block < oldest)
+		relaxed_bump(r->overrun, oldest - l->reader.block);
+	if (l->reader.block < oldest ||
+	    l->reader.block > dta_append_next(v, l->reader.list, l->reader.lane))
+		l->reader.block = oldest;
+	l->next = l->saved = dta_append_position(v, l->reader.block);
 	l->begun = true;
 }
 
@@ -193,6 +190,7 @@ struct batch {
 	/* fields of the flow in each value; none if the store does not hold flows */
 	struct dta_layout flow;
 	uint32_t value_bytes, blocks;
+	uint64_t epoch; /* first epoch of the object */
 	struct {
 		uint64_t number;
 		uint32_t items;
@@ -207,6 +205,7 @@ static void read_blocks(struct collect_reports *r, struct lane *l, const struct 
 	const size_t unit = (size_t)c->batch * c->value_bytes;
 
 	b->value_bytes = c->value_bytes;
+	b->epoch = c->first_epoch;
 	if (!base_grow(&r->items, &r->items_room, BLOCKS * unit, 1))
 		return;
 	while (b->blocks < BLOCKS) {
@@ -225,22 +224,16 @@ static void read_blocks(struct collect_reports *r, struct lane *l, const struct 
 static void read_objects(struct collect_reports *r, struct lane *l, const struct dta_held *held,
 			 struct batch *b)
 {
+	size_t i = dta_append_seek(held, l->next, &l->reader);
+	const bool ended = dta_append_ended(held, i, l->reader.list, l->reader.lane);
 	const uint64_t before = l->reader.block;
-	size_t i = 0;
 
-	while (i + 1 < held->count && held->view[i + 1]->config->first_epoch >= l->first_epoch)
-		i++;
-	if (held->view[i]->config->first_epoch == l->first_epoch) {
-		const bool ended = dta_append_ended(held, i, l->reader.list, l->reader.lane);
-
-		read_blocks(r, l, held->view[i], b);
-		if (!ended || l->reader.block != before)
-			return;
-		i--;
-	}
-	l->first_epoch = held->view[i]->config->first_epoch;
-	l->reader.block = l->saved = 0;
 	read_blocks(r, l, held->view[i], b);
+	if (ended && l->reader.block == before) {
+		l->reader.block = 0;
+		read_blocks(r, l, held->view[--i], b);
+	}
+	l->next = dta_append_position(held->view[i], l->reader.block);
 }
 
 static void read_lane(struct collect_reports *r, struct lane *l, struct batch *b)
@@ -253,7 +246,7 @@ static void read_lane(struct collect_reports *r, struct lane *l, struct batch *b
 	if (!dta_store_server_hold(r->stores, l->store, &held))
 		return;
 	if (held.count && !l->begun)
-		begin_lane(r, l, held.view[0]);
+		begin_lane(r, l, &held);
 	if (held.count)
 		read_objects(r, l, &held, b);
 	if (held.layout[1] &&
@@ -315,18 +308,19 @@ static void add_ipfix(struct collect_reports *r, const struct batch *b, const ui
 	collect_flows_ipfix_add(&r->message, &f, now);
 }
 
-static bool produce_item(struct collect_reports *r, const struct lane *l, uint64_t block,
-			 uint32_t index, const uint8_t *value, uint32_t bytes)
+static bool produce_item(struct collect_reports *r, const struct lane *l, const struct batch *b,
+			 uint32_t block, uint32_t index, const uint8_t *value)
 {
 	char key[512], hex[2 * SL_STORE_VALUE_MAX + 1];
 	struct base_json j;
 	int err;
 
-	base_hex(hex, value, bytes);
+	base_hex(hex, value, b->value_bytes);
 	key_of(l, key, sizeof(key));
 	base_json_init(&j, 8192);
 	base_put_object(&j, NULL, KV("store", (const char *)l->store), KV("list", l->reader.list),
-			KV("lane", l->reader.lane), KV("block", block), KV("index", index),
+			KV("lane", l->reader.lane), KV("epoch", b->epoch),
+			KV("block", b->block[block].number), KV("index", index),
 			KV("value", (const char *)hex));
 	err = j.overflow ? -ENOMEM
 			 : export_kafka_send(r->kafka, EXPORT_KAFKA_REPORTS, key, j.buf, j.len);
@@ -378,17 +372,16 @@ static bool follow_lane(struct collect_reports *r, struct lane *l, bool *any)
 			const uint8_t *value = item_at(r, &b, k, i);
 
 			good = b.flow.fields ? produce_flow(r, l, &b, value)
-					     : produce_item(r, l, b.block[k].number, i, value,
-							    b.value_bytes);
+					     : produce_item(r, l, &b, k, i, value);
 		}
 	if (!wait_settled(r, kind, &after))
 		return false;
 	if (!good || after.dropped_failed != before.dropped_failed ||
 	    after.dropped_full != before.dropped_full) {
-		l->reader.block = l->saved;
+		l->next = l->saved;
 		return false;
 	}
-	l->saved = l->reader.block;
+	l->saved = l->next;
 	/*
 	 * Send only after Kafka has accepted the items: otherwise, items that Kafka refuses would
 	 * be sent twice.

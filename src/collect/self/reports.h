@@ -3,8 +3,8 @@
  * reports.h - a thread that follows the lists of append stores in place and produces each item to
  * Kafka, in order per lane. Its position is kept in a file, written once Kafka has acknowledged
  * everything before the position, and the thread resumes there after a restart. A message may then
- * be repeated; its block and index identify it. Items of a store whose fields are a flow's become
- * messages of their own kind (flows.h), and are also sent as IPFIX.
+ * be repeated; its epoch, block and index identify it. Items of a store whose fields are a flow's
+ * become messages of their own kind (flows.h), and are also sent as IPFIX.
  */
 #ifndef SL_COLLECT_SELF_REPORTS_H
 #define SL_COLLECT_SELF_REPORTS_H

@@ -192,6 +192,21 @@ int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reade
 	return (int)got;
 }
 
+size_t dta_append_seek(const struct dta_held *held, uint64_t position,
+		       struct sl_query_append_reader *r)
+{
+	const uint64_t epoch = position >> DTA_BLOCK_BITS;
+	size_t i = held->count - 1;
+
+	while (i && position != ~0ull && held->view[i]->config->first_epoch < epoch)
+		i--;
+	if (position != ~0ull && held->view[i]->config->first_epoch == epoch)
+		r->block = position & ((1ull << DTA_BLOCK_BITS) - 1);
+	else
+		r->block = dta_append_oldest(held->view[i], r->list, r->lane);
+	return i;
+}
+
 bool dta_append_ended(const struct dta_held *held, size_t i, uint32_t list, uint32_t lane)
 {
 	uint8_t items[SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX];

@@ -203,12 +203,6 @@ static uint32_t read_items(const struct dta_store_view *v, struct sl_query_appen
 }
 
 /*
- * A position in a ring: the number of a block and, in the bits above, the first epoch of its
- * object. Epochs of a list count its resizes.
- */
-#define BLOCK_BITS 48
-
-/*
  * Reads a lane from position a->from on, or from its oldest item if there is no such position any
  * more. After the end of an object from before a resize, continues in the next object.
  */
@@ -217,14 +211,8 @@ static json_t *ring_json(const struct dta_held *held, const struct dta_ask *a, u
 	struct sl_query_append_reader r = {.list = a->list, .lane = lane};
 	json_t *items = json_array();
 	uint32_t room = a->max;
-	size_t i = held->count - 1;
+	size_t i = dta_append_seek(held, a->from, &r);
 
-	while (i && a->from != ~0ull && held->view[i]->config->first_epoch < a->from >> BLOCK_BITS)
-		i--;
-	if (a->from != ~0ull && held->view[i]->config->first_epoch == a->from >> BLOCK_BITS)
-		r.block = a->from & ((1ull << BLOCK_BITS) - 1);
-	else
-		r.block = dta_append_oldest(held->view[i], a->list, lane);
 	for (;;) {
 		const bool ended = dta_append_ended(held, i, a->list, lane);
 
@@ -233,10 +221,9 @@ static json_t *ring_json(const struct dta_held *held, const struct dta_ask *a, u
 			break;
 		r.block = dta_append_oldest(held->view[--i], a->list, lane);
 	}
-	return json_pack(
-		"{s:o,s:o,s:o,s:o}", "lane", dta_query_number(lane), "next",
-		dta_query_number(held->view[i]->config->first_epoch << BLOCK_BITS | r.block),
-		"overrun", dta_query_number(r.overrun), "items", items);
+	return json_pack("{s:o,s:o,s:o,s:o}", "lane", dta_query_number(lane), "next",
+			 dta_query_number(dta_append_position(held->view[i], r.block)), "overrun",
+			 dta_query_number(r.overrun), "items", items);
 }
 
 static void answer_append(json_t *j, const struct dta_held *held, const struct dta_ask *a)

@@ -80,6 +80,21 @@ int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reade
 int dta_append_wait(const struct dta_store_view *v, struct sl_query_append_reader *r, void *items,
 		    uint32_t max, uint64_t timeout_ns);
 /*
+ * A position in a lane: the number of a block and, in the bits above, the first epoch of its
+ * object. Epochs of a list count its resizes.
+ */
+#define DTA_BLOCK_BITS 48
+static inline uint64_t dta_append_position(const struct dta_store_view *v, uint64_t block)
+{
+	return v->config->first_epoch << DTA_BLOCK_BITS | block;
+}
+/*
+ * Sets the reader to a position and returns the index of its object. If the object is gone, the
+ * reader begins with the next one's oldest block; if the position is ~0, with the oldest of all.
+ */
+size_t dta_append_seek(const struct dta_held *held, uint64_t position,
+		       struct sl_query_append_reader *r);
+/*
  * Returns true if the lane's translator writes to a newer object than the i-th, and therefore no
  * longer to that one. If a reader then finds nothing more in the i-th, it continues in the next.
  */
