@@ -16,10 +16,10 @@ const LIMITS = {
 	      "not-established": "not established", reset: "reset", "timed-out": "timed out"},
 	warn: {"peer-reads-slowly": "peer reads slowly", "reads-slowly": "reads slowly", "peer-window": "peer's window", "receive-window": "receive window",
 	       "send-buffer": "send buffer", nagle: "Nagle's algorithm", cork: "corked", reordering: "reordering", ecn: "congestion marks",
-	       bufferbloat: "queue on the path"},
+	       bufferbloat: "queue on the path", "half-closed": "half-closed"},
 	good: {path: "path is full", "round-trip": "round trips", "slow-start": "slow start", pieces: "messages in pieces", pacing: "pacing",
 	       application: "nothing to send", peer: "keeps up", "peer-thinks": "peer answers slowly", thinks: "answers slowly", accepting: "accepts",
-	       idle: "idle"},
+	       idle: "idle", closed: "closed"},
 };
 
 // The kind of badge for what limits a connection.

@@ -198,6 +198,8 @@ enum sl_flow_flag {
 	SL_FLOW_PACED = 1 << 11,
 	SL_FLOW_USER_TIMEOUT = 1 << 12, /* TCP_USER_TIMEOUT is set */
 	SL_FLOW_DROPPED = 1 << 13,	/* the host dropped segments: see SL_SECTION_DROPS */
+	SL_FLOW_BBR = 1 << 14,		/* the congestion control is a version of BBR */
+	SL_FLOW_SUBFLOW = 1 << 15,	/* part of a Multipath TCP connection */
 };
 
 SL_STATIC_ASSERT(SL_FLOW_SIZE == SL_FLOW_LINES * SL_LINE_SIZE, "slot");

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -296,25 +297,13 @@ uint64_t region_flow_duration(const struct region_flow *f, uint64_t now_ns)
 	return end > f->open_ns ? end - f->open_ns : 0;
 }
 
-/* Numbers of include/net/tcp_states.h. */
-enum {
-	SYN_SENT = 2,
-	FIN_WAIT1 = 4,
-	FIN_WAIT2 = 5,
-	TIME_WAIT = 6,
-	CLOSE = 7,
-	CLOSE_WAIT = 8,
-	LAST_ACK = 9,
-	CLOSING = 11
-};
-
 uint64_t region_flow_unread(const struct region_flow *f)
 {
 	bool reset = f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT);
 	uint32_t s = f->tcp_state;
 	/* bytes_received includes the peer's FIN, but read_bytes does not. */
-	bool fin = s == TIME_WAIT || s == CLOSE_WAIT || s == LAST_ACK || s == CLOSING ||
-		   (s == CLOSE && !reset);
+	bool fin = s == TCP_TIME_WAIT || s == TCP_CLOSE_WAIT || s == TCP_LAST_ACK ||
+		   s == TCP_CLOSING || (s == TCP_CLOSE && !reset);
 	uint64_t read = f->read_bytes + fin;
 
 	return f->bytes_received > read ? f->bytes_received - read : 0;
@@ -331,7 +320,7 @@ bool region_flow_queue_full(const struct region_flow *f)
 
 bool region_flow_failed(const struct region_flow *f)
 {
-	return f->tcp_state == SYN_SENT || f->last_state == SYN_SENT;
+	return f->tcp_state == TCP_SYN_SENT || f->last_state == TCP_SYN_SENT;
 }
 
 static enum region_flow_end find_failure(const struct region_flow *f)
@@ -367,13 +356,13 @@ enum region_flow_end region_flow_end(const struct region_flow *f)
 	if (f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT))
 		return f->flags & SL_FLOW_RESET_IN ? REGION_FLOW_RESET_PEER : REGION_FLOW_RESET;
 	switch (f->last_state) {
-	case FIN_WAIT1:
-	case FIN_WAIT2:
-	case CLOSING:
-	case TIME_WAIT:
+	case TCP_FIN_WAIT1:
+	case TCP_FIN_WAIT2:
+	case TCP_CLOSING:
+	case TCP_TIME_WAIT:
 		return REGION_FLOW_FIN;
-	case CLOSE_WAIT:
-	case LAST_ACK:
+	case TCP_CLOSE_WAIT:
+	case TCP_LAST_ACK:
 		return REGION_FLOW_FIN_PEER;
 	default:
 		return REGION_FLOW_UNKNOWN;
@@ -457,7 +446,7 @@ enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t numbe
 		.family = SL_FLOW_FAMILY(word),
 		.local_port = (uint16_t)SL_FLOW_LOCAL_PORT(word),
 		.remote_port = (uint16_t)SL_FLOW_REMOTE_PORT(word),
-		.failed = SL_FLOW_LAST_STATE(word) == SYN_SENT,
+		.failed = SL_FLOW_LAST_STATE(word) == TCP_SYN_SENT,
 		.sent = line[SL_JOURNAL_SENT],
 		.received = line[SL_JOURNAL_RECEIVED],
 	};

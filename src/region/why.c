@@ -3,7 +3,7 @@
 #include "region/why_internal.h"
 #include "base/base.h"
 
-#include <errno.h>
+#include <netinet/tcp.h>
 #include <string.h>
 
 #define IDLE_SHARE  0.01 /* a flow with less busy time than this, and without a byte, is idle */
@@ -23,6 +23,12 @@
 /* share of time that requests and answers must take to be the explanation */
 #define TURNS_SHARE	  0.5
 #define INFINITE_SSTHRESH 0x7fffffffu /* TCP_INFINITE_SSTHRESH of net/tcp.h */
+/* segments: a smaller congestion window than the initial one hardly builds up a queue (RFC 6928) */
+#define SMALL_CWND 10
+/* minimum excess of the mean RTT for a queue that overflows; less may be the CPUs of both hosts */
+#define OVERFLOW_US 10000
+/* share of time for which a window must limit a sender, so that the peer's reader is the cause */
+#define WINDOW_SHARE 0.1
 
 static uint64_t increase_of(uint64_t before, uint64_t now)
 {
@@ -79,11 +85,21 @@ static bool held_little(const struct region_why_change *c)
 	       (double)c->held < HELD * (double)c->data_out;
 }
 
+bool region_why_stopped(const struct region_why_change *c)
+{
+	const struct region_flow *f = c->now;
+
+	return f->state == SL_STATE_LIVE && f->flight && f->backoff > 1 &&
+	       c->timeouts <= f->backoff;
+}
+
 /* ---- the parts of the interval ---- */
 
+/* SYN and FIN count as bytes, but are no data. */
 static bool is_silent(const struct region_why_change *c)
 {
-	return c->part[REGION_WHY_PART_NOTHING] > 1 - IDLE_SHARE && !c->acked && !c->received;
+	return c->part[REGION_WHY_PART_NOTHING] > 1 - IDLE_SHARE && (!c->acked || !c->data_out) &&
+	       (!c->received || !c->data_in);
 }
 
 /*
@@ -126,6 +142,11 @@ static bool is_inflated(const struct region_why_change *c)
 
 	return f->rtt_min_us && c->rtt_us >= INFLATED * f->rtt_min_us &&
 	       c->rtt_us >= f->rtt_min_us + INFLATED_US;
+}
+
+static bool is_pending(const struct region_flow *f)
+{
+	return f->flight || f->queue;
 }
 
 static double part_of(double us, double of)
@@ -193,8 +214,11 @@ static void split_interval(const struct region_flow *b, struct region_why_change
 	part[REGION_WHY_PART_RWND] = rwnd * left;
 	part[REGION_WHY_PART_SNDBUF] = sndbuf * left;
 	left *= (busy - rwnd - sndbuf) / 2;
-	part[find_rest(c, c->before ?: f)] += left;
-	part[find_rest(c, f)] += left;
+	/* While a connection is idle, nothing shows what limits it when it is busy. */
+	if (!c->before || !is_pending(b))
+		b = f;
+	part[find_rest(c, b)] += left;
+	part[find_rest(c, is_pending(f) ? f : b)] += left;
 }
 
 static void compute_change(const struct region_flow *before, const struct region_flow *now,
@@ -207,6 +231,7 @@ static void compute_change(const struct region_flow *before, const struct region
 	memset(c, 0, sizeof(*c));
 	c->before = before;
 	c->now = now;
+	c->unread_before = region_flow_unread(before ?: now);
 	c->us = (double)increase_of(from, now->changed_ns) / 1000;
 	c->us = BASE_MAX(c->us, 1);
 	count_changes(b, now, c);
@@ -277,21 +302,35 @@ static bool was_reset(const struct region_why_change *c)
 static bool reads_slowly(const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now, *b = c->before ?: f;
-	double waiting = (double)c->unread + (double)region_flow_unread(b);
+	double waiting = (double)c->unread + (double)c->unread_before;
 
-	return c->received >= c->acked && c->unread && region_flow_unread(b) &&
+	return c->received >= c->acked && c->unread && c->unread_before &&
 	       waiting >= BUFFER_UNREAD * (waiting + f->rcv_wnd + b->rcv_wnd) &&
 	       waiting / 2 > (double)c->read / c->us * f->rtt_min_us;
 }
 
+/* Without other traffic, even a little unread data shows that the application does not read. */
 static bool reads_nothing(const struct region_why_change *c)
 {
-	return reads_slowly(c) && !c->read;
+	return !c->read && (reads_slowly(c) || (is_silent(c) && c->now->state == SL_STATE_LIVE &&
+						c->before && c->unread && c->unread_before));
+}
+
+static bool was_closed(const struct region_why_change *c)
+{
+	return is_silent(c) && c->now->state == SL_STATE_CLOSED;
+}
+
+static bool is_half_closed(const struct region_why_change *c)
+{
+	uint32_t state = c->now->tcp_state;
+
+	return is_silent(c) && (state == TCP_CLOSE_WAIT || state == TCP_FIN_WAIT2);
 }
 
 static bool acks_nothing(const struct region_why_change *c)
 {
-	return !c->acked;
+	return !c->acked || region_why_stopped(c);
 }
 
 static bool peer_reads_nothing(const struct region_why_change *c)
@@ -320,9 +359,20 @@ static bool is_reordered(const struct region_why_change *c)
 	       (double)c->dsack >= SPURIOUS * (double)c->retrans;
 }
 
+/* BBR does not shrink its window after losses. */
 static bool is_lossy(const struct region_why_change *c)
 {
-	return c->timeouts || c->fast || c->lost;
+	if (c->now->flags & SL_FLOW_BBR)
+		return false;
+	/* The losses of a peer that stopped acknowledging say nothing about the time before. */
+	return region_why_stopped(c) ? c->fast > 1 : c->timeouts || c->fast || c->lost;
+}
+
+/* If the congestion window builds up a queue, losses do not keep it too small. */
+static bool overflows(const struct region_why_change *c)
+{
+	return is_lossy(c) && !c->timeouts && !c->marked && c->now->cwnd >= SMALL_CWND &&
+	       is_inflated(c) && c->rtt_us >= c->now->rtt_min_us + OVERFLOW_US;
 }
 
 static bool is_marked(const struct region_why_change *c)
@@ -428,8 +478,10 @@ static const struct {
 	{was_reset, REGION_WHY_RESET, 0},
 	{reads_nothing, REGION_WHY_NOT_READING, 0},
 	{reads_slowly, REGION_WHY_READS_SLOWLY, 0},
+	{was_closed, REGION_WHY_CLOSED, 0},
 	{acks_nothing, REGION_WHY_UNANSWERED, REGION_WHY_PART_STALLED},
 	{NULL, REGION_WHY_LOSS_TIMEOUT, REGION_WHY_PART_STALLED},
+	{is_half_closed, REGION_WHY_HALF_CLOSED, 0},
 	{is_silent, REGION_WHY_IDLE, 0},
 	{peer_reads_nothing, REGION_WHY_PEER_NOT_READING, REGION_WHY_PART_RWND},
 	{peer_reads_slowly, REGION_WHY_PEER_READS_SLOWLY, REGION_WHY_PART_RWND},
@@ -438,6 +490,7 @@ static const struct {
 	{NULL, REGION_WHY_PACING, REGION_WHY_PART_PACING},
 	/* A loss costs the time of its timeout, and then leaves a smaller congestion window. */
 	{is_reordered, REGION_WHY_REORDERING, REGION_WHY_PART_CWND},
+	{overflows, REGION_WHY_BUFFERBLOAT, REGION_WHY_PART_CWND},
 	{is_lossy, REGION_WHY_LOSS_FAST, REGION_WHY_PART_CWND},
 	{is_marked, REGION_WHY_ECN, REGION_WHY_PART_CWND},
 	{is_inflated, REGION_WHY_BUFFERBLOAT, REGION_WHY_PART_CWND},
@@ -492,54 +545,78 @@ static void find_limit(const struct region_why_change *c, struct region_why *w)
 
 /*
  * What to report if the other end has found the cause. The answer with the larger weight wins:
- * evidence that nothing is acknowledged weighs most, then what the sender counts, then what the
- * reader left unread. An answer whose weight is below the other answer's floor is kept, because the
- * two do not contradict each other: a sender with nothing to send is right even if its peer does
- * not read.
+ * evidence that nothing is acknowledged weighs most, then unread data, because a reader that always
+ * has data waiting is never limited by its peer, and then what limits the sending.
  */
+#define SENDING 7
 static const struct {
-	uint8_t weight, floor;
+	uint8_t weight;
 	enum region_why_limit other;
 } mirrors[REGION_WHY_LIMITS] = {
-	[REGION_WHY_UNANSWERED] = {8, 0, REGION_WHY_NOTHING_ARRIVES},
-	[REGION_WHY_SEND_BUFFER] = {7, 0, REGION_WHY_PEER},
-	[REGION_WHY_PACING] = {7, 0, REGION_WHY_PEER},
-	[REGION_WHY_REORDERING] = {7, 0, REGION_WHY_PEER},
-	[REGION_WHY_LOSS_TIMEOUT] = {7, 0, REGION_WHY_PEER},
-	[REGION_WHY_LOSS_FAST] = {7, 0, REGION_WHY_PEER},
-	[REGION_WHY_ECN] = {7, 0, REGION_WHY_PEER},
-	[REGION_WHY_BUFFERBLOAT] = {7, 0, REGION_WHY_PEER},
-	[REGION_WHY_SLOW_START] = {7, 0, REGION_WHY_PEER},
-	[REGION_WHY_PATH] = {7, 0, REGION_WHY_PEER},
-	[REGION_WHY_CORK] = {7, 0, REGION_WHY_PEER},
-	[REGION_WHY_NAGLE] = {6, 0, REGION_WHY_PIECES},
-	[REGION_WHY_NOT_READING] = {5, 4, REGION_WHY_PEER_NOT_READING},
-	[REGION_WHY_READS_SLOWLY] = {5, 4, REGION_WHY_PEER_READS_SLOWLY},
-	[REGION_WHY_THINKS] = {5, 0, REGION_WHY_PEER_THINKS},
-	[REGION_WHY_PEER_NOT_READING] = {4, 0, REGION_WHY_NOT_READING},
-	[REGION_WHY_PEER_READS_SLOWLY] = {4, 0, REGION_WHY_READS_SLOWLY},
-	[REGION_WHY_PEER_WINDOW] = {4, 0, REGION_WHY_RECEIVE_WINDOW},
-	[REGION_WHY_ROUND_TRIP] = {3, 0, REGION_WHY_ROUND_TRIP},
-	[REGION_WHY_APPLICATION] = {2, 0, REGION_WHY_PEER},
-	[REGION_WHY_PEER_THINKS] = {2, 0, REGION_WHY_THINKS},
+	[REGION_WHY_UNANSWERED] = {9, REGION_WHY_NOTHING_ARRIVES},
+	[REGION_WHY_NOT_READING] = {8, REGION_WHY_PEER_NOT_READING},
+	[REGION_WHY_READS_SLOWLY] = {8, REGION_WHY_PEER_READS_SLOWLY},
+	[REGION_WHY_PEER_NOT_READING] = {SENDING, REGION_WHY_NOT_READING},
+	[REGION_WHY_PEER_READS_SLOWLY] = {SENDING, REGION_WHY_READS_SLOWLY},
+	[REGION_WHY_PEER_WINDOW] = {SENDING, REGION_WHY_RECEIVE_WINDOW},
+	[REGION_WHY_SEND_BUFFER] = {SENDING, REGION_WHY_PEER},
+	[REGION_WHY_PACING] = {SENDING, REGION_WHY_PEER},
+	[REGION_WHY_REORDERING] = {SENDING, REGION_WHY_PEER},
+	[REGION_WHY_LOSS_TIMEOUT] = {SENDING, REGION_WHY_PEER},
+	[REGION_WHY_LOSS_FAST] = {SENDING, REGION_WHY_PEER},
+	[REGION_WHY_ECN] = {SENDING, REGION_WHY_PEER},
+	[REGION_WHY_BUFFERBLOAT] = {SENDING, REGION_WHY_PEER},
+	[REGION_WHY_SLOW_START] = {SENDING, REGION_WHY_PEER},
+	[REGION_WHY_PATH] = {SENDING, REGION_WHY_PEER},
+	[REGION_WHY_CORK] = {6, REGION_WHY_PEER},
+	[REGION_WHY_NAGLE] = {5, REGION_WHY_PIECES},
+	[REGION_WHY_THINKS] = {4, REGION_WHY_PEER_THINKS},
+	[REGION_WHY_ROUND_TRIP] = {3, REGION_WHY_ROUND_TRIP},
+	[REGION_WHY_APPLICATION] = {2, REGION_WHY_PEER},
+	[REGION_WHY_PEER_THINKS] = {2, REGION_WHY_THINKS},
 };
+
+/*
+ * An answer that does not contradict a peer that leaves data unread is kept: a sender with nothing
+ * to send is right, and so is one that the peer's window hardly limits.
+ */
+static bool is_held_by_reader(const struct region_why *w, const struct region_why_change *c,
+			      const struct region_why *other)
+{
+	if (w->limit == REGION_WHY_IDLE)
+		return other->limit == REGION_WHY_NOT_READING;
+	return mirrors[w->limit].weight == SENDING && c->part[REGION_WHY_PART_RWND] >= WINDOW_SHARE;
+}
 
 static void follow(struct region_why *w, const struct region_why_change *c,
 		   const struct region_why *other)
 {
-	uint8_t own = mirrors[w->limit].weight;
+	enum region_why_limit to = mirrors[other->limit].other;
 
-	if (c->now->state == SL_STATE_CLOSED || mirrors[other->limit].weight <= own ||
-	    mirrors[other->limit].floor > own)
+	if (c->now->state == SL_STATE_CLOSED ||
+	    mirrors[other->limit].weight <= mirrors[w->limit].weight)
 		return;
 	/* The peer's segments arrive, but the acknowledgements do not reach it. */
-	if (mirrors[other->limit].other == REGION_WHY_NOTHING_ARRIVES && c->data_in)
+	if (to == REGION_WHY_NOTHING_ARRIVES && c->data_in)
 		return;
-	w->share = w->limit == mirrors[other->limit].other ? w->share : other->share;
-	w->limit = mirrors[other->limit].other;
+	if ((to == REGION_WHY_PEER_NOT_READING || to == REGION_WHY_PEER_READS_SLOWLY) &&
+	    !is_held_by_reader(w, c, other))
+		return;
+	w->share = mirrors[w->limit].weight == SENDING && to != REGION_WHY_NOTHING_ARRIVES
+			   ? c->part[REGION_WHY_PART_RWND]
+			   : other->share;
+	w->limit = to;
 	/* Without answers, small writes are not pieces of a message. */
 	if (w->limit == REGION_WHY_PIECES && !c->turns)
 		w->limit = REGION_WHY_PEER;
+}
+
+/* A peer that has left nothing unread does not read slowly: its window is small. */
+static void check_reader(struct region_why *w, const struct region_why_change *peer)
+{
+	if ((w->limit == REGION_WHY_PEER_NOT_READING || w->limit == REGION_WHY_PEER_READS_SLOWLY) &&
+	    !peer->unread && !peer->unread_before)
+		w->limit = REGION_WHY_PEER_WINDOW;
 }
 
 static void judge(const struct region_why_change *c, struct region_why *w)
@@ -570,6 +647,9 @@ void region_why_both(const struct region_flow *const before[2],
 	for (int i = 0; i < 2; i++) {
 		compute_change(before[i], now[i], &c[i]);
 		judge(&c[i], &alone[i]);
+	}
+	for (int i = 0; i < 2; i++) {
+		check_reader(&alone[i], &c[!i]);
 		w[i] = alone[i];
 	}
 	for (int i = 0; i < 2; i++) {

@@ -20,6 +20,7 @@
 
 enum region_why_limit {
 	REGION_WHY_IDLE = 0,	/* no data flows in either direction */
+	REGION_WHY_HALF_CLOSED, /* idle, and only one end has closed the connection */
 	REGION_WHY_APPLICATION, /* the sender here has nothing to send most of the time */
 	REGION_WHY_PEER,	/* the peer sends and this end keeps up: the cause is the peer */
 	REGION_WHY_ROUND_TRIP,	/* requests and answers wait for the path */
@@ -52,6 +53,7 @@ enum region_why_limit {
 	REGION_WHY_ACCEPTING, /* a listener that keeps up with connections */
 	REGION_WHY_REFUSED,   /* the peer refused the connection */
 	REGION_WHY_NOT_MADE,  /* the connection was not established */
+	REGION_WHY_CLOSED,    /* closed by FIN, without data in the interval */
 	REGION_WHY_RESET,     /* the connection was reset */
 	REGION_WHY_TIMED_OUT, /* closed because the peer did not answer */
 	REGION_WHY_LIMITS

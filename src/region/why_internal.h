@@ -27,12 +27,17 @@ struct region_why_change {
 	 * part of `waited` due to the minimum RTT; thought: from receiving data to sending data.
 	 */
 	double waited, round_trips, thought;
-	uint64_t acked, received, read, unread, turns, held;
+	uint64_t acked, received, read, unread, unread_before, turns, held;
 	uint64_t retrans, lost, dsack, reorder, timeouts, fast, zero_in, zero_out, marked, drops;
 	uint64_t data_out, data_in, acks_out; /* segments */
 	double rtt_us; /* mean of the samples in the interval, or the smoothed RTT */
 };
 
+/*
+ * True if nothing has been acknowledged since the first timeout of the interval, and several
+ * followed.
+ */
+bool region_why_stopped(const struct region_why_change *c);
 /*
  * Fills in the sentence and the numbers; limit and share are set. other: the change at the other
  * end, or NULL.

@@ -3,6 +3,8 @@
 #include "region/why_internal.h"
 #include "base/base.h"
 
+#include <netinet/tcp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +31,7 @@ static const struct {
 	const char *advice; /* what to do first; NULL if there is nothing to do */
 } limits[REGION_WHY_LIMITS] = {
 	[REGION_WHY_IDLE] = {"idle", "idle", true, 0, NULL},
+	[REGION_WHY_HALF_CLOSED] = {"half-closed", "half-closed", false, 0, NULL},
 	/* Losses do not limit this flow, but may hurt it. */
 	[REGION_WHY_APPLICATION] = {"application", "nothing to send", true, SHARES | PATH | LOSSES,
 				    NULL},
@@ -94,6 +97,7 @@ static const struct {
 				"Check that the service runs there, and its port."},
 	[REGION_WHY_NOT_MADE] = {"not-established", "not established", false, 0,
 				 "Check the address, the route to it, and firewalls on the way."},
+	[REGION_WHY_CLOSED] = {"closed", "closed", true, 0, NULL},
 	[REGION_WHY_RESET] = {"reset", "reset", false, 0, NULL},
 	[REGION_WHY_TIMED_OUT] = {"timed-out", "timed out", false, LOSSES,
 				  "Check whether the peer is up, and the route to it."},
@@ -172,9 +176,45 @@ static void add_evidence(struct region_why *w, const struct region_why_change *c
 
 /* ---- sentences ---- */
 
+__attribute__((format(printf, 2, 3))) static void add_sentence(struct region_why *w,
+							       const char *format, ...)
+{
+	size_t length = strlen(w->sentence);
+	va_list list;
+
+	if (length + 2 > sizeof(w->sentence))
+		return;
+	w->sentence[length++] = ' ';
+	va_start(list, format);
+	vsnprintf(w->sentence + length, sizeof(w->sentence) - length, format, list);
+	va_end(list);
+}
+
 #define SAY(...)  snprintf(w->sentence, sizeof(w->sentence), __VA_ARGS__)
+#define ADD(...)  add_sentence(w, __VA_ARGS__)
 #define LLU(n)	  ((unsigned long long)(n))
 #define PLURAL(n) ((n) == 1 ? "" : "s")
+
+#define TEXT	  24
+/* Formats ms without an exponent. Returns out. */
+static const char *time_text(char out[TEXT], double ms)
+{
+	if (ms < 999.5)
+		snprintf(out, TEXT, "%.3g ms", ms);
+	else
+		snprintf(out, TEXT, "%.*f s", ms < 99950 ? 1 : 0, ms / 1000);
+	return out;
+}
+
+/* Formats bytes per us. Returns out. */
+static const char *rate_text(char out[TEXT], double rate)
+{
+	if (rate < 0.9995)
+		snprintf(out, TEXT, "%.3g kB", 1e3 * rate);
+	else
+		snprintf(out, TEXT, "%.*f MB", rate < 99.95 ? 1 : 0, rate);
+	return out;
+}
 
 /* Returns what this end waits for. The end that opened the connection sends requests. */
 static const char *awaited(const struct region_flow *f)
@@ -232,8 +272,9 @@ static void say_losses(struct region_why *w, const struct region_why_change *c, 
 
 	switch (w->limit) {
 	case REGION_WHY_UNANSWERED:
-		SAY("The peer does not acknowledge anything: segments are lost on the way, or the peer is "
-		    "gone; %u timeout%s in a row.",
+		SAY("The peer %s: segments are lost on the way, or the peer is gone; %u timeout%s in "
+		    "a row.",
+		    c->acked ? "stopped acknowledging" : "does not acknowledge anything",
 		    c->now->backoff, PLURAL(c->now->backoff));
 		break;
 	case REGION_WHY_NOTHING_ARRIVES:
@@ -263,6 +304,7 @@ static void say_losses(struct region_why *w, const struct region_why_change *c, 
 static void say_path(struct region_why *w, const struct region_why_change *c, double percent)
 {
 	const struct region_flow *f = c->now;
+	char rtt[TEXT], least[TEXT];
 
 	switch (w->limit) {
 	case REGION_WHY_PACING:
@@ -276,9 +318,10 @@ static void say_path(struct region_why *w, const struct region_why_change *c, do
 		    LLU(c->marked), PLURAL(c->marked), percent);
 		break;
 	case REGION_WHY_BUFFERBLOAT:
-		SAY("A queue has built up on the path: the RTT is %.3g ms instead of %.3g ms, and "
-		    "the path is full for %.0f%% of the time.",
-		    c->rtt_us / 1000, f->rtt_min_us / 1000.0, percent);
+		SAY("A queue has built up on the path: the RTT is %s instead of %s, and the path is "
+		    "full for %.0f%% of the time.",
+		    time_text(rtt, c->rtt_us / 1000), time_text(least, f->rtt_min_us / 1000.0),
+		    percent);
 		break;
 	case REGION_WHY_SLOW_START:
 		SAY("The congestion window is still growing (slow start), and held the sender back "
@@ -286,26 +329,36 @@ static void say_path(struct region_why *w, const struct region_why_change *c, do
 		    percent);
 		break;
 	default:
-		SAY("The path is full for %.0f%% of the time, without loss and without a growing "
-		    "queue.",
-		    percent);
+		SAY("The path is full for %.0f%% of the time, %swithout a growing queue.", percent,
+		    c->retrans ? "" : "without loss and ");
 	}
+	/* Losses that do not keep the congestion window small: a full queue, or BBR. */
+	if (c->lost && (w->limit == REGION_WHY_BUFFERBLOAT || w->limit == REGION_WHY_PATH))
+		ADD("%llu segment%s retransmitted.", LLU(c->retrans), PLURAL(c->retrans));
 }
 
-static void say_reading(struct region_why *w, const struct region_why_change *c, double percent)
+static void say_reading(struct region_why *w, const struct region_why_change *c,
+			const struct region_why_change *other, double percent)
 {
 	const struct region_flow *f = c->now;
+	char rate[TEXT];
 
 	switch (w->limit) {
 	case REGION_WHY_PEER_NOT_READING:
-		SAY("The peer's application does not read: its receive window is closed, and held "
-		    "the sender back for %.0f%% of the time.",
-		    percent);
+		if (other && f->snd_wnd >= f->mss)
+			SAY("The peer's application does not read: %llu bytes are unread there.",
+			    LLU(other->unread));
+		else
+			SAY("The peer's application does not read: its receive window is closed, "
+			    "and held the sender back for %.0f%% of the time.",
+			    percent);
 		break;
 	case REGION_WHY_PEER_READS_SLOWLY:
-		SAY("The peer's application reads slowly: it takes %.3g kB per second, and its full "
+		SAY("The peer's application reads slowly: it takes %s per second, and its full "
 		    "receive buffer held the sender back for %.0f%% of the time.",
-		    (double)c->acked / c->us * 1e3, percent);
+		    rate_text(rate,
+			      other ? (double)other->read / other->us : (double)c->acked / c->us),
+		    percent);
 		break;
 	case REGION_WHY_PEER_WINDOW:
 		SAY("The peer's receive window of %u bytes holds the sender back for %.0f%% of the "
@@ -318,18 +371,21 @@ static void say_reading(struct region_why *w, const struct region_why_change *c,
 		    LLU(c->unread), f->rcv_wnd);
 		break;
 	case REGION_WHY_READS_SLOWLY:
-		SAY("The application here reads slowly: it takes %.3g kB per second, and %llu bytes "
-		    "are unread.",
-		    (double)c->read / c->us * 1e3, LLU(c->unread));
+		SAY("The application here reads slowly: it takes %s per second, and %llu bytes are "
+		    "unread.",
+		    rate_text(rate, (double)c->read / c->us), LLU(c->unread));
 		break;
 	default:
-		SAY("The receive window here, %u bytes, limits the peer.", f->rcv_wnd);
+		/* Without window scaling, the peer sees less than rcv_wnd. */
+		SAY("The receive window here, %u bytes, limits the peer.",
+		    other ? other->now->snd_wnd : f->rcv_wnd);
 	}
 }
 
 static void say_application(struct region_why *w, const struct region_why_change *c, double percent)
 {
 	const struct region_flow *f = c->now;
+	char time[TEXT];
 
 	switch (w->limit) {
 	case REGION_WHY_CORK:
@@ -349,22 +405,28 @@ static void say_application(struct region_why *w, const struct region_why_change
 		    percent);
 		break;
 	case REGION_WHY_ROUND_TRIP:
-		SAY("This end waits for the peer's %s, and the network's round trips of %.3g ms "
-		    "take %.0f%% of the time.",
-		    awaited(f), f->rtt_min_us / 1000.0, percent);
+		SAY("This end waits for the peer's %s, and the network's round trips of %s take "
+		    "%.0f%% of the time.",
+		    awaited(f), time_text(time, f->rtt_min_us / 1000.0), percent);
 		break;
 	case REGION_WHY_PEER_THINKS:
-		SAY("This end waits for the peer's %s, which takes %.3g ms beyond the round trip, "
+		SAY("This end waits for the peer's %s, which takes %s beyond the round trip, "
 		    "%.0f%% of the time.",
-		    awaited(f), turn_ms(c, percent / 100), percent);
+		    awaited(f), time_text(time, turn_ms(c, percent / 100)), percent);
 		break;
 	case REGION_WHY_THINKS:
-		SAY("The application here takes %.3g ms from the peer's message to its own, %.0f%% "
-		    "of the time.",
-		    turn_ms(c, percent / 100), percent);
+		SAY("The application here takes %s from the peer's message to its own, %.0f%% of "
+		    "the time.",
+		    time_text(time, turn_ms(c, percent / 100)), percent);
 		break;
 	case REGION_WHY_PEER:
-		SAY("The peer sends, and this end keeps up: the cause is at the other end.");
+		if (c->unread && !c->read)
+			SAY("The peer has sent data, of which the application here has read "
+			    "nothing yet: %llu bytes are unread.",
+			    LLU(c->unread));
+		else
+			SAY("The peer sends, and this end keeps up: the cause is at the other "
+			    "end.");
 		break;
 	case REGION_WHY_SEND_BUFFER:
 		SAY("The send buffer of %u bytes is full for %.0f%% of the time while the network "
@@ -378,7 +440,59 @@ static void say_application(struct region_why *w, const struct region_why_change
 	}
 }
 
-static void write_sentence(struct region_why *w, const struct region_why_change *c)
+static void say_listening(struct region_why *w, const struct region_why_change *c)
+{
+	const struct region_flow *f = c->now;
+	uint32_t waited = c->before ? c->before->backlog : f->backlog;
+
+	if (w->limit == REGION_WHY_ACCEPT_QUEUE)
+		SAY("The application accepts too slowly: %u connections wait in a queue of %u, and "
+		    "%llu segments for its port were dropped.",
+		    BASE_MAX(f->backlog, waited), f->backlog_max, LLU(c->drops));
+	else if (c->drops)
+		SAY("%u connections wait in a queue of %u, which is not full. %llu segments for its "
+		    "port were dropped: stray ones, or new connections while it was briefly full.",
+		    f->backlog, f->backlog_max, LLU(c->drops));
+	else if (f->backlog && waited)
+		SAY("%u connection%s to be accepted, and %u waited before; there is room for %u.",
+		    f->backlog, f->backlog == 1 ? " waits" : "s wait", waited, f->backlog_max);
+	else
+		SAY("The application accepts connections as fast as they arrive: %u wait in a queue "
+		    "of %u.",
+		    f->backlog, f->backlog_max);
+}
+
+static void say_closed(struct region_why *w, const struct region_why_change *c,
+		       const struct region_why_change *other)
+{
+	const struct region_flow *f = c->now;
+	enum region_flow_end end = region_flow_end(f);
+
+	if (w->limit == REGION_WHY_HALF_CLOSED && f->tcp_state == TCP_CLOSE_WAIT)
+		SAY("The peer has closed the connection, but the application here has not.");
+	else if (w->limit == REGION_WHY_HALF_CLOSED)
+		SAY("The application here has closed the connection for sending, but the peer has "
+		    "not closed it.");
+	else if (w->limit == REGION_WHY_CLOSED)
+		SAY("The connection was closed%s.", end == REGION_FLOW_FIN ? ", first by this end"
+						    : end == REGION_FLOW_FIN_PEER
+							    ? ", first by the peer"
+							    : "");
+	else if (f->flags & SL_FLOW_RESET_IN)
+		SAY("The connection was reset by the peer.");
+	else
+		SAY("The connection was reset from here.");
+	if (w->limit != REGION_WHY_RESET)
+		return;
+	/* A socket that is closed with unread data sends a reset (RFC 2525, section 2.17). */
+	if (end == REGION_FLOW_RESET && c->unread)
+		ADD("The application closed it with %llu unread bytes.", LLU(c->unread));
+	else if (end == REGION_FLOW_RESET_PEER && other && other->unread)
+		ADD("The application there closed it with %llu unread bytes.", LLU(other->unread));
+}
+
+static void write_sentence(struct region_why *w, const struct region_why_change *c,
+			   const struct region_why_change *other)
 {
 	const struct region_flow *f = c->now;
 	double percent = 100 * w->share;
@@ -388,29 +502,17 @@ static void write_sentence(struct region_why *w, const struct region_why_change 
 		SAY("Nothing was sent or received: both applications are silent.");
 		break;
 	case REGION_WHY_ACCEPT_QUEUE:
-		SAY("The application accepts too slowly: %u connections wait in a queue of %u, and "
-		    "%llu segments for its port were dropped.",
-		    c->before ? BASE_MAX(f->backlog, c->before->backlog) : f->backlog,
-		    f->backlog_max, LLU(c->drops));
-		break;
 	case REGION_WHY_ACCEPTING:
-		if (c->drops)
-			SAY("%u connections wait in a queue of %u, which is not full. %llu segments "
-			    "for its port were dropped: stray ones, or new connections while it "
-			    "was briefly full.",
-			    f->backlog, f->backlog_max, LLU(c->drops));
-		else
-			SAY("The application accepts connections as fast as they arrive: %u wait in "
-			    "a queue of %u.",
-			    f->backlog, f->backlog_max);
+		say_listening(w, c);
 		break;
 	case REGION_WHY_REFUSED:
 	case REGION_WHY_NOT_MADE:
 		say_not_made(w, f);
 		break;
+	case REGION_WHY_HALF_CLOSED:
+	case REGION_WHY_CLOSED:
 	case REGION_WHY_RESET:
-		SAY("The connection was reset %s.",
-		    f->flags & SL_FLOW_RESET_IN ? "by the peer" : "from here");
+		say_closed(w, c, other);
 		break;
 	case REGION_WHY_TIMED_OUT:
 		say_timed_out(w, f);
@@ -421,7 +523,7 @@ static void write_sentence(struct region_why *w, const struct region_why_change 
 	case REGION_WHY_NOT_READING:
 	case REGION_WHY_READS_SLOWLY:
 	case REGION_WHY_RECEIVE_WINDOW:
-		say_reading(w, c, percent);
+		say_reading(w, c, other, percent);
 		break;
 	case REGION_WHY_UNANSWERED:
 	case REGION_WHY_NOTHING_ARRIVES:
@@ -490,31 +592,50 @@ static uint32_t say_drops(struct region_why *w, const char *where,
 		const struct region_flow_drop *d = &c->now->drop[i];
 		const char *who = find_dropper(d);
 		uint32_t n = who ? drops_since(c->before, d) : 0;
-		size_t length = strlen(w->sentence);
 
 		sum += n;
 		if (n && said++ < DROPS_SAID)
-			snprintf(w->sentence + length, sizeof(w->sentence) - length,
-				 " %s %s dropped %u segment%s: %s.", who, where, n, PLURAL(n),
-				 d->name);
+			ADD("%s %s dropped %u segment%s: %s.", who, where, n, PLURAL(n), d->name);
 	}
 	return sum;
+}
+
+/* Scaled windows are multiples of a power of two, which this largest unscaled window is not. */
+#define UNSCALED_WINDOW 65535
+
+static const char *find_advice(const struct region_why *w, const struct region_why_change *c,
+			       const struct region_why_change *other)
+{
+	const struct region_why_change *sender = w->limit == REGION_WHY_RECEIVE_WINDOW ? other : c;
+
+	if ((w->limit == REGION_WHY_PEER_WINDOW || w->limit == REGION_WHY_RECEIVE_WINDOW) &&
+	    sender && sender->now->snd_wnd == UNSCALED_WINDOW &&
+	    sender->now->snd_wnd_max == UNSCALED_WINDOW)
+		return "Without window scaling, no window is larger: check "
+		       "net.ipv4.tcp_window_scaling at both ends.";
+	return limits[w->limit].advice;
 }
 
 void region_why_explain(struct region_why *w, const struct region_why_change *c,
 			const struct region_why_change *other)
 {
-	const char *advice = limits[w->limit].advice;
+	const char *advice = find_advice(w, c, other);
 	uint32_t dropped;
-	size_t length;
 
-	write_sentence(w, c);
+	write_sentence(w, c, other);
+	/* The state at the end may differ from most of the interval. */
+	if (region_why_stopped(c) && w->limit != REGION_WHY_UNANSWERED)
+		ADD("Now nothing is acknowledged: %u timeouts in a row.", c->now->backoff);
 	dropped = say_drops(w, "here", c);
 	if (other)
 		say_drops(w, "at the peer", other);
-	length = strlen(w->sentence);
-	if (advice)
-		snprintf(w->sentence + length, sizeof(w->sentence) - length, " %s", advice);
+	/* Of a subflow, only what the path does is known. */
+	if (c->now->flags & SL_FLOW_SUBFLOW && limits[w->limit].evidence & SHARES &&
+	    (!(limits[w->limit].evidence & LOSSES) || w->limit == REGION_WHY_APPLICATION))
+		ADD("It is part of a Multipath TCP connection, whose buffers and windows, which are "
+		    "not observed, may be the cause.");
+	else if (advice)
+		ADD("%s", advice);
 	add_evidence(w, c);
 	if (dropped && w->n < REGION_WHY_NUMBERS)
 		w->number[w->n++] = (struct region_why_number){"dropped-here", "segments", dropped};

@@ -2,6 +2,7 @@
 /* test_why.c - the sentence of region_why() agrees with its numbers, for any two rows. */
 #include <errno.h>
 #include <math.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -279,9 +280,226 @@ static void failures_are_told_by_their_cause(void **state)
 	assert_end(f, REGION_FLOW_RTO, REGION_WHY_TIMED_OUT, "none of 15 retransmissions");
 }
 
+/* Asserts the limits of both ends, and returns their sentences. */
+static void assert_both(const struct region_flow before[2], const struct region_flow now[2],
+			enum region_why_limit a, enum region_why_limit b, struct region_why w[2])
+{
+	region_why_both((const struct region_flow *[]){&before[0], &before[1]},
+			(const struct region_flow *[]){&now[0], &now[1]}, w);
+	if (w[0].limit != a || w[1].limit != b)
+		fail_msg("%s, %s: %s / %s", region_why_name(w[0].limit),
+			 region_why_name(w[1].limit), w[0].sentence, w[1].sentence);
+}
+
+static void assert_says(const struct region_flow *before, const struct region_flow *now,
+			enum region_why_limit limit, const char *says)
+{
+	struct region_why w;
+
+	region_why(before, now, &w);
+	if (w.limit != limit || !strstr(w.sentence, says))
+		fail_msg("%s: %s", region_why_name(w.limit), w.sentence);
+}
+
+/* Nothing happens for ten seconds, but the connection is not as it should be. */
+static void silence_is_explained(void **state)
+{
+	struct region_flow before[2] = {row(), row()}, now[2];
+	struct region_why w[2];
+
+	(void)state;
+	before[1].bytes_received = 200; /* a request that the server does not read */
+	now[0] = before[0];
+	now[1] = before[1];
+	now[0].changed_ns = now[1].changed_ns += 10000000000;
+	assert_both(before, now, REGION_WHY_PEER_NOT_READING, REGION_WHY_NOT_READING, w);
+	assert_non_null(strstr(w[0].sentence, "does not read: 200 bytes are unread there."));
+	assert_non_null(strstr(w[1].sentence, "does not read: 200 bytes are unread"));
+	before[1].read_bytes = 200;
+	now[1].read_bytes = 200;
+	assert_both(before, now, REGION_WHY_IDLE, REGION_WHY_IDLE, w);
+	before[1].bytes_received = 0; /* it has arrived, but the application might still read it */
+	now[1].read_bytes = 0;
+	now[1].data_segs_in = 1;
+	assert_says(&before[1], &now[1], REGION_WHY_PEER, "read nothing yet: 200 bytes");
+	now[1] = before[1];
+	now[1].tcp_state = TCP_CLOSE_WAIT;
+	now[1].bytes_received++; /* a FIN is no data */
+	assert_says(&before[1], &now[1], REGION_WHY_HALF_CLOSED, "The peer has closed");
+	now[0].tcp_state = TCP_FIN_WAIT2;
+	now[0].bytes_acked++;
+	assert_says(&before[0], &now[0], REGION_WHY_HALF_CLOSED, "but the peer has not");
+	now[0].state = SL_STATE_CLOSED;
+	now[0].tcp_state = TCP_CLOSE;
+	now[0].last_state = TCP_TIME_WAIT;
+	assert_says(&before[0], &now[0], REGION_WHY_CLOSED, "closed, first by this end.");
+	now[0].last_state = TCP_LAST_ACK;
+	assert_says(&before[0], &now[0], REGION_WHY_CLOSED, "closed, first by the peer.");
+	now[0].flags = SL_FLOW_RESET_IN;
+	now[1].flags = SL_FLOW_RESET_OUT;
+	now[1].state = SL_STATE_CLOSED;
+	now[1].tcp_state = TCP_CLOSE;
+	now[1].bytes_received = 5000;
+	now[1].read_bytes = 0;
+	assert_both(before, now, REGION_WHY_RESET, REGION_WHY_RESET, w);
+	assert_non_null(strstr(w[0].sentence, "there closed it with 5000 unread bytes."));
+	assert_non_null(strstr(w[1].sentence, "The application closed it with 5000 unread"));
+	/* Connections wait, although the queue is not full. */
+	now[0] = before[0];
+	now[0].flags = SL_FLOW_LISTENER;
+	now[0].backlog_max = 64;
+	assert_says(&before[0], &now[0], REGION_WHY_ACCEPTING, "as fast as they arrive");
+	before[0].backlog = 4;
+	now[0].backlog = 5;
+	assert_says(&before[0], &now[0], REGION_WHY_ACCEPTING,
+		    "5 connections wait to be accepted, and 4 waited before; there is room for 64");
+}
+
+/* Ten seconds of bulk data that fill the congestion window of 100 segments. */
+static struct region_flow bulk(const struct region_flow *before)
+{
+	struct region_flow f = *before;
+
+	f.changed_ns += 10000000000;
+	f.busy_us += 10000000;
+	f.bytes_acked += 50000000;
+	f.data_segs_out += 40000;
+	f.cwnd = f.flight = 100;
+	f.ssthresh = 50;
+	f.queue = 100000;
+	f.rtt_min_us = 13000;
+	f.srtt_us = 13500;
+	return f;
+}
+
+static void losses_do_not_explain_a_large_window(void **state)
+{
+	struct region_flow before = row(), f = bulk(&before);
+
+	(void)state;
+	f.retrans = f.fast = 1;
+	assert_says(&before, &f, REGION_WHY_LOSS_FAST, "Losses keep");
+	f.srtt_us = 48000; /* the window fills a queue, which overflows */
+	assert_says(&before, &f, REGION_WHY_BUFFERBLOAT,
+		    "full for 100% of the time. 1 segment retransmitted. Limit");
+	f.cwnd = f.flight = 9; /* only the peer's delayed acknowledgements */
+	assert_says(&before, &f, REGION_WHY_LOSS_FAST, "Losses keep");
+	f = bulk(&before);
+	f.retrans = 300;
+	f.fast = 30;
+	f.flags = SL_FLOW_BBR;
+	assert_says(&before, &f, REGION_WHY_PATH,
+		    "100% of the time, without a growing queue. 300 segments retransmitted.");
+	/* The peer stopped acknowledging: for most of the time, or at the end. */
+	f.flags = 0;
+	f.fast = 1;
+	f.timeouts = f.backoff = 3;
+	f.rto_us = 1600000;
+	assert_says(&before, &f, REGION_WHY_PATH, "Now nothing is acknowledged: 3 timeouts");
+	f.rto_us = 16000000;
+	assert_says(&before, &f, REGION_WHY_UNANSWERED, "The peer stopped acknowledging");
+	f.timeouts = 4; /* one was repaired */
+	assert_says(&before, &f, REGION_WHY_LOSS_TIMEOUT, "Losses held");
+}
+
+/* An idle first snapshot does not show what limits the bulk data that follow. */
+static void what_was_idle_does_not_count(void **state)
+{
+	struct region_flow before = row(), f = bulk(&before), end;
+	struct region_why w;
+
+	(void)state;
+	region_why(&before, &f, &w);
+	assert_int_equal(w.limit, REGION_WHY_PATH);
+	assert_true(w.share > 0.999);
+	end = bulk(&f);
+	end.flight = end.queue = 0;
+	region_why(&f, &end, &w);
+	assert_int_equal(w.limit, REGION_WHY_PATH);
+	assert_true(w.share > 0.999);
+}
+
+/* Ends that both send: what limits one direction does not explain the other. */
+static void directions_are_told_apart(void **state)
+{
+	struct region_flow before[2] = {row(), row()}, now[2];
+	struct region_why w[2];
+
+	(void)state;
+	/* A's losses hold it back, and so does B, which always has data left to read. */
+	before[1].bytes_received = 40000;
+	now[0] = bulk(&before[0]);
+	now[0].retrans = now[0].fast = 8;
+	now[0].rwnd_us = 3400000;
+	now[1] = before[1];
+	now[1].changed_ns = now[0].changed_ns;
+	now[1].bytes_received += now[0].bytes_acked;
+	now[1].read_bytes = now[0].bytes_acked;
+	assert_both(before, now, REGION_WHY_PEER_READS_SLOWLY, REGION_WHY_READS_SLOWLY, w);
+	assert_true(w[0].share > 0.33 && w[0].share < 0.35);
+	assert_non_null(strstr(w[0].sentence, "it takes 5.0 MB per second"));
+	now[0].rwnd_us = 900000; /* hardly at all */
+	assert_both(before, now, REGION_WHY_LOSS_FAST, REGION_WHY_READS_SLOWLY, w);
+	/* A is limited by B's window, and B sends small pieces of its own. */
+	now[0].rwnd_us = 10000000;
+	now[0].snd_wnd_max = 1 << 20;
+	now[0].turns = 1000;
+	now[1].busy_us += 10000000;
+	now[1].bytes_acked += 60000000;
+	now[1].data_segs_out = 40000;
+	now[1].held = 20000;
+	now[1].flight = 3;
+	assert_both(before, now, REGION_WHY_PEER_READS_SLOWLY, REGION_WHY_READS_SLOWLY, w);
+	/* Without window scaling, the window that B keeps is not the one that A sees. */
+	before[1].bytes_received = now[1].bytes_received -= 40000;
+	before[1].read_bytes = before[1].bytes_received = 0;
+	now[0].snd_wnd = now[0].snd_wnd_max = 65535;
+	now[1].rcv_wnd = 3000000;
+	assert_both(before, now, REGION_WHY_PEER_WINDOW, REGION_WHY_RECEIVE_WINDOW, w);
+	assert_non_null(strstr(w[0].sentence, "net.ipv4.tcp_window_scaling"));
+	assert_non_null(strstr(w[1].sentence, "window here, 65535 bytes"));
+	assert_non_null(strstr(w[1].sentence, "net.ipv4.tcp_window_scaling"));
+	now[0].snd_wnd = now[0].snd_wnd_max = 65536;
+	assert_both(before, now, REGION_WHY_PEER_WINDOW, REGION_WHY_RECEIVE_WINDOW, w);
+	assert_non_null(strstr(w[0].sentence, "SO_RCVBUF"));
+}
+
+static void large_numbers_have_no_exponent(void **state)
+{
+	struct region_flow before = row(), f = before;
+
+	(void)state;
+	f.changed_ns += 10000000000;
+	f.busy_us += 100000;
+	f.bytes_received += 10000;
+	f.read_bytes = f.bytes_received;
+	f.data_segs_in = f.data_segs_out = f.turns = 8;
+	f.waited_ms = 9900;
+	assert_says(&before, &f, REGION_WHY_PEER_THINKS, "which takes 1.2 s beyond");
+	f.turns = 10;
+	assert_says(&before, &f, REGION_WHY_PEER_THINKS, "which takes 990 ms beyond");
+}
+
+static void a_subflow_is_called_one(void **state)
+{
+	struct region_flow before = row(), f = bulk(&before);
+
+	(void)state;
+	f.flags = SL_FLOW_SUBFLOW;
+	assert_says(&before, &f, REGION_WHY_PATH, "growing queue.");
+	f.sndbuf_us = 10000000;
+	assert_says(&before, &f, REGION_WHY_SEND_BUFFER, "Multipath TCP connection");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(silence_is_explained),
+		cmocka_unit_test(losses_do_not_explain_a_large_window),
+		cmocka_unit_test(what_was_idle_does_not_count),
+		cmocka_unit_test(directions_are_told_apart),
+		cmocka_unit_test(large_numbers_have_no_exponent),
+		cmocka_unit_test(a_subflow_is_called_one),
 		cmocka_unit_test(a_full_buffer_limits_whatever_the_window),
 		cmocka_unit_test(failures_are_told_by_their_cause),
 		cmocka_unit_test(sentences_agree_with_their_numbers),

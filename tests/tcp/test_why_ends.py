@@ -27,6 +27,7 @@ TCP = socket.IPPROTO_TCP
 # If a connection has been idle for longer, the first probe is sent at once.
 KEEPALIVE = ((TCP, socket.TCP_KEEPINTVL, 1), (TCP, socket.TCP_KEEPCNT, 2), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
              (TCP, socket.TCP_KEEPIDLE, 1))
+ENDED = ('closed', 'reset', 'timed-out')
 OBSERVED = signal.SIGUSR1  # `tcp why` observes the connections
 
 # Behaviours of the ends, until they are killed.
@@ -59,6 +60,19 @@ def keep_alive(s):
     nothing(s)
 
 
+def once_observed(f):
+    def g(s):
+        signal.sigwait([OBSERVED])
+        f(s)
+        nothing(s)
+    return g
+
+
+def half_close(s):
+    s.shutdown(socket.SHUT_WR)
+    nothing(s)
+
+
 def receive(s, size):
     while size:
         size -= len(s.recv(size)) or sys.exit()
@@ -79,16 +93,24 @@ def answer(s, request=200, size=200, pause=0):
         s.sendall(bytes(size))
 
 
+def both_ways(send, read):
+    def g(s):
+        threading.Thread(target=send, args=(s,), daemon=True).start()
+        read(s)
+    return g
+
+
 def does(f, **how):
     return lambda s: f(s, **how)
 
 
 class Situation:
     """path: options for both directions, or for each. at_a, at_b: expected answers of `tcp why`. alone: needs a CPU of its
-    own."""
+    own. control: the congestion control. without: features of TCP that are off, by the names of their sysctls."""
 
-    def __init__(self, path, a, b, at_a, at_b, options=((), ()), cut=None, alone=False):
+    def __init__(self, path, a, b, at_a, at_b, options=((), ()), cut=None, alone=False, control='cubic', without=()):
         self.path, self.does, self.right, self.options, self.cut, self.alone = path, (a, b), (at_a, at_b), options, cut, alone
+        self.control, self.without = control, without
 
 
 def both(delay, more=''):
@@ -130,6 +152,16 @@ SITUATIONS = {
     'cork': S(1, does(send_some, size=300, pause=.25), read_all, 'cork', 'peer', **of_a((TCP, socket.TCP_CORK, 1))),
     'round-trips': S(50, ask, answer, 'round-trip', 'round-trip'),
     'slow-answers': S(1, ask, does(answer, pause=.005), 'peer-thinks', 'thinks'),
+    'request-unread': S(1, ask, nothing, 'peer-not-reading', 'not-reading'),
+    'half-closed': S(5, half_close, nothing, 'half-closed', 'half-closed'),
+    'closed-with-unread-data': S(5, ask, once_observed(socket.socket.close), 'reset', 'reset'),
+    'closed-silently': S(5, once_observed(socket.socket.close), lambda s: s.recv(1) or s.close() or nothing(s), 'closed', 'closed'),
+    'no-window-scaling': S(50, send_all, read_all, 'peer-window', 'receive-window', without=('window_scaling',)),
+    'slow-reader-behind-losses': S(both(10, '-l .01'), send_all, does(read_all, most=20000, pause=.1), 'peer-reads-slowly',
+                                   'reads-slowly'),
+    'slow-reader-that-sends': S(5, both_ways(send_all, read_all), both_ways(does(send_some, size=5000, pause=.01),
+                                does(read_all, most=20000, pause=.1)), 'peer-reads-slowly', 'reads-slowly'),
+    'bbr-ignores-losses': S(both(20, '-R 20 -q 60000'), send_all, read_all, 'path', 'peer', control='bbr', alone=True),
 }
 OTHERS = {
     'little-to-send-far-away': S(80, does(send_some, size=300, pause=.4), read_all, 'application', 'peer'),
@@ -161,12 +193,15 @@ def end_of(situation, is_b, port, ready, go):
     signal.pthread_sigmask(signal.SIG_BLOCK, [OBSERVED])
     if libc.unshare(0x40000000):
         os._exit(1)
+    for name in situation.without:
+        with open(f'/proc/sys/net/ipv4/tcp_{name}', 'w') as f:
+            f.write('0')
     os.write(ready, b'x')
     os.read(go, 1)  # wait for the path
     s = socket.socket()
     for option in situation.options[is_b]:
         s.setsockopt(*option)
-    s.setsockopt(TCP, socket.TCP_CONGESTION, b'cubic')
+    s.setsockopt(TCP, socket.TCP_CONGESTION, situation.control.encode())
     if is_b:
         s.bind(('10.98.1.2', port))
         s.listen()
@@ -297,6 +332,9 @@ class Connection:
             of_end = [s for s in said if s.get(key) == self.port]
             if [s['limit'] for s in of_end] != [right]:
                 yield f'{self.name}: {side} is not {right}, but {of_end}'
+            # A connection that is idle at the end is judged by the whole time, too.
+            elif right not in ENDED and of_end[0]['interval_ns'] < SECONDS * .8e9:
+                yield f'{self.name}: {side} was observed for longer: {of_end}'
 
 
 def waits_for_signals(part):
@@ -313,8 +351,8 @@ def look(connections):
     why = Part(EXE, 'tcp', 'why', '--json', '--top', '0', '-d', f'{SECONDS}s', '-p', f'{connections[0].port}-{connections[-1].port}', COMM)
     wait_until(lambda: why.p.poll() is not None or waits_for_signals(why), 'tcp why observes', why)
     for c in connections:
-        if c.situation.does[0] is keep_alive:
-            os.kill(c.ends[0][0], OBSERVED)
+        for pid, _, _ in c.ends:
+            os.kill(pid, OBSERVED)
     pulsing = [c for c in connections if c.situation.cut == 'pulse']
     while why.p.poll() is None:
         for pause in (.3, 4):
@@ -356,6 +394,10 @@ def main():
     situations = {**SITUATIONS, **(OTHERS if SCALE > 1 or NAMES else {})}
     if NAMES:
         situations = {name: situations[name] for name in NAMES}
+    with open('/proc/sys/net/ipv4/tcp_available_congestion_control') as f:
+        controls = f.read().split()
+    for name in [name for name, s in situations.items() if s.control not in controls]:
+        print(f'SKIP: {name}: this kernel has no {situations.pop(name).control}', flush=True)
     if PATH == 'netem':
         situations = {name: s for name, s in situations.items() if has_netem(s)}
     batches = [{n: s for n, s in situations.items() if not s.alone}] + [{n: s} for n, s in situations.items() if s.alone]

@@ -50,6 +50,8 @@ static const struct {
 	{"paced", SL_FLOW_PACED},
 	{"user_timeout", SL_FLOW_USER_TIMEOUT},
 	{"dropped", SL_FLOW_DROPPED},
+	{"bbr", SL_FLOW_BBR},
+	{"subflow", SL_FLOW_SUBFLOW},
 };
 #define FLAGS (sizeof(flags) / sizeof(*flags))
 

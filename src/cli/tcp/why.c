@@ -159,13 +159,29 @@ static int slots_used(const struct look *l, uint32_t *used)
 	return BASE_EXIT_OK;
 }
 
+/*
+ * Reads a slot. A connection without data in flight, unsent or unread is not written to the table
+ * until something happens, so its statistics are those of ns as well: without this, shares and
+ * rates would be those of another interval. Returns false if the slot is being written.
+ */
+static bool read_slot(const struct look *l, uint32_t slot, uint64_t ns, struct region_flow *f)
+{
+	if (region_flow_read(l->map, &l->info, slot, f))
+		return false;
+	if (f->state == SL_STATE_LIVE && !(f->flags & SL_FLOW_LISTENER) && !f->flight &&
+	    !f->queue && !region_flow_unread(f))
+		f->changed_ns = BASE_MAX(f->changed_ns, ns);
+	return true;
+}
+
 static int first_look(struct look *l)
 {
+	uint64_t now = base_now_ns();
 	uint32_t used = 0;
 	int code = slots_used(l, &used);
 
 	for (uint32_t i = 0; i < used; i++)
-		if (region_flow_read(l->map, &l->info, i, &l->before[i]))
+		if (!read_slot(l, i, now, &l->before[i]))
 			memset(&l->before[i], 0, sizeof(l->before[i]));
 		else if (l->before[i].state != SL_STATE_FREE)
 			region_listeners_add(&l->listeners, &l->before[i]);
@@ -210,6 +226,7 @@ static void join_ends(struct look *l)
 
 static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 {
+	uint64_t now = base_now_ns();
 	uint32_t used = 0;
 	int code = slots_used(l, &used);
 
@@ -217,7 +234,7 @@ static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 		struct finding *f = &l->found[l->n];
 		const struct region_flow *b = &l->before[i];
 
-		if (region_flow_read(l->map, &l->info, i, &f->flow))
+		if (!read_slot(l, i, now, &f->flow))
 			continue; /* the slot is being written */
 		region_listeners_name(&l->listeners, &f->flow);
 		if (f->flow.state == SL_STATE_FREE || !matches_subject(l, w, &f->flow))

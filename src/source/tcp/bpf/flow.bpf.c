@@ -213,7 +213,7 @@ int BPF_PROG(flow_reset_out, struct sock *sk)
 		return 0;
 	st->flags |= SL_FLOW_RESET_OUT;
 	/* An abort closes the socket before it sends the reset; the timer waits for the reset. */
-	if (!s->id)
+	if (st->closed)
 		st->final[SL_FLOW_HANDSHAKE_FLAGS] |= (u64)SL_FLOW_RESET_OUT << 32;
 	return 0;
 }

@@ -28,6 +28,18 @@ static __always_inline u32 at_most(u32 n)
 	return n < 65535 ? n : 65535;
 }
 
+/* True for a congestion control whose name begins with "bbr". */
+static __always_inline bool uses_bbr(const struct inet_connection_sock *icsk)
+{
+	char name[4] = {};
+
+	if (bpf_rdonly_cast)
+		*(u32 *)name = *(const u32 *)icsk->icsk_ca_ops->name;
+	else
+		BPF_CORE_READ_INTO(&name, icsk, icsk_ca_ops, name);
+	return name[0] == 'b' && name[1] == 'b' && name[2] == 'r';
+}
+
 /*
  * Wraps the cells so that they can be passed to a non-static function, which the verifier checks
  * only once instead of per caller.
@@ -72,6 +84,10 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 		flags |= SL_FLOW_CORK;
 	if (FIELD(icsk, icsk_user_timeout))
 		flags |= SL_FLOW_USER_TIMEOUT;
+	if (bpf_core_field_exists(tp->is_mptcp) && FIELD(tp, is_mptcp))
+		flags |= SL_FLOW_SUBFLOW;
+	if (uses_bbr(icsk))
+		flags |= SL_FLOW_BBR;
 	most = FIELD(sk, sk_max_pacing_rate);
 	if (~most && FIELD(sk, sk_pacing_rate) >= most)
 		flags |= SL_FLOW_PACED;

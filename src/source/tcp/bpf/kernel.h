@@ -186,8 +186,13 @@ struct inet_sock {
 	__be16 inet_sport;
 };
 
+struct tcp_congestion_ops {
+	char name[16];
+};
+
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	const struct tcp_congestion_ops *icsk_ca_ops;
 	u32 icsk_rto;
 	u8 icsk_ca_state : 5;
 	u8 icsk_retransmits, icsk_backoff, icsk_probes_out;
@@ -214,6 +219,7 @@ struct tcp_sock {
 	u32 copied_seq, rcv_nxt, snd_una, snd_nxt, write_seq;
 	u32 lsndtime, max_window, lost_out, retrans_out;
 	u8 nonagle : 4;
+	bool is_mptcp; /* without CONFIG_MPTCP, the field does not exist */
 	u32 lost, packets_out, rcv_wnd, delivered, delivered_ce;
 	u32 segs_out, data_segs_out, segs_in, data_segs_in;
 	u64 bytes_sent, bytes_received, bytes_acked, bytes_retrans;
