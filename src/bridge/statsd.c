@@ -279,7 +279,7 @@ static bool add_container(struct bridge_statsd *s, struct labels *l, struct brid
 	return add_label(s, l, (struct bridge_text){"container_id", 12}, c);
 }
 
-/* To Prometheus, a label without a value is no label: two series would be one, which loses values. */
+/* A label without a value is no label to Prometheus, which would keep one of two equal series. */
 static void drop_empty_labels(struct labels *l)
 {
 	const size_t n = l->n;
