@@ -153,6 +153,23 @@ static void find_values(const struct match_row *m, size_t n, size_t steps, bool 
 			any[k] |= m[i].row->has[k];
 }
 
+static void drop_values(const struct match_row *m, size_t n, size_t steps, const bool *keep)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < steps; k++)
+			m[i].row->has[k] &= keep[k];
+}
+
+/* As in Prometheus, there is nothing to match, and no error, where one side has no value at all. */
+static void drop_unpaired_steps(const struct match_row *m, size_t left, size_t right, size_t steps,
+				bool *any)
+{
+	find_values(m, left, steps, any);
+	drop_values(m + left, right, steps, any);
+	find_values(m + left, right, steps, any);
+	drop_values(m, left, steps, any);
+}
+
 /* Evaluates "and", "or" and "unless". In m, the rows of the left operand come first. */
 static int combine_sets(struct api_promql_run *r, const struct api_promql_node *n, size_t steps,
 			const struct match_row *m, size_t left, size_t right, bool *any,
@@ -271,6 +288,8 @@ static int match_vectors(struct api_promql_run *r, const struct api_promql_node 
 		m[i].key = api_promql_labels_keep(m[i].row->of, &n->by);
 		err = m[i].key ? 0 : -ENOMEM;
 	}
+	if (!err && n->op > API_PROMQL_UNLESS)
+		drop_unpaired_steps(m, a->n, b->n, steps, any);
 	if (!err && rows)
 		qsort(m, rows, sizeof(*m), by_key);
 	for (size_t i = 0, left, end; i < rows && !err; i = end) {

@@ -469,7 +469,9 @@ static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 {
 	const struct bridge_label *l = o->exemplar_labels;
 
-	if (o->type != BRIDGE_COUNTER && o->type != BRIDGE_HISTOGRAM) {
+	/* A histogram without bounds becomes a summary. */
+	if (o->type != BRIDGE_COUNTER &&
+	    (o->type != BRIDGE_HISTOGRAM || (!p->exponential && !p->bound_count))) {
 		o->counts->exemplars_left_out += o->exemplar_count;
 		return;
 	}

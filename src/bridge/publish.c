@@ -16,6 +16,7 @@
 #define RECORD_BYTES 320u
 #define EXEMPLARS    1023u
 #define BYTES_MAX    (64u << 20)
+#define RESEND_NS    (900 * 1000000000ull)
 #define FAMILY_BYTES 512u /* memory for a family here and in the library, without its texts */
 
 /* ---- families ---- */
@@ -91,6 +92,13 @@ static uint64_t hash_of_shape(const struct bridge_point *t)
 	return base_hash_end(&h);
 }
 
+/* A region has no histograms without bounds: their sum and count make a summary. */
+static enum bridge_type type_of(const struct bridge_publisher *p, const struct bridge_point *t)
+{
+	return p->type == BRIDGE_HISTOGRAM && !t->exponential && !t->bound_count ? BRIDGE_SUMMARY
+										 : p->type;
+}
+
 /* A family takes its memory until the publisher closes, because the library never frees it. */
 static size_t family_bytes(const struct bridge_publisher *p, const struct bridge_point *t)
 {
@@ -107,7 +115,10 @@ static size_t family_bytes(const struct bridge_publisher *p, const struct bridge
 static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 						 const struct bridge_point *t, bool *full)
 {
-	uint64_t hash = t->exponential ? base_hash(p->announced, "e", 1) : p->announced;
+	const enum bridge_type type = type_of(p, t);
+	uint64_t hash = t->exponential	  ? base_hash(p->announced, "e", 1)
+			: type != p->type ? base_hash(p->announced, "s", 1)
+					  : p->announced;
 	struct bridge_publish_family *f = p->family;
 	size_t bytes;
 
@@ -121,7 +132,7 @@ static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 	f = *full ? NULL : calloc(1, sizeof(*f));
 	if (!f)
 		return NULL;
-	f->type = p->type;
+	f->type = type;
 	f->shape = hash_of_shape(t);
 	if (bridge_publish_family_create(p, f, t)) {
 		free(f);
@@ -280,12 +291,14 @@ static void set_values(struct bridge_publisher *p, struct bridge_publish_series 
 /*
  * Returns true if the point has been published before: a delta that was sent again because the
  * response was lost, maybe with others, or a point that is not newer than another one in this body.
+ * Exporters send nothing again after so long that the sender's clock must have been set back.
  */
 static bool is_duplicate(const struct bridge_publisher *p, const struct bridge_publish_series *s,
 			 const struct bridge_point *t)
 {
 	if (t->delta)
-		return t->time_ns && t->time_ns <= s->time_ns;
+		return t->time_ns && t->time_ns <= s->time_ns &&
+		       s->time_ns - t->time_ns <= RESEND_NS;
 	return s->round == p->round && t->time_ns <= s->time_ns;
 }
 

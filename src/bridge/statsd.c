@@ -258,7 +258,7 @@ static bool add_tags(struct bridge_statsd *s, struct labels *l, struct bridge_te
 	while (at < end) {
 		const char *stop = memchr(at, ',', (size_t)(end - at)) ?: end;
 		const char *colon = memchr(at, ':', (size_t)(stop - at));
-		struct bridge_text key = {at, (size_t)((colon ?: stop) - at)}, value = {"", 0};
+		struct bridge_text key = {at, (size_t)((colon ?: stop) - at)}, value = {"true", 4};
 
 		if (colon)
 			value = (struct bridge_text){colon + 1, (size_t)(stop - colon - 1)};
@@ -277,6 +277,17 @@ static bool add_container(struct bridge_statsd *s, struct labels *l, struct brid
 	if (c.n > 3 && !memcmp(c.s, "ci-", 3))
 		c = (struct bridge_text){c.s + 3, c.n - 3};
 	return add_label(s, l, (struct bridge_text){"container_id", 12}, c);
+}
+
+/* A label without a value is no label to Prometheus, which would keep one of two equal series. */
+static void drop_empty_labels(struct labels *l)
+{
+	const size_t n = l->n;
+
+	l->n = 0;
+	for (size_t i = 0; i < n; i++)
+		if (*l->of[i].value)
+			l->of[l->n++] = l->of[i];
 }
 
 /*
@@ -311,6 +322,7 @@ static bool name_series(struct bridge_statsd *s, const char *name, enum bridge_s
 					(struct bridge_text){text, (size_t)n}))
 			return false;
 	}
+	drop_empty_labels(l);
 	return true;
 }
 

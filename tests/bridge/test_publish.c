@@ -155,6 +155,44 @@ static void points_that_come_twice_count_once(void **state)
 	assert_true(value(p, "d_total", "1") == 30);
 	assert_int_equal(bridge_publish_counts(p).duplicate, 4);
 	assert_int_equal(bridge_publish_counts(p).refused, 4);
+	/* The sender's clock is set back by an hour. */
+	bridge_publish_begin(p);
+	tell_at(p, "d_total", BRIDGE_COUNTER, "1", 32, true, 7200 * 1000000000ull);
+	tell_at(p, "d_total", BRIDGE_COUNTER, "1", 64, true, 3600 * 1000000000ull);
+	tell_at(p, "d_total", BRIDGE_COUNTER, "1", 128, true, 3610 * 1000000000ull);
+	tell_at(p, "d_total", BRIDGE_COUNTER, "1", 128, true, 3610 * 1000000000ull);
+	assert_true(value(p, "d_total", "1") == 254);
+	assert_int_equal(bridge_publish_counts(p).duplicate, 5);
+	bridge_publish_close(p);
+}
+
+static void a_histogram_without_bounds_is_a_summary(void **state)
+{
+	struct bridge_publisher *p = begin(0);
+	struct bridge_sink *s = bridge_publish_sink(p);
+	const double values[] = {2.5, 3, 3};
+	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = "h", .help = "", .mirror = true,
+					  .utf8 = true);
+	struct sl_summary h;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		bridge_publish_begin(p);
+		assert_true(s->family(s, &(struct bridge_family){.name = {"h", 1},
+								 .help = {"", 0},
+								 .unit = {"", 0},
+								 .type = BRIDGE_HISTOGRAM}));
+		assert_true(
+			s->point(s, &(struct bridge_point){.values = values, .value_count = 3}));
+		bridge_publish_end(p);
+	}
+	bridge_publish_begin(p);
+	s->values(s, values, 3);
+	bridge_publish_end(p);
+	h = sl_summary_with(sl_summary_family_create(bridge_publish_of(p), &o), NULL, 0);
+	assert_true(sl_summary_sum(h) == 2.5);
+	assert_int_equal(sl_summary_count(h), 3);
+	assert_int_equal(bridge_publish_counts(p).refused, 0);
 	bridge_publish_close(p);
 }
 
@@ -356,6 +394,7 @@ int main(void)
 		cmocka_unit_test(zeros_go_to_the_bucket_of_their_threshold),
 		cmocka_unit_test(differences_add_up),
 		cmocka_unit_test(points_that_come_twice_count_once),
+		cmocka_unit_test(a_histogram_without_bounds_is_a_summary),
 		cmocka_unit_test(a_changed_help_text_changes_nothing_else),
 		cmocka_unit_test(series_may_change_their_shape),
 		cmocka_unit_test(what_does_not_come_again_is_removed),

@@ -96,12 +96,16 @@ static void counters_and_gauges_are_exact(void **state)
 	(void)state;
 	send(&t, "a.b:1|c\na.b:4|c|@0.5\na-b:2|c\r\ng:5|g\ng:+2|g\ng:-3.5|g");
 	send(&t, "tag:1|c|#env:prod,flag,env:test\n9:1|c");
+	send(&t, "tag:2|c|#flag\ntag:4|c|#flag:true,none:,:x\ntag:8|c|#none:");
 	/* Names that differ only in characters that Prometheus lacks are one name. */
 	assert_true(counter(&t, "a_b", NULL, 0) == 11);
 	assert_true(gauge(&t, "g") == 3.5);
-	assert_true(counter(&t, "tag", SL_LABELS({"env", "test"}, {"flag", ""})) == 1);
+	assert_true(counter(&t, "tag", SL_LABELS({"env", "test"}, {"flag", "true"})) == 1);
+	/* A label without a value is none to Prometheus. */
+	assert_true(counter(&t, "tag", SL_LABELS({"flag", "true"})) == 6);
+	assert_true(counter(&t, "tag", NULL, 0) == 8);
 	assert_true(counter(&t, "_9", NULL, 0) == 1);
-	assert_int_equal(bridge_statsd_counts(t.s).lines, 8);
+	assert_int_equal(bridge_statsd_counts(t.s).lines, 11);
 	assert_int_equal(bridge_statsd_counts(t.s).malformed, 0);
 	end(&t);
 }

@@ -206,6 +206,10 @@ def expressions(counter, gauge, histogram, start):
         yield f'{c} {op} on (service) group_left sum by (service) ({g})'
         yield f'sum by (service) ({g}) {op} on (service) group_right {c}'
         yield f'{c} {op} on (pod) group_left (le, host) sum by (pod, host) ({g})'
+        # Where one side has no value, the labels of the other may be the same.
+        yield f'nosuch {op} on (service) {c}'
+        yield f'{c} {op} on (service) (nosuch or {g} offset -1h)'
+        yield f'{c} {op} on (service) group_right nosuch'
     for op in ('and', 'or', 'unless'):
         yield f'{c} {op} {c}'
         yield f'{c} {op} on (pod) ({g} > 100)'

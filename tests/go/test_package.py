@@ -18,7 +18,7 @@ def with_env(**env):
 
 
 def is_formatted_and_vetted():
-    """And the core builds alone, in GOPATH and as a module."""
+    """And the core builds alone, in GOPATH, as a module, and for arm64."""
     gofmt = shutil.which('gofmt') or os.path.join(os.path.dirname(os.path.realpath(GO)), 'gofmt')
     bench = os.path.join(HERE, '../../bench/bind/go.go')
     programs = [os.path.join(HERE, name) for name in sorted(os.listdir(HERE)) if name.endswith('.go')] + [bench]
@@ -28,7 +28,8 @@ def is_formatted_and_vetted():
         for program in programs:
             # Debian has no version of OpenTelemetry's SDK with exporters of this kind: a stand-in has its types.
             run(GO, 'vet', program, env=with_env(GOPATH=f'{os.environ["GOPATH"]}:{HERE}/stand_in'))
-    run(GO, 'build', 'sidelight', env=with_env(GOPATH=FOLDER))
+    for machine in 'amd64', 'arm64':
+        run(GO, 'build', 'sidelight', env=with_env(GOPATH=FOLDER, GOARCH=machine))
     run(GO, 'build', 'sidelight', env=with_env(GOPATH=workdir(), GO111MODULE='on'), cwd=f'{FOLDER}/src/sidelight')
 
 

@@ -108,7 +108,7 @@ func (a *attachment) run() {
 	delay := retryFull
 	for {
 		a.mu.Lock()
-		if a.stopped() { // stop() would not close a connection made after it
+		if a.conn == nil && a.stopped() { // stop() would not close a connection made after it
 			a.mu.Unlock()
 			return
 		}

@@ -8,30 +8,29 @@ import (
 	"time"
 )
 
-// A Counter is a whole number that only increases. An update takes about half the time of an atomic addition, and processors
-// do not wait for each other.
+// A Counter is a whole number that only increases. Processors that update it do not wait for each other.
 type Counter struct{ site }
 
 // Inc adds 1.
-func (c *Counter) Inc() {
+func (c *Counter) Inc() { addOwn(&c.site, 1) }
+
+// Add adds n.
+func (c *Counter) Add(n uint64) { addOwn(&c.site, n) }
+
+// addPinned adds n to the stripe of this P; if it has none, to stripe 0.
+func addPinned(s *site, n uint64) {
 	// This is base(), inlined.
 	id := procPin()
-	p := c.load()
+	p := s.load()
 	if p != nil && uint(id) < maxStripes {
 		if base := atomic.LoadPointer(&p.own[id]); base != nil {
-			*wordAt(base, p.at)++
-			*wordAt(base, p.check) += p.k
+			ownAdd(base, p.spot, n)
 			procUnpin()
 			return
 		}
 	}
 	procUnpin()
-	c.Add(1)
-}
-
-// Add adds n.
-func (c *Counter) Add(n uint64) {
-	p, base := c.base()
+	p, base := s.base()
 	if base != nil {
 		ownAdd(base, p.spot, n)
 	} else {

@@ -95,7 +95,10 @@ func startTicks() uint64 {
 }
 
 func newRegion(o regionOptions) (*region, error) {
-	r := &region{cellsMax: o.cells, schemaMax: o.schema, allocated: map[uint64]uint64{}, stripesUsed: 1}
+	// Line 0 of the stripes stays empty. It is at the start of a page, like the number of a P, which each update reads: a
+	// load waits for an earlier store to the same place of another page (4K aliasing).
+	o.cells += lineCells
+	r := &region{cellsMax: o.cells, schemaMax: o.schema, allocated: map[uint64]uint64{}, stripesUsed: 1, cellsUsed: lineCells}
 	r.stripes = o.stripesMax + 1
 	r.stride = roundUp(uint64(o.cells+lineCells-1)/lineCells*lineSize, pageSize)
 	at := uint64(2 * pageSize)

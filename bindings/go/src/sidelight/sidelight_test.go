@@ -455,13 +455,18 @@ func TestPacketsOfTheAgentAreRead(t *testing.T) {
 	}
 }
 
-func TestStoppedAttachmentConnectsNoMore(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "agent")
+func listen(t *testing.T) (agent *net.UnixListener, socket string) {
+	socket = filepath.Join(t.TempDir(), "agent")
 	agent, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: socket, Net: "unixpacket"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer agent.Close()
+	t.Cleanup(func() { agent.Close() })
+	return agent, socket
+}
+
+func TestStoppedAttachmentConnectsNoMore(t *testing.T) {
+	_, socket := listen(t)
 	a := newAttachment(&Publisher{options: Options{Socket: socket}})
 	close(a.ended)
 	go a.run()
@@ -472,14 +477,40 @@ func TestStoppedAttachmentConnectsNoMore(t *testing.T) {
 	}
 }
 
-// After EAGAIN, a region is offered again long before it would be after another refusal.
-func TestRegionIsOfferedAgainSoonAfterEagain(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "agent")
-	agent, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: socket, Net: "unixpacket"})
+// A publisher that ends at once, before run() came to read the answer to PUBLISH, sends CLOSE all the same.
+func TestCloseArrivesThoughTheAnswerWasNotRead(t *testing.T) {
+	agent, socket := listen(t)
+	a := newAttachment(&Publisher{options: Options{Socket: socket}})
+	if err := a.connect(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := agent.AcceptUnix()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer agent.Close()
+	defer conn.Close()
+	a.regions = []*region{{instance: 1}}
+	if _, err := conn.Write(make([]byte, 24)); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		a.stop()
+		close(stopped)
+	}()
+	<-a.ended
+	a.run()
+	<-stopped
+	var packet [4096]byte
+	n, err := conn.Read(packet[:])
+	if err != nil || n != 24 || binary.LittleEndian.Uint16(packet[4:]) != packetClose {
+		t.Error(n, err)
+	}
+}
+
+// After EAGAIN, a region is offered again long before it would be after another refusal.
+func TestRegionIsOfferedAgainSoonAfterEagain(t *testing.T) {
+	agent, socket := listen(t)
 	p, err := Open(Options{Socket: socket})
 	if err != nil {
 		t.Fatal(err)
