@@ -3,7 +3,6 @@
 #include "region/why_internal.h"
 #include "base/base.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define IDLE_SHARE  0.01 /* a flow with less busy time than this, and without a byte, is idle */
