@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* metrics.c - metrics with their values, history and buckets. */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

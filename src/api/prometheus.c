@@ -16,7 +16,7 @@
 #include "api/promql.h"
 #include "base/base.h"
 #include "base/grow.h"
-#include "export/number.h"
+#include "base/number.h"
 
 /* The version of Prometheus with which the tests compare this file's responses. */
 #define PROMETHEUS_VERSION "2.42.0"
@@ -344,9 +344,9 @@ static void get_buildinfo(struct http_request *req, void *arg)
 
 static void put_point(struct base_json *j, int64_t ns, double v)
 {
-	char text[EXPORT_NUMBER_MAX + 1];
+	char text[BASE_NUMBER_MAX + 1];
 
-	*export_print_f64(text, v) = 0;
+	*base_print_f64(text, v) = 0;
 	base_json_begin(j, '[');
 	base_json_f64(j, (double)(ns / 1000000) / 1000);
 	base_json_string(j, text);

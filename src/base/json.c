@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "base/text.h"
 
 void base_json_init(struct base_json *j, size_t max)
@@ -128,48 +129,29 @@ void base_json_key(struct base_json *j, const char *key)
 
 void base_json_u64(struct base_json *j, uint64_t v)
 {
-	char text[24], *p = text + sizeof(text);
+	char text[BASE_NUMBER_MAX];
 
-	do
-		*--p = (char)('0' + v % 10);
-	while (v /= 10);
-	put_value(j, p, (size_t)(text + sizeof(text) - p));
+	put_value(j, text, (size_t)(base_print_u64(text, v) - text));
 }
 
 void base_json_i64(struct base_json *j, int64_t v)
 {
-	char text[24];
+	char text[BASE_NUMBER_MAX];
 
-	put_value(j, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)v));
+	put_value(j, text, (size_t)(base_print_i64(text, v) - text));
 }
 
 void base_json_f64(struct base_json *j, double v)
 {
-	char text[32];
-	int n;
+	char text[BASE_NUMBER_MAX + 2] = "\"", *end = base_print_f64(text + 1, v);
 
-	if (isnan(v)) {
-		put_value(j, "\"NaN\"", 5);
-		return;
+	/* JSON has no number for NaN and the infinities: they are strings. */
+	if (!isfinite(v)) {
+		*end++ = '"';
+		put_value(j, text, (size_t)(end - text));
+	} else {
+		put_value(j, text + 1, (size_t)(end - text) - 1);
 	}
-	if (isinf(v)) {
-		put_value(j, v > 0 ? "\"+Inf\"" : "\"-Inf\"", 6);
-		return;
-	}
-	if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v) {
-		if (v == 0 && signbit(v))
-			put_value(j, "-0", 2);
-		else
-			base_json_i64(j, (int64_t)v);
-		return;
-	}
-	/* 15 digits survive the conversion to text and back; 17 are enough for any double. */
-	for (int digits = 15;; digits++) {
-		n = snprintf(text, sizeof(text), "%.*g", digits, v);
-		if (digits == 17 || strtod(text, NULL) == v)
-			break;
-	}
-	put_value(j, text, (size_t)n);
 }
 
 void base_json_bool(struct base_json *j, bool v)

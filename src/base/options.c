@@ -265,48 +265,6 @@ static struct base_option *copy_table(const struct base_option *table, size_t *c
 	return copy;
 }
 
-/* ---- removed options, as in docs/compatibility.md ---- */
-
-static const struct removed_option {
-	const char *command, *option, *instead;
-} removed_options[] = {
-	{"collect", "peers", "use --shard I/N"},
-	{"collect", "self", "use --shard I/N"},
-	{"collect", "peers-config",
-	 "use --shard I/N: collectors no longer communicate with each "
-	 "other"},
-	{"dump", "export", "use 'sidelight query --all --file FILE'"},
-	{"generate dta", "xdp", "use tcpreplay(1) if sockets are too slow"},
-	{"generate dta", "replay", "use 'sidelight report --interface' and tcpreplay(1)"},
-	{"generate dta", "distribution", "use --keys, which cycles through the keys"},
-	{"generate dta", "zipf", "use --keys, which cycles through the keys"},
-	{"tcp trace", "interval", "use 'sidelight tcp layers' for the times of an interval"},
-	{"translate", "in-kernel", "use --xdp alone"},
-	{"replay", "traces",
-	 "use a recording of 'sidelight collect --record', which contains the traces"},
-	{"replay", "spans",
-	 "use a recording of 'sidelight collect --record', which contains the "
-	 "calls"},
-	{"replay", "keep", "use 'sidelight collect --otlp', which sends the kept traces"},
-	{"replay", "budget", "use 'sidelight collect --trace-budget'"},
-	{"replay", "no-latency", "use 'sidelight collect --trace-slow'"},
-	{"replay", "sample", "use 'sidelight collect --remote-write', which sends the samples"},
-	{"replay", "sample-every", "use 'sidelight collect --sample-every'"},
-	{"replay", "sample-around", "use 'sidelight collect --sample-around'"},
-};
-
-/* Returns the replacement for an option that the command used to have, or NULL. */
-static const char *find_replacement(const struct base_command *cmd, const char *name)
-{
-	for (size_t i = 0; i < sizeof(removed_options) / sizeof(*removed_options); i++) {
-		const struct removed_option *o = &removed_options[i];
-
-		if (!strcmp(o->option, name) && !strcmp(o->command, cmd->name))
-			return o->instead;
-	}
-	return NULL;
-}
-
 /* ---- near matches: "did you mean" ---- */
 
 /* Levenshtein distance; 64 if either word is longer than that. */
@@ -509,12 +467,9 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 	for (i = 0; i < p->count && strcmp(name, p->table[i].name); i++)
 		;
 	if (i == p->count) {
-		const char *instead = find_replacement(p->cmd, name);
 		const char *near = find_nearest(p, name);
 
-		if (instead)
-			base_yaml_wrong(y, key, "the key '%s' was removed; %s", name, instead);
-		else if (near)
+		if (near)
 			base_yaml_wrong(y, key, "unknown key '%s'; did you mean '%s'?", name, near);
 		else
 			base_yaml_wrong(y, key, "unknown key '%s'; see 'sidelight %s --help'", name,
@@ -580,13 +535,10 @@ static int read_config(struct options_parser *p)
 static int unknown_option(const struct options_parser *p, const char *arg)
 {
 	char name[128];
-	const char *instead, *near;
+	const char *near;
 
 	snprintf(name, sizeof(name), "%s", arg + 2);
 	name[strcspn(name, "=")] = 0;
-	instead = find_replacement(p->cmd, name);
-	if (instead)
-		return WRONG(p, "--%s was removed; %s", name, instead);
 	near = find_nearest(p, name);
 	if (near && strcmp(near, name))
 		return WRONG(p, "unknown option --%s; did you mean --%s?", name, near);

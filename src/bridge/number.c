@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* number.c - parses decimal numbers exactly and fast. */
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,39 +13,6 @@ static const double tens[] = {1e0,  1e1,  1e2,	1e3,  1e4,  1e5,  1e6,	1e7,
 			      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 			      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-#if LDBL_MANT_DIG == 64
-static const long double long_tens[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,
-					1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
-					1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L,
-					1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
-
-/*
- * Powers of ten up to 10^27 have at most 64 significant bits, so there is only one rounding, to 64
- * bits. A second rounding, to 53 bits, gives a different result from a single one only if the 11
- * dropped bits are exactly half a unit.
- */
-static bool multiply_extended(uint64_t m, int e, double *out)
-{
-	long double r;
-	uint64_t bits;
-
-	if (e < -27 || e > 27)
-		return false;
-	r = e < 0 ? (long double)m / long_tens[-e] : (long double)m * long_tens[e];
-	memcpy(&bits, &r, sizeof(bits));
-	if ((bits & 0x7ff) == 0x400)
-		return false;
-	*out = (double)r;
-	return true;
-}
-#else
-static bool multiply_extended(uint64_t m, int e, double *out)
-{
-	(void)m, (void)e, (void)out;
-	return false;
-}
-#endif
-
 static bool multiply_exactly(uint64_t m, int e, double *out)
 {
 	if (!m) {
@@ -54,7 +20,7 @@ static bool multiply_exactly(uint64_t m, int e, double *out)
 		return true;
 	}
 	if (m >> 53 || e < -22 || e > 22)
-		return multiply_extended(m, e, out);
+		return false;
 	*out = e < 0 ? (double)m / tens[-e] : (double)m * tens[e];
 	return true;
 }

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "bridge/otlp_internal.h"
-#include "export/number.h"
+#include "base/number.h"
 
 #define DEPTH_MAX 16	 /* maximum depth of arrays and maps in a value */
 #define NAMES_MAX 65536u /* maximum number of names per target */
@@ -276,16 +276,16 @@ static bool keep_list(struct bridge_otlp *o, struct bridge_otlp_labels *l, struc
 /* Appends a number or a bool. Returns false if the field is neither. */
 static bool keep_scalar(struct bridge_otlp_labels *l, const struct base_pb_field *f, bool json)
 {
-	char number[EXPORT_NUMBER_MAX + 8], *end;
+	char number[BASE_NUMBER_MAX + 8], *end;
 
 	if (f->number == 2 && f->wire == 0) {
 		bridge_otlp_keep(l, f->value ? TEXT("true") : TEXT("false"));
 	} else if (f->number == 3 && f->wire == 0) {
-		end = export_print_i64(number, (int64_t)f->value);
+		end = base_print_i64(number, (int64_t)f->value);
 		bridge_otlp_keep(l, (struct bridge_text){number, (size_t)(end - number)});
 	} else if (f->number == 4 && f->wire == 1) {
 		double v = base_pb_f64(f->value);
-		struct bridge_text t = {number, (size_t)(export_print_f64(number, v) - number)};
+		struct bridge_text t = {number, (size_t)(base_print_f64(number, v) - number)};
 
 		/* JSON has no infinity or NaN. */
 		if (json && !isfinite(v))

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/number.h"
+#include "base/number.h"
 #include "export/render.h"
 
 static const double roots[256] = {
@@ -167,7 +167,7 @@ bool export_bounds_make(struct export_render *r)
 	free(b->text_at);
 	free(b->text);
 	b->text_at = malloc((b->count + 1) * sizeof(*b->text_at));
-	b->text = malloc(b->count * (EXPORT_NUMBER_MAX + sizeof("le=\"\"} ")) + 1);
+	b->text = malloc(b->count * (BASE_NUMBER_MAX + sizeof("le=\"\"} ")) + 1);
 	if (!b->text_at || !b->text) {
 		r->error = -ENOMEM;
 		return false;
@@ -176,7 +176,7 @@ bool export_bounds_make(struct export_render *r)
 	for (size_t i = 0; i < b->count; i++) {
 		b->text_at[i] = (uint32_t)(p - b->text);
 		memcpy(p, "le=\"", 4);
-		p = export_print_bound(p + 4, b->bound[i], r->format == EXPORT_FORMAT_OPENMETRICS);
+		p = base_print_bound(p + 4, b->bound[i], r->format == EXPORT_FORMAT_OPENMETRICS);
 		memcpy(p, "\"} ", 3);
 		p += 3;
 	}

@@ -5,12 +5,12 @@
  */
 #include <string.h>
 
-#include "export/number.h"
+#include "base/number.h"
 #include "export/render.h"
 
 static char *put_u64_value(char *p, uint64_t v)
 {
-	p = export_print_u64(p, v);
+	p = base_print_u64(p, v);
 	*p++ = '\n';
 	return p;
 }
@@ -96,11 +96,11 @@ static void begin_family(struct export_render *r)
 static inline char *put_value(char *p, const struct export_series *s)
 {
 	if (s->value_type == EXPORT_VALUE_U64)
-		p = export_print_u64(p, s->value.u64);
+		p = base_print_u64(p, s->value.u64);
 	else if (s->value_type == EXPORT_VALUE_I64)
-		p = export_print_i64(p, s->value.i64);
+		p = base_print_i64(p, s->value.i64);
 	else
-		p = export_print_f64(p, s->value.f64);
+		p = base_print_f64(p, s->value.f64);
 	*p++ = '\n';
 	return p;
 }
@@ -110,7 +110,7 @@ static char *put_time(char *p, uint64_t ns)
 {
 	uint64_t fraction = ns % 1000000000u;
 
-	p = export_print_u64(p, ns / 1000000000u);
+	p = base_print_u64(p, ns / 1000000000u);
 	*p++ = '.';
 	for (uint64_t unit = 100000000u; unit && (fraction || unit == 100000000u); unit /= 10) {
 		*p++ = (char)('0' + fraction / unit);
@@ -132,7 +132,7 @@ static char *put_exemplar(char *p, const struct export_exemplar *e)
 		p = export_render_escape(p, e->labels[i].value, true);
 		*p++ = '"';
 	}
-	p = export_print_f64(stpcpy(p, "} "), e->value);
+	p = base_print_f64(stpcpy(p, "} "), e->value);
 	if (e->ns) {
 		*p++ = ' ';
 		p = put_time(p, e->ns);
@@ -191,7 +191,7 @@ static inline char *put_name(char *p, const struct export_render *r, const char 
 /* Returns the maximum length of a line: name, suffix, labels and value. */
 static inline size_t line_room(const struct export_render *r)
 {
-	return r->prefix_bytes + r->series.label_bytes + 24 + EXPORT_NUMBER_MAX +
+	return r->prefix_bytes + r->series.label_bytes + 24 + BASE_NUMBER_MAX +
 	       (r->series.exemplar_count ? EXEMPLAR_ROOM : 0);
 }
 
@@ -254,7 +254,7 @@ static void histogram_line(struct export_render *r)
 		r->phase = EXPORT_PHASE_SERIES;
 		return;
 	}
-	p = export_render_room(r, line_room(r) + EXPORT_NUMBER_MAX);
+	p = export_render_room(r, line_room(r) + BASE_NUMBER_MAX);
 	if (!p)
 		return;
 	if (r->line <= b->count) {
@@ -271,7 +271,7 @@ static void histogram_line(struct export_render *r)
 			p = put_exemplar_upto(p, r, upto);
 	} else if (r->line == b->count + 1) {
 		p = gauge ? put_name(p, r, "_gsum", 5) : put_name(p, r, "_sum", 4);
-		p = export_print_f64(p, s->sum);
+		p = base_print_f64(p, s->sum);
 		*p++ = '\n';
 	} else if (r->line == b->count + 2) {
 		p = gauge ? put_name(p, r, "_gcount", 7) : put_name(p, r, "_count", 6);
@@ -294,14 +294,13 @@ static void summary_line(struct export_render *r)
 		r->phase = EXPORT_PHASE_SERIES;
 		return;
 	}
-	p = export_render_room(r, line_room(r) + 2 * EXPORT_NUMBER_MAX);
+	p = export_render_room(r, line_room(r) + 2 * BASE_NUMBER_MAX);
 	if (!p)
 		return;
 	if (r->line < s->bound_count) {
 		memcpy(&v, &s->quantiles[r->line], sizeof(v));
 		p = stpcpy(put_open(p, r, ""), "quantile=\"");
-		p = export_print_bound(p, s->bounds[r->line],
-				       r->format == EXPORT_FORMAT_OPENMETRICS);
+		p = base_print_bound(p, s->bounds[r->line], r->format == EXPORT_FORMAT_OPENMETRICS);
 		p = stpcpy(p, "\"} ");
 	} else if (r->line == s->bound_count) {
 		p = put_name(p, r, "_sum", 4);
@@ -311,7 +310,7 @@ static void summary_line(struct export_render *r)
 		p = put_created(p, r);
 	}
 	if (r->line <= s->bound_count) {
-		p = export_print_f64(p, v);
+		p = base_print_f64(p, v);
 		*p++ = '\n';
 	}
 	export_render_took(r, p);

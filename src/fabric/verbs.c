@@ -15,7 +15,6 @@
  * after the queue pair is destroyed, hence this order.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "fabric/provider.h"

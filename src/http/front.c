@@ -11,7 +11,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <linux/netlink.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bridge/bridge.h"
-#include "export/number.h"
+#include "base/number.h"
 
 struct record {
 	struct bridge_sink sink;
@@ -30,9 +30,9 @@ static inline void record_text(FILE *f, struct bridge_text t)
 
 static inline void record_number(FILE *f, double v)
 {
-	char text[EXPORT_NUMBER_MAX];
+	char text[BASE_NUMBER_MAX];
 
-	fwrite(text, 1, (size_t)(export_print_f64(text, v) - text), f);
+	fwrite(text, 1, (size_t)(base_print_f64(text, v) - text), f);
 }
 
 static inline bool record_family(struct bridge_sink *s, const struct bridge_family *f)

@@ -84,24 +84,6 @@ for args, said in ((('generate', 'x\033\x9b2J'), "cannot generate 'x???2J'"),
     code, out, err = run(*args)
     expect(code and not out and said in err and re.fullmatch('[\n -~]*', err), f'{args}: {code} {err!r}')
 
-# For a removed option, the error says what to use instead, on the command line and in a settings file.
-with open(sys.argv[2], encoding='utf-8') as f:
-    removed = [(command, option, instead) for command, options, instead in
-               re.findall(r'^\| `([a-z ]+)` \| (`--.*`) \| `([^`]+)`.* \|$', f.read(), re.M)
-               for option in re.findall(r'`--([a-z-]+)`', options)]
-expect(len(removed) >= 12, f'docs/compatibility.md lists the removed options: {removed}')
-with tempfile.NamedTemporaryFile('w') as f:
-    for command, option, instead in removed:
-        code, out, err = run(*command.split(), f'--{option}', 'x')
-        expect(code == 2 and not out and err.count('\n') == 1 and f'--{option} was removed; use ' in err and instead in err,
-               f'{command} --{option}: {code} {out} {err}')
-        f.seek(0)
-        f.truncate()
-        print(f'{option}: x', file=f, flush=True)
-        code, out, err = run(*command.split(), '--config', f.name)
-        expect(code == 2 and not out and err.count('\n') == 1 and f"the key '{option}' was removed; use " in err and instead in err,
-               f'{command} with the key {option}: {code} {out} {err}')
-
 # A program of its own is found where 'make install' puts it; without, one line names its package.
 with tempfile.TemporaryDirectory() as folder:
     os.mkdir(f'{folder}/bin')

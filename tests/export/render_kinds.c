@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/number.h"
+#include "base/number.h"
 #include "fixture.h"
 
 static int numbers(unsigned long count)
 {
 	uint64_t x = 0x9e3779b97f4a7c15u;
-	char buf[EXPORT_NUMBER_MAX + 1];
+	char buf[BASE_NUMBER_MAX + 1];
 	double v;
 
 	for (; count; count--) {
@@ -25,7 +25,7 @@ static int numbers(unsigned long count)
 		x ^= x << 17;
 		bits = count % 3 ? x : x & ~0ull << x % 53; /* some with few bits */
 		memcpy(&v, &bits, 8);
-		*export_print_f64(buf, v) = '\0';
+		*base_print_f64(buf, v) = '\0';
 		printf("%016llx %s\n", (unsigned long long)bits, buf);
 	}
 	return 0;

@@ -9,7 +9,7 @@
 
 #include "support/test.h"
 #include "support/random.h"
-#include "export/number.h"
+#include "base/number.h"
 #include "export/render.h"
 #include "fixture.h"
 
@@ -514,19 +514,19 @@ static void a_name_too_long_is_left_out(void **state)
 
 static const char *f64(double v)
 {
-	static char buf[EXPORT_NUMBER_MAX + 1];
+	static char buf[BASE_NUMBER_MAX + 1];
 
 	memset(buf, '!', sizeof(buf));
-	*export_print_f64(buf, v) = '\0';
-	assert_true(strlen(buf) <= EXPORT_NUMBER_MAX);
+	*base_print_f64(buf, v) = '\0';
+	assert_true(strlen(buf) <= BASE_NUMBER_MAX);
 	return buf;
 }
 
 static const char *bound(double v, bool point)
 {
-	static char buf[EXPORT_NUMBER_MAX + 1];
+	static char buf[BASE_NUMBER_MAX + 1];
 
-	*export_print_bound(buf, v, point) = '\0';
+	*base_print_bound(buf, v, point) = '\0';
 	return buf;
 }
 
@@ -567,7 +567,7 @@ static void numbers_read_well(void **state)
 		{NAN, "NaN", "NaN", "NaN"},
 		{-NAN, "NaN", "NaN", "NaN"},
 	};
-	char buf[EXPORT_NUMBER_MAX + 1], should[64];
+	char buf[BASE_NUMBER_MAX + 1], should[64];
 	uint64_t p = 1;
 
 	(void)state;
@@ -578,14 +578,14 @@ static void numbers_read_well(void **state)
 	}
 	for (int i = 0; i < 20; i++, p *= 10) {
 		for (uint64_t v = p - 1; v != p + 2; v++) {
-			*export_print_u64(buf, v) = '\0';
+			*base_print_u64(buf, v) = '\0';
 			snprintf(should, sizeof(should), "%llu", (unsigned long long)v);
 			assert_string_equal(buf, should);
 		}
 	}
-	*export_print_u64(buf, UINT64_MAX) = '\0';
+	*base_print_u64(buf, UINT64_MAX) = '\0';
 	assert_string_equal(buf, "18446744073709551615");
-	*export_print_i64(buf, INT64_MIN) = '\0';
+	*base_print_i64(buf, INT64_MIN) = '\0';
 	assert_string_equal(buf, "-9223372036854775808");
 }
 
@@ -602,7 +602,7 @@ static void check_double(double v)
 		fail_msg("%.17g became %s", v, text);
 	if (v == 0)
 		return;
-	digits = export_shortest(a, &e);
+	digits = base_shortest(a, &e);
 	while (digits % 10 == 0) {
 		digits /= 10;
 		e++;

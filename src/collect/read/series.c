@@ -7,7 +7,7 @@
 
 #include "base/grow.h"
 #include "collect/read/index.h"
-#include "export/number.h"
+#include "base/number.h"
 
 const char *collect_history_suffix(enum export_family_type type)
 {
@@ -75,9 +75,9 @@ static void name_samples(const struct series_walk *w, const struct collect_def *
 static bool show_bucket(struct series_walk *w, struct collect_series_view *v, double bound,
 			uint32_t buckets)
 {
-	char le[EXPORT_NUMBER_MAX + 1];
+	char le[BASE_NUMBER_MAX + 1];
 
-	*export_print_bound(le, bound, true) = 0;
+	*base_print_bound(le, bound, true) = 0;
 	w->keys[v->labels - 1] = "le";
 	w->values[v->labels - 1] = le;
 	v->of.buckets = buckets;

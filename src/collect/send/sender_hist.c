@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/read/exemplars.h"
-#include "export/number.h"
+#include "base/number.h"
 
 struct hist {
 	uint32_t column;
@@ -156,18 +156,18 @@ static bool make_series(struct hist *h, const struct collect_region *r,
 {
 	struct export_remote_series **out = &h->series[i];
 	const struct region_metric *m = &c->def->metric;
-	char le[EXPORT_NUMBER_MAX + 1] = "+Inf";
+	char le[BASE_NUMBER_MAX + 1] = "+Inf";
 
 	if (!i)
 		return collect_sender_series(r, c, "_sum", NULL, NULL, form, out);
 	if (h->native)
 		return collect_sender_series(r, c, "", NULL, NULL, form, out);
 	if (c->def->type == EXPORT_FAMILY_SUMMARY) {
-		*export_print_bound(le, m->bounds[i - 1], false) = 0;
+		*base_print_bound(le, m->bounds[i - 1], false) = 0;
 		return collect_sender_series(r, c, "", "quantile", le, form, out);
 	}
 	if (i <= m->bound_count)
-		*export_print_bound(le, m->bounds[i - 1], false) = 0;
+		*base_print_bound(le, m->bounds[i - 1], false) = 0;
 	return collect_sender_series(r, c, "_bucket", "le", le, form, out);
 }
 

@@ -3,7 +3,6 @@
 #include "dta/store_server/internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/base.h"
 

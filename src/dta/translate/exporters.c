@@ -2,7 +2,6 @@
 /* exporters.c - counters per exporter (exporters.h) */
 #include "dta/translate/exporters.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

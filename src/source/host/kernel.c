@@ -3,9 +3,6 @@
  * kernel.c - reads system-wide limits and counters of the kernel, the state of its clock, and
  * uname(2).
  */
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/timex.h>
 #include <sys/utsname.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tables.py pow10 | tens | roots - constants of src/export as C initialisers, by exact arithmetic.
+"""tables.py pow10 | tens | roots - constants as C initialisers, by exact arithmetic.
 
 pow10   10^k for -292 <= k <= 324 as 128-bit significands: g(k) = ceil(10^k * 2^(127 -
         floor(log2(10^k)))), so that 2^127 <= g(k) < 2^128; see R. Giulietti, "The Schubfach way to

@@ -3,7 +3,7 @@
  * number.c - shortest decimals by R. Giulietti's Schubfach ("The Schubfach way to render doubles",
  * 2020), which uses three products with a 126-bit power of ten, without a loop or a fallback.
  */
-#include "export/number.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static inline void put_digits(char *end, uint64_t v)
 		end[-1] = (char)('0' + v);
 }
 
-char *export_print_u64(char *p, uint64_t v)
+char *base_print_u64(char *p, uint64_t v)
 {
 	unsigned int n = digits_of(v);
 
@@ -56,12 +56,12 @@ char *export_print_u64(char *p, uint64_t v)
 	return p + n;
 }
 
-char *export_print_i64(char *p, int64_t v)
+char *base_print_i64(char *p, int64_t v)
 {
 	if (v >= 0)
-		return export_print_u64(p, (uint64_t)v);
+		return base_print_u64(p, (uint64_t)v);
 	*p++ = '-';
-	return export_print_u64(p, -(uint64_t)v);
+	return base_print_u64(p, -(uint64_t)v);
 }
 
 /* ---- shortest decimals ---- */
@@ -104,7 +104,7 @@ static inline uint64_t round_to_odd(uint64_t high, uint64_t low, uint64_t c)
 	return (uint64_t)(y >> 64) | ((uint64_t)y > 1);
 }
 
-uint64_t export_shortest(double v, int *exponent)
+uint64_t base_shortest(double v, int *exponent)
 {
 	uint64_t bits, fraction, c, lower, upper, vb, s;
 	int biased, q, k, h;
@@ -167,7 +167,7 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 		*p++ = '-';
 		v = -v;
 	}
-	digits = v == 0 ? 0 : export_shortest(v, &e);
+	digits = v == 0 ? 0 : base_shortest(v, &e);
 	if (!digits)
 		e = 0;
 	while (digits && digits % 10 == 0) {
@@ -190,7 +190,7 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 		if (first < 10)
 			/* the exponent has at least two digits, as in printf and Go */
 			*p++ = '0';
-		return export_print_u64(p, (uint64_t)first);
+		return base_print_u64(p, (uint64_t)first);
 	}
 	if (e >= 0) { /* form ddd000 */
 		memcpy(p, text, (size_t)n);
@@ -222,7 +222,7 @@ static char *put_special(char *p, double v)
 	return p + (isnan(v) ? 3 : 4);
 }
 
-char *export_print_f64(char *p, double v)
+char *base_print_f64(char *p, double v)
 {
 	int64_t whole;
 
@@ -231,12 +231,12 @@ char *export_print_f64(char *p, double v)
 	if (v > -0x1p53 && v < 0x1p53) {
 		whole = (int64_t)v;
 		if ((double)whole == v && (whole || !signbit(v)))
-			return export_print_i64(p, whole);
+			return base_print_i64(p, whole);
 	}
 	return put_shortest(p, v, -5, 17, false);
 }
 
-char *export_print_bound(char *p, double v, bool point)
+char *base_print_bound(char *p, double v, bool point)
 {
 	if (!isfinite(v))
 		return put_special(p, v);
