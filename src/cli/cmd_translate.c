@@ -572,9 +572,12 @@ static int check_options(struct translate *t)
 	if (t->opts.client.output == DTA_CLIENT_RAW &&
 	    !t->opts.client.raw.interface == !t->opts.client.raw.file)
 		return base_usage(t->cmd, "--output raw needs --raw-interface or --raw-file");
+	if (t->opts.client.raw.xdp &&
+	    (t->opts.client.output != DTA_CLIENT_RAW || t->opts.client.raw.file))
+		return base_usage(t->cmd, "--raw-xdp needs --output raw and --raw-interface");
 	if (t->gaps && t->opts.replicas < 2)
 		return base_usage(t->cmd, "--gaps needs --replicas");
-	if (!HAVE_XDP && t->xdp.n)
+	if (!HAVE_XDP && (t->xdp.n || t->opts.client.raw.xdp))
 		return base_failure(
 			t->cmd, "this build has no AF_XDP support: libxdp, clang or bpftool was "
 				"missing");
@@ -633,6 +636,8 @@ static const struct base_option table[] = {
 			      "by route"),
 	BASE_STRING("raw-interface", 0, &set.opts.client.raw.interface, "NAME",
 		    "send raw frames out of this interface"),
+	BASE_FLAG("raw-xdp", 0, &set.opts.client.raw.xdp,
+		  "send raw frames by AF_XDP, bypassing the kernel's network stack"),
 	BASE_STRING("raw-file", 0, &set.opts.client.raw.file, "FILE",
 		    "write raw frames to this pcap file"),
 	BASE_STRING("legacy", 0, &set.legacy, "FORM",

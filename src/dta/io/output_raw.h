@@ -17,9 +17,12 @@ struct dta_raw_frame {
 	size_t bytes;
 };
 
-/* A file, or a packet socket. */
+struct dta_xsk;
+
+/* A file, or a packet socket that may send through AF_XDP. */
 struct dta_raw_port {
-	int fd; /* the packet socket, or -1 */
+	int fd;		     /* the packet socket, or -1 */
+	struct dta_xsk *xsk; /* or NULL */
 	int ifindex;
 	int silencer;		 /* a UDP socket that suppresses the kernel's ICMP errors, or -1 */
 	void *file;		 /* FILE * */

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * output_raw_port.c - sends and receives raw frames: on a packet socket of one interface
- * (packet(7)), or to a pcap file.
+ * (packet(7)), or to a pcap file (draft-ietf-opsawg-pcap). Frames may be sent through AF_XDP.
+ * Answers are few and always arrive on the packet socket, so the interface needs no XDP program.
  */
 #include "base/base.h"
 #include "base/network.h"
 #include "dta/io/output_raw.h"
+#include "dta/io/xsk.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -14,6 +16,7 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -25,6 +28,7 @@
 #define PCAP_MAGIC_NS  0xa1b23c4du
 #define PCAP_ETHERNET  1u
 #define ETHERNET       14
+#define XDP_BYTES      (4 << 20) /* memory for frames in flight */
 
 /* ---- a file ---- */
 
@@ -124,6 +128,8 @@ static int find_interface(struct dta_raw_port *p, const struct dta_output_raw_op
 	if (ioctl(p->fd, SIOCGIFMTU, &req))
 		goto err;
 	mtu = req.ifr_mtu;
+	if (opts->xdp && mtu > (int)DTA_XSK_LONGEST - ETHERNET)
+		mtu = (int)DTA_XSK_LONGEST - ETHERNET;
 	for (p->end.mtu = DTA_ROCE_MTU_MAX; p->end.mtu > DTA_ROCE_MTU_MIN; p->end.mtu /= 2)
 		if (p->end.mtu + around <= mtu)
 			break;
@@ -154,6 +160,39 @@ static int silencing_socket(void)
 	return fd;
 }
 
+#if HAVE_XDP
+/* Uses the first free queue, because each worker needs its own queue. */
+static int open_xsk(struct dta_raw_port *p, const char *interface, char *error, size_t bytes)
+{
+	struct dta_xsk_opts o = {.interface = interface,
+				 .send = true,
+				 .longest = DTA_ROCE_AROUND + p->end.mtu,
+				 .bytes = XDP_BYTES};
+
+	for (int ms = 0; !p->xsk && ms <= DTA_XSK_BUSY_MS; ms += 10) {
+		if (ms)
+			poll(NULL, 0, 10);
+		for (o.queue = 0; !p->xsk && o.queue < dta_xsk_queues(interface); o.queue++) {
+			p->xsk = dta_xsk_open(&o, error, bytes);
+			if (!p->xsk && errno != EBUSY)
+				return -errno;
+		}
+	}
+	return p->xsk ? 0 : -EBUSY;
+}
+
+static int send_xsk(struct dta_xsk *x, const struct dta_raw_frame *frames, unsigned count)
+{
+	struct dta_xsk_frame f[DTA_RAW_BATCH];
+	int sent;
+
+	for (unsigned i = 0; i < count; i++)
+		f[i] = (struct dta_xsk_frame){frames[i].data, (uint32_t)frames[i].bytes};
+	sent = dta_xsk_send(x, f, count);
+	return sent ? sent : -EAGAIN;
+}
+#endif
+
 int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
 		      size_t error_bytes)
 {
@@ -169,6 +208,10 @@ int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *
 				 err == -EPERM ? " (it needs CAP_NET_RAW)" : "");
 	}
 	err = find_interface(p, opts, error, error_bytes);
+#if HAVE_XDP
+	if (!err && opts->xdp)
+		err = open_xsk(p, opts->interface, error, error_bytes);
+#endif
 	if (err) {
 		dta_raw_port_close(p);
 		return err;
@@ -183,6 +226,9 @@ int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *
 
 void dta_raw_port_close(struct dta_raw_port *p)
 {
+#if HAVE_XDP
+	dta_xsk_close(p->xsk);
+#endif
 	if (p->fd >= 0)
 		close(p->fd);
 	if (p->silencer >= 0)
@@ -230,6 +276,10 @@ int dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames
 
 	if (p->file)
 		return file_write(p->file, frames, count);
+#if HAVE_XDP
+	if (p->xsk)
+		return send_xsk(p->xsk, frames, count);
+#endif
 	for (unsigned i = 0; i < count; i++) {
 		part[i] = (struct iovec){frames[i].data, frames[i].bytes};
 		message[i].msg_hdr.msg_iov = &part[i];
@@ -247,6 +297,10 @@ int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, u
 
 	if (p->file)
 		return 0;
+#if HAVE_XDP
+	if (p->xsk) /* send frames left over from the previous call */
+		dta_xsk_send(p->xsk, NULL, 0);
+#endif
 	for (unsigned i = 0; i < count; i++) {
 		part[i] = (struct iovec){frames[i].data, frames[i].bytes};
 		message[i].msg_hdr.msg_iov = &part[i];

@@ -40,6 +40,7 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 
 struct dta_output_raw_opts {
 	const char *interface; /* interface used for sending; NULL with file */
+	bool xdp;	       /* send frames through AF_XDP on the first free queue */
 	const char *file; /* write to this pcap file instead; operations count as acknowledged */
 	uint32_t depth;	  /* packets in flight; 0 means 1024 */
 	uint32_t tries;	  /* retransmissions before the output goes down; 0 means 8 */

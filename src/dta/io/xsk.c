@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * xsk.c - AF_XDP sockets that receive. Memory is divided into chunks, each of which holds one
- * frame. A chunk cycles through the fill ring (owned by the kernel), the receive ring, the caller,
- * and back; the fill ring has a place for every chunk.
+ * xsk.c - AF_XDP sockets. Memory is divided into chunks, each of which holds one frame. For
+ * receiving, a chunk cycles through the fill ring (owned by the kernel), the receive ring, the
+ * caller, and back; the fill ring has a place for every chunk. For sending, free chunks form a
+ * stack, so that the most recently freed chunk, which is still cached, is used first.
  */
 #include "dta/io/xsk.h"
 
@@ -24,16 +25,19 @@
 #define FRAMES_MIN    64u
 #define FRAMES_MAX    65536u
 #define HEADROOM      256u /* XDP_PACKET_HEADROOM */
+#define KICK	      32u  /* frames per call if the driver copies (TX_BATCH_SIZE) */
 
 struct dta_xsk {
 	struct xsk_socket *socket;
 	struct xsk_umem *umem;
-	struct xsk_ring_prod fill;
-	struct xsk_ring_cons rx, sent; /* sent: required by xsk_umem__create(), but unused */
+	struct xsk_ring_prod fill, tx;
+	struct xsk_ring_cons rx, sent;
 	uint8_t *area;
 	size_t bytes;
 	uint32_t chunk, frames;
-	uint32_t held; /* received frames handed out until the next call */
+	uint32_t held;	  /* received frames handed out until the next call */
+	uint64_t *vacant; /* stack of free addresses for sending */
+	uint32_t n_vacant;
 };
 
 static int call_ethtool(const char *interface, void *command)
@@ -99,6 +103,13 @@ static int make_area(struct dta_xsk *x, const struct dta_xsk_opts *opts)
 		return -ENOMEM;
 	}
 	madvise(x->area, x->bytes, MADV_HUGEPAGE);
+	if (!opts->send)
+		return 0;
+	x->vacant = calloc(x->frames, sizeof(*x->vacant));
+	if (!x->vacant)
+		return -ENOMEM;
+	for (x->n_vacant = 0; x->n_vacant < x->frames; x->n_vacant++)
+		x->vacant[x->n_vacant] = (uint64_t)x->n_vacant * x->chunk;
 	return 0;
 }
 
@@ -108,6 +119,7 @@ static int make_socket(struct dta_xsk *x, const struct dta_xsk_opts *opts)
 		.fill_size = x->frames, .comp_size = x->frames, .frame_size = x->chunk};
 	const struct xsk_socket_config config = {
 		.rx_size = x->frames,
+		.tx_size = x->frames,
 		.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD,
 		.bind_flags = XDP_USE_NEED_WAKEUP | (opts->copy ? XDP_COPY : 0)};
 	uint32_t at = 0;
@@ -115,9 +127,9 @@ static int make_socket(struct dta_xsk *x, const struct dta_xsk_opts *opts)
 
 	if (err)
 		return err;
-	err = xsk_socket__create(&x->socket, opts->interface, opts->queue, x->umem, &x->rx, NULL,
-				 &config);
-	if (err)
+	err = xsk_socket__create(&x->socket, opts->interface, opts->queue, x->umem,
+				 opts->send ? NULL : &x->rx, opts->send ? &x->tx : NULL, &config);
+	if (err || opts->send)
 		return err;
 	xsk_ring_prod__reserve(&x->fill, x->frames, &at);
 	for (uint32_t i = 0; i < x->frames; i++)
@@ -150,6 +162,7 @@ void dta_xsk_close(struct dta_xsk *x)
 	xsk_umem__delete(x->umem);
 	if (x->area)
 		munmap(x->area, x->bytes);
+	free(x->vacant);
 	free(x);
 }
 
@@ -157,6 +170,8 @@ int dta_xsk_fd(const struct dta_xsk *x)
 {
 	return xsk_socket__fd(x->socket);
 }
+
+/* ---- receiving ---- */
 
 /* Returns frames that were handed out earlier to the kernel. */
 static void refill_ring(struct dta_xsk *x)
@@ -191,6 +206,63 @@ uint32_t dta_xsk_receive(struct dta_xsk *x, struct dta_xsk_frame *out, uint32_t 
 	return n;
 }
 
+/* ---- sending ---- */
+
+static void reclaim_sent(struct dta_xsk *x)
+{
+	uint32_t at = 0, n = xsk_ring_cons__peek(&x->sent, x->frames, &at);
+
+	for (uint32_t i = 0; i < n; i++)
+		x->vacant[x->n_vacant++] = *xsk_ring_cons__comp_addr(&x->sent, at + i);
+	if (n)
+		xsk_ring_cons__release(&x->sent, n);
+}
+
+/*
+ * Makes the kernel send the frames in the ring. The next call retries frames that it can't accept
+ * now.
+ */
+static int kick_kernel(struct dta_xsk *x)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i <= x->frames / KICK; i++) {
+		if (*x->tx.producer == __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE) ||
+		    !xsk_ring_prod__needs_wakeup(&x->tx))
+			return 0;
+		if (sendto(dta_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0)
+			continue;
+		err = errno;
+		if (err != EAGAIN) /* EAGAIN means that the kernel sent some of the frames */
+			break;
+	}
+	return err == EAGAIN || err == EBUSY || err == ENOBUFS ? 0 : -err;
+}
+
+int dta_xsk_send(struct dta_xsk *x, const struct dta_xsk_frame *frames, uint32_t count)
+{
+	uint32_t at = 0, n = count;
+	int err;
+
+	reclaim_sent(x);
+	if (n > x->n_vacant)
+		n = x->n_vacant;
+	/* The ring has a place for every chunk. */
+	if (n && xsk_ring_prod__reserve(&x->tx, n, &at) != n)
+		n = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		const uint64_t to = x->vacant[--x->n_vacant];
+
+		memcpy(x->area + to, frames[i].data, frames[i].bytes);
+		*xsk_ring_prod__tx_desc(&x->tx, at + i) = (struct xdp_desc){.addr = to,
+									    .len = frames[i].bytes};
+	}
+	if (n)
+		xsk_ring_prod__submit(&x->tx, n);
+	err = kick_kernel(x);
+	return err && !n ? err : (int)n;
+}
+
 void dta_xsk_stats(const struct dta_xsk *x, struct dta_xsk_stats *out)
 {
 	struct xdp_statistics s = {0};
@@ -203,6 +275,6 @@ void dta_xsk_stats(const struct dta_xsk *x, struct dta_xsk_stats *out)
 	*out = (struct dta_xsk_stats){.dropped = s.rx_dropped,
 				      .ring_full = s.rx_ring_full,
 				      .no_buffer = s.rx_fill_ring_empty_descs,
-				      .invalid = s.rx_invalid_descs,
+				      .invalid = s.rx_invalid_descs + s.tx_invalid_descs,
 				      .zero_copy = o.flags & XDP_OPTIONS_ZEROCOPY};
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * xsk.h - an AF_XDP socket that receives the frames of one interface queue, in memory shared with
- * the kernel (Documentation/networking/af_xdp.rst). Uses libxdp's rings but not its programs.
- * Single-threaded.
+ * xsk.h - an AF_XDP socket: the frames of one interface queue, in memory shared with the kernel
+ * (Documentation/networking/af_xdp.rst). Uses libxdp's rings but not its programs. Single-threaded.
  */
 #ifndef SL_DTA_IO_XSK_H
 #define SL_DTA_IO_XSK_H
@@ -30,6 +29,7 @@ struct dta_xsk_stats {
 struct dta_xsk_opts {
 	const char *interface;
 	uint32_t queue;
+	bool send;	  /* true to send, false to receive */
 	bool copy;	  /* never use zero copy */
 	uint32_t longest; /* size of the largest frame, at most DTA_XSK_LONGEST */
 	uint64_t bytes;	  /* size of the memory, rounded to a power of two; 0 means 16 MiB */
@@ -49,6 +49,8 @@ void dta_xsk_close(struct dta_xsk *x);
 int dta_xsk_fd(const struct dta_xsk *x);
 /* Returns up to max frames, valid until the next call. */
 uint32_t dta_xsk_receive(struct dta_xsk *x, struct dta_xsk_frame *out, uint32_t max);
+/* Copies and sends frames. Returns the number accepted, possibly 0, or -errno. */
+int dta_xsk_send(struct dta_xsk *x, const struct dta_xsk_frame *frames, uint32_t count);
 void dta_xsk_stats(const struct dta_xsk *x, struct dta_xsk_stats *out);
 
 /*
