@@ -18,7 +18,7 @@
 #include "dta/io/xsk.h"
 
 #define FRAMES 5000u  /* more than the ring has places */
-#define MINE   0x88b5 /* IEEE's for experiments: no other frames here have it */
+#define MINE   0x88b5 /* IEEE's type for experiments, which no other frames here have */
 
 static const struct dta_output_raw_opts by_xdp = {.interface = "sl-out", .xdp = true};
 
