@@ -467,7 +467,7 @@ def shows_its_status():
 def lets_another_user_read_nothing():
     if os.geteuid():
         skip('needs root to become another user')
-    with Agent('--consume-mode', '0666') as agent:  # its uid decides, not the mode
+    with Agent('--consume-mode', '0666') as agent:  # although the mode of the socket admits other users
         os.chmod(agent.folder, 0o755)
         client, r = Client(agent.socket), Region()
         id, _ = client.publish(r)

@@ -69,7 +69,7 @@ translator() {
 	at=$(sed -n 's/^ready .*listen=\([^ ]*\).*/\1/p' /tmp/translate.out)
 }
 
-reported() { # N: keys of their own
+reported() { # N: selects the keys
 	local some=(--to "$at" --count 300 --pack 4 --essential --wait 60s --show 0 --rate 1000)
 	sidelight generate dta "${some[@]}" --kinds keywrite,increment --keys 300 --key-bytes $((8 + $1)) \
 		--expect "$shared/expected-$1" || return 1

@@ -635,7 +635,10 @@ static void consecutive_metrics_lie_in_different_lines(void **state)
 		c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name));
 		assert_true(sl_counter_valid(c));
 		line[i % 4] = (uint32_t)c.bits / SL_LINE_SIZE;
-		/* In a block of 28; two blocks may meet in a line. */
+		/*
+		 * Within a block of 28 metrics, three consecutive ones are in different lines. Two
+		 * blocks may share a line.
+		 */
 		for (uint32_t k = 1; k < 3 && k <= i % 28; k++)
 			assert_true(line[i % 4] != line[(i - k) % 4]);
 		assert_int_equal(reader_round(&r), REGION_FAULT_NONE);

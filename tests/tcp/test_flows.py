@@ -103,7 +103,7 @@ def bulk_data_that_fills_the_window_is_right_to_the_byte():
 
 @case
 def an_idle_connection_grows_older():
-    """Its statistics are not even published again."""
+    """Its duration grows even though its statistics are not published again."""
     watch = new_flows()
     client, server = pair()
     talk(client, server, 3, 100, 100)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plots over time in headless Chromium: ranges, zoom, marks, the cursor, groups, siblings, heat maps, and what is taken
-elsewhere, held against the collector's API.
+"""Plots over time in headless Chromium: ranges, zoom, marks, the cursor, groups, siblings, heat maps, and what is
+copied or saved, compared with the collector's API.
 
 usage: test_plots_page.py SIDELIGHT PUBLISHER [SCREENSHOT-FOLDER]
 
