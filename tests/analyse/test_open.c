@@ -350,7 +350,7 @@ static float evidence_of(uint64_t step, double factor)
 	return raw;
 }
 
-static void with_long_steps_a_change_of_a_few_per_cent_is_weak_evidence(void **state)
+static void long_steps_make_small_changes_weak_evidence(void **state)
 {
 	(void)state;
 	assert_true(evidence_of(SECOND, 1.04) > 1);
@@ -369,7 +369,7 @@ int main(void)
 		cmocka_unit_test(what_a_person_accepts_is_normal),
 		cmocka_unit_test(an_outlier_holds_nothing),
 		cmocka_unit_test(rows_that_repeat_an_anomaly_count_less),
-		cmocka_unit_test(with_long_steps_a_change_of_a_few_per_cent_is_weak_evidence),
+		cmocka_unit_test(long_steps_make_small_changes_weak_evidence),
 		cmocka_unit_test(a_queue_that_only_grows_is_found),
 	};
 
