@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""servers.py SIDELIGHT RIVALS DIR [DETECTOR...] - how well anomalies of real servers are found, which nothing was fitted to.
+"""servers.py SIDELIGHT RIVALS DIR [DETECTOR...] - how well anomalies of real servers are found.
 
 DIR has the format of ASD (the Application Server Dataset of InterFusion, KDD 2021): server-N-train.csv.xz without anomalies,
 server-N-test.csv.xz with the last column `anomalous`, a row every five minutes, and server-N-causes.txt with the labelled segments as
 `first-last:metrics` (rows from 0, metrics from 1). Each server is alone, without a call graph. A segment is found if one of its rows is
 above the threshold, which a share of the rows outside of all segments exceeds; no other row counts as found. The first metric to blame
-is that of the segment's highest score, and is right if the segment has it."""
+is that of the segment's highest score, and is right if the segment has it. `area` judges rows, not segments: average precision, the
+mean over the servers."""
 import csv
 import glob
 import json
@@ -53,8 +54,15 @@ def verdicts(folder, train, test, detector):
     return found
 
 
+def area(found, test):
+    """The area under the curve of precision and recall of the rows, as their average precision; ties count against it."""
+    ranked = sorted(((score, row[-1] == '0') for (score, _), row in zip(found, test)), reverse=True)
+    hits = [i for i, (_, normal) in enumerate(ranked, 1) if not normal]
+    return statistics.mean(k / i for k, i in enumerate(hits, 1))
+
+
 def judge(train, test, segments, detector):
-    """{what: [hit of each segment]}."""
+    """{what: [hit of each segment]}, and the area of the server."""
     with tempfile.TemporaryDirectory(prefix='sl-servers-') as folder:
         found = verdicts(folder, train, test, detector)
     negatives = sorted(score for (score, _), row in zip(found, test) if row[-1] == '0')
@@ -62,6 +70,7 @@ def judge(train, test, segments, detector):
     for percent in (1, 2, 5):
         least = threshold_at(negatives, percent)
         hits[percent] = [any(score > least for score, _ in found[a:b + 1]) for a, b, _ in segments]
+    hits['area'] = [area(found, test)]
     return hits
 
 
@@ -76,4 +85,4 @@ for detector in DETECTORS:
             hits.setdefault(what, []).extend(h)
     for what, h in hits.items():
         print(json.dumps({'name': f'servers.{detector}.{what}', 'unit': 'share', 'value': round(statistics.mean(h), 3),
-                          'conditions': f'{len(h)} labelled segments'}), flush=True)
+                          'conditions': f'{len(h)} servers' if what == 'area' else f'{len(h)} labelled segments'}), flush=True)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""synthetic.py SIDELIGHT RIVALS [DETECTOR...] - how well faults are found to which nothing was fitted: made ones, in the fault-free
-hours of the recorded days. By default all detectors.
+"""synthetic.py SIDELIGHT RIVALS [DETECTOR...] - how well made faults are found, in the fault-free hours of the recorded days. By default all detectors.
 
 The first half of those hours is for training. In the second, about every 11 minutes, three rows of one pod are changed:
 1, 2, 4 or 8 kinds of metrics, each by a factor of 1.2 to 5 (logarithmically even, one in four downwards; 0 becomes 1).

@@ -243,7 +243,8 @@ static void judge_service(struct analyse_culprit *c, struct analyse_culprit_serv
 	}
 }
 
-#define NETWORK 2.3f /* log odds of a slow pod against a slow network */
+#define NETWORK	     2.3f /* log odds of a slow pod against a slow network */
+#define ASYNCHRONOUS 2.3f /* log odds that callers wait for the pod's answers */
 
 /*
  * Returns the evidence that the pod's network is slow: its own calls take longer by the same delay
@@ -289,16 +290,57 @@ static float slow_or_far(const struct analyse_culprit *c, const struct analyse_s
 	return far;
 }
 
+/* Returns the odds of a fault with this evidence against no fault. */
+static double odds_of(float evidence, double prior)
+{
+	return prior * expm1(fmin((double)evidence, EVIDENCE_MAX));
+}
+
+static bool reaches(const struct analyse_culprit *c, uint32_t caller, uint32_t callee)
+{
+	const struct analyse_culprit_service *of = &c->service[callee];
+
+	for (uint32_t i = of->first; i < of->first + of->terms; i++)
+		if (c->term[i].caller == caller)
+			return true;
+	return false;
+}
+
+/*
+ * Finds the errors below each service: a failed call often fails its caller, too. If two services
+ * call each other, either may be the cause.
+ */
+static void spread_errors(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
+			  const struct analyse_observation *seen, uint32_t n)
+{
+	for (uint32_t i = 0; i < c->services; i++)
+		c->service[i].errors = c->service[i].errors_below = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (suspects[i]->service < c->services) {
+			float *errors = &c->service[suspects[i]->service].errors;
+
+			*errors = fmaxf(*errors, seen[i].errors);
+		}
+	for (uint32_t i = 0; i < c->terms; i++) {
+		const struct analyse_culprit_term *t = &c->term[i];
+		float *below = &c->service[t->caller].errors_below;
+
+		if (c->service[t->callee].errors > *below && !reaches(c, t->callee, t->caller))
+			*below = c->service[t->callee].errors;
+	}
+}
+
 static void judge_pod(struct analyse_culprit *c, const struct analyse_suspect *s,
-		      const struct analyse_observation *o, struct analyse_suspicion *v)
+		      const struct analyse_observation *o, double prior,
+		      struct analyse_suspicion *v)
 {
 	static const float none[CULPRIT_DELAYS];
 	const float *calls = none;
 	bool measured = o->measured && s->known[ANALYSE_SERVER];
 	uint32_t best = 0, other;
-	float own[CULPRIT_DELAYS], late = 0, network;
+	float own[CULPRIT_DELAYS], late = 0, network, slow;
 
-	*v = (struct analyse_suspicion){0};
+	*v = (struct analyse_suspicion){.failing = 1};
 	if (s->service < c->services) {
 		struct analyse_culprit_service *callee = &c->service[s->service];
 
@@ -306,6 +348,7 @@ static void judge_pod(struct analyse_culprit *c, const struct analyse_suspect *s
 			judge_service(c, callee);
 		calls = callee->late;
 		late = log_mean_exp(calls, &best);
+		v->failing = (float)(1 / (1 + odds_of(callee->errors_below, prior)));
 	}
 	if (measured)
 		late = slow_or_far(c, s, calls, &best);
@@ -316,11 +359,13 @@ static void judge_pod(struct analyse_culprit *c, const struct analyse_suspect *s
 	}
 	if (s->raised && !measured) {
 		delay_evidence(c, s, ANALYSE_SERVER, c->own, 1, own);
-		late += fmaxf(log_mean_exp(own, &other), 0);
+		slow = fmaxf(log_mean_exp(own, &other), 0);
+		best = late < -ASYNCHRONOUS ? other : best;
+		late = slow + fmaxf(late, -ASYNCHRONOUS);
 	}
 	v->late = late;
 	v->delay = late > 0 ? c->delay[best] : 0;
-	v->evidence = o->novelty + fmaxf(late, 0) + o->other;
+	v->evidence = o->novelty + fmaxf(late, 0) + v->failing * o->errors + o->other;
 }
 
 /* An incident counts as new for two steps, so subtract the scores of two and three steps ago. */
@@ -379,12 +424,6 @@ static void observe_all(struct analyse_culprit *c, struct analyse_suspect *const
 	}
 }
 
-/* Returns the odds of a fault in this pod against no fault. */
-static double fault_odds(const struct analyse_suspicion *v, double prior)
-{
-	return prior * expm1(fmin((double)v->evidence, EVIDENCE_MAX));
-}
-
 /*
  * Computes the odds that a pod's symptoms are its own: the odds of its own fault, or of no fault,
  * against the odds of a fault in a service below it, or in any other pod of its part of the graph.
@@ -398,7 +437,7 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 		c->service[i].odds = c->service[i].below = c->service[i].part_odds = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		struct analyse_culprit_service *of = service_of(c, suspects[i]);
-		double own = fault_odds(&out[i], prior);
+		double own = odds_of(out[i].evidence, prior);
 
 		all += own;
 		if (!of)
@@ -416,7 +455,7 @@ static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		const struct analyse_culprit_service *of = service_of(c, suspects[i]);
-		double own = fault_odds(&out[i], prior);
+		double own = odds_of(out[i].evidence, prior);
 		double part = of ? c->service[of->part].part_odds : all;
 
 		out[i].mine = (float)((1 + own) / (1 + own + (of ? of->below : 0)));
@@ -477,7 +516,8 @@ static uint32_t find_culprit(const struct analyse_culprit *c,
 	for (uint32_t i = 0; i < n; i++) {
 		const struct analyse_culprit_service *of = service_of(c, suspects[i]);
 
-		if (of && of->apart && out[i].posterior > SURE && fault_odds(&out[i], prior) > 1 &&
+		if (of && of->apart && out[i].posterior > SURE &&
+		    odds_of(out[i].evidence, prior) > 1 &&
 		    (best == n || out[i].weighted > out[best].weighted))
 			best = i;
 	}
@@ -525,7 +565,7 @@ static void find_more(struct analyse_culprit *c, struct analyse_suspect *const *
 
 			if (!of || !of->apart)
 				continue;
-			judge_pod(c, suspects[i], &seen[i], &rest);
+			judge_pod(c, suspects[i], &seen[i], prior, &rest);
 			/*
 			 * Count only delays, because resources change together with the culprit's:
 			 * through lower load or a shared node.
@@ -547,8 +587,9 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 		c->service[i].raised = c->service[i].judged = c->service[i].open = false;
 	}
 	observe_all(c, suspects, seen, n);
+	spread_errors(c, suspects, seen, n);
 	for (uint32_t i = 0; i < n; i++)
-		judge_pod(c, suspects[i], &seen[i], &out[i]);
+		judge_pod(c, suspects[i], &seen[i], prior, &out[i]);
 	weigh_parts(c, suspects, n, false, out);
 	explain_symptoms(c, suspects, n, prior, out);
 	find_more(c, suspects, seen, n, prior, out);

@@ -28,7 +28,9 @@ struct analyse_observation {
 	 * move
 	 */
 	float novelty;
-	float other;   /* amount by which other evidence exceeds the usual amount */
+	/* amounts by which evidence from errors, and from other metrics, exceeds the usual amount
+	 */
+	float errors, other;
 	uint64_t step; /* another row of the same step replaces the previous one */
 	bool measured; /* server latencies include all requests, so a slow pod shows in them */
 	bool learn;    /* the step is considered normal: learn the spread of latencies */
@@ -44,10 +46,11 @@ struct analyse_suspicion {
 	/* new evidence of this step: evidence times posterior, minus the part already scored */
 	float score;
 	float weighted;	 /* evidence times posterior */
-	float evidence;	 /* sum of novelty, max(late, 0) and other */
+	float evidence;	 /* sum of novelty, max(late, 0), failing * errors, and other */
 	float late;	 /* evidence that calls to it take longer */
 	float posterior; /* probability that this pod, and no other, is the culprit */
 	float delay;	 /* likeliest delay of a call to it, s; 0 unless late > 0 */
+	float failing;	 /* probability that no service below explains its errors by its own */
 	float mine;	 /* probability that no service below explains its symptoms */
 	float alone;	 /* probability that no other pod explains its symptoms */
 };

@@ -227,6 +227,12 @@ static void use_measured(struct analyse_pipeline *p, struct analyse_observation 
 	p->was_measured = o->measured = p->by;
 }
 
+/* Returns the amount by which evidence of this kind exceeds its threshold. */
+static float excess_of(struct analyse_pipeline *p, enum analyse_kind kind)
+{
+	return fmaxf(p->kind[kind] - (float)analyse_pipeline_kind_threshold(p, kind), 0);
+}
+
 /*
  * Fills in an observation: the latencies of the row; the novelty of each kind of resource, given by
  * the metric that moved most; and the amount by which other kinds exceed their thresholds.
@@ -263,8 +269,8 @@ static void fill_observation(struct analyse_pipeline *p, bool threshold,
 	for (uint32_t k = 0; k < ANALYSE_LATENCIES && threshold; k++)
 		p->joint |= has[k][ANALYSE_P90] && has[k][ANALYSE_P95] && has[k][ANALYSE_P99];
 	analyse_pipeline_weigh(p);
-	for (uint32_t k = ANALYSE_KIND_ERRORS; k < ANALYSE_KINDS; k++)
-		o->other += fmaxf(p->kind[k] - (float)analyse_pipeline_kind_threshold(p, k), 0);
+	o->errors = excess_of(p, ANALYSE_KIND_ERRORS);
+	o->other = excess_of(p, ANALYSE_KIND_OTHER);
 }
 
 static bool room_for(struct analyse_fleet *f, uint32_t n)

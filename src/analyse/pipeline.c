@@ -418,6 +418,8 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 	p->delayed = 0;
 	analyse_pipeline_judge_events(p, fmax(seconds, 1e-9 * (double)p->opts.rate_ns));
 	v->raw = p->opts.detector->score(p->detector, &row, p->blame);
+	if (p->opts.detector->comparable && !analyse_pipeline_has_runs(p))
+		v->raw = analyse_pipeline_weigh_changes(p);
 	if (p->shadow)
 		v->shadow_score = p->opts.shadow->score(p->shadow, &row, p->scratch);
 	analyse_normaliser_add(&p->normaliser, p->x);
@@ -545,6 +547,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 	p->step_anomalous |= v->anomalous || p->warm.now;
 	p->step_verdict = fmaxf(p->step_verdict, v->score);
 	p->step_scored = true;
+	v->score = analyse_pipeline_discount_repeated(p, v->score);
 }
 
 void analyse_pipeline_testify(struct analyse_pipeline *p, float evidence)

@@ -80,7 +80,8 @@ struct analyse_verdict {
 	 */
 	float errors;
 	/*
-	 * score > 1, or > 0.5 while an anomaly is open and its metrics have not returned to normal
+	 * score > 1, or > 0.5 while an anomaly is open and its metrics have not returned to normal;
+	 * before the score is reduced because the row repeats an earlier one
 	 */
 	bool anomalous;
 	bool drift; /* as of the previous step, the model no longer fits and should be retrained */

@@ -39,27 +39,49 @@ static float change_of(const struct analyse_pipeline *p, uint32_t s)
 	return ratio > 0 && isfinite(ratio) ? fminf(fabsf(logf(ratio)), 1) : 1;
 }
 
+#define WHOLE 0.125f /* a change of this logarithm or more counts in full */
+
+float analyse_pipeline_weigh_changes(struct analyse_pipeline *p)
+{
+	float sum = 0;
+
+	for (uint32_t s = 0; s < p->dims; s++)
+		if (p->blame[s] > 0) {
+			p->blame[s] *= fminf(change_of(p, s) / WHOLE, 1);
+			sum += p->blame[s];
+		}
+	return sum;
+}
+
 /*
  * Computes each metric's part of a verdict on the sum of all kinds (leading is ANALYSE_KINDS) or on
- * one kind. Divides by the kind's threshold, if it has one.
+ * one kind. Divides by the kind's threshold, if it has one. A metric that moves with many others
+ * contributes little, because they share a vote, but may be the one that moved most: its part is
+ * the geometric mean of its contribution and its surprise.
  */
 static void part_kinds(struct analyse_pipeline *p, enum analyse_kind leading, float *part)
 {
+	bool comparable = p->opts.detector->comparable;
 	float weight[ANALYSE_KINDS];
 
 	for (uint32_t k = 0; k < ANALYSE_KINDS; k++) {
-		double threshold = p->opts.detector->comparable
-					   ? analyse_pipeline_kind_threshold(p, k)
-					   : INFINITY;
+		double threshold = comparable ? analyse_pipeline_kind_threshold(p, k) : INFINITY;
 		bool counts = leading == k || (leading == ANALYSE_KINDS && !isnan(p->kind[k]));
 
 		weight[k] = !counts	       ? 0
 			    : isinf(threshold) ? 1
 					       : (float)(1 / fmax(threshold, ANALYSE_EVIDENCE_MIN));
 	}
-	for (uint32_t s = 0; s < p->dims; s++)
-		part[s] = counts_in_kind(p, s) ? p->blame[s] * weight[p->group[s]] * change_of(p, s)
-					       : 0;
+	for (uint32_t s = 0; s < p->dims; s++) {
+		float mine = p->blame[s];
+
+		part[s] = 0;
+		if (!counts_in_kind(p, s))
+			continue;
+		if (comparable)
+			mine = sqrtf(mine * logf(fabsf(p->move[s])));
+		part[s] = mine * weight[p->group[s]] * change_of(p, s);
+	}
 }
 
 /*

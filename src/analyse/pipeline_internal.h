@@ -57,6 +57,9 @@ struct analyse_pipeline {
 	 * far
 	 */
 	uint32_t calm, pause;
+	/* number of its steps so far, and the largest score of a row in them */
+	uint32_t open_steps;
+	float open_peak;
 	bool step_lasts;    /* the step belongs to the open anomaly */
 	bool step_away;	    /* the step has evidence for a new or the open anomaly */
 	bool was_held;	    /* an anomaly held baselines in the previous step */
@@ -160,6 +163,11 @@ void analyse_pipeline_judge_events(struct analyse_pipeline *p, double w);
 
 /* ---- pipeline_blame.c ---- */
 
+/*
+ * With steps of a minute or longer: reduces the evidence of metrics that changed by a few per cent,
+ * as levels of healthy services do within minutes. Returns the sum of all evidence.
+ */
+float analyse_pipeline_weigh_changes(struct analyse_pipeline *p);
 /* Computes the evidence of each kind for the last row, once p->joint is known. */
 void analyse_pipeline_weigh(struct analyse_pipeline *p);
 
@@ -192,6 +200,12 @@ float analyse_pipeline_run_sum(const struct analyse_pipeline *p);
  * outside its normal range.
  */
 bool analyse_pipeline_lasts(const struct analyse_pipeline *p, float score);
+/*
+ * Returns the score to report for a row of an anomaly that may be open. With steps of a minute or
+ * longer, a row that is no stronger than an earlier one mostly repeats it, because baselines are
+ * held; its score grows with the length of the anomaly.
+ */
+float analyse_pipeline_discount_repeated(const struct analyse_pipeline *p, float score);
 /* Makes the last row the normal level of the metrics that are outside their normal range. */
 void analyse_pipeline_take_level(struct analyse_pipeline *p);
 /* True if the row may be in a pause of the open anomaly, which has had longer pauses before. */

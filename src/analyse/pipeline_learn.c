@@ -308,7 +308,8 @@ void analyse_pipeline_release(struct analyse_pipeline *p)
 {
 	memset(p->held, 0, p->dims * sizeof(*p->held));
 	p->open = false;
-	p->calm = p->pause = 0;
+	p->calm = p->pause = p->open_steps = 0;
+	p->open_peak = 0;
 }
 
 /*
@@ -337,6 +338,13 @@ bool analyse_pipeline_lasts(const struct analyse_pipeline *p, float score)
 		if (p->held[s] && is_away(p, s))
 			return true;
 	return false;
+}
+
+float analyse_pipeline_discount_repeated(const struct analyse_pipeline *p, float score)
+{
+	if (!p->open || analyse_pipeline_has_runs(p) || score > p->open_peak)
+		return score;
+	return score * fminf((float)p->open_steps / SUSPECT, 1);
 }
 
 float analyse_pipeline_strictness(const struct analyse_pipeline *p)
@@ -438,6 +446,8 @@ static void keep_open(struct analyse_pipeline *p)
 	if (p->step_away && p->calm > p->pause && p->open)
 		p->pause = p->calm < PAUSE ? p->calm : PAUSE;
 	p->open |= p->step_away;
+	p->open_steps += p->open;
+	p->open_peak = p->open ? fmaxf(p->open_peak, p->step_verdict) : 0;
 	p->calm = p->step_away ? 0 : p->calm + 1;
 	if (p->open && p->calm >= calm_steps(p))
 		analyse_pipeline_release(p);

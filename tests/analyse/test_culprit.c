@@ -116,7 +116,7 @@ struct fleet {
 	struct analyse_observation seen[PODS_MAX];
 	struct analyse_suspicion found[PODS_MAX];
 	uint64_t step, seed;
-	double delay[SERVICES], novelty[PODS_MAX]; /* what is wrong */
+	double delay[SERVICES], novelty[PODS_MAX], errors[PODS_MAX]; /* what is wrong */
 	bool learn;
 };
 
@@ -176,8 +176,10 @@ static void fleet_step(struct fleet *f)
 		struct analyse_observation *o = &f->seen[i];
 		uint32_t me = f->service[i];
 
-		*o = (struct analyse_observation){
-			.step = f->step, .learn = f->learn, .novelty = (float)f->novelty[i]};
+		*o = (struct analyse_observation){.step = f->step,
+						  .learn = f->learn,
+						  .novelty = (float)f->novelty[i],
+						  .errors = (float)f->errors[i]};
 		for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
 			double server = 0.02 + (me < SERVICES ? f->delay[me] : 0), client = 0.01;
 
@@ -304,6 +306,58 @@ static void what_no_caller_shows_is_no_slow_network(void **state)
 		analyse_culprit_step(f.c, f.suspect, f.seen, f.pods, 1e-3, f.found);
 	}
 	assert_true(f.found[DB].evidence < 1);
+	fleet_free(&f);
+}
+
+/*
+ * Callers that take an answer later, from a queue, do not become slow with the pod. What they show
+ * beside it, as the front does here, must not outweigh that.
+ */
+static void a_slow_pod_is_found_if_its_callers_do_not_wait(void **state)
+{
+	struct fleet f = fleet_make();
+
+	(void)state;
+	for (int i = 0; i < 202; i++) {
+		f.learn = i < 200;
+		fleet_step(&f);
+		for (uint32_t j = 0; j < ANALYSE_TAILS && i >= 200; j++) {
+			f.seen[DB].latency[ANALYSE_SERVER][j] += 1;
+			f.seen[FRONT].latency[ANALYSE_SERVER][j] *= 1.4;
+		}
+		analyse_culprit_step(f.c, f.suspect, f.seen, f.pods, 1e-3, f.found);
+	}
+	assert_int_equal(most(&f), DB);
+	assert_true(f.found[DB].posterior > 0.8f);
+	fleet_free(&f);
+}
+
+/* The callers of a failing service fail more often, because all of its failures are theirs. */
+static void errors_are_those_of_the_lowest_service(void **state)
+{
+	const double errors[SERVICES][SERVICES] = {[FRONT] = {30},
+						   [CART] = {30, 20},
+						   [DB] = {30, 20, 15},
+						   [MAIL] = {[0] = 30, [MAIL] = 15}};
+	/* Each calls the other: either may be the cause. */
+	const struct analyse_path mutual[] = {{FRONT, CART, 1, 1, 1}, {CART, FRONT, 1, 1, 1}};
+	struct fleet f = fleet_make();
+
+	(void)state;
+	fleet_run(&f, 200);
+	f.learn = false;
+	for (uint32_t who = 0; who < SERVICES; who++) {
+		memcpy(f.errors, errors[who], sizeof(errors[who]));
+		fleet_run(&f, 1);
+		assert_int_equal(most(&f), who);
+		assert_true(f.found[who].failing > 0.99f);
+		for (uint32_t i = 0; i < who; i++)
+			assert_true(f.found[i].failing < 0.1f || !(f.errors[i] > 0));
+	}
+	assert_int_equal(analyse_culprit_paths(f.c, mutual, 2), 0);
+	memcpy(f.errors, errors[CART], sizeof(errors[CART]));
+	fleet_run(&f, 1);
+	assert_true(f.found[FRONT].failing == 1 && f.found[CART].failing == 1);
 	fleet_free(&f);
 }
 
@@ -468,6 +522,8 @@ int main(void)
 		cmocka_unit_test(a_slow_callee_is_named_and_not_its_callers),
 		cmocka_unit_test(a_slow_network_is_not_blamed_on_callees),
 		cmocka_unit_test(what_no_caller_shows_is_no_slow_network),
+		cmocka_unit_test(a_slow_pod_is_found_if_its_callers_do_not_wait),
+		cmocka_unit_test(errors_are_those_of_the_lowest_service),
 		cmocka_unit_test(latencies_that_always_leap_are_no_evidence),
 		cmocka_unit_test(new_resources_count_for_their_pod),
 		cmocka_unit_test(without_a_graph_only_the_pod_itself_speaks),

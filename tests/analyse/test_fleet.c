@@ -289,6 +289,22 @@ static void each_kind_of_fault_is_found_with_or_without_graph(void **state)
 		}
 }
 
+/* All errors of the database are also errors of its callers, which count their own as well. */
+static void errors_are_those_of_the_callee(void **state)
+{
+	struct world w = make(1);
+
+	(void)state;
+	add_traces(&w, false);
+	learn(&w);
+	w.errors[DB] = 20;
+	w.errors[CART] = w.errors[FRONT] = 25;
+	run(&w, 3);
+	only(&w, DB);
+	assert_int_equal(w.v[DB].blame[0].column, ERRORS);
+	end(&w);
+}
+
 /*
  * Normal latencies without an upper bound: faults of other kinds are found as soon as without them.
  */
@@ -511,6 +527,7 @@ int main(void)
 		cmocka_unit_test(a_slow_service_is_named_until_it_is_over),
 		cmocka_unit_test(faults_at_once_are_all_found),
 		cmocka_unit_test(each_kind_of_fault_is_found_with_or_without_graph),
+		cmocka_unit_test(errors_are_those_of_the_callee),
 		cmocka_unit_test(a_heavy_tail_of_one_kind_hides_nothing_of_another),
 		cmocka_unit_test(calls_in_a_circle_end_and_have_a_culprit),
 		cmocka_unit_test(without_its_caller_a_pod_is_judged_by_itself),

@@ -315,6 +315,52 @@ static void a_queue_that_only_grows_is_found(void **state)
 	end(&s);
 }
 
+/* Rows of a minute: what only repeats the first row of an anomaly counts once it lasts. */
+static void rows_that_repeat_an_anomaly_count_less(void **state)
+{
+	struct service s = make(MINUTE, MINUTE, 0);
+	unsigned int early = 0, late = 0;
+	float first;
+
+	(void)state;
+	learn(&s, DAY);
+	slow(&s, 3);
+	assert_true(row(&s));
+	first = s.v[0].score;
+	for (unsigned int i = 1; i < 30; i++) {
+		assert_true(row(&s));
+		early += i <= 4 && s.v[0].score > first / 2;
+		late += i >= 15 && s.v[0].score > first / 2;
+	}
+	/* A row that is stronger than all before it counts in full. */
+	if (!(first > 2) || early > 2 || late < 12)
+		fail_msg("first %g, half of it in %u of 4 and %u of 15 rows", (double)first, early,
+			 late);
+	end(&s);
+}
+
+/* Returns the evidence of a row in which memory changes by this factor. */
+static float evidence_of(uint64_t step, double factor)
+{
+	struct service s = make(step, step, 0);
+	float raw;
+
+	learn(&s, 600);
+	s.factor[5] = factor;
+	row(&s);
+	raw = s.v[0].raw;
+	end(&s);
+	return raw;
+}
+
+static void long_steps_make_small_changes_weak_evidence(void **state)
+{
+	(void)state;
+	assert_true(evidence_of(SECOND, 1.04) > 1);
+	assert_true(evidence_of(MINUTE, 1.04) < 0.5f * evidence_of(SECOND, 1.04));
+	assert_true(evidence_of(MINUTE, 1.2) > 0.8f * evidence_of(SECOND, 1.2));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +371,8 @@ int main(void)
 		cmocka_unit_test(a_new_level_becomes_normal_in_the_end),
 		cmocka_unit_test(what_a_person_accepts_is_normal),
 		cmocka_unit_test(an_outlier_holds_nothing),
+		cmocka_unit_test(rows_that_repeat_an_anomaly_count_less),
+		cmocka_unit_test(long_steps_make_small_changes_weak_evidence),
 		cmocka_unit_test(a_queue_that_only_grows_is_found),
 	};
 

@@ -259,6 +259,27 @@ static void a_constant_that_changes_counts_once_and_boundedly(void **state)
 	analyse_pipeline_free(d.p);
 }
 
+/*
+ * Three metrics of load share a vote, so that each contributes less than one that moves alone; the
+ * one that moved most is blamed first all the same.
+ */
+static void what_moved_most_is_blamed_first(void **state)
+{
+	struct pod d = trained(NULL, 600);
+	struct analyse_verdict v;
+
+	(void)state;
+	push(&d);
+	move_on(&d);
+	d.values[2] += 1000;
+	d.values[8] += 1000 * 1000;
+	d.values[9] += 3000 * 1000;
+	d.values[10] = 30;
+	assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
+	assert_int_equal(v.blamed > 0 ? v.blame[0].column : N, 8);
+	analyse_pipeline_free(d.p);
+}
+
 /* The same fault ten times, some seconds apart: each is an anomaly. */
 static void ten_like_faults_are_all_found(void **state)
 {
@@ -1045,6 +1066,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_wanders_does_not_prolong_a_fault),
 		cmocka_unit_test(anomalies_that_come_again_become_normal_too),
 		cmocka_unit_test(a_constant_that_changes_counts_once_and_boundedly),
+		cmocka_unit_test(what_moved_most_is_blamed_first),
 		cmocka_unit_test(ten_like_faults_are_all_found),
 		cmocka_unit_test(what_comes_again_and_again_becomes_usual),
 		cmocka_unit_test(work_that_stops_is_found),
