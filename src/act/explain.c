@@ -121,7 +121,9 @@ void act_value(char *text, size_t room, const struct act_blame *b, double value)
 	int at = n.total;
 	size_t used;
 
-	if (!count && ends_with(b->metric, &at, "_bytes")) {
+	if (b->measure == ACT_MEASURE_SPEED) {
+		snprintf(text, room, "%.3g Gb/s", value * 8e-9);
+	} else if (!count && ends_with(b->metric, &at, "_bytes")) {
 		put_scaled(text, room, value, 1024, bytes, 5);
 	} else if (!count && b->measure == ACT_MEASURE_CPU && rate &&
 		   ends_with(b->metric, &at, "_seconds")) {
@@ -177,6 +179,12 @@ static bool is_step(const struct act_blame *b)
 static bool is_retransmission(const struct act_blame *b)
 {
 	return is_metric(b, "mpi_retransmitted_") && b->value > b->before;
+}
+
+static bool is_of_port(const struct act_blame *b)
+{
+	return b->measure == ACT_MEASURE_LOSSES || b->measure == ACT_MEASURE_PAUSES ||
+	       b->measure == ACT_MEASURE_SPEED;
 }
 
 /* Returns what limits connections more often than usual, or NULL. */
@@ -317,6 +325,9 @@ static const char *describe_fault(enum act_measure measure, bool risen)
 		[ACT_MEASURE_WAITING] = {"had less work queued than usual",
 					 "had more work queued than usual"},
 		[ACT_MEASURE_STOPPED] = {"finished no work", "finished no work"},
+		[ACT_MEASURE_LOSSES] = {"lost fewer packets than usual", "lost packets"},
+		[ACT_MEASURE_PAUSES] = {"been paused less than usual", "been paused by its peer"},
+		[ACT_MEASURE_SPEED] = {"had a slow link", "had a faster link than usual"},
 	};
 
 	return says[measure][risen];
@@ -527,6 +538,33 @@ static void add_step_advice(struct explain_text *t, const struct act_anomaly *a)
 		append_text(t, " %u", a->name.process);
 }
 
+/* Formats as rdma(8) and ethtool(8) expect it. separator: between an RDMA device and its port. */
+static void add_port(struct explain_text *t, const struct act_blame *b, const char *separator)
+{
+	char device[64], port[16];
+
+	copy_label(b, "device=\"", device, sizeof(device));
+	copy_label(b, "port=\"", port, sizeof(port));
+	append_text(t, "%s%s%s", device, *port ? separator : "", port);
+}
+
+static void add_port_advice(struct explain_text *t, const struct act_blame *b)
+{
+	static const char *const says[] = {
+		[ACT_MEASURE_LOSSES] = "see which of its counters rise, and check its cable",
+		[ACT_MEASURE_PAUSES] = "see which priority is paused, and look for a receiver "
+				       "behind the switch that is too slow",
+		[ACT_MEASURE_SPEED] = "check its cable and its port of the switch",
+	};
+	bool speed = b->measure == ACT_MEASURE_SPEED, rdma = strstr(b->metric, "port=\"");
+
+	append_text(t, "%s: %s ", says[b->measure],
+		    rdma    ? speed ? "ibstat" : "rdma statistic show link"
+		    : speed ? "ethtool"
+			    : "ethtool -S");
+	add_port(t, b, speed ? " " : "/");
+}
+
 /* States the pod, its fault, since when, and the evidence. i may be NULL. */
 static void add_fault(struct explain_text *t, const struct act_anomaly *a,
 		      const struct act_incident *i, int64_t begin_ns, int64_t end_ns)
@@ -534,7 +572,8 @@ static void add_fault(struct explain_text *t, const struct act_anomaly *a,
 	const struct act_blame *lead = act_find_lead(a->blame, a->blames);
 	const char *fault = find_fault(a);
 	bool loaded = a->load >= ACT_LOAD_MOVED;
-	bool born = a->born_ns && find_begin(a, begin_ns) == begin_ns;
+	bool port = lead && is_of_port(lead);
+	bool born = a->born_ns && find_begin(a, begin_ns) == begin_ns && !port;
 	char says[64];
 
 	begin_ns = born ? a->born_ns : find_begin(a, begin_ns);
@@ -550,6 +589,10 @@ static void add_fault(struct explain_text *t, const struct act_anomaly *a,
 	if (loaded && !(lead && lead->measure == ACT_MEASURE_LOAD)) {
 		append_text(t, ", and");
 		add_verb(t, a, fault, end_ns);
+	}
+	if (port) {
+		append_text(t, " at ");
+		add_port(t, lead, " port ");
 	}
 	if (*a->server && act_find_port(a))
 		append_text(t, " at port %u, where %s listens,", act_find_port(a), a->server);
@@ -584,6 +627,8 @@ static void add_advice(struct explain_text *t, const struct act_anomaly *a, cons
 		append_text(t, "find out where its packets are lost: sidelight tcp why");
 	else if (act_is_connections(&a->name))
 		append_text(t, "find out what slows them down: sidelight tcp why");
+	else if (lead && is_of_port(lead))
+		add_port_advice(t, lead);
 	else if (act_is_host(&a->name))
 		append_text(t, "look at what runs there: sidelight top");
 	else if (a->died)

@@ -283,6 +283,8 @@ static void note_moves(struct incident_moves *m, const struct act_anomaly *a)
 			m->waiting |= b->value > b->before;
 			break;
 		case ACT_MEASURE_ERRORS:
+		case ACT_MEASURE_LOSSES:
+		case ACT_MEASURE_PAUSES:
 			m->slow |= b->value > 0 && !(b->before > 0);
 			/* fall through */
 		default:

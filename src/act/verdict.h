@@ -40,15 +40,22 @@ enum act_measure {
 	ACT_MEASURE_MEMORY,
 	ACT_MEASURE_WAITING, /* requests in flight, lengths of queues */
 	ACT_MEASURE_STOPPED, /* the pod used to finish work, and now finishes none */
+	/* of a port of a host: lost packets, pause frames from its peer, speed of its link */
+	ACT_MEASURE_LOSSES,
+	ACT_MEASURE_PAUSES,
+	ACT_MEASURE_SPEED,
 };
-#define ACT_MEASURES	 8u
+#define ACT_MEASURES	 11u
 #define ACT_LOAD_STOPPED 0.1 /* below this fraction of the usual number, requests have stopped */
 
-/* True if a lower value of what was measured is an improvement. */
+/* True if the change of what was measured is an improvement. */
 static inline bool act_is_improvement(enum act_measure measure, double value, double before)
 {
+	if (measure == ACT_MEASURE_SPEED)
+		return value > before;
 	return value < before && (measure == ACT_MEASURE_LATENCY || measure == ACT_MEASURE_ERRORS ||
-				  measure == ACT_MEASURE_CPU || measure == ACT_MEASURE_WAITING);
+				  measure == ACT_MEASURE_CPU || measure == ACT_MEASURE_WAITING ||
+				  measure == ACT_MEASURE_LOSSES || measure == ACT_MEASURE_PAUSES);
 }
 
 /*

@@ -93,7 +93,8 @@ int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, cons
 	return p->suspect && number != -ENOMEM ? 0 : -ENOMEM;
 }
 
-int analyse_fleet_replica(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service)
+int analyse_fleet_replica(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service,
+			  bool host)
 {
 	int64_t number = analyse_graph_service(f->graph, service);
 	size_t had = f->replicas_room;
@@ -106,7 +107,7 @@ int analyse_fleet_replica(struct analyse_fleet *f, struct analyse_pipeline *p, c
 	for (; had < f->replicas_room; had++)
 		f->replicas[had] = NULL;
 	r = &f->replicas[number];
-	*r = *r ?: analyse_replicas_new();
+	*r = *r ?: analyse_replicas_new(host);
 	return *r ? analyse_replicas_join(*r, p) : -ENOMEM;
 }
 

@@ -29,9 +29,11 @@ void analyse_fleet_free(struct analyse_fleet *f);
 int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service);
 /*
  * From now on, compares a pod that has joined with its replicas: the other pods passed with the
- * same service. Returns 0, -ENOMEM or -ENOSPC; after an error, the pod is not compared.
+ * same service. Of hosts, only the ports are compared. Returns 0, -ENOMEM or -ENOSPC; after an
+ * error, the pod is not compared.
  */
-int analyse_fleet_replica(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service);
+int analyse_fleet_replica(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service,
+			  bool host);
 /* Call before analyse_pipeline_free() of a pod that has joined. */
 void analyse_fleet_leave(struct analyse_fleet *f, struct analyse_pipeline *p);
 /*

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * odd.h - compares the replicas of a service with each other, and finds a replica that differs from
- * its siblings. Needs no learned model (docs/analytics.md, The odd one out). Runs once per step;
- * allocates only when pods are added. Not thread-safe.
+ * its siblings. Needs no learned model (docs/analytics.md, The odd one out). Hosts do different
+ * work, so only their ports are compared. Runs once per step; allocates only when pods are added.
+ * Not thread-safe.
  */
 #ifndef SL_ANALYSE_ODD_H
 #define SL_ANALYSE_ODD_H
 
 #include "analyse/pipeline.h"
 
-#define ANALYSE_ODD_SIBLINGS 3u	 /* a pod with fewer siblings is not compared */
-#define ANALYSE_ODD_METRICS  16u /* maximum number of metrics compared per service */
+#define ANALYSE_ODD_SIBLINGS 3u /* a pod with fewer siblings is not compared */
+/* maximum number of metrics compared per service, and of ports' series per host */
+#define ANALYSE_ODD_METRICS 16u
+#define ANALYSE_ODD_PORTS   128u
 
 struct analyse_replicas; /* the pods of one service */
 
-struct analyse_replicas *analyse_replicas_new(void); /* returns NULL if out of memory */
+/* Returns NULL if out of memory. */
+struct analyse_replicas *analyse_replicas_new(bool hosts);
 void analyse_replicas_free(struct analyse_replicas *r);
 /* From now on, compares the pod with the others. Returns 0 or -ENOMEM. */
 int analyse_replicas_join(struct analyse_replicas *r, struct analyse_pipeline *p);

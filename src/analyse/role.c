@@ -62,6 +62,13 @@ static bool counts_work(const char *labelled)
 		(n > 6 && !strcmp(name + n - 6, "_count") && has_word(name, times)));
 }
 
+static bool begins_with(const char *name, const char *const *words)
+{
+	while (*words && strncmp(name, *words, strlen(*words)) != 0)
+		words++;
+	return *words;
+}
+
 static bool is_retransmission(const char *name)
 {
 	return !strncmp(name, "mpi_retransmitted_", 18);
@@ -77,6 +84,35 @@ static bool depends_on_other_ranks(const char *name, bool counter)
 	       (counter ? !is_retransmission(name) : strncmp(name, "mpi_step_", 9) != 0);
 }
 
+/*
+ * The names are those of the host's series (docs/host.md). Drivers name their counters as they
+ * like: see the Linux kernel's documentation of mlx5 counters, and the drivers of Broadcom and
+ * Intel.
+ */
+enum analyse_port analyse_role_port(const char *name, bool counter)
+{
+	static const char *const speeds[] = {"node_infiniband_rate_", "node_network_speed_", NULL};
+	static const char *const ports[] = {"node_infiniband_", "node_network_", "sidelight_nic_",
+					    "sidelight_rdma_hw_", NULL};
+	static const char *const losses[] = {"discard",	    "drop",    "errs_total",
+					     "port_errors", "out_of_", "seq_err",
+					     "ack_timeout", "icrc",    NULL};
+	static const char *const pauses[] = {"pause", "pfc", "xoff", NULL};
+	static const char *const not_frames[] = {"duration", "transition", NULL};
+
+	if (!counter)
+		return begins_with(name, speeds) ? ANALYSE_PORT_SPEED : ANALYSE_PORT_NONE;
+	/* XDP programs drop packets on purpose. */
+	if (!begins_with(name, ports) || strstr(name, "xdp"))
+		return ANALYSE_PORT_NONE;
+	if (has_word(name, losses))
+		return ANALYSE_PORT_LOSSES;
+	name = strstr(name, "counter=\"");
+	return name && strstr(name, "rx") && has_word(name, pauses) && !has_word(name, not_frames)
+		       ? ANALYSE_PORT_PAUSES
+		       : ANALYSE_PORT_NONE;
+}
+
 bool analyse_role_waits(const char *name, bool counter)
 {
 	static const char *const words[] = {"in_flight", "inflight", "queue",  "pending",
@@ -88,6 +124,12 @@ bool analyse_role_waits(const char *name, bool counter)
 		    !memmem(name, n, "_seconds", 8) && !memmem(name, n, "_bytes", 6))
 			return true;
 	return false;
+}
+
+/* The kernel's counters of interfaces also include packets of unknown protocols. */
+static bool is_loss(const char *name, struct analyse_role role)
+{
+	return role.port == ANALYSE_PORT_LOSSES && strncmp(name, "node_network_", 13) != 0;
 }
 
 struct analyse_role analyse_role_of(const char *name, bool counter)
@@ -108,7 +150,7 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 	static const char *const load[] = {"workload", "syscall", "receive",  "transmit",
 					   "_rx_",     "_tx_",	  "requests", "bytes_total",
 					   "network",  NULL};
-	struct analyse_role role = {ANALYSE_ROLE_OTHER, 0};
+	struct analyse_role role = {.port = analyse_role_port(name, counter)};
 
 	if (depends_on_other_ranks(name, counter)) {
 		role.kind = ANALYSE_ROLE_OTHERS;
@@ -119,7 +161,7 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 		role.kind = ANALYSE_ROLE_LOAD;
 		return role;
 	}
-	if (counter && (counts_errors(name) || is_retransmission(name))) {
+	if (counter && (counts_errors(name) || is_retransmission(name) || is_loss(name, role))) {
 		role.kind = ANALYSE_ROLE_ERRORS;
 		return role;
 	}
@@ -134,6 +176,8 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 			}
 		return role;
 	}
+	if (role.port == ANALYSE_PORT_SPEED || role.port == ANALYSE_PORT_PAUSES)
+		return role;
 	if (counter && counts_work(name)) {
 		role.kind = ANALYSE_ROLE_WORK;
 		return role;
@@ -141,7 +185,7 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 	if (has_word(name, latency) || has_word(name, load) || has_word(name, elsewhere))
 		role.kind = ANALYSE_ROLE_LOAD;
 	else if (!counter && is_size(name))
-		role = (struct analyse_role){ANALYSE_ROLE_RESOURCE, ANALYSE_MEMORY};
+		role = (struct analyse_role){.kind = ANALYSE_ROLE_RESOURCE, .part = ANALYSE_MEMORY};
 	for (uint8_t k = 0; k < ANALYSE_RESOURCES; k++)
 		if (has_word(name, resource[k]) && !has_word(name, elsewhere)) {
 			role.kind = ANALYSE_ROLE_RESOURCE;

@@ -21,11 +21,19 @@ enum analyse_role_kind {
 	ANALYSE_ROLE_OTHERS, /* depends on other pods only, so it is not analysed */
 };
 enum analyse_resource { ANALYSE_CPU, ANALYSE_MEMORY, ANALYSE_RESOURCES };
+/* What a series tells about a port of an RDMA device or a network interface. */
+enum analyse_port {
+	ANALYSE_PORT_NONE,
+	ANALYSE_PORT_LOSSES, /* a counter of lost packets */
+	ANALYSE_PORT_PAUSES, /* a counter of pause frames from the peer */
+	ANALYSE_PORT_SPEED,  /* the speed of the link */
+};
 
 struct analyse_role {
 	uint8_t kind; /* enum analyse_role_kind */
 	/* for latencies enum analyse_tail_quantile, for resources enum analyse_resource */
 	uint8_t part;
+	uint8_t port; /* enum analyse_port */
 };
 
 /*
@@ -33,6 +41,8 @@ struct analyse_role {
  * analysed, and not its value.
  */
 struct analyse_role analyse_role_of(const char *name, bool counter);
+/* Arguments as above. */
+enum analyse_port analyse_role_port(const char *name, bool counter);
 /* True for gauges of waiting work: requests in flight, lengths of queues. */
 bool analyse_role_waits(const char *name, bool counter);
 

@@ -33,7 +33,7 @@ struct base_psk {
 	int fd;
 	uint8_t key[KEY];
 	size_t pulled; /* bytes read during the handshake */
-	bool done;
+	bool done, more;
 	/* error that ended the stream, or 0; GnuTLS forgets an end of file within a record */
 	int over;
 };
@@ -64,7 +64,7 @@ static ssize_t push_bytes(gnutls_transport_ptr_t arg, const void *from, size_t b
 {
 	const struct base_psk *t = arg;
 
-	return send(t->fd, from, bytes, MSG_NOSIGNAL);
+	return send(t->fd, from, bytes, MSG_NOSIGNAL | (t->more ? MSG_MORE : 0));
 }
 
 static int key_of(gnutls_session_t session, const char *name, gnutls_datum_t *key)
@@ -205,4 +205,9 @@ ssize_t base_psk_write(struct base_psk *t, const void *from, size_t bytes)
 	const ssize_t n = gnutls_record_send(t->session, from, bytes);
 
 	return n >= 0 ? n : general_error(t, n) == -EAGAIN ? -EAGAIN : -EPIPE;
+}
+
+void base_psk_set_more(struct base_psk *t, bool more)
+{
+	t->more = more;
 }

@@ -47,5 +47,7 @@ bool base_psk_writes(const struct base_psk *t);
 ssize_t base_psk_read(struct base_psk *t, void *to, size_t room);
 /* Returns the number of bytes accepted, -EAGAIN (repeat the same call later) or -EPIPE. */
 ssize_t base_psk_write(struct base_psk *t, const void *from, size_t bytes);
+/* While set, writes wait in the socket until they fill a segment (MSG_MORE). */
+void base_psk_set_more(struct base_psk *t, bool more);
 
 #endif

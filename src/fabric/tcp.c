@@ -387,12 +387,10 @@ static uint32_t tcp_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 {
 	struct fabric_tcp *t = tcp_of(f);
 	const uint64_t now = base_now_ns();
-	const size_t most = sizeof(struct fabric_tcp_ask) +
-			    FABRIC_TCP_RANGES_MAX * sizeof(struct fabric_tcp_range);
 	uint32_t taken = 0;
 
 	while (taken < count && !t->broken && t->tail - t->head < t->depth &&
-	       t->out_room - t->out_used >= most)
+	       t->out_room - t->out_used >= FABRIC_TCP_ASK_BYTES)
 		taken += put_ask(t, reads + taken, count - taken, now);
 	if (taken && !t->broken) {
 		f->stats.doorbells++;
@@ -565,10 +563,10 @@ static int tcp_init(struct fabric *f, const char *target)
 	 * A range takes only a few bytes, unlike a work request, so allow more of them. The depth
 	 * is a power of two because the numbers of ranges wrap at 2^32.
 	 */
-	for (t->depth = FABRIC_TCP_RANGES_MAX; t->depth < f->opts.queue_depth; t->depth *= 2)
-		;
-	t->out_room = 2 *
-		      (sizeof(struct fabric_tcp_ask) + t->depth * sizeof(struct fabric_tcp_range));
+	t->depth = FABRIC_TCP_ASKS * FABRIC_TCP_RANGES_MAX;
+	while (t->depth < f->opts.queue_depth)
+		t->depth *= 2;
+	t->out_room = 2 * (t->depth / FABRIC_TCP_RANGES_MAX) * FABRIC_TCP_ASK_BYTES;
 	t->range = calloc(t->depth, sizeof(*t->range));
 	t->out = malloc(t->out_room);
 	if (t->range && t->out)

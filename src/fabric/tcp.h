@@ -47,6 +47,11 @@ struct fabric_tcp_range {
 	uint32_t bytes;
 };
 
+/* Number of the largest asks that a reader has in flight, and that a host receives at once. */
+#define FABRIC_TCP_ASKS 4u
+#define FABRIC_TCP_ASK_BYTES \
+	(sizeof(struct fabric_tcp_ask) + FABRIC_TCP_RANGES_MAX * sizeof(struct fabric_tcp_range))
+
 #define FABRIC_TCP_ANSWER 0x31414c53u /* "SLA1" */
 struct fabric_tcp_answer {
 	uint32_t magic;

@@ -64,7 +64,7 @@ struct tcp_conn {
 	uint32_t serial;
 	uint64_t since_ns; /* time of accept(); later, time of admission */
 	bool admitted, notifies;
-	bool again; /* there may be more input that poll() does not report */
+	bool again; /* GnuTLS may hold more input, which poll() does not report */
 	bool over;
 
 	size_t used; /* bytes in in[] */
@@ -74,8 +74,7 @@ struct tcp_conn {
 	uint64_t sent;	/* bytes of the answer sent so far, including its header */
 	uint8_t *chunk; /* with TLS: plain bytes of the current record */
 	size_t chunk_bytes;
-	uint8_t in[sizeof(struct fabric_tcp_ask) +
-		   FABRIC_TCP_RANGES_MAX * sizeof(struct fabric_tcp_range)];
+	uint8_t in[FABRIC_TCP_ASKS * FABRIC_TCP_ASK_BYTES];
 };
 
 struct tcp_host {
@@ -112,7 +111,7 @@ static size_t receive(struct tcp_conn *c, void *to, size_t room)
 {
 	ssize_t n = c->tls ? base_psk_read(c->tls, to, room) : recv(c->fd, to, room, MSG_DONTWAIT);
 
-	c->again = c->tls && n > 0; /* GnuTLS may hold more */
+	c->again = c->tls && n > 0;
 	if (n > 0)
 		return (size_t)n;
 	c->over |= !n || (c->tls ? n != -EAGAIN : errno != EAGAIN && errno != EINTR);
@@ -359,13 +358,41 @@ static int next_areas(const struct tcp_host *h, const struct tcp_conn *c, struct
 	return n;
 }
 
+static size_t ask_bytes(const struct fabric_tcp_ask *ask)
+{
+	return sizeof(*ask) + ask->count * sizeof(struct fabric_tcp_range);
+}
+
+/* Copies the ask at an offset in c->in. Returns its length, or 0 if it is not complete. */
+static size_t copy_ask(const struct tcp_conn *c, size_t at, struct fabric_tcp_ask *ask)
+{
+	if (c->used - at < sizeof(*ask))
+		return 0;
+	memcpy(ask, c->in + at, sizeof(*ask));
+	return ask_bytes(ask) <= c->used - at ? ask_bytes(ask) : 0;
+}
+
+/*
+ * True if more follows these bytes of the answer: the rest of it, or the answer to a complete ask.
+ * Without MSG_MORE, the kernel would send a short segment after each of them.
+ */
+static bool has_more(const struct tcp_conn *c, uint64_t bytes)
+{
+	struct fabric_tcp_ask ask;
+
+	return c->sent + bytes < sizeof(c->answer) + c->answer.bytes ||
+	       (!c->answer.error && copy_ask(c, copy_ask(c, 0, &ask), &ask));
+}
+
 /* Returns the number of bytes sent; 0 if the send buffer is full or the connection is over. */
 static size_t send_plain(struct tcp_host *h, struct tcp_conn *c)
 {
 	struct iovec area[FABRIC_TCP_RANGES_MAX + 1];
 	int areas = next_areas(h, c, area, FABRIC_TCP_RANGES_MAX + 1);
 	struct msghdr m = {.msg_iov = area, .msg_iovlen = (size_t)areas};
-	ssize_t n = areas < 0 ? -1 : sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	const bool more = has_more(c, sizeof(c->answer) + c->answer.bytes - c->sent);
+	int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0);
+	ssize_t n = areas < 0 ? -1 : sendmsg(c->fd, &m, flags);
 
 	if (n >= 0)
 		return (size_t)n;
@@ -392,6 +419,7 @@ static size_t send_record(struct tcp_host *h, struct tcp_conn *c)
 	}
 	if (c->over)
 		return 0;
+	base_psk_set_more(c->tls, has_more(c, c->chunk_bytes));
 	n = base_psk_write(c->tls, c->chunk, c->chunk_bytes);
 	c->over |= n < 0 && n != -EAGAIN;
 	if (n <= 0)
@@ -399,11 +427,6 @@ static size_t send_record(struct tcp_host *h, struct tcp_conn *c)
 	c->chunk_bytes -= (size_t)n;
 	memmove(c->chunk, c->chunk + n, c->chunk_bytes);
 	return (size_t)n;
-}
-
-static size_t ask_bytes(const struct fabric_tcp_ask *ask)
-{
-	return sizeof(*ask) + ask->count * sizeof(struct fabric_tcp_range);
 }
 
 static void send_answer(struct tcp_host *h, struct tcp_conn *c)
@@ -418,28 +441,27 @@ static void send_answer(struct tcp_host *h, struct tcp_conn *c)
 	} while (n && c->sent < sizeof(c->answer) + c->answer.bytes);
 	if (c->sent < sizeof(c->answer) + c->answer.bytes)
 		return;
-	memcpy(&ask, c->in, sizeof(ask));
-	bytes = ask_bytes(&ask);
+	bytes = copy_ask(c, 0, &ask);
 	c->over |= c->answer.error != 0;
 	c->answering = false;
 	c->used -= bytes;
 	memmove(c->in, c->in + bytes, c->used);
 }
 
-/* Begins the answer to the first ask, once it has been received completely. */
-static void begin_answer(struct tcp_host *h, struct tcp_conn *c)
+/* Begins the answer to the first ask. Returns false if the ask is not complete, or malformed. */
+static bool begin_answer(struct tcp_host *h, struct tcp_conn *c)
 {
 	struct fabric_tcp_ask ask;
+	size_t bytes = copy_ask(c, 0, &ask);
 
 	if (c->used < sizeof(ask))
-		return;
-	memcpy(&ask, c->in, sizeof(ask));
+		return false;
 	if (ask.magic != FABRIC_TCP_ASK || !ask.count || ask.count > FABRIC_TCP_RANGES_MAX) {
 		c->over = true;
-		return;
+		return false;
 	}
-	if (c->used < ask_bytes(&ask))
-		return;
+	if (!bytes)
+		return false;
 	c->answering = true;
 	c->sent = 0;
 	c->answer = (struct fabric_tcp_answer){.magic = FABRIC_TCP_ANSWER, .count = ask.count};
@@ -452,17 +474,18 @@ static void begin_answer(struct tcp_host *h, struct tcp_conn *c)
 		}
 		c->answer.bytes += range_of(c, i)->bytes;
 	}
+	return true;
 }
 
 static void serve_reader(struct tcp_host *h, struct tcp_conn *c)
 {
-	if (!c->answering) {
+	if (!c->answering)
 		c->used += receive(c, c->in + c->used, sizeof(c->in) - c->used);
-		begin_answer(h, c);
-	}
-	if (c->answering && !c->over)
+	while (!c->over && (c->answering || begin_answer(h, c))) {
 		send_answer(h, c);
-	c->again |= !c->answering && c->used;
+		if (c->answering) /* the send buffer is full */
+			return;
+	}
 }
 
 /* ---- verdicts ---- */

@@ -87,6 +87,55 @@ static void a_slow_rank_is_to_be_looked_at(void **state)
 			    "why.");
 }
 
+static void a_port_is_named_with_its_device(void **state)
+{
+	static const struct act_pod_name host = {
+		.service = "host", .pod = "node-1", .host = "node-1"};
+	static const struct {
+		struct act_blame blame;
+		const char *says;
+	} is[] = {
+		{{"sidelight_rdma_hw_counter_total{device=\"mlx5_0\",port=\"1\",counter=\"out_of_"
+		  "sequence\"}",
+		  1, 120, 0, true, ACT_MEASURE_LOSSES, 0, false},
+		 "the host node-1 has lost packets at mlx5_0 port 1 since 04:06:31 CET: "
+		 "sidelight_rdma_hw_counter_total{device=\"mlx5_0\",port=\"1\",counter=\"out_of_"
+		 "sequence\"} rose to 120 per second (usually 0 per second). First, see which of "
+		 "its counters rise, and check its cable: rdma statistic show link mlx5_0/1."},
+		{{"sidelight_nic_counter_total{device=\"eth2\",counter=\"rx_prio3_pause\"}", 1,
+		  20000, 0, true, ACT_MEASURE_PAUSES, 7, false},
+		 "the host node-1 has been paused by its peer at eth2 since 04:06:31 CET: "
+		 "sidelight_nic_counter_total{device=\"eth2\",counter=\"rx_prio3_pause\"} is 20000 "
+		 "per second (median of its 7 siblings: 0 per second). First, see which priority "
+		 "is paused, and look for a receiver behind the switch that is too slow: ethtool "
+		 "-S eth2."},
+		{{"node_infiniband_rate_bytes_per_second{device=\"mlx5_0\",port=\"1\"}", 1, 3.125e9,
+		  12.5e9, false, ACT_MEASURE_SPEED, 3, false},
+		 "the host node-1 has had a slow link at mlx5_0 port 1 since 04:06:31 CET: "
+		 "node_infiniband_rate_bytes_per_second{device=\"mlx5_0\",port=\"1\"} is 25 Gb/s "
+		 "(median of its 3 siblings: 100 Gb/s). First, check its cable and its port of "
+		 "the switch: ibstat mlx5_0 1."},
+		{{"node_network_speed_bytes{device=\"eth2\"}", 1, 1.25e8, 1.25e9, false,
+		  ACT_MEASURE_SPEED, 0, false},
+		 "the host node-1 has had a slow link at eth2 since 04:06:31 CET: "
+		 "node_network_speed_bytes{device=\"eth2\"} fell to 1 Gb/s (usually 10 Gb/s). "
+		 "First, check its cable and its port of the switch: ethtool eth2."},
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(is) / sizeof(*is); k++) {
+		struct act_anomaly a = anomaly();
+		char text[ACT_EXPLANATION_BYTES];
+
+		a.name = host;
+		a.blames = 1;
+		a.blame[0] = is[k].blame;
+		a.born_ns = T - 60000000000; /* a host has no versions */
+		act_explain(text, sizeof(text), &a);
+		assert_string_equal(text, is[k].says);
+	}
+}
+
 /* A process that has stopped is named first, whatever else is unusual. */
 static void a_process_without_progress_is_named(void **state)
 {
@@ -588,6 +637,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pods_anomaly_says_what_since_when_and_how_much),
 		cmocka_unit_test(a_slow_rank_is_to_be_looked_at),
+		cmocka_unit_test(a_port_is_named_with_its_device),
 		cmocka_unit_test(a_process_without_progress_is_named),
 		cmocka_unit_test(silence_is_stuck_or_idle),
 		cmocka_unit_test(the_server_of_a_port_is_named),

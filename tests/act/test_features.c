@@ -101,6 +101,34 @@ static void features_are_named_and_begin_with_gauges(void **state)
 	collect_features_free(&f);
 }
 
+/* The analysis takes a limited number of features, from the first one on. */
+static void features_of_ports_come_first(void **state)
+{
+	static const struct region_text_label port[] = {
+		{"device", "mlx5_0"}, {"port", "1"}, {"counter", "out_of_sequence"}};
+	const struct collect_def usual = defs[4];
+	struct collect_features f = {0};
+	struct collect_tap_row r = first_row();
+
+	(void)state;
+	defs[4].metric = (struct region_metric){.kind = SL_KIND_COUNTER,
+						.name = "sidelight_rdma_hw_counter_total",
+						.cells = 1,
+						.label_count = 3,
+						.labels = port};
+	assert_int_equal(collect_features_make(&f, &r), 0);
+	assert_int_equal(f.count, 7);
+	assert_string_equal(f.name[0], "sidelight_rdma_hw_counter_total{device=\"mlx5_0\","
+				       "port=\"1\",counter=\"out_of_sequence\"}");
+	assert_string_equal(f.name[1], "requests_total{code=\"200\"}");
+	assert_string_equal(f.name[6], "breaker{state=\"closed\"}");
+	value[4] = 12;
+	collect_features_take(&f, &r);
+	assert_true(f.value[0] == 12 && f.value[1] == 100 && f.value[6] == 1);
+	collect_features_free(&f);
+	defs[4] = usual;
+}
+
 static void features_are_of_the_last_moments(void **state)
 {
 	struct collect_features f = {0};
@@ -291,6 +319,7 @@ int act_test_features(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(features_are_named_and_begin_with_gauges),
+		cmocka_unit_test(features_of_ports_come_first),
 		cmocka_unit_test(features_are_of_the_last_moments),
 		cmocka_unit_test(a_latency_is_over_within_a_window_and_a_part),
 		cmocka_unit_test(an_unsettled_row_starts_no_window),

@@ -519,10 +519,57 @@ static void a_name_says_which_kind_of_evidence(void **state)
 				 names[i].kind);
 }
 
+static void a_name_says_what_it_tells_about_a_port(void **state)
+{
+	static const struct {
+		const char *name;
+		bool counter;
+		enum analyse_port port;
+		enum analyse_role_kind kind;
+	} names[] = {
+		{"node_infiniband_rate_bytes_per_second{device=\"mlx5_0\",port=\"1\"}", false,
+		 ANALYSE_PORT_SPEED, ANALYSE_ROLE_OTHER},
+		{"node_network_speed_bytes{device=\"eth2\"}", false, ANALYSE_PORT_SPEED,
+		 ANALYSE_ROLE_OTHER},
+		{"node_infiniband_port_discards_transmitted_total{device=\"mlx5_0\",port=\"1\"}",
+		 true, ANALYSE_PORT_LOSSES, ANALYSE_ROLE_ERRORS},
+		{"node_infiniband_port_data_received_bytes_total{device=\"mlx5_0\",port=\"1\"}",
+		 true, ANALYSE_PORT_NONE, ANALYSE_ROLE_LOAD},
+		{"sidelight_rdma_hw_counter_total{device=\"rxe0\",port=\"1\",counter=\"out_of_seq_"
+		 "request\"}",
+		 true, ANALYSE_PORT_LOSSES, ANALYSE_ROLE_ERRORS},
+		{"sidelight_rdma_hw_counter_total{device=\"mlx5_0\",port=\"1\",counter=\"np_cnp_"
+		 "sent\"}",
+		 true, ANALYSE_PORT_NONE, ANALYSE_ROLE_OTHER},
+		{"sidelight_nic_counter_total{device=\"eth2\",counter=\"rx_discards_phy\"}", true,
+		 ANALYSE_PORT_LOSSES, ANALYSE_ROLE_ERRORS},
+		{"sidelight_nic_counter_total{device=\"eth2\",counter=\"rx_xdp_drop\"}", true,
+		 ANALYSE_PORT_NONE, ANALYSE_ROLE_OTHER},
+		{"sidelight_nic_counter_total{device=\"eth2\",counter=\"rx_prio3_pause\"}", true,
+		 ANALYSE_PORT_PAUSES, ANALYSE_ROLE_OTHER},
+		{"sidelight_nic_counter_total{device=\"rx0\",counter=\"tx_prio3_pause\"}", true,
+		 ANALYSE_PORT_NONE, ANALYSE_ROLE_OTHER},
+		{"sidelight_nic_counter_total{device=\"eth2\",counter=\"rx_prio3_pause_duration\"}",
+		 true, ANALYSE_PORT_NONE, ANALYSE_ROLE_LOAD},
+		{"node_network_receive_drop_total{device=\"eth2\"}", true, ANALYSE_PORT_LOSSES,
+		 ANALYSE_ROLE_LOAD},
+		{"shop_drops_total", true, ANALYSE_PORT_NONE, ANALYSE_ROLE_OTHER},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct analyse_role role = analyse_role_of(names[i].name, names[i].counter);
+
+		assert_int_equal(role.port, names[i].port);
+		assert_int_equal(role.kind, names[i].kind);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_says_which_kind_of_evidence),
+		cmocka_unit_test(a_name_says_what_it_tells_about_a_port),
 		cmocka_unit_test(a_slow_service_is_named_and_not_its_callers),
 		cmocka_unit_test(a_slow_service_is_named_until_it_is_over),
 		cmocka_unit_test(faults_at_once_are_all_found),

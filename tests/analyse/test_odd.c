@@ -54,7 +54,7 @@ static void start_pod(struct service *s, struct replica *r)
 	assert_non_null(r->p);
 	assert_int_equal(analyse_pipeline_columns(r->p, column, COLUMNS), 0);
 	assert_int_equal(analyse_fleet_join(s->fleet, r->p, "shop"), 0);
-	assert_int_equal(analyse_fleet_replica(s->fleet, r->p, "shop"), 0);
+	assert_int_equal(analyse_fleet_replica(s->fleet, r->p, "shop", false), 0);
 	analyse_pipeline_learning(r->p, ANALYSE_LEARN_WARM);
 	r->born = s->t;
 }
@@ -285,7 +285,7 @@ static struct analyse_pipeline *start_wide(struct service *s, int version)
 	}
 	assert_int_equal(analyse_pipeline_columns(p, wide, WIDE), 0);
 	assert_int_equal(analyse_fleet_join(s->fleet, p, "shop"), 0);
-	assert_int_equal(analyse_fleet_replica(s->fleet, p, "shop"), 0);
+	assert_int_equal(analyse_fleet_replica(s->fleet, p, "shop", false), 0);
 	analyse_pipeline_learning(p, ANALYSE_LEARN_WARM);
 	return p;
 }
@@ -416,6 +416,178 @@ static void equal_replicas_are_quiet(void **state)
 	}
 }
 
+/* ---- ports of hosts ---- */
+
+#define HOSTS 8u
+
+enum { SPEED, LOST, PAUSED, TOOK, PORT_COLUMNS };
+static const struct analyse_column port_column[PORT_COLUMNS] = {
+	{"node_infiniband_rate_bytes_per_second{device=\"mlx5_0\",port=\"1\"}", false},
+	{"sidelight_rdma_hw_counter_total{device=\"mlx5_0\",port=\"1\",counter=\"out_of_sequence\"}",
+	 true},
+	{"sidelight_nic_counter_total{device=\"eth2\",counter=\"rx_prio3_pause\"}", true},
+	{"backup_duration_seconds_p99", false}, /* of a host's textfile: not compared */
+};
+
+struct cluster {
+	struct analyse_fleet *fleet;
+	struct analyse_pipeline *p[HOSTS];
+	struct analyse_verdict v[HOSTS];
+	uint64_t t, seed;
+	uint32_t hosts, found[HOSTS];
+	double speed[HOSTS], lost[HOSTS], paused[HOSTS],
+		took[HOSTS]; /* the last three: per second */
+	double bursts, total[HOSTS][2];
+};
+
+static struct cluster start_cluster(uint32_t hosts)
+{
+	struct cluster c = {.t = 1000 * MINUTE, .seed = 1, .hosts = hosts};
+
+	c.fleet = analyse_fleet_create(1 / 3600.0, 1);
+	assert_non_null(c.fleet);
+	for (uint32_t i = 0; i < hosts; i++) {
+		c.p[i] = analyse_pipeline_create(
+			&(struct analyse_pipeline_opts){.columns = 16, .step_ns = SECOND});
+		assert_non_null(c.p[i]);
+		assert_int_equal(analyse_pipeline_columns(c.p[i], port_column, PORT_COLUMNS), 0);
+		assert_int_equal(analyse_fleet_join(c.fleet, c.p[i], "host"), 0);
+		assert_int_equal(analyse_fleet_replica(c.fleet, c.p[i], "host", true), 0);
+		analyse_pipeline_learning(c.p[i], ANALYSE_LEARN_WARM);
+		c.speed[i] = 50e9;
+		c.took[i] = 1;
+	}
+	return c;
+}
+
+static void end_cluster(struct cluster *c)
+{
+	for (uint32_t i = 0; i < c->hosts; i++) {
+		analyse_fleet_leave(c->fleet, c->p[i]);
+		analyse_pipeline_free(c->p[i]);
+	}
+	analyse_fleet_free(c->fleet);
+}
+
+static void run_cluster(struct cluster *c, uint64_t time)
+{
+	memset(c->found, 0, sizeof(c->found));
+	for (uint64_t to = c->t + time; c->t < to;) {
+		c->t += SECOND;
+		for (uint32_t i = 0; i < c->hosts; i++) {
+			double burst = noise_uniform(&c->seed) < c->bursts ? 1000 : 0;
+			double v[PORT_COLUMNS] = {
+				[SPEED] = c->speed[i],
+				[LOST] = c->total[i][0] += c->lost[i] + burst,
+				[PAUSED] = c->total[i][1] += c->paused[i] + 100 * burst,
+				[TOOK] = c->took[i],
+			};
+
+			assert_int_equal(analyse_pipeline_score(c->p[i], c->t, v, &c->v[i]), 0);
+		}
+		assert_int_equal(analyse_fleet_judge(c->fleet, c->p, c->v, c->hosts), 0);
+		for (uint32_t i = 0; i < c->hosts; i++)
+			c->found[i] += c->v[i].odd.score > 1;
+	}
+}
+
+/* Checks that only the first host is found, and its value, within a tenth. */
+static void check_port(const struct cluster *c, uint32_t which, double value, double median)
+{
+	const struct analyse_verdict *v = &c->v[0];
+
+	assert_true(v->odd.score > 1 && v->anomalous && v->score > 1);
+	assert_int_equal(v->odd.siblings, c->hosts - 1);
+	assert_int_equal(v->odd.column, which);
+	assert_float_equal(v->odd.value, value, value / 10);
+	assert_float_equal(v->odd.median, median, median * 1e-5);
+	for (uint32_t i = 1; i < c->hosts; i++)
+		assert_int_equal(c->found[i], 0);
+}
+
+static void a_port_that_loses_packets_or_is_paused_is_found(void **state)
+{
+	(void)state;
+	for (uint32_t hosts = 4; hosts <= HOSTS; hosts += 4)
+		for (uint32_t k = LOST; k <= PAUSED; k++) {
+			struct cluster c = start_cluster(hosts);
+			double *rate = k == LOST ? c.lost : c.paused;
+
+			run_cluster(&c, 5 * MINUTE);
+			assert_int_equal(c.found[0], 0);
+			rate[0] = k == LOST ? 200 : 20000;
+			run_cluster(&c, 2 * MINUTE);
+			check_port(&c, k, rate[0], 0);
+			rate[0] = 0;
+			run_cluster(&c, 2 * MINUTE);
+			assert_true(c.v[0].odd.score == 0);
+			end_cluster(&c);
+		}
+}
+
+static void a_slow_link_is_found_at_once(void **state)
+{
+	struct cluster c = start_cluster(HOSTS);
+
+	(void)state;
+	c.speed[0] = 25e9; /* from its start */
+	run_cluster(&c, MINUTE);
+	check_port(&c, SPEED, 25e9, 50e9);
+	c.speed[0] = 50e9;
+	run_cluster(&c, 5 * SECOND);
+	assert_true(c.v[0].odd.score == 0);
+	c.speed[0] = 40e9;
+	run_cluster(&c, 5 * SECOND);
+	check_port(&c, SPEED, 40e9, 50e9);
+	end_cluster(&c);
+}
+
+/* Hosts of one kind, or of one job, differ from the others together. */
+static void a_group_of_ports_is_not_odd(void **state)
+{
+	(void)state;
+	for (uint32_t group = 2; group <= HOSTS; group++) {
+		struct cluster c = start_cluster(HOSTS);
+
+		for (uint32_t i = 0; i < group; i++) {
+			c.speed[i] = 12.5e9;
+			c.lost[i] = 50;
+			c.paused[i] = 20000;
+		}
+		run_cluster(&c, 5 * MINUTE);
+		for (uint32_t i = 0; i < HOSTS; i++)
+			assert_int_equal(c.found[i], 0);
+		end_cluster(&c);
+	}
+}
+
+static void hosts_are_compared_by_their_ports_only(void **state)
+{
+	struct cluster c = start_cluster(HOSTS);
+
+	(void)state;
+	c.took[0] = 100;
+	run_cluster(&c, 5 * MINUTE);
+	assert_int_equal(c.found[0], 0);
+	end_cluster(&c);
+}
+
+static void equal_ports_are_quiet(void **state)
+{
+	static const double bursts[] = {0.001, 0.01, 0.1, 0.5};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(bursts) / sizeof(*bursts); k++) {
+		struct cluster c = start_cluster(HOSTS);
+
+		c.bursts = bursts[k];
+		run_cluster(&c, 4 * HOUR);
+		for (uint32_t i = 0; i < HOSTS; i++)
+			assert_int_equal(c.found[i], 0);
+		end_cluster(&c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +601,11 @@ int main(void)
 		cmocka_unit_test(what_is_accepted_is_normal),
 		cmocka_unit_test(three_pods_are_not_compared),
 		cmocka_unit_test(equal_replicas_are_quiet),
+		cmocka_unit_test(a_port_that_loses_packets_or_is_paused_is_found),
+		cmocka_unit_test(a_slow_link_is_found_at_once),
+		cmocka_unit_test(a_group_of_ports_is_not_odd),
+		cmocka_unit_test(hosts_are_compared_by_their_ports_only),
+		cmocka_unit_test(equal_ports_are_quiet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

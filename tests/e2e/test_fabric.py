@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 from support.process import check, run_cases, case, wait_until, workdir
 from support.sidelight import EXE, Agent, Collector, generate, report
@@ -154,6 +155,15 @@ def hostile_peers_harm_nobody():
         g.stop()
 
 
+def cpu_ns(pid):
+    """CPU time of all threads."""
+    spent = 0
+    for task in os.listdir(f'/proc/{pid}/task'):
+        with open(f'/proc/{pid}/task/{task}/schedstat') as f:
+            spent += int(f.read().split()[0])
+    return spent
+
+
 def take(s, n):
     data = b''
     with contextlib.suppress(ConnectionError):
@@ -187,6 +197,15 @@ def reads_beyond_memory_are_refused():
             check(answer(s) == (0, 2, 164), 'an answer', host)
             first, second = take(s, 64), take(s, 100)
             check(first[8:] == second[:56], 'the bytes that were asked for', host)
+        # While half an ask is there, the host waits for the rest.
+        s.sendall(ask((base, key, 64)) * 9 + ask((base, key, 64))[:12])
+        for _ in range(9):
+            check(answer(s) == (0, 1, 64) and len(take(s, 64)) == 64, 'an answer', host)
+        before = cpu_ns(host.p.pid)
+        time.sleep(2)
+        check(cpu_ns(host.p.pid) - before < 0.25e9, 'it waits without working', host)
+        s.sendall(ask((base, key, 64))[12:])
+        check(answer(s) == (0, 1, 64) and len(take(s, 64)) == 64, 'the last answer', host)
         s.sendall(ask(*[(base, key, 65536)] * 256) * 2)  # more than sockets hold: the rest is sent while it is taken
         for _ in range(2):
             check(answer(s) == (0, 256, 2**24) and len(take(s, 2**24)) == 2**24, 'a large answer', host)

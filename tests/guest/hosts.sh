@@ -18,7 +18,7 @@ mend() { tc qdisc del dev eth0 root; }
 
 agent_start() {
 	: > /tmp/agent.out
-	sidelight agent --rdma "$RDMA_DEVICE" --no-rest --grace 5s > /tmp/agent.out 2>> /tmp/agent.err &
+	sidelight agent --rdma "$RDMA_DEVICE" --host --no-rest --grace 5s > /tmp/agent.out 2>> /tmp/agent.err &
 	agent=$!
 	wait_for 30 grep -q '^ready' /tmp/agent.out
 }
@@ -96,17 +96,19 @@ host() {
 collector_start() {
 	: > /tmp/collect.out
 	sidelight collect --agent "$PEER" --dev "$RDMA_DEVICE" --period 10ms \
-		--listen 127.0.0.1:9464 --read-timeout 500ms --stale 1s \
+		--listen 127.0.0.1:9464 --read-timeout 500ms --stale 1s --analyse --warm-up 10s \
 		> /tmp/collect.out 2>> /tmp/collect.err &
 	collector=$!
 	wait_for 40 grep -q '^ready' /tmp/collect.out
 }
 
-scrape() {
+get() {
 	exec 3<> /dev/tcp/127.0.0.1/9464 &&
-		printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3
+		printf 'GET %s HTTP/1.0\r\n\r\n' "$1" >&3 && cat <&3
 	exec 3>&-
 }
+scrape() { get /metrics; }
+loses_packets() { get /api/v1/incidents | grep -q "has lost packets at $RDMA_DEVICE port 1 since "; }
 
 # Every series of the shop is there, and has just the value that was counted.
 exact() {
@@ -163,6 +165,10 @@ collector() {
 	hear lossy > /dev/null
 	check with-loss-reads-continue wait_for 60 moves
 	check with-loss-every-value-is-exact wait_for 60 exact
+	# What is lost on the way to the host is missing in the host's counters of sequence numbers.
+	tc qdisc add dev eth0 root netem loss 2%
+	check the-port-that-loses-packets-is-an-incident wait_for 60 loses_packets
+	tc qdisc del dev eth0 root
 	tell loss-read
 	hear lossless > /dev/null
 	check after-loss-reads-continue wait_for 60 moves

@@ -45,6 +45,15 @@ def rdma_files(device, port, rate, state='4: ACTIVE', phys_state='5: LinkUp'):
             **{f'counters_ext/{n}': str(200 * port + i) for i, n in enumerate(OLD_COUNTERS)}}.items()}}.items()}
 
 
+def put_files(root, files):
+    """files: {path: content} below the root."""
+    for path, content in files.items():
+        path = root + path
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'wb') as f:
+            f.write(content if isinstance(content, bytes) else content.encode())
+
+
 class Scene:
     """files: {path: content} below the root."""
 
@@ -57,11 +66,7 @@ class Scene:
         self.said = None
 
     def put(self, files):
-        for path, content in files.items():
-            path = self.root + path
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, 'wb') as f:
-                f.write(content if isinstance(content, bytes) else content.encode())
+        put_files(self.root, files)
 
     def round(self):
         """(errors, refused, left out) of a reading that the collector has seen."""

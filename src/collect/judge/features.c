@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/role.h"
 #include "collect/read/calc.h"
 #include "collect/tables/workload_layout.h"
 #include "collect/read/attach.h"
@@ -117,47 +118,75 @@ static void measure_layout(struct collect_features *f, const struct collect_tap_
 	}
 }
 
+static bool is_of_port(const struct region_metric *m)
+{
+	char name[256];
+
+	if (is_histogram(m) || put_name(NULL, 0, m, 0) >= sizeof(name))
+		return false;
+	put_name(name, sizeof(name), m, 0);
+	return analyse_role_port(name, region_is_counter(m)) != ANALYSE_PORT_NONE;
+}
+
+/* Where the next source and its features belong. */
+struct made_end {
+	uint32_t source, feature;
+	size_t window, room; /* room: bytes left at text */
+	char *text;
+};
+
+static void add_source(struct collect_features *f, const struct collect_tap_row *row, uint32_t i,
+		       struct made_end *end)
+{
+	const struct region_metric *m = collect_tap_metric(row, i);
+	struct collect_feature_source *s = &f->source[end->source];
+	uint32_t n = features_of(m);
+
+	if (!n)
+		return;
+	end->source++;
+	*s = (struct collect_feature_source){
+		.column = i, .first = end->feature, .count = n, .marks = end->window};
+	end->window += is_histogram(m) ? COLLECT_FEATURE_MARKS * (size_t)m->cells : 0;
+	s->old = end->window;
+	s->mid = end->window + m->cells;
+	end->window += is_layer(m) ? 2 * (size_t)m->cells : 0;
+	for (uint32_t k = 0; k < n; k++) {
+		size_t used = put_name(end->text, end->room + 1, m, k) + 1;
+
+		f->name[end->feature] = end->text;
+		f->counter[end->feature++] = region_is_counter(m) || m->kind == SL_KIND_SUMMARY ||
+					     (is_histogram(m) && !k);
+		end->text += used;
+		end->room -= used;
+	}
+}
+
 int collect_features_make(struct collect_features *f, const struct collect_tap_row *row)
 {
-	size_t text, widest, window = 0;
-	struct collect_feature_source *s;
-	uint32_t at = 0;
-	char *p;
+	struct made_end end = {0};
+	size_t widest;
 
 	collect_features_free(f);
-	measure_layout(f, row, &text, &widest);
+	measure_layout(f, row, &end.room, &widest);
 	f->name = calloc(f->count + 1, sizeof(*f->name));
 	f->counter = calloc(f->count + 1, sizeof(*f->counter));
 	f->value = calloc(f->count + 1, sizeof(*f->value));
 	f->source = calloc(f->sources + 1, sizeof(*f->source));
 	f->window = calloc(f->window_cells + widest + 1, sizeof(*f->window));
-	f->text = p = malloc(text + 1);
-	if (!f->name || !f->counter || !f->value || !f->source || !f->window || !p) {
+	f->text = end.text = malloc(end.room + 1);
+	if (!f->name || !f->counter || !f->value || !f->source || !f->window || !f->text) {
 		collect_features_free(f);
 		return -ENOMEM;
 	}
 	f->scratch = f->window + f->window_cells;
-	s = f->source;
-	for (uint32_t i = 0; i < row->columns; i++) {
-		const struct region_metric *m = collect_tap_metric(row, i);
-		uint32_t n = features_of(m);
-
-		if (!n)
-			continue;
-		*s = (struct collect_feature_source){
-			.column = i, .first = at, .count = n, .marks = window};
-		window += is_histogram(m) ? COLLECT_FEATURE_MARKS * (size_t)m->cells : 0;
-		s->old = window;
-		s->mid = window + m->cells;
-		window += is_layer(m) ? 2 * (size_t)m->cells : 0;
-		s++;
-		for (uint32_t k = 0; k < n; k++) {
-			f->name[at] = p;
-			p += put_name(p, text + 1 - (size_t)(p - (char *)f->text), m, k) + 1;
-			f->counter[at++] = region_is_counter(m) || m->kind == SL_KIND_SUMMARY ||
-					   (is_histogram(m) && !k);
-		}
-	}
+	/* A large host has more series than are judged, so those of its ports come first. */
+	for (uint32_t i = 0; i < row->columns; i++)
+		if (is_of_port(collect_tap_metric(row, i)))
+			add_source(f, row, i, &end);
+	for (uint32_t i = 0; i < row->columns; i++)
+		if (!is_of_port(collect_tap_metric(row, i)))
+			add_source(f, row, i, &end);
 	f->layout = row->layout;
 	f->columns = row->columns;
 	return 0;

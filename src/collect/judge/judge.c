@@ -288,9 +288,9 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 	p->is_tcp = act_service_length(p->service) < strlen(p->service);
 	p->heir = load_model(j, p);
 	p->warming = !p->heir;
-	/* Hosts, and hosts' connections, are not replicas: they do different work. */
-	if (!p->is_tcp && *p->service && strcmp(p->service, HOST) != 0)
-		analyse_fleet_replica(j->fleet, p->pipeline, p->service);
+	/* The connections of hosts are not replicas: they do different work. */
+	if (!p->is_tcp && *p->service)
+		analyse_fleet_replica(j->fleet, p->pipeline, p->service, !strcmp(p->service, HOST));
 	analyse_pipeline_learning(p->pipeline,
 				  p->warming ? ANALYSE_LEARN_WARM : ANALYSE_LEARN_GATED);
 	base_table_add(&j->pods, p, p->instance);

@@ -36,8 +36,13 @@ _Static_assert((int)ANALYSE_LEARNING == ACT_LEARNING && (int)ANALYSE_COARSE == A
 
 static enum act_measure find_measure(const char *name, bool counter)
 {
+	static const enum act_measure of_port[] = {[ANALYSE_PORT_LOSSES] = ACT_MEASURE_LOSSES,
+						   [ANALYSE_PORT_PAUSES] = ACT_MEASURE_PAUSES,
+						   [ANALYSE_PORT_SPEED] = ACT_MEASURE_SPEED};
 	struct analyse_role role = analyse_role_of(name, counter);
 
+	if (role.port)
+		return of_port[role.port];
 	if (analyse_role_waits(name, counter))
 		return ACT_MEASURE_WAITING;
 	switch (role.kind) {
