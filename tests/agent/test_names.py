@@ -112,6 +112,9 @@ try:
                          'exported_namespace': 'kube-system', 'pod_uid': UID}, got[0])
         check(got[1] == {**got[0], 'container': None}, got[1])
         check((got[2]['container'], got[2]['pod'], got[2]['pod_uid']) == (None, 'victim', None), got[2])
+        # The API knows a pod by that name, not by the one that it claims.
+        found = {p: {m['pod'] for m in collector.api(f'metrics?pod={p}')['pods'].values()} for p in ('victim', got[0]['pod'])}
+        check(found == {p: {p} for p in found}, found)
         name_container(LATE, 'sidecar')
         wait_until(lambda: (labels(collector, LATE) or {}).get('container') == 'sidecar', lambda: labels(collector, LATE),
                    agent, collector)
