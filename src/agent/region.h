@@ -45,6 +45,9 @@ struct agent_region {
 	struct agent_mr *mr;
 	struct agent_timer timer;  /* timer in queue ORPHAN, GRACE or QUARANTINE */
 	struct agent_timer settle; /* timer in queue SETTLE or REGISTER */
+	struct agent_timer names;  /* timer in queue NAMES */
+	/* number of names in the directory, and of looks since the first one */
+	uint32_t named, looks;
 	struct agent_verdict verdict[AGENT_VERDICT_READERS]; /* the latest verdict of each reader */
 	TAILQ_ENTRY(agent_region) peer_link;
 	struct base_node by_id;
@@ -110,6 +113,7 @@ void agent_region_free(struct agent *a, struct agent_region *r);
 /* writes the region's directory entry */
 void agent_region_publish(struct agent *a, struct agent_region *r);
 void agent_region_timer_orphan(struct agent *a, struct agent_timer *t);
+void agent_region_timer_names(struct agent *a, struct agent_timer *t);
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t);
 void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t);
 

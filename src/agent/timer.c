@@ -94,6 +94,7 @@ void agent_timer_init(struct agent *a)
 		[TIMER_KEY_DIRECTORY] = {.delay = BASE_MIN(a->o.rdma_key_lifetime_ns, 60000 * MS),
 					 .fn = agent_rdma_timer_release},
 		[TIMER_KEY_RENEW] = {.delay = 5 * MS, .fn = agent_rdma_timer_renew},
+		[TIMER_NAMES] = {.delay = 10000 * MS, .fn = agent_region_timer_names},
 		[TIMER_ALIVE] = {.delay = base_alive_ns(), .fn = say_alive},
 		[TIMER_REOPEN] = {.delay = 1000 * MS, .fn = agent_rdma_timer_reopen},
 	};

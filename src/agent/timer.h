@@ -38,6 +38,7 @@ enum {
 	TIMER_KEY_DIRECTORY, /* time to release a replaced registration of the directory */
 	TIMER_KEY_RENEW,     /* time to renew the next stale key */
 	TIMER_REOPEN,	     /* time to try to reopen the lost RDMA device */
+	TIMER_NAMES,	     /* time to look again for the names of a region's container */
 	TIMER_ALIVE,	     /* time to notify the service manager's watchdog */
 	TIMER_COUNT,
 };

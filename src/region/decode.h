@@ -47,6 +47,10 @@ struct region_text_label {
 };
 
 /* A checked copy of the header. */
+/* With the names of pod and container that a host attests; their keys may get longer. */
+#define REGION_LABELS_MAX     (SL_LABELS_MAX + 3)
+#define REGION_LABEL_TEXT_MAX (SL_HEADER_LABELS_MAX + 1024)
+
 struct region_info {
 	uint64_t size;
 	uint32_t kind;
@@ -80,14 +84,16 @@ struct region_info {
 	uint64_t flows, journal; /* regions of flows only: offsets of the slots and the journal */
 	uint32_t max_flows, journal_lines;
 	uint32_t label_count;
-	struct region_text_label labels[SL_LABELS_MAX]; /* pointing into label_text */
-	char label_text[SL_HEADER_LABELS_MAX + 1];
+	struct region_text_label labels[REGION_LABELS_MAX]; /* pointing into label_text */
+	char label_text[REGION_LABEL_TEXT_MAX + 1];
 };
 
 /* Both return the value of a label; "" if there is none. */
 const char *region_label_in(const struct region_text_label *labels, uint32_t count,
 			    const char *key);
 const char *region_label(const struct region_info *info, const char *key);
+/* Adds a label after *used bytes of label_text. Leaves it out if there is no room. */
+void region_add_label(struct region_info *info, size_t *used, const char *key, const char *value);
 
 /*
  * Parses a private copy of a header. actual_size is the real size of the memory (from fstat or the

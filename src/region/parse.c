@@ -296,6 +296,19 @@ const char *region_label(const struct region_info *info, const char *key)
 	return region_label_in(info->labels, info->label_count, key);
 }
 
+void region_add_label(struct region_info *info, size_t *used, const char *key, const char *value)
+{
+	const size_t k = strlen(key) + 1, v = strlen(value) + 1;
+
+	if (info->label_count == REGION_LABELS_MAX || *used + k + v > sizeof(info->label_text))
+		return;
+	memcpy(info->label_text + *used, key, k);
+	memcpy(info->label_text + *used + k, value, v);
+	info->labels[info->label_count++] =
+		(struct region_text_label){info->label_text + *used, info->label_text + *used + k};
+	*used += k + v;
+}
+
 enum region_fault region_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 				    struct region_info *info)
 {

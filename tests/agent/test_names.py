@@ -19,6 +19,7 @@ UID = '3f1e5c1e-8d2b-4c6a-9f0e-' + secrets.token_hex(6)
 PODS, ROOT = f'sl-names-{os.getpid()}', workdir()
 # (id, cgroup, the pod that it claims to be)
 KUBE = (secrets.token_hex(32), f'/{PODS}/kubepods/besteffort/pod{UID}/%s')
+LATE = (secrets.token_hex(32), f'/{PODS}/kubepods/besteffort/pod{UID}/%s')  # kubelet names it after it has published
 UNKNOWN = (secrets.token_hex(32), f'/{PODS}/system.slice/docker-%s.scope')
 
 
@@ -40,8 +41,12 @@ def prepare():
         return 'no tmpfs on /var/log'
     os.makedirs(f'/var/log/pods/shop_cart-7d4b9c6f5-x2k4z_{UID}/app')
     os.makedirs('/var/log/containers')
-    os.symlink('/nowhere', f'/var/log/containers/cart-7d4b9c6f5-x2k4z_shop_app-{KUBE[0]}.log')
+    name_container(KUBE, 'app')
     return ''
+
+
+def name_container(container, name):
+    os.symlink('/nowhere', f'/var/log/containers/cart-7d4b9c6f5-x2k4z_shop_{name}-{container[0]}.log')
 
 
 def run(container, socket):
@@ -95,19 +100,26 @@ if problem:
     skip(problem)
 try:
     with Agent() as agent, Collector([agent], '--period', '20ms') as collector:
-        for container in KUBE, UNKNOWN:
+        for container in KUBE, LATE, UNKNOWN:
             problem = run(container, agent.socket)
             if problem:
                 skip(f'runc can make no container here: {problem.splitlines()[-1]}')
         of = {c: wait_until(lambda: labels(collector, c), lambda: collector.find('ticks_total'), agent, collector)
-              for c in (KUBE, UNKNOWN)}
+              for c in (KUBE, LATE, UNKNOWN)}
         got = [{k: of[c].get(k) for k in ('pod', 'namespace', 'container', 'exported_pod', 'exported_namespace', 'pod_uid')}
                for c in of]
         check(got[0] == {'pod': 'cart-7d4b9c6f5-x2k4z', 'namespace': 'shop', 'container': 'app', 'exported_pod': 'victim',
                          'exported_namespace': 'kube-system', 'pod_uid': UID}, got[0])
-        check((got[1]['container'], got[1]['pod'], got[1]['pod_uid']) == (None, 'victim', None), got[1])
+        check(got[1] == {**got[0], 'container': None}, got[1])
+        check((got[2]['container'], got[2]['pod'], got[2]['pod_uid']) == (None, 'victim', None), got[2])
+        # The API knows a pod by that name, not by the one that it claims.
+        found = {p: {m['pod'] for m in collector.api(f'metrics?pod={p}')['pods'].values()} for p in ('victim', got[0]['pod'])}
+        check(found == {p: {p} for p in found}, found)
+        name_container(LATE, 'sidecar')
+        wait_until(lambda: (labels(collector, LATE) or {}).get('container') == 'sidecar', lambda: labels(collector, LATE),
+                   agent, collector)
 finally:
-    for container in KUBE, UNKNOWN:
+    for container in KUBE, LATE, UNKNOWN:
         runc('delete', '-f', container[0])
     for folder, _, _ in os.walk('/sys/fs/cgroup', topdown=False):
         if PODS in folder.split('/'):

@@ -128,7 +128,7 @@ static void a_sum_counts_a_process_once(void **state)
 	now_ns += 24 * HOUR_NS;
 	assert_int_equal(sum_of(&p, 0, 4), 10);
 	assert_int_equal(sum_of(&p, 0, 10), 10);
-	/* MANY processes end, so some are forgotten, which does not change the sum. */
+	/* More processes end than are remembered for longer than an hour. */
 	assert_int_equal(sum_of(&p, 0, MANY), MANY);
 	assert_int_equal(sum_of(&p, 0, 10), MANY);
 	assert_int_equal(p.series.count, MANY);

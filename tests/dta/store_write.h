@@ -12,6 +12,8 @@
 #include "dta/store/hash.h"
 #include "dta/query/query.h"
 
+#define NEWEST (~0ull) /* the epoch of a query */
+
 struct made {
 	void *map;
 	uint64_t bytes;
@@ -106,6 +108,33 @@ static inline void put_lane(struct made *m, uint64_t epoch, uint32_t lane, const
 	done.check = dta_sketch_check(c, lane, 0, &done.epoch, sizeof(done) - 8);
 	memcpy(at + sizeof(done), cells, bytes);
 	memcpy(at, &done, sizeof(done));
+}
+
+/* A log of one lane in blocks of 16, as the engine writes it. */
+struct logged {
+	struct made *m;
+	uint32_t lane, count;
+	uint64_t block;
+	uint8_t items[16 * 32];
+};
+
+static inline void end_block(struct logged *l)
+{
+	if (l->count)
+		put_block(l->m, 0, l->lane, l->block++, l->items, l->count);
+	l->count = 0;
+}
+
+static inline void log_item(struct logged *l, uint8_t bytes, const void *data, size_t n)
+{
+	const uint32_t size = l->m->v.config->value_bytes;
+	uint8_t *item = l->items + l->count * size;
+
+	memset(item, 0, size);
+	item[0] = bytes;
+	memcpy(item + 1, data, n);
+	if (++l->count == 16)
+		end_block(l);
 }
 
 #endif

@@ -108,11 +108,6 @@ void collect_region_hold(struct collect_region *r)
 }
 
 /*
- * Labels of the header, then host, the tenant's identity and, unless the region is synthetic,
- * process. A header must not claim these labels, nor instance_id, which distinguishes regions in
- * the collector's own series.
- */
-/*
  * Removes a pod label of the form "SERVICE-PROCESS", a default that adds nothing to the process
  * label. Returns the number of labels left.
  */
@@ -136,15 +131,54 @@ static uint32_t without_own_pod(struct region_text_label *labels, uint32_t n, co
 	return n;
 }
 
+/*
+ * Copies a header with the names of pod and container that the host attests. The publisher's own
+ * ones are renamed (exported_pod). If the host does not know the container yet, there is none.
+ * Returns NULL if out of memory.
+ */
+static struct region_info *attest_names(const struct region_names *names,
+					const struct region_info *from)
+{
+	static const char *const keys[] = {"namespace", "pod", "container"};
+	const char *values[] = {names->kube_namespace, names->pod, names->container}, *own[3];
+	struct region_text_label labels[REGION_LABELS_MAX];
+	struct region_info *to = malloc(sizeof(*to));
+	uint32_t taken = 0;
+	char *renamed = NULL;
+	size_t used = 0;
+
+	for (int i = 0; i < 3; i++)
+		if (*values[i] || (i == 2 && *names->pod))
+			own[taken++] = keys[i];
+	memcpy(labels, from->labels, from->label_count * sizeof(*labels));
+	if (!to || !collect_labels_export(labels, from->label_count, own, taken, &renamed)) {
+		free(to);
+		return NULL;
+	}
+	*to = *from;
+	to->label_count = 0;
+	for (int i = 0; i < 3; i++)
+		if (*values[i])
+			region_add_label(to, &used, keys[i], values[i]);
+	for (uint32_t i = 0; i < from->label_count; i++)
+		region_add_label(to, &used, labels[i].key, labels[i].value);
+	free(renamed);
+	return to;
+}
+
+/*
+ * Labels of the header, then host, the tenant's identity and, unless the region is synthetic,
+ * process. A header must not claim these labels, nor instance_id, which distinguishes regions in
+ * the collector's own series.
+ */
 static int make_labels(struct collect_region *r, const char *hostname)
 {
-	const char *own[9] = {"host", "process", "instance_id", "uid", "container_id", "pod_uid"};
-	struct region_text_label attested[COLLECT_TENANT_LABELS];
+	static const char *const own[] = {"host", "process",	  "instance_id",
+					  "uid",  "container_id", "pod_uid"};
 	struct region_text_label labels[COLLECT_REGION_LABELS];
-	uint32_t n = r->info->label_count, taken = r->tenant->exempt ? 3 : 6;
-	uint32_t attest = collect_tenant_labels(r->tenant, attested);
+	const bool pod = !r->tenant->exempt && *r->tenant->who.names.pod;
+	uint32_t n = r->info->label_count;
 	char process[16], *names;
-	bool pod = false;
 
 	r->origin = r->info->origin && r->tenant->who.origin;
 	if (r->origin) {
@@ -152,22 +186,9 @@ static int make_labels(struct collect_region *r, const char *hostname)
 		r->group = collect_label_set_new(NULL, 0);
 		return r->labels && r->group ? 0 : -ENOMEM;
 	}
-	/* A publisher must not set a pod or container that the host attests. */
-	for (uint32_t i = 0; i < attest; i++) {
-		pod |= !strcmp(attested[i].key, "pod");
-		if (!strcmp(attested[i].key, "namespace") || !strcmp(attested[i].key, "pod") ||
-		    !strcmp(attested[i].key, "container"))
-			own[taken++] = attested[i].key;
-	}
-	/*
-	 * If the host knows the pod but not yet its container, the publisher's own container label
-	 * is renamed to exported_container.
-	 */
-	if (*r->tenant->who.names.pod && !*r->tenant->who.names.container)
-		own[taken++] = "container";
 	memcpy(labels, r->info->labels, n * sizeof(*labels));
 	/* A trusted tenant sets its identity itself. */
-	if (!collect_labels_export(labels, n, own, taken, &names))
+	if (!collect_labels_export(labels, n, own, r->tenant->exempt ? 3 : 6, &names))
 		return -ENOMEM;
 	if (*hostname)
 		labels[n++] = (struct region_text_label){"host", hostname};
@@ -204,7 +225,13 @@ struct region_info *collect_region_info_copy(const struct region_info *from)
 static int adopt_info(struct collect_region *r, const struct region_info *info,
 		      const char *hostname)
 {
-	r->info = collect_region_info_copy(info);
+	const struct region_names *names = &r->tenant->who.names;
+	const bool attests = !r->tenant->exempt && (*names->pod || *names->container);
+	struct region_info *attested = attests ? attest_names(names, info) : NULL;
+
+	if (!attests || attested)
+		r->info = collect_region_info_copy(attested ?: info);
+	free(attested);
 	if (!r->info || make_labels(r, hostname)) {
 		free(r->info);
 		free(r->labels);

@@ -19,7 +19,7 @@ struct collect_link;
 /*
  * Maximum number of a region's labels: the header's labels, host, process, and the tenant's labels.
  */
-#define COLLECT_REGION_LABELS (SL_LABELS_MAX + 2 + COLLECT_TENANT_LABELS)
+#define COLLECT_REGION_LABELS (REGION_LABELS_MAX + 2 + COLLECT_TENANT_LABELS)
 
 enum collect_step {
 	STEP_UNBOUND, /* no directory entry names the region (the agent restarted): wait */

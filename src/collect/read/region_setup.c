@@ -193,6 +193,7 @@ static void renew_region(struct collect_link *l, struct collect_region *old)
 	relaxed_store(r->admitted, r->entry_id);
 	r->kind = old->kind;
 	r->remote = old->remote;
+	r->remote.local = NULL; /* the old region unmaps it */
 	r->backoff_ns = old->backoff_ns;
 	r->state = old->state;
 	r->changed_ns = old->changed_ns;

@@ -145,12 +145,6 @@ uint32_t collect_tenant_labels(const struct collect_tenant *t,
 		out[n++] = (struct region_text_label){"container_id", t->container};
 	if (*t->pod)
 		out[n++] = (struct region_text_label){"pod_uid", t->pod};
-	if (*t->who.names.kube_namespace)
-		out[n++] = (struct region_text_label){"namespace", t->who.names.kube_namespace};
-	if (*t->who.names.pod)
-		out[n++] = (struct region_text_label){"pod", t->who.names.pod};
-	if (*t->who.names.container)
-		out[n++] = (struct region_text_label){"container", t->who.names.container};
 	return n;
 }
 

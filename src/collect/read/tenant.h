@@ -15,7 +15,7 @@
 struct collect_host;
 struct collect_region;
 
-#define COLLECT_TENANT_LABELS 6u
+#define COLLECT_TENANT_LABELS 3u
 
 /* A tenant's share in the rounds of one link. Used only by the worker, except where marked. */
 struct collect_turn {

@@ -76,19 +76,6 @@ static uint64_t make_instance(struct collect_link *l, const struct collect_flow_
 	return h;
 }
 
-static void add_label(struct region_info *info, size_t *used, const char *key, const char *value)
-{
-	size_t k = strlen(key) + 1, v = value ? strlen(value) + 1 : 0;
-
-	if (v <= 1 || *used + k + v > sizeof(info->label_text))
-		return;
-	memcpy(info->label_text + *used, key, k);
-	memcpy(info->label_text + *used + k, value, v);
-	info->labels[info->label_count++] =
-		(struct region_text_label){info->label_text + *used, info->label_text + *used + k};
-	*used += k + v;
-}
-
 static struct collect_workload *make_workload(struct collect_link *l,
 					      const struct collect_flow_owner *who, uint64_t key)
 {
@@ -108,7 +95,8 @@ static struct collect_workload *make_workload(struct collect_link *l,
 		info->kind = SL_REGION_FLOWS;
 		info->start_ns = base_realtime_ns();
 		for (int i = 0; i < SL_CGROUP_TEXTS; i++)
-			add_label(info, &used, keys[i], who->name[i]);
+			if (who->name[i] && *who->name[i])
+				region_add_label(info, &used, keys[i], who->name[i]);
 	}
 	if (r &&
 	    collect_region_synthesize(r, info, collect_host_name(l->host), h->all->o.period_ns)) {
