@@ -278,6 +278,10 @@ struct ipv6hdr___sl {
 	struct in6_addr saddr, daddr;
 };
 
+struct hrtimer {
+	u8 is_soft;
+};
+
 struct bpf_iter__tcp {
 	struct sock_common *sk_common;
 };
