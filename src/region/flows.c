@@ -353,8 +353,16 @@ enum region_flow_end region_flow_end(const struct region_flow *f)
 	 * retransmissions. */
 	if (region_flow_timed_out(f))
 		return f->retransmits || f->queue ? REGION_FLOW_RTO : REGION_FLOW_KEEPALIVE;
-	if (f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT))
-		return f->flags & SL_FLOW_RESET_IN ? REGION_FLOW_RESET_PEER : REGION_FLOW_RESET;
+	/*
+	 * If data arrives after shutdown(), the kernel treats it as a reset and sends one: both
+	 * flags are set, and the reset is from here.
+	 */
+	if (f->flags & SL_FLOW_RESET_OUT)
+		return REGION_FLOW_RESET;
+	if (f->flags & SL_FLOW_RESET_IN)
+		return REGION_FLOW_RESET_PEER;
+	if (f->flags & SL_FLOW_LISTENER)
+		return REGION_FLOW_FIN;
 	switch (f->last_state) {
 	case TCP_FIN_WAIT1:
 	case TCP_FIN_WAIT2:

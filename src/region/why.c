@@ -261,7 +261,7 @@ static bool dominates(const struct region_why_change *c, double share)
 
 static bool lists(const struct region_why_change *c)
 {
-	return c->now->flags & SL_FLOW_LISTENER;
+	return c->now->flags & SL_FLOW_LISTENER && c->now->state == SL_STATE_LIVE;
 }
 
 static bool refuses(const struct region_why_change *c)

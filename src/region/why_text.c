@@ -473,15 +473,16 @@ static void say_closed(struct region_why *w, const struct region_why_change *c,
 	else if (w->limit == REGION_WHY_HALF_CLOSED)
 		SAY("The application here has closed the connection for sending, but the peer has "
 		    "not closed it.");
+	else if (f->flags & SL_FLOW_LISTENER)
+		SAY("The application has stopped listening.");
 	else if (w->limit == REGION_WHY_CLOSED)
 		SAY("The connection was closed%s.", end == REGION_FLOW_FIN ? ", first by this end"
 						    : end == REGION_FLOW_FIN_PEER
 							    ? ", first by the peer"
 							    : "");
-	else if (f->flags & SL_FLOW_RESET_IN)
-		SAY("The connection was reset by the peer.");
 	else
-		SAY("The connection was reset from here.");
+		SAY("The connection was reset %s.",
+		    f->flags & SL_FLOW_RESET_OUT ? "from here" : "by the peer");
 	if (w->limit != REGION_WHY_RESET)
 		return;
 	/* A socket that is closed with unread data sends a reset (RFC 2525, section 2.17). */

@@ -344,6 +344,13 @@ static void silence_is_explained(void **state)
 	assert_both(before, now, REGION_WHY_RESET, REGION_WHY_RESET, w);
 	assert_non_null(strstr(w[0].sentence, "there closed it with 5000 unread bytes."));
 	assert_non_null(strstr(w[1].sentence, "The application closed it with 5000 unread"));
+	now[0].flags |= SL_FLOW_RESET_OUT; /* data arrived after shutdown() */
+	assert_int_equal(region_flow_end(&now[0]), REGION_FLOW_RESET);
+	assert_says(&before[0], &now[0], REGION_WHY_RESET, "reset from here.");
+	now[0].flags = SL_FLOW_LISTENER;
+	now[0].last_state = 0;
+	assert_int_equal(region_flow_end(&now[0]), REGION_FLOW_FIN);
+	assert_says(&before[0], &now[0], REGION_WHY_CLOSED, "stopped listening.");
 	/* Connections wait, although the queue is not full. */
 	now[0] = before[0];
 	now[0].flags = SL_FLOW_LISTENER;

@@ -54,10 +54,10 @@ static double per_second(uint64_t before, uint64_t now, double seconds)
 
 static void count_limit(struct collect_services_service *v, const struct region_why *y)
 {
-	/* An idle connection shows no limit; other connections are weighted by their traffic. */
+	/* Without data, a connection shows no limit; others are weighted by their traffic. */
 	double weight = y->share * sqrt(1 + y->bytes_per_s);
 
-	if (!v->limits || y->limit == REGION_WHY_IDLE)
+	if (!v->limits || y->limit == REGION_WHY_IDLE || y->limit == REGION_WHY_CLOSED)
 		return;
 	v->limits->weight[y->limit] += weight;
 	if (weight <= v->limits->heaviest[y->limit])

@@ -58,16 +58,32 @@ static int find_subsystem(const char *controller)
 	(TCP_HOOKS_OF(TICK) | TCP_HOOKS_OF(RENAME) | TCP_HOOKS_OF(TASK_FREE) | \
 	 TCP_HOOKS_OF(CGROUP_GONE))
 
+/*
+ * Returns true if each tick is a high-resolution timer, and each CPU that runs a task has ticks
+ * (nohz_full).
+ */
+static bool ticks_are_timers(void)
+{
+	char *tickless = base_read_file("/sys/devices/system/cpu/nohz_full", 4096, NULL);
+	bool none = tickless ? !strpbrk(tickless, "0123456789") : errno == ENOENT;
+	struct timespec resolution;
+
+	free(tickless);
+	return none && !clock_getres(CLOCK_MONOTONIC, &resolution) && resolution.tv_nsec == 1;
+}
+
 static void choose_programs(struct cpu_bpf *bpf, const struct tcp_hooks *hooks)
 {
+	struct bpf_program *tick = ticks_are_timers() ? bpf->progs.on_tick : bpf->progs.on_runtime;
 	const struct {
 		struct bpf_program *program;
 		enum tcp_boundary boundary;
-	} optional[] = {{bpf->progs.on_runtime, TCP_BOUNDARY_TICK},
+	} optional[] = {{tick, TCP_BOUNDARY_TICK},
 			{bpf->progs.on_rename, TCP_BOUNDARY_RENAME},
 			{bpf->progs.on_free, TCP_BOUNDARY_TASK_FREE},
 			{bpf->progs.on_cgroup_rmdir, TCP_BOUNDARY_CGROUP_GONE}};
 
+	bpf_program__set_autoload(tick, true);
 	for (size_t i = 0; i < sizeof(optional) / sizeof(*optional); i++) {
 		const struct tcp_hook_boundary *b = &tcp_hook_table[optional[i].boundary];
 

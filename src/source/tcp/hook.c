@@ -97,7 +97,7 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 		 TRY(ITER, NULL, "task")),
 	BOUNDARY(TICK, "tick", "a task keeps its CPU",
 		 "a task that keeps its CPU is counted when it leaves it",
-		 TRY(TP, NULL, "sched_stat_runtime")),
+		 TRY(TP, NULL, "sched_stat_runtime", "hrtimer_expire_exit")),
 	BOUNDARY(RENAME, "rename", "a task changes its name",
 		 "tasks keep the name of the task that forked them", TRY(TP, NULL, "task_rename")),
 	BOUNDARY(TASK_FREE, "task-free", "a task is freed",

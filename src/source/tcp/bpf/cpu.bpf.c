@@ -10,8 +10,7 @@
  *
  * At sched_switch, the values of prev are complete (kernel/sched/core.c, __schedule():
  * update_curr() and *switch_count come before the tracepoint, and the last sched_info_arrive() was
- * when prev got the CPU). A task that keeps its CPU is accounted for at ticks, by
- * sched_stat_runtime.
+ * when prev got the CPU). A task that keeps its CPU is accounted for at ticks.
  *
  * Nothing is allocated under the run queue's lock, where waking kswapd would deadlock: storage and
  * slots are allocated at fork, or by the iterator for existing tasks.
@@ -443,14 +442,35 @@ int BPF_PROG(on_rename, struct task_struct *t, const char *comm)
 	return 0;
 }
 
-SEC("tp_btf/sched_stat_runtime")
-int BPF_PROG(on_runtime, struct task_struct *t)
+static __always_inline int account_running(struct task_struct *t)
 {
 	struct state *st = state_of(t);
 
 	if (st && t->se.sum_exec_runtime - st->read.run >= TICK_NS)
 		account_task(t, st);
 	return 0;
+}
+
+/*
+ * After each timer, which includes ticks. A soft timer may be interrupted by a tick, and both would
+ * write the same lines.
+ */
+SEC("?tp_btf/hrtimer_expire_exit")
+int BPF_PROG(on_tick, struct hrtimer *timer)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	return timer->is_soft || !t->pid ? 0 : account_running(t);
+}
+
+/*
+ * Used where ticks are no such timers: the kernel updates the run time at each tick, but also at
+ * each switch and each wake-up.
+ */
+SEC("?tp_btf/sched_stat_runtime")
+int BPF_PROG(on_runtime, struct task_struct *t)
+{
+	return account_running(t);
 }
 
 /*

@@ -27,6 +27,7 @@ typedef __s64 s64;
 #define IPPROTO_TCP 6
 #define ETH_P_IP    0x0800
 #define ETH_P_IPV6  0x86dd
+#define IP_FRAGMENT 0x3fff /* more fragments follow, or an offset in frag_off */
 
 /* include/net/tcp_states.h */
 enum {
@@ -265,13 +266,20 @@ enum skb_drop_reason {
 };
 
 struct iphdr___sl {
+	u8 ihl : 4;
+	__be16 tot_len, frag_off;
 	u8 protocol;
 	__be32 saddr, daddr;
 };
 
 struct ipv6hdr___sl {
+	__be16 payload_len;
 	u8 nexthdr;
 	struct in6_addr saddr, daddr;
+};
+
+struct hrtimer {
+	u8 is_soft;
 };
 
 struct bpf_iter__tcp {
