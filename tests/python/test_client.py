@@ -160,7 +160,7 @@ def collectors_may_change(agent, collector):
 
 
 def later_versions(agent, collector):
-    """What methods of later versions of the client do to its values and children is published. So is NaN, as the client counts it."""
+    """What methods of later versions of the client do to its values and children is published. So are observations of infinity and NaN."""
     apps = [start(agent, publish=p, script='newer_app.py') for p in (True, False)]
     for app in apps:
         ask(app, 'count')
