@@ -31,11 +31,14 @@ function more() {
   queue.set({ kind: 'x' }, 7);
   queue.inc({ kind: 'x' }, 3);
   queue.dec({ kind: 'x' });
+  queue.dec({ kind: 'z' }, '2.5');
+  queue.dec({ kind: 'z' }, null);
   queue.labels('y').set(-2.5);
   seconds.observe({ route: '/a' }, 0.3);
   seconds.observe({ route: '/a' }, 0.5);
   seconds.labels('/a').observe(7);
   seconds.zero({ route: '/zero' });
+  seconds.zero(Object.assign(Object.create({ inherited: 1 }), { route: '/nothing' }));
   sizes.observe(11);
   sizes.observe(undefined, 12);
   sizes.observe(null, 13);

@@ -161,8 +161,8 @@ def collectors_may_change(agent, collector):
 
 
 def later_versions(agent, collector):
-    """Changes that methods of later versions of the client make to its values and children are published. So is NaN, as the
-    client counts it."""
+    """Changes that methods of later versions of the client make to its values and children are published. So are
+    observations of infinity and NaN."""
     apps = [start(agent, publish=p, script='newer_app.py') for p in (True, False)]
     for app in apps:
         ask(app, 'count')

@@ -184,14 +184,15 @@ function patchEnds({ prototype }) {
   };
 }
 
-/** Patches zero(), which restarts the series with these labels at 0. */
+/** Patches zero(), which restarts the series with these labels at 0. It accepts unknown labels, which are not published. */
 function patchZero({ prototype }) {
   const { zero } = prototype;
 
   prototype.zero = function (labels) {
     zero.call(this, labels);
-    end(this, labels);
-    childrenOf(this).find(labels);
+    const known = Object.fromEntries([...this.labelNames].filter(name => labels?.[name] !== undefined).map(name => [name, labels[name]]));
+    end(this, known);
+    childrenOf(this).find(known);
   };
 }
 
@@ -243,19 +244,19 @@ function patchGauge({ prototype }) {
     child.item.value = n;
     addon.gaugeSet(child.handle, n);
   };
-  const move = sign =>
+  // Unlike inc(), dec() converts what is no number, because it negates it.
+  const move = (byArgument, original) =>
     function (labels, value) {
       const object = isObject(labels);
-      const n = object ? value : labels;
-      if (n !== undefined && typeof n !== 'number') return (sign > 0 ? inc : dec).call(this, labels, value);
+      const by = byArgument(object ? value : labels);
+      if (typeof by !== 'number') return original.call(this, labels, value); // throws
       const children = this[KEY] ?? childrenOf(this);
       const child = object ? children.find(labels) : children.none();
-      const by = n === undefined ? sign : sign * n;
       child.item.value += by;
       addon.gaugeAdd(child.handle, by);
     };
-  prototype.inc = move(1);
-  prototype.dec = move(-1);
+  prototype.inc = move(n => (n === undefined ? 1 : n), inc);
+  prototype.dec = move(n => (n === undefined ? -1 : -n), dec);
 }
 
 function patchHistogram({ prototype }) {

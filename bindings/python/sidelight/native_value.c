@@ -298,6 +298,8 @@ static PyObject *observer_observe(struct observer *o, PyObject *const *args, Py_
 	observer_check(o);
 	if (o->summary) {
 		sl_summary_observe(o->total, u.amount);
+		if (unlikely(isinf(u.amount))) /* refused, but the client counts it */
+			sl_summary_observe(o->total, 0);
 	} else if (likely(!u.exemplar)) {
 		sl_histogram_observe(o->histogram, u.amount);
 	} else {
