@@ -361,8 +361,17 @@ def ids_are_those_that_root_chose():
         s.put({f'/cg{p}/cgroup.procs': '1\n' for p in [root, *there]})
         os.chown(f'{s.root}/cg{own}', 1000, 0)
         os.chmod(f'{s.root}/cg{wide}', 0o777)
+        # Slurm gives the directory of a step to the job's user, who can only name tasks of this step.
+        step = '/slurm/uid_1000/job_9/step_0'
+        named = {'/slurm/uid_1000/job_9': '9', step: '9.0', f'{step}/task_0': '9.0.0'}
+        below = [f'{step}/docker-{ID}.scope', f'{step}/task_1/docker-{ID}.scope', f'{user}/slurm/uid_0/job_8/step_0/task_0']
+        s.put({f'/cg{p}/cgroup.procs': '1\n' for p in [*named, *below]})
+        os.chown(f'{s.root}/cg{step}', 1000, 0)
+        os.chown(f'{s.root}/cg{step}/task_1', 1000, 0)
         s.round()
-        s.expect({'container_processes' + series(p): 1 for p in [root, *there]}, 'container_processes')
+        s.expect({'container_processes' + series(p): 1 for p in [root, *there]}
+                 | {'container_processes' + series(p, name=name, user='1000'): 1 for p, name in named.items()}
+                 | {'container_processes' + series(p): 1 for p in below}, 'container_processes')
 
 
 @case

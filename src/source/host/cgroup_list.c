@@ -133,7 +133,8 @@ static void push_directory(struct host_walk *w, char *path, bool claimed)
 		w->queue[w->count++] = (struct host_found){path, false};
 }
 
-static void publish_cgroup(struct host_walk *w, const char *path, bool claimed)
+/* task: see is_task() */
+static void publish_cgroup(struct host_walk *w, const char *path, bool claimed, bool task)
 {
 	/*
 	 * Users' cgroups get at most a quarter of the room, so that they do not crowd out the
@@ -147,25 +148,40 @@ static void publish_cgroup(struct host_walk *w, const char *path, bool claimed)
 		return;
 	}
 	w->claimed_out += claimed;
-	w->out[w->n++] = (struct host_found){copy, claimed};
+	w->out[w->n++] = (struct host_found){copy, claimed && !task};
 }
 
-/* Handles the directory `name` inside the one at `path`. above: the identity of `path`. */
-static void visit_entry(struct host_walk *w, const char *path, const char *name, bool claimed,
-			unsigned int depth, const struct tcp_cgroup_identity *above)
+/*
+ * Slurm's version 1 gives the directory of a step to the user of the job. The user can name only
+ * tasks of this step there.
+ */
+static bool is_task(const struct tcp_cgroup_identity *i, const struct tcp_cgroup_identity *above)
 {
+	return above->container[0] && !strcmp(above->runtime, "slurm") && !i->claimed &&
+	       !i->container_id[0] && !i->pod_uid[0];
+}
+
+/*
+ * Handles the directory `name` inside the one at f->path. above: the identity of f->path. owned: an
+ * ordinary user can write to f->path.
+ */
+static void visit_entry(struct host_walk *w, const struct host_found *f, const char *name,
+			bool owned, unsigned int depth, const struct tcp_cgroup_identity *above)
+{
+	bool claimed = f->claimed || owned, task;
 	struct tcp_cgroup_identity i;
 	char full[PATH_BYTES];
 
 	/* Longer paths would be truncated, and their labels could be identical. */
-	if (snprintf(full, sizeof(full), "%s/%s", path, name) >= (int)sizeof(full)) {
+	if (snprintf(full, sizeof(full), "%s/%s", f->path, name) >= (int)sizeof(full)) {
 		w->left_out++;
 		return;
 	}
 	tcp_cgroup_parse(full, &i);
+	task = owned && !f->claimed && is_task(&i, above);
 	claimed |= i.claimed;
 	if (is_published(full, &i, above))
-		publish_cgroup(w, full, claimed);
+		publish_cgroup(w, full, claimed, task);
 	if (depth < DEPTH_MAX && may_contain_containers(&i))
 		push_directory(w, strdup(full), claimed);
 }
@@ -189,7 +205,7 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 	struct dirent *e;
 	DIR *dir;
 	struct stat st;
-	bool claimed;
+	bool owned;
 	int fd = openat(root, *f->path ? f->path + 1 : ".",
 			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -198,8 +214,8 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 		return;
 	}
 	/* A user who can write to a directory chooses the names inside it. */
-	claimed = f->claimed || fstat(fd, &st) || (st.st_uid && st.st_uid != geteuid()) ||
-		  st.st_mode & (S_IWGRP | S_IWOTH);
+	owned = fstat(fd, &st) || (st.st_uid && st.st_uid != geteuid()) ||
+		st.st_mode & (S_IWGRP | S_IWOTH);
 	dir = fdopendir(fd);
 	if (!dir) {
 		cannot_look(w);
@@ -216,7 +232,7 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 			w->left_out++;
 			break;
 		}
-		visit_entry(w, f->path, e->d_name, claimed, depth, &above);
+		visit_entry(w, f, e->d_name, owned, depth, &above);
 	}
 	closedir(dir);
 }
@@ -233,7 +249,7 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct ho
 	struct host_walk w = {.out = out, .max = max, .looked = looked, .entries = ENTRIES_MAX};
 
 	*looked = (struct host_looked){0};
-	publish_cgroup(&w, "", false);
+	publish_cgroup(&w, "", false, false);
 	push_directory(&w, strdup(""), false);
 	while (w.head < w.count) {
 		struct host_found f = w.queue[w.head++];
