@@ -331,12 +331,62 @@ bool bridge_otlp_json_short(const char *text, size_t bytes)
 	return n <= BRIDGE_OTLP_MESSAGES;
 }
 
+/* Returns the UTF-16 unit of the escape \\uXXXX at s, or -1. */
+static int escaped_unit(const char *s, const char *end)
+{
+	char digits[5] = "";
+	uint8_t unit[2];
+
+	if (end - s < 6 || s[0] != '\\' || s[1] != 'u')
+		return -1;
+	memcpy(digits, s + 2, 4);
+	return base_unhex(unit, digits, 2) ? -1 : unit[0] << 8 | unit[1];
+}
+
+/*
+ * Replaces NUL and half surrogate pairs by U+FFFD, because the parser refuses a whole body for
+ * them. SDKs for JavaScript make half pairs when they cut a long attribute within an emoji.
+ */
+static void replace_escapes(char *s, const char *end)
+{
+	for (; s < end; s++) {
+		int unit = *s == '\\' ? escaped_unit(s, end) : -1, next;
+
+		if (unit < 0) {
+			s += *s == '\\';
+			continue;
+		}
+		next = escaped_unit(s + 6, end);
+		if (unit >> 10 == 0xd800 >> 10 && next >> 10 == 0xdc00 >> 10)
+			s += 6;
+		else if (!unit || unit >> 11 == 0xd800 >> 11)
+			memcpy(s + 2, "fffd", 4);
+		s += 5;
+	}
+}
+
+static json_t *read_json(const char *text, size_t bytes, json_error_t *e)
+{
+	char *copy = malloc(bytes + 1);
+	json_t *v;
+
+	*e = (json_error_t){.text = "out of memory"};
+	if (!copy)
+		return NULL;
+	if (bytes)
+		memcpy(copy, text, bytes);
+	replace_escapes(copy, copy + bytes);
+	v = base_json_read(copy, bytes, e);
+	free(copy);
+	return v;
+}
+
 uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, enum bridge_otlp_signal signal,
 			     size_t *out_bytes, struct bridge_error *error)
 {
 	struct out o = {.bytes = NULL};
 	json_error_t e;
-	json_t *v = base_json_read(text, bytes, &e);
+	json_t *v = read_json(text, bytes, &e);
 	bool good;
 
 	if (!v) {

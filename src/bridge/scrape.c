@@ -218,7 +218,7 @@ static int publish_body(struct scrape *s, enum format format)
 	const struct bridge_window window = {now - BRIDGE_PAST_SECONDS,
 					     now + BRIDGE_FUTURE_SECONDS};
 	struct bridge_error e = {0};
-	size_t untimely;
+	size_t untimely, refused = 0;
 	char why[sizeof(e.text) + 32];
 	int err;
 
@@ -238,10 +238,12 @@ static int publish_body(struct scrape *s, enum format format)
 				       bridge_publish_sink(s->publisher), &e);
 		s->values = bridge_text_counts(s->parser).values;
 		untimely = bridge_text_counts(s->parser).untimely;
+		refused = bridge_text_counts(s->parser).refused;
 	}
 	if (!err) {
 		bridge_publish_end(s->publisher);
 		sl_counter_add(s->untimely, untimely);
+		sl_counter_add(s->refused, refused);
 		return 0;
 	}
 	snprintf(why, sizeof(why), "line %u: %s", e.line, e.text);

@@ -242,6 +242,35 @@ static int type_of(struct bridge_text_parser *p, struct bridge_text word, enum b
 	return TEXT_BAD(p, "unknown type '%.*s'", TEXT_SHOWN(word.n), word.s);
 }
 
+/*
+ * Prometheus takes every sample of text 0.0.4 by itself, and only keeps the last TYPE line.
+ * node_exporter does not for text files.
+ */
+static bool is_lenient(const struct bridge_text_parser *p)
+{
+	return p->format == BRIDGE_TEXT_004 && !p->limits.untimed;
+}
+
+/* Samples before a TYPE line keep the type that they had. */
+static int set_type(struct bridge_text_parser *p, enum bridge_type type)
+{
+	const struct bridge_text_family before = p->family;
+	int err;
+
+	if (p->sample_count && type != before.type) {
+		if (!is_lenient(p))
+			return TEXT_BAD(p, "the TYPE line of '%.*s' comes after its samples",
+					TEXT_SHOWN(before.name.n), before.name.s);
+		err = begin_family(p, before.name, type);
+		if (err)
+			return err;
+		p->family.help = before.help;
+		p->family.typed = true;
+	}
+	p->family.type = type;
+	return 0;
+}
+
 int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_text_meta *m)
 {
 	const bool open = p->format == BRIDGE_OPENMETRICS;
@@ -269,11 +298,7 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 	if (m->what != 'T')
 		return 0;
 	err = type_of(p, m->rest, &type);
-	if (!err && p->sample_count && type != f->type)
-		err = TEXT_BAD(p, "the TYPE line of '%.*s' comes after its samples",
-			       TEXT_SHOWN(f->name.n), f->name.s);
-	f->type = err ? f->type : type;
-	return err;
+	return err ?: set_type(p, type);
 }
 
 /* ---- samples ---- */
@@ -416,6 +441,11 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 	if (s.role == ROLE_CREATED && s.value > 0)
 		s.created_ns = bridge_seconds_ns(l->number, p->end);
 	err = fill_sample(p, &s);
+	if (err == -EINVAL && is_lenient(p)) {
+		p->counts.refused++;
+		p->no_shape = true;
+		return 0;
+	}
 	if (err)
 		return err;
 	s.hash = bridge_labels_hash(p->labels + s.labels, s.label_count);

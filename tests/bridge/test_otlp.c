@@ -282,6 +282,23 @@ static void lists_maps_and_bytes_are_json(void **state)
 	      "resource /\ngauge g\n  {a=[[[[1]]]]} 1\n", 1, 0);
 }
 
+/* JavaScript cuts an emoji in two; the second backslash of "c" is no escape. */
+static void half_characters_cost_no_body(void **state)
+{
+	(void)state;
+	reads(RESOURCE("",
+		       "{\"metrics\":[" GAUGE_OF(
+			       "g", "",
+			       TEXT_OF("a", "x\\ud83d") "," TEXT_OF(
+				       "b",
+				       "\\uD83D\\uDE00\\ude00") "," TEXT_OF("c",
+									    "\\u0000\\\\ud800\\n"),
+			       "1") "]}"),
+	      "resource /\ngauge g\n  {a=x\xef\xbf\xbd,b=\xf0\x9f\x98\x80\xef\xbf\xbd,"
+	      "c=\xef\xbf\xbd\\ud800\n} 1\n",
+	      1, 0);
+}
+
 static void equal_keys_are_joined_in_their_original_order(void **state)
 {
 	(void)state;
@@ -531,6 +548,7 @@ int main(void)
 		cmocka_unit_test(long_attributes_are_left_out_alone),
 		cmocka_unit_test(scopes_are_labels),
 		cmocka_unit_test(lists_maps_and_bytes_are_json),
+		cmocka_unit_test(half_characters_cost_no_body),
 		cmocka_unit_test(equal_keys_are_joined_in_their_original_order),
 		cmocka_unit_test(metrics_that_get_the_same_name_are_kept_apart),
 		cmocka_unit_test(units_are_suffixes),

@@ -241,6 +241,37 @@ static void text_joins_the_samples_of_a_point(void **state)
 	      "  {x=3} NaN NaN 1 1 | 1\n");
 }
 
+/* Prometheus takes each sample of text 0.0.4 by itself; node_exporter refuses such text files. */
+static void odd_samples_cost_no_others(void **state)
+{
+	static const char late[] = "a 1\n# HELP a Late.\n# TYPE a counter\na{x=\"1\"} 2\n";
+	static const char odd[] =
+		"# TYPE s summary\ns{quantile=\"50\"} 1\ns 4\ns_sum 3\ns_count 2\n"
+		"# TYPE h histogram\nh_bucket 1\nh_bucket{le=\"x\"} 1\n"
+		"h_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 2\n";
+	const char *const both[] = {late, odd};
+	struct one o = {.parser = bridge_text_new(NULL)};
+
+	(void)state;
+	reads(BRIDGE_TEXT_004, late,
+	      "unknown a help=Late.\n  {} 1\ncounter a help=Late.\n  {x=1} 2\n");
+	for (int i = 1; i <= 2; i++) {
+		read_with(&o, BRIDGE_TEXT_004, odd, strlen(odd));
+		assert_int_equal(o.err, 0);
+		assert_string_equal(o.text, "summary s\n  {} 3 2\n"
+					    "histogram h\n  {} NaN NaN 1 2 | 1\n");
+		assert_int_equal(bridge_text_counts(o.parser).refused, 4);
+	}
+	end(&o);
+	for (size_t i = 0; i < 2; i++) {
+		o = (struct one){
+			.parser = bridge_text_new(&(struct bridge_limits){.untimed = true})};
+		read_with(&o, BRIDGE_TEXT_004, both[i], strlen(both[i]));
+		assert_int_equal(o.err, -EINVAL);
+		end(&o);
+	}
+}
+
 static void openmetrics_keeps_all_of_its_kinds(void **state)
 {
 	(void)state;
@@ -508,6 +539,7 @@ int main(void)
 		cmocka_unit_test(seconds_are_exact),
 		cmocka_unit_test(text_keeps_types_help_and_labels),
 		cmocka_unit_test(text_joins_the_samples_of_a_point),
+		cmocka_unit_test(odd_samples_cost_no_others),
 		cmocka_unit_test(openmetrics_keeps_all_of_its_kinds),
 		cmocka_unit_test(names_may_be_quoted),
 		cmocka_unit_test(what_is_malformed_is_refused_with_its_line),
