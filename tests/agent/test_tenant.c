@@ -509,6 +509,15 @@ static void agent_down_stored(struct agent *a)
 	close(fd);
 }
 
+static void need_systemd(void)
+{
+	if (!HAVE_SYSTEMD) {
+		printf("SKIP: built without libsystemd\n");
+		skip();
+	}
+	assert_int_equal(setenv("NOTIFY_SOCKET", "/nowhere", 1), 0);
+}
+
 /* The names of pods are found by the ids as they are written in the host's files. */
 static void a_restarted_agent_knows_containers_and_pods(void **state)
 {
@@ -522,11 +531,7 @@ static void a_restarted_agent_knows_containers_and_pods(void **state)
 	struct agent a;
 
 	(void)state;
-	if (!HAVE_SYSTEMD) {
-		printf("SKIP: built without libsystemd\n");
-		skip();
-	}
-	assert_int_equal(setenv("NOTIFY_SOCKET", "/nowhere", 1), 0);
+	need_systemd();
 	for (size_t i = 0; i < sizeof(id) / sizeof(*id); i++) {
 		const struct agent_tenant_id *is;
 
@@ -560,11 +565,7 @@ static void systemd_keeps_no_more_than_it_can_pass(void **state)
 	struct agent a;
 
 	(void)state;
-	if (!HAVE_SYSTEMD) {
-		printf("SKIP: built without libsystemd\n");
-		skip();
-	}
-	assert_int_equal(setenv("NOTIFY_SOCKET", "/nowhere", 1), 0);
+	need_systemd();
 	agent_up_stored(&a);
 	admitted(&a, conn_up(&a), &f);
 	assert_true(stored_fd >= 0);

@@ -283,4 +283,14 @@ static inline void moody_over(struct moody *m, struct fenced *f)
 	f->object.map = NULL;
 }
 
+static inline struct dta_engine *engine_over(struct fenced *f, struct dta_output *o,
+					     const struct dta_engine_opts *opts)
+{
+	struct dta_engine *e = dta_engine_new(opts, o);
+
+	assert_non_null(e);
+	assert_int_equal(dta_engine_store(e, &f->c, &f->object, 0, 0, NULL), 0);
+	return e;
+}
+
 #endif
