@@ -526,6 +526,20 @@ static void the_least_recently_used_model_is_replaced(void **state)
 	collect_models_stats(models, &stats);
 	assert_int_equal(stats.removed, 1);
 	collect_judge_free(s.judge);
+	/* A model is also used when a new pod begins with it. */
+	for (n = 2; n < 4096; n++) {
+		snprintf(name, sizeof(name), "gone-%06d", n);
+		assert_int_equal(collect_models_put(models, name, "?", 1), 0);
+	}
+	open_shop(&s, models, 12);
+	run(&s, 5, PODS + 9, "");
+	for (n = 0; n < 2; n++) {
+		snprintf(name, sizeof(name), "new-%d", n);
+		collect_models_make_room(models, name);
+		assert_int_equal(collect_models_put(models, name, "?", 1), 0);
+	}
+	assert_int_equal(collect_models_info(models, "", "shop", &info), 0);
+	collect_judge_free(s.judge);
 	collect_models_free(models);
 }
 

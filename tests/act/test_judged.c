@@ -118,6 +118,25 @@ static void errors_of_more_requests_have_no_share(void **state)
 	assert_true(share_after(20, 3) > .6);	/* fewer */
 }
 
+/* Set back by ten minutes: during these, a single quiet row was taken for the usual load. */
+static void usual_load_survives_a_clock_that_was_set_back(void **state)
+{
+	struct shop s;
+
+	(void)state;
+	open_shop(&s);
+	for (int k = 0; k < 2; k++) {
+		s.ns -= k * 600000000000ll;
+		for (int i = 0; i < MINUTE; i++)
+			show_row(&s, 100, 1, false);
+	}
+	show_row(&s, 5, 0, false);
+	for (int i = 0; i < 20; i++)
+		show_row(&s, 100, 3, true);
+	assert_true(share_of_errors(&s) > .6);
+	close_shop(&s);
+}
+
 /* In one row, the line with the number of requests does not settle. */
 static void a_missing_number_of_requests_raises_no_load(void **state)
 {
@@ -244,6 +263,7 @@ int act_test_judged(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(errors_of_more_requests_have_no_share),
+		cmocka_unit_test(usual_load_survives_a_clock_that_was_set_back),
 		cmocka_unit_test(a_missing_number_of_requests_raises_no_load),
 		cmocka_unit_test(a_slow_rank_says_why),
 		cmocka_unit_test(a_slow_rank_says_why_after_its_clock_was_set_back),

@@ -241,28 +241,27 @@ static void a_long_exemplar_is_counted(void **state)
 }
 
 /* Version 2.0: in a new request, the exemplar would need a sample at the time of the histogram. */
-static void an_exemplar_waits_for_a_histogram_in_its_request(void **state)
+static void exemplar_waits(size_t batch, const char *name_a, const char *name_b)
 {
 	static const uint64_t bucket[] = {0, 1, 0};
 	const struct export_native_buckets of = {.bucket = bucket, .count = 3, .sum = 1};
 	struct export_exemplar e = {.value = 1, .ns = 400 * MS};
-	struct export_remote_series *a = export_remote_series_new("a", "", NULL, 0, false);
-	struct export_remote_series *b = export_remote_series_new("b", "", NULL, 0, false);
+	struct export_remote_series *a = export_remote_series_new(name_a, "", NULL, 0, false);
+	struct export_remote_series *b = export_remote_series_new(name_b, "", NULL, 0, false);
 	struct export_remote_point p = {500 * MS, 1};
 	struct receiver *r = receiver_new("");
 	const struct export_remote_opts o = {
-		.url = receiver_url(r), .batch_samples = 2, .protocol = EXPORT_REMOTE_2};
+		.url = receiver_url(r), .batch_samples = batch, .protocol = EXPORT_REMOTE_2};
 	char error[128] = "";
 	struct export_remote_write *w = export_remote_write_open(&o, error, sizeof(error));
 	struct export_remote_write_stats stats;
 	struct export_native native = {0};
 
-	(void)state;
 	if (!w)
 		fail_msg("%s", error);
 	assert_true(export_native_make(&native, &of));
 	export_remote_write_points(w, b, &p, 1);
-	export_remote_write_native(w, a, 500 * MS, &native); /* completes the request */
+	export_remote_write_native(w, a, 500 * MS, &native);
 	export_remote_write_exemplar(w, a, 500 * MS, &e);
 	export_remote_write_stats(w, &stats);
 	assert_int_equal(stats.exemplars, 0);
@@ -276,6 +275,17 @@ static void an_exemplar_waits_for_a_histogram_in_its_request(void **state)
 	free(a);
 	free(b);
 	receiver_free(r);
+}
+
+static void an_exemplar_waits_for_a_histogram_in_its_request(void **state)
+{
+	static char a[1200000], b[2600000]; /* bytes; both fit into 4 MiB, but not with a twice */
+
+	(void)state;
+	exemplar_waits(2, "a", "b"); /* the histogram completes the request */
+	memset(a, 'a', sizeof(a) - 1);
+	memset(b, 'b', sizeof(b) - 1);
+	exemplar_waits(1000, a, b);
 }
 
 /* Version 2.0: the clock may have been set back since the histogram was created. */

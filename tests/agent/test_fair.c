@@ -99,6 +99,11 @@ static void a_dead_process_takes_no_more_than_its_turn(void **state)
 	agent_peer_event(&a, p);
 	assert_int_equal(a.n.packets, 0);
 	assert_false(c->gone);
+	/* The time that is left is enough for one packet. */
+	p->tenant->spent_ns = 1000000 - 1;
+	agent_peer_event(&a, p);
+	assert_int_equal(a.n.packets, 1);
+	assert_false(c->gone);
 	/* All of its packets are read, as they may include a CLOSE. */
 	for (int turn = 0; turn <= sent && !c->gone; turn++) {
 		a.turn++;

@@ -459,7 +459,7 @@ static void who_ends_while_it_is_attested_is_a_stranger(void **state)
 
 /* ---- systemd's store ---- */
 
-static char stored_name[256];
+static char stored_name[256], notified[512];
 static int stored_fd = -1;
 
 int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const int *fds,
@@ -480,7 +480,12 @@ int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const
 
 int __wrap_sd_notifyf(int unset, const char *format, ...)
 {
-	(void)unset, (void)format;
+	va_list args;
+
+	(void)unset;
+	va_start(args, format);
+	vsnprintf(notified, sizeof(notified), format, args);
+	va_end(args);
 	return 1;
 }
 
@@ -545,6 +550,7 @@ static void a_restarted_agent_knows_containers_and_pods(void **state)
 		agent_up_stored(&a);
 		agent_store_restore(&a);
 		assert_int_equal(a.n.restored, 1);
+		assert_int_equal(a.stored_bytes, strlen(stored_name) + 1);
 		is = &a.slots[0]->peer->tenant->id;
 		assert_int_equal(is->uid, id[i].uid);
 		assert_int_equal(is->contained, id[i].contained);
@@ -555,6 +561,27 @@ static void a_restarted_agent_knows_containers_and_pods(void **state)
 		agent_down_stored(&a);
 	}
 	assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+	fake_free(&f);
+}
+
+/* systemd would keep it forever. */
+static void a_region_with_an_unknown_name_is_given_back(void **state)
+{
+	struct fake f = fake_make(16, 1, SEALED);
+	struct agent a;
+
+	(void)state;
+	if (!HAVE_SYSTEMD) {
+		printf("SKIP: built without libsystemd\n");
+		skip();
+	}
+	agent_up_stored(&a);
+	strcpy(stored_name, "sl-0000000000000010-1-2-3-0-00-00"); /* as an earlier version did */
+	stored_fd = dup(f.fd);
+	agent_store_restore(&a);
+	assert_int_equal(a.n.restored, 0);
+	assert_string_equal(notified, "FDSTOREREMOVE=1\nFDNAME=sl-0000000000000010-1-2-3-0-00-00");
+	agent_down_stored(&a);
 	fake_free(&f);
 }
 
@@ -599,6 +626,7 @@ int main(void)
 		cmocka_unit_test(who_exceeds_its_share_is_told),
 		cmocka_unit_test(who_ends_while_it_is_attested_is_a_stranger),
 		cmocka_unit_test(a_restarted_agent_knows_containers_and_pods),
+		cmocka_unit_test(a_region_with_an_unknown_name_is_given_back),
 		cmocka_unit_test(systemd_keeps_no_more_than_it_can_pass),
 	};
 

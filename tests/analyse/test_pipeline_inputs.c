@@ -66,6 +66,35 @@ static void a_counter_may_be_arbitrarily_large(void **state)
 	analyse_pipeline_free(d.p);
 }
 
+/* One such rate would be the level from then on, and all later errors would be usual. */
+static void an_absurd_increase_is_not_learned(void **state)
+{
+	static const double absurd[] = {1e16, 1e19, 1e25, 1e38, 1e300};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(absurd) / sizeof(*absurd); i++) {
+		struct pod d = trained(NULL, 600);
+		const struct analyse_count_past *errors = &d.p->slots[d.p->slot_of[3]].errors;
+		const double before[] = {d.values[3], d.values[8]};
+		struct analyse_verdict v;
+
+		analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
+		d.values[3] = d.values[8] = absurd[i];
+		push(&d);
+		d.values[3] = before[0];
+		d.values[8] = before[1];
+		for (int k = 0; k < 20; k++)
+			push(&d);
+		assert_true(errors->events < 100);
+		analyse_pipeline_learning(d.p, ANALYSE_LEARN_GATED);
+		move_on(&d);
+		d.values[8] += 1e7;
+		assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
+		assert_true(v.anomalous && v.blame[0].column == 8);
+		analyse_pipeline_free(d.p);
+	}
+}
+
 static void a_counter_that_begins_anew_is_no_anomaly(void **state)
 {
 	struct pod d = trained(NULL, 600);
@@ -374,6 +403,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nan_infinity_and_nonsense_are_missing_and_counted),
 		cmocka_unit_test(a_counter_may_be_arbitrarily_large),
+		cmocka_unit_test(an_absurd_increase_is_not_learned),
 		cmocka_unit_test(a_counter_that_begins_anew_is_no_anomaly),
 		cmocka_unit_test(time_that_does_not_advance_is_refused_and_counted),
 		cmocka_unit_test(a_clock_that_is_set_back_is_gone_along_with),

@@ -632,6 +632,32 @@ static void uptimes_may_be_later_than_the_header_and_wrap(void **state)
 	run_end(x);
 }
 
+/* Many devices send the type and code as the destination port. */
+static void a_flow_of_icmp_has_no_ports(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built m;
+
+	(void)state;
+	ipfix(&m, 0, 1);
+	begin_set(&m, 2);
+	PUT16(&m, 256, 6, 8, 4, 12, 4, 4, 1, 7, 2, 11, 2, 1, 4);
+	end_set(&m);
+	begin_set(&m, 256);
+	put_address(&m, "192.0.2.1");
+	put_address(&m, "192.0.2.2");
+	put(&m, 1, 1);
+	put(&m, 2, 0);
+	put(&m, 2, 0x0301);
+	put(&m, 4, 77);
+	end_set(&m);
+	assert_int_equal(give(x, &m), 1);
+	has_number(last(x), DTA_FIELD_ICMP, 0x0301);
+	has_number(last(x), DTA_FIELD_SOURCE_PORT, 0);
+	has_number(last(x), DTA_FIELD_DESTINATION_PORT, 0);
+	run_end(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -646,6 +672,7 @@ int main(void)
 		cmocka_unit_test(netflow5_is_read_as_it_is_laid_out),
 		cmocka_unit_test(sampled_flows_are_scaled),
 		cmocka_unit_test(netflow9_options_have_scopes),
+		cmocka_unit_test(a_flow_of_icmp_has_no_ports),
 		cmocka_unit_test(uptimes_may_be_later_than_the_header_and_wrap),
 	};
 

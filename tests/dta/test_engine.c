@@ -244,6 +244,8 @@ static void partial_blocks_wait_for_the_timer(void **state)
 	feed_of(&feed, DTA_APPEND, 0, 4, 4, 0);
 	put_append(&feed, 0, "abcd");
 	give(r.e, 0, &feed, 10);
+	/* A collector that was restarted hands over the store again; the item waits no longer. */
+	assert_int_equal(dta_engine_store(r.e, &r.f.c, &r.f.object, 0, 0, NULL), 0);
 	dta_engine_tick(r.e, 1009);
 	assert_int_equal(closed(r.e).waiting, 1);
 	put_append(&feed, 0, "efgh");

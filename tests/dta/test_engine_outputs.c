@@ -179,6 +179,43 @@ static void a_log_that_wraps_in_an_epoch_has_its_newest_keys(void **state)
 	unfence(&log);
 }
 
+/* Blocks of waiting items may not fit into the new object. */
+static void a_resized_list_inherits_no_waiting_items(void **state)
+{
+	static const struct sl_store_config former = {
+		.kind = SL_STORE_APPEND, .slots = 8, .value_bytes = 4, .batch = 4, .lists = 2};
+	struct sl_store_config c[] = {former, former, former, former};
+	static struct feed feed;
+
+	(void)state;
+	c[0].slots = 16;
+	c[1].lists = 1;
+	c[2].batch = 8;
+	c[3].value_bytes = 8;
+	for (size_t i = 0; i < 4; i++) {
+		struct dta_output *shm = dta_output_shm(NULL, NULL);
+		struct dta_engine *e = dta_engine_new(NULL, shm);
+		struct sl_query_append_reader reader = {.list = 1};
+		struct fenced f, resized;
+		uint8_t items[4 * 4];
+
+		fence(&f, former);
+		fence(&resized, c[i]);
+		assert_int_equal(dta_engine_store(e, &f.c, &f.object, 0, 0, NULL), 0);
+		feed_of(&feed, DTA_APPEND, 0, 4, 4, 0);
+		put_append(&feed, 1, "item");
+		assert_int_equal(give(e, 0, &feed, 1), 1);
+		assert_int_equal(dta_engine_store(e, &resized.c, &resized.object, 0, 0, NULL), 0);
+		assert_int_equal(closed(e).stored, 1);
+		assert_int_equal(dta_append_read(&f.v, &reader, items, 4), 1);
+		assert_memory_equal(items, "item", 4);
+		dta_engine_free(e);
+		shm->ops->close(shm);
+		unfence(&f);
+		unfence(&resized);
+	}
+}
+
 /* The log is resized after keys of the epoch were logged. */
 static void keys_are_logged_again_after_a_resize(void **state)
 {
@@ -440,6 +477,7 @@ int main(void)
 		cmocka_unit_test(waiting_reports_go_to_the_epoch_of_their_arrival),
 		cmocka_unit_test(keys_are_logged_once_an_epoch_and_are_no_reports),
 		cmocka_unit_test(a_log_that_wraps_in_an_epoch_has_its_newest_keys),
+		cmocka_unit_test(a_resized_list_inherits_no_waiting_items),
 		cmocka_unit_test(keys_are_logged_again_after_a_resize),
 		cmocka_unit_test(every_report_is_in_one_counter_for_any_output),
 		cmocka_unit_test(a_list_has_no_gap_where_the_output_was_down),

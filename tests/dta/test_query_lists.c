@@ -134,7 +134,7 @@ static void flows_logged_before_a_resize_are_listed(void **state)
 	struct made before;
 	char error[160];
 	uint64_t more;
-	json_t *all;
+	json_t *all, *j;
 	size_t n;
 
 	(void)state;
@@ -153,6 +153,10 @@ static void flows_logged_before_a_resize_are_listed(void **state)
 	json_decref(all);
 	all = dta_query_keys_json(&f.keys, &f.store, 10, true);
 	assert_int_equal(json_integer_value(json_object_get(all, "known")), 2);
+	json_decref(all);
+	all = dta_query_keys_json(&f.keys, &f.store, 1, false); /* the newest */
+	j = json_array_get(json_object_get(all, "keys"), 0);
+	assert_memory_equal(json_string_value(json_object_get(j, "key")) + 14, "02", 2);
 	json_decref(all);
 	all = dta_export_page(&f.store, &f.keys, &(struct dta_export){.epoch = NEWEST}, error,
 			      sizeof(error));
@@ -344,7 +348,7 @@ static void lap_numbers_go_round(void **state)
 }
 
 /* Reads one lane of a list from a position, checks its items, and returns the next position. */
-static uint64_t check_list(const struct dta_held *held, uint64_t from, uint32_t first,
+static uint64_t check_page(const struct dta_held *held, uint64_t from, uint32_t max, uint32_t first,
 			   uint32_t items)
 {
 	char error[160], hex[17];
@@ -356,6 +360,7 @@ static uint64_t check_list(const struct dta_held *held, uint64_t from, uint32_t 
 	dta_ask_init(&ask);
 	ask.list = ask.lane = 1;
 	ask.from = from;
+	ask.max = max ?: ask.max;
 	j = dta_query_json(held, &ask, error, sizeof(error));
 	got = json_array_get(json_object_get(j, "rings"), 0);
 	next = (uint64_t)json_integer_value(json_object_get(got, "next"));
@@ -367,6 +372,12 @@ static uint64_t check_list(const struct dta_held *held, uint64_t from, uint32_t 
 	}
 	json_decref(j);
 	return next;
+}
+
+static uint64_t check_list(const struct dta_held *held, uint64_t from, uint32_t first,
+			   uint32_t items)
+{
+	return check_page(held, from, 0, first, items);
 }
 
 /* The list is resized twice, with no item in between. */
@@ -400,6 +411,10 @@ static void a_list_is_read_on_after_a_resize(void **state)
 	next = check_list(&held, next, 110, 2);
 	assert_int_equal(check_list(&held, next, 0, 0), next);
 	check_list(&held, NEWEST, 100, 12);
+	/* A page that is full before the end of an object goes on there. */
+	next = check_page(&held, NEWEST, 4, 100, 4);
+	next = check_page(&held, next, 4, 104, 2);
+	check_list(&held, next, 106, 6);
 	all = dta_export_page(&held, NULL, &(struct dta_export){.epoch = NEWEST}, error,
 			      sizeof(error));
 	assert_int_equal(json_array_size(json_object_get(all, "records")), 12);

@@ -141,6 +141,32 @@ static void reads_wide_samples_and_what_the_switch_adds(void **state)
 	drive_end(&v);
 }
 
+/* A device may send the type and code in place of the port, as NetFlow does. */
+static void a_sampled_packet_of_icmp_has_no_ports(void **state)
+{
+	struct built b;
+	struct drive v;
+	size_t sample, at;
+
+	(void)state;
+	drive_begin(&v, &dta_decoder_sflow);
+	put_head(&b, 0, 1, 1);
+	sample = begin(&b, 1);
+	PUT32(&b, 1, 3, 400, 1000000, 0, 3, 4, 1);
+	at = begin(&b, 3);
+	PUT32(&b, 100, 1);
+	put_address(&b, "192.0.2.1");
+	put_address(&b, "192.0.2.2");
+	PUT32(&b, 0, 0x0800, 0, 0);
+	end(&b, at);
+	end(&b, sample);
+	assert_int_equal(drive_take(&v, &b), 1);
+	assert_int_equal(v.got->number[DTA_FIELD_PROTOCOL], 1);
+	assert_true(v.got->has >> DTA_FIELD_DESTINATION_PORT & 1);
+	assert_int_equal(v.got->number[DTA_FIELD_DESTINATION_PORT], 0);
+	drive_end(&v);
+}
+
 static void counters_are_there_if_the_device_has_them(void **state)
 {
 	struct built b;
@@ -210,7 +236,7 @@ static void sums_of_counters_wrap_and_are_known_apart(void **state)
 	PUT32(&b, 1, 2, 3, 0, UINT32_MAX, 0);
 	end(&b, at);
 	at = begin(&b, 2);
-	PUT32(&b, 1, UINT32_MAX, 50, 50, 3, 50, 4, 5, 6, 7, 8, 9, 10);
+	PUT32(&b, 1, UINT32_MAX, 50, 50, UINT32_MAX - 9, 50, 4, 5, 6, 7, 8, 9, 10);
 	end(&b, at);
 	end(&b, sample);
 	assert_int_equal(drive_take(&v, &b), 1);
@@ -218,7 +244,7 @@ static void sums_of_counters_wrap_and_are_known_apart(void **state)
 				     {DTA_FIELD_IN_BYTES, 1}, {DTA_FIELD_IN_PACKETS, 15},
 				     {DTA_FIELD_IN_DROPS, 0}, {DTA_FIELD_OUT_BYTES, 2},
 				     {DTA_FIELD_OUT_PACKETS, 6}, {DTA_FIELD_OUT_DROPS, 0},
-				     {DTA_FIELD_OUT_ERRORS, 3 + 4 + 5 + 6 + 7}));
+				     {DTA_FIELD_OUT_ERRORS, 4 + 5 + 6 + 7 - 10}));
 	drive_end(&v);
 }
 
@@ -421,6 +447,7 @@ int main(void)
 		cmocka_unit_test(a_sample_counts_for_all_that_it_stands_for),
 		cmocka_unit_test(reads_wide_samples_and_what_the_switch_adds),
 		cmocka_unit_test(counters_are_there_if_the_device_has_them),
+		cmocka_unit_test(a_sampled_packet_of_icmp_has_no_ports),
 		cmocka_unit_test(sums_of_counters_wrap_and_are_known_apart),
 		cmocka_unit_test(a_discarded_packet_is_a_drop),
 		cmocka_unit_test(samples_that_never_came_are_counted),
