@@ -39,8 +39,8 @@ static __always_inline struct in_stamp *in_place(const void *skb)
 }
 
 /*
- * Returns true for a TCP segment without data, whose times nobody needs: of a short connection,
- * most segments are such. False if unsure. The packet begins with its IP header.
+ * Returns true for a TCP segment without data, whose times are not used: most segments of a short
+ * connection are such. False if unsure. The packet begins with its IP header.
  */
 static __always_inline bool lacks_data(const struct sk_buff *skb)
 {
