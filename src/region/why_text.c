@@ -273,9 +273,8 @@ static void say_losses(struct region_why *w, const struct region_why_change *c, 
 
 	switch (w->limit) {
 	case REGION_WHY_UNANSWERED:
-		SAY("The peer %s: segments are lost on the way, or the peer is gone; %u timeout%s in "
-		    "a row.",
-		    c->acked ? "stopped acknowledging" : "does not acknowledge anything",
+		SAY("%s: segments are lost on the way, or the peer is gone; %u timeout%s in a row.",
+		    c->acked ? "The peer stopped acknowledging" : "Nothing is acknowledged",
 		    c->now->backoff, PLURAL(c->now->backoff));
 		break;
 	case REGION_WHY_NOTHING_ARRIVES:
