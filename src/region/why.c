@@ -24,7 +24,9 @@
 #define TURNS_SHARE	  0.5
 #define INFINITE_SSTHRESH 0x7fffffffu /* TCP_INFINITE_SSTHRESH of net/tcp.h */
 /* segments: a smaller congestion window than the initial one hardly builds up a queue (RFC 6928) */
-#define SMALL_CWND 10
+#define SMALL_CWND 10u
+/* timeouts in a row, which take seven times the first RTO: above this, the path is dead */
+#define DEAD_TIMEOUTS 3
 /* minimum excess of the mean RTT for a queue that overflows; less may be the CPUs of both hosts */
 #define OVERFLOW_US 10000
 /* share of time for which a window must limit a sender, so that the peer's reader is the cause */
@@ -333,6 +335,12 @@ static bool acks_nothing(const struct region_why_change *c)
 	return !c->acked || region_why_stopped(c);
 }
 
+/* What held the sender back before does not matter to who asks now. */
+static bool is_dead(const struct region_why_change *c)
+{
+	return region_why_stopped(c) && c->now->backoff >= DEAD_TIMEOUTS;
+}
+
 static bool peer_reads_nothing(const struct region_why_change *c)
 {
 	return !c->acked && c->now->snd_wnd < c->now->mss;
@@ -368,11 +376,22 @@ static bool is_lossy(const struct region_why_change *c)
 	return region_why_stopped(c) ? c->fast > 1 : c->timeouts || c->fast || c->lost;
 }
 
+static bool has_long_queue(const struct region_why_change *c)
+{
+	return is_inflated(c) && c->rtt_us >= c->now->rtt_min_us + OVERFLOW_US;
+}
+
 /* If the congestion window builds up a queue, losses do not keep it too small. */
 static bool overflows(const struct region_why_change *c)
 {
 	return is_lossy(c) && !c->timeouts && !c->marked && c->now->cwnd >= SMALL_CWND &&
-	       is_inflated(c) && c->rtt_us >= c->now->rtt_min_us + OVERFLOW_US;
+	       has_long_queue(c);
+}
+
+/* If the peer's window builds up a queue, a larger one would only make the queue longer. */
+static bool fills_path(const struct region_why_change *c)
+{
+	return c->now->snd_wnd >= SMALL_CWND * c->now->mss && has_long_queue(c);
 }
 
 static bool is_marked(const struct region_why_change *c)
@@ -479,12 +498,14 @@ static const struct {
 	{reads_nothing, REGION_WHY_NOT_READING, 0},
 	{reads_slowly, REGION_WHY_READS_SLOWLY, 0},
 	{was_closed, REGION_WHY_CLOSED, 0},
+	{is_dead, REGION_WHY_UNANSWERED, 0},
 	{acks_nothing, REGION_WHY_UNANSWERED, REGION_WHY_PART_STALLED},
 	{NULL, REGION_WHY_LOSS_TIMEOUT, REGION_WHY_PART_STALLED},
 	{is_half_closed, REGION_WHY_HALF_CLOSED, 0},
 	{is_silent, REGION_WHY_IDLE, 0},
 	{peer_reads_nothing, REGION_WHY_PEER_NOT_READING, REGION_WHY_PART_RWND},
 	{peer_reads_slowly, REGION_WHY_PEER_READS_SLOWLY, REGION_WHY_PART_RWND},
+	{fills_path, REGION_WHY_BUFFERBLOAT, REGION_WHY_PART_RWND},
 	{NULL, REGION_WHY_PEER_WINDOW, REGION_WHY_PART_RWND},
 	{NULL, REGION_WHY_SEND_BUFFER, REGION_WHY_PART_SNDBUF},
 	{NULL, REGION_WHY_PACING, REGION_WHY_PART_PACING},
@@ -517,6 +538,8 @@ static double find_share(enum region_why_limit limit, const struct region_why_ch
 	case REGION_WHY_CORK:
 	case REGION_WHY_NAGLE:
 		return c->part[REGION_WHY_PART_WAITING];
+	case REGION_WHY_UNANSWERED:
+		return c->part[REGION_WHY_PART_STALLED];
 	case REGION_WHY_PIECES:
 		return 1 - c->waited - c->thought;
 	case REGION_WHY_ROUND_TRIP:

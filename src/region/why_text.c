@@ -194,6 +194,7 @@ __attribute__((format(printf, 2, 3))) static void add_sentence(struct region_why
 #define ADD(...)  add_sentence(w, __VA_ARGS__)
 #define LLU(n)	  ((unsigned long long)(n))
 #define PLURAL(n) ((n) == 1 ? "" : "s")
+#define ARE(n)	  ((n) == 1 ? " is" : "s are")
 
 #define TEXT	  24
 /* Formats ms without an exponent. Returns out. */
@@ -272,9 +273,8 @@ static void say_losses(struct region_why *w, const struct region_why_change *c, 
 
 	switch (w->limit) {
 	case REGION_WHY_UNANSWERED:
-		SAY("The peer %s: segments are lost on the way, or the peer is gone; %u timeout%s in "
-		    "a row.",
-		    c->acked ? "stopped acknowledging" : "does not acknowledge anything",
+		SAY("%s: segments are lost on the way, or the peer is gone; %u timeout%s in a row.",
+		    c->acked ? "The peer stopped acknowledging" : "Nothing is acknowledged",
 		    c->now->backoff, PLURAL(c->now->backoff));
 		break;
 	case REGION_WHY_NOTHING_ARRIVES:
@@ -346,8 +346,8 @@ static void say_reading(struct region_why *w, const struct region_why_change *c,
 	switch (w->limit) {
 	case REGION_WHY_PEER_NOT_READING:
 		if (other && f->snd_wnd >= f->mss)
-			SAY("The peer's application does not read: %llu bytes are unread there.",
-			    LLU(other->unread));
+			SAY("The peer's application does not read: %llu byte%s unread there.",
+			    LLU(other->unread), ARE(other->unread));
 		else
 			SAY("The peer's application does not read: its receive window is closed, "
 			    "and held the sender back for %.0f%% of the time.",
@@ -366,14 +366,14 @@ static void say_reading(struct region_why *w, const struct region_why_change *c,
 		    f->snd_wnd, percent);
 		break;
 	case REGION_WHY_NOT_READING:
-		SAY("The application here does not read: %llu bytes are unread, and its receive "
+		SAY("The application here does not read: %llu byte%s unread, and its receive "
 		    "window is %u bytes.",
-		    LLU(c->unread), f->rcv_wnd);
+		    LLU(c->unread), ARE(c->unread), f->rcv_wnd);
 		break;
 	case REGION_WHY_READS_SLOWLY:
-		SAY("The application here reads slowly: it takes %s per second, and %llu bytes are "
+		SAY("The application here reads slowly: it takes %s per second, and %llu byte%s "
 		    "unread.",
-		    rate_text(rate, (double)c->read / c->us), LLU(c->unread));
+		    rate_text(rate, (double)c->read / c->us), LLU(c->unread), ARE(c->unread));
 		break;
 	default:
 		/* Without window scaling, the peer sees less than rcv_wnd. */
@@ -422,8 +422,8 @@ static void say_application(struct region_why *w, const struct region_why_change
 	case REGION_WHY_PEER:
 		if (c->unread && !c->read)
 			SAY("The peer has sent data, of which the application here has read "
-			    "nothing yet: %llu bytes are unread.",
-			    LLU(c->unread));
+			    "nothing yet: %llu byte%s unread.",
+			    LLU(c->unread), ARE(c->unread));
 		else
 			SAY("The peer sends, and this end keeps up: the cause is at the other "
 			    "end.");
@@ -487,9 +487,11 @@ static void say_closed(struct region_why *w, const struct region_why_change *c,
 		return;
 	/* A socket that is closed with unread data sends a reset (RFC 2525, section 2.17). */
 	if (end == REGION_FLOW_RESET && c->unread)
-		ADD("The application closed it with %llu unread bytes.", LLU(c->unread));
+		ADD("The application closed it with %llu unread byte%s.", LLU(c->unread),
+		    PLURAL(c->unread));
 	else if (end == REGION_FLOW_RESET_PEER && other && other->unread)
-		ADD("The application there closed it with %llu unread bytes.", LLU(other->unread));
+		ADD("The application there closed it with %llu unread byte%s.", LLU(other->unread),
+		    PLURAL(other->unread));
 }
 
 static void write_sentence(struct region_why *w, const struct region_why_change *c,

@@ -125,10 +125,11 @@ static double own_share(const struct region_why *w, double app, double rwnd, dou
 	case REGION_WHY_REORDERING:
 	case REGION_WHY_LOSS_FAST:
 	case REGION_WHY_ECN:
-	case REGION_WHY_BUFFERBLOAT:
 	case REGION_WHY_SLOW_START:
 	case REGION_WHY_PATH:
 		return cwnd;
+	case REGION_WHY_BUFFERBLOAT: /* built up by the congestion window, or the peer's */
+		return fmax(cwnd, rwnd);
 	default:
 		return app;
 	}
@@ -155,7 +156,8 @@ static void sentences_agree_with_their_numbers(void **state)
 		cwnd = number(&w, "congestion-window-limited");
 		stalled = number(&w, "waiting-for-timeout");
 		paced = number(&w, "pacing-limited");
-		if (w.limit == REGION_WHY_READS_SLOWLY || idle < 0)
+		if (w.limit == REGION_WHY_READS_SLOWLY ||
+		    (w.limit == REGION_WHY_UNANSWERED && now.backoff >= 3) || idle < 0)
 			continue; /* not by shares */
 		most = fmax(fmax(fmax(app, rwnd), fmax(sndbuf, cwnd)), fmax(stalled, paced));
 		own = own_share(&w, app, rwnd, sndbuf, cwnd);
@@ -315,6 +317,8 @@ static void silence_is_explained(void **state)
 	assert_both(before, now, REGION_WHY_PEER_NOT_READING, REGION_WHY_NOT_READING, w);
 	assert_non_null(strstr(w[0].sentence, "does not read: 200 bytes are unread there."));
 	assert_non_null(strstr(w[1].sentence, "does not read: 200 bytes are unread"));
+	before[1].read_bytes = now[1].read_bytes = 199;
+	assert_says(&before[1], &now[1], REGION_WHY_NOT_READING, "does not read: 1 byte is unread");
 	before[1].read_bytes = 200;
 	now[1].read_bytes = 200;
 	assert_both(before, now, REGION_WHY_IDLE, REGION_WHY_IDLE, w);
@@ -402,11 +406,24 @@ static void losses_do_not_explain_a_large_window(void **state)
 	f.fast = 1;
 	f.timeouts = f.backoff = 3;
 	f.rto_us = 1600000;
-	assert_says(&before, &f, REGION_WHY_PATH, "Now nothing is acknowledged: 3 timeouts");
+	assert_says(&before, &f, REGION_WHY_UNANSWERED, "The peer stopped acknowledging");
+	f.timeouts = f.backoff = 2;
+	f.rto_us = 800000;
+	assert_says(&before, &f, REGION_WHY_PATH, "Now nothing is acknowledged: 2 timeouts");
 	f.rto_us = 16000000;
 	assert_says(&before, &f, REGION_WHY_UNANSWERED, "The peer stopped acknowledging");
-	f.timeouts = 4; /* one was repaired */
+	f.timeouts = 3; /* one was repaired */
 	assert_says(&before, &f, REGION_WHY_LOSS_TIMEOUT, "Losses held");
+	/* A window that fills a queue is not too small. */
+	f = bulk(&before);
+	f.rwnd_us = f.busy_us;
+	f.bytes_acked = 12000000;
+	f.snd_wnd = f.snd_wnd_max = 124000;
+	f.rtt_min_us = 100000;
+	f.srtt_us = 103000;
+	assert_says(&before, &f, REGION_WHY_PEER_WINDOW, "124000 bytes");
+	f.rtt_min_us = 11000;
+	assert_says(&before, &f, REGION_WHY_BUFFERBLOAT, "RTT is 103 ms instead of 11 ms");
 }
 
 /* An idle first snapshot does not show what limits the bulk data that follow. */

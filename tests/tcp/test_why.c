@@ -250,6 +250,7 @@ static void losses_and_windows_are_told_apart(void **state)
 	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.9);
 	f.bytes_acked++;
 	f.rtt_sum_us = first().rtt_sum_us + 100 * 6000000; /* half of the window per RTT */
+	f.rtt_min_us = 6000000;
 	assert_why(&f, REGION_WHY_PEER_WINDOW, 4.5 / 9 * 0.88);
 }
 

@@ -117,6 +117,11 @@ static __always_inline const struct tcp_sock *tcp_fields(struct sock *sk)
 	return bpf_skc_to_tcp_sock(sk);
 }
 
+/* A field of TCP's skb->cb of a trusted skb, read without a helper call. */
+#define TCP_CB(skb, type, field)                                          \
+	(*(const type *)(__builtin_preserve_access_index(&(skb)->cb[0]) + \
+			 bpf_core_field_offset(struct tcp_skb_cb, field)))
+
 static __always_inline const struct tcp_sock *tcp_of(const void *sk)
 {
 	return sk;

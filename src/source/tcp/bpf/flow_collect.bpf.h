@@ -255,12 +255,9 @@ static __always_inline void account_cause(struct flow_state *st, const struct tc
 static __always_inline void account_turn(struct flow_state *st, const struct tcp_sock *tp,
 					 const struct sk_buff *skb)
 {
-	const struct tcp_skb_cb *cb = (const struct tcp_skb_cb *)skb->cb;
 	u32 out = tp->data_segs_out, sent = tp->lsndtime;
-	u32 first[2]; /* seq, end_seq */
 
-	if (out == st->turn || bpf_probe_read_kernel(first, sizeof(first), &cb->seq) ||
-	    first[0] == first[1])
+	if (out == st->turn || TCP_CB(skb, u32, seq) == TCP_CB(skb, u32, end_seq))
 		return;
 	st->turn = out;
 	st->turns++;

@@ -165,14 +165,12 @@ static __always_inline bool taken_of(const struct sk_buff *skb, struct taken *t)
 	u64 at = bpf_core_field_offset(struct tcp_skb_cb, tcp_flags);
 	u8 flags;
 
-#define OF_CB(type, field) (*(const type *)(cb + bpf_core_field_offset(struct tcp_skb_cb, field)))
-	t->seq = OF_CB(u32, seq);
-	t->ack = OF_CB(u32, ack_seq);
+	t->seq = TCP_CB(skb, u32, seq);
+	t->ack = TCP_CB(skb, u32, ack_seq);
 	/* The field has one or two bytes, depending on the kernel; CO-RE must not adapt it. */
 	asm volatile("" : "+r"(at));
 	flags = *(const u8 *)(cb + at);
-	t->length = OF_CB(u32, end_seq) - t->seq - (flags & TH_FIN) - !!(flags & TH_SYN);
-#undef OF_CB
+	t->length = TCP_CB(skb, u32, end_seq) - t->seq - (flags & TH_FIN) - !!(flags & TH_SYN);
 	return t->length;
 }
 
