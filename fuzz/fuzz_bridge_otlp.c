@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fuzz_bridge_otlp.c - OTLP in protobuf or JSON, metrics or spans, by the first byte, published
- * as it is. */
+/*
+ * fuzz_bridge_otlp.c - OTLP in protobuf or JSON, metrics or spans, by the first byte, published as
+ * it is.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -110,7 +110,8 @@ static void object(const uint8_t *data, size_t size)
 	if (!dta_store_view(map, ROOM, &v, error, sizeof(error)))
 		ask_all(&v, data, size);
 	ask_library(map, data, size);
-	/* A right header over any configuration that is in its bounds, and any bytes in its banks.
+	/*
+	 * A right header over any configuration that is in its bounds, and any bytes in its banks.
 	 */
 	memset(map, 0, ROOM);
 	c = (void *)(map + SL_STORE_CONFIG_OFFSET);

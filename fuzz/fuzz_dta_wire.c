@@ -80,8 +80,10 @@ static void answer(const uint8_t *packet, size_t bytes)
 	must(!memcmp(again, packet, n));
 }
 
-/* 12 bytes per packet: which reporter and what of it, how many, by how much time has gone on,
- * sequence, incarnation. */
+/*
+ * 12 bytes per packet: which reporter and what of it, how many, by how much time has gone on,
+ * sequence, incarnation.
+ */
 static void loss(const uint8_t *p, size_t bytes)
 {
 	static uint64_t fresh[DTA_LOSS_FRESH_WORDS];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* update_c.c - nanoseconds per update by libsidelight in C, as one line of JSON: the peer of
- * update.rs. */
+/*
+ * update_c.c - nanoseconds per update by libsidelight in C, as one line of JSON: the peer of
+ * update.rs.
+ */
 #include <math.h>
 #include <stdio.h>
 

@@ -147,7 +147,8 @@ static void bench_added(const struct programs *p, const char *name, bool connect
 
 		wire_pin(apart);
 		if (connected) {
-			/* The programs see the start of the connection, so its sockets have flows.
+			/*
+			 * The programs see the start of the connection, so its sockets have flows.
 			 */
 			attach(&real, hooks_on);
 			fd = wire_connect(PORT_ONE);

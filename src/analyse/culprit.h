@@ -28,7 +28,8 @@ struct analyse_observation {
 	 * move
 	 */
 	float novelty;
-	/* amounts by which evidence from errors, and from other metrics, exceeds the usual amount
+	/*
+	 * amounts by which evidence from errors, and from other metrics, exceeds the usual amount
 	 */
 	float errors, other;
 	uint64_t step; /* another row of the same step replaces the previous one */

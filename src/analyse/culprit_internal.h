@@ -60,8 +60,10 @@ struct analyse_culprit_service {
 	bool open;   /* a pod of the part with this index has an open anomaly */
 	bool apart;  /* no calls between it and the culprit, in either direction */
 	bool above;  /* its requests reach the culprit */
-	/* most evidence from errors: in one of its pods; in a service that it calls, even
-	 * indirectly */
+	/*
+	 * most evidence from errors: in one of its pods; in a service that it calls, even
+	 * indirectly
+	 */
 	float errors, errors_below;
 	float late[CULPRIT_DELAYS];
 	/*

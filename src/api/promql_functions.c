@@ -244,7 +244,8 @@ static double compute_round(double v, const double *s)
 	return floor(v * inverse + 0.5) / inverse;
 }
 
-/* Like Go's math.Max(): unlike fmax(), returns NaN if one value is NaN, unless the other is +Inf.
+/*
+ * Like Go's math.Max(): unlike fmax(), returns NaN if one value is NaN, unless the other is +Inf.
  */
 static double larger_value(double a, double b)
 {

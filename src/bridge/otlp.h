@@ -53,7 +53,8 @@ enum bridge_otlp_cost {
 extern const char *const bridge_otlp_costs[OTLP_COSTS]; /* "resources", ... */
 
 struct bridge_otlp_opts {
-	/* keys of resource attributes that become labels of all points, separated by ","; or NULL
+	/*
+	 * keys of resource attributes that become labels of all points, separated by ","; or NULL
 	 */
 	const char *resource_labels;
 	bool utf8; /* keep names and keys unchanged, instead of replacing characters with "_" */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect_kafka.c - 'sidelight collect --kafka-config': the queue to the program sidelight-kafka.
+/*
+ * collect_kafka.c - 'sidelight collect --kafka-config': the queue to the program sidelight-kafka.
  */
 #include <string.h>
 

@@ -349,8 +349,10 @@ enum region_flow_end region_flow_end(const struct region_flow *f)
 	/* A connection that times out also sends a reset. */
 	if (region_flow_timed_out(f) && f->flags & SL_FLOW_USER_TIMEOUT)
 		return REGION_FLOW_USER_TIMEOUT;
-	/* With unsent data, the probes were of the peer's window, under the limit of
-	 * retransmissions. */
+	/*
+	 * With unsent data, the probes were of the peer's window, under the limit of
+	 * retransmissions.
+	 */
 	if (region_flow_timed_out(f))
 		return f->retransmits || f->queue ? REGION_FLOW_RTO : REGION_FLOW_KEEPALIVE;
 	/*

@@ -42,8 +42,10 @@ static void a_request_is_as_the_protocol_says(void **state)
 {
 	static const struct region_text_label labels[] = {
 		{"zone", "eu"}, {"empty", ""}, {"Zed", "\xc3\xa9"}};
-	/* Labels sorted by name: "Zed" before "__name__" before "zone"; 1.5 at 300 ms; stale at
-	 * 301. */
+	/*
+	 * Labels sorted by name: "Zed" before "__name__" before "zone"; 1.5 at 300 ms; stale at
+	 * 301.
+	 */
 	static const char want[] = "\x0a\x43"
 				   "\x0a\x09\x0a\x03Zed\x12\x02\xc3\xa9"
 				   "\x0a\x13\x0a\x08__name__\x12\x07"

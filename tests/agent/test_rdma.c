@@ -586,7 +586,8 @@ static void own_metrics_are_registered(void **state)
 	agent_fini(&a);
 }
 
-/* Sealed for a local reader before the agent restarted; before Linux 6.2 it cannot be registered.
+/*
+ * Sealed for a local reader before the agent restarted; before Linux 6.2 it cannot be registered.
  */
 static void memory_that_is_sealed_may_stay_local(void **state)
 {

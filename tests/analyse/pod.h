@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pod.h - a pod of twelve metrics, and a pipeline that learns what is usual for it. After cmocka.h.
+/*
+ * pod.h - a pod of twelve metrics, and a pipeline that learns what is usual for it. After cmocka.h.
  */
 #ifndef SL_TESTS_ANALYSE_POD_H
 #define SL_TESTS_ANALYSE_POD_H

@@ -30,8 +30,10 @@ static void shares_are_those_of_the_traces(void **state)
 {
 	enum { FRONT, CART, DB };
 	struct analyse_graph *g = analyse_graph_new();
-	/* A request that calls the cart, which asks the database three times; spans within a
-	 * service. */
+	/*
+	 * A request that calls the cart, which asks the database three times; spans within a
+	 * service.
+	 */
 	const struct analyse_span whole[] = {
 		{FRONT, ANALYSE_SPAN_ROOT},
 		{FRONT, 0},

@@ -451,7 +451,8 @@ static bool push_warm(struct pod *d, double part, double busier)
 	return v.anomalous;
 }
 
-/* The successor of a pod fills its caches again, which is no fault; to use more CPU is one at once.
+/*
+ * The successor of a pod fills its caches again, which is no fault; to use more CPU is one at once.
  */
 static void a_successor_may_warm_up(void **state)
 {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_pipeline_inputs.c - what a pipeline does with bad values, clocks, series that come and go,
- * and saved models. */
+/*
+ * test_pipeline_inputs.c - what a pipeline does with bad values, clocks, series that come and go,
+ * and saved models.
+ */
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>

@@ -456,8 +456,10 @@ static void an_immediate_report_wakes_when_it_can_be_read(void **state)
 				put(&feed, key, value);
 			assert_true(give(r.e, 0, &feed, 1) > 0);
 			assert_int_equal(closed(r.e).waiting, 0);
-			/* Postcards: a path of one hop is whole at once; the rest are its
-			 * duplicates. */
+			/*
+			 * Postcards: a path of one hop is whole at once; the rest are its
+			 * duplicates.
+			 */
 			assert_int_equal(wakes(&r), 1);
 			assert_int_equal(r.m.woken_by | r.woken_by, 300);
 			assert_int_equal(closed(r.e).immediates, 1);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_engine_outputs.c - epochs, key logs and outputs: every report is in one counter, whatever
- * the output does. */
+/*
+ * test_engine_outputs.c - epochs, key logs and outputs: every report is in one counter, whatever
+ * the output does.
+ */
 #include "engine_drive.h"
 #include "dta/query/json.h"
 

@@ -321,8 +321,10 @@ static void sketch_add(struct sent *s, uint64_t key, uint64_t n)
 	sketch_cells_add(&s->sketch, sketch_hash_bytes(&key, sizeof(key), 9), n);
 }
 
-/* One reporter's cells as reports, in a random order if asked, each sent `times`. Returns how many
- * there are. */
+/*
+ * One reporter's cells as reports, in a random order if asked, each sent `times`. Returns how many
+ * there are.
+ */
 static uint32_t send(struct dta_engine *e, const struct sl_store_config *c, uint32_t reporter,
 		     uint32_t epoch, const struct sent *s, uint32_t times, uint64_t now)
 {

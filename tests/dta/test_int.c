@@ -313,8 +313,10 @@ static void reads_version_1(void **state)
 	for (uint32_t node = 2; node; node--)
 		PUT32(&b, node, node << 24 | node * 1000, 500, 510 + node, 0, node, 0);
 	put8(&b, 'x');
-	/* The bitmap says node, queue, two times and level 2 interfaces: 1 + 1 + 1 + 1 + 2 words,
-	 * and a seventh is reserved. */
+	/*
+	 * The bitmap says node, queue, two times and level 2 interfaces: 1 + 1 + 1 + 1 + 2 words,
+	 * and a seventh is reserved.
+	 */
 	assert_int_equal(drive_take(&v, &b), 3);
 	for (size_t i = 0; i < 2; i++) {
 		check_flow(&v.got[i], 68, 67, 17);
@@ -327,8 +329,10 @@ static void reads_version_1(void **state)
 	assert_int_equal(v.got[2].number[DTA_FIELD_HOP], 2);
 	assert_int_equal(v.got[2].number[DTA_FIELD_INGRESS], 11);
 	assert_int_equal(v.got[2].number[DTA_FIELD_LATENCY_NS], 2250);
-	/* A sink without metadata of its own is part of the path, whether it is in the stack or
-	 * not. */
+	/*
+	 * A sink without metadata of its own is part of the path, whether it is in the stack or
+	 * not.
+	 */
 	dta_put32(b.at, 1u << 28 | 4u << 24 | 1u << 6 | 9);
 	memmove(b.at + 16, b.at + head, b.bytes - head);
 	b.bytes -= head - 16;

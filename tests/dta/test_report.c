@@ -194,8 +194,10 @@ static void a_sample_by_key_is_the_same_at_every_reporter(void **state)
 		assert_int_equal(sl_report_keywrite(b, &by_key, &key, 4, &key, 4), 0);
 		assert_int_equal(stats(b).sampled_out - before, out);
 	}
-	/* Binomial, n = 20000, p = 1/8: 2500 +- 47; six of those. The keys are fixed, chance is
-	 * not. */
+	/*
+	 * Binomial, n = 20000, p = 1/8: 2500 +- 47; six of those. The keys are fixed, chance is
+	 * not.
+	 */
 	out = stats(a).reports - stats(a).sampled_out;
 	assert_in_range(out, 2500 - 281, 2500 + 281);
 	before = stats(a).sampled_out;

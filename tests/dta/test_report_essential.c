@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_report_essential.c - essential reports arrive once, whatever the network, the translator and
- * strangers do. */
+/*
+ * test_report_essential.c - essential reports arrive once, whatever the network, the translator and
+ * strangers do.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -168,7 +168,8 @@ void who_reads_writes_nothing_and_who_writes_reads_nothing(void **state)
 	assert_int_equal(fabric_post(f, &r, 1), 1);
 	collect(f, 1);
 	assert_int_not_equal(r.status, 0);
-	/* Nor may the board be read, or written where READs are allowed: its key is the notifier's.
+	/*
+	 * Nor may the board be read, or written where READs are allowed: its key is the notifier's.
 	 */
 	struct fabric_remote board = {.addr = key.board_addr, .length = 64, .id = 1};
 

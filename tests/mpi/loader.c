@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loader.c - loader MODULE ARGUMENT...: runs main() of a module, which brings MPI with it, as
- * interpreters do. */
+/*
+ * loader.c - loader MODULE ARGUMENT...: runs main() of a module, which brings MPI with it, as
+ * interpreters do.
+ */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -12,8 +12,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Seconds after which a process that a test started has certainly hung, however slow and busy the
- * machine. */
+/*
+ * Seconds after which a process that a test started has certainly hung, however slow and busy the
+ * machine.
+ */
 #define TEST_HANGS_S 300
 
 /*

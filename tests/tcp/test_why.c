@@ -851,7 +851,8 @@ static void a_long_way_that_marks_for_a_while(void **state)
 			 0);
 }
 
-/* A filter on the socket drops after IP, where a network would: all, or one segment in this many.
+/*
+ * A filter on the socket drops after IP, where a network would: all, or one segment in this many.
  */
 static void drop(int fd, uint32_t one_in)
 {

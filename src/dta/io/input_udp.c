@@ -134,7 +134,8 @@ static void answer_udp(struct dta_input *in, const struct in6_addr *address, uin
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
 
 	memcpy(&v4.sin_addr, &address->s6_addr[12], 4);
-	/* An IPv4 socket accepts only IPv4 addresses; a dual-stack socket accepts mapped addresses.
+	/*
+	 * An IPv4 socket accepts only IPv4 addresses; a dual-stack socket accepts mapped addresses.
 	 */
 	if (u->from[0].sin6_family == AF_INET)
 		sendto(u->in.fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&v4, sizeof(v4));

@@ -100,7 +100,8 @@ struct dta_store_object {
 	uint8_t *head;
 	struct dta_store_epochs epochs;
 	uint64_t faults; /* number of faults on lost pages that were repaired */
-	/* bank that is being zeroed without the lock, or NULL; its units already count as expired
+	/*
+	 * bank that is being zeroed without the lock, or NULL; its units already count as expired
 	 */
 	const uint8_t *zeroed;
 	/* The store server sets the following fields if it uses RDMA. */

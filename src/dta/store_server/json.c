@@ -291,8 +291,10 @@ static json_t *lists_json(struct dta_store_server *o, bool exporters, uint64_t *
 			copy = json_pack("{s:s,s:b,s:f}", "translator", of->name, "connected",
 					 (int)is_connected(o, i), "told_seconds",
 					 (double)ago * 1e-9);
-			/* A deep copy, because the server's loop may free the list after the
-			 * unlock. */
+			/*
+			 * A deep copy, because the server's loop may free the list after the
+			 * unlock.
+			 */
 			json_object_update_new(copy, json_deep_copy(j));
 			json_array_append_new(all, copy);
 		}
