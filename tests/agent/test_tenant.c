@@ -464,7 +464,7 @@ static int stored_fd = -1;
 
 int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const int *fds,
 				  unsigned int count);
-int __wrap_sd_notifyf(int unset, const char *format, ...);
+int __wrap_sd_notifyf(int unset, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int __wrap_base_passed_file(const char **name);
 
 int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const int *fds,

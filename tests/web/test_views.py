@@ -263,6 +263,7 @@ class Test(Walk):
         page.run("window.madeUp.refused = []; window.madeUp.refuse = 'metrics'")
         blame('test_latency_seconds_count')
         page.wait("window.madeUp.refused.filter((address) => address.includes('q=test_latency_seconds')).length > 1")
+        page.wait(f"{figure.format('test_latency_seconds_count')}.textContent.endsWith('No plot: out of memory.')")
         page.run("window.madeUp.refuse = ''")
         page.wait(f"Number({figure.format('test_latency_seconds_count')}.dataset.points) > 0")
         # A name in UTF-8 is quoted.
