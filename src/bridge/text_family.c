@@ -243,8 +243,8 @@ static int type_of(struct bridge_text_parser *p, struct bridge_text word, enum b
 }
 
 /*
- * Prometheus takes every sample of text 0.0.4 by itself, and only keeps the last TYPE line.
- * node_exporter does not for text files.
+ * In text 0.0.4, Prometheus accepts each sample independently of the others, and uses the last TYPE
+ * line of a family. node_exporter is stricter with text files.
  */
 static bool is_lenient(const struct bridge_text_parser *p)
 {

@@ -242,7 +242,10 @@ static void forget_first(struct export_spool *s, const struct record *r)
 	s->head.number = r->number + 1;
 }
 
-/* Whether a read has failed, not for the last time, since there were this many errors. */
+/*
+ * Counts failed reads in a row. Returns true if a read has failed since `errors` was taken from the
+ * statistics, and may be tried again.
+ */
 static bool is_to_retry(const struct export_spool *s, unsigned int *failed, uint64_t errors)
 {
 	*failed = s->stats.errors == errors ? 0 : *failed + 1;

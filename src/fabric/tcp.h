@@ -47,7 +47,8 @@ struct fabric_tcp_range {
 	uint32_t bytes;
 };
 
-/* Number of the largest asks that a reader has in flight, and that a host receives at once. */
+/* number of asks of the maximum size that a reader may have in flight, and a host receives at once
+ */
 #define FABRIC_TCP_ASKS 4u
 #define FABRIC_TCP_ASK_BYTES \
 	(sizeof(struct fabric_tcp_ask) + FABRIC_TCP_RANGES_MAX * sizeof(struct fabric_tcp_range))

@@ -335,7 +335,7 @@ static bool acks_nothing(const struct region_why_change *c)
 	return !c->acked || region_why_stopped(c);
 }
 
-/* What held the sender back before does not matter to who asks now. */
+/* If the path is dead now, what limited the sender earlier in the interval no longer matters. */
 static bool is_dead(const struct region_why_change *c)
 {
 	return region_why_stopped(c) && c->now->backoff >= DEAD_TIMEOUTS;

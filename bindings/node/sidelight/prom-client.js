@@ -244,7 +244,7 @@ function patchGauge({ prototype }) {
     child.item.value = n;
     addon.gaugeSet(child.handle, n);
   };
-  // Unlike inc(), dec() converts what is no number, because it negates it.
+  // Unlike inc(), dec() accepts strings such as "3": it negates its argument, which converts it to a number.
   const move = (byArgument, original) =>
     function (labels, value) {
       const object = isObject(labels);

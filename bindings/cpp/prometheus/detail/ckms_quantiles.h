@@ -62,8 +62,10 @@ class CKMSQuantiles
       private:
 	static constexpr std::size_t kBuffer = 512;
 
-	/* g: difference between the minimum ranks of this sample and the previous one; delta:
-	 * difference between this sample's maximum and minimum rank. */
+	/*
+	 * g: difference between the minimum ranks of this sample and the previous one; delta:
+	 * difference between this sample's maximum and minimum rank.
+	 */
 	struct Sample {
 		double value, g, delta;
 	};

@@ -199,7 +199,7 @@ func (s *shape) holds(now *shape, native *NativeBuckets) bool {
 	return s.kind == now.kind && s.scale == now.scale && s.zero == now.zero && s.first <= now.first && end <= last
 }
 
-// widen gives an exponential histogram room for values that are 16 times larger or smaller, for which buckets may follow.
+// widen extends the range of an exponential histogram by a factor of 16 at both ends, because a later copy may need more buckets.
 func (s *shape) widen() {
 	more := uint32(4)
 	if s.scale > 0 {

@@ -464,8 +464,8 @@ int BPF_PROG(on_tick, struct hrtimer *timer)
 }
 
 /*
- * Used where ticks are no such timers: the kernel updates the run time at each tick, but also at
- * each switch and each wake-up.
+ * Used where ticks are not high-resolution timers: the kernel updates the run time at each tick,
+ * but also at each switch and each wake-up.
  */
 SEC("?tp_btf/sched_stat_runtime")
 int BPF_PROG(on_runtime, struct task_struct *t)
