@@ -285,7 +285,7 @@ static int rank_blame(const struct act_blame *b)
 {
 	if (b->measure == ACT_MEASURE_STOPPED || is_refused(b))
 		return 3;
-	if (find_limit(b))
+	if (find_limit(b) || (is_metric(b, LAYERS) && b->value > b->before))
 		return 2;
 	return !act_is_improvement(b->measure, b->value, b->before);
 }
@@ -360,7 +360,7 @@ static const char *find_fault(const struct act_anomaly *a)
 		return "lost packets on its connections";
 	if (a->delay > 0 && !connections && !has_stopped(a))
 		return describe_fault(ACT_MEASURE_LATENCY, true);
-	if (connections || !lead)
+	if (!lead || (connections && lead->measure != ACT_MEASURE_LATENCY))
 		return describe_fault(ACT_MEASURE_OTHER, true);
 	return describe_fault(lead->measure, has_risen(lead));
 }

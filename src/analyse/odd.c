@@ -136,13 +136,16 @@ void analyse_replicas_leave(struct analyse_pipeline *p)
 	p->odd = NULL;
 }
 
-/* Compares latencies, the CPU time of requests, and ports. */
+/*
+ * Compares latencies, the CPU time of requests, and ports; but not the times that the kernel
+ * measures, because they depend on the host.
+ */
 static bool is_compared(const struct analyse_replicas *r, struct analyse_role role)
 {
 	if (r->hosts)
 		return role.port != ANALYSE_PORT_NONE;
-	return role.kind == ANALYSE_ROLE_LATENCY || role.kind == ANALYSE_ROLE_CLIENT ||
-	       role.kind == ANALYSE_ROLE_SERVER ||
+	return (role.kind == ANALYSE_ROLE_LATENCY && !role.time) ||
+	       role.kind == ANALYSE_ROLE_CLIENT || role.kind == ANALYSE_ROLE_SERVER ||
 	       (role.kind == ANALYSE_ROLE_RESOURCE && role.part == ANALYSE_CPU);
 }
 

@@ -85,6 +85,33 @@ static void part_kinds(struct analyse_pipeline *p, enum analyse_kind leading, fl
 }
 
 /*
+ * The layers of a request take turns, so the one that lengthens it most is the one to name: parts
+ * of layers are weighted by how many seconds each has risen. The whole request is blamed only for
+ * what no layer explains.
+ */
+static void weigh_layers(const struct analyse_pipeline *p, float *part)
+{
+	float most = 0;
+
+	for (uint32_t s = 0; s < p->dims; s++)
+		if (part[s] > 0 && p->slots[s].role.time == ANALYSE_TIME_LAYER)
+			most = fmaxf(most, p->x[s] - usual_value(p, s));
+	if (!(most > 0))
+		return;
+	for (uint32_t s = 0; s < p->dims; s++) {
+		enum analyse_time time = p->slots[s].role.time;
+		float rise;
+
+		if (!(part[s] > 0) || !time)
+			continue;
+		rise = fmaxf(p->x[s] - usual_value(p, s), 0);
+		part[s] *= time == ANALYSE_TIME_LAYER ? rise / most
+			   : rise > most	      ? 1 - most / rise
+						      : 0;
+	}
+}
+
+/*
  * Divides the evidence that calls to the pod are delayed among its latencies, in proportion to how
  * far each is above its usual level. If none is, for example because the network is slow, all get
  * equal parts.
@@ -182,6 +209,7 @@ void analyse_pipeline_rank_blame(struct analyse_pipeline *p, struct analyse_verd
 		part_culprit(p, part);
 	else
 		part_kinds(p, v->kind, part);
+	weigh_layers(p, part);
 	sort_parts(p, part, v);
 	if (!v->blamed && v->anomalous) {
 		part_held(p, part);

@@ -113,6 +113,15 @@ enum analyse_port analyse_role_port(const char *name, bool counter)
 		       : ANALYSE_PORT_NONE;
 }
 
+/* The names are those of a workload's connections (docs/tcp.md). */
+static enum analyse_time find_time(const char *name)
+{
+	if (!strncmp(name, "sidelight_tcp_layer_seconds_", 28))
+		return ANALYSE_TIME_LAYER;
+	return !strncmp(name, "sidelight_tcp_request_seconds_", 30) ? ANALYSE_TIME_REQUEST
+								    : ANALYSE_TIME_OTHER;
+}
+
 bool analyse_role_waits(const char *name, bool counter)
 {
 	static const char *const words[] = {"in_flight", "inflight", "queue",  "pending",
@@ -166,6 +175,12 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 		return role;
 	}
 
+	/* The quantiles of several layers and ports are not those of the pod's requests. */
+	if (!counter && find_time(name)) {
+		role.kind = ANALYSE_ROLE_LATENCY;
+		role.time = find_time(name);
+		return role;
+	}
 	if (has_word(name, latency) && !counter) {
 		role.kind = ANALYSE_ROLE_LATENCY;
 		for (uint8_t j = 0; j < ANALYSE_TAILS; j++)

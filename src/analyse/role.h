@@ -29,11 +29,19 @@ enum analyse_port {
 	ANALYSE_PORT_SPEED,  /* the speed of the link */
 };
 
+/* What a latency covers, for the times that the kernel measures per request (docs/tcp.md). */
+enum analyse_time {
+	ANALYSE_TIME_OTHER,
+	ANALYSE_TIME_LAYER,   /* the time of a request in one layer */
+	ANALYSE_TIME_REQUEST, /* the sum over all layers */
+};
+
 struct analyse_role {
 	uint8_t kind; /* enum analyse_role_kind */
 	/* for latencies enum analyse_tail_quantile, for resources enum analyse_resource */
 	uint8_t part;
 	uint8_t port; /* enum analyse_port */
+	uint8_t time; /* enum analyse_time */
 };
 
 /*

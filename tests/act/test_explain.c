@@ -308,7 +308,7 @@ static void the_server_of_a_port_is_named(void **state)
 	strcpy(a->server, "shop[4711]");
 	act_explain_incident(text, sizeof(text), &i);
 	assert_string_equal(
-		text, "the connections of the host node-1 itself have behaved unusually at "
+		text, "the connections of the host node-1 itself have been slow at "
 		      "port 80, where shop[4711] listens, since 04:06:31 CET: p99 of the time "
 		      "in layer app on port 80 rose to 2 ms (usually 10 µs). First, find out "
 		      "what slows them down: sidelight tcp why.");

@@ -277,6 +277,39 @@ static void what_moved_most_is_blamed_first(void **state)
 	analyse_pipeline_free(d.p);
 }
 
+/* Layers of requests: a slow application also lets its peers and the rest of the stack wait. */
+static void the_layer_that_adds_most_seconds_is_blamed(void **state)
+{
+#define LAYER(layer) \
+	"sidelight_tcp_layer_seconds_p95{layer=\"" layer "\",port=\"80\",role=\"server\"}"
+	static const struct analyse_column layers[] = {
+		{LAYER("mac_out"), false},
+		{LAYER("tcp_in"), false},
+		{LAYER("app"), false},
+		{"sidelight_tcp_request_seconds_p95{port=\"80\",role=\"server\"}", false},
+	};
+	double usual[] = {4e-6, 2e-5, 5e-3, 5.05e-3}, slow[] = {9e-6, 4e-4, 0.122, 0.1225};
+	struct analyse_pipeline_opts o = {.columns = 16, .false_alarms = false_alarms, .seed = 1};
+	struct analyse_pipeline *p = analyse_pipeline_create(&o);
+	struct analyse_verdict v = {0};
+	uint64_t t = STEP, seed = 1;
+	double row[4];
+
+	(void)state;
+	assert_non_null(p);
+	assert_int_equal(analyse_pipeline_columns(p, layers, 4), 0);
+	analyse_pipeline_learning(p, ANALYSE_LEARN_ALL);
+	for (int i = 0; i < 2003; i++, t += STEP) {
+		for (int c = 0; c < 4; c++)
+			row[c] = (i < 2000 ? usual : slow)[c] * exp(0.05 * noise_normal(&seed));
+		assert_int_equal(analyse_pipeline_push(p, t, row, &v), 0);
+	}
+	assert_true(v.anomalous && v.blamed);
+	assert_int_equal(v.blame[0].column, 2);
+	assert_true(v.blame[0].share > 0.9);
+	analyse_pipeline_free(p);
+}
+
 /* The same fault ten times, some seconds apart: each is an anomaly. */
 static void ten_like_faults_are_all_found(void **state)
 {
@@ -707,6 +740,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(anomalies_that_come_again_become_normal_too),
 		cmocka_unit_test(a_constant_that_changes_counts_once_and_boundedly),
 		cmocka_unit_test(what_moved_most_is_blamed_first),
+		cmocka_unit_test(the_layer_that_adds_most_seconds_is_blamed),
 		cmocka_unit_test(ten_like_faults_are_all_found),
 		cmocka_unit_test(what_comes_again_and_again_becomes_usual),
 		cmocka_unit_test(work_that_stops_is_found),
