@@ -284,8 +284,10 @@ static void add_pod(struct explain_text *t, const struct act_pod_name *n)
 static int rank_blame(const struct act_blame *b)
 {
 	if (b->measure == ACT_MEASURE_STOPPED || is_refused(b))
+		return 4;
+	if (find_limit(b))
 		return 3;
-	if (find_limit(b) || (is_metric(b, LAYERS) && b->value > b->before))
+	if (is_metric(b, LAYERS) && b->value > b->before)
 		return 2;
 	return !act_is_improvement(b->measure, b->value, b->before);
 }
