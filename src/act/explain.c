@@ -280,15 +280,14 @@ static void add_pod(struct explain_text *t, const struct act_pod_name *n)
 		append_text(t, "%s", act_pod_label(n, label, sizeof(label)));
 }
 
-/* Returns how strongly a blamed metric points to a fault. An improvement does not point to any. */
-static int rank_blame(const struct act_blame *b)
+int act_rank_blame(const struct act_blame *b)
 {
 	if (b->measure == ACT_MEASURE_STOPPED || is_refused(b))
 		return 4;
 	if (find_limit(b))
 		return 3;
 	if (is_metric(b, LAYERS) && b->value > b->before)
-		return 2;
+		return ACT_RANK_NAMES;
 	return !act_is_improvement(b->measure, b->value, b->before);
 }
 
@@ -297,7 +296,8 @@ const struct act_blame *act_find_lead(const struct act_blame *blame, uint32_t n)
 	const struct act_blame *lead = n ? blame : NULL;
 
 	for (uint32_t i = 1; i < n; i++)
-		if (blame[i].share >= ACT_SHARE_SAID && rank_blame(&blame[i]) > rank_blame(lead))
+		if (blame[i].share >= ACT_SHARE_SAID &&
+		    act_rank_blame(&blame[i]) > act_rank_blame(lead))
 			lead = &blame[i];
 	return lead;
 }
@@ -417,7 +417,7 @@ static void add_evidence(struct explain_text *t, const struct act_anomaly *a)
 
 		for (uint32_t k = 0; k < i; k++)
 			again |= is_same_metric(b, &a->blame[k]);
-		if (again || b->share < ACT_SHARE_SAID || !rank_blame(b))
+		if (again || b->share < ACT_SHARE_SAID || !act_rank_blame(b))
 			continue;
 		append_text(t, ", and ");
 		add_metric(t, b);

@@ -21,6 +21,12 @@ const char *act_pod_label(const struct act_pod_name *n, char *text, size_t room)
 bool act_is_host(const struct act_pod_name *n);
 /* True for the connections of a workload or host. */
 bool act_is_connections(const struct act_pod_name *n);
+#define ACT_RANK_NAMES 2 /* from this rank on, a metric names the fault */
+/*
+ * Returns how strongly a blamed metric points to a fault: 0 for an improvement, 1 for most metrics,
+ * and more for those that name it.
+ */
+int act_rank_blame(const struct act_blame *b);
 /* Returns the blamed metric that describes the fault best; NULL if n is 0. */
 const struct act_blame *act_find_lead(const struct act_blame *blame, uint32_t n);
 /*

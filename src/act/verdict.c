@@ -245,17 +245,29 @@ static enum act_measure note_faults(struct verdict_course *c, const struct act_f
 	return shows;
 }
 
+static int rank_lead(const struct act_blame *blame, uint32_t n)
+{
+	const struct act_blame *lead = act_find_lead(blame, n);
+
+	return lead ? act_rank_blame(lead) : 0;
+}
+
 /*
  * True if the finding describes the current fault better than earlier findings did, or shows that
  * another fault is now the current one.
  */
 static bool is_present(const struct verdict_course *c, const struct act_finding *f,
-		       enum act_measure shows)
+		       const struct act_pod_verdict *v, enum act_measure shows)
 {
+	int rank = rank_lead(v->blame, v->blames), was = rank_lead(c->blame, c->blames);
+
 	if (f->ns - c->fault[c->now].last_ns > ACT_FAULT_OVER_NS)
 		return true;
 	if ((shows == ACT_MEASURE_STOPPED) != (c->now == ACT_MEASURE_STOPPED))
 		return shows == ACT_MEASURE_STOPPED;
+	/* The first metric to move is often a consequence that is measured sooner. */
+	if (rank != was && BASE_MAX(rank, was) >= ACT_RANK_NAMES)
+		return rank > was;
 	return f->score > c->worst;
 }
 
@@ -292,7 +304,7 @@ static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 		snprintf(c->queue, sizeof(c->queue), "%s", f->queue ? f->queue : "");
 		c->waiting = f->waiting;
 	}
-	if (c->findings > 1 && !is_present(c, f, shows))
+	if (c->findings > 1 && !is_present(c, f, &s->v, shows))
 		return;
 	c->fault[c->now].led |= c->findings > 1 && c->now != shows;
 	c->now = shows;

@@ -84,30 +84,36 @@ static void part_kinds(struct analyse_pipeline *p, enum analyse_kind leading, fl
 	}
 }
 
+#define SLOW_LAYER 2.0f /* a layer that takes this many times its usual time is slow */
+
 /*
  * The layers of a request take turns, so the one that lengthens it most is the one to name: parts
  * of layers are weighted by how many seconds each has risen. The whole request is blamed only for
- * what no layer explains.
+ * what no layer explains. A quantile covers a window of requests and rises over several rows, so
+ * that its level may have moved with it before a row was anomalous. Therefore a slow layer counts
+ * like the metric that moved most, even if it has no part.
  */
 static void weigh_layers(const struct analyse_pipeline *p, float *part)
 {
-	float most = 0;
+	float longest = 0, largest = 0;
 
-	for (uint32_t s = 0; s < p->dims; s++)
-		if (part[s] > 0 && p->slots[s].role.time == ANALYSE_TIME_LAYER)
-			most = fmaxf(most, p->x[s] - usual_value(p, s));
-	if (!(most > 0))
-		return;
 	for (uint32_t s = 0; s < p->dims; s++) {
-		enum analyse_time time = p->slots[s].role.time;
-		float rise;
+		bool slow = p->x[s] >= SLOW_LAYER * usual_value(p, s);
 
-		if (!(part[s] > 0) || !time)
-			continue;
-		rise = fmaxf(p->x[s] - usual_value(p, s), 0);
-		part[s] *= time == ANALYSE_TIME_LAYER ? rise / most
-			   : rise > most	      ? 1 - most / rise
-						      : 0;
+		largest = fmaxf(largest, part[s]);
+		if (p->slots[s].role.time == ANALYSE_TIME_LAYER && (slow || part[s] > 0))
+			longest = fmaxf(longest, p->x[s] - usual_value(p, s));
+	}
+	for (uint32_t s = 0; s < p->dims && longest > 0; s++) {
+		float rise = fmaxf(p->x[s] - usual_value(p, s), 0);
+
+		if (p->slots[s].role.time == ANALYSE_TIME_LAYER) {
+			if (!(part[s] > 0) && p->x[s] >= SLOW_LAYER * usual_value(p, s))
+				part[s] = largest;
+			part[s] *= rise / longest;
+		} else if (p->slots[s].role.time == ANALYSE_TIME_REQUEST) {
+			part[s] *= rise > longest ? 1 - longest / rise : 0;
+		}
 	}
 }
 

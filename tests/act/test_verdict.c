@@ -148,6 +148,27 @@ static void two_collectors_name_an_anomaly_alike(void **state)
 	}
 }
 
+/* The quantiles of a layer need some requests, so other metrics of connections move before. */
+static void a_slow_layer_describes_connections_best(void **state)
+{
+	static const char rtt[] = "sidelight_tcp_rtt_seconds_p90{port=\"80\",role=\"server\"}",
+			  app[] = "sidelight_tcp_layer_seconds_p95{layer=\"app\",port=\"80\","
+				  "role=\"server\"}";
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = 2 * S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
+	struct seen s;
+
+	(void)state;
+	push(p, T, 20, rtt);
+	push(p, T + S, 15, app);
+	push(p, T + 2 * S, 30, rtt);
+	s = keep(v, T + 2 * S);
+	assert_int_equal(s.n, 1);
+	assert_string_equal(s.a[0].blame[0].metric, app);
+	assert_true(s.a[0].peak == 30);
+	act_verdicts_free(v);
+}
+
 static void a_swinging_score_makes_one_interval(void **state)
 {
 	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = 2 * S});
@@ -596,6 +617,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_improvement_is_no_anomaly),
 		cmocka_unit_test(the_worst_score_is_that_of_the_time_asked_for),
+		cmocka_unit_test(a_slow_layer_describes_connections_best),
 		cmocka_unit_test(a_swinging_score_makes_one_interval),
 		cmocka_unit_test(two_collectors_name_an_anomaly_alike),
 		cmocka_unit_test(a_pod_that_is_read_seldom_has_one_anomaly),

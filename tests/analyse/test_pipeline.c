@@ -310,6 +310,40 @@ static void the_layer_that_adds_most_seconds_is_blamed(void **state)
 	analyse_pipeline_free(p);
 }
 
+/* The quantiles of a window rise before the rate that raises the alarm falls. */
+static void a_slow_layer_is_blamed_after_its_level_was_learned(void **state)
+{
+	static const struct analyse_column columns_of_port[] = {
+		{"sidelight_tcp_layer_seconds_p95{layer=\"tcp_in\",port=\"80\",role=\"server\"}",
+		 false},
+		{"sidelight_tcp_layer_seconds_p95{layer=\"app\",port=\"80\",role=\"server\"}",
+		 false},
+		{"sidelight_tcp_limited_seconds_total{limit=\"application\",port=\"80\"}", true},
+	};
+	struct analyse_pipeline_opts o = {.columns = 16, .false_alarms = false_alarms, .seed = 1};
+	struct analyse_pipeline *p = analyse_pipeline_create(&o);
+	struct analyse_verdict v = {0};
+	uint64_t t = STEP, seed = 1;
+	double row[3] = {0};
+
+	(void)state;
+	assert_non_null(p);
+	assert_int_equal(analyse_pipeline_columns(p, columns_of_port, 3), 0);
+	analyse_pipeline_learning(p, ANALYSE_LEARN_ALL);
+	for (int i = 0; i < 2010; i++, t += STEP) {
+		double slow = i < 2000 ? 1 : fmin(pow(1.5, i - 1999), 6);
+
+		row[0] = 2e-5 * exp(0.05 * noise_normal(&seed));
+		row[1] = 5e-3 * slow * exp(0.5 * noise_normal(&seed));
+		row[2] += (i < 2009 ? 0.1 : 4) * exp(0.05 * noise_normal(&seed));
+		assert_int_equal(analyse_pipeline_push(p, t, row, &v), 0);
+	}
+	assert_true(v.anomalous && v.blamed);
+	assert_int_equal(v.blame[0].column == 1 ? 1 : v.blame[1].column, 1);
+	assert_true(v.blame[0].share + v.blame[1].share > 0.9);
+	analyse_pipeline_free(p);
+}
+
 /* The same fault ten times, some seconds apart: each is an anomaly. */
 static void ten_like_faults_are_all_found(void **state)
 {
@@ -741,6 +775,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_constant_that_changes_counts_once_and_boundedly),
 		cmocka_unit_test(what_moved_most_is_blamed_first),
 		cmocka_unit_test(the_layer_that_adds_most_seconds_is_blamed),
+		cmocka_unit_test(a_slow_layer_is_blamed_after_its_level_was_learned),
 		cmocka_unit_test(ten_like_faults_are_all_found),
 		cmocka_unit_test(what_comes_again_and_again_becomes_usual),
 		cmocka_unit_test(work_that_stops_is_found),
