@@ -134,9 +134,7 @@ static void add_paths(const struct cli_collect_settings *s, struct base_confine_
 
 static int start_sender(struct cli_collect_run *r)
 {
-	int err = collect_send_start(r->send);
-
-	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
+	return collect_send_start(r->send);
 }
 
 static void stop_sender(struct cli_collect_run *r)
@@ -144,10 +142,9 @@ static void stop_sender(struct cli_collect_run *r)
 	collect_send_stop(r->send);
 }
 
-static bool free_sender(struct cli_collect_run *r)
+static void free_sender(struct cli_collect_run *r)
 {
 	collect_send_free(r->send);
-	return true;
 }
 
 const struct cli_collect_part cli_collect_part_remote = {
