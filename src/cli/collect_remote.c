@@ -119,15 +119,11 @@ static int add_routes(struct cli_collect_run *r, struct http *http)
 static void add_paths(const struct cli_collect_settings *s, struct base_confine_opts *c,
 		      struct http_files *files)
 {
-	char path[PATH_MAX];
-
 	for (size_t i = 0; i < s->remote.urls.n; i++) {
 		const struct collect_send_opts *to = &s->remote.receiver[i];
 
-		for (unsigned int k = 0; to->remote.queue && k < to->form.shards; k++) {
-			collect_send_queue_path(to->remote.queue, k, path);
-			cli_collect_path(c, path);
-		}
+		/* This allows the whole folder, which also has the queues of the other shards. */
+		cli_collect_path(c, to->remote.queue);
 		http_client_files(files, to->remote.config);
 	}
 }
