@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/secret.h"
 #include "base/text.h"
 #include "cli/common/common.h"
 
@@ -85,20 +86,22 @@ char *cli_token_leave(const char *address, const char *token)
 
 /* Clients */
 
-static char *read_from(const char *path)
+static char *read_token(const char *path)
 {
 	size_t bytes = 0;
-	struct stat st;
-	char *text = NULL;
+	char *text = base_read_file(path, CLI_TOKEN_MAX, &bytes);
 
-	/*
-	 * The file must belong to this user or root: never send someone else's token to a server.
-	 */
-	if (!lstat(path, &st) && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || !st.st_uid))
-		text = base_read_file(path, CLI_TOKEN_MAX, &bytes);
-	while (text && bytes && strchr(" \t\r\n", text[bytes - 1]))
+	while (text && bytes && strchr(BASE_SECRET_SPACE, text[bytes - 1]))
 		text[--bytes] = 0;
 	return text;
+}
+
+/* Returns true if this user or root owns the file: never send someone else's token to a server. */
+static bool is_own(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || !st.st_uid);
 }
 
 static char *find_token(const char *address)
@@ -109,7 +112,7 @@ static char *find_token(const char *address)
 		if (!*at || !is_private(at) ||
 		    asprintf(&path, "%s/collect-%s.token", at, address) < 0)
 			continue;
-		token = read_from(path);
+		token = is_own(path) ? read_token(path) : NULL;
 		free(path);
 	}
 	return token;
@@ -159,14 +162,9 @@ char *cli_token_find(const char *at)
 
 char *cli_token_read(const struct base_command *cmd, const char *path)
 {
-	size_t bytes = 0;
-	char *text = base_read_file(path, CLI_TOKEN_MAX, &bytes);
+	char *token = read_token(path);
 
-	if (!text) {
+	if (!token)
 		base_failure(cmd, "--token-file %s: %s", path, strerror(errno));
-		return NULL;
-	}
-	while (bytes && strchr(" \t\r\n", text[bytes - 1]))
-		text[--bytes] = 0;
-	return text;
+	return token;
 }

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_read.h"
 #include "dta/query/json.h"
 
 #define TIMEOUT_MS 10000l
@@ -33,7 +32,7 @@ static const char *hint_for(long status, const char *token)
 static json_t *send_request(struct cli_query_collectors *c, uint32_t member, const char *method,
 			    const char *path, json_t *body)
 {
-	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, *answer, why[256];
+	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, why[256];
 	const char *at = c->member[member].at, *token = c->member[member].token;
 	const struct cli_request r = {.at = at,
 				      .method = method,
@@ -42,30 +41,22 @@ static json_t *send_request(struct cli_query_collectors *c, uint32_t member, con
 				      .token = token,
 				      .config = c->set->config,
 				      .timeout_ms = TIMEOUT_MS};
-	size_t bytes;
-	long status = cli_http(&r, &answer, &bytes, why, sizeof(why));
-	json_t *j = NULL;
+	long status;
+	json_t *j = cli_http(&r, &status, why, sizeof(why));
+	const char *said = json_string_value(json_object_get(j, "error"));
 
 	json_decref(body);
 	free(posted);
-	if (!status) {
-		base_failure(&cli_cmd_query, "%s: %s", at, why);
-	} else {
-		j = base_json_read(answer, bytes, NULL);
-		if (status != 200 || !j) {
-			const char *said = json_string_value(json_object_get(j, "error"));
-
-			base_failure(&cli_cmd_query, "%s: %s%s", at,
-				     said	     ? said
-				     : status == 404 ? "has no stores: was it started with --dta?"
-						     : "sent a malformed response",
-				     hint_for(status, token));
-			json_decref(j);
-			j = NULL;
-		}
-	}
-	free(answer);
-	return j;
+	if (status == 200 && j)
+		return j;
+	base_failure(&cli_cmd_query, "%s: %s%s", at,
+		     !status	     ? why
+		     : said	     ? said
+		     : status == 404 ? "has no stores: was it started with --dta?"
+				     : "sent a malformed response",
+		     hint_for(status, token));
+	json_decref(j);
+	return NULL;
 }
 
 void cli_query_add_parameter(void *path, const char *key, const char *value)
@@ -195,6 +186,26 @@ static bool note_collector(struct cli_query_collectors *c, uint32_t member, cons
 	return !store;
 }
 
+/* Builds the ring of the members with known names. */
+static void build_ring(struct cli_query_collectors *c)
+{
+	const char *names[DTA_HASH_RING_MEMBERS_MAX];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		bool twice = false;
+
+		for (uint32_t k = 0; k < n; k++)
+			twice |= !strcmp(names[k], c->member[i].called);
+		if (!c->member[i].up || !*c->member[i].called || twice)
+			continue;
+		c->of_ring[n] = i;
+		names[n++] = c->member[i].called;
+	}
+	if (dta_hash_ring_init(&c->ring, names, n))
+		c->ring = (struct dta_hash_ring){0};
+}
+
 bool cli_query_choose(struct cli_query_collectors *c, const char *store, bool optional)
 {
 	bool any = false;
@@ -209,6 +220,7 @@ bool cli_query_choose(struct cli_query_collectors *c, const char *store, bool op
 				     store);
 		json_decref(j);
 	}
+	build_ring(c);
 	return any;
 }
 
@@ -228,48 +240,6 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 	return c->n == 1 || cli_query_choose(c, store, false);
 }
 
-/* Lists the available members in query order: ring members first, then members without a name. */
-static uint32_t query_order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
-			    const uint32_t *of_ring, uint64_t hash,
-			    uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
-{
-	uint64_t left = ring->members < 64 ? (1ull << ring->members) - 1 : ~0ull, done = 0;
-	uint32_t n = 0;
-
-	while (left) {
-		uint32_t next = dta_hash_ring_find(ring, hash, left);
-
-		left &= ~(1ull << next);
-		asked[n++] = of_ring[next];
-		done |= 1ull << of_ring[next];
-	}
-	for (uint32_t i = 0; i < c->n; i++)
-		if (c->member[i].up && !(done >> i & 1))
-			asked[n++] = i;
-	return n;
-}
-
-/* Builds the ring of the members with known names. of_ring maps ring members to members of c. */
-static void ring_of(const struct cli_query_collectors *c, struct dta_hash_ring *ring,
-		    uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX])
-{
-	const char *names[DTA_HASH_RING_MEMBERS_MAX];
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < c->n; i++) {
-		bool twice = false;
-
-		for (uint32_t k = 0; k < n; k++)
-			twice |= !strcmp(names[k], c->member[i].called);
-		if (!c->member[i].up || !*c->member[i].called || twice)
-			continue;
-		of_ring[n] = i;
-		names[n++] = c->member[i].called;
-	}
-	if (dta_hash_ring_init(ring, names, n))
-		*ring = (struct dta_hash_ring){0};
-}
-
 /* Ranks results: found, then conflict, then empty. */
 int cli_query_weight(const json_t *a)
 {
@@ -281,23 +251,33 @@ int cli_query_weight(const json_t *a)
 	return w;
 }
 
+/* Members on the ring come first, then members without a name. */
 uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *key,
 			    uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
 {
-	static struct dta_hash_ring ring;
-	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX];
-	uint8_t bytes[SL_STORE_KEY_MAX];
+	const struct dta_hash_ring *ring = &c->ring;
+	uint64_t left = ring->members < 64 ? (1ull << ring->members) - 1 : ~0ull, done = 0, hash;
 	const uint32_t list = htobe32(c->set->list);
-	int n = key ? dta_query_key(key, bytes) : 0;
+	uint8_t bytes[SL_STORE_KEY_MAX];
+	int length = key ? dta_query_key(key, bytes) : 0;
+	uint32_t n = 0;
 
 	if (!strcmp(c->kind, "append")) {
 		memcpy(bytes, &list, sizeof(list));
-		n = sizeof(list);
+		length = sizeof(list);
 	}
-	ring_of(c, &ring, of_ring);
-	return query_order(c, &ring, of_ring,
-			   dta_hash_ring_hash(c->tenant, c->store, bytes, n > 0 ? (size_t)n : 0),
-			   asked);
+	hash = dta_hash_ring_hash(c->tenant, c->store, bytes, length > 0 ? (size_t)length : 0);
+	while (left) {
+		uint32_t next = dta_hash_ring_find(ring, hash, left);
+
+		left &= ~(1ull << next);
+		asked[n++] = c->of_ring[next];
+		done |= 1ull << c->of_ring[next];
+	}
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->member[i].up && !(done >> i & 1))
+			asked[n++] = i;
+	return n;
 }
 
 /* Asks a member for the keys; the answer for keys[i] is stored in answers[of[i]]. */
@@ -326,8 +306,6 @@ static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char
 static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, char *const *keys,
 			   size_t n)
 {
-	static struct dta_hash_ring ring;
-	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX];
 	struct {
 		uint32_t turns, asked[DTA_HASH_RING_MEMBERS_MAX];
 	} *plan = calloc(n, sizeof(*plan));
@@ -335,16 +313,9 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 	size_t *of = calloc(n, sizeof(*of));
 	json_t *answers = json_array();
 
-	ring_of(c, &ring, of_ring);
 	for (size_t i = 0; plan && some && of && i < n; i++) {
-		uint8_t key[SL_STORE_KEY_MAX];
-		int bytes = dta_query_key(keys[i], key);
-
 		json_array_append_new(answers, json_null());
-		plan[i].turns = query_order(
-			c, &ring, of_ring,
-			dta_hash_ring_hash(c->tenant, c->store, key, bytes > 0 ? (size_t)bytes : 0),
-			plan[i].asked);
+		plan[i].turns = cli_query_order_of(c, keys[i], plan[i].asked);
 	}
 	for (uint32_t turn = 0; json_array_size(answers) && turn < c->n; turn++)
 		for (uint32_t m = 0; m < c->n; m++) {
@@ -464,12 +435,34 @@ json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *c
 
 /* Keys */
 
-static int by_value(const void *x, const void *y)
+static int by_count(const void *x, const void *y)
 {
-	json_int_t a = cli_json_integer(*(json_t *const *)x, "value"),
-		   b = cli_json_integer(*(json_t *const *)y, "value");
+	static const char *const counts[] = {"value", "bytes", "packets"};
+	const json_t *a = *(json_t *const *)x, *b = *(json_t *const *)y;
 
-	return (a < b) - (a > b);
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		const json_int_t m = cli_json_integer(a, counts[i]),
+				 n = cli_json_integer(b, counts[i]);
+
+		if (m != n)
+			return m < n ? 1 : -1;
+	}
+	return 0;
+}
+
+json_t *cli_query_highest(const json_t *rows, size_t max)
+{
+	const size_t n = json_array_size(rows);
+	json_t **sorted = calloc(n + 1, sizeof(*sorted)), *some = json_array();
+
+	for (size_t i = 0; sorted && i < n; i++)
+		sorted[i] = json_array_get(rows, i);
+	if (sorted)
+		qsort(sorted, n, sizeof(*sorted), by_count);
+	for (size_t i = 0; sorted && i < n && i < max; i++)
+		json_array_append(some, sorted[i]);
+	free(sorted);
+	return some;
 }
 
 /* Merges the keys of an answer and sums their counts; takes the greatest count among replicas. */
@@ -494,20 +487,15 @@ static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t rep
 	}
 }
 
-/* Sorts by count and truncates to max. */
-static void sort_and_cut(json_t *all, size_t max, bool top)
+/* Keeps the max keys with the highest counts, or else the last ones. */
+static void cut_keys(json_t *all, size_t max, bool highest)
 {
-	json_t *keys = json_object_get(all, "keys"), *some = json_array();
-	size_t n = json_array_size(keys), from = !top && n > max ? n - max : 0;
-	json_t **sorted = calloc(n + 1, sizeof(json_t *));
+	const json_t *keys = json_object_get(all, "keys");
+	const size_t n = json_array_size(keys);
+	json_t *some = highest ? cli_query_highest(keys, max) : json_array();
 
-	for (size_t i = 0; sorted && i < n; i++)
-		sorted[i] = json_array_get(keys, i);
-	if (sorted && top)
-		qsort(sorted, n, sizeof(json_t *), by_value);
-	for (size_t i = from; sorted && i < n && i < from + max; i++)
-		json_array_append(some, sorted[i]);
-	free(sorted);
+	for (size_t i = n > max ? n - max : 0; !highest && i < n; i++)
+		json_array_append(some, json_array_get(keys, i));
 	json_object_set_new(all, "keys", some);
 }
 
@@ -542,6 +530,6 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 	}
 	json_decref(index);
 	if (all)
-		sort_and_cut(all, max, top);
+		cut_keys(all, max, top);
 	return all;
 }

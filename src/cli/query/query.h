@@ -43,6 +43,8 @@ struct cli_query_collectors {
 	/* The store; only set with several collectors. */
 	char kind[16];
 	uint16_t tenant, store;
+	struct dta_hash_ring ring;		     /* of the members with known names */
+	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX]; /* member of c for each member of the ring */
 	uint32_t replicas; /* number of collectors that store each key, 1 to 64 */
 };
 
@@ -84,6 +86,9 @@ json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const cha
  */
 bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
 		     const char *path, json_t *body);
+
+/* Returns the `max` rows or keys with the highest counts, in descending order. */
+json_t *cli_query_highest(const json_t *rows, size_t max);
 
 /* Returns the rank of a result, ascending: unknown, empty, conflict, found. */
 int cli_query_weight(const json_t *answer);

@@ -118,8 +118,6 @@ static int make_path(const struct base_command *self, enum cli_seen_kind kind,
 
 /* ---- rows of several collectors ---- */
 
-static const char *const counts[] = {"bytes", "packets"};
-
 /* Returns the members of a row that identify what it counts, as text that the caller frees. */
 static char *identity(const json_t *row)
 {
@@ -136,6 +134,8 @@ static char *identity(const json_t *row)
 
 static void merge_row(json_t *to, const json_t *row, bool replicas)
 {
+	static const char *const counts[] = {"bytes", "packets"};
+
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
 		const json_int_t a = cli_json_integer(to, counts[i]),
 				 b = cli_json_integer(row, counts[i]);
@@ -152,20 +152,6 @@ static void merge_row(json_t *to, const json_t *row, bool replicas)
 		json_array_extend(json_object_get(to, "crossed"), json_object_get(row, "crossed"));
 	if (json_is_null(json_object_get(to, "path")))
 		json_object_set(to, "path", json_object_get(row, "path"));
-}
-
-static int by_count(const void *x, const void *y)
-{
-	const json_t *a = *(json_t *const *)x, *b = *(json_t *const *)y;
-
-	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
-		const json_int_t m = cli_json_integer(a, counts[i]),
-				 n = cli_json_integer(b, counts[i]);
-
-		if (m != n)
-			return m < n ? 1 : -1;
-	}
-	return 0;
 }
 
 static void merge_rows(json_t *rows, json_t *index, const json_t *answer, bool replicas)
@@ -186,23 +172,6 @@ static void merge_rows(json_t *rows, json_t *index, const json_t *answer, bool r
 		}
 		free(id);
 	}
-}
-
-/* Returns the max rows with the highest counts. Adds the number of the other rows to *more. */
-static json_t *highest_rows(const json_t *rows, size_t max, json_int_t *more)
-{
-	const size_t n = json_array_size(rows);
-	json_t **sorted = calloc(n + 1, sizeof(*sorted)), *some = json_array();
-
-	for (size_t i = 0; sorted && i < n; i++)
-		sorted[i] = json_array_get(rows, i);
-	if (sorted)
-		qsort(sorted, n, sizeof(*sorted), by_count);
-	for (size_t i = 0; sorted && i < n && i < max; i++)
-		json_array_append(some, sorted[i]);
-	free(sorted);
-	*more += n > max ? (json_int_t)(n - max) : 0;
-	return some;
 }
 
 /* ---- names that devices gave to their interfaces ---- */
@@ -398,7 +367,8 @@ int cli_query_seen(const struct base_command *self, struct cli_query_collectors 
 		lost += cli_json_integer(answer, "overwritten_blocks");
 		json_decref(answer);
 	}
-	rows = highest_rows(all, set->max ? set->max : 100, &more);
+	rows = cli_query_highest(all, set->max ? set->max : 100);
+	more += (json_int_t)(json_array_size(all) - json_array_size(rows));
 	if (!set->json)
 		learn_interfaces(c, rows);
 	json_array_foreach(rows, i, row)
