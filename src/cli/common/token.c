@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/network.h"
 #include "base/secret.h"
 #include "base/text.h"
 #include "cli/common/common.h"
@@ -119,27 +120,21 @@ static char *find_token(const char *address)
 }
 
 /* Finds the token of a collector at one of the resolved addresses. */
-static char *find_any(const struct addrinfo *found, uint16_t port)
+static char *find_any(const struct addrinfo *found)
 {
-	char host[NI_MAXHOST], address[NI_MAXHOST + 16], *token = NULL;
+	char address[INET6_ADDRSTRLEN + 8], any[24], *token = NULL;
 
 	for (const struct addrinfo *a = found; a && !token; a = a->ai_next) {
-		bool v6 = a->ai_family == AF_INET6;
-
-		if (getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), NULL, 0,
-				NI_NUMERICHOST))
-			continue;
-		snprintf(address, sizeof(address), v6 ? "[%s]:%u" : "%s:%u", host, port);
-		token = find_token(address);
+		token = find_token(base_print_address(a->ai_addr, address, sizeof(address)));
 		/*
 		 * Wildcard addresses are valid for this host only: a collector on another host has
 		 * another token.
 		 */
-		if (!token && (!strncmp(host, "127.", 4) || !strcmp(host, "::1"))) {
-			snprintf(address, sizeof(address), "0.0.0.0:%u", port);
-			token = find_token(address);
-			snprintf(address, sizeof(address), "[::]:%u", port);
-			token = token ?: find_token(address);
+		if (!token && base_is_loopback(a->ai_addr)) {
+			snprintf(any, sizeof(any), "0.0.0.0%s", strrchr(address, ':'));
+			token = find_token(any);
+			snprintf(any, sizeof(any), "[::]%s", strrchr(address, ':'));
+			token = token ?: find_token(any);
 		}
 	}
 	return token;
@@ -147,15 +142,12 @@ static char *find_any(const struct addrinfo *found, uint16_t port)
 
 char *cli_token_find(const char *at)
 {
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-	struct addrinfo *found = NULL;
-	char host[256], *token = NULL;
-	uint16_t port;
+	struct addrinfo *found;
+	char *token;
 
-	if (base_parse_address(at, host, sizeof(host), &port) ||
-	    getaddrinfo(*host ? host : "127.0.0.1", NULL, &hints, &found))
+	if (base_resolve(at, "127.0.0.1", SOCK_STREAM, &found))
 		return NULL;
-	token = find_any(found, port);
+	token = find_any(found);
 	freeaddrinfo(found);
 	return token;
 }

@@ -83,21 +83,6 @@ static bool time_field(char **at, int64_t *ns)
 	return true;
 }
 
-/* Returns true if the name, without labels, ends in _total, _count, _sum or _bucket. */
-static bool is_counter(const char *name)
-{
-	static const char *const ends[] = {"_total", "_count", "_sum", "_bucket"};
-	size_t n = strcspn(name, "{");
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
-		size_t k = strlen(ends[i]);
-
-		if (n > k && !memcmp(name + n - k, ends[i], k))
-			return true;
-	}
-	return false;
-}
-
 /*
  * Parses a file of rows. live: keep rows that go back in time, because the judge received them too.
  */
@@ -128,7 +113,7 @@ static int parse_rows(struct cli_replay_pod *p, size_t bytes, bool live,
 		p->columns[i].name = line;
 		line = *stop ? stop + 1 : stop;
 		*stop = 0;
-		p->columns[i].counter = is_counter(p->columns[i].name);
+		p->columns[i].counter = collect_record_is_counter(p->columns[i].name);
 	}
 	while ((line = cli_replay_line(&at, end))) {
 		double *v = p->values + p->rows * p->n_columns;

@@ -13,8 +13,9 @@
 static struct {
 	const char *by, *hierarchy;
 	struct base_strings of;
-	uint32_t pid, tasks, cgroups;
+	uint32_t pid;
 	bool total;
+	struct tcp_cpu_opts cpu;
 } settings = {.by = "task"};
 
 static const struct base_option table[] = {
@@ -27,9 +28,9 @@ static const struct base_option table[] = {
 	BASE_UINT("pid", 0, &settings.pid, 0, UINT32_MAX, "PID", "select tasks of this process"),
 	BASE_FLAG("total", 't', &settings.total,
 		  "show totals since the start instead of the interval"),
-	BASE_UINT("tasks", 0, &settings.tasks, 0, 1 << 20, "N",
+	BASE_UINT("tasks", 0, &settings.cpu.tasks, 0, 1 << 20, "N",
 		  "track at most this many tasks; 0 means 8192"),
-	BASE_UINT("cgroups", 0, &settings.cgroups, 0, 1 << 16, "N",
+	BASE_UINT("cgroups", 0, &settings.cpu.cgroups, 0, 1 << 16, "N",
 		  "track at most this many cgroups; 0 means 512"),
 	BASE_STRING("hierarchy", 0, &settings.hierarchy, "unified|CONTROLLER",
 		    "find containers in this cgroup hierarchy"),
@@ -295,7 +296,7 @@ static int show_rows(void *context, bool last)
 /* Counts from before the first interval are excluded. */
 static int run_cpu(struct cpu_view *v)
 {
-	uint32_t slots = v->by_task ? settings.tasks : settings.cgroups;
+	uint32_t slots = v->by_task ? settings.cpu.tasks : settings.cpu.cgroups;
 	int code;
 
 	v->before = calloc(slots, sizeof(*v->before));
@@ -321,7 +322,6 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 {
 	struct tcp_cgroup_hierarchy hierarchy;
 	struct tcp_cgroups_opts who = {.hierarchy = &hierarchy};
-	struct tcp_cpu_opts opts;
 	struct cpu_view v = {.cmd = self};
 	char why[256];
 	int code;
@@ -338,16 +338,14 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 	if (tcp_cgroup_hierarchy(&hierarchy, settings.hierarchy, NULL, NULL))
 		return base_usage(self, "--hierarchy %s: no such cgroup hierarchy is mounted",
 				  settings.hierarchy);
-	settings.tasks = settings.tasks ?: 8192;
-	settings.cgroups = settings.cgroups ?: 512;
-	opts = (struct tcp_cpu_opts){.tasks = settings.tasks,
-				     .cgroups = settings.cgroups,
-				     .hierarchy = hierarchy.number,
-				     .controller = hierarchy.controller};
+	settings.cpu.tasks = settings.cpu.tasks ?: 8192;
+	settings.cpu.cgroups = settings.cpu.cgroups ?: 512;
+	settings.cpu.hierarchy = hierarchy.number;
+	settings.cpu.controller = hierarchy.controller;
 	v.who = tcp_cgroups_open(&who);
 	if (!v.who)
 		return base_failure(self, "%s", strerror(errno));
-	v.cpu = tcp_cpu_open(&opts, why, sizeof(why));
+	v.cpu = tcp_cpu_open(&settings.cpu, why, sizeof(why));
 	code = v.cpu ? run_cpu(&v) : base_failure(self, "%s", why);
 	tcp_cpu_close(v.cpu);
 	tcp_cgroups_close(v.who);

@@ -10,11 +10,10 @@
 
 struct cli_tcp_net_settings {
 	const char *record;
-	enum tcp_net_by by;
 	struct base_strings devices, agents;
 	uint32_t ring;
 	bool requests, segments;
-	uint64_t window_ns;
+	struct tcp_net_stat_opts stat;
 	/* TIME of --trust-clocks; NULL means estimate the clock offset */
 	const char *trust;
 };
