@@ -403,8 +403,7 @@ static int query_status(void)
 	int code = BASE_EXIT_OK;
 
 	for (uint32_t m = 0; m < collectors.n; m++) {
-		json_t *j = collectors.member[m].up ? cli_query_get(&collectors, m, "/api/v1/dta")
-						    : NULL;
+		json_t *j = cli_query_get(&collectors, m, "/api/v1/dta");
 
 		if (!j) {
 			code = BASE_EXIT_FAILURE;
@@ -449,7 +448,7 @@ static int show_lists(const char *path, const char *list, void (*show)(const jso
 	size_t i;
 
 	for (uint32_t m = 0; m < collectors.n; m++) {
-		j = collectors.member[m].up ? cli_query_get(&collectors, m, path) : NULL;
+		j = cli_query_get(&collectors, m, path);
 		if (!j)
 			code = BASE_EXIT_FAILURE;
 		*more += cli_json_integer(j, "more");

@@ -26,7 +26,7 @@ struct parent {
 	const struct cli_generate_settings *s;
 	struct cli_generate_shared sh;
 	uint32_t started;
-	int stop, status[2], go[2], leave[2];
+	int stop, status[2], go[2];
 };
 
 static int report_error(const struct parent *p, const char *what, int err)
@@ -43,8 +43,7 @@ static int start_pods(struct parent *p)
 					       .sh = &p->sh,
 					       .self = &p->sh.process[i],
 					       .status = p->status[1],
-					       .go = p->go[0],
-					       .leave = p->leave[0]};
+					       .go = p->go[0]};
 		pid_t pid = fork();
 
 		if (pid < 0)
@@ -54,7 +53,6 @@ static int start_pods(struct parent *p)
 			if (getppid() != self)
 				_exit(BASE_EXIT_FAILURE);
 			close(p->go[1]);
-			close(p->leave[1]);
 			close(p->status[0]);
 			cli_generate_child(&c, i);
 		}
@@ -132,11 +130,9 @@ static void end_of_file(int *fd)
 	*fd = -1;
 }
 
-static void finish_pods(struct parent *p, bool kill_them)
+static void finish_pods(struct parent *p)
 {
-	end_of_file(&p->leave[1]);
-	end_of_file(&p->go[1]);
-	for (uint32_t i = 0; i < p->started && kill_them; i++)
+	for (uint32_t i = 0; i < p->started; i++)
 		if (!p->sh.process[i].gone)
 			kill(p->sh.process[i].pid, SIGKILL);
 	for (uint32_t i = 0; i < p->started; i++)
@@ -366,8 +362,7 @@ static const struct base_option table[] = {
 
 static int run_metrics(const struct base_command *cmd, int argc, char **argv)
 {
-	struct parent p = {
-		.cmd = cmd, .s = &set, .status = {-1, -1}, .go = {-1, -1}, .leave = {-1, -1}};
+	struct parent p = {.cmd = cmd, .s = &set, .status = {-1, -1}, .go = {-1, -1}};
 	unsigned __int128 all;
 	int result, err;
 
@@ -392,16 +387,15 @@ static int run_metrics(const struct base_command *cmd, int argc, char **argv)
 		result = report_error(&p, "signalfd", -p.stop);
 		goto unmap;
 	}
-	if (pipe2(p.status, O_CLOEXEC) || pipe2(p.go, O_CLOEXEC) || pipe2(p.leave, O_CLOEXEC)) {
+	if (pipe2(p.status, O_CLOEXEC) || pipe2(p.go, O_CLOEXEC)) {
 		result = report_error(&p, "pipe", errno);
 		goto close_pipes;
 	}
 	signal(SIGPIPE, SIG_IGN); /* make write() return EPIPE; children inherit this */
 	result = run_pods(&p);
-	finish_pods(&p, result != BASE_EXIT_OK);
+	finish_pods(&p);
 close_pipes:
 	for (int i = 0; i < 2; i++) {
-		end_of_file(&p.leave[i]);
 		end_of_file(&p.go[i]);
 		end_of_file(&p.status[i]);
 	}

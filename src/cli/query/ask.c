@@ -110,9 +110,23 @@ void cli_query_parameters(const struct cli_query_settings *set,
 		put(context, "policy", set->policy);
 }
 
+/* Asks a member, unless it has failed to answer before. Takes over the reference to body. */
+static json_t *ask_member(struct cli_query_collectors *c, uint32_t member, const char *path,
+			  json_t *body)
+{
+	json_t *j = NULL;
+
+	if (c->member[member].up)
+		j = send_request(c, member, NULL, path, body);
+	else
+		json_decref(body);
+	c->member[member].up = j;
+	return j;
+}
+
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
 {
-	return send_request(c, member, NULL, path, NULL);
+	return ask_member(c, member, path, NULL);
 }
 
 bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
@@ -146,11 +160,12 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 		json_array_append_new(list, json_string(keys[i]));
 	body = json_pack("{s:s,s:o}", "store", store, "keys", list);
 	cli_query_parameters(c->set, add_member, body);
-	j = send_request(c, member, NULL, path, body);
+	j = ask_member(c, member, path, body);
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
 		base_failure(&cli_cmd_query, "%s sent a malformed response", c->member[member].at);
+		c->member[member].up = false;
 		json_decref(answers);
 		return NULL;
 	}
@@ -211,7 +226,7 @@ bool cli_query_choose(struct cli_query_collectors *c, const char *store, bool op
 	bool any = false;
 
 	for (uint32_t i = 0; i < c->n; i++) {
-		json_t *j = c->member[i].up ? cli_query_get(c, i, "/api/v1/dta") : NULL;
+		json_t *j = cli_query_get(c, i, "/api/v1/dta");
 
 		c->member[i].up = j && note_collector(c, i, store, j);
 		any |= c->member[i].up;
@@ -287,10 +302,6 @@ static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char
 	json_t *got = cli_query_ask_one(c, member, store, keys, n), *a;
 	size_t i;
 
-	if (!got) { /* the member is unavailable: ask the next one */
-		c->member[member].up = false;
-		return;
-	}
 	json_array_foreach(got, i, a)
 	{
 		const json_t *before = json_array_get(answers, of[i]);
@@ -396,8 +407,7 @@ static json_t *ask_all(struct cli_query_collectors *c, const char *store, char *
 	size_t k, i;
 
 	for (uint32_t m = 0; m < c->n; m++) {
-		got = c->member[m].up ? cli_query_ask_one(c, m, store, keys, n) : NULL;
-		c->member[m].up = got;
+		got = cli_query_ask_one(c, m, store, keys, n);
 		if (!got)
 			continue;
 		asked++;
@@ -513,8 +523,7 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 	if (top)
 		cli_query_add_parameter(path, "top", "1");
 	for (uint32_t m = 0; m < c->n; m++) {
-		got = c->member[m].up ? cli_query_get(c, m, path) : NULL;
-		c->member[m].up = got;
+		got = cli_query_get(c, m, path);
 		if (!got)
 			continue;
 		if (c->n == 1) {

@@ -408,7 +408,7 @@ int cli_query_export(const struct cli_query_export *x, struct cli_query_collecto
 		/* A key is exported once per collector. */
 		if (!x->disagree)
 			forget_seen(&e);
-		if (!c->member[m].up || !export_member(&e, c, m, store))
+		if (!export_member(&e, c, m, store))
 			code = BASE_EXIT_FAILURE;
 	}
 	if (!ask_some(&e))

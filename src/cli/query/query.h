@@ -78,7 +78,10 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 #define CLI_QUERY_PATH 768 /* maximum size of a path */
 /* Appends an escaped parameter to a path in a buffer of CLI_QUERY_PATH bytes. */
 void cli_query_add_parameter(void *path, const char *key, const char *value);
-/* Sends a GET request for a path to one collector. Returns NULL after printing an error. */
+/*
+ * Sends a GET request for a path to one collector. If it does not answer, prints an error, and does
+ * not ask it again. Returns NULL without an answer.
+ */
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path);
 /*
  * Sends a command to a collector. Takes over the reference to body, which may be NULL. Returns

@@ -104,11 +104,8 @@ json_t *cli_query_ask_replicas(struct cli_query_collectors *c, const char *store
 	json_t *got[DTA_HASH_RING_MEMBERS_MAX] = {0}, *answers = json_array(), *a;
 	uint32_t asked[DTA_HASH_RING_MEMBERS_MAX], turns;
 
-	for (uint32_t m = 0; m < c->n; m++) {
-		if (c->member[m].up)
-			got[m] = cli_query_ask_one(c, m, store, keys, n);
-		c->member[m].up = got[m];
-	}
+	for (uint32_t m = 0; m < c->n; m++)
+		got[m] = cli_query_ask_one(c, m, store, keys, n);
 	for (size_t i = 0; answers && i < (n ? n : 1); i++) {
 		turns = cli_query_order_of(c, n ? keys[i] : NULL, asked);
 		a = choose_answer(c, got, i, asked, turns);

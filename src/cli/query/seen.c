@@ -358,8 +358,7 @@ int cli_query_seen(const struct base_command *self, struct cli_query_collectors 
 	all = json_array();
 	index = json_object();
 	for (uint32_t m = 0; m < c->n; m++) {
-		answer = c->member[m].up ? cli_query_get(c, m, path) : NULL;
-		c->member[m].up = answer;
+		answer = cli_query_get(c, m, path);
 		if (!answer)
 			code = BASE_EXIT_FAILURE;
 		merge_rows(all, index, answer, c->replicas > 1);

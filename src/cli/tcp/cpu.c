@@ -49,8 +49,8 @@ struct cpu_view {
 	struct tcp_cgroups *who;
 	FILE *out;
 	struct cli_tcp_screen screen;
-	bool by_task, named; /* true once the CSV header has been printed */
-	bool any;	     /* true once any line has been printed */
+	bool by_task;
+	bool any; /* true once any line has been printed */
 	struct before *before;
 	struct region_cpu_row *rows;
 	size_t n, room;
@@ -179,9 +179,8 @@ static void print_csv(struct cpu_view *v, const struct region_cpu_row *r,
 	char title[3 * TCP_CGROUP_NAME_BYTES], comm[17];
 	uint64_t number[NUMBERS];
 
-	if (!v->named)
+	if (cli_tcp_first())
 		csv_head(v->out);
-	v->named = true;
 	tcp_cgroup_title(who, title, sizeof(title));
 	fprintf(v->out, "%" PRIu64 ",%" PRIu64 ",%u,%u,", base_realtime_ns(), ns, r->tgid, r->pid);
 	cli_tcp_safe(comm, sizeof(comm), r->comm);

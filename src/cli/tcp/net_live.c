@@ -44,7 +44,7 @@ static void close_host(struct net_live_host *h)
  */
 static const char *open_host(struct net_live_host *h)
 {
-	const struct cli_dump_remote_opts o = {.target = h->target, .gid = -1};
+	const struct cli_dump_remote_opts o = {.target = h->target, .fabric.gid_index = -1};
 	const char *why = cli_remote_find(&h->remote, &o, SL_REGION_NIC);
 	uint64_t instance;
 

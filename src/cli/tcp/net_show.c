@@ -170,14 +170,13 @@ static void row_csv(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 	static const char *const parts[] = {"there", "back", "round"};
 	char text[160];
 
-	if (!view->named) {
+	if (cli_tcp_first()) {
 		fprintf(view->out, "row,%s", cli_tcp_net_by[cli_tcp_net_settings.stat.by]);
 		for (int i = 0; i < 3; i++)
 			fprintf(view->out,
 				",%s_count,%s_negative,%s_min_ns,%s_p50_ns,%s_p99_ns,%s_max_ns",
 				parts[i], parts[i], parts[i], parts[i], parts[i], parts[i]);
 		fputs(",there_bound_max_ns,back_bound_max_ns\n", view->out);
-		view->named = true;
 	}
 	format_title(text, sizeof(text), r);
 	fputs("row,", view->out);
