@@ -180,9 +180,9 @@ static int dump_agent(const char *path)
 	status = dump_one("directory", fd, directory);
 	for (uint32_t i = 0;
 	     settings.all && directory->entries && i < directory->directory.entries_used; i++) {
-		const struct region_entry *e = &directory->entries[i];
+		const struct region_entry *e = &directory->entries[i].parsed;
 
-		if (directory->entry_faults[i] || e->state == SL_STATE_FREE ||
+		if (directory->entries[i].fault || e->state == SL_STATE_FREE ||
 		    e->state == SL_STATE_RETIRED)
 			continue;
 		if (!settings.remote.json && !settings.check)

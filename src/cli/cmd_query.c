@@ -624,10 +624,14 @@ static const struct base_option table[] = {
 	{0},
 };
 
-enum { KEYWRITE, INCREMENT, POSTCARD, APPEND, SKETCH, KEYS, KINDS };
-static const char *const kinds[KINDS] = {"keywrite", "increment", "postcard",
-					 "append",   "sketch",	  "keys"};
+enum { KEYWRITE, INCREMENT, POSTCARD, APPEND, SKETCH, KEYS };
+static const char *const kinds[] = {"keywrite", "increment", "postcard", "append",
+				    "sketch",	"keys",	     NULL};
+static const char *const lists[] = {"status", "reporters", "exporters", NULL};
 static const char *const changes[] = {"rotate", "resize", "reload", NULL};
+#define WORDS                                                                              \
+	"paths, drops, top, keywrite, increment, postcard, append, sketch, keys, status, " \
+	"reporters, exporters, rotate, resize"
 
 static int check_settings(const struct base_command *self, const char *what)
 {
@@ -784,13 +788,10 @@ static int export_all(const struct base_command *self, char *const *words, size_
 }
 
 /* Answers "paths", "drops" and "top". */
-static int query_seen(const struct base_command *self, const char *what, size_t operands)
+static int query_seen(const struct base_command *self, const char *what)
 {
 	int code;
 
-	if (operands || how.file)
-		return base_usage(self, "%s takes no operand, and cannot be combined with --file",
-				  what);
 	seen.from = text.from;
 	seen.json = how.json;
 	seen.max = set.max;
@@ -807,7 +808,7 @@ static int query_seen(const struct base_command *self, const char *what, size_t 
 static int query_main(const struct base_command *self, int argc, char **argv)
 {
 	const char *what, *store = NULL;
-	int code, kind = 0, first = base_options_parse(self, table, argc, argv, &code);
+	int code, kind, first = base_options_parse(self, table, argc, argv, &code);
 
 	if (first < 0)
 		return code;
@@ -817,20 +818,16 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 	if (how.keys || how.slots || how.disagree)
 		return base_usage(self, "--keys, --slots and --disagree require --all");
 	if (first == argc)
-		return base_usage(
-			self,
-			"expected paths, drops, top, keywrite, increment, postcard, append, "
-			"sketch, keys, status, reporters, exporters, rotate, resize or reload");
+		return base_usage(self, "expected " WORDS " or reload");
 	what = argv[first++];
 	code = check_settings(self, what);
 	if (code)
 		return code;
-	if (!strcmp(what, "status") || !strcmp(what, "reporters") || !strcmp(what, "exporters")) {
-		if (first != argc || how.file)
-			return base_usage(self,
-					  "%s takes no operand, and cannot be combined with "
-					  "--file",
-					  what);
+	if ((first != argc || how.file) &&
+	    (cli_choice(what, lists) >= 0 || cli_choice(what, cli_seen_names) >= 0))
+		return base_usage(self, "%s takes no operand, and cannot be combined with --file",
+				  what);
+	if (cli_choice(what, lists) >= 0) {
 		if (!cli_query_meet(&collectors, &set, NULL))
 			return BASE_EXIT_FAILURE;
 		return *what == 's'   ? query_status()
@@ -838,17 +835,12 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 				      : query_reporters();
 	}
 	if (cli_choice(what, cli_seen_names) >= 0)
-		return query_seen(self, what, (size_t)(argc - first));
+		return query_seen(self, what);
 	if (cli_choice(what, changes) >= 0)
 		return change_stores(self, what, argv + first, (size_t)(argc - first));
-	while (kind < KINDS && strcmp(what, kinds[kind]))
-		kind++;
-	if (kind == KINDS)
-		return base_usage(
-			self,
-			"'%s' is not one of paths, drops, top, keywrite, increment, postcard, append, sketch, "
-			"keys, status, reporters, exporters, rotate, resize, reload",
-			what);
+	kind = cli_choice(what, kinds);
+	if (kind < 0)
+		return base_usage(self, "'%s' is not one of " WORDS ", reload", what);
 	if (!how.file && first == argc)
 		return base_usage(self, "%s needs a STORE", what);
 	if (!how.file)

@@ -321,15 +321,15 @@ static int finish_export(struct cli_export *e, int code)
 static json_t *page_of(struct cli_query_collectors *c, uint32_t member, const char *store,
 		       const struct cli_export *e, const char *epoch, const char *at)
 {
-	char path[512];
+	char path[CLI_QUERY_PATH] = "/api/v1/dta/export";
 
-	/*
-	 * No escaping is needed: cmd_query.c checks the store's name, and at has only digits and
-	 * points.
-	 */
-	snprintf(path, sizeof(path), "/api/v1/dta/export?store=%s%s%s%s%s%s", store,
-		 e->x->slots ? "&slots=1" : "", *epoch ? "&epoch=" : "", epoch, *at ? "&at=" : "",
-		 at);
+	cli_query_add_parameter(path, "store", store);
+	if (e->x->slots)
+		cli_query_add_parameter(path, "slots", "1");
+	if (*epoch)
+		cli_query_add_parameter(path, "epoch", epoch);
+	if (*at)
+		cli_query_add_parameter(path, "at", at);
 	return cli_query_get(c, member, path);
 }
 
