@@ -88,34 +88,37 @@ static void print_value(const json_t *v)
 		print_list(v);
 }
 
-static void print_csv(struct cli_export *e, const json_t *record)
+/* Prints a record, or the names of its fields if it is NULL. */
+static void print_line(const struct cli_export *e, const json_t *record)
 {
 	const json_t *name;
 	size_t i;
 
-	json_array_foreach(e->headed ? NULL : e->fields, i, name)
-	{
-		if (i)
-			putchar(',');
-		print_field(json_is_string(name) ? json_string_value(name) : "");
-	}
-	if (!e->headed)
-		fputs(e->collector ? ",collector\r\n" : "\r\n", stdout);
-	e->headed = true;
-	if (!record)
-		return;
 	json_array_foreach(e->fields, i, name)
 	{
+		const char *text = json_string_value(name) ?: "";
+
 		if (i)
 			putchar(',');
-		print_value(json_is_string(name) ? json_object_get(record, json_string_value(name))
-						 : NULL);
+		if (record)
+			print_value(json_object_get(record, text));
+		else
+			print_field(text);
 	}
 	if (e->collector) {
 		putchar(',');
-		print_field(e->collector);
+		print_field(record ? e->collector : "collector");
 	}
 	fputs("\r\n", stdout);
+}
+
+static void print_csv(struct cli_export *e, const json_t *record)
+{
+	if (!e->headed)
+		print_line(e, NULL);
+	e->headed = true;
+	if (record)
+		print_line(e, record);
 }
 
 static void write_record(struct cli_export *e, json_t *record)

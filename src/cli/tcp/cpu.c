@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
 #include "cli/tcp/tcp.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
@@ -50,10 +49,10 @@ struct cpu_view {
 	FILE *out;
 	struct cli_tcp_screen screen;
 	bool by_task;
-	bool any; /* true once any line has been printed */
-	struct before *before;
-	struct region_cpu_row *rows;
-	size_t n, room;
+	bool any;		     /* true once any line has been printed */
+	struct before *before;	     /* one entry per slot */
+	struct region_cpu_row *rows; /* the rows of one output; room for one per slot */
+	size_t n;
 	uint64_t last_ns;
 	uint64_t said[SL_TASK_LOSSES];
 };
@@ -88,7 +87,7 @@ static int busiest_first(const void *a, const void *b, void *order)
 }
 
 /* Appends the growth of one slot since the previous call to the rows, if there is any. */
-static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
+static void look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 {
 	struct before *b = &v->before[slot];
 	struct region_cpu_row r;
@@ -96,25 +95,20 @@ static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 	int e = v->by_task ? tcp_cpu_task(v->cpu, slot, &r) : tcp_cpu_cgroup(v->cpu, slot, &r);
 
 	if (e <= 0) /* a free slot, or a slot being written */
-		return 0;
+		return;
 	all = r.n;
 	if (b->generation != r.generation)
 		*b = (struct before){.generation = r.generation};
 	if (!settings.total) {
 		region_cpu_numbers_sub(&r.n, &b->n);
 		if (r.ended && b->ended)
-			return 0;
+			return;
 	}
 	b->n = all;
 	b->ended = r.ended;
-	if (!r.n.run_ns && !r.n.wait_ns && !r.n.waits)
-		return 0;
-	if (!is_selected(&r, tcp_cgroups_find(v->who, r.cgroup, now)))
-		return 0;
-	if (!BASE_GROW(v->rows, v->n, v->room))
-		return -ENOMEM;
-	v->rows[v->n++] = r;
-	return 0;
+	if ((r.n.run_ns || r.n.wait_ns || r.n.waits) &&
+	    is_selected(&r, tcp_cgroups_find(v->who, r.cgroup, now)))
+		v->rows[v->n++] = r;
 }
 
 /* Names of the counters in JSON and CSV. */
@@ -272,8 +266,7 @@ static int show_rows(void *context, bool last)
 				 strerror(errno));
 	v->n = 0;
 	for (uint32_t i = 0; i < slots; i++)
-		if (look_at(v, i, now))
-			return base_failure(v->cmd, "%s", strerror(ENOMEM));
+		look_at(v, i, now);
 	if (!settings.total)
 		v->last_ns = now;
 	if (v->n)
@@ -299,7 +292,8 @@ static int run_cpu(struct cpu_view *v)
 	int code;
 
 	v->before = calloc(slots, sizeof(*v->before));
-	if (!v->before)
+	v->rows = calloc(slots, sizeof(*v->rows));
+	if (!v->before || !v->rows)
 		return base_failure(v->cmd, "%s", strerror(ENOMEM));
 	if (!cli_tcp_screen_sort(&v->screen, v->cmd, cli_tcp_common.sort, orders))
 		return BASE_EXIT_USAGE;
@@ -309,8 +303,7 @@ static int run_cpu(struct cpu_view *v)
 	v->last_ns = base_now_ns();
 	/* Tasks that start while the programs attach have counts from before the first interval. */
 	for (uint32_t i = 0; !settings.total && i < slots_of(v); i++)
-		if (look_at(v, i, v->last_ns))
-			return base_failure(v->cmd, "%s", strerror(ENOMEM));
+		look_at(v, i, v->last_ns);
 	code = cli_tcp_repeat(v->cmd, &v->screen, v->out, slots, show_rows, v);
 	if (!code && !v->any)
 		base_failure(v->cmd, "no matching task ran");
