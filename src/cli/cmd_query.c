@@ -126,16 +126,12 @@ static void show_replicas(const json_t *a)
 	if (cli_json_integer(r, "asked") < cli_json_integer(r, "wanted"))
 		printf(", %lld unreachable",
 		       cli_json_integer(r, "wanted") - cli_json_integer(r, "asked"));
-	json_array_foreach(json_object_get(r, "missing"), i, at)
-	{
-		fputs(", missing at ", stdout);
-		cli_print_safe(json_string_value(at) ?: "", 0);
-	}
-	json_array_foreach(json_object_get(r, "differ"), i, at)
-	{
-		fputs(", different value at ", stdout);
-		cli_print_safe(json_string_value(at) ?: "", 0);
-	}
+	for (int k = 0; k < 2; k++)
+		json_array_foreach(json_object_get(r, k ? "differ" : "missing"), i, at)
+		{
+			fputs(k ? ", different value at " : ", missing at ", stdout);
+			cli_print_safe(json_string_value(at), 0);
+		}
 	json_array_foreach(cli_json_true(r, "may_be_old") ? json_object_get(a, "gaps") : NULL, i,
 			   gap)
 		printf(", may be outdated: the collector was unavailable for %.0f s until %.0f",

@@ -443,11 +443,67 @@ json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *c
 	return ask_all(c, store, keys, n);
 }
 
-/* Keys */
+/* Rows and keys of several collectors */
+
+static const char *const counts[] = {"value", "bytes", "packets"};
+
+/* Returns the members of a row that identify what it counts, as text that the caller frees. */
+static char *identity(const json_t *row)
+{
+	static const char *const others[] = {"value", "bytes", "packets", "from",
+					     "to",    "path",  "crossed"};
+	json_t *copy = json_copy((json_t *)(uintptr_t)row);
+	char *text;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		json_object_del(copy, others[i]);
+	text = json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT);
+	json_decref(copy);
+	return text;
+}
+
+static void merge_row(json_t *to, const json_t *row, bool replicas)
+{
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		const json_int_t a = cli_json_integer(to, counts[i]),
+				 b = cli_json_integer(row, counts[i]);
+
+		if (json_object_get(row, counts[i]))
+			json_object_set_new(to, counts[i],
+					    json_integer(replicas ? BASE_MAX(a, b) : a + b));
+	}
+	if (cli_json_number(row, "from") < cli_json_number(to, "from"))
+		json_object_set(to, "from", json_object_get(row, "from"));
+	if (cli_json_number(row, "to") > cli_json_number(to, "to"))
+		json_object_set(to, "to", json_object_get(row, "to"));
+	if (!replicas)
+		json_array_extend(json_object_get(to, "crossed"), json_object_get(row, "crossed"));
+	if (json_is_null(json_object_get(to, "path")))
+		json_object_set(to, "path", json_object_get(row, "path"));
+}
+
+void cli_query_merge(json_t *rows, json_t *index, const json_t *more, bool replicas)
+{
+	json_t *row, *have;
+	size_t i;
+
+	json_array_foreach(more, i, row)
+	{
+		char *id = identity(row);
+
+		have = json_object_get(index, id ?: "");
+		if (have) {
+			merge_row(have, row, replicas);
+		} else {
+			json_array_append(rows, row);
+			json_object_set(index, id ?: "", row);
+		}
+		free(id);
+	}
+}
 
 static int by_count(const void *x, const void *y)
 {
-	static const char *const counts[] = {"value", "bytes", "packets"};
 	const json_t *a = *(json_t *const *)x, *b = *(json_t *const *)y;
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
@@ -473,28 +529,6 @@ json_t *cli_query_highest(const json_t *rows, size_t max)
 		json_array_append(some, sorted[i]);
 	free(sorted);
 	return some;
-}
-
-/* Merges the keys of an answer and sums their counts; takes the greatest count among replicas. */
-static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t replicas)
-{
-	json_t *keys = json_object_get(all, "keys"), *k, *have;
-	size_t i;
-
-	add_counts(all, got, "known");
-	add_counts(all, got, "overwritten_blocks");
-	json_array_foreach(json_object_get(got, "keys"), i, k)
-	{
-		have = json_object_get(index, cli_json_text(k, "key"));
-		if (!have) {
-			json_array_append(keys, k);
-			json_object_set(index, cli_json_text(k, "key"), k);
-		} else if (replicas < 2 && json_object_get(k, "value")) {
-			add_counts(have, k, "value");
-		} else if (cli_json_integer(k, "value") > cli_json_integer(have, "value")) {
-			json_object_set(have, "value", json_object_get(k, "value"));
-		}
-	}
 }
 
 /* Keeps the max keys with the highest counts, or else the last ones. */
@@ -534,7 +568,10 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 			all = json_pack("{s:s,s:s,s:i,s:i,s:[]}", "store", store, "keylog",
 					cli_json_text(got, "keylog"), "known", 0,
 					"overwritten_blocks", 0, "keys");
-		add_keys(all, index, got, c->replicas);
+		add_counts(all, got, "known");
+		add_counts(all, got, "overwritten_blocks");
+		cli_query_merge(json_object_get(all, "keys"), index, json_object_get(got, "keys"),
+				c->replicas > 1);
 		json_decref(got);
 	}
 	json_decref(index);

@@ -90,6 +90,12 @@ json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const cha
 bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
 		     const char *path, json_t *body);
 
+/*
+ * Merges the rows or keys of another collector into rows. Adds up counts; if collectors hold
+ * replicas, takes the greatest count instead. index: what the rows count; at first, an empty
+ * object.
+ */
+void cli_query_merge(json_t *rows, json_t *index, const json_t *more, bool replicas);
 /* Returns the `max` rows or keys with the highest counts, in descending order. */
 json_t *cli_query_highest(const json_t *rows, size_t max);
 

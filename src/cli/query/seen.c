@@ -116,64 +116,6 @@ static int make_path(const struct base_command *self, enum cli_seen_kind kind,
 	return add_time(self, path, "from", set->from) ?: add_time(self, path, "to", set->to);
 }
 
-/* ---- rows of several collectors ---- */
-
-/* Returns the members of a row that identify what it counts, as text that the caller frees. */
-static char *identity(const json_t *row)
-{
-	static const char *const others[] = {"bytes", "packets", "from", "to", "path", "crossed"};
-	json_t *copy = json_copy((json_t *)(uintptr_t)row);
-	char *text;
-
-	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-		json_object_del(copy, others[i]);
-	text = json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT);
-	json_decref(copy);
-	return text;
-}
-
-static void merge_row(json_t *to, const json_t *row, bool replicas)
-{
-	static const char *const counts[] = {"bytes", "packets"};
-
-	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
-		const json_int_t a = cli_json_integer(to, counts[i]),
-				 b = cli_json_integer(row, counts[i]);
-
-		if (json_object_get(row, counts[i]))
-			json_object_set_new(to, counts[i],
-					    json_integer(replicas ? BASE_MAX(a, b) : a + b));
-	}
-	if (cli_json_number(row, "from") < cli_json_number(to, "from"))
-		json_object_set(to, "from", json_object_get(row, "from"));
-	if (cli_json_number(row, "to") > cli_json_number(to, "to"))
-		json_object_set(to, "to", json_object_get(row, "to"));
-	if (!replicas)
-		json_array_extend(json_object_get(to, "crossed"), json_object_get(row, "crossed"));
-	if (json_is_null(json_object_get(to, "path")))
-		json_object_set(to, "path", json_object_get(row, "path"));
-}
-
-static void merge_rows(json_t *rows, json_t *index, const json_t *answer, bool replicas)
-{
-	json_t *row, *have;
-	size_t i;
-
-	json_array_foreach(json_object_get(answer, "rows"), i, row)
-	{
-		char *id = identity(row);
-
-		have = json_object_get(index, id ?: "");
-		if (have) {
-			merge_row(have, row, replicas);
-		} else {
-			json_array_append(rows, row);
-			json_object_set(index, id ?: "", row);
-		}
-		free(id);
-	}
-}
-
 /* ---- names that devices gave to their interfaces ---- */
 
 #define INTERFACES "interface_names" /* a store, as in examples/dta/devices.yaml */
@@ -361,7 +303,7 @@ int cli_query_seen(const struct base_command *self, struct cli_query_collectors 
 		answer = cli_query_get(c, m, path);
 		if (!answer)
 			code = BASE_EXIT_FAILURE;
-		merge_rows(all, index, answer, c->replicas > 1);
+		cli_query_merge(all, index, json_object_get(answer, "rows"), c->replicas > 1);
 		more += cli_json_integer(answer, "more");
 		lost += cli_json_integer(answer, "overwritten_blocks");
 		json_decref(answer);
