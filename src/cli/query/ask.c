@@ -399,35 +399,50 @@ static void one_of_many(const struct cli_query_collectors *c, const char *key, j
 	}
 }
 
+/* Adds up the answers of all members for keys[i]. Returns NULL if there are none. */
+static json_t *join_answers(const struct cli_query_collectors *c, json_t *const *got, size_t i,
+			    const char *key)
+{
+	json_t *all = NULL, *a, *ring;
+	json_int_t asked = 0;
+	size_t k;
+
+	for (uint32_t m = 0; m < c->n; m++) {
+		a = json_array_get(got[m], i);
+		asked += a != NULL;
+		json_array_foreach(json_object_get(a, "rings"), k, ring)
+			json_object_set_new(ring, "collector", json_string(c->member[m].at));
+		if (all && a)
+			one_of_many(c, key, all, a);
+		all = all ?: json_incref(a);
+	}
+	if (all)
+		json_object_set_new(all, "collectors", json_integer(asked));
+	return all;
+}
+
 static json_t *ask_all(struct cli_query_collectors *c, const char *store, char *const *keys,
 		       size_t n)
 {
-	json_t *answers = NULL, *got, *a, *ring;
-	json_int_t asked = 0;
-	size_t k, i;
+	json_t *got[DTA_HASH_RING_MEMBERS_MAX] = {0}, *answers = json_array(), *a;
 
-	for (uint32_t m = 0; m < c->n; m++) {
-		got = cli_query_ask_one(c, m, store, keys, n);
-		if (!got)
-			continue;
-		asked++;
-		json_array_foreach(got, k, a)
-		{
-			json_array_foreach(json_object_get(a, "rings"), i, ring)
-				json_object_set_new(ring, "collector",
-						    json_string(c->member[m].at));
-			if (answers)
-				one_of_many(c, n ? keys[k] : NULL, json_array_get(answers, k), a);
+	for (uint32_t m = 0; m < c->n; m++)
+		got[m] = cli_query_ask_one(c, m, store, keys, n);
+	for (size_t i = 0; answers && i < (n ? n : 1); i++) {
+		const char *key = n ? keys[i] : NULL;
+
+		a = c->replicas > 1 ? cli_query_choose_answer(c, got, i, key)
+				    : join_answers(c, got, i, key);
+		if (a) {
+			cli_query_end_sketch(a);
+			json_array_append_new(answers, a);
+		} else { /* no member has answered */
+			json_decref(answers);
+			answers = NULL;
 		}
-		if (!answers)
-			answers = json_incref(got);
-		json_decref(got);
 	}
-	json_array_foreach(answers, k, a)
-	{
-		json_object_set_new(a, "collectors", json_integer(asked));
-		cli_query_end_sketch(a);
-	}
+	for (uint32_t m = 0; m < c->n; m++)
+		json_decref(got[m]);
 	return answers;
 }
 
@@ -436,9 +451,7 @@ json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *c
 {
 	if (c->n == 1)
 		return cli_query_ask_one(c, 0, store, keys, n);
-	if (c->replicas > 1)
-		return cli_query_ask_replicas(c, store, keys, n);
-	if (!strcmp(c->kind, "key-write") || !strcmp(c->kind, "postcard"))
+	if (c->replicas < 2 && (!strcmp(c->kind, "key-write") || !strcmp(c->kind, "postcard")))
 		return ask_in_turn(c, store, keys, n);
 	return ask_all(c, store, keys, n);
 }

@@ -111,12 +111,13 @@ uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *ke
 /* replicas.c */
 
 /*
- * Like cli_query_ask(), but for collectors that store the same keys. Returns one answer per key
- * with "replicas": {"wanted","asked","agree","missing":[...],"differ":[...],"may_be_old"}, and the
- * "gaps" of the collector whose answer was chosen.
+ * Chooses among the answers of collectors that store the same keys: the i-th of each array in got,
+ * for this key. Returns a copy with "replicas":
+ * {"wanted","asked","agree","missing":[...],"differ":[...],"may_be_old"}, and the "gaps" of the
+ * collector whose answer was chosen; NULL if there is no answer.
  */
-json_t *cli_query_ask_replicas(struct cli_query_collectors *c, const char *store, char *const *keys,
-			       size_t n);
+json_t *cli_query_choose_answer(const struct cli_query_collectors *c, json_t *const *got, size_t i,
+				const char *key);
 
 /* sketch.c */
 
