@@ -542,11 +542,15 @@ static int change_stores(const struct base_command *self, const char *what, char
 		return BASE_EXIT_FAILURE;
 	snprintf(path, sizeof(path), "/api/v1/dta/%s%s%s", reload ? "reload" : "stores/",
 		 reload ? "" : words[0], reload || resize ? "" : "/rotate");
-	for (uint32_t m = 0; m < collectors.n; m++)
-		if (!collectors.member[m].up ||
-		    !cli_query_order(&collectors, m, resize ? "PUT" : "POST", path,
-				     resize ? json_pack("{s:I}", "slots", CLI_INT(slots)) : NULL))
+	for (uint32_t m = 0; m < collectors.n; m++) {
+		json_t *done = cli_query_send(&collectors, m, resize ? "PUT" : "POST", path,
+					      resize ? json_pack("{s:I}", "slots", CLI_INT(slots))
+						     : NULL);
+
+		if (!done)
 			code = BASE_EXIT_FAILURE;
+		json_decref(done);
+	}
 	return code;
 }
 

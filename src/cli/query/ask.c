@@ -25,38 +25,44 @@ static const char *hint_for(long status, const char *token)
 		     : ": use --token-file, or run as the collector's user";
 }
 
-/*
- * Sends a GET request, a POST request with a body, or another method. Takes over the reference to
- * body. Returns NULL after printing an error.
- */
-static json_t *send_request(struct cli_query_collectors *c, uint32_t member, const char *method,
-			    const char *path, json_t *body)
+json_t *cli_query_send(struct cli_query_collectors *c, uint32_t member, const char *method,
+		       const char *path, json_t *body)
 {
+	const char *at = c->member[member].at, *token = c->member[member].token, *said;
+	struct cli_request r = {.at = at,
+				.method = method,
+				.path = path,
+				.token = token,
+				.config = c->set->config,
+				.timeout_ms = TIMEOUT_MS};
 	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, why[256];
-	const char *at = c->member[member].at, *token = c->member[member].token;
-	const struct cli_request r = {.at = at,
-				      .method = method,
-				      .path = path,
-				      .body = posted,
-				      .token = token,
-				      .config = c->set->config,
-				      .timeout_ms = TIMEOUT_MS};
+	json_t *j = NULL;
 	long status;
-	json_t *j = cli_http(&r, &status, why, sizeof(why));
-	const char *said = json_string_value(json_object_get(j, "error"));
 
 	json_decref(body);
+	r.body = posted;
+	if (c->member[member].up) {
+		j = cli_http(&r, &status, why, sizeof(why));
+		said = json_string_value(json_object_get(j, "error"));
+		c->member[member].up = status == 200 && j;
+		if (!c->member[member].up)
+			base_failure(&cli_cmd_query, "%s: %s%s", at,
+				     !status	     ? why
+				     : said	     ? said
+				     : status == 404 ? "has no stores: was it started with --dta?"
+						     : "sent a malformed response",
+				     hint_for(status, token));
+	}
 	free(posted);
-	if (status == 200 && j)
+	if (c->member[member].up)
 		return j;
-	base_failure(&cli_cmd_query, "%s: %s%s", at,
-		     !status	     ? why
-		     : said	     ? said
-		     : status == 404 ? "has no stores: was it started with --dta?"
-				     : "sent a malformed response",
-		     hint_for(status, token));
 	json_decref(j);
 	return NULL;
+}
+
+json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
+{
+	return cli_query_send(c, member, NULL, path, NULL);
 }
 
 void cli_query_add_parameter(void *path, const char *key, const char *value)
@@ -110,35 +116,6 @@ void cli_query_parameters(const struct cli_query_settings *set,
 		put(context, "policy", set->policy);
 }
 
-/* Asks a member, unless it has failed to answer before. Takes over the reference to body. */
-static json_t *ask_member(struct cli_query_collectors *c, uint32_t member, const char *path,
-			  json_t *body)
-{
-	json_t *j = NULL;
-
-	if (c->member[member].up)
-		j = send_request(c, member, NULL, path, body);
-	else
-		json_decref(body);
-	c->member[member].up = j;
-	return j;
-}
-
-json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
-{
-	return ask_member(c, member, path, NULL);
-}
-
-bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
-		     const char *path, json_t *body)
-{
-	json_t *j = send_request(c, member, method, path, body);
-	bool done = j;
-
-	json_decref(j);
-	return done;
-}
-
 json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const char *store,
 			  char *const *keys, size_t n)
 {
@@ -160,7 +137,7 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 		json_array_append_new(list, json_string(keys[i]));
 	body = json_pack("{s:s,s:o}", "store", store, "keys", list);
 	cli_query_parameters(c->set, add_member, body);
-	j = ask_member(c, member, path, body);
+	j = cli_query_send(c, member, NULL, path, body);
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {

@@ -79,16 +79,14 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 /* Appends an escaped parameter to a path in a buffer of CLI_QUERY_PATH bytes. */
 void cli_query_add_parameter(void *path, const char *key, const char *value);
 /*
- * Sends a GET request for a path to one collector. If it does not answer, prints an error, and does
+ * Sends a request to a collector: GET, POST with a body, or another method. Takes over the
+ * reference to body, which may be NULL. If the collector does not answer, prints an error, and does
  * not ask it again. Returns NULL without an answer.
  */
+json_t *cli_query_send(struct cli_query_collectors *c, uint32_t member, const char *method,
+		       const char *path, json_t *body);
+/* The same for GET. */
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path);
-/*
- * Sends a command to a collector. Takes over the reference to body, which may be NULL. Returns
- * false after printing an error.
- */
-bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
-		     const char *path, json_t *body);
 
 /*
  * Merges the rows or keys of another collector into rows. Adds up counts; if collectors hold
