@@ -15,32 +15,6 @@
 #include "base/text.h"
 #include "cli/common/common.h"
 
-/*
- * Returns this user's i-th runtime directory in order of preference, or NULL if it does not exist.
- */
-static const char *runtime_folder(size_t i, char out[PATH_MAX])
-{
-	const char *from = i == 0 ? getenv("RUNTIME_DIRECTORY") : getenv("XDG_RUNTIME_DIR");
-
-	switch (i) {
-	case 0: /* a colon-separated list: systemd.exec(5) */
-		snprintf(out, PATH_MAX, "%.*s", from ? (int)strcspn(from, ":") : 0, from ?: "");
-		break;
-	case 1:
-		snprintf(out, PATH_MAX, "%s", "/run/sidelight-collect");
-		break;
-	case 2:
-		snprintf(out, PATH_MAX, "%s%s", from ?: "", from && *from ? "/sidelight" : "");
-		break;
-	case 3:
-		snprintf(out, PATH_MAX, "/tmp/sidelight-%u", (unsigned int)geteuid());
-		break;
-	default:
-		return NULL;
-	}
-	return out;
-}
-
 /* Returns true if only this user and root can create files in the directory. */
 static bool is_private(const char *path)
 {
@@ -48,6 +22,37 @@ static bool is_private(const char *path)
 
 	return !lstat(path, &st) && S_ISDIR(st.st_mode) && !(st.st_mode & 022) &&
 	       (st.st_uid == geteuid() || !st.st_uid);
+}
+
+#define FOLDERS 4u /* runtime directories, in order of preference */
+
+/*
+ * Returns the path of a collector's token in the i-th runtime directory, to be freed; NULL if this
+ * user has no such directory. make: create the directory if it does not exist.
+ */
+static char *token_path(size_t i, const char *address, bool make)
+{
+	const char *from = getenv(i ? "XDG_RUNTIME_DIR" : "RUNTIME_DIRECTORY") ?: "";
+	char folder[PATH_MAX], *path;
+
+	switch (i) {
+	case 0: /* a colon-separated list: systemd.exec(5) */
+		snprintf(folder, sizeof(folder), "%.*s", (int)strcspn(from, ":"), from);
+		break;
+	case 1:
+		snprintf(folder, sizeof(folder), "/run/sidelight-collect");
+		break;
+	case 2:
+		snprintf(folder, sizeof(folder), "%s%s", from, *from ? "/sidelight" : "");
+		break;
+	default:
+		snprintf(folder, sizeof(folder), "/tmp/sidelight-%u", (unsigned int)geteuid());
+	}
+	if (make)
+		mkdir(folder, 0700);
+	return is_private(folder) && asprintf(&path, "%s/collect-%s.token", folder, address) >= 0
+		       ? path
+		       : NULL;
 }
 
 static bool write_to(const char *path, const char *token)
@@ -70,15 +75,10 @@ bool cli_token_draw(char token[CLI_TOKEN_BYTES])
 
 char *cli_token_leave(const char *address, const char *token)
 {
-	char at[PATH_MAX], *path = NULL;
+	for (size_t i = 0; i < FOLDERS; i++) {
+		char *path = token_path(i, address, true);
 
-	for (size_t i = 0; runtime_folder(i, at); i++) {
-		if (!*at)
-			continue;
-		mkdir(at, 0700);
-		if (!is_private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
-			continue;
-		if (write_to(path, token))
+		if (path && write_to(path, token))
 			return path;
 		free(path);
 	}
@@ -107,13 +107,12 @@ static bool is_own(const char *path)
 
 static char *find_token(const char *address)
 {
-	char at[PATH_MAX], *path, *token = NULL;
+	char *token = NULL;
 
-	for (size_t i = 0; !token && runtime_folder(i, at); i++) {
-		if (!*at || !is_private(at) ||
-		    asprintf(&path, "%s/collect-%s.token", at, address) < 0)
-			continue;
-		token = is_own(path) ? read_token(path) : NULL;
+	for (size_t i = 0; !token && i < FOLDERS; i++) {
+		char *path = token_path(i, address, false);
+
+		token = path && is_own(path) ? read_token(path) : NULL;
 		free(path);
 	}
 	return token;

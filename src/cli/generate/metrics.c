@@ -177,11 +177,6 @@ static struct metrics_outcome add_up(const struct parent *p, uint64_t elapsed_ns
 	return o;
 }
 
-static json_t *json_count(uint64_t v)
-{
-	return json_integer((json_int_t)v);
-}
-
 static void report_json(const struct parent *p, const struct metrics_outcome *o)
 {
 	static const char *const names[CLI_KINDS] = {"generated_updates_total", "generated_level",
@@ -191,26 +186,28 @@ static void report_json(const struct parent *p, const struct metrics_outcome *o)
 
 	for (int k = 0; k < CLI_KINDS; k++)
 		if (s->of_kind[k])
-			json_object_set_new(expect, names[k], json_count(o->of_kind[k]));
+			json_object_set_new(expect, names[k], json_integer(CLI_INT(o->of_kind[k])));
 	if (s->of_kind[CLI_HISTOGRAM])
-		json_object_set_new(expect, "generated_size_bytes_sum", json_count(o->sum));
+		json_object_set_new(expect, "generated_size_bytes_sum",
+				    json_integer(CLI_INT(o->sum)));
 	for (uint32_t i = 0; i < s->pods; i++)
 		json_array_append_new(pods,
-				      json_pack("{s:o, s:i, s:o}", "pod",
+				      json_pack("{s:o, s:i, s:I}", "pod",
 						json_sprintf("%s-%u", s->service, i), "pid",
 						(int)p->sh.process[i / s->pods_per_process].pid,
-						"total", json_count(pod_total(p, i))));
-	cli_json_print(
-		stdout,
-		json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:f, s:f, s:o}", "service",
-			  s->service, "pods", json_count(s->pods), "metrics",
-			  json_count(s->metrics), "threads", json_count(s->threads), "updates",
-			  json_count(s->updates), "complete", o->complete, "per_metric_total",
-			  o->complete ? json_count(s->threads * s->updates) : json_null(),
-			  "grand_total", json_count(o->all), "expect", expect, "elapsed_seconds",
-			  (double)o->elapsed_ns / 1e9, "ns_per_update",
-			  o->all ? (double)o->cpu_ns / (double)o->all : 0.0, "per_pod", pods),
-		JSON_COMPACT | JSON_REAL_PRECISION(6));
+						"total", CLI_INT(pod_total(p, i))));
+	cli_json_print(stdout,
+		       json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:f, s:f, s:o}",
+				 "service", s->service, "pods", CLI_INT(s->pods), "metrics",
+				 CLI_INT(s->metrics), "threads", CLI_INT(s->threads), "updates",
+				 CLI_INT(s->updates), "complete", o->complete, "per_metric_total",
+				 o->complete ? json_integer(CLI_INT(s->threads * s->updates))
+					     : json_null(),
+				 "grand_total", CLI_INT(o->all), "expect", expect,
+				 "elapsed_seconds", (double)o->elapsed_ns / 1e9, "ns_per_update",
+				 o->all ? (double)o->cpu_ns / (double)o->all : 0.0, "per_pod",
+				 pods),
+		       JSON_COMPACT | JSON_REAL_PRECISION(6));
 }
 
 static int report_outcome(const struct parent *p, const struct metrics_outcome *o)
