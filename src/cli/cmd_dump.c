@@ -32,15 +32,11 @@ static int report_failure(const char *source, const char *what)
 /* Dumps one region. Takes over fd. keep: receives the contents; may be NULL. */
 static int dump_one(const char *source, int fd, struct cli_dump *keep)
 {
-	struct cli_dump *d = keep ? keep : calloc(1, sizeof(*d));
+	static struct cli_dump one; /* too large for the stack */
+	struct cli_dump *d = keep ?: &one;
+	bool good = cli_dump_read(d, source, fd);
 	char fault[256];
-	bool good;
 
-	if (!d) {
-		close(fd);
-		return report_failure(source, strerror(ENOMEM));
-	}
-	good = cli_dump_read(d, source, fd);
 	close(fd);
 	if (settings.check)
 		cli_dump_print_check(d);
@@ -51,10 +47,8 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 	/* Standard output has the details; this line explains the exit status. */
 	if (!good && !settings.check)
 		report_failure(source, cli_dump_fault(d, fault, sizeof(fault)));
-	if (!keep) {
+	if (!keep)
 		cli_dump_free(d);
-		free(d);
-	}
 	return good ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
 }
 
@@ -152,37 +146,26 @@ static int dump_id(int s, const char *path, uint64_t id)
 	return dump_one(source, fd, NULL);
 }
 
-static int dump_agent(const char *path)
+/* Dumps what is asked for from an agent with this socket, to which s is connected. */
+static int dump_from(int s, const char *path)
 {
-	struct cli_dump *directory = NULL;
-	int s = cli_agent_connect(path), fd, status;
+	static struct cli_dump directory;
 	char why[320];
+	int fd = cli_agent_ask(s, SL_MSG_SUBSCRIBE, NULL, 0, SL_MSG_WELCOME, why, sizeof(why));
+	int status;
 
-	if (s < 0)
-		return report_failure(path, strerror(errno));
-	status = BASE_EXIT_FAILURE;
-	fd = cli_agent_ask(s, SL_MSG_SUBSCRIBE, NULL, 0, SL_MSG_WELCOME, why, sizeof(why));
-	if (fd < 0) {
-		report_failure(path, why);
-		goto out;
-	}
+	if (fd < 0)
+		return report_failure(path, why);
 	if (settings.remote.id) {
 		close(fd);
-		status = dump_id(s, path, settings.remote.id);
-		goto out;
+		return dump_id(s, path, settings.remote.id);
 	}
-	directory = calloc(1, sizeof(*directory));
-	if (!directory) {
-		close(fd);
-		report_failure(path, strerror(ENOMEM));
-		goto out;
-	}
-	status = dump_one("directory", fd, directory);
+	status = dump_one("directory", fd, &directory);
 	for (uint32_t i = 0;
-	     settings.all && directory->entries && i < directory->directory.entries_used; i++) {
-		const struct region_entry *e = &directory->entries[i].parsed;
+	     settings.all && directory.entries && i < directory.directory.entries_used; i++) {
+		const struct region_entry *e = &directory.entries[i].parsed;
 
-		if (directory->entries[i].fault || e->state == SL_STATE_FREE ||
+		if (directory.entries[i].fault || e->state == SL_STATE_FREE ||
 		    e->state == SL_STATE_RETIRED)
 			continue;
 		if (!settings.remote.json && !settings.check)
@@ -190,9 +173,17 @@ static int dump_agent(const char *path)
 		if (dump_id(s, path, e->id))
 			status = BASE_EXIT_FAILURE;
 	}
-	cli_dump_free(directory);
-out:
-	free(directory);
+	cli_dump_free(&directory);
+	return status;
+}
+
+static int dump_agent(const char *path)
+{
+	int s = cli_agent_connect(path), status;
+
+	if (s < 0)
+		return report_failure(path, strerror(errno));
+	status = dump_from(s, path);
 	close(s);
 	return status;
 }
