@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "cli/common/common.h"
 #include "cli/dump/dump.h"
@@ -61,13 +62,9 @@ static void put_string(const char *s)
 
 static void put_f64(double value)
 {
-	struct base_json j;
+	char text[BASE_NUMBER_MAX];
 
-	base_json_stream(&j, stdout);
-	if (isfinite(value))
-		base_json_f64(&j, value);
-	else
-		fputs(isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf", stdout);
+	fwrite(text, 1, (size_t)(base_print_f64(text, value) - text), stdout);
 }
 
 static uint64_t count_of(const struct region_metric *m, const uint64_t *cell)
