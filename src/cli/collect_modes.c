@@ -235,7 +235,7 @@ static void say_waiting(struct collect_collector *c, uint64_t end_ns)
 bool cli_collect_wait(struct collect_collector *c, int stop, uint64_t end_ns, bool all_up)
 {
 	uint64_t say = base_now_ns() + SAY_NS;
-	struct collect_collector_totals t;
+	struct collect_collector_totals t = {0};
 
 	do {
 		if (base_stop_wait(stop, 5))
@@ -244,7 +244,8 @@ bool cli_collect_wait(struct collect_collector *c, int stop, uint64_t end_ns, bo
 			say_waiting(c, end_ns);
 			say = UINT64_MAX;
 		}
-		collect_collector_totals(c, &t);
+		if (all_up)
+			collect_collector_totals(c, &t);
 	} while (base_now_ns() < end_ns &&
 		 !(collect_collector_ready(c) && (!all_up || t.hosts_up == t.hosts)));
 	return true;
