@@ -402,24 +402,19 @@ static uint32_t mode_of(const char *text)
 	return !*text || *end || errno || mode > 0777 ? 0 : (uint32_t)mode;
 }
 
-/* Returns the uids of a list, to be freed, or NULL with an exit code in *code. */
-static uint32_t *uids_of(const struct base_command *self, const char *option,
-			 const struct base_strings *list, int *code)
+/* Parses a list of uids into an array, to be freed. Returns an exit code. */
+static int parse_uids(const struct base_command *self, const char *option,
+		      const struct base_strings *list, uint32_t **uids)
 {
-	uint32_t *uid = calloc(list->n + 1, sizeof(*uid));
 	uint64_t n;
 
-	if (!uid)
-		*code = base_failure(self, "out of memory");
-	for (size_t i = 0; uid && i < list->n; i++) {
-		if (base_parse_u64(list->v[i], 0, UINT32_MAX - 1, &n)) {
-			*code = base_usage(self, "--%s '%s' is not a number", option, list->v[i]);
-			free(uid);
-			return NULL;
-		}
-		uid[i] = (uint32_t)n;
+	*uids = calloc(list->n + 1, sizeof(**uids));
+	for (size_t i = 0; *uids && i < list->n; i++) {
+		if (base_parse_u64(list->v[i], 0, UINT32_MAX - 1, &n))
+			return base_usage(self, "--%s '%s' is not a number", option, list->v[i]);
+		(*uids)[i] = (uint32_t)n;
 	}
-	return uid;
+	return *uids ? BASE_EXIT_OK : base_failure(self, "out of memory");
 }
 
 /* Returns an address in the folder of the agent's socket. */
@@ -505,7 +500,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	static char address[256];
 	struct agent_opts *o = &set.o;
 	char error[256];
-	uint32_t *consumers, *origins;
+	uint32_t *consumers = NULL, *origins = NULL;
 	uint16_t port;
 	int code;
 
@@ -549,14 +544,13 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	set.bridge.insecure = o->insecure;
 	set.bridge.socket = socket_of(o->socket);
 	set.bridge.unconfined = o->unconfined;
-	consumers = uids_of(self, "consumer-uid", &set.uids, &code);
-	origins = consumers ? uids_of(self, "origin-uid", &set.origins, &code) : NULL;
+	code = parse_uids(self, "consumer-uid", &set.uids, &consumers)
+		       ?: parse_uids(self, "origin-uid", &set.origins, &origins);
 	o->consumers = consumers;
 	o->consumer_count = set.uids.n;
 	o->origins = origins;
 	o->origin_count = set.origins.n;
-	if (origins)
-		code = serve_apart(self, o);
+	code = code ?: serve_apart(self, o);
 	free(consumers);
 	free(origins);
 	return code;

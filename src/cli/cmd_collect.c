@@ -23,15 +23,15 @@
 #include "collect/read/realtime.h"
 #include "collect/self/self.h"
 
-#define WORKERS_MAX 1024u
-#define PAST_SHARE  8u /* the buckets of histograms get 1/PAST_SHARE of the history's memory */
+#define PAST_SHARE 8u /* the buckets of histograms get 1/PAST_SHARE of the history's memory */
 
 static struct cli_collect_settings set = {
 	.h = {.listen = "127.0.0.1:9464",
-	      .connections = 256,
+	      .max_connections = 256,
 	      .query_concurrency = 2,
 	      .query_timeout_ns = 10000000000,
-	      .query_samples = 50000000},
+	      .query_samples = 50000000,
+	      .protobuf = true}, /* for remote read */
 	.mode = "prometheus",
 	.realtime = "auto",
 	.ephemeral = "32768-60999", /* Linux's default for net.ipv4.ip_local_port_range */
@@ -102,7 +102,7 @@ static const struct base_option table[] = {
 	BASE_FLAG("open", 0, &set.h.open,
 		  "let anyone who can reach --listen read all metrics, including web pages open "
 		  "in their browsers"),
-	BASE_LIST("allow-host", 0, &set.h.allow_hosts, "NAME",
+	BASE_LIST("allow-host", 0, &set.allow_hosts, "NAME",
 		  "accept this name in the Host header, in addition to localhost and addresses; "
 		  "repeatable"),
 	BASE_TIME("period", 'p', &set.c.period_ns, 0, 0, "DURATION",
@@ -111,13 +111,14 @@ static const struct base_option table[] = {
 		"mode", 'm', &set.mode, "MODE",
 		"prometheus: serve; read_loop: print rates; setup: print hosts and regions, and "
 		"exit"),
-	BASE_UINT("workers", 'w', &set.c.workers, 1, WORKERS_MAX, "N", "number of reading threads"),
+	BASE_UINT("workers", 'w', &set.c.workers, 1, COLLECT_WORKERS_MAX, "N",
+		  "number of reading threads"),
 	BASE_STRING("realtime", 0, &set.realtime, "auto|off",
 		    "auto: where allowed, workers run with real-time priority for at most a "
 		    "third of a CPU each, so that busy CPUs do not delay them"),
 	BASE_FLAG("pin", 0, &set.c.pin, "pin each worker to a CPU"),
 	BASE_STRING("cpus", 0, &set.cpus, "LIST", "pin workers to these CPUs, such as 0,2-5"),
-	BASE_UINT("queues", 'q', &set.c.queues, 1, WORKERS_MAX, "N",
+	BASE_UINT("queues", 'q', &set.c.queues, 1, COLLECT_WORKERS_MAX, "N",
 		  "connections per host, at most one per worker"),
 	CLI_PART_VERBS,
 	BASE_STRING("dev", 0, &set.c.fabric.device, "DEVICE", "RDMA device (default: by route)"),
@@ -155,7 +156,7 @@ static const struct base_option table[] = {
 		"count these ports as \"other\", such as 32768-50050,50052-60999; none: no port"),
 	BASE_UINT("tcp-flows", 0, &set.tables.flows, 64, 1u << 24, "N",
 		  "track at most this many connections on all hosts, using 2 KiB each"),
-	BASE_UINT("max-connections", 0, &set.h.connections, 1, 65536, "N",
+	BASE_UINT("max-connections", 0, &set.h.max_connections, 1, 65536, "N",
 		  "accept at most this many HTTP connections"),
 	BASE_TIME("query-timeout", 0, &set.h.query_timeout_ns, 1e6, 3.6e12, "DURATION",
 		  "refuse a query of the HTTP API that takes longer than this, including the time "
@@ -293,23 +294,6 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* Waits until every reachable host has been read, so that the first scrape is complete. */
-static bool wait_ready(struct collect_collector *c, int stop)
-{
-	uint64_t start = base_now_ns(), end = start + COLLECT_SETUP_NS;
-	bool said = false;
-
-	while (!collect_collector_ready(c) && base_now_ns() < end) {
-		if (base_stop_wait(stop, 5))
-			return false;
-		if (!said && base_now_ns() - start >= COLLECT_SAY_NS) {
-			cli_collect_say_waiting(c, end);
-			said = true;
-		}
-	}
-	return true;
-}
-
 /* ---- parts ---- */
 
 #define CLI_COLLECT_PART(name) extern const struct cli_collect_part cli_collect_part_##name;
@@ -334,10 +318,7 @@ void cli_collect_path(struct base_confine_opts *c, const char *path)
 		c->any_path = true; /* more files than entries in paths */
 }
 
-/*
- * Calls the given function in each part that has it, until one call fails. Evaluates to the exit
- * code.
- */
+/* Calls the given function in each part that has it, until one fails. Evaluates to its result. */
 #define EACH_PART(function, ...)                                                          \
 	({                                                                                \
 		int code_ = BASE_EXIT_OK;                                                 \
@@ -368,13 +349,7 @@ static int make_collector(struct cli_collect_run *r)
 	if (past_bytes && !r->past)
 		return CLI_FAIL("collect", "cannot allocate the history of histogram buckets: %s",
 				strerror(errno));
-	if (!s->discover.sources.n)
-		return BASE_EXIT_OK;
-	r->discover = collect_discover_new(r->c, &s->discover, error, sizeof(error));
-	if (!r->discover)
-		return CLI_FAIL("discover", "%s", error);
-	err = collect_self_discover(r->c, r->discover);
-	return err ? CLI_FAIL("collect", "own series: %s", strerror(-err)) : BASE_EXIT_OK;
+	return BASE_EXIT_OK;
 }
 
 /*
@@ -384,16 +359,14 @@ static int make_collector(struct cli_collect_run *r)
 static int make_run(struct cli_collect_run *r)
 {
 	char error[256];
-	int code = EACH_PART(before, r), err;
+	int code = EACH_PART(before, r);
 
 	code = code ?: make_collector(r);
 	code = code ?: EACH_PART(attach, r);
+	code = code ?: collect_self_helpers(r->c);
+	code = code ?: collect_receivers_attach(&r->receivers, r->c);
 	if (code)
-		return code;
-	err = collect_self_helpers(r->c);
-	err = err ?: collect_receivers_attach(&r->receivers, r->c);
-	if (err)
-		return CLI_FAIL("collect", "own series: %s", strerror(-err));
+		return code < 0 ? CLI_FAIL("collect", "own series: %s", strerror(-code)) : code;
 	if (r->set->serves && !cli_collect_serve(r))
 		return BASE_EXIT_FAILURE;
 	if (base_passed_rest(error, sizeof(error)))
@@ -407,25 +380,20 @@ static int make_run(struct cli_collect_run *r)
  */
 static int start_run(struct cli_collect_run *r)
 {
-	int code = EACH_PART(start, r), err = code ? 0 : collect_collector_start(r->c);
+	int code = EACH_PART(start, r);
 
-	if (!code && !err)
-		code = EACH_PART(follow, r);
-	if (!code && !err && r->discover)
-		err = collect_discover_start(r->discover);
-	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : code;
+	code = code ?: collect_collector_start(r->c);
+	code = code ?: EACH_PART(follow, r);
+	return code < 0 ? CLI_FAIL("collect", "threads: %s", strerror(-code)) : code;
 }
 
-/* Returns false if something that was learned or measured could not be saved. */
-static bool free_run(struct cli_collect_run *r)
+static void free_run(struct cli_collect_run *r)
 {
 	size_t n = 0;
-	bool saved = true;
 
 	while (cli_collect_parts[n])
 		n++;
 	cli_collect_serve_end(&r->server);
-	collect_discover_free(r->discover);
 	for (size_t i = n; i-- > 0;)
 		if (cli_collect_parts[i]->stop)
 			cli_collect_parts[i]->stop(r);
@@ -434,14 +402,12 @@ static bool free_run(struct cli_collect_run *r)
 	collect_past_free(r->past);
 	for (size_t i = n; i-- > 0;)
 		if (cli_collect_parts[i]->free)
-			saved &= cli_collect_parts[i]->free(r);
-	return saved;
+			cli_collect_parts[i]->free(r);
 }
 
 /* Prints the ready line, initially and whenever the number of reached hosts changes. */
-static void say_ready(void *arg)
+static void say_ready(struct cli_collect_run *p)
 {
-	struct cli_collect_run *p = arg;
 	const struct http *h = p->server.http;
 	const char *dta = p->dta_address;
 	struct collect_collector_totals t;
@@ -455,10 +421,8 @@ static void say_ready(void *arg)
 		   dta ? dta : "");
 }
 
-static void every_second(void *arg)
+static void every_second(struct cli_collect_run *p)
 {
-	struct cli_collect_run *p = arg;
-
 	say_ready(p);
 	base_children_check();
 	if (p->alive_ns && base_now_ns() - p->alive_at >= p->alive_ns &&
@@ -491,7 +455,6 @@ static int confine_collector(const struct cli_collect_settings *s)
 	};
 	int code;
 
-	cli_collect_discover_paths(&s->discover, &c);
 	http_web_files(&files, s->h.web_config, s->h.roles_file);
 	for (size_t i = 0; cli_collect_parts[i]; i++)
 		if (cli_collect_parts[i]->paths)
@@ -506,9 +469,6 @@ static int run_collector(struct cli_collect_run *r)
 {
 	struct cli_collect_settings *s = r->set;
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
-	const struct cli_collect_mode m = {
-		s->c.workers, s->duration_ns, s->csv, s->as_json, every_second, r,
-	};
 
 	r->reload = reload;
 	if (stop < 0 || (s->dta && reload < 0))
@@ -523,12 +483,15 @@ static int run_collector(struct cli_collect_run *r)
 	if (code == BASE_EXIT_OK)
 		code = start_run(r);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
-		code = cli_collect_setup(&m, r->c, stop);
-	} else if (code == BASE_EXIT_OK && wait_ready(r->c, stop)) {
+		code = cli_collect_setup(r, stop);
+	} else if (code == BASE_EXIT_OK &&
+		   /* so that the first scrape is complete */
+		   cli_collect_wait(r->c, stop, base_now_ns() + COLLECT_SETUP_NS, false)) {
 		say_ready(r);
-		code = cli_collect_until(&m, r->c, stop, !s->serves);
+		code = cli_collect_until(r, stop, every_second);
 	}
-	if (!free_run(r) || base_children_failed())
+	free_run(r);
+	if (r->unsaved || base_children_failed())
 		code = BASE_EXIT_FAILURE;
 	if (stop >= 0)
 		close(stop);
@@ -646,7 +609,7 @@ static int check_options(const struct base_command *self, const struct cli_colle
 
 static int collect_main(const struct base_command *self, int argc, char **argv)
 {
-	static int cpus[WORKERS_MAX];
+	static int cpus[COLLECT_WORKERS_MAX];
 	static uint8_t folded[8192];
 	int code;
 
@@ -661,7 +624,7 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(self, "--realtime must be auto or off, not '%s'", set.realtime);
 	/* In this mode nothing is read, so nothing can be late. */
 	set.c.realtime &= strcmp(set.mode, "setup") != 0;
-	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
+	if (set.cpus && parse_cpus(set.cpus, cpus, COLLECT_WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
 	if (strcmp(set.ephemeral, "none") && parse_ports(set.ephemeral, folded))
 		return base_usage(self,
@@ -672,10 +635,6 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	code = EACH_PART(check, self, &set);
 	if (code)
 		return code;
-	code = cli_collect_discover_check(self, &set.discover);
-	if (code)
-		return code;
-	set.c.spare_hosts = set.discover.sources.n ? set.max_hosts : 0;
 	set.c.agents = set.agents.v;
 	set.c.agent_count = set.agents.n;
 	set.c.pin |= set.cpus != NULL;

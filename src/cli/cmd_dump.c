@@ -19,11 +19,10 @@
 #include "cli/common/remote.h"
 
 static struct {
-	bool json, raw_lines, check, all;
+	bool raw_lines, check, all;
 	const char *socket, *kind, *secret;
 	struct cli_dump_remote_opts remote;
-	uint64_t id;
-} settings = {.remote = {.gid = -1, .ib_port = 1}};
+} settings = {.remote.fabric = {.gid_index = -1, .ib_port = 1}};
 
 static int report_failure(const char *source, const char *what)
 {
@@ -33,29 +32,23 @@ static int report_failure(const char *source, const char *what)
 /* Dumps one region. Takes over fd. keep: receives the contents; may be NULL. */
 static int dump_one(const char *source, int fd, struct cli_dump *keep)
 {
-	struct cli_dump *d = keep ? keep : calloc(1, sizeof(*d));
+	static struct cli_dump one; /* too large for the stack */
+	struct cli_dump *d = keep ?: &one;
+	bool good = cli_dump_read(d, source, fd);
 	char fault[256];
-	bool good;
 
-	if (!d) {
-		close(fd);
-		return report_failure(source, strerror(ENOMEM));
-	}
-	good = cli_dump_read(d, source, fd);
 	close(fd);
 	if (settings.check)
 		cli_dump_print_check(d);
-	else if (settings.json)
+	else if (settings.remote.json)
 		cli_dump_print_json(d, settings.raw_lines);
 	else
 		cli_dump_print_text(d, settings.raw_lines);
 	/* Standard output has the details; this line explains the exit status. */
 	if (!good && !settings.check)
 		report_failure(source, cli_dump_fault(d, fault, sizeof(fault)));
-	if (!keep) {
+	if (!keep)
 		cli_dump_free(d);
-		free(d);
-	}
 	return good ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
 }
 
@@ -116,7 +109,7 @@ static int dump_process(const char *pid)
 			continue;
 		}
 		snprintf(source, sizeof(source), "pid %.20s fd %.20s", pid, e->d_name);
-		if (found++ && !settings.json && !settings.check)
+		if (found++ && !settings.remote.json && !settings.check)
 			putchar('\n');
 		if (dump_one(source, fd, NULL))
 			status = BASE_EXIT_FAILURE;
@@ -145,7 +138,6 @@ static int dump_id(int s, const char *path, uint64_t id)
 		close(fd);
 		o.target = path;
 		o.id = id;
-		o.json = settings.json;
 		if (!settings.check)
 			return cli_dump_remote(&cli_cmd_dump, &o);
 		printf("%s: kernel table, not checked\n", source);
@@ -154,47 +146,44 @@ static int dump_id(int s, const char *path, uint64_t id)
 	return dump_one(source, fd, NULL);
 }
 
-static int dump_agent(const char *path)
+/* Dumps what is asked for from an agent with this socket, to which s is connected. */
+static int dump_from(int s, const char *path)
 {
-	struct cli_dump *directory = NULL;
-	int s = cli_agent_connect(path), fd, status;
+	static struct cli_dump directory;
 	char why[320];
+	int fd = cli_agent_ask(s, SL_MSG_SUBSCRIBE, NULL, 0, SL_MSG_WELCOME, why, sizeof(why));
+	int status;
 
-	if (s < 0)
-		return report_failure(path, strerror(errno));
-	status = BASE_EXIT_FAILURE;
-	fd = cli_agent_ask(s, SL_MSG_SUBSCRIBE, NULL, 0, SL_MSG_WELCOME, why, sizeof(why));
-	if (fd < 0) {
-		report_failure(path, why);
-		goto out;
-	}
-	if (settings.id) {
+	if (fd < 0)
+		return report_failure(path, why);
+	if (settings.remote.id) {
 		close(fd);
-		status = dump_id(s, path, settings.id);
-		goto out;
+		return dump_id(s, path, settings.remote.id);
 	}
-	directory = calloc(1, sizeof(*directory));
-	if (!directory) {
-		close(fd);
-		report_failure(path, strerror(ENOMEM));
-		goto out;
-	}
-	status = dump_one("directory", fd, directory);
+	status = dump_one("directory", fd, &directory);
 	for (uint32_t i = 0;
-	     settings.all && directory->entries && i < directory->directory.entries_used; i++) {
-		const struct region_entry *e = &directory->entries[i];
+	     settings.all && directory.entries && i < directory.directory.entries_used; i++) {
+		const struct region_entry *e = &directory.entries[i].parsed;
 
-		if (directory->entry_faults[i] || e->state == SL_STATE_FREE ||
+		if (directory.entries[i].fault || e->state == SL_STATE_FREE ||
 		    e->state == SL_STATE_RETIRED)
 			continue;
-		if (!settings.json && !settings.check)
+		if (!settings.remote.json && !settings.check)
 			putchar('\n');
 		if (dump_id(s, path, e->id))
 			status = BASE_EXIT_FAILURE;
 	}
-	cli_dump_free(directory);
-out:
-	free(directory);
+	cli_dump_free(&directory);
+	return status;
+}
+
+static int dump_agent(const char *path)
+{
+	int s = cli_agent_connect(path), status;
+
+	if (s < 0)
+		return report_failure(path, strerror(errno));
+	status = dump_from(s, path);
 	close(s);
 	return status;
 }
@@ -207,7 +196,7 @@ static bool all_digits(const char *s)
 }
 
 static const struct base_option table[] = {
-	BASE_FLAG("json", 'j', &settings.json, "print JSON, one object per line and region"),
+	BASE_FLAG("json", 'j', &settings.remote.json, "print JSON, one object per line and region"),
 	BASE_FLAG("raw-lines", 'r', &settings.raw_lines,
 		  "also print every line with its check word"),
 	BASE_FLAG("check", 'c', &settings.check,
@@ -215,17 +204,18 @@ static const struct base_option table[] = {
 	BASE_STRING("socket", 's', &settings.socket, "PATH",
 		    "query the agent at this socket for its directory, or with --id or --all, for "
 		    "regions"),
-	BASE_UINT("id", 'i', &settings.id, 1, INT64_MAX, "N",
+	BASE_UINT("id", 'i', &settings.remote.id, 1, INT64_MAX, "N",
 		  "show the region of this directory entry"),
 	BASE_STRING("agent", 0, &settings.remote.target, "TARGET",
 		    "read the kernel tables of an agent's host: HOST[:PORT] over RDMA, or the "
 		    "PATH of a socket"),
 	BASE_STRING("kind", 0, &settings.kind, "KIND",
 		    "with --agent: show only flows, layers or tasks"),
-	BASE_STRING("dev", 0, &settings.remote.device, "DEVICE",
+	BASE_STRING("dev", 0, &settings.remote.fabric.device, "DEVICE",
 		    "with --agent: use this RDMA device (default: by route)"),
 	CLI_OPTION_RDMA_SECRET(&settings.secret, "any host can impersonate the agent"),
-	CLI_OPTIONS_RDMA_PORT(&settings.remote.gid, &settings.remote.ib_port, "by route"),
+	CLI_OPTIONS_RDMA_PORT(&settings.remote.fabric.gid_index, &settings.remote.fabric.ib_port,
+			      "by route"),
 	BASE_FLAG("all", 'a', &settings.all, "show the directory and every region in it"),
 	{0},
 };
@@ -242,26 +232,25 @@ static int dump_kernel(const struct base_command *self)
 	if (settings.kind && kind < 0)
 		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks",
 				  settings.kind);
-	code = cli_shared_secret(self, "rdma-secret", settings.secret, &settings.remote.secret,
-				 &settings.remote.secret_bytes);
+	code = cli_shared_secret(self, "rdma-secret", settings.secret,
+				 &settings.remote.fabric.secret,
+				 &settings.remote.fabric.secret_bytes);
 	if (code)
 		return code;
 	settings.remote.kind = kind < 0 ? 0 : of_kind[kind];
-	settings.remote.id = settings.id;
-	settings.remote.json = settings.json;
 	return cli_dump_remote(&cli_cmd_dump, &settings.remote);
 }
 
 static int dump_operand(const struct base_command *self, const char *operand)
 {
 	const char *path = settings.socket ? settings.socket : getenv(SL_SOCKET_ENV);
-	bool agent = settings.socket || settings.id || settings.all;
+	bool agent = settings.socket || settings.remote.id || settings.all;
 
-	if (settings.kind || settings.remote.device || settings.secret)
+	if (settings.kind || settings.remote.fabric.device || settings.secret)
 		return base_usage(self, "--kind, --dev and --rdma-secret require --agent");
-	if (settings.id && settings.all)
+	if (settings.remote.id && settings.all)
 		return base_usage(self, "--id and --all are mutually exclusive");
-	if (settings.check && (settings.json || settings.raw_lines))
+	if (settings.check && (settings.remote.json || settings.raw_lines))
 		return base_usage(self, "--check cannot be combined with --json or --raw-lines");
 	if (agent && operand)
 		return base_usage(self,

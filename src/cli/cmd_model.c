@@ -88,63 +88,16 @@ struct merge {
 	int err;
 };
 
-struct merge_model {
-	const char *name;
-	void *bytes;
-	size_t length;
-	struct analyse_model_info info;
-};
-
-static void copy_if(void *arg, const char *name, const void *bytes, size_t length)
-{
-	struct merge_model *m = arg;
-
-	if (strcmp(name, m->name))
-		return;
-	m->bytes = malloc(length + 1);
-	if (m->bytes)
-		memcpy(m->bytes, bytes, length);
-	m->length = length;
-}
-
-static struct analyse_pipeline *load_model(const struct merge_model *m)
+/* Creates a pipeline that can load a model. Returns NULL if its detector is not known. */
+static struct analyse_pipeline *create_pipeline(const struct analyse_model_info *info)
 {
 	struct analyse_pipeline_opts o = {
-		.columns = m->info.columns,
-		.step_ns = m->info.step_ns,
-		.detector = analyse_detector_find(m->info.detector),
+		.columns = info->columns,
+		.step_ns = info->step_ns,
+		.detector = analyse_detector_find(info->detector),
 	};
-	struct analyse_pipeline *p = NULL;
 
-	if (o.detector && o.columns)
-		p = analyse_pipeline_create(&o);
-	if (p && analyse_pipeline_load(p, m->bytes, m->length)) {
-		analyse_pipeline_free(p);
-		p = NULL;
-	}
-	return p;
-}
-
-/* Merges two models. Returns the result, to be freed, or NULL if the models do not match. */
-static void *unite_models(const struct merge_model *a, const struct merge_model *b, size_t *bytes)
-{
-	struct analyse_pipeline *p = load_model(a), *q = load_model(b);
-	void *out = NULL;
-	int64_t n;
-
-	if (p && q && !analyse_pipeline_merge(p, q)) {
-		*bytes = analyse_pipeline_save_bytes(p);
-		out = malloc(*bytes);
-		n = out ? analyse_pipeline_save(p, out, *bytes) : -1;
-		*bytes = (size_t)n;
-		if (n < 0) {
-			free(out);
-			out = NULL;
-		}
-	}
-	analyse_pipeline_free(p);
-	analyse_pipeline_free(q);
-	return out;
+	return o.detector && o.columns ? analyse_pipeline_create(&o) : NULL;
 }
 
 static void put_model(struct merge *m, const char *name, const void *bytes, size_t length)
@@ -155,11 +108,11 @@ static void put_model(struct merge *m, const char *name, const void *bytes, size
 static void add_model(void *arg, const char *name, const void *bytes, size_t length)
 {
 	struct merge *m = arg;
-	struct merge_model mine = {.name = name},
-			   theirs = {.bytes = (void *)(uintptr_t)bytes, .length = length};
-	int err = analyse_pipeline_model_info(bytes, length, &theirs.info);
-	void *both;
-	size_t n;
+	struct analyse_model_info mine, theirs;
+	int err = analyse_pipeline_model_info(bytes, length, &theirs);
+	struct analyse_pipeline *p, *q;
+	void *both = NULL;
+	int64_t n = -1;
 
 	if (err) {
 		base_failure(&cli_cmd_model, "%s: skipping %.127s: %s", m->path, name,
@@ -167,20 +120,21 @@ static void add_model(void *arg, const char *name, const void *bytes, size_t len
 		m->damaged++;
 		return;
 	}
-	collect_models_each(m->to, copy_if, &mine);
-	if (!mine.bytes) {
+	if (collect_models_info(m->to, name, "", &mine)) {
 		put_model(m, name, bytes, length);
 		m->added++;
 		return;
 	}
-	/* Cannot fail: the model was validated when it was added. */
-	analyse_pipeline_model_info(mine.bytes, mine.length, &mine.info);
-	both = unite_models(&mine, &theirs, &n);
-	if (both) {
-		put_model(m, name, both, n);
+	p = create_pipeline(&mine);
+	q = create_pipeline(&theirs);
+	if (p && q && !collect_models_load(m->to, name, "", p) &&
+	    !analyse_pipeline_load(q, bytes, length) && !analyse_pipeline_merge(p, q))
+		n = analyse_pipeline_save_all(&p, 1, &both);
+	if (n >= 0) {
+		put_model(m, name, both, (size_t)n);
 		m->merged++;
 	} else {
-		const uint64_t a = mine.info.learned, b = theirs.info.learned;
+		const uint64_t a = mine.learned, b = theirs.learned;
 
 		base_failure(
 			&cli_cmd_model,
@@ -192,8 +146,9 @@ static void add_model(void *arg, const char *name, const void *bytes, size_t len
 			put_model(m, name, bytes, length);
 		m->kept_one++;
 	}
+	analyse_pipeline_free(p);
+	analyse_pipeline_free(q);
 	free(both);
-	free(mine.bytes);
 }
 
 static int merge_files(struct collect_models **files, char **names, int n, const char *out)

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "analyse/role.h"
-#include "base/json_read.h"
 #include "cli/common/common.h"
 #include "collect/judge/models.h"
 
@@ -98,7 +97,7 @@ static void put_encoded(FILE *f, const char *text)
 static json_t *ask_store(const char *path, const char *match, const char *service, int64_t from,
 			 int64_t to)
 {
-	char *text = NULL, *answer = NULL, why[256] = "out of memory";
+	char *text = NULL, why[256] = "out of memory";
 	struct cli_request r = {
 		.at = set.from, .token = set.token, .config = set.config, .timeout_ms = TIMEOUT_MS};
 	json_t *j = NULL, *data;
@@ -118,10 +117,8 @@ static json_t *ask_store(const char *path, const char *match, const char *servic
 		if (text && strlen(text) + strlen(set.from) > PATH_MOST)
 			snprintf(why, sizeof(why), "the service's name is too long");
 		else if (text)
-			status = cli_http(&r, &answer, &n, why, sizeof(why));
+			j = cli_http(&r, &status, why, sizeof(why));
 	}
-	if (status)
-		j = base_json_read(answer, n, NULL);
 	data = json_incref(json_object_get(j, "data"));
 	if (status && (status != 200 || !data)) {
 		snprintf(why, sizeof(why), "HTTP status %ld: %.200s", status,
@@ -134,7 +131,6 @@ static json_t *ask_store(const char *path, const char *match, const char *servic
 	if (!data)
 		FAIL("%s: %s", set.from, why);
 	json_decref(j);
-	free(answer);
 	free(text);
 	return data;
 }

@@ -126,16 +126,12 @@ static void show_replicas(const json_t *a)
 	if (cli_json_integer(r, "asked") < cli_json_integer(r, "wanted"))
 		printf(", %lld unreachable",
 		       cli_json_integer(r, "wanted") - cli_json_integer(r, "asked"));
-	json_array_foreach(json_object_get(r, "missing"), i, at)
-	{
-		fputs(", missing at ", stdout);
-		cli_print_safe(json_string_value(at) ?: "", 0);
-	}
-	json_array_foreach(json_object_get(r, "differ"), i, at)
-	{
-		fputs(", different value at ", stdout);
-		cli_print_safe(json_string_value(at) ?: "", 0);
-	}
+	for (int k = 0; k < 2; k++)
+		json_array_foreach(json_object_get(r, k ? "differ" : "missing"), i, at)
+		{
+			fputs(k ? ", different value at " : ", missing at ", stdout);
+			cli_print_safe(json_string_value(at), 0);
+		}
 	json_array_foreach(cli_json_true(r, "may_be_old") ? json_object_get(a, "gaps") : NULL, i,
 			   gap)
 		printf(", may be outdated: the collector was unavailable for %.0f s until %.0f",
@@ -403,8 +399,7 @@ static int query_status(void)
 	int code = BASE_EXIT_OK;
 
 	for (uint32_t m = 0; m < collectors.n; m++) {
-		json_t *j = collectors.member[m].up ? cli_query_get(&collectors, m, "/api/v1/dta")
-						    : NULL;
+		json_t *j = cli_query_get(&collectors, m, "/api/v1/dta");
 
 		if (!j) {
 			code = BASE_EXIT_FAILURE;
@@ -449,7 +444,7 @@ static int show_lists(const char *path, const char *list, void (*show)(const jso
 	size_t i;
 
 	for (uint32_t m = 0; m < collectors.n; m++) {
-		j = collectors.member[m].up ? cli_query_get(&collectors, m, path) : NULL;
+		j = cli_query_get(&collectors, m, path);
 		if (!j)
 			code = BASE_EXIT_FAILURE;
 		*more += cli_json_integer(j, "more");
@@ -547,11 +542,15 @@ static int change_stores(const struct base_command *self, const char *what, char
 		return BASE_EXIT_FAILURE;
 	snprintf(path, sizeof(path), "/api/v1/dta/%s%s%s", reload ? "reload" : "stores/",
 		 reload ? "" : words[0], reload || resize ? "" : "/rotate");
-	for (uint32_t m = 0; m < collectors.n; m++)
-		if (!collectors.member[m].up ||
-		    !cli_query_order(&collectors, m, resize ? "PUT" : "POST", path,
-				     resize ? json_pack("{s:I}", "slots", CLI_INT(slots)) : NULL))
+	for (uint32_t m = 0; m < collectors.n; m++) {
+		json_t *done = cli_query_send(&collectors, m, resize ? "PUT" : "POST", path,
+					      resize ? json_pack("{s:I}", "slots", CLI_INT(slots))
+						     : NULL);
+
+		if (!done)
 			code = BASE_EXIT_FAILURE;
+		json_decref(done);
+	}
 	return code;
 }
 
@@ -625,10 +624,14 @@ static const struct base_option table[] = {
 	{0},
 };
 
-enum { KEYWRITE, INCREMENT, POSTCARD, APPEND, SKETCH, KEYS, KINDS };
-static const char *const kinds[KINDS] = {"keywrite", "increment", "postcard",
-					 "append",   "sketch",	  "keys"};
+enum { KEYWRITE, INCREMENT, POSTCARD, APPEND, SKETCH, KEYS };
+static const char *const kinds[] = {"keywrite", "increment", "postcard", "append",
+				    "sketch",	"keys",	     NULL};
+static const char *const lists[] = {"status", "reporters", "exporters", NULL};
 static const char *const changes[] = {"rotate", "resize", "reload", NULL};
+#define WORDS                                                                              \
+	"paths, drops, top, keywrite, increment, postcard, append, sketch, keys, status, " \
+	"reporters, exporters, rotate, resize"
 
 static int check_settings(const struct base_command *self, const char *what)
 {
@@ -785,13 +788,10 @@ static int export_all(const struct base_command *self, char *const *words, size_
 }
 
 /* Answers "paths", "drops" and "top". */
-static int query_seen(const struct base_command *self, const char *what, size_t operands)
+static int query_seen(const struct base_command *self, const char *what)
 {
 	int code;
 
-	if (operands || how.file)
-		return base_usage(self, "%s takes no operand, and cannot be combined with --file",
-				  what);
 	seen.from = text.from;
 	seen.json = how.json;
 	seen.max = set.max;
@@ -808,7 +808,7 @@ static int query_seen(const struct base_command *self, const char *what, size_t 
 static int query_main(const struct base_command *self, int argc, char **argv)
 {
 	const char *what, *store = NULL;
-	int code, kind = 0, first = base_options_parse(self, table, argc, argv, &code);
+	int code, kind, first = base_options_parse(self, table, argc, argv, &code);
 
 	if (first < 0)
 		return code;
@@ -818,20 +818,16 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 	if (how.keys || how.slots || how.disagree)
 		return base_usage(self, "--keys, --slots and --disagree require --all");
 	if (first == argc)
-		return base_usage(
-			self,
-			"expected paths, drops, top, keywrite, increment, postcard, append, "
-			"sketch, keys, status, reporters, exporters, rotate, resize or reload");
+		return base_usage(self, "expected " WORDS " or reload");
 	what = argv[first++];
 	code = check_settings(self, what);
 	if (code)
 		return code;
-	if (!strcmp(what, "status") || !strcmp(what, "reporters") || !strcmp(what, "exporters")) {
-		if (first != argc || how.file)
-			return base_usage(self,
-					  "%s takes no operand, and cannot be combined with "
-					  "--file",
-					  what);
+	if ((first != argc || how.file) &&
+	    (cli_choice(what, lists) >= 0 || cli_choice(what, cli_seen_names) >= 0))
+		return base_usage(self, "%s takes no operand, and cannot be combined with --file",
+				  what);
+	if (cli_choice(what, lists) >= 0) {
 		if (!cli_query_meet(&collectors, &set, NULL))
 			return BASE_EXIT_FAILURE;
 		return *what == 's'   ? query_status()
@@ -839,17 +835,12 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 				      : query_reporters();
 	}
 	if (cli_choice(what, cli_seen_names) >= 0)
-		return query_seen(self, what, (size_t)(argc - first));
+		return query_seen(self, what);
 	if (cli_choice(what, changes) >= 0)
 		return change_stores(self, what, argv + first, (size_t)(argc - first));
-	while (kind < KINDS && strcmp(what, kinds[kind]))
-		kind++;
-	if (kind == KINDS)
-		return base_usage(
-			self,
-			"'%s' is not one of paths, drops, top, keywrite, increment, postcard, append, sketch, "
-			"keys, status, reporters, exporters, rotate, resize, reload",
-			what);
+	kind = cli_choice(what, kinds);
+	if (kind < 0)
+		return base_usage(self, "'%s' is not one of " WORDS ", reload", what);
 	if (!how.file && first == argc)
 		return base_usage(self, "%s needs a STORE", what);
 	if (!how.file)

@@ -27,8 +27,9 @@ struct replay_range {
 
 static struct {
 	struct base_strings train, score;
-	const char *verdicts, *detector, *shadow, *model, *save_model;
-	double false_alarms, eta;
+	struct cli_replay_live_opts how; /* .verdicts is opened when needed */
+	const char *verdicts, *save_model;
+	double eta;
 	uint64_t seed;
 	bool frozen, trace_evidence;
 	uint32_t l, k;
@@ -45,16 +46,16 @@ static const struct base_option table[] = {
 		    "write one verdict per row as CSV; - means standard output"),
 	BASE_FLAG("trace-evidence", 0, &settings.trace_evidence,
 		  "also judge pods by the times of the recorded spans"),
-	BASE_STRING("model", 0, &settings.model, "FILE",
+	BASE_STRING("model", 0, &settings.how.model, "FILE",
 		    "load models from this file, written by sidelight collect --model or by "
 		    "--save-model"),
 	BASE_STRING("save-model", 0, &settings.save_model, "FILE",
 		    "save the learned models to this file, one per pod"),
-	BASE_STRING("detector", 0, &settings.detector, "NAME",
+	BASE_STRING("detector", 0, &settings.how.detector, "NAME",
 		    "combined, fd, threshold or autoencoder"),
-	BASE_STRING("shadow", 0, &settings.shadow, "NAME",
+	BASE_STRING("shadow", 0, &settings.how.shadow, "NAME",
 		    "also run this detector, without acting on its verdicts"),
-	BASE_F64("false-alarms", 0, &settings.false_alarms, 1e-6, 3600, "N",
+	BASE_F64("false-alarms", 0, &settings.how.false_alarms, 1e-6, 3600, "N",
 		 "acceptable number of false alarms per pod and hour"),
 	BASE_UINT("fd-rows", 0, &settings.l, 1, 256, "L",
 		  "rows of the sketch of detector fd (default: the square root of the number of "
@@ -154,7 +155,7 @@ static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts
 		err = collect_models_load(r->models, known, "", p);
 	if (err && err != -ENOENT)
 		cli_replay_say("%s: ignoring the model in %s, which cannot be used: %s", pod->name,
-			       settings.model,
+			       settings.how.model,
 			       err == -EPROTONOSUPPORT
 				       ? "it has an unsupported version"
 				       : "it is damaged, or has another detector, step or set of "
@@ -173,11 +174,11 @@ static int create_pods(struct replay *r)
 		 */
 		.step_ns = (uint64_t)(r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
 		.rate_ns = r->data.step_ns < SECOND ? (uint64_t)SECOND : 0,
-		.false_alarms = settings.false_alarms,
+		.false_alarms = settings.how.false_alarms,
 		.eta = settings.eta,
 		.seed = settings.seed,
-		.detector = analyse_detector_find(settings.detector),
-		.shadow = settings.shadow ? analyse_detector_find(settings.shadow) : NULL,
+		.detector = analyse_detector_find(settings.how.detector),
+		.shadow = settings.how.shadow ? analyse_detector_find(settings.how.shadow) : NULL,
 		.detail = {.l = settings.l, .k = settings.k},
 	};
 	uint32_t n = r->data.n_pods, unknown = 0;
@@ -191,9 +192,9 @@ static int create_pods(struct replay *r)
 	for (uint32_t i = 0; i < n; i++)
 		if (r->data.pods[i].rows && create_pod(r, i, &o, &unknown))
 			return -1;
-	if (settings.model && unknown)
+	if (settings.how.model && unknown)
 		cli_replay_say("%u of %u pods have no model in %s", unknown,
-			       n - (uint32_t)r->data.losses.files_empty, settings.model);
+			       n - (uint32_t)r->data.losses.files_empty, settings.how.model);
 	return 0;
 }
 
@@ -233,8 +234,8 @@ static int read_models(struct replay *r)
 	r->models = collect_models_new();
 	if (!r->models)
 		return cli_replay_say("models: %s", strerror(ENOMEM));
-	if (!settings.model ||
-	    !collect_models_read(r->models, settings.model, error, sizeof(error)))
+	if (!settings.how.model ||
+	    !collect_models_read(r->models, settings.how.model, error, sizeof(error)))
 		return 0;
 	return cli_replay_say("%s", error);
 }
@@ -466,10 +467,10 @@ static void say_findings(const struct replay *r)
 {
 	uint32_t drifted = 0, first = 0;
 
-	if (settings.shadow)
+	if (settings.how.shadow)
 		cli_replay_say("of %" PRIu64 " rows, %s flagged %" PRIu64 ", its shadow %s "
 			       "flagged %" PRIu64 ", and both flagged %" PRIu64,
-			       r->rows, settings.detector, r->flagged, settings.shadow,
+			       r->rows, settings.how.detector, r->flagged, settings.how.shadow,
 			       r->shadow_flagged, r->both);
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
 		if (!r->pods[i].drift_at)
@@ -516,19 +517,14 @@ static int replay_rows(struct replay *r, const char *folder)
 /* Judges the recording as the collector did. */
 static int replay_live(const char *folder)
 {
-	struct cli_replay_live_opts o = {
-		.detector = settings.detector,
-		.shadow = settings.shadow,
-		.false_alarms = settings.false_alarms,
-		.model = settings.model,
-		.verdicts = settings.verdicts ? open_out(settings.verdicts) : NULL,
-	};
+	struct cli_replay_live_opts *o = &settings.how;
 	int err;
 
-	if (settings.verdicts && !o.verdicts)
+	o->verdicts = settings.verdicts ? open_out(settings.verdicts) : NULL;
+	if (settings.verdicts && !o->verdicts)
 		return -1;
-	err = cli_replay_live(folder, &o);
-	if (o.verdicts && close_out(o.verdicts, settings.verdicts))
+	err = cli_replay_live(folder, o);
+	if (o->verdicts && close_out(o->verdicts, settings.verdicts))
 		err = -1;
 	return err;
 }
@@ -548,11 +544,12 @@ static int check_settings(const struct base_command *self)
 	if (settings.score.n && parse_range(settings.score.v[0], &settings.scored))
 		return base_usage(self, "--score: '%s' is not FROM:TO in Unix seconds",
 				  settings.score.v[0]);
-	if ((settings.detector &&
-	     !analyse_detector_named(settings.detector, error, sizeof(error))) ||
-	    (settings.shadow && !analyse_detector_named(settings.shadow, error, sizeof(error))))
+	if ((settings.how.detector &&
+	     !analyse_detector_named(settings.how.detector, error, sizeof(error))) ||
+	    (settings.how.shadow &&
+	     !analyse_detector_named(settings.how.shadow, error, sizeof(error))))
 		return base_usage(self, "%s", error);
-	if (settings.frozen && !settings.train.n && !settings.model)
+	if (settings.frozen && !settings.train.n && !settings.how.model)
 		return base_usage(self,
 				  "--frozen requires --train or --model: otherwise there is no "
 				  "model to use");
@@ -581,8 +578,8 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (!settings.train.n && !settings.score.n)
 		return replay_live(argv[operand]) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
-	settings.detector = settings.detector ?: "combined";
-	settings.false_alarms = settings.false_alarms ?: 1;
+	settings.how.detector = settings.how.detector ?: "combined";
+	settings.how.false_alarms = settings.how.false_alarms ?: 1;
 	err = replay_rows(&r, argv[operand]);
 	for (uint32_t i = 0; i < r.data.n_pods && r.pods; i++)
 		analyse_pipeline_free(r.pods[i].pipeline);

@@ -16,9 +16,7 @@
 #include "cli/commands.h"
 #include "cli/common/common.h"
 #include "dta/wire/text.h"
-#if HAVE_TCP
 #include "source/report/reporter.h"
-#endif
 
 #define WORDS_MAX  4096
 #define LINE_BYTES (64u << 10)
@@ -339,10 +337,10 @@ static int print_result(const struct sl_reporter_stats *s, const struct report_s
 static struct report_settings {
 	struct sl_reporter_opts o;
 	struct sl_report_dest how; /* default destination of a report */
-	const char *legacy, *interface, *direction, *subjects;
-	uint64_t every, bytes, duration, timeout;
-	uint32_t flows;
-	bool single, immediate, essential, changes, by_key, inner, json, unconfined;
+	struct report_kernel_opts kernel;
+	const char *legacy, *direction, *subjects;
+	uint64_t duration, timeout;
+	bool single, immediate, essential, changes, by_key, json, unconfined;
 } set = {.o = {.sz = sizeof(set.o),
 	       .target = "127.0.0.1",
 	       .packet_bytes = 1400,
@@ -351,9 +349,7 @@ static struct report_settings {
 	       .refresh_ns = 10000000000ull},
 	 .how = {.copies = 1},
 	 .direction = "both",
-	 .every = 100000000,
-	 .bytes = 1 << 20,
-	 .flows = 65536,
+	 .kernel = {.every_ns = 100000000, .bytes = 1 << 20, .flows = 65536},
 	 .timeout = 5000000000ull};
 
 static const struct base_option table[] = {
@@ -395,20 +391,20 @@ static const struct base_option table[] = {
 	BASE_FLAG("single", '1', &set.single, "send one report per packet"),
 	BASE_STRING("legacy", 0, &set.legacy, "FORM",
 		    "send packets in form a or b of the original implementation"),
-	BASE_STRING("interface", 0, &set.interface, "NAME",
+	BASE_STRING("interface", 0, &set.kernel.interface, "NAME",
 		    "let the kernel report the flows of this interface; --target :PORT means a "
 		    "translator on this host"),
 	BASE_STRING("direction", 0, &set.direction, "WHICH",
 		    "with --interface: report incoming packets, outgoing packets, or both"),
-	BASE_TIME("every", 0, &set.every, 1e6, 3600e9, "TIME",
+	BASE_TIME("every", 0, &set.kernel.every_ns, 1e6, 3600e9, "TIME",
 		  "with --interface: report a continuing flow at most this often"),
-	BASE_SIZE("every-bytes", 0, &set.bytes, 1, 1e15, "SIZE",
+	BASE_SIZE("every-bytes", 0, &set.kernel.bytes, 1, 1e15, "SIZE",
 		  "with --interface: report a flow after this many bytes"),
-	BASE_UINT("flows", 0, &set.flows, 16, 1 << 24, "N",
+	BASE_UINT("flows", 0, &set.kernel.flows, 16, 1 << 24, "N",
 		  "with --interface: track at most this many flows"),
 	BASE_STRING("report", 0, &set.subjects, "KIND=STORE[,...]",
 		    "with --interface: also report drops, retransmissions, latency or queue"),
-	BASE_FLAG("inner", 0, &set.inner,
+	BASE_FLAG("inner", 0, &set.kernel.inner,
 		  "with --interface: report the inner flows of VXLAN and Geneve"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "TIME",
 		  "with --interface: exit after this time; 0 means when interrupted (default)"),
@@ -575,10 +571,9 @@ static int confine_reporter(const struct report_kernel *r)
 }
 
 /* Runs until stopped or for the duration (0 means unlimited). */
-static int let_kernel_report(const struct base_command *self, const struct report_kernel_opts *o,
-			     const struct report_settings *s)
+static int let_kernel_report(const struct base_command *self, const struct report_settings *s)
 {
-	uint64_t flush_ns = o->flush_ns ? o->flush_ns : 10000000, begun, said, alive_ns;
+	uint64_t flush_ns = s->kernel.flush_ns ?: 10000000, begun, said, alive_ns;
 	struct report_kernel_counts c;
 	struct report_kernel *r;
 	char error[256];
@@ -586,7 +581,7 @@ static int let_kernel_report(const struct base_command *self, const struct repor
 
 	if (stop < 0)
 		return BASE_EXIT_FAILURE;
-	r = report_kernel_open(o, error, sizeof(error));
+	r = report_kernel_open(&s->kernel, error, sizeof(error));
 	if (!r) {
 		close(stop);
 		return base_failure(self, "%s", error);
@@ -614,9 +609,7 @@ static int let_kernel_report(const struct base_command *self, const struct repor
 	close(stop);
 	return code;
 }
-#endif
 
-#if HAVE_TCP
 /* Parses "KIND=STORE,...". Returns false if invalid. */
 static bool parse_subjects(const char *text, struct report_kernel_opts *o)
 {
@@ -649,9 +642,7 @@ static bool parse_subjects(const char *text, struct report_kernel_opts *o)
 	}
 	return true;
 }
-#endif
 
-#if HAVE_TCP
 /* Not the process ID, because another host or container may have a reporter with the same one. */
 static uint32_t choose_reporter(void)
 {
@@ -664,30 +655,8 @@ static uint32_t choose_reporter(void)
 #endif
 
 /* Makes the kernel report. Refuses options that the kernel does not support. */
-static int from_interface(const struct base_command *self, const struct report_settings *s,
-			  int operands)
+static int from_interface(const struct base_command *self, struct report_settings *s, int operands)
 {
-#if HAVE_TCP
-	struct report_kernel_opts o = {
-		.interface = s->interface,
-		.target = s->o.target,
-		.ingress = strcmp(s->direction, "out") != 0,
-		.egress = strcmp(s->direction, "in") != 0,
-		.reporter = s->o.reporter ? s->o.reporter : choose_reporter(),
-		.tenant = s->o.tenant,
-		.store = s->how.store,
-		.copies = s->how.copies,
-		.sample = s->how.sample,
-		.every_ns = s->every,
-		.bytes = s->bytes,
-		.flush_ns = s->o.flush_ns,
-		.flows = s->flows,
-		.key_file = s->o.key_file,
-		.translator = s->o.translator,
-		.inner = s->inner,
-	};
-#endif
-
 	if (operands)
 		return base_usage(self,
 				  "--interface takes no PRIMITIVE: the kernel creates the reports");
@@ -703,14 +672,25 @@ static int from_interface(const struct base_command *self, const struct report_s
 			"--interface cannot be combined with --legacy, --immediate, --essential, --changes, "
 			"--wait or --single: the kernel sends plain reports only");
 #if HAVE_TCP
-	if (!parse_subjects(s->subjects, &o))
+	if (!parse_subjects(s->subjects, &s->kernel))
 		return base_usage(self,
 				  "--report: '%s' is not KIND=STORE,... with each of drops, "
 				  "retransmissions, latency, queue at most once",
 				  s->subjects);
 	if (s->o.key_file)
 		base_secret_warn("report", s->o.key_file);
-	return let_kernel_report(self, &o, s);
+	s->kernel.target = s->o.target;
+	s->kernel.ingress = strcmp(s->direction, "out") != 0;
+	s->kernel.egress = strcmp(s->direction, "in") != 0;
+	s->kernel.reporter = s->o.reporter ? s->o.reporter : choose_reporter();
+	s->kernel.tenant = s->o.tenant;
+	s->kernel.store = s->how.store;
+	s->kernel.copies = s->how.copies;
+	s->kernel.sample = s->how.sample;
+	s->kernel.flush_ns = s->o.flush_ns;
+	s->kernel.key_file = s->o.key_file;
+	s->kernel.translator = s->o.translator;
+	return let_kernel_report(self, s);
 #else
 	return base_failure(self, "--interface: this build has no eBPF support");
 #endif
@@ -727,7 +707,7 @@ static int report_main(const struct base_command *self, int argc, char **argv)
 	if (set.legacy && (set.o.tenant || set.o.key_file || set.essential))
 		return base_usage(self,
 				  "--legacy does not support tenants, keys or acknowledgements");
-	if (set.interface)
+	if (set.kernel.interface)
 		return from_interface(self, &set, argc - first);
 	set.o.flags = (set.single ? SL_REPORTER_SINGLE : 0) |
 		      (set.o.wait_ns ? SL_REPORTER_WAIT : 0);

@@ -13,26 +13,23 @@
 #include "cli/common/common.h"
 #include "cli/top/top.h"
 
-static struct {
-	const char *sort, *filter, *token;
-	uint64_t interval_ns;
-	uint32_t window;
-	bool once, json;
-} set = {.interval_ns = 1000000000, .window = 10};
+static const char *sort, *filter, *token_file;
+static struct cli_top top = {
+	.cmd = &cli_cmd_top, .interval_ns = 1000000000, .window = 10, .screen.selects = true};
 
 static const struct base_option table[] = {
-	BASE_TIME("interval", 'i', &set.interval_ns, 1e8, 3.6e12, "TIME",
+	BASE_TIME("interval", 'i', &top.interval_ns, 1e8, 3.6e12, "TIME",
 		  "time between two updates"),
-	BASE_UINT("window", 'w', &set.window, 1, 60, "SECONDS",
+	BASE_UINT("window", 'w', &top.window, 1, 60, "SECONDS",
 		  "show rates and quantiles of the last SECONDS (default 10)"),
-	BASE_STRING("sort", 0, &set.sort, "BY",
+	BASE_STRING("sort", 0, &sort, "BY",
 		    "sort by attention (default), name, rate, errors, latency, cpu, memory, bytes "
 		    "or retransmits"),
-	BASE_STRING("filter", 'f', &set.filter, "TEXT",
+	BASE_STRING("filter", 'f', &filter, "TEXT",
 		    "show only services whose name or namespace contains TEXT"),
-	BASE_FLAG("once", '1', &set.once, "print once and exit"),
-	BASE_FLAG("json", 'j', &set.json, "print JSON, one document per line"),
-	BASE_STRING("token-file", 0, &set.token, "PATH",
+	BASE_FLAG("once", '1', &top.once, "print once and exit"),
+	BASE_FLAG("json", 'j', &top.json, "print JSON, one document per line"),
+	BASE_STRING("token-file", 0, &token_file, "PATH",
 		    "file with the collector's bearer token (default: the token left for the "
 		    "collector's own user)"),
 	{0},
@@ -161,7 +158,7 @@ static int watch_services(struct cli_top *t)
 	if (stop < 0)
 		return base_failure(t->cmd, "%s", strerror(-stop));
 	cli_tcp_screen_open(&t->screen, t->cmd, t->out);
-	next = base_now_ns() + set.interval_ns;
+	next = base_now_ns() + t->interval_ns;
 	for (code = show_screen(t, true); !code;) {
 		bool details = t->details;
 
@@ -171,9 +168,9 @@ static int watch_services(struct cli_top *t)
 			break;
 		now = base_now_ns();
 		if (t->screen.paused && !t->screen.again)
-			next = now + set.interval_ns;
+			next = now + t->interval_ns;
 		if ((now >= next && !t->screen.paused) || (t->details && !details)) {
-			next = now + set.interval_ns;
+			next = now + t->interval_ns;
 			code = show_screen(t, true);
 		} else if (t->screen.again) {
 			code = show_screen(t, false);
@@ -195,7 +192,6 @@ static int show_once(struct cli_top *t)
 
 static int top_main(const struct base_command *self, int argc, char **argv)
 {
-	static struct cli_top t;
 	static char buffer[1 << 16]; /* holds a whole screen, so that each frame is one write */
 	int code, first = base_options_parse(self, table, argc, argv, &code);
 	char *token = NULL;
@@ -204,40 +200,35 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (argc - first > 1)
 		return base_usage(self, "only one collector is allowed");
-	t.at = cli_address(first < argc ? argv[first] : "127.0.0.1:9464");
-	if (!t.at || strchr(t.at, '@') || (strncmp(t.at, "unix:", 5) && strchr(t.at, '/')))
+	top.at = cli_address(first < argc ? argv[first] : "127.0.0.1:9464");
+	if (!top.at || strchr(top.at, '@') || (strncmp(top.at, "unix:", 5) && strchr(top.at, '/')))
 		return base_usage(self, "'%.100s' is not http://HOST:PORT, HOST:PORT or unix:/PATH",
 				  argv[first]);
-	if (!cli_tcp_screen_sort(&t.screen, self, set.sort, cli_top_orders))
+	if (!cli_tcp_screen_sort(&top.screen, self, sort, cli_top_orders))
 		return BASE_EXIT_USAGE;
-	if (set.filter && strlen(set.filter) >= sizeof(t.screen.filter))
+	if (filter && strlen(filter) >= sizeof(top.screen.filter))
 		return base_usage(self, "--filter: at most %zu characters are allowed",
-				  sizeof(t.screen.filter) - 1);
-	if (set.filter)
-		snprintf(t.screen.filter, sizeof(t.screen.filter), "%s", set.filter);
-	token = set.token ? cli_token_read(self, set.token) : cli_token_find(t.at);
-	if (set.token && !token)
+				  sizeof(top.screen.filter) - 1);
+	if (filter)
+		snprintf(top.screen.filter, sizeof(top.screen.filter), "%s", filter);
+	token = token_file ? cli_token_read(self, token_file) : cli_token_find(top.at);
+	if (token_file && !token)
 		return BASE_EXIT_FAILURE;
 	setlocale(LC_CTYPE, "");
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
-	t.cmd = self;
-	t.out = stdout;
-	t.token = token;
-	t.window = set.window;
-	t.once = set.once;
-	t.json = set.json;
-	t.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
-	t.colours = !getenv("NO_COLOR") || !*getenv("NO_COLOR");
-	t.screen.typed = handle_key;
-	t.screen.context = &t;
-	t.screen.selects = true;
-	t.screen.plain = set.json;
-	t.screen.help = help;
-	code = set.once ? show_once(&t) : watch_services(&t);
-	json_decref(t.services);
-	json_decref(t.map);
-	free(t.row);
-	free(t.at);
+	top.out = stdout;
+	top.token = token;
+	top.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+	top.colours = !getenv("NO_COLOR") || !*getenv("NO_COLOR");
+	top.screen.typed = handle_key;
+	top.screen.context = &top;
+	top.screen.plain = top.json;
+	top.screen.help = help;
+	code = top.once ? show_once(&top) : watch_services(&top);
+	json_decref(top.services);
+	json_decref(top.map);
+	free(top.row);
+	free(top.at);
 	free(token);
 	return code;
 }

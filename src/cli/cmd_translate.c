@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cmd_translate.c - 'sidelight translate': workers that convert reports into one-sided writes. */
 #include <errno.h>
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <pthread.h>
@@ -299,13 +298,12 @@ static void *run_worker(void *arg)
 /* Appends ",HOST:PORT" of a socket. before: text in front of HOST. */
 static void say_where(const struct sockaddr_in6 *at, const char *before, char *all, size_t bytes)
 {
-	const bool v4 = IN6_IS_ADDR_V4MAPPED(&at->sin6_addr);
-	char host[INET6_ADDRSTRLEN];
+	char text[INET6_ADDRSTRLEN];
+	const char *host = base_address_text(&at->sin6_addr, text);
 	const size_t have = strlen(all);
 
-	inet_ntop(v4 ? AF_INET : AF_INET6, &at->sin6_addr.s6_addr[v4 ? 12 : 0], host, sizeof(host));
-	snprintf(all + have, bytes - have, v4 ? "%s%s%s:%u" : "%s%s[%s]:%u", have ? "," : "",
-		 before, host, ntohs(at->sin6_port));
+	snprintf(all + have, bytes - have, strchr(host, ':') ? "%s%s[%s]:%u" : "%s%s%s:%u",
+		 have ? "," : "", before, host, ntohs(at->sin6_port));
 }
 
 static void say_ready(const struct translate *t)

@@ -28,17 +28,6 @@
 
 struct collect_publish;
 
-/* The HTTP server: its routes and access control. */
-struct cli_collect_http {
-	const char *listen, *reader_token_file, *actor_token_file, *admin_token_file;
-	const char *web_config, *roles_file;
-	uint32_t connections, query_concurrency;
-	uint64_t query_timeout_ns, query_samples;
-	bool open, insecure;
-	struct http_front *front;
-	struct base_strings allow_hosts;
-};
-
 /* A running server. */
 struct cli_collect_server {
 	struct http *http;
@@ -62,7 +51,8 @@ struct cli_collect_settings {
 	const char *mode, *cpus, *realtime, *csv, *dta, *secret, *ephemeral, *kafka, *kafka_offsets,
 		*kafka_flows, *ipfix, *publish_socket;
 	uint64_t duration_ns, store_bytes;
-	struct cli_collect_http h;
+	struct http_opts h;
+	struct base_strings allow_hosts;
 	bool as_json, unconfined, analyse;
 	bool serves; /* true for --mode prometheus */
 	struct collect_collector_opts c;
@@ -83,11 +73,11 @@ struct cli_collect_run {
 	struct cli_collect_settings *set;
 	struct collect_collector *c;
 	struct collect_past *past;
-	struct collect_discover *discover;
 	struct cli_collect_server server;
 	struct collect_receivers receivers;
 	int reload; /* signalfd of SIGHUP; -1 means none */
 	/* Set by parts: */
+	struct collect_discover *discover;
 	struct collect_live *live;
 	struct collect_services *services;
 	struct collect_tracer *tracer;
@@ -100,6 +90,7 @@ struct cli_collect_run {
 	/* Called for each anomaly that began or ended, as in collect_live_listen(). */
 	bool (*on_anomaly)(void *arg, const struct act_anomaly *a);
 	void *on_anomaly_arg;
+	bool unsaved; /* something that was learned or measured could not be saved */
 	/* Used by the command only: */
 	uint64_t ready; /* 1 + the number of hosts in the last ready line */
 	uint64_t alive_ns, alive_at;
@@ -108,8 +99,9 @@ struct cli_collect_run {
 /*
  * An optional part. The command does not know the parts by name: meson lists those in this build,
  * and each has a file collect_NAME.c. Its functions are called in this order; each may be NULL.
- * Those that return an int return an exit code, after printing an error. A part does nothing unless
- * its options request it.
+ * Those that return an int return an exit code, after printing an error; attach, start and follow
+ * may return -errno instead, which the command reports. A part does nothing unless its options
+ * request it.
  */
 struct cli_collect_part {
 	/* Checks the options and completes the settings. */
@@ -132,7 +124,7 @@ struct cli_collect_part {
 	 * it.
 	 */
 	void (*stop)(struct cli_collect_run *r);
-	bool (*free)(struct cli_collect_run *r); /* returns false if something could not be saved */
+	void (*free)(struct cli_collect_run *r); /* may set unsaved */
 };
 
 /* NULL-terminated. */
@@ -141,51 +133,36 @@ extern const struct cli_collect_part *const cli_collect_parts[];
 /* Adds a path that a confined process may use; does nothing if path is NULL. */
 void cli_collect_path(struct base_confine_opts *c, const char *path);
 
-/* ---- collect_discover.c: discovered hosts and shards ---- */
-
-/* Returns BASE_EXIT_OK, or an exit code after printing an error. */
-int cli_collect_discover_check(const struct base_command *self,
-			       const struct collect_discover_opts *o);
-/* Adds the files of the sources and of the shard to the paths that a confined process may read. */
-void cli_collect_discover_paths(const struct collect_discover_opts *o, struct base_confine_opts *c);
-
 /* ---- collect_serve.c ---- */
 
 /* Returns BASE_EXIT_OK, or an exit code after printing an error. */
-int cli_collect_http_check(const struct base_command *self, const struct cli_collect_http *o);
+int cli_collect_http_check(const struct base_command *self, const struct http_opts *o);
 /* Starts r->server. Returns false after printing an error. */
 bool cli_collect_serve(struct cli_collect_run *r);
 void cli_collect_serve_end(struct cli_collect_server *s);
 
 /* ---- collect_modes.c: output besides HTTP: rates, CSV, hosts and regions ---- */
 
-#define COLLECT_SETUP_NS 10000000000u /* time for hosts to connect */
-#define COLLECT_SAY_NS	 500000000u   /* longer waits are logged */
-
-struct cli_collect_mode {
-	unsigned int workers;
-	uint64_t duration_ns; /* duration; 0 means until a signal */
-	const char *csv;      /* file of --stats-csv, or NULL */
-	bool as_json;
-	void (*every_second)(void *arg); /* called by cli_collect_until() */
-	void *arg;
-};
+#define COLLECT_SETUP_NS    10000000000u /* time for hosts to connect */
+#define COLLECT_WORKERS_MAX 1024u
 
 /*
- * Logs the hosts that are not up, and how long the collector waits for them. Logs nothing if all
- * are up.
+ * Waits until the collector has tried to read all hosts (all_up: has reached them), at most until
+ * end_ns; if that takes long, logs the hosts that are not up. Returns false after a signal at stop.
  */
-void cli_collect_say_waiting(struct collect_collector *c, uint64_t end_ns);
+bool cli_collect_wait(struct collect_collector *c, int stop, uint64_t end_ns, bool all_up);
 
 /*
- * The next two functions run until stop is readable or the duration is over, and return an exit
- * code.
+ * The next two functions run until stop is readable or --duration is over, and return an exit code.
  */
 
 /* Prints hosts and regions when all hosts are up, or those found by the end. */
-int cli_collect_setup(const struct cli_collect_mode *m, struct collect_collector *c, int stop);
-/* Prints rates every second (if print is set) and writes the CSV. */
-int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector *c, int stop,
-		      bool print);
+int cli_collect_setup(struct cli_collect_run *r, int stop);
+/*
+ * Calls every_second(), prints rates every second unless the mode is prometheus, and writes the
+ * CSV.
+ */
+int cli_collect_until(struct cli_collect_run *r, int stop,
+		      void (*every_second)(struct cli_collect_run *r));
 
 #endif

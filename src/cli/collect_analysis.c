@@ -107,17 +107,14 @@ static void add_paths(const struct cli_collect_settings *s, struct base_confine_
 
 static int start_analysis(struct cli_collect_run *r)
 {
-	int err = r->live ? collect_live_start(r->live) : 0;
-
-	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
+	return r->live ? collect_live_start(r->live) : 0;
 }
 
 static int start_views(struct cli_collect_run *r)
 {
 	int err = r->services ? collect_services_start(r->services) : 0;
 
-	err = err ?: (r->tracer ? collect_tracer_start(r->tracer) : 0);
-	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
+	return err ?: (r->tracer ? collect_tracer_start(r->tracer) : 0);
 }
 
 static void stop_analysis(struct cli_collect_run *r)
@@ -128,10 +125,10 @@ static void stop_analysis(struct cli_collect_run *r)
 		collect_tracer_stop(r->tracer);
 }
 
-static bool free_analysis(struct cli_collect_run *r)
+static void free_analysis(struct cli_collect_run *r)
 {
 	collect_tracer_free(r->tracer);
-	return !collect_live_free(r->live);
+	r->unsaved = collect_live_free(r->live) != 0;
 }
 
 const struct cli_collect_part cli_collect_part_analysis = {

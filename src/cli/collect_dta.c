@@ -18,7 +18,6 @@ static int check_stores(const struct base_command *self, struct cli_collect_sett
 static int attach_stores(struct cli_collect_run *r)
 {
 	char error[256];
-	int err;
 
 	if (!r->set->dta)
 		return BASE_EXIT_OK;
@@ -27,8 +26,7 @@ static int attach_stores(struct cli_collect_run *r)
 		return CLI_FAIL("dta", "%s", error);
 	dta_store_server_reload_on(r->stores, r->reload);
 	dta_store_server_bound(r->stores, r->set->store_bytes);
-	err = collect_self_stores(r->c, r->stores);
-	return err ? CLI_FAIL("collect", "own series: %s", strerror(-err)) : BASE_EXIT_OK;
+	return collect_self_stores(r->c, r->stores);
 }
 
 static int add_routes(struct cli_collect_run *r, struct http *http)

@@ -44,9 +44,7 @@ static int open_queue(struct cli_collect_run *r)
 
 static int attach_queue(struct cli_collect_run *r)
 {
-	int err = r->kafka ? collect_self_kafka(r->c, r->kafka) : 0;
-
-	return err ? CLI_FAIL("collect", "own series: %s", strerror(-err)) : BASE_EXIT_OK;
+	return r->kafka ? collect_self_kafka(r->c, r->kafka) : 0;
 }
 
 static int start_queue(struct cli_collect_run *r)
@@ -58,10 +56,9 @@ static int start_queue(struct cli_collect_run *r)
 		       : BASE_EXIT_OK;
 }
 
-static bool free_queue(struct cli_collect_run *r)
+static void free_queue(struct cli_collect_run *r)
 {
 	export_kafka_free(r->kafka, LINGER_NS);
-	return true;
 }
 
 const struct cli_collect_part cli_collect_part_kafka = {

@@ -98,10 +98,9 @@ static void stop_publisher(struct cli_collect_run *r)
 	collect_publish_stop(r->publish);
 }
 
-static bool free_publisher(struct cli_collect_run *r)
+static void free_publisher(struct cli_collect_run *r)
 {
 	collect_publish_free(r->publish);
-	return true;
 }
 
 const struct cli_collect_part cli_collect_part_levels = {

@@ -2,20 +2,20 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/collect.h"
 #include "cli/common/common.h"
 
 #define CSV_NS 10000000000u /* time between two rows per worker */
+#define SAY_NS 500000000u   /* longer waits for hosts are logged */
 
 /* Rates of the workers */
 
 struct sample {
 	uint64_t ns;
 	unsigned int workers;
-	struct collect_worker_view w[];
+	struct collect_worker_view w[COLLECT_WORKERS_MAX];
 };
 
 static void take_worker(const struct collect_worker_view *v, void *arg)
@@ -26,24 +26,16 @@ static void take_worker(const struct collect_worker_view *v, void *arg)
 		s->w[v->worker] = *v;
 }
 
-static struct sample *sample_new(unsigned int workers)
-{
-	struct sample *s = calloc(1, sizeof(*s) + workers * sizeof(s->w[0]));
-
-	if (s)
-		s->workers = workers;
-	return s;
-}
-
 static void sample_copy(struct sample *to, const struct sample *from)
 {
-	memcpy(to, from, sizeof(*from) + from->workers * sizeof(from->w[0]));
+	memcpy(to, from, offsetof(struct sample, w) + from->workers * sizeof(from->w[0]));
 }
 
-static void sample_take(struct sample *s, struct collect_collector *c)
+static void sample_take(struct sample *s, const struct cli_collect_run *r)
 {
 	s->ns = base_now_ns();
-	collect_collector_workers(c, take_worker, s);
+	s->workers = r->set->c.workers;
+	collect_collector_workers(r->c, take_worker, s);
 }
 
 static double per_second(uint64_t n, uint64_t ns)
@@ -95,12 +87,12 @@ static json_t *rates_json(const struct sample *now, const struct sample *before)
 			 (double)GAIN(busy_ns) * 1e-9);
 }
 
-static void print_rates(const struct cli_collect_mode *m, const struct sample *now,
+static void print_rates(const struct cli_collect_settings *s, const struct sample *now,
 			const struct sample *before, bool in_all)
 {
 	uint64_t ns = now->ns - before->ns, missed = GAIN(missed_deadlines);
 
-	if (m->as_json) {
+	if (s->as_json) {
 		json_t *j = rates_json(now, before);
 
 		cli_json_print(stdout, in_all ? json_pack("{s:o}", "total", j) : j,
@@ -224,7 +216,8 @@ static void take_absent(const struct collect_host_view *v, void *arg)
 			 collect_host_condition_name(v->condition), v->stats.last_error);
 }
 
-void cli_collect_say_waiting(struct collect_collector *c, uint64_t end_ns)
+/* Logs the hosts that are not up, and how long the collector waits for them. */
+static void say_waiting(struct collect_collector *c, uint64_t end_ns)
 {
 	char absent[ABSENT_BYTES] = "";
 	struct collect_collector_totals t;
@@ -239,29 +232,38 @@ void cli_collect_say_waiting(struct collect_collector *c, uint64_t end_ns)
 			  absent);
 }
 
-int cli_collect_setup(const struct cli_collect_mode *m, struct collect_collector *c, int stop)
+bool cli_collect_wait(struct collect_collector *c, int stop, uint64_t end_ns, bool all_up)
 {
-	uint64_t start = base_now_ns();
-	uint64_t end = start + (m->duration_ns ? m->duration_ns : COLLECT_SETUP_NS);
-	json_t *hosts = json_array(), *regions = json_array(), *all;
-	struct collect_collector_totals t;
-	bool asked = false, said = false;
+	uint64_t say = base_now_ns() + SAY_NS;
+	struct collect_collector_totals t = {0};
 
 	do {
-		asked = base_stop_wait(stop, 20);
-		collect_collector_totals(c, &t);
-		if (!said && base_now_ns() - start >= COLLECT_SAY_NS) {
-			cli_collect_say_waiting(c, end);
-			said = true;
+		if (base_stop_wait(stop, 5))
+			return false;
+		if (base_now_ns() >= say) {
+			say_waiting(c, end_ns);
+			say = UINT64_MAX;
 		}
-	} while (!asked && base_now_ns() < end &&
-		 !(collect_collector_ready(c) && t.hosts_up == t.hosts));
+		if (all_up)
+			collect_collector_totals(c, &t);
+	} while (base_now_ns() < end_ns &&
+		 !(collect_collector_ready(c) && (!all_up || t.hosts_up == t.hosts)));
+	return true;
+}
+
+int cli_collect_setup(struct cli_collect_run *r, int stop)
+{
+	json_t *hosts = json_array(), *regions = json_array(), *all;
+	struct collect_collector_totals t;
+	struct collect_collector *c = r->c;
+
+	cli_collect_wait(c, stop, base_now_ns() + (r->set->duration_ns ?: COLLECT_SETUP_NS), true);
 	collect_collector_totals(c, &t);
 	collect_collector_hosts(c, collect_host, hosts);
 	collect_collector_regions(c, collect_region, regions);
 	all = json_pack("{s:o, s:o, s:I}", "hosts", hosts, "regions", regions, "series",
 			(json_int_t)t.series);
-	if (!m->as_json)
+	if (!r->set->as_json)
 		print_found(all);
 	else
 		cli_json_print(stdout, json_incref(all), JSON_INDENT(2));
@@ -272,64 +274,49 @@ int cli_collect_setup(const struct cli_collect_mode *m, struct collect_collector
 
 /* The other modes, which run until stopped */
 
-int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector *c, int stop,
-		      bool print)
+int cli_collect_until(struct cli_collect_run *r, int stop,
+		      void (*every_second)(struct cli_collect_run *r))
 {
-	uint64_t start = base_now_ns(), end = m->duration_ns ? start + m->duration_ns : UINT64_MAX;
-	struct sample *first = sample_new(m->workers), *before = sample_new(m->workers);
-	struct sample *now = sample_new(m->workers), *row = sample_new(m->workers);
+	static struct sample first, before, now, row;
+	const struct cli_collect_settings *s = r->set;
+	uint64_t start = base_now_ns(), end = s->duration_ns ? start + s->duration_ns : UINT64_MAX;
 	uint64_t tick = start + 1000000000u, csv_at = start + CSV_NS, wake, at;
-	FILE *csv = csv_open(m->csv);
-	int code = BASE_EXIT_FAILURE;
+	FILE *csv = csv_open(s->csv);
+	int code = BASE_EXIT_OK;
 	bool asked = false;
 
-	if (m->csv && !csv) {
-		base_logf(BASE_ERROR, "collect", "%s: %s", m->csv, strerror(errno));
-		goto out;
-	}
-	if (!first || !before || !now || !row) {
-		base_logf(BASE_ERROR, "collect", "out of memory");
-		goto out;
-	}
-	sample_take(first, c);
-	sample_copy(before, first);
-	sample_copy(row, first);
+	if (s->csv && !csv)
+		return CLI_FAIL("collect", "%s: %s", s->csv, strerror(errno));
+	sample_take(&first, r);
+	sample_copy(&before, &first);
+	sample_copy(&row, &first);
 	while (!asked && base_now_ns() < end) {
 		at = base_now_ns();
 		wake = BASE_MIN(tick, end);
 		asked = base_stop_wait(stop, wake > at ? (int)((wake - at + 999999) / 1000000) : 0);
 		at = base_now_ns();
 		if (at >= tick) {
-			sample_take(now, c);
-			if (print)
-				print_rates(m, now, before, false);
-			sample_copy(before, now);
-			if (m->every_second)
-				m->every_second(m->arg);
+			sample_take(&now, r);
+			if (!s->serves)
+				print_rates(s, &now, &before, false);
+			sample_copy(&before, &now);
+			every_second(r);
 			tick += (at - tick) / 1000000000u * 1000000000u + 1000000000u;
 		}
 		if (csv && at >= csv_at) {
-			sample_take(now, c);
-			csv_rows(csv, now, row, start);
-			sample_copy(row, now);
+			sample_take(&now, r);
+			csv_rows(csv, &now, &row, start);
+			sample_copy(&row, &now);
 			csv_at += CSV_NS;
 		}
 	}
-	sample_take(now, c);
-	csv_rows(csv, now, row, start);
-	code = BASE_EXIT_OK;
-	if (print) {
-		print_rates(m, now, first, true);
+	sample_take(&now, r);
+	csv_rows(csv, &now, &row, start);
+	if (!s->serves) {
+		print_rates(s, &now, &first, true);
 		code = cli_output_end(&cli_cmd_collect, code);
 	}
-out:
-	if (csv && (ferror(csv) | fclose(csv))) {
-		base_logf(BASE_ERROR, "collect", "%s: write failed", m->csv);
-		code = BASE_EXIT_FAILURE;
-	}
-	free(first);
-	free(before);
-	free(now);
-	free(row);
+	if (csv && (ferror(csv) | fclose(csv)))
+		code = CLI_FAIL("collect", "%s: write failed", s->csv);
 	return code;
 }

@@ -119,24 +119,18 @@ static int add_routes(struct cli_collect_run *r, struct http *http)
 static void add_paths(const struct cli_collect_settings *s, struct base_confine_opts *c,
 		      struct http_files *files)
 {
-	char path[PATH_MAX];
-
 	for (size_t i = 0; i < s->remote.urls.n; i++) {
 		const struct collect_send_opts *to = &s->remote.receiver[i];
 
-		for (unsigned int k = 0; to->remote.queue && k < to->form.shards; k++) {
-			collect_send_queue_path(to->remote.queue, k, path);
-			cli_collect_path(c, path);
-		}
+		/* This allows the whole folder, which also has the queues of the other shards. */
+		cli_collect_path(c, to->remote.queue);
 		http_client_files(files, to->remote.config);
 	}
 }
 
 static int start_sender(struct cli_collect_run *r)
 {
-	int err = collect_send_start(r->send);
-
-	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
+	return collect_send_start(r->send);
 }
 
 static void stop_sender(struct cli_collect_run *r)
@@ -144,10 +138,9 @@ static void stop_sender(struct cli_collect_run *r)
 	collect_send_stop(r->send);
 }
 
-static bool free_sender(struct cli_collect_run *r)
+static void free_sender(struct cli_collect_run *r)
 {
 	collect_send_free(r->send);
-	return true;
 }
 
 const struct cli_collect_part cli_collect_part_remote = {

@@ -9,8 +9,6 @@
 static int attach_reports(struct cli_collect_run *r)
 {
 	char error[256];
-	int err;
-
 	const struct collect_reports_opts o = {
 		.stores = r->stores,
 		.kafka = r->kafka,
@@ -24,8 +22,7 @@ static int attach_reports(struct cli_collect_run *r)
 	r->reports = collect_reports_new(&o, error, sizeof(error));
 	if (!r->reports)
 		return CLI_FAIL("kafka", "%s", error);
-	err = collect_self_reports(r->c, r->reports);
-	return err ? CLI_FAIL("collect", "own series: %s", strerror(-err)) : BASE_EXIT_OK;
+	return collect_self_reports(r->c, r->reports);
 }
 
 static void add_paths(const struct cli_collect_settings *s, struct base_confine_opts *c,
@@ -37,9 +34,7 @@ static void add_paths(const struct cli_collect_settings *s, struct base_confine_
 
 static int start_reports(struct cli_collect_run *r)
 {
-	int err = r->reports ? collect_reports_start(r->reports) : 0;
-
-	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
+	return r->reports ? collect_reports_start(r->reports) : 0;
 }
 
 static void free_reports(struct cli_collect_run *r)

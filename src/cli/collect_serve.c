@@ -35,7 +35,7 @@ static void get_ready(struct http_request *req, void *arg)
 	}
 }
 
-int cli_collect_http_check(const struct base_command *self, const struct cli_collect_http *o)
+int cli_collect_http_check(const struct base_command *self, const struct http_opts *o)
 {
 	char error[256];
 	int local = http_is_local(o->listen, error, sizeof(error));
@@ -95,35 +95,19 @@ static void leave_token(struct cli_collect_server *s, const char *token)
 
 bool cli_collect_serve(struct cli_collect_run *r)
 {
-	const struct cli_collect_http *o = &r->set->h;
+	struct http_opts o = r->set->h;
 	struct cli_collect_server *s = &r->server;
 	char error[256], token[CLI_TOKEN_BYTES] = "";
-	const bool own = r->stores && !o->admin_token_file && strncmp(o->listen, "unix:", 5) &&
+	const bool own = r->stores && !o.admin_token_file && strncmp(o.listen, "unix:", 5) &&
 			 cli_token_draw(token);
-	const struct http_opts opts = {
-		.listen = o->listen,
-		.max_connections = o->connections,
-		.query_concurrency = o->query_concurrency,
-		.query_timeout_ns = o->query_timeout_ns,
-		.query_samples = o->query_samples,
-		.reader_token_file = o->reader_token_file,
-		.actor_token_file = o->actor_token_file,
-		.admin_token_file = o->admin_token_file,
-		.web_config = o->web_config,
-		.roles_file = o->roles_file,
-		.insecure = o->insecure,
-		.admin_token = own ? token : NULL,
-		.open = o->open,
-		.protobuf = true, /* for remote read */
-		.front = o->front,
-		.allow_hosts = o->allow_hosts.v,
-		.allow_host_count = o->allow_hosts.n,
-		.refused = s->refused,
-	};
 	int err;
 
+	o.admin_token = own ? token : NULL;
+	o.allow_hosts = r->set->allow_hosts.v;
+	o.allow_host_count = r->set->allow_hosts.n;
+	o.refused = s->refused;
 	s->source = collect_collector_source(r->c);
-	s->http = http_new(&opts, error, sizeof(error));
+	s->http = http_new(&o, error, sizeof(error));
 	err = s->http ? collect_self_http(r->c, s->refused) : 0;
 	err = err ?: (s->http ? add_routes(r) : 0);
 	if (err)
@@ -131,7 +115,7 @@ bool cli_collect_serve(struct cli_collect_run *r)
 	if (s->http && !err && !http_start(s->http, error, sizeof(error))) {
 		if (own)
 			leave_token(s, token);
-		if (o->open)
+		if (o.open)
 			base_logf(BASE_WARN, "collect",
 				  "anyone who can reach the address can read all metrics "
 				  "listen=%s: use --reader-token-file instead of --open",

@@ -141,11 +141,10 @@ struct cli_request {
 	long timeout_ms;
 };
 /*
- * Sends a request. Returns the response status, or 0 with a one-line error in why. *answer receives
- * the response body of at most 64 MiB, NUL-terminated; the caller frees it.
+ * Sends a request. Returns the response, of at most 64 MiB, or NULL if there is none or if it is
+ * not JSON. *status: the status of the response, or 0 with a one-line error in why.
  */
-long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *why,
-	      size_t why_bytes);
+json_t *cli_http(const struct cli_request *r, long *status, char *why, size_t why_bytes);
 
 /* Connects to the socket of an agent. Returns a descriptor, or -1 with errno. */
 int cli_agent_connect(const char *path);

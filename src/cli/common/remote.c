@@ -116,13 +116,7 @@ static const char *fabric_reason(struct cli_remote *r, const char *otherwise)
 /* Connects and finds the directory's entries. Returns NULL or an error message. */
 static const char *connect_to(struct cli_remote *r, const struct cli_dump_remote_opts *o)
 {
-	struct fabric_opts opts = {.device = o->device,
-				   .gid_index = o->gid,
-				   .ib_port = o->ib_port,
-				   .secret = o->secret,
-				   .secret_bytes = o->secret_bytes};
-
-	*r = (struct cli_remote){.fabric = fabric_open(o->target, &opts)};
+	*r = (struct cli_remote){.fabric = fabric_open(o->target, &o->fabric)};
 	if (!r->fabric)
 		return fabric_error();
 	r->buffer = fabric_buffer(r->fabric, &r->bytes);

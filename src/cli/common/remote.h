@@ -13,10 +13,7 @@
 
 struct cli_dump_remote_opts {
 	const char *target; /* target of fabric_open() */
-	const char *device; /* RDMA device; NULL means chosen by route */
-	int gid, ib_port;
-	const void *secret;
-	size_t secret_bytes;
+	struct fabric_opts fabric;
 	uint32_t kind; /* kind of table: SL_REGION_FLOWS, ...; 0 means all kinds */
 	uint64_t id;   /* ID of the region; 0 means all regions of the kind */
 	bool json;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_read.h"
 #include "cli/common/common.h"
 #include "http/client.h"
 
@@ -34,8 +35,7 @@ static bool has_scheme(const char *at)
 	return !strncmp(at, "https://", 8) || !strncmp(at, "http://", 7);
 }
 
-long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *why,
-	      size_t why_bytes)
+json_t *cli_http(const struct cli_request *r, long *status, char *why, size_t why_bytes)
 {
 	const char *socket = !strncmp(r->at, "unix:", 5) ? r->at + 5 : NULL;
 	char url[1024], *token = NULL;
@@ -53,6 +53,7 @@ long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *w
 			       .direct = !r->config,
 			       .unix_socket = socket};
 	bool good = f.client != NULL;
+	json_t *j = NULL;
 
 	snprintf(url, sizeof(url), "%s%s%s", has_scheme(r->at) ? "" : "http://",
 		 socket ? "localhost" : r->at, r->path);
@@ -63,10 +64,10 @@ long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *w
 	good = good && http_fetch(&f, &got) == HTTP_FETCH_OK;
 	http_client_close(f.client);
 	free(token);
-	if (!got.body)
-		got.body = calloc(1, 1);
 	snprintf(why, why_bytes, "%s", got.why);
-	*answer = got.body;
-	*bytes = got.bytes;
-	return good && got.body ? got.status : 0;
+	if (good)
+		j = base_json_read(got.body, got.bytes, NULL);
+	free(got.body);
+	*status = good ? got.status : 0;
+	return j;
 }

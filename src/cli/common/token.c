@@ -10,34 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/network.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "cli/common/common.h"
-
-/*
- * Returns this user's i-th runtime directory in order of preference, or NULL if it does not exist.
- */
-static const char *runtime_folder(size_t i, char out[PATH_MAX])
-{
-	const char *from = i == 0 ? getenv("RUNTIME_DIRECTORY") : getenv("XDG_RUNTIME_DIR");
-
-	switch (i) {
-	case 0: /* a colon-separated list: systemd.exec(5) */
-		snprintf(out, PATH_MAX, "%.*s", from ? (int)strcspn(from, ":") : 0, from ?: "");
-		break;
-	case 1:
-		snprintf(out, PATH_MAX, "%s", "/run/sidelight-collect");
-		break;
-	case 2:
-		snprintf(out, PATH_MAX, "%s%s", from ?: "", from && *from ? "/sidelight" : "");
-		break;
-	case 3:
-		snprintf(out, PATH_MAX, "/tmp/sidelight-%u", (unsigned int)geteuid());
-		break;
-	default:
-		return NULL;
-	}
-	return out;
-}
 
 /* Returns true if only this user and root can create files in the directory. */
 static bool is_private(const char *path)
@@ -46,6 +22,37 @@ static bool is_private(const char *path)
 
 	return !lstat(path, &st) && S_ISDIR(st.st_mode) && !(st.st_mode & 022) &&
 	       (st.st_uid == geteuid() || !st.st_uid);
+}
+
+#define FOLDERS 4u /* runtime directories, in order of preference */
+
+/*
+ * Returns the path of a collector's token in the i-th runtime directory, to be freed; NULL if this
+ * user has no such directory. make: create the directory if it does not exist.
+ */
+static char *token_path(size_t i, const char *address, bool make)
+{
+	const char *from = getenv(i ? "XDG_RUNTIME_DIR" : "RUNTIME_DIRECTORY") ?: "";
+	char folder[PATH_MAX], *path;
+
+	switch (i) {
+	case 0: /* a colon-separated list: systemd.exec(5) */
+		snprintf(folder, sizeof(folder), "%.*s", (int)strcspn(from, ":"), from);
+		break;
+	case 1:
+		snprintf(folder, sizeof(folder), "/run/sidelight-collect");
+		break;
+	case 2:
+		snprintf(folder, sizeof(folder), "%s%s", from, *from ? "/sidelight" : "");
+		break;
+	default:
+		snprintf(folder, sizeof(folder), "/tmp/sidelight-%u", (unsigned int)geteuid());
+	}
+	if (make)
+		mkdir(folder, 0700);
+	return is_private(folder) && asprintf(&path, "%s/collect-%s.token", folder, address) >= 0
+		       ? path
+		       : NULL;
 }
 
 static bool write_to(const char *path, const char *token)
@@ -68,15 +75,10 @@ bool cli_token_draw(char token[CLI_TOKEN_BYTES])
 
 char *cli_token_leave(const char *address, const char *token)
 {
-	char at[PATH_MAX], *path = NULL;
+	for (size_t i = 0; i < FOLDERS; i++) {
+		char *path = token_path(i, address, true);
 
-	for (size_t i = 0; runtime_folder(i, at); i++) {
-		if (!*at)
-			continue;
-		mkdir(at, 0700);
-		if (!is_private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
-			continue;
-		if (write_to(path, token))
+		if (path && write_to(path, token))
 			return path;
 		free(path);
 	}
@@ -85,58 +87,53 @@ char *cli_token_leave(const char *address, const char *token)
 
 /* Clients */
 
-static char *read_from(const char *path)
+static char *read_token(const char *path)
 {
 	size_t bytes = 0;
-	struct stat st;
-	char *text = NULL;
+	char *text = base_read_file(path, CLI_TOKEN_MAX, &bytes);
 
-	/*
-	 * The file must belong to this user or root: never send someone else's token to a server.
-	 */
-	if (!lstat(path, &st) && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || !st.st_uid))
-		text = base_read_file(path, CLI_TOKEN_MAX, &bytes);
-	while (text && bytes && strchr(" \t\r\n", text[bytes - 1]))
+	while (text && bytes && strchr(BASE_SECRET_SPACE, text[bytes - 1]))
 		text[--bytes] = 0;
 	return text;
 }
 
+/* Returns true if this user or root owns the file: never send someone else's token to a server. */
+static bool is_own(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || !st.st_uid);
+}
+
 static char *find_token(const char *address)
 {
-	char at[PATH_MAX], *path, *token = NULL;
+	char *token = NULL;
 
-	for (size_t i = 0; !token && runtime_folder(i, at); i++) {
-		if (!*at || !is_private(at) ||
-		    asprintf(&path, "%s/collect-%s.token", at, address) < 0)
-			continue;
-		token = read_from(path);
+	for (size_t i = 0; !token && i < FOLDERS; i++) {
+		char *path = token_path(i, address, false);
+
+		token = path && is_own(path) ? read_token(path) : NULL;
 		free(path);
 	}
 	return token;
 }
 
 /* Finds the token of a collector at one of the resolved addresses. */
-static char *find_any(const struct addrinfo *found, uint16_t port)
+static char *find_any(const struct addrinfo *found)
 {
-	char host[NI_MAXHOST], address[NI_MAXHOST + 16], *token = NULL;
+	char address[INET6_ADDRSTRLEN + 8], any[24], *token = NULL;
 
 	for (const struct addrinfo *a = found; a && !token; a = a->ai_next) {
-		bool v6 = a->ai_family == AF_INET6;
-
-		if (getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), NULL, 0,
-				NI_NUMERICHOST))
-			continue;
-		snprintf(address, sizeof(address), v6 ? "[%s]:%u" : "%s:%u", host, port);
-		token = find_token(address);
+		token = find_token(base_print_address(a->ai_addr, address, sizeof(address)));
 		/*
 		 * Wildcard addresses are valid for this host only: a collector on another host has
 		 * another token.
 		 */
-		if (!token && (!strncmp(host, "127.", 4) || !strcmp(host, "::1"))) {
-			snprintf(address, sizeof(address), "0.0.0.0:%u", port);
-			token = find_token(address);
-			snprintf(address, sizeof(address), "[::]:%u", port);
-			token = token ?: find_token(address);
+		if (!token && base_is_loopback(a->ai_addr)) {
+			snprintf(any, sizeof(any), "0.0.0.0%s", strrchr(address, ':'));
+			token = find_token(any);
+			snprintf(any, sizeof(any), "[::]%s", strrchr(address, ':'));
+			token = token ?: find_token(any);
 		}
 	}
 	return token;
@@ -144,29 +141,21 @@ static char *find_any(const struct addrinfo *found, uint16_t port)
 
 char *cli_token_find(const char *at)
 {
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-	struct addrinfo *found = NULL;
-	char host[256], *token = NULL;
-	uint16_t port;
+	struct addrinfo *found;
+	char *token;
 
-	if (base_parse_address(at, host, sizeof(host), &port) ||
-	    getaddrinfo(*host ? host : "127.0.0.1", NULL, &hints, &found))
+	if (base_resolve(at, "127.0.0.1", SOCK_STREAM, &found))
 		return NULL;
-	token = find_any(found, port);
+	token = find_any(found);
 	freeaddrinfo(found);
 	return token;
 }
 
 char *cli_token_read(const struct base_command *cmd, const char *path)
 {
-	size_t bytes = 0;
-	char *text = base_read_file(path, CLI_TOKEN_MAX, &bytes);
+	char *token = read_token(path);
 
-	if (!text) {
+	if (!token)
 		base_failure(cmd, "--token-file %s: %s", path, strerror(errno));
-		return NULL;
-	}
-	while (bytes && strchr(" \t\r\n", text[bytes - 1]))
-		text[--bytes] = 0;
-	return text;
+	return token;
 }

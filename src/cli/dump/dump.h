@@ -38,9 +38,14 @@ struct cli_dump {
 	uint32_t rings;
 
 	struct region_directory_hot directory;
-	struct region_entry *entries; /* directory.entries_used elements */
-	uint64_t (*entry_lines)[8];
-	enum region_fault *entry_faults;
+	struct cli_dump_entry *entries; /* directory.entries_used elements */
+};
+
+/* An entry of a directory, and its line as last read. */
+struct cli_dump_entry {
+	uint64_t line[8];
+	enum region_fault fault;
+	struct region_entry parsed;
 };
 
 /* A copy of a span ring. */

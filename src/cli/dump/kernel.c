@@ -207,11 +207,6 @@ static bool slot_read(struct cli_remote *r, const struct slots *s, uint32_t inde
 		if (!cli_remote_read(r, at, s->bytes))
 			return false;
 		memcpy(copy, r->buffer, s->bytes);
-		if (!cli_remote_read(r, at, SL_LINE_SIZE))
-			return false;
-		if (line[7] != sl_line_check(line) || (line[0] & s->generation) != before ||
-		    (copy[0] & s->generation) != before)
-			continue;
 		/* In a busy slot, reread each line until its check word matches. */
 		for (uint32_t l = 0; l < s->bytes / SL_LINE_SIZE; l++)
 			for (int i = 0;
@@ -225,7 +220,8 @@ static bool slot_read(struct cli_remote *r, const struct slots *s, uint32_t inde
 			}
 		if (!cli_remote_read(r, at, SL_LINE_SIZE))
 			return false;
-		if (line[7] == sl_line_check(line) && (line[0] & s->generation) == before)
+		if (line[7] == sl_line_check(line) && (line[0] & s->generation) == before &&
+		    (copy[0] & s->generation) == before)
 			return true;
 	}
 	r->unsettled++;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "cli/common/common.h"
 #include "cli/dump/dump.h"
@@ -61,13 +62,9 @@ static void put_string(const char *s)
 
 static void put_f64(double value)
 {
-	struct base_json j;
+	char text[BASE_NUMBER_MAX];
 
-	base_json_stream(&j, stdout);
-	if (isfinite(value))
-		base_json_f64(&j, value);
-	else
-		fputs(isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf", stdout);
+	fwrite(text, 1, (size_t)(base_print_f64(text, value) - text), stdout);
 }
 
 static uint64_t count_of(const struct region_metric *m, const uint64_t *cell)
@@ -279,11 +276,11 @@ static void text_directory(const struct cli_dump *d, bool raw_lines)
 	put_time(h->changed_ns);
 	puts("\nentries");
 	for (uint32_t i = 0; d->entries && i < h->entries_used; i++) {
-		const struct region_entry *e = &d->entries[i];
+		const struct cli_dump_entry *read = &d->entries[i];
+		const struct region_entry *e = &read->parsed;
 
-		if (d->entry_faults[i])
-			printf("  %5" PRIu32 " fault %s\n", i,
-			       region_fault_name(d->entry_faults[i]));
+		if (read->fault)
+			printf("  %5" PRIu32 " fault %s\n", i, region_fault_name(read->fault));
 		else if (e->state == SL_STATE_FREE)
 			printf("  %5" PRIu32 " free\n", i);
 		else
@@ -294,7 +291,7 @@ static void text_directory(const struct cli_dump *d, bool raw_lines)
 			       e->addr, e->rkey, e->generation);
 		if (raw_lines) {
 			fputs("       ", stdout);
-			text_words(d->entry_lines[i], d->entry_faults[i] != REGION_FAULT_UNSETTLED);
+			text_words(read->line, read->fault != REGION_FAULT_UNSETTLED);
 		}
 	}
 }
@@ -501,14 +498,16 @@ static void json_directory(struct base_json *j, const struct cli_dump *d, bool r
 			KV("changed_ns", h->changed_ns), KV("lease_ns", h->lease_ns));
 	base_json_kbegin(j, "entries", '[');
 	for (uint32_t i = 0; d->entries && i < h->entries_used; i++) {
+		const struct cli_dump_entry *e = &d->entries[i];
+
 		base_json_begin(j, '{');
 		base_put(j, KV("index", i));
-		if (d->entry_faults[i])
-			base_put(j, KV("fault", region_fault_name(d->entry_faults[i])));
+		if (e->fault)
+			base_put(j, KV("fault", region_fault_name(e->fault)));
 		else
-			json_entry(j, &d->entries[i]);
+			json_entry(j, &e->parsed);
 		if (raw_lines)
-			json_words(j, "words", d->entry_lines[i]);
+			json_words(j, "words", e->line);
 		base_json_end(j, '}');
 	}
 	base_json_end(j, ']');

@@ -160,25 +160,23 @@ static bool read_entries(struct cli_dump *d)
 	uint32_t used = d->directory.entries_used;
 
 	d->entries = calloc(used + 1u, sizeof(*d->entries));
-	d->entry_lines = calloc(used + 1u, sizeof(*d->entry_lines));
-	d->entry_faults = calloc(used + 1u, sizeof(*d->entry_faults));
-	if (!d->entries || !d->entry_lines || !d->entry_faults)
+	if (!d->entries)
 		return set_fault(d, REGION_FAULT_MEMORY, "entries", d->info.entries);
 	for (uint32_t i = 0; i < used; i++) {
 		uint64_t at = d->info.entries + i * 64ull;
-		enum region_fault fault = REGION_FAULT_UNSETTLED;
+		struct cli_dump_entry *e = &d->entries[i];
 
-		for (unsigned int try = 0; fault == REGION_FAULT_UNSETTLED && may_try(d, try);
+		e->fault = REGION_FAULT_UNSETTLED;
+		for (unsigned int try = 0; e->fault == REGION_FAULT_UNSETTLED && may_try(d, try);
 		     try++) {
-			if (!cli_dump_read_at(d, d->entry_lines[i], SL_LINE_SIZE, at))
+			if (!cli_dump_read_at(d, e->line, SL_LINE_SIZE, at))
 				return false;
 			d->retries += try > 0;
-			fault = region_entry_parse(d->entry_lines[i], &d->entries[i]);
+			e->fault = region_entry_parse(e->line, &e->parsed);
 		}
-		d->entry_faults[i] = fault;
-		if (fault) {
-			d->unsettled += fault == REGION_FAULT_UNSETTLED;
-			set_fault(d, fault, "entries", at);
+		if (e->fault) {
+			d->unsettled += e->fault == REGION_FAULT_UNSETTLED;
+			set_fault(d, e->fault, "entries", at);
 		}
 	}
 	return !d->fault;
@@ -203,8 +201,6 @@ bool cli_dump_read(struct cli_dump *d, const char *source, int fd)
 void cli_dump_free(struct cli_dump *d)
 {
 	cli_dump_spans_free(d);
-	free(d->entry_faults);
-	free(d->entry_lines);
 	free(d->entries);
 	free(d->raw);
 	free(d->settled);

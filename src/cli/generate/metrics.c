@@ -26,7 +26,7 @@ struct parent {
 	const struct cli_generate_settings *s;
 	struct cli_generate_shared sh;
 	uint32_t started;
-	int stop, status[2], go[2], leave[2];
+	int stop, status[2], go[2];
 };
 
 static int report_error(const struct parent *p, const char *what, int err)
@@ -43,8 +43,7 @@ static int start_pods(struct parent *p)
 					       .sh = &p->sh,
 					       .self = &p->sh.process[i],
 					       .status = p->status[1],
-					       .go = p->go[0],
-					       .leave = p->leave[0]};
+					       .go = p->go[0]};
 		pid_t pid = fork();
 
 		if (pid < 0)
@@ -54,7 +53,6 @@ static int start_pods(struct parent *p)
 			if (getppid() != self)
 				_exit(BASE_EXIT_FAILURE);
 			close(p->go[1]);
-			close(p->leave[1]);
 			close(p->status[0]);
 			cli_generate_child(&c, i);
 		}
@@ -132,11 +130,9 @@ static void end_of_file(int *fd)
 	*fd = -1;
 }
 
-static void finish_pods(struct parent *p, bool kill_them)
+static void finish_pods(struct parent *p)
 {
-	end_of_file(&p->leave[1]);
-	end_of_file(&p->go[1]);
-	for (uint32_t i = 0; i < p->started && kill_them; i++)
+	for (uint32_t i = 0; i < p->started; i++)
 		if (!p->sh.process[i].gone)
 			kill(p->sh.process[i].pid, SIGKILL);
 	for (uint32_t i = 0; i < p->started; i++)
@@ -181,11 +177,6 @@ static struct metrics_outcome add_up(const struct parent *p, uint64_t elapsed_ns
 	return o;
 }
 
-static json_t *json_count(uint64_t v)
-{
-	return json_integer((json_int_t)v);
-}
-
 static void report_json(const struct parent *p, const struct metrics_outcome *o)
 {
 	static const char *const names[CLI_KINDS] = {"generated_updates_total", "generated_level",
@@ -195,26 +186,28 @@ static void report_json(const struct parent *p, const struct metrics_outcome *o)
 
 	for (int k = 0; k < CLI_KINDS; k++)
 		if (s->of_kind[k])
-			json_object_set_new(expect, names[k], json_count(o->of_kind[k]));
+			json_object_set_new(expect, names[k], json_integer(CLI_INT(o->of_kind[k])));
 	if (s->of_kind[CLI_HISTOGRAM])
-		json_object_set_new(expect, "generated_size_bytes_sum", json_count(o->sum));
+		json_object_set_new(expect, "generated_size_bytes_sum",
+				    json_integer(CLI_INT(o->sum)));
 	for (uint32_t i = 0; i < s->pods; i++)
 		json_array_append_new(pods,
-				      json_pack("{s:o, s:i, s:o}", "pod",
+				      json_pack("{s:o, s:i, s:I}", "pod",
 						json_sprintf("%s-%u", s->service, i), "pid",
 						(int)p->sh.process[i / s->pods_per_process].pid,
-						"total", json_count(pod_total(p, i))));
-	cli_json_print(
-		stdout,
-		json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:f, s:f, s:o}", "service",
-			  s->service, "pods", json_count(s->pods), "metrics",
-			  json_count(s->metrics), "threads", json_count(s->threads), "updates",
-			  json_count(s->updates), "complete", o->complete, "per_metric_total",
-			  o->complete ? json_count(s->threads * s->updates) : json_null(),
-			  "grand_total", json_count(o->all), "expect", expect, "elapsed_seconds",
-			  (double)o->elapsed_ns / 1e9, "ns_per_update",
-			  o->all ? (double)o->cpu_ns / (double)o->all : 0.0, "per_pod", pods),
-		JSON_COMPACT | JSON_REAL_PRECISION(6));
+						"total", CLI_INT(pod_total(p, i))));
+	cli_json_print(stdout,
+		       json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:f, s:f, s:o}",
+				 "service", s->service, "pods", CLI_INT(s->pods), "metrics",
+				 CLI_INT(s->metrics), "threads", CLI_INT(s->threads), "updates",
+				 CLI_INT(s->updates), "complete", o->complete, "per_metric_total",
+				 o->complete ? json_integer(CLI_INT(s->threads * s->updates))
+					     : json_null(),
+				 "grand_total", CLI_INT(o->all), "expect", expect,
+				 "elapsed_seconds", (double)o->elapsed_ns / 1e9, "ns_per_update",
+				 o->all ? (double)o->cpu_ns / (double)o->all : 0.0, "per_pod",
+				 pods),
+		       JSON_COMPACT | JSON_REAL_PRECISION(6));
 }
 
 static int report_outcome(const struct parent *p, const struct metrics_outcome *o)
@@ -366,8 +359,7 @@ static const struct base_option table[] = {
 
 static int run_metrics(const struct base_command *cmd, int argc, char **argv)
 {
-	struct parent p = {
-		.cmd = cmd, .s = &set, .status = {-1, -1}, .go = {-1, -1}, .leave = {-1, -1}};
+	struct parent p = {.cmd = cmd, .s = &set, .status = {-1, -1}, .go = {-1, -1}};
 	unsigned __int128 all;
 	int result, err;
 
@@ -392,16 +384,15 @@ static int run_metrics(const struct base_command *cmd, int argc, char **argv)
 		result = report_error(&p, "signalfd", -p.stop);
 		goto unmap;
 	}
-	if (pipe2(p.status, O_CLOEXEC) || pipe2(p.go, O_CLOEXEC) || pipe2(p.leave, O_CLOEXEC)) {
+	if (pipe2(p.status, O_CLOEXEC) || pipe2(p.go, O_CLOEXEC)) {
 		result = report_error(&p, "pipe", errno);
 		goto close_pipes;
 	}
 	signal(SIGPIPE, SIG_IGN); /* make write() return EPIPE; children inherit this */
 	result = run_pods(&p);
-	finish_pods(&p, result != BASE_EXIT_OK);
+	finish_pods(&p);
 close_pipes:
 	for (int i = 0; i < 2; i++) {
-		end_of_file(&p.leave[i]);
 		end_of_file(&p.go[i]);
 		end_of_file(&p.status[i]);
 	}

@@ -3,9 +3,9 @@
  * pods.h - pods that make an exact number of updates through the public API. The interface between
  * the parent (metrics.c) and its children (pods.c). The parent forks before it starts threads, and
  * publishes nothing. A child reports its step in shared memory and wakes the parent by a byte in
- * the status pipe. End of file on two other pipes tells all children "go" and "leave" at once;
- * children therefore exit with their parent. Counts are in shared memory, so that the report is
- * correct even if a child dies.
+ * the status pipe. End of file on another pipe tells all children to go. The parent kills them at
+ * the end, and the kernel kills them if the parent dies. Counts are in shared memory, so that the
+ * report is correct even if a child dies.
  */
 #ifndef SL_CLI_GENERATE_PODS_H
 #define SL_CLI_GENERATE_PODS_H
@@ -56,7 +56,7 @@ struct cli_generate_child {
 	const struct cli_generate_settings *s;
 	struct cli_generate_shared *sh;
 	struct cli_generate_process *self;
-	int status, go, leave; /* ends of pipes: status is written, go and leave are read */
+	int status, go; /* ends of pipes: status is written, go is read */
 };
 
 /* Allocates the shared memory of all processes. Returns 0 or a negative errno. */

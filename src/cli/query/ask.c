@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_read.h"
 #include "dta/query/json.h"
 
 #define TIMEOUT_MS 10000l
@@ -26,46 +25,44 @@ static const char *hint_for(long status, const char *token)
 		     : ": use --token-file, or run as the collector's user";
 }
 
-/*
- * Sends a GET request, a POST request with a body, or another method. Takes over the reference to
- * body. Returns NULL after printing an error.
- */
-static json_t *send_request(struct cli_query_collectors *c, uint32_t member, const char *method,
-			    const char *path, json_t *body)
+json_t *cli_query_send(struct cli_query_collectors *c, uint32_t member, const char *method,
+		       const char *path, json_t *body)
 {
-	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, *answer, why[256];
-	const char *at = c->member[member].at, *token = c->member[member].token;
-	const struct cli_request r = {.at = at,
-				      .method = method,
-				      .path = path,
-				      .body = posted,
-				      .token = token,
-				      .config = c->set->config,
-				      .timeout_ms = TIMEOUT_MS};
-	size_t bytes;
-	long status = cli_http(&r, &answer, &bytes, why, sizeof(why));
+	const char *at = c->member[member].at, *token = c->member[member].token, *said;
+	struct cli_request r = {.at = at,
+				.method = method,
+				.path = path,
+				.token = token,
+				.config = c->set->config,
+				.timeout_ms = TIMEOUT_MS};
+	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, why[256];
 	json_t *j = NULL;
+	long status;
 
 	json_decref(body);
-	free(posted);
-	if (!status) {
-		base_failure(&cli_cmd_query, "%s: %s", at, why);
-	} else {
-		j = base_json_read(answer, bytes, NULL);
-		if (status != 200 || !j) {
-			const char *said = json_string_value(json_object_get(j, "error"));
-
+	r.body = posted;
+	if (c->member[member].up) {
+		j = cli_http(&r, &status, why, sizeof(why));
+		said = json_string_value(json_object_get(j, "error"));
+		c->member[member].up = status == 200 && j;
+		if (!c->member[member].up)
 			base_failure(&cli_cmd_query, "%s: %s%s", at,
-				     said	     ? said
+				     !status	     ? why
+				     : said	     ? said
 				     : status == 404 ? "has no stores: was it started with --dta?"
 						     : "sent a malformed response",
 				     hint_for(status, token));
-			json_decref(j);
-			j = NULL;
-		}
 	}
-	free(answer);
-	return j;
+	free(posted);
+	if (c->member[member].up)
+		return j;
+	json_decref(j);
+	return NULL;
+}
+
+json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
+{
+	return cli_query_send(c, member, NULL, path, NULL);
 }
 
 void cli_query_add_parameter(void *path, const char *key, const char *value)
@@ -119,21 +116,6 @@ void cli_query_parameters(const struct cli_query_settings *set,
 		put(context, "policy", set->policy);
 }
 
-json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
-{
-	return send_request(c, member, NULL, path, NULL);
-}
-
-bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
-		     const char *path, json_t *body)
-{
-	json_t *j = send_request(c, member, method, path, body);
-	bool done = j;
-
-	json_decref(j);
-	return done;
-}
-
 json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const char *store,
 			  char *const *keys, size_t n)
 {
@@ -155,11 +137,12 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 		json_array_append_new(list, json_string(keys[i]));
 	body = json_pack("{s:s,s:o}", "store", store, "keys", list);
 	cli_query_parameters(c->set, add_member, body);
-	j = send_request(c, member, NULL, path, body);
+	j = cli_query_send(c, member, NULL, path, body);
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
 		base_failure(&cli_cmd_query, "%s sent a malformed response", c->member[member].at);
+		c->member[member].up = false;
 		json_decref(answers);
 		return NULL;
 	}
@@ -195,12 +178,32 @@ static bool note_collector(struct cli_query_collectors *c, uint32_t member, cons
 	return !store;
 }
 
+/* Builds the ring of the members with known names. */
+static void build_ring(struct cli_query_collectors *c)
+{
+	const char *names[DTA_HASH_RING_MEMBERS_MAX];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		bool twice = false;
+
+		for (uint32_t k = 0; k < n; k++)
+			twice |= !strcmp(names[k], c->member[i].called);
+		if (!c->member[i].up || !*c->member[i].called || twice)
+			continue;
+		c->of_ring[n] = i;
+		names[n++] = c->member[i].called;
+	}
+	if (dta_hash_ring_init(&c->ring, names, n))
+		c->ring = (struct dta_hash_ring){0};
+}
+
 bool cli_query_choose(struct cli_query_collectors *c, const char *store, bool optional)
 {
 	bool any = false;
 
 	for (uint32_t i = 0; i < c->n; i++) {
-		json_t *j = c->member[i].up ? cli_query_get(c, i, "/api/v1/dta") : NULL;
+		json_t *j = cli_query_get(c, i, "/api/v1/dta");
 
 		c->member[i].up = j && note_collector(c, i, store, j);
 		any |= c->member[i].up;
@@ -209,6 +212,7 @@ bool cli_query_choose(struct cli_query_collectors *c, const char *store, bool op
 				     store);
 		json_decref(j);
 	}
+	build_ring(c);
 	return any;
 }
 
@@ -228,48 +232,6 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 	return c->n == 1 || cli_query_choose(c, store, false);
 }
 
-/* Lists the available members in query order: ring members first, then members without a name. */
-static uint32_t query_order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
-			    const uint32_t *of_ring, uint64_t hash,
-			    uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
-{
-	uint64_t left = ring->members < 64 ? (1ull << ring->members) - 1 : ~0ull, done = 0;
-	uint32_t n = 0;
-
-	while (left) {
-		uint32_t next = dta_hash_ring_find(ring, hash, left);
-
-		left &= ~(1ull << next);
-		asked[n++] = of_ring[next];
-		done |= 1ull << of_ring[next];
-	}
-	for (uint32_t i = 0; i < c->n; i++)
-		if (c->member[i].up && !(done >> i & 1))
-			asked[n++] = i;
-	return n;
-}
-
-/* Builds the ring of the members with known names. of_ring maps ring members to members of c. */
-static void ring_of(const struct cli_query_collectors *c, struct dta_hash_ring *ring,
-		    uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX])
-{
-	const char *names[DTA_HASH_RING_MEMBERS_MAX];
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < c->n; i++) {
-		bool twice = false;
-
-		for (uint32_t k = 0; k < n; k++)
-			twice |= !strcmp(names[k], c->member[i].called);
-		if (!c->member[i].up || !*c->member[i].called || twice)
-			continue;
-		of_ring[n] = i;
-		names[n++] = c->member[i].called;
-	}
-	if (dta_hash_ring_init(ring, names, n))
-		*ring = (struct dta_hash_ring){0};
-}
-
 /* Ranks results: found, then conflict, then empty. */
 int cli_query_weight(const json_t *a)
 {
@@ -281,23 +243,33 @@ int cli_query_weight(const json_t *a)
 	return w;
 }
 
+/* Members on the ring come first, then members without a name. */
 uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *key,
 			    uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
 {
-	static struct dta_hash_ring ring;
-	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX];
-	uint8_t bytes[SL_STORE_KEY_MAX];
+	const struct dta_hash_ring *ring = &c->ring;
+	uint64_t left = ring->members < 64 ? (1ull << ring->members) - 1 : ~0ull, done = 0, hash;
 	const uint32_t list = htobe32(c->set->list);
-	int n = key ? dta_query_key(key, bytes) : 0;
+	uint8_t bytes[SL_STORE_KEY_MAX];
+	int length = key ? dta_query_key(key, bytes) : 0;
+	uint32_t n = 0;
 
 	if (!strcmp(c->kind, "append")) {
 		memcpy(bytes, &list, sizeof(list));
-		n = sizeof(list);
+		length = sizeof(list);
 	}
-	ring_of(c, &ring, of_ring);
-	return query_order(c, &ring, of_ring,
-			   dta_hash_ring_hash(c->tenant, c->store, bytes, n > 0 ? (size_t)n : 0),
-			   asked);
+	hash = dta_hash_ring_hash(c->tenant, c->store, bytes, length > 0 ? (size_t)length : 0);
+	while (left) {
+		uint32_t next = dta_hash_ring_find(ring, hash, left);
+
+		left &= ~(1ull << next);
+		asked[n++] = c->of_ring[next];
+		done |= 1ull << c->of_ring[next];
+	}
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->member[i].up && !(done >> i & 1))
+			asked[n++] = i;
+	return n;
 }
 
 /* Asks a member for the keys; the answer for keys[i] is stored in answers[of[i]]. */
@@ -307,10 +279,6 @@ static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char
 	json_t *got = cli_query_ask_one(c, member, store, keys, n), *a;
 	size_t i;
 
-	if (!got) { /* the member is unavailable: ask the next one */
-		c->member[member].up = false;
-		return;
-	}
 	json_array_foreach(got, i, a)
 	{
 		const json_t *before = json_array_get(answers, of[i]);
@@ -326,8 +294,6 @@ static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char
 static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, char *const *keys,
 			   size_t n)
 {
-	static struct dta_hash_ring ring;
-	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX];
 	struct {
 		uint32_t turns, asked[DTA_HASH_RING_MEMBERS_MAX];
 	} *plan = calloc(n, sizeof(*plan));
@@ -335,16 +301,9 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 	size_t *of = calloc(n, sizeof(*of));
 	json_t *answers = json_array();
 
-	ring_of(c, &ring, of_ring);
 	for (size_t i = 0; plan && some && of && i < n; i++) {
-		uint8_t key[SL_STORE_KEY_MAX];
-		int bytes = dta_query_key(keys[i], key);
-
 		json_array_append_new(answers, json_null());
-		plan[i].turns = query_order(
-			c, &ring, of_ring,
-			dta_hash_ring_hash(c->tenant, c->store, key, bytes > 0 ? (size_t)bytes : 0),
-			plan[i].asked);
+		plan[i].turns = cli_query_order_of(c, keys[i], plan[i].asked);
 	}
 	for (uint32_t turn = 0; json_array_size(answers) && turn < c->n; turn++)
 		for (uint32_t m = 0; m < c->n; m++) {
@@ -417,36 +376,50 @@ static void one_of_many(const struct cli_query_collectors *c, const char *key, j
 	}
 }
 
+/* Adds up the answers of all members for keys[i]. Returns NULL if there are none. */
+static json_t *join_answers(const struct cli_query_collectors *c, json_t *const *got, size_t i,
+			    const char *key)
+{
+	json_t *all = NULL, *a, *ring;
+	json_int_t asked = 0;
+	size_t k;
+
+	for (uint32_t m = 0; m < c->n; m++) {
+		a = json_array_get(got[m], i);
+		asked += a != NULL;
+		json_array_foreach(json_object_get(a, "rings"), k, ring)
+			json_object_set_new(ring, "collector", json_string(c->member[m].at));
+		if (all && a)
+			one_of_many(c, key, all, a);
+		all = all ?: json_incref(a);
+	}
+	if (all)
+		json_object_set_new(all, "collectors", json_integer(asked));
+	return all;
+}
+
 static json_t *ask_all(struct cli_query_collectors *c, const char *store, char *const *keys,
 		       size_t n)
 {
-	json_t *answers = NULL, *got, *a, *ring;
-	json_int_t asked = 0;
-	size_t k, i;
+	json_t *got[DTA_HASH_RING_MEMBERS_MAX] = {0}, *answers = json_array(), *a;
 
-	for (uint32_t m = 0; m < c->n; m++) {
-		got = c->member[m].up ? cli_query_ask_one(c, m, store, keys, n) : NULL;
-		c->member[m].up = got;
-		if (!got)
-			continue;
-		asked++;
-		json_array_foreach(got, k, a)
-		{
-			json_array_foreach(json_object_get(a, "rings"), i, ring)
-				json_object_set_new(ring, "collector",
-						    json_string(c->member[m].at));
-			if (answers)
-				one_of_many(c, n ? keys[k] : NULL, json_array_get(answers, k), a);
+	for (uint32_t m = 0; m < c->n; m++)
+		got[m] = cli_query_ask_one(c, m, store, keys, n);
+	for (size_t i = 0; answers && i < (n ? n : 1); i++) {
+		const char *key = n ? keys[i] : NULL;
+
+		a = c->replicas > 1 ? cli_query_choose_answer(c, got, i, key)
+				    : join_answers(c, got, i, key);
+		if (a) {
+			cli_query_end_sketch(a);
+			json_array_append_new(answers, a);
+		} else { /* no member has answered */
+			json_decref(answers);
+			answers = NULL;
 		}
-		if (!answers)
-			answers = json_incref(got);
-		json_decref(got);
 	}
-	json_array_foreach(answers, k, a)
-	{
-		json_object_set_new(a, "collectors", json_integer(asked));
-		cli_query_end_sketch(a);
-	}
+	for (uint32_t m = 0; m < c->n; m++)
+		json_decref(got[m]);
 	return answers;
 }
 
@@ -455,59 +428,108 @@ json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *c
 {
 	if (c->n == 1)
 		return cli_query_ask_one(c, 0, store, keys, n);
-	if (c->replicas > 1)
-		return cli_query_ask_replicas(c, store, keys, n);
-	if (!strcmp(c->kind, "key-write") || !strcmp(c->kind, "postcard"))
+	if (c->replicas < 2 && (!strcmp(c->kind, "key-write") || !strcmp(c->kind, "postcard")))
 		return ask_in_turn(c, store, keys, n);
 	return ask_all(c, store, keys, n);
 }
 
-/* Keys */
+/* Rows and keys of several collectors */
 
-static int by_value(const void *x, const void *y)
+static const char *const counts[] = {"value", "bytes", "packets"};
+
+/* Returns the members of a row that identify what it counts, as text that the caller frees. */
+static char *identity(const json_t *row)
 {
-	json_int_t a = cli_json_integer(*(json_t *const *)x, "value"),
-		   b = cli_json_integer(*(json_t *const *)y, "value");
+	static const char *const others[] = {"value", "bytes", "packets", "from",
+					     "to",    "path",  "crossed"};
+	json_t *copy = json_copy((json_t *)(uintptr_t)row);
+	char *text;
 
-	return (a < b) - (a > b);
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		json_object_del(copy, others[i]);
+	text = json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT);
+	json_decref(copy);
+	return text;
 }
 
-/* Merges the keys of an answer and sums their counts; takes the greatest count among replicas. */
-static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t replicas)
+static void merge_row(json_t *to, const json_t *row, bool replicas)
 {
-	json_t *keys = json_object_get(all, "keys"), *k, *have;
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		const json_int_t a = cli_json_integer(to, counts[i]),
+				 b = cli_json_integer(row, counts[i]);
+
+		if (json_object_get(row, counts[i]))
+			json_object_set_new(to, counts[i],
+					    json_integer(replicas ? BASE_MAX(a, b) : a + b));
+	}
+	if (cli_json_number(row, "from") < cli_json_number(to, "from"))
+		json_object_set(to, "from", json_object_get(row, "from"));
+	if (cli_json_number(row, "to") > cli_json_number(to, "to"))
+		json_object_set(to, "to", json_object_get(row, "to"));
+	if (!replicas)
+		json_array_extend(json_object_get(to, "crossed"), json_object_get(row, "crossed"));
+	if (json_is_null(json_object_get(to, "path")))
+		json_object_set(to, "path", json_object_get(row, "path"));
+}
+
+void cli_query_merge(json_t *rows, json_t *index, const json_t *more, bool replicas)
+{
+	json_t *row, *have;
 	size_t i;
 
-	add_counts(all, got, "known");
-	add_counts(all, got, "overwritten_blocks");
-	json_array_foreach(json_object_get(got, "keys"), i, k)
+	json_array_foreach(more, i, row)
 	{
-		have = json_object_get(index, cli_json_text(k, "key"));
-		if (!have) {
-			json_array_append(keys, k);
-			json_object_set(index, cli_json_text(k, "key"), k);
-		} else if (replicas < 2 && json_object_get(k, "value")) {
-			add_counts(have, k, "value");
-		} else if (cli_json_integer(k, "value") > cli_json_integer(have, "value")) {
-			json_object_set(have, "value", json_object_get(k, "value"));
+		char *id = identity(row);
+
+		have = json_object_get(index, id ?: "");
+		if (have) {
+			merge_row(have, row, replicas);
+		} else {
+			json_array_append(rows, row);
+			json_object_set(index, id ?: "", row);
 		}
+		free(id);
 	}
 }
 
-/* Sorts by count and truncates to max. */
-static void sort_and_cut(json_t *all, size_t max, bool top)
+static int by_count(const void *x, const void *y)
 {
-	json_t *keys = json_object_get(all, "keys"), *some = json_array();
-	size_t n = json_array_size(keys), from = !top && n > max ? n - max : 0;
-	json_t **sorted = calloc(n + 1, sizeof(json_t *));
+	const json_t *a = *(json_t *const *)x, *b = *(json_t *const *)y;
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		const json_int_t m = cli_json_integer(a, counts[i]),
+				 n = cli_json_integer(b, counts[i]);
+
+		if (m != n)
+			return m < n ? 1 : -1;
+	}
+	return 0;
+}
+
+json_t *cli_query_highest(const json_t *rows, size_t max)
+{
+	const size_t n = json_array_size(rows);
+	json_t **sorted = calloc(n + 1, sizeof(*sorted)), *some = json_array();
 
 	for (size_t i = 0; sorted && i < n; i++)
-		sorted[i] = json_array_get(keys, i);
-	if (sorted && top)
-		qsort(sorted, n, sizeof(json_t *), by_value);
-	for (size_t i = from; sorted && i < n && i < from + max; i++)
+		sorted[i] = json_array_get(rows, i);
+	if (sorted)
+		qsort(sorted, n, sizeof(*sorted), by_count);
+	for (size_t i = 0; sorted && i < n && i < max; i++)
 		json_array_append(some, sorted[i]);
 	free(sorted);
+	return some;
+}
+
+/* Keeps the max keys with the highest counts, or else the last ones. */
+static void cut_keys(json_t *all, size_t max, bool highest)
+{
+	const json_t *keys = json_object_get(all, "keys");
+	const size_t n = json_array_size(keys);
+	json_t *some = highest ? cli_query_highest(keys, max) : json_array();
+
+	for (size_t i = n > max ? n - max : 0; !highest && i < n; i++)
+		json_array_append(some, json_array_get(keys, i));
 	json_object_set_new(all, "keys", some);
 }
 
@@ -525,8 +547,7 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 	if (top)
 		cli_query_add_parameter(path, "top", "1");
 	for (uint32_t m = 0; m < c->n; m++) {
-		got = c->member[m].up ? cli_query_get(c, m, path) : NULL;
-		c->member[m].up = got;
+		got = cli_query_get(c, m, path);
 		if (!got)
 			continue;
 		if (c->n == 1) {
@@ -537,11 +558,14 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 			all = json_pack("{s:s,s:s,s:i,s:i,s:[]}", "store", store, "keylog",
 					cli_json_text(got, "keylog"), "known", 0,
 					"overwritten_blocks", 0, "keys");
-		add_keys(all, index, got, c->replicas);
+		add_counts(all, got, "known");
+		add_counts(all, got, "overwritten_blocks");
+		cli_query_merge(json_object_get(all, "keys"), index, json_object_get(got, "keys"),
+				c->replicas > 1);
 		json_decref(got);
 	}
 	json_decref(index);
 	if (all)
-		sort_and_cut(all, max, top);
+		cut_keys(all, max, top);
 	return all;
 }

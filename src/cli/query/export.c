@@ -88,34 +88,37 @@ static void print_value(const json_t *v)
 		print_list(v);
 }
 
-static void print_csv(struct cli_export *e, const json_t *record)
+/* Prints a record, or the names of its fields if it is NULL. */
+static void print_line(const struct cli_export *e, const json_t *record)
 {
 	const json_t *name;
 	size_t i;
 
-	json_array_foreach(e->headed ? NULL : e->fields, i, name)
-	{
-		if (i)
-			putchar(',');
-		print_field(json_is_string(name) ? json_string_value(name) : "");
-	}
-	if (!e->headed)
-		fputs(e->collector ? ",collector\r\n" : "\r\n", stdout);
-	e->headed = true;
-	if (!record)
-		return;
 	json_array_foreach(e->fields, i, name)
 	{
+		const char *text = json_string_value(name) ?: "";
+
 		if (i)
 			putchar(',');
-		print_value(json_is_string(name) ? json_object_get(record, json_string_value(name))
-						 : NULL);
+		if (record)
+			print_value(json_object_get(record, text));
+		else
+			print_field(text);
 	}
 	if (e->collector) {
 		putchar(',');
-		print_field(e->collector);
+		print_field(record ? e->collector : "collector");
 	}
 	fputs("\r\n", stdout);
+}
+
+static void print_csv(struct cli_export *e, const json_t *record)
+{
+	if (!e->headed)
+		print_line(e, NULL);
+	e->headed = true;
+	if (record)
+		print_line(e, record);
 }
 
 static void write_record(struct cli_export *e, json_t *record)
@@ -321,15 +324,15 @@ static int finish_export(struct cli_export *e, int code)
 static json_t *page_of(struct cli_query_collectors *c, uint32_t member, const char *store,
 		       const struct cli_export *e, const char *epoch, const char *at)
 {
-	char path[512];
+	char path[CLI_QUERY_PATH] = "/api/v1/dta/export";
 
-	/*
-	 * No escaping is needed: cmd_query.c checks the store's name, and at has only digits and
-	 * points.
-	 */
-	snprintf(path, sizeof(path), "/api/v1/dta/export?store=%s%s%s%s%s%s", store,
-		 e->x->slots ? "&slots=1" : "", *epoch ? "&epoch=" : "", epoch, *at ? "&at=" : "",
-		 at);
+	cli_query_add_parameter(path, "store", store);
+	if (e->x->slots)
+		cli_query_add_parameter(path, "slots", "1");
+	if (*epoch)
+		cli_query_add_parameter(path, "epoch", epoch);
+	if (*at)
+		cli_query_add_parameter(path, "at", at);
 	return cli_query_get(c, member, path);
 }
 
@@ -408,7 +411,7 @@ int cli_query_export(const struct cli_query_export *x, struct cli_query_collecto
 		/* A key is exported once per collector. */
 		if (!x->disagree)
 			forget_seen(&e);
-		if (!c->member[m].up || !export_member(&e, c, m, store))
+		if (!export_member(&e, c, m, store))
 			code = BASE_EXIT_FAILURE;
 	}
 	if (!ask_some(&e))

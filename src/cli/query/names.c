@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/network.h"
 #include "dta/wire/text.h"
 
 /* Maps "a:ADDRESS", "d:DEVICE", "i:DEVICE/NUMBER" and "s:NUMBER" (an AS) to names. */
@@ -19,10 +20,8 @@ static struct cli_names_settings how;
 static const char *canonical(const char *text, char out[INET6_ADDRSTRLEN])
 {
 	struct in6_addr a;
-	const int family = strchr(text, ':') ? AF_INET6 : AF_INET;
 
-	return inet_pton(family, text, &a) == 1 ? inet_ntop(family, &a, out, INET6_ADDRSTRLEN)
-						: text;
+	return base_address_read(text, &a) ? base_address_text(&a, out) : text;
 }
 
 static const char *find_name(const char *kind, const char *what)

@@ -43,6 +43,8 @@ struct cli_query_collectors {
 	/* The store; only set with several collectors. */
 	char kind[16];
 	uint16_t tenant, store;
+	struct dta_hash_ring ring;		     /* of the members with known names */
+	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX]; /* member of c for each member of the ring */
 	uint32_t replicas; /* number of collectors that store each key, 1 to 64 */
 };
 
@@ -76,14 +78,24 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 #define CLI_QUERY_PATH 768 /* maximum size of a path */
 /* Appends an escaped parameter to a path in a buffer of CLI_QUERY_PATH bytes. */
 void cli_query_add_parameter(void *path, const char *key, const char *value);
-/* Sends a GET request for a path to one collector. Returns NULL after printing an error. */
-json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path);
 /*
- * Sends a command to a collector. Takes over the reference to body, which may be NULL. Returns
- * false after printing an error.
+ * Sends a request to a collector: GET, POST with a body, or another method. Takes over the
+ * reference to body, which may be NULL. If the collector does not answer, prints an error, and does
+ * not ask it again. Returns NULL without an answer.
  */
-bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
-		     const char *path, json_t *body);
+json_t *cli_query_send(struct cli_query_collectors *c, uint32_t member, const char *method,
+		       const char *path, json_t *body);
+/* The same for GET. */
+json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path);
+
+/*
+ * Merges the rows or keys of another collector into rows. Adds up counts; if collectors hold
+ * replicas, takes the greatest count instead. index: what the rows count; at first, an empty
+ * object.
+ */
+void cli_query_merge(json_t *rows, json_t *index, const json_t *more, bool replicas);
+/* Returns the `max` rows or keys with the highest counts, in descending order. */
+json_t *cli_query_highest(const json_t *rows, size_t max);
 
 /* Returns the rank of a result, ascending: unknown, empty, conflict, found. */
 int cli_query_weight(const json_t *answer);
@@ -97,12 +109,13 @@ uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *ke
 /* replicas.c */
 
 /*
- * Like cli_query_ask(), but for collectors that store the same keys. Returns one answer per key
- * with "replicas": {"wanted","asked","agree","missing":[...],"differ":[...],"may_be_old"}, and the
- * "gaps" of the collector whose answer was chosen.
+ * Chooses among the answers of collectors that store the same keys: the i-th of each array in got,
+ * for this key. Returns a copy with "replicas":
+ * {"wanted","asked","agree","missing":[...],"differ":[...],"may_be_old"}, and the "gaps" of the
+ * collector whose answer was chosen; NULL if there is no answer.
  */
-json_t *cli_query_ask_replicas(struct cli_query_collectors *c, const char *store, char *const *keys,
-			       size_t n);
+json_t *cli_query_choose_answer(const struct cli_query_collectors *c, json_t *const *got, size_t i,
+				const char *key);
 
 /* sketch.c */
 

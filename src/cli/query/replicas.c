@@ -54,11 +54,11 @@ static bool has_greater(const json_t *a, const json_t *than)
 	       cli_json_integer(a, key) > cli_json_integer(than, key);
 }
 
-/* Chooses among the answers for key i. asked: the members in the order of the ring. */
-static json_t *choose_answer(const struct cli_query_collectors *c, json_t *const *got, size_t i,
-			     const uint32_t *asked, uint32_t turns)
+json_t *cli_query_choose_answer(const struct cli_query_collectors *c, json_t *const *got, size_t i,
+				const char *key)
 {
 	json_t *best = NULL, *missing = json_array(), *differ = json_array(), *a;
+	uint32_t asked[DTA_HASH_RING_MEMBERS_MAX], turns = cli_query_order_of(c, key, asked);
 	uint32_t of = 0, agree = 0, n = 0;
 
 	for (uint32_t k = 0; k < turns; k++) {
@@ -96,31 +96,4 @@ static json_t *choose_answer(const struct cli_query_collectors *c, json_t *const
 	json_decref(missing);
 	json_decref(differ);
 	return best;
-}
-
-json_t *cli_query_ask_replicas(struct cli_query_collectors *c, const char *store, char *const *keys,
-			       size_t n)
-{
-	json_t *got[DTA_HASH_RING_MEMBERS_MAX] = {0}, *answers = json_array(), *a;
-	uint32_t asked[DTA_HASH_RING_MEMBERS_MAX], turns;
-
-	for (uint32_t m = 0; m < c->n; m++) {
-		if (c->member[m].up)
-			got[m] = cli_query_ask_one(c, m, store, keys, n);
-		c->member[m].up = got[m];
-	}
-	for (size_t i = 0; answers && i < (n ? n : 1); i++) {
-		turns = cli_query_order_of(c, n ? keys[i] : NULL, asked);
-		a = choose_answer(c, got, i, asked, turns);
-		if (!a) { /* no member has answered */
-			json_decref(answers);
-			answers = NULL;
-			break;
-		}
-		cli_query_end_sketch(a);
-		json_array_append_new(answers, a);
-	}
-	for (uint32_t m = 0; m < c->n; m++)
-		json_decref(got[m]);
-	return answers;
 }

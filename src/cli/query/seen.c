@@ -116,95 +116,6 @@ static int make_path(const struct base_command *self, enum cli_seen_kind kind,
 	return add_time(self, path, "from", set->from) ?: add_time(self, path, "to", set->to);
 }
 
-/* ---- rows of several collectors ---- */
-
-static const char *const counts[] = {"bytes", "packets"};
-
-/* Returns the members of a row that identify what it counts, as text that the caller frees. */
-static char *identity(const json_t *row)
-{
-	static const char *const others[] = {"bytes", "packets", "from", "to", "path", "crossed"};
-	json_t *copy = json_copy((json_t *)(uintptr_t)row);
-	char *text;
-
-	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-		json_object_del(copy, others[i]);
-	text = json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT);
-	json_decref(copy);
-	return text;
-}
-
-static void merge_row(json_t *to, const json_t *row, bool replicas)
-{
-	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
-		const json_int_t a = cli_json_integer(to, counts[i]),
-				 b = cli_json_integer(row, counts[i]);
-
-		if (json_object_get(row, counts[i]))
-			json_object_set_new(to, counts[i],
-					    json_integer(replicas ? BASE_MAX(a, b) : a + b));
-	}
-	if (cli_json_number(row, "from") < cli_json_number(to, "from"))
-		json_object_set(to, "from", json_object_get(row, "from"));
-	if (cli_json_number(row, "to") > cli_json_number(to, "to"))
-		json_object_set(to, "to", json_object_get(row, "to"));
-	if (!replicas)
-		json_array_extend(json_object_get(to, "crossed"), json_object_get(row, "crossed"));
-	if (json_is_null(json_object_get(to, "path")))
-		json_object_set(to, "path", json_object_get(row, "path"));
-}
-
-static int by_count(const void *x, const void *y)
-{
-	const json_t *a = *(json_t *const *)x, *b = *(json_t *const *)y;
-
-	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
-		const json_int_t m = cli_json_integer(a, counts[i]),
-				 n = cli_json_integer(b, counts[i]);
-
-		if (m != n)
-			return m < n ? 1 : -1;
-	}
-	return 0;
-}
-
-static void merge_rows(json_t *rows, json_t *index, const json_t *answer, bool replicas)
-{
-	json_t *row, *have;
-	size_t i;
-
-	json_array_foreach(json_object_get(answer, "rows"), i, row)
-	{
-		char *id = identity(row);
-
-		have = json_object_get(index, id ?: "");
-		if (have) {
-			merge_row(have, row, replicas);
-		} else {
-			json_array_append(rows, row);
-			json_object_set(index, id ?: "", row);
-		}
-		free(id);
-	}
-}
-
-/* Returns the max rows with the highest counts. Adds the number of the other rows to *more. */
-static json_t *highest_rows(const json_t *rows, size_t max, json_int_t *more)
-{
-	const size_t n = json_array_size(rows);
-	json_t **sorted = calloc(n + 1, sizeof(*sorted)), *some = json_array();
-
-	for (size_t i = 0; sorted && i < n; i++)
-		sorted[i] = json_array_get(rows, i);
-	if (sorted)
-		qsort(sorted, n, sizeof(*sorted), by_count);
-	for (size_t i = 0; sorted && i < n && i < max; i++)
-		json_array_append(some, sorted[i]);
-	free(sorted);
-	*more += n > max ? (json_int_t)(n - max) : 0;
-	return some;
-}
-
 /* ---- names that devices gave to their interfaces ---- */
 
 #define INTERFACES "interface_names" /* a store, as in examples/dta/devices.yaml */
@@ -389,16 +300,16 @@ int cli_query_seen(const struct base_command *self, struct cli_query_collectors 
 	all = json_array();
 	index = json_object();
 	for (uint32_t m = 0; m < c->n; m++) {
-		answer = c->member[m].up ? cli_query_get(c, m, path) : NULL;
-		c->member[m].up = answer;
+		answer = cli_query_get(c, m, path);
 		if (!answer)
 			code = BASE_EXIT_FAILURE;
-		merge_rows(all, index, answer, c->replicas > 1);
+		cli_query_merge(all, index, json_object_get(answer, "rows"), c->replicas > 1);
 		more += cli_json_integer(answer, "more");
 		lost += cli_json_integer(answer, "overwritten_blocks");
 		json_decref(answer);
 	}
-	rows = highest_rows(all, set->max ? set->max : 100, &more);
+	rows = cli_query_highest(all, set->max ? set->max : 100);
+	more += (json_int_t)(json_array_size(all) - json_array_size(rows));
 	if (!set->json)
 		learn_interfaces(c, rows);
 	json_array_foreach(rows, i, row)

@@ -14,22 +14,11 @@
 #include "collect/judge/models.h"
 #include "collect/judge/record.h"
 
-struct live_event {
-	int64_t moment, ns;
-	uint64_t instance;
-	uint32_t columns; /* number of columns; 0 means that the pod is gone */
-	char *file, *name, *service, *label;
-	char *trace;   /* text of a trace, or NULL */
-	bool kept;     /* true if the event only records that models were kept */
-	bool accepted; /* true if the pod's behaviour was declared normal */
-};
-
 /* A pod with rows left to replay. */
 struct live_pod {
 	uint64_t instance;
 	const struct cli_replay_pod *rows; /* rows of the pod; NULL if the pod is gone */
 	uint64_t at;
-	uint32_t columns;
 	const char *label;
 };
 
@@ -41,13 +30,12 @@ struct live {
 	char *text;
 	/* options recorded by this run of the collector; the last may be NULL */
 	char *recorded[7];
-	struct live_event *event;
-	size_t events, event_room;
 	struct live_pod **pod;
 	size_t pods, pod_room;
 	struct collect_judge *judge;
 	struct collect_models *models;
 	int64_t every_ns;
+	int64_t moment; /* of events whose rows are not judged yet; INT64_MAX means none */
 	uint64_t rows, flagged;
 };
 
@@ -62,42 +50,6 @@ static void write_finding(void *arg, const struct collect_judge_finding *f)
 	collect_judge_line(line, sizeof(line), p->label, f, p->rows->columns);
 	if (l->o->verdicts)
 		fputs(line, l->o->verdicts);
-}
-
-/* Events */
-
-static int take_event(struct live *l, char **f, size_t n)
-{
-	bool accepted = !strcmp(f[0], "accept"), trace = !strcmp(f[0], "trace");
-	bool gone = !strcmp(f[0], "gone") || accepted;
-	struct live_event e = {.kept = n == 2 && !strcmp(f[0], "kept"), .accepted = accepted};
-
-	if (e.kept) {
-		e.moment = strtoll(f[1], NULL, 10);
-		goto add;
-	}
-	if (gone || trace ? n != 3 : strcmp(f[0], "layout") || (n != 8 && n != 9))
-		return -EINVAL;
-	e.moment = strtoll(f[1], NULL, 10);
-	e.trace = trace ? f[2] : NULL;
-	e.instance = strtoull(f[gone || trace ? 2 : 3], NULL, 16);
-	if (!gone && !trace) {
-		e.ns = strtoll(f[2], NULL, 10);
-		e.columns = (uint32_t)strtoul(f[4], NULL, 10);
-		e.file = f[5];
-		e.name = f[6];
-		e.service = f[7];
-		e.label = n == 9 ? f[8] : f[6]; /* old recordings have no label */
-		for (size_t i = 5; i < n; i++)
-			collect_record_restore(f[i]);
-		if (!e.columns) /* rows without values are not recorded */
-			return 0;
-	}
-add:
-	if (!BASE_GROW(l->event, l->events, l->event_room))
-		return -ENOMEM;
-	l->event[l->events++] = e;
-	return 0;
 }
 
 /* A run of the collector */
@@ -140,27 +92,8 @@ static int begin_run(struct live *l)
 	if (!j.models || read_models(l, error, sizeof(error)))
 		return cli_replay_say("%s", error);
 	l->judge = collect_judge_new(&j);
+	l->moment = INT64_MAX;
 	return l->judge ? 0 : cli_replay_say("%s", strerror(ENOMEM));
-}
-
-static void end_run(struct live *l)
-{
-	collect_judge_free(l->judge);
-	collect_models_free(l->models);
-	l->judge = NULL;
-	l->models = NULL;
-	while (l->pods)
-		free(l->pod[--l->pods]);
-	l->events = 0;
-	l->began_with = NULL;
-}
-
-static struct live_pod *find_pod(const struct live *l, uint64_t instance)
-{
-	for (size_t i = 0; i < l->pods; i++)
-		if (l->pod[i]->instance == instance)
-			return l->pod[i];
-	return NULL;
 }
 
 /* Adds a trace "SERVICE:PARENT;..."; traces.c parses text after another colon. */
@@ -191,34 +124,36 @@ static int add_trace(struct live *l, char *text)
 	return err ? cli_replay_say("%s", strerror(-err)) : 0;
 }
 
-static int apply_event(struct live *l, const struct live_event *e)
+static void remove_pod(struct live *l, uint64_t instance)
 {
-	struct live_pod *p = find_pod(l, e->instance);
-	const struct cli_replay_pod *rows;
-	struct collect_judge_pod is = {e->instance, e->ns, e->name, e->service, e->label, NULL};
+	struct live_pod *p = collect_judge_gone(l->judge, instance);
 
-	if (e->trace)
-		return add_trace(l, e->trace);
-	if (e->kept) {
-		collect_judge_keep(l->judge);
+	for (size_t i = 0; i < l->pods; i++)
+		if (l->pod[i] == p)
+			l->pod[i] = l->pod[--l->pods];
+	free(p);
+}
+
+/* Adds a pod, or gives it new columns: "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,NAME,SERVICE". */
+static int lay_out(struct live *l, char **f, size_t n)
+{
+	struct collect_judge_pod is = {.instance = strtoull(f[3], NULL, 16),
+				       .ns = strtoll(f[2], NULL, 10)};
+	uint32_t columns = (uint32_t)strtoul(f[4], NULL, 10);
+	struct live_pod *p = collect_judge_own(l->judge, is.instance);
+	const struct cli_replay_pod *rows;
+
+	for (size_t i = 5; i < n; i++)
+		collect_record_restore(f[i]);
+	is.name = f[6];
+	is.service = f[7];
+	is.label = n == 9 ? f[8] : f[6]; /* old recordings have no label */
+	if (!columns)			 /* rows without values are not recorded */
 		return 0;
-	}
-	if (e->accepted) {
-		collect_judge_accept(l->judge, e->instance);
-		return 0;
-	}
-	if (!e->columns) {
-		collect_judge_gone(l->judge, e->instance);
-		for (size_t i = 0; i < l->pods; i++)
-			if (l->pod[i] == p)
-				l->pod[i] = l->pod[--l->pods];
-		free(p);
-		return 0;
-	}
-	rows = cli_replay_file(&l->data, e->file);
-	if (!rows || rows->n_columns < e->columns)
+	rows = cli_replay_file(&l->data, f[5]);
+	if (!rows || rows->n_columns < columns)
 		return cli_replay_say("events.csv: there is no metrics/%s with %" PRIu32 " columns",
-				      e->file, e->columns);
+				      f[5], columns);
 	if (!p) {
 		p = calloc(1, sizeof(*p));
 		if (!p || !BASE_GROW(l->pod, l->pods, l->pod_room)) {
@@ -226,15 +161,14 @@ static int apply_event(struct live *l, const struct live_event *e)
 			return cli_replay_say("%s", strerror(ENOMEM));
 		}
 		l->pod[l->pods++] = p;
-		p->instance = e->instance;
-		p->label = e->label;
+		p->instance = is.instance;
+		p->label = is.label;
 	}
 	p->at = p->rows == rows ? p->at : 0;
 	p->rows = rows;
-	p->columns = e->columns;
 	is.own = p;
-	if (collect_judge_layout(l->judge, &is, rows->columns, e->columns))
-		return cli_replay_say("%s: %s", e->name, strerror(ENOMEM));
+	if (collect_judge_layout(l->judge, &is, rows->columns, columns))
+		return cli_replay_say("%s: %s", is.name, strerror(ENOMEM));
 	return 0;
 }
 
@@ -244,22 +178,17 @@ static int64_t moment_of(const struct live *l, const struct live_pod *p)
 	return p->at < p->rows->rows ? p->rows->t[p->at] / l->every_ns : INT64_MAX;
 }
 
-static int replay_run(struct live *l)
+/* Judges the rows up to a moment, without those of the moment itself. */
+static void judge_until(struct live *l, int64_t end)
 {
-	size_t next = 0;
-
-	if (begin_run(l))
-		return -1;
 	for (;;) {
-		int64_t moment = next < l->events ? l->event[next].moment : INT64_MAX;
+		int64_t moment = l->moment;
 
-		for (size_t i = 0; i < l->pods; i++)
+		for (size_t i = 0; i < l->pods && l->moment == INT64_MAX; i++)
 			moment = BASE_MIN(moment, moment_of(l, l->pod[i]));
-		if (moment == INT64_MAX)
-			return 0;
-		for (; next < l->events && l->event[next].moment <= moment; next++)
-			if (apply_event(l, &l->event[next]))
-				return -1;
+		if (moment >= end)
+			return;
+		l->moment = INT64_MAX;
 		for (size_t i = 0; i < l->pods; i++) {
 			struct live_pod *p = l->pod[i];
 
@@ -271,6 +200,63 @@ static int replay_run(struct live *l)
 		}
 		collect_judge_moment(l->judge);
 	}
+}
+
+/* Applies an event of a run: a line of n fields. */
+static int take_event(struct live *l, char **f, size_t n)
+{
+	static const struct {
+		const char *name;
+		size_t least, most;
+	} kinds[] = {{"layout", 8, 9},
+		     {"gone", 3, 3},
+		     {"accept", 3, 3},
+		     {"trace", 3, 3},
+		     {"kept", 2, 2}};
+	size_t kind = 0;
+	int64_t moment;
+
+	while (kind < 5 && strcmp(f[0], kinds[kind].name))
+		kind++;
+	if (kind == 5 || n < kinds[kind].least || n > kinds[kind].most)
+		return cli_replay_say("events.csv: invalid line");
+	if (!l->judge && begin_run(l))
+		return -1;
+	moment = strtoll(f[1], NULL, 10);
+	judge_until(l, moment);
+	l->moment = l->moment == INT64_MAX ? moment : BASE_MAX(moment, l->moment);
+	switch (kind) {
+	case 0:
+		return lay_out(l, f, n);
+	case 1:
+		remove_pod(l, strtoull(f[2], NULL, 16));
+		return 0;
+	case 2:
+		collect_judge_accept(l->judge, strtoull(f[2], NULL, 16));
+		return 0;
+	case 3:
+		return add_trace(l, f[2]);
+	default:
+		collect_judge_keep(l->judge);
+		return 0;
+	}
+}
+
+/* Ends a run: judges the rest of its rows. err: an earlier error, or 0. */
+static int end_run(struct live *l, int err)
+{
+	if (!err && !l->judge)
+		err = begin_run(l);
+	if (!err)
+		judge_until(l, INT64_MAX);
+	collect_judge_free(l->judge);
+	collect_models_free(l->models);
+	l->judge = NULL;
+	l->models = NULL;
+	while (l->pods)
+		free(l->pod[--l->pods]);
+	l->began_with = NULL;
+	return err;
 }
 
 static int run_all(struct live *l, size_t bytes)
@@ -286,24 +272,21 @@ static int run_all(struct live *l, size_t bytes)
 		if (!n || !*line)
 			continue;
 		if (!strcmp(field[0], "start") && (n == 7 || n == 8)) {
-			err = started ? replay_run(l) : 0;
-			end_run(l);
+			err = started ? end_run(l, 0) : 0;
 			field[7] = n == 8 ? field[7] : NULL;
 			memcpy(l->recorded, field + 1, sizeof(l->recorded));
-			l->began_with = NULL;
 			started = true;
-		} else if (started && n == 2 && !strcmp(field[0], "models") &&
-			   !strchr(field[1], '/')) {
+		} else if (!started) {
+			err = cli_replay_say("events.csv: invalid line");
+		} else if (n == 2 && !strcmp(field[0], "models") && !strchr(field[1], '/')) {
 			l->began_with = field[1];
-		} else if (!started || (err = take_event(l, field, n))) {
-			err = cli_replay_say("events.csv: %s",
-					     err == -ENOMEM ? strerror(ENOMEM) : "invalid line");
+		} else {
+			err = take_event(l, field, n);
 		}
 	}
-	if (!err)
-		err = started ? replay_run(l) : cli_replay_say("events.csv: nothing was recorded");
-	end_run(l);
-	return err;
+	if (started)
+		return end_run(l, err);
+	return err ?: cli_replay_say("events.csv: nothing was recorded");
 }
 
 int cli_replay_live(const char *folder, const struct cli_replay_live_opts *opts)
@@ -325,7 +308,6 @@ int cli_replay_live(const char *folder, const struct cli_replay_live_opts *opts)
 	if (!l.data.n_pods || err) /* nothing was loaded, or an error occurred */
 		err = -1;
 	cli_replay_free(&l.data);
-	free(l.event);
 	free(l.pod);
 	free(l.text);
 	return err;

@@ -33,28 +33,17 @@ char *cli_replay_line(char **at, const char *end)
 	return line;
 }
 
-static uint32_t count_fields(const char *line)
+/* Parses a value. Returns NaN if it is missing or not a number. */
+static double parse_value(const char *text, struct cli_replay_losses *losses)
 {
-	uint32_t n = 1;
-
-	for (; *line; line++)
-		n += *line == ',';
-	return n;
-}
-
-/* Parses a field and advances *at past its comma. Returns NaN if missing or not a number. */
-static double parse_field(char **at, struct cli_replay_losses *losses)
-{
-	char *start = *at, *stop = strchrnul(start, ','), *end;
+	char *end;
 	double v;
 
-	*at = *stop ? stop + 1 : stop;
-	*stop = 0;
-	if (!*start || !strcasecmp(start, "nan")) {
+	if (!*text || !strcasecmp(text, "nan")) {
 		losses->values_missing++;
 		return NAN;
 	}
-	v = strtod(start, &end);
+	v = strtod(text, &end);
 	if (*end || !isfinite(v)) {
 		losses->values_malformed++;
 		return NAN;
@@ -62,18 +51,16 @@ static double parse_field(char **at, struct cli_replay_losses *losses)
 	return v;
 }
 
-/* Parses Unix seconds below 9e9 to the nanosecond, and advances *at. Returns false if invalid. */
-static bool time_field(char **at, int64_t *ns)
+/* Parses Unix seconds below 9e9 to the nanosecond. Returns false if invalid. */
+static bool parse_time(const char *text, int64_t *ns)
 {
-	char *start = *at, *stop = strchrnul(start, ','), *end;
 	unsigned long long seconds;
 	int64_t part = 0, unit = 100000000;
+	char *end;
 
-	*at = *stop ? stop + 1 : stop;
-	*stop = 0;
-	if (*start < '0' || *start > '9')
+	if (*text < '0' || *text > '9')
 		return false;
-	seconds = strtoull(start, &end, 10);
+	seconds = strtoull(text, &end, 10);
 	if (*end == '.')
 		for (end++; *end >= '0' && *end <= '9'; end++, unit /= 10)
 			part += unit * (*end - '0');
@@ -83,21 +70,6 @@ static bool time_field(char **at, int64_t *ns)
 	return true;
 }
 
-/* Returns true if the name, without labels, ends in _total, _count, _sum or _bucket. */
-static bool is_counter(const char *name)
-{
-	static const char *const ends[] = {"_total", "_count", "_sum", "_bucket"};
-	size_t n = strcspn(name, "{");
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
-		size_t k = strlen(ends[i]);
-
-		if (n > k && !memcmp(name + n - k, ends[i], k))
-			return true;
-	}
-	return false;
-}
-
 /*
  * Parses a file of rows. live: keep rows that go back in time, because the judge received them too.
  */
@@ -105,15 +77,13 @@ static int parse_rows(struct cli_replay_pod *p, size_t bytes, bool live,
 		      struct cli_replay_losses *losses)
 {
 	char *at = p->text, *end = at + bytes, *line = cli_replay_line(&at, end);
-	uint32_t fields;
+	char *field[ANALYSE_ROW_MAX];
+	size_t fields = cli_replay_cut(line, field, ANALYSE_ROW_MAX);
 	uint64_t lines = 1;
 
-	if (!line || !*line)
-		return 0;
-	fields = count_fields(line);
 	if (fields < 2 || fields > ANALYSE_ROW_MAX)
 		return 0;
-	p->n_columns = fields - 1;
+	p->n_columns = (uint32_t)fields - 1;
 	p->columns = calloc(p->n_columns, sizeof(*p->columns));
 	for (char *c = at; c < end; c++)
 		lines += *c == '\n';
@@ -121,25 +91,17 @@ static int parse_rows(struct cli_replay_pod *p, size_t bytes, bool live,
 	p->values = calloc(lines * p->n_columns, sizeof(*p->values));
 	if (!p->columns || !p->t || !p->values)
 		return -ENOMEM;
-	line = strchr(line, ',') + 1;
 	for (uint32_t i = 0; i < p->n_columns; i++) {
-		char *stop = strchrnul(line, ',');
-
-		p->columns[i].name = line;
-		line = *stop ? stop + 1 : stop;
-		*stop = 0;
-		p->columns[i].counter = is_counter(p->columns[i].name);
+		p->columns[i].name = field[i + 1];
+		p->columns[i].counter = collect_record_is_counter(p->columns[i].name);
 	}
 	while ((line = cli_replay_line(&at, end))) {
 		double *v = p->values + p->rows * p->n_columns;
 
 		if (!*line)
 			continue;
-		if (count_fields(line) != fields) {
-			losses->rows_malformed++;
-			continue;
-		}
-		if (!time_field(&line, &p->t[p->rows])) {
+		if (cli_replay_cut(line, field, fields) != fields ||
+		    !parse_time(field[0], &p->t[p->rows])) {
 			losses->rows_malformed++;
 			continue;
 		}
@@ -148,7 +110,7 @@ static int parse_rows(struct cli_replay_pod *p, size_t bytes, bool live,
 			continue;
 		}
 		for (uint32_t i = 0; i < p->n_columns; i++)
-			v[i] = parse_field(&line, losses);
+			v[i] = parse_value(field[i + 1], losses);
 		p->rows++;
 	}
 	return 0;

@@ -145,6 +145,15 @@ int cli_tcp_flush(FILE *out)
 	return ferror(out) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
+bool cli_tcp_first(void)
+{
+	static bool called;
+	bool first = !called;
+
+	called = true;
+	return first;
+}
+
 bool cli_tcp_is_filtered(void)
 {
 	return cli_tcp_filter_selects(&cli_tcp_common.filter);

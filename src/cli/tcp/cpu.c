@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
 #include "cli/tcp/tcp.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
@@ -13,8 +12,9 @@
 static struct {
 	const char *by, *hierarchy;
 	struct base_strings of;
-	uint32_t pid, tasks, cgroups;
+	uint32_t pid;
 	bool total;
+	struct tcp_cpu_opts cpu;
 } settings = {.by = "task"};
 
 static const struct base_option table[] = {
@@ -27,9 +27,9 @@ static const struct base_option table[] = {
 	BASE_UINT("pid", 0, &settings.pid, 0, UINT32_MAX, "PID", "select tasks of this process"),
 	BASE_FLAG("total", 't', &settings.total,
 		  "show totals since the start instead of the interval"),
-	BASE_UINT("tasks", 0, &settings.tasks, 0, 1 << 20, "N",
+	BASE_UINT("tasks", 0, &settings.cpu.tasks, 0, 1 << 20, "N",
 		  "track at most this many tasks; 0 means 8192"),
-	BASE_UINT("cgroups", 0, &settings.cgroups, 0, 1 << 16, "N",
+	BASE_UINT("cgroups", 0, &settings.cpu.cgroups, 0, 1 << 16, "N",
 		  "track at most this many cgroups; 0 means 512"),
 	BASE_STRING("hierarchy", 0, &settings.hierarchy, "unified|CONTROLLER",
 		    "find containers in this cgroup hierarchy"),
@@ -48,11 +48,11 @@ struct cpu_view {
 	struct tcp_cgroups *who;
 	FILE *out;
 	struct cli_tcp_screen screen;
-	bool by_task, named; /* true once the CSV header has been printed */
-	bool any;	     /* true once any line has been printed */
-	struct before *before;
-	struct region_cpu_row *rows;
-	size_t n, room;
+	bool by_task;
+	bool any;		     /* true once any line has been printed */
+	struct before *before;	     /* one entry per slot */
+	struct region_cpu_row *rows; /* the rows of one output; room for one per slot */
+	size_t n;
 	uint64_t last_ns;
 	uint64_t said[SL_TASK_LOSSES];
 };
@@ -87,7 +87,7 @@ static int busiest_first(const void *a, const void *b, void *order)
 }
 
 /* Appends the growth of one slot since the previous call to the rows, if there is any. */
-static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
+static void look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 {
 	struct before *b = &v->before[slot];
 	struct region_cpu_row r;
@@ -95,25 +95,20 @@ static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 	int e = v->by_task ? tcp_cpu_task(v->cpu, slot, &r) : tcp_cpu_cgroup(v->cpu, slot, &r);
 
 	if (e <= 0) /* a free slot, or a slot being written */
-		return 0;
+		return;
 	all = r.n;
 	if (b->generation != r.generation)
 		*b = (struct before){.generation = r.generation};
 	if (!settings.total) {
 		region_cpu_numbers_sub(&r.n, &b->n);
 		if (r.ended && b->ended)
-			return 0;
+			return;
 	}
 	b->n = all;
 	b->ended = r.ended;
-	if (!r.n.run_ns && !r.n.wait_ns && !r.n.waits)
-		return 0;
-	if (!is_selected(&r, tcp_cgroups_find(v->who, r.cgroup, now)))
-		return 0;
-	if (!BASE_GROW(v->rows, v->n, v->room))
-		return -ENOMEM;
-	v->rows[v->n++] = r;
-	return 0;
+	if ((r.n.run_ns || r.n.wait_ns || r.n.waits) &&
+	    is_selected(&r, tcp_cgroups_find(v->who, r.cgroup, now)))
+		v->rows[v->n++] = r;
 }
 
 /* Names of the counters in JSON and CSV. */
@@ -178,9 +173,8 @@ static void print_csv(struct cpu_view *v, const struct region_cpu_row *r,
 	char title[3 * TCP_CGROUP_NAME_BYTES], comm[17];
 	uint64_t number[NUMBERS];
 
-	if (!v->named)
+	if (cli_tcp_first())
 		csv_head(v->out);
-	v->named = true;
 	tcp_cgroup_title(who, title, sizeof(title));
 	fprintf(v->out, "%" PRIu64 ",%" PRIu64 ",%u,%u,", base_realtime_ns(), ns, r->tgid, r->pid);
 	cli_tcp_safe(comm, sizeof(comm), r->comm);
@@ -272,8 +266,7 @@ static int show_rows(void *context, bool last)
 				 strerror(errno));
 	v->n = 0;
 	for (uint32_t i = 0; i < slots; i++)
-		if (look_at(v, i, now))
-			return base_failure(v->cmd, "%s", strerror(ENOMEM));
+		look_at(v, i, now);
 	if (!settings.total)
 		v->last_ns = now;
 	if (v->n)
@@ -295,11 +288,12 @@ static int show_rows(void *context, bool last)
 /* Counts from before the first interval are excluded. */
 static int run_cpu(struct cpu_view *v)
 {
-	uint32_t slots = v->by_task ? settings.tasks : settings.cgroups;
+	uint32_t slots = v->by_task ? settings.cpu.tasks : settings.cpu.cgroups;
 	int code;
 
 	v->before = calloc(slots, sizeof(*v->before));
-	if (!v->before)
+	v->rows = calloc(slots, sizeof(*v->rows));
+	if (!v->before || !v->rows)
 		return base_failure(v->cmd, "%s", strerror(ENOMEM));
 	if (!cli_tcp_screen_sort(&v->screen, v->cmd, cli_tcp_common.sort, orders))
 		return BASE_EXIT_USAGE;
@@ -309,8 +303,7 @@ static int run_cpu(struct cpu_view *v)
 	v->last_ns = base_now_ns();
 	/* Tasks that start while the programs attach have counts from before the first interval. */
 	for (uint32_t i = 0; !settings.total && i < slots_of(v); i++)
-		if (look_at(v, i, v->last_ns))
-			return base_failure(v->cmd, "%s", strerror(ENOMEM));
+		look_at(v, i, v->last_ns);
 	code = cli_tcp_repeat(v->cmd, &v->screen, v->out, slots, show_rows, v);
 	if (!code && !v->any)
 		base_failure(v->cmd, "no matching task ran");
@@ -321,7 +314,6 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 {
 	struct tcp_cgroup_hierarchy hierarchy;
 	struct tcp_cgroups_opts who = {.hierarchy = &hierarchy};
-	struct tcp_cpu_opts opts;
 	struct cpu_view v = {.cmd = self};
 	char why[256];
 	int code;
@@ -338,16 +330,14 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 	if (tcp_cgroup_hierarchy(&hierarchy, settings.hierarchy, NULL, NULL))
 		return base_usage(self, "--hierarchy %s: no such cgroup hierarchy is mounted",
 				  settings.hierarchy);
-	settings.tasks = settings.tasks ?: 8192;
-	settings.cgroups = settings.cgroups ?: 512;
-	opts = (struct tcp_cpu_opts){.tasks = settings.tasks,
-				     .cgroups = settings.cgroups,
-				     .hierarchy = hierarchy.number,
-				     .controller = hierarchy.controller};
+	settings.cpu.tasks = settings.cpu.tasks ?: 8192;
+	settings.cpu.cgroups = settings.cpu.cgroups ?: 512;
+	settings.cpu.hierarchy = hierarchy.number;
+	settings.cpu.controller = hierarchy.controller;
 	v.who = tcp_cgroups_open(&who);
 	if (!v.who)
 		return base_failure(self, "%s", strerror(errno));
-	v.cpu = tcp_cpu_open(&opts, why, sizeof(why));
+	v.cpu = tcp_cpu_open(&settings.cpu, why, sizeof(why));
 	code = v.cpu ? run_cpu(&v) : base_failure(self, "%s", why);
 	tcp_cpu_close(v.cpu);
 	tcp_cgroups_close(v.who);

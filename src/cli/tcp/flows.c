@@ -59,7 +59,7 @@ struct cli_flows_view {
 	uint64_t then_ns, unsettled, missed, refused;
 	/* flows shown as closed, and flows closed and replaced between two reads */
 	uint64_t ended, unseen;
-	bool any, named; /* any: a flow has been seen; named: the CSV header has been printed */
+	bool any; /* a flow has been seen */
 	struct tcp *tcp;
 	const struct base_command *cmd;
 };
@@ -181,15 +181,13 @@ static int show_flows(void *context, bool last)
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_microbpf(v->out, &v->rows[i].flow);
 	} else if (cli_tcp_common.csv) {
-		if (!v->named)
+		if (cli_tcp_first())
 			cli_flow_print_csv_head(v->out);
-		v->named = true;
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_csv(v->out, &v->rows[i].flow, real);
 	} else if (settings.lines) {
-		if (!v->named)
+		if (cli_tcp_first())
 			cli_flow_print_closed_head(v->out);
-		v->named = true;
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_closed(v->out, &v->rows[i].flow, real);
 	} else {

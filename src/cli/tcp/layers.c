@@ -48,8 +48,7 @@ struct cli_layers_view {
 	enum by by;
 	struct rows now, before;
 	uint64_t last_ns, unsettled;
-	bool named; /* true once the CSV header has been printed */
-	bool any;   /* true once any line has been printed */
+	bool any; /* true once any line has been printed */
 };
 
 const char *cli_tcp_role_name(enum sl_role role)
@@ -220,7 +219,7 @@ static void row_csv(struct cli_layers_view *view, const struct region_layer_view
 {
 	char text[160];
 
-	if (!view->named) {
+	if (cli_tcp_first()) {
 		fprintf(view->out, "time_ns,%s,role", groupings[view->by].name);
 		for (int i = 0; i < 7; i++)
 			fprintf(view->out, ",%s", count_names[i]);
@@ -229,7 +228,6 @@ static void row_csv(struct cli_layers_view *view, const struct region_layer_view
 				region_layer_name(i), region_layer_name(i), region_layer_name(i),
 				region_layer_name(i));
 		fputc('\n', view->out);
-		view->named = true;
 	}
 	format_title(view, text, sizeof(text), v);
 	fprintf(view->out, "%" PRIu64 ",", base_realtime_ns());

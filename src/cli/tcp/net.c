@@ -8,7 +8,7 @@
 #include "cli/tcp/net.h"
 #include "source/tcp/net_file.h"
 
-struct cli_tcp_net_settings cli_tcp_net_settings = {.window_ns = 2000000000};
+struct cli_tcp_net_settings cli_tcp_net_settings = {.stat.window_ns = 2000000000};
 static const char *by = "all";
 
 static const struct base_option table[] = {
@@ -25,7 +25,7 @@ static const struct base_option table[] = {
 		    "port"),
 	BASE_FLAG("segments", 's', &cli_tcp_net_settings.segments,
 		  "print one line per segment as well"),
-	BASE_TIME("window", 0, &cli_tcp_net_settings.window_ns, 1e8, 3.6e12, "TIME",
+	BASE_TIME("window", 0, &cli_tcp_net_settings.stat.window_ns, 1e8, 3.6e12, "TIME",
 		  "summarise windows of this length; clocks are estimated over a longer time"),
 	BASE_STRING("trust-clocks", 0, &cli_tcp_net_settings.trust, "TIME",
 		    "do not estimate clocks: the wall clocks of the hosts agree within TIME (PTP)"),
@@ -146,20 +146,14 @@ static int compare_files(const struct base_command *self, struct cli_net_host *h
 static int two_files(const struct base_command *self, char **paths, struct cli_tcp_net_view *view)
 {
 	struct cli_net_host h[2] = {{.path = paths[0]}, {.path = paths[1]}};
-	struct tcp_net_stat_opts o = {
-		.by = cli_tcp_net_settings.by,
-		.window_ns = cli_tcp_net_settings.window_ns,
-		.records = UINT32_MAX,
-		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,
-		.context = view,
-	};
+	struct tcp_net_stat_opts *o = &cli_tcp_net_settings.stat;
 	int code = open_records(self, &h[0]) ?: open_records(self, &h[1]);
 
 	if (code)
 		goto out;
 	if (cli_tcp_net_settings.trust) {
-		o.trusted = true;
-		if (base_parse_duration(cli_tcp_net_settings.trust, &o.trust_ns)) {
+		o->trusted = true;
+		if (base_parse_duration(cli_tcp_net_settings.trust, &o->trust_ns)) {
 			code = base_usage(self, "--trust-clocks '%s' is not a TIME",
 					  cli_tcp_net_settings.trust);
 			goto out;
@@ -168,12 +162,13 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 		 * The initial offset of the monotonic clocks, from both wall clocks at the start of
 		 * recording.
 		 */
-		o.theta = (int64_t)(h[0].head.start_real_ns - h[0].head.start_ns) -
-			  (int64_t)(h[1].head.start_real_ns - h[1].head.start_ns);
+		o->theta = (int64_t)(h[0].head.start_real_ns - h[0].head.start_ns) -
+			   (int64_t)(h[1].head.start_real_ns - h[1].head.start_ns);
 	}
 	view->name[0] = h[0].head.host;
 	view->name[1] = h[1].head.host;
-	view->stat = tcp_net_stat_open(&o);
+	o->records = UINT32_MAX;
+	view->stat = tcp_net_stat_open(o);
 	code = view->stat ? compare_files(self, h, view)
 			  : base_failure(self, "%s", strerror(errno));
 	tcp_net_stat_close(view->stat);
@@ -198,7 +193,10 @@ static int net_main(const struct base_command *self, int argc, char **argv)
 	grouping = cli_choice(by, cli_tcp_net_by);
 	if (grouping < 0)
 		return base_usage(self, "--by '%s' is not one of all, flow, remote, port", by);
-	cli_tcp_net_settings.by = (enum tcp_net_by)grouping;
+	cli_tcp_net_settings.stat.by = (enum tcp_net_by)grouping;
+	cli_tcp_net_settings.stat.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment
+									 : NULL;
+	cli_tcp_net_settings.stat.context = &view;
 	if (cli_tcp_net_settings.record) {
 		if (argc != first)
 			return base_usage(self,

@@ -10,11 +10,10 @@
 
 struct cli_tcp_net_settings {
 	const char *record;
-	enum tcp_net_by by;
 	struct base_strings devices, agents;
 	uint32_t ring;
 	bool requests, segments;
-	uint64_t window_ns;
+	struct tcp_net_stat_opts stat;
 	/* TIME of --trust-clocks; NULL means estimate the clock offset */
 	const char *trust;
 };
@@ -31,8 +30,7 @@ struct cli_tcp_net_view {
 	const char *name[2]; /* names of the two hosts */
 	/* record counts reported by the files' trailers */
 	uint64_t headless, fragments, left_out;
-	bool cut;   /* true if a file is truncated */
-	bool named; /* true once the CSV header has been printed */
+	bool cut; /* true if a file is truncated */
 };
 /* Runs 'tcp net --agent A --agent B' until the duration is over. Returns an exit code. */
 int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *view);

@@ -44,7 +44,7 @@ static void close_host(struct net_live_host *h)
  */
 static const char *open_host(struct net_live_host *h)
 {
-	const struct cli_dump_remote_opts o = {.target = h->target, .gid = -1};
+	const struct cli_dump_remote_opts o = {.target = h->target, .fabric.gid_index = -1};
 	const char *why = cli_remote_find(&h->remote, &o, SL_REGION_NIC);
 	uint64_t instance;
 
@@ -156,7 +156,7 @@ static uint64_t read_up_to(const struct net_live_host *h)
 
 static void expire_segments(struct tcp_net_stat *s, const struct net_live_host *h)
 {
-	uint64_t linger = 2 * cli_tcp_net_settings.window_ns + LINGER_NS;
+	uint64_t linger = 2 * cli_tcp_net_settings.stat.window_ns + LINGER_NS;
 	struct tcp_net_totals t;
 
 	tcp_net_stat_totals(s, &t);
@@ -240,12 +240,6 @@ static int follow_hosts(const struct base_command *self, struct net_live_host *h
 int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *view)
 {
 	const struct base_strings *agents = &cli_tcp_net_settings.agents;
-	struct tcp_net_stat_opts o = {
-		.by = cli_tcp_net_settings.by,
-		.window_ns = cli_tcp_net_settings.window_ns,
-		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,
-		.context = view,
-	};
 	struct net_live_host h[2] = {0};
 	int code = BASE_EXIT_OK;
 	const char *why;
@@ -257,7 +251,7 @@ int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *v
 			code = base_failure(self, "%s: %s", agents->v[s], why);
 	}
 	if (!code) {
-		view->stat = tcp_net_stat_open(&o);
+		view->stat = tcp_net_stat_open(&cli_tcp_net_settings.stat);
 		cli_tcp_ready("records=%u,%u", h[0].info.records, h[1].info.records);
 		code = view->stat ? follow_hosts(self, h, view)
 				  : base_failure(self, "%s", strerror(errno));

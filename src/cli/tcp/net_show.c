@@ -11,14 +11,14 @@ const char *const cli_tcp_net_by[] = {"all", "flow", "remote", "port", NULL};
 /* Formats the flow or group that a line describes. */
 static void format_title(char *out, size_t bytes, const struct tcp_net_row *r)
 {
-	bool ports = cli_tcp_net_settings.by == TCP_NET_BY_FLOW;
+	bool ports = cli_tcp_net_settings.stat.by == TCP_NET_BY_FLOW;
 	char a[CLI_TCP_ENDPOINT], b[CLI_TCP_ENDPOINT];
 
 	if (r->rest) {
 		snprintf(out, bytes, "(no room)");
 		return;
 	}
-	switch (cli_tcp_net_settings.by) {
+	switch (cli_tcp_net_settings.stat.by) {
 	case TCP_NET_BY_FLOW:
 	case TCP_NET_BY_REMOTE:
 		snprintf(out, bytes, "%s %s",
@@ -77,7 +77,7 @@ static json_t *way_json(const struct tcp_net_row *r, int way)
 
 static void row_json(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 {
-	enum tcp_net_by by = cli_tcp_net_settings.by;
+	enum tcp_net_by by = cli_tcp_net_settings.stat.by;
 	bool ports = !r->rest && by == TCP_NET_BY_FLOW;
 	bool ends = ports || (!r->rest && by == TCP_NET_BY_REMOTE);
 	char text[160], a[CLI_TCP_ENDPOINT], b[CLI_TCP_ENDPOINT];
@@ -170,14 +170,13 @@ static void row_csv(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 	static const char *const parts[] = {"there", "back", "round"};
 	char text[160];
 
-	if (!view->named) {
-		fprintf(view->out, "row,%s", cli_tcp_net_by[cli_tcp_net_settings.by]);
+	if (cli_tcp_first()) {
+		fprintf(view->out, "row,%s", cli_tcp_net_by[cli_tcp_net_settings.stat.by]);
 		for (int i = 0; i < 3; i++)
 			fprintf(view->out,
 				",%s_count,%s_negative,%s_min_ns,%s_p50_ns,%s_p99_ns,%s_max_ns",
 				parts[i], parts[i], parts[i], parts[i], parts[i], parts[i]);
 		fputs(",there_bound_max_ns,back_bound_max_ns\n", view->out);
-		view->named = true;
 	}
 	format_title(text, sizeof(text), r);
 	fputs("row,", view->out);
@@ -294,7 +293,7 @@ void cli_tcp_net_show(struct cli_tcp_net_view *view)
 	if (!cli_tcp_common.json && !cli_tcp_common.csv) {
 		cli_tcp_screen_begin(&view->screen);
 		cli_tcp_screen_line(&view->screen, "%-40s %-8s %9s %9s %9s %9s %9s %9s %10s %8s",
-				    cli_tcp_net_by[cli_tcp_net_settings.by], "way", "segments",
+				    cli_tcp_net_by[cli_tcp_net_settings.stat.by], "way", "segments",
 				    "min", "p50", "p90", "p99", "max", "+- at most", "negative");
 	}
 	for (uint32_t i = 0; i < tcp_net_stat_rows(view->stat); i++)

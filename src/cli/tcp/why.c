@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/network.h"
 #include "cli/tcp/tcp.h"
 #include "region/listeners.h"
 #include "source/tcp/cgroup.h"
@@ -35,7 +36,7 @@ struct subject {
 	uint64_t id;   /* ID of a flow; 0 if not given */
 	bool endpoint; /* true for an address, a port, or both */
 	bool any_address;
-	uint8_t address[16];
+	struct in6_addr address;
 	uint16_t port;
 };
 
@@ -69,25 +70,19 @@ struct look {
 static void parse_subject(const char *text, struct subject *w)
 {
 	char host[256];
-	struct in_addr v4;
 
 	*w = (struct subject){.text = text};
 	if (!base_parse_u64(text, 1, UINT64_MAX, &w->id) || !strchr(text, ':') ||
 	    base_parse_address(text, host, sizeof(host), &w->port))
 		return;
 	w->any_address = !*host;
-	if (inet_pton(AF_INET, host, &v4) == 1) {
-		memset(w->address + 10, 0xff, 2);
-		memcpy(w->address + 12, &v4, 4);
-	} else if (*host && inet_pton(AF_INET6, host, w->address) != 1) {
-		return; /* the text is a name that contains a colon */
-	}
-	w->endpoint = true;
+	/* otherwise, the text is a name that contains a colon */
+	w->endpoint = w->any_address || base_address_read(host, &w->address);
 }
 
 static bool matches_endpoint(const struct subject *w, const uint8_t address[16], uint16_t port)
 {
-	return port == w->port && (w->any_address || !memcmp(address, w->address, 16));
+	return port == w->port && (w->any_address || !memcmp(address, &w->address, 16));
 }
 
 /*

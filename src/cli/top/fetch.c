@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "base/json_read.h"
 #include "cli/top/top.h"
 
 #define TIMEOUT_MS 3000l
@@ -33,25 +32,16 @@ static json_t *get_json(struct cli_top *t, const char *path)
 {
 	const struct cli_request r = {
 		.at = t->at, .path = path, .token = t->token, .timeout_ms = TIMEOUT_MS};
-	char *answer, why[256];
-	const char *said = NULL;
-	json_t *j = NULL;
-	size_t bytes;
-	long status = cli_http(&r, &answer, &bytes, why, sizeof(why));
+	long status;
+	json_t *j = cli_http(&r, &status, t->why, sizeof(t->why));
+	const char *said = json_string_value(json_object_get(j, "error"));
 
-	if (status) {
-		j = base_json_read(answer, bytes, NULL);
-		said = json_string_value(json_object_get(j, "error"));
-	}
-	free(answer);
 	if (status == 200 && json_is_object(j))
 		return j;
-	if (!status)
-		snprintf(t->why, sizeof(t->why), "%s", why);
-	else if (status == 401)
+	if (status == 401)
 		snprintf(t->why, sizeof(t->why),
 			 "the collector requires a token: use --token-file");
-	else
+	else if (status)
 		cli_top_safe(t->why, sizeof(t->why),
 			     said ? said : "the response is not that of a collector");
 	json_decref(j);

@@ -14,7 +14,8 @@ struct cli_top {
 	const struct base_command *cmd;
 	char *at; /* address of the collector: HOST:PORT or unix:/PATH */
 	const char *token;
-	uint32_t window; /* averaging window in seconds */
+	uint64_t interval_ns; /* time between two requests */
+	uint32_t window;      /* averaging window in seconds */
 	bool json, once;
 	struct cli_tcp_screen screen;
 	FILE *out;

@@ -51,12 +51,20 @@ static bool ends_with(const char *s, size_t n, const char *end)
 	return n > k && !memcmp(s + n - k, end, k);
 }
 
+bool collect_record_is_counter(const char *name)
+{
+	size_t base = strcspn(name, "{");
+
+	return ends_with(name, base, "_total") || ends_with(name, base, "_count") ||
+	       ends_with(name, base, "_sum") || ends_with(name, base, "_bucket");
+}
+
 size_t collect_record_name(char *out, const char *name, bool counter)
 {
 	size_t base = strcspn(name, "{"), n = 0;
-	bool looks = ends_with(name, base, "_total") || ends_with(name, base, "_count") ||
-		     ends_with(name, base, "_sum") || ends_with(name, base, "_bucket");
-	const char *more = counter == looks ? "" : counter ? "_total" : "_value";
+	const char *more = counter == collect_record_is_counter(name) ? ""
+			   : counter				      ? "_total"
+								      : "_value";
 
 	for (size_t i = 0; name[i] || i == base; i++) {
 		if (i == base)

@@ -38,6 +38,8 @@ struct collect_record *collect_record_new(const char *dir, const char *options,
  * eight bytes more than name. Returns the number of bytes including the NUL.
  */
 size_t collect_record_name(char *out, const char *name, bool counter);
+/* Returns true if the name, without labels, has the suffix of an OpenMetrics counter. */
+bool collect_record_is_counter(const char *name);
 
 /* Restores a name from events.csv in place. */
 void collect_record_restore(char *name);

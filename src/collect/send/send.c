@@ -2,6 +2,7 @@
 #include "collect/send/send.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -67,7 +68,8 @@ static void *send_main(void *arg)
 	return NULL;
 }
 
-void collect_send_queue_path(const char *queue, unsigned int shard, char path[PATH_MAX])
+/* Writes the path of the queue of a shard: that of shard 0 is `queue` itself. */
+static void queue_path(const char *queue, unsigned int shard, char path[PATH_MAX])
 {
 	snprintf(path, PATH_MAX, shard ? "%s.%u" : "%s", queue, shard);
 }
@@ -86,7 +88,7 @@ static struct collect_send *new_sender(const struct collect_send_opts *opts, uns
 	s->o = *opts;
 	s->o.form.shard = shard;
 	if (remote.queue) {
-		collect_send_queue_path(remote.queue, shard, path);
+		queue_path(remote.queue, shard, path);
 		remote.queue = path;
 	}
 	pthread_mutex_init(&s->lock, NULL);
@@ -110,7 +112,7 @@ static bool has_other_queues(const struct collect_send_opts *opts, char *error, 
 
 	for (unsigned int i = opts->form.shards; opts->remote.queue && i < COLLECT_SEND_SHARDS;
 	     i++) {
-		collect_send_queue_path(opts->remote.queue, i, path);
+		queue_path(opts->remote.queue, i, path);
 		if (access(path, F_OK))
 			continue;
 		snprintf(error, error_bytes,

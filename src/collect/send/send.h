@@ -12,8 +12,6 @@
 #ifndef SL_COLLECT_SEND_SEND_H
 #define SL_COLLECT_SEND_SEND_H
 
-#include <limits.h>
-
 #include "collect/read/receivers.h"
 #include "collect/send/sender.h"
 
@@ -33,8 +31,6 @@ struct collect_send_opts {
 
 struct collect_send;
 
-/* Writes the path of the queue of a shard: that of shard 0 is `queue` itself. */
-void collect_send_queue_path(const char *queue, unsigned int shard, char path[PATH_MAX]);
 /*
  * Makes form.shards senders for each of n receivers, at least one. Returns NULL with a one-line
  * message in error. The functions below apply to all of these senders.
