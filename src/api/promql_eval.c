@@ -110,7 +110,8 @@ static int compute_windows(struct api_promql_run *r, const struct promql_windows
 			.start = (double)(from / 1000000),
 			.end = (double)(at / 1000000),
 			.now = (double)(step_time(w->steps, i) / 1000000),
-			.param = w->param ? w->param[i] : 0};
+			.param = w->param ? w->param[i] : 0,
+			.by = w->function ? w->function->by : 0};
 
 		while (end < r->points && r->point[end].ns / 1000000 <= at / 1000000)
 			end++;

@@ -14,7 +14,8 @@ struct api_promql_window {
 	const struct collect_point *p;
 	size_t n;
 	double start, end, now;
-	double param; /* the function's scalar, or 0 */
+	double param;			/* the function's scalar, or 0 */
+	enum api_promql_aggregation by; /* of the functions ..._over_time */
 };
 
 /* Functions for which promql_eval.c has special code. */
@@ -46,6 +47,7 @@ struct api_promql_function {
 	 */
 	double (*window)(const struct api_promql_window *w);
 	uint32_t least;
+	enum api_promql_aggregation by; /* of the functions ..._over_time */
 	/* Computes a value of a vector; s: the function's scalars. */
 	double (*math)(double v, const double *s);
 	double (*math1)(double v);
@@ -54,9 +56,10 @@ struct api_promql_function {
 
 /* Returns the function with this name, or NULL. */
 const struct api_promql_function *api_promql_function(const char *name, size_t bytes);
-/* The quantile of n values, which are sorted. */
-double api_promql_quantile(double q, const double *v, size_t n);
-int api_promql_order(const void *a, const void *b); /* compares doubles, NaN first; for qsort() */
+/* Aggregates the values of n >= 1 points. */
+double api_promql_reduce(enum api_promql_aggregation by, double param,
+			 const struct collect_point *p, size_t n);
+int api_promql_order(const void *a, const void *b);
 
 struct api_promql_run {
 	struct collect_collector *c;
