@@ -136,7 +136,7 @@ static bool parse_by(struct http_request *req, struct group_query *g)
 static bool parse_query(struct http_request *req, struct group_query *g)
 {
 	uint64_t points = POINTS_DEFAULT;
-	const char *fn = "sum";
+	int fn = GROUP_SUM;
 	struct api_range range;
 
 	g->limit = GROUPS_DEFAULT;
@@ -152,14 +152,10 @@ static bool parse_query(struct http_request *req, struct group_query *g)
 	    !api_param_u64(req, "limit", 1, GROUPS_MAX, &g->limit) ||
 	    !api_param_range(req, 60000000000ull, &range) || !parse_by(req, g))
 		return false;
-	fn = fn ? fn : "sum";
-	g->fn_name = fn;
-	for (unsigned int i = 0; i < sizeof(functions) / sizeof(*functions); i++)
-		if (!strcmp(functions[i], fn)) {
-			g->fn = (enum group_fn)BASE_MIN(i, (unsigned int)GROUP_QUANTILE);
-			if (g->fn == GROUP_QUANTILE)
-				g->q = quantiles[i - GROUP_QUANTILE];
-		}
+	g->fn_name = functions[fn];
+	g->fn = (enum group_fn)BASE_MIN(fn, (int)GROUP_QUANTILE);
+	if (g->fn == GROUP_QUANTILE)
+		g->q = quantiles[fn - GROUP_QUANTILE];
 	http_query_each(req, add_match, g);
 	if (g->err) {
 		http_reply_error(req, g->err == -ENOMEM ? 503 : 400, "%s",
@@ -542,13 +538,11 @@ static void put_group(struct group_query *g, struct api_list *l, const struct gr
 
 static void answer_group(struct http_request *req, struct group_query *g)
 {
-	struct api_answer *a = api_answer_begin(req);
-	struct api_list l = {.limit = g->limit};
+	struct api_list l = {.j = api_answer_begin(req), .limit = g->limit};
 	size_t end;
 
-	if (!a)
+	if (!l.j)
 		return;
-	l.j = &a->json;
 	base_put(l.j, KV("metric", g->metric), KV("kind", region_kind_name(g->kind)),
 		 KV("unit", g->unit), KV("fn", g->fn_name),
 		 KV_BOOL("per_second", g->fn != GROUP_QUANTILE && g->counted),
@@ -562,7 +556,7 @@ static void answer_group(struct http_request *req, struct group_query *g)
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("matching", l.matching), KV("other_kinds", g->others),
 		 KV_BOOL("clipped", l.matching > l.given), KV("truncated", l.truncated));
-	api_answer_end(req, a);
+	api_answer_end(req, l.j);
 }
 
 static bool make_room(struct group_query *g)

@@ -572,9 +572,8 @@ static void get_jobs(struct http_request *req, void *arg)
 	struct jobs s = {.c = arg, .budget = http_budget(req)};
 	struct base_node **jobs = NULL;
 	struct api_list l = {.limit = 100};
-	const char *state, *user = api_param_text(req, "user");
-	struct api_answer *a;
-	int err;
+	const char *user = api_param_text(req, "user");
+	int err, state = -1;
 
 	if (!api_params_once(req) || !api_param_page(req, JOBS_MAX, &l) ||
 	    !api_param_choice(req, "state", states, 2, &state))
@@ -584,14 +583,13 @@ static void get_jobs(struct http_request *req, void *arg)
 		jobs = sorted(&s.jobs, by_begin);
 		err = jobs ? 0 : -ENOMEM;
 	}
-	a = err ? NULL : api_answer_begin(req);
-	if (a) {
-		l.j = &a->json;
+	l.j = err ? NULL : api_answer_begin(req);
+	if (l.j) {
 		base_json_kbegin(l.j, "jobs", '[');
 		for (struct base_node **at = jobs; *at; at++) {
 			const struct jobs_job *job = (struct jobs_job *)*at;
 
-			if ((state && is_running(job) != (state == states[0])) ||
+			if ((state >= 0 && is_running(job) == state) ||
 			    (user && strcmp(user, job->user) != 0) || !api_item(&l))
 				continue;
 			put_job(l.j, job);
@@ -600,7 +598,7 @@ static void get_jobs(struct http_request *req, void *arg)
 		base_json_end(l.j, ']');
 		base_put(l.j, KV("matching", l.matching), KV("offset", l.offset),
 			 KV("truncated", l.truncated));
-		api_answer_end(req, a);
+		api_answer_end(req, l.j);
 	}
 	if (err && !http_over_budget(req)) /* http_over_budget() answers the request itself */
 		http_reply_error(req, 503, "out of memory");
@@ -611,12 +609,10 @@ static void get_jobs(struct http_request *req, void *arg)
 static void put_parts(struct http_request *req, const struct jobs_job *job,
 		      struct base_node **ranks)
 {
-	struct api_answer *a = api_answer_begin(req);
-	struct api_list n = {.limit = UINT64_MAX}, r = n;
+	struct api_list n = {.j = api_answer_begin(req), .limit = UINT64_MAX}, r = n;
 
-	if (!a)
+	if (!n.j)
 		return;
-	n.j = r.j = &a->json;
 	base_json_kbegin(n.j, "job", '{');
 	put_job(n.j, job);
 	base_json_end(n.j, '}');
@@ -629,7 +625,7 @@ static void put_parts(struct http_request *req, const struct jobs_job *job,
 		put_rank(&r, (struct jobs_rank *)*ranks);
 	base_json_end(r.j, ']');
 	base_put(r.j, KV_BOOL("truncated", n.truncated || r.truncated));
-	api_answer_end(req, a);
+	api_answer_end(req, r.j);
 }
 
 static void get_job_parts(struct http_request *req, void *arg)

@@ -235,14 +235,12 @@ static void call_json(struct map_walk *w, const struct map_call *call)
 void api_get_map(struct http_request *req, void *arg)
 {
 	const struct api_services *of = arg;
-	struct map_walk w = {.list.limit = UINT64_MAX};
 	struct collect_services_totals totals;
 	uint64_t window;
-	struct api_answer *a = api_window_begin(req, &window);
+	struct map_walk w = {.list = {.j = api_window_begin(req, &window), .limit = UINT64_MAX}};
 
-	if (!a)
+	if (!w.list.j)
 		return;
-	w.list.j = &a->json;
 	base_json_kbegin(w.list.j, "nodes", '[');
 	collect_services_each(of->services, (unsigned int)window, node_json, &w, &totals);
 	collect_services_edges(of->services, note_outside, &w);
@@ -261,6 +259,6 @@ void api_get_map(struct http_request *req, void *arg)
 		call_json(&w, &w.calls.v[i]);
 	base_json_end(w.list.j, ']');
 	base_put(w.list.j, KV("truncated", w.list.truncated));
-	api_answer_end(req, a);
+	api_answer_end(req, w.list.j);
 	free(w.calls.v);
 }

@@ -215,7 +215,6 @@ static void put_marks(struct api_list *l, const struct marks *m)
 void api_get_marks(struct http_request *req, void *arg)
 {
 	struct marks m = {.n = 0};
-	struct api_answer *a;
 	struct api_list l = {.limit = MARKS_MAX};
 
 	if (!api_param_range(req, 3600000000000ull, &m.range))
@@ -225,15 +224,14 @@ void api_get_marks(struct http_request *req, void *arg)
 	api_incidents(arg, add_incident, &m);
 	if (m.no_memory)
 		http_reply_error(req, 503, "out of memory");
-	a = m.no_memory ? NULL : api_answer_begin(req);
-	if (!a)
+	l.j = m.no_memory ? NULL : api_answer_begin(req);
+	if (!l.j)
 		goto out;
 	if (m.n)
 		qsort(m.v, m.n, sizeof(*m.v), by_time);
-	l.j = &a->json;
 	put_marks(&l, &m);
 	base_put(l.j, KV_BOOL("truncated", l.truncated || m.n > MARKS_MAX));
-	api_answer_end(req, a);
+	api_answer_end(req, l.j);
 out:
 	free(m.v);
 }

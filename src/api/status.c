@@ -179,13 +179,11 @@ void api_get_status(struct http_request *req, void *arg)
 					    [HTTP_ADMIN] = "admin"};
 	struct collect_collector *c = arg;
 	struct collect_collector_totals t = {0};
-	struct api_answer *a = api_answer(req);
-	struct status_walk walk = {.now_ns = base_now_ns()};
-	struct base_json *j;
+	struct base_json *j = api_answer(req);
+	struct status_walk walk = {.j = j, .now_ns = base_now_ns()};
 
-	if (!a)
+	if (!j)
 		return;
-	j = walk.j = &a->json;
 	collect_collector_totals(c, &t);
 
 	/* Take both at the same moment: the page compares them to detect a jump of the clock. */
@@ -215,7 +213,7 @@ void api_get_status(struct http_request *req, void *arg)
 			KV("history_bytes", t.history_bytes),
 			KV("history_points", t.history_points),
 			KV("resident_bytes", resident_bytes()));
-	api_answer_end(req, a);
+	api_answer_end(req, j);
 }
 
 /* Hosts */
@@ -252,15 +250,15 @@ static void host_json(const struct collect_host_view *h, void *arg)
 
 void api_get_hosts(struct http_request *req, void *arg)
 {
-	struct api_answer *a = api_answer_begin(req);
-	struct hosts_walk walk = {.list.limit = UINT64_MAX, .now_ns = base_realtime_ns()};
+	struct base_json *j = api_answer_begin(req);
+	struct hosts_walk walk = {.list = {.j = j, .limit = UINT64_MAX},
+				  .now_ns = base_realtime_ns()};
 
-	if (!a)
+	if (!j)
 		return;
-	walk.list.j = &a->json;
-	API_EACH(&a->json, "hosts", collect_collector_hosts, arg, host_json, &walk);
-	base_put(&a->json, KV("truncated", walk.list.truncated));
-	api_answer_end(req, a);
+	API_EACH(j, "hosts", collect_collector_hosts, arg, host_json, &walk);
+	base_put(j, KV("truncated", walk.list.truncated));
+	api_answer_end(req, j);
 }
 
 /* READ latency */
@@ -302,13 +300,11 @@ static void latency_worker(const struct collect_worker_view *w, void *arg)
 
 void api_get_latency(struct http_request *req, void *arg)
 {
-	struct api_answer *a = api_answer_begin(req);
-	struct latency_walk walk = {0};
-	struct base_json *j;
+	struct base_json *j = api_answer_begin(req);
+	struct latency_walk walk = {.j = j};
 
-	if (!a)
+	if (!j)
 		return;
-	j = walk.j = &a->json;
 	base_json_kbegin(j, "bounds_seconds", '[');
 	for (unsigned int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
 		base_json_f64(j, collect_bucket_bound(i));
@@ -317,5 +313,5 @@ void api_get_latency(struct http_request *req, void *arg)
 	base_json_kbegin(j, "total", '{');
 	latency_json(j, walk.latency, walk.sum_ns);
 	base_json_end(j, '}');
-	api_answer_end(req, a);
+	api_answer_end(req, j);
 }
