@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * flows.c - sorted connections with their limiting factors. Visits all connections; a heap keeps
- * the first ones, so that memory use depends only on the response's size.
+ * flows.c - sorted connections with their limiting factors. Visits all connections, and keeps at
+ * most twice as many as the response has.
  */
 #include <arpa/inet.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +36,9 @@ struct api_flows_walk {
 	uint64_t port, id, limit;
 	int sort; /* enum sort */
 	int64_t now_ns;
-	struct api_flows_row *row; /* a heap with the lowest row on top */
+	struct api_flows_row *row; /* up to twice the limit */
 	uint64_t rows, matching;
+	double least; /* flows with this key or a lower one are not among the first */
 };
 
 /* Filters */
@@ -126,19 +128,20 @@ static double key_of(const struct api_flows_walk *w, const struct collect_flow_v
 
 /* Selection of the first rows */
 
-static void sift_down(struct api_flows_walk *w, uint64_t i)
+static int best_first(const void *a, const void *b)
 {
-	for (uint64_t k; (k = 2 * i + 1) < w->rows; i = k) {
-		struct api_flows_row swap;
+	const struct api_flows_row *x = a, *y = b;
 
-		if (k + 1 < w->rows && w->row[k + 1].key < w->row[k].key)
-			k++;
-		if (w->row[i].key <= w->row[k].key)
-			return;
-		swap = w->row[i];
-		w->row[i] = w->row[k];
-		w->row[k] = swap;
-	}
+	if (x->key != y->key)
+		return x->key > y->key ? -1 : 1;
+	return (x->now.id > y->now.id) - (x->now.id < y->now.id);
+}
+
+/* Sorts the rows, and drops those beyond the limit. */
+static void keep_best(struct api_flows_walk *w)
+{
+	qsort(w->row, w->rows, sizeof(*w->row), best_first);
+	w->rows = BASE_MIN(w->rows, w->limit);
 }
 
 static void visit_flow(const struct collect_flow_view *v, void *arg)
@@ -151,30 +154,19 @@ static void visit_flow(const struct collect_flow_view *v, void *arg)
 		return;
 	w->matching++;
 	key = key_of(w, v);
-	if (!w->limit || (w->rows == w->limit && key <= w->row[0].key))
+	if (!w->limit || key <= w->least)
 		return;
-	r = w->rows == w->limit ? &w->row[0] : &w->row[w->rows];
+	r = &w->row[w->rows++];
 	r->key = key;
 	r->now = *v->now;
 	collect_flow_why(v, w->now_ns, &r->why);
 	r->stale = v->stale;
 	r->read_ns = v->read_ns;
 	api_owner_set(&r->owner, v->hostname, v->target, v->workload);
-	if (w->rows == w->limit) {
-		sift_down(w, 0);
-	} else if (++w->rows == w->limit) {
-		for (uint64_t i = w->rows / 2; i--;)
-			sift_down(w, i);
+	if (w->rows == 2 * w->limit) {
+		keep_best(w);
+		w->least = w->row[w->rows - 1].key;
 	}
-}
-
-static int best_first(const void *a, const void *b)
-{
-	const struct api_flows_row *x = a, *y = b;
-
-	if (x->key != y->key)
-		return x->key > y->key ? -1 : 1;
-	return (x->now.id > y->now.id) - (x->now.id < y->now.id);
 }
 
 /* JSON */
@@ -244,6 +236,7 @@ void api_get_flows(struct http_request *req, void *arg)
 		.remote = api_param_text(req, "remote"),
 		.state = -1,
 		.limited_by = -1,
+		.least = -INFINITY,
 		.limit = ROWS_DEFAULT,
 		.now_ns = (int64_t)base_realtime_ns(),
 	};
@@ -258,14 +251,14 @@ void api_get_flows(struct http_request *req, void *arg)
 	    !api_param_choice(req, "limited_by", limits, REGION_WHY_LIMITS, &w.limited_by) ||
 	    !api_param_choice(req, "sort", sort_names, SORTS, &w.sort))
 		return;
-	w.row = api_alloc(req, (w.limit + 1) * sizeof(*w.row));
+	w.row = api_alloc(req, (2 * w.limit + 1) * sizeof(*w.row));
 	if (!w.row)
 		return;
 	l.j = api_answer_begin(req);
 	if (!l.j)
 		goto out;
 	collect_collector_flows(arg, visit_flow, &w);
-	qsort(w.row, w.rows, sizeof(*w.row), best_first);
+	keep_best(&w);
 	base_json_kbegin(l.j, "flows", '[');
 	for (uint64_t i = 0; i < w.rows && api_item(&l); i++) {
 		flow_json(l.j, &w.row[i], &w);

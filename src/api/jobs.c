@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "api/selected.h"
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/grow.h"
@@ -191,20 +192,12 @@ static struct jobs_rank *find_rank(const struct jobs *s, uint64_t instance)
 	return r;
 }
 
-static const char *label_of(const struct collect_series_view *v, const char *key)
-{
-	for (uint32_t i = 0; i < v->labels; i++)
-		if (!strcmp(v->keys[i], key))
-			return v->values[i];
-	return "";
-}
-
 static struct jobs_rank *get_rank(struct jobs *s, const struct collect_series_view *v)
 {
 	struct jobs_rank *r = find_rank(s, v->of.instance);
-	const char *user = label_of(v, "user"), *node = label_of(v, "node");
-	struct jobs_job *job = r ? r->job : get_job(s, label_of(v, "job"));
-	struct jobs_node *on = r || !job ? NULL : get_node(s, job, label_of(v, "host"));
+	const char *user = api_label_of(v, "user"), *node = api_label_of(v, "node");
+	struct jobs_job *job = r ? r->job : get_job(s, api_label_of(v, "job"));
+	struct jobs_node *on = r || !job ? NULL : get_node(s, job, api_label_of(v, "host"));
 
 	if (r || !on)
 		return r;
@@ -214,9 +207,9 @@ static struct jobs_rank *get_rank(struct jobs *s, const struct collect_series_vi
 		return NULL;
 	}
 	*r = (struct jobs_rank){.instance = v->of.instance, .job = job, .on = on};
-	copy_text(r->rank, sizeof(r->rank), label_of(v, "rank"));
-	copy_text(r->step, sizeof(r->step), label_of(v, "step"));
-	copy_text(r->pod, sizeof(r->pod), label_of(v, "pod"));
+	copy_text(r->rank, sizeof(r->rank), api_label_of(v, "rank"));
+	copy_text(r->step, sizeof(r->step), api_label_of(v, "step"));
+	copy_text(r->pod, sizeof(r->pod), api_label_of(v, "pod"));
 	copy_text(r->name, sizeof(r->name), *node ? node : on->host);
 	copy_text(on->name, sizeof(on->name), r->name);
 	forget_values(&r->v);
@@ -227,9 +220,9 @@ static struct jobs_rank *get_rank(struct jobs *s, const struct collect_series_vi
 	base_table_add(&s->ranks, r, base_hash_u64(r->instance));
 	on->ranks++;
 	job->known = true;
-	copy_text(job->name, sizeof(job->name), label_of(v, "service"));
+	copy_text(job->name, sizeof(job->name), api_label_of(v, "service"));
 	if (!*job->user)
-		copy_text(job->user, sizeof(job->user), *user ? user : label_of(v, "uid"));
+		copy_text(job->user, sizeof(job->user), *user ? user : api_label_of(v, "uid"));
 	return r;
 }
 
@@ -242,7 +235,7 @@ static const struct jobs_metric *find_metric(const struct jobs *s, const char *n
 		const struct jobs_metric *m = &metrics[i];
 
 		if ((s->only || m->listed) && !strcmp(m->name, name) &&
-		    (!v || !m->direction || !strcmp(label_of(v, "direction"), m->direction)))
+		    (!v || !m->direction || !strcmp(api_label_of(v, "direction"), m->direction)))
 			return m;
 	}
 	return NULL;
@@ -272,7 +265,7 @@ static bool read_later(struct jobs *s, const struct collect_series_view *v,
 static bool add_to_rank(struct jobs *s, const struct collect_series_view *v,
 			const struct jobs_metric *m)
 {
-	const char *job = label_of(v, "job");
+	const char *job = api_label_of(v, "job");
 	struct jobs_rank *r;
 
 	if (!*job || (s->only && strcmp(job, s->only) != 0))
@@ -285,19 +278,20 @@ static bool add_to_node(struct jobs *s, const struct collect_series_view *v,
 			const struct jobs_metric *m)
 {
 	const bool tcp = m->source == JOBS_TCP;
-	const char *name = label_of(v, tcp ? "container" : "name"), *user = label_of(v, "user");
+	const char *name = api_label_of(v, tcp ? "container" : "name"),
+		   *user = api_label_of(v, "user");
 	const size_t n = strcspn(name, "."); /* the name is JOB, JOB.STEP or JOB.STEP.TASK */
 	struct jobs_job *job;
 	struct jobs_node *node;
 	char id[TEXT_BYTES];
 
-	if (!n || n >= sizeof(id) || (!tcp && !strstr(label_of(v, "id"), "/job_")))
+	if (!n || n >= sizeof(id) || (!tcp && !strstr(api_label_of(v, "id"), "/job_")))
 		return true;
 	snprintf(id, sizeof(id), "%.*s", (int)n, name);
 	if (s->only && strcmp(id, s->only) != 0)
 		return true;
 	job = get_job(s, id);
-	node = job ? get_node(s, job, label_of(v, "host")) : NULL;
+	node = job ? get_node(s, job, api_label_of(v, "host")) : NULL;
 	if (!node)
 		return false;
 	if (!*job->user)

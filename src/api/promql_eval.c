@@ -42,17 +42,6 @@ static int64_t window_ns(const struct api_promql_node *n)
 
 /* Points */
 
-/* Windows do not have the markers of the ends of series. */
-static void drop_stale(struct api_promql_run *r)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < r->points; i++)
-		if (!api_is_stale(r->point[i].value))
-			r->point[kept++] = r->point[i];
-	r->points = kept;
-}
-
 static int load_points(struct api_promql_run *r, const struct api_selected *selected,
 		       const struct api_series *s, const struct api_promql_node *n,
 		       const struct api_promql_steps *steps)
@@ -77,7 +66,7 @@ static int load_points(struct api_promql_run *r, const struct api_selected *sele
 					       POINTS_AT_ONCE);
 	}
 	if (n->range_ns)
-		drop_stale(r);
+		r->points = api_drop_stale(r->point, r->points);
 	return r->budget ? r->budget->err : 0;
 }
 

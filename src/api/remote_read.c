@@ -180,24 +180,13 @@ static size_t thin_to_ends(const struct read_hints *h, struct collect_point *p, 
 	return kept;
 }
 
-static size_t drop_stale(struct collect_point *p, size_t n)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (!api_is_stale(p[i].value))
-			p[kept++] = p[i];
-	return kept;
-}
-
 /* Thins all points of a series from start_ms to end_ms, in place. Returns the number left. */
 static size_t thin_points(const struct read_hints *h, struct collect_point *p, size_t n)
 {
 	size_t last;
 
-	/* Range vectors contain no staleness markers. */
 	if (h->range_ms)
-		n = drop_stale(p, n);
+		n = api_drop_stale(p, n);
 	if (n < 2)
 		return n;
 	switch (h->thin) {
