@@ -263,7 +263,8 @@ static struct export_remote_series *group_labels(const struct api_promql_node *n
 {
 	static char le[] = "le";
 	static const struct api_promql_labels other = {.without = true, .n = 1, .v = {le}};
-	struct export_remote_series *key = api_promql_labels_keep(of, n ? &n->by : &other), *less;
+	struct export_remote_series *key = api_promql_labels_keep(of, n ? &n->by : &other, false),
+				    *less;
 	const char *name;
 
 	if (!key || !n || n->aggregation != API_PROMQL_BY_VALUES)

@@ -90,7 +90,7 @@ static int compute_windows(struct api_promql_run *r, const struct promql_windows
 	struct api_promql_row *row =
 		api_promql_row_add(r, w->out,
 				   keeps_name ? export_remote_series_copy(of)
-					      : api_promql_labels_keep(of, &api_promql_all),
+					      : api_promql_labels_keep(of, &api_promql_all, false),
 				   w->steps->n, &err);
 
 	for (size_t i = 0; i < w->steps->n && !err; i++) {
@@ -267,7 +267,7 @@ static int map_values(struct api_promql_run *r, const struct api_promql_function
 
 	for (size_t i = 0; i < v->n && !err; i++) {
 		struct export_remote_series *of = api_promql_labels_keep(v->row[i].of,
-									 &api_promql_all);
+									 &api_promql_all, false);
 
 		err = of ? api_promql_work(r, steps) : -ENOMEM;
 		if (!of)

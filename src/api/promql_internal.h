@@ -104,12 +104,10 @@ int api_promql_row_order(const void *a, const void *b);
 /* ---- labels: each function returns new labels, or NULL if out of memory ---- */
 
 struct export_remote_series *api_promql_labels_empty(void);
-/* Keeps the labels that an aggregation keeps. "without" also removes the name. */
+/* Keeps the labels that an aggregation keeps; "without" keeps the name only if keep_name is set. */
 struct export_remote_series *api_promql_labels_keep(const struct export_remote_series *from,
-						    const struct api_promql_labels *by);
-/* Like api_promql_labels_keep(), but "without" keeps the name. */
-struct export_remote_series *api_promql_labels_match(const struct export_remote_series *from,
-						     const struct api_promql_labels *by);
+						    const struct api_promql_labels *by,
+						    bool keep_name);
 /* Sets a label; an empty value removes it. */
 struct export_remote_series *api_promql_labels_set(const struct export_remote_series *from,
 						   const char *name, size_t name_bytes,

@@ -89,8 +89,8 @@ static int apply_scalar(struct api_promql_run *r, const struct api_promql_node *
 					       : compute_value(n, x, scalar[k], x, &row->value[k]));
 		}
 		if (!err && drops_name(n)) {
-			struct export_remote_series *of = api_promql_labels_keep(row->of,
-										 &api_promql_all);
+			struct export_remote_series *of =
+				api_promql_labels_keep(row->of, &api_promql_all, false);
 
 			if (!of)
 				return -ENOMEM;
@@ -195,12 +195,12 @@ static struct export_remote_series *pair_labels(const struct api_promql_node *n,
 						const struct export_remote_series *many,
 						const struct export_remote_series *one)
 {
-	struct export_remote_series *of = drops_name(n)
-						  ? api_promql_labels_keep(many, &api_promql_all)
-						  : export_remote_series_copy(many);
+	struct export_remote_series *of =
+		drops_name(n) ? api_promql_labels_keep(many, &api_promql_all, false)
+			      : export_remote_series_copy(many);
 
 	if (of && n->many == API_PROMQL_ONE) {
-		struct export_remote_series *less = api_promql_labels_match(of, &n->by);
+		struct export_remote_series *less = api_promql_labels_keep(of, &n->by, true);
 
 		free(of);
 		return less;
@@ -285,7 +285,7 @@ static int match_vectors(struct api_promql_run *r, const struct api_promql_node 
 	for (size_t i = 0; i < rows && !err; i++) {
 		m[i].row = i < a->n ? &a->row[i] : &b->row[i - a->n];
 		m[i].is_right = i >= a->n;
-		m[i].key = api_promql_labels_keep(m[i].row->of, &n->by);
+		m[i].key = api_promql_labels_keep(m[i].row->of, &n->by, false);
 		err = m[i].key ? 0 : -ENOMEM;
 	}
 	if (!err && n->op > API_PROMQL_UNLESS)

@@ -35,8 +35,9 @@ struct export_remote_series *api_promql_labels_empty(void)
 	return new_labels(0);
 }
 
-static struct export_remote_series *keep_labels(const struct export_remote_series *from,
-						const struct api_promql_labels *by, bool keep_name)
+struct export_remote_series *api_promql_labels_keep(const struct export_remote_series *from,
+						    const struct api_promql_labels *by,
+						    bool keep_name)
 {
 	struct export_remote_series *to = new_labels(from->label_bytes);
 	struct api_label label;
@@ -53,18 +54,6 @@ static struct export_remote_series *keep_labels(const struct export_remote_serie
 		to->label_bytes += (uint32_t)(at - before);
 	}
 	return to;
-}
-
-struct export_remote_series *api_promql_labels_keep(const struct export_remote_series *from,
-						    const struct api_promql_labels *by)
-{
-	return keep_labels(from, by, false);
-}
-
-struct export_remote_series *api_promql_labels_match(const struct export_remote_series *from,
-						     const struct api_promql_labels *by)
-{
-	return keep_labels(from, by, true);
 }
 
 static void put_label(struct export_remote_series *to, const char *name, size_t name_bytes,

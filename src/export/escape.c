@@ -4,6 +4,7 @@
  * prometheus/common, model/metric.go: "underscores" and, where that would be ambiguous, "values".
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "export/render.h"
@@ -71,4 +72,44 @@ char *export_hex_name(char *to, const char *s)
 	}
 	*to = 0;
 	return to;
+}
+
+/* Whether another label, or the metric itself, uses this key. */
+static bool is_another(const char *const *keys, size_t n, size_t i, const char *reserved)
+{
+	for (size_t j = 0; j < n; j++)
+		if (j != i && !strcmp(keys[j], keys[i]))
+			return true;
+	return !strcmp(keys[i], reserved);
+}
+
+char *export_distinct_keys(const char **keys, size_t n, const char *reserved, size_t taken,
+			   bool utf8)
+{
+	size_t bytes = 1;
+	char *text, *to;
+
+	/* Making the keys unique adds at most one underscore per other key. */
+	for (size_t i = 0; i < n; i++)
+		bytes += sizeof("exported_") + EXPORT_ESCAPED(strlen(keys[i])) + n;
+	text = to = malloc(bytes);
+	for (size_t i = 0; text && i < n; i++) {
+		const char *key = keys[i];
+		char *at = to;
+
+		if (i != taken && (utf8 || export_is_plain(key, false)))
+			continue;
+		keys[i] = at;
+		if (i == taken) {
+			to = stpcpy(stpcpy(at, "exported_"), key);
+		} else {
+			to = export_underscores(at, key, false);
+			if (is_another(keys, n, i, reserved))
+				to = export_hex_name(at, key);
+		}
+		for (; is_another(keys, n, i, reserved); *to = '\0')
+			*to++ = '_';
+		to++;
+	}
+	return text;
 }

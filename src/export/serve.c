@@ -78,6 +78,19 @@ static void parse_range(const char *s, size_t bytes, struct negotiate_range *r)
 	}
 }
 
+/* Parses the next media range of a header, which may be NULL. Returns false at the end. */
+static bool next_range(const char **accept, struct negotiate_range *r)
+{
+	size_t bytes;
+
+	if (!*accept || !**accept)
+		return false;
+	bytes = strcspn(*accept, ",");
+	parse_range(*accept, bytes, r);
+	*accept += bytes + ((*accept)[bytes] == ',');
+	return true;
+}
+
 /* Returns the format of a media range, or -1. */
 static int format_of(const struct negotiate_range *r)
 {
@@ -100,21 +113,16 @@ enum export_format export_format_negotiate(const char *accept)
 	enum export_format best =
 		EXPORT_FORMAT_TEXT; /* every reader accepts text, so never answer 406 */
 	double best_q = 0;
+	struct negotiate_range r;
 
-	while (accept && *accept) {
-		size_t bytes = strcspn(accept, ",");
-		struct negotiate_range r;
-		int format;
+	while (next_range(&accept, &r)) {
+		const int format = format_of(&r);
 
-		parse_range(accept, bytes, &r);
-		format = format_of(&r);
 		/* of several ranges with equal weight, the first wins */
 		if (format >= 0 && r.q > best_q) {
 			best = (enum export_format)format;
 			best_q = r.q;
 		}
-		accept += bytes;
-		accept += *accept == ',';
 	}
 	return best;
 }
@@ -122,18 +130,12 @@ enum export_format export_format_negotiate(const char *accept)
 /* Whether the client accepts UTF-8 names: "escaping=allow-utf-8", as sent by Prometheus 3. */
 static bool takes_utf8(const char *accept)
 {
-	bool takes = false;
+	struct negotiate_range r;
 
-	while (accept && *accept && !takes) {
-		size_t bytes = strcspn(accept, ",");
-		struct negotiate_range r;
-
-		parse_range(accept, bytes, &r);
-		takes = is_word(r.escaping, "allow-utf-8");
-		accept += bytes;
-		accept += *accept == ',';
-	}
-	return takes;
+	while (next_range(&accept, &r))
+		if (is_word(r.escaping, "allow-utf-8"))
+			return true;
+	return false;
 }
 
 /* ---- the route ---- */
