@@ -319,7 +319,6 @@ static int reduce_rows(struct api_promql_run *r, const struct api_promql_node *n
 		api_promql_rows_free(r, v, steps);
 		*v = out;
 	}
-	api_promql_rows_trim(r, v, steps);
 	return err ? err : api_promql_rows_merge(r, v, steps, false);
 }
 

@@ -253,8 +253,7 @@ static int eval_absent(struct api_promql_run *r, const struct api_promql_node *n
 		for (size_t k = 0; k < v->n; k++)
 			row->has[i] &= !v->row[k].has[i];
 	}
-	api_promql_rows_trim(r, out, steps);
-	return err;
+	return err ? err : api_promql_rows_merge(r, out, steps, false);
 }
 
 /* Calls */
@@ -285,7 +284,6 @@ static int map_values(struct api_promql_run *r, const struct api_promql_function
 			*x = f->math1 ? f->math1(*x) : f->math(*x, s);
 		}
 	}
-	api_promql_rows_trim(r, v, steps);
 	return err ? err : api_promql_rows_merge(r, v, steps, false);
 }
 
@@ -296,7 +294,6 @@ static int eval_windows(struct api_promql_run *r, const struct api_promql_functi
 	const struct promql_windows w = {of, f, param, steps, out};
 	int err = of->kind == API_PROMQL_SUBQUERY ? subquery_windows(r, &w) : select_windows(r, &w);
 
-	api_promql_rows_trim(r, out, steps->n);
 	return err ? err : api_promql_rows_merge(r, out, steps->n, true);
 }
 

@@ -89,11 +89,9 @@ struct api_promql_row *api_promql_row_add(struct api_promql_run *r, struct api_p
 /* Removes the last row if it has no value. */
 void api_promql_row_drop_empty(struct api_promql_run *r, struct api_promql_result *to,
 			       size_t steps);
-/* Removes rows without a value. */
-void api_promql_rows_trim(struct api_promql_run *r, struct api_promql_result *to, size_t steps);
 /*
- * Merges rows with equal labels. Returns -EEXIST if two of them have a value at the same step; with
- * strict set, even if they do not.
+ * Removes rows without a value, and merges rows with equal labels. Returns -EEXIST if two of them
+ * have a value at the same step; with strict set, even if they do not.
  */
 int api_promql_rows_merge(struct api_promql_run *r, struct api_promql_result *to, size_t steps,
 			  bool strict);

@@ -98,7 +98,6 @@ static int apply_scalar(struct api_promql_run *r, const struct api_promql_node *
 			row->of = of;
 		}
 	}
-	api_promql_rows_trim(r, v, steps);
 	return err ? err : api_promql_rows_merge(r, v, steps, false);
 }
 
@@ -304,7 +303,6 @@ static int match_vectors(struct api_promql_run *r, const struct api_promql_node 
 	free(any);
 	if (err)
 		return err;
-	api_promql_rows_trim(r, out, steps);
 	err = api_promql_rows_merge(r, out, steps, false);
 	return err == -EEXIST ? fail_match(r, "several pairs of series have the same labels: "
 					      "group by labels that distinguish them")

@@ -173,18 +173,6 @@ void api_promql_row_drop_empty(struct api_promql_run *r, struct api_promql_resul
 		free_row(r, &to->row[--to->n], steps);
 }
 
-void api_promql_rows_trim(struct api_promql_run *r, struct api_promql_result *to, size_t steps)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < to->n; i++)
-		if (memchr(to->row[i].has, true, steps))
-			to->row[kept++] = to->row[i];
-		else
-			free_row(r, &to->row[i], steps);
-	to->n = kept;
-}
-
 int api_promql_row_order(const void *a, const void *b)
 {
 	const struct api_promql_row *x = a, *y = b;
@@ -212,6 +200,13 @@ int api_promql_rows_merge(struct api_promql_run *r, struct api_promql_result *to
 	size_t kept = 0;
 	int err = 0;
 
+	for (size_t i = 0; i < to->n; i++)
+		if (memchr(to->row[i].has, true, steps))
+			to->row[kept++] = to->row[i];
+		else
+			free_row(r, &to->row[i], steps);
+	to->n = kept;
+	kept = 0;
 	if (to->n)
 		qsort(to->row, to->n, sizeof(*to->row), api_promql_row_order);
 	for (size_t i = 0; i < to->n; i++) {
