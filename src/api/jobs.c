@@ -75,7 +75,10 @@ struct jobs_job {
 	 * the newest incident whose cause is a rank, preferably an open one, and that rank; NULL
 	 * if there is none
 	 */
-	struct act_incident *slow;
+	struct {
+		char id[ACT_EVENT_ID_BYTES], sentence[ACT_SENTENCE_BYTES];
+		int64_t begin_ns, end_ns;
+	} slow;
 	const struct jobs_rank *slow_rank;
 };
 
@@ -329,21 +332,20 @@ static void jobs_region(const struct collect_region_view *v, void *arg)
 static bool add_incident(const struct act_incident *i, void *arg)
 {
 	struct jobs_rank *r = find_rank(arg, i->cause.instance);
-	struct jobs *s = arg;
+	struct jobs_job *job = r ? r->job : NULL;
 
-	if (!r || i->joined || i->kind != ACT_INCIDENT_FAULT)
+	if (!job || i->joined || i->kind != ACT_INCIDENT_FAULT)
 		return true;
 	if (!*r->incident)
 		copy_text(r->incident, sizeof(r->incident), i->id);
-	if (r->job->slow && (!r->job->slow->end_ns || i->end_ns))
+	if (job->slow_rank && (!job->slow.end_ns || i->end_ns))
 		return true;
-	r->job->slow_rank = r;
-	r->job->slow = r->job->slow ?: malloc(sizeof(*i));
-	if (r->job->slow)
-		*r->job->slow = *i;
-	else
-		s->err = -ENOMEM;
-	return !s->err;
+	job->slow_rank = r;
+	job->slow.begin_ns = i->begin_ns;
+	job->slow.end_ns = i->end_ns;
+	copy_text(job->slow.id, sizeof(job->slow.id), i->id);
+	copy_text(job->slow.sentence, sizeof(job->slow.sentence), i->sentence);
+	return true;
 }
 
 /* ---- values ---- */
@@ -453,8 +455,6 @@ static void free_all(struct base_table *t)
 
 static void free_jobs(struct jobs *s)
 {
-	BASE_TABLE_EACH(&s->jobs, at)
-		free(((struct jobs_job *)at)->slow);
 	free_all(&s->jobs);
 	free_all(&s->nodes);
 	free_all(&s->ranks);
@@ -496,7 +496,6 @@ static int by_rank(const void *a, const void *b)
 
 static void put_job(struct base_json *j, const struct jobs_job *job)
 {
-	const struct act_incident *slow = job->slow;
 	const struct jobs_rank *r = job->slow_rank;
 	uint32_t said = 0;
 
@@ -510,14 +509,14 @@ static void put_job(struct base_json *j, const struct jobs_job *job)
 	base_json_end(j, ']');
 	base_put(j, KV("node_count", job->nodes), KV("ranks", job->ranks),
 		 KV("ranks_running", job->running));
-	if (!slow) {
+	if (!r) {
 		base_json_knull(j, "slow");
 		return;
 	}
 	base_put_object(j, "slow", KV("rank", r->rank), KV("step", r->step), KV("node", r->name),
-			KV_ID("instance", r->instance), KV("incident", slow->id),
-			KV_TIME("begin", slow->begin_ns), KV_TIME("end", slow->end_ns),
-			KV("sentence", slow->sentence));
+			KV_ID("instance", r->instance), KV("incident", job->slow.id),
+			KV_TIME("begin", job->slow.begin_ns), KV_TIME("end", job->slow.end_ns),
+			KV("sentence", job->slow.sentence));
 }
 
 static void put_node(struct api_list *l, const struct jobs_node *n)

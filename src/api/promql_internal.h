@@ -131,34 +131,40 @@ int api_promql_histogram(struct api_promql_run *r, const double *q, size_t steps
 
 #define API_PROMQL_ANY 1 /* the lowest precedence of an operator */
 
+/*
+ * Functions that return a node or a bool return NULL or false after an error: .err is then set, and
+ * .error unless it is -ENOMEM.
+ */
 struct api_promql_parser {
 	struct api_promql *q;
 	const char *at;
 	size_t depth;
+	int err;
 	char *error;
 	size_t error_bytes;
 };
 
-/* Fails with a message that says what was expected and what follows instead. */
-int api_promql_fail_parse(const struct api_promql_parser *p, const char *what);
+/* Fails with a message that says what was expected and what follows instead. Returns NULL. */
+void *api_promql_fail_parse(struct api_promql_parser *p, const char *what);
+/* Fails with a formatted message. Returns NULL. */
+#define api_promql_refuse(p, ...) \
+	((p)->err = base_fail((p)->error, (p)->error_bytes, -EINVAL, __VA_ARGS__), NULL)
 /* Skips n bytes, and the space and comments after them. */
 void api_promql_skip_bytes(struct api_promql_parser *p, size_t n);
 bool api_promql_take_char(struct api_promql_parser *p, char c);
-int api_promql_expect_char(struct api_promql_parser *p, char c);
+bool api_promql_expect_char(struct api_promql_parser *p, char c);
 /* Keywords are case-insensitive. */
 bool api_promql_is_word(const struct api_promql_parser *p, const char *word);
 bool api_promql_take_word(struct api_promql_parser *p, const char *word);
-/* Returns NULL with *err set. */
 struct api_promql_node *api_promql_new_node(struct api_promql_parser *p, enum api_promql_kind kind,
-					    enum api_promql_type type, int *err);
-int api_promql_check_type(const struct api_promql_parser *p, const struct api_promql_node *n,
-			  enum api_promql_type type, const char *of);
+					    enum api_promql_type type);
+bool api_promql_check_type(struct api_promql_parser *p, const struct api_promql_node *n,
+			   enum api_promql_type type, const char *of);
 /* Parses an expression whose operators have at least this precedence. */
-int api_promql_parse_expression(struct api_promql_parser *p, int least,
-				struct api_promql_node **out);
+struct api_promql_node *api_promql_parse_expression(struct api_promql_parser *p, int least);
 /* Parses an operand with its modifiers. */
-int api_promql_parse_modified(struct api_promql_parser *p, struct api_promql_node **out);
+struct api_promql_node *api_promql_parse_modified(struct api_promql_parser *p);
 /* Parses a list of labels in parentheses. */
-int api_promql_parse_labels(struct api_promql_parser *p, struct api_promql_labels *l);
+bool api_promql_parse_labels(struct api_promql_parser *p, struct api_promql_labels *l);
 
 #endif
