@@ -466,14 +466,14 @@ static int set_all(const struct http_client *c, CURL *curl, const char *url,
 }
 
 int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
-		      const struct curl_slist *headers, struct http_outgoing *r, char *error,
+		      const char *const *headers, struct http_outgoing *r, char *error,
 		      size_t bytes)
 {
 	int err = curl_easy_setopt(curl, CURLOPT_URL, url) ? -ENOMEM : 0;
 
 	*r = (struct http_outgoing){0};
-	for (; !err && headers; headers = headers->next)
-		err = add_line(&r->headers, headers->data, "", "");
+	for (; !err && headers && *headers; headers++)
+		err = add_line(&r->headers, *headers, "", "");
 	if (!err && c && c->has_settings)
 		err = set_all(c, curl, url, r, error, bytes);
 	if (!err && curl_easy_setopt(curl, CURLOPT_HTTPHEADER, r->headers))
@@ -679,18 +679,15 @@ enum http_fetch_error http_fetch(const struct http_fetch *f, struct http_fetched
 	CURL *curl = (pthread_once(&once, start_curl), curl_easy_init());
 	struct fetch_state r = {.f = f, .to = to};
 	struct http_outgoing outgoing = {0};
-	struct curl_slist *headers = NULL;
 	enum http_fetch_error error = HTTP_FETCH_MEMORY;
 	int err = curl ? 0 : -ENOMEM;
 
 	to->bytes = 0;
 	to->status = 0;
 	snprintf(to->why, sizeof(to->why), "out of memory");
-	for (size_t i = 0; !err && f->headers && f->headers[i]; i++)
-		err = add_line(&headers, f->headers[i], "", "");
 	if (!err) {
 		set_request(curl, &r);
-		err = http_client_apply(f->client, curl, f->url, headers, &outgoing, to->why,
+		err = http_client_apply(f->client, curl, f->url, f->headers, &outgoing, to->why,
 					sizeof(to->why));
 		error = err && err != -ENOMEM ? HTTP_FETCH_SECRET : error;
 	}
@@ -701,6 +698,5 @@ enum http_fetch_error http_fetch(const struct http_fetch *f, struct http_fetched
 	}
 	curl_easy_cleanup(curl);
 	http_client_done(&outgoing);
-	curl_slist_free_all(headers);
 	return error;
 }
