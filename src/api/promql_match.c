@@ -143,13 +143,21 @@ static int take_row(struct api_promql_run *r, struct api_promql_result *out,
 	return 0;
 }
 
-/* Sets any[k] if one of the rows has a value at step k. */
-static void find_values(const struct match_row *m, size_t n, size_t steps, bool *any)
+/*
+ * Sets any[k] if one of the rows has a value at step k. Returns false if several have one at the
+ * same step.
+ */
+static bool find_values(const struct match_row *m, size_t n, size_t steps, bool *any)
 {
+	bool are_single = true;
+
 	memset(any, 0, steps * sizeof(*any));
 	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < steps; k++)
+		for (size_t k = 0; k < steps; k++) {
+			are_single &= !any[k] || !m[i].row->has[k];
 			any[k] |= m[i].row->has[k];
+		}
+	return are_single;
 }
 
 static void drop_values(const struct match_row *m, size_t n, size_t steps, const bool *keep)
@@ -238,25 +246,6 @@ static int match_pair(struct api_promql_run *r, const struct api_promql_node *n,
 	return err;
 }
 
-/*
- * Checks the side that may have only one series per match. Returns an error if two of its rows have
- * a value at the same step.
- */
-static int check_single(struct api_promql_run *r, const struct match_row *m, size_t n, size_t steps,
-			bool *any)
-{
-	memset(any, 0, steps * sizeof(*any));
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < steps; k++) {
-			if (any[k] && m[i].row->has[k])
-				return fail_match(r, "several series of one side have the same "
-						     "labels to match by: many-to-many matching "
-						     "is not allowed");
-			any[k] |= m[i].row->has[k];
-		}
-	return 0;
-}
-
 static int combine_pairs(struct api_promql_run *r, const struct api_promql_node *n, size_t steps,
 			 const struct match_row *m, size_t left, size_t right, bool *any,
 			 struct api_promql_result *out)
@@ -264,7 +253,10 @@ static int combine_pairs(struct api_promql_run *r, const struct api_promql_node 
 	const bool swap = n->many == API_PROMQL_RIGHT;
 	int err = api_promql_work(r, (left + 1) * (right + 1) * steps);
 
-	err = err ? err : check_single(r, swap ? m : m + left, swap ? left : right, steps, any);
+	/* One side may have only one series per match. */
+	if (!err && !find_values(swap ? m : m + left, swap ? left : right, steps, any))
+		err = fail_match(r, "several series of one side have the same labels to match by: "
+				    "many-to-many matching is not allowed");
 	memset(any, 0, steps * sizeof(*any));
 	for (size_t i = 0; i < left && !err; i++)
 		for (size_t k = left; k < left + right && !err; k++)

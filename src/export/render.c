@@ -12,22 +12,20 @@
 #include "base/base.h"
 #include "base/grow.h"
 
-#define NAMES "; escaping=allow-utf-8"
+#define TYPE(text)                                  \
+	{                                           \
+		text, text "; escaping=allow-utf-8" \
+	}
 
 const char *export_format_content_type(enum export_format format, bool utf8)
 {
 	static const char *const types[][2] = {
-		[EXPORT_FORMAT_TEXT] = {"text/plain; version=0.0.4; charset=utf-8",
-					"text/plain; version=0.0.4; charset=utf-8" NAMES},
+		[EXPORT_FORMAT_TEXT] = TYPE("text/plain; version=0.0.4; charset=utf-8"),
 		[EXPORT_FORMAT_OPENMETRICS] =
-			{"application/openmetrics-text; version=1.0.0; charset=utf-8",
-			 "application/openmetrics-text; version=1.0.0; charset=utf-8" NAMES},
-		[EXPORT_FORMAT_PROTOBUF] = {"application/vnd.google.protobuf; "
-					    "proto=io.prometheus.client.MetricFamily; "
-					    "encoding=delimited",
-					    "application/vnd.google.protobuf; "
-					    "proto=io.prometheus.client.MetricFamily; "
-					    "encoding=delimited" NAMES},
+			TYPE("application/openmetrics-text; version=1.0.0; charset=utf-8"),
+		[EXPORT_FORMAT_PROTOBUF] = TYPE(
+			"application/vnd.google.protobuf; "
+			"proto=io.prometheus.client.MetricFamily; encoding=delimited"),
 	};
 
 	return types[format][utf8];
