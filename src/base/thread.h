@@ -18,7 +18,7 @@ int base_thread_start(struct base_thread *t, void *(*fn)(void *arg), void *arg);
 /* Tells the thread to stop, and waits until it has ended. No effect if it is not running. */
 void base_thread_stop(struct base_thread *t);
 
-/* Starts a thread that nobody joins, with a stack of this size. Returns 0 or -errno. */
+/* Starts a detached thread with a stack of this size. Returns 0 or -errno. */
 int base_thread_detach(void *(*fn)(void *arg), void *arg, size_t stack_bytes);
 
 #endif
