@@ -17,13 +17,19 @@
 #define HEAD_ROOM 10 /* room for a message's length, which is written last */
 
 /*
- * Returns the end of the message, with room for n bytes and the heads of a few fields; or NULL with
- * r->error set. The functions below append a field, or nothing after an error. The message may move
- * when it grows, so positions in it are stored as offsets.
+ * Room that is left after each field: heads and numbers of a field take up to 40 bytes, and the
+ * ends of the nested messages around it up to 9 bytes each.
+ */
+#define SPARE 96
+
+/*
+ * Returns the end of the message, with room for n bytes and SPARE; or NULL with r->error set. The
+ * functions below append a field, or nothing after an error. The message may move when it grows, so
+ * positions in it are stored as offsets.
  */
 static inline uint8_t *message_end(struct export_render *r, size_t n)
 {
-	const size_t need = r->message_bytes + n + 4 * EXPORT_PB_FIELD;
+	const size_t need = r->message_bytes + n + SPARE;
 
 	if (need > r->message_room &&
 	    !export_render_grow(r, &r->message, &r->message_room, need < 4096 ? 4096 : need, 1))
@@ -36,12 +42,13 @@ static inline void up_to(struct export_render *r, const uint8_t *end)
 	r->message_bytes = (size_t)(end - r->message);
 }
 
-static inline void put_u64(struct export_render *r, unsigned int field, uint64_t v)
+/* Writes a count in field 1 and a sum or bound in field 2. */
+static inline void put_numbers(struct export_render *r, uint64_t count, double v)
 {
 	uint8_t *p = message_end(r, 0);
 
 	if (p)
-		up_to(r, export_pb_u64(p, field, v));
+		up_to(r, export_pb_f64(export_pb_u64(p, 1, count), 2, v));
 }
 
 static inline void put_f64(struct export_render *r, unsigned int field, double v)
@@ -53,7 +60,7 @@ static inline void put_f64(struct export_render *r, unsigned int field, double v
 }
 
 /* Starts a nested message. Returns the offset of its body. */
-static size_t begin_message(struct export_render *r, unsigned int field, size_t guess)
+static inline size_t begin_message(struct export_render *r, unsigned int field, size_t guess)
 {
 	uint8_t *p = message_end(r, 0);
 
@@ -63,14 +70,13 @@ static size_t begin_message(struct export_render *r, unsigned int field, size_t 
 }
 
 /* Ends a nested message. Returns the size of the length field, a good guess for the next one. */
-static size_t end_message(struct export_render *r, size_t body, size_t guess)
+static inline size_t end_message(struct export_render *r, size_t body, size_t guess)
 {
-	uint8_t *p = message_end(r, 0);
+	const size_t length = export_pb_varint_bytes(r->message_bytes - body);
 
-	if (r->error)
-		return guess;
-	up_to(r, export_pb_close(r->message + body, p, guess));
-	return export_pb_varint_bytes(r->message_bytes - body);
+	if (!r->error)
+		up_to(r, export_pb_close(r->message + body, r->message + r->message_bytes, guess));
+	return length;
 }
 
 /* ---- parts shared by histograms and counters ---- */
@@ -78,15 +84,15 @@ static size_t end_message(struct export_render *r, size_t body, size_t guess)
 static void put_timestamp(struct export_render *r, unsigned int field, uint64_t ns)
 {
 	uint64_t seconds = ns / 1000000000u, rest = ns % 1000000000u;
-	size_t start;
+	uint8_t *p = ns ? message_end(r, 0) : NULL, *body;
 
-	if (!ns)
+	if (!p)
 		return;
-	start = begin_message(r, field, 1);
-	put_u64(r, 1, seconds);
+	body = export_pb_open(p, field, 1);
+	p = export_pb_u64(body, 1, seconds);
 	if (rest)
-		put_u64(r, 2, rest);
-	end_message(r, start, 1);
+		p = export_pb_u64(p, 2, rest);
+	up_to(r, export_pb_close(body, p, 1));
 }
 
 static void put_label(struct export_render *r, const char *key, const char *value)
@@ -142,8 +148,7 @@ static void classic_bucket(struct export_render *r, uint64_t cumulative, double 
 {
 	size_t start = begin_message(r, 3, 1);
 
-	put_u64(r, 1, cumulative);
-	put_f64(r, 2, bound);
+	put_numbers(r, cumulative, bound);
 	if (e)
 		put_exemplar(r, 3, e);
 	end_message(r, start, 1);
@@ -173,8 +178,7 @@ static void classic_histogram(struct export_render *r)
 	last = export_exemplar_upto(r, SIZE_MAX);
 	if (last)
 		classic_bucket(r, cumulative, INFINITY, last);
-	put_u64(r, 1, cumulative);
-	put_f64(r, 2, s->sum);
+	put_numbers(r, cumulative, s->sum);
 }
 
 static void put_histogram(struct export_render *r)
@@ -196,16 +200,14 @@ static void put_summary(struct export_render *r)
 	const struct export_series *s = &r->series;
 	size_t start = begin_message(r, 4, 2);
 
-	put_u64(r, 1, s->value.u64);
-	put_f64(r, 2, s->sum);
+	put_numbers(r, s->value.u64, s->sum);
 	for (size_t i = 0; i < s->bound_count; i++) {
-		const size_t quantile = begin_message(r, 3, 1);
-		double v;
+		uint8_t *p = message_end(r, 0);
 
-		memcpy(&v, &s->quantiles[i], sizeof(v));
-		put_f64(r, 1, s->bounds[i]);
-		put_f64(r, 2, v);
-		end_message(r, quantile, 1);
+		if (!p)
+			return;
+		p = export_pb_f64(export_pb_head(p, 3, 18), 1, s->bounds[i]);
+		up_to(r, export_pb_fixed64(p, 2, s->quantiles[i]));
 	}
 	put_timestamp(r, 4, s->created_ns);
 	end_message(r, start, 2);
@@ -216,10 +218,10 @@ static void put_summary(struct export_render *r)
 /* Writes a gauge, or an untyped value, which has the same form. */
 static void put_value(struct export_render *r, unsigned int field, double v)
 {
-	size_t start = begin_message(r, field, 1);
+	uint8_t *p = message_end(r, 0);
 
-	put_f64(r, 1, v);
-	end_message(r, start, 1);
+	if (p)
+		up_to(r, export_pb_f64(export_pb_head(p, field, 9), 1, v));
 }
 
 static void put_counter(struct export_render *r, double v)
@@ -306,8 +308,7 @@ static void begin_family(struct export_render *r)
 	p = mempcpy(mempcpy(p, r->name, r->name_bytes), suffix, n);
 	if (help)
 		p = export_pb_bytes(p, 2, r->family.help, help);
-	up_to(r, p);
-	put_u64(r, 3, metric_types[type]);
+	up_to(r, export_pb_u64(p, 3, metric_types[type]));
 	r->message_head = r->message_bytes;
 	r->phase = EXPORT_PHASE_SERIES;
 }

@@ -239,8 +239,8 @@ static void put_scalars(struct export_render *r)
 	} while (r->out < r->end);
 }
 
-/* Writes a line of a histogram: a bucket, +Inf, the sum or the count. */
-static char *put_histogram_line(char *p, struct export_render *r)
+/* Writes one line of a histogram: a bucket, +Inf, the sum or the count. */
+static void histogram_line(struct export_render *r)
 {
 	bool gauge = r->family.type == EXPORT_FAMILY_GAUGE_HISTOGRAM &&
 		     r->format == EXPORT_FORMAT_OPENMETRICS;
@@ -248,88 +248,96 @@ static char *put_histogram_line(char *p, struct export_render *r)
 	struct export_bounds *b = &r->bounds;
 	const char *le = "le=\"+Inf\"} ";
 	size_t le_bytes = 11, upto = s->bucket_count;
+	char *p;
 
-	if (r->line == b->count + 1) {
+	if (r->line > b->count + 2 + has_created(r)) {
+		r->phase = EXPORT_PHASE_SERIES;
+		return;
+	}
+	p = export_render_room(r, line_room(r) + BASE_NUMBER_MAX);
+	if (!p)
+		return;
+	if (r->line <= b->count) {
+		if (r->line < b->count) {
+			le = b->text + b->text_at[r->line];
+			le_bytes = b->text_at[r->line + 1] - b->text_at[r->line];
+			upto = b->bucket[r->line] + 1;
+		}
+		while (r->bucket < upto)
+			r->cumulative += s->buckets[r->bucket++];
+		p = mempcpy(put_open(p, r, "_bucket"), le, le_bytes);
+		p = put_u64_value(p, r->cumulative);
+		if (s->exemplar_count)
+			p = put_exemplar_upto(p, r, upto);
+	} else if (r->line == b->count + 1) {
 		p = gauge ? put_name(p, r, "_gsum", 5) : put_name(p, r, "_sum", 4);
 		p = base_print_f64(p, s->sum);
 		*p++ = '\n';
-		return p;
-	}
-	if (r->line == b->count + 2) {
+	} else if (r->line == b->count + 2) {
 		p = gauge ? put_name(p, r, "_gcount", 7) : put_name(p, r, "_count", 6);
-		return put_u64_value(p, r->cumulative);
+		p = put_u64_value(p, r->cumulative);
+	} else {
+		p = put_created(p, r);
 	}
-	if (r->line < b->count) {
-		le = b->text + b->text_at[r->line];
-		le_bytes = b->text_at[r->line + 1] - b->text_at[r->line];
-		upto = b->bucket[r->line] + 1;
-	}
-	while (r->bucket < upto)
-		r->cumulative += s->buckets[r->bucket++];
-	p = mempcpy(put_open(p, r, "_bucket"), le, le_bytes);
-	p = put_u64_value(p, r->cumulative);
-	return s->exemplar_count ? put_exemplar_upto(p, r, upto) : p;
+	export_render_took(r, p);
+	r->line++;
 }
 
-/* Writes a line of a summary: a quantile, the sum or the count. */
-static char *put_summary_line(char *p, const struct export_render *r)
+/* Writes one line of a summary: a quantile, the sum or the count. */
+static void summary_line(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
 	double v = s->sum;
+	char *p;
 
-	if (r->line == s->bound_count + 1)
-		return put_u64_value(put_name(p, r, "_count", 6), s->value.u64);
-	if (r->line == s->bound_count) {
-		p = put_name(p, r, "_sum", 4);
-	} else {
+	if (r->line > s->bound_count + 1 + has_created(r)) {
+		r->phase = EXPORT_PHASE_SERIES;
+		return;
+	}
+	p = export_render_room(r, line_room(r) + 2 * BASE_NUMBER_MAX);
+	if (!p)
+		return;
+	if (r->line < s->bound_count) {
 		memcpy(&v, &s->quantiles[r->line], sizeof(v));
 		p = stpcpy(put_open(p, r, ""), "quantile=\"");
 		p = base_print_bound(p, s->bounds[r->line], r->format == EXPORT_FORMAT_OPENMETRICS);
 		p = stpcpy(p, "\"} ");
+	} else if (r->line == s->bound_count) {
+		p = put_name(p, r, "_sum", 4);
+	} else if (r->line == s->bound_count + 1) {
+		p = put_u64_value(put_name(p, r, "_count", 6), s->value.u64);
+	} else {
+		p = put_created(p, r);
 	}
-	p = base_print_f64(p, v);
-	*p++ = '\n';
-	return p;
+	if (r->line <= s->bound_count) {
+		p = base_print_f64(p, v);
+		*p++ = '\n';
+	}
+	export_render_took(r, p);
+	r->line++;
 }
 
-/* Writes a line of a state set: its labels, plus the state in a label named after the family. */
-static char *put_state_line(char *p, struct export_render *r)
+/* Writes one line of a state set: its labels, plus the state in a label named after the family. */
+static void state_line(struct export_render *r)
 {
-	char buf[EXPORT_SHOWN_NAME_MAX + 1];
-
-	p = stpcpy(stpcpy(put_open(p, r, ""), export_render_state_label(r, buf)), "=\"");
-	/* states need the same escapes as label values */
-	p = export_render_escape(p, r->series.states[r->line], true);
-	p = mempcpy(p, "\"} 0\n", 5);
-	if (r->series.value.u64 >> r->line & 1)
-		p[-2] = '1';
-	return p;
-}
-
-/* Writes one line of a series that takes several. The last line may be the creation time. */
-static void next_line(struct export_render *r)
-{
-	const bool histogram = export_is_histogram(r->family.type);
-	const bool states = r->family.type == EXPORT_FAMILY_STATESET;
 	const struct export_series *s = &r->series;
-	const size_t lines = states	 ? (s->state_count < 64 ? s->state_count : 64)
-			     : histogram ? r->bounds.count + 3
-					 : s->bound_count + 2;
-	char *p;
+	const char *state, *label;
+	char buf[EXPORT_SHOWN_NAME_MAX + 1], *p;
 
-	if (r->line >= lines + has_created(r)) {
+	if (r->line >= s->state_count || r->line >= 64) {
 		r->phase = EXPORT_PHASE_SERIES;
 		return;
 	}
-	p = export_render_room(
-		r, line_room(r) + 2 * BASE_NUMBER_MAX +
-			   (states ? r->name_bytes + 2 * strlen(s->states[r->line]) : 0));
+	state = s->states[r->line];
+	label = export_render_state_label(r, buf);
+	p = export_render_room(r, line_room(r) + r->name_bytes + 2 * strlen(state) + 8);
 	if (!p)
 		return;
-	p = r->line == lines ? put_created(p, r)
-	    : states	     ? put_state_line(p, r)
-	    : histogram	     ? put_histogram_line(p, r)
-			     : put_summary_line(p, r);
+	p = stpcpy(stpcpy(put_open(p, r, ""), label), "=\"");
+	p = export_render_escape(p, state, true); /* states need the same escapes as label values */
+	p = mempcpy(p, "\"} 0\n", 5);
+	if (s->value.u64 >> r->line & 1)
+		p[-2] = '1';
 	export_render_took(r, p);
 	r->line++;
 }
@@ -390,6 +398,10 @@ void export_text_step(struct export_render *r)
 		next_family(r);
 	else if (r->phase == EXPORT_PHASE_SERIES)
 		begin_series(r);
+	else if (export_is_histogram(r->family.type))
+		histogram_line(r);
+	else if (r->family.type == EXPORT_FAMILY_SUMMARY)
+		summary_line(r);
 	else
-		next_line(r);
+		state_line(r);
 }
