@@ -242,7 +242,7 @@ static int count_group(struct api_promql_run *r, struct promql_group *g)
 			for (end = i + 1;
 			     end < n && !api_promql_order(&g->value[i], &g->value[end]);)
 				end++;
-			of = api_promql_labels_set(g->v->key, name, strlen(name), text,
+			of = api_promql_labels_set(g->v->key, name, text,
 						   print_value(text, sizeof(text), value));
 			to = find_row(r, g, first, of, &err);
 			if (to) {
@@ -263,16 +263,11 @@ static struct export_remote_series *group_labels(const struct api_promql_node *n
 {
 	static char le[] = "le";
 	static const struct api_promql_labels other = {.without = true, .n = 1, .v = {le}};
-	struct export_remote_series *key = api_promql_labels_keep(of, n ? &n->by : &other, false),
-				    *less;
-	const char *name;
+	struct export_remote_series *key = api_promql_labels_keep(of, n ? &n->by : &other, false);
 
-	if (!key || !n || n->aggregation != API_PROMQL_BY_VALUES)
-		return key;
-	name = n->arg[1]->text;
-	less = api_promql_labels_set(key, name, strlen(name), "", 0);
-	free(key);
-	return less;
+	if (key && n && n->aggregation == API_PROMQL_BY_VALUES)
+		api_promql_labels_replace(&key, api_promql_labels_set(key, n->arg[1]->text, "", 0));
+	return key;
 }
 
 /* node: NULL means histogram_quantile(), which ignores rows without a bound. */
@@ -397,19 +392,15 @@ int api_promql_relabel(struct api_promql_run *r, const struct api_promql_node *n
 	if (err == -EINVAL)
 		err = -EDOM; /* r->error has the reason */
 	for (size_t i = 0; i < v->n && !err; i++) {
-		struct export_remote_series *of;
+		struct export_remote_series **of = &v->row[i].of;
 		char *text = NULL;
 
-		err = new_value(n, regex, v->row[i].of, &text);
-		if (!err && text) {
-			of = api_promql_labels_set(v->row[i].of, name, strlen(name), text,
-						   strlen(text));
-			err = of ? api_promql_work(r, 1) : -ENOMEM;
-			if (of) {
-				free(v->row[i].of);
-				v->row[i].of = of;
-			}
-		}
+		err = new_value(n, regex, *of, &text);
+		if (!err && text)
+			err = api_promql_labels_replace(
+				      of, api_promql_labels_set(*of, name, text, strlen(text)))
+				      ? api_promql_work(r, 1)
+				      : -ENOMEM;
 		free(text);
 	}
 	base_regex_free(regex);

@@ -108,8 +108,10 @@ struct export_remote_series *api_promql_labels_keep(const struct export_remote_s
 						    bool keep_name);
 /* Sets a label; an empty value removes it. */
 struct export_remote_series *api_promql_labels_set(const struct export_remote_series *from,
-						   const char *name, size_t name_bytes,
-						   const char *value, size_t value_bytes);
+						   const char *name, const char *value,
+						   size_t value_bytes);
+/* Frees labels and puts others in their place. Returns false if there are none. */
+bool api_promql_labels_replace(struct export_remote_series **of, struct export_remote_series *with);
 /* Finds a label; a missing one is empty. */
 struct api_label api_promql_label(const struct export_remote_series *of, const char *name);
 extern const struct api_promql_labels api_promql_all; /* keeps all labels but the name */

@@ -88,15 +88,10 @@ static int apply_scalar(struct api_promql_run *r, const struct api_promql_node *
 				      (is_left ? compute_value(n, scalar[k], x, x, &row->value[k])
 					       : compute_value(n, x, scalar[k], x, &row->value[k]));
 		}
-		if (!err && drops_name(n)) {
-			struct export_remote_series *of =
-				api_promql_labels_keep(row->of, &api_promql_all, false);
-
-			if (!of)
-				return -ENOMEM;
-			free(row->of);
-			row->of = of;
-		}
+		if (!err && drops_name(n) &&
+		    !api_promql_labels_replace(
+			    &row->of, api_promql_labels_keep(row->of, &api_promql_all, false)))
+			err = -ENOMEM;
 	}
 	return err ? err : api_promql_rows_merge(r, v, steps, false);
 }
@@ -206,20 +201,14 @@ static struct export_remote_series *pair_labels(const struct api_promql_node *n,
 		drops_name(n) ? api_promql_labels_keep(many, &api_promql_all, false)
 			      : export_remote_series_copy(many);
 
-	if (of && n->many == API_PROMQL_ONE) {
-		struct export_remote_series *less = api_promql_labels_keep(of, &n->by, true);
-
-		free(of);
-		return less;
-	}
-	for (size_t i = 0; of && i < n->include.n; i++) {
+	if (of && n->many == API_PROMQL_ONE)
+		api_promql_labels_replace(&of, api_promql_labels_keep(of, &n->by, true));
+	for (size_t i = 0; of && n->many && i < n->include.n; i++) {
 		const char *name = n->include.v[i];
 		const struct api_label l = api_promql_label(one, name);
-		struct export_remote_series *more = api_promql_labels_set(of, name, strlen(name),
-									  l.value, l.value_bytes);
 
-		free(of);
-		of = more;
+		api_promql_labels_replace(&of,
+					  api_promql_labels_set(of, name, l.value, l.value_bytes));
 	}
 	return of;
 }

@@ -67,9 +67,10 @@ static void put_label(struct export_remote_series *to, const char *name, size_t 
 }
 
 struct export_remote_series *api_promql_labels_set(const struct export_remote_series *from,
-						   const char *name, size_t name_bytes,
-						   const char *value, size_t value_bytes)
+						   const char *name, const char *value,
+						   size_t value_bytes)
 {
+	const size_t name_bytes = strlen(name);
 	struct export_remote_series *to =
 		new_labels(from->label_bytes + name_bytes + value_bytes + 4 * EXPORT_PB_FIELD);
 	bool is_put = !value_bytes;
@@ -93,6 +94,13 @@ struct export_remote_series *api_promql_labels_set(const struct export_remote_se
 	if (to && !is_put)
 		put_label(to, name, name_bytes, value, value_bytes);
 	return to;
+}
+
+bool api_promql_labels_replace(struct export_remote_series **of, struct export_remote_series *with)
+{
+	free(*of);
+	*of = with;
+	return with;
 }
 
 struct api_label api_promql_label(const struct export_remote_series *of, const char *name)
