@@ -138,7 +138,7 @@ static struct base_json *begin_success(struct http_request *req)
 
 static void put_text(struct base_json *j, const char *s, size_t n)
 {
-	char *text = api_copy_text(s, n);
+	char *text = strndup(s, n);
 
 	if (text)
 		base_json_string(j, text);
@@ -340,15 +340,20 @@ static void get_buildinfo(struct http_request *req, void *arg)
 
 /* Queries */
 
+static void put_pair(struct base_json *j, int64_t ns, const char *text)
+{
+	base_json_begin(j, '[');
+	base_json_f64(j, (double)(ns / 1000000) / 1000);
+	base_json_string(j, text);
+	base_json_end(j, ']');
+}
+
 static void put_point(struct base_json *j, int64_t ns, double v)
 {
 	char text[BASE_NUMBER_MAX + 1];
 
 	*base_print_f64(text, v) = 0;
-	base_json_begin(j, '[');
-	base_json_f64(j, (double)(ns / 1000000) / 1000);
-	base_json_string(j, text);
-	base_json_end(j, ']');
+	put_pair(j, ns, text);
 }
 
 /* Writes a number or a string, with the time of the query. */
@@ -360,14 +365,10 @@ static void put_scalar(struct base_json *j, const struct api_promql *q,
 	base_json_kbegin(j, "data", '{');
 	base_put(j, KV("resultType", is_text ? "string" : "scalar"));
 	base_json_key(j, "result");
-	if (is_text) {
-		base_json_begin(j, '[');
-		base_json_f64(j, (double)(steps->start_ns / 1000000) / 1000);
-		base_json_string(j, q->root->text);
-		base_json_end(j, ']');
-	} else {
+	if (is_text)
+		put_pair(j, steps->start_ns, q->root->text);
+	else
 		put_point(j, steps->start_ns, r->row->value[0]);
-	}
 	base_json_end(j, '}');
 }
 

@@ -129,8 +129,6 @@ bool api_matchers_labels(struct api_matchers *m, const struct collect_series_vie
 /* Returns the value of a label, or "". */
 const char *api_label_of(const struct collect_series_view *s, const char *key);
 
-/* Returns a NUL-terminated copy of the bytes, or NULL if out of memory. */
-char *api_copy_text(const char *s, size_t bytes);
 /*
  * Decodes a quoted string of PromQL into *out, which the caller frees. Returns its end, or NULL.
  */

@@ -116,6 +116,14 @@ static void rates_json(struct base_json *j, const double rate[RATES])
 		 KV("samples_per_second", rate[SAMPLES]));
 }
 
+/* Adds the counters of a worker, which are the members from .rounds to .latency_sum_ns. */
+static void add_worker(struct collect_worker_view *all, const struct collect_worker_view *w)
+{
+	for (size_t i = offsetof(struct collect_worker_view, rounds) / sizeof(uint64_t);
+	     i <= offsetof(struct collect_worker_view, latency_sum_ns) / sizeof(uint64_t); i++)
+		((uint64_t *)all)[i] += ((const uint64_t *)w)[i];
+}
+
 static void status_worker(const struct collect_worker_view *w, void *arg)
 {
 	struct status_walk *walk = arg;
@@ -144,16 +152,7 @@ static void status_worker(const struct collect_worker_view *w, void *arg)
 		 KV("elapsed_seconds", (double)w->elapsed_ns * 1e-9));
 	base_json_end(j, '}');
 
-	walk->all.rounds += w->rounds;
-	walk->all.missed_deadlines += w->missed_deadlines;
-	walk->all.reads += w->reads;
-	walk->all.read_errors += w->read_errors;
-	walk->all.bytes += w->bytes;
-	walk->all.lines += w->lines;
-	walk->all.unsettled += w->unsettled;
-	walk->all.samples += w->samples;
-	for (int i = 0; i < REGION_FAULT_COUNT; i++)
-		walk->all.errors[i] += w->errors[i];
+	add_worker(&walk->all, w);
 }
 
 /* Returns the resident memory of this process (proc(5), statm); 0 if unknown. */
@@ -265,12 +264,12 @@ void api_get_hosts(struct http_request *req, void *arg)
 
 struct latency_walk {
 	struct base_json *j;
-	uint64_t latency[COLLECT_LATENCY_BUCKETS], sum_ns;
+	struct collect_worker_view all;
 };
 
-static void latency_json(struct base_json *j, const uint64_t latency[COLLECT_LATENCY_BUCKETS],
-			 uint64_t sum_ns)
+static void latency_json(struct base_json *j, const struct collect_worker_view *w)
 {
+	const uint64_t *latency = w->latency, sum_ns = w->latency_sum_ns;
 	double count = collect_bucket_sum(latency, COLLECT_LATENCY_BUCKETS);
 
 	base_put(j, KV("count", count), KV("sum_seconds", (double)sum_ns * 1e-9),
@@ -289,12 +288,10 @@ static void latency_worker(const struct collect_worker_view *w, void *arg)
 {
 	struct latency_walk *walk = arg;
 
-	for (int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
-		walk->latency[i] += w->latency[i];
-	walk->sum_ns += w->latency_sum_ns;
+	add_worker(&walk->all, w);
 	base_json_begin(walk->j, '{');
 	base_put(walk->j, KV("worker", w->worker));
-	latency_json(walk->j, w->latency, w->latency_sum_ns);
+	latency_json(walk->j, w);
 	base_json_end(walk->j, '}');
 }
 
@@ -311,7 +308,7 @@ void api_get_latency(struct http_request *req, void *arg)
 	base_json_end(j, ']');
 	API_EACH(j, "workers", collect_collector_workers, arg, latency_worker, &walk);
 	base_json_kbegin(j, "total", '{');
-	latency_json(j, walk.latency, walk.sum_ns);
+	latency_json(j, &walk.all);
 	base_json_end(j, '}');
 	api_answer_end(req, j);
 }
