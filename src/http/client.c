@@ -32,7 +32,7 @@ struct http_client {
 	char *file[FILES]; /* by enum client_file; NULL means that the settings name none */
 	bool has_settings, skip_verify, proxy_of_environment, http2;
 	int min_version, max_version; /* indices into versions[]; -1 means not set */
-	struct header *headers;
+	struct header headers[VALUES_MAX];
 	size_t header_count;
 	CURLSH *share; /* connections that are kept open, or NULL */
 };
@@ -107,28 +107,25 @@ static void read_tls(struct http_client *c, base_yaml_node tls)
 		base_yaml_wrong(y, tls, "min_version is higher than max_version");
 }
 
-static bool add_header(struct http_client *c, base_yaml_node where, const char *name,
+static void add_header(struct http_client *c, base_yaml_node where, const char *name,
 		       const char *value, char *path)
 {
-	struct header *more = realloc(c->headers, (c->header_count + 1) * sizeof(*more));
 	static const char *const own[] = {"Authorization",    "Host",
 					  "Content-Length",   "Content-Type",
 					  "Content-Encoding", NULL};
 
-	if (more)
-		c->headers = more;
 	for (size_t i = 0; own[i]; i++)
 		if (!strcasecmp(own[i], name))
 			base_yaml_wrong(c->yaml, where, "the header %s cannot be set here", name);
-	if (!more || name[strcspn(name, ": \t\r\n")] || !*name ||
-	    (value && value[strcspn(value, "\r\n")]) || c->header_count == VALUES_MAX)
+	if (name[strcspn(name, ": \t\r\n")] || !*name || (value && value[strcspn(value, "\r\n")]) ||
+	    c->header_count == VALUES_MAX)
 		base_yaml_wrong(c->yaml, where, "not a valid header, or too many headers");
-	if (base_yaml_error(c->yaml)) {
+	else if (!value && !path)
+		base_yaml_wrong(c->yaml, where, "out of memory");
+	if (base_yaml_error(c->yaml))
 		free(path);
-		return false;
-	}
-	more[c->header_count++] = (struct header){name, value, path};
-	return true;
+	else
+		c->headers[c->header_count++] = (struct header){name, value, path};
 }
 
 /* Reads "NAME: {values: [...], files: [...]}". */
@@ -227,8 +224,10 @@ static struct http_client *new_client(void)
 {
 	struct http_client *c = calloc(1, sizeof(*c));
 
-	if (c)
-		*c = (struct http_client){.type = "Bearer", .min_version = -1, .max_version = -1};
+	if (!c)
+		return NULL;
+	c->type = "Bearer";
+	c->min_version = c->max_version = -1;
 	return c;
 }
 
@@ -279,7 +278,6 @@ void http_client_close(struct http_client *c)
 		return;
 	for (size_t i = 0; i < c->header_count; i++)
 		free(c->headers[i].path);
-	free(c->headers);
 	curl_share_cleanup(c->share);
 	for (size_t i = 0; i < FILES; i++)
 		free(c->file[i]);
