@@ -34,34 +34,30 @@ struct jobs_values {
 
 enum jobs_source { JOBS_RANK, JOBS_CGROUP, JOBS_TCP };
 
-#define AT(member)	   offsetof(struct jobs_values, member)
-#define NO_BEFORE	   SIZE_MAX
-#define RANK(to)	   JOBS_RANK, AT(to), NO_BEFORE, false, NULL
-#define CGROUP(to, listed) JOBS_CGROUP, AT(to), NO_BEFORE, listed, NULL
-#define TCP(to)		   JOBS_TCP, AT(to), NO_BEFORE, false, NULL
+#define AT(member) offsetof(struct jobs_values, member)
 
 static const struct jobs_metric {
 	const char *name;
 	enum jobs_source source;
-	size_t to, before;     /* offsets of values; before may be NO_BEFORE */
+	size_t to, before;     /* offsets of values; before may be 0, which means none */
 	bool listed;	       /* also needed in a list of jobs */
 	const char *direction; /* required value of this label, or NULL */
 } metrics[] = {
-	{"mpi_step_seconds_count", JOBS_RANK, AT(steps), NO_BEFORE, true, NULL},
-	{"mpi_step_seconds_bucket", JOBS_RANK, AT(counted), AT(counted_before), false, NULL},
-	{"mpi_step_seconds_sum", JOBS_RANK, AT(sum), AT(sum_before), false, NULL},
-	{"mpi_collective_seconds_sum", RANK(waiting)},
-	{"mpi_seconds_total", RANK(in_mpi)},
-	{"mpi_cpu_seconds_total", RANK(cpu)},
-	{"mpi_memory_peak_bytes", RANK(peak)},
-	{"mpi_bytes_total", JOBS_RANK, AT(sent), NO_BEFORE, false, "sent"},
-	{"mpi_bytes_total", JOBS_RANK, AT(received), NO_BEFORE, false, "received"},
-	{"container_cpu_usage_seconds_total", CGROUP(cgroup_cpu, true)},
-	{"container_memory_usage_bytes", CGROUP(cgroup_memory, false)},
-	{"container_start_time_seconds", CGROUP(cgroup_start, true)},
-	{"sidelight_tcp_sent_bytes_total", TCP(tcp_sent)},
-	{"sidelight_tcp_received_bytes_total", TCP(tcp_received)},
-	{"sidelight_tcp_retransmits_total", TCP(retransmits)},
+	{"mpi_step_seconds_count", JOBS_RANK, .to = AT(steps), .listed = true},
+	{"mpi_step_seconds_bucket", JOBS_RANK, .to = AT(counted), .before = AT(counted_before)},
+	{"mpi_step_seconds_sum", JOBS_RANK, .to = AT(sum), .before = AT(sum_before)},
+	{"mpi_collective_seconds_sum", JOBS_RANK, .to = AT(waiting)},
+	{"mpi_seconds_total", JOBS_RANK, .to = AT(in_mpi)},
+	{"mpi_cpu_seconds_total", JOBS_RANK, .to = AT(cpu)},
+	{"mpi_memory_peak_bytes", JOBS_RANK, .to = AT(peak)},
+	{"mpi_bytes_total", JOBS_RANK, .to = AT(sent), .direction = "sent"},
+	{"mpi_bytes_total", JOBS_RANK, .to = AT(received), .direction = "received"},
+	{"container_cpu_usage_seconds_total", JOBS_CGROUP, .to = AT(cgroup_cpu), .listed = true},
+	{"container_memory_usage_bytes", JOBS_CGROUP, .to = AT(cgroup_memory)},
+	{"container_start_time_seconds", JOBS_CGROUP, .to = AT(cgroup_start), .listed = true},
+	{"sidelight_tcp_sent_bytes_total", JOBS_TCP, .to = AT(tcp_sent)},
+	{"sidelight_tcp_received_bytes_total", JOBS_TCP, .to = AT(tcp_received)},
+	{"sidelight_tcp_retransmits_total", JOBS_TCP, .to = AT(retransmits)},
 };
 
 struct jobs_job {
@@ -259,9 +255,8 @@ static bool read_later(struct jobs *s, const struct collect_series_view *v,
 		s->err = -ENOMEM;
 		return false;
 	}
-	s->read[s->reads++] =
-		(struct jobs_read){v->of, (double *)(at + m->to),
-				   m->before == NO_BEFORE ? NULL : (double *)(at + m->before)};
+	s->read[s->reads++] = (struct jobs_read){v->of, (double *)(at + m->to),
+						 m->before ? (double *)(at + m->before) : NULL};
 	return true;
 }
 
