@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "export/render.h"
 
 static bool is_plain(const char *s, bool first, bool colons)
@@ -27,18 +28,12 @@ bool export_is_plain(const char *s, bool colons)
 static uint32_t next_character(const char **s)
 {
 	const unsigned char *c = (const unsigned char *)*s;
-	int more = *c >= 0xf0 ? 3 : *c >= 0xe0 ? 2 : *c >= 0xc0 ? 1 : 0;
-	uint32_t v = more ? *c & (0x3fu >> more) : *c;
+	const size_t n = base_utf8_sequence(*s, 4);
+	uint32_t v = n > 1 ? *c & (0x7fu >> n) : *c;
 
-	for (int i = 1; i <= more; i++) {
-		if ((c[i] & 0xc0) != 0x80) {
-			more = 0;
-			v = *c;
-			break;
-		}
+	for (size_t i = 1; i < n; i++)
 		v = v << 6 | (c[i] & 0x3f);
-	}
-	*s += 1 + more;
+	*s += n ?: 1;
 	return v;
 }
 
