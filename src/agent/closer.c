@@ -25,6 +25,7 @@
 #include "agent/internal.h"
 #include "agent/tenant.h"
 #include "base/grow.h"
+#include "base/thread.h"
 
 #define THREADS_MAX 64u
 #define STACK_BYTES (128u * 1024)
@@ -206,24 +207,15 @@ static struct closer_lane *lane_of(const struct agent_closer *c, uint64_t tenant
  */
 static void wake_thread(struct agent_closer *c)
 {
-	pthread_attr_t attr;
-	pthread_t thread;
-
 	if (c->idle) {
 		pthread_cond_signal(&c->work);
 		return;
 	}
-	if (c->threads >= THREADS_MAX || pthread_attr_init(&attr))
-		return;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	c->refs++;
-	c->threads++;
-	if (pthread_create(&thread, &attr, run_thread, c)) {
-		c->refs--;
-		c->threads--;
+	/* A new thread waits for the lock before it looks at these. */
+	if (c->threads < THREADS_MAX && !base_thread_detach(run_thread, c, STACK_BYTES)) {
+		c->refs++;
+		c->threads++;
 	}
-	pthread_attr_destroy(&attr);
 }
 
 static void put_job(struct agent *a, const struct agent_tenant *t, struct closer_job job)

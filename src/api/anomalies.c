@@ -145,7 +145,6 @@ static void get_anomalies(struct http_request *req, void *arg)
 	struct api_list l = {.limit = 100};
 	struct collect_analysis_view view;
 	struct act_anomaly *found;
-	struct api_answer *a;
 	uint64_t after = 0;
 	size_t n = 0;
 
@@ -155,10 +154,9 @@ static void get_anomalies(struct http_request *req, void *arg)
 	found = api_alloc(req, (l.limit + 1) * sizeof(*found));
 	if (!found)
 		return;
-	a = api_answer_begin(req);
-	if (!a)
+	l.j = api_answer_begin(req);
+	if (!l.j)
 		goto out;
-	l.j = &a->json;
 	if (put_analysis(l.j, arg, &view))
 		n = act_verdicts_anomalies(view.verdicts, after, found, l.limit);
 	base_json_kbegin(l.j, "anomalies", '[');
@@ -169,7 +167,7 @@ static void get_anomalies(struct http_request *req, void *arg)
 	}
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("truncated", l.truncated));
-	api_answer_end(req, a);
+	api_answer_end(req, l.j);
 out:
 	free(found);
 }
@@ -187,18 +185,14 @@ static void put_member(struct base_json *j, const struct act_member *m)
 
 static const char *const incident_states[] = {"open", "ended"};
 
-static const char *state_of(const struct act_incident *i)
-{
-	return incident_states[i->end_ns != 0];
-}
-
 static void put_incident(struct base_json *j, const struct act_incident *i)
 {
 	base_put(j, KV("number", i->number), KV("id", i->id),
-		 KV("kind", act_incident_kinds[i->kind]), KV("state", state_of(i)),
-		 KV_TIME("begin", i->begin_ns), KV_TIME("last", i->last_ns),
-		 KV_TIME("end", i->end_ns), KV("sentence", i->sentence),
-		 KV_FINITE("load", i->load > 0 ? i->load : INFINITY), KV("part_of", i->joined));
+		 KV("kind", act_incident_kinds[i->kind]),
+		 KV("state", incident_states[i->end_ns != 0]), KV_TIME("begin", i->begin_ns),
+		 KV_TIME("last", i->last_ns), KV_TIME("end", i->end_ns),
+		 KV("sentence", i->sentence), KV_FINITE("load", i->load > 0 ? i->load : INFINITY),
+		 KV("part_of", i->joined));
 	base_json_kbegin(j, "cause", '{');
 	api_anomaly(j, &i->cause);
 	base_json_end(j, '}');
@@ -213,14 +207,14 @@ static void put_incident(struct base_json *j, const struct act_incident *i)
 
 struct api_anomalies_listed {
 	struct api_list list;
-	const char *state; /* one of incident_states; NULL means both */
+	int state; /* index in incident_states; -1 means both */
 };
 
 static bool put_listed(const struct act_incident *i, void *arg)
 {
 	struct api_anomalies_listed *to = arg;
 
-	if (to->state && to->state != state_of(i))
+	if (to->state >= 0 && to->state != (i->end_ns != 0))
 		return true;
 	if (!api_item(&to->list))
 		return false;
@@ -231,10 +225,9 @@ static bool put_listed(const struct act_incident *i, void *arg)
 
 static void get_incidents(struct http_request *req, void *arg)
 {
-	struct api_anomalies_listed to = {.list.limit = 50};
+	struct api_anomalies_listed to = {.list.limit = 50, .state = -1};
 	struct api_list *l = &to.list;
 	struct collect_analysis_view view;
-	struct api_answer *a;
 	uint64_t after = 0;
 	bool is;
 
@@ -242,17 +235,16 @@ static void get_incidents(struct http_request *req, void *arg)
 	    !api_param_u64(req, "after", 0, UINT64_MAX, &after) ||
 	    !api_param_choice(req, "state", incident_states, 2, &to.state))
 		return;
-	a = api_answer_begin(req);
-	if (!a)
+	l->j = api_answer_begin(req);
+	if (!l->j)
 		return;
-	l->j = &a->json;
 	is = put_analysis(l->j, arg, &view);
 	base_json_kbegin(l->j, "incidents", '[');
 	if (is)
 		act_incidents_each(view.incidents, after, put_listed, &to);
 	base_json_end(l->j, ']');
 	base_put(l->j, KV("truncated", l->truncated));
-	api_answer_end(req, a);
+	api_answer_end(req, l->j);
 }
 
 struct api_anomalies_accepted {
@@ -314,7 +306,6 @@ static void get_scores(struct http_request *req, void *arg)
 	const char *text = http_query(req, "instance");
 	struct collect_analysis_view view;
 	struct act_pod_verdict pod;
-	struct api_answer *a;
 	struct api_anomalies_course *course;
 	struct base_json *j;
 	uint64_t instance;
@@ -340,12 +331,11 @@ static void get_scores(struct http_request *req, void *arg)
 	course = api_alloc(req, sizeof(*course));
 	if (!course)
 		return;
-	a = api_answer_begin(req);
-	if (!a)
+	j = api_answer_begin(req);
+	if (!j)
 		goto out;
 	n = act_verdicts_scores(view.verdicts, instance, course->ns, course->score,
 				course->threshold);
-	j = &a->json;
 	base_put(j, KV_ID("instance", instance));
 	put_verdict(j, &pod);
 	base_json_kbegin(j, "t", '[');
@@ -363,7 +353,7 @@ static void get_scores(struct http_request *req, void *arg)
 		else
 			base_json_null(j);
 	base_json_end(j, ']');
-	api_answer_end(req, a);
+	api_answer_end(req, j);
 out:
 	free(course);
 }

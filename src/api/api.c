@@ -24,7 +24,12 @@ static atomic_size_t outstanding;
 
 /* Responses */
 
-struct api_answer *api_answer(struct http_request *req)
+struct api_answer {
+	struct base_json json; /* first, because callers have only its address */
+	size_t sent;
+};
+
+struct base_json *api_answer(struct http_request *req)
 {
 	struct api_answer *a;
 	size_t before = atomic_fetch_add(&outstanding, API_ANSWER_MAX);
@@ -48,16 +53,16 @@ struct api_answer *api_answer(struct http_request *req)
 	}
 	base_json_init(&a->json, API_ANSWER_MAX);
 	base_json_begin(&a->json, '{');
-	return a;
+	return &a->json;
 }
 
-struct api_answer *api_answer_begin(struct http_request *req)
+struct base_json *api_answer_begin(struct http_request *req)
 {
-	struct api_answer *a = api_answer(req);
+	struct base_json *j = api_answer(req);
 
-	if (a)
-		base_put(&a->json, KV_TIME("time", base_realtime_ns()));
-	return a;
+	if (j)
+		base_put(j, KV_TIME("time", base_realtime_ns()));
+	return j;
 }
 
 static void answer_free(void *arg)
@@ -70,9 +75,9 @@ static void answer_free(void *arg)
 }
 
 /* Replaces the reserved API_ANSWER_MAX bytes of a response with its actual size. */
-static void answer_settle(struct api_answer *a)
+static void answer_settle(const struct base_json *j)
 {
-	atomic_fetch_add(&outstanding, a->json.cap);
+	atomic_fetch_add(&outstanding, j->cap);
 	atomic_fetch_sub(&outstanding, API_ANSWER_MAX);
 }
 
@@ -86,28 +91,28 @@ static ssize_t answer_read(void *arg, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
-void api_answer_end(struct http_request *req, struct api_answer *a)
+void api_answer_end(struct http_request *req, struct base_json *j)
 {
-	base_json_end(&a->json, '}');
-	answer_settle(a);
+	base_json_end(j, '}');
+	answer_settle(j);
 	http_add_header(req, "Cache-Control", "no-store");
 	if (http_over_budget(req)) {
 		/* already answered: a partial result could be mistaken for the whole */
-	} else if (a->json.overflow) {
+	} else if (j->overflow) {
 		http_reply_error(req, 503, "the response exceeds %zu bytes", API_ANSWER_MAX);
-	} else if (a->json.len > 32768) {
-		http_reply_stream(req, 200, "application/json", answer_read, answer_free, a);
+	} else if (j->len > 32768) {
+		http_reply_stream(req, 200, "application/json", answer_read, answer_free, j);
 		return;
 	} else {
-		http_reply(req, 200, "application/json", a->json.buf, a->json.len);
+		http_reply(req, 200, "application/json", j->buf, j->len);
 	}
-	answer_free(a);
+	answer_free(j);
 }
 
-void api_drop(struct api_answer *a)
+void api_drop(struct base_json *j)
 {
-	answer_settle(a);
-	answer_free(a);
+	answer_settle(j);
+	answer_free(j);
 }
 
 void *api_alloc(struct http_request *req, size_t bytes)
@@ -168,18 +173,17 @@ const char *api_param_text(struct http_request *req, const char *key)
 }
 
 bool api_param_choice(struct http_request *req, const char *key, const char *const *names, size_t n,
-		      const char **out)
+		      int *out)
 {
 	const char *s = api_param_text(req, key);
 	char all[128] = "";
 	size_t used = 0;
 
-	*out = NULL;
 	if (!s)
 		return true;
 	for (size_t i = 0; i < n; i++) {
 		if (!strcmp(s, names[i])) {
-			*out = names[i];
+			*out = (int)i;
 			return true;
 		}
 		if (used < sizeof(all))

@@ -59,6 +59,16 @@ static void get_status(struct http_request *req, void *arg)
 	reply_json(req, all);
 }
 
+/* Holds a store. Returns false after a 404 response. */
+static bool hold_store(struct http_request *req, struct dta_store_server *o, const char *name,
+		       struct dta_held *held)
+{
+	if (dta_store_server_hold(o, name, held))
+		return true;
+	http_reply_error(req, 404, "no store '%.64s'", name);
+	return false;
+}
+
 struct api_dta_parameters {
 	struct dta_ask ask;
 	const char *store;
@@ -92,11 +102,7 @@ static bool check_parameters(struct http_request *req, struct api_dta_parameters
 		http_reply_error(req, 400, "%s", p->wrong);
 		return false;
 	}
-	if (!dta_store_server_hold(o, p->store, held)) {
-		http_reply_error(req, 404, "no store '%.64s'", p->store);
-		return false;
-	}
-	return true;
+	return hold_store(req, o, p->store, held);
 }
 
 static void get_query(struct http_request *req, void *arg)
@@ -208,10 +214,8 @@ static void get_keys(struct http_request *req, void *arg)
 		http_reply_error(req, 400, "expected store=NAME and max from 1 to 10000");
 		return;
 	}
-	if (!dta_store_server_hold(arg, name, &store)) {
-		http_reply_error(req, 404, "no store '%.64s'", name);
+	if (!hold_store(req, arg, name, &store))
 		return;
-	}
 	if (!*store.keylog || !dta_store_server_hold(arg, store.keylog, &log)) {
 		dta_store_server_release(arg);
 		http_reply_error(req, 400, "store '%.64s' has no key log", name);
@@ -260,10 +264,8 @@ static void get_export(struct http_request *req, void *arg)
 			"previous page");
 		return;
 	}
-	if (!dta_store_server_hold(arg, name, &store)) {
-		http_reply_error(req, 404, "no store '%.64s'", name);
+	if (!hold_store(req, arg, name, &store))
 		return;
-	}
 	store.budget = http_budget(req);
 	logged = *store.keylog && dta_store_server_hold(arg, store.keylog, &log);
 	j = dta_export_page(&store, logged ? &log : NULL, &x, error, sizeof(error));

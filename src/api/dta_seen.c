@@ -195,10 +195,10 @@ void api_get_dta_drops(struct http_request *req, void *arg)
 void api_get_dta_top(struct http_request *req, void *arg)
 {
 	static const char *const by[] = {"address", "prefix", "as", "interface", "application"};
-	struct dta_seen_ask a = {.by = DTA_SEEN_BY_ADDRESS};
+	struct dta_seen_ask a = {.max = 0};
 	struct dta_seen s = {.rows = 0};
 	uint64_t more, v4 = 24, v6 = 48;
-	const char *key;
+	int key = DTA_SEEN_BY_ADDRESS;
 	json_t *rows;
 	size_t n;
 
@@ -207,9 +207,7 @@ void api_get_dta_top(struct http_request *req, void *arg)
 	    !api_param_u64(req, "prefix", 0, 32, &v4) ||
 	    !api_param_u64(req, "prefix6", 0, 128, &v6))
 		return;
-	for (uint32_t i = 0; key && i < sizeof(by) / sizeof(*by); i++)
-		if (key == by[i])
-			a.by = i;
+	a.by = (uint32_t)key;
 	a.prefix[0] = (uint32_t)v4;
 	a.prefix[1] = (uint32_t)v6;
 	n = take_stores(&s, arg, a.by == DTA_SEEN_BY_AS ? DTA_SEEN_AS : DTA_SEEN_FLOWS);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * flows.c - sorted connections with their limiting factors. Visits all connections; a heap keeps
- * the first ones, so that memory use depends only on the response's size.
+ * flows.c - sorted connections with their limiting factors. Visits all connections, and keeps at
+ * most twice as many as the response has.
  */
 #include <arpa/inet.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,22 +30,27 @@ static const char *const sort_names[SORTS] = {"rate",  "retransmits", "rtt",
 					      "bytes", "age",	      "limit"};
 
 struct api_flows_walk {
-	const char *host, *pod, *remote, *state, *limited_by;
+	const char *host, *pod, *remote;
+	int state, limited_by; /* -1 means any */
 	struct collect_terms terms;
 	uint64_t port, id, limit;
-	enum sort sort;
+	int sort; /* enum sort */
 	int64_t now_ns;
-	struct api_flows_row *row; /* a heap with the lowest row on top */
+	struct api_flows_row *row; /* up to twice the limit */
 	uint64_t rows, matching;
+	double least; /* flows with this key or a lower one are not among the first */
 };
 
 /* Filters */
 
-static const char *state_of(const struct region_flow *f)
+enum { STATE_OPEN, STATE_CLOSED, STATE_LISTEN };
+static const char *const state_names[] = {"open", "closed", "listen"};
+
+static int state_of(const struct region_flow *f)
 {
 	if (f->state == SL_STATE_CLOSED)
-		return "closed";
-	return f->flags & SL_FLOW_LISTENER ? "listen" : "open";
+		return STATE_CLOSED;
+	return f->flags & SL_FLOW_LISTENER ? STATE_LISTEN : STATE_OPEN;
 }
 
 static bool matches_text(const struct api_flows_walk *w, const struct collect_flow_view *v)
@@ -68,10 +74,10 @@ static bool is_limited_by(const struct api_flows_walk *w, const struct collect_f
 {
 	struct region_why y;
 
-	if (!w->limited_by)
+	if (w->limited_by < 0)
 		return true;
 	collect_flow_why(v, w->now_ns, &y);
-	return !strcmp(w->limited_by, region_why_name(y.limit));
+	return w->limited_by == (int)y.limit;
 }
 
 static bool matches_filters(const struct api_flows_walk *w, const struct collect_flow_view *v)
@@ -81,7 +87,7 @@ static bool matches_filters(const struct api_flows_walk *w, const struct collect
 
 	return (!w->id || f->id == w->id) && api_is_host(w->host, v->hostname, v->target) &&
 	       (!w->port || f->local_port == w->port || f->remote_port == w->port) &&
-	       (!w->state || !strcmp(w->state, state_of(f))) &&
+	       (w->state < 0 || w->state == state_of(f)) &&
 	       (!w->remote || !strcmp(w->remote, region_flow_address(f->remote, remote))) &&
 	       (!w->pod || (v->workload && !strcmp(w->pod, region_label(v->workload, "pod")))) &&
 	       matches_text(w, v) && is_limited_by(w, v);
@@ -111,9 +117,7 @@ static double key_of(const struct api_flows_walk *w, const struct collect_flow_v
 		return (double)f->bytes_sent + (double)f->bytes_received;
 	case SORT_AGE:
 		return duration_seconds(f, v->read_ns, w->now_ns);
-	case SORT_RATE:
-	case SORT_LIMIT:
-	case SORTS:
+	default:
 		break;
 	}
 	collect_flow_why(v, w->now_ns, &y);
@@ -124,19 +128,20 @@ static double key_of(const struct api_flows_walk *w, const struct collect_flow_v
 
 /* Selection of the first rows */
 
-static void sift_down(struct api_flows_walk *w, uint64_t i)
+static int best_first(const void *a, const void *b)
 {
-	for (uint64_t k; (k = 2 * i + 1) < w->rows; i = k) {
-		struct api_flows_row swap;
+	const struct api_flows_row *x = a, *y = b;
 
-		if (k + 1 < w->rows && w->row[k + 1].key < w->row[k].key)
-			k++;
-		if (w->row[i].key <= w->row[k].key)
-			return;
-		swap = w->row[i];
-		w->row[i] = w->row[k];
-		w->row[k] = swap;
-	}
+	if (x->key != y->key)
+		return x->key > y->key ? -1 : 1;
+	return (x->now.id > y->now.id) - (x->now.id < y->now.id);
+}
+
+/* Sorts the rows, and drops those beyond the limit. */
+static void keep_best(struct api_flows_walk *w)
+{
+	qsort(w->row, w->rows, sizeof(*w->row), best_first);
+	w->rows = BASE_MIN(w->rows, w->limit);
 }
 
 static void visit_flow(const struct collect_flow_view *v, void *arg)
@@ -149,30 +154,19 @@ static void visit_flow(const struct collect_flow_view *v, void *arg)
 		return;
 	w->matching++;
 	key = key_of(w, v);
-	if (!w->limit || (w->rows == w->limit && key <= w->row[0].key))
+	if (!w->limit || key <= w->least)
 		return;
-	r = w->rows == w->limit ? &w->row[0] : &w->row[w->rows];
+	r = &w->row[w->rows++];
 	r->key = key;
 	r->now = *v->now;
 	collect_flow_why(v, w->now_ns, &r->why);
 	r->stale = v->stale;
 	r->read_ns = v->read_ns;
 	api_owner_set(&r->owner, v->hostname, v->target, v->workload);
-	if (w->rows == w->limit) {
-		sift_down(w, 0);
-	} else if (++w->rows == w->limit) {
-		for (uint64_t i = w->rows / 2; i--;)
-			sift_down(w, i);
+	if (w->rows == 2 * w->limit) {
+		keep_best(w);
+		w->least = w->row[w->rows - 1].key;
 	}
-}
-
-static int best_first(const void *a, const void *b)
-{
-	const struct api_flows_row *x = a, *y = b;
-
-	if (x->key != y->key)
-		return x->key > y->key ? -1 : 1;
-	return (x->now.id > y->now.id) - (x->now.id < y->now.id);
 }
 
 /* JSON */
@@ -214,7 +208,8 @@ static void flow_json(struct base_json *j, const struct api_flows_row *r,
 		 KV("local_port", f->local_port),
 		 KV("remote", region_flow_address(f->remote, remote)),
 		 KV("remote_port", f->remote_port), KV("role", role_of(f)),
-		 KV("state", state_of(f)), KV("tcp_state", region_tcp_state_name(f->tcp_state)),
+		 KV("state", state_names[state_of(f)]),
+		 KV("tcp_state", region_tcp_state_name(f->tcp_state)),
 		 KV_BOOL("older", f->flags & SL_FLOW_OLDER), KV("stale", r->stale),
 		 KV_TIME("last_change", r->read_ns),
 		 KV("duration_seconds", duration_seconds(f, r->read_ns, w->now_ns)),
@@ -234,39 +229,36 @@ static void flow_json(struct base_json *j, const struct api_flows_row *r,
 
 void api_get_flows(struct http_request *req, void *arg)
 {
-	static const char *const states[] = {"open", "closed", "listen"};
 	const char *limits[REGION_WHY_LIMITS];
 	struct api_flows_walk w = {
 		.host = api_param_text(req, "host"),
 		.pod = api_param_text(req, "pod"),
 		.remote = api_param_text(req, "remote"),
+		.state = -1,
+		.limited_by = -1,
+		.least = -INFINITY,
 		.limit = ROWS_DEFAULT,
 		.now_ns = (int64_t)base_realtime_ns(),
 	};
 	struct api_list l = {.limit = UINT64_MAX};
-	struct api_answer *a;
-	const char *sort;
 
 	for (int i = 0; i < REGION_WHY_LIMITS; i++)
 		limits[i] = region_why_name(i);
 	if (!api_param_u64(req, "limit", 0, ROWS_MAX, &w.limit) ||
 	    !api_param_u64(req, "port", 1, 65535, &w.port) ||
 	    !api_param_u64(req, "id", 1, UINT64_MAX, &w.id) || !api_param_terms(req, &w.terms) ||
-	    !api_param_choice(req, "state", states, 3, &w.state) ||
+	    !api_param_choice(req, "state", state_names, 3, &w.state) ||
 	    !api_param_choice(req, "limited_by", limits, REGION_WHY_LIMITS, &w.limited_by) ||
-	    !api_param_choice(req, "sort", sort_names, SORTS, &sort))
+	    !api_param_choice(req, "sort", sort_names, SORTS, &w.sort))
 		return;
-	while (sort && sort != sort_names[w.sort])
-		w.sort++;
-	w.row = api_alloc(req, (w.limit + 1) * sizeof(*w.row));
+	w.row = api_alloc(req, (2 * w.limit + 1) * sizeof(*w.row));
 	if (!w.row)
 		return;
-	a = api_answer_begin(req);
-	if (!a)
+	l.j = api_answer_begin(req);
+	if (!l.j)
 		goto out;
 	collect_collector_flows(arg, visit_flow, &w);
-	qsort(w.row, w.rows, sizeof(*w.row), best_first);
-	l.j = &a->json;
+	keep_best(&w);
 	base_json_kbegin(l.j, "flows", '[');
 	for (uint64_t i = 0; i < w.rows && api_item(&l); i++) {
 		flow_json(l.j, &w.row[i], &w);
@@ -274,7 +266,7 @@ void api_get_flows(struct http_request *req, void *arg)
 	}
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("matching", w.matching), KV("truncated", l.truncated));
-	api_answer_end(req, a);
+	api_answer_end(req, l.j);
 out:
 	free(w.row);
 }

@@ -42,6 +42,15 @@ struct group_series {
 	uint32_t shape;
 };
 
+struct group_step {
+	/* of the current series: the last point, 0 if there is none, and the growth */
+	int64_t at_ns;
+	double value, grown;
+	/* of its group: the result, and the number of its values */
+	double sum;
+	uint32_t count;
+};
+
 struct group_query {
 	struct collect_collector *c;
 	const char *metric, *fn_name;
@@ -69,12 +78,9 @@ struct group_query {
 	struct api_shape *shape;
 	size_t shapes, shape_room;
 
-	/* Values per step of the current series, and of its group. */
 	struct collect_chunks *chunks;
 	struct collect_point *point;
-	double *value, *sum, *grown;
-	int64_t *at_ns;
-	uint32_t *count;
+	struct group_step *step; /* [steps.n + 1]; the first is before all steps */
 };
 
 /* Parameters */
@@ -136,7 +142,7 @@ static bool parse_by(struct http_request *req, struct group_query *g)
 static bool parse_query(struct http_request *req, struct group_query *g)
 {
 	uint64_t points = POINTS_DEFAULT;
-	const char *fn = "sum";
+	int fn = GROUP_SUM;
 	struct api_range range;
 
 	g->limit = GROUPS_DEFAULT;
@@ -152,14 +158,10 @@ static bool parse_query(struct http_request *req, struct group_query *g)
 	    !api_param_u64(req, "limit", 1, GROUPS_MAX, &g->limit) ||
 	    !api_param_range(req, 60000000000ull, &range) || !parse_by(req, g))
 		return false;
-	fn = fn ? fn : "sum";
-	g->fn_name = fn;
-	for (unsigned int i = 0; i < sizeof(functions) / sizeof(*functions); i++)
-		if (!strcmp(functions[i], fn)) {
-			g->fn = (enum group_fn)BASE_MIN(i, (unsigned int)GROUP_QUANTILE);
-			if (g->fn == GROUP_QUANTILE)
-				g->q = quantiles[i - GROUP_QUANTILE];
-		}
+	g->fn_name = functions[fn];
+	g->fn = (enum group_fn)BASE_MIN(fn, (int)GROUP_QUANTILE);
+	if (g->fn == GROUP_QUANTILE)
+		g->q = quantiles[fn - GROUP_QUANTILE];
 	http_query_each(req, add_match, g);
 	if (g->err) {
 		http_reply_error(req, g->err == -ENOMEM ? 503 : 400, "%s",
@@ -312,59 +314,50 @@ static int64_t hold_ns(const struct group_query *g)
 
 /*
  * Finds the step of each point, given points from the newest to the oldest, without a division per
- * point. step is -1 for points before all steps.
+ * point.
  */
-struct group_step {
-	int64_t step, after_ns; /* after_ns: exclusive start of the step */
+struct group_place {
+	struct group_step *step;
+	int64_t after_ns; /* exclusive start of the step */
 };
 
-static int64_t go_back(const struct group_query *g, struct group_step *at, int64_t ns)
+static struct group_step *go_back(const struct group_query *g, struct group_place *at, int64_t ns)
 {
-	while (at->step >= 0 && ns <= at->after_ns) {
+	while (at->step > g->step && ns <= at->after_ns) {
 		at->step--;
 		at->after_ns -= g->steps.width_ns;
 	}
 	return at->step;
 }
 
-/* Adds the growth of a running total to this step. */
-static void take_growth(struct group_query *g, int64_t step, double from, double to)
-{
-	if (step >= 0)
-		/* A total that fell was reset to 0. */
-		g->grown[step] += to >= from ? to - from : to;
-}
-
 /* Records a point. Points arrive newest first. */
-static void take_value(struct group_query *g, int64_t step, const struct collect_point *p)
+static void take_value(const struct group_query *g, struct group_step *to,
+		       const struct collect_point *p)
 {
-	double *to = &g->value[step + 1];
-
 	if (isnan(p->value))
 		return;
-	if (!g->at_ns[step + 1]) {
-		g->at_ns[step + 1] = p->ns;
-		*to = p->value;
-	} else if (step >= 0 && (g->fn == GROUP_MAX || g->fn == GROUP_MIN) && !g->counted) {
-		*to = g->fn == GROUP_MAX ? fmax(*to, p->value) : fmin(*to, p->value);
+	if (!to->at_ns) {
+		to->at_ns = p->ns;
+		to->value = p->value;
+	} else if (to > g->step && (g->fn == GROUP_MAX || g->fn == GROUP_MIN) && !g->counted) {
+		to->value = g->fn == GROUP_MAX ? fmax(to->value, p->value)
+					       : fmin(to->value, p->value);
 	}
 }
 
-/*
- * Reads a series. value[i + 1] and at_ns[i + 1] are the last point in step i; index 0 is the last
- * point before all steps. grown[i] is the growth in step i. Returns false if the time is used up.
- */
+/* Reads a series. Returns false if the time is used up. */
 static bool read_series(struct group_query *g, const struct group_series *s)
 {
 	const int64_t from = g->steps.first_ns - g->steps.width_ns - hold_ns(g);
 	const int64_t last = api_step_ns(&g->steps, g->steps.n - 1);
-	struct group_step at = {(int64_t)g->steps.n - 1, last - g->steps.width_ns};
+	struct group_place at = {&g->step[g->steps.n], last - g->steps.width_ns};
 	double next = NAN; /* value of the point that follows, in step next_step */
-	int64_t next_step = -1, to = last;
+	struct group_step *next_step = g->step;
+	int64_t to = last;
 	ssize_t n;
 
-	memset(g->at_ns, 0, (g->steps.n + 1) * sizeof(*g->at_ns));
-	memset(g->grown, 0, g->steps.n * sizeof(*g->grown));
+	for (size_t i = 0; i <= g->steps.n; i++)
+		g->step[i].at_ns = g->step[i].grown = 0;
 	do {
 		if (api_is_late(g->begun_ns) || !base_budget_spend(g->budget, 0))
 			return false;
@@ -372,13 +365,14 @@ static bool read_series(struct group_query *g, const struct group_series *s)
 						    READ_POINTS, g->budget);
 		for (ssize_t i = n; i-- > 0;) {
 			const struct collect_point *p = &g->point[i];
-			const int64_t step = go_back(g, &at, p->ns);
+			struct group_step *step = go_back(g, &at, p->ns);
 
 			if (p->ns > to)
 				continue;
 			take_value(g, step, p);
-			if (g->counted)
-				take_growth(g, next_step, p->value, next);
+			/* A total that fell was reset to 0. */
+			if (g->counted && next_step > g->step)
+				next_step->grown += next >= p->value ? next - p->value : next;
 			next = p->value;
 			next_step = step;
 		}
@@ -389,45 +383,44 @@ static bool read_series(struct group_query *g, const struct group_series *s)
 }
 
 /* Adds a value of a series to its group. */
-static inline void fold_value(struct group_query *g, size_t step, double v)
+static inline void fold_value(const struct group_query *g, struct group_step *to, double v)
 {
-	double *sum = &g->sum[step];
-	const bool first = !g->count[step]++;
+	const bool first = !to->count++;
 
 	if (g->fn != GROUP_MAX && g->fn != GROUP_MIN)
-		*sum += v;
+		to->sum += v;
 	else if (first)
-		*sum = v;
+		to->sum = v;
 	else
-		*sum = g->fn == GROUP_MAX ? fmax(*sum, v) : fmin(*sum, v);
+		to->sum = g->fn == GROUP_MAX ? fmax(to->sum, v) : fmin(to->sum, v);
 }
 
 static void fold_series(struct group_query *g)
 {
 	const int64_t hold = hold_ns(g);
-	/* index of the last step with a point, plus 1; 0 means a point before all steps */
-	size_t last = 0;
+	struct group_step *last = g->step; /* the last step with a point */
 
 	for (size_t i = 0; i < g->steps.n; i++) {
-		const int64_t here = g->at_ns[i + 1];
+		struct group_step *here = &g->step[i + 1];
 
 		if (!g->counted) {
-			last = here ? i + 1 : last;
-			if (g->at_ns[last] && api_step_ns(&g->steps, i) - g->at_ns[last] <= hold)
-				fold_value(g, i, here ? g->value[i + 1] : g->value[last]);
+			last = here->at_ns ? here : last;
+			if (last->at_ns && api_step_ns(&g->steps, i) - last->at_ns <= hold)
+				fold_value(g, here, last->value);
 			continue;
 		}
-		if (!here)
+		if (!here->at_ns)
 			continue;
 		/*
 		 * The rate since the last point before this step also applies to the steps in
 		 * between.
 		 */
-		if (g->at_ns[last] && here > g->at_ns[last] && here - g->at_ns[last] <= hold)
-			for (size_t k = last; k <= i; k++)
+		if (last->at_ns && here->at_ns > last->at_ns && here->at_ns - last->at_ns <= hold)
+			for (struct group_step *k = last + 1; k <= here; k++)
 				fold_value(g, k,
-					   g->grown[i] / ((double)(here - g->at_ns[last]) * 1e-9));
-		last = i + 1;
+					   here->grown /
+						   ((double)(here->at_ns - last->at_ns) * 1e-9));
+		last = here;
 	}
 }
 
@@ -437,14 +430,14 @@ static void put_points(struct group_query *g, struct base_json *j)
 {
 	base_json_kbegin(j, "points", '[');
 	for (size_t i = 0; i < g->steps.n && !j->overflow; i++) {
+		const struct group_step *s = &g->step[i + 1];
+
 		base_json_begin(j, '[');
 		base_json_time(j, api_step_ns(&g->steps, i));
-		if (!g->count[i])
+		if (!s->count)
 			base_json_null(j);
-		else if (g->fn == GROUP_AVG)
-			base_json_f64(j, g->sum[i] / g->count[i]);
 		else
-			base_json_f64(j, g->sum[i]);
+			base_json_f64(j, g->fn == GROUP_AVG ? s->sum / s->count : s->sum);
 		base_json_end(j, ']');
 	}
 	base_json_end(j, ']');
@@ -453,8 +446,8 @@ static void put_points(struct group_query *g, struct base_json *j)
 /* Computes the values of a group. Returns true if the group is complete. */
 static bool values_of(struct group_query *g, const struct group_series *s, size_t n)
 {
-	memset(g->count, 0, g->steps.n * sizeof(*g->count));
-	memset(g->sum, 0, g->steps.n * sizeof(*g->sum));
+	for (size_t i = 0; i <= g->steps.n; i++)
+		g->step[i].sum = g->step[i].count = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (!read_series(g, &s[i]))
 			return false;
@@ -495,8 +488,10 @@ static int quantiles_of(struct group_query *g, const struct group_series *s, siz
 		err = api_is_late(g->begun_ns) || !base_budget_spend(g->budget, 0) ? -ETIME : 0;
 	}
 	for (size_t i = 0; !err && i < g->steps.n; i++) {
-		g->sum[i] = api_shape_quantile(&merged, count + i * merged.buckets, g->q);
-		g->count[i] = !isnan(g->sum[i]);
+		struct group_step *to = &g->step[i + 1];
+
+		to->sum = api_shape_quantile(&merged, count + i * merged.buckets, g->q);
+		to->count = !isnan(to->sum);
 	}
 	free(count);
 	api_shape_free(&merged);
@@ -542,13 +537,11 @@ static void put_group(struct group_query *g, struct api_list *l, const struct gr
 
 static void answer_group(struct http_request *req, struct group_query *g)
 {
-	struct api_answer *a = api_answer_begin(req);
-	struct api_list l = {.limit = g->limit};
+	struct api_list l = {.j = api_answer_begin(req), .limit = g->limit};
 	size_t end;
 
-	if (!a)
+	if (!l.j)
 		return;
-	l.j = &a->json;
 	base_put(l.j, KV("metric", g->metric), KV("kind", region_kind_name(g->kind)),
 		 KV("unit", g->unit), KV("fn", g->fn_name),
 		 KV_BOOL("per_second", g->fn != GROUP_QUANTILE && g->counted),
@@ -562,21 +555,15 @@ static void answer_group(struct http_request *req, struct group_query *g)
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("matching", l.matching), KV("other_kinds", g->others),
 		 KV_BOOL("clipped", l.matching > l.given), KV("truncated", l.truncated));
-	api_answer_end(req, a);
+	api_answer_end(req, l.j);
 }
 
 static bool make_room(struct group_query *g)
 {
-	const size_t n = g->steps.n + 1;
-
 	g->chunks = collect_chunks_new();
 	g->point = malloc(READ_POINTS * sizeof(*g->point));
-	g->value = calloc(n, sizeof(*g->value));
-	g->sum = calloc(n, sizeof(*g->sum));
-	g->grown = calloc(n, sizeof(*g->grown));
-	g->at_ns = calloc(n, sizeof(*g->at_ns));
-	g->count = calloc(n, sizeof(*g->count));
-	return g->chunks && g->point && g->value && g->sum && g->grown && g->at_ns && g->count;
+	g->step = calloc(g->steps.n + 1, sizeof(*g->step));
+	return g->chunks && g->point && g->step;
 }
 
 void api_get_group(struct http_request *req, void *arg)
@@ -599,10 +586,6 @@ void api_get_group(struct http_request *req, void *arg)
 	free(g.shape);
 	collect_chunks_free(g.chunks);
 	free(g.point);
-	free(g.value);
-	free(g.sum);
-	free(g.grown);
-	free(g.at_ns);
-	free(g.count);
+	free(g.step);
 	api_matchers_free(&g.matchers);
 }

@@ -92,7 +92,7 @@ static void answer_heat(struct http_request *req, const struct heat_query *h,
 {
 	uint64_t *count = calloc(h->steps.n * merged->buckets, sizeof(*count));
 	const uint64_t begun_ns = base_now_ns();
-	struct api_answer *a = NULL;
+	struct base_json *j = NULL;
 	bool kept = false, late = false;
 
 	if (!count) {
@@ -112,13 +112,13 @@ static void answer_heat(struct http_request *req, const struct heat_query *h,
 			req, 503,
 			"the request takes too long: select fewer series or a shorter time range");
 	else
-		a = api_answer_begin(req);
-	if (a) {
-		base_put(&a->json, KV("unit", h->unit), KV_BOOL("exponential", merged->exponential),
+		j = api_answer_begin(req);
+	if (j) {
+		base_put(j, KV("unit", h->unit), KV_BOOL("exponential", merged->exponential),
 			 KV_BOOL("kept", kept), KV("series", (uint32_t)h->n),
 			 KV("step_seconds", (double)h->steps.width_ns * 1e-9));
-		put_cells(&a->json, h, merged, count);
-		api_answer_end(req, a);
+		put_cells(j, h, merged, count);
+		api_answer_end(req, j);
 	}
 	free(count);
 }

@@ -17,26 +17,21 @@
 
 /* Responses */
 
-struct api_answer {
-	struct base_json json;
-	size_t sent;
-};
-
 /* Begins a response that is a JSON object. On failure, answers with 503 and returns NULL. */
-struct api_answer *api_answer(struct http_request *req);
+struct base_json *api_answer(struct http_request *req);
 /* Like api_answer(), but the object begins with "time". */
-struct api_answer *api_answer_begin(struct http_request *req);
+struct base_json *api_answer_begin(struct http_request *req);
 /*
  * Like api_answer_begin(), but for figures of services over a window in seconds, which the object
  * includes.
  */
-struct api_answer *api_window_begin(struct http_request *req, uint64_t *window);
+struct base_json *api_window_begin(struct http_request *req, uint64_t *window);
 /*
  * api_answer_end() ends the object and sends the response, or an error if it overflowed or the
  * budget of the request is used up. api_drop() discards the response. Both free it.
  */
-void api_answer_end(struct http_request *req, struct api_answer *a);
-void api_drop(struct api_answer *a);
+void api_answer_end(struct http_request *req, struct base_json *j);
+void api_drop(struct base_json *j);
 /* Like malloc(), but returns NULL after a 503 response. */
 void *api_alloc(struct http_request *req, size_t bytes);
 
@@ -72,9 +67,9 @@ bool api_param_terms(struct http_request *req, struct collect_terms *terms); /* 
 const char *api_param_text(struct http_request *req, const char *key);
 /* parameters "limit" (at most max) and "offset" of a list */
 bool api_param_page(struct http_request *req, uint64_t max, struct api_list *list);
-/* Sets *out to one of the names, or to NULL if the parameter is missing. */
+/* Sets *out to the index of one of the names. It is unchanged if the parameter is missing. */
 bool api_param_choice(struct http_request *req, const char *key, const char *const *names, size_t n,
-		      const char **out);
+		      int *out);
 /* Returns the number of IDs in "series", which may be 0 only if needed is false. */
 int api_param_series(struct http_request *req, struct collect_series_id ids[API_SERIES_MAX],
 		     bool needed);

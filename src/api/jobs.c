@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "api/selected.h"
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/grow.h"
@@ -33,34 +34,30 @@ struct jobs_values {
 
 enum jobs_source { JOBS_RANK, JOBS_CGROUP, JOBS_TCP };
 
-#define AT(member)	   offsetof(struct jobs_values, member)
-#define NO_BEFORE	   SIZE_MAX
-#define RANK(to)	   JOBS_RANK, AT(to), NO_BEFORE, false, NULL
-#define CGROUP(to, listed) JOBS_CGROUP, AT(to), NO_BEFORE, listed, NULL
-#define TCP(to)		   JOBS_TCP, AT(to), NO_BEFORE, false, NULL
+#define AT(member) offsetof(struct jobs_values, member)
 
 static const struct jobs_metric {
 	const char *name;
 	enum jobs_source source;
-	size_t to, before;     /* offsets of values; before may be NO_BEFORE */
+	size_t to, before;     /* offsets of values; before may be 0, which means none */
 	bool listed;	       /* also needed in a list of jobs */
 	const char *direction; /* required value of this label, or NULL */
 } metrics[] = {
-	{"mpi_step_seconds_count", JOBS_RANK, AT(steps), NO_BEFORE, true, NULL},
-	{"mpi_step_seconds_bucket", JOBS_RANK, AT(counted), AT(counted_before), false, NULL},
-	{"mpi_step_seconds_sum", JOBS_RANK, AT(sum), AT(sum_before), false, NULL},
-	{"mpi_collective_seconds_sum", RANK(waiting)},
-	{"mpi_seconds_total", RANK(in_mpi)},
-	{"mpi_cpu_seconds_total", RANK(cpu)},
-	{"mpi_memory_peak_bytes", RANK(peak)},
-	{"mpi_bytes_total", JOBS_RANK, AT(sent), NO_BEFORE, false, "sent"},
-	{"mpi_bytes_total", JOBS_RANK, AT(received), NO_BEFORE, false, "received"},
-	{"container_cpu_usage_seconds_total", CGROUP(cgroup_cpu, true)},
-	{"container_memory_usage_bytes", CGROUP(cgroup_memory, false)},
-	{"container_start_time_seconds", CGROUP(cgroup_start, true)},
-	{"sidelight_tcp_sent_bytes_total", TCP(tcp_sent)},
-	{"sidelight_tcp_received_bytes_total", TCP(tcp_received)},
-	{"sidelight_tcp_retransmits_total", TCP(retransmits)},
+	{"mpi_step_seconds_count", JOBS_RANK, .to = AT(steps), .listed = true},
+	{"mpi_step_seconds_bucket", JOBS_RANK, .to = AT(counted), .before = AT(counted_before)},
+	{"mpi_step_seconds_sum", JOBS_RANK, .to = AT(sum), .before = AT(sum_before)},
+	{"mpi_collective_seconds_sum", JOBS_RANK, .to = AT(waiting)},
+	{"mpi_seconds_total", JOBS_RANK, .to = AT(in_mpi)},
+	{"mpi_cpu_seconds_total", JOBS_RANK, .to = AT(cpu)},
+	{"mpi_memory_peak_bytes", JOBS_RANK, .to = AT(peak)},
+	{"mpi_bytes_total", JOBS_RANK, .to = AT(sent), .direction = "sent"},
+	{"mpi_bytes_total", JOBS_RANK, .to = AT(received), .direction = "received"},
+	{"container_cpu_usage_seconds_total", JOBS_CGROUP, .to = AT(cgroup_cpu), .listed = true},
+	{"container_memory_usage_bytes", JOBS_CGROUP, .to = AT(cgroup_memory)},
+	{"container_start_time_seconds", JOBS_CGROUP, .to = AT(cgroup_start), .listed = true},
+	{"sidelight_tcp_sent_bytes_total", JOBS_TCP, .to = AT(tcp_sent)},
+	{"sidelight_tcp_received_bytes_total", JOBS_TCP, .to = AT(tcp_received)},
+	{"sidelight_tcp_retransmits_total", JOBS_TCP, .to = AT(retransmits)},
 };
 
 struct jobs_job {
@@ -74,7 +71,10 @@ struct jobs_job {
 	 * the newest incident whose cause is a rank, preferably an open one, and that rank; NULL
 	 * if there is none
 	 */
-	struct act_incident *slow;
+	struct {
+		char id[ACT_EVENT_ID_BYTES], sentence[ACT_SENTENCE_BYTES];
+		int64_t begin_ns, end_ns;
+	} slow;
 	const struct jobs_rank *slow_rank;
 };
 
@@ -191,20 +191,12 @@ static struct jobs_rank *find_rank(const struct jobs *s, uint64_t instance)
 	return r;
 }
 
-static const char *label_of(const struct collect_series_view *v, const char *key)
-{
-	for (uint32_t i = 0; i < v->labels; i++)
-		if (!strcmp(v->keys[i], key))
-			return v->values[i];
-	return "";
-}
-
 static struct jobs_rank *get_rank(struct jobs *s, const struct collect_series_view *v)
 {
 	struct jobs_rank *r = find_rank(s, v->of.instance);
-	const char *user = label_of(v, "user"), *node = label_of(v, "node");
-	struct jobs_job *job = r ? r->job : get_job(s, label_of(v, "job"));
-	struct jobs_node *on = r || !job ? NULL : get_node(s, job, label_of(v, "host"));
+	const char *user = api_label_of(v, "user"), *node = api_label_of(v, "node");
+	struct jobs_job *job = r ? r->job : get_job(s, api_label_of(v, "job"));
+	struct jobs_node *on = r || !job ? NULL : get_node(s, job, api_label_of(v, "host"));
 
 	if (r || !on)
 		return r;
@@ -214,9 +206,9 @@ static struct jobs_rank *get_rank(struct jobs *s, const struct collect_series_vi
 		return NULL;
 	}
 	*r = (struct jobs_rank){.instance = v->of.instance, .job = job, .on = on};
-	copy_text(r->rank, sizeof(r->rank), label_of(v, "rank"));
-	copy_text(r->step, sizeof(r->step), label_of(v, "step"));
-	copy_text(r->pod, sizeof(r->pod), label_of(v, "pod"));
+	copy_text(r->rank, sizeof(r->rank), api_label_of(v, "rank"));
+	copy_text(r->step, sizeof(r->step), api_label_of(v, "step"));
+	copy_text(r->pod, sizeof(r->pod), api_label_of(v, "pod"));
 	copy_text(r->name, sizeof(r->name), *node ? node : on->host);
 	copy_text(on->name, sizeof(on->name), r->name);
 	forget_values(&r->v);
@@ -227,9 +219,9 @@ static struct jobs_rank *get_rank(struct jobs *s, const struct collect_series_vi
 	base_table_add(&s->ranks, r, base_hash_u64(r->instance));
 	on->ranks++;
 	job->known = true;
-	copy_text(job->name, sizeof(job->name), label_of(v, "service"));
+	copy_text(job->name, sizeof(job->name), api_label_of(v, "service"));
 	if (!*job->user)
-		copy_text(job->user, sizeof(job->user), *user ? user : label_of(v, "uid"));
+		copy_text(job->user, sizeof(job->user), *user ? user : api_label_of(v, "uid"));
 	return r;
 }
 
@@ -242,7 +234,7 @@ static const struct jobs_metric *find_metric(const struct jobs *s, const char *n
 		const struct jobs_metric *m = &metrics[i];
 
 		if ((s->only || m->listed) && !strcmp(m->name, name) &&
-		    (!v || !m->direction || !strcmp(label_of(v, "direction"), m->direction)))
+		    (!v || !m->direction || !strcmp(api_label_of(v, "direction"), m->direction)))
 			return m;
 	}
 	return NULL;
@@ -263,16 +255,15 @@ static bool read_later(struct jobs *s, const struct collect_series_view *v,
 		s->err = -ENOMEM;
 		return false;
 	}
-	s->read[s->reads++] =
-		(struct jobs_read){v->of, (double *)(at + m->to),
-				   m->before == NO_BEFORE ? NULL : (double *)(at + m->before)};
+	s->read[s->reads++] = (struct jobs_read){v->of, (double *)(at + m->to),
+						 m->before ? (double *)(at + m->before) : NULL};
 	return true;
 }
 
 static bool add_to_rank(struct jobs *s, const struct collect_series_view *v,
 			const struct jobs_metric *m)
 {
-	const char *job = label_of(v, "job");
+	const char *job = api_label_of(v, "job");
 	struct jobs_rank *r;
 
 	if (!*job || (s->only && strcmp(job, s->only) != 0))
@@ -285,19 +276,20 @@ static bool add_to_node(struct jobs *s, const struct collect_series_view *v,
 			const struct jobs_metric *m)
 {
 	const bool tcp = m->source == JOBS_TCP;
-	const char *name = label_of(v, tcp ? "container" : "name"), *user = label_of(v, "user");
+	const char *name = api_label_of(v, tcp ? "container" : "name"),
+		   *user = api_label_of(v, "user");
 	const size_t n = strcspn(name, "."); /* the name is JOB, JOB.STEP or JOB.STEP.TASK */
 	struct jobs_job *job;
 	struct jobs_node *node;
 	char id[TEXT_BYTES];
 
-	if (!n || n >= sizeof(id) || (!tcp && !strstr(label_of(v, "id"), "/job_")))
+	if (!n || n >= sizeof(id) || (!tcp && !strstr(api_label_of(v, "id"), "/job_")))
 		return true;
 	snprintf(id, sizeof(id), "%.*s", (int)n, name);
 	if (s->only && strcmp(id, s->only) != 0)
 		return true;
 	job = get_job(s, id);
-	node = job ? get_node(s, job, label_of(v, "host")) : NULL;
+	node = job ? get_node(s, job, api_label_of(v, "host")) : NULL;
 	if (!node)
 		return false;
 	if (!*job->user)
@@ -335,21 +327,20 @@ static void jobs_region(const struct collect_region_view *v, void *arg)
 static bool add_incident(const struct act_incident *i, void *arg)
 {
 	struct jobs_rank *r = find_rank(arg, i->cause.instance);
-	struct jobs *s = arg;
+	struct jobs_job *job = r ? r->job : NULL;
 
-	if (!r || i->joined || i->kind != ACT_INCIDENT_FAULT)
+	if (!job || i->joined || i->kind != ACT_INCIDENT_FAULT)
 		return true;
 	if (!*r->incident)
 		copy_text(r->incident, sizeof(r->incident), i->id);
-	if (r->job->slow && (!r->job->slow->end_ns || i->end_ns))
+	if (job->slow_rank && (!job->slow.end_ns || i->end_ns))
 		return true;
-	r->job->slow_rank = r;
-	r->job->slow = r->job->slow ?: malloc(sizeof(*i));
-	if (r->job->slow)
-		*r->job->slow = *i;
-	else
-		s->err = -ENOMEM;
-	return !s->err;
+	job->slow_rank = r;
+	job->slow.begin_ns = i->begin_ns;
+	job->slow.end_ns = i->end_ns;
+	copy_text(job->slow.id, sizeof(job->slow.id), i->id);
+	copy_text(job->slow.sentence, sizeof(job->slow.sentence), i->sentence);
+	return true;
 }
 
 /* ---- values ---- */
@@ -459,8 +450,6 @@ static void free_all(struct base_table *t)
 
 static void free_jobs(struct jobs *s)
 {
-	BASE_TABLE_EACH(&s->jobs, at)
-		free(((struct jobs_job *)at)->slow);
 	free_all(&s->jobs);
 	free_all(&s->nodes);
 	free_all(&s->ranks);
@@ -502,7 +491,6 @@ static int by_rank(const void *a, const void *b)
 
 static void put_job(struct base_json *j, const struct jobs_job *job)
 {
-	const struct act_incident *slow = job->slow;
 	const struct jobs_rank *r = job->slow_rank;
 	uint32_t said = 0;
 
@@ -516,14 +504,14 @@ static void put_job(struct base_json *j, const struct jobs_job *job)
 	base_json_end(j, ']');
 	base_put(j, KV("node_count", job->nodes), KV("ranks", job->ranks),
 		 KV("ranks_running", job->running));
-	if (!slow) {
+	if (!r) {
 		base_json_knull(j, "slow");
 		return;
 	}
 	base_put_object(j, "slow", KV("rank", r->rank), KV("step", r->step), KV("node", r->name),
-			KV_ID("instance", r->instance), KV("incident", slow->id),
-			KV_TIME("begin", slow->begin_ns), KV_TIME("end", slow->end_ns),
-			KV("sentence", slow->sentence));
+			KV_ID("instance", r->instance), KV("incident", job->slow.id),
+			KV_TIME("begin", job->slow.begin_ns), KV_TIME("end", job->slow.end_ns),
+			KV("sentence", job->slow.sentence));
 }
 
 static void put_node(struct api_list *l, const struct jobs_node *n)
@@ -572,9 +560,8 @@ static void get_jobs(struct http_request *req, void *arg)
 	struct jobs s = {.c = arg, .budget = http_budget(req)};
 	struct base_node **jobs = NULL;
 	struct api_list l = {.limit = 100};
-	const char *state, *user = api_param_text(req, "user");
-	struct api_answer *a;
-	int err;
+	const char *user = api_param_text(req, "user");
+	int err, state = -1;
 
 	if (!api_params_once(req) || !api_param_page(req, JOBS_MAX, &l) ||
 	    !api_param_choice(req, "state", states, 2, &state))
@@ -584,14 +571,13 @@ static void get_jobs(struct http_request *req, void *arg)
 		jobs = sorted(&s.jobs, by_begin);
 		err = jobs ? 0 : -ENOMEM;
 	}
-	a = err ? NULL : api_answer_begin(req);
-	if (a) {
-		l.j = &a->json;
+	l.j = err ? NULL : api_answer_begin(req);
+	if (l.j) {
 		base_json_kbegin(l.j, "jobs", '[');
 		for (struct base_node **at = jobs; *at; at++) {
 			const struct jobs_job *job = (struct jobs_job *)*at;
 
-			if ((state && is_running(job) != (state == states[0])) ||
+			if ((state >= 0 && is_running(job) == state) ||
 			    (user && strcmp(user, job->user) != 0) || !api_item(&l))
 				continue;
 			put_job(l.j, job);
@@ -600,7 +586,7 @@ static void get_jobs(struct http_request *req, void *arg)
 		base_json_end(l.j, ']');
 		base_put(l.j, KV("matching", l.matching), KV("offset", l.offset),
 			 KV("truncated", l.truncated));
-		api_answer_end(req, a);
+		api_answer_end(req, l.j);
 	}
 	if (err && !http_over_budget(req)) /* http_over_budget() answers the request itself */
 		http_reply_error(req, 503, "out of memory");
@@ -611,12 +597,10 @@ static void get_jobs(struct http_request *req, void *arg)
 static void put_parts(struct http_request *req, const struct jobs_job *job,
 		      struct base_node **ranks)
 {
-	struct api_answer *a = api_answer_begin(req);
-	struct api_list n = {.limit = UINT64_MAX}, r = n;
+	struct api_list n = {.j = api_answer_begin(req), .limit = UINT64_MAX}, r = n;
 
-	if (!a)
+	if (!n.j)
 		return;
-	n.j = r.j = &a->json;
 	base_json_kbegin(n.j, "job", '{');
 	put_job(n.j, job);
 	base_json_end(n.j, '}');
@@ -629,7 +613,7 @@ static void put_parts(struct http_request *req, const struct jobs_job *job,
 		put_rank(&r, (struct jobs_rank *)*ranks);
 	base_json_end(r.j, ']');
 	base_put(r.j, KV_BOOL("truncated", n.truncated || r.truncated));
-	api_answer_end(req, a);
+	api_answer_end(req, r.j);
 }
 
 static void get_job_parts(struct http_request *req, void *arg)

@@ -134,20 +134,20 @@ void api_get_layers(struct http_request *req, void *arg)
 	static const char *const roles[] = {"server", "client", "unknown"};
 	struct api_layers_walk w = {.host = api_param_text(req, "host")};
 	struct api_list l = {.limit = ROWS_DEFAULT}, hosts = {.limit = UINT64_MAX};
-	struct api_answer *a;
+	int role = -1;
 
-	if (!api_param_choice(req, "role", roles, 3, &w.role) ||
+	if (!api_param_choice(req, "role", roles, 3, &role) ||
 	    !api_param_u64(req, "limit", 0, ROWS_MAX, &l.limit) || !api_param_terms(req, &w.terms))
 		return;
+	w.role = role < 0 ? NULL : roles[role];
 	collect_collector_layers(arg, take_row, &w);
 	if (w.failed)
 		http_reply_error(req, 503, "out of memory");
-	a = w.failed ? NULL : api_answer_begin(req);
-	if (!a)
+	l.j = hosts.j = w.failed ? NULL : api_answer_begin(req);
+	if (!l.j)
 		goto out;
 	if (w.rows)
 		qsort(w.row, w.rows, sizeof(*w.row), busiest_first);
-	l.j = hosts.j = &a->json;
 	base_json_kbegin(l.j, "workloads", '[');
 	for (size_t i = 0; i < w.rows && api_item(&l); i++) {
 		row_json(l.j, &w.row[i]);
@@ -156,7 +156,7 @@ void api_get_layers(struct http_request *req, void *arg)
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("matching", w.rows), KV("truncated", l.truncated));
 	API_EACH(l.j, "hosts", collect_collector_layer_losses, arg, losses_json, &hosts);
-	api_answer_end(req, a);
+	api_answer_end(req, l.j);
 out:
 	free(w.row);
 }

@@ -169,80 +169,71 @@ static void note_outside(const struct collect_service_edge *e, void *arg)
 	w->outside |= !e->from || !e->to;
 }
 
-/* Writes the two ends of an edge. NULL stands for an end outside the known services. */
-static void ends_json(struct base_json *j, const struct collect_service_name *from,
-		      const struct collect_service_name *to)
+/*
+ * Writes an edge. In e, NULL stands for an end outside the known services. call: the calls along
+ * this edge, or NULL; calls_only: it is known only from traces, not from connections.
+ */
+static void put_edge(struct map_walk *w, const struct collect_service_edge *e,
+		     const struct map_call *call, bool calls_only)
 {
-	base_put(j, KV("from", from ? from->service : OUTSIDE),
-		 KV("from_namespace", from ? from->kube_namespace : ""),
-		 KV("to", to ? to->service : OUTSIDE),
-		 KV("to_namespace", to ? to->kube_namespace : ""), KV_BOOL("from_outside", !from),
-		 KV_BOOL("to_outside", !to));
-}
+	struct base_json *j = w->list.j;
 
-static void rest_json(const struct map_walk *w, const struct map_call *call,
-		      const struct collect_service_name *to)
-{
-	const bool known = to && *w->culprit.service;
-
-	base_put(w->list.j, KV_QUANTILE("errors_per_second", NAN),
+	if (!api_item(&w->list))
+		return;
+	base_put(j, KV("from", e->from ? e->from->service : OUTSIDE),
+		 KV("from_namespace", e->from ? e->from->kube_namespace : ""),
+		 KV("to", e->to ? e->to->service : OUTSIDE),
+		 KV("to_namespace", e->to ? e->to->kube_namespace : ""),
+		 KV_BOOL("from_outside", !e->from), KV_BOOL("to_outside", !e->to));
+	base_json_kbegin(j, "sources", '[');
+	if (!calls_only)
+		base_json_string(j, "connections");
+	if (call)
+		base_json_string(j, "traces");
+	base_json_end(j, ']');
+	base_put(j, KV("connections", e->connections),
+		 KV_QUANTILE("requests_per_second", e->requests),
+		 KV_QUANTILE("bytes_per_second", e->bytes), KV_QUANTILE("rtt_seconds", e->rtt),
+		 KV_QUANTILE("retransmits_per_second", e->retransmits),
+		 KV_QUANTILE("errors_per_second", NAN),
 		 KV_QUANTILE("p50_seconds",
 			     call ? collect_latency_quantile(&call->latency, 0.5) : NAN),
-		 KV_BOOL("culprit", known && same_name(to, &w->culprit)));
+		 KV_BOOL("culprit", e->to && *w->culprit.service && same_name(e->to, &w->culprit)));
+	api_item_end(&w->list);
 }
 
 static void edge_json(const struct collect_service_edge *e, void *arg)
 {
 	struct map_walk *w = arg;
-	struct base_json *j = w->list.j;
 	struct map_call *call = e->from && e->to ? find_call(&w->calls, e->from, e->to) : NULL;
 
 	if (call)
 		call->shown = true;
-	if (!api_item(&w->list))
-		return;
-	ends_json(j, e->from, e->to);
-	base_json_kbegin(j, "sources", '[');
-	base_json_string(j, "connections");
-	if (call)
-		base_json_string(j, "traces");
-	base_json_end(j, ']');
-	base_put(j, KV("connections", e->connections),
-		 KV_QUANTILE("requests_per_second", e->requests), KV("bytes_per_second", e->bytes),
-		 KV_QUANTILE("rtt_seconds", e->rtt), KV("retransmits_per_second", e->retransmits));
-	rest_json(w, call, e->to);
-	api_item_end(&w->list);
+	put_edge(w, e, call, false);
 }
 
-/* Writes an edge that is known only from traces, not from connections. */
 static void call_json(struct map_walk *w, const struct map_call *call)
 {
-	struct base_json *j = w->list.j;
+	const struct collect_service_edge e = {.from = &call->from,
+					       .to = &call->to,
+					       .requests = NAN,
+					       .bytes = NAN,
+					       .retransmits = NAN,
+					       .rtt = NAN};
 
-	if (call->shown || !api_item(&w->list))
-		return;
-	ends_json(j, &call->from, &call->to);
-	base_json_kbegin(j, "sources", '[');
-	base_json_string(j, "traces");
-	base_json_end(j, ']');
-	base_put(j, KV("connections", 0u), KV_QUANTILE("requests_per_second", NAN),
-		 KV_QUANTILE("bytes_per_second", NAN), KV_QUANTILE("rtt_seconds", NAN),
-		 KV_QUANTILE("retransmits_per_second", NAN));
-	rest_json(w, call, &call->to);
-	api_item_end(&w->list);
+	if (!call->shown)
+		put_edge(w, &e, call, true);
 }
 
 void api_get_map(struct http_request *req, void *arg)
 {
 	const struct api_services *of = arg;
-	struct map_walk w = {.list.limit = UINT64_MAX};
 	struct collect_services_totals totals;
 	uint64_t window;
-	struct api_answer *a = api_window_begin(req, &window);
+	struct map_walk w = {.list = {.j = api_window_begin(req, &window), .limit = UINT64_MAX}};
 
-	if (!a)
+	if (!w.list.j)
 		return;
-	w.list.j = &a->json;
 	base_json_kbegin(w.list.j, "nodes", '[');
 	collect_services_each(of->services, (unsigned int)window, node_json, &w, &totals);
 	collect_services_edges(of->services, note_outside, &w);
@@ -261,6 +252,6 @@ void api_get_map(struct http_request *req, void *arg)
 		call_json(&w, &w.calls.v[i]);
 	base_json_end(w.list.j, ']');
 	base_put(w.list.j, KV("truncated", w.list.truncated));
-	api_answer_end(req, a);
+	api_answer_end(req, w.list.j);
 	free(w.calls.v);
 }

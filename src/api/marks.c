@@ -31,7 +31,7 @@ enum marks_kind {
 };
 
 struct marks_mark {
-	int64_t ns;
+	int64_t ns; /* first, for base_by_u64() */
 	enum marks_kind kind;
 	uint64_t instance;
 	uint32_t pods; /* number of pods in a deployment */
@@ -129,13 +129,6 @@ static void add_start(struct marks *m, const struct collect_life *l, size_t at)
 			 life->kube_namespace, "%s began", pod_name(life));
 }
 
-static int by_life(const void *a, const void *b)
-{
-	const struct collect_life *x = a, *y = b;
-
-	return (x->ns > y->ns) - (x->ns < y->ns);
-}
-
 static bool add_lives(struct marks *m, struct collect_collector *c)
 {
 	struct collect_life *l = malloc(COLLECT_LIVES_MAX * sizeof(*l));
@@ -145,7 +138,7 @@ static bool add_lives(struct marks *m, struct collect_collector *c)
 		return false;
 	n = collect_collector_lives(c, l, COLLECT_LIVES_MAX);
 	/* Sort them, because a start is recorded late, when the publisher is first read. */
-	qsort(l, n, sizeof(*l), by_life);
+	qsort(l, n, sizeof(*l), base_by_u64);
 	for (size_t i = 0; i < n; i++)
 		if (l[i].kind == COLLECT_LIFE_START && strcmp(l[i].service, API_AGENT_SERVICE))
 			add_start(m, l, i);
@@ -180,13 +173,6 @@ static bool add_incident(const struct act_incident *i, void *arg)
 
 /* Response */
 
-static int by_time(const void *a, const void *b)
-{
-	const struct marks_mark *x = a, *y = b;
-
-	return (x->ns > y->ns) - (x->ns < y->ns);
-}
-
 /* If there are too many marks, the oldest ones of publishers are left out, but no incidents. */
 static void put_marks(struct api_list *l, const struct marks *m)
 {
@@ -215,7 +201,6 @@ static void put_marks(struct api_list *l, const struct marks *m)
 void api_get_marks(struct http_request *req, void *arg)
 {
 	struct marks m = {.n = 0};
-	struct api_answer *a;
 	struct api_list l = {.limit = MARKS_MAX};
 
 	if (!api_param_range(req, 3600000000000ull, &m.range))
@@ -225,15 +210,14 @@ void api_get_marks(struct http_request *req, void *arg)
 	api_incidents(arg, add_incident, &m);
 	if (m.no_memory)
 		http_reply_error(req, 503, "out of memory");
-	a = m.no_memory ? NULL : api_answer_begin(req);
-	if (!a)
+	l.j = m.no_memory ? NULL : api_answer_begin(req);
+	if (!l.j)
 		goto out;
 	if (m.n)
-		qsort(m.v, m.n, sizeof(*m.v), by_time);
-	l.j = &a->json;
+		qsort(m.v, m.n, sizeof(*m.v), base_by_u64);
 	put_marks(&l, &m);
 	base_put(l.j, KV_BOOL("truncated", l.truncated || m.n > MARKS_MAX));
-	api_answer_end(req, a);
+	api_answer_end(req, l.j);
 out:
 	free(m.v);
 }

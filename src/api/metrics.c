@@ -258,14 +258,13 @@ static void region_metrics(struct collect_collector *c, const struct noted *regi
 static void metrics_answer(struct http_request *req, struct collect_collector *c,
 			   struct metrics_walk *walk)
 {
-	struct api_answer *a = api_answer_begin(req);
 	struct api_list *l = &walk->list;
 	bool all = !walk->terms.count && !walk->kind && !walk->id_count && !walk->changing &&
 		   !walk->applications;
 
-	if (!a)
+	l->j = api_answer_begin(req);
+	if (!l->j)
 		return;
-	l->j = &a->json;
 	base_json_kbegin(l->j, "metrics", '[');
 	collect_collector_regions(c, note_region, walk);
 	for (size_t i = 0; i < 2 * walk->regions; i++) {
@@ -303,13 +302,14 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 		base_log_limited(BASE_ERROR, "api", "out of memory endpoint=metrics regions=%zu",
 				 walk->regions);
 	}
-	api_answer_end(req, a);
+	api_answer_end(req, l->j);
 }
 
 void api_get_metrics(struct http_request *req, void *arg)
 {
 	static const char *const kinds[] = {"counter", "gauge", "histogram", "info", "stateset"};
 	uint64_t changing = 0, applications = 0;
+	int kind = -1;
 	struct metrics_walk walk = {
 		.list.limit = API_LIMIT_DEFAULT,
 		.pod = api_param_text(req, "pod"),
@@ -323,8 +323,9 @@ void api_get_metrics(struct http_request *req, void *arg)
 	walk.changing = changing;
 	walk.applications = applications;
 	walk.id_count = api_param_series(req, walk.ids, false);
-	if (walk.id_count < 0 || !api_param_choice(req, "kind", kinds, 5, &walk.kind))
+	if (walk.id_count < 0 || !api_param_choice(req, "kind", kinds, 5, &kind))
 		return;
+	walk.kind = kind < 0 ? NULL : kinds[kind];
 	walk.pod_is_instance = walk.pod && !collect_instance_parse(walk.pod, strlen(walk.pod),
 								   &walk.pod_instance);
 	metrics_answer(req, arg, &walk);
@@ -391,12 +392,12 @@ static bool describe_metric(struct base_json *j, struct collect_collector *c,
  * unknown. series() writes the members after the ID, and returns false for an unknown ID.
  */
 static void series_answer(struct http_request *req, struct collect_collector *c,
-			  struct api_answer *a, const struct collect_series_id *ids, int count,
+			  struct base_json *j, const struct collect_series_id *ids, int count,
 			  bool (*series)(struct base_json *j, struct collect_collector *c,
 					 struct collect_series_id id, void *arg),
 			  void *arg)
 {
-	struct api_list l = {.j = &a->json, .limit = UINT64_MAX};
+	struct api_list l = {.j = j, .limit = UINT64_MAX};
 	char text[COLLECT_SERIES_ID_BYTES];
 	int found = 0;
 
@@ -413,10 +414,10 @@ static void series_answer(struct http_request *req, struct collect_collector *c,
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("truncated", l.truncated));
 	if (found || l.truncated) {
-		api_answer_end(req, a);
+		api_answer_end(req, j);
 		return;
 	}
-	api_drop(a);
+	api_drop(j);
 	http_reply_error(req, 404, "no such series: %.200s", http_query(req, "series"));
 }
 
@@ -508,17 +509,17 @@ void api_get_history(struct http_request *req, void *arg)
 	int count = api_param_series(req, ids, true);
 	struct history_query q = {
 		.begun_ns = base_now_ns(), .budget = http_budget(req), .max = POINTS_DEFAULT};
-	struct api_answer *a;
+	struct base_json *j;
 
 	if (count < 0 || !api_param_u64(req, "points", COLLECT_DECIMATE_MIN, POINTS_MAX, &q.max) ||
 	    !api_param_range(req, LAST_DEFAULT_NS, &q.range))
 		return;
 	q.points = api_alloc(req, (RAW_POINTS_MAX + 2 * POINTS_MAX) * sizeof(*q.points));
 	q.kept = q.points ? q.points + RAW_POINTS_MAX + POINTS_MAX : NULL;
-	a = q.points ? api_answer(req) : NULL;
-	if (a) {
-		base_put(&a->json, KV_TIME("from", q.range.from_ns), KV_TIME("to", q.range.to_ns));
-		series_answer(req, arg, a, ids, count, history_json, &q);
+	j = q.points ? api_answer(req) : NULL;
+	if (j) {
+		base_put(j, KV_TIME("from", q.range.from_ns), KV_TIME("to", q.range.to_ns));
+		series_answer(req, arg, j, ids, count, history_json, &q);
 	}
 	free(q.points);
 }
@@ -536,8 +537,8 @@ void api_get_buckets(struct http_request *req, void *arg)
 {
 	struct collect_series_id ids[API_SERIES_MAX];
 	int count = api_param_series(req, ids, true);
-	struct api_answer *a = count < 0 ? NULL : api_answer_begin(req);
+	struct base_json *j = count < 0 ? NULL : api_answer_begin(req);
 
-	if (a)
-		series_answer(req, arg, a, ids, count, series_buckets, NULL);
+	if (j)
+		series_answer(req, arg, j, ids, count, series_buckets, NULL);
 }

@@ -256,20 +256,18 @@ void api_get_net(struct http_request *req, void *arg)
 	struct api_net_walk w = {.host = api_param_text(req, "host"),
 				 .list.limit = COLLECT_NET_PAIRS};
 	struct api_list *l = &w.list, hosts = {.limit = UINT64_MAX};
-	struct api_answer *a;
 
 	if (!api_param_u64(req, "limit", 0, COLLECT_NET_PAIRS, &l->limit) ||
 	    !api_param_u64(req, "port", 1, UINT16_MAX, &w.port))
 		return;
-	a = api_answer_begin(req);
-	if (!a)
+	l->j = hosts.j = api_answer_begin(req);
+	if (!l->j)
 		return;
 	collect_collector_layers(arg, take_layers, &w);
-	l->j = hosts.j = &a->json;
 	API_EACH(l->j, "pairs", collect_collector_pair_latency, arg, take_pair, &w);
 	base_put(l->j, KV("matching", l->matching),
 		 KV("refused", collect_collector_net_refused(arg)), KV("truncated", l->truncated));
 	API_EACH(l->j, "hosts", collect_collector_net_hosts, arg, host_json, &hosts);
 	free(w.stack);
-	api_answer_end(req, a);
+	api_answer_end(req, l->j);
 }

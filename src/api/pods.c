@@ -173,32 +173,31 @@ void api_get_pods(struct http_request *req, void *arg)
 	static const char *const orders[] = {"attention"};
 	struct api_pods_walk walk = {.now_ns = base_realtime_ns(), .list.limit = API_LIMIT_DEFAULT};
 	struct api_list *l = &walk.list;
-	struct api_answer *a;
-	const char *order;
+	int order = -1, state = -1;
 
 	if (!api_param_page(req, API_LIMIT_MAX, l) || !api_param_terms(req, &walk.terms) ||
 	    !api_param_choice(req, "sort", orders, 1, &order) ||
 	    !api_param_choice(req, "state", state_names, sizeof(state_names) / sizeof(*state_names),
-			      &walk.state))
+			      &state))
 		return;
+	walk.state = state < 0 ? NULL : state_names[state];
 	walk.collector = arg;
-	a = api_answer_begin(req);
-	if (!a)
+	l->j = api_answer_begin(req);
+	if (!l->j)
 		return;
-	l->j = &a->json;
 	walk.first = l->offset;
-	if (order) {
+	if (order >= 0) {
 		find_places(&walk);
 		l->offset = 0; /* only the pods on the page are items */
 	}
 	API_EACH(l->j, "pods", collect_collector_regions, arg, pod_json, &walk);
-	base_put(l->j, KV("matching", order ? walk.places : l->matching), KV("offset", walk.first),
-		 KV("truncated", l->truncated));
+	base_put(l->j, KV("matching", order >= 0 ? walk.places : l->matching),
+		 KV("offset", walk.first), KV("truncated", l->truncated));
 	if (walk.no_memory) {
 		l->j->overflow = true;
 		base_log_limited(BASE_ERROR, "api", "out of memory endpoint=pods regions=%zu",
 				 walk.places);
 	}
 	free_places(&walk);
-	api_answer_end(req, a);
+	api_answer_end(req, l->j);
 }

@@ -127,18 +127,18 @@ static bool select_series(struct http_request *req, struct prom_select *p, bool 
 	return false;
 }
 
-static struct api_answer *begin_success(struct http_request *req)
+static struct base_json *begin_success(struct http_request *req)
 {
-	struct api_answer *a = api_answer(req);
+	struct base_json *j = api_answer(req);
 
-	if (a)
-		base_put(&a->json, KV("status", "success"));
-	return a;
+	if (j)
+		base_put(j, KV("status", "success"));
+	return j;
 }
 
 static void put_text(struct base_json *j, const char *s, size_t n)
 {
-	char *text = api_copy_text(s, n);
+	char *text = strndup(s, n);
 
 	if (text)
 		base_json_string(j, text);
@@ -164,18 +164,18 @@ static void put_labels(struct base_json *j, const struct export_remote_series *o
 static void get_series(struct http_request *req, void *arg)
 {
 	struct prom_select p = {.c = arg};
-	struct api_answer *a;
+	struct base_json *j;
 
 	if (!select_series(req, &p, true))
 		return;
-	a = begin_success(req);
-	if (a) {
-		base_json_kbegin(&a->json, "data", '[');
-		for (size_t i = 0; i < p.all.n && !a->json.overflow; i++)
+	j = begin_success(req);
+	if (j) {
+		base_json_kbegin(j, "data", '[');
+		for (size_t i = 0; i < p.all.n && !j->overflow; i++)
 			if (has_points(&p, &p.all.v[i]))
-				put_labels(&a->json, p.all.v[i].of);
-		base_json_end(&a->json, ']');
-		api_answer_end(req, a);
+				put_labels(j, p.all.v[i].of);
+		base_json_end(j, ']');
+		api_answer_end(req, j);
 	}
 	api_selected_free(&p.all);
 }
@@ -241,20 +241,20 @@ static void answer_texts(struct http_request *req, struct collect_collector *c, 
 {
 	struct prom_select p = {.c = c};
 	struct prom_texts t = {.n = 0};
-	struct api_answer *a;
+	struct base_json *j;
 
 	if (!select_series(req, &p, false))
 		return;
 	if (!gather_texts(&p, of, &t)) {
 		refuse_errno(req, -ENOMEM, "");
 	} else {
-		a = begin_success(req);
-		if (a) {
-			base_json_kbegin(&a->json, "data", '[');
-			for (size_t i = 0; i < t.n && !a->json.overflow; i++)
-				put_text(&a->json, t.v[i].s, t.v[i].n);
-			base_json_end(&a->json, ']');
-			api_answer_end(req, a);
+		j = begin_success(req);
+		if (j) {
+			base_json_kbegin(j, "data", '[');
+			for (size_t i = 0; i < t.n && !j->overflow; i++)
+				put_text(j, t.v[i].s, t.v[i].n);
+			base_json_end(j, ']');
+			api_answer_end(req, j);
 		}
 	}
 	free(t.v);
@@ -312,45 +312,48 @@ static void get_metadata(struct http_request *req, void *arg)
 {
 	struct prom_metadata p = {.only = api_param_text(req, "metric"), .left = UINT64_MAX};
 	const struct collect_series_walk walk = {put_metadata, NULL, &p, 0, COLLECT_PARTS_NONE};
-	struct api_answer *a;
 
 	if (!api_param_u64(req, "limit", 0, UINT64_MAX, &p.left))
 		return;
-	a = begin_success(req);
-	if (!a)
+	p.j = begin_success(req);
+	if (!p.j)
 		return;
-	p.j = &a->json;
 	base_json_kbegin(p.j, "data", '{');
 	collect_collector_series(arg, &walk);
 	base_json_end(p.j, '}');
-	api_answer_end(req, a);
+	api_answer_end(req, p.j);
 }
 
 /* Grafana uses the version to decide which requests it may send. */
 static void get_buildinfo(struct http_request *req, void *arg)
 {
-	struct api_answer *a = begin_success(req);
+	struct base_json *j = begin_success(req);
 
 	(void)arg;
-	if (!a)
+	if (!j)
 		return;
-	base_put_object(&a->json, "data", KV("version", PROMETHEUS_VERSION),
+	base_put_object(j, "data", KV("version", PROMETHEUS_VERSION),
 			KV("revision", SL_VERSION_STRING), KV("branch", "sidelight"),
 			KV("buildUser", ""), KV("buildDate", ""), KV("goVersion", ""));
-	api_answer_end(req, a);
+	api_answer_end(req, j);
 }
 
 /* Queries */
+
+static void put_pair(struct base_json *j, int64_t ns, const char *text)
+{
+	base_json_begin(j, '[');
+	base_json_f64(j, (double)(ns / 1000000) / 1000);
+	base_json_string(j, text);
+	base_json_end(j, ']');
+}
 
 static void put_point(struct base_json *j, int64_t ns, double v)
 {
 	char text[BASE_NUMBER_MAX + 1];
 
 	*base_print_f64(text, v) = 0;
-	base_json_begin(j, '[');
-	base_json_f64(j, (double)(ns / 1000000) / 1000);
-	base_json_string(j, text);
-	base_json_end(j, ']');
+	put_pair(j, ns, text);
 }
 
 /* Writes a number or a string, with the time of the query. */
@@ -362,14 +365,10 @@ static void put_scalar(struct base_json *j, const struct api_promql *q,
 	base_json_kbegin(j, "data", '{');
 	base_put(j, KV("resultType", is_text ? "string" : "scalar"));
 	base_json_key(j, "result");
-	if (is_text) {
-		base_json_begin(j, '[');
-		base_json_f64(j, (double)(steps->start_ns / 1000000) / 1000);
-		base_json_string(j, q->root->text);
-		base_json_end(j, ']');
-	} else {
+	if (is_text)
+		put_pair(j, steps->start_ns, q->root->text);
+	else
 		put_point(j, steps->start_ns, r->row->value[0]);
-	}
 	base_json_end(j, '}');
 }
 
@@ -451,7 +450,7 @@ static void answer_query(struct http_request *req, struct collect_collector *c,
 	const char *text = api_param_text(req, "query");
 	struct api_promql_result r = {.n = 0};
 	struct api_promql q = {.n = 0};
-	struct api_answer *a = NULL;
+	struct base_json *j = NULL;
 	char error[256] = "";
 	int err = api_promql_parse(&q, text ? text : "", error, sizeof(error));
 
@@ -463,14 +462,14 @@ static void answer_query(struct http_request *req, struct collect_collector *c,
 	} else if (!err) {
 		if (!matrix)
 			sort_rows(q.root, &r);
-		a = begin_success(req);
+		j = begin_success(req);
 	}
-	if (a) {
+	if (j) {
 		if (matrix || q.root->type == API_PROMQL_VECTOR)
-			put_result(&a->json, &r, steps, matrix);
+			put_result(j, &r, steps, matrix);
 		else
-			put_scalar(&a->json, &q, &r, steps);
-		api_answer_end(req, a);
+			put_scalar(j, &q, &r, steps);
+		api_answer_end(req, j);
 	}
 	api_promql_result_free(&r);
 	api_promql_free(&q);

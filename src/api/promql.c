@@ -15,11 +15,11 @@
 
 /* Text */
 
-int api_promql_fail_parse(const struct api_promql_parser *p, const char *what)
+void *api_promql_fail_parse(struct api_promql_parser *p, const char *what)
 {
 	if (!*p->at)
-		return base_fail(p->error, p->error_bytes, -EINVAL, "%s, not the end", what);
-	return base_fail(p->error, p->error_bytes, -EINVAL, "%s, not \"%.20s\"", what, p->at);
+		return api_promql_refuse(p, "%s, not the end", what);
+	return api_promql_refuse(p, "%s, not \"%.20s\"", what, p->at);
 }
 
 void api_promql_skip_bytes(struct api_promql_parser *p, size_t n)
@@ -50,29 +50,26 @@ bool api_promql_take_word(struct api_promql_parser *p, const char *word)
 	return true;
 }
 
-int api_promql_expect_char(struct api_promql_parser *p, char c)
+bool api_promql_expect_char(struct api_promql_parser *p, char c)
 {
 	const char what[] = {'e', 'x', 'p', 'e', 'c', 't', 'e', 'd', ' ', c, 0};
 
-	return api_promql_take_char(p, c) ? 0 : api_promql_fail_parse(p, what);
+	return api_promql_take_char(p, c) || api_promql_fail_parse(p, what);
 }
 
 /* Nodes */
 
 struct api_promql_node *api_promql_new_node(struct api_promql_parser *p, enum api_promql_kind kind,
-					    enum api_promql_type type, int *err)
+					    enum api_promql_type type)
 {
 	struct api_promql_node *n;
 
-	*err = 0;
-	if (p->q->n == API_PROMQL_NODES) {
-		*err = base_fail(p->error, p->error_bytes, -EINVAL,
-				 "the query has more than %u operands", API_PROMQL_NODES);
-		return NULL;
-	}
+	if (p->q->n == API_PROMQL_NODES)
+		return api_promql_refuse(p, "the query has more than %u operands",
+					 API_PROMQL_NODES);
 	n = calloc(1, sizeof(*n));
 	if (!n) {
-		*err = -ENOMEM;
+		p->err = -ENOMEM;
 		return NULL;
 	}
 	n->kind = kind;
@@ -91,13 +88,11 @@ static const char *type_name(enum api_promql_type type)
 					   : "a range vector, as in x[5m]";
 }
 
-int api_promql_check_type(const struct api_promql_parser *p, const struct api_promql_node *n,
-			  enum api_promql_type type, const char *of)
+bool api_promql_check_type(struct api_promql_parser *p, const struct api_promql_node *n,
+			   enum api_promql_type type, const char *of)
 {
-	if (n->type == type)
-		return 0;
-	return base_fail(p->error, p->error_bytes, -EINVAL, "%s expects %s, not %s", of,
-			 type_name(type), type_name(n->type));
+	return n->type == type || api_promql_refuse(p, "%s expects %s, not %s", of, type_name(type),
+						    type_name(n->type));
 }
 
 /* Operators */
@@ -125,52 +120,43 @@ static bool is_operator(const struct api_promql_parser *p, int i)
 }
 
 /* A minus binds less tightly than ^, and more tightly than all other operators. */
-static int parse_unary(struct api_promql_parser *p, struct api_promql_node **out)
+static struct api_promql_node *parse_unary(struct api_promql_parser *p)
 {
 	const bool is_minus = *p->at == '-';
-	struct api_promql_node *n;
-	int err;
+	struct api_promql_node *n, *of;
 
 	if (!api_promql_take_char(p, '-') && !api_promql_take_char(p, '+'))
-		return api_promql_parse_modified(p, out);
-	err = api_promql_parse_expression(p, operators[API_PROMQL_POW].precedence, out);
-	if (err || !is_minus)
-		return err;
-	if ((*out)->type != API_PROMQL_SCALAR) {
-		err = api_promql_check_type(p, *out, API_PROMQL_VECTOR, "-");
-		if (err)
-			return err;
-	}
-	n = api_promql_new_node(p, API_PROMQL_NEGATIVE, (*out)->type, &err);
-	if (!n)
-		return err;
-	n->arg[n->args++] = *out;
-	*out = n;
-	return 0;
+		return api_promql_parse_modified(p);
+	of = api_promql_parse_expression(p, operators[API_PROMQL_POW].precedence);
+	if (!of || !is_minus)
+		return of;
+	if (of->type != API_PROMQL_SCALAR && !api_promql_check_type(p, of, API_PROMQL_VECTOR, "-"))
+		return NULL;
+	n = api_promql_new_node(p, API_PROMQL_NEGATIVE, of->type);
+	if (n)
+		n->arg[n->args++] = of;
+	return n;
 }
 
-static int parse_matching(struct api_promql_parser *p, struct api_promql_node *n)
+static bool parse_matching(struct api_promql_parser *p, struct api_promql_node *n)
 {
-	int err = 0;
-
 	n->is_bool = api_promql_take_word(p, "bool");
 	n->by.without = true;
-	if (api_promql_is_word(p, "on") || api_promql_is_word(p, "ignoring")) {
-		n->by.without = api_promql_is_word(p, "ignoring");
-		api_promql_skip_bytes(p, n->by.without ? 8 : 2);
-		err = api_promql_parse_labels(p, &n->by);
-		n->many = api_promql_is_word(p, "group_left")	 ? API_PROMQL_LEFT
-			  : api_promql_is_word(p, "group_right") ? API_PROMQL_RIGHT
-								 : API_PROMQL_ONE;
-		if (!err && n->many) {
-			api_promql_skip_bytes(p, n->many == API_PROMQL_LEFT ? 10 : 11);
-			err = *p->at == '(' ? api_promql_parse_labels(p, &n->include) : 0;
-		}
-	}
-	return err;
+	if (!api_promql_is_word(p, "on") && !api_promql_is_word(p, "ignoring"))
+		return true;
+	n->by.without = api_promql_is_word(p, "ignoring");
+	api_promql_skip_bytes(p, n->by.without ? 8 : 2);
+	if (!api_promql_parse_labels(p, &n->by))
+		return false;
+	n->many = api_promql_take_word(p, "group_left")	   ? API_PROMQL_LEFT
+		  : api_promql_take_word(p, "group_right") ? API_PROMQL_RIGHT
+							   : API_PROMQL_ONE;
+	return !n->many || *p->at != '(' || api_promql_parse_labels(p, &n->include);
 }
 
-static int check_operands(const struct api_promql_parser *p, struct api_promql_node *n)
+/* Returns n. */
+static struct api_promql_node *check_operands(struct api_promql_parser *p,
+					      struct api_promql_node *n)
 {
 	const bool is_compare = n->op >= API_PROMQL_EQ && n->op <= API_PROMQL_GT;
 	const char *op = operators[n->op].text;
@@ -178,82 +164,74 @@ static int check_operands(const struct api_promql_parser *p, struct api_promql_n
 
 	for (size_t i = 0; i < 2; i++)
 		if (n->arg[i]->type != API_PROMQL_SCALAR || n->op <= API_PROMQL_UNLESS) {
-			const int err = api_promql_check_type(p, n->arg[i], API_PROMQL_VECTOR, op);
-
-			if (err)
-				return err;
+			if (!api_promql_check_type(p, n->arg[i], API_PROMQL_VECTOR, op))
+				return NULL;
 			vectors++;
 		}
 	n->type = vectors ? API_PROMQL_VECTOR : API_PROMQL_SCALAR;
 	if (n->is_bool && !is_compare)
-		return base_fail(p->error, p->error_bytes, -EINVAL,
-				 "bool can only follow a comparison, not %s", op);
+		return api_promql_refuse(p, "bool can only follow a comparison, not %s", op);
 	if (is_compare && !n->is_bool && !vectors)
-		return base_fail(p->error, p->error_bytes, -EINVAL,
-				 "a comparison of scalars needs bool, as in 1 %s bool 2", op);
+		return api_promql_refuse(p, "a comparison of scalars needs bool, as in 1 %s bool 2",
+					 op);
 	if (vectors < 2 && (n->by.n || !n->by.without || n->many))
-		return base_fail(p->error, p->error_bytes, -EINVAL,
-				 "on, ignoring and group_... need vectors on both sides of %s", op);
+		return api_promql_refuse(
+			p, "on, ignoring and group_... need vectors on both sides of %s", op);
 	if (n->many && n->op <= API_PROMQL_UNLESS)
-		return base_fail(p->error, p->error_bytes, -EINVAL,
-				 "group_... cannot be used with %s", op);
-	return 0;
+		return api_promql_refuse(p, "group_... cannot be used with %s", op);
+	return n;
 }
 
-static int parse_binary(struct api_promql_parser *p, int op, struct api_promql_node **out)
+static struct api_promql_node *parse_binary(struct api_promql_parser *p, int op,
+					    struct api_promql_node *left)
 {
-	int err;
-	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_BINARY, API_PROMQL_VECTOR,
-							&err);
+	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_BINARY, API_PROMQL_VECTOR);
 
 	if (!n)
-		return err;
+		return NULL;
 	n->op = (enum api_promql_operator)op;
 	api_promql_skip_bytes(p, strlen(operators[op].text));
-	err = parse_matching(p, n);
-	n->arg[0] = *out;
+	n->arg[0] = left;
 	n->args = 2;
-	*out = n;
 	/* ^ is the only operator that is right-associative. */
-	err = err ? err
-		  : api_promql_parse_expression(
-			    p, operators[op].precedence + (op != API_PROMQL_POW), &n->arg[1]);
-	return err ? err : check_operands(p, n);
+	if (parse_matching(p, n))
+		n->arg[1] = api_promql_parse_expression(p, operators[op].precedence +
+								   (op != API_PROMQL_POW));
+	return n->arg[1] ? check_operands(p, n) : NULL;
 }
 
-int api_promql_parse_expression(struct api_promql_parser *p, int least,
-				struct api_promql_node **out)
+struct api_promql_node *api_promql_parse_expression(struct api_promql_parser *p, int least)
 {
-	int err, op;
+	struct api_promql_node *n;
+	int op;
 
 	if (++p->depth > API_PROMQL_DEPTH)
 		return api_promql_fail_parse(p, "the query is nested too deeply");
-	err = parse_unary(p, out);
-	while (!err) {
+	n = parse_unary(p);
+	while (n) {
 		for (op = 0; op < API_PROMQL_OPERATORS && !is_operator(p, op);)
 			op++;
 		if (op == API_PROMQL_OPERATORS || operators[op].precedence < least)
 			break;
-		err = parse_binary(p, op, out);
+		n = parse_binary(p, op, n);
 	}
 	p->depth--;
-	return err;
+	return n;
 }
 
 int api_promql_parse(struct api_promql *q, const char *text, char *error, size_t error_bytes)
 {
 	struct api_promql_parser p = {
 		.q = q, .at = text, .error = error, .error_bytes = error_bytes};
-	int err;
 
 	*error = 0;
 	api_promql_skip_bytes(&p, 0);
-	err = api_promql_parse_expression(&p, API_PROMQL_ANY, &q->root);
-	if (!err && *p.at)
-		err = api_promql_fail_parse(&p, "expected an operator or the end of the query");
-	if (err && !*error)
-		base_fail(error, error_bytes, err, "out of memory");
-	return err;
+	q->root = api_promql_parse_expression(&p, API_PROMQL_ANY);
+	if (q->root && *p.at)
+		api_promql_fail_parse(&p, "expected an operator or the end of the query");
+	if (p.err && !*error)
+		base_fail(error, error_bytes, p.err, "out of memory");
+	return p.err;
 }
 
 static void free_labels(struct api_promql_labels *l)

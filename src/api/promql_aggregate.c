@@ -14,6 +14,7 @@
 struct group_row {
 	struct export_remote_series *key;
 	struct api_promql_row *row;
+	double bound; /* for histogram_quantile(): the label "le" */
 };
 
 static int by_group(const void *a, const void *b)
@@ -23,12 +24,18 @@ static int by_group(const void *a, const void *b)
 	return api_series_order(x->key, y->key);
 }
 
+struct promql_bucket {
+	double bound, count;
+};
+
 struct promql_group {
-	const struct api_promql_node *node;
+	const struct api_promql_node *node; /* NULL means histogram_quantile() */
 	const struct group_row *v;
 	size_t n, steps;
 	const double *param;
-	double *value; /* scratch space, one value per row */
+	/* scratch space, one entry per row: values, or buckets for histogram_quantile() */
+	struct collect_point *value;
+	struct promql_bucket *bucket;
 	struct api_promql_result *out;
 };
 
@@ -48,48 +55,79 @@ static size_t gather_values(const struct promql_group *g, size_t step)
 	size_t n = 0;
 
 	for (size_t i = 0; i < g->n; i++)
-		if (g->v[i].row->has[step])
-			g->value[n++] = g->v[i].row->value[step];
+		if (g->v[i].row->has[step]) {
+			const double v = g->v[i].row->value[step];
+
+			g->bucket[n] = (struct promql_bucket){g->v[i].bound, v};
+			g->value[n++].value = v;
+		}
 	return n;
 }
 
-static double reduce_moments(const double *v, size_t n, enum api_promql_aggregation by)
+/* histogram_quantile() of classic buckets */
+
+static int by_bound(const void *a, const void *b)
 {
-	double sum = 0, mean = 0, squares = 0;
+	const struct promql_bucket *x = a, *y = b;
 
-	for (size_t i = 0; i < n; i++) {
-		const double d = v[i] - mean;
-
-		sum += v[i];
-		mean += d / (double)(i + 1);
-		squares += d * (v[i] - mean);
-	}
-	return by == API_PROMQL_BY_SUM	    ? sum
-	       : by == API_PROMQL_BY_AVG    ? sum / (double)n
-	       : by == API_PROMQL_BY_STDVAR ? squares / (double)n
-					    : sqrt(squares / (double)n);
+	return (x->bound > y->bound) - (x->bound < y->bound);
 }
 
-static double reduce_values(enum api_promql_aggregation by, double param, double *v, size_t n)
+static double interpolate_bucket(double q, struct promql_bucket *b, size_t n)
 {
-	double most = NAN;
+	size_t kept = 0, i = 0;
+	double rank, most, low = 0, before = 0;
 
-	switch (by) {
-	case API_PROMQL_BY_COUNT:
-		return (double)n;
-	case API_PROMQL_BY_GROUP:
-		return 1;
-	case API_PROMQL_BY_QUANTILE:
-		qsort(v, n, sizeof(*v), api_promql_order);
-		return api_promql_quantile(param, v, n);
-	case API_PROMQL_BY_MIN:
-	case API_PROMQL_BY_MAX:
-		for (size_t i = 0; i < n; i++)
-			most = by == API_PROMQL_BY_MIN ? fmin(most, v[i]) : fmax(most, v[i]);
-		return most;
-	default:
-		return reduce_moments(v, n, by);
+	if (isnan(q))
+		return NAN;
+	if (q < 0 || q > 1)
+		return q < 0 ? -INFINITY : INFINITY;
+	qsort(b, n, sizeof(*b), by_bound);
+	if (!isinf(b[n - 1].bound))
+		return NAN;
+	for (size_t k = 1; k < n; k++)
+		if (b[k].bound == b[kept].bound)
+			b[kept].count += b[k].count;
+		else
+			b[++kept] = b[k];
+	n = kept + 1;
+	/*
+	 * Cumulative counts may decrease if the buckets were not read at the same time. NaN is no
+	 * decrease.
+	 */
+	most = b[0].count;
+	for (size_t k = 1; k < n; k++)
+		if (b[k].count < most)
+			b[k].count = most;
+		else if (b[k].count > most)
+			most = b[k].count;
+	rank = q * b[n - 1].count;
+	if (n < 2 || b[n - 1].count == 0)
+		return NAN;
+	while (i < n - 1 && !(b[i].count >= rank))
+		i++;
+	if (i == n - 1)
+		return b[n - 2].bound;
+	if (!i && b[0].bound <= 0)
+		return b[0].bound;
+	if (i) {
+		low = b[i - 1].bound;
+		before = b[i - 1].count;
 	}
+	return low + (b[i].bound - low) * ((rank - before) / (b[i].count - before));
+}
+
+/* Reads the label "le". Returns false if it is missing or malformed. */
+static bool read_bound(const struct api_promql_row *row, double *out)
+{
+	const struct api_label l = api_promql_label(row->of, "le");
+	char text[64], *end;
+
+	if (!l.value_bytes || l.value_bytes >= sizeof(text))
+		return false;
+	*(char *)mempcpy(text, l.value, l.value_bytes) = 0;
+	*out = strtod(text, &end);
+	return !*end && !isnan(*out);
 }
 
 /* Groups */
@@ -102,11 +140,13 @@ static int reduce_group(struct api_promql_run *r, struct promql_group *g)
 
 	for (size_t k = 0; k < g->steps && !err; k++) {
 		const size_t n = gather_values(g, k);
+		const double param = g->param ? g->param[k] : 0;
 
 		to->has[k] = n;
 		if (n)
-			to->value[k] = reduce_values(g->node->aggregation,
-						     g->param ? g->param[k] : 0, g->value, n);
+			to->value[k] = g->node ? api_promql_reduce(g->node->aggregation, param,
+								   g->value, n)
+					       : interpolate_bucket(param, g->bucket, n);
 	}
 	return err;
 }
@@ -194,6 +234,7 @@ static int count_group(struct api_promql_run *r, struct promql_group *g)
 
 		qsort(g->value, n, sizeof(*g->value), api_promql_order);
 		for (size_t i = 0, end; i < n && !err; i = end) {
+			const double value = g->value[i].value;
 			struct export_remote_series *of;
 			struct api_promql_row *to;
 			char text[800];
@@ -201,8 +242,8 @@ static int count_group(struct api_promql_run *r, struct promql_group *g)
 			for (end = i + 1;
 			     end < n && !api_promql_order(&g->value[i], &g->value[end]);)
 				end++;
-			of = api_promql_labels_set(g->v->key, name, strlen(name), text,
-						   print_value(text, sizeof(text), g->value[i]));
+			of = api_promql_labels_set(g->v->key, name, text,
+						   print_value(text, sizeof(text), value));
 			to = find_row(r, g, first, of, &err);
 			if (to) {
 				to->has[k] = true;
@@ -213,62 +254,81 @@ static int count_group(struct api_promql_run *r, struct promql_group *g)
 	return err;
 }
 
-/* The label added by count_values replaces a label of the same name. */
+/*
+ * Returns the labels of a row's group. The label added by count_values replaces a label of the same
+ * name.
+ */
 static struct export_remote_series *group_labels(const struct api_promql_node *n,
 						 const struct export_remote_series *of)
 {
-	struct export_remote_series *key = api_promql_labels_keep(of, &n->by), *less;
-	const char *name;
+	static char le[] = "le";
+	static const struct api_promql_labels other = {.without = true, .n = 1, .v = {le}};
+	struct export_remote_series *key = api_promql_labels_keep(of, n ? &n->by : &other, false);
 
-	if (!key || n->aggregation != API_PROMQL_BY_VALUES)
-		return key;
-	name = n->arg[1]->text;
-	less = api_promql_labels_set(key, name, strlen(name), "", 0);
-	free(key);
-	return less;
+	if (key && n && n->aggregation == API_PROMQL_BY_VALUES)
+		api_promql_labels_replace(&key, api_promql_labels_set(key, n->arg[1]->text, "", 0));
+	return key;
+}
+
+/* node: NULL means histogram_quantile(), which ignores rows without a bound. */
+static int reduce_rows(struct api_promql_run *r, const struct api_promql_node *node,
+		       const double *param, size_t steps, struct api_promql_result *v)
+{
+	const enum api_promql_aggregation by = node ? node->aggregation : API_PROMQL_BY_QUANTILE;
+	const bool in_place = by == API_PROMQL_BY_TOPK || by == API_PROMQL_BY_BOTTOMK;
+	struct group_row *all = calloc(v->n + 1, sizeof(*all));
+	struct api_promql_result out = {.n = 0};
+	struct promql_group g = {.node = node,
+				 .steps = steps,
+				 .param = param,
+				 .value = calloc(v->n + 1, sizeof(*g.value)),
+				 .bucket = calloc(v->n + 1, sizeof(*g.bucket)),
+				 .out = &out};
+	int err = all && g.value && g.bucket ? api_promql_work(r, v->n * steps) : -ENOMEM;
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->n && !err; i++) {
+		all[n].row = &v->row[i];
+		if (!node && !read_bound(all[n].row, &all[n].bound))
+			continue;
+		all[n].key = group_labels(node, v->row[i].of);
+		err = all[n++].key ? 0 : -ENOMEM;
+	}
+	if (!err && n)
+		qsort(all, n, sizeof(*all), by_group);
+	for (size_t i = 0, end; i < n && !err; i = end) {
+		for (end = i + 1; end < n && !by_group(&all[i], &all[end]);)
+			end++;
+		g.v = &all[i];
+		g.n = end - i;
+		err = in_place			   ? rank_group(r, &g)
+		      : by == API_PROMQL_BY_VALUES ? count_group(r, &g)
+						   : reduce_group(r, &g);
+	}
+	for (size_t i = 0; all && i < n; i++)
+		free(all[i].key);
+	free(all);
+	free(g.value);
+	free(g.bucket);
+	if (!in_place) {
+		api_promql_rows_free(r, v, steps);
+		*v = out;
+	}
+	return err ? err : api_promql_rows_merge(r, v, steps, false);
 }
 
 int api_promql_aggregate(struct api_promql_run *r, const struct api_promql_node *n,
 			 const double *param, size_t steps, struct api_promql_result *v)
 {
-	const bool in_place = n->aggregation == API_PROMQL_BY_TOPK ||
-			      n->aggregation == API_PROMQL_BY_BOTTOMK;
-	struct group_row *all = calloc(v->n + 1, sizeof(*all));
-	struct api_promql_result out = {.n = 0};
-	struct promql_group g = {.node = n,
-				 .steps = steps,
-				 .param = param,
-				 .value = malloc((v->n + 1) * sizeof(*g.value)),
-				 .out = &out};
-	int err = all && g.value ? api_promql_work(r, v->n * steps) : -ENOMEM;
+	const int err = n->aggregation == API_PROMQL_BY_VALUES ? check_name(r, n->arg[1]->text) : 0;
 
-	if (!err && n->aggregation == API_PROMQL_BY_VALUES)
-		err = check_name(r, n->arg[1]->text);
-	for (size_t i = 0; i < v->n && !err; i++) {
-		all[i] = (struct group_row){group_labels(n, v->row[i].of), &v->row[i]};
-		err = all[i].key ? 0 : -ENOMEM;
-	}
-	if (!err && v->n)
-		qsort(all, v->n, sizeof(*all), by_group);
-	for (size_t i = 0, end; i < v->n && !err; i = end) {
-		for (end = i + 1; end < v->n && !by_group(&all[i], &all[end]);)
-			end++;
-		g.v = &all[i];
-		g.n = end - i;
-		err = in_place				       ? rank_group(r, &g)
-		      : n->aggregation == API_PROMQL_BY_VALUES ? count_group(r, &g)
-							       : reduce_group(r, &g);
-	}
-	for (size_t i = 0; all && i < v->n; i++)
-		free(all[i].key);
-	free(all);
-	free(g.value);
-	if (!in_place) {
-		api_promql_rows_free(r, v, steps);
-		*v = out;
-	}
-	api_promql_rows_trim(r, v, steps);
-	return err ? err : api_promql_rows_merge(r, v, steps, false);
+	return err ? err : reduce_rows(r, n, param, steps, v);
+}
+
+int api_promql_histogram(struct api_promql_run *r, const double *q, size_t steps,
+			 struct api_promql_result *v)
+{
+	return reduce_rows(r, NULL, q, steps, v);
 }
 
 /* label_replace() and label_join() */
@@ -310,7 +370,7 @@ static int new_value(const struct api_promql_node *n, const struct base_regex *r
 		return *text ? 0 : -ENOMEM;
 	}
 	l = api_promql_label(of, n->arg[3]->text);
-	source = api_copy_text(l.value, l.value_bytes);
+	source = strndup(l.value, l.value_bytes);
 	err = source ? base_regex_replace(regex, source, n->arg[2]->text, text) : -ENOMEM;
 	free(source);
 	return err;
@@ -332,151 +392,17 @@ int api_promql_relabel(struct api_promql_run *r, const struct api_promql_node *n
 	if (err == -EINVAL)
 		err = -EDOM; /* r->error has the reason */
 	for (size_t i = 0; i < v->n && !err; i++) {
-		struct export_remote_series *of;
+		struct export_remote_series **of = &v->row[i].of;
 		char *text = NULL;
 
-		err = new_value(n, regex, v->row[i].of, &text);
-		if (!err && text) {
-			of = api_promql_labels_set(v->row[i].of, name, strlen(name), text,
-						   strlen(text));
-			err = of ? api_promql_work(r, 1) : -ENOMEM;
-			if (of) {
-				free(v->row[i].of);
-				v->row[i].of = of;
-			}
-		}
+		err = new_value(n, regex, *of, &text);
+		if (!err && text)
+			err = api_promql_labels_replace(
+				      of, api_promql_labels_set(*of, name, text, strlen(text)))
+				      ? api_promql_work(r, 1)
+				      : -ENOMEM;
 		free(text);
 	}
 	base_regex_free(regex);
-	return err ? err : api_promql_rows_merge(r, v, steps, false);
-}
-
-/* histogram_quantile() of classic buckets */
-
-struct promql_bucket {
-	double bound, count;
-};
-
-static int by_bound(const void *a, const void *b)
-{
-	const struct promql_bucket *x = a, *y = b;
-
-	return (x->bound > y->bound) - (x->bound < y->bound);
-}
-
-static double interpolate_bucket(double q, struct promql_bucket *b, size_t n)
-{
-	size_t kept = 0, i = 0;
-	double rank, most, low = 0, before = 0;
-
-	if (isnan(q))
-		return NAN;
-	if (q < 0 || q > 1)
-		return q < 0 ? -INFINITY : INFINITY;
-	qsort(b, n, sizeof(*b), by_bound);
-	if (!isinf(b[n - 1].bound))
-		return NAN;
-	for (size_t k = 1; k < n; k++)
-		if (b[k].bound == b[kept].bound)
-			b[kept].count += b[k].count;
-		else
-			b[++kept] = b[k];
-	n = kept + 1;
-	/*
-	 * Cumulative counts may decrease if the buckets were not read at the same time. NaN is no
-	 * decrease.
-	 */
-	most = b[0].count;
-	for (size_t k = 1; k < n; k++)
-		if (b[k].count < most)
-			b[k].count = most;
-		else if (b[k].count > most)
-			most = b[k].count;
-	rank = q * b[n - 1].count;
-	if (n < 2 || b[n - 1].count == 0)
-		return NAN;
-	while (i < n - 1 && !(b[i].count >= rank))
-		i++;
-	if (i == n - 1)
-		return b[n - 2].bound;
-	if (!i && b[0].bound <= 0)
-		return b[0].bound;
-	if (i) {
-		low = b[i - 1].bound;
-		before = b[i - 1].count;
-	}
-	return low + (b[i].bound - low) * ((rank - before) / (b[i].count - before));
-}
-
-static int quantile_group(struct api_promql_run *r, const double *q, struct promql_group *g,
-			  struct promql_bucket *bucket, const double *bound)
-{
-	int err;
-	struct api_promql_row *to =
-		api_promql_row_add(r, g->out, export_remote_series_copy(g->v->key), g->steps, &err);
-
-	for (size_t k = 0; k < g->steps && !err; k++) {
-		size_t n = 0;
-
-		for (size_t i = 0; i < g->n; i++)
-			if (g->v[i].row->has[k])
-				bucket[n++] = (struct promql_bucket){bound[i],
-								     g->v[i].row->value[k]};
-		to->has[k] = n;
-		if (n)
-			to->value[k] = interpolate_bucket(q[k], bucket, n);
-	}
-	return err;
-}
-
-/* Reads the label "le". Returns false if it is missing or malformed. */
-static bool read_bound(const struct api_promql_row *row, double *out)
-{
-	const struct api_label l = api_promql_label(row->of, "le");
-	char text[64], *end;
-
-	if (!l.value_bytes || l.value_bytes >= sizeof(text))
-		return false;
-	*(char *)mempcpy(text, l.value, l.value_bytes) = 0;
-	*out = strtod(text, &end);
-	return !*end && !isnan(*out);
-}
-
-int api_promql_histogram(struct api_promql_run *r, const double *q, size_t steps,
-			 struct api_promql_result *v)
-{
-	static char le[] = "le";
-	const struct api_promql_labels by = {.without = true, .n = 1, .v = {le}};
-	struct group_row *all = calloc(v->n + 1, sizeof(*all));
-	struct promql_bucket *bucket = calloc(v->n + 1, sizeof(*bucket));
-	double *bound = calloc(v->n + 1, sizeof(*bound)), unused;
-	struct api_promql_result out = {.n = 0};
-	struct promql_group g = {.steps = steps, .out = &out};
-	int err = all && bucket && bound ? api_promql_work(r, v->n * steps) : -ENOMEM;
-	size_t n = 0;
-
-	for (size_t i = 0; i < v->n && !err; i++) {
-		if (!read_bound(&v->row[i], &unused))
-			continue;
-		all[n] = (struct group_row){api_promql_labels_keep(v->row[i].of, &by), &v->row[i]};
-		err = all[n++].key ? 0 : -ENOMEM;
-	}
-	if (!err && n)
-		qsort(all, n, sizeof(*all), by_group);
-	for (size_t i = 0, end; i < n && !err; i = end) {
-		for (end = i; end < n && !by_group(&all[i], &all[end]); end++)
-			read_bound(all[end].row, &bound[end - i]);
-		g.v = &all[i];
-		g.n = end - i;
-		err = quantile_group(r, q, &g, bucket, bound);
-	}
-	for (size_t i = 0; all && i < n; i++)
-		free(all[i].key);
-	free(all);
-	free(bucket);
-	free(bound);
-	api_promql_rows_free(r, v, steps);
-	*v = out;
-	api_promql_rows_trim(r, v, steps);
 	return err ? err : api_promql_rows_merge(r, v, steps, false);
 }

@@ -42,17 +42,6 @@ static int64_t window_ns(const struct api_promql_node *n)
 
 /* Points */
 
-/* Windows do not have the markers of the ends of series. */
-static void drop_stale(struct api_promql_run *r)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < r->points; i++)
-		if (!api_is_stale(r->point[i].value))
-			r->point[kept++] = r->point[i];
-	r->points = kept;
-}
-
 static int load_points(struct api_promql_run *r, const struct api_selected *selected,
 		       const struct api_series *s, const struct api_promql_node *n,
 		       const struct api_promql_steps *steps)
@@ -77,7 +66,7 @@ static int load_points(struct api_promql_run *r, const struct api_selected *sele
 					       POINTS_AT_ONCE);
 	}
 	if (n->range_ns)
-		drop_stale(r);
+		r->points = api_drop_stale(r->point, r->points);
 	return r->budget ? r->budget->err : 0;
 }
 
@@ -101,7 +90,7 @@ static int compute_windows(struct api_promql_run *r, const struct promql_windows
 	struct api_promql_row *row =
 		api_promql_row_add(r, w->out,
 				   keeps_name ? export_remote_series_copy(of)
-					      : api_promql_labels_keep(of, &api_promql_all),
+					      : api_promql_labels_keep(of, &api_promql_all, false),
 				   w->steps->n, &err);
 
 	for (size_t i = 0; i < w->steps->n && !err; i++) {
@@ -110,7 +99,8 @@ static int compute_windows(struct api_promql_run *r, const struct promql_windows
 			.start = (double)(from / 1000000),
 			.end = (double)(at / 1000000),
 			.now = (double)(step_time(w->steps, i) / 1000000),
-			.param = w->param ? w->param[i] : 0};
+			.param = w->param ? w->param[i] : 0,
+			.by = w->function ? w->function->by : 0};
 
 		while (end < r->points && r->point[end].ns / 1000000 <= at / 1000000)
 			end++;
@@ -194,7 +184,8 @@ static int subquery_windows(struct api_promql_run *r, const struct promql_window
 
 /* Scalars */
 
-static int eval_constant(struct api_promql_run *r, double v, size_t steps,
+/* values: of the steps, or NULL if all of them have the value v. */
+static int eval_constant(struct api_promql_run *r, double v, const double *values, size_t steps,
 			 struct api_promql_result *out)
 {
 	int err;
@@ -203,7 +194,7 @@ static int eval_constant(struct api_promql_run *r, double v, size_t steps,
 
 	for (size_t i = 0; i < steps && !err; i++) {
 		row->has[i] = true;
-		row->value[i] = v;
+		row->value[i] = values ? values[i] : v;
 	}
 	return err;
 }
@@ -212,7 +203,7 @@ static int eval_constant(struct api_promql_run *r, double v, size_t steps,
 static int eval_scalar(struct api_promql_run *r, const struct api_promql_result *v, size_t steps,
 		       struct api_promql_result *out)
 {
-	int err = eval_constant(r, NAN, steps, out);
+	int err = eval_constant(r, NAN, NULL, steps, out);
 
 	for (size_t i = 0; i < steps && !err; i++) {
 		size_t n = 0;
@@ -235,17 +226,15 @@ static struct export_remote_series *absent_labels(const struct api_promql_node *
 	struct export_remote_series *of = api_promql_labels_empty();
 
 	for (size_t i = 0; n->kind == API_PROMQL_SELECTOR && of && i < m->n; i++) {
-		struct export_remote_series *more;
 		bool is_single = m->m[i].type == API_MATCH_EQUAL;
 
 		for (size_t k = 0; k < m->n && is_single; k++)
 			is_single = k == i || strcmp(m->m[k].name, m->m[i].name);
 		if (!is_single || !strcmp(m->m[i].name, "__name__"))
 			continue;
-		more = api_promql_labels_set(of, m->m[i].name, strlen(m->m[i].name), m->m[i].value,
-					     strlen(m->m[i].value));
-		free(of);
-		of = more;
+		api_promql_labels_replace(&of,
+					  api_promql_labels_set(of, m->m[i].name, m->m[i].value,
+								strlen(m->m[i].value)));
 	}
 	return of;
 }
@@ -263,8 +252,7 @@ static int eval_absent(struct api_promql_run *r, const struct api_promql_node *n
 		for (size_t k = 0; k < v->n; k++)
 			row->has[i] &= !v->row[k].has[i];
 	}
-	api_promql_rows_trim(r, out, steps);
-	return err;
+	return err ? err : api_promql_rows_merge(r, out, steps, false);
 }
 
 /* Calls */
@@ -276,14 +264,12 @@ static int map_values(struct api_promql_run *r, const struct api_promql_function
 	int err = 0;
 
 	for (size_t i = 0; i < v->n && !err; i++) {
-		struct export_remote_series *of = api_promql_labels_keep(v->row[i].of,
-									 &api_promql_all);
+		struct export_remote_series **of = &v->row[i].of;
 
-		err = of ? api_promql_work(r, steps) : -ENOMEM;
-		if (!of)
-			break;
-		free(v->row[i].of);
-		v->row[i].of = of;
+		if (!api_promql_labels_replace(of,
+					       api_promql_labels_keep(*of, &api_promql_all, false)))
+			return -ENOMEM;
+		err = api_promql_work(r, steps);
 		for (size_t k = 0; k < steps; k++) {
 			const double s[2] = {scalar[0] ? scalar[0][k] : 1,
 					     scalar[1] ? scalar[1][k] : 0};
@@ -295,7 +281,6 @@ static int map_values(struct api_promql_run *r, const struct api_promql_function
 			*x = f->math1 ? f->math1(*x) : f->math(*x, s);
 		}
 	}
-	api_promql_rows_trim(r, v, steps);
 	return err ? err : api_promql_rows_merge(r, v, steps, false);
 }
 
@@ -306,7 +291,6 @@ static int eval_windows(struct api_promql_run *r, const struct api_promql_functi
 	const struct promql_windows w = {of, f, param, steps, out};
 	int err = of->kind == API_PROMQL_SUBQUERY ? subquery_windows(r, &w) : select_windows(r, &w);
 
-	api_promql_rows_trim(r, out, steps->n);
 	return err ? err : api_promql_rows_merge(r, out, steps->n, true);
 }
 
@@ -322,15 +306,12 @@ static int eval_special(struct api_promql_run *r, const struct api_promql_node *
 
 	switch (n->function->special) {
 	case API_PROMQL_DOES_TIME:
-		err = eval_constant(r, 0, steps->n, out);
+		err = eval_constant(r, 0, NULL, steps->n, out);
 		for (size_t i = 0; i < steps->n && !err; i++)
 			out->row[0].value[i] = (double)(step_time(steps, i) / 1000000) / 1000;
 		return err;
 	case API_PROMQL_DOES_VECTOR:
-		err = eval_constant(r, 0, steps->n, out);
-		for (size_t i = 0; i < steps->n && !err; i++)
-			out->row[0].value[i] = scalar[i];
-		return err;
+		return eval_constant(r, 0, scalar, steps->n, out);
 	case API_PROMQL_DOES_SCALAR:
 		return eval_scalar(r, v, steps->n, out);
 	case API_PROMQL_DOES_ABSENT_OVER_TIME:
@@ -438,7 +419,7 @@ int api_promql_eval(struct api_promql_run *r, const struct api_promql_node *n,
 {
 	switch (n->kind) {
 	case API_PROMQL_NUMBER:
-		return eval_constant(r, n->number, steps->n, out);
+		return eval_constant(r, n->number, NULL, steps->n, out);
 	case API_PROMQL_SELECTOR:
 		return select_windows(r, &(struct promql_windows){n, NULL, NULL, steps, out});
 	case API_PROMQL_CALL:

@@ -124,109 +124,84 @@ static double compute_resets(const struct api_promql_window *w)
 	return n;
 }
 
-static double compute_count(const struct api_promql_window *w)
-{
-	return (double)w->n;
-}
-
-static double compute_present(const struct api_promql_window *w)
-{
-	(void)w;
-	return 1;
-}
-
 static double compute_last(const struct api_promql_window *w)
 {
 	return w->p[w->n - 1].value;
 }
 
-static double compute_sum(const struct api_promql_window *w)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < w->n; i++)
-		sum += w->p[i].value;
-	return sum;
-}
-
-static double compute_avg(const struct api_promql_window *w)
-{
-	return compute_sum(w) / (double)w->n;
-}
-
-/* The result of min and max is NaN only if all values are. */
-static double compute_min(const struct api_promql_window *w)
-{
-	double v = NAN;
-
-	for (size_t i = 0; i < w->n; i++)
-		v = fmin(v, w->p[i].value);
-	return v;
-}
-
-static double compute_max(const struct api_promql_window *w)
-{
-	double v = NAN;
-
-	for (size_t i = 0; i < w->n; i++)
-		v = fmax(v, w->p[i].value);
-	return v;
-}
-
-static double compute_stdvar(const struct api_promql_window *w)
-{
-	double mean = 0, squares = 0;
-
-	for (size_t i = 0; i < w->n; i++) {
-		const double d = w->p[i].value - mean;
-
-		mean += d / (double)(i + 1);
-		squares += d * (w->p[i].value - mean);
-	}
-	return squares / (double)w->n;
-}
-
-static double compute_stddev(const struct api_promql_window *w)
-{
-	return sqrt(compute_stdvar(w));
-}
-
+/* Compares points by their values, NaN first; for qsort(). */
 int api_promql_order(const void *a, const void *b)
 {
-	const double x = *(const double *)a, y = *(const double *)b;
+	const double x = ((const struct collect_point *)a)->value;
+	const double y = ((const struct collect_point *)b)->value;
 
 	if (isnan(x) || isnan(y))
 		return isnan(y) - isnan(x);
 	return (x > y) - (x < y);
 }
 
-double api_promql_quantile(double q, const double *v, size_t n)
+/* NaN if out of memory. */
+static double compute_quantile(double q, const struct collect_point *p, size_t n)
 {
 	const double rank = q * (double)(n - 1);
+	struct collect_point *v;
 	size_t low, high;
+	double quantile;
 
-	if (!n || isnan(q))
+	if (isnan(q))
 		return NAN;
 	if (q < 0 || q > 1)
 		return q < 0 ? -INFINITY : INFINITY;
-	low = (size_t)rank;
-	high = BASE_MIN(low + 1, n - 1);
-	return v[low] * (1 - (rank - (double)low)) + v[high] * (rank - (double)low);
-}
-
-/* NaN if out of memory. */
-static double compute_quantile(const struct api_promql_window *w)
-{
-	double *v = malloc(w->n * sizeof(*v)), quantile;
-
+	v = malloc(n * sizeof(*v));
 	if (!v)
 		return NAN;
-	for (size_t i = 0; i < w->n; i++)
-		v[i] = w->p[i].value;
-	qsort(v, w->n, sizeof(*v), api_promql_order);
-	quantile = api_promql_quantile(w->param, v, w->n);
+	memcpy(v, p, n * sizeof(*v));
+	qsort(v, n, sizeof(*v), api_promql_order);
+	low = (size_t)rank;
+	high = BASE_MIN(low + 1, n - 1);
+	quantile = v[low].value * (1 - (rank - (double)low)) + v[high].value * (rank - (double)low);
 	free(v);
 	return quantile;
+}
+
+double api_promql_reduce(enum api_promql_aggregation by, double param,
+			 const struct collect_point *p, size_t n)
+{
+	double sum = 0, mean = 0, squares = 0, most = NAN;
+
+	switch (by) {
+	case API_PROMQL_BY_COUNT:
+		return (double)n;
+	case API_PROMQL_BY_GROUP:
+		return 1;
+	case API_PROMQL_BY_QUANTILE:
+		return compute_quantile(param, p, n);
+	case API_PROMQL_BY_MIN:
+	case API_PROMQL_BY_MAX:
+		/* The result is NaN only if all values are. */
+		for (size_t i = 0; i < n; i++)
+			most = by == API_PROMQL_BY_MIN ? fmin(most, p[i].value)
+						       : fmax(most, p[i].value);
+		return most;
+	case API_PROMQL_BY_SUM:
+	case API_PROMQL_BY_AVG:
+		for (size_t i = 0; i < n; i++)
+			sum += p[i].value;
+		return by == API_PROMQL_BY_SUM ? sum : sum / (double)n;
+	default:
+		for (size_t i = 0; i < n; i++) {
+			const double d = p[i].value - mean;
+
+			mean += d / (double)(i + 1);
+			squares += d * (p[i].value - mean);
+		}
+		return by == API_PROMQL_BY_STDVAR ? squares / (double)n : sqrt(squares / (double)n);
+	}
+}
+
+static double reduce_window(const struct api_promql_window *w)
+{
+	return api_promql_reduce(w->by, w->param, w->p, w->n);
 }
 
 /* Functions of a value */
@@ -289,15 +264,15 @@ static const struct api_promql_function functions[] = {
 	{"predict_linear", "ms", 'v', .window = compute_prediction, .least = 2},
 	{"changes", "m", 'v', .window = compute_changes},
 	{"resets", "m", 'v', .window = compute_resets},
-	{"avg_over_time", "m", 'v', .window = compute_avg},
-	{"min_over_time", "m", 'v', .window = compute_min},
-	{"max_over_time", "m", 'v', .window = compute_max},
-	{"sum_over_time", "m", 'v', .window = compute_sum},
-	{"count_over_time", "m", 'v', .window = compute_count},
-	{"present_over_time", "m", 'v', .window = compute_present},
-	{"stddev_over_time", "m", 'v', .window = compute_stddev},
-	{"stdvar_over_time", "m", 'v', .window = compute_stdvar},
-	{"quantile_over_time", "sm", 'v', .window = compute_quantile},
+	{"avg_over_time", "m", 'v', .window = reduce_window, .by = API_PROMQL_BY_AVG},
+	{"min_over_time", "m", 'v', .window = reduce_window, .by = API_PROMQL_BY_MIN},
+	{"max_over_time", "m", 'v', .window = reduce_window, .by = API_PROMQL_BY_MAX},
+	{"sum_over_time", "m", 'v', .window = reduce_window, .by = API_PROMQL_BY_SUM},
+	{"count_over_time", "m", 'v', .window = reduce_window, .by = API_PROMQL_BY_COUNT},
+	{"present_over_time", "m", 'v', .window = reduce_window, .by = API_PROMQL_BY_GROUP},
+	{"stddev_over_time", "m", 'v', .window = reduce_window, .by = API_PROMQL_BY_STDDEV},
+	{"stdvar_over_time", "m", 'v', .window = reduce_window, .by = API_PROMQL_BY_STDVAR},
+	{"quantile_over_time", "sm", 'v', .window = reduce_window, .by = API_PROMQL_BY_QUANTILE},
 	{"last_over_time", "m", 'v', .window = compute_last, .keeps_name = true},
 	{"ceil", "v", 'v', .math1 = ceil},
 	{"floor", "v", 'v', .math1 = floor},

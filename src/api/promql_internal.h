@@ -14,7 +14,8 @@ struct api_promql_window {
 	const struct collect_point *p;
 	size_t n;
 	double start, end, now;
-	double param; /* the function's scalar, or 0 */
+	double param;			/* the function's scalar, or 0 */
+	enum api_promql_aggregation by; /* of the functions ..._over_time */
 };
 
 /* Functions for which promql_eval.c has special code. */
@@ -46,6 +47,7 @@ struct api_promql_function {
 	 */
 	double (*window)(const struct api_promql_window *w);
 	uint32_t least;
+	enum api_promql_aggregation by; /* of the functions ..._over_time */
 	/* Computes a value of a vector; s: the function's scalars. */
 	double (*math)(double v, const double *s);
 	double (*math1)(double v);
@@ -54,9 +56,10 @@ struct api_promql_function {
 
 /* Returns the function with this name, or NULL. */
 const struct api_promql_function *api_promql_function(const char *name, size_t bytes);
-/* The quantile of n values, which are sorted. */
-double api_promql_quantile(double q, const double *v, size_t n);
-int api_promql_order(const void *a, const void *b); /* compares doubles, NaN first; for qsort() */
+/* Aggregates the values of n >= 1 points. */
+double api_promql_reduce(enum api_promql_aggregation by, double param,
+			 const struct collect_point *p, size_t n);
+int api_promql_order(const void *a, const void *b);
 
 struct api_promql_run {
 	struct collect_collector *c;
@@ -86,11 +89,9 @@ struct api_promql_row *api_promql_row_add(struct api_promql_run *r, struct api_p
 /* Removes the last row if it has no value. */
 void api_promql_row_drop_empty(struct api_promql_run *r, struct api_promql_result *to,
 			       size_t steps);
-/* Removes rows without a value. */
-void api_promql_rows_trim(struct api_promql_run *r, struct api_promql_result *to, size_t steps);
 /*
- * Merges rows with equal labels. Returns -EEXIST if two of them have a value at the same step; with
- * strict set, even if they do not.
+ * Removes rows without a value, and merges rows with equal labels. Returns -EEXIST if two of them
+ * have a value at the same step; with strict set, even if they do not.
  */
 int api_promql_rows_merge(struct api_promql_run *r, struct api_promql_result *to, size_t steps,
 			  bool strict);
@@ -101,16 +102,16 @@ int api_promql_row_order(const void *a, const void *b);
 /* ---- labels: each function returns new labels, or NULL if out of memory ---- */
 
 struct export_remote_series *api_promql_labels_empty(void);
-/* Keeps the labels that an aggregation keeps. "without" also removes the name. */
+/* Keeps the labels that an aggregation keeps; "without" keeps the name only if keep_name is set. */
 struct export_remote_series *api_promql_labels_keep(const struct export_remote_series *from,
-						    const struct api_promql_labels *by);
-/* Like api_promql_labels_keep(), but "without" keeps the name. */
-struct export_remote_series *api_promql_labels_match(const struct export_remote_series *from,
-						     const struct api_promql_labels *by);
+						    const struct api_promql_labels *by,
+						    bool keep_name);
 /* Sets a label; an empty value removes it. */
 struct export_remote_series *api_promql_labels_set(const struct export_remote_series *from,
-						   const char *name, size_t name_bytes,
-						   const char *value, size_t value_bytes);
+						   const char *name, const char *value,
+						   size_t value_bytes);
+/* Frees labels and puts others in their place. Returns false if there are none. */
+bool api_promql_labels_replace(struct export_remote_series **of, struct export_remote_series *with);
 /* Finds a label; a missing one is empty. */
 struct api_label api_promql_label(const struct export_remote_series *of, const char *name);
 extern const struct api_promql_labels api_promql_all; /* keeps all labels but the name */
@@ -132,34 +133,40 @@ int api_promql_histogram(struct api_promql_run *r, const double *q, size_t steps
 
 #define API_PROMQL_ANY 1 /* the lowest precedence of an operator */
 
+/*
+ * Functions that return a node or a bool return NULL or false after an error: .err is then set, and
+ * .error unless it is -ENOMEM.
+ */
 struct api_promql_parser {
 	struct api_promql *q;
 	const char *at;
 	size_t depth;
+	int err;
 	char *error;
 	size_t error_bytes;
 };
 
-/* Fails with a message that says what was expected and what follows instead. */
-int api_promql_fail_parse(const struct api_promql_parser *p, const char *what);
+/* Fails with a message that says what was expected and what follows instead. Returns NULL. */
+void *api_promql_fail_parse(struct api_promql_parser *p, const char *what);
+/* Fails with a formatted message. Returns NULL. */
+#define api_promql_refuse(p, ...) \
+	((p)->err = base_fail((p)->error, (p)->error_bytes, -EINVAL, __VA_ARGS__), NULL)
 /* Skips n bytes, and the space and comments after them. */
 void api_promql_skip_bytes(struct api_promql_parser *p, size_t n);
 bool api_promql_take_char(struct api_promql_parser *p, char c);
-int api_promql_expect_char(struct api_promql_parser *p, char c);
+bool api_promql_expect_char(struct api_promql_parser *p, char c);
 /* Keywords are case-insensitive. */
 bool api_promql_is_word(const struct api_promql_parser *p, const char *word);
 bool api_promql_take_word(struct api_promql_parser *p, const char *word);
-/* Returns NULL with *err set. */
 struct api_promql_node *api_promql_new_node(struct api_promql_parser *p, enum api_promql_kind kind,
-					    enum api_promql_type type, int *err);
-int api_promql_check_type(const struct api_promql_parser *p, const struct api_promql_node *n,
-			  enum api_promql_type type, const char *of);
+					    enum api_promql_type type);
+bool api_promql_check_type(struct api_promql_parser *p, const struct api_promql_node *n,
+			   enum api_promql_type type, const char *of);
 /* Parses an expression whose operators have at least this precedence. */
-int api_promql_parse_expression(struct api_promql_parser *p, int least,
-				struct api_promql_node **out);
+struct api_promql_node *api_promql_parse_expression(struct api_promql_parser *p, int least);
 /* Parses an operand with its modifiers. */
-int api_promql_parse_modified(struct api_promql_parser *p, struct api_promql_node **out);
+struct api_promql_node *api_promql_parse_modified(struct api_promql_parser *p);
 /* Parses a list of labels in parentheses. */
-int api_promql_parse_labels(struct api_promql_parser *p, struct api_promql_labels *l);
+bool api_promql_parse_labels(struct api_promql_parser *p, struct api_promql_labels *l);
 
 #endif

@@ -88,17 +88,11 @@ static int apply_scalar(struct api_promql_run *r, const struct api_promql_node *
 				      (is_left ? compute_value(n, scalar[k], x, x, &row->value[k])
 					       : compute_value(n, x, scalar[k], x, &row->value[k]));
 		}
-		if (!err && drops_name(n)) {
-			struct export_remote_series *of = api_promql_labels_keep(row->of,
-										 &api_promql_all);
-
-			if (!of)
-				return -ENOMEM;
-			free(row->of);
-			row->of = of;
-		}
+		if (!err && drops_name(n) &&
+		    !api_promql_labels_replace(
+			    &row->of, api_promql_labels_keep(row->of, &api_promql_all, false)))
+			err = -ENOMEM;
 	}
-	api_promql_rows_trim(r, v, steps);
 	return err ? err : api_promql_rows_merge(r, v, steps, false);
 }
 
@@ -144,13 +138,21 @@ static int take_row(struct api_promql_run *r, struct api_promql_result *out,
 	return 0;
 }
 
-/* Sets any[k] if one of the rows has a value at step k. */
-static void find_values(const struct match_row *m, size_t n, size_t steps, bool *any)
+/*
+ * Sets any[k] if one of the rows has a value at step k. Returns false if several have one at the
+ * same step.
+ */
+static bool find_values(const struct match_row *m, size_t n, size_t steps, bool *any)
 {
+	bool are_single = true;
+
 	memset(any, 0, steps * sizeof(*any));
 	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < steps; k++)
+		for (size_t k = 0; k < steps; k++) {
+			are_single &= !any[k] || !m[i].row->has[k];
 			any[k] |= m[i].row->has[k];
+		}
+	return are_single;
 }
 
 static void drop_values(const struct match_row *m, size_t n, size_t steps, const bool *keep)
@@ -195,24 +197,18 @@ static struct export_remote_series *pair_labels(const struct api_promql_node *n,
 						const struct export_remote_series *many,
 						const struct export_remote_series *one)
 {
-	struct export_remote_series *of = drops_name(n)
-						  ? api_promql_labels_keep(many, &api_promql_all)
-						  : export_remote_series_copy(many);
+	struct export_remote_series *of =
+		drops_name(n) ? api_promql_labels_keep(many, &api_promql_all, false)
+			      : export_remote_series_copy(many);
 
-	if (of && n->many == API_PROMQL_ONE) {
-		struct export_remote_series *less = api_promql_labels_match(of, &n->by);
-
-		free(of);
-		return less;
-	}
-	for (size_t i = 0; of && i < n->include.n; i++) {
+	if (of && n->many == API_PROMQL_ONE)
+		api_promql_labels_replace(&of, api_promql_labels_keep(of, &n->by, true));
+	for (size_t i = 0; of && n->many && i < n->include.n; i++) {
 		const char *name = n->include.v[i];
 		const struct api_label l = api_promql_label(one, name);
-		struct export_remote_series *more = api_promql_labels_set(of, name, strlen(name),
-									  l.value, l.value_bytes);
 
-		free(of);
-		of = more;
+		api_promql_labels_replace(&of,
+					  api_promql_labels_set(of, name, l.value, l.value_bytes));
 	}
 	return of;
 }
@@ -239,25 +235,6 @@ static int match_pair(struct api_promql_run *r, const struct api_promql_node *n,
 	return err;
 }
 
-/*
- * Checks the side that may have only one series per match. Returns an error if two of its rows have
- * a value at the same step.
- */
-static int check_single(struct api_promql_run *r, const struct match_row *m, size_t n, size_t steps,
-			bool *any)
-{
-	memset(any, 0, steps * sizeof(*any));
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < steps; k++) {
-			if (any[k] && m[i].row->has[k])
-				return fail_match(r, "several series of one side have the same "
-						     "labels to match by: many-to-many matching "
-						     "is not allowed");
-			any[k] |= m[i].row->has[k];
-		}
-	return 0;
-}
-
 static int combine_pairs(struct api_promql_run *r, const struct api_promql_node *n, size_t steps,
 			 const struct match_row *m, size_t left, size_t right, bool *any,
 			 struct api_promql_result *out)
@@ -265,7 +242,10 @@ static int combine_pairs(struct api_promql_run *r, const struct api_promql_node 
 	const bool swap = n->many == API_PROMQL_RIGHT;
 	int err = api_promql_work(r, (left + 1) * (right + 1) * steps);
 
-	err = err ? err : check_single(r, swap ? m : m + left, swap ? left : right, steps, any);
+	/* One side may have only one series per match. */
+	if (!err && !find_values(swap ? m : m + left, swap ? left : right, steps, any))
+		err = fail_match(r, "several series of one side have the same labels to match by: "
+				    "many-to-many matching is not allowed");
 	memset(any, 0, steps * sizeof(*any));
 	for (size_t i = 0; i < left && !err; i++)
 		for (size_t k = left; k < left + right && !err; k++)
@@ -285,7 +265,7 @@ static int match_vectors(struct api_promql_run *r, const struct api_promql_node 
 	for (size_t i = 0; i < rows && !err; i++) {
 		m[i].row = i < a->n ? &a->row[i] : &b->row[i - a->n];
 		m[i].is_right = i >= a->n;
-		m[i].key = api_promql_labels_keep(m[i].row->of, &n->by);
+		m[i].key = api_promql_labels_keep(m[i].row->of, &n->by, false);
 		err = m[i].key ? 0 : -ENOMEM;
 	}
 	if (!err && n->op > API_PROMQL_UNLESS)
@@ -304,7 +284,6 @@ static int match_vectors(struct api_promql_run *r, const struct api_promql_node 
 	free(any);
 	if (err)
 		return err;
-	api_promql_rows_trim(r, out, steps);
 	err = api_promql_rows_merge(r, out, steps, false);
 	return err == -EEXIST ? fail_match(r, "several pairs of series have the same labels: "
 					      "group by labels that distinguish them")

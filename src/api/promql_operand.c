@@ -57,14 +57,14 @@ int api_promql_duration(const char *text, int64_t *ns)
 	return end && !*end ? 0 : -EINVAL;
 }
 
-static int take_duration(struct api_promql_parser *p, int64_t *ns)
+static bool take_duration(struct api_promql_parser *p, int64_t *ns)
 {
 	const char *end = read_duration(p->at, ns);
 
 	if (!end)
 		return api_promql_fail_parse(p, "expected a duration, such as 5m");
 	api_promql_skip_bytes(p, (size_t)(end - p->at));
-	return 0;
+	return true;
 }
 
 /* Lists of labels */
@@ -80,18 +80,20 @@ static const char *read_label(const char *s, char **out)
 	return s + n;
 }
 
-int api_promql_parse_labels(struct api_promql_parser *p, struct api_promql_labels *l)
+bool api_promql_parse_labels(struct api_promql_parser *p, struct api_promql_labels *l)
 {
-	int err = api_promql_expect_char(p, '(');
-
-	while (!err && !api_promql_take_char(p, ')')) {
+	if (!api_promql_expect_char(p, '('))
+		return false;
+	while (!api_promql_take_char(p, ')')) {
 		const char *end;
 
 		if (l->n == API_PROMQL_LABELS)
 			return api_promql_fail_parse(p, "too many labels");
 		end = read_label(p->at, &l->v[l->n]);
-		if (!l->v[l->n])
-			return -ENOMEM;
+		if (!l->v[l->n]) {
+			p->err = -ENOMEM;
+			return false;
+		}
 		l->n++;
 		if (!end)
 			return api_promql_fail_parse(p, "expected a label name");
@@ -99,79 +101,77 @@ int api_promql_parse_labels(struct api_promql_parser *p, struct api_promql_label
 		if (!api_promql_take_char(p, ',') && *p->at != ')')
 			return api_promql_fail_parse(p, "expected , or )");
 	}
-	return err;
+	return true;
 }
 
 /* Operands */
 
-static int parse_text(struct api_promql_parser *p, struct api_promql_node **out)
+/* Skips the text of n, which ends at `end`. Returns n. */
+static struct api_promql_node *skip_to(struct api_promql_parser *p, const char *end,
+				       struct api_promql_node *n)
 {
-	int err;
-	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_STRING, API_PROMQL_TEXT,
-							&err);
+	api_promql_skip_bytes(p, (size_t)(end - p->at));
+	return n;
+}
+
+static struct api_promql_node *parse_text(struct api_promql_parser *p)
+{
+	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_STRING, API_PROMQL_TEXT);
 	const char *end;
 
 	if (!n)
-		return err;
+		return NULL;
 	end = api_promql_text(p->at, &n->text);
-	if (!end)
-		return api_promql_fail_parse(p, "expected a string");
-	api_promql_skip_bytes(p, (size_t)(end - p->at));
-	*out = n;
-	return 0;
+	return end ? skip_to(p, end, n) : api_promql_fail_parse(p, "expected a string");
 }
 
-static int parse_number(struct api_promql_parser *p, struct api_promql_node **out)
+static struct api_promql_node *parse_number(struct api_promql_parser *p)
 {
 	const bool is_hex = *p->at == '0' && (p->at[1] | 32) == 'x';
-	int err;
-	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_NUMBER, API_PROMQL_SCALAR,
-							&err);
+	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_NUMBER, API_PROMQL_SCALAR);
 	char *end;
 
 	if (!n)
-		return err;
+		return NULL;
 	n->number = is_hex ? (double)strtoull(p->at, &end, 16) : strtod(p->at, &end);
 	if (end == p->at || api_promql_name(end, true) || *end == '.')
 		return api_promql_fail_parse(p, "expected a number");
-	api_promql_skip_bytes(p, (size_t)(end - p->at));
-	*out = n;
-	return 0;
+	return skip_to(p, end, n);
 }
 
-static int parse_selector(struct api_promql_parser *p, struct api_promql_node **out)
+static struct api_promql_node *parse_selector(struct api_promql_parser *p)
 {
-	int err;
-	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_SELECTOR, API_PROMQL_VECTOR,
-							&err);
+	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_SELECTOR, API_PROMQL_VECTOR);
 	const char *end;
 
 	if (!n)
-		return err;
+		return NULL;
 	end = api_matchers_parse(&n->matchers, p->at, p->error, p->error_bytes);
-	if (!end)
-		return -EINVAL;
-	api_promql_skip_bytes(p, (size_t)(end - p->at));
-	*out = n;
-	return 0;
+	if (end)
+		return skip_to(p, end, n);
+	p->err = -EINVAL;
+	return NULL;
 }
 
-static int parse_arguments(struct api_promql_parser *p, struct api_promql_node *n)
+static bool parse_arguments(struct api_promql_parser *p, struct api_promql_node *n)
 {
-	int err = api_promql_expect_char(p, '(');
-
-	while (!err && !api_promql_take_char(p, ')')) {
+	if (!api_promql_expect_char(p, '('))
+		return false;
+	while (!api_promql_take_char(p, ')')) {
 		if (n->args == API_PROMQL_ARGS)
 			return api_promql_fail_parse(p, "too many arguments");
-		err = api_promql_parse_expression(p, API_PROMQL_ANY, &n->arg[n->args]);
-		n->args += !err;
-		if (!err && !api_promql_take_char(p, ',') && *p->at != ')')
-			err = api_promql_fail_parse(p, "expected , or )");
+		n->arg[n->args] = api_promql_parse_expression(p, API_PROMQL_ANY);
+		if (!n->arg[n->args++])
+			return false;
+		if (!api_promql_take_char(p, ',') && *p->at != ')')
+			return api_promql_fail_parse(p, "expected , or )");
 	}
-	return err;
+	return true;
 }
 
-static int check_arguments(const struct api_promql_parser *p, const struct api_promql_node *n)
+/* Returns n. */
+static struct api_promql_node *check_arguments(struct api_promql_parser *p,
+					       struct api_promql_node *n)
 {
 	const char *types = n->function->types;
 	size_t least = 0, most = 0;
@@ -179,40 +179,33 @@ static int check_arguments(const struct api_promql_parser *p, const struct api_p
 	for (; types[most] && types[most] != '*'; most++)
 		least += islower((unsigned char)types[most]) != 0;
 	if (n->args < least || (n->args > most && types[most] != '*'))
-		return base_fail(p->error, p->error_bytes, -EINVAL,
-				 "%s() has the wrong number of arguments: %zu", n->function->name,
-				 n->args);
+		return api_promql_refuse(p, "%s() has the wrong number of arguments: %zu",
+					 n->function->name, n->args);
 	for (size_t i = 0; i < n->args; i++) {
-		const char type = types[BASE_MIN(i, most - 1)];
-		const int err = api_promql_check_type(
-			p, n->arg[i], (enum api_promql_type)tolower((unsigned char)type),
-			n->function->name);
+		const int type = tolower((unsigned char)types[BASE_MIN(i, most - 1)]);
 
-		if (err)
-			return err;
+		if (!api_promql_check_type(p, n->arg[i], (enum api_promql_type)type,
+					   n->function->name))
+			return NULL;
 	}
-	return 0;
+	return n;
 }
 
-static int parse_call(struct api_promql_parser *p, struct api_promql_node **out)
+static struct api_promql_node *parse_call(struct api_promql_parser *p)
 {
 	const size_t bytes = api_promql_name(p->at, true);
 	const struct api_promql_function *f = api_promql_function(p->at, bytes);
-	int err;
 	struct api_promql_node *n;
 
 	if (!f)
-		return base_fail(p->error, p->error_bytes, -EINVAL,
-				 "the function %.*s() is not supported", (int)BASE_MIN(bytes, 80u),
-				 p->at);
-	n = api_promql_new_node(p, API_PROMQL_CALL, f->returns, &err);
+		return api_promql_refuse(p, "the function %.*s() is not supported",
+					 (int)BASE_MIN(bytes, 80u), p->at);
+	n = api_promql_new_node(p, API_PROMQL_CALL, f->returns);
 	if (!n)
-		return err;
+		return NULL;
 	n->function = f;
 	api_promql_skip_bytes(p, bytes);
-	err = parse_arguments(p, n);
-	*out = n;
-	return err ? err : check_arguments(p, n);
+	return parse_arguments(p, n) ? check_arguments(p, n) : NULL;
 }
 
 static const char *const aggregations[] = {
@@ -223,101 +216,94 @@ static const char *const aggregations[] = {
 	[API_PROMQL_BY_TOPK] = "topk",	       [API_PROMQL_BY_BOTTOMK] = "bottomk",
 	[API_PROMQL_BY_QUANTILE] = "quantile", [API_PROMQL_BY_VALUES] = "count_values"};
 
-static int take_grouping(struct api_promql_parser *p, struct api_promql_node *n, bool *taken)
+static bool take_grouping(struct api_promql_parser *p, struct api_promql_node *n, bool *taken)
 {
 	n->by.without = api_promql_is_word(p, "without");
 	*taken = n->by.without || api_promql_is_word(p, "by");
 	if (!*taken)
-		return 0;
+		return true;
 	api_promql_skip_bytes(p, n->by.without ? 7 : 2);
 	return api_promql_parse_labels(p, &n->by);
 }
 
-static int parse_aggregate(struct api_promql_parser *p, enum api_promql_aggregation which,
-			   struct api_promql_node **out)
+static struct api_promql_node *parse_aggregate(struct api_promql_parser *p,
+					       enum api_promql_aggregation which)
 {
+	const char *name = aggregations[which];
 	const bool has_param = which >= API_PROMQL_BY_TOPK;
-	int err;
-	struct api_promql_node *n = api_promql_new_node(p, API_PROMQL_AGGREGATE, API_PROMQL_VECTOR,
-							&err);
+	struct api_promql_node *n, *param;
 	bool taken;
 
+	n = api_promql_new_node(p, API_PROMQL_AGGREGATE, API_PROMQL_VECTOR);
 	if (!n)
-		return err;
+		return NULL;
 	n->aggregation = which;
-	api_promql_skip_bytes(p, strlen(aggregations[which]));
-	err = take_grouping(p, n, &taken);
-	err = err ? err : parse_arguments(p, n);
-	if (!err && !taken)
-		err = take_grouping(p, n, &taken);
-	if (err)
-		return err;
+	api_promql_skip_bytes(p, strlen(name));
+	if (!take_grouping(p, n, &taken) || !parse_arguments(p, n) ||
+	    (!taken && !take_grouping(p, n, &taken)))
+		return NULL;
 	if (n->args != 1u + has_param)
-		return base_fail(p->error, p->error_bytes, -EINVAL,
-				 "%s has the wrong number of arguments: %zu", aggregations[which],
-				 n->args);
+		return api_promql_refuse(p, "%s has the wrong number of arguments: %zu", name,
+					 n->args);
 	if (has_param) {
-		struct api_promql_node *param = n->arg[0];
-
+		param = n->arg[0];
 		n->arg[0] = n->arg[1];
 		n->arg[1] = param;
-		err = api_promql_check_type(p, param,
-					    which == API_PROMQL_BY_VALUES ? API_PROMQL_TEXT
-									  : API_PROMQL_SCALAR,
-					    aggregations[which]);
+		if (!api_promql_check_type(p, param,
+					   which == API_PROMQL_BY_VALUES ? API_PROMQL_TEXT
+									 : API_PROMQL_SCALAR,
+					   name))
+			return NULL;
 	}
-	*out = n;
-	return err ? err
-		   : api_promql_check_type(p, n->arg[0], API_PROMQL_VECTOR, aggregations[which]);
+	return api_promql_check_type(p, n->arg[0], API_PROMQL_VECTOR, name) ? n : NULL;
 }
 
-static int parse_operand(struct api_promql_parser *p, struct api_promql_node **out)
+static struct api_promql_node *parse_operand(struct api_promql_parser *p)
 {
 	const size_t bytes = api_promql_name(p->at, true);
 	const char after = *api_promql_space(p->at + bytes);
 	struct api_promql_parser next = *p;
-	int err;
+	struct api_promql_node *n;
 
 	if (api_promql_take_char(p, '(')) {
-		err = api_promql_parse_expression(p, API_PROMQL_ANY, out);
-		return err ? err : api_promql_expect_char(p, ')');
+		n = api_promql_parse_expression(p, API_PROMQL_ANY);
+		return n && api_promql_expect_char(p, ')') ? n : NULL;
 	}
 	if (*p->at == '"' || *p->at == '\'' || *p->at == '`')
-		return parse_text(p, out);
+		return parse_text(p);
 	if (isdigit((unsigned char)*p->at) || *p->at == '.' || api_promql_is_word(p, "inf") ||
 	    api_promql_is_word(p, "nan"))
-		return parse_number(p, out);
+		return parse_number(p);
 	api_promql_skip_bytes(&next, bytes);
 	for (int i = 0; i < API_PROMQL_AGGREGATIONS; i++)
 		if (api_promql_is_word(p, aggregations[i]) &&
 		    (after == '(' || api_promql_is_word(&next, "by") ||
 		     api_promql_is_word(&next, "without")))
-			return parse_aggregate(p, (enum api_promql_aggregation)i, out);
-	return bytes && after == '(' ? parse_call(p, out) : parse_selector(p, out);
+			return parse_aggregate(p, (enum api_promql_aggregation)i);
+	return bytes && after == '(' ? parse_call(p) : parse_selector(p);
 }
 
 /* Modifiers: [5m], [5m:10s], offset and @ */
 
-static int parse_range(struct api_promql_parser *p, struct api_promql_node **out)
+static struct api_promql_node *parse_range(struct api_promql_parser *p, struct api_promql_node *n)
 {
-	struct api_promql_node *n = *out, *sub;
+	struct api_promql_node *sub;
 	int64_t range;
-	int err = take_duration(p, &range);
 
-	if (err)
-		return err;
+	if (!take_duration(p, &range))
+		return NULL;
 	if (api_promql_take_char(p, ':')) {
-		err = api_promql_check_type(p, n, API_PROMQL_VECTOR, "a subquery");
-		sub = err ? NULL
-			  : api_promql_new_node(p, API_PROMQL_SUBQUERY, API_PROMQL_MATRIX, &err);
+		sub = api_promql_check_type(p, n, API_PROMQL_VECTOR, "a subquery")
+			      ? api_promql_new_node(p, API_PROMQL_SUBQUERY, API_PROMQL_MATRIX)
+			      : NULL;
 		if (!sub)
-			return err;
+			return NULL;
 		sub->arg[0] = n;
 		sub->args = 1;
 		sub->range_ns = range;
-		*out = sub;
-		if (*p->at != ']')
-			err = take_duration(p, &sub->step_ns);
+		n = sub;
+		if (*p->at != ']' && !take_duration(p, &sub->step_ns))
+			return NULL;
 	} else if (n->kind != API_PROMQL_SELECTOR || n->range_ns || n->offset_ns || n->at) {
 		return api_promql_fail_parse(
 			p, "a range such as [5m] must follow a selector; expected [5m:]");
@@ -325,21 +311,23 @@ static int parse_range(struct api_promql_parser *p, struct api_promql_node **out
 		n->range_ns = range;
 		n->type = API_PROMQL_MATRIX;
 	}
-	return err ? err : api_promql_expect_char(p, ']');
+	return api_promql_expect_char(p, ']') ? n : NULL;
 }
 
-static int parse_offset(struct api_promql_parser *p, struct api_promql_node *n)
+static bool parse_offset(struct api_promql_parser *p, struct api_promql_node *n)
 {
 	const bool is_negative = api_promql_take_char(p, '-');
-	int err = n->offset_ns ? api_promql_fail_parse(p, "expected a single offset")
-			       : take_duration(p, &n->offset_ns);
 
+	if (n->offset_ns)
+		return api_promql_fail_parse(p, "expected a single offset");
+	if (!take_duration(p, &n->offset_ns))
+		return false;
 	if (is_negative)
 		n->offset_ns = -n->offset_ns;
-	return err;
+	return true;
 }
 
-static int parse_at(struct api_promql_parser *p, struct api_promql_node *n)
+static bool parse_at(struct api_promql_parser *p, struct api_promql_node *n)
 {
 	char *end;
 	double seconds;
@@ -349,7 +337,7 @@ static int parse_at(struct api_promql_parser *p, struct api_promql_node *n)
 	if (api_promql_is_word(p, "start") || api_promql_is_word(p, "end")) {
 		n->at = api_promql_is_word(p, "start") ? API_PROMQL_START : API_PROMQL_END;
 		api_promql_skip_bytes(p, n->at == API_PROMQL_START ? 5 : 3);
-		return api_promql_expect_char(p, '(') ?: api_promql_expect_char(p, ')');
+		return api_promql_expect_char(p, '(') && api_promql_expect_char(p, ')');
 	}
 	seconds = strtod(p->at, &end);
 	if (end == p->at || !(seconds > -9e9 && seconds < 9e9))
@@ -357,28 +345,29 @@ static int parse_at(struct api_promql_parser *p, struct api_promql_node *n)
 			p, "expected a time in Unix seconds, start() or end() after @");
 	n->at = API_PROMQL_TIME;
 	n->at_ns = (int64_t)(seconds * 1e3 + (seconds < 0 ? -0.5 : 0.5)) * 1000000;
-	api_promql_skip_bytes(p, (size_t)(end - p->at));
-	return 0;
+	skip_to(p, end, n);
+	return true;
 }
 
-int api_promql_parse_modified(struct api_promql_parser *p, struct api_promql_node **out)
+struct api_promql_node *api_promql_parse_modified(struct api_promql_parser *p)
 {
-	int err = parse_operand(p, out);
+	struct api_promql_node *n = parse_operand(p);
 
-	while (!err) {
+	while (n) {
 		const bool is_offset = api_promql_is_word(p, "offset");
 
 		if (api_promql_take_char(p, '[')) {
-			err = parse_range(p, out);
+			n = parse_range(p, n);
 			continue;
 		}
 		if (!is_offset && *p->at != '@')
-			return 0;
-		if ((*out)->kind != API_PROMQL_SELECTOR && (*out)->kind != API_PROMQL_SUBQUERY)
+			return n;
+		if (n->kind != API_PROMQL_SELECTOR && n->kind != API_PROMQL_SUBQUERY)
 			return api_promql_fail_parse(
 				p, "offset and @ must follow a selector or a subquery");
 		api_promql_skip_bytes(p, is_offset ? 6 : 1);
-		err = is_offset ? parse_offset(p, *out) : parse_at(p, *out);
+		if (!(is_offset ? parse_offset : parse_at)(p, n))
+			return NULL;
 	}
-	return err;
+	return NULL;
 }

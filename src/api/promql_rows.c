@@ -35,8 +35,9 @@ struct export_remote_series *api_promql_labels_empty(void)
 	return new_labels(0);
 }
 
-static struct export_remote_series *keep_labels(const struct export_remote_series *from,
-						const struct api_promql_labels *by, bool keep_name)
+struct export_remote_series *api_promql_labels_keep(const struct export_remote_series *from,
+						    const struct api_promql_labels *by,
+						    bool keep_name)
 {
 	struct export_remote_series *to = new_labels(from->label_bytes);
 	struct api_label label;
@@ -55,18 +56,6 @@ static struct export_remote_series *keep_labels(const struct export_remote_serie
 	return to;
 }
 
-struct export_remote_series *api_promql_labels_keep(const struct export_remote_series *from,
-						    const struct api_promql_labels *by)
-{
-	return keep_labels(from, by, false);
-}
-
-struct export_remote_series *api_promql_labels_match(const struct export_remote_series *from,
-						     const struct api_promql_labels *by)
-{
-	return keep_labels(from, by, true);
-}
-
 static void put_label(struct export_remote_series *to, const char *name, size_t name_bytes,
 		      const char *value, size_t value_bytes)
 {
@@ -78,9 +67,10 @@ static void put_label(struct export_remote_series *to, const char *name, size_t 
 }
 
 struct export_remote_series *api_promql_labels_set(const struct export_remote_series *from,
-						   const char *name, size_t name_bytes,
-						   const char *value, size_t value_bytes)
+						   const char *name, const char *value,
+						   size_t value_bytes)
 {
+	const size_t name_bytes = strlen(name);
 	struct export_remote_series *to =
 		new_labels(from->label_bytes + name_bytes + value_bytes + 4 * EXPORT_PB_FIELD);
 	bool is_put = !value_bytes;
@@ -104,6 +94,13 @@ struct export_remote_series *api_promql_labels_set(const struct export_remote_se
 	if (to && !is_put)
 		put_label(to, name, name_bytes, value, value_bytes);
 	return to;
+}
+
+bool api_promql_labels_replace(struct export_remote_series **of, struct export_remote_series *with)
+{
+	free(*of);
+	*of = with;
+	return with;
 }
 
 struct api_label api_promql_label(const struct export_remote_series *of, const char *name)
@@ -184,18 +181,6 @@ void api_promql_row_drop_empty(struct api_promql_run *r, struct api_promql_resul
 		free_row(r, &to->row[--to->n], steps);
 }
 
-void api_promql_rows_trim(struct api_promql_run *r, struct api_promql_result *to, size_t steps)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < to->n; i++)
-		if (memchr(to->row[i].has, true, steps))
-			to->row[kept++] = to->row[i];
-		else
-			free_row(r, &to->row[i], steps);
-	to->n = kept;
-}
-
 int api_promql_row_order(const void *a, const void *b)
 {
 	const struct api_promql_row *x = a, *y = b;
@@ -223,6 +208,13 @@ int api_promql_rows_merge(struct api_promql_run *r, struct api_promql_result *to
 	size_t kept = 0;
 	int err = 0;
 
+	for (size_t i = 0; i < to->n; i++)
+		if (memchr(to->row[i].has, true, steps))
+			to->row[kept++] = to->row[i];
+		else
+			free_row(r, &to->row[i], steps);
+	to->n = kept;
+	kept = 0;
 	if (to->n)
 		qsort(to->row, to->n, sizeof(*to->row), api_promql_row_order);
 	for (size_t i = 0; i < to->n; i++) {

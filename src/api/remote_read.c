@@ -180,24 +180,13 @@ static size_t thin_to_ends(const struct read_hints *h, struct collect_point *p, 
 	return kept;
 }
 
-static size_t drop_stale(struct collect_point *p, size_t n)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (!api_is_stale(p[i].value))
-			p[kept++] = p[i];
-	return kept;
-}
-
 /* Thins all points of a series from start_ms to end_ms, in place. Returns the number left. */
 static size_t thin_points(const struct read_hints *h, struct collect_point *p, size_t n)
 {
 	size_t last;
 
-	/* Range vectors contain no staleness markers. */
 	if (h->range_ms)
-		n = drop_stale(p, n);
+		n = api_drop_stale(p, n);
 	if (n < 2)
 		return n;
 	switch (h->thin) {
@@ -244,9 +233,7 @@ struct read {
 	int64_t from_ns;
 	bool begun; /* true if from_ns belongs to the current series */
 	struct collect_point *point;
-	int64_t *ms;
-	double *value;
-	size_t point_room, ms_room, value_room; /* at least POINTS_MAX */
+	size_t point_room; /* at least POINTS_MAX */
 	uint8_t *out;
 	size_t bytes, sent, room;
 };
@@ -260,8 +247,6 @@ static void read_free(void *arg)
 		api_selected_free(&r->query[i].selected);
 	}
 	free(r->point);
-	free(r->ms);
-	free(r->value);
 	free(r->out);
 	free(r);
 	atomic_fetch_sub(&reads, 1);
@@ -405,12 +390,7 @@ static size_t thinned_points(struct read *r, const struct read_query *q, const s
 		n += api_series_points(r->c, &q->selected, s, &r->from_ns, q->to_ns, r->point + n,
 				       POINTS_MAX);
 	}
-	n = thin_points(&q->hints, r->point, n);
-	if (base_grow(&r->ms, &r->ms_room, n, sizeof(*r->ms)) &&
-	    base_grow(&r->value, &r->value_room, n, sizeof(*r->value)))
-		return n;
-	r->from_ns = q->from_ns;
-	return 0;
+	return thin_points(&q->hints, r->point, n);
 }
 
 static size_t next_points(struct read *r, struct read_query *q)
@@ -427,10 +407,6 @@ static size_t next_points(struct read *r, struct read_query *q)
 	if (!n && r->from_ns <= q->to_ns && r->from_ns != INT64_MAX)
 		n = api_series_points(r->c, &q->selected, s, &r->from_ns, q->to_ns, r->point,
 				      POINTS_MAX);
-	for (size_t i = 0; i < n; i++) {
-		r->ms[i] = r->point[i].ns / 1000000;
-		r->value[i] = r->point[i].value;
-	}
 	if (r->from_ns > q->to_ns || r->from_ns == INT64_MAX) {
 		r->at_series++;
 		r->begun = false;
@@ -470,9 +446,11 @@ static int put_samples(struct read *r, size_t n)
 		return -ENOMEM;
 	p = r->out + r->bytes;
 	for (size_t i = 0; i < n; i++) {
-		p = export_pb_head(p, 2, 9 + 1 + export_pb_varint_bytes((uint64_t)r->ms[i]));
-		p = export_pb_f64(p, 1, r->value[i]);
-		p = export_pb_u64(p, 2, (uint64_t)r->ms[i]);
+		const uint64_t ms = (uint64_t)(r->point[i].ns / 1000000);
+
+		p = export_pb_head(p, 2, 9 + 1 + export_pb_varint_bytes(ms));
+		p = export_pb_f64(p, 1, r->point[i].value);
+		p = export_pb_u64(p, 2, ms);
 	}
 	r->bytes = (size_t)(p - r->out);
 	return r->bytes > ANSWER_MAX ? -E2BIG : 0;
@@ -591,16 +569,20 @@ static uint32_t crc32c(const uint8_t *p, size_t n)
 #define CHUNK_MAX  (EXPORT_XOR_BYTES + 4 * EXPORT_PB_FIELD)
 #define FRAME_HEAD (10u + 4u) /* maximum size of the frame's length and CRC fields */
 
-static uint8_t *put_chunk(const struct read *r, uint8_t *p, size_t first, size_t n)
+static uint8_t *put_chunk(uint8_t *p, const struct collect_point *point, size_t n)
 {
-	uint8_t data[EXPORT_XOR_BYTES];
-	const size_t bytes = export_xor_chunk(data, r->ms + first, r->value + first, n);
-	uint8_t *body = export_pb_open(p, 2, 2);
+	uint8_t data[EXPORT_XOR_BYTES], *body = export_pb_open(p, 2, 2);
+	int64_t ms[EXPORT_XOR_SAMPLES];
+	double value[EXPORT_XOR_SAMPLES];
 
-	p = export_pb_u64(body, 1, (uint64_t)r->ms[first]);
-	p = export_pb_u64(p, 2, (uint64_t)r->ms[first + n - 1]);
+	for (size_t i = 0; i < n; i++) {
+		ms[i] = point[i].ns / 1000000;
+		value[i] = point[i].value;
+	}
+	p = export_pb_u64(body, 1, (uint64_t)ms[0]);
+	p = export_pb_u64(p, 2, (uint64_t)ms[n - 1]);
 	p = export_pb_u64(p, 3, 1); /* encoding: XOR */
-	p = export_pb_bytes(p, 4, data, bytes);
+	p = export_pb_bytes(p, 4, data, export_xor_chunk(data, ms, value, n));
 	return export_pb_close(body, p, 2);
 }
 
@@ -618,7 +600,7 @@ static bool put_frame(struct read *r, const struct export_remote_series *s, size
 	body = export_pb_open(message, 1, LENGTH_GUESS);
 	p = (uint8_t *)mempcpy(body, s->labels, s->label_bytes);
 	for (size_t i = 0; i < n; i += EXPORT_XOR_SAMPLES)
-		p = put_chunk(r, p, i, BASE_MIN(n - i, (size_t)EXPORT_XOR_SAMPLES));
+		p = put_chunk(p, r->point + i, BASE_MIN(n - i, (size_t)EXPORT_XOR_SAMPLES));
 	p = export_pb_close(body, p, LENGTH_GUESS);
 	p = export_pb_u64(p, 2, r->at_query);
 	/* Place the head so that it ends where the message begins. */
@@ -666,13 +648,8 @@ static struct read *read_new(struct collect_collector *c)
 	if (!r)
 		return NULL;
 	r->c = c;
-	if (base_grow(&r->point, &r->point_room, POINTS_MAX, sizeof(*r->point)) &&
-	    base_grow(&r->ms, &r->ms_room, POINTS_MAX, sizeof(*r->ms)) &&
-	    base_grow(&r->value, &r->value_room, POINTS_MAX, sizeof(*r->value)))
+	if (base_grow(&r->point, &r->point_room, POINTS_MAX, sizeof(*r->point)))
 		return r;
-	free(r->point);
-	free(r->ms);
-	free(r->value);
 	free(r);
 	return NULL;
 }

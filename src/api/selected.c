@@ -228,6 +228,16 @@ bool api_is_stale(double value)
 	return bits == EXPORT_STALE_NAN;
 }
 
+size_t api_drop_stale(struct collect_point *p, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!api_is_stale(p[i].value))
+			p[kept++] = p[i];
+	return kept;
+}
+
 /*
  * Reads the newest max points of a range, oldest first, from all regions of the series. Where no
  * other region has continued it, a marker says that it ended.

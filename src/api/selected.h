@@ -67,6 +67,8 @@ size_t api_series_points(struct collect_collector *c, const struct api_selected 
 
 /* True for the value with which Prometheus marks the end of a series. */
 bool api_is_stale(double value);
+/* Drops these values, which range vectors do not have. Returns the number of points left. */
+size_t api_drop_stale(struct collect_point *p, size_t n);
 
 /* Reads the newest point of a range. Returns the number of points, 0 or 1. */
 size_t api_series_last(struct collect_collector *c, const struct api_selected *s,
@@ -127,8 +129,6 @@ bool api_matchers_labels(struct api_matchers *m, const struct collect_series_vie
 /* Returns the value of a label, or "". */
 const char *api_label_of(const struct collect_series_view *s, const char *key);
 
-/* Returns a NUL-terminated copy of the bytes, or NULL if out of memory. */
-char *api_copy_text(const char *s, size_t bytes);
 /*
  * Decodes a quoted string of PromQL into *out, which the caller frees. Returns its end, or NULL.
  */

@@ -119,37 +119,35 @@ static void service_json(const struct collect_service_view *v, void *arg)
 	api_item_end(l);
 }
 
-struct api_answer *api_window_begin(struct http_request *req, uint64_t *window)
+struct base_json *api_window_begin(struct http_request *req, uint64_t *window)
 {
-	struct api_answer *a;
+	struct base_json *j;
 
 	*window = 10;
 	if (!api_params_once(req) ||
 	    !api_param_u64(req, "window", 1, COLLECT_SERVICES_WINDOW, window))
 		return NULL;
-	a = api_answer_begin(req);
-	if (a)
-		base_put(&a->json, KV("window_seconds", *window));
-	return a;
+	j = api_answer_begin(req);
+	if (j)
+		base_put(j, KV("window_seconds", *window));
+	return j;
 }
 
 static void get_services(struct http_request *req, void *arg)
 {
 	const struct api_services *known = arg;
-	struct api_list l = {.limit = UINT64_MAX};
 	struct collect_services_totals totals;
 	uint64_t window;
-	struct api_answer *a = api_window_begin(req, &window);
+	struct api_list l = {.j = api_window_begin(req, &window), .limit = UINT64_MAX};
 
-	if (!a)
+	if (!l.j)
 		return;
-	l.j = &a->json;
 	base_json_kbegin(l.j, "services", '[');
 	collect_services_each(known->services, (unsigned int)window, service_json, &l, &totals);
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("changing", totals.changing), KV("unchanged", totals.unchanged),
 		 KV("truncated", l.truncated), KV("left_out", totals.left_out));
-	api_answer_end(req, a);
+	api_answer_end(req, l.j);
 }
 
 static struct api_services of; /* one collector per process, as in api_register() */

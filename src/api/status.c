@@ -116,6 +116,14 @@ static void rates_json(struct base_json *j, const double rate[RATES])
 		 KV("samples_per_second", rate[SAMPLES]));
 }
 
+/* Adds the counters of a worker, which are the members from .rounds to .latency_sum_ns. */
+static void add_worker(struct collect_worker_view *all, const struct collect_worker_view *w)
+{
+	for (size_t i = offsetof(struct collect_worker_view, rounds) / sizeof(uint64_t);
+	     i <= offsetof(struct collect_worker_view, latency_sum_ns) / sizeof(uint64_t); i++)
+		((uint64_t *)all)[i] += ((const uint64_t *)w)[i];
+}
+
 static void status_worker(const struct collect_worker_view *w, void *arg)
 {
 	struct status_walk *walk = arg;
@@ -144,16 +152,7 @@ static void status_worker(const struct collect_worker_view *w, void *arg)
 		 KV("elapsed_seconds", (double)w->elapsed_ns * 1e-9));
 	base_json_end(j, '}');
 
-	walk->all.rounds += w->rounds;
-	walk->all.missed_deadlines += w->missed_deadlines;
-	walk->all.reads += w->reads;
-	walk->all.read_errors += w->read_errors;
-	walk->all.bytes += w->bytes;
-	walk->all.lines += w->lines;
-	walk->all.unsettled += w->unsettled;
-	walk->all.samples += w->samples;
-	for (int i = 0; i < REGION_FAULT_COUNT; i++)
-		walk->all.errors[i] += w->errors[i];
+	add_worker(&walk->all, w);
 }
 
 /* Returns the resident memory of this process (proc(5), statm); 0 if unknown. */
@@ -179,13 +178,11 @@ void api_get_status(struct http_request *req, void *arg)
 					    [HTTP_ADMIN] = "admin"};
 	struct collect_collector *c = arg;
 	struct collect_collector_totals t = {0};
-	struct api_answer *a = api_answer(req);
-	struct status_walk walk = {.now_ns = base_now_ns()};
-	struct base_json *j;
+	struct base_json *j = api_answer(req);
+	struct status_walk walk = {.j = j, .now_ns = base_now_ns()};
 
-	if (!a)
+	if (!j)
 		return;
-	j = walk.j = &a->json;
 	collect_collector_totals(c, &t);
 
 	/* Take both at the same moment: the page compares them to detect a jump of the clock. */
@@ -215,7 +212,7 @@ void api_get_status(struct http_request *req, void *arg)
 			KV("history_bytes", t.history_bytes),
 			KV("history_points", t.history_points),
 			KV("resident_bytes", resident_bytes()));
-	api_answer_end(req, a);
+	api_answer_end(req, j);
 }
 
 /* Hosts */
@@ -252,27 +249,27 @@ static void host_json(const struct collect_host_view *h, void *arg)
 
 void api_get_hosts(struct http_request *req, void *arg)
 {
-	struct api_answer *a = api_answer_begin(req);
-	struct hosts_walk walk = {.list.limit = UINT64_MAX, .now_ns = base_realtime_ns()};
+	struct base_json *j = api_answer_begin(req);
+	struct hosts_walk walk = {.list = {.j = j, .limit = UINT64_MAX},
+				  .now_ns = base_realtime_ns()};
 
-	if (!a)
+	if (!j)
 		return;
-	walk.list.j = &a->json;
-	API_EACH(&a->json, "hosts", collect_collector_hosts, arg, host_json, &walk);
-	base_put(&a->json, KV("truncated", walk.list.truncated));
-	api_answer_end(req, a);
+	API_EACH(j, "hosts", collect_collector_hosts, arg, host_json, &walk);
+	base_put(j, KV("truncated", walk.list.truncated));
+	api_answer_end(req, j);
 }
 
 /* READ latency */
 
 struct latency_walk {
 	struct base_json *j;
-	uint64_t latency[COLLECT_LATENCY_BUCKETS], sum_ns;
+	struct collect_worker_view all;
 };
 
-static void latency_json(struct base_json *j, const uint64_t latency[COLLECT_LATENCY_BUCKETS],
-			 uint64_t sum_ns)
+static void latency_json(struct base_json *j, const struct collect_worker_view *w)
 {
+	const uint64_t *latency = w->latency, sum_ns = w->latency_sum_ns;
 	double count = collect_bucket_sum(latency, COLLECT_LATENCY_BUCKETS);
 
 	base_put(j, KV("count", count), KV("sum_seconds", (double)sum_ns * 1e-9),
@@ -291,31 +288,27 @@ static void latency_worker(const struct collect_worker_view *w, void *arg)
 {
 	struct latency_walk *walk = arg;
 
-	for (int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
-		walk->latency[i] += w->latency[i];
-	walk->sum_ns += w->latency_sum_ns;
+	add_worker(&walk->all, w);
 	base_json_begin(walk->j, '{');
 	base_put(walk->j, KV("worker", w->worker));
-	latency_json(walk->j, w->latency, w->latency_sum_ns);
+	latency_json(walk->j, w);
 	base_json_end(walk->j, '}');
 }
 
 void api_get_latency(struct http_request *req, void *arg)
 {
-	struct api_answer *a = api_answer_begin(req);
-	struct latency_walk walk = {0};
-	struct base_json *j;
+	struct base_json *j = api_answer_begin(req);
+	struct latency_walk walk = {.j = j};
 
-	if (!a)
+	if (!j)
 		return;
-	j = walk.j = &a->json;
 	base_json_kbegin(j, "bounds_seconds", '[');
 	for (unsigned int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
 		base_json_f64(j, collect_bucket_bound(i));
 	base_json_end(j, ']');
 	API_EACH(j, "workers", collect_collector_workers, arg, latency_worker, &walk);
 	base_json_kbegin(j, "total", '{');
-	latency_json(j, walk.latency, walk.sum_ns);
+	latency_json(j, &walk.all);
 	base_json_end(j, '}');
-	api_answer_end(req, a);
+	api_answer_end(req, j);
 }

@@ -97,28 +97,28 @@ void api_get_flows_top(struct http_request *req, void *arg)
 {
 	static const char *const by[] = {"remote", "workload"};
 	struct api_talkers_walk w = {.host = api_param_text(req, "host")};
-	struct api_answer *a;
+	struct base_json *j;
 	uint64_t limit = 10;
-	const char *key;
+	int key = 0;
 
 	if (!api_param_choice(req, "by", by, 2, &key) ||
 	    !api_param_u64(req, "limit", 1, TOP_MAX, &limit))
 		return;
-	w.by_workload = key == by[1];
+	w.by_workload = key;
 	w.sketch = sketch_space_saving_new(COUNTERS, KEY_BYTES, base_now_ns());
 	if (!w.sketch) {
 		http_reply_error(req, 503, "out of memory");
 		return;
 	}
-	a = api_answer_begin(req);
-	if (!a)
+	j = api_answer_begin(req);
+	if (!j)
 		goto out;
 	collect_collector_flows(arg, count_flow, &w);
-	base_put(&a->json, KV("by", by[w.by_workload]), KV("flows", w.flows), KV("lost", w.lost),
+	base_put(j, KV("by", by[key]), KV("flows", w.flows), KV("lost", w.lost),
 		 KV("bytes", sketch_space_saving_total(w.sketch)),
 		 KV("unlisted_at_most", sketch_space_saving_floor(w.sketch)));
-	talkers_json(&a->json, arg, &w, limit);
-	api_answer_end(req, a);
+	talkers_json(j, arg, &w, limit);
+	api_answer_end(req, j);
 out:
 	sketch_space_saving_free(w.sketch);
 }

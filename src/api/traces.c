@@ -21,7 +21,8 @@ struct traces_answer {
 /* List of traces */
 
 struct traces_query {
-	const char *service, *root, *status, *sort;
+	const char *service, *root;
+	int failed, by_duration;       /* failed: -1 means either */
 	const char *attribute, *value; /* attribute is followed by "=" and the value */
 	uint64_t least_ns;
 	int64_t from_ns, to_ns;
@@ -85,8 +86,7 @@ static bool find_one(const struct collect_trace *t, void *arg)
 
 	if (!base_budget_spend(q->budget, 1))
 		return false;
-	if (t->duration_ns < q->least_ns ||
-	    (q->status && t->error != !strcmp(q->status, "failed")) ||
+	if (t->duration_ns < q->least_ns || (q->failed >= 0 && t->error != q->failed) ||
 	    (int64_t)(t->start_ns + t->duration_ns) < q->from_ns ||
 	    (int64_t)t->start_ns > q->to_ns || (q->root && !strcasestr(t->root, q->root)) ||
 	    !matches_spans(q, t))
@@ -119,8 +119,8 @@ static bool param_query(struct http_request *req, struct traces_query *q)
 	q->attribute = api_param_text(req, "attribute");
 	q->to_ns = INT64_MAX;
 	q->budget = http_budget(req);
-	if (!api_param_choice(req, "status", statuses, 2, &q->status) ||
-	    !api_param_choice(req, "sort", sorts, 2, &q->sort) ||
+	if (!api_param_choice(req, "status", statuses, 2, &q->failed) ||
+	    !api_param_choice(req, "sort", sorts, 2, &q->by_duration) ||
 	    !api_param_time(req, "start", &q->from_ns) || !api_param_time(req, "end", &q->to_ns))
 		return false;
 	if (least && base_parse_duration(least, &q->least_ns)) {
@@ -145,21 +145,19 @@ static int longest_first(const void *a, const void *b)
 
 static void get_traces(struct http_request *req, void *arg)
 {
-	struct traces_query q = {.n = 0};
+	struct traces_query q = {.failed = -1};
 	struct api_list list = {.limit = API_LIMIT_DEFAULT}, *l = &list;
 	struct collect_tracer_stats stats;
-	struct api_answer *a;
 
 	if (!api_param_u64(req, "limit", 0, API_LIMIT_MAX, &l->limit) || !param_query(req, &q))
 		return;
-	a = api_answer_begin(req);
-	if (!a)
+	l->j = api_answer_begin(req);
+	if (!l->j)
 		return;
 	collect_tracer_list(arg, find_one, &q);
-	if (q.sort && !strcmp(q.sort, "duration"))
+	if (q.by_duration)
 		qsort(q.found, q.n, sizeof(*q.found), longest_first);
 	collect_tracer_stats(arg, &stats);
-	l->j = &a->json;
 	l->j->overflow |= q.no_memory;
 	base_json_kbegin(l->j, "traces", '[');
 	for (size_t i = 0;
@@ -174,7 +172,7 @@ static void get_traces(struct http_request *req, void *arg)
 		 KV("read_bytes", stats.bytes_heads + stats.bytes_roots + stats.bytes_index +
 					  stats.bytes_spans + stats.bytes_schema),
 		 KV("truncated", l->truncated));
-	api_answer_end(req, a);
+	api_answer_end(req, l->j);
 }
 
 /* Single trace */
@@ -198,7 +196,7 @@ static void get_trace(struct http_request *req, void *arg)
 {
 	const char *id = http_variable(req);
 	struct traces_answer to = {.list.limit = UINT64_MAX, .budget = http_budget(req)};
-	struct api_answer *a;
+	struct base_json *j;
 	uint64_t hi, lo;
 
 	if (strlen(id) != 32 || strspn(id, "0123456789abcdef") != 32 ||
@@ -209,17 +207,16 @@ static void get_trace(struct http_request *req, void *arg)
 				 id);
 		return;
 	}
-	a = api_answer(req);
-	if (!a)
+	j = to.list.j = api_answer(req);
+	if (!j)
 		return;
-	to.list.j = &a->json;
 	if (!collect_tracer_get(arg, hi, lo, put_one, &to)) {
-		api_drop(a);
+		api_drop(j);
 		http_reply_error(req, 404, "no such trace: %.40s", id);
 		return;
 	}
-	base_put(to.list.j, KV("truncated", to.list.truncated));
-	api_answer_end(req, a);
+	base_put(j, KV("truncated", to.list.truncated));
+	api_answer_end(req, j);
 }
 
 int api_traces(struct http *http, struct collect_tracer *t)

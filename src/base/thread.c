@@ -28,3 +28,18 @@ void base_thread_stop(struct base_thread *t)
 	close(t->stop);
 	t->running = false;
 }
+
+int base_thread_detach(void *(*fn)(void *arg), void *arg, size_t stack_bytes)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err = -pthread_attr_init(&attr);
+
+	if (err)
+		return err;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, stack_bytes);
+	err = -pthread_create(&thread, &attr, fn, arg);
+	pthread_attr_destroy(&attr);
+	return err;
+}

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 struct base_thread {
 	pthread_t id;
@@ -16,5 +17,8 @@ struct base_thread {
 int base_thread_start(struct base_thread *t, void *(*fn)(void *arg), void *arg);
 /* Tells the thread to stop, and waits until it has ended. No effect if it is not running. */
 void base_thread_stop(struct base_thread *t);
+
+/* Starts a detached thread with a stack of this size. Returns 0 or -errno. */
+int base_thread_detach(void *(*fn)(void *arg), void *arg, size_t stack_bytes);
 
 #endif

@@ -4,8 +4,10 @@
  * prometheus/common, model/metric.go: "underscores" and, where that would be ambiguous, "values".
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "export/render.h"
 
 static bool is_plain(const char *s, bool first, bool colons)
@@ -26,18 +28,12 @@ bool export_is_plain(const char *s, bool colons)
 static uint32_t next_character(const char **s)
 {
 	const unsigned char *c = (const unsigned char *)*s;
-	int more = *c >= 0xf0 ? 3 : *c >= 0xe0 ? 2 : *c >= 0xc0 ? 1 : 0;
-	uint32_t v = more ? *c & (0x3fu >> more) : *c;
+	const size_t n = base_utf8_sequence(*s, 4);
+	uint32_t v = n > 1 ? *c & (0x7fu >> n) : *c;
 
-	for (int i = 1; i <= more; i++) {
-		if ((c[i] & 0xc0) != 0x80) {
-			more = 0;
-			v = *c;
-			break;
-		}
+	for (size_t i = 1; i < n; i++)
 		v = v << 6 | (c[i] & 0x3f);
-	}
-	*s += 1 + more;
+	*s += n ?: 1;
 	return v;
 }
 
@@ -71,4 +67,44 @@ char *export_hex_name(char *to, const char *s)
 	}
 	*to = 0;
 	return to;
+}
+
+/* Whether another label, or the metric itself, uses this key. */
+static bool is_another(const char *const *keys, size_t n, size_t i, const char *reserved)
+{
+	for (size_t j = 0; j < n; j++)
+		if (j != i && !strcmp(keys[j], keys[i]))
+			return true;
+	return !strcmp(keys[i], reserved);
+}
+
+char *export_distinct_keys(const char **keys, size_t n, const char *reserved, size_t taken,
+			   bool utf8)
+{
+	size_t bytes = 1;
+	char *text, *to;
+
+	/* Making the keys unique adds at most one underscore per other key. */
+	for (size_t i = 0; i < n; i++)
+		bytes += sizeof("exported_") + EXPORT_ESCAPED(strlen(keys[i])) + n;
+	text = to = malloc(bytes);
+	for (size_t i = 0; text && i < n; i++) {
+		const char *key = keys[i];
+		char *at = to;
+
+		if (i != taken && (utf8 || export_is_plain(key, false)))
+			continue;
+		keys[i] = at;
+		if (i == taken) {
+			to = stpcpy(stpcpy(at, "exported_"), key);
+		} else {
+			to = export_underscores(at, key, false);
+			if (is_another(keys, n, i, reserved))
+				to = export_hex_name(at, key);
+		}
+		for (; is_another(keys, n, i, reserved); *to = '\0')
+			*to++ = '_';
+		to++;
+	}
+	return text;
 }

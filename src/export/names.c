@@ -131,24 +131,32 @@ static bool note_escaped(struct export_render *r, uint64_t hash)
 }
 
 /*
+ * Notes a name and that of its samples. Returns false if out of memory, or if one of them is known,
+ * which does not matter if `last` is set.
+ */
+static bool note_names(struct export_render *r, const char *name, bool last)
+{
+	char sample[EXPORT_SHOWN_NAME_MAX + 16];
+	uint64_t hash, of_sample;
+
+	strcpy(stpcpy(sample, name), export_sample_suffix(r->family.type));
+	hash = base_hash_text(0, name);
+	of_sample = base_hash_text(0, sample);
+	if (!last && (was_escaped(r, hash) || was_escaped(r, of_sample)))
+		return false;
+	return note_escaped(r, hash) && note_escaped(r, of_sample);
+}
+
+/*
  * Uses this name if neither it nor its sample name is used yet. last: the name is in the final
  * form, which is unique unless a publisher chose it for another family.
  */
 static bool take_escaped(struct export_render *r, const char *name, bool last)
 {
-	char sample[EXPORT_SHOWN_NAME_MAX + 16];
-	uint64_t hash, of_sample;
 	size_t n = strlen(name);
 
-	if (n > EXPORT_SHOWN_NAME_MAX)
-		return false;
-	strcpy(mempcpy(sample, name, n), export_sample_suffix(r->family.type));
-	hash = base_hash_text(0, name);
-	of_sample = base_hash_text(0, sample);
-	if (is_there(r, name) || (!last && (r->escaped_count == EXPORT_ESCAPED_MAX ||
-					    was_escaped(r, hash) || was_escaped(r, of_sample))))
-		return false;
-	if (!note_escaped(r, hash) || !note_escaped(r, of_sample))
+	if (n > EXPORT_SHOWN_NAME_MAX || is_there(r, name) ||
+	    (!last && r->escaped_count == EXPORT_ESCAPED_MAX) || !note_names(r, name, last))
 		return false;
 	r->name_bytes = n;
 	memcpy(r->name, name, n + 1);
@@ -178,17 +186,7 @@ static bool escape_name(struct export_render *r)
 /* Keeps lengthened and escaped names apart. Returns false if an escaped family has this name. */
 static bool keep_from_escaped(struct export_render *r)
 {
-	char sample[EXPORT_SHOWN_NAME_MAX + 16];
-	uint64_t hash, of_sample;
-
-	if (r->utf8 || !r->source.has_family)
-		return true;
-	strcpy(mempcpy(sample, r->name, r->name_bytes), export_sample_suffix(r->family.type));
-	hash = base_hash_text(0, r->name);
-	of_sample = base_hash_text(0, sample);
-	if (was_escaped(r, hash) || was_escaped(r, of_sample))
-		return false;
-	return note_escaped(r, hash) && note_escaped(r, of_sample);
+	return r->utf8 || !r->source.has_family || note_names(r, r->name, false);
 }
 
 static bool take_name(struct export_render *r)

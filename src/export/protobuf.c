@@ -16,22 +16,24 @@
 
 #define HEAD_ROOM 10 /* room for a message's length, which is written last */
 
-/* Reserves n more bytes of the message. */
-static bool reserve_bytes(struct export_render *r, size_t n)
-{
-	size_t need = r->message_bytes + n;
-
-	return need <= r->message_room ||
-	       export_render_grow(r, &r->message, &r->message_room, need < 4096 ? 4096 : need, 1);
-}
+/*
+ * Room that is left after each field: heads and numbers of a field take up to 40 bytes, and the
+ * ends of the nested messages around it up to 9 bytes each.
+ */
+#define SPARE 96
 
 /*
- * These functions append a field to the message, in reserved room. The message may move when it
- * grows, so positions in it are stored as offsets.
+ * Returns the end of the message, with room for n bytes and SPARE; or NULL with r->error set. The
+ * functions below append a field, or nothing after an error. The message may move when it grows, so
+ * positions in it are stored as offsets.
  */
-
-static inline uint8_t *message_at(const struct export_render *r)
+static inline uint8_t *message_end(struct export_render *r, size_t n)
 {
+	const size_t need = r->message_bytes + n + SPARE;
+
+	if (need > r->message_room &&
+	    !export_render_grow(r, &r->message, &r->message_room, need < 4096 ? 4096 : need, 1))
+		return NULL;
 	return r->message + r->message_bytes;
 }
 
@@ -40,39 +42,40 @@ static inline void up_to(struct export_render *r, const uint8_t *end)
 	r->message_bytes = (size_t)(end - r->message);
 }
 
-static inline void put_u64(struct export_render *r, unsigned int field, uint64_t v)
+/* Writes a count in field 1 and a sum or bound in field 2. */
+static inline void put_numbers(struct export_render *r, uint64_t count, double v)
 {
-	up_to(r, export_pb_u64(message_at(r), field, v));
+	uint8_t *p = message_end(r, 0);
+
+	if (p)
+		up_to(r, export_pb_f64(export_pb_u64(p, 1, count), 2, v));
 }
 
 static inline void put_f64(struct export_render *r, unsigned int field, double v)
 {
-	up_to(r, export_pb_f64(message_at(r), field, v));
-}
+	uint8_t *p = message_end(r, 0);
 
-static inline void put_head(struct export_render *r, unsigned int field, size_t n)
-{
-	up_to(r, export_pb_head(message_at(r), field, n));
-}
-
-static inline void put_bytes(struct export_render *r, unsigned int field, const char *s, size_t n)
-{
-	up_to(r, export_pb_bytes(message_at(r), field, s, n));
+	if (p)
+		up_to(r, export_pb_f64(p, field, v));
 }
 
 /* Starts a nested message. Returns the offset of its body. */
-static size_t begin_message(struct export_render *r, unsigned int field, size_t guess)
+static inline size_t begin_message(struct export_render *r, unsigned int field, size_t guess)
 {
-	up_to(r, export_pb_open(message_at(r), field, guess));
+	uint8_t *p = message_end(r, 0);
+
+	if (p)
+		up_to(r, export_pb_open(p, field, guess));
 	return r->message_bytes;
 }
 
 /* Ends a nested message. Returns the size of the length field, a good guess for the next one. */
-static size_t end_message(struct export_render *r, size_t body, size_t guess)
+static inline size_t end_message(struct export_render *r, size_t body, size_t guess)
 {
-	size_t length = export_pb_varint_bytes(r->message_bytes - body);
+	const size_t length = export_pb_varint_bytes(r->message_bytes - body);
 
-	up_to(r, export_pb_close(r->message + body, message_at(r), guess));
+	if (!r->error)
+		up_to(r, export_pb_close(r->message + body, r->message + r->message_bytes, guess));
 	return length;
 }
 
@@ -81,46 +84,39 @@ static size_t end_message(struct export_render *r, size_t body, size_t guess)
 static void put_timestamp(struct export_render *r, unsigned int field, uint64_t ns)
 {
 	uint64_t seconds = ns / 1000000000u, rest = ns % 1000000000u;
+	uint8_t *p = ns ? message_end(r, 0) : NULL, *body;
 
-	if (!ns)
+	if (!p)
 		return;
-	put_head(r, field,
-		 1 + export_pb_varint_bytes(seconds) +
-			 (rest ? 1 + export_pb_varint_bytes(rest) : 0));
-	put_u64(r, 1, seconds);
+	body = export_pb_open(p, field, 1);
+	p = export_pb_u64(body, 1, seconds);
 	if (rest)
-		put_u64(r, 2, rest);
+		p = export_pb_u64(p, 2, rest);
+	up_to(r, export_pb_close(body, p, 1));
 }
 
-static bool put_label(struct export_render *r, const char *key, const char *value)
+static void put_label(struct export_render *r, const char *key, const char *value)
 {
 	size_t k = strlen(key), v = strlen(value);
+	uint8_t *p = message_end(r, k + v);
 
-	if (!reserve_bytes(r, k + v + 32))
-		return false;
-	put_head(r, 1, 2 + export_pb_varint_bytes(k) + k + export_pb_varint_bytes(v) + v);
-	put_bytes(r, 1, key, k);
-	put_bytes(r, 2, value, v);
-	return true;
+	if (!p)
+		return;
+	p = export_pb_head(p, 1, 2 + export_pb_varint_bytes(k) + k + export_pb_varint_bytes(v) + v);
+	p = export_pb_bytes(p, 1, key, k);
+	up_to(r, export_pb_bytes(p, 2, value, v));
 }
 
-static bool put_exemplar(struct export_render *r, unsigned int field,
+static void put_exemplar(struct export_render *r, unsigned int field,
 			 const struct export_exemplar *e)
 {
-	size_t start;
+	size_t start = begin_message(r, field, 1);
 
-	if (!reserve_bytes(r, 128))
-		return false;
-	start = begin_message(r, field, 1);
 	for (size_t i = 0; i < e->label_count; i++)
-		if (!put_label(r, e->labels[i].key, e->labels[i].value))
-			return false;
-	if (!reserve_bytes(r, 64))
-		return false;
+		put_label(r, e->labels[i].key, e->labels[i].value);
 	put_f64(r, 2, e->value);
 	put_timestamp(r, 3, e->ns);
 	end_message(r, start, 1);
-	return true;
 }
 
 /* ---- histograms ---- */
@@ -131,52 +127,38 @@ static struct export_native_buckets buckets_of(const struct export_series *s)
 					      s->first_bucket, s->zero_threshold, s->sum};
 }
 
-static bool is_native(const struct export_series *s)
-{
-	struct export_native_buckets b = buckets_of(s);
-
-	return s->exponential && export_native_fits(&b);
-}
-
-static bool native_histogram(struct export_render *r)
+static void native_histogram(struct export_render *r, const struct export_native_buckets *b)
 {
 	static const struct export_native_fields fields = {1, 2, 5, 6, 7, 12, 13};
-	struct export_native_buckets b = buckets_of(&r->series);
+	uint8_t *p;
 
-	if (!export_native_make(&r->native, &b)) {
+	if (!export_native_make(&r->native, b)) {
 		r->error = -ENOMEM;
-		return false;
+		return;
 	}
-	if (!reserve_bytes(r, export_native_bytes(&r->native)))
-		return false;
-	up_to(r, export_native_put(message_at(r), &r->native, &fields));
+	p = message_end(r, export_native_bytes(&r->native));
+	if (p)
+		up_to(r, export_native_put(p, &r->native, &fields));
 	for (size_t i = 0; i < r->series.exemplar_count; i++)
-		if (!put_exemplar(r, 16, &r->series.exemplars[i]))
-			return false;
-	return reserve_bytes(r, 64);
+		put_exemplar(r, 16, &r->series.exemplars[i]);
 }
 
-static bool classic_bucket(struct export_render *r, uint64_t cumulative, double bound,
+static void classic_bucket(struct export_render *r, uint64_t cumulative, double bound,
 			   const struct export_exemplar *e)
 {
-	size_t start;
+	size_t start = begin_message(r, 3, 1);
 
-	if (!reserve_bytes(r, 64))
-		return false;
-	start = begin_message(r, 3, 1);
-	put_u64(r, 1, cumulative);
-	put_f64(r, 2, bound);
-	if (e && (!put_exemplar(r, 3, e) || !reserve_bytes(r, 16)))
-		return false;
+	put_numbers(r, cumulative, bound);
+	if (e)
+		put_exemplar(r, 3, e);
 	end_message(r, start, 1);
-	return true;
 }
 
 /*
  * Counts are cumulative. Readers derive the last bucket from the count, so it is sent only if it
  * has an exemplar.
  */
-static bool classic_histogram(struct export_render *r)
+static void classic_histogram(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
 	struct export_bounds *b = &r->bounds;
@@ -185,80 +167,73 @@ static bool classic_histogram(struct export_render *r)
 	size_t added = 0;
 
 	if (!export_bounds_make(r))
-		return false;
+		return;
 	for (size_t i = 0; i < b->count; i++) {
 		while (added <= b->bucket[i])
 			cumulative += s->buckets[added++];
-		if (!classic_bucket(r, cumulative, b->bound[i], export_exemplar_upto(r, added)))
-			return false;
+		classic_bucket(r, cumulative, b->bound[i], export_exemplar_upto(r, added));
 	}
 	while (added < s->bucket_count)
 		cumulative += s->buckets[added++];
 	last = export_exemplar_upto(r, SIZE_MAX);
-	if ((last && !classic_bucket(r, cumulative, INFINITY, last)) || !reserve_bytes(r, 64))
-		return false;
-	put_u64(r, 1, cumulative);
-	put_f64(r, 2, s->sum);
-	return true;
+	if (last)
+		classic_bucket(r, cumulative, INFINITY, last);
+	put_numbers(r, cumulative, s->sum);
 }
 
-static bool put_histogram(struct export_render *r)
+static void put_histogram(struct export_render *r)
 {
-	size_t start;
+	const struct export_native_buckets b = buckets_of(&r->series);
+	size_t start = begin_message(r, 7, 2);
 
-	if (!reserve_bytes(r, 16))
-		return false;
-	start = begin_message(r, 7, 2);
-	if (!(is_native(&r->series) ? native_histogram(r) : classic_histogram(r)))
-		return false;
+	if (r->series.exponential && export_native_fits(&b))
+		native_histogram(r, &b);
+	else
+		classic_histogram(r);
 	if (r->family.type == EXPORT_FAMILY_HISTOGRAM)
 		put_timestamp(r, 15, r->series.created_ns);
 	end_message(r, start, 2);
-	return true;
 }
 
-static bool put_summary(struct export_render *r)
+static void put_summary(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
-	size_t start;
+	size_t start = begin_message(r, 4, 2);
 
-	if (!reserve_bytes(r, 64 + 24 * s->bound_count))
-		return false;
-	start = begin_message(r, 4, 2);
-	put_u64(r, 1, s->value.u64);
-	put_f64(r, 2, s->sum);
+	put_numbers(r, s->value.u64, s->sum);
 	for (size_t i = 0; i < s->bound_count; i++) {
-		double v;
+		uint8_t *p = message_end(r, 0);
 
-		memcpy(&v, &s->quantiles[i], sizeof(v));
-		put_head(r, 3, 18);
-		put_f64(r, 1, s->bounds[i]);
-		put_f64(r, 2, v);
+		if (!p)
+			return;
+		p = export_pb_f64(export_pb_head(p, 3, 18), 1, s->bounds[i]);
+		up_to(r, export_pb_fixed64(p, 2, s->quantiles[i]));
 	}
 	put_timestamp(r, 4, s->created_ns);
 	end_message(r, start, 2);
-	return true;
 }
 
 /* ---- metrics ---- */
 
-static void put_gauge(struct export_render *r, double v)
+/* Writes a gauge, or an untyped value, which has the same form. */
+static void put_value(struct export_render *r, unsigned int field, double v)
 {
-	put_head(r, 2, 9);
-	put_f64(r, 1, v);
+	uint8_t *p = message_end(r, 0);
+
+	if (p)
+		up_to(r, export_pb_f64(export_pb_head(p, field, 9), 1, v));
 }
 
-static bool put_counter(struct export_render *r, double v)
+static void put_counter(struct export_render *r, double v)
 {
 	const struct export_exemplar *e = export_exemplar_upto(r, SIZE_MAX);
 	size_t start = begin_message(r, 3, 1);
 
 	put_f64(r, 1, v);
-	if (e && (!put_exemplar(r, 2, e) || !reserve_bytes(r, 64)))
-		return false;
+	if (e)
+		put_exemplar(r, 2, e);
 	put_timestamp(r, 3, r->series.created_ns);
 	end_message(r, start, 1);
-	return true;
 }
 
 static double value_of(const struct export_series *s)
@@ -269,52 +244,41 @@ static double value_of(const struct export_series *s)
 }
 
 /* Adds one Metric; state is the index in a state set, or -1. */
-static bool put_metric(struct export_render *r, int state, const char *state_label)
+static void put_metric(struct export_render *r, int state, const char *state_label)
 {
 	const struct export_series *s = &r->series;
-	size_t start;
+	size_t start = begin_message(r, 4, r->length_bytes);
 
-	if (!reserve_bytes(r, 64))
-		return false;
-	start = begin_message(r, 4, r->length_bytes);
 	for (size_t i = 0; i < s->label_count; i++)
-		if (!put_label(r, s->label_keys[i], s->label_values[i]))
-			return false;
-	if (state >= 0 && !put_label(r, state_label, s->states[state]))
-		return false;
-	if (!reserve_bytes(r, 64))
-		return false;
+		put_label(r, s->label_keys[i], s->label_values[i]);
+	if (state >= 0)
+		put_label(r, state_label, s->states[state]);
 	switch (r->family.type) {
 	case EXPORT_FAMILY_COUNTER:
 	case EXPORT_FAMILY_BARE_COUNTER:
-		if (!put_counter(r, value_of(s)))
-			return false;
+		put_counter(r, value_of(s));
 		break;
 	case EXPORT_FAMILY_HISTOGRAM:
 	case EXPORT_FAMILY_GAUGE_HISTOGRAM:
-		if (!put_histogram(r))
-			return false;
+		put_histogram(r);
 		break;
 	case EXPORT_FAMILY_SUMMARY:
-		if (!put_summary(r))
-			return false;
+		put_summary(r);
 		break;
 	case EXPORT_FAMILY_UNKNOWN:
-		put_head(r, 5, 9);
-		put_f64(r, 1, value_of(s));
+		put_value(r, 5, value_of(s));
 		break;
 	case EXPORT_FAMILY_INFO:
-		put_gauge(r, 1);
+		put_value(r, 2, 1);
 		break;
 	case EXPORT_FAMILY_STATESET:
-		put_gauge(r, (double)(s->value.u64 >> state & 1));
+		put_value(r, 2, (double)(s->value.u64 >> state & 1));
 		break;
 	case EXPORT_FAMILY_GAUGE:
-		put_gauge(r, value_of(s));
+		put_value(r, 2, value_of(s));
 		break;
 	}
 	r->length_bytes = end_message(r, start, r->length_bytes);
-	return true;
 }
 
 /* ---- families ---- */
@@ -333,16 +297,18 @@ static void begin_family(struct export_render *r)
 	enum export_family_type type = r->family.type;
 	const char *suffix = export_sample_suffix(type);
 	size_t help = strlen(r->family.help), n = strlen(suffix);
+	uint8_t *p;
 
 	r->message_bytes = HEAD_ROOM;
 	r->length_bytes = 1;
-	if (!reserve_bytes(r, sizeof(r->name) + help + 64))
+	p = message_end(r, r->name_bytes + n + help);
+	if (!p)
 		return;
-	put_head(r, 1, r->name_bytes + n);
-	up_to(r, mempcpy(mempcpy(message_at(r), r->name, r->name_bytes), suffix, n));
+	p = export_pb_head(p, 1, r->name_bytes + n);
+	p = mempcpy(mempcpy(p, r->name, r->name_bytes), suffix, n);
 	if (help)
-		put_bytes(r, 2, r->family.help, help);
-	put_u64(r, 3, metric_types[type]);
+		p = export_pb_bytes(p, 2, r->family.help, help);
+	up_to(r, export_pb_u64(p, 3, metric_types[type]));
 	r->message_head = r->message_bytes;
 	r->phase = EXPORT_PHASE_SERIES;
 }
@@ -367,19 +333,18 @@ static void next_series(struct export_render *r)
 	const char *reserved = export_reserved_label(r, buf);
 	size_t states;
 
-	while (r->message_bytes < EXPORT_PROTOBUF_MESSAGE) {
+	while (!r->error && r->message_bytes < EXPORT_PROTOBUF_MESSAGE) {
 		if (!export_render_next_series(r, reserved)) {
 			r->phase = EXPORT_PHASE_FAMILY;
 			break;
 		}
-		if (r->family.type == EXPORT_FAMILY_STATESET) {
-			states = r->series.state_count < 64 ? r->series.state_count : 64;
-			for (size_t i = 0; i < states; i++)
-				if (!put_metric(r, (int)i, reserved))
-					return;
-		} else if (!put_metric(r, -1, NULL)) {
-			return;
+		if (r->family.type != EXPORT_FAMILY_STATESET) {
+			put_metric(r, -1, NULL);
+			continue;
 		}
+		states = r->series.state_count < 64 ? r->series.state_count : 64;
+		for (size_t i = 0; i < states; i++)
+			put_metric(r, (int)i, reserved);
 	}
 	flush_message(r);
 }

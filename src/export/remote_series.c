@@ -34,56 +34,6 @@ static int by_name(const void *a, const void *b)
 		      ((const struct export_label *)b)->name);
 }
 
-static bool is_taken(const struct export_label *sorted, size_t n, const char *key)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(sorted[i].name, key))
-			return true;
-	return false;
-}
-
-/*
- * Escapes a label key into the buffer at `to`, which is large enough. The result differs from the
- * keys of the n other labels. Returns the end.
- */
-static char *escape_key(char *to, const char *key, const struct export_label *others, size_t n)
-{
-	char *end = export_underscores(to, key, false);
-
-	if (is_taken(others, n, to))
-		end = export_hex_name(to, key);
-	for (; is_taken(others, n, to); *end = '\0')
-		*end++ = '_';
-	return end + 1;
-}
-
-/*
- * Escapes the keys of n labels, the first of which is the metric name. Returns NULL with errno
- * ENOMEM.
- */
-static char *escape_keys(struct export_label *l, size_t n)
-{
-	size_t bytes = 1;
-	char *text, *to;
-
-	for (size_t i = 1; i < n; i++)
-		bytes += EXPORT_ESCAPED(strlen(l[i].name)) + n;
-	text = to = malloc(bytes);
-	for (size_t i = 1; text && i < n; i++) {
-		const struct export_label own = l[i];
-		char *key = to;
-
-		if (export_is_plain(own.name, false))
-			continue;
-		l[i] = l[n - 1]; /* makes the other labels contiguous */
-		to = escape_key(key, own.name, l, n - 1);
-		l[n - 1] = l[i];
-		l[i] = own;
-		l[i].name = key;
-	}
-	return text;
-}
-
 size_t export_labels_bytes(const struct export_label *l, size_t n)
 {
 	size_t bytes = 0;
@@ -139,6 +89,7 @@ struct export_remote_series *export_remote_series_new(const char *name, const ch
 						      size_t count, bool utf8)
 {
 	struct export_label sorted[LABELS_MAX] = {{"__name__", name, suffix}};
+	const char *key[LABELS_MAX];
 	char *keys = NULL, *shorter = NULL, *longer = NULL;
 	struct export_remote_series *s = NULL;
 	bool plain = true;
@@ -151,9 +102,13 @@ struct export_remote_series *export_remote_series_new(const char *name, const ch
 		plain = plain && export_is_plain(labels[i].key, false);
 	}
 	if (!plain && !utf8) {
-		keys = escape_keys(sorted, n);
+		for (size_t i = 1; i < n; i++)
+			key[i - 1] = sorted[i].name;
+		keys = export_distinct_keys(key, n - 1, sorted[0].name, n, false);
 		if (!keys)
 			return NULL;
+		for (size_t i = 1; i < n; i++)
+			sorted[i].name = key[i - 1];
 	}
 	if (!utf8 && !export_is_plain(name, true)) {
 		shorter = malloc(2 * EXPORT_ESCAPED(strlen(name)));

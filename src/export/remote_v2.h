@@ -48,7 +48,7 @@ size_t export_remote_v2_bytes(const struct export_remote_v2 *v);
  */
 uint8_t *export_remote_v2_take(struct export_remote_v2 *v, size_t *bytes, uint64_t *items);
 
-/* remote_label.c: labels in the protobuf format of Prometheus' protocols. */
+/* remote_series.c: labels in the protobuf format of Prometheus' protocols. */
 
 struct export_label {
 	const char *name, *value, *more; /* the value is the concatenation of value and more */

@@ -72,10 +72,11 @@ struct export_remote_write {
 	uint8_t *at;
 	size_t bytes, room;
 	uint64_t samples, items; /* items also counts exemplars */
-	/* Written by the caller's thread, read by any thread. */
-	uint64_t taken, same_ms, clashing, dropped_memory, exemplars, long_exemplars,
-		future_exemplars, before;
-	uint64_t fallbacks, version; /* written by push's thread */
+	/*
+	 * Written by the caller's thread, but .fallbacks and .version by push's thread; read by any
+	 * thread. .push is unused.
+	 */
+	struct export_remote_write_stats stats;
 };
 
 /* ---- protobuf ---- */
@@ -153,7 +154,7 @@ void export_remote_write_flush(struct export_remote_write *w)
 	if (body)
 		export_push_send(w->push, body, bytes, w->items);
 	else
-		relaxed_bump(w->dropped_memory, w->items);
+		relaxed_bump(w->stats.dropped_memory, w->items);
 	w->bytes = 0;
 	w->samples = 0;
 	w->items = 0;
@@ -179,13 +180,16 @@ static bool needs_request(const struct export_remote_write *w, const struct expo
 	       (w->v2 && s->batch == w->batch && s->opened != w->opened);
 }
 
-/* Reserves n bytes for a series in the request. Returns false if out of memory. */
-static bool begin_series(struct export_remote_write *w, struct export_remote_series *s, size_t n)
+/* Reserves n bytes for items of a series in the request. If out of memory, drops the items. */
+static bool begin_series(struct export_remote_write *w, struct export_remote_series *s, size_t n,
+			 uint64_t items)
 {
 	if (needs_request(w, s, n))
 		export_remote_write_flush(w);
-	if (!base_grow(&w->at, &w->room, w->bytes + n, 1))
+	if (!base_grow(&w->at, &w->room, w->bytes + n, 1)) {
+		relaxed_bump(w->stats.dropped_memory, items);
 		return false;
+	}
 	if (w->v2 && !is_open(w, s)) {
 		end_series(w);
 		export_remote_v2_begin(w->v2, s->labels, s->label_bytes, s->created_ms);
@@ -248,10 +252,10 @@ static int64_t last_of(const struct export_remote_write *w, const struct export_
  */
 static void count_skipped(struct export_remote_write *w, uint64_t n, uint64_t before)
 {
-	relaxed_bump(w->same_ms, n - before);
+	relaxed_bump(w->stats.same_ms, n - before);
 	if (!before)
 		return;
-	relaxed_bump(w->before, before);
+	relaxed_bump(w->stats.before, before);
 	base_log_limited(BASE_WARN, "remote-write",
 			 "samples are not sent because the queue holds later samples of an "
 			 "earlier process: the clock jumped back samples=%llu",
@@ -265,7 +269,7 @@ static void count_taken(struct export_remote_write *w, struct export_remote_seri
 	s->last_ms = last_ms;
 	w->samples += n;
 	w->items += n;
-	relaxed_bump(w->taken, n);
+	relaxed_bump(w->stats.samples, n);
 	if (w->samples >= w->batch_samples)
 		export_remote_write_flush(w);
 }
@@ -282,7 +286,7 @@ static void put_points(struct export_remote_write *w, struct export_remote_serie
 	uint8_t *p;
 
 	if (s->clashes) {
-		relaxed_bump(w->clashing, n);
+		relaxed_bump(w->stats.clashing, n);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -299,10 +303,8 @@ static void put_points(struct export_remote_write *w, struct export_remote_serie
 	count_skipped(w, n - n_taken, before);
 	if (!n_taken)
 		return;
-	if (!begin_series(w, s, export_label_field(inner))) {
-		relaxed_bump(w->dropped_memory, n_taken);
+	if (!begin_series(w, s, export_label_field(inner), n_taken))
 		return;
-	}
 	p = export_pb_head(w->at + w->bytes, 1, inner);
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	for (size_t i = 0; i < n; i++) {
@@ -330,17 +332,15 @@ void export_remote_write_native(struct export_remote_write *w, struct export_rem
 	uint8_t *series, *body, *p;
 
 	if (s->clashes) {
-		relaxed_bump(w->clashing, 1);
+		relaxed_bump(w->stats.clashing, 1);
 		return;
 	}
 	if (ms <= last_of(w, s)) {
 		count_skipped(w, 1, ms > s->last_ms);
 		return;
 	}
-	if (!begin_series(w, s, s->label_bytes + most + 2 * EXPORT_PB_FIELD)) {
-		relaxed_bump(w->dropped_memory, 1);
+	if (!begin_series(w, s, s->label_bytes + most + 2 * EXPORT_PB_FIELD, 1))
 		return;
-	}
 	series = export_pb_open(w->at + w->bytes, 1, guess);
 	p = (uint8_t *)mempcpy(series, s->labels, s->label_bytes);
 	body = export_pb_open(p, 4, guess);
@@ -391,7 +391,7 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 		return;
 	if (future) { /* sending it would block exemplars with earlier times */
 		s->exemplar = hash;
-		relaxed_bump(w->future_exemplars, 1);
+		relaxed_bump(w->stats.future_exemplars, 1);
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -406,14 +406,12 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	s->exemplar_ms = ms;
 	s->exemplar = hash ?: s->exemplar;
 	if (export_exemplar_is_long(e)) {
-		relaxed_bump(w->long_exemplars, 1);
+		relaxed_bump(w->stats.long_exemplars, 1);
 		return;
 	}
 	opened = s->opened;
-	if (!begin_series(w, s, bytes)) {
-		relaxed_bump(w->dropped_memory, 1);
+	if (!begin_series(w, s, bytes, 1))
 		return;
-	}
 	p = export_pb_head(w->at + w->bytes, 1, s->label_bytes + export_label_field(inner));
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	p = export_pb_head(p, 3, inner);
@@ -428,7 +426,7 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	p = export_pb_f64(p, 2, e->value);
 	end_v1(w, export_pb_u64(p, 3, (uint64_t)ms));
 	w->items++;
-	relaxed_bump(w->exemplars, 1);
+	relaxed_bump(w->stats.exemplars, 1);
 }
 
 /* ---- ends of series ---- */
@@ -486,9 +484,10 @@ static bool read_request(const void *body, size_t bytes, struct queued_request *
 
 static unsigned int version_now(struct export_remote_write *w)
 {
-	if (w->protocol == EXPORT_REMOTE_AUTO && w->version == 1 && base_now_ns() >= w->again_ns)
-		relaxed_store(w->version, 2);
-	return (unsigned int)w->version;
+	if (w->protocol == EXPORT_REMOTE_AUTO && w->stats.version == 1 &&
+	    base_now_ns() >= w->again_ns)
+		relaxed_store(w->stats.version, 2);
+	return w->stats.version;
 }
 
 static bool make_request(void *arg, struct export_push_try *t)
@@ -539,8 +538,8 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 	    r.bytes[0] &&
 	    (status == 415 || usual == EXPORT_PUSH_DONE ||
 	     (!w->spoke_2 && (status == 400 || status == 406)))) {
-		relaxed_store(w->version, 1);
-		relaxed_bump(w->fallbacks, 1);
+		relaxed_store(w->stats.version, 1);
+		relaxed_bump(w->stats.fallbacks, 1);
 		w->again_ns = base_now_ns() + AGAIN_NS;
 		base_logf(BASE_INFO, "remote-write",
 			  "the receiver does not support version 2.0: falling back to 1.0 "
@@ -579,7 +578,7 @@ struct export_remote_write *export_remote_write_open(const struct export_remote_
 	}
 	w->batch_samples = opts->batch_samples ? opts->batch_samples : 10000;
 	w->protocol = opts->protocol;
-	w->version = opts->protocol == EXPORT_REMOTE_1 ? 1 : 2;
+	w->stats.version = opts->protocol == EXPORT_REMOTE_1 ? 1 : 2;
 	w->floor_ms = INT64_MIN;
 	w->batch = 1;
 	if (opts->queue) {
@@ -619,18 +618,9 @@ bool export_remote_write_busy(struct export_remote_write *w)
 
 void export_remote_write_stats(struct export_remote_write *w, struct export_remote_write_stats *out)
 {
-	*out = (struct export_remote_write_stats){
-		.samples = __atomic_load_n(&w->taken, __ATOMIC_RELAXED),
-		.same_ms = __atomic_load_n(&w->same_ms, __ATOMIC_RELAXED),
-		.clashing = __atomic_load_n(&w->clashing, __ATOMIC_RELAXED),
-		.dropped_memory = __atomic_load_n(&w->dropped_memory, __ATOMIC_RELAXED),
-		.exemplars = __atomic_load_n(&w->exemplars, __ATOMIC_RELAXED),
-		.long_exemplars = __atomic_load_n(&w->long_exemplars, __ATOMIC_RELAXED),
-		.future_exemplars = relaxed_load(w->future_exemplars),
-		.before = relaxed_load(w->before),
-		.fallbacks = relaxed_load(w->fallbacks),
-		.version = (unsigned int)relaxed_load(w->version),
-	};
+	for (size_t i = 0; i < offsetof(struct export_remote_write_stats, version) / 8; i++)
+		((uint64_t *)out)[i] = relaxed_load(((uint64_t *)&w->stats)[i]);
+	out->version = relaxed_load(w->stats.version);
 	export_push_stats(w->push, &out->push);
 }
 

@@ -12,22 +12,20 @@
 #include "base/base.h"
 #include "base/grow.h"
 
-#define NAMES "; escaping=allow-utf-8"
+#define TYPE(text)                                  \
+	{                                           \
+		text, text "; escaping=allow-utf-8" \
+	}
 
 const char *export_format_content_type(enum export_format format, bool utf8)
 {
 	static const char *const types[][2] = {
-		[EXPORT_FORMAT_TEXT] = {"text/plain; version=0.0.4; charset=utf-8",
-					"text/plain; version=0.0.4; charset=utf-8" NAMES},
+		[EXPORT_FORMAT_TEXT] = TYPE("text/plain; version=0.0.4; charset=utf-8"),
 		[EXPORT_FORMAT_OPENMETRICS] =
-			{"application/openmetrics-text; version=1.0.0; charset=utf-8",
-			 "application/openmetrics-text; version=1.0.0; charset=utf-8" NAMES},
-		[EXPORT_FORMAT_PROTOBUF] = {"application/vnd.google.protobuf; "
-					    "proto=io.prometheus.client.MetricFamily; "
-					    "encoding=delimited",
-					    "application/vnd.google.protobuf; "
-					    "proto=io.prometheus.client.MetricFamily; "
-					    "encoding=delimited" NAMES},
+			TYPE("application/openmetrics-text; version=1.0.0; charset=utf-8"),
+		[EXPORT_FORMAT_PROTOBUF] = TYPE(
+			"application/vnd.google.protobuf; "
+			"proto=io.prometheus.client.MetricFamily; encoding=delimited"),
 	};
 
 	return types[format][utf8];
@@ -153,70 +151,22 @@ char *export_render_escape(char *p, const char *s, bool quotes)
 	return p;
 }
 
-/* Whether another label, or the family's samples, use this key. */
-static bool is_another(const struct export_render *r, size_t i, const char *reserved)
-{
-	for (size_t j = 0; j < r->series.label_count; j++)
-		if (j != i && !strcmp(r->keys[j], r->keys[i]))
-			return true;
-	return !strcmp(r->keys[i], reserved);
-}
-
-/*
- * Creates the keys of r->series. Label `taken` becomes exported_KEY, and keys that require UTF-8
- * are escaped for clients that do not accept UTF-8. A new key that clashes with another label gets
- * the other escaped form and then underscores, because a publisher may choose keys that become
- * equal.
- */
-static bool make_keys(struct export_render *r, size_t taken, const char *reserved)
-{
-	const struct export_series *s = &r->series;
-	size_t bytes = 0;
-	char *to;
-
-	/* Making the keys unique adds at most one underscore per other key. */
-	for (size_t i = 0; i < s->label_count; i++)
-		bytes += sizeof("exported_") + EXPORT_ESCAPED(strlen(s->label_keys[i])) +
-			 s->label_count;
-	free(r->key_text);
-	r->key_text = malloc(bytes + 1);
-	if (!r->key_text) {
-		r->error = -ENOMEM;
-		return false;
-	}
-	if (!export_render_grow(r, &r->keys, &r->keys_room, s->label_count, sizeof(*r->keys)))
-		return false;
-	memcpy(r->keys, s->label_keys, s->label_count * sizeof(*r->keys));
-	to = r->key_text;
-	for (size_t i = 0; i < s->label_count; i++) {
-		const char *key = s->label_keys[i];
-		char *at = to;
-
-		if (i != taken && (r->utf8 || export_is_plain(key, false)))
-			continue;
-		r->keys[i] = at;
-		if (i == taken) {
-			to = stpcpy(stpcpy(at, "exported_"), key);
-		} else {
-			to = export_underscores(at, key, false);
-			if (is_another(r, i, reserved))
-				to = export_hex_name(at, key);
-		}
-		for (; is_another(r, i, reserved); *to = '\0')
-			*to++ = '_';
-		to++;
-	}
-	return true;
-}
-
+/* Label `taken` becomes exported_KEY. */
 static bool rebuild_labels(struct export_render *r, size_t taken, const char *reserved)
 {
 	struct export_series *s = &r->series;
 	size_t text = 0;
 	char *p;
 
-	if (!make_keys(r, taken, reserved))
+	if (!export_render_grow(r, &r->keys, &r->keys_room, s->label_count, sizeof(*r->keys)))
 		return false;
+	memcpy(r->keys, s->label_keys, s->label_count * sizeof(*r->keys));
+	free(r->key_text);
+	r->key_text = export_distinct_keys(r->keys, s->label_count, reserved, taken, r->utf8);
+	if (!r->key_text) {
+		r->error = -ENOMEM;
+		return false;
+	}
 	for (size_t i = 0; i < s->label_count; i++)
 		text += 2 * strlen(r->keys[i]) + 2 * strlen(s->label_values[i]) + 16;
 	if (!export_render_grow(r, &r->labels, &r->labels_room, text, 1))

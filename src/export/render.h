@@ -165,6 +165,14 @@ char *export_underscores(char *to, const char *s, bool colons);
 char *export_hex_name(char *to, const char *s);
 
 /*
+ * Makes the keys of n labels distinct from each other and from `reserved`: label `taken` (n means
+ * none) becomes exported_KEY, and without utf8, keys that require UTF-8 are escaped. A new key that
+ * clashes with another label gets the other escaped form and then underscores, because a publisher
+ * may choose keys that become equal. Returns the memory of the new keys, or NULL if out of memory.
+ */
+char *export_distinct_keys(const char **keys, size_t n, const char *reserved, size_t taken,
+			   bool utf8);
+/*
  * Returns the latest exemplar in the buckets before this one that has not been passed yet, or NULL
  * if there is none.
  */

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/serve.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/base.h"
 
@@ -14,83 +12,21 @@
  * first.
  */
 
-/* A piece of the header. */
-struct negotiate_text {
-	const char *s;
-	size_t bytes;
-};
-
-/* A media range and its parameters. */
-struct negotiate_range {
-	struct negotiate_text type, version, proto, encoding, escaping;
-	double q;
-};
-
-static bool is_word(struct negotiate_text t, const char *word)
-{
-	return t.bytes == strlen(word) && !strncasecmp(t.s, word, t.bytes);
-}
-
-/* Removes surrounding blanks and quotes. */
-static struct negotiate_text trim_text(const char *s, const char *end)
-{
-	while (s < end && strchr(" \t\"", *s))
-		s++;
-	while (s < end && strchr(" \t\"", end[-1]))
-		end--;
-	return (struct negotiate_text){s, (size_t)(end - s)};
-}
-
-static void parse_range(const char *s, size_t bytes, struct negotiate_range *r)
-{
-	const char *end = s + bytes, *next;
-
-	*r = (struct negotiate_range){.q = 1};
-	for (bool first = true; s <= end; s = next + 1, first = false) {
-		struct negotiate_text key, value;
-		const char *equals;
-
-		next = memchr(s, ';', (size_t)(end - s));
-		next = next ? next : end;
-		if (first) {
-			r->type = trim_text(s, next);
-			continue;
-		}
-		equals = memchr(s, '=', (size_t)(next - s));
-		if (!equals)
-			continue;
-		key = trim_text(s, equals);
-		value = trim_text(equals + 1, next);
-		if (is_word(key, "q")) {
-			char number[8] = "";
-
-			memcpy(number, value.s, BASE_MIN(value.bytes, sizeof(number) - 1));
-			r->q = strtod(number, NULL);
-		} else if (is_word(key, "version")) {
-			r->version = value;
-		} else if (is_word(key, "proto")) {
-			r->proto = value;
-		} else if (is_word(key, "encoding")) {
-			r->encoding = value;
-		} else if (is_word(key, "escaping")) {
-			r->escaping = value;
-		}
-	}
-}
-
 /* Returns the format of a media range, or -1. */
-static int format_of(const struct negotiate_range *r)
+static int format_of(const struct http_accepted *a)
 {
-	if (is_word(r->type, "application/vnd.google.protobuf") &&
-	    is_word(r->proto, "io.prometheus.client.MetricFamily") &&
-	    is_word(r->encoding, "delimited"))
+	const struct http_word version = http_accept_value(a, "version");
+
+	if (http_word_is(a->name, "application/vnd.google.protobuf") &&
+	    http_word_is(http_accept_value(a, "proto"), "io.prometheus.client.MetricFamily") &&
+	    http_word_is(http_accept_value(a, "encoding"), "delimited"))
 		return EXPORT_FORMAT_PROTOBUF;
-	if (is_word(r->type, "application/openmetrics-text") &&
-	    (!r->version.bytes || is_word(r->version, "1.0.0") || is_word(r->version, "0.0.1")))
+	if (http_word_is(a->name, "application/openmetrics-text") &&
+	    (!version.bytes || http_word_is(version, "1.0.0") || http_word_is(version, "0.0.1")))
 		return EXPORT_FORMAT_OPENMETRICS;
-	if ((is_word(r->type, "text/plain") &&
-	     (!r->version.bytes || is_word(r->version, "0.0.4"))) ||
-	    is_word(r->type, "text/*") || is_word(r->type, "*/*"))
+	if ((http_word_is(a->name, "text/plain") &&
+	     (!version.bytes || http_word_is(version, "0.0.4"))) ||
+	    http_word_is(a->name, "text/*") || http_word_is(a->name, "*/*"))
 		return EXPORT_FORMAT_TEXT;
 	return -1;
 }
@@ -100,21 +36,16 @@ enum export_format export_format_negotiate(const char *accept)
 	enum export_format best =
 		EXPORT_FORMAT_TEXT; /* every reader accepts text, so never answer 406 */
 	double best_q = 0;
+	struct http_accepted a;
 
-	while (accept && *accept) {
-		size_t bytes = strcspn(accept, ",");
-		struct negotiate_range r;
-		int format;
+	while (http_accept_next(&accept, &a)) {
+		const int format = format_of(&a);
 
-		parse_range(accept, bytes, &r);
-		format = format_of(&r);
 		/* of several ranges with equal weight, the first wins */
-		if (format >= 0 && r.q > best_q) {
+		if (format >= 0 && a.q > best_q) {
 			best = (enum export_format)format;
-			best_q = r.q;
+			best_q = a.q;
 		}
-		accept += bytes;
-		accept += *accept == ',';
 	}
 	return best;
 }
@@ -122,18 +53,12 @@ enum export_format export_format_negotiate(const char *accept)
 /* Whether the client accepts UTF-8 names: "escaping=allow-utf-8", as sent by Prometheus 3. */
 static bool takes_utf8(const char *accept)
 {
-	bool takes = false;
+	struct http_accepted a;
 
-	while (accept && *accept && !takes) {
-		size_t bytes = strcspn(accept, ",");
-		struct negotiate_range r;
-
-		parse_range(accept, bytes, &r);
-		takes = is_word(r.escaping, "allow-utf-8");
-		accept += bytes;
-		accept += *accept == ',';
-	}
-	return takes;
+	while (http_accept_next(&accept, &a))
+		if (http_word_is(http_accept_value(&a, "escaping"), "allow-utf-8"))
+			return true;
+	return false;
 }
 
 /* ---- the route ---- */

@@ -32,7 +32,7 @@ struct http_client {
 	char *file[FILES]; /* by enum client_file; NULL means that the settings name none */
 	bool has_settings, skip_verify, proxy_of_environment, http2;
 	int min_version, max_version; /* indices into versions[]; -1 means not set */
-	struct header *headers;
+	struct header headers[VALUES_MAX];
 	size_t header_count;
 	CURLSH *share; /* connections that are kept open, or NULL */
 };
@@ -107,28 +107,25 @@ static void read_tls(struct http_client *c, base_yaml_node tls)
 		base_yaml_wrong(y, tls, "min_version is higher than max_version");
 }
 
-static bool add_header(struct http_client *c, base_yaml_node where, const char *name,
+static void add_header(struct http_client *c, base_yaml_node where, const char *name,
 		       const char *value, char *path)
 {
-	struct header *more = realloc(c->headers, (c->header_count + 1) * sizeof(*more));
 	static const char *const own[] = {"Authorization",    "Host",
 					  "Content-Length",   "Content-Type",
 					  "Content-Encoding", NULL};
 
-	if (more)
-		c->headers = more;
 	for (size_t i = 0; own[i]; i++)
 		if (!strcasecmp(own[i], name))
 			base_yaml_wrong(c->yaml, where, "the header %s cannot be set here", name);
-	if (!more || name[strcspn(name, ": \t\r\n")] || !*name ||
-	    (value && value[strcspn(value, "\r\n")]) || c->header_count == VALUES_MAX)
+	if (name[strcspn(name, ": \t\r\n")] || !*name || (value && value[strcspn(value, "\r\n")]) ||
+	    c->header_count == VALUES_MAX)
 		base_yaml_wrong(c->yaml, where, "not a valid header, or too many headers");
-	if (base_yaml_error(c->yaml)) {
+	else if (!value && !path)
+		base_yaml_wrong(c->yaml, where, "out of memory");
+	if (base_yaml_error(c->yaml))
 		free(path);
-		return false;
-	}
-	more[c->header_count++] = (struct header){name, value, path};
-	return true;
+	else
+		c->headers[c->header_count++] = (struct header){name, value, path};
 }
 
 /* Reads "NAME: {values: [...], files: [...]}". */
@@ -227,8 +224,10 @@ static struct http_client *new_client(void)
 {
 	struct http_client *c = calloc(1, sizeof(*c));
 
-	if (c)
-		*c = (struct http_client){.type = "Bearer", .min_version = -1, .max_version = -1};
+	if (!c)
+		return NULL;
+	c->type = "Bearer";
+	c->min_version = c->max_version = -1;
 	return c;
 }
 
@@ -279,7 +278,6 @@ void http_client_close(struct http_client *c)
 		return;
 	for (size_t i = 0; i < c->header_count; i++)
 		free(c->headers[i].path);
-	free(c->headers);
 	curl_share_cleanup(c->share);
 	for (size_t i = 0; i < FILES; i++)
 		free(c->file[i]);
@@ -466,14 +464,14 @@ static int set_all(const struct http_client *c, CURL *curl, const char *url,
 }
 
 int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
-		      const struct curl_slist *headers, struct http_outgoing *r, char *error,
+		      const char *const *headers, struct http_outgoing *r, char *error,
 		      size_t bytes)
 {
 	int err = curl_easy_setopt(curl, CURLOPT_URL, url) ? -ENOMEM : 0;
 
 	*r = (struct http_outgoing){0};
-	for (; !err && headers; headers = headers->next)
-		err = add_line(&r->headers, headers->data, "", "");
+	for (; !err && headers && *headers; headers++)
+		err = add_line(&r->headers, *headers, "", "");
 	if (!err && c && c->has_settings)
 		err = set_all(c, curl, url, r, error, bytes);
 	if (!err && curl_easy_setopt(curl, CURLOPT_HTTPHEADER, r->headers))
@@ -679,18 +677,15 @@ enum http_fetch_error http_fetch(const struct http_fetch *f, struct http_fetched
 	CURL *curl = (pthread_once(&once, start_curl), curl_easy_init());
 	struct fetch_state r = {.f = f, .to = to};
 	struct http_outgoing outgoing = {0};
-	struct curl_slist *headers = NULL;
 	enum http_fetch_error error = HTTP_FETCH_MEMORY;
 	int err = curl ? 0 : -ENOMEM;
 
 	to->bytes = 0;
 	to->status = 0;
 	snprintf(to->why, sizeof(to->why), "out of memory");
-	for (size_t i = 0; !err && f->headers && f->headers[i]; i++)
-		err = add_line(&headers, f->headers[i], "", "");
 	if (!err) {
 		set_request(curl, &r);
-		err = http_client_apply(f->client, curl, f->url, headers, &outgoing, to->why,
+		err = http_client_apply(f->client, curl, f->url, f->headers, &outgoing, to->why,
 					sizeof(to->why));
 		error = err && err != -ENOMEM ? HTTP_FETCH_SECRET : error;
 	}
@@ -701,6 +696,5 @@ enum http_fetch_error http_fetch(const struct http_fetch *f, struct http_fetched
 	}
 	curl_easy_cleanup(curl);
 	http_client_done(&outgoing);
-	curl_slist_free_all(headers);
 	return error;
 }

@@ -31,12 +31,13 @@ struct http_outgoing {
 };
 
 /*
- * Prepares a handle for one request: sets the URL, the headers of the caller and of the settings
- * file, and all other settings of the file. Returns 0, or -errno with one line in error if a secret
- * can't be read. Call http_client_done() after the request in either case.
+ * Prepares a handle for one request: sets the URL, the headers of the caller (as in struct
+ * http_fetch) and of the settings file, and all other settings of the file. Returns 0, or -errno
+ * with one line in error if a secret can't be read. Call http_client_done() after the request in
+ * either case.
  */
 int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
-		      const struct curl_slist *headers, struct http_outgoing *r, char *error,
+		      const char *const *headers, struct http_outgoing *r, char *error,
 		      size_t bytes);
 void http_client_done(struct http_outgoing *r);
 /*

@@ -170,6 +170,20 @@ const char *http_variable(const struct http_request *req); /* the part matched b
 const char *http_header(const struct http_request *req, const char *name);
 /* Returns the value of a query parameter (the first one if it is repeated), or NULL. */
 const char *http_query(const struct http_request *req, const char *key);
+/* Part of a header; not NUL-terminated. http_word_is() compares it, ignoring case. */
+struct http_word {
+	const char *s; /* NULL if there is none */
+	size_t bytes;
+};
+bool http_word_is(struct http_word w, const char *text);
+/* An item of a header such as Accept: "NAME;KEY=VALUE;q=0.5". */
+struct http_accepted {
+	struct http_word name, parameters;
+	double q; /* weight; 1 if there is none */
+};
+/* Reads the next item of *list, which may be NULL. Returns false at the end. */
+bool http_accept_next(const char **list, struct http_accepted *out);
+struct http_word http_accept_value(const struct http_accepted *a, const char *key);
 /* Calls fn for each query parameter in order, until fn returns false. */
 void http_query_each(const struct http_request *req,
 		     bool (*fn)(void *arg, const char *key, const char *value), void *arg);

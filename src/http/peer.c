@@ -46,13 +46,18 @@ enum { PEER_UNIX = 1, PEER_LOOPBACK, PEER_V4, PEER_V6 };
 static uid_t user_of(struct http_server *s, const struct sockaddr_storage *theirs,
 		     const struct sockaddr_storage *ours)
 {
+	uint16_t source_port, port;
+	const struct in6_addr source = base_mapped_of(theirs, &source_port);
+	const struct in6_addr destination = base_mapped_of(ours, &port);
+	/* The client's socket may be IPv4 although this server's is IPv6. */
+	const size_t mapped = IN6_IS_ADDR_V4MAPPED(&source) ? 12 : 0;
 	struct {
 		struct nlmsghdr head;
 		struct inet_diag_req_v2 req;
 	} ask = {.head = {.nlmsg_len = sizeof(ask),
 			  .nlmsg_type = SOCK_DIAG_BY_FAMILY,
 			  .nlmsg_flags = NLM_F_REQUEST},
-		 .req = {.sdiag_family = (uint8_t)theirs->ss_family,
+		 .req = {.sdiag_family = mapped ? AF_INET : AF_INET6,
 			 .sdiag_protocol = IPPROTO_TCP,
 			 .idiag_states = ~0u}};
 	struct {
@@ -61,21 +66,11 @@ static uid_t user_of(struct http_server *s, const struct sockaddr_storage *their
 		char more[512];
 	} got;
 	ssize_t n = -1;
-	const struct sockaddr_in *s4 = (const struct sockaddr_in *)theirs;
-	const struct sockaddr_in *d4 = (const struct sockaddr_in *)ours;
-	const struct sockaddr_in6 *s6 = (const struct sockaddr_in6 *)theirs;
-	const struct sockaddr_in6 *d6 = (const struct sockaddr_in6 *)ours;
 
-	/* The ports have the same position in both families. */
-	ask.req.id.idiag_sport = s4->sin_port;
-	ask.req.id.idiag_dport = d4->sin_port;
-	if (theirs->ss_family == AF_INET) {
-		memcpy(ask.req.id.idiag_src, &s4->sin_addr, 4);
-		memcpy(ask.req.id.idiag_dst, &d4->sin_addr, 4);
-	} else {
-		memcpy(ask.req.id.idiag_src, &s6->sin6_addr, 16);
-		memcpy(ask.req.id.idiag_dst, &d6->sin6_addr, 16);
-	}
+	ask.req.id.idiag_sport = htons(source_port);
+	ask.req.id.idiag_dport = htons(port);
+	memcpy(ask.req.id.idiag_src, source.s6_addr + mapped, 16 - mapped);
+	memcpy(ask.req.id.idiag_dst, destination.s6_addr + mapped, 16 - mapped);
 	ask.req.id.idiag_cookie[0] = ask.req.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
 	ask.head.nlmsg_seq = ++s->diag_seq;
 	if (s->diag_fd < 0 || send(s->diag_fd, &ask, sizeof(ask), 0) < 0)
@@ -92,19 +87,6 @@ static uid_t user_of(struct http_server *s, const struct sockaddr_storage *their
 									     : (uid_t)-1;
 }
 
-/* Converts an IPv4-mapped IPv6 address to IPv4. */
-static void unmap_v4(struct sockaddr_storage *a)
-{
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
-	struct sockaddr_in v4 = {.sin_family = AF_INET};
-
-	if (a->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
-		return;
-	v4.sin_port = v6->sin6_port;
-	memcpy(&v4.sin_addr, &v6->sin6_addr.s6_addr[12], 4);
-	memcpy(a, &v4, sizeof(v4));
-}
-
 static void set_key(struct http_peer *p, unsigned char kind, const void *who, size_t bytes)
 {
 	p->key[0] = kind;
@@ -114,12 +96,11 @@ static void set_key(struct http_peer *p, unsigned char kind, const void *who, si
 void http_peer_identify(struct http_server *s, int fd, struct http_peer *p)
 {
 	struct sockaddr_storage theirs = {0}, ours = {0};
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&theirs;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&theirs;
 	socklen_t n = sizeof(theirs), m = sizeof(ours);
 	struct ucred cred = {.uid = (uid_t)-1};
 	socklen_t k = sizeof(cred);
-	uid_t uid;
+	struct in6_addr address;
+	uint16_t port;
 
 	p->uid = (uid_t)-1;
 	if (s->c.is_unix) {
@@ -132,16 +113,15 @@ void http_peer_identify(struct http_server *s, int fd, struct http_peer *p)
 	if (getpeername(fd, (struct sockaddr *)&theirs, &n) ||
 	    getsockname(fd, (struct sockaddr *)&ours, &m))
 		return; /* already closed: a peer without a key */
-	unmap_v4(&theirs);
-	unmap_v4(&ours);
 	p->local = base_is_loopback((struct sockaddr *)&theirs);
+	address = base_mapped_of(&theirs, &port);
 	if (p->local) {
-		p->uid = uid = user_of(s, &theirs, &ours);
-		set_key(p, PEER_LOOPBACK, &uid, sizeof(uid));
-	} else if (theirs.ss_family == AF_INET) {
-		set_key(p, PEER_V4, &v4->sin_addr, 4);
+		p->uid = user_of(s, &theirs, &ours);
+		set_key(p, PEER_LOOPBACK, &p->uid, sizeof(p->uid));
+	} else if (IN6_IS_ADDR_V4MAPPED(&address)) {
+		set_key(p, PEER_V4, &address.s6_addr[12], 4);
 	} else {
-		set_key(p, PEER_V6, &v6->sin6_addr, 8);
+		set_key(p, PEER_V6, &address, 8);
 	}
 }
 
@@ -153,18 +133,16 @@ bool http_peer_same(const struct http_peer *a, const struct http_peer *b)
 void http_peer_print(int fd, char *out, size_t bytes)
 {
 	struct sockaddr_storage at = {0};
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&at;
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
-	char host[INET6_ADDRSTRLEN] = "?";
+	char text[INET6_ADDRSTRLEN] = "?";
 	socklen_t n = sizeof(at);
+	struct in6_addr address;
+	uint16_t port;
 
-	getpeername(fd, (struct sockaddr *)&at, &n);
-	unmap_v4(&at);
-	if (at.ss_family == AF_INET)
-		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-	else if (at.ss_family == AF_INET6)
-		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-	snprintf(out, bytes, "%s", host);
+	if (!getpeername(fd, (struct sockaddr *)&at, &n)) {
+		address = base_mapped_of(&at, &port);
+		base_address_text(&address, text);
+	}
+	snprintf(out, bytes, "%s", text);
 }
 
 /* ---- peers ---- */

@@ -29,6 +29,7 @@
 #include "base/base.h"
 #include "base/relaxed.h"
 #include "base/share.h"
+#include "base/thread.h"
 #include "http/front.h"
 
 #define PIECE	    8192u
@@ -252,21 +253,6 @@ static void *run_relay(void *arg)
 	return NULL;
 }
 
-static bool start_thread(struct http_relay *r)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	bool ok;
-
-	if (pthread_attr_init(&attr))
-		return false;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	ok = !pthread_create(&thread, &attr, run_relay, r);
-	pthread_attr_destroy(&attr);
-	return ok;
-}
-
 /* ---- connections ---- */
 
 struct http_relay *http_relay_enter(struct http_server *s, int fd, int *client)
@@ -359,8 +345,10 @@ static void serve_client(struct http_relay *r)
 	r->ours = pair[mine];
 	r->theirs = pair[!mine];
 	if (count_relay(s, r)) {
-		if (start_thread(r)) { /* the thread frees r once the other end is closed */
-			if (!s->c.tls) /* with TLS, the thread does this after the handshake */
+		if (!base_thread_detach(
+			    run_relay, r,
+			    STACK_BYTES)) { /* the thread frees r once the other end is closed */
+			if (!s->c.tls)	    /* with TLS, the thread does this after the handshake */
 				give_connection(s, pair[!mine]);
 			return;
 		}

@@ -34,28 +34,13 @@ static bool is_compressible(const char *type)
 static bool accepts_gzip(const char *accept)
 {
 	double named = -1, any = -1;
+	struct http_accepted a;
 
-	while (accept && *accept) {
-		size_t item = strcspn(accept, ",");
-		const char *end = accept + item;
-		const char *p = accept + strspn(accept, " \t");
-		size_t name = strcspn(p, ",; \t");
-		double q = 1;
-
-		for (const char *s = p + name;
-		     s < end && (s = memchr(s, ';', (size_t)(end - s)));) {
-			s++;
-			s += strspn(s, " \t");
-			if ((*s == 'q' || *s == 'Q') && s[1] == '=')
-				q = strtod(s + 2, NULL);
-		}
-		if ((name == 4 && !strncasecmp(p, "gzip", 4)) ||
-		    (name == 6 && !strncasecmp(p, "x-gzip", 6)))
-			named = q;
-		else if (name == 1 && *p == '*')
-			any = q;
-		accept = *end ? end + 1 : end;
-	}
+	while (http_accept_next(&accept, &a))
+		if (http_word_is(a.name, "gzip") || http_word_is(a.name, "x-gzip"))
+			named = a.q;
+		else if (http_word_is(a.name, "*"))
+			any = a.q;
 	return named >= 0 ? named > 0 : any > 0;
 }
 

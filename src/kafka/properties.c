@@ -65,18 +65,14 @@ static int set_property(struct kafka_producer *k, const char *name, const char *
 		return k->topic[i] ? 0 : -ENOMEM;
 	}
 	if ((!strcmp(name, "acks") || !strcmp(name, "request.required.acks")) &&
-	    strcmp(value, "all") && strcmp(value, "-1")) {
-		snprintf(error, error_bytes, "%s can only be 'all'", name);
-		return -EINVAL;
-	}
-	if (!strcmp(name, "enable.idempotence") && strcmp(value, "true")) {
-		snprintf(error, error_bytes, "%s must be true", name);
-		return -EINVAL;
-	}
+	    strcmp(value, "all") && strcmp(value, "-1"))
+		return base_fail(error, error_bytes, -EINVAL, "%s can only be 'all'", name);
+	if (!strcmp(name, "enable.idempotence") && strcmp(value, "true"))
+		return base_fail(error, error_bytes, -EINVAL, "%s must be true", name);
 	if (rd_kafka_conf_set(k->conf, name, value, why, sizeof(why)) == RD_KAFKA_CONF_OK)
 		return note_file(k, name, value, error, error_bytes);
-	snprintf(error, error_bytes, "property %s is unknown or has an invalid value", name);
-	return -EINVAL;
+	return base_fail(error, error_bytes, -EINVAL,
+			 "property %s is unknown or has an invalid value", name);
 }
 
 static int set_from_file(struct kafka_producer *k, char *name, const char *path, char *error,
@@ -87,10 +83,9 @@ static int set_from_file(struct kafka_producer *k, char *name, const char *path,
 	int err;
 
 	name[strlen(name) - strlen(".file")] = 0;
-	if (n < 0) {
-		snprintf(error, error_bytes, "%s of %s: %s", path, name, strerror((int)-n));
-		return -EINVAL;
-	}
+	if (n < 0)
+		return base_fail(error, error_bytes, -EINVAL, "%s of %s: %s", path, name,
+				 strerror((int)-n));
 	base_secret_warn("kafka", path);
 	value[n] = 0;
 	err = set_property(k, name, value, error, error_bytes);
@@ -108,10 +103,9 @@ static int read_properties(struct kafka_producer *k, char *text, char *error, si
 
 		if (!*name || *name == '#')
 			continue;
-		if (!value) {
-			snprintf(error, error_bytes, "expected name=value, not '%.40s'", name);
-			return -EINVAL;
-		}
+		if (!value)
+			return base_fail(error, error_bytes, -EINVAL,
+					 "expected name=value, not '%.40s'", name);
 		*value++ = 0;
 		name = trim_blanks(name);
 		value = trim_blanks(value);
