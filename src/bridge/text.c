@@ -93,8 +93,10 @@ struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits)
 	p->limits.points = p->limits.points ?: BRIDGE_POINTS_MAX;
 	p->limits.values = p->limits.values ?: BRIDGE_VALUES_MAX;
 	/* Also needed for lines without labels, because they refer to the array. */
-	if (base_grow(&p->labels, &p->label_room, 1, sizeof(*p->labels)))
+	if (base_grow(&p->labels, &p->label_room, 1, sizeof(*p->labels)) &&
+	    base_table_init(&p->names))
 		return p;
+	free(p->labels);
 	free(p);
 	return NULL;
 }
@@ -108,8 +110,8 @@ void bridge_text_free(struct bridge_text_parser *p)
 	free(p->equal);
 	free(p->flat);
 	free(p->arena);
-	free(p->names);
-	free(p->name_index);
+	bridge_text_names_clear(p);
+	base_table_free(&p->names);
 	free(p->samples);
 	free(p->labels);
 	free(p->exemplars);
@@ -328,9 +330,7 @@ static int read_once(struct bridge_text_parser *p)
 	p->family_count = p->point_count = 0;
 	p->bound_count = p->state_count = p->exemplar_of_count = 0;
 	p->announced = false;
-	p->name_count = 0;
-	if (p->name_index)
-		memset(p->name_index, 0xff, p->name_index_size * sizeof(*p->name_index));
+	bridge_text_names_clear(p);
 	p->family = (struct bridge_text_family){.active = false};
 	p->described = 0;
 	p->counts = (struct bridge_text_counts){0};
@@ -348,13 +348,8 @@ static int send_family(struct bridge_text_parser *p, struct bridge_sink *sink,
 							  : "";
 	struct bridge_family out = {f->name, f->help, f->unit, f->type};
 
-	if (*suffix) {
-		out.name.n = f->name.n + strlen(suffix);
-		if (!base_grow(&p->name, &p->name_bytes_room, out.name.n, 1))
-			return TEXT_NO_MEMORY(p);
-		memcpy(mempcpy(p->name, f->name.s, f->name.n), suffix, strlen(suffix));
-		out.name.s = p->name;
-	}
+	if (*suffix && !bridge_text_join(p, f->name, suffix, &out.name))
+		return TEXT_NO_MEMORY(p);
 	if (sink->family(sink, &out))
 		return 0;
 	return bridge_fail(p->error, -ENOSPC, 0, "the region has no room for family '%.*s'",

@@ -51,66 +51,46 @@ static const struct suffix *suffixes_of(const struct bridge_text_parser *p)
 
 /* ---- names in use ---- */
 
-static uint64_t name_hash(struct bridge_text base, const char *suffix)
+static struct bridge_text_name *name_find(const struct bridge_text_parser *p,
+					  struct bridge_text name)
 {
-	return base_hash(base_hash(0, base.s, base.n), suffix, strlen(suffix));
+	struct bridge_text_name *n = base_table_first(&p->names, base_hash(0, name.s, name.n));
+
+	while (n && !bridge_text_equal(n->name, name))
+		n = base_table_next(n);
+	return n;
 }
 
-/* A name's hash is computed from base and suffix, but equals the hash of the whole name. */
-static bool same_name(const struct bridge_text_name *a, struct bridge_text base, const char *suffix)
+static int name_add(struct bridge_text_parser *p, struct bridge_text name, enum bridge_type type)
 {
-	return bridge_text_equal(a->base, base) && !strcmp(a->suffix, suffix);
-}
+	struct bridge_text_name *n = malloc(sizeof(*n));
 
-static struct bridge_text_name *name_find(struct bridge_text_parser *p, struct bridge_text base,
-					  const char *suffix)
-{
-	size_t mask = p->name_index_size - 1, at;
-	uint64_t h;
-
-	if (!p->name_index_size)
-		return NULL;
-	h = name_hash(base, suffix);
-	for (at = h & mask; p->name_index[at] != NONE; at = (at + 1) & mask) {
-		struct bridge_text_name *n = &p->names[p->name_index[at]];
-
-		if (n->hash == h && same_name(n, base, suffix))
-			return n;
-	}
-	return NULL;
-}
-
-static void name_link(struct bridge_text_parser *p, uint32_t i)
-{
-	size_t mask = p->name_index_size - 1, at = p->names[i].hash & mask;
-
-	while (p->name_index[at] != NONE)
-		at = (at + 1) & mask;
-	p->name_index[at] = i;
-}
-
-static int name_add(struct bridge_text_parser *p, struct bridge_text base, const char *suffix,
-		    enum bridge_type type)
-{
-	if (p->name_count * 2 >= p->name_index_size) {
-		size_t size = p->name_index_size ? p->name_index_size * 2 : 256;
-		uint32_t *index = malloc(size * sizeof(*index));
-
-		if (!index)
-			return TEXT_NO_MEMORY(p);
-		free(p->name_index);
-		p->name_index = index;
-		p->name_index_size = size;
-		memset(index, 0xff, size * sizeof(*index));
-		for (uint32_t i = 0; i < p->name_count; i++)
-			name_link(p, i);
-	}
-	if (!BASE_GROW(p->names, p->name_count, p->name_room))
+	if (!n)
 		return TEXT_NO_MEMORY(p);
-	p->names[p->name_count] = (struct bridge_text_name){base, suffix, type,
-							    name_hash(base, suffix)};
-	name_link(p, (uint32_t)p->name_count++);
+	n->name = name;
+	n->type = type;
+	base_table_add(&p->names, n, base_hash(0, name.s, name.n));
 	return 0;
+}
+
+void bridge_text_names_clear(struct bridge_text_parser *p)
+{
+	BASE_TABLE_EACH(&p->names, at) {
+		base_table_remove(&p->names, at);
+		free(at);
+	}
+}
+
+bool bridge_text_join(struct bridge_text_parser *p, struct bridge_text name, const char *suffix,
+		      struct bridge_text *out)
+{
+	const size_t n = strlen(suffix);
+
+	if (!base_grow(&p->name, &p->name_room, name.n + n, 1))
+		return false;
+	memcpy(mempcpy(p->name, name.s, name.n), suffix, n);
+	*out = (struct bridge_text){p->name, name.n + n};
+	return true;
 }
 
 /* Splits off a suffix. Returns false if the name does not end in this suffix. */
@@ -124,52 +104,39 @@ static bool ends_with(struct bridge_text t, const char *suffix, struct bridge_te
 	return true;
 }
 
-/* Whether this whole name belongs to a family or to one of a family's samples. */
-static bool is_taken(struct bridge_text_parser *p, struct bridge_text whole)
+/* Returns the family so far in the body that has this name, or a sample of this name; or NULL. */
+static const struct bridge_text_name *owner_of(const struct bridge_text_parser *p,
+					       struct bridge_text name)
 {
+	const struct bridge_text_name *n = name_find(p, name);
 	struct bridge_text base;
 
-	if (name_find(p, whole, ""))
-		return true;
-	for (const struct suffix *s = open_metrics; s->text; s++)
-		if (*s->text && ends_with(whole, s->text, &base) && name_find(p, base, s->text))
-			return true;
-	return false;
-}
-
-static bool whole_is_taken(struct bridge_text_parser *p, struct bridge_text base,
-			   const char *suffix)
-{
-	char whole[512];
-	size_t n = strlen(suffix);
-
-	if (!n)
-		return is_taken(p, base);
-	if (base.n + n > sizeof(whole))
-		return name_find(p, base, suffix);
-	memcpy(mempcpy(whole, base.s, base.n), suffix, n);
-	return is_taken(p, (struct bridge_text){whole, base.n + n});
+	for (const struct suffix *s = suffixes_of(p); s->text && !n; s++) {
+		if (*s->text && ends_with(name, s->text, &base))
+			n = name_find(p, base);
+		if (n && n->type != s->type)
+			n = NULL;
+	}
+	return n;
 }
 
 /* OpenMetrics: a family must not have the same name as another family's sample. */
-static int take_names(struct bridge_text_parser *p)
+static int take_name(struct bridge_text_parser *p)
 {
 	const struct bridge_text_family *f = &p->family;
-	int err;
+	bool taken = owner_of(p, f->name);
+	struct bridge_text sample;
 
-	if (whole_is_taken(p, f->name, ""))
-		goto taken;
-	for (const struct suffix *s = open_metrics; s->text; s++)
-		if (s->type == f->type && *s->text && whole_is_taken(p, f->name, s->text))
-			goto taken;
-	err = name_add(p, f->name, "", f->type);
-	for (const struct suffix *s = open_metrics; s->text && !err; s++)
-		if (s->type == f->type && *s->text)
-			err = name_add(p, f->name, s->text, f->type);
-	return err;
-taken:
-	return TEXT_BAD(p, "another family already uses the name of family '%.*s'",
-			TEXT_SHOWN(f->name.n), f->name.s);
+	for (const struct suffix *s = open_metrics; s->text && !taken; s++) {
+		if (s->type != f->type || !*s->text)
+			continue;
+		if (!bridge_text_join(p, f->name, s->text, &sample))
+			return TEXT_NO_MEMORY(p);
+		taken = name_find(p, sample);
+	}
+	return taken ? TEXT_BAD(p, "another family already uses the name of family '%.*s'",
+				TEXT_SHOWN(f->name.n), f->name.s)
+		     : name_add(p, f->name, f->type);
 }
 
 /* ---- families ---- */
@@ -199,14 +166,14 @@ int bridge_text_family_end(struct bridge_text_parser *p)
 		return 0;
 	if (p->format == BRIDGE_OPENMETRICS) {
 		err = check_unit(p);
-		err = err ?: take_names(p);
+		err = err ?: take_name(p);
 	} else if (f->typed) {
-		struct bridge_text_name *n = name_find(p, f->name, "");
+		struct bridge_text_name *n = name_find(p, f->name);
 
 		if (n)
 			n->type = f->type;
 		else
-			err = name_add(p, f->name, "", f->type);
+			err = name_add(p, f->name, f->type);
 	}
 	if (!err && p->sample_count)
 		err = bridge_text_points(p);
@@ -318,29 +285,6 @@ static const struct suffix *role_of(const struct bridge_text_parser *p, struct b
 	return NULL;
 }
 
-/*
- * Returns the type of a family that occurred earlier in the body, because text 0.0.4 allows
- * families to continue after others.
- */
-static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_text *name)
-{
-	struct bridge_text_name *n = name_find(p, *name, "");
-	struct bridge_text base;
-
-	if (n)
-		return n->type;
-	for (const struct suffix *s = text_004; s->text; s++) {
-		if (!*s->text || !ends_with(*name, s->text, &base))
-			continue;
-		n = name_find(p, base, "");
-		if (n && n->type == s->type) {
-			*name = base;
-			return n->type;
-		}
-	}
-	return BRIDGE_UNKNOWN;
-}
-
 /* Removes the label with this key from the sample's labels. Returns false if there is none. */
 static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key,
 		       size_t n, struct bridge_text *value)
@@ -425,11 +369,13 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 	int err = 0;
 
 	if (!role) {
-		struct bridge_text name = l->name;
-		enum bridge_type type = p->format == BRIDGE_TEXT_004 ? known_type(p, &name)
-								     : BRIDGE_UNKNOWN;
+		/* In text 0.0.4, families may continue after others. */
+		const struct bridge_text_name *known = p->format == BRIDGE_TEXT_004
+							       ? owner_of(p, l->name)
+							       : NULL;
 
-		err = begin_family(p, name, type);
+		err = begin_family(p, known ? known->name : l->name,
+				   known ? known->type : BRIDGE_UNKNOWN);
 		if (err)
 			return err;
 		role = role_of(p, l->name);

@@ -7,6 +7,7 @@
 #ifndef SL_BRIDGE_TEXT_INTERNAL_H
 #define SL_BRIDGE_TEXT_INTERNAL_H
 
+#include "base/table.h"
 #include "bridge/text.h"
 
 #define NONE UINT32_MAX
@@ -55,12 +56,11 @@ struct bridge_text_shape {
 
 enum bridge_text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, CHECK_SAME };
 
-/* A name used by a family: the family's own name or the name of one of its samples. */
+/* A family of the current body. */
 struct bridge_text_name {
-	struct bridge_text base;
-	const char *suffix;
-	enum bridge_type type; /* type of the family named .base */
-	uint64_t hash;
+	struct base_node node; /* hash of the name */
+	struct bridge_text name;
+	enum bridge_type type;
 };
 
 struct bridge_text_family {
@@ -124,10 +124,7 @@ struct bridge_text_parser {
 	struct bridge_error *error;
 	char *arena; /* unescaped text, which is no longer than the body */
 	size_t arena_used, arena_room;
-	struct bridge_text_name *names;
-	size_t name_count, name_room;
-	uint32_t *name_index;
-	size_t name_index_size;
+	struct base_table names; /* of bridge_text_name */
 	struct bridge_label *labels;
 	size_t label_count, label_room;
 	struct bridge_text_exemplar *exemplars;
@@ -160,9 +157,10 @@ struct bridge_text_parser {
 	struct bridge_text_bucket *buckets; /* or quantiles */
 	size_t bucket_room;
 
-	/* Buffers for the sink. */
-	char *name; /* name of the family as published */
-	size_t name_bytes_room;
+	char *name; /* see bridge_text_join() */
+	size_t name_room;
+
+	/* Buffer for the sink. */
 	struct bridge_exemplar *point_exemplars;
 	size_t point_exemplar_room;
 };
@@ -205,6 +203,10 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_text_meta *m);
 /* Ends the current family. */
 int bridge_text_family_end(struct bridge_text_parser *p);
+/* Appends a suffix to a name, in a buffer. Returns false if out of memory. */
+bool bridge_text_join(struct bridge_text_parser *p, struct bridge_text name, const char *suffix,
+		      struct bridge_text *out);
+void bridge_text_names_clear(struct bridge_text_parser *p);
 
 /* text_point.c: creates the points from the samples of the current family. */
 int bridge_text_points(struct bridge_text_parser *p);
