@@ -108,6 +108,13 @@ static size_t family_bytes(const struct bridge_publisher *p, const struct bridge
 	return FAMILY_BYTES + bridge_publish_record_bytes(p, &without_cells, 0);
 }
 
+static void family_free(struct bridge_publish_family *f)
+{
+	free(f->name);
+	free(f->help);
+	free(f);
+}
+
 /*
  * Returns the family of a point, or NULL if the library refuses it or there is no room. Its name
  * and type identify it, as in the library: a different help text changes nothing.
@@ -134,8 +141,8 @@ static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 		return NULL;
 	f->type = type;
 	f->shape = hash_of_shape(t);
-	if (bridge_publish_family_create(p, f, t)) {
-		free(f);
+	if (!bridge_publish_family_create(p, f, t)) {
+		family_free(f);
 		return NULL;
 	}
 	p->bytes += bytes;
@@ -144,6 +151,15 @@ static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 }
 
 /* ---- series ---- */
+
+char *bridge_publish_put(char *to, struct bridge_text t)
+{
+	if (t.n && memchr(t.s, 0, t.n))
+		return NULL;
+	to = t.n ? mempcpy(to, t.s, t.n) : to;
+	*to++ = 0;
+	return to;
+}
 
 /* Encodes the labels in scratch memory as KEY NUL VALUE NUL ..., and makes them point there. */
 static bool encode_labels(struct bridge_publisher *p, const struct bridge_point *t, size_t *bytes)
@@ -157,16 +173,10 @@ static bool encode_labels(struct bridge_publisher *p, const struct bridge_point 
 		return false;
 	to = p->scratch;
 	for (size_t i = 0; i < t->label_count; i++) {
-		const struct bridge_label *l = &t->labels[i];
-
-		if (memchr(l->key.s, 0, l->key.n) ||
-		    (l->value.n && memchr(l->value.s, 0, l->value.n)))
+		to = bridge_publish_put(to, t->labels[i].key);
+		to = to ? bridge_publish_put(to, t->labels[i].value) : NULL;
+		if (!to)
 			return false;
-		to = mempcpy(to, l->key.s, l->key.n);
-		*to++ = 0;
-		if (l->value.n)
-			to = mempcpy(to, l->value.s, l->value.n);
-		*to++ = 0;
 	}
 	*bytes = n;
 	return true;
@@ -258,7 +268,7 @@ static struct bridge_publish_series *find_series(struct bridge_publisher *p,
 	s->created_ns = t->created_ns;
 	if (s->labels)
 		memcpy(s->labels, p->scratch, bytes);
-	if (!s->labels || bridge_publish_series_create(p, f, s, t)) {
+	if (!s->labels || !bridge_publish_series_create(p, f, s, t)) {
 		release_series(p, s);
 		return NULL;
 	}
@@ -373,17 +383,14 @@ struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *o
 	if (!p)
 		return NULL;
 	p->sink = (struct bridge_sink){on_family, on_point, on_values};
-	p->service = strdup(o->service);
-	p->pod = strdup(o->pod);
 	p->bytes_max = o->bytes_max ?: BYTES_MAX;
 	p->series_max = o->series_max ?: BRIDGE_POINTS_MAX;
 	p->round = 1; /* series that are missing from the current body have another round number */
 	p->grid = bridge_publish_grid(o->scale ?: BRIDGE_SCALE);
 	p->expanded = malloc(p->grid.values * sizeof(*p->expanded));
-	if (p->service && p->pod && p->expanded && base_table_init(&p->families) &&
-	    base_table_init(&p->series)) {
+	if (p->expanded && base_table_init(&p->families) && base_table_init(&p->series)) {
 		p->publisher = sl_publisher_open(
-			&SL_OPTS(sl_publisher_opts, .service = p->service, .pod = p->pod,
+			&SL_OPTS(sl_publisher_opts, .service = o->service, .pod = o->pod,
 				 .socket = o->socket, .max_cells = cells, .max_threads = 1,
 				 .schema_bytes = CELLS * RECORD_BYTES, .exemplars = EXEMPLARS,
 				 .flags = o->detached ? SL_PUBLISHER_DETACHED : 0));
@@ -412,10 +419,8 @@ void bridge_publish_close(struct bridge_publisher *p)
 		p->series_free = s->next_free;
 		free(s);
 	}
-	BASE_TABLE_EACH(&p->families, at) {
-		bridge_publish_family_free((struct bridge_publish_family *)at);
-		free(at);
-	}
+	BASE_TABLE_EACH(&p->families, at)
+		family_free((struct bridge_publish_family *)at);
 	sl_publisher_close(p->publisher);
 	base_table_free(&p->series);
 	base_table_free(&p->families);
@@ -423,8 +428,6 @@ void bridge_publish_close(struct bridge_publisher *p)
 	free(p->scratch);
 	free(p->buckets);
 	free(p->expanded);
-	free(p->service);
-	free(p->pod);
 	free(p->name);
 	free(p->help);
 	free(p->unit);

@@ -15,7 +15,7 @@
 #include "bridge/run.h"
 
 struct bridge_publish_opts {
-	const char *service, *pod; /* labels of the target; copied */
+	const char *service, *pod; /* labels of the target */
 	const char *socket;	   /* path of the agent's socket, or NULL */
 	/* memory limit for all series, and all names since the beginning; 0 means 64 MiB */
 	uint64_t bytes_max;
