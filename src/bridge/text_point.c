@@ -10,24 +10,6 @@
 #include "base/grow.h"
 #include "bridge/text_internal.h"
 
-/* The compiler rejects this if a type is missing. */
-static bool is_simple(enum bridge_type type)
-{
-	switch (type) {
-	case BRIDGE_UNKNOWN:
-	case BRIDGE_GAUGE:
-	case BRIDGE_COUNTER:
-	case BRIDGE_INFO:
-		return true;
-	case BRIDGE_SUMMARY:
-	case BRIDGE_HISTOGRAM:
-	case BRIDGE_GAUGE_HISTOGRAM:
-	case BRIDGE_STATESET:
-		break;
-	}
-	return false;
-}
-
 /* ---- groups ---- */
 
 static bool same_labels(const struct bridge_text_parser *p, const struct bridge_text_sample *a,
@@ -117,9 +99,10 @@ static int make_groups(struct bridge_text_parser *p)
 
 /* ---- points ---- */
 
+/* A histogram or summary. */
 struct point {
-	bool sum, count;
-	uint32_t buckets; /* number of buckets, quantiles or states */
+	const struct bridge_text_sample *sum, *count; /* NULL means that there is none */
+	uint32_t buckets; /* number of buckets or quantiles in the parser's array */
 	bool negative;	  /* there are bounds below 0 */
 };
 
@@ -286,8 +269,9 @@ static int by_bound(const void *a, const void *b)
 }
 
 /* Sorts the buckets by bound and removes duplicates. */
-static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct bridge_text_bucket *b)
+static int sort_buckets(struct bridge_text_parser *p, struct point *t)
 {
+	struct bridge_text_bucket *b = p->buckets;
 	uint32_t n = 0;
 	bool sorted = true;
 
@@ -309,82 +293,75 @@ static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct br
 	return 0;
 }
 
+static double bucket_value(const struct bridge_text_parser *p, uint32_t i)
+{
+	return p->samples[p->buckets[i].sample].value;
+}
+
+static bool has_top(const struct bridge_text_parser *p, const struct point *t)
+{
+	return t->buckets && p->buckets[t->buckets - 1].bound == INFINITY;
+}
+
 /* Checks a histogram against the OpenMetrics rules. */
-static int check_histogram(struct bridge_text_parser *p, const struct point *t,
-			   const struct bridge_text_bucket *b, double count, double sum)
+static int check_histogram(struct bridge_text_parser *p, const struct point *t)
 {
 	const bool gauge = p->family.type == BRIDGE_GAUGE_HISTOGRAM;
 
-	if (!t->buckets || b[t->buckets - 1].bound != INFINITY)
+	if (!has_top(p, t))
 		return TEXT_BAD(p, "the histogram has no +Inf bucket");
 	for (uint32_t i = 1; i < t->buckets; i++)
-		if (p->samples[b[i].sample].value < p->samples[b[i - 1].sample].value)
+		if (bucket_value(p, i) < bucket_value(p, i - 1))
 			return TEXT_BAD(p, "a bucket is smaller than the previous one");
-	if (t->sum != t->count)
+	if (!t->sum != !t->count)
 		return TEXT_BAD(p, "the histogram has only one of sum and count");
-	if (t->count && count != p->samples[b[t->buckets - 1].sample].value)
+	if (t->count && t->count->value != bucket_value(p, t->buckets - 1))
 		return TEXT_BAD(p, "the count differs from the +Inf bucket");
 	if (t->negative && t->sum && !gauge)
 		return TEXT_BAD(p, "a sum is not allowed if observations may be negative");
-	if (gauge && sum < 0 && !t->negative)
+	if (gauge && t->sum && t->sum->value < 0 && !t->negative)
 		return TEXT_BAD(p, "the sum of positive observations is negative");
 	return 0;
 }
 
-/* Stores buckets, sum and count as values; count must equal the +Inf bucket. */
-static int put_histogram(struct bridge_text_parser *p, struct point *t,
-			 const struct bridge_text_bucket *b, const struct bridge_text_sample *sum,
-			 const struct bridge_text_sample *count)
+/* Stores the values. In OpenMetrics, the count of a histogram must equal the +Inf bucket. */
+static int put_values(struct bridge_text_parser *p, const struct point *t)
 {
 	const bool open = p->format == BRIDGE_OPENMETRICS;
-	const bool top = t->buckets && b[t->buckets - 1].bound == INFINITY;
+	const bool summary = p->family.type == BRIDGE_SUMMARY, top = summary || has_top(p, t);
 	size_t slot = p->flat_count, n = t->buckets + !top;
 	int err = add_values(p, BRIDGE_BUCKETS + n);
 
 	for (uint32_t i = 0; i < t->buckets && !err; i++) {
-		const struct bridge_text_sample *s = &p->samples[b[i].sample];
+		const struct bridge_text_sample *s = &p->samples[p->buckets[i].sample];
 
-		put_value(p, s, slot + BRIDGE_BUCKETS + i, i ? CHECK_RISING : CHECK_POSITIVE);
+		/* A quantile may be NaN, so its value is not checked. */
+		put_value(p, s, slot + BRIDGE_BUCKETS + i,
+			  summary ? CHECK_NONE
+			  : i	  ? CHECK_RISING
+				  : CHECK_POSITIVE);
 		err = add_exemplar(p, s->exemplar, BRIDGE_BUCKETS + i);
 	}
 	if (err)
 		return err;
-	if (sum)
-		put_value(p, sum, slot + BRIDGE_SUM,
-			  open && p->family.type == BRIDGE_HISTOGRAM ? CHECK_POSITIVE : CHECK_NONE);
-	if (count)
-		put_value(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
+	if (t->sum)
+		put_value(p, t->sum, slot + BRIDGE_SUM,
+			  open && p->family.type != BRIDGE_GAUGE_HISTOGRAM ? CHECK_POSITIVE
+									   : CHECK_NONE);
+	if (t->count)
+		put_value(p, t->count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
 	if (!top) { /* text 0.0.4 may lack the +Inf bucket */
-		p->flat[slot + BRIDGE_BUCKETS + n - 1] =
-			count ? count->value
-			      : (t->buckets ? p->samples[b[t->buckets - 1].sample].value : 0);
+		p->flat[slot + BRIDGE_BUCKETS + n - 1] = t->count ? t->count->value
+							 : t->buckets
+								 ? bucket_value(p, t->buckets - 1)
+								 : 0;
 		p->no_shape = true;
-	} else if (count && open) {
+	} else if (t->count && open && !summary) {
 		if (!BASE_GROW(p->equal, p->equal_count, p->equal_room))
 			return TEXT_NO_MEMORY(p);
 		p->equal[p->equal_count][0] = (uint32_t)(slot + BRIDGE_COUNT);
 		p->equal[p->equal_count++][1] = (uint32_t)(slot + BRIDGE_BUCKETS + n - 1);
 	}
-	return 0;
-}
-
-static int put_summary(struct bridge_text_parser *p, const struct point *t,
-		       const struct bridge_text_bucket *b, const struct bridge_text_sample *sum,
-		       const struct bridge_text_sample *count)
-{
-	const bool open = p->format == BRIDGE_OPENMETRICS;
-	size_t slot = p->flat_count;
-	int err = add_values(p, BRIDGE_QUANTILES + t->buckets);
-
-	if (err)
-		return err;
-	/* A quantile may be NaN, so its value is not checked. */
-	for (uint32_t i = 0; i < t->buckets; i++)
-		put_value(p, &p->samples[b[i].sample], slot + BRIDGE_QUANTILES + i, CHECK_NONE);
-	if (sum)
-		put_value(p, sum, slot + BRIDGE_SUM, open ? CHECK_POSITIVE : CHECK_NONE);
-	if (count)
-		put_value(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
 	return 0;
 }
 
@@ -395,11 +372,9 @@ static int put_summary(struct bridge_text_parser *p, const struct point *t,
 static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_group *g,
 			uint32_t first, bool last)
 {
-	const struct bridge_text_sample *sum = NULL, *count = NULL;
 	struct point t = {0};
 	struct bridge_text_point out = begin_point(p);
 	const bool summary = p->family.type == BRIDGE_SUMMARY;
-	struct bridge_text_bucket *b;
 	size_t most = summary ? SL_QUANTILES_MAX : SL_BUCKETS_MAX;
 	int err = 0;
 
@@ -408,7 +383,7 @@ static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_g
 
 		p->line = s->line;
 		if (s->role == ROLE_SUM || s->role == ROLE_COUNT) {
-			*(s->role == ROLE_SUM ? &sum : &count) = s;
+			*(s->role == ROLE_SUM ? &t.sum : &t.count) = s;
 		} else if (s->role == ROLE_CREATED) {
 			out.created_ns = s->created_ns;
 			err = keep_constant(p, s);
@@ -426,23 +401,20 @@ static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_g
 		if (is_last_of_time(p, s))
 			break;
 	}
-	b = p->buckets;
-	t.sum = sum;
-	t.count = count;
-	err = sort_buckets(p, &t, b);
+	err = sort_buckets(p, &t);
 	if (!err && !summary && p->format == BRIDGE_OPENMETRICS)
-		err = check_histogram(p, &t, b, count ? count->value : NAN, sum ? sum->value : NAN);
-	if (err || !last || (!t.buckets && !sum && !count))
+		err = check_histogram(p, &t);
+	if (err || !last || (!t.buckets && !t.sum && !t.count))
 		return err;
-	err = summary ? put_summary(p, &t, b, sum, count) : put_histogram(p, &t, b, sum, count);
+	err = put_values(p, &t);
 	if (!err &&
 	    !base_grow(&p->bounds, &p->bound_room, p->bound_count + t.buckets, sizeof(*p->bounds)))
 		err = TEXT_NO_MEMORY(p);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < t.buckets; i++)
-		if (summary || b[i].bound != INFINITY)
-			p->bounds[p->bound_count++] = b[i].bound;
+		if (summary || p->buckets[i].bound != INFINITY)
+			p->bounds[p->bound_count++] = p->buckets[i].bound;
 	return add_point(p, g, &out);
 }
 
@@ -492,16 +464,32 @@ static int state_point(struct bridge_text_parser *p, const struct bridge_text_gr
 	return add_point(p, g, &out);
 }
 
+static int make_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
+{
+	/* The compiler rejects this if a type is missing. */
+	switch (p->family.type) {
+	case BRIDGE_UNKNOWN:
+	case BRIDGE_GAUGE:
+	case BRIDGE_COUNTER:
+	case BRIDGE_INFO:
+		return simple_point(p, g);
+	case BRIDGE_STATESET:
+		return state_point(p, g);
+	case BRIDGE_SUMMARY:
+	case BRIDGE_HISTOGRAM:
+	case BRIDGE_GAUGE_HISTOGRAM:
+		break;
+	}
+	return bucket_points(p, g);
+}
+
 int bridge_text_points(struct bridge_text_parser *p)
 {
-	const enum bridge_type type = p->family.type;
 	uint32_t line = p->line;
 	int err = make_groups(p);
 
 	for (size_t i = 0; i < p->group_count && !err; i++)
-		err = is_simple(type)		? simple_point(p, &p->groups[i])
-		      : type == BRIDGE_STATESET ? state_point(p, &p->groups[i])
-						: bucket_points(p, &p->groups[i]);
+		err = make_point(p, &p->groups[i]);
 	p->line = line;
 	return err;
 }
