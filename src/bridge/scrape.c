@@ -19,10 +19,7 @@
 #define LOG	   "scrape"
 #define SECOND_NS  1000000000ull
 #define TIMEOUT_NS (10 * SECOND_NS)
-/*
- * Prometheus' limits for timestamps: how far back queries look, and how far ahead samples are
- * stored.
- */
+#define VALUE_MAX  255u /* bytes of a setting */
 #define ACCEPT_NATIVE                                                         \
 	"Accept: application/vnd.google.protobuf;proto=io.prometheus.client." \
 	"MetricFamily;encoding=delimited;q=0.9,application/openmetrics-text;" \
@@ -59,9 +56,7 @@ struct scrape {
 void bridge_scrape_release(struct bridge_scrape_opts *s)
 {
 	free(s->url);
-	free(s->job);
 	free(s->instance);
-	free(s->config);
 	*s = (struct bridge_scrape_opts){0};
 }
 
@@ -85,69 +80,58 @@ static char *instance_of(const char *url)
 	return out;
 }
 
-/* Parses one ",KEY=VALUE". */
-static int parse_setting(const char *s, size_t n, struct bridge_scrape_opts *out)
+/* Parses "KEY=VALUE" or "native". The values point into s. */
+static int parse_setting(char *s, struct bridge_scrape_opts *out)
 {
-	char value[256];
-	const char *equal = memchr(s, '=', n);
-	size_t key = equal ? (size_t)(equal - s) : 0, length = equal ? n - key - 1 : 0;
-	uint64_t *time = NULL;
+	char *value = strchr(s, '=');
+	uint64_t *time;
 
-	if (n == 6 && !memcmp(s, "native", 6)) {
+	if (!value) {
 		out->native = true;
+		return strcmp(s, "native") ? -EINVAL : 0;
+	}
+	*value++ = 0;
+	if (!*value || strlen(value) > VALUE_MAX)
+		return -EINVAL;
+	if (!strcmp(s, "job")) {
+		out->job = value;
 		return 0;
 	}
-	if (!length || length >= sizeof(value))
-		return -EINVAL;
-	memcpy(value, equal + 1, length);
-	value[length] = 0;
-	if (key == 3 && !memcmp(s, "job", 3)) {
-		free(out->job);
-		out->job = strdup(value);
-		return out->job ? 0 : -ENOMEM;
+	if (!strcmp(s, "config")) {
+		out->config = value;
+		return 0;
 	}
-	if (key == 6 && !memcmp(s, "config", 6)) {
-		free(out->config);
-		out->config = strdup(value);
-		return out->config ? 0 : -ENOMEM;
-	}
-	if (key == 8 && !memcmp(s, "interval", 8))
-		time = &out->interval_ns;
-	else if (key == 7 && !memcmp(s, "timeout", 7))
-		time = &out->timeout_ns;
+	time = !strcmp(s, "interval")  ? &out->interval_ns
+	       : !strcmp(s, "timeout") ? &out->timeout_ns
+				       : NULL;
 	return time && !base_parse_duration(value, time) && *time >= 1000000 ? 0 : -EINVAL;
 }
 
 int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_scrape_opts *out,
 			char *error, size_t bytes)
 {
-	const char *s = strchr(text, ',');
-	char why[256];
+	char *rest = strdup(text), *s, why[256];
 	int err = 0;
 
 	*out = (struct bridge_scrape_opts){.interval_ns = interval_ns};
-	out->url = strndup(text, s ? (size_t)(s - text) : strlen(text));
+	out->url = strsep(&rest, ",");
 	out->instance = out->url ? instance_of(out->url) : NULL;
+	out->job = out->instance;
 	if (!out->instance)
 		err = base_fail(error, bytes, -EINVAL, "--scrape '%s': not an http or https URL",
 				text);
 	else if (http_client_url(out->url, why, sizeof(why)))
 		err = base_fail(error, bytes, -EINVAL, "--scrape: %s", why);
-	while (!err && s) {
-		size_t n = strcspn(++s, ",");
+	while (!err && (s = strsep(&rest, ","))) {
+		const char *at = text + (s - out->url);
 
-		err = parse_setting(s, n, out);
+		err = parse_setting(s, out);
 		if (err)
 			base_fail(error, bytes, err,
 				  "--scrape '%s': expected job=NAME, interval=TIME, timeout=TIME, "
 				  "config=FILE or native, not '%.*s'",
-				  text, (int)BASE_MIN(n, 64u), s);
-		s = s[n] ? s + n : NULL;
+				  text, (int)BASE_MIN(strcspn(at, ","), 64u), at);
 	}
-	if (!err && !out->job)
-		out->job = strdup(out->instance);
-	if (!err && !out->job)
-		err = base_fail(error, bytes, -ENOMEM, "out of memory");
 	if (!err && !out->timeout_ns)
 		out->timeout_ns = BASE_MIN(out->interval_ns, TIMEOUT_NS);
 	if (err)
