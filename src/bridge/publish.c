@@ -213,7 +213,7 @@ static void series_remove(struct bridge_publisher *p, struct bridge_publish_seri
 	base_table_remove(&p->series, s);
 	p->bytes -= s->bytes;
 	release_series(p, s);
-	p->counts.removed++;
+	p->counts->removed++;
 }
 
 static struct bridge_publish_series *new_series(struct bridge_publisher *p)
@@ -321,8 +321,8 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 
 	if (t->exponential && good) {
 		good = bridge_publish_expand(&p->grid, t, p->expanded);
-		p->counts.refused += t->exponential->negative > 0;
-		p->counts.negative += t->exponential->negative > 0;
+		p->counts->refused += t->exponential->negative > 0;
+		p->counts->negative += t->exponential->negative > 0;
 		expanded = *t;
 		expanded.values = p->expanded;
 		expanded.value_count = p->grid.values;
@@ -333,11 +333,11 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 	p->fresh_order = false;
 	if (good)
 		s = find_series(p, t, &full);
-	p->counts.full += full;
-	p->counts.refused += !s && !full;
+	p->counts->full += full;
+	p->counts->refused += !s && !full;
 	if (s && is_duplicate(p, s, t)) {
-		p->counts.refused++;
-		p->counts.duplicate++;
+		p->counts->refused++;
+		p->counts->duplicate++;
 		s = NULL;
 	}
 	if (s) {
@@ -383,6 +383,7 @@ struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *o
 	if (!p)
 		return NULL;
 	p->sink = (struct bridge_sink){on_family, on_point, on_values};
+	p->counts = o->counts ?: &p->own_counts;
 	p->bytes_max = o->bytes_max ?: BYTES_MAX;
 	p->series_max = o->series_max ?: BRIDGE_POINTS_MAX;
 	p->round = 1; /* series that are missing from the current body have another round number */
@@ -486,5 +487,5 @@ size_t bridge_publish_series(const struct bridge_publisher *p)
 
 struct bridge_publish_counts bridge_publish_counts(const struct bridge_publisher *p)
 {
-	return p->counts;
+	return *p->counts;
 }

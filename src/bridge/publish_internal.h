@@ -86,7 +86,7 @@ struct bridge_publisher {
 	struct sl_publisher *publisher;
 	size_t series_max;
 	uint64_t bytes, bytes_max; /* total size of all records, and of families */
-	struct bridge_publish_counts counts;
+	struct bridge_publish_counts *counts, own_counts;
 
 	struct base_table families;
 	struct base_table series;
