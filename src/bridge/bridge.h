@@ -150,6 +150,14 @@ struct bridge_limits {
 #define BRIDGE_VALUES_MAX 2000000u
 #define BRIDGE_BODY_MAX	  (64u << 20)
 
+struct bridge_body_counts {
+	size_t points, values; /* numbers of points and values in the body */
+	size_t untimely;       /* points outside the window */
+	/* the rest is for text only */
+	size_t refused;	 /* samples without the label le or quantile of their type */
+	bool same_shape; /* the body had the same shape as the one before */
+};
+
 /*
  * number.c: parses the decimal number at p, with the same rounding as strtod():
  * [+-]digits[.digits][e...], or Inf, Infinity or NaN in any case. Returns its end, or NULL.

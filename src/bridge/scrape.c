@@ -38,7 +38,6 @@ struct scrape {
 	const struct bridge_scrape_opts *o;
 	struct bridge_publisher *publisher;
 	struct bridge_text_parser *parser;
-	struct bridge_families *families;
 	size_t values; /* number of values in the last body */
 	struct http_client *client;
 	char timeout[80];
@@ -202,7 +201,7 @@ static int publish_body(struct scrape *s, enum format format)
 	const struct bridge_window window = {now - BRIDGE_PAST_SECONDS,
 					     now + BRIDGE_FUTURE_SECONDS};
 	struct bridge_error e = {0};
-	size_t untimely, refused = 0;
+	struct bridge_body_counts n;
 	char why[sizeof(e.text) + 32];
 	int err;
 
@@ -210,24 +209,21 @@ static int publish_body(struct scrape *s, enum format format)
 	if (format == FAMILIES) {
 		/* the published series no longer match the parser's last body */
 		bridge_text_forget(s->parser);
-		bridge_families_set_window(s->families, &window);
-		err = bridge_families_read(s->families, s->answer.body ?: "", s->answer.bytes,
-					   bridge_publish_sink(s->publisher), &s->values, &e);
-		untimely = bridge_families_untimely(s->families);
+		err = bridge_families_read(NULL, &window, s->answer.body ?: "", s->answer.bytes,
+					   bridge_publish_sink(s->publisher), &n, &e);
 	} else {
 		bridge_text_set_window(s->parser, &window);
 		err = bridge_text_read(s->parser,
 				       format == OPENMETRICS ? BRIDGE_OPENMETRICS : BRIDGE_TEXT_004,
 				       s->answer.body ?: "", s->answer.bytes,
 				       bridge_publish_sink(s->publisher), &e);
-		s->values = bridge_text_counts(s->parser).values;
-		untimely = bridge_text_counts(s->parser).untimely;
-		refused = bridge_text_counts(s->parser).refused;
+		n = bridge_text_counts(s->parser);
 	}
+	s->values = n.values;
 	if (!err) {
 		bridge_publish_end(s->publisher);
-		sl_counter_add(s->untimely, untimely);
-		sl_counter_add(s->refused, refused);
+		sl_counter_add(s->untimely, n.untimely);
+		sl_counter_add(s->refused, n.refused);
 		return 0;
 	}
 	snprintf(why, sizeof(why), "line %u: %s", e.line, e.text);
@@ -292,7 +288,6 @@ static int open_scrape(struct scrape *s)
 		return -EINVAL;
 	}
 	s->parser = bridge_text_new(NULL);
-	s->families = bridge_families_new(NULL);
 	s->publisher =
 		bridge_publish_open(&(struct bridge_publish_opts){.service = s->o->job,
 								  .pod = s->o->instance,
@@ -314,7 +309,7 @@ static int open_scrape(struct scrape *s)
 						"Scrapes that failed, by cause.", l, 2);
 	}
 	prepare_request(s);
-	return s->parser && s->families && s->publisher ? 0 : -ENOMEM;
+	return s->parser && s->publisher ? 0 : -ENOMEM;
 }
 
 void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape_opts *o)
@@ -335,7 +330,6 @@ void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape
 	}
 	bridge_publish_close(s.publisher);
 	bridge_text_free(s.parser);
-	bridge_families_free(s.families);
 	http_client_close(s.client);
 	free(s.answer.body);
 }

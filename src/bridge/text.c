@@ -139,7 +139,7 @@ void bridge_text_set_window(struct bridge_text_parser *p, const struct bridge_wi
 	p->window = *w;
 }
 
-struct bridge_text_counts bridge_text_counts(const struct bridge_text_parser *p)
+struct bridge_body_counts bridge_text_counts(const struct bridge_text_parser *p)
 {
 	return p->counts;
 }
@@ -333,7 +333,7 @@ static int read_once(struct bridge_text_parser *p)
 	bridge_text_names_clear(p);
 	p->family = (struct bridge_text_family){.active = false};
 	p->described = 0;
-	p->counts = (struct bridge_text_counts){0};
+	p->counts = (struct bridge_body_counts){0};
 	return read_lines(p);
 }
 

@@ -96,7 +96,7 @@ struct bridge_text_point {
 
 struct bridge_text_parser {
 	struct bridge_limits limits;
-	struct bridge_text_counts counts;
+	struct bridge_body_counts counts;
 	struct bridge_window window;
 
 	/* The shape of the last body: its lines without values. shape_bytes has their text. */
