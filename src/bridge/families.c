@@ -64,7 +64,7 @@ static bool read_label_pair(struct base_pb p, struct bridge_label *l)
 {
 	struct base_pb_field e;
 
-	*l = (struct bridge_label){{"", 0}, {"", 0}};
+	*l = (struct bridge_label){BRIDGE_TEXT(""), BRIDGE_TEXT("")};
 	while (base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2)
 			l->key = bridge_text_of(e.data);
@@ -395,7 +395,7 @@ static bool read_metric(struct families *f, struct base_pb p, uint32_t type)
 
 static bool read_family(struct families *f, struct base_pb p)
 {
-	struct bridge_family out = {.name = {"", 0}};
+	struct bridge_family out = {.name = BRIDGE_TEXT("")};
 	struct base_pb again = p;
 	struct base_pb_field e;
 	uint64_t type = 0;

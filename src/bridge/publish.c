@@ -38,7 +38,7 @@ static bool is_reserved(struct bridge_text name)
 					  "scrape_samples_scraped"};
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
-		if (bridge_text_is(name, own[i], strlen(own[i])))
+		if (bridge_text_is(name, own[i]))
 			return true;
 	return false;
 }

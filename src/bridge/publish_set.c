@@ -347,7 +347,7 @@ void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_
 
 static bool is_id(struct bridge_text key)
 {
-	return bridge_text_is(key, "trace_id", 8) || bridge_text_is(key, "span_id", 7);
+	return bridge_text_is(key, "trace_id") || bridge_text_is(key, "span_id");
 }
 
 /*

@@ -197,12 +197,12 @@ static int type_of(struct bridge_text_parser *p, struct bridge_text word, enum b
 	const bool open = p->format == BRIDGE_OPENMETRICS;
 
 	for (int i = 0; i < BRIDGE_TYPES; i++)
-		if (bridge_text_is(word, bridge_type_names[i], strlen(bridge_type_names[i])) &&
+		if (bridge_text_is(word, bridge_type_names[i]) &&
 		    (open || (i && i <= BRIDGE_HISTOGRAM))) {
 			*type = (enum bridge_type)i;
 			return 0;
 		}
-	if (!open && (bridge_text_is(word, "untyped", 7) || bridge_text_is(word, "unknown", 7))) {
+	if (!open && (bridge_text_is(word, "untyped") || bridge_text_is(word, "unknown"))) {
 		*type = BRIDGE_UNKNOWN;
 		return 0;
 	}
@@ -280,19 +280,19 @@ static const struct suffix *role_of(const struct bridge_text_parser *p, struct b
 	for (const struct suffix *s = suffixes_of(p); s->text; s++)
 		if (s->type == f->type &&
 		    bridge_text_is((struct bridge_text){name.s + f->name.n, name.n - f->name.n},
-				   s->text, strlen(s->text)))
+				   s->text))
 			return s;
 	return NULL;
 }
 
 /* Removes the label with this key from the sample's labels. Returns false if there is none. */
-static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key,
-		       size_t n, struct bridge_text *value)
+static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *s,
+		       struct bridge_text key, struct bridge_text *value)
 {
 	struct bridge_label *l = p->labels + s->labels;
 
 	for (uint32_t i = 0; i < s->label_count; i++) {
-		if (!bridge_text_is(l[i].key, key, n))
+		if (!bridge_text_equal(l[i].key, key))
 			continue;
 		*value = l[i].value;
 		memmove(l + i, l + i + 1, (s->label_count - i - 1) * sizeof(*l));
@@ -307,12 +307,11 @@ static int take_bound(struct bridge_text_parser *p, struct bridge_text_sample *s
 {
 	struct bridge_text t;
 
-	if (!take_label(p, s, key, strlen(key), &t))
+	if (!take_label(p, s, (struct bridge_text){key, strlen(key)}, &t))
 		return TEXT_BAD(p, "no label '%s'", key);
 	if (bridge_number(t.s, t.s + t.n, &s->bound) != t.s + t.n || isnan(s->bound) ||
 	    (s->role == ROLE_QUANTILE && !(s->bound >= 0 && s->bound <= 1)) ||
-	    (s->bound == INFINITY && p->format == BRIDGE_OPENMETRICS &&
-	     !bridge_text_is(t, "+Inf", 4)))
+	    (s->bound == INFINITY && p->format == BRIDGE_OPENMETRICS && !bridge_text_is(t, "+Inf")))
 		return TEXT_BAD(p, "malformed label '%s'", key);
 	return 0;
 }
@@ -346,8 +345,7 @@ static int fill_sample(struct bridge_text_parser *p, struct bridge_text_sample *
 		err = take_bound(p, s, "le");
 	else if (s->role == ROLE_QUANTILE)
 		err = take_bound(p, s, "quantile");
-	else if (s->role == ROLE_STATE &&
-		 !take_label(p, s, p->family.name.s, p->family.name.n, &s->state))
+	else if (s->role == ROLE_STATE && !take_label(p, s, p->family.name, &s->state))
 		err = TEXT_BAD(p, "a state has no label with the name of its family");
 	if (!err && p->format == BRIDGE_OPENMETRICS)
 		err = check_sample(p, s);
