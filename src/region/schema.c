@@ -217,8 +217,8 @@ static enum region_fault split_record(const uint8_t *bytes, struct parts *p)
 	    !region_text_unit(p->unit, r->unit_bytes) || r->help_bytes > SL_HELP_MAX ||
 	    !base_utf8(p->help, r->help_bytes))
 		return REGION_FAULT_RECORD;
-	if (!(utf8 ? region_text_labels_utf8 : region_text_labels)(
-		    p->label_text, r->label_bytes, true, p->labels, &p->label_count))
+	if (!region_text_labels(p->label_text, r->label_bytes, true, utf8, p->labels,
+				&p->label_count))
 		return REGION_FAULT_LABEL;
 	return REGION_FAULT_NONE;
 }
