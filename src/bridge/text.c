@@ -93,11 +93,9 @@ struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits)
 	p->limits.points = p->limits.points ?: BRIDGE_POINTS_MAX;
 	p->limits.values = p->limits.values ?: BRIDGE_VALUES_MAX;
 	/* Also needed for lines without labels, because they refer to the array. */
-	if (base_grow(&p->labels, &p->label_room, 1, sizeof(*p->labels)) &&
-	    base_table_init(&p->names))
+	if (base_grow(&p->labels, &p->label_room, 1, sizeof(*p->labels)))
 		return p;
-	free(p->labels);
-	free(p);
+	bridge_text_free(p);
 	return NULL;
 }
 
@@ -110,17 +108,16 @@ void bridge_text_free(struct bridge_text_parser *p)
 	free(p->equal);
 	free(p->flat);
 	free(p->arena);
-	bridge_text_names_clear(p);
-	base_table_free(&p->names);
+	free(p->names);
+	free(p->name_index.at);
 	free(p->samples);
 	free(p->labels);
 	free(p->exemplars);
-	free(p->groups);
-	free(p->group_index);
+	free(p->groups.at);
 	free(p->families);
 	free(p->points);
 	free(p->exemplars_of);
-	free(p->name);
+	free(p->joined);
 	free(p->bounds);
 	free(p->buckets);
 	free(p->constants);
@@ -142,6 +139,16 @@ void bridge_text_set_window(struct bridge_text_parser *p, const struct bridge_wi
 struct bridge_body_counts bridge_text_counts(const struct bridge_text_parser *p)
 {
 	return p->counts;
+}
+
+bool bridge_text_index_make(struct bridge_text_index *x, size_t count)
+{
+	for (x->size = 16; x->size < count * 2;)
+		x->size *= 2;
+	if (!base_grow(&x->at, &x->room, x->size, sizeof(*x->at)))
+		return false;
+	memset(x->at, 0xff, x->size * sizeof(*x->at));
+	return true;
 }
 
 /* ---- comparison with the shape ---- */
@@ -330,7 +337,7 @@ static int read_once(struct bridge_text_parser *p)
 	p->family_count = p->point_count = 0;
 	p->bound_count = p->state_count = p->exemplar_of_count = 0;
 	p->announced = false;
-	bridge_text_names_clear(p);
+	p->name_count = p->name_index.size = 0;
 	p->family = (struct bridge_text_family){.active = false};
 	p->described = 0;
 	p->counts = (struct bridge_body_counts){0};

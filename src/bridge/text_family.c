@@ -54,31 +54,40 @@ static const struct suffix *suffixes_of(const struct bridge_text_parser *p)
 static struct bridge_text_name *name_find(const struct bridge_text_parser *p,
 					  struct bridge_text name)
 {
-	struct bridge_text_name *n = base_table_first(&p->names, base_hash(0, name.s, name.n));
+	const struct bridge_text_index *x = &p->name_index;
+	const uint64_t hash = base_hash(0, name.s, name.n);
 
-	while (n && !bridge_text_equal(n->name, name))
-		n = base_table_next(n);
-	return n;
+	if (!x->size)
+		return NULL;
+	for (size_t at = hash & (x->size - 1); x->at[at] != NONE; at = TEXT_INDEX_NEXT(x, at))
+		if (p->names[x->at[at]].hash == hash &&
+		    bridge_text_equal(p->names[x->at[at]].name, name))
+			return &p->names[x->at[at]];
+	return NULL;
 }
 
 static int name_add(struct bridge_text_parser *p, struct bridge_text name, enum bridge_type type)
 {
-	struct bridge_text_name *n = malloc(sizeof(*n));
+	struct bridge_text_index *x = &p->name_index;
+	size_t i = p->name_count;
 
-	if (!n)
+	if (!BASE_GROW(p->names, p->name_count, p->name_room))
 		return TEXT_NO_MEMORY(p);
-	n->name = name;
-	n->type = type;
-	base_table_add(&p->names, n, base_hash(0, name.s, name.n));
-	return 0;
-}
-
-void bridge_text_names_clear(struct bridge_text_parser *p)
-{
-	BASE_TABLE_EACH(&p->names, at) {
-		base_table_remove(&p->names, at);
-		free(at);
+	p->names[p->name_count++] = (struct bridge_text_name){base_hash(0, name.s, name.n), name,
+							      type};
+	if (p->name_count * 2 > x->size) {
+		if (!bridge_text_index_make(x, p->name_count * 2))
+			return TEXT_NO_MEMORY(p);
+		i = 0;
 	}
+	for (; i < p->name_count; i++) {
+		size_t at = p->names[i].hash & (x->size - 1);
+
+		while (x->at[at] != NONE)
+			at = TEXT_INDEX_NEXT(x, at);
+		x->at[at] = (uint32_t)i;
+	}
+	return 0;
 }
 
 bool bridge_text_join(struct bridge_text_parser *p, struct bridge_text name, const char *suffix,
@@ -86,10 +95,10 @@ bool bridge_text_join(struct bridge_text_parser *p, struct bridge_text name, con
 {
 	const size_t n = strlen(suffix);
 
-	if (!base_grow(&p->name, &p->name_room, name.n + n, 1))
+	if (!base_grow(&p->joined, &p->joined_room, name.n + n, 1))
 		return false;
-	memcpy(mempcpy(p->name, name.s, name.n), suffix, n);
-	*out = (struct bridge_text){p->name, name.n + n};
+	memcpy(mempcpy(p->joined, name.s, name.n), suffix, n);
+	*out = (struct bridge_text){p->joined, name.n + n};
 	return true;
 }
 
@@ -361,7 +370,6 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 				       .value = l->value,
 				       .time = l->time,
 				       .exemplar = l->exemplar,
-				       .next = NONE,
 				       .line = p->line,
 				       .shape = shape};
 	int err = 0;

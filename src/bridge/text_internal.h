@@ -7,7 +7,6 @@
 #ifndef SL_BRIDGE_TEXT_INTERNAL_H
 #define SL_BRIDGE_TEXT_INTERNAL_H
 
-#include "base/table.h"
 #include "bridge/text.h"
 
 #define NONE UINT32_MAX
@@ -42,7 +41,8 @@ struct bridge_text_sample {
 	double time;	     /* timestamp in seconds; NaN means none */
 	uint64_t created_ns; /* for ROLE_CREATED */
 	uint32_t exemplar;
-	uint32_t next; /* next sample with the same labels */
+	/* with the same labels: the next sample, and, only for the first one, the last sample */
+	struct bridge_text_sample *next, *last;
 	uint32_t line; /* line number, starting at 1 */
 	uint32_t shape;
 };
@@ -58,7 +58,7 @@ enum bridge_text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, 
 
 /* A family of the current body. */
 struct bridge_text_name {
-	struct base_node node; /* hash of the name */
+	uint64_t hash; /* hash of the name */
 	struct bridge_text name;
 	enum bridge_type type;
 };
@@ -71,11 +71,7 @@ struct bridge_text_family {
 
 struct bridge_text_bucket {
 	double bound;
-	uint32_t sample;
-};
-
-struct bridge_text_group {
-	uint32_t first, last; /* indices of the first and last sample */
+	const struct bridge_text_sample *sample;
 };
 
 /* An exemplar and the bucket it belongs to. */
@@ -92,6 +88,15 @@ struct bridge_text_point {
 	uint32_t states, state_count;
 	uint32_t exemplars, exemplar_count;
 	uint64_t created_ns;
+};
+
+/*
+ * A hash table of positions in an array, with open addressing. Only the needed part of the memory
+ * is used, so that a large family does not slow down later small families.
+ */
+struct bridge_text_index {
+	uint32_t *at; /* NONE means that this element is free */
+	size_t size, room;
 };
 
 struct bridge_text_parser {
@@ -124,7 +129,9 @@ struct bridge_text_parser {
 	struct bridge_error *error;
 	char *arena; /* unescaped text, which is no longer than the body */
 	size_t arena_used, arena_room;
-	struct base_table names; /* of bridge_text_name */
+	struct bridge_text_name *names;
+	size_t name_count, name_room;
+	struct bridge_text_index name_index;
 	struct bridge_label *labels;
 	size_t label_count, label_room;
 	struct bridge_text_exemplar *exemplars;
@@ -147,18 +154,15 @@ struct bridge_text_parser {
 	size_t described; /* families in this body with HELP, TYPE or UNIT, even without samples */
 	struct bridge_text_sample *samples;
 	size_t sample_count, sample_room;
-	struct bridge_text_group *groups;
-	size_t group_count, group_room;
-	uint32_t *group_index;
-	size_t group_index_size, group_index_room;
-	bool announced; /* the family has been added to .families */
+	struct bridge_text_index groups; /* the first sample of each group with the same labels */
+	bool announced;			 /* the family has been added to .families */
 
 	/* About the current point. */
 	struct bridge_text_bucket *buckets; /* or quantiles */
 	size_t bucket_room;
 
-	char *name; /* see bridge_text_join() */
-	size_t name_room;
+	char *joined; /* see bridge_text_join() */
+	size_t joined_room;
 
 	/* Buffer for the sink. */
 	struct bridge_exemplar *point_exemplars;
@@ -195,6 +199,13 @@ struct bridge_text_meta {
 int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const char *end,
 			  struct bridge_text_meta *out);
 
+/*
+ * Empties an index, and makes it large enough for this many positions. Returns false if out of
+ * memory.
+ */
+bool bridge_text_index_make(struct bridge_text_index *x, size_t count);
+#define TEXT_INDEX_NEXT(x, at) (((at) + 1) & ((x)->size - 1))
+
 /* ---- text_family.c ---- */
 
 /* Adds a sample to the current family, or to another family, which becomes the current one. */
@@ -206,7 +217,6 @@ int bridge_text_family_end(struct bridge_text_parser *p);
 /* Appends a suffix to a name, in a buffer. Returns false if out of memory. */
 bool bridge_text_join(struct bridge_text_parser *p, struct bridge_text name, const char *suffix,
 		      struct bridge_text *out);
-void bridge_text_names_clear(struct bridge_text_parser *p);
 
 /* text_point.c: creates the points from the samples of the current family. */
 int bridge_text_points(struct bridge_text_parser *p);
