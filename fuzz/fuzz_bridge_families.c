@@ -13,23 +13,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	static struct bridge_publisher *p;
 	const struct bridge_limits limits = {.points = 100, .values = 1000};
-	struct bridge_families *f = bridge_families_new(&limits);
+	struct bridge_body_counts counts;
 	struct bridge_error e = {.text = ""};
 	char *body = malloc(bytes ? bytes : 1);
-	size_t values;
 
 	if (!p)
 		p = bridge_publish_open(&(struct bridge_publish_opts){
 			.service = "fuzz", .pod = "fuzz", .detached = true, .series_max = 64});
-	if (!p || !f || !body)
+	if (!p || !body)
 		abort();
 	memcpy(body, data, bytes);
 	bridge_publish_begin(p);
-	if (bridge_families_read(f, body, bytes, bridge_publish_sink(p), &values, &e) &&
+	if (bridge_families_read(&limits, &BRIDGE_ALL_TIMES, body, bytes, bridge_publish_sink(p),
+				 &counts, &e) &&
 	    (!*e.text || bridge_publish_series(p)))
 		abort();
 	bridge_publish_clear(p);
 	free(body);
-	bridge_families_free(f);
 	return 0;
 }

@@ -251,20 +251,12 @@ static inline unsigned int sl__slot_of(uint64_t bits)
 	return bits >> 32 < SL_PUBLISHER_SLOTS ? (unsigned int)(bits >> 32) : SL__SLOT_NONE;
 }
 
-/* Returns the address of this thread's stripe; 0 means call sl__stripe_claim(). */
-static inline uintptr_t sl__own_stripe(unsigned int slot)
-{
-	uintptr_t base = sl__thread.base[slot];
-
-	return base ? base + (uintptr_t)((uint64_t)slot << 32) : 0;
-}
-
 /* Returns the address of this thread's stripe, which it claims first if it has none; or 0. */
 static inline uintptr_t sl__stripe_of(unsigned int slot)
 {
-	uintptr_t stripe = sl__own_stripe(slot);
+	uintptr_t base = sl__thread.base[slot];
 
-	return likely(stripe) ? stripe : sl__stripe_claim(slot);
+	return likely(base) ? base + (uintptr_t)((uint64_t)slot << 32) : sl__stripe_claim(slot);
 }
 
 /* Returns the address of stripe 0; 0 for a handle that does nothing. May take the lock. */
@@ -346,15 +338,6 @@ struct sl__shape {
 	const char *const *states;
 	uint32_t state_count, state_bytes;
 };
-/* A handle for the application. If refused, bits is 0 and error is the reason. */
-struct sl__handle {
-	uint64_t bits;
-	const struct sl__buckets *buckets;
-	uint32_t bounds; /* number of bounds in the record */
-	int error;
-};
-SL__HIDDEN struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t kind,
-					       const struct sl_metric_opts *opts);
 /* Returns the name or key of spans as slot << 32 | record id; 0 if refused. */
 SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
 

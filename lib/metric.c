@@ -198,41 +198,38 @@ static void take_place(struct sl__region *r, uint32_t cells)
 	r->block_used++;
 }
 
+/* Allocates the pages up to `to` of a part of the region that has *pages. */
+static int allocate_pages(struct sl__region *r, uint64_t offset, uint32_t *pages, uint32_t to)
+{
+	int error = 0;
+
+	if (to > *pages)
+		error = sl__allocate(r, offset + (uint64_t)*pages * SL__PAGE,
+				     (uint64_t)(to - *pages) * SL__PAGE);
+	if (to > *pages && !error)
+		*pages = to;
+	return error;
+}
+
 /* Allocates memory for the cells in all stripes in use, the record, and its creation time. */
 static int reserve_memory(struct sl__region *r, uint32_t cells, uint32_t record)
 {
-	uint32_t created = sl__created_pages(r->record_count + 1);
-	uint32_t lines = lines_with(r, cells);
-	uint32_t pages = (lines * SL_LINE_SIZE + SL__PAGE - 1) / SL__PAGE;
-	uint32_t schema = (r->schema_used + record + SL__PAGE - 1) / SL__PAGE;
-	uint32_t stripes = atomic_load(&r->stripes_used);
-	int error;
+	uint32_t lines = lines_with(r, cells), stripes = atomic_load(&r->stripes_used);
+	uint32_t to = (lines * SL_LINE_SIZE + SL__PAGE - 1) / SL__PAGE, pages = r->stripe_pages;
+	int error = 0;
 
-	for (uint32_t i = 0; pages > r->stripe_pages && i < stripes; i++) {
-		error = sl__allocate(r,
-				     r->stripe_offset + (uint64_t)i * r->stride +
-					     (uint64_t)r->stripe_pages * SL__PAGE,
-				     (uint64_t)(pages - r->stripe_pages) * SL__PAGE);
-		if (error)
-			return error;
+	for (uint32_t i = 0; i < stripes && !error; i++) {
+		pages = r->stripe_pages;
+		error = allocate_pages(r, r->stripe_offset + (uint64_t)i * r->stride, &pages, to);
 	}
-	if (pages > r->stripe_pages)
-		r->stripe_pages = pages;
-	if (schema > r->schema_pages) {
-		error = sl__allocate(r, r->schema_offset + (uint64_t)r->schema_pages * SL__PAGE,
-				     (uint64_t)(schema - r->schema_pages) * SL__PAGE);
-		if (error)
-			return error;
-		r->schema_pages = schema;
-	}
-	if (created > r->created_pages) {
-		error = sl__allocate(r, r->created_offset + (uint64_t)r->created_pages * SL__PAGE,
-				     (uint64_t)(created - r->created_pages) * SL__PAGE);
-		if (error)
-			return error;
-		r->created_pages = created;
-	}
-	return 0;
+	if (error)
+		return error;
+	r->stripe_pages = pages;
+	error = allocate_pages(r, r->schema_offset, &r->schema_pages,
+			       (r->schema_used + record + SL__PAGE - 1) / SL__PAGE);
+	return error
+		       ?: allocate_pages(r, r->created_offset, &r->created_pages,
+					 sl__created_pages(r->record_count + 1));
 }
 
 /* ---- adding, under the lock ---- */
@@ -434,9 +431,17 @@ err:
 
 /* ---- creation ---- */
 
+/* A handle for the application. If refused, bits is 0 and error is the reason. */
+struct handle {
+	uint64_t bits;
+	const struct sl__buckets *buckets;
+	uint32_t bounds; /* number of bounds in the record */
+	int error;
+};
+
 /* Counts a refusal, and logs the first one per reason. */
-static struct sl__handle count_refusal(struct sl_publisher *p, int refusal, const char *name,
-				       size_t bytes)
+static struct handle count_refusal(struct sl_publisher *p, int refusal, const char *name,
+				   size_t bytes)
 {
 	struct sl__guard guard;
 	bool first;
@@ -452,21 +457,21 @@ static struct sl__handle count_refusal(struct sl_publisher *p, int refusal, cons
 			"sidelight: metric refused; further refusals for this reason are counted, "
 			"not logged name=%.*s reason=\"%s\"",
 			(int)(bytes < 64 ? bytes : 64), name, refusals[refusal].text);
-	return (struct sl__handle){.error = -refusals[refusal].error};
+	return (struct handle){.error = -refusals[refusal].error};
 }
 
-static struct sl__handle refuse_opts(struct sl_publisher *p, int refusal,
-				     const struct sl_metric_opts *o)
+static struct handle refuse_opts(struct sl_publisher *p, int refusal,
+				 const struct sl_metric_opts *o)
 {
 	return count_refusal(p, refusal, o->name ? o->name : "?",
 			     o->name ? strnlen(o->name, 64) : 1);
 }
 
 /* Returns the handle of a model's metric with these labels. */
-static struct sl__handle create_handle(struct sl_publisher *p, const struct sl__metric *model,
-				       const struct sl_label *labels, size_t count, bool family)
+static struct handle create_handle(struct sl_publisher *p, const struct sl__metric *model,
+				   const struct sl_label *labels, size_t count, bool family)
 {
-	struct sl__handle handle = {0};
+	struct handle handle = {0};
 	struct sl__guard guard;
 	struct sl__metric *m;
 	int refusal = sl__metric_of(model, labels, count, family, &m);
@@ -494,16 +499,16 @@ static struct sl__handle create_handle(struct sl_publisher *p, const struct sl__
 		       : handle;
 }
 
-struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t kind,
-				    const struct sl_metric_opts *opts)
+static struct handle create_metric(struct sl_publisher *p, uint32_t kind,
+				   const struct sl_metric_opts *opts)
 {
 	struct sl_metric_opts o = {0};
-	struct sl__handle handle;
+	struct handle handle;
 	struct sl__metric *model;
 	int refusal;
 
 	if (!p)
-		return (struct sl__handle){.error = -EINVAL};
+		return (struct handle){.error = -EINVAL};
 	refusal = sl__model_of(p, kind, opts, &o, &model);
 	if (refusal)
 		return refuse_opts(p, refusal, &o);
@@ -569,13 +574,13 @@ const struct sl__metric *sl__family_model(uint64_t bits, uint32_t kind, struct s
 		       : NULL;
 }
 
-static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct sl_label *labels,
-				     size_t count)
+static struct handle family_with(uint64_t bits, uint32_t kind, const struct sl_label *labels,
+				 size_t count)
 {
 	struct sl_publisher *p;
 	const struct sl__metric *model = sl__family_model(bits, kind, &p);
 
-	return model ? create_handle(p, model, labels, count, true) : (struct sl__handle){0};
+	return model ? create_handle(p, model, labels, count, true) : (struct handle){0};
 }
 
 /* ---- the interface ---- */
@@ -584,7 +589,7 @@ static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct 
 	struct sl_##name sl_##name##_##create(struct sl_publisher *p,                         \
 					      const struct sl_metric_opts *o)                 \
 	{                                                                                     \
-		return name##_handle(sl__metric_create(p, kind, o));                          \
+		return name##_handle(create_metric(p, kind, o));                              \
 	}                                                                                     \
                                                                                               \
 	struct sl_##name##_family sl_##name##_family_##create(struct sl_publisher *p,         \
@@ -611,12 +616,12 @@ static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct 
 		return sl__family_clear(f.bits, kind);                                     \
 	}
 
-#define METRIC(name, kind)                                         \
-	static struct sl_##name name##_handle(struct sl__handle h) \
-	{                                                          \
-		return (struct sl_##name){h.bits};                 \
-	}                                                          \
-	CREATE(name, create, kind)                                 \
+#define METRIC(name, kind)                                     \
+	static struct sl_##name name##_handle(struct handle h) \
+	{                                                      \
+		return (struct sl_##name){h.bits};             \
+	}                                                      \
+	CREATE(name, create, kind)                             \
 	WITH(name, kind)
 
 METRIC(counter, SL_KIND_COUNTER)
@@ -627,7 +632,7 @@ METRIC(stateset, SL_KIND_STATESET)
 METRIC(gauge_timed, SL_KIND_GAUGE_TIMED)
 METRIC(unknown, SL_KIND_UNKNOWN)
 
-static struct sl_histogram histogram_handle(struct sl__handle h)
+static struct sl_histogram histogram_handle(struct handle h)
 {
 	return (struct sl_histogram){h.bits, h.buckets};
 }
@@ -636,7 +641,7 @@ CREATE(histogram, create, SL_KIND_HISTOGRAM_EXP)
 CREATE(histogram, create_classic, SL_KIND_HISTOGRAM)
 WITH(histogram, SL_KIND_HISTOGRAM)
 
-static struct sl_gauge_histogram gauge_histogram_handle(struct sl__handle h)
+static struct sl_gauge_histogram gauge_histogram_handle(struct handle h)
 {
 	return (struct sl_gauge_histogram){h.bits, h.buckets};
 }
@@ -645,7 +650,7 @@ CREATE(gauge_histogram, create, SL_KIND_GAUGE_HISTOGRAM_EXP)
 CREATE(gauge_histogram, create_classic, SL_KIND_GAUGE_HISTOGRAM)
 WITH(gauge_histogram, SL_KIND_GAUGE_HISTOGRAM)
 
-static struct sl_summary summary_handle(struct sl__handle h)
+static struct sl_summary summary_handle(struct handle h)
 {
 	return (struct sl_summary){h.bits, h.bounds};
 }
@@ -655,7 +660,7 @@ WITH(summary, SL_KIND_SUMMARY)
 
 int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o)
 {
-	return sl__metric_create(p, SL_KIND_INFO, o).error;
+	return create_metric(p, SL_KIND_INFO, o).error;
 }
 
 int sl_info_remove(struct sl_publisher *p, const struct sl_metric_opts *opts)
@@ -673,5 +678,5 @@ int sl_info_remove(struct sl_publisher *p, const struct sl_metric_opts *opts)
 
 uint64_t sl__string_create(struct sl_publisher *p, const char *text)
 {
-	return sl__metric_create(p, SL_KIND_STRING, &SL_OPTS(sl_metric_opts, .name = text)).bits;
+	return create_metric(p, SL_KIND_STRING, &SL_OPTS(sl_metric_opts, .name = text)).bits;
 }

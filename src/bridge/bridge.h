@@ -22,6 +22,9 @@ struct bridge_text {
 	size_t n;
 };
 
+/* The text of a string literal. */
+#define BRIDGE_TEXT(s) ((struct bridge_text){s, sizeof(s) - 1})
+
 struct bridge_label {
 	struct bridge_text key, value;
 };
@@ -150,6 +153,14 @@ struct bridge_limits {
 #define BRIDGE_VALUES_MAX 2000000u
 #define BRIDGE_BODY_MAX	  (64u << 20)
 
+struct bridge_body_counts {
+	size_t points, values; /* numbers of points and values in the body */
+	size_t untimely;       /* points outside the window */
+	/* the rest is for text only */
+	size_t refused;	 /* samples without the label le or quantile of their type */
+	bool same_shape; /* the body had the same shape as the one before */
+};
+
 /*
  * number.c: parses the decimal number at p, with the same rounding as strtod():
  * [+-]digits[.digits][e...], or Inf, Infinity or NaN in any case. Returns its end, or NULL.
@@ -183,14 +194,14 @@ static inline struct bridge_text bridge_text_of(struct base_pb p)
 	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
 }
 
-static inline bool bridge_text_is(struct bridge_text a, const char *s, size_t n)
-{
-	return a.n == n && !__builtin_memcmp(a.s, s, n);
-}
-
 static inline bool bridge_text_equal(struct bridge_text a, struct bridge_text b)
 {
-	return bridge_text_is(a, b.s, b.n);
+	return a.n == b.n && !__builtin_memcmp(a.s, b.s, a.n);
+}
+
+static inline bool bridge_text_is(struct bridge_text a, const char *s)
+{
+	return bridge_text_equal(a, (struct bridge_text){s, strlen(s)});
 }
 
 /* Compares like strcmp(). */

@@ -22,12 +22,12 @@ static const enum bridge_type types[] = {BRIDGE_COUNTER, BRIDGE_GAUGE,	   BRIDGE
 /* The field of Metric that holds the value, by type. */
 static const uint32_t of_type[] = {3, 2, 4, 5, 7, 7};
 
-struct bridge_families {
+struct families {
 	struct bridge_limits limits;
 	struct bridge_sink *sink; /* sink for the points; NULL means only check the body */
 	struct bridge_error *error;
-	size_t points, numbers, untimely;
-	struct bridge_window window;
+	struct bridge_body_counts counts;
+	const struct bridge_window *window;
 
 	struct bridge_label labels[LABELS_MAX];
 	size_t label_count;
@@ -46,45 +46,7 @@ struct bridge_families {
 	uint64_t created_ns;
 };
 
-struct bridge_families *bridge_families_new(const struct bridge_limits *limits)
-{
-	struct bridge_families *f = calloc(1, sizeof(*f));
-
-	if (!f)
-		return NULL;
-	if (limits)
-		f->limits = *limits;
-	f->window = BRIDGE_ALL_TIMES;
-	f->limits.points = f->limits.points ?: BRIDGE_POINTS_MAX;
-	f->limits.values = f->limits.values ?: BRIDGE_VALUES_MAX;
-	return f;
-}
-
-void bridge_families_free(struct bridge_families *f)
-{
-	if (!f)
-		return;
-	free(f->values);
-	free(f->bounds);
-	free(f->buckets);
-	free(f->deltas);
-	free(f->spans);
-	free(f->exemplars);
-	free(f->exemplar_labels);
-	free(f);
-}
-
-void bridge_families_set_window(struct bridge_families *f, const struct bridge_window *w)
-{
-	f->window = *w;
-}
-
-size_t bridge_families_untimely(const struct bridge_families *f)
-{
-	return f->untimely;
-}
-
-static bool report_malformed(struct bridge_families *f, const char *what)
+static bool report_malformed(struct families *f, const char *what)
 {
 	bridge_fail(f->error, -EINVAL, 0, "malformed %s", what);
 	return false;
@@ -102,7 +64,7 @@ static bool read_label_pair(struct base_pb p, struct bridge_label *l)
 {
 	struct base_pb_field e;
 
-	*l = (struct bridge_label){{"", 0}, {"", 0}};
+	*l = (struct bridge_label){BRIDGE_TEXT(""), BRIDGE_TEXT("")};
 	while (base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2)
 			l->key = bridge_text_of(e.data);
@@ -129,7 +91,7 @@ static uint64_t read_timestamp(struct base_pb p)
 		       : seconds * 1000000000u + nanos;
 }
 
-static bool read_exemplar(struct bridge_families *f, struct base_pb p, uint32_t bucket)
+static bool read_exemplar(struct families *f, struct base_pb p, uint32_t bucket)
 {
 	struct bridge_exemplar x = {.bucket = bucket};
 	struct base_pb_field e;
@@ -156,7 +118,7 @@ static bool read_exemplar(struct bridge_families *f, struct base_pb p, uint32_t 
 /* ---- values ---- */
 
 /* Decodes field 1 of Counter, Gauge or Untyped. */
-static bool read_value(struct bridge_families *f, struct base_pb p, bool counter)
+static bool read_value(struct families *f, struct base_pb p, bool counter)
 {
 	struct base_pb_field e;
 	double v = 0;
@@ -173,7 +135,7 @@ static bool read_value(struct bridge_families *f, struct base_pb p, bool counter
 }
 
 /* Decodes a Quantile (rank, value) or a Bucket (count, bound); a float count takes precedence. */
-static bool read_pair(struct bridge_families *f, struct base_pb p, bool bucket)
+static bool read_pair(struct families *f, struct base_pb p, bool bucket)
 {
 	double first = 0, second = 0, count = -1;
 	struct base_pb_field e;
@@ -203,7 +165,7 @@ static bool read_pair(struct bridge_families *f, struct base_pb p, bool bucket)
 	       PUSH(f, values, value_count, value_room, first);
 }
 
-static bool read_summary(struct bridge_families *f, struct base_pb p)
+static bool read_summary(struct families *f, struct base_pb p)
 {
 	struct base_pb_field e;
 	bool good = PUSH(f, values, value_count, value_room, NAN) &&
@@ -223,7 +185,7 @@ static bool read_summary(struct bridge_families *f, struct base_pb p)
 }
 
 /* Decodes a field of type sint64, packed or not. */
-static bool read_deltas(struct bridge_families *f, struct base_pb_field *e)
+static bool read_deltas(struct families *f, struct base_pb_field *e)
 {
 	bool good = true;
 
@@ -238,7 +200,7 @@ static bool read_deltas(struct bridge_families *f, struct base_pb_field *e)
 	return good || report_malformed(f, "native buckets");
 }
 
-static bool read_span(struct bridge_families *f, struct base_pb p)
+static bool read_span(struct families *f, struct base_pb p)
 {
 	struct base_pb_field e;
 	int64_t offset = 0, length = 0;
@@ -257,7 +219,7 @@ static bool read_span(struct bridge_families *f, struct base_pb p)
 }
 
 /* Converts spans and deltas to consecutive buckets, starting at index *first. */
-static bool expand_native(struct bridge_families *f, int32_t *first)
+static bool expand_native(struct families *f, int32_t *first)
 {
 	int64_t at = 0, count = 0;
 	size_t d = 0;
@@ -287,8 +249,8 @@ static bool expand_native(struct bridge_families *f, int32_t *first)
 	return true;
 }
 
-static bool read_histogram(struct bridge_families *f, struct base_pb p,
-			   struct bridge_exponential *x, bool *is_native)
+static bool read_histogram(struct families *f, struct base_pb p, struct bridge_exponential *x,
+			   bool *is_native)
 {
 	struct base_pb_field e;
 	bool good = PUSH(f, values, value_count, value_room, NAN) &&
@@ -341,7 +303,7 @@ static bool read_histogram(struct bridge_families *f, struct base_pb p,
 
 /* ---- metrics ---- */
 
-static bool add_label(struct bridge_families *f, struct base_pb p)
+static bool add_label(struct families *f, struct base_pb p)
 {
 	struct bridge_label l;
 
@@ -352,7 +314,7 @@ static bool add_label(struct bridge_families *f, struct base_pb p)
 }
 
 /* Exemplars of classic buckets do not apply to a native histogram, and vice versa. */
-static void set_exemplars(struct bridge_families *f, struct bridge_point *out, bool is_native)
+static void set_exemplars(struct families *f, struct bridge_point *out, bool is_native)
 {
 	const struct bridge_label *l = f->exemplar_labels;
 	size_t n = 0;
@@ -370,7 +332,7 @@ static void set_exemplars(struct bridge_families *f, struct bridge_point *out, b
 	out->exemplar_count = n;
 }
 
-static bool read_metric(struct bridge_families *f, struct base_pb p, uint32_t type)
+static bool read_metric(struct families *f, struct base_pb p, uint32_t type)
 {
 	struct bridge_exponential x;
 	struct bridge_point out = {0};
@@ -398,15 +360,16 @@ static bool read_metric(struct bridge_families *f, struct base_pb p, uint32_t ty
 	if (p.bad || !valued || !bridge_labels_sort(f->labels, f->label_count))
 		return report_malformed(f, "metric: it has a duplicate label, or no value of its "
 					   "type");
-	if (f->points == f->limits.points || f->value_count > f->limits.values - f->numbers) {
+	if (f->counts.points == f->limits.points ||
+	    f->value_count > f->limits.values - f->counts.values) {
 		bridge_fail(f->error, -E2BIG, 0, "more than %zu series or %zu values",
 			    f->limits.points, f->limits.values);
 		return false;
 	}
-	f->points++;
-	f->numbers += f->value_count;
-	if (!bridge_timely(&f->window, time)) {
-		f->untimely++;
+	f->counts.points++;
+	f->counts.values += f->value_count;
+	if (!bridge_timely(f->window, time)) {
+		f->counts.untimely++;
 		return true;
 	}
 	if (!f->sink)
@@ -430,9 +393,9 @@ static bool read_metric(struct bridge_families *f, struct base_pb p, uint32_t ty
 	return false;
 }
 
-static bool read_family(struct bridge_families *f, struct base_pb p)
+static bool read_family(struct families *f, struct base_pb p)
 {
-	struct bridge_family out = {.name = {"", 0}};
+	struct bridge_family out = {.name = BRIDGE_TEXT("")};
 	struct base_pb again = p;
 	struct base_pb_field e;
 	uint64_t type = 0;
@@ -462,11 +425,11 @@ static bool read_family(struct bridge_families *f, struct base_pb p)
 }
 
 /* Decodes all families, each preceded by its length. */
-static bool read_all(struct bridge_families *f, struct base_pb p)
+static bool read_all(struct families *f, struct base_pb p)
 {
 	size_t families = 0;
 
-	f->points = f->numbers = f->untimely = 0;
+	f->counts = (struct bridge_body_counts){0};
 	while (p.at < p.end) {
 		uint64_t n = base_pb_varint(&p);
 
@@ -484,19 +447,30 @@ static bool read_all(struct bridge_families *f, struct base_pb p)
 	return true;
 }
 
-int bridge_families_read(struct bridge_families *f, const void *body, size_t bytes,
-			 struct bridge_sink *sink, size_t *values, struct bridge_error *error)
+int bridge_families_read(const struct bridge_limits *limits, const struct bridge_window *window,
+			 const void *body, size_t bytes, struct bridge_sink *sink,
+			 struct bridge_body_counts *counts, struct bridge_error *error)
 {
 	const struct base_pb p = {body, (const uint8_t *)body + bytes, false};
 	struct bridge_error unread;
+	struct families f = {.error = error ?: &unread, .window = window};
 
-	f->error = error ?: &unread;
-	f->error->error = 0;
-	f->sink = NULL;
-	if (read_all(f, p)) {
-		f->sink = sink;
-		read_all(f, p);
+	if (limits)
+		f.limits = *limits;
+	f.limits.points = f.limits.points ?: BRIDGE_POINTS_MAX;
+	f.limits.values = f.limits.values ?: BRIDGE_VALUES_MAX;
+	f.error->error = 0;
+	if (read_all(&f, p)) {
+		f.sink = sink;
+		read_all(&f, p);
 	}
-	*values = f->numbers;
-	return f->error->error;
+	free(f.values);
+	free(f.bounds);
+	free(f.buckets);
+	free(f.deltas);
+	free(f.spans);
+	free(f.exemplars);
+	free(f.exemplar_labels);
+	*counts = f.counts;
+	return f.error->error;
 }

@@ -10,22 +10,12 @@
 
 #include "bridge/bridge.h"
 
-struct bridge_families;
-
-/* limits may be NULL for defaults. Returns NULL if out of memory. */
-struct bridge_families *bridge_families_new(const struct bridge_limits *limits);
-void bridge_families_free(struct bridge_families *f); /* NULL is ignored */
-
-/* Sets the window for all subsequent bodies; without a window, all timestamps are accepted. */
-void bridge_families_set_window(struct bridge_families *f, const struct bridge_window *w);
-
 /*
- * Reads a whole body; calls the sink only if the entire body is valid. *values: number of values in
- * the body. Returns 0, -EINVAL, -E2BIG, -ENOMEM or -ENOSPC, like bridge_text_read().
+ * Reads a whole body; calls the sink only if the entire body is valid. limits and error may be
+ * NULL. Returns 0, -EINVAL, -E2BIG, -ENOMEM or -ENOSPC, like bridge_text_read().
  */
-int bridge_families_read(struct bridge_families *f, const void *body, size_t bytes,
-			 struct bridge_sink *sink, size_t *values, struct bridge_error *error);
-/* Returns the number of points in the last body that were outside the window. */
-size_t bridge_families_untimely(const struct bridge_families *f);
+int bridge_families_read(const struct bridge_limits *limits, const struct bridge_window *window,
+			 const void *body, size_t bytes, struct bridge_sink *sink,
+			 struct bridge_body_counts *counts, struct bridge_error *error);
 
 #endif

@@ -405,7 +405,7 @@ static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 	bool good = bridge_otlp_message(o, false);
 
 	while (good && base_pb_next(&p, &f)) {
-		l = (struct bridge_label){{"", 0}, {"", 0}};
+		l = (struct bridge_label){BRIDGE_TEXT(""), BRIDGE_TEXT("")};
 		if (f.number == 2 && f.wire == 1) {
 			e.time_ns = f.value;
 		} else if (f.number == 3 && f.wire == 1) {
@@ -413,10 +413,10 @@ static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 		} else if (f.number == 6 && f.wire == 1) {
 			e.value = (double)(int64_t)f.value;
 		} else if (f.number == 4 && f.wire == 2 && f.data.end - f.data.at == 8) {
-			l = (struct bridge_label){{"span_id", 7},
+			l = (struct bridge_label){BRIDGE_TEXT("span_id"),
 						  hex_id(o, bridge_text_of(f.data))};
 		} else if (f.number == 5 && f.wire == 2 && f.data.end - f.data.at == 16) {
-			l = (struct bridge_label){{"trace_id", 8},
+			l = (struct bridge_label){BRIDGE_TEXT("trace_id"),
 						  hex_id(o, bridge_text_of(f.data))};
 		} else if (f.number == 7 && f.wire == 2) {
 			good = bridge_otlp_key_value(o, &o->l, f.data, &l.key, &l.value);
@@ -605,8 +605,7 @@ static enum bridge_otlp_cause announce(struct bridge_otlp *o, const struct bridg
 	if (o->check || !o->sink)
 		return OTLP_CAUSES;
 	if (o->names && !bridge_otlp_names_own(o->names, named.name, f->name, &full))
-		bridge_otlp_add_label(&o->l, "", (struct bridge_text){"otel_metric_name", 16},
-				      f->name);
+		bridge_otlp_add_label(&o->l, "", BRIDGE_TEXT("otel_metric_name"), f->name);
 	if (full)
 		return OTLP_NAME;
 	return o->sink->family(o->sink, &named) ? OTLP_CAUSES : OTLP_FULL;
@@ -651,7 +650,7 @@ static bool read_points(struct bridge_otlp *o, int kind, const struct bridge_fam
 
 static bool read_metric(struct bridge_otlp *o, struct base_pb p)
 {
-	struct bridge_family family = {.name = {"", 0}};
+	struct bridge_family family = {.name = BRIDGE_TEXT("")};
 	struct base_pb again = p;
 	struct base_pb_field f;
 	bool good = bridge_otlp_message(o, false);
@@ -679,8 +678,7 @@ static bool read_metric(struct bridge_otlp *o, struct base_pb p)
 
 static bool is_service(struct bridge_text key)
 {
-	return bridge_text_is(key, "service.name", 12) ||
-	       bridge_text_is(key, "service.instance.id", 19);
+	return bridge_text_is(key, "service.name") || bridge_text_is(key, "service.instance.id");
 }
 
 /* Returns true if the option names this attribute, which then becomes a label of all points. */
@@ -690,7 +688,7 @@ static bool is_promoted(const struct bridge_otlp *o, struct bridge_text key)
 
 	for (; s; s = *end ? end + 1 : NULL) {
 		end = strchrnul(s, ',');
-		if (bridge_text_is(key, s, (size_t)(end - s)))
+		if (bridge_text_equal(key, (struct bridge_text){s, (size_t)(end - s)}))
 			return true;
 	}
 	return false;
@@ -748,9 +746,9 @@ bool bridge_otlp_identity(struct bridge_otlp *o, struct base_pb resource,
 			continue;
 		out->hash += base_hash(0, f.data.at, (size_t)(f.data.end - f.data.at));
 		good = bridge_otlp_key_value(o, &o->l, f.data, &key, &value);
-		if (bridge_text_is(key, "service.name", 12))
+		if (bridge_text_is(key, "service.name"))
 			out->service = value;
-		else if (bridge_text_is(key, "service.instance.id", 19))
+		else if (bridge_text_is(key, "service.instance.id"))
 			out->instance = value;
 		else
 			drop_text(o, used, too_much);
@@ -761,8 +759,9 @@ bool bridge_otlp_identity(struct bridge_otlp *o, struct base_pb resource,
 /* Publishes the attributes of a Resource that are not labels of its points. */
 static void send_target_info(struct bridge_otlp *o)
 {
-	const struct bridge_family f = {
-		.name = {"target_info", 11}, .help = {"Target metadata", 15}, .type = BRIDGE_INFO};
+	const struct bridge_family f = {.name = BRIDGE_TEXT("target_info"),
+					.help = BRIDGE_TEXT("Target metadata"),
+					.type = BRIDGE_INFO};
 	struct bridge_point p = {.labels = o->labels};
 
 	p.label_count = bridge_otlp_join(&o->l, o->labels);
@@ -775,7 +774,7 @@ static void send_target_info(struct bridge_otlp *o)
 /* Sets target and labels for a resource's points. A check does the same, to find all errors. */
 static bool begin_resource(struct bridge_otlp *o, struct base_pb resource)
 {
-	struct bridge_otlp_identity id = {.service = {"", 0}, .instance = {"", 0}};
+	struct bridge_otlp_identity id = {.service = BRIDGE_TEXT(""), .instance = BRIDGE_TEXT("")};
 
 	if (!bridge_otlp_identity(o, resource, &id))
 		return false;
@@ -808,20 +807,18 @@ static bool read_scope(struct bridge_otlp *o, struct base_pb p)
 			continue;
 		l.value = bridge_text_of(f.data);
 		if (f.number == 1 && l.value.n) {
-			bridge_otlp_add_label(&o->l, "otel_scope_", (struct bridge_text){"name", 4},
-					      l.value);
+			bridge_otlp_add_label(&o->l, "otel_scope_", BRIDGE_TEXT("name"), l.value);
 		} else if (f.number == 2 && l.value.n) {
-			bridge_otlp_add_label(&o->l, "otel_scope_",
-					      (struct bridge_text){"version", 7}, l.value);
+			bridge_otlp_add_label(&o->l, "otel_scope_", BRIDGE_TEXT("version"),
+					      l.value);
 		} else if (f.number == 3) {
 			good = bridge_otlp_key_value(o, &o->l, f.data, &l.key, &l.value);
 			/*
 			 * The specification drops attributes that would collide with the scope's
 			 * own labels.
 			 */
-			if (!bridge_text_is(l.key, "name", 4) &&
-			    !bridge_text_is(l.key, "version", 7) &&
-			    !bridge_text_is(l.key, "schema_url", 10))
+			if (!bridge_text_is(l.key, "name") && !bridge_text_is(l.key, "version") &&
+			    !bridge_text_is(l.key, "schema_url"))
 				bridge_otlp_add_label(&o->l, "otel_scope_", l.key, l.value);
 			else
 				drop_text(o, used, too_much);
@@ -841,8 +838,7 @@ static bool scope_metrics(struct bridge_otlp *o, struct base_pb p)
 		if (f.number == 1 && f.wire == 2)
 			good = read_scope(o, f.data);
 		else if (f.number == 3 && f.wire == 2 && f.data.at < f.data.end)
-			bridge_otlp_add_label(&o->l, "otel_scope_",
-					      (struct bridge_text){"schema_url", 10},
+			bridge_otlp_add_label(&o->l, "otel_scope_", BRIDGE_TEXT("schema_url"),
 					      bridge_text_of(f.data));
 	}
 	bridge_otlp_mark(&o->l, &o->of_scope);

@@ -19,21 +19,7 @@
 
 #define DEPTH_MAX 48 /* an array in an array takes four levels */
 
-enum type {
-	STRING,
-	BOOLEAN,
-	INT64,
-	DOUBLE,
-	FIXED64,
-	SFIXED64,
-	UINT32,
-	UINT64,
-	SINT32,
-	HEX,
-	FIXED32,
-	BASE64,
-	MESSAGE
-};
+enum type { STRING, BOOLEAN, VARINT, ZIGZAG, DOUBLE, FIXED64, FIXED32, HEX, BASE64, MESSAGE };
 
 struct message;
 struct field {
@@ -50,72 +36,65 @@ struct message {
 #define TABLE(name, ...)                                                \
 	static const struct field name##_fields[] = {__VA_ARGS__, {0}}; \
 	static const struct message name = {name##_fields}
+#define ONE(name, number, type)	  ((struct field){name, number, type, false, NULL})
+#define LIST(name, number, type)  ((struct field){name, number, type, true, NULL})
+#define ONE_OF(name, number, of)  ((struct field){name, number, MESSAGE, false, &(of)})
+#define LIST_OF(name, number, of) ((struct field){name, number, MESSAGE, true, &(of)})
 
 /* declared first, because values contain lists, which contain values */
 static const struct message any, key_value;
-TABLE(array, {"values", 1, MESSAGE, true, &any});
-TABLE(map, {"values", 1, MESSAGE, true, &key_value});
-TABLE(any, {"stringValue", 1, STRING, false, NULL}, {"boolValue", 2, BOOLEAN, false, NULL},
-      {"intValue", 3, INT64, false, NULL}, {"doubleValue", 4, DOUBLE, false, NULL},
-      {"arrayValue", 5, MESSAGE, false, &array}, {"kvlistValue", 6, MESSAGE, false, &map},
-      {"bytesValue", 7, BASE64, false, NULL});
-TABLE(key_value, {"key", 1, STRING, false, NULL}, {"value", 2, MESSAGE, false, &any});
-TABLE(resource, {"attributes", 1, MESSAGE, true, &key_value});
-TABLE(exemplar, {"timeUnixNano", 2, FIXED64, false, NULL}, {"asDouble", 3, DOUBLE, false, NULL},
-      {"spanId", 4, HEX, false, NULL}, {"traceId", 5, HEX, false, NULL},
-      {"asInt", 6, SFIXED64, false, NULL}, {"filteredAttributes", 7, MESSAGE, true, &key_value});
-TABLE(number_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
-      {"timeUnixNano", 3, FIXED64, false, NULL}, {"asDouble", 4, DOUBLE, false, NULL},
-      {"exemplars", 5, MESSAGE, true, &exemplar}, {"asInt", 6, SFIXED64, false, NULL},
-      {"attributes", 7, MESSAGE, true, &key_value}, {"flags", 8, UINT32, false, NULL});
-TABLE(histogram_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
-      {"timeUnixNano", 3, FIXED64, false, NULL}, {"count", 4, FIXED64, false, NULL},
-      {"sum", 5, DOUBLE, false, NULL}, {"bucketCounts", 6, FIXED64, true, NULL},
-      {"explicitBounds", 7, DOUBLE, true, NULL}, {"exemplars", 8, MESSAGE, true, &exemplar},
-      {"attributes", 9, MESSAGE, true, &key_value}, {"flags", 10, UINT32, false, NULL});
-TABLE(buckets, {"offset", 1, SINT32, false, NULL}, {"bucketCounts", 2, UINT64, true, NULL});
-TABLE(exponential_point, {"attributes", 1, MESSAGE, true, &key_value},
-      {"startTimeUnixNano", 2, FIXED64, false, NULL}, {"timeUnixNano", 3, FIXED64, false, NULL},
-      {"count", 4, FIXED64, false, NULL}, {"sum", 5, DOUBLE, false, NULL},
-      {"scale", 6, SINT32, false, NULL}, {"zeroCount", 7, FIXED64, false, NULL},
-      {"positive", 8, MESSAGE, false, &buckets}, {"negative", 9, MESSAGE, false, &buckets},
-      {"flags", 10, UINT32, false, NULL}, {"exemplars", 11, MESSAGE, true, &exemplar},
-      {"zeroThreshold", 14, DOUBLE, false, NULL});
-TABLE(quantile, {"quantile", 1, DOUBLE, false, NULL}, {"value", 2, DOUBLE, false, NULL});
-TABLE(summary_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
-      {"timeUnixNano", 3, FIXED64, false, NULL}, {"count", 4, FIXED64, false, NULL},
-      {"sum", 5, DOUBLE, false, NULL}, {"quantileValues", 6, MESSAGE, true, &quantile},
-      {"attributes", 7, MESSAGE, true, &key_value}, {"flags", 8, UINT32, false, NULL});
-TABLE(gauge, {"dataPoints", 1, MESSAGE, true, &number_point});
-TABLE(sum, {"dataPoints", 1, MESSAGE, true, &number_point},
-      {"aggregationTemporality", 2, UINT32, false, NULL}, {"isMonotonic", 3, BOOLEAN, false, NULL});
-TABLE(histogram, {"dataPoints", 1, MESSAGE, true, &histogram_point},
-      {"aggregationTemporality", 2, UINT32, false, NULL});
-TABLE(exponential, {"dataPoints", 1, MESSAGE, true, &exponential_point},
-      {"aggregationTemporality", 2, UINT32, false, NULL});
-TABLE(summary, {"dataPoints", 1, MESSAGE, true, &summary_point});
-TABLE(metric, {"name", 1, STRING, false, NULL}, {"description", 2, STRING, false, NULL},
-      {"unit", 3, STRING, false, NULL}, {"gauge", 5, MESSAGE, false, &gauge},
-      {"sum", 7, MESSAGE, false, &sum}, {"histogram", 9, MESSAGE, false, &histogram},
-      {"exponentialHistogram", 10, MESSAGE, false, &exponential},
-      {"summary", 11, MESSAGE, false, &summary});
-TABLE(scope, {"name", 1, STRING, false, NULL}, {"version", 2, STRING, false, NULL},
-      {"attributes", 3, MESSAGE, true, &key_value});
-TABLE(scope_metrics, {"scope", 1, MESSAGE, false, &scope}, {"metrics", 2, MESSAGE, true, &metric},
-      {"schemaUrl", 3, STRING, false, NULL});
-TABLE(resource_metrics, {"resource", 1, MESSAGE, false, &resource},
-      {"scopeMetrics", 2, MESSAGE, true, &scope_metrics});
-TABLE(metrics_request, {"resourceMetrics", 1, MESSAGE, true, &resource_metrics});
-TABLE(status, {"message", 2, STRING, false, NULL}, {"code", 3, UINT32, false, NULL});
-TABLE(span, {"traceId", 1, HEX, false, NULL}, {"spanId", 2, HEX, false, NULL},
-      {"parentSpanId", 4, HEX, false, NULL}, {"name", 5, STRING, false, NULL},
-      {"kind", 6, UINT32, false, NULL}, {"startTimeUnixNano", 7, FIXED64, false, NULL},
-      {"endTimeUnixNano", 8, FIXED64, false, NULL}, {"attributes", 9, MESSAGE, true, &key_value},
-      {"status", 15, MESSAGE, false, &status}, {"flags", 16, FIXED32, false, NULL});
-TABLE(scope_spans, {"spans", 2, MESSAGE, true, &span});
-TABLE(resource_spans, {"resource", 1, MESSAGE, false, &resource},
-      {"scopeSpans", 2, MESSAGE, true, &scope_spans});
-TABLE(trace_request, {"resourceSpans", 1, MESSAGE, true, &resource_spans});
+TABLE(array, LIST_OF("values", 1, any));
+TABLE(map, LIST_OF("values", 1, key_value));
+TABLE(any, ONE("stringValue", 1, STRING), ONE("boolValue", 2, BOOLEAN), ONE("intValue", 3, VARINT),
+      ONE("doubleValue", 4, DOUBLE), ONE_OF("arrayValue", 5, array), ONE_OF("kvlistValue", 6, map),
+      ONE("bytesValue", 7, BASE64));
+TABLE(key_value, ONE("key", 1, STRING), ONE_OF("value", 2, any));
+TABLE(resource, LIST_OF("attributes", 1, key_value));
+TABLE(exemplar, ONE("timeUnixNano", 2, FIXED64), ONE("asDouble", 3, DOUBLE), ONE("spanId", 4, HEX),
+      ONE("traceId", 5, HEX), ONE("asInt", 6, FIXED64),
+      LIST_OF("filteredAttributes", 7, key_value));
+TABLE(number_point, ONE("startTimeUnixNano", 2, FIXED64), ONE("timeUnixNano", 3, FIXED64),
+      ONE("asDouble", 4, DOUBLE), LIST_OF("exemplars", 5, exemplar), ONE("asInt", 6, FIXED64),
+      LIST_OF("attributes", 7, key_value), ONE("flags", 8, VARINT));
+TABLE(histogram_point, ONE("startTimeUnixNano", 2, FIXED64), ONE("timeUnixNano", 3, FIXED64),
+      ONE("count", 4, FIXED64), ONE("sum", 5, DOUBLE), LIST("bucketCounts", 6, FIXED64),
+      LIST("explicitBounds", 7, DOUBLE), LIST_OF("exemplars", 8, exemplar),
+      LIST_OF("attributes", 9, key_value), ONE("flags", 10, VARINT));
+TABLE(buckets, ONE("offset", 1, ZIGZAG), LIST("bucketCounts", 2, VARINT));
+TABLE(exponential_point, LIST_OF("attributes", 1, key_value), ONE("startTimeUnixNano", 2, FIXED64),
+      ONE("timeUnixNano", 3, FIXED64), ONE("count", 4, FIXED64), ONE("sum", 5, DOUBLE),
+      ONE("scale", 6, ZIGZAG), ONE("zeroCount", 7, FIXED64), ONE_OF("positive", 8, buckets),
+      ONE_OF("negative", 9, buckets), ONE("flags", 10, VARINT), LIST_OF("exemplars", 11, exemplar),
+      ONE("zeroThreshold", 14, DOUBLE));
+TABLE(quantile, ONE("quantile", 1, DOUBLE), ONE("value", 2, DOUBLE));
+TABLE(summary_point, ONE("startTimeUnixNano", 2, FIXED64), ONE("timeUnixNano", 3, FIXED64),
+      ONE("count", 4, FIXED64), ONE("sum", 5, DOUBLE), LIST_OF("quantileValues", 6, quantile),
+      LIST_OF("attributes", 7, key_value), ONE("flags", 8, VARINT));
+TABLE(gauge, LIST_OF("dataPoints", 1, number_point));
+TABLE(sum, LIST_OF("dataPoints", 1, number_point), ONE("aggregationTemporality", 2, VARINT),
+      ONE("isMonotonic", 3, BOOLEAN));
+TABLE(histogram, LIST_OF("dataPoints", 1, histogram_point),
+      ONE("aggregationTemporality", 2, VARINT));
+TABLE(exponential, LIST_OF("dataPoints", 1, exponential_point),
+      ONE("aggregationTemporality", 2, VARINT));
+TABLE(summary, LIST_OF("dataPoints", 1, summary_point));
+TABLE(metric, ONE("name", 1, STRING), ONE("description", 2, STRING), ONE("unit", 3, STRING),
+      ONE_OF("gauge", 5, gauge), ONE_OF("sum", 7, sum), ONE_OF("histogram", 9, histogram),
+      ONE_OF("exponentialHistogram", 10, exponential), ONE_OF("summary", 11, summary));
+TABLE(scope, ONE("name", 1, STRING), ONE("version", 2, STRING),
+      LIST_OF("attributes", 3, key_value));
+TABLE(scope_metrics, ONE_OF("scope", 1, scope), LIST_OF("metrics", 2, metric),
+      ONE("schemaUrl", 3, STRING));
+TABLE(resource_metrics, ONE_OF("resource", 1, resource), LIST_OF("scopeMetrics", 2, scope_metrics));
+TABLE(metrics_request, LIST_OF("resourceMetrics", 1, resource_metrics));
+TABLE(status, ONE("message", 2, STRING), ONE("code", 3, VARINT));
+TABLE(span, ONE("traceId", 1, HEX), ONE("spanId", 2, HEX), ONE("parentSpanId", 4, HEX),
+      ONE("name", 5, STRING), ONE("kind", 6, VARINT), ONE("startTimeUnixNano", 7, FIXED64),
+      ONE("endTimeUnixNano", 8, FIXED64), LIST_OF("attributes", 9, key_value),
+      ONE_OF("status", 15, status), ONE("flags", 16, FIXED32));
+TABLE(scope_spans, LIST_OF("spans", 2, span));
+TABLE(resource_spans, ONE_OF("resource", 1, resource), LIST_OF("scopeSpans", 2, scope_spans));
+TABLE(trace_request, LIST_OF("resourceSpans", 1, resource_spans));
 
 struct out {
 	uint8_t *bytes;
@@ -236,13 +215,12 @@ static bool put_scalar(struct out *o, const struct field *f, const json_t *v)
 		p = export_pb_f64(p, f->number, d);
 		break;
 	case FIXED64:
-	case SFIXED64:
 		p = export_pb_fixed64(p, f->number, i);
 		break;
 	case FIXED32:
 		p = export_pb_fixed32(p, f->number, (uint32_t)i);
 		break;
-	case SINT32:
+	case ZIGZAG:
 		p = export_pb_u64(p, f->number, export_pb_zigzag((int64_t)i));
 		break;
 	default:

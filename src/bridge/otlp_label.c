@@ -15,8 +15,6 @@
 #define DEPTH_MAX 16	 /* maximum depth of arrays and maps in a value */
 #define NAMES_MAX 65536u /* maximum number of names per target */
 
-#define TEXT(s)	  ((struct bridge_text){s, sizeof(s) - 1})
-
 /* ---- text ---- */
 
 struct bridge_text bridge_otlp_keep(struct bridge_otlp_labels *l, struct bridge_text t)
@@ -25,7 +23,7 @@ struct bridge_text bridge_otlp_keep(struct bridge_otlp_labels *l, struct bridge_
 
 	if (t.n > OTLP_TEXT_BYTES - l->used) {
 		l->too_much = true;
-		return (struct bridge_text){"", 0};
+		return BRIDGE_TEXT("");
 	}
 	if (t.n)
 		memcpy(to, t.s, t.n);
@@ -48,10 +46,10 @@ static struct bridge_text keep_name(struct bridge_otlp_labels *l, struct bridge_
 	if (l->utf8 && base_utf8(t.s, t.n))
 		return bridge_otlp_keep(l, t);
 	if (t.n && *t.s >= '0' && *t.s <= '9')
-		bridge_otlp_keep(l, TEXT("_"));
+		bridge_otlp_keep(l, BRIDGE_TEXT("_"));
 	to = l->text + l->used;
 	if (bridge_otlp_keep(l, t).n < t.n)
-		return (struct bridge_text){"", 0};
+		return BRIDGE_TEXT("");
 	for (const char *s = to; s < l->text + l->used; s++) {
 		bool good = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') ||
 			    (*s >= '0' && *s <= '9') || (metric && *s == ':');
@@ -109,7 +107,7 @@ static struct bridge_text unit_word(struct bridge_text t, bool per)
 	const size_t n = per ? sizeof(rates) / sizeof(*rates) : sizeof(words) / sizeof(*words);
 
 	for (size_t i = 0; i < n; i++)
-		if (bridge_text_is(t, known[i][0], strlen(known[i][0])))
+		if (bridge_text_is(t, known[i][0]))
 			return (struct bridge_text){known[i][1], strlen(known[i][1])};
 	return t;
 }
@@ -124,12 +122,12 @@ static struct bridge_text unit_words(struct bridge_otlp_labels *l, struct bridge
 
 	if (slash)
 		per = (struct bridge_text){slash + 1, (size_t)(t.s + t.n - slash - 1)};
-	if (bridge_text_is(t, "1", 1) && type == BRIDGE_GAUGE)
-		return bridge_otlp_keep(l, TEXT("ratio"));
+	if (bridge_text_is(t, "1") && type == BRIDGE_GAUGE)
+		return bridge_otlp_keep(l, BRIDGE_TEXT("ratio"));
 	if (unit.n && !memchr(unit.s, '{', unit.n))
 		keep_name(l, unit_word(unit, false), true);
 	if (per.n && !memchr(per.s, '{', per.n)) {
-		bridge_otlp_keep(l, l->used > from ? TEXT("_per_") : TEXT("per_"));
+		bridge_otlp_keep(l, l->used > from ? BRIDGE_TEXT("_per_") : BRIDGE_TEXT("per_"));
 		keep_name(l, unit_word(per, true), true);
 	}
 	while (l->used > from && l->text[l->used - 1] == '_')
@@ -154,14 +152,14 @@ struct bridge_text bridge_otlp_metric_name(struct bridge_otlp_labels *l, struct 
 	out = keep_name(l, name, true);
 	if (!out.n)
 		return out;
-	if (type == BRIDGE_COUNTER && out.n > 6 && ends_with(out, TEXT("total")))
+	if (type == BRIDGE_COUNTER && out.n > 6 && ends_with(out, BRIDGE_TEXT("total")))
 		l->used -= 6;
 	if (unit->n && !ends_with(kept_since(l, from), *unit)) {
-		bridge_otlp_keep(l, TEXT("_"));
+		bridge_otlp_keep(l, BRIDGE_TEXT("_"));
 		bridge_otlp_keep(l, *unit);
 	}
 	if (type == BRIDGE_COUNTER)
-		bridge_otlp_keep(l, TEXT("_total"));
+		bridge_otlp_keep(l, BRIDGE_TEXT("_total"));
 	return kept_since(l, from);
 }
 
@@ -208,7 +206,7 @@ static void keep_quoted(struct bridge_otlp_labels *l, struct bridge_text t)
 {
 	char escape[8];
 
-	bridge_otlp_keep(l, TEXT("\""));
+	bridge_otlp_keep(l, BRIDGE_TEXT("\""));
 	for (size_t i = 0; i < t.n; i++) {
 		unsigned char c = (unsigned char)t.s[i];
 		int n = c == '"' || c == '\\' ? snprintf(escape, sizeof(escape), "\\%c", c)
@@ -217,7 +215,7 @@ static void keep_quoted(struct bridge_otlp_labels *l, struct bridge_text t)
 
 		bridge_otlp_keep(l, (struct bridge_text){escape, (size_t)n});
 	}
-	bridge_otlp_keep(l, TEXT("\""));
+	bridge_otlp_keep(l, BRIDGE_TEXT("\""));
 }
 
 static void keep_base64(struct bridge_otlp_labels *l, struct bridge_text t)
@@ -244,14 +242,14 @@ static bool keep_list(struct bridge_otlp *o, struct bridge_otlp_labels *l, struc
 	struct base_pb_field f, g;
 	bool first = true, good = true;
 
-	bridge_otlp_keep(l, map ? TEXT("{") : TEXT("["));
+	bridge_otlp_keep(l, map ? BRIDGE_TEXT("{") : BRIDGE_TEXT("["));
 	while (good && base_pb_next(&p, &f)) {
 		struct base_pb value = f.data;
 
 		if (f.number != 1 || f.wire != 2)
 			continue;
 		if (!first)
-			bridge_otlp_keep(l, TEXT(","));
+			bridge_otlp_keep(l, BRIDGE_TEXT(","));
 		first = false;
 		if (map) {
 			struct bridge_text key = {"", 0};
@@ -265,11 +263,11 @@ static bool keep_list(struct bridge_otlp *o, struct bridge_otlp_labels *l, struc
 			}
 			good = !f.data.bad;
 			keep_quoted(l, key);
-			bridge_otlp_keep(l, TEXT(":"));
+			bridge_otlp_keep(l, BRIDGE_TEXT(":"));
 		}
 		good = good && keep_json(o, l, value, depth + 1);
 	}
-	bridge_otlp_keep(l, map ? TEXT("}") : TEXT("]"));
+	bridge_otlp_keep(l, map ? BRIDGE_TEXT("}") : BRIDGE_TEXT("]"));
 	return good && !p.bad;
 }
 
@@ -279,7 +277,7 @@ static bool keep_scalar(struct bridge_otlp_labels *l, const struct base_pb_field
 	char number[BASE_NUMBER_MAX + 8], *end;
 
 	if (f->number == 2 && f->wire == 0) {
-		bridge_otlp_keep(l, f->value ? TEXT("true") : TEXT("false"));
+		bridge_otlp_keep(l, f->value ? BRIDGE_TEXT("true") : BRIDGE_TEXT("false"));
 	} else if (f->number == 3 && f->wire == 0) {
 		end = base_print_i64(number, (int64_t)f->value);
 		bridge_otlp_keep(l, (struct bridge_text){number, (size_t)(end - number)});
@@ -315,13 +313,13 @@ static bool keep_json(struct bridge_otlp *o, struct bridge_otlp_labels *l, struc
 		else if (f.number == 5 || f.number == 6)
 			good = keep_list(o, l, f.data, f.number == 6, depth);
 		else if (f.number == 7) {
-			bridge_otlp_keep(l, TEXT("\""));
+			bridge_otlp_keep(l, BRIDGE_TEXT("\""));
 			keep_base64(l, bridge_text_of(f.data));
-			bridge_otlp_keep(l, TEXT("\""));
+			bridge_otlp_keep(l, BRIDGE_TEXT("\""));
 		}
 	}
 	if (!some)
-		bridge_otlp_keep(l, TEXT("null"));
+		bridge_otlp_keep(l, BRIDGE_TEXT("null"));
 	return good && !p.bad;
 }
 
@@ -356,7 +354,7 @@ bool bridge_otlp_key_value(struct bridge_otlp *o, struct bridge_otlp_labels *l, 
 	struct base_pb_field f;
 	bool good = bridge_otlp_message(o, false);
 
-	*key = *value = (struct bridge_text){"", 0};
+	*key = *value = BRIDGE_TEXT("");
 	while (good && base_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 2)
 			*key = bridge_text_of(f.data);
@@ -412,7 +410,7 @@ size_t bridge_otlp_join(struct bridge_otlp_labels *l, struct bridge_label out[OT
 			out[n++] = (struct bridge_label){b->key, b->value};
 		} else if (!bridge_text_equal(l->set[i - 1].original, b->original)) {
 			bridge_otlp_keep(l, to->value);
-			bridge_otlp_keep(l, TEXT(";"));
+			bridge_otlp_keep(l, BRIDGE_TEXT(";"));
 			bridge_otlp_keep(l, b->value);
 			to->value = kept_since(l, from);
 		}

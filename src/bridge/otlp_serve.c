@@ -50,8 +50,8 @@ struct bridge_otlp_server {
 	struct bridge_otlp *otlp;
 	struct service services[SERVICES];
 	char *inflated;
-	uint64_t connection;		   /* connection of the current request; 0 for spans */
-	struct bridge_publish_counts gone; /* counts of the publishers closed during a request */
+	uint64_t connection;		     /* connection of the current request; 0 for spans */
+	struct bridge_publish_counts counts; /* of all publishers */
 	struct sl_counter requests, malformed, points, expired, spans, exemplars, attributes,
 		refused[OTLP_CAUSES], refused_spans[OTLP_CAUSES], costly[OTLP_COSTS],
 		http_refused[HTTP_REFUSALS];
@@ -123,16 +123,6 @@ static char *free_instance(const struct bridge_otlp_server *o, const char *name)
 	return out;
 }
 
-static void add_counts(struct bridge_publish_counts *to, const struct bridge_publisher *p)
-{
-	const struct bridge_publish_counts c = bridge_publish_counts(p);
-
-	to->refused += c.refused;
-	to->full += c.full;
-	to->duplicate += c.duplicate;
-	to->negative += c.negative;
-}
-
 /*
  * Returns a free element. If there is none, closes a service whose sender has disconnected. Returns
  * NULL if all are in use.
@@ -152,7 +142,6 @@ static struct service *free_service(struct bridge_otlp_server *o)
 	if (!left)
 		return NULL;
 	sl_counter_add(o->expired, bridge_publish_series(left->publisher));
-	add_counts(&o->gone, left->publisher);
 	close_service(left);
 	return left;
 }
@@ -184,7 +173,8 @@ static struct service *find_service(struct bridge_otlp_server *o,
 			&(struct bridge_publish_opts){.service = new.name,
 						      .pod = new.instance,
 						      .socket = o->w->o->socket,
-						      .scale = (int)o->w->o->scale});
+						      .scale = (int)o->w->o->scale,
+						      .counts = &o->counts});
 	if (!new.publisher) {
 		base_log_limited(BASE_WARN, LOG,
 				 "request refused: there is no room for another "
@@ -330,17 +320,6 @@ static void send_answer(struct http_request *req, bool json, enum bridge_otlp_si
 	http_reply(req, 200, "application/x-protobuf", out, refused ? (size_t)(p - out) : 0);
 }
 
-/* Returns the numbers of points that publishers could not publish, including closed publishers. */
-static struct bridge_publish_counts left_out(const struct bridge_otlp_server *o)
-{
-	struct bridge_publish_counts n = o->gone;
-
-	for (size_t i = 0; i < SERVICES; i++)
-		if (o->services[i].publisher)
-			add_counts(&n, o->services[i].publisher);
-	return n;
-}
-
 /* Adds the points refused by publishers to those refused by the decoder. */
 static void add_left_out(struct bridge_otlp_counts *n, const struct bridge_publish_counts *before,
 			 const struct bridge_publish_counts *after)
@@ -385,7 +364,7 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 	struct bridge_error e = {.text = "the gzip data is malformed, or the body is too long"};
 	size_t bytes;
 	const void *body = http_body(req, &bytes);
-	struct bridge_publish_counts before, after;
+	struct bridge_publish_counts before;
 	ssize_t inflated;
 	int err = 0;
 
@@ -402,13 +381,12 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 		bytes = err ? 0 : (size_t)inflated;
 	}
 	o->connection = signal == OTLP_METRICS ? http_caller(req)->connection : 0;
-	before = left_out(o);
+	before = o->counts;
 	if (!err && signal == OTLP_TRACES)
 		err = bridge_otlp_read_traces(o->otlp, body, bytes, json, &sink, &n, &e);
 	else if (!err)
 		err = bridge_otlp_read(o->otlp, body, bytes, json, on_resource, o, &n, &e);
-	after = left_out(o);
-	add_left_out(&n, &before, &after);
+	add_left_out(&n, &before, &o->counts);
 	count_request(o, signal, err, &n);
 	pthread_mutex_unlock(&o->lock);
 	if (err)
@@ -501,13 +479,12 @@ static void end_idle_services(struct bridge_otlp_server *o)
 {
 	for (size_t i = 0; i < SERVICES; i++) {
 		struct service *s = &o->services[i];
-		uint64_t before;
+		const uint64_t before = o->counts.removed;
 
 		if (!s->publisher)
 			continue;
-		before = bridge_publish_counts(s->publisher).removed;
 		bridge_publish_expire(s->publisher, base_now_ns(), EXPIRE_NS);
-		sl_counter_add(o->expired, bridge_publish_counts(s->publisher).removed - before);
+		sl_counter_add(o->expired, o->counts.removed - before);
 		if (s->spans && base_now_ns() - s->spans_ns >= EXPIRE_NS) {
 			bridge_spans_close(s->spans);
 			s->spans = NULL;

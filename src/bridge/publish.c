@@ -38,7 +38,7 @@ static bool is_reserved(struct bridge_text name)
 					  "scrape_samples_scraped"};
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
-		if (bridge_text_is(name, own[i], strlen(own[i])))
+		if (bridge_text_is(name, own[i]))
 			return true;
 	return false;
 }
@@ -108,6 +108,13 @@ static size_t family_bytes(const struct bridge_publisher *p, const struct bridge
 	return FAMILY_BYTES + bridge_publish_record_bytes(p, &without_cells, 0);
 }
 
+static void family_free(struct bridge_publish_family *f)
+{
+	free(f->name);
+	free(f->help);
+	free(f);
+}
+
 /*
  * Returns the family of a point, or NULL if the library refuses it or there is no room. Its name
  * and type identify it, as in the library: a different help text changes nothing.
@@ -134,8 +141,8 @@ static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 		return NULL;
 	f->type = type;
 	f->shape = hash_of_shape(t);
-	if (bridge_publish_family_create(p, f, t)) {
-		free(f);
+	if (!bridge_publish_family_create(p, f, t)) {
+		family_free(f);
 		return NULL;
 	}
 	p->bytes += bytes;
@@ -144,6 +151,15 @@ static struct bridge_publish_family *find_family(struct bridge_publisher *p,
 }
 
 /* ---- series ---- */
+
+char *bridge_publish_put(char *to, struct bridge_text t)
+{
+	if (t.n && memchr(t.s, 0, t.n))
+		return NULL;
+	to = t.n ? mempcpy(to, t.s, t.n) : to;
+	*to++ = 0;
+	return to;
+}
 
 /* Encodes the labels in scratch memory as KEY NUL VALUE NUL ..., and makes them point there. */
 static bool encode_labels(struct bridge_publisher *p, const struct bridge_point *t, size_t *bytes)
@@ -157,16 +173,10 @@ static bool encode_labels(struct bridge_publisher *p, const struct bridge_point 
 		return false;
 	to = p->scratch;
 	for (size_t i = 0; i < t->label_count; i++) {
-		const struct bridge_label *l = &t->labels[i];
-
-		if (memchr(l->key.s, 0, l->key.n) ||
-		    (l->value.n && memchr(l->value.s, 0, l->value.n)))
+		to = bridge_publish_put(to, t->labels[i].key);
+		to = to ? bridge_publish_put(to, t->labels[i].value) : NULL;
+		if (!to)
 			return false;
-		to = mempcpy(to, l->key.s, l->key.n);
-		*to++ = 0;
-		if (l->value.n)
-			to = mempcpy(to, l->value.s, l->value.n);
-		*to++ = 0;
 	}
 	*bytes = n;
 	return true;
@@ -203,7 +213,7 @@ static void series_remove(struct bridge_publisher *p, struct bridge_publish_seri
 	base_table_remove(&p->series, s);
 	p->bytes -= s->bytes;
 	release_series(p, s);
-	p->counts.removed++;
+	p->counts->removed++;
 }
 
 static struct bridge_publish_series *new_series(struct bridge_publisher *p)
@@ -258,7 +268,7 @@ static struct bridge_publish_series *find_series(struct bridge_publisher *p,
 	s->created_ns = t->created_ns;
 	if (s->labels)
 		memcpy(s->labels, p->scratch, bytes);
-	if (!s->labels || bridge_publish_series_create(p, f, s, t)) {
+	if (!s->labels || !bridge_publish_series_create(p, f, s, t)) {
 		release_series(p, s);
 		return NULL;
 	}
@@ -311,8 +321,8 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 
 	if (t->exponential && good) {
 		good = bridge_publish_expand(&p->grid, t, p->expanded);
-		p->counts.refused += t->exponential->negative > 0;
-		p->counts.negative += t->exponential->negative > 0;
+		p->counts->refused += t->exponential->negative > 0;
+		p->counts->negative += t->exponential->negative > 0;
 		expanded = *t;
 		expanded.values = p->expanded;
 		expanded.value_count = p->grid.values;
@@ -323,11 +333,11 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 	p->fresh_order = false;
 	if (good)
 		s = find_series(p, t, &full);
-	p->counts.full += full;
-	p->counts.refused += !s && !full;
+	p->counts->full += full;
+	p->counts->refused += !s && !full;
 	if (s && is_duplicate(p, s, t)) {
-		p->counts.refused++;
-		p->counts.duplicate++;
+		p->counts->refused++;
+		p->counts->duplicate++;
 		s = NULL;
 	}
 	if (s) {
@@ -373,17 +383,15 @@ struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *o
 	if (!p)
 		return NULL;
 	p->sink = (struct bridge_sink){on_family, on_point, on_values};
-	p->service = strdup(o->service);
-	p->pod = strdup(o->pod);
+	p->counts = o->counts ?: &p->own_counts;
 	p->bytes_max = o->bytes_max ?: BYTES_MAX;
 	p->series_max = o->series_max ?: BRIDGE_POINTS_MAX;
 	p->round = 1; /* series that are missing from the current body have another round number */
 	p->grid = bridge_publish_grid(o->scale ?: BRIDGE_SCALE);
 	p->expanded = malloc(p->grid.values * sizeof(*p->expanded));
-	if (p->service && p->pod && p->expanded && base_table_init(&p->families) &&
-	    base_table_init(&p->series)) {
+	if (p->expanded && base_table_init(&p->families) && base_table_init(&p->series)) {
 		p->publisher = sl_publisher_open(
-			&SL_OPTS(sl_publisher_opts, .service = p->service, .pod = p->pod,
+			&SL_OPTS(sl_publisher_opts, .service = o->service, .pod = o->pod,
 				 .socket = o->socket, .max_cells = cells, .max_threads = 1,
 				 .schema_bytes = CELLS * RECORD_BYTES, .exemplars = EXEMPLARS,
 				 .flags = o->detached ? SL_PUBLISHER_DETACHED : 0));
@@ -412,10 +420,8 @@ void bridge_publish_close(struct bridge_publisher *p)
 		p->series_free = s->next_free;
 		free(s);
 	}
-	BASE_TABLE_EACH(&p->families, at) {
-		bridge_publish_family_free((struct bridge_publish_family *)at);
-		free(at);
-	}
+	BASE_TABLE_EACH(&p->families, at)
+		family_free((struct bridge_publish_family *)at);
 	sl_publisher_close(p->publisher);
 	base_table_free(&p->series);
 	base_table_free(&p->families);
@@ -423,8 +429,6 @@ void bridge_publish_close(struct bridge_publisher *p)
 	free(p->scratch);
 	free(p->buckets);
 	free(p->expanded);
-	free(p->service);
-	free(p->pod);
 	free(p->name);
 	free(p->help);
 	free(p->unit);
@@ -483,5 +487,5 @@ size_t bridge_publish_series(const struct bridge_publisher *p)
 
 struct bridge_publish_counts bridge_publish_counts(const struct bridge_publisher *p)
 {
-	return p->counts;
+	return *p->counts;
 }

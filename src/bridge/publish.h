@@ -14,16 +14,6 @@
 #include "bridge/bridge.h"
 #include "bridge/run.h"
 
-struct bridge_publish_opts {
-	const char *service, *pod; /* labels of the target; copied */
-	const char *socket;	   /* path of the agent's socket, or NULL */
-	/* memory limit for all series, and all names since the beginning; 0 means 64 MiB */
-	uint64_t bytes_max;
-	size_t series_max; /* maximum number of series; 0 means BRIDGE_POINTS_MAX */
-	int scale;	   /* scale of exponential histograms, at most 8; 0 means BRIDGE_SCALE */
-	bool detached;
-};
-
 struct bridge_publish_counts {
 	/* points that can't be published: malformed, too long, or with conflicting types */
 	uint64_t refused;
@@ -33,6 +23,18 @@ struct bridge_publish_counts {
 	/* included in .refused: points published without their negative observations */
 	uint64_t negative;
 	uint64_t removed; /* series that were no longer present */
+};
+
+struct bridge_publish_opts {
+	const char *service, *pod; /* labels of the target */
+	const char *socket;	   /* path of the agent's socket, or NULL */
+	/* memory limit for all series, and all names since the beginning; 0 means 64 MiB */
+	uint64_t bytes_max;
+	size_t series_max; /* maximum number of series; 0 means BRIDGE_POINTS_MAX */
+	int scale;	   /* scale of exponential histograms, at most 8; 0 means BRIDGE_SCALE */
+	bool detached;
+	/* counts to add to, which other publishers may share; or NULL */
+	struct bridge_publish_counts *counts;
 };
 
 struct bridge_publisher;

@@ -84,10 +84,9 @@ struct bridge_publish_place {
 struct bridge_publisher {
 	struct bridge_sink sink; /* must be first */
 	struct sl_publisher *publisher;
-	char *service, *pod;
 	size_t series_max;
 	uint64_t bytes, bytes_max; /* total size of all records, and of families */
-	struct bridge_publish_counts counts;
+	struct bridge_publish_counts *counts, own_counts;
 
 	struct base_table families;
 	struct base_table series;
@@ -115,21 +114,22 @@ struct bridge_publisher {
 	size_t bucket_room;
 };
 
+/* Writes a text and a NUL. Returns the end, or NULL if the text has a NUL itself. */
+char *bridge_publish_put(char *to, struct bridge_text t);
 /* Decodes labels. Returns their number. */
 size_t bridge_publish_labels(const char *bytes, size_t n, struct sl_label *out);
 
 /* ---- publish_set.c ---- */
 
 /*
- * Creates a family from the announced name, help and type. Returns 0, -ENOMEM, or -EINVAL if the
- * library refuses it.
+ * Creates a family from the announced name, help and type. Returns false if out of memory, or if
+ * the library refuses it.
  */
-int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
-				 const struct bridge_point *t);
-void bridge_publish_family_free(struct bridge_publish_family *f);
-/* Creates the handle of a series. Returns 0 or -EINVAL. */
-int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
-				 struct bridge_publish_series *s, const struct bridge_point *t);
+bool bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
+				  const struct bridge_point *t);
+/* Creates the handle of a series. Returns false if the library refuses it. */
+bool bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
+				  struct bridge_publish_series *s, const struct bridge_point *t);
 /* Stores the point's exemplars unless they are unchanged. */
 void bridge_publish_exemplars(const struct bridge_publisher *p,
 			      const struct bridge_publish_family *f,

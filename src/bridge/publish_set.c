@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* publish_set.c - maps points to libsidelight's metrics, with one case per type. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,11 +57,6 @@ bool bridge_publish_expand(const struct bridge_publish_grid *g, const struct bri
 
 /* ---- families ---- */
 
-static bool is_info(const struct bridge_publish_family *f)
-{
-	return f->type == BRIDGE_INFO;
-}
-
 /*
  * Copies the states to an array of strings for the library. Returns NULL if out of memory or
  * malformed.
@@ -119,8 +113,8 @@ static struct sl_metric_opts opts_of(const struct bridge_publisher *p, enum brid
 	return o;
 }
 
-int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
-				 const struct bridge_point *t)
+bool bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
+				  const struct bridge_point *t)
 {
 	struct sl_metric_opts o = opts_of(p, f->type, t);
 	char **states;
@@ -159,23 +153,10 @@ int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publi
 	case BRIDGE_INFO:
 		f->name = strdup(p->name);
 		f->help = strdup(p->help);
-		if (!f->name || !f->help) {
-			bridge_publish_family_free(f);
-			return -ENOMEM;
-		}
-		return 0;
+		return f->name && f->help;
 	}
 	/* In all handles, .bits is 0 if the family is refused. */
-	return f->counter.bits ? 0 : -EINVAL;
-}
-
-void bridge_publish_family_free(struct bridge_publish_family *f)
-{
-	if (!is_info(f))
-		return;
-	free(f->name);
-	free(f->help);
-	f->name = f->help = NULL;
+	return f->counter.bits;
 }
 
 /* ---- series ---- */
@@ -187,8 +168,8 @@ static struct sl_metric_opts info_of(const struct bridge_publish_family *f,
 		       .label_count = n, .utf8 = true);
 }
 
-int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
-				 struct bridge_publish_series *s, const struct bridge_point *t)
+bool bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
+				  struct bridge_publish_series *s, const struct bridge_point *t)
 {
 	struct sl_label labels[SL_LABELS_MAX];
 	size_t n = bridge_publish_labels(s->labels, s->label_bytes, labels);
@@ -236,7 +217,7 @@ int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge
 		valid = !sl_info_create(p->publisher, &o);
 		break;
 	}
-	return valid ? 0 : -EINVAL;
+	return valid;
 }
 
 void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publish_family *f,
@@ -366,7 +347,7 @@ void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_
 
 static bool is_id(struct bridge_text key)
 {
-	return bridge_text_is(key, "trace_id", 8) || bridge_text_is(key, "span_id", 7);
+	return bridge_text_is(key, "trace_id") || bridge_text_is(key, "span_id");
 }
 
 /*
@@ -384,17 +365,14 @@ static int exemplar_labels(const struct bridge_exemplar *e, struct sl_label *out
 
 		if (only_ids && !is_id(l->key))
 			continue;
-		if (n > (int)SL_LABELS_MAX - 3 || l->key.n + l->value.n + 2 > (size_t)(end - to) ||
-		    memchr(l->key.s, 0, l->key.n) ||
-		    (l->value.n && memchr(l->value.s, 0, l->value.n)))
+		if (n > (int)SL_LABELS_MAX - 3 || l->key.n + l->value.n + 2 > (size_t)(end - to))
 			return -1;
 		out[n].key = to;
-		to = mempcpy(to, l->key.s, l->key.n);
-		*to++ = 0;
+		to = bridge_publish_put(to, l->key);
 		out[n++].value = to;
-		if (l->value.n)
-			to = mempcpy(to, l->value.s, l->value.n);
-		*to++ = 0;
+		to = to ? bridge_publish_put(to, l->value) : NULL;
+		if (!to)
+			return -1;
 	}
 	return n;
 }

@@ -124,21 +124,17 @@ static void start_thread(struct part *p, const struct bridge_worker *w,
 		base_logf(BASE_ERROR, LOG, "cannot start a bridge thread error=%s", strerror(err));
 }
 
-static int drop_privileges(const struct bridge_opts *o)
+static int drop_privileges(const struct bridge_opts *o, const struct part *scrapes)
 {
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_BRIDGE, .read = o->textfile, .single = !o->otlp};
-	struct bridge_scrape_opts s;
 	struct http_files files = {0};
 	char why[256];
 	int err;
 
 	http_web_files(&files, o->web_config, o->roles_file);
 	for (size_t i = 0; i < o->scrapes.n; i++)
-		if (!bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &s, why, sizeof(why))) {
-			http_client_files(&files, s.config);
-			bridge_scrape_release(&s);
-		}
+		http_client_files(&files, scrapes[i].scrape.config);
 	if (!o->unconfined)
 		http_files_allow(&files, &c);
 	err = o->unconfined ? 0 : base_confine(&c, why, sizeof(why));
@@ -230,14 +226,17 @@ int bridge_run(const struct bridge_opts *o, int sock)
 		base_logf(BASE_ERROR, LOG, "%s", error);
 		return 1;
 	}
+	for (size_t i = 0; i < scrapes; i++)
+		if (bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &parts[i].scrape, error,
+					sizeof(error)))
+			base_logf(BASE_ERROR, LOG, "%s", error);
 	listen_all(&w, fds, front);
-	if (drop_privileges(o))
+	if (drop_privileges(o, parts))
 		return 1;
 	w.own = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "sidelight-bridge",
 					   .socket = o->socket, .max_cells = 1024));
 	for (size_t i = 0; i < scrapes; i++)
-		if (!bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &parts[i].scrape, error,
-					 sizeof(error)))
+		if (parts[i].scrape.url)
 			start_thread(&parts[i], &w, NULL);
 	if (o->textfile)
 		start_thread(next++, &w, bridge_textfile_run);

@@ -19,10 +19,7 @@
 #define LOG	   "scrape"
 #define SECOND_NS  1000000000ull
 #define TIMEOUT_NS (10 * SECOND_NS)
-/*
- * Prometheus' limits for timestamps: how far back queries look, and how far ahead samples are
- * stored.
- */
+#define VALUE_MAX  255u /* bytes of a setting */
 #define ACCEPT_NATIVE                                                         \
 	"Accept: application/vnd.google.protobuf;proto=io.prometheus.client." \
 	"MetricFamily;encoding=delimited;q=0.9,application/openmetrics-text;" \
@@ -41,7 +38,6 @@ struct scrape {
 	const struct bridge_scrape_opts *o;
 	struct bridge_publisher *publisher;
 	struct bridge_text_parser *parser;
-	struct bridge_families *families;
 	size_t values; /* number of values in the last body */
 	struct http_client *client;
 	char timeout[80];
@@ -59,9 +55,7 @@ struct scrape {
 void bridge_scrape_release(struct bridge_scrape_opts *s)
 {
 	free(s->url);
-	free(s->job);
 	free(s->instance);
-	free(s->config);
 	*s = (struct bridge_scrape_opts){0};
 }
 
@@ -85,69 +79,58 @@ static char *instance_of(const char *url)
 	return out;
 }
 
-/* Parses one ",KEY=VALUE". */
-static int parse_setting(const char *s, size_t n, struct bridge_scrape_opts *out)
+/* Parses "KEY=VALUE" or "native". The values point into s. */
+static int parse_setting(char *s, struct bridge_scrape_opts *out)
 {
-	char value[256];
-	const char *equal = memchr(s, '=', n);
-	size_t key = equal ? (size_t)(equal - s) : 0, length = equal ? n - key - 1 : 0;
-	uint64_t *time = NULL;
+	char *value = strchr(s, '=');
+	uint64_t *time;
 
-	if (n == 6 && !memcmp(s, "native", 6)) {
+	if (!value) {
 		out->native = true;
+		return strcmp(s, "native") ? -EINVAL : 0;
+	}
+	*value++ = 0;
+	if (!*value || strlen(value) > VALUE_MAX)
+		return -EINVAL;
+	if (!strcmp(s, "job")) {
+		out->job = value;
 		return 0;
 	}
-	if (!length || length >= sizeof(value))
-		return -EINVAL;
-	memcpy(value, equal + 1, length);
-	value[length] = 0;
-	if (key == 3 && !memcmp(s, "job", 3)) {
-		free(out->job);
-		out->job = strdup(value);
-		return out->job ? 0 : -ENOMEM;
+	if (!strcmp(s, "config")) {
+		out->config = value;
+		return 0;
 	}
-	if (key == 6 && !memcmp(s, "config", 6)) {
-		free(out->config);
-		out->config = strdup(value);
-		return out->config ? 0 : -ENOMEM;
-	}
-	if (key == 8 && !memcmp(s, "interval", 8))
-		time = &out->interval_ns;
-	else if (key == 7 && !memcmp(s, "timeout", 7))
-		time = &out->timeout_ns;
+	time = !strcmp(s, "interval")  ? &out->interval_ns
+	       : !strcmp(s, "timeout") ? &out->timeout_ns
+				       : NULL;
 	return time && !base_parse_duration(value, time) && *time >= 1000000 ? 0 : -EINVAL;
 }
 
 int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_scrape_opts *out,
 			char *error, size_t bytes)
 {
-	const char *s = strchr(text, ',');
-	char why[256];
+	char *rest = strdup(text), *s, why[256];
 	int err = 0;
 
 	*out = (struct bridge_scrape_opts){.interval_ns = interval_ns};
-	out->url = strndup(text, s ? (size_t)(s - text) : strlen(text));
+	out->url = strsep(&rest, ",");
 	out->instance = out->url ? instance_of(out->url) : NULL;
+	out->job = out->instance;
 	if (!out->instance)
 		err = base_fail(error, bytes, -EINVAL, "--scrape '%s': not an http or https URL",
 				text);
 	else if (http_client_url(out->url, why, sizeof(why)))
 		err = base_fail(error, bytes, -EINVAL, "--scrape: %s", why);
-	while (!err && s) {
-		size_t n = strcspn(++s, ",");
+	while (!err && (s = strsep(&rest, ","))) {
+		const char *at = text + (s - out->url);
 
-		err = parse_setting(s, n, out);
+		err = parse_setting(s, out);
 		if (err)
 			base_fail(error, bytes, err,
 				  "--scrape '%s': expected job=NAME, interval=TIME, timeout=TIME, "
 				  "config=FILE or native, not '%.*s'",
-				  text, (int)BASE_MIN(n, 64u), s);
-		s = s[n] ? s + n : NULL;
+				  text, (int)BASE_MIN(strcspn(at, ","), 64u), at);
 	}
-	if (!err && !out->job)
-		out->job = strdup(out->instance);
-	if (!err && !out->job)
-		err = base_fail(error, bytes, -ENOMEM, "out of memory");
 	if (!err && !out->timeout_ns)
 		out->timeout_ns = BASE_MIN(out->interval_ns, TIMEOUT_NS);
 	if (err)
@@ -218,7 +201,7 @@ static int publish_body(struct scrape *s, enum format format)
 	const struct bridge_window window = {now - BRIDGE_PAST_SECONDS,
 					     now + BRIDGE_FUTURE_SECONDS};
 	struct bridge_error e = {0};
-	size_t untimely, refused = 0;
+	struct bridge_body_counts n;
 	char why[sizeof(e.text) + 32];
 	int err;
 
@@ -226,24 +209,21 @@ static int publish_body(struct scrape *s, enum format format)
 	if (format == FAMILIES) {
 		/* the published series no longer match the parser's last body */
 		bridge_text_forget(s->parser);
-		bridge_families_set_window(s->families, &window);
-		err = bridge_families_read(s->families, s->answer.body ?: "", s->answer.bytes,
-					   bridge_publish_sink(s->publisher), &s->values, &e);
-		untimely = bridge_families_untimely(s->families);
+		err = bridge_families_read(NULL, &window, s->answer.body ?: "", s->answer.bytes,
+					   bridge_publish_sink(s->publisher), &n, &e);
 	} else {
 		bridge_text_set_window(s->parser, &window);
 		err = bridge_text_read(s->parser,
 				       format == OPENMETRICS ? BRIDGE_OPENMETRICS : BRIDGE_TEXT_004,
 				       s->answer.body ?: "", s->answer.bytes,
 				       bridge_publish_sink(s->publisher), &e);
-		s->values = bridge_text_counts(s->parser).values;
-		untimely = bridge_text_counts(s->parser).untimely;
-		refused = bridge_text_counts(s->parser).refused;
+		n = bridge_text_counts(s->parser);
 	}
+	s->values = n.values;
 	if (!err) {
 		bridge_publish_end(s->publisher);
-		sl_counter_add(s->untimely, untimely);
-		sl_counter_add(s->refused, refused);
+		sl_counter_add(s->untimely, n.untimely);
+		sl_counter_add(s->refused, n.refused);
 		return 0;
 	}
 	snprintf(why, sizeof(why), "line %u: %s", e.line, e.text);
@@ -308,7 +288,6 @@ static int open_scrape(struct scrape *s)
 		return -EINVAL;
 	}
 	s->parser = bridge_text_new(NULL);
-	s->families = bridge_families_new(NULL);
 	s->publisher =
 		bridge_publish_open(&(struct bridge_publish_opts){.service = s->o->job,
 								  .pod = s->o->instance,
@@ -330,7 +309,7 @@ static int open_scrape(struct scrape *s)
 						"Scrapes that failed, by cause.", l, 2);
 	}
 	prepare_request(s);
-	return s->parser && s->families && s->publisher ? 0 : -ENOMEM;
+	return s->parser && s->publisher ? 0 : -ENOMEM;
 }
 
 void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape_opts *o)
@@ -351,7 +330,6 @@ void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape
 	}
 	bridge_publish_close(s.publisher);
 	bridge_text_free(s.parser);
-	bridge_families_free(s.families);
 	http_client_close(s.client);
 	free(s.answer.body);
 }

@@ -32,7 +32,8 @@ struct sl_counter bridge_counter(const struct bridge_worker *w, const char *name
 /* ---- scrape.c ---- */
 
 struct bridge_scrape_opts {
-	char *url, *job, *instance, *config; /* config: settings file of http/client.h, or NULL */
+	char *url, *instance;	  /* the memory of .url also holds the values below */
+	const char *job, *config; /* config: settings file of http/client.h, or NULL */
 	uint64_t interval_ns, timeout_ns;
 	bool native; /* request protobuf, which can transport native histograms */
 };

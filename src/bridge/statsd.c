@@ -26,15 +26,15 @@
 
 static bool take_type(struct bridge_text t, enum bridge_statsd_type *out)
 {
-	if (bridge_text_is(t, "c", 1))
+	if (bridge_text_is(t, "c"))
 		*out = STATSD_COUNTER;
-	else if (bridge_text_is(t, "g", 1))
+	else if (bridge_text_is(t, "g"))
 		*out = STATSD_GAUGE;
-	else if (bridge_text_is(t, "ms", 2))
+	else if (bridge_text_is(t, "ms"))
 		*out = STATSD_TIMER;
-	else if (bridge_text_is(t, "h", 1) || bridge_text_is(t, "d", 1))
+	else if (bridge_text_is(t, "h") || bridge_text_is(t, "d"))
 		*out = STATSD_HISTOGRAM;
-	else if (bridge_text_is(t, "s", 1))
+	else if (bridge_text_is(t, "s"))
 		*out = STATSD_SET;
 	else
 		return false;
@@ -276,7 +276,7 @@ static bool add_container(struct bridge_statsd *s, struct labels *l, struct brid
 		return true;
 	if (c.n > 3 && !memcmp(c.s, "ci-", 3))
 		c = (struct bridge_text){c.s + 3, c.n - 3};
-	return add_label(s, l, (struct bridge_text){"container_id", 12}, c);
+	return add_label(s, l, BRIDGE_TEXT("container_id"), c);
 }
 
 /* A label without a value is no label to Prometheus, which would keep one of two equal series. */

@@ -50,7 +50,7 @@ static bool matches_regex(const regex_t *regex, const char *name,
 		return false;
 	for (size_t i = 0; i < STATSD_CAPTURES; i++)
 		captures[i] = m[i].rm_so < 0
-				      ? (struct bridge_text){"", 0}
+				      ? BRIDGE_TEXT("")
 				      : (struct bridge_text){name + m[i].rm_so,
 							     (size_t)(m[i].rm_eo - m[i].rm_so)};
 	return true;
@@ -69,7 +69,7 @@ bridge_statsd_map_find(const struct bridge_statsd_map *m, const char *name,
 		       enum bridge_statsd_type type, struct bridge_text captures[STATSD_CAPTURES])
 {
 	for (size_t i = 0; i < STATSD_CAPTURES; i++)
-		captures[i] = (struct bridge_text){"", 0};
+		captures[i] = BRIDGE_TEXT("");
 	for (int regex = false; regex <= true; regex++)
 		for (size_t i = 0; i < m->count; i++) {
 			const struct bridge_statsd_rule *r = &m->rules[i];

@@ -95,7 +95,7 @@ struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits)
 	/* Also needed for lines without labels, because they refer to the array. */
 	if (base_grow(&p->labels, &p->label_room, 1, sizeof(*p->labels)))
 		return p;
-	free(p);
+	bridge_text_free(p);
 	return NULL;
 }
 
@@ -109,16 +109,15 @@ void bridge_text_free(struct bridge_text_parser *p)
 	free(p->flat);
 	free(p->arena);
 	free(p->names);
-	free(p->name_index);
+	free(p->name_index.at);
 	free(p->samples);
 	free(p->labels);
 	free(p->exemplars);
-	free(p->groups);
-	free(p->group_index);
+	free(p->groups.at);
 	free(p->families);
 	free(p->points);
 	free(p->exemplars_of);
-	free(p->name);
+	free(p->joined);
 	free(p->bounds);
 	free(p->buckets);
 	free(p->constants);
@@ -137,9 +136,19 @@ void bridge_text_set_window(struct bridge_text_parser *p, const struct bridge_wi
 	p->window = *w;
 }
 
-struct bridge_text_counts bridge_text_counts(const struct bridge_text_parser *p)
+struct bridge_body_counts bridge_text_counts(const struct bridge_text_parser *p)
 {
 	return p->counts;
+}
+
+bool bridge_text_index_make(struct bridge_text_index *x, size_t count)
+{
+	for (x->size = 16; x->size < count * 2;)
+		x->size *= 2;
+	if (!base_grow(&x->at, &x->room, x->size, sizeof(*x->at)))
+		return false;
+	memset(x->at, 0xff, x->size * sizeof(*x->at));
+	return true;
 }
 
 /* ---- comparison with the shape ---- */
@@ -328,12 +337,10 @@ static int read_once(struct bridge_text_parser *p)
 	p->family_count = p->point_count = 0;
 	p->bound_count = p->state_count = p->exemplar_of_count = 0;
 	p->announced = false;
-	p->name_count = 0;
-	if (p->name_index)
-		memset(p->name_index, 0xff, p->name_index_size * sizeof(*p->name_index));
+	p->name_count = p->name_index.size = 0;
 	p->family = (struct bridge_text_family){.active = false};
 	p->described = 0;
-	p->counts = (struct bridge_text_counts){0};
+	p->counts = (struct bridge_body_counts){0};
 	return read_lines(p);
 }
 
@@ -348,13 +355,8 @@ static int send_family(struct bridge_text_parser *p, struct bridge_sink *sink,
 							  : "";
 	struct bridge_family out = {f->name, f->help, f->unit, f->type};
 
-	if (*suffix) {
-		out.name.n = f->name.n + strlen(suffix);
-		if (!base_grow(&p->name, &p->name_bytes_room, out.name.n, 1))
-			return TEXT_NO_MEMORY(p);
-		memcpy(mempcpy(p->name, f->name.s, f->name.n), suffix, strlen(suffix));
-		out.name.s = p->name;
-	}
+	if (*suffix && !bridge_text_join(p, f->name, suffix, &out.name))
+		return TEXT_NO_MEMORY(p);
 	if (sink->family(sink, &out))
 		return 0;
 	return bridge_fail(p->error, -ENOSPC, 0, "the region has no room for family '%.*s'",

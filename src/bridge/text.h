@@ -39,12 +39,6 @@ void bridge_text_forget(struct bridge_text_parser *p);
 int bridge_text_read(struct bridge_text_parser *p, enum bridge_text_format format, const char *body,
 		     size_t bytes, struct bridge_sink *sink, struct bridge_error *error);
 
-struct bridge_text_counts {
-	size_t points, values; /* numbers of points and values in the last body */
-	size_t untimely;       /* points outside the window */
-	size_t refused;	       /* samples without the label le or quantile of their type */
-	bool same_shape;       /* the last body had the same shape as the one before */
-};
-struct bridge_text_counts bridge_text_counts(const struct bridge_text_parser *p);
+struct bridge_body_counts bridge_text_counts(const struct bridge_text_parser *p);
 
 #endif

@@ -51,66 +51,55 @@ static const struct suffix *suffixes_of(const struct bridge_text_parser *p)
 
 /* ---- names in use ---- */
 
-static uint64_t name_hash(struct bridge_text base, const char *suffix)
+static struct bridge_text_name *name_find(const struct bridge_text_parser *p,
+					  struct bridge_text name)
 {
-	return base_hash(base_hash(0, base.s, base.n), suffix, strlen(suffix));
-}
+	const struct bridge_text_index *x = &p->name_index;
+	const uint64_t hash = base_hash(0, name.s, name.n);
 
-/* A name's hash is computed from base and suffix, but equals the hash of the whole name. */
-static bool same_name(const struct bridge_text_name *a, struct bridge_text base, const char *suffix)
-{
-	return bridge_text_equal(a->base, base) && !strcmp(a->suffix, suffix);
-}
-
-static struct bridge_text_name *name_find(struct bridge_text_parser *p, struct bridge_text base,
-					  const char *suffix)
-{
-	size_t mask = p->name_index_size - 1, at;
-	uint64_t h;
-
-	if (!p->name_index_size)
+	if (!x->size)
 		return NULL;
-	h = name_hash(base, suffix);
-	for (at = h & mask; p->name_index[at] != NONE; at = (at + 1) & mask) {
-		struct bridge_text_name *n = &p->names[p->name_index[at]];
-
-		if (n->hash == h && same_name(n, base, suffix))
-			return n;
-	}
+	for (size_t at = hash & (x->size - 1); x->at[at] != NONE; at = TEXT_INDEX_NEXT(x, at))
+		if (p->names[x->at[at]].hash == hash &&
+		    bridge_text_equal(p->names[x->at[at]].name, name))
+			return &p->names[x->at[at]];
 	return NULL;
 }
 
-static void name_link(struct bridge_text_parser *p, uint32_t i)
+static int name_add(struct bridge_text_parser *p, struct bridge_text name, enum bridge_type type)
 {
-	size_t mask = p->name_index_size - 1, at = p->names[i].hash & mask;
+	struct bridge_text_index *x = &p->name_index;
+	size_t i = p->name_count;
 
-	while (p->name_index[at] != NONE)
-		at = (at + 1) & mask;
-	p->name_index[at] = i;
-}
-
-static int name_add(struct bridge_text_parser *p, struct bridge_text base, const char *suffix,
-		    enum bridge_type type)
-{
-	if (p->name_count * 2 >= p->name_index_size) {
-		size_t size = p->name_index_size ? p->name_index_size * 2 : 256;
-		uint32_t *index = malloc(size * sizeof(*index));
-
-		if (!index)
-			return TEXT_NO_MEMORY(p);
-		free(p->name_index);
-		p->name_index = index;
-		p->name_index_size = size;
-		memset(index, 0xff, size * sizeof(*index));
-		for (uint32_t i = 0; i < p->name_count; i++)
-			name_link(p, i);
-	}
 	if (!BASE_GROW(p->names, p->name_count, p->name_room))
 		return TEXT_NO_MEMORY(p);
-	p->names[p->name_count] = (struct bridge_text_name){base, suffix, type,
-							    name_hash(base, suffix)};
-	name_link(p, (uint32_t)p->name_count++);
+	p->names[p->name_count++] = (struct bridge_text_name){base_hash(0, name.s, name.n), name,
+							      type};
+	if (p->name_count * 2 > x->size) {
+		if (!bridge_text_index_make(x, p->name_count * 2))
+			return TEXT_NO_MEMORY(p);
+		i = 0;
+	}
+	for (; i < p->name_count; i++) {
+		size_t at = p->names[i].hash & (x->size - 1);
+
+		while (x->at[at] != NONE)
+			at = TEXT_INDEX_NEXT(x, at);
+		x->at[at] = (uint32_t)i;
+	}
 	return 0;
+}
+
+bool bridge_text_join(struct bridge_text_parser *p, struct bridge_text name, const char *suffix,
+		      struct bridge_text *out)
+{
+	const size_t n = strlen(suffix);
+
+	if (!base_grow(&p->joined, &p->joined_room, name.n + n, 1))
+		return false;
+	memcpy(mempcpy(p->joined, name.s, name.n), suffix, n);
+	*out = (struct bridge_text){p->joined, name.n + n};
+	return true;
 }
 
 /* Splits off a suffix. Returns false if the name does not end in this suffix. */
@@ -124,52 +113,39 @@ static bool ends_with(struct bridge_text t, const char *suffix, struct bridge_te
 	return true;
 }
 
-/* Whether this whole name belongs to a family or to one of a family's samples. */
-static bool is_taken(struct bridge_text_parser *p, struct bridge_text whole)
+/* Returns the family so far in the body that has this name, or a sample of this name; or NULL. */
+static const struct bridge_text_name *owner_of(const struct bridge_text_parser *p,
+					       struct bridge_text name)
 {
+	const struct bridge_text_name *n = name_find(p, name);
 	struct bridge_text base;
 
-	if (name_find(p, whole, ""))
-		return true;
-	for (const struct suffix *s = open_metrics; s->text; s++)
-		if (*s->text && ends_with(whole, s->text, &base) && name_find(p, base, s->text))
-			return true;
-	return false;
-}
-
-static bool whole_is_taken(struct bridge_text_parser *p, struct bridge_text base,
-			   const char *suffix)
-{
-	char whole[512];
-	size_t n = strlen(suffix);
-
-	if (!n)
-		return is_taken(p, base);
-	if (base.n + n > sizeof(whole))
-		return name_find(p, base, suffix);
-	memcpy(mempcpy(whole, base.s, base.n), suffix, n);
-	return is_taken(p, (struct bridge_text){whole, base.n + n});
+	for (const struct suffix *s = suffixes_of(p); s->text && !n; s++) {
+		if (*s->text && ends_with(name, s->text, &base))
+			n = name_find(p, base);
+		if (n && n->type != s->type)
+			n = NULL;
+	}
+	return n;
 }
 
 /* OpenMetrics: a family must not have the same name as another family's sample. */
-static int take_names(struct bridge_text_parser *p)
+static int take_name(struct bridge_text_parser *p)
 {
 	const struct bridge_text_family *f = &p->family;
-	int err;
+	bool taken = owner_of(p, f->name);
+	struct bridge_text sample;
 
-	if (whole_is_taken(p, f->name, ""))
-		goto taken;
-	for (const struct suffix *s = open_metrics; s->text; s++)
-		if (s->type == f->type && *s->text && whole_is_taken(p, f->name, s->text))
-			goto taken;
-	err = name_add(p, f->name, "", f->type);
-	for (const struct suffix *s = open_metrics; s->text && !err; s++)
-		if (s->type == f->type && *s->text)
-			err = name_add(p, f->name, s->text, f->type);
-	return err;
-taken:
-	return TEXT_BAD(p, "another family already uses the name of family '%.*s'",
-			TEXT_SHOWN(f->name.n), f->name.s);
+	for (const struct suffix *s = open_metrics; s->text && !taken; s++) {
+		if (s->type != f->type || !*s->text)
+			continue;
+		if (!bridge_text_join(p, f->name, s->text, &sample))
+			return TEXT_NO_MEMORY(p);
+		taken = name_find(p, sample);
+	}
+	return taken ? TEXT_BAD(p, "another family already uses the name of family '%.*s'",
+				TEXT_SHOWN(f->name.n), f->name.s)
+		     : name_add(p, f->name, f->type);
 }
 
 /* ---- families ---- */
@@ -199,14 +175,14 @@ int bridge_text_family_end(struct bridge_text_parser *p)
 		return 0;
 	if (p->format == BRIDGE_OPENMETRICS) {
 		err = check_unit(p);
-		err = err ?: take_names(p);
+		err = err ?: take_name(p);
 	} else if (f->typed) {
-		struct bridge_text_name *n = name_find(p, f->name, "");
+		struct bridge_text_name *n = name_find(p, f->name);
 
 		if (n)
 			n->type = f->type;
 		else
-			err = name_add(p, f->name, "", f->type);
+			err = name_add(p, f->name, f->type);
 	}
 	if (!err && p->sample_count)
 		err = bridge_text_points(p);
@@ -230,12 +206,12 @@ static int type_of(struct bridge_text_parser *p, struct bridge_text word, enum b
 	const bool open = p->format == BRIDGE_OPENMETRICS;
 
 	for (int i = 0; i < BRIDGE_TYPES; i++)
-		if (bridge_text_is(word, bridge_type_names[i], strlen(bridge_type_names[i])) &&
+		if (bridge_text_is(word, bridge_type_names[i]) &&
 		    (open || (i && i <= BRIDGE_HISTOGRAM))) {
 			*type = (enum bridge_type)i;
 			return 0;
 		}
-	if (!open && (bridge_text_is(word, "untyped", 7) || bridge_text_is(word, "unknown", 7))) {
+	if (!open && (bridge_text_is(word, "untyped") || bridge_text_is(word, "unknown"))) {
 		*type = BRIDGE_UNKNOWN;
 		return 0;
 	}
@@ -313,42 +289,19 @@ static const struct suffix *role_of(const struct bridge_text_parser *p, struct b
 	for (const struct suffix *s = suffixes_of(p); s->text; s++)
 		if (s->type == f->type &&
 		    bridge_text_is((struct bridge_text){name.s + f->name.n, name.n - f->name.n},
-				   s->text, strlen(s->text)))
+				   s->text))
 			return s;
 	return NULL;
 }
 
-/*
- * Returns the type of a family that occurred earlier in the body, because text 0.0.4 allows
- * families to continue after others.
- */
-static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_text *name)
-{
-	struct bridge_text_name *n = name_find(p, *name, "");
-	struct bridge_text base;
-
-	if (n)
-		return n->type;
-	for (const struct suffix *s = text_004; s->text; s++) {
-		if (!*s->text || !ends_with(*name, s->text, &base))
-			continue;
-		n = name_find(p, base, "");
-		if (n && n->type == s->type) {
-			*name = base;
-			return n->type;
-		}
-	}
-	return BRIDGE_UNKNOWN;
-}
-
 /* Removes the label with this key from the sample's labels. Returns false if there is none. */
-static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key,
-		       size_t n, struct bridge_text *value)
+static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *s,
+		       struct bridge_text key, struct bridge_text *value)
 {
 	struct bridge_label *l = p->labels + s->labels;
 
 	for (uint32_t i = 0; i < s->label_count; i++) {
-		if (!bridge_text_is(l[i].key, key, n))
+		if (!bridge_text_equal(l[i].key, key))
 			continue;
 		*value = l[i].value;
 		memmove(l + i, l + i + 1, (s->label_count - i - 1) * sizeof(*l));
@@ -363,12 +316,11 @@ static int take_bound(struct bridge_text_parser *p, struct bridge_text_sample *s
 {
 	struct bridge_text t;
 
-	if (!take_label(p, s, key, strlen(key), &t))
+	if (!take_label(p, s, (struct bridge_text){key, strlen(key)}, &t))
 		return TEXT_BAD(p, "no label '%s'", key);
 	if (bridge_number(t.s, t.s + t.n, &s->bound) != t.s + t.n || isnan(s->bound) ||
 	    (s->role == ROLE_QUANTILE && !(s->bound >= 0 && s->bound <= 1)) ||
-	    (s->bound == INFINITY && p->format == BRIDGE_OPENMETRICS &&
-	     !bridge_text_is(t, "+Inf", 4)))
+	    (s->bound == INFINITY && p->format == BRIDGE_OPENMETRICS && !bridge_text_is(t, "+Inf")))
 		return TEXT_BAD(p, "malformed label '%s'", key);
 	return 0;
 }
@@ -402,8 +354,7 @@ static int fill_sample(struct bridge_text_parser *p, struct bridge_text_sample *
 		err = take_bound(p, s, "le");
 	else if (s->role == ROLE_QUANTILE)
 		err = take_bound(p, s, "quantile");
-	else if (s->role == ROLE_STATE &&
-		 !take_label(p, s, p->family.name.s, p->family.name.n, &s->state))
+	else if (s->role == ROLE_STATE && !take_label(p, s, p->family.name, &s->state))
 		err = TEXT_BAD(p, "a state has no label with the name of its family");
 	if (!err && p->format == BRIDGE_OPENMETRICS)
 		err = check_sample(p, s);
@@ -419,17 +370,18 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 				       .value = l->value,
 				       .time = l->time,
 				       .exemplar = l->exemplar,
-				       .next = NONE,
 				       .line = p->line,
 				       .shape = shape};
 	int err = 0;
 
 	if (!role) {
-		struct bridge_text name = l->name;
-		enum bridge_type type = p->format == BRIDGE_TEXT_004 ? known_type(p, &name)
-								     : BRIDGE_UNKNOWN;
+		/* In text 0.0.4, families may continue after others. */
+		const struct bridge_text_name *known = p->format == BRIDGE_TEXT_004
+							       ? owner_of(p, l->name)
+							       : NULL;
 
-		err = begin_family(p, name, type);
+		err = begin_family(p, known ? known->name : l->name,
+				   known ? known->type : BRIDGE_UNKNOWN);
 		if (err)
 			return err;
 		role = role_of(p, l->name);

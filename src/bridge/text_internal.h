@@ -41,7 +41,8 @@ struct bridge_text_sample {
 	double time;	     /* timestamp in seconds; NaN means none */
 	uint64_t created_ns; /* for ROLE_CREATED */
 	uint32_t exemplar;
-	uint32_t next; /* next sample with the same labels */
+	/* with the same labels: the next sample, and, only for the first one, the last sample */
+	struct bridge_text_sample *next, *last;
 	uint32_t line; /* line number, starting at 1 */
 	uint32_t shape;
 };
@@ -55,12 +56,11 @@ struct bridge_text_shape {
 
 enum bridge_text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, CHECK_SAME };
 
-/* A name used by a family: the family's own name or the name of one of its samples. */
+/* A family of the current body. */
 struct bridge_text_name {
-	struct bridge_text base;
-	const char *suffix;
-	enum bridge_type type; /* type of the family named .base */
-	uint64_t hash;
+	uint64_t hash; /* hash of the name */
+	struct bridge_text name;
+	enum bridge_type type;
 };
 
 struct bridge_text_family {
@@ -71,11 +71,7 @@ struct bridge_text_family {
 
 struct bridge_text_bucket {
 	double bound;
-	uint32_t sample;
-};
-
-struct bridge_text_group {
-	uint32_t first, last; /* indices of the first and last sample */
+	const struct bridge_text_sample *sample;
 };
 
 /* An exemplar and the bucket it belongs to. */
@@ -94,9 +90,18 @@ struct bridge_text_point {
 	uint64_t created_ns;
 };
 
+/*
+ * A hash table of positions in an array, with open addressing. Only the needed part of the memory
+ * is used, so that a large family does not slow down later small families.
+ */
+struct bridge_text_index {
+	uint32_t *at; /* NONE means that this element is free */
+	size_t size, room;
+};
+
 struct bridge_text_parser {
 	struct bridge_limits limits;
-	struct bridge_text_counts counts;
+	struct bridge_body_counts counts;
 	struct bridge_window window;
 
 	/* The shape of the last body: its lines without values. shape_bytes has their text. */
@@ -126,8 +131,7 @@ struct bridge_text_parser {
 	size_t arena_used, arena_room;
 	struct bridge_text_name *names;
 	size_t name_count, name_room;
-	uint32_t *name_index;
-	size_t name_index_size;
+	struct bridge_text_index name_index;
 	struct bridge_label *labels;
 	size_t label_count, label_room;
 	struct bridge_text_exemplar *exemplars;
@@ -150,19 +154,17 @@ struct bridge_text_parser {
 	size_t described; /* families in this body with HELP, TYPE or UNIT, even without samples */
 	struct bridge_text_sample *samples;
 	size_t sample_count, sample_room;
-	struct bridge_text_group *groups;
-	size_t group_count, group_room;
-	uint32_t *group_index;
-	size_t group_index_size, group_index_room;
-	bool announced; /* the family has been added to .families */
+	struct bridge_text_index groups; /* the first sample of each group with the same labels */
+	bool announced;			 /* the family has been added to .families */
 
 	/* About the current point. */
 	struct bridge_text_bucket *buckets; /* or quantiles */
 	size_t bucket_room;
 
-	/* Buffers for the sink. */
-	char *name; /* name of the family as published */
-	size_t name_bytes_room;
+	char *joined; /* see bridge_text_join() */
+	size_t joined_room;
+
+	/* Buffer for the sink. */
 	struct bridge_exemplar *point_exemplars;
 	size_t point_exemplar_room;
 };
@@ -197,6 +199,13 @@ struct bridge_text_meta {
 int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const char *end,
 			  struct bridge_text_meta *out);
 
+/*
+ * Empties an index, and makes it large enough for this many positions. Returns false if out of
+ * memory.
+ */
+bool bridge_text_index_make(struct bridge_text_index *x, size_t count);
+#define TEXT_INDEX_NEXT(x, at) (((at) + 1) & ((x)->size - 1))
+
 /* ---- text_family.c ---- */
 
 /* Adds a sample to the current family, or to another family, which becomes the current one. */
@@ -205,6 +214,9 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_text_meta *m);
 /* Ends the current family. */
 int bridge_text_family_end(struct bridge_text_parser *p);
+/* Appends a suffix to a name, in a buffer. Returns false if out of memory. */
+bool bridge_text_join(struct bridge_text_parser *p, struct bridge_text name, const char *suffix,
+		      struct bridge_text *out);
 
 /* text_point.c: creates the points from the samples of the current family. */
 int bridge_text_points(struct bridge_text_parser *p);

@@ -10,24 +10,6 @@
 #include "base/grow.h"
 #include "bridge/text_internal.h"
 
-/* The compiler rejects this if a type is missing. */
-static bool is_simple(enum bridge_type type)
-{
-	switch (type) {
-	case BRIDGE_UNKNOWN:
-	case BRIDGE_GAUGE:
-	case BRIDGE_COUNTER:
-	case BRIDGE_INFO:
-		return true;
-	case BRIDGE_SUMMARY:
-	case BRIDGE_HISTOGRAM:
-	case BRIDGE_GAUGE_HISTOGRAM:
-	case BRIDGE_STATESET:
-		break;
-	}
-	return false;
-}
-
 /* ---- groups ---- */
 
 static bool same_labels(const struct bridge_text_parser *p, const struct bridge_text_sample *a,
@@ -35,17 +17,6 @@ static bool same_labels(const struct bridge_text_parser *p, const struct bridge_
 {
 	return a->hash == b->hash && bridge_labels_equal(p->labels + a->labels, a->label_count,
 							 p->labels + b->labels, b->label_count);
-}
-
-/* Returns the position of a sample's group in the index, or the empty position for a new group. */
-static size_t find_group(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
-{
-	size_t mask = p->group_index_size - 1, at = s->hash & mask;
-
-	while (p->group_index[at] != NONE &&
-	       !same_labels(p, s, &p->samples[p->groups[p->group_index[at]].first]))
-		at = (at + 1) & mask;
-	return at;
 }
 
 /*
@@ -62,64 +33,41 @@ static int check_order(struct bridge_text_parser *p, const struct bridge_text_sa
 	return 0;
 }
 
-static int join_group(struct bridge_text_parser *p, uint32_t i, uint32_t *last)
+/* *group: the first sample of the group that the previous sample joined */
+static int join_group(struct bridge_text_parser *p, struct bridge_text_sample *s,
+		      struct bridge_text_sample **group)
 {
-	const bool strict = p->format == BRIDGE_OPENMETRICS;
-	struct bridge_text_sample *s = &p->samples[i];
-	struct bridge_text_group *g;
+	const bool strict = p->format == BRIDGE_OPENMETRICS && p->family.type != BRIDGE_INFO;
+	struct bridge_text_index *x = &p->groups;
+	struct bridge_text_sample *first = *group;
 	size_t at;
 
 	p->line = s->line;
-	if (*last != NONE && same_labels(p, s, &p->samples[p->groups[*last].first])) {
-		g = &p->groups[*last];
-		if (strict && p->family.type != BRIDGE_INFO &&
-		    check_order(p, &p->samples[g->last], s))
+	if (first && same_labels(p, s, first)) {
+		if (strict && check_order(p, first->last, s))
 			return -EINVAL;
 	} else {
-		at = find_group(p, s);
-		if (p->group_index[at] == NONE) {
-			if (!BASE_GROW(p->groups, p->group_count, p->group_room))
-				return TEXT_NO_MEMORY(p);
-			*last = p->group_index[at] = (uint32_t)p->group_count;
-			p->groups[p->group_count++] = (struct bridge_text_group){i, i};
-			return 0;
-		}
-		if (strict && p->family.type != BRIDGE_INFO)
+		for (at = s->hash & (x->size - 1); x->at[at] != NONE; at = TEXT_INDEX_NEXT(x, at))
+			if (same_labels(p, s, &p->samples[x->at[at]]))
+				break;
+		first = x->at[at] == NONE ? NULL : &p->samples[x->at[at]];
+		if (first && strict)
 			return TEXT_BAD(p, "the samples of a metric are not consecutive");
-		*last = p->group_index[at];
-		g = &p->groups[*last];
+		x->at[at] = (uint32_t)((first ?: s) - p->samples);
+		*group = first ?: s;
 	}
-	p->samples[g->last].next = i;
-	g->last = i;
+	if (first)
+		first->last->next = s;
+	(*group)->last = s;
 	return 0;
-}
-
-static int make_groups(struct bridge_text_parser *p)
-{
-	size_t size = 16;
-	uint32_t last = NONE;
-	int err = 0;
-
-	while (size < p->sample_count * 2)
-		size *= 2;
-	if (!base_grow(&p->group_index, &p->group_index_room, size, sizeof(*p->group_index)))
-		return TEXT_NO_MEMORY(p);
-	/*
-	 * Use only the needed part, so that a large family does not slow down later small families.
-	 */
-	p->group_index_size = size;
-	memset(p->group_index, 0xff, size * sizeof(*p->group_index));
-	p->group_count = 0;
-	for (uint32_t i = 0; i < p->sample_count && !err; i++)
-		err = join_group(p, i, &last);
-	return err;
 }
 
 /* ---- points ---- */
 
+/* A histogram or summary. */
 struct point {
-	bool sum, count;
-	uint32_t buckets; /* number of buckets, quantiles or states */
+	const struct bridge_text_sample *sum, *count; /* NULL means that there is none */
+	uint32_t buckets; /* number of buckets or quantiles in the parser's array */
 	bool negative;	  /* there are bounds below 0 */
 };
 
@@ -185,13 +133,13 @@ static int announce_family(struct bridge_text_parser *p)
 }
 
 /* The time of a point is the timestamp of the group's last sample that has one. */
-static bool is_timely(const struct bridge_text_parser *p, const struct bridge_text_group *g)
+static bool is_timely(const struct bridge_text_parser *p, const struct bridge_text_sample *first)
 {
 	double time = NAN;
 
-	for (uint32_t i = p->timed ? g->first : NONE; i != NONE; i = p->samples[i].next)
-		if (!isnan(p->samples[i].time))
-			time = p->samples[i].time;
+	for (const struct bridge_text_sample *s = p->timed ? first : NULL; s; s = s->next)
+		if (!isnan(s->time))
+			time = s->time;
 	return bridge_timely(&p->window, time);
 }
 
@@ -205,13 +153,12 @@ static struct bridge_text_point begin_point(const struct bridge_text_parser *p)
 }
 
 /* Adds a point with everything that was appended to the arrays since begin_point(). */
-static int add_point(struct bridge_text_parser *p, const struct bridge_text_group *g,
+static int add_point(struct bridge_text_parser *p, const struct bridge_text_sample *first,
 		     struct bridge_text_point *out)
 {
-	const struct bridge_text_sample *first = &p->samples[g->first];
 	int err;
 
-	if (!is_timely(p, g)) {
+	if (!is_timely(p, first)) {
 		p->counts.untimely++;
 		p->no_shape = true; /* a later body may include the point */
 		return 0;
@@ -236,21 +183,19 @@ static int add_point(struct bridge_text_parser *p, const struct bridge_text_grou
  * Whether the next sample starts another point, because samples with the same timestamp form one
  * point.
  */
-static bool is_last_of_time(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
+static bool is_last_of_time(const struct bridge_text_sample *s)
 {
-	return s->next != NONE && p->samples[s->next].time > s->time;
+	return s->next && s->next->time > s->time;
 }
 
-static int simple_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
+static int simple_point(struct bridge_text_parser *p, const struct bridge_text_sample *first)
 {
 	struct bridge_text_point out = begin_point(p);
 	const bool info = p->family.type == BRIDGE_INFO;
 	const struct bridge_text_sample *value = NULL;
 	int err = 0;
 
-	for (uint32_t i = g->first; i != NONE && !err; i = p->samples[i].next) {
-		const struct bridge_text_sample *s = &p->samples[i];
-
+	for (const struct bridge_text_sample *s = first; s && !err; s = s->next) {
 		if (s->role == ROLE_CREATED) {
 			out.created_ns = s->created_ns;
 			err = keep_constant(p, s);
@@ -273,7 +218,7 @@ static int simple_point(struct bridge_text_parser *p, const struct bridge_text_g
 				  ? CHECK_POSITIVE
 				  : CHECK_NONE);
 	err = add_exemplar(p, value->exemplar, 0);
-	return err ?: add_point(p, g, &out);
+	return err ?: add_point(p, first, &out);
 }
 
 static int by_bound(const void *a, const void *b)
@@ -286,8 +231,9 @@ static int by_bound(const void *a, const void *b)
 }
 
 /* Sorts the buckets by bound and removes duplicates. */
-static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct bridge_text_bucket *b)
+static int sort_buckets(struct bridge_text_parser *p, struct point *t)
 {
+	struct bridge_text_bucket *b = p->buckets;
 	uint32_t n = 0;
 	bool sorted = true;
 
@@ -309,57 +255,70 @@ static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct br
 	return 0;
 }
 
+static double bucket_value(const struct bridge_text_parser *p, uint32_t i)
+{
+	return p->buckets[i].sample->value;
+}
+
+static bool has_top(const struct bridge_text_parser *p, const struct point *t)
+{
+	return t->buckets && p->buckets[t->buckets - 1].bound == INFINITY;
+}
+
 /* Checks a histogram against the OpenMetrics rules. */
-static int check_histogram(struct bridge_text_parser *p, const struct point *t,
-			   const struct bridge_text_bucket *b, double count, double sum)
+static int check_histogram(struct bridge_text_parser *p, const struct point *t)
 {
 	const bool gauge = p->family.type == BRIDGE_GAUGE_HISTOGRAM;
 
-	if (!t->buckets || b[t->buckets - 1].bound != INFINITY)
+	if (!has_top(p, t))
 		return TEXT_BAD(p, "the histogram has no +Inf bucket");
 	for (uint32_t i = 1; i < t->buckets; i++)
-		if (p->samples[b[i].sample].value < p->samples[b[i - 1].sample].value)
+		if (bucket_value(p, i) < bucket_value(p, i - 1))
 			return TEXT_BAD(p, "a bucket is smaller than the previous one");
-	if (t->sum != t->count)
+	if (!t->sum != !t->count)
 		return TEXT_BAD(p, "the histogram has only one of sum and count");
-	if (t->count && count != p->samples[b[t->buckets - 1].sample].value)
+	if (t->count && t->count->value != bucket_value(p, t->buckets - 1))
 		return TEXT_BAD(p, "the count differs from the +Inf bucket");
 	if (t->negative && t->sum && !gauge)
 		return TEXT_BAD(p, "a sum is not allowed if observations may be negative");
-	if (gauge && sum < 0 && !t->negative)
+	if (gauge && t->sum && t->sum->value < 0 && !t->negative)
 		return TEXT_BAD(p, "the sum of positive observations is negative");
 	return 0;
 }
 
-/* Stores buckets, sum and count as values; count must equal the +Inf bucket. */
-static int put_histogram(struct bridge_text_parser *p, struct point *t,
-			 const struct bridge_text_bucket *b, const struct bridge_text_sample *sum,
-			 const struct bridge_text_sample *count)
+/* Stores the values. In OpenMetrics, the count of a histogram must equal the +Inf bucket. */
+static int put_values(struct bridge_text_parser *p, const struct point *t)
 {
 	const bool open = p->format == BRIDGE_OPENMETRICS;
-	const bool top = t->buckets && b[t->buckets - 1].bound == INFINITY;
+	const bool summary = p->family.type == BRIDGE_SUMMARY, top = summary || has_top(p, t);
 	size_t slot = p->flat_count, n = t->buckets + !top;
 	int err = add_values(p, BRIDGE_BUCKETS + n);
 
 	for (uint32_t i = 0; i < t->buckets && !err; i++) {
-		const struct bridge_text_sample *s = &p->samples[b[i].sample];
+		const struct bridge_text_sample *s = p->buckets[i].sample;
 
-		put_value(p, s, slot + BRIDGE_BUCKETS + i, i ? CHECK_RISING : CHECK_POSITIVE);
+		/* A quantile may be NaN, so its value is not checked. */
+		put_value(p, s, slot + BRIDGE_BUCKETS + i,
+			  summary ? CHECK_NONE
+			  : i	  ? CHECK_RISING
+				  : CHECK_POSITIVE);
 		err = add_exemplar(p, s->exemplar, BRIDGE_BUCKETS + i);
 	}
 	if (err)
 		return err;
-	if (sum)
-		put_value(p, sum, slot + BRIDGE_SUM,
-			  open && p->family.type == BRIDGE_HISTOGRAM ? CHECK_POSITIVE : CHECK_NONE);
-	if (count)
-		put_value(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
+	if (t->sum)
+		put_value(p, t->sum, slot + BRIDGE_SUM,
+			  open && p->family.type != BRIDGE_GAUGE_HISTOGRAM ? CHECK_POSITIVE
+									   : CHECK_NONE);
+	if (t->count)
+		put_value(p, t->count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
 	if (!top) { /* text 0.0.4 may lack the +Inf bucket */
-		p->flat[slot + BRIDGE_BUCKETS + n - 1] =
-			count ? count->value
-			      : (t->buckets ? p->samples[b[t->buckets - 1].sample].value : 0);
+		p->flat[slot + BRIDGE_BUCKETS + n - 1] = t->count ? t->count->value
+							 : t->buckets
+								 ? bucket_value(p, t->buckets - 1)
+								 : 0;
 		p->no_shape = true;
-	} else if (count && open) {
+	} else if (t->count && open && !summary) {
 		if (!BASE_GROW(p->equal, p->equal_count, p->equal_room))
 			return TEXT_NO_MEMORY(p);
 		p->equal[p->equal_count][0] = (uint32_t)(slot + BRIDGE_COUNT);
@@ -368,47 +327,23 @@ static int put_histogram(struct bridge_text_parser *p, struct point *t,
 	return 0;
 }
 
-static int put_summary(struct bridge_text_parser *p, const struct point *t,
-		       const struct bridge_text_bucket *b, const struct bridge_text_sample *sum,
-		       const struct bridge_text_sample *count)
-{
-	const bool open = p->format == BRIDGE_OPENMETRICS;
-	size_t slot = p->flat_count;
-	int err = add_values(p, BRIDGE_QUANTILES + t->buckets);
-
-	if (err)
-		return err;
-	/* A quantile may be NaN, so its value is not checked. */
-	for (uint32_t i = 0; i < t->buckets; i++)
-		put_value(p, &p->samples[b[i].sample], slot + BRIDGE_QUANTILES + i, CHECK_NONE);
-	if (sum)
-		put_value(p, sum, slot + BRIDGE_SUM, open ? CHECK_POSITIVE : CHECK_NONE);
-	if (count)
-		put_value(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
-	return 0;
-}
-
 /*
  * Creates a histogram or summary point from the samples with one timestamp. last: this point
  * counts.
  */
-static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_group *g,
-			uint32_t first, bool last)
+static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_sample *first,
+			const struct bridge_text_sample *from, bool last)
 {
-	const struct bridge_text_sample *sum = NULL, *count = NULL;
 	struct point t = {0};
 	struct bridge_text_point out = begin_point(p);
 	const bool summary = p->family.type == BRIDGE_SUMMARY;
-	struct bridge_text_bucket *b;
 	size_t most = summary ? SL_QUANTILES_MAX : SL_BUCKETS_MAX;
 	int err = 0;
 
-	for (uint32_t i = first; i != NONE; i = p->samples[i].next) {
-		const struct bridge_text_sample *s = &p->samples[i];
-
+	for (const struct bridge_text_sample *s = from; s; s = s->next) {
 		p->line = s->line;
 		if (s->role == ROLE_SUM || s->role == ROLE_COUNT) {
-			*(s->role == ROLE_SUM ? &sum : &count) = s;
+			*(s->role == ROLE_SUM ? &t.sum : &t.count) = s;
 		} else if (s->role == ROLE_CREATED) {
 			out.created_ns = s->created_ns;
 			err = keep_constant(p, s);
@@ -420,54 +355,50 @@ static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_g
 						   "more than %zu buckets or quantiles", most);
 			if (!BASE_GROW(p->buckets, t.buckets, p->bucket_room))
 				return TEXT_NO_MEMORY(p);
-			p->buckets[t.buckets++] = (struct bridge_text_bucket){s->bound, i};
+			p->buckets[t.buckets++] = (struct bridge_text_bucket){s->bound, s};
 			t.negative |= s->bound < 0;
 		}
-		if (is_last_of_time(p, s))
+		if (is_last_of_time(s))
 			break;
 	}
-	b = p->buckets;
-	t.sum = sum;
-	t.count = count;
-	err = sort_buckets(p, &t, b);
+	err = sort_buckets(p, &t);
 	if (!err && !summary && p->format == BRIDGE_OPENMETRICS)
-		err = check_histogram(p, &t, b, count ? count->value : NAN, sum ? sum->value : NAN);
-	if (err || !last || (!t.buckets && !sum && !count))
+		err = check_histogram(p, &t);
+	if (err || !last || (!t.buckets && !t.sum && !t.count))
 		return err;
-	err = summary ? put_summary(p, &t, b, sum, count) : put_histogram(p, &t, b, sum, count);
+	err = put_values(p, &t);
 	if (!err &&
 	    !base_grow(&p->bounds, &p->bound_room, p->bound_count + t.buckets, sizeof(*p->bounds)))
 		err = TEXT_NO_MEMORY(p);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < t.buckets; i++)
-		if (summary || b[i].bound != INFINITY)
-			p->bounds[p->bound_count++] = b[i].bound;
-	return add_point(p, g, &out);
+		if (summary || p->buckets[i].bound != INFINITY)
+			p->bounds[p->bound_count++] = p->buckets[i].bound;
+	return add_point(p, first, &out);
 }
 
 /* Checks all points in a group, which differ in their timestamps; only the last one counts. */
-static int bucket_points(struct bridge_text_parser *p, const struct bridge_text_group *g)
+static int bucket_points(struct bridge_text_parser *p, const struct bridge_text_sample *first)
 {
-	uint32_t first = g->first, i = first;
+	const struct bridge_text_sample *from = first, *s = first;
 	int err = 0;
 
-	while (!err && i != NONE) {
-		while (p->samples[i].next != NONE && !is_last_of_time(p, &p->samples[i]))
-			i = p->samples[i].next;
-		err = bucket_point(p, g, first, p->samples[i].next == NONE);
-		first = i = p->samples[i].next;
+	while (!err && s) {
+		while (s->next && !is_last_of_time(s))
+			s = s->next;
+		err = bucket_point(p, first, from, !s->next);
+		from = s = s->next;
 	}
 	return err;
 }
 
-static int state_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
+static int state_point(struct bridge_text_parser *p, const struct bridge_text_sample *first)
 {
 	struct bridge_text_point out = begin_point(p);
 	int err;
 
-	for (uint32_t i = g->first; i != NONE; i = p->samples[i].next) {
-		const struct bridge_text_sample *s = &p->samples[i];
+	for (const struct bridge_text_sample *s = first; s; s = s->next) {
 		uint32_t at = 0, known = (uint32_t)p->state_count - out.states;
 
 		p->line = s->line;
@@ -489,19 +420,38 @@ static int state_point(struct bridge_text_parser *p, const struct bridge_text_gr
 		p->states[p->state_count++] = s->state;
 		put_value(p, s, out.values + at, CHECK_STATE);
 	}
-	return add_point(p, g, &out);
+	return add_point(p, first, &out);
+}
+
+static int make_point(struct bridge_text_parser *p, const struct bridge_text_sample *first)
+{
+	/* The compiler rejects this if a type is missing. */
+	switch (p->family.type) {
+	case BRIDGE_UNKNOWN:
+	case BRIDGE_GAUGE:
+	case BRIDGE_COUNTER:
+	case BRIDGE_INFO:
+		return simple_point(p, first);
+	case BRIDGE_STATESET:
+		return state_point(p, first);
+	case BRIDGE_SUMMARY:
+	case BRIDGE_HISTOGRAM:
+	case BRIDGE_GAUGE_HISTOGRAM:
+		break;
+	}
+	return bucket_points(p, first);
 }
 
 int bridge_text_points(struct bridge_text_parser *p)
 {
-	const enum bridge_type type = p->family.type;
+	struct bridge_text_sample *s, *end = p->samples + p->sample_count, *group = NULL;
 	uint32_t line = p->line;
-	int err = make_groups(p);
+	int err = bridge_text_index_make(&p->groups, p->sample_count) ? 0 : TEXT_NO_MEMORY(p);
 
-	for (size_t i = 0; i < p->group_count && !err; i++)
-		err = is_simple(type)		? simple_point(p, &p->groups[i])
-		      : type == BRIDGE_STATESET ? state_point(p, &p->groups[i])
-						: bucket_points(p, &p->groups[i]);
+	for (s = p->samples; s < end && !err; s++)
+		err = join_group(p, s, &group);
+	for (s = p->samples; s < end && !err; s++)
+		err = s->last ? make_point(p, s) : 0;
 	p->line = line;
 	return err;
 }

@@ -79,7 +79,7 @@ static void publish_gauge(struct textfile *t, const char *name, const char *help
 	struct bridge_sink *s = bridge_publish_sink(t->publisher);
 	const struct bridge_family f = {
 		.name = {name, strlen(name)}, .help = {help, strlen(help)}, .type = BRIDGE_GAUGE};
-	const struct bridge_label l = {{"file", 4}, {file, file ? strlen(file) : 0}};
+	const struct bridge_label l = {BRIDGE_TEXT("file"), {file, file ? strlen(file) : 0}};
 	const struct bridge_point p = {
 		.labels = &l, .label_count = file != NULL, .values = &value, .value_count = 1};
 

@@ -20,6 +20,8 @@
 
 #include <sidelight/region.h>
 
+#include "base/table.h"
+
 /* Reason for refusing a region or a part of it. */
 enum region_fault {
 	REGION_FAULT_NONE = 0,
@@ -281,9 +283,8 @@ struct region_schema {
 
 	/* private to schema.c and values.c */
 	size_t capacity;
-	struct region_schema_slot *slots; /* hash table by name and labels */
-	size_t slot_count;
-	uint64_t *taken; /* bit c is set if cell c belongs to a record */
+	struct base_table series; /* metrics that are present, by name and labels */
+	uint64_t *taken;	  /* bit c is set if cell c belongs to a record */
 	size_t taken_words;
 };
 void region_schema_init(struct region_schema *schema);

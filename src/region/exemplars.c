@@ -50,7 +50,7 @@ enum region_fault region_exemplar_parse(const uint64_t words[REGION_EXEMPLAR_WOR
 	for (uint32_t i = 1; i < LINES; i++)
 		memcpy(e->text + FIRST_TEXT + (i - 1) * NEXT_TEXT, words + (size_t)i * 8 + 1,
 		       NEXT_TEXT);
-	if (!region_text_labels(e->text, bytes, false, e->labels, &e->label_count))
+	if (!region_text_labels(e->text, bytes, false, false, e->labels, &e->label_count))
 		return REGION_FAULT_LABEL;
 	return REGION_FAULT_NONE;
 }

@@ -259,7 +259,7 @@ enum region_fault region_header_parse(const struct sl_region_header *h, uint64_t
 	if (h->label_bytes > SL_HEADER_LABELS_MAX)
 		return REGION_FAULT_LABEL;
 	memcpy(info->label_text, h->labels, h->label_bytes);
-	if (!region_text_labels(info->label_text, h->label_bytes, false, info->labels,
+	if (!region_text_labels(info->label_text, h->label_bytes, false, false, info->labels,
 				&info->label_count)) {
 		info->label_count = 0;
 		return REGION_FAULT_LABEL;

@@ -24,9 +24,10 @@ struct region_schema_string {
 	char *text;
 };
 
-struct region_schema_slot {
-	uint64_t hash;
-	size_t metric; /* position + 1; 0 means free slot */
+/* A metric with the arrays and strings that it points to. */
+struct entry {
+	struct base_node node; /* hash of name and labels */
+	struct region_metric metric;
 };
 
 /* A decoded record; points into the caller's copy. */
@@ -41,6 +42,11 @@ struct parts {
 	uint32_t label_count;
 };
 
+static struct entry *entry_of(struct region_metric *m)
+{
+	return (struct entry *)((char *)m - offsetof(struct entry, metric));
+}
+
 void region_schema_init(struct region_schema *schema)
 {
 	memset(schema, 0, sizeof(*schema));
@@ -49,9 +55,9 @@ void region_schema_init(struct region_schema *schema)
 void region_schema_free(struct region_schema *schema)
 {
 	for (size_t i = 0; i < schema->count; i++)
-		free(schema->metrics[i]);
+		free(entry_of(schema->metrics[i]));
 	free(schema->metrics);
-	free(schema->slots);
+	base_table_free(&schema->series);
 	free(schema->specials);
 	free(schema->taken);
 	for (size_t i = 0; i < schema->string_count; i++)
@@ -211,8 +217,8 @@ static enum region_fault split_record(const uint8_t *bytes, struct parts *p)
 	    !region_text_unit(p->unit, r->unit_bytes) || r->help_bytes > SL_HELP_MAX ||
 	    !base_utf8(p->help, r->help_bytes))
 		return REGION_FAULT_RECORD;
-	if (!(utf8 ? region_text_labels_utf8 : region_text_labels)(
-		    p->label_text, r->label_bytes, true, p->labels, &p->label_count))
+	if (!region_text_labels(p->label_text, r->label_bytes, true, utf8, p->labels,
+				&p->label_count))
 		return REGION_FAULT_LABEL;
 	return REGION_FAULT_NONE;
 }
@@ -271,54 +277,29 @@ static void cells_take(struct region_schema *s, uint64_t first, uint64_t end)
 		s->cells = end;
 }
 
-/* Doubles the hash table if it is half full. */
-static bool make_slots(struct region_schema *s)
+static size_t table_bytes(const struct region_schema *s)
 {
-	size_t count = s->slot_count ? s->slot_count * 2 : 32;
-	struct region_schema_slot *slots;
-
-	if (s->count * 2 < s->slot_count)
-		return true;
-	slots = calloc(count, sizeof(*slots));
-	if (!slots)
-		return false;
-	for (size_t i = 0; i < s->slot_count; i++) {
-		size_t at = s->slots[i].hash & (count - 1);
-
-		if (!s->slots[i].metric)
-			continue;
-		while (slots[at].metric)
-			at = (at + 1) & (count - 1);
-		slots[at] = s->slots[i];
-	}
-	s->bytes += (count - s->slot_count) * sizeof(*slots);
-	free(s->slots);
-	s->slots = slots;
-	s->slot_count = count;
-	return true;
+	return s->series.buckets * sizeof(*s->series.bucket);
 }
 
 /* Makes space for one more metric. */
 static bool make_room(struct region_schema *s)
 {
-	return grow_array(s, &s->metrics, &s->capacity, s->count + 1, sizeof(*s->metrics)) &&
+	if (!s->series.buckets && base_table_init(&s->series))
+		s->bytes += table_bytes(s);
+	return s->series.buckets &&
+	       grow_array(s, &s->metrics, &s->capacity, s->count + 1, sizeof(*s->metrics)) &&
 	       grow_array(s, &s->specials, &s->special_capacity, s->special_count + SPECIALS_MAX,
-			  sizeof(*s->specials)) &&
-	       make_slots(s);
+			  sizeof(*s->specials));
 }
 
-/* Returns a free slot for these parts; NULL if the metric exists. */
-static struct region_schema_slot *find_slot(struct region_schema *s, const struct parts *p,
-					    uint64_t hash)
+static bool is_known(const struct region_schema *s, const struct parts *p, uint64_t hash)
 {
-	for (size_t at = hash & (s->slot_count - 1);; at = (at + 1) & (s->slot_count - 1)) {
-		struct region_schema_slot *slot = &s->slots[at];
+	const struct entry *e = base_table_first(&s->series, hash);
 
-		if (!slot->metric)
-			return slot;
-		if (slot->hash == hash && same_series(s->metrics[slot->metric - 1], p))
-			return NULL;
-	}
+	while (e && !same_series(&e->metric, p))
+		e = base_table_next(e);
+	return e;
 }
 
 static char *put_text(char **to, const char *from, size_t bytes)
@@ -331,9 +312,8 @@ static char *put_text(char **to, const char *from, size_t bytes)
 	return start;
 }
 
-/* Allocates the struct together with its arrays and strings. */
-static struct region_metric *new_metric(const struct parts *p,
-					const uint16_t state_at[SL_STATES_MAX], size_t *bytes)
+static struct entry *new_entry(const struct parts *p, const uint16_t state_at[SL_STATES_MAX],
+			       size_t *bytes)
 {
 	const struct sl_schema_record *r = &p->r;
 	size_t labels = p->label_count * sizeof(struct region_text_label);
@@ -341,15 +321,17 @@ static struct region_metric *new_metric(const struct parts *p,
 	size_t states = r->state_count * sizeof(char *);
 	size_t text = (size_t)r->name_bytes + r->unit_bytes + r->help_bytes + r->label_bytes +
 		      r->state_bytes + 5;
-	size_t size = sizeof(struct region_metric) + labels + bounds + states + text;
-	struct region_metric *m = malloc(size);
+	size_t size = sizeof(struct entry) + labels + bounds + states + text;
+	struct entry *e = malloc(size);
+	struct region_metric *m;
 	struct region_text_label *label;
 	const char **state;
 	char *to, *start;
 
-	if (!m)
+	if (!e)
 		return NULL;
-	label = (struct region_text_label *)(m + 1);
+	m = &e->metric;
+	label = (struct region_text_label *)(e + 1);
 	state = (const char **)((char *)label + labels + bounds);
 	to = (char *)state + states;
 	*m = (struct region_metric){
@@ -389,7 +371,7 @@ static struct region_metric *new_metric(const struct parts *p,
 	for (uint32_t i = 0; i < r->state_count; i++)
 		state[i] = start + state_at[i];
 	*bytes = size;
-	return m;
+	return e;
 }
 
 static void put_special(struct region_schema *s, uint32_t cell, uint32_t cells, bool f64,
@@ -509,9 +491,8 @@ static bool may_change(const struct region_schema *s, const struct sl_schema_rec
 static enum region_fault append_metric(struct region_schema *s, struct parts *p)
 {
 	uint16_t state_at[SL_STATES_MAX];
-	struct region_schema_slot *slot = NULL;
-	struct region_metric *m;
 	uint64_t hash = hash_of(p);
+	struct entry *e;
 	size_t size;
 
 	if (!p->removed || !p->replaceable) {
@@ -522,18 +503,17 @@ static enum region_fault append_metric(struct region_schema *s, struct parts *p)
 	}
 	if (!make_room(s) || (p->r.cells && !make_cells(s, (uint64_t)p->r.cell + p->r.cells)))
 		return REGION_FAULT_MEMORY;
-	if (!p->removed) {
-		slot = find_slot(s, p, hash);
-		if (!slot)
-			return REGION_FAULT_RECORD;
-	}
-	m = new_metric(p, state_at, &size);
-	if (!m)
+	if (!p->removed && is_known(s, p, hash))
+		return REGION_FAULT_RECORD;
+	e = new_entry(p, state_at, &size);
+	if (!e)
 		return REGION_FAULT_MEMORY;
-	s->metrics[s->count++] = m;
-	if (slot) {
-		*slot = (struct region_schema_slot){hash, s->count};
-		add_specials(s, m);
+	s->metrics[s->count++] = &e->metric;
+	if (!p->removed) {
+		s->bytes -= table_bytes(s);
+		base_table_add(&s->series, e, hash);
+		s->bytes += table_bytes(s);
+		add_specials(s, &e->metric);
 	}
 	if (p->r.cells)
 		cells_take(s, p->r.cell, (uint64_t)p->r.cell + p->r.cells);

@@ -45,14 +45,14 @@ bool region_text_label_key(const char *s, size_t bytes)
 	       all_of(s, bytes, ALPHA | DIGIT) && !(bytes >= 2 && s[0] == '_' && s[1] == '_');
 }
 
-static bool label_key_utf8(const char *s, size_t bytes)
+static bool is_label_key(const char *s, size_t bytes, bool utf8)
 {
-	return region_text_name_utf8(s, bytes) && !(bytes >= 2 && s[0] == '_' && s[1] == '_');
+	return utf8 ? region_text_name_utf8(s, bytes) && !(bytes >= 2 && s[0] == '_' && s[1] == '_')
+		    : region_text_label_key(s, bytes);
 }
 
-static bool labels_of(const char *text, size_t bytes, bool sorted,
-		      bool (*is_key)(const char *s, size_t bytes),
-		      struct region_text_label labels[SL_LABELS_MAX], uint32_t *count)
+bool region_text_labels(const char *text, size_t bytes, bool sorted, bool utf8,
+			struct region_text_label labels[SL_LABELS_MAX], uint32_t *count)
 {
 	const char *p = text, *end = text + bytes;
 	uint32_t n = 0;
@@ -63,7 +63,7 @@ static bool labels_of(const char *text, size_t bytes, bool sorted,
 		if (n == SL_LABELS_MAX)
 			return false;
 		value = memchr(key, 0, (size_t)(end - key));
-		if (!value || !is_key(key, (size_t)(value - key)))
+		if (!value || !is_label_key(key, (size_t)(value - key), utf8))
 			return false;
 		value++;
 		stop = memchr(value, 0, (size_t)(end - value));
@@ -81,18 +81,6 @@ static bool labels_of(const char *text, size_t bytes, bool sorted,
 	}
 	*count = n;
 	return true;
-}
-
-bool region_text_labels(const char *text, size_t bytes, bool sorted,
-			struct region_text_label labels[SL_LABELS_MAX], uint32_t *count)
-{
-	return labels_of(text, bytes, sorted, region_text_label_key, labels, count);
-}
-
-bool region_text_labels_utf8(const char *text, size_t bytes, bool sorted,
-			     struct region_text_label labels[SL_LABELS_MAX], uint32_t *count)
-{
-	return labels_of(text, bytes, sorted, label_key_utf8, labels, count);
 }
 
 size_t region_text_put_labels(char *to, size_t room, const struct region_text_label *labels,

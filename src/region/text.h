@@ -17,15 +17,12 @@ bool region_text_label_key(const char *s, size_t bytes);
 
 /*
  * Splits text[0, bytes), "key NUL value NUL ...", into at most SL_LABELS_MAX labels that point into
- * it. Returns false if a terminator is missing, a key or value is malformed or too long, a key
- * occurs twice, or (if sorted) keys do not ascend.
+ * it. utf8: keys may be any UTF-8, as for SL_KIND_SUMMARY and later kinds. Returns false if a
+ * terminator is missing, a key or value is malformed or too long, a key occurs twice, or (if
+ * sorted) keys do not ascend.
  */
-bool region_text_labels(const char *text, size_t bytes, bool sorted,
+bool region_text_labels(const char *text, size_t bytes, bool sorted, bool utf8,
 			struct region_text_label labels[SL_LABELS_MAX], uint32_t *count);
-
-/* The same with UTF-8 keys, for SL_KIND_SUMMARY and later kinds. */
-bool region_text_labels_utf8(const char *text, size_t bytes, bool sorted,
-			     struct region_text_label labels[SL_LABELS_MAX], uint32_t *count);
 
 /* Writes labels as such a text. Returns its full length, even if only `room` bytes were written. */
 size_t region_text_put_labels(char *to, size_t room, const struct region_text_label *labels,

@@ -658,7 +658,7 @@ void region_why(const struct region_flow *before, const struct region_flow *now,
 
 	compute_change(before, now, &c);
 	judge(&c, w);
-	region_why_explain(w, &c, NULL);
+	region_why_explain(w, &c);
 }
 
 void region_why_both(const struct region_flow *const before[2],
@@ -669,6 +669,7 @@ void region_why_both(const struct region_flow *const before[2],
 
 	for (int i = 0; i < 2; i++) {
 		compute_change(before[i], now[i], &c[i]);
+		c[i].other = &c[!i];
 		judge(&c[i], &alone[i]);
 	}
 	for (int i = 0; i < 2; i++) {
@@ -677,6 +678,6 @@ void region_why_both(const struct region_flow *const before[2],
 	}
 	for (int i = 0; i < 2; i++) {
 		follow(&w[i], &c[i], &alone[!i]);
-		region_why_explain(&w[i], &c[i], &c[!i]);
+		region_why_explain(&w[i], &c[i]);
 	}
 }

@@ -20,6 +20,7 @@ enum region_why_part {
 /* The change between two snapshots. */
 struct region_why_change {
 	const struct region_flow *before, *now; /* before is NULL if unknown */
+	const struct region_why_change *other;	/* at the other end, or NULL */
 	double us;				/* length of the interval; at least 1 */
 	double part[REGION_WHY_PARTS];
 	/*
@@ -38,11 +39,7 @@ struct region_why_change {
  * followed.
  */
 bool region_why_stopped(const struct region_why_change *c);
-/*
- * Fills in the sentence and the numbers; limit and share are set. other: the change at the other
- * end, or NULL.
- */
-void region_why_explain(struct region_why *w, const struct region_why_change *c,
-			const struct region_why_change *other);
+/* Fills in the sentence and the numbers; limit and share are set. */
+void region_why_explain(struct region_why *w, const struct region_why_change *c);
 
 #endif

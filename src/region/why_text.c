@@ -8,172 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sets of numbers that explain a limit. */
-enum {
-	SHARES = 1,
-	ZERO_WINDOWS = 2,
-	SEND_BUFFER = 4,
-	WINDOW = 8,
-	MARKS = 16,
-	PATH = 32,
-	LOSSES = 64,
-	RECEIVING = 128,
-	ACCEPTS = 256,
-	TURNS = 512,
-	PACING = 1024,
-	ALWAYS = 2048,
-};
-
-static const struct {
-	const char *name, *label;
-	bool fine; /* there is nothing to fix at this end */
-	unsigned int evidence;
-	const char *advice; /* what to do first; NULL if there is nothing to do */
-} limits[REGION_WHY_LIMITS] = {
-	[REGION_WHY_IDLE] = {"idle", "idle", true, 0, NULL},
-	[REGION_WHY_HALF_CLOSED] = {"half-closed", "half-closed", false, 0, NULL},
-	/* Losses do not limit this flow, but may hurt it. */
-	[REGION_WHY_APPLICATION] = {"application", "nothing to send", true, SHARES | PATH | LOSSES,
-				    NULL},
-	[REGION_WHY_PEER] = {"peer", "keeps up", true, SHARES | RECEIVING, NULL},
-	[REGION_WHY_ROUND_TRIP] =
-		{"round-trip", "round trips", true, SHARES | TURNS | PATH,
-		 "Send several messages before waiting, or move the ends closer."},
-	[REGION_WHY_PEER_THINKS] = {"peer-thinks", "peer answers slowly", true,
-				    SHARES | TURNS | PATH, "Look at the application there."},
-	[REGION_WHY_THINKS] = {"thinks", "answers slowly", true, SHARES | TURNS | PATH, NULL},
-	[REGION_WHY_NAGLE] = {"nagle", "Nagle's algorithm", false, SHARES | TURNS | PATH,
-			      "Write a message with one call, or set TCP_NODELAY."},
-	[REGION_WHY_PIECES] =
-		{"pieces", "messages in pieces", true, SHARES | TURNS | RECEIVING,
-		 "The peer should write a message with one call, or set TCP_NODELAY."},
-	[REGION_WHY_CORK] = {"cork", "corked", false, SHARES | PATH,
-			     "Clear TCP_CORK at the end of each message, or send its last part "
-			     "without MSG_MORE."},
-	[REGION_WHY_PEER_WINDOW] = {"peer-window", "peer's window", false, SHARES | WINDOW | PATH,
-				    "A larger SO_RCVBUF, or larger net.ipv4.tcp_rmem, would help "
-				    "there."},
-	[REGION_WHY_PEER_NOT_READING] = {"peer-not-reading", "peer does not read", false,
-					 SHARES | ZERO_WINDOWS | WINDOW | PATH,
-					 "Look at the application there."},
-	[REGION_WHY_PEER_READS_SLOWLY] = {"peer-reads-slowly", "peer reads slowly", false,
-					  SHARES | ZERO_WINDOWS | WINDOW | PATH,
-					  "Look at what it does between its reads."},
-	[REGION_WHY_NOT_READING] = {"not-reading", "does not read", false, RECEIVING,
-				    "Look at what the application waits for."},
-	[REGION_WHY_READS_SLOWLY] = {"reads-slowly", "reads slowly", false, SHARES | RECEIVING,
-				     "Look at what it does between its reads."},
-	[REGION_WHY_RECEIVE_WINDOW] = {"receive-window", "receive window", false,
-				       SHARES | RECEIVING,
-				       "A larger SO_RCVBUF, or larger net.ipv4.tcp_rmem, would "
-				       "help."},
-	[REGION_WHY_SEND_BUFFER] = {"send-buffer", "send buffer", false,
-				    SHARES | SEND_BUFFER | WINDOW | PATH,
-				    "A larger SO_SNDBUF would help."},
-	[REGION_WHY_PACING] = {"pacing", "pacing", true, SHARES | PACING | PATH,
-			       "Raise SO_MAX_PACING_RATE if you need more."},
-	[REGION_WHY_UNANSWERED] = {"unanswered", "unanswered", false, SHARES | PATH | LOSSES,
-				   "Check whether the peer is up, the route to it, and the path's "
-				   "MTU."},
-	[REGION_WHY_NOTHING_ARRIVES] = {"nothing-arrives", "nothing arrives", false, RECEIVING,
-					"Check the route from the peer, and the path's MTU."},
-	[REGION_WHY_LOSS_TIMEOUT] = {"loss-timeout", "losses and timeouts", false,
-				     SHARES | PATH | LOSSES, "Find where the path drops segments."},
-	[REGION_WHY_LOSS_FAST] = {"loss-fast", "losses", false, SHARES | PATH | LOSSES,
-				  "Find where the path drops segments."},
-	[REGION_WHY_REORDERING] = {"reordering", "reordering", false, SHARES | PATH | LOSSES,
-				   "Keep the segments of a connection on one route if the path "
-				   "has several."},
-	[REGION_WHY_ECN] = {"ecn", "congestion marks", false, SHARES | MARKS | PATH | LOSSES, NULL},
-	[REGION_WHY_BUFFERBLOAT] = {"bufferbloat", "queue on the path", false,
-				    SHARES | PATH | LOSSES,
-				    "Limit the queue in front of the slowest link."},
-	[REGION_WHY_SLOW_START] = {"slow-start", "slow start", true, SHARES | PATH | LOSSES, NULL},
-	[REGION_WHY_PATH] = {"path", "path is full", true, SHARES | PATH | LOSSES, NULL},
-	[REGION_WHY_ACCEPT_QUEUE] = {"accept-queue", "accepts too slowly", false, ACCEPTS,
-				     "Accept more often, or listen with a longer queue."},
-	[REGION_WHY_ACCEPTING] = {"accepting", "accepts", true, ACCEPTS, NULL},
-	[REGION_WHY_REFUSED] = {"refused", "refused", false, 0,
-				"Check that the service runs there, and its port."},
-	[REGION_WHY_NOT_MADE] = {"not-established", "not established", false, 0,
-				 "Check the address, the route to it, and firewalls on the way."},
-	[REGION_WHY_CLOSED] = {"closed", "closed", true, 0, NULL},
-	[REGION_WHY_RESET] = {"reset", "reset", false, 0, NULL},
-	[REGION_WHY_TIMED_OUT] = {"timed-out", "timed out", false, LOSSES,
-				  "Check whether the peer is up, and the route to it."},
-};
-
-const char *region_why_name(enum region_why_limit limit)
-{
-	return limit < REGION_WHY_LIMITS ? limits[limit].name : "unknown";
-}
-
-const char *region_why_label(enum region_why_limit limit)
-{
-	return limit < REGION_WHY_LIMITS ? limits[limit].label : "unknown";
-}
-
-bool region_why_fine(enum region_why_limit limit)
-{
-	return limit < REGION_WHY_LIMITS && limits[limit].fine;
-}
-
-/* ---- numbers ---- */
-
-static void add_evidence(struct region_why *w, const struct region_why_change *c)
-{
-	const struct region_flow *f = c->now;
-	const struct {
-		unsigned int of;
-		struct region_why_number n;
-	} all[] = {
-		{SHARES, {"nothing-to-send", "percent", 100 * c->part[REGION_WHY_PART_NOTHING]}},
-		{SHARES,
-		 {"waiting-for-acknowledgement", "percent",
-		  100 * c->part[REGION_WHY_PART_WAITING]}},
-		{SHARES,
-		 {"waiting-for-timeout", "percent", 100 * c->part[REGION_WHY_PART_STALLED]}},
-		{SHARES, {"peer-window-limited", "percent", 100 * c->part[REGION_WHY_PART_RWND]}},
-		{SHARES, {"send-buffer-limited", "percent", 100 * c->part[REGION_WHY_PART_SNDBUF]}},
-		{SHARES, {"pacing-limited", "percent", 100 * c->part[REGION_WHY_PART_PACING]}},
-		{SHARES,
-		 {"congestion-window-limited", "percent", 100 * c->part[REGION_WHY_PART_CWND]}},
-		{TURNS, {"waiting-for-peer", "percent", 100 * c->waited}},
-		{TURNS, {"round-trips", "percent", 100 * c->round_trips}},
-		{TURNS, {"application-here", "percent", 100 * c->thought}},
-		{TURNS, {"turns", "", (double)c->turns}},
-		{TURNS, {"held-by-nagle", "times", (double)c->held}},
-		{ZERO_WINDOWS, {"windows-closed-by-peer", "", (double)c->zero_in}},
-		{SEND_BUFFER, {"send-buffer", "bytes", f->sndbuf}},
-		{WINDOW, {"peer-window", "bytes", f->snd_wnd}},
-		{WINDOW, {"peer-window-largest", "bytes", f->snd_wnd_max}},
-		{MARKS, {"segments-marked", "", (double)c->marked}},
-		{PACING, {"pacing-rate", "bytes/s", f->pacing_kib * 1024.0}},
-		{PATH, {"congestion-window", "bytes", (double)f->cwnd * f->mss}},
-		{PATH, {"in-flight", "bytes", (double)f->flight * f->mss}},
-		{PATH, {"unsent", "bytes", f->queue}},
-		{PATH, {"rtt-mean", "us", c->rtt_us}},
-		{PATH, {"rtt-min", "us", f->rtt_min_us}},
-		{LOSSES, {"segments-sent-again", "", (double)c->retrans}},
-		{LOSSES, {"spurious", "", (double)c->dsack}},
-		{LOSSES, {"recoveries", "", (double)c->fast}},
-		{LOSSES, {"timeouts", "", (double)c->timeouts}},
-		{LOSSES, {"backoff", "", f->backoff}},
-		{RECEIVING, {"unread", "bytes", (double)c->unread}},
-		{RECEIVING, {"receive-window", "bytes", f->rcv_wnd}},
-		{RECEIVING, {"windows-closed-here", "", (double)c->zero_out}},
-		{RECEIVING, {"receive-buffer", "bytes", f->rcvbuf}},
-		{ACCEPTS, {"dropped-by-listener", "segments", (double)c->drops}},
-		{ACCEPTS, {"accept-queue", "connections", f->backlog}},
-		{ACCEPTS, {"accept-queue-bound", "connections", f->backlog_max}},
-		{ALWAYS, {"throughput", "bytes/s", w->bytes_per_s}},
-	};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && w->n < REGION_WHY_NUMBERS; i++)
-		if (all[i].of & (limits[w->limit].evidence | ALWAYS))
-			w->number[w->n++] = all[i].n;
-}
-
 /* ---- sentences ---- */
 
 __attribute__((format(printf, 2, 3))) static void add_sentence(struct region_why *w,
@@ -231,8 +65,9 @@ static double turn_ms(const struct region_why_change *c, double share)
 	return c->turns ? share * c->us / 1000 / (double)c->turns : 0;
 }
 
-static void say_timed_out(struct region_why *w, const struct region_flow *f)
+static void say_timed_out(struct region_why *w, const struct region_why_change *c)
 {
+	const struct region_flow *f = c->now;
 	const char *after = f->flags & SL_FLOW_USER_TIMEOUT ? " within TCP_USER_TIMEOUT" : "";
 
 	if (f->retransmits)
@@ -247,8 +82,9 @@ static void say_timed_out(struct region_why *w, const struct region_flow *f)
 		    f->queue ? "window" : "keepalive", after);
 }
 
-static void say_not_made(struct region_why *w, const struct region_flow *f)
+static void say_not_made(struct region_why *w, const struct region_why_change *c)
 {
+	const struct region_flow *f = c->now;
 	double seconds = (double)region_flow_duration(f, 0) * 1e-9;
 	uint32_t again = f->re_syn;
 
@@ -267,8 +103,9 @@ static void say_not_made(struct region_why *w, const struct region_flow *f)
 		    seconds);
 }
 
-static void say_losses(struct region_why *w, const struct region_why_change *c, double percent)
+static void say_losses(struct region_why *w, const struct region_why_change *c)
 {
+	const double percent = 100 * w->share;
 	char spurious[96] = "";
 
 	switch (w->limit) {
@@ -301,9 +138,10 @@ static void say_losses(struct region_why *w, const struct region_why_change *c, 
 	}
 }
 
-static void say_path(struct region_why *w, const struct region_why_change *c, double percent)
+static void say_path(struct region_why *w, const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now;
+	const double percent = 100 * w->share;
 	char rtt[TEXT], least[TEXT];
 
 	switch (w->limit) {
@@ -337,10 +175,11 @@ static void say_path(struct region_why *w, const struct region_why_change *c, do
 		ADD("%llu segment%s retransmitted.", LLU(c->retrans), PLURAL(c->retrans));
 }
 
-static void say_reading(struct region_why *w, const struct region_why_change *c,
-			const struct region_why_change *other, double percent)
+static void say_reading(struct region_why *w, const struct region_why_change *c)
 {
+	const struct region_why_change *other = c->other;
 	const struct region_flow *f = c->now;
+	const double percent = 100 * w->share;
 	char rate[TEXT];
 
 	switch (w->limit) {
@@ -382,9 +221,10 @@ static void say_reading(struct region_why *w, const struct region_why_change *c,
 	}
 }
 
-static void say_application(struct region_why *w, const struct region_why_change *c, double percent)
+static void say_application(struct region_why *w, const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now;
+	const double percent = 100 * w->share;
 	char time[TEXT];
 
 	switch (w->limit) {
@@ -462,13 +302,15 @@ static void say_listening(struct region_why *w, const struct region_why_change *
 		    f->backlog, f->backlog_max);
 }
 
-static void say_closed(struct region_why *w, const struct region_why_change *c,
-		       const struct region_why_change *other)
+static void say_silent(struct region_why *w, const struct region_why_change *c)
 {
+	const struct region_why_change *other = c->other;
 	const struct region_flow *f = c->now;
 	enum region_flow_end end = region_flow_end(f);
 
-	if (w->limit == REGION_WHY_HALF_CLOSED && f->tcp_state == TCP_CLOSE_WAIT)
+	if (w->limit == REGION_WHY_IDLE)
+		SAY("Nothing was sent or received: both applications are silent.");
+	else if (w->limit == REGION_WHY_HALF_CLOSED && f->tcp_state == TCP_CLOSE_WAIT)
 		SAY("The peer has closed the connection, but the application here has not.");
 	else if (w->limit == REGION_WHY_HALF_CLOSED)
 		SAY("The application here has closed the connection for sending, but the peer has "
@@ -494,57 +336,181 @@ static void say_closed(struct region_why *w, const struct region_why_change *c,
 		    PLURAL(other->unread));
 }
 
-static void write_sentence(struct region_why *w, const struct region_why_change *c,
-			   const struct region_why_change *other)
+/* ---- limits ---- */
+
+/* Sets of numbers that explain a limit. */
+enum {
+	SHARES = 1,
+	ZERO_WINDOWS = 2,
+	SEND_BUFFER = 4,
+	WINDOW = 8,
+	MARKS = 16,
+	PATH = 32,
+	LOSSES = 64,
+	RECEIVING = 128,
+	ACCEPTS = 256,
+	TURNS = 512,
+	PACING = 1024,
+	ALWAYS = 2048,
+};
+
+static const struct {
+	void (*say)(struct region_why *w, const struct region_why_change *c);
+	const char *name, *label;
+	bool fine; /* there is nothing to fix at this end */
+	unsigned int evidence;
+	const char *advice; /* what to do first; NULL if there is nothing to do */
+} limits[REGION_WHY_LIMITS] = {
+	[REGION_WHY_IDLE] = {say_silent, "idle", "idle", true, 0, NULL},
+	[REGION_WHY_HALF_CLOSED] = {say_silent, "half-closed", "half-closed", false, 0, NULL},
+	/* Losses do not limit this flow, but may hurt it. */
+	[REGION_WHY_APPLICATION] = {say_application, "application", "nothing to send", true,
+				    SHARES | PATH | LOSSES, NULL},
+	[REGION_WHY_PEER] = {say_application, "peer", "keeps up", true, SHARES | RECEIVING, NULL},
+	[REGION_WHY_ROUND_TRIP] =
+		{say_application, "round-trip", "round trips", true, SHARES | TURNS | PATH,
+		 "Send several messages before waiting, or move the ends closer."},
+	[REGION_WHY_PEER_THINKS] = {say_application, "peer-thinks", "peer answers slowly", true,
+				    SHARES | TURNS | PATH, "Look at the application there."},
+	[REGION_WHY_THINKS] = {say_application, "thinks", "answers slowly", true,
+			       SHARES | TURNS | PATH, NULL},
+	[REGION_WHY_NAGLE] = {say_application, "nagle", "Nagle's algorithm", false,
+			      SHARES | TURNS | PATH,
+			      "Write a message with one call, or set TCP_NODELAY."},
+	[REGION_WHY_PIECES] =
+		{say_application, "pieces", "messages in pieces", true, SHARES | TURNS | RECEIVING,
+		 "The peer should write a message with one call, or set TCP_NODELAY."},
+	[REGION_WHY_CORK] = {say_application, "cork", "corked", false, SHARES | PATH,
+			     "Clear TCP_CORK at the end of each message, or send its last part "
+			     "without MSG_MORE."},
+	[REGION_WHY_PEER_WINDOW] = {say_reading, "peer-window", "peer's window", false,
+				    SHARES | WINDOW | PATH,
+				    "A larger SO_RCVBUF, or larger net.ipv4.tcp_rmem, would help "
+				    "there."},
+	[REGION_WHY_PEER_NOT_READING] = {say_reading, "peer-not-reading", "peer does not read",
+					 false, SHARES | ZERO_WINDOWS | WINDOW | PATH,
+					 "Look at the application there."},
+	[REGION_WHY_PEER_READS_SLOWLY] = {say_reading, "peer-reads-slowly", "peer reads slowly",
+					  false, SHARES | ZERO_WINDOWS | WINDOW | PATH,
+					  "Look at what it does between its reads."},
+	[REGION_WHY_NOT_READING] = {say_reading, "not-reading", "does not read", false, RECEIVING,
+				    "Look at what the application waits for."},
+	[REGION_WHY_READS_SLOWLY] = {say_reading, "reads-slowly", "reads slowly", false,
+				     SHARES | RECEIVING, "Look at what it does between its reads."},
+	[REGION_WHY_RECEIVE_WINDOW] = {say_reading, "receive-window", "receive window", false,
+				       SHARES | RECEIVING,
+				       "A larger SO_RCVBUF, or larger net.ipv4.tcp_rmem, would "
+				       "help."},
+	[REGION_WHY_SEND_BUFFER] = {say_application, "send-buffer", "send buffer", false,
+				    SHARES | SEND_BUFFER | WINDOW | PATH,
+				    "A larger SO_SNDBUF would help."},
+	[REGION_WHY_PACING] = {say_path, "pacing", "pacing", true, SHARES | PACING | PATH,
+			       "Raise SO_MAX_PACING_RATE if you need more."},
+	[REGION_WHY_UNANSWERED] = {say_losses, "unanswered", "unanswered", false,
+				   SHARES | PATH | LOSSES,
+				   "Check whether the peer is up, the route to it, and the path's "
+				   "MTU."},
+	[REGION_WHY_NOTHING_ARRIVES] = {say_losses, "nothing-arrives", "nothing arrives", false,
+					RECEIVING,
+					"Check the route from the peer, and the path's MTU."},
+	[REGION_WHY_LOSS_TIMEOUT] = {say_losses, "loss-timeout", "losses and timeouts", false,
+				     SHARES | PATH | LOSSES, "Find where the path drops segments."},
+	[REGION_WHY_LOSS_FAST] = {say_losses, "loss-fast", "losses", false, SHARES | PATH | LOSSES,
+				  "Find where the path drops segments."},
+	[REGION_WHY_REORDERING] = {say_losses, "reordering", "reordering", false,
+				   SHARES | PATH | LOSSES,
+				   "Keep the segments of a connection on one route if the path "
+				   "has several."},
+	[REGION_WHY_ECN] = {say_path, "ecn", "congestion marks", false,
+			    SHARES | MARKS | PATH | LOSSES, NULL},
+	[REGION_WHY_BUFFERBLOAT] = {say_path, "bufferbloat", "queue on the path", false,
+				    SHARES | PATH | LOSSES,
+				    "Limit the queue in front of the slowest link."},
+	[REGION_WHY_SLOW_START] = {say_path, "slow-start", "slow start", true,
+				   SHARES | PATH | LOSSES, NULL},
+	[REGION_WHY_PATH] = {say_path, "path", "path is full", true, SHARES | PATH | LOSSES, NULL},
+	[REGION_WHY_ACCEPT_QUEUE] = {say_listening, "accept-queue", "accepts too slowly", false,
+				     ACCEPTS, "Accept more often, or listen with a longer queue."},
+	[REGION_WHY_ACCEPTING] = {say_listening, "accepting", "accepts", true, ACCEPTS, NULL},
+	[REGION_WHY_REFUSED] = {say_not_made, "refused", "refused", false, 0,
+				"Check that the service runs there, and its port."},
+	[REGION_WHY_NOT_MADE] = {say_not_made, "not-established", "not established", false, 0,
+				 "Check the address, the route to it, and firewalls on the way."},
+	[REGION_WHY_CLOSED] = {say_silent, "closed", "closed", true, 0, NULL},
+	[REGION_WHY_RESET] = {say_silent, "reset", "reset", false, 0, NULL},
+	[REGION_WHY_TIMED_OUT] = {say_timed_out, "timed-out", "timed out", false, LOSSES,
+				  "Check whether the peer is up, and the route to it."},
+};
+
+const char *region_why_name(enum region_why_limit limit)
+{
+	return limit < REGION_WHY_LIMITS ? limits[limit].name : "unknown";
+}
+
+const char *region_why_label(enum region_why_limit limit)
+{
+	return limit < REGION_WHY_LIMITS ? limits[limit].label : "unknown";
+}
+
+bool region_why_fine(enum region_why_limit limit)
+{
+	return limit < REGION_WHY_LIMITS && limits[limit].fine;
+}
+
+/* ---- numbers ---- */
+
+static void add_evidence(struct region_why *w, const struct region_why_change *c)
 {
 	const struct region_flow *f = c->now;
-	double percent = 100 * w->share;
+	const struct {
+		unsigned int of;
+		struct region_why_number n;
+	} all[] = {
+		{SHARES, {"nothing-to-send", "percent", 100 * c->part[REGION_WHY_PART_NOTHING]}},
+		{SHARES,
+		 {"waiting-for-acknowledgement", "percent",
+		  100 * c->part[REGION_WHY_PART_WAITING]}},
+		{SHARES,
+		 {"waiting-for-timeout", "percent", 100 * c->part[REGION_WHY_PART_STALLED]}},
+		{SHARES, {"peer-window-limited", "percent", 100 * c->part[REGION_WHY_PART_RWND]}},
+		{SHARES, {"send-buffer-limited", "percent", 100 * c->part[REGION_WHY_PART_SNDBUF]}},
+		{SHARES, {"pacing-limited", "percent", 100 * c->part[REGION_WHY_PART_PACING]}},
+		{SHARES,
+		 {"congestion-window-limited", "percent", 100 * c->part[REGION_WHY_PART_CWND]}},
+		{TURNS, {"waiting-for-peer", "percent", 100 * c->waited}},
+		{TURNS, {"round-trips", "percent", 100 * c->round_trips}},
+		{TURNS, {"application-here", "percent", 100 * c->thought}},
+		{TURNS, {"turns", "", (double)c->turns}},
+		{TURNS, {"held-by-nagle", "times", (double)c->held}},
+		{ZERO_WINDOWS, {"windows-closed-by-peer", "", (double)c->zero_in}},
+		{SEND_BUFFER, {"send-buffer", "bytes", f->sndbuf}},
+		{WINDOW, {"peer-window", "bytes", f->snd_wnd}},
+		{WINDOW, {"peer-window-largest", "bytes", f->snd_wnd_max}},
+		{MARKS, {"segments-marked", "", (double)c->marked}},
+		{PACING, {"pacing-rate", "bytes/s", f->pacing_kib * 1024.0}},
+		{PATH, {"congestion-window", "bytes", (double)f->cwnd * f->mss}},
+		{PATH, {"in-flight", "bytes", (double)f->flight * f->mss}},
+		{PATH, {"unsent", "bytes", f->queue}},
+		{PATH, {"rtt-mean", "us", c->rtt_us}},
+		{PATH, {"rtt-min", "us", f->rtt_min_us}},
+		{LOSSES, {"segments-sent-again", "", (double)c->retrans}},
+		{LOSSES, {"spurious", "", (double)c->dsack}},
+		{LOSSES, {"recoveries", "", (double)c->fast}},
+		{LOSSES, {"timeouts", "", (double)c->timeouts}},
+		{LOSSES, {"backoff", "", f->backoff}},
+		{RECEIVING, {"unread", "bytes", (double)c->unread}},
+		{RECEIVING, {"receive-window", "bytes", f->rcv_wnd}},
+		{RECEIVING, {"windows-closed-here", "", (double)c->zero_out}},
+		{RECEIVING, {"receive-buffer", "bytes", f->rcvbuf}},
+		{ACCEPTS, {"dropped-by-listener", "segments", (double)c->drops}},
+		{ACCEPTS, {"accept-queue", "connections", f->backlog}},
+		{ACCEPTS, {"accept-queue-bound", "connections", f->backlog_max}},
+		{ALWAYS, {"throughput", "bytes/s", w->bytes_per_s}},
+	};
 
-	switch (w->limit) {
-	case REGION_WHY_IDLE:
-		SAY("Nothing was sent or received: both applications are silent.");
-		break;
-	case REGION_WHY_ACCEPT_QUEUE:
-	case REGION_WHY_ACCEPTING:
-		say_listening(w, c);
-		break;
-	case REGION_WHY_REFUSED:
-	case REGION_WHY_NOT_MADE:
-		say_not_made(w, f);
-		break;
-	case REGION_WHY_HALF_CLOSED:
-	case REGION_WHY_CLOSED:
-	case REGION_WHY_RESET:
-		say_closed(w, c, other);
-		break;
-	case REGION_WHY_TIMED_OUT:
-		say_timed_out(w, f);
-		break;
-	case REGION_WHY_PEER_NOT_READING:
-	case REGION_WHY_PEER_READS_SLOWLY:
-	case REGION_WHY_PEER_WINDOW:
-	case REGION_WHY_NOT_READING:
-	case REGION_WHY_READS_SLOWLY:
-	case REGION_WHY_RECEIVE_WINDOW:
-		say_reading(w, c, other, percent);
-		break;
-	case REGION_WHY_UNANSWERED:
-	case REGION_WHY_NOTHING_ARRIVES:
-	case REGION_WHY_LOSS_TIMEOUT:
-	case REGION_WHY_LOSS_FAST:
-	case REGION_WHY_REORDERING:
-		say_losses(w, c, percent);
-		break;
-	case REGION_WHY_PACING:
-	case REGION_WHY_ECN:
-	case REGION_WHY_BUFFERBLOAT:
-	case REGION_WHY_SLOW_START:
-	case REGION_WHY_PATH:
-		say_path(w, c, percent);
-		break;
-	default:
-		say_application(w, c, percent);
-	}
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && w->n < REGION_WHY_NUMBERS; i++)
+		if (all[i].of & (limits[w->limit].evidence | ALWAYS))
+			w->number[w->n++] = all[i].n;
 }
 
 /* ---- dropped segments ---- */
@@ -606,10 +572,10 @@ static uint32_t say_drops(struct region_why *w, const char *where,
 /* Scaled windows are multiples of a power of two, which this largest unscaled window is not. */
 #define UNSCALED_WINDOW 65535
 
-static const char *find_advice(const struct region_why *w, const struct region_why_change *c,
-			       const struct region_why_change *other)
+static const char *find_advice(const struct region_why *w, const struct region_why_change *c)
 {
-	const struct region_why_change *sender = w->limit == REGION_WHY_RECEIVE_WINDOW ? other : c;
+	const struct region_why_change *sender = w->limit == REGION_WHY_RECEIVE_WINDOW ? c->other
+										       : c;
 
 	if ((w->limit == REGION_WHY_PEER_WINDOW || w->limit == REGION_WHY_RECEIVE_WINDOW) &&
 	    sender && sender->now->snd_wnd == UNSCALED_WINDOW &&
@@ -619,19 +585,18 @@ static const char *find_advice(const struct region_why *w, const struct region_w
 	return limits[w->limit].advice;
 }
 
-void region_why_explain(struct region_why *w, const struct region_why_change *c,
-			const struct region_why_change *other)
+void region_why_explain(struct region_why *w, const struct region_why_change *c)
 {
-	const char *advice = find_advice(w, c, other);
+	const char *advice = find_advice(w, c);
 	uint32_t dropped;
 
-	write_sentence(w, c, other);
+	limits[w->limit].say(w, c);
 	/* The state at the end may differ from most of the interval. */
 	if (region_why_stopped(c) && w->limit != REGION_WHY_UNANSWERED)
 		ADD("Now nothing is acknowledged: %u timeouts in a row.", c->now->backoff);
 	dropped = say_drops(w, "here", c);
-	if (other)
-		say_drops(w, "at the peer", other);
+	if (c->other)
+		say_drops(w, "at the peer", c->other);
 	/* Of a subflow, only what the path does is known. */
 	if (c->now->flags & SL_FLOW_SUBFLOW && limits[w->limit].evidence & SHARES &&
 	    (!(limits[w->limit].evidence & LOSSES) || w->limit == REGION_WHY_APPLICATION))
