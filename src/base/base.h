@@ -104,7 +104,7 @@ int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
  * Reads a regular file of at most max bytes and appends a NUL. The caller frees the result. On
  * failure returns NULL with errno: EINVAL if it is not a regular file, EFBIG if it is larger.
  */
-char *base_read_file(const char *path, size_t max, size_t *bytes);
+char *base_read_file(const char *path, size_t max, size_t *bytes) __attribute__((nonnull));
 /*
  * Opens a regular file of this user for exclusive use by one process, creating it if necessary, and
  * makes its mode 0600. Returns a descriptor or -errno: -EBUSY if another process has it open;

@@ -64,7 +64,8 @@ static int find_subsystem(const char *controller)
  */
 static bool ticks_are_timers(void)
 {
-	char *tickless = base_read_file("/sys/devices/system/cpu/nohz_full", 4096, NULL);
+	size_t bytes;
+	char *tickless = base_read_file("/sys/devices/system/cpu/nohz_full", 4096, &bytes);
 	bool none = tickless ? !strpbrk(tickless, "0123456789") : errno == ENOENT;
 	struct timespec resolution;
 
