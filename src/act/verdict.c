@@ -737,7 +737,6 @@ static void add_up(const struct act_pod_verdict *p, void *arg)
 	s->pods++;
 	s->anomalous += p->anomalous;
 	s->drifting += p->drift;
-	s->shadow_anomalous += p->shadow_anomalous;
 	s->findings += p->findings;
 	s->alarms += p->alarms;
 	s->shadow_alarms += p->shadow_alarms;

@@ -297,7 +297,7 @@ size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *n
 void act_anomaly_event_id(const struct act_anomaly *a, char out[ACT_EVENT_ID_BYTES]);
 
 struct act_verdicts_stats {
-	uint64_t pods, anomalous, drifting, shadow_anomalous; /* current counts */
+	uint64_t pods, anomalous, drifting; /* current counts */
 	uint64_t refused_pods, findings, alarms, shadow_alarms;
 	uint64_t anomalies; /* number listed so far */
 	uint64_t missed; /* number that began and ended between two calls of act_verdicts_keep() */

@@ -17,7 +17,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "act/incident.h"
 #include "base/base.h"
 #include "base/thread.h"
 #include "collect/judge/edges.h"
@@ -39,8 +38,6 @@
 /* after this long without a trace, the call graph is derived from connections */
 #define SILENT_NS 60000000000u
 #define MADE	  10u /* number of traces synthesized from connections at a time */
-/* maximum number of calls noted per second; the same calls recur anyway */
-#define CALLS 1024u
 /* a moment that is earlier than the previous one by this much means that the clock was set back */
 #define BACK_NS 10000000000
 
@@ -75,10 +72,6 @@ struct collect_analysis {
 	pthread_mutex_t trace_lock;
 	struct collect_rows traces; /* rows of traces; their writer holds trace_lock */
 	uint64_t trace_ns;
-	struct {
-		uint64_t caller, callee; /* keys of the services' names */
-	} call[CALLS];			 /* calls seen in traces since the last poll */
-	uint32_t calls;
 	struct collect_edges *edges; /* used only by the polling thread */
 	struct base_thread thread;
 	int wake; /* eventfd */
@@ -267,16 +260,6 @@ bool collect_analysis_wants_trace(struct collect_analysis *a)
 	return wants;
 }
 
-/* Called with trace_lock held. */
-static void note_call(struct collect_analysis *a, const struct collect_edges_span *span, uint32_t i)
-{
-	/* this also skips spans without a known parent */
-	if (span[i].parent >= i || a->calls == CALLS)
-		return;
-	a->call[a->calls].caller = act_service_key(span[span[i].parent].service);
-	a->call[a->calls++].callee = act_service_key(span[i].service);
-}
-
 /* Called with trace_lock held. Returns false if there is no room. */
 static bool put_trace(struct collect_analysis *a, const struct collect_edges_span *span, uint32_t n)
 {
@@ -287,7 +270,10 @@ static bool put_trace(struct collect_analysis *a, const struct collect_edges_spa
 		e.bytes += sizeof(uint32_t) + strlen(span[i].service) + 1;
 	at = n ? collect_rows_put(&a->traces, &e) : NULL;
 	for (uint32_t i = 0; at && i < n; i++) {
-		note_call(a, span, i);
+		if (span[i].parent < i) /* this also skips spans without a known parent */
+			act_incidents_call(
+				a->o.incidents, act_service_key(span[span[i].parent].service),
+				act_service_key(span[i].service), (int64_t)base_realtime_ns());
 		memcpy(at, &span[i].parent, sizeof(uint32_t));
 		at = (uint8_t *)stpcpy((char *)at + sizeof(uint32_t), span[i].service) + 1;
 	}
@@ -327,16 +313,6 @@ static bool make_trace(struct collect_analysis *a)
 	struct collect_edges_span span[COLLECT_EDGES_SPANS];
 
 	return put_trace(a, span, collect_edges_trace(a->edges, span));
-}
-
-void collect_analysis_calls(struct collect_analysis *a,
-			    void (*fn)(uint64_t caller, uint64_t callee, void *arg), void *arg)
-{
-	pthread_mutex_lock(&a->trace_lock);
-	for (uint32_t i = 0; i < a->calls; i++)
-		fn(a->call[i].caller, a->call[i].callee, arg);
-	a->calls = 0;
-	pthread_mutex_unlock(&a->trace_lock);
 }
 
 void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c)
@@ -469,7 +445,6 @@ static void take_requests(struct collect_analysis *a, int64_t moment)
 		}
 		if (collect_judge_trace(a->judge, bytes, e.columns))
 			continue; /* out of memory: skip this trace, as others will follow */
-		relaxed_bump(a->s.traces, 1);
 		if (a->record)
 			collect_record_entry(a->record, &e, bytes);
 	}
@@ -540,21 +515,16 @@ static void judge_moment(struct collect_analysis *a, int64_t moment)
 
 static void show_stats(struct collect_analysis *a)
 {
-	const struct collect_judge_stats *s = collect_judge_stats(a->judge);
+	const uint64_t *from = (const uint64_t *)collect_judge_stats(a->judge);
 
-	relaxed_store(a->s.rows, s->rows);
-	relaxed_store(a->s.values, s->values);
-	relaxed_store(a->s.features, s->features);
-	relaxed_store(a->s.refused_features, s->refused_features);
-	relaxed_store(a->s.backwards, s->late);
-	relaxed_store(a->s.missing, s->missing);
-	relaxed_store(a->s.warming, s->warming);
+	for (size_t k = 0; k < sizeof(a->s.judge) / sizeof(uint64_t); k++)
+		relaxed_store(((uint64_t *)&a->s.judge)[k], from[k]);
 }
 
 /* Judges all complete moments or, at the end, all moments. */
 static void judge_rows(struct collect_analysis *a, bool all)
 {
-	uint64_t start = base_now_ns(), asked = collect_models_asked(a->models);
+	uint64_t asked = collect_models_asked(a->models);
 	int64_t moment = 0;
 
 	for (unsigned int i = 0; i < a->o.workers; i++)
@@ -571,7 +541,6 @@ static void judge_rows(struct collect_analysis *a, bool all)
 	}
 	a->asked = asked;
 	show_stats(a);
-	relaxed_bump(a->s.judge_ns, base_now_ns() - start);
 }
 
 static void *judge_main(void *arg)
@@ -814,8 +783,6 @@ const struct collect_analysis_opts *collect_analysis_opts(const struct collect_a
 
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out)
 {
-	struct collect_models_stats m;
-
 	for (size_t k = 0; k < sizeof(*out) / sizeof(uint64_t); k++)
 		((uint64_t *)out)[k] = relaxed_load(((const uint64_t *)&a->s)[k]);
 	for (unsigned int i = 0; i < a->o.workers; i++) {
@@ -824,8 +791,5 @@ void collect_analysis_stats(const struct collect_analysis *a, struct collect_ana
 		out->refused_pods += relaxed_load(a->worker[i].refused_pods);
 	}
 	out->lost_rows = a->record ? collect_record_lost(a->record) : 0;
-	collect_models_stats(a->models, &m);
-	out->models_refused = m.refused;
-	out->models_failed = m.failed;
-	out->models_removed = m.removed;
+	collect_models_stats(a->models, &out->models);
 }

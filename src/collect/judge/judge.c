@@ -311,7 +311,6 @@ int collect_judge_layout(struct collect_judge *j, const struct collect_judge_pod
 
 	if (err)
 		return err;
-	j->s.features -= p->columns;
 	p->columns = p->measured.ports = 0;
 	value = reallocarray(p->value, n + 1, sizeof(*value));
 	if (!value) {
@@ -321,7 +320,6 @@ int collect_judge_layout(struct collect_judge *j, const struct collect_judge_pod
 	}
 	p->value = value;
 	p->columns = n;
-	j->s.features += n;
 	j->s.refused_features += analyse_pipeline_columns(p->pipeline, columns, n);
 	if (p->is_tcp)
 		collect_measured_find(&p->measured, columns, n);
@@ -397,7 +395,6 @@ void *collect_judge_gone(struct collect_judge *j, uint64_t instance)
 	if (p->has_row)
 		drop_row(j, p);
 	keep_last(j, p);
-	j->s.features -= p->columns;
 	j->s.warming -= p->warming;
 	j->s.pods--;
 	j->tcp -= p->is_tcp;
@@ -553,7 +550,6 @@ static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analy
 	}
 	good = !analyse_pipeline_score(p->pipeline, (uint64_t)p->ns, p->value, v);
 	j->s.rows += good;
-	j->s.values += good ? p->columns : 0;
 	analyse_pipeline_stats(p->pipeline, &s);
 	j->s.late += s.backwards - p->late;
 	j->s.missing += s.missing - p->missing;
