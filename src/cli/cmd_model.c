@@ -130,18 +130,9 @@ static void *unite_models(const struct merge_model *a, const struct merge_model 
 {
 	struct analyse_pipeline *p = load_model(a), *q = load_model(b);
 	void *out = NULL;
-	int64_t n;
 
-	if (p && q && !analyse_pipeline_merge(p, q)) {
-		*bytes = analyse_pipeline_save_bytes(p);
-		out = malloc(*bytes);
-		n = out ? analyse_pipeline_save(p, out, *bytes) : -1;
-		*bytes = (size_t)n;
-		if (n < 0) {
-			free(out);
-			out = NULL;
-		}
-	}
+	if (p && q && !analyse_pipeline_merge(p, q))
+		*bytes = (size_t)analyse_pipeline_save_all(&p, 1, &out);
 	analyse_pipeline_free(p);
 	analyse_pipeline_free(q);
 	return out;
