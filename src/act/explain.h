@@ -8,6 +8,13 @@
 #define ACT_LABEL_BYTES (ACT_POD_LABEL_BYTES + 16)
 #define ACT_SHARE_SAID	0.1 /* minimum share of each further metric in a sentence */
 
+/* The end of a text, and the room there for more, including the NUL. */
+struct act_text {
+	char *at;
+	size_t left;
+};
+/* Appends, and truncates the text when it is full. */
+void act_append(struct act_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /*
  * Formats a readable name for a pod: the pod's name; if it has none, or just the host name, the
  * name of its container; failing that, the name of its service and the PID. The result is truncated

@@ -102,22 +102,12 @@ struct act_trace_policy *act_trace_policy_new(const struct act_trace_policy_opts
 	return NULL;
 }
 
-static void free_list(struct act_trace_list *l)
-{
-	while (l->oldest) {
-		struct act_trace_route *r = l->oldest;
-
-		l->oldest = r->newer;
-		free(r);
-	}
-}
-
 void act_trace_policy_free(struct act_trace_policy *p)
 {
 	if (!p)
 		return;
-	free_list(&p->young);
-	free_list(&p->known);
+	BASE_TABLE_EACH(&p->routes, r)
+		free(r);
 	base_table_free(&p->routes);
 	free(p->recent);
 	free(p);

@@ -185,26 +185,15 @@ static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_fin
 {
 	uint32_t n = BASE_MIN(f->blames, ACT_BLAMES);
 
-	for (uint32_t i = 0; i < n; i++) {
-		size_t bytes = strnlen(f->blame[i].metric, ACT_BLAME_BYTES - 1);
-
-		memcpy(to[i].metric, f->blame[i].metric, bytes);
-		to[i].metric[bytes] = '\0';
-		to[i].share = f->blame[i].share;
-		to[i].value = f->blame[i].value;
-		to[i].before = f->blame[i].before;
-		to[i].rate = f->blame[i].rate;
-		to[i].siblings = f->blame[i].siblings;
-		to[i].grows = f->blame[i].grows;
-		to[i].measure = f->blame[i].measure;
-		/*
-		 * A rare kind of work may be absent for a while, so require that nearly all
-		 * requests have stopped.
-		 */
+	memcpy(to, f->blame, n * sizeof(*to));
+	/*
+	 * A rare kind of work may be absent for a while, so require that nearly all requests have
+	 * stopped.
+	 */
+	for (uint32_t i = 0; i < n; i++)
 		if (to[i].measure == ACT_MEASURE_LOAD && to[i].value == 0 && to[i].before > 0 &&
 		    (!i || (f->load > 0 && f->load < ACT_LOAD_STOPPED)))
 			to[i].measure = ACT_MEASURE_STOPPED;
-	}
 	return n;
 }
 

@@ -109,14 +109,7 @@ struct act_finding {
 	bool shadow_anomalous; /* verdict of the shadow detector */
 	double shadow_score;   /* score of the shadow detector; NaN if there is none */
 	uint32_t blames;
-	struct {
-		const char *metric;
-		double share, value, before;
-		bool rate; /* the value and the usual value are per second */
-		enum act_measure measure;
-		uint32_t siblings; /* see act_blame */
-		bool grows;
-	} blame[ACT_BLAMES];
+	struct act_blame blame[ACT_BLAMES];
 	double load;  /* requests to the pod divided by the usual requests; 0 if not known */
 	double delay; /* seconds by which calls to the pod take longer; 0 if not known */
 	/* callers that show the delay; "" or NULL if none is known */

@@ -27,8 +27,9 @@ static void push(struct act_verdict_pod *p, int64_t ns, double score, const char
 				.anomalous = score > 10,
 				.shadow_score = NAN,
 				.blames = metric ? 1 : 0,
-				.blame = {{.metric = metric, .share = 0.75, .value = 42}}};
+				.blame = {{.share = 0.75, .value = 42}}};
 
+	snprintf(f.blame[0].metric, sizeof(f.blame[0].metric), "%s", metric ? metric : "");
 	act_verdict_push(p, &f);
 }
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -593,11 +592,11 @@ static const char *callers_of(const struct collect_judge *j, const struct judge_
 {
 	const char *name[ANALYSE_CALLERS];
 	int n = analyse_fleet_callers(j->fleet, p->pipeline, name);
-	size_t at = 0;
+	struct act_text t = {text, room};
 
 	*text = '\0';
-	for (int i = 0; i < n && at < room; i++)
-		at += (size_t)snprintf(text + at, room - at, "%s%s", i ? ", " : "", name[i]);
+	for (int i = 0; i < n; i++)
+		act_append(&t, "%s%s", i ? ", " : "", name[i]);
 	return n < 0 ? NULL : text;
 }
 
@@ -681,39 +680,23 @@ void collect_judge_moment(struct collect_judge *j)
 	}
 }
 
-/* Appends to a line, truncating it when it is full. */
-__attribute__((format(printf, 3, 4))) static char *append_text(char *at, const char *end,
-							       const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(at, (size_t)(end - at), fmt, ap);
-	va_end(ap);
-	return at + BASE_MIN(n, (int)(end - at) - 1);
-}
-
 void collect_judge_line(char *out, size_t bytes, const char *pod,
 			const struct collect_judge_finding *f, const struct analyse_column *columns)
 {
 	const struct analyse_verdict *v = f->verdict;
-	const char *end = out + bytes - 1; /* position of the newline */
-	char *at = out;
+	struct act_text t = {out, bytes - 1}; /* leaves room for the newline */
 
-	at = append_text(at, end, "%" PRId64 ".%09" PRId64 ",", f->ns / 1000000000,
-			 f->ns % 1000000000);
-	for (; *pod && at + 1 < end; pod++)
-		*at++ = *pod == ',' ? ';' : (unsigned char)*pod < 32 ? '_' : *pod;
-	at = append_text(at, end, ",%.6g,%d", (double)v->score, f->anomalous);
+	act_append(&t, "%" PRId64 ".%09" PRId64 ",", f->ns / 1000000000, f->ns % 1000000000);
+	for (; *pod; pod++)
+		act_append(&t, "%c", *pod == ',' ? ';' : (unsigned char)*pod < 32 ? '_' : *pod);
+	act_append(&t, ",%.6g,%d", (double)v->score, f->anomalous);
 	for (uint32_t i = 0; i < 3; i++)
-		at = append_text(at, end, ",%s",
-				 i < v->blamed ? columns[v->blame[i].column].name : "");
-	at = append_text(at, end, ",");
+		act_append(&t, ",%s", i < v->blamed ? columns[v->blame[i].column].name : "");
+	act_append(&t, ",");
 	for (uint32_t i = 0; i < v->blamed; i++)
-		at = append_text(at, end, "%s%.3g %s", i ? "|" : "", (double)v->blame[i].share,
-				 columns[v->blame[i].column].name);
-	strcpy(at, "\n");
+		act_append(&t, "%s%.3g %s", i ? "|" : "", (double)v->blame[i].share,
+			   columns[v->blame[i].column].name);
+	strcpy(t.at, "\n");
 }
 
 int collect_judge_trace(struct collect_judge *j, const uint8_t *spans, uint32_t n)

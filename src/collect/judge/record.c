@@ -295,6 +295,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 		   *columns = label + strlen(label) + 1;
 	struct record_pod *p = find_pod(r, e->instance);
 	char *head = make_head(columns, e->columns, e->bytes);
+	bool widened;
 
 	if (!p && head) {
 		p = calloc(1, sizeof(*p));
@@ -313,16 +314,13 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 		return;
 	}
 	/* A schema only grows, so columns keep their positions. */
-	if (p->path && !strncmp(head, p->head, strlen(p->head)) &&
-	    widen_rows(p, head, e->columns)) {
-		free(p->head);
-		p->head = head;
-		p->columns = e->columns;
-	} else {
+	widened = p->path && !strncmp(head, p->head, strlen(p->head)) &&
+		  widen_rows(p, head, e->columns);
+	free(p->head);
+	p->head = head;
+	p->columns = e->columns;
+	if (!widened) {
 		free(p->path);
-		free(p->head);
-		p->head = head;
-		p->columns = e->columns;
 		create_file(r, p);
 	}
 	write_layout(r, e, p, names, service);
