@@ -649,7 +649,7 @@ static void add_advice(struct act_text *t, const struct act_anomaly *a, const ui
 	act_append(t, ".");
 }
 
-void act_explain(char *text, size_t room, const struct act_anomaly *a)
+const char *act_explain(char *text, size_t room, const struct act_anomaly *a)
 {
 	struct act_text t = {text, room};
 
@@ -660,6 +660,7 @@ void act_explain(char *text, size_t room, const struct act_anomaly *a)
 		act_append(&t, ".");
 	else
 		add_advice(&t, a, a->has_trace ? a->trace : NULL, *a->callers);
+	return text;
 }
 
 /* ---- incidents ---- */

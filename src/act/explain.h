@@ -5,8 +5,9 @@
 
 #include "act/incident.h"
 
-#define ACT_LABEL_BYTES (ACT_POD_LABEL_BYTES + 16)
-#define ACT_SHARE_SAID	0.1 /* minimum share of each further metric in a sentence */
+#define ACT_LABEL_BYTES	      (ACT_POD_LABEL_BYTES + 16)
+#define ACT_EXPLANATION_BYTES 768u
+#define ACT_SHARE_SAID	      0.1 /* minimum share of each further metric in a sentence */
 
 /* The end of a text, and the room there for more, including the NUL. */
 struct act_text {
@@ -48,9 +49,9 @@ void act_value(char *text, size_t room, const struct act_blame *b, double value)
 /*
  * Writes sentences about one pod: what is wrong and since when; which metrics show it, with their
  * values at the highest score and their usual values; and what to do first. Times are local.
- * Truncates the text to fit.
+ * Truncates the text to fit, and returns it.
  */
-void act_explain(char *text, size_t room, const struct act_anomaly *a);
+const char *act_explain(char *text, size_t room, const struct act_anomaly *a);
 /*
  * Does the same for an incident, and adds the effect on callers, the next suspect and the other
  * pods.

@@ -21,14 +21,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ACT_BLAMES	      8u
-#define ACT_BLAME_BYTES	      96u /* longer metric names are truncated */
-#define ACT_POD_LABEL_BYTES   64u /* longer pod labels are truncated */
-#define ACT_SCORES_KEPT	      600u
-#define ACT_EXPLANATION_BYTES 768u
-#define ACT_TRACE_ID_BYTES    16u
-#define ACT_EVENT_ID_BYTES    40u
-#define ACT_CALLERS_BYTES     128u /* longer lists of callers are truncated */
+#define ACT_BLAMES	    8u
+#define ACT_BLAME_BYTES	    96u /* longer metric names are truncated */
+#define ACT_POD_LABEL_BYTES 64u /* longer pod labels are truncated */
+#define ACT_SCORES_KEPT	    600u
+#define ACT_TRACE_ID_BYTES  16u
+#define ACT_EVENT_ID_BYTES  40u
+#define ACT_CALLERS_BYTES   128u /* longer lists of callers are truncated */
 
 /* What a metric measures, in the categories needed to tell load from faults. */
 enum act_measure {
@@ -180,7 +179,6 @@ struct act_anomaly {
 	 * keeper
 	 */
 	char server[ACT_POD_LABEL_BYTES];
-	char explanation[ACT_EXPLANATION_BYTES]; /* see explain.h */
 	bool has_trace;
 	uint8_t trace[ACT_TRACE_ID_BYTES]; /* id of a trace kept because of the anomaly */
 };
@@ -258,15 +256,15 @@ void act_verdicts_traced(struct act_verdicts *v, uint64_t instance, int64_t now_
 
 /* Returns false if there is no such pod. */
 bool act_verdicts_pod(struct act_verdicts *v, uint64_t instance, struct act_pod_verdict *out);
+struct act_worst {
+	double score; /* 0 if the pod never had an anomaly, for example while it is learning */
+	double suspicion;
+};
 /*
- * Returns the largest score of a pod since since_ns, in multiples of the threshold; 0 if there is
- * no such pod or it never had an anomaly, for example while it is learning.
+ * Returns the largest score and suspicion of a pod since since_ns, in multiples of the threshold; 0
+ * if there is no such pod.
  */
-double act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
-/*
- * Like act_verdicts_worst(), but for the pod's suspicion; includes pods that never had an anomaly.
- */
-double act_verdicts_suspicion(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
+struct act_worst act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
 /* fn must be short and must not call into v. */
 void act_verdicts_pods(struct act_verdicts *v, void (*fn)(const struct act_pod_verdict *, void *),
 		       void *arg);
