@@ -428,8 +428,7 @@ static void update_member(struct incident *x, uint32_t k, const struct act_anoma
 		x->i.begin_ns = BASE_MIN(x->i.begin_ns, a->begin_ns);
 		x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
 	}
-	if (a->load > 0 && (!(x->i.load > 0) || fabs(log(a->load)) > fabs(log(x->i.load))))
-		x->i.load = a->load;
+	x->i.load = act_farther(x->i.load, a->load);
 	take_cause(x, a);
 	take_trace(x, a);
 	if (!x->told || x->told_kind != ACT_INCIDENT_FAULT)
@@ -536,8 +535,7 @@ static void join_incidents(struct act_incidents *s, struct incident *to, struct 
 	i->left_out += f->left_out;
 	i->begin_ns = BASE_MIN(i->begin_ns, f->begin_ns);
 	i->last_ns = BASE_MAX(i->last_ns, f->last_ns);
-	if (f->load > 0 && (!(i->load > 0) || fabs(log(f->load)) > fabs(log(i->load))))
-		i->load = f->load;
+	i->load = act_farther(i->load, f->load);
 	take_cause(to, &f->cause);
 	take_trace(to, &f->cause);
 	to->changed = true;

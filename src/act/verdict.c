@@ -187,12 +187,6 @@ static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_fin
 	return n;
 }
 
-/* True if factor a is farther from 1 than factor b; 0 means that there is no factor. */
-static bool is_farther(double a, double b)
-{
-	return a > 0 && (!(b > 0) || fabs(log(a)) > fabs(log(b)));
-}
-
 static void note_fault(struct act_anomaly *a, enum act_measure measure, bool risen, int64_t ns)
 {
 	struct act_fault *x = &a->fault[measure];
@@ -261,7 +255,7 @@ static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 	a->last_ns = BASE_MAX(f->ns, a->last_ns);
 	a->findings++;
 	a->suspicion = fmax(a->suspicion, f->suspicion);
-	a->load = is_farther(f->load, a->load) ? f->load : a->load;
+	a->load = act_farther(a->load, f->load);
 	if (f->score > a->peak) {
 		a->peak = f->score;
 		a->threshold = f->threshold;

@@ -17,6 +17,7 @@
 #ifndef SL_ACT_VERDICT_H
 #define SL_ACT_VERDICT_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -55,6 +56,12 @@ static inline bool act_is_improvement(enum act_measure measure, double value, do
 	return value < before && (measure == ACT_MEASURE_LATENCY || measure == ACT_MEASURE_ERRORS ||
 				  measure == ACT_MEASURE_CPU || measure == ACT_MEASURE_WAITING ||
 				  measure == ACT_MEASURE_LOSSES || measure == ACT_MEASURE_PAUSES);
+}
+
+/* Takes factor b for a if it is farther from 1; 0 means that there is no factor. */
+static inline double act_farther(double a, double b)
+{
+	return b > 0 && (!(a > 0) || fabs(log(b)) > fabs(log(a))) ? b : a;
 }
 
 /*

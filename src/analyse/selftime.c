@@ -55,9 +55,11 @@ struct analyse_selftime {
 	struct selftime_edge *edge;
 	struct base_table by_key;
 	uint32_t n, edges;
-	size_t room, edge_room, pods; /* pods: allocated length of the next three arrays */
-	double *own, *gap;	      /* per pod: sums over this step */
-	uint32_t *owns;
+	struct {
+		double own, gap; /* sums over this step */
+		uint32_t owns;
+	} * pod;
+	size_t room, edge_room, pods; /* allocated lengths */
 	/* Scratch space for the trace being added. */
 	uint32_t *calls;
 	int64_t (*cut)[2];
@@ -86,9 +88,7 @@ void analyse_selftime_free(struct analyse_selftime *t)
 	base_table_free(&t->by_key);
 	free(t->series);
 	free(t->edge);
-	free(t->own);
-	free(t->gap);
-	free(t->owns);
+	free(t->pod);
 	free(t->calls);
 	free(t->cut);
 	free(t);
@@ -359,7 +359,6 @@ static void learn_step(struct selftime_series *s, const float now[QUANTILES])
 
 static int room_for_pods(struct analyse_selftime *t)
 {
-	size_t gaps = t->pods, owns = t->pods;
 	uint32_t pods = 0;
 
 	for (uint32_t i = 0; i < t->n; i++) {
@@ -368,14 +367,10 @@ static int room_for_pods(struct analyse_selftime *t)
 		pods = s->pod >= pods ? s->pod + 1 : pods;
 		pods = s->peer != OWN && s->peer >= pods ? s->peer + 1 : pods;
 	}
-	if (!base_grow(&t->gap, &gaps, pods, sizeof(*t->gap)) ||
-	    !base_grow(&t->owns, &owns, pods, sizeof(*t->owns)) ||
-	    !base_grow(&t->own, &t->pods, pods, sizeof(*t->own)))
+	if (!base_grow(&t->pod, &t->pods, pods, sizeof(*t->pod)))
 		return -ENOMEM;
-	for (size_t i = 0; i < t->pods; i++) {
-		t->own[i] = t->gap[i] = 0;
-		t->owns[i] = 0;
-	}
+	if (t->pods)
+		memset(t->pod, 0, t->pods * sizeof(*t->pod));
 	return 0;
 }
 
@@ -396,8 +391,8 @@ int analyse_selftime_step(struct analyse_selftime *t, float *evidence, uint32_t 
 		if (s->past)
 			e = exp((double)delay_likelihood(t, s, now));
 		if (!err && s->peer == OWN) {
-			t->own[s->pod] += e;
-			t->owns[s->pod]++;
+			t->pod[s->pod].own += e;
+			t->pod[s->pod].owns++;
 		} else if (!err) {
 			t->edge[s->edge].sum += e;
 			t->edge[s->edge].n++;
@@ -411,14 +406,16 @@ int analyse_selftime_step(struct analyse_selftime *t, float *evidence, uint32_t 
 		double shown = e->n ? log((double)MISS + (1 - (double)MISS) * e->sum / e->n) : 0;
 
 		if (!err) {
-			t->gap[e->pod] += shown;
-			t->gap[e->peer] += shown;
+			t->pod[e->pod].gap += shown;
+			t->pod[e->peer].gap += shown;
 		}
 		e->sum = 0;
 		e->n = 0;
 	}
-	for (uint32_t i = 0; !err && i < pods && i < t->pods; i++)
-		evidence[i] = (float)(fmax(t->owns[i] ? log(t->own[i] / t->owns[i]) : 0, 0) +
-				      fmax(t->gap[i], 0));
+	for (uint32_t i = 0; !err && i < pods && i < t->pods; i++) {
+		double own = t->pod[i].owns ? log(t->pod[i].own / t->pod[i].owns) : 0;
+
+		evidence[i] = (float)(fmax(own, 0) + fmax(t->pod[i].gap, 0));
+	}
 	return err;
 }
