@@ -641,13 +641,7 @@ static int set_options(struct collect_analysis *a, const struct collect_analysis
 
 	a->o = *opts;
 	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
-	o->hold_ns = o->hold_ns ? o->hold_ns : ANALYSE_HOLD_NS;
 	o->detector = o->detector ? o->detector : "combined";
-	/*
-	 * Short enough to notice the end of a fault soon, and long enough for three rows to confirm
-	 * it.
-	 */
-	o->verdicts.hold_ns = o->verdicts.hold_ns ?: BASE_MAX(HOLD_NS, HOLD_ROWS * o->every_ns);
 	*j = (struct collect_judge_opts){
 		.detector = analyse_detector_named(o->detector, error, error_bytes),
 		.false_alarms = o->false_alarms,
@@ -685,7 +679,12 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 	}
 	if (set_options(a, opts, &j, error, error_bytes))
 		goto fail;
-	a->verdicts = act_verdicts_new(&o->verdicts);
+	/*
+	 * Short enough to notice the end of a fault soon, and long enough for three rows to confirm
+	 * it.
+	 */
+	a->verdicts = act_verdicts_new(
+		&(struct act_verdicts_opts){.hold_ns = BASE_MAX(HOLD_NS, HOLD_ROWS * o->every_ns)});
 	a->worker = calloc(o->workers, sizeof(*a->worker));
 	a->models = j.models = collect_models_new();
 	a->judge = collect_judge_new(&j);

@@ -27,11 +27,10 @@ struct collect_analysis_opts {
 	uint64_t warm_up_ns;	 /* minimum warm-up of a pod without a model; 0 means 60 s */
 	uint64_t every_ns;	 /* interval between a pod's rows */
 	uint64_t step_ns;	 /* time resolution of the pipelines' memory */
-	uint64_t hold_ns;	 /* an anomaly that lasts longer becomes normal; 0 means 6 h */
+	uint64_t hold_ns;	 /* an anomaly that lasts longer becomes normal */
 	const char *model;	 /* path of the model file, or NULL */
 	uint64_t model_every_ns; /* interval between writes of the model; 0 means only on exit */
 	const char *record;	 /* folder to write rows to, or NULL */
-	struct act_verdicts_opts verdicts;
 	struct act_incidents *incidents; /* are told which services call each other */
 };
 
