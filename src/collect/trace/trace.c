@@ -47,7 +47,9 @@ static void run_period(struct collect_tracer *t)
 		again = r->next;
 		collect_trace_ask_lines(r);
 	}
-	for (struct collect_trace_pod *p = t->pods; p; p = p->next) {
+	BASE_TABLE_EACH(&t->pods, pod) {
+		struct collect_trace_pod *p = (struct collect_trace_pod *)pod;
+
 		if (p->schema_wanted)
 			collect_trace_schema_ask(t, p);
 		collect_trace_ask_heads(t, p);
@@ -129,7 +131,7 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	pthread_mutex_init(&t->lock, NULL);
 	base_cond_init(&t->queue_filled);
 	t->policy = act_trace_policy_new(&t->o.policy);
-	if (!t->policy || !base_table_init(&t->by_instance) || !base_table_init(&t->by_id))
+	if (!t->policy || !base_table_init(&t->pods) || !base_table_init(&t->by_id))
 		goto fail;
 	t->since_ns = base_realtime_ns();
 	if (t->o.otlp) {
@@ -192,17 +194,13 @@ void collect_tracer_free(struct collect_tracer *t)
 	for (size_t i = 0; i < TRACE_RUNS; i++)
 		if (t->run[i].pod)
 			collect_trace_pod_put(t->run[i].pod);
-	while (t->pods) {
-		struct collect_trace_pod *p = t->pods;
-
-		t->pods = p->next;
-		collect_trace_pod_put(p);
-	}
+	BASE_TABLE_EACH(&t->pods, p)
+		collect_trace_pod_put((struct collect_trace_pod *)p);
 	act_trace_policy_free(t->policy);
 	pthread_cond_destroy(&t->queue_filled);
 	pthread_mutex_destroy(&t->queue_lock);
 	pthread_mutex_destroy(&t->lock);
-	base_table_free(&t->by_instance);
+	base_table_free(&t->pods);
 	base_table_free(&t->by_id);
 	free(t);
 }
