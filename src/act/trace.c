@@ -177,7 +177,6 @@ static struct act_trace_route *evict_route(struct act_trace_policy *p)
 
 	unlink_route(p, r);
 	base_table_remove(&p->routes, r);
-	p->stats.routes--;
 	p->stats.evicted++;
 	return r;
 }
@@ -192,7 +191,7 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 		link_newest(p, r);
 		return r;
 	}
-	r = p->stats.routes < p->o.max_routes ? malloc(sizeof(*r)) : evict_route(p);
+	r = p->routes.count < p->o.max_routes ? malloc(sizeof(*r)) : evict_route(p);
 	if (!r) {
 		p->stats.lost++;
 		return NULL;
@@ -200,7 +199,6 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 	*r = (struct act_trace_route){.key = key};
 	base_table_add(&p->routes, r, base_hash_u64(key));
 	link_newest(p, r);
-	p->stats.routes++;
 	return r;
 }
 
@@ -422,4 +420,5 @@ enum act_trace_reason act_trace_decide(struct act_trace_policy *p, const struct 
 void act_trace_policy_stats(const struct act_trace_policy *p, struct act_trace_policy_stats *out)
 {
 	*out = p->stats;
+	out->routes = p->routes.count;
 }

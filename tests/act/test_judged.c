@@ -260,10 +260,27 @@ static void a_slow_rank_says_why_after_its_clock_was_set_back(void **state)
 	close_shop(&s);
 }
 
+static void long_names_are_truncated(void **state)
+{
+	char names[200] = "1shop_requests_total\0001";
+	struct act_pod_verdict shown;
+	struct shop s;
+
+	(void)state;
+	memset(names + 22, 'e', 150);
+	open_pod(&s, names, 22 + 150 + 1, 2);
+	show_row(&s, 100, 1, true);
+	assert_true(act_verdicts_pod(s.verdicts, 7, &shown));
+	assert_int_equal(shown.blames, 2);
+	assert_int_equal(strlen(shown.blame[0].metric), ACT_BLAME_BYTES - 1);
+	close_shop(&s);
+}
+
 int act_test_judged(void);
 int act_test_judged(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(long_names_are_truncated),
 		cmocka_unit_test(errors_of_more_requests_have_no_share),
 		cmocka_unit_test(usual_load_survives_a_clock_that_was_set_back),
 		cmocka_unit_test(a_missing_number_of_requests_raises_no_load),

@@ -275,7 +275,7 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 	p->begin_ns = pod->ns;
 	p->name = strdup(pod->name);
 	p->service = strdup(pod->service);
-	if (!p->name || !p->service || !room_for(j, j->s.pods + 1) ||
+	if (!p->name || !p->service || !room_for(j, j->pods.count + 1) ||
 	    (err = make_pipeline(j, p, features))) {
 		pod_free(j, p);
 		return err;
@@ -289,7 +289,6 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 	analyse_pipeline_learning(p->pipeline,
 				  p->warming ? ANALYSE_LEARN_WARM : ANALYSE_LEARN_GATED);
 	base_table_add(&j->pods, p, p->instance);
-	j->s.pods++;
 	j->tcp += p->is_tcp;
 	j->paired = false;
 	j->s.warming += p->warming;
@@ -391,7 +390,6 @@ void *collect_judge_gone(struct collect_judge *j, uint64_t instance)
 		drop_row(j, p);
 	keep_last(j, p);
 	j->s.warming -= p->warming;
-	j->s.pods--;
 	j->tcp -= p->is_tcp;
 	j->paired = false;
 	base_table_remove(&j->pods, p);
