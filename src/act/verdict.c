@@ -299,9 +299,15 @@ static void add_score(struct act_verdict_pod *p)
 
 static void show_state(struct act_verdict_pod *p)
 {
+	const struct verdict_course *own = &p->own.course, *shown = &p->shown.course;
+
 	if (pthread_mutex_trylock(&p->lock))
 		return; /* the next finding will show it, too */
-	p->shown = p->own;
+	p->shown.v = p->own.v;
+	/* Most pods have no anomaly, so their course stays. */
+	if (own->number != shown->number || own->a.findings != shown->a.findings ||
+	    own->end_ns != shown->end_ns)
+		p->shown.course = p->own.course;
 	add_score(p);
 	pthread_mutex_unlock(&p->lock);
 }
