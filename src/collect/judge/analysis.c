@@ -70,8 +70,8 @@ struct collect_analysis {
 	struct collect_judge *judge;
 	struct analysis_worker *worker;
 	pthread_mutex_t trace_lock;
-	struct collect_rows traces; /* rows of traces; their writer holds trace_lock */
-	uint64_t trace_ns;
+	struct collect_rows traces;  /* rows of traces; their writer holds trace_lock */
+	uint64_t trace_ns;	     /* time of the last kept trace; read by any thread */
 	struct collect_edges *edges; /* used only by the polling thread */
 	struct base_thread thread;
 	int wake; /* eventfd */
@@ -251,13 +251,10 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 
 bool collect_analysis_wants_trace(struct collect_analysis *a)
 {
-	bool wants;
+	const uint64_t last_ns = relaxed_load(a->trace_ns);
 
-	pthread_mutex_lock(&a->trace_lock);
 	/* The call graph changes slowly, and every trace costs time. */
-	wants = base_now_ns() - a->trace_ns >= TRACE_NS;
-	pthread_mutex_unlock(&a->trace_lock);
-	return wants;
+	return base_now_ns() - last_ns >= TRACE_NS;
 }
 
 /* Called with trace_lock held. Returns false if there is no room. */
@@ -285,7 +282,7 @@ void collect_analysis_trace(struct collect_analysis *a, const struct collect_edg
 {
 	pthread_mutex_lock(&a->trace_lock);
 	if (put_trace(a, span, n)) {
-		a->trace_ns = base_now_ns();
+		relaxed_store(a->trace_ns, base_now_ns());
 		collect_rows_give(&a->traces, 0, true);
 	}
 	pthread_mutex_unlock(&a->trace_lock);
@@ -317,13 +314,10 @@ static bool make_trace(struct collect_analysis *a)
 
 void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c)
 {
+	const uint64_t last_ns = relaxed_load(a->trace_ns);
 	uint32_t made = 0;
-	bool silent;
 
-	pthread_mutex_lock(&a->trace_lock);
-	silent = !a->trace_ns || base_now_ns() - a->trace_ns > SILENT_NS;
-	pthread_mutex_unlock(&a->trace_lock);
-	if (!silent)
+	if (last_ns && base_now_ns() - last_ns <= SILENT_NS)
 		return;
 	collect_collector_flows(c, add_flow, a->edges);
 	collect_edges_settle(a->edges);

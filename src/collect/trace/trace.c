@@ -244,33 +244,26 @@ void collect_tracer_stats(struct collect_tracer *t, struct collect_tracer_stats 
 		export_otlp_stats(t->otlp, &out->otlp);
 }
 
-struct links {
-	struct collect_trace_link *to;
-	size_t n;
-};
-
-static bool add_link(const struct collect_trace *t, void *arg)
-{
-	struct links *all = arg;
-	struct collect_trace_link *l = &all->to[all->n];
-
-	if (!t->instance)
-		return true;
-	*l = (struct collect_trace_link){
-		.instance = t->instance,
-		.trace_hi = t->trace_hi,
-		.trace_lo = t->trace_lo,
-		.duration_ns = t->duration_ns,
-		.end_ns = t->start_ns + t->duration_ns,
-	};
-	snprintf(l->root, sizeof(l->root), "%s", t->root);
-	return ++all->n < COLLECT_TRACE_LINKS;
-}
-
 size_t collect_tracer_links(void *tracer, struct collect_trace_link *out)
 {
-	struct links all = {out, 0};
+	struct collect_tracer *t = tracer;
+	size_t n = 0;
 
-	collect_tracer_list(tracer, add_link, &all);
-	return all.n;
+	pthread_mutex_lock(&t->lock);
+	for (struct collect_trace_kept *k = t->newest; k && n < COLLECT_TRACE_LINKS; k = k->older) {
+		collect_trace_kept_tidy(t, k);
+		if (!k->t.instance)
+			continue;
+		out[n] = (struct collect_trace_link){
+			.instance = k->t.instance,
+			.trace_hi = k->t.trace_hi,
+			.trace_lo = k->t.trace_lo,
+			.duration_ns = k->t.duration_ns,
+			.end_ns = k->t.start_ns + k->t.duration_ns,
+		};
+		snprintf(out[n].root, sizeof(out[n].root), "%s", k->t.root);
+		n++;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return n;
 }
