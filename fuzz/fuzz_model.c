@@ -30,11 +30,11 @@ static void seal(uint8_t *model, size_t bytes)
 static void save_again(struct analyse_pipeline *p, const struct analyse_pipeline_opts *o)
 {
 	struct analyse_pipeline *other = analyse_pipeline_create(o);
-	int64_t n = (int64_t)analyse_pipeline_save_bytes(p);
-	uint8_t *again = malloc((size_t)n);
+	void *again;
+	int64_t n = analyse_pipeline_save_all(&p, 1, &again);
 
-	if (!other || !again || analyse_pipeline_save(p, again, (size_t)n) != n ||
-	    analyse_pipeline_load(other, again, (size_t)n) || analyse_pipeline_merge(p, other))
+	if (!other || n < 0 || analyse_pipeline_load(other, again, (size_t)n) ||
+	    analyse_pipeline_merge(p, other))
 		abort();
 	free(again);
 	analyse_pipeline_free(other);

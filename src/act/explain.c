@@ -18,13 +18,7 @@
 #define LAYERS	    "sidelight_tcp_layer_seconds"
 #define REFUSED	    "sidelight_tcp_failures_total{cause=\"refused\""
 
-struct explain_text {
-	char *at;
-	size_t left;
-};
-
-__attribute__((format(printf, 2, 3))) static void append_text(struct explain_text *t,
-							      const char *fmt, ...)
+void act_append(struct act_text *t, const char *fmt, ...)
 {
 	va_list ap;
 	size_t n;
@@ -204,15 +198,15 @@ static const char *find_limit(const struct act_blame *b)
 	return NULL;
 }
 
-static void add_limit(struct explain_text *t, const struct act_blame *b, const char *limit)
+static void add_limit(struct act_text *t, const struct act_blame *b, const char *limit)
 {
-	append_text(t,
-		    "limited by %s for %.3g s per second, summed over all connections (usually "
-		    "%.2g s)",
-		    limit, b->value, b->before);
+	act_append(t,
+		   "limited by %s for %.3g s per second, summed over all connections (usually "
+		   "%.2g s)",
+		   limit, b->value, b->before);
 }
 
-static void add_metric(struct explain_text *t, const struct act_blame *b)
+static void add_metric(struct act_text *t, const struct act_blame *b)
 {
 	struct metric_name n = parse_name(b->metric);
 	char now[64], before[64], port[16], layer[16];
@@ -226,23 +220,23 @@ static void add_metric(struct explain_text *t, const struct act_blame *b)
 	copy_label(b, "port=\"", port, sizeof(port));
 	copy_label(b, "layer=\"", layer, sizeof(layer));
 	if (is_metric(b, LAYERS) && *port && *layer)
-		append_text(t, "%sthe time in layer %s on port %s", n.statistic, layer, port);
+		act_append(t, "%sthe time in layer %s on port %s", n.statistic, layer, port);
 	else
-		append_text(t, "%s%.*s%s", n.statistic, n.bytes, b->metric, n.labels);
+		act_append(t, "%s%.*s%s", n.statistic, n.bytes, b->metric, n.labels);
 	if (b->siblings)
-		append_text(t, " is %s (median of its %u siblings: %s)", now, b->siblings, before);
+		act_append(t, " is %s (median of its %u siblings: %s)", now, b->siblings, before);
 	else if (isfinite(b->value) && isfinite(b->before))
-		append_text(t, " %s to %s (usually %s)%s", has_risen(b) ? "rose" : "fell", now,
-			    before, b->grows ? ", growing all the time" : "");
+		act_append(t, " %s to %s (usually %s)%s", has_risen(b) ? "rose" : "fell", now,
+			   before, b->grows ? ", growing all the time" : "");
 	else if (isfinite(b->value))
-		append_text(t, " is %s", now);
+		act_append(t, " is %s", now);
 	else
-		append_text(t, " is unusual");
+		act_append(t, " is unusual");
 }
 
 /* ---- parts of sentences ---- */
 
-static void add_time(struct explain_text *t, int64_t ns)
+static void add_time(struct act_text *t, int64_t ns)
 {
 	time_t s = (time_t)(ns / SECOND_NS);
 	struct tm tm;
@@ -250,7 +244,7 @@ static void add_time(struct explain_text *t, int64_t ns)
 
 	localtime_r(&s, &tm);
 	strftime(text, sizeof(text), "%H:%M:%S %Z", &tm);
-	append_text(t, "%s", text);
+	act_append(t, "%s", text);
 }
 
 size_t act_service_length(const char *service)
@@ -265,19 +259,19 @@ bool act_is_connections(const struct act_pod_name *n)
 	return n->service[act_service_length(n->service)];
 }
 
-static void add_pod(struct explain_text *t, const struct act_pod_name *n)
+static void add_pod(struct act_text *t, const struct act_pod_name *n)
 {
 	char label[ACT_LABEL_BYTES];
 
 	if (act_is_connections(n) && act_is_host(n))
-		append_text(t, "the connections of the host %s itself", n->host);
+		act_append(t, "the connections of the host %s itself", n->host);
 	else if (act_is_connections(n))
-		append_text(t, "the connections of %.*s", (int)act_service_length(n->service),
-			    n->service);
+		act_append(t, "the connections of %.*s", (int)act_service_length(n->service),
+			   n->service);
 	else if (act_is_host(n))
-		append_text(t, "the host %s", n->host);
+		act_append(t, "the host %s", n->host);
 	else
-		append_text(t, "%s", act_pod_label(n, label, sizeof(label)));
+		act_append(t, "%s", act_pod_label(n, label, sizeof(label)));
 }
 
 int act_rank_blame(const struct act_blame *b)
@@ -368,26 +362,25 @@ static const char *find_fault(const struct act_anomaly *a)
 }
 
 /* Adds "has" and the phrase, as in "has been slow"; or "was slow" if the fault is over. */
-static void add_verb(struct explain_text *t, const struct act_anomaly *a, const char *says,
-		     bool over)
+static void add_verb(struct act_text *t, const struct act_anomaly *a, const char *says, bool over)
 {
 	bool many = act_is_connections(&a->name);
 
 	if (over && !strncmp(says, "been ", 5))
-		append_text(t, " %s %s", many ? "were" : "was", says + 5);
+		act_append(t, " %s %s", many ? "were" : "was", says + 5);
 	else
-		append_text(t, "%s %s", over ? "" : many ? " have" : " has", says);
+		act_append(t, "%s %s", over ? "" : many ? " have" : " has", says);
 }
 
 /* born: the fault came with a new version of the pod, or with its restart. */
-static void add_interval(struct explain_text *t, int64_t begin_ns, int64_t end_ns, bool born)
+static void add_interval(struct act_text *t, int64_t begin_ns, int64_t end_ns, bool born)
 {
-	append_text(t, " %s%s ", end_ns ? "from" : "since",
-		    born ? " the new version or restart at" : "");
+	act_append(t, " %s%s ", end_ns ? "from" : "since",
+		   born ? " the new version or restart at" : "");
 	add_time(t, begin_ns);
 	if (!end_ns)
 		return;
-	append_text(t, " to ");
+	act_append(t, " to ");
 	add_time(t, end_ns);
 }
 
@@ -402,14 +395,14 @@ static bool is_same_metric(const struct act_blame *a, const struct act_blame *b)
  * Names only one of several statistics or series of the same metric, because they show the same
  * fault. Leaves out metrics with a small share, and improvements.
  */
-static void add_evidence(struct explain_text *t, const struct act_anomaly *a)
+static void add_evidence(struct act_text *t, const struct act_anomaly *a)
 {
 	const struct act_blame *lead = act_find_lead(a->blame, a->blames);
 	uint32_t said = 1;
 
 	if (!lead)
 		return;
-	append_text(t, ": ");
+	act_append(t, ": ");
 	add_metric(t, lead);
 	for (uint32_t i = 0; i < a->blames && said < SAID; i++) {
 		const struct act_blame *b = &a->blame[i];
@@ -419,7 +412,7 @@ static void add_evidence(struct explain_text *t, const struct act_anomaly *a)
 			again |= is_same_metric(b, &a->blame[k]);
 		if (again || b->share < ACT_SHARE_SAID || !act_rank_blame(b))
 			continue;
-		append_text(t, ", and ");
+		act_append(t, ", and ");
 		add_metric(t, b);
 		said++;
 	}
@@ -437,7 +430,7 @@ static bool is_same_service(const struct act_pod_name *a, const struct act_pod_n
  * service of the connections, whose process may have ended because they were refused. i may be
  * NULL.
  */
-static void add_refused(struct explain_text *t, const struct act_anomaly *a,
+static void add_refused(struct act_text *t, const struct act_anomaly *a,
 			const struct act_incident *i, int64_t begin_ns, int64_t end_ns)
 {
 	const struct act_blame *b = act_find_lead(a->blame, a->blames);
@@ -450,11 +443,10 @@ static void add_refused(struct explain_text *t, const struct act_anomaly *a,
 			n = &i->member[k].name;
 	copy_label(b, "port=\"", port, sizeof(port));
 	act_value(now, sizeof(now), b, b->value);
-	append_text(t, "Connections%s%s%s%s%s %s refused", *port ? " to port " : "", port,
-		    n ? " (" : "", n ? n->service : "", n ? ")" : "",
-		    end_ns ? "were" : "have been");
+	act_append(t, "Connections%s%s%s%s%s %s refused", *port ? " to port " : "", port,
+		   n ? " (" : "", n ? n->service : "", n ? ")" : "", end_ns ? "were" : "have been");
 	add_interval(t, begin_ns, end_ns, false);
-	append_text(t, ": nothing %s there, and %s failed", end_ns ? "listened" : "listens", now);
+	act_append(t, ": nothing %s there, and %s failed", end_ns ? "listened" : "listens", now);
 }
 
 /* Returns begin_ns, unless the current fault began after the incident or another fault. */
@@ -469,7 +461,7 @@ static int64_t find_begin(const struct act_anomaly *a, int64_t begin_ns)
 }
 
 /* Lists the earlier faults that were over before the last one ended, oldest first. */
-static void add_past(struct explain_text *t, const struct act_anomaly *a)
+static void add_past(struct act_text *t, const struct act_anomaly *a)
 {
 	int64_t after = 0;
 	uint32_t said = 0;
@@ -487,7 +479,7 @@ static void add_past(struct explain_text *t, const struct act_anomaly *a)
 		}
 		if (!next)
 			return;
-		append_text(t, said++ ? ", and it" : ". Before, it");
+		act_append(t, said++ ? ", and it" : ". Before, it");
 		add_verb(t, a, describe_fault((enum act_measure)(next - a->fault), next->risen),
 			 true);
 		add_interval(t, next->begin_ns, next->last_ns, false);
@@ -496,7 +488,7 @@ static void add_past(struct explain_text *t, const struct act_anomaly *a)
 }
 
 /* States why the steps of an MPI rank take longer. */
-static void add_step_cause(struct explain_text *t, const struct act_step *s, bool over)
+static void add_step_cause(struct act_text *t, const struct act_step *s, bool over)
 {
 	static const char *const does[][2] = {
 		[ACT_STEP_COMPUTES] = {"computes for longer: ", "computed for longer: "},
@@ -519,11 +511,11 @@ static void add_step_cause(struct explain_text *t, const struct act_step *s, boo
 		snprintf(now, sizeof(now), "%.3g", s->value);
 		snprintf(before, sizeof(before), "%.3g", s->before);
 	}
-	append_text(t, ". It %s%s %s (usually %s)", does[s->cause][over], now, what[s->cause],
-		    before);
+	act_append(t, ". It %s%s %s (usually %s)", does[s->cause][over], now, what[s->cause],
+		   before);
 }
 
-static void add_step_advice(struct explain_text *t, const struct act_anomaly *a)
+static void add_step_advice(struct act_text *t, const struct act_anomaly *a)
 {
 	static const char *const see[][2] = {
 		[ACT_STEP_UNKNOWN] = {"what it does", "perf top -p"},
@@ -535,22 +527,22 @@ static void add_step_advice(struct explain_text *t, const struct act_anomaly *a)
 	};
 	const char *const *is = see[a->step.cause];
 
-	append_text(t, "see %s while the other ranks wait for it: %s", is[0], is[1]);
+	act_append(t, "see %s while the other ranks wait for it: %s", is[0], is[1]);
 	if (strcmp(is[1], "top") != 0)
-		append_text(t, " %u", a->name.process);
+		act_append(t, " %u", a->name.process);
 }
 
 /* Formats as rdma(8) and ethtool(8) expect it. separator: between an RDMA device and its port. */
-static void add_port(struct explain_text *t, const struct act_blame *b, const char *separator)
+static void add_port(struct act_text *t, const struct act_blame *b, const char *separator)
 {
 	char device[64], port[16];
 
 	copy_label(b, "device=\"", device, sizeof(device));
 	copy_label(b, "port=\"", port, sizeof(port));
-	append_text(t, "%s%s%s", device, *port ? separator : "", port);
+	act_append(t, "%s%s%s", device, *port ? separator : "", port);
 }
 
-static void add_port_advice(struct explain_text *t, const struct act_blame *b)
+static void add_port_advice(struct act_text *t, const struct act_blame *b)
 {
 	static const char *const says[] = {
 		[ACT_MEASURE_LOSSES] = "see which of its counters rise, and check its cable",
@@ -560,16 +552,16 @@ static void add_port_advice(struct explain_text *t, const struct act_blame *b)
 	};
 	bool speed = b->measure == ACT_MEASURE_SPEED, rdma = strstr(b->metric, "port=\"");
 
-	append_text(t, "%s: %s ", says[b->measure],
-		    rdma    ? speed ? "ibstat" : "rdma statistic show link"
-		    : speed ? "ethtool"
-			    : "ethtool -S");
+	act_append(t, "%s: %s ", says[b->measure],
+		   rdma	   ? speed ? "ibstat" : "rdma statistic show link"
+		   : speed ? "ethtool"
+			   : "ethtool -S");
 	add_port(t, b, speed ? " " : "/");
 }
 
 /* States the pod, its fault, since when, and the evidence. i may be NULL. */
-static void add_fault(struct explain_text *t, const struct act_anomaly *a,
-		      const struct act_incident *i, int64_t begin_ns, int64_t end_ns)
+static void add_fault(struct act_text *t, const struct act_anomaly *a, const struct act_incident *i,
+		      int64_t begin_ns, int64_t end_ns)
 {
 	const struct act_blame *lead = act_find_lead(a->blame, a->blames);
 	const char *fault = find_fault(a);
@@ -585,29 +577,29 @@ static void add_fault(struct explain_text *t, const struct act_anomaly *a,
 	}
 	add_pod(t, &a->name);
 	if (i && *a->name.host && !act_is_host(&a->name))
-		append_text(t, " on %s", a->name.host);
+		act_append(t, " on %s", a->name.host);
 	snprintf(says, sizeof(says), "had %.2g times its usual number of requests", a->load);
 	add_verb(t, a, loaded ? says : fault, end_ns);
 	if (loaded && !(lead && lead->measure == ACT_MEASURE_LOAD)) {
-		append_text(t, ", and");
+		act_append(t, ", and");
 		add_verb(t, a, fault, end_ns);
 	}
 	if (port) {
-		append_text(t, " at ");
+		act_append(t, " at ");
 		add_port(t, lead, " port ");
 	}
 	if (*a->server && act_find_port(a))
-		append_text(t, " at port %u, where %s listens,", act_find_port(a), a->server);
+		act_append(t, " at port %u, where %s listens,", act_find_port(a), a->server);
 	add_interval(t, begin_ns, end_ns, born);
 	if (has_stopped(a) && *a->queue && a->waiting > 0)
-		append_text(t, ", while work waits for it (%s is %.3g)", a->queue, a->waiting);
+		act_append(t, ", while work waits for it (%s is %.3g)", a->queue, a->waiting);
 	add_evidence(t, a);
 	if (lead && is_step(lead) && a->step.cause)
 		add_step_cause(t, &a->step, end_ns);
 }
 
 /* Recommends a first step for this fault. */
-static void add_advice(struct explain_text *t, const struct act_anomaly *a, const uint8_t *trace,
+static void add_advice(struct act_text *t, const struct act_anomaly *a, const uint8_t *trace,
 		       bool called)
 {
 	static const char *const says[] = {
@@ -622,68 +614,69 @@ static void add_advice(struct explain_text *t, const struct act_anomaly *a, cons
 	enum act_measure what = lead ? lead->measure : ACT_MEASURE_LATENCY;
 	char id[2 * ACT_TRACE_ID_BYTES + 1];
 
-	append_text(t, ". First, ");
+	act_append(t, ". First, ");
 	if (lead && is_refused(lead))
-		append_text(t, "see which connections fail: sidelight tcp closed");
+		act_append(t, "see which connections fail: sidelight tcp closed");
 	else if (lead && is_retransmission(lead))
-		append_text(t, "find out where its packets are lost: sidelight tcp why");
+		act_append(t, "find out where its packets are lost: sidelight tcp why");
 	else if (act_is_connections(&a->name))
-		append_text(t, "find out what slows them down: sidelight tcp why");
+		act_append(t, "find out what slows them down: sidelight tcp why");
 	else if (lead && is_of_port(lead))
 		add_port_advice(t, lead);
 	else if (act_is_host(&a->name))
-		append_text(t, "look at what runs there: sidelight top");
+		act_append(t, "look at what runs there: sidelight top");
 	else if (a->died)
-		append_text(t, "read its log to see why it ended");
+		act_append(t, "read its log to see why it ended");
 	else if (is_given_none(a))
-		append_text(t, "see why its callers have stopped");
+		act_append(t, "see why its callers have stopped");
 	else if (what == ACT_MEASURE_STOPPED && a->name.process)
-		append_text(t, "see whether its process is stopped%s: ps -p %u",
-			    *a->queue ? "" : ", or its callers are", a->name.process);
+		act_append(t, "see whether its process is stopped%s: ps -p %u",
+			   *a->queue ? "" : ", or its callers are", a->name.process);
 	else if (what == ACT_MEASURE_STOPPED)
-		append_text(t, "see whether it still runs");
+		act_append(t, "see whether it still runs");
 	else if (lead && is_step(lead) && a->name.process)
 		add_step_advice(t, a);
 	else if (trace && what != ACT_MEASURE_CPU && what != ACT_MEASURE_MEMORY)
-		append_text(t, "look at trace %s", (base_hex(id, trace, ACT_TRACE_ID_BYTES), id));
+		act_append(t, "look at trace %s", (base_hex(id, trace, ACT_TRACE_ID_BYTES), id));
 	else if (what == ACT_MEASURE_CPU && a->name.process && has_risen(lead))
-		append_text(t, "look at where it uses CPU: perf top -p %u", a->name.process);
+		act_append(t, "look at where it uses CPU: perf top -p %u", a->name.process);
 	else if (what == ACT_MEASURE_CPU)
-		append_text(t, "check its log and its threads");
+		act_append(t, "check its log and its threads");
 	else if (what == ACT_MEASURE_LOAD && called)
-		append_text(t, "see which services call it: sidelight tcp flows");
+		act_append(t, "see which services call it: sidelight tcp flows");
 	else if (what == ACT_MEASURE_LOAD)
-		append_text(t, "find out where its work comes from");
+		act_append(t, "find out where its work comes from");
 	else
-		append_text(t, "%s", says[what]);
-	append_text(t, ".");
+		act_append(t, "%s", says[what]);
+	act_append(t, ".");
 }
 
-void act_explain(char *text, size_t room, const struct act_anomaly *a)
+const char *act_explain(char *text, size_t room, const struct act_anomaly *a)
 {
-	struct explain_text t = {text, room};
+	struct act_text t = {text, room};
 
 	add_fault(&t, a, NULL, a->begin_ns, a->end_ns ? a->last_ns : 0);
 	if (!act_is_connections(&a->name))
 		add_past(&t, a);
 	if (a->end_ns)
-		append_text(&t, ".");
+		act_append(&t, ".");
 	else
 		add_advice(&t, a, a->has_trace ? a->trace : NULL, *a->callers);
+	return text;
 }
 
 /* ---- incidents ---- */
 
-static void add_callers(struct explain_text *t, const struct act_anomaly *a, bool over)
+static void add_callers(struct act_text *t, const struct act_anomaly *a, bool over)
 {
 	char delay[32];
 
 	put_seconds(delay, sizeof(delay), a->delay);
 	if (a->delay > 0)
-		append_text(t, ". Calls to it %s %s longer%s%s", over ? "took" : "take", delay,
-			    *a->callers ? ", as measured by " : "", a->callers);
+		act_append(t, ". Calls to it %s %s longer%s%s", over ? "took" : "take", delay,
+			   *a->callers ? ", as measured by " : "", a->callers);
 	else if (*a->callers)
-		append_text(t, ". Its callers %s see it, too", a->callers);
+		act_append(t, ". Its callers %s see it, too", a->callers);
 }
 
 /* Returns the strength of a member's evidence, on the same scale as the cause's evidence. */
@@ -722,62 +715,55 @@ static const struct act_member *find_suspect(const struct act_incident *i)
 	return next;
 }
 
-static void add_members(struct explain_text *t, const struct act_incident *i)
+/*
+ * Names the other pods or, if the cause is no longer anomalous, those of them that still are.
+ * `next` has been named already.
+ */
+static void add_others(struct act_text *t, const struct act_incident *i,
+		       const struct act_member *next, bool remaining)
 {
-	const struct act_member *next = find_suspect(i);
-	uint32_t others = i->left_out, said = 0;
+	uint32_t others = remaining ? 0 : i->left_out, said = 0;
 
-	if (next) {
-		append_text(t, ". The next suspect %s ", i->end_ns ? "was" : "is");
-		add_pod(t, &next->name);
-	}
 	for (uint32_t k = 0; k < i->members; k++) {
 		const struct act_member *m = &i->member[k];
 
-		if (m == next || m->instance == i->cause.instance || is_own(i, &m->name))
+		if (m->instance == i->cause.instance ||
+		    (remaining ? m->end_ns != 0 : m == next || is_own(i, &m->name)))
 			continue;
 		if (said == NAMED) {
 			others++;
 			continue;
 		}
-		append_text(t, said++ ? ", " : ". Also affected: ");
+		act_append(t, said++	  ? ", "
+			      : remaining ? ". Still unusual: "
+					  : ". Also affected: ");
 		add_pod(t, &m->name);
 	}
 	if (said && others)
-		append_text(t, " and others");
+		act_append(t, " and others");
 }
 
-static void add_load(struct explain_text *t, const struct act_incident *i)
+static void add_members(struct act_text *t, const struct act_incident *i)
+{
+	const struct act_member *next = find_suspect(i);
+
+	if (next) {
+		act_append(t, ". The next suspect %s ", i->end_ns ? "was" : "is");
+		add_pod(t, &next->name);
+	}
+	add_others(t, i, next, false);
+}
+
+static void add_load(struct act_text *t, const struct act_incident *i)
 {
 	add_pod(t, &i->cause.name);
 	if (*i->cause.name.host && !act_is_host(&i->cause.name))
-		append_text(t, " on %s", i->cause.name.host);
-	append_text(t, "%s had %.2g times its usual number of requests", i->end_ns ? "" : " has",
-		    i->cause.load > 0 ? i->cause.load : i->load);
+		act_append(t, " on %s", i->cause.name.host);
+	act_append(t, "%s had %.2g times its usual number of requests", i->end_ns ? "" : " has",
+		   i->cause.load > 0 ? i->cause.load : i->load);
 	add_interval(t, i->begin_ns, i->end_ns, false);
-	append_text(t, ". This explains everything that changed: there is no fault, and nothing to "
-		       "do.");
-}
-
-/* Names the pods that are still anomalous although the cause no longer is. */
-static void add_remaining(struct explain_text *t, const struct act_incident *i)
-{
-	uint32_t said = 0, others = 0;
-
-	for (uint32_t k = 0; k < i->members; k++) {
-		const struct act_member *m = &i->member[k];
-
-		if (m->end_ns || m->instance == i->cause.instance)
-			continue;
-		if (said == NAMED) {
-			others++;
-			continue;
-		}
-		append_text(t, said++ ? ", " : ". Still unusual: ");
-		add_pod(t, &m->name);
-	}
-	if (others)
-		append_text(t, " and others");
+	act_append(t, ". This explains everything that changed: there is no fault, and nothing to "
+		      "do.");
 }
 
 /*
@@ -795,7 +781,7 @@ static int64_t find_end(const struct act_incident *i)
 
 void act_explain_incident(char *text, size_t room, const struct act_incident *i)
 {
-	struct explain_text t = {text, room};
+	struct act_text t = {text, room};
 	const struct act_anomaly *a = &i->cause;
 	const int64_t end_ns = find_end(i);
 
@@ -808,17 +794,17 @@ void act_explain_incident(char *text, size_t room, const struct act_incident *i)
 	if (!act_is_connections(&a->name))
 		add_past(&t, a);
 	if (end_ns && !i->end_ns)
-		add_remaining(&t, i);
+		add_others(&t, i, NULL, true);
 	else
 		add_members(&t, i);
 	if (a->died)
-		append_text(&t, ". Its process has ended");
+		act_append(&t, ". Its process has ended");
 	else if (i->end_ns && a->unread)
-		append_text(&t, ". It ended because the collector no longer reads the pod");
+		act_append(&t, ". It ended because the collector no longer reads the pod");
 	if (i->joined)
-		append_text(&t, ". This incident is now part of %s.", i->part_of);
+		act_append(&t, ". This incident is now part of %s.", i->part_of);
 	else if (end_ns)
-		append_text(&t, ".");
+		act_append(&t, ".");
 	else
 		add_advice(&t, a, i->has_trace ? i->trace : NULL, i->called);
 }

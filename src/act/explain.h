@@ -5,9 +5,17 @@
 
 #include "act/incident.h"
 
-#define ACT_LABEL_BYTES (ACT_POD_LABEL_BYTES + 16)
-#define ACT_SHARE_SAID	0.1 /* minimum share of each further metric in a sentence */
+#define ACT_LABEL_BYTES	      (ACT_POD_LABEL_BYTES + 16)
+#define ACT_EXPLANATION_BYTES 768u
+#define ACT_SHARE_SAID	      0.1 /* minimum share of each further metric in a sentence */
 
+/* The end of a text, and the room there for more, including the NUL. */
+struct act_text {
+	char *at;
+	size_t left;
+};
+/* Appends, and truncates the text when it is full. */
+void act_append(struct act_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /*
  * Formats a readable name for a pod: the pod's name; if it has none, or just the host name, the
  * name of its container; failing that, the name of its service and the PID. The result is truncated
@@ -47,9 +55,9 @@ void act_value(char *text, size_t room, const struct act_blame *b, double value)
 /*
  * Writes sentences about one pod: what is wrong and since when; which metrics show it, with their
  * values at the highest score and their usual values; and what to do first. Times are local.
- * Truncates the text to fit.
+ * Truncates the text to fit, and returns it.
  */
-void act_explain(char *text, size_t room, const struct act_anomaly *a);
+const char *act_explain(char *text, size_t room, const struct act_anomaly *a);
 /*
  * Does the same for an incident, and adds the effect on callers, the next suspect and the other
  * pods.

@@ -10,6 +10,7 @@
 #include "act/explain.h"
 #include "base/base.h"
 #include "base/hash.h"
+#include "base/table.h"
 
 #define SECOND_NS 1000000000ll
 #define CALLS_MAX 4096u
@@ -53,6 +54,7 @@ struct incident {
 };
 
 struct incident_call {
+	struct base_node node; /* by caller and callee */
 	uint64_t caller, callee;
 	int64_t ns;
 };
@@ -62,9 +64,8 @@ struct act_incidents {
 	pthread_mutex_t lock;
 	struct incident *list; /* max_listed */
 	uint64_t last_number;
-	uint64_t newest;	    /* highest id of an anomaly so far */
-	struct incident_call *call; /* sorted */
-	size_t calls;
+	uint64_t newest; /* highest id of an anomaly so far */
+	struct base_table calls;
 	struct act_incidents_stats stats;
 };
 
@@ -84,8 +85,7 @@ struct act_incidents *act_incidents_new(const struct act_incidents_opts *opts)
 	o->max_listed = o->max_listed ? o->max_listed : 256;
 	pthread_mutex_init(&s->lock, NULL);
 	s->list = calloc(o->max_listed, sizeof(*s->list));
-	s->call = calloc(CALLS_MAX, sizeof(*s->call));
-	if (s->list && s->call)
+	if (base_table_init(&s->calls) && s->list)
 		return s;
 	act_incidents_free(s);
 	errno = ENOMEM;
@@ -97,8 +97,10 @@ void act_incidents_free(struct act_incidents *s)
 	if (!s)
 		return;
 	pthread_mutex_destroy(&s->lock);
+	BASE_TABLE_EACH(&s->calls, c)
+		free(c);
+	base_table_free(&s->calls);
 	free(s->list);
-	free(s->call);
 	free(s);
 }
 
@@ -126,51 +128,54 @@ uint64_t act_service_key(const char *service)
 	return base_hash(0, service, act_service_length(service));
 }
 
-static int by_services(const void *a, const void *b)
+static uint64_t hash_call(uint64_t caller, uint64_t callee)
 {
-	const struct incident_call *x = a, *y = b;
-
-	if (x->caller != y->caller)
-		return x->caller < y->caller ? -1 : 1;
-	return (x->callee > y->callee) - (x->callee < y->callee);
+	return base_hash(0, (uint64_t[]){caller, callee}, 2 * sizeof(uint64_t));
 }
 
 static struct incident_call *find_call(const struct act_incidents *s, uint64_t caller,
 				       uint64_t callee)
 {
-	const struct incident_call key = {.caller = caller, .callee = callee};
+	struct incident_call *c = base_table_first(&s->calls, hash_call(caller, callee));
 
-	return bsearch(&key, s->call, s->calls, sizeof(key), by_services);
+	while (c && (c->caller != caller || c->callee != callee))
+		c = base_table_next(c);
+	return c;
+}
+
+static bool is_recent(const struct incident_call *c, int64_t now_ns)
+{
+	return c && llabs(now_ns - c->ns) < CALL_NS;
 }
 
 static void forget_calls(struct act_incidents *s, int64_t now_ns)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < s->calls; i++)
-		if (llabs(now_ns - s->call[i].ns) < CALL_NS)
-			s->call[kept++] = s->call[i];
-	s->calls = kept;
+	BASE_TABLE_EACH(&s->calls, c)
+		if (!is_recent((struct incident_call *)c, now_ns)) {
+			base_table_remove(&s->calls, c);
+			free(c);
+		}
 }
 
 void act_incidents_call(struct act_incidents *s, uint64_t caller, uint64_t callee, int64_t now_ns)
 {
-	struct incident_call *at;
+	struct incident_call *c;
 
 	if (caller == callee)
 		return;
 	pthread_mutex_lock(&s->lock);
-	at = find_call(s, caller, callee);
-	if (!at && s->calls == CALLS_MAX)
+	c = find_call(s, caller, callee);
+	if (!c && s->calls.count == CALLS_MAX)
 		forget_calls(s, now_ns);
-	if (at) {
-		at->ns = now_ns;
-	} else if (s->calls == CALLS_MAX) {
-		s->stats.calls_left_out++;
-	} else {
-		s->call[s->calls++] = (struct incident_call){caller, callee, now_ns};
-		qsort(s->call, s->calls, sizeof(*s->call), by_services);
+	if (!c && s->calls.count < CALLS_MAX && (c = calloc(1, sizeof(*c)))) {
+		c->caller = caller;
+		c->callee = callee;
+		base_table_add(&s->calls, c, hash_call(caller, callee));
 	}
+	if (c)
+		c->ns = now_ns;
+	else
+		s->stats.calls_left_out++;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -179,8 +184,11 @@ static bool is_called(const struct act_incidents *s, const char *service, int64_
 	uint64_t key = act_service_key(service);
 	bool called = false;
 
-	for (size_t i = 0; i < s->calls; i++)
-		called |= s->call[i].callee == key && llabs(now_ns - s->call[i].ns) < CALL_NS;
+	BASE_TABLE_EACH(&s->calls, n) {
+		const struct incident_call *c = (struct incident_call *)n;
+
+		called |= c->callee == key && is_recent(c, now_ns);
+	}
 	return called;
 }
 
@@ -188,10 +196,8 @@ static bool is_connected(const struct act_incidents *s, const char *a, const cha
 			 int64_t now_ns)
 {
 	uint64_t x = act_service_key(a), y = act_service_key(b);
-	const struct incident_call *there = find_call(s, x, y), *back = find_call(s, y, x);
 
-	return (there && llabs(now_ns - there->ns) < CALL_NS) ||
-	       (back && llabs(now_ns - back->ns) < CALL_NS);
+	return is_recent(find_call(s, x, y), now_ns) || is_recent(find_call(s, y, x), now_ns);
 }
 
 /* ---- relations ---- */
@@ -422,8 +428,7 @@ static void update_member(struct incident *x, uint32_t k, const struct act_anoma
 		x->i.begin_ns = BASE_MIN(x->i.begin_ns, a->begin_ns);
 		x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
 	}
-	if (a->load > 0 && (!(x->i.load > 0) || fabs(log(a->load)) > fabs(log(x->i.load))))
-		x->i.load = a->load;
+	x->i.load = act_farther(x->i.load, a->load);
 	take_cause(x, a);
 	take_trace(x, a);
 	if (!x->told || x->told_kind != ACT_INCIDENT_FAULT)
@@ -530,8 +535,7 @@ static void join_incidents(struct act_incidents *s, struct incident *to, struct 
 	i->left_out += f->left_out;
 	i->begin_ns = BASE_MIN(i->begin_ns, f->begin_ns);
 	i->last_ns = BASE_MAX(i->last_ns, f->last_ns);
-	if (f->load > 0 && (!(i->load > 0) || fabs(log(f->load)) > fabs(log(i->load))))
-		i->load = f->load;
+	i->load = act_farther(i->load, f->load);
 	take_cause(to, &f->cause);
 	take_trace(to, &f->cause);
 	to->changed = true;

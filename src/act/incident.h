@@ -20,7 +20,7 @@
  * An incident is load if the blamed metrics of all members moved no more than the requests did.
  * Load is information, not a fault. An incident that has been reported as a fault remains a fault.
  *
- * Threads: one thread, the keeper, feeds and polls; any thread may read.
+ * Threads: one thread, the keeper, feeds and polls; any thread may read, or note calls.
  */
 #ifndef SL_ACT_INCIDENT_H
 #define SL_ACT_INCIDENT_H

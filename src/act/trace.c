@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "act/trace.h"
 #include "base/grow.h"
@@ -31,18 +32,15 @@
 
 struct act_trace_route {
 	struct base_node node;
-	struct act_trace_route *older, *newer; /* neighbours in the list */
-	bool known;			       /* in the list .known, not in .young */
+	TAILQ_ENTRY(act_trace_route) used;
+	bool known; /* in the list .known, not in .young */
 	uint64_t key;
 	uint32_t n;
 	uint16_t bins[BINS];
 };
 
-/* A list ordered by the time of last use. */
-struct act_trace_list {
-	struct act_trace_route *oldest, *newest;
-	size_t n;
-};
+/* A list ordered by the time of last use, the oldest first. */
+TAILQ_HEAD(act_trace_list, act_trace_route);
 
 struct act_trace_policy {
 	struct act_trace_policy_opts o;
@@ -52,6 +50,7 @@ struct act_trace_policy {
 	double due;		/* part of the balance reserved for verdicts */
 	struct base_table routes;
 	struct act_trace_list young, known;
+	size_t youngs; /* number of young routes */
 	/* with at_start: ring of recent scores, and the quantile derived from it */
 	float *recent, least;
 	uint32_t recents;
@@ -85,6 +84,8 @@ struct act_trace_policy *act_trace_policy_new(const struct act_trace_policy_opts
 	if (!p)
 		return NULL;
 	p->o = *opts;
+	TAILQ_INIT(&p->young);
+	TAILQ_INIT(&p->known);
 	if (!(p->o.slow_factor > 0))
 		p->o.slow_factor = 5;
 	if (!p->o.window)
@@ -102,22 +103,12 @@ struct act_trace_policy *act_trace_policy_new(const struct act_trace_policy_opts
 	return NULL;
 }
 
-static void free_list(struct act_trace_list *l)
-{
-	while (l->oldest) {
-		struct act_trace_route *r = l->oldest;
-
-		l->oldest = r->newer;
-		free(r);
-	}
-}
-
 void act_trace_policy_free(struct act_trace_policy *p)
 {
 	if (!p)
 		return;
-	free_list(&p->young);
-	free_list(&p->known);
+	BASE_TABLE_EACH(&p->routes, r)
+		free(r);
 	base_table_free(&p->routes);
 	free(p->recent);
 	free(p);
@@ -164,24 +155,15 @@ static struct act_trace_route *find_route(const struct act_trace_policy *p, uint
 
 static void unlink_route(struct act_trace_policy *p, struct act_trace_route *r)
 {
-	struct act_trace_list *l = r->known ? &p->known : &p->young;
-
-	*(r->older ? &r->older->newer : &l->oldest) = r->newer;
-	*(r->newer ? &r->newer->older : &l->newest) = r->older;
-	l->n--;
+	TAILQ_REMOVE(r->known ? &p->known : &p->young, r, used);
+	p->youngs -= !r->known;
 }
 
 static void link_newest(struct act_trace_policy *p, struct act_trace_route *r)
 {
-	struct act_trace_list *l;
-
 	r->known = r->n >= LEARN_ALL;
-	l = r->known ? &p->known : &p->young;
-	r->newer = NULL;
-	r->older = l->newest;
-	*(l->newest ? &l->newest->newer : &l->oldest) = r;
-	l->newest = r;
-	l->n++;
+	TAILQ_INSERT_TAIL(r->known ? &p->known : &p->young, r, used);
+	p->youngs += !r->known;
 }
 
 /*
@@ -190,12 +172,11 @@ static void link_newest(struct act_trace_policy *p, struct act_trace_route *r)
  */
 static struct act_trace_route *evict_route(struct act_trace_policy *p)
 {
-	bool young = p->young.n > p->o.max_routes / YOUNG_PART || !p->known.n;
-	struct act_trace_route *r = young ? p->young.oldest : p->known.oldest;
+	bool young = p->youngs > p->o.max_routes / YOUNG_PART || TAILQ_EMPTY(&p->known);
+	struct act_trace_route *r = TAILQ_FIRST(young ? &p->young : &p->known);
 
 	unlink_route(p, r);
 	base_table_remove(&p->routes, r);
-	p->stats.routes--;
 	p->stats.evicted++;
 	return r;
 }
@@ -210,7 +191,7 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 		link_newest(p, r);
 		return r;
 	}
-	r = p->stats.routes < p->o.max_routes ? malloc(sizeof(*r)) : evict_route(p);
+	r = p->routes.count < p->o.max_routes ? malloc(sizeof(*r)) : evict_route(p);
 	if (!r) {
 		p->stats.lost++;
 		return NULL;
@@ -218,7 +199,6 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 	*r = (struct act_trace_route){.key = key};
 	base_table_add(&p->routes, r, base_hash_u64(key));
 	link_newest(p, r);
-	p->stats.routes++;
 	return r;
 }
 
@@ -440,4 +420,5 @@ enum act_trace_reason act_trace_decide(struct act_trace_policy *p, const struct 
 void act_trace_policy_stats(const struct act_trace_policy *p, struct act_trace_policy_stats *out)
 {
 	*out = p->stats;
+	out->routes = p->routes.count;
 }

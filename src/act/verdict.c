@@ -34,21 +34,11 @@ const char *const act_state_names[] = {"learning", "coarse", "ready"};
 
 /* The current or last anomaly of a pod. */
 struct verdict_course {
-	uint64_t number; /* number of the anomaly within its pod; 0 if none yet */
-	int64_t begin_ns, last_ns, end_ns;
-	uint64_t findings;
-	double peak, threshold, suspicion, load, delay;
-	double worst; /* highest score while `now` was the current fault */
-	enum act_measure now;
-	struct act_fault fault[ACT_MEASURES];
-	uint32_t blames;
-	struct act_blame blame[ACT_BLAMES];
-	char callers[ACT_CALLERS_BYTES];
-	int64_t born_ns;
-	char queue[ACT_BLAME_BYTES];
-	double waiting;
-	struct act_step step;
-	double rise; /* the largest of all findings */
+	uint64_t number;      /* number of the anomaly within its pod; 0 if none yet */
+	int64_t end_ns;	      /* when the writer found that it was over */
+	double worst;	      /* highest score while a.now was the current fault */
+	double rise;	      /* the largest of all findings */
+	struct act_anomaly a; /* without what only the keeper knows: see take_course() */
 };
 
 struct verdict_score {
@@ -185,38 +175,21 @@ static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_fin
 {
 	uint32_t n = BASE_MIN(f->blames, ACT_BLAMES);
 
-	for (uint32_t i = 0; i < n; i++) {
-		size_t bytes = strnlen(f->blame[i].metric, ACT_BLAME_BYTES - 1);
-
-		memcpy(to[i].metric, f->blame[i].metric, bytes);
-		to[i].metric[bytes] = '\0';
-		to[i].share = f->blame[i].share;
-		to[i].value = f->blame[i].value;
-		to[i].before = f->blame[i].before;
-		to[i].rate = f->blame[i].rate;
-		to[i].siblings = f->blame[i].siblings;
-		to[i].grows = f->blame[i].grows;
-		to[i].measure = f->blame[i].measure;
-		/*
-		 * A rare kind of work may be absent for a while, so require that nearly all
-		 * requests have stopped.
-		 */
+	memcpy(to, f->blame, n * sizeof(*to));
+	/*
+	 * A rare kind of work may be absent for a while, so require that nearly all requests have
+	 * stopped.
+	 */
+	for (uint32_t i = 0; i < n; i++)
 		if (to[i].measure == ACT_MEASURE_LOAD && to[i].value == 0 && to[i].before > 0 &&
 		    (!i || (f->load > 0 && f->load < ACT_LOAD_STOPPED)))
 			to[i].measure = ACT_MEASURE_STOPPED;
-	}
 	return n;
 }
 
-/* True if factor a is farther from 1 than factor b; 0 means that there is no factor. */
-static bool is_farther(double a, double b)
+static void note_fault(struct act_anomaly *a, enum act_measure measure, bool risen, int64_t ns)
 {
-	return a > 0 && (!(b > 0) || fabs(log(a)) > fabs(log(b)));
-}
-
-static void note_fault(struct verdict_course *c, enum act_measure measure, bool risen, int64_t ns)
-{
-	struct act_fault *x = &c->fault[measure];
+	struct act_fault *x = &a->fault[measure];
 
 	if (!x->last_ns || ns - x->last_ns > ACT_FAULT_OVER_NS)
 		*x = (struct act_fault){.begin_ns = ns};
@@ -225,7 +198,7 @@ static void note_fault(struct verdict_course *c, enum act_measure measure, bool 
 }
 
 /* Records the faults that a finding shows. Returns the main one. */
-static enum act_measure note_faults(struct verdict_course *c, const struct act_finding *f,
+static enum act_measure note_faults(struct act_anomaly *a, const struct act_finding *f,
 				    const struct act_blame *blame, uint32_t n)
 {
 	const struct act_blame *lead = act_find_lead(blame, n);
@@ -233,14 +206,14 @@ static enum act_measure note_faults(struct verdict_course *c, const struct act_f
 
 	if (f->delay > 0 && shows != ACT_MEASURE_STOPPED)
 		shows = ACT_MEASURE_LATENCY;
-	note_fault(c, shows, !lead || shows != lead->measure || !(lead->value < lead->before),
+	note_fault(a, shows, !lead || shows != lead->measure || !(lead->value < lead->before),
 		   f->ns);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct act_blame *b = &blame[i];
 
 		if (b != lead && b->share >= ACT_SHARE_SAID &&
 		    !act_is_improvement(b->measure, b->value, b->before))
-			note_fault(c, b->measure, !(b->value < b->before), f->ns);
+			note_fault(a, b->measure, !(b->value < b->before), f->ns);
 	}
 	return shows;
 }
@@ -259,11 +232,11 @@ static int rank_lead(const struct act_blame *blame, uint32_t n)
 static bool is_present(const struct verdict_course *c, const struct act_finding *f,
 		       const struct act_pod_verdict *v, enum act_measure shows)
 {
-	int rank = rank_lead(v->blame, v->blames), was = rank_lead(c->blame, c->blames);
+	int rank = rank_lead(v->blame, v->blames), was = rank_lead(c->a.blame, c->a.blames);
 
-	if (f->ns - c->fault[c->now].last_ns > ACT_FAULT_OVER_NS)
+	if (f->ns - c->a.fault[c->a.now].last_ns > ACT_FAULT_OVER_NS)
 		return true;
-	if ((shows == ACT_MEASURE_STOPPED) != (c->now == ACT_MEASURE_STOPPED))
+	if ((shows == ACT_MEASURE_STOPPED) != (c->a.now == ACT_MEASURE_STOPPED))
 		return shows == ACT_MEASURE_STOPPED;
 	/* The first metric to move is often a consequence that is measured sooner. */
 	if (rank != was && BASE_MAX(rank, was) >= ACT_RANK_NAMES)
@@ -274,45 +247,48 @@ static bool is_present(const struct verdict_course *c, const struct act_finding 
 static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 {
 	struct verdict_course *c = &s->course;
+	struct act_anomaly *a = &c->a;
 	enum act_measure shows;
 
 	if (!s->v.anomalous) {
 		*c = (struct verdict_course){.number = c->number + 1,
-					     .begin_ns = f->ns,
-					     .peak = -1,
 					     .worst = -1,
-					     .born_ns = f->born_ns};
+					     .a = {.instance = s->v.instance,
+						   .name = s->v.name,
+						   .begin_ns = f->ns,
+						   .peak = -1,
+						   .born_ns = f->born_ns}};
 		s->v.anomalous = true;
 		s->v.begin_ns = f->ns;
 		s->v.anomalies++;
 	}
 	s->v.alarms++;
 	s->v.blames = take_blame(s->v.blame, f);
-	c->last_ns = BASE_MAX(f->ns, c->last_ns);
-	c->findings++;
-	c->suspicion = fmax(c->suspicion, f->suspicion);
-	c->load = is_farther(f->load, c->load) ? f->load : c->load;
-	if (f->score > c->peak) {
-		c->peak = f->score;
-		c->threshold = f->threshold;
+	a->last_ns = BASE_MAX(f->ns, a->last_ns);
+	a->findings++;
+	a->suspicion = fmax(a->suspicion, f->suspicion);
+	a->load = act_farther(a->load, f->load);
+	if (f->score > a->peak) {
+		a->peak = f->score;
+		a->threshold = f->threshold;
 	}
 	if (f->step.cause && f->step.rise >= STEP_KEPT * c->rise)
-		c->step = f->step;
+		a->step = f->step;
 	c->rise = fmax(c->rise, f->step.rise);
-	shows = note_faults(c, f, s->v.blame, s->v.blames);
+	shows = note_faults(a, f, s->v.blame, s->v.blames);
 	if (shows == ACT_MEASURE_STOPPED) {
-		snprintf(c->queue, sizeof(c->queue), "%s", f->queue ? f->queue : "");
-		c->waiting = f->waiting;
+		snprintf(a->queue, sizeof(a->queue), "%s", f->queue ? f->queue : "");
+		a->waiting = f->waiting;
 	}
-	if (c->findings > 1 && !is_present(c, f, &s->v, shows))
+	if (a->findings > 1 && !is_present(c, f, &s->v, shows))
 		return;
-	c->fault[c->now].led |= c->findings > 1 && c->now != shows;
-	c->now = shows;
+	a->fault[a->now].led |= a->findings > 1 && a->now != shows;
+	a->now = shows;
 	c->worst = f->score;
-	c->blames = s->v.blames;
-	memcpy(c->blame, s->v.blame, sizeof(c->blame));
-	c->delay = f->delay;
-	snprintf(c->callers, sizeof(c->callers), "%s", f->callers ? f->callers : "");
+	a->blames = s->v.blames;
+	memcpy(a->blame, s->v.blame, sizeof(a->blame));
+	a->delay = f->delay;
+	snprintf(a->callers, sizeof(a->callers), "%s", f->callers ? f->callers : "");
 }
 
 /* Caller holds the pod's lock. */
@@ -335,9 +311,15 @@ static void add_score(struct act_verdict_pod *p)
 
 static void show_state(struct act_verdict_pod *p)
 {
+	const struct verdict_course *own = &p->own.course, *shown = &p->shown.course;
+
 	if (pthread_mutex_trylock(&p->lock))
 		return; /* the next finding will show it, too */
-	p->shown = p->own;
+	p->shown.v = p->own.v;
+	/* Most pods have no anomaly, so their course stays. */
+	if (own->number != shown->number || own->a.findings != shown->a.findings ||
+	    own->end_ns != shown->end_ns)
+		p->shown.course = p->own.course;
 	add_score(p);
 	pthread_mutex_unlock(&p->lock);
 }
@@ -391,7 +373,7 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 {
 	struct verdict_state *s = &p->own;
 	const bool anomalous = f->anomalous && !is_better(f);
-	const int64_t gap = f->ns - s->course.last_ns, hold = hold_of(p, anomalous);
+	const int64_t gap = f->ns - s->course.a.last_ns, hold = hold_of(p, anomalous);
 
 	learn_step(p, f->ns - s->v.ns);
 	s->v.ns = f->ns;
@@ -413,7 +395,7 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 	 */
 	if (s->v.anomalous && (gap > hold || gap < -hold)) {
 		s->v.anomalous = false;
-		s->course.end_ns = gap > 0 ? f->ns : s->course.last_ns;
+		s->course.end_ns = gap > 0 ? f->ns : s->course.a.last_ns;
 	}
 	if (anomalous)
 		alarm_at(s, f);
@@ -447,7 +429,7 @@ static void begin_anomaly(struct act_verdicts *v, struct act_verdict_pod *p,
 	 * If two anomalies of a pod begin in the same minute, the second one gets the next number.
 	 * Every collector does this in the same way.
 	 */
-	p->minute = BASE_MAX(s->course.begin_ns / MINUTE_NS, p->minute + 1);
+	p->minute = BASE_MAX(s->course.a.begin_ns / MINUTE_NS, p->minute + 1);
 	p->on = (struct act_anomaly){
 		.id = id, .instance = s->v.instance, .name = s->v.name, .minute = p->minute};
 	*a = p->on;
@@ -455,26 +437,16 @@ static void begin_anomaly(struct act_verdicts *v, struct act_verdict_pod *p,
 	p->kept_findings = 0;
 }
 
-static void take_course(struct act_anomaly *a, const struct verdict_course *c)
+/* Takes what the writer knows of the anomaly, and keeps the rest. */
+static void take_course(struct act_anomaly *on, const struct verdict_course *c)
 {
-	a->begin_ns = c->begin_ns;
-	a->last_ns = c->last_ns;
-	a->findings = c->findings;
-	a->peak = c->peak;
-	a->threshold = c->threshold;
-	a->suspicion = c->suspicion;
-	a->load = c->load;
-	a->now = c->now;
-	memcpy(a->fault, c->fault, sizeof(a->fault));
-	a->blames = c->blames;
-	memcpy(a->blame, c->blame, sizeof(a->blame));
-	a->delay = c->delay;
-	memcpy(a->callers, c->callers, sizeof(a->callers));
-	a->born_ns = c->born_ns;
-	memcpy(a->queue, c->queue, sizeof(a->queue));
-	a->waiting = c->waiting;
-	a->step = c->step;
-	act_explain(a->explanation, sizeof(a->explanation), a);
+	const struct act_anomaly before = *on;
+
+	*on = c->a;
+	on->id = before.id;
+	on->minute = before.minute;
+	on->has_trace = before.has_trace;
+	memcpy(on->trace, before.trace, sizeof(on->trace));
 }
 
 /* State of one call to act_verdicts_keep(). */
@@ -504,7 +476,6 @@ static void end_anomaly(const struct verdict_pass *k, struct act_verdict_pod *p,
 {
 	p->on.end_ns = BASE_MAX(ns, p->on.last_ns);
 	p->on.unread = unread;
-	act_explain(p->on.explanation, sizeof(p->on.explanation), &p->on);
 	notify_change(k, &p->on);
 	p->on.id = 0;
 }
@@ -516,15 +487,15 @@ static void keep_pod(const struct verdict_pass *k, struct act_verdict_pod *p,
 	bool unread = gone || k->now_ns - s->v.ns > (int64_t)k->v->o.unread_ns;
 
 	if (p->on.id && p->kept_number != c->number) /* another anomaly has begun in the meantime */
-		end_anomaly(k, p, c->begin_ns, false);
+		end_anomaly(k, p, c->a.begin_ns, false);
 	if (c->number > p->kept_number + 1)
 		k->v->stats.missed += c->number - p->kept_number - 1;
 	if (c->number != p->kept_number ||
-	    (!p->on.id && c->findings > p->kept_findings && s->v.anomalous && !unread))
+	    (!p->on.id && c->a.findings > p->kept_findings && s->v.anomalous && !unread))
 		begin_anomaly(k->v, p, s);
-	if (p->on.id && (c->findings != p->kept_findings || p->traced)) {
+	if (p->on.id && (c->a.findings != p->kept_findings || p->traced)) {
 		take_course(&p->on, c);
-		p->kept_findings = c->findings;
+		p->kept_findings = c->a.findings;
 		p->traced = false;
 		notify_change(k, &p->on);
 	}
@@ -550,7 +521,7 @@ void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns,
 			p->shown = p->own; /* findings that the writer could not show */
 		pthread_mutex_lock(&p->lock);
 		idle = !gone && !p->on.id && p->shown.course.number == p->kept_number &&
-		       p->shown.course.findings == p->kept_findings;
+		       p->shown.course.a.findings == p->kept_findings;
 		if (!idle)
 			s = p->shown;
 		pthread_mutex_unlock(&p->lock);
@@ -622,48 +593,31 @@ bool act_verdicts_pod(struct act_verdicts *v, uint64_t instance, struct act_pod_
 	return p != NULL;
 }
 
-/*
- * Returns the largest score or suspicion since since_ns, as a multiple of the threshold. The caller
- * holds the store's lock.
- */
-static double worst_score(struct act_verdict_pod *p, int64_t since_ns, bool suspicion)
+struct act_worst act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns)
 {
-	int64_t step_ns = (int64_t)p->store->o.step_ns;
-	float most = 0;
+	const int64_t step_ns = (int64_t)v->o.step_ns;
+	struct act_worst most = {0};
+	struct act_verdict_pod *p;
 
-	pthread_mutex_lock(&p->lock);
-	for (uint64_t i = suspicion || p->shown.v.begin_ns ? p->scores : 0; i; i--) {
+	pthread_mutex_lock(&v->lock);
+	p = find_pod(v, instance);
+	if (p)
+		pthread_mutex_lock(&p->lock);
+	for (uint64_t i = p ? p->scores : 0; i; i--) {
 		const struct verdict_score *s = &p->score[(i - 1) % ACT_SCORES_KEPT];
 
 		if (i + ACT_SCORES_KEPT <= p->scores || (s->step + 1) * step_ns <= since_ns)
 			break;
-		if (s->threshold > 0)
-			most = fmaxf(most, (suspicion ? s->suspicion : s->score) / s->threshold);
+		if (!(s->threshold > 0))
+			continue;
+		most.suspicion = fmax(most.suspicion, (double)(s->suspicion / s->threshold));
+		if (p->shown.v.begin_ns)
+			most.score = fmax(most.score, (double)(s->score / s->threshold));
 	}
-	pthread_mutex_unlock(&p->lock);
-	return (double)most;
-}
-
-static double worst_of(struct act_verdicts *v, uint64_t instance, int64_t since_ns, bool suspicion)
-{
-	struct act_verdict_pod *p;
-	double most;
-
-	pthread_mutex_lock(&v->lock);
-	p = find_pod(v, instance);
-	most = p ? worst_score(p, since_ns, suspicion) : 0;
+	if (p)
+		pthread_mutex_unlock(&p->lock);
 	pthread_mutex_unlock(&v->lock);
 	return most;
-}
-
-double act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns)
-{
-	return worst_of(v, instance, since_ns, false);
-}
-
-double act_verdicts_suspicion(struct act_verdicts *v, uint64_t instance, int64_t since_ns)
-{
-	return worst_of(v, instance, since_ns, true);
 }
 
 typedef void pod_fn(const struct act_pod_verdict *pod, void *arg);
@@ -749,7 +703,6 @@ static void add_up(const struct act_pod_verdict *p, void *arg)
 	s->pods++;
 	s->anomalous += p->anomalous;
 	s->drifting += p->drift;
-	s->shadow_anomalous += p->shadow_anomalous;
 	s->findings += p->findings;
 	s->alarms += p->alarms;
 	s->shadow_alarms += p->shadow_alarms;

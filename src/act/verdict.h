@@ -17,18 +17,18 @@
 #ifndef SL_ACT_VERDICT_H
 #define SL_ACT_VERDICT_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define ACT_BLAMES	      8u
-#define ACT_BLAME_BYTES	      96u /* longer metric names are truncated */
-#define ACT_POD_LABEL_BYTES   64u /* longer pod labels are truncated */
-#define ACT_SCORES_KEPT	      600u
-#define ACT_EXPLANATION_BYTES 768u
-#define ACT_TRACE_ID_BYTES    16u
-#define ACT_EVENT_ID_BYTES    40u
-#define ACT_CALLERS_BYTES     128u /* longer lists of callers are truncated */
+#define ACT_BLAMES	    8u
+#define ACT_BLAME_BYTES	    96u /* longer metric names are truncated */
+#define ACT_POD_LABEL_BYTES 64u /* longer pod labels are truncated */
+#define ACT_SCORES_KEPT	    600u
+#define ACT_TRACE_ID_BYTES  16u
+#define ACT_EVENT_ID_BYTES  40u
+#define ACT_CALLERS_BYTES   128u /* longer lists of callers are truncated */
 
 /* What a metric measures, in the categories needed to tell load from faults. */
 enum act_measure {
@@ -56,6 +56,12 @@ static inline bool act_is_improvement(enum act_measure measure, double value, do
 	return value < before && (measure == ACT_MEASURE_LATENCY || measure == ACT_MEASURE_ERRORS ||
 				  measure == ACT_MEASURE_CPU || measure == ACT_MEASURE_WAITING ||
 				  measure == ACT_MEASURE_LOSSES || measure == ACT_MEASURE_PAUSES);
+}
+
+/* Takes factor b for a if it is farther from 1; 0 means that there is no factor. */
+static inline double act_farther(double a, double b)
+{
+	return b > 0 && (!(a > 0) || fabs(log(b)) > fabs(log(a))) ? b : a;
 }
 
 /*
@@ -109,14 +115,7 @@ struct act_finding {
 	bool shadow_anomalous; /* verdict of the shadow detector */
 	double shadow_score;   /* score of the shadow detector; NaN if there is none */
 	uint32_t blames;
-	struct {
-		const char *metric;
-		double share, value, before;
-		bool rate; /* the value and the usual value are per second */
-		enum act_measure measure;
-		uint32_t siblings; /* see act_blame */
-		bool grows;
-	} blame[ACT_BLAMES];
+	struct act_blame blame[ACT_BLAMES];
 	double load;  /* requests to the pod divided by the usual requests; 0 if not known */
 	double delay; /* seconds by which calls to the pod take longer; 0 if not known */
 	/* callers that show the delay; "" or NULL if none is known */
@@ -187,7 +186,6 @@ struct act_anomaly {
 	 * keeper
 	 */
 	char server[ACT_POD_LABEL_BYTES];
-	char explanation[ACT_EXPLANATION_BYTES]; /* see explain.h */
 	bool has_trace;
 	uint8_t trace[ACT_TRACE_ID_BYTES]; /* id of a trace kept because of the anomaly */
 };
@@ -265,15 +263,15 @@ void act_verdicts_traced(struct act_verdicts *v, uint64_t instance, int64_t now_
 
 /* Returns false if there is no such pod. */
 bool act_verdicts_pod(struct act_verdicts *v, uint64_t instance, struct act_pod_verdict *out);
+struct act_worst {
+	double score; /* 0 if the pod never had an anomaly, for example while it is learning */
+	double suspicion;
+};
 /*
- * Returns the largest score of a pod since since_ns, in multiples of the threshold; 0 if there is
- * no such pod or it never had an anomaly, for example while it is learning.
+ * Returns the largest score and suspicion of a pod since since_ns, in multiples of the threshold; 0
+ * if there is no such pod.
  */
-double act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
-/*
- * Like act_verdicts_worst(), but for the pod's suspicion; includes pods that never had an anomaly.
- */
-double act_verdicts_suspicion(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
+struct act_worst act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
 /* fn must be short and must not call into v. */
 void act_verdicts_pods(struct act_verdicts *v, void (*fn)(const struct act_pod_verdict *, void *),
 		       void *arg);
@@ -297,7 +295,7 @@ size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *n
 void act_anomaly_event_id(const struct act_anomaly *a, char out[ACT_EVENT_ID_BYTES]);
 
 struct act_verdicts_stats {
-	uint64_t pods, anomalous, drifting, shadow_anomalous; /* current counts */
+	uint64_t pods, anomalous, drifting; /* current counts */
 	uint64_t refused_pods, findings, alarms, shadow_alarms;
 	uint64_t anomalies; /* number listed so far */
 	uint64_t missed; /* number that began and ended between two calls of act_verdicts_keep() */

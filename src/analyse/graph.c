@@ -5,19 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/table.h"
 #include "base/grow.h"
-#include "sketch/hash.h"
+#include "base/hash.h"
+#include "base/table.h"
 
 /* a span counts for at most this many of its nearest ancestors */
 #define DEPTH_MAX 256u
 
 struct graph_service {
-	char *name;
+	struct base_node node;	  /* by name */
 	uint64_t requests, calls; /* requests to the service; calls from it to other services */
+	uint32_t number;
+	char name[];
 };
 
 struct graph_path {
+	struct base_node node; /* by caller and callee */
 	uint32_t caller, callee;
 	/* how many of the caller's requests, and how many of its calls, reach the callee */
 	uint64_t requests, calls;
@@ -30,18 +33,22 @@ struct graph_reach {
 };
 
 struct analyse_graph {
-	struct graph_service *service;
-	struct graph_path *path;
-	struct analyse_table names, pairs;
+	struct graph_service **service; /* by number */
+	struct base_table names, paths;
 	struct graph_reach *reach; /* scratch space for the trace being added */
 	struct analyse_path *made;
-	uint32_t services, paths, reaches, service_room, path_room, reach_room;
+	uint32_t services, reaches, service_room, reach_room;
 	bool changed;
 };
 
 struct analyse_graph *analyse_graph_new(void)
 {
-	return calloc(1, sizeof(struct analyse_graph));
+	struct analyse_graph *g = calloc(1, sizeof(*g));
+
+	if (g && base_table_init(&g->names) && base_table_init(&g->paths))
+		return g;
+	analyse_graph_free(g);
+	return NULL;
 }
 
 void analyse_graph_free(struct analyse_graph *g)
@@ -49,11 +56,12 @@ void analyse_graph_free(struct analyse_graph *g)
 	if (!g)
 		return;
 	for (uint32_t i = 0; i < g->services; i++)
-		free(g->service[i].name);
-	analyse_table_free(&g->names);
-	analyse_table_free(&g->pairs);
+		free(g->service[i]);
+	BASE_TABLE_EACH(&g->paths, p)
+		free(p);
+	base_table_free(&g->names);
+	base_table_free(&g->paths);
 	free(g->service);
-	free(g->path);
 	free(g->reach);
 	free(g->made);
 	free(g);
@@ -61,48 +69,44 @@ void analyse_graph_free(struct analyse_graph *g)
 
 int64_t analyse_graph_service(struct analyse_graph *g, const char *name)
 {
-	uint64_t key = sketch_hash_bytes(name, strlen(name), 0);
-	uint32_t at;
+	const size_t bytes = strlen(name) + 1;
+	const uint64_t hash = base_hash_text(0, name);
+	struct graph_service *s = base_table_first(&g->names, hash);
 
-	/* If two names have the same hash, the second takes the next key. */
-	for (;; key++) {
-		at = analyse_table_find(&g->names, key);
-		if (at == ANALYSE_TABLE_NONE)
-			break;
-		if (!strcmp(g->service[at].name, name))
-			return at;
-	}
+	while (s && strcmp(s->name, name) != 0)
+		s = base_table_next(s);
+	if (s)
+		return s->number;
 	if (g->services == ANALYSE_SERVICES_MAX)
 		return -ENOSPC;
-	if (!BASE_GROW(g->service, g->services, g->service_room))
+	if (!BASE_GROW(g->service, g->services, g->service_room) ||
+	    !(s = malloc(sizeof(*s) + bytes)))
 		return -ENOMEM;
-	g->service[g->services] = (struct graph_service){.name = strdup(name)};
-	if (!g->service[g->services].name)
-		return -ENOMEM;
-	if (!analyse_table_add(&g->names, key, g->services)) {
-		free(g->service[g->services].name);
-		return -ENOMEM;
-	}
+	*s = (struct graph_service){.number = g->services};
+	memcpy(s->name, name, bytes);
+	base_table_add(&g->names, s, hash);
+	g->service[g->services] = s;
 	return g->services++;
 }
 
 const char *analyse_graph_name(const struct analyse_graph *g, uint32_t service)
 {
-	return g->service[service].name;
+	return g->service[service]->name;
 }
 
+/* Returns NULL if out of memory. */
 static struct graph_path *path_of(struct analyse_graph *g, uint32_t caller, uint32_t callee)
 {
-	uint64_t key = ((uint64_t)caller << 32 | callee) + 1;
-	uint32_t at = analyse_table_find(&g->pairs, key);
+	const uint64_t hash = base_hash_u64((uint64_t)caller << 32 | callee);
+	struct graph_path *p = base_table_first(&g->paths, hash);
 
-	if (at != ANALYSE_TABLE_NONE)
-		return &g->path[at];
-	if (!BASE_GROW(g->path, g->paths, g->path_room) ||
-	    !analyse_table_add(&g->pairs, key, g->paths))
-		return NULL;
-	g->path[g->paths] = (struct graph_path){.caller = caller, .callee = callee};
-	return &g->path[g->paths++];
+	while (p && (p->caller != caller || p->callee != callee))
+		p = base_table_next(p);
+	if (p || !(p = malloc(sizeof(*p))))
+		return p;
+	*p = (struct graph_path){.caller = caller, .callee = callee};
+	base_table_add(&g->paths, p, hash);
+	return p;
 }
 
 /* ---- a trace ---- */
@@ -170,10 +174,10 @@ static int count_entry(struct analyse_graph *g, const struct analyse_span *s, ui
 {
 	struct graph_path *p;
 
-	g->service[s[i].service].requests++;
+	g->service[s[i].service]->requests++;
 	if (s[i].parent >= n)
 		return 0;
-	g->service[s[s[i].parent].service].calls++;
+	g->service[s[s[i].parent].service]->calls++;
 	p = path_of(g, s[s[i].parent].service, s[i].service);
 	if (!p)
 		return -ENOMEM;
@@ -229,21 +233,22 @@ static float share_of(uint64_t part, uint64_t of)
 const struct analyse_path *analyse_graph_paths(struct analyse_graph *g, uint32_t *n)
 {
 	struct analyse_path *made = g->made;
+	uint32_t paths = 0;
 
-	*n = g->paths;
+	*n = (uint32_t)g->paths.count;
 	if (!g->changed)
 		return made;
-	made = reallocarray(made, g->paths + 1, sizeof(*made));
+	made = reallocarray(made, *n + 1, sizeof(*made));
 	if (!made) {
 		*n = 0;
 		return NULL;
 	}
 	g->made = made;
-	for (uint32_t i = 0; i < g->paths; i++) {
-		const struct graph_path *p = &g->path[i];
-		const struct graph_service *s = &g->service[p->caller];
+	BASE_TABLE_EACH(&g->paths, at) {
+		const struct graph_path *p = (struct graph_path *)at;
+		const struct graph_service *s = g->service[p->caller];
 
-		made[i] = (struct analyse_path){
+		made[paths++] = (struct analyse_path){
 			.caller = p->caller,
 			.callee = p->callee,
 			.client = share_of(p->calls, s->calls),
@@ -251,8 +256,8 @@ const struct analyse_path *analyse_graph_paths(struct analyse_graph *g, uint32_t
 			.calls = p->requests ? (float)p->entries / (float)p->requests : 1,
 		};
 	}
-	if (g->paths)
-		qsort(made, g->paths, sizeof(*made), by_callee);
+	if (paths)
+		qsort(made, paths, sizeof(*made), by_callee);
 	g->changed = false;
 	return made;
 }

@@ -211,9 +211,6 @@ double analyse_pipeline_budget(const struct analyse_pipeline *p);
 #define ANALYSE_MODEL_MAGIC   0x314c444f4d4c53ull /* "SLMODL1" */
 #define ANALYSE_MODEL_VERSION 8u
 
-size_t analyse_pipeline_save_bytes(const struct analyse_pipeline *p);
-/* Returns the number of bytes written, or -ENOSPC. */
-int64_t analyse_pipeline_save(const struct analyse_pipeline *p, void *buf, size_t bytes);
 /*
  * Saves the model of n >= 1 pods: the learned state of the first pod, merged with the state of the
  * other pods that have the same columns. Returns its size and *buf, which the caller frees, or

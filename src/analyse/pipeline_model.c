@@ -77,28 +77,22 @@ static void save_model(const struct analyse_pipeline *p, struct sketch_blob *b)
 	learned_io((struct analyse_pipeline *)(uintptr_t)p, p->thresholds, b);
 }
 
-size_t analyse_pipeline_save_bytes(const struct analyse_pipeline *p)
+/* Returns the size of *buf, or -ENOMEM. */
+static int64_t save_new(const struct analyse_pipeline *p, void **buf)
 {
-	struct sketch_blob b = {.bytes = SIZE_MAX};
-
-	save_model(p, &b);
-	return HEADER + b.used;
-}
-
-int64_t analyse_pipeline_save(const struct analyse_pipeline *p, void *buf, size_t bytes)
-{
-	struct sketch_blob b = {.at = buf, .bytes = bytes}, head = {.at = buf, .bytes = HEADER};
 	struct pipeline_model m = {.magic = ANALYSE_MODEL_MAGIC, .version = ANALYSE_MODEL_VERSION};
+	struct sketch_blob b = {.bytes = SIZE_MAX}, head = {.bytes = HEADER};
 
-	if (!sketch_blob_take(&b, HEADER))
-		return -ENOSPC;
 	save_model(p, &b);
-	if (b.failed)
-		return -ENOSPC;
-	m.bytes = b.used - HEADER;
-	m.crc = (uint32_t)crc32_z(0, b.at + HEADER, m.bytes);
+	m.bytes = b.used;
+	*buf = head.at = malloc(HEADER + m.bytes);
+	if (!*buf)
+		return -ENOMEM;
+	b = (struct sketch_blob){.at = head.at + HEADER, .bytes = m.bytes};
+	save_model(p, &b);
+	m.crc = (uint32_t)crc32_z(0, b.at, m.bytes);
 	header_io(&m, &head);
-	return (int64_t)b.used;
+	return (int64_t)(HEADER + m.bytes);
 }
 
 static void reset_detector(struct analyse_pipeline *p)
@@ -269,22 +263,6 @@ int analyse_pipeline_merge(struct analyse_pipeline *p, const struct analyse_pipe
 uint32_t analyse_pipeline_width(const struct analyse_pipeline *p)
 {
 	return p->dims;
-}
-
-static int64_t save_new(const struct analyse_pipeline *p, void **buf)
-{
-	size_t bytes = analyse_pipeline_save_bytes(p);
-	int64_t n;
-
-	*buf = malloc(bytes);
-	if (!*buf)
-		return -ENOMEM;
-	n = analyse_pipeline_save(p, *buf, bytes);
-	if (n >= 0)
-		return n;
-	free(*buf);
-	*buf = NULL;
-	return n;
 }
 
 int64_t analyse_pipeline_save_all(struct analyse_pipeline *const *pods, uint32_t n, void **buf)

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/table.h"
 #include "base/grow.h"
-#include "sketch/hash.h"
+#include "base/hash.h"
+#include "base/table.h"
 
 #define QUANTILES  2u	 /* two quantiles: the median and P90 */
 #define PAST	   60u	 /* number of steps whose median is the usual quantile */
@@ -30,11 +30,14 @@
 static const float quantile[QUANTILES] = {0.5f, 0.9f};
 
 struct selftime_series {
+	struct base_node node; /* by operation, pod and peer */
+	uint64_t operation;
 	/*
 	 * peer: OWN for the pod's own time; otherwise the pod that it calls, for the gap between
 	 * the two ends of these calls
 	 */
 	uint32_t pod, peer;
+	uint32_t edge; /* index of the edge between them */
 	uint32_t n, bins[BINS];
 	uint32_t past; /* number of steps in ring */
 	float ring[QUANTILES][PAST];
@@ -48,13 +51,15 @@ struct selftime_edge {
 };
 
 struct analyse_selftime {
-	struct selftime_series **series;
+	struct selftime_series **series; /* oldest first, so that sums have a fixed order */
 	struct selftime_edge *edge;
-	struct analyse_table by_key, edges;
-	uint32_t n, n_edges;
-	size_t room, edge_room, pods; /* pods: allocated length of the next three arrays */
-	double *own, *gap;	      /* per pod: sums over this step */
-	uint32_t *owns;
+	struct base_table by_key;
+	uint32_t n, edges;
+	struct {
+		double own, gap; /* sums over this step */
+		uint32_t owns;
+	} * pod;
+	size_t room, edge_room, pods; /* allocated lengths */
 	/* Scratch space for the trace being added. */
 	uint32_t *calls;
 	int64_t (*cut)[2];
@@ -68,7 +73,10 @@ struct analyse_selftime *analyse_selftime_new(void)
 
 	for (uint32_t d = 0; t && d < DELAYS; d++)
 		t->log_delay[d] = (float)log(DELAY_MIN * (double)(1u << d));
-	return t;
+	if (t && base_table_init(&t->by_key))
+		return t;
+	free(t);
+	return NULL;
 }
 
 void analyse_selftime_free(struct analyse_selftime *t)
@@ -77,13 +85,10 @@ void analyse_selftime_free(struct analyse_selftime *t)
 		return;
 	for (uint32_t i = 0; i < t->n; i++)
 		free(t->series[i]);
-	analyse_table_free(&t->by_key);
-	analyse_table_free(&t->edges);
+	base_table_free(&t->by_key);
 	free(t->series);
 	free(t->edge);
-	free(t->own);
-	free(t->gap);
-	free(t->owns);
+	free(t->pod);
 	free(t->calls);
 	free(t->cut);
 	free(t);
@@ -91,41 +96,42 @@ void analyse_selftime_free(struct analyse_selftime *t)
 
 /* ---- series ---- */
 
-static struct selftime_edge *edge_of(struct analyse_selftime *t, uint32_t pod, uint32_t peer)
+/* Returns the index of an edge; UINT32_MAX if out of memory. Only called for a new series. */
+static uint32_t edge_of(struct analyse_selftime *t, uint32_t pod, uint32_t peer)
 {
-	uint64_t key = ((uint64_t)pod << 32 | peer) + 1;
-	uint32_t at = analyse_table_find(&t->edges, key);
+	uint32_t i = 0;
 
-	if (at != ANALYSE_TABLE_NONE)
-		return &t->edge[at];
-	if (!BASE_GROW(t->edge, t->n_edges, t->edge_room) ||
-	    !analyse_table_add(&t->edges, key, t->n_edges))
-		return NULL;
-	t->edge[t->n_edges] = (struct selftime_edge){.pod = pod, .peer = peer};
-	return &t->edge[t->n_edges++];
+	while (i < t->edges && (t->edge[i].pod != pod || t->edge[i].peer != peer))
+		i++;
+	if (i < t->edges)
+		return i;
+	if (!BASE_GROW(t->edge, t->edges, t->edge_room))
+		return UINT32_MAX;
+	t->edge[t->edges++] = (struct selftime_edge){.pod = pod, .peer = peer};
+	return i;
 }
 
 static struct selftime_series *series_of(struct analyse_selftime *t, uint32_t pod, uint32_t peer,
 					 uint64_t operation)
 {
 	const uint64_t name[2] = {operation, (uint64_t)pod << 32 | peer};
-	uint64_t key = sketch_hash_bytes(name, sizeof(name), 0);
-	uint32_t at = analyse_table_find(&t->by_key, key);
-	struct selftime_series *s;
+	const uint64_t hash = base_hash(0, name, sizeof(name));
+	struct selftime_series *s = base_table_first(&t->by_key, hash);
+	uint32_t edge = 0;
 
-	if (at != ANALYSE_TABLE_NONE)
-		return t->series[at];
-	if (!BASE_GROW(t->series, t->n, t->room))
+	while (s && (s->operation != operation || s->pod != pod || s->peer != peer))
+		s = base_table_next(s);
+	if (s)
+		return s;
+	if (!BASE_GROW(t->series, t->n, t->room) ||
+	    (peer != OWN && (edge = edge_of(t, pod, peer)) == UINT32_MAX) ||
+	    !(s = calloc(1, sizeof(*s))))
 		return NULL;
-	if (peer != OWN && !edge_of(t, pod, peer))
-		return NULL;
-	s = calloc(1, sizeof(*s));
-	if (!s || !analyse_table_add(&t->by_key, key, t->n)) {
-		free(s);
-		return NULL;
-	}
+	s->operation = operation;
 	s->pod = pod;
 	s->peer = peer;
+	s->edge = edge;
+	base_table_add(&t->by_key, s, hash);
 	t->series[t->n++] = s;
 	return s;
 }
@@ -353,7 +359,6 @@ static void learn_step(struct selftime_series *s, const float now[QUANTILES])
 
 static int room_for_pods(struct analyse_selftime *t)
 {
-	size_t gaps = t->pods, owns = t->pods;
 	uint32_t pods = 0;
 
 	for (uint32_t i = 0; i < t->n; i++) {
@@ -362,14 +367,10 @@ static int room_for_pods(struct analyse_selftime *t)
 		pods = s->pod >= pods ? s->pod + 1 : pods;
 		pods = s->peer != OWN && s->peer >= pods ? s->peer + 1 : pods;
 	}
-	if (!base_grow(&t->gap, &gaps, pods, sizeof(*t->gap)) ||
-	    !base_grow(&t->owns, &owns, pods, sizeof(*t->owns)) ||
-	    !base_grow(&t->own, &t->pods, pods, sizeof(*t->own)))
+	if (!base_grow(&t->pod, &t->pods, pods, sizeof(*t->pod)))
 		return -ENOMEM;
-	for (size_t i = 0; i < t->pods; i++) {
-		t->own[i] = t->gap[i] = 0;
-		t->owns[i] = 0;
-	}
+	if (t->pods)
+		memset(t->pod, 0, t->pods * sizeof(*t->pod));
 	return 0;
 }
 
@@ -390,31 +391,31 @@ int analyse_selftime_step(struct analyse_selftime *t, float *evidence, uint32_t 
 		if (s->past)
 			e = exp((double)delay_likelihood(t, s, now));
 		if (!err && s->peer == OWN) {
-			t->own[s->pod] += e;
-			t->owns[s->pod]++;
+			t->pod[s->pod].own += e;
+			t->pod[s->pod].owns++;
 		} else if (!err) {
-			struct selftime_edge *edge = edge_of(t, s->pod, s->peer);
-
-			edge->sum += e;
-			edge->n++;
+			t->edge[s->edge].sum += e;
+			t->edge[s->edge].n++;
 		}
 		learn_step(s, now);
 		memset(s->bins, 0, sizeof(s->bins));
 		s->n = 0;
 	}
-	for (uint32_t i = 0; i < t->n_edges; i++) {
+	for (uint32_t i = 0; i < t->edges; i++) {
 		struct selftime_edge *e = &t->edge[i];
 		double shown = e->n ? log((double)MISS + (1 - (double)MISS) * e->sum / e->n) : 0;
 
 		if (!err) {
-			t->gap[e->pod] += shown;
-			t->gap[e->peer] += shown;
+			t->pod[e->pod].gap += shown;
+			t->pod[e->peer].gap += shown;
 		}
 		e->sum = 0;
 		e->n = 0;
 	}
-	for (uint32_t i = 0; !err && i < pods && i < t->pods; i++)
-		evidence[i] = (float)(fmax(t->owns[i] ? log(t->own[i] / t->owns[i]) : 0, 0) +
-				      fmax(t->gap[i], 0));
+	for (uint32_t i = 0; !err && i < pods && i < t->pods; i++) {
+		double own = t->pod[i].owns ? log(t->pod[i].own / t->pod[i].owns) : 0;
+
+		evidence[i] = (float)(fmax(own, 0) + fmax(t->pod[i].gap, 0));
+	}
 	return err;
 }

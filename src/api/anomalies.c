@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "api/api.h"
-#include "act/incident.h"
+#include "act/explain.h"
 #include "api/internal.h"
 #include "collect/judge/live.h"
 
@@ -63,7 +63,7 @@ static void put_trace(struct base_json *j, const uint8_t id[ACT_TRACE_ID_BYTES])
 
 void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 {
-	char event[ACT_EVENT_ID_BYTES];
+	char event[ACT_EVENT_ID_BYTES], text[ACT_EXPLANATION_BYTES];
 
 	act_anomaly_event_id(a, event);
 	base_put(j, KV("id", a->id), KV("event_id", event), KV_ID("instance", a->instance),
@@ -73,7 +73,8 @@ void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 		 KV_TIME("begin", a->begin_ns), KV_TIME("last", a->last_ns),
 		 KV_TIME("end", a->end_ns), KV("unread", a->unread), KV("findings", a->findings),
 		 KV_BOOL("from_start", a->born_ns != 0), KV_FINITE("peak", a->peak),
-		 KV_FINITE("suspicion", a->suspicion), KV("explanation", a->explanation));
+		 KV_FINITE("suspicion", a->suspicion),
+		 KV("explanation", act_explain(text, sizeof(text), a)));
 	put_blame(j, a->blame, a->blames);
 	if (a->has_trace)
 		put_trace(j, a->trace);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/explain.h"
 #include "api/internal.h"
 #include "base/base.h"
 #include "base/grow.h"
@@ -144,6 +145,7 @@ static void node_json(const struct collect_service_view *v, void *arg)
 {
 	struct map_walk *w = arg;
 	const bool now = v->anomaly && !v->anomaly->end_ns;
+	char text[ACT_EXPLANATION_BYTES];
 
 	if (v->culprit) {
 		snprintf(w->culprit.service, sizeof(w->culprit.service), "%s", v->service);
@@ -155,7 +157,8 @@ static void node_json(const struct collect_service_view *v, void *arg)
 	base_put(w->list.j, KV("service", v->service), KV("namespace", v->kube_namespace),
 		 KV_BOOL("outside", false), KV("pods", v->pods), KV("anomaly", now),
 		 KV("culprit", v->culprit),
-		 KV("sentence", now ? v->anomaly->explanation : v->attention_why),
+		 KV("sentence",
+		    now ? act_explain(text, sizeof(text), v->anomaly) : v->attention_why),
 		 KV_QUANTILE("requests_per_second", v->requests),
 		 KV_QUANTILE("errors_per_second", v->errors), KV_QUANTILE("p99_seconds", v->p99),
 		 KV("attention", v->attention));

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "act/explain.h"
 #include "api/api.h"
 #include "api/internal.h"
 #include "base/base.h"
@@ -71,13 +72,16 @@ static void connections_json(struct base_json *j, const struct collect_service_c
 
 static void anomaly_json(struct base_json *j, const struct collect_service_view *v)
 {
+	char text[ACT_EXPLANATION_BYTES];
+
 	if (!v->anomaly) {
 		base_json_knull(j, "anomaly");
 		return;
 	}
 	base_json_kbegin(j, "anomaly", '{');
 	api_anomaly(j, v->anomaly);
-	base_put(j, KV("sentence", v->anomaly->explanation), KV("culprit", v->culprit));
+	base_put(j, KV("sentence", act_explain(text, sizeof(text), v->anomaly)),
+		 KV("culprit", v->culprit));
 	base_json_end(j, '}');
 }
 

@@ -243,14 +243,26 @@ static int read_models(struct replay *r)
 /* Saves the models of --model with the updates learned here. */
 static int save_models(struct replay *r)
 {
+	struct analyse_pipeline_stats s;
 	int err = 0;
 
 	if (!settings.save_model)
 		return 0;
-	for (uint32_t i = 0; i < r->data.n_pods && !err; i++)
-		if (r->pods[i].pipeline)
-			err = collect_models_keep(r->models, r->data.pods[i].name,
-						  r->pods[i].pipeline);
+	for (uint32_t i = 0; i < r->data.n_pods && !err; i++) {
+		struct analyse_pipeline *p = r->pods[i].pipeline;
+		void *bytes = NULL;
+		int64_t length;
+
+		if (p)
+			analyse_pipeline_stats(p, &s);
+		if (!p || !s.learned)
+			continue;
+		length = analyse_pipeline_save_all(&p, 1, &bytes);
+		err = length < 0 ? (int)length
+				 : collect_models_put(r->models, r->data.pods[i].name, bytes,
+						      (size_t)length);
+		free(bytes);
+	}
 	if (!err)
 		err = collect_models_write(r->models, settings.save_model);
 	return err ? cli_replay_say("%s: %s", settings.save_model, strerror(-err)) : 0;

@@ -6,43 +6,36 @@
 
 /*
  * Dot products of one row with n other rows of `stride` floats, four at a time to share the loads
- * of `one`. Each product is summed over eight lanes, in the same order for any n.
+ * of `one`; the last group may repeat a row. Each product is summed over eight lanes, in the same
+ * order for any n.
  */
 SKETCH_FN void SKETCH_NAME(dots)(double *out, const float *one, const float *others, uint32_t n,
 				 size_t stride)
 {
-	uint32_t i = 0;
-
-	for (; i + 4 <= n; i += 4) {
-		const float *o = others + i * stride;
+	for (uint32_t i = 0; i < n; i += 4) {
+		const uint32_t left = n - i;
+		const float *o = others + i * stride, *o1 = left > 1 ? o + stride : o,
+			    *o2 = left > 2 ? o1 + stride : o, *o3 = left > 3 ? o2 + stride : o;
 		SKETCH_EIGHT s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y;
 
 		for (size_t c = 0; c < stride; c += SKETCH_LANES) {
 			SKETCH_LOAD_F32(x, one + c);
 			SKETCH_LOAD_F32(y, o + c);
 			SKETCH_ADD_MUL(s0, x, y);
-			SKETCH_LOAD_F32(y, o + stride + c);
+			SKETCH_LOAD_F32(y, o1 + c);
 			SKETCH_ADD_MUL(s1, x, y);
-			SKETCH_LOAD_F32(y, o + 2 * stride + c);
+			SKETCH_LOAD_F32(y, o2 + c);
 			SKETCH_ADD_MUL(s2, x, y);
-			SKETCH_LOAD_F32(y, o + 3 * stride + c);
+			SKETCH_LOAD_F32(y, o3 + c);
 			SKETCH_ADD_MUL(s3, x, y);
 		}
 		SKETCH_SUM(out[i], s0);
-		SKETCH_SUM(out[i + 1], s1);
-		SKETCH_SUM(out[i + 2], s2);
-		SKETCH_SUM(out[i + 3], s3);
-	}
-	for (; i < n; i++) {
-		const float *o = others + i * stride;
-		SKETCH_EIGHT sum = {0}, x, y;
-
-		for (size_t c = 0; c < stride; c += SKETCH_LANES) {
-			SKETCH_LOAD_F32(x, one + c);
-			SKETCH_LOAD_F32(y, o + c);
-			SKETCH_ADD_MUL(sum, x, y);
-		}
-		SKETCH_SUM(out[i], sum);
+		if (left > 1)
+			SKETCH_SUM(out[i + 1], s1);
+		if (left > 2)
+			SKETCH_SUM(out[i + 2], s2);
+		if (left > 3)
+			SKETCH_SUM(out[i + 3], s3);
 	}
 }
 
@@ -158,58 +151,29 @@ static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 static SKETCH_TARGET double SKETCH_NAME(residual)(const struct sketch_fd *fd, uint32_t k,
 						  const float *row, float *out)
 {
-	const size_t stride = fd->stride, whole = fd->d / SKETCH_LANES * SKETCH_LANES;
-	double c[SKETCH_FD_ROWS_MAX];
-	float tail[16] = {0};
+	const size_t stride = fd->stride;
+	float *y = (float *)fd->turned; /* the row with its padding, then the residual */
+	double c[SKETCH_FD_ROWS_MAX], s;
 	SKETCH_EIGHT sum = {0};
-	double s;
 
 	if (k > fd->rank)
 		k = fd->rank;
-	memcpy(tail, row + whole, (fd->d - whole) * sizeof(float));
-	for (uint32_t i = 0; i < k; i += 4) {
-		/* Rows beyond k in the last group of four are computed but not used. */
-		const float *v = fd->row + i * stride;
-		SKETCH_EIGHT s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y;
-		const uint32_t left = k - i;
-		const float *v1 = left > 1 ? v + stride : v, *v2 = left > 2 ? v + 2 * stride : v,
-			    *v3 = left > 3 ? v + 3 * stride : v;
+	memcpy(y, row, fd->d * sizeof(float));
+	memset(y + fd->d, 0, (stride - fd->d) * sizeof(float));
+	SKETCH_NAME(dots)(c, y, fd->row, k, stride);
+	for (size_t j = 0; j < stride; j += SKETCH_LANES) {
+		SKETCH_EIGHT x, v;
 
-		for (size_t j = 0; j < fd->d; j += SKETCH_LANES) {
-			SKETCH_LOAD_F32(x, j < whole ? row + j : tail);
-			SKETCH_LOAD_F32(y, v + j);
-			SKETCH_ADD_MUL(s0, x, y);
-			SKETCH_LOAD_F32(y, v1 + j);
-			SKETCH_ADD_MUL(s1, x, y);
-			SKETCH_LOAD_F32(y, v2 + j);
-			SKETCH_ADD_MUL(s2, x, y);
-			SKETCH_LOAD_F32(y, v3 + j);
-			SKETCH_ADD_MUL(s3, x, y);
-		}
-		SKETCH_SUM(c[i], s0);
-		if (left > 1)
-			SKETCH_SUM(c[i + 1], s1);
-		if (left > 2)
-			SKETCH_SUM(c[i + 2], s2);
-		if (left > 3)
-			SKETCH_SUM(c[i + 3], s3);
-	}
-	for (size_t j = 0; j < fd->d; j += SKETCH_LANES) {
-		SKETCH_EIGHT x, y;
-
-		SKETCH_LOAD_F32(x, j < whole ? row + j : tail);
+		SKETCH_LOAD_F32(x, y + j);
 		for (uint32_t i = 0; i < k; i++) {
-			SKETCH_LOAD_F32(y, fd->row + i * stride + j);
-			SKETCH_SUB_SCALED(x, y, c[i]);
+			SKETCH_LOAD_F32(v, fd->row + i * stride + j);
+			SKETCH_SUB_SCALED(x, v, c[i]);
 		}
 		SKETCH_ADD_MUL(sum, x, x);
-		if (out && j < whole)
-			SKETCH_STORE_F32(out + j, x);
-		else if (out) {
-			SKETCH_STORE_F32(tail, x);
-			memcpy(out + j, tail, (fd->d - whole) * sizeof(float));
-		}
+		SKETCH_STORE_F32(y + j, x);
 	}
+	if (out)
+		memcpy(out, y, fd->d * sizeof(float));
 	SKETCH_SUM(s, sum);
 	return sqrt(s);
 }

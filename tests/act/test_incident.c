@@ -449,6 +449,7 @@ static void what_load_does_not_explain_is_a_fault(void **state)
 static void find_from_to(struct act_verdicts *v, struct act_verdict_pod *p, double from, double to,
 			 double score, struct act_blame b)
 {
+	b.share = 0.3;
 	for (long k = lround(10 * from); k <= lround(10 * to); k++) {
 		struct act_finding f = {
 			.ns = T + k * S / 10,
@@ -460,7 +461,7 @@ static void find_from_to(struct act_verdicts *v, struct act_verdict_pod *p, doub
 			.blames = 2,
 			.blame = {{"cpu_seconds_total", 0.4, 0.01, 0.2, true, ACT_MEASURE_CPU, 0,
 				   false},
-				  {b.metric, 0.3, b.value, b.before, b.rate, b.measure, 0, false}},
+				  b},
 		};
 
 		act_verdict_push(p, &f);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/explain.h"
 #include "collect/judge/judged.h"
 #include "support/test.h"
 
@@ -202,6 +203,7 @@ static void open_rank(struct shop *s)
 /* After a minute of steps of 20 ms, six seconds of this step are explained in these words. */
 static void assert_slower(struct shop *s, struct step step, const char *says)
 {
+	char text[ACT_EXPLANATION_BYTES];
 	struct act_anomaly a;
 
 	for (int i = 0; i < MINUTE; i++)
@@ -210,9 +212,9 @@ static void assert_slower(struct shop *s, struct step step, const char *says)
 		show_steps(s, step, true);
 	act_verdicts_keep(s->verdicts, s->ns, ignore_change, NULL);
 	assert_int_equal(act_verdicts_anomalies(s->verdicts, 0, &a, 1), 1);
-	if (!strstr(a.explanation, says))
-		print_error("not \"%s\": %s\n", says, a.explanation);
-	assert_non_null(strstr(a.explanation, says));
+	if (!strstr(act_explain(text, sizeof(text), &a), says))
+		print_error("not \"%s\": %s\n", says, text);
+	assert_non_null(strstr(text, says));
 }
 
 static void assert_cause(struct step step, const char *says)
@@ -258,10 +260,27 @@ static void a_slow_rank_says_why_after_its_clock_was_set_back(void **state)
 	close_shop(&s);
 }
 
+static void long_names_are_truncated(void **state)
+{
+	char names[200] = "1shop_requests_total\0001";
+	struct act_pod_verdict shown;
+	struct shop s;
+
+	(void)state;
+	memset(names + 22, 'e', 150);
+	open_pod(&s, names, 22 + 150 + 1, 2);
+	show_row(&s, 100, 1, true);
+	assert_true(act_verdicts_pod(s.verdicts, 7, &shown));
+	assert_int_equal(shown.blames, 2);
+	assert_int_equal(strlen(shown.blame[0].metric), ACT_BLAME_BYTES - 1);
+	close_shop(&s);
+}
+
 int act_test_judged(void);
 int act_test_judged(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(long_names_are_truncated),
 		cmocka_unit_test(errors_of_more_requests_have_no_share),
 		cmocka_unit_test(usual_load_survives_a_clock_that_was_set_back),
 		cmocka_unit_test(a_missing_number_of_requests_raises_no_load),

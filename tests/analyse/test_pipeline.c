@@ -523,15 +523,16 @@ static bool push_warm(struct pod *d, double part, double busier)
  */
 static void a_successor_may_warm_up(void **state)
 {
-	static uint8_t model[1 << 20];
 	struct pod before = trained(NULL, 300), after = {.t = 1000 * STEP, .seed = 2};
-	int64_t bytes = analyse_pipeline_save(before.p, model, sizeof(model));
+	void *model;
+	int64_t bytes = analyse_pipeline_save_all(&before.p, 1, &model);
 	unsigned int alarms = 0, busy = 0, again = 0;
 
 	(void)state;
 	assert_true(bytes > 0);
 	after.p = create(NULL);
 	assert_int_equal(analyse_pipeline_load(after.p, model, (size_t)bytes), 0);
+	free(model);
 	assert_int_equal(analyse_pipeline_columns(after.p, columns, N), 0);
 	for (int i = 0; i < 40; i++)
 		alarms += push_warm(&after, 0.1 + 0.9 * i / 39, 1);

@@ -17,7 +17,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "act/incident.h"
 #include "base/base.h"
 #include "base/thread.h"
 #include "collect/judge/edges.h"
@@ -39,8 +38,6 @@
 /* after this long without a trace, the call graph is derived from connections */
 #define SILENT_NS 60000000000u
 #define MADE	  10u /* number of traces synthesized from connections at a time */
-/* maximum number of calls noted per second; the same calls recur anyway */
-#define CALLS 1024u
 /* a moment that is earlier than the previous one by this much means that the clock was set back */
 #define BACK_NS 10000000000
 
@@ -73,12 +70,8 @@ struct collect_analysis {
 	struct collect_judge *judge;
 	struct analysis_worker *worker;
 	pthread_mutex_t trace_lock;
-	struct collect_rows traces; /* rows of traces; their writer holds trace_lock */
-	uint64_t trace_ns;
-	struct {
-		uint64_t caller, callee; /* keys of the services' names */
-	} call[CALLS];			 /* calls seen in traces since the last poll */
-	uint32_t calls;
+	struct collect_rows traces;  /* rows of traces; their writer holds trace_lock */
+	uint64_t trace_ns;	     /* time of the last kept trace; read by any thread */
 	struct collect_edges *edges; /* used only by the polling thread */
 	struct base_thread thread;
 	int wake; /* eventfd */
@@ -258,23 +251,10 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 
 bool collect_analysis_wants_trace(struct collect_analysis *a)
 {
-	bool wants;
+	const uint64_t last_ns = relaxed_load(a->trace_ns);
 
-	pthread_mutex_lock(&a->trace_lock);
 	/* The call graph changes slowly, and every trace costs time. */
-	wants = base_now_ns() - a->trace_ns >= TRACE_NS;
-	pthread_mutex_unlock(&a->trace_lock);
-	return wants;
-}
-
-/* Called with trace_lock held. */
-static void note_call(struct collect_analysis *a, const struct collect_edges_span *span, uint32_t i)
-{
-	/* this also skips spans without a known parent */
-	if (span[i].parent >= i || a->calls == CALLS)
-		return;
-	a->call[a->calls].caller = act_service_key(span[span[i].parent].service);
-	a->call[a->calls++].callee = act_service_key(span[i].service);
+	return base_now_ns() - last_ns >= TRACE_NS;
 }
 
 /* Called with trace_lock held. Returns false if there is no room. */
@@ -287,7 +267,10 @@ static bool put_trace(struct collect_analysis *a, const struct collect_edges_spa
 		e.bytes += sizeof(uint32_t) + strlen(span[i].service) + 1;
 	at = n ? collect_rows_put(&a->traces, &e) : NULL;
 	for (uint32_t i = 0; at && i < n; i++) {
-		note_call(a, span, i);
+		if (span[i].parent < i) /* this also skips spans without a known parent */
+			act_incidents_call(
+				a->o.incidents, act_service_key(span[span[i].parent].service),
+				act_service_key(span[i].service), (int64_t)base_realtime_ns());
 		memcpy(at, &span[i].parent, sizeof(uint32_t));
 		at = (uint8_t *)stpcpy((char *)at + sizeof(uint32_t), span[i].service) + 1;
 	}
@@ -299,7 +282,7 @@ void collect_analysis_trace(struct collect_analysis *a, const struct collect_edg
 {
 	pthread_mutex_lock(&a->trace_lock);
 	if (put_trace(a, span, n)) {
-		a->trace_ns = base_now_ns();
+		relaxed_store(a->trace_ns, base_now_ns());
 		collect_rows_give(&a->traces, 0, true);
 	}
 	pthread_mutex_unlock(&a->trace_lock);
@@ -329,25 +312,12 @@ static bool make_trace(struct collect_analysis *a)
 	return put_trace(a, span, collect_edges_trace(a->edges, span));
 }
 
-void collect_analysis_calls(struct collect_analysis *a,
-			    void (*fn)(uint64_t caller, uint64_t callee, void *arg), void *arg)
-{
-	pthread_mutex_lock(&a->trace_lock);
-	for (uint32_t i = 0; i < a->calls; i++)
-		fn(a->call[i].caller, a->call[i].callee, arg);
-	a->calls = 0;
-	pthread_mutex_unlock(&a->trace_lock);
-}
-
 void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c)
 {
+	const uint64_t last_ns = relaxed_load(a->trace_ns);
 	uint32_t made = 0;
-	bool silent;
 
-	pthread_mutex_lock(&a->trace_lock);
-	silent = !a->trace_ns || base_now_ns() - a->trace_ns > SILENT_NS;
-	pthread_mutex_unlock(&a->trace_lock);
-	if (!silent)
+	if (last_ns && base_now_ns() - last_ns <= SILENT_NS)
 		return;
 	collect_collector_flows(c, add_flow, a->edges);
 	collect_edges_settle(a->edges);
@@ -469,7 +439,6 @@ static void take_requests(struct collect_analysis *a, int64_t moment)
 		}
 		if (collect_judge_trace(a->judge, bytes, e.columns))
 			continue; /* out of memory: skip this trace, as others will follow */
-		relaxed_bump(a->s.traces, 1);
 		if (a->record)
 			collect_record_entry(a->record, &e, bytes);
 	}
@@ -540,21 +509,16 @@ static void judge_moment(struct collect_analysis *a, int64_t moment)
 
 static void show_stats(struct collect_analysis *a)
 {
-	const struct collect_judge_stats *s = collect_judge_stats(a->judge);
+	const uint64_t *from = (const uint64_t *)collect_judge_stats(a->judge);
 
-	relaxed_store(a->s.rows, s->rows);
-	relaxed_store(a->s.values, s->values);
-	relaxed_store(a->s.features, s->features);
-	relaxed_store(a->s.refused_features, s->refused_features);
-	relaxed_store(a->s.backwards, s->late);
-	relaxed_store(a->s.missing, s->missing);
-	relaxed_store(a->s.warming, s->warming);
+	for (size_t k = 0; k < sizeof(a->s.judge) / sizeof(uint64_t); k++)
+		relaxed_store(((uint64_t *)&a->s.judge)[k], from[k]);
 }
 
 /* Judges all complete moments or, at the end, all moments. */
 static void judge_rows(struct collect_analysis *a, bool all)
 {
-	uint64_t start = base_now_ns(), asked = collect_models_asked(a->models);
+	uint64_t asked = collect_models_asked(a->models);
 	int64_t moment = 0;
 
 	for (unsigned int i = 0; i < a->o.workers; i++)
@@ -571,7 +535,6 @@ static void judge_rows(struct collect_analysis *a, bool all)
 	}
 	a->asked = asked;
 	show_stats(a);
-	relaxed_bump(a->s.judge_ns, base_now_ns() - start);
 }
 
 static void *judge_main(void *arg)
@@ -672,13 +635,7 @@ static int set_options(struct collect_analysis *a, const struct collect_analysis
 
 	a->o = *opts;
 	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
-	o->hold_ns = o->hold_ns ? o->hold_ns : ANALYSE_HOLD_NS;
 	o->detector = o->detector ? o->detector : "combined";
-	/*
-	 * Short enough to notice the end of a fault soon, and long enough for three rows to confirm
-	 * it.
-	 */
-	o->verdicts.hold_ns = o->verdicts.hold_ns ?: BASE_MAX(HOLD_NS, HOLD_ROWS * o->every_ns);
 	*j = (struct collect_judge_opts){
 		.detector = analyse_detector_named(o->detector, error, error_bytes),
 		.false_alarms = o->false_alarms,
@@ -716,7 +673,12 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 	}
 	if (set_options(a, opts, &j, error, error_bytes))
 		goto fail;
-	a->verdicts = act_verdicts_new(&o->verdicts);
+	/*
+	 * Short enough to notice the end of a fault soon, and long enough for three rows to confirm
+	 * it.
+	 */
+	a->verdicts = act_verdicts_new(
+		&(struct act_verdicts_opts){.hold_ns = BASE_MAX(HOLD_NS, HOLD_ROWS * o->every_ns)});
 	a->worker = calloc(o->workers, sizeof(*a->worker));
 	a->models = j.models = collect_models_new();
 	a->judge = collect_judge_new(&j);
@@ -814,8 +776,6 @@ const struct collect_analysis_opts *collect_analysis_opts(const struct collect_a
 
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out)
 {
-	struct collect_models_stats m;
-
 	for (size_t k = 0; k < sizeof(*out) / sizeof(uint64_t); k++)
 		((uint64_t *)out)[k] = relaxed_load(((const uint64_t *)&a->s)[k]);
 	for (unsigned int i = 0; i < a->o.workers; i++) {
@@ -824,8 +784,5 @@ void collect_analysis_stats(const struct collect_analysis *a, struct collect_ana
 		out->refused_pods += relaxed_load(a->worker[i].refused_pods);
 	}
 	out->lost_rows = a->record ? collect_record_lost(a->record) : 0;
-	collect_models_stats(a->models, &m);
-	out->models_refused = m.refused;
-	out->models_failed = m.failed;
-	out->models_removed = m.removed;
+	collect_models_stats(a->models, &out->models);
 }

@@ -13,8 +13,10 @@
 #ifndef SL_COLLECT_JUDGE_ANALYSIS_H
 #define SL_COLLECT_JUDGE_ANALYSIS_H
 
-#include "act/verdict.h"
+#include "act/incident.h"
 #include "collect/judge/edges.h"
+#include "collect/judge/judge.h"
+#include "collect/judge/models.h"
 #include "collect/read/collect.h"
 
 struct collect_analysis_opts {
@@ -25,11 +27,11 @@ struct collect_analysis_opts {
 	uint64_t warm_up_ns;	 /* minimum warm-up of a pod without a model; 0 means 60 s */
 	uint64_t every_ns;	 /* interval between a pod's rows */
 	uint64_t step_ns;	 /* time resolution of the pipelines' memory */
-	uint64_t hold_ns;	 /* an anomaly that lasts longer becomes normal; 0 means 6 h */
+	uint64_t hold_ns;	 /* an anomaly that lasts longer becomes normal */
 	const char *model;	 /* path of the model file, or NULL */
 	uint64_t model_every_ns; /* interval between writes of the model; 0 means only on exit */
 	const char *record;	 /* folder to write rows to, or NULL */
-	struct act_verdicts_opts verdicts;
+	struct act_incidents *incidents; /* are told which services call each other */
 };
 
 struct collect_analysis;
@@ -50,7 +52,10 @@ int collect_analysis_attach(struct collect_analysis *a, struct collect_collector
  * Thread-safe.
  */
 bool collect_analysis_wants_trace(struct collect_analysis *a);
-/* Learns from the spans of a kept trace which services call each other. Thread-safe. */
+/*
+ * Learns from the spans of a kept trace which services call each other, and tells the incidents.
+ * Thread-safe.
+ */
 void collect_analysis_trace(struct collect_analysis *a, const struct collect_edges_span *span,
 			    uint32_t n);
 /*
@@ -58,12 +63,6 @@ void collect_analysis_trace(struct collect_analysis *a, const struct collect_edg
  * Called about once per second by the thread of collect_analysis_poll().
  */
 void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c);
-/*
- * Reports the pairs of services that called each other in traces since the last call of this
- * function, as keys from act_service_key(). Called by the same thread.
- */
-void collect_analysis_calls(struct collect_analysis *a,
-			    void (*fn)(uint64_t caller, uint64_t callee, void *arg), void *arg);
 /*
  * Declares the present behaviour of a pod (collect_tap_row.instance) normal as of its next row: its
  * anomaly is over. Returns 0, or -ENOMEM. An unknown pod is ignored. Thread-safe.
@@ -82,20 +81,13 @@ struct act_verdicts *collect_analysis_verdicts(struct collect_analysis *a);
 const struct collect_analysis_opts *collect_analysis_opts(const struct collect_analysis *a);
 
 struct collect_analysis_stats {
-	uint64_t rows, values;	    /* number of rows and values scored */
-	uint64_t busy_ns, judge_ns; /* CPU time of all workers, and of the judge's thread */
-	/* number of features now; features refused since the start for lack of room */
-	uint64_t features, refused_features;
+	struct collect_judge_stats judge;
+	struct collect_models_stats models;
+	uint64_t busy_ns;      /* CPU time of all workers */
 	uint64_t refused_pods; /* pods refused because there were too many, or no memory */
 	uint64_t late;	       /* rows that arrived after their moment was judged */
-	uint64_t backwards;    /* rows that are not later than the previous one */
 	uint64_t queue_lost;   /* rows dropped for lack of room in the queue to the judge */
-	uint64_t missing;      /* values that are NaN or infinite */
 	uint64_t lost_rows;    /* rows missing from the record */
-	/* failed: failed writes of the model file; removed: because there were too many */
-	uint64_t models_refused, models_failed, models_removed;
-	uint64_t warming; /* pods that are warming up */
-	uint64_t traces;  /* traces used to learn the call graph */
 };
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out);
 

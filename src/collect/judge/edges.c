@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/judge/edges.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "analyse/graph.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/table.h"
 #include "region/flows.h"
 #include "collect/tables/tables.h"
 
@@ -19,31 +19,32 @@
 /* maximum number of calls to one service per request in a synthetic trace */
 #define CALLS_MAX 4u
 
-struct edges_end {
-	uint64_t key; /* hash of both addresses and ports */
-	uint32_t service;
-	float requests;
+struct edges_service {
+	struct base_node node;	/* by name */
+	double now, mean;	/* requests received by the service */
+	double known;		/* mean of requests from known services */
+	double calls;		/* mean of requests to known services */
+	struct edges_edge *out; /* edges to them, as of the last moment */
+	char name[];
 };
 
 struct edges_edge {
-	uint32_t caller, callee;
-	double now, mean; /* requests per moment */
+	struct base_node node; /* by caller and callee */
+	struct edges_service *caller, *callee;
+	double now, mean;	 /* requests per moment */
+	struct edges_edge *next; /* in caller->out */
 };
 
-struct edges_service {
-	double now, mean; /* requests received by the service */
-	double known;	  /* mean of requests from known services, and of the service's own calls */
-	double calls;
+struct edges_end {
+	uint64_t key; /* hash of both addresses and ports */
+	struct edges_service *service;
+	double requests;
 };
 
 struct collect_edges {
-	struct analyse_graph *names;
-	struct edges_service *service;
-	struct edges_edge *edge; /* sorted between moments */
+	struct base_table services, edges;
 	struct edges_end *initiated, *accepted;
-	size_t services, service_room, edges, edge_room;
 	size_t n_initiated, n_accepted, initiated_room, accepted_room;
-	bool full;	/* a service was left out in this moment */
 	uint64_t drawn; /* number of random numbers drawn so far */
 };
 
@@ -51,12 +52,9 @@ struct collect_edges *collect_edges_new(void)
 {
 	struct collect_edges *e = calloc(1, sizeof(*e));
 
-	if (!e)
-		return NULL;
-	e->names = analyse_graph_new();
-	if (e->names)
+	if (e && base_table_init(&e->services) && base_table_init(&e->edges))
 		return e;
-	free(e);
+	collect_edges_free(e);
 	return NULL;
 }
 
@@ -64,9 +62,12 @@ void collect_edges_free(struct collect_edges *e)
 {
 	if (!e)
 		return;
-	analyse_graph_free(e->names);
-	free(e->service);
-	free(e->edge);
+	BASE_TABLE_EACH(&e->services, s)
+		free(s);
+	BASE_TABLE_EACH(&e->edges, d)
+		free(d);
+	base_table_free(&e->services);
+	base_table_free(&e->edges);
 	free(e->initiated);
 	free(e->accepted);
 	free(e);
@@ -75,30 +76,25 @@ void collect_edges_free(struct collect_edges *e)
 /* ---- connections ---- */
 
 /*
- * Returns the service of a workload, without the suffix that marks its connections, or -1 if it has
- * none.
+ * Returns the service of a workload, without the suffix that marks its connections, or NULL if it
+ * has none, or there is no room for it.
  */
-static int64_t service_of(struct collect_edges *e, const struct region_info *workload)
+static struct edges_service *service_of(struct collect_edges *e, const struct region_info *workload)
 {
 	const char *name = workload ? region_label(workload, "service") : "";
-	size_t n = act_service_length(name);
-	char service[SL_HEADER_LABELS_MAX + 1];
-	int64_t number;
+	const size_t n = act_service_length(name);
+	const uint64_t hash = base_hash(0, name, n);
+	struct edges_service *s = base_table_first(&e->services, hash);
 
-	if (!n || n >= sizeof(service) || *name == '(')
-		return -1;
-	memcpy(service, name, n);
-	service[n] = '\0';
-	number = analyse_graph_service(e->names, service);
-	e->full |= number == -ENOSPC || number >= SERVICES_MAX;
-	if (number < 0 || number >= SERVICES_MAX)
-		return -1;
-	while (e->services <= (size_t)number) {
-		if (!BASE_GROW(e->service, e->services, e->service_room))
-			return -1;
-		e->service[e->services++] = (struct edges_service){0};
-	}
-	return number;
+	if (!n || *name == '(')
+		return NULL;
+	while (s && (strncmp(s->name, name, n) != 0 || s->name[n]))
+		s = base_table_next(s);
+	if (s || e->services.count == SERVICES_MAX || !(s = calloc(1, sizeof(*s) + n + 1)))
+		return s;
+	memcpy(s->name, name, n);
+	base_table_add(&e->services, s, hash);
+	return s;
 }
 
 uint64_t collect_edges_key(const struct collect_flow_view *v)
@@ -133,17 +129,15 @@ double collect_edges_requests(const struct collect_flow_view *v)
 void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v, int64_t now_ns)
 {
 	bool active = v->now->flags & SL_FLOW_ACTIVE;
-	struct edges_end end = {.requests = (float)collect_edges_requests(v)};
-	int64_t service;
+	struct edges_end end = {.requests = collect_edges_requests(v)};
 
 	/* The two states of an idle connection stay those of its last requests. */
 	if (v->stale || v->now->flags & SL_FLOW_LISTENER || !(end.requests > 0) ||
 	    now_ns - v->read_ns > COLLECT_FLOW_SILENT_NS)
 		return;
-	service = service_of(e, v->workload);
-	if (service < 0)
+	end.service = service_of(e, v->workload);
+	if (!end.service)
 		return;
-	end.service = (uint32_t)service;
 	end.key = collect_edges_key(v);
 	if (active && BASE_GROW(e->initiated, e->n_initiated, e->initiated_room))
 		e->initiated[e->n_initiated++] = end;
@@ -153,135 +147,81 @@ void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view 
 
 /* ---- means ---- */
 
-static int by_ends(const void *a, const void *b)
+static void count_requests(struct collect_edges *e, struct edges_service *caller,
+			   struct edges_service *callee, double requests)
 {
-	const struct edges_edge *x = a, *y = b;
+	const struct edges_service *const ends[] = {caller, callee};
+	const uint64_t hash = base_hash(0, ends, sizeof(ends));
+	struct edges_edge *d = base_table_first(&e->edges, hash);
 
-	if (x->caller != y->caller)
-		return x->caller < y->caller ? -1 : 1;
-	return (x->callee > y->callee) - (x->callee < y->callee);
+	while (d && (d->caller != caller || d->callee != callee))
+		d = base_table_next(d);
+	if (!d) {
+		d = e->edges.count < EDGES_MAX ? calloc(1, sizeof(*d)) : NULL;
+		if (!d)
+			return;
+		d->caller = caller;
+		d->callee = callee;
+		base_table_add(&e->edges, d, hash);
+	}
+	d->now += requests;
 }
 
 /*
- * Adds to the edge of this pair. Only the first `known` edges are sorted and searched. The other
- * edges need no search, because a pair is new at most once per moment.
- */
-static void count_requests(struct collect_edges *e, size_t known, uint32_t caller, uint32_t callee,
-			   double requests)
-{
-	struct edges_edge edge = {.caller = caller, .callee = callee, .now = requests}, *at = NULL;
-
-	if (known)
-		at = bsearch(&edge, e->edge, known, sizeof(*e->edge), by_ends);
-	if (at)
-		at->now += requests;
-	else if (e->edges < EDGES_MAX && BASE_GROW(e->edge, e->edges, e->edge_room))
-		e->edge[e->edges++] = edge;
-}
-
-/*
- * Keeps the initiating ends whose other end is known, and replaces their addresses with caller and
- * callee. The server's count of requests is used.
+ * Counts the requests of the initiating ends whose other end is known. The server's count of
+ * requests is used.
  */
 static void match_ends(struct collect_edges *e)
 {
-	size_t kept = 0;
-
+	if (e->n_accepted)
+		qsort(e->accepted, e->n_accepted, sizeof(*e->accepted), base_by_u64);
+	for (size_t i = 0; i < e->n_accepted; i++)
+		e->accepted[i].service->now += e->accepted[i].requests;
 	for (size_t i = 0; i < e->n_initiated && e->n_accepted; i++) {
 		const struct edges_end *end = &e->initiated[i];
 		const struct edges_end *at = bsearch(end, e->accepted, e->n_accepted,
 						     sizeof(*e->accepted), base_by_u64);
 
 		if (at && at->service != end->service)
-			e->initiated[kept++] = (struct edges_end){
-				.key = (uint64_t)end->service << 32 | at->service,
-				.requests = at->requests,
-			};
+			count_requests(e, end->service, at->service, at->requests);
 	}
-	e->n_initiated = kept;
-	if (kept)
-		qsort(e->initiated, kept, sizeof(*e->initiated), base_by_u64);
+	e->n_initiated = e->n_accepted = 0;
 }
 
-/*
- * Makes room for names by removing services that no longer serve or call, because a publisher may
- * invent any number of names. The remaining services, and thus the edges, keep their order.
- */
-static void forget_unused(struct collect_edges *e)
-{
-	struct analyse_graph *names = analyse_graph_new();
-	uint32_t to[SERVICES_MAX];
-	size_t kept = 0;
-
-	for (size_t i = 0; names && i < e->services; i++) {
-		const struct edges_service *s = &e->service[i];
-
-		to[i] = UINT32_MAX;
-		if (s->mean < LEAST && !(s->known > 0) && !(s->calls > 0))
-			continue;
-		if (analyse_graph_service(names, analyse_graph_name(e->names, (uint32_t)i)) < 0) {
-			analyse_graph_free(names);
-			names = NULL;
-		}
-		to[i] = (uint32_t)kept++;
-	}
-	if (!names)
-		return; /* try again in the next moment */
-	for (size_t i = 0; i < e->services; i++)
-		if (to[i] != UINT32_MAX)
-			e->service[to[i]] = e->service[i];
-	for (size_t i = 0; i < e->edges; i++) {
-		e->edge[i].caller = to[e->edge[i].caller];
-		e->edge[i].callee = to[e->edge[i].callee];
-	}
-	analyse_graph_free(e->names);
-	e->names = names;
-	e->services = kept;
-	e->full = false;
-}
-
+/* Forgets what no longer serves or calls, because a publisher may invent any number of names. */
 void collect_edges_settle(struct collect_edges *e)
 {
-	size_t kept = 0, known = e->edges;
-
-	if (e->n_accepted)
-		qsort(e->accepted, e->n_accepted, sizeof(*e->accepted), base_by_u64);
-	for (size_t i = 0; i < e->n_accepted; i++)
-		e->service[e->accepted[i].service].now += (double)e->accepted[i].requests;
 	match_ends(e);
-	for (size_t i = 0, of; i < e->n_initiated; i += of) {
-		double requests = (double)e->initiated[i].requests;
-
-		for (of = 1; i + of < e->n_initiated &&
-			     !base_by_u64(&e->initiated[i], &e->initiated[i + of]);
-		     of++)
-			requests += (double)e->initiated[i + of].requests;
-		count_requests(e, known, (uint32_t)(e->initiated[i].key >> 32),
-			       (uint32_t)e->initiated[i].key, requests);
-	}
-	if (e->edges > known)
-		qsort(e->edge, e->edges, sizeof(*e->edge), by_ends);
-	e->n_initiated = e->n_accepted = 0;
-	for (size_t i = 0; i < e->services; i++) {
-		struct edges_service *s = &e->service[i];
+	BASE_TABLE_EACH(&e->services, n) {
+		struct edges_service *s = (struct edges_service *)n;
 
 		s->mean += NEW * (s->now - s->mean);
 		s->now = s->known = s->calls = 0;
+		s->out = NULL;
 	}
-	for (size_t i = 0; i < e->edges; i++) {
-		struct edges_edge *d = &e->edge[i];
+	BASE_TABLE_EACH(&e->edges, n) {
+		struct edges_edge *d = (struct edges_edge *)n;
 
 		d->mean += NEW * (d->now - d->mean);
 		d->now = 0;
-		if (d->mean < LEAST)
+		if (d->mean < LEAST) {
+			base_table_remove(&e->edges, d);
+			free(d);
 			continue;
-		e->service[d->callee].known += d->mean;
-		e->service[d->caller].calls += d->mean;
-		e->edge[kept++] = *d;
+		}
+		d->callee->known += d->mean;
+		d->caller->calls += d->mean;
+		d->next = d->caller->out;
+		d->caller->out = d;
 	}
-	e->edges = kept;
-	if (e->full)
-		forget_unused(e);
+	BASE_TABLE_EACH(&e->services, n) {
+		struct edges_service *s = (struct edges_service *)n;
+
+		if (s->mean >= LEAST || s->known > 0 || s->calls > 0)
+			continue;
+		base_table_remove(&e->services, s);
+		free(s);
+	}
 }
 
 /* ---- traces ---- */
@@ -301,24 +241,22 @@ static double get_arrivals(const struct edges_service *s)
 	return s->mean > LEAST ? served : s->calls;
 }
 
-/* Draws a service that calls others, weighted by its arrivals, or -1 if there is none. */
-static int64_t draw_first(struct collect_edges *e)
+/* Draws a service that calls others, weighted by its arrivals, or NULL if there is none. */
+static const struct edges_service *draw_first(struct collect_edges *e)
 {
-	double sum = 0, at;
-	int64_t last = -1;
+	const struct edges_service *drawn = NULL;
+	double sum = 0;
 
-	for (size_t i = 0; i < e->services; i++)
-		sum += e->service[i].calls > 0 ? get_arrivals(&e->service[i]) : 0;
-	at = draw_uniform(e) * sum;
-	for (size_t i = 0; i < e->services; i++) {
-		if (!(e->service[i].calls > 0 && get_arrivals(&e->service[i]) > 0))
-			continue;
-		last = (int64_t)i;
-		at -= get_arrivals(&e->service[i]);
-		if (at < 0)
-			break;
+	/* Each service replaces the one drawn before with its share of the sum so far. */
+	BASE_TABLE_EACH(&e->services, n) {
+		const struct edges_service *s = (struct edges_service *)n;
+		double arrivals = s->calls > 0 ? get_arrivals(s) : 0;
+
+		sum += arrivals;
+		if (arrivals > 0 && draw_uniform(e) * sum < arrivals)
+			drawn = s;
 	}
-	return last;
+	return drawn;
 }
 
 /* Draws the number of calls per request from a distribution with this mean. */
@@ -333,28 +271,22 @@ static uint32_t draw_calls(struct collect_edges *e, double mean)
 uint32_t collect_edges_trace(struct collect_edges *e,
 			     struct collect_edges_span span[COLLECT_EDGES_SPANS])
 {
-	uint32_t of[COLLECT_EDGES_SPANS], n = 1;
-	int64_t root = draw_first(e);
+	const struct edges_service *of[COLLECT_EDGES_SPANS] = {draw_first(e)};
+	uint32_t n = 1;
 
-	if (root < 0)
+	if (!of[0])
 		return 0;
-	of[0] = (uint32_t)root;
 	span[0].parent = ANALYSE_SPAN_ROOT;
 	for (uint32_t i = 0; i < n; i++) {
-		const struct edges_service *s = &e->service[of[i]];
-		double requests = s->mean > LEAST ? s->mean : s->calls;
+		const double requests = of[i]->mean > LEAST ? of[i]->mean : of[i]->calls;
 
-		span[i].service = analyse_graph_name(e->names, of[i]);
-		for (size_t k = 0; k < e->edges; k++) {
-			uint32_t more = e->edge[k].caller == of[i]
-						? draw_calls(e, e->edge[k].mean / requests)
-						: 0;
-
-			for (; more && n < COLLECT_EDGES_SPANS; more--, n++) {
-				of[n] = e->edge[k].callee;
+		span[i].service = of[i]->name;
+		for (const struct edges_edge *d = of[i]->out; d; d = d->next)
+			for (uint32_t more = draw_calls(e, d->mean / requests);
+			     more && n < COLLECT_EDGES_SPANS; more--, n++) {
+				of[n] = d->callee;
 				span[n].parent = i;
 			}
-		}
 	}
 	return n;
 }

@@ -72,8 +72,7 @@ static void end_walk(struct collect_self *s)
  */
 static bool budget_used(struct collect_self *s, struct export_series *out)
 {
-	const struct collect_analysis_opts *o = collect_analysis_opts(live_of(s)->analysis);
-	double allowed = (double)walk_of(s)->verdicts.pods * o->false_alarms;
+	double allowed = (double)walk_of(s)->verdicts.pods * live_of(s)->o.analysis.false_alarms;
 	uint64_t n;
 
 	if (s->at)
@@ -159,22 +158,24 @@ static const struct collect_self_family analysis_families[] = {
 	 SINGLE(OF_LIVE(NULL, analysis.busy_ns))},
 	{"sidelight_analysis_lost", COUNTER, "", "Items that the analysis skipped, by cause.",
 	 BY_LABEL("cause", OF_LIVE("pods", analysis.refused_pods),
-		  OF_LIVE("features", analysis.refused_features),
-		  OF_LIVE("late_rows", analysis.late), OF_LIVE("backward_rows", analysis.backwards),
+		  OF_LIVE("features", analysis.judge.refused_features),
+		  OF_LIVE("late_rows", analysis.late),
+		  OF_LIVE("backward_rows", analysis.judge.late),
 		  OF_LIVE("queue", analysis.queue_lost),
-		  OF_LIVE("missing_values", analysis.missing),
-		  OF_LIVE("models", analysis.models_refused), OF_LIVE("anomalies", verdicts.missed),
+		  OF_LIVE("missing_values", analysis.judge.missing),
+		  OF_LIVE("models", analysis.models.refused), OF_LIVE("anomalies", verdicts.missed),
 		  OF_LIVE("incidents", incidents.refused), OF_LIVE("members", incidents.left_out),
 		  OF_LIVE("calls", incidents.calls_left_out), OF_LIVE("changes", lost_changes),
 		  OF_LIVE("alerts", lost_alerts), OF_LIVE("recorded_rows", analysis.lost_rows),
-		  OF_LIVE("told", notify.untold), OF_LIVE("saved_models", analysis.models_failed),
-		  OF_LIVE("old_models", analysis.models_removed), OF_LIVE("workloads", unscaled))},
+		  OF_LIVE("told", notify.untold), OF_LIVE("saved_models", analysis.models.failed),
+		  OF_LIVE("old_models", analysis.models.removed), OF_LIVE("workloads", unscaled))},
 	{"sidelight_analysis_pods", GAUGE, "", "Analysed pods, by state.",
-	 BY_LABEL("state", OF_LIVE("all", verdicts.pods), OF_LIVE("warming_up", analysis.warming),
+	 BY_LABEL("state", OF_LIVE("all", verdicts.pods),
+		  OF_LIVE("warming_up", analysis.judge.warming),
 		  OF_LIVE("anomalous", verdicts.anomalous),
 		  OF_LIVE("drifting", verdicts.drifting))},
 	{"sidelight_analysis_rows", COUNTER, "", "Rows scored.",
-	 SINGLE(OF_LIVE(NULL, analysis.rows))},
+	 SINGLE(OF_LIVE(NULL, analysis.judge.rows))},
 	{"sidelight_analysis_told", COUNTER, "", "Verdicts written to the hosts of their pods.",
 	 SINGLE(OF_LIVE(NULL, notify.notified))},
 	{"sidelight_anomalies", COUNTER, "", "Anomalies of a pod.", .series = anomalies},

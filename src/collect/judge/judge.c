@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,11 +124,7 @@ void collect_judge_free(struct collect_judge *j)
 
 static struct judge_pod *find_pod(const struct collect_judge *j, uint64_t instance)
 {
-	struct judge_pod *p = base_table_first(&j->pods, instance);
-
-	while (p && p->instance != instance)
-		p = base_table_next(p);
-	return p;
+	return base_table_first(&j->pods, instance); /* the instance is the hash */
 }
 
 static bool room_for(struct collect_judge *j, size_t n)
@@ -280,7 +275,7 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 	p->begin_ns = pod->ns;
 	p->name = strdup(pod->name);
 	p->service = strdup(pod->service);
-	if (!p->name || !p->service || !room_for(j, j->s.pods + 1) ||
+	if (!p->name || !p->service || !room_for(j, j->pods.count + 1) ||
 	    (err = make_pipeline(j, p, features))) {
 		pod_free(j, p);
 		return err;
@@ -294,7 +289,6 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 	analyse_pipeline_learning(p->pipeline,
 				  p->warming ? ANALYSE_LEARN_WARM : ANALYSE_LEARN_GATED);
 	base_table_add(&j->pods, p, p->instance);
-	j->s.pods++;
 	j->tcp += p->is_tcp;
 	j->paired = false;
 	j->s.warming += p->warming;
@@ -311,7 +305,6 @@ int collect_judge_layout(struct collect_judge *j, const struct collect_judge_pod
 
 	if (err)
 		return err;
-	j->s.features -= p->columns;
 	p->columns = p->measured.ports = 0;
 	value = reallocarray(p->value, n + 1, sizeof(*value));
 	if (!value) {
@@ -321,7 +314,6 @@ int collect_judge_layout(struct collect_judge *j, const struct collect_judge_pod
 	}
 	p->value = value;
 	p->columns = n;
-	j->s.features += n;
 	j->s.refused_features += analyse_pipeline_columns(p->pipeline, columns, n);
 	if (p->is_tcp)
 		collect_measured_find(&p->measured, columns, n);
@@ -397,9 +389,7 @@ void *collect_judge_gone(struct collect_judge *j, uint64_t instance)
 	if (p->has_row)
 		drop_row(j, p);
 	keep_last(j, p);
-	j->s.features -= p->columns;
 	j->s.warming -= p->warming;
-	j->s.pods--;
 	j->tcp -= p->is_tcp;
 	j->paired = false;
 	base_table_remove(&j->pods, p);
@@ -553,7 +543,6 @@ static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analy
 	}
 	good = !analyse_pipeline_score(p->pipeline, (uint64_t)p->ns, p->value, v);
 	j->s.rows += good;
-	j->s.values += good ? p->columns : 0;
 	analyse_pipeline_stats(p->pipeline, &s);
 	j->s.late += s.backwards - p->late;
 	j->s.missing += s.missing - p->missing;
@@ -597,11 +586,11 @@ static const char *callers_of(const struct collect_judge *j, const struct judge_
 {
 	const char *name[ANALYSE_CALLERS];
 	int n = analyse_fleet_callers(j->fleet, p->pipeline, name);
-	size_t at = 0;
+	struct act_text t = {text, room};
 
 	*text = '\0';
-	for (int i = 0; i < n && at < room; i++)
-		at += (size_t)snprintf(text + at, room - at, "%s%s", i ? ", " : "", name[i]);
+	for (int i = 0; i < n; i++)
+		act_append(&t, "%s%s", i ? ", " : "", name[i]);
 	return n < 0 ? NULL : text;
 }
 
@@ -685,39 +674,23 @@ void collect_judge_moment(struct collect_judge *j)
 	}
 }
 
-/* Appends to a line, truncating it when it is full. */
-__attribute__((format(printf, 3, 4))) static char *append_text(char *at, const char *end,
-							       const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(at, (size_t)(end - at), fmt, ap);
-	va_end(ap);
-	return at + BASE_MIN(n, (int)(end - at) - 1);
-}
-
 void collect_judge_line(char *out, size_t bytes, const char *pod,
 			const struct collect_judge_finding *f, const struct analyse_column *columns)
 {
 	const struct analyse_verdict *v = f->verdict;
-	const char *end = out + bytes - 1; /* position of the newline */
-	char *at = out;
+	struct act_text t = {out, bytes - 1}; /* leaves room for the newline */
 
-	at = append_text(at, end, "%" PRId64 ".%09" PRId64 ",", f->ns / 1000000000,
-			 f->ns % 1000000000);
-	for (; *pod && at + 1 < end; pod++)
-		*at++ = *pod == ',' ? ';' : (unsigned char)*pod < 32 ? '_' : *pod;
-	at = append_text(at, end, ",%.6g,%d", (double)v->score, f->anomalous);
+	act_append(&t, "%" PRId64 ".%09" PRId64 ",", f->ns / 1000000000, f->ns % 1000000000);
+	for (; *pod; pod++)
+		act_append(&t, "%c", *pod == ',' ? ';' : (unsigned char)*pod < 32 ? '_' : *pod);
+	act_append(&t, ",%.6g,%d", (double)v->score, f->anomalous);
 	for (uint32_t i = 0; i < 3; i++)
-		at = append_text(at, end, ",%s",
-				 i < v->blamed ? columns[v->blame[i].column].name : "");
-	at = append_text(at, end, ",");
+		act_append(&t, ",%s", i < v->blamed ? columns[v->blame[i].column].name : "");
+	act_append(&t, ",");
 	for (uint32_t i = 0; i < v->blamed; i++)
-		at = append_text(at, end, "%s%.3g %s", i ? "|" : "", (double)v->blame[i].share,
-				 columns[v->blame[i].column].name);
-	strcpy(at, "\n");
+		act_append(&t, "%s%.3g %s", i ? "|" : "", (double)v->blame[i].share,
+			   columns[v->blame[i].column].name);
+	strcpy(t.at, "\n");
 }
 
 int collect_judge_trace(struct collect_judge *j, const uint8_t *spans, uint32_t n)

@@ -108,15 +108,11 @@ void collect_judge_line(char *out, size_t bytes, const char *pod,
 			const struct analyse_column *columns);
 
 struct collect_judge_stats {
-	uint64_t rows, values; /* rows and values scored */
-	/*
-	 * current number of features; number of features refused since the start because there was
-	 * no room
-	 */
-	uint64_t features, refused_features;
-	uint64_t late;		/* rows that are not later than the previous one */
-	uint64_t missing;	/* values that are NaN or infinite */
-	uint64_t pods, warming; /* current number of pods, and of pods in warm-up */
+	uint64_t rows;		   /* rows scored */
+	uint64_t refused_features; /* since the start, because there was no room */
+	uint64_t late;		   /* rows that are not later than the previous one */
+	uint64_t missing;	   /* values that are NaN or infinite */
+	uint64_t warming;	   /* pods in warm-up now */
 };
 const struct collect_judge_stats *collect_judge_stats(const struct collect_judge *j);
 

@@ -2,6 +2,7 @@
 #include "collect/judge/judged.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,22 +131,25 @@ static void add_blame(const struct collect_judged *p, const struct analyse_verdi
 		      struct act_finding *f, bool by_load)
 {
 	for (uint32_t i = 0; i < v->blamed && f->blames < ACT_BLAMES; i++) {
-		uint32_t c = v->blame[i].column, n = f->blames;
+		uint32_t c = v->blame[i].column;
 		double now = (double)v->blame[i].now, before = (double)v->blame[i].before;
+		struct act_blame *b = &f->blame[f->blames];
 
 		if (c >= p->columns ||
 		    by_load != (p->shows[c].measure == ACT_MEASURE_ERRORS && p->column[c].counter &&
 				errors_follow_load(p, f->load, now, before)))
 			continue;
-		f->blame[n].metric = p->shows[c].metric;
-		f->blame[n].share = by_load ? 0 : (double)v->blame[i].share;
-		f->blame[n].value = now;
-		f->blame[n].before = before;
-		f->blame[n].measure = p->shows[c].measure;
+		*b = (struct act_blame){
+			.share = by_load ? 0 : (double)v->blame[i].share,
+			.value = now,
+			.before = before,
+			.rate = p->column[c].counter,
+			.measure = p->shows[c].measure,
+			.grows = v->blame[i].grows,
+		};
+		snprintf(b->metric, sizeof(b->metric), "%s", p->shows[c].metric);
 		if (v->odd.score > 1 && c == v->odd.column && v->blame[i].before == v->odd.median)
-			f->blame[n].siblings = v->odd.siblings;
-		f->blame[n].grows = v->blame[i].grows;
-		f->blame[n].rate = p->column[c].counter;
+			b->siblings = v->odd.siblings;
 		f->blames++;
 	}
 }

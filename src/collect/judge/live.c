@@ -164,13 +164,6 @@ static void keep_anomalies(struct collect_live *l)
 	relaxed_store(l->lost_alerts, act_alerts_lost(l->alerts));
 }
 
-static void note_call(uint64_t caller, uint64_t callee, void *arg)
-{
-	struct collect_live *l = arg;
-
-	act_incidents_call(l->incidents, caller, callee, (int64_t)base_realtime_ns());
-}
-
 static void scale_pod(const struct act_pod_verdict *v, void *arg)
 {
 	struct collect_live *l = arg;
@@ -202,7 +195,6 @@ static void *live_main(void *arg)
 		if (base_now_ns() >= second) {
 			scale_workloads(l);
 			collect_analysis_connections(l->analysis, l->collector);
-			collect_analysis_calls(l->analysis, note_call, l);
 			collect_analysis_poll(l->analysis);
 			if (l->notify)
 				collect_notify_pods(l->notify,
@@ -242,11 +234,14 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 	if (!l)
 		return NULL;
 	l->o = *opts;
-	l->analysis = collect_analysis_new(&opts->analysis, error, error_bytes);
 	l->incidents = act_incidents_new(&(struct act_incidents_opts){.again_ns = AGAIN_NS});
 	l->alerts = act_alerts_new(opts->link, AGAIN_NS);
 	l->scale = act_scale_new(0, 0);
-	if (!l->analysis || !l->incidents || !l->alerts || !l->scale)
+	if (!l->incidents || !l->alerts || !l->scale)
+		goto fail;
+	l->o.analysis.incidents = l->incidents;
+	l->analysis = collect_analysis_new(&l->o.analysis, error, error_bytes);
+	if (!l->analysis)
 		goto fail;
 	tzset(); /* for times in sentences; the file that it reads cannot be accessed later */
 	if (opts->alert)
@@ -316,10 +311,10 @@ int collect_live_free(struct collect_live *l)
 	collect_notify_free(l->notify);
 	export_push_free(l->webhook, LINGER_NS);
 	export_push_free(l->alert, LINGER_NS);
+	err = collect_analysis_free(l->analysis);
 	act_alerts_free(l->alerts);
 	act_incidents_free(l->incidents);
 	act_scale_free(l->scale);
-	err = collect_analysis_free(l->analysis);
 	free(l->change);
 	free(l);
 	return err;
@@ -341,7 +336,7 @@ bool collect_collector_analysis(struct collect_collector *c, struct collect_anal
 		.detector = o->detector,
 		.shadow = o->shadow,
 		.false_alarms = o->false_alarms,
-		.warming = s.warming,
+		.warming = s.judge.warming,
 		.scale = l->scale,
 		.incidents = l->incidents,
 	};

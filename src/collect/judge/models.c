@@ -28,8 +28,7 @@ struct model {
 	char *name;
 	void *bytes;
 	size_t length;
-	uint64_t learned; /* steps learned; 0 means loaded from a file */
-	uint64_t used;	  /* collect_models.uses when it was last saved or loaded */
+	uint64_t used; /* collect_models.uses when it was last saved or loaded */
 };
 
 struct collect_models {
@@ -117,36 +116,26 @@ static struct model *insert_model(struct collect_models *m, const char *name)
 	return x;
 }
 
-/* Called with the lock held. Takes ownership of bytes. */
-static int put_model(struct collect_models *m, const char *name, void *bytes, size_t length,
-		     uint64_t learned)
-{
-	struct model *x = insert_model(m, name);
-
-	if (!x) {
-		free(bytes);
-		return -ENOMEM;
-	}
-	free(x->bytes);
-	x->bytes = bytes;
-	x->length = length;
-	x->learned = learned;
-	x->used = ++m->uses;
-	return 0;
-}
-
 int collect_models_put(struct collect_models *m, const char *name, const void *bytes, size_t length)
 {
 	void *copy = malloc(length + 1);
-	int err;
+	struct model *x;
 
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, bytes, length);
 	pthread_mutex_lock(&m->lock);
-	err = put_model(m, name, copy, length, 0);
+	x = insert_model(m, name);
+	if (x) {
+		free(x->bytes);
+		x->bytes = copy;
+		x->length = length;
+		x->used = ++m->uses;
+	}
 	pthread_mutex_unlock(&m->lock);
-	return err;
+	if (!x)
+		free(copy);
+	return x ? 0 : -ENOMEM;
 }
 
 void collect_models_make_room(struct collect_models *m, const char *name)
@@ -200,41 +189,6 @@ int collect_models_load(struct collect_models *m, const char *pod, const char *s
 	return err;
 }
 
-int collect_models_keep(struct collect_models *m, const char *name,
-			const struct analyse_pipeline *p)
-{
-	struct analyse_pipeline_stats s;
-	const struct model *x;
-	int64_t n = -1;
-	size_t room;
-	void *bytes;
-	bool more;
-	int err;
-
-	analyse_pipeline_stats(p, &s);
-	if (!s.learned)
-		return 0;
-	pthread_mutex_lock(&m->lock);
-	x = find_model(m, name);
-	more = !x || s.learned >= x->learned;
-	pthread_mutex_unlock(&m->lock);
-	if (!more)
-		return 0;
-	/* Save without the lock, since it takes 0.1 ms. */
-	room = analyse_pipeline_save_bytes(p);
-	bytes = malloc(room);
-	if (bytes)
-		n = analyse_pipeline_save(p, bytes, room);
-	if (n <= 0) {
-		free(bytes);
-		return -ENOMEM;
-	}
-	pthread_mutex_lock(&m->lock);
-	err = put_model(m, name, bytes, (size_t)n, s.learned);
-	pthread_mutex_unlock(&m->lock);
-	return err;
-}
-
 void collect_models_each(struct collect_models *m,
 			 void (*fn)(void *arg, const char *name, const void *bytes, size_t length),
 			 void *arg)
@@ -254,61 +208,37 @@ void collect_models_stats(struct collect_models *m, struct collect_models_stats 
 
 /* ---- reading ---- */
 
-struct models_in {
-	const uint8_t *at;
-	size_t left;
-};
-
-/* Returns the next n bytes; NULL means fewer are left. */
-static const uint8_t *read_bytes(struct models_in *in, size_t n)
+static int take_file(struct collect_models *m, void *bytes, size_t n)
 {
-	const uint8_t *p = in->at;
-
-	if (n > in->left)
-		return NULL;
-	in->at += n;
-	in->left -= n;
-	return p;
-}
-
-static uint32_t get_u32(const uint8_t *p)
-{
-	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static int take_file(struct collect_models *m, const uint8_t *bytes, size_t n)
-{
-	struct models_in in = {bytes, n};
-	const uint8_t *head = read_bytes(&in, 12), *text, *model;
+	struct sketch_blob b = {.at = bytes, .bytes = n, .load = true};
+	const char *magic = sketch_blob_take(&b, sizeof(MAGIC) - 1);
+	uint32_t count, name_bytes, length;
 	char name[NAME_MAX_ + 1];
-	uint32_t count;
+	const void *model;
+	int err;
 
-	if (!head || memcmp(head, MAGIC, MAGIC_ANY))
+	sketch_blob_u32(&b, &count);
+	if (b.failed || memcmp(magic, MAGIC, MAGIC_ANY))
 		return -EINVAL;
-	if (head[MAGIC_ANY] != MAGIC[MAGIC_ANY])
+	if (magic[MAGIC_ANY] != MAGIC[MAGIC_ANY])
 		return -EPROTONOSUPPORT;
-	count = get_u32(head + 8);
 	if (count > MODELS_MAX)
 		return -EINVAL;
 	while (count--) {
-		uint32_t name_bytes, length;
-		int err;
-
-		head = read_bytes(&in, 8);
-		if (!head)
+		sketch_blob_u32(&b, &name_bytes);
+		sketch_blob_u32(&b, &length);
+		if (name_bytes > NAME_MAX_ || length > MODEL_MAX)
 			return -EINVAL;
-		name_bytes = get_u32(head);
-		length = get_u32(head + 4);
-		if (name_bytes > NAME_MAX_ || length > MODEL_MAX ||
-		    !(text = read_bytes(&in, name_bytes)) || !(model = read_bytes(&in, length)))
-			return -EINVAL;
-		memcpy(name, text, name_bytes);
+		sketch_blob_bytes(&b, name, name_bytes);
 		name[name_bytes] = '\0';
+		model = sketch_blob_take(&b, length);
+		if (b.failed)
+			return -EINVAL;
 		err = collect_models_put(m, name, model, length);
 		if (err)
 			return err;
 	}
-	return in.left ? -EINVAL : 0;
+	return b.used == b.bytes ? 0 : -EINVAL;
 }
 
 static int read_file(const char *path, char **bytes, size_t *n)
@@ -330,7 +260,7 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 	int err = read_file(path, &bytes, &n);
 
 	if (!err)
-		err = take_file(m, (const uint8_t *)bytes, n);
+		err = take_file(m, bytes, n);
 	free(bytes);
 	if (err == -EINVAL || err == -EPROTONOSUPPORT) {
 		pthread_mutex_lock(&m->lock);
@@ -353,26 +283,21 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 
 /* ---- writing ---- */
 
-struct models_out {
-	FILE *f;
-	uint32_t count;
-};
-
-static void put_u32(FILE *f, uint32_t v)
+/* Called with the lock held. Without a buffer, only counts the bytes. */
+static void save_models(const struct collect_models *m, struct sketch_blob *b)
 {
-	for (int i = 0; i < 4; i++)
-		putc((int)(v >> 8 * i & 255), f);
-}
+	uint32_t count = m->count;
 
-static void write_one(void *arg, const char *name, const void *bytes, size_t length)
-{
-	struct models_out *o = arg;
+	sketch_blob_bytes(b, (char[]){MAGIC}, sizeof(MAGIC) - 1);
+	sketch_blob_u32(b, &count);
+	for (struct model *x = m->model; x < m->model + m->count; x++) {
+		uint32_t name_bytes = (uint32_t)strlen(x->name), length = (uint32_t)x->length;
 
-	put_u32(o->f, (uint32_t)strlen(name));
-	put_u32(o->f, (uint32_t)length);
-	fwrite(name, strlen(name), 1, o->f);
-	fwrite(bytes, length, 1, o->f);
-	o->count++;
+		sketch_blob_u32(b, &name_bytes);
+		sketch_blob_u32(b, &length);
+		sketch_blob_bytes(b, x->name, name_bytes);
+		sketch_blob_bytes(b, x->bytes, length);
+	}
 }
 
 /* Makes the rename durable. */
@@ -394,30 +319,20 @@ static int sync_folder(const char *path)
 
 int collect_models_write(struct collect_models *m, const char *path)
 {
-	struct models_out to_memory = {0};
-	char *temporary, *text = NULL;
-	size_t bytes = 0;
+	struct sketch_blob b = {.bytes = SIZE_MAX};
+	char *temporary;
 	int err = 0;
 	FILE *f;
 
 	/* Write to memory first, so that workers do not wait for the disk. */
-	to_memory.f = open_memstream(&text, &bytes);
-	if (!to_memory.f)
-		return -ENOMEM;
-	fwrite(MAGIC, 8, 1, to_memory.f);
-	put_u32(to_memory.f, 0);
-	collect_models_each(m, write_one, &to_memory);
-	err = ferror(to_memory.f) ? -ENOMEM : 0;
-	/* If out of memory, glibc's fclose() returns 0 without allocating text. */
-	if (fclose(to_memory.f) || err || !text) {
-		free(text);
-		return -ENOMEM;
-	}
-	for (int i = 0; i < 4; i++)
-		text[8 + i] = (char)(to_memory.count >> 8 * i & 255);
-
-	if (asprintf(&temporary, "%s.%d", path, (int)getpid()) < 0) {
-		free(text);
+	pthread_mutex_lock(&m->lock);
+	save_models(m, &b);
+	b = (struct sketch_blob){.at = malloc(b.used), .bytes = b.used};
+	if (b.at)
+		save_models(m, &b);
+	pthread_mutex_unlock(&m->lock);
+	if (!b.at || asprintf(&temporary, "%s.%d", path, (int)getpid()) < 0) {
+		free(b.at);
 		return -ENOMEM;
 	}
 	f = base_create_file(temporary);
@@ -426,7 +341,7 @@ int collect_models_write(struct collect_models *m, const char *path)
 		goto out;
 	}
 	errno = 0;
-	if (fwrite(text, bytes, 1, f) != 1 || fflush(f) || fsync(fileno(f)))
+	if (fwrite(b.at, b.bytes, 1, f) != 1 || fflush(f) || fsync(fileno(f)))
 		err = errno ? -errno : -EIO;
 	if (fclose(f) && !err)
 		err = -errno;
@@ -438,7 +353,7 @@ int collect_models_write(struct collect_models *m, const char *path)
 		err = sync_folder(path);
 out:
 	free(temporary);
-	free(text);
+	free(b.at);
 	return err;
 }
 

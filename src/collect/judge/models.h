@@ -6,7 +6,7 @@
  *
  * The file consists of "SLMODLS1", the number of models (u32, little-endian), and for each model
  * the length of its name (u32) and of its data (u32), the name, and the data from
- * analyse_pipeline_save(), which have a version and checksum of their own.
+ * analyse_pipeline_save_all(), which have a version and checksum of their own.
  */
 #ifndef SL_COLLECT_JUDGE_MODELS_H
 #define SL_COLLECT_JUDGE_MODELS_H
@@ -31,9 +31,6 @@ int collect_models_info(struct collect_models *m, const char *pod, const char *s
  */
 int collect_models_load(struct collect_models *m, const char *pod, const char *service,
 			struct analyse_pipeline *p);
-/* Saves p under a name unless the saved model has learned more. Returns 0 or -ENOMEM. */
-int collect_models_keep(struct collect_models *m, const char *name,
-			const struct analyse_pipeline *p);
 
 /* Visits all models sorted by name. fn must not call into m; bytes are valid during the call. */
 void collect_models_each(struct collect_models *m,
@@ -63,7 +60,7 @@ int collect_models_write(struct collect_models *m, const char *path);
 /*
  * Starts a thread that writes the file every every_ns (> 0); path must stay valid. Before each
  * write it changes the value of collect_models_asked(), which prompts the owners of pipelines to
- * call collect_models_keep(). Returns 0 or -errno.
+ * put their models. Returns 0 or -errno.
  */
 int collect_models_start(struct collect_models *m, const char *path, uint64_t every_ns);
 void collect_models_stop(struct collect_models *m); /* stops the thread */

@@ -303,6 +303,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 		   *columns = label + strlen(label) + 1;
 	struct record_pod *p = find_pod(r, e->instance);
 	char *head = make_head(columns, e->columns, e->bytes);
+	bool widened;
 
 	if (!p && head) {
 		p = calloc(1, sizeof(*p));
@@ -321,28 +322,17 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 		return;
 	}
 	/* A schema only grows, so columns keep their positions. */
-	if (p->path && !strncmp(head, p->head, strlen(p->head)) &&
-	    widen_rows(p, head, e->columns)) {
-		free(p->head);
-		p->head = head;
-		p->columns = e->columns;
-	} else {
+	widened = p->path && !strncmp(head, p->head, strlen(p->head)) &&
+		  widen_rows(p, head, e->columns);
+	free(p->head);
+	p->head = head;
+	p->columns = e->columns;
+	if (!widened) {
 		free(p->path);
-		free(p->head);
-		p->head = head;
-		p->columns = e->columns;
 		create_file(r, p);
 	}
 	write_layout(r, e, p, names, service);
 }
-
-/* The open file shared by consecutive rows of a pod. */
-struct record_file {
-	FILE *f; /* NULL if none */
-	struct record_pod *of;
-	off_t before; /* size without these rows */
-	uint64_t rows;
-};
 
 /* Opens a file to append to it, but not through a link. */
 static FILE *open_to_append(const char *path)
@@ -357,72 +347,50 @@ static FILE *open_to_append(const char *path)
 	return f;
 }
 
-static void open_file(struct collect_record *r, struct record_file *o)
+/* Appends a row, whole or not at all. */
+static bool append_row(struct collect_record *r, struct record_pod *p,
+		       const struct collect_rows_entry *e, const uint8_t *values)
 {
-	struct stat st;
+	off_t before;
+	bool good;
+	FILE *f;
 
-	if (!o->of->path)
-		create_file(r, o->of);
-	o->f = o->of->path ? open_to_append(o->of->path) : NULL;
-	o->rows = 0;
-	if (o->f && !fstat(fileno(o->f), &st)) {
-		o->before = st.st_size;
-		return;
+	if (!p->path)
+		create_file(r, p);
+	f = p->path ? open_to_append(p->path) : NULL;
+	if (!f) {
+		if (p->path)
+			log_error(r, p, errno);
+		return false;
 	}
-	if (o->of->path)
-		log_error(r, o->of, errno);
-	if (o->f)
-		fclose(o->f);
-	o->f = NULL;
-}
-
-/* Truncates the file if its rows could not all be written. */
-static void close_file(struct collect_record *r, struct record_file *o)
-{
-	bool bad;
-
-	if (!o->f)
-		return;
-	bad = fflush(o->f) || ferror(o->f);
-	if (bad)
-		log_error(r, o->of, errno);
-	bad |= fclose(o->f) != 0;
-	o->f = NULL;
-	if (!bad)
-		return;
-	relaxed_add(r->lost, o->rows);
-	if (truncate(o->of->path, o->before))
-		log_error(r, o->of, errno);
-}
-
-static void take_row(struct collect_record *r, const struct collect_rows_entry *e,
-		     const uint8_t *values, struct record_file *o)
-{
-	struct record_pod *p = o->of && o->of->instance == e->instance ? o->of
-								       : find_pod(r, e->instance);
-
-	if (p != o->of)
-		close_file(r, o);
-	o->of = p;
-	if (p && p->columns == e->columns && !o->f)
-		open_file(r, o);
-	if (!p || p->columns != e->columns || !o->f) {
-		relaxed_add(r->lost, 1);
-		return;
-	}
-	o->rows++;
-	fprintf(o->f, "%lld.%09lld", (long long)(e->ns / 1000000000),
-		(long long)(e->ns % 1000000000));
+	before = ftello(f);
+	fprintf(f, "%lld.%09lld", (long long)(e->ns / 1000000000), (long long)(e->ns % 1000000000));
 	for (uint32_t i = 0; i < e->columns; i++) {
 		double v;
 
 		memcpy(&v, values + i * sizeof(v), sizeof(v));
 		if (isfinite(v))
-			fprintf(o->f, ",%.17g", v);
+			fprintf(f, ",%.17g", v);
 		else
-			putc(',', o->f);
+			putc(',', f);
 	}
-	putc('\n', o->f);
+	putc('\n', f);
+	good = !fflush(f) && !ferror(f);
+	if (!good)
+		log_error(r, p, errno);
+	good &= !fclose(f);
+	if (!good && truncate(p->path, before))
+		log_error(r, p, errno);
+	return good;
+}
+
+static void take_row(struct collect_record *r, const struct collect_rows_entry *e,
+		     const uint8_t *values)
+{
+	struct record_pod *p = find_pod(r, e->instance);
+
+	if (!p || p->columns != e->columns || !append_row(r, p, e, values))
+		relaxed_add(r->lost, 1);
 }
 
 /* If the pod returns, it gets a new file, because replay starts at the first row of a file. */
@@ -438,19 +406,16 @@ static void take_gone(struct collect_record *r, const struct collect_rows_entry 
 }
 
 static void take_entry(struct collect_record *r, const struct collect_rows_entry *e,
-		       const uint8_t *bytes, struct record_file *o)
+		       const uint8_t *bytes)
 {
 	switch (e->kind) {
 	case COLLECT_ROWS_VALUES:
-		take_row(r, e, bytes, o);
+		take_row(r, e, bytes);
 		return;
 	case COLLECT_ROWS_LAYOUT:
-		close_file(r, o);
 		take_layout(r, e, (const char *)bytes);
 		return;
 	case COLLECT_ROWS_GONE:
-		close_file(r, o);
-		o->of = NULL;
 		take_gone(r, e);
 		return;
 	case COLLECT_ROWS_ACCEPT:
@@ -481,16 +446,14 @@ static void flush_line(struct collect_record *r, FILE *f, const char *name)
 
 void collect_record_write(struct collect_record *r)
 {
-	struct record_file o = {0};
 	struct collect_rows_entry e;
 	const uint8_t *bytes;
 
 	collect_rows_take(&r->rows);
 	while (collect_rows_peek(&r->rows, &e, &bytes)) {
-		take_entry(r, &e, bytes, &o);
+		take_entry(r, &e, bytes);
 		collect_rows_next(&r->rows);
 	}
-	close_file(r, &o);
 	flush_line(r, r->events, "events.csv");
 	flush_line(r, r->verdicts, "verdicts.csv");
 }

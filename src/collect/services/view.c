@@ -52,17 +52,16 @@ static struct collect_services_service *take_anomalies(struct collect_services *
 		n = act_verdicts_anomalies(view.verdicts, 0, found, ANOMALIES_MAX);
 	for (size_t i = 0; i < n; i++) {
 		struct collect_services_service *v = service_of(s, found[i].instance);
-		double suspicion;
+		struct act_worst worst;
 
 		if (!v || (found[i].end_ns && now_ns - found[i].last_ns > RECENT_NS))
 			continue;
 		/* More or fewer requests are no reason for attention. */
 		if (!found[i].end_ns && act_incidents_is_load(view.incidents, found[i].instance))
 			continue;
-		suspicion = act_verdicts_suspicion(view.verdicts, found[i].instance,
-						   now_ns - RECENT_NS);
-		if (!found[i].end_ns && suspicion > v->suspicion)
-			v->suspicion = suspicion;
+		worst = act_verdicts_worst(view.verdicts, found[i].instance, now_ns - RECENT_NS);
+		if (!found[i].end_ns && worst.suspicion > v->suspicion)
+			v->suspicion = worst.suspicion;
 		if (v->anomaly && !is_worse(&found[i], v->anomaly))
 			continue;
 		v->anomaly = v->anomaly ?: malloc(sizeof(*v->anomaly));

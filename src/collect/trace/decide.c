@@ -15,20 +15,17 @@
 
 /* ---- verdicts ---- */
 
-typedef double worst_fn(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
-
 /*
- * Returns the largest score or suspicion of a pod within the last ns, in units of the threshold; 0
- * if there is no verdict.
+ * Returns the largest score and suspicion of a pod within the last ns, in units of the threshold;
+ * 0 if there is no verdict.
  */
-static double worst_within(const struct collect_tracer *t, worst_fn *fn, uint64_t instance,
-			   uint64_t ns)
+static struct act_worst worst_within(const struct collect_tracer *t, uint64_t instance, uint64_t ns)
 {
 	struct collect_analysis_view a;
 
 	if (!collect_collector_analysis(t->c, &a))
-		return 0;
-	return fn(a.verdicts, instance, (int64_t)(base_realtime_ns() - ns));
+		return (struct act_worst){0};
+	return act_verdicts_worst(a.verdicts, instance, (int64_t)(base_realtime_ns() - ns));
 }
 
 /* The verdict is read only once per period and pod, so that its writer rarely waits. */
@@ -37,8 +34,10 @@ static double score_of(const struct collect_tracer *t, struct collect_trace_pod 
 	if (!p)
 		return 0;
 	if (t->judged && p->score_tick != t->tick) {
-		p->score = worst_within(t, act_verdicts_worst, p->instance, HELD_NS);
-		p->suspicion = worst_within(t, act_verdicts_suspicion, p->instance, HELD_NS);
+		const struct act_worst worst = worst_within(t, p->instance, HELD_NS);
+
+		p->score = worst.score;
+		p->suspicion = worst.suspicion;
 		p->score_tick = t->tick;
 	}
 	return p->score;
@@ -57,7 +56,7 @@ bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collec
 		return false;
 	for (const struct collect_trace_span *s = k->first; s && left; s = s->next, left--) {
 		if (s->instance != last &&
-		    (complete ? worst_within(t, act_verdicts_worst, s->instance, held)
+		    (complete ? worst_within(t, s->instance, held).score
 			      : score_of(t, collect_trace_pod_find(t, s->instance))) > 1) {
 			act_verdicts_traced(a.verdicts, s->instance, (int64_t)base_realtime_ns(),
 					    (const uint8_t *)id);

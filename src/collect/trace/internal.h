@@ -84,8 +84,7 @@ struct collect_trace_ring {
 
 struct collect_trace_pod {
 	struct base_node node;
-	struct collect_trace_pod *next;
-	unsigned int refs; /* references of the list, of requests and of pending roots */
+	unsigned int refs; /* references of the table, of requests, runs and pending roots */
 	uint64_t instance, mark;
 	uint64_t key; /* key of the pod's service for act/trace.h */
 	struct region_info *info;
@@ -239,8 +238,7 @@ struct collect_tracer {
 	struct collect_trace_request *queue;
 	bool stop;
 
-	struct collect_trace_pod *pods;
-	struct base_table by_instance;
+	struct base_table pods; /* by instance */
 	uint64_t tick;
 	struct collect_trace_request *again; /* requests to be repeated in the next period */
 	size_t asked;			     /* bytes of spans in flight */

@@ -95,7 +95,7 @@ const char *collect_trace_name(struct collect_tracer *t, struct collect_trace_po
 
 struct collect_trace_pod *collect_trace_pod_find(const struct collect_tracer *t, uint64_t instance)
 {
-	return base_table_first(&t->by_instance, instance);
+	return base_table_first(&t->pods, instance);
 }
 
 static void take_labels(struct collect_trace_pod *p)
@@ -144,25 +144,18 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	p->schema.strings_only = true;
 	p->instance = p->info->instance;
 	p->mark = t->tick;
-	p->next = t->pods;
-	t->pods = p;
-	base_table_add(&t->by_instance, p, p->instance);
+	base_table_add(&t->pods, p, p->instance);
 }
 
 static void forget_pods(struct collect_tracer *t)
 {
-	struct collect_trace_pod **at = &t->pods, *p, *gone = NULL;
+	bool gone = false;
 
-	while ((p = *at)) {
-		if (p->mark == t->tick) {
-			at = &p->next;
-			continue;
-		}
-		*at = p->next;
-		base_table_remove(&t->by_instance, p);
-		p->gone = true;
-		p->next = gone;
-		gone = p;
+	BASE_TABLE_EACH(&t->pods, n) {
+		struct collect_trace_pod *p = (struct collect_trace_pod *)n;
+
+		p->gone = p->mark != t->tick;
+		gone |= p->gone;
 	}
 	/* The pod's runs cannot be fetched any more: kept traces count them as lost. */
 	for (size_t i = 0; gone && i < TRACE_RUNS; i++) {
@@ -173,8 +166,12 @@ static void forget_pods(struct collect_tracer *t)
 		collect_trace_pod_put(r->pod);
 		r->pod = NULL;
 	}
-	while ((p = gone)) {
-		gone = p->next;
+	BASE_TABLE_EACH(&t->pods, n) {
+		struct collect_trace_pod *p = (struct collect_trace_pod *)n;
+
+		if (!p->gone)
+			continue;
+		base_table_remove(&t->pods, p);
 		collect_trace_pod_put(p);
 	}
 }

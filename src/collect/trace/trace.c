@@ -47,7 +47,9 @@ static void run_period(struct collect_tracer *t)
 		again = r->next;
 		collect_trace_ask_lines(r);
 	}
-	for (struct collect_trace_pod *p = t->pods; p; p = p->next) {
+	BASE_TABLE_EACH(&t->pods, pod) {
+		struct collect_trace_pod *p = (struct collect_trace_pod *)pod;
+
 		if (p->schema_wanted)
 			collect_trace_schema_ask(t, p);
 		collect_trace_ask_heads(t, p);
@@ -129,7 +131,7 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	pthread_mutex_init(&t->lock, NULL);
 	base_cond_init(&t->queue_filled);
 	t->policy = act_trace_policy_new(&t->o.policy);
-	if (!t->policy || !base_table_init(&t->by_instance) || !base_table_init(&t->by_id))
+	if (!t->policy || !base_table_init(&t->pods) || !base_table_init(&t->by_id))
 		goto fail;
 	t->since_ns = base_realtime_ns();
 	if (t->o.otlp) {
@@ -192,17 +194,13 @@ void collect_tracer_free(struct collect_tracer *t)
 	for (size_t i = 0; i < TRACE_RUNS; i++)
 		if (t->run[i].pod)
 			collect_trace_pod_put(t->run[i].pod);
-	while (t->pods) {
-		struct collect_trace_pod *p = t->pods;
-
-		t->pods = p->next;
-		collect_trace_pod_put(p);
-	}
+	BASE_TABLE_EACH(&t->pods, p)
+		collect_trace_pod_put((struct collect_trace_pod *)p);
 	act_trace_policy_free(t->policy);
 	pthread_cond_destroy(&t->queue_filled);
 	pthread_mutex_destroy(&t->queue_lock);
 	pthread_mutex_destroy(&t->lock);
-	base_table_free(&t->by_instance);
+	base_table_free(&t->pods);
 	base_table_free(&t->by_id);
 	free(t);
 }
@@ -246,33 +244,26 @@ void collect_tracer_stats(struct collect_tracer *t, struct collect_tracer_stats 
 		export_otlp_stats(t->otlp, &out->otlp);
 }
 
-struct links {
-	struct collect_trace_link *to;
-	size_t n;
-};
-
-static bool add_link(const struct collect_trace *t, void *arg)
-{
-	struct links *all = arg;
-	struct collect_trace_link *l = &all->to[all->n];
-
-	if (!t->instance)
-		return true;
-	*l = (struct collect_trace_link){
-		.instance = t->instance,
-		.trace_hi = t->trace_hi,
-		.trace_lo = t->trace_lo,
-		.duration_ns = t->duration_ns,
-		.end_ns = t->start_ns + t->duration_ns,
-	};
-	snprintf(l->root, sizeof(l->root), "%s", t->root);
-	return ++all->n < COLLECT_TRACE_LINKS;
-}
-
 size_t collect_tracer_links(void *tracer, struct collect_trace_link *out)
 {
-	struct links all = {out, 0};
+	struct collect_tracer *t = tracer;
+	size_t n = 0;
 
-	collect_tracer_list(tracer, add_link, &all);
-	return all.n;
+	pthread_mutex_lock(&t->lock);
+	for (struct collect_trace_kept *k = t->newest; k && n < COLLECT_TRACE_LINKS; k = k->older) {
+		collect_trace_kept_tidy(t, k);
+		if (!k->t.instance)
+			continue;
+		out[n] = (struct collect_trace_link){
+			.instance = k->t.instance,
+			.trace_hi = k->t.trace_hi,
+			.trace_lo = k->t.trace_lo,
+			.duration_ns = k->t.duration_ns,
+			.end_ns = k->t.start_ns + k->t.duration_ns,
+		};
+		snprintf(out[n].root, sizeof(out[n].root), "%s", k->t.root);
+		n++;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return n;
 }
