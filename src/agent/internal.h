@@ -250,8 +250,7 @@ void agent_rdma_fini(struct agent *a);
 /* Returns MAP_FAILED with errno on failure. */
 void *agent_rdma_map(struct agent *a, int fd, uint64_t size, bool writable);
 void agent_rdma_unmap(struct agent *a, void *map, uint64_t size);
-/* a number of -1 means all queue pairs */
-json_t *agent_rdma_queues_json(const struct agent *a, int64_t number);
+json_t *agent_rdma_queues_json(struct agent *a);
 json_t *agent_rdma_connect_json(const struct agent *a);
 json_t *agent_rdma_directory_json(const struct agent *a);
 size_t agent_rdma_queue_count(const struct agent *a);

@@ -13,31 +13,21 @@ size_t agent_rdma_queue_count(const struct agent *a)
 	return h ? fabric_host_queues(h, NULL, 0) : 0;
 }
 
-static json_t *queue_json(const struct fabric_host_queue *q)
-{
-	return json_pack("{s:i,s:s,s:s,s:I}", "qp_num", (int)q->qp_num, "peer", q->peer, "state",
-			 q->state, "connected_ns", (json_int_t)q->connected_ns);
-}
-
-json_t *agent_rdma_queues_json(const struct agent *a, int64_t number)
+json_t *agent_rdma_queues_json(struct agent *a)
 {
 	struct fabric_host_queue *q = calloc(QUEUES_SHOWN, sizeof(*q));
 	struct fabric_host *h = agent_rdma_host(a);
-	json_t *all = json_array(), *one = NULL;
+	json_t *all = json_array();
 	size_t n = 0;
 
 	if (q && h)
 		n = fabric_host_queues(h, q, QUEUES_SHOWN);
-	for (size_t i = 0; i < n && i < QUEUES_SHOWN; i++) {
-		if (number == q[i].qp_num)
-			one = queue_json(&q[i]);
-		json_array_append_new(all, queue_json(&q[i]));
-	}
+	for (size_t i = 0; i < n && i < QUEUES_SHOWN; i++)
+		json_array_append_new(all,
+				      json_pack("{s:i,s:s,s:s,s:I}", "qp_num", (int)q[i].qp_num,
+						"peer", q[i].peer, "state", q[i].state,
+						"connected_ns", (json_int_t)q[i].connected_ns));
 	free(q);
-	if (number >= 0) {
-		json_decref(all);
-		return one;
-	}
 	return json_pack("{s:b,s:o}", "rdma", a->rdma != NULL, "qps", all);
 }
 
