@@ -187,29 +187,21 @@ static void connect_socket(struct fabric_tcp *t, uint64_t now_ns)
 		give_up(t, now_ns, "out of memory");
 }
 
-static void start_connecting(struct fabric_tcp *t, uint64_t now_ns)
-{
-	int code;
-
-	t->base.state = FABRIC_CONNECTING;
-	t->deadline_ns = now_ns + (uint64_t)t->base.opts.connect_timeout_ms * 1000000u;
-	if (fabric_lookup_numeric(t->host, t->service, &t->to)) {
-		connect_socket(t, now_ns);
-		return;
-	}
-	code = fabric_lookup_start(&t->lookup, t->host);
-	if (code)
-		give_up(t, now_ns, gai_strerror(code));
-}
-
 static void look_up(struct fabric_tcp *t, uint64_t now_ns)
 {
-	int code = fabric_lookup_take(&t->lookup, t->service, &t->to);
+	int code = fabric_lookup(&t->lookup, t->host, t->service, &t->to);
 
 	if (!code)
 		connect_socket(t, now_ns);
 	else if (code != EAI_INPROGRESS)
 		give_up(t, now_ns, gai_strerror(code));
+}
+
+static void start_connecting(struct fabric_tcp *t, uint64_t now_ns)
+{
+	t->base.state = FABRIC_CONNECTING;
+	t->deadline_ns = now_ns + (uint64_t)t->base.opts.connect_timeout_ms * 1000000u;
+	look_up(t, now_ns);
 }
 
 /*
