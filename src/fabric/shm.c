@@ -285,7 +285,7 @@ static void hang_up(struct fabric_shm *s, uint64_t now_ns)
 	s->sock = -1;
 	s->asked = 0;
 	mapping_drop(&s->directory);
-	fabric_went_down(&s->base, now_ns);
+	fabric_went_down(&s->base, now_ns, 0);
 }
 
 static void give_up(struct fabric_shm *s, uint64_t now_ns, const char *why)
