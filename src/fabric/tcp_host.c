@@ -667,8 +667,7 @@ static int start_listening(struct tcp_host *h, const struct sockaddr_storage *at
 		return -errno;
 	strcpy(s->device, "tcp");
 	base_print_address((struct sockaddr *)&own, s->address, sizeof(s->address));
-	s->port = ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
-						  : ((struct sockaddr_in *)&own)->sin_port);
+	base_mapped_of(&own, &s->port);
 	return 0;
 }
 
