@@ -74,6 +74,11 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 		errno = EINVAL;
 		return NULL;
 	}
+	if (ops->absent) {
+		snprintf(open_error, sizeof(open_error), "%s: %s", target, ops->absent);
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
 	f = calloc(1, ops->bytes);
 	if (!f)
 		return NULL;

@@ -23,6 +23,7 @@
 struct fabric_ops {
 	const char *name;
 	bool (*takes)(const char *target);
+	const char *absent; /* why this build lacks the provider, which has no other members then */
 
 	/* Initialises all except the base, which fabric.c fills in first. */
 	size_t bytes; /* size of the provider's structure */

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "fabric/gate.h"
 #include "fabric/provider.h"
 
 #define SCHEME "tcp://"
@@ -560,17 +561,9 @@ const struct fabric_ops fabric_provider_tcp = {
 	.notify = tcp_notify,
 };
 #else
-static int tcp_init(struct fabric *f, const char *target)
-{
-	fabric_failed(f, "%s: this build has no READs over TCP: rebuild with -Dfabric-tcp=enabled",
-		      target);
-	return -EOPNOTSUPP;
-}
-
 const struct fabric_ops fabric_provider_tcp = {
 	.name = "tcp",
 	.takes = tcp_takes,
-	.bytes = sizeof(struct fabric),
-	.open = tcp_init,
+	.absent = FABRIC_NO_TCP,
 };
 #endif

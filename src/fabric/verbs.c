@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fabric/gate.h"
 #include "fabric/provider.h"
 
 /* A relative path with a slash is a mistake, not a host. */
@@ -312,18 +313,10 @@ const struct fabric_ops fabric_provider_verbs = {
 	.poll = verbs_poll,
 	.notify = verbs_notify,
 };
-#else /* built without RDMA */
-static int verbs_init(struct fabric *f, const char *target)
-{
-	fabric_failed(f, "%s: this sidelight was built without RDMA (libibverbs, librdmacm)",
-		      target);
-	return -EOPNOTSUPP;
-}
-
+#else
 const struct fabric_ops fabric_provider_verbs = {
 	.name = "verbs",
 	.takes = verbs_takes,
-	.bytes = sizeof(struct fabric),
-	.open = verbs_init,
+	.absent = FABRIC_NO_VERBS,
 };
 #endif
