@@ -53,7 +53,7 @@ void agent_wake(struct agent *a)
 bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t)
 {
 	for (size_t i = 0; i < a->o.consumer_count; i++)
-		if (a->consumers[i] == t->id.uid)
+		if (a->o.consumers[i] == t->id.uid)
 			return true;
 	return t->trusted;
 }
@@ -89,8 +89,6 @@ static void set_defaults(struct agent_opts *o)
 	o->socket_mode = o->socket_mode ?: 0666;
 	/* Consumers are checked by uid; the mode only keeps other users from connecting. */
 	o->consume_mode = o->consume_mode ?: o->consumer_count ? 0666 : 0600;
-	if (!o->grace_ns && !o->grace_zero)
-		o->grace_ns = 30000 * MS;
 	o->lease_ns = o->lease_ns ?: 1000 * MS;
 	o->max_regions = o->max_regions ?: 4096;
 	o->max_region_size = o->max_region_size ?: 16u << 20;
@@ -145,19 +143,13 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 		     a->o.consume_socket ? "" : SL_SOCKET_CONSUME) < 0)
 		a->listen[LISTEN_CONSUME].path = NULL;
 	a->slots = calloc(a->slot_count, sizeof(*a->slots));
-	a->consumers = calloc(a->o.consumer_count + 1, sizeof(*a->consumers));
-	a->origins = calloc(a->o.origin_count + 1, sizeof(*a->origins));
 	if (!a->host || !a->listen[LISTEN_SOCKET].path || !a->listen[LISTEN_CONSUME].path ||
 	    (a->o.publish_socket && !a->listen[LISTEN_PUBLISH].path) || !a->slots ||
 	    !base_table_init(&a->proxies) || !base_table_init(&a->by_id) ||
-	    !base_table_init(&a->by_instance) || !a->consumers || !a->origins) {
+	    !base_table_init(&a->by_instance)) {
 		snprintf(error, bytes, "out of memory");
 		goto err;
 	}
-	for (size_t i = 0; i < a->o.consumer_count; i++)
-		a->consumers[i] = a->o.consumers[i];
-	for (size_t i = 0; i < a->o.origin_count; i++)
-		a->origins[i] = a->o.origins[i];
 	err = agent_directory_init(a, error, bytes);
 err:
 	if (err)
@@ -182,8 +174,6 @@ void agent_fini(struct agent *a)
 	agent_rdma_fini(a);
 	agent_directory_fini(a);
 	pthread_mutex_destroy(&a->lock);
-	free(a->consumers);
-	free(a->origins);
 	base_table_free(&a->proxies);
 	base_table_free(&a->by_instance);
 	base_table_free(&a->by_id);

@@ -20,6 +20,7 @@ struct http_front;
 struct tcp_filter;
 struct tcp_loader;
 
+/* Everything that it points to must outlive the agent. */
 struct agent_opts {
 	/* path of the publishers' socket; NULL means $SIDELIGHT_SOCKET or SL_SOCKET_DEFAULT */
 	const char *socket;
@@ -37,9 +38,7 @@ struct agent_opts {
 	size_t origin_count;
 	const char *host; /* the directory's label "host"; NULL means gethostname() */
 
-	uint64_t grace_ns; /* how long final values stay readable; 0 means 30 s */
-	/* if true, grace_ns 0 means no grace period instead of the default */
-	bool grace_zero;
+	uint64_t grace_ns;	  /* how long final values stay readable */
 	uint64_t lease_ns;	  /* 0 means 1 s */
 	uint32_t max_regions;	  /* 0 means 4096 */
 	uint64_t max_region_size; /* 0 means 16 MiB */

@@ -92,7 +92,6 @@ struct agent {
 	char *host;
 	struct agent_listener listen[LISTENERS];
 	uid_t uid;
-	uint32_t *consumers, *origins;
 	struct agent_source timer_source, wake_source, stop_source, children_source;
 	int epoll_fd, timer_fd, wake_fd, spare_fd;
 	uint64_t timer_due;

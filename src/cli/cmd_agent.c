@@ -255,7 +255,6 @@ static struct {
 	struct tcp_filter filter;
 	struct bridge_opts bridge;
 } set = {.o = {.grace_ns = 30000000000ull,
-	       .grace_zero = true,
 	       .lease_ns = 1000000000ull,
 	       .max_regions = 4096,
 	       .max_region_size = 16u << 20,
