@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "base/network.h"
 #include "base/table.h"
 #include "base/thread.h"
@@ -535,18 +536,14 @@ static short wanted_events(const struct tcp_host *h, const struct tcp_conn *c)
  * Lists the descriptors to wait for, those of connections in the order of the list. Returns their
  * number, or 0 if out of memory.
  */
-static nfds_t list_descriptors(struct tcp_host *h, struct pollfd **list, nfds_t *room, int *wait_ms)
+static nfds_t list_descriptors(struct tcp_host *h, struct pollfd **list, size_t *room, int *wait_ms)
 {
-	struct pollfd *p = *list;
+	struct pollfd *p;
 	nfds_t n = 0;
 
-	if (*room < h->count + 2) {
-		p = realloc(p, (h->count + 2) * sizeof(*p));
-		if (!p)
-			return 0;
-		*list = p;
-		*room = h->count + 2;
-	}
+	if (!base_grow(list, room, h->count + 2, sizeof(*p)))
+		return 0;
+	p = *list;
 	p[n++] = (struct pollfd){.fd = h->thread.stop, .events = POLLIN};
 	p[n++] = (struct pollfd){.fd = h->paused ? -1 : h->listener, .events = POLLIN};
 	*wait_ms = h->ready_count == READY_MAX ? READY_MS
@@ -579,7 +576,8 @@ static void *serve_requests(void *arg)
 	struct tcp_host *h = arg;
 	struct pollfd *p = NULL;
 	bool served = false;
-	nfds_t room = 0, n;
+	size_t room = 0;
+	nfds_t n;
 	int wait_ms;
 
 	prctl(PR_SET_NAME, "sl-fabric-tcp");
