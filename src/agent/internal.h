@@ -286,8 +286,6 @@ struct agent_build {
 /* Creates a memfd of fixed size, its mapping and a random instance. Returns 0 or -errno. */
 int agent_build_region(const struct agent_build *b, const char *name, int *fd, void **map,
 		       uint64_t *instance);
-void agent_line_store(uint64_t *to,
-		      const uint64_t cells[7]); /* stores a whole line that only the agent writes */
 void agent_line_set(uint64_t *line, unsigned int cell,
 		    uint64_t v);    /* sets a cell of a line that others may add to */
 int agent_reopen_read_only(int fd); /* returns a descriptor or -errno */

@@ -47,7 +47,7 @@ static void publish_hot(struct agent_region *r)
 	struct agent_proxy *p = r->proxy;
 
 	p->hot[SL_HOT_CHANGED_NS] = base_realtime_ns();
-	agent_line_store(address_at(r, HOT), p->hot);
+	region_store_line(address_at(r, HOT), p->hot);
 }
 
 /* The agent owns the memory, but admits it like any other region. */
