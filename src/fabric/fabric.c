@@ -156,7 +156,14 @@ void fabric_directory_moved(struct fabric *f, uint64_t addr, uint32_t rkey)
 
 int fabric_map(struct fabric *f, struct fabric_remote *remote)
 {
-	return f->state == FABRIC_UP ? f->ops->map(f, remote) : -ENOTCONN;
+	if (f->state != FABRIC_UP)
+		return -ENOTCONN;
+	if (f->ops->map)
+		return f->ops->map(f, remote);
+	if (remote->addr < f->ops->first_addr || !remote->length ||
+	    remote->addr > UINT64_MAX - remote->length)
+		return -EINVAL;
+	return 0;
 }
 
 void fabric_unmap(struct fabric *f, struct fabric_remote *remote)

@@ -32,8 +32,12 @@ struct fabric_ops {
 
 	/* Advances from f->state; calls fabric_went_up() and fabric_went_down(). */
 	void (*drive)(struct fabric *f, uint64_t now_ns);
+	/*
+	 * Both may be NULL: then every region can be read whose address is sound, and not below
+	 * first_addr.
+	 */
 	int (*map)(struct fabric *f, struct fabric_remote *remote);
-	/* may be NULL if there is nothing to undo */
+	uint64_t first_addr;
 	void (*unmap)(struct fabric *f, struct fabric_remote *remote);
 
 	/*

@@ -316,15 +316,6 @@ static void tcp_drive(struct fabric *f, uint64_t now_ns)
 
 /* ---- reading ---- */
 
-static int tcp_map(struct fabric *f, struct fabric_remote *remote)
-{
-	(void)f;
-	if (remote->addr < FABRIC_TCP_BASE || !remote->length ||
-	    remote->addr > UINT64_MAX - remote->length)
-		return -EINVAL;
-	return 0;
-}
-
 static void *put_out(struct fabric_tcp *t, const void *data, size_t bytes)
 {
 	void *at = t->out + t->out_used;
@@ -555,7 +546,7 @@ const struct fabric_ops fabric_provider_tcp = {
 	.open = tcp_init,
 	.close = tcp_fini,
 	.drive = tcp_drive,
-	.map = tcp_map,
+	.first_addr = FABRIC_TCP_BASE,
 	.post = tcp_post,
 	.poll = tcp_poll,
 	.notify = tcp_notify,

@@ -42,14 +42,6 @@ _Static_assert(FABRIC_MERGE_GAP_MAX <= FABRIC_BUFFER_TAIL, "the sink");
 
 /* ---- reading ---- */
 
-static int verbs_map(struct fabric *f, struct fabric_remote *remote)
-{
-	(void)f;
-	if (!remote->addr || !remote->length || remote->addr > UINT64_MAX - remote->length)
-		return -EINVAL;
-	return 0;
-}
-
 /* Fills in the work request at this position of the chain. */
 static void write_request(struct fabric_verbs *v, uint32_t place, const struct fabric_merged *m)
 {
@@ -308,7 +300,7 @@ const struct fabric_ops fabric_provider_verbs = {
 	.open = verbs_init,
 	.close = verbs_fini,
 	.drive = verbs_drive,
-	.map = verbs_map,
+	.first_addr = 1,
 	.post = verbs_post,
 	.poll = verbs_poll,
 	.notify = verbs_notify,
