@@ -96,8 +96,6 @@ static void set_defaults(struct agent_opts *o)
 	o->max_memory = o->max_memory ?: 1u << 30;
 	o->rest_idle_ns = o->rest_idle_ns ?: 300000 * MS;
 	o->rdma_settle_ns = o->rdma_settle_ns ?: 2000 * MS;
-	if (!o->fabric_tcp)
-		o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
 }
 
 /*

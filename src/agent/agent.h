@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fabric/host.h"
+
 /* default name of the REST socket, in the directory of .socket */
 #define AGENT_REST_DEFAULT "rest.sock"
 
@@ -59,19 +61,10 @@ struct agent_opts {
 	 */
 	uint64_t rest_idle_ns;
 
-	bool rdma;
-	bool fabric_tcp; /* READs over TCP instead of RDMA, at rdma_address */
-	/* name of the device; NULL or "" means determined by the address */
-	const char *rdma_device;
-	const char *rdma_address;
-	uint16_t rdma_port;
-	int rdma_gid; /* GID index; -1 means determined by the address */
-	int rdma_ib_port;
-	uint32_t rdma_queues;
+	bool rdma; /* regions can be read remotely, as .fabric says */
+	/* .shares and .notifier_ns are set by the agent; a .device of "" is like NULL */
+	struct fabric_host_opts fabric;
 	uint64_t rdma_settle_ns; /* age at which regions are registered together; 0 means 2 s */
-	/* secret with which remote collectors must authenticate; NULL means none */
-	const void *rdma_secret;
-	size_t rdma_secret_bytes;
 	uint64_t rdma_key_lifetime_ns; /* maximum age of an RDMA key; 0 means unlimited */
 
 	/* Kernel tables: "flows", "layers", "cpu", "net", separated by commas; NULL means none. */

@@ -42,7 +42,7 @@ json_t *agent_rdma_connect_json(const struct agent *a)
 	return json_pack(
 		"{s:s,s:s,s:i,s:s,s:s,s:i,s:i,s:b,s:{s:s,s:i,s:s}}", "by", "rdma_cm", "address",
 		s.address, "port", (int)s.port, "device", s.device, "gid", s.gid, "gid_index",
-		s.gid_index, "ib_port", s.ib_port, "secret", a->o.rdma_secret != NULL,
+		s.gid_index, "ib_port", s.ib_port, "secret", a->o.fabric.secret != NULL,
 		"private_data", "of", "rdma_accept", "bytes", (int)sizeof(struct fabric_host_hello),
 		"fields",
 		"u32 magic \"SLH1\", u32 version 1, u64 agent_instance, u64 "
