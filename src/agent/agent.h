@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "fabric/host.h"
+#include "source/tcp/loader.h"
 
 /* default name of the REST socket, in the directory of .socket */
 #define AGENT_REST_DEFAULT "rest.sock"
@@ -19,8 +20,6 @@
 struct agent;
 struct base_child;
 struct http_front;
-struct tcp_filter;
-struct tcp_loader;
 
 /* Everything that it points to must outlive the agent. */
 struct agent_opts {
@@ -69,12 +68,8 @@ struct agent_opts {
 
 	/* Kernel tables: "flows", "layers", "cpu", "net", separated by commas; NULL means none. */
 	const char *tcp;
-	uint32_t tcp_flows;	    /* maximum number of connections; 0 means 16384 */
-	uint64_t tcp_quarantine_ns; /* how long a closed connection stays readable; 0 means 5 s */
-	const struct tcp_filter *tcp_filter; /* selects the connections to record; NULL means all */
-	/* names of devices for "net"; if there are none, all hardware devices */
-	const char **tcp_devices;
-	size_t tcp_device_count;
+	/* .flows and .net say what to record; the agent sets the other members */
+	struct tcp_loader_opts tables;
 	struct tcp_loader *tcp_loader; /* from agent_tcp_fork(); NULL means agent_new() forks it */
 	bool unconfined;	       /* let the eBPF loader keep all privileges */
 

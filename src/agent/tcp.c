@@ -66,29 +66,20 @@ int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 {
 	if (!parts_of(o->tcp, error, bytes))
 		return -EINVAL;
-	return o->tcp_filter ? tcp_filter_check(o->tcp_filter, error, bytes) : 0;
+	return tcp_filter_check(&o->tables.flows.filter, error, bytes);
 }
 
 int agent_tcp_fork(struct agent_opts *o, char *error, size_t bytes)
 {
-	static struct tcp_loader_opts opts; /* static, as there is one agent per process */
-	const unsigned int parts = parts_of(o->tcp, error, bytes);
 	int err;
 
-	if (!parts)
+	o->tables.parts = parts_of(o->tcp, error, bytes);
+	if (!o->tables.parts)
 		return -EINVAL;
-	opts = (struct tcp_loader_opts){
-		.parts = parts,
-		.flows = {.flows = o->tcp_flows,
-			  .quarantine_ns = o->tcp_quarantine_ns,
-			  .existing = true,
-			  .cgroups = CGROUPS},
-		.net = {.devices = {o->tcp_devices, o->tcp_device_count}},
-		.unconfined = o->unconfined,
-	};
-	if (o->tcp_filter)
-		opts.flows.filter = *o->tcp_filter;
-	err = tcp_loader_fork(&opts, &o->tcp_loader);
+	o->tables.flows.existing = true;
+	o->tables.flows.cgroups = CGROUPS;
+	o->tables.unconfined = o->unconfined;
+	err = tcp_loader_fork(&o->tables, &o->tcp_loader);
 	if (err)
 		snprintf(error, bytes, "--tcp: cannot start a process: %s", strerror(-err));
 	return err;

@@ -251,8 +251,7 @@ static struct {
 	struct agent_opts o;
 	const char *mode, *consume_mode, *rest, *secret, *fabric;
 	bool status, as_json, no_rest;
-	struct base_strings uids, origins, devices;
-	struct tcp_filter filter;
+	struct base_strings uids, origins;
 	struct bridge_opts bridge;
 } set = {.o = {.grace_ns = 30000000000ull,
 	       .lease_ns = 1000000000ull,
@@ -343,14 +342,14 @@ static const struct base_option table[] = {
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
 		  "publish these kernel tables: a comma-separated list of flows, layers, cpu and "
 		  "net (default flows)"),
-	BASE_UINT("tcp-flows", 0, &set.o.tcp_flows, 64, 1 << 20, "N",
+	BASE_UINT("tcp-flows", 0, &set.o.tables.flows.flows, 64, 1 << 20, "N",
 		  "track at most this many connections (default 16384)"),
-	BASE_LIST("tcp-dev", 0, &set.devices, "NAME",
+	BASE_LIST("tcp-dev", 0, &set.o.tables.net.devices, "NAME",
 		  "record segments for --tcp net on this device; repeatable (default: all "
 		  "hardware devices)"),
-	BASE_TIME("tcp-quarantine", 0, &set.o.tcp_quarantine_ns, 0, 3.6e12, "DURATION",
+	BASE_TIME("tcp-quarantine", 0, &set.o.tables.flows.quarantine_ns, 0, 3.6e12, "DURATION",
 		  "keep a closed connection readable for this long (default 5s)"),
-	CLI_OPTIONS_TCP_FILTER(&set.filter),
+	CLI_OPTIONS_TCP_FILTER(&set.o.tables.flows.filter),
 	CLI_PART_BRIDGE,
 	CLI_OPTIONS_BRIDGE(&set.bridge),
 	BASE_CORE,
@@ -382,8 +381,8 @@ static int check_options(const struct base_command *self, const struct agent_opt
 	if (o->rdma_key_lifetime_ns && o->rdma_key_lifetime_ns / 4 < o->lease_ns)
 		return base_usage(self,
 				  "--rdma-key-lifetime must be 0 or at least four times --lease");
-	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
-			cli_tcp_filter_selects(&set.filter)))
+	if (!o->tcp && (o->tables.flows.flows || o->tables.flows.quarantine_ns ||
+			o->tables.net.devices.n || cli_tcp_filter_selects(&o->tables.flows.filter)))
 		return base_usage(self, "filters and --tcp-... require --tcp");
 	if (set.no_rest && set.rest)
 		return base_usage(self, "--rest and --no-rest are mutually exclusive");
@@ -536,9 +535,6 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 					sizeof(error)) < 0)
 		return base_usage(self, "%s", error);
 	o->rdma = o->fabric.device || o->fabric.tcp;
-	o->tcp_filter = &set.filter;
-	o->tcp_devices = set.devices.v;
-	o->tcp_device_count = set.devices.n;
 	if (o->tcp && !*o->tcp)
 		o->tcp = "flows";
 	if (o->tcp && agent_tcp_check(o, error, sizeof(error)))
