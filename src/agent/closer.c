@@ -231,9 +231,8 @@ static void put_job(struct agent *a, const struct agent_tenant *t, struct closer
 	struct agent_closer *c;
 	struct closer_lane *l;
 
-	if (a->epoll_fd < 0 ||
-	    /* the agent has no loop, because a test created it */
-	    (!a->closer && !start_closer(a))) {
+	/* An agent without a loop was created by a test. */
+	if (a->epoll_fd < 0 || (!a->closer && !start_closer(a))) {
 		close(job.fd);
 		return;
 	}

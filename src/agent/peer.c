@@ -28,7 +28,7 @@
 /* Returns field 22 of /proc/PID/stat, counted from the last ')': the name may contain anything. */
 uint64_t agent_process_start_ticks(pid_t pid)
 {
-	char path[32], text[1024], *p, *save = NULL;
+	char path[32], text[1024], *p;
 	ssize_t n;
 	int fd;
 
@@ -38,16 +38,11 @@ uint64_t agent_process_start_ticks(pid_t pid)
 		return 0;
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
+	text[n > 0 ? n : 0] = 0;
 	p = strrchr(text, ')');
-	if (!p)
-		return 0;
-	p = strtok_r(p + 1, " ", &save);
-	for (int field = 3; p && field < 22; field++)
-		p = strtok_r(NULL, " ", &save);
-	return p ? strtoull(p, NULL, 10) : 0;
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
 static bool is_readable(int fd)

@@ -513,12 +513,8 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		return -1;
 	r = agent_region_by_instance(a, agent_tenant_instance(peer->tenant, say->instance));
 	if (r && r->copied && conn && r->peer->tenant == peer->tenant && r->ino == st.st_ino) {
-		agent_region_retire(a,
-				    /*
-				     * the publisher is alive after all: use its own memory again
-				     * instead of the copy
-				     */
-				    r);
+		/* The publisher is alive after all: leave the copy for its own memory. */
+		agent_region_retire(a, r);
 		r = NULL;
 	}
 	if (r) {
