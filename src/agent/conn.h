@@ -27,7 +27,7 @@ struct agent_conn {
 	struct agent_peer *peer;
 	unsigned int regions, refusals;
 	struct agent_timer timer; /* timer in queue TIMER_SILENT or TIMER_BLOCKED */
-	/* the answer that waits until the peer reads; until then, no packets are read from the peer */
+	/* answer that waits until the peer reads it; nothing else is read or sent until then */
 	struct agent_packet *out;
 	uint32_t events; /* events registered with epoll */
 	TAILQ_ENTRY(agent_conn) link;

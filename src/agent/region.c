@@ -396,7 +396,6 @@ static int reattach_region(struct agent *a, struct agent_region *r, const struct
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
-	r->pid = peer->pid;
 	r->conn = conn;
 	conn->regions++;
 	a->n.reattached++;
@@ -479,7 +478,6 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	a->region_count++;
 	peer->tenant->regions++;
 	peer->tenant->bytes += say->size;
-	r->pid = peer->pid;
 	r->admitted_ns = base_realtime_ns();
 	r->peer = peer;
 	peer->refs++;
@@ -559,7 +557,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		agent_region_protect(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "region admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
-		  r->id, (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
+		  r->id, (int)r->peer->pid, (int)peer->tenant->id.uid, r->info->size,
 		  region_label(r->info, "service"));
 	*out = r;
 	return 0;
@@ -740,7 +738,7 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	start_grace(a, r);
 	base_log_limited(BASE_INFO, AGENT_LOG,
 			 "publisher died id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64,
-			 r->id, (int)r->pid, region_label(r->info, "service"),
+			 r->id, (int)r->peer->pid, region_label(r->info, "service"),
 			 region_label(r->info, "pod"), repaired);
 }
 
@@ -770,7 +768,7 @@ void agent_region_closed(struct agent *a, struct agent_region *r)
 	set_state(a, r, SL_STATE_CLOSED);
 	start_grace(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG, "region closed id=%" PRIu64 " pid=%d service=%s", r->id,
-		  (int)r->pid, region_label(r->info, "service"));
+		  (int)r->peer->pid, region_label(r->info, "service"));
 }
 
 void agent_region_revive(struct agent *a, struct agent_region *r)
@@ -801,7 +799,7 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 	start_grace(a, r);
 	base_logf(BASE_INFO, AGENT_LOG,
 		  "connection lost id=%" PRIu64 " pid=%d service=%s: process still alive", r->id,
-		  (int)r->pid, region_label(r->info, "service"));
+		  (int)r->peer->pid, region_label(r->info, "service"));
 }
 
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t)

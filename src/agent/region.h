@@ -34,7 +34,6 @@ struct agent_region {
 	ino_t ino;
 	/* instance in the directory; the instance in the header is info->instance, see tenant.h */
 	uint64_t instance;
-	pid_t pid; /* process ID as seen by the agent; the ID in the header is info->pid */
 	uint64_t admitted_ns, changed_ns; /* CLOCK_REALTIME */
 	struct region_info *info;
 	struct agent_conn *conn;

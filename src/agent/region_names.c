@@ -25,7 +25,7 @@ void agent_region_publish_tenant(struct agent *a, struct agent_region *r)
 		.key = t->key,
 		.instance = r->info->instance,
 		.uid = t->id.uid,
-		.pid = (uint32_t)r->pid,
+		.pid = (uint32_t)r->peer->pid,
 		.trusted = t->trusted,
 		.contained = t->id.contained,
 		.origin = t->origin,

@@ -13,8 +13,8 @@ struct fabric_lookup;
 bool fabric_lookup_numeric(const char *host, const char *service, struct sockaddr_storage *to);
 /*
  * Resolves a host name or numeric address; call it until the result is not EAI_INPROGRESS. Returns
- * 0 with *to set, or an EAI_ error. *l is NULL unless a lookup is running; one that was abandoned is
- * waited for, and must be for the same host.
+ * 0 with *to set, or an EAI_ error. *l is NULL unless a lookup is running; one that was abandoned
+ * is waited for, and must be for the same host.
  */
 int fabric_lookup(struct fabric_lookup **l, const char *host, const char *service,
 		  struct sockaddr_storage *to);
