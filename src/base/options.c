@@ -13,7 +13,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define FIRST_LONG 256 /* getopt's value for table[i] is FIRST_LONG + i, above every letter */
 

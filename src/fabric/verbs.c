@@ -27,7 +27,6 @@ static bool verbs_takes(const char *target)
 }
 
 #if HAVE_VERBS
-#include <fcntl.h>
 #include <stdlib.h>
 
 #include <sidelight/attach.h>
