@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -302,8 +301,7 @@ void agent_closer_seal(struct agent *a, const struct agent_tenant *t, int fd)
 
 void agent_closer_hang_up(struct agent *a, const struct agent_tenant *t, int sock)
 {
-	if (a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, sock, NULL);
+	agent_unwatch(a, sock);
 	shutdown(sock, SHUT_RDWR);
 	put_job(a, t, (struct closer_job){.fd = sock, .kind = CLOSER_CONNECTION});
 }

@@ -141,6 +141,12 @@ struct agent {
 
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes);
 void agent_fini(struct agent *a);
+/*
+ * Starts or stops waiting until a descriptor is readable; no effect in an agent without a loop.
+ * agent_watch() returns 0 or -errno.
+ */
+int agent_watch(struct agent *a, int fd, struct agent_source *s, enum agent_source_kind kind);
+void agent_unwatch(struct agent *a, int fd);
 void agent_wake(struct agent *a); /* called after another thread has changed a deadline */
 /* Returns true if the tenant may read all regions. */
 bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t);

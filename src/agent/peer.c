@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -56,18 +55,14 @@ static void forget_pidfd(struct agent *a, struct agent_peer *p)
 {
 	if (p->pidfd < 0)
 		return;
-	if (a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
+	agent_unwatch(a, p->pidfd);
 	close(p->pidfd);
 	p->pidfd = -1;
 }
 
 static void watch_pidfd(struct agent *a, struct agent_peer *p)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &p->source};
-
-	if (p->pidfd >= 0 && a->epoll_fd >= 0 &&
-	    epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev))
+	if (p->pidfd >= 0 && agent_watch(a, p->pidfd, &p->source, SOURCE_PEER))
 		forget_pidfd(a, p);
 	p->known = p->pidfd >= 0;
 }
@@ -78,7 +73,6 @@ static struct agent_peer *peer_make(pid_t pid)
 
 	if (!p)
 		return NULL;
-	p->source.kind = SOURCE_PEER;
 	p->refs = 1;
 	p->pid = pid;
 	p->pidfd = -1;

@@ -24,8 +24,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <sys/epoll.h>
-
 #include "agent/arena.h"
 #include "agent/region.h"
 
@@ -484,8 +482,7 @@ static void device_close(struct agent *a)
 	a->dir.key = (struct fabric_host_key){0};
 	agent_timer_stop(&d->left);
 	agent_timer_stop(&d->renew);
-	if (a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, fabric_host_fd(d->host), NULL);
+	agent_unwatch(a, fabric_host_fd(d->host));
 	fabric_host_close(d->host);
 	d->host = NULL;
 }
@@ -493,7 +490,6 @@ static void device_close(struct agent *a)
 static int device_open(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_rdma *d = a->rdma;
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &d->source};
 	struct fabric_host_stats s;
 	int err;
 
@@ -513,9 +509,9 @@ static int device_open(struct agent *a, char *error, size_t bytes)
 		snprintf(error, bytes, "cannot accept verdicts: %s", strerror(-err));
 		goto err;
 	}
-	if (a->epoll_fd >= 0 &&
-	    epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fabric_host_fd(d->host), &ev)) {
-		err = base_fail(error, bytes, -errno, "epoll: %s", strerror(errno));
+	err = agent_watch(a, fabric_host_fd(d->host), &d->source, SOURCE_HOST);
+	if (err) {
+		snprintf(error, bytes, "epoll: %s", strerror(-err));
 		goto err;
 	}
 	fabric_host_stats(d->host, &s);
@@ -635,7 +631,6 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	d = a->rdma = calloc(1, sizeof(*d));
 	if (!d)
 		return base_fail(error, bytes, -ENOMEM, "out of memory");
-	d->source.kind = SOURCE_HOST;
 	a->o.fabric.shares = true;
 	a->o.fabric.notifier_ns = a->o.rdma_key_lifetime_ns;
 	if (a->o.fabric.device && !*a->o.fabric.device) /* --rdma without a name */
