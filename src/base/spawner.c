@@ -51,7 +51,7 @@ static pid_t fork_sibling(void)
 
 /*
  * Forks a process that dies with the parent, and a socket between the two, of which each gets one
- * end. Returns 1 in the new process, and 0 or -errno in this one.
+ * end. Returns 1 in the new process, and 0 or -errno in this one; *pid is 0 after a failure.
  */
 static int fork_with_socket(pid_t (*fork_process)(void), pid_t parent, pid_t *pid, int *sock)
 {
@@ -62,6 +62,7 @@ static int fork_with_socket(pid_t (*fork_process)(void), pid_t parent, pid_t *pi
 	*pid = fork_process();
 	if (*pid < 0) {
 		err = -errno;
+		*pid = 0;
 		close(pair[0]);
 		close(pair[1]);
 		return err;
