@@ -104,7 +104,6 @@ static void set_defaults(struct agent_opts *o)
  */
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes)
 {
-	char host[HOST_NAME_MAX + 1] = "";
 	int err = -ENOMEM;
 
 	memset(a, 0, sizeof(*a));
@@ -131,20 +130,18 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 		a->slot_free_hint = AGENT_DIRECTORY_SLOT + 1;
 		a->slot_count++;
 	}
-	if (gethostname(host, sizeof(host) - 1))
-		strcpy(host, "localhost");
-	a->host = strdup(a->o.host && *a->o.host ? a->o.host : host);
-	a->listen[LISTEN_SOCKET].path = strdup(a->o.socket);
-	if (a->o.publish_socket)
-		a->listen[LISTEN_PUBLISH].path = strdup(a->o.publish_socket);
-	if (asprintf(&a->listen[LISTEN_CONSUME].path, "%s%s", a->o.consume_socket ?: a->o.socket,
+	if (gethostname(a->hostname, sizeof(a->hostname) - 1))
+		strcpy(a->hostname, "localhost");
+	a->host = a->o.host && *a->o.host ? a->o.host : a->hostname;
+	a->listen[LISTEN_SOCKET].path = a->o.socket;
+	a->listen[LISTEN_PUBLISH].path = a->o.publish_socket;
+	if (asprintf(&a->consume_path, "%s%s", a->o.consume_socket ?: a->o.socket,
 		     a->o.consume_socket ? "" : SL_SOCKET_CONSUME) < 0)
-		a->listen[LISTEN_CONSUME].path = NULL;
+		a->consume_path = NULL;
+	a->listen[LISTEN_CONSUME].path = a->consume_path;
 	a->slots = calloc(a->slot_count, sizeof(*a->slots));
-	if (!a->host || !a->listen[LISTEN_SOCKET].path || !a->listen[LISTEN_CONSUME].path ||
-	    (a->o.publish_socket && !a->listen[LISTEN_PUBLISH].path) || !a->slots ||
-	    !base_table_init(&a->proxies) || !base_table_init(&a->by_id) ||
-	    !base_table_init(&a->by_instance)) {
+	if (!a->consume_path || !a->slots || !base_table_init(&a->proxies) ||
+	    !base_table_init(&a->by_id) || !base_table_init(&a->by_instance)) {
 		snprintf(error, bytes, "out of memory");
 		goto err;
 	}
@@ -177,9 +174,7 @@ void agent_fini(struct agent *a)
 	base_table_free(&a->by_id);
 	free(a->slots);
 	free(a->names);
-	for (int i = 0; i < LISTENERS; i++)
-		free(a->listen[i].path);
-	free(a->host);
+	free(a->consume_path);
 }
 
 int agent_watch(struct agent *a, int fd, struct agent_source *s, enum agent_source_kind kind)

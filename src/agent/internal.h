@@ -13,6 +13,7 @@
 #define SL_AGENT_INTERNAL_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,7 +67,7 @@ struct agent_directory {
 /* A unix socket that the agent listens on. */
 struct agent_listener {
 	struct agent_source source;
-	char *path; /* NULL means not used */
+	const char *path; /* NULL means not used */
 	int fd;
 	dev_t dev;
 	ino_t ino;
@@ -89,7 +90,8 @@ struct tcp_filter;
 struct agent {
 	pthread_mutex_t lock;
 	struct agent_opts o;
-	char *host;
+	const char *host;
+	char hostname[HOST_NAME_MAX + 1], *consume_path;
 	struct agent_listener listen[LISTENERS];
 	uid_t uid;
 	struct agent_source timer_source, wake_source, stop_source, children_source;
