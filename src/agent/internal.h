@@ -259,7 +259,6 @@ void *agent_rdma_map(struct agent *a, int fd, uint64_t size, bool writable);
 void agent_rdma_unmap(struct agent *a, void *map, uint64_t size);
 json_t *agent_rdma_queues_json(struct agent *a);
 json_t *agent_rdma_connect_json(const struct agent *a);
-json_t *agent_rdma_directory_json(const struct agent *a);
 size_t agent_rdma_queue_count(const struct agent *a);
 /* returns -ENODATA if the region has holes */
 int agent_rdma_add(struct agent *a, struct agent_region *r);

@@ -49,9 +49,3 @@ json_t *agent_rdma_connect_json(const struct agent *a)
 		"directory_addr, u64 directory_length, u32 directory_rkey, u32 board_rkey, u64 "
 		"board_addr");
 }
-
-json_t *agent_rdma_directory_json(const struct agent *a)
-{
-	return json_pack("{s:I,s:I,s:I}", "address", (json_int_t)a->dir.key.addr, "length",
-			 (json_int_t)a->dir.size, "rkey", (json_int_t)a->dir.key.rkey);
-}

@@ -112,8 +112,9 @@ static json_t *get_mrs(struct agent *a)
 				       "rkey", (json_int_t)key.rkey, "access",
 				       a->rdma ? "REMOTE_READ" : "none"));
 	}
-	return json_pack("{s:b,s:o,s:o}", "rdma", a->rdma != NULL, "directory",
-			 agent_rdma_directory_json(a), "mrs", all);
+	return json_pack("{s:b,s:{s:I,s:I,s:I},s:o}", "rdma", a->rdma != NULL, "directory",
+			 "address", (json_int_t)a->dir.key.addr, "length", (json_int_t)a->dir.size,
+			 "rkey", (json_int_t)a->dir.key.rkey, "mrs", all);
 }
 
 static const struct rest_route {
