@@ -57,13 +57,11 @@ static void after(struct agent *a, struct agent_conn **conns)
 
 		if (!c)
 			continue;
-		for (unsigned int k = 0; !c->gone && k < c->out_count; k++) {
-			if (c->out[k]->fd >= 0)
-				close(c->out[k]->fd);
-			free(c->out[k]);
-		}
 		if (!c->gone) {
-			c->out_count = 0;
+			if (c->out && c->out->fd >= 0)
+				close(c->out->fd);
+			free(c->out);
+			c->out = NULL;
 			if (c->role != ROLE_NEW)
 				agent_timer_stop(&c->timer);
 			if (c->hang_up)

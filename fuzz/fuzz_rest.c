@@ -29,16 +29,21 @@ static const char *next_line(const char **p, const char *end, char *out, size_t 
 
 static void one(struct agent *a, const char **p, const char *end)
 {
-	char head[512], flags[8], method[16] = "GET", path[400] = "/";
+	char head[512], flags[8], method[16] = "GET", path[400] = "/", variable[64] = "";
 	struct agent_rest_caller caller = {0};
 	struct agent_rest_request q = {
-		.method = method, .path = path, .variable = "", .caller = &caller};
+		.method = method, .path = path, .variable = variable, .caller = &caller};
 	struct agent_rest_reply reply;
 	const char *body;
 
 	next_line(p, end, head, sizeof(head));
 	if (sscanf(head, "%15s %399s", method, path) < 1)
 		return;
+	if (sscanf(path, "/rdma/qp/%63[^/]", variable) == 1) {
+		char *rest = strchr(path + strlen("/rdma/qp/"), '/');
+
+		snprintf(path, sizeof(path), "/rdma/qp/{}%s", rest ? "/connect" : "");
+	}
 	next_line(p, end, flags, sizeof(flags));
 	body = *p;
 	q.body = body;

@@ -53,7 +53,7 @@ void agent_wake(struct agent *a)
 bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t)
 {
 	for (size_t i = 0; i < a->o.consumer_count; i++)
-		if (a->consumers[i] == t->id.uid)
+		if (a->o.consumers[i] == t->id.uid)
 			return true;
 	return t->trusted;
 }
@@ -89,8 +89,6 @@ static void set_defaults(struct agent_opts *o)
 	o->socket_mode = o->socket_mode ?: 0666;
 	/* Consumers are checked by uid; the mode only keeps other users from connecting. */
 	o->consume_mode = o->consume_mode ?: o->consumer_count ? 0666 : 0600;
-	if (!o->grace_ns && !o->grace_zero)
-		o->grace_ns = 30000 * MS;
 	o->lease_ns = o->lease_ns ?: 1000 * MS;
 	o->max_regions = o->max_regions ?: 4096;
 	o->max_region_size = o->max_region_size ?: 16u << 20;
@@ -98,8 +96,6 @@ static void set_defaults(struct agent_opts *o)
 	o->max_memory = o->max_memory ?: 1u << 30;
 	o->rest_idle_ns = o->rest_idle_ns ?: 300000 * MS;
 	o->rdma_settle_ns = o->rdma_settle_ns ?: 2000 * MS;
-	if (!o->fabric_tcp)
-		o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
 }
 
 /*
@@ -108,7 +104,6 @@ static void set_defaults(struct agent_opts *o)
  */
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes)
 {
-	char host[HOST_NAME_MAX + 1] = "";
 	int err = -ENOMEM;
 
 	memset(a, 0, sizeof(*a));
@@ -135,29 +130,21 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 		a->slot_free_hint = AGENT_DIRECTORY_SLOT + 1;
 		a->slot_count++;
 	}
-	if (gethostname(host, sizeof(host) - 1))
-		strcpy(host, "localhost");
-	a->host = strdup(a->o.host && *a->o.host ? a->o.host : host);
-	a->listen[LISTEN_SOCKET].path = strdup(a->o.socket);
-	if (a->o.publish_socket)
-		a->listen[LISTEN_PUBLISH].path = strdup(a->o.publish_socket);
-	if (asprintf(&a->listen[LISTEN_CONSUME].path, "%s%s", a->o.consume_socket ?: a->o.socket,
+	if (gethostname(a->hostname, sizeof(a->hostname) - 1))
+		strcpy(a->hostname, "localhost");
+	a->host = a->o.host && *a->o.host ? a->o.host : a->hostname;
+	a->listen[LISTEN_SOCKET].path = a->o.socket;
+	a->listen[LISTEN_PUBLISH].path = a->o.publish_socket;
+	if (asprintf(&a->consume_path, "%s%s", a->o.consume_socket ?: a->o.socket,
 		     a->o.consume_socket ? "" : SL_SOCKET_CONSUME) < 0)
-		a->listen[LISTEN_CONSUME].path = NULL;
+		a->consume_path = NULL;
+	a->listen[LISTEN_CONSUME].path = a->consume_path;
 	a->slots = calloc(a->slot_count, sizeof(*a->slots));
-	a->consumers = calloc(a->o.consumer_count + 1, sizeof(*a->consumers));
-	a->origins = calloc(a->o.origin_count + 1, sizeof(*a->origins));
-	if (!a->host || !a->listen[LISTEN_SOCKET].path || !a->listen[LISTEN_CONSUME].path ||
-	    (a->o.publish_socket && !a->listen[LISTEN_PUBLISH].path) || !a->slots ||
-	    !base_table_init(&a->proxies) || !base_table_init(&a->by_id) ||
-	    !base_table_init(&a->by_instance) || !a->consumers || !a->origins) {
+	if (!a->consume_path || !a->slots || !base_table_init(&a->proxies) ||
+	    !base_table_init(&a->by_id) || !base_table_init(&a->by_instance)) {
 		snprintf(error, bytes, "out of memory");
 		goto err;
 	}
-	for (size_t i = 0; i < a->o.consumer_count; i++)
-		a->consumers[i] = a->o.consumers[i];
-	for (size_t i = 0; i < a->o.origin_count; i++)
-		a->origins[i] = a->o.origins[i];
 	err = agent_directory_init(a, error, bytes);
 err:
 	if (err)
@@ -182,27 +169,30 @@ void agent_fini(struct agent *a)
 	agent_rdma_fini(a);
 	agent_directory_fini(a);
 	pthread_mutex_destroy(&a->lock);
-	free(a->consumers);
-	free(a->origins);
 	base_table_free(&a->proxies);
 	base_table_free(&a->by_instance);
 	base_table_free(&a->by_id);
 	free(a->slots);
 	free(a->names);
-	for (int i = 0; i < LISTENERS; i++)
-		free(a->listen[i].path);
-	free(a->host);
+	free(a->consume_path);
 }
 
-/* Adds a descriptor to epoll. Returns 0 or -errno. */
-static int add_source(struct agent *a, int fd, struct agent_source *s, enum agent_source_kind kind)
+int agent_watch(struct agent *a, int fd, struct agent_source *s, enum agent_source_kind kind)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
 
 	s->kind = kind;
+	if (a->epoll_fd < 0)
+		return 0; /* an agent without a loop was created by a test */
 	if (fd < 0)
 		return errno ? -errno : -EBADF; /* if fd < 0, errno is the reason */
 	return epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+void agent_unwatch(struct agent *a, int fd)
+{
+	if (a->epoll_fd >= 0 && fd >= 0)
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 /* Opens descriptors and sockets; accepts nothing yet. Returns 0 or -errno. */
@@ -211,10 +201,12 @@ static int open_all(struct agent *a, char *error, size_t bytes)
 	int err;
 
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (a->epoll_fd < 0)
+		return base_fail(error, bytes, -errno, "epoll: %s", strerror(errno));
 	a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	a->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	err = add_source(a, a->timer_fd, &a->timer_source, SOURCE_TIMER);
-	err = err ?: add_source(a, a->wake_fd, &a->wake_source, SOURCE_WAKE);
+	err = agent_watch(a, a->timer_fd, &a->timer_source, SOURCE_TIMER);
+	err = err ?: agent_watch(a, a->wake_fd, &a->wake_source, SOURCE_WAKE);
 	if (err)
 		return base_fail(error, bytes, err, "epoll: %s", strerror(-err));
 	a->spare_fd = dup(a->wake_fd);
@@ -275,7 +267,7 @@ struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes
 	agent_store_restore(a);
 	for (int i = 0; !err && i < LISTENERS; i++)
 		if (a->listen[i].path)
-			err = add_source(a, a->listen[i].fd, &a->listen[i].source, SOURCE_LISTEN);
+			err = agent_watch(a, a->listen[i].fd, &a->listen[i].source, SOURCE_LISTEN);
 	if (err)
 		snprintf(error, bytes, "epoll: %s", strerror(-err));
 	err = err ?: agent_rest_init(a, error, bytes);
@@ -350,10 +342,10 @@ int agent_run(struct agent *a, int stop_fd)
 	struct epoll_event events[EVENTS_MAX];
 	bool stop = false;
 	uint64_t drain, seen = 0;
-	int n = add_source(a, stop_fd, &a->stop_source, SOURCE_STOP);
+	int n = agent_watch(a, stop_fd, &a->stop_source, SOURCE_STOP);
 
 	if (!n && a->o.children_fd)
-		n = add_source(a, a->o.children_fd, &a->children_source, SOURCE_CHILDREN);
+		n = agent_watch(a, a->o.children_fd, &a->children_source, SOURCE_CHILDREN);
 	if (n)
 		return n;
 	if (a->timers[TIMER_ALIVE].delay)
@@ -417,6 +409,6 @@ int agent_run(struct agent *a, int stop_fd)
 		}
 		pthread_mutex_unlock(&a->lock);
 	}
-	epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, stop_fd, NULL);
+	agent_unwatch(a, stop_fd);
 	return 0;
 }

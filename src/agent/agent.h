@@ -11,15 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fabric/host.h"
+#include "source/tcp/loader.h"
+
 /* default name of the REST socket, in the directory of .socket */
 #define AGENT_REST_DEFAULT "rest.sock"
 
 struct agent;
 struct base_child;
 struct http_front;
-struct tcp_filter;
-struct tcp_loader;
 
+/* Everything that it points to must outlive the agent. */
 struct agent_opts {
 	/* path of the publishers' socket; NULL means $SIDELIGHT_SOCKET or SL_SOCKET_DEFAULT */
 	const char *socket;
@@ -37,9 +39,7 @@ struct agent_opts {
 	size_t origin_count;
 	const char *host; /* the directory's label "host"; NULL means gethostname() */
 
-	uint64_t grace_ns; /* how long final values stay readable; 0 means 30 s */
-	/* if true, grace_ns 0 means no grace period instead of the default */
-	bool grace_zero;
+	uint64_t grace_ns;	  /* how long final values stay readable */
 	uint64_t lease_ns;	  /* 0 means 1 s */
 	uint32_t max_regions;	  /* 0 means 4096 */
 	uint64_t max_region_size; /* 0 means 16 MiB */
@@ -60,29 +60,16 @@ struct agent_opts {
 	 */
 	uint64_t rest_idle_ns;
 
-	bool rdma;
-	bool fabric_tcp; /* READs over TCP instead of RDMA, at rdma_address */
-	/* name of the device; NULL or "" means determined by the address */
-	const char *rdma_device;
-	const char *rdma_address;
-	uint16_t rdma_port;
-	int rdma_gid; /* GID index; -1 means determined by the address */
-	int rdma_ib_port;
-	uint32_t rdma_queues;
+	bool rdma; /* regions can be read remotely, as .fabric says */
+	/* .shares and .notifier_ns are set by the agent; a .device of "" is like NULL */
+	struct fabric_host_opts fabric;
 	uint64_t rdma_settle_ns; /* age at which regions are registered together; 0 means 2 s */
-	/* secret with which remote collectors must authenticate; NULL means none */
-	const void *rdma_secret;
-	size_t rdma_secret_bytes;
 	uint64_t rdma_key_lifetime_ns; /* maximum age of an RDMA key; 0 means unlimited */
 
 	/* Kernel tables: "flows", "layers", "cpu", "net", separated by commas; NULL means none. */
 	const char *tcp;
-	uint32_t tcp_flows;	    /* maximum number of connections; 0 means 16384 */
-	uint64_t tcp_quarantine_ns; /* how long a closed connection stays readable; 0 means 5 s */
-	const struct tcp_filter *tcp_filter; /* selects the connections to record; NULL means all */
-	/* names of devices for "net"; if there are none, all hardware devices */
-	const char **tcp_devices;
-	size_t tcp_device_count;
+	/* .flows and .net say what to record; the agent sets the other members */
+	struct tcp_loader_opts tables;
 	struct tcp_loader *tcp_loader; /* from agent_tcp_fork(); NULL means agent_new() forks it */
 	bool unconfined;	       /* let the eBPF loader keep all privileges */
 

@@ -13,20 +13,6 @@
 #include "region/text.h"
 
 /*
- * Stores a line that only the agent writes: cells first, the check word last. A concurrent reader
- * finds that the check word is wrong, and reads again (pairs with region_entry_parse()).
- */
-void agent_line_store(uint64_t *to, const uint64_t cells[7])
-{
-	uint64_t line[8];
-
-	memcpy(line, cells, 56);
-	for (int i = 0; i < 7; i++)
-		__atomic_store_n(&to[i], line[i], __ATOMIC_RELAXED);
-	__atomic_store_n(&to[7], sl_line_check(line), __ATOMIC_RELEASE);
-}
-
-/*
  * Sets a cell of a line to which others may add at the same time. It does so by adding the
  * difference, because additions commute.
  */

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -223,9 +222,8 @@ static void put_job(struct agent *a, const struct agent_tenant *t, struct closer
 	struct agent_closer *c;
 	struct closer_lane *l;
 
-	if (a->epoll_fd < 0 ||
-	    /* the agent has no loop, because a test created it */
-	    (!a->closer && !start_closer(a))) {
+	/* An agent without a loop was created by a test. */
+	if (a->epoll_fd < 0 || (!a->closer && !start_closer(a))) {
 		close(job.fd);
 		return;
 	}
@@ -295,8 +293,7 @@ void agent_closer_seal(struct agent *a, const struct agent_tenant *t, int fd)
 
 void agent_closer_hang_up(struct agent *a, const struct agent_tenant *t, int sock)
 {
-	if (a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, sock, NULL);
+	agent_unwatch(a, sock);
 	shutdown(sock, SHUT_RDWR);
 	put_job(a, t, (struct closer_job){.fd = sock, .kind = CLOSER_CONNECTION});
 }

@@ -34,7 +34,7 @@ const char *const agent_drop_names[DROP_COUNT] = {
 
 static void update_events(struct agent *a, struct agent_conn *c)
 {
-	uint32_t events = EPOLLRDHUP | (c->out_count ? EPOLLOUT : c->paused ? 0 : EPOLLIN);
+	uint32_t events = EPOLLRDHUP | (c->out ? EPOLLOUT : c->paused ? 0 : EPOLLIN);
 	struct epoll_event ev = {.events = events, .data.ptr = &c->source};
 
 	if (c->fd < 0 || a->epoll_fd < 0 || events == c->events)
@@ -64,6 +64,14 @@ struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *pe
 	return c;
 }
 
+static void forget_answer(struct agent_conn *c)
+{
+	if (c->out && c->out->fd >= 0)
+		close(c->out->fd);
+	free(c->out);
+	c->out = NULL;
+}
+
 /* The connection's regions become orphans. The struct is kept until no event can refer to it. */
 void agent_conn_close(struct agent *a, struct agent_conn *c)
 {
@@ -73,12 +81,7 @@ void agent_conn_close(struct agent *a, struct agent_conn *c)
 		return;
 	c->gone = true;
 	agent_timer_stop(&c->timer);
-	for (unsigned int i = 0; i < c->out_count; i++) {
-		if (c->out[i]->fd >= 0)
-			close(c->out[i]->fd);
-		free(c->out[i]);
-	}
-	c->out_count = 0;
+	forget_answer(c);
 	if (c->fd >= 0)
 		agent_closer_hang_up(a, c->peer->tenant, c->fd);
 	c->fd = -1;
@@ -113,7 +116,7 @@ void agent_conn_timer(struct agent *a, struct agent_timer *t)
 {
 	struct agent_conn *c = AGENT_TIMER_OWNER(t, struct agent_conn, timer);
 
-	drop_connection(a, c, c->out_count ? DROP_SLOW : DROP_SILENT);
+	drop_connection(a, c, c->out ? DROP_SLOW : DROP_SILENT);
 }
 
 /* ---- sending ---- */
@@ -145,39 +148,23 @@ static struct sl_msg make_header(uint16_t type, uint32_t serial, size_t bytes)
 		.magic = SL_MSG_MAGIC, .type = type, .length = (uint32_t)bytes, .serial = serial};
 }
 
-static void flush_answers(struct agent *a, struct agent_conn *c)
+static void flush_answer(struct agent *a, struct agent_conn *c)
 {
-	unsigned int sent = 0;
-	int err = 0;
+	int err = send_message(c->fd, &c->out->msg, c->out->payload, c->out->fd);
 
-	while (sent < c->out_count) {
-		struct agent_packet *p = c->out[sent];
-
-		err = send_message(c->fd, &p->msg, p->payload, p->fd);
-		if (err)
-			break;
-		if (p->fd >= 0)
-			close(p->fd);
-		free(p);
-		sent++;
-	}
-	if (sent) {
-		c->out_count -= sent;
-		memmove(c->out, c->out + sent, c->out_count * sizeof(*c->out));
-		if (c->out_count)
-			agent_timer_start(a, TIMER_BLOCKED, &c->timer);
-		else
-			agent_timer_stop(&c->timer);
-	}
-	if (err && err != -EAGAIN)
+	if (err == -EAGAIN)
+		return;
+	forget_answer(c);
+	agent_timer_stop(&c->timer);
+	if (err)
 		drop_connection(a, c, DROP_ERROR);
-	else if (!c->out_count && c->hang_up)
+	else if (c->hang_up)
 		agent_conn_close(a, c);
 	else
 		update_events(a, c);
 }
 
-/* The caller keeps fd. */
+/* Sends an answer, now or when the peer reads. The caller keeps fd. */
 static void send_reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t serial,
 		       const void *payload, size_t bytes, int fd)
 {
@@ -187,7 +174,7 @@ static void send_reply(struct agent *a, struct agent_conn *c, uint16_t type, uin
 
 	if (c->gone)
 		return;
-	if (c->fd >= 0 && !c->out_count)
+	if (c->fd >= 0 && !c->out)
 		err = send_message(c->fd, &msg, payload, fd);
 	if (err != -EAGAIN) {
 		if (err)
@@ -196,7 +183,7 @@ static void send_reply(struct agent *a, struct agent_conn *c, uint16_t type, uin
 			agent_conn_close(a, c);
 		return;
 	}
-	p = c->out_count < OUT_MAX && bytes <= sizeof(p->payload) ? malloc(sizeof(*p)) : NULL;
+	p = !c->out && bytes <= sizeof(p->payload) ? malloc(sizeof(*p)) : NULL;
 	if (!p)
 		goto err;
 	p->msg = msg;
@@ -204,9 +191,8 @@ static void send_reply(struct agent *a, struct agent_conn *c, uint16_t type, uin
 	p->fd = fd < 0 ? -1 : dup(fd);
 	if (fd >= 0 && p->fd < 0)
 		goto err;
-	c->out[c->out_count++] = p;
-	if (c->out_count == 1)
-		agent_timer_start(a, TIMER_BLOCKED, &c->timer);
+	c->out = p;
+	agent_timer_start(a, TIMER_BLOCKED, &c->timer);
 	update_events(a, c);
 	return;
 err:
@@ -218,7 +204,7 @@ int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, 
 {
 	const struct sl_msg msg = make_header(type, 0, bytes);
 
-	if (c->gone || c->fd < 0 || c->hang_up || c->out_count)
+	if (c->gone || c->fd < 0 || c->hang_up || c->out)
 		return -EAGAIN;
 	/* The next read from the socket reports its error. */
 	return send_message(c->fd, &msg, payload, -1);
@@ -525,7 +511,7 @@ static bool receive_most(struct agent *a, struct agent_conn *c, int packets, uin
 	int got = 1;
 
 	t->refs++;
-	while (packets-- && got > 0 && !c->gone && !c->out_count && !c->paused &&
+	while (packets-- && got > 0 && !c->gone && !c->out && !c->paused &&
 	       (now == start || spent + (now - start) < most_ns)) {
 		got = receive_packet(a, c);
 		now = base_now_ns();
@@ -535,7 +521,7 @@ static bool receive_most(struct agent *a, struct agent_conn *c, int packets, uin
 	t->turn = a->turn;
 	t->spent_ns = spent + (now - start);
 	agent_tenant_put(t);
-	return got > 0 && !c->gone && !c->out_count && !c->paused;
+	return got > 0 && !c->gone && !c->out && !c->paused;
 }
 
 static bool time_used_up(const struct agent *a, const struct agent_tenant *t)
@@ -555,12 +541,12 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 
 	if (c->gone || (!consumes && time_used_up(a, c->peer->tenant)))
 		return; /* epoll reports the connection again in the next turn */
-	if (c->out_count) {
-		flush_answers(a, c);
+	if (c->out) {
+		flush_answer(a, c);
 		/* The peer no longer accepts answers. */
-		if (!c->gone && c->out_count && events & (EPOLLHUP | EPOLLERR))
+		if (!c->gone && c->out && events & (EPOLLHUP | EPOLLERR))
 			agent_conn_close(a, c);
-		if (c->gone || c->out_count)
+		if (c->gone || c->out)
 			return;
 	}
 	if (c->paused && events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) {

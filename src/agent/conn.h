@@ -13,7 +13,6 @@ struct agent_packet { /* an answer waiting to be sent */
 	/* size of the longest payload */
 	_Alignas(8) uint8_t payload[sizeof(struct sl_msg_refused)];
 };
-#define OUT_MAX 4
 
 enum agent_role { ROLE_NEW, ROLE_PUBLISHER, ROLE_CONSUMER, ROLE_STATUS };
 
@@ -28,8 +27,8 @@ struct agent_conn {
 	struct agent_peer *peer;
 	unsigned int regions, refusals;
 	struct agent_timer timer; /* timer in queue TIMER_SILENT or TIMER_BLOCKED */
-	struct agent_packet *out[OUT_MAX];
-	unsigned int out_count;
+	/* answer that waits until the peer reads it; nothing else is read or sent until then */
+	struct agent_packet *out;
 	uint32_t events; /* events registered with epoll */
 	TAILQ_ENTRY(agent_conn) link;
 };

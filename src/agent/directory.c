@@ -85,7 +85,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	d->hot[SL_DIR_STATE] = SL_STATE_LIVE;
 	d->hot[SL_DIR_LEASE_NS] = a->o.lease_ns;
 	d->hot[SL_DIR_CHANGED_NS] = base_realtime_ns();
-	agent_line_store((uint64_t *)((char *)d->map + 4096), d->hot);
+	region_store_line((uint64_t *)((char *)d->map + 4096), d->hot);
 	return 0;
 }
 
@@ -114,7 +114,7 @@ void agent_directory_hot(struct agent *a)
 	d->hot[SL_DIR_LIVE] = a->state_count[SL_STATE_LIVE];
 	d->hot[SL_DIR_REFUSED] = refused;
 	d->hot[SL_DIR_CHANGED_NS] = base_realtime_ns();
-	agent_line_store((uint64_t *)((char *)d->map + 4096), d->hot);
+	region_store_line((uint64_t *)((char *)d->map + 4096), d->hot);
 }
 
 /* Stores an entry with the next generation and the current time. */
@@ -126,7 +126,7 @@ void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7]
 	memcpy(line, cells, sizeof(line));
 	line[SL_ENTRY_GENERATION] = d->entry[slot][SL_ENTRY_GENERATION] + 1;
 	line[SL_ENTRY_CHANGED_NS] = base_realtime_ns();
-	agent_line_store(d->entry[slot], line);
+	region_store_line(d->entry[slot], line);
 	if (d->hot[SL_DIR_ENTRIES_USED] <= slot)
 		d->hot[SL_DIR_ENTRIES_USED] = slot + 1;
 	d->hot[SL_DIR_GENERATION]++;
@@ -144,9 +144,9 @@ void agent_directory_tenant(struct agent *a, uint32_t slot, const struct region_
 	if (*tenant->names.pod || *tenant->names.container) {
 		region_names_write(names, &tenant->names);
 		for (size_t i = 0; i < SL_NAMES_SIZE / 8; i += 8)
-			agent_line_store(a->dir.names[slot] + i, names + i);
+			region_store_line(a->dir.names[slot] + i, names + i);
 	}
 	region_tenant_write(lines, tenant);
-	agent_line_store(a->dir.tenant[slot], lines);
-	agent_line_store(a->dir.tenant[slot] + 8, lines + 8);
+	region_store_line(a->dir.tenant[slot], lines);
+	region_store_line(a->dir.tenant[slot] + 8, lines + 8);
 }

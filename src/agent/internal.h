@@ -13,6 +13,7 @@
 #define SL_AGENT_INTERNAL_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,7 +67,7 @@ struct agent_directory {
 /* A unix socket that the agent listens on. */
 struct agent_listener {
 	struct agent_source source;
-	char *path; /* NULL means not used */
+	const char *path; /* NULL means not used */
 	int fd;
 	dev_t dev;
 	ino_t ino;
@@ -89,10 +90,10 @@ struct tcp_filter;
 struct agent {
 	pthread_mutex_t lock;
 	struct agent_opts o;
-	char *host;
+	const char *host;
+	char hostname[HOST_NAME_MAX + 1], *consume_path;
 	struct agent_listener listen[LISTENERS];
 	uid_t uid;
-	uint32_t *consumers, *origins;
 	struct agent_source timer_source, wake_source, stop_source, children_source;
 	int epoll_fd, timer_fd, wake_fd, spare_fd;
 	uint64_t timer_due;
@@ -142,6 +143,12 @@ struct agent {
 
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes);
 void agent_fini(struct agent *a);
+/*
+ * Starts or stops waiting until a descriptor is readable; no effect in an agent without a loop.
+ * agent_watch() returns 0 or -errno.
+ */
+int agent_watch(struct agent *a, int fd, struct agent_source *s, enum agent_source_kind kind);
+void agent_unwatch(struct agent *a, int fd);
 void agent_wake(struct agent *a); /* called after another thread has changed a deadline */
 /* Returns true if the tenant may read all regions. */
 bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t);
@@ -250,10 +257,8 @@ void agent_rdma_fini(struct agent *a);
 /* Returns MAP_FAILED with errno on failure. */
 void *agent_rdma_map(struct agent *a, int fd, uint64_t size, bool writable);
 void agent_rdma_unmap(struct agent *a, void *map, uint64_t size);
-/* a number of -1 means all queue pairs */
-json_t *agent_rdma_queues_json(const struct agent *a, int64_t number);
+json_t *agent_rdma_queues_json(struct agent *a);
 json_t *agent_rdma_connect_json(const struct agent *a);
-json_t *agent_rdma_directory_json(const struct agent *a);
 size_t agent_rdma_queue_count(const struct agent *a);
 /* returns -ENODATA if the region has holes */
 int agent_rdma_add(struct agent *a, struct agent_region *r);
@@ -288,8 +293,6 @@ struct agent_build {
 /* Creates a memfd of fixed size, its mapping and a random instance. Returns 0 or -errno. */
 int agent_build_region(const struct agent_build *b, const char *name, int *fd, void **map,
 		       uint64_t *instance);
-void agent_line_store(uint64_t *to,
-		      const uint64_t cells[7]); /* stores a whole line that only the agent writes */
 void agent_line_set(uint64_t *line, unsigned int cell,
 		    uint64_t v);    /* sets a cell of a line that others may add to */
 int agent_reopen_read_only(int fd); /* returns a descriptor or -errno */

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,7 +27,7 @@
 /* Returns field 22 of /proc/PID/stat, counted from the last ')': the name may contain anything. */
 uint64_t agent_process_start_ticks(pid_t pid)
 {
-	char path[32], text[1024], *p, *save = NULL;
+	char path[32], text[1024], *p;
 	ssize_t n;
 	int fd;
 
@@ -38,16 +37,11 @@ uint64_t agent_process_start_ticks(pid_t pid)
 		return 0;
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
+	text[n > 0 ? n : 0] = 0;
 	p = strrchr(text, ')');
-	if (!p)
-		return 0;
-	p = strtok_r(p + 1, " ", &save);
-	for (int field = 3; p && field < 22; field++)
-		p = strtok_r(NULL, " ", &save);
-	return p ? strtoull(p, NULL, 10) : 0;
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
 static bool is_readable(int fd)
@@ -61,18 +55,14 @@ static void forget_pidfd(struct agent *a, struct agent_peer *p)
 {
 	if (p->pidfd < 0)
 		return;
-	if (a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
+	agent_unwatch(a, p->pidfd);
 	close(p->pidfd);
 	p->pidfd = -1;
 }
 
 static void watch_pidfd(struct agent *a, struct agent_peer *p)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &p->source};
-
-	if (p->pidfd >= 0 && a->epoll_fd >= 0 &&
-	    epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev))
+	if (p->pidfd >= 0 && agent_watch(a, p->pidfd, &p->source, SOURCE_PEER))
 		forget_pidfd(a, p);
 	p->known = p->pidfd >= 0;
 }
@@ -83,7 +73,6 @@ static struct agent_peer *peer_make(pid_t pid)
 
 	if (!p)
 		return NULL;
-	p->source.kind = SOURCE_PEER;
 	p->refs = 1;
 	p->pid = pid;
 	p->pidfd = -1;

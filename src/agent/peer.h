@@ -11,7 +11,8 @@ struct agent_peer {
 	int pidfd;	   /* pidfd of the process; -1 means unavailable, or known to be dead */
 	bool known;	   /* a pidfd was available, so death can be told from disconnection */
 	bool dead;
-	pid_t pid; /* 0 means the process is not visible in this PID namespace */
+	/* as the agent sees it; 0 means the process is not visible in this PID namespace */
+	pid_t pid;
 	struct agent_tenant *tenant;
 	/* -errno if the owner could not be determined; the tenant is then untrusted */
 	int unattested;

@@ -27,8 +27,7 @@ struct agent_proxy {
 	struct agent_region *region;
 	struct proxy_known *known;
 	uint32_t count, max;
-	uint64_t schema, schema_bytes, schema_used; /* schema: offset in the region */
-	uint64_t hot[7];
+	uint64_t hot[7]; /* copy of the hot line in the region */
 	struct agent_timer idle;
 };
 
@@ -47,7 +46,7 @@ static void publish_hot(struct agent_region *r)
 	struct agent_proxy *p = r->proxy;
 
 	p->hot[SL_HOT_CHANGED_NS] = base_realtime_ns();
-	agent_line_store(address_at(r, HOT), p->hot);
+	region_store_line(address_at(r, HOT), p->hot);
 }
 
 /* The agent owns the memory, but admits it like any other region. */
@@ -168,8 +167,6 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 	p->key = caller->key;
 	p->max = metrics;
 	p->region = r;
-	p->schema = r->info->schema;
-	p->schema_bytes = r->info->schema_bytes;
 	p->hot[SL_HOT_GENERATION] = 1;
 	p->hot[SL_HOT_STRIPES_USED] = 1;
 	p->hot[SL_HOT_STATE] = SL_STATE_LIVE;
@@ -247,10 +244,11 @@ static int append_record(struct agent_region *r, const struct agent_proxy_metric
 	char *s;
 
 	length = (sizeof(*rec) + key->name_bytes + unit + help + key->label_bytes + 7) & ~(size_t)7;
-	if (p->count == p->max || length > p->schema_bytes - p->schema_used)
+	if (p->count == p->max || length > r->info->schema_bytes - p->hot[SL_HOT_SCHEMA_USED])
 		return -ENOSPC;
 
-	rec = (struct sl_schema_record *)address_at(r, p->schema + p->schema_used);
+	rec = (struct sl_schema_record *)address_at(r,
+						    r->info->schema + p->hot[SL_HOT_SCHEMA_USED]);
 	rec->length = (uint32_t)length;
 	rec->kind = (uint16_t)m->kind;
 	rec->cell = p->count;
@@ -271,10 +269,9 @@ static int append_record(struct agent_region *r, const struct agent_proxy_metric
 	 * Store the record before the hot line: pairs with readers, which read the hot line first.
 	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	p->known[p->count] = (struct proxy_known){h, (uint32_t)p->schema_used};
+	p->known[p->count] = (struct proxy_known){h, (uint32_t)p->hot[SL_HOT_SCHEMA_USED]};
 	*cell = p->count++;
-	p->schema_used += length;
-	p->hot[SL_HOT_SCHEMA_USED] = p->schema_used;
+	p->hot[SL_HOT_SCHEMA_USED] += length;
 	p->hot[SL_HOT_LINES_USED] = *cell / SL_LINE_CELLS + 1;
 	p->hot[SL_HOT_GENERATION]++;
 	publish_hot(r);
@@ -308,7 +305,7 @@ int agent_proxy_metric(struct agent_region *r, const struct agent_proxy_metric *
 	for (uint32_t i = 0; i < p->count; i++) {
 		/* Only the agent writes records, so they can be compared in place. */
 		const struct sl_schema_record *rec = (const struct sl_schema_record *)address_at(
-			r, p->schema + p->known[i].record);
+			r, r->info->schema + p->known[i].record);
 
 		if (p->known[i].hash != h || !same_metric(rec, &key))
 			continue;

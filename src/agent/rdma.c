@@ -23,9 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-
-#include <sys/epoll.h>
 
 #include "agent/arena.h"
 #include "agent/region.h"
@@ -54,7 +51,6 @@ struct agent_mr {
 struct agent_rdma {
 	struct agent_source source;
 	struct fabric_host *host; /* the RDMA device; NULL if it is gone */
-	struct fabric_host_opts opts;
 	struct agent_mr *directory;
 	uint64_t directory_id;
 	struct fabric_host_stats counted;
@@ -486,8 +482,7 @@ static void device_close(struct agent *a)
 	a->dir.key = (struct fabric_host_key){0};
 	agent_timer_stop(&d->left);
 	agent_timer_stop(&d->renew);
-	if (a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, fabric_host_fd(d->host), NULL);
+	agent_unwatch(a, fabric_host_fd(d->host));
 	fabric_host_close(d->host);
 	d->host = NULL;
 }
@@ -495,11 +490,10 @@ static void device_close(struct agent *a)
 static int device_open(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_rdma *d = a->rdma;
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &d->source};
 	struct fabric_host_stats s;
 	int err;
 
-	d->host = fabric_host_open(&d->opts, error, bytes);
+	d->host = fabric_host_open(&a->o.fabric, error, bytes);
 	if (!d->host)
 		return -errno;
 	memset(&d->counted, 0, sizeof(d->counted));
@@ -515,13 +509,13 @@ static int device_open(struct agent *a, char *error, size_t bytes)
 		snprintf(error, bytes, "cannot accept verdicts: %s", strerror(-err));
 		goto err;
 	}
-	if (a->epoll_fd >= 0 &&
-	    epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fabric_host_fd(d->host), &ev)) {
-		err = base_fail(error, bytes, -errno, "epoll: %s", strerror(errno));
+	err = agent_watch(a, fabric_host_fd(d->host), &d->source, SOURCE_HOST);
+	if (err) {
+		snprintf(error, bytes, "epoll: %s", strerror(-err));
 		goto err;
 	}
 	fabric_host_stats(d->host, &s);
-	snprintf(d->where, sizeof(d->where), "%s%s%s", s.device, d->opts.tcp ? "://" : "/",
+	snprintf(d->where, sizeof(d->where), "%s%s%s", s.device, a->o.fabric.tcp ? "://" : "/",
 		 s.address);
 	return 0;
 err:
@@ -560,15 +554,15 @@ int agent_rdma_start(struct agent *a, char *error, size_t bytes)
 {
 	int err = a->rdma ? return_to_device(a, error, bytes) : 0;
 
-	if (!err && a->rdma && a->o.fabric_tcp)
+	if (!err && a->rdma && a->o.fabric.tcp)
 		base_logf(BASE_INFO, AGENT_LOG,
 			  "each READ over %s costs CPU time on this host: see "
 			  "sidelight_agent_fabric_cpu_seconds_total",
 			  a->rdma->where);
-	if (!err && a->rdma && !a->o.rdma_secret)
+	if (!err && a->rdma && !a->o.fabric.secret)
 		base_logf(BASE_WARN, AGENT_LOG,
 			  "any peer that can reach %s can read every region%s: set --rdma-secret",
-			  a->rdma->where, a->o.fabric_tcp ? ", and nothing is encrypted" : "");
+			  a->rdma->where, a->o.fabric.tcp ? ", and nothing is encrypted" : "");
 	return err;
 }
 
@@ -637,20 +631,10 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	d = a->rdma = calloc(1, sizeof(*d));
 	if (!d)
 		return base_fail(error, bytes, -ENOMEM, "out of memory");
-	d->source.kind = SOURCE_HOST;
-	d->opts = (struct fabric_host_opts){
-		.tcp = a->o.fabric_tcp,
-		.device = a->o.rdma_device && *a->o.rdma_device ? a->o.rdma_device : NULL,
-		.address = a->o.rdma_address,
-		.port = a->o.rdma_port,
-		.gid_index = a->o.rdma_gid,
-		.ib_port = a->o.rdma_ib_port,
-		.max_queues = a->o.rdma_queues,
-		.shares = true,
-		.secret = a->o.rdma_secret,
-		.secret_bytes = a->o.rdma_secret_bytes,
-		.notifier_ns = a->o.rdma_key_lifetime_ns,
-	};
+	a->o.fabric.shares = true;
+	a->o.fabric.notifier_ns = a->o.rdma_key_lifetime_ns;
+	if (a->o.fabric.device && !*a->o.fabric.device) /* --rdma without a name */
+		a->o.fabric.device = NULL;
 	d->directory_id = ++a->last_id;
 	TAILQ_INIT(&d->mrs);
 	/* Address space costs nothing; twice the memory leaves room for fragmentation. */

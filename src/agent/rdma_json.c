@@ -13,31 +13,21 @@ size_t agent_rdma_queue_count(const struct agent *a)
 	return h ? fabric_host_queues(h, NULL, 0) : 0;
 }
 
-static json_t *queue_json(const struct fabric_host_queue *q)
-{
-	return json_pack("{s:i,s:s,s:s,s:I}", "qp_num", (int)q->qp_num, "peer", q->peer, "state",
-			 q->state, "connected_ns", (json_int_t)q->connected_ns);
-}
-
-json_t *agent_rdma_queues_json(const struct agent *a, int64_t number)
+json_t *agent_rdma_queues_json(struct agent *a)
 {
 	struct fabric_host_queue *q = calloc(QUEUES_SHOWN, sizeof(*q));
 	struct fabric_host *h = agent_rdma_host(a);
-	json_t *all = json_array(), *one = NULL;
+	json_t *all = json_array();
 	size_t n = 0;
 
 	if (q && h)
 		n = fabric_host_queues(h, q, QUEUES_SHOWN);
-	for (size_t i = 0; i < n && i < QUEUES_SHOWN; i++) {
-		if (number == q[i].qp_num)
-			one = queue_json(&q[i]);
-		json_array_append_new(all, queue_json(&q[i]));
-	}
+	for (size_t i = 0; i < n && i < QUEUES_SHOWN; i++)
+		json_array_append_new(all,
+				      json_pack("{s:i,s:s,s:s,s:I}", "qp_num", (int)q[i].qp_num,
+						"peer", q[i].peer, "state", q[i].state,
+						"connected_ns", (json_int_t)q[i].connected_ns));
 	free(q);
-	if (number >= 0) {
-		json_decref(all);
-		return one;
-	}
 	return json_pack("{s:b,s:o}", "rdma", a->rdma != NULL, "qps", all);
 }
 
@@ -52,16 +42,10 @@ json_t *agent_rdma_connect_json(const struct agent *a)
 	return json_pack(
 		"{s:s,s:s,s:i,s:s,s:s,s:i,s:i,s:b,s:{s:s,s:i,s:s}}", "by", "rdma_cm", "address",
 		s.address, "port", (int)s.port, "device", s.device, "gid", s.gid, "gid_index",
-		s.gid_index, "ib_port", s.ib_port, "secret", a->o.rdma_secret != NULL,
+		s.gid_index, "ib_port", s.ib_port, "secret", a->o.fabric.secret != NULL,
 		"private_data", "of", "rdma_accept", "bytes", (int)sizeof(struct fabric_host_hello),
 		"fields",
 		"u32 magic \"SLH1\", u32 version 1, u64 agent_instance, u64 "
 		"directory_addr, u64 directory_length, u32 directory_rkey, u32 board_rkey, u64 "
 		"board_addr");
-}
-
-json_t *agent_rdma_directory_json(const struct agent *a)
-{
-	return json_pack("{s:I,s:I,s:I}", "address", (json_int_t)a->dir.key.addr, "length",
-			 (json_int_t)a->dir.size, "rkey", (json_int_t)a->dir.key.rkey);
 }

@@ -111,61 +111,6 @@ void agent_region_publish(struct agent *a, struct agent_region *r)
 	agent_directory_set(a, r->slot, cells);
 }
 
-static uint32_t count_names(const struct agent_tenant *t)
-{
-	return !!*t->names.pod + !!*t->names.container;
-}
-
-/* kubelet writes the names of a pod within seconds; there may be none for other reasons. */
-#define LOOKS_MOST 60u
-
-/* Written before the entry, so that a reader of the entry finds its tenant. */
-static void publish_tenant(struct agent *a, struct agent_region *r)
-{
-	struct agent_tenant *t = r->peer->tenant;
-	struct region_tenant is = {
-		.id = r->id,
-		.key = t->key,
-		.instance = r->info->instance,
-		.uid = t->id.uid,
-		.pid = (uint32_t)r->pid,
-		.trusted = t->trusted,
-		.contained = t->id.contained,
-		.origin = t->origin,
-	};
-
-	agent_tenant_look(a, "", t);
-	memcpy(is.container, t->id.container, sizeof(is.container));
-	memcpy(is.pod, t->id.pod, sizeof(is.pod));
-	is.names = t->names;
-	is.names.id = r->id;
-	agent_directory_tenant(a, r->slot, &is);
-	r->named = count_names(t);
-	if (t->id.pod_text[0] && !*t->names.container && r->looks < LOOKS_MOST)
-		agent_timer_start(a, TIMER_NAMES, &r->names);
-}
-
-/* A reader takes an entry with another id for a new one, and reads its names. */
-void agent_region_timer_names(struct agent *a, struct agent_timer *t)
-{
-	struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, names);
-
-	if (r->state == SL_STATE_RETIRED)
-		return;
-	r->looks++;
-	agent_tenant_look(a, "", r->peer->tenant);
-	if (count_names(r->peer->tenant) == r->named) {
-		if (r->looks < LOOKS_MOST)
-			agent_timer_start(a, TIMER_NAMES, t);
-		return;
-	}
-	base_table_remove(&a->by_id, &r->by_id);
-	r->id = ++a->last_id;
-	base_table_add(&a->by_id, &r->by_id, base_hash_u64(r->id));
-	publish_tenant(a, r);
-	agent_region_publish(a, r);
-}
-
 static void set_state(struct agent *a, struct agent_region *r, enum sl_region_state state)
 {
 	if (r->state != SL_STATE_FREE)
@@ -451,7 +396,6 @@ static int reattach_region(struct agent *a, struct agent_region *r, const struct
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
-	r->pid = peer->pid;
 	r->conn = conn;
 	conn->regions++;
 	a->n.reattached++;
@@ -534,14 +478,13 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	a->region_count++;
 	peer->tenant->regions++;
 	peer->tenant->bytes += say->size;
-	r->pid = peer->pid;
 	r->admitted_ns = base_realtime_ns();
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
 	base_table_add(&a->by_id, &r->by_id, base_hash_u64(r->id));
 	base_table_add(&a->by_instance, r, base_hash_u64(r->instance));
-	publish_tenant(a, r);
+	agent_region_publish_tenant(a, r);
 	set_state(a, r, SL_STATE_LIVE);
 	return 0;
 
@@ -568,12 +511,8 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		return -1;
 	r = agent_region_by_instance(a, agent_tenant_instance(peer->tenant, say->instance));
 	if (r && r->copied && conn && r->peer->tenant == peer->tenant && r->ino == st.st_ino) {
-		agent_region_retire(a,
-				    /*
-				     * the publisher is alive after all: use its own memory again
-				     * instead of the copy
-				     */
-				    r);
+		/* The publisher is alive after all: leave the copy for its own memory. */
+		agent_region_retire(a, r);
 		r = NULL;
 	}
 	if (r) {
@@ -618,7 +557,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		agent_region_protect(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "region admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
-		  r->id, (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
+		  r->id, (int)r->peer->pid, (int)peer->tenant->id.uid, r->info->size,
 		  region_label(r->info, "service"));
 	*out = r;
 	return 0;
@@ -799,7 +738,7 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	start_grace(a, r);
 	base_log_limited(BASE_INFO, AGENT_LOG,
 			 "publisher died id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64,
-			 r->id, (int)r->pid, region_label(r->info, "service"),
+			 r->id, (int)r->peer->pid, region_label(r->info, "service"),
 			 region_label(r->info, "pod"), repaired);
 }
 
@@ -829,7 +768,7 @@ void agent_region_closed(struct agent *a, struct agent_region *r)
 	set_state(a, r, SL_STATE_CLOSED);
 	start_grace(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG, "region closed id=%" PRIu64 " pid=%d service=%s", r->id,
-		  (int)r->pid, region_label(r->info, "service"));
+		  (int)r->peer->pid, region_label(r->info, "service"));
 }
 
 void agent_region_revive(struct agent *a, struct agent_region *r)
@@ -860,7 +799,7 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 	start_grace(a, r);
 	base_logf(BASE_INFO, AGENT_LOG,
 		  "connection lost id=%" PRIu64 " pid=%d service=%s: process still alive", r->id,
-		  (int)r->pid, region_label(r->info, "service"));
+		  (int)r->peer->pid, region_label(r->info, "service"));
 }
 
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t)

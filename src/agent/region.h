@@ -34,7 +34,6 @@ struct agent_region {
 	ino_t ino;
 	/* instance in the directory; the instance in the header is info->instance, see tenant.h */
 	uint64_t instance;
-	pid_t pid; /* process ID as seen by the agent; the ID in the header is info->pid */
 	uint64_t admitted_ns, changed_ns; /* CLOCK_REALTIME */
 	struct region_info *info;
 	struct agent_conn *conn;
@@ -112,6 +111,11 @@ void agent_region_retire(struct agent *a, struct agent_region *r);
 void agent_region_free(struct agent *a, struct agent_region *r);
 /* writes the region's directory entry */
 void agent_region_publish(struct agent *a, struct agent_region *r);
+/*
+ * Writes the region's tenant and the names known so far, and looks for missing names later. Call it
+ * before agent_region_publish(), so that a reader of the entry finds its tenant.
+ */
+void agent_region_publish_tenant(struct agent *a, struct agent_region *r);
 void agent_region_timer_orphan(struct agent *a, struct agent_timer *t);
 void agent_region_timer_names(struct agent *a, struct agent_timer *t);
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t);

@@ -38,11 +38,6 @@ static json_t *get_health(struct agent *a)
 			 (int)(a->state_count[SL_STATE_LIVE] - own), "rdma", a->rdma != NULL);
 }
 
-static json_t *get_qps(struct agent *a)
-{
-	return agent_rdma_queues_json(a, -1);
-}
-
 /* Returns the number, or -1 with the reply filled in. */
 static int64_t qp_number(const struct agent_rest_request *q, struct agent_rest_reply *reply)
 {
@@ -59,12 +54,20 @@ static void get_qp(struct agent *a, const struct agent_rest_request *q,
 		   struct agent_rest_reply *reply)
 {
 	int64_t n = qp_number(q, reply);
+	json_t *all, *one;
+	size_t i;
 
 	if (n < 0)
 		return;
 	pthread_mutex_lock(&a->lock);
-	reply->json = agent_rdma_queues_json(a, n);
+	all = agent_rdma_queues_json(a);
 	pthread_mutex_unlock(&a->lock);
+	json_array_foreach(json_object_get(all, "qps"), i, one)
+	{
+		if (json_integer_value(json_object_get(one, "qp_num")) == n)
+			reply->json = json_incref(one);
+	}
+	json_decref(all);
 	if (!reply->json)
 		agent_rest_fail(reply, 404, "no queue pair has number %d: see GET /rdma/qps",
 				(int)n);
@@ -109,8 +112,9 @@ static json_t *get_mrs(struct agent *a)
 				       "rkey", (json_int_t)key.rkey, "access",
 				       a->rdma ? "REMOTE_READ" : "none"));
 	}
-	return json_pack("{s:b,s:o,s:o}", "rdma", a->rdma != NULL, "directory",
-			 agent_rdma_directory_json(a), "mrs", all);
+	return json_pack("{s:b,s:{s:I,s:I,s:I},s:o}", "rdma", a->rdma != NULL, "directory",
+			 "address", (json_int_t)a->dir.key.addr, "length", (json_int_t)a->dir.size,
+			 "rkey", (json_int_t)a->dir.key.rkey, "mrs", all);
 }
 
 static const struct rest_route {
@@ -125,7 +129,7 @@ static const struct rest_route {
 	{"GET", "/health", HTTP_PUBLIC, false, .get = get_health},
 	{"GET", "/metrics", HTTP_READER, true, .fn = agent_rest_get_metrics},
 	{"POST", "/metrics", HTTP_READER, false, .fn = agent_rest_post_metrics},
-	{"GET", "/rdma/qps", HTTP_READER, true, .get = get_qps},
+	{"GET", "/rdma/qps", HTTP_READER, true, .get = agent_rdma_queues_json},
 	{"POST", "/rdma/qps/connect", HTTP_READER, false, .fn = post_connect},
 	{"GET", "/rdma/qp/{}", HTTP_READER, true, .fn = get_qp},
 	{"POST", "/rdma/qp/{}/connect", HTTP_READER, false, .fn = post_connect},
@@ -205,48 +209,20 @@ static void answer_request(struct agent *a, const struct rest_route *route,
 		agent_wake(a); /* the request may have started a timer, even if it was refused */
 }
 
-/* In a route, {} matches one or more characters other than '/'. */
-static bool match_route(const char *route, const char *path, char *variable, size_t bytes)
-{
-	const char *hole = strstr(route, "{}");
-	size_t n;
-
-	*variable = 0;
-	if (!hole)
-		return !strcmp(route, path);
-	if (strncmp(route, path, (size_t)(hole - route)))
-		return false;
-	path += hole - route;
-	n = strcspn(path, "/");
-	if (!n || n >= bytes || strcmp(path + n, hole + 2))
-		return false;
-	memcpy(variable, path, n);
-	variable[n] = 0;
-	return true;
-}
-
 void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
 		       struct agent_rest_reply *reply)
 {
 	const struct agent_rest_caller own = own_caller(a);
 	struct agent_rest_request with = *q;
-	char variable[64];
-	bool path = false;
 
-	for (size_t i = 0; i < ROUTES; i++) {
-		if (!match_route(routes[i].path, q->path, variable, sizeof(variable)))
-			continue;
-		path = true;
-		if (strcmp(routes[i].method, q->method))
-			continue;
-		with.variable = variable;
-		with.caller = q->caller ? q->caller : &own;
-		answer_request(a, &routes[i], &with, reply);
-		return;
-	}
+	with.caller = q->caller ? q->caller : &own;
+	for (size_t i = 0; i < ROUTES; i++)
+		if (!strcmp(routes[i].path, q->path) && !strcmp(routes[i].method, q->method)) {
+			answer_request(a, &routes[i], &with, reply);
+			return;
+		}
 	*reply = (struct agent_rest_reply){0};
-	agent_rest_fail(reply, path ? 405 : 404, "%.64s",
-			path ? "method not allowed" : "no such path");
+	agent_rest_fail(reply, 404, "no such route");
 }
 
 /* ---- over HTTP ---- */

@@ -28,7 +28,10 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes);
 void agent_rest_fini(struct agent *a);	/* call it without the lock: it waits for handlers */
 void agent_rest_count(struct agent *a); /* updates the counters of requests refused by src/http */
 
-/* Finds the route and fills in the reply. Takes the lock. */
+/*
+ * For tests and fuzzers: answers without HTTP. The path is that of a route, in which {} stands for
+ * .variable. Takes the lock.
+ */
 void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
 		       struct agent_rest_reply *reply);
 

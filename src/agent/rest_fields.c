@@ -7,6 +7,7 @@
 
 #include "agent/rest.h"
 #include "base/json_read.h"
+#include "base/text.h"
 #include "region/text.h"
 
 bool agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt, ...)
@@ -17,14 +18,10 @@ bool agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	reply->status = status;
-	reply->json = json_pack("{s:s}", "error", text);
-	if (reply->json)
-		return false;
 	/* The text may quote a body that is not UTF-8, or be truncated inside a character. */
-	for (char *p = text; *p; p++)
-		if (*p & 0x80)
-			*p = '?';
+	if (!base_utf8(text, strlen(text)))
+		base_harmless(text);
+	reply->status = status;
 	reply->json = json_pack("{s:s}", "error", text);
 	return false;
 }

@@ -13,9 +13,8 @@
 struct agent_layout {
 	struct agent *a;
 	uint32_t slot;
-	enum { LAYOUT_OPEN, LAYOUT_REGIONS, LAYOUT_END } at;
-	bool first;
-	char *text; /* JSON text of the current region */
+	bool begun, ended; /* the text so far includes the first or the last bytes of the answer */
+	char *text; /* JSON text of the current region, with what precedes it in the answer */
 	size_t bytes, sent;
 };
 
@@ -88,81 +87,67 @@ static json_t *metrics_json(const struct copied *c, const char **fault)
 	return all;
 }
 
-/* Creates the next region's text. Returns 1, 0 at the end, or -ENOMEM. */
+/* Decodes the copy. Returns its text, or NULL if out of memory. */
+static char *region_text(struct copied *c)
+{
+	json_object_set_new(c->json, "stripes",
+			    json_pack("{s:I,s:I,s:i,s:i}", "offset", (json_int_t)c->info.stripes,
+				      "stride", (json_int_t)c->info.stripe_stride, "max",
+				      (int)c->info.max_stripes, "used", (int)c->hot.stripes_used));
+	json_object_set_new(c->json, "generation", json_integer((json_int_t)c->hot.generation));
+	json_object_set_new(c->json, "metrics", metrics_json(c, &c->fault));
+	if (c->fault)
+		json_object_set_new(c->json, "fault", json_string(c->fault));
+	return json_dumps(c->json, JSON_COMPACT);
+}
+
+/* Makes the text of the next region, or of the end. Returns 0 or -ENOMEM. */
 static int layout_next(struct agent_layout *l)
 {
+	const char *before = l->begun ? "," : "{\"regions\":[";
 	struct agent *a = l->a;
-	struct copied *c = calloc(1, sizeof(*c));
-	struct agent_region *r = NULL;
-	int result = 0;
+	struct copied c = {0};
+	struct agent_region *r;
+	char *text = NULL;
+	bool copied = false;
+	int n = -1;
 
-	if (!c)
-		return -ENOMEM;
 	pthread_mutex_lock(&a->lock);
-	for (; l->slot < a->slot_count; l->slot++)
-		if ((r = a->slots[l->slot]) && r->state != SL_STATE_RETIRED && !r->kernel)
-			break;
-	if (l->slot < a->slot_count) {
-		l->slot++;
-		result = copy_region(a, r, c) ? 1 : -ENOMEM;
-	}
+	for (r = NULL; l->slot < a->slot_count && !r; l->slot++)
+		if ((r = a->slots[l->slot]) && (r->state == SL_STATE_RETIRED || r->kernel))
+			r = NULL;
+	if (r)
+		copied = copy_region(a, r, &c);
 	pthread_mutex_unlock(&a->lock);
-	if (result > 0) {
-		json_t *stripes =
-			json_pack("{s:I,s:I,s:i,s:i}", "offset", (json_int_t)c->info.stripes,
-				  "stride", (json_int_t)c->info.stripe_stride, "max",
-				  (int)c->info.max_stripes, "used", (int)c->hot.stripes_used);
-
-		json_object_set_new(c->json, "stripes", stripes);
-		json_object_set_new(c->json, "generation",
-				    json_integer((json_int_t)c->hot.generation));
-		json_object_set_new(c->json, "metrics", metrics_json(c, &c->fault));
-		if (c->fault)
-			json_object_set_new(c->json, "fault", json_string(c->fault));
-		free(l->text);
-		l->text = json_dumps(c->json, JSON_COMPACT);
-		l->bytes = l->text ? strlen(l->text) : 0;
-		l->sent = 0;
-		if (!l->text)
-			result = -ENOMEM;
-	}
-	json_decref(c->json);
-	free(c->schema);
-	free(c);
-	return result;
+	free(l->text);
+	l->text = NULL;
+	if (copied)
+		text = region_text(&c);
+	if (text)
+		n = asprintf(&l->text, "%s%s", before, text);
+	else if (!r)
+		n = asprintf(&l->text, "%s]}\n", l->begun ? "" : before);
+	l->begun = true;
+	l->ended = !r;
+	l->sent = 0;
+	l->bytes = n > 0 ? (size_t)n : 0;
+	if (n < 0)
+		l->text = NULL;
+	free(text);
+	json_decref(c.json);
+	free(c.schema);
+	return n < 0 ? -ENOMEM : 0;
 }
 
 ssize_t agent_layout_read(void *arg, char *buf, size_t max)
 {
 	struct agent_layout *l = arg;
-	size_t n = 0;
-	int more;
+	size_t n = 0, part;
 
-	if (l->at == LAYOUT_OPEN && max >= 32) {
-		n = (size_t)snprintf(buf, max, "{\"regions\":[");
-		l->at = LAYOUT_REGIONS;
-	}
-	while (n < max && l->at == LAYOUT_REGIONS) {
-		size_t part = l->bytes - l->sent;
-
-		if (!part) {
-			if (n + 8 > max) /* leave room for a comma or for the closing brackets */
-				return (ssize_t)n;
-			more = layout_next(l);
-			if (more < 0)
-				return more; /* the HTTP server aborts the response */
-			if (more) {
-				if (!l->first)
-					buf[n++] = ',';
-				l->first = false;
-			} else {
-				memcpy(buf + n, "]}\n", 3);
-				n += 3;
-				l->at = LAYOUT_END;
-			}
-			continue;
-		}
-		part = BASE_MIN(part, max - n);
+	while (n < max && !(l->ended && l->sent == l->bytes)) {
+		if (l->sent == l->bytes && layout_next(l))
+			return -ENOMEM; /* the HTTP server aborts the response */
+		part = BASE_MIN(l->bytes - l->sent, max - n);
 		memcpy(buf + n, l->text + l->sent, part);
 		l->sent += part;
 		n += part;
@@ -187,6 +172,5 @@ void agent_rest_get_metrics(struct agent *a, const struct agent_rest_request *q,
 	if (!l)
 		return;
 	l->a = a;
-	l->first = true;
 	reply->layout = l;
 }

@@ -40,7 +40,7 @@ json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 		"{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o,s:s,s:b,s:s*,s:s*,s:o*,s:o*,s:o*,"
 		"s:o*}",
 		"id", (json_int_t)r->id, "instance", hex, "state", region_state_name(r->state),
-		"bytes", (json_int_t)r->info->size, "pid", (int)r->pid, "uid",
+		"bytes", (json_int_t)r->info->size, "pid", (int)r->peer->pid, "uid",
 		(int)r->peer->tenant->id.uid, "slot", (int)r->slot, "admitted_ns",
 		(json_int_t)r->admitted_ns, "changed_ns", (json_int_t)r->changed_ns, "connected",
 		r->conn != NULL, "labels", labels, "by",

@@ -17,9 +17,6 @@
 #include "agent/region.h"
 #include "base/passed.h"
 
-#if HAVE_SYSTEMD
-#include <systemd/sd-daemon.h>
-
 /*
  * systemd passes all names in one environment variable. If it were longer than 128 KiB
  * (MAX_ARG_STRLEN, execve(2)), the agent could not be started again.
@@ -47,17 +44,25 @@ void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 		return;
 	}
 	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", r->stored);
-	if (sd_pid_notify_with_fds(0, 0, state, &fd, 1) <= 0)
+	if (base_notify(state, fd) <= 0)
 		r->stored[0] = 0;
 	else
 		a->stored_bytes += bytes;
+}
+
+static void drop_stored(const char *name)
+{
+	char state[320];
+
+	snprintf(state, sizeof(state), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	base_notify(state, -1);
 }
 
 void agent_store_remove(struct agent *a, struct agent_region *r)
 {
 	if (!*r->stored)
 		return;
-	sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", r->stored);
+	drop_stored(r->stored);
 	a->stored_bytes -= strlen(r->stored) + 1;
 	r->stored[0] = 0;
 }
@@ -100,7 +105,7 @@ static void restore_region(struct agent *a, int fd, const char *name)
 	if (!parse_name(name, &say.instance, &pid, &ticks, &id) || fstat(fd, &st)) {
 		base_logf(BASE_WARN, AGENT_LOG, "region not restored name=%s: unknown format",
 			  name);
-		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+		drop_stored(name);
 		return;
 	}
 	say.size = (uint64_t)st.st_size;
@@ -110,7 +115,7 @@ static void restore_region(struct agent *a, int fd, const char *name)
 	if (agent_region_admit(a, fd, &say, NULL, peer, &r, &why)) {
 		base_logf(BASE_WARN, AGENT_LOG, "region not restored name=%s: %s", name,
 			  why.reason);
-		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+		drop_stored(name);
 	} else {
 		a->n.admitted--;
 		a->n.restored++;
@@ -133,22 +138,3 @@ void agent_store_restore(struct agent *a)
 	if (a->n.restored)
 		base_logf(BASE_INFO, AGENT_LOG, "restored regions=%" PRIu64, a->n.restored);
 }
-
-#else
-
-void agent_store_add(struct agent *a, struct agent_region *r, int fd)
-{
-	(void)a, (void)r, (void)fd;
-}
-
-void agent_store_remove(struct agent *a, struct agent_region *r)
-{
-	(void)a, (void)r;
-}
-
-void agent_store_restore(struct agent *a)
-{
-	(void)a;
-}
-
-#endif

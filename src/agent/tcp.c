@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "agent/region.h"
@@ -66,29 +65,20 @@ int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 {
 	if (!parts_of(o->tcp, error, bytes))
 		return -EINVAL;
-	return o->tcp_filter ? tcp_filter_check(o->tcp_filter, error, bytes) : 0;
+	return tcp_filter_check(&o->tables.flows.filter, error, bytes);
 }
 
 int agent_tcp_fork(struct agent_opts *o, char *error, size_t bytes)
 {
-	static struct tcp_loader_opts opts; /* static, as there is one agent per process */
-	const unsigned int parts = parts_of(o->tcp, error, bytes);
 	int err;
 
-	if (!parts)
+	o->tables.parts = parts_of(o->tcp, error, bytes);
+	if (!o->tables.parts)
 		return -EINVAL;
-	opts = (struct tcp_loader_opts){
-		.parts = parts,
-		.flows = {.flows = o->tcp_flows,
-			  .quarantine_ns = o->tcp_quarantine_ns,
-			  .existing = true,
-			  .cgroups = CGROUPS},
-		.net = {.devices = {o->tcp_devices, o->tcp_device_count}},
-		.unconfined = o->unconfined,
-	};
-	if (o->tcp_filter)
-		opts.flows.filter = *o->tcp_filter;
-	err = tcp_loader_fork(&opts, &o->tcp_loader);
+	o->tables.flows.existing = true;
+	o->tables.flows.cgroups = CGROUPS;
+	o->tables.unconfined = o->unconfined;
+	err = tcp_loader_fork(&o->tables, &o->tcp_loader);
 	if (err)
 		snprintf(error, bytes, "--tcp: cannot start a process: %s", strerror(-err));
 	return err;
@@ -104,7 +94,6 @@ int agent_tcp_start(struct agent *a, char *error, size_t bytes)
 	t = a->tcp = calloc(1, sizeof(*t));
 	if (!t)
 		return base_fail(error, bytes, -ENOMEM, "out of memory");
-	t->source.kind = SOURCE_TCP;
 	err = a->o.tcp_loader ? 0 : agent_tcp_fork(&a->o, error, bytes);
 	t->loader = a->o.tcp_loader;
 	t->parts = err ? 0 : parts_of(a->o.tcp, error, bytes);
@@ -175,20 +164,6 @@ static int take_tables(struct agent *a, char *error, size_t bytes)
 	return err;
 }
 
-static int watch_loader(struct agent *a)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &a->tcp->source};
-
-	return epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, tcp_loader_fd(a->tcp->loader), &ev) ? -errno
-											 : 0;
-}
-
-static void unwatch_loader(struct agent *a)
-{
-	if (a->epoll_fd >= 0 && tcp_loader_fd(a->tcp->loader) >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, tcp_loader_fd(a->tcp->loader), NULL);
-}
-
 int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_tcp *t = a->tcp;
@@ -198,7 +173,7 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 		return 0;
 	err = take_tables(a, error, bytes);
 	if (!err) {
-		err = watch_loader(a);
+		err = agent_watch(a, tcp_loader_fd(t->loader), &t->source, SOURCE_TCP);
 		if (err)
 			snprintf(error, bytes, "epoll: %s", strerror(-err));
 	}
@@ -233,9 +208,10 @@ void agent_tcp_event(struct agent *a)
 		if (t->region[i])
 			agent_region_retire(a, t->region[i]);
 	memset(t->region, 0, sizeof(t->region));
-	unwatch_loader(a);
+	agent_unwatch(a, tcp_loader_fd(t->loader));
 	t->loading = true;
-	if (tcp_loader_again(t->loader) && watch_loader(a))
+	if (tcp_loader_again(t->loader) &&
+	    agent_watch(a, tcp_loader_fd(t->loader), &t->source, SOURCE_TCP))
 		base_logf(BASE_ERROR, AGENT_LOG, "--tcp: epoll: %s", strerror(errno));
 }
 
@@ -252,7 +228,7 @@ void agent_tcp_fini(struct agent *a)
 			agent_region_free(a, t->region[i]);
 		}
 	if (t->loader)
-		unwatch_loader(a);
+		agent_unwatch(a, tcp_loader_fd(t->loader));
 	tcp_loader_stop(t->loader);
 	a->o.tcp_loader = NULL;
 	free(t);

@@ -370,7 +370,7 @@ struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant
 	t->key = key;
 	t->trusted = trusted;
 	for (size_t i = 0; i < a->o.origin_count && !id->contained; i++)
-		t->origin |= a->origins[i] == id->uid;
+		t->origin |= a->o.origins[i] == id->uid;
 	t->refs = 1;
 	LIST_INSERT_HEAD(&a->tenants[bucket], t, link);
 	return t;

@@ -322,8 +322,13 @@ int base_stop_fd(void);
 int base_reload_fd(void);
 /* Waits at most timeout_ms for a signal (-1 means no limit). Returns true if asked to stop. */
 bool base_stop_wait(int fd, int timeout_ms);
-/* Prints one line "ready KEY=VALUE ..." to stdout, and calls sd_notify(READY=1). */
+/* Prints one line "ready KEY=VALUE ..." to stdout, and notifies the service manager. */
 void base_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/*
+ * Sends a state of sd_notify(3) and a descriptor, or -1, to the service manager. Returns a positive
+ * number if it was sent, 0 if there is no service manager, or -errno.
+ */
+int base_notify(const char *state, int fd);
 /*
  * The service manager's watchdog (WatchdogSec=). The thread that knows that work makes progress
  * must call base_alive() at this interval, which is half the watchdog's interval. 0 means that

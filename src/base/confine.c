@@ -10,7 +10,6 @@
 #include <linux/capability.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>

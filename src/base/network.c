@@ -106,13 +106,10 @@ const char *base_resolve(const char *at, const char *fallback, int type, struct 
 
 bool base_is_loopback(const struct sockaddr *a)
 {
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+	uint16_t port;
+	const struct in6_addr at = base_mapped_of(a, &port);
 
-	if (a->sa_family == AF_INET)
-		return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-	return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
-	       (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
+	return IN6_IS_ADDR_LOOPBACK(&at) || (IN6_IS_ADDR_V4MAPPED(&at) && at.s6_addr[12] == 127);
 }
 
 const char *base_print_address(const struct sockaddr *a, char *out, size_t bytes)

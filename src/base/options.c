@@ -13,7 +13,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define FIRST_LONG 256 /* getopt's value for table[i] is FIRST_LONG + i, above every letter */
 
@@ -85,7 +84,7 @@ static int parse_f64(const char *s, double *out)
 	return 0;
 }
 
-static int parse_flag(const char *s, bool *out)
+static int parse_flag(const char *s, uint64_t *out)
 {
 	static const char *const names[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
 
@@ -146,7 +145,7 @@ static const char *const kinds_of_value[] = {
 	[BASE_OPT_SIZE] = "a size such as 4096, 64K, 16M, 1G",
 };
 
-static void store_uint(const struct base_option *o, uint64_t v)
+static void store_integer(const struct base_option *o, uint64_t v)
 {
 	if (o->bytes == 1)
 		*(uint8_t *)o->to = (uint8_t)v;
@@ -172,12 +171,12 @@ static int set_option(const struct options_parser *p, const struct base_option *
 {
 	uint64_t u = 0;
 	double d = 0;
-	bool b = false, negative = false;
+	bool negative = false;
 	int err = 0;
 
 	switch (o->type) {
 	case BASE_OPT_FLAG:
-		err = parse_flag(s, &b);
+		err = parse_flag(s, &u);
 		break;
 	case BASE_OPT_STRING:
 	case BASE_OPT_WORD:
@@ -218,14 +217,10 @@ static int set_option(const struct options_parser *p, const struct base_option *
 		return WRONG(p, "%s: '%s' is out of range: expected %s to %s", p->where, s, min,
 			     max);
 	}
-	if (o->type == BASE_OPT_FLAG)
-		*(bool *)o->to = b;
-	else if (o->type == BASE_OPT_INT)
-		*(int32_t *)o->to = (int32_t)d;
-	else if (o->type == BASE_OPT_F64)
+	if (o->type == BASE_OPT_F64)
 		*(double *)o->to = d;
 	else
-		store_uint(o, u);
+		store_integer(o, negative ? 0 - u : u);
 	return 0;
 }
 

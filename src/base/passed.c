@@ -16,6 +16,9 @@
 
 #if HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
+#endif
+
+#define FIRST_FD 3 /* SD_LISTEN_FDS_START */
 
 static struct {
 	pid_t pid; /* a process forked later has none of the descriptors */
@@ -26,11 +29,13 @@ static struct {
 
 static void take_over(void)
 {
+#if HAVE_SYSTEMD
 	passed.pid = getpid();
 	passed.count = BASE_MAX(sd_listen_fds_with_names(0, &passed.name), 0);
 	passed.taken = calloc((size_t)passed.count + 1, sizeof(*passed.taken));
 	if (!passed.taken)
 		passed.count = 0;
+#endif
 }
 
 static int count_passed(void)
@@ -41,26 +46,28 @@ static int count_passed(void)
 	return passed.pid == getpid() ? passed.count : 0;
 }
 
-static bool is_socket(int fd)
+/* Returns an option of a socket, or -1 if fd is not a socket. */
+static int socket_option(int fd, int option)
 {
-	return sd_is_socket(fd, AF_UNSPEC, 0, -1) > 0;
+	int value = 0;
+	socklen_t bytes = sizeof(value);
+
+	return getsockopt(fd, SOL_SOCKET, option, &value, &bytes) ? -1 : value;
 }
 
 static bool same_address(const struct sockaddr_storage *a, const struct sockaddr *b)
 {
-	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
-	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
 	const struct sockaddr_un *au = (const void *)a, *bu = (const void *)b;
+	struct in6_addr mapped[2];
+	uint16_t port[2];
 
 	if (a->ss_family != b->sa_family)
 		return false;
-	if (b->sa_family == AF_INET)
-		return a4->sin_port == b4->sin_port && a4->sin_addr.s_addr == b4->sin_addr.s_addr;
-	if (b->sa_family == AF_INET6)
-		return a6->sin6_port == b6->sin6_port &&
-		       IN6_ARE_ADDR_EQUAL(&a6->sin6_addr, &b6->sin6_addr);
-	return b->sa_family == AF_UNIX &&
-	       !strncmp(au->sun_path, bu->sun_path, sizeof(au->sun_path));
+	if (b->sa_family == AF_UNIX)
+		return !strncmp(au->sun_path, bu->sun_path, sizeof(au->sun_path));
+	mapped[0] = base_mapped_of(a, &port[0]);
+	mapped[1] = base_mapped_of(b, &port[1]);
+	return port[0] == port[1] && IN6_ARE_ADDR_EQUAL(&mapped[0], &mapped[1]);
 }
 
 static bool get_address(int fd, struct sockaddr_storage *at)
@@ -76,11 +83,11 @@ int base_passed_socket(int type, const struct sockaddr *at)
 	struct sockaddr_storage its;
 
 	for (int i = 0; i < count_passed(); i++) {
-		int fd = SD_LISTEN_FDS_START + i;
+		int fd = FIRST_FD + i;
 
-		if (passed.taken[i] || sd_is_socket(fd, at->sa_family, type, 1) <= 0 ||
-		    !get_address(fd, &its) || !same_address(&its, at) ||
-		    fcntl(fd, F_SETFL, O_NONBLOCK))
+		if (passed.taken[i] || socket_option(fd, SO_TYPE) != type ||
+		    socket_option(fd, SO_ACCEPTCONN) != 1 || !get_address(fd, &its) ||
+		    !same_address(&its, at) || fcntl(fd, F_SETFL, O_NONBLOCK))
 			continue;
 		passed.taken[i] = true;
 		return fd;
@@ -91,18 +98,18 @@ int base_passed_socket(int type, const struct sockaddr *at)
 int base_passed_file(const char **name)
 {
 	for (int i = 0; i < count_passed(); i++) {
-		if (passed.taken[i] || is_socket(SD_LISTEN_FDS_START + i))
+		if (passed.taken[i] || socket_option(FIRST_FD + i, SO_TYPE) >= 0)
 			continue;
 		passed.taken[i] = true;
 		*name = passed.name ? passed.name[i] : "";
-		return SD_LISTEN_FDS_START + i;
+		return FIRST_FD + i;
 	}
 	return -1;
 }
 
 bool base_is_passed(int fd)
 {
-	int i = fd - SD_LISTEN_FDS_START;
+	int i = fd - FIRST_FD;
 
 	return i >= 0 && i < count_passed() && passed.taken[i];
 }
@@ -113,9 +120,9 @@ int base_passed_rest(char *error, size_t bytes)
 	char text[sizeof(struct sockaddr_un)];
 
 	for (int i = 0; i < count_passed(); i++) {
-		int fd = SD_LISTEN_FDS_START + i;
+		int fd = FIRST_FD + i;
 
-		if (passed.taken[i] || !is_socket(fd) || !get_address(fd, &at))
+		if (passed.taken[i] || socket_option(fd, SO_TYPE) < 0 || !get_address(fd, &at))
 			continue;
 		return base_fail(
 			error, bytes, -EINVAL,
@@ -125,31 +132,3 @@ int base_passed_rest(char *error, size_t bytes)
 	}
 	return 0;
 }
-
-#else
-
-int base_passed_socket(int type, const struct sockaddr *at)
-{
-	(void)type, (void)at;
-	return -1;
-}
-
-int base_passed_file(const char **name)
-{
-	(void)name;
-	return -1;
-}
-
-bool base_is_passed(int fd)
-{
-	(void)fd;
-	return false;
-}
-
-int base_passed_rest(char *error, size_t bytes)
-{
-	(void)error, (void)bytes;
-	return 0;
-}
-
-#endif

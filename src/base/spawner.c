@@ -50,31 +50,29 @@ static pid_t fork_sibling(void)
 }
 
 /*
- * Forks a sibling with a socket to the parent. Returns 1 in the sibling, 0 or -errno in this one.
+ * Forks a process that dies with the parent, and a socket between the two, of which each gets one
+ * end. Returns 1 in the new process, and 0 or -errno in this one; *pid is 0 after a failure.
  */
-static int make_sibling(pid_t parent, struct base_spawner_answer *answer, int *theirs)
+static int fork_with_socket(pid_t (*fork_process)(void), pid_t parent, pid_t *pid, int *sock)
 {
-	int pair[2];
+	int pair[2], err, own;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
-	answer->pid = fork_sibling();
-	if (answer->pid < 0) {
-		answer->error = -errno;
+	*pid = fork_process();
+	if (*pid < 0) {
+		err = -errno;
+		*pid = 0;
 		close(pair[0]);
 		close(pair[1]);
-		return answer->error;
+		return err;
 	}
-	if (answer->pid) {
-		close(pair[1]);
-		*theirs = pair[0];
-		return 0;
-	}
-	die_with(parent);
-	close(pair[0]);
-	dup3(pair[1], BASE_CHILD_SOCK, O_CLOEXEC);
-	close(pair[1]);
-	return 1;
+	own = !*pid;
+	if (own)
+		die_with(parent);
+	close(pair[!own]);
+	*sock = pair[own];
+	return own;
 }
 
 /* Handles one message. Returns false when the parent is gone, and true in a new spawner as well. */
@@ -95,7 +93,12 @@ static bool serve_parent(const struct base_child_opts *o, pid_t parent)
 	if (ask.what == BASE_SPAWNER_KILL)
 		kill(ask.pid, SIGKILL);
 	else
-		forked = make_sibling(parent, &answer, &theirs);
+		forked = fork_with_socket(fork_sibling, parent, &answer.pid, &theirs);
+	answer.error = forked < 0 ? forked : 0;
+	if (forked > 0) {
+		dup3(theirs, BASE_CHILD_SOCK, O_CLOEXEC);
+		close(theirs);
+	}
 	if (forked > 0 && ask.what == BASE_SPAWNER_START) {
 		const struct base_child_start with = {packet + sizeof(ask),
 						      (size_t)got - sizeof(ask), fds.fd, fds.count};
@@ -116,27 +119,14 @@ static bool serve_parent(const struct base_child_opts *o, pid_t parent)
 int base_spawner_fork(const struct base_child_opts *o, pid_t *pid, int *sock)
 {
 	const pid_t parent = getpid();
-	int pair[2];
+	int forked;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return -errno;
 	fflush(NULL); /* otherwise both processes would write the buffered data */
-	*pid = fork();
-	if (*pid < 0) {
-		int err = -errno;
-
-		close(pair[0]);
-		close(pair[1]);
-		return err;
-	}
-	if (*pid) {
-		close(pair[1]);
-		*sock = pair[0];
-		return 0;
-	}
-	die_with(parent);
+	forked = fork_with_socket(fork, parent, pid, sock);
+	if (forked <= 0)
+		return forked;
 	prctl(PR_SET_NAME, "sidelight-spawn");
-	leave_behind(pair[1]);
+	leave_behind(*sock);
 	if (!o->confine || o->confine(o->arg))
 		while (serve_parent(o, parent))
 			;

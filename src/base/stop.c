@@ -88,8 +88,16 @@ void base_ready(const char *fmt, ...)
 		base_logf(BASE_ERROR, "ready",
 			  "cannot write the line that reports readiness to standard output: %m");
 	funlockfile(stdout);
+	base_notify("READY=1", -1);
+}
+
+int base_notify(const char *state, int fd)
+{
 #if HAVE_SYSTEMD
-	sd_notify(0, "READY=1");
+	return sd_pid_notify_with_fds(0, 0, state, &fd, fd >= 0);
+#else
+	(void)state, (void)fd;
+	return 0;
 #endif
 }
 
@@ -106,7 +114,5 @@ uint64_t base_alive_ns(void)
 
 void base_alive(void)
 {
-#if HAVE_SYSTEMD
-	sd_notify(0, "WATCHDOG=1");
-#endif
+	base_notify("WATCHDOG=1", -1);
 }

@@ -11,6 +11,7 @@
 #include <yaml.h>
 
 #include "base/base.h"
+#include "base/text.h"
 
 struct base_yaml {
 	char *path, *text;
@@ -35,10 +36,7 @@ void base_yaml_wrong_at(struct base_yaml *y, size_t line, const char *fmt, ...)
 	if (n > 0 && (size_t)n < sizeof(y->error))
 		vsnprintf(y->error + n, sizeof(y->error) - (size_t)n, fmt, ap);
 	va_end(ap);
-	/* Values may contain any byte, but an error is one line. */
-	for (char *c = y->error; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
+	base_harmless(y->error); /* values may contain any byte, but an error is one line */
 }
 
 static void not_yaml(struct base_yaml *y, const yaml_parser_t *parser)

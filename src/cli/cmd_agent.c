@@ -33,16 +33,16 @@
 /* Returns the first option that has no effect without --rdma (and --fabric), or NULL. */
 static const char *rdma_for_nothing(const struct agent_opts *o, const char *secret)
 {
-	const char *device = o->rdma_address		 ? "--rdma-address"
-			     : o->rdma_port != RDMA_PORT ? "--rdma-port"
-			     : o->rdma_gid != -1	 ? "--gid"
-			     : o->rdma_ib_port != 1	 ? "--ib-port"
-							 : NULL;
+	const char *device = o->fabric.address		   ? "--rdma-address"
+			     : o->fabric.port != RDMA_PORT ? "--rdma-port"
+			     : o->fabric.gid_index != -1   ? "--gid"
+			     : o->fabric.ib_port != 1	   ? "--ib-port"
+							   : NULL;
 
-	return o->rdma_device				    ? NULL
+	return o->fabric.device				    ? NULL
 	       : device					    ? device
-	       : o->fabric_tcp				    ? NULL
-	       : o->rdma_queues != RDMA_QUEUES		    ? "--queues"
+	       : o->fabric.tcp				    ? NULL
+	       : o->fabric.max_queues != RDMA_QUEUES	    ? "--queues"
 	       : o->rdma_settle_ns != RDMA_SETTLE_NS	    ? "--rdma-settle"
 	       : secret					    ? "--rdma-secret"
 	       : o->rdma_key_lifetime_ns != KEY_LIFETIME_NS ? "--rdma-key-lifetime"
@@ -192,7 +192,7 @@ static int confine_agent(const struct agent_opts *o, struct agent *a)
 	struct http_files files = {0};
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_AGENT,
-		.capabilities = o->rdma_device ? BASE_CAP(IPC_LOCK) : 0,
+		.capabilities = o->fabric.device ? BASE_CAP(IPC_LOCK) : 0,
 		.paths = {agent_socket(a), o->publish_socket},
 	};
 	int code;
@@ -231,7 +231,7 @@ static int run_agent(struct agent_opts *o)
 	base_ready("socket=%s%s%s%s%s", agent_socket(a), agent_rest(a) ? " rest=" : "",
 		   agent_rest(a) ?: "",
 		   !agent_rdma(a)  ? ""
-		   : o->fabric_tcp ? " fabric="
+		   : o->fabric.tcp ? " fabric="
 				   : " rdma=",
 		   agent_rdma(a) ?: "");
 	err = agent_run(a, stop);
@@ -251,20 +251,18 @@ static struct {
 	struct agent_opts o;
 	const char *mode, *consume_mode, *rest, *secret, *fabric;
 	bool status, as_json, no_rest;
-	struct base_strings uids, origins, devices;
-	struct tcp_filter filter;
+	struct base_strings uids, origins;
 	struct bridge_opts bridge;
 } set = {.o = {.grace_ns = 30000000000ull,
-	       .grace_zero = true,
 	       .lease_ns = 1000000000ull,
 	       .max_regions = 4096,
 	       .max_region_size = 16u << 20,
 	       .max_memory = 1u << 30,
 	       .rest_idle_ns = 300000000000ull,
-	       .rdma_port = RDMA_PORT,
-	       .rdma_gid = -1,
-	       .rdma_ib_port = 1,
-	       .rdma_queues = RDMA_QUEUES,
+	       .fabric = {.port = RDMA_PORT,
+			  .gid_index = -1,
+			  .ib_port = 1,
+			  .max_queues = RDMA_QUEUES},
 	       .rdma_settle_ns = RDMA_SETTLE_NS,
 	       .rdma_key_lifetime_ns = KEY_LIFETIME_NS},
 	 .mode = "0666",
@@ -319,20 +317,20 @@ static const struct base_option table[] = {
 	BASE_TIME("rest-idle", 0, &set.o.rest_idle_ns, 0, 0, "DURATION",
 		  "close the region of a REST client that posts nothing for this long"),
 	CLI_PART_VERBS,
-	BASE_STRING("rdma", 0, &set.o.rdma_device, "DEVICE",
+	BASE_STRING("rdma", 0, &set.o.fabric.device, "DEVICE",
 		    "register regions with this device, for remote reading"),
-	BASE_STRING("rdma-address", 0, &set.o.rdma_address, "ADDR",
+	BASE_STRING("rdma-address", 0, &set.o.fabric.address, "ADDR",
 		    "listen for RDMA on this address (default: the device's addresses)"),
-	BASE_UINT("rdma-port", 0, &set.o.rdma_port, 1, 65535, "PORT",
+	BASE_UINT("rdma-port", 0, &set.o.fabric.port, 1, 65535, "PORT",
 		  "port of the RDMA connection manager"),
-	CLI_OPTIONS_RDMA_PORT(&set.o.rdma_gid, &set.o.rdma_ib_port, "by address"),
+	CLI_OPTIONS_RDMA_PORT(&set.o.fabric.gid_index, &set.o.fabric.ib_port, "by address"),
 	CLI_PART_FABRIC_TCP,
 	BASE_STRING("fabric", 0, &set.fabric, "tcp:ADDR:PORT",
 		    "without RDMA: let collectors read over TCP; ADDR defaults to loopback. A "
 		    "thread of the agent answers READs. With --rdma-secret, they are encrypted by "
 		    "TLS"),
 	BASE_CORE,
-	BASE_UINT("queues", 0, &set.o.rdma_queues, 1, 4096, "N",
+	BASE_UINT("queues", 0, &set.o.fabric.max_queues, 1, 4096, "N",
 		  "accept at most this many queue pairs"),
 	BASE_TIME("rdma-settle", 0, &set.o.rdma_settle_ns, 0, 0, "DURATION",
 		  "register adjacent regions together once they are this old"),
@@ -344,14 +342,14 @@ static const struct base_option table[] = {
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
 		  "publish these kernel tables: a comma-separated list of flows, layers, cpu and "
 		  "net (default flows)"),
-	BASE_UINT("tcp-flows", 0, &set.o.tcp_flows, 64, 1 << 20, "N",
+	BASE_UINT("tcp-flows", 0, &set.o.tables.flows.flows, 64, 1 << 20, "N",
 		  "track at most this many connections (default 16384)"),
-	BASE_LIST("tcp-dev", 0, &set.devices, "NAME",
+	BASE_LIST("tcp-dev", 0, &set.o.tables.net.devices, "NAME",
 		  "record segments for --tcp net on this device; repeatable (default: all "
 		  "hardware devices)"),
-	BASE_TIME("tcp-quarantine", 0, &set.o.tcp_quarantine_ns, 0, 3.6e12, "DURATION",
+	BASE_TIME("tcp-quarantine", 0, &set.o.tables.flows.quarantine_ns, 0, 3.6e12, "DURATION",
 		  "keep a closed connection readable for this long (default 5s)"),
-	CLI_OPTIONS_TCP_FILTER(&set.filter),
+	CLI_OPTIONS_TCP_FILTER(&set.o.tables.flows.filter),
 	CLI_PART_BRIDGE,
 	CLI_OPTIONS_BRIDGE(&set.bridge),
 	BASE_CORE,
@@ -372,9 +370,9 @@ static int check_options(const struct base_command *self, const struct agent_opt
 							: "--rest-idle");
 	if (rdma_for_nothing(o, set.secret))
 		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o, set.secret));
-	if (o->fabric_tcp && o->rdma_device)
+	if (o->fabric.tcp && o->fabric.device)
 		return base_usage(self, "--fabric and --rdma are mutually exclusive");
-	if (o->fabric_tcp && !set.secret && !o->insecure)
+	if (o->fabric.tcp && !set.secret && !o->insecure)
 		return base_usage(
 			self,
 			"--fabric needs --rdma-secret: otherwise anyone who connects, including "
@@ -383,8 +381,8 @@ static int check_options(const struct base_command *self, const struct agent_opt
 	if (o->rdma_key_lifetime_ns && o->rdma_key_lifetime_ns / 4 < o->lease_ns)
 		return base_usage(self,
 				  "--rdma-key-lifetime must be 0 or at least four times --lease");
-	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
-			cli_tcp_filter_selects(&set.filter)))
+	if (!o->tcp && (o->tables.flows.flows || o->tables.flows.quarantine_ns ||
+			o->tables.net.devices.n || cli_tcp_filter_selects(&o->tables.flows.filter)))
 		return base_usage(self, "filters and --tcp-... require --tcp");
 	if (set.no_rest && set.rest)
 		return base_usage(self, "--rest and --no-rest are mutually exclusive");
@@ -487,8 +485,8 @@ static int serve_apart(const struct base_command *self, struct agent_opts *o)
 	if (wants_bridges(&set.bridge))
 		code = start_bridges(self, &o->bridges);
 	code = code
-		       ?: cli_shared_secret(self, "rdma-secret", set.secret, &o->rdma_secret,
-					    &o->rdma_secret_bytes);
+		       ?: cli_shared_secret(self, "rdma-secret", set.secret, &o->fabric.secret,
+					    &o->fabric.secret_bytes);
 	code = code ?: run_agent(o);
 	base_child_free(o->bridges);
 	http_front_end(o->rest_front);
@@ -518,23 +516,20 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 				  o->socket_mode ? set.consume_mode : set.mode);
 	if (set.fabric && fabric_host_parse(set.fabric, address, &port))
 		return base_usage(self, "--fabric '%s' is not tcp:ADDR:PORT", set.fabric);
-	o->fabric_tcp = set.fabric;
+	o->fabric.tcp = set.fabric;
 	code = check_options(self, o);
 	if (code)
 		return code;
 	if (set.fabric) {
-		o->rdma_address = address;
-		o->rdma_port = port;
+		o->fabric.address = address;
+		o->fabric.port = port;
 	}
 	o->rest = set.no_rest ? NULL : set.rest ? set.rest : default_rest(o->socket);
 	o->rest_optional = !set.rest;
 	if (o->rest && agent_rest_check(o->rest, o->rest_token_file || o->web_config, error,
 					sizeof(error)) < 0)
 		return base_usage(self, "%s", error);
-	o->rdma = o->rdma_device || o->fabric_tcp;
-	o->tcp_filter = &set.filter;
-	o->tcp_devices = set.devices.v;
-	o->tcp_device_count = set.devices.n;
+	o->rdma = o->fabric.device || o->fabric.tcp;
 	if (o->tcp && !*o->tcp)
 		o->tcp = "flows";
 	if (o->tcp && agent_tcp_check(o, error, sizeof(error)))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric/auth.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,46 +27,33 @@ struct fabric_auth {
 static const char by_collector[] = "sidelight rdma 1: collector";
 static const char by_host[] = "sidelight rdma 1: host";
 
-static void update_queue(struct hmac_sha256_ctx *h, uint32_t queue)
-{
-	const uint8_t le[4] = {(uint8_t)queue, (uint8_t)(queue >> 8), (uint8_t)(queue >> 16),
-			       (uint8_t)(queue >> 24)};
-
-	hmac_sha256_update(h, sizeof(le), le);
-}
-
 /* ---- proofs ---- */
 
-static void collectors_proof(const void *secret, size_t bytes, const struct fabric_verbs_proof *p,
-			     uint32_t queue, uint8_t proof[FABRIC_PROOF_BYTES])
+/* Computes the host's proof, which binds its hello, or the collector's if hello is NULL. */
+static void make_proof(const void *secret, size_t bytes, const struct fabric_verbs_proof *p,
+		       uint32_t queue, const struct fabric_host_hello *hello,
+		       uint8_t proof[FABRIC_PROOF_BYTES])
 {
+	const uint32_t number = htole32(queue);
 	struct hmac_sha256_ctx h;
 
 	hmac_sha256_set_key(&h, bytes, secret);
-	hmac_sha256_update(&h, sizeof(by_collector), (const uint8_t *)by_collector);
-	hmac_sha256_update(&h, offsetof(struct fabric_verbs_proof, proof), (const uint8_t *)p);
-	update_queue(&h, queue);
-	hmac_sha256_digest(&h, FABRIC_PROOF_BYTES, proof);
-}
-
-static void hosts_proof(const void *secret, size_t bytes, const struct fabric_verbs_proof *p,
-			uint32_t queue, const struct fabric_host_hello *hello,
-			uint8_t proof[FABRIC_PROOF_BYTES])
-{
-	struct hmac_sha256_ctx h;
-
-	hmac_sha256_set_key(&h, bytes, secret);
-	hmac_sha256_update(&h, sizeof(by_host), (const uint8_t *)by_host);
-	hmac_sha256_update(&h, sizeof(*p), (const uint8_t *)p);
-	update_queue(&h, queue);
-	hmac_sha256_update(&h, sizeof(*hello), (const uint8_t *)hello);
+	if (hello)
+		hmac_sha256_update(&h, sizeof(by_host), (const uint8_t *)by_host);
+	else
+		hmac_sha256_update(&h, sizeof(by_collector), (const uint8_t *)by_collector);
+	hmac_sha256_update(&h, hello ? sizeof(*p) : offsetof(struct fabric_verbs_proof, proof),
+			   (const uint8_t *)p);
+	hmac_sha256_update(&h, sizeof(number), (const uint8_t *)&number);
+	if (hello)
+		hmac_sha256_update(&h, sizeof(*hello), (const uint8_t *)hello);
 	hmac_sha256_digest(&h, FABRIC_PROOF_BYTES, proof);
 }
 
 void fabric_auth_prove(const void *secret, size_t bytes, struct fabric_verbs_proof *p,
 		       uint32_t queue)
 {
-	collectors_proof(secret, bytes, p, queue, p->proof);
+	make_proof(secret, bytes, p, queue, NULL, p->proof);
 }
 
 bool fabric_auth_welcome_fits(const void *secret, size_t bytes, const struct fabric_verbs_proof *p,
@@ -73,14 +61,14 @@ bool fabric_auth_welcome_fits(const void *secret, size_t bytes, const struct fab
 {
 	uint8_t right[FABRIC_PROOF_BYTES];
 
-	hosts_proof(secret, bytes, p, queue, &w->hello, right);
+	make_proof(secret, bytes, p, queue, &w->hello, right);
 	return memeql_sec(right, w->proof, sizeof(right));
 }
 
 void fabric_auth_welcome(const struct fabric_auth *a, const struct fabric_verbs_proof *p,
 			 uint32_t queue, struct fabric_verbs_welcome *w)
 {
-	hosts_proof(a->secret, a->bytes, p, queue, &w->hello, w->proof);
+	make_proof(a->secret, a->bytes, p, queue, &w->hello, w->proof);
 }
 
 /* ---- the host ---- */
@@ -116,8 +104,8 @@ static void cookie_at(const struct fabric_auth *a, const uint8_t address[16],
 {
 	struct hmac_sha256_ctx h = a->cookies;
 
-	for (int i = 0; i < TIME_BYTES; i++)
-		cookie[i] = (uint8_t)(time >> 8 * i);
+	time = htole32(time);
+	memcpy(cookie, &time, TIME_BYTES);
 	hmac_sha256_update(&h, TIME_BYTES, cookie);
 	hmac_sha256_update(&h, 16, address);
 	hmac_sha256_update(&h, FABRIC_NONCE_BYTES, nonce);
@@ -135,10 +123,10 @@ static bool cookie_is_fresh(const struct fabric_auth *a, const uint8_t address[1
 			    const struct fabric_verbs_proof *p, uint64_t now_ns)
 {
 	uint8_t right[FABRIC_COOKIE_BYTES];
-	uint32_t time = 0;
+	uint32_t time;
 
-	for (int i = 0; i < TIME_BYTES; i++)
-		time |= (uint32_t)p->cookie[i] << 8 * i;
+	memcpy(&time, p->cookie, TIME_BYTES);
+	time = le32toh(time);
 	if ((uint32_t)(now_ns >> TIME_SHIFT) - time > FABRIC_COOKIE_NS >> TIME_SHIFT)
 		return false;
 	cookie_at(a, address, p->nonce, time, right);
@@ -153,7 +141,7 @@ int fabric_auth_check(struct fabric_auth *a, const uint8_t address[16],
 
 	if (!cookie_is_fresh(a, address, p, now_ns))
 		return -EAGAIN;
-	collectors_proof(a->secret, a->bytes, p, queue, right);
+	make_proof(a->secret, a->bytes, p, queue, NULL, right);
 	if (!memeql_sec(right, p->proof, sizeof(right)))
 		return -EKEYREJECTED;
 	/* Only correct proofs reach this point, so strangers cannot fill the ring. */

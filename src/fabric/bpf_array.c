@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -14,44 +13,26 @@
 #define PAGE	  4096u
 #define VALUE_MAX (1u << 20)
 
-/* Returns a number in /proc/self/fdinfo; 0 if it is absent. */
-static uint64_t read_field(const char *info, const char *name)
-{
-	const char *at = strstr(info, name);
-
-	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
-}
-
-/*
- * Reads type and sizes from the kernel. Only the kernel creates anonymous inodes, and no path of a
- * file looks like the name of one.
- */
+/* Asks the kernel for the type and sizes. It refuses descriptors that are not of bpf(2). */
 static int read_description(struct fabric_bpf_array *a, int fd)
 {
-	static const char inode[] = "anon_inode:bpf-map";
-	char path[40], text[512];
-	uint64_t value, entries;
-	ssize_t n;
-	int info;
+	struct bpf_map_info info;
+	union bpf_attr attr;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, text, sizeof(text));
-	if (n != (ssize_t)strlen(inode) || memcmp(text, inode, (size_t)n))
+	memset(&info, 0, sizeof(info));
+	memset(&attr, 0, sizeof(attr));
+	attr.info.bpf_fd = (uint32_t)fd;
+	attr.info.info_len = sizeof(info);
+	attr.info.info = (uintptr_t)&info;
+	if (syscall(SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, &attr, sizeof(attr)))
+		return errno == EPERM ? -EPERM : -EINVAL;
+	/* The descriptor of a program has other fields here; look_up() refuses it. */
+	if (info.type != BPF_MAP_TYPE_ARRAY || info.key_size != sizeof(uint32_t) ||
+	    !info.value_size || info.value_size % 8 || info.value_size > VALUE_MAX ||
+	    !info.max_entries)
 		return -EINVAL;
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	info = open(path, O_RDONLY | O_CLOEXEC);
-	n = info < 0 ? -1 : read(info, text, sizeof(text) - 1);
-	if (info >= 0)
-		close(info);
-	text[n > 0 ? n : 0] = 0;
-	value = read_field(text, "\nvalue_size:\t");
-	entries = read_field(text, "\nmax_entries:\t");
-	if (read_field(text, "\nmap_type:\t") != BPF_MAP_TYPE_ARRAY ||
-	    read_field(text, "\nkey_size:\t") != sizeof(uint32_t) || !value || value % 8 ||
-	    value > VALUE_MAX || !entries || entries > UINT32_MAX)
-		return -EINVAL;
-	a->value = (uint32_t)value;
-	a->entries = (uint32_t)entries;
+	a->value = info.value_size;
+	a->entries = info.max_entries;
 	return 0;
 }
 

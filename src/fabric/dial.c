@@ -49,27 +49,22 @@ static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 	return FABRIC_DIAL_NOTHING;
 }
 
-enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns)
-{
-	int code;
-
-	memset(&d->refusal, 0, sizeof(d->refusal));
-	d->deadline_ns = now_ns + (uint64_t)d->timeout_ms * 1000000u;
-	d->check_ns = 0;
-	if (fabric_lookup_numeric(d->host, d->service, &d->to))
-		return resolve_address(d);
-	d->phase = FABRIC_DIAL_NAME;
-	code = fabric_lookup_start(&d->lookup, d->host);
-	return code ? fail_with(d, gai_strerror(code)) : FABRIC_DIAL_NOTHING;
-}
-
 static enum fabric_dial_event look_up(struct fabric_dial *d)
 {
-	int code = fabric_lookup_take(&d->lookup, d->service, &d->to);
+	int code = fabric_lookup(&d->lookup, d->host, d->service, &d->to);
 
 	if (code == EAI_INPROGRESS)
 		return FABRIC_DIAL_NOTHING;
 	return code ? fail_with(d, gai_strerror(code)) : resolve_address(d);
+}
+
+enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns)
+{
+	memset(&d->refusal, 0, sizeof(d->refusal));
+	d->deadline_ns = now_ns + (uint64_t)d->timeout_ms * 1000000u;
+	d->check_ns = 0;
+	d->phase = FABRIC_DIAL_NAME;
+	return look_up(d);
 }
 
 enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d, const void *request,

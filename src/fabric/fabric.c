@@ -54,6 +54,7 @@ static void free_fabric(struct fabric *f)
 	if (f->buffer != MAP_FAILED)
 		munmap(f->buffer, f->opts.buffer_bytes + FABRIC_BUFFER_TAIL);
 	free(f->finished);
+	free(f->requests);
 	free(f->target);
 	free(f);
 }
@@ -71,6 +72,11 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 			 "expected a path, HOST[:PORT] or tcp://HOST[:PORT], not '%s'",
 			 target ? target : "");
 		errno = EINVAL;
+		return NULL;
+	}
+	if (ops->absent) {
+		snprintf(open_error, sizeof(open_error), "%s: %s", target, ops->absent);
+		errno = EOPNOTSUPP;
 		return NULL;
 	}
 	f = calloc(1, ops->bytes);
@@ -150,7 +156,14 @@ void fabric_directory_moved(struct fabric *f, uint64_t addr, uint32_t rkey)
 
 int fabric_map(struct fabric *f, struct fabric_remote *remote)
 {
-	return f->state == FABRIC_UP ? f->ops->map(f, remote) : -ENOTCONN;
+	if (f->state != FABRIC_UP)
+		return -ENOTCONN;
+	if (f->ops->map)
+		return f->ops->map(f, remote);
+	if (remote->addr < f->ops->first_addr || !remote->length ||
+	    remote->addr > UINT64_MAX - remote->length)
+		return -EINVAL;
+	return 0;
 }
 
 void fabric_unmap(struct fabric *f, struct fabric_remote *remote)
@@ -261,8 +274,47 @@ void fabric_went_up(struct fabric *f, const struct fabric_remote *directory)
 	f->stats.connects++;
 }
 
-void fabric_went_down(struct fabric *f, uint64_t now_ns)
+bool fabric_make_requests(struct fabric *f, uint32_t count)
 {
+	uint32_t room = 1;
+
+	while (room < count)
+		room *= 2;
+	f->requests = calloc(room, sizeof(*f->requests));
+	f->mask = room - 1;
+	return f->requests;
+}
+
+void fabric_finish_oldest(struct fabric *f, int status)
+{
+	const struct fabric_request *r = &f->requests[f->head++ & f->mask];
+
+	for (uint32_t i = 0; i < r->reads; i++)
+		fabric_finish(f, &r->first[i], status);
+}
+
+/* Returns how long the oldest request has waited, if that is at least timeout_ns; otherwise 0. */
+static uint64_t late_by(const struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
+{
+	const uint64_t posted = f->requests[f->head & f->mask].posted_ns;
+
+	return timeout_ns && now_ns > posted && now_ns - posted >= timeout_ns ? now_ns - posted : 0;
+}
+
+bool fabric_got_no_answer(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
+{
+	uint64_t waited = f->head != f->tail ? late_by(f, now_ns, timeout_ns) : 0;
+
+	if (waited)
+		fabric_failed(f, "%s: a request was not answered within %llu ms", f->target,
+			      (unsigned long long)(waited / 1000000u));
+	return waited;
+}
+
+void fabric_went_down(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
+{
+	while (f->head != f->tail)
+		fabric_finish_oldest(f, late_by(f, now_ns, timeout_ns) ? -ETIMEDOUT : -ENOTCONN);
 	if (f->state == FABRIC_UP)
 		f->stats.disconnects++;
 	f->state = FABRIC_DOWN;
@@ -270,21 +322,6 @@ void fabric_went_down(struct fabric *f, uint64_t now_ns)
 	f->retry_ns = now_ns + f->backoff_ns;
 	f->backoff_ns *= 2;
 	f->backoff_ns = BASE_MIN(f->backoff_ns, FABRIC_BACKOFF_MAX_NS);
-}
-
-bool fabric_is_late(uint64_t posted_ns, uint64_t now_ns, uint64_t timeout_ns)
-{
-	return timeout_ns && now_ns > posted_ns && now_ns - posted_ns >= timeout_ns;
-}
-
-bool fabric_got_no_answer(struct fabric *f, uint64_t posted_ns, uint64_t now_ns,
-			  uint64_t timeout_ns)
-{
-	if (!fabric_is_late(posted_ns, now_ns, timeout_ns))
-		return false;
-	fabric_failed(f, "%s: a request was not answered within %llu ms", f->target,
-		      (unsigned long long)((now_ns - posted_ns) / 1000000u));
-	return true;
 }
 
 void fabric_finish(struct fabric *f, struct fabric_read *read, int status)

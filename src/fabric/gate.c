@@ -10,22 +10,19 @@
 #include <sidelight/region.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "base/share.h"
 
 /* ---- the host ---- */
 
 void fabric_gate_share_of(const struct sockaddr *peer, uint8_t address[16])
 {
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)peer;
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)peer;
+	uint16_t port;
+	const struct in6_addr at = base_mapped_of(peer, &port);
 
-	memset(address, 0, 16);
-	if (peer->sa_family == AF_INET)
-		memcpy(address + 12, &v4->sin_addr, 4);
-	else if (peer->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
-		memcpy(address + 12, &v6->sin6_addr.s6_addr[12], 4);
-	else if (peer->sa_family == AF_INET6)
-		memcpy(address, &v6->sin6_addr, IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) ? 16 : 8);
+	memcpy(address, &at, 16);
+	if (!IN6_IS_ADDR_V4MAPPED(&at) && !IN6_IS_ADDR_LINKLOCAL(&at))
+		memset(address + 8, 0, 8);
 }
 
 bool fabric_gate_refuse(enum fabric_refusal *cause, struct fabric_verbs_refusal *say,

@@ -103,9 +103,13 @@ void fabric_gate_set_port(struct sockaddr_storage *address, uint16_t port);
 /* Accepts HOST, HOST:PORT, [V6], [V6]:PORT and V6. */
 bool fabric_gate_split(const char *target, char host[256], char service[8]);
 
+/* Reasons why a part is absent from this build. */
+#define FABRIC_NO_VERBS "this sidelight was built without RDMA (libibverbs, librdmacm)"
+#define FABRIC_NO_TCP	"this build has no READs over TCP: rebuild with -Dfabric-tcp=enabled"
+
 /*
- * host_ops.c: the operations of a passive side, implemented by verbs (host.c) and TCP
- * (tcp_host.c). Included only by src/fabric/. The functions correspond to those in host.h.
+ * The operations of a passive side, implemented by verbs (host.c) and TCP (tcp_host.c). Included
+ * only by src/fabric/. The functions correspond to those in host.h.
  */
 
 struct fabric_host_ops {

@@ -1,21 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* host_none.c - replaces host.c in builds without libibverbs or librdmacm. */
+/* host_none.c - replaces host.c in builds without libibverbs or librdmacm: there is no host. */
 #include <errno.h>
-#include <stdio.h>
 
-#include "fabric/gate.h"
-
-static struct fabric_host *none_open(const struct fabric_host_opts *opts, char *error,
-				     size_t error_bytes)
-{
-	(void)opts;
-	snprintf(error, error_bytes,
-		 "this sidelight was built without RDMA (libibverbs, librdmacm)");
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-const struct fabric_host_ops fabric_host_verbs = {.open = none_open};
+#include "fabric/host.h"
 
 int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes,
 				  struct fabric_host_key *key)

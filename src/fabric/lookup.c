@@ -35,35 +35,28 @@ bool fabric_lookup_numeric(const char *host, const char *service, struct sockadd
 	return true;
 }
 
-int fabric_lookup_start(struct fabric_lookup **at, const char *host)
-{
-	struct fabric_lookup *l;
-	int code;
-
-	if (*at) /* an abandoned lookup is still running: wait for it */
-		return 0;
-	l = calloc(1, sizeof(*l));
-	if (!l)
-		return EAI_MEMORY;
-	strncpy(l->host, host, sizeof(l->host) - 1);
-	l->hints.ai_socktype = SOCK_STREAM;
-	l->request.ar_name = l->host;
-	l->request.ar_request = &l->hints;
-	l->list[0] = &l->request;
-	code = getaddrinfo_a(GAI_NOWAIT, l->list, 1, NULL);
-	if (code)
-		free(l);
-	else
-		*at = l;
-	return code;
-}
-
-int fabric_lookup_take(struct fabric_lookup **at, const char *service, struct sockaddr_storage *to)
+int fabric_lookup(struct fabric_lookup **at, const char *host, const char *service,
+		  struct sockaddr_storage *to)
 {
 	struct fabric_lookup *l = *at;
-	int code = gai_error(&l->request);
+	int code = 0;
 
-	if (code == EAI_INPROGRESS)
+	if (!l) {
+		if (fabric_lookup_numeric(host, service, to))
+			return 0;
+		l = calloc(1, sizeof(*l));
+		if (!l)
+			return EAI_MEMORY;
+		strncpy(l->host, host, sizeof(l->host) - 1);
+		l->hints.ai_socktype = SOCK_STREAM;
+		l->request.ar_name = l->host;
+		l->request.ar_request = &l->hints;
+		l->list[0] = &l->request;
+		code = getaddrinfo_a(GAI_NOWAIT, l->list, 1, NULL);
+	}
+	code = code ?: gai_error(&l->request);
+	*at = code == EAI_INPROGRESS ? l : NULL;
+	if (*at)
 		return code;
 	if (!code) {
 		take_address(l->request.ar_result, to);
@@ -71,7 +64,6 @@ int fabric_lookup_take(struct fabric_lookup **at, const char *service, struct so
 		fabric_gate_set_port(to, (uint16_t)strtoul(service, NULL, 10));
 	}
 	free(l);
-	*at = NULL;
 	return code;
 }
 

@@ -11,10 +11,13 @@ struct fabric_lookup;
 
 /* Returns true and sets *to if host is a numeric address. */
 bool fabric_lookup_numeric(const char *host, const char *service, struct sockaddr_storage *to);
-/* Starts a lookup unless one is still running. Returns 0 or an EAI_ error. */
-int fabric_lookup_start(struct fabric_lookup **l, const char *host);
-/* Returns EAI_INPROGRESS, 0 with *to set, or the error; in the last two cases *l becomes NULL. */
-int fabric_lookup_take(struct fabric_lookup **l, const char *service, struct sockaddr_storage *to);
+/*
+ * Resolves a host name or numeric address; call it until the result is not EAI_INPROGRESS. Returns
+ * 0 with *to set, or an EAI_ error. *l is NULL unless a lookup is running; one that was abandoned
+ * is waited for, and must be for the same host.
+ */
+int fabric_lookup(struct fabric_lookup **l, const char *host, const char *service,
+		  struct sockaddr_storage *to);
 /* Abandons a lookup that is still running. */
 void fabric_lookup_end(struct fabric_lookup **l);
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* passive.c - dispatches calls of the passive side to verbs or to TCP. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "fabric/gate.h"
+
+/* NULL: not part of this build */
+#define VERBS_OPS (HAVE_VERBS ? &fabric_host_verbs : NULL)
+#define TCP_OPS	  (HAVE_FABRIC_TCP ? &fabric_host_tcp : NULL)
 
 int fabric_host_parse(const char *text, char address[256], uint16_t *port)
 {
@@ -18,9 +23,15 @@ int fabric_host_parse(const char *text, char address[256], uint16_t *port)
 struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
 				     size_t error_bytes)
 {
-	const struct fabric_host_ops *ops = opts->tcp ? &fabric_host_tcp : &fabric_host_verbs;
-	struct fabric_host *h = ops->open(opts, error, error_bytes);
+	const struct fabric_host_ops *ops = opts->tcp ? TCP_OPS : VERBS_OPS;
+	struct fabric_host *h;
 
+	if (!ops) {
+		snprintf(error, error_bytes, "%s", opts->tcp ? FABRIC_NO_TCP : FABRIC_NO_VERBS);
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	h = ops->open(opts, error, error_bytes);
 	if (h)
 		h->ops = ops;
 	return h;

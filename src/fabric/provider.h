@@ -23,6 +23,7 @@
 struct fabric_ops {
 	const char *name;
 	bool (*takes)(const char *target);
+	const char *absent; /* why this build lacks the provider, which has no other members then */
 
 	/* Initialises all except the base, which fabric.c fills in first. */
 	size_t bytes; /* size of the provider's structure */
@@ -31,8 +32,12 @@ struct fabric_ops {
 
 	/* Advances from f->state; calls fabric_went_up() and fabric_went_down(). */
 	void (*drive)(struct fabric *f, uint64_t now_ns);
+	/*
+	 * Both may be NULL: then every region can be read whose address is sound, and not below
+	 * first_addr.
+	 */
 	int (*map)(struct fabric *f, struct fabric_remote *remote);
-	/* may be NULL if there is nothing to undo */
+	uint64_t first_addr;
 	void (*unmap)(struct fabric *f, struct fabric_remote *remote);
 
 	/*
@@ -50,6 +55,14 @@ struct fabric_ops {
 	int (*notify)(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict);
 };
 
+/* READs for which a provider has sent one request. */
+struct fabric_request {
+	struct fabric_read *first; /* pointer into the posted array */
+	uint32_t reads;		   /* number of READs; 0 means the request is a notice */
+	uint32_t bytes;		   /* tcp: bytes of the answer */
+	uint64_t posted_ns;
+};
+
 struct fabric {
 	const struct fabric_ops *ops;
 	char *target;
@@ -60,6 +73,9 @@ struct fabric {
 	struct fabric_remote directory;
 	/* landing buffer of opts.buffer_bytes and the tail, page-aligned, zeroed */
 	uint8_t *buffer;
+	/* Outstanding requests are [head, tail), indexed by number & mask; numbers wrap at 2^32. */
+	struct fabric_request *requests; /* NULL if the provider has none */
+	uint32_t head, tail, mask;
 	uint32_t outstanding;	       /* READs taken by post and not yet returned by poll */
 	struct fabric_read **finished; /* ring of FABRIC_READS_MAX finished READs */
 	uint32_t finished_head, finished_count;
@@ -73,17 +89,22 @@ struct fabric {
 void fabric_failed(struct fabric *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 void fabric_went_up(struct fabric *f, const struct fabric_remote *directory);
-/* Schedules the next attempt after the back-off, which doubles until the next success. */
-void fabric_went_down(struct fabric *f, uint64_t now_ns);
-
-/* True if a request has waited for timeout_ns or longer (0 means no limit). */
-bool fabric_is_late(uint64_t posted_ns, uint64_t now_ns, uint64_t timeout_ns);
 /*
- * Like fabric_is_late() for the oldest request. If it is late, also records the failure; the caller
- * must then close the connection.
+ * Ends all requests, with -ETIMEDOUT if they have waited for timeout_ns (0 means no limit) or
+ * longer and with -ENOTCONN otherwise. Schedules the next attempt after the back-off, which doubles
+ * until the next success.
  */
-bool fabric_got_no_answer(struct fabric *f, uint64_t posted_ns, uint64_t now_ns,
-			  uint64_t timeout_ns);
+void fabric_went_down(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns);
+
+/* Makes room for at least count requests; fabric.c frees it. Returns false if out of memory. */
+bool fabric_make_requests(struct fabric *f, uint32_t count);
+/* Finishes the oldest request and its READs. */
+void fabric_finish_oldest(struct fabric *f, int status);
+/*
+ * True if the oldest request has waited for timeout_ns or longer (0 means no limit). Then also
+ * records the failure; the caller must close the connection.
+ */
+bool fabric_got_no_answer(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns);
 
 /* Returns a READ to the caller, exactly once, and counts it. */
 void fabric_finish(struct fabric *f, struct fabric_read *read, int status);

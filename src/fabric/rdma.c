@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "fabric/rdma.h"
 
 #define GIDS_MAX 1024
@@ -142,25 +143,17 @@ int fabric_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sock
 {
 	struct ibv_gid_entry *table = calloc(GIDS_MAX, sizeof(*table));
 	ssize_t count = table ? ibv_query_gid_table(verbs, table, GIDS_MAX, 0) : 0;
+	uint16_t port;
+	const struct in6_addr at = base_mapped_of(address, &port);
 	int index = -1;
 
-	for (ssize_t i = 0; i < count; i++) {
-		const struct sockaddr_in *a4 = (const struct sockaddr_in *)address;
-		const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)address;
-		struct sockaddr_storage s;
-
-		if ((int)table[i].port_num != ib_port || table[i].gid_type != IBV_GID_TYPE_ROCE_V2)
-			continue;
-		gid_to_address(&table[i], &s);
-		if (s.ss_family != address->sa_family ||
-		    (s.ss_family == AF_INET
-			     ? memcmp(&((struct sockaddr_in *)&s)->sin_addr, &a4->sin_addr, 4)
-			     : memcmp(&((struct sockaddr_in6 *)&s)->sin6_addr, &a6->sin6_addr, 16)))
-			continue;
-		index = (int)table[i].gid_index;
-		*gid = table[i].gid;
-		break;
-	}
+	for (ssize_t i = 0; i < count && index < 0; i++)
+		if ((int)table[i].port_num == ib_port &&
+		    table[i].gid_type == IBV_GID_TYPE_ROCE_V2 &&
+		    !memcmp(table[i].gid.raw, &at, sizeof(at))) {
+			index = (int)table[i].gid_index;
+			*gid = table[i].gid;
+		}
 	free(table);
 	return index;
 }

@@ -30,6 +30,7 @@
 #include <sidelight/attach.h>
 
 #include "base/base.h"
+#include "base/text.h"
 #include "fabric/provider.h"
 
 #define LATER_NS	200000u	 /* with map_later: maximum time to wait for an answer */
@@ -220,8 +221,8 @@ static void learn_pages(struct mapping *m, uint64_t offset, uint32_t length, con
 	}
 }
 
-/* Copies a range that includes pages not known to hold data. */
-static int copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
+/* Copies a range of a mapping: pages known to hold data by loads, the others by calls. */
+static int copy_pages(struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
 {
 	while (length) {
 		uint64_t page = offset >> PAGE_SHIFT, next = page + 1, end = offset + length;
@@ -247,31 +248,20 @@ static int copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint
 	return 0;
 }
 
-static int copy_in_any_order(struct mapping *m, uint64_t offset, uint32_t length, void *to)
-{
-	uint64_t page = offset >> PAGE_SHIFT, last = (offset + length - 1) >> PAGE_SHIFT;
-
-	if (m->array.scratch)
-		return fabric_bpf_array_read(&m->array, offset, length, to);
-	if (!m->memory)
-		return read_by_call(m, offset, length, to);
-	while (page <= last && is_known(m, page))
-		page++;
-	if (page > last)
-		copy_from(m, offset, length, to);
-	else
-		return copy_slowly(m, offset, length, to);
-	return 0;
-}
-
 /*
  * Copies a range; a READ posted after this one completed copies later (fabric.h). Pairs with the
  * release fences of publishers: a reader that saw a hot line also sees the schema covered by it.
  */
 static int copy_ordered(struct mapping *m, uint64_t offset, uint32_t length, void *to)
 {
-	int err = copy_in_any_order(m, offset, length, to);
+	int err;
 
+	if (m->array.scratch)
+		err = fabric_bpf_array_read(&m->array, offset, length, to);
+	else if (m->memory)
+		err = copy_pages(m, offset, length, to);
+	else
+		err = read_by_call(m, offset, length, to);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return err;
 }
@@ -285,7 +275,7 @@ static void hang_up(struct fabric_shm *s, uint64_t now_ns)
 	s->sock = -1;
 	s->asked = 0;
 	mapping_drop(&s->directory);
-	fabric_went_down(&s->base, now_ns);
+	fabric_went_down(&s->base, now_ns, 0);
 }
 
 static void give_up(struct fabric_shm *s, uint64_t now_ns, const char *why)
@@ -303,13 +293,9 @@ static int send_request(struct fabric_shm *s, enum sl_msg_type type, const void 
 		.length = length,
 		.serial = ++s->serial,
 	};
-	struct iovec iov[2] = {
-		{.iov_base = &msg, .iov_len = sizeof(msg)},
-		{.iov_base = (void *)payload, .iov_len = length},
-	};
-	struct msghdr header = {.msg_iov = iov, .msg_iovlen = length ? 2 : 1};
+	const struct iovec parts[] = {{&msg, sizeof(msg)}, {(void *)payload, length}};
 
-	return sendmsg(s->sock, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return BASE_MIN(base_send_fds(s->sock, parts, 2, NULL, 0, MSG_DONTWAIT), 0);
 }
 
 /*
@@ -361,9 +347,7 @@ static int read_refusal(struct fabric *f, struct shm_answer *a)
 	}
 	a->u.bytes[a->msg.length - 1] = '\0';
 	error = a->u.refused.error;
-	for (char *c = a->u.refused.reason; *c; c++)
-		if (*c < ' ' || *c == 127)
-			*c = '?';
+	base_harmless(a->u.refused.reason);
 	fabric_failed(f, "%s: refused: %s", f->target, a->u.refused.reason);
 	return error > 0 && error < 4096 ? -error : -EPROTO;
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "fabric/gate.h"
 #include "fabric/provider.h"
 
 #define SCHEME "tcp://"
@@ -44,13 +45,6 @@ const struct base_psk_use fabric_tcp_use = {
 	.plain = FABRIC_TCP_FIRST,
 };
 
-/* A range and the READs of adjacent memory merged into it. */
-struct tcp_range {
-	struct fabric_read *first; /* pointer into the caller's array */
-	uint32_t reads, bytes;
-	uint64_t posted_ns;
-};
-
 struct fabric_tcp {
 	struct fabric base;
 	char host[256], service[8];
@@ -66,8 +60,7 @@ struct fabric_tcp {
 	size_t reply_bytes;
 
 	struct fabric_merge_limits limits;
-	uint32_t depth, head, tail; /* outstanding ranges are [head, tail), modulo depth */
-	struct tcp_range *range;
+	uint32_t depth;	   /* maximum number of outstanding ranges; each is a request of the base */
 	uint32_t answered; /* remaining ranges of the answer being received; 0 between answers */
 	size_t taken;	   /* bytes received of the answer's header or of the range at head */
 	struct fabric_tcp_answer answer;
@@ -95,24 +88,21 @@ static void close_socket(struct fabric_tcp *t)
 	t->reply_bytes = t->taken = t->out_used = t->out_sent = 0;
 }
 
-static void finish_range(struct fabric_tcp *t, int status)
-{
-	const struct tcp_range *r = &t->range[t->head++ % t->depth];
-
-	for (uint32_t i = 0; i < r->reads; i++)
-		fabric_finish(&t->base, &r->first[i], status);
-}
-
 static void reset_connection(struct fabric_tcp *t, uint64_t now_ns, uint64_t timeout_ns)
 {
 	close_socket(t);
-	while (t->head != t->tail) {
-		uint64_t posted = t->range[t->head % t->depth].posted_ns;
+	fabric_went_down(&t->base, now_ns, timeout_ns);
+}
 
-		finish_range(t,
-			     fabric_is_late(posted, now_ns, timeout_ns) ? -ETIMEDOUT : -ENOTCONN);
-	}
-	fabric_went_down(&t->base, now_ns);
+/* The i-th outstanding range, counted from the oldest. */
+static struct fabric_request *range_at(const struct fabric_tcp *t, uint32_t i)
+{
+	return &t->base.requests[(t->base.head + i) & t->base.mask];
+}
+
+static uint32_t count_waiting(const struct fabric_tcp *t)
+{
+	return t->base.tail - t->base.head;
 }
 
 static void give_up(struct fabric_tcp *t, uint64_t now_ns, const char *why)
@@ -187,29 +177,21 @@ static void connect_socket(struct fabric_tcp *t, uint64_t now_ns)
 		give_up(t, now_ns, "out of memory");
 }
 
-static void start_connecting(struct fabric_tcp *t, uint64_t now_ns)
-{
-	int code;
-
-	t->base.state = FABRIC_CONNECTING;
-	t->deadline_ns = now_ns + (uint64_t)t->base.opts.connect_timeout_ms * 1000000u;
-	if (fabric_lookup_numeric(t->host, t->service, &t->to)) {
-		connect_socket(t, now_ns);
-		return;
-	}
-	code = fabric_lookup_start(&t->lookup, t->host);
-	if (code)
-		give_up(t, now_ns, gai_strerror(code));
-}
-
 static void look_up(struct fabric_tcp *t, uint64_t now_ns)
 {
-	int code = fabric_lookup_take(&t->lookup, t->service, &t->to);
+	int code = fabric_lookup(&t->lookup, t->host, t->service, &t->to);
 
 	if (!code)
 		connect_socket(t, now_ns);
 	else if (code != EAI_INPROGRESS)
 		give_up(t, now_ns, gai_strerror(code));
+}
+
+static void start_connecting(struct fabric_tcp *t, uint64_t now_ns)
+{
+	t->base.state = FABRIC_CONNECTING;
+	t->deadline_ns = now_ns + (uint64_t)t->base.opts.connect_timeout_ms * 1000000u;
+	look_up(t, now_ns);
 }
 
 /*
@@ -323,7 +305,7 @@ static void tcp_drive(struct fabric *f, uint64_t now_ns)
 		start_connecting(t, now_ns);
 	else if (f->state == FABRIC_CONNECTING)
 		continue_connecting(t, now_ns);
-	else if (f->state == FABRIC_UP && t->head == t->tail && now_ns >= t->check_ns) {
+	else if (f->state == FABRIC_UP && !count_waiting(t) && now_ns >= t->check_ns) {
 		t->check_ns = now_ns + CHECK_UP_NS;
 		if (flush_out(t))
 			check_idle(t);
@@ -333,15 +315,6 @@ static void tcp_drive(struct fabric *f, uint64_t now_ns)
 }
 
 /* ---- reading ---- */
-
-static int tcp_map(struct fabric *f, struct fabric_remote *remote)
-{
-	(void)f;
-	if (remote->addr < FABRIC_TCP_BASE || !remote->length ||
-	    remote->addr > UINT64_MAX - remote->length)
-		return -EINVAL;
-	return 0;
-}
 
 static void *put_out(struct fabric_tcp *t, const void *data, size_t bytes)
 {
@@ -360,7 +333,7 @@ static uint32_t put_ask(struct fabric_tcp *t, struct fabric_read *reads, uint32_
 	void *at = put_out(t, &ask, sizeof(ask));
 	uint32_t taken = 0;
 
-	while (taken < count && ask.count < FABRIC_TCP_RANGES_MAX && t->tail - t->head < t->depth) {
+	while (taken < count && ask.count < FABRIC_TCP_RANGES_MAX && count_waiting(t) < t->depth) {
 		struct fabric_merged merged;
 
 		fabric_merge(&merged, &t->limits, &reads[taken], count - taken);
@@ -369,7 +342,7 @@ static uint32_t put_ask(struct fabric_tcp *t, struct fabric_read *reads, uint32_
 						   .rkey = merged.rkey,
 						   .bytes = (uint32_t)merged.bytes},
 			sizeof(struct fabric_tcp_range));
-		t->range[t->tail++ % t->depth] = (struct tcp_range){
+		t->base.requests[t->base.tail++ & t->base.mask] = (struct fabric_request){
 			.first = &reads[taken],
 			.reads = merged.reads,
 			.bytes = (uint32_t)merged.bytes,
@@ -389,7 +362,7 @@ static uint32_t tcp_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 	const uint64_t now = base_now_ns();
 	uint32_t taken = 0;
 
-	while (taken < count && !t->broken && t->tail - t->head < t->depth &&
+	while (taken < count && !t->broken && count_waiting(t) < t->depth &&
 	       t->out_room - t->out_used >= FABRIC_TCP_ASK_BYTES)
 		taken += put_ask(t, reads + taken, count - taken, now);
 	if (taken && !t->broken) {
@@ -406,7 +379,7 @@ static int next_areas(const struct fabric_tcp *t, struct iovec *to)
 	int n = 0;
 
 	for (uint32_t i = 0; i < t->answered; i++) {
-		const struct tcp_range *r = &t->range[(t->head + i) % t->depth];
+		const struct fabric_request *r = range_at(t, i);
 		struct fabric_merged merged;
 
 		fabric_merge(&merged, &t->limits, r->first, r->reads);
@@ -440,15 +413,15 @@ static bool refuse_answer(struct fabric_tcp *t)
 /* Handles the refusal of a range, after which the host hangs up. */
 static bool take_error(struct fabric_tcp *t, uint32_t at, int error)
 {
-	const struct fabric_read *r = t->range[(t->head + at) % t->depth].first;
+	const struct fabric_read *r = range_at(t, at)->first;
 
 	fabric_failed(&t->base, "%s: READ of region %llu at offset %llu failed: %s", t->base.target,
 		      (unsigned long long)r->remote->id, (unsigned long long)r->offset,
 		      strerror(error));
 	t->broken = true;
 	while (at--)
-		finish_range(t, -ENOTCONN);
-	finish_range(t, error == EACCES ? -EACCES : -EIO);
+		fabric_finish_oldest(&t->base, -ENOTCONN);
+	fabric_finish_oldest(&t->base, error == EACCES ? -EACCES : -EIO);
 	return false;
 }
 
@@ -456,7 +429,7 @@ static bool take_error(struct fabric_tcp *t, uint32_t at, int error)
 static bool check_answer(struct fabric_tcp *t)
 {
 	const struct fabric_tcp_answer *a = &t->answer;
-	const uint32_t waiting = t->tail - t->head;
+	const uint32_t waiting = count_waiting(t);
 	uint64_t bytes = 0;
 
 	if (a->magic != FABRIC_TCP_ANSWER || a->count > waiting)
@@ -465,7 +438,7 @@ static bool check_answer(struct fabric_tcp *t)
 		return a->count < waiting ? take_error(t, a->count, (int)a->error)
 					  : refuse_answer(t);
 	for (uint32_t i = 0; i < a->count; i++)
-		bytes += t->range[(t->head + i) % t->depth].bytes;
+		bytes += range_at(t, i)->bytes;
 	if (!a->count || bytes != a->bytes)
 		return refuse_answer(t);
 	t->answered = a->count;
@@ -493,9 +466,9 @@ static bool take_answer(struct fabric_tcp *t)
 		return refuse_answer(t);
 	n = receive(t, to, count);
 	t->taken += n;
-	while (t->answered && t->taken >= t->range[t->head % t->depth].bytes) {
-		t->taken -= t->range[t->head % t->depth].bytes;
-		finish_range(t, 0);
+	while (t->answered && t->taken >= range_at(t, 0)->bytes) {
+		t->taken -= range_at(t, 0)->bytes;
+		fabric_finish_oldest(&t->base, 0);
 		t->answered--;
 	}
 	return n;
@@ -508,11 +481,9 @@ static void tcp_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 	if (t->fd < 0)
 		return;
 	flush_out(t);
-	while (!t->broken && t->head != t->tail && take_answer(t))
+	while (!t->broken && count_waiting(t) && take_answer(t))
 		;
-	if (t->broken ||
-	    (t->head != t->tail &&
-	     fabric_got_no_answer(f, t->range[t->head % t->depth].posted_ns, now_ns, timeout_ns)))
+	if (t->broken || fabric_got_no_answer(f, now_ns, timeout_ns))
 		reset_connection(t, now_ns, timeout_ns);
 }
 
@@ -541,7 +512,6 @@ static void tcp_fini(struct fabric *f)
 
 	close_socket(t);
 	fabric_lookup_end(&t->lookup);
-	free(t->range);
 	free(t->out);
 }
 
@@ -559,20 +529,14 @@ static int tcp_init(struct fabric *f, const char *target)
 		.bytes = UINT32_MAX,
 		.sink = f->buffer + f->opts.buffer_bytes,
 	};
-	/*
-	 * A range takes only a few bytes, unlike a work request, so allow more of them. The depth
-	 * is a power of two because the numbers of ranges wrap at 2^32.
-	 */
-	t->depth = FABRIC_TCP_ASKS * FABRIC_TCP_RANGES_MAX;
-	while (t->depth < f->opts.queue_depth)
-		t->depth *= 2;
+	/* A range takes only a few bytes, unlike a work request, so allow more of them. */
+	if (!fabric_make_requests(
+		    f, BASE_MAX(FABRIC_TCP_ASKS * FABRIC_TCP_RANGES_MAX, f->opts.queue_depth)))
+		return -ENOMEM;
+	t->depth = f->mask + 1;
 	t->out_room = 2 * (t->depth / FABRIC_TCP_RANGES_MAX) * FABRIC_TCP_ASK_BYTES;
-	t->range = calloc(t->depth, sizeof(*t->range));
 	t->out = malloc(t->out_room);
-	if (t->range && t->out)
-		return 0;
-	tcp_fini(f);
-	return -ENOMEM;
+	return t->out ? 0 : -ENOMEM;
 }
 
 const struct fabric_ops fabric_provider_tcp = {
@@ -582,23 +546,15 @@ const struct fabric_ops fabric_provider_tcp = {
 	.open = tcp_init,
 	.close = tcp_fini,
 	.drive = tcp_drive,
-	.map = tcp_map,
+	.first_addr = FABRIC_TCP_BASE,
 	.post = tcp_post,
 	.poll = tcp_poll,
 	.notify = tcp_notify,
 };
 #else
-static int tcp_init(struct fabric *f, const char *target)
-{
-	fabric_failed(f, "%s: this build has no READs over TCP: rebuild with -Dfabric-tcp=enabled",
-		      target);
-	return -EOPNOTSUPP;
-}
-
 const struct fabric_ops fabric_provider_tcp = {
 	.name = "tcp",
 	.takes = tcp_takes,
-	.bytes = sizeof(struct fabric),
-	.open = tcp_init,
+	.absent = FABRIC_NO_TCP,
 };
 #endif

@@ -14,7 +14,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +25,10 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "base/network.h"
 #include "base/table.h"
+#include "base/thread.h"
 #include "fabric/gate.h"
 #include "fabric/lookup.h"
 #include "fabric/tcp.h"
@@ -83,9 +84,9 @@ struct tcp_host {
 	struct fabric_gate gate;
 	const void *secret;
 	size_t secret_bytes;
-	int listener, stop, bell; /* stop and bell are eventfd(2) */
-	pthread_t thread;
-	bool running, paused;
+	int listener, bell; /* bell is an eventfd(2) */
+	struct base_thread thread;
+	bool paused;
 	struct tcp_conn *conns;
 	uint32_t count, strangers, serial;
 	struct base_table memory;
@@ -535,19 +536,15 @@ static short wanted_events(const struct tcp_host *h, const struct tcp_conn *c)
  * Lists the descriptors to wait for, those of connections in the order of the list. Returns their
  * number, or 0 if out of memory.
  */
-static nfds_t list_descriptors(struct tcp_host *h, struct pollfd **list, nfds_t *room, int *wait_ms)
+static nfds_t list_descriptors(struct tcp_host *h, struct pollfd **list, size_t *room, int *wait_ms)
 {
-	struct pollfd *p = *list;
+	struct pollfd *p;
 	nfds_t n = 0;
 
-	if (*room < h->count + 2) {
-		p = realloc(p, (h->count + 2) * sizeof(*p));
-		if (!p)
-			return 0;
-		*list = p;
-		*room = h->count + 2;
-	}
-	p[n++] = (struct pollfd){.fd = h->stop, .events = POLLIN};
+	if (!base_grow(list, room, h->count + 2, sizeof(*p)))
+		return 0;
+	p = *list;
+	p[n++] = (struct pollfd){.fd = h->thread.stop, .events = POLLIN};
 	p[n++] = (struct pollfd){.fd = h->paused ? -1 : h->listener, .events = POLLIN};
 	*wait_ms = h->ready_count == READY_MAX ? READY_MS
 		   : h->paused || h->strangers ? PAUSE_MS
@@ -579,7 +576,8 @@ static void *serve_requests(void *arg)
 	struct tcp_host *h = arg;
 	struct pollfd *p = NULL;
 	bool served = false;
-	nfds_t room = 0, n;
+	size_t room = 0;
+	nfds_t n;
 	int wait_ms;
 
 	prctl(PR_SET_NAME, "sl-fabric-tcp");
@@ -614,38 +612,19 @@ static void *serve_requests(void *arg)
 	return NULL;
 }
 
-/* Blocks all signals in the new thread, because the caller's thread handles them. */
-static int start_thread(struct tcp_host *h)
-{
-	sigset_t all, before;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&h->thread, NULL, serve_requests, h);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	h->running = !err;
-	return -err;
-}
-
 /* ---- opening ---- */
 
 static void tcp_close(struct fabric_host *base)
 {
 	struct tcp_host *h = tcp_of(base);
 
-	if (h->running) {
-		eventfd_write(h->stop, 1);
-		pthread_join(h->thread, NULL);
-	}
+	base_thread_stop(&h->thread);
 	while (h->conns)
 		drop_connection(h, h->conns);
-	for (int i = 0; i < 3; i++) {
-		const int fd = (const int[]){h->listener, h->stop, h->bell}[i];
-
-		if (fd >= 0)
-			close(fd);
-	}
+	if (h->listener >= 0)
+		close(h->listener);
+	if (h->bell >= 0)
+		close(h->bell);
 	base_table_free(&h->memory);
 	pthread_mutex_destroy(&h->lock);
 	free(h);
@@ -667,8 +646,7 @@ static int start_listening(struct tcp_host *h, const struct sockaddr_storage *at
 		return -errno;
 	strcpy(s->device, "tcp");
 	base_print_address((struct sockaddr *)&own, s->address, sizeof(s->address));
-	s->port = ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
-						  : ((struct sockaddr_in *)&own)->sin_port);
+	base_mapped_of(&own, &s->port);
 	return 0;
 }
 
@@ -698,9 +676,8 @@ static struct fabric_host *tcp_open(const struct fabric_host_opts *opts, char *e
 	h->secret = opts->secret;
 	h->secret_bytes = opts->secret_bytes;
 	h->listener = -1;
-	h->stop = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	h->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	err = h->stop < 0 || h->bell < 0 ? -errno : 0;
+	err = h->bell < 0 ? -errno : 0;
 	if (!err && !base_table_init(&h->memory))
 		err = -ENOMEM;
 	err = err ?: start_listening(h, &at);
@@ -758,8 +735,8 @@ static void tcp_set_directory(struct fabric_host *base, const struct fabric_host
 
 	pthread_mutex_lock(&h->lock);
 	h->gate.hello = *hello;
-	if (!h->running)
-		err = start_thread(h);
+	if (!h->thread.running)
+		err = base_thread_start(&h->thread, serve_requests, h);
 	pthread_mutex_unlock(&h->lock);
 	if (err)
 		base_logf(BASE_ERROR, "fabric", "cannot start the thread that answers READs: %s",
@@ -849,7 +826,8 @@ static void tcp_stats(const struct fabric_host *base, struct fabric_host_stats *
 	clockid_t clock;
 
 	pthread_mutex_lock(&h->lock);
-	if (h->running && !pthread_getcpuclockid(h->thread, &clock) && !clock_gettime(clock, &t))
+	if (h->thread.running && !pthread_getcpuclockid(h->thread.id, &clock) &&
+	    !clock_gettime(clock, &t))
 		h->gate.stats.cpu_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 	*out = h->gate.stats;
 	pthread_mutex_unlock(&h->lock);

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fabric/gate.h"
 #include "fabric/provider.h"
 
 /* A relative path with a slash is a mistake, not a host. */
@@ -26,7 +27,6 @@ static bool verbs_takes(const char *target)
 }
 
 #if HAVE_VERBS
-#include <fcntl.h>
 #include <stdlib.h>
 
 #include <sidelight/attach.h>
@@ -39,25 +39,7 @@ static bool verbs_takes(const char *target)
 
 _Static_assert(FABRIC_MERGE_GAP_MAX <= FABRIC_BUFFER_TAIL, "the sink");
 
-/* ---- accounting ---- */
-
-void fabric_verbs_finish_oldest(struct fabric_verbs *v, int status)
-{
-	struct fabric_request *r = &v->requests[v->head++ & v->mask];
-
-	for (uint32_t i = 0; i < r->reads; i++)
-		fabric_finish(&v->base, &r->first[i], status);
-}
-
 /* ---- reading ---- */
-
-static int verbs_map(struct fabric *f, struct fabric_remote *remote)
-{
-	(void)f;
-	if (!remote->addr || !remote->length || remote->addr > UINT64_MAX - remote->length)
-		return -EINVAL;
-	return 0;
-}
 
 /* Fills in the work request at this position of the chain. */
 static void write_request(struct fabric_verbs *v, uint32_t place, const struct fabric_merged *m)
@@ -71,11 +53,11 @@ static void write_request(struct fabric_verbs *v, uint32_t place, const struct f
 			.lkey = v->mr->lkey,
 		};
 	v->chain[place] = (struct ibv_send_wr){
-		.wr_id = (uint64_t)v->generation << 32 | v->tail,
+		.wr_id = (uint64_t)v->generation << 32 | v->base.tail,
 		.sg_list = sge,
 		.num_sge = (int)m->areas,
 		.opcode = IBV_WR_RDMA_READ,
-		.send_flags = v->tail % v->signal_every ? 0 : IBV_SEND_SIGNALED,
+		.send_flags = v->base.tail % v->signal_every ? 0 : IBV_SEND_SIGNALED,
 		.wr.rdma.remote_addr = m->addr,
 		.wr.rdma.rkey = m->rkey,
 	};
@@ -94,11 +76,11 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 
 	if (v->broken)
 		return 0;
-	while (taken < count && v->tail - v->head < v->depth &&
+	while (taken < count && f->tail - f->head < v->depth &&
 	       reads[taken].length <= v->limits.bytes) {
 		fabric_merge(&m, &v->limits, reads + taken, count - taken);
 		write_request(v, n++, &m);
-		v->requests[v->tail++ & v->mask] = (struct fabric_request){
+		f->requests[f->tail++ & f->mask] = (struct fabric_request){
 			.first = &reads[taken], .reads = m.reads, .posted_ns = now};
 		taken += m.reads;
 	}
@@ -123,8 +105,8 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 	f->stats.work_requests -= n - posted;
 	taken = 0;
 	for (uint32_t i = 0; i < posted; i++)
-		taken += v->requests[(v->tail - n + i) & v->mask].reads;
-	v->tail -= n - posted;
+		taken += f->requests[(f->tail - n + i) & f->mask].reads;
+	f->tail -= n - posted;
 	return taken;
 }
 
@@ -136,12 +118,12 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 static int verbs_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
 	struct fabric_verbs *v = fabric_verbs_of(f);
-	struct sl_board_line *line = (struct sl_board_line *)f->buffer + (v->tail & v->mask);
+	struct sl_board_line *line = (struct sl_board_line *)f->buffer + (f->tail & f->mask);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)line, .length = sizeof(*line), .lkey = v->mr->lkey};
 	struct ibv_send_wr *bad,
 		wr = {
-			.wr_id = (uint64_t)v->generation << 32 | v->tail,
+			.wr_id = (uint64_t)v->generation << 32 | f->tail,
 			.sg_list = &sge,
 			.num_sge = 1,
 			.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -155,7 +137,7 @@ static int verbs_notify(struct fabric *f, uint32_t entry, const struct sl_msg_ve
 
 	if (v->broken)
 		return -ENOTCONN;
-	if (v->tail - v->head == v->depth)
+	if (f->tail - f->head == v->depth)
 		return -EAGAIN;
 	memcpy(cell, verdict, sizeof(*verdict));
 	cell[7] = sl_line_check(cell);
@@ -166,7 +148,7 @@ static int verbs_notify(struct fabric *f, uint32_t entry, const struct sl_msg_ve
 		v->broken = true;
 		return -ENOTCONN;
 	}
-	v->requests[v->tail++ & v->mask] = (struct fabric_request){.posted_ns = base_now_ns()};
+	f->requests[f->tail++ & f->mask] = (struct fabric_request){.posted_ns = base_now_ns()};
 	f->stats.doorbells++;
 	f->stats.work_requests++;
 	return 0;
@@ -197,19 +179,19 @@ static bool finish_requests(struct fabric_verbs *v, const struct ibv_wc *wc)
 	uint32_t number = (uint32_t)wc->wr_id;
 	int status = status_of(wc->status);
 
-	if (wc->wr_id >> 32 != v->generation || number - v->head >= v->tail - v->head) {
+	if (wc->wr_id >> 32 != v->generation || number - f->head >= f->tail - f->head) {
 		f->stats.wrong_id++;
 		fabric_failed(f, "%s: received a completion for which no request is outstanding",
 			      f->target);
 		return false;
 	}
-	while (v->head != number)
-		fabric_verbs_finish_oldest(v, 0);
-	if (status && !v->requests[number & v->mask].reads) {
+	while (f->head != number)
+		fabric_finish_oldest(f, 0);
+	if (status && !f->requests[number & f->mask].reads) {
 		fabric_failed(f, "%s: WRITE of a verdict failed: %s", f->target,
 			      ibv_wc_status_str(wc->status));
 	} else if (status) {
-		const struct fabric_request *r = &v->requests[number & v->mask];
+		const struct fabric_request *r = &f->requests[number & f->mask];
 		const struct fabric_read *first = r->first;
 
 		fabric_failed(f,
@@ -219,7 +201,7 @@ static bool finish_requests(struct fabric_verbs *v, const struct ibv_wc *wc)
 			      (unsigned long long)first->offset, r->reads,
 			      ibv_wc_status_str(wc->status));
 	}
-	fabric_verbs_finish_oldest(v, status);
+	fabric_finish_oldest(f, status);
 	return !status;
 }
 
@@ -246,8 +228,7 @@ static void verbs_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 		fabric_verbs_reset(v, now_ns, timeout_ns);
 		return;
 	}
-	if (v->head != v->tail &&
-	    fabric_got_no_answer(f, v->requests[v->head & v->mask].posted_ns, now_ns, timeout_ns))
+	if (fabric_got_no_answer(f, now_ns, timeout_ns))
 		fabric_verbs_reset(v, now_ns, timeout_ns);
 }
 
@@ -284,7 +265,6 @@ static void verbs_fini(struct fabric *f)
 	fabric_dial_free(&v->dial);
 	free(v->sge);
 	free(v->chain);
-	free(v->requests);
 	free(v->device);
 }
 
@@ -302,13 +282,9 @@ static int verbs_init(struct fabric *f, const char *target)
 		return err;
 	v->device = f->opts.device ? strdup(f->opts.device) : NULL;
 	f->opts.device = v->device;
-	for (v->mask = 1; v->mask < f->opts.queue_depth; v->mask *= 2)
-		;
-	v->requests = calloc(v->mask, sizeof(*v->requests));
-	v->mask--;
 	v->chain = calloc(f->opts.queue_depth, sizeof(*v->chain));
 	v->sge = calloc((size_t)f->opts.queue_depth * FABRIC_MERGE_AREAS_MAX, sizeof(*v->sge));
-	if (!v->requests || !v->chain || !v->sge) {
+	if (!v->chain || !v->sge || !fabric_make_requests(f, f->opts.queue_depth)) {
 		verbs_fini(f);
 		return -ENOMEM;
 	}
@@ -323,23 +299,15 @@ const struct fabric_ops fabric_provider_verbs = {
 	.open = verbs_init,
 	.close = verbs_fini,
 	.drive = verbs_drive,
-	.map = verbs_map,
+	.first_addr = 1,
 	.post = verbs_post,
 	.poll = verbs_poll,
 	.notify = verbs_notify,
 };
-#else /* built without RDMA */
-static int verbs_init(struct fabric *f, const char *target)
-{
-	fabric_failed(f, "%s: this sidelight was built without RDMA (libibverbs, librdmacm)",
-		      target);
-	return -EOPNOTSUPP;
-}
-
+#else
 const struct fabric_ops fabric_provider_verbs = {
 	.name = "verbs",
 	.takes = verbs_takes,
-	.bytes = sizeof(struct fabric),
-	.open = verbs_init,
+	.absent = FABRIC_NO_VERBS,
 };
 #endif

@@ -11,12 +11,6 @@
 #include "fabric/dial.h"
 #include "fabric/merge.h"
 
-struct fabric_request {
-	struct fabric_read *first; /* pointer into the posted array */
-	uint32_t reads;		   /* number of READs; 0 means the request is a notice */
-	uint64_t posted_ns;
-};
-
 struct fabric_verbs {
 	struct fabric base;
 	struct fabric_dial dial;
@@ -31,9 +25,6 @@ struct fabric_verbs {
 	uint32_t generation; /* generation of the queue pair; upper half of its wr_ids */
 	uint32_t depth, signal_every;
 	struct fabric_merge_limits limits;
-	uint32_t head, tail;		 /* outstanding requests are [head, tail) */
-	struct fabric_request *requests; /* indexed by number & mask; numbers wrap at 2^32 */
-	uint32_t mask;
 	struct ibv_send_wr *chain; /* scratch space for post: opts.queue_depth entries */
 	struct ibv_sge *sge;	   /* FABRIC_MERGE_AREAS_MAX per request */
 	uint64_t board_addr;	   /* address of the host's verdict board */
@@ -45,19 +36,13 @@ static inline struct fabric_verbs *fabric_verbs_of(struct fabric *f)
 	return (struct fabric_verbs *)f;
 }
 
-/* verbs.c. Finishes the oldest request and its READs. */
-void fabric_verbs_finish_oldest(struct fabric_verbs *v, int status);
-
 /* verbs_connect.c. Starts to connect to the host. */
 void fabric_verbs_start(struct fabric_verbs *v, uint64_t now_ns);
 /* Takes the next step; once up, checks the connection periodically. */
 void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns);
 /* Destroys all objects in reverse order of creation; NULL members are skipped. */
 void fabric_verbs_tear_down(struct fabric_verbs *v);
-/*
- * Destroys the connection and ends all requests: READs older than timeout_ns (0 means none) with a
- * timeout, others with the loss of the connection.
- */
+/* Destroys the connection and ends all requests; timeout_ns is as for fabric_went_down(). */
 void fabric_verbs_reset(struct fabric_verbs *v, uint64_t now_ns, uint64_t timeout_ns);
 
 #endif

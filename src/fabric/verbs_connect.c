@@ -19,13 +19,7 @@ void fabric_verbs_tear_down(struct fabric_verbs *v)
 void fabric_verbs_reset(struct fabric_verbs *v, uint64_t now_ns, uint64_t timeout_ns)
 {
 	fabric_verbs_tear_down(v);
-	while (v->head != v->tail) {
-		uint64_t posted = v->requests[v->head & v->mask].posted_ns;
-
-		fabric_verbs_finish_oldest(
-			v, fabric_is_late(posted, now_ns, timeout_ns) ? -ETIMEDOUT : -ENOTCONN);
-	}
-	fabric_went_down(&v->base, now_ns);
+	fabric_went_down(&v->base, now_ns, timeout_ns);
 }
 
 static void give_up(struct fabric_verbs *v, uint64_t now_ns, const char *why)

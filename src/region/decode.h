@@ -370,6 +370,11 @@ void region_header_seal(struct sl_region_header *h);
  */
 void region_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words);
 /*
+ * Stores a line that no one else writes: cells first, the check word last. A concurrent reader
+ * finds that the check word is wrong, and reads again (pairs with the parsers of lines).
+ */
+void region_store_line(uint64_t *to, const uint64_t cells[7]);
+/*
  * Copies words of shared memory and evaluates `parse`, which returns a fault, on the copy. Repeats
  * while the fault is UNSETTLED: a writer finishes a slot within a microsecond.
  */

@@ -154,16 +154,16 @@ struct heard {
 	};
 };
 
-/* Returns the oldest answer that waits in the connection. */
+/* Returns the answer that waits in the connection. */
 static inline struct heard hear(struct agent_conn *c)
 {
 	struct heard h = {.fd = -1};
 	struct sl_msg msg;
 	struct agent_packet *p;
 
-	if (!c->out_count)
+	p = c->out;
+	if (!p)
 		return h;
-	p = c->out[0];
 	msg = p->msg;
 	assert_int_equal(msg.magic, SL_MSG_MAGIC);
 	assert_in_range(msg.length, 1, sizeof(p->payload));
@@ -172,9 +172,8 @@ static inline struct heard hear(struct agent_conn *c)
 	h.fd = p->fd;
 	memcpy(&h.admitted, p->payload, msg.length);
 	free(p);
-	memmove(c->out, c->out + 1, --c->out_count * sizeof(*c->out));
-	if (!c->out_count)
-		agent_timer_stop(&c->timer);
+	c->out = NULL;
+	agent_timer_stop(&c->timer);
 	return h;
 }
 

@@ -605,7 +605,7 @@ static void who_takes_no_answers_is_dropped(void **state)
 	agent_up(&a, (struct agent_opts){0});
 	c = conn_up(&a);
 	say(&a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
-	assert_int_equal(c->out_count, 1);
+	assert_non_null(c->out);
 	pass(&a, 5001 * MS);
 	assert_int_equal(a.conn_count, 0);
 	assert_int_equal(a.n.dropped[DROP_SLOW], 1);

@@ -227,7 +227,7 @@ static struct fabric *open_reader(uint32_t depth, uint32_t first, int *host)
 		host_memory[i] = (uint8_t)(1 + i % 251);
 	t = tcp_of(f);
 	t->fd = pair[0];
-	t->head = t->tail = first;
+	t->base.head = t->base.tail = first;
 	*host = pair[1];
 	fabric_went_up(
 		f, &(struct fabric_remote){.addr = FABRIC_TCP_BASE, .length = sizeof(host_memory)});

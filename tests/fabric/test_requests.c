@@ -259,7 +259,7 @@ static void any_schedule_completes_every_read_once_and_right(void **state)
 
 		begin(depths[d]);
 		v = fabric_verbs_of(fabric);
-		v->head = v->tail = UINT32_MAX - 500; /* numbers continue through 2^32 */
+		v->base.head = v->base.tail = UINT32_MAX - 500; /* numbers continue through 2^32 */
 		srand((unsigned int)d);
 		for (int round = 0; round < 400; round++) {
 			uint32_t posted = 0, finished = 0;
@@ -294,7 +294,7 @@ static void any_schedule_completes_every_read_once_and_right(void **state)
 
 				assert_true(n >= 0);
 				posted += (uint32_t)n;
-				assert_true(v->tail - v->head <= depths[d]);
+				assert_true(v->base.tail - v->base.head <= depths[d]);
 				execute((uint32_t)rand() % (dev.posted - dev.executed + 1),
 					IBV_WC_SUCCESS);
 				finished += poll_all(0);
@@ -324,7 +324,7 @@ static void one_signal_is_enough_for_a_batch(void **state)
 
 	(void)state;
 	begin(128);
-	fabric_verbs_of(fabric)->head = fabric_verbs_of(fabric)->tail = 1;
+	fabric->head = fabric->tail = 1;
 	far_apart(r, 16);
 	assert_int_equal(fabric_post(fabric, r, 16), 16);
 	assert_int_equal(dev.doorbells, 1);
@@ -358,13 +358,14 @@ static void a_wrong_completion_ends_the_link_without_data(void **state)
 		base = (uint64_t)v->generation << 32;
 		switch (lie) {
 		case 0: /* of the previous connection */
-			complete((uint64_t)(v->generation - 1) << 32 | v->head, IBV_WC_SUCCESS);
+			complete((uint64_t)(v->generation - 1) << 32 | v->base.head,
+				 IBV_WC_SUCCESS);
 			break;
 		case 1: /* not yet posted */
-			complete(base | v->tail, IBV_WC_SUCCESS);
+			complete(base | v->base.tail, IBV_WC_SUCCESS);
 			break;
 		case 2: /* long completed */
-			complete(base | (v->head - 1), IBV_WC_SUCCESS);
+			complete(base | (v->base.head - 1), IBV_WC_SUCCESS);
 			break;
 		case 3:
 			complete(~0ull, IBV_WC_SUCCESS);
@@ -436,10 +437,7 @@ static void only_what_is_late_has_timed_out(void **state)
 	far_apart(r, 8);
 	assert_int_equal(fabric_post(fabric, r, 3), 3);
 	for (uint32_t i = 0; i < 3; i++)
-		fabric_verbs_of(fabric)
-			->requests[(fabric_verbs_of(fabric)->head + i) &
-				   fabric_verbs_of(fabric)->mask]
-			.posted_ns -= 600 * MS;
+		fabric->requests[(fabric->head + i) & fabric->mask].posted_ns -= 600 * MS;
 	assert_int_equal(fabric_post(fabric, r + 3, 5), 5);
 	now = base_now_ns();
 	assert_int_equal(poll_all(0), 0); /* 0: never */

@@ -166,16 +166,14 @@ static size_t write_labels(uint8_t *to, size_t room, const char *name, uint32_t 
 void dta_store_epochs_set(void *map, const struct dta_store_epochs *e)
 {
 	uint64_t *line = (uint64_t *)((uint8_t *)map + SL_STORE_EPOCHS_OFFSET);
-	const uint64_t next[8] = {e->epoch, e->oldest, e->since_ns, e->state};
+	const uint64_t next[7] = {e->epoch, e->oldest, e->since_ns, e->state};
 
 	/*
 	 * The zeroed bank must be visible before its epoch. Pairs with the acquire fence in
 	 * dta_query_valid().
 	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	for (int i = 0; i < 7; i++)
-		__atomic_store_n(&line[i], next[i], __ATOMIC_RELAXED);
-	__atomic_store_n(&line[7], sl_line_check(next), __ATOMIC_RELEASE);
+	region_store_line(line, next);
 }
 
 void dta_store_format(void *map, const struct sl_store_config *config, const char *name)

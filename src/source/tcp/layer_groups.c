@@ -29,14 +29,6 @@ static uint64_t *group_at(const struct tcp_layers *l, uint32_t i)
 	return (uint64_t *)((char *)l->region.map + l->info.groups) + (size_t)i * SL_SLOT_WORDS;
 }
 
-/* Writes cells first and the check word last: a concurrent reader finds an invalid line. */
-static void store_line(uint64_t *to, const uint64_t line[8])
-{
-	for (int i = 0; i < 7; i++)
-		__atomic_store_n(&to[i], line[i], __ATOMIC_RELAXED);
-	__atomic_store_n(&to[7], sl_line_check(line), __ATOMIC_RELEASE);
-}
-
 static uint64_t count_sockets(const struct tcp_layers *l, uint32_t i)
 {
 	return __atomic_load_n(&l->group_uses[i], __ATOMIC_ACQUIRE);
@@ -58,8 +50,8 @@ static void close_group(struct tcp_layers *l, uint32_t i, const uint64_t copy[16
 	memcpy(line, copy, sizeof(line));
 	line[SL_SLOT_END] = now_ns;
 	line[SL_SLOT_STATE] += SL_SLOT_CLOSED - SL_SLOT_OPEN;
-	store_line(group_at(l, i) + 8, line + 8);
-	store_line(group_at(l, i), line);
+	region_store_line(group_at(l, i) + 8, line + 8);
+	region_store_line(group_at(l, i), line);
 	l->group_closed_ns[i] = now_ns;
 }
 
@@ -68,9 +60,9 @@ static void free_group(struct tcp_layers *l, uint32_t i, const uint64_t copy[16]
 	const uint64_t none[8] = {0}, next[8] = {((copy[SL_SLOT_STATE] >> 16) + 1) << 16};
 	uint64_t *to = group_at(l, i);
 
-	store_line(to, next); /* written first, to tell readers that the owner is gone */
+	region_store_line(to, next); /* written first, to tell readers that the owner is gone */
 	for (uint32_t w = 8; w < SL_SLOT_WORDS; w += 8)
-		store_line(to + w, none);
+		region_store_line(to + w, none);
 	if (!bpf_map_update_elem(bpf_map__fd(l->skel->maps.layer_free_groups), NULL, &i, BPF_ANY))
 		l->groups_returned++;
 }
