@@ -210,7 +210,7 @@ static void cgroup_free(struct host_cgroup *g)
 /* Writes "/dev/NAME" for a device, according to /proc/diskstats. */
 static void device_name(const struct host *h, const struct host_io *io, char *out, size_t bytes)
 {
-	struct host_text t = host_text(h->disk_file.now, h->disk_file.bytes), line, name;
+	struct host_text t = host_contents(&h->source[HOST_DISKSTATS]), line, name;
 	uint64_t major, minor;
 
 	while (host_line(&t, &line)) {
@@ -546,8 +546,8 @@ struct host_cgroups *host_cgroups_open(struct host *h, uint32_t max)
 	c->found = calloc(c->max, sizeof(*c->found));
 	host_file_open(h, &h->mounts_file, "/proc/self/mounts");
 	if (host_file_read(h, &h->mounts_file))
-		c->hierarchy_count = host_hierarchies_parse(
-			h, host_text(h->mounts_file.now, h->mounts_file.bytes), c->hierarchies);
+		c->hierarchy_count = host_hierarchies_parse(h, host_contents(&h->mounts_file),
+							    c->hierarchies);
 	if (!c->found || !choose_primary(c)) {
 		base_logf(BASE_INFO, HOST_LOG,
 			  "no cgroup hierarchy is mounted: container metrics are not published");
@@ -556,8 +556,8 @@ struct host_cgroups *host_cgroups_open(struct host *h, uint32_t max)
 	}
 	base_logf(BASE_DEBUG, HOST_LOG, "cgroups version=%d max=%u",
 		  c->hierarchies[c->primary].controller[0] ? 1 : 2, c->max);
-	host_group_init(h, &c->group, descs, HOST_LEN(descs), keys, KEYS);
-	host_group_init(h, &c->io, io_descs, HOST_LEN(io_descs), keys, KEYS + 1);
+	host_group(h, &c->group, descs, HOST_LEN(descs), keys, KEYS);
+	host_group(h, &c->io, io_descs, HOST_LEN(io_descs), keys, KEYS + 1);
 	c->group.skip_empty = c->io.skip_empty = true;
 	return c;
 }

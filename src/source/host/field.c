@@ -6,10 +6,13 @@
 #include "base/grow.h"
 #include "source/host/internal.h"
 
-void host_fields_init(struct host *h, struct host_fields *f, enum host_type type,
-		      bool (*describe)(const char *, size_t, char *, char *))
+struct host_fields *host_fields(struct host *h, struct host_fields *f, enum host_type type,
+				bool (*describe)(const char *, size_t, char *, char *))
 {
-	*f = (struct host_fields){.h = h, .type = type, .describe = describe};
+	f->h = h;
+	f->type = type;
+	f->describe = describe;
+	return f;
 }
 
 void host_fields_free(struct host_fields *f)

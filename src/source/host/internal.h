@@ -45,6 +45,10 @@ void host_file_close(struct host_file *f);
  * counted), or is unchanged.
  */
 bool host_file_read(struct host *h, struct host_file *f);
+static inline struct host_text host_contents(const struct host_file *f)
+{
+	return host_text(f->now, f->bytes);
+}
 /* Reads a file into a buffer. Returns the number of bytes or -errno. */
 ssize_t host_read_at(int folder, const char *path, char *to, size_t bytes);
 /*
@@ -78,7 +82,7 @@ struct host_desc {
 	const char *name, *help;
 	enum host_type type;
 	const char *key[2], *value[2];
-	/* for a value with a file of its own: path below its device's directory, and unit */
+	/* path below its device's directory of a file with this value, or a key; and unit */
 	const char *file;
 	double unit;
 };
@@ -111,9 +115,9 @@ struct host_group {
 	size_t count, room, next;
 };
 
-/* Initialises a group, which host_close() frees. Sets fields without an argument to 0. */
-void host_group_init(struct host *h, struct host_group *g, const struct host_desc *descs, size_t n,
-		     const char *const *keys, size_t key_count);
+/* Initialises a group if it is not yet in use; host_close() frees it. Returns g. */
+struct host_group *host_group(struct host *h, struct host_group *g, const struct host_desc *descs,
+			      size_t n, const char *const *keys, size_t key_count);
 void host_group_free(struct host_group *g);
 /*
  * Finds or creates the row with these labels and marks it as seen. Returns NULL, and counts it, if
@@ -155,8 +159,9 @@ struct host_fields {
 	size_t n, room, next;
 };
 
-void host_fields_init(struct host *h, struct host_fields *f, enum host_type type,
-		      bool (*describe)(const char *, size_t, char *, char *));
+/* Initialises fields unless they are in use. Returns f. */
+struct host_fields *host_fields(struct host *h, struct host_fields *f, enum host_type type,
+				bool (*describe)(const char *, size_t, char *, char *));
 void host_fields_free(struct host_fields *f);
 /*
  * Returns NULL if the key is not wanted or there is no room. The next call invalidates the result.
@@ -172,26 +177,12 @@ void host_name_clean(char *name);
 
 /* ---- parsers: proc_stat.c, proc_memory.c, proc_disk.c, proc_net.c ---- */
 
-#define HOST_CPU_MODES 10
-
-struct host_stat {
-	struct host_group cpus, one;
-};
-
-void host_stat_init(struct host *h, struct host_stat *s);
-void host_stat_parse(struct host_stat *s, struct host_text t);
-
-void host_schedstat_init(struct host *h, struct host_group *g);
-void host_schedstat_parse(struct host_group *g, struct host_text t);
-void host_softnet_init(struct host *h, struct host_group *g);
-void host_softnet_parse(struct host_group *g, struct host_text t);
-
-void host_meminfo_init(struct host *h, struct host_fields *f);
-void host_meminfo_parse(struct host_fields *f, struct host_text t);
-void host_vmstat_init(struct host *h, struct host_fields *f);
-void host_vmstat_parse(struct host_fields *f, struct host_text t);
-void host_loadavg_init(struct host *h, struct host_group *g);
-void host_loadavg_parse(struct host_group *g, struct host_text t);
+void host_stat_parse(struct host *h, struct host_text t);
+void host_schedstat_parse(struct host *h, struct host_text t);
+void host_softnet_parse(struct host *h, struct host_text t);
+void host_meminfo_parse(struct host *h, struct host_text t);
+void host_vmstat_parse(struct host *h, struct host_text t);
+void host_loadavg_parse(struct host *h, struct host_text t);
 
 /* The contents of a file in /proc/pressure or of a cgroup's pressure file, in microseconds. */
 struct host_pressure {
@@ -199,15 +190,12 @@ struct host_pressure {
 	bool has_some, has_full;
 };
 struct host_pressure host_pressure_parse(struct host_text t);
-void host_pressure_init(struct host *h, struct host_group *g);
-void host_pressure_put(struct host_group *g, size_t resource, struct host_text t);
+void host_pressure_put(struct host *h, size_t resource, struct host_text t);
 
-void host_disk_init(struct host *h, struct host_group *g);
-void host_disk_parse(struct host_group *g, struct host_text t);
+void host_disk_parse(struct host *h, struct host_text t);
 bool host_disk_ignored(struct host_text device);
 
-void host_netdev_init(struct host *h, struct host_group *g);
-void host_netdev_parse(struct host_group *g, struct host_text t);
+void host_netdev_parse(struct host *h, struct host_text t);
 
 /* The wanted columns of a file that consists of pairs of lines: names, then values. */
 #define HOST_PAIRS_MAX 24u
@@ -224,29 +212,27 @@ struct host_netstat {
 	struct host_fields fields;
 	struct host_pair pairs[2][HOST_PAIRS_MAX]; /* pairs of lines in snmp [0] and netstat [1] */
 };
-void host_netstat_init(struct host *h, struct host_netstat *n);
 void host_netstat_free(struct host_netstat *n);
-void host_netstat_parse(struct host_netstat *n, size_t file, struct host_text t);
-void host_snmp6_parse(struct host_netstat *n, struct host_text t);
-void host_sockstat_init(struct host *h, struct host_fields *f);
-void host_sockstat_parse(struct host_fields *f, struct host_text t, bool v6);
+void host_netstat_parse(struct host *h, size_t file, struct host_text t);
+void host_snmp6_parse(struct host *h, struct host_text t);
+void host_sockstat_parse(struct host *h, struct host_text t);
 
 /* ---- kernel.c ---- */
 
 struct host_kernel {
 	struct host_group one, info, os, os_version, zone, clock_now, clock_all, udp, arp;
 	struct host_group timex;
-	struct host_file filefd, entropy, pool, count, limit, conntrack, arp_file, udp_file[2];
+	struct host_file entropy, pool, count, limit, udp_file[2];
 };
 
 void host_kernel_open(struct host *h, struct host_kernel *k);
 void host_kernel_time(struct host_kernel *k); /* called each round */
 void host_kernel_second(struct host *h, struct host_kernel *k);
 void host_kernel_slow(struct host *h, struct host_kernel *k);
-void host_conntrack_parse(struct host_group *g, struct host_text t);
-void host_arp_parse(struct host_group *g, struct host_text t);
+void host_conntrack_parse(struct host *h, struct host_text t);
+void host_arp_parse(struct host *h, struct host_text t);
 void host_udp_parse(struct host_group *g, bool v6, struct host_text t);
-void host_filefd_parse(struct host_group *g, struct host_text t);
+void host_filefd_parse(struct host *h, struct host_text t);
 void host_os_parse(struct host_kernel *k, struct host_text t);
 
 /* ---- rdma.c, rdma_resource.c, nic.c ---- */
@@ -411,6 +397,8 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct ho
 
 /* ---- host.c ---- */
 
+enum { HOST_DISKSTATS, HOST_SOURCES = 14 };
+
 struct host_tier {
 	uint64_t next_ns, every_ns, share; /* share: see host.c */
 };
@@ -423,8 +411,7 @@ struct host {
 	struct host_file *files;   /* list of open files */
 	struct host_group *groups; /* list of all groups */
 
-	struct host_stat stat;
-	struct host_group schedstat, softnet, loadavg, pressure, disk, netdev;
+	struct host_group cpus, stat, schedstat, softnet, loadavg, pressure, disk, netdev;
 	struct host_fields meminfo, vmstat, sockstat;
 	struct host_netstat netstat;
 	struct host_kernel kernel;
@@ -432,14 +419,12 @@ struct host {
 	struct host_mounts *mounts;
 	struct host_cgroups *cgroups;
 
-	struct host_file stat_file, schedstat_file, softnet_file, loadavg_file, meminfo_file;
-	struct host_file vmstat_file, pressure_file[3], disk_file, netdev_file, netstat_file[2];
-	struct host_file snmp6_file, sockstat_file[2], mounts_file;
+	struct host_file source[HOST_SOURCES]; /* see host.c */
+	struct host_file pressure_file[3], netstat_file[2], mounts_file;
 
 	struct host_tier second, rdma, slow, cgroup_fast, cgroup_second, cgroup_limits, cgroup_slow;
 };
 
-void host_parsers_init(struct host *h); /* initialises the parsers of /proc */
 void host_parsers_free(struct host *h); /* closes all files, and frees what all parsers hold */
 
 #endif

@@ -464,8 +464,7 @@ void host_mounts_second(struct host_mounts *m, uint64_t now_ns)
 void host_mounts_slow(struct host *h, struct host_mounts *m)
 {
 	if (mounts_changed(m) && read_tables(h, m))
-		host_mounts_parse(m, host_text(m->file.now, m->file.bytes),
-				  host_text(m->own.now, m->own.bytes));
+		host_mounts_parse(m, host_contents(&m->file), host_contents(&m->own));
 	pthread_mutex_lock(&m->shared->lock);
 	if (!m->shared->queued)
 		enqueue_mounts(m);
@@ -487,7 +486,7 @@ struct host_mounts *host_mounts_open(struct host *h)
 	pthread_mutex_init(&m->shared->lock, NULL);
 	pthread_cond_init(&m->shared->work, NULL);
 	m->shared->refs = 1;
-	host_group_init(h, &m->group, descs, HOST_LEN(descs), keys, HOST_LEN(keys));
+	host_group(h, &m->group, descs, HOST_LEN(descs), keys, HOST_LEN(keys));
 	/*
 	 * Prefer the mounts of PID 1: a systemd unit or a container may see a different set, some
 	 * of it read-only.

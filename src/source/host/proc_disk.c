@@ -38,11 +38,6 @@ static const struct host_desc descs[] = {
 
 static const char *const key[] = {"device"};
 
-void host_disk_init(struct host *h, struct host_group *g)
-{
-	host_group_init(h, g, descs, HOST_LEN(descs), key, 1);
-}
-
 static bool all_digits(struct host_text t)
 {
 	if (t.p == t.end)
@@ -82,8 +77,9 @@ bool host_disk_ignored(struct host_text device)
 	       host_u64(&rest, &v) && rest.p == rest.end;
 }
 
-void host_disk_parse(struct host_group *g, struct host_text t)
+void host_disk_parse(struct host *h, struct host_text t)
 {
+	struct host_group *g = host_group(h, &h->disk, descs, HOST_LEN(descs), key, 1);
 	struct host_text line, name;
 	uint64_t v;
 

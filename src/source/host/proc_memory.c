@@ -29,13 +29,9 @@ static bool describe_meminfo(const char *key, size_t n, char name[128], char hel
 	return true;
 }
 
-void host_meminfo_init(struct host *h, struct host_fields *f)
+void host_meminfo_parse(struct host *h, struct host_text t)
 {
-	host_fields_init(h, f, HOST_GAUGE, describe_meminfo);
-}
-
-void host_meminfo_parse(struct host_fields *f, struct host_text t)
-{
+	struct host_fields *f = host_fields(h, &h->meminfo, HOST_GAUGE, describe_meminfo);
 	char key[HOST_KEY_MAX + 4];
 	struct host_text line, name;
 	uint64_t v;
@@ -75,13 +71,9 @@ static bool describe_vmstat(const char *key, size_t n, char name[128], char help
 	return true;
 }
 
-void host_vmstat_init(struct host *h, struct host_fields *f)
+void host_vmstat_parse(struct host *h, struct host_text t)
 {
-	host_fields_init(h, f, HOST_UNKNOWN, describe_vmstat);
-}
-
-void host_vmstat_parse(struct host_fields *f, struct host_text t)
-{
+	struct host_fields *f = host_fields(h, &h->vmstat, HOST_UNKNOWN, describe_vmstat);
 	struct host_text line, key;
 	uint64_t v;
 
@@ -102,13 +94,10 @@ static const struct host_desc load_descs[] = {
 	GAUGE("load15", "15m load average."),
 };
 
-void host_loadavg_init(struct host *h, struct host_group *g)
+void host_loadavg_parse(struct host *h, struct host_text t)
 {
-	host_group_init(h, g, load_descs, HOST_LEN(load_descs), NULL, 0);
-}
-
-void host_loadavg_parse(struct host_group *g, struct host_text t)
-{
+	struct host_group *g = host_group(h, &h->loadavg, load_descs, HOST_LEN(load_descs), NULL,
+					  0);
 	struct host_row *r = host_row(g, NULL);
 	double v;
 
@@ -159,13 +148,10 @@ static const struct host_desc pressure_descs[] = {
 		"Total time in seconds no process could make progress due to memory congestion"),
 };
 
-void host_pressure_init(struct host *h, struct host_group *g)
+void host_pressure_put(struct host *h, size_t resource, struct host_text t)
 {
-	host_group_init(h, g, pressure_descs, HOST_LEN(pressure_descs), NULL, 0);
-}
-
-void host_pressure_put(struct host_group *g, size_t resource, struct host_text t)
-{
+	struct host_group *g = host_group(h, &h->pressure, pressure_descs, HOST_LEN(pressure_descs),
+					  NULL, 0);
 	struct host_pressure p = host_pressure_parse(t);
 	struct host_row *r = host_row(g, NULL);
 

@@ -12,9 +12,11 @@
 #include "base/text.h"
 #include "source/host/internal.h"
 
-void host_group_init(struct host *h, struct host_group *g, const struct host_desc *descs, size_t n,
-		     const char *const *keys, size_t key_count)
+struct host_group *host_group(struct host *h, struct host_group *g, const struct host_desc *descs,
+			      size_t n, const char *const *keys, size_t key_count)
 {
+	if (g->h)
+		return g;
 	*g = (struct host_group){.h = h,
 				 .after = h->groups,
 				 .descs = descs,
@@ -22,6 +24,7 @@ void host_group_init(struct host *h, struct host_group *g, const struct host_des
 				 .keys = keys,
 				 .key_count = key_count};
 	h->groups = g;
+	return g;
 }
 
 uint64_t host_family(struct host *h, const struct host_desc *d)
