@@ -110,7 +110,8 @@ static bool parse(struct fuzz_scene *s, uint8_t which, struct host_text t)
 			return false;
 		s->values.has = 0;
 		s->values.io_count = 0;
-		host_cgroup_files[which - 17u].parse(&s->values, t);
+		host_cgroup_files[which - 17u].parse(&s->values, t,
+						     &host_cgroup_files[which - 17u]);
 		if (s->values.io_count > HOST_IO_DEVICES)
 			abort();
 	}

@@ -292,7 +292,8 @@ static void read_open(struct host_cgroups *c, struct host_cgroup *g, enum host_c
 		/* These errors mean that the cgroup was removed. */
 		g->gone |= n == -ENODEV || n == -ENOENT;
 		if (n >= 0)
-			g->files[i].file->parse(&c->values, host_text(c->buffer, (size_t)n));
+			g->files[i].file->parse(&c->values, host_text(c->buffer, (size_t)n),
+						g->files[i].file);
 		else if (!g->gone && n != -EOPNOTSUPP)
 			c->h->counts.errors++;
 	}
@@ -313,7 +314,7 @@ static void read_seldom(struct host_cgroups *c, struct host_cgroup *g)
 		n = host_read_at(folder, f->name, c->buffer, sizeof(c->buffer));
 		close(folder);
 		if (n > 0)
-			f->parse(&c->values, host_text(c->buffer, (size_t)n));
+			f->parse(&c->values, host_text(c->buffer, (size_t)n), f);
 	}
 }
 

@@ -345,11 +345,18 @@ struct host_container_values {
 
 enum host_cgroup_tier { HOST_TIER_FAST, HOST_TIER_SECOND, HOST_TIER_SLOW };
 
+struct host_cgroup_key;
+
 struct host_cgroup_file {
 	const char *controller; /* controller of version 1; NULL means version 2 */
 	const char *name;
 	enum host_cgroup_tier tier;
-	void (*parse)(struct host_container_values *c, struct host_text t);
+	void (*parse)(struct host_container_values *c, struct host_text t,
+		      const struct host_cgroup_file *f);
+	unsigned int series; /* the file's only or first series: host_container, or HOST_IO_... */
+	double unit;	     /* of that series; 0 means 1 */
+	const struct host_cgroup_key *keys; /* the wanted lines of a file with several */
+	size_t key_count;
 };
 
 extern const struct host_cgroup_file host_cgroup_files[];
