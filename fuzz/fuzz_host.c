@@ -42,7 +42,6 @@ static void parse_counters(struct host_group *g, struct host_text t)
 static bool parse(struct fuzz_scene *s, uint8_t which, struct host_text t)
 {
 	struct host *h = &s->h;
-	struct host_hierarchy found[HOST_HIERARCHIES];
 
 	switch (which) {
 	case 0:
@@ -96,8 +95,6 @@ static bool parse(struct fuzz_scene *s, uint8_t which, struct host_text t)
 		break;
 	case 16:
 		host_mounts_parse(h->mounts, t, t);
-		/* Of files that are not there: nothing is opened that the input names. */
-		host_hierarchies_parse(h, t, found);
 		break;
 	case 254:
 		parse_counters(&h->devices.rdma.nic, t);

@@ -23,61 +23,6 @@
 #define DEPTH_MAX   16u
 #define PATH_BYTES  TCP_CGROUP_PATH_BYTES
 
-/* ---- hierarchies ---- */
-
-/* Controllers as named in mount options. */
-static const char *const controllers[] = {"memory", "cpu", "cpuacct", "blkio", "pids"};
-
-static int open_at(const struct host *h, struct host_text point)
-{
-	char path[PATH_MAX];
-
-	if (host_length(point) >= sizeof(path))
-		return -ENAMETOOLONG;
-	snprintf(path, sizeof(path), "%.*s", (int)host_length(point), point.p);
-	return host_folder(h, path);
-}
-
-static size_t add_hierarchy(const struct host *h, struct host_hierarchy *out, size_t n,
-			    const char *controller, struct host_text point)
-{
-	int fd;
-
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(out[i].controller, controller))
-			return n;
-	fd = n < HOST_HIERARCHIES ? open_at(h, point) : -1;
-	if (fd < 0)
-		return n;
-	snprintf(out[n].controller, sizeof(out[n].controller), "%s", controller);
-	out[n].fd = fd;
-	return n + 1;
-}
-
-size_t host_hierarchies_parse(const struct host *h, struct host_text t,
-			      struct host_hierarchy out[HOST_HIERARCHIES])
-{
-	struct host_text line;
-	size_t n = 0;
-
-	while (host_line(&t, &line)) {
-		struct host_text point, type, options;
-
-		host_word(&line);
-		point = host_word(&line);
-		type = host_word(&line);
-		options = host_word(&line);
-		if (host_is(type, "cgroup2"))
-			n = add_hierarchy(h, out, n, "", point);
-		for (size_t i = 0; host_is(type, "cgroup") && i < HOST_LEN(controllers); i++)
-			if (host_listed(options, controllers[i]))
-				n = add_hierarchy(h, out, n, controllers[i], point);
-	}
-	return n;
-}
-
-/* ---- cgroups ---- */
-
 static bool ends_with(const char *path, const char *suffix)
 {
 	size_t n = strlen(path), m = strlen(suffix);

@@ -373,21 +373,10 @@ void host_cgroups_close(struct host_cgroups *c);
 void host_cgroups_read(struct host_cgroups *c, enum host_cgroup_tier tier);
 void host_cgroups_look(struct host_cgroups *c); /* looks for new cgroups */
 
-#define HOST_HIERARCHIES 16u
-
-struct host_hierarchy {
-	char controller[32]; /* version 1 controller; empty for version 2 */
-	int fd;
-};
-
 struct host_found {
 	char *path; /* path below the root, such as "" or "/system.slice" */
 	bool claimed;
 };
-
-/* Parses a file like /proc/self/mounts. Returns the number of cgroup hierarchies found. */
-size_t host_hierarchies_parse(const struct host *h, struct host_text mounts,
-			      struct host_hierarchy out[HOST_HIERARCHIES]);
 
 struct host_looked {
 	/* number of cgroups left out; a lower bound, because the walk may stop early */
@@ -427,7 +416,7 @@ struct host {
 	struct host_cgroups *cgroups;
 
 	struct host_file source[HOST_SOURCES]; /* see host.c */
-	struct host_file pressure_file[3], netstat_file[2], mounts_file;
+	struct host_file pressure_file[3], netstat_file[2];
 
 	struct host_tier second, rdma, slow, cgroup_fast, cgroup_second, cgroup_limits, cgroup_slow;
 };

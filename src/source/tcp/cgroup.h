@@ -72,6 +72,12 @@ struct tcp_cgroup_hierarchy {
 int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controller,
 			 const char *mounts, const char *cgroup);
 
+/*
+ * Finds the mount point of a controller's hierarchy, or of the unified one if controller is NULL.
+ * mounts: a file like /proc/self/mounts; NULL for the mounts of this process.
+ */
+bool tcp_cgroup_mount(const char *mounts, const char *controller, char *root, size_t bytes);
+
 /* Opens the unified hierarchy's root (O_RDONLY | O_CLOEXEC). Returns a descriptor or -errno. */
 int tcp_cgroup2_open(void);
 
