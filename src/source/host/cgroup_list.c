@@ -23,13 +23,6 @@
 #define DEPTH_MAX   16u
 #define PATH_BYTES  TCP_CGROUP_PATH_BYTES
 
-static bool ends_with(const char *path, const char *suffix)
-{
-	size_t n = strlen(path), m = strlen(suffix);
-
-	return n > m && !strcmp(path + n - m, suffix);
-}
-
 static bool is_container(const struct tcp_cgroup_identity *i)
 {
 	return i->container_id[0] || i->container[0];
@@ -45,9 +38,11 @@ static bool may_contain_containers(const struct tcp_cgroup_identity *i)
 static bool is_published(const char *path, const struct tcp_cgroup_identity *i,
 			 const struct tcp_cgroup_identity *above)
 {
+	const struct host_text t = host_text_of(path);
+
 	return !*path || i->container_id[0] || strcmp(i->container, above->container) != 0 ||
-	       (i->pod_uid[0] && !above->pod_uid[0]) || ends_with(path, ".slice") ||
-	       ends_with(path, ".service") || ends_with(path, ".scope");
+	       (i->pod_uid[0] && !above->pod_uid[0]) || host_ends(t, ".slice") ||
+	       host_ends(t, ".service") || host_ends(t, ".scope");
 }
 
 struct host_walk {

@@ -24,8 +24,8 @@ static bool parse_value(struct host_text *t, double *out)
 	struct host_text word = *t;
 
 	host_blanks(&word);
-	if (host_starts(word, "max")) {
-		t->p = word.p + 3;
+	if (host_skip(&word, "max")) {
+		*t = word;
 		*out = 1e20;
 		return true;
 	}
@@ -183,12 +183,8 @@ static void io_stat(struct host_container_values *c, struct host_text t,
 
 		while (io && (word = host_word(&line), host_length(word)))
 			for (size_t i = 0; i < HOST_IO_SERIES; i++)
-				if (host_starts(word, keys[i])) {
-					struct host_text v = word;
-
-					v.p += strlen(keys[i]);
-					host_u64(&v, &io->v[f->series + i]);
-				}
+				if (host_skip(&word, keys[i]))
+					host_u64(&word, &io->v[f->series + i]);
 	}
 }
 

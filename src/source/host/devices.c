@@ -50,9 +50,8 @@ static bool number_at(int folder, const char *file, double *out)
 	struct host_text t = host_value_at(folder, file, text, sizeof(text));
 	uint64_t v;
 
-	if (!host_starts(t, "0x"))
+	if (!host_skip(&t, "0x"))
 		return host_number(&t, out);
-	t.p += 2;
 	if (!host_hex(&t, &v))
 		return false;
 	*out = (double)v;
@@ -137,9 +136,8 @@ static void take_udev(struct host_text t, struct host_text v[HOST_LEN(disk_info_
 	struct host_text line, key;
 
 	while (host_line(&t, &line)) {
-		if (!host_starts(line, "E:") || !host_until(&line, '=', &key))
+		if (!host_skip(&line, "E:") || !host_until(&line, '=', &key))
 			continue;
-		key.p += 2;
 		for (size_t i = 0; i < HOST_LEN(keys); i++)
 			if (host_is(key, keys[i]))
 				v[DISK_PATH + i] = line;

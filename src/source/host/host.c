@@ -49,7 +49,7 @@ static const char *const pressure_paths[] = {"/proc/pressure/cpu", "/proc/pressu
 					     "/proc/pressure/memory"};
 static const char *const netstat_paths[] = {"/proc/net/snmp", "/proc/net/netstat"};
 
-/* ---- tiers ---- */
+/* ---- reading ---- */
 
 static uint64_t cpu_ns(void)
 {
@@ -57,19 +57,6 @@ static uint64_t cpu_ns(void)
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
-}
-
-/* Reads a tier if it is due, and sets when it will be due again. */
-static void read_tier(struct host *h, struct host_tier *t, uint64_t now_ns, bool all,
-		      void (*read)(struct host *h, uint64_t now_ns))
-{
-	uint64_t share = BASE_MIN(h->interval_ns, SHARE_NS) * t->share / SHARE_NS, start;
-
-	if (!all && now_ns < t->next_ns)
-		return;
-	start = cpu_ns();
-	read(h, now_ns);
-	t->next_ns = now_ns + BASE_MAX(t->every_ns, (cpu_ns() - start) * share);
 }
 
 static void read_sources(struct host *h, bool second)
@@ -130,18 +117,38 @@ READ_CGROUPS(read_limits, HOST_TIER_SLOW)
 READ_CGROUPS(read_containers, HOST_TIER_SECOND)
 READ_CGROUPS(read_usage, HOST_TIER_FAST)
 
+/* every_ns: the shortest time between two reads; each round takes at least that long, too. */
+static const struct {
+	uint64_t every_ns, share;
+	void (*read)(struct host *h, uint64_t now_ns);
+	bool cgroups;
+} tiers[HOST_TIERS] = {
+	{SECOND_NS, SHARE_OTHER, read_second, false},
+	{SECOND_NS, SHARE_OTHER, read_rdma, false},
+	{5 * SECOND_NS, SHARE_OTHER, read_slow, false},
+	{SECOND_NS, SHARE_OTHER, look_for_cgroups, true},
+	{5 * SECOND_NS, SHARE_OTHER, read_limits, true},
+	{SECOND_NS, SHARE_OTHER, read_containers, true},
+	{0, SHARE_USAGE, read_usage, true},
+};
+
+/* Reads all tiers that are due, and sets when they will be due again. */
 static void read_all(struct host *h, uint64_t now_ns, bool all)
 {
+	const uint64_t part = BASE_MIN(h->interval_ns, SHARE_NS);
+
 	read_fast(h);
-	read_tier(h, &h->second, now_ns, all, read_second);
-	read_tier(h, &h->rdma, now_ns, all, read_rdma);
-	read_tier(h, &h->slow, now_ns, all, read_slow);
-	if (!h->cgroups)
-		return;
-	read_tier(h, &h->cgroup_slow, now_ns, all, look_for_cgroups);
-	read_tier(h, &h->cgroup_limits, now_ns, all, read_limits);
-	read_tier(h, &h->cgroup_second, now_ns, all, read_containers);
-	read_tier(h, &h->cgroup_fast, now_ns, all, read_usage);
+	for (size_t i = 0; i < HOST_TIERS; i++) {
+		const uint64_t every = BASE_MAX(h->interval_ns, tiers[i].every_ns);
+		const uint64_t share = part * tiers[i].share / SHARE_NS;
+		uint64_t start;
+
+		if ((!all && now_ns < h->next_ns[i]) || (tiers[i].cgroups && !h->cgroups))
+			continue;
+		start = cpu_ns();
+		tiers[i].read(h, now_ns);
+		h->next_ns[i] = now_ns + BASE_MAX(every, (cpu_ns() - start) * share);
+	}
 }
 
 void host_round(struct host *h, uint64_t now_ns)
@@ -201,11 +208,6 @@ struct host *host_open(const struct host_opts *o)
 		errno = err;
 		return NULL;
 	}
-	h->second = h->rdma = h->cgroup_second = h->cgroup_slow = (struct host_tier){
-		.every_ns = BASE_MAX(h->interval_ns, SECOND_NS), .share = SHARE_OTHER};
-	h->slow = h->cgroup_limits = (struct host_tier){
-		.every_ns = BASE_MAX(h->interval_ns, 5 * SECOND_NS), .share = SHARE_OTHER};
-	h->cgroup_fast = (struct host_tier){.every_ns = h->interval_ns, .share = SHARE_USAGE};
 	open_files(h);
 	host_kernel_open(h, &h->kernel);
 	host_devices_open(h, &h->devices);

@@ -393,11 +393,7 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct ho
 
 /* ---- host.c ---- */
 
-enum { HOST_DISKSTATS, HOST_SOURCES = 14 };
-
-struct host_tier {
-	uint64_t next_ns, every_ns, share; /* share: see host.c */
-};
+enum { HOST_DISKSTATS, HOST_SOURCES = 14, HOST_TIERS = 7 };
 
 struct host {
 	const char *root;
@@ -415,10 +411,10 @@ struct host {
 	struct host_mounts *mounts;
 	struct host_cgroups *cgroups;
 
-	struct host_file source[HOST_SOURCES]; /* see host.c */
+	/* see host.c */
+	struct host_file source[HOST_SOURCES];
 	struct host_file pressure_file[3], netstat_file[2];
-
-	struct host_tier second, rdma, slow, cgroup_fast, cgroup_second, cgroup_limits, cgroup_slow;
+	uint64_t next_ns[HOST_TIERS];
 };
 
 void host_parsers_free(struct host *h); /* closes all files, and frees what all parsers hold */

@@ -48,15 +48,6 @@ static bool all_digits(struct host_text t)
 	return true;
 }
 
-static bool skip_prefix(struct host_text t, const char *prefix, struct host_text *rest)
-{
-	if (!host_starts(t, prefix))
-		return false;
-	*rest = t;
-	rest->p += strlen(prefix);
-	return true;
-}
-
 /* node_exporter's ^(ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$: partitions, virtual disks. */
 bool host_disk_ignored(struct host_text device)
 {
@@ -66,15 +57,16 @@ bool host_disk_ignored(struct host_text device)
 	uint64_t v;
 
 	for (size_t i = 0; i < HOST_LEN(whole); i++)
-		if (skip_prefix(device, whole[i], &rest) && all_digits(rest))
+		if (rest = device, host_skip(&rest, whole[i]) && all_digits(rest))
 			return true;
 	for (size_t i = 0; i < HOST_LEN(lettered); i++)
-		if (skip_prefix(device, lettered[i], &rest) && rest.p < rest.end &&
-		    *rest.p >= 'a' && *rest.p++ <= 'z' && all_digits(rest))
+		if (rest = device, host_skip(&rest, lettered[i]) && rest.p < rest.end &&
+					   *rest.p >= 'a' && *rest.p++ <= 'z' && all_digits(rest))
 			return true;
-	return skip_prefix(device, "nvme", &rest) && host_until(&rest, 'n', &part) &&
-	       all_digits(part) && host_until(&rest, 'p', &part) && all_digits(part) &&
-	       host_u64(&rest, &v) && rest.p == rest.end;
+	rest = device;
+	return host_skip(&rest, "nvme") && host_until(&rest, 'n', &part) && all_digits(part) &&
+	       host_until(&rest, 'p', &part) && all_digits(part) && host_u64(&rest, &v) &&
+	       rest.p == rest.end;
 }
 
 void host_disk_parse(struct host *h, struct host_text t)

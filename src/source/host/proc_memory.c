@@ -116,10 +116,7 @@ struct host_pressure host_pressure_parse(struct host_text t)
 	while (host_line(&t, &line)) {
 		kind = host_word(&line);
 		while (word = host_word(&line), host_length(word)) {
-			if (!host_starts(word, "total="))
-				continue;
-			word.p += 6;
-			if (!host_u64(&word, &v))
+			if (!host_skip(&word, "total=") || !host_u64(&word, &v))
 				continue;
 			if (host_is(kind, "some")) {
 				p.some = v;

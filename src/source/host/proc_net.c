@@ -52,13 +52,6 @@ void host_netdev_parse(struct host *h, struct host_text t)
 
 /* ---- snmp, netstat, snmp6 ---- */
 
-static bool ends_with(struct host_text t, const char *s)
-{
-	size_t n = strlen(s);
-
-	return host_length(t) >= n && !memcmp(t.end - n, s, n);
-}
-
 /* True for fields that node_exporter selects by default. */
 static bool is_wanted(struct host_text protocol, struct host_text name)
 {
@@ -71,8 +64,8 @@ static bool is_wanted(struct host_text protocol, struct host_text name)
 	static const char *const extended[] = {"TCPSynRetrans", "TCPTimeouts"};
 
 	/* .*_(InErrors|InErrs) */
-	if (host_is(name, "InErrors") || host_is(name, "InErrs") || ends_with(name, "_InErrors") ||
-	    ends_with(name, "_InErrs"))
+	if (host_is(name, "InErrors") || host_is(name, "InErrs") || host_ends(name, "_InErrors") ||
+	    host_ends(name, "_InErrs"))
 		return true;
 	if (host_is(protocol, "Ip"))
 		return host_is(name, "Forwarding");

@@ -81,8 +81,7 @@ void host_stat_parse(struct host *h, struct host_text t)
 
 	while (r && host_line(&t, &line)) {
 		name = host_word(&line);
-		if (host_starts(name, "cpu")) {
-			name.p += 3;
+		if (host_skip(&name, "cpu")) {
 			if (name.p < name.end)
 				take_cpu(cpus, name, line);
 			continue;
@@ -117,9 +116,8 @@ void host_schedstat_parse(struct host *h, struct host_text t)
 		size_t n = 0;
 
 		name = host_word(&line);
-		if (!host_starts(name, "cpu"))
+		if (!host_skip(&name, "cpu"))
 			continue;
-		name.p += 3;
 		while (n < HOST_LEN(v) && host_u64(&line, &v[n]))
 			n++;
 		r = n == HOST_LEN(v) && name.p < name.end ? host_row(g, &name) : NULL;

@@ -193,12 +193,10 @@ static struct host_text put_rate(struct host_group *g, struct host_row *r, struc
 	bool has = host_number(&t, &rate) && host_starts(t, " Gb/sec");
 
 	put_or_remove(g, r, RATE, has, rate * 125e6);
-	has = has && host_until(&t, '(', &rest) && host_u64(&t, &width) && host_starts(t, "X ");
+	has = has && host_until(&t, '(', &rest) && host_u64(&t, &width) && host_skip(&t, "X ");
 	put_or_remove(g, r, WIDTH, has, (double)width);
-	if (has) {
-		t.p += strlen("X ");
+	if (has)
 		host_until(&t, ')', &speed);
-	}
 	return speed;
 }
 

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/grow.h"
-#include "base/text.h"
 #include "source/host/internal.h"
+#include "source/tcp/cgroup.h"
 
 struct host_group *host_group(struct host *h, struct host_group *g, const struct host_desc *descs,
 			      size_t n, const char *const *keys, size_t key_count)
@@ -216,15 +215,8 @@ static char *clean_labels(const struct host_group *g, const struct host_text *va
 	if (!out)
 		return NULL;
 	for (size_t i = 0; i < g->key_count; i++) {
-		const char *from = start_of(values[i]);
-		size_t n = BASE_MIN(host_length(values[i]), (size_t)SL_LABEL_VALUE_MAX);
-
-		n = strnlen(from, n);
-		for (; n < host_length(values[i]) && n && ((unsigned char)from[n] & 0xc0) == 0x80;)
-			n--;
-		memcpy(p, from, n);
-		p[n] = 0;
-		base_harmless(p);
+		tcp_cgroup_text(p, SL_LABEL_VALUE_MAX + 1, start_of(values[i]),
+				host_length(values[i]));
 		p += strlen(p) + 1;
 	}
 	return out;
