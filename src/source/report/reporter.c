@@ -26,8 +26,7 @@
 #include "dta/wire/auth.h"
 #include "source/report/budget.h"
 #include "source/report/event.h"
-#include "source/report/queue.h"
-#include "source/report/route.h"
+#include "source/report/netlink.h"
 #include "source/report/shared.h"
 #include "source/report/sign.h"
 #include "source/report/report.skel.h"
@@ -468,7 +467,7 @@ static void open_subjects(struct report_kernel *r, const struct report_kernel_op
 				  error);
 	}
 	if (o->subjects >> RPT_QUEUE & 1) {
-		r->queue = report_queue_open();
+		r->queue = report_netlink_open();
 		if (r->queue < 0)
 			base_logf(BASE_WARN, LOG, "cannot report the queue: %s",
 				  strerror(-r->queue));
