@@ -167,7 +167,7 @@ static void open_read_only(struct loader *l)
 /* Sends the descriptors of the open tables, or the error. */
 static int send_loaded(struct loader *l, int error, const char *why)
 {
-	struct tcp_message_loaded m = {.type = LOADER_LOADED, .error = error};
+	struct tcp_message m = {.type = LOADER_LOADED, .error = error};
 	int fds[LOADER_FDS];
 	size_t n = 0;
 
@@ -211,7 +211,7 @@ static int set_filter(struct loader *l, const struct tcp_filter *filter, char *w
 /* Returns false if the peer has closed the socket or sent an invalid message. */
 static bool serve_message(struct loader *l)
 {
-	struct tcp_message_answer answer = {.type = LOADER_IS_SET};
+	struct tcp_message answer = {.type = LOADER_IS_SET};
 	static char message[LOADER_FILTER];
 	static struct tcp_message_filter filter;
 	int fds[LOADER_FDS];
@@ -251,7 +251,7 @@ static void catch_up(struct loader *l, uint64_t now)
 		base_log_limited(BASE_WARN, COMPONENT, "cannot update the tables: %s",
 				 strerror(-err));
 	if (l->missed != l->told) {
-		const struct tcp_message_missed m = {.type = LOADER_MISSED, .missed = l->missed};
+		const struct tcp_message m = {.type = LOADER_MISSED, .missed = l->missed};
 
 		if (!tcp_message_send(l->sock, &m, sizeof(m), NULL, 0))
 			l->told = l->missed;
