@@ -372,23 +372,13 @@ int tcp_layers_slot(const struct tcp_layers *l, enum tcp_layer_table table, uint
 	bool flows = table == TCP_LAYER_FLOWS, keyless = !flows && !index;
 	const uint64_t *from = tcp_region_at(&l->region, flows ? l->info.flows : l->info.groups) +
 			       (size_t)index * SL_SLOT_WORDS;
-	uint64_t copy[SL_SLOT_WORDS], key[8];
+	uint64_t copy[SL_SLOT_WORDS];
+	int n;
 
 	if (index >= (flows ? l->info.flow_slots : l->info.group_slots))
 		return -EINVAL;
-	if (!region_copy_lines(copy, from, 1))
-		return -EAGAIN;
-	if ((copy[SL_SLOT_STATE] & 255) == SL_SLOT_FREE && !keyless)
-		return 0;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!region_copy_lines(copy + 8, from + 8, SL_SLOT_WORDS / 8 - 1) ||
-	    region_layer_parse(copy, keyless, v))
-		return -EAGAIN;
-	/* Check that the slot still has the same owner. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!region_copy_lines(key, from, 1) || key[SL_SLOT_STATE] >> 16 != v->generation)
-		return -EAGAIN;
-	return 1;
+	n = tcp_region_slot(copy, from, SL_SLOT_WORDS, 255, keyless);
+	return n == 1 && region_layer_parse(copy, keyless, v) ? -EAGAIN : n;
 }
 
 int tcp_layers_causes(const struct tcp_layers *l, uint64_t out[SL_CAUSES])
