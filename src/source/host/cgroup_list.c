@@ -46,10 +46,11 @@ static bool is_published(const char *path, const struct tcp_cgroup_identity *i,
 }
 
 struct host_walk {
-	struct host_found *queue; /* directories still to be visited */
-	size_t head, count, room;
-	struct host_found *claimed; /* directories that unprivileged users control, visited last */
-	size_t claimed_count, claimed_room;
+	/* directories to be visited; [1]: those that unprivileged users control, visited last */
+	struct {
+		struct host_found *v;
+		size_t n, room;
+	} queue[2];
 	struct host_found *out;
 	size_t n, max, claimed_out;
 	uint64_t left_out;
@@ -59,18 +60,14 @@ struct host_walk {
 
 static void push_directory(struct host_walk *w, char *path, bool claimed)
 {
-	bool room = claimed ? BASE_GROW(w->claimed, w->claimed_count, w->claimed_room)
-			    : BASE_GROW(w->queue, w->count, w->room);
+	typeof(&w->queue[0]) q = &w->queue[claimed];
 
-	if (!path || !room) {
+	if (!path || !BASE_GROW(q->v, q->n, q->room)) {
 		w->left_out++;
 		free(path);
 		return;
 	}
-	if (claimed)
-		w->claimed[w->claimed_count++] = (struct host_found){path, true};
-	else
-		w->queue[w->count++] = (struct host_found){path, false};
+	q->v[q->n++] = (struct host_found){path, claimed};
 }
 
 /* task: see is_task() */
@@ -177,13 +174,6 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 	closedir(dir);
 }
 
-static void free_all(struct host_found *v, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		free(v[i].path);
-	free(v);
-}
-
 size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_looked *looked)
 {
 	struct host_walk w = {.out = out, .max = max, .looked = looked, .entries = ENTRIES_MAX};
@@ -191,22 +181,19 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct ho
 	*looked = (struct host_looked){0};
 	publish_cgroup(&w, "", false, false);
 	push_directory(&w, strdup(""), false);
-	while (w.head < w.count) {
-		struct host_found f = w.queue[w.head++];
-
-		look_into(&w, root, &f);
-	}
 	/*
 	 * Breadth first, so that many directories in one place take no room from the directories
-	 * above them.
+	 * above them. In a claimed directory, all others are claimed.
 	 */
-	for (size_t i = 0; i < w.claimed_count; i++) {
-		struct host_found f = w.claimed[i];
+	for (int claimed = 0; claimed < 2; claimed++) {
+		for (size_t i = 0; i < w.queue[claimed].n; i++) {
+			struct host_found f = w.queue[claimed].v[i]; /* the queue may move */
 
-		look_into(&w, root, &f);
+			look_into(&w, root, &f);
+			free(f.path);
+		}
+		free(w.queue[claimed].v);
 	}
 	looked->left_out = w.left_out;
-	free_all(w.queue, w.count);
-	free_all(w.claimed, w.claimed_count);
 	return w.n;
 }
