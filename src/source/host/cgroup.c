@@ -430,11 +430,13 @@ static void add_cgroup(struct host_cgroups *c, char *path, bool claimed)
 	identify_cgroup(&g->identity, path, claimed);
 	find_user(c, g);
 	labels_of(g, labels);
+	g->row = host_row(&c->group, labels);
 	/* Unusual names may produce identical labels; only the first cgroup is then published. */
-	if (host_row_exists(&c->group, labels))
-		c->h->counts.left_out++;
-	else
-		g->row = host_row(&c->group, labels);
+	for (size_t i = 0; i < c->n && g->row; i++)
+		if (c->v[i]->row == g->row) {
+			c->h->counts.left_out++;
+			g->row = NULL;
+		}
 	if (!g->row) {
 		cgroup_free(g);
 		return;

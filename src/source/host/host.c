@@ -132,8 +132,7 @@ static const struct {
 	{0, SHARE_USAGE, read_usage, true},
 };
 
-/* Reads all tiers that are due, and sets when they will be due again. */
-static void read_all(struct host *h, uint64_t now_ns, bool all)
+void host_round(struct host *h, uint64_t now_ns, bool all)
 {
 	const uint64_t part = BASE_MIN(h->interval_ns, SHARE_NS);
 
@@ -149,16 +148,6 @@ static void read_all(struct host *h, uint64_t now_ns, bool all)
 		tiers[i].read(h, now_ns);
 		h->next_ns[i] = now_ns + BASE_MAX(every, (cpu_ns() - start) * share);
 	}
-}
-
-void host_round(struct host *h, uint64_t now_ns)
-{
-	read_all(h, now_ns, false);
-}
-
-void host_round_all(struct host *h, uint64_t now_ns)
-{
-	read_all(h, now_ns, true);
 }
 
 /* ---- all ---- */

@@ -124,7 +124,6 @@ void host_group_free(struct host_group *g);
  * there is no room or memory.
  */
 struct host_row *host_row(struct host_group *g, const struct host_text *values);
-bool host_row_exists(const struct host_group *g, const struct host_text *values);
 void host_row_remove(struct host_group *g, struct host_row *r);
 void host_put(struct host_group *g, struct host_row *r, size_t i, double v);
 /* Removes a value that no longer exists. */

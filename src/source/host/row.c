@@ -305,15 +305,6 @@ struct host_row *host_row(struct host_group *g, const struct host_text *values)
 	return add_row(g, values);
 }
 
-bool host_row_exists(const struct host_group *g, const struct host_text *values)
-{
-	char *labels = clean_labels(g, values);
-	bool there = !labels || find_clean(g, labels);
-
-	free(labels);
-	return there;
-}
-
 void host_row_remove(struct host_group *g, struct host_row *r)
 {
 	for (size_t i = 0; i < g->count; i++)
