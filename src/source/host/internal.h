@@ -32,9 +32,8 @@
 struct host_file {
 	struct host_file *next; /* in host.files */
 	int fd;			/* -1 means not open */
-	bool same;		/* the file's contents are the same as last time */
 	char *now, *before;
-	size_t bytes, before_bytes, room, before_room;
+	size_t bytes, room, before_room;
 };
 
 /* Opens a file, which host_close() closes. */

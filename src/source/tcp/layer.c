@@ -19,8 +19,6 @@
 #include "source/tcp/filter.h"
 #include "base/base.h"
 
-#define NF_LOCAL_OUT 3
-
 #define USE(boundary, type, ...)                                        \
 	{                                                               \
 		TCP_BOUNDARY_##boundary, {__VA_ARGS__}, TCP_HOOK_##type \
@@ -195,8 +193,8 @@ static void attach_to_namespace(void *context, uint64_t inode)
 
 	n->inode = inode;
 	n->seen = true;
-	n->link[0] = tcp_netfilter_link(l->netfilter, 2 /* NFPROTO_IPV4 */, NF_LOCAL_OUT);
-	n->link[1] = tcp_netfilter_link(l->netfilter, 10 /* NFPROTO_IPV6 */, NF_LOCAL_OUT);
+	n->link[0] = tcp_netfilter_link(l->netfilter, 2 /* NFPROTO_IPV4 */);
+	n->link[1] = tcp_netfilter_link(l->netfilter, 10 /* NFPROTO_IPV6 */);
 }
 
 bool tcp_layers_follow_namespaces(const struct tcp_layers *l)
@@ -224,7 +222,6 @@ int tcp_layers_namespaces(struct tcp_layers *l)
 
 static int attach_programs(struct tcp_layers *l)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	int err = tcp_iterate_until(l->skel->progs.count_begin, &l->skel->bss->count_ready);
 	int cgroup;
 
@@ -238,7 +235,7 @@ static int attach_programs(struct tcp_layers *l)
 		if (cgroup < 0)
 			return cgroup;
 		l->cgroup_link = bpf_link_create(bpf_program__fd(l->skel->progs.tcp_cgroup), cgroup,
-						 BPF_CGROUP_INET_INGRESS, &opts);
+						 BPF_CGROUP_INET_INGRESS, NULL);
 		err = l->cgroup_link < 0 ? -errno : 0;
 		close(cgroup);
 		if (err)
