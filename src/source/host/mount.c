@@ -299,23 +299,21 @@ static void *run_thread(void *arg)
 /* Call it with the lock held. */
 static void start_thread(struct host_mount_shared *s)
 {
-	pthread_attr_t detached;
 	pthread_t thread;
 
-	if (s->threads >= THREADS_MAX || pthread_attr_init(&detached))
+	if (s->threads >= THREADS_MAX)
 		return;
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	/*
 	 * The new thread waits for the lock before it reads the epoch. If it cannot be created, the
 	 * current thread keeps working.
 	 */
-	if (!pthread_create(&thread, &detached, run_thread, s)) {
+	if (!pthread_create(&thread, NULL, run_thread, s)) {
+		pthread_detach(thread);
 		s->epoch++;
 		s->current = NULL;
 		s->threads++;
 		s->refs++;
 	}
-	pthread_attr_destroy(&detached);
 }
 
 /* ---- the table ---- */

@@ -34,23 +34,22 @@ struct tcp_cpu {
 /* Returns a controller's index in css_set.subsys, which depends on the kernel's configuration. */
 static int find_subsystem(const char *controller)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
 	const struct btf_enum *e;
 	const struct btf_type *t;
+	const struct btf *btf;
 	char name[64];
-	int32_t id, found = -ENOENT;
+	int32_t id = tcp_hooks_begin(&btf);
 
-	if (!btf)
-		return -errno;
+	if (id)
+		return id;
 	snprintf(name, sizeof(name), "%s_cgrp_id", controller);
 	id = btf__find_by_name_kind(btf, "cgroup_subsys_id", BTF_KIND_ENUM);
 	t = id < 0 ? NULL : btf__type_by_id(btf, (uint32_t)id);
 	e = t ? btf_enum(t) : NULL;
 	for (uint32_t i = 0; t && i < btf_vlen(t); i++)
 		if (!strcmp(btf__name_by_offset(btf, e[i].name_off), name))
-			found = e[i].val;
-	btf__free(btf);
-	return found;
+			return e[i].val;
+	return -ENOENT;
 }
 
 /* Hooks of optional programs: the other programs work without them. */
