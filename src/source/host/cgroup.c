@@ -153,19 +153,19 @@ static void labels_of(const struct host_cgroup *g, struct host_text out[KEYS])
 
 /* ---- files ---- */
 
-/* Opens the cgroup's directory in the hierarchy that has the file. */
-static int folder_of(const struct host_cgroups *c, const struct host_cgroup *g,
-		     const struct host_cgroup_file *f)
+#define PATH_BYTES (TCP_CGROUP_PATH_BYTES + 64)
+
+/* Returns the root of the hierarchy that has the file, or -1, and the file's path below the root.
+ */
+static int root_of(const struct host_cgroups *c, const struct host_cgroup *g,
+		   const struct host_cgroup_file *f, char path[PATH_BYTES])
 {
 	size_t i = 0;
-	int root;
 
 	while (strcmp(controllers[i], f->controller ?: "") != 0)
 		i++;
-	root = c->root[i];
-	return root < 0 ? -1
-			: openat(root, *g->path ? g->path + 1 : ".",
-				 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	snprintf(path, PATH_BYTES, ".%s/%s", g->path, f->name);
+	return c->root[i];
 }
 
 /* If version 1 is used, only pressure files of the unified hierarchy are read. */
@@ -178,17 +178,15 @@ static void open_files(struct host_cgroups *c, struct host_cgroup *g)
 {
 	for (size_t i = 0; i < host_cgroup_file_count; i++) {
 		const struct host_cgroup_file *f = &host_cgroup_files[i];
-		int folder, fd;
+		char path[PATH_BYTES];
+		int root, fd;
 
 		if (f->tier == HOST_TIER_SLOW || !is_used(c, f) || g->file_count == FILES_MAX)
 			continue;
-		errno = ENOENT; /* reported if there is no hierarchy */
-		folder = folder_of(c, g, f);
-		fd = folder < 0 ? -1 : openat(folder, f->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-		c->h->counts.errors += fd < 0 && errno != ENOENT && errno != ENODEV &&
+		root = root_of(c, g, f, path);
+		fd = root < 0 ? -1 : openat(root, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		c->h->counts.errors += root >= 0 && fd < 0 && errno != ENOENT && errno != ENODEV &&
 				       errno != EOPNOTSUPP;
-		if (folder >= 0)
-			close(folder);
 		if (fd < 0)
 			continue;
 		g->files[g->file_count].file = f;
@@ -302,16 +300,14 @@ static void read_seldom(struct host_cgroups *c, struct host_cgroup *g)
 {
 	for (size_t i = 0; i < host_cgroup_file_count; i++) {
 		const struct host_cgroup_file *f = &host_cgroup_files[i];
-		int folder;
+		char path[PATH_BYTES];
 		ssize_t n;
+		int root;
 
 		if (f->tier != HOST_TIER_SLOW || !is_used(c, f))
 			continue;
-		folder = folder_of(c, g, f);
-		if (folder < 0)
-			continue;
-		n = host_read_at(folder, f->name, c->buffer, sizeof(c->buffer));
-		close(folder);
+		root = root_of(c, g, f, path);
+		n = host_read_at(root, path, c->buffer, sizeof(c->buffer));
 		if (n > 0)
 			f->parse(&c->values, host_text(c->buffer, (size_t)n), f);
 	}
