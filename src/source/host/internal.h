@@ -144,26 +144,23 @@ void host_set(struct host_cell *c, enum host_type type, double v);
 struct host_field {
 	char key[HOST_KEY_MAX + 1];
 	size_t key_bytes;
-	bool wanted;
 	struct host_cell cell;
 };
 
 struct host_fields {
 	struct host *h;
 	enum host_type type;
-	/* Sets the name and help of a key; returns false if the key is not published. */
-	bool (*describe)(const char *key, size_t n, char name[128], char help[192]);
+	/* Sets the name and help of a key. */
+	void (*describe)(const char *key, size_t n, char name[128], char help[192]);
 	struct host_field *v;
 	size_t n, room, next;
 };
 
 /* Initialises fields unless they are in use. Returns f. */
 struct host_fields *host_fields(struct host *h, struct host_fields *f, enum host_type type,
-				bool (*describe)(const char *, size_t, char *, char *));
+				void (*describe)(const char *, size_t, char *, char *));
 void host_fields_free(struct host_fields *f);
-/*
- * Returns NULL if the key is not wanted or there is no room. The next call invalidates the result.
- */
+/* Finds or adds a key. Returns NULL if there is no room. The next call invalidates the result. */
 struct host_field *host_field(struct host_fields *f, const char *key, size_t n);
 static inline void host_field_set(const struct host_fields *f, struct host_field *field, double v)
 {

@@ -11,7 +11,7 @@
 /* ---- meminfo: "Active(anon):   1234 kB", "HugePages_Total:  0" ---- */
 
 /* The key includes the unit, if there is one: "MemTotal kB". */
-static bool describe_meminfo(const char *key, size_t n, char name[128], char help[192])
+static void describe_meminfo(const char *key, size_t n, char name[128], char help[192])
 {
 	struct host_text t = host_text(key, n), base;
 	char field[HOST_KEY_MAX + 8];
@@ -26,7 +26,6 @@ static bool describe_meminfo(const char *key, size_t n, char name[128], char hel
 	host_name_clean(field);
 	snprintf(name, 128, "node_memory_%s", field);
 	snprintf(help, 192, "Memory information field %s.", field);
-	return true;
 }
 
 void host_meminfo_parse(struct host *h, struct host_text t)
@@ -62,13 +61,12 @@ static bool wanted_vmstat(struct host_text key)
 	       (host_starts(key, "pg") && memmem(key.p, host_length(key), "fault", 5));
 }
 
-static bool describe_vmstat(const char *key, size_t n, char name[128], char help[192])
+static void describe_vmstat(const char *key, size_t n, char name[128], char help[192])
 {
 	(void)n;
 	snprintf(name, 128, "node_vmstat_%s", key);
 	snprintf(help, 192, "/proc/vmstat information field %s.", key);
 	host_name_clean(name);
-	return true;
 }
 
 void host_vmstat_parse(struct host *h, struct host_text t)

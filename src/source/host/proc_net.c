@@ -84,18 +84,16 @@ static bool is_wanted(struct host_text protocol, struct host_text name)
 }
 
 /* Keys are "PROTOCOL NAME". */
-static bool describe_netstat(const char *key, size_t n, char name[128], char help[192])
+static void describe_netstat(const char *key, size_t n, char name[128], char help[192])
 {
-	struct host_text t = host_text(key, n), protocol;
+	struct host_text t = host_text(key, n), protocol = t;
 
-	if (!host_until(&t, ' ', &protocol) || !is_wanted(protocol, t))
-		return false;
+	host_until(&t, ' ', &protocol);
 	snprintf(name, 128, "node_netstat_%.*s_%.*s", (int)host_length(protocol), protocol.p,
 		 (int)host_length(t), t.p);
 	host_name_clean(name);
 	snprintf(help, 192, "Statistic %.*s%.*s.", (int)host_length(protocol), protocol.p,
 		 (int)host_length(t), t.p);
-	return true;
 }
 
 static struct host_netstat *netstat_of(struct host *h)
@@ -216,7 +214,7 @@ void host_snmp6_parse(struct host *h, struct host_text t)
 		if (!host_until(&key, '6', &protocol))
 			continue;
 		protocol.end++;
-		if (is_wanted(protocol, key) && host_number(&line, &v))
+		if (host_number(&line, &v))
 			host_field_set(&n->fields, field_of(n, protocol, key), v);
 	}
 }
@@ -224,12 +222,11 @@ void host_snmp6_parse(struct host *h, struct host_text t)
 /* ---- sockstat: "TCP: inuse 5 orphan 0 tw 10 alloc 5 mem 3" ---- */
 
 /* Keys are "PROTOCOL STATE". */
-static bool describe_sockstat(const char *key, size_t n, char name[128], char help[192])
+static void describe_sockstat(const char *key, size_t n, char name[128], char help[192])
 {
-	struct host_text t = host_text(key, n), protocol;
+	struct host_text t = host_text(key, n), protocol = t;
 
-	if (!host_until(&t, ' ', &protocol))
-		return false;
+	host_until(&t, ' ', &protocol);
 	snprintf(name, 128, "node_sockstat_%.*s_%.*s", (int)host_length(protocol), protocol.p,
 		 (int)host_length(t), t.p);
 	host_name_clean(name);
@@ -238,7 +235,6 @@ static bool describe_sockstat(const char *key, size_t n, char name[128], char he
 	else
 		snprintf(help, 192, "Number of %.*s sockets in state %.*s.",
 			 (int)host_length(protocol), protocol.p, (int)host_length(t), t.p);
-	return true;
 }
 
 static void put_socket(struct host_fields *f, struct host_text protocol, struct host_text state,
