@@ -460,11 +460,10 @@ static bool is_known(struct host_cgroups *c, const char *path, size_t hint)
 
 void host_cgroups_look(struct host_cgroups *c)
 {
-	struct host_looked looked;
-	size_t n = host_cgroups_list(c->root[c->primary], c->found, c->max, &looked);
+	bool incomplete;
+	size_t n = host_cgroups_list(c->root[c->primary], c->found, c->max, &c->h->counts,
+				     &incomplete);
 
-	c->h->counts.left_out += looked.left_out;
-	c->h->counts.errors += looked.errors;
 	for (size_t i = 0; i < c->n; i++)
 		c->v[i]->found = false;
 	for (size_t i = 0; i < n; i++)
@@ -477,7 +476,7 @@ void host_cgroups_look(struct host_cgroups *c)
 	 * name.
 	 */
 	for (size_t i = 0; i < c->n; i++)
-		c->v[i]->gone |= !c->v[i]->found && !looked.incomplete;
+		c->v[i]->gone |= !c->v[i]->found && !incomplete;
 	remove_gone(c);
 	for (size_t i = 0; i < n; i++)
 		if (c->found[i].path)

@@ -53,8 +53,8 @@ struct host_walk {
 	} queue[2];
 	struct host_found *out;
 	size_t n, max, claimed_out;
-	uint64_t left_out;
-	struct host_looked *looked;
+	struct host_counts *counts;
+	bool incomplete;
 	int entries;
 };
 
@@ -63,7 +63,7 @@ static void push_directory(struct host_walk *w, char *path, bool claimed)
 	typeof(&w->queue[0]) q = &w->queue[claimed];
 
 	if (!path || !BASE_GROW(q->v, q->n, q->room)) {
-		w->left_out++;
+		w->counts->left_out++;
 		free(path);
 		return;
 	}
@@ -81,7 +81,7 @@ static void publish_cgroup(struct host_walk *w, const char *path, bool claimed, 
 	char *copy = room ? strdup(path) : NULL;
 
 	if (!copy) {
-		w->left_out++;
+		w->counts->left_out++;
 		return;
 	}
 	w->claimed_out += claimed;
@@ -111,7 +111,7 @@ static void visit_entry(struct host_walk *w, const struct host_found *f, const c
 
 	/* Longer paths would be truncated, and their labels could be identical. */
 	if (snprintf(full, sizeof(full), "%s/%s", f->path, name) >= (int)sizeof(full)) {
-		w->left_out++;
+		w->counts->left_out++;
 		return;
 	}
 	tcp_cgroup_parse(full, &i);
@@ -131,8 +131,8 @@ static void cannot_look(struct host_walk *w)
 {
 	if (errno == ENOENT || errno == ENODEV || errno == ENOTDIR || errno == ELOOP)
 		return;
-	w->looked->errors++;
-	w->looked->incomplete |= errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+	w->counts->errors++;
+	w->incomplete |= errno == EMFILE || errno == ENFILE || errno == ENOMEM;
 }
 
 static void look_into(struct host_walk *w, int root, const struct host_found *f)
@@ -166,7 +166,7 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 		if (*e->d_name == '.' || (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN))
 			continue;
 		if (--w->entries < 0) {
-			w->left_out++;
+			w->counts->left_out++;
 			break;
 		}
 		visit_entry(w, f, e->d_name, owned, depth, &above);
@@ -174,11 +174,11 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 	closedir(dir);
 }
 
-size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_looked *looked)
+size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_counts *counts,
+			 bool *incomplete)
 {
-	struct host_walk w = {.out = out, .max = max, .looked = looked, .entries = ENTRIES_MAX};
+	struct host_walk w = {.out = out, .max = max, .counts = counts, .entries = ENTRIES_MAX};
 
-	*looked = (struct host_looked){0};
 	publish_cgroup(&w, "", false, false);
 	push_directory(&w, strdup(""), false);
 	/*
@@ -194,6 +194,6 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct ho
 		}
 		free(w.queue[claimed].v);
 	}
-	looked->left_out = w.left_out;
+	*incomplete = w.incomplete;
 	return w.n;
 }

@@ -373,18 +373,13 @@ struct host_found {
 	bool claimed;
 };
 
-struct host_looked {
-	/* number of cgroups left out; a lower bound, because the walk may stop early */
-	uint64_t left_out;
-	uint64_t errors; /* directories that could not be read */
-	bool incomplete; /* short of descriptors or memory, so some cgroups may have been missed */
-};
-
 /*
  * Lists at most max cgroups to be published; the caller frees their paths. Those that unprivileged
- * processes may create come last.
+ * processes may create come last. Counts errors, and cgroups left out (a lower bound, because the
+ * walk may stop early). incomplete: short of descriptors or memory, so some may have been missed.
  */
-size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_looked *looked);
+size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_counts *counts,
+			 bool *incomplete);
 
 /* ---- host.c ---- */
 
