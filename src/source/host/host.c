@@ -104,32 +104,23 @@ static void read_slow(struct host *h, uint64_t now_ns)
 static void look_for_cgroups(struct host *h, uint64_t now_ns)
 {
 	(void)now_ns;
-	host_cgroups_look(h->cgroups);
+	if (h->cgroups)
+		host_cgroups_look(h->cgroups);
 }
-
-#define READ_CGROUPS(name, tier)                          \
-	static void name(struct host *h, uint64_t now_ns) \
-	{                                                 \
-		(void)now_ns;                             \
-		host_cgroups_read(h->cgroups, tier);      \
-	}
-READ_CGROUPS(read_limits, HOST_TIER_SLOW)
-READ_CGROUPS(read_containers, HOST_TIER_SECOND)
-READ_CGROUPS(read_usage, HOST_TIER_FAST)
 
 /* every_ns: the shortest time between two reads; each round takes at least that long, too. */
 static const struct {
 	uint64_t every_ns, share;
-	void (*read)(struct host *h, uint64_t now_ns);
-	bool cgroups;
+	void (*read)(struct host *h, uint64_t now_ns); /* NULL means this tier of cgroups */
+	enum host_cgroup_tier cgroups;
 } tiers[HOST_TIERS] = {
-	{SECOND_NS, SHARE_OTHER, read_second, false},
-	{SECOND_NS, SHARE_OTHER, read_rdma, false},
-	{5 * SECOND_NS, SHARE_OTHER, read_slow, false},
-	{SECOND_NS, SHARE_OTHER, look_for_cgroups, true},
-	{5 * SECOND_NS, SHARE_OTHER, read_limits, true},
-	{SECOND_NS, SHARE_OTHER, read_containers, true},
-	{0, SHARE_USAGE, read_usage, true},
+	{SECOND_NS, SHARE_OTHER, read_second, 0},
+	{SECOND_NS, SHARE_OTHER, read_rdma, 0},
+	{5 * SECOND_NS, SHARE_OTHER, read_slow, 0},
+	{SECOND_NS, SHARE_OTHER, look_for_cgroups, 0},
+	{5 * SECOND_NS, SHARE_OTHER, NULL, HOST_TIER_SLOW},
+	{SECOND_NS, SHARE_OTHER, NULL, HOST_TIER_SECOND},
+	{0, SHARE_USAGE, NULL, HOST_TIER_FAST},
 };
 
 void host_round(struct host *h, uint64_t now_ns, bool all)
@@ -142,10 +133,13 @@ void host_round(struct host *h, uint64_t now_ns, bool all)
 		const uint64_t share = part * tiers[i].share / SHARE_NS;
 		uint64_t start;
 
-		if ((!all && now_ns < h->next_ns[i]) || (tiers[i].cgroups && !h->cgroups))
+		if (!all && now_ns < h->next_ns[i])
 			continue;
 		start = cpu_ns();
-		tiers[i].read(h, now_ns);
+		if (tiers[i].read)
+			tiers[i].read(h, now_ns);
+		else if (h->cgroups)
+			host_cgroups_read(h->cgroups, tiers[i].cgroups);
 		h->next_ns[i] = now_ns + BASE_MAX(every, (cpu_ns() - start) * share);
 	}
 }
