@@ -30,7 +30,6 @@ struct tcp_cgroup_identity {
 	char kube_namespace[TCP_CGROUP_NAME_BYTES];
 	/* service of compose or swarm, workload of the pod, or systemd unit */
 	char service[TCP_CGROUP_NAME_BYTES];
-	bool helper; /* the container only supports others, such as a pod's sandbox or conmon */
 	/*
 	 * the ids and names were chosen by an unprivileged process (a container, or a user's
 	 * systemd, can name cgroups below its own), so they are not looked up in the host's files

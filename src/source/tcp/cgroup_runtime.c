@@ -90,13 +90,6 @@ static const char *const service_keys[] = {"com.docker.compose.service",
 
 static void read_labels(struct tcp_cgroup_identity *i, const json_t *o)
 {
-	const char *type = string_of(o, "io.kubernetes.cri.container-type");
-
-	type = type ?: string_of(o, "io.kubernetes.cri-o.ContainerType");
-	if ((type && !strcmp(type, "sandbox")) ||
-	    (string_of(o, "io.kubernetes.container.name") &&
-	     !strcmp(string_of(o, "io.kubernetes.container.name"), "POD")))
-		i->helper = true;
 	set_first_name(i->container, o, container_keys);
 	set_first_name(i->pod, o, pod_keys);
 	set_first_name(i->kube_namespace, o, namespace_keys);
