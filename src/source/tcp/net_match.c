@@ -163,7 +163,6 @@ static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_reco
 	d->flow.destination_port = r->destination_port;
 	memcpy(d->flow.source, r->source, 16);
 	memcpy(d->flow.destination, r->destination, 16);
-	d->flow.v6 = !!(r->flags & SL_NIC_V6);
 	d->flow.sender = (uint8_t)sender;
 	base_table_add(&m->by_flow, d, hash_flow(r, sender));
 	m->dirs[m->n++] = d;
@@ -329,8 +328,9 @@ static size_t fresh_at(const struct net_match_list *l, uint64_t seq)
 
 struct choice {
 	struct net_match_out *one;
-	/* number of segments that contain the byte, also match the timestamp, also match the id */
-	unsigned int holding, fitting, same_id;
+	/* number of segments that contain the byte and match the timestamp, and also match the id
+	 */
+	unsigned int fitting, same_id;
 };
 
 static void consider_segment(struct choice *c, struct net_match_out *o, uint64_t seq,
@@ -338,7 +338,6 @@ static void consider_segment(struct choice *c, struct net_match_out *o, uint64_t
 {
 	if (seq < o->seq || seq >= o->end)
 		return;
-	c->holding++;
 	if (o->has_ts && r->flags & SL_NIC_HAS_TS && o->tsval != r->tsval)
 		return;
 	c->fitting++;

@@ -102,7 +102,7 @@ static struct tcp_net_row key_of(const struct tcp_net_stat *s, const struct tcp_
 {
 	uint16_t a = f->sender ? f->destination_port : f->source_port;
 	uint16_t b = f->sender ? f->source_port : f->destination_port;
-	struct tcp_net_row key = {.v6 = f->v6};
+	struct tcp_net_row key = {.rest = false};
 
 	switch (s->options.by) {
 	case TCP_NET_BY_FLOW:
@@ -115,10 +115,9 @@ static struct tcp_net_row key_of(const struct tcp_net_stat *s, const struct tcp_
 		break;
 	case TCP_NET_BY_PORT: /* the higher port is assumed to be the client's */
 		key.port[0] = a < b ? a : b;
-		key.v6 = 0;
 		break;
-	default:
-		key.v6 = 0;
+	case TCP_NET_BY_ALL:
+		break;
 	}
 	return key;
 }
@@ -126,7 +125,7 @@ static struct tcp_net_row key_of(const struct tcp_net_stat *s, const struct tcp_
 static bool same_key(const struct tcp_net_row *a, const struct tcp_net_row *b)
 {
 	return !memcmp(a->address, b->address, sizeof(a->address)) &&
-	       !memcmp(a->port, b->port, sizeof(a->port)) && a->v6 == b->v6;
+	       !memcmp(a->port, b->port, sizeof(a->port));
 }
 
 static struct tcp_net_row *row_new(struct tcp_net_stat *s, const struct tcp_net_row *key)

@@ -47,8 +47,7 @@ struct tcp_net_row {
 	struct base_node node;
 	uint8_t address[2][16];
 	uint16_t port[2]; /* ports; when grouped by port, [0] is the port of the service */
-	uint8_t v6;
-	bool rest;		    /* collects flows that have no row of their own */
+	bool rest;	  /* collects flows that have no row of their own */
 	struct tcp_net_hist way[2]; /* latencies from A to B [0] and from B to A [1] */
 	struct tcp_net_hist round;
 	/* sum and maximum of the counted latencies' error bounds, in ns */
