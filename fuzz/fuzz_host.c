@@ -42,51 +42,50 @@ static void parse_counters(struct host_group *g, struct host_text t)
 static bool parse(struct fuzz_scene *s, uint8_t which, struct host_text t)
 {
 	struct host *h = &s->h;
-	struct host_hierarchy found[HOST_HIERARCHIES];
 
 	switch (which) {
 	case 0:
-		host_stat_parse(&h->stat, t);
+		host_stat_parse(h, t);
 		break;
 	case 1:
-		host_schedstat_parse(&h->schedstat, t);
+		host_schedstat_parse(h, t);
 		break;
 	case 2:
-		host_softnet_parse(&h->softnet, t);
+		host_softnet_parse(h, t);
 		break;
 	case 3:
-		host_meminfo_parse(&h->meminfo, t);
+		host_meminfo_parse(h, t);
 		break;
 	case 4:
-		host_vmstat_parse(&h->vmstat, t);
+		host_vmstat_parse(h, t);
 		break;
 	case 5:
-		host_loadavg_parse(&h->loadavg, t);
+		host_loadavg_parse(h, t);
 		break;
 	case 6:
-		host_pressure_put(&h->pressure, 1, t);
+		host_pressure_put(h, 1, t);
 		break;
 	case 7:
-		host_disk_parse(&h->disk, t);
+		host_disk_parse(h, t);
 		break;
 	case 8:
-		host_netdev_parse(&h->netdev, t);
+		host_netdev_parse(h, t);
 		break;
 	case 9:
-		host_netstat_parse(&h->netstat, 0, t);
+		host_netstat_parse(h, 0, t);
 		break;
 	case 10:
-		host_snmp6_parse(&h->netstat, t);
+		host_snmp6_parse(h, t);
 		break;
 	case 11:
-		host_sockstat_parse(&h->sockstat, t, true);
+		host_sockstat_parse(h, t);
 		break;
 	case 12:
-		host_filefd_parse(&h->kernel.one, t);
-		host_conntrack_parse(&h->kernel.one, t);
+		host_filefd_parse(h, t);
+		host_conntrack_parse(h, t);
 		break;
 	case 13:
-		host_arp_parse(&h->kernel.arp, t);
+		host_arp_parse(h, t);
 		break;
 	case 14:
 		host_udp_parse(&h->kernel.udp, true, t);
@@ -96,8 +95,6 @@ static bool parse(struct fuzz_scene *s, uint8_t which, struct host_text t)
 		break;
 	case 16:
 		host_mounts_parse(h->mounts, t, t);
-		/* Of files that are not there: nothing is opened that the input names. */
-		host_hierarchies_parse(h, t, found);
 		break;
 	case 254:
 		parse_counters(&h->devices.rdma.nic, t);
@@ -110,7 +107,8 @@ static bool parse(struct fuzz_scene *s, uint8_t which, struct host_text t)
 			return false;
 		s->values.has = 0;
 		s->values.io_count = 0;
-		host_cgroup_files[which - 17u].parse(&s->values, t);
+		host_cgroup_files[which - 17u].parse(&s->values, t,
+						     &host_cgroup_files[which - 17u]);
 		if (s->values.io_count > HOST_IO_DEVICES)
 			abort();
 	}
@@ -135,7 +133,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 						  .max_cells = 2048, .max_threads = 1));
 	if (!h->publisher)
 		abort();
-	host_parsers_init(h);
 	host_kernel_open(h, &h->kernel);
 	host_rdma_open(h, &h->devices.rdma);
 	h->mounts = open_mounts(h);

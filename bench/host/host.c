@@ -27,7 +27,7 @@ int main(int argc, char **argv)
 		bench_die("cannot read the host");
 	/* Creates series, and queries file systems. */
 	for (int i = 0; i < 3; i++) {
-		host_round_all(h, now += 10ull * PERIOD_NS);
+		host_round(h, now += 10ull * PERIOD_NS, true);
 		usleep(PAUSE_US * 10);
 	}
 	for (int r = 0; r < rounds; r++) {
@@ -36,13 +36,13 @@ int main(int argc, char **argv)
 		for (int i = 0; i < ROUNDS_PER_CYCLE; i++) {
 			usleep(PAUSE_US); /* the counters go on */
 			start = bench_cpu_ns();
-			host_round(h, now += PERIOD_NS);
+			host_round(h, now += PERIOD_NS, false);
 			spent += bench_cpu_ns() - start;
 		}
 		cycles[r] = spent / ROUNDS_PER_CYCLE;
 		usleep(PAUSE_US);
 		start = bench_cpu_ns();
-		host_round_all(h, now);
+		host_round(h, now, true);
 		all[r] = bench_cpu_ns() - start;
 	}
 	if (host_counts(h).errors || host_counts(h).refused)

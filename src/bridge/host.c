@@ -65,7 +65,7 @@ void bridge_host_run(const struct bridge_worker *w)
 			sl_counter_add(t.missed, (now - next) / every);
 			next += (now - next) / every * every;
 		}
-		host_round(h, now);
+		host_round(h, now, false);
 		add_counts(&t, h);
 		next += every;
 	} while (bridge_sleep(w, next));

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 		uint64_t before = base_realtime_ns() - 1000;
 		struct host_counts c;
 
-		host_round_all(h, base_now_ns());
+		host_round(h, base_now_ns(), true);
 		c = host_counts(h);
 		printf("%llu %llu %llu %.6f\n", (unsigned long long)c.errors,
 		       (unsigned long long)c.refused, (unsigned long long)c.left_out,

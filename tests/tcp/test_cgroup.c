@@ -21,7 +21,7 @@
 #define UID_   "74c13223_5a00_11e9_b385_42010a80018d"
 #define STATIC "a7e8ae7d4e9e3b1c7a5f0c6b2d8e9f10"
 
-enum { HELPER = 1, CLAIMED = 2, CLAIMED_POD = 4 };
+enum { CLAIMED = 1, CLAIMED_POD = 2 };
 
 /* From each runtime's documentation, or from a machine that runs it: see cgroup_path.c. */
 static const struct {
@@ -46,7 +46,7 @@ static const struct {
 	 "cri-o", ID, UID, "", "", 0},
 	{"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_
 	 ".slice/crio-conmon-" ID ".scope",
-	 "cri-o", ID, UID, "", "", HELPER},
+	 "cri-o", ID, UID, "", "", 0},
 	{"/kubepods.slice/kubepods-pod" UID_ ".slice/docker-" ID ".scope", "docker", ID, UID, "",
 	 "", 0},
 	/* A static pod's UID is a hash. */
@@ -72,7 +72,7 @@ static const struct {
 	/* k3s whose containers are below its unit; CRI-O with cgroupfs (cri-o pull request 812). */
 	{"/system.slice/k3s.service/kubepods/besteffort/pod" UID "/" ID, "", ID, UID, "", "", 0},
 	{"/kubepods/burstable/pod" UID "/crio-" ID, "cri-o", ID, UID, "", "", 0},
-	{"/kubepods/burstable/pod" UID "/crio-conmon-" ID, "cri-o", ID, UID, "", "", HELPER},
+	{"/kubepods/burstable/pod" UID "/crio-conmon-" ID, "cri-o", ID, UID, "", "", 0},
 	/* Docker in a pod: the pod is of this test_folder, the container is not. */
 	{"/kubepods/burstable/pod" UID "/" OUTER "/docker/" ID, "docker", ID, UID, "", "", CLAIMED},
 	/* Docker of a user, within Docker, below a parent of its own. */
@@ -95,9 +95,9 @@ static const struct {
 	{"/libpod_parent/libpod-" ID, "podman", ID, "", "", "", 0},
 	{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope", "podman",
 	 ID, "", "", "", CLAIMED},
-	{"/machine.slice/libpod-conmon-" ID ".scope", "podman", ID, "", "", "", HELPER},
+	{"/machine.slice/libpod-conmon-" ID ".scope", "podman", ID, "", "", "", 0},
 	{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-conmon-" ID ".scope",
-	 "podman", ID, "", "", "", HELPER | CLAIMED},
+	 "podman", ID, "", "", "", CLAIMED},
 	/* Its pods: of root with systemd and cgroupfs, of a user. */
 	{"/machine.slice/machine-libpod_pod_" OUTER ".slice/libpod-" ID ".scope/container",
 	 "podman", ID, "", "", "", 0},
@@ -140,12 +140,12 @@ static const struct {
 	{"/docker/" ID "/slurm/job_1", "docker", ID, "", "", "", 0},
 	/* By name. */
 	{"/lxc.payload.web1/system.slice/nginx.service", "lxc", "", "", "web1", "", 0},
-	{"/lxc.monitor.web1", "lxc", "", "", "web1", "", HELPER},
+	{"/lxc.monitor.web1", "lxc", "", "", "web1", "", 0},
 	{"/lxc/web1", "lxc", "", "", "web1", "", 0},
 	{"/lxc/101/ns/system.slice/nginx.service", "lxc", "", "", "101", "", 0},
 	{"/lxc.payload/web1/init.scope", "lxc", "", "", "web1", "", 0},
 	{"/lxc.payload", "", "", "", "", "", 0},
-	{"/lxc.monitor/101", "lxc", "", "", "101", "", HELPER},
+	{"/lxc.monitor/101", "lxc", "", "", "101", "", 0},
 	{"/lxc.payload.web1/system.slice/docker-" ID ".scope", "docker", ID, "", "", "", CLAIMED},
 	/* Nomad's exec driver since 1.3 and 1.7, and its containers of Docker. */
 	{"/nomad.slice/" UID ".redis.scope", "nomad", "", "", "redis", "", 0},
@@ -204,8 +204,7 @@ static void a_path_tells_the_runtime_and_the_ids(void **state)
 		unsigned int is;
 
 		tcp_cgroup_parse(paths[i].path, &id);
-		is = (id.helper ? HELPER : 0) | (id.claimed ? CLAIMED : 0) |
-		     (id.claimed_pod ? CLAIMED_POD : 0);
+		is = (id.claimed ? CLAIMED : 0) | (id.claimed_pod ? CLAIMED_POD : 0);
 		if (strcmp(id.runtime, paths[i].runtime) ||
 		    strcmp(id.container_id, paths[i].container_id) ||
 		    strcmp(id.pod_uid, paths[i].pod_uid) ||
@@ -366,7 +365,6 @@ static void containerd_names_container_pod_and_service(void **state)
 	assert_string_equal(id.pod, "cart-7d9c5b8f6-x2x7k");
 	assert_string_equal(id.kube_namespace, "shop");
 	assert_string_equal(id.service, "cart");
-	assert_false(id.helper);
 	tcp_cgroup_title(&id, title, sizeof(title));
 	assert_string_equal(title, "shop/cart-7d9c5b8f6-x2x7k/server");
 	assert_true(tcp_cgroup_matches(&id, "cart"));
@@ -401,7 +399,7 @@ static void podman_names_container_and_service(void **state)
 	drop("/var/lib/containers/storage/overlay-containers/" ID "/userdata/config.json");
 }
 
-static void cri_o_names_pod_and_helper(void **state)
+static void cri_o_names_pod_and_service(void **state)
 {
 	struct tcp_cgroup_identity id;
 
@@ -411,7 +409,6 @@ static void cri_o_names_pod_and_helper(void **state)
 		   "\"io.kubernetes.container.name\":\"POD\",\"io.kubernetes.pod.name\":\"etcd-0\","
 		   "\"io.kubernetes.pod.namespace\":\"infra\"}}");
 	id = named("/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" ID ".scope");
-	assert_true(id.helper);
 	assert_string_equal(id.pod, "etcd-0");
 	assert_string_equal(id.service, "etcd");
 }
@@ -631,7 +628,7 @@ int main(void)
 		cmocka_unit_test(docker_names_container_and_service),
 		cmocka_unit_test(containerd_names_container_pod_and_service),
 		cmocka_unit_test(podman_names_container_and_service),
-		cmocka_unit_test(cri_o_names_pod_and_helper),
+		cmocka_unit_test(cri_o_names_pod_and_service),
 		cmocka_unit_test(k3s_names_container_and_service),
 		cmocka_unit_test(ecs_and_nomad_name_container_and_service),
 		cmocka_unit_test(no_container_takes_the_name_of_another),

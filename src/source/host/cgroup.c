@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,10 @@ static const struct host_desc io_descs[HOST_IO_SERIES] = {
 static const char *const keys[] = {"id", "name", "container_id", "pod_uid", "user", "device"};
 #define KEYS 5u /* labels of the cgroup; series of devices have one more */
 
+/* Version 2, and controllers of version 1 in the order in which they are chosen to find cgroups. */
+static const char *const controllers[] = {"", "memory", "cpuacct", "cpu", "pids", "blkio"};
+#define HIERARCHIES HOST_LEN(controllers)
+
 struct host_cgroup {
 	char *path;
 	struct tcp_cgroup_identity identity;
@@ -125,8 +130,8 @@ struct host_cgroup {
 struct host_cgroups {
 	struct host *h;
 	struct host_group group, io;
-	struct host_hierarchy hierarchies[HOST_HIERARCHIES];
-	size_t hierarchy_count, primary; /* primary: the hierarchy used to find cgroups */
+	int root[HIERARCHIES]; /* the roots of the hierarchies, or -1 */
+	size_t primary;	       /* the hierarchy used to find cgroups */
 	struct host_cgroup **v;
 	size_t n, room;
 	struct host_found *found;
@@ -148,48 +153,40 @@ static void labels_of(const struct host_cgroup *g, struct host_text out[KEYS])
 
 /* ---- files ---- */
 
-static int hierarchy_of(const struct host_cgroups *c, const struct host_cgroup_file *f)
-{
-	for (size_t i = 0; i < c->hierarchy_count; i++)
-		if (!strcmp(c->hierarchies[i].controller, f->controller ?: ""))
-			return c->hierarchies[i].fd;
-	return -1;
-}
+#define PATH_BYTES (TCP_CGROUP_PATH_BYTES + 64)
 
-/* Opens the cgroup's directory in the hierarchy that has the file. */
-static int folder_of(const struct host_cgroups *c, const struct host_cgroup *g,
-		     const struct host_cgroup_file *f)
+/* Returns the root of the hierarchy that has the file, or -1, and the file's path below the root.
+ */
+static int root_of(const struct host_cgroups *c, const struct host_cgroup *g,
+		   const struct host_cgroup_file *f, char path[PATH_BYTES])
 {
-	int root = hierarchy_of(c, f);
+	size_t i = 0;
 
-	return root < 0 ? -1
-			: openat(root, *g->path ? g->path + 1 : ".",
-				 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	while (strcmp(controllers[i], f->controller ?: "") != 0)
+		i++;
+	snprintf(path, PATH_BYTES, ".%s/%s", g->path, f->name);
+	return c->root[i];
 }
 
 /* If version 1 is used, only pressure files of the unified hierarchy are read. */
 static bool is_used(const struct host_cgroups *c, const struct host_cgroup_file *f)
 {
-	bool version_1 = c->hierarchies[c->primary].controller[0];
-
-	return version_1 ? f->controller || strstr(f->name, ".pressure") : !f->controller;
+	return c->primary ? f->controller || strstr(f->name, ".pressure") : !f->controller;
 }
 
 static void open_files(struct host_cgroups *c, struct host_cgroup *g)
 {
 	for (size_t i = 0; i < host_cgroup_file_count; i++) {
 		const struct host_cgroup_file *f = &host_cgroup_files[i];
-		int folder, fd;
+		char path[PATH_BYTES];
+		int root, fd;
 
 		if (f->tier == HOST_TIER_SLOW || !is_used(c, f) || g->file_count == FILES_MAX)
 			continue;
-		errno = ENOENT; /* reported if there is no hierarchy */
-		folder = folder_of(c, g, f);
-		fd = folder < 0 ? -1 : openat(folder, f->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-		c->h->counts.errors += fd < 0 && errno != ENOENT && errno != ENODEV &&
+		root = root_of(c, g, f, path);
+		fd = root < 0 ? -1 : openat(root, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		c->h->counts.errors += root >= 0 && fd < 0 && errno != ENOENT && errno != ENODEV &&
 				       errno != EOPNOTSUPP;
-		if (folder >= 0)
-			close(folder);
 		if (fd < 0)
 			continue;
 		g->files[g->file_count].file = f;
@@ -210,7 +207,7 @@ static void cgroup_free(struct host_cgroup *g)
 /* Writes "/dev/NAME" for a device, according to /proc/diskstats. */
 static void device_name(const struct host *h, const struct host_io *io, char *out, size_t bytes)
 {
-	struct host_text t = host_text(h->disk_file.now, h->disk_file.bytes), line, name;
+	struct host_text t = host_contents(&h->source[HOST_DISKSTATS]), line, name;
 	uint64_t major, minor;
 
 	while (host_line(&t, &line)) {
@@ -292,7 +289,8 @@ static void read_open(struct host_cgroups *c, struct host_cgroup *g, enum host_c
 		/* These errors mean that the cgroup was removed. */
 		g->gone |= n == -ENODEV || n == -ENOENT;
 		if (n >= 0)
-			g->files[i].file->parse(&c->values, host_text(c->buffer, (size_t)n));
+			g->files[i].file->parse(&c->values, host_text(c->buffer, (size_t)n),
+						g->files[i].file);
 		else if (!g->gone && n != -EOPNOTSUPP)
 			c->h->counts.errors++;
 	}
@@ -302,18 +300,16 @@ static void read_seldom(struct host_cgroups *c, struct host_cgroup *g)
 {
 	for (size_t i = 0; i < host_cgroup_file_count; i++) {
 		const struct host_cgroup_file *f = &host_cgroup_files[i];
-		int folder;
+		char path[PATH_BYTES];
 		ssize_t n;
+		int root;
 
 		if (f->tier != HOST_TIER_SLOW || !is_used(c, f))
 			continue;
-		folder = folder_of(c, g, f);
-		if (folder < 0)
-			continue;
-		n = host_read_at(folder, f->name, c->buffer, sizeof(c->buffer));
-		close(folder);
+		root = root_of(c, g, f, path);
+		n = host_read_at(root, path, c->buffer, sizeof(c->buffer));
 		if (n > 0)
-			f->parse(&c->values, host_text(c->buffer, (size_t)n));
+			f->parse(&c->values, host_text(c->buffer, (size_t)n), f);
 	}
 }
 
@@ -366,9 +362,8 @@ void host_cgroups_read(struct host_cgroups *c, enum host_cgroup_tier tier)
 static void put_start(struct host_cgroups *c, struct host_cgroup *g)
 {
 	struct stat st;
-	int root = c->hierarchies[c->primary].fd;
 
-	if (!fstatat(root, *g->path ? g->path + 1 : ".", &st, AT_SYMLINK_NOFOLLOW))
+	if (!fstatat(c->root[c->primary], *g->path ? g->path + 1 : ".", &st, AT_SYMLINK_NOFOLLOW))
 		host_put(&c->group, g->row, HOST_START, (double)st.st_mtim.tv_sec);
 }
 
@@ -404,7 +399,7 @@ static void find_user(const struct host_cgroups *c, struct host_cgroup *g)
 		return;
 	}
 	snprintf(procs, sizeof(procs), "%s/cgroup.procs", g->path + 1);
-	fd = openat(c->hierarchies[c->primary].fd, procs, O_RDONLY | O_CLOEXEC);
+	fd = openat(c->root[c->primary], procs, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && read(fd, text + 6, 10) > 0) {
 		close(fd);
 		text[6 + strspn(text + 6, "0123456789")] = '\0';
@@ -431,11 +426,13 @@ static void add_cgroup(struct host_cgroups *c, char *path, bool claimed)
 	identify_cgroup(&g->identity, path, claimed);
 	find_user(c, g);
 	labels_of(g, labels);
+	g->row = host_row(&c->group, labels);
 	/* Unusual names may produce identical labels; only the first cgroup is then published. */
-	if (host_row_exists(&c->group, labels))
-		c->h->counts.left_out++;
-	else
-		g->row = host_row(&c->group, labels);
+	for (size_t i = 0; i < c->n && g->row; i++)
+		if (c->v[i]->row == g->row) {
+			c->h->counts.left_out++;
+			g->row = NULL;
+		}
 	if (!g->row) {
 		cgroup_free(g);
 		return;
@@ -463,11 +460,10 @@ static bool is_known(struct host_cgroups *c, const char *path, size_t hint)
 
 void host_cgroups_look(struct host_cgroups *c)
 {
-	struct host_looked looked;
-	size_t n = host_cgroups_list(c->hierarchies[c->primary].fd, c->found, c->max, &looked);
+	bool incomplete;
+	size_t n = host_cgroups_list(c->root[c->primary], c->found, c->max, &c->h->counts,
+				     &incomplete);
 
-	c->h->counts.left_out += looked.left_out;
-	c->h->counts.errors += looked.errors;
 	for (size_t i = 0; i < c->n; i++)
 		c->v[i]->found = false;
 	for (size_t i = 0; i < n; i++)
@@ -480,7 +476,7 @@ void host_cgroups_look(struct host_cgroups *c)
 	 * name.
 	 */
 	for (size_t i = 0; i < c->n; i++)
-		c->v[i]->gone |= !c->v[i]->found && !looked.incomplete;
+		c->v[i]->gone |= !c->v[i]->found && !incomplete;
 	remove_gone(c);
 	for (size_t i = 0; i < n; i++)
 		if (c->found[i].path)
@@ -500,22 +496,30 @@ static bool has_controllers(int fd)
 	return false;
 }
 
+static void open_roots(struct host_cgroups *c)
+{
+	char mounts[PATH_MAX], root[PATH_MAX];
+
+	snprintf(mounts, sizeof(mounts), "%s/proc/self/mounts", c->h->root);
+	for (size_t i = 0; i < HIERARCHIES; i++)
+		c->root[i] = tcp_cgroup_mount(*c->h->root ? mounts : NULL,
+					      *controllers[i] ? controllers[i] : NULL, root,
+					      sizeof(root))
+				     ? host_folder(c->h, root)
+				     : -1;
+}
+
 /*
- * Chooses version 2 if it has controllers, otherwise the first of these version 1 controllers,
+ * Chooses version 2 if it has controllers, otherwise the first of the version 1 controllers,
  * otherwise version 2 without controllers.
  */
 static bool choose_primary(struct host_cgroups *c)
 {
-	static const char *const order[] = {"", "memory", "cpuacct", "cpu", "pids", "blkio", ""};
-
-	for (size_t i = 0; i < HOST_LEN(order); i++)
-		for (size_t k = 0; k < c->hierarchy_count; k++)
-			if (!strcmp(c->hierarchies[k].controller, order[i]) &&
-			    (i || has_controllers(c->hierarchies[k].fd))) {
-				c->primary = k;
-				return true;
-			}
-	return false;
+	if (c->root[0] >= 0 && has_controllers(c->root[0]))
+		return true;
+	for (size_t i = 1; i < HIERARCHIES && !c->primary; i++)
+		c->primary = c->root[i] >= 0 ? i : 0;
+	return c->root[c->primary] >= 0;
 }
 
 /* Limits the number of cgroups, each of which takes up to FILES_MAX descriptors. */
@@ -544,20 +548,16 @@ struct host_cgroups *host_cgroups_open(struct host *h, uint32_t max)
 	c->h = h;
 	c->max = limit_cgroups(max);
 	c->found = calloc(c->max, sizeof(*c->found));
-	host_file_open(h, &h->mounts_file, "/proc/self/mounts");
-	if (host_file_read(h, &h->mounts_file))
-		c->hierarchy_count = host_hierarchies_parse(
-			h, host_text(h->mounts_file.now, h->mounts_file.bytes), c->hierarchies);
+	open_roots(c);
 	if (!c->found || !choose_primary(c)) {
 		base_logf(BASE_INFO, HOST_LOG,
 			  "no cgroup hierarchy is mounted: container metrics are not published");
 		host_cgroups_close(c);
 		return NULL;
 	}
-	base_logf(BASE_DEBUG, HOST_LOG, "cgroups version=%d max=%u",
-		  c->hierarchies[c->primary].controller[0] ? 1 : 2, c->max);
-	host_group_init(h, &c->group, descs, HOST_LEN(descs), keys, KEYS);
-	host_group_init(h, &c->io, io_descs, HOST_LEN(io_descs), keys, KEYS + 1);
+	base_logf(BASE_DEBUG, HOST_LOG, "cgroups version=%d max=%u", c->primary ? 1 : 2, c->max);
+	host_group(h, &c->group, descs, HOST_LEN(descs), keys, KEYS);
+	host_group(h, &c->io, io_descs, HOST_LEN(io_descs), keys, KEYS + 1);
 	c->group.skip_empty = c->io.skip_empty = true;
 	return c;
 }
@@ -568,8 +568,9 @@ void host_cgroups_close(struct host_cgroups *c)
 		return;
 	for (size_t i = 0; i < c->n; i++)
 		cgroup_free(c->v[i]);
-	for (size_t i = 0; i < c->hierarchy_count; i++)
-		close(c->hierarchies[i].fd);
+	for (size_t i = 0; i < HIERARCHIES; i++)
+		if (c->root[i] >= 0)
+			close(c->root[i]);
 	free(c->v);
 	free(c->found);
 	free(c);

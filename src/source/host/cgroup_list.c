@@ -23,68 +23,6 @@
 #define DEPTH_MAX   16u
 #define PATH_BYTES  TCP_CGROUP_PATH_BYTES
 
-/* ---- hierarchies ---- */
-
-/* Controllers as named in mount options. */
-static const char *const controllers[] = {"memory", "cpu", "cpuacct", "blkio", "pids"};
-
-static int open_at(const struct host *h, struct host_text point)
-{
-	char path[PATH_MAX];
-
-	if (host_length(point) >= sizeof(path))
-		return -ENAMETOOLONG;
-	snprintf(path, sizeof(path), "%.*s", (int)host_length(point), point.p);
-	return host_folder(h, path);
-}
-
-static size_t add_hierarchy(const struct host *h, struct host_hierarchy *out, size_t n,
-			    const char *controller, struct host_text point)
-{
-	int fd;
-
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(out[i].controller, controller))
-			return n;
-	fd = n < HOST_HIERARCHIES ? open_at(h, point) : -1;
-	if (fd < 0)
-		return n;
-	snprintf(out[n].controller, sizeof(out[n].controller), "%s", controller);
-	out[n].fd = fd;
-	return n + 1;
-}
-
-size_t host_hierarchies_parse(const struct host *h, struct host_text t,
-			      struct host_hierarchy out[HOST_HIERARCHIES])
-{
-	struct host_text line;
-	size_t n = 0;
-
-	while (host_line(&t, &line)) {
-		struct host_text point, type, options;
-
-		host_word(&line);
-		point = host_word(&line);
-		type = host_word(&line);
-		options = host_word(&line);
-		if (host_is(type, "cgroup2"))
-			n = add_hierarchy(h, out, n, "", point);
-		for (size_t i = 0; host_is(type, "cgroup") && i < HOST_LEN(controllers); i++)
-			if (host_listed(options, controllers[i]))
-				n = add_hierarchy(h, out, n, controllers[i], point);
-	}
-	return n;
-}
-
-/* ---- cgroups ---- */
-
-static bool ends_with(const char *path, const char *suffix)
-{
-	size_t n = strlen(path), m = strlen(suffix);
-
-	return n > m && !strcmp(path + n - m, suffix);
-}
-
 static bool is_container(const struct tcp_cgroup_identity *i)
 {
 	return i->container_id[0] || i->container[0];
@@ -100,37 +38,36 @@ static bool may_contain_containers(const struct tcp_cgroup_identity *i)
 static bool is_published(const char *path, const struct tcp_cgroup_identity *i,
 			 const struct tcp_cgroup_identity *above)
 {
+	const struct host_text t = host_text_of(path);
+
 	return !*path || i->container_id[0] || strcmp(i->container, above->container) != 0 ||
-	       (i->pod_uid[0] && !above->pod_uid[0]) || ends_with(path, ".slice") ||
-	       ends_with(path, ".service") || ends_with(path, ".scope");
+	       (i->pod_uid[0] && !above->pod_uid[0]) || host_ends(t, ".slice") ||
+	       host_ends(t, ".service") || host_ends(t, ".scope");
 }
 
 struct host_walk {
-	struct host_found *queue; /* directories still to be visited */
-	size_t head, count, room;
-	struct host_found *claimed; /* directories that unprivileged users control, visited last */
-	size_t claimed_count, claimed_room;
+	/* directories to be visited; [1]: those that unprivileged users control, visited last */
+	struct {
+		struct host_found *v;
+		size_t n, room;
+	} queue[2];
 	struct host_found *out;
 	size_t n, max, claimed_out;
-	uint64_t left_out;
-	struct host_looked *looked;
+	struct host_counts *counts;
+	bool incomplete;
 	int entries;
 };
 
 static void push_directory(struct host_walk *w, char *path, bool claimed)
 {
-	bool room = claimed ? BASE_GROW(w->claimed, w->claimed_count, w->claimed_room)
-			    : BASE_GROW(w->queue, w->count, w->room);
+	typeof(&w->queue[0]) q = &w->queue[claimed];
 
-	if (!path || !room) {
-		w->left_out++;
+	if (!path || !BASE_GROW(q->v, q->n, q->room)) {
+		w->counts->left_out++;
 		free(path);
 		return;
 	}
-	if (claimed)
-		w->claimed[w->claimed_count++] = (struct host_found){path, true};
-	else
-		w->queue[w->count++] = (struct host_found){path, false};
+	q->v[q->n++] = (struct host_found){path, claimed};
 }
 
 /* task: see is_task() */
@@ -144,7 +81,7 @@ static void publish_cgroup(struct host_walk *w, const char *path, bool claimed, 
 	char *copy = room ? strdup(path) : NULL;
 
 	if (!copy) {
-		w->left_out++;
+		w->counts->left_out++;
 		return;
 	}
 	w->claimed_out += claimed;
@@ -174,7 +111,7 @@ static void visit_entry(struct host_walk *w, const struct host_found *f, const c
 
 	/* Longer paths would be truncated, and their labels could be identical. */
 	if (snprintf(full, sizeof(full), "%s/%s", f->path, name) >= (int)sizeof(full)) {
-		w->left_out++;
+		w->counts->left_out++;
 		return;
 	}
 	tcp_cgroup_parse(full, &i);
@@ -194,8 +131,8 @@ static void cannot_look(struct host_walk *w)
 {
 	if (errno == ENOENT || errno == ENODEV || errno == ENOTDIR || errno == ELOOP)
 		return;
-	w->looked->errors++;
-	w->looked->incomplete |= errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+	w->counts->errors++;
+	w->incomplete |= errno == EMFILE || errno == ENFILE || errno == ENOMEM;
 }
 
 static void look_into(struct host_walk *w, int root, const struct host_found *f)
@@ -229,7 +166,7 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 		if (*e->d_name == '.' || (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN))
 			continue;
 		if (--w->entries < 0) {
-			w->left_out++;
+			w->counts->left_out++;
 			break;
 		}
 		visit_entry(w, f, e->d_name, owned, depth, &above);
@@ -237,36 +174,26 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 	closedir(dir);
 }
 
-static void free_all(struct host_found *v, size_t n)
+size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_counts *counts,
+			 bool *incomplete)
 {
-	for (size_t i = 0; i < n; i++)
-		free(v[i].path);
-	free(v);
-}
+	struct host_walk w = {.out = out, .max = max, .counts = counts, .entries = ENTRIES_MAX};
 
-size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_looked *looked)
-{
-	struct host_walk w = {.out = out, .max = max, .looked = looked, .entries = ENTRIES_MAX};
-
-	*looked = (struct host_looked){0};
 	publish_cgroup(&w, "", false, false);
 	push_directory(&w, strdup(""), false);
-	while (w.head < w.count) {
-		struct host_found f = w.queue[w.head++];
-
-		look_into(&w, root, &f);
-	}
 	/*
 	 * Breadth first, so that many directories in one place take no room from the directories
-	 * above them.
+	 * above them. In a claimed directory, all others are claimed.
 	 */
-	for (size_t i = 0; i < w.claimed_count; i++) {
-		struct host_found f = w.claimed[i];
+	for (int claimed = 0; claimed < 2; claimed++) {
+		for (size_t i = 0; i < w.queue[claimed].n; i++) {
+			struct host_found f = w.queue[claimed].v[i]; /* the queue may move */
 
-		look_into(&w, root, &f);
+			look_into(&w, root, &f);
+			free(f.path);
+		}
+		free(w.queue[claimed].v);
 	}
-	looked->left_out = w.left_out;
-	free_all(w.queue, w.count);
-	free_all(w.claimed, w.claimed_count);
+	*incomplete = w.incomplete;
 	return w.n;
 }

@@ -24,8 +24,8 @@ static bool parse_value(struct host_text *t, double *out)
 	struct host_text word = *t;
 
 	host_blanks(&word);
-	if (host_starts(word, "max")) {
-		t->p = word.p + 3;
+	if (host_skip(&word, "max")) {
+		*t = word;
 		*out = 1e20;
 		return true;
 	}
@@ -45,137 +45,110 @@ struct host_cgroup_key {
 
 /* Parses lines of the form "KEY VALUE". */
 static void take_keys(struct host_container_values *c, struct host_text t,
-		      const struct host_cgroup_key *keys, size_t n)
+		      const struct host_cgroup_file *f)
 {
 	struct host_text line, key;
 	uint64_t v;
 
 	while (host_line(&t, &line)) {
 		key = host_word(&line);
-		for (size_t i = 0; i < n; i++)
-			if (host_is(key, keys[i].key) && host_u64(&line, &v))
-				put_value(c, keys[i].series, (double)v / keys[i].unit);
+		for (size_t i = 0; i < f->key_count; i++)
+			if (host_is(key, f->keys[i].key) && host_u64(&line, &v))
+				put_value(c, f->keys[i].series, (double)v / f->keys[i].unit);
 	}
 }
 
-/* ---- version 2 ---- */
-
-static void cpu_stat(struct host_container_values *c, struct host_text t)
+static void take_value(struct host_container_values *c, struct host_text t,
+		       const struct host_cgroup_file *f)
 {
-	static const struct host_cgroup_key keys[] = {
-		{"usage_usec", HOST_CPU_USAGE, US},
-		{"user_usec", HOST_CPU_USER, US},
-		{"system_usec", HOST_CPU_SYSTEM, US},
-		{"nr_periods", HOST_CFS_PERIODS, 1},
-		{"nr_throttled", HOST_CFS_THROTTLED, 1},
-		{"throttled_usec", HOST_CFS_THROTTLED_TIME, US},
-	};
+	double v;
 
-	take_keys(c, t, keys, HOST_LEN(keys));
+	if (parse_value(&t, &v))
+		put_value(c, f->series, v / (f->unit ?: 1));
 }
 
-static void memory_usage(struct host_container_values *c, struct host_text t)
+static void take_limit(struct host_container_values *c, struct host_text t,
+		       const struct host_cgroup_file *f)
+{
+	double v;
+
+	if (parse_value(&t, &v))
+		put_value(c, f->series, limit_of(v));
+}
+
+static void take_pressure(struct host_container_values *c, struct host_text t,
+			  const struct host_cgroup_file *f)
+{
+	struct host_pressure p = host_pressure_parse(t);
+
+	if (p.has_some)
+		put_value(c, f->series, (double)p.some / US);
+	if (p.has_full)
+		put_value(c, f->series + 1, (double)p.full / US);
+}
+
+static void memory_usage(struct host_container_values *c, struct host_text t,
+			 const struct host_cgroup_file *f)
 {
 	if (host_u64(&t, &c->usage))
-		put_value(c, HOST_MEM_USAGE, (double)c->usage);
+		put_value(c, f->series, (double)c->usage);
 }
 
-static void memory_stat(struct host_container_values *c, struct host_text t)
+static void memory_stat(struct host_container_values *c, struct host_text t,
+			const struct host_cgroup_file *f)
 {
-	static const struct host_cgroup_key keys[] = {
-		{"anon", HOST_MEM_RSS, 1},
-		{"file", HOST_MEM_CACHE, 1},
-		{"file_mapped", HOST_MEM_MAPPED, 1},
-		{"pgfault", HOST_MEM_FAULTS, 1},
-		{"pgmajfault", HOST_MEM_MAJOR, 1},
-		/* Not published as is: see working_set() in cgroup.c. */
-		{"inactive_file", HOST_MEM_WORKING_SET, 1},
-	};
-
-	take_keys(c, t, keys, HOST_LEN(keys));
+	take_keys(c, t, f);
+	/* Not published as is: see working_set() in cgroup.c. */
 	if (c->has >> HOST_MEM_WORKING_SET & 1)
 		c->inactive = (uint64_t)c->v[HOST_MEM_WORKING_SET];
 	/* In version 2, the counters of a cgroup include the counters of its descendants. */
-	if (c->has >> HOST_MEM_FAULTS & 1)
+	if (!f->controller && c->has >> HOST_MEM_FAULTS & 1)
 		put_value(c, HOST_MEM_FAULTS_BELOW, c->v[HOST_MEM_FAULTS]);
-	if (c->has >> HOST_MEM_MAJOR & 1)
+	if (!f->controller && c->has >> HOST_MEM_MAJOR & 1)
 		put_value(c, HOST_MEM_MAJOR_BELOW, c->v[HOST_MEM_MAJOR]);
 }
 
-#define ONE_VALUE(function, series, expression)                                   \
-	static void function(struct host_container_values *c, struct host_text t) \
-	{                                                                         \
-		double v;                                                         \
-                                                                                  \
-		if (parse_value(&t, &v))                                          \
-			put_value(c, series, expression);                         \
-	}
-
-ONE_VALUE(memory_swap, HOST_MEM_SWAP, v)
-ONE_VALUE(memory_peak, HOST_MEM_MAX_USAGE, v)
-ONE_VALUE(memory_failcnt, HOST_MEM_FAILCNT, v)
-ONE_VALUE(pids_current, HOST_THREADS, v)
-ONE_VALUE(pids_max, HOST_THREADS_MAX, limit_of(v))
-ONE_VALUE(memory_limit, HOST_SPEC_MEMORY, limit_of(v))
-ONE_VALUE(memory_reservation, HOST_SPEC_RESERVATION, limit_of(v))
-ONE_VALUE(memory_swap_limit, HOST_SPEC_SWAP, limit_of(v))
-ONE_VALUE(cpu_shares, HOST_SPEC_SHARES, v)
-/* Maps weights, 1 to 10000, linearly to shares, 2 to 262144, as the kernel defines both ranges. */
-ONE_VALUE(cpu_weight, HOST_SPEC_SHARES, 2 + floor((v - 1) * 262142 / 9999))
-ONE_VALUE(cpu_usage_ns, HOST_CPU_USAGE, v / NS)
-
-static void memory_events(struct host_container_values *c, struct host_text t)
-{
-	static const struct host_cgroup_key keys[] = {{"oom_kill", HOST_OOM, 1}};
-
-	take_keys(c, t, keys, HOST_LEN(keys));
-}
-
-static void processes(struct host_container_values *c, struct host_text t)
+static void processes(struct host_container_values *c, struct host_text t,
+		      const struct host_cgroup_file *f)
 {
 	struct host_text line;
 	double n = 0;
 
 	while (host_line(&t, &line))
 		n++;
-	put_value(c, HOST_PROCESSES, n);
+	put_value(c, f->series, n);
 }
 
-static void pressure(struct host_container_values *c, struct host_text t, enum host_container some)
+/* Maps weights, 1 to 10000, linearly to shares, 2 to 262144, as the kernel defines both ranges. */
+static void cpu_weight(struct host_container_values *c, struct host_text t,
+		       const struct host_cgroup_file *f)
 {
-	struct host_pressure p = host_pressure_parse(t);
+	double v;
 
-	if (p.has_some)
-		put_value(c, some, (double)p.some / US);
-	if (p.has_full)
-		put_value(c, some + 1, (double)p.full / US);
+	if (parse_value(&t, &v))
+		put_value(c, f->series, 2 + floor((v - 1) * 262142 / 9999));
 }
 
-static void cpu_pressure(struct host_container_values *c, struct host_text t)
+static void cpu_quota(struct host_container_values *c, struct host_text t,
+		      const struct host_cgroup_file *f)
 {
-	pressure(c, t, HOST_STALL_CPU);
-}
+	double v;
 
-static void io_pressure(struct host_container_values *c, struct host_text t)
-{
-	pressure(c, t, HOST_STALL_IO);
-}
-
-static void memory_pressure(struct host_container_values *c, struct host_text t)
-{
-	pressure(c, t, HOST_STALL_MEM);
+	if (parse_value(&t, &v) && limit_of(v) > 0)
+		put_value(c, f->series, v);
 }
 
 /* Parses "max 100000" or "50000 100000". */
-static void cpu_max(struct host_container_values *c, struct host_text t)
+static void cpu_max(struct host_container_values *c, struct host_text t,
+		    const struct host_cgroup_file *f)
 {
-	double quota, period;
+	struct host_text period = t;
+	double v;
 
-	if (!parse_value(&t, &quota) || !parse_value(&t, &period))
+	if (!parse_value(&period, &v) || !parse_value(&period, &v))
 		return;
-	put_value(c, HOST_SPEC_PERIOD, period);
-	if (limit_of(quota) > 0)
-		put_value(c, HOST_SPEC_QUOTA, quota);
+	put_value(c, HOST_SPEC_PERIOD, v);
+	cpu_quota(c, t, f);
 }
 
 /*
@@ -199,7 +172,8 @@ static struct host_io *io_of(struct host_container_values *c, struct host_text *
 }
 
 /* Parses "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0". */
-static void io_stat(struct host_container_values *c, struct host_text t)
+static void io_stat(struct host_container_values *c, struct host_text t,
+		    const struct host_cgroup_file *f)
 {
 	static const char *const keys[HOST_IO_SERIES] = {"rbytes=", "wbytes=", "rios=", "wios="};
 	struct host_text line, word;
@@ -209,66 +183,14 @@ static void io_stat(struct host_container_values *c, struct host_text t)
 
 		while (io && (word = host_word(&line), host_length(word)))
 			for (size_t i = 0; i < HOST_IO_SERIES; i++)
-				if (host_starts(word, keys[i])) {
-					struct host_text v = word;
-
-					v.p += strlen(keys[i]);
-					host_u64(&v, &io->v[i]);
-				}
+				if (host_skip(&word, keys[i]))
+					host_u64(&word, &io->v[f->series + i]);
 	}
 }
 
-/* ---- version 1 ---- */
-
-static void cpuacct_stat(struct host_container_values *c, struct host_text t)
-{
-	static const struct host_cgroup_key keys[] = {{"user", HOST_CPU_USER, TICKS},
-						      {"system", HOST_CPU_SYSTEM, TICKS}};
-
-	take_keys(c, t, keys, HOST_LEN(keys));
-}
-
-static void cpu_stat_1(struct host_container_values *c, struct host_text t)
-{
-	static const struct host_cgroup_key keys[] = {
-		{"nr_periods", HOST_CFS_PERIODS, 1},
-		{"nr_throttled", HOST_CFS_THROTTLED, 1},
-		{"throttled_time", HOST_CFS_THROTTLED_TIME, NS},
-	};
-
-	take_keys(c, t, keys, HOST_LEN(keys));
-}
-
-static void memory_stat_1(struct host_container_values *c, struct host_text t)
-{
-	static const struct host_cgroup_key keys[] = {
-		{"total_rss", HOST_MEM_RSS, 1},
-		{"total_cache", HOST_MEM_CACHE, 1},
-		{"total_swap", HOST_MEM_SWAP, 1},
-		{"total_mapped_file", HOST_MEM_MAPPED, 1},
-		{"pgfault", HOST_MEM_FAULTS, 1},
-		{"total_pgfault", HOST_MEM_FAULTS_BELOW, 1},
-		{"pgmajfault", HOST_MEM_MAJOR, 1},
-		{"total_pgmajfault", HOST_MEM_MAJOR_BELOW, 1},
-		{"total_inactive_file", HOST_MEM_WORKING_SET, 1},
-	};
-
-	take_keys(c, t, keys, HOST_LEN(keys));
-	if (c->has >> HOST_MEM_WORKING_SET & 1)
-		c->inactive = (uint64_t)c->v[HOST_MEM_WORKING_SET];
-}
-
-static void cfs_quota(struct host_container_values *c, struct host_text t)
-{
-	double v;
-
-	if (parse_value(&t, &v) && limit_of(v) > 0)
-		put_value(c, HOST_SPEC_QUOTA, v);
-}
-
-ONE_VALUE(cfs_period, HOST_SPEC_PERIOD, v)
-
-static void throttle(struct host_container_values *c, struct host_text t, size_t first)
+/* Parses the format of version 1: "8:0 Read 1". Other words, such as "Sync", are sums. */
+static void throttle(struct host_container_values *c, struct host_text t,
+		     const struct host_cgroup_file *f)
 {
 	struct host_text line, word;
 
@@ -280,59 +202,88 @@ static void throttle(struct host_container_values *c, struct host_text t, size_t
 		if (!io || !host_u64(&line, &v))
 			continue;
 		if (host_is(word, "Read"))
-			io->v[first] = v;
+			io->v[f->series] = v;
 		else if (host_is(word, "Write"))
-			io->v[first + 1] = v;
+			io->v[f->series + 1] = v;
 	}
 }
 
-static void io_bytes(struct host_container_values *c, struct host_text t)
-{
-	throttle(c, t, HOST_IO_READ_BYTES);
-}
+/* ---- the files ---- */
 
-static void io_count(struct host_container_values *c, struct host_text t)
-{
-	throttle(c, t, HOST_IO_READS);
-}
+static const struct host_cgroup_key cpu_stat[] = {
+	{"usage_usec", HOST_CPU_USAGE, US},	 {"user_usec", HOST_CPU_USER, US},
+	{"system_usec", HOST_CPU_SYSTEM, US},	 {"nr_periods", HOST_CFS_PERIODS, 1},
+	{"nr_throttled", HOST_CFS_THROTTLED, 1}, {"throttled_usec", HOST_CFS_THROTTLED_TIME, US},
+};
+static const struct host_cgroup_key cpu_stat_1[] = {
+	{"nr_periods", HOST_CFS_PERIODS, 1},
+	{"nr_throttled", HOST_CFS_THROTTLED, 1},
+	{"throttled_time", HOST_CFS_THROTTLED_TIME, NS},
+};
+static const struct host_cgroup_key cpuacct_stat[] = {{"user", HOST_CPU_USER, TICKS},
+						      {"system", HOST_CPU_SYSTEM, TICKS}};
+static const struct host_cgroup_key memory_keys[] = {
+	{"anon", HOST_MEM_RSS, 1},	     {"file", HOST_MEM_CACHE, 1},
+	{"file_mapped", HOST_MEM_MAPPED, 1}, {"pgfault", HOST_MEM_FAULTS, 1},
+	{"pgmajfault", HOST_MEM_MAJOR, 1},   {"inactive_file", HOST_MEM_WORKING_SET, 1},
+};
+static const struct host_cgroup_key memory_keys_1[] = {
+	{"total_rss", HOST_MEM_RSS, 1},
+	{"total_cache", HOST_MEM_CACHE, 1},
+	{"total_swap", HOST_MEM_SWAP, 1},
+	{"total_mapped_file", HOST_MEM_MAPPED, 1},
+	{"pgfault", HOST_MEM_FAULTS, 1},
+	{"total_pgfault", HOST_MEM_FAULTS_BELOW, 1},
+	{"pgmajfault", HOST_MEM_MAJOR, 1},
+	{"total_pgmajfault", HOST_MEM_MAJOR_BELOW, 1},
+	{"total_inactive_file", HOST_MEM_WORKING_SET, 1},
+};
+static const struct host_cgroup_key oom[] = {{"oom_kill", HOST_OOM, 1}};
+
+#define FAST	   HOST_TIER_FAST
+#define SECOND	   HOST_TIER_SECOND
+#define SLOW	   HOST_TIER_SLOW
+#define ONE(i)	   .series = (i)
+#define KEYS(list) .keys = (list), .key_count = HOST_LEN(list)
 
 const struct host_cgroup_file host_cgroup_files[] = {
-	{NULL, "cpu.stat", HOST_TIER_FAST, cpu_stat},
-	{NULL, "memory.current", HOST_TIER_FAST, memory_usage},
-	{NULL, "memory.stat", HOST_TIER_SECOND, memory_stat},
-	{NULL, "memory.swap.current", HOST_TIER_SECOND, memory_swap},
-	{NULL, "memory.events", HOST_TIER_SECOND, memory_events},
-	{NULL, "io.stat", HOST_TIER_SECOND, io_stat},
-	{NULL, "pids.current", HOST_TIER_SECOND, pids_current},
-	{NULL, "cgroup.procs", HOST_TIER_SECOND, processes},
-	{NULL, "cpu.pressure", HOST_TIER_SECOND, cpu_pressure},
-	{NULL, "io.pressure", HOST_TIER_SECOND, io_pressure},
-	{NULL, "memory.pressure", HOST_TIER_SECOND, memory_pressure},
-	{NULL, "memory.peak", HOST_TIER_SLOW, memory_peak},
-	{NULL, "memory.max", HOST_TIER_SLOW, memory_limit},
-	{NULL, "memory.high", HOST_TIER_SLOW, memory_reservation},
-	{NULL, "memory.swap.max", HOST_TIER_SLOW, memory_swap_limit},
-	{NULL, "pids.max", HOST_TIER_SLOW, pids_max},
-	{NULL, "cpu.max", HOST_TIER_SLOW, cpu_max},
-	{NULL, "cpu.weight", HOST_TIER_SLOW, cpu_weight},
-	{"cpuacct", "cpuacct.usage", HOST_TIER_FAST, cpu_usage_ns},
-	{"memory", "memory.usage_in_bytes", HOST_TIER_FAST, memory_usage},
-	{"cpuacct", "cpuacct.stat", HOST_TIER_SECOND, cpuacct_stat},
-	{"cpu", "cpu.stat", HOST_TIER_SECOND, cpu_stat_1},
-	{"memory", "memory.stat", HOST_TIER_SECOND, memory_stat_1},
-	{"memory", "memory.failcnt", HOST_TIER_SECOND, memory_failcnt},
-	{"memory", "memory.oom_control", HOST_TIER_SECOND, memory_events},
-	{"blkio", "blkio.throttle.io_service_bytes_recursive", HOST_TIER_SECOND, io_bytes},
-	{"blkio", "blkio.throttle.io_serviced_recursive", HOST_TIER_SECOND, io_count},
-	{"pids", "pids.current", HOST_TIER_SECOND, pids_current},
-	{"memory", "cgroup.procs", HOST_TIER_SECOND, processes},
-	{"memory", "memory.max_usage_in_bytes", HOST_TIER_SLOW, memory_peak},
-	{"memory", "memory.limit_in_bytes", HOST_TIER_SLOW, memory_limit},
-	{"memory", "memory.soft_limit_in_bytes", HOST_TIER_SLOW, memory_reservation},
-	{"memory", "memory.memsw.limit_in_bytes", HOST_TIER_SLOW, memory_swap_limit},
-	{"pids", "pids.max", HOST_TIER_SLOW, pids_max},
-	{"cpu", "cpu.cfs_period_us", HOST_TIER_SLOW, cfs_period},
-	{"cpu", "cpu.cfs_quota_us", HOST_TIER_SLOW, cfs_quota},
-	{"cpu", "cpu.shares", HOST_TIER_SLOW, cpu_shares},
+	{NULL, "cpu.stat", FAST, take_keys, KEYS(cpu_stat)},
+	{NULL, "memory.current", FAST, memory_usage, ONE(HOST_MEM_USAGE)},
+	{NULL, "memory.stat", SECOND, memory_stat, KEYS(memory_keys)},
+	{NULL, "memory.swap.current", SECOND, take_value, ONE(HOST_MEM_SWAP)},
+	{NULL, "memory.events", SECOND, take_keys, KEYS(oom)},
+	{NULL, "io.stat", SECOND, io_stat, ONE(HOST_IO_READ_BYTES)},
+	{NULL, "pids.current", SECOND, take_value, ONE(HOST_THREADS)},
+	{NULL, "cgroup.procs", SECOND, processes, ONE(HOST_PROCESSES)},
+	{NULL, "cpu.pressure", SECOND, take_pressure, ONE(HOST_STALL_CPU)},
+	{NULL, "io.pressure", SECOND, take_pressure, ONE(HOST_STALL_IO)},
+	{NULL, "memory.pressure", SECOND, take_pressure, ONE(HOST_STALL_MEM)},
+	{NULL, "memory.peak", SLOW, take_value, ONE(HOST_MEM_MAX_USAGE)},
+	{NULL, "memory.max", SLOW, take_limit, ONE(HOST_SPEC_MEMORY)},
+	{NULL, "memory.high", SLOW, take_limit, ONE(HOST_SPEC_RESERVATION)},
+	{NULL, "memory.swap.max", SLOW, take_limit, ONE(HOST_SPEC_SWAP)},
+	{NULL, "pids.max", SLOW, take_limit, ONE(HOST_THREADS_MAX)},
+	{NULL, "cpu.max", SLOW, cpu_max, ONE(HOST_SPEC_QUOTA)},
+	{NULL, "cpu.weight", SLOW, cpu_weight, ONE(HOST_SPEC_SHARES)},
+	{"cpuacct", "cpuacct.usage", FAST, take_value, ONE(HOST_CPU_USAGE), .unit = NS},
+	{"memory", "memory.usage_in_bytes", FAST, memory_usage, ONE(HOST_MEM_USAGE)},
+	{"cpuacct", "cpuacct.stat", SECOND, take_keys, KEYS(cpuacct_stat)},
+	{"cpu", "cpu.stat", SECOND, take_keys, KEYS(cpu_stat_1)},
+	{"memory", "memory.stat", SECOND, memory_stat, KEYS(memory_keys_1)},
+	{"memory", "memory.failcnt", SECOND, take_value, ONE(HOST_MEM_FAILCNT)},
+	{"memory", "memory.oom_control", SECOND, take_keys, KEYS(oom)},
+	{"blkio", "blkio.throttle.io_service_bytes_recursive", SECOND, throttle,
+	 ONE(HOST_IO_READ_BYTES)},
+	{"blkio", "blkio.throttle.io_serviced_recursive", SECOND, throttle, ONE(HOST_IO_READS)},
+	{"pids", "pids.current", SECOND, take_value, ONE(HOST_THREADS)},
+	{"memory", "cgroup.procs", SECOND, processes, ONE(HOST_PROCESSES)},
+	{"memory", "memory.max_usage_in_bytes", SLOW, take_value, ONE(HOST_MEM_MAX_USAGE)},
+	{"memory", "memory.limit_in_bytes", SLOW, take_limit, ONE(HOST_SPEC_MEMORY)},
+	{"memory", "memory.soft_limit_in_bytes", SLOW, take_limit, ONE(HOST_SPEC_RESERVATION)},
+	{"memory", "memory.memsw.limit_in_bytes", SLOW, take_limit, ONE(HOST_SPEC_SWAP)},
+	{"pids", "pids.max", SLOW, take_limit, ONE(HOST_THREADS_MAX)},
+	{"cpu", "cpu.cfs_period_us", SLOW, take_value, ONE(HOST_SPEC_PERIOD)},
+	{"cpu", "cpu.cfs_quota_us", SLOW, cpu_quota, ONE(HOST_SPEC_QUOTA)},
+	{"cpu", "cpu.shares", SLOW, take_value, ONE(HOST_SPEC_SHARES)},
 };
 const size_t host_cgroup_file_count = HOST_LEN(host_cgroup_files);

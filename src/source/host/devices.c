@@ -50,9 +50,8 @@ static bool number_at(int folder, const char *file, double *out)
 	struct host_text t = host_value_at(folder, file, text, sizeof(text));
 	uint64_t v;
 
-	if (!host_starts(t, "0x"))
+	if (!host_skip(&t, "0x"))
 		return host_number(&t, out);
-	t.p += 2;
 	if (!host_hex(&t, &v))
 		return false;
 	*out = (double)v;
@@ -137,9 +136,8 @@ static void take_udev(struct host_text t, struct host_text v[HOST_LEN(disk_info_
 	struct host_text line, key;
 
 	while (host_line(&t, &line)) {
-		if (!host_starts(line, "E:") || !host_until(&line, '=', &key))
+		if (!host_skip(&line, "E:") || !host_until(&line, '=', &key))
 			continue;
-		key.p += 2;
 		for (size_t i = 0; i < HOST_LEN(keys); i++)
 			if (host_is(key, keys[i]))
 				v[DISK_PATH + i] = line;
@@ -148,7 +146,7 @@ static void take_udev(struct host_text t, struct host_text v[HOST_LEN(disk_info_
 
 static void take_disks(struct host *h, struct host_devices *d)
 {
-	struct host_text t = host_text(h->disk_file.now, h->disk_file.bytes), line;
+	struct host_text t = host_contents(&h->source[HOST_DISKSTATS]), line;
 	int udev = host_folder(h, "/run/udev/data");
 	char text[16384], file[64];
 
@@ -249,14 +247,12 @@ static void take_frequency(struct host_devices *d, int folder, struct host_text 
 
 void host_devices_open(struct host *h, struct host_devices *d)
 {
-	host_group_init(h, &d->link, link_descs, HOST_LEN(link_descs), device_key, 1);
-	host_group_init(h, &d->link_info, link_info_descs, 1, link_info_keys,
-			HOST_LEN(link_info_keys));
-	host_group_init(h, &d->disk_info, disk_info_descs, 1, disk_info_keys,
-			HOST_LEN(disk_info_keys));
-	host_group_init(h, &d->thermal, thermal_descs, 1, thermal_keys, 2);
-	host_group_init(h, &d->cooling, cooling_descs, HOST_LEN(cooling_descs), cooling_keys, 2);
-	host_group_init(h, &d->frequency, frequency_descs, HOST_LEN(frequency_descs), cpu_key, 1);
+	host_group(h, &d->link, link_descs, HOST_LEN(link_descs), device_key, 1);
+	host_group(h, &d->link_info, link_info_descs, 1, link_info_keys, HOST_LEN(link_info_keys));
+	host_group(h, &d->disk_info, disk_info_descs, 1, disk_info_keys, HOST_LEN(disk_info_keys));
+	host_group(h, &d->thermal, thermal_descs, 1, thermal_keys, 2);
+	host_group(h, &d->cooling, cooling_descs, HOST_LEN(cooling_descs), cooling_keys, 2);
+	host_group(h, &d->frequency, frequency_descs, HOST_LEN(frequency_descs), cpu_key, 1);
 	host_rdma_open(h, &d->rdma);
 }
 

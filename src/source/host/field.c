@@ -6,10 +6,13 @@
 #include "base/grow.h"
 #include "source/host/internal.h"
 
-void host_fields_init(struct host *h, struct host_fields *f, enum host_type type,
-		      bool (*describe)(const char *, size_t, char *, char *))
+struct host_fields *host_fields(struct host *h, struct host_fields *f, enum host_type type,
+				void (*describe)(const char *, size_t, char *, char *))
 {
-	*f = (struct host_fields){.h = h, .type = type, .describe = describe};
+	f->h = h;
+	f->type = type;
+	f->describe = describe;
+	return f;
 }
 
 void host_fields_free(struct host_fields *f)
@@ -41,9 +44,7 @@ static struct host_field *create_field(struct host_fields *f, const char *key, s
 	memset(field, 0, sizeof(*field));
 	memcpy(field->key, key, n);
 	field->key_bytes = n;
-	field->wanted = f->describe(field->key, n, name, help);
-	if (!field->wanted)
-		return field;
+	f->describe(field->key, n, name, help);
 	field->cell.handle = host_series(f->type, host_family(f->h, &d), NULL, 0);
 	f->h->counts.refused += !field->cell.handle.bits;
 	return field;
@@ -51,17 +52,13 @@ static struct host_field *create_field(struct host_fields *f, const char *key, s
 
 struct host_field *host_field(struct host_fields *f, const char *key, size_t n)
 {
-	struct host_field *field = NULL;
-
-	for (size_t i = 0; i < f->n && !field; i++) {
+	for (size_t i = 0; i < f->n; i++) {
 		size_t at = (f->next + i) % f->n;
 
 		if (f->v[at].key_bytes == n && !memcmp(f->v[at].key, key, n)) {
-			field = &f->v[at];
 			f->next = at + 1;
+			return &f->v[at];
 		}
 	}
-	if (!field)
-		field = create_field(f, key, n);
-	return field && field->wanted ? field : NULL;
+	return create_field(f, key, n);
 }

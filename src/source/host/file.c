@@ -71,30 +71,27 @@ ssize_t host_pread(int fd, char *to, size_t bytes)
 bool host_file_read(struct host *h, struct host_file *f)
 {
 	ssize_t n = -EFBIG;
-	char *swap = f->now;
-	size_t swap_room = f->room;
+	char *before = f->now;
+	size_t before_bytes = f->bytes, before_room = f->room;
 
 	if (f->fd < 0)
 		return false;
 	f->now = f->before;
 	f->room = f->before_room;
-	f->before = swap;
-	f->before_room = swap_room;
-	f->before_bytes = f->bytes;
+	f->before = before;
+	f->before_room = before_room;
 	for (size_t want = BASE_MAX(f->room, (size_t)ROOM_FIRST);
 	     n == -EFBIG && want <= HOST_FILE_MAX; want *= 4)
 		n = base_grow(&f->now, &f->room, want, 1) ? host_pread(f->fd, f->now, f->room)
 							  : -ENOMEM;
 	f->bytes = n < 0 ? 0 : (size_t)n;
 	if (n < 0) {
-		f->same = false;
 		h->counts.errors++;
 		base_log_limited(BASE_WARN, HOST_LOG, "cannot read a file of the host error=%s",
 				 strerror((int)-n));
 		return false;
 	}
-	f->same = f->bytes == f->before_bytes && f->bytes && !memcmp(f->now, f->before, f->bytes);
-	return !f->same;
+	return !f->bytes || f->bytes != before_bytes || memcmp(f->now, before, before_bytes) != 0;
 }
 
 ssize_t host_read_at(int folder, const char *path, char *to, size_t bytes)

@@ -24,12 +24,32 @@
 #define SHARE_OTHER 1000u
 #define SHARE_NS    100000000ull
 
-static struct host_text text_of(const struct host_file *f)
-{
-	return host_text(f->now, f->bytes);
-}
+/* The files below are read in each round, except those that the kernel updates more slowly. */
+static const struct {
+	const char *path;
+	void (*parse)(struct host *h, struct host_text t);
+	bool second; /* once per second is enough; the kernel updates loadavg every five */
+} sources[HOST_SOURCES] = {
+	[HOST_DISKSTATS] = {"/proc/diskstats", host_disk_parse, false},
+	{"/proc/stat", host_stat_parse, false},
+	{"/proc/schedstat", host_schedstat_parse, false},
+	{"/proc/meminfo", host_meminfo_parse, false},
+	{"/proc/vmstat", host_vmstat_parse, false},
+	{"/proc/net/dev", host_netdev_parse, false},
+	{"/proc/net/snmp6", host_snmp6_parse, false},
+	{"/proc/net/sockstat", host_sockstat_parse, false},
+	{"/proc/net/sockstat6", host_sockstat_parse, false},
+	{"/proc/net/softnet_stat", host_softnet_parse, false},
+	{"/proc/loadavg", host_loadavg_parse, true},
+	{"/proc/sys/fs/file-nr", host_filefd_parse, true},
+	{"/proc/net/stat/nf_conntrack", host_conntrack_parse, true},
+	{"/proc/net/arp", host_arp_parse, true},
+};
+static const char *const pressure_paths[] = {"/proc/pressure/cpu", "/proc/pressure/io",
+					     "/proc/pressure/memory"};
+static const char *const netstat_paths[] = {"/proc/net/snmp", "/proc/net/netstat"};
 
-/* ---- tiers ---- */
+/* ---- reading ---- */
 
 static uint64_t cpu_ns(void)
 {
@@ -39,56 +59,28 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
-/* Reads a tier if it is due, and sets when it will be due again. */
-static void read_tier(struct host *h, struct host_tier *t, uint64_t now_ns, bool all,
-		      void (*read)(struct host *h, uint64_t now_ns))
+static void read_sources(struct host *h, bool second)
 {
-	uint64_t share = BASE_MIN(h->interval_ns, SHARE_NS) * t->share / SHARE_NS, start;
-
-	if (!all && now_ns < t->next_ns)
-		return;
-	start = cpu_ns();
-	read(h, now_ns);
-	t->next_ns = now_ns + BASE_MAX(t->every_ns, (cpu_ns() - start) * share);
+	for (size_t i = 0; i < HOST_SOURCES; i++)
+		if (sources[i].second == second && host_file_read(h, &h->source[i]))
+			sources[i].parse(h, host_contents(&h->source[i]));
 }
-
-/* ---- each round ---- */
 
 static void read_fast(struct host *h)
 {
 	host_kernel_time(&h->kernel);
-	if (host_file_read(h, &h->stat_file))
-		host_stat_parse(&h->stat, text_of(&h->stat_file));
-	if (host_file_read(h, &h->schedstat_file))
-		host_schedstat_parse(&h->schedstat, text_of(&h->schedstat_file));
-	if (host_file_read(h, &h->meminfo_file))
-		host_meminfo_parse(&h->meminfo, text_of(&h->meminfo_file));
-	if (host_file_read(h, &h->vmstat_file))
-		host_vmstat_parse(&h->vmstat, text_of(&h->vmstat_file));
-	for (size_t i = 0; i < HOST_LEN(h->pressure_file); i++)
+	read_sources(h, false);
+	for (size_t i = 0; i < HOST_LEN(pressure_paths); i++)
 		if (host_file_read(h, &h->pressure_file[i]))
-			host_pressure_put(&h->pressure, i, text_of(&h->pressure_file[i]));
-	if (host_file_read(h, &h->disk_file))
-		host_disk_parse(&h->disk, text_of(&h->disk_file));
-	if (host_file_read(h, &h->netdev_file))
-		host_netdev_parse(&h->netdev, text_of(&h->netdev_file));
-	for (size_t i = 0; i < HOST_LEN(h->netstat_file); i++)
+			host_pressure_put(h, i, host_contents(&h->pressure_file[i]));
+	for (size_t i = 0; i < HOST_LEN(netstat_paths); i++)
 		if (host_file_read(h, &h->netstat_file[i]))
-			host_netstat_parse(&h->netstat, i, text_of(&h->netstat_file[i]));
-	if (host_file_read(h, &h->snmp6_file))
-		host_snmp6_parse(&h->netstat, text_of(&h->snmp6_file));
-	for (size_t i = 0; i < HOST_LEN(h->sockstat_file); i++)
-		if (host_file_read(h, &h->sockstat_file[i]))
-			host_sockstat_parse(&h->sockstat, text_of(&h->sockstat_file[i]), i);
-	if (host_file_read(h, &h->softnet_file))
-		host_softnet_parse(&h->softnet, text_of(&h->softnet_file));
+			host_netstat_parse(h, i, host_contents(&h->netstat_file[i]));
 }
 
 static void read_second(struct host *h, uint64_t now_ns)
 {
-	/* The kernel computes the load average every five seconds. */
-	if (host_file_read(h, &h->loadavg_file))
-		host_loadavg_parse(&h->loadavg, text_of(&h->loadavg_file));
+	read_sources(h, true);
 	host_kernel_second(h, &h->kernel);
 	if (h->mounts)
 		host_mounts_second(h->mounts, now_ns);
@@ -112,78 +104,56 @@ static void read_slow(struct host *h, uint64_t now_ns)
 static void look_for_cgroups(struct host *h, uint64_t now_ns)
 {
 	(void)now_ns;
-	host_cgroups_look(h->cgroups);
+	if (h->cgroups)
+		host_cgroups_look(h->cgroups);
 }
 
-#define READ_CGROUPS(name, tier)                          \
-	static void name(struct host *h, uint64_t now_ns) \
-	{                                                 \
-		(void)now_ns;                             \
-		host_cgroups_read(h->cgroups, tier);      \
-	}
-READ_CGROUPS(read_limits, HOST_TIER_SLOW)
-READ_CGROUPS(read_containers, HOST_TIER_SECOND)
-READ_CGROUPS(read_usage, HOST_TIER_FAST)
+/* every_ns: the shortest time between two reads; each round takes at least that long, too. */
+static const struct {
+	uint64_t every_ns, share;
+	void (*read)(struct host *h, uint64_t now_ns); /* NULL means this tier of cgroups */
+	enum host_cgroup_tier cgroups;
+} tiers[HOST_TIERS] = {
+	{SECOND_NS, SHARE_OTHER, read_second, 0},
+	{SECOND_NS, SHARE_OTHER, read_rdma, 0},
+	{5 * SECOND_NS, SHARE_OTHER, read_slow, 0},
+	{SECOND_NS, SHARE_OTHER, look_for_cgroups, 0},
+	{5 * SECOND_NS, SHARE_OTHER, NULL, HOST_TIER_SLOW},
+	{SECOND_NS, SHARE_OTHER, NULL, HOST_TIER_SECOND},
+	{0, SHARE_USAGE, NULL, HOST_TIER_FAST},
+};
 
-static void read_all(struct host *h, uint64_t now_ns, bool all)
+void host_round(struct host *h, uint64_t now_ns, bool all)
 {
+	const uint64_t part = BASE_MIN(h->interval_ns, SHARE_NS);
+
 	read_fast(h);
-	read_tier(h, &h->second, now_ns, all, read_second);
-	read_tier(h, &h->rdma, now_ns, all, read_rdma);
-	read_tier(h, &h->slow, now_ns, all, read_slow);
-	if (!h->cgroups)
-		return;
-	read_tier(h, &h->cgroup_slow, now_ns, all, look_for_cgroups);
-	read_tier(h, &h->cgroup_limits, now_ns, all, read_limits);
-	read_tier(h, &h->cgroup_second, now_ns, all, read_containers);
-	read_tier(h, &h->cgroup_fast, now_ns, all, read_usage);
-}
+	for (size_t i = 0; i < HOST_TIERS; i++) {
+		const uint64_t every = BASE_MAX(h->interval_ns, tiers[i].every_ns);
+		const uint64_t share = part * tiers[i].share / SHARE_NS;
+		uint64_t start;
 
-void host_round(struct host *h, uint64_t now_ns)
-{
-	read_all(h, now_ns, false);
-}
-
-void host_round_all(struct host *h, uint64_t now_ns)
-{
-	read_all(h, now_ns, true);
+		if (!all && now_ns < h->next_ns[i])
+			continue;
+		start = cpu_ns();
+		if (tiers[i].read)
+			tiers[i].read(h, now_ns);
+		else if (h->cgroups)
+			host_cgroups_read(h->cgroups, tiers[i].cgroups);
+		h->next_ns[i] = now_ns + BASE_MAX(every, (cpu_ns() - start) * share);
+	}
 }
 
 /* ---- all ---- */
 
 static void open_files(struct host *h)
 {
-	host_file_open(h, &h->stat_file, "/proc/stat");
-	host_file_open(h, &h->schedstat_file, "/proc/schedstat");
-	host_file_open(h, &h->meminfo_file, "/proc/meminfo");
-	host_file_open(h, &h->vmstat_file, "/proc/vmstat");
-	host_file_open(h, &h->loadavg_file, "/proc/loadavg");
-	host_file_open(h, &h->pressure_file[0], "/proc/pressure/cpu");
-	host_file_open(h, &h->pressure_file[1], "/proc/pressure/io");
-	host_file_open(h, &h->pressure_file[2], "/proc/pressure/memory");
-	host_file_open(h, &h->disk_file, "/proc/diskstats");
-	host_file_open(h, &h->netdev_file, "/proc/net/dev");
-	host_file_open(h, &h->netstat_file[0], "/proc/net/snmp");
-	host_file_open(h, &h->netstat_file[1], "/proc/net/netstat");
-	host_file_open(h, &h->snmp6_file, "/proc/net/snmp6");
-	host_file_open(h, &h->sockstat_file[0], "/proc/net/sockstat");
-	host_file_open(h, &h->sockstat_file[1], "/proc/net/sockstat6");
-	host_file_open(h, &h->softnet_file, "/proc/net/softnet_stat");
-}
-
-void host_parsers_init(struct host *h)
-{
-	host_stat_init(h, &h->stat);
-	host_schedstat_init(h, &h->schedstat);
-	host_softnet_init(h, &h->softnet);
-	host_loadavg_init(h, &h->loadavg);
-	host_pressure_init(h, &h->pressure);
-	host_disk_init(h, &h->disk);
-	host_netdev_init(h, &h->netdev);
-	host_meminfo_init(h, &h->meminfo);
-	host_vmstat_init(h, &h->vmstat);
-	host_sockstat_init(h, &h->sockstat);
-	host_netstat_init(h, &h->netstat);
+	for (size_t i = 0; i < HOST_SOURCES; i++)
+		host_file_open(h, &h->source[i], sources[i].path);
+	for (size_t i = 0; i < HOST_LEN(pressure_paths); i++)
+		host_file_open(h, &h->pressure_file[i], pressure_paths[i]);
+	for (size_t i = 0; i < HOST_LEN(netstat_paths); i++)
+		host_file_open(h, &h->netstat_file[i], netstat_paths[i]);
 }
 
 void host_parsers_free(struct host *h)
@@ -221,12 +191,6 @@ struct host *host_open(const struct host_opts *o)
 		errno = err;
 		return NULL;
 	}
-	h->second = h->rdma = h->cgroup_second = h->cgroup_slow = (struct host_tier){
-		.every_ns = BASE_MAX(h->interval_ns, SECOND_NS), .share = SHARE_OTHER};
-	h->slow = h->cgroup_limits = (struct host_tier){
-		.every_ns = BASE_MAX(h->interval_ns, 5 * SECOND_NS), .share = SHARE_OTHER};
-	h->cgroup_fast = (struct host_tier){.every_ns = h->interval_ns, .share = SHARE_USAGE};
-	host_parsers_init(h);
 	open_files(h);
 	host_kernel_open(h, &h->kernel);
 	host_devices_open(h, &h->devices);

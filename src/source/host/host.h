@@ -33,10 +33,9 @@ struct sl_publisher;
 struct host *host_open(const struct host_opts *opts); /* returns NULL with errno set on failure */
 void host_close(struct host *h);		      /* NULL is fine */
 
-/* Reads everything that is due at now_ns, a time of base_now_ns(). */
-void host_round(struct host *h, uint64_t now_ns);
-/* Reads everything, regardless of what is due. */
-void host_round_all(struct host *h, uint64_t now_ns);
+/* Reads everything that is due at now_ns, a time of base_now_ns(); or everything, if all is true.
+ */
+void host_round(struct host *h, uint64_t now_ns, bool all);
 
 struct host_counts host_counts(const struct host *h);
 

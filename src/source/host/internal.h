@@ -32,9 +32,8 @@
 struct host_file {
 	struct host_file *next; /* in host.files */
 	int fd;			/* -1 means not open */
-	bool same;		/* the file's contents are the same as last time */
 	char *now, *before;
-	size_t bytes, before_bytes, room, before_room;
+	size_t bytes, room, before_room;
 };
 
 /* Opens a file, which host_close() closes. */
@@ -45,6 +44,10 @@ void host_file_close(struct host_file *f);
  * counted), or is unchanged.
  */
 bool host_file_read(struct host *h, struct host_file *f);
+static inline struct host_text host_contents(const struct host_file *f)
+{
+	return host_text(f->now, f->bytes);
+}
 /* Reads a file into a buffer. Returns the number of bytes or -errno. */
 ssize_t host_read_at(int folder, const char *path, char *to, size_t bytes);
 /*
@@ -78,7 +81,7 @@ struct host_desc {
 	const char *name, *help;
 	enum host_type type;
 	const char *key[2], *value[2];
-	/* for a value with a file of its own: path below its device's directory, and unit */
+	/* path below its device's directory of a file with this value, or a key; and unit */
 	const char *file;
 	double unit;
 };
@@ -111,16 +114,15 @@ struct host_group {
 	size_t count, room, next;
 };
 
-/* Initialises a group, which host_close() frees. Sets fields without an argument to 0. */
-void host_group_init(struct host *h, struct host_group *g, const struct host_desc *descs, size_t n,
-		     const char *const *keys, size_t key_count);
+/* Initialises a group if it is not yet in use; host_close() frees it. Returns g. */
+struct host_group *host_group(struct host *h, struct host_group *g, const struct host_desc *descs,
+			      size_t n, const char *const *keys, size_t key_count);
 void host_group_free(struct host_group *g);
 /*
  * Finds or creates the row with these labels and marks it as seen. Returns NULL, and counts it, if
  * there is no room or memory.
  */
 struct host_row *host_row(struct host_group *g, const struct host_text *values);
-bool host_row_exists(const struct host_group *g, const struct host_text *values);
 void host_row_remove(struct host_group *g, struct host_row *r);
 void host_put(struct host_group *g, struct host_row *r, size_t i, double v);
 /* Removes a value that no longer exists. */
@@ -142,25 +144,23 @@ void host_set(struct host_cell *c, enum host_type type, double v);
 struct host_field {
 	char key[HOST_KEY_MAX + 1];
 	size_t key_bytes;
-	bool wanted;
 	struct host_cell cell;
 };
 
 struct host_fields {
 	struct host *h;
 	enum host_type type;
-	/* Sets the name and help of a key; returns false if the key is not published. */
-	bool (*describe)(const char *key, size_t n, char name[128], char help[192]);
+	/* Sets the name and help of a key. */
+	void (*describe)(const char *key, size_t n, char name[128], char help[192]);
 	struct host_field *v;
 	size_t n, room, next;
 };
 
-void host_fields_init(struct host *h, struct host_fields *f, enum host_type type,
-		      bool (*describe)(const char *, size_t, char *, char *));
+/* Initialises fields unless they are in use. Returns f. */
+struct host_fields *host_fields(struct host *h, struct host_fields *f, enum host_type type,
+				void (*describe)(const char *, size_t, char *, char *));
 void host_fields_free(struct host_fields *f);
-/*
- * Returns NULL if the key is not wanted or there is no room. The next call invalidates the result.
- */
+/* Finds or adds a key. Returns NULL if there is no room. The next call invalidates the result. */
 struct host_field *host_field(struct host_fields *f, const char *key, size_t n);
 static inline void host_field_set(const struct host_fields *f, struct host_field *field, double v)
 {
@@ -172,26 +172,12 @@ void host_name_clean(char *name);
 
 /* ---- parsers: proc_stat.c, proc_memory.c, proc_disk.c, proc_net.c ---- */
 
-#define HOST_CPU_MODES 10
-
-struct host_stat {
-	struct host_group cpus, one;
-};
-
-void host_stat_init(struct host *h, struct host_stat *s);
-void host_stat_parse(struct host_stat *s, struct host_text t);
-
-void host_schedstat_init(struct host *h, struct host_group *g);
-void host_schedstat_parse(struct host_group *g, struct host_text t);
-void host_softnet_init(struct host *h, struct host_group *g);
-void host_softnet_parse(struct host_group *g, struct host_text t);
-
-void host_meminfo_init(struct host *h, struct host_fields *f);
-void host_meminfo_parse(struct host_fields *f, struct host_text t);
-void host_vmstat_init(struct host *h, struct host_fields *f);
-void host_vmstat_parse(struct host_fields *f, struct host_text t);
-void host_loadavg_init(struct host *h, struct host_group *g);
-void host_loadavg_parse(struct host_group *g, struct host_text t);
+void host_stat_parse(struct host *h, struct host_text t);
+void host_schedstat_parse(struct host *h, struct host_text t);
+void host_softnet_parse(struct host *h, struct host_text t);
+void host_meminfo_parse(struct host *h, struct host_text t);
+void host_vmstat_parse(struct host *h, struct host_text t);
+void host_loadavg_parse(struct host *h, struct host_text t);
 
 /* The contents of a file in /proc/pressure or of a cgroup's pressure file, in microseconds. */
 struct host_pressure {
@@ -199,15 +185,12 @@ struct host_pressure {
 	bool has_some, has_full;
 };
 struct host_pressure host_pressure_parse(struct host_text t);
-void host_pressure_init(struct host *h, struct host_group *g);
-void host_pressure_put(struct host_group *g, size_t resource, struct host_text t);
+void host_pressure_put(struct host *h, size_t resource, struct host_text t);
 
-void host_disk_init(struct host *h, struct host_group *g);
-void host_disk_parse(struct host_group *g, struct host_text t);
+void host_disk_parse(struct host *h, struct host_text t);
 bool host_disk_ignored(struct host_text device);
 
-void host_netdev_init(struct host *h, struct host_group *g);
-void host_netdev_parse(struct host_group *g, struct host_text t);
+void host_netdev_parse(struct host *h, struct host_text t);
 
 /* The wanted columns of a file that consists of pairs of lines: names, then values. */
 #define HOST_PAIRS_MAX 24u
@@ -224,29 +207,27 @@ struct host_netstat {
 	struct host_fields fields;
 	struct host_pair pairs[2][HOST_PAIRS_MAX]; /* pairs of lines in snmp [0] and netstat [1] */
 };
-void host_netstat_init(struct host *h, struct host_netstat *n);
 void host_netstat_free(struct host_netstat *n);
-void host_netstat_parse(struct host_netstat *n, size_t file, struct host_text t);
-void host_snmp6_parse(struct host_netstat *n, struct host_text t);
-void host_sockstat_init(struct host *h, struct host_fields *f);
-void host_sockstat_parse(struct host_fields *f, struct host_text t, bool v6);
+void host_netstat_parse(struct host *h, size_t file, struct host_text t);
+void host_snmp6_parse(struct host *h, struct host_text t);
+void host_sockstat_parse(struct host *h, struct host_text t);
 
 /* ---- kernel.c ---- */
 
 struct host_kernel {
 	struct host_group one, info, os, os_version, zone, clock_now, clock_all, udp, arp;
 	struct host_group timex;
-	struct host_file filefd, entropy, pool, count, limit, conntrack, arp_file, udp_file[2];
+	struct host_file entropy, pool, count, limit, udp_file[2];
 };
 
 void host_kernel_open(struct host *h, struct host_kernel *k);
 void host_kernel_time(struct host_kernel *k); /* called each round */
 void host_kernel_second(struct host *h, struct host_kernel *k);
 void host_kernel_slow(struct host *h, struct host_kernel *k);
-void host_conntrack_parse(struct host_group *g, struct host_text t);
-void host_arp_parse(struct host_group *g, struct host_text t);
+void host_conntrack_parse(struct host *h, struct host_text t);
+void host_arp_parse(struct host *h, struct host_text t);
 void host_udp_parse(struct host_group *g, bool v6, struct host_text t);
-void host_filefd_parse(struct host_group *g, struct host_text t);
+void host_filefd_parse(struct host *h, struct host_text t);
 void host_os_parse(struct host_kernel *k, struct host_text t);
 
 /* ---- rdma.c, rdma_resource.c, nic.c ---- */
@@ -359,11 +340,18 @@ struct host_container_values {
 
 enum host_cgroup_tier { HOST_TIER_FAST, HOST_TIER_SECOND, HOST_TIER_SLOW };
 
+struct host_cgroup_key;
+
 struct host_cgroup_file {
 	const char *controller; /* controller of version 1; NULL means version 2 */
 	const char *name;
 	enum host_cgroup_tier tier;
-	void (*parse)(struct host_container_values *c, struct host_text t);
+	void (*parse)(struct host_container_values *c, struct host_text t,
+		      const struct host_cgroup_file *f);
+	unsigned int series; /* the file's only or first series: host_container, or HOST_IO_... */
+	double unit;	     /* of that series; 0 means 1 */
+	const struct host_cgroup_key *keys; /* the wanted lines of a file with several */
+	size_t key_count;
 };
 
 extern const struct host_cgroup_file host_cgroup_files[];
@@ -380,40 +368,22 @@ void host_cgroups_close(struct host_cgroups *c);
 void host_cgroups_read(struct host_cgroups *c, enum host_cgroup_tier tier);
 void host_cgroups_look(struct host_cgroups *c); /* looks for new cgroups */
 
-#define HOST_HIERARCHIES 16u
-
-struct host_hierarchy {
-	char controller[32]; /* version 1 controller; empty for version 2 */
-	int fd;
-};
-
 struct host_found {
 	char *path; /* path below the root, such as "" or "/system.slice" */
 	bool claimed;
 };
 
-/* Parses a file like /proc/self/mounts. Returns the number of cgroup hierarchies found. */
-size_t host_hierarchies_parse(const struct host *h, struct host_text mounts,
-			      struct host_hierarchy out[HOST_HIERARCHIES]);
-
-struct host_looked {
-	/* number of cgroups left out; a lower bound, because the walk may stop early */
-	uint64_t left_out;
-	uint64_t errors; /* directories that could not be read */
-	bool incomplete; /* short of descriptors or memory, so some cgroups may have been missed */
-};
-
 /*
  * Lists at most max cgroups to be published; the caller frees their paths. Those that unprivileged
- * processes may create come last.
+ * processes may create come last. Counts errors, and cgroups left out (a lower bound, because the
+ * walk may stop early). incomplete: short of descriptors or memory, so some may have been missed.
  */
-size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_looked *looked);
+size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_counts *counts,
+			 bool *incomplete);
 
 /* ---- host.c ---- */
 
-struct host_tier {
-	uint64_t next_ns, every_ns, share; /* share: see host.c */
-};
+enum { HOST_DISKSTATS, HOST_SOURCES = 14, HOST_TIERS = 7 };
 
 struct host {
 	const char *root;
@@ -423,8 +393,7 @@ struct host {
 	struct host_file *files;   /* list of open files */
 	struct host_group *groups; /* list of all groups */
 
-	struct host_stat stat;
-	struct host_group schedstat, softnet, loadavg, pressure, disk, netdev;
+	struct host_group cpus, stat, schedstat, softnet, loadavg, pressure, disk, netdev;
 	struct host_fields meminfo, vmstat, sockstat;
 	struct host_netstat netstat;
 	struct host_kernel kernel;
@@ -432,14 +401,12 @@ struct host {
 	struct host_mounts *mounts;
 	struct host_cgroups *cgroups;
 
-	struct host_file stat_file, schedstat_file, softnet_file, loadavg_file, meminfo_file;
-	struct host_file vmstat_file, pressure_file[3], disk_file, netdev_file, netstat_file[2];
-	struct host_file snmp6_file, sockstat_file[2], mounts_file;
-
-	struct host_tier second, rdma, slow, cgroup_fast, cgroup_second, cgroup_limits, cgroup_slow;
+	/* see host.c */
+	struct host_file source[HOST_SOURCES];
+	struct host_file pressure_file[3], netstat_file[2];
+	uint64_t next_ns[HOST_TIERS];
 };
 
-void host_parsers_init(struct host *h); /* initialises the parsers of /proc */
 void host_parsers_free(struct host *h); /* closes all files, and frees what all parsers hold */
 
 #endif

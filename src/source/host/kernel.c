@@ -52,8 +52,9 @@ static const struct host_desc one_descs[] = {
 
 /* ---- files of one or two numbers ---- */
 
-void host_filefd_parse(struct host_group *g, struct host_text t)
+void host_filefd_parse(struct host *h, struct host_text t)
 {
+	struct host_group *g = &h->kernel.one;
 	struct host_row *r = host_row(g, NULL);
 	double v[3];
 	size_t n = 0;
@@ -73,15 +74,16 @@ static void put_number(struct host *h, struct host_group *g, size_t i, struct ho
 
 	if (!host_file_read(h, f))
 		return;
-	t = host_text(f->now, f->bytes);
+	t = host_contents(f);
 	if (host_number(&t, &v))
 		host_put(g, host_row(g, NULL), i, v);
 }
 
 /* Sums hexadecimal columns over all lines; there is one line per processor. */
-void host_conntrack_parse(struct host_group *g, struct host_text t)
+void host_conntrack_parse(struct host *h, struct host_text t)
 {
 	static const uint8_t columns[TRACKS] = {2, 4, 5, 8, 9, 10, 11, 16};
+	struct host_group *g = &h->kernel.one;
 	struct host_row *r = host_row(g, NULL);
 	uint64_t sum[TRACKS] = {0};
 	struct host_text line;
@@ -109,8 +111,9 @@ static const struct host_desc arp_descs[] = {
 };
 static const char *const arp_keys[] = {"device"};
 
-void host_arp_parse(struct host_group *g, struct host_text t)
+void host_arp_parse(struct host *h, struct host_text t)
 {
+	struct host_group *g = host_group(h, &h->kernel.arp, arp_descs, 1, arp_keys, 1);
 	struct host_text line, word;
 
 	/* The ARP entries of a device need not be adjacent. */
@@ -378,24 +381,20 @@ static void put_timex(struct host_group *g)
 
 void host_kernel_open(struct host *h, struct host_kernel *k)
 {
-	host_group_init(h, &k->one, one_descs, HOST_LEN(one_descs), NULL, 0);
-	host_group_init(h, &k->info, uname_descs, 1, uname_keys, HOST_LEN(uname_keys));
-	host_group_init(h, &k->os, os_descs, 1, os_keys, HOST_LEN(os_keys));
-	host_group_init(h, &k->os_version, os_version_descs, 1, os_version_keys,
-			HOST_LEN(os_version_keys));
-	host_group_init(h, &k->zone, zone_descs, 1, zone_keys, 1);
-	host_group_init(h, &k->clock_now, clock_now_descs, 1, clock_keys, 2);
-	host_group_init(h, &k->clock_all, clock_all_descs, 1, clock_keys, 2);
-	host_group_init(h, &k->timex, timex_descs, HOST_LEN(timex_descs), NULL, 0);
-	host_group_init(h, &k->udp, udp_descs, HOST_LEN(udp_descs), NULL, 0);
-	host_group_init(h, &k->arp, arp_descs, 1, arp_keys, 1);
-	host_file_open(h, &k->filefd, "/proc/sys/fs/file-nr");
+	host_group(h, &k->one, one_descs, HOST_LEN(one_descs), NULL, 0);
+	host_group(h, &k->info, uname_descs, 1, uname_keys, HOST_LEN(uname_keys));
+	host_group(h, &k->os, os_descs, 1, os_keys, HOST_LEN(os_keys));
+	host_group(h, &k->os_version, os_version_descs, 1, os_version_keys,
+		   HOST_LEN(os_version_keys));
+	host_group(h, &k->zone, zone_descs, 1, zone_keys, 1);
+	host_group(h, &k->clock_now, clock_now_descs, 1, clock_keys, 2);
+	host_group(h, &k->clock_all, clock_all_descs, 1, clock_keys, 2);
+	host_group(h, &k->timex, timex_descs, HOST_LEN(timex_descs), NULL, 0);
+	host_group(h, &k->udp, udp_descs, HOST_LEN(udp_descs), NULL, 0);
 	host_file_open(h, &k->entropy, "/proc/sys/kernel/random/entropy_avail");
 	host_file_open(h, &k->pool, "/proc/sys/kernel/random/poolsize");
 	host_file_open(h, &k->count, "/proc/sys/net/netfilter/nf_conntrack_count");
 	host_file_open(h, &k->limit, "/proc/sys/net/netfilter/nf_conntrack_max");
-	host_file_open(h, &k->conntrack, "/proc/net/stat/nf_conntrack");
-	host_file_open(h, &k->arp_file, "/proc/net/arp");
 	host_file_open(h, &k->udp_file[0], "/proc/net/udp");
 	host_file_open(h, &k->udp_file[1], "/proc/net/udp6");
 }
@@ -407,12 +406,6 @@ void host_kernel_time(struct host_kernel *k)
 
 void host_kernel_second(struct host *h, struct host_kernel *k)
 {
-	if (host_file_read(h, &k->filefd))
-		host_filefd_parse(&k->one, host_text(k->filefd.now, k->filefd.bytes));
-	if (host_file_read(h, &k->conntrack))
-		host_conntrack_parse(&k->one, host_text(k->conntrack.now, k->conntrack.bytes));
-	if (host_file_read(h, &k->arp_file))
-		host_arp_parse(&k->arp, host_text(k->arp_file.now, k->arp_file.bytes));
 	put_number(h, &k->one, ENTROPY, &k->entropy);
 	put_number(h, &k->one, TRACKED, &k->count);
 	put_timex(&k->timex);
@@ -424,8 +417,7 @@ void host_kernel_slow(struct host *h, struct host_kernel *k)
 	put_number(h, &k->one, TRACKED_LIMIT, &k->limit);
 	for (size_t i = 0; i < 2; i++)
 		if (host_file_read(h, &k->udp_file[i]))
-			host_udp_parse(&k->udp, i,
-				       host_text(k->udp_file[i].now, k->udp_file[i].bytes));
+			host_udp_parse(&k->udp, i, host_contents(&k->udp_file[i]));
 	put_uname(&k->info);
 	put_os(h, k);
 	put_clocks(h, k);

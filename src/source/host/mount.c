@@ -299,23 +299,21 @@ static void *run_thread(void *arg)
 /* Call it with the lock held. */
 static void start_thread(struct host_mount_shared *s)
 {
-	pthread_attr_t detached;
 	pthread_t thread;
 
-	if (s->threads >= THREADS_MAX || pthread_attr_init(&detached))
+	if (s->threads >= THREADS_MAX)
 		return;
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	/*
 	 * The new thread waits for the lock before it reads the epoch. If it cannot be created, the
 	 * current thread keeps working.
 	 */
-	if (!pthread_create(&thread, &detached, run_thread, s)) {
+	if (!pthread_create(&thread, NULL, run_thread, s)) {
+		pthread_detach(thread);
 		s->epoch++;
 		s->current = NULL;
 		s->threads++;
 		s->refs++;
 	}
-	pthread_attr_destroy(&detached);
 }
 
 /* ---- the table ---- */
@@ -464,8 +462,7 @@ void host_mounts_second(struct host_mounts *m, uint64_t now_ns)
 void host_mounts_slow(struct host *h, struct host_mounts *m)
 {
 	if (mounts_changed(m) && read_tables(h, m))
-		host_mounts_parse(m, host_text(m->file.now, m->file.bytes),
-				  host_text(m->own.now, m->own.bytes));
+		host_mounts_parse(m, host_contents(&m->file), host_contents(&m->own));
 	pthread_mutex_lock(&m->shared->lock);
 	if (!m->shared->queued)
 		enqueue_mounts(m);
@@ -487,7 +484,7 @@ struct host_mounts *host_mounts_open(struct host *h)
 	pthread_mutex_init(&m->shared->lock, NULL);
 	pthread_cond_init(&m->shared->work, NULL);
 	m->shared->refs = 1;
-	host_group_init(h, &m->group, descs, HOST_LEN(descs), keys, HOST_LEN(keys));
+	host_group(h, &m->group, descs, HOST_LEN(descs), keys, HOST_LEN(keys));
 	/*
 	 * Prefer the mounts of PID 1: a systemd unit or a container may see a different set, some
 	 * of it read-only.

@@ -38,11 +38,6 @@ static const struct host_desc descs[] = {
 
 static const char *const key[] = {"device"};
 
-void host_disk_init(struct host *h, struct host_group *g)
-{
-	host_group_init(h, g, descs, HOST_LEN(descs), key, 1);
-}
-
 static bool all_digits(struct host_text t)
 {
 	if (t.p == t.end)
@@ -50,15 +45,6 @@ static bool all_digits(struct host_text t)
 	for (; t.p < t.end; t.p++)
 		if (*t.p < '0' || *t.p > '9')
 			return false;
-	return true;
-}
-
-static bool skip_prefix(struct host_text t, const char *prefix, struct host_text *rest)
-{
-	if (!host_starts(t, prefix))
-		return false;
-	*rest = t;
-	rest->p += strlen(prefix);
 	return true;
 }
 
@@ -71,19 +57,21 @@ bool host_disk_ignored(struct host_text device)
 	uint64_t v;
 
 	for (size_t i = 0; i < HOST_LEN(whole); i++)
-		if (skip_prefix(device, whole[i], &rest) && all_digits(rest))
+		if (rest = device, host_skip(&rest, whole[i]) && all_digits(rest))
 			return true;
 	for (size_t i = 0; i < HOST_LEN(lettered); i++)
-		if (skip_prefix(device, lettered[i], &rest) && rest.p < rest.end &&
-		    *rest.p >= 'a' && *rest.p++ <= 'z' && all_digits(rest))
+		if (rest = device, host_skip(&rest, lettered[i]) && rest.p < rest.end &&
+					   *rest.p >= 'a' && *rest.p++ <= 'z' && all_digits(rest))
 			return true;
-	return skip_prefix(device, "nvme", &rest) && host_until(&rest, 'n', &part) &&
-	       all_digits(part) && host_until(&rest, 'p', &part) && all_digits(part) &&
-	       host_u64(&rest, &v) && rest.p == rest.end;
+	rest = device;
+	return host_skip(&rest, "nvme") && host_until(&rest, 'n', &part) && all_digits(part) &&
+	       host_until(&rest, 'p', &part) && all_digits(part) && host_u64(&rest, &v) &&
+	       rest.p == rest.end;
 }
 
-void host_disk_parse(struct host_group *g, struct host_text t)
+void host_disk_parse(struct host *h, struct host_text t)
 {
+	struct host_group *g = host_group(h, &h->disk, descs, HOST_LEN(descs), key, 1);
 	struct host_text line, name;
 	uint64_t v;
 

@@ -11,7 +11,7 @@
 /* ---- meminfo: "Active(anon):   1234 kB", "HugePages_Total:  0" ---- */
 
 /* The key includes the unit, if there is one: "MemTotal kB". */
-static bool describe_meminfo(const char *key, size_t n, char name[128], char help[192])
+static void describe_meminfo(const char *key, size_t n, char name[128], char help[192])
 {
 	struct host_text t = host_text(key, n), base;
 	char field[HOST_KEY_MAX + 8];
@@ -26,16 +26,11 @@ static bool describe_meminfo(const char *key, size_t n, char name[128], char hel
 	host_name_clean(field);
 	snprintf(name, 128, "node_memory_%s", field);
 	snprintf(help, 192, "Memory information field %s.", field);
-	return true;
 }
 
-void host_meminfo_init(struct host *h, struct host_fields *f)
+void host_meminfo_parse(struct host *h, struct host_text t)
 {
-	host_fields_init(h, f, HOST_GAUGE, describe_meminfo);
-}
-
-void host_meminfo_parse(struct host_fields *f, struct host_text t)
-{
+	struct host_fields *f = host_fields(h, &h->meminfo, HOST_GAUGE, describe_meminfo);
 	char key[HOST_KEY_MAX + 4];
 	struct host_text line, name;
 	uint64_t v;
@@ -66,22 +61,17 @@ static bool wanted_vmstat(struct host_text key)
 	       (host_starts(key, "pg") && memmem(key.p, host_length(key), "fault", 5));
 }
 
-static bool describe_vmstat(const char *key, size_t n, char name[128], char help[192])
+static void describe_vmstat(const char *key, size_t n, char name[128], char help[192])
 {
 	(void)n;
 	snprintf(name, 128, "node_vmstat_%s", key);
 	snprintf(help, 192, "/proc/vmstat information field %s.", key);
 	host_name_clean(name);
-	return true;
 }
 
-void host_vmstat_init(struct host *h, struct host_fields *f)
+void host_vmstat_parse(struct host *h, struct host_text t)
 {
-	host_fields_init(h, f, HOST_UNKNOWN, describe_vmstat);
-}
-
-void host_vmstat_parse(struct host_fields *f, struct host_text t)
-{
+	struct host_fields *f = host_fields(h, &h->vmstat, HOST_UNKNOWN, describe_vmstat);
 	struct host_text line, key;
 	uint64_t v;
 
@@ -102,13 +92,10 @@ static const struct host_desc load_descs[] = {
 	GAUGE("load15", "15m load average."),
 };
 
-void host_loadavg_init(struct host *h, struct host_group *g)
+void host_loadavg_parse(struct host *h, struct host_text t)
 {
-	host_group_init(h, g, load_descs, HOST_LEN(load_descs), NULL, 0);
-}
-
-void host_loadavg_parse(struct host_group *g, struct host_text t)
-{
+	struct host_group *g = host_group(h, &h->loadavg, load_descs, HOST_LEN(load_descs), NULL,
+					  0);
 	struct host_row *r = host_row(g, NULL);
 	double v;
 
@@ -127,10 +114,7 @@ struct host_pressure host_pressure_parse(struct host_text t)
 	while (host_line(&t, &line)) {
 		kind = host_word(&line);
 		while (word = host_word(&line), host_length(word)) {
-			if (!host_starts(word, "total="))
-				continue;
-			word.p += 6;
-			if (!host_u64(&word, &v))
+			if (!host_skip(&word, "total=") || !host_u64(&word, &v))
 				continue;
 			if (host_is(kind, "some")) {
 				p.some = v;
@@ -159,13 +143,10 @@ static const struct host_desc pressure_descs[] = {
 		"Total time in seconds no process could make progress due to memory congestion"),
 };
 
-void host_pressure_init(struct host *h, struct host_group *g)
+void host_pressure_put(struct host *h, size_t resource, struct host_text t)
 {
-	host_group_init(h, g, pressure_descs, HOST_LEN(pressure_descs), NULL, 0);
-}
-
-void host_pressure_put(struct host_group *g, size_t resource, struct host_text t)
-{
+	struct host_group *g = host_group(h, &h->pressure, pressure_descs, HOST_LEN(pressure_descs),
+					  NULL, 0);
 	struct host_pressure p = host_pressure_parse(t);
 	struct host_row *r = host_row(g, NULL);
 

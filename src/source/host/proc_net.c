@@ -26,13 +26,10 @@ static const struct host_desc netdev_descs[] = {
 
 static const char *const device_key[] = {"device"};
 
-void host_netdev_init(struct host *h, struct host_group *g)
+void host_netdev_parse(struct host *h, struct host_text t)
 {
-	host_group_init(h, g, netdev_descs, HOST_LEN(netdev_descs), device_key, 1);
-}
-
-void host_netdev_parse(struct host_group *g, struct host_text t)
-{
+	struct host_group *g = host_group(h, &h->netdev, netdev_descs, HOST_LEN(netdev_descs),
+					  device_key, 1);
 	struct host_text line, name;
 	uint64_t v;
 
@@ -55,13 +52,6 @@ void host_netdev_parse(struct host_group *g, struct host_text t)
 
 /* ---- snmp, netstat, snmp6 ---- */
 
-static bool ends_with(struct host_text t, const char *s)
-{
-	size_t n = strlen(s);
-
-	return host_length(t) >= n && !memcmp(t.end - n, s, n);
-}
-
 /* True for fields that node_exporter selects by default. */
 static bool is_wanted(struct host_text protocol, struct host_text name)
 {
@@ -74,8 +64,8 @@ static bool is_wanted(struct host_text protocol, struct host_text name)
 	static const char *const extended[] = {"TCPSynRetrans", "TCPTimeouts"};
 
 	/* .*_(InErrors|InErrs) */
-	if (host_is(name, "InErrors") || host_is(name, "InErrs") || ends_with(name, "_InErrors") ||
-	    ends_with(name, "_InErrs"))
+	if (host_is(name, "InErrors") || host_is(name, "InErrs") || host_ends(name, "_InErrors") ||
+	    host_ends(name, "_InErrs"))
 		return true;
 	if (host_is(protocol, "Ip"))
 		return host_is(name, "Forwarding");
@@ -94,24 +84,22 @@ static bool is_wanted(struct host_text protocol, struct host_text name)
 }
 
 /* Keys are "PROTOCOL NAME". */
-static bool describe_netstat(const char *key, size_t n, char name[128], char help[192])
+static void describe_netstat(const char *key, size_t n, char name[128], char help[192])
 {
-	struct host_text t = host_text(key, n), protocol;
+	struct host_text t = host_text(key, n), protocol = t;
 
-	if (!host_until(&t, ' ', &protocol) || !is_wanted(protocol, t))
-		return false;
+	host_until(&t, ' ', &protocol);
 	snprintf(name, 128, "node_netstat_%.*s_%.*s", (int)host_length(protocol), protocol.p,
 		 (int)host_length(t), t.p);
 	host_name_clean(name);
 	snprintf(help, 192, "Statistic %.*s%.*s.", (int)host_length(protocol), protocol.p,
 		 (int)host_length(t), t.p);
-	return true;
 }
 
-void host_netstat_init(struct host *h, struct host_netstat *n)
+static struct host_netstat *netstat_of(struct host *h)
 {
-	memset(n, 0, sizeof(*n));
-	host_fields_init(h, &n->fields, HOST_UNKNOWN, describe_netstat);
+	host_fields(h, &h->netstat.fields, HOST_UNKNOWN, describe_netstat);
+	return &h->netstat;
 }
 
 void host_netstat_free(struct host_netstat *n)
@@ -187,9 +175,10 @@ static void take_values(struct host_netstat *n, const struct host_pair *p, struc
 }
 
 /* Parses pairs of lines such as "Tcp: InSegs OutSegs", "Tcp: 12 13". */
-void host_netstat_parse(struct host_netstat *n, size_t file, struct host_text t)
+void host_netstat_parse(struct host *h, size_t file, struct host_text t)
 {
 	struct host_text names, values, protocol, again;
+	struct host_netstat *n = netstat_of(h);
 
 	for (size_t i = 0; i < HOST_PAIRS_MAX; i++) {
 		struct host_pair *p = &n->pairs[file][i];
@@ -214,8 +203,9 @@ void host_netstat_parse(struct host_netstat *n, size_t file, struct host_text t)
 }
 
 /* Parses "Ip6InOctets   1234"; the protocol ends after the "6". */
-void host_snmp6_parse(struct host_netstat *n, struct host_text t)
+void host_snmp6_parse(struct host *h, struct host_text t)
 {
+	struct host_netstat *n = netstat_of(h);
 	struct host_text line, key, protocol;
 	double v;
 
@@ -224,7 +214,7 @@ void host_snmp6_parse(struct host_netstat *n, struct host_text t)
 		if (!host_until(&key, '6', &protocol))
 			continue;
 		protocol.end++;
-		if (is_wanted(protocol, key) && host_number(&line, &v))
+		if (host_number(&line, &v))
 			host_field_set(&n->fields, field_of(n, protocol, key), v);
 	}
 }
@@ -232,12 +222,11 @@ void host_snmp6_parse(struct host_netstat *n, struct host_text t)
 /* ---- sockstat: "TCP: inuse 5 orphan 0 tw 10 alloc 5 mem 3" ---- */
 
 /* Keys are "PROTOCOL STATE". */
-static bool describe_sockstat(const char *key, size_t n, char name[128], char help[192])
+static void describe_sockstat(const char *key, size_t n, char name[128], char help[192])
 {
-	struct host_text t = host_text(key, n), protocol;
+	struct host_text t = host_text(key, n), protocol = t;
 
-	if (!host_until(&t, ' ', &protocol))
-		return false;
+	host_until(&t, ' ', &protocol);
 	snprintf(name, 128, "node_sockstat_%.*s_%.*s", (int)host_length(protocol), protocol.p,
 		 (int)host_length(t), t.p);
 	host_name_clean(name);
@@ -246,12 +235,6 @@ static bool describe_sockstat(const char *key, size_t n, char name[128], char he
 	else
 		snprintf(help, 192, "Number of %.*s sockets in state %.*s.",
 			 (int)host_length(protocol), protocol.p, (int)host_length(t), t.p);
-	return true;
-}
-
-void host_sockstat_init(struct host *h, struct host_fields *f)
-{
-	host_fields_init(h, f, HOST_GAUGE, describe_sockstat);
 }
 
 static void put_socket(struct host_fields *f, struct host_text protocol, struct host_text state,
@@ -265,13 +248,15 @@ static void put_socket(struct host_fields *f, struct host_text protocol, struct 
 		host_field_set(f, host_field(f, key, (size_t)n), v);
 }
 
-void host_sockstat_parse(struct host_fields *f, struct host_text t, bool v6)
+/* Also parses sockstat6, which has the same format and other protocols. */
+void host_sockstat_parse(struct host *h, struct host_text t)
 {
+	struct host_fields *f = host_fields(h, &h->sockstat, HOST_GAUGE, describe_sockstat);
 	struct host_text line, protocol, state;
 	uint64_t v;
 
 	while (host_line(&t, &line)) {
-		if (!host_until(&line, ':', &protocol) || (v6 && host_is(protocol, "sockets")))
+		if (!host_until(&line, ':', &protocol))
 			continue;
 		for (;;) {
 			state = host_word(&line);

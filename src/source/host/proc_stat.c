@@ -10,8 +10,8 @@
 #define USER_HZ		    100.0
 #define BACKWARDS_SECONDS   3.0
 #define IDLE		    3u
+#define CPU_MODES	    10
 
-#define GAUGE(name, help)   HOST_DESC("node_" name, help, HOST_GAUGE)
 #define COUNTER(name, help) HOST_DESC("node_" name, help, HOST_COUNTER)
 
 #define CPU_TIME(mode)                                                                            \
@@ -23,83 +23,74 @@
 		  .key = {"mode"}, .value = {mode})
 
 /* In the order of the columns. */
-static const struct host_desc cpu_descs[HOST_CPU_MODES] = {
+static const struct host_desc cpu_descs[CPU_MODES] = {
 	CPU_TIME("user"),   CPU_TIME("nice"),	CPU_TIME("system"),  CPU_TIME("idle"),
 	CPU_TIME("iowait"), CPU_TIME("irq"),	CPU_TIME("softirq"), CPU_TIME("steal"),
 	GUEST_TIME("user"), GUEST_TIME("nice"),
 };
 
-static const struct {
-	const char *key;
-	struct host_desc desc;
-} one[] = {
-	{"intr", COUNTER("intr_total", "Total number of interrupts serviced.")},
-	{"ctxt", COUNTER("context_switches_total", "Total number of context switches.")},
-	{"btime", GAUGE("boot_time_seconds", "Node boot time, in unixtime.")},
-	{"processes", COUNTER("forks_total", "Total number of forks.")},
-	{"procs_running", GAUGE("procs_running", "Number of processes in runnable state.")},
-	{"procs_blocked",
-	 GAUGE("procs_blocked", "Number of processes blocked waiting for I/O to complete.")},
+#define ONE(key, name, help, type) HOST_DESC("node_" name, help, type, .file = (key))
+
+static const struct host_desc one_descs[] = {
+	ONE("intr", "intr_total", "Total number of interrupts serviced.", HOST_COUNTER),
+	ONE("ctxt", "context_switches_total", "Total number of context switches.", HOST_COUNTER),
+	ONE("btime", "boot_time_seconds", "Node boot time, in unixtime.", HOST_GAUGE),
+	ONE("processes", "forks_total", "Total number of forks.", HOST_COUNTER),
+	ONE("procs_running", "procs_running", "Number of processes in runnable state.", HOST_GAUGE),
+	ONE("procs_blocked", "procs_blocked",
+	    "Number of processes blocked waiting for I/O to complete.", HOST_GAUGE),
 };
 
-static struct host_desc one_descs[HOST_LEN(one)];
-
 static const char *const cpu_key[] = {"cpu"};
-
-void host_stat_init(struct host *h, struct host_stat *s)
-{
-	for (size_t i = 0; i < HOST_LEN(one); i++)
-		one_descs[i] = one[i].desc;
-	host_group_init(h, &s->cpus, cpu_descs, HOST_LEN(cpu_descs), cpu_key, 1);
-	host_group_init(h, &s->one, one_descs, HOST_LEN(one), NULL, 0);
-}
 
 /*
  * The kernel's idle time may decrease slightly without a counter reset; such values are ignored. If
  * it decreases by more than three seconds, all modes were reset, as after the processor was
  * offline.
  */
-static void put_cpu(struct host_stat *s, struct host_row *r, const double *now)
+static void put_cpu(struct host_group *g, struct host_row *r, const double *now)
 {
 	bool anew = now[IDLE] + BACKWARDS_SECONDS < r->cells[IDLE].value;
 
-	for (size_t i = 0; i < HOST_CPU_MODES; i++)
+	for (size_t i = 0; i < CPU_MODES; i++)
 		if (anew || !r->cells[i].tried || now[i] > r->cells[i].value)
-			host_put(&s->cpus, r, i, now[i]);
+			host_put(g, r, i, now[i]);
 }
 
-static void take_cpu(struct host_stat *s, struct host_text name, struct host_text line)
+static void take_cpu(struct host_group *g, struct host_text name, struct host_text line)
 {
-	double now[HOST_CPU_MODES] = {0};
+	double now[CPU_MODES] = {0};
 	struct host_row *r;
 	uint64_t v;
 
-	for (size_t i = 0; i < HOST_CPU_MODES && host_u64(&line, &v); i++)
+	for (size_t i = 0; i < CPU_MODES && host_u64(&line, &v); i++)
 		now[i] = (double)v / USER_HZ;
-	r = host_row(&s->cpus, &name);
+	r = host_row(g, &name);
 	if (r)
-		put_cpu(s, r, now);
+		put_cpu(g, r, now);
 }
 
-void host_stat_parse(struct host_stat *s, struct host_text t)
+void host_stat_parse(struct host *h, struct host_text t)
 {
-	struct host_row *r = host_row(&s->one, NULL);
+	struct host_group *cpus = host_group(h, &h->cpus, cpu_descs, HOST_LEN(cpu_descs), cpu_key,
+					     1);
+	struct host_group *g = host_group(h, &h->stat, one_descs, HOST_LEN(one_descs), NULL, 0);
+	struct host_row *r = host_row(g, NULL);
 	struct host_text line, name;
 	uint64_t v;
 
 	while (r && host_line(&t, &line)) {
 		name = host_word(&line);
-		if (host_starts(name, "cpu")) {
-			name.p += 3;
+		if (host_skip(&name, "cpu")) {
 			if (name.p < name.end)
-				take_cpu(s, name, line);
+				take_cpu(cpus, name, line);
 			continue;
 		}
-		for (size_t i = 0; i < HOST_LEN(one); i++)
-			if (host_is(name, one[i].key) && host_u64(&line, &v))
-				host_put(&s->one, r, i, (double)v);
+		for (size_t i = 0; i < HOST_LEN(one_descs); i++)
+			if (host_is(name, one_descs[i].file) && host_u64(&line, &v))
+				host_put(g, r, i, (double)v);
 	}
-	host_group_end(&s->cpus);
+	host_group_end(cpus);
 }
 
 /* ---- schedstat ---- */
@@ -112,14 +103,11 @@ static const struct host_desc sched_descs[] = {
 	COUNTER("schedstat_timeslices_total", "Number of timeslices executed by CPU."),
 };
 
-void host_schedstat_init(struct host *h, struct host_group *g)
-{
-	host_group_init(h, g, sched_descs, HOST_LEN(sched_descs), cpu_key, 1);
-}
-
 /* Parses "cpu0" and nine numbers; the last three are used: nanoseconds, nanoseconds, slices. */
-void host_schedstat_parse(struct host_group *g, struct host_text t)
+void host_schedstat_parse(struct host *h, struct host_text t)
 {
+	struct host_group *g = host_group(h, &h->schedstat, sched_descs, HOST_LEN(sched_descs),
+					  cpu_key, 1);
 	struct host_text line, name;
 	uint64_t v[9];
 
@@ -128,9 +116,8 @@ void host_schedstat_parse(struct host_group *g, struct host_text t)
 		size_t n = 0;
 
 		name = host_word(&line);
-		if (!host_starts(name, "cpu"))
+		if (!host_skip(&name, "cpu"))
 			continue;
-		name.p += 3;
 		while (n < HOST_LEN(v) && host_u64(&line, &v[n]))
 			n++;
 		r = n == HOST_LEN(v) && name.p < name.end ? host_row(g, &name) : NULL;
@@ -152,14 +139,11 @@ static const struct host_desc softnet_descs[] = {
 		"Number of times processing packets ran out of quota"),
 };
 
-void host_softnet_init(struct host *h, struct host_group *g)
-{
-	host_group_init(h, g, softnet_descs, HOST_LEN(softnet_descs), cpu_key, 1);
-}
-
 /* Parses hexadecimal columns; since Linux 5.10, the thirteenth is the processor. */
-void host_softnet_parse(struct host_group *g, struct host_text t)
+void host_softnet_parse(struct host *h, struct host_text t)
 {
+	struct host_group *g = host_group(h, &h->softnet, softnet_descs, HOST_LEN(softnet_descs),
+					  cpu_key, 1);
 	struct host_text line, cpu;
 	uint64_t number = 0;
 	char text[24];

@@ -193,12 +193,10 @@ static struct host_text put_rate(struct host_group *g, struct host_row *r, struc
 	bool has = host_number(&t, &rate) && host_starts(t, " Gb/sec");
 
 	put_or_remove(g, r, RATE, has, rate * 125e6);
-	has = has && host_until(&t, '(', &rest) && host_u64(&t, &width) && host_starts(t, "X ");
+	has = has && host_until(&t, '(', &rest) && host_u64(&t, &width) && host_skip(&t, "X ");
 	put_or_remove(g, r, WIDTH, has, (double)width);
-	if (has) {
-		t.p += strlen("X ");
+	if (has)
 		host_until(&t, ')', &speed);
-	}
 	return speed;
 }
 
@@ -278,15 +276,13 @@ static void take_device(struct host_devices *all, int folder, struct host_text n
 
 void host_rdma_open(struct host *h, struct host_rdma *d)
 {
-	host_group_init(h, &d->info, info_descs, 1, info_keys, HOST_LEN(info_keys));
-	host_group_init(h, &d->port, port_descs, HOST_LEN(port_descs), port_info_keys, 2);
-	host_group_init(h, &d->port_info, port_info_descs, 1, port_info_keys,
-			HOST_LEN(port_info_keys));
-	host_group_init(h, &d->hw, hw_descs, 1, counter_keys, HOST_LEN(counter_keys));
+	host_group(h, &d->info, info_descs, 1, info_keys, HOST_LEN(info_keys));
+	host_group(h, &d->port, port_descs, HOST_LEN(port_descs), port_info_keys, 2);
+	host_group(h, &d->port_info, port_info_descs, 1, port_info_keys, HOST_LEN(port_info_keys));
+	host_group(h, &d->hw, hw_descs, 1, counter_keys, HOST_LEN(counter_keys));
 	d->hw.skip_empty = true;
-	host_group_init(h, &d->resources, resource_descs, 1, resource_keys,
-			HOST_LEN(resource_keys));
-	host_group_init(h, &d->nic, nic_descs, 1, nic_keys, HOST_LEN(nic_keys));
+	host_group(h, &d->resources, resource_descs, 1, resource_keys, HOST_LEN(resource_keys));
+	host_group(h, &d->nic, nic_descs, 1, nic_keys, HOST_LEN(nic_keys));
 }
 
 void host_rdma_second(struct host *h, struct host_devices *all)

@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/grow.h"
-#include "base/text.h"
 #include "source/host/internal.h"
+#include "source/tcp/cgroup.h"
 
-void host_group_init(struct host *h, struct host_group *g, const struct host_desc *descs, size_t n,
-		     const char *const *keys, size_t key_count)
+struct host_group *host_group(struct host *h, struct host_group *g, const struct host_desc *descs,
+			      size_t n, const char *const *keys, size_t key_count)
 {
+	if (g->h)
+		return g;
 	*g = (struct host_group){.h = h,
 				 .after = h->groups,
 				 .descs = descs,
@@ -22,6 +23,7 @@ void host_group_init(struct host *h, struct host_group *g, const struct host_des
 				 .keys = keys,
 				 .key_count = key_count};
 	h->groups = g;
+	return g;
 }
 
 uint64_t host_family(struct host *h, const struct host_desc *d)
@@ -213,15 +215,8 @@ static char *clean_labels(const struct host_group *g, const struct host_text *va
 	if (!out)
 		return NULL;
 	for (size_t i = 0; i < g->key_count; i++) {
-		const char *from = start_of(values[i]);
-		size_t n = BASE_MIN(host_length(values[i]), (size_t)SL_LABEL_VALUE_MAX);
-
-		n = strnlen(from, n);
-		for (; n < host_length(values[i]) && n && ((unsigned char)from[n] & 0xc0) == 0x80;)
-			n--;
-		memcpy(p, from, n);
-		p[n] = 0;
-		base_harmless(p);
+		tcp_cgroup_text(p, SL_LABEL_VALUE_MAX + 1, start_of(values[i]),
+				host_length(values[i]));
 		p += strlen(p) + 1;
 	}
 	return out;
@@ -308,15 +303,6 @@ struct host_row *host_row(struct host_group *g, const struct host_text *values)
 		return g->rows[at];
 	}
 	return add_row(g, values);
-}
-
-bool host_row_exists(const struct host_group *g, const struct host_text *values)
-{
-	char *labels = clean_labels(g, values);
-	bool there = !labels || find_clean(g, labels);
-
-	free(labels);
-	return there;
 }
 
 void host_row_remove(struct host_group *g, struct host_row *r)

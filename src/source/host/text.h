@@ -44,6 +44,22 @@ static inline bool host_starts(struct host_text t, const char *s)
 	return host_length(t) >= n && !memcmp(t.p, s, n);
 }
 
+static inline bool host_ends(struct host_text t, const char *s)
+{
+	size_t n = strlen(s);
+
+	return host_length(t) >= n && !memcmp(t.end - n, s, n);
+}
+
+/* Skips a prefix. Returns false if the text does not begin with it. */
+static inline bool host_skip(struct host_text *t, const char *prefix)
+{
+	bool has = host_starts(*t, prefix);
+
+	t->p += has ? strlen(prefix) : 0;
+	return has;
+}
+
 /* Gets the next line, without its newline. Returns false at the end. */
 static inline bool host_line(struct host_text *t, struct host_text *line)
 {

@@ -26,8 +26,7 @@
 #include "dta/wire/auth.h"
 #include "source/report/budget.h"
 #include "source/report/event.h"
-#include "source/report/queue.h"
-#include "source/report/route.h"
+#include "source/report/netlink.h"
 #include "source/report/shared.h"
 #include "source/report/sign.h"
 #include "source/report/report.skel.h"
@@ -121,19 +120,6 @@ static void detach_hook(struct hook *h)
 
 /* ---- the target ---- */
 
-/* Returns the IPv4 or IPv6 address inside a socket address. */
-static const void *address_in(const struct sockaddr *a)
-{
-	return a->sa_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr
-					: (const void *)&((const struct sockaddr_in *)a)->sin_addr;
-}
-
-static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
-{
-	return a->sa_family == b->sa_family &&
-	       !memcmp(address_in(a), address_in(b), a->sa_family == AF_INET6 ? 16 : 4);
-}
-
 /* Resolves a host name, preferring IPv4. Returns the result of getaddrinfo(3). */
 static int find_host(const char *host, const char *service, struct addrinfo **found)
 {
@@ -161,11 +147,12 @@ static int find_route(struct report_config *c, struct route *r, const char *targ
 		      size_t bytes)
 {
 	struct sockaddr *from = (struct sockaddr *)&r->from, *to = (struct sockaddr *)&r->to;
+	struct in6_addr near, far; /* IPv4 is mapped, so it is at the end */
 	socklen_t n = sizeof(r->from);
 	char host[256], service[8];
 	struct addrinfo *found;
-	uint16_t port;
-	int err, fd;
+	uint16_t port, own;
+	int err, fd, at;
 
 	if (!strchr(target, ':')) {
 		snprintf(host, sizeof(host), "%s", target);
@@ -191,17 +178,21 @@ static int find_route(struct report_config *c, struct route *r, const char *targ
 		close(fd);
 	if (err)
 		return base_fail(error, bytes, -err, "%s: %s", target, strerror(err));
+	near = base_mapped_of(from, &own);
+	far = base_mapped_of(to, &port);
 	c->v6 = to->sa_family == AF_INET6;
-	memcpy(c->v6 ? (void *)c->source6 : &c->source, address_in(from), c->v6 ? 16 : 4);
-	memcpy(c->v6 ? (void *)c->target6 : &c->target, address_in(to), c->v6 ? 16 : 4);
-	if (same_address(from, to) || (!c->v6 && (ntohl(c->target) >> 24) == 127))
+	at = c->v6 ? 0 : 12;
+	memcpy(c->v6 ? c->source6 : &c->source, near.s6_addr + at, (size_t)(16 - at));
+	memcpy(c->v6 ? c->target6 : &c->target, far.s6_addr + at, (size_t)(16 - at));
+	if (!memcmp(&near, &far, sizeof(near)) || base_is_loopback(to))
 		return base_fail(
 			error, bytes, -EINVAL,
 			"%s is this host: use ':%u', with the translator listening on any address",
 			target, port);
 	/* A link-local address includes its interface. */
 	c->out = c->v6 ? ((const struct sockaddr_in6 *)to)->sin6_scope_id : 0;
-	err = c->out ? 0 : report_route_interface(c->v6, address_in(from), address_in(to), &c->out);
+	err = c->out ? 0
+		     : report_route_interface(c->v6, near.s6_addr + at, far.s6_addr + at, &c->out);
 	if (err)
 		return base_fail(error, bytes, err, "%s: cannot find the outgoing interface: %s",
 				 target, strerror(-err));
@@ -468,7 +459,7 @@ static void open_subjects(struct report_kernel *r, const struct report_kernel_op
 				  error);
 	}
 	if (o->subjects >> RPT_QUEUE & 1) {
-		r->queue = report_queue_open();
+		r->queue = report_netlink_open();
 		if (r->queue < 0)
 			base_logf(BASE_WARN, LOG, "cannot report the queue: %s",
 				  strerror(-r->queue));

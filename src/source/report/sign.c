@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include <nettle/aes.h>
+#include <nettle/cmac.h>
 
 #include "dta/wire/endian.h"
 
@@ -59,20 +59,10 @@ static void expand_key(struct report_sign *s, const uint8_t box[256], const uint
 	}
 }
 
-/* RFC 4493, 2.3: doubles a value in the field of 128 bits. */
-static void double_value(uint8_t v[16])
-{
-	uint8_t carry = v[0] >> 7 ? 0x87 : 0;
-
-	for (int i = 0; i < 16; i++)
-		v[i] = (uint8_t)(v[i] << 1 | (i < 15 ? v[i + 1] >> 7 : 0));
-	v[15] ^= carry;
-}
-
 void report_sign_prepare(struct report_sign *s, const __u8 key[16], __u64 translator)
 {
-	struct aes128_ctx aes;
-	uint8_t box[256], sub[16] = {0};
+	struct cmac_aes128_ctx cmac;
+	uint8_t box[256];
 
 	make_sbox(box);
 	for (int i = 0; i < 256; i++) {
@@ -86,15 +76,11 @@ void report_sign_prepare(struct report_sign *s, const __u8 key[16], __u64 transl
 		}
 	}
 	expand_key(s, box, key);
-	aes128_set_encrypt_key(&aes, key);
-	aes128_encrypt(&aes, sizeof(sub), sub, sub);
-	double_value(sub);
-	for (int i = 0; i < 4; i++)
-		s->whole[i] = dta_get32(sub + 4 * i);
-	double_value(sub);
-	for (int i = 0; i < 4; i++)
-		s->padded[i] = dta_get32(sub + 4 * i);
+	cmac_aes128_set_key(&cmac, key);
+	for (int i = 0; i < 4; i++) {
+		s->whole[i] = dta_get32(cmac.key.K1.b + 4 * i);
+		s->padded[i] = dta_get32(cmac.key.K2.b + 4 * i);
+	}
 	dta_put64(s->translator, translator);
-	explicit_bzero(&aes, sizeof(aes));
-	explicit_bzero(sub, sizeof(sub));
+	explicit_bzero(&cmac, sizeof(cmac));
 }

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
-#include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
 #include <sched.h>
@@ -20,6 +19,8 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
+
+#include "source/report/netlink.h"
 
 #define FAR "slr-far" /* no other interface shares its namespace, so the name is fixed */
 
@@ -33,81 +34,25 @@ struct report_veth {
 	unsigned int near, far; /* interface indices of both ends */
 };
 
-/* A netlink request under construction. */
-union request {
-	struct nlmsghdr h;
-	char bytes[1024];
-};
-
-static void begin_request(union request *r, uint16_t type, uint16_t flags, const void *body,
-			  size_t bytes)
-{
-	memset(r, 0, sizeof(*r));
-	r->h.nlmsg_len = (uint32_t)NLMSG_LENGTH(bytes);
-	r->h.nlmsg_type = type;
-	r->h.nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags);
-	memcpy(NLMSG_DATA(&r->h), body, bytes);
-}
-
-static struct rtattr *put_attribute(union request *r, uint16_t type, const void *data, size_t bytes)
-{
-	struct rtattr *a = (struct rtattr *)(r->bytes + NLMSG_ALIGN(r->h.nlmsg_len));
-
-	a->rta_type = type;
-	a->rta_len = (uint16_t)RTA_LENGTH(bytes);
-	if (bytes)
-		memcpy(RTA_DATA(a), data, bytes);
-	r->h.nlmsg_len = (uint32_t)(NLMSG_ALIGN(r->h.nlmsg_len) + RTA_ALIGN(a->rta_len));
-	return a;
-}
-
-static void end_nest(union request *r, struct rtattr *nest)
-{
-	nest->rta_len = (uint16_t)(r->bytes + r->h.nlmsg_len - (char *)nest);
-}
-
-/* Sends the request. Returns 0 or -errno. */
-static int send_request(union request *r)
-{
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err;
-	char answer[4096] __attribute__((aligned(8)));
-	const struct nlmsghdr *h = (const struct nlmsghdr *)answer;
-	const struct nlmsgerr *e;
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	if (send(fd, r, r->h.nlmsg_len, 0) < 0 || (n = recv(fd, answer, sizeof(answer), 0)) < 0) {
-		err = -errno;
-	} else if ((size_t)n < NLMSG_LENGTH(sizeof(*e)) || h->nlmsg_type != NLMSG_ERROR) {
-		err = -EPROTO;
-	} else {
-		e = NLMSG_DATA(h);
-		err = e->error;
-	}
-	close(fd);
-	return err;
-}
-
 /* Creates the pair: the far end in the current namespace, the near end in namespace home. */
 static int make_pair(const char *near, int home)
 {
 	struct ifinfomsg link = {.ifi_family = AF_UNSPEC};
 	struct rtattr *info, *data, *peer;
-	union request r;
+	union report_request r;
 
-	begin_request(&r, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &link, sizeof(link));
-	put_attribute(&r, IFLA_IFNAME, FAR, sizeof(FAR));
-	info = put_attribute(&r, IFLA_LINKINFO, NULL, 0);
-	put_attribute(&r, IFLA_INFO_KIND, "veth", 4);
-	data = put_attribute(&r, IFLA_INFO_DATA, NULL, 0);
-	peer = put_attribute(&r, VETH_INFO_PEER, &link, sizeof(link));
-	put_attribute(&r, IFLA_IFNAME, near, strlen(near) + 1);
-	put_attribute(&r, IFLA_NET_NS_FD, &home, sizeof(home));
-	end_nest(&r, peer);
-	end_nest(&r, data);
-	end_nest(&r, info);
-	return send_request(&r);
+	report_request_begin(&r, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &link, sizeof(link));
+	report_request_put(&r, IFLA_IFNAME, FAR, sizeof(FAR));
+	info = report_request_put(&r, IFLA_LINKINFO, NULL, 0);
+	report_request_put(&r, IFLA_INFO_KIND, "veth", 4);
+	data = report_request_put(&r, IFLA_INFO_DATA, NULL, 0);
+	peer = report_request_put(&r, VETH_INFO_PEER, &link, sizeof(link));
+	report_request_put(&r, IFLA_IFNAME, near, strlen(near) + 1);
+	report_request_put(&r, IFLA_NET_NS_FD, &home, sizeof(home));
+	report_request_end(&r, peer);
+	report_request_end(&r, data);
+	report_request_end(&r, info);
+	return report_netlink_ask(-1, &r, NULL, NULL);
 }
 
 static int bring_up(unsigned int index)
@@ -116,10 +61,10 @@ static int bring_up(unsigned int index)
 				 .ifi_index = (int)index,
 				 .ifi_flags = IFF_UP,
 				 .ifi_change = IFF_UP};
-	union request r;
+	union report_request r;
 
-	begin_request(&r, RTM_NEWLINK, 0, &link, sizeof(link));
-	return send_request(&r);
+	report_request_begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
+	return report_netlink_ask(-1, &r, NULL, NULL);
 }
 
 static int add_address(unsigned int index, struct in_addr address, uint8_t prefix)
@@ -128,12 +73,12 @@ static int add_address(unsigned int index, struct in_addr address, uint8_t prefi
 			      .ifa_prefixlen = prefix,
 			      .ifa_scope = RT_SCOPE_LINK,
 			      .ifa_index = index};
-	union request r;
+	union report_request r;
 
-	begin_request(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &a, sizeof(a));
-	put_attribute(&r, IFA_LOCAL, &address, sizeof(address));
-	put_attribute(&r, IFA_ADDRESS, &address, sizeof(address));
-	return send_request(&r);
+	report_request_begin(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &a, sizeof(a));
+	report_request_put(&r, IFA_LOCAL, &address, sizeof(address));
+	report_request_put(&r, IFA_ADDRESS, &address, sizeof(address));
+	return report_netlink_ask(-1, &r, NULL, NULL);
 }
 
 static int move_to(int namespace)

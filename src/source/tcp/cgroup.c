@@ -21,7 +21,6 @@
 struct cgroup_known {
 	struct tcp_cgroup_identity i;
 	uint64_t asked_ns, looked_ns, seen_ns;
-	bool used;
 };
 
 struct tcp_cgroups {

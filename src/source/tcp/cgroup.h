@@ -30,7 +30,6 @@ struct tcp_cgroup_identity {
 	char kube_namespace[TCP_CGROUP_NAME_BYTES];
 	/* service of compose or swarm, workload of the pod, or systemd unit */
 	char service[TCP_CGROUP_NAME_BYTES];
-	bool helper; /* the container only supports others, such as a pod's sandbox or conmon */
 	/*
 	 * the ids and names were chosen by an unprivileged process (a container, or a user's
 	 * systemd, can name cgroups below its own), so they are not looked up in the host's files
@@ -71,6 +70,12 @@ struct tcp_cgroup_hierarchy {
  */
 int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controller,
 			 const char *mounts, const char *cgroup);
+
+/*
+ * Finds the mount point of a controller's hierarchy, or of the unified one if controller is NULL.
+ * mounts: a file like /proc/self/mounts; NULL for the mounts of this process.
+ */
+bool tcp_cgroup_mount(const char *mounts, const char *controller, char *root, size_t bytes);
 
 /* Opens the unified hierarchy's root (O_RDONLY | O_CLOEXEC). Returns a descriptor or -errno. */
 int tcp_cgroup2_open(void);

@@ -25,11 +25,7 @@ static bool is_cgroup2(const char *path)
 	return !statfs(path, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-/*
- * Finds the mount point of a controller's hierarchy, or of the unified one if controller is NULL.
- * mounts: NULL for the mounts of this process.
- */
-static bool find_mount(const char *mounts, const char *controller, char *root, size_t bytes)
+bool tcp_cgroup_mount(const char *mounts, const char *controller, char *root, size_t bytes)
 {
 	FILE *f = setmntent(mounts ?: "/proc/self/mounts", "re");
 	struct mntent *m, one;
@@ -104,7 +100,7 @@ static bool use_private_mount(char *root, size_t bytes)
 
 static bool find_unified(struct tcp_cgroup_hierarchy *out, const char *mounts)
 {
-	return find_mount(mounts, NULL, out->root, sizeof(out->root)) ||
+	return tcp_cgroup_mount(mounts, NULL, out->root, sizeof(out->root)) ||
 	       (!mounts && use_private_mount(out->root, sizeof(out->root)));
 }
 
@@ -139,7 +135,7 @@ static bool find_version_1(struct tcp_cgroup_hierarchy *out, const char *control
 {
 	uint32_t number = number_of(cgroup, controller);
 
-	if (!number || !find_mount(mounts, controller, out->root, sizeof(out->root)))
+	if (!number || !tcp_cgroup_mount(mounts, controller, out->root, sizeof(out->root)))
 		return false;
 	out->number = number;
 	snprintf(out->controller, sizeof(out->controller), "%s", controller);

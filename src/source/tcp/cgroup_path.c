@@ -132,7 +132,6 @@ static bool take_pod(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
 	out->claimed |= within_container(out);
 	out->claimed_pod = out->claimed;
 	out->container_id[0] = out->container[0] = out->service[0] = out->runtime[0] = 0;
-	out->helper = false;
 	copy_unescaped(out->pod_uid, sizeof(out->pod_uid), p);
 	for (char *c = out->pod_uid; *c; c++)
 		if (*c == '_')
@@ -155,18 +154,11 @@ static bool parse_pod(struct cgroup_path_part p, struct tcp_cgroup_identity *out
 
 static const struct scope {
 	const char *prefix, *runtime;
-	bool helper;
 } scopes[] = {
 	/* A prefix must come before any shorter one that it begins with. */
-	{"cri-containerd-", "containerd", false},
-	{"docker-", "docker", false},
-	{"nerdctl-", "containerd", false},
-	{"crio-conmon-", "cri-o", true},
-	{"crio-", "cri-o", false},
-	{"libpod-conmon-", "podman", true},
-	{"libpod-payload-", "podman", false},
-	{"libpod-", "podman", false},
-	{"runc-", "runc", false},
+	{"cri-containerd-", "containerd"}, {"docker-", "docker"}, {"nerdctl-", "containerd"},
+	{"crio-conmon-", "cri-o"},	   {"crio-", "cri-o"},	  {"libpod-conmon-", "podman"},
+	{"libpod-payload-", "podman"},	   {"libpod-", "podman"}, {"runc-", "runc"},
 };
 
 static void set_runtime(struct tcp_cgroup_identity *out, const char *name)
@@ -176,13 +168,12 @@ static void set_runtime(struct tcp_cgroup_identity *out, const char *name)
 
 /* runtime is NULL if the path does not reveal it. */
 static void take_container(struct tcp_cgroup_identity *out, struct cgroup_path_part id,
-			   const char *runtime, bool helper)
+			   const char *runtime)
 {
 	out->claimed |= within_container(out);
 	set_runtime(out, runtime ? runtime : "");
 	copy_unescaped(out->container_id, sizeof(out->container_id), id);
 	out->container[0] = out->service[0] = 0; /* the old names belong to the enclosing cgroup */
-	out->helper = helper;
 }
 
 static bool parse_scope(struct cgroup_path_part p, struct cgroup_path_part above,
@@ -199,7 +190,7 @@ static bool parse_scope(struct cgroup_path_part p, struct cgroup_path_part above
 		if (!is_container_id(id))
 			return false;
 		memcpy(unit, out->service, sizeof(unit));
-		take_container(out, id, scopes[i].runtime, scopes[i].helper);
+		take_container(out, id, scopes[i].runtime);
 		/* podman --cgroups=split, used by Quadlet: the container belongs to the unit. */
 		if (!strcmp(scopes[i].prefix, "libpod-payload-") && cut_suffix(&above, ".service"))
 			memcpy(out->service, unit, sizeof(unit));
@@ -256,13 +247,12 @@ static bool parse_named(struct cgroup_path_part p, struct cgroup_path_part above
 {
 	struct cgroup_path_part name = p;
 	const char *runtime = NULL, *libvirt;
-	bool monitor = part_equals(above, "lxc.monitor"), machine = false;
+	bool machine = false;
 
-	if (skip_prefix(&name, "lxc.monitor."))
-		monitor = true;
 	/* LXC 3.1 uses "lxc.payload/NAME", LXC 4.0 and later "lxc.payload.NAME". */
-	if (monitor || skip_prefix(&name, "lxc.payload.") || part_equals(above, "lxc") ||
-	    part_equals(above, "lxc.payload"))
+	if (skip_prefix(&name, "lxc.monitor.") || skip_prefix(&name, "lxc.payload.") ||
+	    part_equals(above, "lxc.monitor") || part_equals(above, "lxc.payload") ||
+	    part_equals(above, "lxc"))
 		runtime = "lxc";
 	else if (skip_prefix(&name, "machine-") && cut_suffix(&name, ".scope"))
 		machine = true;
@@ -277,7 +267,6 @@ static bool parse_named(struct cgroup_path_part p, struct cgroup_path_part above
 	libvirt = machine ? of_libvirt(out->container) : NULL;
 	set_runtime(out, runtime ? runtime : libvirt ? libvirt : "nspawn");
 	out->container_id[0] = out->service[0] = 0;
-	out->helper = monitor;
 	return true;
 }
 
@@ -328,7 +317,7 @@ static void parse_part(struct cgroup_path_part p, struct cgroup_path_part above,
 		return;
 	}
 	if (is_container_id(p)) {
-		take_container(out, p, runtime_of_folder(above), false);
+		take_container(out, p, runtime_of_folder(above));
 		return;
 	}
 	if (cut_suffix(&name, ".service") || cut_suffix(&name, ".scope")) {

@@ -90,13 +90,6 @@ static const char *const service_keys[] = {"com.docker.compose.service",
 
 static void read_labels(struct tcp_cgroup_identity *i, const json_t *o)
 {
-	const char *type = string_of(o, "io.kubernetes.cri.container-type");
-
-	type = type ?: string_of(o, "io.kubernetes.cri-o.ContainerType");
-	if ((type && !strcmp(type, "sandbox")) ||
-	    (string_of(o, "io.kubernetes.container.name") &&
-	     !strcmp(string_of(o, "io.kubernetes.container.name"), "POD")))
-		i->helper = true;
 	set_first_name(i->container, o, container_keys);
 	set_first_name(i->pod, o, pod_keys);
 	set_first_name(i->kube_namespace, o, namespace_keys);
@@ -199,15 +192,15 @@ static void read_storage(const char *host, struct tcp_cgroup_identity *i)
 static bool split_file_name(const char *file, size_t n, struct tcp_cgroup_identity *i,
 			    bool pod_first)
 {
-	const char *a = memchr(file, '_', n);
-	char one[256], two[256], rest[256];
-	const char *b = a ? memchr(a + 1, '_', n - (size_t)(a + 1 - file)) : NULL;
+	char text[256], *rest = text, *one, *two;
 
-	if (!b || n >= sizeof(one))
+	if (n >= sizeof(text))
 		return false;
-	snprintf(one, sizeof(one), "%.*s", (int)(a - file), file);
-	snprintf(two, sizeof(two), "%.*s", (int)(b - a - 1), a + 1);
-	snprintf(rest, sizeof(rest), "%.*s", (int)(n - (size_t)(b + 1 - file)), b + 1);
+	snprintf(text, sizeof(text), "%.*s", (int)n, file);
+	one = strsep(&rest, "_");
+	two = strsep(&rest, "_");
+	if (!rest)
+		return false;
 	set_name(i->pod, pod_first ? one : two);
 	set_name(i->kube_namespace, pod_first ? two : one);
 	if (pod_first)

@@ -34,23 +34,22 @@ struct tcp_cpu {
 /* Returns a controller's index in css_set.subsys, which depends on the kernel's configuration. */
 static int find_subsystem(const char *controller)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
 	const struct btf_enum *e;
 	const struct btf_type *t;
+	const struct btf *btf;
 	char name[64];
-	int32_t id, found = -ENOENT;
+	int32_t id = tcp_hooks_begin(&btf);
 
-	if (!btf)
-		return -errno;
+	if (id)
+		return id;
 	snprintf(name, sizeof(name), "%s_cgrp_id", controller);
 	id = btf__find_by_name_kind(btf, "cgroup_subsys_id", BTF_KIND_ENUM);
 	t = id < 0 ? NULL : btf__type_by_id(btf, (uint32_t)id);
 	e = t ? btf_enum(t) : NULL;
 	for (uint32_t i = 0; t && i < btf_vlen(t); i++)
 		if (!strcmp(btf__name_by_offset(btf, e[i].name_off), name))
-			found = e[i].val;
-	btf__free(btf);
-	return found;
+			return e[i].val;
+	return -ENOENT;
 }
 
 /* Hooks of optional programs: the other programs work without them. */
@@ -271,23 +270,6 @@ int tcp_cpu_refresh(struct tcp_cpu *c)
 	return tcp_iterate_until(c->bpf->progs.on_task, NULL);
 }
 
-/* Copies a slot. Returns 1; 0 if the slot is free and always is false; -EAGAIN if it changed. */
-static int copy_slot(uint64_t *copy, const uint64_t *from, uint32_t words, bool always)
-{
-	uint64_t owner[SL_CPU_LINE];
-
-	if (!region_copy_lines(copy, from, 1))
-		return -EAGAIN;
-	if ((copy[0] & 3) == SL_CPU_FREE && !always)
-		return 0;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!region_copy_lines(copy + 8, from + 8, words / 8 - 1))
-		return -EAGAIN;
-	/* Check the owner's line again after copying all others. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return region_copy_lines(owner, from, 1) && owner[0] == copy[0] ? 1 : -EAGAIN;
-}
-
 int tcp_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row)
 {
 	uint64_t copy[REGION_TASK_WORDS];
@@ -296,9 +278,9 @@ int tcp_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *
 	memset(row, 0, sizeof(*row));
 	if (slot >= c->tasks)
 		return 0;
-	n = copy_slot(copy,
-		      tcp_region_at(&c->region, c->info.tasks) + (size_t)slot * REGION_TASK_WORDS,
-		      REGION_TASK_WORDS, false);
+	n = tcp_region_slot(
+		copy, tcp_region_at(&c->region, c->info.tasks) + (size_t)slot * REGION_TASK_WORDS,
+		REGION_TASK_WORDS, 3, false);
 	return n == 1 && region_task_parse(copy, row) ? -EAGAIN : n;
 }
 
@@ -326,6 +308,6 @@ int tcp_cpu_cgroup(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row
 	if (slot >= c->cgroups)
 		return 0;
 	/* Slot 0 has no owner and is always in use. */
-	n = copy_slot(c->scratch, cgroup_at(c, slot), c->cpus * REGION_TASK_WORDS, !slot);
+	n = tcp_region_slot(c->scratch, cgroup_at(c, slot), c->cpus * REGION_TASK_WORDS, 3, !slot);
 	return n == 1 && region_task_cgroup_parse(c->scratch, c->cpus, !slot, row) ? -EAGAIN : n;
 }

@@ -15,11 +15,13 @@
 
 #include "source/tcp/hook.h"
 
-#define FLOWS  (1u << TCP_PART_FLOWS)
-#define LAYERS (1u << TCP_PART_LAYERS)
-#define CPU    (1u << TCP_PART_CPU)
-#define NET    (1u << TCP_PART_NET)
-#define REPORT (1u << TCP_PART_REPORT)
+#define FLOWS		     (1u << TCP_PART_FLOWS)
+#define LAYERS		     (1u << TCP_PART_LAYERS)
+#define CPU		     (1u << TCP_PART_CPU)
+#define NET		     (1u << TCP_PART_NET)
+#define REPORT		     (1u << TCP_PART_REPORT)
+
+#define HELPER(type, helper) BPF_PROG_TYPE_##type, BPF_FUNC_##helper
 
 const char *const tcp_part_names[TCP_FEATURE_USERS] = {"flows", "layers", "cpu", "net", "report"};
 
@@ -28,16 +30,21 @@ const char *const tcp_part_names[TCP_FEATURE_USERS] = {"flows", "layers", "cpu",
  * for other program types.
  */
 const struct tcp_feature_info tcp_feature_table[TCP_FEATURES] = {
-	[TCP_FEATURE_RING_BUFFER] = {"ring buffers", "5.8", FLOWS | LAYERS},
-	[TCP_FEATURE_SOCKET_STORAGE] = {"socket storage", "5.11", FLOWS | LAYERS},
-	[TCP_FEATURE_FILE_SOCKET] = {"bpf_sock_from_file()", "5.11", FLOWS},
+	[TCP_FEATURE_RING_BUFFER] = {"ring buffers", "5.8", FLOWS | LAYERS, 0, 0},
+	[TCP_FEATURE_SOCKET_STORAGE] = {"socket storage", "5.11", FLOWS | LAYERS,
+					HELPER(TRACING, sk_storage_get)},
+	[TCP_FEATURE_FILE_SOCKET] = {"bpf_sock_from_file()", "5.11", FLOWS,
+				     HELPER(TRACING, sock_from_file)},
 	[TCP_FEATURE_FETCH] = {"atomic instructions that return the old value", "5.12",
-			       FLOWS | LAYERS | CPU | NET | REPORT},
-	[TCP_FEATURE_FOR_EACH] = {"bpf_for_each_map_elem()", "5.13", REPORT},
-	[TCP_FEATURE_TASK_STORAGE] = {"task storage", "5.13", CPU},
-	[TCP_FEATURE_TIMER] = {"timers", "5.15", FLOWS | LAYERS},
-	[TCP_FEATURE_LOOP] = {"bpf_loop()", "5.17", FLOWS | LAYERS},
-	[TCP_FEATURE_FRAMES] = {"bpf_xdp_store_bytes()", "5.18", REPORT},
+			       FLOWS | LAYERS | CPU | NET | REPORT, 0, 0},
+	[TCP_FEATURE_FOR_EACH] = {"bpf_for_each_map_elem()", "5.13", REPORT,
+				  HELPER(SCHED_CLS, for_each_map_elem)},
+	[TCP_FEATURE_TASK_STORAGE] = {"task storage", "5.13", CPU,
+				      HELPER(TRACING, task_storage_get)},
+	[TCP_FEATURE_TIMER] = {"timers", "5.15", FLOWS | LAYERS, HELPER(TRACING, timer_start)},
+	[TCP_FEATURE_LOOP] = {"bpf_loop()", "5.17", FLOWS | LAYERS, HELPER(TRACING, loop)},
+	[TCP_FEATURE_FRAMES] = {"bpf_xdp_store_bytes()", "5.18", REPORT,
+				HELPER(XDP, xdp_store_bytes)},
 };
 
 /* ---- trials ---- */
@@ -86,14 +93,6 @@ int tcp_feature_helper(int helper)
 	return *log ? 0 : err;
 }
 
-/* Probes a helper for packet program types. */
-static int try_helper_of(enum bpf_prog_type type, enum bpf_func_id helper)
-{
-	int known = libbpf_probe_bpf_helper(type, helper, NULL);
-
-	return known < 0 ? known : known ? 0 : -ENOTSUP;
-}
-
 static int try_fetch(void)
 {
 	const struct bpf_insn program[] = {
@@ -117,30 +116,19 @@ static int try_fetch(void)
 
 static int try_feature(enum tcp_feature feature)
 {
-	switch (feature) {
-	case TCP_FEATURE_RING_BUFFER:
+	const struct tcp_feature_info *f = &tcp_feature_table[feature];
+	int known;
+
+	if (feature == TCP_FEATURE_RING_BUFFER)
 		return close_trial(bpf_map_create(BPF_MAP_TYPE_RINGBUF, "sl_trial", 0, 0,
 						  (uint32_t)sysconf(_SC_PAGESIZE), NULL));
-	case TCP_FEATURE_SOCKET_STORAGE:
-		return tcp_feature_helper(BPF_FUNC_sk_storage_get);
-	case TCP_FEATURE_FILE_SOCKET:
-		return tcp_feature_helper(BPF_FUNC_sock_from_file);
-	case TCP_FEATURE_FETCH:
+	if (feature == TCP_FEATURE_FETCH)
 		return try_fetch();
-	case TCP_FEATURE_FOR_EACH:
-		return try_helper_of(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_for_each_map_elem);
-	case TCP_FEATURE_TASK_STORAGE:
-		return tcp_feature_helper(BPF_FUNC_task_storage_get);
-	case TCP_FEATURE_TIMER:
-		return tcp_feature_helper(BPF_FUNC_timer_start);
-	case TCP_FEATURE_LOOP:
-		return tcp_feature_helper(BPF_FUNC_loop);
-	case TCP_FEATURE_FRAMES:
-		return try_helper_of(BPF_PROG_TYPE_XDP, BPF_FUNC_xdp_store_bytes);
-	case TCP_FEATURES:
-		break;
-	}
-	return -EINVAL;
+	if (f->program == BPF_PROG_TYPE_TRACING)
+		return tcp_feature_helper(f->helper);
+	known = libbpf_probe_bpf_helper((enum bpf_prog_type)f->program, (enum bpf_func_id)f->helper,
+					NULL);
+	return known < 0 ? known : known ? 0 : -ENOTSUP;
 }
 
 /* Tries each feature only once, because the running kernel does not change. */

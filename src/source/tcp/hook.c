@@ -172,7 +172,6 @@ static int close_trial(int prog, int link)
 static int try_btf(const char *prefix, const char *target, uint32_t kind,
 		   enum bpf_attach_type attach)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	char name[128];
 	int id, prog, link;
 
@@ -188,7 +187,7 @@ static int try_btf(const char *prefix, const char *target, uint32_t kind,
 		return 0;
 	}
 	if (attach == BPF_TRACE_ITER)
-		link = bpf_link_create(prog, 0, attach, &opts);
+		link = bpf_link_create(prog, 0, attach, NULL);
 	else
 		link = bpf_raw_tracepoint_open(NULL, prog);
 	attaches |= attach == BPF_TRACE_RAW_TP && link >= 0;
@@ -231,24 +230,17 @@ static int try_kprobe(const char *target)
 	return err;
 }
 
-static int try_netfilter(const char *target)
+static int try_netfilter(void)
 {
-	static const char *const hooks[] = {"pre-routing", "local-in", "forward", "local-out",
-					    "post-routing"};
-	uint32_t hook = 0;
-	int prog;
+	int prog = load_trial(TCP_PROG_NETFILTER, TCP_ATTACH_NETFILTER, 0, 1 /* NF_ACCEPT */);
 
-	while (hook < 5 && strcmp(hooks[hook], target))
-		hook++;
-	prog = load_trial(TCP_PROG_NETFILTER, TCP_ATTACH_NETFILTER, 0, 1 /* NF_ACCEPT */);
 	if (prog < 0)
 		return prog;
-	return close_trial(prog, tcp_netfilter_link(prog, 2 /* NFPROTO_IPV4 */, hook));
+	return close_trial(prog, tcp_netfilter_link(prog, 2 /* NFPROTO_IPV4 */));
 }
 
 static int try_cgroup(void)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	int cgroup, prog, link, err;
 
 	/* The programs need the address of the skb, which is available since Linux 6.2. */
@@ -262,7 +254,7 @@ static int try_cgroup(void)
 		close(cgroup);
 		return prog;
 	}
-	link = bpf_link_create(prog, cgroup, BPF_CGROUP_INET_INGRESS, &opts);
+	link = bpf_link_create(prog, cgroup, BPF_CGROUP_INET_INGRESS, NULL);
 	err = close_trial(prog, link < 0 ? -errno : link);
 	close(cgroup);
 	return err;
@@ -284,7 +276,7 @@ static int try_target(enum tcp_hook_type type, const char *target)
 	case TCP_HOOK_KPROBE:
 		return try_kprobe(target);
 	case TCP_HOOK_NETFILTER:
-		return try_netfilter(target);
+		return try_netfilter();
 	case TCP_HOOK_CGROUP_SKB:
 		return try_cgroup();
 	case TCP_HOOK_DERIVED:

@@ -19,8 +19,6 @@
 #include "source/tcp/filter.h"
 #include "base/base.h"
 
-#define NF_LOCAL_OUT 3
-
 #define USE(boundary, type, ...)                                        \
 	{                                                               \
 		TCP_BOUNDARY_##boundary, {__VA_ARGS__}, TCP_HOOK_##type \
@@ -195,8 +193,8 @@ static void attach_to_namespace(void *context, uint64_t inode)
 
 	n->inode = inode;
 	n->seen = true;
-	n->link[0] = tcp_netfilter_link(l->netfilter, 2 /* NFPROTO_IPV4 */, NF_LOCAL_OUT);
-	n->link[1] = tcp_netfilter_link(l->netfilter, 10 /* NFPROTO_IPV6 */, NF_LOCAL_OUT);
+	n->link[0] = tcp_netfilter_link(l->netfilter, 2 /* NFPROTO_IPV4 */);
+	n->link[1] = tcp_netfilter_link(l->netfilter, 10 /* NFPROTO_IPV6 */);
 }
 
 bool tcp_layers_follow_namespaces(const struct tcp_layers *l)
@@ -224,7 +222,6 @@ int tcp_layers_namespaces(struct tcp_layers *l)
 
 static int attach_programs(struct tcp_layers *l)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	int err = tcp_iterate_until(l->skel->progs.count_begin, &l->skel->bss->count_ready);
 	int cgroup;
 
@@ -238,7 +235,7 @@ static int attach_programs(struct tcp_layers *l)
 		if (cgroup < 0)
 			return cgroup;
 		l->cgroup_link = bpf_link_create(bpf_program__fd(l->skel->progs.tcp_cgroup), cgroup,
-						 BPF_CGROUP_INET_INGRESS, &opts);
+						 BPF_CGROUP_INET_INGRESS, NULL);
 		err = l->cgroup_link < 0 ? -errno : 0;
 		close(cgroup);
 		if (err)
@@ -372,23 +369,13 @@ int tcp_layers_slot(const struct tcp_layers *l, enum tcp_layer_table table, uint
 	bool flows = table == TCP_LAYER_FLOWS, keyless = !flows && !index;
 	const uint64_t *from = tcp_region_at(&l->region, flows ? l->info.flows : l->info.groups) +
 			       (size_t)index * SL_SLOT_WORDS;
-	uint64_t copy[SL_SLOT_WORDS], key[8];
+	uint64_t copy[SL_SLOT_WORDS];
+	int n;
 
 	if (index >= (flows ? l->info.flow_slots : l->info.group_slots))
 		return -EINVAL;
-	if (!region_copy_lines(copy, from, 1))
-		return -EAGAIN;
-	if ((copy[SL_SLOT_STATE] & 255) == SL_SLOT_FREE && !keyless)
-		return 0;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!region_copy_lines(copy + 8, from + 8, SL_SLOT_WORDS / 8 - 1) ||
-	    region_layer_parse(copy, keyless, v))
-		return -EAGAIN;
-	/* Check that the slot still has the same owner. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!region_copy_lines(key, from, 1) || key[SL_SLOT_STATE] >> 16 != v->generation)
-		return -EAGAIN;
-	return 1;
+	n = tcp_region_slot(copy, from, SL_SLOT_WORDS, 255, keyless);
+	return n == 1 && region_layer_parse(copy, keyless, v) ? -EAGAIN : n;
 }
 
 int tcp_layers_causes(const struct tcp_layers *l, uint64_t out[SL_CAUSES])

@@ -63,7 +63,7 @@ int tcp_loader_start(struct tcp_loader *l)
 }
 
 /* Assigns the received descriptors to the parts. Returns false if there are too few or too many. */
-static bool assign_tables(const struct tcp_message_loaded *m, const int *fds, size_t n,
+static bool assign_tables(const struct tcp_message *m, const int *fds, size_t n,
 			  struct tcp_loader_table *tables)
 {
 	size_t used = 0;
@@ -82,23 +82,31 @@ static bool assign_tables(const struct tcp_message_loaded *m, const int *fds, si
 	return used == n;
 }
 
+/* Receives a message and its descriptors, which the caller closes even if it is invalid. */
+static int receive_any(struct tcp_loader *l, int flags, struct tcp_message *m, int fds[LOADER_FDS],
+		       size_t *n)
+{
+	ssize_t got = tcp_message_receive(tcp_loader_fd(l), m, sizeof(*m), flags, fds, n);
+
+	if (got <= 0)
+		return got ? (int)got : -EPIPE;
+	m->text[sizeof(m->text) - 1] = 0;
+	return got == sizeof(*m) ? 0 : -EPROTO;
+}
+
 int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
 		      size_t bytes)
 {
-	int fds[LOADER_FDS];
-	struct tcp_message_loaded m;
-	ssize_t got;
+	int fds[LOADER_FDS], err;
+	struct tcp_message m;
 	size_t n = 0;
 
 	for (int i = 0; i < TCP_PARTS; i++)
 		tables[i] = (struct tcp_loader_table){-1, -ENOENT, 0};
-	got = tcp_message_receive(tcp_loader_fd(l), &m, sizeof(m), 0, fds, &n);
-	if (got <= 0)
-		return base_fail(why, bytes, got ? (int)got : -EPIPE,
-				 "the eBPF loader exited before it was ready");
-	m.text[sizeof(m.text) - 1] = 0;
-	if (got == sizeof(m) && m.type == LOADER_LOADED && !m.error &&
-	    assign_tables(&m, fds, n, tables)) {
+	err = receive_any(l, 0, &m, fds, &n);
+	if (err && err != -EPROTO)
+		return base_fail(why, bytes, err, "the eBPF loader exited before it was ready");
+	if (!err && m.type == LOADER_LOADED && !m.error && assign_tables(&m, fds, n, tables)) {
 		/* tcp_loader_event() receives the answer. */
 		if (l->filter)
 			tcp_message_send(tcp_loader_fd(l), l->filter, l->filter_bytes, NULL, 0);
@@ -108,7 +116,7 @@ int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_P
 		close(fds[--n]);
 	for (int i = 0; i < TCP_PARTS; i++)
 		tables[i] = (struct tcp_loader_table){-1, -ENOENT, 0};
-	if (got != sizeof(m) || m.type != LOADER_LOADED || m.error >= 0)
+	if (err || m.type != LOADER_LOADED || m.error >= 0)
 		return base_fail(why, bytes, -EPROTO, "the eBPF loader sent an invalid response");
 	return base_fail(why, bytes, m.error, "%s", m.text);
 }
@@ -124,36 +132,30 @@ uint64_t tcp_loader_missed(const struct tcp_loader *l)
 }
 
 /* Receives a message. Returns 1 if it answers the last filter, 0 for other messages, or -errno. */
-static int receive_message(struct tcp_loader *l, int flags, struct tcp_message_answer *answer)
+static int receive_message(struct tcp_loader *l, struct tcp_message *m)
 {
-	int fds[LOADER_FDS];
-	struct tcp_message_missed missed;
-	ssize_t got;
+	int fds[LOADER_FDS], err;
 	size_t n;
 
-	got = tcp_message_receive(tcp_loader_fd(l), answer, sizeof(*answer), flags, fds, &n);
-	while (got >= 0 && n)
+	err = receive_any(l, MSG_DONTWAIT, m, fds, &n);
+	while (n)
 		close(fds[--n]);
-	if (got <= 0)
-		return got ? (int)got : -EPIPE;
-	answer->text[sizeof(answer->text) - 1] = 0;
-	if (got == sizeof(missed) && answer->type == LOADER_MISSED) {
-		memcpy(&missed, answer, sizeof(missed));
-		l->missed = missed.missed;
+	if (err)
+		return err;
+	if (m->type == LOADER_MISSED) {
+		l->missed = m->missed;
 		return 0;
 	}
-	if (got != sizeof(*answer) || answer->type != LOADER_IS_SET)
-		return -EPROTO;
-	return answer->serial == l->serial;
+	return m->type == LOADER_IS_SET ? m->serial == l->serial : -EPROTO;
 }
 
 int tcp_loader_event(struct tcp_loader *l)
 {
-	struct tcp_message_answer late; /* answer to a filter change that timed out */
+	struct tcp_message late; /* answer to a filter change that timed out */
 	int err;
 
 	do
-		err = receive_message(l, MSG_DONTWAIT, &late);
+		err = receive_message(l, &late);
 	while (err >= 0);
 	return err == -EAGAIN || err == -EPROTO ? 0 : -EPIPE;
 }
@@ -162,7 +164,7 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 		      size_t bytes)
 {
 	struct pollfd p = {tcp_loader_fd(l), POLLIN, 0};
-	struct tcp_message_answer answer;
+	struct tcp_message answer;
 	char *message = malloc(LOADER_FILTER);
 	ssize_t size = message ? tcp_message_filter_pack(filter, ++l->serial, message) : -ENOMEM;
 	int err = size < 0 ? (int)size : tcp_loader_event(l);
@@ -176,7 +178,7 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 	while (!err) {
 		int n = poll(&p, 1, ANSWER_MS);
 
-		n = n > 0 ? receive_message(l, MSG_DONTWAIT, &answer) : n < 0 ? -errno : -ETIMEDOUT;
+		n = n > 0 ? receive_message(l, &answer) : n < 0 ? -errno : -ETIMEDOUT;
 		if (n == -EINTR || n == -EAGAIN || !n)
 			continue;
 		if (n > 0 && !answer.error) {

@@ -6,68 +6,49 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Appends a string. Returns false if it does not fit. */
-static bool put_string(char *to, size_t *at, const char *s)
-{
-	size_t n = strlen(s) + 1;
+static const char kinds[] = LOADER_KINDS;
 
-	if (n > LOADER_FILTER - *at)
+/* Appends strings. Returns false if they do not fit. */
+static bool put_strings(char *to, size_t *at, char kind, const struct base_strings *s)
+{
+	if (s->n > LOADER_STRINGS)
 		return false;
-	memcpy(to + *at, s, n);
-	*at += n;
+	for (size_t i = 0; i < s->n; i++) {
+		size_t n = strlen(s->v[i]) + 1;
+
+		if (n >= LOADER_FILTER - *at)
+			return false;
+		to[(*at)++] = kind;
+		memcpy(to + *at, s->v[i], n);
+		*at += n;
+	}
 	return true;
-}
-
-static bool put_strings(char *to, size_t *at, const struct base_strings *s)
-{
-	bool room = s->n <= LOADER_STRINGS;
-
-	for (size_t i = 0; i < s->n && room; i++)
-		room = put_string(to, at, s->v[i]);
-	return room;
 }
 
 ssize_t tcp_message_filter_pack(const struct tcp_filter *f, uint32_t serial, char to[LOADER_FILTER])
 {
 	struct tcp_message_set head = {
-		.type = LOADER_SET,
-		.serial = serial,
-		.ports = (uint32_t)f->ports.n,
-		.cidrs = (uint32_t)f->cidrs.n,
-		.cgroups = (uint32_t)f->cgroups.n,
-		.netns = f->netns != NULL,
-		.pid = f->pid,
-		.sample = f->sample,
-	};
+		.type = LOADER_SET, .serial = serial, .pid = f->pid, .sample = f->sample};
+	const char *netns[] = {f->netns};
+	const struct base_strings all[] = {f->ports, f->cidrs, f->cgroups, {netns, !!f->netns}};
 	size_t at = sizeof(head);
 
-	if (!put_strings(to, &at, &f->ports) || !put_strings(to, &at, &f->cidrs) ||
-	    !put_strings(to, &at, &f->cgroups) || (f->netns && !put_string(to, &at, f->netns)))
-		return -E2BIG;
+	for (int i = 0; kinds[i]; i++)
+		if (!put_strings(to, &at, kinds[i], &all[i]))
+			return -E2BIG;
 	head.bytes = (uint32_t)(at - sizeof(head));
 	memcpy(to, &head, sizeof(head));
 	return (ssize_t)at;
-}
-
-/* Reads the next n strings before end. Returns false if there are fewer. */
-static bool read_strings(const char **at, const char *end, const char **to, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		const char *zero = memchr(*at, 0, (size_t)(end - *at));
-
-		if (!zero)
-			return false;
-		to[i] = *at;
-		*at = zero + 1;
-	}
-	return true;
 }
 
 int tcp_message_filter_unpack(const char *message, size_t bytes, struct tcp_message_filter *out,
 			      uint32_t *serial)
 {
 	const char *at = message + sizeof(struct tcp_message_set), *end = message + bytes;
-	struct tcp_filter *f = &out->filter;
+	struct base_strings all[] = {{out->strings[0], 0},
+				     {out->strings[1], 0},
+				     {out->strings[2], 0},
+				     {out->strings[3], 0}};
 	struct tcp_message_set head;
 
 	memset(out, 0, sizeof(*out));
@@ -75,20 +56,24 @@ int tcp_message_filter_unpack(const char *message, size_t bytes, struct tcp_mess
 		return -EPROTO;
 	memcpy(&head, message, sizeof(head));
 	*serial = head.serial;
-	if (head.type != LOADER_SET || head.bytes != bytes - sizeof(head) || head.netns > 1 ||
-	    head.ports > LOADER_STRINGS || head.cidrs > LOADER_STRINGS ||
-	    head.cgroups > LOADER_STRINGS)
+	if (head.type != LOADER_SET || head.bytes != bytes - sizeof(head))
 		return -EPROTO;
-	f->pid = head.pid;
-	f->sample = head.sample;
-	f->ports = (struct base_strings){out->strings, head.ports};
-	f->cidrs = (struct base_strings){f->ports.v + head.ports, head.cidrs};
-	f->cgroups = (struct base_strings){f->cidrs.v + head.cidrs, head.cgroups};
-	if (!read_strings(&at, end, f->ports.v, head.ports) ||
-	    !read_strings(&at, end, f->cidrs.v, head.cidrs) ||
-	    !read_strings(&at, end, f->cgroups.v, head.cgroups) ||
-	    !read_strings(&at, end, &f->netns, head.netns) || at != end)
-		return -EPROTO;
+	while (at < end) {
+		const char *zero = memchr(at, 0, (size_t)(end - at));
+		const char *kind = zero && *at ? strchr(kinds, *at) : NULL;
+		struct base_strings *s = kind ? &all[kind - kinds] : NULL;
+
+		if (!s || s->n == LOADER_STRINGS)
+			return -EPROTO;
+		s->v[s->n++] = at + 1;
+		at = zero + 1;
+	}
+	out->filter = (struct tcp_filter){.ports = all[0],
+					  .cidrs = all[1],
+					  .cgroups = all[2],
+					  .netns = all[3].n ? all[3].v[0] : NULL,
+					  .pid = head.pid,
+					  .sample = head.sample};
 	return 0;
 }
 

@@ -16,15 +16,18 @@
 #define LOADER_FDS     (2 * TCP_PARTS)
 
 enum tcp_message_type {
-	LOADER_LOADED = 1, /* from the loader: struct tcp_message_loaded with descriptors */
+	LOADER_LOADED = 1, /* from the loader, with descriptors: .error, .part, .text */
 	LOADER_SET,	   /* to the loader: struct tcp_message_set and strings */
-	LOADER_IS_SET,	   /* from the loader: struct tcp_message_answer */
-	LOADER_MISSED,	   /* from the loader: struct tcp_message_missed */
+	LOADER_IS_SET,	   /* from the loader: .error, .serial, .text */
+	LOADER_MISSED,	   /* from the loader: .missed */
 };
 
-struct tcp_message_loaded {
+/* A message from the loader. */
+struct tcp_message {
 	uint32_t type;
 	int32_t error;
+	uint32_t serial, pad; /* serial number of the request being answered */
+	uint64_t missed;
 	struct {
 		uint64_t bytes; /* size of the part's table; 0 if the part was left out */
 		/*
@@ -36,29 +39,16 @@ struct tcp_message_loaded {
 	char text[LOADER_TEXT];
 };
 
-struct tcp_message_answer {
-	uint32_t type;
-	int32_t error;
-	uint32_t serial, pad; /* serial number of the request being answered */
-	char text[LOADER_TEXT];
-};
-
-struct tcp_message_missed {
-	uint32_t type, pad;
-	uint64_t missed;
-};
-
-/* Followed by .bytes of NUL-terminated strings: ports, cidrs, cgroups, netns (if .netns is 1). */
+/* Followed by .bytes of NUL-terminated strings, each with a letter for its kind in front. */
 struct tcp_message_set {
-	uint32_t type, bytes, serial, pad;
-	uint32_t ports, cidrs, cgroups, netns;
-	uint32_t pid, sample;
+	uint32_t type, bytes, serial, pid, sample;
 };
+#define LOADER_KINDS "pcgn" /* port, CIDR, cgroup, network namespace */
 
 /* A filter whose strings point into the message. */
 struct tcp_message_filter {
 	struct tcp_filter filter;
-	const char *strings[3 * LOADER_STRINGS];
+	const char *strings[sizeof(LOADER_KINDS) - 1][LOADER_STRINGS];
 };
 
 /* Returns the size of the message in bytes, or -E2BIG. */

@@ -28,7 +28,6 @@ struct loader {
 	uint64_t look_ns, names_ns; /* next time to catch up, and next time to look up names */
 	uint64_t tasks_ns;     /* next time to look for cgroups of tasks; UINT64_MAX means never */
 	uint64_t missed, told; /* number of skipped calls so far, and the number last reported */
-	int read_only[TCP_PARTS]; /* read-only descriptors of the tables for consumers, or -errno */
 };
 
 /* ---- opening ---- */
@@ -154,36 +153,27 @@ static int drop_privileges(const struct loader *l, char *why, size_t bytes)
 	return base_confine(&c, why, bytes);
 }
 
-/* Getting these descriptors needs CAP_SYS_ADMIN. */
-static void open_read_only(struct loader *l)
+/*
+ * Describes the open tables in the message. Returns the number of descriptors that belong to it.
+ * Getting read-only ones needs CAP_SYS_ADMIN.
+ */
+static size_t describe_tables(const struct loader *l, struct tcp_message *m, int fds[LOADER_FDS])
 {
-	for (int i = 0; i < TCP_PARTS; i++) {
-		const struct tcp_region *r = region_of(l, (enum tcp_part)i);
-
-		l->read_only[i] = r ? tcp_region_read_only(r->fd) : -ENOENT;
-	}
-}
-
-/* Sends the descriptors of the open tables, or the error. */
-static int send_loaded(struct loader *l, int error, const char *why)
-{
-	struct tcp_message_loaded m = {.type = LOADER_LOADED, .error = error};
-	int fds[LOADER_FDS];
 	size_t n = 0;
 
-	snprintf(m.text, sizeof(m.text), "%s", why);
-	for (int i = 0; i < TCP_PARTS && !error; i++) {
+	for (int i = 0; i < TCP_PARTS; i++) {
 		const struct tcp_region *r = region_of(l, (enum tcp_part)i);
+		int read_only = r ? tcp_region_read_only(r->fd) : -ENOENT;
 
 		if (!r)
 			continue;
-		m.part[i].bytes = r->bytes;
-		m.part[i].read_only = BASE_MIN(l->read_only[i], 0);
+		m->part[i].bytes = r->bytes;
+		m->part[i].read_only = BASE_MIN(read_only, 0);
 		fds[n++] = r->fd;
-		if (l->read_only[i] >= 0)
-			fds[n++] = l->read_only[i];
+		if (read_only >= 0)
+			fds[n++] = read_only;
 	}
-	return tcp_message_send(l->sock, &m, sizeof(m), fds, n);
+	return n;
 }
 
 /* ---- serving ---- */
@@ -211,7 +201,7 @@ static int set_filter(struct loader *l, const struct tcp_filter *filter, char *w
 /* Returns false if the peer has closed the socket or sent an invalid message. */
 static bool serve_message(struct loader *l)
 {
-	struct tcp_message_answer answer = {.type = LOADER_IS_SET};
+	struct tcp_message answer = {.type = LOADER_IS_SET};
 	static char message[LOADER_FILTER];
 	static struct tcp_message_filter filter;
 	int fds[LOADER_FDS];
@@ -251,7 +241,7 @@ static void catch_up(struct loader *l, uint64_t now)
 		base_log_limited(BASE_WARN, COMPONENT, "cannot update the tables: %s",
 				 strerror(-err));
 	if (l->missed != l->told) {
-		const struct tcp_message_missed m = {.type = LOADER_MISSED, .missed = l->missed};
+		const struct tcp_message m = {.type = LOADER_MISSED, .missed = l->missed};
 
 		if (!tcp_message_send(l->sock, &m, sizeof(m), NULL, 0))
 			l->told = l->missed;
@@ -296,17 +286,17 @@ static void serve_parent(struct loader *l)
 
 void tcp_loader_serve(int sock, const struct tcp_loader_opts *opts)
 {
-	struct loader l = {.o = opts};
-	char why[LOADER_TEXT] = "";
-	int err;
+	struct tcp_message m = {.type = LOADER_LOADED};
+	struct loader l = {.sock = sock, .o = opts};
+	int fds[LOADER_FDS];
+	size_t n = 0;
 
-	l.sock = sock;
-	err = open_parts(&l, why, sizeof(why));
-	if (!err) {
-		open_read_only(&l);
-		err = drop_privileges(&l, why, sizeof(why));
+	m.error = open_parts(&l, m.text, sizeof(m.text));
+	if (!m.error) {
+		n = describe_tables(&l, &m, fds);
+		m.error = drop_privileges(&l, m.text, sizeof(m.text));
 	}
-	if (send_loaded(&l, err, why) || err)
+	if (tcp_message_send(sock, &m, sizeof(m), fds, m.error ? 0 : n) || m.error)
 		_exit(BASE_EXIT_FAILURE);
 	serve_parent(&l);
 	/* the kernel detaches and frees everything at exit; doing it here would not be faster */

@@ -19,6 +19,9 @@
  * The longest segment that Linux merges, 512 KiB, consists of fewer.
  */
 #define COMPARED 1024
+/* what identifies a flow: its members up to the sender, without gaps */
+#define FLOW_KEY (offsetof(struct tcp_net_flow, sender) + 1)
+_Static_assert(FLOW_KEY == 2 * 16 + 2 * sizeof(uint16_t) + 1, "without gaps");
 
 /* A segment that was sent. Sequence numbers are unwrapped to 64 bits. */
 struct net_match_out {
@@ -133,39 +136,25 @@ static void drop_first(struct tcp_net_match *m, struct net_match_list *l, size_t
 
 /* ---- flows ---- */
 
-/* Uses a keyed hash, because peers choose addresses and ports. */
-static uint64_t hash_flow(const struct region_nic_record *r, int sender)
+static struct tcp_net_flow flow_of(const struct region_nic_record *r, int sender)
 {
-	uint16_t port[2] = {r->source_port, r->destination_port};
-	uint64_t h = base_hash((uint64_t)sender, r->source, sizeof(r->source));
+	struct tcp_net_flow f = {.source_port = r->source_port,
+				 .destination_port = r->destination_port,
+				 .sender = (uint8_t)sender};
 
-	h = base_hash(h, r->destination, sizeof(r->destination));
-	return base_hash(h, port, sizeof(port));
+	memcpy(f.source, r->source, sizeof(f.source));
+	memcpy(f.destination, r->destination, sizeof(f.destination));
+	return f;
 }
 
-static bool same_flow(const struct tcp_net_flow *f, const struct region_nic_record *r, int sender)
+static struct dir *dir_add(struct tcp_net_match *m, const struct tcp_net_flow *flow, uint64_t hash)
 {
-	return f->sender == sender && f->source_port == r->source_port &&
-	       f->destination_port == r->destination_port && !memcmp(f->source, r->source, 16) &&
-	       !memcmp(f->destination, r->destination, 16);
-}
+	struct dir *d = m->n < m->options.flows ? calloc(1, sizeof(*d)) : NULL;
 
-static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_record *r, int sender)
-{
-	struct dir *d;
-
-	if (m->n == m->options.flows)
-		return NULL;
-	d = calloc(1, sizeof(*d));
 	if (!d)
 		return NULL;
-	d->flow.source_port = r->source_port;
-	d->flow.destination_port = r->destination_port;
-	memcpy(d->flow.source, r->source, 16);
-	memcpy(d->flow.destination, r->destination, 16);
-	d->flow.v6 = !!(r->flags & SL_NIC_V6);
-	d->flow.sender = (uint8_t)sender;
-	base_table_add(&m->by_flow, d, hash_flow(r, sender));
+	d->flow = *flow;
+	base_table_add(&m->by_flow, d, hash);
 	m->dirs[m->n++] = d;
 	return d;
 }
@@ -176,13 +165,15 @@ static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_reco
  */
 static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region_nic_record *r)
 {
-	int sender = r->flags & SL_NIC_OUT ? side : !side;
-	struct dir *d = base_table_first(&m->by_flow, hash_flow(r, sender)), *newest = NULL;
+	const struct tcp_net_flow flow = flow_of(r, r->flags & SL_NIC_OUT ? side : !side);
+	/* A keyed hash, because peers choose addresses and ports. */
+	const uint64_t hash = base_hash(0, &flow, FLOW_KEY);
+	struct dir *d = base_table_first(&m->by_flow, hash), *newest = NULL;
 	bool syn = r->flags & SL_NIC_SYN;
 	unsigned int n = 0;
 
 	for (; d; d = base_table_next(d)) { /* the newest comes first */
-		if (!same_flow(&d->flow, r, sender))
+		if (memcmp(&d->flow, &flow, FLOW_KEY) != 0)
 			continue;
 		n++;
 		if (syn ? (d->has_isn[0] || d->has_isn[1]) && d->isn == r->seq : d->has_isn[side])
@@ -192,7 +183,7 @@ static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region
 	if (!d && !syn)
 		d = newest;
 	if (!d && n < COMPARED)
-		d = dir_add(m, r, sender);
+		d = dir_add(m, &flow, hash);
 	if (d && syn) {
 		d->has_isn[side] = true;
 		d->isn = r->seq;
@@ -329,8 +320,9 @@ static size_t fresh_at(const struct net_match_list *l, uint64_t seq)
 
 struct choice {
 	struct net_match_out *one;
-	/* number of segments that contain the byte, also match the timestamp, also match the id */
-	unsigned int holding, fitting, same_id;
+	/* number of segments that contain the byte and match the timestamp, and also match the id
+	 */
+	unsigned int fitting, same_id;
 };
 
 static void consider_segment(struct choice *c, struct net_match_out *o, uint64_t seq,
@@ -338,7 +330,6 @@ static void consider_segment(struct choice *c, struct net_match_out *o, uint64_t
 {
 	if (seq < o->seq || seq >= o->end)
 		return;
-	c->holding++;
 	if (o->has_ts && r->flags & SL_NIC_HAS_TS && o->tsval != r->tsval)
 		return;
 	c->fitting++;

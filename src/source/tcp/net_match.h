@@ -40,8 +40,8 @@ const char *tcp_net_cause_text(int cause);
 struct tcp_net_flow {
 	uint8_t source[16], destination[16];
 	uint16_t source_port, destination_port;
-	uint8_t v6, sender; /* sender: 0 for side A, 1 for side B */
-	void *user;	    /* pointer owned by the caller; initially NULL */
+	uint8_t sender; /* 0 for side A, 1 for side B */
+	void *user;	/* pointer owned by the caller; initially NULL */
 };
 
 struct tcp_net_sample {

@@ -11,11 +11,10 @@
 #include "base/grow.h"
 #include "base/hash.h"
 
-#define WINDOW_NS   2000000000ull
-#define ROWS	    4096u
-#define ROW_BUCKETS 1024u
-#define HISTORY	    (1u << 22) /* apexes remembered, usually for a few hours */
-#define PAIR_NS	    10000000   /* maximum time between a segment and the reply paired with it */
+#define WINDOW_NS 2000000000ull
+#define ROWS	  4096u
+#define HISTORY	  (1u << 22) /* apexes remembered, usually for a few hours */
+#define PAIR_NS	  10000000   /* maximum time between a segment and the reply paired with it */
 
 struct net_stat_kept {
 	struct tcp_net_point point;   /* must be first, see tcp_net_by_time() */
@@ -44,7 +43,8 @@ struct tcp_net_stat {
 	int64_t window; /* start of the open window */
 	bool begun, no_memory;
 	struct tcp_net_clock clock;
-	struct tcp_net_row **rows, *bucket[ROW_BUCKETS];
+	struct base_table by_key;
+	struct tcp_net_row **rows;
 	uint32_t row_count;
 	struct tcp_net_row *rest;
 	struct net_stat_pair *pairs;
@@ -102,7 +102,7 @@ static struct tcp_net_row key_of(const struct tcp_net_stat *s, const struct tcp_
 {
 	uint16_t a = f->sender ? f->destination_port : f->source_port;
 	uint16_t b = f->sender ? f->source_port : f->destination_port;
-	struct tcp_net_row key = {.v6 = f->v6};
+	struct tcp_net_row key = {.rest = false};
 
 	switch (s->options.by) {
 	case TCP_NET_BY_FLOW:
@@ -115,10 +115,9 @@ static struct tcp_net_row key_of(const struct tcp_net_stat *s, const struct tcp_
 		break;
 	case TCP_NET_BY_PORT: /* the higher port is assumed to be the client's */
 		key.port[0] = a < b ? a : b;
-		key.v6 = 0;
 		break;
-	default:
-		key.v6 = 0;
+	case TCP_NET_BY_ALL:
+		break;
 	}
 	return key;
 }
@@ -126,7 +125,7 @@ static struct tcp_net_row key_of(const struct tcp_net_stat *s, const struct tcp_
 static bool same_key(const struct tcp_net_row *a, const struct tcp_net_row *b)
 {
 	return !memcmp(a->address, b->address, sizeof(a->address)) &&
-	       !memcmp(a->port, b->port, sizeof(a->port)) && a->v6 == b->v6;
+	       !memcmp(a->port, b->port, sizeof(a->port));
 }
 
 static struct tcp_net_row *row_new(struct tcp_net_stat *s, const struct tcp_net_row *key)
@@ -142,19 +141,17 @@ static struct tcp_net_row *row_new(struct tcp_net_stat *s, const struct tcp_net_
 
 static struct tcp_net_row *row_of(struct tcp_net_stat *s, const struct tcp_net_flow *f)
 {
-	struct tcp_net_row key = key_of(s, f), *row, **b;
+	struct tcp_net_row key = key_of(s, f), *row;
 	uint64_t h = base_hash(0, key.address, sizeof(key.address));
 
-	b = &s->bucket[base_hash(h, key.port, sizeof(key.port)) % ROW_BUCKETS];
-	for (row = *b; row; row = row->next)
+	h = base_hash(h, key.port, sizeof(key.port));
+	for (row = base_table_first(&s->by_key, h); row; row = base_table_next(row))
 		if (same_key(row, &key))
 			return row;
 	if (s->row_count < s->options.rows) {
 		row = row_new(s, &key);
-		if (row) {
-			row->next = *b;
-			*b = row;
-		}
+		if (row)
+			base_table_add(&s->by_key, row, h);
 		return row;
 	}
 	s->rest = s->rest ?: row_new(s, &(struct tcp_net_row){.rest = true});
@@ -213,7 +210,7 @@ struct tcp_net_stat *tcp_net_stat_open(const struct tcp_net_stat_opts *options)
 	s->rows = calloc(s->options.rows + 1, sizeof(struct tcp_net_row *));
 	s->pairs = calloc(PAIRS, sizeof(*s->pairs));
 	s->match = tcp_net_match_open(&m);
-	if (!s->rows || !s->pairs || !s->match) {
+	if (!base_table_init(&s->by_key) || !s->rows || !s->pairs || !s->match) {
 		tcp_net_stat_close(s);
 		errno = ENOMEM;
 		return NULL;
@@ -229,6 +226,7 @@ void tcp_net_stat_close(struct tcp_net_stat *s)
 	tcp_net_clock_free(&s->clock);
 	for (uint32_t i = 0; i < s->row_count; i++)
 		free(s->rows[i]);
+	base_table_free(&s->by_key);
 	free(s->rows);
 	free(s->pairs);
 	free(s->kept);

@@ -12,6 +12,7 @@
 #ifndef SL_SOURCE_TCP_NET_STAT_H
 #define SL_SOURCE_TCP_NET_STAT_H
 
+#include "base/table.h"
 #include "source/tcp/net_clock.h"
 #include "source/tcp/net_match.h"
 
@@ -43,16 +44,15 @@ enum tcp_net_by { TCP_NET_BY_ALL, TCP_NET_BY_FLOW, TCP_NET_BY_REMOTE, TCP_NET_BY
  * the key are 0.
  */
 struct tcp_net_row {
+	struct base_node node;
 	uint8_t address[2][16];
 	uint16_t port[2]; /* ports; when grouped by port, [0] is the port of the service */
-	uint8_t v6;
-	bool rest;		    /* collects flows that have no row of their own */
+	bool rest;	  /* collects flows that have no row of their own */
 	struct tcp_net_hist way[2]; /* latencies from A to B [0] and from B to A [1] */
 	struct tcp_net_hist round;
 	/* sum and maximum of the counted latencies' error bounds, in ns */
 	uint64_t bound_sum[2], bound_most[2];
 	uint64_t reordered[2];
-	struct tcp_net_row *next; /* private: next row in the hash bucket */
 };
 
 /* A segment with a known latency. */

@@ -26,6 +26,23 @@ void tcp_region_unmap(struct tcp_region *r)
 		munmap(r->map, r->bytes);
 }
 
+int tcp_region_slot(uint64_t *copy, const uint64_t *from, uint32_t words, uint64_t state,
+		    bool always)
+{
+	uint64_t owner[8];
+
+	if (!region_copy_lines(copy, from, 1))
+		return -EAGAIN;
+	if (!(copy[0] & state) && !always)
+		return 0;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (!region_copy_lines(copy + 8, from + 8, words / 8 - 1))
+		return -EAGAIN;
+	/* Check the owner's line again after copying all others. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return region_copy_lines(owner, from, 1) && !((owner[0] ^ copy[0]) & ~state) ? 1 : -EAGAIN;
+}
+
 int tcp_region_read_only(int map_fd)
 {
 	LIBBPF_OPTS(bpf_get_fd_by_id_opts, opts, .open_flags = BPF_F_RDONLY);

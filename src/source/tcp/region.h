@@ -3,6 +3,7 @@
 #ifndef SL_SOURCE_TCP_REGION_H
 #define SL_SOURCE_TCP_REGION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,14 @@ static inline const uint64_t *tcp_region_at(const struct tcp_region *r, uint64_t
 {
 	return (const uint64_t *)((const char *)r->map + offset);
 }
+
+/*
+ * Copies a slot of this many words, whose first line says who owns it and in which state it is (the
+ * bits `state` of word 0; 0 means free). Returns 1; 0 if the slot is free, unless always is true;
+ * -EAGAIN if it kept changing, or changed its owner.
+ */
+int tcp_region_slot(uint64_t *copy, const uint64_t *from, uint32_t words, uint64_t state,
+		    bool always);
 
 /*
  * Returns a read-only descriptor of the map for consumers, or -errno: -EPERM without CAP_SYS_ADMIN,

@@ -156,7 +156,7 @@ int tcp_maps_size(const struct tcp_map_size *s)
 	return err;
 }
 
-int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook)
+int tcp_netfilter_link(int prog, uint32_t family)
 {
 	/* union bpf_attr of BPF_LINK_CREATE in Linux 6.4; some distributions' headers lack it. */
 	struct {
@@ -169,7 +169,7 @@ int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook)
 		.prog_fd = (uint32_t)prog,
 		.attach_type = TCP_ATTACH_NETFILTER,
 		.pf = family,
-		.hooknum = hook,
+		.hooknum = 3, /* NF_INET_LOCAL_OUT */
 		/* after NAT and filters: a packet they drop does not count as having left TCP */
 		.priority = 300,
 	};

@@ -42,9 +42,10 @@ int tcp_maps_size(const struct tcp_map_size *sizes);
 #define TCP_PROG_NETFILTER   32
 #define TCP_ATTACH_NETFILTER 45
 /*
- * Attaches a program to a netfilter hook in this network namespace. Returns a descriptor or -errno.
+ * Attaches a program to the netfilter hook LOCAL_OUT in this network namespace. Returns a
+ * descriptor or -errno.
  */
-int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook);
+int tcp_netfilter_link(int prog, uint32_t family);
 
 /* Runs an iterator once. Returns 0 or -errno. */
 int tcp_iterate(const struct bpf_link *iterator);
