@@ -130,7 +130,7 @@ static void datagrams(const struct dta_decoder_ops *ops, enum dta_device kind, c
 		memcpy(exact, p + 3, bytes);
 		in.data = exact;
 		in.bytes = (uint32_t)bytes;
-		ops->take(d, &in, now, now, take_record, &s);
+		ops->take(d, &in, now, take_record, &s);
 		free(exact);
 		p += 3 + bytes;
 		size -= 3 + bytes;

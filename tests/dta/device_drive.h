@@ -168,7 +168,7 @@ static inline size_t drive_bytes(struct drive *v, const uint8_t *p, size_t bytes
 	assert_non_null(exact);
 	memcpy(exact, p, bytes);
 	v->n = 0;
-	v->d->ops->take(v->d, &in, v->now_ns, 0, drive_keep, v);
+	v->d->ops->take(v->d, &in, v->now_ns, drive_keep, v);
 	free(exact);
 	return v->n;
 }

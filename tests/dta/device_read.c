@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 			.port = (uint16_t)port,
 			.address = {.s6_addr = {[10] = 0xff, 0xff, 192, 0, 2, 9}}};
 
-		ops->take(d, &in, now++, 0, print_record, NULL);
+		ops->take(d, &in, now++, print_record, NULL);
 		free(data);
 	}
 	printf("{\"refused\": {");

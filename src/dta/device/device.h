@@ -184,12 +184,12 @@ struct dta_decoder_ops {
 	uint16_t port;	  /* default port of devices */
 	/*
 	 * ops: this struct. paths: the INT paths that all workers of the process share; if NULL,
-	 * the decoder creates its own. Returns NULL with errno ENOMEM if out of memory.
+	 * the decoder creates its own. Returns NULL if out of memory.
 	 */
 	struct dta_decoder *(*make)(const struct dta_decoder_ops *ops, struct dta_paths *paths);
 	/* Decodes one datagram and calls fn for each of its records. Memory is bounded. */
 	void (*take)(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
-		     uint64_t real_ns, dta_record_fn *fn, void *arg);
+		     dta_record_fn *fn, void *arg);
 	/*
 	 * Calls fn for each delayed record that is due by now_ns; UINT64_MAX means all of them.
 	 * Call it at least every 20 ms. May be NULL.

@@ -7,7 +7,6 @@
  * assigned to INT; a stack is therefore recognised by its form, and only in reports of tracked
  * flows.
  */
-#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 
@@ -556,7 +555,7 @@ static enum dta_device_refusal read_report_1(const struct int_datagram *d, const
 }
 
 static void int_take(struct dta_decoder *decoder, const struct dta_datagram *in, uint64_t now_ns,
-		     uint64_t real_ns, dta_record_fn *fn, void *arg)
+		     dta_record_fn *fn, void *arg)
 {
 	const struct int_datagram d = {.s = (struct int_decoder *)decoder,
 				       .sender = in->address,
@@ -565,7 +564,6 @@ static void int_take(struct dta_decoder *decoder, const struct dta_datagram *in,
 				       .arg = arg};
 	enum dta_device_refusal bad = DTA_DEVICE_BAD_VERSION;
 
-	(void)real_ns;
 	decoder->stats.datagrams++;
 	if (!in->bytes)
 		bad = DTA_DEVICE_TRUNCATED;
@@ -608,7 +606,6 @@ static struct dta_decoder *int_make(const struct dta_decoder_ops *ops, struct dt
 	if (s->streams && s->paths)
 		return &s->decoder;
 	int_end(&s->decoder);
-	errno = ENOMEM;
 	return NULL;
 }
 

@@ -7,12 +7,11 @@
 #define VERSION 10u
 
 static void take_datagram(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
-			  uint64_t real_ns, dta_record_fn *fn, void *arg)
+			  dta_record_fn *fn, void *arg)
 {
 	struct dta_template_message m = dta_template_begin(d, in, now_ns, fn, arg);
 	const uint8_t *p = in->data;
 
-	(void)real_ns;
 	if (in->bytes < HEADER) {
 		d->stats.refused[DTA_DEVICE_TRUNCATED]++;
 		return;

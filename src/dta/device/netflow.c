@@ -121,12 +121,11 @@ static void take_version5(struct dta_template_message *m)
 /* ---- both versions ---- */
 
 static void take_datagram(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
-			  uint64_t real_ns, dta_record_fn *fn, void *arg)
+			  dta_record_fn *fn, void *arg)
 {
 	struct dta_template_message m = dta_template_begin(d, in, now_ns, fn, arg);
 	uint32_t version;
 
-	(void)real_ns;
 	m.netflow = true;
 	if (in->bytes < 2) {
 		d->stats.refused[DTA_DEVICE_TRUNCATED]++;

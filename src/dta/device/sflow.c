@@ -4,7 +4,6 @@
  * Dropped Packet Notification Structures", 2020). Each structure states its length, so unknown
  * structures are skipped. A flow sample becomes a DTA_RECORD_SAMPLE scaled by its rate.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -641,13 +640,12 @@ static enum dta_device_refusal read_datagram(struct sflow_datagram *d,
 }
 
 static void sflow_take(struct dta_decoder *decoder, const struct dta_datagram *in, uint64_t now_ns,
-		       uint64_t real_ns, dta_record_fn *fn, void *arg)
+		       dta_record_fn *fn, void *arg)
 {
 	struct sflow_datagram d = {
 		.s = (struct sflow *)decoder, .now_ns = now_ns, .fn = fn, .arg = arg};
 	enum dta_device_refusal bad;
 
-	(void)real_ns;
 	decoder->stats.datagrams++;
 	bad = read_datagram(&d, in);
 	if (bad)
@@ -678,7 +676,6 @@ static struct dta_decoder *sflow_make(const struct dta_decoder_ops *ops, struct 
 	if (s->exporters && s->streams)
 		return &s->decoder;
 	sflow_end(&s->decoder);
-	errno = ENOMEM;
 	return NULL;
 }
 

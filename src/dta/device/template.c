@@ -2,7 +2,6 @@
 /* template.c - walks the sets of a message, and compiles templates (template.h) */
 #include "dta/device/template_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -453,7 +452,6 @@ struct dta_decoder *dta_template_decoder_make(const struct dta_decoder_ops *ops,
 	if (x->exporters)
 		return &x->d;
 	free(x);
-	errno = ENOMEM;
 	return NULL;
 }
 

@@ -40,7 +40,7 @@ void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct 
 	w->account.packets_taken++;
 	w->now = now;
 	dta_exporter_list_before(s->exporters, &s->decoder->stats, dta_map_stats(s->batch));
-	s->decoder->ops->take(s->decoder, d, now, real, take_record, s);
+	s->decoder->ops->take(s->decoder, d, now, take_record, s);
 	dta_exporter_list_after(s->exporters, d, &s->decoder->stats, dta_map_stats(s->batch), real);
 }
 
