@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "dta/store/hash.h"
+#include "base/hash.h"
+#include "base/table.h"
 #include "frame.h"
 #include "paths.h"
 
@@ -17,19 +17,18 @@ struct joined_hop {
 };
 
 struct joined_path {
-	struct joined_path *next; /* next path in the bucket */
-	uint64_t hash, began_ns;
+	struct base_node node;
+	uint64_t began_ns;
 	uint32_t hops;
 	struct joined_hop *first, **last;
 };
 
 struct dta_paths {
 	pthread_mutex_t lock;
-	uint64_t seed;
 	struct joined_hop *free;
 	uint32_t oldest, waiting; /* .path is a ring, because all paths wait equally long */
 	struct joined_path path[DTA_PATHS];
-	struct joined_path *bucket[DTA_PATHS];
+	struct base_table table;
 	struct joined_hop hop[DTA_PATHS_HOPS];
 };
 
@@ -37,11 +36,11 @@ struct dta_paths *dta_paths_new(void)
 {
 	struct dta_paths *p = calloc(1, sizeof(*p));
 
-	if (!p)
+	if (!p || !base_table_init(&p->table)) {
+		free(p);
 		return NULL;
+	}
 	pthread_mutex_init(&p->lock, NULL);
-	if (getrandom(&p->seed, sizeof(p->seed), 0) != sizeof(p->seed))
-		p->seed = (uintptr_t)p; /* an attacker may then fill one bucket */
 	for (uint32_t i = 0; i < DTA_PATHS_HOPS; i++)
 		p->hop[i].next = i + 1 < DTA_PATHS_HOPS ? &p->hop[i + 1] : NULL;
 	p->free = p->hop;
@@ -50,6 +49,8 @@ struct dta_paths *dta_paths_new(void)
 
 void dta_paths_free(struct dta_paths *p)
 {
+	if (p)
+		base_table_free(&p->table);
 	free(p);
 }
 
@@ -58,7 +59,7 @@ static uint64_t number_of(const struct dta_record *r, enum dta_field f)
 	return dta_record_has(r, f) ? r->number[f] : 0;
 }
 
-static uint64_t hash_of(const struct dta_paths *p, const struct dta_record *r, uint64_t id)
+static uint64_t hash_of(const struct dta_record *r, uint64_t id)
 {
 	const struct {
 		struct in6_addr from, to;
@@ -69,7 +70,7 @@ static uint64_t hash_of(const struct dta_paths *p, const struct dta_record *r, u
 			 number_of(r, DTA_FIELD_PROTOCOL),
 		 id};
 
-	return XXH3_64bits_withSeed(&key, sizeof(key), p->seed);
+	return base_hash(0, &key, sizeof(key));
 }
 
 static bool comes_before(const struct joined_hop *a, const struct joined_hop *b)
@@ -83,14 +84,11 @@ static bool comes_before(const struct joined_hop *a, const struct joined_hop *b)
 static void give_oldest(struct dta_paths *p, uint64_t *given, dta_record_fn *fn, void *arg)
 {
 	struct joined_path *oldest = &p->path[p->oldest++ % DTA_PATHS];
-	struct joined_path **at = &p->bucket[oldest->hash % DTA_PATHS];
 	struct joined_hop *sorted[DTA_PATH_HOPS];
 	bool whole = oldest->hops > 1;
 	uint32_t n = 0, i;
 
-	while (*at != oldest)
-		at = &(*at)->next;
-	*at = oldest->next;
+	base_table_remove(&p->table, oldest);
 	p->waiting--;
 	for (struct joined_hop *h = oldest->first; h; h = h->next) {
 		for (i = n++; i && comes_before(h, sorted[i - 1]); i--)
@@ -129,23 +127,12 @@ void dta_paths_flush(struct dta_paths *p, uint64_t now_ns, uint64_t *given, dta_
 	pthread_mutex_unlock(&p->lock);
 }
 
-static struct joined_path *find_path(struct dta_paths *p, uint64_t hash)
-{
-	struct joined_path *path = p->bucket[hash % DTA_PATHS];
-
-	while (path && path->hash != hash)
-		path = path->next;
-	return path;
-}
-
 static struct joined_path *add_path(struct dta_paths *p, uint64_t hash, uint64_t now_ns)
 {
 	struct joined_path *path = &p->path[(p->oldest + p->waiting++) % DTA_PATHS];
-	struct joined_path **bucket = &p->bucket[hash % DTA_PATHS];
 
-	*path = (struct joined_path){
-		.next = *bucket, .hash = hash, .began_ns = now_ns, .last = &path->first};
-	*bucket = path;
+	*path = (struct joined_path){.began_ns = now_ns, .last = &path->first};
+	base_table_add(&p->table, path, hash);
 	return path;
 }
 
@@ -159,7 +146,7 @@ static bool take_hop(struct dta_paths *p, const struct dta_record *r, uint64_t h
 	give_due(p, now_ns, given, fn, arg);
 	for (; !p->free || p->waiting == DTA_PATHS; ++*early)
 		give_oldest(p, given, fn, arg);
-	path = find_path(p, hash);
+	path = base_table_first(&p->table, hash);
 	for (hop = path ? path->first : NULL; hop; hop = hop->next)
 		if (hop->r.number[DTA_FIELD_SWITCH] == r->number[DTA_FIELD_SWITCH] &&
 		    hop->r.number[DTA_FIELD_TTL] == r->number[DTA_FIELD_TTL])
@@ -182,7 +169,7 @@ static bool take_hop(struct dta_paths *p, const struct dta_record *r, uint64_t h
 bool dta_paths_take(struct dta_paths *p, const struct dta_record *r, uint64_t id, uint64_t entered,
 		    uint64_t now_ns, uint64_t *early, uint64_t *given, dta_record_fn *fn, void *arg)
 {
-	const uint64_t hash = hash_of(p, r, id);
+	const uint64_t hash = hash_of(r, id);
 	bool taken;
 
 	pthread_mutex_lock(&p->lock);

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/random.h>
-
+#include "base/hash.h"
 #include "base/share.h"
 #include "dta/engine/output.h"
 #include "dta/store/hash.h"
@@ -106,8 +105,7 @@ struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 	    !base_table_init(&l->table[1].groups))
 		goto fail;
 	/* If an attacker knew the seed, it could choose colliding numbers. */
-	if (getrandom(&l->seed, sizeof(l->seed), GRND_NONBLOCK) != sizeof(l->seed))
-		l->seed = (uintptr_t)l * 0x9e3779b97f4a7c15ull;
+	l->seed = base_hash_u64((uintptr_t)l);
 	return l;
 fail:
 	dta_loss_free(l);

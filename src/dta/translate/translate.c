@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/network.h"
 #include "base/relaxed.h"
 
@@ -766,10 +766,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 		w->legacy = dta_loss_new(&w->opts.loss);
 	if (!w->loss || (opts->legacy == DTA_LEGACY_B && !w->legacy))
 		goto fail;
-	if (getrandom(&w->reflect.seed, sizeof(w->reflect.seed), 0) != sizeof(w->reflect.seed)) {
-		err = -errno;
-		goto fail;
-	}
+	w->reflect.seed = base_hash_u64((uintptr_t)w);
 	w->translator = dta_translator_of_name(opts->name, strlen(opts->name));
 	err = dta_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors);
 	if (err) {
