@@ -61,7 +61,6 @@ static bool is_known(int link)
 struct dta_capture *dta_capture_open(const char *path, char *error, size_t error_bytes)
 {
 	struct dta_capture *c = calloc(1, sizeof(*c));
-	int err = -ENOMEM;
 	FILE *file;
 
 	snprintf(error, error_bytes, "no memory");
@@ -69,11 +68,9 @@ struct dta_capture *dta_capture_open(const char *path, char *error, size_t error
 		return NULL;
 	file = fopen(path, "re");
 	if (!file) {
-		err = -errno;
-		snprintf(error, error_bytes, "%s: %s", path, strerror(-err));
+		snprintf(error, error_bytes, "%s: %s", path, strerror(errno));
 		goto fail;
 	}
-	err = -EINVAL;
 	c->file = pcap_fopen_offline(file, c->error);
 	if (!c->file) {
 		fclose(file);
@@ -87,7 +84,6 @@ struct dta_capture *dta_capture_open(const char *path, char *error, size_t error
 		 path, c->link);
 fail:
 	dta_capture_close(c);
-	errno = -err;
 	return NULL;
 }
 

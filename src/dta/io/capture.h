@@ -29,7 +29,7 @@ struct dta_captured_flow {
 	size_t above_bytes;
 };
 
-/* Returns NULL with errno and one line in error. */
+/* Returns NULL with one line in error. */
 struct dta_capture *dta_capture_open(const char *path, char *error, size_t error_bytes);
 void dta_capture_close(struct dta_capture *c);
 /*

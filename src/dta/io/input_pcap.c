@@ -106,7 +106,6 @@ static const struct dta_input_ops ops = {
 struct dta_input *dta_input_pcap(const char *path, uint16_t port, char *error, size_t error_bytes)
 {
 	struct pcap *p = calloc(1, sizeof(*p));
-	int err = -ENOMEM;
 
 	snprintf(error, error_bytes, "no memory");
 	if (!p)
@@ -125,9 +124,7 @@ struct dta_input *dta_input_pcap(const char *path, uint16_t port, char *error, s
 	p->capture = dta_capture_open(path, error, error_bytes);
 	if (p->capture)
 		return &p->in;
-	err = -errno;
 fail:
 	close_pcap(&p->in);
-	errno = -err;
 	return NULL;
 }

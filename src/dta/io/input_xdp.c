@@ -208,7 +208,7 @@ struct dta_input *dta_input_xdp(struct dta_xdp *p, struct dta_input *udp, uint32
 				uint32_t workers, char *error, size_t error_bytes)
 {
 	struct xdp *x = calloc(1, sizeof(*x));
-	int err = -ENOMEM;
+	int err;
 
 	snprintf(error, error_bytes, "no memory");
 	if (!x) {
@@ -223,10 +223,8 @@ struct dta_input *dta_input_xdp(struct dta_xdp *p, struct dta_input *udp, uint32
 	err = x->in.fd < 0 ? -errno : watch_fd(x, udp->fd);
 	for (uint32_t q = worker; !err && q < dta_xdp_queues(p); q += workers) {
 		x->xsk[x->n] = dta_xdp_socket(p, q, error, error_bytes);
-		if (!x->xsk[x->n]) {
-			err = -errno;
+		if (!x->xsk[x->n])
 			goto fail;
-		}
 		err = watch_fd(x, dta_xsk_fd(x->xsk[x->n++]));
 	}
 	if (!err)
@@ -234,6 +232,5 @@ struct dta_input *dta_input_xdp(struct dta_xdp *p, struct dta_input *udp, uint32
 	snprintf(error, error_bytes, "AF_XDP: %s", strerror(-err));
 fail:
 	close_xdp(&x->in);
-	errno = -err;
 	return NULL;
 }

@@ -482,7 +482,6 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 		.close = verbs_close,
 	};
 	struct output_verbs_out *v;
-	int err;
 
 	if (!opts->host || strlen(opts->host) >= sizeof(v->dial.host) || !opts->name ||
 	    !*opts->name || strlen(opts->name) >= FABRIC_HOST_NAME_MAX || opts->depth > DEPTH_MAX) {
@@ -490,14 +489,10 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 			 "verbs output: specify a host, a name of at most %u characters, and a "
 			 "depth of at most %u",
 			 FABRIC_HOST_NAME_MAX - 1, DEPTH_MAX);
-		errno = EINVAL;
 		return NULL;
 	}
-	err = -fabric_rdma_find(opts->device, error, error_bytes);
-	if (err) {
-		errno = err;
+	if (fabric_rdma_find(opts->device, error, error_bytes))
 		return NULL;
-	}
 	v = calloc(1, sizeof(*v));
 	if (!v)
 		goto err_memory;
@@ -536,7 +531,6 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 
 err_memory:
 	snprintf(error, error_bytes, "out of memory");
-	errno = ENOMEM;
 	return NULL;
 }
 
@@ -548,7 +542,6 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 	(void)opts;
 	snprintf(error, error_bytes,
 		 "this sidelight was built without RDMA (libibverbs, librdmacm)");
-	errno = EOPNOTSUPP;
 	return NULL;
 }
 #endif
