@@ -114,7 +114,8 @@ static json_t *next_blocks(const struct dta_store_view *v, uint32_t lane)
 
 static bool send_object(struct dta_server_conn *c, const struct dta_store_object *at)
 {
-	const bool shm = c->local && !strcmp(c->output, "shm"), reads = c->state == CONN_READER;
+	const bool shm = c->local && !strcmp(c->output, "shm");
+	const struct dta_store_key *key = c->state == CONN_READER ? &at->readable : &at->writable;
 	int own = -1;
 	bool sent;
 
@@ -133,8 +134,7 @@ static bool send_object(struct dta_server_conn *c, const struct dta_store_object
 				      : at->fd,
 			   "{s:s,s:I,s:I,s:I,s:I}", "type", "object", "number",
 			   (json_int_t)at->number, "bytes", (json_int_t)at->map_bytes, "addr",
-			   (json_int_t)(reads ? at->readable.addr : at->addr), "rkey",
-			   (json_int_t)(reads ? at->readable.rkey : at->rkey));
+			   (json_int_t)key->addr, "rkey", (json_int_t)key->rkey);
 	if (own >= 0)
 		close(own);
 	return sent;
