@@ -420,7 +420,7 @@ static int read_key(struct report_kernel *r, const struct report_kernel_opts *o,
 	int err = dta_key_read(o->key_file, key);
 
 	if (!err) {
-		r->budget.key = dta_key_new(key, sizeof(key));
+		r->budget.key = dta_key_new(key);
 		err = r->budget.key ? 0 : -errno;
 	}
 	if (err)
