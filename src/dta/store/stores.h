@@ -144,6 +144,8 @@ struct dta_store_object *dta_store_object_open_fd(int fd, char *error,
 void dta_store_object_collapse(struct dta_store_object *o);
 /* Frees one object and, with unlink_file, deletes its file. NULL is ignored. */
 void dta_store_object_free(struct dta_store_object *o, bool unlink_file);
+/* Frees an object and all older ones; files remain. NULL is ignored. */
+void dta_store_objects_free(struct dta_store_object *newest);
 
 /* ---- mend.c: repairs objects that translators have damaged ---- */
 

@@ -181,13 +181,6 @@ static void read_tenant(struct dta_yaml_reader *r, base_yaml_node node, struct d
 
 /* ---- stores ---- */
 
-static int compare_values(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Reads the values that a hop may report, one per line; '#' starts a comment. */
 static void read_values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
@@ -229,7 +222,7 @@ static void read_values(struct dta_yaml_reader *r, base_yaml_node node, struct d
 	if (!s->value_count)
 		base_yaml_wrong(r->y, node, "values %s: the file contains no values", path);
 	else
-		qsort(s->values, s->value_count, 4, compare_values);
+		qsort(s->values, s->value_count, 4, dta_store_by_value);
 }
 
 /* Parses {key: KEY, name: NAME, at: BYTE, bytes: N}. */
