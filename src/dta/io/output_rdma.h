@@ -17,7 +17,7 @@
 struct dta_output_verbs_opts {
 	const char *host;   /* name or address of the store server */
 	uint16_t port;	    /* port from "welcome"; 0 means DTA_VERBS_PORT */
-	const char *device; /* NULL means chosen by the route */
+	const char *device; /* must outlive the output; NULL means chosen by the route */
 	int gid_index;	    /* -1 means chosen by the route */
 	int ib_port;	    /* 0 means port 1 */
 	const char *name;   /* name in the "hello" message */
