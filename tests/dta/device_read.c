@@ -53,7 +53,8 @@ static size_t read_hex(const char *text, uint8_t *to, size_t max)
 
 int main(int argc, char **argv)
 {
-	const struct dta_decoder_ops *ops = argc == 2 ? dta_decoder_find(argv[1]) : NULL;
+	const struct dta_decoder_ops *ops = argc == 2 ? dta_device_decoder(dta_device_find(argv[1]))
+						      : NULL;
 	struct dta_decoder *d = ops ? ops->make(ops, NULL) : NULL;
 	static char line[140000];
 	uint64_t now = 1000000000;

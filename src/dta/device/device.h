@@ -218,9 +218,7 @@ enum dta_device {
 const char *dta_device_name(enum dta_device d);
 /* Returns DTA_DEVICES if there is no such kind of input. */
 enum dta_device dta_device_find(const char *name);
-/* Returns NULL if no decoder reads this kind of input. */
+/* Returns NULL for DTA_DEVICES. */
 const struct dta_decoder_ops *dta_device_decoder(enum dta_device d);
-/* Returns NULL if no decoder has this name. */
-const struct dta_decoder_ops *dta_decoder_find(const char *name);
 
 #endif

@@ -156,8 +156,3 @@ const struct dta_decoder_ops *dta_device_decoder(enum dta_device d)
 {
 	return (unsigned int)d < DTA_DEVICES ? decoders[d] : NULL;
 }
-
-const struct dta_decoder_ops *dta_decoder_find(const char *name)
-{
-	return dta_device_decoder(dta_device_find(name));
-}
