@@ -16,9 +16,7 @@
 /* largest backward step in uptime that reordering of datagrams explains */
 #define BACK_MS 60000u
 
-struct exporter_row { /* ordered by heard_ns, oldest first */
-	struct dta_exporter *first, *last;
-};
+TAILQ_HEAD(exporter_row, dta_exporter); /* ordered by heard_ns, oldest first */
 
 struct dta_exporters {
 	struct dta_device_stats *stats;
@@ -32,30 +30,10 @@ static uint64_t hash_of(const struct in6_addr *address)
 	return base_hash(0, address, sizeof(*address));
 }
 
-/* ---- lists ---- */
-
-static void leave_row(struct dta_exporters *x, struct dta_exporter *e)
-{
-	struct exporter_row *r = &x->row[e->proven];
-
-	*(e->older ? &e->older->newer : &r->first) = e->newer;
-	*(e->newer ? &e->newer->older : &r->last) = e->older;
-}
-
-static void join_row(struct dta_exporters *x, struct dta_exporter *e)
-{
-	struct exporter_row *r = &x->row[e->proven];
-
-	e->older = r->last;
-	e->newer = NULL;
-	*(r->last ? &r->last->newer : &r->first) = e;
-	r->last = e;
-}
-
 static void drop_exporter(struct dta_exporters *x, struct dta_exporter *e)
 {
 	base_table_remove(&x->table, e);
-	leave_row(x, e);
+	TAILQ_REMOVE(&x->row[e->proven], e, row);
 	dta_exporters_forget(x, e);
 	free(e);
 	x->stats->exporters--;
@@ -70,13 +48,13 @@ static bool is_idle(const struct dta_exporter *e, uint64_t now)
 static struct dta_exporter *find_weakest(struct dta_exporters *x, const struct dta_exporter *keep,
 					 uint64_t now)
 {
-	struct dta_exporter *e = x->row[0].first;
+	struct dta_exporter *e = TAILQ_FIRST(&x->row[0]);
 
 	if (e == keep && e)
-		e = e->newer;
+		e = TAILQ_NEXT(e, row);
 	if (e)
 		return e;
-	e = x->row[1].first;
+	e = TAILQ_FIRST(&x->row[1]);
 	return e && e != keep && is_idle(e, now) ? e : NULL;
 }
 
@@ -84,12 +62,12 @@ static struct dta_exporter *find_weakest(struct dta_exporters *x, const struct d
 
 static void note_heard(struct dta_exporters *x, struct dta_exporter *e, uint64_t now)
 {
-	leave_row(x, e);
+	TAILQ_REMOVE(&x->row[e->proven], e, row);
 	e->heard_ns = now;
 	e->proven |= now - e->made_ns >= DTA_EXPORTER_PROVEN_NS;
-	join_row(x, e);
+	TAILQ_INSERT_TAIL(&x->row[e->proven], e, row);
 	for (int i = 0; i < 2; i++) {
-		struct dta_exporter *old = x->row[i].first;
+		struct dta_exporter *old = TAILQ_FIRST(&x->row[i]);
 
 		if (old && now - old->heard_ns > DTA_EXPORTER_LIFETIME_NS)
 			drop_exporter(x, old);
@@ -153,7 +131,7 @@ struct dta_exporter *dta_exporters_make(struct dta_exporters *x, const struct dt
 	e->domain = domain;
 	e->made_ns = e->heard_ns = now;
 	base_table_add(&x->table, e, hash_of(&d->address));
-	join_row(x, e);
+	TAILQ_INSERT_TAIL(&x->row[0], e, row);
 	x->stats->exporters++;
 	return e;
 }
@@ -191,6 +169,8 @@ struct dta_exporters *dta_exporters_new(struct dta_device_stats *stats)
 		return NULL;
 	}
 	x->stats = stats;
+	TAILQ_INIT(&x->row[0]);
+	TAILQ_INIT(&x->row[1]);
 	return x;
 }
 
@@ -199,8 +179,8 @@ void dta_exporters_free(struct dta_exporters *x)
 	if (!x)
 		return;
 	for (int i = 0; i < 2; i++)
-		while (x->row[i].first)
-			drop_exporter(x, x->row[i].first);
+		while (!TAILQ_EMPTY(&x->row[i]))
+			drop_exporter(x, TAILQ_FIRST(&x->row[i]));
 	base_table_free(&x->table);
 	free(x);
 }

@@ -16,6 +16,8 @@
 #ifndef SL_DTA_DEVICE_EXPORTER_H
 #define SL_DTA_DEVICE_EXPORTER_H
 
+#include <sys/queue.h>
+
 #include "base/table.h"
 #include "dta/device/device.h"
 
@@ -31,9 +33,8 @@
 struct dta_template;
 
 struct dta_exporter {
-	struct base_node node; /* hash of the address */
-	/* neighbours in the list of proven or unproven exporters, ordered by heard_ns */
-	struct dta_exporter *older, *newer;
+	struct base_node node;	       /* hash of the address */
+	TAILQ_ENTRY(dta_exporter) row; /* list of proven or unproven exporters, by heard_ns */
 	struct in6_addr address;
 	uint16_t port;
 	bool proven;

@@ -91,6 +91,8 @@ struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 	o = &l->o;
 	if (opts)
 		*o = *opts;
+	TAILQ_INIT(&l->table[0].ages);
+	TAILQ_INIT(&l->table[1].ages);
 	o->reporters = o->reporters ? o->reporters : 16384;
 	o->window = o->window ? o->window : 4096;
 	o->forget_ns = o->forget_ns ? o->forget_ns : 60000000000ull;
@@ -124,8 +126,8 @@ void dta_loss_free(struct dta_loss *l)
 	if (!l)
 		return;
 	for (int i = 0; i < 2; i++) {
-		for (struct dta_loss_reporter *r = l->table[i].oldest, *next; r; r = next) {
-			next = r->younger;
+		for (struct dta_loss_reporter *r; (r = TAILQ_FIRST(&l->table[i].ages));) {
+			TAILQ_REMOVE(&l->table[i].ages, r, age);
 			leave_group(&l->table[i], r->group);
 			reporter_free(r);
 		}
@@ -137,43 +139,25 @@ void dta_loss_free(struct dta_loss *l)
 
 /* ---- lists ---- */
 
-static void unlist_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
-{
-	struct dta_loss_table *t = table_of(l, r);
-
-	*(r->older ? &r->older->younger : &t->oldest) = r->younger;
-	*(r->younger ? &r->younger->older : &t->youngest) = r->older;
-}
-
-static void list_youngest(struct dta_loss *l, struct dta_loss_reporter *r)
-{
-	struct dta_loss_table *t = table_of(l, r);
-
-	r->older = t->youngest;
-	r->younger = NULL;
-	*(r->older ? &r->older->younger : &t->oldest) = r;
-	t->youngest = r;
-}
-
 static void note_heard(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
 {
+	struct dta_loss_table *t = table_of(l, r);
+
 	r->seen_ns = now_ns;
-	if (table_of(l, r)->youngest == r)
+	if (!TAILQ_NEXT(r, age))
 		return;
-	unlist_reporter(l, r);
-	list_youngest(l, r);
+	TAILQ_REMOVE(&t->ages, r, age);
+	TAILQ_INSERT_TAIL(&t->ages, r, age);
 }
 
 static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
 {
-	if (!r->link)
+	if (!r->wanting)
 		return;
 	if (l->cursor == r)
-		l->cursor = r->next;
-	*r->link = r->next;
-	if (r->next)
-		r->next->link = r->link;
-	r->link = NULL;
+		l->cursor = LIST_NEXT(r, want);
+	LIST_REMOVE(r, want);
+	r->wanting = false;
 }
 
 /* ---- reporters ---- */
@@ -257,7 +241,7 @@ static bool is_restarting(const struct dta_loss *l, const struct dta_loss_report
 static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	base_table_remove(&l->by_number, r);
-	unlist_reporter(l, r);
+	TAILQ_REMOVE(&table_of(l, r)->ages, r, age);
 	want_no_more(l, r);
 	dta_loss_give_up(r, r->s.missing);
 	dta_loss_order_free(l, r);
@@ -287,8 +271,8 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	struct dta_loss_reporter *r;
 
 	/* Remove silent reporters to free a share, regardless of their group. */
-	while (!group && t->oldest && now_ns - t->oldest->seen_ns >= l->o.forget_ns) {
-		remove_reporter(l, t->oldest);
+	while (!group && (r = TAILQ_FIRST(&t->ages)) && now_ns - r->seen_ns >= l->o.forget_ns) {
+		remove_reporter(l, r);
 		group = join_group(l, key, authenticated);
 	}
 	if (!group)
@@ -307,7 +291,7 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	r->birth = ++l->births;
 	r->news_ns = now_ns;
 	base_table_add(&l->by_number, r, hash);
-	list_youngest(l, r);
+	TAILQ_INSERT_TAIL(&t->ages, r, age);
 	begin_incarnation(l, r, h);
 	return r;
 }
@@ -423,8 +407,10 @@ static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
 
 void dta_loss_reset(struct dta_loss *l)
 {
+	struct dta_loss_reporter *r;
+
 	for (int i = 0; i < 2; i++)
-		for (struct dta_loss_reporter *r = l->table[i].oldest; r; r = r->younger)
+		for (r = TAILQ_FIRST(&l->table[i].ages); r; r = TAILQ_NEXT(r, age))
 			reset_window(l, r);
 }
 
@@ -783,10 +769,10 @@ static void ranges_behind(const struct dta_loss *l, const struct dta_loss_report
 bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *to,
 		     struct dta_answer *a)
 {
-	struct dta_loss_reporter *r = l->cursor ? l->cursor : l->wanting, *next;
+	struct dta_loss_reporter *r = l->cursor ? l->cursor : LIST_FIRST(&l->wanting), *next;
 
 	for (; r; r = next) {
-		next = r->next;
+		next = LIST_NEXT(r, want);
 		*to = r->key;
 		to->authenticated = r->authenticated;
 		l->cursor = r;
@@ -807,9 +793,11 @@ bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *t
 
 void dta_loss_total(const struct dta_loss *l, struct dta_loss_stats *out)
 {
+	const struct dta_loss_reporter *r;
+
 	*out = l->gone;
 	out->reporters = l->numbers;
 	for (int i = 0; i < 2; i++)
-		for (const struct dta_loss_reporter *r = l->table[i].oldest; r; r = r->younger)
+		for (r = TAILQ_FIRST(&l->table[i].ages); r; r = TAILQ_NEXT(r, age))
 			dta_add_counters(out, &r->s, sizeof(r->s));
 }
