@@ -85,8 +85,7 @@ struct dta_server_conn {
 	int pidfd;
 	char name[64], output[8], called[160];
 	uint32_t lane, replicas;
-	uint64_t came_ns;  /* time at which the peer connected, CLOCK_MONOTONIC */
-	uint64_t heard_ns; /* time of the last message, CLOCK_REALTIME */
+	uint64_t came_ns; /* time at which the peer connected, CLOCK_MONOTONIC */
 	/* per store: the translator no longer writes to epochs before this one */
 	uint64_t acked[DTA_STORES_MAX];
 };
@@ -131,7 +130,7 @@ struct dta_store_server {
 	struct dta_stores_config *config;
 	char *path;
 	uint64_t instance;
-	struct {
+	struct dta_server_listener {
 		int fd;
 		bool local;
 		char address[160], unlink[112];

@@ -99,9 +99,10 @@ static json_t *tenants_json(const struct dta_store_server *o)
 
 static json_t *translator_json(const struct dta_server_conn *c, const struct dta_server_known *k)
 {
-	uint64_t now = base_realtime_ns(), heard = c ? c->heard_ns : k->heard_ns;
+	const uint64_t now = base_realtime_ns();
 	json_t *j = json_pack("{s:s,s:b,s:f}", "name", k->name, "connected", c && c->line,
-			      "silent_seconds", now > heard ? (double)(now - heard) * 1e-9 : 0);
+			      "silent_seconds",
+			      now > k->heard_ns ? (double)(now - k->heard_ns) * 1e-9 : 0);
 
 	if (!j)
 		return NULL;

@@ -90,25 +90,22 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 		return base_fail(error, bytes, -EINVAL, "%s: more than %u addresses to listen on",
 				 o->path, LISTENERS_MAX);
 	for (size_t i = 0; i < l->n; i++) {
+		struct dta_server_listener *to = &o->listener[i];
 		const char *where = l->v[i];
-		size_t n = o->listeners;
 		bool open = false;
 
 		if (!strncmp(where, "unix:", 5))
 			where += 5;
-		o->listener[n].local = strchr(where, '/') != NULL;
-		if (o->listener[n].local) {
-			o->listener[n].fd = base_listen_unix(where, SOCK_STREAM, 0660, error,
-							     bytes);
-			snprintf(o->listener[n].address, sizeof(o->listener[n].address), "unix:%s",
-				 where);
-			snprintf(o->listener[n].unlink, sizeof(o->listener[n].unlink), "%s", where);
+		to->local = strchr(where, '/') != NULL;
+		if (to->local) {
+			to->fd = base_listen_unix(where, SOCK_STREAM, 0660, error, bytes);
+			snprintf(to->address, sizeof(to->address), "unix:%s", where);
+			snprintf(to->unlink, sizeof(to->unlink), "%s", where);
 		} else {
-			o->listener[n].fd = listen_tcp(where, o->listener[n].address,
-						       sizeof(o->listener[n].address), &open, error,
-						       bytes);
+			to->fd = listen_tcp(where, to->address, sizeof(to->address), &open, error,
+					    bytes);
 		}
-		if (o->listener[n].fd < 0)
+		if (to->fd < 0)
 			return -EINVAL;
 		o->listeners++;
 		if (open && !o->config->secret && !o->config->insecure_listen)
@@ -116,11 +113,11 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 				error, bytes, -EACCES,
 				"%s: %s is reachable from other hosts, and translators are "
 				"not authenticated: set secret, or insecure_listen: true",
-				o->path, o->listener[n].address);
-		if (!o->listener[n].local && !o->config->secret)
+				o->path, to->address);
+		if (!to->local && !o->config->secret)
 			base_logf(BASE_WARN, "dta",
 				  "%s accepts any translator: set a secret in the stores file",
-				  o->listener[n].address);
+				  to->address);
 	}
 	return 0;
 }

@@ -323,7 +323,7 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 		memset(k, 0, sizeof(*k));
 		strcpy(k->name, c->name);
 	}
-	c->heard_ns = k->heard_ns = base_realtime_ns();
+	k->heard_ns = base_realtime_ns();
 	c->lane = (uint32_t)lane;
 	c->state = CONN_WELCOMED;
 	dta_control_line_limit(c->line, MESSAGE_MAX);
@@ -573,7 +573,7 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 		else if (!strcmp(type, "immediate"))
 			handle_immediate(o, m);
 		if (c->state == CONN_WELCOMED)
-			o->known[c->lane].heard_ns = c->heard_ns = base_realtime_ns();
+			o->known[c->lane].heard_ns = base_realtime_ns();
 		json_decref(m);
 		if (!fine)
 			return false;
