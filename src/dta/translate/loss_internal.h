@@ -47,6 +47,7 @@ struct dta_loss_reporter {
 	struct base_node node; /* hash of the number; the newest incarnation comes first */
 	/* address, port and input are taken from the last packet with new reports */
 	struct dta_loss_key key;
+	struct dta_loss_identity id;
 	struct dta_loss_group *group;
 	TAILQ_ENTRY(dta_loss_reporter) age;
 	LIST_ENTRY(dta_loss_reporter) want; /* list of reporters that need an answer */
@@ -92,8 +93,8 @@ struct dta_loss {
 	struct dta_loss_reporter *cursor;	/* where dta_loss_answer() continues */
 	uint64_t seed, births;
 	uint32_t numbers; /* number of reporters; all incarnations of a reporter count as one */
-	/* hash of the reporter that is getting a new window; NULL means none */
-	const uint64_t *restarting;
+	/* the reporter that is getting a new window; NULL means none */
+	const struct dta_loss_identity *restarting;
 	struct dta_loss_stats gone; /* sums over forgotten reporters, and totals */
 	/* reporter of the last packet; NULL if none of its reports was fresh */
 	struct dta_loss_reporter *last;
