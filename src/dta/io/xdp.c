@@ -19,6 +19,7 @@
 #include <linux/types.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "dta/io/xdp_shared.h"
 #include "xdp.skel.h"
 
@@ -103,17 +104,10 @@ static int add_addresses(const struct dta_xdp *x, const struct interface *i,
 static int configure_program(const struct dta_xdp *x, struct interface *i, struct dta_xdp_config *c)
 {
 	struct ifreq r = {0};
-	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int err = fd < 0 ? -errno : 0;
+	int err = base_interface_ioctl(i->name, SIOCGIFHWADDR, &r);
 
-	memcpy(r.ifr_name, i->name, sizeof(i->name));
-	if (!err && ioctl(fd, SIOCGIFHWADDR, &r))
-		err = -errno;
 	memcpy(c->mac, r.ifr_hwaddr.sa_data, sizeof(c->mac));
-	if (!err && ioctl(fd, SIOCGIFMTU, &r))
-		err = -errno;
-	if (fd >= 0)
-		close(fd);
+	err = err ?: base_interface_ioctl(i->name, SIOCGIFMTU, &r);
 	i->longest = (uint32_t)r.ifr_mtu + ETHERNET;
 	if (i->longest > DTA_XSK_LONGEST)
 		i->longest = DTA_XSK_LONGEST;
