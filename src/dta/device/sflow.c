@@ -166,21 +166,21 @@ static bool read_ip(struct dta_record *r, const struct sflow_part *p, struct sfl
 	return true;
 }
 
-static bool read_next_hop(struct dta_record *r, struct sflow_part *p)
+static bool read_address(struct dta_record *r, struct sflow_part *p, enum dta_field f)
 {
 	bool known;
 
-	if (!take_address(p, &r->address[DTA_FIELD_NEXT_HOP], &known))
+	if (!take_address(p, &r->address[f], &known))
 		return false;
 	if (known)
-		r->has |= DTA_FIELD_BIT(DTA_FIELD_NEXT_HOP);
+		r->has |= DTA_FIELD_BIT(f);
 	return true;
 }
 
 /* "extended_router" */
 static bool read_router(struct dta_record *r, struct sflow_part p)
 {
-	if (!read_next_hop(r, &p) || p.bytes < 8)
+	if (!read_address(r, &p, DTA_FIELD_NEXT_HOP) || p.bytes < 8)
 		return false;
 	dta_record_set(r, DTA_FIELD_SOURCE_PREFIX, take32(&p));
 	dta_record_set(r, DTA_FIELD_DESTINATION_PREFIX, take32(&p));
@@ -193,7 +193,7 @@ static bool read_mpls(struct dta_record *r, struct sflow_part p)
 	const bool known = dta_record_has(r, DTA_FIELD_MPLS_LABEL);
 	uint32_t labels;
 
-	if (!read_next_hop(r, &p) || p.bytes < 4)
+	if (!read_address(r, &p, DTA_FIELD_NEXT_HOP) || p.bytes < 4)
 		return false;
 	labels = take32(&p);
 	if (labels > p.bytes / 4)
@@ -206,15 +206,8 @@ static bool read_mpls(struct dta_record *r, struct sflow_part p)
 /* "extended_nat" */
 static bool read_nat(struct dta_record *r, struct sflow_part p)
 {
-	for (enum dta_field f = DTA_FIELD_NAT_SOURCE; f <= DTA_FIELD_NAT_DESTINATION; f++) {
-		bool known;
-
-		if (!take_address(&p, &r->address[f], &known))
-			return false;
-		if (known)
-			r->has |= DTA_FIELD_BIT(f);
-	}
-	return true;
+	return read_address(r, &p, DTA_FIELD_NAT_SOURCE) &&
+	       read_address(r, &p, DTA_FIELD_NAT_DESTINATION);
 }
 
 /* "sampled_ethernet": length, addresses and type, each padded to a multiple of 4 bytes */
@@ -249,7 +242,7 @@ static bool read_gateway(struct dta_record *r, struct sflow_part p)
 {
 	uint32_t own, segments, last;
 
-	if (!read_next_hop(r, &p) || p.bytes < 16)
+	if (!read_address(r, &p, DTA_FIELD_NEXT_HOP) || p.bytes < 16)
 		return false;
 	own = last = take32(&p);
 	dta_record_set(r, DTA_FIELD_SOURCE_AS, take32(&p));
