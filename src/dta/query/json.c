@@ -375,7 +375,7 @@ json_t *dta_query_load_json(const struct dta_held *held, const struct dta_succes
 			struct dta_store_load l;
 			json_t *j;
 
-			dta_view_load(v, epoch, 0, 4096, &l);
+			dta_view_load(v, epoch, 4096, &l);
 			if (!l.looked) { /* the bank has just been zeroed */
 				json_decref(predicted);
 				continue;

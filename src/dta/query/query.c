@@ -321,7 +321,7 @@ bool dta_store_count_occupied(const struct sl_store_config *c, const uint8_t *ba
 	return true;
 }
 
-void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
+void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint64_t sample,
 		   struct dta_store_load *out)
 {
 	const struct sl_store_config *c = v->config;
@@ -341,9 +341,7 @@ void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copi
 	share = (double)out->occupied / (double)out->looked;
 	if (out->occupied == out->looked)
 		share = 1 - 0.5 / (double)out->looked;
-	if (!copies || copies > c->copies)
-		copies = c->copies;
-	out->load = -log1p(-share) / copies;
+	out->load = -log1p(-share) / c->copies;
 	for (uint32_t n = 1; n <= SL_STORE_COPIES_MAX; n++)
 		out->predicted[n - 1] = dta_success_after(c, n, out->load * (double)c->slots);
 }

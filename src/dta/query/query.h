@@ -163,7 +163,7 @@ struct dta_store_load {
 	/* success probability of a query with N copies: 1 - (1 - e^-aN)^N */
 	double predicted[SL_STORE_COPIES_MAX];
 };
-void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
+void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint64_t sample,
 		   struct dta_store_load *out);
 
 #endif
