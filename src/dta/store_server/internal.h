@@ -181,6 +181,8 @@ void dta_store_server_notify_tenants(struct dta_store_server *o);
  */
 void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_conn *c,
 				 const char *why);
+/* Frees a lane. */
+void dta_store_server_forget(struct dta_server_known *k);
 /* Frees connections whose translators can no longer write. */
 void dta_store_server_reap(struct dta_store_server *o);
 
@@ -253,6 +255,9 @@ bool dta_store_server_peer_reads(struct dta_store_server *o);
  */
 void dta_store_server_mend(struct dta_store_server *o, bool urgent);
 
+/* server.c: returns the translator that has a lane, preferably a connected one, or NULL. */
+const struct dta_server_conn *dta_store_server_of_lane(const struct dta_store_server *o,
+						       uint32_t lane);
 struct dta_server_store *dta_store_server_store(struct dta_store_server *o, const char *name);
 struct dta_server_store *dta_store_server_store_number(struct dta_store_server *o, uint64_t tenant,
 						       uint64_t number);

@@ -47,6 +47,17 @@ struct dta_server_store *dta_store_server_store_number(struct dta_store_server *
 	return NULL;
 }
 
+const struct dta_server_conn *dta_store_server_of_lane(const struct dta_store_server *o,
+						       uint32_t lane)
+{
+	const struct dta_server_conn *found = NULL;
+
+	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
+		if (c->state == CONN_WELCOMED && c->lane == lane && (!found || c->line))
+			found = c;
+	return found;
+}
+
 /* ---- listening ---- */
 
 /* *open: set to true if other hosts can reach the address */
@@ -445,12 +456,8 @@ void dta_store_server_free(struct dta_store_server *o)
 			dta_store_server_object_free(o, old, false);
 		}
 	dta_store_server_rdma_close(o);
-	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
-		json_decref(o->known[i].last);
-		json_decref(o->known[i].reporters);
-		json_decref(o->known[i].exporters);
-		json_decref(o->known[i].coming);
-	}
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++)
+		dta_store_server_forget(&o->known[i]);
 	free(o->stores);
 	dta_stores_config_free(o->config);
 	if (o->spare >= 0)

@@ -246,6 +246,15 @@ static void add_ended(struct dta_translate_account *to, const json_t *last)
 	dta_account_add(to, &a);
 }
 
+void dta_store_server_forget(struct dta_server_known *k)
+{
+	json_decref(k->last);
+	json_decref(k->reporters);
+	json_decref(k->exporters);
+	json_decref(k->coming);
+	memset(k, 0, sizeof(*k));
+}
+
 /* ---- admission ---- */
 
 /*
@@ -259,14 +268,10 @@ static int lane_for(struct dta_store_server *o, const char *name)
 	for (uint32_t i = 0; i < o->lanes; i++)
 		if (o->known[i].heard_ns && !strcmp(o->known[i].name, name))
 			return (int)i;
-	for (uint32_t i = 0; i < o->lanes; i++) {
-		bool held = false;
-
-		for (const struct dta_server_conn *c = o->conns; c; c = c->next)
-			held |= c->state == CONN_WELCOMED && c->lane == i;
-		if (!held && (best < 0 || o->known[i].heard_ns < o->known[best].heard_ns))
+	for (uint32_t i = 0; i < o->lanes; i++)
+		if (!dta_store_server_of_lane(o, i) &&
+		    (best < 0 || o->known[i].heard_ns < o->known[best].heard_ns))
 			best = (int)i;
-	}
 	return best;
 }
 
@@ -316,11 +321,7 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 	if (strcmp(k->name, c->name)) {
 		add_ended(&o->forgotten, k->last);
 		dta_account_add(&o->forgotten, &k->past);
-		json_decref(k->last);
-		json_decref(k->reporters);
-		json_decref(k->exporters);
-		json_decref(k->coming);
-		memset(k, 0, sizeof(*k));
+		dta_store_server_forget(k);
 		strcpy(k->name, c->name);
 	}
 	k->heard_ns = base_realtime_ns();
