@@ -80,8 +80,8 @@ static bool comes_before(const struct joined_hop *a, const struct joined_hop *b)
 	return ttl_a != ttl_b ? ttl_a > ttl_b : a->entered && b->entered && a->entered < b->entered;
 }
 
-/* Emits the hops of the oldest path in order, with their positions unless a router is missing. */
-static void give_oldest(struct dta_paths *p, uint64_t *given, dta_record_fn *fn, void *arg)
+/* Gives the hops of the oldest path in order, with their positions unless a router is missing. */
+static void give_oldest(struct dta_paths *p, struct dta_decoder *d)
 {
 	struct joined_path *oldest = &p->path[p->oldest++ % DTA_PATHS];
 	struct joined_hop *sorted[DTA_PATH_HOPS];
@@ -104,26 +104,23 @@ static void give_oldest(struct dta_paths *p, uint64_t *given, dta_record_fn *fn,
 			dta_record_set(&sorted[i]->r, DTA_FIELD_HOP, i);
 			dta_record_set(&sorted[i]->r, DTA_FIELD_HOPS, n);
 		}
-		++*given;
-		fn(arg, &sorted[i]->r);
+		dta_decoder_give(d, &sorted[i]->r);
 		sorted[i]->next = p->free;
 		p->free = sorted[i];
 	}
 }
 
-static void give_due(struct dta_paths *p, uint64_t now_ns, uint64_t *given, dta_record_fn *fn,
-		     void *arg)
+static void give_due(struct dta_paths *p, struct dta_decoder *d, uint64_t now_ns)
 {
 	/* Another worker's clock may be ahead of now_ns. */
 	while (p->waiting && now_ns >= p->path[p->oldest % DTA_PATHS].began_ns + DTA_PATH_NS)
-		give_oldest(p, given, fn, arg);
+		give_oldest(p, d);
 }
 
-void dta_paths_flush(struct dta_paths *p, uint64_t now_ns, uint64_t *given, dta_record_fn *fn,
-		     void *arg)
+void dta_paths_flush(struct dta_paths *p, struct dta_decoder *d, uint64_t now_ns)
 {
 	pthread_mutex_lock(&p->lock);
-	give_due(p, now_ns, given, fn, arg);
+	give_due(p, d, now_ns);
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -136,16 +133,15 @@ static struct joined_path *add_path(struct dta_paths *p, uint64_t hash, uint64_t
 	return path;
 }
 
-static bool take_hop(struct dta_paths *p, const struct dta_record *r, uint64_t hash,
-		     uint64_t entered, uint64_t now_ns, uint64_t *early, uint64_t *given,
-		     dta_record_fn *fn, void *arg)
+static bool take_hop(struct dta_paths *p, struct dta_decoder *d, const struct dta_record *r,
+		     uint64_t hash, uint64_t entered, uint64_t now_ns)
 {
 	struct joined_path *path;
 	struct joined_hop *hop;
 
-	give_due(p, now_ns, given, fn, arg);
-	for (; !p->free || p->waiting == DTA_PATHS; ++*early)
-		give_oldest(p, given, fn, arg);
+	give_due(p, d, now_ns);
+	for (; !p->free || p->waiting == DTA_PATHS; d->stats.refused[DTA_DEVICE_NO_ROOM]++)
+		give_oldest(p, d);
 	path = base_table_first(&p->table, hash);
 	for (hop = path ? path->first : NULL; hop; hop = hop->next)
 		if (hop->r.number[DTA_FIELD_SWITCH] == r->number[DTA_FIELD_SWITCH] &&
@@ -166,14 +162,14 @@ static bool take_hop(struct dta_paths *p, const struct dta_record *r, uint64_t h
 	return true;
 }
 
-bool dta_paths_take(struct dta_paths *p, const struct dta_record *r, uint64_t id, uint64_t entered,
-		    uint64_t now_ns, uint64_t *early, uint64_t *given, dta_record_fn *fn, void *arg)
+bool dta_paths_take(struct dta_paths *p, struct dta_decoder *d, const struct dta_record *r,
+		    uint64_t id, uint64_t entered, uint64_t now_ns)
 {
 	const uint64_t hash = hash_of(r, id);
 	bool taken;
 
 	pthread_mutex_lock(&p->lock);
-	taken = take_hop(p, r, hash, entered, now_ns, early, given, fn, arg);
+	taken = take_hop(p, d, r, hash, entered, now_ns);
 	pthread_mutex_unlock(&p->lock);
 	return taken;
 }

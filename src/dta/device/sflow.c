@@ -56,8 +56,6 @@ struct sflow_datagram {
 	struct in6_addr agent;
 	uint32_t sub_agent;
 	uint64_t now_ns;
-	dta_record_fn *fn;
-	void *arg;
 };
 
 static uint32_t take32(struct sflow_part *p)
@@ -339,8 +337,7 @@ static void give_record(const struct sflow_datagram *d)
 	r->address[DTA_FIELD_EXPORTER] = d->agent;
 	r->has |= DTA_FIELD_BIT(DTA_FIELD_EXPORTER);
 	dta_record_set(r, DTA_FIELD_DOMAIN, d->sub_agent);
-	d->s->decoder.stats.records++;
-	d->fn(d->arg, r);
+	dta_decoder_give(&d->s->decoder, r);
 }
 
 /* A data source numbers its flow, counter and discard samples independently. */
@@ -591,10 +588,11 @@ static enum dta_device_refusal read_sample(const struct sflow_datagram *d, struc
 
 /* ---- datagrams ---- */
 
-static enum dta_device_refusal read_datagram(struct sflow_datagram *d,
-					     const struct dta_datagram *in)
+static enum dta_device_refusal sflow_take(struct dta_decoder *decoder,
+					  const struct dta_datagram *in, uint64_t now_ns)
 {
-	struct dta_device_stats *stats = &d->s->decoder.stats;
+	struct sflow_datagram d = {.s = (struct sflow *)decoder, .now_ns = now_ns};
+	struct dta_device_stats *stats = &decoder->stats;
 	struct sflow_part p = {in->data, in->bytes};
 	struct dta_stream *exporter;
 	uint32_t number, samples;
@@ -604,20 +602,20 @@ static enum dta_device_refusal read_datagram(struct sflow_datagram *d,
 		return DTA_DEVICE_TRUNCATED;
 	if (take32(&p) != 5)
 		return DTA_DEVICE_BAD_VERSION;
-	if (!take_address(&p, &d->agent, &known) || p.bytes < 16)
+	if (!take_address(&p, &d.agent, &known) || p.bytes < 16)
 		return DTA_DEVICE_TRUNCATED;
 	if (!known)
-		d->agent = in->address;
-	d->sub_agent = take32(&p);
+		d.agent = in->address;
+	d.sub_agent = take32(&p);
 	number = take32(&p);
 	take32(&p); /* uptime in ms */
 	samples = take32(&p);
-	exporter = dta_streams_find(d->s->exporters, &d->agent, d->sub_agent, d->now_ns);
+	exporter = dta_streams_find(d.s->exporters, &d.agent, d.sub_agent, d.now_ns);
 	if (exporter)
-		dta_stream_take(exporter, number, 32, 0, &d->s->uncounted, &stats->restarts);
+		dta_stream_take(exporter, number, 32, 0, &d.s->uncounted, &stats->restarts);
 	else
 		stats->refused[DTA_DEVICE_NO_ROOM]++;
-	stats->exporters = d->s->exporters->known;
+	stats->exporters = d.s->exporters->known;
 	while (samples--) {
 		struct sflow_part one;
 		uint32_t format;
@@ -625,24 +623,11 @@ static enum dta_device_refusal read_datagram(struct sflow_datagram *d,
 
 		if (bad)
 			return bad;
-		bad = read_sample(d, one, format);
+		bad = read_sample(&d, one, format);
 		if (bad)
 			stats->refused[bad]++;
 	}
 	return DTA_DEVICE_FINE;
-}
-
-static void sflow_take(struct dta_decoder *decoder, const struct dta_datagram *in, uint64_t now_ns,
-		       dta_record_fn *fn, void *arg)
-{
-	struct sflow_datagram d = {
-		.s = (struct sflow *)decoder, .now_ns = now_ns, .fn = fn, .arg = arg};
-	enum dta_device_refusal bad;
-
-	decoder->stats.datagrams++;
-	bad = read_datagram(&d, in);
-	if (bad)
-		decoder->stats.refused[bad]++;
 }
 
 static void sflow_end(struct dta_decoder *decoder)
@@ -656,14 +641,13 @@ static void sflow_end(struct dta_decoder *decoder)
 	free(s);
 }
 
-static struct dta_decoder *sflow_make(const struct dta_decoder_ops *ops, struct dta_paths *paths)
+static struct dta_decoder *sflow_make(struct dta_paths *none)
 {
 	struct sflow *s = calloc(1, sizeof(*s));
 
-	(void)paths;
+	(void)none;
 	if (!s)
 		return NULL;
-	s->decoder.ops = ops;
 	s->exporters = dta_streams_make(EXPORTERS);
 	s->streams = dta_streams_make(STREAMS);
 	if (s->exporters && s->streams)
